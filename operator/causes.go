@@ -151,6 +151,7 @@ type item struct {
 	Reason
 	// id is "" for batches that nobody looked at: they wait behind the others.
 	id      batch.ID
+	place   int // in the order of claims; -1 where they do not look at it
 	n       int
 	atLeast bool
 	sampled bool

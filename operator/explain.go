@@ -73,6 +73,11 @@ type rules struct {
 	unknown        Reason // of batches that choice is about
 }
 
+// numbered is store.ClaimQuery.Numbered.
+func (u rules) numbered(s batch.ServiceID) bool {
+	return u.query.Numbered != nil && u.query.Numbered(s)
+}
+
 // rules returns the record about claims. A missing setting is an error only once an answer depends
 // on it.
 func (r route) rules() (u rules, err error) {

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -17,7 +18,8 @@ import (
 type Front struct {
 	Service batch.ServiceID `json:"service"`
 	At      time.Time       `json:"at"` // the database's clock
-	// Rows are the open batches that were attempted, and behind them the first that wait.
+	// Rows are open batches that were attempted, and the first that wait, in the order in which
+	// claims take them. Those at which claims do not look yet stand behind.
 	Rows []FrontRow `json:"rows"`
 	// More counts open batches behind Rows; AtLeast says that there may be more than that.
 	More    int  `json:"more,omitzero"`
@@ -64,6 +66,7 @@ func (d *Desk) Front(ctx context.Context, service batch.ServiceID, n int) (Front
 // frontOf makes the picture of a lane whose batches were judged.
 func frontOf(at time.Time, l store.LaneSurvey, items []item, q store.SurveyQuery, n int) Front {
 	f := Front{Service: l.Service, At: at, Rows: []FrontRow{}}
+	var places []int
 	open, tried, waits := l.Waiting, 0, 0
 	for i := range l.Rows { // the items have the same order, and those that nobody looked at come last
 		r, it := &l.Rows[i], &items[i]
@@ -87,7 +90,16 @@ func frontOf(at time.Time, l store.LaneSurvey, items []item, q store.SurveyQuery
 			row.Text = explain.Sentence(row.Explanation)
 		}
 		row.Word, row.Tone = standing(row.Explanation)
-		f.Rows = append(f.Rows, row)
+		where := len(f.Rows)
+		if it.place >= 0 {
+			where, _ = slices.BinarySearchFunc(places, it.place, func(at, want int) int {
+				if at < 0 { // behind all at which claims look
+					return 1
+				}
+				return cmp.Compare(at, want)
+			})
+		}
+		f.Rows, places = slices.Insert(f.Rows, where, row), slices.Insert(places, where, it.place)
 	}
 	for i := range f.Rows {
 		r := &f.Rows[i]

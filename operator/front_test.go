@@ -3,12 +3,15 @@ package operator_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
@@ -73,4 +76,49 @@ func TestAFrontIsAsExplained(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Where prepared bytes are numbers, those that keep some go first, in their order: Explain, Causes
+// and the picture of the lane show the order that claims use, not that of the order keys.
+func TestTheOrderOfNumbers(t *testing.T) {
+	inStores(t, func(o *office) {
+		o.serves(dlt.Traits{Name: "chain", ResendHarmlessFor: dlt.Forever, Prepares: true, PreparesInOrder: true}, queuer.Serial(), "s")
+		bs := o.lane("s", 3)
+		q := store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 3, TTL: time.Minute, Instance: "one"}
+		for number, b := range []batch.Batch{bs[1], bs[0]} { // the first became visible late, and has the later number
+			claimed, err := o.st.Claim(o.ctx(), q, func(l batch.Lane) []batch.Run {
+				return []batch.Run{{slices.IndexFunc(l.Batches, func(w batch.Waiting) bool { return w.ID == b.ID })}}
+			})
+			require.NoError(o, err)
+			c := claimed.Runs[0].Batches[0]
+			kept, err := o.st.KeepPrepared(o.ctx(), []store.Prepared{{Ref: c.Ref, Version: c.Version, Bytes: []byte{byte(number + 1)}}})
+			require.NoError(o, err)
+			require.Equal(o, []bool{true}, kept)
+			o.recordDelayed(store.Failed, 0, c)
+		}
+		e, err := o.Explain(o.ctx(), bs[1].Key())
+		require.NoError(o, err)
+		assert.Equal(o, batch.CauseReady, e.Cause, e.Text)
+		for _, b := range []batch.Batch{bs[0], bs[2]} {
+			e, err = o.Explain(o.ctx(), b.Key())
+			require.NoError(o, err)
+			assert.Equal(o, bs[1].Key(), e.Blocker, e.Text)
+		}
+		var order []batch.ID
+		for _, r := range o.front("s", 9).Rows {
+			order = append(order, r.ID)
+		}
+		assert.Equal(o, []batch.ID{bs[1].ID, bs[0].ID, bs[2].ID}, order)
+		c, err := o.Causes(o.ctx(), operator.CausesQuery{})
+		require.NoError(o, err)
+		for _, g := range c.Groups {
+			if g.Cause == batch.CauseReady {
+				assert.Equal(o, bs[1].Key(), g.Example.Key)
+			}
+		}
+		q.Numbered = func(batch.ServiceID) bool { return true }
+		claimed, err := o.st.Claim(o.ctx(), q, queuer.Choose(queuer.Serial(), nil, func(batch.ServiceID, error) {}))
+		require.NoError(o, err)
+		assert.Equal(o, bs[1].ID, claimed.Runs[0].Batches[0].Key.ID, "as a claim does")
+	})
 }

@@ -16,6 +16,7 @@ type judge struct {
 	v    *view
 	u    rules
 	rows []store.LaneRow
+	lane []store.LaneRow // as many as claims look at, in their order
 	look store.Look
 }
 
@@ -53,7 +54,7 @@ func (j *judge) behind(created time.Time, n int) item {
 		it.Reason = j.u.unknown
 		return it
 	}
-	j.blocked(&it, explain.First(j.look.Lane))
+	j.blocked(&it, explain.First(j.lane))
 	return it
 }
 

@@ -67,13 +67,14 @@ func (v *view) page(ctx context.Context, q store.SurveyQuery, take func(time.Tim
 // several reports whether footprints count in a lane: more than one batch may leave at once, or
 // more than one was attempted.
 func several(u rules, l store.LaneSurvey) bool {
-	tried := 0
+	tried, again := 0, false
 	for i := range l.Rows {
 		if l.Rows[i].Row.Attempted() {
 			tried++
+			again = again || l.Rows[i].Row.State.Claimable() // a brief look shows no prepared bytes
 		}
 	}
-	return tried > 1 || u.query.Window > 1 && tried+l.Waiting > 1
+	return tried > 1 || (u.query.Window > 1 || again && u.numbered(l.Service)) && tried+l.Waiting > 1
 }
 
 // samples judges the lanes that page has put back.
@@ -148,9 +149,10 @@ func (v *view) lane(s store.Survey, l store.LaneSurvey, u rules, q store.SurveyQ
 	}
 	sampled := (partial || q.Brief && several(u, l)) && !closed(s, l)
 	shown := l.Rows[:min(len(l.Rows), attempted+window)]
+	u.query.Window = window
 	j := judge{
-		v: v, u: u, rows: l.Rows,
-		look: store.Look{At: s.At, Lane: store.InOrder(shown, window), Everything: s.Everything, Service: l.Control},
+		v: v, u: u, rows: l.Rows, lane: u.query.InOrder(l.Service, shown),
+		look: store.Look{At: s.At, Lane: shown, Everything: s.Everything, Service: l.Control},
 	}
 	items := make([]item, 0, len(l.Rows)+1)
 	again := 0
@@ -167,6 +169,7 @@ func (v *view) lane(s store.Survey, l store.LaneSurvey, u rules, q store.SurveyQ
 			it = j.item(r)
 			it.sampled = sampled && r.Row.State.Claimable()
 		}
+		it.place = slices.IndexFunc(j.lane, func(o store.LaneRow) bool { return o.Key == r.Key })
 		items = append(items, it)
 	}
 	if rest := l.Waiting - waiting; rest > 0 {

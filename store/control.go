@@ -177,9 +177,10 @@ type Look struct {
 	Record    batch.Record
 	Budget    batch.Budget
 	Footprint batch.Footprint
-	// Lane is the lane as a claim would see it then: all open batches that were ever
-	// attempted, and the first of the waiting batches, as [InOrder] returns them, perhaps
-	// without their receipts. Nil where the batch is final.
+	// Lane is what a claim would read of the lane then: all open batches that were ever
+	// attempted, and then the first of the waiting batches, both by order key, as
+	// [ClaimQuery.InOrder] takes them; perhaps without their receipts. Nil where the batch is
+	// final.
 	Lane []LaneRow
 	// Everything and Service are the controls of all lanes, and of this lane.
 	Everything, Service batch.Control

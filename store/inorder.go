@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+
+	"github.com/dltbatch/dltbatch/batch"
 )
 
-// InOrder returns the rows of a lane in the order in which a claim shows them, with at most
-// window waiting rows, unless [ClaimQuery].Numbered holds for it. rows are as in [PlanLane].
-func InOrder(rows []LaneRow, window int) []LaneRow {
-	order := inOrder(rows, false, func([]LaneRow) int { return window })
+// InOrder returns the rows of a lane in the order in which a claim by q shows them to the strategy.
+// rows are as in [PlanLane].
+func (q ClaimQuery) InOrder(service batch.ServiceID, rows []LaneRow) []LaneRow {
+	order := inOrder(rows, q.numbered(service), func([]LaneRow) int { return max(1, q.Window) })
 	shown := make([]LaneRow, len(order))
 	for i, at := range order {
 		shown[i] = rows[at]

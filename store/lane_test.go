@@ -356,7 +356,7 @@ func TestInOrder(t *testing.T) {
 			}
 		}
 		got := ""
-		for _, r := range store.InOrder(in, c.window) {
+		for _, r := range (store.ClaimQuery{Window: c.window}).InOrder("s", in) {
 			got += string(r.Key.ID)
 		}
 		assert.Equal(t, c.want, got, "%s, window %d", c.lane, c.window)

@@ -22,7 +22,7 @@ func Of(l store.Look, q store.ClaimQuery, choose store.Choose) batch.Explanation
 // Judge is Of without the sentence.
 func Judge(l store.Look, q store.ClaimQuery, choose store.Choose) batch.Explanation {
 	l.Row = l.Row.AsOf(l.At)
-	x := explainer{l: l, q: q, choose: choose, now: l.At}
+	x := explainer{l: l, lane: q.InOrder(l.Ref.Key.Service, l.Lane), q: q, choose: choose, now: l.At}
 	x.e = batch.Explanation{
 		Key: l.Ref.Key, Version: l.Row.Version, At: l.At, State: l.Row.State, LastError: l.Row.Error, Decision: l.Row.Decision, Attempts: l.Row.Attempt,
 	}
@@ -35,6 +35,7 @@ func Judge(l store.Look, q store.ClaimQuery, choose store.Choose) batch.Explanat
 
 type explainer struct {
 	l      store.Look
+	lane   []store.LaneRow // in the order of claims
 	q      store.ClaimQuery
 	choose store.Choose
 	now    time.Time
@@ -122,17 +123,23 @@ func (x *explainer) ready() {
 		x.behind(batch.CauseInFlight, x.first(), "")
 		return
 	}
-	me := x.at(x.l.Lane)
+	me := x.at(x.lane)
 	if me < 0 { // farther back than claims look
 		x.behind(batch.CauseBehind, x.first(), "")
 		return
 	}
 	// If the batch leaves once its conflicts are gone, the first conflicting batch blocks it.
-	conflicts := func(r store.LaneRow) bool { return r.Footprint.Conflicts(x.l.Footprint) }
-	apart := slices.Concat(slices.DeleteFunc(slices.Clone(x.l.Lane[:me]), conflicts), x.l.Lane[me:])
-	if x.taken(apart, q) && len(apart) < len(x.l.Lane) {
-		i := slices.IndexFunc(x.l.Lane[:me], conflicts)
-		x.behind(batch.CauseBehind, x.l.Lane[i].Key, meet(x.l.Lane[i].Footprint, x.l.Footprint))
+	var conflicts []store.LaneRow
+	for _, r := range x.lane[:me] {
+		if r.Footprint.Conflicts(x.l.Footprint) {
+			conflicts = append(conflicts, r)
+		}
+	}
+	apart := slices.DeleteFunc(slices.Clone(x.l.Lane), func(r store.LaneRow) bool {
+		return slices.ContainsFunc(conflicts, func(c store.LaneRow) bool { return c.Key == r.Key })
+	})
+	if len(conflicts) > 0 && x.taken(apart, q) {
+		x.behind(batch.CauseBehind, conflicts[0].Key, meet(conflicts[0].Footprint, x.l.Footprint))
 		return
 	}
 	if blocker := x.first(); blocker != (batch.Key{}) {
@@ -167,14 +174,14 @@ func (x *explainer) at(rows []store.LaneRow) int {
 // first returns the batch for which a lane without conflicts waits. It returns the zero Key
 // where the front is the batch itself.
 func (x *explainer) first() batch.Key {
-	if k := First(x.l.Lane); k != x.e.Key {
+	if k := First(x.lane); k != x.e.Key {
 		return k
 	}
 	return batch.Key{}
 }
 
 // First returns the batch for which a batch waits that claims do not look at yet: the first in
-// flight, or else the front of the lane.
+// flight, or else the front of the lane, which is in the order of claims.
 func First(lane []store.LaneRow) batch.Key {
 	for _, r := range lane {
 		if !r.Row.State.Claimable() {

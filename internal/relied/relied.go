@@ -28,7 +28,10 @@ type Settings struct {
 	Settle                string          `json:"settle"`
 	MaxInFlightPerService int             `json:"max_in_flight_per_service"`
 	KeepsOrder            bool            `json:"keeps_order"`
-	ClaimTTL              string          `json:"claim_ttl"`
+	// PreparesInOrder says that a lane's order is that of its prepared bytes
+	// (store.ClaimQuery.Numbered).
+	PreparesInOrder bool   `json:"prepares_in_order"`
+	ClaimTTL        string `json:"claim_ttl"`
 	// Strategy is one of the names below, or the type of the application's own strategy.
 	Strategy string `json:"strategy"`
 	Window   int    `json:"window"`
@@ -123,7 +126,7 @@ func Of(s batch.ServiceID, t dlt.Traits, claimTTL time.Duration, strategy queuer
 	}
 	return Settings{
 		s, harmless, t.LateArrival.String(), t.Grace.String(), t.ResendQuiet.String(), t.Settle.String(),
-		t.MaxInFlightPerService, t.KeepsOrder, claimTTL.String(), strategy.Name, max(1, strategy.Window), strconv.FormatBool(t.AddAgainHarmless),
+		t.MaxInFlightPerService, t.KeepsOrder, t.Prepares && t.PreparesInOrder, claimTTL.String(), strategy.Name, max(1, strategy.Window), strconv.FormatBool(t.AddAgainHarmless),
 	}
 }
 
@@ -168,6 +171,7 @@ func (s Settings) Rules() (q store.ClaimQuery, choose store.Choose, known bool, 
 	}
 	q.Resend = func(batch.ServiceID) store.Resend { return rule }
 	q.MaxInFlight = func(batch.ServiceID) int { return s.MaxInFlightPerService }
+	q.Numbered = func(batch.ServiceID) bool { return s.PreparesInOrder }
 	strategy, ok := queuer.Named(s.Strategy, s.Window)
 	if !ok {
 		q.Window = 1

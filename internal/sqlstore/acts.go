@@ -256,6 +256,6 @@ func (s *Store) look(ctx context.Context, t Tx, key batch.Key, window int) (l st
 	if err != nil {
 		return l, err
 	}
-	l.Lane = store.InOrder(lanes[0], window)
+	l.Lane = lanes[0]
 	return l, nil
 }

@@ -31,7 +31,7 @@ func (s *Store) Look(ctx context.Context, key batch.Key, window int) (l store.Lo
 		}
 		if !e.row.Final() {
 			window = max(1, window)
-			l.Lane = store.InOrder(s.window(key.Service, func([]store.LaneRow) int { return window }), window)
+			l.Lane = slices.Clone(s.window(key.Service, func([]store.LaneRow) int { return window }))
 			for i := range l.Lane {
 				l.Lane[i].Row = cloneRow(l.Lane[i].Row)
 			}

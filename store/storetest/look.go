@@ -11,7 +11,7 @@ import (
 func lookTests() []test {
 	return []test{
 		{name: "at a batch in every standing", run: lookEach},
-		{name: "at its lane, as a claim would see it", run: lookLane},
+		{name: "at its lane, as a claim would read it", run: lookLane},
 		{name: "at what holds it", run: lookControls},
 		{name: "who claimed it", run: lookInstance},
 		{name: "changes nothing", run: lookNothing},

@@ -192,7 +192,7 @@ func (f *fixture) look(id batch.ID, window int) store.Look {
 	require.Equal(f, s.b.Budget, got.Budget)
 	var want []store.LaneRow
 	if !s.row.Final() {
-		want = store.InOrder(f.window(s.b.Service, window), window)
+		want = f.window(s.b.Service, max(1, window))
 	}
 	f.sameLane(want, got.Lane)
 	for _, c := range []batch.Control{got.Everything, got.Service} {
