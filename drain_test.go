@@ -70,7 +70,7 @@ func TestARequestThatIsLeftBehindPausesNoLaterRun(t *testing.T) {
 		time.Sleep(time.Minute)
 		assert.Equal(t, batch.Committed, await(t, r, one("s", "a")).State)
 		assert.False(t, r.Health().Paused)
-		assert.Empty(t, r.Health().PausedServices)
+		assert.Empty(t, r.Health().Pauses)
 		assert.Empty(t, seen.of(batch.EventPaused))
 		require.NoError(t, stop())
 	})

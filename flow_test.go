@@ -89,8 +89,11 @@ func TestInstanceShowsWhyItIsPaused(t *testing.T) {
 					}
 				}
 				require.True(t, i.Paused)
-				assert.Equal(t, kind, i.PausedKind)
-				assert.Equal(t, kind == batch.KindBusy, i.PausedWhy == "", i.PausedWhy)
+				require.Len(t, i.Pauses, 1)
+				p := i.Pauses[0]
+				assert.True(t, p.All)
+				assert.Equal(t, kind, p.Kind)
+				assert.Equal(t, kind == batch.KindBusy, p.Why == "", p.Why)
 			})
 		})
 	}

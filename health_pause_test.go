@@ -51,16 +51,16 @@ func TestAPauseThatChangesItsReasonIsReported(t *testing.T) {
 		go func() { done <- r.Run(ctx) }()
 		require.NoError(t, r.Add(ctx, batch.Batch{ID: "b", Service: "s", Payload: []byte("x")}))
 		time.Sleep(time.Minute)
-		since := r.Health().PausedSince
+		since := r.Health().Pauses[0].Since
 		refuses.Store(true)
 		time.Sleep(3 * time.Minute)
 		h := r.Health()
 		stop()
 		require.NoError(t, <-done)
 		assert.Equal(t, []batch.ErrorKind{batch.KindBusy, batch.KindMisconfigured}, kinds, "each reason once")
-		assert.Equal(t, since, h.PausedSince)
-		if h.Paused {
-			assert.Equal(t, batch.KindMisconfigured, dlt.Kind(h.PausedBecause))
+		if assert.Len(t, h.Pauses, 1) {
+			assert.Equal(t, since, h.Pauses[0].Since)
+			assert.Equal(t, batch.KindMisconfigured, dlt.Kind(h.Pauses[0].Because))
 		}
 	})
 }

@@ -362,7 +362,7 @@ func TestHealthShowsALostStream(t *testing.T) {
 func TestHealthInJSON(t *testing.T) {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	h := health.Health{
-		Running: true, Paused: true, PausedServices: []batch.ServiceID{"s"}, PausedSince: at,
+		Running: true, Paused: true, Pauses: []health.Pause{{Ledger: "l", All: true, Since: at, Because: errDown}, {Ledger: "l", Service: "s", Since: at}},
 		Pool: health.Use{Busy: 2, Size: 64}, Claims: 3, OpenStreams: 1,
 		Store:  health.PartHealth{Condition: health.ConditionOK, LastSuccess: at},
 		Ledger: health.PartHealth{Condition: health.ConditionFailing, FailingSince: at, Failures: 3, Err: errDown},
@@ -375,8 +375,8 @@ func TestHealthInJSON(t *testing.T) {
 	}
 	text, err := json.Marshal(h)
 	require.NoError(t, err)
-	assert.JSONEq(t, `{"running": true, "paused": true, "paused_services": ["s"],
-		"paused_since": "2030-01-02T03:04:05Z", "pool": {"busy": 2, "size": 64}, "claims": 3, "open_streams": 1,
+	assert.JSONEq(t, `{"running": true, "paused": true,
+		"pauses": [{"ledger": "l", "all": true, "since": "2030-01-02T03:04:05Z", "because": "connection refused"}, {"ledger": "l", "service": "s", "since": "2030-01-02T03:04:05Z"}], "pool": {"busy": 2, "size": 64}, "claims": 3, "open_streams": 1,
 		"store": {"condition": "ok", "last_success": "2030-01-02T03:04:05Z"},
 		"ledger": {"condition": "failing", "failing_since": "2030-01-02T03:04:05Z", "failures": 3, "error": "connection refused"},
 		"streams": {"condition": "idle"},
@@ -391,6 +391,8 @@ func TestHealthInJSON(t *testing.T) {
 	require.Len(t, back.Warnings, 1)
 	require.EqualError(t, back.Warnings[0], "connection refused")
 	require.EqualError(t, back.Hints.Err, "connection refused")
+	require.EqualError(t, back.Pauses[0].Because, "connection refused")
+	back.Pauses[0].Because = errDown
 	back.Ledger.Err, back.Trouble, back.Warnings, back.Hints.Err = h.Ledger.Err, h.Trouble, h.Warnings, h.Hints.Err
 	assert.Equal(t, h, back)
 	var in *batch.InputError

@@ -2,6 +2,7 @@ package dltbatch_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/health"
 	"github.com/dltbatch/dltbatch/internal/hooked"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -68,6 +70,89 @@ func TestARouteThatIsDownHoldsUpNoOther(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Each ledger of a Router has a pause of its own: one that is closed is not all, one that opens ends
+// no other's pause, and only when each is closed nothing is posted. Health, its verdict, the row of
+// the instance, Explain and the events say so alike.
+func TestEachLedgerHasItsOwnPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var east, west atomic.Uint32
+		route := func(name string, fault *atomic.Uint32) dlt.Route {
+			return prefixed(named(name, func(t *dlt.Traits) { t.PressureScope, t.GroupsByService = dlt.ScopeEndpoint, false },
+				func(batch.Attempt) ledgermem.Fault {
+					return ledgermem.Fault{Kind: ledgermem.FaultKind(fault.Load())}
+				}), name)
+		}
+		seen := &events{}
+		r := started(t, memory.New(), newRouter(t, route("east", &east), route("west", &west)), &dltbatch.Options{Observer: seen})
+		add := func(ids ...string) { // keeps both routes busy
+			for _, id := range ids {
+				require.NoError(t, r.Add(t.Context(), one("east", "e"+batch.ID(id)), one("west", "w"+batch.ID(id))))
+			}
+		}
+		says := func(text string) bool {
+			return slices.ContainsFunc(r.Health().Attention(time.Now()), func(a health.Attention) bool { return strings.HasPrefix(a.Text, text) })
+		}
+		shows := func(paused bool, ledgers ...string) {
+			t.Helper()
+			h, row := r.Health(), stats(t, r).Instances[0]
+			assert.Equal(t, paused, h.Paused)
+			assert.Equal(t, paused, row.Paused)
+			var own, kept []string
+			for i, p := range h.Pauses {
+				own, kept = append(own, p.Ledger), append(kept, row.Pauses[i].Ledger)
+				assert.True(t, p.All)
+				assert.InDelta(t, time.Since(p.Since), row.Pauses[i].For+row.Unseen, float64(time.Second), "since when")
+			}
+			assert.Equal(t, ledgers, own)
+			assert.Equal(t, ledgers, kept)
+			assert.Equal(t, paused, says("Nothing is posted: "))
+			assert.Equal(t, len(ledgers) == 1, says("Nothing is posted to ledger "))
+			assert.Equal(t, paused, h.Ledger.Condition == health.ConditionFailing, "one that works is enough")
+		}
+		add("1")
+		time.Sleep(time.Minute)
+		shows(false)
+
+		east.Store(uint32(ledgermem.Unavailable))
+		add("2", "3")
+		time.Sleep(10 * time.Minute)
+		shows(false, "east")
+		assert.True(t, says("Nothing is posted to ledger east: the ledger is not reached."))
+		assert.Equal(t, health.ConditionFailing, r.Health().Ledgers["east"].Condition)
+		assert.Equal(t, health.ConditionOK, r.Health().Ledgers["west"].Condition)
+
+		west.Store(uint32(ledgermem.Misconfigured))
+		add("4", "5")
+		time.Sleep(10 * time.Minute)
+		shows(true, "east", "west")
+		assert.True(t, says("Nothing is posted: the ledger refuses this client."), "what needs a person most")
+		e, err := r.Explain(t.Context(), one("east", "e5").Key())
+		require.NoError(t, err)
+		assert.Contains(t, e.Text, "Nothing of its lane is posted: the ledger is not reached.")
+		e, err = r.Explain(t.Context(), one("west", "w5").Key())
+		require.NoError(t, err)
+		assert.Contains(t, e.Text, "Nothing is posted: the ledger refuses this client.")
+
+		since := r.Health().Pauses[0].Since
+		west.Store(uint32(ledgermem.None))
+		time.Sleep(10 * time.Minute)
+		add("6")
+		time.Sleep(time.Minute)
+		shows(false, "east")
+		assert.Equal(t, since, r.Health().Pauses[0].Since, "the other's end did not end it")
+
+		east.Store(uint32(ledgermem.None))
+		time.Sleep(10 * time.Minute)
+		shows(false)
+		assert.Empty(t, r.Health().Attention(time.Now()))
+		var told []string
+		for _, e := range slices.Concat(seen.of(batch.EventPaused), seen.of(batch.EventResumed)) {
+			told = append(told, string(e.Kind)+" "+e.Ledger)
+		}
+		assert.Equal(t, []string{"paused east", "paused west", "resumed west", "resumed east"}, told)
+	})
 }
 
 // A database of one ledger goes on with a Router in which that ledger serves its old services.

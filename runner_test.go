@@ -173,8 +173,9 @@ func TestAMissingPrepareSendsNothing(t *testing.T) {
 		require.NoError(t, r.Add(t.Context(), one("s", "a")))
 		time.Sleep(time.Minute)
 		assert.Empty(t, inner.Log("s"))
-		require.ErrorIs(t, r.Health().PausedBecause, errors.ErrUnsupported)
-		require.ErrorIs(t, r.Health().PausedBecause, dlt.ErrMisconfigured)
+		require.Len(t, r.Health().Pauses, 1)
+		require.ErrorIs(t, r.Health().Pauses[0].Because, errors.ErrUnsupported)
+		require.ErrorIs(t, r.Health().Pauses[0].Because, dlt.ErrMisconfigured)
 	})
 }
 

@@ -36,7 +36,8 @@ const (
 	// EventVanished: the ledger no longer has a batch that it had committed (a fork).
 	// The batch stays Committed; Err says what the ledger says now.
 	EventVanished EventKind = "vanished"
-	// EventPaused and EventResumed: nothing is posted for Service (or at all) for a while.
+	// EventPaused and EventResumed: nothing is posted for Service, or, where that is "", to Ledger
+	// for a while.
 	// EventPaused comes again, without an EventResumed before, if the kind of reason changes.
 	EventPaused  EventKind = "paused"
 	EventResumed EventKind = "resumed"
@@ -76,8 +77,10 @@ type Event struct {
 	// expired: it has died, or it hangs. One event says so of each such attempt.
 	TakenOver bool `json:"taken_over,omitzero"`
 	// Part is the part of the Runner that failed, with EventTrouble: "queuer", for example.
-	Part string    `json:"part,omitzero"`
-	At   time.Time `json:"at"` // this process's clock
+	Part string `json:"part,omitzero"`
+	// Ledger is the name of the ledger, with EventPaused and EventResumed.
+	Ledger string    `json:"ledger,omitzero"`
+	At     time.Time `json:"at"` // this process's clock
 	// Instance names the Runner that reports the event (dltbatch.Options.Instance).
 	Instance string `json:"instance,omitzero"`
 	// Err is the batch's error after the event, or the cause of an event without a batch. In

@@ -57,6 +57,8 @@ func pill(of any) mark {
 			return mark{toneBad, "down", "gone"}
 		case s.Paused:
 			return mark{toneBad, "pause", "posts nothing"}
+		case len(s.Pauses) > 0:
+			return mark{toneWarn, "pause", "posts in part"}
 		}
 		return mark{toneOK, "ok", "live"}
 	}

@@ -36,7 +36,7 @@ type Route struct {
 // Routes may be added later, for services that were never sent anything.
 type Router struct {
 	routes []Route
-	names  string // of all ledgers, as people read them
+	names  string // of all ledgers, one a line
 }
 
 // NewRouter returns a Router that asks routes in their order. It does no I/O. It returns a
@@ -54,15 +54,15 @@ func NewRouter(routes ...Route) (*Router, error) {
 			return nil, &batch.InputError{Field: field, Want: "a ledger"}
 		}
 		t := r.Ledger.Traits("")
-		if t.Name == "" || names[t.Name] {
-			return nil, &batch.InputError{Field: field, Value: t.Name, Want: "a name in its traits that no other route has"}
+		if t.Name == "" || names[t.Name] || strings.Contains(t.Name, "\n") {
+			return nil, &batch.InputError{Field: field, Value: t.Name, Want: "a name in its traits, of one line, that no other route has"}
 		}
 		names[t.Name], shown = true, append(shown, t.Name)
 		if err := t.Validate(); err != nil {
 			return nil, fmt.Errorf("%s: %w", field, err)
 		}
 	}
-	return &Router{slices.Clone(routes), strings.Join(shown, ", ")}, nil
+	return &Router{slices.Clone(routes), strings.Join(shown, "\n")}, nil
 }
 
 // route returns the ledger that serves a service, nil if none does.

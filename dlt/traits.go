@@ -104,8 +104,8 @@ type Traits struct {
 	// before each claim, POST and question: a service whose Name has changed is held. A [Router]
 	// sets it.
 	Routed bool
-	// Ledgers are the names of all of them, as people read them: "sawtooth, besu". It is "" for a
-	// client of one ledger.
+	// Ledgers are the names of all of them, one a line: "sawtooth\nbesu". It is "" for a client of
+	// one ledger.
 	Ledgers string
 }
 

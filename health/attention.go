@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/incident"
 )
 
@@ -33,7 +32,7 @@ const (
 	PartDatabase = "database" // it is not reached, or takes no writes
 	PartLedger   = "ledger"   // it is not reached, or refuses this client
 	PartStreams  = "streams"  // of the ledger's events
-	PartPosting  = "posting"  // nothing is posted, for a service or at all
+	PartPosting  = "posting"  // nothing is posted, to a ledger or for a service, or at all
 	PartBatches  = "batches"  // some wait for a person, or none moves
 	PartLoops    = "loops"    // a loop fails, or stands
 	PartWarnings = "warnings" // of the store
@@ -71,24 +70,17 @@ func (h Health) Attention(now time.Time) (all []Attention) {
 	}{{PartDatabase, h.Store}, {PartLedger, h.Ledger}, {PartStreams, h.Streams}} {
 		switch {
 		case p.Condition != ConditionFailing:
-		case p.name == PartLedger && h.Paused:
-			add(p.name, p.FailingSince, "%s", withDetails(incident.Nothing(dlt.Kind(p.Err)), ago(now, p.FailingSince), p.Err))
+		case p.name == PartLedger && h.Paused: // it is said below
 		default:
 			add(p.name, p.FailingSince, "has failed for %s: %v", ago(now, p.FailingSince), p.Err)
 		}
 	}
-	if h.Paused && h.Ledger.Condition != ConditionFailing { // else it is said above
-		kind := batch.KindBusy
-		if h.PausedBecause != nil {
-			kind = dlt.Kind(h.PausedBecause)
-		}
-		add(PartPosting, h.PausedSince, "%s", withDetails(incident.Nothing(kind), ago(now, h.PausedSince), h.PausedBecause))
-	}
+	all = append(all, h.posting(now)...)
 	for _, list := range []struct {
 		services []batch.ServiceID
 		what     string
 	}{
-		{h.PausedServices, "nothing is posted, because the ledger is busy, unreachable or refuses this client"},
+		{h.pausedServices(), "nothing is posted, because the ledger is busy, unreachable or refuses this client"},
 		{h.HaltedServices, "the lane is halted, because the ledger took a batch back again and again"},
 		{h.HeldServices, "this Run does not serve it"},
 	} {
@@ -112,6 +104,82 @@ func (h Health) Attention(now time.Time) (all []Attention) {
 	for _, w := range h.Warnings {
 		add(PartWarnings, time.Time{}, "%s %v", incident.Warns, w)
 	}
+	return all
+}
+
+// posting is the part of the verdict about ledgers to which nothing is posted, or that fail while
+// others work.
+func (h Health) posting(now time.Time) (all []Attention) {
+	whole := slices.DeleteFunc(slices.Clone(h.Pauses), func(p Pause) bool { return !p.All })
+	if h.Paused && len(whole) > 0 {
+		last := slices.MaxFunc(whole, func(p, q Pause) int { return p.Since.Compare(q.Since) })
+		part, since := PartPosting, last.Since // since then nothing at all is posted
+		if h.Ledger.Condition == ConditionFailing {
+			part, since = PartLedger, h.Ledger.FailingSince
+		}
+		return []Attention{{part, since, withDetails(incident.Nothing(h.PausedKind()), ago(now, since), because(whole))}}
+	}
+	for _, kind := range incident.Kinds() {
+		of := slices.DeleteFunc(slices.Clone(whole), func(p Pause) bool { return p.Kind() != kind })
+		if len(of) == 0 {
+			continue
+		}
+		names := make([]string, len(of))
+		for i, p := range of {
+			names[i] = p.Ledger
+		}
+		since := of[0].Since // that of the longest
+		all = append(all, Attention{PartPosting, since, withDetails(incident.To(names, nil, 0, kind), ago(now, since), because(of))})
+	}
+	if h.Ledger.Condition == ConditionFailing {
+		return all // it is said of the whole
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.Ledgers)) {
+		l := h.Ledgers[name]
+		paused := slices.ContainsFunc(whole, func(p Pause) bool { return p.Ledger == name })
+		if l.Condition == ConditionFailing && !paused { // status queries to it, say
+			all = append(all, Attention{PartPosting, l.FailingSince, fmt.Sprintf("ledger %s has failed for %s: %v", name, ago(now, l.FailingSince), l.Err)})
+		}
+	}
+	return all
+}
+
+// PausedKind is the kind of reason for which nothing at all is posted ([Pause.Kind]): of several
+// ledgers the one that needs a person most. It means nothing unless Paused.
+func (h Health) PausedKind() batch.ErrorKind {
+	var kinds []batch.ErrorKind
+	for _, p := range h.Pauses {
+		if p.All {
+			kinds = append(kinds, p.Kind())
+		}
+	}
+	return incident.Worst(kinds...)
+}
+
+// because joins the reasons of pauses; those of several ledgers with their names.
+func because(all []Pause) error {
+	if len(all) == 1 {
+		return all[0].Because
+	}
+	var errs []string
+	for _, p := range all {
+		text := incident.Closed(p.Kind())
+		if e, is := errors.AsType[*batch.SubmissionError](p.Because); is && e.Message != "" {
+			text = e.Message
+		}
+		errs = append(errs, p.Ledger+": "+text)
+	}
+	return errors.New(strings.Join(errs, "; "))
+}
+
+// pausedServices are the services that are paused alone.
+func (h Health) pausedServices() (all []batch.ServiceID) {
+	for _, p := range h.Pauses {
+		if !p.All {
+			all = append(all, p.Service)
+		}
+	}
+	slices.Sort(all)
 	return all
 }
 

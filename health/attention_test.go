@@ -37,20 +37,37 @@ func TestAttention(t *testing.T) {
 		"a loop fails alone": {func(h *Health) { h.Loops["queuer"] = fails(down) }, []Attention{{PartLoops, before(time.Minute), "queuer has failed for 1m0s: down"}}},
 		"the ledger is not reached, and nothing is posted": {func(h *Health) {
 			h.Ledger, h.Loops["submitter"] = fails(dlt.ErrUnavailable), fails(dlt.ErrUnavailable)
-			h.Paused, h.PausedSince, h.PausedBecause = true, before(time.Minute), dlt.ErrUnavailable
+			h.Paused, h.Pauses = true, []Pause{{Ledger: "l", All: true, Since: before(time.Minute), Because: dlt.ErrUnavailable}}
 		}, []Attention{{PartLedger, before(time.Minute), "Nothing is posted: the ledger is not reached. For 1m0s: " + dlt.ErrUnavailable.Error()}}},
 		"the ledger fails": {func(h *Health) { h.Ledger = fails(down) }, []Attention{{PartLedger, before(time.Minute), "has failed for 1m0s: down"}}},
 		"a stream is lost": {func(h *Health) { h.Streams = fails(dlt.ErrStreamLost) }, []Attention{
 			{PartStreams, before(time.Minute), "has failed for 1m0s: " + dlt.ErrStreamLost.Error()},
 		}},
-		"the ledger is busy": {func(h *Health) { h.Paused, h.PausedSince = true, before(time.Hour) }, []Attention{
+		"the ledger is busy": {func(h *Health) {
+			h.Paused, h.Pauses = true, []Pause{{Ledger: "l", All: true, Since: before(time.Hour)}}
+		}, []Attention{
 			{PartPosting, before(time.Hour), "Nothing is posted: the ledger is busy. For 1h0m0s"},
 		}},
 		"the ledger refuses this client": {func(h *Health) {
-			h.Paused, h.PausedSince, h.PausedBecause = true, before(time.Hour), dlt.ErrMisconfigured
+			h.Paused, h.Pauses = true, []Pause{{Ledger: "l", All: true, Since: before(time.Hour), Because: dlt.ErrMisconfigured}}
 		}, []Attention{{PartPosting, before(time.Hour), "Nothing is posted: the ledger refuses this client. For 1h0m0s: " + dlt.ErrMisconfigured.Error()}}},
+		"one ledger of two": {func(h *Health) {
+			h.Pauses = []Pause{{Ledger: "east", All: true, Since: before(time.Hour), Because: dlt.ErrUnavailable}}
+			h.Ledgers = map[string]PartHealth{"east": fails(dlt.ErrUnavailable), "west": works}
+		}, []Attention{{PartPosting, before(time.Hour), "Nothing is posted to ledger east: the ledger is not reached. For 1h0m0s: " + dlt.ErrUnavailable.Error()}}},
+		"both ledgers, for two reasons": {func(h *Health) {
+			h.Paused, h.Pauses = true, []Pause{
+				{Ledger: "east", All: true, Since: before(time.Hour)}, {Ledger: "west", All: true, Since: before(time.Minute), Because: dlt.ErrMisconfigured},
+			}
+		}, []Attention{{PartPosting, before(time.Minute), "Nothing is posted: the ledger refuses this client. For 1m0s: east: the ledger is busy; west: the ledger refuses this client"}}},
+		"queries to one ledger of two fail": {func(h *Health) {
+			h.Ledgers = map[string]PartHealth{"east": fails(down), "west": works}
+		}, []Attention{{PartPosting, before(time.Minute), "ledger east has failed for 1m0s: down"}}},
 		"some services": {func(h *Health) {
-			h.PausedServices, h.HaltedServices, h.HeldServices = []batch.ServiceID{"a", "b", "c", "d", "e", "f", "g"}, []batch.ServiceID{"h"}, []batch.ServiceID{""}
+			for _, s := range []batch.ServiceID{"b", "a", "c", "d", "e", "f", "g"} {
+				h.Pauses = append(h.Pauses, Pause{Ledger: "l", Service: s, Since: before(time.Hour)})
+			}
+			h.HaltedServices, h.HeldServices = []batch.ServiceID{"h"}, []batch.ServiceID{""}
 		}, []Attention{
 			{PartPosting, time.Time{}, `"a", "b", "c", "d", "e", and 2 more: nothing is posted, because the ledger is busy, unreachable or refuses this client`},
 			{PartPosting, time.Time{}, `"h": the lane is halted, because the ledger took a batch back again and again`},
@@ -63,7 +80,7 @@ func TestAttention(t *testing.T) {
 			{PartBatches, time.Time{}, "A person has to decide about 4 batches."},
 			{PartBatches, time.Time{}, "2 lanes are halted until a person releases them."},
 		}},
-		"batches wait": {func(h *Health) { h.Counts.Waiting, h.Counts.StandingSince = 9, before(standstill) }, nil},
+		"batches wait":   {func(h *Health) { h.Counts.Waiting, h.Counts.StandingSince = 9, before(standstill) }, nil},
 		"batches wait for long, and none moves": {func(h *Health) { h.Counts.Waiting, h.Counts.StandingSince = 9, before(standstill+time.Second) }, []Attention{
 			{PartBatches, before(standstill + time.Second), "no batch has moved for 10m1s, and so many wait: 9"},
 		}},

@@ -90,16 +90,13 @@ const Memory = 5 * time.Minute
 // age of FailingSince.
 type Health struct {
 	Running bool `json:"running"`
-	// Paused means that nothing is posted at present: the ledger is busy, unreachable, or
-	// refuses this client. PausedServices names single services.
-	// A pause that is over does not count, once nothing has waited for [PauseMemory]: nobody knows
-	// then whether the ledger takes batches again.
-	Paused         bool              `json:"paused"`
-	PausedServices []batch.ServiceID `json:"paused_services,omitempty"`
-	PausedSince    time.Time         `json:"paused_since,omitzero"` // since when Paused
-	// PausedBecause is the last reason for the pause of all, which may have changed since it
-	// began.
-	PausedBecause error `json:"-"` // in JSON its text, as paused_because
+	// Paused means that nothing at all is posted at present: the ledger is busy, unreachable, or
+	// refuses this client, and of a [dlt.Router] each of its ledgers.
+	Paused bool `json:"paused"`
+	// Pauses are the ledgers and the services of which nothing is posted, in the order of
+	// [Pause.Compare]. A pause that is over does not count, once nothing has waited for
+	// [PauseMemory]: nobody knows then whether the ledger takes batches again.
+	Pauses []Pause `json:"pauses,omitempty"`
 	// HaltedServices are the services whose lanes this Runner halted because the ledger
 	// executed a batch and took it back, again and again (see [batch.Control].HaltReason). A
 	// service leaves the list once the ledger accepts or commits something of it again.
@@ -115,8 +112,10 @@ type Health struct {
 	Store PartHealth `json:"store"`
 	// Ledger covers submissions and status queries. Busy, or a refusal of a batch, counts as
 	// an answer. An unreachable ledger, a refusal of this client and no answer count as
-	// failures.
-	Ledger PartHealth `json:"ledger"`
+	// failures. Of a [dlt.Router] it fails once each of its ledgers does. Ledgers has those that
+	// were asked, by name; it is nil for a client of one ledger.
+	Ledger  PartHealth            `json:"ledger"`
+	Ledgers map[string]PartHealth `json:"ledgers,omitempty"`
 	// Streams covers the ledger's own events, where it has them. It fails while any stream is
 	// lost; batches are then polled, more slowly. LostStreams names the services of lost
 	// streams, "" for the stream of a whole ledger.
@@ -124,7 +123,7 @@ type Health struct {
 	LostStreams []batch.ServiceID `json:"lost_streams,omitempty"`
 	// Loops are this Runner's loops, by name. "queuer", "monitor", "recorder", "keeper" and
 	// "retention" fail with the store. "submitter" fails with submissions to the ledger,
-	// "statuses" with queries to it.
+	// "statuses" with queries to it; of a [dlt.Router] once they fail for each of its ledgers.
 	Loops map[string]PartHealth `json:"loops,omitempty"`
 	// Pool are the POSTs under way, of Options.Pool, and StatusConnections the status requests, of
 	// Options.StatusConnections. A request that hangs gives its place to others, so that Busy may
@@ -207,8 +206,7 @@ func (h Health) MarshalJSON() ([]byte, error) {
 		plain
 		Warnings []string `json:"warnings,omitempty"`
 		Trouble  string   `json:"trouble,omitzero"`
-		Because  string   `json:"paused_because,omitzero"`
-	}{plain(h), errorTexts(h.Warnings), errorText(h.Trouble), errorText(h.PausedBecause)})
+	}{plain(h), errorTexts(h.Warnings), errorText(h.Trouble)})
 }
 
 // UnmarshalJSON reads the output of MarshalJSON. Errors come back as texts only.
@@ -218,10 +216,9 @@ func (h *Health) UnmarshalJSON(data []byte) error {
 		*plain
 		Warnings []string `json:"warnings"`
 		Trouble  string   `json:"trouble"`
-		Because  string   `json:"paused_because"`
 	}{plain: (*plain)(h)}
 	err := json.Unmarshal(data, &v)
-	h.Warnings, h.Trouble, h.PausedBecause = nil, textError(v.Trouble), textError(v.Because)
+	h.Warnings, h.Trouble = nil, textError(v.Trouble)
 	for _, text := range v.Warnings {
 		h.Warnings = append(h.Warnings, textError(text))
 	}

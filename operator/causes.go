@@ -72,6 +72,9 @@ type Reason struct {
 	// is, of the batches themselves. State is 0 where it is not known.
 	State batch.State     `json:"state,omitzero"`
 	Kind  batch.ErrorKind `json:"kind,omitzero"`
+	// Ledger is the name of the lanes' ledger: set in [Causes], and "" where no instance has met
+	// them.
+	Ledger string `json:"ledger,omitzero"`
 	// Why names the missing setting, with CauseUnknown, and Missing says what is missing.
 	Why     string  `json:"why,omitzero"`
 	Missing Missing `json:"missing,omitzero"`
@@ -172,6 +175,7 @@ func (c *collector) take(at time.Time, l store.LaneSurvey, items []item) {
 	c.report.Lanes++
 	for i := range items {
 		it := &items[i]
+		it.Ledger = l.Ledger
 		g := c.groups[it.Reason]
 		if g == nil {
 			g = &Group{Reason: it.Reason}
@@ -224,8 +228,9 @@ func (c *collector) examples(ctx context.Context, v *view) error {
 		}
 	}
 	if len(ask) > 0 {
-		_, _, err := v.page(ctx, store.SurveyQuery{Services: ask, Window: 2, Cap: 2}, func(_ time.Time, _ store.LaneSurvey, items []item) {
+		_, _, err := v.page(ctx, store.SurveyQuery{Services: ask, Window: 2, Cap: 2}, func(_ time.Time, l store.LaneSurvey, items []item) {
 			for _, it := range items {
+				it.Ledger = l.Ledger
 				if g := c.groups[it.Reason]; it.id != "" && g != nil && g.Example.ID == "" {
 					g.Example, g.Blocker = it.e, it.blocker
 				}
@@ -263,5 +268,5 @@ func (c *collector) sorted() Causes {
 // compare puts the larger of two numbers first, and equal ones in the order of their reasons.
 func compare(n, m int, a, b Reason) int {
 	return cmp.Or(cmp.Compare(m, n), cmp.Compare(a.Cause, b.Cause), cmp.Compare(a.Root, b.Root),
-		cmp.Compare(a.State, b.State), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Why, b.Why))
+		cmp.Compare(a.State, b.State), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Ledger, b.Ledger), cmp.Compare(a.Why, b.Why))
 }

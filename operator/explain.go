@@ -53,7 +53,7 @@ func (d *Desk) explain(ctx context.Context, key batch.Key) (e batch.Explanation,
 	if err != nil {
 		return e, err
 	}
-	held := holds(e.Cause, counted, s)
+	held := holds(e.Cause, r.ledger, counted, s)
 	if unmet != nil && (held == "" || len(s.Instances) == 0) {
 		return e, unmet
 	}

@@ -105,6 +105,8 @@ type Incident struct {
 	// "" where there is none.
 	Example batch.Explanation `json:"example,omitzero"`
 	Blocker batch.Explanation `json:"blocker,omitzero"`
+
+	ledger string // of the example
 }
 
 // State is how things are, in words.

@@ -21,7 +21,8 @@ const (
 	// laneTries is how many attempts a batch has made in vain before its lane's ledger is an
 	// incident: one failed attempt is over with the next.
 	laneTries = 3
-	// meetFor is how old a batch may be that no instance has met: it is met with the next scan.
+	// meetFor is how old a batch may be that no instance has met, or whose lane's settings nobody
+	// has recorded: that is done with the next scan.
 	meetFor = time.Minute
 	// countsOld is from when on counts are old. The longest rest of an instance comes on top.
 	countsOld = 10 * time.Minute
@@ -34,8 +35,12 @@ type judgement struct {
 	by     map[IncidentKind]*Incident
 	gone   []Incident
 	moving map[batch.Cause]*Moving
-	// closed is the incident for which no instance posts anything; "" where one posts.
+	// closed is the incident for which no instance posts anything; "" where one posts. shut are
+	// the ledgers to which no instance posts anything, and why.
 	closed IncidentKind
+	shut   map[string]IncidentKind
+	// laneSince is since when a service was paused alone, by the incident.
+	laneSince map[IncidentKind]time.Time
 }
 
 // of returns the incident of a kind, which it makes.
@@ -85,9 +90,10 @@ func (x *judgement) instances() {
 	if !x.Counted {
 		return
 	}
-	live, closed := 0, 0
+	live := 0
 	var last time.Time
 	var rest time.Duration // the longest after which a live instance does something
+	p := pauses{ledgers: map[string]*paused{}, since: map[IncidentKind]time.Time{}}
 	for _, i := range x.Stats.Instances {
 		if !i.Live {
 			if i.Seen.After(last) {
@@ -101,26 +107,9 @@ func (x *judgement) instances() {
 		live++
 		rest = max(rest, i.Every)
 		x.warns(i)
-		kind := ledgerKind(i.PausedKind)
-		if !i.Paused || kind == IncidentLedgerBusy && i.PausedFor < busyFor {
-			continue
-		}
-		closed++
-		s := x.of(kind)
-		s.Instances = append(s.Instances, i.Name)
-		s.since(i.Seen.Add(-i.PausedFor))
-		if s.Why == "" {
-			s.Why = i.PausedWhy
-		}
+		p.take(i)
 	}
-	for _, kind := range []IncidentKind{IncidentLedgerRefuses, IncidentLedgerDown, IncidentLedgerBusy} {
-		if s := x.by[kind]; s != nil {
-			s.Text = incident.Posting(s.Instances, live, kind.errorKind())
-			if x.closed == "" && closed == live {
-				x.closed = kind
-			}
-		}
-	}
+	x.posting(p, live)
 	if live == 0 {
 		s := x.of(IncidentNoInstance)
 		s.Text, s.Since = incident.NoInstance, last
@@ -220,6 +209,7 @@ func (x *judgement) groups() {
 	for kind, n := range lanes {
 		if s := x.by[kind]; len(s.Instances) == 0 {
 			s.Text = incident.Lanes(n, kind.errorKind())
+			s.since(x.laneSince[kind])
 			if s.Example.LastError != nil {
 				s.Why = s.Example.LastError.Message
 			}
@@ -286,7 +276,7 @@ func (x *judgement) kind(g Group) IncidentKind {
 		switch {
 		case g.Missing == MissingAgreement:
 			return IncidentDisagree
-		case g.Missing != MissingLedger:
+		case g.Missing != MissingLedger && g.Oldest > meetFor:
 			return IncidentNotRecorded
 		}
 	}
@@ -294,8 +284,12 @@ func (x *judgement) kind(g Group) IncidentKind {
 	switch {
 	case stopped:
 		return IncidentNoInstance
-	case x.closed != "" && x.waitsForLedger(root):
+	case x.closed != "" && waitsForLedger(root, x.closed):
 		return x.closed
+	case root == CauseUnknown && len(x.shut) > 0: // a lane of a ledger that is shut is met by nobody
+		return x.worstShut()
+	case x.shut[g.Ledger] != "" && waitsForLedger(root, x.shut[g.Ledger]):
+		return x.shut[g.Ledger]
 	case root == CauseUnknown && g.Oldest > meetFor:
 		return IncidentUnserved
 	case root == batch.CauseDelayed && closes(g.Kind) && g.Attempts >= laneTries:
@@ -304,9 +298,10 @@ func (x *judgement) kind(g Group) IncidentKind {
 	return ""
 }
 
-// waitsForLedger reports whether a batch with a cause goes on once instances post again.
-func (x *judgement) waitsForLedger(c batch.Cause) bool {
-	return c == CauseUnknown || explain.ByLedger(c, x.closed.errorKind())
+// waitsForLedger reports whether a batch with a cause goes on once instances post again, where the
+// ledger is closed as the incident says.
+func waitsForLedger(c batch.Cause, closed IncidentKind) bool {
+	return c == CauseUnknown || explain.ByLedger(c, closed.errorKind())
 }
 
 // take counts a group in.
@@ -325,12 +320,12 @@ func (i *Incident) take(g Group) {
 	held := i.Example.Control
 	switch {
 	case g.Root == "" && g.Example.ID != "" && i.Example.ID == "":
-		i.Example = g.Example
+		i.Example, i.ledger = g.Example, g.Ledger
 		if g.Remedy == batch.RemedyRelease {
 			i.Blocker = g.Blocker
 		}
 	case g.Root != "" && i.Example.ID == "" && g.Blocker.ID != "":
-		i.Example = g.Blocker
+		i.Example, i.ledger = g.Blocker, g.Ledger
 	default:
 		return
 	}
@@ -362,7 +357,7 @@ func (x *judgement) moves(g Group) {
 	m.AtLeast, m.Sampled = m.AtLeast || g.AtLeast, m.Sampled || g.Sampled
 	m.Oldest = max(m.Oldest, g.Oldest)
 	if g.Root == "" && m.Example.ID == "" {
-		m.Example = g.Example
+		m.Example, m.Ledger = g.Example, g.Ledger
 	}
 }
 
@@ -389,28 +384,35 @@ func (x *judgement) finish(i *Incident) {
 	i.Sampled = i.Sampled && i.Batches > 0
 	i.ByItself = i.Kind == IncidentLedgerBusy
 	i.mend()
-	if held := x.holds(i.Example.Cause); held != "" && i.Example.ID != "" {
+	if held := x.holds(i.Example.Cause, i.ledger); held != "" && i.Example.ID != "" {
 		i.Example.Text = waits(i.Example, held)
 	}
 }
 
-// holds says why a batch with this cause does not leave although nothing in its lane holds it: no
-// instance runs, or none posts. It is "" where the batch's own explanation is all.
-func (x *judgement) holds(c batch.Cause) string {
+// holds says why a batch of a ledger with this cause does not leave although nothing in its lane
+// holds it: no instance runs, or none posts. It is "" where the batch's own explanation is all.
+func (x *judgement) holds(c batch.Cause, ledger string) string {
+	shut := x.shut[ledger]
 	switch {
 	case x.by[IncidentNoInstance] != nil && movesItself(c):
 		return incident.NoInstance
-	case x.closed != "" && x.waitsForLedger(c):
-		return x.by[x.closed].Text
+	case x.closed != "" && (shut == "" || shut == x.closed):
+		if waitsForLedger(c, x.closed) {
+			return x.by[x.closed].Text
+		}
+	case c == CauseUnknown && len(x.shut) > 0:
+		return x.by[x.worstShut()].Text
+	case shut != "" && waitsForLedger(c, shut):
+		return incident.OfLane(shut.errorKind())
 	}
 	return ""
 }
 
 // holds returns the same by what the store has of its instances.
-func holds(c batch.Cause, counted bool, s store.Stats) string {
+func holds(c batch.Cause, ledger string, counted bool, s store.Stats) string {
 	x := judgement{Sight: Sight{Stats: s, Counted: counted}, by: map[IncidentKind]*Incident{}}
 	x.instances()
-	return x.holds(c)
+	return x.holds(c, ledger)
 }
 
 // movesItself reports whether an instance moves a batch with this cause.

@@ -27,7 +27,7 @@ func TestCausesAreAsExplained(t *testing.T) {
 				o.atRandom(r)
 				want, got := o.explained(), map[operator.Reason]int{}
 				for _, g := range o.causes().Groups {
-					g.Why, g.Missing = "", "" // it names one of the services
+					g.Ledger, g.Why, g.Missing = "", "", "" // Why names one of the services
 					got[g.Reason] += g.Batches
 					if g.Cause != operator.CauseUnknown {
 						assert.NotEmpty(o, g.Example.ID, "%+v", g.Reason)

@@ -192,7 +192,7 @@ func (s Sight) Situation() Situation {
 		x.finish(&out.Incidents[n])
 	}
 	for _, m := range x.moving {
-		if held := x.holds(m.Example.Cause); held != "" && m.Example.ID != "" {
+		if held := x.holds(m.Example.Cause, m.Ledger); held != "" && m.Example.ID != "" {
 			m.Example.Text = waits(m.Example, held)
 		}
 		out.Itself = append(out.Itself, *m)

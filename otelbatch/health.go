@@ -100,11 +100,16 @@ func (t *totals) add(now time.Time, h health.Health) {
 	t.claims += h.Claims
 	t.streams += h.OpenStreams
 	t.warnings += len(h.Warnings)
-	for i, services := range [...]int{len(h.PausedServices), len(h.HaltedServices), len(h.HeldServices)} {
-		t.closed[i] += services
+	paused := 0
+	for _, p := range h.Pauses {
+		if p.All {
+			t.ledgerClosed = max(t.ledgerClosed, now.Sub(p.Since).Seconds())
+		} else {
+			paused++
+		}
 	}
-	if h.Paused {
-		t.ledgerClosed = max(t.ledgerClosed, now.Sub(h.PausedSince).Seconds())
+	for i, services := range [...]int{paused, len(h.HaltedServices), len(h.HeldServices)} {
+		t.closed[i] += services
 	}
 	for _, a := range h.Attention(now) {
 		t.attention[a.Part]++

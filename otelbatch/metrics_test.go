@@ -296,7 +296,9 @@ func TestGauges(t *testing.T) {
 		failing := health.PartHealth{Condition: health.ConditionFailing, FailingSince: ago(time.Minute)}
 		for range 2 {
 			m.watch(fixed{
-				Running: true, Paused: true, PausedSince: ago(time.Hour), PausedServices: []batch.ServiceID{"a", "b"}, HaltedServices: []batch.ServiceID{"c"},
+				Running: true, Paused: true, Pauses: []health.Pause{
+					{Ledger: "l", All: true, Since: ago(time.Hour)}, {Ledger: "m", All: true, Since: ago(time.Minute)}, {Ledger: "n", Service: "a"}, {Ledger: "n", Service: "b"},
+				}, HaltedServices: []batch.ServiceID{"c"},
 				HeldServices: []batch.ServiceID{"d", "e", "f"}, Ledger: failing, Store: health.PartHealth{Condition: health.ConditionOK},
 				Loops: map[string]health.PartHealth{"queuer": {LastSuccess: ago(2 * time.Second)}, "keeper": {}},
 				Pool:  health.Use{Busy: 3, Size: 64}, StatusConnections: health.Use{Busy: 1, Size: 8}, Claims: 5, OpenStreams: 6,
@@ -304,7 +306,7 @@ func TestGauges(t *testing.T) {
 				DroppedTraces: 2,
 			})
 		}
-		m.watch(fixed{Running: true, PausedSince: ago(2 * time.Hour), Loops: map[string]health.PartHealth{"queuer": {LastSuccess: ago(9 * time.Second)}}})
+		m.watch(fixed{Running: true, Loops: map[string]health.PartHealth{"queuer": {LastSuccess: ago(9 * time.Second)}}})
 		m.watch(fixed{Claims: 1000, LostEvents: []uint64{7}, DroppedTraces: 1}) // does not run, and has lost what it has lost
 		require.NoError(t, b.collect())
 		for name, want := range map[string]float64{

@@ -135,7 +135,7 @@ func newInstruments(b *builder) (i instruments) {
 	i.closed = b.number("dltbatch.services.closed", "{service}", "Services of which nothing is posted, as this process knows: the ledger is busy or out of reach (paused), took a batch back again and again (halted), or cannot serve it (held).", reasons)
 	i.warnings = b.number("dltbatch.warnings", "{warning}", "Warnings of the store that stand (Health.Warnings).")
 	i.attention = b.number("dltbatch.attention", "{cause}", "Causes for which a Runner does not do all that it should (Health.Attention), by what they are about.", attentions)
-	i.ledgerClosed = b.age("dltbatch.ledger.closed.duration", "For how long nothing at all has been posted, because the ledger is busy, out of reach or refuses this client. 0 while it is open.")
+	i.ledgerClosed = b.age("dltbatch.ledger.closed.duration", "For how long nothing has been posted to a ledger, because it is busy, out of reach or refuses this client: of several the longest. 0 while all are open.")
 	i.failing = b.age("dltbatch.failing.duration", "For how long a part has failed; 0 while it works.", parts)
 	i.success = b.age("dltbatch.loop.success.age", "Time since the last success of a loop. queuer and monitor look at the database all the time; the others wait for work.", loops)
 	i.stats = newStoreGauges(b)

@@ -194,16 +194,11 @@ type Instance struct {
 	// Claims is how many batches it has claimed, or found the outcome of, without having written
 	// the outcome.
 	Claims int `json:"claims"`
-	// Paused says that it posts nothing at present: its ledger is busy, unreachable, or refuses
-	// this client.
-	Paused bool `json:"paused"`
-	// PausedKind is the kind of the error for which it is Paused: [batch.KindBusy],
-	// [batch.KindUnavailable] or [batch.KindMisconfigured], and "" where the client names none.
-	// PausedWhy is the error's text; "" for a busy ledger.
-	PausedKind batch.ErrorKind `json:"paused_kind,omitzero"`
-	PausedWhy  string          `json:"paused_why,omitzero"`
-	// PausedFor is for how long before Seen it has been Paused.
-	PausedFor time.Duration `json:"paused_for_ns,omitzero"`
+	// Paused says that it posts nothing at present: its ledger, and of several each, is busy,
+	// unreachable, or refuses this client. Pauses says which ledgers and services are so, whole
+	// ledgers and those that are so for longest first: at most [MaxPauses].
+	Paused bool    `json:"paused"`
+	Pauses []Pause `json:"pauses,omitempty"`
 	// Warnings are the warnings of its store that stand ([Warning]), as texts: at most
 	// [MaxWarnings].
 	Warnings []string `json:"warnings,omitempty"`
@@ -223,6 +218,23 @@ type Instance struct {
 	Live   bool          `json:"live"`
 	Shared bool          `json:"shared"`
 }
+
+// Pause is a ledger, or one service, of which an instance posts nothing.
+type Pause struct {
+	Ledger string `json:"ledger"`
+	// Service is the one that is paused. All says that the whole ledger is: Service is "" then.
+	Service batch.ServiceID `json:"service,omitzero"`
+	All     bool            `json:"all,omitzero"`
+	// Kind says why: [batch.KindBusy], [batch.KindUnavailable] or [batch.KindMisconfigured]. Why is
+	// the error's text; "" for a busy ledger.
+	Kind batch.ErrorKind `json:"kind"`
+	Why  string          `json:"why,omitzero"`
+	// For is for how long before the instance was seen it has been so.
+	For time.Duration `json:"for_ns"`
+}
+
+// MaxPauses is how many pauses an Instance has at most.
+const MaxPauses = 16
 
 // MaxWarnings is how many warnings an Instance has at most.
 const MaxWarnings = 8
@@ -247,7 +259,13 @@ func (i Instance) Validate() error {
 	if len(i.Warnings) > MaxWarnings {
 		return &batch.InputError{Field: "Instance.Warnings", Value: fmt.Sprint(len(i.Warnings)), Want: fmt.Sprintf("at most %d", MaxWarnings)}
 	}
-	texts := append([]string{i.Host, i.Version, i.Ledger, i.PausedWhy, string(i.PausedKind)}, i.Warnings...)
+	if len(i.Pauses) > MaxPauses {
+		return &batch.InputError{Field: "Instance.Pauses", Value: fmt.Sprint(len(i.Pauses)), Want: fmt.Sprintf("at most %d", MaxPauses)}
+	}
+	texts := append([]string{i.Host, i.Version, i.Ledger}, i.Warnings...)
+	for _, p := range i.Pauses {
+		texts = append(texts, p.Ledger, string(p.Service), string(p.Kind), p.Why)
+	}
 	for name, value := range i.Settings {
 		texts = append(texts, name, value)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -46,8 +47,8 @@ wrong with them. The JSON is an object with "instances", each a store.Instance, 
 					switch {
 					case !i.Live:
 						state = "gone"
-					case i.Paused:
-						state = "posts nothing for " + age(i.PausedFor+i.Unseen) + ": " + incident.Closed(i.PausedKind)
+					case len(i.Pauses) > 0:
+						state = notPosted(i)
 					}
 					if i.Shared {
 						state += ", name shared"
@@ -56,10 +57,19 @@ wrong with them. The JSON is an object with "instances", each a store.Instance, 
 					if all.several() {
 						cells = append(cells, x.Shard)
 					}
-					t.row(alarm(!i.Live || i.Paused || i.Shared), cells...)
+					t.row(alarm(!i.Live || len(i.Pauses) > 0 || i.Shared), cells...)
 				}
 			}
 			t.end()
 		})
 	})
+}
+
+// notPosted says what an instance does not post, for how long, and why.
+func notPosted(i store.Instance) string {
+	var not []string
+	for _, p := range i.Pauses {
+		not = append(not, "posts nothing"+operator.NotPosted(i, p)+" for "+age(p.For+i.Unseen)+": "+incident.Closed(p.Kind))
+	}
+	return strings.Join(not, "; ")
 }

@@ -110,7 +110,7 @@ func TestSurfacesSayTheSame(t *testing.T) {
 			s.add("s", "b1", "b2")
 			s.soon("a row that says so", func() bool {
 				i := s.wrongNow().Stats.Instances
-				return len(i) > 0 && i[0].Paused && (k != ledgermem.Busy || i[0].PausedFor >= 15*time.Second)
+				return len(i) > 0 && i[0].Paused && (k != ledgermem.Busy || i[0].Pauses[0].For >= 15*time.Second)
 			})
 			s.add("met by nobody", "b3") // its lane is new, and nothing is claimed
 			return r

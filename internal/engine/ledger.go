@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
@@ -23,10 +24,10 @@ type ledger struct {
 	admission *admission
 }
 
-// ledgerMeter returns the meter of calls to the ledger. A refusal of a batch, for good or for now,
+// ledgerMeter returns the meter of calls to the ledger; at makes it that of one ledger. A refusal of a batch, for good or for now,
 // and busy count as answers.
 func ledgerMeter(to calls, v *vitals) meter {
-	return meter{part: "ledger", calls: to, v: v, whole: &v.ledger, answers: func(err error) bool {
+	return meter{part: "ledger", calls: to, v: v, answers: func(err error) bool {
 		switch dlt.Kind(err) {
 		case batch.KindRejected, batch.KindBusy, batch.KindNotYet:
 			return true
@@ -38,11 +39,32 @@ func ledgerMeter(to calls, v *vitals) meter {
 // Traits returns the traits that a service is resolved to.
 func (l ledger) Traits(s batch.ServiceID) dlt.Traits { return l.of(s).Traits }
 
-// shown returns the name of the ledger as people read it, or the names of all for which the client
-// stands.
+// names returns the names of the ledgers: one, or of all for which the client stands. It is nil where
+// the client stands for several and does not name them.
+func (l ledger) names() []string {
+	switch t := l.Traits(""); {
+	case t.Ledgers != "":
+		return strings.Split(t.Ledgers, "\n")
+	case t.Routed:
+		return nil
+	default:
+		return []string{t.Name}
+	}
+}
+
+// shown returns the name of the ledger as people read it, or the names of all.
 func (l ledger) shown() string {
-	t := l.Traits("")
-	return batch.Excerpt(cmp.Or(t.Ledgers, t.Name), 512)
+	return batch.Excerpt(cmp.Or(strings.Join(l.names(), ", "), l.Traits("").Name), 512)
+}
+
+// at is the meter of calls about a service: each ledger has a health of its own.
+func (l ledger) at(s batch.ServiceID) meter {
+	m := l.meter
+	if m.v != nil {
+		m.ledger = l.Traits(s).Name
+		m.whole = m.v.ledgerOf(m.ledger)
+	}
+	return m
 }
 
 // Check returns the client's local check, where its traits declare one.
@@ -67,7 +89,7 @@ func (l ledger) post(ctx context.Context, op string, s batch.ServiceID, n int, f
 	if err := l.admission.moved("submit", s); err != nil {
 		return err
 	}
-	err := l.call(ctx, "submitter", op, &n, nil, f)
+	err := l.at(s).call(ctx, "submitter", op, &n, nil, f)
 	if loop.Panicked(err) {
 		l.trouble(err)
 		return &dlt.Error{Op: "submit", Kind: dlt.ErrDoubt, Err: err}
@@ -84,7 +106,7 @@ func (l ledger) Prepare(ctx context.Context, a batch.Attempt) (out []byte, err e
 		return nil, err
 	}
 	n := 1
-	err = l.call(ctx, "submitter", "prepare", &n, nil, func() (err error) {
+	err = l.at(a.Service).call(ctx, "submitter", "prepare", &n, nil, func() (err error) {
 		out, err = l.Ledger.Prepare(ctx, a)
 		return err
 	})
@@ -106,7 +128,7 @@ func (l ledger) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts [
 	if n == 0 {
 		return nil, nil // an error would keep the monitor from asking about other services
 	}
-	err = l.call(ctx, "statuses", "statuses", &n, nil, func() (err error) {
+	err = l.at(mine[0].Service).call(ctx, "statuses", "statuses", &n, nil, func() (err error) {
 		all, err = l.Ledger.BatchStatuses(ctx, s, mine)
 		return err
 	})
@@ -122,7 +144,7 @@ func (l ledger) Resolve(ctx context.Context, d dlt.Doubt) (e dlt.Evidence, err e
 		return dlt.CannotTell, ErrOtherLedger
 	}
 	n := 1
-	err = l.call(ctx, "statuses", "resolve", &n, nil, func() (err error) {
+	err = l.at(d.Service).call(ctx, "statuses", "resolve", &n, nil, func() (err error) {
 		e, err = l.Ledger.Resolve(ctx, d)
 		return err
 	})

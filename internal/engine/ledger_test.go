@@ -77,7 +77,7 @@ func TestAPanicOfTheLedgerIsTheErrorOfItsCall(t *testing.T) {
 			require.ErrorAs(t, err, &p)
 			assert.Equal(t, batch.KindDoubt, dlt.Kind(err))
 			assert.Equal(t, 1, calls)
-			assert.Equal(t, 1, v.ledger.n)
+			assert.Equal(t, 1, v.ledgerOf(known.traits("s").Name).n)
 			if c.posts {
 				assert.Len(t, told, 1)
 			} else {
@@ -116,7 +116,7 @@ func TestACallThatTheGateRefusesIsNotCounted(t *testing.T) {
 	assert.Empty(t, found)
 	_, err = l.Resolve(ctx, dlt.Doubt{Attempt: a})
 	require.ErrorIs(t, err, ErrOtherLedger)
-	assert.True(t, v.ledger.success.IsZero() && v.ledger.failed.IsZero())
+	assert.Empty(t, v.ledgers)
 }
 
 // The client is asked for the traits of a service once, however often they are read, unless it

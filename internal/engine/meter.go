@@ -20,6 +20,7 @@ type meter struct {
 	calls   calls
 	v       *vitals          // of the Run; nil outside of loops
 	whole   *part            // of v
+	ledger  string           // whose health it is; "" for the store
 	answers func(error) bool // errors that are answers: for Health the call succeeded
 }
 
@@ -29,7 +30,7 @@ func (m meter) call(ctx context.Context, of, op string, items *int, also *part, 
 	began := time.Now()
 	var parts [3]*part
 	if m.v != nil {
-		parts = m.v.begin(began, m.whole, of, also)
+		parts = m.v.begin(began, m.whole, loopOf{of, m.ledger}, also)
 	}
 	answered := false
 	err := loop.Contain(func() error {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/health"
 	"github.com/dltbatch/dltbatch/internal/incident"
 	"github.com/dltbatch/dltbatch/internal/loop"
@@ -155,9 +154,12 @@ func (p *presence) now(ctx context.Context) store.Instance {
 	}); has {
 		i.Looked = s.Looked(ctx)
 	}
-	if h.Paused {
-		i.PausedKind, i.PausedWhy = pausedFor(h.Ledger)
-		i.PausedFor = at.Sub(h.PausedSince)
+	for _, p := range h.Pauses[:min(len(h.Pauses), store.MaxPauses)] {
+		shown := store.Pause{Ledger: p.Ledger, Service: p.Service, All: p.All, Kind: p.Kind(), For: at.Sub(p.Since)}
+		if e, is := errors.AsType[*batch.SubmissionError](p.Because); is && shown.Kind != batch.KindBusy {
+			shown.Why = batch.Excerpt(e.Message, 256)
+		}
+		i.Pauses = append(i.Pauses, shown)
 	}
 	for _, s := range p.flows {
 		s.Ago = at.Sub(s.end)
@@ -176,21 +178,6 @@ func (p *presence) now(ctx context.Context) store.Instance {
 	return i
 }
 
-// pausedFor returns why nothing is posted: the ledger's last failure, or else it is busy.
-func pausedFor(ledger health.PartHealth) (batch.ErrorKind, string) {
-	if ledger.Condition != health.ConditionFailing || ledger.Err == nil {
-		return batch.KindBusy, ""
-	}
-	why := dlt.Reason(ledger.Err).Message
-	switch {
-	case errors.Is(ledger.Err, dlt.ErrMisconfigured):
-		return batch.KindMisconfigured, why
-	case errors.Is(ledger.Err, dlt.ErrUnavailable):
-		return batch.KindUnavailable, why
-	}
-	return "", why
-}
-
 // Closed says why this Run posts nothing of a service at present, and by which kind of answer. The
 // sentence is "" where it posts, and where no Run is under way.
 func (e *Engine) Closed(s batch.ServiceID) (sentence string, kind batch.ErrorKind) {
@@ -199,10 +186,11 @@ func (e *Engine) Closed(s batch.ServiceID) (sentence string, kind batch.ErrorKin
 		return "", ""
 	}
 	why, all := r.submitter.PausedBy(s, r.memory())
-	switch kind = dlt.Kind(why); {
-	case why == nil:
+	if why == nil {
 		return "", ""
-	case all && !e.ledger.Traits(s).Routed:
+	}
+	kind = health.Pause{Because: why}.Kind()
+	if h := r.health(); all && h.Paused && kind == h.PausedKind() {
 		return incident.Nothing(kind), kind
 	}
 	return incident.OfLane(kind), kind

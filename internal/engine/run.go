@@ -56,7 +56,7 @@ const scanLanes = 5000
 
 func newRun(all common, n *events.Run) *run {
 	o := all.o
-	r := &run{common: all, vitals: newVitals(), news: n, lanes: lanes.New(max(1, o.ClaimLimit/2))}
+	r := &run{common: all, vitals: newVitals(all.ledger.names()...), news: n, lanes: lanes.New(max(1, o.ClaimLimit/2))}
 	r.admission = newAdmission(all, r.storeOf(""), n.Unserved)
 	r.table = inhand.New(r.tableOptions())
 	settings := groups.Settings{Linger: Linger, Max: groupSize, MaxBytes: groupBytes, Retry: o.ClaimTTL, Timeout: o.ClaimTTL / 4}
@@ -71,11 +71,11 @@ func newRun(all common, n *events.Run) *run {
 		Trace:  r.events.TraceRequest(),
 		Record: r.table.Answered,
 		Ready:  r.lanes.Wake,
-		Paused: func(s batch.ServiceID, all bool, err error) {
-			n.Paused(s, all, err)
+		Paused: func(sc submit.Scope, err error) {
+			n.Paused(pauseOf(sc), err)
 			r.tellAll() // another process may reach the ledger
 		},
-		Resumed: n.Resumed,
+		Resumed: func(sc submit.Scope) { n.Resumed(pauseOf(sc)) },
 	})
 	r.queuer = claim.New(r.handing("queuer"), r.submitter, r.lanes, claim.Options{
 		Strategy: o.Strategy, Query: r.ClaimQuery(), Margin: o.Margin, Request: o.RequestTimeout, ScanInterval: o.ScanInterval, Rest: r.rest,
@@ -278,6 +278,19 @@ func (r *run) complete(o *store.Outcome) {
 // restTime is the time that loops get to end after their context is done.
 const restTime = 500 * time.Millisecond
 
+// pauseOf returns the pause of a scope.
+func pauseOf(sc submit.Scope) health.Pause {
+	return health.Pause{Ledger: sc.Ledger, Service: sc.Service, All: sc.All}
+}
+
+// allPaused reports whether nothing at all is posted: each of the ledgers is paused. Of a client
+// that stands for ledgers which it does not name nobody knows.
+func allPaused(ledgers []string, pauses []health.Pause) bool {
+	return len(ledgers) > 0 && !slices.ContainsFunc(ledgers, func(name string) bool {
+		return !slices.ContainsFunc(pauses, func(p health.Pause) bool { return p.All && p.Ledger == name })
+	})
+}
+
 // memory returns for how long a pause counts that nothing has tried since.
 func (r *run) memory() time.Duration { return max(health.PauseMemory, 2*r.o.ScanInterval) }
 
@@ -288,10 +301,13 @@ func (r *run) health() health.Health {
 	h.Running = true
 	r.vitals.look(now, &h)
 	memory := r.memory()
-	if h.Paused && r.submitter.PauseOver("", true, memory) {
-		h.Paused, h.PausedSince, h.PausedBecause = false, time.Time{}, nil
+	h.Pauses = slices.DeleteFunc(h.Pauses, func(p health.Pause) bool {
+		return r.submitter.PauseOver(submit.Scope{Ledger: p.Ledger, Service: p.Service, All: p.All}, memory)
+	})
+	if len(h.Pauses) == 0 {
+		h.Pauses = nil
 	}
-	h.PausedServices = slices.DeleteFunc(h.PausedServices, func(s batch.ServiceID) bool { return r.submitter.PauseOver(s, false, memory) })
+	h.Paused = allPaused(r.vitals.names, h.Pauses)
 	h.Pool = health.Use{Busy: r.submitter.Busy(), Size: r.o.Pool}
 	h.StatusConnections = health.Use{Busy: r.monitor.Busy(), Size: r.o.StatusConnections}
 	h.Claims = r.table.Unfinished()

@@ -15,28 +15,51 @@ import (
 
 // vitals records how the calls of one Run went: to its store, to its ledger, and of each loop.
 type vitals struct {
-	mu            sync.Mutex
-	store, ledger part
-	writes        part      // to the store, of the loops: a read that succeeds says nothing about them
-	row           part      // the write of this instance's own row, which an idle Runner makes, too
-	accepted      time.Time // when the ledger last took a batch
-	counts        health.Counts
-	anyOpen       bool // by the counts that were read last
-	loops         map[string]*part
-	streams       map[batch.ServiceID]*stream
+	names []string // of all ledgers
+
+	mu       sync.Mutex
+	store    part
+	ledgers  map[string]*part // that were asked, by name
+	writes   part             // to the store, of the loops: a read that succeeds says nothing about them
+	row      part             // the write of this instance's own row, which an idle Runner makes, too
+	accepted time.Time        // when the ledger last took a batch
+	counts   health.Counts
+	anyOpen  bool // by the counts that were read last
+	loops    map[loopOf]*part
+	streams  map[batch.ServiceID]*stream
 }
 
-func newVitals() *vitals {
-	v := &vitals{loops: map[string]*part{}, streams: map[batch.ServiceID]*stream{}}
-	v.ledger.patient = true
-	return v
+// loopOf is a loop, and the ledger that it asks; "" for a loop that asks the store.
+type loopOf struct{ loop, ledger string }
+
+func newVitals(ledgers ...string) *vitals {
+	return &vitals{names: ledgers, ledgers: map[string]*part{}, loops: map[loopOf]*part{}, streams: map[batch.ServiceID]*stream{}}
+}
+
+// ledgerOf is the part of a ledger.
+func (v *vitals) ledgerOf(name string) *part {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	p := v.ledgers[name]
+	if p == nil {
+		p = &part{patient: true}
+		v.ledgers[name] = p
+	}
+	return p
 }
 
 // look fills in the health of the parts.
 func (v *vitals) look(now time.Time, h *health.Health) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	h.Store, h.Ledger = v.store.look(now), v.ledger.look(now)
+	h.Store = v.store.look(now)
+	asked := make(map[string]health.PartHealth, len(v.ledgers))
+	for name, p := range v.ledgers {
+		asked[name] = p.look(now)
+	}
+	if h.Ledger = best(asked, len(v.names)); len(v.names) != 1 {
+		h.Ledgers = asked
+	}
 	for _, p := range []*part{&v.writes, &v.row} {
 		if w := p.look(now); w.Condition == health.ConditionFailing && (h.Store.Condition != health.ConditionFailing || w.FailingSince.Before(h.Store.FailingSince)) {
 			w.LastSuccess = h.Store.LastSuccess
@@ -45,8 +68,19 @@ func (v *vitals) look(now time.Time, h *health.Health) {
 	}
 	h.Counts = v.counts
 	h.Loops = make(map[string]health.PartHealth, len(v.loops))
-	for name, p := range v.loops {
-		h.Loops[name] = p.look(now)
+	asking := map[string]map[string]health.PartHealth{} // loops, by ledger
+	for of, p := range v.loops {
+		if of.ledger == "" {
+			h.Loops[of.loop] = p.look(now)
+			continue
+		}
+		if asking[of.loop] == nil {
+			asking[of.loop] = map[string]health.PartHealth{}
+		}
+		asking[of.loop][of.ledger] = p.look(now)
+	}
+	for loop, parts := range asking {
+		h.Loops[loop] = best(parts, len(v.names))
 	}
 	for s, st := range v.streams {
 		h.Streams = worse(h.Streams, st.look())
@@ -56,6 +90,33 @@ func (v *vitals) look(now time.Time, h *health.Health) {
 	}
 	slices.Sort(h.LostStreams)
 	h.OpenStreams = len(v.streams) - len(h.LostStreams)
+}
+
+// best is the health of a whole of so many parts, of which these were used, where one that
+// works is enough: it fails only where each does, since the last of them began to.
+func best(used map[string]health.PartHealth, of int) (all health.PartHealth) {
+	failing := 0
+	for _, p := range used {
+		if p.LastSuccess.After(all.LastSuccess) {
+			all.LastSuccess = p.LastSuccess
+		}
+		switch p.Condition {
+		case health.ConditionFailing:
+			failing++
+			all.Failures += p.Failures
+			if p.FailingSince.After(all.FailingSince) {
+				all.FailingSince, all.Err = p.FailingSince, p.Err
+			}
+		case health.ConditionOK:
+			all.Condition = health.ConditionOK
+		}
+	}
+	if failing > 0 && failing >= max(of, len(used)) {
+		all.Condition = health.ConditionFailing
+	} else {
+		all.FailingSince, all.Failures, all.Err = time.Time{}, 0, nil
+	}
+	return all
 }
 
 // worse merges two parts into one: it takes the condition of the part that has failed for
@@ -133,11 +194,11 @@ func (p *part) look(now time.Time) health.PartHealth {
 
 // begin takes note of a call of a loop that begins, and returns the parts that it belongs to:
 // whole, the loop, and also, which may be nil.
-func (v *vitals) begin(now time.Time, whole *part, loop string, also *part) [3]*part {
+func (v *vitals) begin(now time.Time, whole *part, loop loopOf, also *part) [3]*part {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	own := v.loops[loop]
-	if own == nil && loop != "" {
+	if own == nil && loop.loop != "" {
 		own = &part{patient: whole.patient}
 		v.loops[loop] = own
 	}

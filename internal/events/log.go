@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -33,7 +34,7 @@ const (
 // topic is the subject of a line of the log. Lines of one topic are summed up.
 type topic struct {
 	text    string
-	where   string // the part that it is about
+	where   string // the part, or the ledger, that it is about
 	service batch.ServiceID
 	why     string
 }
@@ -127,7 +128,7 @@ func levelOf(e batch.Event) slog.Level {
 
 // topicOf returns the topic of an event that may happen again and again.
 func topicOf(e batch.Event) topic {
-	t := topic{text: string(e.Kind), where: e.Part, service: e.Key.Service}
+	t := topic{text: string(e.Kind), where: cmp.Or(e.Part, e.Ledger), service: e.Key.Service}
 	if e.Err != nil {
 		t.why = withoutNumbers(e.Err.Error())
 	}
@@ -165,6 +166,7 @@ func attributes(e batch.Event) []slog.Attr {
 			attrs = append(attrs, slog.Int(name, n))
 		}
 	}
+	text("ledger", e.Ledger)
 	text("service", string(e.Key.Service))
 	text("batch", string(e.Key.ID))
 	number("attempt", e.Attempt)

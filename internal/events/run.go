@@ -8,6 +8,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/health"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -64,29 +65,32 @@ func (r *Run) Unserved(s batch.ServiceID, err error) {
 	}
 }
 
-// Paused reports that nothing is posted for a service, or at all.
-func (r *Run) Paused(s batch.ServiceID, all bool, err error) {
+// Paused reports that nothing is posted to a ledger, or for a service. Since and Because of the
+// pause are not read.
+func (r *Run) Paused(p health.Pause, err error) {
 	if r.over.Load() {
 		return
 	}
-	event := batch.Event{Kind: batch.EventPaused, Key: batch.Key{Service: s}}
+	p = health.Pause{Ledger: p.Ledger, Service: p.Service, All: p.All}
+	event := batch.Event{Kind: batch.EventPaused, Key: batch.Key{Service: p.Service}, Ledger: p.Ledger}
 	if err != nil {
 		event.Err = &answerError{kind: dlt.Reason(err), err: err}
 	}
 	if e, ok := errors.AsType[*dlt.Error](err); ok && e != nil {
 		blame(&event, batch.Report{StatusCode: e.StatusCode, Code: e.Code, Endpoint: e.Endpoint})
 	}
-	r.standing.pause(s, all, true, event.Err)
+	r.standing.paused(p, event.Err)
 	r.Report(event)
 }
 
 // Resumed reports that such a pause is over.
-func (r *Run) Resumed(s batch.ServiceID, all bool) {
+func (r *Run) Resumed(p health.Pause) {
 	if r.over.Load() {
 		return
 	}
-	r.standing.pause(s, all, false, nil)
-	r.Report(batch.Event{Kind: batch.EventResumed, Key: batch.Key{Service: s}})
+	p = health.Pause{Ledger: p.Ledger, Service: p.Service, All: p.All}
+	r.standing.resumed(p)
+	r.Report(batch.Event{Kind: batch.EventResumed, Key: batch.Key{Service: p.Service}, Ledger: p.Ledger})
 }
 
 // Vanished reports a commit that the ledger no longer has.

@@ -14,9 +14,7 @@ import (
 // standing keeps the conditions that last since an event, for Health.
 type standing struct {
 	mu        sync.Mutex
-	paused    time.Time // since when everything is
-	because   error
-	services  map[batch.ServiceID]struct{} // that are paused
+	pauses    map[health.Pause]pause // by ledger, service and All
 	halted    map[batch.ServiceID]struct{}
 	held      map[batch.ServiceID]struct{} // the present Run refuses to serve them
 	warnings  []store.Warning
@@ -24,11 +22,17 @@ type standing struct {
 	troubleAt time.Time
 }
 
+// pause is when nothing was posted any more, and the last reason.
+type pause struct {
+	since   time.Time
+	because error
+}
+
 // clear forgets all but the last trouble: it is about a Run that is over.
 func (s *standing) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.paused, s.because, s.services, s.halted, s.held, s.warnings = time.Time{}, nil, nil, nil, nil, nil
+	s.pauses, s.halted, s.held, s.warnings = nil, nil, nil, nil
 }
 
 func (s *standing) troubled(err error) {
@@ -55,20 +59,25 @@ func (s *standing) mark(set *map[batch.ServiceID]struct{}, service batch.Service
 	(*set)[service] = struct{}{}
 }
 
-func (s *standing) pause(service batch.ServiceID, all, paused bool, why error) {
-	if !all {
-		s.mark(&s.services, service, paused)
-		return
-	}
+// paused begins a pause, or gives it another reason. What is not p's is not touched: each ledger,
+// and each service, has a pause of its own.
+func (s *standing) paused(p health.Pause, why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.because = why
-	switch {
-	case !paused:
-		s.paused = time.Time{}
-	case s.paused.IsZero():
-		s.paused = time.Now()
+	if s.pauses == nil {
+		s.pauses = map[health.Pause]pause{}
 	}
+	now := s.pauses[p]
+	if now.because = why; now.since.IsZero() {
+		now.since = time.Now()
+	}
+	s.pauses[p] = now
+}
+
+func (s *standing) resumed(p health.Pause) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.pauses, p)
 }
 
 // warned replaces the store's earlier warnings, and returns the warnings that are new.
@@ -92,8 +101,12 @@ func (s *standing) warned(all []store.Warning) (fresh []store.Warning) {
 func (s *standing) look(now time.Time) health.Health {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := health.Health{Paused: !s.paused.IsZero(), PausedSince: s.paused, PausedBecause: s.because}
-	h.PausedServices = slices.Sorted(maps.Keys(s.services))
+	var h health.Health
+	for p, is := range s.pauses {
+		p.Since, p.Because = is.since, is.because
+		h.Pauses = append(h.Pauses, p)
+	}
+	slices.SortFunc(h.Pauses, health.Pause.Compare)
 	h.HaltedServices = slices.Sorted(maps.Keys(s.halted))
 	h.HeldServices = slices.Sorted(maps.Keys(s.held))
 	for _, w := range s.warnings {

@@ -21,6 +21,27 @@ func Closed(kind batch.ErrorKind) string {
 	return "the ledger is not reached"
 }
 
+// Kinds are the kinds for which a ledger takes nothing, the one that needs a person most first.
+func Kinds() []batch.ErrorKind {
+	return []batch.ErrorKind{batch.KindMisconfigured, batch.KindUnavailable, batch.KindBusy}
+}
+
+// Worst is the first of [Kinds] among these. A kind that is not among them is a ledger that is not
+// reached.
+func Worst(kinds ...batch.ErrorKind) batch.ErrorKind {
+	found := batch.KindBusy
+	for _, k := range kinds {
+		switch k {
+		case batch.KindMisconfigured:
+			return k
+		case batch.KindBusy:
+		default:
+			found = batch.KindUnavailable
+		}
+	}
+	return found
+}
+
 // Sentences without numbers.
 const (
 	NoInstance = "No instance runs."
@@ -49,6 +70,30 @@ func Posting(names []string, live int, kind batch.ErrorKind) string {
 		return "Instance " + names[0] + " posts nothing: " + Closed(kind) + "."
 	}
 	return fmt.Sprintf("%d of %d instances post nothing: %s.", len(names), live, Closed(kind))
+}
+
+// To is about ledgers to which instances post nothing, while they post to others. The instances are
+// as for [Posting].
+func To(ledgers []string, names []string, live int, kind batch.ErrorKind) string {
+	who := "Nothing is posted to "
+	switch {
+	case len(names) == live:
+	case len(names) == 1:
+		who = "Instance " + names[0] + " posts nothing to "
+	default:
+		who = fmt.Sprintf("%d of %d instances post nothing to ", len(names), live)
+	}
+	if len(ledgers) == 1 {
+		return who + "ledger " + ledgers[0] + ": " + Closed(kind) + "."
+	}
+	why := "they are not reached"
+	switch kind {
+	case batch.KindMisconfigured:
+		why = "they refuse this client"
+	case batch.KindBusy:
+		why = "they are busy"
+	}
+	return fmt.Sprintf("%s%d ledgers: %s.", who, len(ledgers), why)
 }
 
 // Lanes is about lanes from which nothing is posted.

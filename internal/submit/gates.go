@@ -8,11 +8,11 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// scope is the part that back-pressure slows: a service, or a whole ledger.
-type scope struct {
-	ledger  string
-	service batch.ServiceID
-	all     bool
+// Scope is the part that back-pressure slows: a service, or a whole ledger.
+type Scope struct {
+	Ledger  string
+	Service batch.ServiceID // "" of a whole ledger
+	All     bool            // the whole ledger
 }
 
 // maxGates is how many scopes are remembered at least. Past it, services whose gate is open
@@ -25,17 +25,17 @@ type gates struct {
 	o      *Options
 
 	mu    sync.Mutex
-	by    map[scope]*gate
+	by    map[Scope]*gate
 	whole []*gate // whose scope is a whole ledger
 	most  int     // by may hold
 }
 
-func (a *gates) scopeOf(service batch.ServiceID) scope {
+func (a *gates) scopeOf(service batch.ServiceID) Scope {
 	t := a.ledger.Traits(service)
 	if t.PressureScope == dlt.ScopeService {
-		return scope{ledger: t.Name, service: service}
+		return Scope{Ledger: t.Name, Service: service}
 	}
-	return scope{ledger: t.Name, all: true}
+	return Scope{Ledger: t.Name, All: true}
 }
 
 // of returns the gate of a service's requests.
@@ -47,7 +47,7 @@ func (a *gates) of(service batch.ServiceID) *gate {
 	if g == nil {
 		if len(a.by) >= a.most {
 			for k, old := range a.by {
-				if !k.all && old.idle() {
+				if !k.All && old.idle() {
 					delete(a.by, k)
 				}
 			}
@@ -55,7 +55,7 @@ func (a *gates) of(service batch.ServiceID) *gate {
 		}
 		g = newGate(a.o.Pool, a.o.hangsAfter())
 		a.by[sc] = g
-		if sc.all {
+		if sc.All {
 			a.whole = append(a.whole, g)
 		}
 	}
@@ -73,7 +73,7 @@ func (a *gates) only() *gate {
 }
 
 // known returns the gate of a service, nil where nothing was sent there yet, or not for long.
-func (a *gates) known(service batch.ServiceID) (*gate, scope) {
+func (a *gates) known(service batch.ServiceID) (*gate, Scope) {
 	sc := a.scopeOf(service)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -94,28 +94,19 @@ func (a *gates) closed(service batch.ServiceID) time.Duration {
 func (a *gates) why(service batch.ServiceID, after time.Duration) (why error, all bool) {
 	g, sc := a.known(service)
 	if g == nil || g.over(time.Now(), after) {
-		return nil, sc.all
+		return nil, sc.All
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.why, sc.all
+	return g.why, sc.All
 }
 
-// over reports whether no gate of a scope is closed and of use: see [gate.over].
-func (a *gates) over(service batch.ServiceID, all bool, after time.Duration) bool {
-	now := time.Now()
-	if !all {
-		g, _ := a.known(service)
-		return g == nil || g.over(now, after)
-	}
+// over reports whether the gate of a scope is open, or closed and of no use: see [gate.over].
+func (a *gates) over(sc Scope, after time.Duration) bool {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, g := range a.whole {
-		if !g.over(now, after) {
-			return false
-		}
-	}
-	return true
+	g := a.by[sc]
+	a.mu.Unlock()
+	return g == nil || g.over(time.Now(), after)
 }
 
 // leave ends a request, and reports what that changed.
@@ -143,7 +134,7 @@ func (a *gates) leave(g *gate, t turn, service batch.ServiceID, err error) {
 // Paused that it stays closed for another kind of reason. One goroutine reports at a time, without
 // the lock, and looks again after each report: so the last report is true, even if the gate closes
 // and opens at about the same time.
-func (a *gates) announce(g *gate, sc scope, err error) {
+func (a *gates) announce(g *gate, sc Scope, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err != nil {
@@ -158,9 +149,9 @@ func (a *gates) announce(g *gate, sc scope, err error) {
 		g.said = dlt.Kind(why)
 		g.mu.Unlock()
 		if paused {
-			a.o.Paused(sc.service, sc.all, why)
+			a.o.Paused(sc, why)
 		} else {
-			a.o.Resumed(sc.service, sc.all)
+			a.o.Resumed(sc)
 		}
 		g.mu.Lock()
 		g.announcing = false

@@ -108,11 +108,11 @@ func TestPausedAndResumedAreReportedInOrder(t *testing.T) {
 			return taking(100*time.Millisecond)(ctx, a) // sent before the gate closed; opens it
 		}, func(o *submit.Options, _ *ledger) {
 			o.Retry = never
-			o.Paused = func(batch.ServiceID, bool, error) {
+			o.Paused = func(submit.Scope, error) {
 				time.Sleep(time.Second)
 				events = append(events, "paused")
 			}
-			o.Resumed = func(batch.ServiceID, bool) { events = append(events, "resumed") }
+			o.Resumed = func(submit.Scope) { events = append(events, "resumed") }
 		})
 		r.post(far, "s", "fine")
 		synctest.Wait()

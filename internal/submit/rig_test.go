@@ -102,13 +102,13 @@ func build(answer func(ctx context.Context, a batch.Attempt) error, change func(
 			r.outcomes = append(r.outcomes, o)
 		},
 		Ready: func() { r.mu.Lock(); defer r.mu.Unlock(); r.ready++ },
-		Paused: func(s batch.ServiceID, all bool, err error) {
-			note(true, s, all)
+		Paused: func(sc submit.Scope, err error) {
+			note(true, sc.Service, sc.All)
 			r.mu.Lock()
 			r.errs = append(r.errs, err)
 			r.mu.Unlock()
 		},
-		Resumed: func(s batch.ServiceID, all bool) { note(false, s, all) },
+		Resumed: func(sc submit.Scope) { note(false, sc.Service, sc.All) },
 	}
 	if change != nil {
 		change(&o, r.ledger)

@@ -42,10 +42,9 @@ type Options struct {
 	Trace func(context.Context, []store.Claim) (_ context.Context, end func(error))
 	// Ready is called whenever there may be room again.
 	Ready func()
-	// Paused and Resumed are called when a scope is closed and opened. The service is "" and
-	// all is true where the scope is the whole endpoint.
-	Paused  func(service batch.ServiceID, all bool, err error)
-	Resumed func(service batch.ServiceID, all bool)
+	// Paused and Resumed are called when a scope is closed and opened.
+	Paused  func(sc Scope, err error)
+	Resumed func(sc Scope)
 }
 
 // hangsAfter returns how long a request is under way when it is taken to hang: others get its hand
@@ -79,7 +78,7 @@ type run struct {
 
 // New returns a submitter; Run makes it work.
 func New(l dlt.Ledger, o Options) *Submitter {
-	g := &gates{ledger: l, o: &o, by: map[scope]*gate{}, most: maxGates}
+	g := &gates{ledger: l, o: &o, by: map[Scope]*gate{}, most: maxGates}
 	s := &Submitter{ledger: l, o: &o, gates: g, sender: &sender{ledger: l, o: &o, gates: g}, wake: make(chan struct{}, 1)}
 	s.pool = pool.New(o.Pool, o.hangsAfter(), func() {
 		loop.Poke(s.wake)
@@ -141,11 +140,9 @@ func (s *Submitter) PausedBy(service batch.ServiceID, after time.Duration) (why 
 	return s.gates.why(service, after)
 }
 
-// PauseOver reports whether the pause of a service, or of all, has been over for longer than
-// after, and nothing waited that could have found out whether the ledger takes batches again.
-func (s *Submitter) PauseOver(service batch.ServiceID, all bool, after time.Duration) bool {
-	return s.gates.over(service, all, after)
-}
+// PauseOver reports whether the pause of a scope has been over for longer than after, and nothing
+// waited that could have found out whether the ledger takes batches again.
+func (s *Submitter) PauseOver(sc Scope, after time.Duration) bool { return s.gates.over(sc, after) }
 
 // Closed returns for how long no batch of a service may be sent.
 func (s *Submitter) Closed(service batch.ServiceID) time.Duration {

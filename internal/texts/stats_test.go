@@ -209,7 +209,8 @@ func TestTheClockStepsBack(t *testing.T) {
 func TestAnInstanceFromItsStartToItsStop(t *testing.T) {
 	inBubble(t, func(t *testing.T, st *counting) {
 		i := store.Instance{
-			ID: "id", Name: "näme", Host: "höst", Version: "v1.2.3", Ledger: "ledger", Claims: 7, Paused: true, PausedKind: batch.KindMisconfigured, PausedWhy: "401",
+			ID: "id", Name: "näme", Host: "höst", Version: "v1.2.3", Ledger: "ledger", Claims: 7, Paused: true,
+			Pauses: []store.Pause{{Ledger: "ledger", All: true, Kind: batch.KindMisconfigured, Why: "401", For: time.Second}},
 			Schema: 1, Settings: map[string]string{"strategy": "serial", "odd": "a'\"\\\n\x00\xff"}, Loops: map[string]time.Duration{"queuer": time.Second},
 			Flows: []store.Flow{{Ago: time.Second, Took: 15 * time.Second, Final: 3, Queue: store.Times{N: 2, Sum: 3, Max: 2}}, {Took: 15 * time.Second}},
 		}
@@ -218,7 +219,7 @@ func TestAnInstanceFromItsStartToItsStop(t *testing.T) {
 		require.NoError(t, p.Show(t.Context(), st, i))
 		began := time.Now()
 		time.Sleep(15 * time.Second)
-		i.Claims, i.Paused, i.PausedKind = 0, false, ""
+		i.Claims, i.Paused, i.Pauses = 0, false, nil
 		require.NoError(t, p.Show(t.Context(), st, i))
 		seen := time.Now()
 		time.Sleep(10 * time.Second)

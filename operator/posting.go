@@ -1,0 +1,180 @@
+package operator
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/incident"
+	"github.com/dltbatch/dltbatch/internal/legible"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// ledgerKinds are the incidents of closed ledgers, in their order.
+var ledgerKinds = []IncidentKind{IncidentLedgerRefuses, IncidentLedgerDown, IncidentLedgerBusy}
+
+// pauses are what live instances do not post. Each ledger, and each service, is paused for itself;
+// an instance is only where all its ledgers are.
+type pauses struct {
+	whole   []whole            // instances that post nothing
+	ledgers map[string]*paused // that are paused in an instance, by name
+	since   map[IncidentKind]time.Time
+}
+
+// whole is an instance that posts nothing.
+type whole struct {
+	instance string
+	kind     IncidentKind // of several ledgers the worst
+	since    time.Time    // of several ledgers the last: before it, something was posted
+	why      string
+}
+
+// paused is a ledger to which instances post nothing.
+type paused struct {
+	kind      IncidentKind // of several instances the worst
+	instances []string     // whose other ledgers go on
+	all       []string     // those above, and those that post nothing at all
+	since     time.Time
+	why       string
+}
+
+// take takes what a live instance does not post.
+func (p *pauses) take(i store.Instance) {
+	w := whole{instance: i.Name}
+	posts := !i.Paused
+	var of []store.Pause
+	for _, one := range i.Pauses {
+		kind, since := ledgerKind(one.Kind), i.Seen.Add(-one.For)
+		switch {
+		case kind == IncidentLedgerBusy && one.For < busyFor:
+			posts = posts || one.All // it may be over before the row is written again
+		case !one.All:
+			if at := p.since[kind]; at.IsZero() || since.Before(at) {
+				p.since[kind] = since
+			}
+		default:
+			of = append(of, one)
+			w.kind = worse(w.kind, kind)
+			if since.After(w.since) {
+				w.since = since
+			}
+		}
+	}
+	for _, one := range of {
+		l := p.ledgers[one.Ledger]
+		if l == nil {
+			l = &paused{}
+			p.ledgers[one.Ledger] = l
+		}
+		l.kind, l.all = worse(l.kind, ledgerKind(one.Kind)), append(l.all, i.Name)
+		l.why = cmp.Or(l.why, one.Why)
+		if since := i.Seen.Add(-one.For); l.since.IsZero() || since.Before(l.since) {
+			l.since = since
+		}
+		if posts {
+			l.instances = append(l.instances, i.Name)
+		}
+		if len(of) == 1 {
+			w.why = one.Why
+		} else {
+			w.why = legible.Sentences(w.why, ledgerSays(one.Ledger, one.Kind, one.Why))
+		}
+	}
+	if !posts && len(of) > 0 {
+		p.whole = append(p.whole, w)
+	}
+}
+
+// NotPosted says what an instance does not post: " to ledger east", or " of lane s". It is "" where
+// the instance has one ledger, and posts nothing at all.
+func NotPosted(i store.Instance, p store.Pause) string {
+	switch {
+	case !p.All:
+		return " of lane " + string(p.Service)
+	case i.Paused && len(i.Pauses) == 1:
+		return ""
+	}
+	return " to ledger " + p.Ledger
+}
+
+// worse is the kind that comes first among the incidents.
+func worse(a, b IncidentKind) IncidentKind {
+	if a == "" || slices.Index(ledgerKinds, b) < slices.Index(ledgerKinds, a) {
+		return b
+	}
+	return a
+}
+
+// ledgerSays says of one ledger of several why it takes nothing.
+func ledgerSays(name string, kind batch.ErrorKind, why string) string {
+	return "Ledger " + name + ": " + cmp.Or(why, incident.Closed(kind))
+}
+
+// posting judges what is not posted, where so many instances live.
+func (x *judgement) posting(p pauses, live int) {
+	x.laneSince, x.shut = p.since, map[string]IncidentKind{}
+	for name, l := range p.ledgers {
+		others := slices.DeleteFunc(slices.Clone(p.whole), func(w whole) bool { return slices.Contains(l.all, w.instance) })
+		if len(l.all)+len(others) == live {
+			x.shut[name] = l.kind
+		}
+	}
+	for _, w := range p.whole {
+		s := x.of(w.kind)
+		s.Instances = append(s.Instances, w.instance)
+		s.since(w.since)
+		s.Why = cmp.Or(s.Why, w.why)
+	}
+	for _, kind := range ledgerKinds {
+		if s := x.by[kind]; s != nil {
+			s.Text = incident.Posting(s.Instances, live, kind.errorKind())
+			if x.closed == "" && len(p.whole) == live {
+				x.closed = kind
+			}
+		}
+		x.partly(kind, p, live)
+	}
+}
+
+// partly judges the ledgers of a kind to which instances post nothing that post to others.
+func (x *judgement) partly(kind IncidentKind, p pauses, live int) {
+	var names, instances []string
+	var why string
+	var since time.Time
+	for _, name := range slices.Sorted(maps.Keys(p.ledgers)) {
+		l := p.ledgers[name]
+		if l.kind != kind || len(l.instances) == 0 {
+			continue
+		}
+		if names = append(names, name); since.IsZero() || l.since.Before(since) {
+			since = l.since
+		}
+		for _, i := range l.instances {
+			if !slices.Contains(instances, i) {
+				instances = append(instances, i)
+			}
+		}
+		why = legible.Sentences(why, ledgerSays(name, kind.errorKind(), l.why))
+	}
+	if len(names) == 0 {
+		return
+	}
+	text, s := incident.To(names, instances, live, kind.errorKind()), x.of(kind)
+	if s.Text != "" { // other instances post nothing at all, which is said first
+		s.Why = legible.Sentences(s.Why, text, why)
+	} else if s.Text, s.Why = text, why; len(names) == 1 {
+		s.Why = p.ledgers[names[0]].why
+	}
+	s.since(since)
+	s.Instances = append(s.Instances, instances...)
+}
+
+// worstShut is the incident of the ledgers to which no instance posts anything.
+func (x *judgement) worstShut() (kind IncidentKind) {
+	for _, k := range x.shut {
+		kind = worse(kind, k)
+	}
+	return kind
+}
