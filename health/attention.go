@@ -33,7 +33,7 @@ const (
 	PartLedger   = "ledger"   // it is not reached, or refuses this client
 	PartStreams  = "streams"  // of the ledger's events
 	PartPosting  = "posting"  // nothing is posted, to a ledger or for a service, or at all
-	PartBatches  = "batches"  // some wait for a person, or none moves
+	PartBatches  = "batches"  // some wait for a person, or none moves; orders were refused
 	PartLoops    = "loops"    // a loop fails, or stands
 	PartWarnings = "warnings" // of the store
 )
@@ -231,6 +231,8 @@ type Counts struct {
 	Waiting   int `json:"waiting,omitzero"`
 	Undecided int `json:"undecided,omitzero"`
 	Halted    int `json:"halted,omitzero"`
+	// RefusedOrders are orders that were refused alone within a day.
+	RefusedOrders int `json:"refused_orders,omitzero"`
 	// StandingSince is since when batches wait, in lanes that nobody has paused or halted, and
 	// none of the whole database moves: the ledger has none in hand, and no instance saw one
 	// become final, nor this one have one accepted.
@@ -250,6 +252,9 @@ func (c Counts) attention(now time.Time, stale time.Duration) (all []Attention) 
 	}
 	if c.Halted > 0 {
 		all = append(all, Attention{PartBatches, time.Time{}, incident.Halted(c.Halted)})
+	}
+	if c.RefusedOrders > 0 {
+		all = append(all, Attention{PartBatches, time.Time{}, incident.Refused(c.RefusedOrders)})
 	}
 	if since := c.StandingSince; !since.IsZero() && now.Sub(since) > standstill {
 		all = append(all, Attention{PartBatches, since, fmt.Sprintf("no batch has moved for %s, and so many wait: %d", ago(now, since), c.Waiting)})

@@ -80,6 +80,7 @@ func TestAttention(t *testing.T) {
 			{PartBatches, time.Time{}, "A person has to decide about 4 batches."},
 			{PartBatches, time.Time{}, "2 lanes are halted until a person releases them."},
 		}},
+		"refused orders": {func(h *Health) { h.Counts.RefusedOrders = 2 }, []Attention{{PartBatches, time.Time{}, "2 orders were refused alone within a day."}}},
 		"batches wait":   {func(h *Health) { h.Counts.Waiting, h.Counts.StandingSince = 9, before(standstill) }, nil},
 		"batches wait for long, and none moves": {func(h *Health) { h.Counts.Waiting, h.Counts.StandingSince = 9, before(standstill+time.Second) }, []Attention{
 			{PartBatches, before(standstill + time.Second), "no batch has moved for 10m1s, and so many wait: 9"},

@@ -41,6 +41,8 @@ const (
 	IncidentGrowing IncidentKind = "growing"
 	// IncidentSetAside: batches were set aside by a policy.
 	IncidentSetAside IncidentKind = "set_aside"
+	// IncidentOrderRefused: orders of auto-batching were refused alone, within a day.
+	IncidentOrderRefused IncidentKind = "order_refused"
 	// IncidentCountsOld: instances run, and nobody has counted for ten minutes, and longer
 	// than an idle instance rests.
 	IncidentCountsOld IncidentKind = "counts_old"
@@ -49,7 +51,7 @@ const (
 // incidentKinds are in their order.
 var incidentKinds = []IncidentKind{
 	IncidentNoInstance, IncidentLedgerRefuses, IncidentLedgerDown, IncidentLedgerBusy, IncidentDecision, IncidentHalted, IncidentDisagree,
-	IncidentUnserved, IncidentNotRecorded, IncidentHeld, IncidentPaused, IncidentGone, IncidentStore, IncidentGrowing, IncidentSetAside, IncidentCountsOld,
+	IncidentUnserved, IncidentNotRecorded, IncidentHeld, IncidentPaused, IncidentGone, IncidentStore, IncidentGrowing, IncidentSetAside, IncidentOrderRefused, IncidentCountsOld,
 }
 
 // Rank is the place of the kind among all kinds, the worst first; a kind that is none comes last.

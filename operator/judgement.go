@@ -124,6 +124,10 @@ func (x *judgement) instances() {
 			s.Why = e.Message
 		}
 	}
+	if n := x.Stats.RefusedOrders; n > 0 {
+		s := x.of(IncidentOrderRefused)
+		s.Text, s.Since = incident.Refused(n), x.Stats.OldestRefused
+	}
 }
 
 // warns takes the warnings of an instance's store. Instances on one database often have the same.

@@ -66,6 +66,9 @@ func (i *Incident) mend() {
 	case IncidentSetAside:
 		i.Do = "Look at each of them, and requeue or acquit it."
 		i.Command, i.Page, i.Link = "dltbatch list --quarantined", page("batches", "show", "quarantined"), "Batches that were set aside"
+	case IncidentOrderRefused:
+		i.Do = "Look why each was refused, and tell those who sent it: it is never sent again. Add a corrected one as a new order. Nothing waits for it. It stands here for a day."
+		i.Command, i.Page, i.Link = "dltbatch orders --state quarantined", page("orders", "state", "quarantined"), "Orders that were refused alone"
 	case IncidentCountsOld:
 		i.Do = `Look for "stats" in the logs of the instances.`
 		i.Command, i.Page, i.Link = "dltbatch status --refresh", "instances", "The instances"

@@ -222,6 +222,8 @@ var alertSeries = []minutes{
 	{"DltbatchLaneHeld", false, "20m", []string{`dltbatch_lanes_held_total`, "1+0x30", `dltbatch_services_closed{dltbatch_reason="held"}`, "0+0x30"}},
 	{"DltbatchQuarantine", true, "1m", []string{`dltbatch_quarantine`, "0 1+0x5"}},
 	{"DltbatchQuarantine", false, "5m", []string{`dltbatch_quarantine`, "0+0x5"}},
+	{"DltbatchOrdersRefused", true, "1m", []string{`dltbatch_orders_refused`, "0 1+0x5"}},
+	{"DltbatchOrdersRefused", false, "5m", []string{`dltbatch_orders_refused`, "0+0x5"}},
 	{"DltbatchForgottenPause", true, "1470m", []string{`dltbatch_paused`, "1+0x1500"}},
 	{"DltbatchForgottenPause", true, "1470m", []string{`dltbatch_lanes_stopped{dltbatch_reason="paused"}`, "1+0x1500"}},
 	{"DltbatchForgottenPause", false, "1470m", []string{`dltbatch_paused`, "1+0x1400 0+0x20 1+0x100"}},

@@ -376,7 +376,7 @@ func TestGaugesOfStores(t *testing.T) {
 	one := store.Stats{
 		Totals: store.Totals{
 			At: at, By: "x", Open: map[batch.State]int{batch.Queued: 7, batch.Invalid: 1}, Oldest: at.Add(-time.Minute), Lanes: 3, InDoubt: 4, OldestDoubt: at.Add(-2 * time.Hour),
-			Undecided: 5, Quarantined: 6, Paused: 8, Halted: 9, AllPaused: true, Orders: map[string]int{"dequeued": 10},
+			Undecided: 5, Quarantined: 6, RefusedOrders: 7, Paused: 8, Halted: 9, AllPaused: true, Orders: map[string]int{"dequeued": 10},
 			OldestOrder: at.Add(-time.Hour), Schema: 4, Sizes: []store.Size{{Name: "batches", Bytes: 11, Dead: 12}, {Name: "new", Bytes: 13}},
 		},
 		Age: 20 * time.Second, Instances: []store.Instance{{ID: "1", Live: true, Shared: true}, {ID: "2", Shared: true}, {ID: "3"}},
@@ -400,7 +400,7 @@ func TestGaugesOfStores(t *testing.T) {
 		"dltbatch.open.batches{dltbatch.state=queued}": 1007, "dltbatch.open.batches{dltbatch.state=invalid}": 1,
 		"dltbatch.open.batches{dltbatch.state=pending}": 0, "dltbatch.open.oldest.age": 80, "dltbatch.open.lanes": 3,
 		"dltbatch.lanes.stopped{dltbatch.reason=paused}": 8, "dltbatch.lanes.stopped{dltbatch.reason=halted}": 9, "dltbatch.paused": 1,
-		"dltbatch.open.doubts": 4, "dltbatch.open.oldest.doubt.age": 7220, "dltbatch.open.decisions": 5, "dltbatch.quarantine": 6, "dltbatch.open.orders{dltbatch.state=dequeued}": 10,
+		"dltbatch.open.doubts": 4, "dltbatch.open.oldest.doubt.age": 7220, "dltbatch.open.decisions": 5, "dltbatch.quarantine": 6, "dltbatch.orders.refused": 7, "dltbatch.open.orders{dltbatch.state=dequeued}": 10,
 		"dltbatch.open.orders{dltbatch.state=queued}": 0, "dltbatch.open.oldest.order.age": 3620,
 		"dltbatch.instances{dltbatch.presence=live}": 1, "dltbatch.instances{dltbatch.presence=unseen}": 2, "dltbatch.instances.shared": 2,
 		"dltbatch.schema.version": 4, "dltbatch.table.size{dltbatch.table=batches}": 11, "dltbatch.table.dead{dltbatch.table=batches}": 12,

@@ -32,6 +32,7 @@ type storeGauges struct {
 	age, oldest, oldestOrder, oldestDoubt, clock         gauge
 	open, orders, lanes, stopped, allPaused              gauge
 	inDoubt, undecided, setAside, schema, instances, one gauge
+	refused                                              gauge
 	bytes, dead                                          gauge
 }
 
@@ -47,6 +48,7 @@ func newStoreGauges(b *builder) (g storeGauges) {
 	g.setAside = b.stored(b.number("dltbatch.quarantine", "{batch}", "Batches that were set aside, and that nobody has acquitted."))
 	g.orders = b.stored(b.number("dltbatch.open.orders", "{order}", "Orders that are not final, by state.", orderStates))
 	g.oldestOrder = b.stored(b.age("dltbatch.open.oldest.order.age", "Age of the oldest order that is not final; 0 where all are."))
+	g.refused = b.stored(b.number("dltbatch.orders.refused", "{order}", "Orders that were refused alone within a day."))
 	g.instances = b.stored(b.number("dltbatch.instances", "{instance}", "Instances that the database knows: live ones were seen within three of their pauses, unseen ones ended without a word.", present))
 	g.one = b.stored(b.number("dltbatch.instances.shared", "{instance}", "Instances that had the name of another at the same time."))
 	g.schema = b.stored(b.number("dltbatch.schema.version", "{version}", "Version of the database's schema."))
@@ -115,6 +117,7 @@ type stored struct {
 	open, orders                        map[string]int
 	bytes, dead                         map[string]int64
 	lanes, inDoubt, undecided, setAside int
+	refused                             int
 	paused, halted, allPaused           int
 	live, unseen, shared                int
 	schema                              int64
@@ -134,6 +137,7 @@ func (t *stored) add(s store.Stats) {
 		t.dead[size.Name] += size.Dead
 	}
 	t.lanes, t.inDoubt, t.undecided, t.setAside = t.lanes+s.Lanes, t.inDoubt+s.InDoubt, t.undecided+s.Undecided, t.setAside+s.Quarantined
+	t.refused += s.RefusedOrders
 	t.paused, t.halted = t.paused+s.Paused, t.halted+s.Halted
 	if s.AllPaused {
 		t.allPaused++
@@ -173,6 +177,7 @@ func (t *stored) observe(g storeGauges, o metric.Observer) {
 	g.inDoubt.count(o, t.inDoubt, key{})
 	g.undecided.count(o, t.undecided, key{})
 	g.setAside.count(o, t.setAside, key{})
+	g.refused.count(o, t.refused, key{})
 	g.instances.count(o, t.live, key{"live"})
 	g.instances.count(o, t.unseen, key{"unseen"})
 	g.one.count(o, t.shared, key{})

@@ -106,6 +106,10 @@ type Stats struct {
 	Instances []Instance `json:"instances"`
 }
 
+// RefusedFor is for how long a refused order counts: nobody can acquit one, and whoever comes to
+// work the next day is to see it.
+const RefusedFor = 24 * time.Hour
+
 // Totals are counts of open batches and orders, all of one moment, and exact. The sizes are the
 // database's own figures, read at the same time.
 type Totals struct {
@@ -142,6 +146,10 @@ type Totals struct {
 	// OldestOrder is when the oldest of them was added.
 	Orders      map[string]int `json:"orders"`
 	OldestOrder time.Time      `json:"oldest_order,omitzero"`
+	// RefusedOrders counts the orders that were refused alone (order.Quarantined) in the last
+	// [RefusedFor], and OldestRefused is when the first of them was.
+	RefusedOrders int       `json:"refused_orders"`
+	OldestRefused time.Time `json:"oldest_refused,omitzero"`
 
 	// Earlier are the counts before this one, the oldest first: at most [MaxFlows].
 	Earlier []OpenAt `json:"earlier,omitempty"`

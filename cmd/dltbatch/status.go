@@ -159,6 +159,9 @@ func (p *page) status(s store.Stats) {
 			t.row(plain, "orders "+state, n)
 		}
 	}
+	if s.RefusedOrders > 0 {
+		t.row(red, "orders refused within a day", s.RefusedOrders)
+	}
 	t.row(alarm(live == 0), "instances", fmt.Sprintf("%d live of %d", live, len(s.Instances)))
 	if s.Schema > 0 {
 		t.row(plain, "schema", s.Schema)

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"html"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +19,8 @@ import (
 
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/console"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
@@ -31,10 +35,21 @@ import (
 // runs runs an instance on a ledger whose attempts end so, until the test ends.
 func (s *screen) runs(name string, resolves bool, o dltbatch.Options, fault func(batch.Attempt) ledgermem.Fault) (r *dltbatch.Runner, stop func()) {
 	s.Helper()
+	return s.runsOn(name, ledgerOf("memory", resolves, fault), o)
+}
+
+// ledgerOf is a ledger whose attempts end so.
+func ledgerOf(name string, resolves bool, fault func(batch.Attempt) ledgermem.Fault) dlt.Ledger {
 	t := ledgermem.Unforgiving(0)
-	t.Resolves, t.PressureScope = resolves, dlt.ScopeEndpoint
+	t.Name, t.Resolves, t.PressureScope = name, resolves, dlt.ScopeEndpoint
+	return ledgermem.New(&ledgermem.Options{Traits: &t, Fault: fault})
+}
+
+// runsOn is runs on a ledger.
+func (s *screen) runsOn(name string, l dlt.Ledger, o dltbatch.Options) (r *dltbatch.Runner, stop func()) {
+	s.Helper()
 	o.Instance, o.RequestTimeout = name, 2*time.Second
-	r, err := dltbatch.New(s.st, ledgermem.New(&ledgermem.Options{Traits: &t, Fault: fault}), &o)
+	r, err := dltbatch.New(s.st, l, &o)
 	require.NoError(s, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.Context()))
 	ended := make(chan error, 1)
@@ -116,17 +131,80 @@ func TestSurfacesSayTheSame(t *testing.T) {
 			return r
 		}
 	}
+	// oneOf is a Router with a ledger that takes nothing, for all lanes but t, and one that works.
+	oneOf := func(s *screen) *dltbatch.Runner {
+		router, err := dlt.NewRouter(
+			dlt.Route{Ledger: ledgerOf("west", true, nil), Serves: func(s batch.ServiceID) bool { return s == "t" }},
+			dlt.Route{Ledger: ledgerOf("east", true, always(ledgermem.Unavailable))})
+		require.NoError(s, err)
+		r, _ := s.runsOn("one", router, dltbatch.Options{})
+		s.add("t", "c1")
+		s.add("s", "b1", "b2")
+		s.soon("a row that says so", func() bool {
+			i := s.wrongNow().Stats.Instances
+			return len(i) > 0 && len(i[0].Pauses) > 0
+		})
+		s.add("met by nobody", "b3")
+		s.add("t", "c2")
+		s.soon("the other ledger goes on", func() bool {
+			rec, err := r.Get(s.Context(), batch.Key{Service: "t", ID: "c2"})
+			return err == nil && rec.State == batch.Committed
+		})
+		return r
+	}
+	// orders has an order that the ledger, or the builder, refuses, beside a good one.
+	orders := func(refuses func(payload []byte) error, fault func(batch.Attempt) ledgermem.Fault) func(s *screen) *dltbatch.Runner {
+		return func(s *screen) *dltbatch.Runner {
+			build := func(_ context.Context, party batch.ServiceID, orders []order.Order) (batch.Batch, error) {
+				b := batch.Batch{Service: party, ID: batch.ID(rand.Text())}
+				for _, o := range orders {
+					b.Payload = append(b.Payload, o.Payload...)
+				}
+				return b, refuses(b.Payload)
+			}
+			engine, err := autobatch.New(s.st.(order.Store), order.BuilderFunc(build), nil)
+			require.NoError(s, err)
+			r, _ := s.runs("one", true, dltbatch.Options{Observer: engine}, fault)
+			ctx, cancel := context.WithCancel(context.WithoutCancel(s.Context()))
+			ended := make(chan error, 1)
+			go func() { ended <- engine.Run(ctx) }()
+			s.Cleanup(func() { cancel(); assert.NoError(s, <-ended) })
+			require.NoError(s, engine.Add(ctx,
+				order.Order{ID: "good", Party: "s", Payload: []byte("good")}, order.Order{ID: "bad", Party: "s", Payload: []byte("poison")}))
+			for id, want := range map[order.ID]order.State{"good": order.Confirmed, "bad": order.Quarantined} {
+				rec, err := engine.Await(ctx, id)
+				require.NoError(s, err)
+				require.Equal(s, want, rec.State)
+			}
+			return r
+		}
+	}
+	poison := func(a batch.Attempt) ledgermem.Fault {
+		if strings.Contains(string(a.Payload), "poison") {
+			return ledgermem.Fault{Kind: ledgermem.Rejected}
+		}
+		return ledgermem.Fault{}
+	}
+	takesAll := func([]byte) error { return nil }
+	takesNoPoison := func(payload []byte) error {
+		if strings.Contains(string(payload), "poison") {
+			return &batch.InputError{Field: "Payload", Want: "no poison"}
+		}
+		return nil
+	}
 	for _, in := range []struct {
 		name  string
 		kind  operator.IncidentKind
 		stage func(s *screen) *dltbatch.Runner // nil where none runs
 		says  string
-		// command mends it, or shows more; explains is what explain says of b1 beside; ends is the
-		// act that ends it, where there is one in the store.
-		command  string
-		explains string
-		ends     []string
-		timeless bool // nobody knows since when
+		// command mends it, or shows more, and is typed as it is shown, with the reason and with
+		// ruling in the place of rulings; shows is what it prints then. ends says that it ends the
+		// incident, and then is a further command that does. explains is what explain says of b1
+		// beside.
+		command, ruling, shows, then string
+		ends                         bool
+		explains                     string
+		timeless                     bool // nobody knows since when
 	}{
 		{
 			name: "the ledger is not reached", kind: operator.IncidentLedgerDown, stage: closed(ledgermem.Unavailable),
@@ -141,13 +219,18 @@ func TestSurfacesSayTheSame(t *testing.T) {
 			says: "Nothing is posted: the ledger is busy.", command: "dltbatch instances", explains: "Nothing is posted: the ledger is busy.",
 		},
 		{
+			name: "one ledger of two is not reached", kind: operator.IncidentLedgerDown, stage: oneOf,
+			says: "Nothing is posted to ledger east: the ledger is not reached.", command: "dltbatch instances",
+			explains: "Nothing of its lane is posted: the ledger is not reached.",
+		},
+		{
 			name: "a halted lane", kind: operator.IncidentHalted,
 			stage: func(s *screen) *dltbatch.Runner {
 				r, _ := s.runs("one", true, dltbatch.Options{Policy: batch.PolicyHalt}, rejected)
 				s.add("s", "b1", "b2")
 				return r
 			},
-			says: "1 lane is halted until a person releases it.", command: "dltbatch release s --reason WHY", ends: []string{"release", "s", "--reason", "r", "--yes"},
+			says: "1 lane is halted until a person releases it.", command: "dltbatch release s --reason WHY", ends: true,
 		},
 		{
 			name: "a decision", kind: operator.IncidentDecision,
@@ -157,7 +240,7 @@ func TestSurfacesSayTheSame(t *testing.T) {
 				return r
 			},
 			says: "A person has to decide about 1 batch.", command: "dltbatch decide b1 committed|not_executed_send_again|not_executed_reject --reason WHY",
-			explains: "a person has to decide", ends: []string{"decide", "b1", "not_executed_send_again", "--reason", "r", "--yes"},
+			explains: "a person has to decide", ruling: "not_executed_send_again", ends: true,
 		},
 		{
 			name: "paused", kind: operator.IncidentPaused,
@@ -167,7 +250,7 @@ func TestSurfacesSayTheSame(t *testing.T) {
 				s.add("s", "b1", "b2")
 				return r
 			},
-			says: "1 lane is paused.", command: "dltbatch resume s --reason WHY", explains: "was paused by ada", ends: []string{"resume", "s", "--reason", "r"},
+			says: "1 lane is paused.", command: "dltbatch resume s --reason WHY", explains: "was paused by ada", ends: true,
 		},
 		{
 			name: "conflicts wait behind a decision", kind: operator.IncidentDecision,
@@ -178,7 +261,7 @@ func TestSurfacesSayTheSame(t *testing.T) {
 				}
 				return r
 			},
-			says: "A person has to decide about 1 batch.", command: "dltbatch decide b1 committed|not_executed_send_again|not_executed_reject --reason WHY", explains: "a person has to decide",
+			says: "A person has to decide about 1 batch.", command: "dltbatch decide b1 committed|not_executed_send_again|not_executed_reject --reason WHY", explains: "a person has to decide", ruling: "committed", ends: true,
 		},
 		{
 			name: "an instance that died with claims", kind: operator.IncidentGone,
@@ -204,7 +287,7 @@ func TestSurfacesSayTheSame(t *testing.T) {
 				return nil // no batch waits for it, so the application need not know
 			},
 			says: "1 batch was set aside by the policy of a lane.", command: "dltbatch list --quarantined", explains: "set aside by its lane's policy",
-			ends: []string{"acquit", "b1", "--reason", "r", "--yes"},
+			shows: "b1", then: "acquit b1 --reason WHY", ends: true,
 		},
 		{
 			name: "instances disagree", kind: operator.IncidentDisagree, timeless: true,
@@ -219,7 +302,7 @@ func TestSurfacesSayTheSame(t *testing.T) {
 				s.shows(store.Instance{ID: "1", Name: "one", Version: "v1"})
 				return nil
 			},
-			says: "The instances disagree about the settings of a ledger.", command: "dltbatch agree s --reason WHY", ends: []string{"agree", "s", "--reason", "r", "--yes"},
+			says: "The instances disagree about the settings of a ledger.", command: "dltbatch agree s --reason WHY", ends: true,
 		},
 		{
 			name: "the store warns", kind: operator.IncidentStore, timeless: true,
@@ -229,6 +312,31 @@ func TestSurfacesSayTheSame(t *testing.T) {
 				return nil
 			},
 			says: "The database needs care.", command: "dltbatch doctor",
+		},
+		{
+			name: "a queue that grows", kind: operator.IncidentGrowing,
+			stage: func(s *screen) *dltbatch.Runner {
+				s.serves("s")
+				s.shows(store.Instance{ID: "1", Name: "one", Version: "v1", Flows: []store.Flow{{Took: 15 * time.Second, Final: 1}}})
+				for n := range 6 {
+					s.add("s", batch.ID(fmt.Sprint("b", n)))
+					s.soon("a count", func() bool {
+						did, err := texts.Refresh(s.Context(), s.st, store.RefreshQuery{OlderThan: time.Microsecond})
+						require.NoError(s, err)
+						return did
+					})
+				}
+				return nil
+			},
+			says: "The queue grows faster than it leaves.", command: "dltbatch status",
+		},
+		{
+			name: "a poisonous order", kind: operator.IncidentOrderRefused, stage: orders(takesAll, poison),
+			says: "1 order was refused alone within a day.", command: "dltbatch orders --state quarantined", shows: "bad",
+		},
+		{
+			name: "an order of which no batch can be made", kind: operator.IncidentOrderRefused, stage: orders(takesNoPoison, always(ledgermem.None)),
+			says: "1 order was refused alone within a day.", command: "dltbatch orders --state quarantined", shows: "bad",
 		},
 		{
 			name: "nobody runs", kind: operator.IncidentNoInstance,
@@ -285,10 +393,15 @@ func TestSurfacesSayTheSame(t *testing.T) {
 				assert.Contains(t, s.does("explain", "b1"), in.explains)
 				assert.Contains(t, s.page("batch?service=s&id=b1"), in.explains)
 			}
-			if strings.HasPrefix(in.says, "Nothing is posted") { // of a lane that no instance has met, too
-				assert.Contains(t, s.does("explain", "b3"), in.says)
+			if strings.HasPrefix(in.says, "Nothing is posted") { // so it is of a lane that no instance has met, too
+				assert.Regexp(t, regexp.QuoteMeta(in.says)+"|"+regexp.QuoteMeta(in.explains), s.does("explain", "b3"), "met by nobody, or by a probe")
 				assert.Equal(t, 3, found.Batches, "all that wait")
 				assert.Empty(t, now.Itself)
+				whole := strings.HasPrefix(in.says, "Nothing is posted:")
+				assert.Equal(t, whole, now.State == operator.StateLedger)
+				assert.Equal(t, whole, now.Stats.Instances[0].Paused)
+				assert.Equal(t, whole, strings.Contains(s.does("instances"), "posts nothing for "))
+				assert.Contains(t, s.page("instances"), "the ledger ")
 			}
 			if r != nil && in.kind != operator.IncidentPaused { // the application need not know that a person paused
 				s.soon("the instance's own verdict", func() bool {
@@ -297,16 +410,39 @@ func TestSurfacesSayTheSame(t *testing.T) {
 					return strings.Contains(string(all), in.says)
 				})
 			}
-			if in.ends == nil {
+			if got := s.walks(in.command, in.ruling); in.kind != operator.IncidentStore { // doctor says that something is left
+				require.Equal(t, exitDone, got.code, got.err)
+				assert.Contains(t, got.out, in.shows)
+			}
+			if in.then != "" {
+				require.Equal(t, exitDone, s.walks("dltbatch "+in.then, "").code)
+			}
+			if !in.ends {
 				return
 			}
-			s.does(in.ends...)
 			s.soon("its end", func() bool { return !s.has(in.kind) })
 			for name, text := range map[string]string{"causes": s.does("causes", "--refresh"), "status": s.does("status"), "doctor": s.typed("", "doctor").out, "the first page": s.page("")} {
 				assert.NotContains(t, text, in.says, name)
 			}
 		})
 	}
+}
+
+// walks types a command as a screen shows it: with a reason, with one of the rulings, and with yes
+// where the command asks.
+func (s *screen) walks(command, ruling string) said {
+	s.Helper()
+	args := strings.Fields(command)[1:]
+	for i, word := range args {
+		switch {
+		case word == "WHY":
+			args[i] = "because"
+			args = append(args, "--yes")
+		case strings.Contains(word, "|"):
+			args[i] = ruling
+		}
+	}
+	return s.typed("", args...)
 }
 
 // shows writes the row of an instance that runs.

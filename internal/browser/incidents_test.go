@@ -111,7 +111,7 @@ func incidents() []incident {
 				p.reads("Nothing is posted: the ledger is not reached.", "Look whether the ledger runs and the network leads to it")
 			},
 			commands: func(p *person) {
-				require.Contains(p, p.command("", "instances", "--json"), `"paused_kind": "unavailable"`)
+				require.Contains(p, p.command("", "instances"), "Nothing is posted: the ledger is not reached.")
 			},
 		},
 		{
@@ -144,13 +144,15 @@ func incidents() []incident {
 				}})
 				require.NoError(s, err)
 				require.Equal(s, []bool{true}, done)
+				s.counted()
 			},
 			console: func(p *person) {
-				p.click("Orders")
+				p.reads("1 order was refused alone within a day.")
 				p.click("Orders that were refused alone")
 				p.reads("poison", "unknown asset", "their own content is at fault", "correct it where it was made")
 			},
 			commands: func(p *person) {
+				require.Contains(p, p.command("", "causes"), "dltbatch orders --state quarantined")
 				require.Contains(p, p.command("", "orders", "--state", "quarantined"), "unknown asset")
 			},
 		},
@@ -189,7 +191,9 @@ func incidents() []incident {
 			console: func(p *person) {
 				p.reads("No instance runs.", "Instance two has gone, and left 1 batch under way.", "a running instance asks the ledger about them", "start it again")
 			},
-			commands: func(p *person) { require.Contains(p, p.command("", "instances"), "two") },
+			commands: func(p *person) {
+				require.Contains(p, p.command("", "instances"), "Instance two has gone, and left 1 batch under way.")
+			},
 		},
 		{
 			name: "wrong credentials", stage: closed(memory.Misconfigured),
@@ -197,7 +201,7 @@ func incidents() []incident {
 				p.reads("Nothing is posted: the ledger refuses this client.", "Correct the credentials or the address")
 			},
 			commands: func(p *person) {
-				require.Contains(p, p.command("", "instances", "--json"), `"paused_kind": "misconfigured"`)
+				require.Contains(p, p.command("", "instances"), "Nothing is posted: the ledger refuses this client.")
 			},
 		},
 		{
@@ -225,7 +229,9 @@ func incidents() []incident {
 			console: func(p *person) {
 				p.reads("The queue grows faster than it leaves", "become final", "if submit time or finality are long, the ledger is slow")
 			},
-			commands: func(p *person) { require.Contains(p, p.command("", "status", "--json"), `"earlier"`) },
+			commands: func(p *person) {
+				require.Contains(p, p.command("", "status"), "The queue grows faster than it leaves.")
+			},
 		},
 		{
 			name: "instances that disagree", here: true,

@@ -14,7 +14,7 @@ func nextCounts(c health.Counts, now time.Time, s store.Stats, accepted time.Tim
 	if s.At.IsZero() {
 		return health.Counts{}
 	}
-	n := health.Counts{ReadAt: now, Age: s.Age, Waiting: s.Open[batch.Queued] + s.Open[batch.Delayed], Undecided: s.Undecided, Halted: s.Halted}
+	n := health.Counts{ReadAt: now, Age: s.Age, Waiting: s.Open[batch.Queued] + s.Open[batch.Delayed], Undecided: s.Undecided, Halted: s.Halted, RefusedOrders: s.RefusedOrders}
 	if !stands(n.Waiting, s) {
 		return n
 	}

@@ -127,6 +127,11 @@ func SetAside(n int) string {
 	return Count(n, "batch was", "batches were") + " set aside by the policy of a lane."
 }
 
+// Refused is about orders that were refused alone.
+func Refused(n int) string {
+	return Count(n, "order was", "orders were") + " refused alone within a day."
+}
+
 // Disagree is about instances with different settings.
 const Disagree = "The instances disagree about the settings of a ledger."
 

@@ -241,13 +241,17 @@ const (
 
 	// InDoubt is [store.Row].InDoubt of an attempted row a, as of $1.
 	InDoubt = `a.doubt_attempt <> 0 AND a.state NOT IN (3, 4, 8) AND (a.state <> 2 OR a.claim_expires <= $1::bigint OR a.claim_expires = a.last_post OR a.doubt_attempt <> a.attempt)`
-	// CountBeside reads the version of the schema, and counts the lanes that are held, and the
-	// orders.
+	// CountBeside reads the version of the schema, and counts the lanes that are held, the open
+	// orders, and as of $1 the refused ones.
 	CountBeside = `
 	UNION ALL SELECT 'schema', '', 0, coalesce(max(m.version_id), 0), 0 FROM {dltbatch_schema} m
 	UNION ALL SELECT 'paused', '', CASE WHEN c.everything THEN 1 ELSE 0 END, count(*), 0 FROM {controls} c WHERE c.paused_at <> 0 GROUP BY c.everything
 	UNION ALL SELECT 'halted', '', CASE WHEN c.everything THEN 1 ELSE 0 END, count(*), 0 FROM {controls} c WHERE c.halted_at <> 0 GROUP BY c.everything
-	UNION ALL SELECT 'orders', '', q.state, count(*), min(q.created_at) FROM {open_orders} q GROUP BY q.state`
+	UNION ALL SELECT 'orders', '', q.state, count(*), min(q.created_at) FROM {open_orders} q GROUP BY q.state
+	UNION ALL SELECT 'refused', '', 0, count(*), coalesce(min(f.final_at), 0) FROM {final_orders} f
+		WHERE f.state = 5 AND f.final_at > $1::bigint - ` + refusedFor
+	// refusedFor is [store.RefusedFor] in microseconds.
+	refusedFor = `86400000000`
 
 	sqlServicesOf = `SELECT b.seq, b.service_id FROM {batches} b WHERE b.seq = ANY ($1::bigint[])`
 )

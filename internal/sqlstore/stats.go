@@ -69,6 +69,8 @@ func (r *tally) addTo(c *store.Totals) error {
 		if c.OldestOrder.IsZero() || at.Before(c.OldestOrder) {
 			c.OldestOrder = at
 		}
+	case "refused":
+		c.RefusedOrders, c.OldestRefused = n, at
 	default:
 		return fmt.Errorf("a count of %q", r.Kind)
 	}

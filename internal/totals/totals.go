@@ -33,6 +33,8 @@ func Sum(list []store.Stats) store.Stats {
 		all.Oldest = earlier(all.Oldest, one.Oldest)
 		all.OldestDoubt = earlier(all.OldestDoubt, one.OldestDoubt)
 		all.OldestOrder = earlier(all.OldestOrder, one.OldestOrder)
+		all.RefusedOrders += one.RefusedOrders
+		all.OldestRefused = earlier(all.OldestRefused, one.OldestRefused)
 		all.Lanes += one.Lanes
 		all.InDoubt += one.InDoubt
 		all.Undecided += one.Undecided

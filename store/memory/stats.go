@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -72,6 +73,10 @@ func (s *Store) count(now time.Time) store.Totals {
 		if !o.row.State.Final() {
 			c.Orders[o.row.State.String()]++
 			c.OldestOrder = oldest(c.OldestOrder, o.created)
+		}
+		if o.row.State == order.Quarantined && now.Sub(o.row.FinalAt) < store.RefusedFor {
+			c.RefusedOrders++
+			c.OldestRefused = oldest(c.OldestRefused, o.row.FinalAt)
 		}
 	}
 	return c

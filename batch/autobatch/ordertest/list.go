@@ -182,4 +182,7 @@ func listCounts(f *fixture) {
 	rs, _ := must2(f.st.ListOrders(f.ctx, order.ListQuery{States: []order.State{order.Dequeued}}))(f)
 	assert.Equal(f, oldest, rs[0].ID)
 	assert.Equal(f, rs[0].CreatedAt, got.OldestOrder)
+	rs, _ = must2(f.st.ListOrders(f.ctx, order.ListQuery{States: []order.State{order.Quarantined}}))(f)
+	assert.Equal(f, 1, got.RefusedOrders)
+	assert.Equal(f, rs[0].FinalAt, got.OldestRefused)
 }

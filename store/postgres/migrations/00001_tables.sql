@@ -353,6 +353,8 @@ CREATE TABLE {final_orders} (
 );
 -- Prune looks here, oldest first; and the orders of a batch are found by it.
 CREATE INDEX {.final_orders_final} ON {final_orders} (final_at);
+-- How many were refused (state 5) of late is counted here.
+CREATE INDEX {.final_orders_refused} ON {final_orders} (final_at) WHERE state = 5;
 CREATE INDEX {.final_orders_batch} ON {final_orders} (batch) WHERE batch <> '';
 
 -- Batches of orders that are not settled: one for each party at most. It is small and
