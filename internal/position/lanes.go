@@ -148,7 +148,7 @@ type Stall struct {
 	Holders []string
 }
 
-// fresh is how long a claim's look counts as the present state.
+// fresh is how long a claim's read counts as the present state.
 const fresh = 10 * time.Second
 
 // Stall returns the present stall; the zero Stall where no claim has looked of late.

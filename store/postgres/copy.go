@@ -18,7 +18,7 @@ const (
 	copyQueuedColumns  = 5
 )
 
-// copier returns the connection if it can copy that number of new batches, and nil otherwise.
+// copier returns the connection if it can copy this many new batches, rows, and nil otherwise.
 func (t *session) copier(rows int) conns.Copier {
 	if rows < copyLeast {
 		return nil
