@@ -164,6 +164,33 @@ func TestAHintIsFollowedAtOnce(t *testing.T) {
 	})
 }
 
+// Another process tells of lanes that this one does not know. Each time a scan follows at once; of
+// a flood, ten a second.
+func TestHintsLeadToScans(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{}
+		q, stop := w.start(t, nil)
+		scans := func() int { return look(w, func() int { return len(w.scans) }) }
+		for range 3 {
+			time.Sleep(time.Minute)
+			for range 8 {
+				before := scans()
+				q.Scan()
+				synctest.Wait()
+				assert.Greater(t, scans(), before)
+				time.Sleep(20 * time.Millisecond)
+			}
+		}
+		before := scans()
+		for range 1000 {
+			q.Scan()
+			time.Sleep(10 * time.Millisecond)
+		}
+		stop()
+		assert.InDelta(t, 105, scans()-before, 15, "in ten seconds")
+	})
+}
+
 // Lanes that a scan found, most of them in vain, do not hold up a named lane.
 func TestANamedLaneDoesNotWaitForAScan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

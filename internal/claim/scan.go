@@ -22,7 +22,8 @@ type scan struct {
 	after batch.ServiceID
 	start bool
 	due   time.Time
-	// hinted says that another process told of many lanes: the next scan may come at soonest.
+	// hinted says that another process told of lanes that this one does not know, or of many: the
+	// next scan may come at soonest, which is past by the scans that are spared.
 	hinted  atomic.Bool
 	soonest time.Time
 	pause   *backoff.ExponentialBackOff // after a scan that failed
@@ -90,7 +91,7 @@ func (p *scan) end(ctx context.Context, s scanned) {
 	p.under = false
 	p.empty.Store(nil)
 	nothing := p.start && s.err == nil && len(s.lanes) == 0
-	share := min(scanShare*s.took, longestPause)
+	share := min(scanShare*max(0, s.took-time.Duration(len(s.lanes))*laneWorth), longestPause)
 	if s.err != nil {
 		p.rest = 0
 		p.due = now.Add(max(p.pause.NextBackOff(), share))
@@ -107,16 +108,20 @@ func (p *scan) end(ctx context.Context, s scanned) {
 	if len(s.lanes) > 0 {
 		p.after = s.lanes[len(s.lanes)-1]
 	}
+	if spared := now.Add(-sparedScans * hintPause); p.soonest.Before(spared) {
+		p.soonest = spared
+	}
+	p.soonest = p.soonest.Add(max(hintPause, share))
 	if !nothing {
 		p.rest = 0
-		p.due, p.soonest = now.Add(max(p.o.ScanInterval, share)), now.Add(max(hintPause, share))
+		p.due = now.Add(max(p.o.ScanInterval, share))
 		return
 	}
 	if p.rest == 0 {
 		p.since = s.began
 	}
 	p.rest = max(p.o.ScanInterval, min(4*p.rest, p.o.Rest()))
-	p.due, p.soonest = now.Add(max(p.rest, share)), now.Add(max(hintPause, share))
+	p.due = now.Add(max(p.rest, share))
 	p.empty.Store(&emptiness{p.since, s.began, p.due.Add(p.o.Query.TTL / 4)})
 }
 
@@ -137,13 +142,20 @@ func (p *scan) stir() {
 	}
 }
 
-// hintPause is the shortest pause between scans that hints cause.
-const hintPause = 100 * time.Millisecond
+// Hints cause a scan in each hintPause at most. sparedScans of them need not keep it after a rest:
+// where one new lane comes after the other, each leaves at once.
+const (
+	hintPause   = 100 * time.Millisecond
+	sparedScans = 10
+)
 
 // A slow scan costs the database so much that it would hold up claims: where many dead rows
 // cannot be removed yet, say. So scans have at most one part in scanShare of the time, but the
-// next starts after longestPause at the latest.
+// next starts after longestPause at the latest. A laneWorth for each lane that it finds does not
+// count: on a busy machine a scan of thousands of lanes takes long, and the Runner, once it has
+// claimed from all of them, would rest for seconds while as many others wait.
 const (
 	scanShare    = 20
 	longestPause = time.Minute
+	laneWorth    = time.Millisecond
 )
