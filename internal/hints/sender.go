@@ -16,6 +16,9 @@ const (
 	// gap is the shortest time between two hints of a process: PostgreSQL commits transactions
 	// that notify one after the other.
 	gap = 10 * time.Millisecond
+	// tellShare bounds the part of the time that telling takes to one in so many: while the database
+	// has more to do than it can, a hint helps nobody.
+	tellShare = 20
 	// maxNames is how many names of a topic wait to be told. With more the topic is told as a
 	// whole.
 	maxNames = 1000
@@ -72,7 +75,7 @@ func (s *sender) send() {
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.free = began.Add(gap)
+	s.free = began.Add(max(gap, tellShare*time.Since(began)))
 	if err == nil {
 		s.pauses = nil
 	} else {
