@@ -26,7 +26,7 @@ const role = "DLTBATCH_YARD_ROLE"
 const (
 	roleLedger = "ledger" // says its URL and serves until its standard input ends
 	roleJob    = "job"    // reads a job, and writes a result
-	roleAdds   = "adds"   // reads a job, adds its batches one by one, and writes the times of each
+	roleAdds   = "adds"   // reads a job, adds its batches, and writes the times of each
 )
 
 // asChild does a child's work, and reports whether this process is a child.
@@ -40,7 +40,7 @@ func asChild() bool {
 	case roleJob:
 		err = serve(os.Stdin, os.Stdout, run)
 	case roleAdds:
-		err = serve(os.Stdin, os.Stdout, func(ctx context.Context, j job) ([]told, error) { return j.add(ctx) })
+		err = serve(os.Stdin, os.Stdout, func(ctx context.Context, j job) (account, error) { return j.add(ctx) })
 	default:
 		err = fmt.Errorf("no role %q", os.Getenv(role))
 	}

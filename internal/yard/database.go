@@ -142,8 +142,22 @@ func (d *database) pool() (*sql.DB, error) {
 	}
 }
 
-// store opens the library's store in the database. If migrate is set, it makes the tables.
+// mute is a store without hints.
+type mute struct{ store.Store }
+
+func (s mute) Abilities() store.Abilities { return s.Store.Abilities() &^ store.CanHint }
+
+// store opens the library's store in the database, as the job wants it.
 func (d *database) store(ctx context.Context, migrate bool) (_ store.Store, shut func(), err error) {
+	st, shut, err := d.open(ctx, migrate)
+	if d.j.Mute {
+		st = mute{st}
+	}
+	return st, shut, err
+}
+
+// open opens the library's store in the database. If migrate is set, it makes the tables.
+func (d *database) open(ctx context.Context, migrate bool) (_ store.Store, shut func(), err error) {
 	switch {
 	case d.j.onSQLite():
 		return d.sqliteStore(ctx, migrate)

@@ -30,6 +30,8 @@ func goals() []goal {
 		{measure: "SQLite: the same", mode: "throughput-sqlite", entry: ours, base: floor, least: 0.75},
 		{mode: "throughput-sqlite", entry: pipelined, base: floor, least: 0.6},
 		{measure: "Log of a batch, Serial over 10,000 lanes, pgx's own pool", mode: "throughput", entry: ours, value: func(r result) float64 { return r.WAL }, most: 2600, unit: " B"},
+		{measure: "Rate with hints, of that without: one process; eight others add", mode: "hints", entry: ours, base: ours + isMute, least: 0.98},
+		{mode: "hints", entry: eight, base: eight + isMute, least: 0.98},
 		{measure: "Memory with 1,000,000 waiting", mode: "backlog", entry: million, value: func(r result) float64 { return r.PeakRSS }, most: 64, unit: " MiB"},
 		{measure: "A held snapshot: rate, p50 and p99, of those without", mode: "held", entry: ours + isHeld, base: ours, least: 0.9},
 		{mode: "held", entry: ours + isHeld, base: ours, value: func(r result) float64 { return r.P50 }, most: 1.2},

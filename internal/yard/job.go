@@ -35,6 +35,8 @@ type job struct {
 	Rest      time.Duration // between batches that are added one by one, each after the end of the one before; 0: all at once
 	Apart     int           // how many other processes add them; 0: this one does
 	Part      int           // which of these processes this is
+	Begin     time.Time     // they add nothing before; zero is at once
+	Mute      bool          // ours: the store neither tells hints nor hears them
 
 	// Hold is the length of the measured part at a steady Pace, in batches a second. Meanwhile
 	// another transaction holds a snapshot, if Snapshot is set.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -73,6 +74,13 @@ func sleep(ctx context.Context, d time.Duration) error {
 // told are the moments of a batch that the process knows that adds it.
 type told struct{ Added, Stored, Answered int64 }
 
+// account holds the times of each batch of the work, and how many round trips to PostgreSQL the
+// process made that adds.
+type account struct {
+	Batches []told
+	Trips   int64
+}
+
 // part yields the batches that this process adds: a lane's batches are all of one process.
 func (w *work) part(j job) iter.Seq[batch.Batch] {
 	return func(yield func(batch.Batch) bool) {
@@ -84,10 +92,23 @@ func (w *work) part(j job) iter.Seq[batch.Batch] {
 	}
 }
 
-// apart lets other processes add the batches one by one, and takes over the times that they
+// addPart adds what this process has to add, as fast as it can, and counts its round trips.
+func (w *work) addPart(ctx context.Context, j job, r *dltbatch.Runner, count *wire) error {
+	batches := slices.Collect(w.part(j))
+	if _, err := r.Stats(ctx); err != nil { // a connection is open at the beginning
+		return err
+	}
+	if err := sleep(ctx, time.Until(j.Begin)); err != nil {
+		return err
+	}
+	count.trips.Store(0)
+	return w.addThese(ctx, batches, r.Add)
+}
+
+// apart lets other processes add the batches, and takes over the times that they
 // report.
 func (w *work) apart(ctx context.Context, j job) error {
-	parts := make([][]told, j.Apart)
+	parts := make([]account, j.Apart)
 	g, ctx := errgroup.WithContext(ctx)
 	for i := range parts {
 		j := j
@@ -102,11 +123,12 @@ func (w *work) apart(ctx context.Context, j job) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	for i, all := range parts {
-		if len(all) != len(w.moments) {
-			return fmt.Errorf("process %d that adds tells of %d batches, want %d", i, len(all), len(w.moments))
+	for i, a := range parts {
+		if len(a.Batches) != len(w.moments) {
+			return fmt.Errorf("process %d that adds tells of %d batches, want %d", i, len(a.Batches), len(w.moments))
 		}
-		for k, t := range all {
+		w.trips += a.Trips
+		for k, t := range a.Batches {
 			if t.Added > 0 {
 				m := &w.moments[k]
 				m.added, m.stored, m.answered = t.Added, t.Stored, t.Answered
@@ -116,32 +138,37 @@ func (w *work) apart(ctx context.Context, j job) error {
 	return nil
 }
 
-// add returns the work of the process that adds: it returns the times of each batch.
-func (j job) add(ctx context.Context) ([]told, error) {
+// add does the work of the process that adds, and returns the times of each batch.
+func (j job) add(ctx context.Context) (a account, err error) {
 	w := newWork(j.Seed, j.N, j.Lanes, payloadSize)
 	w.begin = j.Began
+	d := &database{j: j, wire: &wire{}}
 	if j.Contender == river {
 		if err := riverOneByOne(ctx, j, w); err != nil {
-			return nil, err
+			return a, err
 		}
 	} else {
-		d := &database{j: j, wire: &wire{}}
 		st, shut, err := d.store(ctx, false)
 		if err != nil {
-			return nil, err
+			return a, err
 		}
 		defer shut()
 		r, err := dltbatch.New(st, &fake{w: w}, nil) // it runs nothing
 		if err != nil {
-			return nil, err
+			return a, err
 		}
-		if err := oneByOne(ctx, j, w, r); err != nil {
-			return nil, err
+		if j.Rest > 0 {
+			err = oneByOne(ctx, j, w, r)
+		} else {
+			err = w.addPart(ctx, j, r, d.wire)
+		}
+		if err != nil {
+			return a, err
 		}
 	}
-	all := make([]told, len(w.moments))
+	a = account{make([]told, len(w.moments)), d.wire.trips.Load()}
 	for i, m := range w.moments {
-		all[i] = told{m.added, m.stored, m.answered}
+		a.Batches[i] = told{m.added, m.stored, m.answered}
 	}
-	return all, nil
+	return a, nil
 }

@@ -62,11 +62,10 @@ func (m *meter) stop(r *result, n int) error {
 // used returns the CPU that the processes have used since each began.
 func (m *meter) used() (shares, error) {
 	var s shares
-	own, err := stat(os.Getpid())
-	if err != nil {
+	var err error
+	if s.Client, err = family(os.Getpid()); err != nil { // with the processes that add
 		return s, err
 	}
-	s.Client = own.self
 	if m.ledger != 0 {
 		l, err := stat(m.ledger)
 		if err != nil {

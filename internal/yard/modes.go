@@ -36,6 +36,8 @@ const (
 	apart     = ", another process"
 	fourApart = ", four other processes"
 	isHeld    = ", a snapshot held"
+	isMute    = ", without hints"
+	eight     = "eight processes add"
 	ownPool   = "pgx's own pool"
 	overPgx   = "pgx"
 	overPQ    = "lib/pq"
@@ -85,6 +87,10 @@ func modes() []mode {
 			lates(overPgx, pgx), lates(overPQ, pq), lates(pooled, bouncer), lates(onSQLite, sqlite),
 			[]entry{late(onSQLite, ours, sqlite, fourApart, lateWarm)},
 		)},
+		{"hints", "The full run with hints between processes, and without; one process adds and sends, or eight others add", []entry{
+			{ours + isMute, job{Contender: ours, Store: native, Mute: true}}, {ours, job{Contender: ours, Store: native}},
+			{eight + isMute, job{Contender: ours, Store: native, Apart: 8, Mute: true}}, {eight, job{Contender: ours, Store: native, Apart: 8}},
+		}},
 		{"backlog", "A process that starts before a backlog, PostgreSQL with pgx", []entry{
 			{nothing, job{Contender: ours, Store: pgx}},
 			{million, job{Contender: ours, Store: pgx, N: 100_000, Waiting: 1_000_000}},

@@ -142,17 +142,25 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 	case j.Hold > 0:
 		s := &steady{database: d, w: w, j: j, left: done.left.Load, add: func(ctx context.Context, bs []batch.Batch) error { return runner.Add(ctx, bs...) }}
 		go func() { failed <- s.run(ctx, m, r) }()
+	case j.Apart > 0:
+		if j.Rest == 0 { // the start of these processes does not belong to the measured time
+			j.Begin = time.Now().Add(warmUp + time.Duration(j.N)*makeOne)
+		}
+		go func() { failed <- w.apart(ctx, j) }()
+		if err := sleep(ctx, time.Until(j.Begin)); err != nil {
+			return err
+		}
+		if err := d.start(ctx, m); err != nil {
+			return err
+		}
 	case j.Waiting == 0:
 		if err := d.start(ctx, m); err != nil {
 			return err
 		}
 		go func() {
-			switch {
-			case j.Apart > 0:
-				failed <- w.apart(ctx, j)
-			case j.Rest > 0:
+			if j.Rest > 0 {
 				failed <- oneByOne(ctx, j, w, runner)
-			default:
+			} else {
 				failed <- w.add(ctx, runner.Add)
 			}
 		}()
@@ -180,6 +188,7 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 		if err := d.stop(ctx, m, r, j.N); err != nil {
 			return err
 		}
+		r.Trips += float64(w.trips) / float64(j.N)
 	}
 	stop()
 	if err := <-ended; err != nil {
@@ -193,6 +202,9 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 
 // warmUp is the time that a contender runs idle before its work begins.
 const warmUp = 300 * time.Millisecond
+
+// makeOne is the time that the processes that add, started together, have to make a batch.
+const makeOne = 100 * time.Microsecond
 
 // runLoad adds batches of lanes that wait for a later process.
 func runLoad(ctx context.Context, j job) error {
@@ -221,7 +233,12 @@ func runLoad(ctx context.Context, j job) error {
 
 // add adds all batches, in groups.
 func (w *work) add(ctx context.Context, add func(context.Context, ...batch.Batch) error) error {
-	for group := range slices.Chunk(w.batches, addGroup) {
+	return w.addThese(ctx, w.batches, add)
+}
+
+// addThese adds some batches of the work, in groups.
+func (w *work) addThese(ctx context.Context, batches []batch.Batch, add func(context.Context, ...batch.Batch) error) error {
+	for group := range slices.Chunk(batches, addGroup) {
 		now := w.now()
 		for _, b := range group {
 			w.moment(b.ID).added = now

@@ -145,6 +145,11 @@ func runRiver(ctx context.Context, j job, w *work, m *meter, r *result) error {
 			return ctx.Err()
 		}
 	}
+	if failed != nil { // whoever adds may end after the last job, and tells of the moments then
+		if err := <-failed; err != nil {
+			return err
+		}
+	}
 	if j.Hold == 0 {
 		if err := d.stop(ctx, m, r, j.N); err != nil {
 			return err

@@ -26,6 +26,7 @@ type work struct {
 	random  *rand.ChaCha8
 	batches []batch.Batch // none if they are made one by one
 	moments []moments
+	trips   int64 // round trips to PostgreSQL in other processes, which add
 }
 
 // moments of a batch, in nanoseconds since the work was made; 0 is never. Stored is the return of
