@@ -49,10 +49,14 @@ func (r *Runner) last(ctx context.Context, key batch.Key) batch.Record {
 
 // Idle returns nil once every stored batch is final, for tests and jobs. A batch that needs a
 // decision keeps Idle waiting. A store that lacks [store.CanList] gives [store.ErrUnsupported].
+// Idle looks once in an Options.PollInterval, and at once when this process, or another one that
+// tells of it, sees a batch become final.
 func (r *Runner) Idle(ctx context.Context) error {
 	tick := time.NewTicker(r.o.PollInterval)
 	defer tick.Stop()
-	for {
+	hearing, stop := context.WithCancel(ctx)
+	defer stop()
+	for first := true; ; first = false {
 		final := r.idlers.Next() // before the read, so that nothing falls between the two
 		open, _, err := r.engine.Store().List(ctx, store.ListQuery{Open: true, Limit: 1})
 		if err != nil {
@@ -60,6 +64,9 @@ func (r *Runner) Idle(ctx context.Context) error {
 		}
 		if len(open) == 0 {
 			return nil
+		}
+		if first {
+			go r.engine.HearEnds(hearing, func([]uint64, bool) { r.idlers.Notify() }, r.idlers.Notify)
 		}
 		select {
 		case <-ctx.Done():

@@ -17,6 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -364,6 +365,24 @@ func TestIdle(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, batch.Committed, rec.State)
 		}
+	})
+}
+
+// Idle hears what another process delivers, also while an Await of the same Runner comes and goes.
+func TestIdleHearsOtherProcesses(t *testing.T) {
+	tier.Hints(t)
+	synctest.Test(t, func(t *testing.T) {
+		st, o := memory.New(), &dltbatch.Options{PollInterval: time.Hour}
+		waits := newRunner(t, st, ledgermem.New(nil), o)
+		require.NoError(t, waits.Add(t.Context(), one("s", "a"), one("t", "b")))
+		ended := make(chan error, 1)
+		go func() { ended <- waits.Idle(t.Context()) }()
+		synctest.Wait()
+		began := time.Now()
+		started(t, st, ledgermem.New(&ledgermem.Options{CommitAfter: 10 * time.Second}), nil)
+		await(t, waits, one("s", "a"))
+		require.NoError(t, <-ended)
+		assert.Less(t, time.Since(began), time.Minute)
 	})
 }
 
