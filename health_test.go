@@ -422,7 +422,7 @@ func TestHealth(t *testing.T) {
 		assert.Equal(t, health.Health{
 			Running: true, Store: now, Loops: map[string]health.PartHealth{"queuer": now, "monitor": now},
 			Pool: health.Use{Size: 64}, StatusConnections: health.Use{Size: 8}, Counts: health.Counts{ReadAt: time.Now()},
-			Hints: health.Hints{Live: true, Since: time.Now()},
+			Hints: health.Hints{Live: true, Since: time.Now(), Way: "in memory"},
 		}, r.Health())
 		assert.Empty(t, r.Health().Attention(time.Now()))
 		require.NoError(t, stop())

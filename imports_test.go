@@ -42,7 +42,7 @@ var house = []struct {
 	{"dlt/evm/internal/evmtx", []string{"batch"}},
 	{"dlt/evm", []string{"batch", "dlt", "dlt/internal/wire", "dlt/evm/internal/evmtx", "internal/redact", "internal/isnil"}},
 	{"internal/traces", []string{"batch", "internal/loop"}},
-	{"batch/autobatch", []string{"internal/traces", "batch", "batch/autobatch/order", "store", "dlt", "internal/loop", "internal/await", "internal/hints", "internal/isnil", "internal/legible"}},
+	{"batch/autobatch", []string{"internal/traces", "batch", "batch/autobatch/order", "store", "dlt", "health", "internal/loop", "internal/await", "internal/hints", "internal/isnil", "internal/legible"}},
 	{"internal/legible", nil},
 	{"internal/release", nil},
 	{"queuer", []string{"batch", "store", "internal/loop"}},

@@ -169,6 +169,8 @@ type Use struct {
 type Hints struct {
 	Live  bool      `json:"live"`
 	Since time.Time `json:"since,omitzero"` // since when it is so
+	// Way says how hints arrive: "LISTEN on a connection beside pgx's pool"; "" while not Live.
+	Way string `json:"way,omitzero"`
 	// Err is why no hints arrive; nil while Live, and while the Runner finds out. In JSON it is
 	// the text, as error.
 	Err error `json:"-"`

@@ -57,8 +57,8 @@ type Listener struct {
 	// Heard gets the hints about one of these topics, and the hints about listeners.
 	Heard func(Hint)
 	// Live is called once a test has shown that hints arrive, and after each further test. What
-	// happened before the first call may not have been heard.
-	Live func()
+	// happened before the first call may not have been heard. way says for people how they arrive.
+	Live func(way string)
 }
 
 // KeyHash returns a short number for a batch (its service and its id) or an order (its id).

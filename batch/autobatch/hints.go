@@ -5,6 +5,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch/order"
+	"github.com/dltbatch/dltbatch/health"
 	"github.com/dltbatch/dltbatch/internal/hints"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
@@ -12,8 +13,15 @@ import (
 
 // newHints returns what tells other processes, and hears them.
 func (c *core) newHints() *hints.Node {
-	return hints.New(hints.Options{Store: c.orders, Timeout: c.o.StoreTimeout})
+	return hints.New(hints.Options{
+		Store: c.orders, Timeout: c.o.StoreTimeout,
+		Changed: func(t store.Topics, before, now hints.State) { hints.Log(c.o.Logger, t, before, now) },
+	})
 }
+
+// Hints say whether this Engine hears that another process has added orders. Otherwise it finds
+// them by its looks (Options.BatchInterval). Before Run, and after it, it hears nothing.
+func (e *Engine) Hints() health.Hints { return health.Hints(e.hints.State(store.TopicOrders)) }
 
 // hash returns an order's number in hints.
 func hash(id order.ID) uint64 { return store.KeyHash(string(id)) }

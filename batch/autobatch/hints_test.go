@@ -2,6 +2,8 @@ package autobatch_test
 
 import (
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch"
 	"github.com/dltbatch/dltbatch/batch/autobatch/order"
+	"github.com/dltbatch/dltbatch/health"
 	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -51,13 +54,22 @@ func TestOrdersBetweenProcesses(t *testing.T) {
 				adds, awaits := engine(), engine()
 				var runner *dltbatch.Runner
 				o.Wake = func(s batch.ServiceID) { runner.Wake(s) }
+				var log strings.Builder
+				o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 				makes := engine()
+				assert.Zero(t, makes.Hints())
 				runner, err := dltbatch.New(r.st, r.books, &dltbatch.Options{Observer: makes})
 				require.NoError(t, err)
 				ctx, stop := context.WithCancel(t.Context())
+				start := time.Now()
 				r.done.Go(func() { assert.NoError(t, runner.Run(ctx)) })
 				r.done.Go(func() { assert.NoError(t, makes.Run(ctx)) })
 				time.Sleep(90 * time.Second) // everything is idle
+				if h := makes.Hints(); name == "none possible" {
+					require.ErrorIs(t, h.Err, store.ErrUnsupported)
+				} else {
+					assert.Equal(t, health.Hints{Live: true, Since: start, Way: "in memory"}, h)
+				}
 
 				for i := range 3 {
 					start, it := time.Now(), anOrder("p", i)
@@ -67,6 +79,8 @@ func TestOrdersBetweenProcesses(t *testing.T) {
 				}
 				stop()
 				r.done.Wait()
+				assert.False(t, makes.Hints().Live)
+				assert.Equal(t, name != "none possible", strings.Contains(log.String(), `msg="hears hints" about=orders way="in memory"`), &log)
 			})
 		})
 	}

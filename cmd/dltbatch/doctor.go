@@ -441,17 +441,17 @@ func (x *exam) upkeep(ctx context.Context) error {
 func (x *exam) hints(ctx context.Context) error {
 	hearing, stop := context.WithTimeout(ctx, hearWithin)
 	defer stop()
-	var live atomic.Bool
+	var live atomic.Pointer[string] // how
 	err := x.db.Store.Hear(hearing, store.Listener{
 		ID: rand.Text(), Wants: store.TopicLanes, Heard: func(store.Hint) {},
-		Live: func() {
-			live.Store(true)
+		Live: func(way string) {
+			live.Store(&way)
 			stop()
 		},
 	})
 	switch {
-	case live.Load():
-		x.good("hints", "heard with this data source name")
+	case live.Load() != nil:
+		x.good("hints", "heard with this data source name (%s)", *live.Load())
 	case ctx.Err() != nil:
 		return err
 	default:

@@ -2,8 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
-	"log/slog"
 	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -96,33 +94,13 @@ func (r *run) leave(ctx context.Context) {
 
 // hearing says whether this Run hears hints.
 func (r *run) hearing() health.Hints {
-	s := r.hints.State(store.TopicLanes)
-	return health.Hints{Live: s.Live, Since: s.Since, Err: s.Err}
+	return health.Hints(r.hints.State(store.TopicLanes))
 }
 
 // hintsChanged tells the present Run, which looks less often while hints arrive.
 func (e *Engine) hintsChanged(t store.Topics, before, now hints.State) {
-	e.logHints(t, before, now)
+	hints.Log(e.events.Logger(), t, before, now)
 	if r := e.run.Load(); r != nil && t == store.TopicLanes {
 		r.lanes.Wake()
 	}
-}
-
-// logHints writes down that no hints about topics arrive, once for each reason, and that they
-// arrive again.
-func (e *Engine) logHints(t store.Topics, before, now hints.State) {
-	attrs := []slog.Attr{slog.String("about", t.String())}
-	level, line := slog.LevelDebug, lineHears
-	switch {
-	case errors.Is(now.Err, store.ErrUnsupported):
-		return // the line about lost abilities says so
-	case now.Err != nil:
-		level, line = slog.LevelWarn, lineHearsNothing
-		attrs = append(attrs, slog.Any("error", now.Err))
-	case !now.Live:
-		return // it has ended as it should
-	case before.Err != nil:
-		level = slog.LevelInfo
-	}
-	e.events.Logger().LogAttrs(context.Background(), level, line, attrs...)
 }

@@ -13,9 +13,6 @@ const (
 	lineStopping = "stopping"
 	lineStopped  = "stopped"
 	lineLosses   = "the store lacks abilities"
-
-	lineHears        = "hears hints"
-	lineHearsNothing = "hears no hints: scans find what other processes do"
 )
 
 // logLosses writes down once which abilities the store lacks, since its author may have forgotten

@@ -179,6 +179,30 @@ func TestAListenerThatIsLost(t *testing.T) {
 	})
 }
 
+// Several may hear about the same topics: while one of them does, the node hears.
+func TestSeveralHearTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		changes := 0
+		n := hints.New(hints.Options{Store: memory.New(), Timeout: time.Second, Changed: func(store.Topics, hints.State, hints.State) { changes++ }})
+		hear := func() context.CancelFunc {
+			ctx, stop := context.WithCancel(t.Context())
+			go n.Hear(ctx, store.TopicFinals, func(store.Hint) {}, func() {})
+			synctest.Wait()
+			return func() { stop(); synctest.Wait() }
+		}
+		one := hear()
+		since := time.Now()
+		time.Sleep(time.Minute)
+		two := hear()
+		one()
+		assert.Equal(t, hints.State{Live: true, Since: since, Way: "in memory"}, n.State(store.TopicFinals))
+		time.Sleep(time.Minute)
+		two()
+		assert.Equal(t, hints.State{Since: time.Now()}, n.State(store.TopicFinals))
+		assert.Equal(t, 2, changes)
+	})
+}
+
 // Who hears for a while knows whether anybody wants to be told.
 func TestWanted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

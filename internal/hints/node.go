@@ -3,6 +3,7 @@
 package hints
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -35,6 +36,7 @@ type Options struct {
 type State struct {
 	Live  bool
 	Since time.Time // that it is so
+	Way   string    // how they arrive, for people; "" while not Live
 	Err   error     // why not; nil at first, and after a listener that ended as it should
 }
 
@@ -49,10 +51,10 @@ type Node struct {
 	sender sender
 
 	mu     sync.Mutex
-	peers  map[peer]time.Time // when each was heard of last
-	crowd  time.Time          // when one more was heard of than are remembered
-	lives  int                // listeners of this node that are live
-	since  time.Time          // when the first of them became so
+	peers  map[peer]time.Time   // when each was heard of last
+	crowd  time.Time            // when one more was heard of than are remembered
+	lives  map[store.Topics]int // calls of Hear that are live; none of topics without one
+	since  time.Time            // when the first of them became so
 	states map[store.Topics]State
 }
 
@@ -64,7 +66,7 @@ type peer struct {
 
 // New returns a node that neither hears nor tells anything yet.
 func New(o Options) *Node {
-	n := &Node{o: o, id: rand.Text(), peers: map[peer]time.Time{}, states: map[store.Topics]State{}}
+	n := &Node{o: o, id: rand.Text(), peers: map[peer]time.Time{}, lives: map[store.Topics]int{}, states: map[store.Topics]State{}}
 	n.sender = sender{store: o.Store, timeout: o.Timeout, from: n.id}
 	return n
 }
@@ -85,7 +87,7 @@ func (n *Node) Wanted(t store.Topics) bool {
 	if n.o.Store == nil {
 		return false
 	}
-	if n.lives == 0 || now.Sub(n.since) < Forget || now.Sub(n.crowd) < Forget {
+	if len(n.lives) == 0 || now.Sub(n.since) < Forget || now.Sub(n.crowd) < Forget {
 		return true
 	}
 	n.forget(now)
@@ -128,7 +130,7 @@ func (n *Node) heard(h store.Hint) {
 
 // Hear gives hints about these topics to heard until ctx is done. It calls look when what happened
 // before may not have been heard: each time that it has become live. Where hints do not arrive it
-// tries again, less and less often.
+// tries again, less and less often. Several calls may hear about the same topics.
 func (n *Node) Hear(ctx context.Context, topics store.Topics, heard func(store.Hint), look func()) {
 	live := false // only Live and, after Hear has returned, this function use it
 	var mu sync.Mutex
@@ -140,13 +142,13 @@ func (n *Node) Hear(ctx context.Context, topics store.Topics, heard func(store.H
 				heard(h)
 			}
 		},
-		Live: func() {
+		Live: func(way string) {
 			mu.Lock()
 			first := !live && ctx.Err() == nil
 			live = live || first
 			mu.Unlock()
 			if first {
-				n.change(topics, State{Live: true}, 1)
+				n.change(topics, State{Live: true, Way: way}, 1)
 				look()
 			}
 		},
@@ -186,10 +188,19 @@ func (n *Node) Hear(ctx context.Context, topics store.Topics, heard func(store.H
 
 var errEnded = errors.New("the store stopped to listen")
 
-// change notes a state, and how many more listeners are live.
+// change notes a state, and how many more calls of Hear are live. While another one is, the
+// state stays.
 func (n *Node) change(t store.Topics, s State, more int) {
 	n.mu.Lock()
 	before := n.states[t]
+	if more > 0 && len(n.lives) == 0 {
+		n.since = time.Now()
+	}
+	if n.lives[t] += more; n.lives[t] == 0 {
+		delete(n.lives, t)
+	} else {
+		s = State{Live: true, Way: cmp.Or(s.Way, before.Way)}
+	}
 	s.Since = before.Since
 	if !s.Live && s.Err == nil && !before.Live {
 		s.Err = before.Err // it has ended without being live
@@ -199,10 +210,6 @@ func (n *Node) change(t store.Topics, s State, more int) {
 		s.Since = time.Now()
 	}
 	n.states[t] = s
-	n.lives += more
-	if more > 0 && n.lives == 1 {
-		n.since = time.Now()
-	}
 	n.mu.Unlock()
 	if changed && n.o.Changed != nil {
 		n.o.Changed(t, before, s)

@@ -69,10 +69,17 @@ func delivered(t *testing.T, r *dltbatch.Runner, b batch.Batch) {
 // driver, and through PgBouncer with a session that goes past it.
 func TestProcessesWakeEachOther(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled.inRace(), pgx, libpq, pooledBounced, pqBounced} {
-		t.Run(d.name, func(t *testing.T) {
+	for _, c := range []struct {
+		driver
+		way string
+	}{
+		{pooled.inRace(), "beside pgx's pool"}, {pgx, "of the pool (*stdlib.Driver)"},
+		{libpq, "of Options.Listen"}, {pooledBounced, "of Options.Listen"}, {pqBounced, "of Options.Listen"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			_, adds := twoProcesses(t, newSpace(t, d), dltbatch.Options{})
+			runs, adds := twoProcesses(t, newSpace(t, c.driver), dltbatch.Options{})
+			assert.Equal(t, "LISTEN on a connection "+c.way, runs.Health().Hints.Way)
 			for i := range 5 {
 				delivered(t, adds, one(fmt.Sprintf("Lane %d", i), i))
 			}
@@ -102,7 +109,7 @@ func hearing(t *testing.T, st store.Store) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	err := st.Hear(ctx, store.Listener{ID: "me", Wants: store.AllTopics, Heard: func(store.Hint) {}, Live: cancel})
+	err := st.Hear(ctx, store.Listener{ID: "me", Wants: store.AllTopics, Heard: func(store.Hint) {}, Live: func(string) { cancel() }})
 	require.Error(t, err)
 	return err
 }
@@ -201,7 +208,7 @@ func TestHintsStayWithTheirTables(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- a.Hear(ctx, store.Listener{ID: "first", Wants: store.AllTopics, Heard: func(h store.Hint) { heard <- h }, Live: func() { live <- struct{}{} }})
+		ended <- a.Hear(ctx, store.Listener{ID: "first", Wants: store.AllTopics, Heard: func(h store.Hint) { heard <- h }, Live: func(string) { live <- struct{}{} }})
 	}()
 	<-live
 	require.NoError(t, b.Tell(ctx, store.Hint{From: "other", Many: store.AllTopics}))

@@ -282,7 +282,7 @@ func TestShardsShareASession(t *testing.T) {
 		hear.Go(func() {
 			for ; hearing.Err() == nil; time.Sleep(50 * time.Millisecond) {
 				_ = st.Hear(hearing, store.Listener{
-					ID: "me", Wants: store.TopicLanes, Live: func() { count(live) },
+					ID: "me", Wants: store.TopicLanes, Live: func(string) { count(live) },
 					Heard: func(h store.Hint) {
 						if h.From == "other" {
 							count(heard)

@@ -32,7 +32,7 @@ func (s *Store) Hear(ctx context.Context, l store.Listener) error {
 	tick := time.NewTicker(time.Minute)
 	defer tick.Stop()
 	for {
-		l.Live()
+		l.Live("in memory")
 		if err := s.Tell(ctx, store.Hint{From: l.ID, Hears: l.Wants}); err != nil {
 			return err
 		}

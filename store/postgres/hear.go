@@ -60,6 +60,7 @@ type listening struct {
 	back    chan struct{}              // capacity one: the listener's own notification has arrived
 	tested  map[introduction]time.Time // when; only the tests use it
 	proven  bool                       // something has arrived; only the tests use it
+	way     string                     // for people: how notifications arrive; set before any can
 }
 
 // introduction is a listener's message about itself to the others.
@@ -152,14 +153,11 @@ func (s *Store) listen(on *listening) {
 func (s *Store) session(on *listening) error {
 	opening, cancel := context.WithTimeout(context.Background(), testLimit)
 	defer cancel()
-	open := s.pool.Listen
-	if s.o.Listen != nil {
-		open = func(ctx context.Context) (conns.Listener, error) { return s.o.Listen(ctx) }
-	}
-	l, err := open(opening)
+	l, way, err := s.openSession(opening)
 	if err != nil {
 		return err
 	}
+	on.way = "LISTEN on " + way
 	if err := l.Listen(opening, s.names.channel()); err != nil {
 		l.Close(err)
 		return err
@@ -189,6 +187,15 @@ func (s *Store) session(on *listening) error {
 	return err
 }
 
+// openSession opens the session, and says for people whose it is.
+func (s *Store) openSession(ctx context.Context) (l conns.Listener, way string, err error) {
+	if s.o.Listen == nil {
+		return s.pool.Listen(ctx)
+	}
+	l, err = s.o.Listen(ctx)
+	return l, "a connection of Options.Listen", err
+}
+
 // heard gives a hint to the listeners of its topics.
 func (s *Store) heard(on *listening, h store.Hint) {
 	s.ears.mu.Lock()
@@ -202,7 +209,7 @@ func (s *Store) heard(on *listening, h store.Hint) {
 	}
 	s.ears.mu.Unlock()
 	for _, e := range own {
-		e.Live()
+		e.Live(on.way)
 	}
 	if len(own) > 0 {
 		poke(on.back)
@@ -265,7 +272,7 @@ func (s *Store) introduce(ctx context.Context, on *listening) error {
 	for _, e := range s.strangers() {
 		i := introduction{e.ID, e.Wants}
 		if !on.tested[i].IsZero() { // the same listener was there a moment ago
-			e.Live()
+			e.Live(on.way)
 			continue
 		}
 		if err := s.Tell(limit, store.Hint{From: e.ID, Hears: e.Wants}); err != nil {

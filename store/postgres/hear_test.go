@@ -30,13 +30,13 @@ var errGone = errors.New("terminated")
 
 func (x *exchange) Acquire(context.Context) (conns.Conn, error) { return teller{x: x}, nil }
 
-func (x *exchange) Listen(context.Context) (conns.Listener, error) {
+func (x *exchange) Listen(context.Context) (conns.Listener, string, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	h := &hearer{x, make(chan string, 1000), make(chan struct{})}
 	x.sessions[h] = true
 	x.opened++
-	return h, nil
+	return h, "the exchange", nil
 }
 
 // end ends all sessions, as a server does.
@@ -119,7 +119,7 @@ func (s *Store) forTest(ctx context.Context, id string, wants store.Topics) *ofT
 		o.ended <- s.Hear(ctx, store.Listener{
 			ID: id, Wants: wants,
 			Heard: func(h store.Hint) { o.mu.Lock(); defer o.mu.Unlock(); o.heard = append(o.heard, h) },
-			Live:  func() { o.mu.Lock(); defer o.mu.Unlock(); o.lives++ },
+			Live:  func(string) { o.mu.Lock(); defer o.mu.Unlock(); o.lives++ },
 		})
 	}()
 	return o

@@ -19,13 +19,13 @@ const leastOpen = 4
 // Listen takes a connection of the pool, since database/sql hides how it connects. That needs a
 // driver whose connections have a method Conn, and what it returns a WaitForNotification: pgx's.
 // Package postgres does not import it, so that nobody links a driver that he does not use.
-func (p sqlPool) Listen(ctx context.Context) (conns.Listener, error) {
+func (p sqlPool) Listen(ctx context.Context) (_ conns.Listener, way string, err error) {
 	if n := p.db.Stats().MaxOpenConnections; n > 0 && n < leastOpen {
-		return nil, fmt.Errorf("the pool may open %d connections, and one of %d or more would be taken to listen: %w", n, leastOpen, conns.ErrNoListener)
+		return nil, "", fmt.Errorf("the pool may open %d connections, and one of %d or more would be taken to listen: %w", n, leastOpen, conns.ErrNoListener)
 	}
 	c, err := p.db.Conn(ctx)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	var wait reflect.Value
 	err = c.Raw(func(connection any) error {
@@ -37,9 +37,9 @@ func (p sqlPool) Listen(ctx context.Context) (conns.Listener, error) {
 	}
 	if err != nil {
 		_ = c.Close() // the earlier error is returned
-		return nil, err
+		return nil, "", err
 	}
-	return sqlListener{c, wait}, nil
+	return sqlListener{c, wait}, fmt.Sprintf("a connection of the pool (%T)", p.db.Driver()), nil
 }
 
 // waiter returns the WaitForNotification of a driver's connection, or nothing.

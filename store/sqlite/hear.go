@@ -41,6 +41,8 @@ const (
 	testEvery = time.Minute
 	testTime  = time.Second
 	lookTime  = 5 * time.Second // for one read
+
+	way = "inotify on the write-ahead log" // for people
 )
 
 // Hear is [store.Store].Hear. It waits until the system says that the log was written (inotify),
@@ -120,7 +122,7 @@ func (h *hearing) listen(ctx context.Context) error {
 		}
 		if touched && saw != (seen{}) { // events of any kind arrive
 			touched, next = false, time.Now().Add(testEvery)
-			h.l.Live()
+			h.l.Live(way)
 		}
 	}
 }

@@ -175,7 +175,7 @@ func hear(t *testing.T, s *Store) *ear {
 	live, gone := make(chan struct{}, 100), make(chan struct{})
 	go func() {
 		defer close(gone)
-		e.ended <- s.Hear(ctx, store.Listener{ID: "me", Wants: store.AllTopics, Heard: func(h store.Hint) { e.heard <- h }, Live: func() { live <- struct{}{} }})
+		e.ended <- s.Hear(ctx, store.Listener{ID: "me", Wants: store.AllTopics, Heard: func(h store.Hint) { e.heard <- h }, Live: func(string) { live <- struct{}{} }})
 	}()
 	t.Cleanup(func() { stop(); <-gone })
 	select {

@@ -56,7 +56,7 @@ func TestHearDuringTheTest(t *testing.T) {
 	w, err := newWatch(s.files)
 	require.NoError(t, err)
 	e := &ear{t, make(chan store.Hint, 1000), make(chan error, 1)}
-	h := &hearing{s: s, w: w, l: store.Listener{Wants: store.AllTopics, Heard: func(h store.Hint) { e.heard <- h }, Live: func() {}}}
+	h := &hearing{s: s, w: w, l: store.Listener{Wants: store.AllTopics, Heard: func(h store.Hint) { e.heard <- h }, Live: func(string) {}}}
 	require.NoError(t, h.look(t.Context()))
 	o := startOther(t, path)
 	o.does("add lane1 a")

@@ -93,7 +93,7 @@ func methods(ctx context.Context, st store.Store, key func(standing string) batc
 		{"Survey", store.CanSurvey, func() error { _, err := st.Survey(ctx, store.SurveyQuery{Start: true}); return err }},
 		{"Tell", store.CanHint, func() error { return st.Tell(ctx, store.Hint{Many: store.TopicLanes}) }},
 		{"Hear", store.CanHint, func() error {
-			return st.Hear(ctx, store.Listener{ID: "me", Wants: store.AllTopics, Heard: func(store.Hint) {}, Live: func() {}})
+			return st.Hear(ctx, store.Listener{ID: "me", Wants: store.AllTopics, Heard: func(store.Hint) {}, Live: func(string) {}})
 		}},
 		{"Find", store.CanFind, func() error { _, _, err := st.Find(ctx, store.FindQuery{ID: key("queued").ID}); return err }},
 		{"FindLanes", store.CanFind, func() error { _, err := st.FindLanes(ctx, store.FindLanesQuery{Begins: true}); return err }},

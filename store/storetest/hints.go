@@ -35,12 +35,13 @@ func (f *fixture) listen(id string, wants store.Topics) *ear {
 	f.Helper()
 	ctx, stop := context.WithCancel(f.ctx)
 	e := &ear{f, make(chan store.Hint, 100), make(chan error, 1), stop}
-	live := make(chan struct{}, 100)
-	l := store.Listener{ID: id, Wants: wants, Heard: func(h store.Hint) { e.heard <- h }, Live: func() { live <- struct{}{} }}
+	live := make(chan string, 100)
+	l := store.Listener{ID: id, Wants: wants, Heard: func(h store.Hint) { e.heard <- h }, Live: func(way string) { live <- way }}
 	go func() { e.ended <- f.st.Hear(ctx, l) }()
 	f.Cleanup(stop)
 	select {
-	case <-live:
+	case way := <-live:
+		require.NotEmpty(f, way, "Live does not say how hints arrive")
 	case err := <-e.ended:
 		require.FailNow(f, "Hear ended before it was live", "%v", err)
 	case <-time.After(patience):
@@ -135,6 +136,6 @@ func hearingEnds(f *fixture) {
 	e.end()
 	ctx, cancel := context.WithCancel(f.ctx)
 	cancel()
-	require.ErrorIs(f, f.st.Hear(ctx, store.Listener{ID: "runs", Heard: func(store.Hint) {}, Live: func() {}}), context.Canceled)
+	require.ErrorIs(f, f.st.Hear(ctx, store.Listener{ID: "runs", Heard: func(store.Hint) {}, Live: func(string) {}}), context.Canceled)
 	require.ErrorIs(f, f.st.Tell(ctx, store.Hint{Many: store.TopicLanes}), context.Canceled)
 }

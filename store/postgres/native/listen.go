@@ -49,7 +49,10 @@ func beside(p *pgxpool.Pool) *session {
 }
 
 // Listen implements [conns.Pool].
-func (p *pool) Listen(ctx context.Context) (conns.Listener, error) { return p.listens.line(ctx) }
+func (p *pool) Listen(ctx context.Context) (_ conns.Listener, way string, err error) {
+	l, err := p.listens.line(ctx)
+	return l, "a connection beside pgx's pool", err
+}
 
 // closeLimit bounds the goodbye to the server.
 const closeLimit = time.Second

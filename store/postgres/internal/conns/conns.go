@@ -24,8 +24,9 @@ type Pool interface {
 	// take it.
 	Unsent(err error) bool
 	// Listen opens a session that waits for notifications, and does not stand in the pool's way.
-	// [ErrNoListener] says that the pool's driver or its settings do not allow one.
-	Listen(ctx context.Context) (Listener, error)
+	// [ErrNoListener] says that the pool's driver or its settings do not allow one. way says for
+	// people whose session it is.
+	Listen(ctx context.Context) (l Listener, way string, err error)
 	// OpenDB is the pool as database/sql has it, for the tool that migrates. The caller calls done
 	// once it needs db no more; the pool stays open.
 	OpenDB() (db *sql.DB, done func())
