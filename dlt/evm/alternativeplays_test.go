@@ -24,16 +24,18 @@ import (
 
 // alternativePlays are played by batches of several signed transactions.
 var alternativePlays = map[string]play{
-	"AlternativesRise":            {do: alternativesRise},
+	"AlternativesRise":            {do: alternativesRise, simulated: risesByBlock},
 	"AlternativesRiseInALane":     {do: alternativesInALane},
 	"LowAlternativeMined":         {do: lowMined, inside: true},
 	"UnsentAlternativeMined":      {do: unsentMined},
 	"AlternativesOfTwoForks":      {do: twoForks},
 	"AlternativesCrash":           {do: alternativesCrash},
-	"ForeignTakesTheAlternatives": {do: foreignTakesAlternatives},
-	"AlternativesTooLow":          {do: alternativesTooLow},
-	"PoolForgetsAlternatives":     {do: poolForgetsAlternatives},
+	"ForeignTakesTheAlternatives": {do: foreignTakesAlternatives, simulated: "to drop one transaction is to drop all"},
+	"AlternativesTooLow":          {do: alternativesTooLow, simulated: risesByBlock},
+	"PoolForgetsAlternatives":     {do: poolForgetsAlternatives, simulated: risesByBlock},
 }
+
+const risesByBlock = "its price rises block by block, so that each alternative has its time"
 
 // TestAlternativePlays plays everything on three kinds of nodes, in virtual time.
 func TestAlternativePlays(t *testing.T) {
