@@ -23,7 +23,7 @@ import (
 func TestMovingKilled(t *testing.T) {
 	tier.Soak(t, "TestMovingUnderLoad interrupts every step, in one process; this kills the command's process, many times")
 	program := buildCommand(t)
-	for round := range 5 {
+	for round := range 2 {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			r := newRemoval(t)
 			ctx, stop := context.WithCancel(t.Context())
