@@ -72,9 +72,9 @@ func TestARouteThatIsDownHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// Each ledger of a Router has a pause of its own: one that is closed is not all, one that opens ends
-// no other's pause, and only when each is closed nothing is posted. Health, its verdict, the row of
-// the instance, Explain and the events say so alike.
+// Each ledger of a Router has a pause of its own: one that is closed is not all, one that opens
+// ends no other's pause, and only when each is closed nothing is posted. Health, its verdict, the
+// row of the instance, Explain and the events say so alike.
 func TestEachLedgerHasItsOwnPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var east, west atomic.Uint32

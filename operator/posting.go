@@ -87,8 +87,8 @@ func (p *pauses) take(i store.Instance) {
 	}
 }
 
-// NotPosted says what an instance does not post: " to ledger east", or " of lane s". It is "" where
-// the instance has one ledger, and posts nothing at all.
+// NotPosted says what an instance does not post: " to ledger east", or " of lane s". It is ""
+// where the instance has one ledger, and posts nothing at all.
 func NotPosted(i store.Instance, p store.Pause) string {
 	switch {
 	case !p.All:

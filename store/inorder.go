@@ -8,8 +8,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// InOrder returns the rows of a lane in the order in which a claim by q shows them to the strategy.
-// rows are as in [PlanLane].
+// InOrder returns the rows of a lane in the order in which a claim by q shows them to the
+// strategy. rows are as in [PlanLane].
 func (q ClaimQuery) InOrder(service batch.ServiceID, rows []LaneRow) []LaneRow {
 	order := inOrder(rows, q.numbered(service), func([]LaneRow) int { return max(1, q.Window) })
 	shown := make([]LaneRow, len(order))

@@ -33,8 +33,8 @@ type Plan struct {
 
 // PlanLane decides which batches a claim takes from a lane. rows are all its open batches that
 // were ever attempted ([Row.Attempted]), and the first waiting batches, q.Window or as many as
-// [Wanted] returns, both sorted by order key. choose sees them as [ClaimQuery.InOrder] returns them. This
-// is a claim's whole decision as a pure function, so that all drivers decide the same.
+// [Wanted] returns, both sorted by order key. choose sees them as [ClaimQuery.InOrder] returns
+// them. This is a claim's whole decision as a pure function, so that all drivers decide the same.
 func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQuery, limit int, choose Choose) Plan {
 	var p Plan
 	var rule Resend

@@ -233,8 +233,8 @@ type Pause struct {
 	// Service is the one that is paused. All says that the whole ledger is: Service is "" then.
 	Service batch.ServiceID `json:"service,omitzero"`
 	All     bool            `json:"all,omitzero"`
-	// Kind says why: [batch.KindBusy], [batch.KindUnavailable] or [batch.KindMisconfigured]. Why is
-	// the error's text; "" for a busy ledger.
+	// Kind says why: [batch.KindBusy], [batch.KindUnavailable] or [batch.KindMisconfigured]. Why
+	// is the error's text; "" for a busy ledger.
 	Kind batch.ErrorKind `json:"kind"`
 	Why  string          `json:"why,omitzero"`
 	// For is for how long before the instance was seen it has been so.

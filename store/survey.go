@@ -62,8 +62,8 @@ type LaneSurvey struct {
 	Service batch.ServiceID
 	Ledger  string // that is recorded to serve it ([TextServed]); "" for none
 	// Rows are all open batches of the lane that were ever attempted, and then the first of the
-	// waiting batches, both by order key, as [ClaimQuery.InOrder] takes them; perhaps without their
-	// receipts.
+	// waiting batches, both by order key, as [ClaimQuery.InOrder] takes them; perhaps without
+	// their receipts.
 	Rows []LaneRow
 	// Waiting counts the open batches that were never claimed.
 	// Where it equals the query's Cap there may be more.

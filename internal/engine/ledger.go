@@ -24,8 +24,8 @@ type ledger struct {
 	admission *admission
 }
 
-// ledgerMeter returns the meter of calls to the ledger; at makes it that of one ledger. A refusal of a batch, for good or for now,
-// and busy count as answers.
+// ledgerMeter returns the meter of calls to the ledger; at makes it that of one ledger. A refusal
+// of a batch, for good or for now, and busy count as answers.
 func ledgerMeter(to calls, v *vitals) meter {
 	return meter{part: "ledger", calls: to, v: v, answers: func(err error) bool {
 		switch dlt.Kind(err) {
@@ -39,8 +39,8 @@ func ledgerMeter(to calls, v *vitals) meter {
 // Traits returns the traits that a service is resolved to.
 func (l ledger) Traits(s batch.ServiceID) dlt.Traits { return l.of(s).Traits }
 
-// names returns the names of the ledgers: one, or of all for which the client stands. It is nil where
-// the client stands for several and does not name them.
+// names returns the names of the ledgers: one, or of all for which the client stands. It is nil
+// where the client stands for several and does not name them.
 func (l ledger) names() []string {
 	switch t := l.Traits(""); {
 	case t.Ledgers != "":

@@ -72,8 +72,8 @@ func Posting(names []string, live int, kind batch.ErrorKind) string {
 	return fmt.Sprintf("%d of %d instances post nothing: %s.", len(names), live, Closed(kind))
 }
 
-// To is about ledgers to which instances post nothing, while they post to others. The instances are
-// as for [Posting].
+// To is about ledgers to which instances post nothing, while they post to others. The instances
+// are as for [Posting].
 func To(ledgers []string, names []string, live int, kind batch.ErrorKind) string {
 	who := "Nothing is posted to "
 	switch {

@@ -54,8 +54,8 @@ const (
 const TTL = 20 * time.Second // the least that Patroni takes
 
 // NewPatroni makes and starts a cluster, and returns once it has a primary and two standbys. reach
-// returns the address by which other nodes reach the own address of a node: a proxy's, for example.
-// The end of the test removes the cluster.
+// returns the address by which other nodes reach the own address of a node: a proxy's, for
+// example. The end of the test removes the cluster.
 func NewPatroni(t testing.TB, synchronous bool, reach func(node, place int, own string) string) *Patroni {
 	t.Helper()
 	tier.Server(t)

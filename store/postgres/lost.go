@@ -30,8 +30,8 @@ const (
 	witnessesOfOne = 4
 	// lostFor is how long Upkeep reports lost commits.
 	lostFor = 24 * time.Hour
-	// pruneSlack is how much the time of a write may be wrong beside the mark of Prune: both clocks
-	// go at their own pace.
+	// pruneSlack is how much the time of a write may be wrong beside the mark of Prune: both
+	// clocks go at their own pace.
 	pruneSlack = 10 * time.Second
 )
 

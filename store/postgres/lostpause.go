@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// hearFor is for how long a claim waits for other instances. Those that live write their rows every
-// 15 s, and count as gone after this time.
+// hearFor is for how long a claim waits for other instances. Those that live write their rows
+// every 15 s, and count as gone after this time.
 const hearFor = 45 * time.Second
 
 // trusts looks at the witnesses in a claim, and fails once after a loss was proved.

@@ -70,9 +70,9 @@ const (
 	selectTxSettings = `current_setting('transaction_isolation'), current_setting('plan_cache_mode'), `
 
 	// sqlBeforeAdd reads the facts for an Add: the clock, the last order key of each lane, and
-	// numbers for the batches; and the server: see [session.at]. While no order key at all is ahead
-	// of the clock, which is almost always, no lane's key is, and none is looked up. It also sets
-	// plan_cache_mode for the next statements.
+	// numbers for the batches; and the server: see [session.at]. While no order key at all is
+	// ahead of the clock, which is almost always, no lane's key is, and none is looked up. It also
+	// sets plan_cache_mode for the next statements.
 	sqlBeforeAdd = clockOnce + `
 	SELECT 0 AS kind, set_config('plan_cache_mode', $3::text, true) AS service_id, t.now AS n FROM t
 	UNION ALL SELECT 1, u.s, coalesce((SELECT max(b.created_at) FROM {batches} b WHERE b.service_id = u.s), 0)

@@ -66,9 +66,9 @@ func (t *session) shard(ctx context.Context) (have store.Shard, err error) {
 	return have, nil
 }
 
-// settle looks again whether the schema is a shard, for as long as another process may make it one:
-// until there is a batch or an order, or a lane that had one. The lock makes [Store.recordShard]
-// wait for the end of this transaction, and so for what it adds.
+// settle looks again whether the schema is a shard, for as long as another process may make it
+// one: until there is a batch or an order, or a lane that had one. The lock makes
+// [Store.recordShard] wait for the end of this transaction, and so for what it adds.
 func (t *session) settle(ctx context.Context) error {
 	s := t.s
 	if have := s.shard.Load(); have == nil || *have != (store.Shard{}) || s.settled.Load() {
