@@ -345,6 +345,7 @@ func TestASchemaBecomesAShardBesideAnAdd(t *testing.T) {
 		require.NoError(t, none.Migrate(t.Context()))
 		tx, err := pool.Begin(t.Context())
 		require.NoError(t, err)
+		defer func() { _ = tx.Rollback(t.Context()) }() // else nobody could remove the schema
 		require.NoError(t, none.Tx(tx).Add(t.Context(), one(string(lane), "x")))
 		migrated := make(chan error, 1)
 		go func() { migrated <- shard.Migrate(t.Context()) }()
