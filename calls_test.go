@@ -169,6 +169,11 @@ func TestCallsAreReported(t *testing.T) {
 		require.NoError(t, err)
 		_, err = r.Stats(ctx)
 		require.NoError(t, err)
+		traits.Renews, traits.Withdraws, traits.ResendHarmlessFor = true, true, dlt.Forever
+		able := newRunner(t, memory.New(), careful{ledgermem.New(&ledgermem.Options{Traits: &traits})}, &dltbatch.Options{Calls: told})
+		require.NoError(t, able.Add(ctx, bad))
+		_, err = able.Withdraw(ctx, see(t, able, bad), somebody)
+		require.ErrorIs(t, err, batch.ErrNotAllowed)
 		_, err = r.Get(ctx, batch.Key{Service: "s", ID: "none"})
 		require.ErrorIs(t, err, batch.ErrNotFound)
 		require.NoError(t, stop())

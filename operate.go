@@ -43,9 +43,19 @@ func (r *Runner) Requeue(ctx context.Context, seen batch.Record, by batch.By) (b
 // [batch.ErrMovedOn]. A wrong ruling breaks the promise "at most once in effect", or loses the
 // batch. Where prepared bytes may be sent again for ever (dlt.Forever),
 // [batch.NotExecutedSendAgain] only sends them again, and [batch.NotExecutedReject] is for good:
-// such a batch is not requeued.
+// such a batch is not requeued. Where others of the lane are under way, and the batch can be
+// withdrawn ([Runner.Withdraw]), it is not given up before it is: [batch.ErrNotAllowed].
 func (r *Runner) Decide(ctx context.Context, seen batch.Record, ruling batch.Ruling, by batch.By) (batch.Record, error) {
 	return r.desk.Decide(ctx, seen, ruling, by)
+}
+
+// Withdraw asks the ledger to keep a batch from taking effect that is under way, where the ledger
+// can do that (dlt.Traits.Withdraws): on an EVM chain by a transfer of nothing that has the batch's
+// nonce. Whichever takes effect decides, and nothing else does: the batch ends Committed or
+// Invalid, or Rejected as cancelled once it can have no effect any more. The batch's claim must have
+// expired, else the error is [batch.ErrInDoubt]. A withdrawal cannot be taken back.
+func (r *Runner) Withdraw(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+	return r.desk.Withdraw(ctx, seen, by)
 }
 
 // Acquit ends the quarantine of a batch, which stays final as it is.

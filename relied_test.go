@@ -70,7 +70,7 @@ func TestTraitsAreRecordedByRoute(t *testing.T) {
 		delete(first, "alike")
 		want := map[string]any{
 			"resend_harmless_for": "forever", "late_arrival": "1m0s", "grace": "2s", "resend_quiet": "1m0s", "settle": "3s",
-			"max_in_flight_per_service": 7.0, "keeps_order": true, "prepares_in_order": false, "claim_ttl": "2m0s", "strategy": "serial", "window": 1.0, "add_again_harmless": "false",
+			"max_in_flight_per_service": 7.0, "keeps_order": true, "prepares_in_order": false, "claim_ttl": "2m0s", "strategy": "serial", "window": 1.0, "add_again_harmless": "false", "withdraws": false,
 		}
 		assert.Equal(t, want, first)
 		second := recordedTraits(t, st, "two")

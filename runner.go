@@ -76,7 +76,7 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 		Key:  func(rec batch.Record) batch.Key { return rec.Key },
 		Hear: r.engine.HearEnds, Hash: engine.Hash,
 	})
-	r.desk = acts.Desk{Store: r.engine.Store(), Tell: r.engine.Tell, Done: r.operated, Steered: r.steered, Quiet: r.engine.Quiet}
+	r.desk = acts.Desk{Store: r.engine.Store(), Tell: r.engine.Tell, Done: r.operated, Steered: r.steered, Quiet: r.engine.Quiet, Withdraws: r.engine.Withdraws}
 	return r, nil
 }
 

@@ -18,6 +18,10 @@ type Attempt struct {
 	// queries, and where the client does not declare dlt.Traits.PreparesInOrder. Like Prepared it
 	// must not be changed.
 	Lane [][]byte
+	// Withdrawn says that a person has withdrawn the batch: it is to be kept from taking effect,
+	// where that is still possible. It is set in submissions and in status queries, and only where
+	// the client declares dlt.Traits.Withdraws. What takes effect decides, and nothing else does.
+	Withdrawn bool
 	// Committed says, in a status query, that the commit of the batch is recorded, and only its
 	// receipts are asked for: no verdict waits for the answer. A client without the trait Receipts
 	// is never asked so.

@@ -33,6 +33,8 @@ const (
 	ActionDecide  Action = "decide"
 	// ActionAcquit ends a batch's quarantine and leaves it final as it is.
 	ActionAcquit Action = "acquit"
+	// ActionWithdraw asks the ledger to keep a batch from taking effect.
+	ActionWithdraw Action = "withdraw"
 )
 
 // The actions upon a lane; the first two upon everything, too.

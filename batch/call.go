@@ -13,7 +13,8 @@ type Call struct {
 	// Op is the operation. Of the ledger: prepare, resolve, statuses, submit, submit_list. Of the
 	// store: acquit, add, add_tx, attempts, cancel, checked, claim, control, count_open, decide,
 	// finals, get, history, keep_prepared, lane_history, lanes, list, list_texts, look, payloads,
-	// pending, prune, read_texts, record, requeue, steer, swap_texts, tell, upkeep, witnesses.
+	// pending, prune, read_texts, record, requeue, steer, swap_texts, tell, upkeep, withdraw,
+	// witnesses.
 	Op string
 	// Items is the number of things in the call. For claim (batches), lanes, list, pending, prune,
 	// list_texts, upkeep (warnings) and witnesses it is the number returned; for the others

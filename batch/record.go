@@ -43,6 +43,10 @@ type Record struct {
 	// Quarantined means that [PolicyQuarantine] set the Invalid or Rejected batch aside, for a
 	// person to look at.
 	Quarantined bool `json:"quarantined,omitzero"`
+	// Withdrawn means that a person has withdrawn the open batch: the ledger is asked to keep it
+	// from taking effect. It ends Rejected once that is certain, and as ever where it has taken
+	// effect before.
+	Withdrawn bool `json:"withdrawn,omitzero"`
 	// PrunedAt is when retention removed the batch. Then the record has the key, the state, the
 	// version, the number of attempts, the error, CreatedAt and FinalAt: nothing else is kept, and
 	// nobody can act on the batch any more.

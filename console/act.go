@@ -56,7 +56,7 @@ func act(ctx context.Context, v *visit) (*answer, error) {
 	}
 	to, err := "", error(nil)
 	switch do {
-	case batch.ActionCancel, batch.ActionRequeue, batch.ActionDecide, batch.ActionAcquit:
+	case batch.ActionCancel, batch.ActionRequeue, batch.ActionDecide, batch.ActionWithdraw, batch.ActionAcquit:
 		to, err = v.actUponBatch(ctx, do, by)
 	case batch.ActionPause, batch.ActionResume, batch.ActionSetPolicy, batch.ActionRelease:
 		to, err = v.steer(ctx, do, by)
@@ -84,6 +84,8 @@ func (v *visit) actUponBatch(ctx context.Context, do batch.Action, by batch.By) 
 	switch do {
 	case batch.ActionCancel:
 		_, err = v.desk.Cancel(ctx, seen, by)
+	case batch.ActionWithdraw:
+		_, err = v.desk.Withdraw(ctx, seen, by)
 	case batch.ActionAcquit:
 		_, err = v.desk.Acquit(ctx, seen, by)
 	case batch.ActionDecide:

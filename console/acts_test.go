@@ -11,7 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/relied"
 	"github.com/dltbatch/dltbatch/internal/texts"
+	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -139,6 +142,39 @@ func TestActsUponABatch(t *testing.T) {
 		assert.Contains(p, p.get("batches?show=quarantined").text(), "b1")
 		p.submit(p.get(page), "Acquit", reason())
 		assert.False(p, p.see("s", "b1").Quarantined)
+	})
+}
+
+// The page of a batch that keeps bytes offers to withdraw it where its ledger can do that.
+func TestWithdraw(t *testing.T) {
+	inStores(t, func(p *person) {
+		p.serves(nil, "s")
+		p.add("s", "b1")
+		q := store.ClaimQuery{
+			Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: time.Minute,
+			Resend: func(batch.ServiceID) store.Resend { return store.Resend{HarmlessFor: dlt.Forever} },
+		}
+		claimed, err := p.st.Claim(p.ctx(), q, func(batch.Lane) []batch.Run { return []batch.Run{{0}} })
+		require.NoError(p, err)
+		c := claimed.Runs[0].Batches[0]
+		_, err = p.st.KeepPrepared(p.ctx(), []store.Prepared{{Ref: c.Ref, Version: c.Version, Bytes: []byte("nonce 7")}})
+		require.NoError(p, err)
+		page := "batch?service=s&id=b1"
+		assert.Empty(p, button(p.get(page), "Withdraw").attrs, "the ledger cannot do it")
+		able := traits
+		able.Withdraws = true
+		text, err := relied.Record{Settings: relied.Of("s", able, time.Minute, queuer.Serial())}.Text()
+		require.NoError(p, err)
+		_, err = texts.Put(p.ctx(), p.st, store.Text{Kind: store.TextTraits, Name: traits.Name, Body: text})
+		require.NoError(p, err)
+		assert.Equal(p, "disabled", button(p.get(page), "Withdraw").attrs["disabled"], "the claim is live")
+		_, err = p.st.Record(p.ctx(), []store.Outcome{{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Accepted}})
+		require.NoError(p, err)
+		after := p.submit(p.get(page), "Withdraw", reason("confirm", "withdraw"))
+		assert.Contains(p, after.text(), "Done: withdraw by ada")
+		assert.Contains(p, after.text(), "it is withdrawn")
+		assert.True(p, p.see("s", "b1").Withdrawn)
+		assert.Equal(p, "disabled", button(after, "Withdraw").attrs["disabled"])
 	})
 }
 

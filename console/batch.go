@@ -99,7 +99,13 @@ func oneBatch(ctx context.Context, v *visit) (*answer, error) {
 	if len(b.Row) > 0 {
 		remedy = b.Row[0].Remedy
 	}
-	b.Offers = v.batchOffers(l, remedy)
+	withdraws := false
+	if l.Row.Prepared != nil { // else there is nothing to withdraw, on no ledger
+		if withdraws, err = v.desk.Withdraws(ctx, key.Service); err != nil && !errors.Is(err, operator.ErrNotRecorded) && !errors.Is(err, operator.ErrDisagree) {
+			return nil, err
+		}
+	}
+	b.Offers = v.batchOffers(l, remedy, withdraws)
 	return &answer{page: "batch", title: "Batch " + short(key.ID), body: b}, nil
 }
 
@@ -148,10 +154,15 @@ func facts(now time.Time, r batch.Record) []fact {
 	if !r.PrunedAt.IsZero() {
 		attempts = fmt.Sprint(r.Attempt) // nothing more is known
 	}
+	withdrawn := ""
+	if r.Withdrawn {
+		withdrawn = "yes: what takes effect first decides, the batch or what is sent to exclude it"
+	}
 	all := []fact{
 		{Name: "Id", Text: string(r.ID)},
 		{Name: "Last error", Text: failed(r.Error), Alarm: r.Final()},
 		{Name: "Set aside", Text: set, Alarm: r.Quarantined},
+		{Name: "Withdrawn", Text: withdrawn},
 		{Name: "Attempts", Text: attempts},
 		{Name: "Claimed by", Text: r.ClaimedBy},
 		{Name: "The caller's key (data_change_id)", Text: r.DataChangeID},

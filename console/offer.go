@@ -35,7 +35,7 @@ type field struct{ Name, Value string }
 // word returns the word to be typed before an act; "" for an act without.
 func word(do batch.Action, all bool, ruling string) string {
 	switch do {
-	case batch.ActionCancel, batch.ActionRequeue, batch.ActionRelease, actAgree:
+	case batch.ActionCancel, batch.ActionRequeue, batch.ActionWithdraw, batch.ActionRelease, actAgree:
 		return string(do)
 	case batch.ActionDecide:
 		return ruling
@@ -48,7 +48,8 @@ func word(do batch.Action, all bool, ruling string) string {
 }
 
 // batchOffers returns the acts upon a batch, the remedy first. The rules are the store's own.
-func (v *visit) batchOffers(l store.Look, remedy batch.Remedy) []offer {
+// withdraws says that the ledger can keep a batch from taking effect.
+func (v *visit) batchOffers(l store.Look, remedy batch.Remedy, withdraws bool) []offer {
 	rec := l.Record
 	fields := []field{
 		{"service", string(rec.Service)}, {"id", string(rec.ID)}, {"version", strconv.FormatInt(rec.Version, 10)},
@@ -88,6 +89,13 @@ func (v *visit) batchOffers(l store.Look, remedy batch.Remedy) []offer {
 			Do: batch.ActionAcquit, Title: "Acquit", Not: because(acquit),
 			About: "Ends the quarantine. The batch stays final as it is, and retention may remove it.",
 		},
+	}
+	if withdraws {
+		_, err := l.Row.Withdraw(l.At)
+		offers = append(offers, offer{
+			Do: batch.ActionWithdraw, Title: "Withdraw", Not: because(err), Word: word(batch.ActionWithdraw, false, ""),
+			About: "Asks the ledger to keep the batch from taking effect. What takes effect first decides: the batch, or what is sent to exclude it.",
+		})
 	}
 	return ready(v.denied, offers, fields, map[batch.Remedy]batch.Action{batch.RemedyDecide: batch.ActionDecide, batch.RemedyRequeue: batch.ActionRequeue}[remedy])
 }

@@ -99,6 +99,12 @@ type Traits struct {
 	// one run of a lane at a time can be used then, queuer.Serial and queuer.Pipelined, unless
 	// MaxInFlightPerService is 1. It counts with Prepares only.
 	PreparesInOrder bool
+	// Withdraws means that the client can keep a batch from taking effect that is under way, by
+	// bytes that exclude those that were sent before: for an attempt with batch.Attempt.Withdrawn,
+	// Prepare adds such bytes to the kept ones and Submit sends them. The statuses say
+	// batch.ReportedVoid once they have taken effect, and as ever once the batch has. It needs
+	// Prepares, Renews, and ResendHarmlessFor [Forever].
+	Withdraws bool
 	// Routed means that the client stands for several ledgers, each with its own Name, and
 	// that pressure on one does not affect the others. The client is asked for the traits again
 	// before each claim, POST and question: a service whose Name has changed is held. A [Router]
@@ -119,6 +125,12 @@ func (t Traits) Validate() error {
 		return &batch.InputError{
 			Field: "Traits.AddAgainHarmless", Value: fmt.Sprintf("set by the ledger %q", t.Name),
 			Want: fmt.Sprintf("false: a batch that the store has forgotten would be sent as a new one (Prepares is %t, ResendHarmlessFor is %s)", t.Prepares, t.ResendHarmlessFor),
+		}
+	}
+	if t.Withdraws && !(t.Prepares && t.Renews && t.ResendHarmlessFor == Forever) {
+		return &batch.InputError{
+			Field: "Traits.Withdraws", Value: fmt.Sprintf("set by the ledger %q", t.Name),
+			Want: fmt.Sprintf("false, or Prepares, Renews and a ResendHarmlessFor of Forever beside it (they are %t, %t and %s)", t.Prepares, t.Renews, t.ResendHarmlessFor),
 		}
 	}
 	return nil

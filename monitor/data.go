@@ -85,10 +85,10 @@ func (d *data) resendLeft() time.Duration {
 	return d.f.ResendLeft - back
 }
 
-// spendable reports whether the batch was not refused and has an attempt left. Whether a resend is
-// harmless says [store.Resend].
+// spendable reports whether the batch was not refused and has an attempt left, or is withdrawn: an
+// attempt helps to end it then. Whether a resend is harmless says [store.Resend].
 func (d *data) spendable() bool {
-	return !d.f.Refused && !d.f.Budget.Exhausted(d.f.Spent)
+	return !d.f.Refused && (d.f.Withdrawn || !d.f.Budget.Exhausted(d.f.Spent))
 }
 
 // rolledBack reports whether the ledger has executed the attempt, and has shown that for longer

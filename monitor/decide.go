@@ -377,6 +377,10 @@ func (d *decider) void() Verdict {
 	if was := d.f.Was; was != nil && bytes.HasPrefix(d.f.Prepared, was.Prepared) {
 		v.Outcome.Prepared = was.Prepared
 	}
+	if st := d.k.Status; d.f.Withdrawn && st.Message != "" { // the row ends, and this is why
+		v.Outcome.Error = &batch.SubmissionError{Kind: batch.KindCancelled, Message: st.Message}
+		return v
+	}
 	d.lastIfSpent(v.Outcome)
 	return v
 }

@@ -100,7 +100,7 @@ func (r route) rules() (u rules, err error) {
 
 // claimsAlike reports whether processes with these settings claim alike.
 func claimsAlike(a, b relied.Settings) bool {
-	a.Grace, a.ResendQuiet, a.Settle, a.AddAgain = b.Grace, b.ResendQuiet, b.Settle, b.AddAgain
+	a.Grace, a.ResendQuiet, a.Settle, a.AddAgain, a.Withdraws = b.Grace, b.ResendQuiet, b.Settle, b.AddAgain, b.Withdraws
 	return a.Same(b)
 }
 

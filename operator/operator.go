@@ -52,7 +52,7 @@ func New(s store.Store) (*Desk, error) {
 		return nil, fmt.Errorf("operator: %w", &batch.InputError{Field: "store", Want: "a store"})
 	}
 	d := &Desk{store: s}
-	d.acts = acts.Desk{Store: d.store, Quiet: d.quiet}
+	d.acts = acts.Desk{Store: d.store, Quiet: d.quiet, Withdraws: d.withdraws}
 	if s.Abilities().Has(store.CanHint) {
 		d.acts.Tell = d.tell
 	}
@@ -89,9 +89,27 @@ func (d *Desk) Requeue(ctx context.Context, seen batch.Record, by batch.By) (bat
 // [batch.ErrInDoubt]. A wrong ruling breaks the promise "at most once in effect", or loses the
 // batch. Where prepared bytes may be sent again for ever (dlt.Forever),
 // [batch.NotExecutedSendAgain] only sends them again, and [batch.NotExecutedReject] is for good:
-// such a batch is not requeued.
+// such a batch is not requeued. Where others of the lane are under way, and the batch can be
+// withdrawn, it is not given up before it is: [batch.ErrNotAllowed].
 func (d *Desk) Decide(ctx context.Context, seen batch.Record, ruling batch.Ruling, by batch.By) (batch.Record, error) {
 	return d.acts.Decide(ctx, seen, ruling, by)
+}
+
+// Withdraw asks the ledger to keep a batch from taking effect that is under way, where the ledger
+// can do that (dlt.Traits.Withdraws): on an EVM chain by a transfer of nothing that has the batch's
+// nonce. Whichever takes effect decides, and nothing else does: the batch ends Committed or
+// Invalid, or Rejected as cancelled once it can have no effect any more. The batch's claim must have
+// expired, else the error is [batch.ErrInDoubt]. A withdrawal cannot be taken back. The error is a
+// [*SettingsError] where the store's record does not say what the ledger can do.
+func (d *Desk) Withdraw(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+	return d.acts.Withdraw(ctx, seen, by)
+}
+
+// Withdraws reports whether the ledger that serves a service can keep a batch from taking effect,
+// for [Desk.Withdraw]. Without a record of that the error is a [*SettingsError].
+func (d *Desk) Withdraws(ctx context.Context, service batch.ServiceID) (bool, error) {
+	can, _, err := d.withdraws(ctx, service)
+	return can, err
 }
 
 // Acquit ends the quarantine of a batch, which stays final as it is.

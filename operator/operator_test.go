@@ -457,7 +457,7 @@ func own() queuer.Strategy {
 // The record has the names that later code knows, too.
 func TestTheRecordIsRead(t *testing.T) {
 	r, err := relied.Read(`{"service":"s","resend_harmless_for":"forever","late_arrival":"1m0s","grace":"2s","resend_quiet":"21m0s",` +
-		`"settle":"30s","max_in_flight_per_service":7,"keeps_order":true,"prepares_in_order":false,"claim_ttl":"1m0s","strategy":"main.own","window":1,"add_again_harmless":"false"}`)
+		`"settle":"30s","max_in_flight_per_service":7,"keeps_order":true,"prepares_in_order":false,"claim_ttl":"1m0s","strategy":"main.own","window":1,"add_again_harmless":"false","withdraws":true}`)
 	require.NoError(t, err)
 	quiet, err := r.Quiet()
 	require.NoError(t, err)
@@ -467,6 +467,7 @@ func TestTheRecordIsRead(t *testing.T) {
 	assert.False(t, known)
 	assert.Equal(t, store.Resend{HarmlessFor: dlt.Forever, LateArrival: time.Minute}, q.Resend("s"))
 	assert.Equal(t, 7, q.MaxInFlight("s"))
+	assert.True(t, r.Withdraws)
 	text, err := r.Text()
 	require.NoError(t, err)
 	var fields map[string]any

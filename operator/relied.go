@@ -189,3 +189,12 @@ func (d *Desk) quiet(ctx context.Context, service batch.ServiceID) (time.Duratio
 	}
 	return r.Quiet()
 }
+
+// withdraws returns whether a service's ledger can keep a batch from taking effect, and its name.
+func (d *Desk) withdraws(ctx context.Context, service batch.ServiceID) (can bool, ledger string, err error) {
+	r, err := d.route(ctx, service)
+	if err == nil {
+		err = r.use("withdraws", func(a, b relied.Settings) bool { return a.Withdraws == b.Withdraws })
+	}
+	return r.Withdraws, r.ledger, err
+}

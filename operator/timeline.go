@@ -155,6 +155,8 @@ func (t *timeline) acts(history []batch.Act) {
 			title = "Put back into its lane"
 		case batch.ActionDecide:
 			title = "Decided by a person"
+		case batch.ActionWithdraw:
+			title = "Withdrawn"
 		case batch.ActionAcquit:
 			title = "Quarantine ended"
 		}

@@ -44,7 +44,7 @@ var (
 	storeOps  = label{key: "dltbatch.operation", values: []string{
 		"acquit", "add", "add_tx", "attempts", "cancel", "checked", "claim", "control", "count_open", "decide", "finals", "get",
 		"history", "keep_prepared", "lane_history", "lanes", "list", "list_texts", "look", "payloads", "pending", "prune",
-		"read_texts", "record", "requeue", "steer", "swap_texts", "tell", "upkeep", "witnesses",
+		"read_texts", "record", "requeue", "steer", "swap_texts", "tell", "upkeep", "withdraw", "witnesses",
 	}}
 	addOps   = label{key: "dltbatch.operation", values: []string{"add", "add_tx"}}
 	groupOps = label{key: "dltbatch.operation", values: []string{"add", "add_tx", "claim", "record", "checked", "pending"}}

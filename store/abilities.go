@@ -19,7 +19,7 @@ const (
 	CanKeepPrepared                        // KeepPrepared
 	CanFindWitnesses                       // Witnesses
 	CanKeepTexts                           // ReadTexts, ListTexts, SwapTexts
-	CanOperate                             // Cancel, Requeue, Decide, Acquit
+	CanOperate                             // Cancel, Requeue, Decide, Withdraw, Acquit
 	CanControl                             // Steer, Control, ControlsOf
 	CanInspect                             // History, LaneHistory, Attempts, Look
 	CanListActs                            // Acts
@@ -45,7 +45,7 @@ var losses = [...]struct{ name, loss string }{
 	{"CanKeepPrepared", "no ledger that prepares batches, such as Canton and EVM chains"},
 	{"CanFindWitnesses", "a resolver gets no witnesses, so more doubts need a person"},
 	{"CanKeepTexts", "nothing notices that batches belong to another ledger; no dlt.Router, no list of instances, no bulk action that another process can go on with"},
-	{"CanOperate", "no Cancel, Requeue, Decide and Acquit"},
+	{"CanOperate", "no Cancel, Requeue, Decide, Withdraw and Acquit"},
 	{"CanControl", "no pause, halt and policy"},
 	{"CanInspect", "no Explain and no history"},
 	{"CanListActs", "nobody sees what operators did to all batches and lanes"},

@@ -145,6 +145,8 @@ type Claim struct {
 	Again bool
 	// Prepared are the bytes that an earlier attempt kept, nil for none.
 	Prepared []byte
+	// Withdrawn says that a person has withdrawn the batch.
+	Withdrawn bool
 	// Was is for the claim's outcome: [Outcome].Was.
 	Was *Row
 }

@@ -107,9 +107,10 @@ func KeepAct(kept []batch.Act, a batch.Act) []batch.Act {
 
 // Ended reports whether the outcome made the batch final as Invalid or Rejected, by the
 // ledger's word or because the budget is used up: policies are about these batches. Acts of
-// operators do not pass through here.
+// operators do not pass through here, and a batch that a person had withdrawn does not count.
 func (a Applied) Ended() bool {
-	return a.Result == Written && a.Row.Final() && (a.Row.State == batch.Invalid || a.Row.State == batch.Rejected)
+	withdrawn := a.Row.Error != nil && a.Row.Error.Kind == batch.KindCancelled
+	return a.Result == Written && a.Row.Final() && !withdrawn && (a.Row.State == batch.Invalid || a.Row.State == batch.Rejected)
 }
 
 // Governs reports whether the outcome concerns the lane's control: see [Applied.Enforce].

@@ -81,7 +81,7 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 			claim := Claim{
 				Ref: r.Ref, From: r.Row.State, Failures: r.Row.Failures, Budget: q.budget(r.Key.Service, r.Budget),
 				Doubt: r.Row.DoubtAttempt != 0, Again: !r.Row.LastPost.IsZero() && !r.Row.Requeued,
-				Prepared: bytes.Clone(r.Row.Prepared),
+				Prepared: bytes.Clone(r.Row.Prepared), Withdrawn: r.Row.Withdrawn,
 			}
 			r.Row = r.Row.waited(now, q.StuckAfter).Claim(now, q.TTL, rule)
 			r.Row.Version += int64(q.Salt)

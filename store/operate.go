@@ -123,6 +123,31 @@ func (r Row) Decide(now time.Time, ruling batch.Ruling, reason string) (Row, err
 	return r, nil
 }
 
+// Withdraw is [Store].Withdraw. The row keeps its state, its doubt and its bytes: only the ledger's
+// word ends it. A person who withdraws a batch has decided about it, so its deadline begins anew.
+func (r Row) Withdraw(now time.Time) (Row, error) {
+	r = r.AsOf(now)
+	switch {
+	case r.Final():
+		return r, fmt.Errorf("%w: cannot withdraw from %s", batch.ErrNotAllowed, r.State)
+	case r.Withdrawn:
+		return r, fmt.Errorf("%w: it is withdrawn already, and what takes effect decides", batch.ErrNotAllowed)
+	case r.DoubtAttempt == 0:
+		return r, fmt.Errorf("%w: nothing of it is under way; cancel it", batch.ErrNotAllowed)
+	case !r.sameBytesForEver() || r.State == batch.Invalid:
+		return r, fmt.Errorf("%w: no prepared bytes are kept for it that may be sent again for ever", batch.ErrNotAllowed)
+	case r.Live(now):
+		return r, fmt.Errorf("%w: the claim has not expired", batch.ErrInDoubt)
+	}
+	r.Withdrawn, r.Refused = true, false
+	r.moved(now)
+	if r.Monitored(now) {
+		r.NextCheck = now
+	}
+	r.Version++
+	return r, nil
+}
+
 // sameBytesForEver reports whether each further attempt sends what the attempts in doubt have
 // sent, on a ledger that never executes it twice. A person's word about such a doubt is not needed
 // for a resend, and is not trusted: the doubt ends with the ledger's word only. Otherwise a batch

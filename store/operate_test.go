@@ -46,6 +46,36 @@ func TestCancel(t *testing.T) {
 	assert.LessOrEqual(t, len(r.Error.Message), batch.MaxErrorText)
 }
 
+// A batch is withdrawn of which bytes are kept that may be sent again for ever, with an attempt in
+// doubt and no live claim. Nothing but its note, its deadline and its next check changes.
+func TestWithdraw(t *testing.T) {
+	withdraw := func(r store.Row) (store.Row, error) { return r.Withdraw(start.Add(time.Hour)) }
+	allBut(t, withdraw, "", "")
+	for name, r := range standings(t) {
+		r.Prepared = []byte("nonce 7")
+		if r.DoubtAttempt != 0 {
+			r.ResendUntil = r.DoubtSince.Add(dlt.Forever)
+		}
+		next, err := withdraw(r)
+		switch {
+		case r.Final() || r.DoubtAttempt == 0 || r.State == batch.Invalid:
+			require.ErrorIs(t, err, batch.ErrNotAllowed, name)
+			continue
+		case r.Live(start.Add(time.Hour)):
+			require.ErrorIs(t, err, batch.ErrInDoubt, name)
+			continue
+		}
+		require.NoError(t, err, name)
+		assert.True(t, next.Withdrawn && !next.Called() && !next.Refused, name)
+		assert.Equal(t, r.State, next.State, name)
+		assert.Equal(t, r.Prepared, next.Prepared, name)
+		assert.Equal(t, r.DoubtAttempt, next.DoubtAttempt, name)
+		assert.Equal(t, r.Version+1, next.Version, name)
+		_, err = withdraw(next)
+		require.ErrorIs(t, err, batch.ErrNotAllowed, name)
+	}
+}
+
 func TestRequeue(t *testing.T) {
 	allBut(t, func(r store.Row) (store.Row, error) { return r.Requeue(start, store.Requeue{Quiet: time.Hour}) }, "|invalid|rejected|", "")
 	r := standings(t)["invalid"]

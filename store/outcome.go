@@ -432,6 +432,9 @@ func (r *Row) pending(now time.Time, o Outcome) {
 func (r *Row) notCommitted(now time.Time, o Outcome) {
 	r.countRollback(o)
 	r.clearDoubt()
+	if r.Withdrawn {
+		o.Last, o.Error, r.Refused = true, withdrawn(o.Error), false
+	}
 	if o.Error != nil && !r.Refused {
 		r.Error = o.Error
 	}
@@ -441,6 +444,16 @@ func (r *Row) notCommitted(now time.Time, o Outcome) {
 		return
 	}
 	r.claimableAgain(now)
+}
+
+// withdrawn is the error of a batch that a person has withdrawn, and that had no effect. why is the
+// ledger's word, or nil.
+func withdrawn(why *batch.SubmissionError) *batch.SubmissionError {
+	text := "withdrawn"
+	if why != nil && why.Message != "" {
+		text = batch.Excerpt(text+": "+why.Message, batch.MaxErrorText)
+	}
+	return &batch.SubmissionError{Kind: batch.KindCancelled, Message: text}
 }
 
 // countRollback counts an execution of the present attempt that the ledger took back. After a halt
@@ -482,7 +495,7 @@ func (r *Row) final(s batch.State, now time.Time) {
 	r.State = s
 	r.FinalAt = now
 	r.ClaimExpires, r.NotBefore, r.NextCheck = time.Time{}, time.Time{}, time.Time{}
-	r.Refused, r.Decision, r.Prepared = false, "", nil
+	r.Refused, r.Withdrawn, r.Decision, r.Prepared = false, false, "", nil
 	r.Quarantined, r.ClaimedBy = false, ""
 	r.ClaimTTL, r.MovedAt = 0, time.Time{}
 	r.Rollbacks, r.SeenAttempt, r.SeenEndpoint = 0, 0, ""

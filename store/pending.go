@@ -72,6 +72,7 @@ type InFlight struct {
 	// Seen is the endpoint that reported this very attempt as under way; "" for none.
 	Seen      string
 	Refused   bool   // an error is kept that becomes final once the doubt is resolved
+	Withdrawn bool   // by a person: [Row].Withdrawn
 	Requeued  bool   // verdicts from before the requeue may still be reported
 	Called    bool   // a person was called since it moved last: see [Row].Called
 	Undecided bool   // and about this attempt: see [Row].Undecided

@@ -36,6 +36,10 @@ type Row struct {
 
 	Refused  bool // Error is a refusal that waits for the doubt to be resolved
 	Requeued bool
+	// Withdrawn says that a person has withdrawn the batch ([Row.Withdraw]): the ledger is asked to
+	// keep it from taking effect. Once all doubt is resolved without an effect it is Rejected. It
+	// is cleared when the row becomes final.
+	Withdrawn bool
 	// Quarantined says that a policy set the batch aside. Only rows that are final as Invalid
 	// or Rejected have it.
 	Quarantined bool
@@ -214,7 +218,7 @@ func (r Row) InFlight(ref Ref, budget batch.Budget, now time.Time) InFlight {
 		PostedAgo: now.Sub(r.posted()), DoubtAgo: now.Sub(r.DoubtSince), Resends: r.Resends, ResendLeft: r.ResendUntil.Sub(now),
 		SettleLeft: r.SettlesAt.Sub(now), DoubtAttempt: r.DoubtAttempt, Failures: r.Failures,
 		Ended:   r.State != batch.Submitting || r.ended(),
-		Refused: r.Refused, Requeued: r.Requeued, Called: r.Called(), Undecided: r.Undecided(), Prepared: bytes.Clone(r.Prepared),
+		Refused: r.Refused, Requeued: r.Requeued, Withdrawn: r.Withdrawn, Called: r.Called(), Undecided: r.Undecided(), Prepared: bytes.Clone(r.Prepared),
 		CheckIn: r.NextCheck.Sub(now), ClaimTTL: r.ClaimTTL, Seen: r.seen(), Age: r.age(now), Rollbacks: r.Rollbacks, RolledBack: r.counted(),
 		Was: &r,
 	}
@@ -227,7 +231,7 @@ func (r Row) Record(key batch.Key) batch.Record {
 		Key: key, State: r.State, Version: r.Version, Attempt: r.Attempt, Spent: r.Spent,
 		FinalAt: r.FinalAt, NotBefore: r.NotBefore, LastPost: r.LastPost, SettlesAt: r.SettlesAt,
 		DoubtSince: r.DoubtSince, ResendUntil: r.ResendUntil,
-		Error: r.Error, Decision: r.Decision, Receipts: r.Receipts, ClaimedBy: r.ClaimedBy, Quarantined: r.Quarantined,
+		Error: r.Error, Decision: r.Decision, Receipts: r.Receipts, ClaimedBy: r.ClaimedBy, Quarantined: r.Quarantined, Withdrawn: r.Withdrawn,
 	}
 	if r.State == batch.Submitting {
 		rec.ClaimExpires = r.ClaimExpires

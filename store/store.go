@@ -129,6 +129,11 @@ type Store interface {
 	// bytes may be sent again for ever, [batch.NotExecutedSendAgain] does not end the doubt, and
 	// [batch.NotExecutedReject] is for good (docs/design.md#prepared-bytes).
 	Decide(ctx context.Context, seen batch.Record, ruling batch.Ruling, by batch.By) (batch.Record, error)
+	// Withdraw notes that an open batch is to be kept from taking effect, on a ledger that can do
+	// that (dlt.Traits.Withdraws). It is for a batch of which prepared bytes are kept that may be
+	// sent again for ever, with an attempt in doubt ([batch.ErrNotAllowed] otherwise) and no live
+	// claim ([batch.ErrInDoubt]). The note stays until the batch is final ([Row.Withdraw]).
+	Withdraw(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error)
 	// Acquit ends the quarantine of a batch, which stays final as it is.
 	Acquit(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error)
 

@@ -97,6 +97,11 @@ func (Unimplemented) Decide(context.Context, batch.Record, batch.Ruling, batch.B
 	return batch.Record{}, lacks("Decide", CanOperate)
 }
 
+// Withdraw gives [ErrUnsupported].
+func (Unimplemented) Withdraw(context.Context, batch.Record, batch.By) (batch.Record, error) {
+	return batch.Record{}, lacks("Withdraw", CanOperate)
+}
+
 // Acquit gives [ErrUnsupported].
 func (Unimplemented) Acquit(context.Context, batch.Record, batch.By) (batch.Record, error) {
 	return batch.Record{}, lacks("Acquit", CanOperate)

@@ -49,7 +49,7 @@ func Judge(c store.Claim, err error, posted bool, r Rules) store.Outcome {
 		o.Finding = store.Doubtful
 	}
 	// The claim has spent this attempt already, where every try spends.
-	if (o.Finding == store.Failed || o.Finding == store.Doubtful) && c.Budget.EveryTry && !o.Refund && c.Budget.Exhausted(c.Spent) {
+	if (o.Finding == store.Failed || o.Finding == store.Doubtful) && c.Budget.EveryTry && !o.Refund && !c.Withdrawn && c.Budget.Exhausted(c.Spent) {
 		o.Last = true
 		o.Error = &batch.SubmissionError{
 			Kind:    batch.KindExhausted,

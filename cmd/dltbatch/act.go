@@ -201,6 +201,21 @@ func statements() string {
 	return lines.String()
 }
 
+func (a *app) withdraw() *cobra.Command {
+	c := &cobra.Command{
+		Use: "withdraw [flags] [ID]", Short: "End a batch for good that is under way",
+		Long: `Asks the ledger to keep a batch from taking effect that was sent to it: on an EVM chain an intent, by a transfer
+of nothing that has its nonce. What takes effect first decides, and nothing else does: the batch ends committed
+or invalid, or rejected as "cancelled". A running instance does it, once the batch's lane is not paused. What the
+ledger can do has to be on record (exit code 5). A withdrawal cannot be taken back.`,
+	}
+	return a.upon(c, 0, func(_ []string, rec batch.Record) (string, batchAct, error) {
+		return "What takes effect first decides: the batch, or what is sent to exclude it.", func(ctx context.Context, d *operator.Desk, by batch.By) (batch.Record, error) {
+			return d.Withdraw(ctx, rec, by)
+		}, nil
+	})
+}
+
 func (a *app) acquit() *cobra.Command {
 	return a.upon(&cobra.Command{
 		Use: "acquit [flags] [ID]", Short: "End the quarantine of a batch",

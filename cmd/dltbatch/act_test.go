@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,6 +58,46 @@ func TestDecide(t *testing.T) {
 		require.Equal(s, exitDone, got.code, got.err)
 		assert.Contains(s, got.err, "executed twice")
 		assert.Equal(s, batch.Unknown, s.see("b1").State)
+	})
+}
+
+// What the ledger can do has to be on record, and it has to be able to do it.
+func TestWithdraw(t *testing.T) {
+	inStores(t, func(s *screen) {
+		s.add("s", "b1")
+		s.ends("s", store.Doubtful)
+		assert.Contains(s, s.fails(exitSettings, "withdraw", "b1", "--reason", "r", "--yes"), "withdraws of service")
+		s.serves("s")
+		assert.Contains(s, s.fails(exitRefused, "withdraw", "b1", "--reason", "r", "--yes"), "cannot keep a batch from taking effect")
+		text, err := relied.Record{Settings: relied.Of("s", dlt.Traits{Name: "ledger", Withdraws: true}, time.Minute, queuer.Serial())}.Text()
+		require.NoError(s, err)
+		_, err = texts.Put(s.Context(), s.st, store.Text{Kind: store.TextTraits, Name: "ledger", Body: text})
+		require.NoError(s, err)
+		got := s.typed("withdraw\n", "withdraw", "b1", "--reason", "r")
+		require.Equal(s, exitRefused, got.code, got.err)
+		assert.Contains(s, got.err, "What takes effect first decides")
+		assert.Contains(s, got.err, "no prepared bytes are kept for it")
+
+		s.add("t", "i1")
+		q := store.ClaimQuery{
+			Lanes: []batch.ServiceID{"t"}, Limit: 1, Window: 1, TTL: time.Minute,
+			Resend: func(batch.ServiceID) store.Resend { return store.Resend{HarmlessFor: dlt.Forever} },
+		}
+		claimed, err := s.st.Claim(s.Context(), q, func(batch.Lane) []batch.Run { return []batch.Run{{0}} })
+		require.NoError(s, err)
+		c := claimed.Runs[0].Batches[0]
+		_, err = s.st.KeepPrepared(s.Context(), []store.Prepared{{Ref: c.Ref, Version: c.Version, Bytes: []byte("nonce 7")}})
+		require.NoError(s, err)
+		applied, err := s.st.Record(s.Context(), []store.Outcome{{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Accepted}})
+		require.NoError(s, err)
+		require.Equal(s, store.Written, applied[0].Result)
+		s.serves("t")
+		_, err = texts.Put(s.Context(), s.st, store.Text{Kind: store.TextTraits, Name: "ledger", Body: strings.Replace(text, `"service":"s"`, `"service":"t"`, 1)})
+		require.NoError(s, err)
+		assert.True(s, reads[batch.Record](s, "withdraw", "i1", "--reason", "wrong address", "--yes").Withdrawn)
+		assert.Contains(s, s.does("show", "i1"), "withdrawn")
+		assert.Contains(s, s.does("explain", "i1"), "it is withdrawn")
+		assert.Contains(s, s.does("history", "i1"), "withdraw")
 	})
 }
 

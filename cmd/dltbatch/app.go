@@ -277,7 +277,7 @@ func (a *app) root() *cobra.Command {
 	flags.BoolVar(&a.json, "json", false, "print JSON, errors included")
 	root.AddCommand(
 		a.status(), a.causes(), a.list(), a.search(), a.show(), a.explain(), a.lanes(), a.instances(), a.history(), a.settings(),
-		a.pause(), a.resume(), a.policy(), a.release(), a.requeue(), a.cancel(), a.decide(), a.acquit(), a.agree(),
+		a.pause(), a.resume(), a.policy(), a.release(), a.requeue(), a.cancel(), a.decide(), a.withdraw(), a.acquit(), a.agree(),
 		a.bulk(), a.orders(), a.export(), a.migrate(), a.move(), a.prune(), a.doctor(), a.console(),
 	)
 	return root

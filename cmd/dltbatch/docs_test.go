@@ -90,7 +90,7 @@ var answers = []struct {
 }{
 	{"status", status{}}, {"causes", causes{}}, {"list", batches{}}, {"search", operator.Searched{}}, {"search TEXT", operator.Lookup{}}, {"show", shown{}}, {"explain", explained{}},
 	{"lanes", laneList{}}, {"instances", instanceList{}}, {"history", historyList{}}, {"settings, agree", operator.Relied{}},
-	{"cancel, requeue, decide, acquit, a line of export", batch.Record{}}, {"pause, resume, policy, release", batch.Control{}},
+	{"cancel, requeue, decide, withdraw, acquit, a line of export", batch.Record{}}, {"pause, resume, policy, release", batch.Control{}},
 	{"bulk preview", operator.Selection{}}, {"bulk run, resume, cancel, show", carried{}}, {"bulk list", bulkList{}}, {"orders", orders{}}, {"a line of export --orders", order.Record{}},
 	{"migrate", schema{}}, {"move", movement{}}, {"prune", pruned{}}, {"doctor", diagnosis{}}, {"console", served{}}, {"an error", failure{}},
 	{"status of several shards", shardsWrong[status]{}}, {"causes of several shards", shardsWrong[causes]{}}, {"instances of several shards", shardsWrong[instanceList]{}},

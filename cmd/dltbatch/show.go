@@ -203,6 +203,9 @@ func (p *page) record(r batch.Record) {
 	if r.Quarantined {
 		t.row(red, "quarantined", "yes")
 	}
+	if r.Withdrawn {
+		t.row(red, "withdrawn", "yes, and what takes effect first decides")
+	}
 	for _, receipt := range r.Receipts {
 		t.row(plain, "receipt", fmt.Sprintf("%+v", receipt))
 	}

@@ -45,6 +45,7 @@ type preparing struct{ *client }
 func (p preparing) Traits(s batch.ServiceID) dlt.Traits {
 	t := p.client.Traits(s)
 	t.Prepares, t.Renews = true, true
+	t.ResendHarmlessFor, t.Withdraws = dlt.Forever, true
 	return t
 }
 
@@ -56,6 +57,15 @@ func (p preparing) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error)
 		return []byte("kept"), p.Submit(ctx, a)
 	case "prepares anew":
 		return fmt.Appendf(nil, "%d", a.Number), nil
+	case "prepares nothing more":
+		if a.Withdrawn {
+			return a.Prepared, nil
+		}
+	case "prepares for the withdrawn":
+		return append(slices.Clone(a.Prepared), '!'), nil
+	}
+	if a.Withdrawn && len(a.Prepared) == 0 {
+		return nil, dlt.ErrRejected
 	}
 	return append(slices.Clone(a.Prepared), '!'), nil
 }
@@ -189,6 +199,8 @@ var bugs = map[string][]string{
 	"bends payloads":              {"Check/pure"},
 	"panics":                      {"Check/garbage"},
 	"says any error":              {"Check/garbage"},
+	"prepares for the withdrawn":  {"Prepare/excludes"},
+	"prepares nothing more":       {"Prepare/excludes"},
 	"shows payloads": {
 		"Errors/busy", "Errors/refused", "Errors/unreachable", "Errors/misconfigured", "Errors/not yet", "Errors/lost request", "Errors/lost reply",
 		"Errors/hang", "Errors/unheard answer", "Errors/redirect",

@@ -41,6 +41,21 @@ func preparerChecks() []Check {
 				a.Number, a.Prepared = a.Number+1, kept
 			}
 		}),
+		preparer("excludes", "of a batch that was withdrawn it adds to what is kept, and refuses one of which nothing is kept", func(e *exam) {
+			if !e.traits.Withdraws {
+				e.Logf("declared: its traits say that it does not withdraw")
+				return
+			}
+			a, never := attempt(e.batch()), attempt(e.batch())
+			a.Prepared = e.prepared(a)
+			a.Number, a.Withdrawn, never.Withdrawn = 2, true, true
+			more := e.prepared(a)
+			assert.True(e, bytes.HasPrefix(more, a.Prepared), "%d bytes that do not begin with the %d that are kept", len(more), len(a.Prepared))
+			assert.Greater(e, len(more), len(a.Prepared), "nothing excludes what was sent")
+			assert.Zero(e, e.Posts(a.ID), "Prepare sends nothing")
+			_, err := e.Ledger.Prepare(e.Context(), never)
+			assert.ErrorIs(e, err, dlt.ErrRejected, "nothing was kept, and so nothing was sent")
+		}),
 	}
 }
 

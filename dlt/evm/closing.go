@@ -26,7 +26,8 @@ func (c *SigningClient) close(ctx context.Context, e *endpoint, a batch.Attempt,
 		return 0, hash, err
 	}
 	p := preparing{SigningClient: c, e: e, sender: sender, key: a.Key, salt: saltOf(a.Key)}
-	p.in = intent{to: &sender, value: new(big.Int), maxFee: in.maxFee}
+	p.in = nothing(sender)
+	p.in.maxFee = in.maxFee
 	v, latest, pending, err := p.look(ctx)
 	if err != nil {
 		return 0, hash, err
@@ -51,7 +52,7 @@ func (c *SigningClient) close(ctx context.Context, e *endpoint, a batch.Attempt,
 		return 0, hash, err
 	}
 	s := slot{nonce: nonce, gas: gas, maxFee: p.in.maxFee, entries: []entry{signed}}
-	tx, err := s.tx(signed, p.in, c.c.chain)
+	tx, err := s.tx(signed, p.in, sender, c.c.chain)
 	if err != nil {
 		return 0, hash, err
 	}

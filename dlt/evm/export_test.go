@@ -1,6 +1,11 @@
 package evm
 
-import "math/big"
+import (
+	"math/big"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
+)
 
 // Slot shows what a batch keeps.
 func Slot(prepared []byte) (nonce uint64, fees []Fee, hashes []string, err error) {
@@ -64,3 +69,24 @@ func ReadSigned(raw []byte, tx Unsigned) error {
 
 // ReadHistory reads the answer of eth_feeHistory.
 func ReadHistory(raw []byte) (tips []*big.Int, next *big.Int, err error) { return readHistory(raw) }
+
+// SlotRaw returns a transaction that is kept for an intent.
+func SlotRaw(prepared []byte, b batch.Batch, chain uint64, at int) ([]byte, error) {
+	s, err := decodeSlot(prepared)
+	if err != nil {
+		return nil, err
+	}
+	in, err := parseIntent(b.Payload)
+	if err != nil {
+		return nil, err
+	}
+	sender, err := evmtx.ParseAddress(string(b.Service))
+	if err != nil {
+		return nil, err
+	}
+	tx, err := s.tx(s.entries[at], in, sender, chain)
+	if err != nil {
+		return nil, err
+	}
+	return tx.Encode(), nil
+}

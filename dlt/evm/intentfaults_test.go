@@ -2,6 +2,7 @@ package evm_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/big"
 	"math/rand/v2"
@@ -27,8 +28,8 @@ import (
 )
 
 // TestIntentFaults executes intents while everything goes wrong: as TestFaults, and somebody else
-// uses the keys, prices leap, and signers fail. At the end the chain says, block by block, that
-// each intent was executed once.
+// uses the keys, prices leap, signers fail, and people withdraw what is under way. At the end the
+// chain says, block by block, that each intent was executed once, or was withdrawn and never.
 func TestIntentFaults(t *testing.T) {
 	for seed := range *seeds {
 		p := []evmtest.Personality{evmtest.Geth, evmtest.Anvil, evmtest.Provider}[seed%3]
@@ -105,10 +106,11 @@ func intentFaults(t *testing.T, p evmtest.Personality, strategy queuer.Strategy,
 		}
 		return true
 	}
+	withdrawn := map[batch.ID]bool{}
 	stops := []func(){start(), start(), start()}
 	for step := 0; step < 3000 && !final(); step++ {
 		time.Sleep(time.Duration(random.IntN(60)) * time.Second)
-		switch random.IntN(14) {
+		switch random.IntN(15) {
 		case 0:
 			s.node.Kill()
 			time.Sleep(time.Duration(random.IntN(20)) * time.Second)
@@ -126,18 +128,41 @@ func intentFaults(t *testing.T, p evmtest.Personality, strategy queuer.Strategy,
 			s.past(raw)
 		case 8:
 			s.setBaseFee(int64(random.IntN(120)))
+		case 14:
+			b := intents[random.IntN(len(intents))]
+			rec, err := adds.Get(context.Background(), b.Key())
+			require.NoError(t, err)
+			if _, err = adds.Withdraw(context.Background(), rec, batch.By{Actor: "ann"}); err == nil {
+				withdrawn[b.ID] = true
+			}
 		}
 	}
 	for _, stop := range stops {
 		stop()
 	}
 	executed := map[string][]int64{}
-	foreign := 0
+	foreign, closings, never := 0, 0, 0
+	for _, b := range intents {
+		rec, err := adds.Get(context.Background(), b.Key())
+		require.NoError(t, err)
+		if rec.State != batch.Rejected || !withdrawn[b.ID] {
+			assert.Equal(t, batch.Committed, rec.State, "%s after attempt %d: %v %s", b.Key(), rec.Attempt, rec.Error, rec.Decision)
+			continue
+		}
+		assert.Equal(t, batch.KindCancelled, rec.Error.Kind, "%s: %v", b.Key(), rec.Error)
+		values := want[string(b.Service)]
+		value := valueOf(t, b)
+		want[string(b.Service)] = slices.DeleteFunc(slices.Clone(values), func(v int64) bool { return v == value })
+		never++
+	}
 	for _, b := range s.node.Blocks() {
 		for _, tx := range b.Transactions {
-			if v := tx.Value.Int64(); v == 1 {
+			switch v := tx.Value.Int64(); v {
+			case 0:
+				closings++
+			case 1:
 				foreign++
-			} else {
+			default:
 				executed[tx.From] = append(executed[tx.From], v)
 			}
 		}
@@ -150,11 +175,6 @@ func intentFaults(t *testing.T, p evmtest.Personality, strategy queuer.Strategy,
 	} else {
 		assert.Equal(t, want, executed, "each intent once, in the order of its lane")
 	}
-	for _, b := range intents {
-		rec, err := adds.Get(context.Background(), b.Key())
-		require.NoError(t, err)
-		assert.Equal(t, batch.Committed, rec.State, "%s after attempt %d: %v %s", b.Key(), rec.Attempt, rec.Error, rec.Decision)
-	}
 	fees, slots := 0, 0
 	for _, b := range intents {
 		nonces := map[uint64]bool{}
@@ -166,7 +186,17 @@ func intentFaults(t *testing.T, p evmtest.Personality, strategy queuer.Strategy,
 		}
 		slots = max(slots, len(nonces))
 	}
-	t.Logf("seed %d: %d foreign transactions, %d held back; at most %d transactions in a slot, %d slots of an intent", seed, foreign, held.Load(), fees, slots)
+	t.Logf("seed %d: %d foreign transactions, %d held back, %d of %d withdrawn intents never executed, %d transfers of nothing; at most %d transactions in a slot, %d slots of an intent",
+		seed, foreign, held.Load(), never, len(withdrawn), closings, fees, slots)
+}
+
+// valueOf is what an intent pays.
+func valueOf(t *testing.T, b batch.Batch) int64 {
+	var doc struct {
+		Value int64 `json:"value,string"`
+	}
+	require.NoError(t, json.Unmarshal(b.Payload, &doc))
+	return doc.Value
 }
 
 // past sends bytes past the library; a node may refuse them, and may not answer.

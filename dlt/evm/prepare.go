@@ -1,6 +1,7 @@
 package evm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,8 @@ const opPrepare = "prepare"
 // ErrNotYet, and [dlt.ErrRejected] once it reverts after a later head, too. A Signer or Fees that
 // fails is ErrNotYet, and so are kept bytes that this client cannot read, and a node that answers,
 // but cannot say the account's nonce after the last deep block or gives no estimate of this call's
-// gas. The error is a [*dlt.Error].
+// gas. To the bytes of a batch that was withdrawn it adds a transfer of nothing of the same nonce,
+// which may cost as much as SignerOptions.MaxFeePerGas. The error is a [*dlt.Error].
 func (c *SigningClient) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
 	in, sender, err := c.read(a.Key, a.Payload)
 	if err != nil {
@@ -35,10 +37,13 @@ func (c *SigningClient) Prepare(ctx context.Context, a batch.Attempt) ([]byte, e
 	var out []byte
 	err = c.c.onPreferred(ctx, a.Key, func(e *endpoint) (err error) {
 		p := preparing{SigningClient: c, e: e, in: in, sender: sender, key: a.Key, salt: saltOf(a.Key), lane: a.Lane}
-		if len(a.Prepared) == 0 {
+		switch {
+		case len(a.Prepared) > 0:
+			out, err = p.renew(ctx, a)
+		case a.Withdrawn:
+			err = &dlt.Error{Op: opPrepare, Kind: dlt.ErrRejected, Message: "withdrawn: " + errUnposted.Error()}
+		default:
 			out, err = p.first(ctx)
-		} else {
-			out, err = p.renew(ctx, a.Key, a.Prepared)
 		}
 		return unposted(err)
 	})
@@ -307,13 +312,19 @@ func (p *preparing) reverts(e *rpcError) error {
 }
 
 // renew returns the slot as it is, or with another entry.
-func (p *preparing) renew(ctx context.Context, key batch.Key, kept []byte) ([]byte, error) {
-	s, err := decodeSlot(kept)
+func (p *preparing) renew(ctx context.Context, a batch.Attempt) ([]byte, error) {
+	kept := a.Prepared
+	s, err := p.slot(kept)
 	if err == nil {
-		_, err = s.tx(s.last(), p.in, p.c.chain)
+		_, err = s.tx(s.last(), p.in, p.sender, p.c.chain)
 	}
-	if err != nil {
-		return nil, p.c.broken(opPrepare, key, err)
+	switch {
+	case err != nil:
+		return nil, p.c.broken(opPrepare, a.Key, err)
+	case s.closing():
+		p.in = nothing(p.sender)
+	case a.Withdrawn:
+		return p.closes(ctx, s, kept)
 	}
 	if !s.canRise() {
 		return kept, nil
@@ -345,7 +356,8 @@ func (p *preparing) renew(ctx context.Context, key batch.Key, kept []byte) ([]by
 		return nil, err
 	}
 	p.market.Last = s.last().fee
-	e, err := p.sign(ctx, p, s.nonce, s.gas, s.least(), s.maxFee)
+	e, err := p.sign(ctx, p, s.nonce, cmp.Or(s.last().closing, s.gas), s.least(), s.maxFee)
+	e.closing = s.last().closing
 	switch {
 	case err != nil && forgotten:
 		return kept, nil

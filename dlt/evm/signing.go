@@ -99,7 +99,7 @@ func NewSigner(url string, chainID uint64, s Signer, o *SignerOptions) (*Signing
 	t.Resolves, t.Stale = false, 0
 	// Once a batch is final nothing says which of its transactions it was.
 	t.Vanish = 0
-	t.PreparesInOrder = true
+	t.PreparesInOrder, t.Withdraws = true, true
 	return &SigningClient{c: c, signer: s, o: opts, traits: t}, nil
 }
 
@@ -176,7 +176,8 @@ func (c *SigningClient) leastGas(tx *evmtx.Tx) uint64 {
 // Submit implements [dlt.Submitter]. It posts the last transaction that is kept for the batch, and
 // only if no nonce of the account is missing before it: otherwise its error is [dlt.ErrNotYet],
 // and so it is for kept bytes that this client cannot read. A missing nonce that no open batch of
-// the lane keeps is closed first, by a transfer of nothing from the account to itself. nil means
+// the lane keeps is closed first, by a transfer of nothing from the account to itself. What closes
+// the nonce of a batch that was withdrawn is never refused for good. nil means
 // that a node has a transaction of the batch in its pool or in a block, no more. The error is a
 // [*dlt.Error].
 func (c *SigningClient) Submit(ctx context.Context, a batch.Attempt) error {
@@ -188,7 +189,7 @@ func (c *SigningClient) Submit(ctx context.Context, a batch.Attempt) error {
 	if err != nil {
 		return c.c.broken(opSubmit, a.Key, err)
 	}
-	tx, err := s.tx(s.last(), in, c.c.chain)
+	tx, err := s.tx(s.last(), in, sender, c.c.chain)
 	if err != nil {
 		return c.c.broken(opSubmit, a.Key, err)
 	}
@@ -196,10 +197,13 @@ func (c *SigningClient) Submit(ctx context.Context, a batch.Attempt) error {
 	key := a.Key
 	a.Key.ID, a.Payload = batch.ID(s.last().hash.String()), tx.Encode()
 	return c.c.onPreferred(ctx, key, func(e *endpoint) error {
-		one := sending{Client: c.c, e: e, a: a, tx: tx, sender: sender, ours: s.hashes(), voids: true}
+		one := sending{Client: c.c, e: e, a: a, tx: tx, sender: sender, ours: s.hashes(), voids: true, closes: s.closing()}
 		err := one.submit(ctx)
 		if errors.Is(err, errMissing) {
 			return c.closed(ctx, e, b, in, sender, err)
+		}
+		if s.closing() {
+			return notClosed(err, s.nonce)
 		}
 		return err
 	})

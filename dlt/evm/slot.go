@@ -29,9 +29,12 @@ type slot struct {
 // entry is a signed transaction, without the parts that the payload and the slot have.
 type entry struct {
 	height uint64 // the node's head when it was signed; 0 for an alternative
-	fee    Fee
-	sig    [65]byte // r, s and the parity; zero for an alternative
-	hash   evmtx.Hash
+	// closing is the gas of a transfer of nothing that closes the nonce; 0 for the intent's own
+	// transaction, and for an alternative.
+	closing uint64
+	fee     Fee
+	sig     [65]byte // r, s and the parity; zero for an alternative
+	hash    evmtx.Hash
 }
 
 // turn says that from a height on an alternative, and each before it, may be sent.
@@ -45,8 +48,10 @@ const (
 	feeBits     = 128
 	feeSize     = feeBits / 8
 	slotHead    = 1 + 8 + 8 + feeSize
-	entrySize   = 8 + 2*feeSize + 65 + 32
+	entrySize   = 8 + 8 + 2*feeSize + 65 + 32
 	maxEntries  = (dlt.MaxPrepared - slotHead) / entrySize
+	// closingRoom is what an intent's own transactions leave for those that close its nonce.
+	closingRoom = 6
 )
 
 // Of the slot of alternatives.
@@ -93,6 +98,7 @@ func (s *slot) encodeList() []byte {
 
 func (e *entry) append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint64(b, e.height)
+	b = binary.BigEndian.AppendUint64(b, e.closing)
 	b = appendFee(appendFee(b, e.fee.Tip), e.fee.FeeCap)
 	return append(append(b, e.sig[:]...), e.hash[:]...)
 }
@@ -112,11 +118,11 @@ func decodeSlot(b []byte) (*slot, error) {
 	}
 	s := &slot{nonce: binary.BigEndian.Uint64(b[1:]), gas: binary.BigEndian.Uint64(b[9:]), maxFee: new(big.Int).SetBytes(b[17:slotHead])}
 	for b = b[slotHead:]; len(b) > 0; b = b[entrySize:] {
-		e := entry{height: binary.BigEndian.Uint64(b)}
-		e.fee.Tip = new(big.Int).SetBytes(b[8 : 8+feeSize])
-		e.fee.FeeCap = new(big.Int).SetBytes(b[8+feeSize : 8+2*feeSize])
-		copy(e.sig[:], b[8+2*feeSize:])
-		copy(e.hash[:], b[8+2*feeSize+65:])
+		e := entry{height: binary.BigEndian.Uint64(b), closing: binary.BigEndian.Uint64(b[8:])}
+		e.fee.Tip = new(big.Int).SetBytes(b[16 : 16+feeSize])
+		e.fee.FeeCap = new(big.Int).SetBytes(b[16+feeSize : 16+2*feeSize])
+		copy(e.sig[:], b[16+2*feeSize:])
+		copy(e.hash[:], b[16+2*feeSize+65:])
 		s.entries = append(s.entries, e)
 	}
 	return s, nil
@@ -174,8 +180,12 @@ func (s *slot) hashes() (out []evmtx.Hash) {
 }
 
 // tx rebuilds a transaction of the slot. An error says that the entry is another payload's.
-func (s *slot) tx(e entry, in intent, chain uint64) (*evmtx.Tx, error) {
-	tx := in.tx(chain, s.nonce, s.gas, e.fee)
+func (s *slot) tx(e entry, in intent, sender evmtx.Address, chain uint64) (*evmtx.Tx, error) {
+	gas := s.gas
+	if e.closing != 0 {
+		in, gas = nothing(sender), e.closing
+	}
+	tx := in.tx(chain, s.nonce, gas, e.fee)
 	tx.R, tx.S, tx.YParity = new(big.Int).SetBytes(e.sig[:32]), new(big.Int).SetBytes(e.sig[32:64]), e.sig[64]
 	hash := tx.Hash()
 	if hash != e.hash { // on a chain without a base fee it is of type 0
@@ -203,7 +213,11 @@ func raised(v *big.Int) *big.Int {
 
 // canRise reports whether there is room, in the slot and below the limit, for a replacement.
 func (s *slot) canRise() bool {
-	return len(s.entries) < maxEntries && s.least().FeeCap.Cmp(s.maxFee) <= 0
+	room := maxEntries
+	if !s.closing() {
+		room -= closingRoom
+	}
+	return len(s.entries) < room && s.least().FeeCap.Cmp(s.maxFee) <= 0
 }
 
 // turn returns the place of the alternative that goes out last.

@@ -16,9 +16,10 @@ import (
 // BatchStatuses implements [dlt.BatchStatusReader]. It looks for every transaction that is kept
 // for a batch, and what [Client.BatchStatuses] says of one holds for the batch. Stalled means that
 // none is in a block, the last one has waited for Options.BumpAfter blocks, and a higher fee is
-// within the limit. Void means that a deep block shows another transaction, or an authorization,
-// that has the nonce; or that nothing is kept, and so nothing was sent. Kept bytes that this
-// client cannot read have no answer. Errors are [*dlt.Error]s; the
+// within the limit, or that the batch is withdrawn and nothing closes its nonce yet. Void means
+// that a deep block shows another transaction, or an authorization, that has the nonce, or the
+// transfer of nothing that closes it; or that nothing is kept, and so nothing was sent. Kept bytes
+// that this client cannot read have no answer. Errors are [*dlt.Error]s; the
 // answers that come with an error are good.
 func (c *SigningClient) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []batch.Attempt) (out []batch.Status, err error) {
 	if err := ctx.Err(); err != nil {
@@ -35,12 +36,12 @@ func (c *SigningClient) BatchStatuses(ctx context.Context, _ batch.ServiceID, at
 			out = append(out, batch.Status{ID: a.ID, Reported: batch.ReportedVoid, Message: errUnposted.Error()})
 			continue
 		}
-		s, err := decodeSlot(a.Prepared)
+		s, err := c.slot(a.Prepared)
 		sender, bad := evmtx.ParseAddress(string(a.Service))
 		if err = errors.Join(err, bad); err != nil {
 			continue // no error either: the others have theirs, and this one's lack of an answer calls a person
 		}
-		all = append(all, asked{id: a.ID, account: sender.String(), hashes: s.hashes(), slot: s})
+		all = append(all, asked{id: a.ID, account: sender.String(), hashes: s.hashes(), slot: s, withdrawn: a.Withdrawn})
 	}
 	used := map[batch.ID]usedSlot{}
 	statuses, err := c.c.lookFor(ctx, all, func(ctx context.Context, e *endpoint, p *picture, all []*open) error {
@@ -73,8 +74,8 @@ func (c *SigningClient) open(ctx context.Context, e *endpoint, p *picture, all [
 	var late []bool
 	var waiting []*open
 	for _, o := range all {
-		l := o.slot.stalled(p.head, c.c.o.BumpAfter)
-		if o.st.Reported == batch.ReportedPending && !l {
+		l := o.closes() || o.slot.stalled(p.head, c.c.o.BumpAfter)
+		if o.st.Reported == batch.ReportedPending && (!l || o.closed) {
 			continue
 		}
 		waiting, late = append(waiting, o), append(late, l)
@@ -172,7 +173,7 @@ func (o *open) concluded(late, waits bool, proof usage) batch.Status {
 	case proof.by == bySomeone:
 		text := fmt.Sprintf("nonce %d is used in a deep block, and the node does not show by whom", s.nonce)
 		return batch.Status{Reported: batch.ReportedPending, Message: text}
-	case st.Reported == batch.ReportedPending && late && (s.canRise() || waits):
+	case st.Reported == batch.ReportedPending && late && (s.canRise() || waits || o.closes()):
 		st.Reported = batch.ReportedStalled
 	case st.Reported == batch.ReportedPending && late:
 		st.Message += fmt.Sprintf("; the limit is %s gwei, after %d transactions", gwei(s.maxFee), len(s.entries))

@@ -82,12 +82,16 @@ type asked struct {
 	account string
 	hashes  []evmtx.Hash
 	slot    *slot // nil where nothing is kept
+	// withdrawn says that the slot's nonce is to be closed.
+	withdrawn bool
 }
 
 // open is a batch with its status so far.
 type open struct {
 	asked
 	st batch.Status
+	// closed says that a block has the transaction that closes the nonce.
+	closed bool
 }
 
 // finisher finishes the statuses of batches that are in no block, or whose answers
@@ -163,12 +167,12 @@ func (c *Client) statuses(ctx context.Context, e *endpoint, all []asked, finish 
 	var found, waiting []*open
 	first := 0
 	for _, one := range all {
-		st, ok := p.together(first, len(one.hashes))
+		st, closed, ok := p.ofSlot(first, one)
 		first += len(one.hashes)
 		if !ok {
 			st = batch.Status{}
 		}
-		o := &open{one, st}
+		o := &open{one, st, closed}
 		found = append(found, o)
 		if !ok && one.slot != nil || st.Reported == batch.ReportedPending || st.Reported == batch.ReportedUnknown {
 			waiting = append(waiting, o)
@@ -580,8 +584,12 @@ func isZero(hash string) bool {
 	return ok && h == evmtx.Hash{}
 }
 
+// oldHead is the age from which the last block shows that a chain stands still: its sequencer is
+// down, say.
+const oldHead = 10 * time.Minute
+
 // waitsFor says in words what keeps a transaction waiting, as far as the node shows it.
-func (t *pooled) waitsFor(head block, heldBack bool) string {
+func (t *pooled) waitsFor(head block, now time.Time, heldBack bool) string {
 	nonce, err := quantity(t.Nonce)
 	limit := hexBig(cmp.Or(t.FeeCap, t.Price))
 	if err != nil || limit == nil {
@@ -590,6 +598,9 @@ func (t *pooled) waitsFor(head block, heldBack bool) string {
 	text := fmt.Sprintf("nonce %d, at most %s gwei for a unit of gas", nonce, gwei(limit))
 	if head.baseFee != nil {
 		text += fmt.Sprintf("; the base fee of block %d is %s gwei", head.number, gwei(head.baseFee))
+	}
+	if age := now.Sub(head.made); !head.made.IsZero() && age > oldHead {
+		text += fmt.Sprintf("; the last block is %s old", age.Round(time.Second))
 	}
 	if heldBack {
 		text += "; the node holds it back from its blocks, though no nonce is missing before it"
@@ -645,7 +656,7 @@ func (p *picture) status(i int) (batch.Status, bool) {
 		// again only once nothing behind it is under way.
 		return batch.Status{Reported: batch.ReportedUnknown}, true
 	case p.known[i] == inPool && !p.gapped(i):
-		return batch.Status{Reported: batch.ReportedPending, Message: p.pooled[i].waitsFor(p.head, p.heldBack(i))}, true
+		return batch.Status{Reported: batch.ReportedPending, Message: p.pooled[i].waitsFor(p.head, p.began, p.heldBack(i))}, true
 	case p.known[i] == nowhere && p.answered[i]:
 		return batch.Status{Reported: batch.ReportedUnknown}, true
 	}

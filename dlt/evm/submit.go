@@ -67,6 +67,9 @@ type sending struct {
 	ours []evmtx.Hash
 	// voids says that the batch gets another nonce where this one is somebody else's.
 	voids bool
+	// closes says that this one closes the nonce of a batch that was withdrawn. That the node has
+	// another one of the batch says nothing about it then.
+	closes bool
 }
 
 func (s *sending) submit(ctx context.Context) error {
@@ -299,8 +302,12 @@ func (s *sending) fail(kind error, v verdict) *dlt.Error {
 // isKnown asks whether the node has the transaction, or another of its batch, in its pool or in a
 // block.
 func (s *sending) isKnown(ctx context.Context) (bool, error) {
+	ours := s.ours
+	if s.closes {
+		ours = []evmtx.Hash{s.tx.Hash()}
+	}
 	var reqs []request
-	for _, h := range s.ours {
+	for _, h := range ours {
 		reqs = append(reqs, ownRequests(h.String())...)
 	}
 	answers, err := s.ask(ctx, opSubmit, s.e, reqs)
@@ -318,7 +325,7 @@ func (s *sending) isKnown(ctx context.Context) (bool, error) {
 			failed = errors.New("no answer")
 		case a.isNull() || json.Unmarshal(a.result, &of) != nil:
 		default:
-			if h, ok := evmtx.ParseHash(cmp.Or(of.Hash, of.Receipt)); ok && h == s.ours[i/2] {
+			if h, ok := evmtx.ParseHash(cmp.Or(of.Hash, of.Receipt)); ok && h == ours[i/2] {
 				return true, nil // the answers to the other questions do not matter
 			}
 		}

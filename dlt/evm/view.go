@@ -20,8 +20,9 @@ import (
 type block struct {
 	number   uint64
 	hash     evmtx.Hash
-	baseFee  *big.Int // of a unit of gas; nil where the node names none
-	gasLimit uint64   // 0 where the node names none
+	baseFee  *big.Int  // of a unit of gas; nil where the node names none
+	gasLimit uint64    // 0 where the node names none
+	made     time.Time // zero where the node does not say
 	// parent is zero where the node names none, and txs is its list of transactions as it came.
 	parent evmtx.Hash
 	txs    json.RawMessage
@@ -262,6 +263,7 @@ func decodeBlock(a answer) (block, error) {
 		Hash     string          `json:"hash"`
 		BaseFee  string          `json:"baseFeePerGas"`
 		GasLimit string          `json:"gasLimit"`
+		Made     string          `json:"timestamp"`
 		Parent   string          `json:"parentHash"`
 		Txs      json.RawMessage `json:"transactions"`
 	}
@@ -288,6 +290,9 @@ func decodeBlock(a answer) (block, error) {
 	b.parent, _ = evmtx.ParseHash(doc.Parent)
 	if limit := hexBig(doc.GasLimit); limit != nil && limit.IsUint64() {
 		b.gasLimit = limit.Uint64()
+	}
+	if at := hexBig(doc.Made); at != nil && at.IsInt64() && at.Sign() > 0 {
+		b.made = time.Unix(at.Int64(), 0)
 	}
 	return b, nil
 }

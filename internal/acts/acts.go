@@ -4,6 +4,7 @@ package acts
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,6 +17,8 @@ type Desk struct {
 	Store store.Store
 	// Quiet returns dlt.Traits.ResendQuiet of a service's ledger.
 	Quiet func(ctx context.Context, service batch.ServiceID) (time.Duration, error)
+	// Withdraws returns dlt.Traits.Withdraws of a service's ledger, and its name.
+	Withdraws func(ctx context.Context, service batch.ServiceID) (can bool, ledger string, err error)
 	// Tell tells other processes which lanes or batches an act set free or ended; nil tells
 	// nobody.
 	Tell func(ctx context.Context, h store.Hint)
@@ -42,9 +45,14 @@ func (d Desk) Requeue(ctx context.Context, seen batch.Record, by batch.By) (batc
 	return d.done(ctx, rec, err, batch.Act{Action: batch.ActionRequeue, By: by}, seen.Key)
 }
 
-// Decide ends a doubt.
+// Decide ends a doubt. It does not give a batch up that can be withdrawn, and for which others of
+// its lane would wait.
 func (d Desk) Decide(ctx context.Context, seen batch.Record, ruling batch.Ruling, by batch.By) (batch.Record, error) {
-	rec, err := d.Store.Decide(ctx, seen, ruling, by)
+	err := d.mayDecide(ctx, seen, ruling)
+	var rec batch.Record
+	if err == nil {
+		rec, err = d.Store.Decide(ctx, seen, ruling, by)
+	}
 	return d.done(ctx, rec, err, batch.Act{Action: batch.ActionDecide, By: by}, seen.Key)
 }
 
@@ -52,6 +60,51 @@ func (d Desk) Decide(ctx context.Context, seen batch.Record, ruling batch.Ruling
 func (d Desk) Acquit(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
 	rec, err := d.Store.Acquit(ctx, seen, by)
 	return d.done(ctx, rec, err, batch.Act{Action: batch.ActionAcquit, By: by}, seen.Key)
+}
+
+// Withdraw asks the ledger to keep a batch from taking effect.
+func (d Desk) Withdraw(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+	can, ledger, err := d.Withdraws(ctx, seen.Service)
+	if err == nil && !can {
+		err = fmt.Errorf("%w: the ledger %q cannot keep a batch from taking effect that was sent to it", batch.ErrNotAllowed, batch.Excerpt(ledger, 64))
+	}
+	var rec batch.Record
+	if err == nil {
+		rec, err = d.Store.Withdraw(ctx, seen, by)
+	}
+	return d.done(ctx, rec, err, batch.Act{Action: batch.ActionWithdraw, By: by}, seen.Key)
+}
+
+// mayDecide refuses a ruling that gives up a batch where the ledger can be asked for certainty, and
+// where other batches of the lane are under way, whose bytes rest on this one's. A batch that is
+// withdrawn already may be given up: the ledger was asked, and cannot do it.
+func (d Desk) mayDecide(ctx context.Context, seen batch.Record, ruling batch.Ruling) error {
+	if ruling != batch.NotExecutedReject || !d.Store.Abilities().Has(store.CanInspect) {
+		return nil
+	}
+	look, err := d.Store.Look(ctx, seen.Key, 1)
+	if errors.Is(err, batch.ErrNotFound) {
+		return nil // Decide says so
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := look.Row.Withdraw(look.At); err != nil || look.Row.Version != seen.Version {
+		return nil //nolint:nilerr // there is nothing to ask for, or it has moved on, as Decide says
+	}
+	others := 0
+	for _, r := range look.Lane {
+		if r.Key != seen.Key && r.Row.Prepared != nil {
+			others++
+		}
+	}
+	if others == 0 {
+		return nil
+	}
+	if can, _, err := d.Withdraws(ctx, seen.Service); err != nil || !can {
+		return nil //nolint:nilerr // where nobody knows, a person does
+	}
+	return fmt.Errorf("%w: what was sent for it may still take effect, and others of its lane are under way (%d): withdraw it, and the ledger decides", batch.ErrNotAllowed, others)
 }
 
 func (d Desk) done(ctx context.Context, rec batch.Record, err error, act batch.Act, key batch.Key) (batch.Record, error) {

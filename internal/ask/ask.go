@@ -167,7 +167,7 @@ const witnesses = 10
 
 // doubt collects the known facts about an attempt that is to be resolved.
 func (m *Monitor) doubt(ctx context.Context, f store.InFlight, read time.Time) (dlt.Doubt, error) {
-	d := dlt.Doubt{Attempt: batch.Attempt{Key: f.Key, Number: f.Attempt, Prepared: f.Prepared}, Ended: f.PostedAgo}
+	d := dlt.Doubt{Attempt: batch.Attempt{Key: f.Key, Number: f.Attempt, Prepared: f.Prepared, Withdrawn: f.Withdrawn}, Ended: f.PostedAgo}
 	err := loop.Retry(ctx, m.o.Trouble, func() error {
 		payloads, err := m.store.Payloads(ctx, []store.Ref{f.Ref})
 		if err != nil {

@@ -114,7 +114,7 @@ func (l *ledger) statuses(ctx context.Context, g *group) (map[batch.ID]*batch.St
 	attempts := make([]batch.Attempt, len(g.rows))
 	for i := range g.rows {
 		f := &g.rows[i].Row
-		attempts[i] = batch.Attempt{Key: f.Key, Number: f.Attempt, Prepared: f.Prepared}
+		attempts[i] = batch.Attempt{Key: f.Key, Number: f.Attempt, Prepared: f.Prepared, Withdrawn: f.Withdrawn}
 		attempts[i].Committed = f.State == batch.Committed
 	}
 	var statuses []batch.Status

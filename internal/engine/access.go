@@ -225,6 +225,10 @@ func (a access) Decide(ctx context.Context, seen batch.Record, ruling batch.Ruli
 	return call(ctx, a, "decide", 1, nil, func() (batch.Record, error) { return a.Store.Decide(ctx, seen, ruling, by) })
 }
 
+func (a access) Withdraw(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+	return call(ctx, a, "withdraw", 1, nil, func() (batch.Record, error) { return a.Store.Withdraw(ctx, seen, by) })
+}
+
 func (a access) Acquit(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
 	return call(ctx, a, "acquit", 1, nil, func() (batch.Record, error) { return a.Store.Acquit(ctx, seen, by) })
 }

@@ -290,15 +290,28 @@ func (e *Engine) elsewhere(ctx context.Context, s batch.ServiceID, ledger string
 // Quiet returns the ResendQuiet of the ledger that serves a service. It fails where that is not
 // this engine's ledger: another ledger's time says nothing.
 func (e *Engine) Quiet(ctx context.Context, s batch.ServiceID) (time.Duration, error) {
+	traits, err := e.own(ctx, s)
+	return traits.ResendQuiet, err
+}
+
+// Withdraws returns whether the ledger that serves a service can keep a batch from taking effect,
+// and the ledger's name. It fails as Quiet does.
+func (e *Engine) Withdraws(ctx context.Context, s batch.ServiceID) (can bool, ledger string, err error) {
+	traits, err := e.own(ctx, s)
+	return traits.Withdraws, traits.Name, err
+}
+
+// own returns the traits of a service that this engine's ledger serves.
+func (e *Engine) own(ctx context.Context, s batch.ServiceID) (dlt.Traits, error) {
 	traits, err := e.ledger.ask(s)
 	if err != nil {
-		return 0, err
+		return traits, err
 	}
 	if traits.Name == "" {
-		return 0, fmt.Errorf("%w: this Runner's ledger does not serve %q", ErrOtherLedger, s)
+		return traits, fmt.Errorf("%w: this Runner's ledger does not serve %q", ErrOtherLedger, s)
 	}
 	unserved, err := e.elsewhere(ctx, s, traits.Name)
-	return traits.ResendQuiet, cmp.Or(err, unserved)
+	return traits, cmp.Or(err, unserved)
 }
 
 // Health returns how this engine is doing. It does no I/O.

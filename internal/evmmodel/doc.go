@@ -14,7 +14,8 @@
 // A lane is three payments of one account, several of them under way. A nonce follows those that
 // the lane's open rows keep, if each lower one is used in a deep block or kept, and nobody is
 // beyond it. A nonce that no open row keeps, and that later ones wait for, is closed by a transfer
-// of nothing.
+// of nothing. So is the nonce of a payment that a person withdraws: its row keeps that transfer
+// before it is sent, and ends only by what is mined.
 //
 // The tests also break each rule, one at a time, and the search must find the wrong outcome.
 package evmmodel

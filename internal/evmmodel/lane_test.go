@@ -1,7 +1,9 @@
 package evmmodel
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -19,6 +21,8 @@ type laneRules struct {
 	goesOn        bool // the rest of a run goes on behind a payment that failed
 	gapsStay      bool // nobody closes a nonce that no payment holds
 	loseLane      bool // the nonces of the lane's other payments are not looked at
+	byAge         bool // a run is in the order of age, and not of nonces
+	assumes       bool // a withdrawn payment ends once what closes its nonce was accepted
 }
 
 const (
@@ -36,16 +40,20 @@ type place struct {
 	lost     bool // waits again, and may not follow those under way
 	givenUp  bool // by a person: it may still be executed
 	voided   bool // had a slot that somebody else's transaction ended
+	// withdrawn by a person; closes says that the slot has a transfer of nothing.
+	withdrawn, closes bool
 }
 
 // runner is a process with a run of payments, or one that had it.
 type runner struct {
 	on      bool
-	at, end int8 // the payments of the run that are left
+	run     [payments]int8 // the payments of the run, of which at to end are left
+	at, end int8
 	stage   stage
 	current [payments]bool // the rows still have the versions of its claims
 	lane    [payments]int8 // what the rows kept when they were claimed, and what it kept since
 	nonce   int8
+	closes  bool // what it sends closes the nonce of a withdrawn payment
 }
 
 // asking is a monitor that has read a row.
@@ -85,9 +93,12 @@ func newLane() (w laneWorld) {
 	return w
 }
 
+// row is the payment in hand.
+func (r *runner) row() int8 { return r.run[r.at] }
+
 func idleRunner() (r runner) {
 	for i := range r.lane {
-		r.lane[i] = none
+		r.lane[i], r.run[i] = none, none
 	}
 	r.nonce = none
 	return r
@@ -221,6 +232,13 @@ func (s *laneSteps) next() {
 				w.sent[r.keeps] &^= 1 << i
 			})
 		}
+		live := s.w.rows[i].standing == submitting && !s.w.expired
+		if r := s.w.rows[i]; s.w.open(int8(i)) && r.keeps != none && !r.withdrawn && !live {
+			s.fault("a person withdraws a payment", func(w *laneWorld) {
+				w.moved(int8(i))
+				w.rows[i].withdrawn = true
+			})
+		}
 	}
 }
 
@@ -240,6 +258,12 @@ func (s *laneSteps) chain() {
 		}
 	}
 	s.fault("somebody else's is mined", func(w *laneWorld) { w.head = foreign })
+	for _, sent := range s.w.sent[n:] {
+		if sent != 0 {
+			s.fault("all nodes forget what is in no block", func(w *laneWorld) { clear(w.sent[n:]) })
+			break
+		}
+	}
 }
 
 // claim takes a run as queuer.Pipelined does.
@@ -251,6 +275,15 @@ func (s *laneSteps) claim(p int) {
 		if r.standing != committed && r.standing != rejected {
 			open = append(open, int8(i))
 		}
+	}
+	if !s.byAge { // what keeps bytes goes first, in the order of nonces
+		slices.SortStableFunc(open, func(i, j int8) int {
+			a, b := s.w.rows[i].keeps, s.w.rows[j].keeps
+			if a == none || b == none {
+				return cmp.Compare(b, a)
+			}
+			return cmp.Compare(a, b)
+		})
 	}
 	for at, i := range open {
 		switch s.w.rows[i].standing {
@@ -277,7 +310,7 @@ func (s *laneSteps) claim(p int) {
 		w.expired = false
 		w.all[p] = idleRunner()
 		r := &w.all[p]
-		r.on, r.at, r.end, r.stage = true, open[from], open[end-1]+1, claimed
+		r.on, r.end, r.stage = true, int8(copy(r.run[:], open[from:end])), claimed
 		for i := range w.rows {
 			if w.open(int8(i)) {
 				r.lane[i] = w.rows[i].keeps
@@ -306,13 +339,13 @@ func (w *laneWorld) ends(p int, goesOn bool) {
 			w.rows[i].standing = waiting
 		}
 	}
-	back(r.at)
+	back(r.row())
 	if goesOn && r.at+1 < r.end {
 		r.at++
 		r.stage = claimed
 		return
 	}
-	for i := r.at + 1; i < r.end; i++ {
+	for _, i := range r.run[r.at+1 : r.end] {
 		back(i)
 	}
 	*r = idleRunner()
@@ -327,17 +360,31 @@ func (s *laneSteps) process(p int) {
 		return
 	}
 	s.fault("a process dies", func(w *laneWorld) { w.all[p] = idleRunner() })
+	at := r.row()
 	fails := func(what string) { s.to(what, func(w *laneWorld) { w.ends(p, s.goesOn) }) }
+	holds := func(w *laneWorld) bool { return w.rows[at].standing == submitting && r.current[at] }
 	switch r.stage {
 	case claimed:
-		if r.lane[r.at] != none {
-			s.to("kept bytes go again", func(w *laneWorld) { w.all[p].nonce, w.all[p].stage = r.lane[r.at], mayPost })
+		switch row := s.w.rows[at]; {
+		case r.lane[at] == none:
+		case !holds(&s.w) || !row.withdrawn || s.w.latest() > row.keeps: // or it is mined, by whomever
+			s.to("kept bytes go again", func(w *laneWorld) { w.all[p].nonce, w.all[p].stage = r.lane[at], mayPost })
+			return
+		case row.closes:
+			s.to("what closes it goes again", func(w *laneWorld) { w.all[p].nonce, w.all[p].stage, w.all[p].closes = row.keeps, mayPost, true })
+			return
+		default:
+			s.to("what closes it is kept", func(w *laneWorld) {
+				w.rows[at].closes = true
+				w.all[p].nonce, w.all[p].stage, w.all[p].closes = row.keeps, mayPost, true
+			})
+			s.fault("the signer fails", func(w *laneWorld) { w.ends(p, s.goesOn) })
 			return
 		}
 		s.fault("the call would be taken back", func(w *laneWorld) {
-			if r.current[r.at] && w.rows[r.at].standing == submitting {
-				w.moved(r.at)
-				w.rows[r.at].standing = rejected
+			if holds(w) {
+				w.moved(at)
+				w.rows[at].standing = rejected
 			}
 			w.ends(p, false)
 		})
@@ -350,9 +397,9 @@ func (s *laneSteps) process(p int) {
 		s.to("bytes are signed", func(w *laneWorld) { w.all[p].nonce, w.all[p].stage = n, signed })
 	case signed:
 		s.to("bytes are kept", func(w *laneWorld) {
-			row, me := &w.rows[r.at], &w.all[p]
-			if row.standing == submitting && r.current[r.at] && row.keeps == none || s.keepsUnfenced && w.open(r.at) {
-				row.keeps, me.lane[r.at], me.stage = r.nonce, r.nonce, mayPost
+			row, me := &w.rows[at], &w.all[p]
+			if holds(w) && row.keeps == none || s.keepsUnfenced && w.open(at) {
+				row.keeps, me.lane[at], me.stage = r.nonce, r.nonce, mayPost
 				return
 			}
 			*me = idleRunner() // the claim is another's
@@ -366,22 +413,29 @@ func (s *laneSteps) process(p int) {
 			return
 		}
 		s.to("bytes are sent", func(w *laneWorld) {
-			w.sent[r.nonce] |= 1 << r.at
+			owner := at
+			if r.closes {
+				owner = closing
+			}
+			w.sent[r.nonce] |= 1 << owner
 			w.all[p].stage = posted
 		})
 		s.fault("the pool has forgotten", func(w *laneWorld) { w.ends(p, s.goesOn) })
 	case posted:
 		s.to("the acceptance is recorded", func(w *laneWorld) {
-			if w.rows[r.at].standing == submitting && r.current[r.at] {
-				w.moved(r.at)
-				w.rows[r.at].standing, w.rows[r.at].lost = pending, false
+			if holds(w) {
+				w.moved(at)
+				w.rows[at].standing, w.rows[at].lost = pending, false
+				if s.assumes && r.closes {
+					w.rows[at].standing = rejected
+				}
 			}
 			me := &w.all[p]
 			if me.at++; me.at == me.end {
 				*me = idleRunner()
 				return
 			}
-			me.stage, me.nonce = claimed, none
+			me.stage, me.nonce, me.closes = claimed, none, false
 		})
 	}
 }
@@ -462,6 +516,9 @@ func (s *laneSteps) monitor() {
 				w.moved(m.row)
 				row.voided = row.voided || row.keeps != none && w.deep[row.keeps] >= foreign
 				row.standing, row.keeps, row.lost = waiting, none, true
+				if row.withdrawn {
+					row.standing = rejected
+				}
 			}
 		})
 	}
@@ -530,6 +587,8 @@ func TestBrokenLane(t *testing.T) {
 		"a run goes on behind a failure":  {laneRules{goesOn: true}, bounds{1, 1}, order},
 		"a gap stays":                     {laneRules{gapsStay: true}, bounds{1, 1}, jam},
 		"the lane is not looked at":       {laneRules{loseLane: true}, bounds{1, 0}, order},
+		"a run is in the order of age":    {laneRules{byAge: true}, bounds{1, 2}, order},
+		"a withdrawal is assumed":         {laneRules{assumes: true}, bounds{1, 1}, refused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

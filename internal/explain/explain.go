@@ -25,6 +25,7 @@ func Judge(l store.Look, q store.ClaimQuery, choose store.Choose) batch.Explanat
 	x := explainer{l: l, lane: q.InOrder(l.Ref.Key.Service, l.Lane), q: q, choose: choose, now: l.At}
 	x.e = batch.Explanation{
 		Key: l.Ref.Key, Version: l.Row.Version, At: l.At, State: l.Row.State, LastError: l.Row.Error, Decision: l.Row.Decision, Attempts: l.Row.Attempt,
+		Withdrawn: l.Row.Withdrawn,
 	}
 	if l.Row.InDoubt(l.At) {
 		x.e.Doubt = l.Row.DoubtAttempt
@@ -235,6 +236,9 @@ func sentence(e batch.Explanation, cause string) string {
 
 // reason says why, and that a person was called about an earlier attempt.
 func reason(e batch.Explanation, s string) string {
+	if e.Withdrawn {
+		s += "; it is withdrawn: what takes effect first decides, the batch or what is sent to exclude it"
+	}
 	switch e.Cause {
 	case batch.CauseReady, batch.CauseClaimed, batch.CauseInDoubt, batch.CauseLedger, batch.CauseSettling:
 		if e.Decision != "" {

@@ -38,6 +38,8 @@ type Settings struct {
 	// AddAgain is dlt.Traits.AddAgainHarmless, "true" or "false": which batches Prune forgets with
 	// their ids.
 	AddAgain string `json:"add_again_harmless"`
+	// Withdraws is the trait of this name.
+	Withdraws bool `json:"withdraws"`
 }
 
 // Record is the text under a ledger's name: the settings of the last process that replaced others.
@@ -127,6 +129,7 @@ func Of(s batch.ServiceID, t dlt.Traits, claimTTL time.Duration, strategy queuer
 	return Settings{
 		s, harmless, t.LateArrival.String(), t.Grace.String(), t.ResendQuiet.String(), t.Settle.String(),
 		t.MaxInFlightPerService, t.KeepsOrder, t.Prepares && t.PreparesInOrder, claimTTL.String(), strategy.Name, max(1, strategy.Window), strconv.FormatBool(t.AddAgainHarmless),
+		t.Withdraws,
 	}
 }
 

@@ -61,7 +61,7 @@ func Finishes(was, next *store.Row) bool {
 }
 
 func same(was, next *store.Row) bool {
-	return next.Version == was.Version+1 && next.Attempt == was.Attempt && next.Spent == was.Spent && next.Failures == was.Failures &&
+	return next.Version == was.Version+1 && (next.Withdrawn == was.Withdrawn || next.Final()) && next.Attempt == was.Attempt && next.Spent == was.Spent && next.Failures == was.Failures &&
 		next.AskedAt.Equal(was.AskedAt) && next.SettlesAt.Equal(was.SettlesAt) && next.Requeued == was.Requeued &&
 		next.Error == nil && was.Error == nil && len(next.Receipts) == 0 && len(was.Receipts) == 0 && !next.OrdersSettled && !next.Quarantined
 }

@@ -65,6 +65,7 @@ type RowCols struct {
 	Resends      int64          `db:"resends"`
 	Refused      bool           `db:"refused"`
 	Requeued     bool           `db:"requeued"`
+	Withdrawn    bool           `db:"withdrawn"`
 	Settled      bool           `db:"orders_settled"`
 	Kind         sql.NullString `db:"submission_error"`
 	Message      string         `db:"submission_error_message"`
@@ -88,7 +89,7 @@ func (c *RowCols) Row() store.Row {
 		NextCheck: FromMicro(c.NextCheck), AskedAt: FromMicro(c.AskedAt), LastPost: FromMicro(c.LastPost),
 		SettlesAt: FromMicro(c.SettlesAt), FinalAt: FromMicro(c.FinalAt), DoubtAttempt: int(c.DoubtAttempt),
 		DoubtSince: FromMicro(c.DoubtSince), ResendUntil: FromMicro(c.ResendUntil), Resends: int(c.Resends),
-		Refused: c.Refused, Requeued: c.Requeued, OrdersSettled: c.Settled, Decision: c.Decision,
+		Refused: c.Refused, Requeued: c.Requeued, Withdrawn: c.Withdrawn, OrdersSettled: c.Settled, Decision: c.Decision,
 		ClaimedBy: c.ClaimedBy, Quarantined: c.Quarantined,
 		ClaimTTL: time.Duration(c.ClaimTTL) * time.Microsecond, MovedAt: FromMicro(c.MovedAt),
 		Rollbacks: int(c.Rollbacks), SeenAttempt: int(c.SeenAttempt), SeenEndpoint: c.SeenEndpoint,

@@ -97,7 +97,7 @@ func (s *sender) once(ctx context.Context, claims []store.Claim, payloads [][]by
 	}
 	if len(claims) == 1 {
 		c := claims[0]
-		return s.ledger.Submit(ctx, batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payloads[0], Prepared: prepared, Lane: lane})
+		return s.ledger.Submit(ctx, batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payloads[0], Prepared: prepared, Lane: lane, Withdrawn: c.Withdrawn})
 	}
 	return s.ledger.SubmitList(ctx, listed(claims, payloads))
 }

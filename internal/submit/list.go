@@ -40,7 +40,7 @@ func recordable(n int, err error) int {
 func listed(claims []store.Claim, payloads [][]byte) []batch.Attempt {
 	list := make([]batch.Attempt, len(claims))
 	for i, c := range claims {
-		list[i] = batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payloads[i], Prepared: c.Prepared}
+		list[i] = batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payloads[i], Prepared: c.Prepared, Withdrawn: c.Withdrawn}
 	}
 	return list
 }

@@ -53,7 +53,7 @@ func (s *sender) prepares(c store.Claim) bool {
 func (s *sender) askToPrepare(ctx context.Context, c store.Claim, payload []byte, lane [][]byte, until time.Time) (out []byte, said bool, err error) {
 	ctx, cancel := s.bounded(ctx, until)
 	defer cancel()
-	out, err = s.ledger.Prepare(ctx, batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payload, Prepared: bytes.Clone(c.Prepared), Lane: lane})
+	out, err = s.ledger.Prepare(ctx, batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payload, Prepared: bytes.Clone(c.Prepared), Lane: lane, Withdrawn: c.Withdrawn})
 	if loop.Panicked(err) {
 		return nil, false, &dlt.Error{Op: opPrepare, Kind: dlt.ErrUnavailable, Err: &saying{text: "ledger client: " + err.Error()}}
 	}

@@ -27,6 +27,12 @@ func (s *Store) Decide(ctx context.Context, seen batch.Record, ruling batch.Ruli
 		func(r store.Row, now time.Time) (store.Row, error) { return r.Decide(now, ruling, by.Reason) })
 }
 
+// Withdraw is [store.Store].Withdraw.
+func (s *Store) Withdraw(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+	return s.operate(ctx, seen, batch.Act{Action: batch.ActionWithdraw, By: by},
+		func(r store.Row, now time.Time) (store.Row, error) { return r.Withdraw(now) })
+}
+
 // Acquit is [store.Store].Acquit.
 func (s *Store) Acquit(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
 	return s.operate(ctx, seen, batch.Act{Action: batch.ActionAcquit, By: by},

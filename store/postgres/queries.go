@@ -177,7 +177,7 @@ const (
 	colsRow   = `a.state, a.version, a.attempt, a.spent, a.failures, a.claim_expires, a.not_before, a.next_check, a.asked_at,
 	a.last_post, a.settles_at, a.doubt_attempt, a.doubt_since, a.resend_until, a.resends, a.refused, a.requeued,
 	a.submission_error, a.submission_error_message, a.decision, a.receipts, a.prepared, a.claimed_by,
-	a.claim_ttl, a.moved_at, a.rollbacks, a.seen_attempt, a.seen_endpoint`
+	a.claim_ttl, a.moved_at, a.rollbacks, a.seen_attempt, a.seen_endpoint, a.withdrawn`
 	colsOutcome = sqlstore.ColsOutcome
 
 	// Rows are locked in one order, so that no two calls wait for each other. The planner must
@@ -208,15 +208,15 @@ const (
 		$9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[],
 		$17::bigint[], $18::boolean[], $19::boolean[], $20::text[], $21::text[], $22::text[], $23::integer[], $24::bigint[],
 		$25::text[], $26::bigint[], $27::bigint[], $28::bigint[], $29::bigint[], $30::text[], $31::text[],
-		$32::bigint[])
+		$32::bigint[], $33::boolean[])
 		AS u (seq, was, state, version, attempt, spent, failures, claim_expires, not_before, next_check, asked_at, last_post,
 		settles_at, doubt_attempt, doubt_since, resend_until, resends, refused, requeued, submission_error,
 		submission_error_message, decision, receipts, due_at, claimed_by,
-		claim_ttl, moved_at, rollbacks, seen_attempt, seen_endpoint, service_id, created_at)`
+		claim_ttl, moved_at, rollbacks, seen_attempt, seen_endpoint, service_id, created_at, withdrawn)`
 	colsAttempted = `seq, state, version, attempt, spent, failures, claim_expires, not_before, next_check, asked_at, last_post,
 		settles_at, doubt_attempt, doubt_since, resend_until, resends, refused, requeued, submission_error,
 		submission_error_message, decision, receipts, due_at, service_id, created_at, claimed_by,
-		claim_ttl, moved_at, rollbacks, seen_attempt, seen_endpoint`
+		claim_ttl, moved_at, rollbacks, seen_attempt, seen_endpoint, withdrawn`
 	sqlUpdateAttempted = `UPDATE {attempted_batches} a SET state = u.state, version = u.version, attempt = u.attempt,
 		spent = u.spent, failures = u.failures, claim_expires = u.claim_expires, not_before = u.not_before,
 		next_check = u.next_check, asked_at = u.asked_at, last_post = u.last_post, settles_at = u.settles_at,
@@ -224,7 +224,7 @@ const (
 		refused = u.refused, requeued = u.requeued, submission_error = u.submission_error,
 		submission_error_message = u.submission_error_message, decision = u.decision, receipts = u.receipts, due_at = u.due_at,
 		claimed_by = u.claimed_by, claim_ttl = u.claim_ttl, moved_at = u.moved_at,
-		rollbacks = u.rollbacks, seen_attempt = u.seen_attempt, seen_endpoint = u.seen_endpoint
+		rollbacks = u.rollbacks, seen_attempt = u.seen_attempt, seen_endpoint = u.seen_endpoint, withdrawn = u.withdrawn
 	FROM (SELECT u.*, r.ctid AS place FROM ` + changedRows + ` CROSS JOIN LATERAL (SELECT x.ctid FROM {attempted_batches} x
 		WHERE x.seq = u.seq AND x.version = u.was OFFSET 0) r) u WHERE a.ctid = u.place AND a.version = u.was`
 	// These two write rows that nobody has read or locked since the store handed them out:
@@ -263,7 +263,7 @@ const (
 	taken AS (INSERT INTO {attempted_batches} (` + colsAttempted + `)
 		SELECT seq, $6::smallint, version + 1 + $11::bigint, 1, spent, 0, $7::bigint, 0, $7::bigint, 0, 0, 0, 1, $8::bigint, resend_until, 0, false, requeued,
 			NULL, '', '', 0, $7::bigint, service_id, created_at, $9::text,
-			$10::bigint, $8::bigint, 0, 0, '' FROM gone)
+			$10::bigint, $8::bigint, 0, 0, '', false FROM gone)
 	SELECT g.seq, b.serialized_batch FROM gone g
 	LEFT JOIN LATERAL (SELECT r.serialized_batch FROM {batches} r WHERE g.load AND r.seq = g.seq OFFSET 0) b ON true`
 	// Only sqlKeepPrepared writes this column, of locked rows; it goes with the row.
@@ -406,7 +406,7 @@ const (
 	coalesce(a.receipts, f.receipts, 0) AS receipts, coalesce(f.final_at, 0) AS final_at, coalesce(f.quarantined, false) AS quarantined`
 	colsAnyClaim = `coalesce(a.claim_ttl, 0) AS claim_ttl, coalesce(a.moved_at, 0) AS moved_at,
 	coalesce(a.rollbacks, 0) AS rollbacks, coalesce(a.seen_attempt, 0) AS seen_attempt,
-	coalesce(a.seen_endpoint, '') AS seen_endpoint`
+	coalesce(a.seen_endpoint, '') AS seen_endpoint, coalesce(a.withdrawn, false) AS withdrawn`
 	// joinRows looks each batch up: see sqlAttemptedRows.
 	joinRows = ` LEFT JOIN LATERAL (SELECT * FROM {attempted_batches} r WHERE r.seq = b.seq OFFSET 0) a ON true
 	LEFT JOIN LATERAL (SELECT * FROM {outcomes} r WHERE r.seq = b.seq OFFSET 0) f ON true

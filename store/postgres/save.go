@@ -83,7 +83,7 @@ func (a *rowArrays) attempted(s *sqlstore.Stored) {
 		sqlstore.ToMicro(r.ResendUntil), int64(r.Resends)).bools(r.Refused, r.Requeued)
 	a.failure(r.Error).texts(r.Decision).ints(s.Had, sqlstore.DueAt(s.Now)).texts(r.ClaimedBy)
 	a.ints(r.ClaimTTL.Microseconds(), sqlstore.ToMicro(r.MovedAt), int64(r.Rollbacks), int64(r.SeenAttempt))
-	a.texts(r.SeenEndpoint, s.ServiceID).ints(s.CreatedAt)
+	a.texts(r.SeenEndpoint, s.ServiceID).ints(s.CreatedAt).bools(r.Withdrawn)
 }
 
 // final adds a row in the order of sqlInsertOutcomes.

@@ -45,7 +45,7 @@ const (
 	colsOpen  = `o.state, o.version, o.attempt, o.spent, o.failures, o.claim_expires, o.not_before, o.next_check, o.asked_at,
 	o.last_post, o.settles_at, o.doubt_attempt, o.doubt_since, o.resend_until, o.resends, o.refused, o.requeued,
 	o.submission_error, o.submission_error_message, o.decision, o.receipts, o.prepared, o.claimed_by,
-	o.claim_ttl, o.moved_at, o.rollbacks, o.seen_attempt, o.seen_endpoint`
+	o.claim_ttl, o.moved_at, o.rollbacks, o.seen_attempt, o.seen_endpoint, o.withdrawn`
 	colsFinal = sqlstore.ColsOutcome
 
 	sqlOpenRows = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM json_each(?) j
@@ -82,7 +82,7 @@ const (
 	not_before = ?, next_check = ?, asked_at = ?, last_post = ?, settles_at = ?, doubt_attempt = ?, doubt_since = ?,
 	resend_until = ?, resends = ?, refused = ?, requeued = ?, submission_error = ?, submission_error_message = ?, decision = ?,
 	receipts = ?, due_at = ?, claimed_by = ?, claim_ttl = ?, moved_at = ?, rollbacks = ?,
-	seen_attempt = ?, seen_endpoint = ? WHERE seq = ? AND version = ?`
+	seen_attempt = ?, seen_endpoint = ?, withdrawn = ? WHERE seq = ? AND version = ?`
 	// These are for rows that were not read first: see recordKnown.
 	sqlAdvance     = advance + ofOne + ` AND ` + isKnown
 	sqlAdvanceMany = advance + ofMany + ` AND ` + isKnown
@@ -111,8 +111,8 @@ const (
 	sqlInsertOpen = `INSERT INTO open_batches (state, version, attempt, spent, failures, claim_expires, not_before, next_check,
 	asked_at, last_post, settles_at, doubt_attempt, doubt_since, resend_until, resends, refused, requeued, submission_error,
 	submission_error_message, decision, receipts, due_at, claimed_by, claim_ttl, moved_at, rollbacks,
-	seen_attempt, seen_endpoint, seq, service_id, created_at)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	seen_attempt, seen_endpoint, withdrawn, seq, service_id, created_at)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	// Only sqlKeepPrepared writes this column; it goes with the row.
 	sqlKeepPrepared = `UPDATE open_batches SET prepared = ? WHERE seq = ? AND version = ?`
 	sqlDeleteOpen   = `DELETE FROM open_batches WHERE seq = ? AND version = ?`
@@ -210,7 +210,7 @@ const (
 	coalesce(o.receipts, f.receipts) AS receipts, coalesce(f.final_at, 0) AS final_at, coalesce(f.quarantined, 0) AS quarantined`
 	colsAnyClaim = `coalesce(o.claim_ttl, 0) AS claim_ttl, coalesce(o.moved_at, 0) AS moved_at,
 	coalesce(o.rollbacks, 0) AS rollbacks, coalesce(o.seen_attempt, 0) AS seen_attempt,
-	coalesce(o.seen_endpoint, '') AS seen_endpoint`
+	coalesce(o.seen_endpoint, '') AS seen_endpoint, coalesce(o.withdrawn, 0) AS withdrawn`
 	listAll = colsRecord + ` FROM batches b LEFT JOIN open_batches o ON o.seq = b.seq
 	LEFT JOIN outcomes f ON f.seq = b.seq WHERE `
 	listOpen = colsRecord + ` FROM open_batches o CROSS JOIN batches b ON b.seq = o.seq

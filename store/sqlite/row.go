@@ -116,12 +116,12 @@ func (t *session) saveReceipts(ctx context.Context, s *sqlstore.Stored) error {
 // openArgs returns the values of a row in the order of sqlUpdateOpen and sqlInsertOpen.
 func openArgs(r store.Row, receipts int64) []any {
 	kind, message := sqlstore.ErrorCols(r.Error)
-	return append(make([]any, 0, 31),
+	return append(make([]any, 0, 32),
 		int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), sqlstore.ToMicro(r.ClaimExpires),
 		sqlstore.ToMicro(r.NotBefore), sqlstore.ToMicro(r.NextCheck), sqlstore.ToMicro(r.AskedAt), sqlstore.ToMicro(r.LastPost), sqlstore.ToMicro(r.SettlesAt),
 		int64(r.DoubtAttempt), sqlstore.ToMicro(r.DoubtSince), sqlstore.ToMicro(r.ResendUntil), int64(r.Resends), r.Refused, r.Requeued,
 		kind, message, r.Decision, receipts, dueAt(r), r.ClaimedBy,
-		r.ClaimTTL.Microseconds(), sqlstore.ToMicro(r.MovedAt), int64(r.Rollbacks), int64(r.SeenAttempt), r.SeenEndpoint)
+		r.ClaimTTL.Microseconds(), sqlstore.ToMicro(r.MovedAt), int64(r.Rollbacks), int64(r.SeenAttempt), r.SeenEndpoint, r.Withdrawn)
 }
 
 func finalArgs(seq int64, r store.Row, receipts int64) []any {

@@ -70,6 +70,7 @@ func methods(ctx context.Context, st store.Store, key func(standing string) batc
 		{"Cancel", store.CanOperate, func() error { _, err := st.Cancel(ctx, seen("queued"), by("")); return err }},
 		{"Requeue", store.CanOperate, func() error { _, err := st.Requeue(ctx, seen("rejected"), store.Requeue{}, by("")); return err }},
 		{"Decide", store.CanOperate, func() error { _, err := st.Decide(ctx, seen("in doubt"), batch.NotExecutedReject, by("")); return err }},
+		{"Withdraw", store.CanOperate, func() error { _, err := st.Withdraw(ctx, seen("in doubt"), by("")); return err }},
 		{"Acquit", store.CanOperate, func() error {
 			_, err := st.Acquit(ctx, seen("quarantined"), by(""))
 			return err

@@ -70,10 +70,11 @@ func fenceAll(f *fixture) {
 			}
 			seen := batch.Record{Key: now.Key, Version: version}
 			for what, do := range map[string]func() (batch.Record, error){
-				"cancel":  func() (batch.Record, error) { return f.st.Cancel(f.ctx, seen, by("")) },
-				"requeue": func() (batch.Record, error) { return f.st.Requeue(f.ctx, seen, store.Requeue{}, by("")) },
-				"decide":  func() (batch.Record, error) { return f.st.Decide(f.ctx, seen, batch.NotExecutedSendAgain, by("")) },
-				"acquit":  func() (batch.Record, error) { return f.st.Acquit(f.ctx, seen, by("")) },
+				"cancel":   func() (batch.Record, error) { return f.st.Cancel(f.ctx, seen, by("")) },
+				"requeue":  func() (batch.Record, error) { return f.st.Requeue(f.ctx, seen, store.Requeue{}, by("")) },
+				"decide":   func() (batch.Record, error) { return f.st.Decide(f.ctx, seen, batch.NotExecutedSendAgain, by("")) },
+				"withdraw": func() (batch.Record, error) { return f.st.Withdraw(f.ctx, seen, by("")) },
+				"acquit":   func() (batch.Record, error) { return f.st.Acquit(f.ctx, seen, by("")) },
 			} {
 				_, err := do()
 				assert.ErrorIs(f, err, batch.ErrMovedOn, "%s, %s", name, what)

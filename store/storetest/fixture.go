@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -196,6 +197,9 @@ func the(want ...batch.ID) store.Choose {
 		return []batch.Run{run}
 	}
 }
+
+// forEver is how long bytes may be sent again that a ledger never executes twice (dlt.Forever).
+const forEver = time.Duration(math.MaxInt64)
 
 func resend(harmless, late time.Duration) func(batch.ServiceID) store.Resend {
 	return func(batch.ServiceID) store.Resend { return store.Resend{HarmlessFor: harmless, LateArrival: late} }

@@ -38,6 +38,13 @@ func (f *fixture) decide(id batch.ID, ruling batch.Ruling, reason string) error 
 		func(r store.Row, now time.Time) (store.Row, error) { return r.Decide(now, ruling, reason) })
 }
 
+func (f *fixture) withdraw(id batch.ID) error {
+	f.Helper()
+	return f.operate(id, batch.Act{Action: batch.ActionWithdraw, By: by("not any more")},
+		func(seen batch.Record) (batch.Record, error) { return f.st.Withdraw(f.ctx, seen, by("not any more")) },
+		func(r store.Row, now time.Time) (store.Row, error) { return r.Withdraw(now) })
+}
+
 func (f *fixture) acquit(id batch.ID) error {
 	f.Helper()
 	return f.operate(id, batch.Act{Action: batch.ActionAcquit, By: by("seen")},

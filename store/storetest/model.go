@@ -138,6 +138,9 @@ func (h history) claims() {
 	if h.chance(90) {
 		q.Resend = resend(h.u(float64(3+h.r.IntN(20))), h.u(0.75))
 	}
+	if h.chance(30) {
+		q.Resend = resend(forEver, 0)
+	}
 	if h.chance(40) {
 		most := h.r.IntN(5)
 		q.MaxInFlight = func(batch.ServiceID) int { return most }
@@ -235,7 +238,7 @@ func (h history) outcome(id batch.ID) store.Outcome {
 
 func (h history) operates() {
 	for _, id := range h.some(1) {
-		switch h.r.IntN(4) {
+		switch h.r.IntN(5) {
 		case 0:
 			_ = h.cancel(id, "reason") // compared with the rule, even where it is refused
 		case 1:
@@ -244,6 +247,8 @@ func (h history) operates() {
 			_ = h.acquit(id)
 		case 3:
 			_ = h.decide(id, append(batch.Rulings(), "pending")[h.r.IntN(4)], "reason")
+		case 4:
+			_ = h.withdraw(id)
 		}
 	}
 }

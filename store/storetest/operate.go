@@ -22,6 +22,8 @@ func operateTests() []test {
 		{name: "a requeued batch takes its old place", run: operateOldPlace},
 		{name: "a requeued batch waits for quiet", run: operateQuiet},
 		{name: "what is decided", run: operateDecided},
+		{name: "who may be withdrawn", run: operateWithdraw, needs: store.CanKeepPrepared},
+		{name: "a withdrawn batch ends once nothing of it can take effect", run: operateWithdrawn, needs: store.CanKeepPrepared | store.CanControl},
 		{name: "there is no such batch", run: operateNone},
 	}
 }
@@ -169,6 +171,68 @@ func operateDecided(f *fixture) {
 	assert.False(f, c.Doubt, "declared not committed, it is sent again under any rule")
 }
 
+// underWay is a batch of which bytes are kept that may be sent again for ever, and that the ledger
+// has.
+func (f *fixture) underWay(id batch.ID) {
+	f.Helper()
+	f.add(bt(batch.ServiceID("lane of "+id), id))
+	f.takeBy(resend(forEver, 0), id)
+	require.Equal(f, []bool{true}, f.keep(f.prepared(id, "nonce 7")))
+	f.each(f.submitted, store.Accepted, id)
+}
+
+func operateWithdraw(f *fixture) {
+	f.allBut(f.withdraw, nil, nil) // of these nothing is kept
+	f.underWay("pending")
+	before := f.get("pending")
+	require.NoError(f, f.withdraw("pending"))
+	r := f.get("pending")
+	assert.True(f, r.Withdrawn)
+	assert.Equal(f, before.State, r.State)
+	assert.Equal(f, before.Version+1, r.Version)
+	late := f.submitted("pending", store.Accepted)
+	late.Version--
+	assert.Equal(f, store.Fenced, f.record(late)[0].Result, "what was under way before")
+	require.ErrorIs(f, f.withdraw("pending"), batch.ErrNotAllowed, "once is enough")
+	p := f.pending(9, f.u(0.5))
+	require.NotEmpty(f, p, "the monitor asks about it at once")
+	f.each(f.monitored, store.NoTrace, "pending")
+	c := f.takeBy(resend(forEver, 0), "pending")[0]
+	assert.True(f, c.Withdrawn)
+	require.ErrorIs(f, f.withdraw("pending"), batch.ErrNotAllowed)
+
+	f.underWay("claimed")
+	f.each(f.monitored, store.NoTrace, "claimed")
+	f.takeBy(resend(forEver, 0), "claimed")
+	require.ErrorIs(f, f.withdraw("claimed"), batch.ErrInDoubt, "it may be posted just now")
+	f.pass(2)
+	require.NoError(f, f.withdraw("claimed"))
+}
+
+// operateWithdrawn: the ledger's word ends it, whichever it is, and no policy follows.
+func operateWithdrawn(f *fixture) {
+	for finding, want := range map[store.Finding]batch.State{
+		store.IsVoid: batch.Rejected, store.NotCommitted: batch.Rejected, store.IsCommitted: batch.Committed, store.IsInvalid: batch.Invalid,
+	} {
+		id := batch.ID(finding.String())
+		f.underWay(id)
+		require.NoError(f, f.withdraw(id))
+		o := f.monitored(id, finding)
+		o.Settle, o.Policy = 0, batch.PolicyQuarantine
+		o.Error = &batch.SubmissionError{Kind: batch.KindInvalid, Message: "nonce 7 is used"}
+		a := f.written(o)[0]
+		r := f.get(id)
+		assert.Equal(f, want, r.State, id)
+		assert.False(f, r.Withdrawn, "it is final")
+		assert.Equal(f, want == batch.Invalid, a.Row.Quarantined, id)
+		if want == batch.Rejected {
+			assert.Equal(f, &batch.SubmissionError{Kind: batch.KindCancelled, Message: "withdrawn: nonce 7 is used"}, r.Error)
+			require.NoError(f, f.requeue(id, 0))
+			assert.False(f, f.get(id).Withdrawn)
+		}
+	}
+}
+
 func operateNobody(f *fixture) {
 	named := f.oneOfEach()
 	for _, who := range []string{"", "a\x00", "a\nb", "\xff", strings.Repeat("x", batch.MaxActorLen+1)} {
@@ -181,7 +245,7 @@ func operateNobody(f *fixture) {
 			"in doubt": func(seen batch.Record) (batch.Record, error) {
 				return f.st.Decide(f.ctx, seen, batch.NotExecutedReject, nobody)
 			},
-
+			"pending":     func(seen batch.Record) (batch.Record, error) { return f.st.Withdraw(f.ctx, seen, nobody) },
 			"quarantined": func(seen batch.Record) (batch.Record, error) { return f.st.Acquit(f.ctx, seen, nobody) },
 		} {
 			_, err := do(f.see(named[name]))
@@ -204,6 +268,8 @@ func operateNone(f *fixture) {
 		_, err = f.st.Requeue(f.ctx, seen, store.Requeue{}, by(""))
 		assert.ErrorIs(f, err, batch.ErrNotFound)
 		_, err = f.st.Decide(f.ctx, seen, batch.NotExecutedReject, by(""))
+		assert.ErrorIs(f, err, batch.ErrNotFound)
+		_, err = f.st.Withdraw(f.ctx, seen, by(""))
 		assert.ErrorIs(f, err, batch.ErrNotFound)
 		_, err = f.st.Acquit(f.ctx, seen, by(""))
 		assert.ErrorIs(f, err, batch.ErrNotFound)

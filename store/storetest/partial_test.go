@@ -87,6 +87,7 @@ type writing interface {
 	Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error)
 	Requeue(ctx context.Context, seen batch.Record, q store.Requeue, by batch.By) (batch.Record, error)
 	Decide(ctx context.Context, seen batch.Record, ruling batch.Ruling, by batch.By) (batch.Record, error)
+	Withdraw(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error)
 	Acquit(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error)
 	LeaseStream(ctx context.Context, stream, holder string, ttl time.Duration) (epoch int64, held bool, err error)
 	AppendStream(ctx context.Context, e batch.StreamEntry) (held bool, err error)

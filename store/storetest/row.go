@@ -25,6 +25,7 @@ type rowWalk struct {
 	rules  *rowRules
 	known  bool  // outcomes come with the row that the store handed out
 	passed int64 // the version of that row
+	again  bool  // what is claimed may be sent again for ever
 	shown  cells
 }
 
@@ -39,6 +40,8 @@ func rowFields(f *fixture, known bool) {
 	w.called()
 	w.ends()
 	w.commits()
+	w.again = true
+	w.withdrawn()
 	w.rules.complete(w.shown, known)
 }
 
@@ -248,6 +251,42 @@ func (w *rowWalk) commits() {
 	w.monitor(store.IsPending, nil)
 }
 
+// withdrawn is everything that a withdrawn batch can go through.
+func (w *rowWalk) withdrawn() {
+	w.accepted("withdrawn and committed")
+	w.monitor(store.NoTrace, nil)
+	w.claim(byLaterClaim)
+	w.keepPrepared()
+	w.submitter(store.Accepted, nil)
+	w.withdraw()
+	w.monitor(store.NoTrace, nil)
+	w.claim(byLaterClaim)
+	w.keepMore()
+	w.submitter(store.Accepted, nil)
+	w.monitor(store.IsValid, nil)
+	w.monitor(store.IsPending, nil)
+	w.monitor(store.IsCommitted, nil)
+
+	w.veteran("withdrawn and void", because)
+	w.pass(3)
+	w.withdraw()
+	w.monitor(store.IsVoid, because)
+
+	w.veteran("withdrawn and decided", because)
+	w.submitter(store.Doubtful, last)
+	w.monitor(store.Undecidable, because)
+	w.withdraw()
+	w.decided(batch.NotExecutedSendAgain)
+	w.claim(byLaterClaim)
+	w.pass(3)
+	w.decided(batch.NotExecutedReject)
+}
+
+func (w *rowWalk) withdraw() {
+	w.Helper()
+	w.step(byWithdraw, func() { require.NoError(w, w.fixture.withdraw(w.id)) })
+}
+
 func (w *rowWalk) accepted(id batch.ID) {
 	w.Helper()
 	w.begin(id)
@@ -314,6 +353,15 @@ func (w *rowWalk) keepPrepared() {
 	w.Helper()
 	w.step(byKeep, func() { require.Equal(w, []bool{true}, w.keep(w.prepared(w.id, "prepared"))) })
 	w.passed = 0 // the row has changed since
+}
+
+// keepMore adds to the bytes that are kept.
+func (w *rowWalk) keepMore() {
+	w.Helper()
+	p := w.prepared(w.id, "prepared, and more")
+	p.Was = []byte("prepared")
+	w.step(byKeep, func() { require.Equal(w, []bool{true}, w.keep(p)) })
+	w.passed = 0
 }
 
 func because(o *store.Outcome) {
@@ -401,10 +449,13 @@ func (w *rowWalk) claim(way string) {
 // claimBy claims with another instance and TTL than the claim before.
 func (w *rowWalk) claimBy(way string, harmless float64) {
 	w.Helper()
-	n := w.rows[w.id].row.Attempt % 2
+	n, rule := w.rows[w.id].row.Attempt%2, resend(w.u(harmless), 0)
+	if w.again {
+		rule = resend(forEver, 0)
+	}
 	w.step(way, func() {
 		got := w.fixture.claim(store.ClaimQuery{
-			Lanes: []batch.ServiceID{w.lane()}, Limit: 9, Window: 9, TTL: w.u(1.5 + float64(n)), Resend: resend(w.u(harmless), 0), Instance: fmt.Sprint("host ", n),
+			Lanes: []batch.ServiceID{w.lane()}, Limit: 9, Window: 9, TTL: w.u(1.5 + float64(n)), Resend: rule, Instance: fmt.Sprint("host ", n),
 		}, the(w.id))
 		require.Equal(w, way != byHandBack, len(claimedIDs(got)) == 1)
 	})

@@ -38,6 +38,7 @@ const (
 	byRequeue    = "Requeue"
 	byDecide     = "Decide that it is unknown"
 	byDecideEnd  = "Decide an end"
+	byWithdraw   = "Withdraw"
 	byAcquit     = "Acquit"
 )
 
@@ -48,17 +49,19 @@ var rowNever = []struct {
 }{
 	{
 		"nothing was tried yet", isSet, []string{byFirstClaim},
-		[]string{"AskedAt", "Error", "Failures", "LastPost", "NotBefore", "Prepared", "Resends", "Rollbacks", "SeenAttempt", "SeenEndpoint"},
+		[]string{"AskedAt", "Error", "Failures", "LastPost", "NotBefore", "Prepared", "Resends", "Rollbacks", "SeenAttempt", "SeenEndpoint", "Withdrawn"},
 	},
 	{"nothing was tried yet", changes, []string{byFirstClaim}, []string{"Resends"}},
 	{
 		"a batch that waits was not refused", isSet,
 		[]string{byFirstClaim, byLaterClaim, byHandBack}, []string{"Refused"},
 	},
+	{"only what may be sent again for ever is withdrawn", isSet, []string{byHandBack}, []string{"Withdrawn"}},
+	{"it is in doubt, and so nobody cancels it", clears, []string{byCancel}, []string{"Withdrawn"}},
 	{"nobody was called about it yet", isSet, []string{byFirstClaim, byHandBack}, []string{"Decision"}},
 	{
 		"they come with a verdict, and go when it is taken back", isSet,
-		[]string{byFirstClaim, byLaterClaim, byHandBack, byKeep, byCancel, byDecide, byDecideEnd}, []string{"Receipts", "SettlesAt"},
+		[]string{byFirstClaim, byLaterClaim, byHandBack, byKeep, byCancel, byDecide, byDecideEnd, byWithdraw}, []string{"Receipts", "SettlesAt"},
 	},
 	{"an attempt in doubt was posted", changes, []string{byHandBack}, []string{"LastPost"}},
 	{"only a store of orders settles them (batch/autobatch/ordertest)", isSet, []string{byLateCommit, byAcquit}, []string{"OrdersSettled"}},
@@ -193,7 +196,7 @@ func (r *rowRules) outcomes(full bool) {
 	r.Helper()
 	news := reflect.ValueOf(filled[store.Outcome](r))
 	for _, s := range []batch.State{batch.Queued, batch.Submitting, batch.Pending, batch.Invalid} {
-		for kind := range 8 {
+		for kind := range 16 {
 			row := r.row(full, s)
 			if kind&1 != 0 {
 				row.DoubtAttempt = row.Attempt
@@ -203,6 +206,9 @@ func (r *rowRules) outcomes(full bool) {
 			}
 			if kind&4 != 0 {
 				row.Error, row.Receipts = nil, nil
+			}
+			if kind&8 != 0 { // what is withdrawn ends where others go on
+				row.Withdrawn = false
 			}
 			for finding := store.Accepted; finding <= store.HasReceipts; finding++ {
 				for only := -1; only <= news.NumField(); only++ {
@@ -312,6 +318,10 @@ func (r *rowRules) acts(full bool) {
 		act(byDecide, row)(row.Decide(r.at, batch.NotExecutedSendAgain, "why"))
 		act(byDecideEnd, row)(row.Decide(r.at, batch.NotExecutedReject, "why"))
 		act(byDecideEnd, row)(row.Decide(r.at, batch.WasCommitted, "why"))
+	}
+	if row := r.row(full, batch.Pending); full {
+		row.Withdrawn, row.ResendUntil = false, row.DoubtSince.Add(forEver)
+		act(byWithdraw, row)(row.Withdraw(r.at))
 	}
 	row := r.row(full, batch.Submitting)
 	row.Refused, row.DoubtAttempt = false, row.Attempt

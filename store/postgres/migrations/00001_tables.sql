@@ -143,6 +143,7 @@ CREATE TABLE {attempted_batches} (
     rollbacks                bigint   NOT NULL, -- executions in a row that the ledger took back
     seen_attempt             bigint   NOT NULL, -- that an endpoint has shown, or has taken back
     seen_endpoint            text     NOT NULL, -- which one that was
+    withdrawn                boolean  NOT NULL DEFAULT false, -- a person has withdrawn it
     -- Which transaction made the row: what is under way is found by it, behind all that is
     -- finished. It never changes, so that updates stay in their page.
     made_by                  bigint   NOT NULL DEFAULT txid_current()

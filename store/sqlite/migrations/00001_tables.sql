@@ -102,7 +102,8 @@ CREATE TABLE open_batches (
     moved_at                 INTEGER NOT NULL DEFAULT 0,  -- when it last moved towards its end; 0: never
     rollbacks                INTEGER NOT NULL DEFAULT 0,  -- executions that the ledger took back
     seen_attempt             INTEGER NOT NULL DEFAULT 0,  -- that an endpoint has shown
-    seen_endpoint            TEXT    NOT NULL DEFAULT '' -- which one that was
+    seen_endpoint            TEXT    NOT NULL DEFAULT '', -- which one that was
+    withdrawn                INTEGER NOT NULL DEFAULT 0  -- a person has withdrawn it
 ) STRICT;
 
 -- The front of each lane, and the list of lanes.

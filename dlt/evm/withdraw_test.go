@@ -1,0 +1,374 @@
+package evm_test
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/evm"
+	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+)
+
+var ann = batch.By{Actor: "ann", Reason: "wrong address"}
+
+// withdraw withdraws an intent, once its claim is over.
+func (p *playing) withdraw(b batch.Batch) {
+	p.Helper()
+	rec := p.becomes(b, batch.Pending, batch.Valid)
+	now, err := p.Withdraw(context.Background(), rec, ann)
+	require.NoError(p, err)
+	require.True(p, now.Withdrawn)
+	require.Equal(p, rec.State, now.State, "only the ledger's word moves it")
+}
+
+// tooCheap has intents of an account under way that no block takes: each has a limit of fees of its
+// own that is below the base fee.
+func tooCheap(s *stage, n int) (from evmtest.Account, p *playing, all []batch.Batch) {
+	from = s.account()
+	s.mine(4)
+	p, _ = s.pipelined(4, afterTwo(), from)
+	for v := range int64(n) {
+		all = append(all, s.intentTo(from, evm.Intent{To: evmtest.Dev(9).Address(), Value: big.NewInt(v + 1), Gas: 21000, MaxFeePerGas: big.NewInt(5e9)}))
+	}
+	p.add(all...)
+	for _, b := range all {
+		p.becomes(b, batch.Pending)
+	}
+	s.setBaseFee(50)
+	s.mine(1)
+	return from, p, all
+}
+
+// cheapAgain makes blocks until all intents are final.
+func (p *playing) cheapAgain(s *stage, all []batch.Batch) (states []batch.State) {
+	s.setBaseFee(1)
+	for _, b := range all {
+		states = append(states, p.mineUntil(b, batch.Committed, batch.Rejected, batch.Invalid).State)
+	}
+	return states
+}
+
+// A person withdraws an intent that no block takes, alone or among others of its account. A
+// transfer of nothing uses its nonce, though the intent's own limit does not pay for it: the intent
+// has ended for good, and the others go on.
+func TestAnIntentIsWithdrawn(t *testing.T) {
+	for name, c := range map[string]struct{ n, at int }{"alone": {1, 0}, "the first of three": {3, 0}, "the second of three": {3, 1}, "the last of three": {3, 2}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := simulated(t, evmtest.Options{Personality: evmtest.Geth})
+				from, p, all := tooCheap(s, c.n)
+				b := all[c.at]
+				p.withdraw(b)
+				e, err := p.Explain(context.Background(), b.Key())
+				require.NoError(t, err)
+				assert.True(t, e.Withdrawn)
+				assert.Contains(t, e.Text, "it is withdrawn")
+				_, err = p.Withdraw(context.Background(), p.record(b), ann)
+				require.ErrorIs(t, err, batch.ErrNotAllowed)
+				for range 30 {
+					s.setBaseFee(50)
+					s.mine(1)
+					time.Sleep(12 * time.Second)
+				}
+				if c.at == 0 {
+					require.Equal(t, batch.Rejected, p.record(b).State, "%v", p.record(b).Error)
+				}
+				want := []batch.State{batch.Committed, batch.Committed, batch.Committed}[:c.n]
+				want[c.at] = batch.Rejected
+				assert.Equal(t, want, p.cheapAgain(s, all))
+				var paid []int64
+				for i := range all {
+					paid = append(paid, int64(i+1))
+				}
+				paid[c.at] = 0
+				assert.Equal(t, paid, s.paid(from))
+				rec := p.record(b)
+				assert.Equal(t, batch.KindCancelled, rec.Error.Kind)
+				assert.Contains(t, rec.Error.Message, fmt.Sprintf("withdrawn: nonce %d was closed by transaction 0x", c.at))
+				assert.False(t, rec.Withdrawn, "it is final")
+				acts, err := p.History(context.Background(), b.Key())
+				require.NoError(t, err)
+				require.Len(t, acts, 1)
+				assert.Equal(t, batch.Act{By: ann, Action: batch.ActionWithdraw, Scope: batch.Only(b.Service), Batch: b.ID, From: batch.Pending, To: batch.Pending, At: acts[0].At}, acts[0])
+				// It may be sent anew: nothing of it takes effect any more.
+				_, err = p.Requeue(context.Background(), rec, ann)
+				require.NoError(t, err)
+				p.mineUntil(b, batch.Committed)
+				assert.Equal(t, append(paid, int64(c.at+1)), s.paid(from))
+			})
+		})
+	}
+}
+
+// Whichever is mined decides, and only once it is deep: the intent, what closes its nonce, or
+// another wallet's transaction; and a reorganization may put one in the place of the other.
+func TestWhatIsMinedDecides(t *testing.T) {
+	// slot returns the transactions that are kept for the intent, once one closes its nonce.
+	slot := func(p *playing, k *slots, b batch.Batch) (own, closing string) {
+		for range 500 {
+			if all := k.all(b); len(all) > 0 {
+				if _, _, hashes, err := evm.Slot(all[len(all)-1]); err == nil && len(hashes) > 1 {
+					return hashes[0], hashes[1]
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		require.Fail(p, "nothing closes it")
+		return "", ""
+	}
+	for name, c := range map[string]struct {
+		do   func(s *stage, p *playing, k *slots, from evmtest.Account, b batch.Batch)
+		want batch.State
+		paid []int64
+		says string
+	}{
+		"it is mined before": {func(s *stage, p *playing, _ *slots, _ evmtest.Account, _ batch.Batch) {
+			s.setBaseFee(1)
+			s.mine(1)
+		}, batch.Committed, []int64{10}, ""},
+		"it is mined although what closes it was sent": {func(s *stage, p *playing, k *slots, from evmtest.Account, b batch.Batch) {
+			_, closing := slot(p, k, b)
+			require.True(s, s.node.Drop(closing))
+			s.past(k.raw(s, from, b, 0))
+			s.setBaseFee(1)
+			s.mine(1)
+		}, batch.Committed, []int64{10}, ""},
+		"another wallet's is mined": {func(s *stage, p *playing, k *slots, from evmtest.Account, b batch.Batch) {
+			raw, _ := from.Sign(evmtest.Unsigned{ChainID: s.chain, To: evmtest.Dev(9).Address(), Value: big.NewInt(99), Tip: big.NewInt(50e9), FeeCap: big.NewInt(900e9)})
+			s.past(raw)
+			s.mine(1)
+		}, batch.Rejected, []int64{99}, "nonce 0 was used by transaction"},
+		"a reorganization puts it in the place of what closed it": {func(s *stage, p *playing, k *slots, from evmtest.Account, b batch.Batch) {
+			slot(p, k, b)
+			s.setBaseFee(1)
+			s.mine(1)
+			require.Equal(s, []int64{0}, s.paid(from))
+			p.stays(b, 20, batch.Rejected)
+			require.NoError(s, s.node.Reorg(2, k.raw(s, from, b, 0))) // on a block with a low base fee
+			require.Equal(s, []int64{10}, s.paid(from))
+		}, batch.Committed, []int64{10}, ""},
+		"a reorganization puts what closes it in its place": {func(s *stage, p *playing, k *slots, from evmtest.Account, b batch.Batch) {
+			_, closing := slot(p, k, b)
+			raw := k.raw(s, from, b, 1)
+			require.True(s, s.node.Drop(closing))
+			s.past(k.raw(s, from, b, 0))
+			s.setBaseFee(1)
+			s.mine(1)
+			require.Equal(s, []int64{10}, s.paid(from))
+			p.becomes(b, batch.Valid)
+			require.NoError(s, s.node.Reorg(1, raw))
+			require.Equal(s, []int64{0}, s.paid(from))
+		}, batch.Rejected, []int64{0}, "nonce 0 was closed by transaction"},
+		"nobody has any of it": {func(s *stage, p *playing, k *slots, _ evmtest.Account, _ batch.Batch) {
+			s.node.Forget()
+			s.setBaseFee(1)
+		}, batch.Rejected, []int64{0}, "nonce 0 was closed by transaction"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := simulated(t, evmtest.Options{Personality: evmtest.Geth, NoTracker: true})
+				from := s.account()
+				s.mine(4)
+				p, k := s.execute(evm.SignerOptions{Options: evm.Options{Finality: evm.After(3)}}, from)
+				b := s.intentTo(from, evm.Intent{To: evmtest.Dev(9).Address(), Value: big.NewInt(10), Gas: 21000, MaxFeePerGas: big.NewInt(5e9)})
+				p.add(b)
+				p.becomes(b, batch.Pending)
+				s.setBaseFee(50)
+				s.mine(1)
+				p.withdraw(b)
+				c.do(s, p, k, from, b)
+				rec := p.mineUntil(b, batch.Committed, batch.Rejected, batch.Invalid)
+				assert.Equal(t, c.want, rec.State)
+				assert.Equal(t, c.paid, s.paid(from))
+				if c.says != "" {
+					assert.Contains(t, rec.Error.Message, c.says)
+				}
+				for _, one := range k.all(b) { // one nonce
+					nonce, _, _, err := evm.Slot(one)
+					require.NoError(t, err)
+					assert.Zero(t, nonce)
+				}
+			})
+		})
+	}
+}
+
+// raw returns a transaction that is kept for an intent of 10, as it is sent.
+func (k *slots) raw(s *stage, from evmtest.Account, b batch.Batch, at int) []byte {
+	all := k.all(b)
+	raw, err := evm.SlotRaw(all[len(all)-1], b, s.chain, at)
+	require.NoError(s, err)
+	return raw
+}
+
+// What closes a nonce is refused by the node for good, or costs more than the client allows: the
+// intent stays under way, its error says why, and it ends once that has changed. Then a person may
+// give it up, too.
+func TestClosingThatIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		refuse bool // by the node
+		says   string
+	}{"by the node": {true, "nonce 0 is not closed: max initcode size exceeded"}, "by the limit of fees": {false, "nonce 0 is not closed: the base fee of block"}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := simulated(t, evmtest.Options{Personality: evmtest.Geth})
+				from, p, all := tooCheap(s, 2)
+				b := all[0]
+				_, err := p.Decide(context.Background(), p.record(b), batch.NotExecutedReject, ann)
+				require.ErrorIs(t, err, batch.ErrNotAllowed)
+				p.withdraw(b)
+				base := int64(50)
+				if c.refuse {
+					s.fault(func(p evmtest.Point) evmtest.Fault {
+						if p.Method != "eth_sendRawTransaction" {
+							return evmtest.Fault{}
+						}
+						return evmtest.Fault{Answer: evmtest.AnswerError, Code: -32000, Text: "max initcode size exceeded"}
+					})
+				} else {
+					base = 900
+				}
+				for range 100 {
+					s.setBaseFee(base)
+					s.mine(1)
+					time.Sleep(12 * time.Second)
+					if rec := p.record(b); rec.Error != nil && strings.Contains(rec.Error.Message, c.says) {
+						break
+					}
+				}
+				rec := p.record(b)
+				require.NotNil(t, rec.Error)
+				require.Contains(t, rec.Error.Message, c.says)
+				require.False(t, rec.Final())
+				s.fault(func(evmtest.Point) evmtest.Fault { return evmtest.Fault{} })
+				assert.Contains(t, [][]batch.State{{batch.Rejected, batch.Committed}, {batch.Committed, batch.Committed}}, p.cheapAgain(s, all))
+				assert.Contains(t, [][]int64{{0, 2}, {1, 2}}, s.paid(from))
+			})
+		})
+	}
+}
+
+// A lane with several intents under way: to give one up would leave a nonce that the others wait
+// for, and what was sent may still take effect. So Decide asks for a withdrawal, and gives it up
+// only after that.
+func TestDecideAsksForAWithdrawal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulated(t, evmtest.Options{Personality: evmtest.Geth})
+		from, p, all := tooCheap(s, 2)
+		for range 500 {
+			if p.record(all[0]).Decision != "" && p.record(all[1]).Decision != "" {
+				break
+			}
+			s.setBaseFee(900)
+			s.mine(1)
+			time.Sleep(time.Minute)
+		}
+		seen := p.record(all[0])
+		require.NotEmpty(t, seen.Decision)
+		_, err := p.Decide(context.Background(), seen, batch.NotExecutedReject, ann)
+		require.ErrorIs(t, err, batch.ErrNotAllowed)
+		require.ErrorContains(t, err, "others of its lane are under way (1): withdraw it")
+		require.Equal(t, seen.Version, p.record(all[0]).Version)
+		now, err := p.Withdraw(context.Background(), seen, ann)
+		require.NoError(t, err)
+		require.Empty(t, now.Decision, "a person has decided")
+		for range 20 {
+			s.setBaseFee(900)
+			s.mine(1)
+			time.Sleep(12 * time.Second)
+			if rec := p.record(all[0]); rec.State == batch.Delayed {
+				break
+			}
+		}
+		now, err = p.Decide(context.Background(), p.record(all[0]), batch.NotExecutedReject, ann)
+		require.NoError(t, err)
+		assert.Equal(t, batch.KindGivenUp, now.Error.Kind)
+		s.setBaseFee(1)
+		p.mineUntil(all[1], batch.Committed)
+		assert.LessOrEqual(t, len(s.paid(from)), 2)
+	})
+}
+
+// A batch that is a signed transaction cannot be withdrawn by this library: it has no keys.
+func TestASignedTransactionIsNotWithdrawn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulated(t, evmtest.Options{Personality: evmtest.Geth})
+		from := s.account()
+		p := s.run(evm.Options{})
+		b := s.pay(from, 0, 10)
+		p.add(b)
+		_, err := p.Withdraw(context.Background(), p.becomes(b, batch.Pending), ann)
+		require.ErrorIs(t, err, batch.ErrNotAllowed)
+		assert.ErrorContains(t, err, `the ledger "evm:1337" cannot keep a batch from taking effect`)
+	})
+}
+
+// A process ends at each step on the way to what closes a nonce, the others go on, and it wakes up
+// later: one transaction of the nonce is mined, and the record says which.
+func TestCrashWhileItIsWithdrawn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulated(t, evmtest.Options{Personality: evmtest.Geth})
+		s.mine(4)
+		type one struct {
+			*crew
+			*trap
+			from  evmtest.Account
+			b     batch.Batch
+			armed *atomic.Bool
+		}
+		var all []one
+		for _, at := range []step{signing, ready, kept, posting, posted, recorded} {
+			from, tr := s.account(), &trap{at: at, n: 1}
+			x := one{trap: tr, from: from, armed: &atomic.Bool{}}
+			x.crew = s.crew(s.signers(from), func(at step) bool { return x.armed.Load() && tr.springs(at) })
+			x.b = s.intentTo(from, evm.Intent{To: evmtest.Dev(9).Address(), Value: big.NewInt(10), Gas: 21000, MaxFeePerGas: big.NewInt(5e9)})
+			require.NoError(t, x.adds.Add(context.Background(), x.b))
+			for range 100 {
+				if x.state(x.b) == batch.Pending {
+					break
+				}
+				time.Sleep(time.Second)
+			}
+			all = append(all, x)
+		}
+		s.setBaseFee(50)
+		s.mine(1)
+		for _, x := range all {
+			rec, err := x.adds.Get(context.Background(), x.b.Key())
+			require.NoError(t, err)
+			_, err = x.adds.Withdraw(context.Background(), rec, ann)
+			require.NoError(t, err)
+			x.armed.Store(true)
+		}
+		for range 200 {
+			if !slices.ContainsFunc(all, func(x one) bool { return x.state(x.b) != batch.Rejected }) {
+				break
+			}
+			time.Sleep(12 * time.Second)
+			s.setBaseFee(50)
+			s.mine(1)
+		}
+		for _, x := range all {
+			assert.True(t, x.sprung.Load(), "%s: nothing ended there", x.at)
+			x.thawAll()
+		}
+		time.Sleep(time.Minute)
+		s.setBaseFee(1)
+		s.mine(5)
+		for _, x := range all {
+			assert.Equal(t, batch.Rejected, x.state(x.b), x.at)
+			x.oneSlot(x.b)
+			assert.Equal(t, []int64{0}, s.paid(x.from), x.at)
+		}
+	})
+}

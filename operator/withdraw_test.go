@@ -1,0 +1,91 @@
+package operator_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// underWay has batches of a lane under way that keep bytes, as intents do.
+func (o *office) underWay(bs ...batch.Batch) {
+	o.Helper()
+	o.add(bs...)
+	q := store.ClaimQuery{
+		Lanes: []batch.ServiceID{bs[0].Service}, Limit: 9, Window: 9, TTL: time.Minute, Instance: "one",
+		Resend: func(batch.ServiceID) store.Resend { return store.Resend{HarmlessFor: dlt.Forever} },
+	}
+	claimed, err := o.st.Claim(o.ctx(), q, func(l batch.Lane) []batch.Run {
+		var run batch.Run
+		for i := range l.Batches {
+			run = append(run, i)
+		}
+		return []batch.Run{run}
+	})
+	require.NoError(o, err)
+	require.Len(o, claimed.Runs, 1)
+	for i, c := range claimed.Runs[0].Batches {
+		did, err := o.st.KeepPrepared(o.ctx(), []store.Prepared{{Ref: c.Ref, Version: c.Version, Bytes: []byte{byte(i)}}})
+		require.NoError(o, err)
+		require.Equal(o, []bool{true}, did)
+		o.record(store.Accepted, c)
+	}
+}
+
+// A batch is withdrawn only where it is on record that its ledger can do that. The record and the
+// explanation say so, the history has who did it, and nothing is given up that can be withdrawn.
+func TestWithdraw(t *testing.T) {
+	inStores(t, func(o *office) {
+		a, b := one("s", "a"), one("s", "b")
+		o.underWay(a, b)
+		_, err := o.Withdraw(o.ctx(), o.see(a), ada)
+		require.ErrorIs(o, err, operator.ErrNotRecorded)
+		o.serves(traits, queuer.Pipelined(2), "s")
+		_, err = o.Withdraw(o.ctx(), o.see(a), ada)
+		require.ErrorIs(o, err, batch.ErrNotAllowed)
+		require.ErrorContains(o, err, `the ledger "ledger" cannot keep a batch from taking effect`)
+		can, err := o.Withdraws(o.ctx(), "s")
+		require.NoError(o, err)
+		assert.False(o, can)
+		for _, x := range []batch.Batch{a, b} {
+			o.found(store.Undecidable, x.Key())
+		}
+
+		able := traits
+		able.Withdraws, able.PreparesInOrder = true, true
+		o.serves(able, queuer.Pipelined(2), "s")
+		_, err = o.Decide(o.ctx(), o.see(a), batch.NotExecutedReject, ada)
+		require.ErrorIs(o, err, batch.ErrNotAllowed)
+		require.ErrorContains(o, err, "others of its lane are under way (1): withdraw it")
+		_, err = o.Withdraw(o.ctx(), o.see(a), batch.By{})
+		require.ErrorIs(o, err, batch.ErrInvalidInput)
+		rec, err := o.Withdraw(o.ctx(), o.see(a), ada)
+		require.NoError(o, err)
+		assert.True(o, rec.Withdrawn)
+		assert.Empty(o, rec.Decision)
+		e, err := o.Explain(o.ctx(), a.Key())
+		require.NoError(o, err)
+		assert.True(o, e.Withdrawn)
+		assert.Contains(o, e.Text, "it is withdrawn: what takes effect first decides")
+		acts, err := o.History(o.ctx(), a.Key())
+		require.NoError(o, err)
+		require.Len(o, acts, 1)
+		assert.Equal(o, batch.ActionWithdraw, acts[0].Action)
+		assert.Equal(o, ada, acts[0].By)
+
+		// Where the ledger was asked, and cannot do it, a person may give it up; and the last one.
+		o.found(store.Undecidable, a.Key())
+		rec, err = o.Decide(o.ctx(), o.see(a), batch.NotExecutedReject, ada)
+		require.NoError(o, err)
+		assert.Equal(o, batch.KindGivenUp, rec.Error.Kind)
+		_, err = o.Decide(o.ctx(), o.see(b), batch.NotExecutedReject, ada)
+		require.NoError(o, err)
+	})
+}
