@@ -110,7 +110,7 @@ func intentFaults(t *testing.T, p evmtest.Personality, strategy queuer.Strategy,
 	stops := []func(){start(), start(), start()}
 	for step := 0; step < 3000 && !final(); step++ {
 		time.Sleep(time.Duration(random.IntN(60)) * time.Second)
-		switch random.IntN(15) {
+		switch random.IntN(17) {
 		case 0:
 			s.node.Kill()
 			time.Sleep(time.Duration(random.IntN(20)) * time.Second)
@@ -128,12 +128,14 @@ func intentFaults(t *testing.T, p evmtest.Personality, strategy queuer.Strategy,
 			s.past(raw)
 		case 8:
 			s.setBaseFee(int64(random.IntN(120)))
-		case 14:
-			b := intents[random.IntN(len(intents))]
-			rec, err := adds.Get(context.Background(), b.Key())
-			require.NoError(t, err)
-			if _, err = adds.Withdraw(context.Background(), rec, batch.By{Actor: "ann"}); err == nil {
-				withdrawn[b.ID] = true
+		case 14, 15, 16:
+			for _, i := range random.Perm(len(intents)) { // one of those that are under way
+				rec, err := adds.Get(context.Background(), intents[i].Key())
+				require.NoError(t, err)
+				if _, err = adds.Withdraw(context.Background(), rec, batch.By{Actor: "ann"}); err == nil {
+					withdrawn[rec.ID] = true
+					break
+				}
 			}
 		}
 	}
