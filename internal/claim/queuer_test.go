@@ -191,6 +191,25 @@ func TestHintsLeadToScans(t *testing.T) {
 	})
 }
 
+// A scan that is slow because it finds much causes no long rest; one that is slow in vain does.
+func TestASlowScanThatFindsMuch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for found, want := range map[int]int{5000: 16, 1: 4} {
+			w := &world{lanes: services(found)}
+			all := w.lanes
+			w.list = func(store.LanesQuery) ([]batch.ServiceID, error) {
+				time.Sleep(2560 * time.Millisecond)
+				return all, nil
+			}
+			_, stop := w.start(t, func(o *claim.Options) { o.ScanLanes = 10_000 })
+			time.Sleep(200 * time.Second)
+			synctest.Wait()
+			stop()
+			assert.InDelta(t, want, len(w.scans), 2, "of %d lanes, in 200 s", found)
+		}
+	})
+}
+
 // Lanes that a scan found, most of them in vain, do not hold up a named lane.
 func TestANamedLaneDoesNotWaitForAScan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
