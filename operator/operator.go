@@ -96,11 +96,11 @@ func (d *Desk) Decide(ctx context.Context, seen batch.Record, ruling batch.Rulin
 }
 
 // Withdraw asks the ledger to keep a batch from taking effect that is under way, where the ledger
-// can do that (dlt.Traits.Withdraws): on an EVM chain by a transfer of nothing that has the batch's
-// nonce. Whichever takes effect decides, and nothing else does: the batch ends Committed or
-// Invalid, or Rejected as cancelled once it can have no effect any more. The batch's claim must have
-// expired, else the error is [batch.ErrInDoubt]. A withdrawal cannot be taken back. The error is a
-// [*SettingsError] where the store's record does not say what the ledger can do.
+// can do that (dlt.Traits.Withdraws): on an EVM chain by a transfer of nothing that has the
+// batch's nonce. Whichever takes effect decides, and nothing else does: the batch ends Committed
+// or Invalid, or Rejected as cancelled once it can have no effect any more. The batch's claim must
+// have expired, else the error is [batch.ErrInDoubt]. A withdrawal cannot be taken back. The error
+// is a [*SettingsError] where the store's record does not say what the ledger can do.
 func (d *Desk) Withdraw(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
 	return d.acts.Withdraw(ctx, seen, by)
 }

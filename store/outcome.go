@@ -446,8 +446,8 @@ func (r *Row) notCommitted(now time.Time, o Outcome) {
 	r.claimableAgain(now)
 }
 
-// withdrawn is the error of a batch that a person has withdrawn, and that had no effect. why is the
-// ledger's word, or nil.
+// withdrawn is the error of a batch that a person has withdrawn, and that had no effect. why is
+// the ledger's word, or nil.
 func withdrawn(why *batch.SubmissionError) *batch.SubmissionError {
 	text := "withdrawn"
 	if why != nil && why.Message != "" {

@@ -36,9 +36,9 @@ type Row struct {
 
 	Refused  bool // Error is a refusal that waits for the doubt to be resolved
 	Requeued bool
-	// Withdrawn says that a person has withdrawn the batch ([Row.Withdraw]): the ledger is asked to
-	// keep it from taking effect. Once all doubt is resolved without an effect it is Rejected. It
-	// is cleared when the row becomes final.
+	// Withdrawn says that a person has withdrawn the batch ([Row.Withdraw]): the ledger is asked
+	// to keep it from taking effect. Once all doubt is resolved without an effect it is Rejected.
+	// It is cleared when the row becomes final.
 	Withdrawn bool
 	// Quarantined says that a policy set the batch aside. Only rows that are final as Invalid
 	// or Rejected have it.

@@ -31,8 +31,8 @@ func (p *playing) withdraw(b batch.Batch) {
 	require.Equal(p, rec.State, now.State, "only the ledger's word moves it")
 }
 
-// tooCheap has intents of an account under way that no block takes: each has a limit of fees of its
-// own that is below the base fee.
+// tooCheap has intents of an account under way that no block takes: each has a limit of fees of
+// its own that is below the base fee.
 func tooCheap(s *stage, n int) (from evmtest.Account, p *playing, all []batch.Batch) {
 	from = s.account()
 	s.mine(4)
@@ -59,8 +59,8 @@ func (p *playing) cheapAgain(s *stage, all []batch.Batch) (states []batch.State)
 }
 
 // A person withdraws an intent that no block takes, alone or among others of its account. A
-// transfer of nothing uses its nonce, though the intent's own limit does not pay for it: the intent
-// has ended for good, and the others go on.
+// transfer of nothing uses its nonce, though the intent's own limit does not pay for it: the
+// intent has ended for good, and the others go on.
 func TestAnIntentIsWithdrawn(t *testing.T) {
 	for name, c := range map[string]struct{ n, at int }{"alone": {1, 0}, "the first of three": {3, 0}, "the second of three": {3, 1}, "the last of three": {3, 2}} {
 		t.Run(name, func(t *testing.T) {

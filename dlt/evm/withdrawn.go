@@ -12,9 +12,9 @@ import (
 )
 
 // A batch that a person has withdrawn ([batch.Attempt].Withdrawn) ends by its nonce: its slot gets
-// a transfer of nothing from the account to itself, of the same nonce and with higher fees. That is
-// kept before it is sent, as every transaction of a slot. One of them is mined at most, and that
-// one decides: nothing else is assumed, and nothing that was sent before is forgotten.
+// a transfer of nothing from the account to itself, of the same nonce and with higher fees. That
+// is kept before it is sent, as every transaction of a slot. One of them is mined at most, and
+// that one decides: nothing else is assumed, and nothing that was sent before is forgotten.
 
 // nothing is the transfer that closes a nonce.
 func nothing(sender evmtx.Address) intent { return intent{to: &sender, value: new(big.Int)} }
@@ -34,8 +34,8 @@ func (s *slot) own() (n int) {
 	return n
 }
 
-// slot reads kept bytes. What closes a nonce may cost as much as the client allows: the batch's own
-// limit may be what it waits for.
+// slot reads kept bytes. What closes a nonce may cost as much as the client allows: the batch's
+// own limit may be what it waits for.
 func (c *SigningClient) slot(kept []byte) (*slot, error) {
 	s, err := decodeSlot(kept)
 	if err == nil && s.closing() {
@@ -79,8 +79,8 @@ func (p *preparing) closes(ctx context.Context, s *slot, kept []byte) ([]byte, e
 	return e.append(append([]byte(nil), kept...)), nil
 }
 
-// notClosed is the error of what closes a nonce. That the chain or the node refuses it says nothing
-// about the batch, which may take effect all the same: it is tried again.
+// notClosed is the error of what closes a nonce. That the chain or the node refuses it says
+// nothing about the batch, which may take effect all the same: it is tried again.
 func notClosed(err error, nonce uint64) error {
 	e, ok := errors.AsType[*dlt.Error](err)
 	if !ok {
@@ -97,8 +97,8 @@ func notClosed(err error, nonce uint64) error {
 func (o *open) closes() bool { return o.withdrawn && !o.slot.closing() }
 
 // ofSlot is the status of a batch by what is known of its transactions, whose places begin at
-// first. closed says that a block has the one that closes its nonce. Without ok there is none. It is
-// pure.
+// first. closed says that a block has the one that closes its nonce. Without ok there is none. It
+// is pure.
 func (p *picture) ofSlot(first int, one asked) (st batch.Status, closed, ok bool) {
 	n := len(one.hashes)
 	if one.slot != nil && one.slot.turns == nil {

@@ -75,9 +75,9 @@ func (d Desk) Withdraw(ctx context.Context, seen batch.Record, by batch.By) (bat
 	return d.done(ctx, rec, err, batch.Act{Action: batch.ActionWithdraw, By: by}, seen.Key)
 }
 
-// mayDecide refuses a ruling that gives up a batch where the ledger can be asked for certainty, and
-// where other batches of the lane are under way, whose bytes rest on this one's. A batch that is
-// withdrawn already may be given up: the ledger was asked, and cannot do it.
+// mayDecide refuses a ruling that gives up a batch where the ledger can be asked for certainty,
+// and where other batches of the lane are under way, whose bytes rest on this one's. A batch that
+// is withdrawn already may be given up: the ledger was asked, and cannot do it.
 func (d Desk) mayDecide(ctx context.Context, seen batch.Record, ruling batch.Ruling) error {
 	if ruling != batch.NotExecutedReject || !d.Store.Abilities().Has(store.CanInspect) {
 		return nil

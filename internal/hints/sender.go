@@ -16,8 +16,8 @@ const (
 	// gap is the shortest time between two hints of a process: PostgreSQL commits transactions
 	// that notify one after the other.
 	gap = 10 * time.Millisecond
-	// tellShare bounds the part of the time that telling takes to one in so many: while the database
-	// has more to do than it can, a hint helps nobody.
+	// tellShare bounds the part of the time that telling takes to one in so many: while the
+	// database has more to do than it can, a hint helps nobody.
 	tellShare = 20
 	// maxNames is how many names of a topic wait to be told. With more the topic is told as a
 	// whole.

@@ -48,8 +48,8 @@ func after(f facts, next Step) facts {
 	return f
 }
 
-// A move goes through all steps in their order. The tables are never to be found on both servers, and
-// the way back ends before the new one has them.
+// A move goes through all steps in their order. The tables are never to be found on both servers,
+// and the way back ends before the new one has them.
 func TestDecide(t *testing.T) {
 	f := facts{oldTables: true}
 	var went []Step
