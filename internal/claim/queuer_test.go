@@ -210,6 +210,28 @@ func TestASlowScanThatFindsMuch(t *testing.T) {
 	})
 }
 
+// Scans take half of the time at most, however much they find, and however many hints ask for one.
+func TestScansTakeHalfOfTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for found, took := range map[int]time.Duration{200: 150 * time.Millisecond, 4000: 4 * time.Second} {
+			w := &world{}
+			all := services(found)
+			w.list = func(store.LanesQuery) ([]batch.ServiceID, error) {
+				time.Sleep(took)
+				return all, nil
+			}
+			q, stop := w.start(t, func(o *claim.Options) { o.ScanLanes, o.ScanInterval = 10_000, time.Second })
+			for range 10_000 {
+				q.Scan()
+				time.Sleep(10 * time.Millisecond)
+			}
+			synctest.Wait()
+			stop()
+			assert.InDelta(t, 50, (time.Duration(len(w.scans)) * took).Seconds(), 12, "of 100 s, %d lanes in each scan", found)
+		}
+	})
+}
+
 // Lanes that a scan found, most of them in vain, do not hold up a named lane.
 func TestANamedLaneDoesNotWaitForAScan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -91,7 +91,7 @@ func (p *scan) end(ctx context.Context, s scanned) {
 	p.under = false
 	p.empty.Store(nil)
 	nothing := p.start && s.err == nil && len(s.lanes) == 0
-	share := min(scanShare*max(0, s.took-time.Duration(len(s.lanes))*laneWorth), longestPause)
+	share := min(max(s.took, scanShare*(s.took-time.Duration(len(s.lanes))*laneWorth)), longestPause)
 	if s.err != nil {
 		p.rest = 0
 		p.due = now.Add(max(p.pause.NextBackOff(), share))
@@ -111,7 +111,7 @@ func (p *scan) end(ctx context.Context, s scanned) {
 	if spared := now.Add(-sparedScans * hintPause); p.soonest.Before(spared) {
 		p.soonest = spared
 	}
-	p.soonest = p.soonest.Add(max(hintPause, share))
+	p.soonest = p.soonest.Add(s.took + max(hintPause, share))
 	if !nothing {
 		p.rest = 0
 		p.due = now.Add(max(p.o.ScanInterval, share))
@@ -153,7 +153,8 @@ const (
 // cannot be removed yet, say. So scans have at most one part in scanShare of the time, but the
 // next starts after longestPause at the latest. A laneWorth for each lane that it finds does not
 // count: on a busy machine a scan of thousands of lanes takes long, and the Runner, once it has
-// claimed from all of them, would rest for seconds while as many others wait.
+// claimed from all of them, would rest for seconds while as many others wait. But each scan is
+// followed by a rest as long as itself.
 const (
 	scanShare    = 20
 	longestPause = time.Minute

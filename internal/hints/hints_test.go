@@ -27,14 +27,16 @@ type wire struct {
 	told []store.Hint
 	at   []time.Time
 	err  error              // of each Tell and Hear
+	slow time.Duration      // of each Tell
 	cut  context.CancelFunc // of the present Hear
 }
 
 func (w *wire) Tell(ctx context.Context, h store.Hint) error {
 	w.mu.Lock()
 	w.told, w.at = append(w.told, h), append(w.at, time.Now())
-	err := w.err
+	err, slow := w.err, w.slow
 	w.mu.Unlock()
+	time.Sleep(slow)
 	if err != nil {
 		return err
 	}
@@ -98,6 +100,45 @@ func TestHintsAreToldInGroups(t *testing.T) {
 		n.Tell(lane("a")) // the test ends with a timer, not with a goroutine
 		n.Tell(lane("b"))
 	})
+}
+
+// While a store is slow to tell, telling takes one part in twenty of the time, whether it succeeds
+// or not. Nothing is lost by it, and after one very slow answer the next hint waits for 5 s.
+func TestTellingTakesAPartOfTheTime(t *testing.T) {
+	for _, err := range []error{nil, errCut} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &wire{Store: memory.New(), slow: 100 * time.Millisecond, err: err}
+			n := hints.New(hints.Options{Store: w, Timeout: time.Minute})
+			for i := range 40_000 {
+				n.Tell(lane(batch.ServiceID(fmt.Sprint(i / 100))))
+				time.Sleep(time.Millisecond)
+			}
+			time.Sleep(2 * time.Second)
+			told, _ := w.take()
+			assert.LessOrEqual(t, len(told), 21, "of 100 ms each, in 40 s")
+			if err == nil {
+				lanes := 0
+				for _, h := range told {
+					lanes += len(h.Lanes)
+				}
+				assert.GreaterOrEqual(t, len(told), 20)
+				assert.GreaterOrEqual(t, lanes, 400, "each is told")
+			}
+			time.Sleep(time.Minute)
+			w.take()
+			w.slow = 10 * time.Second
+			n.Tell(lane("a"))
+			synctest.Wait()
+			w.slow = 0
+			n.Tell(lane("b"))
+			time.Sleep(15*time.Second + time.Millisecond)
+			told, at := w.take()
+			require.Len(t, told, 2)
+			if err == nil {
+				assert.Equal(t, 15*time.Second, at[1].Sub(at[0]))
+			}
+		})
+	}
 }
 
 // What is too much to name is told as a whole.

@@ -19,6 +19,9 @@ const (
 	// tellShare bounds the part of the time that telling takes to one in so many: while the
 	// database has more to do than it can, a hint helps nobody.
 	tellShare = 20
+	// maxQuiet is the longest pause after a Tell: those who hear scan after 15 s without a hint, and
+	// one slow answer does not keep them waiting for longer than that.
+	maxQuiet = 5 * time.Second
 	// maxNames is how many names of a topic wait to be told. With more the topic is told as a
 	// whole.
 	maxNames = 1000
@@ -75,15 +78,17 @@ func (s *sender) send() {
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.free = began.Add(max(gap, tellShare*time.Since(began)))
+	took := time.Since(began)
+	pause := max(gap-took, min((tellShare-1)*took, maxQuiet))
 	if err == nil {
 		s.pauses = nil
 	} else {
 		if s.pauses == nil {
 			s.pauses = loop.Brief()
 		}
-		s.free = time.Now().Add(s.pauses.NextBackOff())
+		pause = max(pause, s.pauses.NextBackOff())
 	}
+	s.free = time.Now().Add(pause)
 	if s.under = s.next.Topics() != 0; s.under {
 		s.start()
 	}
