@@ -307,15 +307,25 @@ func (a *app) steer(c *cobra.Command, s steering) *cobra.Command {
 		if err := t.confirm(ctx, c.Name(), question, show); err != nil {
 			return err
 		}
-		for i, x := range controls {
-			if controls[i].Value, err = s.do(ctx, where.list[x.Shard].desk, x.Value, given, by); err != nil {
-				if where.several() {
-					err = fmt.Errorf("shard %d: %w; %d shards before it are done", x.Shard, err, i)
-				}
-				return err
+		done := desks.Ask(ctx, controls, func(ctx context.Context, x desks.Answer[batch.Control]) (batch.Control, error) {
+			return bounded(ctx, where, func(ctx context.Context) (batch.Control, error) {
+				return s.do(ctx, where.list[x.Shard].desk, x.Value, given, by)
+			})
+		})
+		for i := range done {
+			if done[i].Shard = controls[i].Shard; done[i].Err != nil && !where.several() {
+				return done[i].Err
 			}
 		}
-		if where.several() {
+		controls = desks.Good(done)
+		if where.several() { // one that fails keeps nobody from acting upon the others
+			tell(where, done)
+			for _, x := range done {
+				if x.Err != nil {
+					where.missing = append(where.missing, x.Shard)
+				}
+			}
+			slices.Sort(where.missing)
 			return a.print(shardAnswers[batch.Control]{controls}, show)
 		}
 		return a.print(controls[0].Value, show)

@@ -257,8 +257,9 @@ command lines. It is never printed. PostgreSQL's own variables, such as PGPASSWO
 Where lanes are divided over shards (docs/scale.md), give --dsn and --schema of all of them, in the order of their
 numbers: as many of both, or one of either for all. DLTBATCH_DSN may have a line for each. Then lists, causes,
 counts, doctor, searches and the console show all shards; what names a batch or a lane goes to its shard, and --all to
-all. A shard that fails is named first, and the others are shown; the exit code is 1. With --json, status, causes,
-instances, doctor and what --all changes have "shards", with "shard" and "answer" for each.
+all. A shard that fails, or gives no answer for a minute, is named first, and the others are shown or acted upon; the
+exit code is 1. With --json, status, causes, instances, doctor and what --all changes have "shards", with "shard" and
+"answer" for each.
 
 Begin with "dltbatch causes": what stands still, why, and the command that moves it.`
 

@@ -23,6 +23,7 @@ operator.Causes with the incidents.`,
 	c.Flags().DurationVar(&q.Within, "within", 10*time.Second, "how long to look")
 	c.Flags().BoolVar(&refresh, "refresh", false, "look now")
 	return a.over(c, func(ctx context.Context, all *databases, _ []string) error {
+		all.within = q.Within
 		q.Kept = !refresh && !c.Flags().Changed("within")
 		answers, err := ask(ctx, all, func(ctx context.Context, db *database) (operator.Situation, error) { return db.desk.Situation(ctx, q) })
 		if err != nil {

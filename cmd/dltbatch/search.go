@@ -154,6 +154,7 @@ operator.Searched. Payloads are never shown.`,
 		if err != nil {
 			return err
 		}
+		where.within = q.Within
 		answers, err := ask(ctx, where, func(ctx context.Context, db *database) (operator.Searched, error) { return db.desk.Search(ctx, q) })
 		if err != nil {
 			return err

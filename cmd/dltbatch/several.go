@@ -25,6 +25,8 @@ type databases struct {
 	list    []*database
 	told    []int // the shards that failed
 	missing []int // those of them that were asked: the answer is without them
+	// within is how long a question may take beside answerLimit, as the command line says.
+	within time.Duration
 }
 
 // several reports whether these are shards.
@@ -35,6 +37,28 @@ var errPart = errors.New("the answer is not whole")
 
 // shardLimit bounds how long a command waits for a server before it goes on without the shard.
 const shardLimit = 15 * time.Second
+
+// answerLimit bounds how long a command waits for the answer of one of several shards: a server may
+// freeze after it was opened. It is longer than any look at a whole schema.
+const answerLimit = time.Minute
+
+// errNoAnswer is of a shard whose server may have done what it was asked.
+var errNoAnswer = errors.New("no answer")
+
+// bounded is a call of one database. A shard that does not answer keeps nobody from the others.
+func bounded[T any](ctx context.Context, all *databases, do func(context.Context) (T, error)) (T, error) {
+	if !all.several() {
+		return do(ctx)
+	}
+	limit := answerLimit + all.within
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	v, err := do(limited)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w within %s: %w", errNoAnswer, limit, err)
+	}
+	return v, err
+}
 
 // targets are the databases that the command line names: as many schemas as data source names, or
 // one of either for all.
@@ -172,7 +196,7 @@ func ask[T any](ctx context.Context, all *databases, do func(ctx context.Context
 		if db.down != nil {
 			return none, db.down
 		}
-		return do(ctx, db)
+		return bounded(ctx, all, func(ctx context.Context) (T, error) { return do(ctx, db) })
 	})
 	for _, x := range answers {
 		if ctx.Err() != nil || x.Err != nil && (!all.several() || errors.Is(x.Err, errUsage) || errors.Is(x.Err, batch.ErrInvalidInput)) {

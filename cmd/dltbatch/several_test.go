@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -153,6 +155,57 @@ func TestAShardThatIsDown(t *testing.T) {
 	assert.Contains(t, s.fails(exitFailed, s.all("pause", s.laneIn(2), "--reason=r", "--yes")...), "the lane belongs to shard 2")
 	got = s.typed("", s.all("pause", s.laneIn(3), "--reason=r", "--yes")...)
 	assert.Equal(t, exitDone, got.code, got.err)
+}
+
+// freezing is a store whose server freezes after it was opened: as soon as anything is read, or as
+// soon as anybody acts.
+type freezing struct {
+	store.Store
+	read, act bool
+}
+
+func (f freezing) Control(ctx context.Context, s batch.Scope) (batch.Control, error) {
+	if f.read {
+		<-ctx.Done()
+		return batch.Control{}, ctx.Err()
+	}
+	return f.Store.Control(ctx, s)
+}
+
+func (f freezing) Steer(ctx context.Context, s store.Steering) (batch.Control, bool, error) {
+	if f.act {
+		<-ctx.Done()
+		return batch.Control{}, false, ctx.Err()
+	}
+	return f.Store.Steer(ctx, s)
+}
+
+// A shard whose server freezes while the command works keeps nobody from the others.
+func TestAShardThatFreezes(t *testing.T) {
+	for _, f := range []freezing{{read: true}, {act: true}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := overShards(t, 4)
+			f.Store = s.shards[1]
+			s.shards[1] = f
+			if f.read {
+				got := s.typed("", s.all("causes")...)
+				assert.Equal(t, exitFailed, got.code)
+				assert.Contains(t, got.err, "shard 1: no answer within")
+			}
+			got := s.typed("", s.all("pause", "--all", "--reason=r", "--yes")...)
+			assert.Equal(t, exitFailed, got.code)
+			assert.Contains(t, got.err, "shard 1: no answer within 1m0s")
+			assert.Contains(t, got.err, "shard 1 did not answer")
+			assert.Contains(t, got.out, "all of shard 3")
+			for i, st := range s.shards {
+				if i != 1 {
+					control, err := st.Control(t.Context(), batch.Everything())
+					require.NoError(t, err)
+					assert.False(t, control.PausedAt.IsZero(), i)
+				}
+			}
+		})
+	}
 }
 
 // Shards in another order, too few of them, and lists that do not fit are refused.
