@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,10 +21,10 @@ import (
 const shardTime = 4 * time.Second
 
 // NewShards returns the console of all shards of a set (package shards), with their stores in the
-// order of their numbers. Its first page and its search are about all of them. Each shard has its
-// own pages below, at the path of its number; a link to a lane or a batch leads there. What one
-// shard does not answer hides nothing of the others. Options are those of all; the rest is as with
-// [New].
+// order of their numbers: a store that was opened as another shard gives a [*batch.InputError]. Its
+// first page and its search are about all of them. Each shard has its own pages below, at the path
+// of its number; a link to a lane or a batch leads there. What one shard does not answer hides
+// nothing of the others. Options are those of all; the rest is as with [New].
 func NewShards(o *Options, stores ...store.Store) (*Console, error) {
 	if len(stores) == 0 {
 		return nil, fmt.Errorf("console: %w", &batch.InputError{Field: "stores", Value: "none", Want: "the stores of all shards"})
@@ -32,7 +33,15 @@ func NewShards(o *Options, stores ...store.Store) (*Console, error) {
 	if err != nil {
 		return nil, err
 	}
+	set := ""
 	for i, s := range stores {
+		if known, is := s.(interface{ Shard() store.Shard }); is && known.Shard() != (store.Shard{}) {
+			have := known.Shard()
+			set = cmp.Or(set, have.Set)
+			if want := (store.Shard{Set: set, Number: i, Of: len(stores)}); have != want {
+				return nil, fmt.Errorf("console: %w", &batch.InputError{Field: fmt.Sprintf("stores[%d]", i), Value: have.String(), Want: want.String()})
+			}
+		}
 		one, err := New(s, o)
 		if err != nil {
 			return nil, fmt.Errorf("shard %d: %w", i, err)

@@ -68,6 +68,31 @@ func shardLane(number, of int) batch.ServiceID {
 	}
 }
 
+// numbered is a store that knows which shard it is.
+type numbered struct {
+	store.Store
+	is store.Shard
+}
+
+func (n numbered) Shard() store.Shard { return n.is }
+
+// Stores that are not in the order of their numbers are refused: a form on the pages of one shard
+// would act upon another.
+func TestShardsOutOfPlaceAreRefused(t *testing.T) {
+	at := func(number int) store.Store {
+		return numbered{memory.New(), store.Shard{Set: "pay", Number: number, Of: 2}}
+	}
+	_, err := console.NewShards(nil, at(0), at(1))
+	require.NoError(t, err)
+	for name, list := range map[string][]store.Store{
+		"swapped": {at(1), at(0)}, "twice": {at(0), at(0)}, "one is missing": {at(0)}, "more than there are": {at(0), at(1), memory.New()},
+		"of another set": {at(0), numbered{memory.New(), store.Shard{Set: "other", Number: 1, Of: 2}}},
+	} {
+		_, err := console.NewShards(nil, list...)
+		require.ErrorIs(t, err, batch.ErrInvalidInput, name)
+	}
+}
+
 // One first page and one search are about all shards; the pages of a shard, with its acts, are
 // below.
 func TestShards(t *testing.T) {

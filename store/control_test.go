@@ -55,6 +55,19 @@ func TestSteer(t *testing.T) {
 		assert.Equal(t, wantAct, act, c.action)
 		assert.Equal(t, c.changes, changed, c.action)
 	}
+	// A move lifts its own pause, so that a pause of anybody else takes its place.
+	mover := batch.By{Actor: store.MoveActor, Reason: "move m"}
+	for _, c := range []struct {
+		was, by batch.By
+		changes bool
+	}{{mover, ann, true}, {mover, mover, false}, {ann, mover, false}} {
+		from := batch.Control{Scope: batch.Everything(), PausedAt: start, PausedBy: c.was, Version: start.UnixMicro()}
+		next, _, changed, err := store.Steering{Scope: from.Scope, Action: batch.ActionPause, By: c.by}.Apply(from, now)
+		require.NoError(t, err)
+		assert.Equal(t, c.changes, changed)
+		assert.Equal(t, c.changes, next.PausedBy != c.was)
+		assert.Equal(t, c.changes, next.Version > from.Version, "the move does not resume what it has not seen")
+	}
 	for _, step := range []time.Duration{0, time.Microsecond, -time.Hour} {
 		c := batch.Control{Scope: lane, Version: now.UnixMicro()}
 		next, _, _, err := store.Steering{Scope: lane, Action: batch.ActionPause, By: ann}.Apply(c, now.Add(step))

@@ -256,6 +256,47 @@ func TestMovingUnderLoad(t *testing.T) {
 	require.ErrorIs(t, m.Back(t.Context()), moving.ErrRefused)
 }
 
+// pausesLate takes a move back while another process is about to pause everything: nothing stays
+// paused by a move that is over.
+func (r *removal) pausesLate() {
+	r.Helper()
+	ctx := r.Context()
+	m, end := r.move()
+	defer end()
+	for s := (moving.Standing{}); s.Next != moving.Pause; {
+		var err error
+		s, err = m.Next(ctx)
+		require.NoError(r, err)
+	}
+	held, err := r.pools[0].Begin(ctx)
+	require.NoError(r, err)
+	_, err = held.Exec(ctx, `LOCK TABLE `+r.schema+`.controls IN SHARE ROW EXCLUSIVE MODE`)
+	require.NoError(r, err)
+	var both sync.WaitGroup
+	both.Go(func() { _, _ = m.Next(ctx) }) // the move may be over meanwhile
+	waitFor(r.T, func() bool {
+		return r.count(0, `SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = '`+r.schema+`.controls'::regclass`) > 0
+	})
+	back := make(chan struct{})
+	both.Go(func() {
+		defer close(back)
+		other, ends := r.move()
+		defer ends()
+		for err := other.Back(ctx); err != nil && ctx.Err() == nil; err = other.Back(ctx) {
+			time.Sleep(10 * time.Millisecond) // the other process holds the mark
+		}
+	})
+	select {
+	case <-back:
+	case <-time.After(300 * time.Millisecond):
+	}
+	require.NoError(r, held.Rollback(ctx))
+	both.Wait()
+	c, err := r.stores[0].Control(ctx, batch.Everything())
+	require.NoError(r, err)
+	assert.True(r, c.PausedAt.IsZero(), "by %s", c.PausedBy)
+}
+
 // A move is taken back after each step before the old server is given up, and the old one serves
 // as before. Then it is done: the rights of others are as they were, and a person's pause stays.
 func TestMovingBack(t *testing.T) {
@@ -305,6 +346,7 @@ func TestMovingBack(t *testing.T) {
 		added++
 		require.NoError(t, r.stores[0].Add(ctx, one("s", added)), next)
 	}
+	r.pausesLate()
 	_, _, err := r.stores[0].Steer(ctx, store.Steering{Scope: batch.Everything(), Action: batch.ActionPause, By: batch.By{Actor: "ada", Reason: "hers"}})
 	require.NoError(t, err)
 	assert.False(t, all().Back)
@@ -338,6 +380,8 @@ func TestMovingWaits(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, claimed.Runs, 1)
 	until(moving.Rename)
+	_, _, err = r.stores[0].Steer(ctx, store.Steering{Scope: batch.Everything(), Action: batch.ActionPause, By: batch.By{Actor: "ada", Reason: "hers"}})
+	require.NoError(t, err)
 	tx, err := r.pools[0].Begin(ctx)
 	require.NoError(t, err)
 	require.NoError(t, r.stores[0].Tx(tx).Add(ctx, one("s", "begun")))
@@ -380,6 +424,9 @@ func TestMovingWaits(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, batch.Queued, rec.State)
 	}
+	c, err := r.stores[1].Control(ctx, batch.Everything())
+	require.NoError(t, err)
+	assert.Equal(t, "ada", c.PausedBy.Actor, "whoever pauses everything while the move has paused it finds it paused afterwards")
 	rec, err := r.stores[1].Get(ctx, batch.Key{Service: "claimed", ID: "posting"})
 	require.NoError(t, err)
 	assert.Equal(t, batch.Submitting, rec.State, "the ledger is asked about it")

@@ -24,7 +24,7 @@ func (m *Move) Back(ctx context.Context) error {
 	switch {
 	case f.old == nil:
 		return refuse("no move is under way")
-	case f.new != nil && f.new.Move != f.old.Move:
+	case f.new != nil && (f.new.Move != f.old.Move || f.new.Role != roleNew):
 		return refuse("the move %s goes to another database than this", f.old.Move)
 	case !f.canGoBack():
 		return refuse("the old server was given up: the new one may have served already")

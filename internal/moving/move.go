@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -18,9 +19,6 @@ import (
 )
 
 const movedName = sqlstore.MovedTable
-
-// Actor pauses and resumes everything in a move.
-const Actor = "dltbatch move"
 
 // side is one of the two databases.
 type side struct {
@@ -95,7 +93,7 @@ func (s *side) stood(ctx context.Context, move string) (time.Duration, error) {
 	var micro int64
 	err := s.pool.QueryRow(ctx, `SELECT coalesce(max(at) FILTER (WHERE action = $1) - min(at) FILTER (WHERE action = $2), 0)
 		FROM `+s.in(s.schema, "lane_acts")+` WHERE everything AND actor = $3 AND reason = $4`,
-		string(batch.ActionResume), string(batch.ActionPause), Actor, by(move).Reason).Scan(&micro)
+		string(batch.ActionResume), string(batch.ActionPause), store.MoveActor, by(move).Reason).Scan(&micro)
 	return time.Duration(micro) * time.Microsecond, err
 }
 
@@ -168,8 +166,11 @@ func (m *Move) do(ctx context.Context, next Step, f facts) error {
 	case Tables:
 		return m.tables(ctx, f)
 	case Pause:
-		_, _, err := m.old.st.Steer(ctx, store.Steering{Scope: batch.Everything(), Action: batch.ActionPause, By: by(f.old.Move)})
-		return err
+		// The mark is held meanwhile: nobody resumes what a move pauses that was taken back.
+		return m.old.at(ctx, f.old, func(pgx.Tx) error {
+			_, _, err := m.old.st.Steer(ctx, store.Steering{Scope: batch.Everything(), Action: batch.ActionPause, By: by(f.old.Move)})
+			return err
+		})
 	case Rename:
 		return m.rename(ctx, f)
 	case Copy:
@@ -193,12 +194,12 @@ func (m *Move) do(ctx context.Context, next Step, f facts) error {
 	return nil
 }
 
-func by(move string) batch.By { return batch.By{Actor: Actor, Reason: "move " + move} }
+func by(move string) batch.By { return batch.By{Actor: store.MoveActor, Reason: "move " + move} }
 
 // ours reports whether the move has paused everything.
 func ours(c batch.Control, move string) bool { return !c.PausedAt.IsZero() && c.PausedBy == by(move) }
 
-// resume ends the move's own pause. A person's pause stays.
+// resume ends the move's own pause. Another's stays, which takes its place ([store.MoveActor]).
 func (s *side) resume(ctx context.Context, f facts) error {
 	_, _, err := s.st.Steer(ctx, store.Steering{Scope: batch.Everything(), Action: batch.ActionResume, By: by(f.old.Move), Seen: f.control.Version})
 	if errors.Is(err, batch.ErrMovedOn) {

@@ -112,6 +112,10 @@ func decide(f facts) (Step, error) {
 		}
 	case gone:
 		switch {
+		case at == ready: // a failover of the new server has taken back the rows: the old one has them still
+			return Copy, nil
+		case at == copied:
+			return Compare, nil
 		case at == compared:
 			return Place, nil
 		case at == arrived && ours(f.control, f.old.Move):
@@ -151,6 +155,8 @@ func (f facts) fit() error {
 		return nil
 	case f.new == nil:
 		return refuse("the move %s goes to another database than this, or this one has lost its mark", f.old.Move)
+	case f.new.Role != roleNew:
+		return refuse("the new data source name leads to no new database of the move %s: to the old one again, or to one that a schema was moved away from", f.old.Move)
 	case f.new.Move != f.old.Move, f.old.Place != "" && f.new.Place != f.old.Place:
 		return refuse("the move %s goes to another database, and this one has a part in the move %s", f.old.Move, f.new.Move)
 	}

@@ -92,6 +92,8 @@ func TestDecideRefuses(t *testing.T) {
 		"a database without a mark": {old: old(gone, "p")},
 		"rows before the rename":    {oldTables: true, old: old(announced, "p"), new: fresh("m", copied, "p")},
 		"a move that was given up":  {oldTables: true, move: "m"},
+		"one database, unbound":     {oldTables: true, old: old(announced, ""), new: old(announced, "")},
+		"one database, bound":       {oldTables: true, old: old(announced, "p"), new: old(announced, "p")},
 	} {
 		_, err := decide(f)
 		assert.ErrorIs(t, err, ErrRefused, name)
@@ -102,4 +104,9 @@ func TestDecideRefuses(t *testing.T) {
 	next, err = decide(facts{old: old(moved, "p"), new: fresh("m", arrived, "p"), newTables: true})
 	require.NoError(t, err)
 	assert.Equal(t, LetGo, next, "a failover has taken back that the old server was given up")
+	for at, want := range map[state]Step{ready: Copy, copied: Compare} {
+		next, err = decide(facts{old: old(gone, "p"), new: fresh("m", at, "p")})
+		require.NoError(t, err)
+		assert.Equal(t, want, next, "a failover has taken back rows of the new server")
+	}
 }
