@@ -326,6 +326,9 @@ func (a *app) steer(c *cobra.Command, s steering) *cobra.Command {
 				}
 			}
 			slices.Sort(where.missing)
+			if len(controls) == 0 {
+				return nil // the error names them
+			}
 			return a.print(shardAnswers[batch.Control]{controls}, show)
 		}
 		return a.print(controls[0].Value, show)

@@ -204,6 +204,13 @@ func TestAShardThatFreezes(t *testing.T) {
 					assert.False(t, control.PausedAt.IsZero(), i)
 				}
 			}
+			for i, st := range s.shards {
+				s.shards[i] = freezing{Store: st, act: true}
+			}
+			got = s.typed("", s.all("pause", "--all", "--reason=r", "--yes", "--json")...)
+			assert.Equal(t, exitFailed, got.code)
+			assert.Empty(t, got.out)
+			assert.Contains(t, got.err, "all shards did not answer")
 		})
 	}
 }
