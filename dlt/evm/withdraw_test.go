@@ -110,6 +110,34 @@ func TestAnIntentIsWithdrawn(t *testing.T) {
 	}
 }
 
+// Where no pool has the intent any more, nothing has to be replaced: what closes its nonce costs as
+// much as any transaction, though the intent's last fees are at the client's limit.
+func TestClosingOfAForgottenOneAtTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, NoTracker: true})
+		from := s.account()
+		s.mine(4)
+		dear := func(context.Context, evm.Market) (evm.Fee, error) {
+			return evm.Fee{Tip: big.NewInt(1e9), FeeCap: big.NewInt(5e9)}, nil
+		}
+		p, _ := s.execute(evm.SignerOptions{Options: evm.Options{Finality: evm.After(3)}, MaxFeePerGas: big.NewInt(5e9), Fees: dear}, from)
+		b := s.intentTo(from, evm.Intent{To: evmtest.Dev(9).Address(), Value: big.NewInt(10), Gas: 21000})
+		p.add(b)
+		p.becomes(b, batch.Pending)
+		s.setBaseFee(50)
+		s.mine(1)
+		p.withdraw(b)
+		rec := p.becomes(b, batch.Delayed)
+		assert.Contains(t, rec.Error.Message, "nonce 0 is not closed: a replacement costs")
+		s.node.Forget()
+		s.setBaseFee(1)
+		s.mine(1)
+		rec = p.mineUntil(b, batch.Committed, batch.Rejected)
+		assert.Equal(t, batch.Rejected, rec.State)
+		assert.Equal(t, []int64{0}, s.paid(from))
+	})
+}
+
 // Whichever is mined decides, and only once it is deep: the intent, what closes its nonce, or
 // another wallet's transaction; and a reorganization may put one in the place of the other.
 func TestWhatIsMinedDecides(t *testing.T) {

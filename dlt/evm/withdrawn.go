@@ -55,10 +55,19 @@ func (p *preparing) closes(ctx context.Context, s *slot, kept []byte) ([]byte, e
 		return kept, nil
 	}
 	limit, least := largest(s.maxFee, p.o.MaxFeePerGas), s.least()
+	if least.FeeCap.Cmp(limit) > 0 {
+		forgotten, err := p.c.forgotten(ctx, p.e, s.hashes())
+		if err != nil {
+			return nil, err
+		}
+		if forgotten { // there is nothing to replace
+			least = Fee{}
+		}
+	}
 	switch {
 	case len(s.entries) >= maxEntries:
 		return nil, p.notYet("nonce %d is not closed: %d transactions were signed for it, and there is no room for more", s.nonce, len(s.entries))
-	case least.FeeCap.Cmp(limit) > 0:
+	case least.FeeCap != nil && least.FeeCap.Cmp(limit) > 0:
 		return nil, p.notYet("nonce %d is not closed: a replacement costs %s gwei at least, and SignerOptions.MaxFeePerGas is %s", s.nonce, gwei(least.FeeCap), gwei(limit))
 	case limit.Cmp(p.market.BaseFee) < 0:
 		return nil, p.notYet("nonce %d is not closed: the base fee of block %d is %s gwei, and SignerOptions.MaxFeePerGas %s", s.nonce, p.head.number, gwei(p.market.BaseFee), gwei(limit))
