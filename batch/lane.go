@@ -28,6 +28,10 @@ type Waiting struct {
 	// it: busy, not yet, or no effect. The ledger may have been down, and have lost what it had
 	// accepted.
 	Failed bool
+	// Numbered means that the batch keeps prepared bytes, and that these have its place in the order
+	// in which the ledger executes the lane's batches (dlt.Traits.PreparesInOrder). Whenever it is
+	// sent again, it comes behind none that stands behind it.
+	Numbered bool
 	// Footprint is empty where the store does not know it.
 	Footprint Footprint
 }
@@ -42,7 +46,7 @@ type Run []int
 // (docs/design.md#how-a-claim-works). If the lane's ledger keeps the order of submission, a
 // position may pass an accepted batch, unless it was lost or its last attempt failed: then the
 // ledger may have lost the accepted batch, too. And a batch may not be sent again behind a later
-// one in flight.
+// one in flight. Neither holds for a batch that is numbered ([Waiting.Numbered]).
 func (l Lane) Check(runs []Run) error { return l.CheckIn(new(Footprints), runs) }
 
 // CheckIn is Check with a scratch set, for frequent callers. Nothing else may use the set
@@ -118,8 +122,9 @@ func (l Lane) passable(b Waiting) bool {
 // MayFollow reports whether a waiting batch may leave behind accepted ones, where the ledger keeps
 // the order of submission. A batch that was lost, or whose last attempt failed, may not: both may
 // come of a restart of the ledger, which lost the accepted batches as well. It waits until each of
-// them is decided or known to be lost; then all that were lost go again in their order.
-func (b Waiting) MayFollow() bool { return b.State != Unknown && !b.Failed }
+// them is decided or known to be lost; then all that were lost go again in their order. One that is
+// numbered need not wait.
+func (b Waiting) MayFollow() bool { return b.Numbered || b.State != Unknown && !b.Failed }
 
 // checkLost looks for a batch that must not follow an accepted one, and would.
 func (l Lane) checkLost(accepted *Footprints, taken []int) error {
@@ -137,7 +142,8 @@ func (l Lane) checkLost(accepted *Footprints, taken []int) error {
 }
 
 // checkBehind looks for a batch that would be sent again behind a later, conflicting one in
-// flight. The ledger may have lost the later one, too; then both go again, in their order.
+// flight. The ledger may have lost the later one, too; then both go again, in their order. One that
+// is numbered keeps its place.
 func (l Lane) checkBehind(later *Footprints, taken []int) error {
 	const picked, under = owner(1), owner(2)
 	later.Reset()
@@ -147,7 +153,7 @@ func (l Lane) checkBehind(later *Footprints, taken []int) error {
 		case !b.State.Claimable():
 			found = true
 			later.add(b.Footprint, under)
-		case found && run != 0 && later.add(b.Footprint, picked):
+		case found && run != 0 && !b.Numbered && later.add(b.Footprint, picked):
 			return fmt.Errorf("dltbatch: lane %q: position %d would follow a later batch that is under way and conflicts", l.Service, p)
 		}
 	}

@@ -15,7 +15,8 @@ import "github.com/dltbatch/dltbatch/batch"
 // leaves. If the ledger loses it after all, it is sent again only once all batches that left with
 // it are decided or lost, too, so that batches lost together go again in order. A batch whose last
 // attempt failed waits likewise, because the ledger may have been down
-// ([batch.Waiting.MayFollow]). If a batch then comes behind committed batches, that is reported as
+// ([batch.Waiting.MayFollow]). Neither waits where its prepared bytes keep its place
+// ([batch.Waiting.Numbered]). If a batch then comes behind committed batches, that is reported as
 // [batch.EventOrderBreach]. So is a batch that the ledger called invalid and executes after
 // all; on Splinter a batch that is rolled back, by a timeout or a crash of one of the
 // circuit's nodes, is such a batch. Where such breaches are unacceptable, use [Serial].
@@ -54,39 +55,43 @@ func (n pipeline) wants(attempted batch.Lane) int {
 	if !attempted.KeepsOrder {
 		return serialWants(attempted)
 	}
-	if accepted, ok := inFront(attempted); ok {
+	if accepted, behind, ok := inFront(attempted); ok && !behind {
 		return max(0, int(n)-accepted)
 	}
 	return 0
 }
 
 // inFront returns how many batches at the front of a lane are accepted, and whether other
-// batches may leave behind them.
-func inFront(lane batch.Lane) (accepted int, ok bool) {
+// batches may leave behind them. behind says that others are accepted behind one that must go
+// again: only that one may leave, if it is numbered.
+func inFront(lane batch.Lane) (accepted int, behind, ok bool) {
 	for p, b := range lane.Batches {
 		switch {
 		case b.State.Claimable():
 		case b.State != batch.Pending && b.State != batch.Valid:
-			return accepted, false // no answer yet, or invalid and perhaps committed later
+			return accepted, behind, false // no answer yet, or invalid and perhaps committed later
 		case p > accepted:
-			return accepted, false // a batch that must go again stands before it
+			behind = true
 		default:
 			accepted++
 		}
 	}
-	return accepted, true
+	return accepted, behind, true
 }
 
 // span returns the positions that may leave: behind the accepted batches, up to the first that
 // is not ready.
 func (n pipeline) span(lane batch.Lane) (from, end int) {
-	accepted, ok := inFront(lane)
+	accepted, behind, ok := inFront(lane)
 	if !ok {
 		return 0, 0
 	}
 	for end = accepted; end < len(lane.Batches) && end < int(n) && lane.Batches[end].Ready; end++ {
-		if accepted > 0 && !lane.Batches[end].MayFollow() {
-			break // the accepted batches may yet turn out to be lost
+		switch b := lane.Batches[end]; {
+		case behind && !b.Numbered: // it would come behind them
+			return accepted, end
+		case accepted > 0 && !b.MayFollow(): // the accepted batches may yet turn out to be lost
+			return accepted, end
 		}
 	}
 	return accepted, end

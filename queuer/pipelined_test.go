@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -17,11 +18,13 @@ import (
 
 // standing makes a lane of a ledger that keeps order: q queued, d delayed and u unknown,
 // all ready; f like d, and n not ready, of an attempt that failed; s submitting, p pending, v
-// valid, i invalid.
+// valid, i invalid; D, U and F like d, u and f, and numbered.
 func standing(states string) batch.Lane {
 	l := batch.Lane{Service: "s", KeepsOrder: true}
 	for i, c := range states {
-		w := batch.Waiting{ID: batch.ID(rune('a' + i)), Attempt: 1, Ready: c == 'q' || c == 'd' || c == 'u' || c == 'f', Failed: c == 'f' || c == 'n'}
+		numbered := c == 'D' || c == 'U' || c == 'F'
+		c = unicode.ToLower(c)
+		w := batch.Waiting{ID: batch.ID(rune('a' + i)), Attempt: 1, Numbered: numbered, Ready: c == 'q' || c == 'd' || c == 'u' || c == 'f', Failed: c == 'f' || c == 'n'}
 		w.State = map[rune]batch.State{
 			'q': batch.Queued, 'd': batch.Delayed, 'u': batch.Unknown, 'n': batch.Delayed, 'f': batch.Delayed,
 			's': batch.Submitting, 'p': batch.Pending, 'v': batch.Valid, 'i': batch.Invalid,
@@ -67,6 +70,16 @@ func TestPipelinedSelect(t *testing.T) {
 		"ddpq":     nil,
 		"uuq":      {0, 1, 2}, // lost together
 		"pppqqqqq": {3},
+		"Upp":      {0}, // its bytes keep its place
+		"pUp":      {1},
+		"pFp":      {1},
+		"pUUp":     {1, 2},
+		"pUupp":    {1}, // the other one has no place of its own
+		"uUp":      nil,
+		"pUq":      {1, 2},
+		"pUpq":     {1}, // and nothing new leaves before it is sent
+		"pUsp":     nil,
+		"pUip":     nil,
 	} {
 		var runs []batch.Run
 		if want != nil {
@@ -135,6 +148,8 @@ func TestChooseContainsLyingReliantStrategies(t *testing.T) {
 		"backwards":                   {"pqq", []batch.Run{{2, 1}}, true},
 		"sends what is accepted":      {"ppq", []batch.Run{{1, 2}}, true},
 		"sends again what is behind":  {"upq", []batch.Run{{0}}, true},
+		"sends what keeps its place":  {"pUpU", []batch.Run{{1}}, false},
+		"and what does not":           {"pUup", []batch.Run{{1, 2}}, true},
 	} {
 		var told []error
 		s := reliant(func(batch.Lane) []batch.Run { return c.answer })
@@ -164,7 +179,7 @@ func TestChooseContainsTheLedger(t *testing.T) {
 func TestWantsIsEnough(t *testing.T) {
 	tier.Plain(t)
 	var lanes []string
-	for letters, most := range map[string]int{"qdunspviw": 3, "dupw": 5} { // w waits, and was never attempted
+	for letters, most := range map[string]int{"qdunspviw": 3, "dupw": 5, "DUupw": 4} { // w waits, and was never attempted
 		some := []string{""}
 		for from := 0; len(some[from]) < most; from++ {
 			for _, c := range letters {
@@ -178,7 +193,7 @@ func TestWantsIsEnough(t *testing.T) {
 		for _, keeps := range []bool{true, false} {
 			keeping := func(batch.ServiceID) bool { return keeps }
 			choose := queuer.Choose(strategy, keeping, func(_ batch.ServiceID, err error) { require.NoError(t, err) })
-			q := store.ClaimQuery{Window: strategy.Window, TTL: time.Minute}
+			q := store.ClaimQuery{Window: strategy.Window, TTL: time.Minute, Numbered: keeping}
 			wants := q
 			wants.Wants = queuer.Wants(strategy, keeping)
 			for _, lane := range lanes {
@@ -214,6 +229,9 @@ func inStore(lane string, now time.Time) (attempted, waiting []store.LaneRow) {
 		if r.Row.State, r.Row.Attempt = b.State, 1; b.State.Claimable() && !b.Ready {
 			r.Row.NotBefore = now.Add(time.Hour)
 		}
+		if b.Numbered {
+			r.Row.Prepared = []byte{byte(i)}
+		}
 		attempted = append(attempted, r)
 	}
 	return attempted, waiting
@@ -222,7 +240,7 @@ func inStore(lane string, now time.Time) (attempted, waiting []store.LaneRow) {
 func TestWantsNoMoreThanItCanTake(t *testing.T) {
 	wants := queuer.Wants(queuer.Pipelined(4), func(s batch.ServiceID) bool { return s != "other" })
 	for attempted, want := range map[string]int{
-		"": 4, "p": 3, "pp": 2, "pppp": 0, "ppppp": 0, "s": 0, "ps": 0, "i": 0, "up": 0,
+		"": 4, "p": 3, "pp": 2, "pppp": 0, "ppppp": 0, "s": 0, "ps": 0, "i": 0, "up": 0, "Up": 0,
 		// A waiting batch may stand in front of an attempted one that waits again.
 		"d": 4, "dd": 4, "pd": 3, "pn": 3, "n": 4, "pu": 3, "uu": 4,
 	} {

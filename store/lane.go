@@ -55,7 +55,7 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 	order := inOrder(rows, q.numbered(service), func(attempted []LaneRow) int { return Wanted(service, attempted, now, q) })
 	lane := batch.Lane{Service: service, Batches: make([]batch.Waiting, len(order))}
 	for i, at := range order {
-		lane.Batches[i] = rows[at].show(now)
+		lane.Batches[i] = rows[at].show(now, q.numbered(service))
 	}
 	room := room(rows, q, service)
 	taken := make([]bool, len(order))
@@ -135,7 +135,8 @@ func Wanted(service batch.ServiceID, attempted []LaneRow, now time.Time, q Claim
 		rule = q.Resend(service)
 	}
 	lane := batch.Lane{Service: service, Batches: make([]batch.Waiting, len(attempted))}
-	if q.numbered(service) {
+	numbered := q.numbered(service)
+	if numbered {
 		attempted = slices.SortedStableFunc(slices.Values(attempted), func(a, b LaneRow) int { return a.compareNumbers(&b) })
 	}
 	least := 0
@@ -144,7 +145,7 @@ func Wanted(service batch.ServiceID, attempted []LaneRow, now time.Time, q Claim
 		if r.pastResend(now, q.TTL, rule) {
 			r.Row = r.Row.backToMonitor(now)
 		}
-		lane.Batches[i] = r.show(now)
+		lane.Batches[i] = r.show(now, numbered)
 		if r.Row.State.Claimable() {
 			least = 1
 		}
@@ -152,9 +153,10 @@ func Wanted(service batch.ServiceID, attempted []LaneRow, now time.Time, q Claim
 	return max(least, min(q.Wants(lane), window))
 }
 
-func (r *LaneRow) show(now time.Time) batch.Waiting {
+func (r *LaneRow) show(now time.Time, numbered bool) batch.Waiting {
 	return batch.Waiting{
-		ID: r.Key.ID, State: r.Row.State, Attempt: r.Row.Attempt, Ready: r.Row.ready(now), Failed: r.Row.failed(), Footprint: r.Footprint,
+		ID: r.Key.ID, State: r.Row.State, Attempt: r.Row.Attempt, Ready: r.Row.ready(now), Failed: r.Row.failed(),
+		Numbered: numbered && len(r.Row.Prepared) > 0, Footprint: r.Footprint,
 	}
 }
 

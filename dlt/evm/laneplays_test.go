@@ -319,14 +319,22 @@ func lanePoolForgets(s *stage) {
 	assert.Equal(s, []int64{10, 11, 12}, s.paid(from))
 }
 
-// A node forgets the one in the middle: it goes out again once the first is final, and all are
-// executed in their order.
+// A node forgets the one in the middle: it goes out again while the first is in the pool, or in a
+// block that is not deep, and all are executed in their order.
 func laneDropped(s *stage) {
 	from, p, k, all := s.lane(afterTwo())
 	_, _, hashes := k.last(s, all[1])
 	s.drop(batch.Batch{ID: batch.ID(hashes[0])})
+	s.mine(1)
+	for range 1000 {
+		if p.record(all[1]).Attempt > 1 {
+			break
+		}
+		time.Sleep(s.unit)
+	}
+	require.Greater(s, p.record(all[1]).Attempt, 1)
+	require.False(s, p.record(all[0]).Final())
 	p.committed(all)
-	assert.Greater(s, p.record(all[1]).Attempt, 1)
 	for i, b := range all {
 		s.oneNonce(k, b, uint64(i))
 	}

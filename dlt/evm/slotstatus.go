@@ -159,8 +159,8 @@ func (c *SigningClient) userOf(ctx context.Context, u usedSlot) (proof usage, er
 }
 
 // concluded returns the status of a batch that is in no block, by the facts about its nonce.
-// waits says that another nonce of the account has to be mined before it: that one can be sent
-// again only once nothing behind it is under way.
+// waits says that another nonce of the account has to be mined before it: it goes out again with
+// that one, because a pool may have lost both.
 func (o *open) concluded(late, waits bool, proof usage) batch.Status {
 	st, s := o.st, o.slot
 	switch {
