@@ -375,7 +375,7 @@ func TestMovingWaits(t *testing.T) {
 		r.exec(0, `SELECT txid_current()`)
 	}
 	require.NoError(t, r.stores[0].Add(ctx, one("claimed", "posting")))
-	claimed, err := r.stores[0].Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"claimed"}, Limit: 1, Window: 10, TTL: 3 * time.Second},
+	claimed, err := r.stores[0].Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"claimed"}, Limit: 1, Window: 10, TTL: time.Hour},
 		func(l batch.Lane) []batch.Run { return []batch.Run{{0}} })
 	require.NoError(t, err)
 	require.Len(t, claimed.Runs, 1)
@@ -403,6 +403,7 @@ func TestMovingWaits(t *testing.T) {
 		}
 	}
 	waitFor(t, says("1 claims"))
+	r.exec(0, `UPDATE `+r.schema+`.attempted_batches SET claim_expires = 1`)
 	waitFor(t, says("transactions that have begun: process "))
 	require.NoError(t, r.stores[0].Add(ctx, one("s", "later")), "others go on meanwhile")
 	require.Empty(t, renamed)

@@ -162,13 +162,14 @@ func mute(what string) fault {
 	}}
 }
 
-// deal makes n faults, spread over d, and returns when all are over.
+// deal makes n faults, spread over d, and more in the same pace until each kind has occurred. It
+// returns when all are over.
 func (w *world) deal(seed uint64, n int, d time.Duration) (*faults, error) {
 	f := &faults{w: w, kinds: w.kinds(), rng: rand.New(rand.NewPCG(seed, 9)), busy: map[string]bool{}, count: map[string]int{}}
 	tick := time.NewTicker(d / time.Duration(n))
 	defer tick.Stop()
 	var deck []int
-	for i := 0; i < n && f.err() == nil; i++ {
+	for i := 0; (i < n || len(f.count) < len(f.kinds)) && f.err() == nil; i++ {
 		<-tick.C
 		if len(deck) < len(f.kinds) { // faults that could not be dealt stay on top
 			deck = append(deck, f.rng.Perm(len(f.kinds))...)
