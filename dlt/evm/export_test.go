@@ -58,8 +58,9 @@ func ListAgain(prepared []byte) ([]byte, error) {
 // MaxTurns is how many turns a slot of alternatives has room for.
 const MaxTurns = maxTurns
 
-// MaxEntries is how many transactions a slot has room for.
-const MaxEntries = maxEntries
+// MaxEntries is how many transactions a slot has room for. The last ClosingRoom are for those that
+// close its nonce.
+const MaxEntries, ClosingRoom = maxEntries, closingRoom
 
 // ReadSigned reads the answer of a service that signs.
 func ReadSigned(raw []byte, tx Unsigned) error {

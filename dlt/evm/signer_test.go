@@ -699,7 +699,7 @@ func TestSlotIsBounded(t *testing.T) {
 		}
 		_, fees, _, err := evm.Slot(a.Prepared)
 		require.NoError(t, err)
-		assert.Len(t, fees, evm.MaxEntries)
+		assert.Len(t, fees, evm.MaxEntries-evm.ClosingRoom)
 	})
 }
 

@@ -178,7 +178,7 @@ func (w *world) resolves(d doubtful, want dlt.Evidence) {
 	if want == dlt.Committed {
 		contrary = dlt.NotCommitted
 	}
-	require.True(w, every(5*time.Millisecond, 10*time.Second, func() bool {
+	require.True(w, every(5*time.Millisecond, time.Minute, func() bool {
 		found := w.resolve(d)
 		require.NotEqual(w, contrary, found)
 		return found == want

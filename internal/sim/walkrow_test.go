@@ -34,7 +34,7 @@ type packedRow struct {
 	state, attempt, spent, failures                         int8
 	claimExpires, notBefore, nextCheck, lastPost, settlesAt int8
 	doubtAttempt, doubtSince, resendUntil, resends          int8
-	refused, requeued, final                                bool
+	refused, requeued, withdrawn, final                     bool
 	claimTTL, movedAt, rollbacks, seenAttempt, kind         int8
 	seenEndpoint                                            bool
 	decision                                                int8
@@ -78,7 +78,7 @@ func pack(r store.Row) packedRow {
 		lastPost: packTime(r.LastPost), settlesAt: packTime(r.SettlesAt),
 		doubtAttempt: clamp(int64(r.DoubtAttempt), 0, 100), doubtSince: packTime(r.DoubtSince), resendUntil: packTime(r.ResendUntil),
 		resends: clamp(int64(r.Resends), 0, 3),
-		refused: r.Refused, requeued: r.Requeued, final: r.Final(),
+		refused: r.Refused, requeued: r.Requeued, withdrawn: r.Withdrawn, final: r.Final(),
 		claimTTL: int8(r.ClaimTTL / minute), movedAt: packTime(r.MovedAt), rollbacks: clamp(int64(r.Rollbacks), 0, 3),
 		seenAttempt: clamp(int64(r.SeenAttempt), 0, 100), seenEndpoint: r.SeenEndpoint != "",
 	}
@@ -128,7 +128,7 @@ func (p packedRow) row() store.Row {
 		ClaimExpires: unpackTime(p.claimExpires), NotBefore: unpackTime(p.notBefore), NextCheck: unpackTime(p.nextCheck),
 		LastPost: unpackTime(p.lastPost), SettlesAt: unpackTime(p.settlesAt),
 		DoubtAttempt: int(p.doubtAttempt), DoubtSince: unpackTime(p.doubtSince), ResendUntil: unpackTime(p.resendUntil),
-		Resends: int(p.resends), Refused: p.refused, Requeued: p.requeued,
+		Resends: int(p.resends), Refused: p.refused, Requeued: p.requeued, Withdrawn: p.withdrawn,
 		ClaimTTL: time.Duration(p.claimTTL) * minute, MovedAt: unpackTime(p.movedAt), Rollbacks: int(p.rollbacks),
 		SeenAttempt: int(p.seenAttempt),
 	}
