@@ -75,7 +75,7 @@ func TestNewRefusesAStoreThatCannot(t *testing.T) {
 			_, err := dltbatch.New(c.st, c.ledger, &c.o)
 			var in *batch.InputError
 			require.ErrorAs(t, err, &in)
-			assert.Equal(t, "Options.store", in.Field)
+			assert.Equal(t, "store", in.Field)
 			assert.Contains(t, in.Value, "dltbatch_test.")
 			for _, text := range c.want {
 				assert.ErrorContains(t, err, text)

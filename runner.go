@@ -53,10 +53,10 @@ type Runner struct {
 // traits need ([store.Abilities]).
 func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 	if isnil.Is(s) {
-		return nil, engine.BadOption("store", nil, "a store")
+		return nil, engine.Bad("store", "nil", "a store, such as sqlite.New's")
 	}
 	if isnil.Is(l) {
-		return nil, engine.BadOption("ledger", nil, "a ledger")
+		return nil, engine.Bad("ledger", "nil", "a client, such as sawtooth.New's")
 	}
 	opts := o.withDefaults()
 	if err := opts.check(); err != nil {

@@ -106,6 +106,9 @@ func mend(e batch.Explanation) (then, to, name string) {
 	case batch.RemedyResume:
 		return "Resume " + e.Control.Scope.String() + ", once the reason for the pause is gone.", scopeLink(e.Control.Scope) + "#resume", "Resume " + e.Control.Scope.String()
 	case batch.RemedyRelease:
+		if e.Blocker == e.Key {
+			return "Release the lane: the batch halted it, and was requeued since.", lane + "#release", "Release the lane"
+		}
 		return "Look at the batch that halted the lane, requeue it if it should be sent again, and release the lane.", lane + "#release", "Release the lane"
 	case batch.RemedyBlocker:
 		return "The batch in its way has to be final first.", batchLink(e.Blocker), "the batch in its way"

@@ -34,6 +34,9 @@ func (i *Incident) mend() {
 		}
 	case IncidentHalted:
 		i.Do = "Look at the batch that halted the lane, requeue it if it should be sent again, and release the lane."
+		if i.Blocker.Cause == batch.CauseHalted { // it waits itself
+			i.Do = "The batch that halted the lane was requeued since. Release the lane: it begins with that batch."
+		}
 		service = string(e.Control.Service)
 		i.Command = command("release", "--reason WHY", service)
 		i.Page, i.Link = lanePage(e.Control.Scope)+"#release", "Release the lane"

@@ -167,6 +167,9 @@ func (t *timeline) acts(history []batch.Act) {
 	}
 }
 
+// century is longer than any time that a person waits for.
+const century = 100 * 365 * 24 * time.Hour
+
 // end adds the facts of the record itself: the last attempt, what is open about it, and how it
 // ended.
 func (t *timeline) end(reports []batch.Report, history []batch.Act) {
@@ -199,6 +202,9 @@ func (t *timeline) end(reports []batch.Report, history []batch.Act) {
 		{r.SettlesAt, "The decision against it is final"},
 		{r.ResendUntil, "Until then a resend is harmless"},
 	} {
+		if due.at.Sub(t.now) > century { // a resend is harmless for ever
+			continue
+		}
 		if !r.Final() && due.at.After(t.now) {
 			t.add(Step{At: due.at, Kind: StepAhead, Tone: TonePlain, Title: due.title})
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/operator"
 )
 
@@ -86,6 +87,13 @@ func TestTimeline(t *testing.T) {
 				"? plain: Attempts 4 to 8: no report is kept", "61 doubt: Attempt 9: the outcome is not known", "100 person: A person has to decide",
 				"160 plain: It may be sent again", "170 plain: Until then a resend is harmless",
 			},
+		},
+		{
+			name: "a resend is harmless for ever, so that no end of that is due",
+			rec: with(func(r *batch.Record) {
+				r.State, r.Attempt, r.NotBefore, r.ResendUntil = batch.Delayed, 1, at(160), at(10).Add(dlt.Forever)
+			}),
+			want: []string{"0 plain: Added", "160 plain: It may be sent again"},
 		},
 		{
 			name: "nobody knows whether the second attempt was sent",

@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -135,7 +136,16 @@ func (a *app) upon(c *cobra.Command, args int, does func(args []string, rec batc
 			return err
 		}
 		return a.print(after, func(p *page) {
-			p.line("%s: %s was %s, is %s (version %d)", c.Name(), p.id(string(after.ID)), rec.State.String(), after.State.String(), after.Version)
+			now := "is " + after.State.String()
+			switch {
+			case after.State != rec.State:
+			case rec.Quarantined && !after.Quarantined:
+				now = "is no longer set aside"
+			}
+			p.line("%s: %s was %s, %s (version %d)", c.Name(), p.id(string(after.ID)), rec.State.String(), now, after.Version)
+			if after.State == batch.Queued && after.NotBefore.After(time.Now()) {
+				p.line("it may be sent again from %s, since the ledger may remember the last attempt until then; the batches behind it wait", when(after.NotBefore))
+			}
 		})
 	})
 }
@@ -159,7 +169,11 @@ func (a *app) requeue() *cobra.Command {
 		Long: `Puts an invalid or rejected batch back into its lane, at its old place. A halted lane stays halted. The ledger's quiet time has to be on record (exit code 5).`,
 	}
 	return a.upon(c, 0, func(_ []string, rec batch.Record) (string, batchAct, error) {
-		return "The batch will be sent again.", func(ctx context.Context, d *operator.Desk, by batch.By) (batch.Record, error) {
+		question := "The batch will be sent again."
+		if !rec.LastPost.IsZero() {
+			question = "The batch will be sent again, but not while the ledger may remember the last attempt: the result says until when. The batches behind it wait."
+		}
+		return question, func(ctx context.Context, d *operator.Desk, by batch.By) (batch.Record, error) {
 			return d.Requeue(ctx, rec, by)
 		}, nil
 	})
@@ -234,7 +248,9 @@ type steering struct {
 	more int                      // arguments behind the service
 	// nothing says why there is nothing to do upon a control; "" goes on, and nil always does.
 	nothing func(batch.Control) string
-	do      func(ctx context.Context, d *operator.Desk, seen batch.Control, more []string, by batch.By) (batch.Control, error)
+	// of asks before an act upon this control of one lane; nil asks nothing.
+	of func(ctx context.Context, db *database, seen batch.Control) (string, error)
+	do func(ctx context.Context, d *operator.Desk, seen batch.Control, more []string, by batch.By) (batch.Control, error)
 }
 
 func (a *app) steer(c *cobra.Command, s steering) *cobra.Command {
@@ -296,6 +312,13 @@ func (a *app) steer(c *cobra.Command, s steering) *cobra.Command {
 		}
 		if s.asks != nil {
 			question = strings.TrimSpace(question + " " + s.asks(scope))
+		}
+		if s.of != nil {
+			asks, err := s.of(ctx, where.list[0], controls[0].Value)
+			if err != nil {
+				return err
+			}
+			question = strings.TrimSpace(question + " " + asks)
 		}
 		show := func(p *page) {
 			if where.several() {
@@ -411,8 +434,8 @@ paused. Only --all asks for a confirmation. Where there is no such pause, the ex
 func (a *app) release() *cobra.Command {
 	return a.steer(&cobra.Command{
 		Use: "release [flags] SERVICE", Short: "End the halt of a lane",
-		Long: `Ends the halt of a lane: the batch that halted it is left behind, and the batches after it go on.
-Where the lane is not halted, the exit code is 4.`,
+		Long: `Ends the halt of a lane: the batch that halted it is left behind, and the batches after it go on. If that
+batch was requeued since, the lane begins with it. Where the lane is not halted, the exit code is 4.`,
 	}, steering{
 		nothing: func(c batch.Control) string {
 			if c.HaltedAt.IsZero() {
@@ -420,11 +443,23 @@ Where the lane is not halted, the exit code is 4.`,
 			}
 			return ""
 		},
-		asks: func(batch.Scope) string { return "The lane goes on behind the batch that halted it." },
+		of: releases,
 		do: func(ctx context.Context, d *operator.Desk, seen batch.Control, _ []string, by batch.By) (batch.Control, error) {
 			return d.Release(ctx, seen, by)
 		},
 	})
+}
+
+// releases asks before the release of a lane: it says where the lane goes on.
+func releases(ctx context.Context, db *database, seen batch.Control) (string, error) {
+	switch halter, err := db.desk.Get(ctx, batch.Key{Service: seen.Scope.Service, ID: seen.HaltedBy}); {
+	case errors.Is(err, batch.ErrNotFound): // retention removed it
+	case err != nil:
+		return "", err
+	case !halter.Final():
+		return "The lane goes on, beginning with the batch that halted it, which was requeued.", nil
+	}
+	return "The lane goes on behind the batch that halted it.", nil
 }
 
 var policies = []batch.Policy{batch.PolicyContinue, batch.PolicyHalt, batch.PolicyQuarantine, batch.PolicyDefault}

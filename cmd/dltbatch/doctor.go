@@ -14,6 +14,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/desks"
+	"github.com/dltbatch/dltbatch/internal/incident"
 	"github.com/dltbatch/dltbatch/internal/pgsettings"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/store"
@@ -136,7 +137,7 @@ something was found. The JSON is an object with "ok" and "findings", each with "
 			}
 		})
 		if err == nil && troubles > 0 {
-			return fmt.Errorf("%w: doctor found trouble in %d places", errLeft, troubles)
+			return fmt.Errorf("%w: doctor found trouble in %s", errLeft, incident.Count(troubles, "place", "places"))
 		}
 		return err
 	})

@@ -219,7 +219,7 @@ func TestStatusAndInstances(t *testing.T) {
 		stats := reads[status](s, "status", "--refresh")
 		assert.Equal(s, map[batch.State]int{batch.Queued: 2}, stats.Open)
 		text := s.does("status")
-		assert.Regexp(s, `(?m)^open batches +2 in 1 lanes$`, text)
+		assert.Regexp(s, `(?m)^open batches +2 in 1 lane$`, text)
 		assert.Regexp(s, `(?m)^instances +1 live of 1$`, text)
 		assert.Len(s, reads[instanceList](s, "instances").Instances, 1)
 		assert.Regexp(s, `(?m)^host-7 +live .* ledger +v0\.1\.0 +\d+$`, s.does("instances"))

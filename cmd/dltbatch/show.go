@@ -190,9 +190,13 @@ func (p *page) record(r batch.Record) {
 		t.row(red, "removed", when(r.PrunedAt)+", by retention: only what stands here is kept")
 	}
 	t.row(plain, "attempts", attempts)
+	claimed := "claimed by"
+	if r.ClaimExpires.IsZero() {
+		claimed = "last claimed by"
+	}
 	for _, x := range []struct{ what, text string }{
 		{"data_change_id", r.DataChangeID}, {"tags", r.Tags.String()}, {"added", when(r.CreatedAt)}, {"final", when(r.FinalAt)},
-		{"claimed by", r.ClaimedBy}, {"claim ends", when(r.ClaimExpires)}, {"not before", when(r.NotBefore)},
+		{claimed, r.ClaimedBy}, {"claim ends", when(r.ClaimExpires)}, {"not before", when(r.NotBefore)},
 		{"last post", when(r.LastPost)}, {"in doubt since", when(r.DoubtSince)}, {"settles", when(r.SettlesAt)},
 		{"error", failed(r.Error)}, {"decision", r.Decision},
 	} {
@@ -207,9 +211,21 @@ func (p *page) record(r batch.Record) {
 		t.row(red, "withdrawn", "yes, and what takes effect first decides")
 	}
 	for _, receipt := range r.Receipts {
-		t.row(plain, "receipt", fmt.Sprintf("%+v", receipt))
+		t.row(plain, "receipt", received(receipt))
 	}
 	t.end()
+}
+
+// received is a receipt for people. Its data is for programs: the JSON has it.
+func received(r batch.Receipt) string {
+	s := r.TransactionID + ": valid"
+	if !r.Valid {
+		s = r.TransactionID + ": not valid"
+	}
+	if r.Message != "" {
+		s += ": " + r.Message
+	}
+	return s
 }
 
 // acts shows acts, those of one bulk action in one row; of many lanes says that a batch has to be

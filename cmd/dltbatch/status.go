@@ -10,6 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/internal/desks"
+	"github.com/dltbatch/dltbatch/internal/incident"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -120,7 +121,7 @@ func (p *page) status(s store.Stats) {
 		by = ", by " + s.By
 	}
 	t.row(plain, "counted", age(s.Age)+" ago"+by)
-	t.row(plain, "open batches", fmt.Sprintf("%d in %d lanes", open, s.Lanes))
+	t.row(plain, "open batches", fmt.Sprintf("%d in %s", open, incident.Count(s.Lanes, "lane", "lanes")))
 	for _, state := range batch.States() {
 		if n := s.Open[state]; n > 0 {
 			t.row(plain, "  "+state.String(), n)

@@ -90,7 +90,7 @@ func run(ctx context.Context, listen string, rate int, out io.Writer) (err error
 	}
 	server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second}
 	url := "http://" + listener.Addr().String()
-	fmt.Fprintf(out, "serving %s/metrics, %s/livez, %s/readyz, and POST %s/orders/ID\n", url, url, url, url)
+	fmt.Fprintf(out, "serving\n  %s/metrics\n  %s/livez\n  %s/readyz\n  POST %s/orders/ID\nCtrl-C ends it\n", url, url, url, url)
 
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -51,7 +51,7 @@ func TestMetrics(t *testing.T) {
 	var out demotest.Output
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx, "127.0.0.1:0", 200, &out) }()
-	at := regexp.MustCompile(`serving (http://\S+)/metrics`)
+	at := regexp.MustCompile(`serving\s+(http://\S+)/metrics`)
 	require.Eventually(t, func() bool { return at.MatchString(out.String()) }, time.Minute, 10*time.Millisecond)
 	url := at.FindStringSubmatch(out.String())[1]
 	var text string

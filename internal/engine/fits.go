@@ -13,6 +13,11 @@ func BadOption(field string, value any, want string) error {
 	return fmt.Errorf("options: %w", &batch.InputError{Field: "Options." + field, Value: fmt.Sprint(value), Want: want})
 }
 
+// Bad returns the error about an argument of New.
+func Bad(field, value, want string) error {
+	return fmt.Errorf("new: %w", &batch.InputError{Field: field, Value: value, Want: want})
+}
+
 // checkService refuses a service that its ledger cannot serve under these options, or not with
 // this store.
 func checkService(st store.Store, traits dlt.Traits, o Options) error {
@@ -104,5 +109,5 @@ func checkNeeds(s store.Store, t dlt.Traits) error {
 
 // lacks returns the error about a store without an ability that something else needs.
 func lacks(s store.Store, ability store.Abilities, by string) error {
-	return BadOption("store", fmt.Sprintf("%T", s), fmt.Sprintf("a store with %s, for %s", ability, by))
+	return Bad("store", fmt.Sprintf("%T", s), fmt.Sprintf("a store with %s, for %s", ability, by))
 }

@@ -255,9 +255,15 @@ func cause(e batch.Explanation) string {
 	case batch.CausePaused:
 		return fmt.Sprintf("%s was paused by %s%s; resume it", e.Control.Scope, e.Control.PausedBy.Actor, because(e.Control.PausedBy.Reason))
 	case batch.CauseHalted:
+		if e.Blocker == e.Key { // a batch that waits and halted its lane was requeued
+			return "it halted its lane" + because(e.Control.HaltReason) + ", and was requeued since; release the lane"
+		}
 		return fmt.Sprintf("its lane was halted by batch %s%s; release the lane", e.Blocker.ID, because(e.Control.HaltReason))
 	case batch.CauseDelayed:
 		s := fmt.Sprintf("it waits another %s", e.Next.Round(time.Millisecond))
+		if e.State == batch.Queued && e.Attempts > 0 { // requeued: the quiet time of the ledger
+			s += fmt.Sprintf(": it may be sent again from %s, since the ledger may remember the last attempt until then", e.At.Add(e.Next).UTC().Format("15:04:05Z"))
+		}
 		if e.Decision != "" {
 			s += ", and is tried again and again; a person may cancel it, or decide where an attempt is in doubt"
 		}
