@@ -137,7 +137,7 @@ func TestCommand(t *testing.T) {
 	out, _ := c.runs(0, "causes")
 	assert.Contains(t, out, "was paused by ada (ticket 9)")
 	out, _ = c.runs(0, "status", "--refresh")
-	assert.Contains(t, out, "1 in 1 lanes")
+	assert.Contains(t, out, "1 in 1 lane")
 	c.runs(4, "cancel", "b1", "--reason", "r")
 	c.runs(0, "cancel", "b1", "--reason", "r", "--yes")
 	c.runs(0, "resume", "s", "--reason", "r")
