@@ -274,7 +274,7 @@ func TestSurfacesSayTheSame(t *testing.T) {
 				_, err := s.st.Claim(s.Context(), q, func(batch.Lane) []batch.Run { return []batch.Run{{0}} })
 				require.NoError(s, err)
 				require.NoError(s, new(texts.Presence).Show(s.Context(), s.st, store.Instance{ID: "2", Name: "two", Claims: 1, Version: "v1"}))
-				s.exec(`UPDATE texts SET begun_at = begun_at - 120000000, changed_at = changed_at - 120000000 WHERE kind = 'instance'`)
+				s.exec(`UPDATE dltbatch_texts SET begun_at = begun_at - 120000000, changed_at = changed_at - 120000000 WHERE kind = 'instance'`)
 				return nil
 			},
 			says: "Instance two has gone, and left 1 batch under way.", command: "dltbatch instances", explains: "No instance runs.",

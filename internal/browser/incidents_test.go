@@ -186,7 +186,7 @@ func incidents() []incident {
 				require.NoError(s, err)
 				require.NoError(s, new(texts.Presence).Show(s.Context(), s.st, store.Instance{ID: "2", Name: "two", Claims: 1, Version: "v1"}))
 				s.counted()
-				s.exec(`UPDATE texts SET begun_at = begun_at - 120000000, changed_at = changed_at - 120000000 WHERE kind = 'instance'`) // two minutes without a word
+				s.exec(`UPDATE dltbatch_texts SET begun_at = begun_at - 120000000, changed_at = changed_at - 120000000 WHERE kind = 'instance'`) // two minutes without a word
 			},
 			console: func(p *person) {
 				p.reads("No instance runs.", "Instance two has gone, and left 1 batch under way.", "a running instance asks the ledger about them", "start it again")

@@ -82,7 +82,7 @@ func (s *stand) night() {
 	require.NoError(s, err)
 	s.instances()
 	s.counted()
-	s.exec(`UPDATE texts SET body = json_set(body, '$.detail.earlier', json(?)) WHERE kind = 'stats'`, s.earlier())
+	s.exec(`UPDATE dltbatch_texts SET body = json_set(body, '$.detail.earlier', json(?)) WHERE kind = 'stats'`, s.earlier())
 }
 
 func (s *stand) desk() *operator.Desk {
@@ -110,13 +110,13 @@ func (s *stand) instances() {
 		}
 		require.NoError(s, new(texts.Presence).Show(s.Context(), s.st, i))
 	}
-	s.exec(`UPDATE texts SET begun_at = begun_at - 86400000000 WHERE kind = 'instance'`)
-	s.exec(`UPDATE texts SET changed_at = changed_at - 400000000 WHERE kind = 'instance' AND name = 'worker-3'`)
+	s.exec(`UPDATE dltbatch_texts SET begun_at = begun_at - 86400000000 WHERE kind = 'instance'`)
+	s.exec(`UPDATE dltbatch_texts SET changed_at = changed_at - 400000000 WHERE kind = 'instance' AND name = 'worker-3'`)
 }
 
 // beat lets the instances that work show themselves, as they do every 15 s.
 func (s *stand) beat() {
-	s.exec(`UPDATE texts SET changed_at = CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) WHERE kind = 'instance' AND name <> 'worker-3'`)
+	s.exec(`UPDATE dltbatch_texts SET changed_at = CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) WHERE kind = 'instance' AND name <> 'worker-3'`)
 }
 
 // earlier are the counts before the last one: the queue grows.

@@ -72,7 +72,7 @@ func TestAddOfMany(t *testing.T) {
 		}
 		require.Greater(t, refused, 2)
 		require.Greater(t, stored, 50)
-		for _, table := range []string{"batch_payloads", "open_batches", "transactions", "batches"} {
+		for _, table := range []string{"dltbatch_batch_payloads", "dltbatch_open_batches", "dltbatch_transactions", "dltbatch_batches"} {
 			var n int
 			require.NoError(t, s.db.QueryRow(`SELECT count(*) FROM `+table).Scan(&n))
 			require.Equal(t, stored, n, table)
@@ -91,10 +91,10 @@ func TestAddTogetherGoesBack(t *testing.T) {
 		first, second = append(first, newBatch("a", i)), append(second, newBatch("a", 100+i))
 	}
 	require.NoError(t, s.Add(ctx, first...))
-	_, err := s.db.Exec(`UPDATE sqlite_sequence SET seq = 3 WHERE name = 'batches'`)
+	_, err := s.db.Exec(`UPDATE sqlite_sequence SET seq = 3 WHERE name = 'dltbatch_batches'`)
 	require.NoError(t, err)
 	require.NoError(t, s.Add(ctx, second[:addedTogether]...), "numbers that are taken are passed over")
-	_, err = s.db.Exec(`UPDATE sqlite_sequence SET seq = 16 WHERE name = 'batches'`)
+	_, err = s.db.Exec(`UPDATE sqlite_sequence SET seq = 16 WHERE name = 'dltbatch_batches'`)
 	require.NoError(t, err)
 	require.NoError(t, s.Add(ctx, append(second[addedTogether:], first[3])...))
 	claims, payloads := claimAll(t, s, "a")

@@ -69,7 +69,7 @@ func TestFailedWriterLeavesNothing(t *testing.T) {
 				defer func() { _ = recover() }()
 				_ = s.write(t.Context(), "test", func(ctx context.Context, x *session) error {
 					first = x
-					if _, err := x.Exec(ctx, `INSERT INTO texts (kind, name, version, begun_at, changed_at, body) VALUES ('ledger', '', 1, 1, 1, ?)`, "wrong"); err != nil {
+					if _, err := x.Exec(ctx, `INSERT INTO dltbatch_texts (kind, name, version, begun_at, changed_at, body) VALUES ('ledger', '', 1, 1, 1, ?)`, "wrong"); err != nil {
 						return err
 					}
 					close(begun)

@@ -50,14 +50,14 @@ func (s *Store) fill(b *testing.B, n int, final bool) {
 		require.NoError(b, err)
 	}
 	// Ids are spread, as signatures are, and so are their hashes.
-	run(`INSERT INTO batches (seq, id_hash, header_signature, service_id, created_at, data_change_id, signer_public_key, trace,
+	run(`INSERT INTO dltbatch_batches (seq, id_hash, header_signature, service_id, created_at, data_change_id, signer_public_key, trace,
 		payload_hash, budget_attempts, budget_every_try) ` + numbers + `SELECT i, randomblob(16), printf('%0112x%016x', i, (i * 2654435761) % 4294967296),
 		printf('lane%04d', i % 1000), 1000000 + i, '', '', 0, zeroblob(32), 0, 0 FROM k`)
-	run(`INSERT INTO batch_payloads SELECT seq, zeroblob(200) FROM batches`)
+	run(`INSERT INTO dltbatch_batch_payloads SELECT seq, zeroblob(200) FROM dltbatch_batches`)
 	if final {
-		run(`INSERT INTO outcomes SELECT seq, 7, 3, 1, 0, 0, 0, created_at, 0, created_at, 0, NULL, '', 0, 0, 0 FROM batches`)
+		run(`INSERT INTO dltbatch_outcomes SELECT seq, 7, 3, 1, 0, 0, 0, created_at, 0, created_at, 0, NULL, '', 0, 0, 0 FROM dltbatch_batches`)
 	} else {
-		run(`INSERT INTO open_batches (seq, service_id, created_at, state, version) SELECT seq, service_id, created_at, 1, 1 FROM batches`)
+		run(`INSERT INTO dltbatch_open_batches (seq, service_id, created_at, state, version) SELECT seq, service_id, created_at, 1, 1 FROM dltbatch_batches`)
 	}
 	run(`PRAGMA wal_checkpoint(TRUNCATE)`)
 }
@@ -163,7 +163,7 @@ func (s *Store) benchRound(b *testing.B, round int, parts map[string]time.Durati
 func BenchmarkStats(b *testing.B) {
 	const open, lanes = 1_000_000, 100_000
 	s := benchStore(b)
-	_, err := s.db.Exec(fmt.Sprintf(`PRAGMA foreign_keys = OFF; INSERT INTO open_batches (seq, service_id, created_at, state, version, attempt, doubt_attempt)
+	_, err := s.db.Exec(fmt.Sprintf(`PRAGMA foreign_keys = OFF; INSERT INTO dltbatch_open_batches (seq, service_id, created_at, state, version, attempt, doubt_attempt)
 		WITH RECURSIVE k (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM k WHERE i < %[1]d)
 		SELECT i, printf('lane%%06d', i %% %[2]d), 1000000 + i, CASE WHEN i <= %[2]d THEN 2 ELSE 1 END, 1, i <= %[2]d, i <= %[2]d FROM k;
 		PRAGMA foreign_keys = ON`, open, lanes)) // a count reads no other table of batches

@@ -66,12 +66,12 @@ func TestAClaimWritesAllOrNothing(t *testing.T) {
 			q.Lanes = append(q.Lanes, in[i].Service)
 		}
 		require.NoError(t, s.Add(ctx, in...))
-		_, err := s.db.Exec(`CREATE TRIGGER stays BEFORE UPDATE ON open_batches WHEN new.seq = 3 BEGIN SELECT RAISE (IGNORE); END`)
+		_, err := s.db.Exec(`CREATE TRIGGER stays BEFORE UPDATE ON dltbatch_open_batches WHEN new.seq = 3 BEGIN SELECT RAISE (IGNORE); END`)
 		require.NoError(t, err)
 		_, err = s.Claim(ctx, q, serial)
 		require.ErrorContains(t, err, "rows claimed, want")
 		var claimed int
-		require.NoError(t, s.db.QueryRow(`SELECT count(*) FROM open_batches WHERE attempt > 0`).Scan(&claimed))
+		require.NoError(t, s.db.QueryRow(`SELECT count(*) FROM dltbatch_open_batches WHERE attempt > 0`).Scan(&claimed))
 		require.Zero(t, claimed)
 		_, err = s.db.Exec(`DROP TRIGGER stays`)
 		require.NoError(t, err)

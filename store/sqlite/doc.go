@@ -6,7 +6,8 @@
 //
 // Any number of stores and processes on one machine may use one database. SQLite lets one
 // transaction write at a time: an application's transaction that holds an AddTx holds up every
-// other writer, so keep it short.
+// other writer, so keep it short. The names of all tables and indexes of this package begin with
+// dltbatch_, so the application may have any other names in the same database.
 //
 // A database that is opened in another way needs, with either driver,
 //

@@ -46,7 +46,7 @@ func TestClaimFromMemory(t *testing.T) {
 	a, b := newBatch("a", 1), newBatch("b", 2)
 	require.NoError(t, s.Add(t.Context(), a))
 	require.NoError(t, s.Add(t.Context(), b))
-	_, err := s.db.Exec(`UPDATE batch_payloads SET serialized_batch = CAST('read' AS BLOB)`)
+	_, err := s.db.Exec(`UPDATE dltbatch_batch_payloads SET serialized_batch = CAST('read' AS BLOB)`)
 	require.NoError(t, err)
 	clear(a.Payload)
 	_, payloads := claimAll(t, s, "a")
@@ -77,11 +77,11 @@ func TestNothingGivenUpIsClaimed(t *testing.T) {
 		},
 		"a file that counts from the beginning again": func(t *testing.T, s *Store, _ *flaky.Faults, given, _ batch.Batch) {
 			require.NoError(t, s.Add(t.Context(), given))
-			for _, statement := range []string{sqlDeletePayload, sqlDeleteTransactions, `DELETE FROM open_batches WHERE seq = ?`, sqlDeleteBatch} {
+			for _, statement := range []string{sqlDeletePayload, sqlDeleteTransactions, `DELETE FROM dltbatch_open_batches WHERE seq = ?`, sqlDeleteBatch} {
 				_, err := s.db.Exec(statement, 2)
 				require.NoError(t, err)
 			}
-			_, err := s.db.Exec(`UPDATE sqlite_sequence SET seq = 1 WHERE name = 'batches'`)
+			_, err := s.db.Exec(`UPDATE sqlite_sequence SET seq = 1 WHERE name = 'dltbatch_batches'`)
 			require.NoError(t, err)
 		},
 	} {

@@ -19,7 +19,7 @@ func TestTwoIDsOfOneHash(t *testing.T) {
 	first, second := newBatch("a", 1), newBatch("a", 2)
 	second.Payload = first.Payload
 	require.NoError(t, s.Add(ctx, first))
-	_, err := s.db.Exec(`UPDATE batches SET id_hash = ?`, idHash(second.ID))
+	_, err := s.db.Exec(`UPDATE dltbatch_batches SET id_hash = ?`, idHash(second.ID))
 	require.NoError(t, err)
 
 	for name, b := range map[string]batch.Batch{
@@ -68,9 +68,9 @@ func TestIDIsHeldOnce(t *testing.T) {
 	s, _, _ := fresh(t)
 	b := newBatch("a", 1)
 	require.NoError(t, s.Add(t.Context(), b))
-	_, err := s.db.Exec(`INSERT INTO batches SELECT seq + 1, id_hash, header_signature, 'b', created_at, data_change_id,
-		signer_public_key, trace, payload_hash, budget_attempts, budget_every_try, footprint, trace_parent, tags FROM batches`)
-	require.ErrorContains(t, err, "UNIQUE constraint failed: batches.id_hash")
+	_, err := s.db.Exec(`INSERT INTO dltbatch_batches SELECT seq + 1, id_hash, header_signature, 'b', created_at, data_change_id,
+		signer_public_key, trace, payload_hash, budget_attempts, budget_every_try, footprint, trace_parent, tags FROM dltbatch_batches`)
+	require.ErrorContains(t, err, "UNIQUE constraint failed: dltbatch_batches.id_hash")
 }
 
 // A copy of the data may lack SQLite's own table of the numbers that were given out. Add does not

@@ -84,7 +84,7 @@ func TestManyKnownRowsOfWhichSomeHaveMovedOn(t *testing.T) {
 	}{
 		"none": {func(*testing.T, *Store, []store.Outcome) {}, func(*testing.T, []store.Applied) {}},
 		"leased": {func(t *testing.T, s *Store, outcomes []store.Outcome) {
-			_, err := s.db.Exec(`UPDATE open_batches SET asked_at = 7 WHERE seq = ?`, outcomes[8].Row)
+			_, err := s.db.Exec(`UPDATE dltbatch_open_batches SET asked_at = 7 WHERE seq = ?`, outcomes[8].Row)
 			require.NoError(t, err)
 		}, func(t *testing.T, applied []store.Applied) {
 			require.Equal(t, int64(7), applied[8].Row.AskedAt.UnixMicro())
@@ -115,7 +115,7 @@ func TestManyKnownRowsOfWhichSomeHaveMovedOn(t *testing.T) {
 			}
 			c.see(t, applied)
 			var twice int
-			require.NoError(t, s.db.QueryRow(`SELECT count(*) FROM open_batches WHERE seq IN (SELECT seq FROM outcomes)`).Scan(&twice))
+			require.NoError(t, s.db.QueryRow(`SELECT count(*) FROM dltbatch_open_batches WHERE seq IN (SELECT seq FROM dltbatch_outcomes)`).Scan(&twice))
 			require.Zero(t, twice)
 		})
 	}
@@ -138,7 +138,7 @@ func TestManyKnownRowsAdvance(t *testing.T) {
 				o.Finding, o.Back = store.Unposted, batch.Queued
 				_, err = reopen(t, path, clk).Record(ctx, []store.Outcome{o})
 			case "leased":
-				_, err = s.db.Exec(`UPDATE open_batches SET asked_at = 7 WHERE seq = ?`, outcomes[moved].Row)
+				_, err = s.db.Exec(`UPDATE dltbatch_open_batches SET asked_at = 7 WHERE seq = ?`, outcomes[moved].Row)
 			}
 			require.NoError(t, err)
 			applied, err := s.Record(ctx, outcomes)

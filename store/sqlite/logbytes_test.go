@@ -38,13 +38,13 @@ func hold(t testing.TB, history int, o *sqliteopen.Options) *held {
 	path := filepath.Join(t.TempDir(), "q.db")
 	adds, takes := onOne(t, path, o), onOne(t, path, o)
 	require.NoError(t, adds.Migrate(t.Context()))
-	_, err := adds.db.Exec(fmt.Sprintf(`INSERT INTO batches (seq, id_hash, header_signature, service_id, created_at, data_change_id, signer_public_key,
+	_, err := adds.db.Exec(fmt.Sprintf(`INSERT INTO dltbatch_batches (seq, id_hash, header_signature, service_id, created_at, data_change_id, signer_public_key,
 		trace, payload_hash, budget_attempts, budget_every_try) WITH RECURSIVE k (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM k WHERE i < %d)
 		SELECT i, randomblob(16), printf('%%0112x%%016x', i, i), printf('lane%%05d', i %% %d), 1000000 + i, '', '', 0, zeroblob(32), 0, 0 FROM k`,
 		history, heldLanes))
 	require.NoError(t, err)
-	_, err = adds.db.Exec(`INSERT INTO batch_payloads SELECT seq, x'00' FROM batches;
-		INSERT INTO outcomes SELECT seq, 7, 3, 1, 0, 0, 0, created_at, 0, created_at, 0, NULL, '', 0, 0, 0 FROM batches;
+	_, err = adds.db.Exec(`INSERT INTO dltbatch_batch_payloads SELECT seq, x'00' FROM dltbatch_batches;
+		INSERT INTO dltbatch_outcomes SELECT seq, 7, 3, 1, 0, 0, 0, created_at, 0, created_at, 0, NULL, '', 0, 0, 0 FROM dltbatch_batches;
 		PRAGMA wal_checkpoint(TRUNCATE)`)
 	require.NoError(t, err)
 	t.Cleanup(holdReader(t, path))

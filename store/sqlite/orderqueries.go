@@ -4,68 +4,68 @@ import "github.com/dltbatch/dltbatch/internal/sqlstore"
 
 // The statements about orders; the comment in queries.go applies to these, too.
 const (
-	sqlAnyOrderLast = `SELECT coalesce(max(created_at), 0) FROM orders
-	WHERE seq = (SELECT max(seq) FROM orders)`
-	sqlPartyLasts = `SELECT j.value AS service_id, coalesce((SELECT max(o.created_at) FROM orders o WHERE o.party = j.value), 0) AS created_at
+	sqlAnyOrderLast = `SELECT coalesce(max(created_at), 0) FROM dltbatch_orders
+	WHERE seq = (SELECT max(seq) FROM dltbatch_orders)`
+	sqlPartyLasts = `SELECT j.value AS service_id, coalesce((SELECT max(o.created_at) FROM dltbatch_orders o WHERE o.party = j.value), 0) AS created_at
 	FROM json_each(?) j`
-	sqlInsertOrder = `INSERT INTO orders (order_id, party, created_at, idempotency_key, priority, urgent, deadline, payload_hash)
+	sqlInsertOrder = `INSERT INTO dltbatch_orders (order_id, party, created_at, idempotency_key, priority, urgent, deadline, payload_hash)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq`
-	sqlSetOrderTrace      = `UPDATE orders SET trace_parent = ? WHERE seq = ?`
-	sqlInsertOrderPayload = `INSERT INTO order_payloads (seq, payload) VALUES (?, ?)`
-	sqlInsertOpenOrder    = `INSERT INTO open_orders (seq, party, priority, created_at, deadline, urgent, size, state, version)
+	sqlSetOrderTrace      = `UPDATE dltbatch_orders SET trace_parent = ? WHERE seq = ?`
+	sqlInsertOrderPayload = `INSERT INTO dltbatch_order_payloads (seq, payload) VALUES (?, ?)`
+	sqlInsertOpenOrder    = `INSERT INTO dltbatch_open_orders (seq, party, priority, created_at, deadline, urgent, size, state, version)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 	colsOrder     = sqlstore.ColsOrder
 	colsOpenOrder = sqlstore.ColsOpenOrder
 
 	sqlLockOrders = `SELECT ` + colsOrder + `, ` + colsOpenOrder + ` FROM json_each(?) j
-	CROSS JOIN orders o ON o.order_id = j.value CROSS JOIN open_orders q ON q.seq = o.seq`
-	sqlSplitOrders = `SELECT ` + colsOrder + `, ` + colsOpenOrder + ` FROM open_orders q
-	CROSS JOIN orders o ON o.seq = q.seq WHERE q.state = 1 AND q.split_group <> '' AND q.party = ? AND (q.deadline = 0 OR q.deadline > ?)`
+	CROSS JOIN dltbatch_orders o ON o.order_id = j.value CROSS JOIN dltbatch_open_orders q ON q.seq = o.seq`
+	sqlSplitOrders = `SELECT ` + colsOrder + `, ` + colsOpenOrder + ` FROM dltbatch_open_orders q
+	CROSS JOIN dltbatch_orders o ON o.seq = q.seq WHERE q.state = 1 AND q.split_group <> '' AND q.party = ? AND (q.deadline = 0 OR q.deadline > ?)`
 	// An order key is unique among a party's: no id breaks a tie.
-	sqlNextOrders = `SELECT q.seq, q.size, q.priority, q.created_at FROM open_orders q WHERE q.state = 1 AND q.party = ? AND (q.deadline = 0 OR q.deadline > ?)
+	sqlNextOrders = `SELECT q.seq, q.size, q.priority, q.created_at FROM dltbatch_open_orders q WHERE q.state = 1 AND q.party = ? AND (q.deadline = 0 OR q.deadline > ?)
 	ORDER BY q.priority DESC, q.created_at LIMIT ?`
 	sqlQueued = `SELECT ` + colsOrder + `, ` + colsOpenOrder + `, p.payload FROM json_each(?) j
-	CROSS JOIN open_orders q ON q.seq = j.value CROSS JOIN orders o ON o.seq = q.seq CROSS JOIN order_payloads p ON p.seq = q.seq
+	CROSS JOIN dltbatch_open_orders q ON q.seq = j.value CROSS JOIN dltbatch_orders o ON o.seq = q.seq CROSS JOIN dltbatch_order_payloads p ON p.seq = q.seq
 	WHERE +q.state = 1` // the sign keeps SQLite from an index on state
 	// Like lanes, it jumps from party to party. MATERIALIZED keeps SQLite from counting a party's
 	// orders once for each column.
-	sqlPartiesFirst = `WITH RECURSIVE parties (party) AS (SELECT min(party) FROM open_orders WHERE state = 1` + partiesNext
-	sqlPartiesAfter = `WITH RECURSIVE parties (party) AS (SELECT min(party) FROM open_orders WHERE state = 1 AND party > ?3` + partiesNext
+	sqlPartiesFirst = `WITH RECURSIVE parties (party) AS (SELECT min(party) FROM dltbatch_open_orders WHERE state = 1` + partiesNext
+	sqlPartiesAfter = `WITH RECURSIVE parties (party) AS (SELECT min(party) FROM dltbatch_open_orders WHERE state = 1 AND party > ?3` + partiesNext
 	partiesNext     = `
 		UNION ALL
-		SELECT (SELECT min(o.party) FROM open_orders o WHERE o.state = 1 AND o.party > parties.party) FROM parties
+		SELECT (SELECT min(o.party) FROM dltbatch_open_orders o WHERE o.state = 1 AND o.party > parties.party) FROM parties
 		WHERE parties.party IS NOT NULL),
 	idle (party) AS MATERIALIZED (SELECT party FROM parties WHERE party IS NOT NULL
-		AND NOT EXISTS (SELECT 1 FROM unsettled_batches u WHERE u.party = parties.party) LIMIT ?1),
+		AND NOT EXISTS (SELECT 1 FROM dltbatch_unsettled_batches u WHERE u.party = parties.party) LIMIT ?1),
 	loads (party, load) AS MATERIALIZED (SELECT idle.party,
 		(SELECT json_array(count(*), coalesce(sum(d.size), 0), coalesce(max(d.urgent), 0))
-		FROM (SELECT q.size, q.urgent FROM open_orders q WHERE q.state = 1 AND q.party = idle.party
+		FROM (SELECT q.size, q.urgent FROM dltbatch_open_orders q WHERE q.state = 1 AND q.party = idle.party
 			ORDER BY q.priority DESC, q.created_at LIMIT ?2) d) FROM idle)
 	SELECT loads.party, load ->> 0 AS orders, load ->> 1 AS bytes, load ->> 2 AS urgent,
-		coalesce(` + ownClock + ` - (SELECT min(q.created_at) FROM open_orders q WHERE q.state = 1 AND q.party = loads.party), 0) AS oldest,
-		EXISTS (SELECT 1 FROM open_orders q WHERE q.state = 1 AND q.split_group <> '' AND q.party = loads.party) AS split
+		coalesce(` + ownClock + ` - (SELECT min(q.created_at) FROM dltbatch_open_orders q WHERE q.state = 1 AND q.party = loads.party), 0) AS oldest,
+		EXISTS (SELECT 1 FROM dltbatch_open_orders q WHERE q.state = 1 AND q.split_group <> '' AND q.party = loads.party) AS split
 	FROM loads`
 
 	// Batches in flight are sorted here, and not read along the index by age.
-	sqlSettleable = `SELECT ` + colsBatch + `, ` + colsFinal + ` FROM (SELECT u.batch_seq, b.created_at FROM unsettled_batches u
-		CROSS JOIN outcomes f ON f.seq = u.batch_seq CROSS JOIN batches b ON b.seq = u.batch_seq
+	sqlSettleable = `SELECT ` + colsBatch + `, ` + colsFinal + ` FROM (SELECT u.batch_seq, b.created_at FROM dltbatch_unsettled_batches u
+		CROSS JOIN dltbatch_outcomes f ON f.seq = u.batch_seq CROSS JOIN dltbatch_batches b ON b.seq = u.batch_seq
 		ORDER BY b.created_at, b.header_signature LIMIT ?) d
-	CROSS JOIN outcomes f ON f.seq = d.batch_seq CROSS JOIN batches b ON b.seq = d.batch_seq ORDER BY b.created_at, b.header_signature`
+	CROSS JOIN dltbatch_outcomes f ON f.seq = d.batch_seq CROSS JOIN dltbatch_batches b ON b.seq = d.batch_seq ORDER BY b.created_at, b.header_signature`
 
-	sqlUpdateOrder = `UPDATE open_orders SET state = ?3, version = ?4, batch = ?5, place = ?6, batches = ?7, split_group = ?8
+	sqlUpdateOrder = `UPDATE dltbatch_open_orders SET state = ?3, version = ?4, batch = ?5, place = ?6, batches = ?7, split_group = ?8
 	WHERE seq = ?1 AND version = ?2`
-	sqlDeleteOpenOrder  = `DELETE FROM open_orders WHERE seq = ? AND version = ?`
-	sqlInsertFinalOrder = `INSERT INTO final_orders (seq, state, version, batch, place, batches, split_group, final_at, error, error_message)
+	sqlDeleteOpenOrder  = `DELETE FROM dltbatch_open_orders WHERE seq = ? AND version = ?`
+	sqlInsertFinalOrder = `INSERT INTO dltbatch_final_orders (seq, state, version, batch, place, batches, split_group, final_at, error, error_message)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-	sqlAnyExpired = `SELECT EXISTS (SELECT 1 FROM open_orders WHERE state = 1 AND deadline <> 0
+	sqlAnyExpired = `SELECT EXISTS (SELECT 1 FROM dltbatch_open_orders WHERE state = 1 AND deadline <> 0
 	AND deadline <= ` + ownClock + `)`
-	sqlExpired = `SELECT ` + colsOrder + `, ` + colsOpenOrder + ` FROM open_orders q CROSS JOIN orders o ON o.seq = q.seq
+	sqlExpired = `SELECT ` + colsOrder + `, ` + colsOpenOrder + ` FROM dltbatch_open_orders q CROSS JOIN dltbatch_orders o ON o.seq = q.seq
 	WHERE q.state = 1 AND q.deadline <> 0 AND q.deadline <= ? ORDER BY q.deadline LIMIT ?`
 
-	sqlPrunableOrders     = `SELECT seq, final_at AS at FROM final_orders WHERE final_at <= ? ORDER BY final_at LIMIT ?`
-	sqlDeleteOrderPayload = `DELETE FROM order_payloads WHERE seq = ?`
-	sqlDeleteOrderOutcome = `DELETE FROM final_orders WHERE seq = ?`
-	sqlDeleteOrder        = `DELETE FROM orders WHERE seq = ?`
+	sqlPrunableOrders     = `SELECT seq, final_at AS at FROM dltbatch_final_orders WHERE final_at <= ? ORDER BY final_at LIMIT ?`
+	sqlDeleteOrderPayload = `DELETE FROM dltbatch_order_payloads WHERE seq = ?`
+	sqlDeleteOrderOutcome = `DELETE FROM dltbatch_final_orders WHERE seq = ?`
+	sqlDeleteOrder        = `DELETE FROM dltbatch_orders WHERE seq = ?`
 )

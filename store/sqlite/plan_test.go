@@ -114,25 +114,25 @@ var scanned = map[string]string{
 	"SCAN d":                             "the rows that were selected in the line before, at most Limit or Cap",
 	"SCAN lanes":                         "the lanes that were found so far",
 	"SCAN j":                             "likewise, up to Limit that are open",
-	"SCAN tombstones":                    "EXISTS reads its first row only",
+	"SCAN dltbatch_tombstones":           "EXISTS reads its first row only",
 	"SCAN ledger":                        "at most one row",
 	"SCAN 5-ROW VALUES CLAUSE":           "the batches of one statement",
 	"SCAN parties":                       "the parties that were found so far, and those that have a batch",
 	"SCAN idle":                          "the parties that were found, at most Limit",
 	"SCAN loads":                         "the same",
 	"SCAN u":                             "the batches of orders that are not settled: what is in flight",
-	"SCAN unsettled_batches":             "the same",
+	"SCAN dltbatch_unsettled_batches":    "the same",
 }
 
 // counted are the lines of statements that read everything of a kind, with the reason. No claim,
 // Add or Record waits for these statements, and one process of all sends them.
 var counted = map[string]map[string]string{
 	"sqlCountOpen": {
-		"SCAN o USING COVERING INDEX open_batches_lane": "what is open, without its rows",
-		"SCAN a USING INDEX open_batches_attempted":     "what is under way or waits again",
+		"SCAN o USING COVERING INDEX dltbatch_open_batches_lane": "what is open, without its rows",
+		"SCAN a USING INDEX dltbatch_open_batches_attempted":     "what is under way or waits again",
 		"SCAN found":         "the states",
 		"SCAN (subquery-10)": "ten lanes",
-		"SCAN outcomes USING COVERING INDEX outcomes_quarantined": "what a policy set aside, not what is final",
+		"SCAN dltbatch_outcomes USING COVERING INDEX dltbatch_outcomes_quarantined": "what a policy set aside, not what is final",
 		"SCAN c": "the controls",
 		"SCAN m": "a row for each migration",
 		"SCAN q": "the orders that are open",
@@ -250,7 +250,7 @@ func TestListPlans(t *testing.T) {
 			}))
 			for _, l := range lines {
 				if strings.HasPrefix(l, "SCAN") {
-					assert.Contains(t, l, "USING INDEX batches_created", "in order, up to the limit")
+					assert.Contains(t, l, "USING INDEX dltbatch_batches_created", "in order, up to the limit")
 				}
 				assert.NotEqual(t, "USE TEMP B-TREE FOR ORDER BY", l)
 			}
@@ -273,39 +273,39 @@ func TestIndexesOfStatements(t *testing.T) {
 		query, want string
 		sorts       int // of what was found
 	}{
-		"attempted rows":         {sqlAttempted, "USING INDEX open_batches_attempted (service_id=?)", 0},
-		"what waits in a lane":   {sqlWaiting, "USING INDEX open_batches_lane (service_id=?)", 0},
-		"witnesses":              {sqlWitnesses, "USING COVERING INDEX batches_lane (service_id=? AND created_at<?)", 1},
-		"what is owned":          {sqlOwned, "USING INDEX open_batches_attempted (service_id=?)", 2},
-		"finals":                 {all["sqlFinals"], "USING INDEX batches_id (id_hash=?)", 0},
-		"next orders":            {sqlNextOrders, "USING INDEX open_orders_queue (party=?)", 0},
-		"a party's load":         {sqlPartiesAfter, "USING INDEX open_orders_queue (party=?)", 0},
-		"a party's oldest":       {sqlPartiesAfter, "USING COVERING INDEX open_orders_age (party=?)", 0},
-		"orders to split":        {sqlSplitOrders, "USING INDEX open_orders_split (party=?)", 0},
-		"orders of a batch":      {rebind(sqlstore.BatchOrders), "USING INDEX open_orders_batch (batch=?)", 1},
-		"expired orders":         {sqlExpired, "USING INDEX open_orders_deadline (deadline<?)", 0},
-		"any expired order":      {sqlAnyExpired, "USING COVERING INDEX open_orders_deadline (deadline<?)", 0},
-		"parties":                {sqlPartiesAfter, "USING COVERING INDEX open_orders_", 0},
-		"prunable orders":        {sqlPrunableOrders, "USING COVERING INDEX final_orders_final (final_at<?)", 0},
+		"attempted rows":         {sqlAttempted, "USING INDEX dltbatch_open_batches_attempted (service_id=?)", 0},
+		"what waits in a lane":   {sqlWaiting, "USING INDEX dltbatch_open_batches_lane (service_id=?)", 0},
+		"witnesses":              {sqlWitnesses, "USING COVERING INDEX dltbatch_batches_lane (service_id=? AND created_at<?)", 1},
+		"what is owned":          {sqlOwned, "USING INDEX dltbatch_open_batches_attempted (service_id=?)", 2},
+		"finals":                 {all["sqlFinals"], "USING INDEX dltbatch_batches_id (id_hash=?)", 0},
+		"next orders":            {sqlNextOrders, "USING INDEX dltbatch_open_orders_queue (party=?)", 0},
+		"a party's load":         {sqlPartiesAfter, "USING INDEX dltbatch_open_orders_queue (party=?)", 0},
+		"a party's oldest":       {sqlPartiesAfter, "USING COVERING INDEX dltbatch_open_orders_age (party=?)", 0},
+		"orders to split":        {sqlSplitOrders, "USING INDEX dltbatch_open_orders_split (party=?)", 0},
+		"orders of a batch":      {rebind(sqlstore.BatchOrders), "USING INDEX dltbatch_open_orders_batch (batch=?)", 1},
+		"expired orders":         {sqlExpired, "USING INDEX dltbatch_open_orders_deadline (deadline<?)", 0},
+		"any expired order":      {sqlAnyExpired, "USING COVERING INDEX dltbatch_open_orders_deadline (deadline<?)", 0},
+		"parties":                {sqlPartiesAfter, "USING COVERING INDEX dltbatch_open_orders_", 0},
+		"prunable orders":        {sqlPrunableOrders, "USING COVERING INDEX dltbatch_final_orders_final (final_at<?)", 0},
 		"a claim's controls":     {sqlWaiting, "SEARCH c USING PRIMARY KEY (everything=? AND service_id=?)", 0},
 		"and once more":          {sqlAttempted, "SEARCH c USING PRIMARY KEY (everything=? AND service_id=?)", 0},
 		"a scan's":               {sqlLanesAfter, "SEARCH c USING PRIMARY KEY (everything=? AND service_id=?)", 0},
 		"controls":               {all["sqlControls"], "SEARCH c USING PRIMARY KEY (everything=? AND service_id>?)", 0},
 		"acts upon a lane":       {all["sqlLaneActs"], "USING PRIMARY KEY (everything=? AND service_id=?)", 0},
-		"acts that are old":      {sqlPruneLaneActs, "USING COVERING INDEX lane_acts_at (at<?)", 0},
+		"acts that are old":      {sqlPruneLaneActs, "USING COVERING INDEX dltbatch_lane_acts_at (at<?)", 0},
 		"acts upon a batch":      {all["sqlBatchActs"], "USING PRIMARY KEY (batch_seq=?)", 0},
 		"attempts":               {all["sqlAttempts"], "USING PRIMARY KEY (batch_seq=?)", 0},
 		"attempts, too many":     {sqlTrimAttempts, "USING PRIMARY KEY (batch_seq=? AND position>? AND position<?)", 0},
-		"the beginning of an id": {all["sqlFindIDs"], "USING INDEX batches_id (id_hash>? AND id_hash<?)", 0},
+		"the beginning of an id": {all["sqlFindIDs"], "USING INDEX dltbatch_batches_id (id_hash>? AND id_hash<?)", 0},
 		"and of a removed one":   {sqlTombsByID, "USING PRIMARY KEY (header_signature>? AND header_signature<?)", 0},
-		"a key in all lanes":     {all["sqlChanges"], "USING INDEX batches_change (data_change_id>? AND data_change_id<?)", 0},
-		"and of a removed batch": {all["sqlTombChanges"], "USING COVERING INDEX tombstones_change (data_change_id>? AND data_change_id<?)", 0},
-		"a key of a caller":      {sqlSameChange, "USING INDEX batches_change (data_change_id=? AND service_id=?)", 0},
-		"an order's key":         {all["sqlFindOrderKeys"], "USING INDEX orders_key (idempotency_key>? AND idempotency_key<?)", 0},
-		"the names of lanes":     {all["sqlLanesOfBatches"], "USING COVERING INDEX batches_lane (service_id>? AND service_id<?)", 0},
-		"and of parties":         {all["sqlLanesOfOrders"], "USING COVERING INDEX orders_party (party>? AND party<?)", 0},
-		"what is prunable":       {sqlPrunable, "USING COVERING INDEX outcomes_final (final_at<?)", 0},
-		"what is set aside":      {quarantined, "USING INDEX outcomes_quarantined", 1},
+		"a key in all lanes":     {all["sqlChanges"], "USING INDEX dltbatch_batches_change (data_change_id>? AND data_change_id<?)", 0},
+		"and of a removed batch": {all["sqlTombChanges"], "USING COVERING INDEX dltbatch_tombstones_change (data_change_id>? AND data_change_id<?)", 0},
+		"a key of a caller":      {sqlSameChange, "USING INDEX dltbatch_batches_change (data_change_id=? AND service_id=?)", 0},
+		"an order's key":         {all["sqlFindOrderKeys"], "USING INDEX dltbatch_orders_key (idempotency_key>? AND idempotency_key<?)", 0},
+		"the names of lanes":     {all["sqlLanesOfBatches"], "USING COVERING INDEX dltbatch_batches_lane (service_id>? AND service_id<?)", 0},
+		"and of parties":         {all["sqlLanesOfOrders"], "USING COVERING INDEX dltbatch_orders_party (party>? AND party<?)", 0},
+		"what is prunable":       {sqlPrunable, "USING COVERING INDEX dltbatch_outcomes_final (final_at<?)", 0},
+		"what is set aside":      {quarantined, "USING INDEX dltbatch_outcomes_quarantined", 1},
 	} {
 		lines := strings.Join(plan(t, s, c.query), "\n")
 		assert.Contains(t, lines, c.want, name)
@@ -349,7 +349,7 @@ func TestListOrdersPlans(t *testing.T) {
 			return err
 		})) {
 			if strings.HasPrefix(l, "SCAN") && l != "SCAN d" {
-				assert.Contains(t, l, "USING INDEX orders_created", "%s: in order, up to the limit", name)
+				assert.Contains(t, l, "USING INDEX dltbatch_orders_created", "%s: in order, up to the limit", name)
 			}
 			assert.False(t, q.Batch == "" && l == "USE TEMP B-TREE FOR ORDER BY", name)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -172,7 +173,7 @@ func TestPruneLeavesNothing(t *testing.T) {
 			for _, table := range []string{"batches", "batch_payloads", "transactions", "batch_tags", "open_batches", "outcomes", "transaction_receipts", "tombstones",
 				"orders", "order_payloads", "open_orders", "final_orders", "unsettled_batches", "batch_acts", "attempts", "controls", "lane_acts"} {
 				var rows int
-				require.NoError(t, db.QueryRow("SELECT count(*) FROM "+table).Scan(&rows))
+				require.NoError(t, db.QueryRow("SELECT count(*) FROM dltbatch_"+table).Scan(&rows))
 				assert.Zero(t, rows, table)
 			}
 		})
@@ -226,4 +227,33 @@ func TestErrorsKeepTheirCause(t *testing.T) {
 	assert.Contains(t, err.Error(), "sqlite: add: ")
 	assert.NotErrorIs(t, err, store.ErrNotMigrated)
 	assert.Error(t, errors.Unwrap(err))
+}
+
+// An application has its own tables in the same file, whichever names they have and whoever comes
+// first.
+func TestApplicationsTables(t *testing.T) {
+	const own = `CREATE TABLE IF NOT EXISTS orders (id TEXT PRIMARY KEY, item TEXT NOT NULL); CREATE TABLE IF NOT EXISTS batches (id TEXT);
+		CREATE INDEX IF NOT EXISTS batches_id ON batches (id); INSERT INTO orders VALUES ('o', 'apple')`
+	for name, first := range map[string]bool{"its own come first": true, "its own come second": false} {
+		t.Run(name, func(t *testing.T) {
+			db, err := sqliteopen.Open(filepath.Join(t.TempDir(), "q.db"))
+			require.NoError(t, err)
+			defer func() { require.NoError(t, db.Close()) }()
+			s, err := New(db, nil)
+			require.NoError(t, err)
+			steps := []func() error{func() error { _, err := db.Exec(own); return err }, func() error { return s.Migrate(t.Context()) }}
+			if !first {
+				slices.Reverse(steps)
+			}
+			for _, step := range steps {
+				require.NoError(t, step())
+			}
+			require.NoError(t, s.Add(t.Context(), newBatch("a", 1)))
+			require.NoError(t, s.AddOrders(t.Context(), order.Order{ID: "o", Party: "p", Payload: []byte("p")}))
+			var others string
+			require.NoError(t, db.QueryRow(`SELECT group_concat(name, ' ' ORDER BY name) FROM sqlite_schema
+				WHERE name NOT LIKE 'dltbatch\_%' ESCAPE '\' AND name NOT LIKE 'sqlite\_%' ESCAPE '\'`).Scan(&others))
+			assert.Equal(t, "batches batches_id orders", others)
+		})
+	}
 }

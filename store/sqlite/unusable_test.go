@@ -17,7 +17,7 @@ func TestNamesThatNoCallTakes(t *testing.T) {
 	require.NoError(t, s.Add(t.Context(), newBatch("a", 1), newBatch("b1", 2), newBatch("b2", 3), newBatch("c", 5)))
 	for service, value := range map[string]string{"b1": "CAST(x'62FC' AS TEXT)", "b2": "'b' || char(10)"} {
 		for _, table := range []string{"batches", "open_batches"} {
-			_, err := s.db.Exec("UPDATE "+table+" SET service_id = "+value+" WHERE service_id = ?", service)
+			_, err := s.db.Exec("UPDATE dltbatch_"+table+" SET service_id = "+value+" WHERE service_id = ?", service)
 			require.NoError(t, err)
 		}
 	}

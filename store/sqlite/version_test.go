@@ -71,11 +71,11 @@ func TestNewerSchema(t *testing.T) {
 // nextVersion is a migration as docs/migrations.md wants it: columns in each table that an
 // addition, a claim or a record writes, a table, and an index.
 const nextVersion = `-- +goose Up
-ALTER TABLE batches ADD COLUMN next TEXT NOT NULL DEFAULT '';
-ALTER TABLE open_batches ADD COLUMN next INTEGER;
-ALTER TABLE outcomes ADD COLUMN next INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE dltbatch_batches ADD COLUMN next TEXT NOT NULL DEFAULT '';
+ALTER TABLE dltbatch_open_batches ADD COLUMN next INTEGER;
+ALTER TABLE dltbatch_outcomes ADD COLUMN next INTEGER NOT NULL DEFAULT 0;
 CREATE TABLE nexts (id INTEGER PRIMARY KEY) STRICT;
-CREATE INDEX batches_next ON batches (next, created_at);
+CREATE INDEX dltbatch_batches_next ON dltbatch_batches (next, created_at);
 `
 
 // While two stores of this code add and deliver, somebody migrates to the next version. No batch
@@ -163,7 +163,7 @@ func TestTheNextVersionComesUnderLoad(t *testing.T) {
 		assert.Equal(t, batch.Committed, r.State, key)
 	}
 	var columns int
-	require.NoError(t, late.db.QueryRow(`SELECT count(*) FROM outcomes WHERE next = 0`).Scan(&columns))
+	require.NoError(t, late.db.QueryRow(`SELECT count(*) FROM dltbatch_outcomes WHERE next = 0`).Scan(&columns))
 	assert.Equal(t, len(claims), columns)
 }
 
@@ -214,7 +214,7 @@ func TestTraceContextsAreWhole(t *testing.T) {
 	require.NoError(t, s.Add(t.Context(), batch.Batch{Service: "s", ID: "b", Payload: []byte("p")}))
 	require.NoError(t, s.AddOrders(t.Context(), order.Order{ID: "o", Party: "p", Payload: []byte("p")}))
 	for _, table := range []string{"batches", "orders"} {
-		_, err := s.db.Exec(`UPDATE ` + table + ` SET trace_parent = 'short'`)
+		_, err := s.db.Exec(`UPDATE dltbatch_` + table + ` SET trace_parent = 'short'`)
 		require.ErrorContains(t, err, "CHECK", table)
 	}
 }

@@ -27,7 +27,7 @@ func holdReader(t testing.TB, path string) (release func()) {
 	tx, err := db.BeginTx(context.Background(), nil)
 	require.NoError(t, err)
 	var n int
-	require.NoError(t, tx.QueryRow("SELECT count(*) FROM texts").Scan(&n))
+	require.NoError(t, tx.QueryRow("SELECT count(*) FROM dltbatch_texts").Scan(&n))
 	return sync.OnceFunc(func() {
 		require.NoError(t, tx.Rollback())
 		require.NoError(t, db.Close())

@@ -1,6 +1,9 @@
 -- Names are those of docs/glossary.md#tables-and-columns. Times are microseconds since
 -- 1970 in UTC on the database's clock; 0 is no time. docs/migrations.md says what a later
 -- migration must be like.
+--
+-- Names of tables and indexes begin with dltbatch_, because the application's tables may be in
+-- the same file. Comments leave the prefix out.
 
 -- +goose Up
 
@@ -8,7 +11,7 @@
 -- that what was found out about a batch that retention removed is not taken for another's.
 -- created_at is the batch's place in its lane, unique there, because adds are serial and
 -- each takes at least the lane's last + 1.
-CREATE TABLE batches (
+CREATE TABLE dltbatch_batches (
     seq               INTEGER PRIMARY KEY AUTOINCREMENT,
     id_hash           BLOB    NOT NULL, -- the first 6 bytes of header_signature, and 10 of its SHA-256
     header_signature  TEXT    NOT NULL,
@@ -29,24 +32,24 @@ CREATE TABLE batches (
 -- Holds an id to one row, as it does two ids of one hash, and finds an id by its
 -- beginning, too. An index of the ids themselves
 -- is six times as large, and each batch that is added changes a page of it at random.
-CREATE UNIQUE INDEX batches_id ON batches (id_hash);
+CREATE UNIQUE INDEX dltbatch_batches_id ON dltbatch_batches (id_hash);
 -- Add reads the end of a lane here, and List a lane in order.
-CREATE UNIQUE INDEX batches_lane ON batches (service_id, created_at);
+CREATE UNIQUE INDEX dltbatch_batches_lane ON dltbatch_batches (service_id, created_at);
 -- The caller's own key, unique in its lane. It is first, so that people find it, or its
 -- beginning, in all lanes.
-CREATE UNIQUE INDEX batches_change ON batches (data_change_id, service_id) WHERE data_change_id <> '';
+CREATE UNIQUE INDEX dltbatch_batches_change ON dltbatch_batches (data_change_id, service_id) WHERE data_change_id <> '';
 -- Add reads the last order key here; List lists all lanes in order.
-CREATE INDEX batches_created ON batches (created_at);
+CREATE INDEX dltbatch_batches_created ON dltbatch_batches (created_at);
 
 -- The payload is in a table of its own, so that no other reading passes over it.
-CREATE TABLE batch_payloads (
-    seq              INTEGER PRIMARY KEY REFERENCES batches (seq) ON DELETE CASCADE,
+CREATE TABLE dltbatch_batch_payloads (
+    seq              INTEGER PRIMARY KEY REFERENCES dltbatch_batches (seq) ON DELETE CASCADE,
     serialized_batch BLOB    NOT NULL
 ) STRICT;
 
 -- The transactions of a batch, as its caller declared them.
-CREATE TABLE transactions (
-    batch_seq         INTEGER NOT NULL REFERENCES batches (seq) ON DELETE CASCADE,
+CREATE TABLE dltbatch_transactions (
+    batch_seq         INTEGER NOT NULL REFERENCES dltbatch_batches (seq) ON DELETE CASCADE,
     position          INTEGER NOT NULL,
     header_signature  TEXT    NOT NULL,
     family_name       TEXT    NOT NULL,
@@ -57,8 +60,8 @@ CREATE TABLE transactions (
 
 -- The tags of batches that have some, so that people find a batch by what the application
 -- calls it. created_at is the batch's.
-CREATE TABLE batch_tags (
-    batch_seq  INTEGER NOT NULL REFERENCES batches (seq) ON DELETE CASCADE,
+CREATE TABLE dltbatch_batch_tags (
+    batch_seq  INTEGER NOT NULL REFERENCES dltbatch_batches (seq) ON DELETE CASCADE,
     name       TEXT    NOT NULL,
     value      TEXT    NOT NULL,
     created_at INTEGER NOT NULL,
@@ -66,12 +69,12 @@ CREATE TABLE batch_tags (
 ) STRICT, WITHOUT ROWID;
 
 -- List follows these, in order: a tag, and a value under any name.
-CREATE INDEX batch_tags_tag ON batch_tags (name, value, created_at);
-CREATE INDEX batch_tags_value ON batch_tags (value, created_at);
+CREATE INDEX dltbatch_batch_tags_tag ON dltbatch_batch_tags (name, value, created_at);
+CREATE INDEX dltbatch_batch_tags_value ON dltbatch_batch_tags (value, created_at);
 
 -- What changes, of open batches only.
-CREATE TABLE open_batches (
-    seq                      INTEGER PRIMARY KEY REFERENCES batches (seq) ON DELETE CASCADE,
+CREATE TABLE dltbatch_open_batches (
+    seq                      INTEGER PRIMARY KEY REFERENCES dltbatch_batches (seq) ON DELETE CASCADE,
     service_id               TEXT    NOT NULL,
     created_at               INTEGER NOT NULL,
     state                    INTEGER NOT NULL,
@@ -107,15 +110,15 @@ CREATE TABLE open_batches (
 ) STRICT;
 
 -- The front of each lane, and the list of lanes.
-CREATE INDEX open_batches_lane ON open_batches (service_id, created_at);
+CREATE INDEX dltbatch_open_batches_lane ON dltbatch_open_batches (service_id, created_at);
 -- What a claim must see of a lane, wherever it stands.
-CREATE INDEX open_batches_attempted ON open_batches (service_id, created_at) WHERE attempt > 0;
+CREATE INDEX dltbatch_open_batches_attempted ON dltbatch_open_batches (service_id, created_at) WHERE attempt > 0;
 -- What the monitor asks about; as large as what is in flight.
-CREATE INDEX open_batches_due ON open_batches (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX dltbatch_open_batches_due ON dltbatch_open_batches (due_at) WHERE due_at IS NOT NULL;
 
 -- Written once, when a batch becomes final.
-CREATE TABLE outcomes (
-    seq                      INTEGER PRIMARY KEY REFERENCES batches (seq) ON DELETE CASCADE,
+CREATE TABLE dltbatch_outcomes (
+    seq                      INTEGER PRIMARY KEY REFERENCES dltbatch_batches (seq) ON DELETE CASCADE,
     state                    INTEGER NOT NULL,
     version                  INTEGER NOT NULL,
     attempt                  INTEGER NOT NULL,
@@ -134,13 +137,13 @@ CREATE TABLE outcomes (
 ) STRICT;
 
 -- Prune looks here, oldest first; and batches in quarantine are listed and counted.
-CREATE INDEX outcomes_final ON outcomes (final_at) WHERE quarantined = 0;
-CREATE INDEX outcomes_quarantined ON outcomes (seq) WHERE quarantined = 1;
+CREATE INDEX dltbatch_outcomes_final ON dltbatch_outcomes (final_at) WHERE quarantined = 0;
+CREATE INDEX dltbatch_outcomes_quarantined ON dltbatch_outcomes (seq) WHERE quarantined = 1;
 
 -- The ledger's answers about single transactions.
-CREATE TABLE transaction_receipts (
+CREATE TABLE dltbatch_transaction_receipts (
     id             INTEGER PRIMARY KEY,
-    batch_seq      INTEGER NOT NULL REFERENCES batches (seq) ON DELETE CASCADE,
+    batch_seq      INTEGER NOT NULL REFERENCES dltbatch_batches (seq) ON DELETE CASCADE,
     position       INTEGER NOT NULL,
     transaction_id TEXT    NOT NULL,
     result_valid   INTEGER NOT NULL,
@@ -150,8 +153,8 @@ CREATE TABLE transaction_receipts (
 ) STRICT;
 
 -- What operators did to batches: a list with a bound for each.
-CREATE TABLE batch_acts (
-    batch_seq  INTEGER NOT NULL REFERENCES batches (seq) ON DELETE CASCADE,
+CREATE TABLE dltbatch_batch_acts (
+    batch_seq  INTEGER NOT NULL REFERENCES dltbatch_batches (seq) ON DELETE CASCADE,
     position   INTEGER NOT NULL,
     action     TEXT    NOT NULL,
     actor      TEXT    NOT NULL,
@@ -163,11 +166,11 @@ CREATE TABLE batch_acts (
 ) STRICT, WITHOUT ROWID;
 
 -- The history of all batches, newest first: docs/operations.md#the-history.
-CREATE INDEX batch_acts_at ON batch_acts (at, batch_seq, position);
+CREATE INDEX dltbatch_batch_acts_at ON dltbatch_batch_acts (at, batch_seq, position);
 
 -- What is kept of a batch's attempts: a list with a bound for each.
-CREATE TABLE attempts (
-    batch_seq   INTEGER NOT NULL REFERENCES batches (seq) ON DELETE CASCADE,
+CREATE TABLE dltbatch_attempts (
+    batch_seq   INTEGER NOT NULL REFERENCES dltbatch_batches (seq) ON DELETE CASCADE,
     position    INTEGER NOT NULL,
     attempt     INTEGER NOT NULL,
     at          INTEGER NOT NULL,
@@ -182,7 +185,7 @@ CREATE TABLE attempts (
 ) STRICT, WITHOUT ROWID;
 
 -- What holds lanes, or everything (then service_id is empty): where anything does.
-CREATE TABLE controls (
+CREATE TABLE dltbatch_controls (
     everything    INTEGER NOT NULL,
     service_id    TEXT    NOT NULL,
     paused_at     INTEGER NOT NULL,
@@ -197,7 +200,7 @@ CREATE TABLE controls (
 ) STRICT, WITHOUT ROWID;
 
 -- What operators did to lanes: a list with a bound for each.
-CREATE TABLE lane_acts (
+CREATE TABLE dltbatch_lane_acts (
     everything INTEGER NOT NULL,
     service_id TEXT    NOT NULL,
     position   INTEGER NOT NULL,
@@ -211,10 +214,10 @@ CREATE TABLE lane_acts (
 ) STRICT, WITHOUT ROWID;
 
 -- The history of all lanes, and what Prune removes of it.
-CREATE INDEX lane_acts_at ON lane_acts (at);
+CREATE INDEX dltbatch_lane_acts_at ON dltbatch_lane_acts (at);
 
 -- What is kept of batches that retention removed: docs/design.md#retention.
-CREATE TABLE tombstones (
+CREATE TABLE dltbatch_tombstones (
     header_signature         TEXT    PRIMARY KEY,
     service_id               TEXT    NOT NULL,
     payload_hash             BLOB    NOT NULL,
@@ -230,11 +233,11 @@ CREATE TABLE tombstones (
 ) STRICT, WITHOUT ROWID;
 
 -- The caller's own key, as in batches.
-CREATE UNIQUE INDEX tombstones_change ON tombstones (data_change_id, service_id) WHERE data_change_id <> '';
+CREATE UNIQUE INDEX dltbatch_tombstones_change ON dltbatch_tombstones (data_change_id, service_id) WHERE data_change_id <> '';
 
 -- Auto-batching. What never changes of an order; created_at is its place among those
 -- of its party, as a batch's in its lane.
-CREATE TABLE orders (
+CREATE TABLE dltbatch_orders (
     seq             INTEGER PRIMARY KEY AUTOINCREMENT,
     order_id        TEXT    NOT NULL UNIQUE,
     party           TEXT    NOT NULL,
@@ -248,21 +251,21 @@ CREATE TABLE orders (
 ) STRICT;
 
 -- AddOrders reads the end of a party here, and ListOrders a party, or all of them, in order.
-CREATE UNIQUE INDEX orders_party ON orders (party, created_at);
+CREATE UNIQUE INDEX dltbatch_orders_party ON dltbatch_orders (party, created_at);
 -- The caller's own key, as in batches.
-CREATE UNIQUE INDEX orders_key ON orders (idempotency_key, party) WHERE idempotency_key <> '';
-CREATE INDEX orders_created ON orders (created_at);
+CREATE UNIQUE INDEX dltbatch_orders_key ON dltbatch_orders (idempotency_key, party) WHERE idempotency_key <> '';
+CREATE INDEX dltbatch_orders_created ON dltbatch_orders (created_at);
 
 -- The payload is in a table of its own, as a batch's.
-CREATE TABLE order_payloads (
-    seq     INTEGER PRIMARY KEY REFERENCES orders (seq) ON DELETE CASCADE,
+CREATE TABLE dltbatch_order_payloads (
+    seq     INTEGER PRIMARY KEY REFERENCES dltbatch_orders (seq) ON DELETE CASCADE,
     payload BLOB    NOT NULL
 ) STRICT;
 
 -- What changes, of orders that are Queued (1) or Dequeued (2), and beside it what the
 -- queue is ordered and counted by.
-CREATE TABLE open_orders (
-    seq         INTEGER PRIMARY KEY REFERENCES orders (seq) ON DELETE CASCADE,
+CREATE TABLE dltbatch_open_orders (
+    seq         INTEGER PRIMARY KEY REFERENCES dltbatch_orders (seq) ON DELETE CASCADE,
     party       TEXT    NOT NULL,
     priority    INTEGER NOT NULL,
     created_at  INTEGER NOT NULL,
@@ -278,17 +281,17 @@ CREATE TABLE open_orders (
 ) STRICT;
 
 -- The front of each party's queue; the parties and their oldest orders.
-CREATE INDEX open_orders_queue ON open_orders (party, priority DESC, created_at) WHERE state = 1;
-CREATE INDEX open_orders_age ON open_orders (party, created_at) WHERE state = 1;
+CREATE INDEX dltbatch_open_orders_queue ON dltbatch_open_orders (party, priority DESC, created_at) WHERE state = 1;
+CREATE INDEX dltbatch_open_orders_age ON dltbatch_open_orders (party, created_at) WHERE state = 1;
 -- As large as what was refused and is tried in parts, what has a deadline, and what was
 -- ever part of a batch.
-CREATE INDEX open_orders_split ON open_orders (party) WHERE state = 1 AND split_group <> '';
-CREATE INDEX open_orders_deadline ON open_orders (deadline) WHERE state = 1 AND deadline <> 0;
-CREATE INDEX open_orders_batch ON open_orders (batch) WHERE batch <> '';
+CREATE INDEX dltbatch_open_orders_split ON dltbatch_open_orders (party) WHERE state = 1 AND split_group <> '';
+CREATE INDEX dltbatch_open_orders_deadline ON dltbatch_open_orders (deadline) WHERE state = 1 AND deadline <> 0;
+CREATE INDEX dltbatch_open_orders_batch ON dltbatch_open_orders (batch) WHERE batch <> '';
 
 -- Written once, when an order becomes final.
-CREATE TABLE final_orders (
-    seq           INTEGER PRIMARY KEY REFERENCES orders (seq) ON DELETE CASCADE,
+CREATE TABLE dltbatch_final_orders (
+    seq           INTEGER PRIMARY KEY REFERENCES dltbatch_orders (seq) ON DELETE CASCADE,
     state         INTEGER NOT NULL,
     version       INTEGER NOT NULL,
     batch         TEXT    NOT NULL,
@@ -301,20 +304,20 @@ CREATE TABLE final_orders (
 ) STRICT;
 
 -- Prune looks here, oldest first; and the orders of a batch are found by it.
-CREATE INDEX final_orders_final ON final_orders (final_at);
+CREATE INDEX dltbatch_final_orders_final ON dltbatch_final_orders (final_at);
 -- How many were refused (state 5) of late is counted here.
-CREATE INDEX final_orders_refused ON final_orders (final_at) WHERE state = 5;
-CREATE INDEX final_orders_batch ON final_orders (batch) WHERE batch <> '';
+CREATE INDEX dltbatch_final_orders_refused ON dltbatch_final_orders (final_at) WHERE state = 5;
+CREATE INDEX dltbatch_final_orders_batch ON dltbatch_final_orders (batch) WHERE batch <> '';
 
 -- Batches of orders that are not settled: one for each party at most.
-CREATE TABLE unsettled_batches (
-    batch_seq INTEGER PRIMARY KEY REFERENCES batches (seq) ON DELETE CASCADE,
+CREATE TABLE dltbatch_unsettled_batches (
+    batch_seq INTEGER PRIMARY KEY REFERENCES dltbatch_batches (seq) ON DELETE CASCADE,
     party     TEXT    NOT NULL UNIQUE
 ) STRICT;
 
 -- What was seen of ledgers' streams of events. The span without a gap is from since to
 -- until_; 0 is none.
-CREATE TABLE streams (
+CREATE TABLE dltbatch_streams (
     stream        TEXT    PRIMARY KEY,
     holder        TEXT    NOT NULL,
     epoch         INTEGER NOT NULL,
@@ -325,7 +328,7 @@ CREATE TABLE streams (
 ) STRICT, WITHOUT ROWID;
 
 -- The ids that were seen in a stream.
-CREATE TABLE stream_ids (
+CREATE TABLE dltbatch_stream_ids (
     stream TEXT    NOT NULL,
     id     TEXT    NOT NULL,
     at     INTEGER NOT NULL, -- when it was written down
@@ -333,10 +336,10 @@ CREATE TABLE stream_ids (
 ) STRICT, WITHOUT ROWID;
 
 -- Prune looks here.
-CREATE INDEX stream_ids_at ON stream_ids (at);
+CREATE INDEX dltbatch_stream_ids_at ON dltbatch_stream_ids (at);
 
 -- Small texts: store.TextKind lists them.
-CREATE TABLE texts (
+CREATE TABLE dltbatch_texts (
     kind       TEXT    NOT NULL,
     name       TEXT    NOT NULL,
     version    INTEGER NOT NULL, -- raised by each change
