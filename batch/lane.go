@@ -28,9 +28,9 @@ type Waiting struct {
 	// it: busy, not yet, or no effect. The ledger may have been down, and have lost what it had
 	// accepted.
 	Failed bool
-	// Numbered means that the batch keeps prepared bytes, and that these have its place in the order
-	// in which the ledger executes the lane's batches (dlt.Traits.PreparesInOrder). Whenever it is
-	// sent again, it comes behind none that stands behind it.
+	// Numbered means that the batch keeps prepared bytes, and that these have its place in the
+	// order in which the ledger executes the lane's batches (dlt.Traits.PreparesInOrder). Whenever
+	// it is sent again, it comes behind none that stands behind it.
 	Numbered bool
 	// Footprint is empty where the store does not know it.
 	Footprint Footprint
@@ -122,8 +122,8 @@ func (l Lane) passable(b Waiting) bool {
 // MayFollow reports whether a waiting batch may leave behind accepted ones, where the ledger keeps
 // the order of submission. A batch that was lost, or whose last attempt failed, may not: both may
 // come of a restart of the ledger, which lost the accepted batches as well. It waits until each of
-// them is decided or known to be lost; then all that were lost go again in their order. One that is
-// numbered need not wait.
+// them is decided or known to be lost; then all that were lost go again in their order. One that
+// is numbered need not wait.
 func (b Waiting) MayFollow() bool { return b.Numbered || b.State != Unknown && !b.Failed }
 
 // checkLost looks for a batch that must not follow an accepted one, and would.
@@ -142,8 +142,8 @@ func (l Lane) checkLost(accepted *Footprints, taken []int) error {
 }
 
 // checkBehind looks for a batch that would be sent again behind a later, conflicting one in
-// flight. The ledger may have lost the later one, too; then both go again, in their order. One that
-// is numbered keeps its place.
+// flight. The ledger may have lost the later one, too; then both go again, in their order. One
+// that is numbered keeps its place.
 func (l Lane) checkBehind(later *Footprints, taken []int) error {
 	const picked, under = owner(1), owner(2)
 	later.Reset()

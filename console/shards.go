@@ -21,10 +21,10 @@ import (
 const shardTime = 4 * time.Second
 
 // NewShards returns the console of all shards of a set (package shards), with their stores in the
-// order of their numbers: a store that was opened as another shard gives a [*batch.InputError]. Its
-// first page and its search are about all of them. Each shard has its own pages below, at the path
-// of its number; a link to a lane or a batch leads there. What one shard does not answer hides
-// nothing of the others. Options are those of all; the rest is as with [New].
+// order of their numbers: a store that was opened as another shard gives a [*batch.InputError].
+// Its first page and its search are about all of them. Each shard has its own pages below, at the
+// path of its number; a link to a lane or a batch leads there. What one shard does not answer
+// hides nothing of the others. Options are those of all; the rest is as with [New].
 func NewShards(o *Options, stores ...store.Store) (*Console, error) {
 	if len(stores) == 0 {
 		return nil, fmt.Errorf("console: %w", &batch.InputError{Field: "stores", Value: "none", Want: "the stores of all shards"})

@@ -95,10 +95,10 @@ type Traits struct {
 	Renews bool
 	// PreparesInOrder means that the bytes of a batch depend on those of the batches before it,
 	// such as the next number of an account: Prepare and Submit get batch.Attempt.Lane. What keeps
-	// bytes goes before all else of its lane, in the order of bytes.Compare. The ledger executes it
-	// in that order, whichever is sent again first (batch.Waiting.Numbered). Only strategies with
-	// one run of a lane at a time can be used then, queuer.Serial and queuer.Pipelined, unless
-	// MaxInFlightPerService is 1. It counts with Prepares only.
+	// bytes goes before all else of its lane, in the order of bytes.Compare. The ledger executes
+	// it in that order, whichever is sent again first (batch.Waiting.Numbered). Only strategies
+	// with one run of a lane at a time can be used then, queuer.Serial and queuer.Pipelined,
+	// unless MaxInFlightPerService is 1. It counts with Prepares only.
 	PreparesInOrder bool
 	// Withdraws means that the client can keep a batch from taking effect that is under way, by
 	// bytes that exclude those that were sent before: for an attempt with batch.Attempt.Withdrawn,

@@ -8,8 +8,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// MoveActor is who pauses everything while a schema moves to another server. The move resumes it by
-// itself.
+// MoveActor is who pauses everything while a schema moves to another server. The move resumes it
+// by itself.
 const MoveActor = "dltbatch move"
 
 // Steering is an operator's change to a lane, or to everything.
@@ -53,8 +53,8 @@ func (s Steering) Validate() error {
 
 // Apply returns the control after the steering, and the act for the history. changed is false
 // where there is nothing to do: a paused lane is not paused again, and its first pauser stays
-// recorded. But a pause of MoveActor gives way to another's, which stays when the move is done. The
-// error is a [*batch.MovedOnError] where the control is not at the version that was seen; then
+// recorded. But a pause of MoveActor gives way to another's, which stays when the move is done.
+// The error is a [*batch.MovedOnError] where the control is not at the version that was seen; then
 // there is nothing to do, either. s is valid.
 func (s Steering) Apply(c batch.Control, now time.Time) (next batch.Control, act batch.Act, changed bool, err error) {
 	if c.Scope = s.Scope; s.Action != batch.ActionPause && s.Seen != c.Version {

@@ -38,8 +38,8 @@ var errPart = errors.New("the answer is not whole")
 // shardLimit bounds how long a command waits for a server before it goes on without the shard.
 const shardLimit = 15 * time.Second
 
-// answerLimit bounds how long a command waits for the answer of one of several shards: a server may
-// freeze after it was opened. It is longer than any look at a whole schema.
+// answerLimit bounds how long a command waits for the answer of one of several shards: a server
+// may freeze after it was opened. It is longer than any look at a whole schema.
 const answerLimit = time.Minute
 
 // errNoAnswer is of a shard whose server may have done what it was asked.

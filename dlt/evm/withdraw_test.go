@@ -110,8 +110,8 @@ func TestAnIntentIsWithdrawn(t *testing.T) {
 	}
 }
 
-// Where no pool has the intent any more, nothing has to be replaced: what closes its nonce costs as
-// much as any transaction, though the intent's last fees are at the client's limit.
+// Where no pool has the intent any more, nothing has to be replaced: what closes its nonce costs
+// as much as any transaction, though the intent's last fees are at the client's limit.
 func TestClosingOfAForgottenOneAtTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, NoTracker: true})

@@ -19,8 +19,8 @@ const (
 	// tellShare bounds the part of the time that telling takes to one in so many: while the
 	// database has more to do than it can, a hint helps nobody.
 	tellShare = 20
-	// maxQuiet is the longest pause after a Tell: those who hear scan after 15 s without a hint, and
-	// one slow answer does not keep them waiting for longer than that.
+	// maxQuiet is the longest pause after a Tell: those who hear scan after 15 s without a hint,
+	// and one slow answer does not keep them waiting for longer than that.
 	maxQuiet = 5 * time.Second
 	// maxNames is how many names of a topic wait to be told. With more the topic is told as a
 	// whole.

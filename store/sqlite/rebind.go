@@ -8,8 +8,8 @@ import (
 )
 
 // forms turn a shared statement into SQLite's, one after the other. json_each has the values of
-// a list, and CROSS JOIN keeps SQLite from turning a join round. The tables' prefix keeps them apart
-// from the application's tables in the same file.
+// a list, and CROSS JOIN keeps SQLite from turning a join round. The tables' prefix keeps them
+// apart from the application's tables in the same file.
 var forms = []struct {
 	from *regexp.Regexp
 	to   string
