@@ -136,7 +136,7 @@ func TestTraced(t *testing.T) {
 	assert.Contains(t, text, "was killed with kill -9")
 	processes := map[string]bool{}
 	for _, name := range []string{"POST /orders", "  dltbatch attempt", "  dltbatch query", "  dltbatch outcome", "  dltbatch final"} {
-		found := regexp.MustCompile(`(?m)^` + name + ` .*process (\d+) `).FindStringSubmatch(text)
+		found := regexp.MustCompile(`(?m)^` + name + ` .*pid (\d+) `).FindStringSubmatch(text)
 		require.NotNil(t, found, "%s:\n%s", name, text)
 		processes[found[1]] = true
 	}

@@ -162,7 +162,7 @@ func printSpans(out io.Writer, dir string) error {
 		} else {
 			indent = "  "
 		}
-		fmt.Fprintf(out, "%s%-16s process %d after %-6s took %-6s %s\n", indent, s.Name, s.Process,
+		fmt.Fprintf(out, "%s%-16s pid %d after %-6s took %-6s %s\n", indent, s.Name, s.Process,
 			s.Start.Sub(root.Start).Round(time.Millisecond), s.End.Sub(s.Start).Round(time.Millisecond), s.Attributes)
 	}
 }
