@@ -112,7 +112,7 @@ func absent(w io.Writer, st store.Store) error {
 
 // wrap divides a text into lines of at most width bytes.
 func wrap(text string, width int) (lines []string) {
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		if last := len(lines) - 1; last >= 0 && len(lines[last])+1+len(word) <= width {
 			lines[last] += " " + word
 		} else {

@@ -164,8 +164,9 @@ func (n *Node) build(list []string) (p payload, count int, err error) {
 		return p, 0, err
 	}
 	var block struct {
-		BlockHash, Timestamp string
-		Transactions         []string
+		BlockHash    string   `json:"blockHash"`
+		Timestamp    string   `json:"timestamp"`
+		Transactions []string `json:"transactions"`
 	}
 	if err := json.Unmarshal(built.ExecutionPayload, &block); err != nil {
 		return p, 0, err
@@ -296,11 +297,11 @@ func (n *Node) call(out any, method string, params ...any) error {
 		return err
 	}
 	var answer struct {
-		Result json.RawMessage
+		Result json.RawMessage `json:"result"`
 		Error  *struct {
-			Message string
-			Data    any
-		}
+			Message string `json:"message"`
+			Data    any    `json:"data"`
+		} `json:"error"`
 	}
 	if err := json.NewDecoder(c).Decode(&answer); err != nil {
 		return fmt.Errorf("%s: %w", method, err)

@@ -81,7 +81,7 @@ func prepare(t testing.TB) (bin, dir string) {
 	if err != nil {
 		t.Fatalf("no geth to test with: %v", err)
 	}
-	dir, err = os.MkdirTemp("", "geth") // the folder of the test has a name that is too long
+	dir, err = os.MkdirTemp("", "geth") //nolint:usetesting // the folder of the test has a name that is too long
 	if err != nil {
 		t.Fatal(err)
 	}

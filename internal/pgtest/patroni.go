@@ -325,7 +325,7 @@ func (n *Node) all() []int {
 		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", all[i])) // none once it has ended
 		for _, of := range threads {
 			text, _ := os.ReadFile(of)
-			for _, field := range strings.Fields(string(text)) {
+			for field := range strings.FieldsSeq(string(text)) {
 				if pid, err := strconv.Atoi(field); err == nil && !slices.Contains(all, pid) {
 					all = append(all, pid)
 				}

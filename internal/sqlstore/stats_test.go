@@ -11,5 +11,5 @@ import (
 
 // The statement that counts refused orders goes back as far as the contract says.
 func TestRefusedOrdersCountForADay(t *testing.T) {
-	assert.Equal(t, strconv.FormatInt(store.RefusedFor.Microseconds(), 10), refusedFor)
+	assert.Equal(t, refusedFor, strconv.FormatInt(store.RefusedFor.Microseconds(), 10))
 }

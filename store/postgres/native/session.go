@@ -41,7 +41,7 @@ func (s *session) line(ctx context.Context) (conns.Listener, error) {
 	}
 	s.wire = &wire{c: c, lines: map[*line]string{}, ended: make(chan struct{})}
 	l := s.wire.join()
-	go s.wire.run()
+	go s.wire.run() //nolint:gosec // the connection outlives this call
 	return l, nil
 }
 
@@ -61,8 +61,7 @@ type wire struct {
 
 // ask is a statement that somebody waits for.
 type ask struct {
-	ctx  context.Context
-	text string
+	do   func(c *pgconn.PgConn) error
 	done chan error // capacity one
 }
 
@@ -116,7 +115,7 @@ func (w *wire) wait() error {
 		w.asks, w.interrupt = nil, interrupt
 		w.mu.Unlock()
 		for _, a := range asks {
-			a.done <- w.c.PgConn().Exec(a.ctx, a.text).Close()
+			a.done <- a.do(w.c.PgConn())
 		}
 		if empty {
 			interrupt()
@@ -171,7 +170,10 @@ func (l *line) Listen(ctx context.Context, channel string) error {
 	l.w.mu.Lock()
 	l.w.lines[l] = channel
 	l.w.mu.Unlock()
-	a := ask{ctx, "LISTEN " + pgx.Identifier{channel}.Sanitize(), make(chan error, 1)}
+	do := func(c *pgconn.PgConn) error {
+		return c.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()).Close()
+	}
+	a := ask{do, make(chan error, 1)}
 	l.w.send(a)
 	select {
 	case err := <-a.done:
