@@ -180,11 +180,16 @@ func TestSubmitAndContext(t *testing.T) {
 	assert.Equal(t, batch.KindUnavailable, dlt.Kind(err), "over before it began, so that nothing was sent")
 	require.ErrorIs(t, err, context.Canceled)
 
-	ctx, cancel = context.WithTimeout(context.Background(), 50*time.Millisecond)
-	defer cancel()
-	err = c.Submit(ctx, attempt(t))
+	for limit := 50 * time.Millisecond; ; limit *= 2 { // a busy machine sends nothing in so short a time
+		ctx, cancel = context.WithTimeout(context.Background(), limit)
+		err = c.Submit(ctx, attempt(t))
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		if dlt.Kind(err) != batch.KindUnavailable {
+			break
+		}
+	}
 	assert.Equal(t, batch.KindDoubt, dlt.Kind(err))
-	require.ErrorIs(t, err, context.DeadlineExceeded)
 	<-arrived
 }
 
