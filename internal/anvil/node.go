@@ -1,13 +1,9 @@
 package anvil
 
 import (
-	"fmt"
-	"net"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/dltbatch/dltbatch/internal/binaries"
@@ -19,8 +15,7 @@ import (
 type Node struct {
 	bin   string
 	state string // the file of its state
-	port  string
-	p     *daemon.Process // nil while it is down
+	daemon.Server
 }
 
 // Start starts a node in a folder of the test, whose end stops it: see [Run]. Where there is no
@@ -45,7 +40,7 @@ func Start(t testing.TB, args ...string) *Node {
 // file of dir, once a second, unless args have another --state-interval. bin is the program: see
 // [binaries.Anvil]. args are more of its arguments. The caller stops the node.
 func Run(bin, dir string, args ...string) (*Node, error) {
-	n := &Node{bin: bin, state: filepath.Join(dir, "state.json"), port: "0"}
+	n := &Node{bin: bin, state: filepath.Join(dir, "state.json")}
 	if err := n.Resume(args...); err != nil {
 		return nil, err
 	}
@@ -67,42 +62,10 @@ func (n *Node) Resume(args ...string) error {
 func (n *Node) Renew(args ...string) error { return n.run(args) }
 
 func (n *Node) run(args []string) error {
-	cmd := exec.Command(n.bin, slices.Concat([]string{"--host", "127.0.0.1", "--port", n.port}, args)...)
-	p, err := daemon.Run(cmd, listening, syscall.SIGTERM)
-	if err != nil {
-		return err
-	}
-	n.p = p
-	_, addr, _ := strings.Cut(p.Ready(), listening)
-	_, port, err := net.SplitHostPort(strings.TrimSpace(addr))
-	if err != nil {
-		return fmt.Errorf("anvil says %q: %w", p.Ready(), err)
-	}
-	n.port = port
-	return nil
+	cmd := exec.Command(n.bin, slices.Concat([]string{"--host", "127.0.0.1", "--port", n.Port()}, args)...)
+	return n.Up(cmd, listening, listening)
 }
-
-// URL returns the address of the node.
-func (n *Node) URL() string { return "http://" + net.JoinHostPort("127.0.0.1", n.port) }
 
 // State returns the file in which the node keeps its state. A node that is killed while it writes
 // may leave a part of it.
 func (n *Node) State() string { return n.state }
-
-// Kill ends the node without a warning.
-func (n *Node) Kill() error {
-	if n.p == nil {
-		return nil
-	}
-	err := n.p.Crash()
-	n.p = nil
-	return err
-}
-
-// Stop ends the node with a signal, so that it writes its state.
-func (n *Node) Stop() {
-	if n.p != nil {
-		n.p.Stop()
-		n.p = nil
-	}
-}

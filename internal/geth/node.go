@@ -7,12 +7,10 @@ import (
 	"io/fs"
 	"maps"
 	"math/big"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/dltbatch/dltbatch/internal/binaries"
@@ -35,13 +33,13 @@ type Options struct {
 }
 
 // Node is a geth, its folder, and its consensus client. One goroutine at a time calls its methods,
-// except URL.
+// except URL. Kill loses the states since the node was last stopped. One that was never stopped
+// loses all, and takes no block any more, since it wants to get the last state from its peers.
 type Node struct {
-	bin  string
-	dir  string
-	o    Options
-	port string
-	p    *daemon.Process // nil while it is down
+	bin string
+	dir string
+	o   Options
+	daemon.Server
 	// chain has the payload of each block; that of block 0 has its hash only.
 	chain []payload
 	built int // blocks
@@ -65,7 +63,7 @@ func Start(t testing.TB, o Options) *Node {
 func StartDev(t testing.TB, args ...string) (url string) {
 	t.Helper()
 	bin, dir := prepare(t)
-	n := &Node{bin: bin, dir: dir, o: Options{Args: append([]string{"--dev"}, args...)}, port: "0"}
+	n := &Node{bin: bin, dir: dir, o: Options{Args: append([]string{"--dev"}, args...)}}
 	if err := n.run(); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +90,7 @@ func prepare(t testing.TB) (bin, dir string) {
 // Run starts a node with a new chain. bin is the program: see [binaries.Geth]. dir has its files
 // and its socket, so that the path is short. The caller stops the node.
 func Run(bin, dir string, o Options) (*Node, error) {
-	n := &Node{bin: bin, dir: dir, o: o, port: "0"}
+	n := &Node{bin: bin, dir: dir, o: o}
 	if err := n.begin(); err != nil {
 		return nil, err
 	}
@@ -159,48 +157,12 @@ const listening = " auth=false"
 func (n *Node) run() error {
 	args := append([]string{"--datadir", n.dir, "--networkid", fmt.Sprint(ChainID), "--syncmode", "full", "--cache", "64",
 		"--nodiscover", "--maxpeers", "0", "--nat", "none", "--port", "0", "--authrpc.port", "0", "--ipcpath", n.socket(),
-		"--http", "--http.addr", "127.0.0.1", "--http.port", n.port, "--http.api", "eth,net,web3,txpool",
+		"--http", "--http.addr", "127.0.0.1", "--http.port", n.Port(), "--http.api", "eth,net,web3,txpool",
 		"--miner.gasprice", "1"}, n.o.Args...) // the lowest tip is that of geth --dev
-	p, err := daemon.Run(exec.Command(n.bin, args...), listening, syscall.SIGTERM)
-	if err != nil {
-		return err
-	}
-	n.p = p
-	_, addr, _ := strings.Cut(p.Ready(), "endpoint=")
-	addr, _, _ = strings.Cut(addr, " ")
-	_, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		n.Stop()
-		return fmt.Errorf("geth says %q: %w", p.Ready(), err)
-	}
-	n.port = port
-	return nil
+	return n.Up(exec.Command(n.bin, args...), listening, "endpoint=")
 }
 
 func (n *Node) socket() string { return filepath.Join(n.dir, "geth.ipc") }
-
-// URL is the address of the node.
-func (n *Node) URL() string { return "http://" + net.JoinHostPort("127.0.0.1", n.port) }
-
-// Kill ends the node without a warning. It loses the states since it was last stopped. One that
-// was never stopped loses all, and takes no block any more, since it wants to get the last state
-// from its peers.
-func (n *Node) Kill() error {
-	if n.p == nil {
-		return nil
-	}
-	err := n.p.Crash()
-	n.p = nil
-	return err
-}
-
-// Stop ends the node with a signal, so that it writes down all that it has.
-func (n *Node) Stop() {
-	if n.p != nil {
-		n.p.Stop()
-		n.p = nil
-	}
-}
 
 // Resume starts the node again, without the last blocks of its chain, as many as lose says: the
 // consensus client hands it those before them that it has lost. Its address stays.
