@@ -20,8 +20,8 @@ type Attempt struct {
 	Lane [][]byte
 	// Withdrawn says that a person has withdrawn the batch: it is to be kept from taking effect,
 	// where that is still possible. It is set in submissions and in status queries. A batch can be
-	// withdrawn only where its client declares dlt.Traits.Withdraws; other clients ignore the field.
-	// What takes effect decides, and nothing else does.
+	// withdrawn only where its client declares dlt.Traits.Withdraws; other clients ignore the
+	// field. What takes effect decides, and nothing else does.
 	Withdrawn bool
 	// Committed says, in a status query, that the commit of the batch is recorded, and only its
 	// receipts are asked for: no verdict waits for the answer. A client without the trait Receipts
