@@ -1,6 +1,9 @@
 package operator_test
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
@@ -115,4 +118,18 @@ func TestANameIsNoFlag(t *testing.T) {
 	assert.Contains(t, operator.Command(e), "dltbatch decide --reason WHY -- '-b' committed|")
 	e.ID = "b"
 	assert.Equal(t, "dltbatch decide b committed|not_executed_send_again|not_executed_reject --reason WHY", operator.Command(e))
+}
+
+// Each kind of incident is in the table of the manual, which is what a person who is called reads.
+func TestEachIncidentIsInTheManual(t *testing.T) {
+	code, err := os.ReadFile("incident.go")
+	require.NoError(t, err)
+	page, err := os.ReadFile(filepath.Join("..", "docs", "operations.md"))
+	require.NoError(t, err)
+	kinds := regexp.MustCompile(`IncidentKind += "(\w+)"`).FindAllStringSubmatch(string(code), -1)
+	require.NotEmpty(t, kinds)
+	for _, k := range kinds {
+		require.Less(t, operator.IncidentKind(k[1]).Rank(), len(kinds), "%s has no rank", k[1])
+		assert.Regexp(t, "(?m)^\\|.*`"+k[1]+"`.*\\|.*\\|.*\\|$", string(page), "docs/operations.md has no row of %s", k[1])
+	}
 }

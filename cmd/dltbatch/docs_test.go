@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding"
 	"flag"
 	"fmt"
@@ -9,11 +10,13 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -171,5 +174,49 @@ func TestCompletion(t *testing.T) {
 		"quarantined": {"__complete", "bulk", "preview", "--cause", ""}, "dequeued": {"__complete", "orders", "--state", ""},
 	} {
 		require.Contains(t, s.typed("", args...).out, want, "%v", args)
+	}
+}
+
+// Each command that a page, or an alert, tells a person to type exists, and so do its flags.
+func TestPagesNameCommandsThatExist(t *testing.T) {
+	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
+	require.NoError(t, err)
+	root := newApp().root()
+	root.InitDefaultCompletionCmd()
+	// In a page a command stands between backticks, or begins a line of a block. Spans of traces are
+	// named in the same way.
+	span, line := regexp.MustCompile("`dltbatch ([^`\n]+)`"), regexp.MustCompile(`(?m)^dltbatch ([^\n]+)`)
+	traced := []string{"attempt", "request", "query", "outcome", "final", "build", "order"}
+	for _, path := range append(pages, filepath.Join("..", "..", "README.md"), filepath.Join("..", "..", "otelbatch", "alerts.yaml")) {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		var found [][]string
+		for i, part := range strings.Split(string(text), "```") {
+			switch {
+			case filepath.Ext(path) == ".yaml":
+				found = regexp.MustCompile(`\bdltbatch ([a-z]+)`).FindAllStringSubmatch(part, -1)
+			case i%2 == 1:
+				found = append(found, line.FindAllStringSubmatch(part, -1)...)
+			default:
+				found = append(found, span.FindAllStringSubmatch(part, -1)...)
+			}
+		}
+		for _, f := range found {
+			line, _, _ := strings.Cut(f[1], "#")
+			words := strings.Fields(line)
+			if slices.Contains(traced, words[0]) {
+				continue
+			}
+			c, _, err := root.Find(words)
+			if !assert.NoError(t, err, "%s: dltbatch %s", path, line) || !assert.NotEqual(t, root, c, "%s: dltbatch %s", path, line) {
+				continue
+			}
+			for _, w := range words {
+				name, _, _ := strings.Cut(strings.TrimPrefix(w, "--"), "=")
+				if strings.HasPrefix(w, "--") && name != "" && name != "help" {
+					assert.NotNil(t, cmp.Or(c.Flag(name), root.PersistentFlags().Lookup(name)), "%s: dltbatch %s: no flag --%s", path, line, name)
+				}
+			}
+		}
 	}
 }
