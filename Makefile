@@ -19,31 +19,59 @@ quick:
 	$(TESTRUN) quick
 
 # Everything that a seed can break, many more of them, and the tests that say so themselves (tier.Soak).
-soak: export DLTBATCH_SOAK = 1
-soak:
+# The whole takes most of a day on two cores. PART=10 runs a tenth of its seeds, steps, kills, faults
+# and time, but no less than make test does, and all that has no such number: that takes four hours.
+# Each line prints its figures, and ends with how long it took. A target of SOAK runs alone, too, and
+# --keep-going runs the others after one that failed.
+SOAK := soak-build soak-sim soak-models soak-nodes soak-evm soak-retention soak-crash soak-postgres soak-deaf \
+	soak-steady soak-patroni soak-chaos
+.PHONY: $(SOAK)
+$(SOAK): export DLTBATCH_SOAK = 1
+soak: $(SOAK)
+	$(MAKE) browser
+
+PART ?= 1
+# $(call part,n,least) is the part of n, and not less than least.
+part = $(shell n=$$(( $(1) / $(PART) )); echo $$(( n > $(2) ? n : $(2) )))
+
+soak-build:
 	CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/dltbatch ./examples/quickstart
-	$(GO) test ./internal/sim -count=1 -timeout 24h -v -sim.seeds=100000 -sim.runner.seeds=2000 -sim.walk.steps=400000000 -sim.evidence
-	$(GO) test ./internal/position -count=1 -timeout 4h -v -position.large -position.walks=20000
-	$(GO) test ./dlt/canton/cantontest -count=1 -v -canton.poisonous
+soak-sim:
+	$(GO) test ./internal/sim -count=1 -timeout 24h -v -sim.seeds=$(call part,100000,1000) \
+		-sim.runner.seeds=$(call part,2000,100) -sim.walk.steps=$(call part,400000000,2000000) -sim.evidence
+soak-models:
+	$(GO) test ./internal/position -count=1 -timeout 4h -v -position.large -position.walks=$(call part,20000,10)
 	$(GO) test ./internal/evmmodel -count=1 -timeout 2h -v -evmmodel.large
-	$(GO) test ./dlt/evm -count=1 -timeout 36h -v -evm.seeds=10000 -evm.rate.seeds=1000
-	$(GO) test ./dlt/evm/evmtest -count=1 -timeout 2h -v -evm.steps=5000
+soak-nodes:
+	$(GO) test ./dlt/canton/cantontest -count=1 -v -canton.poisonous
 	$(GO) test ./internal/geth -count=1 -timeout 2h -v
-	$(GO) test . -count=1 -v -retention.time=24h
-	$(GO) test ./internal/crash -count=1 -timeout 12h -v -crash.kills=100 -crash.orders=50
+	$(GO) test ./dlt/evm/evmtest -count=1 -timeout 2h -v -evm.steps=$(call part,5000,50)
+soak-evm:
+	$(GO) test ./dlt/evm -count=1 -timeout 36h -v -evm.seeds=$(call part,10000,6) -evm.rate.seeds=$(call part,1000,1)
+soak-retention:
+	$(GO) test . -count=1 -v -retention.time=$(call part,24,2)h
+soak-crash:
+	$(GO) test ./internal/crash -count=1 -timeout 12h -v -crash.kills=$(call part,100,6) -crash.orders=$(call part,50,2)
+soak-postgres:
 	@set -e; for version in 14 15 16 17 18; do echo "PostgreSQL $$version"; \
 		DLTBATCH_TEST_POSTGRES_VERSION=$$version $(GO) test -C internal/integration . -count=1 -timeout 2h; \
 	done
-	$(GO) test -C internal/integration . -count=1 -timeout 2h -v -run TestNoLaneStandsStill -stall.time=1h
+	$(GO) test -C internal/integration . -count=1 -timeout 2h -v -run TestNoLaneStandsStill -stall.time=$(call part,3600,10)s
+soak-deaf:
 	$(GO) test -tags dltbatch_deaf ./... -count=1 -timeout 2h
 	$(GO) test -C internal/integration . -tags dltbatch_deaf -count=1 -timeout 2h
-	$(GO) test -C internal/integration ./scale -run none -bench Steady -benchtime 1x -timeout 12h -v -soak.time=1h
-	$(GO) test -C internal/integration ./chaos -count=1 -timeout 4h -v -run TestPatroni -patroni.time=30m -patroni.faults=450
-	$(GO) test -C internal/integration ./chaos -count=1 -timeout 12h -v -skip TestPatroni -chaos.time=30m -chaos.faults=1000 -chaos.orders=50
-	@set -e; for seed in 1 2 3 4 5 6 7 8 9 10; do \
-		$(GO) test -C internal/integration ./chaos -count=1 -timeout 2h -v -skip TestPatroni -chaos.seed=$$seed -chaos.time=8m -chaos.faults=1000; \
+soak-steady:
+	$(GO) test -C internal/integration ./scale -run none -bench Steady -benchtime 1x -timeout 12h -v -soak.time=$(call part,3600,600)s
+soak-patroni:
+	$(GO) test -C internal/integration ./chaos -count=1 -timeout 4h -v -run TestPatroni \
+		-patroni.time=$(call part,1800,120)s -patroni.faults=$(call part,450,30)
+soak-chaos:
+	$(GO) test -C internal/integration ./chaos -count=1 -timeout 12h -v -skip TestPatroni \
+		-chaos.time=$(call part,1800,60)s -chaos.faults=$(call part,1000,40) -chaos.orders=$(call part,50,2)
+	@set -e; for seed in $$(seq 2 $$((1 + $(call part,10,1)))); do echo "seed $$seed"; \
+		$(GO) test -C internal/integration ./chaos -count=1 -timeout 2h -v -skip TestPatroni -chaos.seed=$$seed \
+			-chaos.time=8m -chaos.faults=1000; \
 	done
-	$(MAKE) browser
 
 # The console in a real Chromium, which is found or brought: ten incidents, and every page.
 browser:

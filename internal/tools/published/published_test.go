@@ -91,6 +91,8 @@ func TestWorkflows(t *testing.T) {
 	}
 	var nightly workflow
 	read(t, filepath.Join(root, ".github/workflows/nightly.yml"), &nightly)
+	soak := nightly.Jobs["soak"].Steps
+	assert.Regexp(t, `^make soak PART=\d+`, soak[len(soak)-1].Run, "the whole takes longer than a workflow may")
 	assert.Equal(t, []string{"14", "15", "16", "17", "18"}, nightly.Jobs["postgres"].Strategy.Matrix["version"])
 }
 
