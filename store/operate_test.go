@@ -76,6 +76,29 @@ func TestWithdraw(t *testing.T) {
 	}
 }
 
+// A refusal of a later attempt does not end a withdrawn batch, and it waits for nothing: the batch
+// is sent again after "not found", until the ledger's word ends it. A refusal that was kept before
+// the withdrawal is no obstacle, either.
+func TestRefusalOfWithdrawn(t *testing.T) {
+	r := standings(t)["refused in doubt"]
+	r.Prepared, r.ResendUntil = []byte("nonce 7"), r.DoubtSince.Add(dlt.Forever)
+	r, err := r.Withdraw(start)
+	require.NoError(t, err)
+	for _, finding := range []store.Finding{store.Refused, store.Doubtful, store.Refused} {
+		r = must(t, r, monitored(r, store.NoTrace), start)
+		r = r.Claim(start, ttl, store.Resend{HarmlessFor: dlt.Forever})
+		o := submitted(r, finding)
+		o.Last, o.Error = true, &batch.SubmissionError{Kind: batch.KindRejected, Message: "too large"}
+		r = must(t, r, o, start)
+		assert.Equal(t, batch.Submitting, r.State)
+		assert.False(t, r.Refused)
+		assert.Equal(t, o.Error, r.Error)
+	}
+	r = must(t, r, monitored(r, store.NotCommitted), start)
+	assert.Equal(t, batch.Rejected, r.State)
+	assert.Equal(t, batch.KindCancelled, r.Error.Kind)
+}
+
 func TestRequeue(t *testing.T) {
 	allBut(t, func(r store.Row) (store.Row, error) { return r.Requeue(start, store.Requeue{Quiet: time.Hour}) }, "|invalid|rejected|", "")
 	r := standings(t)["invalid"]

@@ -399,7 +399,8 @@ func (r *Row) doubt(now time.Time, o Outcome) {
 	if !r.Refused {
 		r.Error = o.Error
 	}
-	r.Refused = r.Refused || o.Last
+	// A withdrawn batch needs further attempts, whatever became of this one: one of them ends it.
+	r.Refused = r.Refused || o.Last && !r.Withdrawn
 	if o.ForgottenFor > 0 {
 		r.forgotten(now.Add(-o.ForgottenFor))
 	}

@@ -286,6 +286,47 @@ func TestClosingThatIsRefused(t *testing.T) {
 	}
 }
 
+// Another wallet's transaction is in a block, and the node says of the withdrawn intent that the
+// chain can never execute it, at one head after another. Then a reorganization takes that block
+// back: the refusals were about another chain, and the nonce is closed without a person.
+func TestRefusedWhileAnotherIsMined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, NoTracker: true})
+		from := s.account()
+		s.mine(4)
+		p, k := s.execute(evm.SignerOptions{Options: evm.Options{Finality: evm.After(90)}}, from)
+		b := s.intentTo(from, evm.Intent{To: evmtest.Dev(9).Address(), Value: big.NewInt(10), Gas: 21000, MaxFeePerGas: big.NewInt(5e9)})
+		p.add(b)
+		p.becomes(b, batch.Pending)
+		raw, _ := from.Sign(evmtest.Unsigned{ChainID: s.chain, To: evmtest.Dev(9).Address(), Value: big.NewInt(99), Tip: big.NewInt(50e9), FeeCap: big.NewInt(900e9)})
+		s.past(raw)
+		s.mine(1)
+		require.Equal(t, []int64{99}, s.paid(from))
+		p.withdraw(b)
+		s.fault(func(p evmtest.Point) evmtest.Fault {
+			if p.Method != "eth_sendRawTransaction" {
+				return evmtest.Fault{}
+			}
+			return evmtest.Fault{Answer: evmtest.AnswerError, Code: -32000, Text: "max initcode size exceeded"}
+		})
+		blocks := 1
+		for rec := p.record(b); rec.Error == nil || rec.Error.Kind != batch.KindRejected; rec = p.record(b) {
+			require.Less(t, blocks, 80, "%s after %d attempts: %v", rec.State, rec.Attempt, rec.Error)
+			s.mine(1)
+			blocks++
+			time.Sleep(12 * time.Second)
+		}
+		require.Len(t, k.all(b), p.record(b).Attempt)
+		s.fault(func(evmtest.Point) evmtest.Fault { return evmtest.Fault{} })
+		require.NoError(t, s.node.Reorg(blocks))
+		s.node.Forget() // the other wallet has given its own up
+		require.Empty(t, s.paid(from))
+		rec := p.mineUntil(b, batch.Committed, batch.Rejected)
+		assert.Contains(t, rec.Error.Message, "withdrawn: nonce 0 was closed by transaction 0x")
+		assert.Equal(t, []int64{0}, s.paid(from))
+	})
+}
+
 // A lane with several intents under way: to give one up would leave a nonce that the others wait
 // for, and what was sent may still take effect. So Decide asks for a withdrawal, and gives it up
 // only after that.
