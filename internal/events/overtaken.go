@@ -18,7 +18,7 @@ func (r *Run) reportSentBehind(ctx context.Context, run store.ClaimedRun) {
 	}
 	forgets := r.traits(run.Service).ResendHarmlessFor != dlt.Forever
 	for i, c := range run.Batches {
-		if !c.Again {
+		if !c.Again || r.keepsPlace(run.Service, c.Prepared) {
 			continue
 		}
 		if err := r.sentBehind(ctx, run, i, forgets); err != nil {
@@ -51,12 +51,18 @@ func (r *Run) overtaken(ctx context.Context, o store.Outcome, a store.Applied) e
 	}
 	to := a.Row.State
 	again := to == batch.Committed || to == batch.Pending || to == batch.Valid
-	if !again || (a.From != batch.Invalid && !a.From.Claimable()) {
+	if !again || (a.From != batch.Invalid && !a.From.Claimable()) || r.keepsPlace(o.Key.Service, o.Prepared) {
 		return nil
 	}
 	return r.behind(ctx, o.Key, fmt.Sprintf("was %s, and the ledger executes it after all", a.From), func(b batch.Record) bool {
 		return b.State == batch.Committed || b.State == batch.Pending || b.State == batch.Valid || b.State == batch.Submitting
 	})
+}
+
+// keepsPlace reports whether a batch has its place in the order in which the ledger executes a lane
+// by its prepared bytes: whenever it is sent again or executed, none goes ahead of it.
+func (r *Run) keepsPlace(s batch.ServiceID, prepared []byte) bool {
+	return len(prepared) > 0 && r.traits(s).PreparesInOrder
 }
 
 // behind names another batch, about which is says so, that a batch follows although it should
