@@ -9,8 +9,8 @@ import (
 // agenda holds the times at which rows will be due, in slots: rows that fall due close
 // together are asked about together, and there are never many slots.
 type agenda struct {
-	start time.Time
-	grain time.Duration // of a slot
+	start      time.Time
+	slotLength time.Duration // of a slot
 
 	mu    sync.Mutex
 	slots []int64 // ascending; slot n is at start + n*grain
@@ -20,16 +20,18 @@ type agenda struct {
 const maxSlots = 256
 
 func newAgenda(longest time.Duration) *agenda {
-	return &agenda{start: time.Now(), grain: max(minPause, longest/maxSlots)}
+	return &agenda{start: time.Now(), slotLength: max(minRoundPause, longest/maxSlots)}
 }
 
-func (a *agenda) at(slot int64) time.Time { return a.start.Add(time.Duration(slot) * a.grain) }
+func (a *agenda) slotTime(slot int64) time.Time {
+	return a.start.Add(time.Duration(slot) * a.slotLength)
+}
 
 // add notes a time, rounded up. It reports whether the time is new, and before all others.
 func (a *agenda) add(at time.Time) (first bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	slot := int64((at.Sub(a.start) + a.grain - 1) / a.grain)
+	slot := int64((at.Sub(a.start) + a.slotLength - 1) / a.slotLength)
 	i, known := slices.BinarySearch(a.slots, slot)
 	if !known {
 		a.slots = slices.Insert(a.slots, i, slot)
@@ -44,15 +46,15 @@ func (a *agenda) next() time.Time {
 	if len(a.slots) == 0 {
 		return time.Time{}
 	}
-	return a.at(a.slots[0])
+	return a.slotTime(a.slots[0])
 }
 
-// pass drops the times that are not after now.
-func (a *agenda) pass(now time.Time) {
+// dropUntil drops the times that are not after now.
+func (a *agenda) dropUntil(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := 0
-	for n < len(a.slots) && !a.at(a.slots[n]).After(now) {
+	for n < len(a.slots) && !a.slotTime(a.slots[n]).After(now) {
 		n++
 	}
 	a.slots = slices.Delete(a.slots, 0, n)

@@ -19,41 +19,41 @@ import (
 // requests hang.
 const noHandPause = 100 * time.Millisecond
 
-// ask gives the requests about rows to free hands. It does not wait for one.
-func (m *Monitor) ask(ctx context.Context, all []inhand.Question) {
+// giveToHands gives the requests about rows to free hands. It does not wait for one.
+func (m *Monitor) giveToHands(ctx context.Context, all []inhand.Question) {
 	for _, g := range m.ledger.group(all) {
-		if wait := m.ledger.pause(g); wait > 0 {
-			m.unasked(g, wait, false)
+		if wait := m.ledger.quietFor(g); wait > 0 {
+			m.askLater(g, wait, false)
 			continue
 		}
 		hand, ok := m.hands.Acquire(g.key)
 		if !ok {
-			m.unasked(g, noHandPause, !m.hands.Hangs(g.key)) // else its group has used up its share
-			loop.Poke(m.freed)                               // a hand may have become free meanwhile
+			m.askLater(g, noHandPause, !m.hands.Hangs(g.key)) // else its group has used up its share
+			loop.Poke(m.handFreed)                            // a hand may have become free meanwhile
 			continue
 		}
-		m.under.Go(func() { hand.Release(m.askGroup(ctx, g)) })
+		m.underWay.Go(func() { hand.Release(m.askGroup(ctx, g)) })
 	}
 }
 
-// unasked makes the questions of a request come again after wait. Refused for want of a hand, they
-// come sooner if one becomes free.
-func (m *Monitor) unasked(g *group, wait time.Duration, refused bool) {
+// askLater makes the questions of a request come again after wait. Refused for want of a hand,
+// they come sooner if one becomes free.
+func (m *Monitor) askLater(g *group, wait time.Duration, refused bool) {
 	answers := make([]inhand.Answer, len(g.rows))
 	for i := range g.rows {
-		answers[i] = inhand.Answer{Question: &g.rows[i], Kind: inhand.Unasked, Next: wait, Refused: refused}
+		answers[i] = inhand.Answer{Question: &g.rows[i], Kind: inhand.NotAsked, NextIn: wait, NoHand: refused}
 	}
 	_, in := m.table.Asked(answers)
 	m.DueIn(in)
 }
 
-// goOn asks what found no free hand, as hands become free, until ctx is done.
-func (m *Monitor) goOn(ctx context.Context) {
+// askWhenFreed asks what found no free hand, as hands become free, until ctx is done.
+func (m *Monitor) askWhenFreed(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-m.freed:
+		case <-m.handFreed:
 			m.table.HandsFree(m.hands.Free())
 		}
 	}
@@ -71,28 +71,28 @@ func (m *Monitor) askGroup(ctx context.Context, g *group) (hung bool) {
 	for i := range g.rows {
 		q := &g.rows[i]
 		f, st := q.Row, said.byID[q.Row.Key.ID]
-		a := inhand.Answer{Question: q, Kind: inhand.Same}
-		k := monitor.Known{Status: st, Seen: q.Seen, Forgotten: said.forgotten[f.Key.ID]}
+		a := inhand.Answer{Question: q, Kind: inhand.StateSame}
+		k := monitor.Known{Status: st, Seen: q.KnownFor, Forgotten: said.forgotten[f.Key.ID]}
 		v := monitor.Decide(f, k, g.traits, rules)
-		leased := !q.Then.IsZero()
+		leased := !q.RowAskedAt.IsZero()
 		switch {
 		case q.Unwritten && (v.Outcome == nil || v.Outcome.Finding != store.IsCommitted):
 			// Its row is decided about once the acceptance is written.
-			if a.Kind = inhand.Waited; v.Outcome != nil {
+			if a.Kind = inhand.StillAccepted; v.Outcome != nil {
 				a.Endpoint = v.Outcome.Endpoint
 			}
 		case v.Outcome != nil:
-			found = append(found, said.outcome(*v.Outcome))
+			found = append(found, said.withQuery(*v.Outcome))
 			continue
 		case v.Resolve && leased && m.resolve(ctx, g, q, k, v):
 			continue
 		case v.Resolve && leased && unclear == nil:
-			unclear = func() { m.evidence(ctx, g, q, k, v) }
+			unclear = func() { m.askForEvidence(ctx, g, q, k, v) }
 			continue
 		case v.Resolve: // for want of a lease, or of a hand
-			a.Kind, a.Next = inhand.Left, noHandPause
+			a.Kind, a.NextIn = inhand.LeftToScan, noHandPause
 		default:
-			a.Next, a.Said = v.Next, names(st, f.State)
+			a.NextIn, a.StateSaid = v.Next, saysState(st, f.State)
 			a.Follow = rules.Streamed && (f.State == batch.Pending || f.State == batch.Valid) && m.streams.follows(g.key, f.Key.Service)
 		}
 		answers = append(answers, a)
@@ -100,15 +100,15 @@ func (m *Monitor) askGroup(ctx context.Context, g *group) (hung bool) {
 	m.table.Put(found)
 	due, in := m.table.Asked(answers)
 	m.DueIn(in)
-	m.check(ctx, due)
+	m.setChecks(ctx, due)
 	if unclear != nil {
 		unclear()
 	}
-	return hangs(said.err)
+	return timedOut(said.err)
 }
 
-// names reports whether the ledger says that a batch is in this very state.
-func names(st *batch.Status, s batch.State) bool {
+// saysState reports whether the ledger says that a batch is in this very state.
+func saysState(st *batch.Status, s batch.State) bool {
 	return st != nil && (st.Reported == batch.ReportedPending && s == batch.Pending || st.Reported == batch.ReportedValid && s == batch.Valid)
 }
 
@@ -119,18 +119,18 @@ func (m *Monitor) resolve(ctx context.Context, g *group, q *inhand.Question, k m
 	if !ok {
 		return false
 	}
-	m.under.Go(func() { hand.Release(m.evidence(ctx, g, q, k, v)) })
+	m.underWay.Go(func() { hand.Release(m.askForEvidence(ctx, g, q, k, v)) })
 	return true
 }
 
-// evidence asks for evidence about a row and acts on it. It reports whether the request ran
+// askForEvidence asks for evidence about a row and acts on it. It reports whether the request ran
 // into its time limit. An error is no evidence: the row is asked about again.
-func (m *Monitor) evidence(ctx context.Context, g *group, q *inhand.Question, k monitor.Known, v monitor.Verdict) (hung bool) {
+func (m *Monitor) askForEvidence(ctx context.Context, g *group, q *inhand.Question, k monitor.Known, v monitor.Verdict) (hung bool) {
 	f := q.Row
 	var found dlt.Evidence
 	var asked store.Query
 	err := m.ledger.request(ctx, func(ctx context.Context) (err error) {
-		d, err := m.doubt(ctx, f, q.Then)
+		d, err := m.doubtAbout(ctx, f, q.RowAskedAt)
 		if err != nil {
 			return err
 		}
@@ -156,17 +156,17 @@ func (m *Monitor) evidence(ctx context.Context, g *group, q *inhand.Question, k 
 		}
 		m.table.Put([]store.Outcome{*v.Outcome})
 	} else {
-		m.check(ctx, []store.Due{{Ref: f.Ref, In: v.Next}})
+		m.setChecks(ctx, []store.Due{{Ref: f.Ref, In: v.Next}})
 	}
-	return hangs(err)
+	return timedOut(err)
 }
 
-// witnesses is how many earlier batches of the lane a resolver gets. A ledger that knows none
+// maxWitnesses is how many earlier batches of the lane a resolver gets. A ledger that knows none
 // of many batches has forgotten the others, too.
-const witnesses = 10
+const maxWitnesses = 10
 
-// doubt collects the known facts about an attempt that is to be resolved.
-func (m *Monitor) doubt(ctx context.Context, f store.InFlight, read time.Time) (dlt.Doubt, error) {
+// doubtAbout collects the known facts about an attempt that is to be resolved.
+func (m *Monitor) doubtAbout(ctx context.Context, f store.InFlight, read time.Time) (dlt.Doubt, error) {
 	d := dlt.Doubt{Attempt: batch.Attempt{Key: f.Key, Number: f.Attempt, Prepared: f.Prepared, Withdrawn: f.Withdrawn}, Ended: f.PostedAgo}
 	err := loop.Retry(ctx, m.o.Trouble, func() error {
 		payloads, err := m.store.Payloads(ctx, []store.Ref{f.Ref})
@@ -174,7 +174,7 @@ func (m *Monitor) doubt(ctx context.Context, f store.InFlight, read time.Time) (
 			return fmt.Errorf("load payload: %w", err)
 		}
 		d.Payload = payloads[0]
-		if d.Witnesses, err = m.store.Witnesses(ctx, f.Ref, witnesses); err != nil {
+		if d.Witnesses, err = m.store.Witnesses(ctx, f.Ref, maxWitnesses); err != nil {
 			return fmt.Errorf("look for witnesses: %w", err)
 		}
 		return nil

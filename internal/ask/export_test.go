@@ -4,7 +4,7 @@ package ask
 func (m *Monitor) Followed() (n int) {
 	m.streams.mu.Lock()
 	defer m.streams.mu.Unlock()
-	for _, st := range m.streams.by {
+	for _, st := range m.streams.byGroup {
 		n += len(st.services)
 	}
 	return n

@@ -16,7 +16,7 @@ import (
 type ledger struct {
 	dlt.Ledger
 	o        *Options
-	quiet    quiets
+	pauses   askPauses
 	restarts restarts
 }
 
@@ -69,42 +69,42 @@ type answers struct {
 	err       error
 }
 
-// outcome adds the query to an outcome that its answer has led to.
-func (a *answers) outcome(o store.Outcome) store.Outcome {
+// withQuery adds the query to an outcome that its answer has led to.
+func (a *answers) withQuery(o store.Outcome) store.Outcome {
 	if a.err == nil || a.byID[o.Key.ID] != nil {
 		o.Query = a.query
 	}
 	return o
 }
 
-// ask is statuses, and notes how the request went, and reports trouble.
+// ask makes a request as statuses does, notes how it went, and reports trouble.
 func (l *ledger) ask(ctx context.Context, g *group) answers {
 	start := time.Now()
 	byID, err := l.statuses(ctx, g)
 	end := time.Now()
 	missing := len(byID) > 0 && dlt.Kind(err) == batch.KindDoubt // a part, which will be asked about again
-	if ctx.Err() == nil && (missing || l.note(g, err)) {
+	if ctx.Err() == nil && (missing || l.noteResult(g, err)) {
 		l.o.Trouble(fmt.Errorf("batch statuses: %w", err))
 	}
 	return answers{byID, l.restarts.learn(g, byID, start, end), store.Query{Took: end.Sub(start), Answered: end}, err}
 }
 
-// pause returns for how long nothing is asked about a group.
-func (l *ledger) pause(g *group) time.Duration {
-	return max(l.quiet.left(g.key), l.quiet.left(g.onlyRow()))
+// quietFor returns for how long nothing is asked about a group.
+func (l *ledger) quietFor(g *group) time.Duration {
+	return max(l.pauses.remaining(g.key), l.pauses.remaining(g.onlyRow()))
 }
 
-// note notes how the request about a group went, and reports whether it is the first failure since
-// a success. Where the group is one row, an answer that nobody understands silences that row
+// noteResult notes how the request about a group went, and reports whether it is the first failure
+// since a success. Where the group is one row, an answer that nobody understands silences that row
 // alone: the answers about others may be clear.
-func (l *ledger) note(g *group, err error) (first bool) {
+func (l *ledger) noteResult(g *group, err error) (first bool) {
 	key := g.key
 	if row := g.onlyRow(); row != "" && dlt.Kind(err) == batch.KindDoubt {
 		key = row
 	} else if row != "" {
-		l.quiet.note(row, nil)
+		l.pauses.noteResult(row, nil)
 	}
-	return l.quiet.note(key, err)
+	return l.pauses.noteResult(key, err)
 }
 
 // statuses makes one request about a group. It returns the answers by id, even with an
@@ -138,5 +138,5 @@ func (l *ledger) request(ctx context.Context, f func(context.Context) error) err
 	return f(ctx)
 }
 
-// hangs reports whether a request ran into its time limit.
-func hangs(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
+// timedOut reports whether a request ran into its time limit.
+func timedOut(err error) bool { return errors.Is(err, context.DeadlineExceeded) }

@@ -24,8 +24,8 @@ type Options struct {
 	Rules          monitor.Rules
 	Connections    int           // status requests at once (dlt_connection_pool in docs/glossary.md#dlt-polling-monitor)
 	RequestTimeout time.Duration // of one
-	Batches        int           // rows taken from the store at once
-	Streams        int           // of events, open at once
+	RowsPerRead    int           // rows taken from the store at once
+	MaxStreams     int           // of events, open at once
 	// Empty reports that nothing was open within the time given, as seen by somebody who reads
 	// anyway: then the monitor need not read by itself. A scan is as good as a read by the
 	// monitor, where both come about as often. nil: nobody reads.
@@ -43,49 +43,49 @@ type Options struct {
 // table the rows that are due in the store, or that an event may be about, and listens to streams.
 // DueIn, Follow and Committed may be called at any time.
 type Monitor struct {
-	store      monitor.PendingBatchStore
-	table      *inhand.Table
-	o          *Options
-	ledger     *ledger
-	hands      *pool.Pool
-	under      sync.WaitGroup // all that is under way
-	streams    *streams
-	due        *agenda
-	incomplete chan *incomplete
-	wake       chan struct{} // of Run
-	freed      chan struct{} // a hand may have become free
+	store             monitor.PendingBatchStore
+	table             *inhand.Table
+	o                 *Options
+	ledger            *ledger
+	hands             *pool.Pool
+	underWay          sync.WaitGroup // all that is under way
+	streams           *streams
+	dueTimes          *agenda
+	incompleteCommits chan *incompleteCommit
+	wake              chan struct{} // of Run
+	handFreed         chan struct{} // a hand may have become free
 }
 
 // New returns a monitor; Run makes it work.
 func New(s monitor.PendingBatchStore, l dlt.Ledger, t *inhand.Table, o Options) *Monitor {
 	m := &Monitor{
-		store: s, table: t, o: &o, wake: make(chan struct{}, 1), freed: make(chan struct{}, 1), due: newAgenda(o.Rules.PollInterval),
-		incomplete: make(chan *incomplete, maxIncomplete),
-		ledger:     &ledger{Ledger: l, o: &o, quiet: quiets{first: o.Rules.PollInterval, by: map[string]*quiet{}}},
+		store: s, table: t, o: &o, wake: make(chan struct{}, 1), handFreed: make(chan struct{}, 1), dueTimes: newAgenda(o.Rules.PollInterval),
+		incompleteCommits: make(chan *incompleteCommit, maxIncomplete),
+		ledger:            &ledger{Ledger: l, o: &o, pauses: askPauses{firstPause: o.Rules.PollInterval, byKey: map[string]*askPause{}}},
 	}
-	m.streams = &streams{o: &o, ledger: l, table: t, asking: &m.under, due: m.DueIn, event: make(chan struct{}, 1), by: map[string]*stream{}}
-	m.hands = pool.New(o.Connections, min(time.Second, o.RequestTimeout/4), func() { loop.Poke(m.freed) })
+	m.streams = &streams{o: &o, ledger: l, table: t, underWay: &m.underWay, sayDue: m.DueIn, readMayBeDue: make(chan struct{}, 1), byGroup: map[string]*stream{}}
+	m.hands = pool.New(o.Connections, min(time.Second, o.RequestTimeout/4), func() { loop.Poke(m.handFreed) })
 	return m
 }
 
 // DueIn says that a row will be due after d, PollInterval at most; negative says nothing.
 func (m *Monitor) DueIn(d time.Duration) {
-	if d >= 0 && m.due.add(time.Now().Add(min(d, m.o.Rules.PollInterval))) {
+	if d >= 0 && m.dueTimes.add(time.Now().Add(min(d, m.o.Rules.PollInterval))) {
 		loop.Poke(m.wake)
 	}
 }
 
 // Follow says that this process posts, or will soon post, a batch of the service: its events
-// are wanted. Once Options.Streams streams are open, further services are only polled.
+// are wanted. Once Options.MaxStreams streams are open, further services are only polled.
 func (m *Monitor) Follow(s batch.ServiceID) {
 	if t := m.ledger.Traits(s); t.Streams && m.streams.follow(t, s) {
 		loop.Poke(m.wake)
 	}
 }
 
-// minPause keeps rounds apart, so that rows that fall due close together are asked about
+// minRoundPause keeps rounds apart, so that rows that fall due close together are asked about
 // together.
-const minPause = 2 * time.Millisecond
+const minRoundPause = 2 * time.Millisecond
 
 // Run asks until ctx is done; then it cuts off the requests under way and waits for them to
 // end. Where the store fails, Run retries only that call, after a short backoff.
@@ -93,26 +93,26 @@ func (m *Monitor) Run(ctx context.Context) {
 	var last, asked time.Time // of a round that was due, and of the store
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	defer m.under.Wait()
+	defer m.underWay.Wait()
 	defer m.streams.close()
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	m.under.Go(func() { m.watch(watching) })
-	m.under.Go(func() { m.receipts(watching) })
-	m.under.Go(func() {
+	m.underWay.Go(func() { m.watchCommits(watching) })
+	m.underWay.Go(func() { m.askForReceipts(watching) })
+	m.underWay.Go(func() {
 		loop.Run(watching, func(ctx context.Context) error { m.answerEvents(ctx); return nil }, m.o.Trouble)
 	})
-	m.under.Go(func() { m.goOn(watching) })
-	m.under.Go(func() { m.table.Run(watching, func(all []inhand.Question) { m.ask(watching, all) }) })
+	m.underWay.Go(func() { m.askWhenFreed(watching) })
+	m.underWay.Go(func() { m.table.Run(watching, func(all []inhand.Question) { m.giveToHands(watching, all) }) })
 	for {
 		m.streams.open(ctx)
 		now := time.Now()
 		at := last.Add(m.o.Rules.PollInterval)
-		if next := m.due.next(); !next.IsZero() && next.Before(at) {
+		if next := m.dueTimes.next(); !next.IsZero() && next.Before(at) {
 			at = next
 		}
-		if at.After(now) || now.Sub(last) < minPause {
-			timer.Reset(max(at.Sub(now), minPause))
+		if at.After(now) || now.Sub(last) < minRoundPause {
+			timer.Reset(max(at.Sub(now), minRoundPause))
 			select {
 			case <-ctx.Done():
 			case <-timer.C:
@@ -134,15 +134,15 @@ func (m *Monitor) Run(ctx context.Context) {
 	}
 }
 
-// restAsk is how often the monitor asks the store at least. Where lanes are paused or halted,
-// nobody sees that rows are under way in them, and the monitor's health needs a sign of
+// restingAskInterval is how often the monitor asks the store at least. Where lanes are paused or
+// halted, nobody sees that rows are under way in them, and the monitor's health needs a sign of
 // life.
-const restAsk = 5 * time.Second
+const restingAskInterval = 5 * time.Second
 
 // rests reports whether there is nothing to ask about: no row is noted as due, and nothing is
 // open. So an idle process sends one statement for the queuer and the monitor together.
 func (m *Monitor) rests(now, asked time.Time) bool {
-	next, rest := m.due.next(), restAsk
+	next, rest := m.dueTimes.next(), restingAskInterval
 	if m.o.Rest != nil {
 		rest = max(rest, m.o.Rest())
 	}
@@ -151,30 +151,30 @@ func (m *Monitor) rests(now, asked time.Time) bool {
 
 // round lets the table ask about all rows that are due.
 func (m *Monitor) round(ctx context.Context) {
-	m.due.pass(time.Now())
+	m.dueTimes.dropUntil(time.Now())
 	for ctx.Err() == nil {
 		asked := time.Now()
-		rows, err := m.pending(ctx, store.PendingQuery{Lease: 2 * m.o.RequestTimeout, Ahead: m.ahead()})
+		rows, err := m.selectRows(ctx, store.PendingQuery{Lease: 2 * m.o.RequestTimeout, Ahead: m.longestDelay()})
 		if err != nil {
 			return // it stops
 		}
-		m.check(ctx, m.table.Scanned(rows, asked, false))
-		if len(rows) < m.o.Batches {
+		m.setChecks(ctx, m.table.Scanned(rows, asked, false))
+		if len(rows) < m.o.RowsPerRead {
 			return
 		}
 	}
 }
 
-// ahead is longer than any monitor with these settings puts a check off.
-func (m *Monitor) ahead() time.Duration {
+// longestDelay is longer than any monitor with these settings puts a check off.
+func (m *Monitor) longestDelay() time.Duration {
 	return 2 * max(m.o.Rules.PollInterval, 2*m.o.RequestTimeout, maxRetryAfter)
 }
 
-// pending selects due rows or, if q names services, all their rows under way. It retries if
+// selectRows selects due rows or, if q names services, all their rows under way. It retries if
 // the store fails; an error means that ctx is done. A call that failed may have leased the
 // rows it returns. They are asked about at once: nobody else asks before the lease ends.
-func (m *Monitor) pending(ctx context.Context, q store.PendingQuery) (rows []store.InFlight, err error) {
-	q.Limit = m.o.Batches
+func (m *Monitor) selectRows(ctx context.Context, q store.PendingQuery) (rows []store.InFlight, err error) {
+	q.Limit = m.o.RowsPerRead
 	failed := func(err error) { m.o.Trouble(fmt.Errorf("select pending batches: %w", err)) }
 	err = loop.Retry(ctx, failed, func() (err error) {
 		ctx, cancel := context.WithTimeout(ctx, m.o.RequestTimeout)
@@ -188,10 +188,10 @@ func (m *Monitor) pending(ctx context.Context, q store.PendingQuery) (rows []sto
 	return rows, err
 }
 
-// check sets when to ask next. After a stop it does so, too, with the rows due at once: else
+// setChecks sets when to ask next. After a stop it does so, too, with the rows due at once: else
 // they would be left alone until their leases end. It retries for as long as a request may
 // last; if it still fails, the leases end, and the rows are asked about.
-func (m *Monitor) check(ctx context.Context, due []store.Due) {
+func (m *Monitor) setChecks(ctx context.Context, due []store.Due) {
 	if len(due) == 0 {
 		return
 	}
@@ -215,45 +215,45 @@ func (m *Monitor) check(ctx context.Context, due []store.Due) {
 // answerEvents asks because of events until ctx is done. It runs beside the polling, which
 // would hold it up.
 func (m *Monitor) answerEvents(ctx context.Context) {
-	defer loop.Poke(m.streams.event) // for the next answerEvents
+	defer loop.Poke(m.streams.readMayBeDue) // for the next answerEvents
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil {
-		at := m.streams.next()
+		at := m.streams.nextRead()
 		switch wait := time.Until(at); {
 		case at.IsZero():
 			timer.Stop()
 		case wait > 0:
 			timer.Reset(wait)
 		default:
-			m.look(ctx)
+			m.askAfterEvents(ctx)
 			continue
 		}
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
-		case <-m.streams.event:
+		case <-m.streams.readMayBeDue:
 		}
 	}
 }
 
-// look asks about all batches under way in groups where more may have happened than the events
-// say, after a read of the store.
-func (m *Monitor) look(ctx context.Context) {
-	services := m.streams.look()
+// askAfterEvents asks about all batches under way in groups where more may have happened than the
+// events say, after a read of the store.
+func (m *Monitor) askAfterEvents(ctx context.Context) {
+	services := m.streams.beginRead()
 	for len(services) > 0 && ctx.Err() == nil {
-		n := min(len(services), askServices)
+		n := min(len(services), servicesPerRead)
 		asked := time.Now()
 		q := store.PendingQuery{Services: services[:n]}
-		rows, err := m.pending(ctx, q)
-		if len(rows) >= m.o.Batches { // there may be more: then they take turns
+		rows, err := m.selectRows(ctx, q)
+		if len(rows) >= m.o.RowsPerRead { // there may be more: then they take turns
 			q.Lease = m.o.Rules.PollInterval
-			rows, err = m.pending(ctx, q)
+			rows, err = m.selectRows(ctx, q)
 		}
 		if err != nil {
 			return // it stops
 		}
-		m.check(ctx, m.table.Scanned(rows, asked, true))
+		m.setChecks(ctx, m.table.Scanned(rows, asked, true))
 		services = services[n:]
 	}
 }

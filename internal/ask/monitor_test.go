@@ -67,7 +67,7 @@ func TestAQueryHoldsAtMost50IDsByDefault(t *testing.T) {
 		for i := range 120 {
 			w.add("s", batch.ID(fmt.Sprint(i)), 0)
 		}
-		_, stop := w.start(t, func(o *ask.Options) { o.Batches = 70 })
+		_, stop := w.start(t, func(o *ask.Options) { o.RowsPerRead = 70 })
 		settle(100 * time.Millisecond)
 		stop()
 		assert.Len(t, w.found(), 120, "more than one select's worth, at once")

@@ -36,15 +36,15 @@ func TestQuietOfOneRow(t *testing.T) {
 		"one row, the ledger is gone": {of("a"), gone, true, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := &ledger{quiet: quiets{first: time.Second, by: map[string]*quiet{}}}
-			assert.True(t, l.note(c.asked, c.err), "the first")
-			assert.False(t, l.note(c.asked, c.err))
-			assert.Equal(t, c.same, l.pause(of("a")) > 0)
-			assert.Equal(t, c.other, l.pause(of("c")) > 0)
-			assert.Equal(t, c.whole, l.pause(of("a", "c")) > 0)
-			l.note(c.asked, nil)
+			l := &ledger{pauses: askPauses{firstPause: time.Second, byKey: map[string]*askPause{}}}
+			assert.True(t, l.noteResult(c.asked, c.err), "the first")
+			assert.False(t, l.noteResult(c.asked, c.err))
+			assert.Equal(t, c.same, l.quietFor(of("a")) > 0)
+			assert.Equal(t, c.other, l.quietFor(of("c")) > 0)
+			assert.Equal(t, c.whole, l.quietFor(of("a", "c")) > 0)
+			l.noteResult(c.asked, nil)
 			for _, g := range []*group{of("a"), of("c"), of("a", "c")} {
-				assert.Zero(t, l.pause(g))
+				assert.Zero(t, l.quietFor(g))
 			}
 		})
 	}
@@ -53,16 +53,16 @@ func TestQuietOfOneRow(t *testing.T) {
 // A group or row that nobody asks about any more is forgotten in the end.
 func TestQuietsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := quiets{first: time.Millisecond, by: map[string]*quiet{}}
-		for i := range 100 * minQuiets {
-			q.note(fmt.Sprint(i), errors.New("down"))
-			if i%minQuiets == 0 {
+		q := askPauses{firstPause: time.Millisecond, byKey: map[string]*askPause{}}
+		for i := range 100 * minAskPauses {
+			q.noteResult(fmt.Sprint(i), errors.New("down"))
+			if i%minAskPauses == 0 {
 				time.Sleep(maxRetryAfter)
 			}
 		}
-		assert.Less(t, len(q.by), 8*minQuiets)
+		assert.Less(t, len(q.byKey), 8*minAskPauses)
 		time.Sleep(time.Hour)
-		q.note("live", errors.New("down"))
-		assert.Positive(t, q.left("live"))
+		q.noteResult("live", errors.New("down"))
+		assert.Positive(t, q.remaining("live"))
 	})
 }

@@ -19,12 +19,12 @@ const (
 	maxIncomplete = 1000
 )
 
-// incomplete is a commit that was recorded without the receipts that its ledger gives. It is asked
-// about once. The list of them is in memory and bounded: a batch that is not in it keeps a record
-// without receipts.
-type incomplete struct {
-	row store.InFlight
-	at  time.Time // of the question
+// incompleteCommit is a commit that was recorded without the receipts that its ledger gives. It is
+// asked about once. The list of them is in memory and bounded: a batch that is not in it keeps a
+// record without receipts.
+type incompleteCommit struct {
+	row   store.InFlight
+	askAt time.Time // of the question
 }
 
 // Committed says that the commit of a batch was recorded without receipts. prepared are the bytes
@@ -35,21 +35,21 @@ func (m *Monitor) Committed(ref store.Ref, attempt int, prepared []byte) {
 	}
 	row := store.InFlight{Ref: ref, State: batch.Committed, Attempt: attempt, Prepared: prepared}
 	select {
-	case m.incomplete <- &incomplete{row, time.Now().Add(receiptsPause)}:
+	case m.incompleteCommits <- &incompleteCommit{row, time.Now().Add(receiptsPause)}:
 	default:
 	}
 }
 
-// receipts asks about one batch after the other, until ctx is done: each has the whole time limit
-// of a request for itself, and the ledger is busy with one. Without an answer the record stays as
-// it is.
-func (m *Monitor) receipts(ctx context.Context) {
+// askForReceipts asks about one batch after the other, until ctx is done: each has the whole time
+// limit of a request for itself, and the ledger is busy with one. Without an answer the record
+// stays as it is.
+func (m *Monitor) askForReceipts(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case w := <-m.incomplete:
-			if !loop.Sleep(ctx, time.Until(w.at)) {
+		case w := <-m.incompleteCommits:
+			if !loop.Sleep(ctx, time.Until(w.askAt)) {
 				return
 			}
 			g := m.ledger.group([]inhand.Question{{Row: w.row}})[0]

@@ -13,26 +13,26 @@ import (
 // forgot every batch that was posted before it said PENDING. docs/resend.md has the proof. Nothing
 // here is needed for safety: a restart that is forgotten costs a longer wait.
 type restarts struct {
-	mu    sync.Mutex
-	shown map[attempt]shown
-	since map[string]time.Time // by endpoint: it was started anew after that
+	mu           sync.Mutex
+	pending      map[attemptKey]pendingAnswer
+	startedAfter map[string]time.Time // by endpoint: it was started anew after that
 }
 
-type attempt struct {
+type attemptKey struct {
 	key    batch.Key
 	number int
 }
 
-// shown says that an endpoint said PENDING of an attempt, after at.
-type shown struct {
+// pendingAnswer says that an endpoint said PENDING of an attempt, after at.
+type pendingAnswer struct {
 	endpoint string
 	at       time.Time
 }
 
 const (
-	// maxShown bounds the attempts that are remembered, and maxEndpoints the endpoints.
-	maxShown     = 10_000
-	maxEndpoints = 1000
+	// maxPendingAnswers bounds the attempts that are remembered, and maxEndpoints the endpoints.
+	maxPendingAnswers = 10_000
+	maxEndpoints      = 1000
 )
 
 // learn takes the answers to a question that was asked at a time, and answered at another. It
@@ -43,20 +43,20 @@ func (r *restarts) learn(g *group, byID map[batch.ID]*batch.Status, asked, answe
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.shown == nil || len(r.shown) > maxShown || len(r.since) > maxEndpoints {
-		r.shown, r.since = map[attempt]shown{}, map[string]time.Time{}
+	if r.pending == nil || len(r.pending) > maxPendingAnswers || len(r.startedAfter) > maxEndpoints {
+		r.pending, r.startedAfter = map[attemptKey]pendingAnswer{}, map[string]time.Time{}
 	}
 	for i := range g.rows {
 		f := &g.rows[i].Row
-		st, of := byID[f.Key.ID], attempt{f.Key, f.Attempt}
+		st, of := byID[f.Key.ID], attemptKey{f.Key, f.Attempt}
 		if st == nil || st.Endpoint == "" {
 			continue
 		}
-		was, known := r.shown[of]
-		delete(r.shown, of)
+		was, known := r.pending[of]
+		delete(r.pending, of)
 		switch {
 		case st.Reported == batch.ReportedPending:
-			r.shown[of] = shown{st.Endpoint, asked}
+			r.pending[of] = pendingAnswer{st.Endpoint, asked}
 		case st.Reported != batch.ReportedUnknown:
 		case known && was.endpoint == st.Endpoint:
 			r.begins(st.Endpoint, was.at)
@@ -70,7 +70,7 @@ func (r *restarts) learn(g *group, byID map[batch.ID]*batch.Status, asked, answe
 		if st == nil || st.Reported != batch.ReportedUnknown {
 			continue
 		}
-		if since, known := r.since[st.Endpoint]; known && !answered.Add(-f.PostedAgo).After(since) {
+		if since, known := r.startedAfter[st.Endpoint]; known && !answered.Add(-f.PostedAgo).After(since) {
 			if forgotten == nil {
 				forgotten = map[batch.ID]bool{}
 			}
@@ -81,7 +81,7 @@ func (r *restarts) learn(g *group, byID map[batch.ID]*batch.Status, asked, answe
 }
 
 func (r *restarts) begins(endpoint string, after time.Time) {
-	if after.After(r.since[endpoint]) {
-		r.since[endpoint] = after
+	if after.After(r.startedAfter[endpoint]) {
+		r.startedAfter[endpoint] = after
 	}
 }

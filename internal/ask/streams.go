@@ -19,14 +19,14 @@ import (
 // monitor of docs/glossary.md#dlt-polling-monitor). Polling goes on beside it, as the floor.
 type stream struct {
 	*inhand.Stream
-	service  batch.ServiceID               // the group is this service, if any
-	first    batch.ServiceID               // the service it was opened for
-	services map[batch.ServiceID]time.Time // followed, and when last
-	cancel   context.CancelFunc
-	used     time.Time // last followed
-	swept    time.Time // when services that nobody follows any more were last forgotten
-	idle     time.Duration
-	look     bool // an event may have been missed: look at all batches under way
+	service    batch.ServiceID               // the group is this service, if any
+	openedFor  batch.ServiceID               // the service it was opened for
+	services   map[batch.ServiceID]time.Time // followed, and when last
+	cancel     context.CancelFunc
+	followedAt time.Time // last followed
+	sweptAt    time.Time // when services that nobody follows any more were last forgotten
+	closeAfter time.Duration
+	askAll     bool // an event may have been missed: look at all batches under way
 }
 
 const (
@@ -34,28 +34,28 @@ const (
 	// last Follow: a doubt waits for LateArrival, and the log of the stream that settles it
 	// must reach as far.
 	streamIdle = 5 * time.Minute
-	// lookPause is the least time between two reads that events trigger.
-	lookPause = 10 * time.Millisecond
-	// askServices is how many services one selection for an ask names.
-	askServices = 250
+	// eventReadPause is the least time between two reads that events trigger.
+	eventReadPause = 10 * time.Millisecond
+	// servicesPerRead is how many services one selection for an ask names.
+	servicesPerRead = 250
 	// Reconnecting starts soon, since a broken stream is only slower, never wrong.
 	minReconnect, maxReconnect = 100 * time.Millisecond, 30 * time.Second
 )
 
 // streams are the streams that are open, or about to be opened.
 type streams struct {
-	o      *Options
-	ledger dlt.Ledger
-	table  *inhand.Table
-	asking *sync.WaitGroup
-	due    func(time.Duration) // says that rows are due
-	event  chan struct{}       // a read may be due
+	o            *Options
+	ledger       dlt.Ledger
+	table        *inhand.Table
+	underWay     *sync.WaitGroup
+	sayDue       func(time.Duration) // says that rows are due
+	readMayBeDue chan struct{}       // a read may be due
 
 	mu       sync.Mutex
-	by       map[string]*stream // group
+	byGroup  map[string]*stream // group
 	unopened []*stream
-	lookAt   time.Time // when to look at rows because of an event; zero: no event
-	looked   time.Time // last because of an event
+	readAt   time.Time // when to look at rows because of an event; zero: no event
+	lastRead time.Time // last because of an event
 }
 
 // follow follows a service, and reports whether a stream is to be opened for it.
@@ -63,22 +63,22 @@ func (a *streams) follow(t dlt.Traits, s batch.ServiceID) (opens bool) {
 	key, now := inhand.Group(t, s), time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	st := a.by[key]
+	st := a.byGroup[key]
 	if st == nil {
-		if len(a.by) >= a.o.Streams {
+		if len(a.byGroup) >= a.o.MaxStreams {
 			return false
 		}
 		st = &stream{
-			Stream: a.table.Stream(key), first: s, services: map[batch.ServiceID]time.Time{}, swept: now, idle: streamIdle + t.LateArrival,
+			Stream: a.table.Stream(key), openedFor: s, services: map[batch.ServiceID]time.Time{}, sweptAt: now, closeAfter: streamIdle + t.LateArrival,
 		}
 		if t.GroupsByService {
 			st.service = s
 		}
-		a.by[key] = st
+		a.byGroup[key] = st
 		a.unopened = append(a.unopened, st)
 		opens = true
 	}
-	st.used = now
+	st.followedAt = now
 	st.services[s] = now
 	return opens
 }
@@ -86,7 +86,7 @@ func (a *streams) follow(t dlt.Traits, s batch.ServiceID) (opens bool) {
 // sweep forgets the services that were last followed too long ago. On a ledger with one stream for
 // everything they would be all services ever. a.mu is held.
 func (st *stream) sweep(now time.Time) {
-	st.swept = now
+	st.sweptAt = now
 	maps.DeleteFunc(st.services, func(_ batch.ServiceID, at time.Time) bool { return now.Sub(at) > streamIdle })
 }
 
@@ -94,7 +94,7 @@ func (st *stream) sweep(now time.Time) {
 func (a *streams) follows(group string, s batch.ServiceID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	st := a.by[group]
+	st := a.byGroup[group]
 	return st != nil && !st.services[s].IsZero()
 }
 
@@ -105,16 +105,16 @@ func (a *streams) open(ctx context.Context) {
 	for _, st := range a.unopened {
 		ctx, cancel := context.WithCancel(ctx)
 		st.cancel = cancel
-		a.asking.Go(func() { defer cancel(); a.listen(ctx, st) })
+		a.underWay.Go(func() { defer cancel(); a.listen(ctx, st) })
 	}
 	a.unopened = nil
 	now := time.Now()
-	for key, st := range a.by {
-		if now.Sub(st.used) > st.idle {
+	for key, st := range a.byGroup {
+		if now.Sub(st.followedAt) > st.closeAfter {
 			st.cancel()
-			delete(a.by, key)
+			delete(a.byGroup, key)
 			st.Close()
-		} else if now.Sub(st.swept) > streamIdle {
+		} else if now.Sub(st.sweptAt) > streamIdle {
 			st.sweep(now)
 		}
 	}
@@ -124,20 +124,20 @@ func (a *streams) open(ctx context.Context) {
 func (a *streams) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, st := range a.by {
+	for _, st := range a.byGroup {
 		if st.cancel != nil { // else it was never opened
 			st.cancel()
 		}
 		st.Close()
 	}
-	clear(a.by)
+	clear(a.byGroup)
 	a.unopened = nil
 }
 
 // listen keeps a stream open until ctx is done.
 func (a *streams) listen(ctx context.Context, st *stream) {
 	pause := loop.Backoff(minReconnect, maxReconnect)
-	services := []batch.ServiceID{st.first}
+	services := []batch.ServiceID{st.openedFor}
 	for silent := false; ; {
 		err := a.ledger.Events(ctx, services, func(e dlt.Event) error {
 			a.handle(st, e)
@@ -149,7 +149,7 @@ func (a *streams) listen(ctx context.Context, st *stream) {
 		if st.Broke() {
 			pause.Reset()
 			silent = false
-			a.due(0) // batches that this stream would have reported are polled from now on
+			a.sayDue(0) // batches that this stream would have reported are polled from now on
 		}
 		if !silent {
 			a.o.Trouble(fmt.Errorf("events: stream ended: %w", err))
@@ -188,33 +188,33 @@ func (a *streams) handle(st *stream, e dlt.Event) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if st.look = true; a.lookAt.IsZero() {
-		a.lookAt = time.Now()
-		if limit := a.looked.Add(lookPause); a.lookAt.Before(limit) {
-			a.lookAt = limit
+	if st.askAll = true; a.readAt.IsZero() {
+		a.readAt = time.Now()
+		if limit := a.lastRead.Add(eventReadPause); a.readAt.Before(limit) {
+			a.readAt = limit
 		}
-		loop.Poke(a.event)
+		loop.Poke(a.readMayBeDue)
 	}
 }
 
-// next returns when to look at rows because of an event; zero: no event.
-func (a *streams) next() time.Time {
+// nextRead returns when to look at rows because of an event; zero: no event.
+func (a *streams) nextRead() time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.lookAt
+	return a.readAt
 }
 
-// look begins a read, and returns the services whose rows to read.
-func (a *streams) look() (services []batch.ServiceID) {
+// beginRead begins a read, and returns the services whose rows to read.
+func (a *streams) beginRead() (services []batch.ServiceID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.looked, a.lookAt = time.Now(), time.Time{}
-	for _, st := range a.by {
-		if !st.look {
+	a.lastRead, a.readAt = time.Now(), time.Time{}
+	for _, st := range a.byGroup {
+		if !st.askAll {
 			continue
 		}
-		st.look = false
-		st.sweep(a.looked)
+		st.askAll = false
+		st.sweep(a.lastRead)
 		services = slices.AppendSeq(services, maps.Keys(st.services))
 	}
 	return services

@@ -109,7 +109,7 @@ type source interface {
 // withEvents gives the world a ledger that sends events.
 func (w *world) withEvents(e source) func(*ask.Options) {
 	w.source = e
-	return func(o *ask.Options) { o.Streams = 4 }
+	return func(o *ask.Options) { o.MaxStreams = 4 }
 }
 
 func TestAStreamedCommitIsRecordedAtOnce(t *testing.T) {

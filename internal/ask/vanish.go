@@ -10,11 +10,11 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// watch asks about commits that the ledger may yet take back, ten times while each may vanish:
-// a ledger that forks takes some back (docs/ledgers/sawtooth.md#statuses). The monitor reports
-// that and does nothing else: the batch stays Committed, since later batches have left already.
-// The list is in memory: a restart ends all watching.
-func (m *Monitor) watch(ctx context.Context) {
+// watchCommits asks about commits that the ledger may yet take back, ten times while each may
+// vanish: a ledger that forks takes some back (docs/ledgers/sawtooth.md#statuses). The monitor
+// reports that and does nothing else: the batch stays Committed, since later batches have left
+// already. The list is in memory: a restart ends all watching.
+func (m *Monitor) watchCommits(ctx context.Context) {
 	pause := m.o.Rules.PollInterval
 	for loop.Sleep(ctx, pause) {
 		pause = m.watchOnce(ctx)

@@ -268,7 +268,7 @@ func saying(word batch.Reported) func(context.Context, batch.ServiceID, []batch.
 // start runs a monitor as the Runner does.
 func (w *world) start(t *testing.T, change func(*ask.Options)) (*ask.Monitor, context.CancelFunc) {
 	o := ask.Options{
-		Rules: rules, Connections: 4, RequestTimeout: timeout, Batches: 100,
+		Rules: rules, Connections: 4, RequestTimeout: timeout, RowsPerRead: 100,
 		Trouble: func(err error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -280,7 +280,7 @@ func (w *world) start(t *testing.T, change func(*ask.Options)) (*ask.Monitor, co
 	}
 	var m *ask.Monitor
 	w.table = inhand.New(inhand.Options{
-		Rules: inhand.Rules{FirstPoll: o.Rules.FirstPoll, PollInterval: o.Rules.PollInterval, Hold: time.Second},
+		Rules: inhand.Rules{FirstPoll: o.Rules.FirstPoll, PollInterval: o.Rules.PollInterval, MaxHold: time.Second},
 		TTL:   o.Rules.TTL, Traits: w.Traits,
 		MayWait: func(store.Outcome) bool { return w.mayWait },
 		Write:   func(first store.Outcome, rest ...store.Outcome) { w.Put(append([]store.Outcome{first}, rest...)) },

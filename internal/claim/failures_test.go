@@ -193,7 +193,7 @@ func TestAPanicLosesNoLane(t *testing.T) {
 			}
 			return 0
 		}}
-		q, stop := w.start(t, func(o *claim.Options) { o.Lanes, o.ScanLanes = 2, 3000 })
+		q, stop := w.start(t, func(o *claim.Options) { o.LanesPerClaim, o.LanesPerScan = 2, 3000 })
 		panics.Store(true)
 		time.Sleep(10 * time.Minute)
 		q.Hint("s00")

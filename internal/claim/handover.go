@@ -11,11 +11,12 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// errPayloads marks a claim that was made, and put back because its payloads did not load.
-var errPayloads = errors.New("load payloads")
+// errNotLoaded marks a claim that was made, and put back because its payloads did not load.
+var errNotLoaded = errors.New("load payloads")
 
-// errLate marks a claim that was made, and put back because no request fits into the rest of it.
-var errLate = errors.New("put back")
+// errTooLate marks a claim that was made, and put back because no request fits into the rest of
+// it.
+var errTooLate = errors.New("put back")
 
 // handOver loads the payloads that did not come with the claim, and gives the claimed runs to the
 // submitter. It returns how many batches it gave. If the payloads cannot be loaded, or no request
@@ -32,19 +33,19 @@ func (c *claimer) handOver(ctx context.Context, claimed store.Claimed, until tim
 			}
 		}
 	}
-	loaded, err := c.load(ctx, refs)
+	loaded, err := c.loadPayloads(ctx, refs)
 	if err != nil {
 		c.putBack(claimed.Runs)
-		return 0, fmt.Errorf("%w: %w", errPayloads, err)
+		return 0, fmt.Errorf("%w: %w", errNotLoaded, err)
 	}
 	for _, r := range claimed.Runs {
 		c.o.Claimed(ctx, r)
 	}
-	if n > 0 && wall.Until(until) < c.o.Request {
+	if n > 0 && wall.Until(until) < c.o.RequestTime {
 		// The submitter would put it back without a word, and the lane would be claimed again at
 		// once.
 		c.putBack(claimed.Runs)
-		return 0, fmt.Errorf("%w: the claim took so long that no request fits into the rest of it: a longer ClaimTTL than %s is needed, or a quicker database", errLate, c.o.Query.TTL)
+		return 0, fmt.Errorf("%w: the claim took so long that no request fits into the rest of it: a longer ClaimTTL than %s is needed, or a quicker database", errTooLate, c.o.Query.TTL)
 	}
 	payloads := make([][]byte, 0, n) // of all runs
 	for _, r := range claimed.Runs {
@@ -71,8 +72,8 @@ func (c *claimer) putBack(runs []store.ClaimedRun) {
 	}
 }
 
-// load returns payloads in the order of refs.
-func (c *claimer) load(ctx context.Context, refs []store.Ref) ([][]byte, error) {
+// loadPayloads returns payloads in the order of refs.
+func (c *claimer) loadPayloads(ctx context.Context, refs []store.Ref) ([][]byte, error) {
 	if len(refs) == 0 {
 		return nil, nil
 	}

@@ -264,7 +264,7 @@ func TestAStopLetsTheClaimsUnderWayEnd(t *testing.T) {
 			time.Sleep(time.Second)
 			return store.Claimed{Runs: []store.ClaimedRun{run(q.Lanes[0], "of "+batch.ID(q.Lanes[0]))}}, nil
 		}
-		q, stop := w.start(t, func(o *claim.Options) { o.Lanes = 1 })
+		q, stop := w.start(t, func(o *claim.Options) { o.LanesPerClaim = 1 })
 		q.Hint("a", "b", "c")
 		synctest.Wait()
 		stop()
@@ -306,7 +306,7 @@ func TestClaimsBesideEachOther(t *testing.T) {
 			time.Sleep(time.Second)
 			return store.Claimed{}, nil
 		}
-		q, stop := w.start(t, func(o *claim.Options) { o.Lanes = 3 })
+		q, stop := w.start(t, func(o *claim.Options) { o.LanesPerClaim = 3 })
 		q.Hint("a", "b", "c", "d", "e", "f", "g")
 		synctest.Wait()
 		q.Hint("a")

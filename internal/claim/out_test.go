@@ -30,7 +30,7 @@ func TestALaneWithABatchUnderWayIsLeftAlone(t *testing.T) {
 	for name, over := range map[string]func(*asked){
 		"final":     func(q *asked) { q.Hint("a") },
 		"put back":  func(q *asked) { q.HintIn("a", 0) },
-		"fenced":    func(q *asked) { q.Over("a") },
+		"fenced":    func(q *asked) { q.RunEnded("a") },
 		"not heard": func(*asked) { time.Sleep(scan - 3*time.Second) },
 	} {
 		for _, strategy := range []queuer.Strategy{queuer.Serial(), queuer.Pipelined(4)} {
@@ -126,8 +126,8 @@ func TestLanesThatWereLeftAloneAreForgotten(t *testing.T) {
 		q, stop := w.start(t, nil)
 		q.Hint("a")
 		time.Sleep(2*scan + time.Second)
-		q.Over("a")
-		q.Over("b")
+		q.RunEnded("a")
+		q.RunEnded("b")
 		synctest.Wait()
 		assert.Equal(t, []time.Duration{0}, w.asked("a"))
 		assert.Empty(t, w.asked("b"))

@@ -44,21 +44,21 @@ type Options struct {
 	// StuckAfter, Resend and MaxInFlight.
 	Query  store.ClaimQuery
 	Margin time.Duration // a claim's requests end this long before the claim does
-	// Request is the time that a request needs. A claim that leaves less is put back, reported,
-	// and made again after a pause.
-	Request      time.Duration
+	// RequestTime is the time that a request needs. A claim that leaves less is put back,
+	// reported, and made again after a pause.
+	RequestTime  time.Duration
 	ScanInterval time.Duration
 	// Rest returns the longest pause between scans while nothing is open, for as long as hints
 	// tell of what others add; 0 where no hints arrive. Then ScanInterval counts.
 	Rest func() time.Duration
-	// Busy is how long a lane with a batch under way is left alone at most, where no other
+	// BusyRest is how long a lane with a batch under way is left alone at most, where no other
 	// batch of the lane may leave; with 0 the lane is not left alone.
-	Busy      time.Duration
-	ScanLanes int // lanes that one scan reads at most
-	Lanes     int // lanes that one claim looks at
-	// Bytes returns how many bytes of payloads all claims under way may take; nil and 0 are no
+	BusyRest      time.Duration
+	LanesPerScan  int // lanes that one scan reads at most
+	LanesPerClaim int // lanes that one claim looks at
+	// MaxBytes returns how many bytes of payloads all claims under way may take; nil and 0 are no
 	// bound.
-	Bytes func() int
+	MaxBytes func() int
 	// KeepsOrder says whether a lane's ledger keeps the order of submission; nil: no ledger
 	// does.
 	KeepsOrder func(batch.ServiceID) bool
@@ -75,36 +75,36 @@ type Options struct {
 }
 
 // Queuer goes round the lanes: it scans for lanes, takes from the table the lanes that are worth a
-// look, claims from them, hands the runs over, and notes in the table when each lane is due next.
+// claim, claims from them, hands the runs over, and notes in the table when each lane is due next.
 type Queuer struct {
-	sub     Submitter
-	o       *Options
-	lanes   *lanes.Table
-	claimer *claimer
-	landed  chan flight
+	sub        Submitter
+	o          *Options
+	lanes      *lanes.Table
+	claimer    *claimer
+	endedTasks chan claimTask
 
 	// Run's own; kept from one Run to the next.
-	scan    scan
-	flights int                         // claims under way
-	room    int                         // that these may use
-	strikes int                         // claims of one lane that failed in a row
-	failed  batch.ServiceID             // the last one's
-	down    time.Time                   // the store fails, and is left alone until then
-	pauses  *backoff.ExponentialBackOff // of the store's failures in a row
+	scan       scan
+	tasks      int                         // claims under way
+	tasksRoom  int                         // batches that these may claim
+	strikes    int                         // claims of single lanes that failed, in a row
+	failedLane batch.ServiceID             // the last one's
+	downUntil  time.Time                   // the store fails, and is left alone until then
+	pauses     *backoff.ExponentialBackOff // of the store's failures in a row
 }
 
 // New returns a queuer; Run makes it work.
 func New(s Store, sub Submitter, table *lanes.Table, o Options) *Queuer {
-	bad := &badAnswers{}
+	bad := &strategyErrors{}
 	return &Queuer{
-		sub: sub, o: &o, lanes: table, landed: make(chan flight, maxFlights), pauses: loop.Brief(),
+		sub: sub, o: &o, lanes: table, endedTasks: make(chan claimTask, maxTasks), pauses: loop.Brief(),
 		claimer: &claimer{
-			store: s, sub: sub, o: &o, lanes: table, bad: bad,
-			choose: queuer.Choose(o.Strategy, o.KeepsOrder, bad.add), wants: queuer.Wants(o.Strategy, o.KeepsOrder),
-			single: o.Strategy.OneRun(),
+			store: s, sub: sub, o: &o, lanes: table, strategyErrs: bad,
+			choose: queuer.Choose(o.Strategy, o.KeepsOrder, bad.add), wanted: queuer.Wants(o.Strategy, o.KeepsOrder),
+			oneRun: o.Strategy.OneRun(),
 		},
 		scan: scan{
-			store: s, o: &o, lanes: table, start: true, due: time.Now(), pause: loop.Brief(), ended: make(chan scanned, 1),
+			store: s, o: &o, lanes: table, fromStart: true, due: time.Now(), pause: loop.Brief(), ended: make(chan scanResult, 1),
 		},
 	}
 }
@@ -144,11 +144,11 @@ func (q *Queuer) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	defer func() {
-		if q.scan.under {
+		if q.scan.running {
 			q.scan.end(ctx, <-q.scan.ended)
 		}
-		for q.flights > 0 {
-			q.land(<-q.landed)
+		for q.tasks > 0 {
+			q.endTask(<-q.endedTasks)
 		}
 	}()
 	for {
@@ -156,18 +156,18 @@ func (q *Queuer) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-q.lanes.Woken():
-			q.scan.stir()
+			q.scan.endRest()
 		case <-timer.C:
-		case f := <-q.landed:
-			q.land(f)
+		case f := <-q.endedTasks:
+			q.endTask(f)
 		case s := <-q.scan.ended:
 			q.scan.end(ctx, s)
 		}
-		if q.scan.in() <= 0 {
+		if q.scan.dueIn() <= 0 {
 			q.scan.begin(ctx)
 		}
 		again := q.round(ctx)
-		timer.Reset(max(0, min(again, q.scan.in())))
+		timer.Reset(max(0, min(again, q.scan.dueIn())))
 	}
 }
 
@@ -175,25 +175,25 @@ func (q *Queuer) Run(ctx context.Context) {
 // and returns the time until the next round.
 func (q *Queuer) round(ctx context.Context) (again time.Duration) {
 	for ctx.Err() == nil {
-		if wait := time.Until(q.down); wait > 0 {
+		if wait := time.Until(q.downUntil); wait > 0 {
 			return wait
 		}
 		room, wait := q.sub.Room()
-		if room -= q.room; room <= 0 || q.flights == maxFlights || q.flights > 0 && room < q.o.Lanes/8 {
-			return cmp.Or(wait, time.Hour) // a claim that lands wakes it, too
+		if room -= q.tasksRoom; room <= 0 || q.tasks == maxTasks || q.tasks > 0 && room < q.o.LanesPerClaim/8 {
+			return cmp.Or(wait, time.Hour) // the end of a claim wakes it, too
 		}
-		lanes := q.lanes.Take(min(q.o.Lanes, room))
+		lanes := q.lanes.Take(min(q.o.LanesPerClaim, room))
 		if len(lanes) == 0 {
 			break
 		}
-		q.begin(ctx, lanes, room)
+		q.beginClaim(ctx, lanes, room)
 	}
 	return q.lanes.Next()
 }
 
-// begin begins a claim of the lanes that were taken and whose services are open. A panic ends Run,
-// and must not take the lanes with it.
-func (q *Queuer) begin(ctx context.Context, taken []batch.ServiceID, room int) {
+// beginClaim begins a claim of the lanes that were taken and whose services are open. A panic ends
+// Run, and must not take the lanes with it.
+func (q *Queuer) beginClaim(ctx context.Context, taken []batch.ServiceID, room int) {
 	begun := false
 	defer func() {
 		if !begun {
@@ -210,49 +210,49 @@ func (q *Queuer) begin(ctx context.Context, taken []batch.ServiceID, room int) {
 	}
 	begun = true
 	if len(open) > 0 {
-		q.fly(ctx, open, room)
+		q.startTask(ctx, open, room)
 	}
 }
 
-// fly starts a claim from lanes, beside the claims under way.
-func (q *Queuer) fly(ctx context.Context, lanes []batch.ServiceID, room int) {
-	room = min(room, q.o.Lanes)
+// startTask starts a claim from lanes, beside the claims under way.
+func (q *Queuer) startTask(ctx context.Context, lanes []batch.ServiceID, room int) {
+	room = min(room, q.o.LanesPerClaim)
 	if window := q.o.Query.Window; window <= room/len(lanes) { // so no window makes the product overflow
 		room = window * len(lanes)
 	}
-	f := flight{room: room, left: room}
-	q.flights++
-	q.room += f.room
+	f := claimTask{room: room, roomLeft: room}
+	q.tasks++
+	q.tasksRoom += f.room
 	go func() {
-		q.claimer.parts(ctx, lanes, &f)
-		f.bad = q.claimer.bad.take()
-		q.landed <- f
+		q.claimer.claimInHalves(ctx, lanes, &f)
+		f.strategyErrs = q.claimer.strategyErrs.take()
+		q.endedTasks <- f
 	}()
 }
 
-// land records the end of a claim.
-func (q *Queuer) land(f flight) {
-	q.flights--
-	q.room -= f.room
+// endTask records the end of a claim.
+func (q *Queuer) endTask(f claimTask) {
+	q.tasks--
+	q.tasksRoom -= f.room
 	if f.err != nil {
 		q.o.Trouble(f.err)
 	}
-	for _, s := range f.held {
+	for _, s := range f.heldLanes {
 		q.o.Held(s, f.err)
 	}
-	for _, b := range f.bad {
+	for _, b := range f.strategyErrs {
 		q.o.Held(b.service, b.err)
 	}
-	// A lane that has failed is claimed from alone. So claims in a row may be flights in a row;
+	// A lane that has failed is claimed from alone. So claims in a row may be of one lane;
 	// but one lane that fails again and again says nothing of the store.
-	if f.went {
+	if f.succeeded {
 		q.strikes = 0
 	}
-	if f.strikes > 1 || f.failed != q.failed {
+	if f.strikes > 1 || f.failedLane != q.failedLane {
 		q.strikes += f.strikes
 	}
-	if q.failed = f.failed; f.strikes > 0 && q.strikes >= maxStrikes {
-		q.down = time.Now().Add(q.pauses.NextBackOff())
+	if q.failedLane = f.failedLane; f.strikes > 0 && q.strikes >= maxStrikes {
+		q.downUntil = time.Now().Add(q.pauses.NextBackOff())
 	} else if q.strikes == 0 {
 		q.pauses.Reset()
 	}

@@ -26,7 +26,7 @@ const (
 // as many scans as it takes to read them all.
 func TestTheScanRotatesOverAllLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{lanes: append([]batch.ServiceID{""}, services(7)...)} // ScanLanes is 3
+		w := &world{lanes: append([]batch.ServiceID{""}, services(7)...)} // LanesPerScan is 3
 		_, stop := w.start(t, nil)
 		time.Sleep(time.Minute - time.Second)
 		synctest.Wait()
@@ -72,7 +72,7 @@ func TestAScanThatTakesLongIsMadeLessOften(t *testing.T) {
 	})
 }
 
-// The scan goes on where it was after an error, else lanes past the first ScanLanes
+// The scan goes on where it was after an error, else lanes past the first LanesPerScan
 // would never be read where errors are frequent.
 func TestTheScanGoesOnAfterAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -201,7 +201,7 @@ func TestASlowScanThatFindsMuch(t *testing.T) {
 				time.Sleep(2560 * time.Millisecond)
 				return all, nil
 			}
-			_, stop := w.start(t, func(o *claim.Options) { o.ScanLanes = 10_000 })
+			_, stop := w.start(t, func(o *claim.Options) { o.LanesPerScan = 10_000 })
 			time.Sleep(200 * time.Second)
 			synctest.Wait()
 			stop()
@@ -220,7 +220,7 @@ func TestScansTakeHalfOfTheTime(t *testing.T) {
 				time.Sleep(took)
 				return all, nil
 			}
-			q, stop := w.start(t, func(o *claim.Options) { o.ScanLanes, o.ScanInterval = 10_000, time.Second })
+			q, stop := w.start(t, func(o *claim.Options) { o.LanesPerScan, o.ScanInterval = 10_000, time.Second })
 			for range 10_000 {
 				q.Scan()
 				time.Sleep(10 * time.Millisecond)
@@ -240,7 +240,7 @@ func TestANamedLaneDoesNotWaitForAScan(t *testing.T) {
 			time.Sleep(time.Duration(len(q.Lanes)) * time.Millisecond)
 			return store.Claimed{}, nil
 		}
-		q, stop := w.start(t, func(o *claim.Options) { o.ScanLanes = 5000 })
+		q, stop := w.start(t, func(o *claim.Options) { o.LanesPerScan = 5000 })
 		time.Sleep(507 * time.Millisecond) // in the middle of a claim
 		at := w.now()
 		q.Hint("named")
@@ -330,7 +330,7 @@ func TestManyWaitingLanesCostNoMoreThanAScan(t *testing.T) {
 			}
 			return store.Claimed{NextReady: time.Millisecond}, nil
 		}
-		_, stop := w.start(t, func(o *claim.Options) { o.ScanLanes, o.ScanInterval = 100, time.Second })
+		_, stop := w.start(t, func(o *claim.Options) { o.LanesPerScan, o.ScanInterval = 100, time.Second })
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		stop()
@@ -373,7 +373,7 @@ func TestAScanHasItsTurnsAmongLanesThatAreNamed(t *testing.T) {
 			left := slices.DeleteFunc(slices.Clone(q.Lanes), func(s batch.ServiceID) bool { return s == "unnamed" })
 			return store.Claimed{Left: left}, nil // there is always more
 		}
-		q, stop := w.start(t, func(o *claim.Options) { o.ScanLanes, o.ScanInterval = 100, time.Second })
+		q, stop := w.start(t, func(o *claim.Options) { o.LanesPerScan, o.ScanInterval = 100, time.Second })
 		q.Hint(busy...)
 		time.Sleep(5 * time.Second)
 		synctest.Wait()

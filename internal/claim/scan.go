@@ -19,21 +19,22 @@ type scan struct {
 	o     *Options
 	lanes *lanes.Table
 
-	after batch.ServiceID
-	start bool
-	due   time.Time
+	afterLane batch.ServiceID
+	fromStart bool
+	due       time.Time
 	// hinted says that another process told of lanes that this one does not know, or of many: the
 	// next scan may come at soonest, which is past by the scans that are spared.
 	hinted  atomic.Bool
 	soonest time.Time
 	pause   *backoff.ExponentialBackOff // after a scan that failed
-	under   bool                        // a scan is under way
-	ended   chan scanned                // capacity one
+	running bool                        // a scan is under way
+	ended   chan scanResult             // capacity one
 
 	// rest is the pause after the last scan, where that found nothing open, and nobody has named a
-	// lane since; else 0. since is the start of the first scan in a row that found nothing.
-	rest  time.Duration
-	since time.Time
+	// lane since; else 0. emptySince is the start of the first scan in a row that found
+	// nothing.
+	rest       time.Duration
+	emptySince time.Time
 	// empty is set where the last scan read all lanes and found none. Anybody reads it.
 	empty atomic.Pointer[emptiness]
 }
@@ -45,20 +46,20 @@ type emptiness struct {
 	until time.Time // the next scan comes, unless somebody names a lane before
 }
 
-// scanned is the end of a scan.
-type scanned struct {
+// scanResult is the end of a scan.
+type scanResult struct {
 	lanes []batch.ServiceID
 	began time.Time
 	took  time.Duration
 	err   error
 }
 
-// in returns after what time the next scan is due. While most of the lanes that the last scan
+// dueIn returns after what time the next scan is due. While most of the lanes that the last scan
 // found still wait for their turn, a scan would find only the same lanes, or others that wait
 // longer; and several busy instances at one database would each read all lanes for the others'
 // work. This takes 0.9 of the CPU of a batch, over 10,000 lanes (258 us instead of 288).
-func (p *scan) in() time.Duration {
-	if found, _ := p.lanes.Waiting(); p.under || found > p.o.ScanLanes/2 {
+func (p *scan) dueIn() time.Duration {
+	if found, _ := p.lanes.Waiting(); p.running || found > p.o.LanesPerScan/2 {
 		return time.Hour // the scan's end wakes the queuer, or a claim of these lanes
 	}
 	if p.hinted.Load() && p.soonest.Before(p.due) {
@@ -70,13 +71,13 @@ func (p *scan) in() time.Duration {
 // begin reads the next lanes that have open batches, beside the claims: if the database holds
 // many dead rows, a scan takes seconds, and claims do not wait for it.
 func (p *scan) begin(ctx context.Context) {
-	query := store.LanesQuery{After: p.after, Start: p.start, Limit: p.o.ScanLanes}
-	p.under = true
+	query := store.LanesQuery{After: p.afterLane, Start: p.fromStart, Limit: p.o.LanesPerScan}
+	p.running = true
 	p.hinted.Store(false)
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, p.o.Query.TTL/4)
 		defer cancel()
-		s := scanned{began: time.Now()}
+		s := scanResult{began: time.Now()}
 		s.lanes, s.err = p.store.Lanes(ctx, query)
 		s.took = time.Since(s.began)
 		p.ended <- s
@@ -86,12 +87,12 @@ func (p *scan) begin(ctx context.Context) {
 // end adds the lanes that a scan read. A lane without a hint is found here, at the latest
 // after as many scans as it takes to read all lanes. A scan that failed is made again soon,
 // from the same place.
-func (p *scan) end(ctx context.Context, s scanned) {
+func (p *scan) end(ctx context.Context, s scanResult) {
 	now := time.Now()
-	p.under = false
+	p.running = false
 	p.empty.Store(nil)
-	nothing := p.start && s.err == nil && len(s.lanes) == 0
-	share := min(max(s.took, scanShare*(s.took-time.Duration(len(s.lanes))*laneWorth)), longestPause)
+	nothing := p.fromStart && s.err == nil && len(s.lanes) == 0
+	share := min(max(s.took, scanShare*(s.took-time.Duration(len(s.lanes))*freeTimePerLane)), longestPause)
 	if s.err != nil {
 		p.rest = 0
 		p.due = now.Add(max(p.pause.NextBackOff(), share))
@@ -104,30 +105,30 @@ func (p *scan) end(ctx context.Context, s scanned) {
 	}
 	p.pause.Reset()
 	p.lanes.Find(s.lanes)
-	p.start = len(s.lanes) < p.o.ScanLanes
+	p.fromStart = len(s.lanes) < p.o.LanesPerScan
 	if len(s.lanes) > 0 {
-		p.after = s.lanes[len(s.lanes)-1]
+		p.afterLane = s.lanes[len(s.lanes)-1]
 	}
-	if spared := now.Add(-sparedScans * hintPause); p.soonest.Before(spared) {
+	if spared := now.Add(-hintedScansAtOnce * hintedScanPause); p.soonest.Before(spared) {
 		p.soonest = spared
 	}
-	p.soonest = p.soonest.Add(s.took + max(hintPause, share))
+	p.soonest = p.soonest.Add(s.took + max(hintedScanPause, share))
 	if !nothing {
 		p.rest = 0
 		p.due = now.Add(max(p.o.ScanInterval, share))
 		return
 	}
 	if p.rest == 0 {
-		p.since = s.began
+		p.emptySince = s.began
 	}
 	p.rest = max(p.o.ScanInterval, min(4*p.rest, p.o.Rest()))
 	p.due = now.Add(max(p.rest, share))
-	p.empty.Store(&emptiness{p.since, s.began, p.due.Add(p.o.Query.TTL / 4)})
+	p.empty.Store(&emptiness{p.emptySince, s.began, p.due.Add(p.o.Query.TTL / 4)})
 }
 
-// stir ends a rest, because somebody named a lane, or because no hints arrive any more: from now
-// on scans come as often as usual, until they find nothing again.
-func (p *scan) stir() {
+// endRest ends a rest, because somebody named a lane, or because no hints arrive any more: from
+// now on scans come as often as usual, until they find nothing again.
+func (p *scan) endRest() {
 	if p.rest == 0 {
 		return
 	}
@@ -142,21 +143,21 @@ func (p *scan) stir() {
 	}
 }
 
-// Hints cause a scan in each hintPause at most. sparedScans of them need not keep it after a rest:
-// where one new lane comes after the other, each leaves at once.
+// Hints cause a scan in each hintedScanPause at most. hintedScansAtOnce of them need not keep it
+// after a rest: where one new lane comes after the other, each leaves at once.
 const (
-	hintPause   = 100 * time.Millisecond
-	sparedScans = 10
+	hintedScanPause   = 100 * time.Millisecond
+	hintedScansAtOnce = 10
 )
 
 // A slow scan costs the database so much that it would hold up claims: where many dead rows
 // cannot be removed yet, say. So scans have at most one part in scanShare of the time, but the
-// next starts after longestPause at the latest. A laneWorth for each lane that it finds does not
-// count: on a busy machine a scan of thousands of lanes takes long, and the Runner, once it has
-// claimed from all of them, would rest for seconds while as many others wait. But each scan is
+// next starts after longestPause at the latest. A freeTimePerLane for each lane that it finds does
+// not count: on a busy machine a scan of thousands of lanes takes long, and the Runner, once it
+// has claimed from all of them, would rest for seconds while as many others wait. But each scan is
 // followed by a rest as long as itself.
 const (
-	scanShare    = 20
-	longestPause = time.Minute
-	laneWorth    = time.Millisecond
+	scanShare       = 20
+	longestPause    = time.Minute
+	freeTimePerLane = time.Millisecond
 )

@@ -164,7 +164,7 @@ func (q *asked) HintIn(lane batch.ServiceID, d time.Duration) { q.Free(time.Now(
 func (w *world) start(t *testing.T, change func(*claim.Options)) (*asked, context.CancelFunc) {
 	w.begin = time.Now()
 	o := claim.Options{
-		Strategy: queuer.Serial(), Query: store.ClaimQuery{TTL: ttl}, Margin: margin, ScanInterval: scan, Rest: func() time.Duration { return 0 }, Busy: scan, ScanLanes: 3, Lanes: 100,
+		Strategy: queuer.Serial(), Query: store.ClaimQuery{TTL: ttl}, Margin: margin, ScanInterval: scan, Rest: func() time.Duration { return 0 }, BusyRest: scan, LanesPerScan: 3, LanesPerClaim: 100,
 		Held: func(_ batch.ServiceID, err error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -185,7 +185,7 @@ func (w *world) start(t *testing.T, change func(*claim.Options)) (*asked, contex
 		change(&o)
 	}
 	o.Query.Window = o.Strategy.Window
-	table := lanes.New(max(1, o.Lanes/2))
+	table := lanes.New(max(1, o.LanesPerClaim/2))
 	q := claim.New(w, w, table, o)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

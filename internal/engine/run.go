@@ -59,13 +59,13 @@ func newRun(all common, n *events.Run) *run {
 	r := &run{common: all, vitals: newVitals(all.ledger.names()...), news: n, lanes: lanes.New(max(1, o.ClaimLimit/2))}
 	r.admission = newAdmission(all, r.storeOf(""), n.Unserved)
 	r.table = inhand.New(r.tableOptions())
-	settings := groups.Settings{Linger: Linger, Max: groupSize, MaxBytes: groupBytes, Retry: o.ClaimTTL, Timeout: o.ClaimTTL / 4}
+	settings := groups.Settings{Linger: Linger, MaxItems: groupSize, MaxBytes: groupBytes, RetryFor: o.ClaimTTL, Timeout: o.ClaimTTL / 4}
 	r.recorder = groups.NewRecorder(r.storeOf("recorder"), settings, r.written, r.lost, r.trouble("recorder"))
 	r.keeper = groups.NewKeeper(r.storeOf("keeper"), groupSize, o.ClaimTTL/4)
 	r.ledger.meter, r.ledger.admission = ledgerMeter(all.store.calls, r.vitals), r.admission
 	r.submitter = submit.New(r.ledger, submit.Options{
-		Pool: o.Pool, RequestTimeout: o.RequestTimeout, Retry: o.Quick, Reliant: o.Strategy.ReliesOnOrder,
-		ClaimLimit: o.ClaimLimit, Bytes: handBytes,
+		MaxRequests: o.Pool, RequestTimeout: o.RequestTimeout, Retry: o.Quick, Reliant: o.Strategy.ReliesOnOrder,
+		MaxBatches: o.ClaimLimit, MaxBytes: handBytes,
 		Rules:  submitter.Rules{FirstCheck: o.FirstPoll, Delay: o.RetryDelay, StuckAfter: o.StuckAfter},
 		Keep:   r.keeper.Keep,
 		Trace:  r.events.TraceRequest(),
@@ -78,11 +78,11 @@ func newRun(all common, n *events.Run) *run {
 		Resumed: func(sc submit.Scope) { n.Resumed(pauseOf(sc)) },
 	})
 	r.queuer = claim.New(r.handing("queuer"), r.submitter, r.lanes, claim.Options{
-		Strategy: o.Strategy, Query: r.ClaimQuery(), Margin: o.Margin, Request: o.RequestTimeout, ScanInterval: o.ScanInterval, Rest: r.rest,
+		Strategy: o.Strategy, Query: r.ClaimQuery(), Margin: o.Margin, RequestTime: o.RequestTimeout, ScanInterval: o.ScanInterval, Rest: r.rest,
 		// A batch that this engine asks about from memory is given to no other process before
 		// PollInterval.
-		Busy:      min(o.ScanInterval, o.PollInterval),
-		ScanLanes: scanLanes, Lanes: o.ClaimLimit, Bytes: r.submitter.BytesLeft,
+		BusyRest:     min(o.ScanInterval, o.PollInterval),
+		LanesPerScan: scanLanes, LanesPerClaim: o.ClaimLimit, MaxBytes: r.submitter.BytesLeft,
 		KeepsOrder: r.ledger.keepsOrder,
 		Held:       r.events.LaneHeld,
 		Trouble:    r.trouble("queuer"),
@@ -94,9 +94,9 @@ func newRun(all common, n *events.Run) *run {
 			Delay: o.RetryDelay, Budget: o.BudgetOf, AssumeNotCommitted: o.ResendAtRiskOfExecutingTwice,
 			Reliant: o.Strategy.ReliesOnOrder,
 		},
-		Connections: o.StatusConnections, RequestTimeout: o.RequestTimeout, Batches: groupSize,
-		Streams: o.Streams,
-		Empty:   r.queuer.Empty, Rest: r.calm, Trouble: r.trouble("monitor"), Vanished: n.Vanished,
+		Connections: o.StatusConnections, RequestTimeout: o.RequestTimeout, RowsPerRead: groupSize,
+		MaxStreams: o.Streams,
+		Empty:      r.queuer.Empty, Rest: r.calm, Trouble: r.trouble("monitor"), Vanished: n.Vanished,
 	})
 	return r
 }
@@ -234,9 +234,9 @@ func (r *run) tableOptions() inhand.Options {
 		hold = 0 // a lane goes on once a run is acknowledged, so an acceptance does not wait
 	}
 	return inhand.Options{
-		Rules:  inhand.Rules{FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, Hold: hold},
+		Rules:  inhand.Rules{FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, MaxHold: hold},
 		TTL:    o.ClaimTTL,
-		Traits: r.ledger.Traits, Runs: reliant, MayWait: r.outlivesCrash,
+		Traits: r.ledger.Traits, WholeRuns: reliant, MayWait: r.outlivesCrash,
 		Write: r.write,
 		Lanes: r.lanes,
 	}

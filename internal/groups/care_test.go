@@ -12,12 +12,12 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A write that fails is tried again for as long as Retry and then given up, so that an
+// A write that fails is tried again for as long as RetryFor and then given up, so that an
 // outage costs a bounded amount of memory. The claim's or the lease's end takes over.
 func TestAFailedWriteIsGivenUpInTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{answer: func(context.Context, []store.Outcome) ([]store.Applied, error) { return nil, errTest }}
-		r := start(t, f, nil) // Retry is a minute
+		r := start(t, f, nil) // RetryFor is a minute
 		r.verdict("a")
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()

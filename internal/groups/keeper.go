@@ -29,15 +29,15 @@ type Keeper struct {
 }
 
 type request struct {
-	p        store.Prepared
-	left     <-chan struct{} // closed once nobody waits for the answer any more
-	did      bool            // may be read after the answer
-	answered chan error      // has room for one
+	prepared  store.Prepared
+	abandoned <-chan struct{} // closed once nobody waits for the answer any more
+	stored    bool            // may be read after the answer
+	answered  chan error      // has room for one
 }
 
 func (r *request) gone() bool {
 	select {
-	case <-r.left:
+	case <-r.abandoned:
 		return true
 	default:
 		return false
@@ -48,40 +48,40 @@ func (r *request) gone() bool {
 // bounds one write. A request that failed is retried for an eighth of that: meanwhile its caller's
 // claim runs out.
 func NewKeeper(s PreparedStore, most int, timeout time.Duration) *Keeper {
-	return &Keeper{newWriter(Settings{Max: most, Timeout: timeout, Retry: timeout / 8}, rules[*request]{
+	return &Keeper{newWriter(Settings{MaxItems: most, Timeout: timeout, RetryFor: timeout / 8}, rules[*request]{
 		workers: keeperWorkers,
-		key:     func(r **request) batch.Key { return (*r).p.Key },
+		key:     func(r **request) batch.Key { return (*r).prepared.Key },
 		lingers: func(**request) bool { return false },
-		size:    func(r **request) int { return len((*r).p.Bytes) },
-		write:   func(ctx context.Context, group []*request) error { return keep(ctx, s, group) },
-		done:    answer, lost: answer,
+		size:    func(r **request) int { return len((*r).prepared.Bytes) },
+		write:   func(ctx context.Context, group []*request) error { return keepRequests(ctx, s, group) },
+		done:    answerRequests, lost: answerRequests,
 		trouble: func(error) {}, // the callers get it
 	})}
 }
 
-// answer answers the requests of a group.
-func answer(group []item[*request]) {
+// answerRequests answers the requests of a group.
+func answerRequests(group []item[*request]) {
 	for _, it := range group {
-		it.of.answered <- it.err
+		it.value.answered <- it.err
 	}
 }
 
-// keep writes the requests whose callers still wait.
-func keep(ctx context.Context, s PreparedStore, group []*request) error {
+// keepRequests writes the requests whose callers still wait.
+func keepRequests(ctx context.Context, s PreparedStore, group []*request) error {
 	group = slices.DeleteFunc(slices.Clone(group), (*request).gone)
 	if len(group) == 0 {
 		return nil
 	}
 	kept := make([]store.Prepared, len(group))
 	for i, r := range group {
-		kept[i] = r.p
+		kept[i] = r.prepared
 	}
 	did, err := s.KeepPrepared(ctx, kept)
 	if err == nil && len(did) != len(kept) {
 		err = fmt.Errorf("keeper: %d answers about %d batches", len(did), len(kept))
 	}
 	for i := 0; err == nil && i < len(group); i++ {
-		group[i].did = did[i]
+		group[i].stored = did[i]
 	}
 	return err
 }
@@ -93,9 +93,9 @@ func (k *Keeper) Keep(ctx context.Context, p store.Prepared) (bool, error) {
 	if err := p.Validate(); err != nil {
 		return false, err // before it spoils a group
 	}
-	r := &request{p: p, left: ctx.Done(), answered: make(chan error, 1)}
+	r := &request{prepared: p, abandoned: ctx.Done(), answered: make(chan error, 1)}
 	select {
-	case k.w.in <- arrival[*request]{first: r}:
+	case k.w.arrivals <- arrival[*request]{first: r}:
 	case <-ctx.Done():
 		return false, ctx.Err()
 	case <-k.w.ended:
@@ -103,7 +103,7 @@ func (k *Keeper) Keep(ctx context.Context, p store.Prepared) (bool, error) {
 	}
 	select {
 	case err := <-r.answered:
-		return r.did, err
+		return r.stored, err
 	case <-ctx.Done():
 		return false, ctx.Err()
 	case <-k.w.ended:

@@ -65,7 +65,7 @@ func (l *locks) findings(id string) (all []store.Finding) {
 
 // asByDefault are the times and numbers of a Runner with its defaults.
 func asByDefault(o *groups.Settings) {
-	o.Max, o.Timeout, o.Retry = 500, 15*time.Second, time.Minute
+	o.MaxItems, o.Timeout, o.RetryFor = 500, 15*time.Second, time.Minute
 }
 
 // One locked row holds up no other outcome, except those of the first write, which has to find
@@ -74,7 +74,7 @@ func asByDefault(o *groups.Settings) {
 func TestALockedRowHoldsUpNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newLocks("locked")
-		r := start(t, &f.fake, func(o *groups.Settings) { asByDefault(o); o.Retry = time.Hour })
+		r := start(t, &f.fake, func(o *groups.Settings) { asByDefault(o); o.RetryFor = time.Hour })
 		r.put("locked")
 		time.Sleep(20 * time.Second)
 		worst := time.Duration(0)

@@ -44,7 +44,7 @@ func NewRecorder(s OutcomeStore, o Settings, done func([]inhand.Recorded), lost 
 		lost: func(all []item[store.Outcome]) {
 			outcomes := make([]store.Outcome, len(all))
 			for i := range all {
-				outcomes[i] = all[i].of
+				outcomes[i] = all[i].value
 			}
 			lost(outcomes)
 		},
@@ -64,11 +64,11 @@ func receiptBytes(o *store.Outcome) (n int) {
 func recorded(told []inhand.Recorded, group []item[store.Outcome], answers []store.Applied) []inhand.Recorded {
 	for i, a := range answers {
 		it := &group[i]
-		if a.Result == store.Fenced && it.retried && a.Row.Version == it.of.Version+1 {
+		if a.Result == store.Fenced && it.retried && a.Row.Version == it.value.Version+1 {
 			// The write before was committed and then failed: it raised the version itself.
 			a.Result = store.Written
 		}
-		told = append(told, inhand.Recorded{Outcome: it.of, Applied: a, Again: it.retried})
+		told = append(told, inhand.Recorded{Outcome: it.value, Applied: a, Again: it.retried})
 	}
 	return told
 }

@@ -103,7 +103,7 @@ func TestVerdictsLingerAfterAWriteOfMany(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			return written(o), nil
 		}}
-		r := start(t, f, func(o *groups.Settings) { o.Max = 100 })
+		r := start(t, f, func(o *groups.Settings) { o.MaxItems = 100 })
 		begin := time.Now()
 		r.verdict("first")
 		synctest.Wait()
@@ -154,7 +154,7 @@ func TestAFailedGroupIsSplitUntilTheBadRowIsAlone(t *testing.T) {
 					}
 					return written(o), nil
 				}}
-				r := start(t, f, func(o *groups.Settings) { o.Max = 8; o.Retry = 10 * time.Second })
+				r := start(t, f, func(o *groups.Settings) { o.MaxItems = 8; o.RetryFor = 10 * time.Second })
 				var all []string
 				for i := range 8 {
 					all = append(all, fmt.Sprint("r", i))
@@ -338,7 +338,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := start(t, &fake{answer: answer}, func(o *groups.Settings) { o.Retry = 24 * time.Hour })
+				r := start(t, &fake{answer: answer}, func(o *groups.Settings) { o.RetryFor = 24 * time.Hour })
 				r.put("a", "b", "c")
 				time.Sleep(time.Minute)
 				r.Close()

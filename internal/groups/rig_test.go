@@ -85,7 +85,7 @@ type rig struct {
 
 func start(t *testing.T, f *fake, change func(*groups.Settings)) *rig {
 	r := &rig{ended: make(chan struct{}), results: map[string]store.Result{}, doneAt: map[string]time.Time{}}
-	o := groups.Settings{Linger: 2 * time.Millisecond, Max: 4, Timeout: time.Minute, Retry: time.Minute}
+	o := groups.Settings{Linger: 2 * time.Millisecond, MaxItems: 4, Timeout: time.Minute, RetryFor: time.Minute}
 	if change != nil {
 		change(&o)
 	}

@@ -31,7 +31,7 @@ func large(id string, bytes int) store.Outcome {
 func TestAGroupHasSoManyBytes(t *testing.T) {
 	all := []store.Outcome{large("a", 60), large("b", 40), large("c", 1), large("d", 500), large("e", 0), large("f", 100)}
 	want := [][]string{{"a", "b"}, {"c"}, {"d"}, {"e", "f"}}
-	bounded := func(o *groups.Settings) { o.Max, o.MaxBytes = 100, 100 }
+	bounded := func(o *groups.Settings) { o.MaxItems, o.MaxBytes = 100, 100 }
 	t.Run("found together", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := &fake{}

@@ -11,19 +11,19 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// Settings are the settings of every writer. Max, Timeout and Retry must be set.
+// Settings are the settings of every writer. MaxItems, Timeout and RetryFor must be set.
 type Settings struct {
 	// Linger is how long items wait for others to share a write: items that nobody waits for, and
 	// all items while much is written.
-	Linger time.Duration
-	Max    int // items in a group
+	Linger   time.Duration
+	MaxItems int // items in a group
 	// MaxBytes bounds the sizes of a group's items; one item may be larger. 0 is no bound.
 	MaxBytes int
 	// Timeout bounds one write; a write that hangs fails. A write that is repeated has a sixteenth
 	// of it, since all other items of its worker wait meanwhile.
 	Timeout time.Duration
-	// Retry is how long a failed write is retried.
-	Retry time.Duration
+	// RetryFor is how long a failed write is retried.
+	RetryFor time.Duration
 }
 
 // rules of a writer for its kind of items.
@@ -47,10 +47,10 @@ type rules[T any] struct {
 // item waits to be repeated, later items of that worker about its batch wait behind it: they would
 // hang, too, and hold up the items that they share a write with, or overtake it.
 type Writer[T any] struct {
-	o     Settings
-	r     rules[T]
-	in    chan arrival[T]
-	ended chan struct{} // closed when Run returns
+	o        Settings
+	r        rules[T]
+	arrivals chan arrival[T]
+	ended    chan struct{} // closed when Run returns
 }
 
 // arrival is items that became known together.
@@ -60,29 +60,29 @@ type arrival[T any] struct {
 }
 
 type item[T any] struct {
-	of      T
-	retried bool      // an earlier write of it failed, and may have been applied all the same
-	err     error     // of that write
-	most    int       // items in a group with it, after a repetition that hung; 0 for any number
-	until   time.Time // when it is given up; zero before the first failure
+	value    T
+	retried  bool      // an earlier write of it failed, and may have been applied all the same
+	err      error     // of that write
+	maxGroup int       // items in a group with it, after a repetition that hung; 0 for any number
+	giveUpAt time.Time // when it is given up; zero before the first failure
 }
 
 func newWriter[T any](o Settings, r rules[T]) *Writer[T] {
-	return &Writer[T]{o: o, r: r, in: make(chan arrival[T], 4*o.Max), ended: make(chan struct{})}
+	return &Writer[T]{o: o, r: r, arrivals: make(chan arrival[T], 4*o.MaxItems), ended: make(chan struct{})}
 }
 
-// Put hands items over that became known together: up to Max of them are written together. It
+// Put hands items over that became known together: up to MaxItems of them are written together. It
 // may be called concurrently, and waits while the workers are far behind. Once Run has returned,
 // Put does not wait, and the items are given up. It keeps rest.
 func (w *Writer[T]) Put(first T, rest ...T) {
 	select {
-	case w.in <- arrival[T]{first, rest}:
+	case w.arrivals <- arrival[T]{first, rest}:
 	case <-w.ended:
 	}
 }
 
 // Close lets Run end once every item is written. No Put may follow.
-func (w *Writer[T]) Close() { close(w.in) }
+func (w *Writer[T]) Close() { close(w.arrivals) }
 
 // Run writes until Close, or until ctx is done, which gives up the items that are left. It
 // is called once.
@@ -101,14 +101,14 @@ type worker[T any] struct {
 	busyUntil time.Time // until when all items linger, after a write of many
 	// stuck has the batches with an item that failed and is to be repeated, and how it failed; nil
 	// for none.
-	stuck map[batch.Key]error
-	moved bool      // the round was not in vain, it wrote items or made groups smaller
-	room  []item[T] // memory for the next group
-	items []T       // memory for the next write
+	stuck       map[batch.Key]error
+	progressed  bool      // the round was not in vain, it wrote items or made groups smaller
+	groupMemory []item[T] // memory for the next group
+	itemsMemory []T       // memory for the next write
 }
 
 func (w *worker[T]) run(ctx context.Context) {
-	in := w.in
+	in := w.arrivals
 	pause := loop.Brief()
 	var again []item[T] // failed, or behind a failed one, to be written again
 	var retry <-chan time.Time
@@ -121,16 +121,16 @@ func (w *worker[T]) run(ctx context.Context) {
 				in = nil // no more comes; only retries are left
 				continue
 			}
-			w.room = w.gather(appendAll(w.room[:0], a))
-			again = append(again, w.writeAll(ctx, w.room)...)
+			w.groupMemory = w.gather(appendAll(w.groupMemory[:0], a))
+			again = append(again, w.writeAll(ctx, w.groupMemory)...)
 			w.busyUntil = time.Time{}
-			if len(w.room) >= min(many, w.o.Max) {
+			if len(w.groupMemory) >= min(manyItems, w.o.MaxItems) {
 				w.busyUntil = time.Now().Add(w.o.Linger)
 			}
 		case <-retry:
 			retry = nil
 			began := time.Now()
-			if again = w.repeat(ctx, again); w.moved {
+			if again = w.repeat(ctx, again); w.progressed {
 				pause.Reset() // the rest is tried soon
 				hung = 0
 			} else {
@@ -143,18 +143,18 @@ func (w *worker[T]) run(ctx context.Context) {
 		case len(again) == 0:
 			pause.Reset()
 		case retry == nil:
-			retry = time.After(max(pause.NextBackOff(), share*hung))
+			retry = time.After(max(pause.NextBackOff(), retryRestFactor*hung))
 		}
 	}
 }
 
-// share is how many times longer than a round in vain the pause after it is at least: while a row
-// is locked, all others have three quarters of the time.
-const share = 3
+// retryRestFactor is how many times longer than a round in vain the pause after it is at least:
+// while a row is locked, all others have three quarters of the time.
+const retryRestFactor = 3
 
-// many is the number of outcomes from which on a write is worth waiting for: a transaction's
+// manyItems is the number of outcomes from which on a write is worth waiting for: a transaction's
 // fixed cost is then the smaller part.
-const many = 16
+const manyItems = 16
 
 // gather fills the group with items that came meanwhile, or come while the group may
 // linger.
@@ -167,12 +167,12 @@ func (w *worker[T]) gather(group []item[T]) []item[T] {
 	linger := time.NewTimer(until.Sub(now))
 	defer linger.Stop()
 	counted := 0 // of the group
-	for wait, size := w.r.lingers(&group[0].of), 0; len(group) < w.o.Max; {
+	for wait, size := w.r.lingers(&group[0].value), 0; len(group) < w.o.MaxItems; {
 		if size += w.sizeOf(group[counted:]); w.o.MaxBytes > 0 && size >= w.o.MaxBytes {
 			return group
 		}
 		counted = len(group)
-		a, ok := w.next(wait || busy, linger.C)
+		a, ok := w.nextArrival(wait || busy, linger.C)
 		if !ok {
 			return group
 		}
@@ -182,12 +182,12 @@ func (w *worker[T]) gather(group []item[T]) []item[T] {
 	return group
 }
 
-// fits returns how many of the first items may be one group, at least one of any.
-func (w *worker[T]) fits(items []item[T]) (n int) {
-	size, most := 0, max(1, w.o.Max)
+// groupLength returns how many of the first items may be one group, at least one of any.
+func (w *worker[T]) groupLength(items []item[T]) (n int) {
+	size, most := 0, max(1, w.o.MaxItems)
 	for ; n < min(len(items), most); n++ {
 		size += w.sizeOf(items[n : n+1])
-		if m := items[n].most; m > 0 {
+		if m := items[n].maxGroup; m > 0 {
 			most = min(most, m)
 		}
 		if n > 0 && (n >= most || w.o.MaxBytes > 0 && size > w.o.MaxBytes) {
@@ -199,29 +199,29 @@ func (w *worker[T]) fits(items []item[T]) (n int) {
 
 func (w *worker[T]) sizeOf(items []item[T]) (n int) {
 	for i := range items {
-		n += w.r.size(&items[i].of)
+		n += w.r.size(&items[i].value)
 	}
 	return n
 }
 
 func appendAll[T any](group []item[T], a arrival[T]) []item[T] {
-	group = append(group, item[T]{of: a.first})
+	group = append(group, item[T]{value: a.first})
 	for _, of := range a.rest {
-		group = append(group, item[T]{of: of})
+		group = append(group, item[T]{value: of})
 	}
 	return group
 }
 
-// next returns items that are there, or come before a wait ends; ok is false for none.
-func (w *worker[T]) next(wait bool, end <-chan time.Time) (a arrival[T], ok bool) {
+// nextArrival returns items that are there, or come before a wait ends; ok is false for none.
+func (w *worker[T]) nextArrival(wait bool, end <-chan time.Time) (a arrival[T], ok bool) {
 	select {
-	case a, ok = <-w.in:
+	case a, ok = <-w.arrivals:
 		return a, ok
 	default:
 	}
 	if wait {
 		select {
-		case a, ok = <-w.in:
+		case a, ok = <-w.arrivals:
 		case <-end:
 		}
 	}
@@ -233,63 +233,65 @@ func (w *worker[T]) next(wait bool, end <-chan time.Time) (a arrival[T], ok bool
 // splits would add to the load. It returns the items that are to be repeated.
 func (w *worker[T]) writeAll(ctx context.Context, items []item[T]) (again []item[T]) {
 	for len(items) > 0 {
-		n := w.fits(items)
+		n := w.groupLength(items)
 		again = append(again, w.split(ctx, items[:n], 1, w.o.Timeout, time.Time{})...)
 		items = items[n:]
 	}
 	return again
 }
 
-// least is the shortest time limit of a repeated write, where Timeout is not shorter.
-const least = 250 * time.Millisecond
+// minRetryTimeout is the shortest time limit of a repeated write, where Timeout is not shorter.
+const minRetryTimeout = 250 * time.Millisecond
 
-// brief returns the time limit of a repeated write.
-func (w *worker[T]) brief() time.Duration { return max(w.o.Timeout/16, min(w.o.Timeout, least)) }
+// retryTimeout returns the time limit of a repeated write.
+func (w *worker[T]) retryTimeout() time.Duration {
+	return max(w.o.Timeout/16, min(w.o.Timeout, minRetryTimeout))
+}
 
 // repeat is one round of repetitions. A group that fails is split down to single rows. The round
 // begins no write after its time is over: a write that hangs ends it. The items that had no
 // turn are the first of the next round. repeat gives up items that are too old.
 func (w *worker[T]) repeat(ctx context.Context, items []item[T]) (left []item[T]) {
-	w.stuck, w.moved = nil, false
-	end := time.Now().Add(w.brief())
+	w.stuck, w.progressed = nil, false
+	end := time.Now().Add(w.retryTimeout())
 	var failed []item[T]
 	for len(items) > 0 && time.Now().Before(end) {
-		n := w.fits(items)
-		failed = append(failed, w.split(ctx, items[:n], n, w.brief(), end)...)
+		n := w.groupLength(items)
+		failed = append(failed, w.split(ctx, items[:n], n, w.retryTimeout(), end)...)
 		items = items[n:]
 	}
-	left, behind := w.aside(slices.Clone(items))
+	left, behind := w.takeStuck(slices.Clone(items))
 	left = append(append(left, failed...), behind...)
-	left = w.giveUp(left)
+	left = w.dropOld(left)
 	w.stuck = nil
-	w.stick(left)
+	w.markStuck(left)
 	return left
 }
 
-// stick notes that later items about the same batches must wait.
-func (w *worker[T]) stick(items []item[T]) {
+// markStuck notes that later items about the same batches must wait.
+func (w *worker[T]) markStuck(items []item[T]) {
 	for i := range items {
 		if w.stuck == nil {
 			w.stuck = map[batch.Key]error{}
 		}
-		w.stuck[w.r.key(&items[i].of)] = items[i].err
+		w.stuck[w.r.key(&items[i].value)] = items[i].err
 	}
 }
 
-// aside takes the items about batches that are stuck out of a group.
-func (w *worker[T]) aside(group []item[T]) (now, behind []item[T]) {
+// takeStuck takes the items about batches that are stuck out of a group.
+func (w *worker[T]) takeStuck(group []item[T]) (now, behind []item[T]) {
 	if len(w.stuck) == 0 {
 		return group, nil
 	}
 	now = group[:0]
 	for _, it := range group {
-		err, ok := w.stuck[w.r.key(&it.of)]
+		err, ok := w.stuck[w.r.key(&it.value)]
 		if !ok {
 			now = append(now, it)
 			continue
 		}
-		if it.until.IsZero() {
-			it.until, it.err = time.Now().Add(w.o.Retry), err
+		if it.giveUpAt.IsZero() {
+			it.giveUpAt, it.err = time.Now().Add(w.o.RetryFor), err
 		}
 		behind = append(behind, it)
 	}
@@ -299,61 +301,61 @@ func (w *worker[T]) aside(group []item[T]) (now, behind []item[T]) {
 // split writes a group, and if that fails its parts. After end, unless it is zero, a failure is
 // not followed by another write. It returns the items that are to be repeated.
 func (w *worker[T]) split(ctx context.Context, group []item[T], splits int, timeout time.Duration, end time.Time) (again []item[T]) {
-	if group, again = w.aside(group); len(group) == 0 {
+	if group, again = w.takeStuck(group); len(group) == 0 {
 		return again
 	}
-	w.items = w.items[:0]
+	w.itemsMemory = w.itemsMemory[:0]
 	for i := range group {
 		group[i].err = nil
-		w.items = append(w.items, group[i].of)
+		w.itemsMemory = append(w.itemsMemory, group[i].value)
 	}
-	if err := w.call(ctx, w.items, timeout); err != nil {
+	if err := w.writeOnce(ctx, w.itemsMemory, timeout); err != nil {
 		late := !end.IsZero() && !time.Now().Before(end)
 		for i := range group { // it may have been committed all the same: then the halves are repeats, too
 			group[i].retried, group[i].err = true, err
 			if late {
-				group[i].most = max(1, len(group)/16)
+				group[i].maxGroup = max(1, len(group)/16)
 			}
 		}
-		w.moved = w.moved || late && len(group) > 1
+		w.progressed = w.progressed || late && len(group) > 1
 		if len(group) == 1 || splits == 0 || late {
-			return append(again, w.failed(group, err)...)
+			return append(again, w.markFailed(group, err)...)
 		}
 		half := len(group) / 2
-		again = append(again, w.split(ctx, group[:half], splits-1, w.brief(), end)...)
-		return append(again, w.split(ctx, group[half:], splits-1, w.brief(), end)...)
+		again = append(again, w.split(ctx, group[:half], splits-1, w.retryTimeout(), end)...)
+		return append(again, w.split(ctx, group[half:], splits-1, w.retryTimeout(), end)...)
 	}
-	w.moved = true
+	w.progressed = true
 	w.r.done(group)
 	return again
 }
 
-func (w *worker[T]) call(ctx context.Context, items []T, timeout time.Duration) error {
+func (w *worker[T]) writeOnce(ctx context.Context, items []T, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return w.r.write(ctx, items)
 }
 
-// failed marks items for another try.
-func (w *worker[T]) failed(group []item[T], err error) []item[T] {
+// markFailed marks items for another try.
+func (w *worker[T]) markFailed(group []item[T], err error) []item[T] {
 	w.r.trouble(fmt.Errorf("write about %d batches: %w", len(group), err))
-	until := time.Now().Add(w.o.Retry)
+	until := time.Now().Add(w.o.RetryFor)
 	for i := range group {
-		if group[i].until.IsZero() {
-			group[i].until = until
+		if group[i].giveUpAt.IsZero() {
+			group[i].giveUpAt = until
 		}
 	}
-	w.stick(group)
+	w.markStuck(group)
 	return slices.Clone(group) // its memory is the next group's
 }
 
-// giveUp returns the items that are not too old.
-func (w *worker[T]) giveUp(items []item[T]) (keep []item[T]) {
+// dropOld returns the items that are not too old.
+func (w *worker[T]) dropOld(items []item[T]) (keep []item[T]) {
 	now := time.Now()
 	var lost []item[T]
 	keep = items[:0]
 	for _, it := range items {
-		if now.Before(it.until) {
+		if now.Before(it.giveUpAt) {
 			keep = append(keep, it)
 		} else {
 			lost = append(lost, it)

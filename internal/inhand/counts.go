@@ -31,7 +31,7 @@ func (c *counts) add(e *Entry, n int) {
 	if e.Phase.unfinished() {
 		c.unfinished += n
 	}
-	if !e.Due.IsZero() {
+	if !e.WriteAt.IsZero() {
 		c.waiting += n
 	}
 }

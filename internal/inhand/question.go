@@ -9,32 +9,33 @@ import (
 // Question is a row to ask the ledger about.
 type Question struct {
 	Row store.InFlight
-	// Then is when the store was asked for the row, which it gave to this process to ask about:
-	// the ages in Row are of then or a little later. Zero: the row is in hand, and its ages are of
-	// now.
-	Then time.Time
-	// Seen is how long this process has known the row as it is, with its claim over, on its own
-	// monotonic clock.
-	Seen time.Duration
+	// RowAskedAt is when the store was asked for the row, which it gave to this process to ask
+	// about: the ages in Row are of then or a little later. Zero: the row is in hand, and its ages
+	// are of now.
+	RowAskedAt time.Time
+	// KnownFor is how long this process has known the row as it is, with its claim over, on its
+	// own monotonic clock.
+	KnownFor time.Duration
 	// Unwritten: the acceptance is not written yet, and only a commit counts.
 	Unwritten bool
 	scanned   *scanned
 }
 
-// Answer is the result of a question that gave no outcome: Same, Unasked, Left or Waited.
+// Answer is the result of a question that gave no outcome: StateSame, NotAsked,
+// LeftToScan or StillAccepted.
 type Answer struct {
 	*Question
-	Kind Kind
-	Next time.Duration
-	Said bool
-	// Endpoint, of Waited, is [Event].Endpoint.
+	Kind      EventKind
+	NextIn    time.Duration
+	StateSaid bool
+	// Endpoint, of StillAccepted, is [Event].Endpoint.
 	Endpoint string
-	// Follow, of Same, says that the row may be followed if a scan gave it: it belongs to a lane
-	// that this process posts to.
+	// Follow, of StateSame, says that the row may be followed if a scan gave it: it belongs to a
+	// lane that this process posts to.
 	Follow bool
-	// Refused, of Unasked, says that no hand was free. The refused answers of one call are one
-	// request, which HandsFree makes come before Next.
-	Refused bool
+	// NoHand, of NotAsked, says that no hand was free. The refused answers of one call are one
+	// request, which HandsFree makes come before NextIn.
+	NoHand bool
 }
 
 // Asked takes the answers to questions that gave no outcome. It returns the rows whose check in
@@ -48,29 +49,29 @@ func (t *Table) Asked(all []Answer) (due []store.Due, in time.Duration) {
 	t.mu.Lock()
 	for i := range all {
 		a := &all[i]
-		ev := Event{Kind: a.Kind, Next: a.Next, Said: a.Said, Endpoint: a.Endpoint}
+		ev := Event{Kind: a.Kind, NextIn: a.NextIn, StateSaid: a.StateSaid, Endpoint: a.Endpoint}
 		s := t.entries.slots[a.Row.Key]
 		if a.Follow && a.scanned != nil {
-			ev.Kind, ev.Row = Seen, a.Row
+			ev.Kind, ev.Row = RowRead, a.Row
 			s = t.entries.slot(a.Row.Key, a.scanned.about, now)
 		}
 		if s != nil {
 			ref := s.Row.Ref
 			out := t.entries.step(s, &ev, now)
 			waited = append(waited, out.Write()...)
-			if out.PutOff && a.scanned == nil {
+			if out.PutOffCheck && a.scanned == nil {
 				due = append(due, store.Due{Ref: ref, In: t.o.PollInterval})
 			}
 			in = out.sooner(in)
 		}
-		if a.Refused {
-			refused.keys, refused.ask = append(refused.keys, a.Row.Key), now.Add(a.Next)
+		if a.NoHand {
+			refused.keys, refused.askAt = append(refused.keys, a.Row.Key), now.Add(a.NextIn)
 		}
 		if a.scanned != nil {
 			due = t.entries.answered(a, due, now)
 		}
 	}
-	t.refused.add(refused, now)
+	t.refusals.add(refused, now)
 	t.mu.Unlock()
 	t.o.write(waited)
 	return due, in

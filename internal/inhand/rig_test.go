@@ -22,7 +22,7 @@ const (
 	hold  = 50 * time.Millisecond
 )
 
-var rules = inhand.Rules{FirstPoll: first, PollInterval: poll, Hold: hold}
+var rules = inhand.Rules{FirstPoll: first, PollInterval: poll, MaxHold: hold}
 
 // rig is a table that runs, and a record of its effects, each with its time.
 type rig struct {
@@ -70,7 +70,7 @@ func (l lanes) Free(at time.Time, lanes ...batch.ServiceID) {
 	}
 }
 
-func (l lanes) Over(s batch.ServiceID) { l.r.note(&l.r.lanes, "over %s", s) }
+func (l lanes) RunEnded(s batch.ServiceID) { l.r.note(&l.r.lanes, "over %s", s) }
 
 // start runs a table in the test's bubble.
 func start(t *testing.T, change func(*inhand.Options)) *rig {
@@ -142,7 +142,7 @@ func (r *rig) answering(f func([]inhand.Question)) {
 }
 
 // to is the answer to a question from memory.
-func to(key batch.Key, kind inhand.Kind) inhand.Answer {
+func to(key batch.Key, kind inhand.EventKind) inhand.Answer {
 	return inhand.Answer{Question: &inhand.Question{Row: store.InFlight{Ref: store.Ref{Key: key}}}, Kind: kind}
 }
 
@@ -158,7 +158,7 @@ func (r *rig) scanned(t *testing.T, row store.InFlight) inhand.Question {
 // seen returns for how long this process has known a row that the store gave.
 func (r *rig) seen(t *testing.T, row store.InFlight) time.Duration {
 	t.Helper()
-	return r.scanned(t, row).Seen
+	return r.scanned(t, row).KnownFor
 }
 
 // claimed claims batches in one run.
@@ -204,7 +204,7 @@ func (r *rig) open(id string) {
 	r.claimed(id)
 	o := posted(id)
 	r.Answered(o)
-	r.Asked([]inhand.Answer{to(o.Key, inhand.Waited)})
+	r.Asked([]inhand.Answer{to(o.Key, inhand.StillAccepted)})
 	o.Check = poll
 	r.wrote(o, batch.Pending, 3)
 	r.took(&r.writes)

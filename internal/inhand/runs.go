@@ -7,17 +7,17 @@ import (
 
 // runs are the last claims of the runs that are out, where their lanes wait for the whole run.
 // They are used under the table's lock.
-type runs map[batch.ServiceID]sighting
+type runs map[batch.ServiceID]rowVersion
 
 // begin notes a run.
 func (r runs) begin(run store.ClaimedRun) {
 	last := run.Batches[len(run.Batches)-1]
-	r[run.Service] = sighting{last.Key, last.Version}
+	r[run.Service] = rowVersion{last.Key, last.Version}
 }
 
 // end reports whether a run has ended with this outcome.
 func (r runs) end(o store.Outcome) bool {
-	if o.By != batch.BySubmitter || r[o.Key.Service] != (sighting{o.Key, o.Version}) {
+	if o.By != batch.BySubmitter || r[o.Key.Service] != (rowVersion{o.Key, o.Version}) {
 		return false
 	}
 	delete(r, o.Key.Service)

@@ -8,16 +8,16 @@ import (
 
 // scan is one scan of the store. It is used under the table's lock.
 type scan struct {
-	then time.Time   // before the store was asked
-	left int         // rows that are still to be asked about
-	back []store.Due // rows that cannot be asked about now
+	askedAt    time.Time   // before the store was asked
+	unanswered int         // rows that are still to be asked about
+	notAskable []store.Due // rows that cannot be asked about now
 }
 
 // scanned is a row of a scan.
 type scanned struct {
 	*scan
 	row    store.InFlight
-	about  about
+	about  serviceFacts
 	since  time.Time // when this process first saw the row as it is
 	leased bool      // by this scan, or by one before whose question it takes over
 }
@@ -28,28 +28,28 @@ type scanned struct {
 // there are hands for, or once Run has ended. It returns the rows that are to be asked about after
 // some time, or by other processes.
 func (t *Table) Scanned(rows []store.InFlight, then time.Time, byEvent bool) []store.Due {
-	sc := &scan{then: then, left: len(rows)}
+	sc := &scan{askedAt: then, unanswered: len(rows)}
 	now, all := time.Now(), make([]*scanned, len(rows))
 	for i, row := range rows {
-		all[i] = &scanned{scan: sc, row: row, about: t.o.about(row.Key.Service), leased: !byEvent}
+		all[i] = &scanned{scan: sc, row: row, about: t.o.factsOf(row.Key.Service), leased: !byEvent}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i, r := range all {
-		r.since = t.sights.first(sighting{r.row.Key, r.row.Version}, now)
+		r.since = t.sightings.firstSeen(rowVersion{r.row.Key, r.row.Version}, now)
 		t.entries.scanned(r, now.Add(time.Duration(i))) // in this order
 	}
-	for sc.left > 0 && !t.entries.ended {
+	for sc.unanswered > 0 && !t.entries.ended {
 		t.asked.Wait()
 	}
 	for _, r := range all {
 		if s := t.entries.slots[r.row.Key]; s != nil && s.scanned == r { // Run has ended
 			s.scanned = nil
 			t.entries.set(s, s.Entry)
-			sc.back = append(sc.back, store.Due{Ref: r.row.Ref})
+			sc.notAskable = append(sc.notAskable, store.Due{Ref: r.row.Ref})
 		}
 	}
-	return sc.back
+	return sc.notAskable
 }
 
 // scanned lets the next question about a batch come at a time, and be about a row of a scan. The
@@ -57,11 +57,11 @@ func (t *Table) Scanned(rows []store.InFlight, then time.Time, byEvent bool) []s
 func (all *entries) scanned(r *scanned, at time.Time) {
 	s := all.slot(r.row.Key, r.about, at)
 	if old := s.scanned; old != nil {
-		old.left--
+		old.unanswered--
 		r.leased = r.leased || old.leased
 	}
 	e := s.Entry
-	s.scanned, e.Ask = r, at
+	s.scanned, e.AskAt = r, at
 	all.set(s, e)
 }
 
@@ -69,14 +69,14 @@ func (all *entries) scanned(r *scanned, at time.Time) {
 // check in the store is to be set.
 func (all *entries) answered(a *Answer, due []store.Due, now time.Time) []store.Due {
 	r, poll := a.scanned, all.rules.PollInterval
-	set := store.Due{Ref: r.row.Ref, In: a.Next}
+	set := store.Due{Ref: r.row.Ref, In: a.NextIn}
 	switch {
-	case a.Kind == Unasked && a.Refused:
-		r.left++
-		all.scanned(r, now.Add(a.Next))
-	case a.Kind == Unasked:
-		r.back = append(r.back, set)
-	case !r.leased && a.Kind == Same && r.row.CheckIn > poll/2 && a.Next >= poll: // just asked about, and due again in time
+	case a.Kind == NotAsked && a.NoHand:
+		r.unanswered++
+		all.scanned(r, now.Add(a.NextIn))
+	case a.Kind == NotAsked:
+		r.notAskable = append(r.notAskable, set)
+	case !r.leased && a.Kind == StateSame && r.row.CheckIn > poll/2 && a.NextIn >= poll: // just asked about, and due again in time
 	default:
 		due = append(due, set)
 	}

@@ -29,7 +29,7 @@ func (r *rig) without(hanging bool) {
 	r.answering(func(all []inhand.Question) {
 		var answers []inhand.Answer
 		for i := range all {
-			answers = append(answers, inhand.Answer{Question: &all[i], Kind: inhand.Unasked, Next: 100 * time.Millisecond, Refused: !hanging})
+			answers = append(answers, inhand.Answer{Question: &all[i], Kind: inhand.NotAsked, NextIn: 100 * time.Millisecond, NoHand: !hanging})
 		}
 		due, _ := r.Asked(answers)
 		assert.Empty(r.t, due)
@@ -109,7 +109,7 @@ func TestAScanOfWhatIsFollowed(t *testing.T) {
 		r.open("a")
 		time.Sleep(first)
 		assert.Len(t, r.took(&r.asks), 1)
-		r.Asked([]inhand.Answer{to(key("a"), inhand.Same)}) // it is due again at once
+		r.Asked([]inhand.Answer{to(key("a"), inhand.StateSame)}) // it is due again at once
 		assert.Empty(t, <-r.scan("a"))
 		for _, asks := range r.took(&r.asks) {
 			assert.NotContains(t, asks, "a, a")
@@ -134,13 +134,13 @@ func TestWhenARowOfAScanIsDueAgain(t *testing.T) {
 		name          string
 		byEvent, sets bool
 		checkIn, next time.Duration
-		kind          inhand.Kind
+		kind          inhand.EventKind
 	}{
-		{"a poll", false, true, poll, poll, inhand.Same},
-		{"an event long before the poll", true, false, poll, poll, inhand.Same},
-		{"an event, and the poll is near", true, true, poll / 2, poll, inhand.Same},
-		{"an event, and a question is due sooner", true, true, poll, poll / 2, inhand.Same},
-		{"evidence without a hand", true, true, poll, poll, inhand.Left},
+		{"a poll", false, true, poll, poll, inhand.StateSame},
+		{"an event long before the poll", true, false, poll, poll, inhand.StateSame},
+		{"an event, and the poll is near", true, true, poll / 2, poll, inhand.StateSame},
+		{"an event, and a question is due sooner", true, true, poll, poll / 2, inhand.StateSame},
+		{"evidence without a hand", true, true, poll, poll, inhand.LeftToScan},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestWhenARowOfAScanIsDueAgain(t *testing.T) {
 				assert.Empty(t, r.Scanned([]store.InFlight{row}, time.Now(), c.byEvent))
 				synctest.Wait()
 				q := r.asked[0]
-				due, _ := r.Asked([]inhand.Answer{{Question: &q, Kind: c.kind, Next: c.next}})
+				due, _ := r.Asked([]inhand.Answer{{Question: &q, Kind: c.kind, NextIn: c.next}})
 				if c.sets {
 					assert.Equal(t, []store.Due{{Ref: row.Ref, In: c.next}}, due)
 				} else {
@@ -177,7 +177,7 @@ func TestAnEventTakesOverTheRowOfAScan(t *testing.T) {
 			r.HandsFree(1)
 			synctest.Wait()
 			q := r.asked[len(r.asked)-1]
-			due, _ := r.Asked([]inhand.Answer{{Question: &q, Kind: inhand.Same, Next: poll}})
+			due, _ := r.Asked([]inhand.Answer{{Question: &q, Kind: inhand.StateSame, NextIn: poll}})
 			assert.Equal(t, []store.Due{{Ref: row.Ref, In: poll}}, due)
 			r.stop()
 		})

@@ -10,43 +10,43 @@ type schedule []*slot
 
 // plan schedules the slot's next time, and reports whether it is new, and before all others.
 func (h *schedule) plan(s *slot) (first bool) {
-	at := s.Ask
-	if at.IsZero() || !s.Due.IsZero() && s.Due.Before(at) {
-		at = s.Due
+	at := s.AskAt
+	if at.IsZero() || !s.WriteAt.IsZero() && s.WriteAt.Before(at) {
+		at = s.WriteAt
 	}
 	switch {
-	case at.IsZero() && s.index < 0, s.index >= 0 && at.Equal(s.at):
+	case at.IsZero() && s.scheduleIndex < 0, s.scheduleIndex >= 0 && at.Equal(s.scheduledAt):
 		return false
 	case at.IsZero():
-		heap.Remove(h, s.index)
+		heap.Remove(h, s.scheduleIndex)
 		return false
 	}
-	if s.at = at; s.index < 0 {
+	if s.scheduledAt = at; s.scheduleIndex < 0 {
 		heap.Push(h, s)
 	} else {
-		heap.Fix(h, s.index)
+		heap.Fix(h, s.scheduleIndex)
 	}
-	return s.index == 0
+	return s.scheduleIndex == 0
 }
 
 // waiting returns the slots with an unwritten outcome in the order in which they come due.
 func (h schedule) waiting() []*slot {
-	all := slices.DeleteFunc(slices.Clone(h), func(s *slot) bool { return s.Due.IsZero() })
-	slices.SortFunc(all, func(a, b *slot) int { return a.Due.Compare(b.Due) })
+	all := slices.DeleteFunc(slices.Clone(h), func(s *slot) bool { return s.WriteAt.IsZero() })
+	slices.SortFunc(all, func(a, b *slot) int { return a.WriteAt.Compare(b.WriteAt) })
 	return all
 }
 
 func (h schedule) Len() int           { return len(h) }
-func (h schedule) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
+func (h schedule) Less(i, j int) bool { return h[i].scheduledAt.Before(h[j].scheduledAt) }
 func (h schedule) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
+	h[i].scheduleIndex, h[j].scheduleIndex = i, j
 }
 
 // Push implements heap.Interface.
 func (h *schedule) Push(x any) {
 	s := x.(*slot)
-	s.index = len(*h)
+	s.scheduleIndex = len(*h)
 	*h = append(*h, s)
 }
 
@@ -56,6 +56,6 @@ func (h *schedule) Pop() any {
 	s := old[len(old)-1]
 	old[len(old)-1] = nil
 	*h = old[:len(old)-1]
-	s.index = -1
+	s.scheduleIndex = -1
 	return s
 }

@@ -10,33 +10,33 @@ import (
 // see very many rows, so this is less than an entry. Sightings that nobody asked about for a
 // while are forgotten, a generation at a time. It is used under the table's lock.
 type sightings struct {
-	keep     time.Duration
-	now, old map[sighting]time.Time
-	since    time.Time // the younger generation began
+	keepFor    time.Duration
+	young, old map[rowVersion]time.Time
+	youngSince time.Time // the younger generation began
 }
 
-type sighting struct {
+type rowVersion struct {
 	key     batch.Key
 	version int64
 }
 
-func (s *sightings) first(key sighting, now time.Time) time.Time {
-	if s.now == nil || now.Sub(s.since) > s.keep {
-		s.now, s.old, s.since = map[sighting]time.Time{}, s.now, now
+func (s *sightings) firstSeen(key rowVersion, now time.Time) time.Time {
+	if s.young == nil || now.Sub(s.youngSince) > s.keepFor {
+		s.young, s.old, s.youngSince = map[rowVersion]time.Time{}, s.young, now
 	}
-	at, ok := s.now[key]
+	at, ok := s.young[key]
 	if !ok {
 		if at, ok = s.old[key]; !ok {
 			at = now
 		}
-		s.now[key] = at
+		s.young[key] = at
 	}
 	return at
 }
 
-// at returns when a row was first seen, if it was.
-func (s *sightings) at(key sighting) (time.Time, bool) {
-	at, ok := s.now[key]
+// seenAt returns when a row was first seen, if it was.
+func (s *sightings) seenAt(key rowVersion) (time.Time, bool) {
+	at, ok := s.young[key]
 	if !ok {
 		at, ok = s.old[key]
 	}
@@ -44,14 +44,14 @@ func (s *sightings) at(key sighting) (time.Time, bool) {
 }
 
 // note says since when a row counts as seen.
-func (s *sightings) note(key sighting, at time.Time) {
-	if s.now == nil {
-		s.now, s.since = map[sighting]time.Time{}, at
+func (s *sightings) note(key rowVersion, at time.Time) {
+	if s.young == nil {
+		s.young, s.youngSince = map[rowVersion]time.Time{}, at
 	}
-	s.now[key] = at
+	s.young[key] = at
 }
 
-func (s *sightings) forget(key sighting) {
-	delete(s.now, key)
+func (s *sightings) forget(key rowVersion) {
+	delete(s.young, key)
 	delete(s.old, key)
 }

@@ -25,12 +25,12 @@ func in(p inhand.Phase) inhand.Entry {
 	e := inhand.Entry{Phase: p}
 	switch p {
 	case inhand.Accepted:
-		e.Unwritten, e.Due = posted("a"), now.Add(hold)
+		e.Unwritten, e.WriteAt = posted("a"), now.Add(hold)
 	case inhand.Open:
 		e.Row = store.InFlight{Ref: store.Ref{Key: key("a"), Row: 7}, Version: 3, State: batch.Pending, Attempt: 1}
-		e.Read, e.Began, e.Check = now, now, now.Add(poll/2)
+		e.ReadAt, e.PostBegan, e.CheckAt = now, now, now.Add(poll/2)
 	case inhand.Watched:
-		e.Until = now.Add(time.Minute)
+		e.WatchUntil = now.Add(time.Minute)
 	}
 	return e
 }
@@ -38,14 +38,14 @@ func in(p inhand.Phase) inhand.Entry {
 // early returns an entry in a phase, with a commit that was reported early.
 func early(p inhand.Phase) inhand.Entry {
 	e := in(p)
-	e.Unwritten, e.Due = commit("a"), now.Add(hold)
+	e.Unwritten, e.WriteAt = commit("a"), now.Add(hold)
 	return e
 }
 
 func answered(f store.Finding) inhand.Event {
 	o := posted("a")
 	o.Finding = f
-	return inhand.Event{Kind: inhand.Answered, Outcome: o, MayWait: true, Took: time.Millisecond}
+	return inhand.Event{Kind: inhand.AttemptEnded, Outcome: o, MayWait: true, Took: time.Millisecond}
 }
 
 func written(o store.Outcome, s batch.State) inhand.Event {
@@ -54,34 +54,34 @@ func written(o store.Outcome, s batch.State) inhand.Event {
 	if s == batch.Committed {
 		row.FinalAt = now
 	}
-	return inhand.Event{Kind: inhand.Written, Outcome: o, Applied: store.Applied{
+	return inhand.Event{Kind: inhand.OutcomeWritten, Outcome: o, Applied: store.Applied{
 		Ref: store.Ref{Key: key("a"), Row: 7}, Result: store.Written, Row: row,
 	}}
 }
 
 var events = map[string]inhand.Event{
-	"claimed":              {Kind: inhand.IsClaimed},
+	"claimed":              {Kind: inhand.BatchClaimed},
 	"accepted":             answered(store.Accepted),
 	"in doubt":             answered(store.Doubtful),
-	"streamed":             {Kind: inhand.Streamed, Outcome: commit("a")},
-	"found commit":         {Kind: inhand.Found, Outcome: found("a", store.IsCommitted)},
-	"found pending":        {Kind: inhand.Found, Outcome: found("a", store.IsPending)},
-	"left":                 {Kind: inhand.Left},
-	"waited":               {Kind: inhand.Waited},
-	"unasked":              {Kind: inhand.Unasked, Next: first},
-	"said":                 {Kind: inhand.Same, Next: poll, Said: true},
+	"streamed":             {Kind: inhand.CommitStreamed, Outcome: commit("a")},
+	"found commit":         {Kind: inhand.OutcomeFound, Outcome: found("a", store.IsCommitted)},
+	"found pending":        {Kind: inhand.OutcomeFound, Outcome: found("a", store.IsPending)},
+	"left":                 {Kind: inhand.LeftToScan},
+	"waited":               {Kind: inhand.StillAccepted},
+	"unasked":              {Kind: inhand.NotAsked, NextIn: first},
+	"said":                 {Kind: inhand.StateSame, NextIn: poll, StateSaid: true},
 	"written valid":        written(found("a", store.IsValid), batch.Valid),
-	"same":                 {Kind: inhand.Same, Next: first},
-	"same for long":        {Kind: inhand.Same, Next: 2 * poll},
-	"seen":                 {Kind: inhand.Seen, Row: store.InFlight{Ref: store.Ref{Key: key("a")}, Version: 9}, Next: poll},
-	"due":                  {Kind: inhand.IsDue},
+	"same":                 {Kind: inhand.StateSame, NextIn: first},
+	"same for long":        {Kind: inhand.StateSame, NextIn: 2 * poll},
+	"seen":                 {Kind: inhand.RowRead, Row: store.InFlight{Ref: store.Ref{Key: key("a")}, Version: 9}, NextIn: poll},
+	"due":                  {Kind: inhand.WriteDue},
 	"written pending":      written(posted("a"), batch.Pending),
 	"written doubt":        written(answered(store.Doubtful).Outcome, batch.Submitting),
 	"written queued":       written(found("a", store.NotCommitted), batch.Queued),
 	"written committed":    written(commit("a"), batch.Committed),
-	"written elsewhere":    {Kind: inhand.Written, Outcome: posted("a"), Applied: store.Applied{Result: store.Fenced}},
-	"held":                 {Kind: inhand.Written, Outcome: commit("a"), Applied: store.Applied{Result: store.Held}},
-	"could not be written": {Kind: inhand.Lost, Outcome: posted("a")},
+	"written elsewhere":    {Kind: inhand.OutcomeWritten, Outcome: posted("a"), Applied: store.Applied{Result: store.Fenced}},
+	"held":                 {Kind: inhand.OutcomeWritten, Outcome: commit("a"), Applied: store.Applied{Result: store.Held}},
+	"could not be written": {Kind: inhand.OutcomeLost, Outcome: posted("a")},
 }
 
 // Every phase meets every event. A cell says the phase after it, the outcomes to write, and
@@ -141,7 +141,7 @@ func TestAStreamedCommitThatComesEarly(t *testing.T) {
 func TestACommitNamesWhatWasPrepared(t *testing.T) {
 	for _, p := range []inhand.Phase{inhand.None, inhand.Accepted, inhand.Open} {
 		e := in(p)
-		ev := inhand.Event{Kind: inhand.Found, Outcome: found("a", store.IsCommitted)}
+		ev := inhand.Event{Kind: inhand.OutcomeFound, Outcome: found("a", store.IsCommitted)}
 		ev.Outcome.Prepared, e.Row.Prepared = []byte("kept"), []byte("kept")
 		out := e.Step(&ev, now, inhand.Facts{}, rules)
 		for _, o := range out.Write() {
@@ -163,8 +163,8 @@ func TestPhasesWithALiveStream(t *testing.T) {
 		written valid   | none; due           | none; due           | none; accepted; due         | open; due
 		seen            | open                | claimed             | accepted; waits             | open
 		written pending | open; ask; due      | open; ask; due      | open; accepted; ask; due    | open; ask; due`
-	check(t, table, inhand.Facts{Live: true, Heard: now.Add(-time.Hour)}, in)
-	names := inhand.Facts{Live: true, Names: true, Heard: now.Add(-time.Hour)}
+	check(t, table, inhand.Facts{StreamLive: true, HeardAt: now.Add(-time.Hour)}, in)
+	names := inhand.Facts{StreamLive: true, StreamNamesIDs: true, HeardAt: now.Add(-time.Hour)}
 	check(t, `
 		event           | claimed
 		accepted        | accepted; waits`, names, in)
@@ -211,15 +211,15 @@ func cell(e inhand.Entry, out inhand.Effects) string {
 		words = append(words, strings.Join(writes, ", "))
 	}
 	switch {
-	case !e.Ask.IsZero():
+	case !e.AskAt.IsZero():
 		words = append(words, "ask")
-	case !e.Due.IsZero():
+	case !e.WriteAt.IsZero():
 		words = append(words, "waits")
 	}
-	if out.Notes {
+	if out.HasDueIn {
 		words = append(words, "due")
 	}
-	if out.PutOff {
+	if out.PutOffCheck {
 		words = append(words, "put off")
 	}
 	return strings.Join(words, "; ")

@@ -22,14 +22,14 @@ func Group(t dlt.Traits, s batch.ServiceID) string {
 // Stream is the ledger's stream of events about one group: the batches of a service, or of a whole
 // ledger. All methods may be called concurrently. The table's lock guards the fields.
 type Stream struct {
-	t      *Table
-	group  string
-	closed bool
-	live   bool      // it reports events
-	names  bool      // it has reported commits by their ids
-	heard  time.Time // when it last gave a reason to ask
-	askAt  time.Time // when to ask about all that is open; zero: no event
-	open   []*slot   // the entries in phase Open
+	t         *Table
+	group     string
+	closed    bool
+	live      bool      // it reports events
+	namesIDs  bool      // it has reported commits by their ids
+	heardAt   time.Time // when it last gave a reason to ask
+	askAt     time.Time // when to ask about all that is open; zero: no event
+	openSlots []*slot   // the entries in phase Open
 }
 
 // Began says that the stream reports events.
@@ -55,13 +55,13 @@ func (s *Stream) Close() {
 	defer s.t.mu.Unlock()
 	s.closed = true
 	delete(s.t.entries.streams.begun, s.group)
-	for len(s.open) > 0 {
-		s.t.entries.set(s.open[0], Entry{})
+	for len(s.openSlots) > 0 {
+		s.t.entries.set(s.openSlots[0], Entry{})
 	}
 }
 
 // Commits takes commits that an event reported, maybe before the ledger has answered their POSTs.
-func (s *Stream) Commits(all []store.Outcome) { s.t.take(all, s) }
+func (s *Stream) Commits(all []store.Outcome) { s.t.takeOutcomes(all, s) }
 
 // askPause is the least time between two questions that events cause.
 const askPause = 10 * time.Millisecond
@@ -70,7 +70,7 @@ const askPause = 10 * time.Millisecond
 func (s *Stream) Heard() {
 	s.t.mu.Lock()
 	defer s.t.mu.Unlock()
-	s.heard = time.Now()
+	s.heardAt = time.Now()
 }
 
 // AskSoon asks about everything open in the group, soon.
@@ -99,17 +99,17 @@ type streams struct {
 func (all *streams) join(s *slot) {
 	switch {
 	case s.Phase == Open && s.stream == nil:
-		if to := all.begun[s.about.group]; to != nil {
-			s.stream, s.place = to, len(to.open)
-			to.open = append(to.open, s)
+		if to := all.begun[s.facts.group]; to != nil {
+			s.stream, s.streamIndex = to, len(to.openSlots)
+			to.openSlots = append(to.openSlots, s)
 		}
 	case s.Phase != Open && s.stream != nil:
 		from := s.stream
-		last := len(from.open) - 1
-		from.open[s.place] = from.open[last]
-		from.open[s.place].place = s.place
-		from.open[last] = nil
-		from.open, s.stream = from.open[:last], nil
+		last := len(from.openSlots) - 1
+		from.openSlots[s.streamIndex] = from.openSlots[last]
+		from.openSlots[s.streamIndex].streamIndex = s.streamIndex
+		from.openSlots[last] = nil
+		from.openSlots, s.stream = from.openSlots[:last], nil
 	}
 }
 
@@ -127,8 +127,10 @@ func (all *streams) due(now time.Time, most time.Duration) (open []*slot, next t
 		default:
 			s.askAt, all.lastAsk = time.Time{}, now
 			first := len(open)
-			open = append(open, s.open...)
-			slices.SortFunc(open[first:], func(a, b *slot) int { return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.Row.Row, b.Row.Row)) })
+			open = append(open, s.openSlots...)
+			slices.SortFunc(open[first:], func(a, b *slot) int {
+				return cmp.Or(a.PostBegan.Compare(b.PostBegan), cmp.Compare(a.Row.Row, b.Row.Row))
+			})
 		}
 	}
 	return open, next

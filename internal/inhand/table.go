@@ -17,9 +17,9 @@ type Options struct {
 	Rules
 	TTL    time.Duration // of this process's claims
 	Traits func(batch.ServiceID) dlt.Traits
-	// Runs says that nothing of a lane leaves before its whole run has been answered, as where
-	// the strategy relies on the ledger's order.
-	Runs bool
+	// WholeRuns says that nothing of a lane leaves before its whole run has been answered, as
+	// where the strategy relies on the ledger's order.
+	WholeRuns bool
 	// MayWait says whether an acceptance may wait for the ledger's next word.
 	MayWait func(store.Outcome) bool
 	// Write writes outcomes that became known together, and may keep the slice.
@@ -27,24 +27,24 @@ type Options struct {
 	Lanes Lanes
 }
 
-// Lanes hears of lanes. Free says that lanes may go on at a time, and Over that this process has
-// nothing under way in a lane.
+// Lanes hears of lanes. Free says that lanes may go on at a time, and RunEnded that this process
+// has nothing under way in a lane.
 type Lanes interface {
 	Free(at time.Time, lanes ...batch.ServiceID)
-	Over(batch.ServiceID)
+	RunEnded(batch.ServiceID)
 }
 
-// about holds the facts of a service that the steps of its entries use.
-type about struct {
+// serviceFacts holds the facts of a service that the steps of its entries use.
+type serviceFacts struct {
 	group  string // "" where the ledger streams no events
 	vanish time.Duration
 	quiet  bool
 }
 
-// about asks the client, and so is called without a lock.
-func (o *Options) about(s batch.ServiceID) about {
+// factsOf asks the client, and so is called without a lock.
+func (o *Options) factsOf(s batch.ServiceID) serviceFacts {
 	traits := o.Traits(s)
-	a := about{vanish: traits.Vanish, quiet: traits.ResendQuiet > 0}
+	a := serviceFacts{vanish: traits.Vanish, quiet: traits.ResendQuiet > 0}
 	if traits.Streams {
 		a.group = Group(traits, s)
 	}
@@ -64,12 +64,12 @@ type Table struct {
 	o    Options
 	wake chan struct{} // of Run, capacity one
 
-	mu      sync.Mutex // of all parts
-	asked   *sync.Cond // Run has asked the questions that were due, or has ended
-	entries entries
-	runs    runs
-	refused refusals
-	sights  sightings
+	mu        sync.Mutex // of all parts
+	asked     *sync.Cond // Run has asked the questions that were due, or has ended
+	entries   entries
+	runs      runs
+	refusals  refusals
+	sightings sightings
 }
 
 // New returns an empty table.
@@ -77,9 +77,9 @@ func New(o Options) *Table {
 	keep := max(10*time.Minute, 4*o.TTL, 4*o.PollInterval) // more than the time between two questions about a row
 	wake := make(chan struct{}, 1)
 	t := &Table{
-		o: o, wake: wake, runs: runs{}, sights: sightings{keep: keep},
+		o: o, wake: wake, runs: runs{}, sightings: sightings{keepFor: keep},
 		entries: entries{
-			rules: o.Rules, keep: keep, wake: wake, swept: time.Now(),
+			rules: o.Rules, keepFor: keep, wake: wake, sweptAt: time.Now(),
 			slots: map[batch.Key]*slot{}, streams: streams{begun: map[string]*Stream{}},
 		},
 	}
@@ -89,16 +89,16 @@ func New(o Options) *Table {
 
 // Claimed says that this process has claimed a run, and is about to post it.
 func (t *Table) Claimed(run store.ClaimedRun) {
-	now, about := time.Now(), t.o.about(run.Service)
+	now, about := time.Now(), t.o.factsOf(run.Service)
 	var late []store.Outcome
 	t.mu.Lock()
 	for _, c := range run.Batches {
 		s := t.entries.slot(c.Key, about, now)
-		s.version, s.claim = c.Version, c.Version
-		out := t.entries.step(s, &Event{Kind: IsClaimed}, now)
+		s.version, s.claimVersion = c.Version, c.Version
+		out := t.entries.step(s, &Event{Kind: BatchClaimed}, now)
 		late = append(late, out.Write()...)
 	}
-	if t.o.Runs {
+	if t.o.WholeRuns {
 		t.runs.begin(run)
 	}
 	t.mu.Unlock()
@@ -107,8 +107,8 @@ func (t *Table) Claimed(run store.ClaimedRun) {
 
 // Answered says that an attempt has ended with an outcome.
 func (t *Table) Answered(o store.Outcome) {
-	now, about := time.Now(), t.o.about(o.Key.Service)
-	ev := Event{Kind: Answered, Outcome: o, Took: o.Post.Took, MayWait: o.Finding == store.Accepted && t.o.MayWait(o)}
+	now, about := time.Now(), t.o.factsOf(o.Key.Service)
+	ev := Event{Kind: AttemptEnded, Outcome: o, Took: o.Post.Took, MayWait: o.Finding == store.Accepted && t.o.MayWait(o)}
 	t.mu.Lock()
 	out := t.entries.step(t.entries.slot(o.Key, about, now), &ev, now)
 	t.mu.Unlock()
@@ -119,22 +119,22 @@ func (t *Table) Answered(o store.Outcome) {
 
 // Put takes outcomes that questions gave, and that became known together. It may keep the
 // slice.
-func (t *Table) Put(all []store.Outcome) { t.take(all, nil) }
+func (t *Table) Put(all []store.Outcome) { t.takeOutcomes(all, nil) }
 
-// take takes outcomes that questions gave, or that an event of a stream reported.
-func (t *Table) take(all []store.Outcome, from *Stream) {
+// takeOutcomes takes outcomes that questions gave, or that an event of a stream reported.
+func (t *Table) takeOutcomes(all []store.Outcome, from *Stream) {
 	if len(all) == 0 {
 		return
 	}
-	now, kind := time.Now(), Found
-	abouts := make([]about, len(all))
+	now, kind := time.Now(), OutcomeFound
+	abouts := make([]serviceFacts, len(all))
 	for i := range all {
-		abouts[i] = t.o.about(all[i].Key.Service)
+		abouts[i] = t.o.factsOf(all[i].Key.Service)
 	}
 	found := make([]store.Outcome, 0, len(all))
 	t.mu.Lock()
 	if from != nil {
-		kind, from.names = Streamed, true
+		kind, from.namesIDs = CommitStreamed, true
 	}
 	for i := range all {
 		if all[i].Finding == store.HasReceipts { // it changes nothing about the batch
@@ -159,10 +159,10 @@ func (t *Table) HandsFree(hands int) {
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for hands > 0 && len(t.refused) > 0 {
-		r := t.refused[0]
-		t.refused = t.refused[1:]
-		if t.entries.hasten(r.keys, r.ask, now) {
+	for hands > 0 && len(t.refusals) > 0 {
+		r := t.refusals[0]
+		t.refusals = t.refusals[1:]
+		if t.entries.hasten(r.keys, r.askAt, now) {
 			hands--
 		}
 	}
@@ -183,9 +183,9 @@ func (t *Table) Written(group []Recorded) (due time.Duration) {
 	now := time.Now()
 	var free, over []batch.ServiceID
 	due = -1
-	abouts := make([]about, len(group))
+	abouts := make([]serviceFacts, len(group))
 	for i := range group {
-		abouts[i] = t.o.about(group[i].Key.Service)
+		abouts[i] = t.o.factsOf(group[i].Key.Service)
 	}
 	t.mu.Lock()
 	for i := range group {
@@ -207,14 +207,14 @@ func (t *Table) Written(group []Recorded) (due time.Duration) {
 			free = append(free, w.Key.Service)
 		}
 		if w.By == batch.ByMonitor {
-			t.sighted(w)
+			t.endSighting(w)
 		}
 		eff := t.entries.written(w, abouts[i], now)
 		due = eff.sooner(due)
 	}
 	t.mu.Unlock()
 	for _, s := range over {
-		t.o.Lanes.Over(s)
+		t.o.Lanes.RunEnded(s)
 	}
 	t.o.Lanes.Free(now, free...)
 	for i := range group {
@@ -225,28 +225,28 @@ func (t *Table) Written(group []Recorded) (due time.Duration) {
 	return due
 }
 
-// sighted ends the sighting of a row at the version that the monitor asked about. A doubt about an
-// accepted batch, and a rollback that is counted, change nothing of the attempt: the row counts as
-// seen for as long as before.
-func (t *Table) sighted(w *Recorded) {
-	was := sighting{w.Key, w.Version}
+// endSighting ends the sighting of a row at the version that the monitor asked about. A doubt
+// about an accepted batch, and a rollback that is counted, change nothing of the attempt: the row
+// counts as seen for as long as before.
+func (t *Table) endSighting(w *Recorded) {
+	was := rowVersion{w.Key, w.Version}
 	if (w.Finding == store.Doubtful || w.Finding == store.IsValid && w.RolledBack) && w.Applied.Result == store.Written {
-		at, known := t.sights.at(was)
+		at, known := t.sightings.seenAt(was)
 		if s := t.entries.slots[w.Key]; !known && s != nil && s.Row.Version == w.Version {
-			at, known = s.Read, true
+			at, known = s.ReadAt, true
 		}
 		if known {
-			t.sights.note(sighting{w.Key, w.Applied.Row.Version}, at)
+			t.sightings.note(rowVersion{w.Key, w.Applied.Row.Version}, at)
 		}
 	}
-	t.sights.forget(was)
+	t.sightings.forget(was)
 }
 
 // foundAgain reports whether a batch is accepted now after it was in doubt: a lane whose batches
 // leave behind accepted ones may go on.
 func (t *Table) foundAgain(w *Recorded) bool {
 	now := w.Applied.Row.State
-	return t.o.Runs && w.By == batch.ByMonitor && w.Applied.From == batch.Submitting && (now == batch.Pending || now == batch.Valid)
+	return t.o.WholeRuns && w.By == batch.ByMonitor && w.Applied.From == batch.Submitting && (now == batch.Pending || now == batch.Valid)
 }
 
 // Lost says that outcomes could not be written and were given up. Nothing is lost by that: the
@@ -257,9 +257,9 @@ func (t *Table) Lost(all []store.Outcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := range all {
-		if s := t.entries.slots[all[i].Key]; s != nil && all[i].Finding != store.HasReceipts && !s.late(all[i].Version) {
-			out := t.entries.step(s, &Event{Kind: Lost}, now)
-			t.entries.leave(&out)
+		if s := t.entries.slots[all[i].Key]; s != nil && all[i].Finding != store.HasReceipts && !s.isStale(all[i].Version) {
+			out := t.entries.step(s, &Event{Kind: OutcomeLost}, now)
+			t.entries.leaveToRun(&out)
 		}
 	}
 }
@@ -278,7 +278,7 @@ func (t *Table) Watched() (rows []Question) {
 			continue
 		}
 		rows = append(rows, Question{Row: store.InFlight{Ref: store.Ref{Key: key}, Prepared: s.Row.Prepared}})
-		if !now.Before(s.Until) {
+		if !now.Before(s.WatchUntil) {
 			t.entries.set(s, Entry{}) // it is asked about for the last time
 		}
 	}

@@ -50,7 +50,7 @@ func TestAnAcceptanceThatWaitsIsWritten(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 		assert.Equal(t, []string{"10ms: a", "15ms: b"}, r.took(&r.asks))
-		r.Asked([]inhand.Answer{to(key("b"), inhand.Waited), to(key("none"), inhand.Waited)})
+		r.Asked([]inhand.Answer{to(key("b"), inhand.StillAccepted), to(key("none"), inhand.StillAccepted)})
 		assert.Equal(t, []string{"20ms: accepted b"}, r.took(&r.writes))
 		time.Sleep(time.Second)
 		assert.Equal(t, []string{"50ms: accepted a"}, r.took(&r.writes))
@@ -136,7 +136,7 @@ func TestACommitThatIsHeldBack(t *testing.T) {
 // Without a time to wait, commits that are reported are written at once.
 func TestWithoutHoldNothingWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, func(o *inhand.Options) { o.Hold = 0 })
+		r := start(t, func(o *inhand.Options) { o.MaxHold = 0 })
 		r.stream.Commits([]store.Outcome{commit("a")})
 		r.Answered(posted("b"))
 		assert.Equal(t, []string{"0s: is committed a", "0s: accepted b"}, r.took(&r.writes))
@@ -159,7 +159,7 @@ func TestWhatIsInHandIsBounded(t *testing.T) {
 			id := fmt.Sprint(i)
 			o := posted(id)
 			r.Answered(o)
-			r.Asked([]inhand.Answer{to(o.Key, inhand.Waited)})
+			r.Asked([]inhand.Answer{to(o.Key, inhand.StillAccepted)})
 			o.Check = r.outcomes[len(r.outcomes)-1].Check
 			r.wrote(o, batch.Pending, 3)
 		}
@@ -284,10 +284,10 @@ func TestARowKeepsItsBudgetAndAges(t *testing.T) {
 		Ref: store.Ref{Key: key("a")}, Version: 3, State: batch.Pending, Attempt: 1, Budget: batch.Budget{Attempts: 1, EveryTry: true},
 		PostedAgo: time.Hour, Age: 2 * time.Hour, DoubtAgo: time.Hour, ResendLeft: -time.Minute,
 	}
-	live := inhand.Facts{Live: true}
+	live := inhand.Facts{StreamLive: true}
 	var e inhand.Entry
-	e.Step(&inhand.Event{Kind: inhand.Seen, Row: row, Next: poll}, now, live, rules)
-	e.Step(&inhand.Event{Kind: inhand.Found, Outcome: found("a", store.IsValid)}, now, live, rules)
+	e.Step(&inhand.Event{Kind: inhand.RowRead, Row: row, NextIn: poll}, now, live, rules)
+	e.Step(&inhand.Event{Kind: inhand.OutcomeFound, Outcome: found("a", store.IsValid)}, now, live, rules)
 	later := now.Add(time.Second)
 	ev := written(found("a", store.IsValid), batch.Valid)
 	e.Step(&ev, later, live, rules)
@@ -306,8 +306,8 @@ func TestAnAcceptanceIsAsYoungAsItsPost(t *testing.T) {
 	ev := written(accepted.Outcome, batch.Pending)
 	ev.Applied.At = now.Add(time.Hour)
 	var e inhand.Entry
-	for _, ev := range []*inhand.Event{{Kind: inhand.IsClaimed}, &accepted, &ev} {
-		e.Step(ev, now, inhand.Facts{Live: true}, rules)
+	for _, ev := range []*inhand.Event{{Kind: inhand.BatchClaimed}, &accepted, &ev} {
+		e.Step(ev, now, inhand.Facts{StreamLive: true}, rules)
 	}
 	assert.Equal(t, inhand.Open, e.Phase)
 	assert.Zero(t, e.Aged(now).PostedAgo)
@@ -317,7 +317,7 @@ func TestAnAcceptanceIsAsYoungAsItsPost(t *testing.T) {
 func TestLanesThatMayGoOn(t *testing.T) {
 	for _, runs := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			r := start(t, func(o *inhand.Options) { o.Runs = runs })
+			r := start(t, func(o *inhand.Options) { o.WholeRuns = runs })
 			r.claimed("a", "b")
 			a, b := posted("a"), posted("b")
 			r.wrote(a, batch.Committed, 3)
@@ -332,7 +332,7 @@ func TestLanesThatMayGoOn(t *testing.T) {
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, func(o *inhand.Options) { o.Runs = true })
+		r := start(t, func(o *inhand.Options) { o.WholeRuns = true })
 		r.claimed("a", "b")
 		r.wrote(posted("a"), batch.Committed, 3)
 		require.Empty(t, r.took(&r.lanes), "the run is out")
@@ -353,7 +353,7 @@ func TestLanesThatMayGoOn(t *testing.T) {
 func TestADoubtAboutAnAcceptedBatch(t *testing.T) {
 	for _, runs := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			r := start(t, func(o *inhand.Options) { o.Runs = runs })
+			r := start(t, func(o *inhand.Options) { o.WholeRuns = runs })
 			r.open("a")
 			r.took(&r.lanes)
 			time.Sleep(time.Minute)
@@ -480,8 +480,8 @@ func TestAHandTakesNoQuestionTwice(t *testing.T) {
 		unasked := func(refused bool, ids ...string) {
 			answers := make([]inhand.Answer, len(ids))
 			for i, id := range ids {
-				answers[i] = to(key(id), inhand.Unasked)
-				answers[i].Next, answers[i].Refused = 100*time.Millisecond, refused
+				answers[i] = to(key(id), inhand.NotAsked)
+				answers[i].NextIn, answers[i].NoHand = 100*time.Millisecond, refused
 			}
 			r.Asked(answers)
 		}

@@ -25,7 +25,7 @@ func BenchmarkBatch(b *testing.B) {
 			now := time.Now()
 			for _, s := range lanes {
 				t.Rest(s, now.Add(10*time.Microsecond))
-				t.Out(s, now.Add(time.Second))
+				t.RunBegan(s, now.Add(time.Second))
 			}
 			t.Done(lanes...)
 			t.Name(now, lanes...)

@@ -4,22 +4,22 @@ import "container/heap"
 
 // queues are the queues in which lanes stand.
 type queues struct {
-	by    [named + 1]queue // request; nothing stands in the one of none
-	turns uint64
+	byRequest [requestNamed + 1]queue // request; nothing stands in the one of none
+	turns     uint64
 }
 
 // place moves a lane to the queue of its rule; a lane that needs no move keeps its turn.
 func (q *queues) place(l *lane) {
 	at, in := l.due()
-	if in == l.in && at.Equal(l.when) {
+	if in == l.queuedFor && at.Equal(l.dueAt) {
 		return
 	}
-	if l.in != none {
-		heap.Remove(&q.by[l.in], l.index)
+	if l.queuedFor != requestNone {
+		heap.Remove(&q.byRequest[l.queuedFor], l.queueIndex)
 	}
 	q.turns++
-	if l.in, l.when, l.turn = in, at, q.turns; in != none {
-		heap.Push(&q.by[in], l)
+	if l.queuedFor, l.dueAt, l.tieBreak = in, at, q.turns; in != requestNone {
+		heap.Push(&q.byRequest[in], l)
 	}
 }
 
@@ -28,18 +28,18 @@ type queue []*lane
 
 func (q queue) Len() int { return len(q) }
 func (q queue) Less(i, j int) bool {
-	return q[i].when.Before(q[j].when) || q[i].when.Equal(q[j].when) && q[i].turn < q[j].turn
+	return q[i].dueAt.Before(q[j].dueAt) || q[i].dueAt.Equal(q[j].dueAt) && q[i].tieBreak < q[j].tieBreak
 }
 
 func (q queue) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
-	q[i].index, q[j].index = i, j
+	q[i].queueIndex, q[j].queueIndex = i, j
 }
 
 // Push implements heap.Interface.
 func (q *queue) Push(x any) {
 	l := x.(*lane)
-	l.index = len(*q)
+	l.queueIndex = len(*q)
 	*q = append(*q, l)
 }
 

@@ -21,20 +21,20 @@ func TestDue(t *testing.T) {
 		at    time.Time
 		in    request
 	}{
-		"nobody asks":                             {entry{}, time.Time{}, none},
-		"nobody asks, after a rest":               {entry{until: early}, time.Time{}, none},
-		"named":                                   {entry{request: named, at: now}, now, named},
-		"named for later":                         {entry{request: named, at: late}, late, named},
-		"found":                                   {entry{request: found, at: now}, now, found},
-		"named, and a claim looks at it":          {entry{request: named, at: now, claimed: true}, time.Time{}, none},
-		"found, and a claim looks at it":          {entry{request: found, at: now, claimed: true}, time.Time{}, none},
-		"named while it rests":                    {entry{request: named, at: now, until: late}, late, named},
-		"named for the end of its rest":           {entry{request: named, at: late, until: late}, late, named},
-		"named for a time after its rest":         {entry{request: named, at: late, until: now}, late, named},
-		"named after its rest":                    {entry{request: named, at: now, until: early}, now, named},
-		"found while it rests":                    {entry{request: found, at: now, until: late}, late, named},
-		"found after its rest":                    {entry{request: found, at: now, until: early}, now, found},
-		"named while it rests, and a claim looks": {entry{request: named, at: now, claimed: true, until: late}, time.Time{}, none},
+		"nobody asks":                             {entry{}, time.Time{}, requestNone},
+		"nobody asks, after a rest":               {entry{restUntil: early}, time.Time{}, requestNone},
+		"named":                                   {entry{request: requestNamed, requestedFor: now}, now, requestNamed},
+		"named for later":                         {entry{request: requestNamed, requestedFor: late}, late, requestNamed},
+		"found":                                   {entry{request: requestFound, requestedFor: now}, now, requestFound},
+		"named, and a claim looks at it":          {entry{request: requestNamed, requestedFor: now, claimed: true}, time.Time{}, requestNone},
+		"found, and a claim looks at it":          {entry{request: requestFound, requestedFor: now, claimed: true}, time.Time{}, requestNone},
+		"named while it rests":                    {entry{request: requestNamed, requestedFor: now, restUntil: late}, late, requestNamed},
+		"named for the end of its rest":           {entry{request: requestNamed, requestedFor: late, restUntil: late}, late, requestNamed},
+		"named for a time after its rest":         {entry{request: requestNamed, requestedFor: late, restUntil: now}, late, requestNamed},
+		"named after its rest":                    {entry{request: requestNamed, requestedFor: now, restUntil: early}, now, requestNamed},
+		"found while it rests":                    {entry{request: requestFound, requestedFor: now, restUntil: late}, late, requestNamed},
+		"found after its rest":                    {entry{request: requestFound, requestedFor: now, restUntil: early}, now, requestFound},
+		"named while it rests, and a claim looks": {entry{request: requestNamed, requestedFor: now, claimed: true, restUntil: late}, time.Time{}, requestNone},
 	} {
 		at, in := c.entry.due()
 		assert.Equal(t, c.in, in, name)
@@ -47,7 +47,7 @@ func TestEvents(t *testing.T) {
 	const s = "s"
 	in := func(d time.Duration) time.Time { return time.Now().Add(d) }
 	claim := func(l *Table) { l.Name(in(0), s); l.Take(1) }
-	rests := func(l *Table) { l.Out(s, in(9*time.Second)) }
+	rests := func(l *Table) { l.RunBegan(s, in(9*time.Second)) }
 	kinds := []struct {
 		name string
 		make func(*Table)
@@ -77,7 +77,7 @@ func TestEvents(t *testing.T) {
 			"9s    9s    9s    0s    5s    0s    9s    9s    9s    9s    soon  2s    30s"},
 		{"out, named for 20s", func(l *Table) { rests(l); l.Name(in(20*time.Second), s) },
 			"20s   9s    9s    0s    5s    0s    9s    20s   20s   9s    soon  20s   30s"},
-		{"out is over", func(l *Table) { l.Out(s, in(0)); l.Name(in(0), s) },
+		{"out is over", func(l *Table) { l.RunBegan(s, in(0)); l.Name(in(0), s) },
 			"0s    0s    0s    0s    5s    0s    0s    -     0s    0s    soon  2s    30s"},
 		{"read, named", func(l *Table) { l.Rest(s, in(9*time.Second)); l.Name(in(0), s) },
 			"9s    9s    9s    9s    9s    9s    9s    9s    9s    9s    soon  2s    30s"},
@@ -95,14 +95,14 @@ func TestEvents(t *testing.T) {
 		{"named for 5s", func(l *Table) { l.Name(in(5*time.Second), s) }},
 		{"freed", func(l *Table) { l.Free(in(0), s) }},
 		{"freed for 5s", func(l *Table) { l.Free(in(5*time.Second), s) }},
-		{"over", func(l *Table) { l.Over(s) }},
+		{"over", func(l *Table) { l.RunEnded(s) }},
 		{"found", func(l *Table) { l.Find([]batch.ServiceID{s}) }},
 		{"taken", func(l *Table) { l.Take(1) }},
 		{"done", func(l *Table) { l.Done(s) }},
 		{"back for 5s", func(l *Table) { l.Back(in(5*time.Second), s) }},
 		{"failed", func(l *Table) { l.Failed(s) }},
 		{"read", func(l *Table) { l.Rest(s, in(2*time.Second)) }},
-		{"out", func(l *Table) { l.Out(s, in(30*time.Second)) }},
+		{"out", func(l *Table) { l.RunBegan(s, in(30*time.Second)) }},
 	}
 	for _, k := range kinds {
 		wants := strings.Fields(k.want)
@@ -130,9 +130,9 @@ func worth(t *Table, s batch.ServiceID) string {
 	at, in := l.due()
 	d := time.Until(at)
 	switch {
-	case in == none:
+	case in == requestNone:
 		return "-"
-	case in == found:
+	case in == requestFound:
 		return "found"
 	case d > 0 && d < time.Second:
 		return "soon"

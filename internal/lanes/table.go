@@ -13,14 +13,14 @@ import (
 // Table remembers lanes. Parts that know of work name lanes, and the queuer takes them. All
 // methods may be called concurrently.
 type Table struct {
-	few  int
-	wake chan struct{} // capacity one: a wake-up that is due
+	maxFound int
+	wake     chan struct{} // capacity one: a wake-up that is due
 
-	mu     sync.Mutex
-	lanes  map[batch.ServiceID]*lane
-	queues queues
-	passed int // claims of named lanes since found lanes had their turn
-	looks  int // found lanes that a claim looks at now
+	mu           sync.Mutex
+	lanes        map[batch.ServiceID]*lane
+	queues       queues
+	namedClaims  int // claims of named lanes since found lanes had their turn
+	foundClaimed int // found lanes that a claim looks at now
 }
 
 // lane is an entry and its place in a queue.
@@ -30,15 +30,15 @@ type lane struct {
 	pauses  *backoff.ExponentialBackOff // of failures in a row; nil after a success
 	byScan  bool                        // the claim under way has it from the queue of found lanes
 
-	in    request
-	when  time.Time // it is due
-	turn  uint64    // decides between equal times
-	index int
+	queuedFor  request
+	dueAt      time.Time // it is due
+	tieBreak   uint64    // decides between equal times
+	queueIndex int
 }
 
 // New returns an empty table. A claim has at most few lanes that a scan found.
 func New(few int) *Table {
-	return &Table{few: few, wake: make(chan struct{}, 1), lanes: map[batch.ServiceID]*lane{}}
+	return &Table{maxFound: few, wake: make(chan struct{}, 1), lanes: map[batch.ServiceID]*lane{}}
 }
 
 // Wake makes the queuer look again at once.
@@ -56,23 +56,23 @@ func (t *Table) Added(lanes ...batch.ServiceID) {
 
 // Name says that lanes may have work at a time. A lane that rests goes on resting.
 func (t *Table) Name(at time.Time, lanes ...batch.ServiceID) {
-	t.each(lanes, func(l *lane, now time.Time) { l.name(at, now) })
+	t.changeEach(lanes, func(l *lane, now time.Time) { l.name(at, now) })
 }
 
 // Free is Name for lanes that have no run out any more, as far as this process knows. It ends
 // their rests, and wakes the queuer. Correctness never depends on it.
 func (t *Table) Free(at time.Time, lanes ...batch.ServiceID) {
 	if len(lanes) > 0 {
-		t.each(lanes, func(l *lane, now time.Time) { l.free(at, now) })
+		t.changeEach(lanes, func(l *lane, now time.Time) { l.free(at, now) })
 		t.Wake()
 	}
 }
 
-// Over frees a lane if a run of it was out and nobody has freed the lane since. It does nothing
-// for any other lane, nor for a lane that the table has forgotten, but wakes the queuer.
-func (t *Table) Over(s batch.ServiceID) {
-	t.each([]batch.ServiceID{s}, func(l *lane, now time.Time) {
-		if l.out {
+// RunEnded frees a lane if a run of it was out and nobody has freed the lane since. It does
+// nothing for any other lane, nor for a lane that the table has forgotten, but wakes the queuer.
+func (t *Table) RunEnded(s batch.ServiceID) {
+	t.changeEach([]batch.ServiceID{s}, func(l *lane, now time.Time) {
+		if l.runOut {
 			l.free(now, now)
 		}
 	})
@@ -81,7 +81,7 @@ func (t *Table) Over(s batch.ServiceID) {
 
 // Find adds lanes that a scan found, and forgets the entries that say nothing any more.
 func (t *Table) Find(lanes []batch.ServiceID) {
-	t.each(lanes, func(l *lane, now time.Time) { l.find(now) })
+	t.changeEach(lanes, func(l *lane, now time.Time) { l.find(now) })
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
@@ -92,10 +92,10 @@ func (t *Table) Find(lanes []batch.ServiceID) {
 	}
 }
 
-// passes is how many claims of named lanes go before one of found lanes. Without it a found lane
-// is never looked at while others are named all the time
+// namedPerFound is how many claims of named lanes go before one of found lanes. Without it a found
+// lane is never looked at while others are named all the time
 // (TestAScanHasItsTurnsAmongLanesThatAreNamed).
-const passes = 4
+const namedPerFound = 4
 
 // Take begins a claim of lanes that are due now, in their order: up to n named lanes,
 // or, in their turn, found lanes. There is one claim of found lanes at a time, so that a lane
@@ -106,9 +106,9 @@ const passes = 4
 func (t *Table) Take(n int) (lanes []batch.ServiceID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	first, second := named, found
-	if t.passed >= passes {
-		first, second = found, named
+	first, second := requestNamed, requestFound
+	if t.namedClaims >= namedPerFound {
+		first, second = requestFound, requestNamed
 	}
 	if lanes = t.take(first, n); len(lanes) == 0 {
 		lanes = t.take(second, n)
@@ -117,21 +117,21 @@ func (t *Table) Take(n int) (lanes []batch.ServiceID) {
 }
 
 func (t *Table) take(in request, n int) (lanes []batch.ServiceID) {
-	if in == found {
-		if t.looks > 0 {
+	if in == requestFound {
+		if t.foundClaimed > 0 {
 			return nil
 		}
-		n = min(n, t.few)
+		n = min(n, t.maxFound)
 	}
 	now := time.Now()
-	for q := &t.queues.by[in]; len(lanes) < n && len(*q) > 0 && !(*q)[0].when.After(now); {
+	for q := &t.queues.byRequest[in]; len(lanes) < n && len(*q) > 0 && !(*q)[0].dueAt.After(now); {
 		l := (*q)[0]
 		failed := l.pauses != nil
 		if failed && len(lanes) > 0 {
 			break // it comes first in the next claim
 		}
-		if l.request, l.claimed, l.byScan = none, true, in == found; l.byScan {
-			t.looks++
+		if l.request, l.claimed, l.byScan = requestNone, true, in == requestFound; l.byScan {
+			t.foundClaimed++
 		}
 		t.queues.place(l)
 		lanes = append(lanes, l.service)
@@ -139,15 +139,15 @@ func (t *Table) take(in request, n int) (lanes []batch.ServiceID) {
 			break
 		}
 	}
-	if t.passed++; in == found || len(lanes) == 0 {
-		t.passed = 0 // found lanes had their turn, or no others were before them
+	if t.namedClaims++; in == requestFound || len(lanes) == 0 {
+		t.namedClaims = 0 // found lanes had their turn, or no others were before them
 	}
 	return lanes
 }
 
 // Done ends a claim of lanes that went well.
 func (t *Table) Done(lanes ...batch.ServiceID) {
-	t.each(lanes, func(l *lane, _ time.Time) {
+	t.changeEach(lanes, func(l *lane, _ time.Time) {
 		t.end(l)
 		l.pauses = nil
 	})
@@ -155,7 +155,7 @@ func (t *Table) Done(lanes ...batch.ServiceID) {
 
 // Back ends a claim of lanes that nobody has looked at, and names them for a time.
 func (t *Table) Back(at time.Time, lanes ...batch.ServiceID) {
-	t.each(lanes, func(l *lane, now time.Time) {
+	t.changeEach(lanes, func(l *lane, now time.Time) {
 		t.end(l)
 		l.name(at, now)
 	})
@@ -164,13 +164,13 @@ func (t *Table) Back(at time.Time, lanes ...batch.ServiceID) {
 // Failed ends a claim of one lane over which the store failed. The lane is named, and rests for
 // the time that Failed returns, longer after each failure in a row; Free does not end this rest.
 func (t *Table) Failed(s batch.ServiceID) (wait time.Duration) {
-	t.each([]batch.ServiceID{s}, func(l *lane, now time.Time) {
+	t.changeEach([]batch.ServiceID{s}, func(l *lane, now time.Time) {
 		t.end(l)
 		if l.pauses == nil {
 			l.pauses = loop.Brief()
 		}
 		wait = l.pauses.NextBackOff()
-		l.out, l.until = false, now.Add(wait)
+		l.runOut, l.restUntil = false, now.Add(wait)
 		l.name(now, now)
 	})
 	return wait
@@ -178,7 +178,7 @@ func (t *Table) Failed(s batch.ServiceID) (wait time.Duration) {
 
 func (t *Table) end(l *lane) {
 	if l.byScan {
-		t.looks--
+		t.foundClaimed--
 	}
 	l.claimed, l.byScan = false, false
 }
@@ -186,15 +186,15 @@ func (t *Table) end(l *lane) {
 // Rest leaves a lane alone until a time, because a claim has just read a long window of it. Each
 // batch that becomes final or is added names the lane, and one claim serves all.
 func (t *Table) Rest(s batch.ServiceID, until time.Time) {
-	t.each([]batch.ServiceID{s}, func(l *lane, _ time.Time) { l.until = until })
+	t.changeEach([]batch.ServiceID{s}, func(l *lane, _ time.Time) { l.restUntil = until })
 }
 
-// Out says that a run of a lane is out, and that no other batch of the lane may leave. The lane is
-// left alone until Free or Over: a claim would find nothing, and its lock would hold up the next
-// claim. After until it is looked at all the same: this table does not hear of it when another
-// process frees the lane.
-func (t *Table) Out(s batch.ServiceID, until time.Time) {
-	t.each([]batch.ServiceID{s}, func(l *lane, _ time.Time) { l.out, l.until = true, until })
+// RunBegan says that a run of a lane is out, and that no other batch of the lane may leave. The
+// lane is left alone until Free or RunEnded: a claim would find nothing, and its lock would hold
+// up the next claim. After until it is looked at all the same: this table does not hear of it when
+// another process frees the lane.
+func (t *Table) RunBegan(s batch.ServiceID, until time.Time) {
+	t.changeEach([]batch.ServiceID{s}, func(l *lane, _ time.Time) { l.runOut, l.restUntil = true, until })
 }
 
 // Waiting returns how many lanes that a scan found wait for their turn, and how many lanes wait
@@ -202,7 +202,7 @@ func (t *Table) Out(s batch.ServiceID, until time.Time) {
 func (t *Table) Waiting() (byScan, all int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.queues.by[found]), len(t.queues.by[found]) + len(t.queues.by[named])
+	return len(t.queues.byRequest[requestFound]), len(t.queues.byRequest[requestFound]) + len(t.queues.byRequest[requestNamed])
 }
 
 // Next returns after what time Take has a lane, an hour at most.
@@ -210,16 +210,16 @@ func (t *Table) Next() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	wait := time.Hour
-	for in, q := range t.queues.by {
-		if len(q) > 0 && (request(in) == named || t.looks == 0) {
-			wait = min(wait, time.Until(q[0].when))
+	for in, q := range t.queues.byRequest {
+		if len(q) > 0 && (request(in) == requestNamed || t.foundClaimed == 0) {
+			wait = min(wait, time.Until(q[0].dueAt))
 		}
 	}
 	return wait
 }
 
-// each changes lanes and moves them to where the rule wants them.
-func (t *Table) each(lanes []batch.ServiceID, change func(l *lane, now time.Time)) {
+// changeEach changes lanes and moves them to where the rule wants them.
+func (t *Table) changeEach(lanes []batch.ServiceID, change func(l *lane, now time.Time)) {
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -183,11 +183,11 @@ func TestPausesGrowUntilASuccess(t *testing.T) {
 // A lane that has failed is taken alone until a claim of it goes well: its claim may hang again,
 // and that of the lanes beside it with it.
 func TestALaneThatFailedGoesAlone(t *testing.T) {
-	for _, in := range []request{named, found} {
+	for _, in := range []request{requestNamed, requestFound} {
 		synctest.Test(t, func(t *testing.T) {
 			l := New(10)
 			put := func(lanes ...batch.ServiceID) {
-				if in == named {
+				if in == requestNamed {
 					l.Name(time.Now(), lanes...)
 				} else {
 					l.Find(lanes)
@@ -203,7 +203,7 @@ func TestALaneThatFailedGoesAlone(t *testing.T) {
 			put("a", "b")
 			l.Failed("bad")
 			time.Sleep(time.Second)
-			if in == named {
+			if in == requestNamed {
 				require.Equal(t, ids{"a", "b"}, taken(l, 9), "they come before it, and without it")
 			}
 			require.Equal(t, ids{"bad"}, taken(l, 9))
@@ -221,18 +221,18 @@ func TestOverAfterALookInVain(t *testing.T) {
 		l := New(10)
 		l.Name(time.Now(), "s")
 		l.Take(1)
-		l.Out("s", time.Now().Add(time.Second))
+		l.RunBegan("s", time.Now().Add(time.Second))
 		l.Done("s")
 		time.Sleep(time.Second)
 		l.Name(time.Now(), "s")
 		assert.Equal(t, ids{"s"}, taken(l, 1))
 		l.Rest("s", time.Now().Add(time.Millisecond))
 		l.Done("s")
-		l.Over("s")
+		l.RunEnded("s")
 		time.Sleep(time.Millisecond)
 		assert.Equal(t, ids{"s"}, taken(l, 1))
 		l.Done("s")
-		l.Over("s")
+		l.RunEnded("s")
 		assert.Empty(t, l.Take(1), "once")
 	})
 }
@@ -254,7 +254,7 @@ func TestTheTableFollowsTheRule(t *testing.T) {
 				l.Rest(s, time.Now().Add(time.Second))
 				l.Done(s)
 			default:
-				l.Out(s, time.Now().Add(time.Second))
+				l.RunBegan(s, time.Now().Add(time.Second))
 				l.Done(s)
 			}
 		}
@@ -275,8 +275,8 @@ func TestTheTableFollowsTheRule(t *testing.T) {
 				}
 			default:
 				n := 1 + rng.IntN(4)
-				names, finds := ripe(l, named), ripe(l, found)
-				if l.looks > 0 {
+				names, finds := ripe(l, requestNamed), ripe(l, requestFound)
+				if l.foundClaimed > 0 {
 					finds = nil
 				}
 				names, finds = alone(l, names), alone(l, finds)
@@ -304,10 +304,10 @@ func TestTheTableFollowsTheRule(t *testing.T) {
 
 // ripe returns the lanes of a queue that are due now, in their order.
 func ripe(t *Table, in request) (lanes ids) {
-	all := slices.Clone(t.queues.by[in])
-	slices.SortFunc(all, func(a, b *lane) int { return cmp.Or(a.when.Compare(b.when), cmp.Compare(a.turn, b.turn)) })
+	all := slices.Clone(t.queues.byRequest[in])
+	slices.SortFunc(all, func(a, b *lane) int { return cmp.Or(a.dueAt.Compare(b.dueAt), cmp.Compare(a.tieBreak, b.tieBreak)) })
 	for _, l := range all {
-		if !l.when.After(time.Now()) {
+		if !l.dueAt.After(time.Now()) {
 			lanes = append(lanes, l.service)
 		}
 	}
@@ -327,11 +327,11 @@ func alone(t *Table, lanes ids) ids {
 // check compares the queues with the rule, and with what the table says of them.
 func check(t *testing.T, table *Table) {
 	t.Helper()
-	in, looks, next := [named + 1]int{}, 0, time.Hour
+	in, looks, next := [requestNamed + 1]int{}, 0, time.Hour
 	for _, l := range table.lanes {
 		when, request := l.due()
 		in[request]++
-		if request != l.in || !when.Equal(l.when) || request != none && table.queues.by[request][l.index] != l {
+		if request != l.queuedFor || !when.Equal(l.dueAt) || request != requestNone && table.queues.byRequest[request][l.queueIndex] != l {
 			require.Fail(t, "out of place", "%+v", l)
 		}
 		if l.byScan {
@@ -339,15 +339,15 @@ func check(t *testing.T, table *Table) {
 		}
 	}
 	for _, l := range table.lanes {
-		if l.in == named || l.in == found && looks == 0 {
-			next = min(next, time.Until(l.when))
+		if l.queuedFor == requestNamed || l.queuedFor == requestFound && looks == 0 {
+			next = min(next, time.Until(l.dueAt))
 		}
 	}
-	require.Equal(t, looks, table.looks)
+	require.Equal(t, looks, table.foundClaimed)
 	require.Equal(t, next, table.Next())
 	byScan, all := table.Waiting()
-	require.Equal(t, in[found], byScan)
-	require.Equal(t, in[found]+in[named], all)
-	require.Len(t, table.queues.by[found], byScan)
-	require.Len(t, table.queues.by[named], all-byScan)
+	require.Equal(t, in[requestFound], byScan)
+	require.Equal(t, in[requestFound]+in[requestNamed], all)
+	require.Len(t, table.queues.byRequest[requestFound], byScan)
+	require.Len(t, table.queues.byRequest[requestNamed], all-byScan)
 }

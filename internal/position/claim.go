@@ -14,24 +14,24 @@ import (
 //
 //	c := lanes.Claim(time.Now()) // before BEGIN
 //	... lock lanes; of each the turn and the clock; the ids and the start of the server
-//	if c.Look(look, time.Now()) {
-//		c.Locks(... holders of ROW EXCLUSIVE on the table of waiting rows, from pg_locks)
+//	if c.SawServer(state, time.Now()) {
+//		c.SawLocks(... holders of ROW EXCLUSIVE on the table of waiting rows, from pg_locks)
 //	}
 //	ranges := c.Ranges(service, turn, clock) // of each lane
 //	... read both windows of the lanes, in these ranges only
-//	c.Saw(service, window) // of each lane whose windows were both read
+//	c.SawWindow(service, window) // of each lane whose windows were both read
 //
 // Nothing is to be done after a COMMIT or a ROLLBACK. A missing report only leaves something
 // unlearned, and does no harm. A transaction that is begun again gets a Claim of its own.
 type Claim struct {
-	m       *Lanes
-	now     time.Time
-	epoch   int64 // the epoch of its read; 0: it has not read
-	closed  int64 // the generation that was closed before this began; 0: none
-	asked   int64 // the generation for which locks are looked at; 0: none
-	later   bool  // that look follows another look for this generation
-	wholes  int   // lanes that it reads from their beginnings though it need not
-	visited map[batch.ServiceID]visit
+	m                *Lanes
+	now              time.Time
+	epoch            int64 // the epoch of its read; 0: it has not read
+	closedGeneration int64 // the generation that was closed before this began; 0: none
+	lockGeneration   int64 // the generation for which the locks are read; 0: none
+	laterLockRead    bool  // that read follows another one for this generation
+	wholeReads       int   // lanes that it reads from their beginnings though it need not
+	visited          map[batch.ServiceID]visit
 }
 
 // visit is a lane as it was before its windows were read.
@@ -48,13 +48,13 @@ func (m *Lanes) Claim(now time.Time) *Claim {
 	m.close(now)
 	c := &Claim{m: m, now: now, visited: map[batch.ServiceID]visit{}}
 	if m.sealing != nil {
-		c.closed = m.sealing.id
+		c.closedGeneration = m.sealing.id
 	}
 	return c
 }
 
-// Look is a reading of the server's state by a statement of the claim's transaction.
-type Look struct {
+// ServerState is a reading of the server's state by a statement of the claim's transaction.
+type ServerState struct {
 	// Started is a number that changes with pg_postmaster_start_time(), with the database and with
 	// its tables, used only for comparison. Where commits are asynchronous it must also change
 	// after a recovery from a crash, as pg_stat_get_bgwriter_stat_reset_time() does.
@@ -63,18 +63,18 @@ type Look struct {
 	Xmin    uint64 // txid_snapshot_xmin(txid_current_snapshot()), likewise
 }
 
-// Look reports a reading of the server. Where it returns true the claim should read the locks
-// now, and report them to [Claim.Locks]; it need not. A process gets true at most once in 20
+// SawServer reports a reading of the server. Where it returns true the claim should read the locks
+// now, and report them to [Claim.SawLocks]; it need not. A process gets true at most once in 20
 // ms, and only where ids do not move.
-func (c *Claim) Look(found Look, now time.Time) bool {
+func (c *Claim) SawServer(found ServerState, now time.Time) bool {
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()
-	c.now, c.asked = now, 0
+	c.now, c.lockGeneration = now, 0
 	m := c.m
 	if m.limit == 0 {
-		return false // it has not looked, then
+		return false // it has not read the server, then
 	}
-	m.looked = now
+	m.readAt = now
 	if m.started != found.Started {
 		m.forget(found.Started)
 	}
@@ -86,40 +86,40 @@ func (c *Claim) Look(found Look, now time.Time) bool {
 	case g.sealedBy(found.Xmin):
 		m.seal(false)
 		return false
-	case g.xid == 0 && c.closed == g.id:
-		g.xid, g.noted = found.Xid, now
+	case g.xid == 0 && c.closedGeneration == g.id:
+		g.xid, g.xidAt = found.Xid, now
 	}
-	if g.asked && !g.looked && g.xid != 0 { // nobody may look at locks here
-		m.stall = Stall{For: now.Sub(g.noted)}
+	if g.lockReadAsked && !g.locksRead && g.xid != 0 { // nobody may read locks here
+		m.stall = Stall{Lasted: now.Sub(g.xidAt)}
 	}
-	if now.Before(m.next) || (now.Sub(g.closed) < patience && !m.byLock) {
+	if now.Before(m.nextLockRead) || (now.Sub(g.closed) < idsPatience && !m.byLock) {
 		return false
 	}
-	m.next = now.Add(lookEvery)
-	g.asked = true
-	c.asked, c.later = g.id, g.looked
+	m.nextLockRead = now.Add(lockReadInterval)
+	g.lockReadAsked = true
+	c.lockGeneration, c.laterLockRead = g.id, g.locksRead
 	return true
 }
 
-// Locks reports the virtual transactions that hold a granted RowExclusiveLock on the table of
-// waiting rows, as pg_locks named them after Look had returned true.
-func (c *Claim) Locks(held []string) {
+// SawLocks reports the virtual transactions that hold a granted RowExclusiveLock on the table of
+// waiting rows, as pg_locks named them after SawServer had returned true.
+func (c *Claim) SawLocks(held []string) {
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()
 	m := c.m
 	g := m.sealing
-	if g == nil || c.asked != g.id {
+	if g == nil || c.lockGeneration != g.id {
 		return
 	}
 	switch {
-	case c.later:
-		g.release(held)
-		m.stall = Stall{c.now.Sub(g.since), g.sample()}
-	case !g.looked:
-		g.hold(held, c.now)
+	case c.laterLockRead:
+		g.dropEnded(held)
+		m.stall = Stall{c.now.Sub(g.locksReadAt), g.someHolders()}
+	case !g.locksRead:
+		g.setHolders(held, c.now)
 	}
-	c.asked = 0
-	if g.released() {
+	c.lockGeneration = 0
+	if g.allEnded() {
 		m.seal(true)
 	}
 }
@@ -133,17 +133,17 @@ func (c *Claim) Ranges(service batch.ServiceID, turn, clock int64) []Range {
 	defer c.m.mu.Unlock()
 	m := c.m
 	if c.epoch != m.epoch {
-		return whole // it has not looked, or it looked at another server
+		return whole // it has not read the server, or it read another one
 	}
 	l := m.use(service, turn, c.now)
-	if clock < bottom(l.ranges) {
+	if clock < wholeFrom(l.ranges) {
 		l.bound, l.ranges = math.MinInt64, whole
 	}
 	v := visit{turn: turn, clock: clock, bound: l.bound}
 	ranges := l.ranges
-	if c.wholes*wholeShare <= len(c.visited) && !c.now.Before(l.whole) {
-		l.whole = c.now.Add(wholeEvery)
-		c.wholes++
+	if c.wholeReads*lanesPerWholeRead <= len(c.visited) && !c.now.Before(l.wholeReadAt) {
+		l.wholeReadAt = c.now.Add(wholeReadInterval)
+		c.wholeReads++
 		v.whole, ranges = true, whole
 	}
 	c.visited[service] = v
@@ -151,7 +151,7 @@ func (c *Claim) Ranges(service batch.ServiceID, turn, clock int64) []Range {
 }
 
 // Window holds the rows of a lane that a claim saw, in the ranges that it was to read.
-// [Claim.Saw] may sort the slices, and keeps neither.
+// [Claim.SawWindow] may sort the slices, and keeps neither.
 type Window struct {
 	Attempted []int64 // the order keys of all rows that were attempted and are open
 	Waiting   []int64 // of waiting rows: of the first Limit, ties included, and maybe of more
@@ -161,8 +161,8 @@ type Window struct {
 	Open bool
 }
 
-// upto returns the key up to which the window shows all open rows.
-func (w *Window) upto() int64 {
+// shownUpTo returns the key up to which the window shows all open rows.
+func (w *Window) shownUpTo() int64 {
 	switch {
 	case w.Limit <= 0:
 		return math.MinInt64
@@ -173,10 +173,10 @@ func (w *Window) upto() int64 {
 	return w.Waiting[w.Limit-1]
 }
 
-// Saw reports a window; a lane that Ranges was not asked for is ignored. It returns true where
-// this claim read the lane from its beginning and found an open row that the ranges would have
-// hidden: somebody wrote to the tables without this library, or the library has a fault.
-func (c *Claim) Saw(service batch.ServiceID, w Window) (hidden bool) {
+// SawWindow reports a window; a lane that Ranges was not asked for is ignored. It returns true
+// where this claim read the lane from its beginning and found an open row that the ranges would
+// have hidden: somebody wrote to the tables without this library, or the library has a fault.
+func (c *Claim) SawWindow(service batch.ServiceID, w Window) (hidden bool) {
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()
 	m := c.m
@@ -200,7 +200,7 @@ func (c *Claim) Saw(service batch.ServiceID, w Window) (hidden bool) {
 	if hidden {
 		l.ranges = whole
 	}
-	if start := min(v.bound, w.upto()); start >= bottom(l.ranges) {
+	if start := min(v.bound, w.shownUpTo()); start >= wholeFrom(l.ranges) {
 		l.ranges = cover(keys, start)
 	}
 	return hidden

@@ -31,7 +31,7 @@ func (r *rig) look(xmin uint64) (c *Claim, ask bool) {
 	if xmin == 0 {
 		xmin = r.xid
 	}
-	ask = c.Look(Look{Started: 1, Xid: r.xid, Xmin: xmin}, r.now)
+	ask = c.SawServer(ServerState{Started: 1, Xid: r.xid, Xmin: xmin}, r.now)
 	return c, ask
 }
 
@@ -39,7 +39,7 @@ func (r *rig) look(xmin uint64) (c *Claim, ask bool) {
 func (r *rig) see(service batch.ServiceID, clock int64, w Window) []Range {
 	c, _ := r.look(0)
 	ranges := c.Ranges(service, r.turn, clock)
-	c.Saw(service, w)
+	c.SawWindow(service, w)
 	return ranges
 }
 
@@ -92,7 +92,7 @@ func TestBound(t *testing.T) {
 
 // A batch that is stuck, and batches that pass it.
 func TestStuck(t *testing.T) {
-	const s = apart
+	const s = minGapMicros
 	r := newRig()
 	w := Window{Attempted: []int64{1 * s, 90 * s}, Waiting: []int64{90*s + 5}, Limit: 5, Open: true}
 	want := []Range{{s, s}, {90 * s, math.MaxInt64}}
@@ -128,30 +128,30 @@ func TestLocks(t *testing.T) {
 	r.see("s", 100, waiting(7))
 	c, asked := ask(0)
 	require.False(t, asked, "ids may move")
-	_, asked = ask(patience - 1)
+	_, asked = ask(idsPatience - 1)
 	require.False(t, asked)
-	c.Locks(nil)
+	c.SawLocks(nil)
 	require.NotNil(t, r.sealing, "nobody has asked")
 	c, asked = ask(1)
 	require.True(t, asked)
-	_, asked = ask(lookEvery - 1)
+	_, asked = ask(lockReadInterval - 1)
 	require.False(t, asked, "one read at a time")
-	c.Locks([]string{"3/1", "3/2"})
+	c.SawLocks([]string{"3/1", "3/2"})
 	require.NotNil(t, r.sealing)
 	c, asked = ask(1)
 	require.True(t, asked)
-	c.Locks([]string{"3/2", "3/3"})
+	c.SawLocks([]string{"3/2", "3/3"})
 	require.NotNil(t, r.sealing)
-	c, _ = ask(lookEvery)
-	c.Locks([]string{"3/1", "3/3"})
+	c, _ = ask(lockReadInterval)
+	c.SawLocks([]string{"3/1", "3/3"})
 	require.Nil(t, r.sealing, "each was missing once")
 
-	c, _ = ask(lookEvery)
+	c, _ = ask(lockReadInterval)
 	c.Ranges("s", 0, 100)
-	c.Saw("s", waiting(8))
-	c, asked = ask(lookEvery)
+	c.SawWindow("s", waiting(8))
+	c, asked = ask(lockReadInterval)
 	require.True(t, asked, "where ids did not move, locks are the first to be looked at")
-	c.Locks([]string{})
+	c.SawLocks([]string{})
 	require.Nil(t, r.sealing, "nobody holds any")
 }
 
@@ -167,12 +167,12 @@ func TestStall(t *testing.T) {
 	look(time.Hour)
 	require.Zero(t, r.Stall(r.now), "who asks for the first time cannot know")
 	look(time.Minute)
-	require.Equal(t, Stall{For: time.Hour + time.Minute}, r.Stall(r.now), "by ids, where locks are hidden")
-	look(time.Minute).Locks([]string{"3/1", "3/2"})
-	look(time.Minute).Locks([]string{"3/2", "-1/9"})
-	require.Equal(t, Stall{For: time.Minute, Holders: []string{"-1/9", "3/2"}}, r.Stall(r.now))
-	require.Zero(t, r.Stall(r.now.Add(fresh+1)), "nobody has looked since")
-	look(time.Minute).Locks(nil)
+	require.Equal(t, Stall{Lasted: time.Hour + time.Minute}, r.Stall(r.now), "by ids, where locks are hidden")
+	look(time.Minute).SawLocks([]string{"3/1", "3/2"})
+	look(time.Minute).SawLocks([]string{"3/2", "-1/9"})
+	require.Equal(t, Stall{Lasted: time.Minute, Holders: []string{"-1/9", "3/2"}}, r.Stall(r.now))
+	require.Zero(t, r.Stall(r.now.Add(stallValidFor+1)), "nobody has looked since")
+	look(time.Minute).SawLocks(nil)
 	require.Zero(t, r.Stall(r.now))
 }
 
@@ -182,19 +182,19 @@ func TestWhole(t *testing.T) {
 	for i := range batch.ServiceID("0123456789") {
 		service := batch.ServiceID("s" + string(rune('0'+i)))
 		require.Equal(t, from(7), r.until(service, 100, waiting(7)))
-		due[r.find(service).whole] = true
+		due[r.find(service).wholeReadAt] = true
 	}
 	require.Greater(t, len(due), 5, "they are spread out")
-	r.now = r.now.Add(2 * wholeEvery)
+	r.now = r.now.Add(2 * wholeReadInterval)
 	c, _ := r.look(0)
 	require.Equal(t, whole, c.Ranges("s1", 0, 100))
 	require.Equal(t, from(7), c.Ranges("s2", 0, 100), "one a claim")
-	require.False(t, c.Saw("s1", waiting(7)))
+	require.False(t, c.SawWindow("s1", waiting(7)))
 	require.Equal(t, from(7), r.see("s1", 100, waiting()))
 
 	c, _ = r.look(0)
 	require.Equal(t, whole, c.Ranges("s2", 0, 100))
-	require.True(t, c.Saw("s2", Window{Waiting: []int64{3, 4}, Limit: 1, Open: true}), "somebody else wrote it")
+	require.True(t, c.SawWindow("s2", Window{Waiting: []int64{3, 4}, Limit: 1, Open: true}), "somebody else wrote it")
 	require.Equal(t, from(3), r.see("s2", 100, waiting(3)), "and it is found from now on")
 }
 
@@ -202,10 +202,10 @@ func TestMemory(t *testing.T) {
 	m := NewLanes(10)
 	for i := range 1000 {
 		c := m.Claim(time.Unix(1, 0))
-		c.Look(Look{Started: 1, Xid: 5, Xmin: 5}, time.Unix(1, 0))
+		c.SawServer(ServerState{Started: 1, Xid: 5, Xmin: 5}, time.Unix(1, 0))
 		service := batch.ServiceID(rune('0' + i))
 		c.Ranges(service, 0, 100)
-		c.Saw(service, waiting(7))
+		c.SawWindow(service, waiting(7))
 		require.LessOrEqual(t, len(m.young)+len(m.old), 10)
 		require.LessOrEqual(t, len(m.open.candidates), 10)
 		require.NotNil(t, m.find(service))
@@ -227,14 +227,14 @@ func TestConcurrent(t *testing.T) {
 			for n := range 200 {
 				c := m.Claim(time.Unix(int64(n), 0))
 				x := xid.Add(1)
-				if c.Look(Look{Started: int64(n / 90), Xid: x, Xmin: x - min(x, 8)}, time.Unix(int64(n), 0)) {
-					c.Locks([]string{"3/1"})
+				if c.SawServer(ServerState{Started: int64(n / 90), Xid: x, Xmin: x - min(x, 8)}, time.Unix(int64(n), 0)) {
+					c.SawLocks([]string{"3/1"})
 				}
 				service := batch.ServiceID(rune('a' + (i+n)%6))
 				if r := c.Ranges(service, int64(n/50), 100); len(r) == 0 {
 					t.Error("no ranges")
 				}
-				c.Saw(service, waiting(int64(n)))
+				c.SawWindow(service, waiting(int64(n)))
 				m.Stall(time.Unix(int64(n), 0))
 			}
 		})

@@ -39,7 +39,7 @@
 //     next to nothing; but one long transaction that writes anything, in any database of the
 //     server, holds it up.
 //   - By lock. pg_locks names the virtual transactions that hold the lock on that table. Once
-//     each of them was missing from a later look, they have ended. Only additions hold this
+//     each of them was missing from a later reading, they have ended. Only additions hold this
 //     up, and claims, which are short. It is used only where the first way makes no
 //     progress. A server that recovers from a crash of one of its processes keeps its start
 //     time. Of the lock's holders only prepared transactions survive, under another name
@@ -59,7 +59,7 @@
 // than all candidates of the generation. A read of pg_locks counts from its request, not from
 // its answer. And a claim works with the bound that it found before it read the windows: a
 // bound that another claim sealed meanwhile says nothing about rows that this claim may have
-// missed. (An old look at pg_locks that is reported late does harm only with a recovery from a
+// missed. (An old reading of pg_locks that is reported late does harm only with a recovery from a
 // crash between the two.)
 //
 // # Where the rule holds

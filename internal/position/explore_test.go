@@ -42,8 +42,8 @@ func (m *Lanes) clone() *Lanes {
 		return n
 	}
 	return &Lanes{
-		limit: m.limit, epoch: m.epoch, started: m.started, young: copied(m.young), old: copied(m.old), made: m.made,
-		open: m.open.clone(), sealing: m.sealing.clone(), byLock: m.byLock, next: m.next, stall: m.stall,
+		limit: m.limit, epoch: m.epoch, started: m.started, young: copied(m.young), old: copied(m.old), generationsMade: m.generationsMade,
+		open: m.open.clone(), sealing: m.sealing.clone(), byLock: m.byLock, nextLockRead: m.nextLockRead, stall: m.stall,
 	}
 }
 
@@ -114,7 +114,7 @@ func (s *state) claimer(w *world, c *claimer) {
 	}
 	m, g := c.c.m, c.c.m.sealing
 	s.n(int64(c.lane), int64(c.limit), c.turn, c.clock, c.found.Started, int64(c.xid), int64(c.found.Xid), int64(c.found.Xmin))
-	s.b(c.dead, c.openA, c.openW, c.c.epoch == m.epoch, c.c.later, c.c.wholes > 0, g != nil && c.c.closed == g.id, g != nil && c.c.asked == g.id)
+	s.b(c.dead, c.openA, c.openW, c.c.epoch == m.epoch, c.c.laterLockRead, c.c.wholeReads > 0, g != nil && c.c.closedGeneration == g.id, g != nil && c.c.lockGeneration == g.id)
 	s.n(int64(len(c.held)))
 	for _, h := range c.held {
 		*s = append(*s, h...)
@@ -136,13 +136,13 @@ func (s *state) memory(w *world, m *Lanes) {
 			continue
 		}
 		s.n(int64(len(g.candidates)), int64(g.xid), int64(len(g.holders)))
-		s.b(g.looked)
+		s.b(g.locksRead)
 		for i := range w.laneOf {
 			key, ok := g.candidates[w.service(int8(i))]
 			s.b(ok)
 			s.n(key)
 		}
-		for _, h := range g.sample() {
+		for _, h := range g.someHolders() {
 			*s = append(*s, h...)
 		}
 	}
@@ -278,7 +278,7 @@ func wander(s setting, seed uint64, steps int) *explorer {
 	}
 	for _, m := range w.memories {
 		for i := range w.laneOf {
-			if l := m.find(w.service(int8(i))); l != nil && bottom(l.ranges) > math.MinInt64 {
+			if l := m.find(w.service(int8(i))); l != nil && wholeFrom(l.ranges) > math.MinInt64 {
 				e.moved++
 			}
 		}

@@ -24,7 +24,7 @@ func (m *Lanes) Floors(lanes []batch.ServiceID) (floors []Floor, started int64) 
 	for i, s := range lanes {
 		floors[i].From = math.MinInt64
 		if l := m.find(s); l != nil {
-			floors[i] = Floor{l.ranges[0].From, l.turn, bottom(l.ranges)}
+			floors[i] = Floor{l.ranges[0].From, l.turn, wholeFrom(l.ranges)}
 		}
 	}
 	return floors, m.started
@@ -38,8 +38,8 @@ func (m *Lanes) ScanFloors(lanes []batch.ServiceID, now time.Time) (floors []Flo
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, s := range lanes {
-		if l := m.find(s); l != nil && !now.Before(l.whole) && !now.Before(l.scanned) {
-			l.scanned = now.Add(wholeEvery)
+		if l := m.find(s); l != nil && !now.Before(l.wholeReadAt) && !now.Before(l.wholeScanAt) {
+			l.wholeScanAt = now.Add(wholeReadInterval)
 			floors[i].From = math.MinInt64
 		}
 	}

@@ -17,7 +17,7 @@ func TestFloors(t *testing.T) {
 	require.Equal(t, []Floor{{From: math.MinInt64}}, floors)
 	require.Zero(t, started)
 	c := m.Claim(time.Now())
-	c.Look(Look{Started: 7, Xid: 1, Xmin: 1}, time.Now())
+	c.SawServer(ServerState{Started: 7, Xid: 1, Xmin: 1}, time.Now())
 	c.Ranges("a", 3, 1000)
 	m.lanes()["a"].ranges = []Range{{100, 200}, {900, math.MaxInt64}}
 	floors, started = m.Floors([]batch.ServiceID{"b", "a"})
@@ -30,7 +30,7 @@ func TestFloors(t *testing.T) {
 func TestScanFloors(t *testing.T) {
 	m, now := NewLanes(10), time.Now()
 	c := m.Claim(now)
-	c.Look(Look{Started: 7, Xid: 1, Xmin: 1}, now)
+	c.SawServer(ServerState{Started: 7, Xid: 1, Xmin: 1}, now)
 	c.Ranges("a", 3, 1000)
 	l := m.lanes()["a"]
 	l.ranges = []Range{{100, math.MaxInt64}}
@@ -39,13 +39,13 @@ func TestScanFloors(t *testing.T) {
 		require.EqualValues(t, math.MinInt64, floors[0].From)
 		return floors[1].From
 	}
-	require.EqualValues(t, 100, from(l.whole.Add(-1)))
-	at := l.whole
+	require.EqualValues(t, 100, from(l.wholeReadAt.Add(-1)))
+	at := l.wholeReadAt
 	require.EqualValues(t, math.MinInt64, from(at))
-	require.EqualValues(t, 100, from(at.Add(wholeEvery-1)))
-	require.EqualValues(t, math.MinInt64, from(at.Add(wholeEvery)))
-	l.whole = at.Add(3 * wholeEvery) // a claim has read it
-	require.EqualValues(t, 100, from(at.Add(2*wholeEvery)))
+	require.EqualValues(t, 100, from(at.Add(wholeReadInterval-1)))
+	require.EqualValues(t, math.MinInt64, from(at.Add(wholeReadInterval)))
+	l.wholeReadAt = at.Add(3 * wholeReadInterval) // a claim has read it
+	require.EqualValues(t, 100, from(at.Add(2*wholeReadInterval)))
 }
 
 func (m *Lanes) lanes() map[batch.ServiceID]*lane { return m.young }

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// patience is how long a generation waits for transaction ids before locks are looked at.
-	patience = 100 * time.Millisecond
-	// lookEvery is the least time between two looks at locks.
-	lookEvery = 20 * time.Millisecond
-	// wholeEvery is the time between two reads of a lane from its beginning.
-	wholeEvery = 5 * time.Minute
-	// wholeShare: of this number of lanes of a claim, one may be read from its beginning.
-	wholeShare = 50
+	// idsPatience is how long a generation waits for transaction ids before the locks are read.
+	idsPatience = 100 * time.Millisecond
+	// lockReadInterval is the least time between two readings of the locks.
+	lockReadInterval = 20 * time.Millisecond
+	// wholeReadInterval is the time between two reads of a lane from its beginning.
+	wholeReadInterval = 5 * time.Minute
+	// lanesPerWholeRead: of this number of lanes of a claim, one may be read from its beginning.
+	lanesPerWholeRead = 50
 )
 
 // Lanes is the memory that one process has of the lanes of one database. Its methods, and
@@ -33,23 +33,23 @@ type Lanes struct {
 	// lanes in old are dropped.
 	young, old map[batch.ServiceID]*lane
 
-	made    int64       // generations made so far
-	open    *generation // collects candidates
-	sealing *generation // is closed and not sealed yet; nil: none
-	byLock  bool        // the last generation that was sealed was sealed by lock
-	next    time.Time   // when locks may be looked at again
-	stall   Stall
-	looked  time.Time // the time of the last read
+	generationsMade int64       // generations made so far
+	open            *generation // collects candidates
+	sealing         *generation // is closed and not sealed yet; nil: none
+	byLock          bool        // the last generation that was sealed was sealed by lock
+	nextLockRead    time.Time   // when locks may be read again
+	stall           Stall
+	readAt          time.Time // the time of the last read
 }
 
 // lane is the memory of one lane.
 type lane struct {
-	turn   int64
-	bound  int64     // no row below it becomes visible without another turn; the least key: not known
-	ranges []Range   // all rows that are open, or will be, have their keys in these
-	whole  time.Time // when it is to be read from its beginning
-	// scanned is when a scan may read it from its beginning again, if no claim has.
-	scanned time.Time
+	turn        int64
+	bound       int64     // no row below it becomes visible without another turn; the least key: not known
+	ranges      []Range   // all rows that are open, or will be, have their keys in these
+	wholeReadAt time.Time // when it is to be read from its beginning
+	// wholeScanAt is when a scan may read it from its beginning again, if no claim has.
+	wholeScanAt time.Time
 }
 
 // NewLanes returns a memory of at most limit lanes, at least two. Where limit is 0 it remembers
@@ -81,8 +81,8 @@ func (m *Lanes) forget(started int64) {
 
 // begin begins a generation.
 func (m *Lanes) begin() {
-	m.made++
-	m.open = &generation{id: m.made, candidates: map[batch.ServiceID]int64{}}
+	m.generationsMade++
+	m.open = &generation{id: m.generationsMade, candidates: map[batch.ServiceID]int64{}}
 }
 
 // close ends the generation that collects candidates, unless one is being sealed.
@@ -117,7 +117,7 @@ func (m *Lanes) find(service batch.ServiceID) *lane {
 func (m *Lanes) use(service batch.ServiceID, turn int64, now time.Time) *lane {
 	l := m.find(service)
 	if l == nil {
-		l = &lane{turn: turn, bound: math.MinInt64, ranges: whole, whole: now.Add(wholeEvery/2 + spread(service))}
+		l = &lane{turn: turn, bound: math.MinInt64, ranges: whole, wholeReadAt: now.Add(wholeReadInterval/2 + wholeReadOffset(service))}
 	}
 	if m.young[service] == nil {
 		if len(m.young) >= m.limit/2 {
@@ -131,32 +131,32 @@ func (m *Lanes) use(service batch.ServiceID, turn int64, now time.Time) *lane {
 	return l
 }
 
-// spread returns a part of wholeEvery, different for each lane, so that lanes first seen together
-// are not read from their beginnings together.
-func spread(service batch.ServiceID) time.Duration {
+// wholeReadOffset returns a part of wholeReadInterval, different for each lane, so that lanes
+// first seen together are not read from their beginnings together.
+func wholeReadOffset(service batch.ServiceID) time.Duration {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(service))
-	return wholeEvery / 1024 * time.Duration(h.Sum32()%1024)
+	return wholeReadInterval / 1024 * time.Duration(h.Sum32()%1024)
 }
 
 // Stall says why the bounds do not move. While it lasts positions stay, and claims walk all
 // rows that became final since: correct, but slow.
 type Stall struct {
-	For time.Duration // how long neither ids nor locks have moved, as a claim last saw it; 0: they move
+	Lasted time.Duration // how long neither ids nor locks have moved, as a claim last saw it; 0: they move
 	// Holders are some of the virtual transactions, by their names in pg_locks, that added
 	// rows here and are still open; empty where the user may not read locks.
 	Holders []string
 }
 
-// fresh is how long a claim's read counts as the present state.
-const fresh = 10 * time.Second
+// stallValidFor is how long a claim's read counts as the present state.
+const stallValidFor = 10 * time.Second
 
-// Stall returns the present stall; the zero Stall where no claim has looked of late.
+// Stall returns the present stall; the zero Stall where no claim has read the server of late.
 func (m *Lanes) Stall(now time.Time) Stall {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if now.Sub(m.looked) > fresh {
+	if now.Sub(m.readAt) > stallValidFor {
 		return Stall{}
 	}
-	return Stall{m.stall.For, slices.Clone(m.stall.Holders)}
+	return Stall{m.stall.Lasted, slices.Clone(m.stall.Holders)}
 }

@@ -64,8 +64,8 @@ var worlds = []setting{
 	{name: "sealed meanwhile", lanes: 2, adders: two(readCommitted), claimers: []int{0, 0}, claims: 4, clock: 2, used: true, seal: 'x', first: slices.Concat(after(1, 3, 4), claimed())},
 	{name: "two lanes", lanes: 2, lane: []int{0, 1}, adders: two(readCommitted), claimers: []int{0}, claims: 4, clock: 2, seal: 'x', first: after(1, 4, 3)},
 	{name: "two processes", adders: two(readCommitted), claimers: []int{0, 1}, claims: 4, clock: 2, seal: 'x', first: after(1, 3, 3)},
-	{name: "far apart", adders: three(readCommitted), claimers: []int{0}, claims: 3, clock: 3, unit: 2 * apart, seal: 'x', first: after(1, 4, 3, 1)},
-	{name: "cut off", adders: three(readCommitted), claimers: []int{0}, claims: 4, clock: 3, unit: 2 * apart, limit: 3, narrow: true, seal: 'x', first: after(1, 4, 4, 4)},
+	{name: "far apart", adders: three(readCommitted), claimers: []int{0}, claims: 3, clock: 3, unit: 2 * minGapMicros, seal: 'x', first: after(1, 4, 3, 1)},
+	{name: "cut off", adders: three(readCommitted), claimers: []int{0}, claims: 4, clock: 3, unit: 2 * minGapMicros, limit: 3, narrow: true, seal: 'x', first: after(1, 4, 4, 4)},
 	{name: "rolled back", adders: two(readCommitted), claimers: []int{0}, claims: 3, clock: 2, seal: 'x', aborts: 1, first: after(0, 3)},
 	{name: "requeued in place", adders: two(readCommitted), claimers: []int{0}, claims: 4, clock: 2, seal: 'x', cancels: 2, first: after(1, 4, 3)},
 	{name: "halted", adders: two(readCommitted), claimers: []int{0}, claims: 3, clock: 2, seal: 'x', halts: 1, first: after(1, 4, 3)},
@@ -124,7 +124,7 @@ func TestModelAtRandom(t *testing.T) {
 		limit: 3, narrow: true, seal: 'b', aborts: 2, cancels: 20, halts: 10, restarts: 1, crashes: 1, lost: 2, failover: 1, wholes: true,
 	}
 	far, small := wide, wide
-	far.unit, small.memory = 2*apart, 4
+	far.unit, small.memory = 2*minGapMicros, 4
 	first, n := uint64(0), *walks
 	if *walkOne > 0 {
 		first, n = *walkOne, 1

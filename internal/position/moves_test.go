@@ -207,7 +207,7 @@ func (w *world) claim(c *claimer, m move) {
 		l.lock = 1 + m.i
 		c.turn, c.clock = l.turn, (w.clock+w.ahead)*w.unit
 		c.xid, c.pc = w.take(), looking
-		c.found = Look{Started: w.started, Xid: c.xid, Xmin: w.xmin()}
+		c.found = ServerState{Started: w.started, Xid: c.xid, Xmin: w.xmin()}
 		if w.xmax {
 			c.found.Xid = w.latest + 1
 		}
@@ -215,11 +215,11 @@ func (w *world) claim(c *claimer, m move) {
 		now := w.now()
 		switch {
 		case m.j == 2:
-			now = now.Add(2 * wholeEvery)
+			now = now.Add(2 * wholeReadInterval)
 		case w.seal == 'x', w.seal == 'b' && m.j == 0:
 			now = still
 		}
-		ask := c.c.Look(c.found, now)
+		ask := c.c.SawServer(c.found, now)
 		switch {
 		case c.dead:
 			c.pc = idle
@@ -235,7 +235,7 @@ func (w *world) claim(c *claimer, m move) {
 			w.readTried(c)
 		}
 	case locksLooking:
-		c.c.Locks(c.held)
+		c.c.SawLocks(c.held)
 		if c.dead {
 			c.pc = idle
 			return
@@ -253,7 +253,7 @@ func (w *world) claim(c *claimer, m move) {
 		c.waits, c.openW = w.read(c, waits)
 		c.pc = saying
 	case saying:
-		if c.c.Saw(w.service(c.lane), Window{Attempted: c.tried, Waiting: c.waits, Limit: c.limit, Open: c.openA && c.openW || w.oneWord && (c.openA || c.openW)}) {
+		if c.c.SawWindow(w.service(c.lane), Window{Attempted: c.tried, Waiting: c.waits, Limit: c.limit, Open: c.openA && c.openW || w.oneWord && (c.openA || c.openW)}) {
 			w.said = "a read from the beginning found what was hidden"
 		}
 		for i := range w.adders { // takes one, or none

@@ -13,15 +13,15 @@ type Range struct{ From, To int64 }
 var whole = []Range{{math.MinInt64, math.MaxInt64}}
 
 const (
-	// apart is the distance in microseconds above which the keys between two open rows are
+	// minGapMicros is the distance in microseconds above which the keys between two open rows are
 	// left out: each further range costs a claim one descent in each index.
-	apart = 1_000_000
-	// most is the largest number of ranges of a lane.
-	most = 8
+	minGapMicros = 1_000_000
+	// maxRanges is the largest number of ranges of a lane.
+	maxRanges = 8
 )
 
-// bottom returns the key from which on a claim reads the whole lane.
-func bottom(ranges []Range) int64 { return ranges[len(ranges)-1].From }
+// wholeFrom returns the key from which on a claim reads the whole lane.
+func wholeFrom(ranges []Range) int64 { return ranges[len(ranges)-1].From }
 
 // covered reports whether the ranges hold a key.
 func covered(ranges []Range, key int64) bool {
@@ -41,15 +41,15 @@ func cover(keys []int64, start int64) []Range {
 	points = append(points, start)
 	var gaps []int // behind points[i]
 	for i := range points[:len(points)-1] {
-		if points[i+1]-points[i] > apart {
+		if points[i+1]-points[i] > minGapMicros {
 			gaps = append(gaps, i)
 		}
 	}
-	if len(gaps) >= most {
+	if len(gaps) >= maxRanges {
 		slices.SortFunc(gaps, func(a, b int) int {
 			return cmp.Compare(points[b+1]-points[b], points[a+1]-points[a])
 		})
-		gaps = gaps[:most-1]
+		gaps = gaps[:maxRanges-1]
 		slices.Sort(gaps)
 	}
 	ranges := make([]Range, 0, len(gaps)+1)

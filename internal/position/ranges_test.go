@@ -11,7 +11,7 @@ import (
 )
 
 func TestCover(t *testing.T) {
-	const s = apart
+	const s = minGapMicros
 	for _, c := range []struct {
 		name  string
 		keys  []int64
@@ -33,7 +33,7 @@ func TestCover(t *testing.T) {
 		many[i] = int64(i*i+2*i) * s
 	}
 	ranges := cover(many, 1000*s)
-	require.Len(t, ranges, most)
+	require.Len(t, ranges, maxRanges)
 	assert.Equal(t, Range{0, many[13]}, ranges[0], "the widest gaps are left out")
 }
 
@@ -43,18 +43,18 @@ func TestCoverHoldsAll(t *testing.T) {
 	for range 2000 {
 		keys := make([]int64, r.IntN(30))
 		for i := range keys {
-			keys[i] = r.Int64N(40 * apart)
+			keys[i] = r.Int64N(40 * minGapMicros)
 		}
-		start := r.Int64N(50 * apart)
+		start := r.Int64N(50 * minGapMicros)
 		ranges := cover(slices.Clone(keys), start)
-		require.LessOrEqual(t, len(ranges), most)
-		require.LessOrEqual(t, bottom(ranges), start)
+		require.LessOrEqual(t, len(ranges), maxRanges)
+		require.LessOrEqual(t, wholeFrom(ranges), start)
 		require.Equal(t, int64(math.MaxInt64), ranges[len(ranges)-1].To)
 		for _, k := range keys {
 			require.True(t, covered(ranges, k), "%d of %v is not in %v", k, keys, ranges)
 		}
 		for i := range ranges[1:] {
-			require.Greater(t, ranges[i+1].From, ranges[i].To+apart)
+			require.Greater(t, ranges[i+1].From, ranges[i].To+minGapMicros)
 		}
 	}
 }

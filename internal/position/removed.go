@@ -14,35 +14,36 @@ import (
 // were in quarantine, not settled or locked, and rows with an earlier time from a clock that
 // stepped back.
 type Removed struct {
-	mu      sync.Mutex
-	at      int64     // the time of the row removed last
-	removed int       // by this store
-	all     time.Time // the time of the last read of everything
+	mu           sync.Mutex
+	lastTime     int64     // the time of the row removed last
+	removedCount int       // by this store
+	allReadAt    time.Time // the time of the last read of everything
 }
 
 const (
-	// fewRemoved is how many dead entries in front cost too little to matter.
-	fewRemoved = 2000
-	// lookAtAll is the time between two looks at everything, if more dead entries may be in front.
-	lookAtAll = 5 * time.Minute
+	// cheapRemoved is how many dead entries in front cost too little to matter.
+	cheapRemoved = 2000
+	// allReadInterval is the time between two reads of everything, if more dead entries may be in
+	// front.
+	allReadInterval = 5 * time.Minute
 )
 
 // From returns the time from which the next read of rows as old as until begins.
 func (o *Removed) From(until int64, now time.Time) int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.removed < fewRemoved || now.Sub(o.all) >= lookAtAll || o.at > until {
-		o.all = now
+	if o.removedCount < cheapRemoved || now.Sub(o.allReadAt) >= allReadInterval || o.lastTime > until {
+		o.allReadAt = now
 		return math.MinInt64
 	}
-	return o.at
+	return o.lastTime
 }
 
 // forget makes the next read begin at the beginning.
 func (o *Removed) forget() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.all = time.Time{}
+	o.allReadAt = time.Time{}
 }
 
 // Found records that a read has found n rows, and that the last of them has the time at.
@@ -52,6 +53,6 @@ func (o *Removed) Found(n int, at int64) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.removed += n
-	o.at = at
+	o.removedCount += n
+	o.lastTime = at
 }

@@ -22,9 +22,9 @@ func (v *viewer) begin() Search {
 }
 
 // look makes the next read, which sees s, on server 1 or on the server of s.
-func (v *viewer) look(s Sight) (from int64, slow []int64) {
+func (v *viewer) look(s ReadResult) (from int64, slow []int64) {
 	v.t.Helper()
-	v.now = v.now.Add(lookAgain)
+	v.now = v.now.Add(frontReadInterval)
 	s.Started = max(s.Started, 1)
 	v.u.Saw(v.begin(), s)
 	return v.u.Where()
@@ -34,25 +34,25 @@ func (v *viewer) look(s Sight) (from int64, slow []int64) {
 // oldest running transaction on.
 func TestUnderWay(t *testing.T) {
 	v := &viewer{t: t, now: time.Now()}
-	from, slow := v.look(Sight{Rows: []Claimed{{7, 30}, {8, 10}}, Oldest: 20, Later: 31})
+	from, slow := v.look(ReadResult{Rows: []Claimed{{7, 30}, {8, 10}}, Oldest: 20, Later: 31})
 	require.EqualValues(t, 20, from)
 	require.Equal(t, []int64{8}, slow)
-	_, due := v.u.Due(v.now.Add(lookAgain-1), false, false)
+	_, due := v.u.Due(v.now.Add(frontReadInterval-1), false, false)
 	require.False(t, due)
 
 	// A transaction that writes somewhere for long holds it up for no longer than it must.
-	from, _ = v.look(Sight{Rows: []Claimed{{7, 30}, {8, 10}}, Oldest: 20, Later: 50})
+	from, _ = v.look(ReadResult{Rows: []Claimed{{7, 30}, {8, 10}}, Oldest: 20, Later: 50})
 	require.EqualValues(t, 20, from)
 	v.now = v.now.Add(settledAfter)
-	from, _ = v.look(Sight{Rows: []Claimed{{7, 30}, {8, 10}}, Oldest: 20, Later: 60})
+	from, _ = v.look(ReadResult{Rows: []Claimed{{7, 30}, {8, 10}}, Oldest: 20, Later: 60})
 	require.EqualValues(t, 31, from, "the next number of the first read")
 	v.now = v.now.Add(settledAfter)
-	from, slow = v.look(Sight{Rows: []Claimed{{7, 30}, {9, 58}}, Oldest: 20, Later: 70})
+	from, slow = v.look(ReadResult{Rows: []Claimed{{7, 30}, {9, 58}}, Oldest: 20, Later: 70})
 	require.EqualValues(t, 60, from)
 	require.Equal(t, []int64{7, 9}, slow)
 
 	// Many are looked for together.
-	many := Sight{Oldest: 10_000, Later: 10_000}
+	many := ReadResult{Oldest: 10_000, Later: 10_000}
 	for i := range int64(MostSlow + 5) {
 		many.Rows = append(many.Rows, Claimed{Seq: i + 1, Made: 100 + i})
 	}
@@ -61,62 +61,62 @@ func TestUnderWay(t *testing.T) {
 	require.Len(t, slow, MostSlow)
 
 	// A claim that took longer made a row above exact, and is found from there.
-	v.now = v.u.all.Add(lookAtAll)
-	require.True(t, v.u.Late(v.now, false))
+	v.now = v.u.exactReadAt.Add(allReadInterval)
+	require.True(t, v.u.LongReadDue(v.now, false))
 	l := v.begin()
 	require.EqualValues(t, 100+MostSlow, l.From, "Pending leaves it to Upkeep")
 	v.u.Failed(l)
 	l, due = v.u.Due(v.now, false, true)
 	require.True(t, due)
 	require.EqualValues(t, 20, l.From, "the oldest transaction of the last read from there")
-	_, due = v.u.Due(v.now.Add(lookFor-1), false, true)
+	_, due = v.u.Due(v.now.Add(readTimeLimit-1), false, true)
 	require.False(t, due, "somebody looks")
-	require.False(t, v.u.Late(v.now, false))
+	require.False(t, v.u.LongReadDue(v.now, false))
 	v.u.Failed(l)
-	require.False(t, v.u.Late(v.now.Add(firstPause-1), false))
+	require.False(t, v.u.LongReadDue(v.now.Add(firstPause-1), false))
 	v.now = v.now.Add(firstPause + upkeepFor)
 	l = v.begin()
 	require.EqualValues(t, 20, l.From, "nobody has called Upkeep for a while")
 	v.u.Failed(l)
-	require.False(t, v.u.Late(v.now.Add(2*firstPause-1), false), "the pause doubles")
+	require.False(t, v.u.LongReadDue(v.now.Add(2*firstPause-1), false), "the pause doubles")
 	v.now = v.now.Add(2 * firstPause)
-	require.True(t, v.u.Late(v.now, false))
+	require.True(t, v.u.LongReadDue(v.now, false))
 	l, _ = v.u.Due(v.now, false, true)
-	v.u.Saw(l, Sight{Rows: []Claimed{{5, 25}}, Oldest: 20_000, Later: 20_000, Started: 1})
+	v.u.Saw(l, ReadResult{Rows: []Claimed{{5, 25}}, Oldest: 20_000, Later: 20_000, Started: 1})
 	from, slow = v.u.Where()
 	require.EqualValues(t, 20_000, from)
 	require.Equal(t, []int64{5}, slow)
 
 	// While from comes from the oldest transaction no open row is in front of it.
-	v.now = v.u.whole.Add(lookWhole - 1)
-	require.False(t, v.u.Late(v.now, false))
-	require.True(t, v.u.Late(v.now, true), "a commit may be lost")
+	v.now = v.u.wholeReadAt.Add(wholeSearchInterval - 1)
+	require.False(t, v.u.LongReadDue(v.now, false))
+	require.True(t, v.u.LongReadDue(v.now, true), "a commit may be lost")
 	l = v.begin()
 	require.EqualValues(t, 20_000, l.From)
-	v.u.Saw(l, Sight{Oldest: 20_001, Later: 20_001, Started: 1})
+	v.u.Saw(l, ReadResult{Oldest: 20_001, Later: 20_001, Started: 1})
 
 	// But a person may restore rows.
-	v.now = v.u.whole.Add(lookWhole)
-	require.True(t, v.u.Late(v.now, false))
+	v.now = v.u.wholeReadAt.Add(wholeSearchInterval)
+	require.True(t, v.u.LongReadDue(v.now, false))
 	l, due = v.u.Due(v.now, false, true)
 	require.True(t, due)
 	require.Zero(t, l.From)
-	v.u.Saw(l, Sight{Rows: []Claimed{{6, 3}}, Oldest: 20_002, Later: 20_002, Started: 1})
+	v.u.Saw(l, ReadResult{Rows: []Claimed{{6, 3}}, Oldest: 20_002, Later: 20_002, Started: 1})
 	from, slow = v.u.Where()
 	require.EqualValues(t, 20_002, from)
 	require.Equal(t, []int64{6}, slow)
-	require.False(t, v.u.Late(v.now, false))
+	require.False(t, v.u.LongReadDue(v.now, false))
 }
 
 // Another server, and one that recovered from a crash, may give out numbers again.
 func TestUnderWayOfAnotherServer(t *testing.T) {
-	for name, other := range map[string]Sight{
+	for name, other := range map[string]ReadResult{
 		"another server": {Oldest: 3000, Later: 3000, Started: 2},
 		"after a crash":  {Oldest: 300, Later: 300, Started: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := &viewer{t: t, now: time.Now()}
-			from, _ := v.look(Sight{Rows: []Claimed{{7, 10}}, Oldest: 2000, Later: 2000})
+			from, _ := v.look(ReadResult{Rows: []Claimed{{7, 10}}, Oldest: 2000, Later: 2000})
 			require.EqualValues(t, 2000, from)
 			from, slow := v.look(other)
 			require.Zero(t, from)
@@ -132,8 +132,8 @@ func TestUnderWayOfAnotherServer(t *testing.T) {
 	}
 
 	// The first read from the beginning that sees it is enough.
-	v := &viewer{t: t, now: time.Now(), u: UnderWay{started: 2, later: 50}}
-	from, slow := v.look(Sight{Rows: []Claimed{{4, 30}}, Oldest: 40, Later: 40, Started: 3})
+	v := &viewer{t: t, now: time.Now(), u: UnderWay{started: 2, highestNext: 50}}
+	from, slow := v.look(ReadResult{Rows: []Claimed{{4, 30}}, Oldest: 40, Later: 40, Started: 3})
 	require.EqualValues(t, 40, from)
 	require.Equal(t, []int64{4}, slow)
 }
@@ -142,9 +142,9 @@ func TestUnderWayOfAnotherServer(t *testing.T) {
 func TestALookThatHangs(t *testing.T) {
 	v := &viewer{t: t, now: time.Now()}
 	hangs := v.begin()
-	v.now = v.now.Add(lookFor)
-	v.look(Sight{Rows: []Claimed{{7, 10}}, Oldest: 2000, Later: 2000})
-	v.u.Saw(hangs, Sight{Oldest: 1000, Later: 1000, Started: 1})
+	v.now = v.now.Add(readTimeLimit)
+	v.look(ReadResult{Rows: []Claimed{{7, 10}}, Oldest: 2000, Later: 2000})
+	v.u.Saw(hangs, ReadResult{Oldest: 1000, Later: 1000, Started: 1})
 	v.u.Failed(hangs)
 	from, slow := v.u.Where()
 	require.EqualValues(t, 2000, from)
@@ -159,29 +159,29 @@ func TestAQuickLookIsNotEnoughForEver(t *testing.T) {
 	l := v.begin()
 	_, _, enough = v.u.Front(v.now, false)
 	require.False(t, enough, "the first read may have failed")
-	v.u.Saw(l, Sight{Oldest: 1 << 20, Later: 1 << 20, Started: 1})
-	from, started, enough := v.u.Front(v.now.Add(lookWhole+upkeepFor-1), false)
+	v.u.Saw(l, ReadResult{Oldest: 1 << 20, Later: 1 << 20, Started: 1})
+	from, started, enough := v.u.Front(v.now.Add(wholeSearchInterval+upkeepFor-1), false)
 	require.True(t, enough)
 	require.EqualValues(t, 1, started)
 	require.EqualValues(t, 1<<20, from)
-	_, _, enough = v.u.Front(v.now.Add(lookWhole+upkeepFor), false)
+	_, _, enough = v.u.Front(v.now.Add(wholeSearchInterval+upkeepFor), false)
 	require.False(t, enough)
-	_, _, enough = v.u.Front(v.now.Add(lookAtAll+upkeepFor), true)
+	_, _, enough = v.u.Front(v.now.Add(allReadInterval+upkeepFor), true)
 	require.False(t, enough, "a commit may be lost")
 
 	// Somebody writes elsewhere, for long.
 	v.now = v.now.Add(settledAfter)
-	v.look(Sight{Oldest: 1 << 20, Later: 1<<20 + 50})
+	v.look(ReadResult{Oldest: 1 << 20, Later: 1<<20 + 50})
 	v.now = v.now.Add(settledAfter)
-	v.look(Sight{Oldest: 1 << 20, Later: 1<<20 + 90})
+	v.look(ReadResult{Oldest: 1 << 20, Later: 1<<20 + 90})
 	exact := v.now
-	from, _, enough = v.u.Front(exact.Add(lookAtAll+upkeepFor-1), false)
+	from, _, enough = v.u.Front(exact.Add(allReadInterval+upkeepFor-1), false)
 	require.True(t, enough)
 	require.EqualValues(t, 1<<20+50, from)
-	_, _, enough = v.u.Front(exact.Add(lookAtAll+upkeepFor), false)
+	_, _, enough = v.u.Front(exact.Add(allReadInterval+upkeepFor), false)
 	require.False(t, enough)
 
-	v.look(Sight{Rows: []Claimed{{3, 5}}, Oldest: 1<<20 + 200, Later: 1<<20 + 200})
+	v.look(ReadResult{Rows: []Claimed{{3, 5}}, Oldest: 1<<20 + 200, Later: 1<<20 + 200})
 	_, _, enough = v.u.Front(v.now, false)
 	require.False(t, enough, "a row is slow")
 }

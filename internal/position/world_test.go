@@ -84,7 +84,7 @@ type claimer struct {
 	turn              int64
 	clock             int64
 	xid               uint64
-	found             Look
+	found             ServerState
 	limit             int
 	held              []string
 	ranges            []Range

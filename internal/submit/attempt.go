@@ -20,23 +20,22 @@ type sender struct {
 	gates  *gates
 }
 
-// attempt makes the tries of one attempt; several claims make one request. It retries only a batch
-// that the ledger certainly did not take, soon and a few times; the first doubt ends it. Where
-// batches leave behind accepted ones, a ledger that cannot be reached ends it, too: it may have
-// lost the accepted ones, so the next try needs a new claim ([batch.Waiting.MayFollow]). post is
-// the last request. If none was made, an error beside that says why, and is never doubt.
-// lane are the prepared bytes of the lane's other batches; kept, what the row of the first claim
-// keeps.
-func (s *sender) attempt(ctx context.Context, claims []store.Claim, payloads [][]byte, lane [][]byte, until time.Time, at *approach) (post store.Post, kept []byte, err error) {
+// makeAttempt makes the tries of one attempt; several claims make one request. It retries only a
+// batch that the ledger certainly did not take, soon and a few times; the first doubt ends it.
+// Where batches leave behind accepted ones, a ledger that cannot be reached ends it, too: it may
+// have lost the accepted ones, so the next try needs a new claim ([batch.Waiting.MayFollow]). post
+// is the last request. If none was made, an error beside that says why, and is never doubt. lane
+// are the prepared bytes of the lane's other batches; kept, what the row of the first claim keeps.
+func (s *sender) makeAttempt(ctx context.Context, claims []store.Claim, payloads [][]byte, lane [][]byte, until time.Time, at *approach) (post store.Post, kept []byte, err error) {
 	first := &claims[0]
 	retries, every := s.o.Retry(first.Key.Service)
 	var pause *backoff.ExponentialBackOff // hardly ever needed
-	g := s.gates.of(first.Key.Service)
+	g := s.gates.gateOf(first.Key.Service)
 	prepared := first.Prepared
 	ready := !s.prepares(*first)
 	for try := 0; ; try++ {
-		turn, ok := g.enter(time.Now())
-		at.over()
+		turn, ok := g.admit(time.Now())
+		at.end()
 		if !ok {
 			return post, prepared, err
 		}
@@ -45,7 +44,7 @@ func (s *sender) attempt(ctx context.Context, claims []store.Claim, payloads [][
 			prepared, said, err = s.prepare(ctx, first, payloads[0], lane, until)
 			stopped := ctx.Err() != nil
 			if stopped || !said || (err == nil && !s.requestFits(until)) {
-				g.leave(turn, unsure, 0, time.Now()) // no news about the ledger
+				g.end(turn, resultUnsure, 0, time.Now()) // no news about the ledger
 				if stopped {
 					err = nil // it was cut off, or came too late
 				}
@@ -55,11 +54,11 @@ func (s *sender) attempt(ctx context.Context, claims []store.Claim, payloads [][
 		}
 		if ready {
 			start := time.Now()
-			err = s.once(ctx, claims, payloads, prepared, lane, until)
+			err = s.postOnce(ctx, claims, payloads, prepared, lane, until)
 			end := time.Now()
 			post = store.Post{Batches: len(claims), Took: end.Sub(start), Answered: end}
 		}
-		s.gates.leave(g, turn, first.Key.Service, err)
+		s.gates.end(g, turn, first.Key.Service, err)
 		if kind := dlt.Kind(err); kind != batch.KindBusy && (kind != batch.KindUnavailable || s.o.Reliant) {
 			return post, prepared, err
 		}
@@ -67,20 +66,20 @@ func (s *sender) attempt(ctx context.Context, claims []store.Claim, payloads [][
 			pause = loop.Backoff(every, 15*time.Second)
 		}
 		// Not before the gate, which this very answer closed, lets a probe through.
-		wait := max(pause.NextBackOff(), dlt.RetryAfter(err), g.closed(time.Now()))
+		wait := max(pause.NextBackOff(), dlt.RetryAfter(err), g.closedFor(time.Now()))
 		if try >= retries || wall.Until(until)-wait < s.o.RequestTimeout || !loop.Sleep(ctx, wait) || !s.requestFits(until) {
 			return post, prepared, err
 		}
 	}
 }
 
-// made reports whether there was a request.
-func made(p store.Post) bool { return p.Batches > 0 }
+// wasSent reports whether there was a request.
+func wasSent(p store.Post) bool { return p.Batches > 0 }
 
-// once makes one request, bounded by the request timeout and by the claim. A stop of the
+// postOnce makes one request, bounded by the request timeout and by the claim. A stop of the
 // Runner does not cut it off: that would leave a doubt where an answer is near.
-func (s *sender) once(ctx context.Context, claims []store.Claim, payloads [][]byte, prepared []byte, lane [][]byte, until time.Time) (err error) {
-	ctx, cancel := s.bounded(context.WithoutCancel(ctx), until)
+func (s *sender) postOnce(ctx context.Context, claims []store.Claim, payloads [][]byte, prepared []byte, lane [][]byte, until time.Time) (err error) {
+	ctx, cancel := s.requestContext(context.WithoutCancel(ctx), until)
 	defer cancel()
 	if s.o.Trace != nil {
 		limit, _ := ctx.Deadline()
@@ -91,7 +90,7 @@ func (s *sender) once(ctx context.Context, claims []store.Claim, payloads [][]by
 		}
 		if at, has := ctx.Deadline(); !has || at.After(limit) {
 			var stop context.CancelFunc
-			ctx, stop = s.bounded(ctx, until)
+			ctx, stop = s.requestContext(ctx, until)
 			defer stop()
 		}
 	}
@@ -99,11 +98,11 @@ func (s *sender) once(ctx context.Context, claims []store.Claim, payloads [][]by
 		c := claims[0]
 		return s.ledger.Submit(ctx, batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payloads[0], Prepared: prepared, Lane: lane, Withdrawn: c.Withdrawn})
 	}
-	return s.ledger.SubmitList(ctx, listed(claims, payloads))
+	return s.ledger.SubmitList(ctx, attemptsOf(claims, payloads))
 }
 
-// bounded returns ctx with the request timeout or the claim's end as its deadline.
-func (s *sender) bounded(ctx context.Context, until time.Time) (context.Context, context.CancelFunc) {
+// requestContext returns ctx with the request timeout or the claim's end as its deadline.
+func (s *sender) requestContext(ctx context.Context, until time.Time) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, min(s.o.RequestTimeout, wall.Until(until)))
 }
 

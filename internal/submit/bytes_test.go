@@ -13,7 +13,7 @@ import (
 // Nothing more is taken while the payloads that wait, or are being sent, are so large together.
 func TestPayloadsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, taking(time.Second), func(o *submit.Options, _ *ledger) { o.Bytes = 25 })
+		r := start(t, taking(time.Second), func(o *submit.Options, _ *ledger) { o.MaxBytes = 25 })
 		assert.Equal(t, 25, r.BytesLeft())
 		r.post(far, "s", "a") // 12 bytes
 		n, _ := r.Room()
@@ -37,7 +37,7 @@ func TestPayloadsAreBounded(t *testing.T) {
 // A stop gives back what was never sent.
 func TestAStopGivesBytesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := build(fine, func(o *submit.Options, _ *ledger) { o.Bytes = 25 })
+		r := build(fine, func(o *submit.Options, _ *ledger) { o.MaxBytes = 25 })
 		r.post(far, "s", "a", "b")
 		assert.Equal(t, 1, r.BytesLeft())
 		r.run(t)

@@ -17,33 +17,33 @@ import (
 // place no longer than the patience: it may hang for a reason of its own service, and the others
 // must not wait for its time limit.
 type gate struct {
-	mu       sync.Mutex
-	openAt   time.Time // no request before; zero while the gate is open
-	probeAt  time.Time // when the last probe began; zero if it has ended
-	openedAt time.Time // when a probe opened it last
-	pause    *backoff.ExponentialBackOff
-	pauseMis *backoff.ExponentialBackOff // after a misconfiguration
-	limit    int                         // requests at once; grows again with each success
-	under    []time.Time                 // when each request under way began
-	size     int
-	patience time.Duration // a request under way for longer does not count
+	mu                 sync.Mutex
+	openAt             time.Time // no request before; zero while the gate is open
+	probeBegan         time.Time // when the last probe began; zero if it has ended
+	openedAt           time.Time // when a probe opened it last
+	pause              *backoff.ExponentialBackOff
+	misconfiguredPause *backoff.ExponentialBackOff // after a misconfiguration
+	limit              int                         // requests at once; grows again with each success
+	underWay           []time.Time                 // when each request under way began
+	maxRequests        int
+	hangsAfter         time.Duration // a request under way for longer does not count
 
-	announced  bool            // reported as closed
-	announcing bool            // a goroutine is about to report
-	why        error           // the error of the last probe, or of the request that closed it
-	said       batch.ErrorKind // the kind of error that was reported with the pause
+	announced    bool            // reported as closed
+	announcing   bool            // a goroutine is about to report
+	cause        error           // the error of the last probe, or of the request that closed it
+	reportedKind batch.ErrorKind // the kind of error that was reported with the pause
 }
 
 func newGate(size int, patience time.Duration) *gate {
 	return &gate{
-		pause:    loop.Backoff(250*time.Millisecond, 15*time.Second),
-		pauseMis: loop.Backoff(loop.MinPause, loop.MaxPause),
-		limit:    size, size: size, patience: patience,
+		pause:              loop.Backoff(250*time.Millisecond, 15*time.Second),
+		misconfiguredPause: loop.Backoff(loop.MinPause, loop.MaxPause),
+		limit:              size, maxRequests: size, hangsAfter: patience,
 	}
 }
 
-// closed returns for how long no request may be sent; 0 if one may.
-func (g *gate) closed(now time.Time) time.Duration {
+// closedFor returns for how long no request may be sent; 0 if one may.
+func (g *gate) closedFor(now time.Time) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
@@ -68,40 +68,40 @@ func (g *gate) room(now time.Time) int {
 
 func (g *gate) roomLocked(now time.Time) int {
 	switch {
-	case g.openAt.IsZero() && g.limit == g.size:
-		return g.size // no pressure: the pool bounds the requests under way, and knows which hang
+	case g.openAt.IsZero() && g.limit == g.maxRequests:
+		return g.maxRequests // no pressure: the pool bounds the requests under way, and knows which hang
 	case g.openAt.IsZero():
 		n := g.limit
-		for _, began := range g.under {
-			if now.Sub(began) < g.patience {
+		for _, began := range g.underWay {
+			if now.Sub(began) < g.hangsAfter {
 				n--
 			}
 		}
 		return n
-	case g.openAt.After(now) || !g.probeAt.IsZero() && now.Sub(g.probeAt) < g.patience:
+	case g.openAt.After(now) || !g.probeBegan.IsZero() && now.Sub(g.probeBegan) < g.hangsAfter:
 		return 0
 	}
 	return 1
 }
 
-// turn is a request that a gate let through.
-type turn struct {
+// admitted is a request that a gate let through.
+type admitted struct {
 	began time.Time
 	probe bool // it finds out whether the gate can be opened
 }
 
-// enter starts a request, or reports that it must not be sent now.
-func (g *gate) enter(now time.Time) (turn, bool) {
+// admit starts a request, or reports that it must not be sent now.
+func (g *gate) admit(now time.Time) (admitted, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.roomLocked(now) <= 0 {
-		return turn{}, false
+		return admitted{}, false
 	}
-	t := turn{began: now, probe: !g.openAt.IsZero()}
+	t := admitted{began: now, probe: !g.openAt.IsZero()}
 	if t.probe {
-		g.probeAt = now
+		g.probeBegan = now
 	}
-	g.under = append(g.under, now)
+	g.underWay = append(g.underWay, now)
 	return t, true
 }
 
@@ -109,46 +109,46 @@ func (g *gate) enter(now time.Time) (turn, bool) {
 type result uint8
 
 const (
-	fine    result = iota // the ledger takes batches, or not this one only
-	unsure                // says nothing about the ledger's state
-	pressed               // busy, or not reached
-	barred                // misconfigured
+	resultTaken         result = iota // the ledger takes batches, or not this one only
+	resultUnsure                      // says nothing about the ledger's state
+	resultBusy                        // busy, or not reached
+	resultMisconfigured               // misconfigured
 )
 
-// leave ends a request. It reports whether the gate was closed, or is still closed for the reason
+// end ends a request. It reports whether the gate was closed, or is still closed for the reason
 // of this request, and whether it was opened.
-func (g *gate) leave(t turn, res result, retryAfter time.Duration, now time.Time) (closed, opened bool) {
+func (g *gate) end(t admitted, res result, retryAfter time.Duration, now time.Time) (closed, opened bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	i, end := slices.Index(g.under, t.began), len(g.under)-1
-	g.under[i], g.under = g.under[end], g.under[:end]
+	i, end := slices.Index(g.underWay, t.began), len(g.underWay)-1
+	g.underWay[i], g.underWay = g.underWay[end], g.underWay[:end]
 	wasClosed := !g.openAt.IsZero()
-	last := t.probe && t.began.Equal(g.probeAt)
+	last := t.probe && t.began.Equal(g.probeBegan)
 	if last {
-		g.probeAt = time.Time{}
+		g.probeBegan = time.Time{}
 	}
 	switch res {
-	case fine:
+	case resultTaken:
 		if wasClosed {
 			g.openAt, g.openedAt = time.Time{}, now
 			g.pause.Reset()
-			g.pauseMis.Reset()
+			g.misconfiguredPause.Reset()
 			return false, true
 		}
-		g.limit = min(g.size, g.limit+1)
-	case pressed, barred:
+		g.limit = min(g.maxRequests, g.limit+1)
+	case resultBusy, resultMisconfigured:
 		if wasClosed && !t.probe || t.began.Before(g.openedAt) {
 			return false, false // it was sent before the gate closed, or opened: no news
 		}
 		pause := g.pause
-		if res == barred {
-			pause = g.pauseMis
+		if res == resultMisconfigured {
+			pause = g.misconfiguredPause
 		} else {
 			g.limit = max(1, g.limit/2)
 		}
 		g.openAt = now.Add(max(retryAfter, pause.NextBackOff()))
 		return true, false
-	case unsure:
+	case resultUnsure:
 		if last && wasClosed { // no answer either way, and no later probe: probe again a little later
 			g.openAt = now.Add(g.pause.NextBackOff())
 		}
@@ -156,23 +156,23 @@ func (g *gate) leave(t turn, res result, retryAfter time.Duration, now time.Time
 	return false, false
 }
 
-// over reports whether the gate's pause has been over for so long that a probe would have been
-// sent if anything waited: then nobody knows whether the ledger takes batches again.
-func (g *gate) over(now time.Time, after time.Duration) bool {
+// pauseOver reports whether the gate's pause has been over for so long that a probe would have
+// been sent if anything waited: then nobody knows whether the ledger takes batches again.
+func (g *gate) pauseOver(now time.Time, after time.Duration) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.openAt.IsZero() || len(g.under) == 0 && now.Sub(g.openAt) > after
+	return g.openAt.IsZero() || len(g.underWay) == 0 && now.Sub(g.openAt) > after
 }
 
 func (g *gate) idle() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.openAt.IsZero() && len(g.under) == 0
+	return g.openAt.IsZero() && len(g.underWay) == 0
 }
 
 // restricted reports whether fewer requests may be under way than the pool holds.
 func (g *gate) restricted() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return !g.openAt.IsZero() || g.limit < g.size
+	return !g.openAt.IsZero() || g.limit < g.maxRequests
 }

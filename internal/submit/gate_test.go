@@ -9,53 +9,53 @@ import (
 )
 
 // pass enters a gate that must let the request through.
-func pass(t *testing.T, g *gate, now time.Time) turn {
+func pass(t *testing.T, g *gate, now time.Time) admitted {
 	t.Helper()
-	entered, ok := g.enter(now)
+	entered, ok := g.admit(now)
 	require.True(t, ok)
 	return entered
 }
 
 func barredAt(t *testing.T, g *gate, now time.Time) {
 	t.Helper()
-	_, ok := g.enter(now)
+	_, ok := g.admit(now)
 	require.False(t, ok)
 	require.LessOrEqual(t, g.room(now), 0)
 }
 
 func TestTheGateClosesAndOneProbeOpensIt(t *testing.T) {
-	for _, res := range []result{pressed, barred} {
+	for _, res := range []result{resultBusy, resultMisconfigured} {
 		now := time.Unix(1000, 0)
 		g := newGate(4, time.Second)
 		require.Equal(t, 4, g.room(now))
 		before := pass(t, g, now)
 		require.False(t, before.probe, "no probe while it is open")
-		closed, opened := g.leave(before, res, 0, now)
+		closed, opened := g.end(before, res, 0, now)
 		assert.True(t, closed)
 		assert.False(t, opened)
-		wait := g.closed(now)
+		wait := g.closedFor(now)
 		require.Greater(t, wait, 100*time.Millisecond)
 		barredAt(t, g, now)
 		barredAt(t, g, now.Add(wait-1))
 
 		now = now.Add(wait)
-		require.Zero(t, g.closed(now))
+		require.Zero(t, g.closedFor(now))
 		require.Equal(t, 1, g.room(now))
 		probe := pass(t, g, now)
 		require.True(t, probe.probe)
 		barredAt(t, g, now)
-		require.Equal(t, probePause, g.closed(now))
-		closed, opened = g.leave(probe, res, 0, now)
+		require.Equal(t, probePause, g.closedFor(now))
+		closed, opened = g.end(probe, res, 0, now)
 		assert.True(t, closed, "its reason may be another than before")
 		assert.False(t, opened)
-		again := g.closed(now)
+		again := g.closedFor(now)
 		assert.Greater(t, again, wait, "the pause grows")
 
 		now = now.Add(again)
-		closed, opened = g.leave(pass(t, g, now), fine, 0, now)
+		closed, opened = g.end(pass(t, g, now), resultTaken, 0, now)
 		assert.False(t, closed)
 		assert.True(t, opened)
-		require.Zero(t, g.closed(now))
+		require.Zero(t, g.closedFor(now))
 		require.Positive(t, g.room(now))
 	}
 }
@@ -63,8 +63,8 @@ func TestTheGateClosesAndOneProbeOpensIt(t *testing.T) {
 func TestTheGateHonoursRetryAfter(t *testing.T) {
 	now := time.Unix(1000, 0)
 	g := newGate(4, time.Second)
-	g.leave(pass(t, g, now), pressed, time.Minute, now)
-	assert.Equal(t, time.Minute, g.closed(now))
+	g.end(pass(t, g, now), resultBusy, time.Minute, now)
+	assert.Equal(t, time.Minute, g.closedFor(now))
 	barredAt(t, g, now.Add(time.Minute-1))
 	assert.Equal(t, 1, g.room(now.Add(time.Minute)))
 }
@@ -73,8 +73,8 @@ func TestTheGatesPauseIsBounded(t *testing.T) {
 	now := time.Unix(1000, 0)
 	g := newGate(4, time.Second)
 	for range 30 {
-		g.leave(pass(t, g, now), pressed, 0, now)
-		wait := g.closed(now)
+		g.end(pass(t, g, now), resultBusy, 0, now)
+		wait := g.closedFor(now)
 		require.LessOrEqual(t, wait, 25*time.Second, "15 s, and half of it by chance")
 		now = now.Add(wait)
 	}
@@ -82,19 +82,19 @@ func TestTheGatesPauseIsBounded(t *testing.T) {
 
 // A request that was sent before the gate closed is no probe, whenever it comes back.
 func TestOnlyTheProbeSpeaksForAClosedGate(t *testing.T) {
-	for _, res := range []result{pressed, barred, unsure} {
+	for _, res := range []result{resultBusy, resultMisconfigured, resultUnsure} {
 		now := time.Unix(1000, 0)
 		g := newGate(4, time.Second)
 		late := pass(t, g, now)
-		g.leave(pass(t, g, now), pressed, 0, now)
-		now = now.Add(g.closed(now))
+		g.end(pass(t, g, now), resultBusy, 0, now)
+		now = now.Add(g.closedFor(now))
 		probe := pass(t, g, now)
 
-		closed, opened := g.leave(late, res, 0, now)
+		closed, opened := g.end(late, res, 0, now)
 		assert.False(t, closed || opened)
-		assert.Equal(t, probePause, g.closed(now), "the probe is still under way")
+		assert.Equal(t, probePause, g.closedFor(now), "the probe is still under way")
 		barredAt(t, g, now.Add(time.Second-1))
-		g.leave(probe, fine, 0, now)
+		g.end(probe, resultTaken, 0, now)
 		assert.Equal(t, 2, g.room(now), "and it is no more pressure than there was")
 	}
 }
@@ -102,11 +102,11 @@ func TestOnlyTheProbeSpeaksForAClosedGate(t *testing.T) {
 func TestAProbeWithoutAnAnswerIsMadeAgain(t *testing.T) {
 	now := time.Unix(1000, 0)
 	g := newGate(4, time.Second)
-	g.leave(pass(t, g, now), pressed, 0, now)
-	now = now.Add(g.closed(now))
-	closed, opened := g.leave(pass(t, g, now), unsure, 0, now)
+	g.end(pass(t, g, now), resultBusy, 0, now)
+	now = now.Add(g.closedFor(now))
+	closed, opened := g.end(pass(t, g, now), resultUnsure, 0, now)
 	assert.False(t, closed || opened)
-	wait := g.closed(now)
+	wait := g.closedFor(now)
 	assert.Greater(t, wait, 100*time.Millisecond)
 	require.True(t, pass(t, g, now.Add(wait)).probe)
 }
@@ -114,7 +114,7 @@ func TestAProbeWithoutAnAnswerIsMadeAgain(t *testing.T) {
 func TestDoubtDoesNotCloseTheGate(t *testing.T) {
 	now := time.Unix(1000, 0)
 	g := newGate(4, time.Second)
-	closed, _ := g.leave(pass(t, g, now), unsure, 0, now)
+	closed, _ := g.end(pass(t, g, now), resultUnsure, 0, now)
 	assert.False(t, closed)
 	assert.Equal(t, 4, g.room(now))
 }
@@ -123,37 +123,37 @@ func TestDoubtDoesNotCloseTheGate(t *testing.T) {
 func TestPressureHalvesAndSuccessAddsOne(t *testing.T) {
 	now := time.Unix(1000, 0)
 	g := newGate(8, time.Second)
-	g.leave(pass(t, g, now), pressed, 0, now)
-	now = now.Add(g.closed(now))
-	g.leave(pass(t, g, now), fine, 0, now)
+	g.end(pass(t, g, now), resultBusy, 0, now)
+	now = now.Add(g.closedFor(now))
+	g.end(pass(t, g, now), resultTaken, 0, now)
 	assert.Equal(t, 4, g.room(now))
 	assert.True(t, g.restricted())
-	var under []turn
+	var under []admitted
 	for range 4 {
 		under = append(under, pass(t, g, now))
 	}
 	barredAt(t, g, now)
-	assert.Positive(t, g.closed(now), "nothing may be sent, so it has to be waited for")
+	assert.Positive(t, g.closedFor(now), "nothing may be sent, so it has to be waited for")
 	for _, one := range under {
-		g.leave(one, fine, 0, now)
+		g.end(one, resultTaken, 0, now)
 	}
 	assert.Equal(t, 8, g.room(now))
 	assert.False(t, g.restricted())
-	g.leave(pass(t, g, now), fine, 0, now)
+	g.end(pass(t, g, now), resultTaken, 0, now)
 	assert.Equal(t, 8, g.room(now), "no more than the pool has hands")
 
 	for range 8 {
 		pass(t, g, now)
 	}
-	assert.Zero(t, g.closed(now), "a full pool is no pressure")
+	assert.Zero(t, g.closedFor(now), "a full pool is no pressure")
 }
 
 func TestAMisconfigurationDoesNotHalve(t *testing.T) {
 	now := time.Unix(1000, 0)
 	g := newGate(8, time.Second)
-	g.leave(pass(t, g, now), barred, 0, now)
-	now = now.Add(g.closed(now))
-	g.leave(pass(t, g, now), fine, 0, now)
+	g.end(pass(t, g, now), resultMisconfigured, 0, now)
+	now = now.Add(g.closedFor(now))
+	g.end(pass(t, g, now), resultTaken, 0, now)
 	assert.Equal(t, 8, g.room(now))
 }
 
@@ -162,18 +162,18 @@ func TestAMisconfigurationDoesNotHalve(t *testing.T) {
 func TestAHangingRequestKeepsNoPlace(t *testing.T) {
 	now := time.Unix(1000, 0)
 	g := newGate(2, time.Second)
-	g.leave(pass(t, g, now), pressed, 0, now)
-	now = now.Add(g.closed(now))
+	g.end(pass(t, g, now), resultBusy, 0, now)
+	now = now.Add(g.closedFor(now))
 	hung := pass(t, g, now)
 	require.True(t, hung.probe)
 	barredAt(t, g, now.Add(time.Second-1))
 	now = now.Add(time.Second)
 	second := pass(t, g, now)
 	require.True(t, second.probe)
-	closed, opened := g.leave(hung, unsure, 0, now)
+	closed, opened := g.end(hung, resultUnsure, 0, now)
 	require.False(t, closed || opened)
-	require.Equal(t, probePause, g.closed(now), "the second probe decides")
-	_, opened = g.leave(second, fine, 0, now)
+	require.Equal(t, probePause, g.closedFor(now), "the second probe decides")
+	_, opened = g.end(second, resultTaken, 0, now)
 	require.True(t, opened)
 
 	require.Equal(t, 1, g.room(now), "it is still under pressure")
@@ -182,33 +182,33 @@ func TestAHangingRequestKeepsNoPlace(t *testing.T) {
 	now = now.Add(time.Second)
 	second = pass(t, g, now)
 	barredAt(t, g, now)
-	g.leave(hung, unsure, 0, now)
+	g.end(hung, resultUnsure, 0, now)
 	barredAt(t, g, now)
-	g.leave(second, fine, 0, now)
+	g.end(second, resultTaken, 0, now)
 	assert.Equal(t, 2, g.room(now))
 }
 
 // A probe that hung and is answered late says nothing about a gate that a later probe has opened.
 func TestALateAnswerIsNoNews(t *testing.T) {
-	for _, res := range []result{pressed, barred} {
+	for _, res := range []result{resultBusy, resultMisconfigured} {
 		now := time.Unix(1000, 0)
 		g := newGate(4, time.Second)
-		g.leave(pass(t, g, now), pressed, 0, now)
-		now = now.Add(g.closed(now))
+		g.end(pass(t, g, now), resultBusy, 0, now)
+		now = now.Add(g.closedFor(now))
 		hung := pass(t, g, now)
 		late := pass(t, g, now.Add(time.Second))
 		now = now.Add(2 * time.Second)
-		_, opened := g.leave(pass(t, g, now), fine, 0, now)
+		_, opened := g.end(pass(t, g, now), resultTaken, 0, now)
 		require.True(t, opened)
-		closed, _ := g.leave(hung, res, 0, now)
+		closed, _ := g.end(hung, res, 0, now)
 		require.False(t, closed)
 		require.Equal(t, 2, g.room(now))
 
-		g.leave(pass(t, g, now), pressed, 0, now)
-		wait := g.closed(now)
+		g.end(pass(t, g, now), resultBusy, 0, now)
+		wait := g.closedFor(now)
 		require.Positive(t, wait)
-		g.leave(late, res, time.Minute, now)
-		require.Equal(t, wait, g.closed(now), "nor of one that was closed again since")
+		g.end(late, res, time.Minute, now)
+		require.Equal(t, wait, g.closedFor(now), "nor of one that was closed again since")
 	}
 }
 
@@ -216,11 +216,11 @@ func TestALateAnswerIsNoNews(t *testing.T) {
 func TestProbesOfALedgerThatHangs(t *testing.T) {
 	now := time.Unix(1000, 0)
 	g := newGate(64, time.Second)
-	g.leave(pass(t, g, now), pressed, 0, now)
-	now = now.Add(g.closed(now))
+	g.end(pass(t, g, now), resultBusy, 0, now)
+	now = now.Add(g.closedFor(now))
 	probes := 0
 	for range 600 {
-		if _, ok := g.enter(now); ok {
+		if _, ok := g.admit(now); ok {
 			probes++
 		}
 		now = now.Add(100 * time.Millisecond)

@@ -24,10 +24,10 @@ type gates struct {
 	ledger dlt.Ledger
 	o      *Options
 
-	mu    sync.Mutex
-	by    map[Scope]*gate
-	whole []*gate // whose scope is a whole ledger
-	most  int     // by may hold
+	mu          sync.Mutex
+	byScope     map[Scope]*gate
+	ledgerGates []*gate // whose scope is a whole ledger
+	forgetAt    int     // with so many gates, those that hold nothing back are forgotten
 }
 
 func (a *gates) scopeOf(service batch.ServiceID) Scope {
@@ -38,89 +38,90 @@ func (a *gates) scopeOf(service batch.ServiceID) Scope {
 	return Scope{Ledger: t.Name, All: true}
 }
 
-// of returns the gate of a service's requests.
-func (a *gates) of(service batch.ServiceID) *gate {
+// gateOf returns the gate of a service's requests.
+func (a *gates) gateOf(service batch.ServiceID) *gate {
 	sc := a.scopeOf(service)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	g := a.by[sc]
+	g := a.byScope[sc]
 	if g == nil {
-		if len(a.by) >= a.most {
-			for k, old := range a.by {
+		if len(a.byScope) >= a.forgetAt {
+			for k, old := range a.byScope {
 				if !k.All && old.idle() {
-					delete(a.by, k)
+					delete(a.byScope, k)
 				}
 			}
-			a.most = max(maxGates, 2*len(a.by)) // so that one pass serves many new gates
+			a.forgetAt = max(maxGates, 2*len(a.byScope)) // so that one pass serves many new gates
 		}
-		g = newGate(a.o.Pool, a.o.hangsAfter())
-		a.by[sc] = g
+		g = newGate(a.o.MaxRequests, a.o.hangsAfter())
+		a.byScope[sc] = g
 		if sc.All {
-			a.whole = append(a.whole, g)
+			a.ledgerGates = append(a.ledgerGates, g)
 		}
 	}
 	return g
 }
 
-// only returns the gate of a whole ledger, if there is one such gate.
-func (a *gates) only() *gate {
+// onlyGate returns the gate of a whole ledger, if there is one such gate.
+func (a *gates) onlyGate() *gate {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.whole) != 1 {
+	if len(a.ledgerGates) != 1 {
 		return nil
 	}
-	return a.whole[0]
+	return a.ledgerGates[0]
 }
 
-// known returns the gate of a service, nil where nothing was sent there yet, or not for long.
-func (a *gates) known(service batch.ServiceID) (*gate, Scope) {
+// knownGate returns the gate of a service, nil where nothing was sent there yet, or not for long.
+func (a *gates) knownGate(service batch.ServiceID) (*gate, Scope) {
 	sc := a.scopeOf(service)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.by[sc], sc
+	return a.byScope[sc], sc
 }
 
-// closed returns for how long the gate of a service lets no request through.
-func (a *gates) closed(service batch.ServiceID) time.Duration {
-	g, _ := a.known(service)
+// closedFor returns for how long the gate of a service lets no request through.
+func (a *gates) closedFor(service batch.ServiceID) time.Duration {
+	g, _ := a.knownGate(service)
 	if g == nil {
 		return 0
 	}
-	return g.closed(time.Now())
+	return g.closedFor(time.Now())
 }
 
-// why returns the error for which the gate of a service is closed, nil where it is open or its
-// pause is over, and whether it is the gate of a whole ledger.
-func (a *gates) why(service batch.ServiceID, after time.Duration) (why error, all bool) {
-	g, sc := a.known(service)
-	if g == nil || g.over(time.Now(), after) {
+// closedBy returns the error for which the gate of a service is closed, nil where it is open or
+// its pause is over, and whether it is the gate of a whole ledger.
+func (a *gates) closedBy(service batch.ServiceID, after time.Duration) (why error, all bool) {
+	g, sc := a.knownGate(service)
+	if g == nil || g.pauseOver(time.Now(), after) {
 		return nil, sc.All
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.why, sc.All
+	return g.cause, sc.All
 }
 
-// over reports whether the gate of a scope is open, or closed and of no use: see [gate.over].
-func (a *gates) over(sc Scope, after time.Duration) bool {
+// pauseOver reports whether the gate of a scope is open, or closed and of no use: see
+// [gate.pauseOver].
+func (a *gates) pauseOver(sc Scope, after time.Duration) bool {
 	a.mu.Lock()
-	g := a.by[sc]
+	g := a.byScope[sc]
 	a.mu.Unlock()
-	return g == nil || g.over(time.Now(), after)
+	return g == nil || g.pauseOver(time.Now(), after)
 }
 
-// leave ends a request, and reports what that changed.
-func (a *gates) leave(g *gate, t turn, service batch.ServiceID, err error) {
-	res := unsure
+// end ends a request, and reports what that changed.
+func (a *gates) end(g *gate, t admitted, service batch.ServiceID, err error) {
+	res := resultUnsure
 	switch dlt.Kind(err) {
 	case "", batch.KindRejected, batch.KindNotYet:
-		res = fine
+		res = resultTaken
 	case batch.KindBusy, batch.KindUnavailable:
-		res = pressed
+		res = resultBusy
 	case batch.KindMisconfigured:
-		res = barred
+		res = resultMisconfigured
 	}
-	closed, opened := g.leave(t, res, dlt.RetryAfter(err), time.Now())
+	closed, opened := g.end(t, res, dlt.RetryAfter(err), time.Now())
 	if !closed && !opened {
 		return
 	}
@@ -138,15 +139,15 @@ func (a *gates) announce(g *gate, sc Scope, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err != nil {
-		g.why = err
+		g.cause = err
 	}
 	if g.announcing {
 		return // the goroutine that reports checks again
 	}
-	for g.announced == g.openAt.IsZero() || g.announced && g.said != dlt.Kind(g.why) {
+	for g.announced == g.openAt.IsZero() || g.announced && g.reportedKind != dlt.Kind(g.cause) {
 		g.announcing, g.announced = true, !g.openAt.IsZero()
-		paused, why := g.announced, g.why
-		g.said = dlt.Kind(why)
+		paused, why := g.announced, g.cause
+		g.reportedKind = dlt.Kind(why)
 		g.mu.Unlock()
 		if paused {
 			a.o.Paused(sc, why)

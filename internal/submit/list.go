@@ -6,10 +6,10 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// lot returns how many batches of a run, from i on, go into one request: as many as the ledger's
-// traits allow. Batches that must be prepared go one by one, and a list ends before a batch
-// without a payload.
-func (s *sender) lot(r run, i int) (n int) {
+// listLength returns how many batches of a run, from i on, go into one request: as many as the
+// ledger's traits allow. Batches that must be prepared go one by one, and a list ends before a
+// batch without a payload.
+func (s *sender) listLength(r run, i int) (n int) {
 	t := s.ledger.Traits(r.Service)
 	if t.MaxList < 2 || t.Prepares {
 		return 1
@@ -36,8 +36,8 @@ func recordable(n int, err error) int {
 	return n
 }
 
-// listed returns the attempts of one request.
-func listed(claims []store.Claim, payloads [][]byte) []batch.Attempt {
+// attemptsOf returns the attempts of one request.
+func attemptsOf(claims []store.Claim, payloads [][]byte) []batch.Attempt {
 	list := make([]batch.Attempt, len(claims))
 	for i, c := range claims {
 		list[i] = batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payloads[i], Prepared: c.Prepared, Withdrawn: c.Withdrawn}

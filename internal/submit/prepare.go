@@ -32,11 +32,11 @@ func (s *sender) prepare(ctx context.Context, c *store.Claim, payload []byte, la
 	}
 	c.Was = nil // the prepared bytes will be part of the row, and Was does not have them
 	// A stop does not cut this off: whether it was written would not be known.
-	ctx, cancel := s.bounded(context.WithoutCancel(ctx), until)
+	ctx, cancel := s.requestContext(context.WithoutCancel(ctx), until)
 	defer cancel()
 	did, err := s.o.Keep(ctx, store.Prepared{Ref: c.Ref, Version: c.Version, Was: c.Prepared, Bytes: kept})
 	if err != nil {
-		return nil, false, &dlt.Error{Op: "keep prepared bytes", Kind: dlt.ErrUnavailable, Err: &saying{text: err.Error()}}
+		return nil, false, &dlt.Error{Op: "keep prepared bytes", Kind: dlt.ErrUnavailable, Err: &plainError{text: err.Error()}}
 	}
 	return kept, did, nil
 }
@@ -51,42 +51,42 @@ func (s *sender) prepares(c store.Claim) bool {
 }
 
 func (s *sender) askToPrepare(ctx context.Context, c store.Claim, payload []byte, lane [][]byte, until time.Time) (out []byte, said bool, err error) {
-	ctx, cancel := s.bounded(ctx, until)
+	ctx, cancel := s.requestContext(ctx, until)
 	defer cancel()
 	out, err = s.ledger.Prepare(ctx, batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payload, Prepared: bytes.Clone(c.Prepared), Lane: lane, Withdrawn: c.Withdrawn})
 	if loop.Panicked(err) {
-		return nil, false, &dlt.Error{Op: opPrepare, Kind: dlt.ErrUnavailable, Err: &saying{text: "ledger client: " + err.Error()}}
+		return nil, false, &dlt.Error{Op: opPrepare, Kind: dlt.ErrUnavailable, Err: &plainError{text: "ledger client: " + err.Error()}}
 	}
 	if err != nil {
-		return nil, true, certain(err)
+		return nil, true, withoutDoubt(err)
 	}
 	return bytes.Clone(out), true, nil
 }
 
-// certain makes ErrUnavailable of a doubt: nothing was posted yet, so nothing can take effect.
-// Other errors stay as they are.
-func certain(err error) error {
+// withoutDoubt makes ErrUnavailable of a doubt: nothing was posted yet, so nothing can take
+// effect. Other errors stay as they are.
+func withoutDoubt(err error) error {
 	kind, text, after := dlt.Kind(err), err.Error(), dlt.RetryAfter(err)
 	if kind != batch.KindDoubt {
 		return err
 	}
 	return &dlt.Error{
 		Op: opPrepare, Kind: dlt.ErrUnavailable, RetryAfter: after,
-		Err: &saying{text: text, late: errors.Is(err, context.DeadlineExceeded)},
+		Err: &plainError{text: text, timedOut: errors.Is(err, context.DeadlineExceeded)},
 	}
 }
 
-// saying is an error reduced to its text and whether it was a timeout: its kind would speak of
+// plainError is an error reduced to its text and whether it was a timeout: its kind would speak of
 // a POST.
-type saying struct {
-	text string
-	late bool
+type plainError struct {
+	text     string
+	timedOut bool
 }
 
-func (s *saying) Error() string { return s.text }
+func (s *plainError) Error() string { return s.text }
 
 // Is implements errors.Is.
-func (s *saying) Is(target error) bool { return s.late && target == context.DeadlineExceeded }
+func (s *plainError) Is(target error) bool { return s.timedOut && target == context.DeadlineExceeded }
 
 // runPrepared returns the prepared bytes of a run's batches, to be brought up to date as the run
 // goes on. It is nil where the ledger does not prepare a batch by those before it.

@@ -162,7 +162,7 @@ func TestPressureSlowsItsScope(t *testing.T) {
 
 func TestRoomIsWhatHandsCanPost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, taking(100*time.Millisecond), func(o *submit.Options, _ *ledger) { o.ClaimLimit = 6 })
+		r := start(t, taking(100*time.Millisecond), func(o *submit.Options, _ *ledger) { o.MaxBatches = 6 })
 		room := func() int { n, _ := r.Room(); return n }
 		assert.Equal(t, 6, room(), "at most ClaimLimit")
 		for i := range 5 {
@@ -193,7 +193,7 @@ func TestRoomIsWhatHandsCanPost(t *testing.T) {
 // One hand posts all batches of a run: room counts batches, not runs.
 func TestRoomCountsBatchesOfRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, taking(time.Millisecond), func(o *submit.Options, _ *ledger) { o.ClaimLimit = 100 })
+		r := start(t, taking(time.Millisecond), func(o *submit.Options, _ *ledger) { o.MaxBatches = 100 })
 		var ids []batch.ID
 		for i := range 40 {
 			ids = append(ids, batch.ID(fmt.Sprint(i)))

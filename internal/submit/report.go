@@ -9,9 +9,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// report returns the report to keep of an attempt with outcome o; nil if the attempt was
+// reportOf returns the report to keep of an attempt with outcome o; nil if the attempt was
 // accepted and no attempt before it failed or is in doubt.
-func report(c store.Claim, o store.Outcome, err error, took time.Duration) *batch.Report {
+func reportOf(c store.Claim, o store.Outcome, err error, took time.Duration) *batch.Report {
 	if err == nil && c.Failures == 0 && !c.Doubt {
 		return nil
 	}

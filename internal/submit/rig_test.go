@@ -94,7 +94,7 @@ func build(answer func(ctx context.Context, a batch.Attempt) error, change func(
 		r.events = append(r.events, event{time.Since(r.begin), paused, s, all})
 	}
 	o := submit.Options{
-		Pool: 8, RequestTimeout: timeout, Retry: func(batch.ServiceID) (int, time.Duration) { return 3, 250 * time.Millisecond }, ClaimLimit: 500,
+		MaxRequests: 8, RequestTimeout: timeout, Retry: func(batch.ServiceID) (int, time.Duration) { return 3, 250 * time.Millisecond }, MaxBatches: 500,
 		Rules: submitter.Rules{FirstCheck: time.Millisecond, Delay: func(batch.ServiceID, int) time.Duration { return time.Second }},
 		Record: func(o store.Outcome) {
 			r.mu.Lock()

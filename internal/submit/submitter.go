@@ -19,7 +19,7 @@ import (
 
 // Options of a submitter; all must be set except Trace and, where no traits say Prepares, Keep.
 type Options struct {
-	Pool           int           // requests at once
+	MaxRequests    int           // requests at once
 	RequestTimeout time.Duration // of one request
 	// Retry says how many times a service is tried again within a claim, and the first pause,
 	// which then doubles.
@@ -27,11 +27,11 @@ type Options struct {
 	// Reliant says that batches leave behind others that the ledger has accepted and not decided:
 	// see [batch.Waiting.MayFollow]. Then only a busy ledger is tried again within a claim.
 	Reliant    bool
-	ClaimLimit int // batches taken and not yet posted, at most
-	// Bytes is how many bytes of payloads are taken and not yet posted: with this number nothing
-	// more is taken. 0 is no bound.
-	Bytes int
-	Rules submitter.Rules
+	MaxBatches int // batches taken and not yet posted, at most
+	// MaxBytes is how many bytes of payloads are taken and not yet posted: with this number
+	// nothing more is taken. 0 is no bound.
+	MaxBytes int
+	Rules    submitter.Rules
 	// Keep stores the bytes that the ledger has prepared. Nothing is posted unless Keep returns
 	// true.
 	Keep func(context.Context, store.Prepared) (bool, error)
@@ -60,12 +60,12 @@ type Submitter struct {
 	sender *sender
 	wake   chan struct{}
 
-	mu    sync.Mutex
-	queue []run // taken and not yet given to a hand
-	bytes int   // of the payloads in the queue and in the hands
-	full  bool  // Room was 0 because of the queue
-	stop  bool  // no more is posted
-	ready int   // batches that the hands have and the gate does not know of yet
+	mu         sync.Mutex
+	queue      []run // taken and not yet given to a hand
+	bytes      int   // of the payloads in the queue and in the hands
+	full       bool  // Room was 0 because of the queue
+	stopped    bool  // no more is posted
+	beforeGate int   // batches that the hands have and the gate does not know of yet
 }
 
 // run is a claimed run with everything needed to post it.
@@ -78,9 +78,9 @@ type run struct {
 
 // New returns a submitter; Run makes it work.
 func New(l dlt.Ledger, o Options) *Submitter {
-	g := &gates{ledger: l, o: &o, by: map[Scope]*gate{}, most: maxGates}
+	g := &gates{ledger: l, o: &o, byScope: map[Scope]*gate{}, forgetAt: maxGates}
 	s := &Submitter{ledger: l, o: &o, gates: g, sender: &sender{ledger: l, o: &o, gates: g}, wake: make(chan struct{}, 1)}
-	s.pool = pool.New(o.Pool, o.hangsAfter(), func() {
+	s.pool = pool.New(o.MaxRequests, o.hangsAfter(), func() {
 		loop.Poke(s.wake)
 		o.Ready()
 	})
@@ -94,26 +94,26 @@ func New(l dlt.Ledger, o Options) *Submitter {
 // claimed than the gate lets through.
 func (s *Submitter) Room() (n int, again time.Duration) {
 	now := time.Now()
-	n = min(max(s.pool.Free(), s.pool.Recent(now)), s.o.ClaimLimit)
+	n = min(max(s.pool.Free(), s.pool.Recent(now)), s.o.MaxBatches)
 	s.mu.Lock()
-	if s.stop {
+	if s.stopped {
 		s.mu.Unlock()
 		return 0, 0
 	}
-	queued := s.queued()
-	if heavy := s.o.Bytes > 0 && s.bytes >= s.o.Bytes; heavy {
+	queued := s.queuedBatches()
+	if heavy := s.o.MaxBytes > 0 && s.bytes >= s.o.MaxBytes; heavy {
 		n = 0
 	}
 	s.full = queued > 0 && n <= queued
-	ready := s.ready
+	ready := s.beforeGate
 	s.mu.Unlock()
 	n -= queued
 	// A closed gate stops everything only where there is one ledger. One gate does not prove
 	// that: a gate is made by the first request. With several ledgers Closed decides for each
 	// lane.
-	if g := s.gates.only(); g != nil && !s.ledger.Traits("").Routed {
-		if g.closed(now) > 0 {
-			return 0, g.closed(now)
+	if g := s.gates.onlyGate(); g != nil && !s.ledger.Traits("").Routed {
+		if g.closedFor(now) > 0 {
+			return 0, g.closedFor(now)
 		} else if probe := g.room(now) - queued - ready; probe < n && g.restricted() {
 			n, again = probe, probePause
 		}
@@ -123,12 +123,12 @@ func (s *Submitter) Room() (n int, again time.Duration) {
 
 // BytesLeft returns how many bytes of payloads may be taken, at least one; 0 is no bound.
 func (s *Submitter) BytesLeft() int {
-	if s.o.Bytes <= 0 {
+	if s.o.MaxBytes <= 0 {
 		return 0
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return max(1, s.o.Bytes-s.bytes)
+	return max(1, s.o.MaxBytes-s.bytes)
 }
 
 // Busy returns how many requests are under way.
@@ -137,16 +137,18 @@ func (s *Submitter) Busy() int { return s.pool.Busy() }
 // PausedBy returns the error for which nothing of a service is posted at present, nil where
 // something is, and whether the whole of its ledger is concerned. after is as in PauseOver.
 func (s *Submitter) PausedBy(service batch.ServiceID, after time.Duration) (why error, all bool) {
-	return s.gates.why(service, after)
+	return s.gates.closedBy(service, after)
 }
 
 // PauseOver reports whether the pause of a scope has been over for longer than after, and nothing
 // waited that could have found out whether the ledger takes batches again.
-func (s *Submitter) PauseOver(sc Scope, after time.Duration) bool { return s.gates.over(sc, after) }
+func (s *Submitter) PauseOver(sc Scope, after time.Duration) bool {
+	return s.gates.pauseOver(sc, after)
+}
 
 // Closed returns for how long no batch of a service may be sent.
 func (s *Submitter) Closed(service batch.ServiceID) time.Duration {
-	if wait := s.gates.closed(service); wait > 0 {
+	if wait := s.gates.closedFor(service); wait > 0 {
 		return wait
 	}
 	if s.pool.Hangs(string(service)) {
@@ -155,9 +157,9 @@ func (s *Submitter) Closed(service batch.ServiceID) time.Duration {
 	return 0
 }
 
-// queued returns how many batches wait for a hand. Batches whose service has all its hands in
-// requests that hang do not count: they keep no other service from being claimed.
-func (s *Submitter) queued() (n int) {
+// queuedBatches returns how many batches wait for a hand. Batches whose service has all its hands
+// in requests that hang do not count: they keep no other service from being claimed.
+func (s *Submitter) queuedBatches() (n int) {
 	crowded := s.pool.Crowded() // hardly ever
 	for _, r := range s.queue {
 		if !crowded || !s.pool.Hangs(string(r.Service)) {
@@ -171,7 +173,7 @@ func (s *Submitter) queued() (n int) {
 // back. A batch whose payload is nil fails without being sent.
 func (s *Submitter) Post(r store.ClaimedRun, payloads [][]byte, until time.Time) {
 	s.mu.Lock()
-	if s.stop {
+	if s.stopped {
 		s.mu.Unlock()
 		s.Return(r.Batches)
 		return
@@ -217,10 +219,10 @@ func (s *Submitter) Run(ctx context.Context) {
 func (s *Submitter) drain() {
 	s.mu.Lock()
 	queue := s.queue
-	s.queue, s.stop = nil, true
+	s.queue, s.stopped = nil, true
 	s.mu.Unlock()
 	for _, r := range queue {
-		s.over(r)
+		s.releasePayloads(r)
 		s.Return(r.Batches)
 	}
 }
@@ -239,7 +241,7 @@ func (s *Submitter) dispatch(ctx context.Context, hands *sync.WaitGroup) (left, 
 			rest = append(rest, r)
 			continue
 		}
-		s.ready += len(r.Batches)
+		s.beforeGate += len(r.Batches)
 		hands.Go(func() { s.work(ctx, r, hand) })
 	}
 	clear(s.queue[len(rest):])
@@ -255,27 +257,27 @@ func (s *Submitter) dispatch(ctx context.Context, hands *sync.WaitGroup) (left, 
 func (s *Submitter) work(ctx context.Context, r run, hand *pool.Hand) {
 	for ok := true; ok; {
 		used, hung := s.post(ctx, r, hand)
-		s.over(r)
+		s.releasePayloads(r)
 		if !used {
 			hand.Unused()
 			return
 		}
 		hand.Pass(hung)
-		r, hand, ok = s.next(ctx)
+		r, hand, ok = s.takeNext(ctx)
 		s.o.Ready()
 	}
 	loop.Poke(s.wake)
 }
 
-// over says that the payloads of a run are not needed any more.
-func (s *Submitter) over(r run) {
+// releasePayloads says that the payloads of a run are not needed any more.
+func (s *Submitter) releasePayloads(r run) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bytes -= r.bytes
 }
 
-// next takes the first run that may have a hand.
-func (s *Submitter) next(ctx context.Context) (run, *pool.Hand, bool) {
+// takeNext takes the first run that may have a hand.
+func (s *Submitter) takeNext(ctx context.Context) (run, *pool.Hand, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if ctx.Err() != nil { // it stops: the waiting runs are put back
@@ -288,7 +290,7 @@ func (s *Submitter) next(ctx context.Context) (run, *pool.Hand, bool) {
 			} else {
 				s.queue = slices.Delete(s.queue, i, i+1)
 			}
-			s.ready += len(r.Batches)
+			s.beforeGate += len(r.Batches)
 			return r, hand, true
 		}
 	}
@@ -300,7 +302,7 @@ func (s *Submitter) next(ctx context.Context) (run, *pool.Hand, bool) {
 // request ran into its time limit.
 func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hung bool) {
 	at := approach{s: s, batches: len(r.Batches)}
-	defer at.over()
+	defer at.end()
 	prepared := s.sender.runPrepared(r)
 	alone := 0 // batches up to here go one by one, since their list was refused, for good or for now
 	for i := 0; i < len(r.Batches); {
@@ -315,13 +317,13 @@ func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hun
 		}
 		n := 1
 		if i >= alone {
-			n = s.sender.lot(r, i)
+			n = s.sender.listLength(r, i)
 		}
-		post, kept, err := s.sender.attempt(ctx, r.Batches[i:i+n], r.payloads[i:i+n], lanePrepared(r, prepared, i), r.until, &at)
+		post, kept, err := s.sender.makeAttempt(ctx, r.Batches[i:i+n], r.payloads[i:i+n], lanePrepared(r, prepared, i), r.until, &at)
 		if prepared != nil {
 			prepared[i] = kept
 		}
-		if !made(post) && err == nil {
+		if !wasSent(post) && err == nil {
 			s.Return(r.Batches[i:])
 			return used, hung
 		}
@@ -333,8 +335,8 @@ func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hun
 		}
 		known := recordable(n, err)
 		for _, c := range r.Batches[i : i+known] {
-			o := submitter.Judge(c, err, made(post), s.o.Rules)
-			o.Post, o.Report = post, report(c, o, err, post.Took)
+			o := submitter.Judge(c, err, wasSent(post), s.o.Rules)
+			o.Post, o.Report = post, reportOf(c, o, err, post.Took)
 			s.o.Record(o)
 		}
 		if err != nil {
@@ -353,11 +355,11 @@ type approach struct {
 	batches int
 }
 
-// over says that the gate knows of the run, or never will.
-func (a *approach) over() {
+// end says that the gate knows of the run, or never will.
+func (a *approach) end() {
 	if a.batches > 0 {
 		a.s.mu.Lock()
-		a.s.ready -= a.batches
+		a.s.beforeGate -= a.batches
 		a.s.mu.Unlock()
 		a.batches = 0
 	}

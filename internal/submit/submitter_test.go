@@ -242,7 +242,7 @@ func TestABatchWithoutItsPayloadFailsUnsent(t *testing.T) {
 // A stop puts back the runs that no hand has taken and lets the requests under way end.
 func TestAStopDrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, taking(5*time.Second), func(o *submit.Options, _ *ledger) { o.Pool = 1 })
+		r := start(t, taking(5*time.Second), func(o *submit.Options, _ *ledger) { o.MaxRequests = 1 })
 		r.post(far, "s", "a1", "a2")
 		synctest.Wait()
 		r.post(far, "t", "b1", "b2") // waits for the hand; the first turns slow after a second

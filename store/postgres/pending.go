@@ -91,7 +91,7 @@ func (t *session) lookUnderWay(ctx context.Context, upkeep bool) error {
 	if !due {
 		return nil
 	}
-	var s position.Sight
+	var s position.ReadResult
 	type row struct {
 		Seq     int64 `db:"seq"`
 		Made    int64 `db:"made_by"`

@@ -54,8 +54,8 @@ func (t *session) whoAdds(ctx context.Context, from *position.Claim, rows []lock
 	if err := t.s.is(r.At); err != nil {
 		return nil, err
 	}
-	look := position.Look{Started: r.At, Xid: uint64(r.Turn), Xmin: uint64(r.Xmin)}
-	if from.Look(look, time.Now()) && !t.s.noLocks.Load() {
+	look := position.ServerState{Started: r.At, Xid: uint64(r.Turn), Xmin: uint64(r.Xmin)}
+	if from.SawServer(look, time.Now()) && !t.s.noLocks.Load() {
 		return rows, t.lookAtLocks(ctx, from, r.Xmin)
 	}
 	return rows, nil
@@ -87,7 +87,7 @@ func (t *session) lookAtLocks(ctx context.Context, from *position.Claim, xmin in
 		return err
 	}
 	if found[0].All {
-		from.Locks(strings.Fields(found[0].Names))
+		from.SawLocks(strings.Fields(found[0].Names))
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func (t *session) lookAtLocks(ctx context.Context, from *position.Claim, xmin in
 // saw reports the rows that were read of a lane; asked says that its waiting rows were read.
 func (t *session) saw(from *position.Claim, w *window, asked bool) {
 	seen := position.Window{Attempted: w.attemptedKeys, Waiting: w.waitingKeys, Limit: w.want, Open: asked}
-	if from.Saw(w.service, seen) {
+	if from.SawWindow(w.service, seen) {
 		t.s.hidden.Store(&hidden{time.Now(), w.service})
 	}
 }

@@ -39,7 +39,7 @@ type hidden struct {
 // Upkeep is [store.Store].Upkeep. It makes the slow read of [position.UnderWay], and checks
 // whether the database is still the same.
 func (s *Store) Upkeep(ctx context.Context) (warnings []store.Warning, err error) {
-	if s.memory.UnderWay.Late(time.Now(), s.o.AllowAsynchronousCommit) {
+	if s.memory.UnderWay.LongReadDue(time.Now(), s.o.AllowAsynchronousCommit) {
 		if err := s.read(ctx, "look for rows under way", func(ctx context.Context, t *session) error {
 			return t.lookUnderWay(ctx, true)
 		}); err != nil {
@@ -69,13 +69,13 @@ func (s *Store) Upkeep(ctx context.Context) (warnings []store.Warning, err error
 
 func (s *Store) slow() error {
 	switch stall := s.memory.Lanes.Stall(time.Now()); {
-	case stall.For < slowAfter:
+	case stall.Lasted < slowAfter:
 		return nil
 	case len(stall.Holders) > 0:
 		return fmt.Errorf("%w: for %s they have waited for transactions that added and are open, in pg_locks %s",
-			ErrSlowClaims, stall.For.Round(time.Second), strings.Join(stall.Holders, " "))
+			ErrSlowClaims, stall.Lasted.Round(time.Second), strings.Join(stall.Holders, " "))
 	default:
 		return fmt.Errorf("%w: for %s a transaction that writes is open, and the server does not show who adds",
-			ErrSlowClaims, stall.For.Round(time.Second))
+			ErrSlowClaims, stall.Lasted.Round(time.Second))
 	}
 }

@@ -106,8 +106,8 @@ var promises = []breakage{
 	},
 	{
 		name: "claims: two of one batch have one version", file: "internal/claim/claim.go", test: test{"internal/claim", "^(TestWhatMayBeClaimedIsPutBack)$", true},
-		old: "c.wants, rand.Uint32()",
-		new: "c.wants, rand.Uint32()&0",
+		old: "c.wanted, rand.Uint32()",
+		new: "c.wanted, rand.Uint32()&0",
 	},
 	// Promise 5: fencing.
 	{
@@ -133,12 +133,12 @@ var promises = []breakage{
 	// Promise 6: nothing lost.
 	{
 		name: "nothing lost: a commit that waited for a claim's end is dropped", file: "internal/inhand/entry.go", test: test{"internal/inhand", "^(TestACommitThatIsHeldBack)$", true},
-		old: "\te.beginWrite(out)\n\tearly, streamed := e.take()\n",
-		new: "\te.beginWrite(out)\n\tearly, streamed := store.Outcome{}, false\n\tif e.Phase != Committing {\n\t\tearly, streamed = e.take()\n\t}\n",
+		old: "\te.beginWrite(out)\n\tearly, streamed := e.takeUnwritten()\n",
+		new: "\te.beginWrite(out)\n\tearly, streamed := store.Outcome{}, false\n\tif e.Phase != Committing {\n\t\tearly, streamed = e.takeUnwritten()\n\t}\n",
 	},
 	{
 		name: "nothing lost: what was claimed and not posted is not put back", file: "internal/submit/submitter.go", test: test{"internal/submit", "^(Test.*)$", true},
-		old: "\tfor _, r := range queue {\n\t\ts.over(r)\n\t\ts.Return(r.Batches)\n\t}\n",
+		old: "\tfor _, r := range queue {\n\t\ts.releasePayloads(r)\n\t\ts.Return(r.Batches)\n\t}\n",
 		new: "\t_ = queue\n",
 	},
 	{
@@ -174,8 +174,8 @@ var promises = []breakage{
 	},
 	{
 		name: "fair: one lane's \"not yet\" pauses all lanes", file: "internal/submit/gates.go", test: test{".", "^(TestNotYetHoldsItsLaneOnly)$", true},
-		old: "case \"\", batch.KindRejected, batch.KindNotYet:\n\t\tres = fine\n\tcase batch.KindBusy, batch.KindUnavailable:",
-		new: "case \"\", batch.KindRejected:\n\t\tres = fine\n\tcase batch.KindBusy, batch.KindUnavailable, batch.KindNotYet:",
+		old: "case \"\", batch.KindRejected, batch.KindNotYet:\n\t\tres = resultTaken\n\tcase batch.KindBusy, batch.KindUnavailable:",
+		new: "case \"\", batch.KindRejected:\n\t\tres = resultTaken\n\tcase batch.KindBusy, batch.KindUnavailable, batch.KindNotYet:",
 	},
 	// Promise 8, short transactions, has none: no call of a store leaves a transaction open.
 	// Promise 9: cost.
@@ -186,7 +186,7 @@ var promises = []breakage{
 	},
 	{
 		name: "cost: Prune reads all that it has removed", file: "internal/position/removed.go", test: test{"internal/integration", "^(TestCallsUnderAHeldSnapshot)$", true},
-		old: "\t}\n\treturn o.at\n",
+		old: "\t}\n\treturn o.lastTime\n",
 		new: "\t}\n\treturn math.MinInt64\n",
 	},
 	// Promise 10: honest statuses.
