@@ -117,6 +117,14 @@ func (d *Desk) Acquit(ctx context.Context, seen batch.Record, by batch.By) (batc
 	return d.acts.Acquit(ctx, seen, by)
 }
 
+// Refuses returns the error with which an act upon the batch that the person saw would be refused
+// now: so that nobody is asked to confirm an act that cannot be done. It does nothing. It is nil
+// where the act would be done, where the batch has moved on since (the act says so), and where the
+// store lacks [store.CanInspect]. The ruling counts with [batch.ActionDecide].
+func (d *Desk) Refuses(ctx context.Context, seen batch.Record, do batch.Action, ruling batch.Ruling) error {
+	return d.acts.Refuses(ctx, seen, do, ruling)
+}
+
 // Pause lets nothing leave a lane, or any lane, from the next claim of any instance on. It does
 // not stop a submission in progress, and batches in flight are still followed. It takes a scope,
 // not a control that was seen: a pause undoes nobody's act, and people need it in a hurry.

@@ -90,7 +90,7 @@ The act is upon the version that was read and shown just before; if it has chang
 done (exit code 4). --seen asks for the version that you saw earlier. `
 
 // upon returns a command that acts upon one batch.
-func (a *app) upon(c *cobra.Command, args int, does func(args []string, rec batch.Record) (question string, act batchAct, err error)) *cobra.Command {
+func (a *app) upon(c *cobra.Command, args int, does func(args []string, rec batch.Record) (batchAct, error)) *cobra.Command {
 	n := naming{a: a}
 	var seen int64
 	c.Long += actHelp + "The JSON is the batch.Record after it."
@@ -114,10 +114,14 @@ func (a *app) upon(c *cobra.Command, args int, does func(args []string, rec batc
 		if c.Flags().Changed("seen") && seen != rec.Version {
 			return &batch.MovedOnError{Seen: seen, Now: rec}
 		}
-		question, act, err := does(given[len(id):], rec)
+		act, err := does(given[len(id):], rec)
 		if err != nil {
 			return err
 		}
+		if err := db.desk.Refuses(ctx, rec, batch.Action(c.Name()), act.ruling); err != nil { // before anybody is asked
+			return err
+		}
+		question := act.asks
 		if len(id) > 0 && id[0] != string(rec.ID) {
 			if t.yes {
 				return fmt.Errorf("%w: with --yes give the whole id: %s", errUsage, rec.ID)
@@ -131,7 +135,7 @@ func (a *app) upon(c *cobra.Command, args int, does func(args []string, rec batc
 		if err := t.confirm(ctx, c.Name(), question, func(p *page) { p.record(rec) }); err != nil {
 			return err
 		}
-		after, err := act(ctx, db.desk, by)
+		after, err := act.do(ctx, db.desk, by)
 		if err != nil {
 			return err
 		}
@@ -150,16 +154,21 @@ func (a *app) upon(c *cobra.Command, args int, does func(args []string, rec batc
 	})
 }
 
-type batchAct = func(context.Context, *operator.Desk, batch.By) (batch.Record, error)
+// batchAct is an act upon one batch.
+type batchAct struct {
+	asks   string // what is to be confirmed; "" asks nothing
+	ruling batch.Ruling
+	do     func(context.Context, *operator.Desk, batch.By) (batch.Record, error)
+}
 
 func (a *app) cancel() *cobra.Command {
 	return a.upon(&cobra.Command{
 		Use: "cancel [flags] [ID]", Short: "End a batch that has not left",
 		Long: `Makes a batch rejected that waits and has no attempt in doubt. A batch under way is not touched.`,
-	}, 0, func(_ []string, rec batch.Record) (string, batchAct, error) {
-		return "The batch will never be sent.", func(ctx context.Context, d *operator.Desk, by batch.By) (batch.Record, error) {
+	}, 0, func(_ []string, rec batch.Record) (batchAct, error) {
+		return batchAct{asks: "The batch will never be sent.", do: func(ctx context.Context, d *operator.Desk, by batch.By) (batch.Record, error) {
 			return d.Cancel(ctx, rec, by)
-		}, nil
+		}}, nil
 	})
 }
 
@@ -168,14 +177,14 @@ func (a *app) requeue() *cobra.Command {
 		Use: "requeue [flags] [ID]", Short: "Send an invalid or rejected batch again",
 		Long: `Puts an invalid or rejected batch back into its lane, at its old place. A halted lane stays halted. The ledger's quiet time has to be on record (exit code 5).`,
 	}
-	return a.upon(c, 0, func(_ []string, rec batch.Record) (string, batchAct, error) {
+	return a.upon(c, 0, func(_ []string, rec batch.Record) (batchAct, error) {
 		question := "The batch will be sent again."
 		if !rec.LastPost.IsZero() {
 			question = "The batch will be sent again, but not while the ledger may remember the last attempt: the result says until when. The batches behind it wait."
 		}
-		return question, func(ctx context.Context, d *operator.Desk, by batch.By) (batch.Record, error) {
+		return batchAct{asks: question, do: func(ctx context.Context, d *operator.Desk, by batch.By) (batch.Record, error) {
 			return d.Requeue(ctx, rec, by)
-		}, nil
+		}}, nil
 	})
 }
 
@@ -186,15 +195,15 @@ func (a *app) decide() *cobra.Command {
 ` + statements() + `
 A wrong "not_executed_send_again" executes a batch twice on a ledger that does not refuse duplicates.`,
 	}
-	return a.upon(c, 1, func(given []string, rec batch.Record) (string, batchAct, error) {
+	return a.upon(c, 1, func(given []string, rec batch.Record) (batchAct, error) {
 		r, err := ruling(given[0])
 		question := "You state: " + r.Statement() + "."
 		if r == batch.NotExecutedSendAgain {
 			question += " If it is on the ledger, or comes there still, it may be executed twice."
 		}
-		return question, func(ctx context.Context, d *operator.Desk, by batch.By) (batch.Record, error) {
+		return batchAct{asks: question, ruling: r, do: func(ctx context.Context, d *operator.Desk, by batch.By) (batch.Record, error) {
 			return d.Decide(ctx, rec, r, by)
-		}, err
+		}}, err
 	})
 }
 
@@ -223,10 +232,11 @@ of nothing that has its nonce. What takes effect first decides, and nothing else
 or invalid, or rejected as "cancelled". A running instance does it, once the batch's lane is not paused. What the
 ledger can do has to be on record (exit code 5). A withdrawal cannot be taken back.`,
 	}
-	return a.upon(c, 0, func(_ []string, rec batch.Record) (string, batchAct, error) {
-		return "What takes effect first decides: the batch, or what is sent to exclude it.", func(ctx context.Context, d *operator.Desk, by batch.By) (batch.Record, error) {
+	return a.upon(c, 0, func(_ []string, rec batch.Record) (batchAct, error) {
+		question := "What takes effect first decides: the batch, or what is sent to exclude it."
+		return batchAct{asks: question, do: func(ctx context.Context, d *operator.Desk, by batch.By) (batch.Record, error) {
 			return d.Withdraw(ctx, rec, by)
-		}, nil
+		}}, nil
 	})
 }
 
@@ -234,10 +244,10 @@ func (a *app) acquit() *cobra.Command {
 	return a.upon(&cobra.Command{
 		Use: "acquit [flags] [ID]", Short: "End the quarantine of a batch",
 		Long: `Ends the quarantine of a batch, which stays final as it is. From then on retention may remove it.`,
-	}, 0, func(_ []string, rec batch.Record) (string, batchAct, error) {
-		return "", func(ctx context.Context, d *operator.Desk, by batch.By) (batch.Record, error) {
+	}, 0, func(_ []string, rec batch.Record) (batchAct, error) {
+		return batchAct{do: func(ctx context.Context, d *operator.Desk, by batch.By) (batch.Record, error) {
 			return d.Acquit(ctx, rec, by)
-		}, nil
+		}}, nil
 	})
 }
 
@@ -343,12 +353,7 @@ func (a *app) steer(c *cobra.Command, s steering) *cobra.Command {
 		controls = desks.Good(done)
 		if where.several() { // one that fails keeps nobody from acting upon the others
 			tell(where, done)
-			for _, x := range done {
-				if x.Err != nil {
-					where.missing = append(where.missing, x.Shard)
-				}
-			}
-			slices.Sort(where.missing)
+			lacks(where, done)
 			if len(controls) == 0 {
 				return nil // the error names them
 			}

@@ -86,7 +86,7 @@ var exitCodes = [...]string{
 	exitFailed:   "failed: the database was not reached, or gave an error, or an answer could not be written; or a shard failed",
 	exitUsage:    "the command line or an argument is wrong; nothing was done",
 	exitNotFound: "no such batch",
-	exitRefused:  "nothing was done: not confirmed, moved on since it was seen, in doubt, not allowed in this state, or no pause or halt to end",
+	exitRefused:  "nothing was done, or nothing to a shard that refused: not confirmed, moved on since it was seen, in doubt, not allowed in this state, or no pause or halt to end",
 	exitSettings: "the settings that an answer needs are not on record, or instances disagree about them",
 	exitLeft:     "something is left: doctor found trouble, or bulk could not act upon all batches",
 	exitSchema:   "the schema is missing, not up to date (migrate status), newer than this program knows, from before the first release, or moved to another server",

@@ -100,6 +100,7 @@ func TestBulkResume(t *testing.T) {
 		begin(sel)
 		assert.Contains(s, s.does("bulk", "cancel", sel.Token, "--reason", "r"), "it was cancelled after 0")
 		s.fails(exitRefused, "bulk", "resume", sel.Token, "--reason", "r", "--yes")
+		assert.NotContains(s, s.typed("0\n", "bulk", "resume", sel.Token, "--reason", "r").err, "to go on:", "it is over, so nobody is asked")
 		assert.Equal(s, batch.Rejected, s.see("b3").State)
 	})
 }

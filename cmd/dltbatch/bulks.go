@@ -35,6 +35,9 @@ action, as that of "dltbatch bulk run".`,
 		if err != nil {
 			return err
 		}
+		if p.State != operator.BulkOpen { // before anybody is asked
+			return fmt.Errorf("%w: bulk action %s is %s", batch.ErrNotAllowed, batch.Excerpt(args[0], 64), p.State)
+		}
 		if err := t.confirm(ctx, strconv.Itoa(p.Selected-p.Next), "They are acted upon.", func(page *page) { page.progress(p) }); err != nil {
 			return err
 		}

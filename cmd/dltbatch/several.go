@@ -23,10 +23,16 @@ import (
 type databases struct {
 	a       *app
 	list    []*database
-	told    []int // the shards that failed
-	missing []int // those of them that were asked: the answer is without them
+	told    []int   // the shards that failed
+	missing []shard // those of them that were asked: the answer is without them
 	// within is how long a question may take beside answerLimit, as the command line says.
 	within time.Duration
+}
+
+// shard is a shard that failed, and why.
+type shard struct {
+	number int
+	err    error
 }
 
 // several reports whether these are shards.
@@ -111,12 +117,28 @@ func (a *app) over(c *cobra.Command, do func(ctx context.Context, all *databases
 	})
 }
 
-// part is the error of an answer without the shards that failed; nil where it has all.
+// part is the error of an answer without the shards that failed; nil where it has all. Where each
+// of them has answered and refused, the error is that of the first.
 func (all *databases) part(then string) error {
-	if len(all.missing) == 0 {
-		return nil
+	var silent, refused []int
+	var why error
+	for _, s := range all.missing {
+		if exitCode(s.err) == exitFailed {
+			silent = append(silent, s.number)
+		} else {
+			refused, why = append(refused, s.number), cmp.Or(why, s.err)
+		}
 	}
-	return fmt.Errorf("%w: %s did not answer%s", errPart, desks.Named(all.missing, len(all.list)), then)
+	of := len(all.list)
+	switch {
+	case len(silent) > 0 && len(refused) > 0:
+		return fmt.Errorf("%w: %s did not answer, and %s refused%s", errPart, desks.Named(silent, of), desks.Named(refused, of), then)
+	case len(silent) > 0:
+		return fmt.Errorf("%w: %s did not answer%s", errPart, desks.Named(silent, of), then)
+	case len(refused) > 0:
+		return fmt.Errorf("%w: %s refused%s: %w", errPart, desks.Named(refused, of), then, why)
+	}
+	return nil
 }
 
 func (all *databases) close() {
@@ -173,7 +195,7 @@ func (a *app) openAll(ctx context.Context) (*databases, error) {
 	}
 	if tell(all, found); len(all.told) == len(all.list) {
 		all.close()
-		all.missing = all.told
+		lacks(all, found)
 		return nil, all.part("")
 	}
 	return all, nil
@@ -187,6 +209,16 @@ func tell[T any](all *databases, answers []desks.Answer[T]) {
 			all.a.say(fmt.Sprintf("shard %d: %s", x.Shard, all.a.safe(x.Err)), exitCode(x.Err))
 		}
 	}
+}
+
+// lacks notes the shards that failed, in the order of their numbers.
+func lacks[T any](all *databases, answers []desks.Answer[T]) {
+	for _, x := range answers {
+		if x.Err != nil {
+			all.missing = append(all.missing, shard{x.Shard, x.Err})
+		}
+	}
+	slices.SortFunc(all.missing, func(a, b shard) int { return cmp.Compare(a.number, b.number) })
 }
 
 // ask asks all databases. It tells of shards that fail, and notes that they are missing; the error
@@ -205,11 +237,7 @@ func ask[T any](ctx context.Context, all *databases, do func(ctx context.Context
 	}
 	tell(all, answers)
 	all.missing = nil
-	for _, x := range answers {
-		if x.Err != nil {
-			all.missing = append(all.missing, x.Shard)
-		}
-	}
+	lacks(all, answers)
 	if len(all.missing) == len(answers) {
 		return nil, all.part("")
 	}

@@ -215,6 +215,28 @@ func TestAShardThatFreezes(t *testing.T) {
 	}
 }
 
+// refusing is a store in which another person has acted just before.
+type refusing struct{ store.Store }
+
+func (refusing) Steer(_ context.Context, s store.Steering) (batch.Control, bool, error) {
+	return batch.Control{}, false, &batch.MovedOnError{Seen: s.Seen}
+}
+
+// A shard that refuses an act has answered: that is said, and the exit code is that of a refusal.
+func TestAShardThatRefuses(t *testing.T) {
+	s := overShards(t, 3)
+	s.does(s.all("pause", "--all", "--reason=r", "--yes")...)
+	s.shards[1] = refusing{s.shards[1]}
+	got := s.typed("", s.all("resume", "--all", "--reason=r", "--yes")...)
+	assert.Equal(t, exitRefused, got.code, got.err)
+	assert.Contains(t, got.err, "shard 1 refused")
+	assert.NotContains(t, got.err, "did not answer")
+	assert.Contains(t, got.out, "all of shard 2")
+	s.down = 2
+	got = s.typed("", s.all("resume", "--all", "--reason=r", "--yes")...)
+	assert.Equal(t, exitFailed, got.code, got.err)
+}
+
 // Shards in another order, too few of them, and lists that do not fit are refused.
 func TestWrongShards(t *testing.T) {
 	s := overShards(t, 3)

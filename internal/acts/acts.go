@@ -62,17 +62,62 @@ func (d Desk) Acquit(ctx context.Context, seen batch.Record, by batch.By) (batch
 	return d.done(ctx, rec, err, batch.Act{Action: batch.ActionAcquit, By: by}, seen.Key)
 }
 
+// Refuses returns the error with which an act upon the batch that was seen would be refused now,
+// and nil where it would be done, where the batch has moved on since, as the act itself says, or
+// where the store cannot look.
+func (d Desk) Refuses(ctx context.Context, seen batch.Record, do batch.Action, ruling batch.Ruling) error {
+	if !d.Store.Abilities().Has(store.CanInspect) {
+		return nil
+	}
+	look, err := d.Store.Look(ctx, seen.Key, 1)
+	if err == nil && look.Row.Version == seen.Version {
+		err = d.refuses(ctx, seen, look, do, ruling)
+	}
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", do, seen.Key, err)
+	}
+	return nil
+}
+
+func (d Desk) refuses(ctx context.Context, seen batch.Record, look store.Look, do batch.Action, ruling batch.Ruling) (err error) {
+	switch do {
+	case batch.ActionCancel:
+		_, err = look.Row.Cancel(look.At, "")
+	case batch.ActionRequeue:
+		if _, err = d.Quiet(ctx, seen.Service); err == nil {
+			_, err = look.Row.Requeue(look.At, store.Requeue{})
+		}
+	case batch.ActionDecide:
+		if err = d.mayDecide(ctx, seen, ruling); err == nil {
+			_, err = look.Row.Decide(look.At, ruling, "")
+		}
+	case batch.ActionAcquit:
+		_, err = look.Row.Acquit()
+	case batch.ActionWithdraw:
+		if err = d.mayWithdraw(ctx, seen); err == nil {
+			_, err = look.Row.Withdraw(look.At)
+		}
+	}
+	return err
+}
+
 // Withdraw asks the ledger to keep a batch from taking effect.
 func (d Desk) Withdraw(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
-	can, ledger, err := d.Withdraws(ctx, seen.Service)
-	if err == nil && !can {
-		err = fmt.Errorf("%w: the ledger %q cannot keep a batch from taking effect that was sent to it", batch.ErrNotAllowed, batch.Excerpt(ledger, 64))
-	}
+	err := d.mayWithdraw(ctx, seen)
 	var rec batch.Record
 	if err == nil {
 		rec, err = d.Store.Withdraw(ctx, seen, by)
 	}
 	return d.done(ctx, rec, err, batch.Act{Action: batch.ActionWithdraw, By: by}, seen.Key)
+}
+
+// mayWithdraw refuses to withdraw a batch of a ledger that cannot do that.
+func (d Desk) mayWithdraw(ctx context.Context, seen batch.Record) error {
+	can, ledger, err := d.Withdraws(ctx, seen.Service)
+	if err == nil && !can {
+		err = fmt.Errorf("%w: the ledger %q cannot keep a batch from taking effect that was sent to it", batch.ErrNotAllowed, batch.Excerpt(ledger, 64))
+	}
+	return err
 }
 
 // mayDecide refuses a ruling that gives up a batch where the ledger can be asked for certainty,
