@@ -80,6 +80,14 @@ const (
 	KindGivenUp       ErrorKind = "given_up"      // by an operator, although an attempt may still take effect
 )
 
+// ErrorKinds returns all kinds of submission errors.
+func ErrorKinds() []ErrorKind {
+	return []ErrorKind{
+		KindRejected, KindBusy, KindUnavailable, KindMisconfigured, KindNotYet, KindDoubt, KindFailed, KindInvalid, KindExhausted,
+		KindCancelled, KindGivenUp,
+	}
+}
+
 // MaxErrorText is the largest part of an error's text that is kept, in bytes.
 const MaxErrorText = 1024
 

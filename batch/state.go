@@ -6,7 +6,7 @@ import "fmt"
 // meaning.
 type State uint8
 
-// The nine states. The package comment draws them and names the part that moves each on.
+// The states of a batch. The package comment draws them and names the part that moves each on.
 const (
 	// Queued waits; the queuer claims it when the strategy admits it.
 	Queued State = iota + 1
@@ -48,7 +48,7 @@ func (s State) String() string {
 	return stateNames[s]
 }
 
-// Known reports whether s is one of the nine.
+// Known reports whether s is a state that this package names.
 func (s State) Known() bool { return s >= Queued && s <= Rejected }
 
 // Claimable reports whether the queuer may claim a batch in this state.

@@ -22,11 +22,6 @@ var bulkActions = []batch.Action{batch.ActionRequeue, batch.ActionCancel, batch.
 // bulkStates are the states that any bulk action admits.
 var bulkStates = []batch.State{batch.Queued, batch.Delayed, batch.Unknown, batch.Submitting, batch.Pending, batch.Valid, batch.Invalid, batch.Rejected}
 
-var bulkKinds = []batch.ErrorKind{
-	batch.KindRejected, batch.KindBusy, batch.KindUnavailable, batch.KindMisconfigured, batch.KindNotYet, batch.KindDoubt, batch.KindFailed,
-	batch.KindInvalid, batch.KindExhausted, batch.KindCancelled, batch.KindGivenUp,
-}
-
 var bulkCauses = []batch.Cause{
 	batch.CauseReady, batch.CausePaused, batch.CauseHalted, batch.CauseDelayed, batch.CauseBehind, batch.CauseInFlight, batch.CauseHeld,
 	batch.CauseInDoubt, batch.CauseDecision, batch.CauseLedger, batch.CauseFinal, batch.CauseQuarantined, operator.CauseUnknown,
@@ -58,7 +53,7 @@ func (b bulkBody) Narrowed() bool {
 func bulk(ctx context.Context, v *visit) (*answer, error) {
 	b := bulkBody{
 		Actions: titled(bulkActions, v.q["action"]), Rulings: rulings(v.q["ruling"]), States: choices(bulkStates, v.q["state"]),
-		Kinds: spaced(titled(bulkKinds, v.q["error"])), Causes: titled(bulkCauses, v.q["cause"]),
+		Kinds: spaced(titled(batch.ErrorKinds(), v.q["error"])), Causes: titled(bulkCauses, v.q["cause"]),
 		Tag: v.q.Get("tag"), Older: v.q.Get("older"), Newer: v.q.Get("newer"), Quarantined: v.q.Get("quarantined") != "",
 	}
 	for i := range b.Causes {
@@ -147,7 +142,7 @@ func bulkOf(q url.Values, service *batch.ServiceID) (b operator.Bulk, err error)
 	if b.Action == batch.ActionDecide {
 		b.Ruling = batch.Ruling(q.Get("ruling"))
 	}
-	if b.Filter.Kinds, err = known("error", bulkKinds, q["error"]); err != nil {
+	if b.Filter.Kinds, err = known("error", batch.ErrorKinds(), q["error"]); err != nil {
 		return b, err
 	}
 	if b.Filter.Causes, err = known("cause", bulkCauses, q["cause"]); err != nil {

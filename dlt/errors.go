@@ -9,8 +9,9 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// The ways in which an attempt can fail. They stand in the middle of clients' errors, and so do
-// not begin with the name of this module. Any error that wraps none of the first five is doubt.
+// The kinds of a client's errors. Each stands in the middle of a client's error, so its text does
+// not begin with the name of this module. An error that wraps none of them is doubt, too. How to
+// add a kind: CONTRIBUTING.md.
 var (
 	// ErrRejected: the ledger refuses this batch for good.
 	ErrRejected = errors.New("batch refused by the ledger")
@@ -43,7 +44,7 @@ type Error struct {
 	RetryAfter time.Duration
 	// Endpoint is the endpoint of the request, without credentials; "" if it is not known.
 	Endpoint string
-	Kind     error // one of the six above; nil means ErrDoubt
+	Kind     error // one of the kinds above; nil means ErrDoubt
 	Err      error // the cause, may be nil
 }
 
@@ -91,34 +92,36 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
-// Kind classifies the error of a Submit: the one of the five certain kinds that it wraps, else
-// doubt. An error that wraps two of them, or one beside [ErrDoubt], is doubt too: one doubtful
-// try makes the attempt doubtful.
+// kinds are the kinds of clients' errors, with the words in which the store keeps them.
+var kinds = [...]struct {
+	err    error
+	stored batch.ErrorKind
+}{
+	{ErrRejected, batch.KindRejected},
+	{ErrBusy, batch.KindBusy},
+	{ErrUnavailable, batch.KindUnavailable},
+	{ErrMisconfigured, batch.KindMisconfigured},
+	{ErrNotYet, batch.KindNotYet},
+	{ErrDoubt, batch.KindDoubt},
+}
+
+// Kind returns the kind of a Submit's error: of the one kind that the error wraps, such as
+// [batch.KindBusy] of [ErrBusy]. An error that wraps none, or several, is [batch.KindDoubt]: one
+// doubtful try makes the attempt doubtful. It is "" without an error.
 func Kind(err error) batch.ErrorKind {
 	if err == nil {
 		return ""
 	}
 	kind := batch.KindDoubt
-	if errors.Is(err, ErrDoubt) {
-		return kind
+	n := 0
+	for _, k := range kinds {
+		if errors.Is(err, k.err) {
+			kind = k.stored
+			n++
+		}
 	}
-	for _, k := range [...]struct {
-		err  error
-		kind batch.ErrorKind
-	}{
-		{ErrRejected, batch.KindRejected},
-		{ErrBusy, batch.KindBusy},
-		{ErrUnavailable, batch.KindUnavailable},
-		{ErrMisconfigured, batch.KindMisconfigured},
-		{ErrNotYet, batch.KindNotYet},
-	} {
-		if !errors.Is(err, k.err) {
-			continue
-		}
-		if kind != batch.KindDoubt {
-			return batch.KindDoubt
-		}
-		kind = k.kind
+	if n > 1 {
+		return batch.KindDoubt
 	}
 	return kind
 }
@@ -131,9 +134,9 @@ func Reason(err error) *batch.SubmissionError {
 		return nil
 	}
 	text := err.Error()
-	for _, kind := range []error{ErrRejected, ErrBusy, ErrUnavailable, ErrMisconfigured, ErrNotYet, ErrDoubt} {
-		text = strings.ReplaceAll(text, kind.Error()+": ", "")
-		if text = strings.TrimSuffix(text, ": "+kind.Error()); text == kind.Error() {
+	for _, k := range kinds {
+		text = strings.ReplaceAll(text, k.err.Error()+": ", "")
+		if text = strings.TrimSuffix(text, ": "+k.err.Error()); text == k.err.Error() {
 			text = ""
 		}
 	}

@@ -10,7 +10,7 @@ import (
 // Store is the contract between dltbatch and a database. docs/stores.md is the manual for the
 // author of a store, and examples/toystore is a store in one file.
 //
-// A store begins with the eight methods of [Delivery], and embeds [Unimplemented], which has all
+// A store begins with the methods of [Delivery], and embeds [Unimplemented], which has all
 // other methods and refuses their calls with [ErrUnsupported]. Each group of the other methods is
 // one of the [Abilities]: a store that has written the methods of a group names the ability in its
 // Abilities. Package store/storetest checks that the two agree.

@@ -22,12 +22,6 @@ var causesKnown = []batch.Cause{
 	operator.CauseUnknown,
 }
 
-// kindsKnown are the kinds of a batch's last error by which a filter may select.
-var kindsKnown = []batch.ErrorKind{
-	batch.KindRejected, batch.KindBusy, batch.KindUnavailable, batch.KindMisconfigured, batch.KindNotYet, batch.KindDoubt, batch.KindFailed,
-	batch.KindInvalid, batch.KindExhausted, batch.KindCancelled, batch.KindGivenUp,
-}
-
 // filtering gives a command the flags of a filter. read sets the filter by them, and returns the
 // databases to ask.
 func (a *app) filtering(c *cobra.Command, to *operator.Filter) (read func(context.Context, *databases) (*databases, error)) {
@@ -42,7 +36,7 @@ func (a *app) filtering(c *cobra.Command, to *operator.Filter) (read func(contex
 	f.DurationVar(&to.OlderThan, "older-than", 0, "at least this old")
 	f.DurationVar(&to.NewerThan, "newer-than", 0, "younger than this")
 	complete(c, "state", words(batch.States()))
-	complete(c, "error", asText(kindsKnown))
+	complete(c, "error", asText(batch.ErrorKinds()))
 	complete(c, "cause", asText(causesKnown))
 	return func(ctx context.Context, all *databases) (where *databases, err error) {
 		if where, to.Service, err = a.only(ctx, all, c, "service"); err != nil {
@@ -56,7 +50,7 @@ func (a *app) filtering(c *cobra.Command, to *operator.Filter) (read func(contex
 		if to.States, err = parse[batch.State](states); err != nil {
 			return nil, err
 		}
-		if to.Kinds, err = known("kind of error", kindsKnown, kinds); err != nil {
+		if to.Kinds, err = known("kind of error", batch.ErrorKinds(), kinds); err != nil {
 			return nil, err
 		}
 		to.Causes, err = known("cause", causesKnown, causes)

@@ -16,7 +16,7 @@ import (
 
 var _ store.Store = (*Store)(nil)
 
-// Store is a [store.Store] with the eight methods that deliver a batch. It keeps
+// Store is a [store.Store] with the methods that deliver a batch, [store.Delivery]. It keeps
 // everything in maps, under one mutex: each method is a transaction for as long as it holds
 // that. In a database each would be a transaction of the database, and the maps tables with
 // indexes.

@@ -13,8 +13,8 @@
 //
 //	file:queue.db?_journal_mode=WAL&_busy_timeout=5000&_synchronous=FULL&_txlock=immediate&_stmt_cache_size=64
 //
-// New checks the first three settings; the others make AddTx reliable and small calls cheaper
-// (modernc's driver passes over the last).
+// New checks _journal_mode, _busy_timeout and _synchronous. _txlock makes AddTx reliable, and
+// _stmt_cache_size, which modernc's driver passes over, makes small calls cheaper.
 //
 // # Durability
 //

@@ -10,8 +10,9 @@ import (
 
 // Store is the contract of auto-batching that a driver implements, in addition to [store.Store].
 // All methods may be called concurrently, from any number of processes on one database; none
-// retries, and none keeps a slice. The application calls the first three; SQL drivers also have
-// AddOrdersTx, in the application's own transaction. The loops of auto-batching call the others.
+// retries, and none keeps a slice. AddOrders, FinalOrders, ListOrders and FindOrders are for the
+// application and for operators; a SQL driver also has AddOrdersTx, in the application's own
+// transaction. The loops of auto-batching call the other methods.
 type Store interface {
 	// AddOrders stores all orders of the call, or none, in the order of the slice. nil
 	// promises that they are durable. AddOrders of a party that do not overlap keep their

@@ -10,7 +10,8 @@ import (
 // Kind is the kind of a journal entry.
 type Kind string
 
-// The kinds of entries. The first three belong to a request, the others to the validator.
+// The kinds of entries. PostStart, PostEnd and StatusAnswered belong to a request, the others to
+// the validator.
 const (
 	PostStart      Kind = "post start"      // a POST /batches came in
 	PostEnd        Kind = "post end"        // its answer is about to be written, or its connection ended

@@ -34,8 +34,8 @@ type Faults struct {
 	// LateBy is for Late. Defaults to 200 ms.
 	LateBy time.Duration
 
-	// Faults of an accepted batch. See [BatchFault]. Crash kills a node at one of the five
-	// moments, all equally likely.
+	// Faults of an accepted batch. See [BatchFault]. Crash kills a node at one of the moments
+	// that [CrashPoint] names, all equally likely.
 	Lose, Reject, Evict, Crash float64
 
 	// Down is how long a killed node is down. Defaults to none: it starts at once.

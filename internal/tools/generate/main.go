@@ -24,7 +24,7 @@ type mock struct {
 	leftOut      string // separated by commas
 }
 
-// mocks are of the six small interfaces whose single answers a user's test prescribes. The
+// mocks are of the small interfaces whose single answers a user's test prescribes. The
 // whole store has no mock: a test uses store/memory. Nor has what an application or a client
 // implements itself: a test calls it.
 var mocks = []mock{
