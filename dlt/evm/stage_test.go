@@ -41,6 +41,9 @@ type stage struct {
 	lagging bool
 	faults  atomic.Pointer[func(evmtest.Point) evmtest.Fault]
 	hidden  atomic.Bool // questions for statuses find nothing
+	// stuckAfter is how long a batch waits before a person is called. 0 is an hour, or 100 units on
+	// a real chain.
+	stuckAfter time.Duration
 	// lists makes of each payment several alternatives.
 	lists bool
 	// width is how many intents of an account a crew may have under way. 0 is one.
@@ -278,6 +281,9 @@ func (s *stage) runLedger(store *memory.Store, l dlt.Ledger, strategy queuer.Str
 	opts := &dltbatch.Options{Strategy: strategy, Observer: seen, StuckAfter: time.Hour}
 	if s.node == nil {
 		opts.PollInterval, opts.ScanInterval, opts.Retry.Delay, opts.StuckAfter = s.unit, s.unit, s.unit, 100*s.unit
+	}
+	if s.stuckAfter > 0 {
+		opts.StuckAfter = s.stuckAfter
 	}
 	ledger := hooked.Wrap(l, hooked.Hooks{BatchStatuses: func(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt, next func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error)) ([]batch.Status, error) {
 		statuses, err := next(ctx, service, attempts)

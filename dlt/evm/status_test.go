@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -91,6 +93,36 @@ func TestStatusesOfOneView(t *testing.T) {
 			assert.Equal(t, "1000000000", r.GasPrice.String())
 			assert.Equal(t, blockAt(r.Block)["hash"], r.BlockHash)
 			assert.NotContains(t, string(got[0].Receipts[0].Data), "logsBloom")
+		})
+	}
+}
+
+// No block comes, because the sequencer of a layer is down, say. The person who is called reads how
+// old the last one is, once that is more than ten minutes. The payment goes on with the next block.
+func TestAChainThatStandsStill(t *testing.T) {
+	for _, c := range []struct {
+		after time.Duration
+		says  string
+	}{{9 * time.Minute, ""}, {14 * time.Minute, `; the last block is 1[34]m\d+s old`}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := simulated(t, evmtest.Options{Personality: evmtest.Geth})
+			s.stuckAfter = c.after
+			from := s.account()
+			p := s.run(evm.Options{Finality: evm.After(2)})
+			s.mine(4)
+			b := s.pay(from, 0, 10)
+			p.add(b)
+			p.becomes(b, batch.Pending)
+			time.Sleep(c.after + 30*time.Second)
+			rec := p.record(b)
+			require.NotEmpty(t, rec.Decision)
+			if c.says == "" {
+				assert.NotContains(t, rec.Decision, "the last block is")
+			} else {
+				assert.Regexp(t, c.says, rec.Decision)
+			}
+			p.mineUntil(b, batch.Committed)
+			assert.Equal(t, []int64{10}, s.paid(from))
 		})
 	}
 }
