@@ -93,6 +93,16 @@ var promises = []breakage{
 		old: `{"value", tx.Value.String(), first.Value.String()}`,
 		new: `{"value", "", ""}`,
 	},
+	{
+		name: "once: what closes a nonce decides in a block that is not deep", file: "dlt/evm/withdrawn.go", test: test{"dlt/evm", "^(TestWhatIsMinedDecides)$", true},
+		old: "return batch.Status{Reported: batch.ReportedPending, Message: text}, true, ok && answered",
+		new: "return batch.Status{Reported: batch.ReportedVoid, Message: text}, true, ok && answered",
+	},
+	{
+		name: "once: what closes a nonce is counted as the batch's own", file: "dlt/evm/withdrawn.go", test: test{"dlt/evm", "^(TestAnIntentIsWithdrawn)$", true},
+		old: "if e.closing == 0 && !seen[e.hash] {",
+		new: "if !seen[e.hash] {",
+	},
 	// Promise 4: claims.
 	{
 		name: "claims: what may have been claimed is posted although the answer was lost", file: "internal/claim/claim.go", test: test{"internal/flaky", "^(TestOneCallInTenFails)$", true},
@@ -150,6 +160,11 @@ var promises = []breakage{
 		name: "nothing lost: orders past their deadline wait for ever", file: "batch/autobatch/engine.go", test: test{"batch/autobatch", "^(TestDeadline)$", true},
 		old: "e.settler.settling, e.settler.expiring,",
 		new: "e.settler.settling,",
+	},
+	{
+		name: "nothing lost: a refusal ends the attempts of a withdrawn batch", file: "store/outcome.go", test: test{"store", "^(TestRefusalOfWithdrawn)$", false},
+		old: "r.Refused = r.Refused || o.Last && !r.Withdrawn",
+		new: "r.Refused = r.Refused || o.Last",
 	},
 	// Promise 7: fair.
 	{
