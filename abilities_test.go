@@ -142,7 +142,7 @@ func TestWhatAStoreCannot(t *testing.T) {
 // losses are logged once.
 func TestTheCoreDelivers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ledger := ledgermem.New(&ledgermem.Options{Fault: ledgermem.Faults{Seed: 3, Busy: 0.2, LostReply: 0.2, LostRequest: 0.2, Until: 2}.Fault})
+		ledger := ledgermem.New(&ledgermem.Options{Fault: ledgermem.Faults{Seed: 3, Busy: 0.2, LostReply: 0.2, LostRequest: 0.2, LastAttempt: 2}.Fault})
 		st := memory.New()
 		var log bytes.Buffer
 		r, err := dltbatch.New(core{Delivery: st}, ledger, &dltbatch.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})

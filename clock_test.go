@@ -41,7 +41,7 @@ func TestNothingStandsForAStepOfTheClock(t *testing.T) {
 						}
 						return map[batch.ServiceID]ledger.Fault{
 							"busy": {Kind: ledger.Busy}, "not yet": {Kind: ledger.NotYet}, "lost": {Kind: ledger.LostRequest},
-							"taken": {Kind: ledger.LostReply}, "against": {Against: true}, "rejected": {Kind: ledger.Rejected},
+							"taken": {Kind: ledger.LostReply}, "against": {DecideAgainst: true}, "rejected": {Kind: ledger.Rejected},
 						}[a.Service]
 					}})
 					r, err := dltbatch.New(st, l, nil)

@@ -103,7 +103,7 @@ func TestPipelinedHeedsMaxInFlightPerService(t *testing.T) {
 func TestPipelinedStopsAtAFailure(t *testing.T) {
 	for name, fault := range map[string]ledgermem.FaultKind{
 		"busy": ledgermem.Busy, "unavailable": ledgermem.Unavailable, "misconfigured": ledgermem.Misconfigured,
-		"request lost": ledgermem.LostRequest, "reply lost": ledgermem.LostReply, "late": ledgermem.Late, "hangs": ledgermem.HangTaken,
+		"request lost": ledgermem.LostRequest, "reply lost": ledgermem.LostReply, "late": ledgermem.Late, "hangs": ledgermem.HangAccepted,
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

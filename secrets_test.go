@@ -161,7 +161,7 @@ func newSplinterConfidant(t *testing.T) *confidant {
 			}
 			return jwt(ctx, node)
 		},
-		LateArrival: 50 * time.Millisecond, CoordinatorTimeout: 100 * time.Millisecond, Margin: 10 * time.Millisecond,
+		LateArrival: 50 * time.Millisecond, CoordinatorTimeout: 100 * time.Millisecond, ClockMargin: 10 * time.Millisecond,
 		ProbeInterval: 10 * time.Millisecond, Journal: c.store,
 	})
 	require.NoError(t, err)

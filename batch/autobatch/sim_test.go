@@ -75,7 +75,7 @@ func simulate(t *testing.T, seed uint64) map[string]int {
 	k := kinds[seed%uint64(len(kinds))]
 	faults := ledgermem.Faults{
 		Seed: seed, Busy: 0.05, Unavailable: 0.03, Misconfigured: 0.01, LostRequest: 0.05, LostReply: 0.08,
-		Late: 0.08, Hang: 0.02, HangTaken: 0.03, MaxLatency: 300 * time.Millisecond, MaxDelay: k.traits.LateArrival, Until: 4,
+		Late: 0.08, Hang: 0.02, HangAccepted: 0.03, MaxLatency: 300 * time.Millisecond, MaxDelay: k.traits.LateArrival, LastAttempt: 4,
 	}
 	if k.ignore {
 		faults.InvalidFirst, faults.MaxDelay = 0.05, k.traits.Settle/2
@@ -97,7 +97,7 @@ func simulate(t *testing.T, seed uint64) map[string]int {
 			f.InvalidFirst = f.InvalidFirst && restarted.Load() // else a good order would stay invalid
 			if strings.HasPrefix(string(a.Payload), refuse) {   // dlt/memory refuses on submission only
 				switch f.Kind {
-				case ledgermem.LostReply, ledgermem.Late, ledgermem.HangTaken:
+				case ledgermem.LostReply, ledgermem.Late, ledgermem.HangAccepted:
 					f.Kind = ledgermem.LostRequest
 				}
 			}

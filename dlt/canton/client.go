@@ -77,7 +77,7 @@ func New(url string, o *Options) (*Client, error) {
 			Checks:        true,
 			Prepares:      true,
 		},
-		http: hc, direct: wire.Direct(c.Client), at: at, header: c.Header,
+		http: hc, direct: wire.IsOwnTransport(c.Client), at: at, header: c.Header,
 		user: c.UserID, token: c.Token, period: c.DeduplicationPeriod,
 		lookBack: c.LookBack, idle: c.IdleWait, decided: c.DecidedWithin, silence: c.StreamSilence,
 		maxBody: c.MaxBody, maxReply: c.MaxResponse,

@@ -51,7 +51,7 @@ const undecodable = "Invalid value for: body"
 // readEnvelope never fails: an answer that cannot be read in time means nothing. cancel
 // cancels the request.
 func readEnvelope(h http.Header, body io.Reader, cancel context.CancelFunc) envelope {
-	b, _ := wire.ReadLittle(body, cancel)
+	b, _ := wire.ReadShortBody(body, cancel)
 	return parseEnvelope(h.Get("Content-Type"), b)
 }
 

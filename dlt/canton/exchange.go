@@ -35,13 +35,13 @@ func (c *Client) exchange(req *http.Request, op string) (reply, error) {
 	}
 	wire.AcceptEncoding(req.Header)
 	wire.SendTraceParent(req.Context(), req.Header)
-	ctx, sent := wire.Trace(req.Context(), c.direct)
+	ctx, sent := wire.TraceRequest(req.Context(), c.direct)
 	resp, err := c.http.Do(req.WithContext(ctx)) //nolint:bodyclose // the caller drains it
 	if err == nil {
 		wire.Decode(resp)
 		return reply{Response: resp, secret: token}, nil
 	}
-	return reply{}, &dlt.Error{Op: op, Kind: wire.Kind(err, sent()), Err: token.cause(err)}
+	return reply{}, &dlt.Error{Op: op, Kind: wire.KindOf(err, sent()), Err: token.cause(err)}
 }
 
 // authorize asks for a token and adds it to the header.

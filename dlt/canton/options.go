@@ -118,16 +118,16 @@ func (o *Options) withDefaults() (Options, error) {
 		c = *o
 	}
 	if err := cmp.Or(
-		wire.Fill("DeduplicationPeriod", &c.DeduplicationPeriod, DefaultDeduplicationPeriod),
-		wire.Fill("LateArrival", &c.LateArrival, DefaultLateArrival),
-		wire.Fill("Grace", &c.Grace, DefaultGrace),
-		wire.Fill("IdleWait", &c.IdleWait, DefaultIdleWait),
-		wire.Fill("StreamSilence", &c.StreamSilence, DefaultStreamSilence),
-		wire.Fill("DecidedWithin", &c.DecidedWithin, 0),
-		wire.Fill("LookBack", &c.LookBack, DefaultLookBack),
-		wire.Fill("MaxResponse", &c.MaxResponse, DefaultMaxResponse),
-		wire.Fill("PageLimit", &c.PageLimit, DefaultPageLimit),
-		wire.Fill("MaxBody", &c.MaxBody, DefaultMaxBody),
+		wire.FillDefault("DeduplicationPeriod", &c.DeduplicationPeriod, DefaultDeduplicationPeriod),
+		wire.FillDefault("LateArrival", &c.LateArrival, DefaultLateArrival),
+		wire.FillDefault("Grace", &c.Grace, DefaultGrace),
+		wire.FillDefault("IdleWait", &c.IdleWait, DefaultIdleWait),
+		wire.FillDefault("StreamSilence", &c.StreamSilence, DefaultStreamSilence),
+		wire.FillDefault("DecidedWithin", &c.DecidedWithin, 0),
+		wire.FillDefault("LookBack", &c.LookBack, DefaultLookBack),
+		wire.FillDefault("MaxResponse", &c.MaxResponse, DefaultMaxResponse),
+		wire.FillDefault("PageLimit", &c.PageLimit, DefaultPageLimit),
+		wire.FillDefault("MaxBody", &c.MaxBody, DefaultMaxBody),
 	); err != nil {
 		return c, err
 	}
@@ -160,7 +160,7 @@ func (o *Options) check() error {
 func (o *Options) httpClient() *http.Client {
 	// Less than the 60 s after which the participant's HTTP server closes a silent connection: a
 	// command that is posted into a closing one is needlessly in doubt.
-	return wire.Client(o.Client, wire.Transport(o.TLSConfig, 30*time.Second))
+	return wire.NewClient(o.Client, wire.NewTransport(o.TLSConfig, 30*time.Second))
 }
 
 // endpoint holds the URLs of a participant's resources, and the part of its own that may be shown.

@@ -93,7 +93,7 @@ func (c *Client) get(ctx context.Context, op, target string, into any) error {
 		e := readEnvelope(resp.Header, resp.Body, cancel)
 		return refusal(op, resp, e, readKind(resp.StatusCode, e))
 	}
-	b, err := wire.ReadLittle(resp.Body, cancel)
+	b, err := wire.ReadShortBody(resp.Body, cancel)
 	if err == nil {
 		err = json.Unmarshal(b, into)
 	}

@@ -12,8 +12,8 @@ func acceptanceChecks() []Check {
 			Name:    "Accepted",
 			Promise: "nil from Submit leads to committed, with one submission",
 			run: func(e *exam) {
-				b := e.committed()
-				e.posted(b, 1, 1)
+				b := e.committedBatch()
+				e.requirePosted(b, 1, 1)
 				again := e.answers(b)
 				assert.Equal(e, batch.ReportedCommitted, again[b.ID].Reported, "committed, and then not")
 			},
@@ -23,7 +23,7 @@ func acceptanceChecks() []Check {
 			Promise: "batches of one service, each submitted when the one before is committed, are all committed",
 			run: func(e *exam) {
 				for range 3 {
-					e.posted(e.committed(), 1, 1)
+					e.requirePosted(e.committedBatch(), 1, 1)
 				}
 			},
 		},
@@ -31,9 +31,9 @@ func acceptanceChecks() []Check {
 			Name:    "Accepted/second service",
 			Promise: "a client serves more than one service",
 			run: func(e *exam) {
-				b := e.accepted(e.Services[1])
-				e.becomes(b, batch.ReportedCommitted)
-				e.posted(b, 1, 1)
+				b := e.acceptedBatch(e.Services[1])
+				e.requireBecomes(b, batch.ReportedCommitted)
+				e.requirePosted(b, 1, 1)
 			},
 		},
 		{
@@ -42,12 +42,12 @@ func acceptanceChecks() []Check {
 			needs:   Decided,
 			run: func(e *exam) {
 				e.Set(Decided)
-				b := e.accepted(e.Services[0])
-				s := e.becomes(b, batch.ReportedInvalid)
+				b := e.acceptedBatch(e.Services[0])
+				s := e.requireBecomes(b, batch.ReportedInvalid)
 				assert.Equal(e, b.ID, s.ID)
-				e.posted(b, 1, 1)
+				e.requirePosted(b, 1, 1)
 				e.Set(None)
-				e.committed()
+				e.committedBatch()
 			},
 		},
 		{
@@ -57,14 +57,14 @@ func acceptanceChecks() []Check {
 			run: func(e *exam) {
 				e.Set(LostRequest)
 				b := e.batch()
-				e.kind(e.submit(b), batch.KindDoubt)
+				e.requireKind(e.submit(b), batch.KindDoubt)
 				e.Set(None)
 				before := e.Posts(b.ID)
 				second := attempt(b)
 				second.Number = 2
 				assert.NoError(e, e.Ledger.Submit(e.Context(), second))
-				e.posted(b, before+1, before+1)
-				e.becomes(b, batch.ReportedCommitted)
+				e.requirePosted(b, before+1, before+1)
+				e.requireBecomes(b, batch.ReportedCommitted)
 			},
 		},
 	}

@@ -120,7 +120,7 @@ func (b *backend) post(ctx context.Context, ids ...batch.ID) (string, error) {
 		}
 	}
 	switch b.fault {
-	case dlttest.Busy, dlttest.Refused, dlttest.Misconfigured, dlttest.NotYet, dlttest.Unheard, dlttest.Redirect:
+	case dlttest.Busy, dlttest.Refused, dlttest.Misconfigured, dlttest.NotYet, dlttest.UnknownAnswer, dlttest.Redirect:
 		return string(b.fault), nil
 	case dlttest.LostRequest:
 		return "", errReset
@@ -172,7 +172,7 @@ func (b *backend) query(ctx context.Context, ids []batch.ID) ([]answer, error) {
 		b.mu.Unlock()
 		defer b.mu.Lock()
 		return nil, b.wait(ctx, nil)
-	case dlttest.StatusWord:
+	case dlttest.StatusUnknownWord:
 		out[0].word = "sublime"
 	case dlttest.StatusMissing:
 		out = out[1:]

@@ -29,20 +29,20 @@ func checkerChecks() []Check {
 			require.NoError(e, e.Ledger.Check(b))
 			require.NoError(e, e.submit(b))
 			require.NoError(e, e.Ledger.Check(b))
-			e.becomes(b, batch.ReportedCommitted)
+			e.requireBecomes(b, batch.ReportedCommitted)
 		}),
 		checker("pure", "it changes nothing, sends nothing, and says the same again", func(e *exam) {
 			for _, b := range append(e.garbage(), e.batch()) {
 				before := clone(b)
-				first := fmt.Sprint(e.checked(b))
+				first := fmt.Sprint(e.callCheck(b))
 				assert.Equal(e, before, b, "Check changed the batch")
-				assert.Equal(e, first, fmt.Sprint(e.checked(b)))
+				assert.Equal(e, first, fmt.Sprint(e.callCheck(b)))
 				assert.Zero(e, e.Posts(b.ID))
 			}
 		}),
 		checker("garbage", "it survives anything, and what it refuses is an input error without the payload", func(e *exam) {
 			for _, b := range e.garbage() {
-				err := e.checked(b)
+				err := e.callCheck(b)
 				if err == nil {
 					continue // not every ledger looks into payloads
 				}
@@ -50,13 +50,13 @@ func checkerChecks() []Check {
 				assert.ErrorAs(e, err, &in)
 				assert.NotContains(e, err.Error(), "secret")
 			}
-			assert.Error(e, e.checked(batch.Batch{}), "a batch of nothing")
+			assert.Error(e, e.callCheck(batch.Batch{}), "a batch of nothing")
 		}),
 	}
 }
 
-// checked calls Check; a panic in it is a failure.
-func (e *exam) checked(b batch.Batch) (err error) {
+// callCheck calls Check; a panic in it is a failure.
+func (e *exam) callCheck(b batch.Batch) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			assert.Fail(e, "Check panicked", "%v on %+v", p, b)

@@ -92,7 +92,7 @@ func (c *client) Submit(ctx context.Context, a batch.Attempt) error {
 		word, err = c.b.post(ctx, a.ID)
 	case c.bug == "resets are certain" && errors.Is(err, errReset):
 		err = errNobody
-	case c.bug == "silence is consent" && word == string(dlttest.Unheard):
+	case c.bug == "silence is consent" && word == string(dlttest.UnknownAnswer):
 		word = "taken"
 	case c.bug == "follows redirects" && word == string(dlttest.Redirect):
 		c.b.elsewhere(a.ID)

@@ -13,11 +13,11 @@ func harnessChecks() []Check {
 	return []Check{{
 		Name:    "Harness",
 		Promise: "it makes batches that can be distinguished, and says why it lacks what it lacks",
-		run:     harnessCoherent,
+		run:     checkHarness,
 	}}
 }
 
-func harnessCoherent(e *exam) {
+func checkHarness(e *exam) {
 	for f, why := range e.Lacks {
 		assert.True(e, slices.Contains(Faults(), f), "Lacks names %q, which is no fault", f)
 		assert.NotEmpty(e, strings.TrimSpace(why), "why does it lack %q?", f)
@@ -31,6 +31,6 @@ func harnessCoherent(e *exam) {
 	require.NoError(e, a.Validate())
 	require.NoError(e, b.Validate())
 	assert.NotEqual(e, a.ID, b.ID)
-	assert.Contains(e, string(a.Payload), e.shown(a, 1))
+	assert.Contains(e, string(a.Payload), e.shownContent(a, 1))
 	assert.Zero(e, e.Posts(a.ID), "nothing was submitted yet")
 }

@@ -9,25 +9,25 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// hands is the number of goroutines that use the client at once.
-const hands = 16
+// concurrentCallers is the number of goroutines that use the client at once.
+const concurrentCallers = 16
 
 func concurrencyChecks() []Check {
 	return []Check{{
 		Name:    "Concurrency",
 		Promise: "all methods may be called concurrently: run the suite under -race",
-		run:     concurrent,
+		run:     checkConcurrentUse,
 	}}
 }
 
-func concurrent(e *exam) {
-	old := e.committed()
-	bs := make([]batch.Batch, hands)
+func checkConcurrentUse(e *exam) {
+	old := e.committedBatch()
+	bs := make([]batch.Batch, concurrentCallers)
 	for i := range bs {
 		bs[i] = e.batchOf(e.Services[i%2])
 	}
 	// Failures are reported once all have ended: FailNow belongs to the check's own goroutine.
-	failures := make(chan error, 3*hands)
+	failures := make(chan error, 3*concurrentCallers)
 	var wg sync.WaitGroup
 	for _, b := range bs {
 		wg.Go(func() {
@@ -54,7 +54,7 @@ func concurrent(e *exam) {
 		assert.NoError(e, err)
 	}
 	for _, b := range bs {
-		e.becomes(b, batch.ReportedCommitted)
-		e.posted(b, 1, 1)
+		e.requireBecomes(b, batch.ReportedCommitted)
+		e.requirePosted(b, 1, 1)
 	}
 }

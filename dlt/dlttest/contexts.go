@@ -11,8 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// hangFor is how long a call may hang before its context ends.
-const hangFor = 50 * time.Millisecond
+// hangTimeout is how long a call may hang before its context ends.
+const hangTimeout = 50 * time.Millisecond
 
 func contextChecks() []Check {
 	return []Check{
@@ -39,17 +39,17 @@ func contextChecks() []Check {
 			Promise: "BatchStatuses returns soon after its deadline, with an error",
 			needs:   StatusHang,
 			run: func(e *exam) {
-				b := e.committed()
+				b := e.committedBatch()
 				e.Set(StatusHang)
-				ctx, cancel := context.WithTimeout(e.Context(), hangFor)
+				ctx, cancel := context.WithTimeout(e.Context(), hangTimeout)
 				defer cancel()
-				e.prompt(ctx, func() error {
+				e.requirePrompt(ctx, func() error {
 					statuses, err := e.Ledger.BatchStatuses(ctx, b.Service, []batch.Attempt{{Key: b.Key(), Number: 1}})
 					assert.Empty(e, statuses)
 					return err
 				})
 				e.Set(None)
-				e.becomes(b, batch.ReportedCommitted)
+				e.requireBecomes(b, batch.ReportedCommitted)
 			},
 		},
 		{
@@ -59,16 +59,16 @@ func contextChecks() []Check {
 				b := e.batch()
 				ctx, cancel := context.WithCancel(e.Context())
 				cancel()
-				err := e.prompt(ctx, func() error { return e.Ledger.Submit(ctx, attempt(b)) })
-				e.prompt(ctx, func() error {
+				err := e.requirePrompt(ctx, func() error { return e.Ledger.Submit(ctx, attempt(b)) })
+				e.requirePrompt(ctx, func() error {
 					_, err := e.Ledger.BatchStatuses(ctx, b.Service, []batch.Attempt{{Key: b.Key(), Number: 1}})
 					return err
 				})
 				switch dlt.Kind(err) {
 				case batch.KindDoubt:
 				case batch.KindUnavailable, batch.KindBusy:
-					e.notTaken(b)
-					e.posted(b, 0, 0)
+					e.requireNotTaken(b)
+					e.requirePosted(b, 0, 0)
 				default:
 					assert.Fail(e, "a done context says nothing about the batch or the client", "%v", err)
 				}
@@ -78,39 +78,39 @@ func contextChecks() []Check {
 }
 
 func submitHangs(e *exam, bound func(context.Context, time.Duration) (context.Context, context.CancelFunc)) {
-	e.committed()
+	e.committedBatch()
 	e.Set(Hang)
 	b := e.batch()
 	var err error
-	for d := hangFor; d <= e.Commit; d *= 4 {
+	for d := hangTimeout; d <= e.CommitTimeout; d *= 4 {
 		ctx, cancel := bound(e.Context(), d)
-		err = e.prompt(ctx, func() error { return e.Ledger.Submit(ctx, attempt(b)) })
+		err = e.requirePrompt(ctx, func() error { return e.Ledger.Submit(ctx, attempt(b)) })
 		cancel()
 		if k := dlt.Kind(err); k != batch.KindUnavailable && k != batch.KindNotYet {
 			break
 		}
-		e.posted(b, 0, 0) // on a busy machine the work before the POST took all the time
+		e.requirePosted(b, 0, 0) // on a busy machine the work before the POST took all the time
 	}
 	assert.Equal(e, batch.KindDoubt, dlt.Kind(err), "the kind of: %v", err)
 	e.Set(None)
-	e.committed()
-	e.posted(b, 0, 1)
+	e.committedBatch()
+	e.requirePosted(b, 0, 1)
 }
 
-// prompt requires that call returns an error within Prompt of the end of ctx.
-func (e *exam) prompt(ctx context.Context, call func() error) error {
+// requirePrompt requires that call returns an error within CancelTimeout of the end of ctx.
+func (e *exam) requirePrompt(ctx context.Context, call func() error) error {
 	e.Helper()
 	returned := make(chan error, 1)
 	go func() { returned <- call() }()
 	<-ctx.Done()
-	late := time.NewTimer(e.Prompt)
+	late := time.NewTimer(e.CancelTimeout)
 	defer late.Stop()
 	select {
 	case err := <-returned:
 		require.Error(e, err)
 		return err
 	case <-late.C:
-		e.Fatalf("a call did not return within %s of the end of its context", e.Prompt)
+		e.Fatalf("a call did not return within %s of the end of its context", e.CancelTimeout)
 		return nil
 	}
 }

@@ -17,23 +17,23 @@ func doubtChecks() []Check {
 			run: func(e *exam) {
 				e.Set(LostReply)
 				b := e.batch()
-				e.kind(e.submit(b), batch.KindDoubt)
+				e.requireKind(e.submit(b), batch.KindDoubt)
 				e.Set(None)
-				e.becomes(b, batch.ReportedCommitted)
-				e.posted(b, 1, 1)
+				e.requireBecomes(b, batch.ReportedCommitted)
+				e.requirePosted(b, 1, 1)
 			},
 		},
 		{
 			Name:    "Doubt/lost request",
 			Promise: "a connection lost before the batch was taken is doubt, and the batch was sent once at most",
 			needs:   LostRequest,
-			run:     func(e *exam) { e.doubtful(LostRequest) },
+			run:     func(e *exam) { e.submitInDoubt(LostRequest) },
 		},
 		{
 			Name:    "Doubt/unheard answer",
 			Promise: "an answer that nobody documented is doubt",
-			needs:   Unheard,
-			run:     func(e *exam) { e.doubtful(Unheard) },
+			needs:   UnknownAnswer,
+			run:     func(e *exam) { e.submitInDoubt(UnknownAnswer) },
 		},
 		{
 			Name:    "Doubt/redirect",
@@ -42,10 +42,10 @@ func doubtChecks() []Check {
 			run: func(e *exam) {
 				e.Set(Redirect)
 				b := e.batch()
-				e.kind(e.submit(b), batch.KindDoubt, batch.KindMisconfigured)
+				e.requireKind(e.submit(b), batch.KindDoubt, batch.KindMisconfigured)
 				e.Set(None)
-				e.notTaken(b)
-				e.posted(b, 1, 1)
+				e.requireNotTaken(b)
+				e.requirePosted(b, 1, 1)
 			},
 		},
 		{
@@ -56,15 +56,15 @@ func doubtChecks() []Check {
 				var lost []batch.Batch
 				for range 5 {
 					e.Set(None)
-					e.committed() // so that an old connection exists, if the client has connections
+					e.committedBatch() // so that an old connection exists, if the client has connections
 					e.Set(LostReply)
 					b := e.batch()
-					e.kind(e.submit(b), batch.KindDoubt)
+					e.requireKind(e.submit(b), batch.KindDoubt)
 					lost = append(lost, b)
 				}
 				e.Set(None)
 				for _, b := range lost {
-					e.becomes(b, batch.ReportedCommitted)
+					e.requireBecomes(b, batch.ReportedCommitted)
 					assert.Equal(e, 1, e.Posts(b.ID), "submissions of %s that reached the backend; a client never resends", b.Key())
 				}
 			},
@@ -72,13 +72,13 @@ func doubtChecks() []Check {
 	}
 }
 
-// doubtful submits under a fault that does not accept the batch.
-func (e *exam) doubtful(f Fault) {
+// submitInDoubt submits under a fault that does not accept the batch.
+func (e *exam) submitInDoubt(f Fault) {
 	e.Helper()
 	e.Set(f)
 	b := e.batch()
-	e.kind(e.submit(b), batch.KindDoubt)
+	e.requireKind(e.submit(b), batch.KindDoubt)
 	e.Set(None)
-	e.notTaken(b)
-	e.posted(b, 0, 1)
+	e.requireNotTaken(b)
+	e.requirePosted(b, 0, 1)
 }

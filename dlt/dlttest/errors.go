@@ -18,7 +18,7 @@ const maxErrorText = 4096
 
 func errorChecks() []Check {
 	var all []Check
-	for _, f := range [...]Fault{Busy, Refused, Unreachable, Misconfigured, NotYet, LostRequest, LostReply, Hang, Unheard, Redirect} {
+	for _, f := range [...]Fault{Busy, Refused, Unreachable, Misconfigured, NotYet, LostRequest, LostReply, Hang, UnknownAnswer, Redirect} {
 		all = append(all, Check{
 			Name:    "Errors/" + string(f),
 			Promise: "the error is short and printable and shows nothing of the payload; a *dlt.Error names what failed",
@@ -26,16 +26,16 @@ func errorChecks() []Check {
 			run: func(e *exam) {
 				e.Set(f)
 				b := e.batch()
-				secret := e.shown(b, e.made)
+				secret := e.shownContent(b, e.batchCount)
 				require.Contains(e, string(b.Payload), secret)
 				if f == Hang { // its error may be the context's own
-					ctx, cancel := context.WithTimeout(e.Context(), hangFor)
+					ctx, cancel := context.WithTimeout(e.Context(), hangTimeout)
 					defer cancel()
-					e.fitToShow(e.prompt(ctx, func() error { return e.Ledger.Submit(ctx, attempt(b)) }), secret)
+					e.requireFitToShow(e.requirePrompt(ctx, func() error { return e.Ledger.Submit(ctx, attempt(b)) }), secret)
 					return
 				}
 				err := e.submit(b)
-				e.fitToShow(err, secret)
+				e.requireFitToShow(err, secret)
 				if typed, ok := errors.AsType[*dlt.Error](err); ok {
 					assert.NotEmpty(e, typed.Op, "what failed")
 				}
@@ -45,8 +45,8 @@ func errorChecks() []Check {
 	return all
 }
 
-// fitToShow requires an error that can be logged and stored.
-func (e *exam) fitToShow(err error, secret string) {
+// requireFitToShow requires an error that can be logged and stored.
+func (e *exam) requireFitToShow(err error, secret string) {
 	e.Helper()
 	require.Error(e, err)
 	text := err.Error()

@@ -31,60 +31,60 @@ func eventChecks() []Check {
 	return []Check{
 		source("live first", "the first event says that the stream is open, before anything is reported", None,
 			func(e *exam) {
-				e.committed()
-				st := e.open(e.streamed(0))
+				e.committedBatch()
+				st := e.open(e.streamServices(0))
 				assert.NoError(e, st.end(), "the end of ctx is no error")
 			}),
 		source("commit", "soon after a commit there is an event: its status, or the word to ask now", None,
 			func(e *exam) {
-				st := e.open(e.streamed(0))
+				st := e.open(e.streamServices(0))
 				for range 3 { // an event about the past might reveal the first
-					st.reports(e.accepted(e.Services[0]))
+					st.requireReports(e.acceptedBatch(e.Services[0]))
 				}
 				assert.NoError(e, st.end())
 			}),
 		source("second service", "a batch of another service is reported", None,
 			func(e *exam) {
-				st := e.open(e.streamed(1))
-				st.reports(e.accepted(e.Services[1]))
+				st := e.open(e.streamServices(1))
+				st.requireReports(e.acceptedBatch(e.Services[1]))
 				assert.NoError(e, st.end())
 			}),
 		source("two at once", "two streams at once, of different services, both report", None,
 			func(e *exam) {
-				one, two := e.open(e.streamed(0)), e.open(e.streamed(1))
-				one.reports(e.accepted(e.Services[0]))
-				two.reports(e.accepted(e.Services[1]))
+				one, two := e.open(e.streamServices(0)), e.open(e.streamServices(1))
+				one.requireReports(e.acceptedBatch(e.Services[0]))
+				two.requireReports(e.acceptedBatch(e.Services[1]))
 				assert.NoError(e, one.end())
-				two.reports(e.accepted(e.Services[1]))
+				two.requireReports(e.acceptedBatch(e.Services[1]))
 				assert.NoError(e, two.end())
 			}),
 		source("done", "with a context that is done already nothing is reported, and that is no error", None,
 			func(e *exam) {
 				ctx, cancel := context.WithCancel(e.Context())
 				cancel()
-				st := e.start(ctx, cancel, e.streamed(0))
-				assert.NoError(e, st.ended(e.Prompt))
+				st := e.start(ctx, cancel, e.streamServices(0))
+				assert.NoError(e, st.waitForEnd(e.CancelTimeout))
 				assert.Empty(e, st.events)
 			}),
 		source("yield", "an error of yield ends the stream and is returned", None,
 			func(e *exam) {
 				enough := errors.New("enough")
-				ctx, cancel := context.WithTimeout(e.Context(), e.Commit+e.Prompt)
+				ctx, cancel := context.WithTimeout(e.Context(), e.CommitTimeout+e.CancelTimeout)
 				defer cancel()
 				calls := 0
-				err := e.Ledger.Events(ctx, e.streamed(0), func(dlt.Event) error { calls++; return enough })
+				err := e.Ledger.Events(ctx, e.streamServices(0), func(dlt.Event) error { calls++; return enough })
 				assert.ErrorIs(e, err, enough)
 				assert.NoError(e, ctx.Err(), "it did not return")
 				assert.Equal(e, 1, calls, "events after the error")
 			}),
 		source("cut", "a stream that breaks ends with an error, and can be opened again", StreamCut,
 			func(e *exam) {
-				st := e.open(e.streamed(0))
+				st := e.open(e.streamServices(0))
 				e.Set(StreamCut)
-				assert.Error(e, st.ended(e.Commit), "a stream that broke ended without an error")
+				assert.Error(e, st.waitForEnd(e.CommitTimeout), "a stream that broke ended without an error")
 				e.Set(None)
-				st = e.open(e.streamed(0))
-				st.reports(e.accepted(e.Services[0]))
+				st = e.open(e.streamServices(0))
+				st.requireReports(e.acceptedBatch(e.Services[0]))
 				assert.NoError(e, st.end())
 			}),
 		source("unreachable", "where nobody listens there is an error and no event", Unreachable,
@@ -92,30 +92,30 @@ func eventChecks() []Check {
 				e.Set(Unreachable)
 				ctx, cancel := context.WithCancel(e.Context())
 				defer cancel()
-				st := e.start(ctx, cancel, e.streamed(0))
-				err := st.ended(e.Commit + e.Prompt)
-				e.fitToShow(err, e.content(e.made))
+				st := e.start(ctx, cancel, e.streamServices(0))
+				err := st.waitForEnd(e.CommitTimeout + e.CancelTimeout)
+				e.requireFitToShow(err, e.content(e.batchCount))
 				assert.Empty(e, st.events)
 			}),
-		source("no leak", "a stream that has ended leaves no goroutine behind", None, streamLeak),
+		source("no leak", "a stream that has ended leaves no goroutine behind", None, checkStreamLeak),
 	}
 }
 
 const leakRounds = 20
 
-// streamLeak opens and ends streams. One leaked goroutine per stream would show.
-func streamLeak(e *exam) {
+// checkStreamLeak opens and ends streams. One leaked goroutine per stream would show.
+func checkStreamLeak(e *exam) {
 	enough := errors.New("enough")
 	round := func() {
-		assert.NoError(e, e.open(e.streamed(0)).end())
-		assert.ErrorIs(e, e.Ledger.Events(e.Context(), e.streamed(0), func(dlt.Event) error { return enough }), enough)
+		assert.NoError(e, e.open(e.streamServices(0)).end())
+		assert.ErrorIs(e, e.Ledger.Events(e.Context(), e.streamServices(0), func(dlt.Event) error { return enough }), enough)
 	}
 	round() // goroutines that stay for good exist from here on
 	before := runtime.NumGoroutine()
 	for range leakRounds {
 		round()
 	}
-	e.within(e.Prompt+e.Commit, func() error {
+	e.retryWithin(e.CancelTimeout+e.CommitTimeout, func() error {
 		if now := runtime.NumGoroutine(); now > before+leakRounds/2 {
 			return errors.New("goroutines are left behind by streams that have ended")
 		}
@@ -123,8 +123,8 @@ func streamLeak(e *exam) {
 	})
 }
 
-// streamed returns the services that the engine passes to one stream.
-func (e *exam) streamed(service int) []batch.ServiceID {
+// streamServices returns the services that the engine passes to one stream.
+func (e *exam) streamServices(service int) []batch.ServiceID {
 	if e.traits.GroupsByService {
 		return e.Services[service : service+1 : service+1]
 	}
@@ -160,7 +160,7 @@ func (e *exam) open(services []batch.ServiceID) *stream {
 	e.Helper()
 	ctx, cancel := context.WithCancel(e.Context())
 	st := e.start(ctx, cancel, services)
-	bound := time.NewTimer(e.Commit + e.Prompt)
+	bound := time.NewTimer(e.CommitTimeout + e.CancelTimeout)
 	defer bound.Stop()
 	select {
 	case ev := <-st.events:
@@ -173,11 +173,11 @@ func (e *exam) open(services []batch.ServiceID) *stream {
 	return st
 }
 
-// reports requires that a caller who asks about b only after events learns in time that b is
-// committed.
-func (st *stream) reports(b batch.Batch) {
+// requireReports requires that a caller who asks about b only after events learns in time that b
+// is committed.
+func (st *stream) requireReports(b batch.Batch) {
 	st.e.Helper()
-	bound := time.NewTimer(st.e.Commit + st.e.Prompt)
+	bound := time.NewTimer(st.e.CommitTimeout + st.e.CancelTimeout)
 	defer bound.Stop()
 	for {
 		select {
@@ -191,7 +191,7 @@ func (st *stream) reports(b batch.Batch) {
 					return
 				}
 			}
-			if st.asks(b) {
+			if st.askFor(b) {
 				return
 			}
 		case err := <-st.err:
@@ -202,9 +202,9 @@ func (st *stream) reports(b batch.Batch) {
 	}
 }
 
-// asks asks about b as the monitor does after an event: at once, and a few times more, since
+// askFor asks about b as the monitor does after an event: at once, and a few times more, since
 // some ledgers report a commit just before their status queries know it.
-func (st *stream) asks(b batch.Batch) bool {
+func (st *stream) askFor(b batch.Batch) bool {
 	st.e.Helper()
 	for pause := time.Millisecond; pause < 20*time.Millisecond; pause *= 2 {
 		if st.e.answers(b)[b.ID].Reported == batch.ReportedCommitted {
@@ -220,10 +220,10 @@ func (st *stream) asks(b batch.Batch) bool {
 func (st *stream) end() error {
 	st.e.Helper()
 	st.cancel()
-	return st.ended(st.e.Prompt)
+	return st.waitForEnd(st.e.CancelTimeout)
 }
 
-func (st *stream) ended(bound time.Duration) error {
+func (st *stream) waitForEnd(bound time.Duration) error {
 	st.e.Helper()
 	late := time.NewTimer(bound)
 	defer late.Stop()

@@ -17,11 +17,11 @@ import (
 type exam struct {
 	TB
 	*Harness
-	promise string
-	traits  dlt.Traits // of Services[0]
-	made    int
-	latest  time.Time  // when the last batch was made
-	known   []batch.ID // of Services[0], decided before the last batch was made
+	promise    string
+	traits     dlt.Traits // of Services[0]
+	batchCount int
+	lastMadeAt time.Time  // when the last batch was made
+	witnesses  []batch.ID // of Services[0], decided before the last batch was made
 }
 
 // Errorf says first which promise the client breaks. The assertions of package testify call it.
@@ -42,22 +42,23 @@ func (e *exam) batch() batch.Batch { return e.batchOf(e.Services[0]) }
 
 func (e *exam) batchOf(s batch.ServiceID) batch.Batch {
 	e.Helper()
-	e.made++
-	e.latest = time.Now()
-	b := e.Batch(s, e.content(e.made))
+	e.batchCount++
+	e.lastMadeAt = time.Now()
+	b := e.Batch(s, e.content(e.batchCount))
 	require.Equal(e, s, b.Service, "the harness made a batch of another service")
 	return b
 }
 
-// content is the content of the n-th batch. It must appear in the payload only.
-// shown is the content of a batch as its payload has it: unchanged, or in hex digits.
-func (e *exam) shown(b batch.Batch, n int) string {
+// shownContent returns the content of the n-th batch as its payload has it: unchanged, or in hex
+// digits.
+func (e *exam) shownContent(b batch.Batch, n int) string {
 	if digits := hex.EncodeToString([]byte(e.content(n))); bytes.Contains(b.Payload, []byte(digits)) {
 		return digits
 	}
 	return e.content(n)
 }
 
+// content returns the content of the n-th batch. It must appear in the payload only.
 func (e *exam) content(n int) string { return fmt.Sprintf("secret%06dcontent", n) }
 
 func attempt(b batch.Batch) batch.Attempt {
@@ -66,31 +67,31 @@ func attempt(b batch.Batch) batch.Attempt {
 
 // submit makes the first attempt of b, with a distant deadline.
 func (e *exam) submit(b batch.Batch) error {
-	ctx, cancel := context.WithTimeout(e.Context(), e.Commit+e.Prompt)
+	ctx, cancel := context.WithTimeout(e.Context(), e.CommitTimeout+e.CancelTimeout)
 	defer cancel()
 	return e.Ledger.Submit(ctx, attempt(b))
 }
 
-// accepted makes a batch, submits it and requires that it is accepted.
-func (e *exam) accepted(s batch.ServiceID) batch.Batch {
+// acceptedBatch makes a batch, submits it and requires that it is accepted.
+func (e *exam) acceptedBatch(s batch.ServiceID) batch.Batch {
 	e.Helper()
 	b := e.batchOf(s)
 	require.NoError(e, e.submit(b), "a good batch at a good backend")
 	return b
 }
 
-// committed makes a batch and waits until it is committed.
-func (e *exam) committed() batch.Batch {
+// committedBatch makes a batch and waits until it is committed.
+func (e *exam) committedBatch() batch.Batch {
 	e.Helper()
-	b := e.accepted(e.Services[0])
-	e.becomes(b, batch.ReportedCommitted)
-	e.known = append(e.known, b.ID)
+	b := e.acceptedBatch(e.Services[0])
+	e.requireBecomes(b, batch.ReportedCommitted)
+	e.witnesses = append(e.witnesses, b.ID)
 	return b
 }
 
 // ask asks about batches of one service as the monitor does: without payloads.
 func (e *exam) ask(bs ...batch.Batch) ([]batch.Status, error) {
-	ctx, cancel := context.WithTimeout(e.Context(), e.Commit+e.Prompt)
+	ctx, cancel := context.WithTimeout(e.Context(), e.CommitTimeout+e.CancelTimeout)
 	defer cancel()
 	attempts := make([]batch.Attempt, len(bs))
 	for i, b := range bs {
@@ -127,25 +128,25 @@ func (e *exam) byID(statuses []batch.Status, asked ...batch.Batch) map[batch.ID]
 	return out
 }
 
-// becomes polls until the batch is reported as want, within Commit.
-func (e *exam) becomes(b batch.Batch, want batch.Reported) batch.Status {
+// requireBecomes polls until the batch is reported as want, within CommitTimeout.
+func (e *exam) requireBecomes(b batch.Batch, want batch.Reported) batch.Status {
 	e.Helper()
 	var last batch.Status
-	e.within(e.Commit, func() error {
+	e.retryWithin(e.CommitTimeout, func() error {
 		last = e.answers(b)[b.ID]
 		if last.Reported != want {
-			return fmt.Errorf("%s is %s, want %s", b.Key(), word(last.Reported), want)
+			return fmt.Errorf("%s is %s, want %s", b.Key(), reportedWord(last.Reported), want)
 		}
 		return nil
 	})
 	return last
 }
 
-// notTaken requires that b is unknown, even after a later batch has been committed. The
+// requireNotTaken requires that b is unknown, even after a later batch has been committed. The
 // attempt of b must have had no effect.
-func (e *exam) notTaken(b batch.Batch) {
+func (e *exam) requireNotTaken(b batch.Batch) {
 	e.Helper()
-	e.committed()
+	e.committedBatch()
 	s, ok := e.answers(b)[b.ID]
 	require.True(e, !ok || untraced(s), "%s was not taken, and is %s", b.Key(), s.Reported)
 }
@@ -155,16 +156,16 @@ func untraced(s batch.Status) bool {
 	return s.Reported == batch.ReportedUnknown || s.Reported == batch.ReportedVoid
 }
 
-func word(r batch.Reported) string {
+func reportedWord(r batch.Reported) string {
 	if r == 0 {
 		return "without an answer"
 	}
 	return r.String()
 }
 
-// within calls f until it returns nil, at growing intervals, and fails with the
+// retryWithin calls f until it returns nil, at growing intervals, and fails with the
 // last error when the bound is over.
-func (e *exam) within(bound time.Duration, f func() error) {
+func (e *exam) retryWithin(bound time.Duration, f func() error) {
 	e.Helper()
 	deadline := time.NewTimer(bound)
 	defer deadline.Stop()
@@ -184,15 +185,16 @@ func (e *exam) within(bound time.Duration, f func() error) {
 	}
 }
 
-// kind requires an error of one of the wanted kinds. A bare sentinel is as good as a *dlt.Error.
-func (e *exam) kind(err error, want ...batch.ErrorKind) {
+// requireKind requires an error of one of the wanted kinds. A bare sentinel is as good as a
+// *dlt.Error.
+func (e *exam) requireKind(err error, want ...batch.ErrorKind) {
 	e.Helper()
 	require.Error(e, err)
 	require.Contains(e, want, dlt.Kind(err), "the kind of: %v", err)
 }
 
-// posted requires that the backend got atLeast to atMost submissions of b.
-func (e *exam) posted(b batch.Batch, atLeast, atMost int) {
+// requirePosted requires that the backend got atLeast to atMost submissions of b.
+func (e *exam) requirePosted(b batch.Batch, atLeast, atMost int) {
 	e.Helper()
 	n := e.Posts(b.ID)
 	require.GreaterOrEqual(e, n, atLeast, "submissions of %s that reached the backend", b.Key())

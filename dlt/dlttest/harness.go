@@ -34,21 +34,21 @@ type Harness struct {
 	// Lacks lists the faults that the backend, or its ledger, cannot make, with the reasons.
 	Lacks map[Fault]string
 
-	// Off lists the methods of dlt.Unimplemented that the client has and its traits deny, by trait
-	// ("Streams"), with the reasons: an option switches it off, for example. Any other such
-	// method counts as a forgotten trait: the method would never be called.
-	Off map[string]string
+	// SwitchedOff lists the methods of dlt.Unimplemented that the client has and its traits deny,
+	// by trait ("Streams"), with the reasons: an option switches it off, for example. Any other
+	// such method counts as a forgotten trait: the method would never be called.
+	SwitchedOff map[string]string
 
 	// Services are two services of the client. Defaults to "one" and "two".
 	Services []batch.ServiceID
 	// RetryAfter is the RetryAfter of a [Busy] backend. Defaults to nothing.
 	RetryAfter time.Duration
-	// Commit is the longest time from acceptance to the answer that a batch is committed.
+	// CommitTimeout is the longest time from acceptance to the answer that a batch is committed.
 	// Defaults to 10 s.
-	Commit time.Duration
-	// Prompt is the longest time that a call may last after its context is done. Defaults to 2
-	// s.
-	Prompt time.Duration
+	CommitTimeout time.Duration
+	// CancelTimeout is the longest time that a call may last after its context is done. Defaults
+	// to 2 s.
+	CancelTimeout time.Duration
 }
 
 // Fault is something that a backend does wrong, or [QuerySize], which it may be unable to do.
@@ -74,8 +74,8 @@ const (
 	LostReply Fault = "lost reply"
 	// Hang: no answer until the client leaves. The backend may accept the batch or not.
 	Hang Fault = "hang"
-	// Unheard: an answer that no document of the ledger knows. Not accepted.
-	Unheard Fault = "unheard answer"
+	// UnknownAnswer: an answer that no document of the ledger knows. Not accepted.
+	UnknownAnswer Fault = "unheard answer"
 	// Redirect: the client is asked to send the batch to another address, where it would be
 	// accepted and counted.
 	Redirect Fault = "redirect"
@@ -93,8 +93,8 @@ const (
 	StatusHang Fault = "status hang"
 	// StatusGarbage: an answer that cannot be read.
 	StatusGarbage Fault = "status garbage"
-	// StatusWord: a word that no document of the ledger knows, about one of the ids.
-	StatusWord Fault = "status word"
+	// StatusUnknownWord: a word that no document of the ledger knows, about one of the ids.
+	StatusUnknownWord Fault = "status word"
 	// StatusMissing: an answer that misses one of the ids.
 	StatusMissing Fault = "status missing"
 	// StatusStranger: an answer with a committed id that was not in the query.
@@ -113,8 +113,8 @@ const QuerySize Fault = "query size"
 // Faults returns all faults except [None].
 func Faults() []Fault {
 	return []Fault{
-		Busy, Refused, Unreachable, Misconfigured, NotYet, LostRequest, LostReply, Hang, Unheard, Redirect, Decided,
-		StatusUnreachable, StatusLost, StatusHang, StatusGarbage, StatusWord, StatusMissing, StatusStranger, StatusShuffled,
+		Busy, Refused, Unreachable, Misconfigured, NotYet, LostRequest, LostReply, Hang, UnknownAnswer, Redirect, Decided,
+		StatusUnreachable, StatusLost, StatusHang, StatusGarbage, StatusUnknownWord, StatusMissing, StatusStranger, StatusShuffled,
 		QuerySize, StreamCut,
 	}
 }
@@ -125,11 +125,11 @@ func (h *Harness) withDefaults() *Harness {
 	if len(c.Services) == 0 {
 		c.Services = []batch.ServiceID{"one", "two"}
 	}
-	if c.Commit == 0 {
-		c.Commit = 10 * time.Second
+	if c.CommitTimeout == 0 {
+		c.CommitTimeout = 10 * time.Second
 	}
-	if c.Prompt == 0 {
-		c.Prompt = 2 * time.Second
+	if c.CancelTimeout == 0 {
+		c.CancelTimeout = 2 * time.Second
 	}
 	return &c
 }

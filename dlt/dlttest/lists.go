@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// lists reports whether the client's traits declare lists. If they do not, it logs that.
-func (e *exam) lists() bool {
+// supportsLists reports whether the client's traits declare lists. If they do not, it logs that.
+func (e *exam) supportsLists() bool {
 	e.Helper()
 	if e.traits.MaxList < 2 {
 		e.Logf("declared: no lists: Traits.MaxList is %d", e.traits.MaxList)
@@ -20,8 +20,8 @@ func (e *exam) lists() bool {
 	return true
 }
 
-// list makes n batches of Services[0], or as many as a list may hold.
-func (e *exam) list(n int) (bs []batch.Batch) {
+// newList makes n batches of Services[0], or as many as a list may hold.
+func (e *exam) newList(n int) (bs []batch.Batch) {
 	for range min(n, e.traits.MaxList) {
 		bs = append(bs, e.batch())
 	}
@@ -30,7 +30,7 @@ func (e *exam) list(n int) (bs []batch.Batch) {
 
 // submitList makes the first attempt of all, with a distant deadline.
 func (e *exam) submitList(bs []batch.Batch) error {
-	ctx, cancel := context.WithTimeout(e.Context(), e.Commit+e.Prompt)
+	ctx, cancel := context.WithTimeout(e.Context(), e.CommitTimeout+e.CancelTimeout)
 	defer cancel()
 	attempts := make([]batch.Attempt, len(bs))
 	for i, b := range bs {
@@ -45,14 +45,14 @@ func listChecks() []Check {
 			Name:    "SubmitList/accepted",
 			Promise: "nil means that every batch of the list is accepted, and each is posted once",
 			run: func(e *exam) {
-				if !e.lists() {
+				if !e.supportsLists() {
 					return
 				}
-				bs := e.list(5)
+				bs := e.newList(5)
 				require.NoError(e, e.submitList(bs), "good batches at a good backend")
 				for _, b := range bs {
-					e.becomes(b, batch.ReportedCommitted)
-					e.posted(b, 1, 1)
+					e.requireBecomes(b, batch.ReportedCommitted)
+					e.requirePosted(b, 1, 1)
 				}
 			},
 		},
@@ -61,7 +61,7 @@ func listChecks() []Check {
 			Promise: "a list that is refused because of one of its batches is refused as a whole: none is taken",
 			needs:   Refused,
 			run: func(e *exam) {
-				if !e.lists() {
+				if !e.supportsLists() {
 					return
 				}
 				good := e.batch()
@@ -69,18 +69,18 @@ func listChecks() []Check {
 				bad := e.batch()
 				err := e.submitList([]batch.Batch{good, bad})
 				e.Set(None)
-				e.kind(err, batch.KindRejected)
-				e.notTaken(bad)
-				e.notTaken(good)
+				e.requireKind(err, batch.KindRejected)
+				e.requireNotTaken(bad)
+				e.requireNotTaken(good)
 				require.NoError(e, e.submit(good), "alone it is taken")
-				e.becomes(good, batch.ReportedCommitted)
+				e.requireBecomes(good, batch.ReportedCommitted)
 			},
 		},
 		{
 			Name:    "SubmitList/not taken",
 			Promise: "what certainly did not take one took none, and says so as Submit does",
 			run: func(e *exam) {
-				if !e.lists() {
+				if !e.supportsLists() {
 					return
 				}
 				for f, kind := range map[Fault]batch.ErrorKind{
@@ -91,12 +91,12 @@ func listChecks() []Check {
 						continue
 					}
 					e.Set(f)
-					bs := e.list(3)
+					bs := e.newList(3)
 					err := e.submitList(bs)
 					e.Set(None)
-					e.kind(err, kind)
+					e.requireKind(err, kind)
 					for _, b := range bs {
-						e.notTaken(b)
+						e.requireNotTaken(b)
 					}
 				}
 			},
@@ -105,7 +105,7 @@ func listChecks() []Check {
 			Name:    "SubmitList/doubt",
 			Promise: "a lost connection is doubt, and the client sends nothing again by itself",
 			run: func(e *exam) {
-				if !e.lists() {
+				if !e.supportsLists() {
 					return
 				}
 				for _, f := range [...]Fault{LostRequest, LostReply} {
@@ -113,15 +113,15 @@ func listChecks() []Check {
 						continue
 					}
 					e.Set(f)
-					bs := e.list(3)
+					bs := e.newList(3)
 					err := e.submitList(bs)
 					e.Set(None)
 					assert.Equal(e, batch.KindDoubt, dlt.Kind(err), "%s: %v", f, err)
 					for _, b := range bs {
 						if f == LostReply {
-							e.becomes(b, batch.ReportedCommitted)
+							e.requireBecomes(b, batch.ReportedCommitted)
 						}
-						e.posted(b, 0, 1)
+						e.requirePosted(b, 0, 1)
 					}
 				}
 			},

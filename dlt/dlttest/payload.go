@@ -22,14 +22,14 @@ func payloadChecks() []Check {
 				require.NoError(e, e.submit(b))
 				assert.True(e, bytes.Equal(before, b.Payload), "Submit changed the payload")
 				clear(b.Payload) // the race detector finds a client that still reads it
-				e.becomes(b, batch.ReportedCommitted)
+				e.requireBecomes(b, batch.ReportedCommitted)
 			},
 		},
 		{
 			Name:    "Slices/attempts",
 			Promise: "the attempts that are asked about are neither changed nor kept",
 			run: func(e *exam) {
-				a, b := e.committed(), e.committed()
+				a, b := e.committedBatch(), e.committedBatch()
 				attempts := []batch.Attempt{{Key: b.Key(), Number: 1}, {Key: a.Key(), Number: 1}}
 				before := slices.Clone(attempts)
 				statuses, err := e.Ledger.BatchStatuses(e.Context(), b.Service, attempts)

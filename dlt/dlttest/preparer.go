@@ -23,7 +23,7 @@ func preparerChecks() []Check {
 	return []Check{
 		preparer("sends nothing", "what it prepares fits, and nothing is sent by it", func(e *exam) {
 			b := e.batch()
-			kept := e.prepared(attempt(b))
+			kept := e.prepare(attempt(b))
 			assert.LessOrEqual(e, len(kept), dlt.MaxPrepared)
 			assert.Zero(e, e.Posts(b.ID))
 			s, ok := e.answers(b)[b.ID]
@@ -36,7 +36,7 @@ func preparerChecks() []Check {
 			}
 			a := attempt(e.batch())
 			for range 3 {
-				kept := e.prepared(a)
+				kept := e.prepare(a)
 				assert.True(e, bytes.HasPrefix(kept, a.Prepared), "%d bytes that do not begin with the %d that are kept", len(kept), len(a.Prepared))
 				a.Number, a.Prepared = a.Number+1, kept
 			}
@@ -47,9 +47,9 @@ func preparerChecks() []Check {
 				return
 			}
 			a, never := attempt(e.batch()), attempt(e.batch())
-			a.Prepared = e.prepared(a)
+			a.Prepared = e.prepare(a)
 			a.Number, a.Withdrawn, never.Withdrawn = 2, true, true
-			more := e.prepared(a)
+			more := e.prepare(a)
 			assert.True(e, bytes.HasPrefix(more, a.Prepared), "%d bytes that do not begin with the %d that are kept", len(more), len(a.Prepared))
 			assert.Greater(e, len(more), len(a.Prepared), "nothing excludes what was sent")
 			assert.Zero(e, e.Posts(a.ID), "Prepare sends nothing")
@@ -59,7 +59,7 @@ func preparerChecks() []Check {
 	}
 }
 
-func (e *exam) prepared(a batch.Attempt) []byte {
+func (e *exam) prepare(a batch.Attempt) []byte {
 	e.Helper()
 	kept := bytes.Clone(a.Prepared)
 	out, err := e.Ledger.Prepare(e.Context(), a)

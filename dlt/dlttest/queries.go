@@ -14,8 +14,8 @@ func queryChecks() []Check {
 			Name:    "Queries/as many as declared",
 			Promise: "Traits.MaxIDsPerQuery batches can be asked about in one call",
 			run: func(e *exam) {
-				bs := e.many(e.maxIDs())
-				assert.Len(e, e.answered(bs), len(bs))
+				bs := e.makeBatches(e.maxIDs())
+				assert.Len(e, e.allAnswers(bs), len(bs))
 			},
 		},
 		{
@@ -23,7 +23,7 @@ func queryChecks() []Check {
 			Promise: "no query holds more ids than Traits.MaxIDsPerQuery, however many are asked about",
 			needs:   QuerySize,
 			run: func(e *exam) {
-				bs := e.many(e.maxIDs() + 1)
+				bs := e.makeBatches(e.maxIDs() + 1)
 				statuses, err := e.ask(bs...) // more than the engine ever passes: in parts, or an error
 				if answers := e.byID(statuses, bs...); err == nil {
 					assert.Len(e, answers, len(bs), "answers are missing, and there is no error")
@@ -35,9 +35,9 @@ func queryChecks() []Check {
 			Name:    "Queries/services",
 			Promise: "one call serves one service where Traits.GroupsByService, and any of them where not",
 			run: func(e *exam) {
-				a, b := e.accepted(e.Services[0]), e.accepted(e.Services[1])
-				e.becomes(a, batch.ReportedCommitted)
-				e.becomes(b, batch.ReportedCommitted)
+				a, b := e.acceptedBatch(e.Services[0]), e.acceptedBatch(e.Services[1])
+				e.requireBecomes(a, batch.ReportedCommitted)
+				e.requireBecomes(b, batch.ReportedCommitted)
 				require.Equal(e, e.traits.GroupsByService, e.Ledger.Traits(e.Services[1]).GroupsByService)
 				if e.traits.GroupsByService {
 					return // the check above asked about each alone
@@ -57,8 +57,9 @@ func (e *exam) maxIDs() int {
 	return e.traits.MaxIDsPerQuery
 }
 
-// many makes batches. It submits the first and the last, and returns once both are committed.
-func (e *exam) many(n int) []batch.Batch {
+// makeBatches makes batches. It submits the first and the last, and returns once both are
+// committed.
+func (e *exam) makeBatches(n int) []batch.Batch {
 	e.Helper()
 	bs := make([]batch.Batch, n)
 	for i := range bs {
@@ -67,15 +68,15 @@ func (e *exam) many(n int) []batch.Batch {
 	for _, i := range [...]int{0, n - 1} {
 		if e.Posts(bs[i].ID) == 0 {
 			require.NoError(e, e.submit(bs[i]))
-			e.becomes(bs[i], batch.ReportedCommitted)
+			e.requireBecomes(bs[i], batch.ReportedCommitted)
 		}
 	}
 	return bs
 }
 
-// answered asks about all, and returns the answers. It adds answers that the client may leave
+// allAnswers asks about all, and returns the answers. It adds answers that the client may leave
 // out, for batches that were never sent.
-func (e *exam) answered(bs []batch.Batch) map[batch.ID]batch.Status {
+func (e *exam) allAnswers(bs []batch.Batch) map[batch.ID]batch.Status {
 	e.Helper()
 	answers := e.answers(bs...)
 	for i, b := range bs {

@@ -17,7 +17,7 @@ func refusalChecks() []Check {
 			Name:    "Refusal/" + name,
 			Promise: "when the backend is " + string(f) + " the kind is " + string(want) + ", nothing was taken, and the client goes on afterwards",
 			needs:   f,
-			run:     func(e *exam) { refused(e, f, want) },
+			run:     func(e *exam) { requireRefused(e, f, want) },
 		}
 	}
 	return []Check{
@@ -31,23 +31,23 @@ func refusalChecks() []Check {
 			Promise: "a status query that reaches nobody is an error without answers",
 			needs:   StatusUnreachable,
 			run: func(e *exam) {
-				b := e.committed()
+				b := e.committedBatch()
 				e.Set(StatusUnreachable)
 				statuses, err := e.ask(b)
-				e.kind(err, batch.KindUnavailable)
+				e.requireKind(err, batch.KindUnavailable)
 				assert.Empty(e, statuses)
 				e.Set(None)
-				e.becomes(b, batch.ReportedCommitted)
+				e.requireBecomes(b, batch.ReportedCommitted)
 			},
 		},
 	}
 }
 
-func refused(e *exam, f Fault, want batch.ErrorKind) {
+func requireRefused(e *exam, f Fault, want batch.ErrorKind) {
 	e.Set(f)
 	b := e.batch()
 	err := e.submit(b)
-	e.kind(err, want)
+	e.requireKind(err, want)
 	if f == Busy {
 		var after time.Duration
 		if typed, ok := errors.AsType[*dlt.Error](err); ok {
@@ -56,6 +56,6 @@ func refused(e *exam, f Fault, want batch.ErrorKind) {
 		assert.Equal(e, e.RetryAfter, after, "when to try again")
 	}
 	e.Set(None)
-	e.notTaken(b)
-	e.posted(b, 0, 1)
+	e.requireNotTaken(b)
+	e.requirePosted(b, 0, 1)
 }

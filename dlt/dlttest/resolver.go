@@ -27,8 +27,8 @@ func resolverChecks() []Check {
 	return []Check{
 		resolver("committed", "a batch that was accepted is never called not committed, and in the end committed", None,
 			func(e *exam) {
-				b := e.accepted(e.Services[0])
-				e.proves(b, dlt.Committed, dlt.NotCommitted)
+				b := e.acceptedBatch(e.Services[0])
+				e.requireProof(b, dlt.Committed, dlt.NotCommitted)
 				assert.Equal(e, batch.ReportedCommitted, e.answers(b)[b.ID].Reported)
 			}),
 		resolver("lost reply", "a batch whose reply was lost is never called not committed, and in the end committed", LostReply,
@@ -37,40 +37,40 @@ func resolverChecks() []Check {
 				b := e.batch()
 				require.Error(e, e.submit(b))
 				e.Set(None)
-				e.proves(b, dlt.Committed, dlt.NotCommitted)
+				e.requireProof(b, dlt.Committed, dlt.NotCommitted)
 			}),
 		resolver("lost request", "a batch that never arrived is never called committed, and in the end not committed", LostRequest,
 			func(e *exam) {
-				e.committed() // a witness, for ledgers that need one
+				e.committedBatch() // a witness, for ledgers that need one
 				e.Set(LostRequest)
 				b := e.batch()
 				require.Error(e, e.submit(b))
 				e.Set(None)
-				e.proves(b, dlt.NotCommitted, dlt.Committed)
-				e.notTaken(b)
+				e.requireProof(b, dlt.NotCommitted, dlt.Committed)
+				e.requireNotTaken(b)
 			}),
 		resolver("decided against", "a batch that was decided against is never called committed", Decided,
 			func(e *exam) {
 				e.Set(Decided)
-				b := e.accepted(e.Services[0])
-				e.becomes(b, batch.ReportedInvalid)
+				b := e.acceptedBatch(e.Services[0])
+				e.requireBecomes(b, batch.ReportedInvalid)
 				e.Set(None)
-				e.proves(b, dlt.NotCommitted, dlt.Committed)
+				e.requireProof(b, dlt.NotCommitted, dlt.Committed)
 			}),
 		resolver("unreachable", "who reaches nobody cannot tell", StatusUnreachable,
 			func(e *exam) {
-				b := e.committed()
+				b := e.committedBatch()
 				e.Set(StatusUnreachable)
 				found, err := e.resolve(b)
 				assert.Equal(e, dlt.CannotTell, found)
-				e.kind(err, batch.KindUnavailable)
+				e.requireKind(err, batch.KindUnavailable)
 			}),
 		resolver("context", "Resolve returns at once when its context is done", None,
 			func(e *exam) {
-				b := e.committed()
+				b := e.committedBatch()
 				ctx, cancel := context.WithCancel(e.Context())
 				cancel()
-				e.prompt(ctx, func() error {
+				e.requirePrompt(ctx, func() error {
 					found, err := e.Ledger.Resolve(ctx, e.doubt(b))
 					assert.Equal(e, dlt.CannotTell, found)
 					return err
@@ -80,25 +80,25 @@ func resolverChecks() []Check {
 }
 
 func (e *exam) resolve(b batch.Batch) (dlt.Evidence, error) {
-	ctx, cancel := context.WithTimeout(e.Context(), e.Commit+e.Prompt)
+	ctx, cancel := context.WithTimeout(e.Context(), e.CommitTimeout+e.CancelTimeout)
 	defer cancel()
 	return e.Ledger.Resolve(ctx, e.doubt(b))
 }
 
 // doubt returns the Doubt that the engine would pass for b.
 func (e *exam) doubt(b batch.Batch) dlt.Doubt {
-	since := time.Since(e.latest)
-	return dlt.Doubt{Attempt: attempt(b), Since: since, Ended: since, Witnesses: e.known}
+	since := time.Since(e.lastMadeAt)
+	return dlt.Doubt{Attempt: attempt(b), Since: since, Ended: since, Witnesses: e.witnesses}
 }
 
-// proves calls Resolve from LateArrival on until it returns want. contrary must never come,
+// requireProof calls Resolve from LateArrival on until it returns want. contrary must never come,
 // before or after.
-func (e *exam) proves(b batch.Batch, want, contrary dlt.Evidence) {
+func (e *exam) requireProof(b batch.Batch, want, contrary dlt.Evidence) {
 	e.Helper()
 	late := time.NewTimer(e.traits.LateArrival)
 	defer late.Stop()
 	<-late.C
-	e.within(e.Commit, func() error {
+	e.retryWithin(e.CommitTimeout, func() error {
 		found, err := e.resolve(b)
 		require.NoError(e, err)
 		require.NotEqual(e, contrary, found, "%s", b.Key())

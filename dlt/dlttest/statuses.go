@@ -22,7 +22,7 @@ func statusChecks() []Check {
 			Name:    "Statuses/by id",
 			Promise: "each answer is about its own batch, wherever it stands in the question",
 			run: func(e *exam) {
-				a, b, never := e.committed(), e.committed(), e.batch()
+				a, b, never := e.committedBatch(), e.committedBatch(), e.batch()
 				for _, asked := range [][]batch.Batch{{a, never, b}, {never, b, a}, {b, a, never}} {
 					answers := e.answers(asked...)
 					assert.Equal(e, batch.ReportedCommitted, answers[a.ID].Reported)
@@ -37,10 +37,10 @@ func statusChecks() []Check {
 			Promise: "a batch that was decided against and one that was committed are distinguished in one question",
 			needs:   Decided,
 			run: func(e *exam) {
-				good := e.committed()
+				good := e.committedBatch()
 				e.Set(Decided)
-				bad := e.accepted(e.Services[0])
-				e.becomes(bad, batch.ReportedInvalid)
+				bad := e.acceptedBatch(e.Services[0])
+				e.requireBecomes(bad, batch.ReportedInvalid)
 				answers := e.answers(bad, good)
 				assert.Equal(e, batch.ReportedCommitted, answers[good.ID].Reported)
 				assert.Equal(e, batch.ReportedInvalid, answers[bad.ID].Reported)
@@ -51,7 +51,7 @@ func statusChecks() []Check {
 			Promise: "the order of the backend's answers does not matter",
 			needs:   StatusShuffled,
 			run: func(e *exam) {
-				a, b, never := e.committed(), e.committed(), e.batch()
+				a, b, never := e.committedBatch(), e.committedBatch(), e.batch()
 				e.Set(StatusShuffled)
 				answers := e.answers(a, b, never)
 				assert.Equal(e, batch.ReportedCommitted, answers[a.ID].Reported)
@@ -63,7 +63,7 @@ func statusChecks() []Check {
 			Name:    "Statuses/asked twice",
 			Promise: "an id that is asked about twice does no harm",
 			run: func(e *exam) {
-				a, b := e.committed(), e.committed()
+				a, b := e.committedBatch(), e.committedBatch()
 				answers := e.answers(a, b, a, a)
 				require.Len(e, answers, 2)
 				assert.Equal(e, batch.ReportedCommitted, answers[a.ID].Reported)
@@ -74,7 +74,7 @@ func statusChecks() []Check {
 			Name:    "Statuses/attempt",
 			Promise: "an answer names no attempt but one that was made, or none",
 			run: func(e *exam) {
-				b := e.committed()
+				b := e.committedBatch()
 				s := e.answers(b)[b.ID]
 				assert.True(e, s.Attempt == 0 || s.Attempt == 1, "attempt %d", s.Attempt)
 			},

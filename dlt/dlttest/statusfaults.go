@@ -14,29 +14,29 @@ func statusFaultChecks() []Check {
 			Name:    "Statuses/lost",
 			Promise: "an answer that is lost is an error",
 			needs:   StatusLost,
-			run:     func(e *exam) { statusFails(e, StatusLost, 0) },
+			run:     func(e *exam) { requireStatusFails(e, StatusLost, 0) },
 		},
 		{
 			Name:    "Statuses/garbage",
 			Promise: "an answer that cannot be read is an error",
 			needs:   StatusGarbage,
-			run:     func(e *exam) { statusFails(e, StatusGarbage, 2) },
+			run:     func(e *exam) { requireStatusFails(e, StatusGarbage, 2) },
 		},
 		{
 			Name:    "Statuses/unknown word",
 			Promise: "a word that the client does not know is an error, never a status",
-			needs:   StatusWord,
-			run:     func(e *exam) { statusFails(e, StatusWord, 2) },
+			needs:   StatusUnknownWord,
+			run:     func(e *exam) { requireStatusFails(e, StatusUnknownWord, 2) },
 		},
 		{
 			Name:    "Statuses/missing",
 			Promise: "an answer that is missing stays missing: it does not become one about another batch, or a verdict",
 			needs:   StatusMissing,
 			run: func(e *exam) {
-				bs := []batch.Batch{e.committed(), e.committed(), e.committed()}
+				bs := []batch.Batch{e.committedBatch(), e.committedBatch(), e.committedBatch()}
 				e.Set(StatusMissing)
 				statuses, _ := e.ask(bs...) // an error beside it is allowed
-				answers := e.rightAbout(statuses, bs)
+				answers := e.requireRightAnswers(statuses, bs)
 				assert.Less(e, len(answers), len(bs), "one was missing")
 				e.Set(None)
 				assert.Len(e, e.answers(bs...), len(bs))
@@ -47,33 +47,34 @@ func statusFaultChecks() []Check {
 			Promise: "an answer about a batch that nobody asked about is dropped",
 			needs:   StatusStranger,
 			run: func(e *exam) {
-				bs := []batch.Batch{e.committed(), e.committed()}
+				bs := []batch.Batch{e.committedBatch(), e.committedBatch()}
 				e.Set(StatusStranger)
 				statuses, err := e.ask(bs...)
-				answers := e.rightAbout(statuses, bs)
+				answers := e.requireRightAnswers(statuses, bs)
 				assert.True(e, err != nil || len(answers) == len(bs), "answers are missing, and there is no error")
 			},
 		},
 	}
 }
 
-// statusFails asks about three committed batches under a fault. It requires an error, and
+// requireStatusFails asks about three committed batches under a fault. It requires an error, and
 // beside it at most atMost answers, all right.
-func statusFails(e *exam, f Fault, atMost int) {
-	bs := []batch.Batch{e.committed(), e.committed(), e.committed()}
+func requireStatusFails(e *exam, f Fault, atMost int) {
+	bs := []batch.Batch{e.committedBatch(), e.committedBatch(), e.committedBatch()}
 	e.Set(f)
 	statuses, err := e.ask(bs...)
 	// Any kind will do: a query has no effect that could be in doubt.
-	e.kind(err, batch.KindDoubt, batch.KindBusy, batch.KindUnavailable, batch.KindMisconfigured)
-	assert.LessOrEqual(e, len(e.rightAbout(statuses, bs)), atMost)
+	e.requireKind(err, batch.KindDoubt, batch.KindBusy, batch.KindUnavailable, batch.KindMisconfigured)
+	assert.LessOrEqual(e, len(e.requireRightAnswers(statuses, bs)), atMost)
 	e.Set(None)
 	for _, b := range bs {
-		e.becomes(b, batch.ReportedCommitted)
+		e.requireBecomes(b, batch.ReportedCommitted)
 	}
 }
 
-// rightAbout requires that every answer is about one of the committed batches and is right.
-func (e *exam) rightAbout(statuses []batch.Status, committed []batch.Batch) map[batch.ID]batch.Status {
+// requireRightAnswers requires that every answer is about one of the committed batches and is
+// right.
+func (e *exam) requireRightAnswers(statuses []batch.Status, committed []batch.Batch) map[batch.ID]batch.Status {
 	e.Helper()
 	answers := e.byID(statuses, committed...)
 	for id, s := range answers {

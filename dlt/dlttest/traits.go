@@ -50,17 +50,17 @@ func traitsChecks() []Check {
 					t := e.Ledger.Traits(s)
 					assert.NoError(e, t.Validate())
 					for _, a := range e.abilities(s, t) {
-						assert.True(e, a.has || !a.declared, "Traits.%s of %q declares the method %s, which the client does not have", a.trait, s, a.method)
-						if !a.has || a.declared {
+						assert.True(e, a.implemented || !a.declared, "Traits.%s of %q declares the method %s, which the client does not have", a.trait, s, a.method)
+						if !a.implemented || a.declared {
 							continue
 						}
 						off[a.trait] = true
-						why := e.Off[a.trait]
+						why := e.SwitchedOff[a.trait]
 						assert.NotEmpty(e, strings.TrimSpace(why), "the client has a method %s, and Traits.%s of %q denies it: it is never called", a.method, a.trait, s)
 						e.Logf("declared: no %s for %q: %s", a.trait, s, why)
 					}
 				}
-				for trait := range e.Off {
+				for trait := range e.SwitchedOff {
 					assert.True(e, off[trait], "Off names %q, which is not off", trait)
 				}
 			},
@@ -79,7 +79,7 @@ func traitsChecks() []Check {
 					assert.Equal(e, e.traits, e.Ledger.Traits(e.Services[0]), when)
 				}
 				same("at first")
-				e.committed()
+				e.committedBatch()
 				same("after a batch")
 				for _, f := range [...]Fault{Busy, Unreachable, Misconfigured} {
 					if _, lacking := e.Lacks[f]; lacking {
@@ -112,10 +112,10 @@ func traitsChecks() []Check {
 
 // ability is a method of [dlt.Unimplemented].
 type ability struct {
-	trait    string // the field of dlt.Traits that declares it
-	method   string
-	declared bool
-	has      bool // the client has a method of its own
+	trait       string // the field of dlt.Traits that declares it
+	method      string
+	declared    bool
+	implemented bool // the client has a method of its own
 }
 
 // abilities calls each such method with a context that is done. One that the client has not

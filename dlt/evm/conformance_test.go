@@ -94,7 +94,7 @@ func (d *door) open(o *evmtest.Options, client func(evm.Options) (dlt.Ledger, fu
 		off["Streams"] = "Options.HeadInterval is 0"
 	}
 	return &dlttest.Harness{
-		Off: off, Lacks: map[dlttest.Fault]string{dlttest.Refused: "one refusal ends no batch: TestOneWordEndsNothing has the second"}, Ledger: ledger, Batch: d.batch, Set: d.Set, Posts: d.Posts, LargestQuery: d.LargestQuery, RetryAfter: 7 * time.Second,
+		SwitchedOff: off, Lacks: map[dlttest.Fault]string{dlttest.Refused: "one refusal ends no batch: TestOneWordEndsNothing has the second"}, Ledger: ledger, Batch: d.batch, Set: d.Set, Posts: d.Posts, LargestQuery: d.LargestQuery, RetryAfter: 7 * time.Second,
 		Services: []batch.ServiceID{batch.ServiceID(evmtest.Dev(0).Address()), batch.ServiceID(evmtest.Dev(1).Address())},
 	}
 }
@@ -304,7 +304,7 @@ func (d *door) send(w http.ResponseWriter, r *http.Request, id batch.ID, body []
 		w.WriteHeader(http.StatusUnauthorized)
 	case dlttest.NotYet:
 		refuse("insufficient funds for gas * price + value: balance 0, tx cost 1, overshot 1")
-	case dlttest.Unheard:
+	case dlttest.UnknownAnswer:
 		refuse("gremlins")
 	case dlttest.Redirect:
 		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
@@ -369,7 +369,7 @@ func (d *door) statuses(w http.ResponseWriter, r *http.Request, body []byte) {
 			i := first(answers)
 			switch {
 			case i < 0:
-			case fault == dlttest.StatusWord:
+			case fault == dlttest.StatusUnknownWord:
 				answers[i]["result"].(map[string]any)["status"] = "0x7"
 			case fault == dlttest.StatusMissing:
 				return slices.Delete(answers, i, i+1)

@@ -21,7 +21,7 @@ type endpoint struct {
 	arrays  arrays
 	known   identified
 	next    nonces
-	unclear wire.Unclear
+	unclear wire.DoubtCounter
 	// recent is of this node only: what one has shown says nothing of another.
 	recent recent
 	// aside is until when others are preferred, in nanoseconds of Unix time.
@@ -57,7 +57,7 @@ func (c *Client) behind(op, format string, args ...any) error {
 func (c *Client) onPreferred(ctx context.Context, key batch.Key, ask func(e *endpoint) error) error {
 	e, late := c.endpoints[c.preferred.Load()], ctx.Err() != nil
 	err := dlt.At(e.shown, ask(e))
-	again := e.unclear.Again(key, err)
+	again := e.unclear.Add(key, err)
 	if late || len(c.endpoints) == 1 || !again && !isEndpoints(ctx, err) {
 		return err
 	}

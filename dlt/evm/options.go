@@ -112,12 +112,12 @@ func (o *Options) withDefaults(chain uint64) (Options, error) {
 		c = *o
 	}
 	if err := cmp.Or(
-		wire.Fill("LateArrival", &c.LateArrival, DefaultLateArrival),
-		wire.Fill("Grace", &c.Grace, DefaultGrace),
-		wire.Fill("Vanish", &c.Vanish, DefaultVanish),
-		wire.Fill("HeadInterval", &c.HeadInterval, 0),
-		wire.Fill("MaxInFlightPerService", &c.MaxInFlightPerService, DefaultMaxInFlightPerService),
-		wire.Fill("MaxResponse", &c.MaxResponse, DefaultMaxResponse),
+		wire.FillDefault("LateArrival", &c.LateArrival, DefaultLateArrival),
+		wire.FillDefault("Grace", &c.Grace, DefaultGrace),
+		wire.FillDefault("Vanish", &c.Vanish, DefaultVanish),
+		wire.FillDefault("HeadInterval", &c.HeadInterval, 0),
+		wire.FillDefault("MaxInFlightPerService", &c.MaxInFlightPerService, DefaultMaxInFlightPerService),
+		wire.FillDefault("MaxResponse", &c.MaxResponse, DefaultMaxResponse),
 		wire.CheckTLS(c.Client, c.TLSConfig),
 	); err != nil {
 		return c, err
@@ -184,10 +184,10 @@ func shownURL(u *url.URL) string { return (&url.URL{Scheme: u.Scheme, Host: u.Ho
 
 // httpClient makes the client for all requests. direct is as in [wire.Trace].
 func (o *Options) httpClient() (c *http.Client, direct bool) {
-	t := wire.Transport(o.TLSConfig, idle)
-	wire.HTTP2(t)
+	t := wire.NewTransport(o.TLSConfig, idle)
+	wire.EnableHTTP2(t)
 	t.MaxIdleConns, t.MaxIdleConnsPerHost = 4*idleConns, idleConns
-	c, direct = wire.Client(o.Client, t), wire.Direct(o.Client)
+	c, direct = wire.NewClient(o.Client, t), wire.IsOwnTransport(o.Client)
 	if c.Transport == nil {
 		c.Transport = http.DefaultTransport
 	}

@@ -178,7 +178,7 @@ func refusedArray(err *rpcError) error {
 
 // refusedQuestion returns the error of a question that got another status than 200.
 func (c *Client) refusedQuestion(op string, resp *http.Response, cancel context.CancelFunc, n int) error {
-	b, _ := wire.ReadLittle(resp.Body, cancel)
+	b, _ := wire.ReadShortBody(resp.Body, cancel)
 	message, is := errorOf(b)
 	err := &dlt.Error{Op: op, StatusCode: resp.StatusCode, Message: c.show(message), Kind: dlt.ErrDoubt}
 	switch s := resp.StatusCode; {
@@ -223,7 +223,7 @@ func (c *Client) post(ctx context.Context, op string, e *endpoint, body io.Reade
 		return nil, nil, &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, Endpoint: e.shown, Err: err}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	traced, sent := wire.Trace(ctx, c.direct)
+	traced, sent := wire.TraceRequest(ctx, c.direct)
 	traced = httptrace.WithClientTrace(traced, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
 		if !info.Reused {
 			e.known.forget() // another process may listen there now
@@ -247,7 +247,7 @@ func (c *Client) post(ctx context.Context, op string, e *endpoint, body io.Reade
 	if err != nil {
 		cancel()
 		e.known.forget()
-		return nil, nil, &dlt.Error{Op: op, Kind: wire.Kind(err, sent()), Endpoint: e.shown, Err: c.cause(err)}
+		return nil, nil, &dlt.Error{Op: op, Kind: wire.KindOf(err, sent()), Endpoint: e.shown, Err: c.cause(err)}
 	}
 	wire.Decode(resp)
 	return resp, cancel, nil

@@ -175,7 +175,7 @@ func (s *sending) send(ctx context.Context, anyway bool) (verdict, error) {
 	}
 	defer cancel()
 	defer wire.Drain(resp.Body, cancel)
-	raw, _ := wire.ReadLittle(resp.Body, cancel) // answers before an error still count
+	raw, _ := wire.ReadShortBody(resp.Body, cancel) // answers before an error still count
 	return s.judge(resp, raw), nil
 }
 

@@ -155,7 +155,7 @@ func (w *Web3Signer) fail(kind error, status int, err error) error {
 
 // post sends the request once and returns the answer, of any status.
 func (w *Web3Signer) post(ctx context.Context, body []byte) (status int, raw []byte, err error) {
-	traced, sent := wire.Trace(ctx, w.direct)
+	traced, sent := wire.TraceRequest(ctx, w.direct)
 	req, err := http.NewRequestWithContext(traced, http.MethodPost, w.url, nil)
 	if err != nil {
 		return 0, nil, w.fail(dlt.ErrMisconfigured, 0, err)
@@ -175,7 +175,7 @@ func (w *Web3Signer) post(ctx context.Context, body []byte) (status int, raw []b
 		return 0, nil, w.fail(dlt.ErrUnavailable, resp.StatusCode, fmt.Errorf("the answer is larger than %d bytes", maxSigned))
 	}
 	if err != nil {
-		kind := wire.Kind(err, sent())
+		kind := wire.KindOf(err, sent())
 		if kind == dlt.ErrDoubt { //nolint:errorlint // a sentinel itself
 			kind = dlt.ErrUnavailable // a signature that nobody has changes nothing
 		}

@@ -61,10 +61,10 @@ func open(t dlttest.TB, o memory.Options) *dlttest.Harness {
 	w.ledger = memory.New(&o)
 	inside := "client and ledger are one: there is no connection in between and no answer to be read"
 	return &dlttest.Harness{
-		Ledger: w.ledger, Batch: w.batch, Set: w.set, Posts: w.posts, Off: denied(w.ledger.Traits("")),
+		Ledger: w.ledger, Batch: w.batch, Set: w.set, Posts: w.posts, SwitchedOff: denied(w.ledger.Traits("")),
 		Lacks: map[dlttest.Fault]string{
-			dlttest.Unheard: inside, dlttest.Redirect: inside, dlttest.StatusUnreachable: inside,
-			dlttest.StatusLost: inside, dlttest.StatusHang: inside, dlttest.StatusGarbage: inside, dlttest.StatusWord: inside,
+			dlttest.UnknownAnswer: inside, dlttest.Redirect: inside, dlttest.StatusUnreachable: inside,
+			dlttest.StatusLost: inside, dlttest.StatusHang: inside, dlttest.StatusGarbage: inside, dlttest.StatusUnknownWord: inside,
 			dlttest.StatusMissing: inside, dlttest.StatusStranger: inside,
 			dlttest.StatusShuffled: "it always answers in reverse",
 			dlttest.QuerySize:      "its queries are calls, of whatever length",

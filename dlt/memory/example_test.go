@@ -21,7 +21,7 @@ func Example() {
 		case a.ID == "b1" && a.Number == 1:
 			return memory.Fault{Kind: memory.LostReply}
 		case a.ID == "b2":
-			return memory.Fault{Against: true}
+			return memory.Fault{DecideAgainst: true}
 		}
 		return memory.Fault{}
 	}})

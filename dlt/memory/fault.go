@@ -22,7 +22,7 @@ const (
 	LostReply               // the connection ends after the ledger accepted it
 	Late                    // the connection ends, and the ledger gets it after Delay
 	Hang                    // no answer until the caller gives up; never accepted
-	HangTaken               // accepted, but no answer until the caller gives up
+	HangAccepted            // accepted, but no answer until the caller gives up
 	NotYet                  // refused for now, and nothing is said of other batches
 )
 
@@ -35,11 +35,11 @@ type Fault struct {
 	InvalidFirst bool
 	// FailFirst makes the ledger report that the attempt had no effect (see Options.NameAttempts).
 	FailFirst bool
-	// Against makes the ledger decide against this attempt, while a later one of the batch may
-	// commit.
-	Against bool
+	// DecideAgainst makes the ledger decide against this attempt, while a later one of the batch
+	// may commit.
+	DecideAgainst bool
 
-	again bool // it is in its second execution
+	secondExecution bool // it is in its second execution
 }
 
 // Faults makes faults by seed: the fault of an attempt depends only on the seed, the batch and
@@ -48,19 +48,19 @@ type Fault struct {
 type Faults struct {
 	Seed uint64
 
-	Busy, Unavailable, Misconfigured, LostRequest, LostReply, Late, Hang, HangTaken, InvalidFirst float64
+	Busy, Unavailable, Misconfigured, LostRequest, LostReply, Late, Hang, HangAccepted, InvalidFirst float64
 
 	MaxLatency time.Duration // of any attempt, from 0
 	MaxDelay   time.Duration // of Late and InvalidFirst, from 0
-	// Until is the last attempt of a batch that faults may hit. Defaults to no bound.
-	Until int
+	// LastAttempt is the last attempt of a batch that faults may hit. Defaults to no bound.
+	LastAttempt int
 }
 
 // Fault returns an [Options].Fault.
 func (f Faults) Fault(a batch.Attempt) Fault {
-	draw := newDraw(f.Seed, a)
+	draw := newRandomNumbers(f.Seed, a)
 	out := Fault{Latency: time.Duration(draw.next() * float64(f.MaxLatency))}
-	if f.Until > 0 && a.Number > f.Until {
+	if f.LastAttempt > 0 && a.Number > f.LastAttempt {
 		return out
 	}
 	out.Delay = time.Duration(draw.next() * float64(f.MaxDelay))
@@ -70,7 +70,7 @@ func (f Faults) Fault(a batch.Attempt) Fault {
 		kind FaultKind
 	}{
 		{f.Busy, Busy}, {f.Unavailable, Unavailable}, {f.Misconfigured, Misconfigured},
-		{f.LostRequest, LostRequest}, {f.LostReply, LostReply}, {f.Late, Late}, {f.Hang, Hang}, {f.HangTaken, HangTaken},
+		{f.LostRequest, LostRequest}, {f.LostReply, LostReply}, {f.Late, Late}, {f.Hang, Hang}, {f.HangAccepted, HangAccepted},
 	} {
 		if at < r.rate {
 			out.Kind = r.kind
@@ -82,22 +82,22 @@ func (f Faults) Fault(a batch.Attempt) Fault {
 	return out
 }
 
-// draw is a sequence of numbers from 0 to 1 that depends only on the seed, the batch and the
-// attempt's number.
-type draw uint64
+// randomNumbers is a sequence of numbers from 0 to 1 that depends only on the seed, the batch and
+// the attempt's number.
+type randomNumbers uint64
 
-func newDraw(seed uint64, a batch.Attempt) *draw {
+func newRandomNumbers(seed uint64, a batch.Attempt) *randomNumbers {
 	h := fnv.New64a()
 	var b [16]byte
 	binary.LittleEndian.PutUint64(b[:], seed)
 	binary.LittleEndian.PutUint64(b[8:], uint64(a.Number))
 	h.Write(b[:])
 	h.Write([]byte(a.ID))
-	d := draw(h.Sum64())
+	d := randomNumbers(h.Sum64())
 	return &d
 }
 
-func (d *draw) next() float64 { // splitmix64
+func (d *randomNumbers) next() float64 { // splitmix64
 	*d += 0x9E3779B97F4A7C15
 	z := uint64(*d)
 	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9

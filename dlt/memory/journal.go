@@ -36,7 +36,7 @@ func (l *Ledger) note(e Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e.At = time.Now()
-	l.settle(e.At)
+	l.executeDue(e.At)
 	l.journal = append(l.journal, e)
 }
 
@@ -44,7 +44,7 @@ func (l *Ledger) note(e Entry) {
 func (l *Ledger) Journal() []Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.settle(time.Now())
+	l.executeDue(time.Now())
 	return slices.Clone(l.journal)
 }
 
@@ -53,7 +53,7 @@ func (l *Ledger) Journal() []Entry {
 func (l *Ledger) Log(s batch.ServiceID) []batch.ID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.settle(time.Now())
+	l.executeDue(time.Now())
 	return slices.Clone(l.log[s])
 }
 

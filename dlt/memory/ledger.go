@@ -65,7 +65,7 @@ type Ledger struct {
 
 	mu       sync.Mutex
 	arrivals []arrival // accepted and not executed, by the time of their execution
-	batches  map[batch.ID]*known
+	batches  map[batch.ID]*batchRecord
 	log      map[batch.ServiceID][]batch.ID // executed and committed, in order
 	history  map[batch.ServiceID][]batch.ID // the ids in the order in which they first came; with Options.History
 	journal  []Entry
@@ -73,26 +73,26 @@ type Ledger struct {
 
 // arrival is a request on its way through the ledger.
 type arrival struct {
-	at      time.Time // when it reaches the ledger
-	execute time.Time // when it is executed
-	a       batch.Attempt
-	fault   Fault
-	seen    bool // it is in the history, or was
+	at        time.Time // when it reaches the ledger
+	executeAt time.Time // when it is executed
+	a         batch.Attempt
+	fault     Fault
+	seen      bool // it is in the history, or was
 }
 
-// known is the ledger's memory of a batch.
-type known struct {
+// batchRecord is the ledger's memory of a batch.
+type batchRecord struct {
 	reported  batch.Reported // 0 when forgotten
 	message   string
 	attempt   int
-	tried     time.Time // last try, for IgnoreDuplicates
+	lastTried time.Time // last try, for IgnoreDuplicates
 	cached    bool
 	committed time.Time // arrival of the request that was committed first; zero before any commit
 }
 
 // New returns an empty ledger.
 func New(o *Options) *Ledger {
-	l := &Ledger{batches: map[batch.ID]*known{}, log: map[batch.ServiceID][]batch.ID{}, history: map[batch.ServiceID][]batch.ID{}}
+	l := &Ledger{batches: map[batch.ID]*batchRecord{}, log: map[batch.ServiceID][]batch.ID{}, history: map[batch.ServiceID][]batch.ID{}}
 	if o != nil {
 		l.o = *o
 	}
@@ -112,7 +112,7 @@ func (l *Ledger) Traits(batch.ServiceID) dlt.Traits { return l.traits }
 // errLost is the cause of the doubts of faults.
 var errLost = errors.New("connection lost")
 
-func fail(kind error, message string) error {
+func faultError(kind error, message string) error {
 	return &dlt.Error{Op: "submit", Kind: kind, Message: message}
 }
 
@@ -132,7 +132,7 @@ func (l *Ledger) submit(ctx context.Context, list []batch.Attempt, faults []Faul
 	f := faults[0]
 	take := func(d time.Duration) {
 		for i, a := range list {
-			l.take(a, faults[i], d)
+			l.accept(a, faults[i], d)
 		}
 	}
 	if err := sleep(ctx, l.o.Latency+f.Latency); err != nil && f.Kind != LostReply {
@@ -140,15 +140,15 @@ func (l *Ledger) submit(ctx context.Context, list []batch.Attempt, faults []Faul
 	}
 	switch f.Kind {
 	case Busy:
-		return fail(dlt.ErrBusy, "full")
+		return faultError(dlt.ErrBusy, "full")
 	case Unavailable:
-		return fail(dlt.ErrUnavailable, "refused")
+		return faultError(dlt.ErrUnavailable, "refused")
 	case Misconfigured:
-		return fail(dlt.ErrMisconfigured, "who are you")
+		return faultError(dlt.ErrMisconfigured, "who are you")
 	case Rejected:
-		return fail(dlt.ErrRejected, "refused by policy")
+		return faultError(dlt.ErrRejected, "refused by policy")
 	case NotYet:
-		return fail(dlt.ErrNotYet, "not its turn")
+		return faultError(dlt.ErrNotYet, "not its turn")
 	case LostRequest:
 		return &dlt.Error{Op: "submit", Err: errLost}
 	case LostReply:
@@ -160,14 +160,14 @@ func (l *Ledger) submit(ctx context.Context, list []batch.Attempt, faults []Faul
 	case Hang:
 		<-ctx.Done()
 		return fmt.Errorf("submit: %w", ctx.Err())
-	case HangTaken:
+	case HangAccepted:
 		take(0)
 		<-ctx.Done()
 		return fmt.Errorf("submit: %w", ctx.Err())
 	}
 	for i, a := range list {
 		if strings.HasPrefix(string(a.Payload), "reject") || faults[i].Kind == Rejected {
-			return fail(dlt.ErrRejected, "refused")
+			return faultError(dlt.ErrRejected, "refused")
 		}
 	}
 	take(0)
@@ -192,35 +192,35 @@ func (l *Ledger) SubmitList(ctx context.Context, list []batch.Attempt) error {
 	return err
 }
 
-// take lets a request arrive after d.
-func (l *Ledger) take(a batch.Attempt, f Fault, d time.Duration) {
+// accept lets a request arrive after d.
+func (l *Ledger) accept(a batch.Attempt, f Fault, d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a.Payload = slices.Clone(a.Payload)
 	at := time.Now().Add(d)
-	n := arrival{at: at, execute: at.Add(l.o.CommitAfter), a: a, fault: f}
+	n := arrival{at: at, executeAt: at.Add(l.o.CommitAfter), a: a, fault: f}
 	i, _ := slices.BinarySearchFunc(l.arrivals, n, func(x, y arrival) int {
-		if c := x.execute.Compare(y.execute); c != 0 {
+		if c := x.executeAt.Compare(y.executeAt); c != 0 {
 			return c
 		}
 		return -1 // after the others of the same time
 	})
 	l.arrivals = slices.Insert(l.arrivals, i, n)
-	l.settle(time.Now())
+	l.executeDue(time.Now())
 }
 
-// settle executes the arrivals that are due.
-func (l *Ledger) settle(now time.Time) {
-	l.see(now)
-	for len(l.arrivals) > 0 && !l.arrivals[0].execute.After(now) {
+// executeDue executes the arrivals that are due.
+func (l *Ledger) executeDue(now time.Time) {
+	l.recordSeen(now)
+	for len(l.arrivals) > 0 && !l.arrivals[0].executeAt.After(now) {
 		n := l.arrivals[0]
 		l.arrivals = l.arrivals[1:]
 		l.execute(n)
 	}
 }
 
-// see puts arrived requests into the history.
-func (l *Ledger) see(now time.Time) {
+// recordSeen puts arrived requests into the history.
+func (l *Ledger) recordSeen(now time.Time) {
 	if l.o.History == 0 {
 		return
 	}
@@ -252,17 +252,17 @@ func (l *Ledger) remembers(key batch.Key) bool {
 func (l *Ledger) execute(n arrival) {
 	k := l.batches[n.a.ID]
 	if k == nil {
-		k = &known{}
+		k = &batchRecord{}
 		l.batches[n.a.ID] = k
 	}
 	if l.o.IgnoreDuplicates {
-		fresh := !k.cached || n.at.Sub(k.tried) >= l.o.CacheTime
-		k.tried, k.cached = n.at, true
+		fresh := !k.cached || n.at.Sub(k.lastTried) >= l.o.CacheTime
+		k.lastTried, k.cached = n.at, true
 		if !k.committed.IsZero() {
 			k.reported = batch.ReportedCommitted
 			return
 		}
-		if !fresh && !n.fault.again {
+		if !fresh && !n.fault.secondExecution {
 			return
 		}
 	}
@@ -275,16 +275,16 @@ func (l *Ledger) execute(n arrival) {
 		k.reported, k.message = batch.ReportedFailed, "no effect this time"
 		return
 	}
-	e := Entry{Kind: Executed, Key: n.a.Key, Attempt: n.a.Number, At: n.execute}
-	if strings.HasPrefix(string(n.a.Payload), "invalid") || n.fault.Against || (n.fault.InvalidFirst && !n.fault.again) {
+	e := Entry{Kind: Executed, Key: n.a.Key, Attempt: n.a.Number, At: n.executeAt}
+	if strings.HasPrefix(string(n.a.Payload), "invalid") || n.fault.DecideAgainst || (n.fault.InvalidFirst && !n.fault.secondExecution) {
 		k.reported, k.message = batch.ReportedInvalid, "decided against"
 		e.Kind = Invalid
 		l.journal = append(l.journal, e)
 		if n.fault.InvalidFirst { // the next block executes it again, and then it commits
-			n.fault.again = true
-			n.execute = n.execute.Add(n.fault.Delay)
+			n.fault.secondExecution = true
+			n.executeAt = n.executeAt.Add(n.fault.Delay)
 			l.arrivals = append(l.arrivals, n)
-			slices.SortStableFunc(l.arrivals, func(x, y arrival) int { return x.execute.Compare(y.execute) })
+			slices.SortStableFunc(l.arrivals, func(x, y arrival) int { return x.executeAt.Compare(y.executeAt) })
 		}
 		return
 	}
@@ -301,7 +301,7 @@ func (l *Ledger) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	l.settle(now)
+	l.executeDue(now)
 	out := make([]batch.Status, 0, len(attempts))
 	for _, a := range attempts {
 		st := batch.Status{ID: a.ID, Reported: batch.ReportedUnknown, Endpoint: l.o.Endpoint}
@@ -314,7 +314,7 @@ func (l *Ledger) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts 
 		earlier := l.o.EarlierVerdicts && st.Reported == batch.ReportedInvalid
 		if !earlier && (st.Reported != batch.ReportedCommitted || !l.o.IgnoreDuplicates) {
 			for _, n := range l.arrivals { // a second copy on its way makes it pending again
-				if n.a.ID == a.ID && l.remembers(a.Key) && !n.at.After(now) && !n.fault.again {
+				if n.a.ID == a.ID && l.remembers(a.Key) && !n.at.After(now) && !n.fault.secondExecution {
 					st.Reported, st.Message, st.Attempt = batch.ReportedPending, "", 0
 				}
 			}
@@ -335,7 +335,7 @@ func (l *Ledger) Resolve(ctx context.Context, a dlt.Doubt) (dlt.Evidence, error)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	l.settle(now)
+	l.executeDue(now)
 	if k := l.batches[a.ID]; k != nil && !k.committed.IsZero() {
 		l.journal = append(l.journal, Entry{Kind: Answered, Key: a.Key, At: now, Reported: batch.ReportedCommitted})
 		return dlt.Committed, nil
@@ -355,7 +355,7 @@ func (l *Ledger) Restart() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	l.settle(now)
+	l.executeDue(now)
 	clear(l.history)
 	l.arrivals = slices.DeleteFunc(l.arrivals, func(n arrival) bool { return !n.at.After(now) })
 	for _, k := range l.batches {

@@ -35,7 +35,7 @@ func routed(t dlttest.TB, one, two memory.Options) *dlttest.Harness {
 	maps.Copy(off, denied(second))
 	inside := "client and ledger are one: there is no connection in between and no answer to be read"
 	h := &dlttest.Harness{
-		Ledger: r, Batch: w.batch, Set: w.set, Off: off,
+		Ledger: r, Batch: w.batch, Set: w.set, SwitchedOff: off,
 		Posts: func(id batch.ID) int {
 			w.ledger = ledgers[0]
 			n := w.posts(id)
@@ -47,8 +47,8 @@ func routed(t dlttest.TB, one, two memory.Options) *dlttest.Harness {
 		},
 	}
 	for _, f := range []dlttest.Fault{
-		dlttest.Unheard, dlttest.Redirect, dlttest.StatusUnreachable, dlttest.StatusLost, dlttest.StatusHang,
-		dlttest.StatusGarbage, dlttest.StatusWord, dlttest.StatusMissing, dlttest.StatusStranger,
+		dlttest.UnknownAnswer, dlttest.Redirect, dlttest.StatusUnreachable, dlttest.StatusLost, dlttest.StatusHang,
+		dlttest.StatusGarbage, dlttest.StatusUnknownWord, dlttest.StatusMissing, dlttest.StatusStranger,
 	} {
 		h.Lacks[f] = inside
 	}

@@ -35,8 +35,8 @@ type Client struct {
 	receipts bool
 
 	endpoints []endpoint
-	preferred atomic.Uint32  // index of the endpoint for submissions
-	unclear   []wire.Unclear // of each endpoint
+	preferred atomic.Uint32       // index of the endpoint for submissions
+	unclear   []wire.DoubtCounter // of each endpoint
 	sent      memory
 }
 
@@ -81,7 +81,7 @@ func New(url string, o *Options) (*Client, error) {
 			Checks:        true,
 		},
 		http:      hc,
-		direct:    wire.Direct(c.Client),
+		direct:    wire.IsOwnTransport(c.Client),
 		header:    c.Header,
 		secrets:   redact.New(secrets),
 		maxBody:   c.MaxBody,
@@ -89,7 +89,7 @@ func New(url string, o *Options) (*Client, error) {
 		alive:     c.KeepAlive,
 		receipts:  c.Receipts,
 		endpoints: endpoints,
-		unclear:   make([]wire.Unclear, len(endpoints)),
+		unclear:   make([]wire.DoubtCounter, len(endpoints)),
 	}, nil
 }
 

@@ -22,7 +22,7 @@ type envelope struct {
 // readEnvelope never fails: an answer that cannot be read in time has no code. cancel cancels
 // the request.
 func readEnvelope(h http.Header, body io.Reader, cancel context.CancelFunc) envelope {
-	b, _ := wire.ReadLittle(body, cancel)
+	b, _ := wire.ReadShortBody(body, cancel)
 	return parseEnvelope(h.Get("Content-Type"), b)
 }
 

@@ -102,13 +102,13 @@ func (c *Client) subscribeAt(ctx context.Context, target string) (*websocket.Con
 }
 
 func (c *Client) dial(ctx context.Context, target string) (*websocket.Conn, error) {
-	ctx, sent := wire.Trace(ctx, c.direct)
+	ctx, sent := wire.TraceRequest(ctx, c.direct)
 	conn, resp, err := websocket.Dial(ctx, target, &websocket.DialOptions{HTTPClient: c.http, HTTPHeader: c.header}) //nolint:bodyclose // as it says, never needed
 	switch {
 	case err == nil:
 		return conn, nil
 	case resp == nil:
-		return nil, &dlt.Error{Op: opEvents, Kind: wire.Kind(err, sent()), Err: c.cause(err)}
+		return nil, &dlt.Error{Op: opEvents, Kind: wire.KindOf(err, sent()), Err: c.cause(err)}
 	case resp.StatusCode == http.StatusSwitchingProtocols || resp.Body == nil:
 		return nil, &dlt.Error{Op: opEvents, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.cause(err)}
 	}

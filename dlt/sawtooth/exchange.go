@@ -27,13 +27,13 @@ func (c *Client) exchange(req *http.Request, op string) (*http.Response, error) 
 		return nil, &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, Err: &redact.Error{Text: err.Error(), Err: errors.Join(errNotTried, err)}}
 	}
 	wire.SendTraceParent(req.Context(), req.Header)
-	ctx, sent := wire.Trace(req.Context(), c.direct)
+	ctx, sent := wire.TraceRequest(req.Context(), c.direct)
 	resp, err := c.http.Do(req.WithContext(ctx))
 	if err == nil {
 		wire.Decode(resp)
 		return resp, nil
 	}
-	return nil, &dlt.Error{Op: op, Kind: wire.Kind(err, sent()), Err: c.cause(err)}
+	return nil, &dlt.Error{Op: op, Kind: wire.KindOf(err, sent()), Err: c.cause(err)}
 }
 
 // cause removes possible secrets from an error's text, and bounds it.

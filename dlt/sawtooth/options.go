@@ -114,14 +114,14 @@ func (o *Options) withDefaults() (Options, error) {
 		c = *o
 	}
 	if err := cmp.Or(
-		wire.Fill("Grace", &c.Grace, DefaultGrace),
-		wire.Fill("ResendQuiet", &c.ResendQuiet, DefaultResendQuiet),
-		wire.Fill("Settle", &c.Settle, DefaultSettle),
-		wire.Fill("Vanish", &c.Vanish, 0),
-		wire.Fill("KeepAlive", &c.KeepAlive, DefaultKeepAlive),
-		wire.Fill("MaxBody", &c.MaxBody, DefaultMaxBody),
-		wire.Fill("MaxResponse", &c.MaxResponse, DefaultMaxResponse),
-		wire.Fill("MaxList", &c.MaxList, DefaultMaxList),
+		wire.FillDefault("Grace", &c.Grace, DefaultGrace),
+		wire.FillDefault("ResendQuiet", &c.ResendQuiet, DefaultResendQuiet),
+		wire.FillDefault("Settle", &c.Settle, DefaultSettle),
+		wire.FillDefault("Vanish", &c.Vanish, 0),
+		wire.FillDefault("KeepAlive", &c.KeepAlive, DefaultKeepAlive),
+		wire.FillDefault("MaxBody", &c.MaxBody, DefaultMaxBody),
+		wire.FillDefault("MaxResponse", &c.MaxResponse, DefaultMaxResponse),
+		wire.FillDefault("MaxList", &c.MaxList, DefaultMaxList),
 		wire.CheckTLS(c.Client, c.TLSConfig),
 	); err != nil {
 		return c, err
@@ -143,9 +143,9 @@ func (o *Options) withDefaults() (Options, error) {
 func (o *Options) httpClient() *http.Client {
 	// Less than the 75 s after which a node closes a silent connection: a batch that is posted
 	// into a closing one is needlessly in doubt.
-	t := wire.Transport(o.TLSConfig, time.Minute)
-	wire.HTTP2(t)
-	return wire.Client(o.Client, t)
+	t := wire.NewTransport(o.TLSConfig, time.Minute)
+	wire.EnableHTTP2(t)
+	return wire.NewClient(o.Client, t)
 }
 
 // endpoint is one node. Its name is the part of its URL that may be shown.

@@ -130,7 +130,7 @@ func (d *statusDecoder) take(e statusJSON) {
 	case "UNKNOWN":
 		s.Reported = batch.ReportedUnknown
 	default:
-		d.note(fmt.Errorf("unknown status %s of batch %s", wire.Word(e.status), e.id))
+		d.note(fmt.Errorf("unknown status %s of batch %s", wire.QuoteWord(e.status), e.id))
 		return
 	}
 	if s.Reported == batch.ReportedInvalid && len(e.invalid) > 0 {

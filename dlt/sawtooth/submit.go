@@ -43,7 +43,7 @@ func (c *Client) submitTo(ctx context.Context, list []batch.Attempt) error {
 			c.sent.add(a.ID, i)
 		}
 	}
-	again := !ended && c.unclear[i].Again(list[0].Key, err)
+	again := !ended && c.unclear[i].Add(list[0].Key, err)
 	if again || kind == batch.KindUnavailable && !ended && !errors.Is(err, errNotTried) {
 		next := (i + 1) % uint32(len(c.endpoints))
 		c.preferred.CompareAndSwap(i, next)

@@ -90,11 +90,11 @@ func classify(status, code int, h http.Header, f form, now time.Time) wire.Verdi
 	case status == http.StatusBadRequest && code == 0 && f != isJSON:
 		kind = dlt.ErrMisconfigured // seen: request line or headers too long; or a proxy's refusal
 	}
-	return wire.After(kind, h, now)
+	return wire.VerdictOf(kind, h, now)
 }
 
 // classifyStatuses returns the meaning of a response to POST /batch_statuses other than 200.
 func classifyStatuses(status, code int, h http.Header, now time.Time) wire.Verdict {
 	kind, _ := look(queryWords, status, code)
-	return wire.After(kind, h, now)
+	return wire.VerdictOf(kind, h, now)
 }

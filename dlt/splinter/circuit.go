@@ -6,10 +6,10 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// agrees reports whether a service's circuit has another scabbard service, which must reach
-// the same state before anything is committed. It asks the node once, since the services of a
-// circuit never change. The error is a [*dlt.Error].
-func (c *Client) agrees(ctx context.Context, p place) (bool, error) {
+// needsAgreement reports whether a service's circuit has another scabbard service, which must
+// reach the same state before anything is committed. It asks the node once, since the services of
+// a circuit never change. The error is a [*dlt.Error].
+func (c *Client) needsAgreement(ctx context.Context, p location) (bool, error) {
 	key := p.node + " " + p.circuit
 	if many, known := c.circuits.Load(key); known {
 		return many.(bool), nil //nolint:forcetypeassert // nothing else is stored
@@ -21,7 +21,7 @@ func (c *Client) agrees(ctx context.Context, p place) (bool, error) {
 			Type string `json:"service_type"`
 		} `json:"roster"`
 	}
-	if _, err := c.get(ctx, p, p.admin, &doc, ""); err != nil {
+	if _, err := c.get(ctx, p, p.circuitURL, &doc, ""); err != nil {
 		return false, err
 	}
 	own, others := false, 0

@@ -17,27 +17,27 @@ var _ dlt.Ledger = (*Client)(nil)
 type Client struct {
 	dlt.Unimplemented // SubmitList, Prepare
 
-	o      Options
-	traits dlt.Traits
-	http   *http.Client
-	direct bool // as in wire.Trace
-	tokens tokens
-	holder string // in the leases of streams
+	o            Options
+	traits       dlt.Traits
+	http         *http.Client
+	ownTransport bool // as in wire.Trace
+	tokens       tokenCache
+	holder       string // in the leases of streams
 
-	base   string
-	nodes  sync.Map // base URL -> *url.URL, or error
-	absent absent
-	sent   sent
-	valid  validSince
-	logged idSet
+	base             string
+	nodes            sync.Map // base URL -> *url.URL, or error
+	absent           absentServices
+	sentTransactions sentTransactions
+	valid            validSince
+	loggedIDs        idSet
 
-	lookedUp seldom
-	writers  sync.Map // batch.ServiceID -> struct{}: its log is being written by this process
-	holds    holds
+	receiptQueries lastTimes
+	writers        sync.Map // batch.ServiceID -> struct{}: its log is being written by this process
+	holds          holds
 
-	byNode   sync.Map // node -> *stalls
-	senders  sync.Map // batch.ServiceID -> *http.Client: at suspected nodes
-	circuits sync.Map // node and circuit -> bool: whether it has several services
+	stallsByNode   sync.Map // node -> *stalls
+	suspectClients sync.Map // batch.ServiceID -> *http.Client: at suspected nodes
+	circuits       sync.Map // node and circuit -> bool: whether it has several services
 }
 
 // New returns a client of the node at the base URL, such as http://localhost:8080. It connects
@@ -74,9 +74,9 @@ func New(url string, o *Options) (*Client, error) {
 			Streams:       true,
 			Checks:        true,
 		},
-		http: hc, direct: direct, base: url, holder: rand.Text(),
-		tokens: tokens{source: c.Token, nodes: map[string]*nodeToken{}},
-		absent: absent{patience: c.Starting},
+		http: hc, ownTransport: direct, base: url, holder: rand.Text(),
+		tokens: tokenCache{source: c.Token, nodes: map[string]*nodeToken{}},
+		absent: absentServices{startingTimeout: c.StartingTimeout},
 	}, nil
 }
 
@@ -87,7 +87,7 @@ func (c *Client) Traits(batch.ServiceID) dlt.Traits { return c.traits }
 // afterwards.
 func (c *Client) CloseIdleConnections() {
 	c.http.CloseIdleConnections()
-	c.senders.Range(func(_, apart any) bool {
+	c.suspectClients.Range(func(_, apart any) bool {
 		apart.(*http.Client).CloseIdleConnections() //nolint:forcetypeassert // nothing else is stored
 		return true
 	})

@@ -15,15 +15,15 @@ import (
 // envelope is a node's error body: {"code": "400", "message": ...}. The version guard and the
 // service lookup send no code (docs/ledgers/splinter.md#submitting). A 429 has an empty body.
 type envelope struct {
-	code    int  // 0 where there is none
-	own     bool // the code is in the node's form, a string: a proxy's error has a number there
-	message string
+	code       int  // 0 where there is none
+	isNodeForm bool // the code is in the node's form, a string: a proxy's error has a number there
+	message    string
 }
 
 // readEnvelope never fails: an answer that cannot be read in time has no code. cancel cancels
 // the request.
 func readEnvelope(h http.Header, body io.Reader, cancel context.CancelFunc) envelope {
-	b, _ := wire.ReadLittle(body, cancel)
+	b, _ := wire.ReadShortBody(body, cancel)
 	return parseEnvelope(h.Get("Content-Type"), b)
 }
 
@@ -41,7 +41,7 @@ func parseEnvelope(contentType string, b []byte) envelope {
 	// A well-formed document that is not the node's has no code.
 	if json.Unmarshal(b, &doc) == nil {
 		e.message = doc.Message
-		e.own = len(doc.Code) > 0 && doc.Code[0] == '"'
+		e.isNodeForm = len(doc.Code) > 0 && doc.Code[0] == '"'
 		e.code, _ = strconv.Atoi(string(bytes.Trim(doc.Code, `"`)))
 	}
 	return e

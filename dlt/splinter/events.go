@@ -31,7 +31,7 @@ func (c *Client) Events(ctx context.Context, services []batch.ServiceID, yield f
 			Field: "services", Value: fmt.Sprint(len(services)), Want: "one",
 		}}
 	}
-	p, err := c.place(services[0])
+	p, err := c.locate(services[0])
 	if err != nil {
 		return &dlt.Error{Op: opEvents, Kind: dlt.ErrMisconfigured, Err: err}
 	}
@@ -64,17 +64,17 @@ func (c *Client) Events(ctx context.Context, services []batch.ServiceID, yield f
 	return err
 }
 
-// handshake bounds the opening of a stream.
-const handshake = 15 * time.Second
+// handshakeTimeout bounds the opening of a stream.
+const handshakeTimeout = 15 * time.Second
 
 // subscribeAt opens the websocket. The server registers the subscriber before it answers: from
 // then on it sends everything, after a replay of the receipts with ids greater than from.
-func (c *Client) subscribeAt(ctx context.Context, p place, from string) (*websocket.Conn, error) {
+func (c *Client) subscribeAt(ctx context.Context, p location, from string) (*websocket.Conn, error) {
 	h := http.Header{}
-	if err := c.prepare(ctx, h, opEvents, p); err != nil {
+	if err := c.setHeaders(ctx, h, opEvents, p); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, handshake)
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	hc := *c.http
 	hc.Timeout = 0 // it would end the stream
@@ -86,27 +86,27 @@ func (c *Client) subscribeAt(ctx context.Context, p place, from string) (*websoc
 		HTTPClient: &hc, HTTPHeader: h, CompressionMode: websocket.CompressionDisabled,
 	})
 	if err == nil {
-		c.answered(p, resp.StatusCode, h)
+		c.noteAnswer(p, resp.StatusCode, h)
 		conn.SetReadLimit(c.o.MaxResponse)
 		return conn, nil
 	}
 	if resp == nil {
-		return nil, &dlt.Error{Op: opEvents, Kind: dlt.ErrUnavailable, Err: c.cause(err)}
+		return nil, &dlt.Error{Op: opEvents, Kind: dlt.ErrUnavailable, Err: c.redactError(err)}
 	}
-	c.answered(p, resp.StatusCode, h)
+	c.noteAnswer(p, resp.StatusCode, h)
 	e := envelope{message: resp.Status}
 	if resp.Body != nil { // the library has read a part of it
 		e = readEnvelope(resp.Header, resp.Body, cancel)
 		_ = resp.Body.Close()
 	}
-	v := classifyStatuses(resp.StatusCode, resp.Header, c.absence(p, resp.StatusCode), time.Now())
-	return nil, c.refusal(opEvents, resp.StatusCode, e, v)
+	v := classifyStatuses(resp.StatusCode, resp.Header, c.kindOf404(p, resp.StatusCode), time.Now())
+	return nil, c.refusalError(opEvents, resp.StatusCode, e, v)
 }
 
-// received is the kept part of a frame, or the end of the stream. A frame has the changes of a
-// transaction, of any size, and up to 256 wait to be taken: only its id is kept, or the text of
+// receivedFrame is the kept part of a frame, or the end of the stream. A frame has the changes of
+// a transaction, of any size, and up to 256 wait to be taken: only its id is kept, or the text of
 // one that may be an echo.
-type received struct {
+type receivedFrame struct {
 	text []byte
 	id   string
 	err  error
@@ -116,12 +116,12 @@ type received struct {
 const maxEcho = 128
 
 // receive reads a frame. A frame that is neither an event nor short enough for an echo is a gap.
-func receive(text []byte) received {
+func receive(text []byte) receivedFrame {
 	if len(text) <= maxEcho {
-		return received{text: text}
+		return receivedFrame{text: text}
 	}
 	id, err := parseEvent(text)
-	return received{id: id, err: err}
+	return receivedFrame{id: id, err: err}
 }
 
 // subscription is one stream in progress. Only run's goroutine uses it.
@@ -134,15 +134,15 @@ type subscription struct {
 	log     *logWriter // nil: events are only passed on
 
 	probe    prober
-	roots    *roots         // nil: roots are not followed
+	roots    *rootTracker   // nil: roots are not followed
 	statuses []batch.Status // to be yielded
-	hint     bool           // something else has changed
-	hinted   time.Time
+	changed  bool           // something else has changed
+	lastHint time.Time
 }
 
 func (s *subscription) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	frames := make(chan received, 256)
+	frames := make(chan receivedFrame, 256)
 	done := make(chan struct{})
 	var questions sync.WaitGroup
 	defer func() {
@@ -162,7 +162,7 @@ func (s *subscription) run(ctx context.Context) error {
 	answers := make(chan string, 1)
 	if s.log != nil {
 		if s.client.o.StateNeverReturns {
-			s.roots = &roots{pause: s.client.o.ProbeInterval}
+			s.roots = &rootTracker{pause: s.client.o.ProbeInterval}
 			s.log.roots = s.roots
 		}
 		s.log.open(ctx, s.begun)
@@ -176,16 +176,16 @@ func (s *subscription) run(ctx context.Context) error {
 			questions.Go(func() { answers <- s.root(ctx) })
 		}
 		if err := s.send(ctx, len(frames) > 0); err != nil {
-			return s.ended(ctx, err)
+			return s.endError(ctx, err)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case root := <-answers:
-			s.roots.answered(root, s.probe.count)
+			s.roots.noteAnswer(root, s.probe.count)
 		case f := <-frames:
 			if err := s.takeAll(f, frames); err != nil {
-				return s.ended(ctx, err)
+				return s.endError(ctx, err)
 			}
 		case <-tick.C:
 		}
@@ -193,20 +193,20 @@ func (s *subscription) run(ctx context.Context) error {
 			return err
 		}
 		if s.roots != nil {
-			s.roots.settle(s.probe.shown)
-			if s.roots.read != "" {
-				s.probe.soon(time.Now())
+			s.roots.settle(s.probe.provedBy)
+			if s.roots.unsettledRoot != "" {
+				s.probe.makeDue(time.Now())
 			}
 		}
 		if s.log != nil {
-			s.log.work(ctx, &s.probe)
+			s.log.renewAndWrite(ctx, &s.probe)
 		}
 	}
 }
 
 // root asks for the hash of the service's state; "" means no answer.
 func (s *subscription) root(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, prompt)
+	ctx, cancel := context.WithTimeout(ctx, promptAnswer)
 	defer cancel()
 	st, err := s.client.State(s.service)
 	if err != nil {
@@ -219,20 +219,20 @@ func (s *subscription) root(ctx context.Context) string {
 	return root
 }
 
-// ended returns the error of a broken stream; nil if the caller ended it.
-func (s *subscription) ended(ctx context.Context, err error) error {
+// endError returns the error of a broken stream; nil if the caller ended it.
+func (s *subscription) endError(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
-		return &dlt.Error{Op: opEvents, Kind: dlt.ErrUnavailable, Err: s.client.cause(err)}
+		return &dlt.Error{Op: opEvents, Kind: dlt.ErrUnavailable, Err: s.client.redactError(err)}
 	}
 	return nil
 }
 
 // read passes frames on until the stream ends. The library answers the server's pings only
 // while a Read is in progress.
-func (s *subscription) read(ctx context.Context, frames chan<- received) {
+func (s *subscription) read(ctx context.Context, frames chan<- receivedFrame) {
 	for {
 		_, text, err := s.conn.Read(ctx)
-		r := received{err: err}
+		r := receivedFrame{err: err}
 		if err == nil {
 			r = receive(text)
 		}
@@ -248,7 +248,7 @@ func (s *subscription) read(ctx context.Context, frames chan<- received) {
 }
 
 // takeAll takes a frame and the frames that have come meanwhile, up to a bound.
-func (s *subscription) takeAll(f received, more <-chan received) error {
+func (s *subscription) takeAll(f receivedFrame, more <-chan receivedFrame) error {
 	for range cap(more) {
 		if err := s.take(f); err != nil {
 			return err
@@ -262,13 +262,13 @@ func (s *subscription) takeAll(f received, more <-chan received) error {
 	return s.take(f)
 }
 
-func (s *subscription) take(f received) error {
+func (s *subscription) take(f receivedFrame) error {
 	if f.err != nil {
 		return f.err
 	}
 	id := f.id
 	if f.text != nil {
-		if s.probe.echoed(f.text, time.Now()) {
+		if s.probe.isEcho(f.text, time.Now()) {
 			return nil
 		}
 		var err error
@@ -276,24 +276,24 @@ func (s *subscription) take(f received) error {
 			return err // an unreadable event is a gap
 		}
 	}
-	s.probe.disturbed()
+	s.probe.noteEvent()
 	if s.roots != nil {
-		s.roots.disturbed()
+		s.roots.noteEvent()
 	}
 	if s.log != nil && isID(id) { // no transaction that passes Check has any other id
 		s.log.add(id)
 	}
-	if known := s.client.sent.batch(s.service, id); known == "" {
-		s.hint = true
+	if known := s.client.sentTransactions.batch(s.service, id); known == "" {
+		s.changed = true
 	} else if n := len(s.statuses); n == 0 || s.statuses[n-1].ID != known { // another transaction of it
 		s.statuses = append(s.statuses, batch.Status{ID: known, Reported: batch.ReportedCommitted})
 	}
 	return nil
 }
 
-// hintEvery is the time between events that only mean that something has changed: a replay is
+// hintInterval is the time between events that only mean that something has changed: a replay is
 // full of old transactions.
-const hintEvery = 100 * time.Millisecond
+const hintInterval = 100 * time.Millisecond
 
 func (s *subscription) deliver() error {
 	if len(s.statuses) > 0 {
@@ -303,8 +303,8 @@ func (s *subscription) deliver() error {
 			return err
 		}
 	}
-	if now := time.Now(); s.hint && now.Sub(s.hinted) >= hintEvery {
-		s.hint, s.hinted = false, now
+	if now := time.Now(); s.changed && now.Sub(s.lastHint) >= hintInterval {
+		s.changed, s.lastHint = false, now
 		return s.yield(dlt.Event{Service: s.service})
 	}
 	return nil
@@ -316,7 +316,7 @@ func (s *subscription) send(ctx context.Context, waiting bool) error {
 	if err != nil || text == "" {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, handshake)
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	return s.conn.Write(ctx, websocket.MessageText, []byte(text))
 }

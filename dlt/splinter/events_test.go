@@ -90,7 +90,7 @@ func (l *listener) ended() error {
 }
 
 func TestEventsStream(t *testing.T) {
-	net := splintertest.Start(t, &splintertest.Options{PingEvery: 2 * time.Millisecond})
+	net := splintertest.Start(t, &splintertest.Options{PingInterval: 2 * time.Millisecond})
 	ours := newClient(t, net.URL(0), options(nil))
 	theirs := newClient(t, net.URL(1), options(nil))
 	l := listen(t, ours, net.Service(0))
@@ -112,7 +112,7 @@ func TestEventsBeforeTheAnswer(t *testing.T) {
 		w := newWorld(t, splintertest.Options{}, nil)
 		l := listen(t, w.c, w.service)
 		l.live()
-		d := w.lost(splintertest.TakenFirst)
+		d := w.lost(splintertest.AcceptedFirst)
 		l.committed(d.ID)
 	})
 }
@@ -122,7 +122,7 @@ func TestEventsOfATransactionInTwoBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, splintertest.Options{}, nil)
 		x := tx(splintertest.Set("x", 1))
-		one, two := build(t, w.service, x), build(t, w.service, x, tx(splintertest.Fail("y")))
+		one, two := build(t, w.service, x), build(t, w.service, x, tx(splintertest.Invalid("y")))
 		w.fault.Store(&splintertest.Fault{Answer: splintertest.AnswerError, Status: 429})
 		for _, b := range []batch.Batch{one, two} {
 			_, err := w.post(b, time.Second)
@@ -196,7 +196,7 @@ func TestEventsLostWhileSubscribing(t *testing.T) {
 		go func() {
 			timer := time.NewTimer(gap / 8)
 			<-timer.C
-			w.fault.Store(&splintertest.Fault{Answer: splintertest.AnswerReset, Taken: splintertest.TakenFirst})
+			w.fault.Store(&splintertest.Fault{Answer: splintertest.AnswerReset, Acceptance: splintertest.AcceptedFirst})
 			x, _ := w.post(b, time.Second)
 			w.fault.Store(nil)
 			d <- x

@@ -23,30 +23,30 @@ const protocolHeader = "Splinterprotocolversion"
 
 // exchange sends one request to a node. A response of any status is no error. An error is a
 // [*dlt.Error] of the certain kind, or doubt.
-func (c *Client) exchange(req *http.Request, op string, p place) (*http.Response, error) {
-	if err := c.prepare(req.Context(), req.Header, op, p); err != nil {
+func (c *Client) exchange(req *http.Request, op string, p location) (*http.Response, error) {
+	if err := c.setHeaders(req.Context(), req.Header, op, p); err != nil {
 		return nil, err
 	}
 	wire.AcceptEncoding(req.Header)
 	visit, after, err := c.stalls(p.node).enter(req.Context(), p.id)
 	if err != nil {
-		return nil, passing(op, after, err)
+		return nil, enterError(op, after, err)
 	}
 	wire.SendTraceParent(req.Context(), req.Header)
-	ctx, sent := wire.Trace(req.Context(), c.direct)
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { visit.written() }})
-	resp, err := c.sender(p).Do(req.WithContext(ctx))
-	visit.leave(err == nil || sent() == wire.Unsent, gaveUp(ctx, err))
+	ctx, sent := wire.TraceRequest(req.Context(), c.ownTransport)
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { visit.noteSent() }})
+	resp, err := c.clientFor(p).Do(req.WithContext(ctx))
+	visit.leave(err == nil || sent() == wire.NotSent, gaveUp(ctx, err))
 	if err == nil {
 		wire.Decode(resp)
-		c.answered(p, resp.StatusCode, req.Header)
+		c.noteAnswer(p, resp.StatusCode, req.Header)
 		return resp, nil
 	}
-	return nil, &dlt.Error{Op: op, Kind: wire.Kind(err, sent()), Err: c.cause(err)}
+	return nil, &dlt.Error{Op: op, Kind: wire.KindOf(err, sent()), Err: c.redactError(err)}
 }
 
-// prepare sets the headers of a request. An error means that nothing was sent.
-func (c *Client) prepare(ctx context.Context, h http.Header, op string, p place) error {
+// setHeaders sets the headers of a request. An error means that nothing was sent.
+func (c *Client) setHeaders(ctx context.Context, h http.Header, op string, p location) error {
 	if err := ctx.Err(); err != nil {
 		return &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, Err: err}
 	}
@@ -59,7 +59,7 @@ func (c *Client) prepare(ctx context.Context, h http.Header, op string, p place)
 			kind = dlt.ErrMisconfigured
 		}
 		// Not wrapped: its kind would be about the token, not about the batch.
-		return &dlt.Error{Op: op, Kind: kind, Message: c.show("no token: " + err.Error())}
+		return &dlt.Error{Op: op, Kind: kind, Message: c.redactText("no token: " + err.Error())}
 	}
 	if token != "" {
 		h["Authorization"] = []string{bearer + token}
@@ -67,8 +67,8 @@ func (c *Client) prepare(ctx context.Context, h http.Header, op string, p place)
 	return nil
 }
 
-// answered notes the meaning of an answer for node and service.
-func (c *Client) answered(p place, status int, sent http.Header) {
+// noteAnswer notes the meaning of an answer for node and service.
+func (c *Client) noteAnswer(p location, status int, sent http.Header) {
 	if status == http.StatusUnauthorized {
 		c.tokens.drop(p.node, sent.Get("Authorization")) // this request fails, and the next one gets a new token
 	}
@@ -77,13 +77,13 @@ func (c *Client) answered(p place, status int, sent http.Header) {
 	}
 }
 
-// cause removes possible secrets from an error's text, and bounds it.
-func (c *Client) cause(err error) error {
-	return redact.Cause(err, c.show)
+// redactError removes possible secrets from an error's text, and bounds it.
+func (c *Client) redactError(err error) error {
+	return redact.Cause(err, c.redactText)
 }
 
-// show makes outside text fit to be shown. Tokens come and go, and so do nodes.
-func (c *Client) show(text string) string {
+// redactText makes outside text fit to be shown. Tokens come and go, and so do nodes.
+func (c *Client) redactText(text string) string {
 	secrets := append(redact.HeaderSecrets(c.o.Header), c.tokens.secrets()...)
 	c.nodes.Range(func(_, u any) bool {
 		secrets = append(secrets, redact.URLSecrets(u.(*url.URL))...) //nolint:forcetypeassert // nothing else is stored
@@ -92,9 +92,9 @@ func (c *Client) show(text string) string {
 	return batch.Excerpt(redact.New(secrets).Hide(text), maxText)
 }
 
-// refusal makes a [*dlt.Error] of a response.
-func (c *Client) refusal(op string, status int, e envelope, v wire.Verdict) error {
+// refusalError makes a [*dlt.Error] of a response.
+func (c *Client) refusalError(op string, status int, e envelope, v wire.Verdict) error {
 	return &dlt.Error{
-		Op: op, StatusCode: status, Code: e.code, Message: c.show(e.message), RetryAfter: v.RetryAfter, Kind: v.Kind,
+		Op: op, StatusCode: status, Code: e.code, Message: c.redactText(e.message), RetryAfter: v.RetryAfter, Kind: v.Kind,
 	}
 }

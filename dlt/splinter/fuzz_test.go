@@ -66,7 +66,7 @@ func FuzzStatuses(f *testing.F) {
 // FuzzEvent: what is taken for an event has an id, and no probe is taken for one.
 func FuzzEvent(f *testing.F) {
 	p := newProber(1)
-	text, _ := p.next(p.due, false)
+	text, _ := p.next(p.dueAt, false)
 	for _, s := range []string{
 		"", "{}", "null", `{"id":null}`, `{"id":""}`, `{"id":7}`, text,
 		`{"id":"` + strings.Repeat("a", 128) + `","state_changes":[{"Set":{"key":"k","value":[1]}},{"Delete":{"key":"k"}}]}`,
@@ -96,7 +96,7 @@ func FuzzEnvelope(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, contentType string, b []byte) {
 		e := parseEnvelope(contentType, b)
-		if e.own {
+		if e.isNodeForm {
 			require.Contains(t, string(b), `"`)
 		}
 		for _, status := range []int{200, 408, 418, 500, 502, 503, 504} {

@@ -15,40 +15,40 @@ func TestHold(t *testing.T) {
 	start := time.Unix(1000, 0)
 	at := func(d time.Duration) time.Time { return start.Add(d) }
 	var h holds
-	_, held := h.broke(s)
+	_, held := h.brokeAt(s)
 	assert.False(t, held)
-	assert.False(t, h.heard(s, true, start))
+	assert.False(t, h.noteContact(s, true, start))
 
 	h.begin(s, start)
-	assert.True(t, h.heard(s, false, at(time.Hour)), "the node is down")
-	assert.True(t, h.heard(s, true, at(time.Hour)))
-	assert.True(t, h.heard(s, true, at(time.Hour+holdFor-1)))
-	assert.True(t, h.heard(s, false, at(time.Hour+holdFor)), "down again")
-	assert.True(t, h.heard(s, true, at(2*time.Hour)))
-	assert.False(t, h.heard(s, true, at(2*time.Hour+holdFor)), "not for ever")
-	assert.False(t, h.heard(s, true, at(2*time.Hour+holdFor)))
+	assert.True(t, h.noteContact(s, false, at(time.Hour)), "the node is down")
+	assert.True(t, h.noteContact(s, true, at(time.Hour)))
+	assert.True(t, h.noteContact(s, true, at(time.Hour+maxHold-1)))
+	assert.True(t, h.noteContact(s, false, at(time.Hour+maxHold)), "down again")
+	assert.True(t, h.noteContact(s, true, at(2*time.Hour)))
+	assert.False(t, h.noteContact(s, true, at(2*time.Hour+maxHold)), "not for ever")
+	assert.False(t, h.noteContact(s, true, at(2*time.Hour+maxHold)))
 
 	h.begin(s, at(time.Second))
 	h.end(s, start)
-	broke, held := h.broke(s)
+	broke, held := h.brokeAt(s)
 	assert.True(t, held, "another break")
 	h.end(s, broke)
-	_, held = h.broke(s)
+	_, held = h.brokeAt(s)
 	assert.False(t, held)
 }
 
 // TestMayGoOn is which logs are waited for.
 func TestMayGoOn(t *testing.T) {
 	ends := batch.StreamFound{Covered: true, Cursor: "a", Since: time.Hour, Until: 10 * time.Second}
-	assert.True(t, mayGoOn(ends, 10*time.Second))
-	assert.False(t, mayGoOn(ends, 11*time.Second), "written since")
+	assert.True(t, canContinue(ends, 10*time.Second))
+	assert.False(t, canContinue(ends, 11*time.Second), "written since")
 	for name, change := range map[string]func(*batch.StreamFound){
 		"no root": func(f *batch.StreamFound) { f.Cursor = "" },
 		"no span": func(f *batch.StreamFound) { f.Covered = false },
 	} {
 		f := ends
 		change(&f)
-		assert.False(t, mayGoOn(f, 10*time.Second), name)
+		assert.False(t, canContinue(f, 10*time.Second), name)
 	}
 }
 
@@ -57,17 +57,17 @@ func TestMayGoOn(t *testing.T) {
 func TestTooYoung(t *testing.T) {
 	const margin = 10 * time.Second
 	for since, want := range map[time.Duration]time.Duration{0: 20 * time.Second, 15 * time.Second: 5 * time.Second, 20 * time.Second: 0, time.Hour: 0} {
-		assert.Equal(t, want, tooYoung(batch.StreamFound{Covered: true, Since: since}, margin), since)
+		assert.Equal(t, want, untilOldEnough(batch.StreamFound{Covered: true, Since: since}, margin), since)
 	}
-	assert.Zero(t, tooYoung(batch.StreamFound{}, margin))
+	assert.Zero(t, untilOldEnough(batch.StreamFound{}, margin))
 
 	// A batch that was claimed up to a margin before it left, and whose node crashed at once.
 	log := batch.StreamFound{Covered: true, Since: 2 * margin}
-	k := knowledge{rules: rules{lateArrival: time.Minute, margin: margin}, log: log, logged: true}
+	k := knowledge{resolveRules: resolveRules{lateArrival: time.Minute, margin: margin}, log: log, hasLog: true}
 	k.doubt.Since, k.doubt.Ended = margin, 0
 	later := time.Hour
 	k.log.Since += later
 	k.doubt.Since += later
 	k.doubt.Ended += later
-	assert.True(t, k.absent())
+	assert.True(t, k.notInLog())
 }

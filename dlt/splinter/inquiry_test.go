@@ -24,7 +24,7 @@ func (s store) replay(after string) (out []string) {
 	for {
 		n := len(out)
 		for _, id := range s {
-			if id > after && len(out)-n < page {
+			if id > after && len(out)-n < replayPage {
 				out = append(out, id)
 			}
 		}
@@ -36,13 +36,13 @@ func (s store) replay(after string) (out []string) {
 }
 
 // read is the replay as a client reads it.
-func (s store) read(from string) replayed {
-	r := replayed{cursor: from, ended: true}
+func (s store) read(from string) replayResult {
+	r := replayResult{cursor: from, ended: true}
 	for _, id := range s.replay(from) {
 		if !slices.Contains(r.ids, id) {
 			r.ids = append(r.ids, id)
 		}
-		if len(r.ids) == page {
+		if len(r.ids) == replayPage {
 			r.ended = false
 			break
 		}
@@ -52,7 +52,7 @@ func (s store) read(from string) replayed {
 
 func (s store) inquire(ids ...string) (found receipts, questions int) {
 	list, own := cursors(slices.Max(ids))
-	q := inquiry{ids: ids, own: own}
+	q := receiptSearch{ids: ids, ownCursor: own}
 	for _, from := range list {
 		questions++
 		if found, done := q.take(s.read(from)); done {
@@ -121,7 +121,7 @@ func TestInquiryOfAnyHistory(t *testing.T) {
 		if found != receiptsUnknown {
 			require.Equal(t, want, found)
 		} else {
-			require.True(t, greater >= page-len(ids) || len(s) == 0 || want == receiptsThere, "%d greater of %d: not settled", greater, len(s))
+			require.True(t, greater >= replayPage-len(ids) || len(s) == 0 || want == receiptsThere, "%d greater of %d: not settled", greater, len(s))
 		}
 	}
 }
@@ -130,7 +130,7 @@ func TestInquiryOfAnyHistory(t *testing.T) {
 // ids before it, a node that has a receipt and one that has not answer every cursor alike.
 func TestNoCursorShows(t *testing.T) {
 	var before store
-	for i := range page {
+	for i := range replayPage {
 		before = append(before, hexID(fmt.Sprintf("a%02x", i)))
 	}
 	before = append(before, hexID("1"))
@@ -159,25 +159,25 @@ func TestInquiryRefuses(t *testing.T) {
 	_, own := cursors(id)
 	few := []string{hexID("9"), hexID("a")}
 	var many []string
-	for i := range page {
+	for i := range replayPage {
 		many = append(many, hexID(fmt.Sprintf("9%02x", i)))
 	}
 	for name, row := range map[string]struct {
-		replays []replayed
+		replays []replayResult
 		want    receipts
 	}{
-		"all is told":                               {[]replayed{{own, few, true}}, receiptsMissing},
-		"it is there":                               {[]replayed{{own, append(slices.Clone(few), id), true}}, receiptsThere},
-		"the end did not come":                      {[]replayed{{own, few, false}}, receiptsUnknown},
-		"64 were told, and it may be among more":    {[]replayed{{own, many, false}}, receiptsUnknown},
-		"64 were told above it":                     {[]replayed{{hexID("81"), many, false}, {own, few, true}}, receiptsUnknown},
-		"a store that selects by time":              {[]replayed{{own, []string{hexID("1"), hexID("9")}, true}}, receiptsUnknown},
-		"one that begins with what was asked for":   {[]replayed{{own, []string{own}, true}}, receiptsUnknown},
-		"a node that replays nothing":               {[]replayed{{own, nil, true}, {hexID("0"), nil, true}}, receiptsUnknown},
-		"one that replays something at other times": {[]replayed{{own, nil, true}, {hexID("0"), []string{hexID("1")}, true}}, receiptsMissing},
+		"all is told":                               {[]replayResult{{own, few, true}}, receiptsMissing},
+		"it is there":                               {[]replayResult{{own, append(slices.Clone(few), id), true}}, receiptsThere},
+		"the end did not come":                      {[]replayResult{{own, few, false}}, receiptsUnknown},
+		"64 were told, and it may be among more":    {[]replayResult{{own, many, false}}, receiptsUnknown},
+		"64 were told above it":                     {[]replayResult{{hexID("81"), many, false}, {own, few, true}}, receiptsUnknown},
+		"a store that selects by time":              {[]replayResult{{own, []string{hexID("1"), hexID("9")}, true}}, receiptsUnknown},
+		"one that begins with what was asked for":   {[]replayResult{{own, []string{own}, true}}, receiptsUnknown},
+		"a node that replays nothing":               {[]replayResult{{own, nil, true}, {hexID("0"), nil, true}}, receiptsUnknown},
+		"one that replays something at other times": {[]replayResult{{own, nil, true}, {hexID("0"), []string{hexID("1")}, true}}, receiptsMissing},
 	} {
 		t.Run(name, func(t *testing.T) {
-			q := inquiry{ids: []string{id}, own: own}
+			q := receiptSearch{ids: []string{id}, ownCursor: own}
 			found := receiptsUnknown
 			for _, r := range row.replays {
 				var done bool

@@ -18,26 +18,26 @@ func TestJudge(t *testing.T) {
 	// ledger with a LateArrival of 60 s, was not committed: a log from 105 s to 25 s ago.
 	base := func(r batch.Reported) knowledge {
 		return knowledge{
-			rules: rules{lateArrival: 60 * second, stale: 20 * second, margin: 2 * second},
-			doubt: dlt.Doubt{Attempt: batch.Attempt{Number: 1}, Since: 100 * second, Ended: 90 * second},
-			own:   answer{Status: batch.Status{Reported: r}, first: node},
+			resolveRules: resolveRules{lateArrival: 60 * second, stale: 20 * second, margin: 2 * second},
+			doubt:        dlt.Doubt{Attempt: batch.Attempt{Number: 1}, Since: 100 * second, Ended: 90 * second},
+			ownAnswer:    answer{Status: batch.Status{Reported: r}, firstSeen: node},
 		}
 	}
 	witness := func(k *knowledge) {
 		k.witnesses = []answer{
-			{Status: batch.Status{Reported: batch.ReportedUnknown}, first: node},
-			{Status: batch.Status{Reported: batch.ReportedCommitted}, first: node.Add(-100 * second)},
+			{Status: batch.Status{Reported: batch.ReportedUnknown}, firstSeen: node},
+			{Status: batch.Status{Reported: batch.ReportedCommitted}, firstSeen: node.Add(-100 * second)},
 		}
 	}
 	log := func(k *knowledge) {
-		k.logged, k.log = true, batch.StreamFound{Covered: true, Since: 105 * second, Until: 25 * second}
+		k.hasLog, k.log = true, batch.StreamFound{Covered: true, Since: 105 * second, Until: 25 * second}
 	}
-	in := func(k *knowledge) { k.logged, k.log.IDs = true, []string{"t"} }
+	in := func(k *knowledge) { k.hasLog, k.log.IDs = true, []string{"t"} }
 	twice := func(k *knowledge) { k.doubt.Number = 2 }
-	missing := func(k *knowledge) { k.receipts, k.agrees = receiptsMissing, true }
+	missing := func(k *knowledge) { k.receipts, k.needsAgreement = receiptsMissing, true }
 	there := func(k *knowledge) { k.receipts = receiptsThere }
-	single := func(k *knowledge) { k.agrees = false }
-	says := func(e dlt.Evidence) func(*knowledge) { return func(k *knowledge) { k.applied = e } }
+	single := func(k *knowledge) { k.needsAgreement = false }
+	says := func(e dlt.Evidence) func(*knowledge) { return func(k *knowledge) { k.stateEvidence = e } }
 	early := func(k *knowledge) { k.doubt.Ended = 59 * second }
 	old := func(k *knowledge) { k.validFor = 89 * second }
 	const (
@@ -63,13 +63,13 @@ func TestJudge(t *testing.T) {
 			k.witnesses = k.witnesses[:1]
 		}}, dlt.CannotTell},
 		"unknown, the witness was seen again since": {unknown, []func(*knowledge){witness, func(k *knowledge) {
-			k.witnesses[1].first = node.Add(-99 * second)
+			k.witnesses[1].firstSeen = node.Add(-99 * second)
 		}}, dlt.CannotTell},
 		"unknown, the witness was seen again while Resolve asked": {unknown, []func(*knowledge){witness, func(k *knowledge) {
 			k.elapsed = second
 		}}, dlt.CannotTell},
 		"unknown, the witness has no time": {unknown, []func(*knowledge){witness, func(k *knowledge) {
-			k.witnesses[1].first = time.Time{}
+			k.witnesses[1].firstSeen = time.Time{}
 		}}, dlt.NotCommitted},
 		"unknown, witness, a later attempt of what was seen": {unknown, []func(*knowledge){witness, twice}, dlt.CannotTell},
 
@@ -77,7 +77,7 @@ func TestJudge(t *testing.T) {
 		"unknown, second attempt, log": {unknown, []func(*knowledge){log, twice}, dlt.NotCommitted},
 		"unknown, log, too early":      {unknown, []func(*knowledge){log, early}, dlt.InFlight},
 		"unknown, log with a gap":      {unknown, []func(*knowledge){log, func(k *knowledge) { k.log.Covered = false }}, dlt.CannotTell},
-		"unknown, no such log":         {unknown, []func(*knowledge){log, func(k *knowledge) { k.logged = false }}, dlt.CannotTell},
+		"unknown, no such log":         {unknown, []func(*knowledge){log, func(k *knowledge) { k.hasLog = false }}, dlt.CannotTell},
 		"unknown, in the log":          {unknown, []func(*knowledge){in}, dlt.Committed},
 		"unknown, the log begins late": {unknown, []func(*knowledge){log, func(k *knowledge) { k.log.Since = 99 * second }}, dlt.CannotTell},
 		"unknown, the log begins within the margin": {unknown, []func(*knowledge){log, func(k *knowledge) {
@@ -118,16 +118,16 @@ func TestJudge(t *testing.T) {
 		"no answer, whatever is said": {0, []func(*knowledge){missing, says(dlt.NotCommitted)}, dlt.CannotTell},
 
 		"unknown, the log is behind": {unknown, []func(*knowledge){log, func(k *knowledge) {
-			k.doubt.Ended, k.log.Until, k.fresh = 61*second, 3*second, 5*second
+			k.doubt.Ended, k.log.Until, k.maxLogAge = 61*second, 3*second, 5*second
 		}}, dlt.InFlight},
 		"unknown, the log is behind, and begins late": {unknown, []func(*knowledge){log, func(k *knowledge) {
-			k.doubt.Ended, k.log.Until, k.fresh, k.log.Since = 61*second, 3*second, 5*second, 99*second
+			k.doubt.Ended, k.log.Until, k.maxLogAge, k.log.Since = 61*second, 3*second, 5*second, 99*second
 		}}, dlt.CannotTell},
 		"unknown, the log has ended": {unknown, []func(*knowledge){log, func(k *knowledge) {
-			k.doubt.Ended, k.log.Until, k.fresh = 61*second, 6*second, 5*second
+			k.doubt.Ended, k.log.Until, k.maxLogAge = 61*second, 6*second, 5*second
 		}}, dlt.CannotTell},
 		"unknown, the log is behind for too long": {unknown, []func(*knowledge){log, func(k *knowledge) {
-			k.doubt.Ended, k.log.Until, k.fresh = 68*second, 7*second, 5*second
+			k.doubt.Ended, k.log.Until, k.maxLogAge = 68*second, 7*second, 5*second
 		}}, dlt.CannotTell},
 		"invalid":                       {invalid, nil, dlt.NotCommitted},
 		"invalid, too early":            {invalid, []func(*knowledge){early}, dlt.InFlight},

@@ -11,8 +11,8 @@ import (
 func streamName(service batch.ServiceID) string { return "scabbard " + string(service) }
 
 const (
-	maxEntry  = 500    // ids in one entry
-	maxUnsaid = 50_000 // ids that wait while the journal fails
+	maxEntry     = 500    // ids in one entry
+	maxUnwritten = 50_000 // ids that wait while the journal fails
 )
 
 // logWriter writes a stream's events into the journal, while it has the lease. Errors of the
@@ -23,23 +23,23 @@ type logWriter struct {
 	service batch.ServiceID
 	stream  string
 
-	epoch   int64 // 0: no lease
-	renew   time.Time
-	ids     []string  // received and not written
-	covered time.Time // everything from the span's start to here was received
-	fresh   bool      // the next entry starts a span, at covered
-	written time.Time // covered in the last entry
-	retry   time.Time // not before, after an error
+	epoch        int64 // 0: no lease
+	renewAt      time.Time
+	ids          []string  // received and not written
+	coveredUntil time.Time // everything from the span's start to here was received
+	startsSpan   bool      // the next entry starts a span, at covered
+	writtenUntil time.Time // covered in the last entry
+	retryAt      time.Time // not before, after an error
 
-	roots *roots    // nil: roots are not followed
-	after string    // root at the end of the log, while that may go on; else ""
-	begun time.Time // when the stream was opened
+	roots   *rootTracker // nil: roots are not followed
+	endRoot string       // root at the end of the log, while that may go on; else ""
+	begun   time.Time    // when the stream was opened
 }
 
-// bound limits one write. The database dates an entry, too late by the duration of the write.
-// So the write takes less than the margin of the evidence.
-func (l *logWriter) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, l.client.o.Margin/2)
+// withTimeout limits the time of one write. The database dates an entry, too late by the duration
+// of the write. So the write takes less than the margin of the evidence.
+func (l *logWriter) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, l.client.o.ClockMargin/2)
 }
 
 // open starts a span at the time that the stream was opened, unless the span before it may go
@@ -51,39 +51,41 @@ func (l *logWriter) open(ctx context.Context, begun time.Time) {
 	if l.roots == nil || l.epoch == 0 {
 		return
 	}
-	bounded, cancel := l.bound(ctx)
+	bounded, cancel := l.withTimeout(ctx)
 	defer cancel()
 	found, err := l.client.o.Journal.FindStream(bounded, l.stream, nil)
 	if err == nil && found.Covered {
-		l.after = found.Cursor
+		l.endRoot = found.Cursor
 	}
 }
 
-func (l *logWriter) begin(at time.Time) { l.ids, l.covered, l.fresh, l.after = nil, at, true, "" }
+func (l *logWriter) begin(at time.Time) {
+	l.ids, l.coveredUntil, l.startsSpan, l.endRoot = nil, at, true, ""
+}
 
-// goesOn decides whether the span of the last entry goes on: if no event came since the stream
+// decideSpan decides whether the span of the last entry goes on: if no event came since the stream
 // was opened, and the state is the same as at the end of the log. It reports whether that is
 // decided.
-func (l *logWriter) goesOn(settled time.Time) bool {
+func (l *logWriter) decideSpan(settled time.Time) bool {
 	switch {
-	case l.after == "":
-	case len(l.ids) > 0 || time.Since(l.begun) > silence*max(l.client.o.ProbeInterval, time.Second):
-		l.after = "" // too late: a new span starts where the stream did
-	case l.roots.known == "":
+	case l.endRoot == "":
+	case len(l.ids) > 0 || time.Since(l.begun) > maxSilentIntervals*max(l.client.o.ProbeInterval, time.Second):
+		l.endRoot = "" // too late: a new span starts where the stream did
+	case l.roots.settledRoot == "":
 		return false
 	default:
-		if l.roots.known == l.after {
-			l.fresh, l.covered, l.written = false, settled, l.begun
+		if l.roots.settledRoot == l.endRoot {
+			l.startsSpan, l.coveredUntil, l.writtenUntil = false, settled, l.begun
 		}
-		l.after = ""
+		l.endRoot = ""
 	}
 	return true
 }
 
 func (l *logWriter) lease(ctx context.Context) {
 	ttl := l.client.o.StreamLease
-	l.renew = time.Now().Add(ttl / 3)
-	bounded, cancel := l.bound(ctx)
+	l.renewAt = time.Now().Add(ttl / 3)
+	bounded, cancel := l.withTimeout(ctx)
 	defer cancel()
 	epoch, held, err := l.client.o.Journal.LeaseStream(bounded, l.stream, l.client.holder, ttl)
 	switch {
@@ -102,27 +104,27 @@ func (l *logWriter) lease(ctx context.Context) {
 func (l *logWriter) add(id string) {
 	switch {
 	case l.epoch == 0:
-	case len(l.ids) >= maxUnsaid: // the journal fails: the ids that are dropped here leave a gap
+	case len(l.ids) >= maxUnwritten: // the journal fails: the ids that are dropped here leave a gap
 		l.begin(time.Now())
-	case l.client.logged.has(l.service, id): // replayed
+	case l.client.loggedIDs.has(l.service, id): // replayed
 	default:
 		l.ids = append(l.ids, id)
 	}
 }
 
-// work renews the lease and writes entries that are due.
-func (l *logWriter) work(ctx context.Context, p *prober) {
+// renewAndWrite renews the lease and writes entries that are due.
+func (l *logWriter) renewAndWrite(ctx context.Context, p *prober) {
 	now := time.Now()
-	if now.After(l.renew) {
+	if now.After(l.renewAt) {
 		l.lease(ctx)
 	}
-	if p.settled.After(l.covered) {
-		l.covered = p.settled
+	if p.settledUntil.After(l.coveredUntil) {
+		l.coveredUntil = p.settledUntil
 	}
-	if l.epoch == 0 || now.Before(l.retry) || !l.goesOn(p.settled) {
+	if l.epoch == 0 || now.Before(l.retryAt) || !l.decideSpan(p.settledUntil) {
 		return
 	}
-	for l.epoch != 0 && (l.fresh || len(l.ids) > 0 || l.covered.After(l.written)) {
+	for l.epoch != 0 && (l.startsSpan || len(l.ids) > 0 || l.coveredUntil.After(l.writtenUntil)) {
 		if !l.write(ctx) {
 			return
 		}
@@ -132,16 +134,16 @@ func (l *logWriter) work(ctx context.Context, p *prober) {
 // write appends one entry. The span grows only with the last entry due: before that, ids of
 // the span are still here.
 func (l *logWriter) write(ctx context.Context) bool {
-	e := batch.StreamEntry{Stream: l.stream, Epoch: l.epoch, IDs: l.ids[:min(len(l.ids), maxEntry)], Restart: l.fresh}
-	at := l.covered
+	e := batch.StreamEntry{Stream: l.stream, Epoch: l.epoch, IDs: l.ids[:min(len(l.ids), maxEntry)], Restart: l.startsSpan}
+	at := l.coveredUntil
 	if len(e.IDs) < len(l.ids) {
-		at = l.written
-		if l.fresh {
-			at = l.covered
+		at = l.writtenUntil
+		if l.startsSpan {
+			at = l.coveredUntil
 		}
 	}
 	if l.roots != nil && len(e.IDs) == len(l.ids) {
-		e.Cursor = l.roots.known
+		e.Cursor = l.roots.settledRoot
 	}
 	e.Age = time.Since(at)
 	if !e.Restart {
@@ -149,20 +151,20 @@ func (l *logWriter) write(ctx context.Context) bool {
 		// that it listened. A span is safe if its start is too late.
 		e.Age = max(e.Age, time.Now().Round(0).Sub(at.Round(0)))
 	}
-	bounded, cancel := l.bound(ctx)
+	bounded, cancel := l.withTimeout(ctx)
 	defer cancel()
 	held, err := l.client.o.Journal.AppendStream(bounded, e)
 	switch {
 	case err != nil:
-		l.retry = time.Now().Add(l.client.o.ProbeInterval)
+		l.retryAt = time.Now().Add(l.client.o.ProbeInterval)
 		return false
 	case !held:
 		l.epoch, l.ids = 0, nil
-		l.renew = time.Now().Add(l.client.o.StreamLease / 3)
+		l.renewAt = time.Now().Add(l.client.o.StreamLease / 3)
 		return false
 	}
-	l.client.logged.add(l.service, e.IDs)
-	l.ids, l.fresh, l.written = l.ids[len(e.IDs):], false, at
+	l.client.loggedIDs.add(l.service, e.IDs)
+	l.ids, l.startsSpan, l.writtenUntil = l.ids[len(e.IDs):], false, at
 	return true
 }
 

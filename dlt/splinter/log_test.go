@@ -38,7 +38,7 @@ func (n *notes) FindStream(context.Context, string, []string) (batch.StreamFound
 }
 
 func newLog(j *notes) (*logWriter, *prober) {
-	c := &Client{o: Options{Journal: j, Margin: time.Second, StreamLease: time.Minute, ProbeInterval: time.Second}}
+	c := &Client{o: Options{Journal: j, ClockMargin: time.Second, StreamLease: time.Minute, ProbeInterval: time.Second}}
 	return &logWriter{client: c, service: "c::s", stream: "s"}, &prober{}
 }
 
@@ -50,19 +50,19 @@ func TestALogThatDropsIDsBeginsANewSpan(t *testing.T) {
 		l, p := newLog(j)
 		l.open(t.Context(), time.Now())
 		l.add("first")
-		l.work(t.Context(), p)
+		l.renewAndWrite(t.Context(), p)
 		require.Len(t, j.entries, 1)
 		j.down = true
-		for i := range maxUnsaid + 1 {
+		for i := range maxUnwritten + 1 {
 			l.add(fmt.Sprint("dropped ", i))
 		}
 		dropped := time.Now()
-		l.work(t.Context(), p)
+		l.renewAndWrite(t.Context(), p)
 		time.Sleep(10 * time.Second)
 		l.add("later")
 		j.down = false
-		p.settled = time.Now()
-		l.work(t.Context(), p)
+		p.settledUntil = time.Now()
+		l.renewAndWrite(t.Context(), p)
 		require.Greater(t, len(j.entries), 1)
 		begun := j.entries[1]
 		assert.True(t, begun.Restart)
@@ -83,14 +83,14 @@ func TestALogGrowsOnlyWithTheLastOfItsIDs(t *testing.T) {
 		j := &notes{}
 		l, p := newLog(j)
 		l.open(t.Context(), time.Now())
-		l.work(t.Context(), p)
+		l.renewAndWrite(t.Context(), p)
 		require.Len(t, j.entries, 1)
 		for i := range 2*maxEntry + 1 {
 			l.add(fmt.Sprint("id ", i))
 		}
 		time.Sleep(10 * time.Second)
-		p.settled = time.Now()
-		l.work(t.Context(), p)
+		p.settledUntil = time.Now()
+		l.renewAndWrite(t.Context(), p)
 		require.Len(t, j.entries, 4)
 		for i, e := range j.entries[1:] {
 			assert.False(t, e.Restart)
@@ -114,7 +114,7 @@ func TestALogHasARepeatedIDOnce(t *testing.T) {
 		var ids []string
 		for _, id := range []string{"one", "one", "two"} {
 			l.add(id)
-			l.work(t.Context(), p)
+			l.renewAndWrite(t.Context(), p)
 		}
 		for _, e := range j.entries {
 			ids = append(ids, e.IDs...)
@@ -139,13 +139,13 @@ func TestALogEndsWhenTheMachineFallsAsleep(t *testing.T) {
 	j := &notes{}
 	l, p := newLog(j)
 	l.open(t.Context(), time.Now())
-	l.work(t.Context(), p)
+	l.renewAndWrite(t.Context(), p)
 	const sleep = time.Hour
-	p.settled = slept(time.Now(), sleep)
-	require.Less(t, time.Since(p.settled), time.Minute, "the monotonic clock stood still")
-	l.covered, l.written = p.settled, slept(time.Now().Add(-time.Second), sleep)
+	p.settledUntil = slept(time.Now(), sleep)
+	require.Less(t, time.Since(p.settledUntil), time.Minute, "the monotonic clock stood still")
+	l.coveredUntil, l.writtenUntil = p.settledUntil, slept(time.Now().Add(-time.Second), sleep)
 	l.add("before")
-	l.work(t.Context(), p)
+	l.renewAndWrite(t.Context(), p)
 	require.Len(t, j.entries, 2)
 	assert.GreaterOrEqual(t, j.entries[1].Age, sleep)
 }

@@ -34,7 +34,7 @@ func TestALongListOfTransactionsHidesNoVerdict(t *testing.T) {
 		require.Len(t, got, 2)
 		assert.Equal(t, batch.ReportedInvalid, got[0].Reported)
 		assert.Equal(t, "it is bad", got[0].Message)
-		assert.EqualValues(t, 7, got[0].first.Unix())
+		assert.EqualValues(t, 7, got[0].firstSeen.Unix())
 		assert.Equal(t, batch.ReportedCommitted, got[1].Reported)
 		size := 0
 		for _, r := range got[0].Receipts {
@@ -50,19 +50,19 @@ func TestOnlyTheIDOfAFrameIsKept(t *testing.T) {
 	large := `{"id":"` + id + `","state_changes":[{"Set":{"key":"x","value":[` + strings.Repeat("1,", 1<<20) + `1]}}]}`
 	r := receive([]byte(large))
 	require.NoError(t, r.err)
-	assert.Equal(t, received{id: id}, r)
+	assert.Equal(t, receivedFrame{id: id}, r)
 	r = receive([]byte(`{"id":"` + strings.Repeat("d", 1<<20) + `"}`))
 	require.NoError(t, r.err)
 	assert.LessOrEqual(t, len(r.id), batch.MaxIDLen)
 	assert.Error(t, receive([]byte(strings.Repeat("e", 1<<20))).err, "no event: a gap")
-	assert.Equal(t, received{text: []byte(`{"probe":"x"}`)}, receive([]byte(`{"probe":"x"}`)))
+	assert.Equal(t, receivedFrame{text: []byte(`{"probe":"x"}`)}, receive([]byte(`{"probe":"x"}`)))
 }
 
 // An echo is never longer than a frame whose text is kept.
 func TestAProbeIsShort(t *testing.T) {
 	p := newProber(1)
 	p.count = 1 << 60
-	text, err := p.next(p.due, false)
+	text, err := p.next(p.dueAt, false)
 	require.NoError(t, err)
 	assert.Less(t, len(text), maxEcho)
 }

@@ -7,14 +7,14 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// maxMemory is the number of ids in each of two halves. A forgotten id costs a query, never a
+// halfSize is the number of ids in each half of a twoHalves. A forgotten id costs a query, never a
 // wrong answer.
-const maxMemory = 50_000
+const halfSize = 50_000
 
-// halves is a map that forgets its oldest half when it is full. Not for concurrent use.
-type halves[K comparable, V any] struct{ new, old map[K]V }
+// twoHalves is a map that forgets its older half when it is full. Not for concurrent use.
+type twoHalves[K comparable, V any] struct{ new, old map[K]V }
 
-func (h *halves[K, V]) get(k K) (V, bool) {
+func (h *twoHalves[K, V]) get(k K) (V, bool) {
 	if v, ok := h.new[k]; ok {
 		return v, true
 	}
@@ -22,22 +22,22 @@ func (h *halves[K, V]) get(k K) (V, bool) {
 	return v, ok
 }
 
-func (h *halves[K, V]) put(k K, v V) {
-	if h.new == nil || len(h.new) >= maxMemory {
+func (h *twoHalves[K, V]) put(k K, v V) {
+	if h.new == nil || len(h.new) >= halfSize {
 		h.old, h.new = h.new, make(map[K]V)
 	}
 	h.new[k] = v
 }
 
-func (h *halves[K, V]) remove(k K) {
+func (h *twoHalves[K, V]) remove(k K) {
 	delete(h.new, k)
 	delete(h.old, k)
 }
 
-// sent records the batch of each transaction that this process sent.
-type sent struct {
+// sentTransactions records the batch of each transaction that this process sent.
+type sentTransactions struct {
 	mu  sync.Mutex
-	ids halves[sentKey, batch.ID]
+	ids twoHalves[sentKey, batch.ID]
 }
 
 type sentKey struct {
@@ -45,7 +45,7 @@ type sentKey struct {
 	transaction string
 }
 
-func (s *sent) add(k batch.Key, transactions []string) {
+func (s *sentTransactions) add(k batch.Key, transactions []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range transactions {
@@ -59,7 +59,7 @@ func (s *sent) add(k batch.Key, transactions []string) {
 }
 
 // batch returns "" if nothing is certain.
-func (s *sent) batch(service batch.ServiceID, transaction string) batch.ID {
+func (s *sentTransactions) batch(service batch.ServiceID, transaction string) batch.ID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id, _ := s.ids.get(sentKey{service, transaction})
@@ -69,7 +69,7 @@ func (s *sent) batch(service batch.ServiceID, transaction string) batch.ID {
 // validSince records since when batches are Valid in every answer to this process.
 type validSince struct {
 	mu    sync.Mutex
-	since halves[batch.Key, time.Time]
+	since twoHalves[batch.Key, time.Time]
 }
 
 // note records the answers of a time.
@@ -100,7 +100,7 @@ func (v *validSince) age(service batch.ServiceID, id batch.ID, now time.Time) ti
 // idSet is a set of ids that are done.
 type idSet struct {
 	mu  sync.Mutex
-	ids halves[sentKey, struct{}]
+	ids twoHalves[sentKey, struct{}]
 }
 
 func (s *idSet) has(service batch.ServiceID, id string) bool {
@@ -118,14 +118,14 @@ func (s *idSet) add(service batch.ServiceID, ids []string) {
 	}
 }
 
-// seldom records when something was last done about a batch.
-type seldom struct {
+// lastTimes records when something was last done about each batch.
+type lastTimes struct {
 	mu   sync.Mutex
-	last halves[batch.Key, time.Time]
+	last twoHalves[batch.Key, time.Time]
 }
 
-// due reports whether it is time again, and then records it as done.
-func (s *seldom) due(k batch.Key, every time.Duration, now time.Time) bool {
+// claimTurn reports whether the last time about a batch is long enough ago, and if so records now.
+func (s *lastTimes) claimTurn(k batch.Key, every time.Duration, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at, known := s.last.get(k); known && now.Sub(at) < every {
@@ -135,7 +135,7 @@ func (s *seldom) due(k batch.Key, every time.Duration, now time.Time) bool {
 	return true
 }
 
-func (s *seldom) forget(k batch.Key) {
+func (s *lastTimes) forget(k batch.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last.remove(k)

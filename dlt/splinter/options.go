@@ -18,8 +18,8 @@ const (
 	DefaultName                  = "splinter"
 	DefaultLateArrival           = 660 * time.Second
 	DefaultCoordinatorTimeout    = 30 * time.Second
-	DefaultStarting              = 60 * time.Second
-	DefaultMargin                = 10 * time.Second
+	DefaultStartingTimeout       = 60 * time.Second
+	DefaultClockMargin           = 10 * time.Second
 	DefaultProbeInterval         = 5 * time.Second
 	DefaultStreamLease           = 30 * time.Second
 	DefaultMaxInFlightPerService = 30
@@ -27,10 +27,10 @@ const (
 	DefaultMaxResponse           = 10 << 20
 )
 
-// idle is how long an unused connection is kept. It is less than the 5 s after which a node
+// idleTimeout is how long an unused connection is kept. It is less than the 5 s after which a node
 // closes it (docs/ledgers/splinter.md#services-tokens-and-connections), since a batch that is
 // posted into a closing one is needlessly in doubt.
-const idle = 3 * time.Second
+const idleTimeout = 3 * time.Second
 
 // Options are the options of [New]. The zero value of each field is its default.
 type Options struct {
@@ -71,9 +71,9 @@ type Options struct {
 	// (docs/ledgers/splinter.md#statuses): a batch that is Valid for twice as long was
 	// probably rolled back. Defaults to 30 s.
 	CoordinatorTimeout time.Duration
-	// Starting is how long a service may be starting that its node does not know. After that
-	// it is a misconfiguration (docs/ledgers/splinter.md#submitting, 404). Defaults to 60 s.
-	Starting time.Duration
+	// StartingTimeout is how long a service may be starting that its node does not know. After
+	// that it is a misconfiguration (docs/ledgers/splinter.md#submitting, 404). Defaults to 60 s.
+	StartingTimeout time.Duration
 	// MaxInFlightPerService bounds the accepted batches that are not final, for a strategy
 	// with several in flight: a node forgets all but the last 100, and refuses more than 30 in
 	// its queue (docs/ledgers/splinter.md#statuses, docs/ledgers/splinter.md#back-pressure).
@@ -107,9 +107,9 @@ type Options struct {
 	// it is called again. It may be called concurrently, and must keep neither d.Payload nor
 	// d.Witnesses. Defaults to none.
 	Evidence func(ctx context.Context, s State, d dlt.Doubt) (dlt.Evidence, error)
-	// Margin is the largest difference between clocks, and the longest write to the journal.
+	// ClockMargin is the largest difference between clocks, and the longest write to the journal.
 	// Evidence within the margin does not count. Defaults to 10 s.
-	Margin time.Duration
+	ClockMargin time.Duration
 	// ProbeInterval is the time between the probes of an event stream. Defaults to 5 s.
 	ProbeInterval time.Duration
 	// StreamLease is how long another process waits, after a stream's writer ended, before it
@@ -152,15 +152,15 @@ func (o *Options) withDefaults() (Options, error) {
 		c = *o
 	}
 	if err := cmp.Or(
-		wire.Fill("LateArrival", &c.LateArrival, DefaultLateArrival),
-		wire.Fill("CoordinatorTimeout", &c.CoordinatorTimeout, DefaultCoordinatorTimeout),
-		wire.Fill("Starting", &c.Starting, DefaultStarting),
-		wire.Fill("Margin", &c.Margin, DefaultMargin),
-		wire.Fill("ProbeInterval", &c.ProbeInterval, DefaultProbeInterval),
-		wire.Fill("StreamLease", &c.StreamLease, DefaultStreamLease),
-		wire.Fill("MaxBody", &c.MaxBody, DefaultMaxBody),
-		wire.Fill("MaxResponse", &c.MaxResponse, DefaultMaxResponse),
-		wire.Fill("MaxInFlightPerService", &c.MaxInFlightPerService, DefaultMaxInFlightPerService),
+		wire.FillDefault("LateArrival", &c.LateArrival, DefaultLateArrival),
+		wire.FillDefault("CoordinatorTimeout", &c.CoordinatorTimeout, DefaultCoordinatorTimeout),
+		wire.FillDefault("Starting", &c.StartingTimeout, DefaultStartingTimeout),
+		wire.FillDefault("Margin", &c.ClockMargin, DefaultClockMargin),
+		wire.FillDefault("ProbeInterval", &c.ProbeInterval, DefaultProbeInterval),
+		wire.FillDefault("StreamLease", &c.StreamLease, DefaultStreamLease),
+		wire.FillDefault("MaxBody", &c.MaxBody, DefaultMaxBody),
+		wire.FillDefault("MaxResponse", &c.MaxResponse, DefaultMaxResponse),
+		wire.FillDefault("MaxInFlightPerService", &c.MaxInFlightPerService, DefaultMaxInFlightPerService),
 		wire.CheckTLS(c.Client, c.TLSConfig),
 	); err != nil {
 		return c, err
@@ -184,14 +184,14 @@ func (o *Options) withDefaults() (Options, error) {
 
 // httpClient makes the client for all requests. direct is as in [wire.Trace].
 func (o *Options) httpClient() (c *http.Client, direct bool) {
-	c, direct = wire.Client(o.Client, wire.Transport(o.TLSConfig, idle)), wire.Direct(o.Client)
+	c, direct = wire.NewClient(o.Client, wire.NewTransport(o.TLSConfig, idleTimeout)), wire.IsOwnTransport(o.Client)
 	if c.Transport == nil {
 		c.Transport = http.DefaultTransport
 	}
 	if t, own := c.Transport.(*http.Transport); own {
-		if t.IdleConnTimeout <= 0 || t.IdleConnTimeout > idle {
+		if t.IdleConnTimeout <= 0 || t.IdleConnTimeout > idleTimeout {
 			t = t.Clone()
-			t.IdleConnTimeout = idle
+			t.IdleConnTimeout = idleTimeout
 			c.Transport = t
 		}
 	}

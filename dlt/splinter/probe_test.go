@@ -24,18 +24,18 @@ func TestProber(t *testing.T) {
 	}
 	echo := func(p *prober, text string) {
 		t.Helper()
-		require.True(t, p.echoed([]byte(text), tick()))
+		require.True(t, p.isEcho([]byte(text), tick()))
 	}
 
 	t.Run("a pair", func(t *testing.T) {
 		p := fresh()
 		a, sent := send(p)
 		echo(p, a)
-		assert.Zero(t, p.settled, "one echo proves that somebody is there, and no more")
+		assert.Zero(t, p.settledUntil, "one echo proves that somebody is there, and no more")
 		b, _ := send(p)
 		assert.NotEqual(t, a, b)
 		echo(p, b)
-		assert.Equal(t, sent, p.settled, "what was published before the first was sent")
+		assert.Equal(t, sent, p.settledUntil, "what was published before the first was sent")
 		text, err := p.next(tick(), false)
 		assert.NoError(t, err)
 		assert.Empty(t, text, "the next pair is not due")
@@ -45,28 +45,28 @@ func TestProber(t *testing.T) {
 	t.Run("an event before the first echo does not matter", func(t *testing.T) {
 		p := fresh()
 		a, sent := send(p)
-		p.disturbed()
+		p.noteEvent()
 		echo(p, a)
 		b, _ := send(p)
 		echo(p, b)
-		assert.Equal(t, sent, p.settled)
+		assert.Equal(t, sent, p.settledUntil)
 	})
 	t.Run("an event between the echoes makes the second a first", func(t *testing.T) {
 		p := fresh()
 		a, _ := send(p)
 		echo(p, a)
 		b, sent := send(p)
-		p.disturbed()
+		p.noteEvent()
 		echo(p, b)
-		assert.Zero(t, p.settled)
+		assert.Zero(t, p.settledUntil)
 		c, _ := send(p)
 		echo(p, c)
-		assert.Equal(t, sent, p.settled)
+		assert.Equal(t, sent, p.settledUntil)
 	})
 	t.Run("a replay proves nothing, and is not flooded", func(t *testing.T) {
 		p := fresh()
 		sent := 0
-		for range 10 * hurry {
+		for range 10 * maxProbesPerInterval {
 			text, err := p.next(tick(), false)
 			require.NoError(t, err)
 			if text == "" {
@@ -74,26 +74,26 @@ func TestProber(t *testing.T) {
 			}
 			sent++
 			echo(p, text)
-			p.disturbed()
+			p.noteEvent()
 		}
-		assert.Equal(t, hurry, sent)
-		assert.Zero(t, p.settled)
+		assert.Equal(t, maxProbesPerInterval, sent)
+		assert.Zero(t, p.settledUntil)
 	})
 	t.Run("not an echo", func(t *testing.T) {
 		p := fresh()
-		assert.False(t, p.echoed([]byte(""), tick()))
+		assert.False(t, p.isEcho([]byte(""), tick()))
 		a, _ := send(p)
-		assert.False(t, p.echoed([]byte(`{"id":"x"}`), tick()))
+		assert.False(t, p.isEcho([]byte(`{"id":"x"}`), tick()))
 		echo(p, a)
-		assert.False(t, p.echoed([]byte(a), tick()), "twice")
+		assert.False(t, p.isEcho([]byte(a), tick()), "twice")
 	})
 	t.Run("silence", func(t *testing.T) {
 		p := fresh()
 		send(p)
-		now = now.Add(silence*every + time.Second)
+		now = now.Add(maxSilentIntervals*every + time.Second)
 		_, err := p.next(now, true)
 		assert.NoError(t, err, "it may be among what was not read yet")
 		_, err = p.next(now, false)
-		assert.ErrorIs(t, err, errSilent)
+		assert.ErrorIs(t, err, errNoEcho)
 	})
 }

@@ -22,9 +22,9 @@ const (
 	receiptsMissing                 // none of its transactions has one
 )
 
-// page is how many receipts a node reads at a time for a replay. It is also how many receipts
-// after a cursor it certainly replays.
-const page = 64
+// replayPage is how many receipts a node reads at a time for a replay. It is also how many
+// receipts after a cursor it certainly replays.
+const replayPage = 64
 
 // A node keeps a receipt of every committed transaction for ever, and replays receipts to a
 // subscriber: those with an id greater than the cursor, the oldest first, 64 of them. Then it
@@ -41,10 +41,10 @@ func cursors(id string) (list []string, own string) {
 	if !ok || at.Sign() == 0 {
 		return nil, ""
 	}
-	own = cursor(at.Sub(at, big.NewInt(1)))
+	own = formatCursor(at.Sub(at, big.NewInt(1)))
 	end := new(big.Int).Lsh(big.NewInt(1), 4*idLen)
 	for shift := uint(20); ; shift -= 4 {
-		list = append(list, cursor(new(big.Int).Sub(end, new(big.Int).Rsh(end, shift))))
+		list = append(list, formatCursor(new(big.Int).Sub(end, new(big.Int).Rsh(end, shift))))
 		if shift == 0 {
 			break
 		}
@@ -54,26 +54,26 @@ func cursors(id string) (list []string, own string) {
 	return slices.Compact(list), own
 }
 
-func cursor(at *big.Int) string { return fmt.Sprintf("%0*x", idLen, at) }
+func formatCursor(at *big.Int) string { return fmt.Sprintf("%0*x", idLen, at) }
 
-// replayed is one replay: the receipts after a cursor, and whether its end was seen.
-type replayed struct {
+// replayResult is one replay: the receipts after a cursor, and whether its end was seen.
+type replayResult struct {
 	cursor string
 	ids    []string // without repeated ids
 	ended  bool
 }
 
-// inquiry collects replays until they settle whether the receipts of a batch exist.
-type inquiry struct {
-	ids     []string // of the batch's transactions
-	own     string   // the cursor just below the greatest of ids
-	seen    bool     // the node has replayed something
-	missing bool     // the receipts are missing, if the node replays anything at all
+// receiptSearch collects replays until they settle whether the receipts of a batch exist.
+type receiptSearch struct {
+	ids        []string // of the batch's transactions
+	ownCursor  string   // the cursor just below the greatest of ids
+	replaySeen bool     // the node has replayed something
+	missing    bool     // the receipts are missing, if the node replays anything at all
 }
 
 // take reads one replay; the replays with greater cursors come first. done means that no more
 // are needed. It is pure.
-func (q *inquiry) take(r replayed) (found receipts, done bool) {
+func (q *receiptSearch) take(r replayResult) (found receipts, done bool) {
 	for _, id := range r.ids {
 		switch {
 		case id <= r.cursor: // this store does not select by id: its replay means nothing
@@ -82,19 +82,19 @@ func (q *inquiry) take(r replayed) (found receipts, done bool) {
 			return receiptsThere, true
 		}
 	}
-	q.seen = q.seen || len(r.ids) > 0
-	full := len(r.ids) >= page
+	q.replaySeen = q.replaySeen || len(r.ids) > 0
+	full := len(r.ids) >= replayPage
 	switch {
 	case !full && !r.ended: // broken off
 		return receiptsUnknown, true
-	case r.cursor == q.own:
+	case r.cursor == q.ownCursor:
 		q.missing = !full
 		done = full
 	case full:
 		// Above the own cursor: too many, and more below.
-		done = r.cursor > q.own
+		done = r.cursor > q.ownCursor
 	}
-	if q.missing && q.seen {
+	if q.missing && q.replaySeen {
 		return receiptsMissing, true
 	}
 	return receiptsUnknown, done
@@ -102,12 +102,12 @@ func (q *inquiry) take(r replayed) (found receipts, done bool) {
 
 // receiptsOf asks a node whether it has the receipts of some transactions, all of one batch:
 // the node writes them together. Errors are [*dlt.Error]s.
-func (c *Client) receiptsOf(ctx context.Context, p place, ids []string) (receipts, error) {
+func (c *Client) receiptsOf(ctx context.Context, p location, ids []string) (receipts, error) {
 	if len(ids) == 0 {
 		return receiptsUnknown, nil
 	}
 	list, own := cursors(slices.Max(ids))
-	q := inquiry{ids: ids, own: own}
+	q := receiptSearch{ids: ids, ownCursor: own}
 	for _, from := range list {
 		r, err := c.replay(ctx, p, from)
 		if err != nil {
@@ -122,18 +122,18 @@ func (c *Client) receiptsOf(ctx context.Context, p place, ids []string) (receipt
 
 // replay subscribes at a cursor and reads the node's replay. The node echoes text after it:
 // two echoes with nothing in between mark its end.
-func (c *Client) replay(ctx context.Context, p place, from string) (replayed, error) {
-	r := replayed{cursor: from}
+func (c *Client) replay(ctx context.Context, p location, from string) (replayResult, error) {
+	r := replayResult{cursor: from}
 	conn, err := c.subscribeAt(ctx, p, from)
 	if err != nil {
 		return r, err
 	}
 	defer func() { _ = conn.CloseNow() }()
 	probe := newProber(time.Nanosecond)
-	fail := func(err error) (replayed, error) {
-		return r, &dlt.Error{Op: opResolve, Kind: dlt.ErrUnavailable, Err: c.cause(err)}
+	fail := func(err error) (replayResult, error) {
+		return r, &dlt.Error{Op: opResolve, Kind: dlt.ErrUnavailable, Err: c.redactError(err)}
 	}
-	for len(r.ids) < page {
+	for len(r.ids) < replayPage {
 		text, _ := probe.next(time.Now(), true)
 		if text != "" {
 			if err := conn.Write(ctx, websocket.MessageText, []byte(text)); err != nil {
@@ -144,8 +144,8 @@ func (c *Client) replay(ctx context.Context, p place, from string) (replayed, er
 		if err != nil {
 			return fail(err)
 		}
-		if probe.echoed(frame, time.Now()) {
-			if r.ended = !probe.settled.IsZero(); r.ended {
+		if probe.isEcho(frame, time.Now()) {
+			if r.ended = !probe.settledUntil.IsZero(); r.ended {
 				return r, nil
 			}
 			continue
@@ -154,7 +154,7 @@ func (c *Client) replay(ctx context.Context, p place, from string) (replayed, er
 		if err != nil {
 			return fail(err)
 		}
-		probe.disturbed()
+		probe.noteEvent()
 		if !slices.Contains(r.ids, id) {
 			r.ids = append(r.ids, id)
 		}

@@ -27,7 +27,7 @@ func TestResolveByReceipts(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, splintertest.Options{Circuits: []splintertest.Circuit{{ID: "aaaaa-bbbbb", Version: version}}}, nil)
 				w.committed()
-				d, gone := w.lost(splintertest.TakenFirst), w.lost(splintertest.NotTaken)
+				d, gone := w.lost(splintertest.AcceptedFirst), w.lost(splintertest.NotAccepted)
 				w.becomes(d.Batch, batch.ReportedCommitted)
 				w.restart()
 				require.NotEqual(t, dlt.NotCommitted, w.resolve(gone), "before LateArrival")
@@ -45,7 +45,7 @@ func TestReceiptsOfACircuitOfOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, splintertest.Options{Circuits: []splintertest.Circuit{{ID: "aaaaa-bbbbb", Services: []string{"a000"}}}}, nil)
 		w.committed()
-		d := w.lost(splintertest.NotTaken)
+		d := w.lost(splintertest.NotAccepted)
 		w.restart()
 		w.never(d)
 	})
@@ -57,7 +57,7 @@ func TestReceiptsOfAnUnknownCircuit(t *testing.T) {
 		w := newWorld(t, splintertest.Options{}, nil)
 		w.committed()
 		w.alone.Store(true)
-		d := w.lost(splintertest.NotTaken)
+		d := w.lost(splintertest.NotAccepted)
 		w.restart()
 		w.never(d)
 		w.alone.Store(false)
@@ -69,7 +69,7 @@ func TestReceiptsOfAnUnknownCircuit(t *testing.T) {
 func TestReceiptsOfAnotherStore(t *testing.T) {
 	w := openWorld(t, splintertest.Options{}, nil, nil)
 	known := w.committed()
-	d := w.lost(splintertest.NotTaken)
+	d := w.lost(splintertest.NotAccepted)
 	w.restart()
 	var frames []string
 	fake := newClient(t, inFront(t, w.net.URL(0), func(ctx context.Context, c *websocket.Conn) {
@@ -140,7 +140,7 @@ func TestResolveByEvidence(t *testing.T) {
 		w.c = w.client(o)
 		w.committed()
 		w.blind.Store(true)
-		d := w.lost(splintertest.NotTaken)
+		d := w.lost(splintertest.NotAccepted)
 		w.restart()
 		require.Equal(t, dlt.InFlight, w.resolve(d))
 		require.Zero(t, asked, "before LateArrival")

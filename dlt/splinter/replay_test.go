@@ -41,7 +41,7 @@ func TestAReplayEndsWithTwoEchoesInARow(t *testing.T) {
 	c, err := New(s.URL, nil)
 	require.NoError(t, err)
 	defer c.CloseIdleConnections()
-	p, err := c.place("aaaaa-bbbbb::a000")
+	p, err := c.locate("aaaaa-bbbbb::a000")
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()

@@ -12,10 +12,10 @@ import (
 
 const opResolve = "resolve"
 
-// prompt is the longest time for a query. A slower answer comes from a node that was stalled
-// or frozen until just now, and an earlier POST may be waiting in it beside the query: ask
-// again.
-const prompt = 2 * time.Second
+// promptAnswer is the longest time in which the answer to a query counts. A slower answer comes
+// from a node that was stalled or frozen until just now, and an earlier POST may be waiting in it
+// beside the query: ask again.
+const promptAnswer = 2 * time.Second
 
 // Resolve implements [dlt.Ledger]. It asks the node once, about the batch and its witnesses,
 // and then the journal of the service's events. A batch in the journal was committed;
@@ -26,7 +26,7 @@ const prompt = 2 * time.Second
 // docs/splinter-evidence.md gives the reasons behind each proof.
 func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 	start := time.Now()
-	p, err := c.place(d.Service)
+	p, err := c.locate(d.Service)
 	if err != nil {
 		return dlt.CannotTell, &dlt.Error{Op: opResolve, Kind: dlt.ErrMisconfigured, Err: err}
 	}
@@ -40,15 +40,15 @@ func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
 		}
 	}
 	answers, err := c.ask(ctx, p, ids)
-	k := knowledge{doubt: d, elapsed: time.Since(start), rules: c.rules()}
+	k := knowledge{doubt: d, elapsed: time.Since(start), resolveRules: c.rules()}
 	for _, a := range answers {
 		if a.ID == d.ID {
-			k.own = a
+			k.ownAnswer = a
 		} else {
 			k.witnesses = append(k.witnesses, a)
 		}
 	}
-	if k.own.Reported == batch.ReportedCommitted {
+	if k.ownAnswer.Reported == batch.ReportedCommitted {
 		return dlt.Committed, nil
 	}
 	if err != nil {
@@ -58,79 +58,79 @@ func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
 	if c.o.Journal != nil {
 		found, err := c.o.Journal.FindStream(ctx, streamName(d.Service), transactionIDs(d.Payload))
 		if err != nil {
-			return dlt.CannotTell, &dlt.Error{Op: opResolve, Kind: dlt.ErrUnavailable, Err: c.cause(err)}
+			return dlt.CannotTell, &dlt.Error{Op: opResolve, Kind: dlt.ErrUnavailable, Err: c.redactError(err)}
 		}
-		k.log, k.logged = found, len(transactionIDs(d.Payload)) > 0
+		k.log, k.hasLog = found, len(transactionIDs(d.Payload)) > 0
 	}
 	// At least this time has passed since d was made, which only makes its spans longer.
 	k.elapsed = time.Since(start)
-	if found := k.judge(); found != dlt.CannotTell || k.own.Reported == 0 {
+	if found := k.judge(); found != dlt.CannotTell || k.ownAnswer.Reported == 0 {
 		return found, nil
 	}
 	// Everything read below is read after the node's answer, and is durable.
-	if err := c.lookUp(ctx, p, d, &k); err != nil {
+	if err := c.askForReceipts(ctx, p, d, &k); err != nil {
 		return dlt.CannotTell, err
 	}
 	if found := k.judge(); found != dlt.CannotTell || c.o.Evidence == nil {
 		return found, nil
 	}
-	k.applied, err = c.o.Evidence(ctx, State{client: c, place: p}, d)
+	k.stateEvidence, err = c.o.Evidence(ctx, State{client: c, place: p}, d)
 	if err != nil {
 		return dlt.CannotTell, err
 	}
 	return k.judge(), nil
 }
 
-// lookUp asks for the node's receipts, seldom about one batch: an answer that left it open
+// askForReceipts asks for the node's receipts, seldom about one batch: an answer that left it open
 // will do so again. An error means that the node could not be asked. If the node refuses to
 // answer, nothing is known.
-func (c *Client) lookUp(ctx context.Context, p place, d dlt.Doubt, k *knowledge) (err error) {
-	if !c.lookedUp.due(d.Key, min(lookUpEvery, c.o.LateArrival), time.Now()) {
+func (c *Client) askForReceipts(ctx context.Context, p location, d dlt.Doubt, k *knowledge) (err error) {
+	if !c.receiptQueries.claimTurn(d.Key, min(receiptQueryInterval, c.o.LateArrival), time.Now()) {
 		return nil
 	}
 	defer func() {
 		if err != nil && !errors.Is(err, dlt.ErrUnavailable) {
 			err = nil
 		}
-		if err != nil || k.receipts == receiptsThere || (k.receipts == receiptsMissing && k.agrees) {
-			c.lookedUp.forget(d.Key)
+		if err != nil || k.receipts == receiptsThere || (k.receipts == receiptsMissing && k.needsAgreement) {
+			c.receiptQueries.forget(d.Key)
 		}
 	}()
 	k.receipts, err = c.receiptsOf(ctx, p, transactionIDs(d.Payload))
 	if err == nil && k.receipts == receiptsMissing {
-		k.agrees, err = c.agrees(ctx, p)
+		k.needsAgreement, err = c.needsAgreement(ctx, p)
 	}
 	return err
 }
 
-// lookUpEvery is the time between two queries for the receipts of one batch.
-const lookUpEvery = time.Minute
+// receiptQueryInterval is the time between two queries for the receipts of one batch.
+const receiptQueryInterval = time.Minute
 
-func (c *Client) rules() rules {
-	return rules{
-		lateArrival: c.o.LateArrival, stale: c.traits.Stale, margin: c.o.Margin,
-		fresh: c.o.Margin + 2*c.o.ProbeInterval,
+func (c *Client) rules() resolveRules {
+	return resolveRules{
+		lateArrival: c.o.LateArrival, stale: c.traits.Stale, margin: c.o.ClockMargin,
+		maxLogAge: c.o.ClockMargin + 2*c.o.ProbeInterval,
 	}
 }
 
-type rules struct {
+type resolveRules struct {
 	lateArrival, stale, margin time.Duration
-	fresh                      time.Duration // a log that is no older is being written
+	maxLogAge                  time.Duration // a log that is no older is being written
 }
 
 // knowledge is everything known about a doubt.
 type knowledge struct {
-	rules
-	doubt     dlt.Doubt
-	own       answer
-	witnesses []answer
-	validFor  time.Duration // how long every answer to this process was Valid
-	log       batch.StreamFound
-	logged    bool          // there is a log, and transactions to look for
-	elapsed   time.Duration // from the call of Resolve until node and journal had answered
-	receipts  receipts
-	agrees    bool         // another service must reach the same state
-	applied   dlt.Evidence // result of Options.Evidence
+	resolveRules
+	doubt          dlt.Doubt
+	ownAnswer      answer
+	witnesses      []answer
+	validFor       time.Duration // how long every answer to this process was Valid
+	log            batch.StreamFound
+	hasLog         bool          // there is a log, and transactions to look for
+	elapsed        time.Duration // from the call of Resolve until node and journal had answered
+	receipts       receipts
+	needsAgreement bool         // another service must reach the same state
+	stateEvidence  dlt.Evidence // result of Options.Evidence
 }
 
 // judge draws the conclusion. It is pure.
@@ -140,10 +140,10 @@ func (k *knowledge) judge() dlt.Evidence {
 	// its own schedule, where one invalid transaction fails all): any of its transactions is
 	// proof. This proof beats the node's answer, because a second copy may have made the batch
 	// Pending or Invalid (docs/ledgers/splinter.md#the-same-bytes-again).
-	if k.logged && len(k.log.IDs) > 0 || k.receipts == receiptsThere {
+	if k.hasLog && len(k.log.IDs) > 0 || k.receipts == receiptsThere {
 		return dlt.Committed
 	}
-	switch k.own.Reported {
+	switch k.ownAnswer.Reported {
 	case batch.ReportedCommitted:
 		return dlt.Committed
 	case batch.ReportedPending:
@@ -162,16 +162,16 @@ func (k *knowledge) judge() dlt.Evidence {
 	if d.Ended < k.lateArrival {
 		return dlt.InFlight
 	}
-	absent := k.absent()
-	switch k.own.Reported {
+	absent := k.notInLog()
+	switch k.ownAnswer.Reported {
 	case batch.ReportedUnknown:
-		if k.elapsed > prompt {
+		if k.elapsed > promptAnswer {
 			return dlt.InFlight
 		}
 		// The place of a batch in the history is its first sight, which another POST of it
 		// does not refresh. A batch that an earlier attempt brought there may have been
 		// evicted before the witness, with any outcome of the last attempt.
-		if d.Number == 1 && k.witnessed() {
+		if d.Number == 1 && k.neverSeen() {
 			return dlt.NotCommitted
 		}
 		// Else evicted, or the node restarted. If it was evicted while it was queued (version
@@ -194,16 +194,16 @@ func (k *knowledge) judge() dlt.Evidence {
 	// A node writes a batch's effect first and its receipts then. If it dies in between it has
 	// only the effect, and has not reported it to its peers, which will therefore refuse the
 	// batch when it comes again. A node without peers has nobody to refuse it.
-	if !absent && k.awaits() {
+	if !absent && k.logWillReach() {
 		return dlt.InFlight
 	}
-	if absent || (k.receipts == receiptsMissing && k.agrees) {
+	if absent || (k.receipts == receiptsMissing && k.needsAgreement) {
 		return dlt.NotCommitted
 	}
-	return k.applied
+	return k.stateEvidence
 }
 
-// witnessed reports whether the node still knows a batch that it saw before the first
+// neverSeen reports whether the node still knows a witness: a batch that it saw before the first
 // unresolved attempt. A node forgets batches in the order of first sight, restarts included,
 // and marks a batch before it queues or forwards it (docs/ledgers/splinter.md#submitting,
 // docs/ledgers/splinter.md#statuses). So it has never seen this batch, which it does not know.
@@ -211,32 +211,32 @@ func (k *knowledge) judge() dlt.Evidence {
 // A witness that was resubmitted after a restart would be seen later. So if the answers carry
 // times, all of the node's own clock, its first sight must be as old as the doubt, which has
 // grown older until the node answered.
-func (k *knowledge) witnessed() bool {
+func (k *knowledge) neverSeen() bool {
 	for _, w := range k.witnesses {
 		if w.Reported == batch.ReportedUnknown || w.Reported == 0 {
 			continue
 		}
-		if w.first.IsZero() || k.own.first.IsZero() || k.own.first.Sub(w.first) >= k.doubt.Since+k.elapsed {
+		if w.firstSeen.IsZero() || k.ownAnswer.firstSeen.IsZero() || k.ownAnswer.firstSeen.Sub(w.firstSeen) >= k.doubt.Since+k.elapsed {
 			return true
 		}
 	}
 	return false
 }
 
-// absent reports that none of the transactions was committed: they are not in a log without a
+// notInLog reports whether none of the transactions was committed: they are not in a log without a
 // gap that begins before the first unresolved attempt, and ends after the last could have
 // taken effect. The ages come from several clocks, taken a moment after one another, and the
 // database dates an entry when it writes it. The margin covers all this.
-func (k *knowledge) absent() bool {
-	return k.logged && k.log.Covered &&
+func (k *knowledge) notInLog() bool {
+	return k.hasLog && k.log.Covered &&
 		k.log.Since >= k.doubt.Since+k.elapsed+k.margin &&
 		k.log.Until+k.margin <= k.doubt.Ended-k.lateArrival
 }
 
-// awaits reports whether the log is being written and will soon reach far enough: at the end
+// logWillReach reports whether the log is being written and will soon reach far enough: at the end
 // of LateArrival it is still a few seconds behind.
-func (k *knowledge) awaits() bool {
+func (k *knowledge) logWillReach() bool {
 	begun := k.log.Since - k.margin - k.elapsed
-	return k.log.Covered && k.logged && k.receipts == receiptsUnknown && begun >= k.doubt.Since && k.log.Until <= k.fresh &&
-		k.doubt.Ended-k.lateArrival <= k.fresh+k.margin
+	return k.log.Covered && k.hasLog && k.receipts == receiptsUnknown && begun >= k.doubt.Since && k.log.Until <= k.maxLogAge &&
+		k.doubt.Ended-k.lateArrival <= k.maxLogAge+k.margin
 }

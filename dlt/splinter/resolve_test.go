@@ -49,7 +49,7 @@ func newWorld(t testing.TB, o splintertest.Options, journal dlt.Journal) *world 
 func openWorld(t testing.TB, o splintertest.Options, journal dlt.Journal, wire *pipes.Net) *world {
 	w := &world{TB: t, wire: wire}
 	o.Faults = &splintertest.Faults{
-		Request: func(p splintertest.Point) splintertest.Fault {
+		Request: func(p splintertest.RequestPoint) splintertest.Fault {
 			if f := w.fault.Load(); f != nil && p.Operation == splintertest.OpSubmit {
 				return *f
 			}
@@ -80,7 +80,7 @@ func (w *world) client(o *splinter.Options) *splinter.Client {
 
 func options(journal dlt.Journal) *splinter.Options {
 	return &splinter.Options{
-		LateArrival: late, Margin: margin, CoordinatorTimeout: 20 * time.Millisecond, Replay: true,
+		LateArrival: late, ClockMargin: margin, CoordinatorTimeout: 20 * time.Millisecond, Replay: true,
 		ProbeInterval: 5 * time.Millisecond, Journal: journal, StreamLease: 300 * time.Millisecond,
 	}
 }
@@ -132,9 +132,9 @@ func (w *world) restart() {
 }
 
 // lost makes a POST that ends in doubt.
-func (w *world) lost(taken splintertest.Taken) doubtful {
+func (w *world) lost(taken splintertest.Acceptance) doubtful {
 	w.Helper()
-	w.fault.Store(&splintertest.Fault{Answer: splintertest.AnswerReset, Taken: taken})
+	w.fault.Store(&splintertest.Fault{Answer: splintertest.AnswerReset, Acceptance: taken})
 	d, err := w.post(inc(w, w.service, "x"), 5*time.Second)
 	require.Equal(w, batch.KindDoubt, dlt.Kind(err), "%v", err)
 	w.fault.Store(nil)
@@ -239,7 +239,7 @@ func TestResolveByWitness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, splintertest.Options{}, nil)
 		w.committed()
-		d := w.lost(splintertest.NotTaken)
+		d := w.lost(splintertest.NotAccepted)
 		require.Equal(t, dlt.InFlight, w.resolve(d), "before LateArrival")
 		w.resolves(d, dlt.NotCommitted)
 		assert.GreaterOrEqual(t, time.Since(d.ended), late)
@@ -255,7 +255,7 @@ func TestResolveWithoutProof(t *testing.T) {
 		w := newWorld(t, splintertest.Options{}, nil)
 		w.blind.Store(true)
 		w.committed()
-		d := w.lost(splintertest.TakenFirst)
+		d := w.lost(splintertest.AcceptedFirst)
 		w.becomes(d.Batch, batch.ReportedCommitted)
 		w.restart()
 		require.Equal(t, batch.ReportedUnknown, w.said(d.Batch))
@@ -268,7 +268,7 @@ func TestResolveEvicted(t *testing.T) {
 		w := newWorld(t, splintertest.Options{HistorySize: 4}, nil)
 		w.blind.Store(true)
 		w.committed()
-		d := w.lost(splintertest.TakenFirst)
+		d := w.lost(splintertest.AcceptedFirst)
 		for range 3 {
 			w.becomes(d.Batch, batch.ReportedCommitted)
 			b := inc(t, w.service, "y")
@@ -291,7 +291,7 @@ func TestResolveWitnessSeenAgain(t *testing.T) {
 		w := newWorld(t, splintertest.Options{}, nil)
 		w.blind.Store(true)
 		witness := w.committed()
-		d := w.lost(splintertest.TakenFirst)
+		d := w.lost(splintertest.AcceptedFirst)
 		w.becomes(d.Batch, batch.ReportedCommitted)
 		w.restart()
 		_, err := w.post(witness, time.Second)
@@ -309,7 +309,7 @@ func TestResolveByLog(t *testing.T) {
 				w.streaming(w.c)
 				covered(t, st, w.service, 2*margin, time.Time{})
 
-				d := w.lost(splintertest.TakenFirst)
+				d := w.lost(splintertest.AcceptedFirst)
 				w.becomes(d.Batch, batch.ReportedCommitted)
 				restarted := time.Now()
 				w.restart()
@@ -317,7 +317,7 @@ func TestResolveByLog(t *testing.T) {
 
 				covered(t, st, w.service, 2*margin, restarted) // the stream broke: the span began anew
 				w.alone.Store(true)
-				gone := w.lost(splintertest.NotTaken)
+				gone := w.lost(splintertest.NotAccepted)
 				w.resolves(gone, dlt.NotCommitted)
 				assert.GreaterOrEqual(t, time.Since(gone.ended), late+margin)
 				require.NoError(t, w.net.Check(map[batch.ServiceID][]batch.ID{w.service: {d.ID}}))
@@ -334,7 +334,7 @@ func TestResolveAcrossAGap(t *testing.T) {
 		w.streaming(w.c)
 		covered(t, st, w.service, 2*margin, time.Time{})
 		w.alone.Store(true)
-		d := w.lost(splintertest.NotTaken)
+		d := w.lost(splintertest.NotAccepted)
 		cut := time.Now()
 		w.net.CutStreams(0)
 		covered(t, st, w.service, 0, cut)
@@ -436,7 +436,7 @@ func TestResolveJournalFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, splintertest.Options{}, brokenJournal{})
 		w.committed()
-		d := w.lost(splintertest.NotTaken)
+		d := w.lost(splintertest.NotAccepted)
 		found, err := w.c.Resolve(t.Context(), dlt.Doubt{Attempt: attempt(d.Batch), Since: time.Hour, Ended: time.Hour, Witnesses: w.known})
 		assert.Equal(t, dlt.CannotTell, found)
 		assert.ErrorIs(t, err, errJournal)

@@ -120,7 +120,7 @@ func TestLogGoesOn(t *testing.T) {
 				r.committed()
 			}
 			r.settled()
-			d := r.lost(splintertest.NotTaken)
+			d := r.lost(splintertest.NotAccepted)
 			for range 3 {
 				r.gap(func() {})
 			}
@@ -138,7 +138,7 @@ func TestLogDoesNotGoOn(t *testing.T) {
 	r.gap(func() {
 		held := r.c
 		r.c = newClient(t, r.net.URL(0), options(nil)) // a POST that comes late is not held back
-		d = r.lost(splintertest.TakenFirst)
+		d = r.lost(splintertest.AcceptedFirst)
 		r.becomes(d.Batch, batch.ReportedCommitted)
 		r.c = held
 	})
@@ -173,7 +173,7 @@ func TestLogOfARootBeforeTheLastEvent(t *testing.T) {
 	r.mute.Store(true)
 	r.committed()
 	require.True(t, every(time.Millisecond, 5*time.Second, func() bool { return r.cursor() == "" }))
-	d := r.lost(splintertest.NotTaken)
+	d := r.lost(splintertest.NotAccepted)
 	r.gap(func() {})
 	r.mute.Store(false)
 	r.never(d)
@@ -195,7 +195,7 @@ func TestNewBatchesWaitForTheLog(t *testing.T) {
 	r := newRooted(t, true)
 	r.committed()
 	r.settled()
-	d := r.lost(splintertest.NotTaken)
+	d := r.lost(splintertest.NotAccepted)
 	next := inc(t, r.service, "next")
 	r.gap(func() {
 		_, err := r.post(next, time.Second)
@@ -217,7 +217,7 @@ func TestNewBatchesWaitForALogThatBeganAnew(t *testing.T) {
 	r.gap(func() {
 		held := r.c
 		r.c = newClient(t, r.net.URL(0), options(nil)) // another client
-		d := r.lost(splintertest.TakenFirst)
+		d := r.lost(splintertest.AcceptedFirst)
 		r.becomes(d.Batch, batch.ReportedCommitted)
 		r.c = held
 	})

@@ -78,15 +78,15 @@ func (a *asker) ask(ctx context.Context) (rests time.Duration) {
 	if err != nil {
 		return rests
 	}
-	if time.Since(a.warm) > idle { // it dials
+	if time.Since(a.warm) > idleTimeout { // it dials
 		time.Sleep(time.Duration(a.rnd.IntN(3000)) * time.Microsecond)
 		a.thread = a.n.next.Add(1) % int64(len(a.n.queues))
 	}
 	time.Sleep(time.Duration(a.rnd.IntN(100)) * time.Microsecond)
-	v.written()
+	v.noteSent()
 	wait := 5 * time.Second
-	if a.g.suspected(time.Now()) {
-		wait = look
+	if a.g.isSuspect(time.Now()) {
+		wait = connectionCheckTimeout
 	}
 	select {
 	case <-a.n.serve(a.thread, a.service == 0):

@@ -19,7 +19,7 @@ func TestWhoEndedASlowRequest(t *testing.T) {
 		gaveUp bool
 		rests  time.Duration
 	}{
-		"nobody answered in time": {true, stall - 2*slow},
+		"nobody answered in time": {true, stallTime - 2*suspectAfter},
 		"the node hung up":        {false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -28,11 +28,11 @@ func TestWhoEndedASlowRequest(t *testing.T) {
 				var g stalls
 				asking, _, err := g.enter(t.Context(), asked)
 				require.NoError(t, err)
-				time.Sleep(slow)
+				time.Sleep(suspectAfter)
 				answered, _, err := g.enter(t.Context(), other)
 				require.NoError(t, err)
 				answered.leave(true, false)
-				time.Sleep(slow)
+				time.Sleep(suspectAfter)
 				asking.leave(false, row.gaveUp)
 				_, after, err := g.enter(t.Context(), asked)
 				assert.Equal(t, row.rests > 0, err != nil, "%v", err)
@@ -49,8 +49,8 @@ func TestWrittenAfterTheAnswer(t *testing.T) {
 		v, _, err := g.enter(t.Context(), "ccccc-ddddd::a000")
 		require.NoError(t, err)
 		v.leave(true, false)
-		v.written()
+		v.noteSent()
 		time.Sleep(time.Minute)
-		assert.False(t, g.suspected(time.Now()))
+		assert.False(t, g.isSuspect(time.Now()))
 	})
 }

@@ -21,12 +21,12 @@ const opState = "state"
 // are [*dlt.Error]s.
 type State struct {
 	client *Client
-	place  place
+	place  location
 }
 
 // State returns a reader of the service's state. The error is a [*batch.InputError].
 func (c *Client) State(service batch.ServiceID) (State, error) {
-	p, err := c.place(service)
+	p, err := c.locate(service)
 	return State{client: c, place: p}, err
 }
 
@@ -42,7 +42,7 @@ func (s State) Get(ctx context.Context, address string) (value []byte, found boo
 	if err != nil || status == http.StatusNotFound {
 		return nil, false, err
 	}
-	value, err = bytesOf(numbers)
+	value, err = bytesFromNumbers(numbers)
 	return value, err == nil, err
 }
 
@@ -71,7 +71,7 @@ func (s State) List(ctx context.Context, prefix string) ([]Entry, error) {
 	}
 	out := make([]Entry, 0, len(list))
 	for _, e := range list {
-		value, err := bytesOf(e.Value)
+		value, err := bytesFromNumbers(e.Value)
 		if err != nil {
 			return nil, err
 		}
@@ -97,8 +97,8 @@ func isAddress(s string) bool {
 	return len(s) <= 70 && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// bytesOf reads a node's notation of bytes, an array of numbers.
-func bytesOf(numbers []int) ([]byte, error) {
+// bytesFromNumbers reads a node's notation of bytes, an array of numbers.
+func bytesFromNumbers(numbers []int) ([]byte, error) {
 	out := make([]byte, len(numbers))
 	for i, n := range numbers {
 		if n < 0 || n > 255 {
@@ -111,12 +111,12 @@ func bytesOf(numbers []int) ([]byte, error) {
 
 // get reads a JSON document. A 404 with the message none is no error; with any other
 // message the service may still be starting.
-func (c *Client) get(ctx context.Context, p place, target *url.URL, into any, none string) (status int, err error) {
+func (c *Client) get(ctx context.Context, p location, target *url.URL, into any, none string) (status int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
 	if err != nil {
-		return 0, &dlt.Error{Op: opState, Kind: dlt.ErrMisconfigured, Err: c.cause(err)}
+		return 0, &dlt.Error{Op: opState, Kind: dlt.ErrMisconfigured, Err: c.redactError(err)}
 	}
 	resp, err := c.exchange(req, opState, p) //nolint:bodyclose // drain closes it
 	if err != nil {
@@ -125,7 +125,7 @@ func (c *Client) get(ctx context.Context, p place, target *url.URL, into any, no
 	defer wire.Drain(resp.Body, cancel)
 	if resp.StatusCode == http.StatusOK {
 		if err := json.NewDecoder(&wire.Bounded{R: resp.Body, Left: c.o.MaxResponse}).Decode(into); err != nil {
-			return resp.StatusCode, &dlt.Error{Op: opState, StatusCode: resp.StatusCode, Err: c.cause(err)}
+			return resp.StatusCode, &dlt.Error{Op: opState, StatusCode: resp.StatusCode, Err: c.redactError(err)}
 		}
 		return resp.StatusCode, nil
 	}
@@ -133,5 +133,5 @@ func (c *Client) get(ctx context.Context, p place, target *url.URL, into any, no
 	if resp.StatusCode == http.StatusNotFound && none != "" && e.message == none {
 		return resp.StatusCode, nil
 	}
-	return resp.StatusCode, c.refusal(opState, resp.StatusCode, e, classifyStatuses(resp.StatusCode, resp.Header, dlt.ErrDoubt, time.Now()))
+	return resp.StatusCode, c.refusalError(opState, resp.StatusCode, e, classifyStatuses(resp.StatusCode, resp.Header, dlt.ErrDoubt, time.Now()))
 }

@@ -32,7 +32,7 @@ func (c *Client) BatchStatuses(ctx context.Context, service batch.ServiceID, att
 			ids = append(ids, a.ID)
 		}
 	}
-	p, err := c.place(service)
+	p, err := c.locate(service)
 	if err != nil {
 		return nil, &dlt.Error{Op: opStatuses, Kind: dlt.ErrMisconfigured, Err: err}
 	}
@@ -51,7 +51,7 @@ func (c *Client) BatchStatuses(ctx context.Context, service batch.ServiceID, att
 
 // ask sends one query. It never asks the node to wait: waiting would occupy one of the threads
 // that serve all clients (docs/ledgers/splinter.md#asking-for-statuses).
-func (c *Client) ask(ctx context.Context, p place, ids []batch.ID) ([]answer, error) {
+func (c *Client) ask(ctx context.Context, p location, ids []batch.ID) ([]answer, error) {
 	var list strings.Builder
 	for i, id := range ids {
 		if i > 0 {
@@ -63,13 +63,13 @@ func (c *Client) ask(ctx context.Context, p place, ids []batch.ID) ([]answer, er
 	target.RawQuery = "ids=" + list.String() // hex digits and commas: nothing to escape
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if c.stalls(p.node).suspected(time.Now()) { // the next query may have a better connection
-		ctx, cancel = context.WithTimeout(ctx, look)
+	if c.stalls(p.node).isSuspect(time.Now()) { // the next query may have a better connection
+		ctx, cancel = context.WithTimeout(ctx, connectionCheckTimeout)
 		defer cancel()
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
 	if err != nil {
-		return nil, &dlt.Error{Op: opStatuses, Kind: dlt.ErrMisconfigured, Err: c.cause(err)}
+		return nil, &dlt.Error{Op: opStatuses, Kind: dlt.ErrMisconfigured, Err: c.redactError(err)}
 	}
 	resp, err := c.exchange(req, opStatuses, p) //nolint:bodyclose // drain closes it
 	if err != nil {
@@ -78,8 +78,8 @@ func (c *Client) ask(ctx context.Context, p place, ids []batch.ID) ([]answer, er
 	defer wire.Drain(resp.Body, cancel)
 	if resp.StatusCode != http.StatusOK {
 		e := readEnvelope(resp.Header, resp.Body, cancel)
-		v := classifyStatuses(resp.StatusCode, resp.Header, c.absence(p, resp.StatusCode), time.Now())
-		return nil, c.refusal(opStatuses, resp.StatusCode, e, v)
+		v := classifyStatuses(resp.StatusCode, resp.Header, c.kindOf404(p, resp.StatusCode), time.Now())
+		return nil, c.refusalError(opStatuses, resp.StatusCode, e, v)
 	}
 	answers, err := decodeStatuses(resp.Body, c.o.MaxResponse, ids)
 	statuses := make([]batch.Status, len(answers))
@@ -88,7 +88,7 @@ func (c *Client) ask(ctx context.Context, p place, ids []batch.ID) ([]answer, er
 	}
 	c.valid.note(p.id, statuses, time.Now())
 	if err != nil {
-		err = &dlt.Error{Op: opStatuses, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.cause(err)}
+		err = &dlt.Error{Op: opStatuses, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.redactError(err)}
 	}
 	return answers, err
 }

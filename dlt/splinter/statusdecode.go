@@ -14,9 +14,9 @@ import (
 // answer is a node's answer about one batch.
 type answer struct {
 	batch.Status
-	// first is when the service first saw the batch, on the node's clock; for a batch that it
+	// firstSeen is when the service first saw the batch, on the node's clock; for a batch that it
 	// does not know, the present time. Zero if the answer has no time.
-	first time.Time
+	firstSeen time.Time
 }
 
 // statusJSON is one element of a node's answer (docs/ledgers/splinter.md#asking-for-statuses).
@@ -42,21 +42,21 @@ type messageJSON struct {
 // piece of the answer, and all receipts together, in bytes. It does not bound the answer: a batch
 // has any number of transactions, and other batches stand behind its list.
 func decodeStatuses(r io.Reader, most int64, ids []batch.ID) ([]answer, error) {
-	d := &statusDecoder{json: wire.NewStream(r, most), left: most, open: make(map[batch.ID]struct{}, len(ids))}
+	d := &statusDecoder{json: wire.NewStream(r, most), bytesLeft: most, unanswered: make(map[batch.ID]struct{}, len(ids))}
 	for _, id := range ids {
-		d.open[id] = struct{}{}
+		d.unanswered[id] = struct{}{}
 	}
 	odd, err := d.json.List(d.element)
-	d.note(odd)
-	return d.out, errors.Join(err, d.first)
+	d.keepError(odd)
+	return d.answers, errors.Join(err, d.firstErr)
 }
 
 type statusDecoder struct {
-	json  *wire.Stream
-	left  int64                 // for receipts, in bytes
-	open  map[batch.ID]struct{} // asked and not answered
-	out   []answer
-	first error // the first error in a single element
+	json       *wire.Stream
+	bytesLeft  int64                 // for receipts, in bytes
+	unanswered map[batch.ID]struct{} // asked and not answered
+	answers    []answer
+	firstErr   error // the first error in a single element
 }
 
 // element reads one element. One that is well-formed and no status is left out.
@@ -74,10 +74,10 @@ func (d *statusDecoder) element() error {
 		default:
 			err = d.json.Skip()
 		}
-		d.note(bad)
+		d.keepError(bad)
 		return err
 	})
-	d.note(odd)
+	d.keepError(odd)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (d *statusDecoder) status(key string, e *statusJSON) error {
 	switch key {
 	case "statusType":
 		odd, err := d.json.Value(&e.status)
-		d.note(odd)
+		d.keepError(odd)
 		return err
 	case "message":
 		e.invalid = nil
@@ -118,8 +118,8 @@ func (d *statusDecoder) receipts(e *statusJSON) error {
 			r.Data = append(r.Data, byte(b))
 		}
 		size := int64(len(r.TransactionID) + len(r.Message) + len(r.Data))
-		if size <= d.left {
-			d.left -= size
+		if size <= d.bytesLeft {
+			d.bytesLeft -= size
 			e.invalid = append(e.invalid, r)
 		}
 		return nil
@@ -129,7 +129,7 @@ func (d *statusDecoder) receipts(e *statusJSON) error {
 
 func (d *statusDecoder) take(e statusJSON) {
 	id := batch.ID(e.id)
-	if _, asked := d.open[id]; !asked {
+	if _, asked := d.unanswered[id]; !asked {
 		return
 	}
 	a := answer{Status: batch.Status{ID: id}}
@@ -142,24 +142,24 @@ func (d *statusDecoder) take(e statusJSON) {
 		a.Reported = batch.ReportedValid
 	case "Invalid":
 		a.Reported = batch.ReportedInvalid
-		a.Receipts, a.Message = e.invalid, cause(id, e.invalid)
+		a.Receipts, a.Message = e.invalid, firstCause(id, e.invalid)
 	case "Committed":
 		a.Reported = batch.ReportedCommitted
 	default:
-		d.note(fmt.Errorf("unknown status %s of batch %s", wire.Word(e.status), e.id))
+		d.keepError(fmt.Errorf("unknown status %s of batch %s", wire.QuoteWord(e.status), e.id))
 		return
 	}
 	if t := e.seen; t.Seconds > 0 && t.Nanos >= 0 && t.Nanos < int64(time.Second) {
-		a.first = time.Unix(t.Seconds, t.Nanos)
+		a.firstSeen = time.Unix(t.Seconds, t.Nanos)
 	}
-	delete(d.open, id)
-	d.out = append(d.out, a)
+	delete(d.unanswered, id)
+	d.answers = append(d.answers, a)
 }
 
-// cause returns the first cause of an invalid batch. A node lists all transactions; for the
+// firstCause returns the first cause of an invalid batch. A node lists all transactions; for the
 // innocent ones the message is only that their batch is invalid (0.6.14; data is empty for all,
 // older nodes give some for the failed one).
-func cause(id batch.ID, receipts []batch.Receipt) string {
+func firstCause(id batch.ID, receipts []batch.Receipt) string {
 	innocent := "containing batch (" + string(id) + ") is invalid"
 	why, sure := "", 0
 	for _, r := range receipts {
@@ -177,4 +177,4 @@ func cause(id batch.ID, receipts []batch.Receipt) string {
 	return batch.Excerpt(why, maxText)
 }
 
-func (d *statusDecoder) note(err error) { d.first = cmp.Or(d.first, err) }
+func (d *statusDecoder) keepError(err error) { d.firstErr = cmp.Or(d.firstErr, err) }

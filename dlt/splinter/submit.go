@@ -27,16 +27,16 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) (err error) {
 	if len(a.Payload) == 0 { // a node answers 202 to an empty body
 		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrRejected, Message: "the batch has no payload"}
 	}
-	p, err := c.place(a.Service)
+	p, err := c.locate(a.Service)
 	if err != nil {
 		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrMisconfigured, Err: err}
 	}
-	defer func() { err = dlt.At(p.shown, err) }()
+	defer func() { err = dlt.At(p.shownURL, err) }()
 	if err := c.holdBack(ctx, p, a.ID); err != nil {
 		return err
 	}
-	for range looks {
-		looked, err := c.lookBefore(ctx, p, a.ID)
+	for range maxConnectionChecks {
+		looked, err := c.checkConnection(ctx, p, a.ID)
 		if err != nil {
 			return err
 		}
@@ -50,15 +50,15 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) (err error) {
 // postOn posts a batch. looked is the connection that it must take, nil for any. If it gets
 // another one, nothing of the batch is sent, and moved is true: no node executes a request without
 // its body.
-func (c *Client) postOn(ctx context.Context, p place, a batch.Attempt, looked net.Conn) (moved bool, err error) {
+func (c *Client) postOn(ctx context.Context, p location, a batch.Attempt, looked net.Conn) (moved bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.root.JoinPath("batches").String(), nil)
 	if err != nil {
-		return false, &dlt.Error{Op: opSubmit, Kind: dlt.ErrMisconfigured, Err: c.cause(err)}
+		return false, &dlt.Error{Op: opSubmit, Kind: dlt.ErrMisconfigured, Err: c.redactError(err)}
 	}
 	req.Header["Content-Type"] = []string{"application/octet-stream"}
-	body := &frame{head: listHeader(len(a.Payload)), payload: a.Payload}
+	body := &batchListBody{head: batchListHeader(len(a.Payload)), payload: a.Payload}
 	defer body.release()
 	// No GetBody: net/http must be unable to send it again.
 	req.Body, req.ContentLength = body, int64(len(body.head)+len(a.Payload))
@@ -72,7 +72,7 @@ func (c *Client) postOn(ctx context.Context, p place, a batch.Attempt, looked ne
 		}}))
 	}
 	// Before the POST, since its events may come before its answer.
-	c.sent.add(a.Key, transactionIDs(a.Payload))
+	c.sentTransactions.add(a.Key, transactionIDs(a.Payload))
 	resp, err := c.exchange(req, opSubmit, p) //nolint:bodyclose // drain closes it
 	if err != nil {
 		return other.Load(), err
@@ -82,47 +82,47 @@ func (c *Client) postOn(ctx context.Context, p place, a batch.Attempt, looked ne
 		return false, nil
 	}
 	e := readEnvelope(resp.Header, resp.Body, cancel)
-	v := classify(resp.StatusCode, e, resp.Header, c.absence(p, resp.StatusCode), time.Now())
-	return false, c.refusal(opSubmit, resp.StatusCode, e, v)
+	v := classify(resp.StatusCode, e, resp.Header, c.kindOf404(p, resp.StatusCode), time.Now())
+	return false, c.refusalError(opSubmit, resp.StatusCode, e, v)
 }
 
-// lookBefore asks a suspected node for a status before a POST, and returns the connection that
-// answered; nil if the node is not suspected, or the connection is not known. A POST that no
+// checkConnection asks a suspected node for a status before a POST, and returns the connection
+// that answered; nil if the node is not suspected, or the connection is not known. A POST that no
 // thread reads is in doubt, and may be executed minutes later.
-func (c *Client) lookBefore(ctx context.Context, p place, id batch.ID) (looked net.Conn, err error) {
+func (c *Client) checkConnection(ctx context.Context, p location, id batch.ID) (looked net.Conn, err error) {
 	if !isID(string(id)) {
 		return nil, nil //nolint:nilnil // any connection will do
 	}
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { looked = i.Conn }})
-	for range looks {
-		if !c.stalls(p.node).suspected(time.Now()) {
+	for range maxConnectionChecks {
+		if !c.stalls(p.node).isSuspect(time.Now()) {
 			return nil, nil //nolint:nilnil // any connection will do
 		}
 		if _, err = c.ask(traced, p, []batch.ID{id}); err == nil {
 			return looked, nil
 		}
 	}
-	return nil, &dlt.Error{Op: opSubmit, Kind: dlt.ErrUnavailable, Message: c.show("no connection to the node answers: " + err.Error())}
+	return nil, &dlt.Error{Op: opSubmit, Kind: dlt.ErrUnavailable, Message: c.redactText("no connection to the node answers: " + err.Error())}
 }
 
-// absence returns the meaning of a 404, and nil for any other status.
-func (c *Client) absence(p place, status int) error {
+// kindOf404 returns the meaning of a 404, and nil for any other status.
+func (c *Client) kindOf404(p location, status int) error {
 	if status != http.StatusNotFound {
 		return nil
 	}
-	return c.absent.kind(p, time.Now())
+	return c.absent.kindOf404(p, time.Now())
 }
 
-// listHeader returns the bytes before a serialized Batch that make it a BatchList of one.
-func listHeader(payload int) []byte {
+// batchListHeader returns the bytes before a serialized Batch that make it a BatchList of one.
+func batchListHeader(payload int) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.BytesType), uint64(payload))
 }
 
 // transactionIDs returns the ids of a serialized Batch's transactions, as far as the payload
 // is one.
 func transactionIDs(payload []byte) (ids []string) {
-	fields(payload, 3, func(tx []byte) {
-		fields(tx, 2, func(id []byte) {
+	eachBytesField(payload, 3, func(tx []byte) {
+		eachBytesField(tx, 2, func(id []byte) {
 			if isID(string(id)) {
 				ids = append(ids, string(id))
 			}
@@ -131,8 +131,8 @@ func transactionIDs(payload []byte) (ids []string) {
 	return ids
 }
 
-// fields calls f with every bytes field of the number.
-func fields(b []byte, number protowire.Number, f func([]byte)) {
+// eachBytesField calls f with every field of bytes that has the number.
+func eachBytesField(b []byte, number protowire.Number, f func([]byte)) {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)
 		if n < 0 {
@@ -150,10 +150,10 @@ func fields(b []byte, number protowire.Number, f func([]byte)) {
 	}
 }
 
-// frame reads a serialized Batch as a BatchList of one, without copying it. net/http may go on
-// reading a body after the response came. release ends that, since the payload belongs to the
-// caller again when Submit returns.
-type frame struct {
+// batchListBody reads a serialized Batch as a BatchList of one, without copying it. net/http may
+// go on reading a body after the response came. release ends that, since the payload belongs to
+// the caller again when Submit returns.
+type batchListBody struct {
 	mu            sync.Mutex
 	head, payload []byte
 	released      bool
@@ -162,7 +162,7 @@ type frame struct {
 var errReleased = errors.New("splinter: the request is over")
 
 // Read implements [io.Reader].
-func (f *frame) Read(p []byte) (n int, err error) {
+func (f *batchListBody) Read(p []byte) (n int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.released {
@@ -179,12 +179,12 @@ func (f *frame) Read(p []byte) (n int, err error) {
 }
 
 // Close implements [io.Closer].
-func (f *frame) Close() error {
+func (f *batchListBody) Close() error {
 	f.release()
 	return nil
 }
 
-func (f *frame) release() {
+func (f *batchListBody) release() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.head, f.payload, f.released = nil, nil, true

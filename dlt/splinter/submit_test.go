@@ -214,7 +214,7 @@ func TestAbsentService(t *testing.T) {
 	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
 	t.Cleanup(node.Close)
 	const starting = 30 * time.Millisecond
-	c := newClient(t, node.URL, &splinter.Options{Starting: starting})
+	c := newClient(t, node.URL, &splinter.Options{StartingTimeout: starting})
 	b := inc(t, service, "x")
 	kind := func() batch.ErrorKind { return dlt.Kind(c.Submit(t.Context(), attempt(b))) }
 	becomes := func() {

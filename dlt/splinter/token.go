@@ -106,7 +106,7 @@ func biomeLogin(ctx context.Context, hc *http.Client, node, username, hashedPass
 		return "", &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, Err: err}
 	}
 	defer func() { _ = resp.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, wire.MaxLittle))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, wire.MaxShortBody))
 	switch {
 	case resp.StatusCode >= 400 && resp.StatusCode < 500 && resp.StatusCode != http.StatusTooManyRequests:
 		return "", &dlt.Error{Op: op, StatusCode: resp.StatusCode, Kind: dlt.ErrMisconfigured}
@@ -125,8 +125,8 @@ func biomeLogin(ctx context.Context, hc *http.Client, node, username, hashedPass
 	return doc.Token, nil
 }
 
-// tokens holds the nodes' tokens.
-type tokens struct {
+// tokenCache holds the nodes' tokens.
+type tokenCache struct {
 	source TokenSource
 
 	mu    sync.Mutex
@@ -134,11 +134,11 @@ type tokens struct {
 }
 
 type nodeToken struct {
-	turn        chan struct{} // holds one while a request calls the source
-	now, before string        // guarded by tokens.mu; a node may still echo before
+	turn              chan struct{} // holds one while a request calls the source
+	current, previous string        // guarded by tokens.mu; a node may still echo before
 }
 
-func (t *tokens) of(node string) *nodeToken {
+func (t *tokenCache) entry(node string) *nodeToken {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n, ok := t.nodes[node]
@@ -149,12 +149,12 @@ func (t *tokens) of(node string) *nodeToken {
 	return n
 }
 
-func (t *tokens) get(ctx context.Context, node string) (string, error) {
+func (t *tokenCache) get(ctx context.Context, node string) (string, error) {
 	if t.source == nil {
 		return "", nil
 	}
-	n := t.of(node)
-	if token := t.known(n); token != "" {
+	n := t.entry(node)
+	if token := t.cached(n); token != "" {
 		return token, nil
 	}
 	select {
@@ -163,7 +163,7 @@ func (t *tokens) get(ctx context.Context, node string) (string, error) {
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	if token := t.known(n); token != "" { // another request got it meanwhile
+	if token := t.cached(n); token != "" { // another request got it meanwhile
 		return token, nil
 	}
 	token, err := t.source(ctx, node)
@@ -175,37 +175,37 @@ func (t *tokens) get(ctx context.Context, node string) (string, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n.now = token
+	n.current = token
 	return token, nil
 }
 
 var errBadToken = errors.Join(errors.New("splinter: bad token"), batch.ErrInvalidInput)
 
-func (t *tokens) known(n *nodeToken) string {
+func (t *tokenCache) cached(n *nodeToken) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return n.now
+	return n.current
 }
 
 // drop forgets the token of a refused request, unless it was replaced.
-func (t *tokens) drop(node, authorization string) {
+func (t *tokenCache) drop(node, authorization string) {
 	if t.source == nil {
 		return
 	}
-	n := t.of(node)
+	n := t.entry(node)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if n.now != "" && authorization == bearer+n.now {
-		n.now, n.before = "", n.now
+	if n.current != "" && authorization == bearer+n.current {
+		n.current, n.previous = "", n.current
 	}
 }
 
 // secrets returns the tokens, and their parts.
-func (t *tokens) secrets() (out []string) {
+func (t *tokenCache) secrets() (out []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, n := range t.nodes {
-		for _, token := range [...]string{n.now, n.before} {
+		for _, token := range [...]string{n.current, n.previous} {
 			out = append(out, redact.TokenSecrets(token)...)
 		}
 	}

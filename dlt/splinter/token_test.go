@@ -114,7 +114,7 @@ func TestBiomeToken(t *testing.T) {
 	b := inc(t, net.Service(0), "x")
 	c := newClient(t, net.URL(0), &splinter.Options{Token: splinter.BiomeToken(nil, "alice", "hash")})
 	require.NoError(t, c.Submit(t.Context(), attempt(b)))
-	net.Expire()
+	net.ExpireTokens()
 	assert.Equal(t, batch.KindMisconfigured, dlt.Kind(c.Submit(t.Context(), attempt(inc(t, net.Service(0), "x")))))
 	require.NoError(t, c.Submit(t.Context(), attempt(inc(t, net.Service(0), "x"))), "logged in again")
 

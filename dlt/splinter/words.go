@@ -8,12 +8,12 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// submitWords is the table of answers to POST batches, in addition to [wire.Refuses] and the
+// submitKinds is the table of answers to POST batches, in addition to [wire.Refuses] and the
 // statuses that classify tells apart by their bodies. A status that stands nowhere is doubt: a 500
 // covers both a bad batch and a batch that may be queued already; a 408, 502 or 504 says that
 // somebody waited long enough. The sources are the table in docs/ledgers/splinter.md#submitting,
 // and RFCs for what proxies say.
-var submitWords = map[int]error{
+var submitKinds = map[int]error{
 	http.StatusAccepted: nil, // seen; for any body: the node has the batch
 	// Seen: the coordinator's queue is full; the node tests this before it queues anything.
 	http.StatusTooManyRequests: dlt.ErrBusy,
@@ -22,9 +22,9 @@ var submitWords = map[int]error{
 	http.StatusRequestEntityTooLarge: dlt.ErrNotYet,
 }
 
-// queryWords is the table of answers to GET batch_statuses other than 200, in addition to
+// queryKinds is the table of answers to GET batch_statuses other than 200, in addition to
 // [wire.Refuses] and 404.
-var queryWords = map[int]error{
+var queryKinds = map[int]error{
 	http.StatusTooManyRequests: dlt.ErrBusy,
 	http.StatusRequestTimeout:  dlt.ErrBusy,          // before 0.6.13 the end of a wait, which this client never asks for
 	http.StatusBadRequest:      dlt.ErrMisconfigured, // seen: repeating it changes nothing
@@ -33,24 +33,24 @@ var queryWords = map[int]error{
 // classify returns the meaning of a response to POST batches, for a list of one batch. absent is
 // the meaning of a 404.
 func classify(status int, e envelope, h http.Header, absent error, now time.Time) wire.Verdict {
-	kind, known := submitWords[status]
+	kind, known := submitKinds[status]
 	switch {
 	case known:
 	case status == http.StatusNotFound:
 		kind = absent
-	case status == http.StatusBadRequest && e.own && e.code == http.StatusBadRequest:
+	case status == http.StatusBadRequest && e.isNodeForm && e.code == http.StatusBadRequest:
 		kind = dlt.ErrRejected // seen: the body or a verification, all or nothing
 	case status == http.StatusBadRequest, wire.Refuses(status):
 		kind = dlt.ErrMisconfigured // of 400: the version guard, or a proxy
 	default:
 		kind = dlt.ErrDoubt
 	}
-	return wire.After(kind, h, now)
+	return wire.VerdictOf(kind, h, now)
 }
 
 // classifyStatuses returns the meaning of a response to GET batch_statuses other than 200.
 func classifyStatuses(status int, h http.Header, absent error, now time.Time) wire.Verdict {
-	kind, known := queryWords[status]
+	kind, known := queryKinds[status]
 	switch {
 	case known:
 	case status == http.StatusNotFound:
@@ -60,5 +60,5 @@ func classifyStatuses(status int, h http.Header, absent error, now time.Time) wi
 	default:
 		kind = dlt.ErrDoubt
 	}
-	return wire.After(kind, h, now)
+	return wire.VerdictOf(kind, h, now)
 }

@@ -21,7 +21,7 @@ func TestWords(t *testing.T) {
 			`{"code":"400x"}`: false, `{"code":["400"]}`: false, `{"error":{"code":"400"}}`: false, `{"code":"400","message":"Invalid body"}`: true,
 		} {
 			kind := classify(status, parseEnvelope("application/json", []byte(body)), nil, dlt.ErrUnavailable, time.Time{}).Kind
-			want, known := submitWords[status]
+			want, known := submitKinds[status]
 			switch {
 			case known:
 			case status == 404:
@@ -36,7 +36,7 @@ func TestWords(t *testing.T) {
 			assert.Equal(t, want, kind, fmt.Sprint("HTTP ", status, " ", body))
 		}
 		kind := classifyStatuses(status, nil, dlt.ErrUnavailable, time.Time{}).Kind
-		want, known := queryWords[status]
+		want, known := queryKinds[status]
 		switch {
 		case known:
 		case status == 404:

@@ -77,7 +77,7 @@ func (d *door) post(w http.ResponseWriter, r *http.Request, fault dlttest.Fault)
 		w.WriteHeader(http.StatusTooManyRequests)
 	case dlttest.Misconfigured:
 		w.WriteHeader(http.StatusForbidden)
-	case dlttest.Unheard:
+	case dlttest.UnknownAnswer:
 		w.WriteHeader(http.StatusTeapot)
 	case dlttest.LostRequest:
 		panic(http.ErrAbortHandler) // which closes the connection
@@ -112,7 +112,7 @@ func (d *door) states(w http.ResponseWriter, r *http.Request, fault dlttest.Faul
 	case dlttest.StatusGarbage:
 		_, _ = w.Write([]byte("<html>"))
 		return
-	case dlttest.StatusWord:
+	case dlttest.StatusUnknownWord:
 		states[0].State = "sublime"
 	case dlttest.StatusMissing:
 		states = states[1:]

@@ -44,7 +44,7 @@ func build(key sawtooth.Signer, n int) ([]batch.Batch, error) {
 // moment later.
 func faults(asked *questions) *splintertest.Faults {
 	return &splintertest.Faults{
-		ResetBefore: 0.011, ResetAfter: 0.011, Late: 0.011, LateBy: lateArrival / 2,
+		ResetBefore: 0.011, ResetAfter: 0.011, Late: 0.011, MaxLateDelay: lateArrival / 2,
 		Request: asked.note,
 	}
 }

@@ -23,7 +23,7 @@ type questions struct {
 func newQuestions() *questions { return &questions{about: map[batch.ID]bool{}} }
 
 // note is called by the nodes for every request. It makes no faults.
-func (q *questions) note(p splintertest.Point) splintertest.Fault {
+func (q *questions) note(p splintertest.RequestPoint) splintertest.Fault {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if p.Operation == splintertest.OpStatuses && len(p.Batches) > 0 {
@@ -59,6 +59,6 @@ func connect(network *splintertest.Network, key sawtooth.Signer, journal dlt.Jou
 		// Events of commits are stored beside the queue: without them little can be proved.
 		Journal:     journal,
 		LateArrival: lateArrival, CoordinatorTimeout: coordinatorTimeout,
-		Margin: margin, ProbeInterval: probeInterval, StreamLease: streamLease,
+		ClockMargin: margin, ProbeInterval: probeInterval, StreamLease: streamLease,
 	})
 }

@@ -51,7 +51,7 @@ func run(ctx context.Context, w io.Writer, batches, services int) error {
 
 	ledger := memory.New(&memory.Options{
 		CommitAfter: 20 * time.Millisecond,
-		Fault:       memory.Faults{Seed: 7, Busy: 0.1, LostReply: 0.1, LostRequest: 0.1, Until: 1}.Fault,
+		Fault:       memory.Faults{Seed: 7, Busy: 0.1, LostReply: 0.1, LostRequest: 0.1, LastAttempt: 1}.Fault,
 	})
 	reporter := &reporter{w: w}
 	runner, err := dltbatch.New(st, ledger, &dltbatch.Options{Observer: reporter})

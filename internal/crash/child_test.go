@@ -239,7 +239,7 @@ func (k *killer) ledger(journal dlt.Journal) (dlt.Ledger, error) {
 	case "splinter":
 		return splinter.New(k.job.URL, &splinter.Options{
 			LateArrival: scabbardLate, CoordinatorTimeout: 100 * time.Millisecond, Journal: journal,
-			Margin: 100 * time.Millisecond, ProbeInterval: 50 * time.Millisecond, StreamLease: 400 * time.Millisecond,
+			ClockMargin: 100 * time.Millisecond, ProbeInterval: 50 * time.Millisecond, StreamLease: 400 * time.Millisecond,
 		})
 	}
 	return &wireLedger{url: k.job.URL, client: &http.Client{}}, nil

@@ -32,7 +32,7 @@ func TestKillSplinter(t *testing.T) {
 	o := splintertest.Options{
 		Addrs: []string{"127.0.0.1:0"}, CommitInterval: 10 * time.Millisecond,
 		Faults: &splintertest.Faults{
-			Seed: *crashSeed, ResetBefore: 0.03, ResetAfter: 0.06, ErrorAfter: 0.03, Late: 0.06, LateBy: 60 * time.Millisecond,
+			Seed: *crashSeed, ResetBefore: 0.03, ResetAfter: 0.06, ErrorAfter: 0.03, Late: 0.06, MaxLateDelay: 60 * time.Millisecond,
 			Busy: 0.03, StatusReset: 0.02, Reject: 0.04, Evict: 0.2, MaxPerBatch: 4,
 		},
 	}

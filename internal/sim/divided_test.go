@@ -30,17 +30,17 @@ func TestADividedCircuitIsReported(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
 		wire := &pipes.Net{}
-		nodes := splintertest.Real()
+		nodes := splintertest.RealTimes()
 		nodes.Addrs, nodes.Listen = []string{"n0.test:80", "n1.test:80"}, wire.Listen
 		nodes.Circuits = []splintertest.Circuit{{ID: "aaaaa-00000"}, {ID: "aaaaa-00001"}}
 		divided, whole := batch.ServiceID("aaaaa-00000::a000"), batch.ServiceID("aaaaa-00001::a000")
 		var mu sync.Mutex
 		deadly := map[batch.ID]bool{}
-		nodes.Faults = &splintertest.Faults{Down: 2 * time.Second, Batch: func(id batch.ID, _ int) (f splintertest.BatchFault) {
+		nodes.Faults = &splintertest.Faults{DownTime: 2 * time.Second, Batch: func(id batch.ID, _ int) (f splintertest.BatchFault) {
 			mu.Lock()
 			defer mu.Unlock()
 			if deadly[id] {
-				f.Crash = splintertest.CrashPeer
+				f.Crash = splintertest.CrashPeerBeforeCommit
 			}
 			return f
 		}}

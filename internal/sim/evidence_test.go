@@ -139,7 +139,7 @@ func (w *witness) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error
 func (z evidenceSize) run(t *testing.T, seed uint64, o splinter.Options, names *sync.Map) (f evidenceFigures) {
 	rng := rand.New(rand.NewPCG(seed, 16))
 	wire := &pipes.Net{}
-	nodes := splintertest.Real()
+	nodes := splintertest.RealTimes()
 	nodes.Addrs, nodes.Listen = []string{"n0.test:80", "n1.test:80"}, wire.Listen
 	nodes.Circuits = nil
 	nodes.Authorize = func(_ string, op splintertest.Operation) bool { return !z.hidden || op != splintertest.OpCircuit }

@@ -137,7 +137,7 @@ func TestPipelinedRunner(t *testing.T) {
 func ledgerFaults(seed uint64, k kind) ledgermem.Faults {
 	faults := ledgermem.Faults{
 		Seed: seed, Busy: 0.05, Unavailable: 0.03, Misconfigured: 0.01, LostRequest: 0.05, LostReply: 0.08,
-		Late: 0.08, Hang: 0.02, HangTaken: 0.03, MaxLatency: 300 * time.Millisecond, MaxDelay: k.traits.LateArrival, Until: 4,
+		Late: 0.08, Hang: 0.02, HangAccepted: 0.03, MaxLatency: 300 * time.Millisecond, MaxDelay: k.traits.LateArrival, LastAttempt: 4,
 	}
 	if k.ignore {
 		faults.InvalidFirst, faults.MaxDelay = 0.05, k.traits.Settle/2

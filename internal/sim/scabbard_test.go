@@ -38,7 +38,7 @@ func scabbardOptions(w *world) *splinter.Options {
 	o := &splinter.Options{
 		// A copy that waits behind another is executed after twice the time.
 		LateArrival: scabbardWire + 2*(scabbardQueued+scabbardCommit), CoordinatorTimeout: 2 * scabbardCommit,
-		Margin: scabbardMargin,
+		ClockMargin: scabbardMargin,
 	}
 	if w != nil {
 		o.Journal, o.Client = w.store, &http.Client{Transport: w.ledger.(*scabbard)}

@@ -40,11 +40,11 @@ func splinterSeed(t *testing.T, seed uint64) {
 		Circuits:       []splintertest.Circuit{{ID: "aaaaa-bbbbb", Version: 1 + rng.IntN(2)}, {ID: "ccccc-ddddd", Version: 1 + rng.IntN(2)}},
 		CommitInterval: time.Duration(1+rng.IntN(600)) * time.Millisecond,
 		PoisonStall:    stall, HistorySize: 4 + rng.IntN(20), SubscribeGap: time.Duration(rng.IntN(30)) * time.Millisecond,
-		Old: rng.IntN(4) == 0,
+		Before0613: rng.IntN(4) == 0,
 		Faults: &splintertest.Faults{
 			Seed: seed, Hang: 0.02, ResetBefore: 0.06, ResetAfter: 0.08, ErrorBefore: 0.03, ErrorAfter: 0.03, Late: 0.06, Busy: 0.05,
 			StatusHang: 0.01, StatusReset: 0.03, StatusError: 0.03, StatusTruncated: 0.02,
-			Latency: 0.3, MaxLatency: 300 * time.Millisecond, LateBy: stall,
+			Latency: 0.3, MaxLatency: 300 * time.Millisecond, MaxLateDelay: stall,
 			Lose: 0, Reject: 0.04, Evict: 0.1, MaxPerBatch: 3,
 		},
 	})
@@ -59,7 +59,7 @@ func splinterSeed(t *testing.T, seed uint64) {
 		transport := &http.Transport{DialContext: wire.Dial}
 		client, err := splinter.New(network.URL(0), &splinter.Options{
 			Client: &http.Client{Transport: transport}, LateArrival: lateArrival, CoordinatorTimeout: 3 * time.Second,
-			Journal: st, Margin: 500 * time.Millisecond, ProbeInterval: 300 * time.Millisecond, StreamLease: 2 * time.Second,
+			Journal: st, ClockMargin: 500 * time.Millisecond, ProbeInterval: 300 * time.Millisecond, StreamLease: 2 * time.Second,
 		})
 		require.NoError(t, err)
 		defer transport.CloseIdleConnections()
@@ -95,7 +95,7 @@ func splinterSeed(t *testing.T, seed uint64) {
 	for i := range 10 + int(seed%10) {
 		payload, address := splintertest.Inc(fmt.Sprint("n", i%3), 1)
 		if i%7 == 6 {
-			payload, address = splintertest.Fail("x")
+			payload, address = splintertest.Invalid("x")
 		}
 		b, err := sawtooth.Build(key, lanes[i%len(lanes)], sawtooth.Transaction{
 			FamilyName: "sabre", FamilyVersion: "0.5", Nonce: fmt.Sprint(seed, i), Inputs: []string{address}, Outputs: []string{address}, Payload: payload,

@@ -33,7 +33,7 @@ func TestStallOfAnotherCircuit(t *testing.T) {
 func stallSeed(t *testing.T, seed uint64) {
 	const timeout = 15 * time.Second
 	wire := &pipes.Net{}
-	o := splintertest.Real()
+	o := splintertest.RealTimes()
 	o.Addrs, o.Listen, o.Faults = []string{"n0.test:80", "n1.test:80"}, wire.Listen, &splintertest.Faults{Seed: seed}
 	o.Circuits = nil
 	var lanes []batch.ServiceID

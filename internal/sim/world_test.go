@@ -162,10 +162,10 @@ func (w *world) memory() *ledgermem.Ledger {
 		Fault: func(a batch.Attempt) ledgermem.Fault {
 			// The scheduler makes the faults on the wire; these are the faults of the ledger.
 			return ledgermem.Fault{
-				InvalidFirst: k.ignore && w.chance(0.05),
-				Delay:        w.between(0, k.traits.Settle/2),
-				FailFirst:    w.chance(0.08),
-				Against:      k.dedup > 0 && w.chance(0.2),
+				InvalidFirst:  k.ignore && w.chance(0.05),
+				Delay:         w.between(0, k.traits.Settle/2),
+				FailFirst:     w.chance(0.08),
+				DecideAgainst: k.dedup > 0 && w.chance(0.2),
 			}
 		},
 	})

@@ -126,7 +126,7 @@ func (d *door) request(p cantontest.Point) cantontest.Fault {
 	submits := map[dlttest.Fault]cantontest.Fault{
 		dlttest.Busy:          {Answer: cantontest.AnswerError, Error: "PARTICIPANT_BACKPRESSURE"},
 		dlttest.Misconfigured: {Answer: cantontest.AnswerError, Error: "PERMISSION_DENIED"},
-		dlttest.Unheard:       {Answer: cantontest.AnswerPage, Status: 418},
+		dlttest.UnknownAnswer: {Answer: cantontest.AnswerPage, Status: 418},
 		dlttest.LostRequest:   {Answer: cantontest.AnswerClosed},
 		dlttest.LostReply:     {Answer: cantontest.AnswerReset, Taken: true},
 		dlttest.Hang:          {Answer: cantontest.AnswerNever, Taken: true},
@@ -179,8 +179,8 @@ func (d *door) query(w http.ResponseWriter, r *http.Request) {
 		return e.(map[string]any)["completionResponse"].(map[string]any)["Completion"].(map[string]any)["value"].(map[string]any)
 	}
 	bend, bent := map[dlttest.Fault]func([]any) []any{
-		dlttest.StatusWord:     func(l []any) []any { value(l[0])["status"].(map[string]any)["code"] = 77; return l },
-		dlttest.StatusShuffled: func(l []any) []any { slices.Reverse(l); return l },
+		dlttest.StatusUnknownWord: func(l []any) []any { value(l[0])["status"].(map[string]any)["code"] = 77; return l },
+		dlttest.StatusShuffled:    func(l []any) []any { slices.Reverse(l); return l },
 		dlttest.StatusStranger: func(l []any) []any {
 			other := map[string]any{"completionResponse": map[string]any{"Completion": map[string]any{"value": map[string]any{
 				"commandId": "stranger", "submissionId": "stranger#1", "offset": value(l[0])["offset"], "status": map[string]any{"code": 0},

@@ -111,10 +111,10 @@ type Fault struct {
 }
 
 func (f *Faults) check() error {
-	simnode.Default(&f.MaxLatency, 50*time.Millisecond)
-	simnode.Default(&f.LateBy, 200*time.Millisecond)
-	simnode.Default(&f.BehindBy, 3)
-	simnode.Default(&f.ReorgDepth, 3)
+	simnode.SetDefault(&f.MaxLatency, 50*time.Millisecond)
+	simnode.SetDefault(&f.LateBy, 200*time.Millisecond)
+	simnode.SetDefault(&f.BehindBy, 3)
+	simnode.SetDefault(&f.ReorgDepth, 3)
 	if err := simnode.CheckRates(
 		f.sendRates(), f.queryRates(), []float64{f.Behind}, []float64{f.Latency}, []float64{f.Drop}, []float64{f.Reorg},
 	); err != nil {
@@ -144,7 +144,7 @@ func (f *Faults) request(p Point) Fault {
 	if f.MaxTries > 0 && p.Try > f.MaxTries {
 		return Fault{}
 	}
-	d := simnode.Draw{Seed: f.Seed, Of: p.Method + "|" + p.Param, Try: p.Try}
+	d := simnode.Draw{Seed: f.Seed, Subject: p.Method + "|" + p.Param, Try: p.Try}
 	var x Fault
 	if d.Float("latency") < f.Latency {
 		x.Delay = d.UpTo("how long", f.MaxLatency)
@@ -214,7 +214,7 @@ func (f *Faults) block(number uint64, made int) (reorg int) {
 	if f == nil {
 		return 0
 	}
-	d := simnode.Draw{Seed: f.Seed, Of: fmt.Sprint(number), Try: made}
+	d := simnode.Draw{Seed: f.Seed, Subject: fmt.Sprint(number), Try: made}
 	if d.Float("reorg") < f.Reorg {
 		reorg = 1 + int(d.Float("depth")*float64(f.ReorgDepth))
 	}

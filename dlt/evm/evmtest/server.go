@@ -75,7 +75,7 @@ func (n *Node) listen(addr string) (net.Listener, error) {
 
 func (n *Node) bind(addr string) (net.Listener, error) {
 	if n.o.InMemory {
-		return simnode.Memory("evm.test"), nil
+		return simnode.NewMemoryListener("evm.test"), nil
 	}
 	return net.Listen("tcp", cmp.Or(addr, n.o.Addr))
 }

@@ -8,10 +8,10 @@ import (
 
 // Draw is a source of numbers that depend only on its fields.
 type Draw struct {
-	Seed uint64
-	Of   string // what the numbers are about
-	Try  int
-	Salt string
+	Seed    uint64
+	Subject string // what the numbers are about
+	Try     int
+	Salt    string
 }
 
 // Float returns a number in [0, 1).
@@ -20,7 +20,7 @@ func (d Draw) Float(what string) float64 {
 		what = d.Salt + "|" + what
 	}
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%d|%s|%d|%s", d.Seed, d.Of, d.Try, what)
+	fmt.Fprintf(h, "%d|%s|%d|%s", d.Seed, d.Subject, d.Try, what)
 	x := h.Sum64()
 	// FNV leaves the high bits of short changes alike; mix them.
 	x ^= x >> 30
@@ -64,8 +64,8 @@ func CheckRates(groups ...[]float64) error {
 	return nil
 }
 
-// Default sets a value that is not positive to its default.
-func Default[T int | time.Duration](v *T, def T) {
+// SetDefault sets a value that is not positive to its default.
+func SetDefault[T int | time.Duration](v *T, def T) {
 	if *v <= 0 {
 		*v = def
 	}

@@ -8,28 +8,28 @@ import (
 )
 
 const (
-	// MaxLittle bounds the read part of a body whose status says (nearly) everything, in
+	// MaxShortBody bounds the read part of a body whose status says (nearly) everything, in
 	// bytes.
-	MaxLittle = 64 << 10
-	// patience bounds that read, once the status is known.
-	patience = 2 * time.Second
+	MaxShortBody = 64 << 10
+	// shortBodyTimeout bounds that read, once the status is known.
+	shortBodyTimeout = 2 * time.Second
 )
 
-// ReadLittle reads at most MaxLittle bytes of a body. cancel cancels the request. Bytes that
+// ReadShortBody reads at most MaxShortBody bytes of a body. cancel cancels the request. Bytes that
 // came before an error still count.
-func ReadLittle(body io.Reader, cancel context.CancelFunc) ([]byte, error) {
-	timer := time.AfterFunc(patience, cancel)
+func ReadShortBody(body io.Reader, cancel context.CancelFunc) ([]byte, error) {
+	timer := time.AfterFunc(shortBodyTimeout, cancel)
 	defer timer.Stop()
-	return io.ReadAll(io.LimitReader(body, MaxLittle))
+	return io.ReadAll(io.LimitReader(body, MaxShortBody))
 }
 
 // Drain reads the rest of a short body, so that the connection can be used again. cancel
 // cancels the request: a body without end must not hold up a caller who has the answer
 // already.
 func Drain(body io.ReadCloser, cancel context.CancelFunc) {
-	timer := time.AfterFunc(patience, cancel)
+	timer := time.AfterFunc(shortBodyTimeout, cancel)
 	defer timer.Stop()
-	_, _ = io.CopyN(io.Discard, body, MaxLittle)
+	_, _ = io.CopyN(io.Discard, body, MaxShortBody)
 	_ = body.Close()
 }
 

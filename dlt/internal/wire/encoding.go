@@ -19,8 +19,9 @@ func AcceptEncoding(h http.Header) {
 	}
 }
 
-// acceptable reports whether a value of Accept-Encoding names nothing but what Decode reads.
-func acceptable(value string) bool {
+// onlyDecodable reports whether a value of Accept-Encoding names no encoding that Decode cannot
+// read.
+func onlyDecodable(value string) bool {
 	for name := range strings.SplitSeq(value, ",") {
 		name, _, _ = strings.Cut(name, ";")
 		switch strings.ToLower(strings.TrimSpace(name)) {
@@ -41,27 +42,27 @@ func Decode(resp *http.Response) {
 	case "", "identity":
 		return
 	case "gzip", "x-gzip":
-		resp.Body = &unzipped{raw: frugal{r: resp.Body}, body: resp.Body}
+		resp.Body = &gzipBody{raw: contentReader{r: resp.Body}, body: resp.Body}
 	default:
-		resp.Body = &unreadable{resp.Body, fmt.Errorf("the answer has the encoding %.40q, and this client reads gzip", encoding)}
+		resp.Body = &unreadableBody{resp.Body, fmt.Errorf("the answer has the encoding %.40q, and this client reads gzip", encoding)}
 	}
 	resp.Header.Del("Content-Encoding")
 	resp.Header.Del("Content-Length")
 	resp.ContentLength, resp.Uncompressed = -1, true
 }
 
-// unzipped reads the header of gzip with the first Read, since that may wait for the server.
-type unzipped struct {
-	raw  frugal
+// gzipBody reads the header of gzip with the first Read, since that may wait for the server.
+type gzipBody struct {
+	raw  contentReader
 	z    *gzip.Reader
 	body io.Closer
 	err  error
 }
 
 // Read implements [io.Reader].
-func (u *unzipped) Read(p []byte) (n int, err error) {
+func (u *gzipBody) Read(p []byte) (n int, err error) {
 	if u.z == nil && u.err == nil {
-		if u.z, u.err = gzip.NewReader(&u.raw); errors.Is(u.err, io.EOF) && u.raw.all > 0 {
+		if u.z, u.err = gzip.NewReader(&u.raw); errors.Is(u.err, io.EOF) && u.raw.total > 0 {
 			u.err = io.ErrUnexpectedEOF
 		}
 	}
@@ -69,39 +70,39 @@ func (u *unzipped) Read(p []byte) (n int, err error) {
 		return 0, u.err
 	}
 	if n, err = u.z.Read(p); n > 0 {
-		u.raw.idle = 0
+		u.raw.withoutContent = 0
 	}
 	return n, err
 }
 
 // Close implements [io.Closer].
-func (u *unzipped) Close() error { return u.body.Close() }
+func (u *gzipBody) Close() error { return u.body.Close() }
 
-// frugal ends an answer whose bytes have no content for too long, which no bound of the content
-// ends.
-type frugal struct {
-	r         io.Reader
-	all, idle int64
+// contentReader ends an answer whose bytes have no content for too long, which no bound of the
+// content ends.
+type contentReader struct {
+	r                     io.Reader
+	total, withoutContent int64
 }
 
-const maxIdle = 1 << 20
+const maxWithoutContent = 1 << 20
 
 var errNoContent = errors.New("the compressed answer goes on without content")
 
 // Read implements [io.Reader].
-func (f *frugal) Read(p []byte) (int, error) {
-	if f.idle > maxIdle {
+func (f *contentReader) Read(p []byte) (int, error) {
+	if f.withoutContent > maxWithoutContent {
 		return 0, errNoContent
 	}
 	n, err := f.r.Read(p)
-	f.all, f.idle = f.all+int64(n), f.idle+int64(n)
+	f.total, f.withoutContent = f.total+int64(n), f.withoutContent+int64(n)
 	return n, err
 }
 
-type unreadable struct {
+type unreadableBody struct {
 	io.Closer
 	err error
 }
 
 // Read implements [io.Reader].
-func (u *unreadable) Read([]byte) (int, error) { return 0, u.err }
+func (u *unreadableBody) Read([]byte) (int, error) { return 0, u.err }

@@ -15,9 +15,9 @@ func UnexpectedEOF(err error) error {
 	return err
 }
 
-// Word formats an unknown status word. It gives only the length of a long word: a cut one could
-// be a part of a token that the redactor no longer recognizes.
-func Word(s string) string {
+// QuoteWord formats an unknown status word. It gives only the length of a long word: a cut one
+// could be a part of a token that the redactor no longer recognizes.
+func QuoteWord(s string) string {
 	if len(s) > 64 {
 		return fmt.Sprintf("of %d bytes", len(s))
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Fill sets an option to its default if it is 0. It returns a [*batch.InputError] that names
-// the option if the value is negative.
-func Fill[T int | int64 | time.Duration](name string, value *T, def T) error {
+// FillDefault sets an option to its default if it is 0. It returns a [*batch.InputError] that
+// names the option if the value is negative.
+func FillDefault[T int | int64 | time.Duration](name string, value *T, def T) error {
 	if *value < 0 {
 		return &batch.InputError{Field: "Options." + name, Value: fmt.Sprint(*value), Want: "0 (default) or more"}
 	}
@@ -39,7 +39,7 @@ func CheckHeader(h http.Header, own ...string) error {
 		case "Content-Type", "Content-Length", "Content-Encoding", "Transfer-Encoding", "Expect", "Connection", "Host", "Cookie":
 			return refuse("no header that the client sets itself or never sends")
 		}
-		if canonical == acceptEncoding && (name != canonical || slices.ContainsFunc(values, func(v string) bool { return !acceptable(v) })) {
+		if canonical == acceptEncoding && (name != canonical || slices.ContainsFunc(values, func(v string) bool { return !onlyDecodable(v) })) {
 			return refuse("Accept-Encoding, and of it gzip or identity")
 		}
 		if slices.Contains(own, canonical) {
@@ -63,8 +63,8 @@ func Printable(value string) bool {
 	return !strings.ContainsFunc(value, func(r rune) bool { return (r < ' ' && r != '\t') || r == 0x7f })
 }
 
-// Transport returns a client's own transport. It closes a connection that was silent for idle.
-func Transport(config *tls.Config, idle time.Duration) *http.Transport {
+// NewTransport returns a client's own transport. It closes a connection that was silent for idle.
+func NewTransport(config *tls.Config, idle time.Duration) *http.Transport {
 	return &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
 		TLSHandshakeTimeout: 5 * time.Second,
@@ -75,17 +75,17 @@ func Transport(config *tls.Config, idle time.Duration) *http.Transport {
 	}
 }
 
-// HTTP2 lets a transport speak HTTP/2, where a context that ends leaves its connection open. A
-// connection that is dead would keep all requests, so pings look for one.
-func HTTP2(t *http.Transport) {
+// EnableHTTP2 lets a transport speak HTTP/2, where a context that ends leaves its connection open.
+// A connection that is dead would keep all requests, so pings look for one.
+func EnableHTTP2(t *http.Transport) {
 	t.ForceAttemptHTTP2 = true
 	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 5 * time.Second, PingTimeout: 5 * time.Second}
 }
 
-// Client makes the client for all requests: a copy of the user's, or, if given is nil, one with
+// NewClient makes the client for all requests: a copy of the user's, or, if given is nil, one with
 // that transport. It keeps no cookies and follows no redirects: to follow one is a second POST
 // that nobody counted.
-func Client(given *http.Client, own *http.Transport) *http.Client {
+func NewClient(given *http.Client, own *http.Transport) *http.Client {
 	c := http.Client{Transport: own}
 	if given != nil {
 		c = *given

@@ -12,20 +12,20 @@ import (
 // Methods that return odd read to the end of a well-formed value: odd says that it was not the
 // wanted kind, and the next value can be read. After err nothing can be read.
 type Stream struct {
-	json  *json.Decoder
-	bound *Bounded
-	most  int64
+	json     *json.Decoder
+	bound    *Bounded
+	maxPiece int64
 }
 
 // NewStream returns a reader of the document in r. No piece of it may have more than most bytes.
 func NewStream(r io.Reader, most int64) *Stream {
 	b := &Bounded{R: r, Left: most}
-	return &Stream{json: json.NewDecoder(b), bound: b, most: most}
+	return &Stream{json: json.NewDecoder(b), bound: b, maxPiece: most}
 }
 
 // Value decodes the next value, which is one piece.
 func (s *Stream) Value(into any) (odd, err error) {
-	s.bound.Left = s.most
+	s.bound.Left = s.maxPiece
 	err = s.json.Decode(into)
 	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return err, nil
@@ -75,11 +75,11 @@ func (s *Stream) Skip() error {
 	if err != nil {
 		return err
 	}
-	return s.rest(t)
+	return s.readRest(t)
 }
 
-// rest reads to the end of the value that begins with a token.
-func (s *Stream) rest(t json.Token) error {
+// readRest reads to the end of the value that begins with a token.
+func (s *Stream) readRest(t json.Token) error {
 	depth := 0
 	for {
 		switch t {
@@ -108,16 +108,16 @@ func (s *Stream) open(want json.Delim, kind string) (open bool, odd, err error) 
 	case t == want:
 		return true, nil, nil
 	}
-	return false, fmt.Errorf("the answer has no %s at byte %d", kind, at), s.rest(t)
+	return false, fmt.Errorf("the answer has no %s at byte %d", kind, at), s.readRest(t)
 }
 
 func (s *Stream) token() (json.Token, error) {
-	s.bound.Left = s.most
+	s.bound.Left = s.maxPiece
 	t, err := s.json.Token()
 	return t, UnexpectedEOF(err)
 }
 
 func (s *Stream) more() bool {
-	s.bound.Left = s.most
+	s.bound.Left = s.maxPiece
 	return s.json.More()
 }

@@ -13,8 +13,8 @@ type Verdict struct {
 	RetryAfter time.Duration
 }
 
-// After returns the verdict of a kind, with the time that a busy side asks for.
-func After(kind error, h http.Header, now time.Time) Verdict {
+// VerdictOf returns the verdict of a kind, with the time that a busy side asks for.
+func VerdictOf(kind error, h http.Header, now time.Time) Verdict {
 	v := Verdict{Kind: kind}
 	if kind == dlt.ErrBusy { //nolint:errorlint // it is a word of the table
 		v.RetryAfter = RetryAfter(h, now)

@@ -16,20 +16,20 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// Sent says how far a request without an answer got.
-type Sent uint8
+// SentState says how far a request without an answer got.
+type SentState uint8
 
 // How far a request got.
 const (
-	Maybe   Sent = iota // its bytes may have arrived
-	OnFresh             // likewise, on a connection that was opened for it
-	Unsent              // certainly nothing was sent
+	MaybeSent      SentState = iota // its bytes may have arrived
+	MaybeSentFresh                  // likewise, on a connection that was opened for it
+	NotSent                         // certainly nothing was sent
 )
 
-// Trace returns a context for one request, and a func that reports, after the request, how far it
-// got. direct means that the transport calls the trace hooks; the silence of a caller's transport
-// without hooks proves nothing.
-func Trace(ctx context.Context, direct bool) (context.Context, func() Sent) {
+// TraceRequest returns a context for one request, and a func that reports, after the request, how
+// far it got. direct means that the transport calls the trace hooks; the silence of a caller's
+// transport without hooks proves nothing.
+func TraceRequest(ctx context.Context, direct bool) (context.Context, func() SentState) {
 	var asked, fresh, reused atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn: func(string) { asked.Store(true) },
@@ -38,22 +38,22 @@ func Trace(ctx context.Context, direct bool) (context.Context, func() Sent) {
 			reused.Store(reused.Load() || i.Reused)
 		},
 	})
-	return ctx, func() Sent {
+	return ctx, func() SentState {
 		switch {
 		case reused.Load():
-			return Maybe
+			return MaybeSent
 		case fresh.Load():
-			return OnFresh
+			return MaybeSentFresh
 		case asked.Load() || direct:
-			return Unsent
+			return NotSent
 		}
-		return Maybe
+		return MaybeSent
 	}
 }
 
-// Direct reports whether a client's transport is its own. A given *http.Transport may have another
-// one inside (RegisterProtocol), which sends without a word to the hooks of a trace.
-func Direct(given *http.Client) bool { return given == nil }
+// IsOwnTransport reports whether a client's transport is its own. A given *http.Transport may have
+// another one inside (RegisterProtocol), which sends without a word to the hooks of a trace.
+func IsOwnTransport(given *http.Client) bool { return given == nil }
 
 // SendTraceParent adds the traceparent of ctx to a header that has none.
 func SendTraceParent(ctx context.Context, h http.Header) {
@@ -63,23 +63,23 @@ func SendTraceParent(ctx context.Context, h http.Header) {
 	}
 }
 
-// Kind classifies an error without a response: nothing was sent if there never was a
+// KindOf classifies an error without a response: nothing was sent if there never was a
 // connection; anything may have happened if there was one. But a server that refuses the client's
 // certificate hears nothing of the request, although TLS 1.3 lets the client send it before.
-func Kind(err error, sent Sent) error {
+func KindOf(err error, sent SentState) error {
 	switch {
-	case sent == OnFresh && refusesCertificate(err):
+	case sent == MaybeSentFresh && refusesCertificate(err):
 		return dlt.ErrMisconfigured
-	case sent != Unsent:
+	case sent != NotSent:
 		return dlt.ErrDoubt
-	case isTLS(err):
+	case isTLSError(err):
 		return dlt.ErrMisconfigured // the next batch fails, too, until a person acts
 	default:
 		return dlt.ErrUnavailable
 	}
 }
 
-func isTLS(err error) bool {
+func isTLSError(err error) bool {
 	var (
 		verification *tls.CertificateVerificationError
 		record       tls.RecordHeaderError

@@ -92,7 +92,7 @@ func (v *validator) overtake() {
 	for i := range v.pool {
 		id := v.pool[i].batch.id
 		for j := i; j > 0; j-- {
-			d := simnode.Draw{Seed: f.Seed, Of: string(id), Try: i - j, Salt: "overtake"}
+			d := simnode.Draw{Seed: f.Seed, Subject: string(id), Try: i - j, Salt: "overtake"}
 			a, b := v.pool[j-1].batch, v.pool[j].batch
 			if d.Float("") >= f.Overtake || conflict(a, b) || depends(b, a) {
 				break

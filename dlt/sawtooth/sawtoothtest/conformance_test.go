@@ -81,7 +81,7 @@ func (d *door) request(p sawtoothtest.Point) sawtoothtest.Fault {
 		dlttest.Busy:          {Answer: sawtoothtest.AnswerError, Status: 429, Code: 31},
 		dlttest.Refused:       {Answer: sawtoothtest.AnswerError, Status: 400, Code: 30},
 		dlttest.Misconfigured: {Answer: sawtoothtest.AnswerError, Status: 403},
-		dlttest.Unheard:       {Answer: sawtoothtest.AnswerError, Status: 418},
+		dlttest.UnknownAnswer: {Answer: sawtoothtest.AnswerError, Status: 418},
 		dlttest.LostRequest:   {Answer: sawtoothtest.AnswerReset},
 		dlttest.LostReply:     {Answer: sawtoothtest.AnswerReset, Taken: sawtoothtest.TakenFirst},
 		dlttest.Hang:          {Answer: sawtoothtest.AnswerNever, Taken: sawtoothtest.TakenFirst},
@@ -133,9 +133,9 @@ func (d *door) query(w http.ResponseWriter, r *http.Request, body []byte, fault 
 	_ = json.Unmarshal(body, &ids) // the node says what is wrong with it
 	d.Asked(len(ids))
 	bend, bent := map[dlttest.Fault]func([]any) []any{
-		dlttest.StatusWord:     func(l []any) []any { l[0].(map[string]any)["status"] = "SUBLIME"; return l },
-		dlttest.StatusMissing:  func(l []any) []any { return l[1:] },
-		dlttest.StatusShuffled: func(l []any) []any { slices.Reverse(l); return l },
+		dlttest.StatusUnknownWord: func(l []any) []any { l[0].(map[string]any)["status"] = "SUBLIME"; return l },
+		dlttest.StatusMissing:     func(l []any) []any { return l[1:] },
+		dlttest.StatusShuffled:    func(l []any) []any { slices.Reverse(l); return l },
 		dlttest.StatusStranger: func(l []any) []any {
 			other := maps.Clone(l[0].(map[string]any))
 			other["id"] = strings.Repeat("0", 128)

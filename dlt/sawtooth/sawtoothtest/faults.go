@@ -126,9 +126,9 @@ type BatchFault struct {
 }
 
 func (f *Faults) check() error {
-	simnode.Default(&f.MaxLatency, 50*time.Millisecond)
-	simnode.Default(&f.LateBy, 200*time.Millisecond)
-	simnode.Default(&f.LatePendingBy, 500*time.Millisecond)
+	simnode.SetDefault(&f.MaxLatency, 50*time.Millisecond)
+	simnode.SetDefault(&f.LateBy, 200*time.Millisecond)
+	simnode.SetDefault(&f.LatePendingBy, 500*time.Millisecond)
 	if err := simnode.CheckRates(
 		f.submitRates(), f.statusRates(), []float64{f.Latency}, []float64{f.Overtake}, []float64{f.Lose}, []float64{f.LatePending}, []float64{f.FalseInvalid}, []float64{f.Reexecute},
 	); err != nil {
@@ -158,7 +158,7 @@ func (f *Faults) request(p Point) Fault {
 	if len(p.Batches) == 0 || (f.MaxPerBatch > 0 && p.Try > f.MaxPerBatch) {
 		return Fault{}
 	}
-	d := simnode.Draw{Seed: f.Seed, Of: string(p.Batches[0]), Try: p.Try, Salt: string(p.Operation)}
+	d := simnode.Draw{Seed: f.Seed, Subject: string(p.Batches[0]), Try: p.Try, Salt: string(p.Operation)}
 	var x Fault
 	if d.Float("latency") < f.Latency {
 		x.Delay = d.UpTo("how long", f.MaxLatency)
@@ -241,7 +241,7 @@ func (f *Faults) batch(id batch.ID, try int) BatchFault {
 			return x
 		}
 	}
-	d := simnode.Draw{Seed: f.Seed, Of: string(id), Try: try, Salt: "batch"}
+	d := simnode.Draw{Seed: f.Seed, Subject: string(id), Try: try, Salt: "batch"}
 	var x BatchFault
 	x.Lose = d.Float("lose") < f.Lose
 	if d.Float("late") < f.LatePending {

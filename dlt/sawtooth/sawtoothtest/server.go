@@ -57,7 +57,7 @@ func (n *Node) listen(addr string) (net.Listener, error) {
 	default:
 	}
 	if n.o.InMemory {
-		return simnode.Memory("sawtooth.test"), nil
+		return simnode.NewMemoryListener("sawtooth.test"), nil
 	}
 	l, err := net.Listen("tcp", cmp.Or(addr, n.o.Addr))
 	if err != nil {

@@ -130,7 +130,7 @@ func TestTranscripts(t *testing.T) {
 					}
 					// Which of a list are UNKNOWN at first comes by seed.
 					unknown := func(b *pb.Batch) bool {
-						d := simnode.Draw{Of: string(id(b)), Try: 1, Salt: "notice"}
+						d := simnode.Draw{Subject: string(id(b)), Try: 1, Salt: "notice"}
 						return d.Float("late") < 3.0/20
 					}
 					for !unknown(list[99]) {

@@ -246,7 +246,7 @@ func (v *validator) lateNotice(b *submitted) time.Duration {
 	if len(v.pool) < underLoad {
 		return 0
 	}
-	d := simnode.Draw{Of: string(b.id), Try: v.accepted[b.id], Salt: "notice"}
+	d := simnode.Draw{Subject: string(b.id), Try: v.accepted[b.id], Salt: "notice"}
 	if v.o.Faults != nil {
 		d.Seed = v.o.Faults.Seed
 	}

@@ -8,10 +8,10 @@ import (
 // OpCircuit is the query for a circuit's services. It only needs authorization.
 const OpCircuit Operation = "circuit"
 
-// circuit serves GET /admin/circuits/{circuit}: its services.
-func (v *node) circuit(w http.ResponseWriter, r *http.Request) {
+// serveCircuit serves GET /admin/circuits/{circuit}: its services.
+func (v *node) serveCircuit(w http.ResponseWriter, r *http.Request) {
 	if !v.authorized(r.Header.Get("Authorization"), OpCircuit) {
-		v.send(w, r, refusal(http.StatusUnauthorized, "Client is not authorized"), Fault{})
+		v.send(w, r, errorAnswer(http.StatusUnauthorized, "Client is not authorized"), Fault{})
 		return
 	}
 	id := r.PathValue("circuit")
@@ -32,10 +32,10 @@ func (v *node) circuit(w http.ResponseWriter, r *http.Request) {
 		})
 	}
 	if len(roster) == 0 {
-		v.send(w, r, refusal(http.StatusNotFound, "Unable to find circuit: "+id), Fault{})
+		v.send(w, r, errorAnswer(http.StatusNotFound, "Unable to find circuit: "+id), Fault{})
 		return
 	}
-	v.send(w, r, document(http.StatusOK, map[string]any{
+	v.send(w, r, jsonAnswer(http.StatusOK, map[string]any{
 		"id": id, "members": members, "roster": roster, "management_type": "",
 	}), Fault{})
 }

@@ -7,50 +7,50 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// The ends of a commit.
-type outcome uint8
+// commitEnd says how a commit ended.
+type commitEnd uint8
 
 const (
-	recorded   outcome = iota
-	unrecorded         // an effect without receipts: one of them existed already
-	crashed            // an effect without receipts: the node died in between
+	commitRecorded   commitEnd = iota
+	commitUnrecorded           // an effect without receipts: one of them existed already
+	commitCrashed              // an effect without receipts: the node died in between
 )
 
 // commit does the work of scabbard 0.6.14 when a proposal is accepted, in its order: the state
 // and its root, then the receipts, then the events, then the history. These are separate
 // writes. So a crash after the first leaves an effect without receipts, and so do receipts
 // that cannot be written. The caller holds the lock.
-func (n *Network) commit(s *service, b *submitted) outcome {
+func (n *Network) commit(s *service, b *submitted) commitEnd {
 	x := execute(s.state, b)
 	s.state = x.next
 	s.applied = append(s.applied, b.id)
 	e := Entry{Kind: Applied, Service: s.name(), Batches: []batch.ID{b.id}}
-	point := CrashState
+	point := CrashAfterState
 	if s != s.services[0] {
-		point = CrashPeerState
+		point = CrashPeerAfterState
 	}
-	out := recorded
+	out := commitRecorded
 	switch {
 	case n.crash(b, point, s):
-		out, e.Word = crashed, "no receipt"
-	case !s.node.insert(x.receipts):
-		out, e.Word = unrecorded, "no receipt"
+		out, e.Word = commitCrashed, "no receipt"
+	case !s.node.insertReceipts(x.receipts):
+		out, e.Word = commitUnrecorded, "no receipt"
 	}
 	n.note(e)
-	if out != recorded {
+	if out != commitRecorded {
 		return out
 	}
 	s.receipts = append(s.receipts, x.receipts...)
 	for _, r := range x.receipts {
 		n.publish(s, r)
 	}
-	s.seen.commit(b.id)
-	return recorded
+	s.history.commit(b.id)
+	return commitRecorded
 }
 
-// insert writes receipts, all or none. A node has one receipt per transaction, across its
+// insertReceipts writes receipts, all or none. A node has one receipt per transaction, across its
 // services: the table's key is the transaction's id alone.
-func (v *node) insert(receipts []receipt) bool {
+func (v *node) insertReceipts(receipts []receipt) bool {
 	fresh := map[string]bool{}
 	for _, r := range receipts {
 		if v.receipts[r.id] || fresh[r.id] {
@@ -62,19 +62,19 @@ func (v *node) insert(receipts []receipt) bool {
 	return true
 }
 
-// compare notes when the states of a circuit begin to differ, and when they agree again.
-func (n *Network) compare(c *circuit) {
+// compareStates notes when the states of a circuit begin to differ, and when they agree again.
+func (n *Network) compareStates(c *circuit) {
 	first, differ := c.services[0], false
 	for _, s := range c.services {
 		differ = differ || !maps.Equal(s.state, first.state)
 	}
-	if differ == !c.divided.IsZero() {
+	if differ == !c.dividedSince.IsZero() {
 		return
 	}
 	e := Entry{Kind: United, Service: first.name()}
-	c.divided = time.Time{}
+	c.dividedSince = time.Time{}
 	if differ {
-		e.Kind, c.divided = Divided, time.Now()
+		e.Kind, c.dividedSince = Divided, time.Now()
 	}
 	if k := len(first.applied); k > 0 {
 		e.Batches = []batch.ID{first.applied[k-1]}
@@ -88,7 +88,7 @@ func (n *Network) Divided(name batch.ServiceID) (since time.Time, divided bool) 
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if s := n.find(name); s != nil {
-		return s.divided, !s.divided.IsZero()
+		return s.dividedSince, !s.dividedSince.IsZero()
 	}
 	return time.Time{}, false
 }

@@ -40,7 +40,7 @@ func openDoor(t dlttest.TB, o splintertest.Options) *dlttest.Harness {
 	d.key, err = sawtooth.GeneratePrivateKey()
 	require.NoError(t, err)
 	client, err := splinter.New(d.URLs()[0], &splinter.Options{
-		LateArrival: 30 * time.Millisecond, Margin: time.Millisecond,
+		LateArrival: 30 * time.Millisecond, ClockMargin: time.Millisecond,
 		Token: splinter.CylinderToken(d.key),
 	})
 	require.NoError(t, err)
@@ -70,7 +70,7 @@ func (d *door) set(f dlttest.Fault) {
 func (d *door) batch(s batch.ServiceID, content string) batch.Batch {
 	payload, address := splintertest.Set(content, 1)
 	if d.Fault() == dlttest.Decided {
-		payload, address = splintertest.Fail(content)
+		payload, address = splintertest.Invalid(content)
 	}
 	b, err := sawtooth.Build(d.key, s, sawtooth.Transaction{
 		FamilyName: splintertest.Family, FamilyVersion: splintertest.FamilyVersion,
@@ -81,15 +81,15 @@ func (d *door) batch(s batch.ServiceID, content string) batch.Batch {
 }
 
 // request is the faults that a node has itself.
-func (d *door) request(p splintertest.Point) splintertest.Fault {
+func (d *door) request(p splintertest.RequestPoint) splintertest.Fault {
 	submits := map[dlttest.Fault]splintertest.Fault{
 		dlttest.Busy:          {Answer: splintertest.AnswerError, Status: 429},
 		dlttest.Refused:       {Answer: splintertest.AnswerError, Status: 400, Body: `{"code":"400","message":"No valid batches provided"}`},
 		dlttest.Misconfigured: {Answer: splintertest.AnswerError, Status: 401, Body: `{"code":"401","message":"no"}`},
-		dlttest.Unheard:       {Answer: splintertest.AnswerError, Status: 418},
+		dlttest.UnknownAnswer: {Answer: splintertest.AnswerError, Status: 418},
 		dlttest.LostRequest:   {Answer: splintertest.AnswerReset},
-		dlttest.LostReply:     {Answer: splintertest.AnswerReset, Taken: splintertest.TakenFirst},
-		dlttest.Hang:          {Answer: splintertest.AnswerNever, Taken: splintertest.TakenFirst},
+		dlttest.LostReply:     {Answer: splintertest.AnswerReset, Acceptance: splintertest.AcceptedFirst},
+		dlttest.Hang:          {Answer: splintertest.AnswerNever, Acceptance: splintertest.AcceptedFirst},
 	}
 	queries := map[dlttest.Fault]splintertest.Fault{
 		dlttest.StatusLost:    {Answer: splintertest.AnswerReset},
@@ -146,7 +146,7 @@ func (d *door) redirect(w http.ResponseWriter, r *http.Request) {
 func (d *door) query(w http.ResponseWriter, r *http.Request, fault dlttest.Fault) {
 	d.Asked(len(strings.Split(r.URL.Query().Get("ids"), ",")))
 	bend, bent := map[dlttest.Fault]func([]any) []any{
-		dlttest.StatusWord: func(l []any) []any {
+		dlttest.StatusUnknownWord: func(l []any) []any {
 			l[0].(map[string]any)["status"].(map[string]any)["statusType"] = "Sublime"
 			return l
 		},
@@ -181,7 +181,7 @@ func TestConformance(t *testing.T) {
 	for name, o := range map[string]splintertest.Options{
 		"v2":     {Circuits: circuits(2)},
 		"v1":     {Circuits: circuits(1)},
-		"v2 old": {Circuits: circuits(2), Old: true},
+		"v2 old": {Circuits: circuits(2), Before0613: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return openDoor(t, o) })

@@ -23,39 +23,43 @@ func Address(name string) string {
 
 // Set returns a payload that gives a name a value, and the name's address. A second execution
 // leaves no trace in the state; the journal shows it.
-func Set(name string, value int64) (payload []byte, address string) { return word("set", name, value) }
+func Set(name string, value int64) (payload []byte, address string) {
+	return encodeCommand("set", name, value)
+}
 
 // Inc returns a payload that adds to a name: executed twice it adds twice.
-func Inc(name string, by int64) (payload []byte, address string) { return word("inc", name, by) }
+func Inc(name string, by int64) (payload []byte, address string) {
+	return encodeCommand("inc", name, by)
+}
 
 // Create returns a payload that gives a new name a value: a second execution is invalid. It
 // stands for Sabre's own creation of a registry.
 func Create(name string, value int64) (payload []byte, address string) {
-	return word("create", name, value)
+	return encodeCommand("create", name, value)
 }
 
-// Fail returns a payload that is always invalid.
-func Fail(name string) (payload []byte, address string) { return word("fail", name, 0) }
+// Invalid returns a payload that is invalid at each execution.
+func Invalid(name string) (payload []byte, address string) { return encodeCommand("fail", name, 0) }
 
 // Trap returns a payload whose contract ends with an undefined code: no answer comes, and the
 // service stalls as for an unserved family.
-func Trap(name string) (payload []byte, address string) { return word(wordTrap, name, 0) }
+func Trap(name string) (payload []byte, address string) { return encodeCommand(wordTrap, name, 0) }
 
 // NoWasm returns a payload for a contract that is no program. It ends the executor's thread,
 // so that this batch and all later ones stall the service, and stay Pending, until the node
 // restarts.
-func NoWasm(name string) (payload []byte, address string) { return word(wordNoWasm, name, 0) }
+func NoWasm(name string) (payload []byte, address string) { return encodeCommand(wordNoWasm, name, 0) }
 
 const (
 	wordTrap   = "trap"
 	wordNoWasm = "nowasm"
 )
 
-func word(op, name string, value int64) ([]byte, string) {
+func encodeCommand(op, name string, value int64) ([]byte, string) {
 	return []byte(op + " " + name + " " + strconv.FormatInt(value, 10)), Address(name)
 }
 
-func (t transaction) word() string {
+func (t transaction) command() string {
 	op, _, _ := strings.Cut(string(t.payload), " ")
 	return op
 }
@@ -65,10 +69,10 @@ type state = map[string]int64
 
 // execution is the result of a batch on a state: all of it or nothing.
 type execution struct {
-	next     state
-	receipts []receipt
-	failed   int // index of the transaction with err
-	err      error
+	next        state
+	receipts    []receipt
+	failedIndex int // index of the transaction with err
+	err         error
 }
 
 func execute(before state, b *submitted) execution {
@@ -76,20 +80,20 @@ func execute(before state, b *submitted) execution {
 	for i, t := range b.txs {
 		name, err := apply(x.next, t.payload)
 		if err != nil {
-			return execution{failed: i, err: err}
+			return execution{failedIndex: i, err: err}
 		}
-		x.receipts = append(x.receipts, receipt{id: t.id, changes: map[string][]byte{Address(name): value(x.next[name])}})
+		x.receipts = append(x.receipts, receipt{id: t.id, changes: map[string][]byte{Address(name): encodeValue(x.next[name])}})
 	}
 	return x
 }
 
-// value returns the form of a number in the state.
-func value(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
+// encodeValue returns a number in the form that the state has.
+func encodeValue(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
 
-// said is an error in the node's own words.
-type said string
+// nodeError is an error in the node's own words.
+type nodeError string
 
-func (s said) Error() string { return string(s) }
+func (s nodeError) Error() string { return string(s) }
 
 // apply executes one payload on a state, and returns the changed name.
 func apply(s state, payload []byte) (name string, err error) {
@@ -110,11 +114,11 @@ func apply(s state, payload []byte) (name string, err error) {
 		s[name] = old + by
 	case "create":
 		if there { // Sabre 0.8's words about a registry
-			return "", said("Contract Registry already exists: " + name)
+			return "", nodeError("Contract Registry already exists: " + name)
 		}
 		s[name] = by
 	default:
-		return "", said("Wasm contract returned invalid transaction: " + name + ", 1.0")
+		return "", nodeError("Wasm contract returned invalid transaction: " + name + ", 1.0")
 	}
 	return name, nil
 }

@@ -11,25 +11,25 @@ type CrashPoint uint8
 
 // The moments, and their effects where there are several services.
 const (
-	CrashNever     CrashPoint = iota
-	CrashProposed             // the coordinator, with a proposal open: its peers wait, and the next one is rolled back after its timeout
-	CrashState                // the coordinator, between its state and its receipts: the circuit is divided, and no receipt shows it
-	CrashCommitted            // the coordinator, before it notifies its peers: the circuit is divided
-	CrashPeer                 // the last service, between its check and its commit: the circuit is divided
-	CrashPeerState            // another service, between its state and its receipts: it has the effect, but no receipt
+	CrashNever            CrashPoint = iota
+	CrashAfterProposal               // the coordinator, with a proposal open: its peers wait, and the next one is rolled back after its timeout
+	CrashAfterState                  // the coordinator, between its state and its receipts: the circuit is divided, and no receipt shows it
+	CrashAfterCommit                 // the coordinator, before it notifies its peers: the circuit is divided
+	CrashPeerBeforeCommit            // the last service, between its check and its commit: the circuit is divided
+	CrashPeerAfterState              // another service, between its state and its receipts: it has the effect, but no receipt
 )
 
 // crash kills the node of s, if a batch has a crash at this point, and starts it again after
-// Faults.Down. The caller holds the lock.
+// Faults.DownTime. The caller holds the lock.
 func (n *Network) crash(b *submitted, at CrashPoint, s *service) bool {
 	if b.fault.Crash != at || at == CrashNever {
 		return false
 	}
 	b.fault.Crash = CrashNever
 	v := s.node
-	i, down := slices.Index(n.nodes, v), n.o.Faults.Down
-	n.forget(v, down > 0)
-	n.spawnHeld(func() {
+	i, down := slices.Index(n.nodes, v), n.o.Faults.DownTime
+	n.endProcess(v, down > 0)
+	n.goUnlessClosedLocked(func() {
 		if down == 0 {
 			v.front.Cut()
 			return
@@ -41,9 +41,9 @@ func (n *Network) crash(b *submitted, at CrashPoint, s *service) bool {
 	return true
 }
 
-// forget is the end of a process: histories, queues and pending proposals are lost; written
+// endProcess ends the process of a node: histories, queues and pending proposals are lost; written
 // data stays. The caller holds the lock.
-func (n *Network) forget(v *node, down bool) {
+func (n *Network) endProcess(v *node, down bool) {
 	for _, s := range n.services {
 		if s.node != v {
 			continue
@@ -53,8 +53,8 @@ func (n *Network) forget(v *node, down bool) {
 			kind = Killed
 		}
 		n.note(Entry{Kind: kind, Service: s.name()})
-		s.seen, s.queue, s.outbox = newHistory(n.o.HistorySize), nil, nil
-		s.stop, s.stalled, s.dead, s.awaits = false, false, false, ""
+		s.history, s.queue, s.outbox = newHistory(n.o.HistorySize), nil, nil
+		s.refusing, s.stalled, s.executorDead, s.openProposal = false, false, false, ""
 	}
 	v.up = !down
 	close(v.life)
@@ -67,7 +67,7 @@ func (n *Network) forget(v *node, down bool) {
 // commits stay. Open connections are cut; the node listens all the time.
 func (n *Network) Restart(node int) {
 	n.mu.Lock()
-	n.forget(n.nodes[node], false)
+	n.endProcess(n.nodes[node], false)
 	n.mu.Unlock()
 	n.nodes[node].front.Cut()
 }
@@ -77,7 +77,7 @@ func (n *Network) Restart(node int) {
 func (n *Network) Kill(node int) {
 	n.mu.Lock()
 	if n.nodes[node].up {
-		n.forget(n.nodes[node], true)
+		n.endProcess(n.nodes[node], true)
 	}
 	n.mu.Unlock()
 	n.Stop(node)
@@ -106,19 +106,19 @@ func (n *Network) Shutdown(node int) {
 	for _, s := range n.services {
 		if s.node == n.nodes[node] {
 			for x := range s.streams {
-				x.end()
+				x.stop()
 			}
 		}
 	}
 	n.mu.Unlock()
 	timer := time.NewTimer(5 * time.Second) // subscribers that do not read are not awaited
 	defer timer.Stop()
-	if n.await(context.Background(), timer.C, func() bool { return !n.streaming(node) }) == nil {
+	if n.await(context.Background(), timer.C, func() bool { return !n.hasStreams(node) }) == nil {
 		n.mu.Unlock()
 	}
 	n.Kill(node)
 }
 
-func (n *Network) streaming(node int) bool {
+func (n *Network) hasStreams(node int) bool {
 	return slices.ContainsFunc(n.services, func(s *service) bool { return s.node == n.nodes[node] && len(s.streams) > 0 })
 }

@@ -17,9 +17,9 @@ import (
 
 // The errors of verification.
 var (
-	errBody   = errors.New("splintertest: invalid body")       // 400
-	errNone   = errors.New("splintertest: no valid batches")   // 400
-	errServer = errors.New("splintertest: the server's error") // 500
+	errBody      = errors.New("splintertest: invalid body")       // 400
+	errNoBatches = errors.New("splintertest: no valid batches")   // 400
+	errServer    = errors.New("splintertest: the server's error") // 500
 )
 
 // submitted is a batch as it was posted.
@@ -36,25 +36,25 @@ type transaction struct {
 	id, family, version, batcher, signer, digest string
 	header, payload                              []byte
 	addresses                                    []string
-	broken                                       bool // the header cannot be decoded
+	headerBroken                                 bool // the header cannot be decoded
 }
 
-// schema is the kinds of a message's fields, by their numbers: t for text, b for bytes, n for
+// fieldKinds is the kinds of a message's fields, by their numbers: t for text, b for bytes, n for
 // a number; a blank is an unknown field.
-type schema string
+type fieldKinds string
 
 // The messages. A field of the wrong kind, or text that is not UTF-8, makes the whole message
 // undecodable, as in rust-protobuf.
 const (
-	listSchema              schema = " b"
-	batchSchema             schema = " btbn"
-	batchHeaderSchema       schema = " tt"
-	transactionSchema       schema = " btb"
-	transactionHeaderSchema schema = " ttttttt tt"
+	listKinds              fieldKinds = " b"
+	batchKinds             fieldKinds = " btbn"
+	batchHeaderKinds       fieldKinds = " tt"
+	transactionKinds       fieldKinds = " btb"
+	transactionHeaderKinds fieldKinds = " ttttttt tt"
 )
 
-// walk calls f for every known field with bytes, and skips the others.
-func walk(b []byte, known schema, f func(num protowire.Number, value []byte) error) error {
+// walkFields calls f for every known field with bytes, and skips the others.
+func walkFields(b []byte, known fieldKinds, f func(num protowire.Number, value []byte) error) error {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)
 		if n < 0 {
@@ -92,7 +92,7 @@ func walk(b []byte, known schema, f func(num protowire.Number, value []byte) err
 
 // decodeList reads a BatchList with its batch headers.
 func decodeList(body []byte) (out []*submitted, err error) {
-	err = walk(body, listSchema, func(_ protowire.Number, v []byte) error {
+	err = walkFields(body, listKinds, func(_ protowire.Number, v []byte) error {
 		b, err := decodeBatch(v)
 		out = append(out, b)
 		return err
@@ -105,7 +105,7 @@ func decodeList(body []byte) (out []*submitted, err error) {
 
 func decodeBatch(raw []byte) (*submitted, error) {
 	b := &submitted{}
-	err := walk(raw, batchSchema, func(num protowire.Number, v []byte) error {
+	err := walkFields(raw, batchKinds, func(num protowire.Number, v []byte) error {
 		switch num {
 		case 1:
 			b.raw = slices.Clone(v)
@@ -123,7 +123,7 @@ func decodeBatch(raw []byte) (*submitted, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = walk(b.raw, batchHeaderSchema, func(num protowire.Number, v []byte) error {
+	err = walkFields(b.raw, batchHeaderKinds, func(num protowire.Number, v []byte) error {
 		switch num {
 		case 1:
 			b.signer = string(v)
@@ -143,7 +143,7 @@ func decodeBatch(raw []byte) (*submitted, error) {
 
 func decodeTransaction(raw []byte) (transaction, error) {
 	var t transaction
-	err := walk(raw, transactionSchema, func(num protowire.Number, v []byte) error {
+	err := walkFields(raw, transactionKinds, func(num protowire.Number, v []byte) error {
 		switch num {
 		case 1:
 			t.header = slices.Clone(v)
@@ -157,7 +157,7 @@ func decodeTransaction(raw []byte) (transaction, error) {
 	if err != nil {
 		return t, err
 	}
-	t.broken = walk(t.header, transactionHeaderSchema, func(num protowire.Number, v []byte) error {
+	t.headerBroken = walkFields(t.header, transactionHeaderKinds, func(num protowire.Number, v []byte) error {
 		switch num {
 		case 1:
 			t.batcher = string(v)
@@ -192,10 +192,10 @@ func (b *submitted) verify() error {
 		return err
 	}
 	if len(b.ids) != len(b.txs) {
-		return fmt.Errorf("%w: transaction count", errNone)
+		return fmt.Errorf("%w: transaction count", errNoBatches)
 	}
 	for i, t := range b.txs {
-		if t.broken {
+		if t.headerBroken {
 			return fmt.Errorf("%w: transaction header", errServer)
 		}
 		for _, text := range append([]string{t.batcher, t.digest, t.signer}, t.addresses...) {
@@ -205,15 +205,15 @@ func (b *submitted) verify() error {
 		}
 		switch {
 		case b.ids[i] != t.id:
-			return fmt.Errorf("%w: transaction order", errNone)
+			return fmt.Errorf("%w: transaction order", errNoBatches)
 		case !strings.EqualFold(t.batcher, b.signer):
-			return fmt.Errorf("%w: batcher key", errNone)
+			return fmt.Errorf("%w: batcher key", errNoBatches)
 		}
 		if err := verifySignature(t.signer, t.header, t.id); err != nil {
 			return err
 		}
 		if sum := sha512.Sum512(t.payload); !strings.EqualFold(t.digest, hex.EncodeToString(sum[:])) {
-			return fmt.Errorf("%w: payload digest", errNone)
+			return fmt.Errorf("%w: payload digest", errNoBatches)
 		}
 	}
 	return nil
@@ -231,7 +231,7 @@ func verifySignature(key string, message []byte, signature string) error {
 		return fmt.Errorf("%w: %w", errServer, err)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", errNone, err)
+		return fmt.Errorf("%w: %w", errNoBatches, err)
 	}
 	return nil
 }

@@ -15,17 +15,17 @@ func (s *service) coordinator() *service {
 	return s.services[0]
 }
 
-// take marks a batch in the history and queues it at its proposer. The caller holds the lock.
-func (n *Network) take(s *service, b *submitted, late bool) {
-	b.fault = n.o.Faults.batch(b.id, n.tries[OpSubmit][b.id])
-	n.evicted(s, s.seen.add(b))
+// accept marks a batch in the history and queues it at its proposer. The caller holds the lock.
+func (n *Network) accept(s *service, b *submitted, late bool) {
+	b.fault = n.o.Faults.drawBatch(b.id, n.tries[OpSubmit][b.id])
+	n.noteEvicted(s, s.history.add(b))
 	e := Entry{Kind: Accepted, Service: s.name(), Batches: []batch.ID{b.id}}
 	if late {
 		e.Word = "late"
 	}
 	n.note(e)
 	if b.fault.Evict {
-		n.evicted(s, s.seen.evict(b.id))
+		n.noteEvicted(s, s.history.evict(b.id))
 	}
 	if b.fault.Lose { // the forwarding message did not arrive
 		n.note(Entry{Kind: Dropped, Service: s.name(), Batches: []batch.ID{b.id}, Word: "lost"})
@@ -48,12 +48,12 @@ func (n *Network) take(s *service, b *submitted, late bool) {
 
 // The lengths of the coordinator's queue in version 2 at which its 429s start, and below which
 // they end.
-const queueStop, queueResume = 30, 15
+const queueStopLen, queueResumeLen = 30, 15
 
 func (n *Network) enqueue(c *service, b *submitted) {
 	c.queue = append(c.queue, b)
-	if c.Version == 2 && !c.stop && len(c.queue) >= queueStop {
-		n.refuse(c, true)
+	if c.Version == 2 && !c.refusing && len(c.queue) >= queueStopLen {
+		n.setBackPressure(c, true)
 	}
 	n.wake()
 }
@@ -62,32 +62,32 @@ func (n *Network) enqueue(c *service, b *submitted) {
 func (n *Network) dequeue(c *service) *submitted {
 	b := c.queue[0]
 	c.queue = c.queue[1:]
-	if c.Version == 2 && c.stop && len(c.queue) < queueResume {
-		n.refuse(c, false)
+	if c.Version == 2 && c.refusing && len(c.queue) < queueResumeLen {
+		n.setBackPressure(c, false)
 	}
 	return b
 }
 
-// refuse makes the circuit refuse batches, or ends that: at the coordinator at once, at its
-// peers by a message.
-func (n *Network) refuse(c *service, stop bool) {
-	c.stop = stop
+// setBackPressure makes the circuit refuse batches, or ends that: at the coordinator at once, at
+// its peers by a message.
+func (n *Network) setBackPressure(c *service, stop bool) {
+	c.refusing = stop
 	for _, s := range c.services {
 		if s == c || (!stop && n.o.Faults.losesResume()) {
 			continue
 		}
-		n.send(c, func() { s.stop = stop && s.node.up })
+		n.send(c, func() { s.refusing = stop && s.node.up })
 	}
 }
 
 // send delivers a message from one service to another, in order. The caller holds the lock,
 // and it is held during the delivery.
 func (n *Network) send(from *service, deliver func()) {
-	if n.o.Hop == 0 {
+	if n.o.MessageDelay == 0 {
 		deliver()
 		return
 	}
-	from.outbox = append(from.outbox, message{time.Now().Add(n.o.Hop), deliver})
+	from.outbox = append(from.outbox, message{time.Now().Add(n.o.MessageDelay), deliver})
 	n.wake()
 }
 
@@ -97,8 +97,8 @@ type message struct {
 	deliver func()
 }
 
-// post delivers the messages of a service, until the network is closed.
-func (n *Network) post(s *service) {
+// deliverMessages delivers the messages of a service, until the network is closed.
+func (n *Network) deliverMessages(s *service) {
 	for n.await(context.Background(), nil, func() bool { return len(s.outbox) > 0 }) == nil {
 		m := s.outbox[0]
 		n.mu.Unlock()
@@ -113,16 +113,16 @@ func (n *Network) post(s *service) {
 	}
 }
 
-func (n *Network) evicted(s *service, ids []batch.ID) {
+func (n *Network) noteEvicted(s *service, ids []batch.ID) {
 	if len(ids) > 0 {
 		n.note(Entry{Kind: Evicted, Service: s.name(), Batches: ids})
 	}
 }
 
-// run proposes the batches queued at s, one at a time, until the network is closed.
-func (n *Network) run(s *service) {
+// runProposer proposes the batches queued at s, one at a time, until the network is closed.
+func (n *Network) runProposer(s *service) {
 	for n.await(context.Background(), nil, func() bool { return len(s.queue) > 0 && s.node.up }) == nil {
-		if n.o.Poll == 0 || (n.rest(s.node.life, n.o.Poll) && len(s.queue) > 0) {
+		if n.o.PollInterval == 0 || (n.sleepUnlocked(s.node.life, n.o.PollInterval) && len(s.queue) > 0) {
 			n.propose(s, n.dequeue(s))
 		}
 		n.wake()
@@ -130,8 +130,8 @@ func (n *Network) run(s *service) {
 	}
 }
 
-// rest releases the lock for a while. It reports whether life has not ended.
-func (n *Network) rest(life <-chan struct{}, d time.Duration) bool {
+// sleepUnlocked releases the lock for a while. It reports whether life has not ended.
+func (n *Network) sleepUnlocked(life <-chan struct{}, d time.Duration) bool {
 	n.wake()
 	n.mu.Unlock()
 	n.pause(d, life)

@@ -38,7 +38,7 @@ func TestEngine(t *testing.T) {
 				Circuits: v(row.version), CoordinatorTimeout: lateBy,
 				Faults: &splintertest.Faults{
 					Seed: row.seed, MaxPerBatch: 3,
-					ResetBefore: 0.05, ResetAfter: 0.1, ErrorBefore: 0.05, ErrorAfter: 0.05, Late: 0.1, LateBy: lateBy, Busy: 0.05,
+					ResetBefore: 0.05, ResetAfter: 0.1, ErrorBefore: 0.05, ErrorAfter: 0.05, Late: 0.1, MaxLateDelay: lateBy, Busy: 0.05,
 					StatusReset: 0.05, StatusError: 0.05, StatusTruncated: 0.05, Latency: 0.2, MaxLatency: 5 * time.Millisecond,
 					Batch: func(id batch.ID, try int) splintertest.BatchFault {
 						return splintertest.BatchFault{Reject: try == 1 && id[0] == '7'}
@@ -48,7 +48,7 @@ func TestEngine(t *testing.T) {
 			st := memory.New()
 			client, err := splinter.New(n.URL(0), &splinter.Options{
 				Node:        func(s batch.ServiceID) string { return n.URL(n.NodeOf(s)) },
-				LateArrival: lateArrival, Margin: lateBy, CoordinatorTimeout: lateBy, ProbeInterval: 10 * time.Millisecond,
+				LateArrival: lateArrival, ClockMargin: lateBy, CoordinatorTimeout: lateBy, ProbeInterval: 10 * time.Millisecond,
 				Journal: st,
 			})
 			require.NoError(t, err)
@@ -208,7 +208,7 @@ func neverTwice(t *testing.T, journal bool) {
 	o := &splintertest.Options{
 		HistorySize: 6, CommitInterval: 3 * time.Millisecond, CoordinatorTimeout: 2 * lateBy,
 		Faults: &splintertest.Faults{
-			Seed: 3, ResetBefore: 0.05, ResetAfter: 0.1, ErrorAfter: 0.05, ErrorBefore: 0.05, Late: 0.1, LateBy: lateBy,
+			Seed: 3, ResetBefore: 0.05, ResetAfter: 0.1, ErrorAfter: 0.05, ErrorBefore: 0.05, Late: 0.1, MaxLateDelay: lateBy,
 			Reject: 0.05, StatusReset: 0.4, Latency: 0.2, MaxLatency: 5 * time.Millisecond,
 		},
 	}
@@ -223,7 +223,7 @@ func neverTwice(t *testing.T, journal bool) {
 	}
 	client, err := splinter.New(n.URL(0), &splinter.Options{
 		Node:        func(s batch.ServiceID) string { return n.URL(n.NodeOf(s)) },
-		LateArrival: lateArrival, Margin: lateBy, CoordinatorTimeout: 2 * lateBy, ProbeInterval: 10 * time.Millisecond, Journal: log,
+		LateArrival: lateArrival, ClockMargin: lateBy, CoordinatorTimeout: 2 * lateBy, ProbeInterval: 10 * time.Millisecond, Journal: log,
 	})
 	require.NoError(t, err)
 	t.Cleanup(client.CloseIdleConnections)

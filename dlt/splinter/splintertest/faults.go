@@ -21,7 +21,7 @@ type Faults struct {
 	ResetAfter  float64 // connection reset, accepted
 	ErrorBefore float64 // 500, 502 or 504, not accepted
 	ErrorAfter  float64 // 500, 502 or 504, accepted
-	Late        float64 // reset, and accepted up to LateBy afterwards
+	Late        float64 // reset, and accepted up to MaxLateDelay afterwards
 	Busy        float64 // 429, not accepted
 
 	// Faults of a status query, one at most; their sum is at most 1.
@@ -31,15 +31,15 @@ type Faults struct {
 	Latency float64
 	// MaxLatency is for Latency. Defaults to 50 ms.
 	MaxLatency time.Duration
-	// LateBy is for Late. Defaults to 200 ms.
-	LateBy time.Duration
+	// MaxLateDelay is for Late. Defaults to 200 ms.
+	MaxLateDelay time.Duration
 
 	// Faults of an accepted batch. See [BatchFault]. Crash kills a node at one of the moments
 	// that [CrashPoint] names, all equally likely.
 	Lose, Reject, Evict, Crash float64
 
-	// Down is how long a killed node is down. Defaults to none: it starts at once.
-	Down time.Duration
+	// DownTime is how long a killed node is down. Defaults to none: it starts at once.
+	DownTime time.Duration
 
 	// LoseResume loses the message that ends the 429s of the coordinator's peers.
 	LoseResume bool
@@ -49,7 +49,7 @@ type Faults struct {
 
 	// Request, if set, is called first; any result except the zero Fault is the fault. It is
 	// called under the network's lock and must not call the network.
-	Request func(Point) Fault
+	Request func(RequestPoint) Fault
 	// Batch does the same for faults after acceptance. try counts the POSTs of the batch.
 	Batch func(id batch.ID, try int) BatchFault
 }
@@ -65,8 +65,8 @@ const (
 	OpState    Operation = "state"  // only needs authorization
 )
 
-// Point is a place where a fault can happen.
-type Point struct {
+// RequestPoint is a place where a fault can happen.
+type RequestPoint struct {
 	Operation Operation
 	Service   batch.ServiceID
 	Batches   []batch.ID // or the requested ids
@@ -85,25 +85,25 @@ const (
 	AnswerTruncated        // the answer ends in the middle
 )
 
-// Taken is whether a batch is queued although the answer is AnswerNever, AnswerReset or
+// Acceptance says whether a batch is queued although the answer is AnswerNever, AnswerReset or
 // AnswerError.
-type Taken uint8
+type Acceptance uint8
 
 // The ways.
 const (
-	NotTaken Taken = iota
-	TakenFirst
-	TakenLate // After the answer, or the end of the connection
+	NotAccepted Acceptance = iota
+	AcceptedFirst
+	AcceptedLate // After the answer, or the end of the connection
 )
 
 // Fault changes the course of one request. The zero value means no fault.
 type Fault struct {
-	Delay  time.Duration // before the node reads the request; a client that leaves meanwhile has sent nothing
-	Answer Answer
-	Status int    // for AnswerError
-	Body   string // for AnswerError
-	Taken  Taken
-	After  time.Duration
+	Delay       time.Duration // before the node reads the request; a client that leaves meanwhile has sent nothing
+	Answer      Answer
+	Status      int    // for AnswerError
+	Body        string // for AnswerError
+	Acceptance  Acceptance
+	AcceptAfter time.Duration
 }
 
 // BatchFault is a fault of an accepted batch.
@@ -115,8 +115,8 @@ type BatchFault struct {
 }
 
 func (f *Faults) check() error {
-	simnode.Default(&f.MaxLatency, 50*time.Millisecond)
-	simnode.Default(&f.LateBy, 200*time.Millisecond)
+	simnode.SetDefault(&f.MaxLatency, 50*time.Millisecond)
+	simnode.SetDefault(&f.MaxLateDelay, 200*time.Millisecond)
 	if err := simnode.CheckRates(
 		f.submitRates(), f.statusRates(), []float64{f.Latency}, []float64{f.Lose}, []float64{f.Reject}, []float64{f.Evict}, []float64{f.Crash},
 	); err != nil {
@@ -142,8 +142,8 @@ func (f *Faults) seed() uint64 {
 	return f.Seed
 }
 
-// request draws the fault of one request. f may be nil.
-func (f *Faults) request(p Point) Fault {
+// drawRequest draws the fault of one request. f may be nil.
+func (f *Faults) drawRequest(p RequestPoint) Fault {
 	if f == nil {
 		return Fault{}
 	}
@@ -155,14 +155,14 @@ func (f *Faults) request(p Point) Fault {
 	if len(p.Batches) == 0 || (f.MaxPerBatch > 0 && p.Try > f.MaxPerBatch) {
 		return Fault{}
 	}
-	d := simnode.Draw{Seed: f.Seed, Of: string(p.Batches[0]), Try: p.Try, Salt: string(p.Operation)}
+	d := simnode.Draw{Seed: f.Seed, Subject: string(p.Batches[0]), Try: p.Try, Salt: string(p.Operation)}
 	var x Fault
 	if d.Float("latency") < f.Latency {
 		x.Delay = d.UpTo("how long", f.MaxLatency)
 	}
 	switch p.Operation {
 	case OpSubmit:
-		f.submit(&x, d)
+		f.drawSubmit(&x, d)
 	case OpStatuses:
 		switch simnode.Pick(f.statusRates(), d.Float("kind")) {
 		case 0:
@@ -170,7 +170,7 @@ func (f *Faults) request(p Point) Fault {
 		case 1:
 			x.Answer = AnswerReset
 		case 2:
-			x.error(d)
+			x.setAmbiguousError(d)
 		case 3:
 			x.Answer = AnswerTruncated
 		}
@@ -178,37 +178,38 @@ func (f *Faults) request(p Point) Fault {
 	return x
 }
 
-func (f *Faults) submit(x *Fault, d simnode.Draw) {
+func (f *Faults) drawSubmit(x *Fault, d simnode.Draw) {
 	switch simnode.Pick(f.submitRates(), d.Float("kind")) {
 	case 0:
 		x.Answer = AnswerNever
 		if d.Float("taken") < 0.5 {
-			x.Taken = TakenFirst
+			x.Acceptance = AcceptedFirst
 		}
 	case 1:
 		x.Answer = AnswerReset
 	case 2:
-		x.Answer, x.Taken = AnswerReset, TakenFirst
+		x.Answer, x.Acceptance = AnswerReset, AcceptedFirst
 	case 3:
-		x.error(d)
+		x.setAmbiguousError(d)
 	case 4:
-		x.error(d)
-		x.Taken = TakenFirst
+		x.setAmbiguousError(d)
+		x.Acceptance = AcceptedFirst
 	case 5:
-		x.Answer, x.Taken, x.After = AnswerReset, TakenLate, d.UpTo("late by", f.LateBy)
+		x.Answer, x.Acceptance, x.AcceptAfter = AnswerReset, AcceptedLate, d.UpTo("late by", f.MaxLateDelay)
 	case 6:
 		x.Answer, x.Status = AnswerError, http.StatusTooManyRequests
 	}
 }
 
-// error picks the ambiguous answer of docs/ledgers/splinter.md#submitting, or a proxy's.
-func (f *Fault) error(d simnode.Draw) {
+// setAmbiguousError picks the ambiguous answer of docs/ledgers/splinter.md#submitting, or a
+// proxy's.
+func (f *Fault) setAmbiguousError(d simnode.Draw) {
 	all := [...]int{http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout}
 	f.Answer, f.Status = AnswerError, all[int(d.Float("which")*float64(len(all)))]
 }
 
-// batch draws the fault of a batch after its try-th POST. f may be nil.
-func (f *Faults) batch(id batch.ID, try int) BatchFault {
+// drawBatch draws the fault of a batch after its try-th POST. f may be nil.
+func (f *Faults) drawBatch(id batch.ID, try int) BatchFault {
 	if f == nil {
 		return BatchFault{}
 	}
@@ -217,12 +218,12 @@ func (f *Faults) batch(id batch.ID, try int) BatchFault {
 			return x
 		}
 	}
-	d := simnode.Draw{Seed: f.Seed, Of: string(id), Try: try, Salt: "batch"}
+	d := simnode.Draw{Seed: f.Seed, Subject: string(id), Try: try, Salt: "batch"}
 	x := BatchFault{
 		Lose: d.Float("lose") < f.Lose, Reject: d.Float("reject") < f.Reject, Evict: d.Float("evict") < f.Evict,
 	}
 	if d.Float("crash") < f.Crash {
-		x.Crash = CrashProposed + CrashPoint(5*d.Float("where"))
+		x.Crash = CrashAfterProposal + CrashPoint(5*d.Float("where"))
 	}
 	return x
 }

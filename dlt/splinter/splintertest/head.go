@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// headTime is how long a node waits for the rest of a request's head: then it answers 408
+	// headTimeout is how long a node waits for the rest of a request's head: then it answers 408
 	// (docs/ledgers/splinter.md#services-tokens-and-connections).
-	headTime = 4600 * time.Millisecond
+	headTimeout = 4600 * time.Millisecond
 	// maxHeaders is the number of a request's header fields from which on a node's parser refuses
 	// it.
 	maxHeaders = 100
@@ -45,9 +45,9 @@ func (l headListener) Accept() (net.Conn, error) {
 type headConn struct {
 	net.Conn
 
-	mu       sync.Mutex
-	half     bool // bytes came since the last answer
-	deadline time.Time
+	mu        sync.Mutex
+	headBegun bool // bytes came since the last answer
+	deadline  time.Time
 }
 
 // SetLinger lets the connection be cut with a reset.
@@ -70,9 +70,9 @@ func (c *headConn) SetReadDeadline(t time.Time) error {
 func (c *headConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.mu.Lock()
-	c.half = c.half || n > 0
+	c.headBegun = c.headBegun || n > 0
 	// net/http ends a read of its own by a deadline of long ago.
-	late := c.half && errors.Is(err, os.ErrDeadlineExceeded) && time.Since(c.deadline) < time.Hour
+	late := c.headBegun && errors.Is(err, os.ErrDeadlineExceeded) && time.Since(c.deadline) < time.Hour
 	c.mu.Unlock()
 	if late {
 		_, _ = fmt.Fprintf(c, "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\nDate: %s\r\n\r\n",
@@ -84,7 +84,7 @@ func (c *headConn) Read(p []byte) (int, error) {
 // Write implements [net.Conn].
 func (c *headConn) Write(p []byte) (int, error) {
 	c.mu.Lock()
-	c.half = false
+	c.headBegun = false
 	c.mu.Unlock()
 	return c.Conn.Write(p)
 }

@@ -16,30 +16,30 @@ const (
 	wordCommitted = "Committed"
 )
 
-// known is a service's memory of a batch.
-type known struct {
-	word    string
-	first   time.Time // neither a resubmission nor another status changes it
-	txs     []string
-	failed  string // id of the failed transaction
-	message string
+// batchRecord is a service's memory of a batch.
+type batchRecord struct {
+	word              string
+	firstSeen         time.Time // neither a resubmission nor another status changes it
+	txs               []string
+	failedTransaction string // id of the failed transaction
+	message           string
 }
 
 // history holds the last batches that a service saw, in the order of their first sight.
 type history struct {
 	limit   int
-	entries map[batch.ID]*known
+	entries map[batch.ID]*batchRecord
 	order   []batch.ID
-	gone    map[batch.ID]bool // evicted by a test: their later executions are not noted
+	evicted map[batch.ID]bool // evicted by a test: their later executions are not noted
 }
 
 func newHistory(limit int) history {
-	return history{limit: limit, entries: map[batch.ID]*known{}, gone: map[batch.ID]bool{}}
+	return history{limit: limit, entries: map[batch.ID]*batchRecord{}, evicted: map[batch.ID]bool{}}
 }
 
 // add notes a batch as Pending. It returns the batches that this pushed out.
 func (h *history) add(b *submitted) (out []batch.ID) {
-	delete(h.gone, b.id)
+	delete(h.evicted, b.id)
 	if k, ok := h.entries[b.id]; ok {
 		k.word = wordPending // committed or not
 		return nil
@@ -47,7 +47,7 @@ func (h *history) add(b *submitted) (out []batch.ID) {
 	if len(h.order) >= h.limit {
 		out = h.drop(len(h.order) - h.limit)
 	}
-	h.entries[b.id] = &known{word: wordPending, first: time.Now(), txs: b.ids}
+	h.entries[b.id] = &batchRecord{word: wordPending, firstSeen: time.Now(), txs: b.ids}
 	h.order = append(h.order, b.id)
 	return out
 }
@@ -58,7 +58,7 @@ func (h *history) add(b *submitted) (out []batch.ID) {
 func (h *history) evict(id batch.ID) (out []batch.ID) {
 	out = h.drop(slices.Index(h.order, id))
 	for _, x := range out {
-		h.gone[x] = true
+		h.evicted[x] = true
 	}
 	return out
 }
@@ -75,7 +75,7 @@ func (h *history) drop(last int) (out []batch.ID) {
 
 // set notes the result of an execution. A batch that is not known, or no longer, takes a slot.
 func (h *history) set(b *submitted, word string) (out []batch.ID) {
-	if h.gone[b.id] {
+	if h.evicted[b.id] {
 		return nil
 	}
 	if _, ok := h.entries[b.id]; !ok {

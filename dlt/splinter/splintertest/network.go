@@ -19,13 +19,13 @@ type Network struct {
 	nodes    []*node
 	services []*service
 
-	mu       sync.Mutex
-	changed  chan struct{} // closed, and replaced, after every change
-	journal  []Entry
-	posts    int
-	tries    map[Operation]map[batch.ID]int
-	answered map[batch.ID]string
-	tokens   map[string]bool // Biome's
+	mu          sync.Mutex
+	changed     chan struct{} // closed, and replaced, after every change
+	journal     []Entry
+	posts       int
+	tries       map[Operation]map[batch.ID]int
+	lastAnswers map[batch.ID]string
+	tokens      map[string]bool // Biome's
 
 	closed chan struct{}
 	once   sync.Once
@@ -35,9 +35,9 @@ type Network struct {
 // circuit is the part that its services share.
 type circuit struct {
 	Circuit
-	services  []*service // by id: the first is the coordinator
-	proposals int        // in progress
-	divided   time.Time  // when their states began to differ, or zero
+	services      []*service // by id: the first is the coordinator
+	openProposals int        // in progress
+	dividedSince  time.Time  // when their states began to differ, or zero
 }
 
 // service is one service of a circuit, on its node.
@@ -47,21 +47,21 @@ type service struct {
 	node *node
 
 	// In memory: lost when the node dies.
-	seen    history
-	queue   []*submitted
-	outbox  []message
-	stop    bool     // it answers 429
-	stalled bool     // a poison batch holds its locks
-	dead    bool     // the executor's thread is gone
-	awaits  batch.ID // a proposal that it checked and whose end has not come
+	history      history
+	queue        []*submitted
+	outbox       []message
+	refusing     bool     // it answers 429
+	stalled      bool     // a poison batch holds its locks
+	executorDead bool     // the executor's thread is gone
+	openProposal batch.ID // a proposal that it checked and whose end has not come
 
 	// In the database.
 	state    state
 	applied  []batch.ID // batches with an effect here
 	receipts []receipt
 
-	streams map[*stream]struct{}
-	runs    map[batch.ID]int
+	streams    map[*stream]struct{}
+	executions map[batch.ID]int
 }
 
 func (s *service) name() batch.ServiceID { return batch.ServiceID(s.Circuit.ID + "::" + s.id) }
@@ -73,8 +73,8 @@ func newNetwork(o *Options) (*Network, error) {
 	}
 	n := &Network{
 		o: c, changed: make(chan struct{}), closed: make(chan struct{}),
-		tries:    map[Operation]map[batch.ID]int{OpSubmit: {}, OpStatuses: {}, OpEvents: {}},
-		answered: map[batch.ID]string{}, tokens: map[string]bool{},
+		tries:       map[Operation]map[batch.ID]int{OpSubmit: {}, OpStatuses: {}, OpEvents: {}},
+		lastAnswers: map[batch.ID]string{}, tokens: map[string]bool{},
 	}
 	for range c.Addrs {
 		n.nodes = append(n.nodes, newNode(n))
@@ -83,8 +83,8 @@ func newNetwork(o *Options) (*Network, error) {
 		shared := &circuit{Circuit: k}
 		for i, id := range k.Services {
 			s := &service{
-				circuit: shared, id: id, node: n.nodes[i%len(n.nodes)], seen: newHistory(c.HistorySize),
-				state: state{}, streams: map[*stream]struct{}{}, runs: map[batch.ID]int{},
+				circuit: shared, id: id, node: n.nodes[i%len(n.nodes)], history: newHistory(c.HistorySize),
+				state: state{}, streams: map[*stream]struct{}{}, executions: map[batch.ID]int{},
 			}
 			shared.services = append(shared.services, s)
 			n.services = append(n.services, s)
@@ -133,16 +133,16 @@ func (n *Network) wake() {
 	n.changed = make(chan struct{})
 }
 
-// spawn runs f unless the network is closed already; Close waits for it.
-func (n *Network) spawn(f func()) bool {
+// goUnlessClosed runs f unless the network is closed already; Close waits for it.
+func (n *Network) goUnlessClosed(f func()) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.spawnHeld(f)
+	return n.goUnlessClosedLocked(f)
 }
 
-// spawnHeld is spawn for a caller that holds the lock.
-func (n *Network) spawnHeld(f func()) bool {
-	if ended(n.closed) {
+// goUnlessClosedLocked is goUnlessClosed for a caller that holds the lock.
+func (n *Network) goUnlessClosedLocked(f func()) bool {
+	if isClosed(n.closed) {
 		return false
 	}
 	n.work.Go(f)
@@ -157,7 +157,7 @@ var errGone = errors.New("splintertest: gone")
 func (n *Network) await(ctx context.Context, until <-chan time.Time, ready func() bool) error {
 	for {
 		n.mu.Lock()
-		if ended(n.closed) {
+		if isClosed(n.closed) {
 			n.mu.Unlock()
 			return errGone
 		}
@@ -202,7 +202,7 @@ func (n *Network) Evict(name batch.ServiceID, id batch.ID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if s := n.find(name); s != nil {
-		n.evicted(s, s.seen.evict(id))
+		n.noteEvicted(s, s.history.evict(id))
 	}
 }
 
@@ -211,7 +211,7 @@ func (n *Network) Status(name batch.ServiceID, id batch.ID) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if s := n.find(name); s != nil {
-		return s.seen.word(id)
+		return s.history.word(id)
 	}
 	return ""
 }

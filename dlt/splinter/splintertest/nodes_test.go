@@ -25,29 +25,29 @@ func TestSecondExecutionDivides(t *testing.T) {
 		one := inc(t)
 		send(t, n, a, one)
 		time.Sleep(2 * time.Second)
-		require.Equal(t, "Committed", word(t, n, a, one))
+		require.Equal(t, "Committed", statusWord(t, n, a, one))
 		require.Equal(t, root(t, n, a), root(t, n, b))
 		begun := time.Now()
 		send(t, n, a, one)
 		time.Sleep(2 * time.Second)
-		assert.Equal(t, "Valid", word(t, n, a, one))
+		assert.Equal(t, "Valid", statusWord(t, n, a, one))
 		assert.NotEqual(t, root(t, n, a), root(t, n, b))
 		later := []batch.Batch{inc(t), build(t, tx(splintertest.Set("other", 1)))}
 		for _, x := range later {
 			send(t, n, a, x)
 			time.Sleep(6 * time.Second)
-			assert.Equal(t, "Pending", word(t, n, a, x), "the coordinator waits for its peers")
+			assert.Equal(t, "Pending", statusWord(t, n, a, x), "the coordinator waits for its peers")
 		}
 		time.Sleep(time.Until(begun.Add(32 * time.Second)))
 		for _, x := range later {
-			assert.Equal(t, "Valid", word(t, n, a, x))
+			assert.Equal(t, "Valid", statusWord(t, n, a, x))
 		}
 		for i := range 2 {
 			n.Restart(i)
 			more := inc(t)
 			send(t, n, a, more)
 			time.Sleep(40 * time.Second)
-			assert.Equal(t, "Valid", word(t, n, a, more), "for ever")
+			assert.Equal(t, "Valid", statusWord(t, n, a, more), "for ever")
 			assert.Equal(t, []string{"Rejected"}, words(n, more))
 		}
 		since, divided := n.Divided(b)
@@ -63,7 +63,7 @@ func TestSecondExecutionDivides(t *testing.T) {
 		fine := inc(t)
 		send(t, n, other, fine)
 		time.Sleep(2 * time.Second)
-		assert.Equal(t, "Committed", word(t, n, other, fine))
+		assert.Equal(t, "Committed", statusWord(t, n, other, fine))
 	})
 }
 
@@ -77,18 +77,18 @@ func TestCrashes(t *testing.T) {
 		next     string // what is sent at once after the restart
 		later    string // 40 s later
 	}{
-		"proposed":    {splintertest.CrashProposed, false, [2]int{0, 0}, [2]int{0, 0}, "Valid", "Committed"},
-		"state":       {splintertest.CrashState, true, [2]int{0, 0}, [2]int{1, 0}, "Valid", "Valid"},
-		"committed":   {splintertest.CrashCommitted, true, [2]int{1, 0}, [2]int{1, 0}, "Valid", "Valid"},
-		"peer":        {splintertest.CrashPeer, true, [2]int{1, 0}, [2]int{1, 0}, "Valid", "Valid"},
-		"peer, state": {splintertest.CrashPeerState, false, [2]int{1, 0}, [2]int{1, 1}, "Committed", "Committed"},
+		"proposed":    {splintertest.CrashAfterProposal, false, [2]int{0, 0}, [2]int{0, 0}, "Valid", "Committed"},
+		"state":       {splintertest.CrashAfterState, true, [2]int{0, 0}, [2]int{1, 0}, "Valid", "Valid"},
+		"committed":   {splintertest.CrashAfterCommit, true, [2]int{1, 0}, [2]int{1, 0}, "Valid", "Valid"},
+		"peer":        {splintertest.CrashPeerBeforeCommit, true, [2]int{1, 0}, [2]int{1, 0}, "Valid", "Valid"},
+		"peer, state": {splintertest.CrashPeerAfterState, false, [2]int{1, 0}, [2]int{1, 1}, "Committed", "Committed"},
 	} {
 		for _, down := range []time.Duration{0, 1500 * time.Millisecond} {
 			for _, version := range []int{1, 2} {
 				t.Run(fmt.Sprint(name, " ", down, " v", version), func(t *testing.T) {
 					o := measured(version)
 					x, next, later := inc(t), inc(t), inc(t)
-					o.Faults = &splintertest.Faults{Down: down, Batch: func(id batch.ID, _ int) (f splintertest.BatchFault) {
+					o.Faults = &splintertest.Faults{DownTime: down, Batch: func(id batch.ID, _ int) (f splintertest.BatchFault) {
 						if id == x.ID {
 							f.Crash = row.at
 						}
@@ -108,13 +108,13 @@ func TestCrashes(t *testing.T) {
 						begun := time.Now()
 						send(t, n, a, next)
 						time.Sleep(44 * time.Second)
-						assert.Equal(t, row.next, word(t, n, a, next))
+						assert.Equal(t, row.next, statusWord(t, n, a, next))
 						send(t, n, a, later)
 						time.Sleep(2 * time.Second)
-						assert.Equal(t, row.later, word(t, n, a, later))
+						assert.Equal(t, row.later, statusWord(t, n, a, later))
 						if i := slices.IndexFunc(n.Journal(), func(e splintertest.Entry) bool {
 							return e.Kind == splintertest.Executed && e.Batches[0] == next.ID && e.Word == "Rejected"
-						}); i >= 0 && row.at != splintertest.CrashPeer {
+						}); i >= 0 && row.at != splintertest.CrashPeerBeforeCommit {
 							assert.GreaterOrEqual(t, n.Journal()[i].Time.Sub(begun), 30*time.Second, "the peer waits for the first one's end")
 						}
 					})
@@ -136,11 +136,11 @@ func TestKillWithAProposalOpen(t *testing.T) {
 		send(t, n, a, queued)
 		time.Sleep(400 * time.Millisecond)
 		n.Kill(0)
-		assert.Equal(t, "Valid", word(t, n, b, x))
+		assert.Equal(t, "Valid", statusWord(t, n, b, x))
 		time.Sleep(time.Second)
 		require.NoError(t, n.Start(0))
 		for _, b := range []batch.Batch{old, x, queued} {
-			assert.Equal(t, "Unknown", word(t, n, a, b), "memory is gone")
+			assert.Equal(t, "Unknown", statusWord(t, n, a, b), "memory is gone")
 		}
 		assert.Equal(t, []batch.ID{old.ID}, n.Executions(a), "what was committed stays")
 		assert.Len(t, n.Transactions(a), 1, "and its receipts")
@@ -156,12 +156,12 @@ func TestPeerDown(t *testing.T) {
 		send(t, n, a, x)
 		send(t, n, a, y)
 		time.Sleep(29 * time.Second)
-		assert.Equal(t, "Pending", word(t, n, a, y))
+		assert.Equal(t, "Pending", statusWord(t, n, a, y))
 		require.NoError(t, n.Start(1))
 		time.Sleep(3 * time.Second)
-		assert.Equal(t, "Valid", word(t, n, a, x))
+		assert.Equal(t, "Valid", statusWord(t, n, a, x))
 		assert.Equal(t, []string{"Rejected"}, words(n, x))
-		assert.Equal(t, "Committed", word(t, n, a, y))
+		assert.Equal(t, "Committed", statusWord(t, n, a, y))
 	})
 }
 
@@ -170,11 +170,11 @@ func TestPeerDown(t *testing.T) {
 func TestCrashesBySeed(t *testing.T) {
 	tier.Plain(t)
 	points := func(seed uint64) (out []string) {
-		o := splintertest.Real()
+		o := splintertest.RealTimes()
 		for i := range 12 {
 			o.Circuits = append(o.Circuits, splintertest.Circuit{ID: fmt.Sprintf("aaaaa-b%04d", i), Version: 1 + i%2})
 		}
-		o.Faults = &splintertest.Faults{Seed: seed, Crash: 0.2, Down: time.Second}
+		o.Faults = &splintertest.Faults{Seed: seed, Crash: 0.2, DownTime: time.Second}
 		var bs []batch.Batch
 		for i := range 48 { // whose ids are the same each time
 			payload, address := splintertest.Inc("x", 1)
@@ -217,7 +217,7 @@ func TestCrashesBySeed(t *testing.T) {
 // Two services of one circuit on one node share a table of receipts: the peer fails at
 // those of the coordinator, and goes on waiting.
 func TestTwoServicesOnOneNode(t *testing.T) {
-	o := splintertest.Real()
+	o := splintertest.RealTimes()
 	o.Addrs = []string{"one"}
 	o.Circuits = []splintertest.Circuit{{ID: "aaaaa-bbbbb"}}
 	virtual(t, o, func(t *testing.T, n *splintertest.Network) {
@@ -225,14 +225,14 @@ func TestTwoServicesOnOneNode(t *testing.T) {
 		x, y := inc(t), inc(t)
 		send(t, n, a, x)
 		time.Sleep(2 * time.Second)
-		assert.Equal(t, "Committed", word(t, n, a, x))
-		assert.Equal(t, "Valid", word(t, n, b, x), "its effect is there, and no receipt")
+		assert.Equal(t, "Committed", statusWord(t, n, a, x))
+		assert.Equal(t, "Valid", statusWord(t, n, b, x), "its effect is there, and no receipt")
 		assert.Len(t, n.Transactions(a), 1)
 		assert.Empty(t, n.Transactions(b))
 		assert.Equal(t, root(t, n, a), root(t, n, b))
 		send(t, n, a, y)
 		time.Sleep(32 * time.Second)
-		assert.Equal(t, "Valid", word(t, n, a, y))
+		assert.Equal(t, "Valid", statusWord(t, n, a, y))
 		assert.Equal(t, []string{"Rejected"}, words(n, y))
 	})
 }

@@ -36,36 +36,36 @@ type Options struct {
 	// CommitInterval is how long one proposal takes: the batches of a queue commit one by one.
 	// The peers check a proposal after half of it. Defaults to 5 ms; a real node needs 0.5 s.
 	CommitInterval time.Duration
-	// Poll is the time until the coordinator looks at its queue again: every batch is Pending
-	// for at least this time. Defaults to none; a real node needs 0.02 to 0.2 s.
-	Poll time.Duration
+	// PollInterval is the time between two reads of its queue by the coordinator: every batch is
+	// Pending for at least this time. Defaults to none; a real node needs 0.02 to 0.2 s.
+	PollInterval time.Duration
 	// ApplyDelay is how long after the coordinator the peers commit. Defaults to none: then
 	// they commit at once, and only [Faults] kill a node in between. A real node needs 0.1 s.
 	ApplyDelay time.Duration
 	// CoordinatorTimeout is how long a proposal waits for the peers before a rollback.
 	// Defaults to 30 s.
 	CoordinatorTimeout time.Duration
-	// Hop is the delay of a message between services that carries a batch, or stops the
+	// MessageDelay is the delay of a message between services that carries a batch, or stops the
 	// sending of batches. Defaults to none.
-	Hop time.Duration
+	MessageDelay time.Duration
 	// PoisonStall is how long an unserved batch holds submissions and statuses of its service.
 	// Defaults to 300 s.
 	PoisonStall time.Duration
 	// HistorySize is how many batches a service remembers. Defaults to 100.
 	HistorySize int
-	// WaitDefault is the meaning of a `wait` without a number. Defaults to 300 s.
-	WaitDefault time.Duration
-	// KeepAlive is how long a silent connection lives. Defaults to 5 s.
-	KeepAlive time.Duration
-	// PingEvery is the time between the pings of a websocket. Defaults to 30 s.
-	PingEvery time.Duration
+	// DefaultWait is the meaning of a `wait` without a number. Defaults to 300 s.
+	DefaultWait time.Duration
+	// KeepAliveTimeout is how long a silent connection lives. Defaults to 5 s.
+	KeepAliveTimeout time.Duration
+	// PingInterval is the time between the pings of a websocket. Defaults to 30 s.
+	PingInterval time.Duration
 	// SubscribeGap is the time between reading the history and registering a
 	// subscriber, in which events are lost. Defaults to none.
 	SubscribeGap time.Duration
 
-	// Old makes the nodes older than 0.6.13: no message with Unknown and Pending, 408 at the
-	// end of a wait. Defaults to false.
-	Old bool
+	// Before0613 makes the nodes older than 0.6.13: no message with Unknown and Pending, 408 at
+	// the end of a wait. Defaults to false.
+	Before0613 bool
 	// Families that have a handler; all others are poison. Defaults to sabre.
 	Families []string
 	// Authorize reports whether the value of an Authorization header permits the operation.
@@ -79,12 +79,12 @@ type Options struct {
 	Faults *Faults
 }
 
-// Real returns the measured times of real nodes, Splinter 0.6.14 on two cores, for tests in
+// RealTimes returns the measured times of real nodes, Splinter 0.6.14 on two cores, for tests in
 // virtual time.
-func Real() *Options {
+func RealTimes() *Options {
 	return &Options{
-		Poll: 50 * time.Millisecond, CommitInterval: 450 * time.Millisecond, ApplyDelay: 100 * time.Millisecond,
-		Hop: 300 * time.Millisecond,
+		PollInterval: 50 * time.Millisecond, CommitInterval: 450 * time.Millisecond, ApplyDelay: 100 * time.Millisecond,
+		MessageDelay: 300 * time.Millisecond,
 	}
 }
 
@@ -107,14 +107,14 @@ func (o *Options) withDefaults() (Options, error) {
 		def  time.Duration
 	}{
 		{"CommitInterval", &c.CommitInterval, 5 * time.Millisecond},
-		{"Poll", &c.Poll, 0},
+		{"Poll", &c.PollInterval, 0},
 		{"ApplyDelay", &c.ApplyDelay, 0},
 		{"CoordinatorTimeout", &c.CoordinatorTimeout, 30 * time.Second},
-		{"Hop", &c.Hop, 0},
+		{"Hop", &c.MessageDelay, 0},
 		{"PoisonStall", &c.PoisonStall, 300 * time.Second},
-		{"WaitDefault", &c.WaitDefault, 300 * time.Second},
-		{"KeepAlive", &c.KeepAlive, 5 * time.Second},
-		{"PingEvery", &c.PingEvery, 30 * time.Second},
+		{"WaitDefault", &c.DefaultWait, 300 * time.Second},
+		{"KeepAlive", &c.KeepAliveTimeout, 5 * time.Second},
+		{"PingEvery", &c.PingInterval, 30 * time.Second},
 		{"SubscribeGap", &c.SubscribeGap, 0},
 	} {
 		if *d.d < 0 {

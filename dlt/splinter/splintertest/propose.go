@@ -19,135 +19,135 @@ const (
 // releases it while it rests.
 func (n *Network) propose(s *service, b *submitted) {
 	life := s.node.life
-	if s.dead || b.poison(&n.o) {
+	if s.executorDead || b.isPoison(&n.o) {
 		n.stall(s, b, life)
 		return
 	}
-	s.runs[b.id]++
+	s.executions[b.id]++
 	x := execute(s.state, b)
 	if x.err != nil { // the peers are not notified
-		n.invalid(s, b, x)
-		n.executed(s, b, wordInvalid)
-		n.rest(life, n.o.CommitInterval)
+		n.noteInvalid(s, b, x)
+		n.noteExecuted(s, b, wordInvalid)
+		n.sleepUnlocked(life, n.o.CommitInterval)
 		return
 	}
-	n.evicted(s, s.seen.set(b, wordValid))
-	if b.fault.Reject || s.proposals > 0 { // a stale hash, when two nodes propose at once
+	n.noteEvicted(s, s.history.set(b, wordValid))
+	if b.fault.Reject || s.openProposals > 0 { // a stale hash, when two nodes propose at once
 		for _, p := range s.services {
-			n.evicted(p, p.seen.set(b, wordValid))
+			n.noteEvicted(p, p.history.set(b, wordValid))
 		}
-		n.executed(s, b, wordRejected)
-		n.rest(life, n.o.CommitInterval)
+		n.noteExecuted(s, b, wordRejected)
+		n.sleepUnlocked(life, n.o.CommitInterval)
 		return
 	}
-	s.proposals++
+	s.openProposals++
 	n.coordinate(s, b, x.next, life)
-	s.proposals--
+	s.openProposals--
 }
 
 // coordinate asks the other services of the circuit, and commits or rolls back. life is the
 // life of the proposing node.
 func (n *Network) coordinate(s *service, b *submitted, next state, life <-chan struct{}) {
 	begun, c := time.Now(), s.services[0]
-	if !n.rest(life, n.o.CommitInterval/2) {
-		n.dropped(s, b, "restart")
+	if !n.sleepUnlocked(life, n.o.CommitInterval/2) {
+		n.noteDropped(s, b, "restart")
 		return
 	}
-	asked := n.ask(s, b, next)
-	n.crash(b, CrashProposed, c)
+	asked := n.askPeers(s, b, next)
+	n.crash(b, CrashAfterProposal, c)
 	wait := n.o.CommitInterval - n.o.CommitInterval/2
-	if asked == silent { // the coordinator waits in vain
+	if asked == peerSilent { // the coordinator waits in vain
 		wait = n.o.CoordinatorTimeout - time.Since(begun)
 	}
-	if !n.rest(life, wait) {
-		n.dropped(s, b, "restart")
+	if !n.sleepUnlocked(life, wait) {
+		n.noteDropped(s, b, "restart")
 		return
 	}
-	if asked != verified || (c != s && c.awaits != b.id) {
+	if asked != peerVerified || (c != s && c.openProposal != b.id) {
 		n.rollback(s.circuit)
-		n.executed(s, b, wordRejected)
+		n.noteExecuted(s, b, wordRejected)
 		return
 	}
-	n.decide(s, c, b, begun)
+	n.finishCommit(s, c, b, begun)
 }
 
 // The answers of the other services.
-type verdict uint8
+type peerAnswer uint8
 
 const (
-	verified verdict = iota
-	mismatch         // a different state: rolled back at once
-	silent           // no answer: rolled back after the coordinator's timeout
+	peerVerified peerAnswer = iota
+	peerMismatch            // a different state: rolled back at once
+	peerSilent              // no answer: rolled back after the coordinator's timeout
 )
 
-// ask makes every other service of the circuit execute a proposal.
-func (n *Network) ask(s *service, b *submitted, next state) verdict {
-	out := verified
+// askPeers makes every other service of the circuit execute a proposal.
+func (n *Network) askPeers(s *service, b *submitted, next state) peerAnswer {
+	out := peerVerified
 	for _, p := range s.services {
 		if p == s {
 			continue
 		}
-		if !p.node.up || p.dead || p.awaits != "" { // awaits: the end of an earlier proposal, which never comes
-			out = max(out, silent)
+		if !p.node.up || p.executorDead || p.openProposal != "" { // awaits: the end of an earlier proposal, which never comes
+			out = max(out, peerSilent)
 			continue
 		}
 		x := execute(p.state, b)
 		if x.err != nil {
-			n.invalid(p, b, x)
-			out = max(out, silent)
+			n.noteInvalid(p, b, x)
+			out = max(out, peerSilent)
 			continue
 		}
-		n.evicted(p, p.seen.set(b, wordValid))
-		p.awaits = b.id
+		n.noteEvicted(p, p.history.set(b, wordValid))
+		p.openProposal = b.id
 		if !maps.Equal(x.next, next) {
-			out = max(out, mismatch)
+			out = max(out, peerMismatch)
 		}
 	}
 	return out
 }
 
-// decide is the end of two-phase commit: the coordinator commits, then the others do. A crash
+// finishCommit ends a two-phase commit: the coordinator commits, then the others do. A crash
 // of either in between leaves different states for good.
-func (n *Network) decide(s, c *service, b *submitted, begun time.Time) {
+func (n *Network) finishCommit(s, c *service, b *submitted, begun time.Time) {
 	life := c.node.life
-	c.awaits = ""
+	c.openProposal = ""
 	switch n.commit(c, b) {
-	case crashed:
-		n.executed(s, b, wordUnrecorded)
-		n.compare(s.circuit)
+	case commitCrashed:
+		n.noteExecuted(s, b, wordUnrecorded)
+		n.compareStates(s.circuit)
 		return
-	case unrecorded:
+	case commitUnrecorded:
 		// The coordinator fails before it notifies its peers, still waits for them, and rolls
 		// them back after its timeout.
-		n.executed(s, b, wordAgain)
-		n.compare(s.circuit)
-		if n.rest(life, n.o.CoordinatorTimeout-time.Since(begun)) {
+		n.noteExecuted(s, b, wordAgain)
+		n.compareStates(s.circuit)
+		if n.sleepUnlocked(life, n.o.CoordinatorTimeout-time.Since(begun)) {
 			n.rollback(s.circuit)
 		}
 		return
 	}
-	n.executed(s, b, wordCommitted)
-	n.crash(b, CrashPeer, s.services[len(s.services)-1])
-	if n.crash(b, CrashCommitted, c) || (n.o.ApplyDelay > 0 && !n.rest(life, n.o.ApplyDelay)) {
-		n.compare(s.circuit) // the others are not notified
+	n.noteExecuted(s, b, wordCommitted)
+	n.crash(b, CrashPeerBeforeCommit, s.services[len(s.services)-1])
+	if n.crash(b, CrashAfterCommit, c) || (n.o.ApplyDelay > 0 && !n.sleepUnlocked(life, n.o.ApplyDelay)) {
+		n.compareStates(s.circuit) // the others are not notified
 		return
 	}
 	for _, p := range s.services {
-		if p == c || (p != s && p.awaits != b.id) { // it restarted, and does not know the proposal
+		if p == c || (p != s && p.openProposal != b.id) { // it restarted, and does not know the proposal
 			continue
 		}
-		if p.awaits = ""; n.commit(p, b) == unrecorded {
-			p.awaits = b.id // it goes on waiting
+		if p.openProposal = ""; n.commit(p, b) == commitUnrecorded {
+			p.openProposal = b.id // it goes on waiting
 		}
 	}
-	n.compare(s.circuit)
+	n.compareStates(s.circuit)
 }
 
 // rollback ends a proposal without an effect. The batch stays Valid in the services'
 // histories.
 func (n *Network) rollback(c *circuit) {
 	for _, p := range c.services {
-		p.awaits = ""
+		p.openProposal = ""
 	}
 }
 
@@ -156,43 +156,43 @@ func (n *Network) rollback(c *circuit) {
 func (n *Network) stall(s *service, b *submitted, life <-chan struct{}) {
 	s.stalled = true
 	n.note(Entry{Kind: Stalled, Service: s.name(), Batches: []batch.ID{b.id}})
-	if !n.rest(life, n.o.PoisonStall) {
-		n.dropped(s, b, "restart")
+	if !n.sleepUnlocked(life, n.o.PoisonStall) {
+		n.noteDropped(s, b, "restart")
 		return
 	}
 	why := "no handler"
-	if s.dead {
+	if s.executorDead {
 		why = "sending on a closed channel"
 	}
-	s.stalled, s.dead = false, s.dead || b.breaks()
-	n.dropped(s, b, why)
+	s.stalled, s.executorDead = false, s.executorDead || b.endsExecutor()
+	n.noteDropped(s, b, why)
 }
 
-func (n *Network) invalid(s *service, b *submitted, x execution) {
-	n.evicted(s, s.seen.set(b, wordInvalid))
-	if k := s.seen.entries[b.id]; k != nil {
-		k.failed, k.message = b.txs[x.failed].id, x.err.Error()
+func (n *Network) noteInvalid(s *service, b *submitted, x execution) {
+	n.noteEvicted(s, s.history.set(b, wordInvalid))
+	if k := s.history.entries[b.id]; k != nil {
+		k.failedTransaction, k.message = b.txs[x.failedIndex].id, x.err.Error()
 	}
 }
 
-func (n *Network) executed(s *service, b *submitted, word string) {
-	n.note(Entry{Kind: Executed, Service: s.name(), Batches: []batch.ID{b.id}, Try: s.runs[b.id], Word: word})
+func (n *Network) noteExecuted(s *service, b *submitted, word string) {
+	n.note(Entry{Kind: Executed, Service: s.name(), Batches: []batch.ID{b.id}, Try: s.executions[b.id], Word: word})
 }
 
-func (n *Network) dropped(s *service, b *submitted, why string) {
+func (n *Network) noteDropped(s *service, b *submitted, why string) {
 	n.note(Entry{Kind: Dropped, Service: s.name(), Batches: []batch.ID{b.id}, Word: why})
 }
 
-// poison reports whether the batch's execution gets no answer.
-func (b *submitted) poison(o *Options) bool {
-	return len(b.txs) == 0 || b.breaks() || slices.ContainsFunc(b.txs, func(t transaction) bool {
+// isPoison reports whether the batch's execution gets no answer.
+func (b *submitted) isPoison(o *Options) bool {
+	return len(b.txs) == 0 || b.endsExecutor() || slices.ContainsFunc(b.txs, func(t transaction) bool {
 		// Sabre 0.8 has a handler for these versions only.
 		served := t.family != Family || slices.Contains([]string{"0.5", "0.6", "1"}, t.version)
-		return !served || !slices.Contains(o.Families, t.family) || t.word() == wordTrap
+		return !served || !slices.Contains(o.Families, t.family) || t.command() == wordTrap
 	})
 }
 
-// breaks reports whether the batch also ends the executor's thread.
-func (b *submitted) breaks() bool {
-	return slices.ContainsFunc(b.txs, func(t transaction) bool { return t.word() == wordNoWasm })
+// endsExecutor reports whether the batch also ends the executor's thread.
+func (b *submitted) endsExecutor() bool {
+	return slices.ContainsFunc(b.txs, func(t transaction) bool { return t.command() == wordNoWasm })
 }

@@ -17,7 +17,7 @@ type receipt struct {
 func (r receipt) event() []byte {
 	changes := make([]any, 0, len(r.changes))
 	for address, v := range r.changes {
-		changes = append(changes, map[string]any{"Set": map[string]any{"key": address, "value": numbers(v)}})
+		changes = append(changes, map[string]any{"Set": map[string]any{"key": address, "value": numbersOf(v)}})
 	}
 	b, err := json.Marshal(map[string]any{"id": r.id, "state_changes": changes})
 	if err != nil {
@@ -26,8 +26,8 @@ func (r receipt) event() []byte {
 	return b
 }
 
-// numbers returns the JSON form of bytes here.
-func numbers(b []byte) []int {
+// numbersOf returns bytes as an array of numbers, their JSON form at a node.
+func numbersOf(b []byte) []int {
 	out := make([]int, len(b))
 	for i, c := range b {
 		out[i] = int(c)
@@ -37,27 +37,27 @@ func numbers(b []byte) []int {
 
 const pageSize = 64
 
-// cursor is the position of the replay of the history. A page is the first 64, in the order of
-// their commits, of the receipts whose id is lexicographically greater than the last id of the
-// page before: these are not the later commits. The replay ends with an empty page. So pages
-// may repeat receipts, and many are never sent. A subscription with last_seen_event starts at
-// that id; without it the first page has no bound.
-type cursor struct {
-	after   string
-	bounded bool // by after
-	ended   bool
-	page    []receipt
+// replayCursor is the position of the replay of the history. A page is the first 64, in the order
+// of their commits, of the receipts whose id is lexicographically greater than the last id of the
+// page before: these are not the later commits. The replay ends with an empty page. So pages may
+// repeat receipts, and many are never sent. A subscription with last_seen_event starts at that id;
+// without it the first page has no bound.
+type replayCursor struct {
+	after    string
+	hasBound bool // by after
+	ended    bool
+	page     []receipt
 }
 
 // load reads the next page. The caller holds the lock.
-func (c *cursor) load(all []receipt) {
+func (c *replayCursor) load(all []receipt) {
 	for _, r := range all {
-		if (!c.bounded || r.id > c.after) && len(c.page) < pageSize {
+		if (!c.hasBound || r.id > c.after) && len(c.page) < pageSize {
 			c.page = append(c.page, r)
 		}
 	}
 	if c.ended = len(c.page) == 0; !c.ended {
-		c.after, c.bounded = c.page[len(c.page)-1].id, true
+		c.after, c.hasBound = c.page[len(c.page)-1].id, true
 	}
 }
 
@@ -74,7 +74,7 @@ func (v *node) register(s *service, x *stream) {
 
 // replay sends page after page. It reads each page when the one before was sent; commits
 // meanwhile wait behind it.
-func (v *node) replay(s *service, x *stream, c *cursor) error {
+func (v *node) replay(s *service, x *stream, c *replayCursor) error {
 	for !c.ended {
 		page := slices.Clone(c.page)
 		for _, r := range page {

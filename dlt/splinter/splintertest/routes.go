@@ -18,16 +18,16 @@ func newNode(n *Network) *node {
 		Network: n, front: simnode.Front{CutHijacked: true}, mux: http.NewServeMux(),
 		up: true, life: make(chan struct{}), workers: newWorkers(), receipts: map[string]bool{},
 	}
-	v.mux.HandleFunc("POST /scabbard/{circuit}/{service}/batches", v.guarded(OpSubmit, v.submit))
-	v.mux.HandleFunc("GET /scabbard/{circuit}/{service}/batch_statuses", v.guarded(OpStatuses, v.statuses))
-	v.mux.HandleFunc("GET /scabbard/{circuit}/{service}/ws/subscribe", v.guarded(OpEvents, v.subscribe))
-	v.mux.HandleFunc("GET /admin/circuits/{circuit}", v.circuit)
-	v.mux.HandleFunc("GET /scabbard/{circuit}/{service}/state", v.guarded(OpState, v.stateEntries))
-	v.mux.HandleFunc("GET /scabbard/{circuit}/{service}/state/{address}", v.guarded(OpState, v.stateAt))
-	v.mux.HandleFunc("GET /scabbard/{circuit}/{service}/state_root", v.guarded(OpState, v.stateRoot))
+	v.mux.HandleFunc("POST /scabbard/{circuit}/{service}/batches", v.guard(OpSubmit, v.submit))
+	v.mux.HandleFunc("GET /scabbard/{circuit}/{service}/batch_statuses", v.guard(OpStatuses, v.serveStatuses))
+	v.mux.HandleFunc("GET /scabbard/{circuit}/{service}/ws/subscribe", v.guard(OpEvents, v.subscribe))
+	v.mux.HandleFunc("GET /admin/circuits/{circuit}", v.serveCircuit)
+	v.mux.HandleFunc("GET /scabbard/{circuit}/{service}/state", v.guard(OpState, v.serveStateEntries))
+	v.mux.HandleFunc("GET /scabbard/{circuit}/{service}/state/{address}", v.guard(OpState, v.serveStateAt))
+	v.mux.HandleFunc("GET /scabbard/{circuit}/{service}/state_root", v.guard(OpState, v.serveStateRoot))
 	v.mux.HandleFunc("POST /biome/login", v.login)
 	v.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		v.send(w, r, refusal(http.StatusNotFound, "endpoint not found").bare(), Fault{})
+		v.send(w, r, errorAnswer(http.StatusNotFound, "endpoint not found").asWithoutEndpoint(), Fault{})
 	})
 	return v
 }
@@ -44,7 +44,7 @@ func (v *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Method == http.MethodHead || path.Clean(r.URL.Path) != r.URL.Path { // the mux would serve or redirect it
-		v.send(w, r, refusal(http.StatusNotFound, "endpoint not found").bare(), Fault{})
+		v.send(w, r, errorAnswer(http.StatusNotFound, "endpoint not found").asWithoutEndpoint(), Fault{})
 		return
 	}
 	v.mux.ServeHTTP(w, r)
@@ -52,15 +52,15 @@ func (v *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // answer is a whole answer.
 type answer struct {
-	status      int
-	contentType string
-	body        []byte
-	early       bool // no endpoint saw the request
+	status          int
+	contentType     string
+	body            []byte
+	withoutEndpoint bool // no endpoint saw the request
 }
 
-func (a answer) bare() answer { a.early = true; return a }
+func (a answer) asWithoutEndpoint() answer { a.withoutEndpoint = true; return a }
 
-func document(status int, v any) answer {
+func jsonAnswer(status int, v any) answer {
 	b, err := json.Marshal(v)
 	if err != nil {
 		panic(err) // a bug of this package
@@ -68,20 +68,20 @@ func document(status int, v any) answer {
 	return answer{status: status, contentType: "application/json", body: b}
 }
 
-// refusal returns an ErrorResponse.
-func refusal(status int, message string) answer {
-	return document(status, map[string]string{"code": strconv.Itoa(status), "message": message})
+// errorAnswer returns an ErrorResponse.
+func errorAnswer(status int, message string) answer {
+	return jsonAnswer(status, map[string]string{"code": strconv.Itoa(status), "message": message})
 }
 
-func serverError() answer {
-	return refusal(http.StatusInternalServerError, "The server encountered an error")
+func serverErrorAnswer() answer {
+	return errorAnswer(http.StatusInternalServerError, "The server encountered an error")
 }
 
-// guarded runs the steps before the handlers: auth, version guard, service lookup.
-func (v *node) guarded(op Operation, h func(http.ResponseWriter, *http.Request, *service)) http.HandlerFunc {
+// guard runs the steps before the handlers: auth, version guard, service lookup.
+func (v *node) guard(op Operation, h func(http.ResponseWriter, *http.Request, *service)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !v.authorized(r.Header.Get("Authorization"), op) {
-			v.send(w, r, refusal(http.StatusUnauthorized, "Client is not authorized").bare(), Fault{})
+			v.send(w, r, errorAnswer(http.StatusUnauthorized, "Client is not authorized").asWithoutEndpoint(), Fault{})
 			return
 		}
 		if a, bad := versionGuard(r.Header.Get("Splinterprotocolversion")); bad {
@@ -91,7 +91,7 @@ func (v *node) guarded(op Operation, h func(http.ResponseWriter, *http.Request, 
 		circuit, id := r.PathValue("circuit"), r.PathValue("service")
 		s := v.find(batch.ServiceID(circuit + "::" + id))
 		if s == nil || s.node != v {
-			v.send(w, r, document(http.StatusNotFound, map[string]string{
+			v.send(w, r, jsonAnswer(http.StatusNotFound, map[string]string{
 				"message": fmt.Sprintf("scabbard service %s on circuit %s not found", id, circuit),
 			}), Fault{})
 			return
@@ -119,13 +119,13 @@ func versionGuard(header string) (answer, bool) {
 	}
 	n, err := strconv.ParseUint(header, 10, 32)
 	if err != nil {
-		return document(http.StatusBadRequest, map[string]any{"message": "SplinterProtocolVersion must be a valid positive integer"}), true
+		return jsonAnswer(http.StatusBadRequest, map[string]any{"message": "SplinterProtocolVersion must be a valid positive integer"}), true
 	}
 	message := "Client must support protocol version 1 or greater."
 	if n > 1 {
 		message = fmt.Sprintf("Client requires a newer protocol than can be provided: %d > 1", n)
 	}
-	return document(http.StatusBadRequest, map[string]any{
+	return jsonAnswer(http.StatusBadRequest, map[string]any{
 		"message": message, "requested_protocol": n, "splinter_protocol": 1, "libsplinter_version": "0.6.14",
 	}), true
 }
@@ -137,24 +137,24 @@ func (v *node) login(w http.ResponseWriter, r *http.Request) {
 		Password string `json:"hashed_password"`
 	}
 	if json.NewDecoder(r.Body).Decode(&in) != nil {
-		v.send(w, r, document(http.StatusBadRequest, map[string]string{"message": "Failed to parse payload"}), Fault{})
+		v.send(w, r, jsonAnswer(http.StatusBadRequest, map[string]string{"message": "Failed to parse payload"}), Fault{})
 		return
 	}
 	if want, known := v.o.Users[in.Username]; !known || want != in.Password {
-		v.send(w, r, document(http.StatusBadRequest, map[string]string{"message": "Invalid password"}), Fault{})
+		v.send(w, r, jsonAnswer(http.StatusBadRequest, map[string]string{"message": "Invalid password"}), Fault{})
 		return
 	}
 	v.mu.Lock()
 	token := fmt.Sprintf("Biome:token.%s.%d", in.Username, len(v.tokens)+1)
 	v.tokens[token] = true
 	v.mu.Unlock()
-	v.send(w, r, document(http.StatusOK, map[string]string{
+	v.send(w, r, jsonAnswer(http.StatusOK, map[string]string{
 		"message": "Successful login", "user_id": in.Username, "token": token, "refresh_token": "refresh." + token,
 	}), Fault{})
 }
 
-// Expire invalidates every token that a login returned.
-func (n *Network) Expire() {
+// ExpireTokens invalidates every token that a login returned.
+func (n *Network) ExpireTokens() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	clear(n.tokens)
@@ -179,7 +179,7 @@ func (v *node) send(w http.ResponseWriter, r *http.Request, a answer, f Fault) {
 	if len(a.body) > 0 {
 		w.Header().Set("Content-Type", a.contentType)
 	}
-	if !a.early {
+	if !a.withoutEndpoint {
 		w.Header().Set("Access-Control-Allow-Credentials", "true")
 	}
 	w.WriteHeader(a.status)
@@ -194,7 +194,7 @@ func (f *Fault) answer() answer {
 	case f.Status == http.StatusTooManyRequests: // an empty body
 		return answer{status: f.Status}
 	case f.Status == http.StatusInternalServerError:
-		return serverError()
+		return serverErrorAnswer()
 	}
 	return answer{status: f.Status, contentType: "text/html", body: []byte("<html>" + http.StatusText(f.Status) + "</html>")}
 }

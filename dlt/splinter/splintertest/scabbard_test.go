@@ -46,9 +46,9 @@ func TestSubmitAnswers(t *testing.T) {
 func TestStatuses(t *testing.T) {
 	for name, old := range map[string]bool{"new": false, "old": true} {
 		t.Run(name, func(t *testing.T) {
-			n := splintertest.Start(t, &splintertest.Options{Old: old, WaitDefault: 50 * time.Millisecond})
+			n := splintertest.Start(t, &splintertest.Options{Before0613: old, DefaultWait: 50 * time.Millisecond})
 			s := n.Service(0)
-			good, bad := inc(t), build(t, tx(splintertest.Set("y", 1)), tx(splintertest.Fail("y")))
+			good, bad := inc(t), build(t, tx(splintertest.Set("y", 1)), tx(splintertest.Invalid("y")))
 			accepted(t, n, s, good)
 			accepted(t, n, s, bad)
 			becomes(t, n, s, good, "Committed")
@@ -152,11 +152,11 @@ func TestFaults(t *testing.T) {
 	var f splintertest.Fault
 	var bf splintertest.BatchFault
 	n := splintertest.Start(t, &splintertest.Options{Faults: &splintertest.Faults{
-		Request: func(splintertest.Point) splintertest.Fault { return f },
+		Request: func(splintertest.RequestPoint) splintertest.Fault { return f },
 		Batch:   func(batch.ID, int) splintertest.BatchFault { return bf },
 	}})
 	s := n.Service(0)
-	f = splintertest.Fault{Answer: splintertest.AnswerError, Status: 502, Taken: splintertest.TakenLate, After: 20 * time.Millisecond}
+	f = splintertest.Fault{Answer: splintertest.AnswerError, Status: 502, Acceptance: splintertest.AcceptedLate, AcceptAfter: 20 * time.Millisecond}
 	b := inc(t)
 	assert.Equal(t, 502, post(t, n, s, b).status)
 	assert.Equal(t, "Unknown", n.Status(s, b.ID))

@@ -238,7 +238,7 @@ func multi(p *player) {
 		label string
 		b     batch.Batch
 	}{
-		{"good, contract fails", build(p, tx(good()), tx(splintertest.Fail("log")))},
+		{"good, contract fails", build(p, tx(good()), tx(splintertest.Invalid("log")))},
 		{"good, failing, good", build(p, tx(good()), tx(again()), tx(good()))},
 		{"failing, good", build(p, tx(again()), tx(good()))},
 	} {

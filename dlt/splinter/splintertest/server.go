@@ -43,8 +43,8 @@ func Listen(o *Options) (*Network, error) {
 		}
 	}
 	for _, s := range n.services {
-		n.spawn(func() { n.run(s) })
-		n.spawn(func() { n.post(s) })
+		n.goUnlessClosed(func() { n.runProposer(s) })
+		n.goUnlessClosed(func() { n.deliverMessages(s) })
 	}
 	return n, nil
 }
@@ -82,7 +82,7 @@ func (n *Network) Resume(i int) error {
 		}
 		return headListener{l}, nil
 	}, &http.Server{
-		Handler: v, ReadHeaderTimeout: headTime, IdleTimeout: n.o.KeepAlive, ConnContext: v.assign,
+		Handler: v, ReadHeaderTimeout: headTimeout, IdleTimeout: n.o.KeepAliveTimeout, ConnContext: v.assign,
 		MaxHeaderBytes: 8 << 20, // a long query gets its own answer
 	})
 }

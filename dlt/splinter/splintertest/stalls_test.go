@@ -36,14 +36,14 @@ func TestPoisonKinds(t *testing.T) {
 				assert.InDelta(t, 299, time.Since(begun).Seconds(), 0.1, "the POST waits")
 				time.Sleep(2 * time.Second)
 				begun = time.Now()
-				assert.Equal(t, row.next, word(t, n, a, next))
+				assert.Equal(t, row.next, statusWord(t, n, a, next))
 				assert.Equal(t, row.next == "Pending", time.Since(begun) > 290*time.Second, "a stall")
-				assert.Equal(t, "Pending", word(t, n, a, row.b))
+				assert.Equal(t, "Pending", statusWord(t, n, a, row.b))
 				n.Restart(0)
 				more := inc(t)
 				send(t, n, a, more)
 				time.Sleep(2 * time.Second)
-				assert.Equal(t, "Committed", word(t, n, a, more))
+				assert.Equal(t, "Committed", statusWord(t, n, a, more))
 			})
 		})
 	}
@@ -54,7 +54,7 @@ func TestPoisonKinds(t *testing.T) {
 			b := build(t, served)
 			send(t, n, n.Service(0), b)
 			time.Sleep(time.Second)
-			assert.Equal(t, "Committed", word(t, n, n.Service(0), b), v)
+			assert.Equal(t, "Committed", statusWord(t, n, n.Service(0), b), v)
 		})
 	}
 }
@@ -68,7 +68,7 @@ func TestStallIsTheNodes(t *testing.T) {
 		send(t, n, sick, build(t, tx(splintertest.Trap("x"))))
 		time.Sleep(time.Second)
 		begun := time.Now()
-		go word(t, n, sick, inc(t))
+		go statusWord(t, n, sick, inc(t))
 		time.Sleep(time.Second)
 		var late, quick []batch.Batch
 		for range 20 {
@@ -167,7 +167,7 @@ func TestWaitSaysWhatWas(t *testing.T) {
 		send(t, n, s, y)
 		r = call(t.Context(), n, s, http.MethodGet, "/batch_statuses?ids="+string(y.ID)+"&wait=1", nil)
 		assert.Contains(t, r.body, "Pending")
-		assert.Equal(t, "Valid", word(t, n, s, y))
+		assert.Equal(t, "Valid", statusWord(t, n, s, y))
 	})
 }
 
@@ -175,20 +175,20 @@ func TestWaitSaysWhatWas(t *testing.T) {
 func TestPostedAtAPeer(t *testing.T) {
 	virtual(t, measured(2), func(t *testing.T, n *splintertest.Network) {
 		a, b := n.Service(0), n.Service(1)
-		good, bad := inc(t), build(t, tx(splintertest.Fail("x")))
+		good, bad := inc(t), build(t, tx(splintertest.Invalid("x")))
 		send(t, n, b, good)
-		assert.Equal(t, "Pending", word(t, n, b, good))
+		assert.Equal(t, "Pending", statusWord(t, n, b, good))
 		for range 2 {
-			assert.Equal(t, "Unknown", word(t, n, a, good), "until it is executed")
+			assert.Equal(t, "Unknown", statusWord(t, n, a, good), "until it is executed")
 			time.Sleep(310 * time.Millisecond) // it has arrived, and waits
 		}
 		time.Sleep(2 * time.Second)
-		assert.Equal(t, "Committed", word(t, n, a, good))
-		assert.Equal(t, "Committed", word(t, n, b, good))
+		assert.Equal(t, "Committed", statusWord(t, n, a, good))
+		assert.Equal(t, "Committed", statusWord(t, n, b, good))
 		send(t, n, b, bad)
 		time.Sleep(time.Minute)
-		assert.Equal(t, "Invalid", word(t, n, a, bad))
-		assert.Equal(t, "Pending", word(t, n, b, bad), "nobody tells it")
+		assert.Equal(t, "Invalid", statusWord(t, n, a, bad))
+		assert.Equal(t, "Pending", statusWord(t, n, b, bad), "nobody tells it")
 	})
 }
 
@@ -223,13 +223,13 @@ func TestFlood(t *testing.T) {
 			assert.Equal(t, 110, flood(t, n, s, 110))
 			second := inc(t)
 			send(t, n, s, second)
-			assert.Equal(t, "Unknown", word(t, n, s, first), "evicted before it was executed")
+			assert.Equal(t, "Unknown", statusWord(t, n, s, first), "evicted before it was executed")
 			time.Sleep(100 * time.Millisecond)
-			assert.Equal(t, "Valid", word(t, n, s, first), "and known again, as a new one")
+			assert.Equal(t, "Valid", statusWord(t, n, s, first), "and known again, as a new one")
 			time.Sleep(2 * time.Minute)
-			assert.Equal(t, "Committed", word(t, n, s, second))
+			assert.Equal(t, "Committed", statusWord(t, n, s, second))
 			assert.Len(t, n.Executions(s), 112)
-			assert.Equal(t, "Unknown", word(t, n, s, first))
+			assert.Equal(t, "Unknown", statusWord(t, n, s, first))
 		})
 	})
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// statuses serves GET batch_statuses.
-func (v *node) statuses(w http.ResponseWriter, r *http.Request, s *service) {
+// serveStatuses serves GET batch_statuses.
+func (v *node) serveStatuses(w http.ResponseWriter, r *http.Request, s *service) {
 	q := parseQuery(r.URL.RawQuery)
 	text, has := q["ids"]
 	if !has {
-		v.send(w, r, refusal(http.StatusBadRequest, "No batch IDs specified"), Fault{})
+		v.send(w, r, errorAnswer(http.StatusBadRequest, "No batch IDs specified"), Fault{})
 		return
 	}
 	set := map[batch.ID]struct{}{} // duplicates collapse, and the order is arbitrary
@@ -34,12 +34,12 @@ func (v *node) statuses(w http.ResponseWriter, r *http.Request, s *service) {
 		panic(http.ErrAbortHandler)
 	}
 	waitText, waits := q["wait"]
-	wait, ok := v.wait(waits, waitText)
+	wait, ok := v.parseWait(waits, waitText)
 	if !ok {
-		v.send(w, r, serverError(), f)
+		v.send(w, r, serverErrorAnswer(), f)
 		return
 	}
-	done, ok := v.work(r)
+	done, ok := v.waitForWorker(r)
 	if !ok {
 		panic(http.ErrAbortHandler)
 	}
@@ -54,10 +54,10 @@ func (v *node) statuses(w http.ResponseWriter, r *http.Request, s *service) {
 // statusesAfter waits until all batches are Invalid or Committed, or the time is over. For the
 // others it returns their status from the beginning. The wait holds the worker, not the locks.
 func (v *node) statusesAfter(s *service, set map[batch.ID]struct{}, wait time.Duration) (answer, bool) {
-	if !v.unlocked(s) {
+	if !v.waitForLocks(s) {
 		return answer{}, false
 	}
-	life, first := v.life, v.look(s, set)
+	life, first := v.life, v.readHistory(s, set)
 	if wait == 0 || first.final() {
 		defer v.mu.Unlock()
 		return first.answer(s), true
@@ -65,36 +65,36 @@ func (v *node) statusesAfter(s *service, set map[batch.ID]struct{}, wait time.Du
 	v.mu.Unlock()
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	err := v.await(context.Background(), timer.C, func() bool { return ended(life) || v.look(s, set).final() })
+	err := v.await(context.Background(), timer.C, func() bool { return isClosed(life) || v.readHistory(s, set).final() })
 	if err != nil {
 		return answer{}, false
 	}
 	defer v.mu.Unlock()
-	last := v.look(s, set)
-	if ended(life) {
+	last := v.readHistory(s, set)
+	if isClosed(life) {
 		return answer{}, false
 	}
-	if v.o.Old && !last.final() {
-		return refusal(http.StatusRequestTimeout, "Failed to get batch statuses before timeout: timeout"), true
+	if v.o.Before0613 && !last.final() {
+		return errorAnswer(http.StatusRequestTimeout, "Failed to get batch statuses before timeout: timeout"), true
 	}
 	for i := range last {
 		if !last[i].final() {
-			last[i] = first[slices.IndexFunc(first, func(k info) bool { return k.id == last[i].id })]
+			last[i] = first[slices.IndexFunc(first, func(k batchInfo) bool { return k.id == last[i].id })]
 		}
 	}
 	return last.answer(s), true
 }
 
-// wait reads the parameter: absent or false means none, a number is seconds, anything else
+// parseWait reads the parameter: absent or false means none, a number is seconds, anything else
 // 300.
-func (v *node) wait(there bool, text string) (time.Duration, bool) {
+func (v *node) parseWait(there bool, text string) (time.Duration, bool) {
 	if !there || text == "false" {
 		return 0, true
 	}
 	n, err := strconv.ParseUint(strings.TrimPrefix(text, "+"), 10, 64)
 	switch {
 	case err != nil:
-		return v.o.WaitDefault, true
+		return v.o.DefaultWait, true
 	case n > math.MaxInt64/2: // such a time would overflow
 		return 0, false
 	}
@@ -109,57 +109,57 @@ func (v *node) admit(op Operation, s *service, ids []batch.ID) Fault {
 		first = ids[0]
 	}
 	v.tries[op][first]++
-	return v.o.Faults.request(Point{Operation: op, Service: s.name(), Batches: slices.Clone(ids), Try: v.tries[op][first]})
+	return v.o.Faults.drawRequest(RequestPoint{Operation: op, Service: s.name(), Batches: slices.Clone(ids), Try: v.tries[op][first]})
 }
 
-// info is the answer about one batch.
-type info struct {
+// batchInfo is the answer about one batch.
+type batchInfo struct {
 	id batch.ID
-	known
+	batchRecord
 }
 
-func (i info) final() bool { return i.word == wordInvalid || i.word == wordCommitted }
+func (i batchInfo) final() bool { return i.word == wordInvalid || i.word == wordCommitted }
 
-type infos []info
+type batchInfos []batchInfo
 
-func (l infos) final() bool {
-	return !slices.ContainsFunc(l, func(i info) bool { return !i.final() })
+func (l batchInfos) final() bool {
+	return !slices.ContainsFunc(l, func(i batchInfo) bool { return !i.final() })
 }
 
-// look reads the history. The caller holds the lock.
-func (v *node) look(s *service, set map[batch.ID]struct{}) (out infos) {
+// readHistory reads the history. The caller holds the lock.
+func (v *node) readHistory(s *service, set map[batch.ID]struct{}) (out batchInfos) {
 	for id := range set { // a map's order is as arbitrary as the real one
-		k := known{word: wordUnknown, first: time.Now()}
-		if there := s.seen.entries[id]; there != nil {
+		k := batchRecord{word: wordUnknown, firstSeen: time.Now()}
+		if there := s.history.entries[id]; there != nil {
 			k = *there
 		}
-		out = append(out, info{id, k})
+		out = append(out, batchInfo{id, k})
 	}
 	return out
 }
 
 // answer makes the array. The caller holds the lock.
-func (l infos) answer(s *service) answer {
+func (l batchInfos) answer(s *service) answer {
 	v := s.node
 	out := make([]any, 0, len(l))
 	for _, i := range l {
-		if v.answered[i.id] != i.word {
-			v.answered[i.id] = i.word
+		if v.lastAnswers[i.id] != i.word {
+			v.lastAnswers[i.id] = i.word
 			v.note(Entry{Kind: StatusAnswered, Service: s.name(), Batches: []batch.ID{i.id}, Word: i.word})
 		}
 		status := map[string]any{"statusType": i.word}
-		if !v.o.Old || (i.word != wordUnknown && i.word != wordPending) {
+		if !v.o.Before0613 || (i.word != wordUnknown && i.word != wordPending) {
 			status["message"] = i.messages()
 		}
 		out = append(out, map[string]any{
 			"id": string(i.id), "status": status,
-			"timestamp": map[string]int64{"secs_since_epoch": i.first.Unix(), "nanos_since_epoch": int64(i.first.Nanosecond())},
+			"timestamp": map[string]int64{"secs_since_epoch": i.firstSeen.Unix(), "nanos_since_epoch": int64(i.firstSeen.Nanosecond())},
 		})
 	}
-	return document(http.StatusOK, out)
+	return jsonAnswer(http.StatusOK, out)
 }
 
-func (i info) messages() []any {
+func (i batchInfo) messages() []any {
 	out := []any{}
 	if i.word == wordUnknown || i.word == wordPending {
 		return out
@@ -169,7 +169,7 @@ func (i info) messages() []any {
 		if i.word == wordInvalid {
 			// error_data is always empty.
 			m["error_message"], m["error_data"] = fmt.Sprintf("containing batch (%s) is invalid", i.id), []int{}
-			if tx == i.failed {
+			if tx == i.failedTransaction {
 				m["error_message"] = i.message
 			}
 		}

@@ -26,18 +26,18 @@ const (
 // stream is one subscriber's connection. It makes its frames itself, without a library, to
 // have scabbard's habits: it answers a ping with a ping.
 type stream struct {
-	conn net.Conn
-	mu   sync.Mutex // of writes to conn
+	conn    net.Conn
+	writeMu sync.Mutex // of writes to conn
 
-	leave  chan struct{} // closed when the service stops
-	once   sync.Once
-	queued chan struct{} // has room for one: events is not empty
-	lock   sync.Mutex
-	events [][]byte // published and not written
+	stopping chan struct{} // closed when the service stops
+	once     sync.Once
+	queued   chan struct{} // has room for one: events is not empty
+	eventsMu sync.Mutex
+	events   [][]byte // published and not written
 }
 
-// end makes the service say goodbye.
-func (s *stream) end() { s.once.Do(func() { close(s.leave) }) }
+// stop makes the service close the stream with a goodbye.
+func (s *stream) stop() { s.once.Do(func() { close(s.stopping) }) }
 
 func (s *stream) write(op byte, payload []byte) error {
 	head := []byte{0x80 | op}
@@ -49,8 +49,8 @@ func (s *stream) write(op byte, payload []byte) error {
 	default:
 		head = binary.BigEndian.AppendUint64(append(head, 127), uint64(n))
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.writeMu.Lock()
+	defer s.writeMu.Unlock()
 	_ = s.conn.SetWriteDeadline(time.Now().Add(10 * time.Second))
 	_, err := s.conn.Write(append(head, payload...))
 	return err
@@ -98,9 +98,9 @@ func (n *Network) publish(s *service, r receipt) {
 }
 
 func (s *stream) add(events ...[]byte) {
-	s.lock.Lock()
+	s.eventsMu.Lock()
 	s.events = append(s.events, events...)
-	s.lock.Unlock()
+	s.eventsMu.Unlock()
 	select {
 	case s.queued <- struct{}{}:
 	default:
@@ -110,10 +110,10 @@ func (s *stream) add(events ...[]byte) {
 // flush writes the queued events, in order.
 func (s *stream) flush() error {
 	for {
-		s.lock.Lock()
+		s.eventsMu.Lock()
 		events := s.events
 		s.events = nil
-		s.lock.Unlock()
+		s.eventsMu.Unlock()
 		if len(events) == 0 {
 			return nil
 		}
@@ -129,7 +129,7 @@ func (s *stream) flush() error {
 func (v *node) subscribe(w http.ResponseWriter, r *http.Request, s *service) {
 	after, bounded := parseQuery(r.URL.RawQuery)["last_seen_event"]
 	if bounded && strings.TrimSpace(after) == "" {
-		v.send(w, r, refusal(http.StatusBadRequest, "last_seen_event must not be empty"), Fault{})
+		v.send(w, r, errorAnswer(http.StatusBadRequest, "last_seen_event must not be empty"), Fault{})
 		return
 	}
 	if f := v.admit(OpEvents, s, nil); f != (Fault{}) {
@@ -141,12 +141,12 @@ func (v *node) subscribe(w http.ResponseWriter, r *http.Request, s *service) {
 			return
 		}
 	}
-	done, ok := v.work(r)
+	done, ok := v.waitForWorker(r)
 	if !ok {
 		panic(http.ErrAbortHandler)
 	}
-	x, history := &stream{queued: make(chan struct{}, 1), leave: make(chan struct{})}, &cursor{after: after, bounded: bounded}
-	if !v.unlocked(s) {
+	x, history := &stream{queued: make(chan struct{}, 1), stopping: make(chan struct{})}, &replayCursor{after: after, hasBound: bounded}
+	if !v.waitForLocks(s) {
 		done()
 		panic(http.ErrAbortHandler)
 	}
@@ -155,7 +155,7 @@ func (v *node) subscribe(w http.ResponseWriter, r *http.Request, s *service) {
 	done()
 	key := r.Header.Get("Sec-WebSocket-Key")
 	if key == "" || !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
-		v.send(w, r, serverError(), Fault{})
+		v.send(w, r, serverErrorAnswer(), Fault{})
 		return
 	}
 	v.register(s, x)
@@ -187,17 +187,17 @@ func (v *node) subscribe(w http.ResponseWriter, r *http.Request, s *service) {
 }
 
 // serve handles one connection, until it ends.
-func (v *node) serve(s *service, x *stream, r *bufio.Reader, history *cursor) {
+func (v *node) serve(s *service, x *stream, r *bufio.Reader, history *replayCursor) {
 	// The client's messages are read after the history was sent.
 	err := v.replay(s, x, history)
 	left := make(chan struct{})
-	if !v.spawn(func() {
+	if !v.goUnlessClosed(func() {
 		defer close(left)
 		x.listen(r)
 	}) {
 		return
 	}
-	tick := time.NewTicker(v.o.PingEvery)
+	tick := time.NewTicker(v.o.PingInterval)
 	defer tick.Stop()
 	for err == nil {
 		select {
@@ -207,13 +207,13 @@ func (v *node) serve(s *service, x *stream, r *bufio.Reader, history *cursor) {
 			err = x.write(framePing, nil)
 		case <-v.closed:
 			err = errGone
-		case <-x.leave:
+		case <-x.stopping:
 			err = errGone
 		case <-left:
 			err = errGone
 		}
 	}
-	if ended(v.closed) || ended(x.leave) {
+	if isClosed(v.closed) || isClosed(x.stopping) {
 		_ = x.write(frameClose, []byte{0x03, 0xe9}) // 1001
 	}
 	_ = x.conn.Close() // ends the other goroutine

@@ -91,7 +91,7 @@ func TestSubscribe(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	pinged := make(chan error, 1)
 	go func() { pinged <- c.Ping(ctx) }()
-	bad, good := build(t, tx(splintertest.Fail("x"))), inc(t)
+	bad, good := build(t, tx(splintertest.Invalid("x"))), inc(t)
 	accepted(t, n, s, bad, good)
 	assert.Equal(t, txIDs(t, good)[0], event(t, c), "never of what is invalid")
 	b := inc(t)
@@ -180,7 +180,7 @@ func TestSubscribeGap(t *testing.T) {
 	for name, had := range map[string]bool{"with a history": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
 			o := measured(2)
-			o.SubscribeGap, o.PingEvery = time.Minute, time.Hour
+			o.SubscribeGap, o.PingInterval = time.Minute, time.Hour
 			virtual(t, o, func(t *testing.T, n *splintertest.Network) {
 				s := n.Service(0)
 				if had {
@@ -284,7 +284,7 @@ func TestGoodbye(t *testing.T) {
 
 // A connection that nothing is asked on is closed; the real ones after five seconds.
 func TestIdleConnections(t *testing.T) {
-	n := splintertest.Start(t, &splintertest.Options{KeepAlive: 50 * time.Millisecond})
+	n := splintertest.Start(t, &splintertest.Options{KeepAliveTimeout: 50 * time.Millisecond})
 	begun := time.Now()                                                // before the node may begin to wait
 	c, err := net.Dial("tcp", strings.TrimPrefix(n.URL(0), "http://")) //nolint:noctx // it is there
 	require.NoError(t, err)

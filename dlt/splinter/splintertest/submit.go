@@ -31,10 +31,10 @@ func (v *node) submit(w http.ResponseWriter, r *http.Request, s *service) {
 		panic(http.ErrAbortHandler)
 	}
 	a := answer{}
-	if f.Answer == AnswerProperly || f.Answer == AnswerTruncated || f.Taken == TakenFirst {
-		done, ok := v.work(r)
+	if f.Answer == AnswerProperly || f.Answer == AnswerTruncated || f.Acceptance == AcceptedFirst {
+		done, ok := v.waitForWorker(r)
 		if ok {
-			a = v.take202(r.Context(), s, list, parseErr)
+			a = v.acceptBatches(r.Context(), s, list, parseErr)
 			done()
 		}
 		if a.status == 0 && f.Answer == AnswerProperly {
@@ -49,10 +49,10 @@ func (v *node) submit(w http.ResponseWriter, r *http.Request, s *service) {
 		status = 0
 	}
 	v.endPost(s, ids, request, status)
-	if f.Taken == TakenLate {
-		v.spawn(func() {
-			if v.pause(f.After) {
-				v.take202(r.Context(), s, list, parseErr)
+	if f.Acceptance == AcceptedLate {
+		v.goUnlessClosed(func() {
+			if v.pause(f.AcceptAfter) {
+				v.acceptBatches(r.Context(), s, list, parseErr)
 			}
 		})
 	}
@@ -71,7 +71,7 @@ func (v *node) startPost(s *service, ids []batch.ID) (request int, f Fault) {
 		}
 	}
 	v.note(Entry{Kind: PostStart, Service: s.name(), Batches: ids, Request: v.posts, Try: try})
-	return v.posts, v.o.Faults.request(Point{Operation: OpSubmit, Service: s.name(), Batches: ids, Try: try})
+	return v.posts, v.o.Faults.drawRequest(RequestPoint{Operation: OpSubmit, Service: s.name(), Batches: ids, Try: try})
 }
 
 func (v *node) endPost(s *service, ids []batch.ID, request, status int) {
@@ -82,32 +82,32 @@ func (v *node) endPost(s *service, ids []batch.ID, request, status int) {
 
 func (v *node) delay(r *http.Request, d time.Duration) bool { return v.pause(d, r.Context().Done()) }
 
-// take202 returns the handler itself. It waits for the locks of the service, even if the client
-// leaves meanwhile. An answer without a status means that the node died.
-func (v *node) take202(client context.Context, s *service, list []*submitted, parseErr error) answer {
+// acceptBatches does the work of the handler. It waits for the locks of the service, even if the
+// client leaves meanwhile. An answer without a status means that the node died.
+func (v *node) acceptBatches(client context.Context, s *service, list []*submitted, parseErr error) answer {
 	if parseErr != nil {
-		return refusal(http.StatusBadRequest, "Invalid body: not a valid list of batches")
+		return errorAnswer(http.StatusBadRequest, "Invalid body: not a valid list of batches")
 	}
 	verifyErr := verify(list)
-	if !v.unlocked(s) {
+	if !v.waitForLocks(s) {
 		return answer{}
 	}
 	defer v.mu.Unlock()
 	switch {
 	case !v.up:
 		return answer{}
-	case s.stop:
+	case s.refusing:
 		return answer{status: http.StatusTooManyRequests}
-	case errors.Is(verifyErr, errNone):
-		return refusal(http.StatusBadRequest, "No valid batches provided")
+	case errors.Is(verifyErr, errNoBatches):
+		return errorAnswer(http.StatusBadRequest, "No valid batches provided")
 	case verifyErr != nil:
-		return serverError()
+		return serverErrorAnswer()
 	}
 	ids := make([]string, len(list))
 	for i, b := range list {
-		v.take(s, b, client.Err() != nil)
+		v.accept(s, b, client.Err() != nil)
 		ids[i] = string(b.id)
 	}
 	link := "/scabbard/" + s.Circuit.ID + "/" + s.id + "/batch_statuses?ids=" + strings.Join(ids, ",")
-	return document(http.StatusAccepted, map[string]string{"link": strings.TrimSuffix(link, "=")})
+	return jsonAnswer(http.StatusAccepted, map[string]string{"link": strings.TrimSuffix(link, "=")})
 }

@@ -37,7 +37,7 @@ var notHeld = map[string]string{
 }
 
 func options(version int, circuits ...string) *splintertest.Options {
-	o := splintertest.Real()
+	o := splintertest.RealTimes()
 	for _, id := range circuits {
 		o.Circuits = append(o.Circuits, splintertest.Circuit{ID: id, Version: version})
 	}
@@ -159,7 +159,7 @@ func errorsOf(p *player) {
 		p.call(x, line, targetOf(x, ids), nil)
 	}
 	for _, size := range []int{1, 11, 40, 70} {
-		b := build(p, tx(splintertest.Fail("x")))
+		b := build(p, tx(splintertest.Invalid("x")))
 		x, line := p.exchange(fmt.Sprint(size, " MiB"))
 		p.keepPace(x)
 		p.watch(p.n.Service(0), b)

@@ -42,7 +42,7 @@ func virtual(t *testing.T, o *splintertest.Options, f func(t *testing.T, n *spli
 
 // measured is the options of real nodes with two circuits.
 func measured(version int) *splintertest.Options {
-	o := splintertest.Real()
+	o := splintertest.RealTimes()
 	o.Circuits = []splintertest.Circuit{{ID: "aaaaa-bbbbb", Version: version}, {ID: "ccccc-ddddd", Version: version}}
 	return o
 }
@@ -76,8 +76,8 @@ func send(t *testing.T, n *splintertest.Network, s batch.ServiceID, bs ...batch.
 	require.Equal(t, http.StatusAccepted, r.status, r.body)
 }
 
-// word asks for the status of a batch.
-func word(t *testing.T, n *splintertest.Network, s batch.ServiceID, b batch.Batch) string {
+// statusWord asks for the status of a batch.
+func statusWord(t *testing.T, n *splintertest.Network, s batch.ServiceID, b batch.Batch) string {
 	t.Helper()
 	r := call(t.Context(), n, s, http.MethodGet, "/batch_statuses?ids="+string(b.ID), nil)
 	require.NotNil(t, r)

@@ -15,18 +15,18 @@ import (
 // the clients have left.
 type worker struct {
 	busy    bool
-	waiting []*ticket
+	waiting []*waitingRequest
 }
 
-type ticket struct{ turn float64 }
+type waitingRequest struct{ order float64 }
 
-// workersOfANode is how many requests a node serves at once. It is also how many requests may
+// workersPerNode is how many requests a node serves at once. It is also how many requests may
 // wait for a stalled service until the node answers nothing at all. Real nodes have as many as
 // cores.
-const workersOfANode = 2
+const workersPerNode = 2
 
 func newWorkers() []*worker {
-	out := make([]*worker, workersOfANode)
+	out := make([]*worker, workersPerNode)
 	for i := range out {
 		out[i] = &worker{}
 	}
@@ -44,30 +44,30 @@ func (v *node) nextWorker() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.connections++
-	return v.connections % workersOfANode
+	return v.connections % workersPerNode
 }
 
-// work waits until the worker of a request is free and returns the func that releases it. ok
-// is false if the node dies first. Waiting requests are served in any order.
-func (v *node) work(r *http.Request) (done func(), ok bool) {
+// waitForWorker waits until the worker of a request is free and returns the func that releases it.
+// ok is false if the node dies first. Waiting requests are served in any order.
+func (v *node) waitForWorker(r *http.Request) (done func(), ok bool) {
 	i, known := r.Context().Value(workerKey{}).(int)
 	if !known { // another server serves the node's handler
 		i = v.nextWorker()
 	}
 	v.mu.Lock()
-	w, life, t := v.workers[i], v.life, &ticket{}
+	w, life, t := v.workers[i], v.life, &waitingRequest{}
 	v.requests++
-	t.turn = simnode.Draw{Seed: v.o.Faults.seed(), Try: v.requests, Salt: "worker"}.Float("turn")
+	t.order = simnode.Draw{Seed: v.o.Faults.seed(), Try: v.requests, Salt: "worker"}.Float("turn")
 	w.waiting = append(w.waiting, t)
 	v.mu.Unlock()
 	err := v.await(context.Background(), nil, func() bool {
-		return ended(life) || (!w.busy && w.next() == t)
+		return isClosed(life) || (!w.busy && w.next() == t)
 	})
 	if err != nil {
 		return nil, false
 	}
 	defer v.mu.Unlock()
-	if ended(life) {
+	if isClosed(life) {
 		return nil, false
 	}
 	w.busy = true
@@ -87,17 +87,17 @@ func (v *node) work(r *http.Request) (done func(), ok bool) {
 	}, true
 }
 
-func (w *worker) next() *ticket {
+func (w *worker) next() *waitingRequest {
 	first := w.waiting[0]
 	for _, t := range w.waiting {
-		if t.turn < first.turn {
+		if t.order < first.order {
 			first = t
 		}
 	}
 	return first
 }
 
-func ended(life <-chan struct{}) bool {
+func isClosed(life <-chan struct{}) bool {
 	select {
 	case <-life:
 		return true
@@ -106,19 +106,19 @@ func ended(life <-chan struct{}) bool {
 	}
 }
 
-// unlocked waits until no batch holds the locks of a service. It returns with the lock held,
+// waitForLocks waits until no batch holds the locks of a service. It returns with the lock held,
 // unless the node died or the network is closed.
-func (v *node) unlocked(s *service) bool {
+func (v *node) waitForLocks(s *service) bool {
 	v.mu.Lock()
 	life := v.life
 	if s.stalled {
 		v.note(Entry{Kind: Held, Service: s.name()})
 	}
 	v.mu.Unlock()
-	if v.await(context.Background(), nil, func() bool { return ended(life) || !s.stalled }) != nil {
+	if v.await(context.Background(), nil, func() bool { return isClosed(life) || !s.stalled }) != nil {
 		return false
 	}
-	if ended(life) {
+	if isClosed(life) {
 		v.mu.Unlock()
 		return false
 	}

@@ -212,8 +212,8 @@ var promises = []breakage{
 	},
 	{
 		name: "honest: a word that nobody knows is Pending", file: "dlt/splinter/statusdecode.go", test: test{"dlt/splinter", "^(TestStatus.*)$", true},
-		old: "\t\td.note(fmt.Errorf(\"unknown status %s of batch %s\", wire.Word(e.status), e.id))\n\t\treturn\n",
-		new: "\t\ta.Reported = batch.ReportedPending\n\t\t_ = fmt.Sprint(wire.Word(e.id))\n",
+		old: "\t\td.note(fmt.Errorf(\"unknown status %s of batch %s\", wire.QuoteWord(e.status), e.id))\n\t\treturn\n",
+		new: "\t\ta.Reported = batch.ReportedPending\n\t\t_ = fmt.Sprint(wire.QuoteWord(e.id))\n",
 	},
 	{
 		name: "honest: answers are matched by place", file: "internal/ask/ledger.go", test: test{"internal/ask", "^(Test.*)$", true},

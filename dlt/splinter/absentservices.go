@@ -7,18 +7,18 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// absent remembers since when nodes answer that they do not run a service. A service that is
-// starting is unavailable; a service that never comes is a misconfiguration
+// absentServices remembers since when nodes answer that they do not run a service. A service that
+// is starting is unavailable; a service that never comes is a misconfiguration
 // (docs/ledgers/splinter.md#submitting).
-type absent struct {
-	patience time.Duration
+type absentServices struct {
+	startingTimeout time.Duration
 
 	mu    sync.Mutex
 	since map[string]time.Time
 }
 
-// kind returns the present meaning of a 404.
-func (a *absent) kind(p place, now time.Time) error {
+// kindOf404 returns the meaning of a 404 about a service at this time.
+func (a *absentServices) kindOf404(p location, now time.Time) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.since == nil {
@@ -30,13 +30,13 @@ func (a *absent) kind(p place, now time.Time) error {
 		first = now
 		a.since[key] = now
 	}
-	if now.Sub(first) > a.patience {
+	if now.Sub(first) > a.startingTimeout {
 		return dlt.ErrMisconfigured
 	}
 	return dlt.ErrUnavailable
 }
 
-func (a *absent) clear(p place) {
+func (a *absentServices) clear(p location) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.since, p.node+" "+string(p.id))
