@@ -1,27 +1,25 @@
 package sqlite
 
 import (
-	"context"
 	"database/sql"
-	sqldriver "database/sql/driver"
 	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	modernc "modernc.org/sqlite"
 )
 
 // underTest is a driver that the suites run with.
 type underTest struct {
-	name string
 	// connect opens a database by the name of its file, whose clock is c.
 	connect func(t testing.TB, path string, c *clock) *sql.DB
+	// long are the groups of storetest that take most of the time, which only make soak runs.
+	long []string
 }
 
 // mattn is the driver of all other tests, too.
-var mattn = underTest{"mattn", func(t testing.TB, path string, c *clock) *sql.DB {
+var mattn = underTest{connect: func(t testing.TB, path string, c *clock) *sql.DB {
 	t.Helper()
 	drivers.mu.Lock()
 	drivers.clocks[path] = c
@@ -30,24 +28,6 @@ var mattn = underTest{"mattn", func(t testing.TB, path string, c *clock) *sql.DB
 	require.NoError(t, err)
 	return db
 }}
-
-// pure is the driver that needs no cgo: it passes over the parameter for a cache of statements.
-var pure = underTest{"modernc", func(t testing.TB, path string, c *clock) *sql.DB {
-	t.Helper()
-	d := &modernc.Driver{}
-	require.NoError(t, d.RegisterScalarFunction("unixepoch", -1, func(*modernc.FunctionContext, []sqldriver.Value) (sqldriver.Value, error) {
-		return c.unixepoch(), nil
-	}))
-	return sql.OpenDB(connector{d, (&url.URL{Scheme: "file", Path: path, RawQuery: testSettings}).String()})
-}}
-
-type connector struct {
-	driver sqldriver.Driver
-	dsn    string
-}
-
-func (c connector) Connect(context.Context) (sqldriver.Conn, error) { return c.driver.Open(c.dsn) }
-func (c connector) Driver() sqldriver.Driver                        { return c.driver }
 
 func (d underTest) open(t testing.TB, path string, c *clock) *sql.DB {
 	t.Helper()

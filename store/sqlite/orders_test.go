@@ -14,8 +14,6 @@ import (
 
 func TestOrders(t *testing.T) { testOrders(t, mattn) }
 
-func TestOrdersWithoutCgo(t *testing.T) { testOrders(t, pure) }
-
 func testOrders(t *testing.T, d underTest) {
 	tier.Plain(t)
 	ordertest.Run(t, func(t *testing.T) ordertest.Harness {

@@ -15,20 +15,11 @@ import (
 
 func TestStore(t *testing.T) { testStore(t, mattn) }
 
-// The goroutines of ours are those of TestStore.
-func TestStoreWithoutCgo(t *testing.T) {
-	tier.Plain(t)
-	testStore(t, pure)
-}
-
-// long are the groups of tests that take most of the time without cgo.
-var long = []string{"record", "rows", "counts"}
-
 func testStore(t *testing.T, d underTest) {
 	suite := t.Name()
 	storetest.Run(t, func(t *testing.T) storetest.Harness {
 		tier.Suite(t, suite)
-		if group := strings.Split(t.Name(), "/")[1]; d.name == pure.name && slices.Contains(long, group) {
+		if group := strings.Split(t.Name(), "/")[1]; slices.Contains(d.long, group) {
 			tier.Soak(t, "TestStore has it with the same SQL, and the other groups have the driver without cgo")
 		}
 		s, clk, path := d.fresh(t)

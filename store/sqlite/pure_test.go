@@ -1,0 +1,42 @@
+//go:build !race
+
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"net/url"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	modernc "modernc.org/sqlite"
+)
+
+// The goroutines of ours are those of the tests with cgo, so this file is left out with the race
+// detector: to compile SQLite in Go for it takes a minute of one processor.
+
+func TestStoreWithoutCgo(t *testing.T) { testStore(t, pure) }
+
+func TestOrdersWithoutCgo(t *testing.T) { testOrders(t, pure) }
+
+// pure is the driver that needs no cgo: it passes over the parameter for a cache of statements.
+var pure = underTest{
+	connect: func(t testing.TB, path string, c *clock) *sql.DB {
+		t.Helper()
+		d := &modernc.Driver{}
+		require.NoError(t, d.RegisterScalarFunction("unixepoch", -1, func(*modernc.FunctionContext, []sqldriver.Value) (sqldriver.Value, error) {
+			return c.unixepoch(), nil
+		}))
+		return sql.OpenDB(connector{d, (&url.URL{Scheme: "file", Path: path, RawQuery: testSettings}).String()})
+	},
+	long: []string{"record", "rows", "counts"},
+}
+
+type connector struct {
+	driver sqldriver.Driver
+	dsn    string
+}
+
+func (c connector) Connect(context.Context) (sqldriver.Conn, error) { return c.driver.Open(c.dsn) }
+func (c connector) Driver() sqldriver.Driver                        { return c.driver }
