@@ -21,6 +21,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/canton"
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 	"github.com/dltbatch/dltbatch/dlt/dlttest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // door stands before a participant, counts what comes in, and does what a
@@ -210,6 +211,9 @@ func (d *door) query(w http.ResponseWriter, r *http.Request) {
 func TestConformance(t *testing.T) {
 	for name, prepares := range map[string]bool{"prepared": true, "looking back": false} {
 		t.Run(name, func(t *testing.T) {
+			if !prepares {
+				tier.Plain(t) // the same goroutines
+			}
 			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return openDoor(t, prepares) })
 		})
 	}

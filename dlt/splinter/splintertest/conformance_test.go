@@ -18,6 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/splinter"
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // door stands before a node, counts what comes in, and does what a node never
@@ -184,6 +185,9 @@ func TestConformance(t *testing.T) {
 		"v2 old": {Circuits: circuits(2), Before0613: true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name != "v2" {
+				tier.Plain(t) // the same goroutines
+			}
 			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return openDoor(t, o) })
 		})
 	}

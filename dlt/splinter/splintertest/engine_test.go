@@ -16,6 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/splinter"
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
@@ -32,6 +33,9 @@ func TestEngine(t *testing.T) {
 		"v1 every node":   {1, []int{0, 1, 2, 3}, 8},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if row.version == 1 {
+				tier.Plain(t) // the same goroutines
+			}
 			t.Parallel()
 			const lateBy = 50 * time.Millisecond
 			n := splintertest.Start(t, &splintertest.Options{
@@ -199,7 +203,7 @@ func listening(t *testing.T, n *splintertest.Network, client *splinter.Client) (
 // a batch ends as one that needs a decision; none has its effect twice, or out of order.
 func TestEngineNeverTwice(t *testing.T) {
 	t.Run("with a log", func(t *testing.T) { t.Parallel(); neverTwice(t, true) })
-	t.Run("without", func(t *testing.T) { t.Parallel(); neverTwice(t, false) })
+	t.Run("without", func(t *testing.T) { tier.Plain(t); t.Parallel(); neverTwice(t, false) })
 }
 
 func neverTwice(t *testing.T, journal bool) {
