@@ -41,6 +41,7 @@ func (w *world) check(st *postgres.Store, acked []addition) {
 			want[id] = batch.Rejected
 		}
 	}
+	w.withdrawals(st, want)
 	taken := map[batch.ServiceID]int{}
 	for _, u := range r.Used {
 		taken[u.Service]++
@@ -72,6 +73,26 @@ func (w *world) check(st *postgres.Store, acked []addition) {
 		len(acked), w.add.again, len(want), r.Posts, len(r.Executed), r.Foreign, r.Restarts)
 	w.t.Logf("%d claims, %d writes, %d fenced off, %d decisions asked for, %d times trouble; %d POSTs too late by workers that were frozen",
 		a["claim"], a["write"], a["fenced"], a["decision"], a["trouble"], len(r.Late))
+}
+
+// withdrawals expects of each intent that a person has withdrawn what its record says: whichever
+// of its transactions was mined has decided, and the chain must say the same.
+func (w *world) withdrawals(st *postgres.Store, want map[batch.ID]batch.State) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.withdrawn) == 0 {
+		return
+	}
+	all, _, err := st.List(w.t.Context(), store.ListQuery{States: []batch.State{batch.Rejected}, Limit: 1000})
+	require.NoError(w.t, err)
+	closed := 0
+	for _, r := range all {
+		if w.withdrawn[r.ID] && assert.NotNil(w.t, r.Error, r.Key) && assert.Equal(w.t, batch.KindCancelled, r.Error.Kind, "%s: %v", r.Key, r.Error) {
+			want[r.ID] = batch.Rejected
+			closed++
+		}
+	}
+	w.t.Logf("a person has withdrawn %d intents, or has tried to, and %d of them were never executed", len(w.withdrawn), closed)
 }
 
 // outOfOrder says that a batch was executed after one behind it.

@@ -137,6 +137,17 @@ var evmKinds = []fault{
 	}},
 }
 
+// withdrawal is a fault of intents only. Most that are under way are in blocks, so the last blocks
+// are taken back then, and the pool forgets what they had: a nonce is closed, or the intent is in
+// time all the same.
+var withdrawal = fault{"a person withdraws intents", only("ledger"), func(f *faults, _ string, d draw) error {
+	if err := f.w.withdraw(f.st); err != nil {
+		return err
+	}
+	time.Sleep(d.between(0, 0, 4*blockEvery))
+	return errors.Join(f.w.control("POST", fmt.Sprintf("/reorg?depth=%d", maxReorg), nil), f.w.control("POST", "/forget", nil))
+}}
+
 // foreign sends a transfer past the workers, at the account's next nonce, or at the one after all
 // that the pool has.
 func (r rpc) foreign(from evmtest.Account, next bool, wei *big.Int) error {

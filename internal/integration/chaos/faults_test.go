@@ -7,6 +7,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
 // fault is a kind of fault. It has an object, which suffers no other fault in the meantime.
@@ -27,6 +29,7 @@ func (d draw) between(i int, least, most time.Duration) time.Duration {
 // its end.
 type faults struct {
 	w     *world
+	st    *postgres.Store // a person's own
 	kinds []fault
 	rng   *rand.Rand
 	wg    sync.WaitGroup
@@ -110,6 +113,8 @@ var commonKinds = []fault{
 // kinds are the faults of this world's ledger.
 func (w *world) kinds() []fault {
 	switch {
+	case w.kind == evmNode || w.kind == gethNode:
+		return append(append(slices.Clone(commonKinds), evmKinds...), withdrawal)
 	case onChain(w.kind):
 		return append(slices.Clone(commonKinds), evmKinds...)
 	case w.patroni != nil:
@@ -165,7 +170,7 @@ func mute(what string) fault {
 // deal makes n faults, spread over d, and more in the same pace until each kind has occurred. It
 // returns when all are over.
 func (w *world) deal(seed uint64, n int, d time.Duration) (*faults, error) {
-	f := &faults{w: w, kinds: w.kinds(), rng: rand.New(rand.NewPCG(seed, 9)), busy: map[string]bool{}, count: map[string]int{}}
+	f := &faults{w: w, st: w.store(), kinds: w.kinds(), rng: rand.New(rand.NewPCG(seed, 9)), busy: map[string]bool{}, count: map[string]int{}}
 	tick := time.NewTicker(d / time.Duration(n))
 	defer tick.Stop()
 	var deck []int

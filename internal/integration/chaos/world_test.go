@@ -40,6 +40,8 @@ type world struct {
 	deaths  map[string]time.Time
 	hurt    int       // faults of workers, their connections and the database that are under way
 	hurtAt  time.Time // when one of them last began or ended
+	// withdrawn are the intents that a person has withdrawn, or has tried to.
+	withdrawn map[batch.ID]bool
 }
 
 type span struct{ from, to time.Time }
@@ -72,7 +74,7 @@ func newWorld(t testing.TB, kind string, workers int, settings ...string) *world
 // open starts all but the database.
 func (w *world) open(workers int) {
 	t, kind := w.t, w.kind
-	w.dir, w.freezes, w.deaths = t.TempDir(), map[string][]span{}, map[string]time.Time{}
+	w.dir, w.freezes, w.deaths, w.withdrawn = t.TempDir(), map[string][]span{}, map[string]time.Time{}, map[batch.ID]bool{}
 	require.NoError(t, w.store().Migrate(t.Context()))
 	var err error
 	dir := w.dir
@@ -179,9 +181,7 @@ const helpAfter = 10 * time.Second
 func (w *world) person(ctx context.Context, st *postgres.Store, open []batch.Record) {
 	var r report
 	require.NoError(w.t, w.control("GET", "/report", &r))
-	ledger, err := job{Ledger: w.kind, URL: w.ledger.said[0]}.client()
-	require.NoError(w.t, err)
-	runner, err := dltbatch.New(st, ledger, job{Ledger: w.kind}.options())
+	runner, err := w.runner(st)
 	require.NoError(w.t, err)
 	for _, seen := range open {
 		if n, ours := w.add.nonces[seen.ID]; !ours || !slices.Contains(r.Used, n) {
@@ -191,6 +191,42 @@ func (w *world) person(ctx context.Context, st *postgres.Store, open []batch.Rec
 		w.t.Logf("a person decides that %s is Rejected: %v", seen.Key, err) // it may be claimed just now
 	}
 	w.t.Logf("%d open: a person empties the pool: %v", len(open), w.control("POST", "/forget", nil))
+}
+
+// runner is one for a person's acts. It does not run.
+func (w *world) runner(st *postgres.Store) (*dltbatch.Runner, error) {
+	ledger, err := job{Ledger: w.kind, URL: w.ledger.said[0]}.client()
+	if err != nil {
+		return nil, err
+	}
+	return dltbatch.New(st, ledger, job{Ledger: w.kind}.options())
+}
+
+// withdraw lets a person withdraw the intents that are under way. That the claim of one is live,
+// or that the database restarts just now, leaves it as it is, or may: the records say so in the
+// end.
+func (w *world) withdraw(st *postgres.Store) error {
+	runner, err := w.runner(st)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*requestTimeout)
+	defer cancel()
+	open, _, err := st.List(ctx, store.ListQuery{Open: true, Limit: 20})
+	if err != nil {
+		return nil //nolint:nilerr // there is nobody to ask just now
+	}
+	for _, one := range open {
+		seen, err := st.Get(ctx, one.Key)
+		if err != nil || seen.Attempt == 0 || seen.Withdrawn {
+			continue
+		}
+		w.mu.Lock()
+		w.withdrawn[seen.ID] = true
+		w.mu.Unlock()
+		_, _ = runner.Withdraw(ctx, seen, batch.By{Actor: "a person", Reason: "wrong address"})
+	}
+	return nil
 }
 
 // patience is how often a person sees that anvil has forgotten an intent before it empties the
