@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -221,9 +222,11 @@ func TestAttentionToBatches(t *testing.T) {
 		go func() { done <- other.Run(ctx) }()
 		time.Sleep(time.Minute)
 		for _, r := range []*dltbatch.Runner{r, other} {
-			require.Contains(t, r.Health().Attention(time.Now()), health.Attention{
-				Part: health.PartBatches, Text: "A person has to decide about 1 batch.",
-			})
+			all := r.Health().Attention(time.Now())
+			at := slices.IndexFunc(all, func(a health.Attention) bool { return a.Text == "A person has to decide about 1 batch." })
+			require.GreaterOrEqual(t, at, 0, "%v", all)
+			require.Equal(t, health.PartBatches, all[at].Part)
+			require.False(t, all[at].Since.IsZero())
 		}
 		rec, err := r.Get(ctx, b.Key())
 		require.NoError(t, err)

@@ -98,8 +98,12 @@ func TestWarningsOfTheStore(t *testing.T) {
 		s.set(nil, store.Warning{Name: "log", Err: errLarge})
 		time.Sleep(10 * time.Second)
 		assert.Equal(t, []error{errLarge}, r.Health().Warnings)
+		since := r.Health().WarningsSince
+		assert.InDelta(t, 10*time.Second, time.Since(since), float64(2*time.Second))
 		time.Sleep(20 * time.Second) // its row is written every 15 s
-		assert.Equal(t, []string{"large"}, stats(t, r).Instances[0].Warnings, "for everybody who looks")
+		row := stats(t, r).Instances[0]
+		assert.Equal(t, []string{"large"}, row.Warnings, "for everybody who looks")
+		assert.WithinDuration(t, since, row.Seen.Add(-row.WarnsFor), time.Millisecond, "since when")
 		cancel()
 		require.NoError(t, <-done)
 		assert.Empty(t, r.Health().Warnings, "nobody looks any more")

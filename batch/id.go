@@ -38,7 +38,7 @@ func (k Key) String() string {
 // Validate reports whether the key can be stored. The error is an [*InputError].
 func (k Key) Validate() error {
 	if k.ID == "" {
-		return &InputError{Field: "ID", Want: "not empty"}
+		return &InputError{Field: "ID", Want: `an id, not ""`}
 	}
 	if err := CheckText("ID", string(k.ID), MaxIDLen); err != nil {
 		return err

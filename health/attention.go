@@ -76,16 +76,18 @@ func (h Health) Attention(now time.Time) (all []Attention) {
 		}
 	}
 	all = append(all, h.posting(now)...)
+	paused, pausedSince := h.pausedServices()
 	for _, list := range []struct {
 		services []batch.ServiceID
+		since    time.Time
 		what     string
 	}{
-		{h.pausedServices(), "nothing is posted, because the ledger is busy, unreachable or refuses this client"},
-		{h.HaltedServices, "the lane is halted, because the ledger took a batch back again and again"},
-		{h.HeldServices, "this Run does not serve it"},
+		{paused, pausedSince, "nothing is posted, because the ledger is busy, unreachable or refuses this client"},
+		{h.HaltedServices, h.HaltedSince, "the lane is halted, because the ledger took a batch back again and again"},
+		{h.HeldServices, h.HeldSince, "this Run does not serve it"},
 	} {
 		if len(list.services) > 0 {
-			add(PartPosting, time.Time{}, "%s: %s", someServices(list.services), list.what)
+			add(PartPosting, list.since, "%s: %s", someServices(list.services), list.what)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(h.Loops)) {
@@ -102,7 +104,7 @@ func (h Health) Attention(now time.Time) (all []Attention) {
 	}
 	all = append(all, h.Counts.attention(now, staleCounts+h.Rest)...)
 	for _, w := range h.Warnings {
-		add(PartWarnings, time.Time{}, "%s %v", incident.Warns, w)
+		add(PartWarnings, h.WarningsSince, "%s %v", incident.Warns, w)
 	}
 	return all
 }
@@ -172,15 +174,17 @@ func because(all []Pause) error {
 	return errors.New(strings.Join(errs, "; "))
 }
 
-// pausedServices are the services that are paused alone.
-func (h Health) pausedServices() (all []batch.ServiceID) {
+// pausedServices are the services that are paused alone, and since when the first of them is.
+func (h Health) pausedServices() (all []batch.ServiceID, since time.Time) {
 	for _, p := range h.Pauses {
 		if !p.All {
-			all = append(all, p.Service)
+			if all = append(all, p.Service); since.IsZero() || p.Since.Before(since) {
+				since = p.Since
+			}
 		}
 	}
 	slices.Sort(all)
-	return all
+	return all, since
 }
 
 // fails reports whether the part that a loop needs fails. The loops "submitter" and "statuses"
@@ -233,6 +237,11 @@ type Counts struct {
 	Halted    int `json:"halted,omitzero"`
 	// RefusedOrders are orders that were refused alone within a day.
 	RefusedOrders int `json:"refused_orders,omitzero"`
+	// RefusedSince is when the first of them was refused, and UndecidedSince and HaltedSince are
+	// since when this Runner has read of any; zero without one. They are on this process's clock.
+	RefusedSince   time.Time `json:"refused_since,omitzero"`
+	UndecidedSince time.Time `json:"undecided_since,omitzero"`
+	HaltedSince    time.Time `json:"halted_since,omitzero"`
 	// StandingSince is since when batches wait, in lanes that nobody has paused or halted, and
 	// none of the whole database moves: the ledger has none in hand, and no instance saw one
 	// become final, nor this one have one accepted.
@@ -248,13 +257,13 @@ func (c Counts) attention(now time.Time, stale time.Duration) (all []Attention) 
 		all = append(all, Attention{PartBatches, now.Add(-age), withDetails(incident.NoCounts, age.Round(time.Second), nil)})
 	}
 	if c.Undecided > 0 {
-		all = append(all, Attention{PartBatches, time.Time{}, incident.Decide(c.Undecided)})
+		all = append(all, Attention{PartBatches, c.UndecidedSince, incident.Decide(c.Undecided)})
 	}
 	if c.Halted > 0 {
-		all = append(all, Attention{PartBatches, time.Time{}, incident.Halted(c.Halted)})
+		all = append(all, Attention{PartBatches, c.HaltedSince, incident.Halted(c.Halted)})
 	}
 	if c.RefusedOrders > 0 {
-		all = append(all, Attention{PartBatches, time.Time{}, incident.Refused(c.RefusedOrders)})
+		all = append(all, Attention{PartBatches, c.RefusedSince, incident.Refused(c.RefusedOrders)})
 	}
 	if since := c.StandingSince; !since.IsZero() && now.Sub(since) > standstill {
 		all = append(all, Attention{PartBatches, since, fmt.Sprintf("no batch has moved for %s, and so many wait: %d", ago(now, since), c.Waiting)})

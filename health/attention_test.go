@@ -68,19 +68,22 @@ func TestAttention(t *testing.T) {
 				h.Pauses = append(h.Pauses, Pause{Ledger: "l", Service: s, Since: before(time.Hour)})
 			}
 			h.HaltedServices, h.HeldServices = []batch.ServiceID{"h"}, []batch.ServiceID{""}
+			h.HaltedSince, h.HeldSince = before(2*time.Hour), before(3*time.Hour)
 		}, []Attention{
-			{PartPosting, time.Time{}, `"a", "b", "c", "d", "e", and 2 more: nothing is posted, because the ledger is busy, unreachable or refuses this client`},
-			{PartPosting, time.Time{}, `"h": the lane is halted, because the ledger took a batch back again and again`},
-			{PartPosting, time.Time{}, `"": this Run does not serve it`},
+			{PartPosting, before(time.Hour), `"a", "b", "c", "d", "e", and 2 more: nothing is posted, because the ledger is busy, unreachable or refuses this client`},
+			{PartPosting, before(2 * time.Hour), `"h": the lane is halted, because the ledger took a batch back again and again`},
+			{PartPosting, before(3 * time.Hour), `"": this Run does not serve it`},
 		}},
 		"a loop stands; one that waits for work does not": {func(h *Health) {
 			h.Loops["monitor"], h.Loops["recorder"] = PartHealth{LastSuccess: before(time.Hour)}, PartHealth{LastSuccess: before(time.Hour)}
 		}, []Attention{{PartLoops, before(time.Hour), "monitor has done nothing for 1h0m0s"}}},
-		"for a person": {func(h *Health) { h.Counts.Undecided, h.Counts.Halted = 4, 2 }, []Attention{
-			{PartBatches, time.Time{}, "A person has to decide about 4 batches."},
-			{PartBatches, time.Time{}, "2 lanes are halted until a person releases them."},
+		"for a person": {func(h *Health) {
+			h.Counts.Undecided, h.Counts.Halted, h.Counts.UndecidedSince, h.Counts.HaltedSince = 4, 2, before(time.Hour), before(time.Minute)
+		}, []Attention{
+			{PartBatches, before(time.Hour), "A person has to decide about 4 batches."},
+			{PartBatches, before(time.Minute), "2 lanes are halted until a person releases them."},
 		}},
-		"refused orders": {func(h *Health) { h.Counts.RefusedOrders = 2 }, []Attention{{PartBatches, time.Time{}, "2 orders were refused alone within a day."}}},
+		"refused orders": {func(h *Health) { h.Counts.RefusedOrders, h.Counts.RefusedSince = 2, before(time.Hour) }, []Attention{{PartBatches, before(time.Hour), "2 orders were refused alone within a day."}}},
 		"batches wait":   {func(h *Health) { h.Counts.Waiting, h.Counts.StandingSince = 9, before(standstill) }, nil},
 		"batches wait for long, and none moves": {func(h *Health) { h.Counts.Waiting, h.Counts.StandingSince = 9, before(standstill+time.Second) }, []Attention{
 			{PartBatches, before(standstill + time.Second), "no batch has moved for 10m1s, and so many wait: 9"},
@@ -89,7 +92,7 @@ func TestAttention(t *testing.T) {
 			{PartBatches, before(staleCounts + 5*time.Second), "Nobody counts the open batches. For 10m5s"},
 		}},
 		"the store keeps no counts": {func(h *Health) { h.Counts = Counts{} }, nil},
-		"the store warns":           {func(h *Health) { h.Warnings = []error{down} }, []Attention{{PartWarnings, time.Time{}, "The database needs care. down"}}},
+		"the store warns":           {func(h *Health) { h.Warnings, h.WarningsSince = []error{down}, before(time.Hour) }, []Attention{{PartWarnings, before(time.Hour), "The database needs care. down"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := Health{Running: true, Store: works, Ledger: works, Streams: works, Loops: map[string]PartHealth{"queuer": works, "monitor": works}}

@@ -101,10 +101,14 @@ type Health struct {
 	// executed a batch and took it back, again and again (see [batch.Control].HaltReason). A
 	// service leaves the list once the ledger accepts or commits something of it again.
 	HaltedServices []batch.ServiceID `json:"halted_services,omitempty"`
+	// HaltedSince is since when the first of HaltedServices is halted; zero without one.
+	HaltedSince time.Time `json:"halted_since,omitzero"`
 	// HeldServices are the services that this Run does not serve: options, ledger and store do not
 	// fit, or another ledger has them. A lane held for another reason is not among them. Explain
 	// of a batch and batch.EventLaneHeld give the reason.
 	HeldServices []batch.ServiceID `json:"held_services,omitempty"`
+	// HeldSince is since when the first of HeldServices is held; zero without one.
+	HeldSince time.Time `json:"held_since,omitzero"`
 	// Store is the database, as all loops see it: any successful call clears a failure, but only a
 	// write clears the failure of a write. While nothing is to be done, no loop writes, but the
 	// Runner writes its own row every 15 s, or each minute while Hints are live (where the store
@@ -147,6 +151,8 @@ type Health struct {
 	// are refreshed once a second. Each warning is an EventTrouble when it begins, and stands
 	// here until it is over.
 	Warnings []error `json:"-"` // in JSON their texts, as warnings
+	// WarningsSince is since when the oldest of Warnings stands; zero without one.
+	WarningsSince time.Time `json:"warnings_since,omitzero"`
 	// LostEvents says of each of Options.Observers how many events it has lost since New,
 	// because it was too slow. It is nil while none has lost any.
 	LostEvents []uint64 `json:"lost_events,omitempty"`

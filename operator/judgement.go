@@ -137,6 +137,9 @@ func (x *judgement) warns(i store.Instance) {
 	}
 	s := x.of(IncidentStore)
 	s.Text = incident.Warns
+	if i.WarnsFor > 0 {
+		s.since(i.Seen.Add(-i.WarnsFor))
+	}
 	s.Instances = append(s.Instances, i.Name)
 	for _, w := range i.Warnings {
 		if !strings.Contains(s.Why, w) {
@@ -226,6 +229,12 @@ func (x *judgement) groups() {
 	}
 	if s := x.by[IncidentDecision]; s != nil {
 		s.Since = x.DecisionSince
+	}
+	for _, kind := range []IncidentKind{IncidentDisagree, IncidentUnserved, IncidentNotRecorded, IncidentHeld} {
+		// Nothing has moved these batches since the oldest was added: that is as early as is known.
+		if s := x.by[kind]; s != nil && s.Oldest > 0 {
+			s.since(x.now.Add(-s.Oldest))
+		}
 	}
 }
 

@@ -133,3 +133,23 @@ func TestEachIncidentIsInTheManual(t *testing.T) {
 		assert.Regexp(t, "(?m)^\\|.*`"+k[1]+"`.*\\|.*\\|.*\\|$", string(page), "docs/operations.md has no row of %s", k[1])
 	}
 }
+
+// An incident of batches that nothing moves, or of a store that warns, says since when it is there.
+func TestEachIncidentSaysSinceWhen(t *testing.T) {
+	group := func(cause batch.Cause, missing operator.Missing) operator.Group {
+		return operator.Group{Reason: operator.Reason{Cause: cause, Missing: missing}, Batches: 1, Lanes: 1, Oldest: time.Hour}
+	}
+	for kind, g := range map[operator.IncidentKind]operator.Group{
+		operator.IncidentDisagree: group(operator.CauseUnknown, operator.MissingAgreement), operator.IncidentUnserved: group(batch.CauseUnserved, ""),
+		operator.IncidentNotRecorded: group(operator.CauseUnknown, operator.MissingRecord), operator.IncidentHeld: group(batch.CauseHeld, ""),
+	} {
+		is := wrong(t, operator.Sight{Causes: operator.Causes{At: looked, Groups: []operator.Group{g}}}, kind)
+		assert.Equal(t, looked.Add(-time.Hour), is.Since, kind)
+		assert.Equal(t, time.Hour, is.For, kind)
+	}
+	of := func(name string, warns time.Duration) store.Instance {
+		return store.Instance{Name: name, Live: true, Seen: looked, Warnings: []string{"The log grows."}, WarnsFor: warns}
+	}
+	warns := operator.Sight{Causes: operator.Causes{At: looked}, Counted: true, Stats: store.Stats{Instances: []store.Instance{of("a", time.Minute), of("b", 2*time.Minute)}}}
+	assert.Equal(t, looked.Add(-2*time.Minute), wrong(t, warns, operator.IncidentStore).Since, "that of the oldest")
+}

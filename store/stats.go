@@ -210,6 +210,8 @@ type Instance struct {
 	// Warnings are the warnings of its store that stand ([Warning]), as texts: at most
 	// [MaxWarnings].
 	Warnings []string `json:"warnings,omitempty"`
+	// WarnsFor is for how long before the instance was seen the oldest of them has stood.
+	WarnsFor time.Duration `json:"warns_for_ns,omitzero"`
 	// Looked names the server on which its store has looked whether commits are lost, and knows of
 	// none or has paused everything; "" where nobody waits for that. See
 	// postgres.Options.PauseOnLostCommits.

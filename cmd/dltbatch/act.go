@@ -86,14 +86,14 @@ func (t *consent) confirm(ctx context.Context, word, question string, people fun
 }
 
 const actHelp = `
-The act is upon the version that was read and shown just before; if it has changed meanwhile, nothing is
-done (exit code 4). --seen asks for the version that you saw earlier. `
+The act is upon the version that was read and shown just before; if it has changed meanwhile,
+nothing is done (exit code 4). --seen asks for the version that you saw earlier.`
 
 // upon returns a command that acts upon one batch.
 func (a *app) upon(c *cobra.Command, args int, does func(args []string, rec batch.Record) (batchAct, error)) *cobra.Command {
 	n := naming{a: a}
 	var seen int64
-	c.Long += actHelp + "The JSON is the batch.Record after it."
+	c.Long += actHelp + "\nThe JSON is the batch.Record after it."
 	c.Args = cobra.RangeArgs(args, args+1)
 	n.flags(c)
 	t := a.acting(c, true)
@@ -175,7 +175,8 @@ func (a *app) cancel() *cobra.Command {
 func (a *app) requeue() *cobra.Command {
 	c := &cobra.Command{
 		Use: "requeue [flags] [ID]", Short: "Send an invalid or rejected batch again",
-		Long: `Puts an invalid or rejected batch back into its lane, at its old place. A halted lane stays halted. The ledger's quiet time has to be on record (exit code 5).`,
+		Long: `Puts an invalid or rejected batch back into its lane, at its old place. A halted lane stays
+halted. The ledger's quiet time has to be on record (exit code 5).`,
 	}
 	return a.upon(c, 0, func(_ []string, rec batch.Record) (batchAct, error) {
 		question := "The batch will be sent again."
@@ -193,7 +194,8 @@ func (a *app) decide() *cobra.Command {
 		Use: "decide [flags] [ID] " + strings.Join(asText(batch.Rulings()), "|"), Short: "End the doubt about a batch", ValidArgsFunction: fixed(asText(batch.Rulings())),
 		Long: `Ends a doubt, once you have read the ledger. What you state about the batch:
 ` + statements() + `
-A wrong "not_executed_send_again" executes a batch twice on a ledger that does not refuse duplicates.`,
+A wrong "not_executed_send_again" executes a batch twice on a ledger that does not refuse
+duplicates.`,
 	}
 	return a.upon(c, 1, func(given []string, rec batch.Record) (batchAct, error) {
 		r, err := ruling(given[0])
@@ -227,10 +229,11 @@ func statements() string {
 func (a *app) withdraw() *cobra.Command {
 	c := &cobra.Command{
 		Use: "withdraw [flags] [ID]", Short: "End a batch for good that is under way",
-		Long: `Asks the ledger to keep a batch from taking effect that was sent to it: on an EVM chain an intent, by a transfer
-of nothing that has its nonce. What takes effect first decides, and nothing else does: the batch ends committed
-or invalid, or rejected as "cancelled". A running instance does it, once the batch's lane is not paused. What the
-ledger can do has to be on record (exit code 5). A withdrawal cannot be taken back.`,
+		Long: `Asks the ledger to keep a batch from taking effect that was sent to it: on an EVM chain an intent,
+by a transfer of nothing that has its nonce. What takes effect first decides, and nothing else
+does: the batch ends committed or invalid, or rejected as "cancelled". A running instance does it,
+once the batch's lane is not paused. What the ledger can do has to be on record (exit code 5). A
+withdrawal cannot be taken back.`,
 	}
 	return a.upon(c, 0, func(_ []string, rec batch.Record) (batchAct, error) {
 		question := "What takes effect first decides: the batch, or what is sent to exclude it."
@@ -407,8 +410,9 @@ func ofAll(question string) func(batch.Scope) string {
 func (a *app) pause() *cobra.Command {
 	return a.steer(&cobra.Command{
 		Use: "pause [flags] [SERVICE]", Short: "Let nothing leave a lane, or any lane",
-		Long: `Lets nothing leave a lane, or with --all any lane, in the whole cluster. Batches under way are still
-followed. Only --all asks for a confirmation, and a lane that nobody knows: its name may be a typing error.`,
+		Long: `Lets nothing leave a lane, or with --all any lane, in the whole cluster. Batches under way are
+still followed. Only --all asks for a confirmation, and a lane that nobody knows: its name may be
+a typing error.`,
 	}, steering{
 		all: true, asks: ofAll("Nothing will leave any lane."),
 		do: func(ctx context.Context, d *operator.Desk, seen batch.Control, _ []string, by batch.By) (batch.Control, error) {
@@ -420,8 +424,8 @@ followed. Only --all asks for a confirmation, and a lane that nobody knows: its 
 func (a *app) resume() *cobra.Command {
 	return a.steer(&cobra.Command{
 		Use: "resume [flags] [SERVICE]", Short: "End a pause",
-		Long: `Ends the pause of a lane, or with --all the pause of everything; lanes that were paused one by one stay
-paused. Only --all asks for a confirmation. Where there is no such pause, the exit code is 4.`,
+		Long: `Ends the pause of a lane, or with --all the pause of everything; lanes that were paused one by one
+stay paused. Only --all asks for a confirmation. Where there is no such pause, the exit code is 4.`,
 	}, steering{
 		nothing: func(c batch.Control) string {
 			if c.PausedAt.IsZero() {
@@ -439,8 +443,9 @@ paused. Only --all asks for a confirmation. Where there is no such pause, the ex
 func (a *app) release() *cobra.Command {
 	return a.steer(&cobra.Command{
 		Use: "release [flags] SERVICE", Short: "End the halt of a lane",
-		Long: `Ends the halt of a lane: the batch that halted it is left behind, and the batches after it go on. If that
-batch was requeued since, the lane begins with it. Where the lane is not halted, the exit code is 4.`,
+		Long: `Ends the halt of a lane: the batch that halted it is left behind, and the batches after it go on.
+If that batch was requeued since, the lane begins with it. Where the lane is not halted, the exit
+code is 4.`,
 	}, steering{
 		nothing: func(c batch.Control) string {
 			if c.HaltedAt.IsZero() {
@@ -472,9 +477,9 @@ var policies = []batch.Policy{batch.PolicyContinue, batch.PolicyHalt, batch.Poli
 func (a *app) policy() *cobra.Command {
 	return a.steer(&cobra.Command{
 		Use: "policy [flags] SERVICE continue|halt|quarantine|default", Short: "How a lane goes on behind a bad batch", ValidArgsFunction: fixed(words(policies)),
-		Long: `Sets how a lane goes on when one of its batches ends invalid or rejected: it goes on (continue), it stands
-until it is released (halt), or it goes on and the batch is set aside (quarantine). "default" removes the
-lane's own policy.`,
+		Long: `Sets how a lane goes on when one of its batches ends invalid or rejected: it goes on (continue),
+it stands until it is released (halt), or it goes on and the batch is set aside (quarantine).
+"default" removes the lane's own policy.`,
 	}, steering{
 		more: 1,
 		do: func(ctx context.Context, d *operator.Desk, seen batch.Control, more []string, by batch.By) (batch.Control, error) {
@@ -489,9 +494,15 @@ lane's own policy.`,
 
 func (a *app) settings() *cobra.Command {
 	c := &cobra.Command{
-		Use: "settings [flags] SERVICE", Short: "What instances rely on for a service", Args: cobra.ExactArgs(1),
-		Long: `Shows what Runners have recorded about the ledger that serves a service: explanations and requeues need it.
-The JSON is operator.Relied; "kept" is the record, as JSON in a text.`,
+		Use: "settings [flags] SERVICE", Short: "What instances rely on for a service",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return errors.New("settings wants one SERVICE: dltbatch lanes lists those with batches")
+			}
+			return nil
+		},
+		Long: `Shows what Runners have recorded about the ledger that serves a service: explanations and requeues
+need it. The JSON is operator.Relied; "kept" is the record, as JSON in a text.`,
 	}
 	return a.over(c, func(ctx context.Context, all *databases, args []string) error {
 		db, service, _, err := all.lane(ctx, args[0])
@@ -519,9 +530,9 @@ func (p *page) relied(r operator.Relied) {
 func (a *app) agree() *cobra.Command {
 	c := &cobra.Command{
 		Use: "agree [flags] SERVICE", Short: "End a disagreement of instances about settings", Args: cobra.ExactArgs(1),
-		Long: `Says that no process relies on the other settings any more, which "dltbatch settings" shows. A wrong word
-may send a requeued batch too early, or make explanations wrong. The act is upon the record that was read
-and shown just before. The JSON is operator.Relied after it.`,
+		Long: `Says that no process relies on the other settings any more, which "dltbatch settings" shows. A
+wrong word may send a requeued batch too early, or make explanations wrong. The act is upon the
+record that was read and shown just before. The JSON is operator.Relied after it.`,
 	}
 	t := a.acting(c, true)
 	return a.over(c, func(ctx context.Context, all *databases, args []string) error {

@@ -47,6 +47,32 @@ func TestActsUponBatches(t *testing.T) {
 	})
 }
 
+// What a person reads after an act, and in the history, names what was done to what.
+func TestSentencesOfActs(t *testing.T) {
+	inStores(t, func(s *screen) {
+		s.serves("s")
+		s.does("policy", "s", "halt", "--reason", "r")
+		s.add("s", "b1", "b2")
+		s.ends("s", store.Refused)
+		got := s.typed("release\n", "release", "s", "--reason", "r")
+		require.Equal(s, exitDone, got.code, got.err)
+		assert.Contains(s, got.err, "The lane goes on behind the batch that halted it.")
+		assert.Contains(s, s.does("history"), `service "s", halted by b1`)
+		assert.Contains(s, s.does("history", "--lane", "s"), `service "s", halted by b1`)
+
+		got = s.typed("requeue\n", "requeue", "b1", "--reason", "r")
+		require.Equal(s, exitDone, got.code, got.err)
+		assert.Contains(s, got.err, "The batch will be sent again")
+		assert.Contains(s, got.out, "requeue: b1 was rejected, is queued")
+
+		s.does("policy", "s", "quarantine", "--reason", "r")
+		s.ends("s", store.Refused)
+		assert.Contains(s, s.does("acquit", "b1", "--reason", "r"), "b1 was rejected, is no longer set aside")
+		assert.Contains(s, s.fails(exitUsage, "settings"), "settings wants one SERVICE")
+		assert.Contains(s, s.fails(exitUsage, "show", ""), `no batch has the id ""`)
+	})
+}
+
 // Nobody is asked to confirm an act that cannot be done.
 func TestRefusedBeforeItIsAsked(t *testing.T) {
 	inStores(t, func(s *screen) {

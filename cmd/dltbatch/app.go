@@ -250,16 +250,18 @@ func (a *app) plain(c *cobra.Command, do func(ctx context.Context, args []string
 
 const rootHelp = `dltbatch shows and mends what a store of dltbatch holds. It needs the database and no ledger.
 
-The data source name is a URL of PostgreSQL (postgres://), the keyword form (host=...), or the path of
-a SQLite file, also as sqlite:PATH. Prefer DLTBATCH_DSN to --dsn: other users of a machine can read
-command lines. It is never printed. PostgreSQL's own variables, such as PGPASSWORD, work as well.
+The data source name is a URL of PostgreSQL (postgres://), the keyword form (host=...), or the
+path of a SQLite file, also as sqlite:PATH. Prefer DLTBATCH_DSN to --dsn: other users of a machine
+can read command lines. It is never printed. PostgreSQL's own variables, such as PGPASSWORD, work
+as well.
 
-Where lanes are divided over shards (docs/scale.md), give --dsn and --schema of all of them, in the order of their
-numbers: as many of both, or one of either for all. DLTBATCH_DSN may have a line for each. Then lists, causes,
-counts, doctor, searches and the console show all shards; what names a batch or a lane goes to its shard, and --all to
-all. A shard that fails, or gives no answer for a minute, is named first, and the others are shown or acted upon; the
-exit code is 1. With --json, status, causes, instances, doctor and what --all changes have "shards", with "shard" and
-"answer" for each.
+Where lanes are divided over shards (docs/scale.md), give --dsn and --schema of all of them, in
+the order of their numbers: as many of both, or one of either for all. DLTBATCH_DSN may have a
+line for each. Then lists, causes, counts, doctor, searches and the console show all shards; what
+names a batch or a lane goes to its shard, and --all to all. A shard that fails, or gives no
+answer for a minute, is named first, and the others are shown or acted upon; the exit code is 1.
+With --json, status, causes, instances, doctor and what --all changes have "shards", with "shard"
+and "answer" for each.
 
 Begin with "dltbatch causes": what stands still, why, and the command that moves it.`
 
@@ -271,6 +273,8 @@ func (a *app) root() *cobra.Command {
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
+	// The help of a flag is divided, too.
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 100 "))
 	flags := root.PersistentFlags()
 	flags.StringArrayVar(&a.dsns, "dsn", nil, "the database, as `DSN`; again for each shard; default: the variable DLTBATCH_DSN")
 	flags.StringArrayVar(&a.schemas, "schema", nil, "PostgreSQL: the `SCHEMA` that holds the tables; again for each shard (default dltbatch)")

@@ -29,9 +29,9 @@ func (a *app) preview() *cobra.Command {
 	c := &cobra.Command{
 		Use: "preview [flags] cancel|requeue|decide|acquit", Short: "What an act upon many batches would do",
 		Args: cobra.ExactArgs(1), ValidArgs: bulkActions,
-		Long: `Selects batches by a filter and changes nothing: how many, for which causes, and the first hundred. --out
-writes the selection to a file, for "dltbatch bulk run". It holds the batches as they are now, and a token
-that stands for them. The JSON is operator.Selection.`,
+		Long: `Selects batches by a filter and changes nothing: how many, for which causes, and the first
+hundred. --out writes the selection to a file, for "dltbatch bulk run". It holds the batches as
+they are now, and a token that stands for them. The JSON is operator.Selection.`,
 	}
 	read := a.filtering(c, &b.Filter)
 	f := c.Flags()
@@ -126,11 +126,12 @@ func (a *app) runBulk() *cobra.Command {
 	var token string
 	c := &cobra.Command{
 		Use: "run [flags] FILE", Short: "Carry a previewed selection out", Args: cobra.ExactArgs(1),
-		Long: `Keeps a selection in the database, and acts upon each batch of it as it was at the preview, one by one. It skips
-what has changed since. FILE is what "dltbatch bulk preview" wrote; - is the input, with --yes. --token has to
-be the one of the preview that you saw. The end is a report: exit code 6 says that something was not done, with
-the reasons. Where a run ends early, nothing goes on by itself: "dltbatch bulk resume TOKEN" goes on from any
-machine, as the same run again does, and "dltbatch bulk cancel TOKEN" gives the rest up.`,
+		Long: `Keeps a selection in the database, and acts upon each batch of it as it was at the preview, one by
+one. It skips what has changed since. FILE is what "dltbatch bulk preview" wrote; - is the input,
+with --yes. --token has to be the one of the preview that you saw. The end is a report: exit code
+6 says that something was not done, with the reasons. Where a run ends early, nothing goes on by
+itself: "dltbatch bulk resume TOKEN" goes on from any machine, as the same run again does, and
+"dltbatch bulk cancel TOKEN" gives the rest up.`,
 	}
 	c.Flags().StringVar(&token, "token", "", "the `TOKEN` of the preview that you saw; required")
 	t := a.acting(c, true)

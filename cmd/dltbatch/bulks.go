@@ -21,9 +21,9 @@ type carried struct {
 func (a *app) resumeBulk() *cobra.Command {
 	c := &cobra.Command{
 		Use: "resume [flags] TOKEN", Short: "Go on with a bulk action", Args: cobra.ExactArgs(1),
-		Long: `Goes on with a bulk action from where its process ended, on any machine: "dltbatch bulk list" has the tokens. Nothing is
-done twice to a batch. Where the other process still runs, one of the two stops. The end is the report of the whole
-action, as that of "dltbatch bulk run".`,
+		Long: `Goes on with a bulk action from where its process ended, on any machine: "dltbatch bulk list" has
+the tokens. Nothing is done twice to a batch. Where the other process still runs, one of the two
+stops. The end is the report of the whole action, as that of "dltbatch bulk run".`,
 	}
 	t := a.acting(c, true)
 	return a.command(c, func(ctx context.Context, db *database, args []string) error {
@@ -91,7 +91,8 @@ func (a *app) bulkReport(ctx context.Context, db *database, token string) error 
 func (a *app) cancelBulk() *cobra.Command {
 	c := &cobra.Command{
 		Use: "cancel [flags] TOKEN", Short: "Give the rest of a bulk action up", Args: cobra.ExactArgs(1),
-		Long: `Ends a bulk action. A process that carries it out stops within 100 batches. What was done stays done.`,
+		Long: `Ends a bulk action. A process that carries it out stops within 100 batches. What was done stays
+done.`,
 	}
 	t := a.acting(c, false)
 	return a.command(c, func(ctx context.Context, db *database, args []string) error {
@@ -112,8 +113,8 @@ func (a *app) cancelBulk() *cobra.Command {
 func (a *app) showBulk() *cobra.Command {
 	c := &cobra.Command{
 		Use: "show TOKEN", Short: "How far a bulk action has come, and what was not done", Args: cobra.ExactArgs(1),
-		Long: `Shows a bulk action: who began it and went on with it, how far it has come, and each batch to which nothing was
-done, with the reason. Exit code 6 says that there are such batches.`,
+		Long: `Shows a bulk action: who began it and went on with it, how far it has come, and each batch to
+which nothing was done, with the reason. Exit code 6 says that there are such batches.`,
 	}
 	return a.command(c, func(ctx context.Context, db *database, args []string) error {
 		return a.bulkReport(ctx, db, args[0])
@@ -128,9 +129,9 @@ type bulkList struct {
 func (a *app) listBulks() *cobra.Command {
 	c := &cobra.Command{
 		Use: "list", Short: "The bulk actions", Args: cobra.NoArgs,
-		Long: `Lists the bulk actions that began last, the newest first, a hundred at most. One that is open and was not changed for
-a while has lost its process: "dltbatch bulk resume TOKEN" goes on with it. An action is kept for 30 days after its last
-change.`,
+		Long: `Lists the bulk actions that began last, the newest first, a hundred at most. One that is open and
+was not changed for a while has lost its process: "dltbatch bulk resume TOKEN" goes on with it. An
+action is kept for 30 days after its last change.`,
 	}
 	return a.command(c, func(ctx context.Context, db *database, _ []string) error {
 		list, err := operator.NewBulks(db.desk).List(ctx)

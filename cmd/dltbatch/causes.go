@@ -14,11 +14,12 @@ func (a *app) causes() *cobra.Command {
 	var refresh bool
 	c := &cobra.Command{
 		Use: "causes [flags]", Short: "What is wrong, all that stands still and why, and what moves it",
-		Long: `Begins with what is wrong, the worst first: one sentence each, since when, the batches concerned, and
-what to do, with the command. Then come the batches that move by themselves, by what they wait for. A number
-with + is a lower bound. "sampled" means that the places of some batches were estimated. Where a survey takes more than 0.2 s, the store
-keeps it, and all processes read it for fifty times as long as it took; its age stands above it. --refresh and --within look again. The JSON is
-operator.Causes with the incidents.`,
+		Long: `Begins with what is wrong, the worst first: one sentence each, since when, the batches concerned,
+and what to do, with the command. Then come the batches that move by themselves, by what they wait
+for. A number with + is a lower bound. "sampled" means that the places of some batches were
+estimated. Where a survey takes more than 0.2 s, the store keeps it, and all processes read it for
+fifty times as long as it took; its age stands above it. --refresh and --within look again. The
+JSON is operator.Causes with the incidents.`,
 	}
 	c.Flags().DurationVar(&q.Within, "within", 10*time.Second, "how long to look")
 	c.Flags().BoolVar(&refresh, "refresh", false, "look now")
@@ -45,7 +46,7 @@ func (p *page) causes(s operator.Situation) {
 	if s.Causes.Age > 0 {
 		p.line("this look is %s old; --refresh looks again", age(s.Causes.Age))
 	}
-	p.incidents(s.Incidents)
+	p.incidents(s.Incidents, "causes")
 	switch {
 	case len(s.Itself) > 0:
 		p.line("moves by itself:")

@@ -35,11 +35,11 @@ func (a *app) console() *cobra.Command {
 	c := &cobra.Command{
 		Use: "console [flags]", Short: "The same in a browser",
 		Long: `Serves package console until it is interrupted: what stands still and why, lanes, batches, orders,
-instances, histories, and with --actor the acts. It asks for no password, so that whoever reaches the
-address may look, and act as the actor: it serves this machine alone. --behind-proxy allows another
-address, for a proxy that asks who comes. Failures are on the error output. The JSON is an object with
-"url" and "actor", printed before it serves. Over several shards its first page and its search are about all of
-them, and each has its own pages below.`,
+instances, histories, and with --actor the acts. It asks for no password, so that whoever reaches
+the address may look, and act as the actor: it serves this machine alone. --behind-proxy allows
+another address, for a proxy that asks who comes. Failures are on the error output. The JSON is an
+object with "url" and "actor", printed before it serves. Over several shards its first page and
+its search are about all of them, and each has its own pages below.`,
 	}
 	c.Flags().StringVar(&listen, "listen", "127.0.0.1:8190", "the `ADDRESS` to serve at; port 0 is any free one")
 	c.Flags().StringVar(&actor, "actor", "", "`NAME` of who acts, for the history; without it the console is read-only")

@@ -49,7 +49,7 @@ Built without cgo (`+"`CGO_ENABLED=0`"+`) it is a static program, and opens SQLi
 
 | code | meaning |
 |---|---|
-`, root.Long, block(root.PersistentFlags().FlagUsages()))
+`, root.Long, block(root.PersistentFlags().FlagUsagesWrapped(100)))
 	for code, meaning := range exitCodes {
 		fmt.Fprintf(&b, "| %d | %s |\n", code, meaning)
 	}
@@ -63,7 +63,10 @@ RFC 3339 in UTC, and states, causes and policies are words.
 		require.NotEmpty(t, c.Short, c.CommandPath())
 		if c.Runnable() && !c.HasSubCommands() {
 			require.NotEmpty(t, c.Long, c.CommandPath())
-			fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n%s\n\n%s", c.CommandPath(), c.Short, c.Long, block(c.UseLine()+"\n"+c.LocalNonPersistentFlags().FlagUsages()))
+			for line := range strings.Lines(c.Long + "\n" + c.UsageString()) {
+				assert.LessOrEqual(t, len(strings.TrimSpace(line)), 100, "%s: %s", c.CommandPath(), line)
+			}
+			fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n%s\n\n%s", c.CommandPath(), c.Short, c.Long, block(c.UseLine()+"\n"+c.LocalNonPersistentFlags().FlagUsagesWrapped(100)))
 		}
 		for _, sub := range c.Commands() {
 			walk(sub)

@@ -81,11 +81,12 @@ const (
 func (a *app) doctor() *cobra.Command {
 	c := &cobra.Command{
 		Use: "doctor [flags]", Short: "What is wrong, with the set-up too, and what to do",
-		Long: `Looks at the schema, the settings of the server, its clock beside this machine's, a pooler, vacuum and held
-snapshots, at all that dltbatch causes begins with, and at the instances, their versions and settings, and
-says what to do about each. It tries whether hints of other processes are heard, which nothing rests on. It
-changes nothing. Settings are compared for the ledgers of the first 1,000 lanes with work. Exit code 6 says that
-something was found. The JSON is an object with "ok" and "findings", each with "check", "ok", "found" and "do".`,
+		Long: `Looks at the schema, the settings of the server, its clock beside this machine's, a pooler, vacuum
+and held snapshots, at all that dltbatch causes begins with, and at the instances, their versions
+and settings, and says what to do about each. It tries whether hints of other processes are heard,
+which nothing rests on. It changes nothing. Settings are compared for the ledgers of the first
+1,000 lanes with work. Exit code 6 says that something was found. The JSON is an object with "ok"
+and "findings", each with "check", "ok", "found" and "do".`,
 	}
 	return a.over(c, func(ctx context.Context, all *databases, _ []string) error {
 		answers, err := ask(ctx, all, func(ctx context.Context, db *database) (diagnosis, error) {

@@ -23,8 +23,9 @@ func (a *app) explain() *cobra.Command {
 	n := naming{a: a}
 	c := &cobra.Command{
 		Use: "explain [flags] [ID]", Short: "Why a batch does not move, and what moves it", Args: cobra.MaximumNArgs(1),
-		Long: `Says why a batch does not move, follows the batches in its way to the one at the front, and names the
-command that moves that. The JSON is batch.Explanation, and "row" with those of the batches in the way.`,
+		Long: `Says why a batch does not move, follows the batches in its way to the one at the front, and names
+the command that moves that. The JSON is batch.Explanation, and "row" with those of the batches in
+the way.`,
 	}
 	n.flags(c)
 	return a.over(c, func(ctx context.Context, all *databases, args []string) error {

@@ -23,10 +23,11 @@ func (a *app) history() *cobra.Command {
 	var q store.ActsQuery
 	c := &cobra.Command{
 		Use: "history [flags] [ID]", Short: "Who did what", Args: cobra.MaximumNArgs(1),
-		Long: `Lists the acts of operators. Without an argument it lists those upon all batches, lanes and everything, the
-newest first; the acts of one bulk action that stand together are one row, which has its token ("dltbatch bulk show"
-has each batch). For a batch, for a lane (--lane) and for everything as a whole (--all) it lists the oldest first.
-The JSON is an object with "history", each a batch.Act, and "next" for --after.`,
+		Long: `Lists the acts of operators. Without an argument it lists those upon all batches, lanes and
+everything, the newest first; the acts of one bulk action that stand together are one row, which
+has its token ("dltbatch bulk show" has each batch). For a batch, for a lane (--lane) and for
+everything as a whole (--all) it lists the oldest first. The JSON is an object with "history",
+each a batch.Act, and "next" for --after.`,
 	}
 	n.flags(c)
 	c.Flags().StringVar(&of, "lane", "", "the acts upon this `SERVICE`")

@@ -26,8 +26,8 @@ type wrong struct {
 
 func wrongIn(s operator.Situation) wrong { return wrong{s.State, s.Incidents} }
 
-// incidents shows the incidents, each with its remedy.
-func (p *page) incidents(all []operator.Incident) {
+// incidents shows the incidents, each with its remedy. The command that shows them is not advised.
+func (p *page) incidents(all []operator.Incident, shows string) {
 	for _, i := range all {
 		style := red
 		if i.ByItself {
@@ -47,7 +47,7 @@ func (p *page) incidents(all []operator.Incident) {
 			p.line("  halted by %s: %s", p.id(string(i.Blocker.ID)), p.ids(i.Blocker.Text))
 		}
 		p.line("  %s", i.Do)
-		if i.Command != "" {
+		if i.Command != "" && i.Command != "dltbatch "+shows {
 			p.line("  $ %s", i.Command)
 		}
 		p.line("")

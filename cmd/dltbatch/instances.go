@@ -21,8 +21,9 @@ type instanceList struct {
 func (a *app) instances() *cobra.Command {
 	c := &cobra.Command{
 		Use: "instances [flags]", Short: "Who runs, and who was seen last",
-		Long: `Lists the instances of Runners, also those that have died, until they are forgotten. It begins with what is
-wrong with them. The JSON is an object with "instances", each a store.Instance, and the incidents.`,
+		Long: `Lists the instances of Runners, also those that have died, until they are forgotten. It begins
+with what is wrong with them. The JSON is an object with "instances", each a store.Instance, and
+the incidents.`,
 	}
 	return a.over(c, func(ctx context.Context, all *databases, _ []string) error {
 		answers, err := ask(ctx, all, func(ctx context.Context, db *database) (operator.Situation, error) {
@@ -35,7 +36,7 @@ wrong with them. The JSON is an object with "instances", each a store.Instance, 
 		}
 		now, answer := joined(all, answers, func(s operator.Situation) instanceList { return instanceList{wrongIn(s), some(s.Stats.Instances)} })
 		return a.print(answer, func(p *page) {
-			p.incidents(now.Incidents)
+			p.incidents(now.Incidents, "instances")
 			heads := []string{"NAME", "STATE", "SEEN", "SINCE", "CLAIMS", "LEDGER", "VERSION", "SCHEMA"}
 			if all.several() {
 				heads = append(heads, "SHARD")

@@ -30,8 +30,8 @@ func (a *app) orders() *cobra.Command {
 	var states []string
 	c := &cobra.Command{
 		Use: "orders [flags]", Short: "Orders of auto-batching by age",
-		Long: `Lists orders, the oldest first. Payloads are never shown. The JSON is an object with "orders", each a
-order.Record, and "next" for --after.`,
+		Long: `Lists orders, the oldest first. Payloads are never shown. The JSON is an object with "orders",
+each a order.Record, and "next" for --after.`,
 	}
 	f := c.Flags()
 	f.String("party", "", "only of this `PARTY`")
@@ -91,8 +91,8 @@ func (a *app) export() *cobra.Command {
 	var ofOrders bool
 	c := &cobra.Command{
 		Use: "export [flags]", Short: "All batches or orders as JSON lines",
-		Long: `Writes a line of JSON for each batch (batch.Record), or with --orders for each order (order.Record),
-the oldest first, without payloads. It reads page by page, not at one moment.`,
+		Long: `Writes a line of JSON for each batch (batch.Record), or with --orders for each order
+(order.Record), the oldest first, without payloads. It reads page by page, not at one moment.`,
 	}
 	f := c.Flags()
 	f.BoolVar(&ofOrders, "orders", false, "orders, in place of batches")
@@ -147,10 +147,11 @@ func (a *app) prune() *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use: "prune [flags]", Short: "Remove old outcomes",
-		Long: `Removes batches and orders that have been final for as long as --older-than says, at least an hour, and
-acts upon lanes of that age. What is open or in quarantine stays. Running instances do this by themselves
-(Options.Retention). The command cannot know which ledgers execute duplicates, so it keeps the id of each
-batch: a late Add of the same batch is not sent again. The JSON counts "batches", "orders", "stream_ids" and "lane_acts".`,
+		Long: `Removes batches and orders that have been final for as long as --older-than says, at least an
+hour, and acts upon lanes of that age. What is open or in quarantine stays. Running instances do
+this by themselves (Options.Retention). The command cannot know which ledgers execute duplicates,
+so it keeps the id of each batch: a late Add of the same batch is not sent again. The JSON counts
+"batches", "orders", "stream_ids" and "lane_acts".`,
 	}
 	c.Flags().DurationVar(&older, "older-than", 0, "for how long they have been final, such as 720h; required")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask for a typed confirmation")

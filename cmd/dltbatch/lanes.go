@@ -30,9 +30,9 @@ func (a *app) lanes() *cobra.Command {
 	var after string
 	c := &cobra.Command{
 		Use: "lanes [flags] [SERVICE]", Short: "Lanes with open batches, and those that are held", Args: cobra.MaximumNArgs(1),
-		Long: `Counts the open batches of lanes, in byte order of services, and shows what is paused, halted or has a
-policy of its own. The JSON is an object with "everything" and "controls" (batch.Control), "lanes"
-(store.LaneCounts) and "next" for --after.`,
+		Long: `Counts the open batches of lanes, in byte order of services, and shows what is paused, halted or
+has a policy of its own. The JSON is an object with "everything" and "controls" (batch.Control),
+"lanes" (store.LaneCounts) and "next" for --after.`,
 	}
 	c.Flags().IntVar(&q.Limit, "limit", 100, "how many lanes at most, up to 1000")
 	c.Flags().StringVar(&after, "after", "", "go on behind this `SERVICE`")

@@ -24,9 +24,10 @@ func (a *app) list() *cobra.Command {
 	var final bool
 	c := &cobra.Command{
 		Use: "list [flags]", Short: "Batches by age, open ones unless asked otherwise",
-		Long: `Lists batches, the oldest first. Without --state, --tag, --quarantined or --all it lists what is open.
-With --tag it finds at once what the application stored with the batch, such as --tag invoice=4711. Payloads are
-never shown. The JSON is an object with "batches", each a batch.Record, and "next" for --after.`,
+		Long: `Lists batches, the oldest first. Without --state, --tag, --quarantined or --all it lists what is
+open. With --tag it finds at once what the application stored with the batch, such as --tag
+invoice=4711. Payloads are never shown. The JSON is an object with "batches", each a batch.Record,
+and "next" for --after.`,
 	}
 	f := c.Flags()
 	f.String("service", "", "only this `SERVICE`")

@@ -22,10 +22,11 @@ type stepDone struct {
 	Took time.Duration `json:"took"`
 }
 
-const moveHelp = `The old server is that of --dsn, the new one that of --to, better given in DLTBATCH_TO_DSN. The schema has
-one name on both, by --schema and --prefix. docs/scale.md#moving-a-schema says what a move does, and what it
-costs. The JSON is an object with "move", "next" (the next step; "done" after the last), "back" (it can still be
-taken back), "stood" (for how long the lanes stood, at the end) and "steps", each with "step" and "took".`
+const moveHelp = `The old server is that of --dsn, the new one that of --to, better given in DLTBATCH_TO_DSN. The
+schema has one name on both, by --schema and --prefix. docs/scale.md#moving-a-schema says what a
+move does, and what it costs. The JSON is an object with "move", "next" (the next step; "done"
+after the last), "back" (it can still be taken back), "stood" (for how long the lanes stood, at
+the end) and "steps", each with "step" and "took".`
 
 // toVariable is the environment variable that names the database to which a schema moves.
 const toVariable = "DLTBATCH_TO_DSN"
@@ -52,10 +53,10 @@ func (a *app) move() *cobra.Command {
 	}
 	run := &cobra.Command{
 		Use: "run [flags]", Short: "Move the schema, or go on with it",
-		Long: `Moves the tables of the store to another server. Everything is paused until the new one serves. Whoever still
-uses the old one gets an error, and nothing of such a call is stored anywhere. It may be interrupted at any step,
-and called again: it goes on where it stands. Give the processes the new data source name at any time; before the
-move is done, it gives them errors, too.
+		Long: `Moves the tables of the store to another server. Everything is paused until the new one serves.
+Whoever still uses the old one gets an error, and nothing of such a call is stored anywhere. It
+may be interrupted at any step, and called again: it goes on where it stands. Give the processes
+the new data source name at any time; before the move is done, it gives them errors, too.
 
 ` + moveHelp,
 	}
@@ -67,8 +68,8 @@ move is done, it gives them errors, too.
 	}
 	back := &cobra.Command{
 		Use: "back [flags]", Short: "Take a move back",
-		Long: `Takes a move back, as long as the old server was not given up. That serves as before, then. Without the
-new database, tables stay there that serve nobody.
+		Long: `Takes a move back, as long as the old server was not given up. That serves as before, then.
+Without the new database, tables stay there that serve nobody.
 
 ` + moveHelp,
 	}

@@ -62,20 +62,21 @@ func (a *app) migrate() *cobra.Command {
 	c := group(&cobra.Command{Use: "migrate", Short: "The schema of the database"})
 	up := &cobra.Command{
 		Use: "up [flags]", Short: "Make the tables, or bring them up to date",
-		Long: `Makes the tables, or brings them up to date; a missing SQLite file is made, too. Any number of processes
-may do it at once. Migrate first, with the new code, and then replace the processes. The JSON is an object
-with "have", "want" and "current".`,
+		Long: `Makes the tables, or brings them up to date; a missing SQLite file is made, too. Any number of
+processes may do it at once. Migrate first, with the new code, and then replace the processes. The
+JSON is an object with "have", "want" and "current".`,
 	}
 	c.AddCommand(
 		a.plain(&cobra.Command{
 			Use: "sql [flags]", Short: "The migrations as SQL", Args: cobra.NoArgs,
-			Long: `Writes the migrations to the output, in goose's format, for other tools. It does not connect: the data
-source name says only which database it is, such as postgres://. It has no JSON.`,
+			Long: `Writes the migrations to the output, in goose's format, for other tools. It does not connect: the
+data source name says only which database it is, such as postgres://. It has no JSON.`,
 		}, func(_ context.Context, _ []string) error { return a.writeSQL() }),
 		a.command(&cobra.Command{
 			Use: "status [flags]", Short: "The schema's version",
-			Long: `Shows the version of the schema, and the version that this program knows. It exits with 7 where the schema
-is to be migrated, or is too new. The JSON is an object with "have", "want" and "current".`,
+			Long: `Shows the version of the schema, and the version that this program knows. It exits with 7 where
+the schema is to be migrated, or is too new. The JSON is an object with "have", "want" and
+"current".`,
 		}, func(ctx context.Context, db *database, _ []string) error {
 			s, why, err := db.schema(ctx)
 			if err != nil {

@@ -128,11 +128,12 @@ func (a *app) search() *cobra.Command {
 	var q operator.SearchQuery
 	c := &cobra.Command{
 		Use: "search [flags] [TEXT]", Short: "What a text names; or open batches by what no index finds", Args: cobra.MaximumNArgs(1),
-		Long: `With a TEXT it finds batches by their ids and their callers' keys, orders by theirs, and lanes by their names:
-whole, or by the beginning, open or final, up to --limit of each (default 20, at most 100). Upper and lower
-case differ. The JSON is operator.Lookup. Without a TEXT it reads the open batches, the oldest first, and lists
-those with all the properties of the flags. It ends after --within, and says when it did not see all. The JSON is
-operator.Searched. Payloads are never shown.`,
+		Long: `With a TEXT it finds batches by their ids and their callers' keys, orders by theirs, and lanes by
+their names: whole, or by the beginning, open or final, up to --limit of each (default 20, at most
+100). Upper and lower case differ. The JSON is operator.Lookup. Without a TEXT it reads the open
+batches, the oldest first, and lists those with all the properties of the flags. It ends after
+--within, and says when it did not see all. The JSON is operator.Searched. Payloads are never
+shown.`,
 	}
 	read := a.filtering(c, &q.Filter)
 	f := c.Flags()

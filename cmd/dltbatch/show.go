@@ -46,6 +46,9 @@ func (n *naming) find(ctx context.Context, all *databases, args []string) (*data
 	if byChange == (len(args) > 0) || byChange && n.change == "" {
 		return nil, batch.Record{}, fmt.Errorf("%w: name one batch: an ID or its beginning, or --data-change-id", errUsage)
 	}
+	if !byChange && args[0] == "" {
+		return nil, batch.Record{}, fmt.Errorf(`%w: no batch has the id "": name an ID or its beginning`, errUsage)
+	}
 	where, in, err := n.a.only(ctx, all, n.c, "service")
 	if err != nil {
 		return nil, batch.Record{}, err
@@ -114,9 +117,10 @@ func (a *app) show() *cobra.Command {
 	c := &cobra.Command{
 		Use: "show [flags] [ID]", Short: "One batch: its record, and what has happened to it", Args: cobra.MaximumNArgs(1),
 		Long: `Shows a batch without its payload, and its timeline: added, each attempt that failed and what was
-answered, doubts, acts of people, the outcome, and what is due. The JSON is an object with "batch" (batch.Record),
-"attempts" (batch.Report), "history" (batch.Act), and "timeline" (operator.Step). Of a batch that retention removed, it shows what is kept: how the
-batch ended and when, with "pruned_at".`,
+answered, doubts, acts of people, the outcome, and what is due. The JSON is an object with "batch"
+(batch.Record), "attempts" (batch.Report), "history" (batch.Act), and "timeline" (operator.Step).
+Of a batch that retention removed, it shows what is kept: how the batch ended and when, with
+"pruned_at".`,
 	}
 	n.flags(c)
 	return a.over(c, func(ctx context.Context, all *databases, args []string) error {
@@ -240,6 +244,8 @@ func (p *page) acts(acts []batch.Act, ofMany, more bool) {
 			upon = least(a.N, more && i == len(rows)-1) + " batches"
 		case upon == "":
 			upon = a.Scope.String()
+		case a.Action == batch.ActionRelease: // upon the lane; the batch is the one that halted it
+			upon = a.Scope.String() + ", halted by " + upon
 		case ofMany:
 			upon += " of " + a.Scope.String()
 		}

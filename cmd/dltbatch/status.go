@@ -33,10 +33,11 @@ func (a *app) status() *cobra.Command {
 	var refresh bool
 	c := &cobra.Command{
 		Use: "status [flags]", Short: "How much is open, since when, and who runs",
-		Long: `Begins with what is wrong, as dltbatch causes has it. Then it shows the counts of everything that is open, how
-batches flow in the last half minute, and the instances. Running instances count, and the store
-keeps it: look at the age first. --refresh counts now, where the counts are older than 15 s and it is not
-too soon after the last count. The JSON is store.Stats with the incidents and the flow.`,
+		Long: `Begins with what is wrong, as dltbatch causes has it. Then it shows the counts of everything that
+is open, how batches flow in the last half minute, and the instances. Running instances count, and
+the store keeps it: look at the age first. --refresh counts now, where the counts are older than
+15 s and it is not too soon after the last count. The JSON is store.Stats with the incidents and
+the flow.`,
 	}
 	c.Flags().BoolVar(&refresh, "refresh", false, "count now")
 	return a.over(c, func(ctx context.Context, all *databases, _ []string) error {
@@ -56,7 +57,7 @@ too soon after the last count. The JSON is store.Stats with the incidents and th
 		return a.print(answer, func(p *page) {
 			p.line("%s", string(now.State))
 			p.line("")
-			p.incidents(now.Incidents)
+			p.incidents(now.Incidents, "status")
 			p.status(now.Stats)
 			if all.several() {
 				p.line("")

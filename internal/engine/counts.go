@@ -15,6 +15,10 @@ func nextCounts(c health.Counts, now time.Time, s store.Stats, accepted time.Tim
 		return health.Counts{}
 	}
 	n := health.Counts{ReadAt: now, Age: s.Age, Waiting: s.Open[batch.Queued] + s.Open[batch.Delayed], Undecided: s.Undecided, Halted: s.Halted, RefusedOrders: s.RefusedOrders}
+	n.UndecidedSince, n.HaltedSince = sinceWhen(n.Undecided, c.UndecidedSince, now), sinceWhen(n.Halted, c.HaltedSince, now)
+	if n.RefusedOrders > 0 {
+		n.RefusedSince = now.Add(s.OldestRefused.Sub(s.At.Add(s.Age)))
+	}
 	if !stands(n.Waiting, s) {
 		return n
 	}
@@ -26,6 +30,17 @@ func nextCounts(c health.Counts, now time.Time, s store.Stats, accepted time.Tim
 		n.StandingSince = accepted
 	}
 	return n
+}
+
+// sinceWhen is since when so many are not none: before says it of the counts before.
+func sinceWhen(n int, before, now time.Time) time.Time {
+	switch {
+	case n == 0:
+		return time.Time{}
+	case before.IsZero():
+		return now
+	}
+	return before
 }
 
 // stands reports whether batches wait and nothing shows that one moves. Where as many lanes are

@@ -169,6 +169,9 @@ func (p *presence) now(ctx context.Context) store.Instance {
 	for _, w := range h.Warnings[:min(len(h.Warnings), store.MaxWarnings)] {
 		i.Warnings = append(i.Warnings, batch.Excerpt(w.Error(), 512))
 	}
+	if !h.WarningsSince.IsZero() {
+		i.WarnsFor = at.Sub(h.WarningsSince)
+	}
 	i.Loops = make(map[string]time.Duration, len(h.Loops))
 	for name, l := range h.Loops {
 		if !l.LastSuccess.IsZero() {

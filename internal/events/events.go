@@ -92,7 +92,7 @@ func (r *Reporter) LaneHeld(s batch.ServiceID, err error) {
 
 // Warned replaces the store's earlier warnings, and reports each when it begins.
 func (r *Reporter) Warned(all []store.Warning) {
-	for _, w := range r.standing.warned(all) {
+	for _, w := range r.standing.warns(all) {
 		r.Trouble("store", w.Err)
 	}
 }

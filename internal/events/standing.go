@@ -14,10 +14,11 @@ import (
 // standing keeps the conditions that last since an event, for Health.
 type standing struct {
 	mu        sync.Mutex
-	pauses    map[health.Pause]pause // by ledger, service and All
-	halted    map[batch.ServiceID]struct{}
-	held      map[batch.ServiceID]struct{} // the present Run refuses to serve them
+	pauses    map[health.Pause]pause        // by ledger, service and All
+	halted    map[batch.ServiceID]time.Time // since when
+	held      map[batch.ServiceID]time.Time // since when the present Run refuses to serve them
 	warnings  []store.Warning
+	warned    map[string]time.Time // since when each of them stands, by its name
 	trouble   error
 	troubleAt time.Time
 }
@@ -32,7 +33,7 @@ type pause struct {
 func (s *standing) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pauses, s.halted, s.held, s.warnings = nil, nil, nil, nil
+	s.pauses, s.halted, s.held, s.warnings, s.warned = nil, nil, nil, nil, nil
 }
 
 func (s *standing) troubled(err error) {
@@ -46,7 +47,7 @@ func (s *standing) released(service batch.ServiceID)          { s.mark(&s.halted
 func (s *standing) unserved(service batch.ServiceID, is bool) { s.mark(&s.held, service, is) }
 
 // mark puts a service into one of the sets, or takes it out.
-func (s *standing) mark(set *map[batch.ServiceID]struct{}, service batch.ServiceID, on bool) {
+func (s *standing) mark(set *map[batch.ServiceID]time.Time, service batch.ServiceID, on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !on {
@@ -54,9 +55,11 @@ func (s *standing) mark(set *map[batch.ServiceID]struct{}, service batch.Service
 		return
 	}
 	if *set == nil {
-		*set = map[batch.ServiceID]struct{}{}
+		*set = map[batch.ServiceID]time.Time{}
 	}
-	(*set)[service] = struct{}{}
+	if (*set)[service].IsZero() {
+		(*set)[service] = time.Now()
+	}
 }
 
 // paused begins a pause, or gives it another reason. What is not p's is not touched: each ledger,
@@ -80,20 +83,17 @@ func (s *standing) resumed(p health.Pause) {
 	delete(s.pauses, p)
 }
 
-// warned replaces the store's earlier warnings, and returns the warnings that are new.
-func (s *standing) warned(all []store.Warning) (fresh []store.Warning) {
+// warns replaces the store's earlier warnings, and returns the warnings that are new.
+func (s *standing) warns(all []store.Warning) (fresh []store.Warning) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known := make(map[string]bool, len(s.warnings))
-	for _, w := range s.warnings {
-		known[w.Name] = true
-	}
+	since := make(map[string]time.Time, len(all))
 	for _, w := range all {
-		if !known[w.Name] {
-			fresh = append(fresh, w)
+		if since[w.Name] = s.warned[w.Name]; since[w.Name].IsZero() {
+			since[w.Name], fresh = time.Now(), append(fresh, w)
 		}
 	}
-	s.warnings = all
+	s.warnings, s.warned = all, since
 	return fresh
 }
 
@@ -109,6 +109,7 @@ func (s *standing) look(now time.Time) health.Health {
 	slices.SortFunc(h.Pauses, health.Pause.Compare)
 	h.HaltedServices = slices.Sorted(maps.Keys(s.halted))
 	h.HeldServices = slices.Sorted(maps.Keys(s.held))
+	h.HaltedSince, h.HeldSince, h.WarningsSince = earliest(s.halted), earliest(s.held), earliest(s.warned)
 	for _, w := range s.warnings {
 		h.Warnings = append(h.Warnings, w.Err)
 	}
@@ -116,4 +117,14 @@ func (s *standing) look(now time.Time) health.Health {
 		h.Trouble, h.TroubleAt = s.trouble, s.troubleAt
 	}
 	return h
+}
+
+// earliest is the earliest of some times; zero without any.
+func earliest[K comparable](times map[K]time.Time) (first time.Time) {
+	for _, t := range times {
+		if first.IsZero() || t.Before(first) {
+			first = t
+		}
+	}
+	return first
 }
