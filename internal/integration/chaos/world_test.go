@@ -1,10 +1,13 @@
 package chaos
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -155,7 +158,8 @@ func ask(method, url string, answer any) error {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: HTTP %d", url, resp.StatusCode)
+		text, err := io.ReadAll(io.LimitReader(resp.Body, 1000))
+		return errors.Join(fmt.Errorf("%s: HTTP %d: %s", url, resp.StatusCode, bytes.TrimSpace(text)), err)
 	}
 	if answer == nil {
 		return nil
