@@ -35,8 +35,9 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 	})
 }
 
-// Tx takes the application's own transaction, which must be in this database, for
-// dltbatch.Runner.AddTx. After an error of an Add the transaction may go on, but not after
+// Tx takes the application's own transaction for dltbatch.Runner.AddTx. A transaction of another
+// file than this store's gives a [*batch.InputError]; of two databases in memory nobody can tell
+// which one it is of. After an error of an Add the transaction may go on, but not after
 // [ErrTxEnded]: this error also comes where SQLite has ended the transaction before. A transaction
 // that began by reading and finds that another transaction has written since gets SQLite's
 // "database is locked": begin with BEGIN IMMEDIATE (_txlock=immediate, as sqliteopen does). Every
@@ -91,7 +92,7 @@ func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, do func(free co
 		return wrap(op, err)
 	}
 	t := s.session(tx)
-	err := s.commits(ctx, tx)
+	err := s.takes(ctx, tx)
 	if err == nil {
 		err = s.check(ctx, t)
 	}

@@ -34,7 +34,8 @@ const (
 
 // files remembers which files the store has open.
 type files struct {
-	path string      // of the database; "" in memory
+	main string      // the path of the database, as SQLite names it; "" in memory
+	path string      // likewise; "" where there is no such file, too
 	info fs.FileInfo // of the database
 
 	mu sync.Mutex
@@ -47,7 +48,7 @@ type files struct {
 const maxLogs = 64
 
 func openFiles(path string) (*files, error) {
-	f := &files{path: path, logs: map[any]fs.FileInfo{}}
+	f := &files{main: path, path: path, logs: map[any]fs.FileInfo{}}
 	if path == "" {
 		return f, nil
 	}
@@ -133,10 +134,20 @@ func (f *files) sameOn(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
+const sqlMainPath = `SELECT file FROM pragma_database_list WHERE name = 'main'`
+
 // mainPath returns the path of a connection's database; "" in memory.
 func mainPath(ctx context.Context, conn queryer) (path string, err error) {
-	err = conn.QueryRowContext(ctx, `SELECT file FROM pragma_database_list WHERE name = 'main'`).Scan(&path)
+	err = conn.QueryRowContext(ctx, sqlMainPath).Scan(&path)
 	return path, err
+}
+
+// nameOf returns a database's path for people.
+func nameOf(path string) string {
+	if path == "" {
+		return "a database in memory"
+	}
+	return path
 }
 
 // same is [files.same], and forgets what this process remembers of another file.

@@ -18,6 +18,8 @@ import (
 
 func TestStoreWithoutCgo(t *testing.T) { testStore(t, pure) }
 
+func TestATransactionOfAnotherFileIsRefusedWithoutCgo(t *testing.T) { testOtherFile(t, pure) }
+
 func TestOrdersWithoutCgo(t *testing.T) { testOrders(t, pure) }
 
 // pure is the driver that needs no cgo: it passes over the parameter for a cache of statements.

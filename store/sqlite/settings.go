@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
 )
 
 // setting is a line of the list of settings that change what stored data means, what is locked or
@@ -94,13 +96,23 @@ type queryer interface {
 // refuse returns the error about the first setting that does not fit.
 func refuse(ctx context.Context, on queryer, list []setting, at place) error {
 	have := make([]string, len(list))
-	into := make([]any, len(list))
-	for i := range have {
-		into[i] = &have[i]
-	}
-	if err := on.QueryRowContext(ctx, sqlValues(list)).Scan(into...); err != nil {
+	if err := on.QueryRowContext(ctx, sqlValues(list)).Scan(pointers(have)...); err != nil {
 		return wrap("read the settings of a connection", err)
 	}
+	return judge(list, have, at)
+}
+
+// pointers returns where Scan puts texts.
+func pointers(texts []string) []any {
+	into := make([]any, len(texts))
+	for i := range texts {
+		into[i] = &texts[i]
+	}
+	return into
+}
+
+// judge returns the error about the first value that does not fit.
+func judge(list []setting, have []string, at place) error {
 	at.memory = at.memory || strings.EqualFold(have[0], inMemory) && list[0].name == "journal_mode"
 	for i, s := range list {
 		if !s.fits(have[i], at) {
@@ -234,15 +246,26 @@ func (s *Store) fits(ctx context.Context, conn *sql.Conn, at place) error {
 	return nil
 }
 
-// commits refuses an application's transaction whose commit would not keep the promises.
-func (s *Store) commits(ctx context.Context, tx queryer) error {
+// takes refuses an application's transaction of another database, where no Runner of this store
+// would find the batches, and one whose commit would not keep the promises. One statement reads
+// both.
+func (s *Store) takes(ctx context.Context, tx queryer) error {
 	var list []setting
 	for _, line := range settings() {
 		if line.commits {
 			list = append(list, line)
 		}
 	}
+	have := make([]string, len(list)+1)
+	if err := tx.QueryRowContext(ctx, sqlValues(list)+", ("+sqlMainPath+")").Scan(pointers(have)...); err != nil {
+		return wrap("read the settings of a transaction", err)
+	}
+	if path := have[len(list)]; path != s.files.main {
+		return &batch.InputError{
+			Field: "tx", Value: "a transaction of " + nameOf(path), Want: "a transaction of this store's database, " + nameOf(s.files.main),
+		}
+	}
 	at := placeOf(s.db, s.o)
 	at.memory = s.files.path == ""
-	return refuse(ctx, tx, list, at)
+	return judge(list, have, at)
 }
