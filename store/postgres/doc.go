@@ -66,6 +66,15 @@
 // was counted may be forgotten and made a second time. So a store refuses a connection with this
 // setting, unless Options.AllowAsynchronousCommit says that this does not matter.
 //
+// # Rights
+//
+// A role that only adds batches, with Add or AddTx, needs: USAGE on the schema and on the sequence
+// batch_seq; SELECT on batches, services, orders, tombstones, texts and [MigrationsTable]; INSERT
+// on batches, waiting_batches, transactions and batch_tags; UPDATE on batches and waiting_batches,
+// for locks. A schema that nobody has added to may yet become a shard: the first addition locks
+// texts against that, and needs UPDATE on it. So let a role with all rights add first, or grant
+// that, too. All other calls need the rights of the owner to the rows.
+//
 // # Settings of connections
 //
 // The store looks at each new connection, and once a minute at an old one. A setting that changes

@@ -67,29 +67,33 @@ func (t *session) shard(ctx context.Context) (have store.Shard, err error) {
 }
 
 // settle looks again whether the schema is a shard, for as long as another process may make it
-// one: until there is a batch or an order, or a lane that had one. The lock makes
-// [Store.recordShard] wait for the end of this transaction, and so for what it adds.
+// one: until there is a batch or an order, or a lane that had one. In an empty schema the lock
+// makes [Store.recordShard] wait for the end of this transaction, and so for what it adds. The lock
+// needs more rights than an addition otherwise does.
 func (t *session) settle(ctx context.Context) error {
 	s := t.s
 	if have := s.shard.Load(); have == nil || *have != (store.Shard{}) || s.settled.Load() {
 		return nil
 	}
-	if _, err := t.Exec(ctx, `LOCK TABLE {texts} IN ROW EXCLUSIVE MODE`); err != nil {
+	used, _, err := sqlstore.Get[bool](ctx, t, sqlUsed)
+	if err != nil {
 		return err
 	}
+	if !used {
+		if _, err := t.Exec(ctx, `LOCK TABLE {texts} IN ROW EXCLUSIVE MODE`); err != nil {
+			return err
+		}
+	}
+	// It is read after that: a schema that is used, and was no shard before, is none for ever.
 	have, err := t.shard(ctx)
 	if err != nil {
 		return err
 	}
-	if have == (store.Shard{}) {
-		used, _, err := sqlstore.Get[bool](ctx, t, sqlUsed)
-		if err != nil {
-			return err
-		}
+	if have != (store.Shard{}) {
+		s.shard.Store(&have)
+	} else {
 		s.settled.Store(used)
-		return nil
 	}
-	s.shard.Store(&have)
 	return nil
 }
 
