@@ -14,8 +14,10 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// Tx takes the application's own transaction, which must be in this database, for
-// dltbatch.Runner.AddTx. After an error of an Add the transaction may go on. The Add does not
+// Tx takes the application's own transaction for dltbatch.Runner.AddTx. A transaction in another
+// database or on another server than those that the store's own connections lead to gives a
+// [*batch.InputError]. To find out, the first Add of a process may take a connection of the store's
+// pool for a moment. After an error of an Add the transaction may go on. The Add does not
 // repeat the transaction, as the store's own Add does: on a serialization failure (SQLSTATE
 // 40001), or a deadlock (40P01) of two transactions that add the same ids or data change ids
 // crosswise, the application rolls back and repeats its whole transaction.
@@ -90,13 +92,16 @@ func (s *Store) inTx(ctx context.Context, op string, tx conns.Tx, adds bool, do 
 	}
 	t := &session{tx: tx, s: s}
 	list := pgsettings.For(pgsettings.Applications, s.o.AllowAsynchronousCommit)
-	have, err := sqlstore.Query[string](ctx, t, eachText(selectTxSettings+list.Columns()))
+	have, err := sqlstore.Query[string](ctx, t, eachText(selectTxSettings+selectLocation+list.Columns()))
 	if err != nil {
 		return wrap(op, err)
 	}
 	level, plans := have[0], have[1]
-	if err := refusal(list, have[2:]); err != nil {
+	if err := refusal(list, have[4:]); err != nil {
 		return wrap(op, err)
+	}
+	if err := s.holds(ctx, op, location{have[2], have[3]}); err != nil {
+		return err
 	}
 	switch level {
 	case "read committed", "read uncommitted":

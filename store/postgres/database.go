@@ -40,6 +40,7 @@ func (p sqlPool) Acquire(ctx context.Context) (conns.Conn, error) {
 }
 
 func (p sqlPool) Idle() int                 { return p.db.Stats().Idle }
+func (p sqlPool) Single() bool              { return p.db.Stats().MaxOpenConnections == 1 }
 func (p sqlPool) Unsent(err error) bool     { return errors.Is(err, driver.ErrBadConn) }
 func (p sqlPool) OpenDB() (*sql.DB, func()) { return p.db, func() {} }
 

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,10 @@ type script struct {
 	answers map[string][][]any
 	session conns.Session // of the only connection
 	wrong   string        // the setting that does not fit
+	// The name of the database, and whether the pool has one connection.
+	database string
+	single   bool
+	server   string // when it was started; "" is a time of 2023
 }
 
 // settings are some texts, and the values of a list, all of which fit but one.
@@ -46,6 +51,9 @@ func (s *script) settings(k pgsettings.Kind, have ...string) *scriptRows {
 
 func (s *script) Acquire(context.Context) (conns.Conn, error) { return &scriptConn{s: s}, nil }
 func (s *script) Unsent(error) bool                           { return false }
+func (s *script) Single() bool                                { return s.single }
+
+func (s *script) start() string { return cmp.Or(s.server, "1700000000.5") }
 
 type scriptConn struct {
 	conns.Conn
@@ -77,9 +85,9 @@ func (c *scriptConn) Query(_ context.Context, text string, _ ...any) (sqlstore.R
 		c.s.calls++
 		return rowsOf([][]any{{"kind", "n"}, {0, int64(5)}, {2, 1000*c.s.calls - 999}}), nil
 	case strings.Contains(text, "transaction_isolation"):
-		return c.s.settings(pgsettings.Applications, "read committed", "auto"), nil
+		return c.s.settings(pgsettings.Applications, "read committed", "auto", c.s.start(), c.s.database), nil
 	case strings.Contains(text, "pg_is_in_recovery"):
-		return c.s.settings(pgsettings.Own, "false", "1700000000.5"), nil
+		return c.s.settings(pgsettings.Own, "false", c.s.start(), c.s.database), nil
 	}
 	for part, rows := range c.s.answers {
 		if strings.Contains(text, part) {

@@ -92,6 +92,7 @@ type Store struct {
 
 	ears ears // the listeners
 
+	home      home
 	identity  identity
 	witnessed witnessed
 	shard     atomic.Pointer[store.Shard] // that the schema is; nil: nobody has looked

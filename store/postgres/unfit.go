@@ -52,16 +52,17 @@ func (s *Store) known(of *conns.Session, now time.Time) bool {
 func (s *Store) fits(ctx context.Context, t *session, of *conns.Session, as purpose) error {
 	if now := time.Now(); !s.known(of, now) {
 		list := pgsettings.For(pgsettings.Own, s.o.AllowAsynchronousCommit)
-		have, err := sqlstore.Query[string](ctx, t, eachText(`pg_is_in_recovery()::text, `+started+`, `+list.Columns()))
+		have, err := sqlstore.Query[string](ctx, t, eachText(`pg_is_in_recovery()::text, `+selectLocation+list.Columns()))
 		if err != nil {
 			return err
 		}
-		if err := refusal(list, have[2:]); err != nil {
+		if err := refusal(list, have[3:]); err != nil {
 			return err
 		}
 		of.Standby, of.Server, of.Looked = have[0] == "true", have[1], now
 		if !of.Standby {
 			s.writable.Store(true)
+			s.home.at.Store(&location{have[1], have[2]})
 		}
 	}
 	if of.Standby && (as == writes || s.writable.Load()) {

@@ -97,6 +97,7 @@ func (p *pool) Acquire(ctx context.Context) (conns.Conn, error) {
 }
 
 func (p *pool) Idle() int             { return int(p.p.Stat().IdleConns()) }
+func (p *pool) Single() bool          { return p.p.Stat().MaxConns() == 1 }
 func (p *pool) Unsent(err error) bool { return pgconn.SafeToRetry(err) }
 
 func (p *pool) OpenDB() (*sql.DB, func()) {

@@ -20,6 +20,8 @@ type Pool interface {
 	Acquire(ctx context.Context) (Conn, error)
 	// Idle is about how many open connections nobody uses.
 	Idle() int
+	// Single reports whether the pool has one connection at most.
+	Single() bool
 	// Unsent reports whether a statement failed before anything was sent: another connection may
 	// take it.
 	Unsent(err error) bool

@@ -1,0 +1,70 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// location is the database that a connection leads to. No two servers were started at one time, and
+// no two databases of a server have one name.
+type location struct{ server, database string }
+
+// selectLocation reads a location, as two of the texts of [eachText].
+const selectLocation = started + `, current_database()::text, `
+
+// String names the location for people.
+func (p location) String() string {
+	since := p.server
+	if sec, err := strconv.ParseFloat(p.server, 64); err == nil {
+		since = time.UnixMicro(int64(sec * 1e6)).UTC().Format(time.RFC3339)
+	}
+	return fmt.Sprintf("database %s of the server that was started at %s", p.database, since)
+}
+
+// home is where the store's own connections lead to.
+type home struct {
+	at      atomic.Pointer[location] // nil: not known
+	without atomic.Bool              // the first look failed: the store's own calls will learn it
+}
+
+// lookHomeFor bounds how long an addition in the application's transaction waits for a connection
+// of the store: transactions of the application may hold all of the pool.
+const lookHomeFor = time.Second
+
+// holds refuses a transaction of another database than the store's own, which may have the same
+// tables: no Runner of this store would find the batches there. A restart or a failover changes
+// the location, too: so where another location is known, or none, the store looks where its own
+// connections lead now. A pool of one connection, which the transaction may hold, cannot tell.
+func (s *Store) holds(ctx context.Context, op string, met location) error {
+	was := s.home.at.Load()
+	switch {
+	case was != nil && *was == met:
+		return nil
+	case was == nil && (s.pool.Single() || s.home.without.Load()):
+		return nil
+	}
+	begun := time.Now()
+	s.doubted.Store(&begun)
+	soon, cancel := context.WithTimeout(ctx, lookHomeFor)
+	defer cancel()
+	err := s.read(soon, op, func(context.Context, *session) error { return nil })
+	now := s.home.at.Load()
+	switch {
+	case now != nil && *now == met:
+		return nil
+	case err == nil && now != nil:
+		return wrap(op, &batch.InputError{Field: "tx", Value: "a transaction in " + met.String(), Want: "a transaction in the store's own database: " + now.String()})
+	case was == nil:
+		s.home.without.Store(true)
+		return nil
+	case s.pool.Single():
+		s.home.at.Store(nil)
+		return nil
+	}
+	return wrap(op, fmt.Errorf("the transaction is in %s, and it is not known whether the store's own connections lead there, too: %w", met, err))
+}
