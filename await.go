@@ -49,8 +49,8 @@ func (r *Runner) last(ctx context.Context, key batch.Key) batch.Record {
 
 // Idle returns nil once every stored batch is final, for tests and jobs. A batch that needs a
 // decision keeps Idle waiting. A store that lacks [store.CanList] gives [store.ErrUnsupported].
-// Idle looks once in an Options.PollInterval, and at once when this process, or another one that
-// tells of it, sees a batch become final.
+// Idle looks once in an Options.PollInterval, and when this process, or another one that tells of
+// it, sees a batch become final; it looks for a tenth of the time at most.
 func (r *Runner) Idle(ctx context.Context) error {
 	tick := time.NewTicker(r.o.PollInterval)
 	defer tick.Stop()
@@ -58,6 +58,7 @@ func (r *Runner) Idle(ctx context.Context) error {
 	defer stop()
 	for first := true; ; first = false {
 		final := r.idlers.Next() // before the read, so that nothing falls between the two
+		began := time.Now()
 		open, _, err := r.engine.Store().List(ctx, store.ListQuery{Open: true, Limit: 1})
 		if err != nil {
 			return fmt.Errorf("idle: %w", err)
@@ -65,6 +66,7 @@ func (r *Runner) Idle(ctx context.Context) error {
 		if len(open) == 0 {
 			return nil
 		}
+		rest := min(idleRest*time.Since(began), r.o.PollInterval)
 		if first {
 			go r.engine.HearEnds(hearing, func([]uint64, bool) { r.idlers.Notify() }, r.idlers.Notify)
 		}
@@ -72,8 +74,30 @@ func (r *Runner) Idle(ctx context.Context) error {
 		case <-ctx.Done():
 			return fmt.Errorf("idle: %w", ctx.Err())
 		case <-final:
+			if err := sleep(ctx, rest); err != nil {
+				return fmt.Errorf("idle: %w", err)
+			}
 		case <-tick.C:
 		}
+	}
+}
+
+// idleRest is how many times as long as a read of Idle took it rests before the next one: batches
+// may become final much faster than they can be listed. So Idle reads a tenth of the time at most.
+const idleRest = 9
+
+// sleep waits, and returns ctx's error if ctx ends before.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

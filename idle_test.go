@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -264,4 +265,43 @@ func othersHear(t *testing.T, phase time.Duration) {
 	since = time.Now()
 	await(t, waits, one("t", "2"))
 	assert.Less(t, time.Since(since), 5*time.Second)
+}
+
+// slowList is a store whose lists take 5 ms.
+type slowList struct {
+	*memory.Store
+	lists atomic.Int64
+}
+
+func (s *slowList) List(ctx context.Context, q store.ListQuery) ([]batch.Record, store.Cursor, error) {
+	s.lists.Add(1)
+	time.Sleep(5 * time.Millisecond)
+	return s.Store.List(ctx, q)
+}
+
+// Idle lists for a tenth of the time at most, however fast batches become final, and ends soon
+// after the last one.
+func TestIdleListsATenthOfTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &slowList{Store: memory.New()}
+		r := started(t, st, ledgermem.New(nil), nil)
+		held, err := r.Pause(t.Context(), batch.Only("held"), batch.By{Actor: "ada"})
+		require.NoError(t, err)
+		require.NoError(t, r.Add(t.Context(), one("held", "h")))
+		done := make(chan error, 1)
+		go func() { done <- r.Idle(t.Context()) }()
+		for i := range 1500 {
+			require.NoError(t, r.Add(t.Context(), one(batch.ServiceID(fmt.Sprint(i%50)), batch.ID(fmt.Sprint(i)))))
+			time.Sleep(time.Millisecond)
+		}
+		lists := st.lists.Load()
+		assert.LessOrEqual(t, lists, int64(40), "in 1.5 s, and some in every PollInterval")
+		assert.Greater(t, lists, int64(15), "it looks when batches become final")
+		_, err = r.Resume(t.Context(), held, batch.By{Actor: "ada"})
+		require.NoError(t, err)
+		await(t, r, one("held", "h"))
+		last := time.Now()
+		require.NoError(t, <-done)
+		assert.Less(t, time.Since(last), 200*time.Millisecond)
+	})
 }
