@@ -1,6 +1,7 @@
 package geth
 
 import (
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -11,9 +12,8 @@ import (
 	"time"
 )
 
-// A block is safe when so many are on it, and finalized when so many are: more than any test
-// replaces, since nodes do not go back behind a finalized block. A chain of geth --dev finalizes
-// each block of an epoch.
+// A block is safe when so many are on it, and finalized when so many are, unless the options name
+// another number. A chain of geth --dev finalizes each block of an epoch.
 const (
 	untilSafe      = 2
 	untilFinalized = 4
@@ -244,7 +244,7 @@ func (n *Node) choose(height int) error {
 // update tells the node of a head, and of the blocks that are safe and finalized then.
 func (n *Node) update(height int) error {
 	at := func(depth int) string { return n.chain[max(0, height-depth)].hash }
-	safe, finalized := at(untilSafe), at(untilFinalized)
+	safe, finalized := at(untilSafe), at(cmp.Or(n.o.FinalizedAfter, untilFinalized))
 	if n.o.Dev {
 		safe, finalized = at(0), at(height%devEpoch)
 	}

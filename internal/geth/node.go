@@ -27,9 +27,13 @@ type Options struct {
 	BaseFee *big.Int            // of block 0; nil is geth's own for new chains
 	// Dev says that blocks are final as those of geth --dev: the head is safe, and finalized is
 	// the last one whose number is a multiple of 32. Else a block is safe after two others, and
-	// finalized after four.
-	Dev  bool
-	Args []string // more arguments of geth
+	// finalized after FinalizedAfter.
+	Dev bool
+	// FinalizedAfter is the number of blocks on a finalized block; 0 means four. It is above the
+	// number of blocks that a test loses and replaces without new ones between: no node goes back
+	// behind a finalized block.
+	FinalizedAfter int
+	Args           []string // more arguments of geth
 }
 
 // Node is a geth, its folder, and its consensus client. One goroutine at a time calls its methods,

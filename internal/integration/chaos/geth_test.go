@@ -15,8 +15,7 @@ import (
 // faucet pays for everything that geth cannot be told: the accounts' funds, and prices.
 var faucet = evmtest.Named("faucet")
 
-// gethLoses is how many blocks a kill takes back at most: nodes do not go back behind a finalized
-// block.
+// gethLoses is how many blocks a kill takes back at most.
 const gethLoses = 3
 
 // gethBackend is geth. A kill takes back its last blocks, and puts what they had into its pool ten
@@ -38,7 +37,7 @@ func newGeth(dir string) (chain, error) {
 	for lane := range lanes {
 		all[payer(lane).Address()] = funds
 	}
-	n, err := geth.Run(bin, dir, geth.Options{Funds: all, Args: []string{"--miner.gaslimit", "11500000"}})
+	n, err := geth.Run(bin, dir, geth.Options{Funds: all, FinalizedAfter: deep, Args: []string{"--miner.gaslimit", "11500000"}})
 	if err != nil {
 		return nil, err
 	}
