@@ -113,13 +113,18 @@ var troubles = map[string]*hopeless{
 	"invalid and valid":        {post: accepts, status: says(batch.ReportedInvalid, batch.ReportedValid)},
 	"stalled for ever":         {post: accepts, status: says(batch.ReportedStalled)},
 	"failed, again and again":  {post: accepts, status: says(batch.ReportedFailed)},
-	"void, again and again":    {post: accepts, status: says(batch.ReportedVoid)},
 	"a foreign word":           {post: accepts, status: says(99)},
 	"answers about nothing":    {post: accepts, status: func(int, int, *rand.Rand) (batch.Reported, error) { return 0, errWord }},
 	"evidence that fails":      {post: accepts, status: says(batch.ReportedUnknown), proof: func(int) (dlt.Evidence, error) { return 0, errWord }},
 	"in flight for ever":       {post: accepts, status: says(batch.ReportedUnknown), proof: proves(dlt.InFlight)},
 	"not committed, for ever":  {post: accepts, status: says(batch.ReportedUnknown), proof: proves(dlt.NotCommitted)},
 	"executed, and taken back": {post: accepts, status: says(batch.ReportedValid, batch.ReportedUnknown), proof: proves(dlt.NotCommitted)},
+	"void, again and again": {post: accepts, status: func(_, asked int, _ *rand.Rand) (batch.Reported, error) {
+		if asked%5 > 0 { // what is void goes again at once: without a pause this took a third of the test's time
+			return batch.ReportedPending, nil
+		}
+		return batch.ReportedVoid, nil
+	}},
 	"anything": {
 		post: func(n int) error { return []error{nil, crashed, down, errWord, &dlt.Error{Kind: dlt.ErrNotYet}}[n*7%5] },
 		status: func(_, _ int, r *rand.Rand) (batch.Reported, error) {

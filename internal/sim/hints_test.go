@@ -23,7 +23,7 @@ import (
 // seed, beside the faults of the store and of the ledger. What a batch waits longer for it is
 // bounded: nothing rests on a hint.
 func TestHints(t *testing.T) {
-	for n := uint64(1); n <= uint64(*runnerSeeds); n++ {
+	for n := uint64(1); n <= uint64(*runnerSeeds+3)/4; n++ {
 		if !t.Run(fmt.Sprintf("seed=%d", n), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { hintsSeed(t, n) })
 		}) {
