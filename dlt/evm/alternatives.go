@@ -20,13 +20,13 @@ const MaxAlternatives = 16
 const listMark = 0xa2
 
 // Alternatives returns the payload of one batch from 2 to [MaxAlternatives] signed transactions,
-// and the chain executes one of them at most: [NewBatch] makes the batch. They have the same
-// account, chain, nonce and type, and everything else is the same, too, except the fees: so the
-// batch has one meaning, whichever of them is executed. The fees rise from each to the next, both
-// of them by a tenth at least, or nodes would not let the next one replace it. A [Client] begins
-// with the first one that pays the base fee, and goes on to the next one when that has waited for
-// too long (docs/evm.md#alternatives). The error is a [*batch.InputError] that names the place in
-// the list.
+// and the chain executes one of them at most: [NewBatch] makes the batch. They have no blobs, and
+// the same account, chain, nonce and type. Everything else is the same, too, except the fees: so
+// the batch has one meaning, whichever of them is executed. The fees rise from each to the next,
+// both of them by a tenth at least, or nodes would not let the next one replace it. A [Client]
+// begins with the first one that pays the base fee, and goes on to the next one when that has
+// waited for too long (docs/evm.md#alternatives). The error is a [*batch.InputError] that names
+// the place in the list.
 func Alternatives(signed ...[]byte) ([]byte, error) {
 	payload := append([]byte{listMark}, evmtx.EncodeStrings(signed)...)
 	if _, err := parse(payload); err != nil {
@@ -64,6 +64,9 @@ func splitPayload(payload []byte) ([][]byte, error) {
 // rise.
 func (p *payment) agree() error {
 	first := p.txs[0]
+	if first.Type == evmtx.Blob && len(p.txs) > 1 {
+		return &batch.InputError{Field: place(0) + ".type", Value: "3", Want: "0, 1, 2 or 4: a transaction with blobs has no alternatives, because nodes replace it only for twice its fees"}
+	}
 	for i, tx := range p.txs[1:] {
 		i++
 		refuse := func(field, value, want string) error {

@@ -11,8 +11,11 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// maxSize is the longest transaction that nodes take, in bytes.
-const maxSize = 128 << 10
+// What nodes take at most, in bytes: a transaction, and one with its blobs.
+const (
+	maxSize     = 128 << 10
+	maxWithBlob = 1 << 20
+)
 
 // NewBatch returns the batch of a payload, which is a signed transaction or what [Alternatives]
 // has made: its id is the hash of the transaction, or of the first one, and its service the
@@ -48,15 +51,19 @@ func parse(payload []byte) (*payment, error) {
 	if err != nil {
 		return nil, err
 	}
+	return p, p.recoverSenders()
+}
+
+func (p *payment) recoverSenders() error {
 	for i, tx := range p.txs {
 		sender, err := tx.Sender()
 		if err != nil {
-			return nil, p.at(i, err)
+			return p.at(i, err)
 		}
 		p.senders = append(p.senders, sender)
 	}
 	p.sender = p.senders[0]
-	return p, p.agree()
+	return p.agree()
 }
 
 // decodePayload reads a payload, and not who signed it.
@@ -70,6 +77,9 @@ func decodePayload(payload []byte) (*payment, error) {
 		tx, err := decode(raw)
 		if err != nil {
 			return nil, p.at(i, err)
+		}
+		if tx.Sidecar != nil { // which the hash does not cover
+			raw = tx.Encode()
 		}
 		p.txs, p.hashes = append(p.txs, tx), append(p.hashes, evmtx.Keccak(raw))
 	}
@@ -85,13 +95,21 @@ func (p *payment) at(i int, err error) error {
 }
 
 func decode(raw []byte) (*evmtx.Tx, error) {
-	if len(raw) > maxSize {
-		return nil, &batch.InputError{Field: "payload", Value: strconv.Itoa(len(raw)) + " bytes", Want: "131072 at most"}
+	most := maxSize
+	if len(raw) > 0 && raw[0] == evmtx.Blob {
+		most = maxWithBlob
+	}
+	if len(raw) > most {
+		return nil, &batch.InputError{Field: "payload", Value: strconv.Itoa(len(raw)) + " bytes", Want: strconv.Itoa(most) + " at most"}
 	}
 	if len(raw) > 1 && raw[0] == '0' && raw[1] == 'x' {
 		return nil, &batch.InputError{Field: "payload", Value: "0x...", Want: "the bytes of a signed transaction, not their hex digits"}
 	}
-	return evmtx.Decode(raw)
+	tx, err := evmtx.Decode(raw)
+	if err == nil && tx.Type == evmtx.Blob && (tx.Sidecar == nil || len(tx.Sidecar.Blobs) == 0) {
+		return nil, &batch.InputError{Field: "blobs", Value: "none", Want: "1 to 6 blobs, their commitments and their proofs behind the transaction (the network form of EIP-4844 or EIP-7594): no node takes a transaction of type 3 without them"}
+	}
+	return tx, err
 }
 
 // senders remembers who signed some payloads, by their hashes: to recover that from a signature
@@ -104,21 +122,25 @@ type senders struct {
 
 const maxSenders = 10_000
 
-// parse is the function of that name. The hash covers every byte, so a remembered result is true.
+// parse is the function of that name. The hash covers all that says who signed, so a remembered
+// result is true.
 func (s *senders) parse(payload []byte) (*payment, error) {
-	hash := evmtx.Keccak(payload)
+	p, err := decodePayload(payload)
+	if err != nil {
+		return nil, err
+	}
+	hash := p.hashes[0]
+	if len(p.txs) > 1 {
+		hash = evmtx.Keccak(payload)
+	}
 	s.mu.Lock()
 	sender, known := s.by[hash]
 	s.mu.Unlock()
 	if known {
-		p, err := decodePayload(payload)
-		if err == nil {
-			p.sender = sender
-		}
-		return p, err
+		p.sender = sender
+		return p, nil
 	}
-	p, err := parse(payload)
-	if err != nil {
+	if err := p.recoverSenders(); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
@@ -132,9 +154,11 @@ func (s *senders) parse(payload []byte) (*payment, error) {
 
 // Check implements [dlt.Ledger]. It refuses every batch whose payload is neither the canonical
 // encoding of one signed transaction nor the result of [Alternatives], of this chain, of type 0
-// with a chain id, 1, 2 or 4, by the account that the service names; whose id is not the hash, or
+// with a chain id, or 1 to 4, by the account that the service names; whose id is not the hash, or
 // the first one's hash; and which the chain could never execute: a priority fee above the fee cap,
-// or less gas than the transaction itself costs. The error is a [*batch.InputError].
+// or less gas than the transaction itself costs. A transaction of type 3 comes with its blobs,
+// whose commitments must be those of its hashes; nodes alone test the proofs. The error is a
+// [*batch.InputError].
 func (c *Client) Check(b batch.Batch) error {
 	_, err := c.read(b.Key(), b.Payload)
 	return err
@@ -175,8 +199,10 @@ func (c *Client) fits(tx *evmtx.Tx) error {
 		return &batch.InputError{Field: "max_priority_fee_per_gas", Value: excerpt(tx.Tip), Want: "at most max_fee_per_gas, " + excerpt(tx.FeeCap)}
 	case tx.Nonce == math.MaxUint64:
 		return &batch.InputError{Field: "nonce", Value: strconv.FormatUint(tx.Nonce, 10), Want: "less than 2^64-1 (EIP-2681)"}
-	case tx.Type == evmtx.SetCode && tx.To == nil:
-		return &batch.InputError{Field: "to", Value: "none", Want: "an account: a transaction of type 4 creates no contract"}
+	case tx.Type >= evmtx.Blob && tx.To == nil:
+		return &batch.InputError{Field: "to", Value: "none", Want: "an account: a transaction of type " + strconv.Itoa(int(tx.Type)) + " creates no contract"}
+	case tx.Type == evmtx.Blob && tx.BlobFeeCap.Sign() == 0:
+		return &batch.InputError{Field: "max_fee_per_blob_gas", Value: "0", Want: "1 wei at least, the lowest price of blob gas (EIP-4844)"}
 	case tx.Type == evmtx.SetCode && len(tx.Auths) == 0:
 		return &batch.InputError{Field: "authorization_list", Value: "empty", Want: "one authorization or more"}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math/big"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +35,7 @@ func signed(f func(tx *evmtx.Tx)) batch.Batch {
 		f(tx)
 	}
 	tx.Sign(secp256k1.PrivKeyFromBytes(evmtest.Dev(0).Key()))
-	return batch.Batch{ID: batch.ID(tx.Hash().String()), Service: batch.ServiceID(evmtest.Dev(0).Address()), Payload: tx.Encode()}
+	return batch.Batch{ID: batch.ID(tx.Hash().String()), Service: batch.ServiceID(evmtest.Dev(0).Address()), Payload: tx.EncodeToSend()}
 }
 
 func TestCheckAccepts(t *testing.T) {
@@ -46,11 +47,24 @@ func TestCheckAccepts(t *testing.T) {
 		"type 1":   signed(func(tx *evmtx.Tx) { tx.Type, tx.Tip = evmtx.AccessList, tx.FeeCap }),
 		"type 4":   signed(func(tx *evmtx.Tx) { tx.Type, tx.Auths, tx.Gas = evmtx.SetCode, auth, 46000 }),
 		"creation": signed(func(tx *evmtx.Tx) { tx.To, tx.Data, tx.Gas = nil, []byte{1}, 60000 }),
+		"blobs":    signed(blobs(evmtx.MaxBlobs)),
+		"blobs of version 0": signed(func(tx *evmtx.Tx) {
+			blobs(1)(tx)
+			tx.Sidecar.Version, tx.Sidecar.Proofs = 0, tx.Sidecar.Proofs[:1]
+		}),
 	} {
 		assert.NoError(t, c.Check(b), name)
 		again, err := evm.NewBatch(b.Payload)
 		require.NoError(t, err, name)
-		assert.Equal(t, b, again, name)
+		assert.True(t, reflect.DeepEqual(b, again), name)
+	}
+}
+
+// blobs makes a transaction one of type 3.
+func blobs(n int) func(tx *evmtx.Tx) {
+	return func(tx *evmtx.Tx) {
+		tx.Type, tx.BlobFeeCap = evmtx.Blob, big.NewInt(1)
+		tx.Sidecar, tx.BlobHashes = evmtx.ZeroBlobs(n)
 	}
 }
 
@@ -82,7 +96,13 @@ func TestCheckRefuses(t *testing.T) {
 		"text":             {payload(func(b []byte) []byte { return []byte(toHex(b)) }), "payload", "0x...", "not their hex digits"},
 		"too long":         {payload(func(b []byte) []byte { return append(b, make([]byte, 128<<10)...) }), "payload", "131175 bytes", "131072 at most"},
 		"a trailing byte":  {payload(func(b []byte) []byte { return append(b, 0) }), "transaction", "104 bytes", "103: nothing behind it"},
-		"blobs":            {payload(func(b []byte) []byte { b[0] = 3; return b }), "type", "3", "0, 1, 2 or 4"},
+		"unknown type":     {payload(func(b []byte) []byte { b[0] = 5; return b }), "type", "5", "0 to 4"},
+		"no sidecar":       {signed(func(tx *evmtx.Tx) { blobs(1)(tx); tx.Sidecar = nil }), "blobs", "none", "1 to 6 blobs"},
+		"no blobs":         {signed(blobs(0)), "blobs", "none", "1 to 6 blobs"},
+		"other blobs":      {signed(func(tx *evmtx.Tx) { blobs(1)(tx); tx.BlobHashes[0][1]++ }), "blob_versioned_hashes[0]", "", "the hash of commitments[0]"},
+		"blobs for free":   {signed(func(tx *evmtx.Tx) { blobs(1)(tx); tx.BlobFeeCap = nil }), "max_fee_per_blob_gas", "0", "1 wei at least"},
+		"type 3 creates":   {signed(func(tx *evmtx.Tx) { blobs(1)(tx); tx.To, tx.Gas = nil, 60000 }), "to", "", "of type 3 creates no contract"},
+		"blobs and a MiB":  {signed(func(tx *evmtx.Tx) { blobs(6)(tx); tx.Data = make([]byte, 250_000) }), "payload", "", "1048576 at most"},
 		"not canonical":    {payload(func(b []byte) []byte { b[3] = 0x81; return b }), "chain_id", "", "canonical RLP"},
 		"high s":           {payload(high), "s", "", "lower half"},
 		"no chain":         {signed(func(tx *evmtx.Tx) { tx.Type, tx.ChainID, tx.Tip = evmtx.Legacy, 0, tx.FeeCap }), "chain_id", "none", "1337"},

@@ -40,7 +40,7 @@ var words = []struct {
 	}},
 	{classNotYet, []string{
 		"account limit exceeded", "in-flight transaction limit", "already reserved", "conflicting type",
-		"gas limit exceeded", "size limit exceeded", "fee limit exceeded",
+		"gas limit exceeded", "size limit exceeded", "fee limit exceeded", "blob limit exceeded",
 	}},
 	{classBusy, append([]string{"limit exceeded", "txpool is full", "sub-pool is full", "queue full", "pending tx pool full"}, throttled...)},
 	{classUsed, []string{"nonce too low", "oldnonce", "invalid transaction nonce", "nonce is too low"}},
@@ -55,6 +55,8 @@ var words = []struct {
 		// Check has made sure of what every chain asks for. A layer asks for the price of its data
 		// on L1, too.
 		"intrinsic gas", "floor data gas", "failed to decode", "rlp:", "not an eoa",
+		// The hash does not cover the blobs: somebody else may send it with the right ones.
+		"blob", "sidecar", "versioned hash", "kzg",
 	}},
 	{classNever, []string{
 		"gas limit too high", "max initcode", "negative value", "higher than max fee",

@@ -53,6 +53,7 @@ var plays = map[string]play{
 	"ReorgAfterCommittedIsEvent":   {do: reorgAfterCommitted},
 	"ReorgBeforeDeepIsNoVerdict":   {do: reorgBeforeDeep},
 	"NothingIsDeepOnAYoungChain":   {do: youngChain},
+	"BlobsAreCarried":              {do: blobsAreCarried, not: evmtest.Anvil, why: "it computes for half a minute before it takes its first blobs"},
 	"FinalizedIsTheChainsOwnWord":  {do: finalized, not: evmtest.Geth, why: "its development chain finalizes each 32nd block"},
 }
 

@@ -552,7 +552,8 @@ type pooled struct {
 	Block  *string         `json:"blockHash"`
 	Nonce  json.RawMessage `json:"nonce"`
 	FeeCap string          `json:"maxFeePerGas"`
-	Price  string          `json:"gasPrice"` // of types 0 and 1
+	Price  string          `json:"gasPrice"`         // of types 0 and 1
+	Blob   string          `json:"maxFeePerBlobGas"` // of type 3
 }
 
 func readKnown(a answer, hash evmtx.Hash) (known, *pooled, error) {
@@ -598,6 +599,9 @@ func (t *pooled) waitsFor(head block, now time.Time, heldBack bool) string {
 	text := fmt.Sprintf("nonce %d, at most %s gwei for a unit of gas", nonce, gwei(limit))
 	if head.baseFee != nil {
 		text += fmt.Sprintf("; the base fee of block %d is %s gwei", head.number, gwei(head.baseFee))
+	}
+	if price := hexBig(t.Blob); price != nil {
+		text += fmt.Sprintf("; at most %s gwei for a unit of blob gas", gwei(price))
 	}
 	if age := now.Sub(head.made); !head.made.IsZero() && age > oldHead {
 		text += fmt.Sprintf("; the last block is %s old", age.Round(time.Second))

@@ -100,6 +100,9 @@ func (s *sending) submit(ctx context.Context) error {
 		s.e.next.accepted(s.sender, s.tx.Nonce, time.Now())
 		if verdict.isNew && len(s.ours) == 1 {
 			before.shown = &pooled{Hash: string(s.a.ID), Nonce: json.RawMessage(strconv.Quote(hexQuantity(s.tx.Nonce))), FeeCap: "0x" + s.tx.FeeCap.Text(16)}
+			if s.tx.Type == evmtx.Blob {
+				before.shown.Blob = "0x" + s.tx.BlobFeeCap.Text(16)
+			}
 			s.e.recent.shows(s.ours[0], before)
 		}
 		return nil
@@ -159,14 +162,13 @@ var errNewConnection = errors.New("nobody has asked over this connection which c
 
 // send posts the transaction. An error is a [*dlt.Error], or errNewConnection.
 func (s *sending) send(ctx context.Context, anyway bool) (verdict, error) {
-	var text bytes.Buffer
-	if err := writeRequest(&text, 1, request{"eth_sendRawTransaction", []any{"0x" + hex.EncodeToString(s.a.Payload)}}); err != nil {
-		return verdict{}, &dlt.Error{Op: opSubmit, Kind: dlt.ErrRejected, Err: err}
-	}
+	const head, tail = `{"jsonrpc":"2.0","id":1,"method":"eth_sendRawTransaction","params":["0x`, `"]}`
+	text := make([]byte, 0, len(head)+hex.EncodedLen(len(s.a.Payload))+len(tail)) // one copy: blobs are long
+	text = append(hex.AppendEncode(append(text, head...), s.a.Payload), tail...)
 	var old atomic.Bool
 	old.Store(true) // a transport without hooks does not tell
-	body := &careful{r: bytes.NewReader(text.Bytes()), old: &old, anyway: anyway}
-	resp, cancel, err := s.post(ctx, opSubmit, s.e, body, text.Len(), &old) //nolint:bodyclose // drain closes it
+	body := &careful{r: bytes.NewReader(text), old: &old, anyway: anyway}
+	resp, cancel, err := s.post(ctx, opSubmit, s.e, body, len(text), &old) //nolint:bodyclose // drain closes it
 	if err != nil {
 		if body.refused.Load() {
 			return verdict{}, errNewConnection

@@ -171,6 +171,7 @@ func TestTextNotCode(t *testing.T) {
 		evmtest.TipAboveCap: batch.KindRejected, evmtest.IntrinsicGas: batch.KindNotYet, evmtest.FloorGas: batch.KindNotYet,
 		evmtest.GasAboveCap: batch.KindRejected, evmtest.BadSignature: batch.KindRejected,
 		evmtest.WrongChain: batch.KindMisconfigured, evmtest.Unprotected: batch.KindMisconfigured, evmtest.PoolFull: batch.KindBusy,
+		evmtest.BlobGap: batch.KindNotYet, evmtest.NoBlobs: batch.KindNotYet, evmtest.WrongBlobs: batch.KindNotYet, evmtest.Reserved: batch.KindNotYet,
 	}
 	s, url := newScript(t)
 	c := newClient(t, url, nil)

@@ -2,6 +2,7 @@ package geth
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"math/big"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -31,6 +33,7 @@ type payload struct {
 	hash, time string
 	execution  json.RawMessage
 	requests   json.RawMessage
+	blobs      []string // hashes of the blobs of its transactions
 }
 
 const nothing = "0x0000000000000000000000000000000000000000000000000000000000000000"
@@ -159,6 +162,7 @@ func (n *Node) build(list []string) (p payload, count int, err error) {
 	var built struct {
 		ExecutionPayload  json.RawMessage
 		ExecutionRequests json.RawMessage
+		BlobsBundle       struct{ Commitments []string }
 	}
 	if err := n.call(&built, "testing_buildBlockV1", head.hash, attributes, txs, version); err != nil {
 		return p, 0, err
@@ -174,7 +178,17 @@ func (n *Node) build(list []string) (p payload, count int, err error) {
 	if len(built.ExecutionRequests) == 0 || string(built.ExecutionRequests) == "null" {
 		built.ExecutionRequests = json.RawMessage("[]")
 	}
-	return payload{block.BlockHash, block.Timestamp, built.ExecutionPayload, built.ExecutionRequests}, len(block.Transactions), nil
+	blobs := []string{}
+	for _, text := range built.BlobsBundle.Commitments {
+		commitment, err := hex.DecodeString(strings.TrimPrefix(text, "0x"))
+		if err != nil {
+			return p, 0, fmt.Errorf("commitment of a blob: %w", err)
+		}
+		hash := sha256.Sum256(commitment)
+		hash[0] = 1 // EIP-4844
+		blobs = append(blobs, "0x"+hex.EncodeToString(hash[:]))
+	}
+	return payload{block.BlockHash, block.Timestamp, built.ExecutionPayload, built.ExecutionRequests, blobs}, len(block.Transactions), nil
 }
 
 // add makes a block the head.
@@ -188,7 +202,7 @@ func (n *Node) add(p payload) error {
 
 func (n *Node) insert(p payload) error {
 	var status struct{ Status, ValidationError string }
-	if err := n.call(&status, "engine_newPayloadV4", p.execution, []string{}, nothing, p.requests); err != nil {
+	if err := n.call(&status, "engine_newPayloadV4", p.execution, p.blobs, nothing, p.requests); err != nil {
 		return err
 	}
 	if status.Status != "VALID" {

@@ -1,6 +1,7 @@
 package evmtest
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"math/big"
@@ -69,9 +70,15 @@ type Unsigned struct {
 	To    string
 	Value *big.Int
 	Data  []byte
+	// Blobs makes it one of type 3 with so many blobs of zeros. Their proofs are true: real nodes
+	// take them.
+	Blobs int
+	// BlobFeeCap is of a unit of blob gas. Defaults to 1 gwei.
+	BlobFeeCap *big.Int
 }
 
-// Sign returns the signed bytes of a transaction, and its hash. It panics if To is no address.
+// Sign returns the signed bytes of a transaction, with its blobs, and its hash. It panics if To is
+// no address.
 func (a Account) Sign(t Unsigned) (raw []byte, hash string) {
 	tx := &evmtx.Tx{
 		Type: evmtx.DynamicFee, ChainID: t.ChainID, Nonce: t.Nonce, Tip: t.Tip, FeeCap: t.FeeCap, Gas: t.Gas, Value: t.Value, Data: t.Data,
@@ -92,9 +99,12 @@ func (a Account) Sign(t Unsigned) (raw []byte, hash string) {
 		}
 		tx.To = &to
 	}
+	if t.Blobs > 0 {
+		tx.Type, tx.BlobFeeCap = evmtx.Blob, cmp.Or(t.BlobFeeCap, big.NewInt(1e9))
+		tx.Sidecar, tx.BlobHashes = evmtx.ZeroBlobs(t.Blobs)
+	}
 	tx.Sign(a.key)
-	raw = tx.Encode()
-	return raw, evmtx.Keccak(raw).String()
+	return tx.EncodeToSend(), tx.Hash().String()
 }
 
 // Reverting returns the code that creates a contract which takes back every call.

@@ -19,9 +19,12 @@ type refused struct {
 // What geth allows.
 const (
 	maxBytes    = 128 << 10
+	maxBlobTx   = 1 << 20 // bytes, with the blobs
 	maxGas      = 1 << 24 // EIP-7825
 	minTip      = 1
 	bumpPercent = 10
+	bumpBlob    = 100
+	minBlobFee  = 1
 )
 
 // has reports whether this software refuses for the reason.
@@ -42,11 +45,16 @@ func (n *Node) read(raw []byte) (*transaction, *refused) {
 		return nil, &refused{why: TrailingBytes}
 	case errors.Is(err, evmtx.ErrType):
 		return nil, &refused{why: UnknownType}
+	case errors.Is(err, evmtx.ErrBlobs):
+		return nil, &refused{why: WrongBlobs}
 	case err != nil:
 		return nil, &refused{why: NotRLP}
 	}
 	from, err := tx.Sender()
 	t := &transaction{Tx: tx, raw: tx.Encode(), from: from}
+	if tx.Sidecar != nil {
+		t.size, tx.Sidecar = len(raw), nil
+	}
 	t.hash = evmtx.Keccak(t.raw)
 	if err != nil {
 		return t, &refused{why: BadSignature}
@@ -66,6 +74,8 @@ func (n *Node) admit(tx *transaction, signature *refused) *refused {
 	switch expected := n.p.until(tx.from, a.nonce); {
 	case tx.Nonce < a.nonce:
 		return &refused{why: NonceTooLow, detail: fmt.Sprintf(": next nonce %d, tx nonce %d", a.nonce, tx.Nonce)}
+	case tx.Nonce > expected && tx.Type == evmtx.Blob:
+		return &refused{why: BlobGap, detail: fmt.Sprintf(": tx nonce %d, gapped nonce %d", tx.Nonce, expected)}
 	case tx.Nonce > expected && n.r.has(NonceGap):
 		return &refused{why: NonceGap}
 	case tx.FeeCap.Cmp(n.c.next) < 0 && n.r.has(BelowBaseFee):
@@ -76,7 +86,9 @@ func (n *Node) admit(tx *transaction, signature *refused) *refused {
 	}
 	old := n.p.of[tx.from][tx.Nonce]
 	switch {
-	case old != nil && !(bumped(old.FeeCap, tx.FeeCap) && bumped(old.Tip, tx.Tip)):
+	case n.p.reserved(tx):
+		return &refused{why: Reserved}
+	case old != nil && !tx.replaces(old.transaction):
 		return &refused{why: ReplacementTooCheap}
 	case old == nil && a.delegated() && (len(n.p.of[tx.from]) > 0 || tx.Nonce > a.nonce):
 		return &refused{why: AccountLimit}
@@ -103,8 +115,10 @@ func (n *Node) stateless(tx *transaction, signature *refused) *refused {
 		return &refused{why: TipTooLow}
 	case n.p.txs[tx.hash] != nil:
 		return &refused{why: AlreadyKnown}
-	case len(tx.raw) > maxBytes:
+	case len(tx.raw) > maxBytes && tx.Type != evmtx.Blob:
 		return &refused{why: Oversized, detail: fmt.Sprintf(": transaction size %d, limit %d", len(tx.raw), maxBytes)}
+	case tx.size > maxBlobTx:
+		return &refused{why: Oversized, detail: fmt.Sprintf(": transaction size %d, limit %d", tx.size, maxBlobTx)}
 	case tx.Gas > maxGas:
 		return &refused{why: GasAboveCap, detail: fmt.Sprintf(" (cap: %d, tx: %d)", maxGas, tx.Gas)}
 	case tx.Gas > limit:
@@ -121,6 +135,11 @@ func (n *Node) stateless(tx *transaction, signature *refused) *refused {
 		return &refused{why: FloorGas, detail: fmt.Sprintf(": gas %d, minimum needed %d", tx.Gas, floor)}
 	case tx.Tip.Cmp(big.NewInt(minTip)) < 0:
 		return &refused{why: TipTooLow, detail: fmt.Sprintf(": gas tip cap %v, minimum needed %d", tx.Tip, minTip)}
+	case tx.Type != evmtx.Blob:
+	case tx.BlobFeeCap.Cmp(big.NewInt(minBlobFee)) < 0:
+		return &refused{why: TipTooLow, detail: fmt.Sprintf(": blob fee cap %v, minimum needed %d", tx.BlobFeeCap, minBlobFee)}
+	case tx.size == 0:
+		return &refused{why: NoBlobs}
 	}
 	return nil
 }
@@ -138,9 +157,17 @@ func (n *Node) funds(tx *transaction, a account) *refused {
 	return nil
 }
 
-// bumped reports whether a fee is enough above the fee of the transaction to be replaced.
-func bumped(old, fee *big.Int) bool {
-	threshold := new(big.Int).Mul(old, big.NewInt(100+bumpPercent))
+// replaces reports whether the fees are enough above those of another transaction of the nonce.
+func (tx *transaction) replaces(old *transaction) bool {
+	if tx.Type == evmtx.Blob {
+		return bumped(old.FeeCap, tx.FeeCap, bumpBlob) && bumped(old.Tip, tx.Tip, bumpBlob) && bumped(old.BlobFeeCap, tx.BlobFeeCap, bumpBlob)
+	}
+	return bumped(old.FeeCap, tx.FeeCap, bumpPercent) && bumped(old.Tip, tx.Tip, bumpPercent)
+}
+
+// bumped reports whether a fee is so many percent above the fee of the transaction to be replaced.
+func bumped(old, fee *big.Int, percent int64) bool {
+	threshold := new(big.Int).Mul(old, big.NewInt(100+percent))
 	threshold.Div(threshold, big.NewInt(100))
 	return fee.Cmp(old) > 0 && fee.Cmp(threshold) >= 0
 }
@@ -154,6 +181,8 @@ func (n *Node) admitLax(tx *transaction) *refused {
 		return &refused{why: WrongChain}
 	case tx.Nonce < a.nonce:
 		return &refused{why: NonceTooLow}
+	case tx.Type == evmtx.Blob && tx.size == 0:
+		return &refused{why: NoBlobs}
 	case tx.Gas < least:
 		return &refused{why: IntrinsicGas}
 	case tx.Gas > n.c.head().gasLimit:

@@ -13,15 +13,31 @@ import (
 // transaction is signed bytes that a node read.
 type transaction struct {
 	*evmtx.Tx
-	raw  []byte
+	raw  []byte // without blobs
+	size int    // of the bytes with their blobs; 0 where they had none
 	hash evmtx.Hash
 	from evmtx.Address
 }
 
+// blobPrice is the price of a unit of blob gas, in wei, and maxBlobs is how many blobs a block has
+// at most.
+const (
+	blobPrice = 1
+	maxBlobs  = 9
+)
+
+// blobGas returns the blob gas of the transaction.
+func (tx *transaction) blobGas() uint64 { return evmtx.BlobSize * uint64(len(tx.BlobHashes)) }
+
 // cost returns the balance that the account needs for the transaction to be mined.
 func (tx *transaction) cost() *big.Int {
 	c := new(big.Int).SetUint64(tx.Gas)
-	return c.Mul(c, tx.FeeCap).Add(c, tx.Value)
+	c.Mul(c, tx.FeeCap).Add(c, tx.Value)
+	if tx.Type == evmtx.Blob {
+		blobs := new(big.Int).SetUint64(tx.blobGas())
+		c.Add(c, blobs.Mul(blobs, tx.BlobFeeCap))
+	}
+	return c
 }
 
 // tipAt returns a miner's share of a unit of gas; negative where the fee cap is below the base
@@ -54,6 +70,7 @@ type block struct {
 	baseFee  *big.Int
 	gasLimit uint64
 	gasUsed  uint64
+	blobGas  uint64
 	txs      []*mined
 	writes   map[evmtx.Address]account // what accounts are after the block, where it changed them
 }
@@ -239,7 +256,8 @@ func (c *chain) within(b *block, address evmtx.Address) account {
 func (c *chain) fits(b *block, tx *transaction) bool {
 	a := c.within(b, tx.from)
 	return (tx.ChainID == c.id || tx.ChainID == 0) && tx.Nonce == a.nonce && tx.tipAt(b.baseFee).Sign() >= 0 && a.funds().Cmp(tx.cost()) >= 0 &&
-		tx.Gas >= tx.IntrinsicGas() && tx.Gas >= tx.FloorGas() && b.gasUsed+tx.Gas <= b.gasLimit
+		tx.Gas >= tx.IntrinsicGas() && tx.Gas >= tx.FloorGas() && b.gasUsed+tx.Gas <= b.gasLimit &&
+		b.blobGas+tx.blobGas() <= maxBlobs*evmtx.BlobSize
 }
 
 // execute puts a transaction that fits into the block.
@@ -255,8 +273,10 @@ func (c *chain) execute(b *block, tx *transaction) {
 	m.ok, m.gasUsed = ok, max(tx.Gas-left, tx.FloorGas())
 	b.gasUsed += m.gasUsed
 	m.total = b.gasUsed
+	b.blobGas += tx.blobGas()
 	// The sender has the balance of the call, and pays for its gas.
 	paid := new(big.Int).Mul(m.price, new(big.Int).SetUint64(m.gasUsed))
+	paid.Add(paid, new(big.Int).SetUint64(blobPrice*tx.blobGas()))
 	after := c.within(b, tx.from)
 	b.writes[tx.from] = account{nonce: sender.nonce + 1, balance: new(big.Int).Sub(after.funds(), paid), code: after.code}
 	b.txs = append(b.txs, m)

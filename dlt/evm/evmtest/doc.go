@@ -24,8 +24,9 @@
 // transactions behind them, sent again or not. Not as anvil does: of two transactions that wait
 // for a nonce before them and have the same nonce, this package keeps the dearer, and anvil both.
 //
-// It has no logs, no websockets, no blobs, no tries: the roots of its blocks mean nothing. Type 4
-// transactions are mined, but their authorizations do nothing.
+// It has no logs, no websockets, no tries: the roots of its blocks mean nothing. Type 4
+// transactions are mined, but their authorizations do nothing. Of blobs the node compares the
+// commitments with the hashes, and tests no proofs; a unit of blob gas always costs one wei.
 //
 // The node has no clock and no goroutine of its own: at each request or call it does everything
 // that was due since the last one (blocks, dumps, late arrivals), in the order of its times. So it

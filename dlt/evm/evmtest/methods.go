@@ -387,7 +387,9 @@ func (c *call) listed(a evmtx.Address, each func(x *pooled) any) (pending, queue
 	byNonce := func(list []*pooled) map[string]any {
 		out := map[string]any{}
 		for _, x := range list {
-			out[strconv.FormatUint(x.Nonce, 10)] = each(x)
+			if c.r.lax || x.Type != evmtx.Blob { // geth does not list those
+				out[strconv.FormatUint(x.Nonce, 10)] = each(x)
+			}
 		}
 		return out
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
 // Mine makes a block now.
@@ -113,7 +115,7 @@ func (n *Node) fillLax(b *block) {
 		switch {
 		case n.c.fits(b, x.transaction):
 			n.c.execute(b, x.transaction)
-		case b.gasUsed+x.Gas > b.gasLimit:
+		case b.gasUsed+x.Gas > b.gasLimit, b.blobGas+x.blobGas() > maxBlobs*evmtx.BlobSize:
 			continue // it waits for another block, and so do its followers
 		default:
 			bad = append(bad, x)

@@ -56,6 +56,10 @@ const (
 	BadSignature        Refusal = "bad signature"         //
 	PoolFull            Refusal = "pool full"             //
 	AccountLimit        Refusal = "account limit"         // an account with delegated code has one in the pool
+	BlobGap             Refusal = "blob gap"              // nonces before a transaction with blobs are missing
+	NoBlobs             Refusal = "no blobs"              // a transaction of type 3 came without them
+	WrongBlobs          Refusal = "wrong blobs"           // their commitments are not those of its hashes
+	Reserved            Refusal = "reserved"              // the account has transactions with blobs in the pool, or without them
 )
 
 // Word is the error of a JSON-RPC answer.
@@ -98,6 +102,10 @@ var gethWords = table(-32000, map[Refusal]string{
 	BadSignature:        "invalid sender: invalid transaction v, r, s values",
 	PoolFull:            "txpool is full",
 	AccountLimit:        "in-flight transaction limit reached for delegated accounts",
+	BlobGap:             "nonce too high",
+	NoBlobs:             "missing sidecar in blob transaction",
+	WrongBlobs:          "blob 0: computed hash mismatches transaction one",
+	Reserved:            "address already reserved",
 })
 
 var anvilWords = map[Refusal]Word{
@@ -114,6 +122,8 @@ var anvilWords = map[Refusal]Word{
 	NoBytes:             {-32602, "Empty transaction data"},
 	UnknownType:         {-32602, "Failed to decode transaction"},
 	BadSignature:        {-32602, "Failed to recover the signer"},
+	NoBlobs:             {-32003, "eip4844 tx variant without sidecar being used for verification."},
+	WrongBlobs:          {-32003, "wrong versioned hash"},
 }
 
 // others are the words of software that was read: where they differ from Geth's.

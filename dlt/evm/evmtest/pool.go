@@ -183,6 +183,15 @@ func (p *pool) accounts() []evmtx.Address {
 	return out
 }
 
+// reserved reports whether the account has transactions of the other kind here: with blobs where
+// this one has none, or the reverse. Geth keeps them in two pools, and an account in one of them.
+func (p *pool) reserved(tx *transaction) bool {
+	for _, x := range p.of[tx.from] {
+		return (x.Type == evmtx.Blob) != (tx.Type == evmtx.Blob) // all are of one kind
+	}
+	return false
+}
+
 // counts returns how many can be mined as they are, and how many wait for a nonce before them.
 func (p *pool) counts(c *chain) (pending, queued int) {
 	for a, mine := range p.of {

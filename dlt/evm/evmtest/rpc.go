@@ -167,6 +167,9 @@ func (n *Node) fault(list []request) Fault {
 	}
 	if raw, ok := bytesOf(p.Param); p.Method == sendMethod && ok {
 		p.Param = evmtx.Keccak(raw).String()
+		if tx, err := evmtx.Decode(raw); err == nil && tx.Sidecar != nil {
+			p.Param = tx.Hash().String()
+		}
 	}
 	key := p.Method + "|" + p.Param
 	n.tries[key]++

@@ -54,7 +54,7 @@ func (c *call) header(b *block) map[string]any {
 		"hash": b.hash.String(), "parentHash": b.parent.String(), "sha3Uncles": noUncles, "miner": zeroAddress, "stateRoot": emptyTrie,
 		"transactionsRoot": emptyTrie, "receiptsRoot": emptyTrie, "logsBloom": noLogs, "difficulty": "0x0", "number": hexNumber(b.number),
 		"gasLimit": hexNumber(b.gasLimit), "gasUsed": hexNumber(b.gasUsed), "timestamp": hexNumber(b.seconds()), "extraData": "0x", "mixHash": zeroHash,
-		"nonce": "0x0000000000000000", "baseFeePerGas": hexBig(b.baseFee), "withdrawalsRoot": emptyTrie, "blobGasUsed": "0x0", "excessBlobGas": "0x0",
+		"nonce": "0x0000000000000000", "baseFeePerGas": hexBig(b.baseFee), "withdrawalsRoot": emptyTrie, "blobGasUsed": hexNumber(b.blobGas), "excessBlobGas": "0x0",
 		"parentBeaconBlockRoot": zeroHash, "requestsHash": noRequests, "uncles": []any{}, "withdrawals": []any{},
 	}
 	if c.o.NoBaseFee {
@@ -134,7 +134,14 @@ func (c *call) txJSON(tx *transaction, m *mined) map[string]any {
 		}
 		out["accessList"], out["yParity"] = access, hexNumber(uint64(tx.YParity))
 	}
-	if tx.Type == evmtx.DynamicFee || tx.Type == evmtx.SetCode {
+	if tx.Type == evmtx.Blob {
+		hashes := []string{}
+		for _, h := range tx.BlobHashes {
+			hashes = append(hashes, h.String())
+		}
+		out["maxFeePerBlobGas"], out["blobVersionedHashes"] = quantity(tx.BlobFeeCap), hashes
+	}
+	if tx.Type >= evmtx.DynamicFee {
 		out["maxFeePerGas"], out["maxPriorityFeePerGas"] = hexBig(tx.FeeCap), hexBig(tx.Tip)
 		if c.r.lax {
 			price := tx.tipAt(c.c.next)
@@ -178,6 +185,9 @@ func (c *call) receiptJSON(m *mined) map[string]any {
 	}
 	if c.r.lax {
 		out["blobGasPrice"], out["blockTimestamp"] = "0x1", m.block.seconds()
+	}
+	if m.Type == evmtx.Blob {
+		out["blobGasPrice"], out["blobGasUsed"] = hexNumber(blobPrice), hexNumber(m.blobGas())
 	}
 	return out
 }

@@ -35,6 +35,14 @@ func provocations(chainID uint64, poolLimit int) map[Refusal][]string {
 		raw, _ := a.Sign(u)
 		return hexBytes(raw)
 	}
+	blobs := func(nonce uint64) string { return tx(Dev(0), nonce, func(u *Unsigned) { u.Blobs = 1 }) }
+	blob := evmtx.Tx{
+		Type: evmtx.Blob, ChainID: chainID, Tip: big.NewInt(1e9), FeeCap: big.NewInt(30e9), Gas: 21000, To: &evmtx.Address{0xde, 0xad}, BlobFeeCap: big.NewInt(1),
+		BlobHashes: []evmtx.Hash{{1}},
+	}
+	blob.Sign(Dev(0).key)
+	wrong := blob
+	wrong.Sidecar, _ = evmtx.ZeroBlobs(1)
 	first := tx(Dev(0), 0)
 	bent := func(bend func(*Unsigned)) []string { return []string{tx(Dev(0), 0, bend)} }
 	full := []string{}
@@ -65,6 +73,10 @@ func provocations(chainID uint64, poolLimit int) map[Refusal][]string {
 		BadSignature:        {first[:len(first)-64] + strings.Repeat("f", 64)},
 		PoolFull:            append(full, tx(Dev(1), 0)),
 		AccountLimit:        {delegate, first, tx(Dev(0), 1)},
+		BlobGap:             {blobs(1)},
+		NoBlobs:             {hexBytes(blob.Encode())},
+		WrongBlobs:          {hexBytes(wrong.EncodeToSend())},
+		Reserved:            {blobs(0), tx(Dev(0), 1)},
 	}
 }
 

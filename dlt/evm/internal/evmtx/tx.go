@@ -19,7 +19,7 @@ var (
 	ErrEncoding = errors.New("not the canonical encoding of a transaction")
 	// ErrTrailing: bytes follow the transaction.
 	ErrTrailing = errors.New("bytes follow the transaction")
-	// ErrType: a type that this package does not know, or refuses: blobs (3) for one.
+	// ErrType: a type that this package does not know.
 	ErrType = errors.New("transaction type not supported")
 	// ErrSignature: r, s or v is out of range, or no key made this signature.
 	ErrSignature = errors.New("invalid signature")
@@ -30,7 +30,7 @@ const (
 	Legacy     byte = 0
 	AccessList byte = 1
 	DynamicFee byte = 2
-	Blob       byte = 3 // refused
+	Blob       byte = 3
 	SetCode    byte = 4
 )
 
@@ -49,8 +49,15 @@ type Tx struct {
 	To          *Address // nil creates a contract
 	Value       *big.Int
 	Data        []byte
-	Access      []AccessTuple   // types 1, 2 and 4
+	Access      []AccessTuple   // types 1 to 4
 	Auths       []Authorization // type 4
+
+	// BlobFeeCap is of a unit of blob gas, of which each blob is 131072. BlobHashes are of the
+	// blobs' commitments. Both are of type 3.
+	BlobFeeCap *big.Int
+	BlobHashes []Hash
+	// Sidecar is nil in types without one, and where the bytes of type 3 had none.
+	Sidecar *Sidecar
 
 	YParity byte // of the signature: 0 or 1
 	R, S    *big.Int
@@ -72,8 +79,9 @@ type Authorization struct {
 	R, S    *big.Int
 }
 
-// Decode reads one transaction. It does not look at the signature, except for v: see [Tx.Sender].
-// With an error that wraps [ErrTrailing] the transaction is set, too.
+// Decode reads one transaction, with its sidecar or without. It does not look at the signature,
+// except for v: see [Tx.Sender]. The transaction's sidecar is part of raw. With an error that
+// wraps [ErrTrailing] the transaction is set, too.
 func Decode(raw []byte) (*Tx, error) {
 	if len(raw) == 0 {
 		return nil, encoding("transaction", errShort)
@@ -85,10 +93,8 @@ func Decode(raw []byte) (*Tx, error) {
 		tx.Type, body = Legacy, raw
 	case raw[0] >= 0x80:
 		return nil, encoding("transaction", errKind)
-	case raw[0] == Blob:
-		return nil, &batch.InputError{Field: "type", Value: "3", Want: "0, 1, 2 or 4: nodes take a transaction with blobs only together with the blobs, which a batch has no room for; send it by another program, from an account that signs nothing here, because nodes keep no other transactions of its account beside it", Err: ErrType}
-	case raw[0] != AccessList && raw[0] != DynamicFee && raw[0] != SetCode:
-		return nil, &batch.InputError{Field: "type", Value: strconv.Itoa(int(raw[0])), Want: "0, 1, 2 or 4", Err: ErrType}
+	case raw[0] < AccessList || raw[0] > SetCode:
+		return nil, &batch.InputError{Field: "type", Value: strconv.Itoa(int(raw[0])), Want: "0 to 4", Err: ErrType}
 	}
 	list, fields, rest, err := split(body)
 	if err == nil && !list {
@@ -98,12 +104,23 @@ func Decode(raw []byte) (*Tx, error) {
 		return nil, encoding("transaction", err)
 	}
 	r := &reader{rest: fields}
-	tx.read(r)
+	if first, _, _, err := split(fields); tx.Type == Blob && err == nil && first {
+		tx.Sidecar = new(Sidecar)
+		r.tuple("transaction", tx.read)
+		tx.Sidecar.read(r)
+	} else {
+		tx.read(r)
+	}
 	if r.end("transaction"); r.err != nil {
 		return nil, encoding(r.field, r.err)
 	}
 	if tx.ChainID > MaxChainID {
 		return nil, &batch.InputError{Field: "chain_id", Value: strconv.FormatUint(tx.ChainID, 10), Want: "at most " + strconv.FormatUint(MaxChainID, 10), Err: ErrEncoding}
+	}
+	if tx.Sidecar != nil {
+		if err := tx.Sidecar.matches(tx.BlobHashes); err != nil {
+			return nil, err
+		}
 	}
 	if len(rest) > 0 {
 		return tx, &batch.InputError{Field: "transaction", Value: fmt.Sprintf("%d bytes", len(raw)), Want: fmt.Sprintf("%d: nothing behind it", len(raw)-len(rest)), Err: ErrTrailing}
@@ -122,7 +139,7 @@ func (tx *Tx) read(r *reader) {
 	tx.Nonce = r.uint("nonce")
 	tx.Tip = r.big("fees")
 	tx.FeeCap = tx.Tip
-	if tx.Type == DynamicFee || tx.Type == SetCode {
+	if tx.Type >= DynamicFee {
 		tx.FeeCap = r.big("max_fee_per_gas")
 	}
 	tx.Gas = r.uint("gas")
@@ -137,7 +154,15 @@ func (tx *Tx) read(r *reader) {
 	if tx.Type != Legacy {
 		tx.Access = readAccess(r)
 	}
-	if tx.Type == SetCode {
+	switch tx.Type {
+	case Blob:
+		tx.BlobFeeCap = r.big("max_fee_per_blob_gas")
+		r.list("blob_versioned_hashes", func(part *reader, _ int) {
+			var h Hash
+			part.fixed("blob_versioned_hashes", h[:])
+			tx.BlobHashes = append(tx.BlobHashes, h)
+		})
+	case SetCode:
 		tx.Auths = readAuths(r)
 	}
 	v := r.uint("v")
@@ -198,7 +223,7 @@ func readAuths(r *reader) (out []Authorization) {
 	return out
 }
 
-// Encode returns the bytes of the signed transaction.
+// Encode returns the bytes of the signed transaction, as blocks have them: without a sidecar.
 func (tx *Tx) Encode() []byte {
 	v := uint64(tx.YParity)
 	if tx.Type == Legacy {
@@ -224,7 +249,7 @@ func (tx *Tx) appendUnsigned(b []byte) []byte {
 		b = appendUint(b, tx.ChainID)
 	}
 	b = appendUint(b, tx.Nonce)
-	if tx.Type == DynamicFee || tx.Type == SetCode {
+	if tx.Type >= DynamicFee {
 		b = appendBig(b, tx.Tip)
 	}
 	b = appendUint(appendBig(b, tx.FeeCap), tx.Gas)
@@ -245,7 +270,14 @@ func (tx *Tx) appendUnsigned(b []byte) []byte {
 		}
 		b = appendList(b, list)
 	}
-	if tx.Type == SetCode {
+	switch tx.Type {
+	case Blob:
+		var list []byte
+		for _, h := range tx.BlobHashes {
+			list = appendBytes(list, h[:])
+		}
+		b = appendList(appendBig(b, tx.BlobFeeCap), list)
+	case SetCode:
 		var list []byte
 		for _, a := range tx.Auths {
 			one := appendUint(appendBytes(appendBig(nil, a.ChainID), a.Address[:]), a.Nonce)

@@ -1,0 +1,119 @@
+package evmtx
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// ErrBlobs: what comes with a transaction of type 3 is not what its hashes name.
+var ErrBlobs = errors.New("not the blobs of the transaction")
+
+// Sizes of blobs in bytes, and their numbers (EIP-4844 and EIP-7594).
+const (
+	BlobSize = 131072
+	// MaxBlobs is how many a transaction has at most.
+	MaxBlobs  = 6
+	pointSize = 48 // of a commitment and of a proof
+	// cellProofs is how many proofs a blob has in version 1 of a sidecar.
+	cellProofs = 128
+	// blobVersion is the first byte of a versioned hash.
+	blobVersion = 1
+)
+
+// Sidecar is what a transaction of type 3 is sent with. No block has it, and the hash of the
+// transaction does not cover it.
+type Sidecar struct {
+	// Version is 0 with a proof of each blob (EIP-4844), and 1 with 128 proofs of each (EIP-7594).
+	Version                    uint64
+	Blobs, Commitments, Proofs [][]byte
+}
+
+// read keeps parts of the bytes that it reads.
+func (s *Sidecar) read(r *reader) {
+	if list, _, _, err := split(r.rest); err == nil && !list {
+		if s.Version = r.uint("blobs.version"); r.err == nil && s.Version != 1 {
+			r.fail("blobs.version", fmt.Errorf("%d, not 1", s.Version))
+		}
+	}
+	s.Blobs = r.strings("blobs", BlobSize, MaxBlobs)
+	s.Commitments = r.strings("commitments", pointSize, MaxBlobs)
+	s.Proofs = r.strings("proofs", pointSize, MaxBlobs*cellProofs)
+}
+
+// strings reads a list of strings of one size.
+func (r *reader) strings(field string, size, most int) (out [][]byte) {
+	r.list(field, func(part *reader, i int) {
+		one := part.bytes(field)
+		switch {
+		case part.err != nil:
+		case i >= most:
+			part.fail(field, fmt.Errorf("more than %d, the most of %d blobs (EIP-7594)", most, MaxBlobs))
+		case len(one) != size:
+			part.fail(field+"["+strconv.Itoa(i)+"]", fmt.Errorf("%d bytes, not %d", len(one), size))
+		}
+		out = append(out, one)
+	})
+	return out
+}
+
+// matches refuses a sidecar that is not of these hashes. Whether the proofs are true, only a node
+// tests.
+func (s *Sidecar) matches(hashes []Hash) error {
+	proofs := len(s.Blobs)
+	if s.Version == 1 {
+		proofs *= cellProofs
+	}
+	for _, c := range [...]struct {
+		field     string
+		has, want int
+	}{{"blobs", len(s.Blobs), len(hashes)}, {"commitments", len(s.Commitments), len(hashes)}, {"proofs", len(s.Proofs), proofs}} {
+		if c.has != c.want {
+			return &batch.InputError{Field: c.field, Value: strconv.Itoa(c.has), Want: fmt.Sprintf("%d: the transaction has %d hashes of blobs, and the sidecar is of version %d", c.want, len(hashes), s.Version), Err: ErrBlobs}
+		}
+	}
+	for i, c := range s.Commitments {
+		want := Hash(sha256.Sum256(c))
+		if want[0] = blobVersion; hashes[i] != want {
+			return &batch.InputError{Field: "blob_versioned_hashes[" + strconv.Itoa(i) + "]", Value: hashes[i].String(), Want: want.String() + ", the hash of commitments[" + strconv.Itoa(i) + "]", Err: ErrBlobs}
+		}
+	}
+	return nil
+}
+
+// EncodeToSend returns the bytes that nodes take: those of [Tx.Encode], and the sidecar if there
+// is one.
+func (tx *Tx) EncodeToSend() []byte {
+	s := tx.Sidecar
+	if s == nil {
+		return tx.Encode()
+	}
+	items := tx.Encode()[1:]
+	if s.Version > 0 {
+		items = appendUint(items, s.Version)
+	}
+	for _, part := range [...][][]byte{s.Blobs, s.Commitments, s.Proofs} {
+		var list []byte
+		for _, one := range part {
+			list = appendBytes(list, one)
+		}
+		items = appendList(items, list)
+	}
+	return appendList([]byte{tx.Type}, items)
+}
+
+// ZeroBlobs returns the sidecar of so many blobs of zeros, and their hashes. It is for tests. A
+// blob of zeros is the polynomial 0, so its commitment and its proofs are the point at infinity.
+func ZeroBlobs(n int) (*Sidecar, []Hash) {
+	infinity := append([]byte{0xc0}, make([]byte, pointSize-1)...)
+	hash := Hash(sha256.Sum256(infinity))
+	hash[0] = blobVersion
+	return &Sidecar{
+		Version: 1, Blobs: slices.Repeat([][]byte{make([]byte, BlobSize)}, n), Commitments: slices.Repeat([][]byte{infinity}, n),
+		Proofs: slices.Repeat([][]byte{infinity}, n*cellProofs),
+	}, slices.Repeat([]Hash{hash}, n)
+}
