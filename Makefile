@@ -20,7 +20,7 @@ quick:
 
 # Everything that a seed can break, many more of them, and the tests that say so themselves (tier.Soak).
 # The whole takes most of a day on two cores. PART=10 runs a tenth of its seeds, steps, kills, faults
-# and time, but no less than make test does, and all that has no such number: that takes four hours.
+# and time, but no less than make test does, and all that has no such number: that takes about four hours.
 # Each line prints its figures, and ends with how long it took. A target of SOAK runs alone, too, and
 # --keep-going runs the others after one that failed.
 SOAK := soak-build soak-sim soak-models soak-nodes soak-evm soak-retention soak-crash soak-postgres soak-deaf \
@@ -43,13 +43,13 @@ soak-models:
 	$(GO) test ./internal/position -count=1 -timeout 4h -v -position.large -position.walks=$(call part,20000,10)
 	$(GO) test ./internal/evmmodel -count=1 -timeout 2h -v -evmmodel.large
 soak-nodes:
-	$(GO) test ./dlt/canton/cantontest -count=1 -v -canton.poisonous
+	$(GO) test ./dlt/canton/cantontest -count=1 -timeout 2h -v -canton.poisonous
 	$(GO) test ./internal/geth -count=1 -timeout 2h -v
 	$(GO) test ./dlt/evm/evmtest -count=1 -timeout 2h -v -evm.steps=$(call part,5000,50)
 soak-evm:
 	$(GO) test ./dlt/evm -count=1 -timeout 36h -v -evm.seeds=$(call part,10000,6) -evm.rate.seeds=$(call part,1000,1)
 soak-retention:
-	$(GO) test . -count=1 -v -retention.time=$(call part,24,2)h
+	$(GO) test . -count=1 -timeout 2h -v -retention.time=$(call part,24,2)h
 soak-crash:
 	$(GO) test ./internal/crash -count=1 -timeout 12h -v -crash.kills=$(call part,100,6) -crash.orders=$(call part,50,2)
 soak-postgres:
