@@ -73,6 +73,11 @@ func TestSentencesOfActs(t *testing.T) {
 	})
 }
 
+func TestSentenceOfAReceipt(t *testing.T) {
+	assert.Equal(t, "t1: valid", received(batch.Receipt{TransactionID: "t1", Valid: true}))
+	assert.Equal(t, "t2: not valid: too little money", received(batch.Receipt{TransactionID: "t2", Message: "too little money"}))
+}
+
 // Nobody is asked to confirm an act that cannot be done.
 func TestRefusedBeforeItIsAsked(t *testing.T) {
 	inStores(t, func(s *screen) {

@@ -51,3 +51,21 @@ func TestCountsOfAStandstill(t *testing.T) {
 		})
 	}
 }
+
+// What needs a person counts from the first read that has any, and an order from its refusal.
+func TestCountsSaySinceWhen(t *testing.T) {
+	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	ahead := time.Hour // of the database's clock
+	s := store.Stats{Totals: store.Totals{At: now.Add(ahead), Undecided: 1, Halted: 2, RefusedOrders: 1, OldestRefused: now.Add(ahead - time.Minute)}}
+	first := nextCounts(health.Counts{}, now, s, time.Time{})
+	later := nextCounts(first, now.Add(time.Minute), s, time.Time{})
+	for _, c := range []health.Counts{first, later} {
+		assert.Equal(t, now, c.UndecidedSince)
+		assert.Equal(t, now, c.HaltedSince)
+	}
+	assert.Equal(t, now.Add(-time.Minute), first.RefusedSince)
+	over := nextCounts(later, now.Add(2*time.Minute), store.Stats{Totals: store.Totals{At: now}}, time.Time{})
+	assert.Zero(t, over.UndecidedSince)
+	assert.Zero(t, over.HaltedSince)
+	assert.Zero(t, over.RefusedSince)
+}
