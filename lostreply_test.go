@@ -32,12 +32,12 @@ type losing struct {
 }
 
 func newLosing(of func(store.Outcome) bool) *losing {
-	return &losing{Store: flaky.Store{Store: memory.New(), F: flaky.New(1, 1)}, of: of}
+	return &losing{Store: flaky.Store{Store: memory.New(), Faults: flaky.New(1, 1)}, of: of}
 }
 
 func (s *losing) Record(ctx context.Context, all []store.Outcome) ([]store.Applied, error) {
 	if slices.ContainsFunc(all, s.of) && s.lost.CompareAndSwap(false, true) {
-		s.F.Next("Record", true)
+		s.Faults.Next("Record", true)
 	}
 	return s.Store.Record(ctx, all)
 }

@@ -113,9 +113,10 @@ type Event struct {
 	QueryTook  time.Duration `json:"query_took_ns,omitzero"`
 	SinceQuery time.Duration `json:"since_query_ns,omitzero"`
 
-	// SinceAnswered and all fields below it are about the POST whose answer caused the event, also where the acceptance
-	// was written together with the outcome: then they are in the EventState to Pending, not in
-	// the event of the outcome. In EventPaused only StatusCode, Code and Endpoint are set.
+	// SinceAnswered and all fields below it are about the POST whose answer caused the event, also
+	// where the acceptance was written together with the outcome: then they are in the EventState
+	// to Pending, not in the event of the outcome. In EventPaused only StatusCode, Code and
+	// Endpoint are set.
 
 	// SinceAnswered is the time from the answer to the POST to the event, on this process's clock:
 	// the answer waited for its write.

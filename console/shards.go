@@ -133,7 +133,7 @@ func (c *Console) readOverviews(ctx context.Context) (o overview, err error) {
 	if err != nil {
 		return o, err
 	}
-	o.Situation = desks.Situation(o.shards, func(shard int, page string) string {
+	o.Situation = desks.JoinSituations(o.shards, func(shard int, page string) string {
 		if page == "" {
 			return ""
 		}
@@ -154,7 +154,7 @@ func (c *Console) lookup(ctx context.Context, text string, limit int) (found ope
 	if err != nil {
 		return found, "", err
 	}
-	return desks.Lookup(desks.Values(answers)), desks.Missing(answers), nil
+	return desks.JoinLookups(desks.Values(answers)), desks.Missing(answers), nil
 }
 
 // shardRow is a shard on the first page of all.

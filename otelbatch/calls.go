@@ -10,17 +10,17 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// call measures a call to the store or to the ledger.
-func (m *Metrics) call(ctx context.Context, c batch.Call) {
+// observeCall measures a call to the store or to the ledger.
+func (m *Metrics) observeCall(ctx context.Context, c batch.Call) {
 	took := c.Took.Seconds()
 	if c.Part == "ledger" {
 		failed := ledgerError(c.Err)
 		switch c.Op {
 		case "submit", "submit_list":
-			m.operation.record(nowhere, took, key{c.Op, failed})
-			m.request.record(nowhere, float64(c.Items), key{})
+			m.operation.record(noContext, took, key{c.Op, failed})
+			m.request.record(noContext, float64(c.Items), key{})
 		default:
-			m.asked.record(nowhere, took, key{c.Op, failed})
+			m.asked.record(noContext, took, key{c.Op, failed})
 		}
 		return
 	}
@@ -99,5 +99,5 @@ func storeError(err error) string {
 			return s.name
 		}
 	}
-	return other
+	return otherValue
 }

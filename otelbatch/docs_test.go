@@ -104,7 +104,7 @@ func TestOtherPagesNameMetricsThatExist(t *testing.T) {
 		}
 		for _, l := range d.labels {
 			key := strings.ReplaceAll(l.key, ".", "_")
-			labels[key] = append(append(labels[key], l.values...), other)
+			labels[key] = append(append(labels[key], l.values...), otherValue)
 		}
 	}
 	text, err := os.ReadFile("../docs/operations.md")

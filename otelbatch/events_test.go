@@ -139,7 +139,7 @@ func TestEvents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := c.e
 			e.Key = batch.Key{Service: "a-lane", ID: "an-id"}
-			assert.Equal(t, c.want, moved(t, func(m *Metrics) { m.event(e) }))
+			assert.Equal(t, c.want, moved(t, func(m *Metrics) { m.countEvent(e) }))
 		})
 	}
 }
@@ -186,7 +186,7 @@ func TestCalls(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.call.Took = 2 * time.Second
-			assert.Equal(t, c.want, moved(t, func(m *Metrics) { m.call(t.Context(), c.call) }))
+			assert.Equal(t, c.want, moved(t, func(m *Metrics) { m.observeCall(t.Context(), c.call) }))
 		})
 	}
 }

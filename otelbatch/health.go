@@ -55,13 +55,13 @@ func (m *Metrics) collect(ctx context.Context, o metric.Observer) error {
 		m.lost.count(o, n, key{strconv.Itoa(i)})
 	}
 	m.dropped.count(o, t.dropped, key{})
-	m.stats.collect(ctx, using(runners), o)
+	m.stats.collect(ctx, runnersInUse(runners), o)
 	return nil
 }
 
-// using returns the Runners that run, or all if none runs: the database of a stopped Runner may be
-// closed.
-func using(all []runner) []runner {
+// runnersInUse returns the Runners that run, or all if none runs: the database of a stopped Runner
+// may be closed.
+func runnersInUse(all []runner) []runner {
 	running := slices.DeleteFunc(slices.Clone(all), func(r runner) bool { return !r.Health().Running })
 	if len(running) == 0 {
 		return all

@@ -10,14 +10,15 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// other is the value of a label for all values that are not in its list.
-const other = "_OTHER"
+// otherValue is the value of a label for all values that are not in its list.
+const otherValue = "_OTHER"
 
-// label is a label and all its values, without other. also gives attributes that go with a value.
+// label is a label and all its values, without otherValue. also gives attributes that go with a
+// value.
 type label struct {
-	key    string
-	values []string
-	also   func(value string) []attribute.KeyValue
+	key             string
+	values          []string
+	extraAttributes func(value string) []attribute.KeyValue
 }
 
 // key are the values of at most two labels.
@@ -38,7 +39,7 @@ type builder struct {
 	err      error
 }
 
-func (b *builder) defined(d definition, err error) {
+func (b *builder) addDefinition(d definition, err error) {
 	b.defs = append(b.defs, d)
 	if err != nil && b.err == nil {
 		b.err = fmt.Errorf("%s: %w", d.name, err)
@@ -62,13 +63,13 @@ func newSeries[O any](labels []label, option func(metric.MeasurementOption) O) s
 			s.all[k] = []O{option(metric.WithAttributeSet(attribute.NewSet(attrs...)))}
 			return
 		}
-		for _, v := range append([]string{other}, labels[i].values...) {
+		for _, v := range append([]string{otherValue}, labels[i].values...) {
 			k[i] = v
 			with := slices.Clip(attrs)
 			if v != "" {
 				with = append(with, attribute.String(labels[i].key, v))
 			}
-			if also := labels[i].also; also != nil {
+			if also := labels[i].extraAttributes; also != nil {
 				with = append(with, also(v)...)
 			}
 			add(k, i+1, with)
@@ -78,14 +79,14 @@ func newSeries[O any](labels []label, option func(metric.MeasurementOption) O) s
 	return s
 }
 
-// known returns k with other in the place of values that no list has.
-func (s series[O]) known(k key) key {
+// knownKey returns k with otherValue in the place of values that no list has.
+func (s series[O]) knownKey(k key) key {
 	if _, ok := s.all[k]; ok {
 		return k
 	}
 	for i, l := range s.labels {
 		if !slices.Contains(l.values, k[i]) {
-			k[i] = other
+			k[i] = otherValue
 		}
 	}
 	return k
@@ -108,11 +109,11 @@ func (b *builder) counter(name, unit, text string, labels ...label) counter {
 	return c
 }
 
-func (c counter) add(n int, k key) { c.counts[c.known(k)].Add(int64(n)) }
+func (c counter) add(n int, k key) { c.counts[c.knownKey(k)].Add(int64(n)) }
 
 func (c counter) observe(o metric.Observer) {
 	for k, count := range c.counts {
-		if n := count.Load(); n > 0 || k[0] != other && k[1] != other {
+		if n := count.Load(); n > 0 || k[0] != otherValue && k[1] != otherValue {
 			c.count(o, int(n), k)
 		}
 	}
@@ -125,12 +126,12 @@ type histogram struct {
 
 func (b *builder) histogram(name, unit, text string, bounds []float64, labels ...label) histogram {
 	to, err := b.meter.Float64Histogram(name, metric.WithUnit(unit), metric.WithDescription(text), metric.WithExplicitBucketBoundaries(bounds...))
-	b.defined(definition{name, "histogram", unit, text, labels}, err)
+	b.addDefinition(definition{name, "histogram", unit, text, labels}, err)
 	return histogram{to, newSeries(labels, func(o metric.MeasurementOption) metric.RecordOption { return o })}
 }
 
 func (h histogram) record(ctx context.Context, v float64, k key) {
-	h.to.Record(ctx, v, h.all[h.known(k)]...)
+	h.to.Record(ctx, v, h.all[h.knownKey(k)]...)
 }
 
 // gauge is observed when somebody collects.
@@ -141,7 +142,7 @@ type gauge struct {
 }
 
 func (b *builder) gauge(g gauge, d definition, err error) gauge {
-	b.defined(d, err)
+	b.addDefinition(d, err)
 	g.series = newSeries(d.labels, func(o metric.MeasurementOption) metric.ObserveOption { return o })
 	if g.int != nil {
 		b.async = append(b.async, g.int)
@@ -170,9 +171,9 @@ func (b *builder) total(name, unit, text string, labels ...label) gauge {
 }
 
 func (g gauge) count(o metric.Observer, n int, k key) {
-	o.ObserveInt64(g.int, int64(n), g.all[g.known(k)]...)
+	o.ObserveInt64(g.int, int64(n), g.all[g.knownKey(k)]...)
 }
 
 func (g gauge) seconds(o metric.Observer, v float64, k key) {
-	o.ObserveFloat64(g.float, v, g.all[g.known(k)]...)
+	o.ObserveFloat64(g.float, v, g.all[g.knownKey(k)]...)
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// scope is the name of the meter.
-const scope = "github.com/dltbatch/dltbatch/otelbatch"
+// meterName is the name of the meter.
+const meterName = "github.com/dltbatch/dltbatch/otelbatch"
 
 // Metrics measures Runners. Its methods may be called concurrently.
 type Metrics struct {
@@ -45,7 +45,7 @@ func NewMetrics(p metric.MeterProvider) (*Metrics, error) {
 	if p == nil {
 		return nil, fmt.Errorf("metrics: %w", &batch.InputError{Field: "provider", Want: "a MeterProvider"})
 	}
-	meter := p.Meter(scope)
+	meter := p.Meter(meterName)
 	if meter == nil {
 		return nil, errors.New("metrics: the provider has no meter")
 	}
@@ -69,7 +69,7 @@ func (m *Metrics) NewRunner(s store.Store, l dlt.Ledger, o *dltbatch.Options) (*
 	if o != nil {
 		with = *o
 	}
-	with.Observer, with.Calls = observer{m, with.Observer}, calls{m, with.Calls}
+	with.Observer, with.Calls = observer{m, with.Observer}, callObserver{m, with.Calls}
 	r, err := dltbatch.New(s, l, &with)
 	if err != nil {
 		return nil, err
@@ -103,19 +103,19 @@ func (o observer) Observe(ctx context.Context, e batch.Event) {
 	if o.next != nil {
 		defer o.next.Observe(ctx, e)
 	}
-	o.m.event(e)
+	o.m.countEvent(e)
 }
 
-// calls stands before the application's own CallObserver.
-type calls struct {
+// callObserver stands before the application's own CallObserver.
+type callObserver struct {
 	m    *Metrics
 	next batch.CallObserver
 }
 
 // ObserveCall is [batch.CallObserver].
-func (c calls) ObserveCall(ctx context.Context, call batch.Call) {
+func (c callObserver) ObserveCall(ctx context.Context, call batch.Call) {
 	if c.next != nil {
 		defer c.next.ObserveCall(ctx, call)
 	}
-	c.m.call(ctx, call)
+	c.m.observeCall(ctx, call)
 }

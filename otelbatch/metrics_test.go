@@ -355,7 +355,7 @@ func TestCountingAllocatesNothing(t *testing.T) {
 	ctx := t.Context()
 	e := batch.Event{Kind: batch.EventFinal, State: batch.Committed, From: batch.Pending, By: batch.ByMonitor, SinceAdded: 1, SincePosted: 1, InRequest: 1}
 	c := batch.Call{Part: "store", Op: "record", Items: 3}
-	if n := testing.AllocsPerRun(100, func() { m.event(e); m.call(ctx, c) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { m.countEvent(e); m.observeCall(ctx, c) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -442,6 +442,6 @@ func TestApart(t *testing.T) {
 	for read, want := range map[time.Duration]time.Duration{
 		0: 0, time.Second: 0, 2 * time.Second: 0, -time.Minute: time.Minute, 62 * time.Second: time.Minute,
 	} {
-		assert.Equal(t, want, apart(before.Add(read).UTC(), before, after), read)
+		assert.Equal(t, want, clockDifference(before.Add(read).UTC(), before, after), read)
 	}
 }

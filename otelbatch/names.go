@@ -52,7 +52,7 @@ var (
 	// messages are the operations upon a queue, in the words of the convention for messaging.
 	messages = label{
 		key: "messaging.operation.name", values: []string{"add", "add_tx", "claim", "submit", "submit_list", "record"},
-		also: func(op string) []attribute.KeyValue {
+		extraAttributes: func(op string) []attribute.KeyValue {
 			kinds := map[string]string{"add": "send", "add_tx": "send", "claim": "receive", "submit": "send", "submit_list": "send", "record": "settle"}
 			all := []attribute.KeyValue{attribute.String("messaging.system", "dltbatch")}
 			if kind, ok := kinds[op]; ok {

@@ -17,12 +17,12 @@ import (
 func (t *Traces) TraceBatch(_ context.Context, orders []order.Order) string {
 	var links []trace.Link
 	for _, o := range orders {
-		links = link(links, o.TraceParent)
+		links = appendLink(links, o.TraceParent)
 	}
 	if len(links) == 0 {
 		return ""
 	}
-	ctx, s := t.join(trace.SpanKindInternal, spanBuild, links, attribute.Int("dltbatch.build.orders", len(orders)))
+	ctx, s := t.startJoined(trace.SpanKindInternal, spanBuild, links, attribute.Int("dltbatch.build.orders", len(orders)))
 	s.End()
 	return TraceParent(ctx)
 }
@@ -35,9 +35,9 @@ func (t *Traces) ObserveOrders(e autobatch.OrderEvent) {
 	if e.Kind != autobatch.EventSettled && e.Kind != autobatch.EventRefused && e.Kind != autobatch.EventExpired {
 		return
 	}
-	now, of := time.Now(), link(nil, e.TraceParent)
+	now, of := time.Now(), appendLink(nil, e.TraceParent)
 	for _, v := range e.Orders {
-		caller := sampled(v.TraceParent)
+		caller := sampledContext(v.TraceParent)
 		if !v.State.Final() || !caller.IsValid() {
 			continue
 		}
@@ -48,6 +48,6 @@ func (t *Traces) ObserveOrders(e autobatch.OrderEvent) {
 		if v.State != order.Confirmed {
 			failure = v.State.String()
 		}
-		t.span(caller, spanOrder, from, now, failure, trace.WithAttributes(attribute.String("dltbatch.state", v.State.String())), trace.WithLinks(of...))
+		t.traceSpan(caller, spanOrder, from, now, failure, trace.WithAttributes(attribute.String("dltbatch.state", v.State.String())), trace.WithLinks(of...))
 	}
 }

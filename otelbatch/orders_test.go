@@ -78,7 +78,7 @@ func TestSpansOfOrders(t *testing.T) {
 			}
 		}
 	}
-	one, two := sampled(contexts()[0]), sampled(contexts()[1])
+	one, two := sampledContext(contexts()[0]), sampledContext(contexts()[1])
 	require.Len(t, by[spanBuild], 1)
 	build := by[spanBuild][0]
 	assert.Equal(t, one, build.parent)
@@ -130,7 +130,7 @@ func TestSpansOfOrderEvents(t *testing.T) {
 			for _, s := range made.all {
 				got = append(got, s.why)
 				assert.False(t, s.start.After(s.end), "the database's clock goes before")
-				assert.Equal(t, []trace.Link{{SpanContext: sampled(contexts()[0])}}, s.links)
+				assert.Equal(t, []trace.Link{{SpanContext: sampledContext(contexts()[0])}}, s.links)
 			}
 			assert.Equal(t, c.want, got)
 		})
@@ -154,7 +154,7 @@ func TestSpanOfAnExpiredOrder(t *testing.T) {
 		require.Len(t, made.all, 1)
 		assert.Equal(t, spanOrder, made.all[0].name)
 		assert.Equal(t, "failed", made.all[0].why)
-		assert.Equal(t, sampled(contexts()[0]), made.all[0].parent)
+		assert.Equal(t, sampledContext(contexts()[0]), made.all[0].parent)
 	})
 }
 

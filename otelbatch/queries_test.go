@@ -71,7 +71,7 @@ func exported(t *testing.T) map[string]map[string][]string {
 	for _, d := range definitions(t) {
 		of := map[string][]string{"job": nil, "instance": nil}
 		for _, l := range d.labels {
-			of[strings.ReplaceAll(l.key, ".", "_")] = append(slices.Clone(l.values), other, "")
+			of[strings.ReplaceAll(l.key, ".", "_")] = append(slices.Clone(l.values), otherValue, "")
 		}
 		name := prometheus(d)
 		if d.kind != "histogram" {

@@ -15,7 +15,7 @@ import (
 // where one of them was sampled: a child of the first sampled context, with a link to each of
 // them. For a POST of one batch there is the span of the attempt, and Request makes none.
 func (t *Traces) Request(ctx context.Context, traceParents []string) (context.Context, func(error)) {
-	_, end := t.request(traceParents)
+	_, end := t.startRequest(traceParents)
 	return ctx, end
 }
 
@@ -29,23 +29,23 @@ func (t *Traces) SendRequest(ctx context.Context, traceParents []string) (contex
 		}
 		return ctx, nil
 	}
-	parent, end := t.request(traceParents)
+	parent, end := t.startRequest(traceParents)
 	return dlt.WithTraceParent(ctx, parent), end
 }
 
-// request begins the span of a POST of several batches. It returns its context, and its end.
-func (t *Traces) request(traceParents []string) (parent string, end func(error)) {
+// startRequest begins the span of a POST of several batches. It returns its context, and its end.
+func (t *Traces) startRequest(traceParents []string) (parent string, end func(error)) {
 	if len(traceParents) == 1 {
 		return "", nil
 	}
 	var links []trace.Link
 	for _, parent := range traceParents {
-		links = link(links, parent)
+		links = appendLink(links, parent)
 	}
 	if len(links) == 0 {
 		return "", nil
 	}
-	ctx, s := t.join(trace.SpanKindClient, spanRequest, links, attribute.Int("dltbatch.request.batches", len(traceParents)))
+	ctx, s := t.startJoined(trace.SpanKindClient, spanRequest, links, attribute.Int("dltbatch.request.batches", len(traceParents)))
 	return TraceParent(ctx), func(err error) {
 		if err != nil {
 			s.SetStatus(codes.Error, ledgerError(err))
@@ -54,16 +54,16 @@ func (t *Traces) request(traceParents []string) (parent string, end func(error))
 	}
 }
 
-// link adds a link to a context that was sampled.
-func link(links []trace.Link, parent string) []trace.Link {
-	if s := sampled(parent); s.IsValid() {
+// appendLink adds a link to a context that was sampled.
+func appendLink(links []trace.Link, parent string) []trace.Link {
+	if s := sampledContext(parent); s.IsValid() {
 		links = append(links, trace.Link{SpanContext: s})
 	}
 	return links
 }
 
-// join begins a span of several callers: a child of the first, with a link to each.
-func (t *Traces) join(kind trace.SpanKind, name string, links []trace.Link, of attribute.KeyValue) (context.Context, trace.Span) {
-	return t.tracer.Start(trace.ContextWithRemoteSpanContext(nowhere, links[0].SpanContext), name, //nolint:spancheck // the caller ends it
+// startJoined begins a span of several callers: a child of the first, with a link to each.
+func (t *Traces) startJoined(kind trace.SpanKind, name string, links []trace.Link, of attribute.KeyValue) (context.Context, trace.Span) {
+	return t.tracer.Start(trace.ContextWithRemoteSpanContext(noContext, links[0].SpanContext), name, //nolint:spancheck // the caller ends it
 		trace.WithSpanKind(kind), trace.WithLinks(links...), trace.WithAttributes(of))
 }

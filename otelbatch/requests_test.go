@@ -110,12 +110,12 @@ func TestSpanOfAList(t *testing.T) {
 	assert.Equal(t, []string{""}, sent, "the ledger is a foreign party")
 	require.Len(t, requests, 1)
 	of := requests[0]
-	assert.Equal(t, sampled(contexts()[0]), of.parent)
+	assert.Equal(t, sampledContext(contexts()[0]), of.parent)
 	var links []trace.SpanContext
 	for _, l := range of.links {
 		links = append(links, l.SpanContext)
 	}
-	assert.Equal(t, []trace.SpanContext{sampled(contexts()[0]), sampled(contexts()[1])}, links)
+	assert.Equal(t, []trace.SpanContext{sampledContext(contexts()[0]), sampledContext(contexts()[1])}, links)
 	assert.Equal(t, trace.SpanKindClient, of.kind)
 	assert.Equal(t, codes.Unset, of.status)
 	assert.Equal(t, map[attribute.Key]string{"dltbatch.request.batches": "4"}, of.attrs)

@@ -37,30 +37,30 @@ type storeGauges struct {
 }
 
 func newStoreGauges(b *builder) (g storeGauges) {
-	g.open = b.stored(b.number("dltbatch.open.batches", "{batch}", "Batches that are not final, by state.", openStates))
-	g.oldest = b.stored(b.age("dltbatch.open.oldest.age", "Age of the oldest batch that is not final; 0 where all are."))
-	g.lanes = b.stored(b.number("dltbatch.open.lanes", "{lane}", "Lanes that have a batch which is not final."))
-	g.stopped = b.stored(b.number("dltbatch.lanes.stopped", "{lane}", "Lanes that a person paused, or that were halted, with open batches or without.", stops))
-	g.allPaused = b.stored(b.number("dltbatch.paused", "{database}", "Whether a person paused everything: 1 or 0."))
-	g.inDoubt = b.stored(b.number("dltbatch.open.doubts", "{batch}", "Batches of which an attempt may or may not have taken effect."))
-	g.oldestDoubt = b.stored(b.age("dltbatch.open.oldest.doubt.age", "Age of the oldest doubt, since the claim of its attempt; 0 where there is none."))
-	g.undecided = b.stored(b.number("dltbatch.open.decisions", "{batch}", "Batches that wait for a person's decision."))
-	g.setAside = b.stored(b.number("dltbatch.quarantine", "{batch}", "Batches that were set aside, and that nobody has acquitted."))
-	g.orders = b.stored(b.number("dltbatch.open.orders", "{order}", "Orders that are not final, by state.", orderStates))
-	g.oldestOrder = b.stored(b.age("dltbatch.open.oldest.order.age", "Age of the oldest order that is not final; 0 where all are."))
-	g.refused = b.stored(b.number("dltbatch.orders.refused", "{order}", "Orders that were refused alone within a day."))
-	g.instances = b.stored(b.number("dltbatch.instances", "{instance}", "Instances that the database knows: live ones were seen within three of their pauses, unseen ones ended without a word.", present))
-	g.one = b.stored(b.number("dltbatch.instances.shared", "{instance}", "Instances that had the name of another at the same time."))
-	g.schema = b.stored(b.number("dltbatch.schema.version", "{version}", "Version of the database's schema."))
-	g.bytes = b.stored(b.number("dltbatch.table.size", "By", "Bytes of each table with its indexes; on SQLite of the database and of its log.", tables))
-	g.dead = b.stored(b.number("dltbatch.table.dead", "{row}", "Rows that wait to be cleaned up, as the server estimates.", tables))
-	g.clock = b.stored(b.age("dltbatch.clock.difference", "How far the clock of the database is from the clock of this process, in either direction."))
-	g.age = b.stored(b.age("dltbatch.stats.age", "Age of these counts. Where nobody runs they grow old."))
+	g.open = b.markStored(b.number("dltbatch.open.batches", "{batch}", "Batches that are not final, by state.", openStates))
+	g.oldest = b.markStored(b.age("dltbatch.open.oldest.age", "Age of the oldest batch that is not final; 0 where all are."))
+	g.lanes = b.markStored(b.number("dltbatch.open.lanes", "{lane}", "Lanes that have a batch which is not final."))
+	g.stopped = b.markStored(b.number("dltbatch.lanes.stopped", "{lane}", "Lanes that a person paused, or that were halted, with open batches or without.", stops))
+	g.allPaused = b.markStored(b.number("dltbatch.paused", "{database}", "Whether a person paused everything: 1 or 0."))
+	g.inDoubt = b.markStored(b.number("dltbatch.open.doubts", "{batch}", "Batches of which an attempt may or may not have taken effect."))
+	g.oldestDoubt = b.markStored(b.age("dltbatch.open.oldest.doubt.age", "Age of the oldest doubt, since the claim of its attempt; 0 where there is none."))
+	g.undecided = b.markStored(b.number("dltbatch.open.decisions", "{batch}", "Batches that wait for a person's decision."))
+	g.setAside = b.markStored(b.number("dltbatch.quarantine", "{batch}", "Batches that were set aside, and that nobody has acquitted."))
+	g.orders = b.markStored(b.number("dltbatch.open.orders", "{order}", "Orders that are not final, by state.", orderStates))
+	g.oldestOrder = b.markStored(b.age("dltbatch.open.oldest.order.age", "Age of the oldest order that is not final; 0 where all are."))
+	g.refused = b.markStored(b.number("dltbatch.orders.refused", "{order}", "Orders that were refused alone within a day."))
+	g.instances = b.markStored(b.number("dltbatch.instances", "{instance}", "Instances that the database knows: live ones were seen within three of their pauses, unseen ones ended without a word.", present))
+	g.one = b.markStored(b.number("dltbatch.instances.shared", "{instance}", "Instances that had the name of another at the same time."))
+	g.schema = b.markStored(b.number("dltbatch.schema.version", "{version}", "Version of the database's schema."))
+	g.bytes = b.markStored(b.number("dltbatch.table.size", "By", "Bytes of each table with its indexes; on SQLite of the database and of its log.", tables))
+	g.dead = b.markStored(b.number("dltbatch.table.dead", "{row}", "Rows that wait to be cleaned up, as the server estimates.", tables))
+	g.clock = b.markStored(b.age("dltbatch.clock.difference", "How far the clock of the database is from the clock of this process, in either direction."))
+	g.age = b.markStored(b.age("dltbatch.stats.age", "Age of these counts. Where nobody runs they grow old."))
 	return g
 }
 
-// stored marks the last definition as of the stores.
-func (b *builder) stored(g gauge) gauge {
+// markStored marks the last definition as one of the stores' own.
+func (b *builder) markStored(g gauge) gauge {
 	b.defs[len(b.defs)-1].kind = "stored"
 	return g
 }
@@ -83,21 +83,21 @@ func (g storeGauges) collect(ctx context.Context, runners []runner, o metric.Obs
 			return
 		case !s.At.IsZero() && !slices.ContainsFunc(all, func(known store.Stats) bool { return sameStore(known, s) }):
 			all = append(all, s)
-			clock = max(clock, apart(s.At.Add(s.Age), before, time.Now()))
+			clock = max(clock, clockDifference(s.At.Add(s.Age), before, time.Now()))
 		}
 	}
 	if len(all) == 0 {
 		return
 	}
-	t := stored{clock: clock, open: map[string]int{}, orders: map[string]int{}, bytes: map[string]int64{}, dead: map[string]int64{}}
+	t := storeCounts{clock: clock, open: map[string]int{}, orders: map[string]int{}, bytes: map[string]int64{}, dead: map[string]int64{}}
 	for _, s := range all {
 		t.add(s)
 	}
 	t.observe(g, o)
 }
 
-// apart returns how far a time of the database is from the time in which it was read.
-func apart(read, before, after time.Time) time.Duration {
+// clockDifference returns how far a time of the database is from the time at which it was read.
+func clockDifference(read, before, after time.Time) time.Duration {
 	return max(0, before.Sub(read), read.Sub(after))
 }
 
@@ -112,8 +112,8 @@ func sameStore(a, b store.Stats) bool {
 	})
 }
 
-// stored are the counts of several stores.
-type stored struct {
+// storeCounts are the counts of several stores.
+type storeCounts struct {
 	open, orders                        map[string]int
 	bytes, dead                         map[string]int64
 	lanes, inDoubt, undecided, setAside int
@@ -125,7 +125,7 @@ type stored struct {
 	oldestDoubt, clock                  time.Duration
 }
 
-func (t *stored) add(s store.Stats) {
+func (t *storeCounts) add(s store.Stats) {
 	for state, n := range s.Open {
 		t.open[state.String()] += n
 	}
@@ -163,7 +163,7 @@ func (t *stored) add(s store.Stats) {
 	t.oldestDoubt = max(t.oldestDoubt, since(s.OldestDoubt))
 }
 
-func (t *stored) observe(g storeGauges, o metric.Observer) {
+func (t *storeCounts) observe(g storeGauges, o metric.Observer) {
 	for _, state := range openStates.values {
 		g.open.count(o, t.open[state], key{state})
 	}

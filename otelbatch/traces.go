@@ -49,7 +49,7 @@ func NewTraces(p trace.TracerProvider) (*Traces, error) {
 	if p == nil {
 		return nil, fmt.Errorf("traces: %w", &batch.InputError{Field: "provider", Want: "a TracerProvider"})
 	}
-	tracer := p.Tracer(scope)
+	tracer := p.Tracer(meterName)
 	if tracer == nil {
 		return nil, errors.New("traces: the provider has no tracer")
 	}
@@ -58,54 +58,55 @@ func NewTraces(p trace.TracerProvider) (*Traces, error) {
 
 // Observe is [batch.Observer].
 func (t *Traces) Observe(_ context.Context, e batch.Event) {
-	caller := sampled(e.TraceParent)
+	caller := sampledContext(e.TraceParent)
 	if !caller.IsValid() {
 		return
 	}
 	switch e.Kind {
 	case batch.EventState, batch.EventInDoubt:
-		t.outcome(caller, e)
+		t.traceOutcome(caller, e)
 	case batch.EventFinal:
-		t.outcome(caller, e)
-		t.final(caller, e)
+		t.traceOutcome(caller, e)
+		t.traceFinal(caller, e)
 	case batch.EventOrderBreach:
 		if e.State == batch.Committed { // no other event reports the outcome
-			t.outcome(caller, e)
-			t.final(caller, e)
+			t.traceOutcome(caller, e)
+			t.traceFinal(caller, e)
 		}
 	case batch.EventOperated:
-		if finalAct(e) {
-			t.final(caller, e)
+		if isFinalAct(e) {
+			t.traceFinal(caller, e)
 		}
 	}
 }
 
-// outcome makes the span of an attempt, and the span of the outcome of one.
-func (t *Traces) outcome(caller trace.SpanContext, e batch.Event) {
+// traceOutcome makes the span of an attempt, and the span of the outcome of one.
+func (t *Traces) traceOutcome(caller trace.SpanContext, e batch.Event) {
 	if e.InRequest > 0 {
 		result, failure := accepted, ""
 		if e.State != batch.Pending {
-			result = kind(e.Err)
+			result = kindOfReason(e.Err)
 			failure = result
 		}
 		end := e.At.Add(-e.SinceAnswered)
-		t.span(caller, spanAttempt, end.Add(-e.Took), end, failure, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
+		t.traceSpan(caller, spanAttempt, end.Add(-e.Took), end, failure, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
 			attribute.Int("dltbatch.attempt", e.Attempt), attribute.String("dltbatch.result", result), attribute.Int("dltbatch.request.batches", e.InRequest)))
 	}
-	if !foundOut(e) {
+	if !showsOutcome(e) {
 		return
 	}
 	if e.QueryTook > 0 {
 		end := e.At.Add(-e.SinceQuery)
-		t.span(caller, spanQuery, end.Add(-e.QueryTook), end, "", trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
+		t.traceSpan(caller, spanQuery, end.Add(-e.QueryTook), end, "", trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
 			attribute.Int("dltbatch.attempt", e.Attempt), attribute.String("dltbatch.state", e.State.String())))
 	}
-	t.span(caller, spanOutcome, e.At.Add(-e.SincePosted), e.At, "", trace.WithAttributes(
+	t.traceSpan(caller, spanOutcome, e.At.Add(-e.SincePosted), e.At, "", trace.WithAttributes(
 		attribute.Int("dltbatch.attempt", e.Attempt), attribute.String("dltbatch.state", e.State.String()), attribute.String("dltbatch.by", e.By.String())))
 }
 
-// foundOut reports whether a query, or an event of the ledger, showed the outcome of an attempt.
-func foundOut(e batch.Event) bool {
+// showsOutcome reports whether a query, or an event of the ledger, showed the outcome of an
+// attempt.
+func showsOutcome(e batch.Event) bool {
 	switch e.State {
 	case batch.Committed:
 		return e.By == batch.ByMonitor || e.By == batch.BySubmitter && e.InRequest == 0 // one write with the acceptance
@@ -115,20 +116,20 @@ func foundOut(e batch.Event) bool {
 	return false
 }
 
-// final makes the span of a batch that became final.
-func (t *Traces) final(caller trace.SpanContext, e batch.Event) {
+// traceFinal makes the span of a batch that became final.
+func (t *Traces) traceFinal(caller trace.SpanContext, e batch.Event) {
 	failure := ""
 	if e.State != batch.Committed {
 		failure = e.State.String()
 	}
-	t.span(caller, spanFinal, e.At.Add(-e.SinceAdded), e.At, failure, trace.WithAttributes(
+	t.traceSpan(caller, spanFinal, e.At.Add(-e.SinceAdded), e.At, failure, trace.WithAttributes(
 		attribute.Int("dltbatch.attempt", e.Attempt), attribute.String("dltbatch.state", e.State.String()), attribute.String("dltbatch.by", e.By.String())))
 }
 
-// span makes a span. It is a child of the caller's span, so that every sampler does as the
+// traceSpan makes a span. It is a child of the caller's span, so that every sampler does as the
 // caller's did, and has a link to it, because the caller has usually ended long before.
-func (t *Traces) span(caller trace.SpanContext, name string, from, to time.Time, failure string, more ...trace.SpanStartOption) {
-	ctx := trace.ContextWithRemoteSpanContext(nowhere, caller)
+func (t *Traces) traceSpan(caller trace.SpanContext, name string, from, to time.Time, failure string, more ...trace.SpanStartOption) {
+	ctx := trace.ContextWithRemoteSpanContext(noContext, caller)
 	_, s := t.tracer.Start(ctx, name, append(more, trace.WithTimestamp(from), trace.WithLinks(trace.Link{SpanContext: caller}))...)
 	if failure != "" {
 		s.SetStatus(codes.Error, failure)
@@ -136,8 +137,8 @@ func (t *Traces) span(caller trace.SpanContext, name string, from, to time.Time,
 	s.End(trace.WithTimestamp(to))
 }
 
-// sampled returns the span of a sampled traceparent; otherwise the result is not valid.
-func sampled(parent string) trace.SpanContext {
+// sampledContext returns the span of a sampled traceparent; otherwise the result is not valid.
+func sampledContext(parent string) trace.SpanContext {
 	if !batch.ValidTraceParent(parent) {
 		return trace.SpanContext{}
 	}

@@ -105,14 +105,14 @@ func (s *Set[DB, S]) Wake(service batch.ServiceID) { s.Of(service).Runner.Wake(s
 
 // Idle is [dltbatch.Runner.Idle], for all shards.
 func (s *Set[DB, S]) Idle(ctx context.Context) error {
-	return s.each(ctx, func(ctx context.Context, one Shard[DB, S]) error { return one.Runner.Idle(ctx) })
+	return s.forEach(ctx, func(ctx context.Context, one Shard[DB, S]) error { return one.Runner.Idle(ctx) })
 }
 
 // Find looks in all shards for batches by an id, a data change id, or the beginning of one. more
 // says that there are more in some shard than q.Limit.
 func (s *Set[DB, S]) Find(ctx context.Context, q store.FindQuery) (found []batch.Record, more bool, err error) {
 	lists, mores := make([][]batch.Record, len(s.list)), make([]bool, len(s.list))
-	err = s.each(ctx, func(ctx context.Context, one Shard[DB, S]) (err error) {
+	err = s.forEach(ctx, func(ctx context.Context, one Shard[DB, S]) (err error) {
 		i := one.Store.Shard().Number
 		lists[i], mores[i], err = one.Store.Find(ctx, q)
 		return err
@@ -126,8 +126,8 @@ func (s *Set[DB, S]) Find(ctx context.Context, q store.FindQuery) (found []batch
 	return found, more, nil
 }
 
-// each calls do for all shards at once. An error names its shard.
-func (s *Set[DB, S]) each(ctx context.Context, do func(ctx context.Context, one Shard[DB, S]) error) error {
+// forEach calls do for all shards at once. An error names its shard.
+func (s *Set[DB, S]) forEach(ctx context.Context, do func(ctx context.Context, one Shard[DB, S]) error) error {
 	all, ctx := errgroup.WithContext(ctx)
 	for i, one := range s.list {
 		all.Go(func() error {
@@ -140,8 +140,8 @@ func (s *Set[DB, S]) each(ctx context.Context, do func(ctx context.Context, one 
 	return all.Wait()
 }
 
-// runAgain is how long a Run that has failed rests.
-const runAgain = 5 * time.Second
+// restartPause is how long a Run that has failed rests.
+const restartPause = 5 * time.Second
 
 // final are the errors of a Run that no later try mends.
 func final(err error) bool {
@@ -164,7 +164,7 @@ func final(err error) bool {
 // [dltbatch.ErrOtherLedger], [batch.ErrInvalidInput], [dltbatch.ErrRunning] and
 // [dltbatch.ErrDrain].
 func (s *Set[DB, S]) Run(ctx context.Context, failed func(number int, err error)) error {
-	return s.each(ctx, func(ctx context.Context, one Shard[DB, S]) error {
+	return s.forEach(ctx, func(ctx context.Context, one Shard[DB, S]) error {
 		for {
 			err := one.Runner.Run(ctx)
 			if err == nil || ctx.Err() != nil {
@@ -179,7 +179,7 @@ func (s *Set[DB, S]) Run(ctx context.Context, failed func(number int, err error)
 			select {
 			case <-ctx.Done():
 				return nil
-			case <-time.After(runAgain):
+			case <-time.After(restartPause):
 			}
 		}
 	})

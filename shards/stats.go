@@ -12,7 +12,7 @@ import (
 // for each shard. Took, By, Earlier and Schema are left out, because each is about one schema.
 func (s *Set[DB, S]) Stats(ctx context.Context) (store.Stats, error) {
 	list := make([]store.Stats, len(s.list))
-	err := s.each(ctx, func(ctx context.Context, one Shard[DB, S]) (err error) {
+	err := s.forEach(ctx, func(ctx context.Context, one Shard[DB, S]) (err error) {
 		list[one.Store.Shard().Number], err = one.Runner.Stats(ctx)
 		return err
 	})

@@ -301,7 +301,7 @@ func (a *app) steer(c *cobra.Command, s steering) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		controls = desks.Good(controls)
+		controls = desks.WithoutErrors(controls)
 		if c.Flags().Changed("seen") {
 			if where.several() {
 				return fmt.Errorf("%w: --seen is the version of one control, and --all is about that of each shard", errUsage)
@@ -353,7 +353,7 @@ func (a *app) steer(c *cobra.Command, s steering) *cobra.Command {
 				return done[i].Err
 			}
 		}
-		controls = desks.Good(done)
+		controls = desks.WithoutErrors(done)
 		if where.several() { // one that fails keeps nobody from acting upon the others
 			tell(where, done)
 			lacks(where, done)

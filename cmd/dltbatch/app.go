@@ -202,7 +202,7 @@ func (a *app) safe(err error) string {
 	}
 	if code := exitCode(err); code == exitUsage || code == exitNotFound { // these name arguments
 		for _, arg := range a.args {
-			text = redact.Argument(text, arg, batch.Excerpt(arg, 4*len(arg))) // an InputError has no control characters
+			text = redact.HideArgument(text, arg, batch.Excerpt(arg, 4*len(arg))) // an InputError has no control characters
 		}
 	}
 	return redact.DSN(text)

@@ -186,8 +186,8 @@ func TestPagesNameCommandsThatExist(t *testing.T) {
 	require.NoError(t, err)
 	root := newApp().root()
 	root.InitDefaultCompletionCmd()
-	// In a page a command stands between backticks, or begins a line of a block. Spans of traces are
-	// named in the same way.
+	// In a page a command stands between backticks, or begins a line of a block. Spans of traces
+	// are named in the same way.
 	span, line := regexp.MustCompile("`dltbatch ([^`\n]+)`"), regexp.MustCompile(`(?m)^dltbatch ([^\n]+)`)
 	traced := []string{"attempt", "request", "query", "outcome", "final", "build", "order"}
 	for _, path := range append(pages, filepath.Join("..", "..", "README.md"), filepath.Join("..", "..", "otelbatch", "alerts.yaml")) {

@@ -106,7 +106,7 @@ and "findings", each with "check", "ok", "found" and "do".`,
 		}
 		answer := any(answers[0].Value)
 		if all.several() {
-			answer = shardAnswers[diagnosis]{desks.Good(answers)}
+			answer = shardAnswers[diagnosis]{desks.WithoutErrors(answers)}
 		}
 		err = a.print(answer, func(p *page) {
 			heads := []string{"", "CHECK", "FOUND"}
@@ -121,7 +121,7 @@ and "findings", each with "check", "ok", "found" and "do".`,
 				}
 				cells := []any{mark, f.Check, f.Found}
 				if all.several() {
-					cells = append(cells, desks.Named(f.shards, len(answers)))
+					cells = append(cells, desks.NameShards(f.shards, len(answers)))
 				}
 				t.row(alarm(!f.OK), cells...)
 			}
@@ -153,7 +153,7 @@ type shardFinding struct {
 // joinFindings joins equal findings of shards.
 func joinFindings(answers []desks.Answer[diagnosis]) (list []shardFinding) {
 	places := map[finding]int{}
-	for _, x := range desks.Good(answers) {
+	for _, x := range desks.WithoutErrors(answers) {
 		for _, f := range x.Value.Findings {
 			at, known := places[f]
 			if !known {

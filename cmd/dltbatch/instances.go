@@ -42,7 +42,7 @@ the incidents.`,
 				heads = append(heads, "SHARD")
 			}
 			t := p.table(heads...)
-			for _, x := range desks.Good(answers) {
+			for _, x := range desks.WithoutErrors(answers) {
 				for _, i := range x.Value.Stats.Instances {
 					state := "live"
 					switch {

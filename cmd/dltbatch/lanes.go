@@ -87,7 +87,7 @@ func joinLanes(answers []desks.Answer[laneList], limit int) laneList {
 	all := laneList{Everything: batch.Control{Scope: batch.Everything()}}
 	var pages [][]store.LaneCounts
 	var more []bool
-	for _, x := range desks.Good(answers) {
+	for _, x := range desks.WithoutErrors(answers) {
 		pages, more = append(pages, x.Value.Lanes), append(more, x.Value.Next != nil)
 		all.Controls = append(all.Controls, x.Value.Controls...)
 		all.Shards = append(all.Shards, desks.Answer[batch.Control]{Shard: x.Shard, Value: x.Value.Everything})

@@ -55,7 +55,7 @@ and "next" for --after.`,
 		}
 		q.After = store.Cursor(after)
 		q.Open = len(states) == 0 && tag == "" && !q.Quarantined && !final
-		recs, next, err := listed(ctx, where, q.Bounded().Limit, desks.ByAge, func(r batch.Record) store.Cursor { return store.CursorAfter(r.CreatedAt, string(r.ID)) },
+		recs, next, err := listed(ctx, where, q.Bounded().Limit, desks.CompareAge, func(r batch.Record) store.Cursor { return store.CursorAfter(r.CreatedAt, string(r.ID)) },
 			func(ctx context.Context, db *database) ([]batch.Record, store.Cursor, error) {
 				return db.desk.List(ctx, q)
 			})

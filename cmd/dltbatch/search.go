@@ -154,7 +154,7 @@ shown.`,
 		if err != nil {
 			return err
 		}
-		found := desks.Searched(desks.Values(answers), q.Limit)
+		found := desks.JoinSearched(desks.Values(answers), q.Limit)
 		return a.print(found, func(p *page) {
 			p.batches(found.Batches)
 			if found.Incomplete {
@@ -183,7 +183,7 @@ func (a *app) lookup(ctx context.Context, all *databases, c *cobra.Command, text
 	if err != nil {
 		return err
 	}
-	found := desks.Lookup(desks.Values(answers))
+	found := desks.JoinLookups(desks.Values(answers))
 	return a.print(found, func(p *page) { p.hits(found) })
 }
 

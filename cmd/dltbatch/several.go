@@ -132,11 +132,11 @@ func (all *databases) part(then string) error {
 	of := len(all.list)
 	switch {
 	case len(silent) > 0 && len(refused) > 0:
-		return fmt.Errorf("%w: %s did not answer, and %s refused%s", errPart, desks.Named(silent, of), desks.Named(refused, of), then)
+		return fmt.Errorf("%w: %s did not answer, and %s refused%s", errPart, desks.NameShards(silent, of), desks.NameShards(refused, of), then)
 	case len(silent) > 0:
-		return fmt.Errorf("%w: %s did not answer%s", errPart, desks.Named(silent, of), then)
+		return fmt.Errorf("%w: %s did not answer%s", errPart, desks.NameShards(silent, of), then)
 	case len(refused) > 0:
-		return fmt.Errorf("%w: %s refused%s: %w", errPart, desks.Named(refused, of), then, why)
+		return fmt.Errorf("%w: %s refused%s: %w", errPart, desks.NameShards(refused, of), then, why)
 	}
 	return nil
 }
@@ -255,9 +255,9 @@ func joined[T any](all *databases, answers []desks.Answer[operator.Situation], o
 	if !all.several() {
 		return answers[0].Value, of(answers[0].Value)
 	}
-	now := desks.Situation(answers, func(_ int, page string) string { return page })
+	now := desks.JoinSituations(answers, func(_ int, page string) string { return page })
 	list := shardsWrong[T]{wrong: wrongIn(now)}
-	for _, x := range desks.Good(answers) {
+	for _, x := range desks.WithoutErrors(answers) {
 		list.Shards = append(list.Shards, desks.Answer[T]{Shard: x.Shard, Value: of(x.Value)})
 	}
 	return now, list
@@ -311,7 +311,7 @@ func (all *databases) lane(ctx context.Context, text string) (db *database, lane
 		return nil, lane, false, failed
 	}
 	e := &operator.AmbiguousError{What: "lane", Text: text}
-	for _, x := range desks.Good(answers) {
+	for _, x := range desks.WithoutErrors(answers) {
 		switch n := x.Value; {
 		case n.many != nil:
 			e.Names, e.More = append(e.Names, n.many.Names...), e.More || n.many.More
@@ -358,7 +358,7 @@ func (all *databases) batch(ctx context.Context, text string) (*database, batch.
 	}
 	var found []desks.Answer[named]
 	e, none, whole := &operator.AmbiguousError{What: "batch", Text: text}, error(nil), -1
-	for _, x := range desks.Good(answers) {
+	for _, x := range desks.WithoutErrors(answers) {
 		switch n := x.Value; {
 		case n.many != nil:
 			e.Names, e.More, e.Key = append(e.Names, n.many.Names...), e.More || n.many.More, e.Key || n.many.Key

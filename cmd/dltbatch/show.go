@@ -69,7 +69,7 @@ func (n *naming) find(ctx context.Context, all *databases, args []string) (*data
 	}
 	var db *database
 	var recs []batch.Record
-	for _, f := range desks.Good(found) {
+	for _, f := range desks.WithoutErrors(found) {
 		if len(f.Value) > 0 {
 			db, recs = where.list[f.Shard], append(recs, f.Value...)
 		}

@@ -53,7 +53,7 @@ func TestTokens(t *testing.T) {
 	assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "403: %v", err)
 	_, err = r.ask(attempt(other, 1, []byte(`{"offset":10}`)))
 	assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "%v", err)
-	assert.Zero(t, r.p.Count(cantontest.Taken, "other"))
+	assert.Zero(t, r.p.Count(cantontest.Accepted, "other"))
 }
 
 func TestTokenSource(t *testing.T) {

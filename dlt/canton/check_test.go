@@ -65,16 +65,16 @@ func with(field string) []byte {
 }
 
 func TestTracesAreBounded(t *testing.T) {
-	var x traces
-	key := func(n int) batch.Key { return batch.Key{ID: batch.ID(itoa(int64(n)))} }
+	var x batchTraces
+	key := func(n int) batch.Key { return batch.Key{ID: batch.ID(formatInt(int64(n)))} }
 	for n := range 3 * maxTraces {
-		x.update(key(n), func(t *trace) { t.read, t.after = true, int64(n) })
+		x.update(key(n), func(t *batchTrace) { t.wasRead, t.readUpTo = true, int64(n) })
 	}
 	assert.LessOrEqual(t, len(x.new)+len(x.old), 2*maxTraces)
-	assert.EqualValues(t, 3*maxTraces-1, x.get(key(3*maxTraces-1)).after)
-	assert.EqualValues(t, 2*maxTraces, x.get(key(2*maxTraces)).after)
-	assert.False(t, x.get(key(0)).read)
-	x.update(key(2*maxTraces-1), func(t *trace) { t.duplicate = true })
+	assert.EqualValues(t, 3*maxTraces-1, x.get(key(3*maxTraces-1)).readUpTo)
+	assert.EqualValues(t, 2*maxTraces, x.get(key(2*maxTraces)).readUpTo)
+	assert.False(t, x.get(key(0)).wasRead)
+	x.update(key(2*maxTraces-1), func(t *batchTrace) { t.duplicate = true })
 	x.forget(key(3*maxTraces - 1))
 	assert.Zero(t, x.get(key(3*maxTraces-1)))
 }

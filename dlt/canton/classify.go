@@ -16,67 +16,67 @@ func submitKind(status int, e envelope) error {
 	if status == http.StatusOK {
 		return nil // for any body
 	}
-	m := e.word(status)
-	if e.known && status >= 200 && status <= 299 {
-		m = unclear // an error in an answer that says success
+	m := e.meaningOf(status)
+	if e.isParticipants && status >= 200 && status <= 299 {
+		m = meansUnclear // an error in an answer that says success
 	}
 	switch m {
-	case duplicate:
+	case meansDuplicate:
 		return nil // the command has taken effect, as its completion shows
-	case transient:
+	case meansTransient:
 		return dlt.ErrBusy
-	case waits:
+	case meansWaits:
 		return dlt.ErrNotYet
-	case refused:
+	case meansRefused:
 		return dlt.ErrRejected
-	case setup:
+	case meansSetup:
 		return dlt.ErrMisconfigured
 	}
-	// inFlight, too: the command's outcome depends on the attempt in flight.
+	// meansInFlight is doubt, too: the command's outcome depends on the attempt in flight.
 	return dlt.ErrDoubt
 }
 
 // readKind returns the meaning of an answer that is not the expected one to a query.
 func readKind(status int, e envelope) error {
-	switch e.word(status) {
-	case transient:
+	switch e.meaningOf(status) {
+	case meansTransient:
 		return dlt.ErrBusy
-	case refused, waits, setup:
+	case meansRefused, meansWaits, meansSetup:
 		return dlt.ErrMisconfigured // repeating it changes nothing
 	}
 	return dlt.ErrDoubt
 }
 
-// word returns the meaning of an answer that is not the expected one.
-func (e envelope) word(status int) meaning {
-	if e.known {
+// meaningOf returns the meaning of an answer that is not the expected one.
+func (e envelope) meaningOf(status int) meaning {
+	if e.isParticipants {
 		return e.meaning()
 	}
-	if e.plain && (status == http.StatusRequestEntityTooLarge || status == http.StatusBadRequest && e.undecodable) {
-		return refused // the participant's own server, about these bytes; only the payload varies in them
+	if e.isPlainText && (status == http.StatusRequestEntityTooLarge || status == http.StatusBadRequest && e.saysUndecodable) {
+		return meansRefused // the participant's own server, about these bytes; only the payload varies in them
 	}
-	if m, ok := plainWords[status]; ok {
+	if m, ok := statusMeanings[status]; ok {
 		return m
 	}
 	if wire.Refuses(status) {
-		return setup
+		return meansSetup
 	}
-	return unclear
+	return meansUnclear
 }
 
-// reported returns the meaning of a completion's failure for its attempt; 0 if only an
+// reportedState returns the meaning of a completion's failure for its attempt; 0 if only an
 // operator can find out. A failure that is not definite ends nothing.
-func (f failure) reported() batch.Reported {
+func (f failure) reportedState() batch.Reported {
 	switch m := f.meaning(); m {
-	case duplicate:
+	case meansDuplicate:
 		return batch.ReportedCommitted
-	case transient:
+	case meansTransient:
 		return batch.ReportedFailed
-	case refused:
-		if !f.indefinite() {
+	case meansRefused:
+		if !f.isIndefinite() {
 			return batch.ReportedInvalid
 		}
-	case internal:
+	case meansInternal:
 		return 0
 	}
 	// No trace of any meaning: the same command again, which costs nothing, will show.

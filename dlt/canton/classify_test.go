@@ -57,10 +57,10 @@ func TestCategories(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			body := fmt.Appendf(nil, `{"code":"NEVER_HEARD_OF","cause":"why","context":{"category":"%d"},"errorCategory":%d,"grpcCodeValue":%d,"retryInfo":null}`, c.category, c.category, c.grpc)
 			e := parseEnvelope("application/json", body)
-			assert.True(t, e.known)
+			assert.True(t, e.isParticipants)
 			assert.Equal(t, c.post, kindOf(submitKind(c.http, e)))
 			assert.Equal(t, c.read, kindOf(readKind(c.http, e)))
-			assert.Equal(t, c.completion, e.failure.reported())
+			assert.Equal(t, c.completion, e.failure.reportedState())
 
 			// The HTTP status decides nothing where there is an error object.
 			for _, other := range []int{400, 401, 404, 409, 413, 429, 500, 503} {
@@ -152,15 +152,15 @@ func TestRejections(t *testing.T) {
 		name, status string
 		want         meaning
 	}{
-		{"the details win", `{"code":10,"message":"INCONSISTENT(9,x): no","details":[{"typeUrl":"type.googleapis.com/google.rpc.ErrorInfo","value":"` + info("NOT_SEQUENCED_TIMEOUT", "2") + `"}]}`, transient},
-		{"decoded only", `{"code":9,"message":"","details":[{"typeUrl":"type.googleapis.com/google.rpc.ErrorInfo","value":"","valueDecoded":{"reason":"NOT_SEQUENCED_TIMEOUT","metadata":{"category":"2"}}}]}`, transient},
-		{"broken base64, decoded", `{"code":9,"message":"","details":[{"typeUrl":"type.googleapis.com/google.rpc.ErrorInfo","value":"?","valueDecoded":{"reason":"DUPLICATE_COMMAND"}}]}`, duplicate},
-		{"other details", `{"code":10,"message":"","details":[{"typeUrl":"type.googleapis.com/google.rpc.RetryInfo","value":"CgIIAQ=="}]}`, transient},
-		{"message only", `{"code":6,"message":"DUPLICATE_COMMAND(10,abc): twice"}`, duplicate},
-		{"message over lines", `{"code":9,"message":"INCONSISTENT(9,abc): a\nb"}`, refused},
-		{"code only", `{"code":4,"message":"An error occurred."}`, unclear},
-		{"a code that is ambiguous", `{"code":6,"message":"twice"}`, unclear},
-		{"a code that means nothing", `{"code":2,"message":""}`, internal},
+		{"the details win", `{"code":10,"message":"INCONSISTENT(9,x): no","details":[{"typeUrl":"type.googleapis.com/google.rpc.ErrorInfo","value":"` + info("NOT_SEQUENCED_TIMEOUT", "2") + `"}]}`, meansTransient},
+		{"decoded only", `{"code":9,"message":"","details":[{"typeUrl":"type.googleapis.com/google.rpc.ErrorInfo","value":"","valueDecoded":{"reason":"NOT_SEQUENCED_TIMEOUT","metadata":{"category":"2"}}}]}`, meansTransient},
+		{"broken base64, decoded", `{"code":9,"message":"","details":[{"typeUrl":"type.googleapis.com/google.rpc.ErrorInfo","value":"?","valueDecoded":{"reason":"DUPLICATE_COMMAND"}}]}`, meansDuplicate},
+		{"other details", `{"code":10,"message":"","details":[{"typeUrl":"type.googleapis.com/google.rpc.RetryInfo","value":"CgIIAQ=="}]}`, meansTransient},
+		{"message only", `{"code":6,"message":"DUPLICATE_COMMAND(10,abc): twice"}`, meansDuplicate},
+		{"message over lines", `{"code":9,"message":"INCONSISTENT(9,abc): a\nb"}`, meansRefused},
+		{"code only", `{"code":4,"message":"An error occurred."}`, meansUnclear},
+		{"a code that is ambiguous", `{"code":6,"message":"twice"}`, meansUnclear},
+		{"a code that means nothing", `{"code":2,"message":""}`, meansInternal},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e, err := parseElement([]byte(`{"completionResponse":{"Completion":{"value":{"commandId":"b","offset":1,"status":` + c.status + `}}}}`))
@@ -210,7 +210,7 @@ func TestConcerns(t *testing.T) {
 		{"app", []string{"Alice", "Bob"}, false}, // another change id
 		{"app", []string{"Bob"}, false},
 	} {
-		assert.Equal(t, c.concern, (&completion{UserID: c.user, ActAs: c.actAs}).concerns("app", "Alice"), "%+v", c)
+		assert.Equal(t, c.concern, (&completion{UserID: c.user, ActAs: c.actAs}).isOf("app", "Alice"), "%+v", c)
 	}
 }
 

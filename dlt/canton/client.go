@@ -23,24 +23,24 @@ var _ dlt.Ledger = (*Client)(nil)
 type Client struct {
 	dlt.Unimplemented // SubmitList
 
-	traits dlt.Traits
-	http   *http.Client
-	direct bool // as in wire.Trace
-	at     endpoint
-	header http.Header
+	traits       dlt.Traits
+	http         *http.Client
+	ownTransport bool // as in wire.Trace
+	endpoint     endpoint
+	header       http.Header
 
-	user     string
-	token    func(context.Context) (string, error)
-	period   time.Duration
-	lookBack int64
-	idle     time.Duration
-	decided  time.Duration
-	silence  time.Duration
-	maxBody  int
-	maxReply int64
+	user                string
+	token               func(context.Context) (string, error)
+	deduplicationPeriod time.Duration
+	lookBack            int64
+	idleWait            time.Duration
+	decidedWithin       time.Duration
+	streamSilence       time.Duration
+	maxBody             int
+	maxResponse         int64
 
 	pageLimit atomic.Int64
-	traces    traces
+	traces    batchTraces
 }
 
 // New returns a client of the participant whose JSON Ledger API is at the base URL, such as
@@ -77,10 +77,10 @@ func New(url string, o *Options) (*Client, error) {
 			Checks:        true,
 			Prepares:      true,
 		},
-		http: hc, direct: wire.IsOwnTransport(c.Client), at: at, header: c.Header,
-		user: c.UserID, token: c.Token, period: c.DeduplicationPeriod,
-		lookBack: c.LookBack, idle: c.IdleWait, decided: c.DecidedWithin, silence: c.StreamSilence,
-		maxBody: c.MaxBody, maxReply: c.MaxResponse,
+		http: hc, ownTransport: wire.IsOwnTransport(c.Client), endpoint: at, header: c.Header,
+		user: c.UserID, token: c.Token, deduplicationPeriod: c.DeduplicationPeriod,
+		lookBack: c.LookBack, idleWait: c.IdleWait, decidedWithin: c.DecidedWithin, streamSilence: c.StreamSilence,
+		maxBody: c.MaxBody, maxResponse: c.MaxResponse,
 	}
 	out.pageLimit.Store(int64(c.PageLimit))
 	return out, nil

@@ -37,17 +37,17 @@ func (c *Client) Check(b batch.Batch) error {
 		return err
 	}
 	_, err := parsePayload(b.Key(), b.Payload)
-	if err == nil && len(b.Payload) > c.maxBody-maxAdded {
+	if err == nil && len(b.Payload) > c.maxBody-maxAddedBytes {
 		err = &batch.InputError{
 			Key: b.Key(), Field: "Payload", Value: strconv.Itoa(len(b.Payload)) + " bytes",
-			Want: "at most " + strconv.Itoa(c.maxBody-maxAdded) + " bytes",
+			Want: "at most " + strconv.Itoa(c.maxBody-maxAddedBytes) + " bytes",
 		}
 	}
 	return err
 }
 
-// maxAdded is more than the client adds to a payload: four names and two numbers.
-const maxAdded = 2048
+// maxAddedBytes is a bound above what the client adds to a payload: four names and two numbers.
+const maxAddedBytes = 2048
 
 // parsePayload returns the fields of a payload. The error is a [*batch.InputError] that shows
 // only names of fields.
@@ -111,7 +111,7 @@ func (c *Client) submission(a batch.Attempt) ([]byte, error) {
 	add("commandId", a.ID)
 	add("actAs", []batch.ServiceID{a.Service})
 	add("submissionId", submissionID(a.ID, a.Number))
-	add("deduplicationPeriod", deduplicationFor(c.period))
+	add("deduplicationPeriod", deduplicationFor(c.deduplicationPeriod))
 	if c.user != "" {
 		add("userId", c.user)
 	}

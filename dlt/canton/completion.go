@@ -106,7 +106,7 @@ func decodeElements(r io.Reader, most int64, each func(element)) (n int, err err
 		n++
 		e, err := parseElement(raw)
 		if err == nil && e.failure != nil {
-			err = fmt.Errorf("the list ends with %s", batch.Excerpt(e.failure.text(), maxText))
+			err = fmt.Errorf("the list ends with %s", batch.Excerpt(e.failure.shownText(), maxText))
 		}
 		if err != nil {
 			first = cmp.Or(first, err)
@@ -227,9 +227,9 @@ func eachField(b []byte, f func(protowire.Number, []byte) error) error {
 	return nil
 }
 
-// concerns reports whether the completion is of a command of this user and party: the same id
+// isOf reports whether the completion is of a command of this user and party: the same id
 // of another user or party is another change (docs/ledgers/canton.md#deduplication).
-func (c *completion) concerns(user, party string) bool {
+func (c *completion) isOf(user, party string) bool {
 	if user != "" && c.UserID != "" && c.UserID != user {
 		return false
 	}
@@ -256,17 +256,17 @@ func (c *completion) verdict() verdict {
 		return v
 	}
 	f := c.failure()
-	v.message = batch.Excerpt(f.text(), maxText)
+	v.message = batch.Excerpt(f.shownText(), maxText)
 	if c.Status.Code < 0 || c.Status.Code > 16 {
 		v.message = "an unknown status code " + strconv.Itoa(c.Status.Code)
 		return v
 	}
-	v.reported = f.reported()
+	v.reported = f.reportedState()
 	switch f.meaning() {
-	case duplicate:
+	case meansDuplicate:
 		v.attempt = 0 // an earlier attempt than the refused one
-	case transient, waits, refused, setup:
-		v.certain = !f.indefinite()
+	case meansTransient, meansWaits, meansRefused, meansSetup:
+		v.certain = !f.isIndefinite()
 	}
 	return v
 }

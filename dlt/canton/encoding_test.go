@@ -68,7 +68,7 @@ func TestGatewayThatCompresses(t *testing.T) {
 	a := attempt(b, 1, r.prepare(b))
 	require.NoError(t, r.submit(a))
 	r.becomes(a, batch.ReportedCommitted)
-	assert.Equal(t, 1, r.p.Count(cantontest.Taken, "b"))
+	assert.Equal(t, 1, r.p.Count(cantontest.Accepted, "b"))
 	assert.GreaterOrEqual(t, zipped.Load(), int64(3))
 
 	_, err = open("wrongwrongwrong").Prepare(t.Context(), batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload})

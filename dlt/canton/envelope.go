@@ -18,21 +18,21 @@ import (
 // failure is a participant's error, in an HTTP answer, a frame of a stream or a completion
 // (docs/ledgers/canton.md#errors).
 type failure struct {
-	id       string // such as DUPLICATE_COMMAND; "" or "NA" if not given
-	category int    // 0 if not given; -1 for legacy errors
-	grpc     int    // 0 if not given
-	message  string
-	retry    time.Duration // 0 if not given
-	context  map[string]string
+	id         string // such as DUPLICATE_COMMAND; "" or "NA" if not given
+	category   int    // 0 if not given; -1 for legacy errors
+	grpc       int    // 0 if not given
+	message    string
+	retryAfter time.Duration // 0 if not given
+	context    map[string]string
 }
 
 // envelope is the body of an error answer.
 type envelope struct {
 	failure
-	known bool // it is the participant's error object
-	plain bool // text/plain, as of the participant's HTTP server
-	// undecodable means that it says that it cannot decode the body.
-	undecodable bool
+	isParticipants bool // it is the participant's error object
+	isPlainText    bool // text/plain, as of the participant's HTTP server
+	// saysUndecodable means that the answer says that the body cannot be decoded.
+	saysUndecodable bool
 }
 
 type envelopeJSON struct {
@@ -44,9 +44,9 @@ type envelopeJSON struct {
 	Retry    *string        `json:"retryInfo"`
 }
 
-// undecodable begins the answer to a body that cannot be decoded. It has no code, and other
-// answers of 400 in plain text are about the request line or a header.
-const undecodable = "Invalid value for: body"
+// undecodablePrefix is the beginning of the answer to a body that cannot be decoded. It has no
+// code, and other answers of 400 in plain text are about the request line or a header.
+const undecodablePrefix = "Invalid value for: body"
 
 // readEnvelope never fails: an answer that cannot be read in time means nothing. cancel
 // cancels the request.
@@ -61,9 +61,9 @@ func parseEnvelope(contentType string, b []byte) envelope {
 	if !known {
 		// Its text is not shown: it may quote the body that could not be decoded.
 		plain := media == "text/plain"
-		return envelope{plain: plain, undecodable: plain && bytes.HasPrefix(b, []byte(undecodable))}
+		return envelope{isPlainText: plain, saysUndecodable: plain && bytes.HasPrefix(b, []byte(undecodablePrefix))}
 	}
-	return envelope{failure: f, known: true}
+	return envelope{failure: f, isParticipants: true}
 }
 
 // parseFailure reads an error object. An error object has an id, and a category or a gRPC
@@ -86,13 +86,13 @@ func parseFailure(b []byte) (failure, bool) {
 		f.grpc = *doc.GRPC
 	}
 	if doc.Retry != nil {
-		f.retry = parseScalaDuration(*doc.Retry)
+		f.retryAfter = parseScalaDuration(*doc.Retry)
 	}
 	return f, true
 }
 
-// text returns the failure as it is shown.
-func (f failure) text() string {
+// shownText returns the failure as a text that may be shown.
+func (f failure) shownText() string {
 	if f.id == "" {
 		return f.message
 	}

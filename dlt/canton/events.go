@@ -19,9 +19,9 @@ import (
 // precedence.
 const subprotocol = "daml.ws.auth"
 
-// settleDown is the time that a participant gets to refuse a stream that it has opened: an
+// refusalTime is the time that a participant gets to refuse a stream that it has opened: an
 // error comes as the first frame.
-const settleDown = 50 * time.Millisecond
+const refusalTime = 50 * time.Millisecond
 
 // Events implements [dlt.Ledger]: it opens the WebSocket stream of completions of one
 // service, a party, from the ledger's present end on. It yields a commit or rejection of this
@@ -60,55 +60,55 @@ func (c *Client) stream(ctx context.Context, service batch.ServiceID, yield func
 	return c.follow(ctx, service, frames, token, yield)
 }
 
-// handshake bounds the opening of a stream.
-const handshake = 15 * time.Second
+// handshakeTimeout bounds the opening of a stream.
+const handshakeTimeout = 15 * time.Second
 
 // open opens the stream of a service's completions from the ledger's present end on.
-func (c *Client) open(ctx context.Context, service batch.ServiceID) (*websocket.Conn, secret, error) {
-	ctx, cancel := context.WithTimeout(ctx, handshake)
+func (c *Client) open(ctx context.Context, service batch.ServiceID) (*websocket.Conn, requestSecrets, error) {
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	// Before the stream is opened: the stream has all completions from here on.
 	end, err := c.ledgerEnd(ctx, opEvents)
 	if err != nil {
-		return nil, secret{}, err
+		return nil, requestSecrets{}, err
 	}
 	request, err := json.Marshal(c.completionRequest(service, end))
 	if err != nil {
-		return nil, secret{}, fmt.Errorf("canton: encode request: %w", err)
+		return nil, requestSecrets{}, fmt.Errorf("canton: encode request: %w", err)
 	}
 	conn, token, err := c.dial(ctx)
 	if err != nil {
-		return nil, secret{}, err
+		return nil, requestSecrets{}, err
 	}
-	conn.SetReadLimit(c.maxReply)
+	conn.SetReadLimit(c.maxResponse)
 	if err := conn.Write(ctx, websocket.MessageText, request); err != nil {
 		_ = conn.CloseNow() // it has failed already
-		return nil, secret{}, &dlt.Error{Op: opEvents, Err: token.cause(err)}
+		return nil, requestSecrets{}, &dlt.Error{Op: opEvents, Err: token.redactError(err)}
 	}
 	return conn, token, nil
 }
 
 // dial opens the socket.
-func (c *Client) dial(ctx context.Context) (*websocket.Conn, secret, error) {
+func (c *Client) dial(ctx context.Context) (*websocket.Conn, requestSecrets, error) {
 	h := maps.Clone(c.header)
 	if h == nil {
 		h = http.Header{}
 	}
 	token, err := c.authorize(ctx, h, opEvents)
 	if err != nil {
-		return nil, secret{}, err
+		return nil, requestSecrets{}, err
 	}
-	conn, resp, err := websocket.Dial(ctx, c.at.completions, &websocket.DialOptions{ //nolint:bodyclose // the library has closed it
+	conn, resp, err := websocket.Dial(ctx, c.endpoint.completions, &websocket.DialOptions{ //nolint:bodyclose // the library has closed it
 		HTTPClient: c.http, HTTPHeader: h, Subprotocols: []string{subprotocol},
 	})
 	switch {
 	case err == nil:
 		return conn, token, nil
 	case resp == nil || resp.StatusCode == http.StatusSwitchingProtocols:
-		return nil, secret{}, &dlt.Error{Op: opEvents, Kind: dlt.ErrUnavailable, Err: token.cause(err)}
+		return nil, requestSecrets{}, &dlt.Error{Op: opEvents, Kind: dlt.ErrUnavailable, Err: token.redactError(err)}
 	}
 	e := readEnvelope(resp.Header, resp.Body, func() {})
-	return nil, secret{}, refusal(opEvents, reply{resp, token}, e, readKind(resp.StatusCode, e))
+	return nil, requestSecrets{}, refusal(opEvents, reply{resp, token}, e, readKind(resp.StatusCode, e))
 }
 
 type frame struct {
@@ -132,10 +132,10 @@ func readFrames(ctx context.Context, conn *websocket.Conn, frames chan<- frame) 
 	}
 }
 
-func (c *Client) follow(ctx context.Context, service batch.ServiceID, frames <-chan frame, token secret, yield func(dlt.Event) error) error {
-	settled := time.NewTimer(settleDown)
+func (c *Client) follow(ctx context.Context, service batch.ServiceID, frames <-chan frame, token requestSecrets, yield func(dlt.Event) error) error {
+	settled := time.NewTimer(refusalTime)
 	defer settled.Stop()
-	silence := time.NewTimer(c.silence)
+	silence := time.NewTimer(c.streamSilence)
 	defer silence.Stop()
 	live := false
 	announce := func() error {
@@ -154,36 +154,36 @@ func (c *Client) follow(ctx context.Context, service batch.ServiceID, frames <-c
 				return err
 			}
 		case <-silence.C:
-			return &dlt.Error{Op: opEvents, Message: "no frame for " + c.silence.String()}
+			return &dlt.Error{Op: opEvents, Message: "no frame for " + c.streamSilence.String()}
 		case f := <-frames:
 			if f.err != nil {
-				return &dlt.Error{Op: opEvents, Err: token.cause(f.err)}
+				return &dlt.Error{Op: opEvents, Err: token.redactError(f.err)}
 			}
 			e, err := parseElement(f.text)
 			if err != nil {
-				return &dlt.Error{Op: opEvents, Err: token.cause(err)}
+				return &dlt.Error{Op: opEvents, Err: token.redactError(err)}
 			}
 			if e.failure != nil {
 				return &dlt.Error{
-					Op: opEvents, Code: max(e.failure.grpc, 0), Message: token.show(e.failure.text()),
-					Kind: readKind(http.StatusInternalServerError, envelope{failure: *e.failure, known: true}),
+					Op: opEvents, Code: max(e.failure.grpc, 0), Message: token.redactText(e.failure.shownText()),
+					Kind: readKind(http.StatusInternalServerError, envelope{failure: *e.failure, isParticipants: true}),
 				}
 			}
-			silence.Reset(c.silence)
+			silence.Reset(c.streamSilence)
 			if err := announce(); err != nil {
 				return err
 			}
-			if err := c.pass(service, e, yield); err != nil {
+			if err := c.yieldOutcome(service, e, yield); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// pass yields the outcome of a completion, if it is of one of this client's batches.
-func (c *Client) pass(service batch.ServiceID, e element, yield func(dlt.Event) error) error {
+// yieldOutcome yields the outcome of a completion, if it is of one of this client's batches.
+func (c *Client) yieldOutcome(service batch.ServiceID, e element, yield func(dlt.Event) error) error {
 	x := e.completion
-	if x == nil || attemptOf(x.CommandID, x.SubmissionID) == 0 || !x.concerns(c.user, string(service)) {
+	if x == nil || attemptOf(x.CommandID, x.SubmissionID) == 0 || !x.isOf(c.user, string(service)) {
 		return nil
 	}
 	v := x.verdict()

@@ -55,7 +55,7 @@ func TestEventsReportTheEndOfABatch(t *testing.T) {
 	require.NoError(t, r.submit(attempt(old, 1, nil)))
 	r.executed("old")
 	events, _ := r.follow("Alice")
-	r.p.SetFault(func(p cantontest.Point) cantontest.Fault {
+	r.p.SetFault(func(p cantontest.RequestPoint) cantontest.Fault {
 		return map[string]cantontest.Fault{
 			"failed": {Reject: "SEQUENCER_BACKPRESSURE"}, "unclear": {Reject: "REQUEST_TIME_OUT"}, "internal": {Reject: "LEDGER_API_INTERNAL_ERROR"},
 		}[p.CommandID]
@@ -160,7 +160,7 @@ func TestEventsEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, nil, nil)
-			r.p.SetFault(func(p cantontest.Point) cantontest.Fault {
+			r.p.SetFault(func(p cantontest.RequestPoint) cantontest.Fault {
 				if p.Operation == cantontest.OpStream {
 					return c.fault
 				}

@@ -19,7 +19,7 @@ const maxText = 512
 // reply is a response, and the secret to hide when it is shown.
 type reply struct {
 	*http.Response
-	secret secret
+	secret requestSecrets
 }
 
 // exchange sends one request. A response of any status is no error. An error is a [*dlt.Error]
@@ -35,18 +35,18 @@ func (c *Client) exchange(req *http.Request, op string) (reply, error) {
 	}
 	wire.AcceptEncoding(req.Header)
 	wire.SendTraceParent(req.Context(), req.Header)
-	ctx, sent := wire.TraceRequest(req.Context(), c.direct)
+	ctx, sent := wire.TraceRequest(req.Context(), c.ownTransport)
 	resp, err := c.http.Do(req.WithContext(ctx)) //nolint:bodyclose // the caller drains it
 	if err == nil {
 		wire.Decode(resp)
 		return reply{Response: resp, secret: token}, nil
 	}
-	return reply{}, &dlt.Error{Op: op, Kind: wire.KindOf(err, sent()), Err: token.cause(err)}
+	return reply{}, &dlt.Error{Op: op, Kind: wire.KindOf(err, sent()), Err: token.redactError(err)}
 }
 
 // authorize asks for a token and adds it to the header.
-func (c *Client) authorize(ctx context.Context, h http.Header, op string) (secret, error) {
-	out := secret{url: c.at.secrets}
+func (c *Client) authorize(ctx context.Context, h http.Header, op string) (requestSecrets, error) {
+	out := requestSecrets{url: c.endpoint.secrets}
 	if c.token == nil {
 		return out, nil
 	}
@@ -73,19 +73,19 @@ func (c *Client) authorize(ctx context.Context, h http.Header, op string) (secre
 	return out, nil
 }
 
-// secret returns the parts of a request that must not be shown: its token, the parts of the URL
-// that may be keys, and what Options.Header has.
-type secret struct {
+// requestSecrets has the parts of a request that must not be shown: its token, the parts of the
+// URL that may be keys, and what Options.Header has.
+type requestSecrets struct {
 	token string
 	url   []string
 }
 
-// show makes outside text fit to be shown.
-func (s secret) show(text string) string {
+// redactText makes outside text fit to be shown.
+func (s requestSecrets) redactText(text string) string {
 	return batch.Excerpt(redact.New(append(redact.TokenSecrets(s.token), s.url...)).Hide(text), maxText)
 }
 
-// cause removes possible secrets from an error's text, and bounds it.
-func (s secret) cause(err error) error {
-	return redact.Cause(err, s.show)
+// redactError removes possible secrets from an error's text, and bounds it.
+func (s requestSecrets) redactError(err error) error {
+	return redact.ShownError(err, s.redactText)
 }

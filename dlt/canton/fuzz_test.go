@@ -79,11 +79,11 @@ func FuzzCompletions(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		q := &question{key: batch.Key{Service: "Alice", ID: "b"}, number: 1}
-		s := scan{c: &Client{user: "app"}, party: "Alice", questions: map[string]*question{"b": q}}
+		s := completionScan{c: &Client{user: "app"}, party: "Alice", questions: map[string]*question{"b": q}}
 		seen := 0
 		n, err := decodeElements(bytes.NewReader(body), 4096, func(e element) {
 			seen++
-			s.take(e)
+			s.recordElement(e)
 			if e.offset < 0 || (e.completion != nil && e.offset == 0) {
 				t.Fatalf("an offset of %d", e.offset)
 			}
@@ -91,7 +91,7 @@ func FuzzCompletions(f *testing.F) {
 		if seen > n || (err == nil && seen != n) {
 			t.Fatalf("%d of %d elements, and %v", seen, n, err)
 		}
-		if len(q.last.message) > maxText || q.last.reported == batch.ReportedCommitted || q.attempt < 0 {
+		if len(q.lastFailure.message) > maxText || q.lastFailure.reported == batch.ReportedCommitted || q.attempt < 0 {
 			t.Fatalf("%+v", q)
 		}
 	})
@@ -124,7 +124,7 @@ func FuzzEnvelope(f *testing.F) {
 		if accepted && status != 200 && e.id != "DUPLICATE_COMMAND" {
 			t.Fatalf("%d is accepted: %+v", status, e)
 		}
-		if !e.known && status/100 == 5 && kindOf(submitKind(status, e)) != batch.KindDoubt {
+		if !e.isParticipants && status/100 == 5 && kindOf(submitKind(status, e)) != batch.KindDoubt {
 			t.Fatalf("%d is certain", status)
 		}
 		if readKind(status, e) == nil {

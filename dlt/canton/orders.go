@@ -118,7 +118,7 @@ func (b *OrderBuilder) BuildRound(ctx context.Context, party batch.ServiceID, or
 	if _, err := parsePayload(out.Key(), out.Payload); err != nil {
 		return batch.Batch{}, err
 	}
-	if most := b.o.MaxBody - maxAdded; len(out.Payload) > most {
+	if most := b.o.MaxBody - maxAddedBytes; len(out.Payload) > most {
 		return batch.Batch{}, &batch.InputError{
 			Key: out.Key(), Field: "Payload", Value: strconv.Itoa(len(out.Payload)) + " bytes", Want: "at most " + strconv.Itoa(most) + " bytes",
 		}

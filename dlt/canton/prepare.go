@@ -54,7 +54,7 @@ func (c *Client) ledgerEnd(ctx context.Context, op string) (int64, error) {
 	var doc struct {
 		Offset *int64 `json:"offset"`
 	}
-	if err := c.get(ctx, op, c.at.ledgerEnd, &doc); err != nil {
+	if err := c.get(ctx, op, c.endpoint.ledgerEnd, &doc); err != nil {
 		return 0, err
 	}
 	if doc.Offset == nil || *doc.Offset < 0 {
@@ -68,7 +68,7 @@ func (c *Client) prunedUpTo(ctx context.Context, op string) (int64, error) {
 	var doc struct {
 		Pruned *int64 `json:"participantPrunedUpToInclusive"`
 	}
-	if err := c.get(ctx, op, c.at.pruned, &doc); err != nil {
+	if err := c.get(ctx, op, c.endpoint.pruned, &doc); err != nil {
 		return 0, err
 	}
 	if doc.Pruned == nil || *doc.Pruned < 0 {
@@ -82,7 +82,7 @@ func (c *Client) get(ctx context.Context, op, target string, into any) error {
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 	if err != nil {
-		return &dlt.Error{Op: op, Kind: dlt.ErrMisconfigured, Err: secret{url: c.at.secrets}.cause(err)}
+		return &dlt.Error{Op: op, Kind: dlt.ErrMisconfigured, Err: requestSecrets{url: c.endpoint.secrets}.redactError(err)}
 	}
 	resp, err := c.exchange(req, op)
 	if err != nil {
@@ -98,7 +98,7 @@ func (c *Client) get(ctx context.Context, op, target string, into any) error {
 		err = json.Unmarshal(b, into)
 	}
 	if err != nil {
-		return &dlt.Error{Op: op, StatusCode: resp.StatusCode, Err: resp.secret.cause(err)}
+		return &dlt.Error{Op: op, StatusCode: resp.StatusCode, Err: resp.secret.redactError(err)}
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func TestPrepareErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, nil, nil)
-			r.p.SetFault(func(cantontest.Point) cantontest.Fault { return c.fault })
+			r.p.SetFault(func(cantontest.RequestPoint) cantontest.Fault { return c.fault })
 			out, err := r.c.Prepare(t.Context(), batch.Attempt{Key: transfer("b").Key(), Number: 1})
 			assert.Nil(t, out)
 			assert.Equal(t, c.want, dlt.Kind(err), "%v", err)

@@ -9,8 +9,9 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// longestIdle bounds a wait for completions, so that it is over before the request's time limit.
-const longestIdle = 10 * time.Second
+// maxIdleWait bounds the time of a wait for completions, so that it is over before the request's
+// time limit.
+const maxIdleWait = 10 * time.Second
 
 // evidenceWaits is how many times Options.IdleWait must pass without a completion before that
 // is evidence: a busy participant may be slow to read the first one.
@@ -36,9 +37,9 @@ func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
 	if q == nil {
 		return dlt.CannotTell, errors.Join(errs...)
 	}
-	idle := c.idle
-	if c.decided > 0 {
-		idle = max(idle, min(idle*evidenceWaits, longestIdle))
+	idle := c.idleWait
+	if c.decidedWithin > 0 {
+		idle = max(idle, min(idle*evidenceWaits, maxIdleWait))
 	}
 	_, complete, err := c.read(ctx, d.Service, questions, idle)
 	switch {
@@ -46,13 +47,13 @@ func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
 		return dlt.Committed, nil
 	case err != nil:
 		return dlt.CannotTell, err
-	case !complete || q.bounded || q.lost:
+	case !complete || q.mayHaveEarlier || q.pruned:
 		return dlt.CannotTell, nil
-	case d.Number > 0 && q.last.attempt >= d.Number && q.last.certain:
+	case d.Number > 0 && q.lastFailure.attempt >= d.Number && q.lastFailure.certain:
 		return dlt.NotCommitted, nil
-	case c.decided == 0:
+	case c.decidedWithin == 0:
 		return dlt.CannotTell, nil
-	case d.Ended < c.traits.LateArrival+c.decided:
+	case d.Ended < c.traits.LateArrival+c.decidedWithin:
 		return dlt.InFlight, nil
 	}
 	return dlt.NotCommitted, nil

@@ -67,11 +67,11 @@ func TestEvidenceOfALaterAttempt(t *testing.T) {
 		{"the last one is refused at the door", []cantontest.Fault{lost, refused}, dlt.CannotTell},
 		{"the last one is not clear", []cantontest.Fault{lost, reject("REQUEST_TIME_OUT")}, dlt.CannotTell},
 		{"the last one is the operator's", []cantontest.Fault{lost, reject("LEDGER_API_INTERNAL_ERROR")}, dlt.CannotTell},
-		{"an earlier one took effect", []cantontest.Fault{{Answer: cantontest.AnswerReset, Taken: true}, refused}, dlt.Committed},
-		{"the last one was a duplicate", []cantontest.Fault{{Answer: cantontest.AnswerReset, Taken: true}, {}}, dlt.Committed},
+		{"an earlier one took effect", []cantontest.Fault{{Answer: cantontest.AnswerReset, Accept: true}, refused}, dlt.Committed},
+		{"the last one was a duplicate", []cantontest.Fault{{Answer: cantontest.AnswerReset, Accept: true}, {}}, dlt.Committed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, &cantontest.Options{CompleteAfter: time.Millisecond, Fault: func(p cantontest.Point) cantontest.Fault {
+			r := newRig(t, &cantontest.Options{CompleteAfter: time.Millisecond, Fault: func(p cantontest.RequestPoint) cantontest.Fault {
 				if p.Operation == cantontest.OpSubmit && p.Try <= len(c.faults) {
 					return c.faults[p.Try-1]
 				}
@@ -83,7 +83,7 @@ func TestEvidenceOfALaterAttempt(t *testing.T) {
 				_ = r.submit(attempt(b, n+1, prepared))
 				require.Eventually(t, func() bool {
 					over := r.p.Count(cantontest.Executed, "b") + r.p.Count(cantontest.Rejected, "b")
-					return over == r.p.Count(cantontest.Taken, "b")
+					return over == r.p.Count(cantontest.Accepted, "b")
 				}, 30*time.Second, time.Millisecond)
 			}
 			for _, asked := range []bool{false, true} { // what it has read already counts as well

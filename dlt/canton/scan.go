@@ -26,26 +26,26 @@ var (
 	errTooLong  = errors.New("the list is too long")
 )
 
-// scan reads completions of a party, page by page.
-type scan struct {
+// completionScan reads completions of a party, page by page.
+type completionScan struct {
 	c         *Client
 	party     batch.ServiceID
 	questions map[string]*question
-	idle      time.Duration // after this time there are no more
-	after     int64         // everything up to it was read
+	idleWait  time.Duration // after this time there are no more
+	readUpTo  int64         // everything up to it was read
 	complete  bool          // there were no more
 }
 
-func (s *scan) run(ctx context.Context) error {
+func (s *completionScan) run(ctx context.Context) error {
 	s.complete = false
 	// Often only the wanted completions exist: a short first page comes at once, where a
 	// longer one would wait for more.
 	limit := min(int64(len(s.questions)), s.c.pageLimit.Load())
 	for range maxPages {
-		n, err := s.page(ctx, limit)
+		n, err := s.readPage(ctx, limit)
 		switch {
 		case errors.Is(err, errTooLong):
-			if !s.c.halve(limit) {
+			if !s.c.halvePageLimit(limit) {
 				return err
 			}
 			limit = min(limit, s.c.pageLimit.Load())
@@ -55,7 +55,7 @@ func (s *scan) run(ctx context.Context) error {
 		case int64(n) < limit:
 			s.complete = true
 			return nil
-		case s.done():
+		case s.allCommitted():
 			return nil
 		}
 		limit = s.c.pageLimit.Load()
@@ -63,8 +63,8 @@ func (s *scan) run(ctx context.Context) error {
 	return nil
 }
 
-// done reports whether all batches are committed, so that nothing is left to find.
-func (s *scan) done() bool {
+// allCommitted reports whether all batches are committed, so that nothing is left to find.
+func (s *completionScan) allCommitted() bool {
 	for _, q := range s.questions {
 		if !q.committed {
 			return false
@@ -73,8 +73,8 @@ func (s *scan) done() bool {
 	return true
 }
 
-// halve makes pages smaller than limit, unless they are already.
-func (c *Client) halve(limit int64) bool {
+// halvePageLimit makes pages smaller than limit, unless they are already.
+func (c *Client) halvePageLimit(limit int64) bool {
 	if limit <= 1 {
 		return false
 	}
@@ -84,19 +84,19 @@ func (c *Client) halve(limit int64) bool {
 	return true
 }
 
-// page reads one page, and returns its number of elements.
-func (s *scan) page(ctx context.Context, limit int64) (int, error) {
+// readPage reads one page, and returns its number of elements.
+func (s *completionScan) readPage(ctx context.Context, limit int64) (int, error) {
 	c := s.c
-	body, err := json.Marshal(c.completionRequest(s.party, s.after))
+	body, err := json.Marshal(c.completionRequest(s.party, s.readUpTo))
 	if err != nil {
 		return 0, fmt.Errorf("canton: encode request: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	query := url.Values{"limit": {itoa(limit)}, "stream_idle_timeout_ms": {itoa(s.idle.Milliseconds())}}
-	req, err := newPost(ctx, c.at.completions+"?"+query.Encode(), body)
+	query := url.Values{"limit": {formatInt(limit)}, "stream_idle_timeout_ms": {formatInt(s.idleWait.Milliseconds())}}
+	req, err := newPost(ctx, c.endpoint.completions+"?"+query.Encode(), body)
 	if err != nil {
-		return 0, &dlt.Error{Op: opStatuses, Kind: dlt.ErrMisconfigured, Err: secret{url: c.at.secrets}.cause(err)}
+		return 0, &dlt.Error{Op: opStatuses, Kind: dlt.ErrMisconfigured, Err: requestSecrets{url: c.endpoint.secrets}.redactError(err)}
 	}
 	// A query may be sent twice, after a connection that was closing.
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
@@ -108,31 +108,31 @@ func (s *scan) page(ctx context.Context, limit int64) (int, error) {
 	if resp.StatusCode != http.StatusOK {
 		e := readEnvelope(resp.Header, resp.Body, cancel)
 		err := &dlt.Error{
-			Op: opStatuses, StatusCode: resp.StatusCode, Code: max(e.grpc, 0), Message: resp.secret.show(e.text()),
-			Kind: readKind(resp.StatusCode, e), RetryAfter: max(e.retry, retryAfter(resp.Header)),
+			Op: opStatuses, StatusCode: resp.StatusCode, Code: max(e.grpc, 0), Message: resp.secret.redactText(e.shownText()),
+			Kind: readKind(resp.StatusCode, e), RetryAfter: max(e.retryAfter, retryAfter(resp.Header)),
 		}
 		switch {
-		case e.known && e.id == "PARTICIPANT_PRUNED_DATA_ACCESSED":
+		case e.isParticipants && e.id == "PARTICIPANT_PRUNED_DATA_ACCESSED":
 			err.Err = errPruned
-		case e.known && e.id == "OFFSET_AFTER_LEDGER_END":
+		case e.isParticipants && e.id == "OFFSET_AFTER_LEDGER_END":
 			err.Err = errAfterEnd
 		case resp.StatusCode == http.StatusRequestEntityTooLarge:
 			err.Err = errTooLong
 		}
 		return 0, err
 	}
-	reached := s.after
-	n, err := decodeElements(resp.Body, c.maxReply, func(e element) {
-		s.take(e)
+	reached := s.readUpTo
+	n, err := decodeElements(resp.Body, c.maxResponse, func(e element) {
+		s.recordElement(e)
 		reached = max(reached, e.offset)
 	})
 	if err != nil {
-		return n, &dlt.Error{Op: opStatuses, StatusCode: resp.StatusCode, Err: resp.secret.cause(err)}
+		return n, &dlt.Error{Op: opStatuses, StatusCode: resp.StatusCode, Err: resp.secret.redactError(err)}
 	}
-	if int64(n) >= limit && reached == s.after {
+	if int64(n) >= limit && reached == s.readUpTo {
 		return n, &dlt.Error{Op: opStatuses, StatusCode: resp.StatusCode, Message: "a full list of completions without offsets"}
 	}
-	s.after = reached
+	s.readUpTo = reached
 	return n, nil
 }
 
@@ -145,13 +145,13 @@ func (c *Client) completionRequest(party batch.ServiceID, after int64) any {
 	}{c.user, []batch.ServiceID{party}, after}
 }
 
-// take records one element.
-func (s *scan) take(e element) {
+// recordElement records one element.
+func (s *completionScan) recordElement(e element) {
 	if e.completion == nil {
 		return
 	}
 	q := s.questions[e.completion.CommandID]
-	if q == nil || !e.completion.concerns(s.c.user, string(s.party)) {
+	if q == nil || !e.completion.isOf(s.c.user, string(s.party)) {
 		return
 	}
 	v := e.completion.verdict()
@@ -159,7 +159,7 @@ func (s *scan) take(e element) {
 	case v.reported == batch.ReportedCommitted:
 		q.committed = true
 		q.attempt = max(q.attempt, v.attempt)
-	case v.attempt >= q.last.attempt:
-		q.last = v
+	case v.attempt >= q.lastFailure.attempt:
+		q.lastFailure = v
 	}
 }

@@ -18,18 +18,18 @@ const maxIDs = 200
 
 // question is a query about one batch.
 type question struct {
-	key     batch.Key
-	number  int   // the attempt in question; 0 means any
-	from    int64 // completions after it are needed
-	guessed bool  // from is only a guess
-	bounded bool  // there may have been completions before from
-	lost    bool  // completions after from were pruned
-	unclear bool  // the last read found what only an operator can judge
+	key            batch.Key
+	number         int   // the attempt in question; 0 means any
+	after          int64 // completions after it are needed
+	afterIsGuess   bool  // from is only a guess
+	mayHaveEarlier bool  // there may have been completions before from
+	pruned         bool  // completions after from were pruned
+	unclear        bool  // the last read found what only an operator can judge
 
-	committed bool
-	attempt   int // the committed attempt; 0 if it is not known
-	duplicate bool
-	last      verdict
+	committed   bool
+	attempt     int // the committed attempt; 0 if it is not known
+	duplicate   bool
+	lastFailure verdict
 }
 
 // BatchStatuses implements [dlt.BatchStatusReader]. It reads the completions of the service, a
@@ -48,13 +48,13 @@ func (c *Client) BatchStatuses(ctx context.Context, service batch.ServiceID, att
 		return nil, errors.Join(errs...)
 	}
 	var out []batch.Status
-	for _, together := range apart(questions) {
-		reached, complete, err := c.read(ctx, service, together, c.idle)
+	for _, together := range divideQuestions(questions) {
+		reached, complete, err := c.read(ctx, service, together, c.idleWait)
 		if err != nil {
 			errs = append(errs, err)
 		}
 		for _, q := range together {
-			s, err := c.answer(q, reached, complete)
+			s, err := c.statusOf(q, reached, complete)
 			if err != nil {
 				errs = append(errs, err)
 			}
@@ -66,10 +66,10 @@ func (c *Client) BatchStatuses(ctx context.Context, service batch.ServiceID, att
 	return out, errors.Join(errs...)
 }
 
-// apart divides questions into those that are read together. Completions that only an operator can
-// judge are read again from the same offset each time: each of these is read alone and after the
-// others, which would wait for as many completions as there are behind that offset.
-func apart(questions map[string]*question) (parts []map[string]*question) {
+// divideQuestions divides questions into those that are read together. Completions that only an
+// operator can judge are read again from the same offset each time: each of these is read alone
+// and after the others, which would wait for as many completions as there are behind that offset.
+func divideQuestions(questions map[string]*question) (parts []map[string]*question) {
 	others := map[string]*question{}
 	for id, q := range questions {
 		if q.unclear {
@@ -98,20 +98,20 @@ func (c *Client) questions(service batch.ServiceID, attempts []batch.Attempt) (m
 			continue
 		}
 		t := c.traces.get(batch.Key{Service: service, ID: a.ID})
-		q := &question{key: batch.Key{Service: service, ID: a.ID}, number: a.Number, from: -1, unclear: t.unclear}
+		q := &question{key: batch.Key{Service: service, ID: a.ID}, number: a.Number, after: -1, unclear: t.unclear}
 		switch {
-		case t.read && (t.lost || !t.bounded || a.Prepared == nil):
-			q.from, q.bounded, q.last, q.duplicate = t.after, t.bounded, t.last, t.duplicate
-			q.lost = t.lost && a.Prepared != nil
+		case t.wasRead && (t.pruned || !t.mayHaveEarlier || a.Prepared == nil):
+			q.after, q.mayHaveEarlier, q.lastFailure, q.duplicate = t.readUpTo, t.mayHaveEarlier, t.lastFailure, t.duplicate
+			q.pruned = t.pruned && a.Prepared != nil
 		case a.Prepared != nil:
 			offset, err := parsePrepared(a.Prepared)
 			if err != nil {
 				errs = append(errs, &dlt.Error{Op: opStatuses, Kind: dlt.ErrMisconfigured, Message: "batch " + batch.Excerpt(q.key.String(), 80), Err: err})
 				continue
 			}
-			q.from, q.duplicate = offset, t.duplicate
+			q.after, q.duplicate = offset, t.duplicate
 		default:
-			q.guessed, q.duplicate = true, t.duplicate
+			q.afterIsGuess, q.duplicate = true, t.duplicate
 		}
 		out[string(a.ID)] = q
 	}
@@ -121,14 +121,14 @@ func (c *Client) questions(service batch.ServiceID, attempts []batch.Attempt) (m
 // read reads the completions that the questions need. Everything up to the offset reached was
 // read. complete means that no more came for the idle time.
 func (c *Client) read(ctx context.Context, service batch.ServiceID, questions map[string]*question, idle time.Duration) (reached int64, complete bool, err error) {
-	if err := c.lookBackFrom(ctx, questions); err != nil {
+	if err := c.setLookBack(ctx, questions); err != nil {
 		return 0, false, err
 	}
 	begin := int64(math.MaxInt64)
 	for _, q := range questions {
-		begin = min(begin, q.from)
+		begin = min(begin, q.after)
 	}
-	s := scan{c: c, party: service, questions: questions, idle: idle, after: begin}
+	s := completionScan{c: c, party: service, questions: questions, idleWait: idle, readUpTo: begin}
 	err = s.run(ctx)
 	if errors.Is(err, errPruned) {
 		var pruned int64
@@ -136,12 +136,12 @@ func (c *Client) read(ctx context.Context, service batch.ServiceID, questions ma
 			return 0, false, err
 		}
 		for _, q := range questions {
-			if q.from < pruned {
-				q.lost, q.bounded = q.lost || !q.guessed && !q.bounded, true
-				q.from = pruned
+			if q.after < pruned {
+				q.pruned, q.mayHaveEarlier = q.pruned || !q.afterIsGuess && !q.mayHaveEarlier, true
+				q.after = pruned
 			}
 		}
-		s.after = max(s.after, pruned)
+		s.readUpTo = max(s.readUpTo, pruned)
 		err = s.run(ctx)
 	}
 	if errors.Is(err, errAfterEnd) {
@@ -151,14 +151,14 @@ func (c *Client) read(ctx context.Context, service batch.ServiceID, questions ma
 		}
 		return -1, false, err // so that no call remembers it again
 	}
-	return s.after, s.complete, err
+	return s.readUpTo, s.complete, err
 }
 
-// lookBackFrom sets from in the questions that have none.
-func (c *Client) lookBackFrom(ctx context.Context, questions map[string]*question) error {
+// setLookBack sets after in the questions that have none.
+func (c *Client) setLookBack(ctx context.Context, questions map[string]*question) error {
 	from := int64(-1)
 	for _, q := range questions {
-		if q.from >= 0 {
+		if q.after >= 0 {
 			continue
 		}
 		if from < 0 {
@@ -168,54 +168,54 @@ func (c *Client) lookBackFrom(ctx context.Context, questions map[string]*questio
 			}
 			from = max(0, end-c.lookBack)
 		}
-		q.from, q.bounded = from, from > 0
+		q.after, q.mayHaveEarlier = from, from > 0
 	}
 	return nil
 }
 
-// answer judges the completions that were found, and remembers them. The zero Status means no
+// statusOf judges the completions that were found, and remembers them. The zero Status means no
 // answer.
-func (c *Client) answer(q *question, reached int64, complete bool) (batch.Status, error) {
+func (c *Client) statusOf(q *question, reached int64, complete bool) (batch.Status, error) {
 	s := batch.Status{ID: q.key.ID}
 	if q.committed || q.duplicate {
 		c.traces.forget(q.key)
 		s.Reported, s.Attempt = batch.ReportedCommitted, q.attempt
 		return s, nil
 	}
-	judged := q.last.attempt != 0 && q.last.attempt >= q.number
-	unclear := judged && q.last.reported == 0
-	if q.from >= 0 && reached >= q.from || unclear {
-		c.traces.update(q.key, func(t *trace) {
+	judged := q.lastFailure.attempt != 0 && q.lastFailure.attempt >= q.number
+	unclear := judged && q.lastFailure.reported == 0
+	if q.after >= 0 && reached >= q.after || unclear {
+		c.traces.update(q.key, func(t *batchTrace) {
 			// Completions that cannot be judged are read again: a transmission error is possible.
-			if t.unclear = unclear; unclear || t.read && t.after >= reached && (q.bounded || !t.bounded) {
+			if t.unclear = unclear; unclear || t.wasRead && t.readUpTo >= reached && (q.mayHaveEarlier || !t.mayHaveEarlier) {
 				return // or another call has read further
 			}
-			t.read, t.after, t.bounded, t.lost, t.last = true, reached, q.bounded, q.lost, q.last
+			t.wasRead, t.readUpTo, t.mayHaveEarlier, t.pruned, t.lastFailure = true, reached, q.mayHaveEarlier, q.pruned, q.lastFailure
 		})
 	}
 	if judged {
-		return c.rejected(q, s)
+		return c.rejectedStatus(q, s)
 	}
 	switch {
 	case !complete:
 		return batch.Status{}, nil // there may be more: ask again
-	case q.lost:
+	case q.pruned:
 		return batch.Status{}, &dlt.Error{Op: opStatuses, Message: fmt.Sprintf(
-			"completions up to offset %d were pruned, and those of batch %s may have been among them", q.from, batch.Excerpt(q.key.String(), 80))}
+			"completions up to offset %d were pruned, and those of batch %s may have been among them", q.after, batch.Excerpt(q.key.String(), 80))}
 	}
 	s.Reported = batch.ReportedUnknown
-	if q.bounded {
-		s.Message = "no completion was found, and they were read from no further back than offset " + itoa(q.from)
+	if q.mayHaveEarlier {
+		s.Message = "no completion was found, and they were read from no further back than offset " + formatInt(q.after)
 	}
 	return s, nil
 }
 
-func (c *Client) rejected(q *question, s batch.Status) (batch.Status, error) {
-	if q.last.reported == 0 {
+func (c *Client) rejectedStatus(q *question, s batch.Status) (batch.Status, error) {
+	if q.lastFailure.reported == 0 {
 		return batch.Status{}, &dlt.Error{Op: opStatuses, Message: fmt.Sprintf(
-			"attempt %d of batch %s ended with what only an operator can judge: %s", q.last.attempt, batch.Excerpt(q.key.String(), 80), q.last.message)}
+			"attempt %d of batch %s ended with what only an operator can judge: %s", q.lastFailure.attempt, batch.Excerpt(q.key.String(), 80), q.lastFailure.message)}
 	}
-	s.Reported, s.Attempt, s.Message = q.last.reported, q.last.attempt, q.last.message
+	s.Reported, s.Attempt, s.Message = q.lastFailure.reported, q.lastFailure.attempt, q.lastFailure.message
 	if s.Reported == batch.ReportedInvalid {
 		c.traces.forget(q.key)
 	}

@@ -37,8 +37,8 @@ func TestAfterACrash(t *testing.T) {
 		r := newRig(t, nil, nil)
 		b := transfer("b")
 		a := attempt(b, 1, r.prepare(b))
-		r.p.SetFault(func(cantontest.Point) cantontest.Fault {
-			return cantontest.Fault{Answer: cantontest.AnswerReset, Taken: true}
+		r.p.SetFault(func(cantontest.RequestPoint) cantontest.Fault {
+			return cantontest.Fault{Answer: cantontest.AnswerReset, Accept: true}
 		})
 		require.Equal(t, batch.KindDoubt, dlt.Kind(r.submit(a)))
 		r.p.SetFault(nil)
@@ -50,8 +50,8 @@ func TestAfterACrash(t *testing.T) {
 		r := newRig(t, nil, nil)
 		b := transfer("b")
 		a := attempt(b, 1, r.prepare(b))
-		r.p.SetFault(func(cantontest.Point) cantontest.Fault {
-			return cantontest.Fault{Answer: cantontest.AnswerTimeout, Taken: true}
+		r.p.SetFault(func(cantontest.RequestPoint) cantontest.Fault {
+			return cantontest.Fault{Answer: cantontest.AnswerTimeout, Accept: true}
 		})
 		require.Equal(t, batch.KindDoubt, dlt.Kind(r.submit(a)))
 		r.p.SetFault(nil)
@@ -61,8 +61,8 @@ func TestAfterACrash(t *testing.T) {
 		r := newRig(t, nil, nil)
 		b := transfer("b")
 		a := attempt(b, 1, r.prepare(b))
-		r.p.SetFault(func(cantontest.Point) cantontest.Fault {
-			return cantontest.Fault{Answer: cantontest.AnswerReset, Taken: true, Late: 100 * time.Millisecond}
+		r.p.SetFault(func(cantontest.RequestPoint) cantontest.Fault {
+			return cantontest.Fault{Answer: cantontest.AnswerReset, Accept: true, AcceptAfter: 100 * time.Millisecond}
 		})
 		require.Equal(t, batch.KindDoubt, dlt.Kind(r.submit(a)))
 		r.p.SetFault(nil)
@@ -117,7 +117,7 @@ func TestWhichAttempt(t *testing.T) {
 	r := newRig(t, nil, nil)
 	b := transfer("b")
 	prepared := r.prepare(b)
-	r.p.SetFault(func(p cantontest.Point) cantontest.Fault {
+	r.p.SetFault(func(p cantontest.RequestPoint) cantontest.Fault {
 		return map[int]cantontest.Fault{1: {Reject: "LOCAL_VERDICT_LOCKED_CONTRACTS"}, 2: {Reject: "INCONSISTENT"}}[p.Try]
 	})
 	require.NoError(t, r.submit(attempt(b, 1, prepared)))
@@ -195,7 +195,7 @@ func TestReadingIsCheap(t *testing.T) {
 
 	r.fill(40)
 	asked := 0
-	r.p.SetFault(func(p cantontest.Point) cantontest.Fault {
+	r.p.SetFault(func(p cantontest.RequestPoint) cantontest.Fault {
 		if p.Operation == cantontest.OpCompletions {
 			asked++
 		}
@@ -254,12 +254,12 @@ func TestThePeriodIsWhatTheTraitsSay(t *testing.T) {
 	require.NoError(t, r.submit(attempt(b, 1, nil)))
 	r.executed("b")
 	require.NoError(t, r.submit(attempt(b, 2, nil)))
-	assert.Equal(t, 1, r.p.Count(cantontest.Taken, "b"))
+	assert.Equal(t, 1, r.p.Count(cantontest.Accepted, "b"))
 	n := 2
 	require.Eventually(t, func() bool {
 		n++
 		require.NoError(t, r.submit(attempt(b, n, nil)))
-		return r.p.Count(cantontest.Taken, "b") == 2
+		return r.p.Count(cantontest.Accepted, "b") == 2
 	}, 30*time.Second, 50*time.Millisecond)
 	require.Eventually(t, func() bool { return r.p.Check(nil) != nil }, 30*time.Second, time.Millisecond, "the journal shows that it took effect twice")
 }
@@ -272,7 +272,9 @@ func TestSlowParticipant(t *testing.T) {
 	a := attempt(b, 1, r.prepare(b))
 	require.NoError(t, r.submit(a))
 	r.executed("b")
-	r.p.SetFault(func(cantontest.Point) cantontest.Fault { return cantontest.Fault{SlowRead: 60 * time.Millisecond} })
+	r.p.SetFault(func(cantontest.RequestPoint) cantontest.Fault {
+		return cantontest.Fault{SlowRead: 60 * time.Millisecond}
+	})
 	s, err := r.ask(a)
 	require.NoError(t, err)
 	assert.Equal(t, batch.ReportedUnknown, s.Reported)

@@ -28,16 +28,16 @@ const (
 // reports. SUBMISSION_ALREADY_IN_FLIGHT is doubt: the batch's outcome depends on the earlier
 // attempt. The error is a [*dlt.Error].
 func (c *Client) Submit(ctx context.Context, a batch.Attempt) (err error) {
-	defer func() { err = dlt.At(c.at.shown, err) }()
+	defer func() { err = dlt.At(c.endpoint.shown, err) }()
 	body, err := c.submission(a)
 	if err != nil {
 		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrRejected, Err: err}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	req, err := newPost(ctx, c.at.submit, body)
+	req, err := newPost(ctx, c.endpoint.submit, body)
 	if err != nil {
-		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrMisconfigured, Err: secret{url: c.at.secrets}.cause(err)}
+		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrMisconfigured, Err: requestSecrets{url: c.endpoint.secrets}.redactError(err)}
 	}
 	resp, err := c.exchange(req, opSubmit)
 	if err != nil {
@@ -50,7 +50,7 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) (err error) {
 	e := readEnvelope(resp.Header, resp.Body, cancel)
 	kind := submitKind(resp.StatusCode, e)
 	if kind == nil {
-		c.traces.duplicate(a.Key)
+		c.traces.noteDuplicate(a.Key)
 		return nil
 	}
 	return refusal(opSubmit, resp, e, kind)
@@ -59,10 +59,10 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) (err error) {
 // refusal makes a [*dlt.Error] of a response.
 func refusal(op string, resp reply, e envelope, kind error) error {
 	err := &dlt.Error{
-		Op: op, StatusCode: resp.StatusCode, Code: max(e.grpc, 0), Message: resp.secret.show(e.text()), Kind: kind,
+		Op: op, StatusCode: resp.StatusCode, Code: max(e.grpc, 0), Message: resp.secret.redactText(e.shownText()), Kind: kind,
 	}
 	if errors.Is(kind, dlt.ErrBusy) {
-		err.RetryAfter = max(e.retry, retryAfter(resp.Header))
+		err.RetryAfter = max(e.retryAfter, retryAfter(resp.Header))
 	}
 	return err
 }
@@ -78,4 +78,4 @@ func newPost(ctx context.Context, target string, body []byte) (*http.Request, er
 	return req, nil
 }
 
-func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+func formatInt(n int64) string { return strconv.FormatInt(n, 10) }

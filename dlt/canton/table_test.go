@@ -110,7 +110,7 @@ func TestErrorsOfThePOST(t *testing.T) {
 	r := newRig(t, nil, nil)
 	for id, want := range errorTable {
 		t.Run(id, func(t *testing.T) {
-			r.p.SetFault(func(p cantontest.Point) cantontest.Fault {
+			r.p.SetFault(func(p cantontest.RequestPoint) cantontest.Fault {
 				if p.Operation != cantontest.OpSubmit {
 					return cantontest.Fault{}
 				}
@@ -138,7 +138,7 @@ func TestErrorsInCompletions(t *testing.T) {
 			r := newRig(t, &cantontest.Options{CompleteAfter: time.Millisecond, OldDetails: old}, nil)
 			for id, want := range errorTable {
 				t.Run(id, func(t *testing.T) {
-					r.p.SetFault(func(cantontest.Point) cantontest.Fault { return cantontest.Fault{Reject: id} })
+					r.p.SetFault(func(cantontest.RequestPoint) cantontest.Fault { return cantontest.Fault{Reject: id} })
 					b := transfer("completion-" + id)
 					a := attempt(b, 3, r.prepare(b))
 					require.NoError(t, r.submit(a))
@@ -170,7 +170,7 @@ func TestDeduplication(t *testing.T) {
 		t.Helper()
 		assert.Equal(t, 1, r.p.Count(cantontest.Executed, id), "it took effect once")
 	}
-	lost := func(cantontest.Point) cantontest.Fault { return cantontest.Fault{} }
+	lost := func(cantontest.RequestPoint) cantontest.Fault { return cantontest.Fault{} }
 	for name, completes := range map[string]bool{"DUPLICATE_COMMAND on the POST": false, "DUPLICATE_COMMAND as completion": true} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, &cantontest.Options{DuplicateCompletes: completes}, nil)
@@ -225,13 +225,15 @@ func TestDeduplication(t *testing.T) {
 		r := newRig(t, &cantontest.Options{MaxDeduplication: time.Hour}, nil)
 		err := r.submit(attempt(transfer("b"), 1, nil))
 		assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "%v", err)
-		assert.Zero(t, r.p.Count(cantontest.Taken, "b"))
+		assert.Zero(t, r.p.Count(cantontest.Accepted, "b"))
 	})
 	t.Run("a rejected attempt does not block the next one", func(t *testing.T) {
 		r := newRig(t, nil, nil)
 		b := transfer("b")
 		prepared := r.prepare(b)
-		r.p.SetFault(func(cantontest.Point) cantontest.Fault { return cantontest.Fault{Reject: "SEQUENCER_REQUEST_FAILED"} })
+		r.p.SetFault(func(cantontest.RequestPoint) cantontest.Fault {
+			return cantontest.Fault{Reject: "SEQUENCER_REQUEST_FAILED"}
+		})
 		first := attempt(b, 1, prepared)
 		require.NoError(t, r.submit(first))
 		assert.Equal(t, 1, r.becomes(first, batch.ReportedFailed).Attempt)
@@ -249,8 +251,8 @@ func TestDeduplication(t *testing.T) {
 		b := transfer("b")
 		prepared := r.prepare(b)
 		for n := 1; n <= 5; n++ { // whatever becomes of the answers
-			r.p.SetFault(func(cantontest.Point) cantontest.Fault {
-				return cantontest.Fault{Answer: cantontest.AnswerReset, Taken: true}
+			r.p.SetFault(func(cantontest.RequestPoint) cantontest.Fault {
+				return cantontest.Fault{Answer: cantontest.AnswerReset, Accept: true}
 			})
 			assert.Equal(t, batch.KindDoubt, dlt.Kind(r.submit(attempt(b, n, prepared))))
 		}

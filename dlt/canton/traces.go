@@ -9,32 +9,32 @@ import (
 // maxTraces bounds each of the two halves of the memory.
 const maxTraces = 50_000
 
-// trace is everything that this process has read about a batch. It saves reading again;
+// batchTrace is everything that this process has read about a batch. It saves reading again;
 // nothing else depends on it. After it is forgotten the client reads from the batch's
 // beginning.
-type trace struct {
-	read bool
-	// after is the offset up to which all completions of the batch were read.
-	after int64
-	// bounded means that reading did not start before the first attempt.
-	bounded bool
-	// lost means that completions of the batch may have been pruned.
-	lost bool
+type batchTrace struct {
+	wasRead bool
+	// readUpTo is the offset up to which all completions of the batch were read.
+	readUpTo int64
+	// mayHaveEarlier means that reading did not start before the first attempt.
+	mayHaveEarlier bool
+	// pruned means that completions of the batch may have been pruned.
+	pruned bool
 	// unclear means that the last read found what only an operator can judge.
 	unclear bool
 	// duplicate means that a submission was refused as a duplicate of an accepted one.
 	duplicate bool
-	// last is the last completion that was no success, of the highest attempt.
-	last verdict
+	// lastFailure is the last completion that was no success, of the highest attempt.
+	lastFailure verdict
 }
 
-// traces holds the traces of the last 50,000 to 100,000 batches in flight.
-type traces struct {
+// batchTraces holds the traces of the last 50,000 to 100,000 batches in flight.
+type batchTraces struct {
 	mu       sync.Mutex
-	new, old map[batch.Key]trace
+	new, old map[batch.Key]batchTrace
 }
 
-func (t *traces) get(k batch.Key) trace {
+func (t *batchTraces) get(k batch.Key) batchTrace {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if x, ok := t.new[k]; ok {
@@ -44,7 +44,7 @@ func (t *traces) get(k batch.Key) trace {
 }
 
 // update changes one trace under the lock.
-func (t *traces) update(k batch.Key, f func(*trace)) {
+func (t *batchTraces) update(k batch.Key, f func(*batchTrace)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	x, ok := t.new[k]
@@ -53,14 +53,16 @@ func (t *traces) update(k batch.Key, f func(*trace)) {
 	}
 	f(&x)
 	if t.new == nil || (!ok && len(t.new) >= maxTraces) {
-		t.old, t.new = t.new, make(map[batch.Key]trace)
+		t.old, t.new = t.new, make(map[batch.Key]batchTrace)
 	}
 	t.new[k] = x
 }
 
-func (t *traces) duplicate(k batch.Key) { t.update(k, func(x *trace) { x.duplicate = true }) }
+func (t *batchTraces) noteDuplicate(k batch.Key) {
+	t.update(k, func(x *batchTrace) { x.duplicate = true })
+}
 
-func (t *traces) forget(k batch.Key) {
+func (t *batchTraces) forget(k batch.Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.new, k)

@@ -7,24 +7,24 @@ import "net/http"
 type meaning uint8
 
 const (
-	// unclear: it may have taken effect.
-	unclear meaning = iota
-	// duplicate: an earlier attempt was accepted; the command has taken effect.
-	duplicate
-	// inFlight: this attempt was not accepted, because an earlier one is in flight.
-	inFlight
-	// transient: this attempt had no effect, and the same command may succeed later.
-	transient
-	// waits: this attempt had no effect, because of the state of the participant, of the
+	// meansUnclear: it may have taken effect.
+	meansUnclear meaning = iota
+	// meansDuplicate: an earlier attempt was accepted; the command has taken effect.
+	meansDuplicate
+	// meansInFlight: this attempt was not accepted, because an earlier one is in flight.
+	meansInFlight
+	// meansTransient: this attempt had no effect, and the same command may succeed later.
+	meansTransient
+	// meansWaits: this attempt had no effect, because of the state of the participant, of the
 	// network or of the command's inputs; the word does not say which. The same command may
 	// succeed once a person has put that right.
-	waits
-	// refused: this attempt had no effect, and no other of the same command will.
-	refused
-	// setup: this attempt had no effect, nor would any other command.
-	setup
-	// internal: only an operator of the participant can find out.
-	internal
+	meansWaits
+	// meansRefused: this attempt had no effect, and no other of the same command will.
+	meansRefused
+	// meansSetup: this attempt had no effect, nor would any other command.
+	meansSetup
+	// meansInternal: only an operator of the participant can find out.
+	meansInternal
 )
 
 // String returns the name in words.
@@ -32,54 +32,54 @@ func (m meaning) String() string {
 	return [...]string{"unclear", "duplicate", "in flight", "transient", "waits", "refused", "set-up", "internal"}[m]
 }
 
-// idWords is the table of error ids whose category is too wide for them. Only an id that stands
-// here as refused, and the categories that categoryWords calls so, ends a batch: these are the
-// words of the engine and of the confirming participants about the command itself. The sources are
-// classes of digital-asset/canton; each explains its id.
-var idWords = map[string]meaning{
+// idMeanings is the table of error ids whose category is too wide for them. Only an id that stands
+// here as meansRefused, and the categories that categoryMeanings calls so, ends a batch: these are
+// the words of the engine and of the confirming participants about the command itself. The sources
+// are classes of digital-asset/canton; each explains its id.
+var idMeanings = map[string]meaning{
 	// ConsistencyErrors.
-	"DUPLICATE_COMMAND":            duplicate,
-	"SUBMISSION_ALREADY_IN_FLIGHT": inFlight,
-	"INCONSISTENT":                 refused, // an input was changed by another transaction
-	"CONTRACT_NOT_FOUND":           refused, // "occurs if there is contention on a contract"
-	"UNSUPPORTED_CONTRACT_ID":      refused,
-	"DUPLICATE_CONTRACT_KEY":       refused,
-	"INCONSISTENT_CONTRACT_KEY":    transient, // "Retry the transaction submission"
+	"DUPLICATE_COMMAND":            meansDuplicate,
+	"SUBMISSION_ALREADY_IN_FLIGHT": meansInFlight,
+	"INCONSISTENT":                 meansRefused, // an input was changed by another transaction
+	"CONTRACT_NOT_FOUND":           meansRefused, // "occurs if there is contention on a contract"
+	"UNSUPPORTED_CONTRACT_ID":      meansRefused,
+	"DUPLICATE_CONTRACT_KEY":       meansRefused,
+	"INCONSISTENT_CONTRACT_KEY":    meansTransient, // "Retry the transaction submission"
 
 	// CommandExecutionErrors: the engine has interpreted the command.
-	"DAML_FAILURE":                                        refused,
-	"DAML_INTERPRETATION_ERROR":                           refused,
-	"INTERPRETATION_USER_ERROR":                           refused,
-	"UNHANDLED_EXCEPTION":                                 refused,
-	"CONTRACT_NOT_ACTIVE":                                 refused,
-	"CONTRACT_KEY_NOT_FOUND":                              refused,
-	"WRONGLY_TYPED_CONTRACT":                              refused,
-	"DISCLOSED_CONTRACT_KEY_HASHING_ERROR":                refused,
-	"INTERPRETATION_CRYPTO_ERROR_MALFORMED_BYTE_ENCODING": refused,
-	"INTERPRETATION_CRYPTO_ERROR_MALFORMED_KEY":           refused,
-	"INTERPRETATION_CRYPTO_ERROR_MALFORMED_SIGNATURE":     refused,
+	"DAML_FAILURE":                                        meansRefused,
+	"DAML_INTERPRETATION_ERROR":                           meansRefused,
+	"INTERPRETATION_USER_ERROR":                           meansRefused,
+	"UNHANDLED_EXCEPTION":                                 meansRefused,
+	"CONTRACT_NOT_ACTIVE":                                 meansRefused,
+	"CONTRACT_KEY_NOT_FOUND":                              meansRefused,
+	"WRONGLY_TYPED_CONTRACT":                              meansRefused,
+	"DISCLOSED_CONTRACT_KEY_HASHING_ERROR":                meansRefused,
+	"INTERPRETATION_CRYPTO_ERROR_MALFORMED_BYTE_ENCODING": meansRefused,
+	"INTERPRETATION_CRYPTO_ERROR_MALFORMED_KEY":           meansRefused,
+	"INTERPRETATION_CRYPTO_ERROR_MALFORMED_SIGNATURE":     meansRefused,
 	// They are about this command, and other commands need not slow down for it.
-	"FAILED_TO_DETERMINE_LEDGER_TIME": waits,
-	"INTERPRETATION_TIME_EXCEEDED":    waits,
+	"FAILED_TO_DETERMINE_LEDGER_TIME": meansWaits,
+	"INTERPRETATION_TIME_EXCEEDED":    meansWaits,
 	// "package versions that are not supported by the participant": a newer one may take it.
-	"ALLOWED_LANGUAGE_VERSIONS": waits,
+	"ALLOWED_LANGUAGE_VERSIONS": meansWaits,
 
 	// RequestValidationErrors. Bounds that lie in the future are reached, and clocks differ.
-	"LEDGER_TIME_OUTSIDE_BOUNDS":       waits,
-	"INVALID_DEDUPLICATION_PERIOD":     setup, // in Options, sent with every command
-	"PARTICIPANT_PRUNED_DATA_ACCESSED": setup,
+	"LEDGER_TIME_OUTSIDE_BOUNDS":       meansWaits,
+	"INVALID_DEDUPLICATION_PERIOD":     meansSetup, // in Options, sent with every command
+	"PARTICIPANT_PRUNED_DATA_ACCESSED": meansSetup,
 
 	// SyncServiceInjectionError: an operator has to connect the participant.
-	"NOT_CONNECTED_TO_ANY_SYNCHRONIZER": setup,
+	"NOT_CONNECTED_TO_ANY_SYNCHRONIZER": meansSetup,
 
 	// TransactionProcessor.SubmissionErrors: "re-submit the transaction".
-	"UNKNOWN_CONTRACT_SYNCHRONIZER": transient,
+	"UNKNOWN_CONTRACT_SYNCHRONIZER": meansTransient,
 
 	// LocalRejectError: the verdict of a confirming participant.
-	"LOCAL_VERDICT_INACTIVE_CONTRACTS": refused,
+	"LOCAL_VERDICT_INACTIVE_CONTRACTS": meansRefused,
 
 	// JsonApiErrors: it is about a list, and means nothing for a command.
-	"JSON_API_MAXIMUM_LIST_ELEMENTS_NUMBER_REACHED": internal,
+	"JSON_API_MAXIMUM_LIST_ELEMENTS_NUMBER_REACHED": meansInternal,
 }
 
 // The error categories (docs/ledgers/canton.md#errors).
@@ -99,7 +99,7 @@ const (
 	catUnsupported            = 14
 )
 
-// categoryWords is the table of the categories, by their descriptions in ErrorCategory of
+// categoryMeanings is the table of the categories, by their descriptions in ErrorCategory of
 // digital-asset/canton. A category that does not stand here means internal.
 //
 // Categories 9 and 11 are about "the mutable state of the system", and that includes
@@ -107,20 +107,20 @@ const (
 // connected to its synchronizer are among them (TransactionRoutingError, whose errors "are never
 // definite answers"), and so are a lack of traffic credit (SequencerErrors) and packages that
 // are not vetted. So neither is final by itself.
-var categoryWords = map[int]meaning{
-	catTransientServerFailure: unclear, // "the request might or might not have been processed"
-	catContention:             transient,
-	catDeadlineUnknown:        unclear, // "even if the request has completed successfully"
-	catInternal:               internal,
-	catSecurityAlert:          refused, // "non-retryable"
-	catCredentials:            setup,
-	catPermission:             setup,
-	catInvalidIndependent:     refused, // "invalid independent of the state of the system"
-	catInvalidState:           waits,
-	catResourceExists:         unclear, // what exists may be an earlier attempt's
-	catResourceMissing:        waits,
-	catSeekAfterEnd:           internal, // of reading only
-	catUnsupported:            setup,
+var categoryMeanings = map[int]meaning{
+	catTransientServerFailure: meansUnclear, // "the request might or might not have been processed"
+	catContention:             meansTransient,
+	catDeadlineUnknown:        meansUnclear, // "even if the request has completed successfully"
+	catInternal:               meansInternal,
+	catSecurityAlert:          meansRefused, // "non-retryable"
+	catCredentials:            meansSetup,
+	catPermission:             meansSetup,
+	catInvalidIndependent:     meansRefused, // "invalid independent of the state of the system"
+	catInvalidState:           meansWaits,
+	catResourceExists:         meansUnclear, // what exists may be an earlier attempt's
+	catResourceMissing:        meansWaits,
+	catSeekAfterEnd:           meansInternal, // of reading only
+	catUnsupported:            meansSetup,
 }
 
 // grpcCategories is the table of gRPC codes, for old and redacted errors without a category
@@ -133,15 +133,15 @@ var grpcCategories = map[int]int{
 	8: catContention,
 }
 
-// plainWords is the table of HTTP statuses of answers without the participant's error object,
+// statusMeanings is the table of HTTP statuses of answers without the participant's error object,
 // beside [wire.Refuses], which means setup: they are those of its HTTP server, or of a proxy. A
 // status that stands in neither is unclear. Above all a plain 503 is a request timeout, and the
 // command goes on all the same (docs/ledgers/canton.md#errors).
-var plainWords = map[int]meaning{
-	http.StatusTooManyRequests: transient, // RFC 6585, section 4
-	http.StatusBadRequest:      setup,     // a proxy's
+var statusMeanings = map[int]meaning{
+	http.StatusTooManyRequests: meansTransient, // RFC 6585, section 4
+	http.StatusBadRequest:      meansSetup,     // a proxy's
 	// A body that one on the way does not take (RFC 9110, section 15.5.14).
-	http.StatusRequestEntityTooLarge: waits,
+	http.StatusRequestEntityTooLarge: meansWaits,
 }
 
 // ownField names the fields of a submission that come from Options, not from the batch.
@@ -152,24 +152,24 @@ const ownField = "user_id"
 // internal, and so never final.
 func (f failure) meaning() meaning {
 	if f.id == "MISSING_FIELD" && f.context["field_name"] == ownField {
-		return setup // Options.UserID is "", and the token names no user
+		return meansSetup // Options.UserID is "", and the token names no user
 	}
-	if m, ok := idWords[f.id]; ok {
+	if m, ok := idMeanings[f.id]; ok {
 		return m
 	}
 	category := f.category
 	if category <= 0 {
 		category = grpcCategories[f.grpc]
 	}
-	if m, ok := categoryWords[category]; ok {
+	if m, ok := categoryMeanings[category]; ok {
 		return m
 	}
-	return internal
+	return meansInternal
 }
 
-// indefinite reports whether the participant itself says that this is no definite answer: a
+// isIndefinite reports whether the participant itself says that this is no definite answer: a
 // submission of the same command may yet take effect.
-func (f failure) indefinite() bool {
+func (f failure) isIndefinite() bool {
 	word, said := f.context["definite_answer"]
 	return said && word != "true"
 }

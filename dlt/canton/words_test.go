@@ -23,38 +23,38 @@ func (f failure) in(definite string) batch.Reported {
 	if definite == "" {
 		f.context = nil
 	}
-	return f.reported()
+	return f.reportedState()
 }
 
 // Each word of the tables: its meaning is what both a POST and a completion are judged by, and
 // only a refusal is final, if it is definite.
 func TestWords(t *testing.T) {
 	kinds := map[meaning]batch.ErrorKind{
-		unclear: batch.KindDoubt, duplicate: "", inFlight: batch.KindDoubt, transient: batch.KindBusy,
-		waits: batch.KindNotYet, refused: batch.KindRejected, setup: batch.KindMisconfigured, internal: batch.KindDoubt,
+		meansUnclear: batch.KindDoubt, meansDuplicate: "", meansInFlight: batch.KindDoubt, meansTransient: batch.KindBusy,
+		meansWaits: batch.KindNotYet, meansRefused: batch.KindRejected, meansSetup: batch.KindMisconfigured, meansInternal: batch.KindDoubt,
 	}
 	each := func(name string, e envelope, want meaning) {
-		assert.True(t, e.known, name)
+		assert.True(t, e.isParticipants, name)
 		assert.Equal(t, want, e.meaning(), name)
 		assert.Equal(t, kinds[want], kindOf(submitKind(400, e)), name)
 		for _, definite := range []string{"", "true", "false", "perhaps"} {
-			final := want == refused && (definite == "" || definite == "true")
+			final := want == meansRefused && (definite == "" || definite == "true")
 			assert.Equal(t, final, e.in(definite) == batch.ReportedInvalid, "%s, definite_answer %q", name, definite)
-			assert.Equal(t, want == duplicate, e.in(definite) == batch.ReportedCommitted, "%s, definite_answer %q", name, definite)
+			assert.Equal(t, want == meansDuplicate, e.in(definite) == batch.ReportedCommitted, "%s, definite_answer %q", name, definite)
 		}
 	}
-	for id, want := range idWords {
+	for id, want := range idMeanings {
 		for _, category := range []int{-1, 0, 2, 8, 9, 11, 99} { // the id decides
 			each(id, said(id, category, 3), want)
 		}
 	}
-	for category, want := range categoryWords {
+	for category, want := range categoryMeanings {
 		each(fmt.Sprint("category ", category), said("NEVER_HEARD_OF", category, 3), want)
 	}
 	for grpc, category := range grpcCategories {
-		each(fmt.Sprint("gRPC code ", grpc), said("NA", -1, grpc), categoryWords[category])
+		each(fmt.Sprint("gRPC code ", grpc), said("NA", -1, grpc), categoryMeanings[category])
 	}
-	for status, want := range plainWords {
+	for status, want := range statusMeanings {
 		assert.Equal(t, kinds[want], kindOf(submitKind(status, envelope{})), status)
 	}
 }
@@ -63,7 +63,7 @@ func TestWords(t *testing.T) {
 // of a batch.
 func TestUnknownWordsEndNothing(t *testing.T) {
 	for category := -3; category <= 40; category++ {
-		if _, known := categoryWords[category]; known {
+		if _, known := categoryMeanings[category]; known {
 			continue
 		}
 		for grpc := -2; grpc <= 40; grpc++ {
@@ -85,10 +85,10 @@ func TestUnknownWordsEndNothing(t *testing.T) {
 			parseEnvelope("application/json", []byte(`{"code":"DAML_FAILURE"}`)), parseEnvelope("application/json", []byte(`{"code":400,"message":"Bad Request"}`)),
 		} {
 			kind := kindOf(submitKind(status, e))
-			if _, known := plainWords[status]; !known && !wire.Refuses(status) && status != 200 {
+			if _, known := statusMeanings[status]; !known && !wire.Refuses(status) && status != 200 {
 				assert.Equal(t, batch.KindDoubt, kind, "HTTP %d", status)
 			}
-			assert.False(t, kind == batch.KindRejected && !(status == 413 && e.plain), "HTTP %d", status)
+			assert.False(t, kind == batch.KindRejected && !(status == 413 && e.isPlainText), "HTTP %d", status)
 		}
 	}
 }

@@ -254,4 +254,4 @@ func (c *Client) post(ctx context.Context, op string, e *endpoint, body io.Reade
 }
 
 // cause removes possible secrets from an error's text, and bounds it.
-func (c *Client) cause(err error) error { return redact.Cause(err, c.show) }
+func (c *Client) cause(err error) error { return redact.ShownError(err, c.show) }

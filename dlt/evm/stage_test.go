@@ -41,8 +41,8 @@ type stage struct {
 	lagging bool
 	faults  atomic.Pointer[func(evmtest.Point) evmtest.Fault]
 	hidden  atomic.Bool // questions for statuses find nothing
-	// stuckAfter is how long a batch waits before a person is called. 0 is an hour, or 100 units on
-	// a real chain.
+	// stuckAfter is how long a batch waits before a person is called. 0 is an hour, or 100 units
+	// on a real chain.
 	stuckAfter time.Duration
 	// lists makes of each payment several alternatives.
 	lists bool

@@ -97,8 +97,9 @@ func TestStatusesOfOneView(t *testing.T) {
 	}
 }
 
-// No block comes, because the sequencer of a layer is down, say. The person who is called reads how
-// old the last one is, once that is more than ten minutes. The payment goes on with the next block.
+// No block comes, because the sequencer of a layer is down, say. The person who is called reads
+// how old the last one is, once that is more than ten minutes. The payment goes on with the next
+// block.
 func TestAChainThatStandsStill(t *testing.T) {
 	for _, c := range []struct {
 		after time.Duration

@@ -150,7 +150,7 @@ func (w *Web3Signer) fail(kind error, status int, err error) error {
 	hide := func(text string) string {
 		return batch.Excerpt(w.secrets.Hide(text[:min(len(text), 64<<10)]), maxText)
 	}
-	return &dlt.Error{Op: opSign, Kind: kind, Endpoint: w.shown, StatusCode: status, Message: w.shown, Err: redact.Cause(err, hide)}
+	return &dlt.Error{Op: opSign, Kind: kind, Endpoint: w.shown, StatusCode: status, Message: w.shown, Err: redact.ShownError(err, hide)}
 }
 
 // post sends the request once and returns the answer, of any status.

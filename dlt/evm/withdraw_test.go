@@ -248,8 +248,8 @@ func (k *slots) raw(s *stage, from evmtest.Account, b batch.Batch, at int) []byt
 }
 
 // What closes a nonce is refused by the node for good, as is its estimate, or costs more than the
-// client allows: the intent stays under way, its error says why, and it ends once that has changed. Then a person may
-// give it up, too.
+// client allows: the intent stays under way, its error says why, and it ends once that has
+// changed. Then a person may give it up, too.
 func TestClosingThatIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		method, answer string // the refusal of the node

@@ -43,7 +43,7 @@ func checkBatch(b batch.Batch, maxBody int, signatures bool) error {
 	if !isID(string(b.ID)) {
 		return &batch.InputError{Field: "ID", Value: batch.Excerpt(string(b.ID), 136), Want: "the header signature, 128 lower-case hex digits"}
 	}
-	if n := listSize(len(b.Payload)); n >= maxBody {
+	if n := batchListSize(len(b.Payload)); n >= maxBody {
 		return &batch.InputError{Field: "Payload", Value: strconv.Itoa(n) + " bytes with its framing", Want: "less than " + strconv.Itoa(maxBody) + " bytes"}
 	}
 	d, err := decode(b.Payload)
@@ -97,12 +97,12 @@ func (d decoded) checkIDs() (map[string]struct{}, error) {
 func (d decoded) checkBatchHeader(signatures bool) error {
 	key, err := parsePublicKey(d.header.GetSignerPublicKey())
 	if err != nil {
-		return within("header.", err)
+		return inField("header.", err)
 	}
 	if !signatures {
 		return nil
 	}
-	return within("", verify(key, d.batch.GetHeader(), d.batch.GetHeaderSignature()))
+	return inField("", verify(key, d.batch.GetHeader(), d.batch.GetHeaderSignature()))
 }
 
 func (d decoded) checkTransaction(i int, ids map[string]struct{}, signatures bool) error {
@@ -127,12 +127,12 @@ func (d decoded) checkTransaction(i int, ids map[string]struct{}, signatures boo
 	var key *secp256k1.PublicKey
 	key, err := parsePublicKey(h.GetSignerPublicKey())
 	if err != nil {
-		return within(at+"header.", err)
+		return inField(at+"header.", err)
 	}
 	if !signatures {
 		return nil
 	}
-	return within(at, verify(key, t.GetHeader(), t.GetHeaderSignature()))
+	return inField(at, verify(key, t.GetHeader(), t.GetHeaderSignature()))
 }
 
 func checkDependencies(at string, h *pb.TransactionHeader, ids map[string]struct{}) error {
@@ -195,8 +195,8 @@ func sameSet(a, b []string) bool {
 	return slices.Equal(sortedSet(slices.Clone(a)), b)
 }
 
-// within prefixes the field of an InputError with its place in the payload.
-func within(at string, err error) error {
+// inField prefixes the field of an InputError with its place in the payload.
+func inField(at string, err error) error {
 	if in, ok := errors.AsType[*batch.InputError](err); ok {
 		in.Field = at + in.Field
 	}

@@ -24,20 +24,20 @@ var _ dlt.Ledger = (*Client)(nil)
 type Client struct {
 	dlt.Unimplemented // Prepare
 
-	traits   dlt.Traits
-	http     *http.Client
-	direct   bool // as in wire.Trace
-	header   http.Header
-	secrets  *redact.Redactor
-	maxBody  int
-	maxReply int64
-	alive    time.Duration // time between pings
-	receipts bool
+	traits       dlt.Traits
+	http         *http.Client
+	ownTransport bool // as in wire.Trace
+	header       http.Header
+	secrets      *redact.Redactor
+	maxBody      int
+	maxResponse  int64
+	pingInterval time.Duration // time between pings
+	receipts     bool
 
-	endpoints []endpoint
-	preferred atomic.Uint32       // index of the endpoint for submissions
-	unclear   []wire.DoubtCounter // of each endpoint
-	sent      memory
+	endpoints     []endpoint
+	preferred     atomic.Uint32       // index of the endpoint for submissions
+	doubtCounters []wire.DoubtCounter // of each endpoint
+	sentTo        endpointMemory
 }
 
 // New returns a client of the node at the base URL, such as http://localhost:8008. It connects
@@ -80,16 +80,16 @@ func New(url string, o *Options) (*Client, error) {
 			Streams:       !c.NoEvents,
 			Checks:        true,
 		},
-		http:      hc,
-		direct:    wire.IsOwnTransport(c.Client),
-		header:    c.Header,
-		secrets:   redact.New(secrets),
-		maxBody:   c.MaxBody,
-		maxReply:  c.MaxResponse,
-		alive:     c.KeepAlive,
-		receipts:  c.Receipts,
-		endpoints: endpoints,
-		unclear:   make([]wire.DoubtCounter, len(endpoints)),
+		http:          hc,
+		ownTransport:  wire.IsOwnTransport(c.Client),
+		header:        c.Header,
+		secrets:       redact.New(secrets),
+		maxBody:       c.MaxBody,
+		maxResponse:   c.MaxResponse,
+		pingInterval:  c.KeepAlive,
+		receipts:      c.Receipts,
+		endpoints:     endpoints,
+		doubtCounters: make([]wire.DoubtCounter, len(endpoints)),
 	}, nil
 }
 

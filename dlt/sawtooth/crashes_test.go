@@ -39,7 +39,7 @@ func newCrashing(t *testing.T, block, publish time.Duration) *crashing {
 	var err error
 	c.node, err = sawtoothtest.Listen(&sawtoothtest.Options{
 		InMemory: true, BlockInterval: block, PublishDelay: publish, StartTime: 650 * time.Millisecond,
-		Faults: &sawtoothtest.Faults{Request: func(p sawtoothtest.Point) sawtoothtest.Fault {
+		Faults: &sawtoothtest.Faults{Request: func(p sawtoothtest.RequestPoint) sawtoothtest.Fault {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			switch {

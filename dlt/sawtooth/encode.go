@@ -74,10 +74,10 @@ func appendStrings(b []byte, num protowire.Number, vs []string) []byte {
 	return b
 }
 
-// listHeader returns the bytes before a serialized Batch that make it a BatchList of one.
-func listHeader(payload int) []byte {
+// batchListHeader returns the bytes before a serialized Batch that make it a BatchList of one.
+func batchListHeader(payload int) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.BytesType), uint64(payload))
 }
 
-// listSize returns the length of a payload's BatchList.
-func listSize(payload int) int { return protowire.SizeTag(1) + protowire.SizeBytes(payload) }
+// batchListSize returns the length of a payload's BatchList.
+func batchListSize(payload int) int { return protowire.SizeTag(1) + protowire.SizeBytes(payload) }

@@ -14,9 +14,9 @@ import (
 // envelope is a node's error body: {"error": {"code": 30, "message": ..., "title": ...}}.
 // Only the code is stable (docs/ledgers/sawtooth.md#submitting).
 type envelope struct {
-	form    form
-	code    int // 0 where there is none
-	message string
+	bodyForm bodyForm
+	code     int // 0 where there is none
+	message  string
 }
 
 // readEnvelope never fails: an answer that cannot be read in time has no code. cancel cancels
@@ -32,9 +32,9 @@ func parseEnvelope(contentType string, b []byte) envelope {
 	e := envelope{}
 	switch {
 	case media == "application/json", len(b) > 0 && b[0] == '{':
-		e.form = isJSON
+		e.bodyForm = jsonForm
 	case media == "text/plain":
-		e.form = isText
+		e.bodyForm = textForm
 	}
 	var doc struct {
 		Error struct {

@@ -19,12 +19,12 @@ import (
 
 const opEvents = "events"
 
-// handshake bounds the opening of a stream at one node, which has little to do for it.
-const handshake = 15 * time.Second
+// handshakeTimeout bounds the opening of a stream at one node, which has little to do for it.
+const handshakeTimeout = 15 * time.Second
 
-// nowhere is an address that no family uses. A subscriber to it gets all blocks, but no state
-// changes, which are not needed and may be large (docs/ledgers/sawtooth.md#events).
-var nowhere = strings.Repeat("f", addressLen)
+// unusedAddress is an address that no family uses. A subscriber to it gets all blocks, but no
+// state changes, which are not needed and may be large (docs/ledgers/sawtooth.md#events).
+var unusedAddress = strings.Repeat("f", addressLen)
 
 // Events implements [dlt.Ledger]. It subscribes to the blocks of the node for
 // submissions, or of the first node after it that can be reached. Blocks do not name their
@@ -45,7 +45,7 @@ func (c *Client) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt
 		return err
 	}
 	s := &stream{
-		conn: conn, alive: c.alive,
+		conn: conn, pingInterval: c.pingInterval,
 		live: make(chan struct{}, 1), changed: make(chan struct{}, 1), broken: make(chan error, 2),
 	}
 	// It outlives ctx a little, to say goodbye.
@@ -53,15 +53,15 @@ func (c *Client) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer func() {
-		s.leave(inner)
+		s.unsubscribe(inner)
 		cancel()
 		_ = conn.CloseNow() // it may have ended already
 	}()
 	wg.Go(func() { s.broken <- s.read(inner) })
-	wg.Go(func() { s.broken <- s.ping(inner) })
-	if err := s.pass(ctx, yield); err != nil {
+	wg.Go(func() { s.broken <- s.keepAlive(inner) })
+	if err := s.passEvents(ctx, yield); err != nil {
 		if e, ok := errors.AsType[*streamError](err); ok {
-			return &dlt.Error{Op: opEvents, Kind: dlt.ErrDoubt, Err: c.cause(e.err)}
+			return &dlt.Error{Op: opEvents, Kind: dlt.ErrDoubt, Err: c.redactError(e.err)}
 		}
 		return err
 	}
@@ -86,42 +86,42 @@ func (c *Client) subscribe(ctx context.Context) (*websocket.Conn, error) {
 }
 
 func (c *Client) subscribeAt(ctx context.Context, target string) (*websocket.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, handshake)
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	conn, err := c.dial(ctx, target)
 	if err != nil {
 		return nil, err
 	}
-	conn.SetReadLimit(c.maxReply)
-	text := `{"action":"subscribe","address_prefixes":["` + nowhere + `"]}`
+	conn.SetReadLimit(c.maxResponse)
+	text := `{"action":"subscribe","address_prefixes":["` + unusedAddress + `"]}`
 	if err = conn.Write(ctx, websocket.MessageText, []byte(text)); err != nil {
 		_ = conn.CloseNow() // it has failed already
-		return nil, &dlt.Error{Op: opEvents, Kind: dlt.ErrDoubt, Err: c.cause(err)}
+		return nil, &dlt.Error{Op: opEvents, Kind: dlt.ErrDoubt, Err: c.redactError(err)}
 	}
 	return conn, nil
 }
 
 func (c *Client) dial(ctx context.Context, target string) (*websocket.Conn, error) {
-	ctx, sent := wire.TraceRequest(ctx, c.direct)
+	ctx, sent := wire.TraceRequest(ctx, c.ownTransport)
 	conn, resp, err := websocket.Dial(ctx, target, &websocket.DialOptions{HTTPClient: c.http, HTTPHeader: c.header}) //nolint:bodyclose // as it says, never needed
 	switch {
 	case err == nil:
 		return conn, nil
 	case resp == nil:
-		return nil, &dlt.Error{Op: opEvents, Kind: wire.KindOf(err, sent()), Err: c.cause(err)}
+		return nil, &dlt.Error{Op: opEvents, Kind: wire.KindOf(err, sent()), Err: c.redactError(err)}
 	case resp.StatusCode == http.StatusSwitchingProtocols || resp.Body == nil:
-		return nil, &dlt.Error{Op: opEvents, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.cause(err)}
+		return nil, &dlt.Error{Op: opEvents, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.redactError(err)}
 	}
 	body, _ := io.ReadAll(resp.Body) // a kilobyte at most, in memory
 	e := parseEnvelope(resp.Header.Get("Content-Type"), body)
-	return nil, c.refusal(opEvents, resp, e, classifyStatuses(resp.StatusCode, e.code, resp.Header, time.Now()))
+	return nil, c.refusalError(opEvents, resp, e, classifyStatuses(resp.StatusCode, e.code, resp.Header, time.Now()))
 }
 
 // stream is one subscription in progress. Messages are only noted when they are read, so that
 // a slow yield never keeps pongs from being read.
 type stream struct {
-	conn  *websocket.Conn
-	alive time.Duration
+	conn         *websocket.Conn
+	pingInterval time.Duration
 
 	opened  sync.Once
 	live    chan struct{} // the subscription works, or something was missed
@@ -135,18 +135,18 @@ type streamError struct{ err error }
 func (e *streamError) Error() string { return e.err.Error() }
 func (e *streamError) Unwrap() error { return e.err }
 
-func note(c chan struct{}) {
+func notify(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default: // noted already
 	}
 }
 
-// open notes that the subscription works, at the first block or the first pong.
-func (s *stream) open() { s.opened.Do(func() { note(s.live) }) }
+// noteOpened notes that the subscription works, at the first block or the first pong.
+func (s *stream) noteOpened() { s.opened.Do(func() { notify(s.live) }) }
 
-// pass gives the notes to yield, until ctx is done or the stream is over.
-func (s *stream) pass(ctx context.Context, yield func(dlt.Event) error) error {
+// passEvents gives the notes to yield, until ctx is done or the stream is over.
+func (s *stream) passEvents(ctx context.Context, yield func(dlt.Event) error) error {
 	changed := (chan struct{})(nil) // Live comes first
 	for {
 		e := dlt.Event{}
@@ -169,29 +169,29 @@ func (s *stream) pass(ctx context.Context, yield func(dlt.Event) error) error {
 	}
 }
 
-// leave says goodbye: an older node that goes on sending to a client that is gone may stop
+// unsubscribe says goodbye: an older node that goes on sending to a client that is gone may stop
 // sending to all others (docs/ledgers/sawtooth.md#events).
-func (s *stream) leave(ctx context.Context) {
+func (s *stream) unsubscribe(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second/2)
 	defer cancel()
 	_ = s.conn.Write(ctx, websocket.MessageText, []byte(`{"action":"unsubscribe"}`)) // the socket may be dead
 }
 
-// ping keeps the stream alive, and ends it when no answer comes in time. A node answers the
-// first ping after it has processed the earlier messages, so this answer acknowledges the
-// subscription, which nothing else does.
-func (s *stream) ping(ctx context.Context) error {
-	tick := time.NewTicker(s.alive)
+// keepAlive pings the node, keeps the stream alive, and ends it when no answer comes in time. A
+// node answers the first ping after it has processed the earlier messages, so this answer
+// acknowledges the subscription, which nothing else does.
+func (s *stream) keepAlive(ctx context.Context) error {
+	tick := time.NewTicker(s.pingInterval)
 	defer tick.Stop()
 	for first := true; ; first = false {
-		bound, cancel := context.WithTimeout(ctx, s.alive)
+		bound, cancel := context.WithTimeout(ctx, s.pingInterval)
 		err := s.conn.Ping(bound)
 		cancel()
 		if err != nil {
 			return err
 		}
 		if first {
-			s.open()
+			s.noteOpened()
 		}
 		select {
 		case <-ctx.Done():
@@ -221,12 +221,12 @@ func (s *stream) read(ctx context.Context) error {
 		}
 		switch chain.add(f) {
 		case firstBlock:
-			s.open()
-			note(s.changed)
+			s.noteOpened()
+			notify(s.changed)
 		case nextBlock:
-			note(s.changed)
+			notify(s.changed)
 		case gap:
-			note(s.live)
+			notify(s.live)
 		case sameBlock:
 		}
 	}
@@ -264,17 +264,17 @@ func decodeMessage(text []byte) (message, error) {
 // blockChain is the last block that was reported.
 type blockChain struct{ last string }
 
-// link is how a block follows the last one.
-type link uint8
+// blockLink says how a block follows the last one.
+type blockLink uint8
 
 const (
-	firstBlock link = iota
+	firstBlock blockLink = iota
 	nextBlock
 	sameBlock // reported twice
 	gap       // blocks between are missing, or a fork has begun
 )
 
-func (c *blockChain) add(f message) link {
+func (c *blockChain) add(f message) blockLink {
 	last := c.last
 	c.last = f.id
 	switch last {

@@ -27,29 +27,29 @@ func (c *Client) exchange(req *http.Request, op string) (*http.Response, error) 
 		return nil, &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, Err: &redact.Error{Text: err.Error(), Err: errors.Join(errNotTried, err)}}
 	}
 	wire.SendTraceParent(req.Context(), req.Header)
-	ctx, sent := wire.TraceRequest(req.Context(), c.direct)
+	ctx, sent := wire.TraceRequest(req.Context(), c.ownTransport)
 	resp, err := c.http.Do(req.WithContext(ctx))
 	if err == nil {
 		wire.Decode(resp)
 		return resp, nil
 	}
-	return nil, &dlt.Error{Op: op, Kind: wire.KindOf(err, sent()), Err: c.cause(err)}
+	return nil, &dlt.Error{Op: op, Kind: wire.KindOf(err, sent()), Err: c.redactError(err)}
 }
 
-// cause removes possible secrets from an error's text, and bounds it.
-func (c *Client) cause(err error) error {
-	return redact.Cause(err, c.show)
+// redactError removes possible secrets from an error's text, and bounds it.
+func (c *Client) redactError(err error) error {
+	return redact.ShownError(err, c.redactText)
 }
 
-// show makes outside text fit to be shown.
-func (c *Client) show(text string) string {
+// redactText makes outside text fit to be shown.
+func (c *Client) redactText(text string) string {
 	return batch.Excerpt(c.secrets.Hide(text), maxText)
 }
 
-// refusal makes a [*dlt.Error] of a response.
-func (c *Client) refusal(op string, resp *http.Response, e envelope, v wire.Verdict) error {
+// refusalError makes a [*dlt.Error] of a response.
+func (c *Client) refusalError(op string, resp *http.Response, e envelope, v wire.Verdict) error {
 	return &dlt.Error{
-		Op: op, StatusCode: resp.StatusCode, Code: e.code, Message: c.show(e.message),
+		Op: op, StatusCode: resp.StatusCode, Code: e.code, Message: c.redactText(e.message),
 		RetryAfter: v.RetryAfter, Kind: v.Kind,
 	}
 }

@@ -37,7 +37,7 @@ func Footprint(txs ...Declared) batch.Footprint {
 	}
 	f.Reads, f.Writes = make([]string, 0, reads), make([]string, 0, writes)
 	for _, t := range txs {
-		if !plain(t.Inputs) || !plain(t.Outputs) {
+		if !areOrdinary(t.Inputs) || !areOrdinary(t.Outputs) {
 			return batch.Footprint{}
 		}
 		f.Reads, f.Writes = append(f.Reads, t.Inputs...), append(f.Writes, t.Outputs...)
@@ -66,8 +66,8 @@ const (
 	identityNamespace = "00001d"
 )
 
-// plain reports whether all addresses are of ordinary state.
-func plain(addresses []string) bool {
+// areOrdinary reports whether all addresses are of ordinary state.
+func areOrdinary(addresses []string) bool {
 	for _, a := range addresses {
 		if !isAddress(a) {
 			return false

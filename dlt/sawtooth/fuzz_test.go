@@ -67,7 +67,7 @@ func FuzzParse(f *testing.F) {
 
 func FuzzSplitBatchList(f *testing.F) {
 	b := fuzzBatch(f)
-	one := append(listHeader(len(b.Payload)), b.Payload...)
+	one := append(batchListHeader(len(b.Payload)), b.Payload...)
 	f.Add(one)
 	f.Add(append(bytes.Clone(one), one...))
 	f.Add(append([]byte{0x12, 0x01, 0x00}, one...))
@@ -128,7 +128,7 @@ func FuzzEnvelope(f *testing.F) {
 	f.Add(408, "application/json; charset=utf-8", []byte(`{"error": {"code": 1e99}}`))
 	f.Fuzz(func(t *testing.T, status int, contentType string, body []byte) {
 		e := parseEnvelope(contentType, body)
-		v := classify(status, e.code, nil, e.form, time.Time{})
+		v := classify(status, e.code, nil, e.bodyForm, time.Time{})
 		if (v.Kind == nil) != (status == http.StatusAccepted) {
 			t.Fatalf("%d is %v", status, v.Kind)
 		}
@@ -158,8 +158,8 @@ func FuzzFrame(f *testing.F) {
 		if len(payload) == 0 || size < 1 || size > 4096 {
 			return
 		}
-		got, err := io.ReadAll(chunked{&frame{parts: [][]byte{listHeader(len(payload)), payload}}, size})
-		if err != nil || len(got) != listSize(len(payload)) || !bytes.HasSuffix(got, payload) {
+		got, err := io.ReadAll(chunked{&batchListBody{unread: [][]byte{batchListHeader(len(payload)), payload}}, size})
+		if err != nil || len(got) != batchListSize(len(payload)) || !bytes.HasSuffix(got, payload) {
 			t.Fatalf("%d bytes, %v", len(got), err)
 		}
 	})
@@ -238,7 +238,7 @@ func FuzzLookup(f *testing.F) {
 	f.Add([]byte(`<html>`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		got, err := decodeFound(bytes.NewReader(body), 4096, id)
-		if (err == nil) != got.is || (err != nil && got.transactions != nil) {
+		if (err == nil) != got.inChain || (err != nil && got.transactions != nil) {
 			t.Fatalf("%+v, %v", got, err)
 		}
 	})

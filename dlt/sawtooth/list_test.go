@@ -160,7 +160,7 @@ func TestOneBadBatchInAList(t *testing.T) {
 		}
 		bs, ids := laneOf(t, 12, stranger)
 		public := mustKey(t, key2).PublicKey()
-		n, recs := listRun(t, sawtoothtest.Options{Permitted: func(key string) bool { return key != public }}, sawtooth.Options{}, bs)
+		n, recs := listRun(t, sawtoothtest.Options{PermitsSigner: func(key string) bool { return key != public }}, sawtooth.Options{}, bs)
 		want := append(append([]batch.ID{}, ids[:5]...), ids[6:]...)
 		assert.Equal(t, want, n.Chain())
 		for i, id := range ids {
@@ -181,15 +181,15 @@ func TestTroubleWithLists(t *testing.T) {
 	for name, f := range map[string]sawtoothtest.Fault{
 		"busy":               {Answer: sawtoothtest.AnswerError, Status: 429, Code: 31},
 		"lost":               {Answer: sawtoothtest.AnswerReset},
-		"lost and taken":     {Answer: sawtoothtest.AnswerReset, Taken: sawtoothtest.TakenFirst},
+		"lost and taken":     {Answer: sawtoothtest.AnswerReset, Acceptance: sawtoothtest.AcceptedFirst},
 		"no reply":           {Answer: sawtoothtest.AnswerError, Status: 503, Code: 17},
-		"no reply, taken":    {Answer: sawtoothtest.AnswerError, Status: 503, Code: 17, Taken: sawtoothtest.TakenFirst},
+		"no reply, taken":    {Answer: sawtoothtest.AnswerError, Status: 503, Code: 17, Acceptance: sawtoothtest.AcceptedFirst},
 		"too large, it says": {Answer: sawtoothtest.AnswerError, Status: 413},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				bs, ids := laneOf(t, 10, mine)
-				faults := &sawtoothtest.Faults{Request: func(p sawtoothtest.Point) sawtoothtest.Fault {
+				faults := &sawtoothtest.Faults{Request: func(p sawtoothtest.RequestPoint) sawtoothtest.Fault {
 					if p.Operation == sawtoothtest.OpSubmit && len(p.Batches) > 1 && p.Try == 1 {
 						return f
 					}
@@ -197,7 +197,7 @@ func TestTroubleWithLists(t *testing.T) {
 				}}
 				n, recs := listRun(t, sawtoothtest.Options{Faults: faults}, sawtooth.Options{}, bs)
 				assert.Equal(t, ids, n.Chain())
-				require.NoError(t, n.Check(sawtoothtest.Expect{Order: map[string][]batch.ID{"": ids}}))
+				require.NoError(t, n.Check(sawtoothtest.Expectation{Order: map[string][]batch.ID{"": ids}}))
 				for _, rec := range recs {
 					assert.Equal(t, batch.Committed, rec.State)
 					assert.Zero(t, rec.Spent)

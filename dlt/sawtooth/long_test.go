@@ -49,7 +49,7 @@ func TestALargePayloadHidesNoBatch(t *testing.T) {
 		`"transactions":[{"payload":"` + strings.Repeat("A", 1<<20) + `"}]},"link":"x"}`
 	f, err := decodeFound(strings.NewReader(answer), 64<<10, id)
 	require.NoError(t, err)
-	assert.Equal(t, found{is: true, transactions: []string{tx}}, f)
+	assert.Equal(t, lookupResult{inChain: true, transactions: []string{tx}}, f)
 	_, err = decodeFound(strings.NewReader(answer), 64<<10, tx)
 	require.Error(t, err, "another batch")
 	_, err = decodeFound(strings.NewReader(answer[:100]), 64<<10, id)

@@ -19,36 +19,36 @@ const (
 	codeNoTransaction = 72
 )
 
-// found is the result of a lookup of a batch or a transaction in the chain.
-type found struct {
-	is           bool     // it is in this node's chain
+// lookupResult is the result of a lookup of a batch or a transaction in the chain.
+type lookupResult struct {
+	inChain      bool     // it is in this node's chain
 	transactions []string // of the batch
 }
 
 // lookup asks one node for a batch or a transaction by its id. 200 means that it is in the
 // node's chain, 404 with the node's own code that it is not. Anything else is an error.
-func (c *Client) lookup(ctx context.Context, op, target, id string, absent int) (found, error) {
+func (c *Client) lookup(ctx context.Context, op, target, id string, absent int) (lookupResult, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target+"/"+id, nil)
 	if err != nil {
-		return found{}, &dlt.Error{Op: op, Kind: dlt.ErrMisconfigured, Err: c.cause(err)}
+		return lookupResult{}, &dlt.Error{Op: op, Kind: dlt.ErrMisconfigured, Err: c.redactError(err)}
 	}
 	resp, err := c.exchange(req, op) //nolint:bodyclose // drain closes it
 	if err != nil {
-		return found{}, err
+		return lookupResult{}, err
 	}
 	defer wire.Drain(resp.Body, cancel)
 	if resp.StatusCode != http.StatusOK {
 		e := readEnvelope(resp.Header, resp.Body, cancel)
 		if resp.StatusCode == http.StatusNotFound && e.code == absent {
-			return found{}, nil
+			return lookupResult{}, nil
 		}
-		return found{}, c.refusal(op, resp, e, classifyStatuses(resp.StatusCode, e.code, resp.Header, time.Now()))
+		return lookupResult{}, c.refusalError(op, resp, e, classifyStatuses(resp.StatusCode, e.code, resp.Header, time.Now()))
 	}
-	f, err := decodeFound(resp.Body, c.maxReply, id)
+	f, err := decodeFound(resp.Body, c.maxResponse, id)
 	if err != nil {
-		return found{}, &dlt.Error{Op: op, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.cause(err)}
+		return lookupResult{}, &dlt.Error{Op: op, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.redactError(err)}
 	}
 	return f, nil
 }
@@ -56,7 +56,7 @@ func (c *Client) lookup(ctx context.Context, op, target, id string, absent int) 
 // decodeFound accepts an answer only if it is about id: a proxy before a node may answer 200
 // to anything. It reads no further than it needs: the payloads come behind, and may be larger than
 // the bound.
-func decodeFound(r io.Reader, most int64, id string) (found, error) {
+func decodeFound(r io.Reader, most int64, id string) (lookupResult, error) {
 	d := wire.NewStream(r, most)
 	var (
 		signature string
@@ -89,12 +89,12 @@ func decodeFound(r io.Reader, most int64, id string) (found, error) {
 		return cmp.Or(err, odd)
 	})
 	if err = cmp.Or(err, odd); err != nil && !errors.Is(err, errEnough) {
-		return found{}, err
+		return lookupResult{}, err
 	}
 	if signature != id {
-		return found{}, errors.New("the answer is about something else")
+		return lookupResult{}, errors.New("the answer is about something else")
 	}
-	return found{is: true, transactions: header.Transactions}, nil
+	return lookupResult{inChain: true, transactions: header.Transactions}, nil
 }
 
 // errEnough ends the reading of an answer.

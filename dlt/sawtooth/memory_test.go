@@ -11,30 +11,30 @@ import (
 
 func TestMemoryIsBoundedAndKeepsTheLast(t *testing.T) {
 	id := func(n int) batch.ID { return batch.ID(strconv.Itoa(n)) }
-	var m memory
+	var m endpointMemory
 	assert.Zero(t, m.mask("nobody"))
 	m.forget("nobody")
 	m.add("twice", 1)
 	m.add("twice", 2)
 	assert.EqualValues(t, 1<<1|1<<2, m.mask("twice"), "sent to two nodes")
 	m.forget("twice")
-	const all = 3*maxMemory + 10
+	const all = 3*halfSize + 10
 	for n := range all {
 		m.add(id(n), uint32(n%3))
-		if n == maxMemory-1 {
+		if n == halfSize-1 {
 			m.add(id(0), 5) // across the change of halves
 			assert.EqualValues(t, 1|1<<5, m.mask(id(0)))
 		}
 	}
-	assert.LessOrEqual(t, len(m.new)+len(m.old), 2*maxMemory)
-	for n := all - maxMemory; n < all; n++ {
+	assert.LessOrEqual(t, len(m.new)+len(m.old), 2*halfSize)
+	for n := all - halfSize; n < all; n++ {
 		if m.mask(id(n)) != 1<<(n%3) {
 			t.Fatalf("%d is forgotten", n)
 		}
 	}
 	assert.Zero(t, m.mask(id(1)))
 	m.forget(id(all - 1))
-	m.forget(id(all - maxMemory))
+	m.forget(id(all - halfSize))
 	assert.Zero(t, m.mask(id(all-1)))
-	assert.Zero(t, m.mask(id(all-maxMemory)))
+	assert.Zero(t, m.mask(id(all-halfSize)))
 }

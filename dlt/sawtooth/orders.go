@@ -23,7 +23,7 @@ import (
 type OrderBuilder struct {
 	signer       Signer
 	transactions func(ctx context.Context, o order.Order) ([]Transaction, error)
-	o            OrderBuilderOptions
+	options      OrderBuilderOptions
 }
 
 var _ order.RoundBuilder = (*OrderBuilder)(nil)
@@ -55,10 +55,10 @@ func NewOrderBuilder(s Signer, transactions func(ctx context.Context, o order.Or
 	}
 	b := &OrderBuilder{signer: s, transactions: transactions}
 	if o != nil {
-		b.o = *o
+		b.options = *o
 	}
-	if b.o.MaxBody == 0 {
-		b.o.MaxBody = DefaultMaxBody
+	if b.options.MaxBody == 0 {
+		b.options.MaxBody = DefaultMaxBody
 	}
 	return b, nil
 }
@@ -92,7 +92,7 @@ func (b *OrderBuilder) BuildRound(ctx context.Context, party batch.ServiceID, or
 			}
 			s, err := t.Sign(b.signer, "")
 			if err != nil {
-				return batch.Batch{}, signerFailed(err)
+				return batch.Batch{}, signerError(err)
 			}
 			signed = append(signed, s)
 		}
@@ -104,21 +104,21 @@ func (b *OrderBuilder) BuildRound(ctx context.Context, party batch.ServiceID, or
 	header := encodeBatchHeader(&pb.BatchHeader{SignerPublicKey: b.signer.PublicKey(), TransactionIds: ids})
 	id, err := sign(b.signer, header)
 	if err != nil {
-		return batch.Batch{}, signerFailed(err)
+		return batch.Batch{}, signerError(err)
 	}
 	out, err := Parse(encodeBatch(header, id, signed, false), party)
 	if err != nil {
 		return batch.Batch{}, err
 	}
-	if err := check(out, b.o.MaxBody, false); err != nil { // every signature was just made or checked
+	if err := check(out, b.options.MaxBody, false); err != nil { // every signature was just made or checked
 		return batch.Batch{}, err
 	}
 	return out, nil
 }
 
-// signerFailed keeps a signer's failure from counting against the orders: bad signatures would
+// signerError keeps a signer's failure from counting against the orders: bad signatures would
 // hit the batches of all orders.
-func signerFailed(err error) error {
+func signerError(err error) error {
 	if errors.Is(err, batch.ErrInvalidInput) {
 		return &dlt.Error{Op: "build", Kind: dlt.ErrMisconfigured, Message: batch.Excerpt(err.Error(), batch.MaxErrorText)}
 	}
@@ -131,11 +131,11 @@ func signerFailed(err error) error {
 // (docs/ledgers/sawtooth.md#pending-for-ever, P6).
 func orderSeed(party batch.ServiceID, orders []order.Order, round int64) []byte {
 	h := sha256.New()
-	add(h, "dltbatch orders")
-	add(h, string(party))
+	writeWithLength(h, "dltbatch orders")
+	writeWithLength(h, string(party))
 	h.Write(binary.AppendVarint(nil, round))
 	for _, o := range orders {
-		add(h, string(o.ID))
+		writeWithLength(h, string(o.ID))
 	}
 	return h.Sum(nil)
 }
@@ -143,14 +143,15 @@ func orderSeed(party batch.ServiceID, orders []order.Order, round int64) []byte 
 func orderNonce(seed []byte, id order.ID, i int, own string) string {
 	h := sha256.New()
 	h.Write(seed)
-	add(h, string(id))
-	add(h, own)
+	writeWithLength(h, string(id))
+	writeWithLength(h, own)
 	h.Write(binary.AppendUvarint(nil, uint64(i)))
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// add separates neighbours by their lengths.
-func add(h hash.Hash, s string) {
+// writeWithLength adds the length of a text and the text, so that two neighbours never look like
+// one.
+func writeWithLength(h hash.Hash, s string) {
 	h.Write(binary.AppendUvarint(nil, uint64(len(s))))
 	h.Write([]byte(s))
 }

@@ -84,7 +84,7 @@ func decode(payload []byte) (decoded, error) {
 	if len(payload) == 0 {
 		return d, &batch.InputError{Field: "Payload", Want: "a serialized Batch message"}
 	}
-	if n := countTransactions(payload); n > len(payload)/minTransaction {
+	if n := transactionCount(payload); n > len(payload)/minTransaction {
 		return d, &batch.InputError{Field: "transactions", Value: fmt.Sprint(n), Want: "each with a header, a signature and a payload"}
 	}
 	if err := unmarshal("Payload", "Batch", payload, d.batch); err != nil {
@@ -114,9 +114,9 @@ func unmarshal(field, message string, b []byte, m proto.Message) error {
 // minTransaction is less than the size of any real transaction: its id alone has 128 bytes.
 const minTransaction = 128
 
-// countTransactions protects the decoder: two bytes of payload make an empty
-// transaction, which takes a hundred times as much memory.
-func countTransactions(payload []byte) (count int) {
+// transactionCount counts the transactions before they are decoded, which protects the decoder:
+// two bytes of payload make an empty transaction, which takes a hundred times as much memory.
+func transactionCount(payload []byte) (count int) {
 	for len(payload) > 0 {
 		num, typ, n := protowire.ConsumeField(payload)
 		if n < 0 {

@@ -20,11 +20,11 @@ import (
 
 const (
 	opReceipts = "receipts"
-	// receiptHands is how many batches' receipts are fetched at once: fewer than the node's
+	// receiptFetchers is how many batches' receipts are fetched at once: fewer than the node's
 	// threads.
-	receiptHands = 3
-	// receiptPatience is how long a known verdict may wait for its receipts.
-	receiptPatience = 5 * time.Second
+	receiptFetchers = 3
+	// receiptTimeout is how long a known verdict may wait for its receipts.
+	receiptTimeout = 5 * time.Second
 	// maxReceipt is the largest receipt that is kept, in bytes.
 	maxReceipt = 64 << 10
 )
@@ -35,13 +35,13 @@ const (
 func (c *Client) addReceipts(ctx context.Context, statuses []batch.Status, verdicts bool) {
 	if verdicts {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, receiptPatience)
+		ctx, cancel = context.WithTimeout(ctx, receiptTimeout)
 		defer cancel()
 	}
 	var wg sync.WaitGroup
 	var left atomic.Int64 // bytes: one answer has no more than MaxResponse of them
-	left.Store(c.maxReply)
-	hands := make(chan struct{}, receiptHands)
+	left.Store(c.maxResponse)
+	hands := make(chan struct{}, receiptFetchers)
 	for i := range statuses {
 		if statuses[i].Reported != batch.ReportedCommitted {
 			continue
@@ -71,7 +71,7 @@ func (c *Client) receiptsOf(ctx context.Context, id batch.ID) ([]batch.Receipt, 
 	for i := range c.endpoints {
 		e := c.endpoints[(first+i)%len(c.endpoints)]
 		f, err := c.lookup(ctx, opReceipts, e.batches, string(id), codeNoBatch)
-		if err == nil && f.is {
+		if err == nil && f.inChain {
 			return c.fetchReceipts(ctx, e, f.transactions)
 		}
 		errs = append(errs, err)
@@ -90,7 +90,7 @@ func (c *Client) fetchReceipts(ctx context.Context, e endpoint, transactions []s
 	defer cancel()
 	req, err := newPost(ctx, e.receipts, "application/json")
 	if err != nil {
-		return nil, &dlt.Error{Op: opReceipts, Kind: dlt.ErrMisconfigured, Err: c.cause(err)}
+		return nil, &dlt.Error{Op: opReceipts, Kind: dlt.ErrMisconfigured, Err: c.redactError(err)}
 	}
 	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	resp, err := c.exchange(req, opReceipts) //nolint:bodyclose // drain closes it
@@ -100,11 +100,11 @@ func (c *Client) fetchReceipts(ctx context.Context, e endpoint, transactions []s
 	defer wire.Drain(resp.Body, cancel)
 	if resp.StatusCode != http.StatusOK {
 		env := readEnvelope(resp.Header, resp.Body, cancel)
-		return nil, c.refusal(opReceipts, resp, env, classifyStatuses(resp.StatusCode, env.code, resp.Header, time.Now()))
+		return nil, c.refusalError(opReceipts, resp, env, classifyStatuses(resp.StatusCode, env.code, resp.Header, time.Now()))
 	}
-	receipts, err := decodeReceipts(&wire.Bounded{R: resp.Body, Left: c.maxReply}, transactions)
+	receipts, err := decodeReceipts(&wire.Bounded{R: resp.Body, Left: c.maxResponse}, transactions)
 	if err != nil {
-		return nil, &dlt.Error{Op: opReceipts, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.cause(err)}
+		return nil, &dlt.Error{Op: opReceipts, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.redactError(err)}
 	}
 	return receipts, nil
 }

@@ -23,7 +23,7 @@ func TestReceipts(t *testing.T) {
 	missing.Store("")
 	lookups := atomic.Int64{}
 	n := sawtoothtest.Start(t, &sawtoothtest.Options{BlockInterval: 10 * time.Millisecond, Faults: &sawtoothtest.Faults{
-		Request: func(p sawtoothtest.Point) sawtoothtest.Fault {
+		Request: func(p sawtoothtest.RequestPoint) sawtoothtest.Fault {
 			if p.Operation != sawtoothtest.OpLookup {
 				return sawtoothtest.Fault{}
 			}
@@ -120,7 +120,7 @@ func TestReceiptsOfAnAnswerAreBounded(t *testing.T) {
 func TestReceiptsThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, err := sawtoothtest.Listen(&sawtoothtest.Options{InMemory: true, BlockInterval: time.Second, Faults: &sawtoothtest.Faults{
-			Request: func(p sawtoothtest.Point) sawtoothtest.Fault {
+			Request: func(p sawtoothtest.RequestPoint) sawtoothtest.Fault {
 				if p.Operation == sawtoothtest.OpLookup {
 					return sawtoothtest.Fault{Answer: sawtoothtest.AnswerNever}
 				}

@@ -38,7 +38,7 @@ func TestReceiptsThatCameLate(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var asked atomic.Int32
 				n, err := sawtoothtest.Listen(&sawtoothtest.Options{InMemory: true, BlockInterval: time.Second, Faults: &sawtoothtest.Faults{
-					Request: func(p sawtoothtest.Point) sawtoothtest.Fault {
+					Request: func(p sawtoothtest.RequestPoint) sawtoothtest.Fault {
 						switch {
 						case p.Operation != sawtoothtest.OpLookup:
 							return sawtoothtest.Fault{}

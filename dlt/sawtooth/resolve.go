@@ -37,7 +37,7 @@ func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
 	if !isID(string(d.ID)) {
 		return dlt.CannotTell, &dlt.Error{Op: opResolve, Kind: dlt.ErrMisconfigured, Message: "the id is none of Sawtooth's"}
 	}
-	word, err := c.everyWord(ctx, d.ID)
+	word, err := c.askAllForEvidence(ctx, d.ID)
 	switch {
 	case word == batch.ReportedCommitted:
 		return dlt.Committed, nil
@@ -51,18 +51,18 @@ func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
 		}
 		return dlt.InFlight, nil
 	}
-	return c.unknown(ctx, d)
+	return c.resolveUnknown(ctx, d)
 }
 
-func committedOr(is bool, err error) (dlt.Evidence, error) {
+func evidenceOfLookup(is bool, err error) (dlt.Evidence, error) {
 	if is {
 		return dlt.Committed, nil
 	}
 	return dlt.CannotTell, err
 }
 
-// unknown resolves a batch that no node knows.
-func (c *Client) unknown(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
+// resolveUnknown resolves a batch that no node knows.
+func (c *Client) resolveUnknown(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 	if d.Ended > c.traits.ResendQuiet+c.traits.Vanish {
 		return c.unlessBehind(ctx, d)
 	}
@@ -81,7 +81,7 @@ func (c *Client) unknown(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
 		is, other, err := c.throughAnother(ctx, d.ID, tx.ID)
 		switch {
 		case is || err != nil:
-			return committedOr(is, err)
+			return evidenceOfLookup(is, err)
 		case other:
 			return dlt.NotCommitted, nil
 		}
@@ -114,8 +114,8 @@ func (c *Client) hasAny(ctx context.Context, e endpoint, ids []batch.ID) (bool, 
 		if !isID(string(id)) {
 			continue
 		}
-		if f, err := c.lookup(ctx, opResolve, e.batches, string(id), codeNoBatch); f.is || err != nil {
-			return f.is, err
+		if f, err := c.lookup(ctx, opResolve, e.batches, string(id), codeNoBatch); f.inChain || err != nil {
+			return f.inChain, err
 		}
 	}
 	return false, nil
@@ -130,25 +130,25 @@ func (c *Client) throughAnother(ctx context.Context, id batch.ID, tx string) (is
 		if err != nil {
 			return false, false, err
 		}
-		if !f.is {
+		if !f.inChain {
 			continue
 		}
 		f, err = c.lookup(ctx, opResolve, e.batches, string(id), codeNoBatch)
-		if err != nil || f.is {
-			return f.is, false, err
+		if err != nil || f.inChain {
+			return f.inChain, false, err
 		}
 		other = true
 	}
 	return false, other, nil
 }
 
-// everyWord asks all nodes at once, each for its chain and then for its memory, and returns
-// the strongest answer. The error is nil only if all nodes have answered.
-func (c *Client) everyWord(ctx context.Context, id batch.ID) (batch.Reported, error) {
+// askAllForEvidence asks all nodes at once, each for its chain and then for its memory, and
+// returns the strongest answer. The error is nil only if all nodes have answered.
+func (c *Client) askAllForEvidence(ctx context.Context, id batch.ID) (batch.Reported, error) {
 	words, errs := make([]batch.Reported, len(c.endpoints)), make([]error, len(c.endpoints))
 	var wg sync.WaitGroup
 	for i := range c.endpoints {
-		wg.Go(func() { words[i], errs[i] = c.word(ctx, i, id) })
+		wg.Go(func() { words[i], errs[i] = c.askForEvidence(ctx, i, id) })
 	}
 	wg.Wait()
 	best := words[0]
@@ -160,13 +160,13 @@ func (c *Client) everyWord(ctx context.Context, id batch.ID) (batch.Reported, er
 	return best, errors.Join(errs...)
 }
 
-// word returns one node's answer; 0 with an error.
-func (c *Client) word(ctx context.Context, endpoint int, id batch.ID) (batch.Reported, error) {
+// askForEvidence returns one node's answer; 0 with an error.
+func (c *Client) askForEvidence(ctx context.Context, endpoint int, id batch.ID) (batch.Reported, error) {
 	f, err := c.lookup(ctx, opResolve, c.endpoints[endpoint].batches, string(id), codeNoBatch)
 	switch {
 	case err != nil:
 		return 0, err
-	case f.is:
+	case f.inChain:
 		return batch.ReportedCommitted, nil
 	}
 	statuses, err := c.ask(ctx, endpoint, []batch.ID{id})

@@ -23,7 +23,7 @@ import (
 func TestADoubtThatNobodyResolves(t *testing.T) {
 	const quiet = 700 * time.Millisecond
 	lost := sawtoothtest.Fault{Answer: sawtoothtest.AnswerReset}
-	late := sawtoothtest.Fault{Answer: sawtoothtest.AnswerReset, Taken: sawtoothtest.TakenLate, After: 350 * time.Millisecond}
+	late := sawtoothtest.Fault{Answer: sawtoothtest.AnswerReset, Acceptance: sawtoothtest.AcceptedLate, AcceptAfter: 350 * time.Millisecond}
 	refused := sawtoothtest.Fault{Answer: sawtoothtest.AnswerError, Status: 400, Code: 30}
 	for name, c := range map[string]struct {
 		posts  []sawtoothtest.Fault // the last for ever
@@ -41,7 +41,7 @@ func TestADoubtThatNobodyResolves(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := sawtoothtest.Start(t, &sawtoothtest.Options{BlockInterval: 10 * time.Millisecond, Faults: &sawtoothtest.Faults{
-				Request: func(p sawtoothtest.Point) sawtoothtest.Fault {
+				Request: func(p sawtoothtest.RequestPoint) sawtoothtest.Fault {
 					if p.Operation != sawtoothtest.OpSubmit {
 						return sawtoothtest.Fault{}
 					}

@@ -42,9 +42,9 @@ func (c *Client) statuses(ctx context.Context, ids []batch.ID) ([]batch.Status, 
 	}
 	groups := make(map[uint64][]batch.ID)
 	for _, id := range ids {
-		mask := c.sent.mask(id)
+		mask := c.sentTo.mask(id)
 		if mask == 0 {
-			mask = c.everywhere()
+			mask = c.allEndpoints()
 		}
 		groups[mask] = append(groups[mask], id)
 	}
@@ -66,7 +66,7 @@ func (c *Client) statuses(ctx context.Context, ids []batch.ID) ([]batch.Status, 
 	wg.Wait()
 	for _, s := range out {
 		if s.Reported == batch.ReportedCommitted || s.Reported == batch.ReportedInvalid {
-			c.sent.forget(s.ID)
+			c.sentTo.forget(s.ID)
 		}
 	}
 	return out, errors.Join(errs...)
@@ -85,13 +85,13 @@ func askable(attempts []batch.Attempt) []batch.ID {
 	return ids
 }
 
-func (c *Client) everywhere() uint64 { return ^uint64(0) >> (maxEndpoints - len(c.endpoints)) }
+func (c *Client) allEndpoints() uint64 { return ^uint64(0) >> (maxEndpoints - len(c.endpoints)) }
 
 // askRouted asks the endpoints of the mask, which got the batches. It asks the others only if
 // none of these can be reached: nodes gossip, so they may know.
 func (c *Client) askRouted(ctx context.Context, mask uint64, ids []batch.ID) ([]batch.Status, error) {
 	out, unreachable, err := c.askAll(ctx, mask, ids)
-	if rest := c.everywhere() &^ mask; unreachable && rest != 0 {
+	if rest := c.allEndpoints() &^ mask; unreachable && rest != 0 {
 		var restErr error
 		if out, unreachable, restErr = c.askAll(ctx, rest, ids); !unreachable {
 			return out, restErr
@@ -192,7 +192,7 @@ func (c *Client) askChunk(ctx context.Context, target string, ids []batch.ID) ([
 	defer cancel()
 	req, err := newPost(ctx, target, "application/json")
 	if err != nil {
-		return nil, &dlt.Error{Op: opStatuses, Kind: dlt.ErrMisconfigured, Err: c.cause(err)}
+		return nil, &dlt.Error{Op: opStatuses, Kind: dlt.ErrMisconfigured, Err: c.redactError(err)}
 	}
 	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	req.Body, _ = open()
@@ -205,11 +205,11 @@ func (c *Client) askChunk(ctx context.Context, target string, ids []batch.ID) ([
 	defer wire.Drain(resp.Body, cancel)
 	if resp.StatusCode != http.StatusOK {
 		e := readEnvelope(resp.Header, resp.Body, cancel)
-		return nil, c.refusal(opStatuses, resp, e, classifyStatuses(resp.StatusCode, e.code, resp.Header, time.Now()))
+		return nil, c.refusalError(opStatuses, resp, e, classifyStatuses(resp.StatusCode, e.code, resp.Header, time.Now()))
 	}
-	statuses, err := decodeStatuses(resp.Body, c.maxReply, ids)
+	statuses, err := decodeStatuses(resp.Body, c.maxResponse, ids)
 	if err != nil {
-		err = &dlt.Error{Op: opStatuses, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.cause(err)}
+		err = &dlt.Error{Op: opStatuses, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.redactError(err)}
 	}
 	return statuses, err
 }

@@ -29,33 +29,33 @@ type invalidJSON struct {
 // bounds each piece of the answer, and all receipts together, in bytes. It does not bound the
 // answer: a node lists a transaction again each time it is executed, before its verdict.
 func decodeStatuses(r io.Reader, most int64, ids []batch.ID) ([]batch.Status, error) {
-	d := &statusDecoder{json: wire.NewStream(r, most), left: most, open: make(map[batch.ID]struct{}, len(ids))}
+	d := &statusDecoder{json: wire.NewStream(r, most), bytesLeft: most, unanswered: make(map[batch.ID]struct{}, len(ids))}
 	for _, id := range ids {
-		d.open[id] = struct{}{}
+		d.unanswered[id] = struct{}{}
 	}
 	odd, err := d.json.Object(func(key string) error {
 		if key != "data" {
 			return d.json.Skip()
 		}
-		d.data = true
+		d.hasList = true
 		odd, err := d.json.List(d.element)
-		d.note(odd)
+		d.keepError(odd)
 		return err
 	})
-	d.note(odd)
-	if err == nil && !d.data {
-		d.note(errors.New("the answer has no data"))
+	d.keepError(odd)
+	if err == nil && !d.hasList {
+		d.keepError(errors.New("the answer has no data"))
 	}
-	return d.out, errors.Join(err, d.first)
+	return d.statuses, errors.Join(err, d.firstErr)
 }
 
 type statusDecoder struct {
-	json  *wire.Stream
-	left  int64                 // for receipts, in bytes
-	open  map[batch.ID]struct{} // asked and not answered
-	out   []batch.Status
-	data  bool  // the answer has a list
-	first error // the first error in a single element
+	json       *wire.Stream
+	bytesLeft  int64                 // for receipts, in bytes
+	unanswered map[batch.ID]struct{} // asked and not answered
+	statuses   []batch.Status
+	hasList    bool  // the answer has a list
+	firstErr   error // the first error in a single element
 }
 
 // element reads one element. One that is well-formed and no status is left out.
@@ -74,10 +74,10 @@ func (d *statusDecoder) element() error {
 		default:
 			err = d.json.Skip()
 		}
-		d.note(bad)
+		d.keepError(bad)
 		return err
 	})
-	d.note(odd)
+	d.keepError(odd)
 	if err != nil {
 		return err
 	}
@@ -103,10 +103,10 @@ func (d *statusDecoder) invalid(e *statusJSON) error {
 			r.Data = data
 		}
 		size := int64(len(r.TransactionID) + len(r.Message) + len(r.Data))
-		if size > d.left {
+		if size > d.bytesLeft {
 			return nil
 		}
-		d.left -= size
+		d.bytesLeft -= size
 		seen[r.TransactionID] = struct{}{}
 		e.invalid = append(e.invalid, r)
 		return nil
@@ -116,7 +116,7 @@ func (d *statusDecoder) invalid(e *statusJSON) error {
 
 func (d *statusDecoder) take(e statusJSON) {
 	id := batch.ID(e.id)
-	if _, asked := d.open[id]; !asked {
+	if _, asked := d.unanswered[id]; !asked {
 		return
 	}
 	s := batch.Status{ID: id, Receipts: e.invalid}
@@ -130,14 +130,14 @@ func (d *statusDecoder) take(e statusJSON) {
 	case "UNKNOWN":
 		s.Reported = batch.ReportedUnknown
 	default:
-		d.note(fmt.Errorf("unknown status %s of batch %s", wire.QuoteWord(e.status), e.id))
+		d.keepError(fmt.Errorf("unknown status %s of batch %s", wire.QuoteWord(e.status), e.id))
 		return
 	}
 	if s.Reported == batch.ReportedInvalid && len(e.invalid) > 0 {
 		s.Message = batch.Excerpt(e.invalid[0].Message, maxText)
 	}
-	delete(d.open, id)
-	d.out = append(d.out, s)
+	delete(d.unanswered, id)
+	d.statuses = append(d.statuses, s)
 }
 
-func (d *statusDecoder) note(err error) { d.first = cmp.Or(d.first, err) }
+func (d *statusDecoder) keepError(err error) { d.firstErr = cmp.Or(d.firstErr, err) }

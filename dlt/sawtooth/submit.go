@@ -40,10 +40,10 @@ func (c *Client) submitTo(ctx context.Context, list []batch.Attempt) error {
 	kind, ended := dlt.Kind(err), errors.Is(err, context.Canceled)
 	if err == nil || kind == batch.KindDoubt {
 		for _, a := range list {
-			c.sent.add(a.ID, i)
+			c.sentTo.add(a.ID, i)
 		}
 	}
-	again := !ended && c.unclear[i].Add(list[0].Key, err)
+	again := !ended && c.doubtCounters[i].Add(list[0].Key, err)
 	if again || kind == batch.KindUnavailable && !ended && !errors.Is(err, errNotTried) {
 		next := (i + 1) % uint32(len(c.endpoints))
 		c.preferred.CompareAndSwap(i, next)
@@ -55,19 +55,19 @@ const opSubmit = "submit"
 
 func (c *Client) submit(ctx context.Context, e endpoint, list []batch.Attempt) error {
 	size := 0
-	body := &frame{parts: make([][]byte, 0, 2*len(list))}
+	body := &batchListBody{unread: make([][]byte, 0, 2*len(list))}
 	for _, a := range list {
 		if len(a.Payload) == 0 {
 			return &dlt.Error{Op: opSubmit, Kind: dlt.ErrRejected, Message: "the batch has no payload"}
 		}
-		size += listSize(len(a.Payload))
-		body.parts = append(body.parts, listHeader(len(a.Payload)), a.Payload)
+		size += batchListSize(len(a.Payload))
+		body.unread = append(body.unread, batchListHeader(len(a.Payload)), a.Payload)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	req, err := newPost(ctx, e.batches, "application/octet-stream")
 	if err != nil {
-		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrMisconfigured, Err: c.cause(err)}
+		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrMisconfigured, Err: c.redactError(err)}
 	}
 	defer body.release()
 	// No GetBody: net/http must be unable to send it again.
@@ -81,36 +81,36 @@ func (c *Client) submit(ctx context.Context, e endpoint, list []batch.Attempt) e
 	if resp.StatusCode != http.StatusAccepted {
 		env = readEnvelope(resp.Header, resp.Body, cancel)
 	}
-	v := classify(resp.StatusCode, env.code, resp.Header, env.form, time.Now())
+	v := classify(resp.StatusCode, env.code, resp.Header, env.bodyForm, time.Now())
 	if v.Kind == nil {
 		return nil
 	}
-	return c.refusal(opSubmit, resp, env, v)
+	return c.refusalError(opSubmit, resp, env, v)
 }
 
-// frame reads serialized Batches as a BatchList, without copying them. net/http may go on
+// batchListBody reads serialized Batches as a BatchList, without copying them. net/http may go on
 // reading a body after the response came. release ends that, since the payloads belong to the
 // caller again when Submit returns.
-type frame struct {
+type batchListBody struct {
 	mu       sync.Mutex
-	parts    [][]byte // the unread rest: the header of a payload, the payload, and so on
+	unread   [][]byte // the unread rest: the header of a payload, the payload, and so on
 	released bool
 }
 
 var errReleased = errors.New("sawtooth: the request is over")
 
 // Read implements [io.Reader].
-func (f *frame) Read(p []byte) (n int, err error) {
+func (f *batchListBody) Read(p []byte) (n int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.released {
 		return 0, errReleased
 	}
-	for len(f.parts) > 0 && n < len(p) {
-		m := copy(p[n:], f.parts[0])
+	for len(f.unread) > 0 && n < len(p) {
+		m := copy(p[n:], f.unread[0])
 		n += m
-		if f.parts[0] = f.parts[0][m:]; len(f.parts[0]) == 0 {
-			f.parts = f.parts[1:]
+		if f.unread[0] = f.unread[0][m:]; len(f.unread[0]) == 0 {
+			f.unread = f.unread[1:]
 		}
 	}
 	if n == 0 && len(p) > 0 {
@@ -120,10 +120,10 @@ func (f *frame) Read(p []byte) (n int, err error) {
 }
 
 // Close implements [io.Closer]. It does nothing: Submit releases the rest.
-func (f *frame) Close() error { return nil }
+func (f *batchListBody) Close() error { return nil }
 
-func (f *frame) release() {
+func (f *batchListBody) release() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.parts, f.released = nil, true
+	f.unread, f.released = nil, true
 }

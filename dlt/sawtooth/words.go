@@ -9,27 +9,27 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// word is an answer of a node, or of a proxy before it, and its meaning. Only words that
+// answerMeaning is an answer of a node, or of a proxy before it, and its meaning. Only words that
 // stand in a table are certain; all others are doubt.
-type word struct {
+type answerMeaning struct {
 	status, code int
 	kind         error // nil: accepted
 }
 
-// form is the form of an answer's body, where the status and the code do not decide.
-type form uint8
+// bodyForm is the form of an answer's body, where the status and the code do not decide.
+type bodyForm uint8
 
 const (
-	isOther form = iota // of a proxy, or nothing
-	isText              // text/plain, as the node's own server answers
-	isJSON              // the node's, even if it was cut off
+	otherForm bodyForm = iota // of a proxy, or nothing
+	textForm                  // text/plain, as the node's own server answers
+	jsonForm                  // the node's, even if it was cut off
 )
 
-// submitWords is the table of answers to POST /batches, in addition to [wire.Refuses]. It names
+// submitMeanings is the table of answers to POST /batches, in addition to [wire.Refuses]. It names
 // the code of the node where the status alone says nothing: any other code of that status is
 // doubt. The sources are the tables in docs/ledgers/sawtooth.md#submitting, and RFCs for what
 // proxies say.
-var submitWords = []word{
+var submitMeanings = []answerMeaning{
 	{http.StatusAccepted, anyCode, nil}, // seen; for any body: the node has the batch
 	// Seen: a signature, the structure, or a signer that the ledger's policy does not permit.
 	// Check has found the first two in order, and the ledger's permissions are its own rule about
@@ -49,9 +49,9 @@ var submitWords = []word{
 	{http.StatusTooManyRequests, anyCode, dlt.ErrBusy},
 }
 
-// queryWords is the table of answers to POST /batch_statuses other than 200, in addition to
+// queryMeanings is the table of answers to POST /batch_statuses other than 200, in addition to
 // [wire.Refuses] (docs/ledgers/sawtooth.md#asking-for-statuses).
-var queryWords = []word{
+var queryMeanings = []answerMeaning{
 	{http.StatusTooManyRequests, anyCode, dlt.ErrBusy},
 	{http.StatusRequestTimeout, anyCode, dlt.ErrBusy},
 	// Seen: our request is wrong, and repeating it changes nothing.
@@ -64,9 +64,9 @@ var queryWords = []word{
 // anyCode stands for each code of a status, and for none.
 const anyCode = -1
 
-// look finds an answer in a table.
-func look(table []word, status, code int) (error, bool) { //nolint:revive // the error is what is looked up
-	i := slices.IndexFunc(table, func(w word) bool { return w.status == status && (w.code == anyCode || w.code == code) })
+// findMeaning returns the meaning that a table gives an answer.
+func findMeaning(table []answerMeaning, status, code int) (error, bool) { //nolint:revive // the error is what is looked up
+	i := slices.IndexFunc(table, func(w answerMeaning) bool { return w.status == status && (w.code == anyCode || w.code == code) })
 	switch {
 	case i >= 0:
 		return table[i].kind, true
@@ -79,15 +79,15 @@ func look(table []word, status, code int) (error, bool) { //nolint:revive // the
 // classify returns the meaning of a response to POST /batches. An unknown response is doubt: a
 // 5xx, above all with 17, may still execute; 303 means "done, look there"; another 2xx or 4xx is
 // not the node's.
-func classify(status, code int, h http.Header, f form, now time.Time) wire.Verdict {
-	kind, known := look(submitWords, status, code)
+func classify(status, code int, h http.Header, f bodyForm, now time.Time) wire.Verdict {
+	kind, known := findMeaning(submitMeanings, status, code)
 	switch {
 	case known:
-	case status == http.StatusRequestEntityTooLarge && f == isText:
+	case status == http.StatusRequestEntityTooLarge && f == textForm:
 		kind = dlt.ErrRejected // seen: the node's own word about these bytes
 	case status == http.StatusRequestEntityTooLarge:
 		kind = dlt.ErrNotYet // somebody on the way takes less than Options.MaxBody (RFC 9110, section 15.5.14)
-	case status == http.StatusBadRequest && code == 0 && f != isJSON:
+	case status == http.StatusBadRequest && code == 0 && f != jsonForm:
 		kind = dlt.ErrMisconfigured // seen: request line or headers too long; or a proxy's refusal
 	}
 	return wire.VerdictOf(kind, h, now)
@@ -95,6 +95,6 @@ func classify(status, code int, h http.Header, f form, now time.Time) wire.Verdi
 
 // classifyStatuses returns the meaning of a response to POST /batch_statuses other than 200.
 func classifyStatuses(status, code int, h http.Header, now time.Time) wire.Verdict {
-	kind, _ := look(queryWords, status, code)
+	kind, _ := findMeaning(queryMeanings, status, code)
 	return wire.VerdictOf(kind, h, now)
 }

@@ -79,7 +79,7 @@ func (c *Client) noteAnswer(p location, status int, sent http.Header) {
 
 // redactError removes possible secrets from an error's text, and bounds it.
 func (c *Client) redactError(err error) error {
-	return redact.Cause(err, c.redactText)
+	return redact.ShownError(err, c.redactText)
 }
 
 // redactText makes outside text fit to be shown. Tokens come and go, and so do nodes.

@@ -37,8 +37,8 @@ func prove(out io.Writer, journal []sawtoothtest.Entry, added []batch.Batch, kil
 	fmt.Fprintf(out, "\nThe node's journal, which no worker writes, after %d kills:\n", kills)
 	fmt.Fprintf(out, "  committed  %d of %d\n", len(waited), len(added))
 	fmt.Fprintf(out, "  sent       %d times, %d of them again: what had died on the way, as the node said when it was asked\n", posts, posts-len(posted))
-	if err := sawtoothtest.Check(journal, sawtoothtest.Expect{
-		Lane: func(id batch.ID) string { return lane[id] }, Order: order, Slack: slack,
+	if err := sawtoothtest.Check(journal, sawtoothtest.Expectation{
+		Lane: func(id batch.ID) string { return lane[id] }, Order: order, TimeTolerance: slack,
 	}); err != nil {
 		return fmt.Errorf("THE PROOF FAILS: %w", err)
 	}

@@ -22,7 +22,7 @@ type job struct {
 // in a line of their own. Both are only for show: the proof uses neither.
 const committed = "committed"
 
-// work returns a whole worker: a Runner on the shared database, which runs until its standard
+// work is a whole worker: it runs a Runner on the shared database until its standard
 // input ends.
 func work(in io.Reader, out io.Writer) error {
 	return demo.Work(in, func(ctx context.Context, j job) error {

@@ -41,7 +41,7 @@ func (c *Client) Traits(batch.ServiceID) dlt.Traits {
 	return dlt.Traits{Name: "notary", ResendHarmlessFor: dlt.Forever, LateArrival: late, Grace: late, MaxIDsPerQuery: 20, Resolves: true}
 }
 
-// Submit returns one POST.
+// Submit makes one POST.
 func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
 	query := url.Values{"lane": {string(a.Service)}, "id": {string(a.ID)}}
 	// A clone of the payload: net/http may go on reading after the answer.

@@ -36,7 +36,7 @@ var (
 	errOtherOrder = errors.New("this Idempotency-Key belongs to another order")
 )
 
-// place returns the point of this program: the order, the stock and the batch change together, or
+// place is the point of this program: the order, the stock and the batch change together, or
 // not at all. It reports whether the order is new.
 func (s *shop) place(ctx context.Context, o order, b batch.Batch) (created bool, err error) {
 	tx, err := s.db.BeginTx(ctx, nil)

@@ -66,7 +66,7 @@ func report(_ context.Context, e batch.Event) {
 	}
 }
 
-// work returns the whole worker process: it runs the Runner until its standard input ends, and
+// work is the whole worker process: it runs the Runner until its standard input ends, and
 // serves what Kubernetes asks.
 func work(in io.Reader, out io.Writer) error {
 	return demo.Work(in, func(ctx context.Context, j job) error {

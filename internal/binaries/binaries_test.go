@@ -80,7 +80,7 @@ func registry(t *testing.T, sent []byte) (asked *atomic.Int64) {
 }
 
 func fake(t *testing.T) Program {
-	return Program{name: "no-such-program", variable: "NO_SUCH_PROGRAM", file: "bin/program", npm: pack{"fake", "1.2.3", hashOf(tarball(t))}}
+	return Program{name: "no-such-program", variable: "NO_SUCH_PROGRAM", file: "bin/program", npm: npmPackage{"fake", "1.2.3", hashOf(tarball(t))}}
 }
 
 // The program comes once, however many want it at once. Afterwards no registry is needed, and what
@@ -88,7 +88,7 @@ func fake(t *testing.T) Program {
 func TestBring(t *testing.T) {
 	asked := registry(t, tarball(t))
 	p := fake(t)
-	p.setup = "touch ready && chmod 666 ready"
+	p.setupCommands = "touch ready && chmod 666 ready"
 	_, err := p.Find()
 	require.ErrorIs(t, err, ErrMissing)
 	left := filepath.Join(os.Getenv("XDG_CACHE_HOME"), "dltbatch", "part-1")
@@ -131,8 +131,8 @@ func TestBringNothing(t *testing.T) {
 		"other hash":  {func(p *Program) []byte { p.npm.hash = hashOf([]byte("other")); return whole }, "EINTEGRITY"},
 		"cut off":     {func(*Program) []byte { return whole[:len(whole)/2] }, "EINTEGRITY"},
 		"no program":  {func(p *Program) []byte { p.file = "bin/other"; return whole }, "bin/other"},
-		"not set up":  {func(p *Program) []byte { p.setup = "false\ntrue"; return whole }, "sh -ec false"},
-		"no package":  {func(p *Program) []byte { p.npm = pack{}; return whole }, runtime.GOARCH},
+		"not set up":  {func(p *Program) []byte { p.setupCommands = "false\ntrue"; return whole }, "sh -ec false"},
+		"no package":  {func(p *Program) []byte { p.npm = npmPackage{}; return whole }, runtime.GOARCH},
 		"no versions": {func(p *Program) []byte { p.npm.version = "2.0.0"; return whole }, "ETARGET"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -176,7 +176,7 @@ func TestBringACommand(t *testing.T) {
 	t.Setenv("GOMODCACHE", t.TempDir())
 	t.Setenv("GOFLAGS", "-modcacherw")
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	p := Program{name: "program", variable: "NO_SUCH_PROGRAM", says: " 1.2.3", mod: module + "/cmd/program@v1.2.3", file: "program"}
+	p := Program{name: "program", variable: "NO_SUCH_PROGRAM", versionText: " 1.2.3", mod: module + "/cmd/program@v1.2.3", file: "program"}
 	found, err := p.Bring()
 	require.NoError(t, err)
 	said, err := run("", found)
@@ -197,7 +197,7 @@ func TestFind(t *testing.T) {
 		require.NoError(t, os.WriteFile(file, []byte(script), 0o755))
 	}
 	t.Setenv("PATH", filepath.Dir(path)+string(os.PathListSeparator)+os.Getenv("PATH"))
-	p := Program{name: "program", variable: "PROGRAM", says: " 1.2.3\n", elsewhere: []string{elsewhere}}
+	p := Program{name: "program", variable: "PROGRAM", versionText: " 1.2.3\n", otherPlaces: []string{elsewhere}}
 	requireFound := func(want string) {
 		found, err := p.Bring()
 		require.NoError(t, err)
@@ -231,8 +231,8 @@ func TestTheCacheIsOurOwn(t *testing.T) {
 			t.Setenv("XDG_CACHE_HOME", t.TempDir())
 			p := fake(t)
 			cache := filepath.Join(os.Getenv("XDG_CACHE_HOME"), "dltbatch")
-			require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(cache, p.key(), p.inside())), 0o755))
-			require.NoError(t, os.WriteFile(filepath.Join(cache, p.key(), p.inside()), []byte(script), 0o755))
+			require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(cache, p.key(), p.pathInPackage())), 0o755))
+			require.NoError(t, os.WriteFile(filepath.Join(cache, p.key(), p.pathInPackage()), []byte(script), 0o755))
 			_, err := p.Find()
 			require.NoError(t, err)
 			require.NoError(t, tc.make(cache))
@@ -248,7 +248,7 @@ func TestTheCacheIsOurOwn(t *testing.T) {
 
 // Every package has a hash, and no address.
 func TestSums(t *testing.T) {
-	for line := range strings.Lines(sums) {
+	for line := range strings.Lines(npmSums) {
 		name, hash, _ := strings.Cut(line, " ")
 		require.Regexp(t, `^(@[a-z-]+/)?[a-z0-9-]+@[0-9a-z.-]+$`, name)
 		require.Regexp(t, `^sha512-[A-Za-z0-9+/]{86}==\n$`, hash)

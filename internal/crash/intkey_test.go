@@ -13,7 +13,7 @@ import (
 
 // counting is n batches that set names and count them up, in turns. Each name is a service,
 // unless service names one for all of them.
-func counting(t *testing.T, n, names int, service batch.ServiceID) ([]batch.Batch, sawtoothtest.Expect) {
+func counting(t *testing.T, n, names int, service batch.ServiceID) ([]batch.Batch, sawtoothtest.Expectation) {
 	key, err := sawtooth.GeneratePrivateKey()
 	require.NoError(t, err)
 	batches := make([]batch.Batch, n)
@@ -38,7 +38,7 @@ func counting(t *testing.T, n, names int, service batch.ServiceID) ([]batch.Batc
 	}
 	// The node notices the end of a dead client's connection later than its death, on a busy
 	// machine by much of the time after which another child sends again.
-	return batches, sawtoothtest.Expect{
-		Lane: func(id batch.ID) string { return nameOf[id] }, Order: order, Slack: claimTTL / 2,
+	return batches, sawtoothtest.Expectation{
+		Lane: func(id batch.ID) string { return nameOf[id] }, Order: order, TimeTolerance: claimTTL / 2,
 	}
 }

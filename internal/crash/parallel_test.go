@@ -21,7 +21,7 @@ func TestKillParallel(t *testing.T) {
 	node := sawtoothtest.Start(t, &sawtoothtest.Options{
 		BlockInterval: 10 * time.Millisecond, CacheTime: 500 * time.Millisecond,
 		Faults: &sawtoothtest.Faults{
-			Seed: *crashSeed, ResetAfter: 0.05, Late: 0.05, LateBy: 100 * time.Millisecond, FalseInvalid: 0.03, Overtake: 0.5,
+			Seed: *crashSeed, ResetAfter: 0.05, Late: 0.05, MaxLateDelay: 100 * time.Millisecond, FalseInvalid: 0.03, Overtake: 0.5,
 		},
 	})
 	few := (*kills + 2) / 3

@@ -22,7 +22,7 @@ func TestKillPipelined(t *testing.T) {
 			t.Parallel()
 			node := sawtoothtest.Start(t, &sawtoothtest.Options{
 				BlockInterval: 10 * time.Millisecond, CacheTime: 500 * time.Millisecond,
-				Faults: &sawtoothtest.Faults{Seed: *crashSeed, ResetAfter: 0.03, Late: 0.02, LateBy: 100 * time.Millisecond},
+				Faults: &sawtoothtest.Faults{Seed: *crashSeed, ResetAfter: 0.03, Late: 0.02, MaxLateDelay: 100 * time.Millisecond},
 			})
 			few := (*kills + 4) / 5
 			batches, want := counting(t, 5*few*14, 2, "")

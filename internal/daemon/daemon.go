@@ -17,16 +17,16 @@ import (
 
 // The time that a server may take to start, and to stop before it is killed.
 const (
-	startFor = time.Minute
-	stopFor  = 20 * time.Second
+	startTimeout = time.Minute
+	stopTimeout  = 20 * time.Second
 )
 
 // Process is a server that runs.
 type Process struct {
-	cmd   *exec.Cmd
-	last  syscall.Signal
-	ended <-chan struct{}
-	ready string
+	cmd        *exec.Cmd
+	stopSignal syscall.Signal
+	ended      <-chan struct{}
+	readyLine  string
 }
 
 // Start starts a program, and does not wait for a word of it. ended is closed once it has ended.
@@ -57,38 +57,39 @@ func Run(cmd *exec.Cmd, ready string, last syscall.Signal) (*Process, error) {
 		return nil, err
 	}
 	cmd.Stdout, cmd.Stderr = in, in
-	p := &Process{cmd: cmd, last: last}
+	p := &Process{cmd: cmd, stopSignal: last}
 	p.ended, err = Start(cmd, last)
 	err = errors.Join(err, in.Close())
 	if err != nil {
 		return nil, errors.Join(err, out.Close())
 	}
-	said := make(chan line, 1)
-	go follow(out, ready, said)
-	timer := time.NewTimer(startFor)
+	said := make(chan firstReport, 1)
+	go readOutput(out, ready, said)
+	timer := time.NewTimer(startTimeout)
 	defer timer.Stop()
 	select {
 	case l := <-said:
 		if l.ready {
-			p.ready = l.text
+			p.readyLine = l.text
 			return p, nil
 		}
 		p.Stop()
 		return nil, fmt.Errorf("%s: ended: %s", cmd.Path, l.text)
 	case <-timer.C:
 		p.Stop()
-		return nil, fmt.Errorf("%s is not ready after %s", cmd.Path, startFor)
+		return nil, fmt.Errorf("%s is not ready after %s", cmd.Path, startTimeout)
 	}
 }
 
-// line is the first word of a server: that it is ready, or, if it ended, all that it printed.
-type line struct {
+// firstReport is the first report of a server: that it is ready, or, if it ended, all that it
+// printed.
+type firstReport struct {
 	ready bool
 	text  string
 }
 
-// follow reads the server's output until it ends.
-func follow(out io.ReadCloser, ready string, said chan<- line) {
+// readOutput reads the server's output until it ends.
+func readOutput(out io.ReadCloser, ready string, said chan<- firstReport) {
 	defer func() { _ = out.Close() }() // the server has ended
 	var all strings.Builder
 	waiting := true
@@ -99,16 +100,16 @@ func follow(out io.ReadCloser, ready string, said chan<- line) {
 		all.WriteString(lines.Text() + "\n")
 		if strings.Contains(lines.Text(), ready) {
 			waiting = false
-			said <- line{true, lines.Text()}
+			said <- firstReport{true, lines.Text()}
 		}
 	}
 	if waiting {
-		said <- line{false, all.String()}
+		said <- firstReport{false, all.String()}
 	}
 }
 
 // Ready returns the line that said so.
-func (p *Process) Ready() string { return p.ready }
+func (p *Process) Ready() string { return p.readyLine }
 
 // Crash kills the server without a warning, and waits for its end.
 func (p *Process) Crash() error {
@@ -121,8 +122,8 @@ func (p *Process) Crash() error {
 
 // Stop sends the server its last signal, and kills it where it does not end soon.
 func (p *Process) Stop() {
-	_ = p.cmd.Process.Signal(p.last) // the server may have ended by itself
-	timer := time.NewTimer(stopFor)
+	_ = p.cmd.Process.Signal(p.stopSignal) // the server may have ended by itself
+	timer := time.NewTimer(stopTimeout)
 	defer timer.Stop()
 	select {
 	case <-p.ended:

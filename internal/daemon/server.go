@@ -11,8 +11,8 @@ import (
 // Server is a program that serves HTTP on a port of 127.0.0.1, and that may be down. The zero
 // value has not started yet. One goroutine at a time calls its methods.
 type Server struct {
-	port string
-	p    *Process // nil while it is down
+	port    string
+	process *Process // nil while it is down
 }
 
 // Port is the port for the command line: 0, any free one, before the first start, and always the
@@ -38,7 +38,7 @@ func (s *Server) Up(cmd *exec.Cmd, ready, before string) error {
 		p.Stop()
 		return fmt.Errorf("%s says %q: %w", cmd.Path, p.Ready(), err)
 	}
-	s.p, s.port = p, port
+	s.process, s.port = p, port
 	return nil
 }
 
@@ -47,18 +47,18 @@ func (s *Server) URL() string { return "http://" + net.JoinHostPort("127.0.0.1",
 
 // Kill ends the program without a warning.
 func (s *Server) Kill() error {
-	if s.p == nil {
+	if s.process == nil {
 		return nil
 	}
-	err := s.p.Crash()
-	s.p = nil
+	err := s.process.Crash()
+	s.process = nil
 	return err
 }
 
 // Stop ends the program with a signal, so that it writes down what it has.
 func (s *Server) Stop() {
-	if s.p != nil {
-		s.p.Stop()
-		s.p = nil
+	if s.process != nil {
+		s.process.Stop()
+		s.process = nil
 	}
 }

@@ -31,8 +31,8 @@ func Ask[D, T any](ctx context.Context, all []D, ask func(ctx context.Context, d
 	return list
 }
 
-// Good are the answers without an error.
-func Good[T any](list []Answer[T]) (good []Answer[T]) {
+// WithoutErrors returns the answers without an error.
+func WithoutErrors[T any](list []Answer[T]) (good []Answer[T]) {
 	for _, a := range list {
 		if a.Err == nil {
 			good = append(good, a)
@@ -43,14 +43,14 @@ func Good[T any](list []Answer[T]) (good []Answer[T]) {
 
 // Values are the answers without an error, without their shards.
 func Values[T any](list []Answer[T]) (values []T) {
-	for _, a := range Good(list) {
+	for _, a := range WithoutErrors(list) {
 		values = append(values, a.Value)
 	}
 	return values
 }
 
-// Named names shards, of so many: "shard 3", "shards 0 to 2 and 5", "all shards".
-func Named(shards []int, of int) string {
+// NameShards names shards, of so many: "shard 3", "shards 0 to 2 and 5", "all shards".
+func NameShards(shards []int, of int) string {
 	if len(shards) == of && of > 1 {
 		return "all shards"
 	}
@@ -92,7 +92,7 @@ func Missing[T any](list []Answer[T]) string {
 	if len(shards) == 0 {
 		return ""
 	}
-	name := Named(shards, len(list))
+	name := NameShards(shards, len(list))
 	return strings.ToUpper(name[:1]) + name[1:] + " did not answer"
 }
 

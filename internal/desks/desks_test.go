@@ -61,9 +61,9 @@ func TestNamed(t *testing.T) {
 	for want, shards := range map[string][]int{
 		"shard 3": {3}, "shards 0 and 1": {0, 1}, "shards 0 to 2 and 5": {0, 1, 2, 5}, "shards 1, 3 and 5": {1, 3, 5}, "all shards": {0, 1, 2, 3, 4, 5, 6, 7},
 	} {
-		assert.Equal(t, want, desks.Named(shards, 8))
+		assert.Equal(t, want, desks.NameShards(shards, 8))
 	}
-	assert.Equal(t, "shard 0", desks.Named([]int{0}, 1))
+	assert.Equal(t, "shard 0", desks.NameShards([]int{0}, 1))
 }
 
 // A shard that fails is said first, and hides nothing of the others. Each shard is judged by
@@ -85,7 +85,7 @@ func TestSituation(t *testing.T) {
 		}
 		return s, nil
 	})
-	all := desks.Situation(list, func(shard int, page string) string { return fmt.Sprint(shard, "/", page) })
+	all := desks.JoinSituations(list, func(shard int, page string) string { return fmt.Sprint(shard, "/", page) })
 	var texts []string
 	for _, i := range all.Incidents {
 		texts = append(texts, fmt.Sprint(i.Kind, " ", i.Text, " ", i.Batches, " ", i.Page))
@@ -101,7 +101,7 @@ func TestSituation(t *testing.T) {
 	stopped := desks.Answer[operator.Situation]{Value: of(operator.StateStopped)}
 	well := desks.Answer[operator.Situation]{Shard: 1, Value: of(operator.StateWell)}
 	page := func(_ int, page string) string { return page }
-	assert.Equal(t, operator.StateStopped, desks.Situation([]desks.Answer[operator.Situation]{stopped, stopped}, page).State)
-	assert.Equal(t, operator.StatePerson, desks.Situation([]desks.Answer[operator.Situation]{stopped, well}, page).State, "some instances run")
-	assert.Equal(t, operator.StateWell, desks.Situation([]desks.Answer[operator.Situation]{well, well}, page).State)
+	assert.Equal(t, operator.StateStopped, desks.JoinSituations([]desks.Answer[operator.Situation]{stopped, stopped}, page).State)
+	assert.Equal(t, operator.StatePerson, desks.JoinSituations([]desks.Answer[operator.Situation]{stopped, well}, page).State, "some instances run")
+	assert.Equal(t, operator.StateWell, desks.JoinSituations([]desks.Answer[operator.Situation]{well, well}, page).State)
 }

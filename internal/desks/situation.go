@@ -14,13 +14,13 @@ import (
 // IncidentShard is the kind of the incident of a shard that did not answer.
 const IncidentShard operator.IncidentKind = "shard"
 
-// Situation is what is wrong in all shards. Each shard is judged by itself, since its batches need
-// instances of their own. Incidents of the same words are one, and each begins with its shards.
-// page makes an incident's address of those in the consoles of the shards.
-func Situation(list []Answer[operator.Situation], page func(shard int, address string) string) (all operator.Situation) {
-	good := Good(list)
-	all.Incidents, all.Itself, all.Counted = down(list), []operator.Moving{}, len(good) > 0
-	all.State = state(good, len(list))
+// JoinSituations returns what is wrong in all shards. Each shard is judged by itself, since its
+// batches need instances of their own. Incidents of the same words are one, and each begins with
+// its shards. page makes an incident's address of those in the consoles of the shards.
+func JoinSituations(list []Answer[operator.Situation], page func(shard int, address string) string) (all operator.Situation) {
+	good := WithoutErrors(list)
+	all.Incidents, all.Itself, all.Counted = shardsDownIncident(list), []operator.Moving{}, len(good) > 0
+	all.State = worstState(good, len(list))
 	found := map[[4]string]int{} // an incident's words, and its place
 	var where [][]int            // the shards of each incident
 	var stats []store.Stats
@@ -47,7 +47,7 @@ func Situation(list []Answer[operator.Situation], page func(shard int, address s
 				one.Since = i.Since
 			}
 		}
-		all.Itself = moving(all.Itself, s.Itself)
+		all.Itself = joinMoving(all.Itself, s.Itself)
 		all.Held, all.HeldMore = append(all.Held, s.Held...), all.HeldMore || s.HeldMore
 		all.Counted = all.Counted && s.Counted
 		all.Causes.Groups = append(all.Causes.Groups, s.Causes.Groups...)
@@ -57,7 +57,7 @@ func Situation(list []Answer[operator.Situation], page func(shard int, address s
 	}
 	for i, shards := range where {
 		one := &all.Incidents[skip+i]
-		name := Named(shards, len(list))
+		name := NameShards(shards, len(list))
 		one.Text = strings.ToUpper(name[:1]) + name[1:] + ": " + one.Text
 	}
 	slices.SortStableFunc(all.Incidents[skip:], func(a, b operator.Incident) int { return cmp.Compare(a.Kind.Rank(), b.Kind.Rank()) })
@@ -68,8 +68,9 @@ func Situation(list []Answer[operator.Situation], page func(shard int, address s
 	return all
 }
 
-// down has the incident of the shards that did not answer; nothing where all did.
-func down[T any](list []Answer[T]) []operator.Incident {
+// shardsDownIncident returns the incident of the shards that did not answer; nothing where all
+// did.
+func shardsDownIncident[T any](list []Answer[T]) []operator.Incident {
 	missing := Missing(list)
 	if missing == "" {
 		return []operator.Incident{}
@@ -80,9 +81,9 @@ func down[T any](list []Answer[T]) []operator.Incident {
 	}}
 }
 
-// state is the worst of all shards. That no instance runs, or nothing is posted, is said where it
-// holds for every shard; where it holds for some, a person is needed.
-func state(good []Answer[operator.Situation], of int) operator.State {
+// worstState returns the worst state of all shards. That no instance runs, or nothing is posted,
+// is said where it holds for every shard; where it holds for some, a person is needed.
+func worstState(good []Answer[operator.Situation], of int) operator.State {
 	if len(good) < of {
 		return operator.StatePerson
 	}
@@ -105,8 +106,8 @@ func state(good []Answer[operator.Situation], of int) operator.State {
 	return all
 }
 
-// moving adds the batches of a shard that move by themselves to those of other shards.
-func moving(all, more []operator.Moving) []operator.Moving {
+// joinMoving adds the batches of a shard that move by themselves to those of other shards.
+func joinMoving(all, more []operator.Moving) []operator.Moving {
 	for _, m := range more {
 		at := slices.IndexFunc(all, func(o operator.Moving) bool { return o.Reason == m.Reason })
 		if at < 0 {
@@ -124,8 +125,8 @@ func moving(all, more []operator.Moving) []operator.Moving {
 	return all
 }
 
-// Lookup joins what a text names in shards: the whole names first.
-func Lookup(list []operator.Lookup) operator.Lookup {
+// JoinLookups joins what a text names in shards: the whole names first.
+func JoinLookups(list []operator.Lookup) operator.Lookup {
 	all := operator.Lookup{Hits: []operator.Hit{}}
 	for _, l := range list {
 		all.Hits, all.More = append(all.Hits, l.Hits...), all.More || l.More
@@ -142,19 +143,19 @@ func Lookup(list []operator.Lookup) operator.Lookup {
 	return all
 }
 
-// ByAge is the order of batches in lists.
-func ByAge(a, b batch.Record) int {
+// CompareAge compares batches by the order that lists have.
+func CompareAge(a, b batch.Record) int {
 	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
 }
 
-// Searched joins the open batches that shards found, the oldest first, at most limit of them (0 is
-// 100, at most 1,000, as in [operator.SearchQuery]).
-func Searched(list []operator.Searched, limit int) operator.Searched {
+// JoinSearched joins the open batches that shards found, the oldest first, at most limit of them
+// (0 is 100, at most 1,000, as in [operator.SearchQuery]).
+func JoinSearched(list []operator.Searched, limit int) operator.Searched {
 	all := operator.Searched{Batches: []batch.Record{}}
 	for _, s := range list {
 		all.Batches, all.Looked, all.Incomplete = append(all.Batches, s.Batches...), all.Looked+s.Looked, all.Incomplete || s.Incomplete
 	}
-	slices.SortStableFunc(all.Batches, ByAge)
+	slices.SortStableFunc(all.Batches, CompareAge)
 	if limit = min(cmp.Or(max(limit, 0), 100), 1000); len(all.Batches) > limit {
 		all.Batches, all.Incomplete = all.Batches[:limit], true
 	}

@@ -59,8 +59,8 @@ func (r *Run) overtaken(ctx context.Context, o store.Outcome, a store.Applied) e
 	})
 }
 
-// keepsPlace reports whether a batch has its place in the order in which the ledger executes a lane
-// by its prepared bytes: whenever it is sent again or executed, none goes ahead of it.
+// keepsPlace reports whether a batch has its place in the order in which the ledger executes a
+// lane by its prepared bytes: whenever it is sent again or executed, none goes ahead of it.
 func (r *Run) keepsPlace(s batch.ServiceID, prepared []byte) bool {
 	return len(prepared) > 0 && r.traits(s).PreparesInOrder
 }

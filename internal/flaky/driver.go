@@ -53,8 +53,8 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return &conn{Conn: inner, f: c.f}, nil
 }
 
-// verb returns the name under which a statement is counted.
-func verb(query string) string {
+// statementVerb returns the name under which a statement is counted.
+func statementVerb(query string) string {
 	if strings.HasSuffix(query, "COMMIT") { // with a statement before it
 		return "COMMIT"
 	}
@@ -78,15 +78,15 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// silently executes a statement beside the caller's.
-func (c *conn) silently(ctx context.Context, query string) {
+// execIgnoringError executes a statement beside the caller's, and drops its error.
+func (c *conn) execIgnoringError(ctx context.Context, query string) {
 	if e, ok := c.Conn.(driver.ExecerContext); ok {
 		_, _ = e.ExecContext(ctx, query, nil) // its error is the purpose
 	}
 }
 
-// carry carries a call out, or not, as the faults will.
-func carry[T any](ctx context.Context, c *conn, name string, do func() (T, error)) (v T, err error) {
+// carryOut carries a call out, or not, as the faults decide.
+func carryOut[T any](ctx context.Context, c *conn, name string, do func() (T, error)) (v T, err error) {
 	if c.dead {
 		return v, driver.ErrBadConn
 	}
@@ -96,10 +96,10 @@ func carry[T any](ctx context.Context, c *conn, name string, do func() (T, error
 		_ = c.Close() // the fault
 		return v, fmt.Errorf("%s: %w", name, ErrBefore)
 	case Undone:
-		c.silently(ctx, "ROLLBACK")
+		c.execIgnoringError(ctx, "ROLLBACK")
 		return v, fmt.Errorf("%s: %w", name, ErrBefore)
 	case Doomed:
-		c.silently(ctx, "SELECT 1/0")
+		c.execIgnoringError(ctx, "SELECT 1/0")
 	case Shutdown:
 		if v, err = do(); err == nil {
 			err = shutdown{}
@@ -120,7 +120,7 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 	if err != nil {
 		return nil, err
 	}
-	return &stmt{s, c, verb(query)}, nil
+	return &stmt{s, c, statementVerb(query)}, nil
 }
 
 func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
@@ -128,20 +128,20 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 	if !ok {
 		return nil, driver.ErrSkip
 	}
-	return exec(ctx, c, verb(query), func() (driver.Result, error) { return e.ExecContext(ctx, query, args) })
+	return execWithFaults(ctx, c, statementVerb(query), func() (driver.Result, error) { return e.ExecContext(ctx, query, args) })
 }
 
-func exec(ctx context.Context, c *conn, name string, do func() (driver.Result, error)) (driver.Result, error) {
-	r, err := carry(ctx, c, name, do)
+func execWithFaults(ctx context.Context, c *conn, name string, do func() (driver.Result, error)) (driver.Result, error) {
+	r, err := carryOut(ctx, c, name, do)
 	if err != nil {
-		c.end(err)
+		c.closeIfEnded(err)
 		return nil, err
 	}
 	return r, nil
 }
 
-// end closes the connection that a server has ended.
-func (c *conn) end(err error) {
+// closeIfEnded closes the connection that a server has ended.
+func (c *conn) closeIfEnded(err error) {
 	if errors.Is(err, shutdown{}) {
 		_ = c.Close() // the fault
 	}
@@ -152,16 +152,17 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 	if !ok {
 		return nil, driver.ErrSkip
 	}
-	return rows(ctx, c, verb(query), func() (driver.Rows, error) { return q.QueryContext(ctx, query, args) })
+	return queryWithFaults(ctx, c, statementVerb(query), func() (driver.Rows, error) { return q.QueryContext(ctx, query, args) })
 }
 
-// rows is exec for a query. The query has made its changes once its rows are read.
-func rows(ctx context.Context, c *conn, name string, do func() (driver.Rows, error)) (driver.Rows, error) {
-	r, err := carry(ctx, c, name, do)
+// queryWithFaults is execWithFaults for a query. The query has made its changes once its rows are
+// read.
+func queryWithFaults(ctx context.Context, c *conn, name string, do func() (driver.Rows, error)) (driver.Rows, error) {
+	r, err := carryOut(ctx, c, name, do)
 	if err == nil {
 		return r, nil
 	}
-	defer c.end(err)
+	defer c.closeIfEnded(err)
 	if r == nil {
 		return nil, err
 	}
@@ -226,11 +227,11 @@ type stmt struct {
 }
 
 func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
-	return exec(ctx, s.c, s.verb, func() (driver.Result, error) { return s.Stmt.(driver.StmtExecContext).ExecContext(ctx, args) })
+	return execWithFaults(ctx, s.c, s.verb, func() (driver.Result, error) { return s.Stmt.(driver.StmtExecContext).ExecContext(ctx, args) })
 }
 
 func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
-	return rows(ctx, s.c, s.verb, func() (driver.Rows, error) { return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args) })
+	return queryWithFaults(ctx, s.c, s.verb, func() (driver.Rows, error) { return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args) })
 }
 
 // tx is a transaction that database/sql began.
@@ -242,10 +243,10 @@ type tx struct {
 // Commit commits, or not, and loses the answer, or not. It rolls an uncommitted transaction
 // back, as the end of its connection would.
 func (t *tx) Commit() error {
-	_, err := carry(context.Background(), t.c, "COMMIT", func() (struct{}, error) { return struct{}{}, t.Tx.Commit() })
+	_, err := carryOut(context.Background(), t.c, "COMMIT", func() (struct{}, error) { return struct{}{}, t.Tx.Commit() })
 	if errors.Is(err, ErrBefore) && !t.c.dead {
 		_ = t.Tx.Rollback()
 	}
-	t.c.end(err)
+	t.c.closeIfEnded(err)
 	return err
 }

@@ -23,16 +23,16 @@ type Subject struct {
 		store.Store
 		order.Store
 	}
-	// Calm is a store in the same database whose statements do not fail.
-	Calm interface {
+	// Faultless is a store in the same database whose statements do not fail.
+	Faultless interface {
 		store.Store
 		order.Store
 	}
 	// AddTx adds in a transaction of an application, and commits it.
-	AddTx func(ctx context.Context, batches ...batch.Batch) error
-	F     *Faults
-	Kinds []Kind // the ways in which statements of this database can fail
-	Many  int    // batches of one Add, from which on the store adds in another way
+	AddTx       func(ctx context.Context, batches ...batch.Batch) error
+	Faults      *Faults
+	Kinds       []Kind // the ways in which statements of this database can fail
+	ManyBatches int    // batches of one Add, from which on the store adds in another way
 }
 
 // Every makes each statement of each operation fail once, BEGIN and COMMIT included, in each way.
@@ -57,29 +57,29 @@ func Every(t *testing.T, s Subject) {
 
 // operation is a call of the store, or several that belong together.
 type operation struct {
-	name string
-	set  func(e *trial) // makes what the operation works on
-	do   func(e *trial) (answer any, err error)
+	name    string
+	prepare func(e *trial) // makes what the operation works on
+	do      func(e *trial) (answer any, err error)
 	// undo, where the operation cannot simply be done again, takes back its possible effect, by
 	// its answer.
 	undo func(e *trial, answer any)
-	// parts says that the operation is several transactions, and may be done in part after an
+	// inParts says that the operation is several transactions, and may be done in part after an
 	// error.
-	parts bool
-	// named says that after an error of an operation that took effect the answer counts all the
-	// same.
-	named bool
+	inParts bool
+	// answerCounts says that after an error of an operation that took effect the answer counts all
+	// the same.
+	answerCounts bool
 }
 
 // trial is one try of an operation, with names of its own.
 type trial struct {
 	*testing.T
 	Subject
-	name   string
-	keys   []batch.Key
-	orders []batch.ServiceID
-	kept   any // of set for do
-	more   func() any
+	name     string
+	keys     []batch.Key
+	orders   []batch.ServiceID
+	prepared any // of set for do
+	more     func() any
 }
 
 type result struct {
@@ -94,18 +94,18 @@ type result struct {
 // try sets up anew, and does the operation with one fault.
 func (s Subject) try(t *testing.T, o operation, n int, k Kind) (r result) {
 	t.Helper()
-	s.F.mu.Lock()
-	s.F.calls++
-	e := &trial{T: t, Subject: s, name: fmt.Sprintf("t%dx", s.F.calls)}
-	s.F.mu.Unlock()
-	s.F.Strike(0, None)
-	o.set(e)
+	s.Faults.mu.Lock()
+	s.Faults.calls++
+	e := &trial{T: t, Subject: s, name: fmt.Sprintf("t%dx", s.Faults.calls)}
+	s.Faults.mu.Unlock()
+	s.Faults.Strike(0, None)
+	o.prepare(e)
 	r.before = e.dump()
-	s.F.Strike(n, k)
+	s.Faults.Strike(n, k)
 	r.raw, r.err = o.do(e)
-	r.statements, r.struck = s.F.Struck()
-	s.F.Strike(0, None)
-	r.after, r.answer, r.e = e.dump(), e.text(r.raw), e
+	r.statements, r.struck = s.Faults.Struck()
+	s.Faults.Strike(0, None)
+	r.after, r.answer, r.e = e.dump(), e.textOf(r.raw), e
 	return r
 }
 
@@ -122,9 +122,9 @@ func (s Subject) compare(t *testing.T, o operation, right result, n int, k Kind)
 		return r.struck != ""
 	case r.struck == "":
 		require.NoError(t, r.err, "%s: nothing failed", at)
-	case r.after == right.after && o.named:
+	case r.after == right.after && o.answerCounts:
 		require.Equal(t, right.answer, r.answer, "%s: it took effect, and must be named", at)
-	case !o.parts && r.after != right.after:
+	case !o.inParts && r.after != right.after:
 		require.Equal(t, right.before, r.after, "%s: neither nothing nor all", at)
 	}
 	if o.undo != nil {
@@ -132,22 +132,22 @@ func (s Subject) compare(t *testing.T, o operation, right result, n int, k Kind)
 		return true
 	}
 	var end string
-	r.e.soon(func() bool {
+	r.e.retryWhileLocked(func() bool {
 		_, err := o.do(r.e)
 		if errors.Is(err, batch.ErrMovedOn) && r.after == right.after {
 			err = nil // an act of a person that was done
 		}
 		require.NoError(t, err, "%s, and again", at)
 		end = r.e.dump()
-		return end == right.after || !o.parts
+		return end == right.after || !o.inParts
 	})
 	require.Equal(t, right.after, end, "%s, and again", at)
 	return true
 }
 
-// soon repeats an operation that a lock may hold up: a server notices the end of a connection a
-// moment later.
-func (e *trial) soon(done func() bool) {
+// retryWhileLocked repeats an operation that a lock may hold up: a server notices the end of a
+// connection a moment later.
+func (e *trial) retryWhileLocked(done func() bool) {
 	for end := time.Now().Add(30 * time.Second); !done() && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
@@ -158,7 +158,7 @@ func (e *trial) dump() string {
 	e.Helper()
 	all := map[string]any{}
 	for _, k := range e.keys {
-		rec, err := e.Calm.Get(e.Context(), k)
+		rec, err := e.Faultless.Get(e.Context(), k)
 		if errors.Is(err, batch.ErrNotFound) {
 			all[k.String()] = "none"
 			continue
@@ -168,13 +168,13 @@ func (e *trial) dump() string {
 			all[k.String()] = rec
 			continue
 		}
-		acts, err := e.Calm.History(e.Context(), k)
+		acts, err := e.Faultless.History(e.Context(), k)
 		require.NoError(e, err)
-		attempts, err := e.Calm.Attempts(e.Context(), k)
+		attempts, err := e.Faultless.Attempts(e.Context(), k)
 		require.NoError(e, err)
-		control, err := e.Calm.Control(e.Context(), batch.Only(k.Service))
+		control, err := e.Faultless.Control(e.Context(), batch.Only(k.Service))
 		require.NoError(e, err)
-		look, err := e.Calm.Look(e.Context(), k, 9)
+		look, err := e.Faultless.Look(e.Context(), k, 9)
 		require.NoError(e, err)
 		var lane []batch.ID
 		for _, r := range look.Lane {
@@ -183,27 +183,27 @@ func (e *trial) dump() string {
 		all[k.String()] = []any{rec, acts, attempts, control, lane, string(look.Row.Prepared)}
 	}
 	for _, party := range e.orders {
-		orders, _, err := e.Calm.ListOrders(e.Context(), order.ListQuery{Party: &party})
+		orders, _, err := e.Faultless.ListOrders(e.Context(), order.ListQuery{Party: &party})
 		require.NoError(e, err)
 		all["orders of "+string(party)] = orders
 	}
 	if e.more != nil {
 		all["more"] = e.more()
 	}
-	return e.text(all)
+	return e.textOf(all)
 }
 
 var (
-	aTime  = regexp.MustCompile(`"\d{4}-\d\d-\d\dT[^"]*"`)
-	aClock = regexp.MustCompile(`\b\d{13,}\b`) // the version of a control
+	timeForm  = regexp.MustCompile(`"\d{4}-\d\d-\d\dT[^"]*"`)
+	clockForm = regexp.MustCompile(`\b\d{13,}\b`) // the version of a control
 )
 
-// text returns a value without times.
-func (e *trial) text(v any) string {
+// textOf returns a value without times.
+func (e *trial) textOf(v any) string {
 	b, err := json.MarshalIndent(v, "", " ")
 	require.NoError(e, err)
-	text := aClock.ReplaceAllString(strings.ReplaceAll(string(b), e.name, "T-"), `"clock"`)
-	return aTime.ReplaceAllStringFunc(text, func(s string) string {
+	text := clockForm.ReplaceAllString(strings.ReplaceAll(string(b), e.name, "T-"), `"clock"`)
+	return timeForm.ReplaceAllStringFunc(text, func(s string) string {
 		if strings.HasPrefix(s, `"0001-`) {
 			return `"never"`
 		}

@@ -24,25 +24,25 @@ type Faults struct {
 	seed  uint64
 	every int
 
-	mu     sync.Mutex
-	rng    *rand.Rand
-	calm   bool
-	next   map[string]bool // calls that fail next in any case: true where they are carried out
-	seen   int             // calls since Strike
-	counts int             // the statements that the kind is about
-	at     int             // which of them fails, and how
-	kind   Kind
-	struck string // its name
-	calls  int
-	before map[string]int // failures by name
-	after  map[string]int
+	mu               sync.Mutex
+	rng              *rand.Rand
+	calm             bool
+	forced           map[string]bool // calls that fail next in any case: true where they are carried out
+	callsSinceStrike int             // calls since Strike
+	matching         int             // the statements that the kind is about
+	strikeAt         int             // which of them fails, and how
+	kind             Kind
+	struck           string // its name
+	calls            int
+	before           map[string]int // failures by name
+	after            map[string]int
 }
 
 // New returns faults that strike one call in every, at random by seed. They begin calm.
 func New(seed uint64, every int) *Faults {
 	return &Faults{
 		seed: seed, every: every, calm: true, rng: rand.New(rand.NewPCG(seed, 14)),
-		next: map[string]bool{}, before: map[string]int{}, after: map[string]int{},
+		forced: map[string]bool{}, before: map[string]int{}, after: map[string]int{},
 	}
 }
 
@@ -51,7 +51,7 @@ func New(seed uint64, every int) *Faults {
 func (f *Faults) Next(name string, after bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.next[name] = after
+	f.forced[name] = after
 }
 
 // Calm ends the faults, or lets them begin again.
@@ -95,7 +95,7 @@ func (f *Faults) String() string {
 func (f *Faults) Strike(n int, kind Kind) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.seen, f.counts, f.at, f.kind, f.struck = 0, 0, n, kind, ""
+	f.callsSinceStrike, f.matching, f.strikeAt, f.kind, f.struck = 0, 0, n, kind, ""
 }
 
 // Struck returns how many calls came since Strike, and the name of the call that failed; "" for
@@ -103,14 +103,14 @@ func (f *Faults) Strike(n int, kind Kind) {
 func (f *Faults) Struck() (seen int, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.seen, f.struck
+	return f.callsSinceStrike, f.struck
 }
 
-// dooms reports whether the transaction under way is the one whose COMMIT comes too late.
-func (f *Faults) dooms() bool {
+// doomsCommit reports whether the transaction under way is the one whose COMMIT comes too late.
+func (f *Faults) doomsCommit() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.kind != Doomed || f.counts+1 != f.at {
+	if f.kind != Doomed || f.matching+1 != f.strikeAt {
 		return false
 	}
 	f.struck = "COMMIT"
@@ -121,13 +121,13 @@ func (f *Faults) dooms() bool {
 func (f *Faults) draw(name string) Kind {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if after, is := f.next[name]; is {
-		delete(f.next, name)
+	if after, is := f.forced[name]; is {
+		delete(f.forced, name)
 		return map[bool]Kind{false: Before, true: After}[after]
 	}
-	f.seen++
+	f.callsSinceStrike++
 	if !f.kind.onlyCommits() || name == "COMMIT" {
-		if f.counts++; f.counts == f.at {
+		if f.matching++; f.matching == f.strikeAt {
 			f.struck = name
 			return f.kind
 		}
@@ -147,8 +147,8 @@ func (f *Faults) draw(name string) Kind {
 	return None
 }
 
-// call carries out do, or not, and loses its answer, or not.
-func call[T any](f *Faults, name string, do func() (T, error)) (T, error) {
+// callWithFaults carries out do, or not, and loses its answer, or not.
+func callWithFaults[T any](f *Faults, name string, do func() (T, error)) (T, error) {
 	v, err := half(f, name, do)
 	if errors.Is(err, ErrAfter) {
 		var none T
@@ -157,8 +157,8 @@ func call[T any](f *Faults, name string, do func() (T, error)) (T, error) {
 	return v, err
 }
 
-// half is call for a function that returns a result beside the error of a lost answer: the
-// work that it may have done.
+// half is callWithFaults for a function that returns a result beside the error of a lost answer:
+// the work that it may have done.
 func half[T any](f *Faults, name string, do func() (T, error)) (T, error) {
 	return strike(f.draw(name), name, do)
 }
@@ -175,8 +175,8 @@ func strike[T any](k Kind, name string, do func() (T, error)) (T, error) {
 	return v, err
 }
 
-// done is call for a function that returns only an error.
-func done(f *Faults, name string, do func() error) error {
-	_, err := call(f, name, func() (struct{}, error) { return struct{}{}, do() })
+// callForError is callWithFaults for a function that returns only an error.
+func callForError(f *Faults, name string, do func() error) error {
+	_, err := callWithFaults(f, name, func() (struct{}, error) { return struct{}{}, do() })
 	return err
 }

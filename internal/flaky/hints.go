@@ -28,8 +28,8 @@ type Hints struct {
 	heard, lost, doubled, late int
 }
 
-// latest is how late a hint may be.
-const latest = 30 * time.Second
+// maxHintDelay is how late a hint may be.
+const maxHintDelay = 30 * time.Second
 
 // NewHints returns a store with such hints.
 func NewHints(s store.Store, seed uint64) *Hints {
@@ -49,11 +49,11 @@ func (s *Hints) Hear(ctx context.Context, l store.Listener) error {
 	s.listeners++
 	rng := rand.New(rand.NewPCG(s.seed, s.listeners))
 	s.mu.Unlock()
-	session, end := context.WithTimeoutCause(ctx, time.Second+upTo(rng, 10*time.Minute), ErrDeaf)
+	session, end := context.WithTimeoutCause(ctx, time.Second+randomUpTo(rng, 10*time.Minute), ErrDeaf)
 	defer end()
 	to := l.Heard
 	l.Heard = func(h store.Hint) {
-		for _, after := range s.draw(rng, h) {
+		for _, after := range s.drawDelays(rng, h) {
 			if after == 0 {
 				to(h)
 				continue
@@ -72,8 +72,8 @@ func (s *Hints) Hear(ctx context.Context, l store.Listener) error {
 	return err
 }
 
-// draw returns after what times a listener gets a hint: none if it is lost.
-func (s *Hints) draw(rng *rand.Rand, h store.Hint) []time.Duration {
+// drawDelays returns after what times a listener gets a hint: none if it is lost.
+func (s *Hints) drawDelays(rng *rand.Rand, h store.Hint) []time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.heard++
@@ -84,15 +84,17 @@ func (s *Hints) draw(rng *rand.Rand, h store.Hint) []time.Duration {
 		return nil
 	case draw < 0.4:
 		s.doubled++
-		return []time.Duration{0, upTo(rng, latest)}
+		return []time.Duration{0, randomUpTo(rng, maxHintDelay)}
 	case draw < 0.6:
 		s.late++
-		return []time.Duration{1 + upTo(rng, latest)}
+		return []time.Duration{1 + randomUpTo(rng, maxHintDelay)}
 	}
 	return []time.Duration{0}
 }
 
-func upTo(rng *rand.Rand, d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
+func randomUpTo(rng *rand.Rand, d time.Duration) time.Duration {
+	return time.Duration(rng.Int64N(int64(d)))
+}
 
 // Forge tells a hint that nothing has happened for: a lane that nobody has, finals that nobody
 // saw.

@@ -17,9 +17,9 @@ import (
 func calls(t *testing.T, seed uint64, every int, l flaky.Load) (took flaky.Latencies, f *flaky.Faults) {
 	synctest.Test(t, func(t *testing.T) {
 		f = flaky.New(seed, max(1, every))
-		s := &flaky.Store{Store: memory.New(), F: flaky.New(seed, 1)} // which stays calm
+		s := &flaky.Store{Store: memory.New(), Faults: flaky.New(seed, 1)} // which stays calm
 		if every > 0 {
-			s.F = f
+			s.Faults = f
 		}
 		took = l.Run(t, s, f, nil)
 	})

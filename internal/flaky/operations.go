@@ -26,18 +26,18 @@ func (e *trial) key(k batch.Key) {
 	}
 }
 
-// have stores some batches of a lane.
-func (e *trial) have(service string, n int) (all []batch.Batch) {
+// addBatches stores some batches of a lane.
+func (e *trial) addBatches(service string, n int) (all []batch.Batch) {
 	e.Helper()
 	for i := range n {
 		all = append(all, e.batch(service, i))
 	}
-	require.NoError(e, e.Calm.Add(e.Context(), all...))
+	require.NoError(e, e.Faultless.Add(e.Context(), all...))
 	return all
 }
 
-// take claims all of some lanes, with a salt that makes versions the same each time.
-func (e *trial) take(on store.Store, salt uint32, services ...string) (store.Claimed, error) {
+// claimLanes claims all of some lanes, with a salt that makes versions the same each time.
+func (e *trial) claimLanes(on store.Store, salt uint32, services ...string) (store.Claimed, error) {
 	q := store.ClaimQuery{Limit: 9, Window: 9, TTL: time.Hour, Salt: salt, Instance: "flaky"}
 	for _, s := range services {
 		q.Lanes = append(q.Lanes, batch.ServiceID(e.name+s))
@@ -61,29 +61,29 @@ func claims(c store.Claimed) (all []store.Claim) {
 	return all
 }
 
-// taken has batches that are claimed.
-func (e *trial) taken(service string, n int) []store.Claim {
+// claimedBatches adds batches, claims them and returns the claims.
+func (e *trial) claimedBatches(service string, n int) []store.Claim {
 	e.Helper()
-	e.have(service, n)
-	got, err := e.take(e.Calm, 1000, service)
+	e.addBatches(service, n)
+	got, err := e.claimLanes(e.Faultless, 1000, service)
 	require.NoError(e, err)
 	all := claims(got)
 	require.Len(e, all, n)
 	return all
 }
 
-// ended has batches that are final.
-func (e *trial) ended(service string, n int, finding store.Finding) {
+// finalBatches adds batches and makes them final.
+func (e *trial) finalBatches(service string, n int, finding store.Finding) {
 	e.Helper()
 	var outcomes []store.Outcome
-	for _, c := range e.taken(service, n) {
+	for _, c := range e.claimedBatches(service, n) {
 		o := store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: finding}
 		if finding == store.Refused {
 			o.Error = &batch.SubmissionError{Kind: batch.KindRejected, Message: "no"}
 		}
 		outcomes = append(outcomes, o)
 	}
-	_, err := e.results(e.Calm, outcomes)
+	_, err := e.results(e.Faultless, outcomes)
 	require.NoError(e, err)
 }
 
@@ -96,34 +96,34 @@ func (e *trial) results(on store.Store, outcomes []store.Outcome) (any, error) {
 	return all, err
 }
 
-var ada = batch.By{Actor: "ada", Reason: "ticket 9"}
+var person = batch.By{Actor: "ada", Reason: "ticket 9"}
 
-// act returns an operation of a person upon a batch.
-func act(name string, set func(e *trial) batch.Key, do func(e *trial, seen batch.Record) (batch.Record, error)) operation {
+// personOperation returns an operation of a person upon a batch.
+func personOperation(name string, set func(e *trial) batch.Key, do func(e *trial, seen batch.Record) (batch.Record, error)) operation {
 	return operation{
 		name: name,
-		set: func(e *trial) {
-			seen, err := e.Calm.Get(e.Context(), set(e))
+		prepare: func(e *trial) {
+			seen, err := e.Faultless.Get(e.Context(), set(e))
 			require.NoError(e, err)
-			e.kept = seen
+			e.prepared = seen
 		},
-		do: func(e *trial) (any, error) { return do(e, e.kept.(batch.Record)) },
+		do: func(e *trial) (any, error) { return do(e, e.prepared.(batch.Record)) },
 	}
 }
 
 // operations returns all operations that change stored data.
 func operations() []operation {
-	return slices.Concat(adds(), deliveries(), acts(), upkeep(), ordering())
+	return slices.Concat(addOperations(), deliveryOperations(), personOperations(), upkeepOperations(), orderOperations())
 }
 
-func adds() []operation {
+func addOperations() []operation {
 	list := func(n int, of func(e *trial) []batch.Batch) func(e *trial) {
 		return func(e *trial) {
 			all := of(e)
-			for i := range max(n, -n*e.Many) {
+			for i := range max(n, -n*e.ManyBatches) {
 				all = append(all, e.batch("b", i))
 			}
-			e.kept = all
+			e.prepared = all
 			if len(e.keys) > 10 {
 				e.keys = append(e.keys[:2:2], e.keys[len(e.keys)-2:]...) // to look at
 			}
@@ -138,30 +138,30 @@ func adds() []operation {
 	}
 	known := func(e *trial) []batch.Batch {
 		all := some(e)
-		require.NoError(e, e.Calm.Add(e.Context(), all...))
+		require.NoError(e, e.Faultless.Add(e.Context(), all...))
 		return append(all, all[0])
 	}
-	add := func(e *trial) (any, error) { return nil, e.Store.Add(e.Context(), e.kept.([]batch.Batch)...) }
-	addTx := func(e *trial) (any, error) { return nil, e.AddTx(e.Context(), e.kept.([]batch.Batch)...) }
+	add := func(e *trial) (any, error) { return nil, e.Store.Add(e.Context(), e.prepared.([]batch.Batch)...) }
+	addTx := func(e *trial) (any, error) { return nil, e.AddTx(e.Context(), e.prepared.([]batch.Batch)...) }
 	return []operation{
-		{name: "add", set: list(7, some), do: add},
-		{name: "add what is known", set: list(2, known), do: add},
-		{name: "add many", set: list(-1, none), do: add},
-		{name: "add in a transaction", set: list(7, some), do: addTx},
-		{name: "add what is known in a transaction", set: list(2, known), do: addTx},
+		{name: "add", prepare: list(7, some), do: add},
+		{name: "add what is known", prepare: list(2, known), do: add},
+		{name: "add many", prepare: list(-1, none), do: add},
+		{name: "add in a transaction", prepare: list(7, some), do: addTx},
+		{name: "add what is known in a transaction", prepare: list(2, known), do: addTx},
 	}
 }
 
-func deliveries() []operation {
+func deliveryOperations() []operation {
 	outcomes := func(known bool) func(e *trial) {
 		return func(e *trial) {
-			_, _, err := e.Calm.Steer(e.Context(), store.Steering{
-				Action: batch.ActionSetPolicy, Policy: batch.PolicyHalt, Scope: batch.Only(batch.ServiceID(e.name + "c")), By: ada,
+			_, _, err := e.Faultless.Steer(e.Context(), store.Steering{
+				Action: batch.ActionSetPolicy, Policy: batch.PolicyHalt, Scope: batch.Only(batch.ServiceID(e.name + "c")), By: person,
 			})
 			require.NoError(e, err)
 			var all []store.Outcome
 			for i, service := range []string{"a", "b", "c"} {
-				for _, c := range e.taken(service, 1) {
+				for _, c := range e.claimedBatches(service, 1) {
 					o := store.Outcome{
 						Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Check: time.Hour,
 						Finding: [...]store.Finding{store.Accepted, store.IsCommitted, store.Refused}[i],
@@ -180,17 +180,17 @@ func deliveries() []operation {
 					all = append(all, o)
 				}
 			}
-			e.kept = all
+			e.prepared = all
 		}
 	}
-	record := func(e *trial) (any, error) { return e.results(e.Store, e.kept.([]store.Outcome)) }
+	record := func(e *trial) (any, error) { return e.results(e.Store, e.prepared.([]store.Outcome)) }
 	return []operation{
 		{
-			name: "claim", named: true,
-			set: func(e *trial) { e.have("a", 2); e.have("b", 1) },
+			name: "claim", answerCounts: true,
+			prepare: func(e *trial) { e.addBatches("a", 2); e.addBatches("b", 1) },
 			do: func(e *trial) (any, error) {
-				got, err := e.take(e.Store, 1000, "a", "b")
-				e.kept = claims(got)
+				got, err := e.claimLanes(e.Store, 1000, "a", "b")
+				e.prepared = claims(got)
 				var named []string
 				for _, c := range claims(got) {
 					named = append(named, fmt.Sprint(c.Key, " ", c.Attempt, " ", c.Version, " ", string(got.Payloads[c.Row])))
@@ -199,14 +199,14 @@ func deliveries() []operation {
 			},
 			undo: func(e *trial, _ any) { // the claimed batches are put back, and all wait again
 				var back []store.Outcome
-				for _, c := range e.kept.([]store.Claim) {
+				for _, c := range e.prepared.([]store.Claim) {
 					back = append(back, store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Unposted, Back: c.From})
 				}
-				_, err := e.results(e.Calm, back)
+				_, err := e.results(e.Faultless, back)
 				require.NoError(e, err)
 				free := 0
-				e.soon(func() bool {
-					again, err := e.take(e.Calm, 2000, "a", "b")
+				e.retryWhileLocked(func() bool {
+					again, err := e.claimLanes(e.Faultless, 2000, "a", "b")
 					require.NoError(e, err)
 					free += len(claims(again))
 					return free == 3
@@ -214,16 +214,16 @@ func deliveries() []operation {
 				require.Equal(e, 3, free, "something is still claimed")
 			},
 		},
-		{name: "record what comes with its row", set: outcomes(true), do: record},
-		{name: "record", set: outcomes(false), do: record},
+		{name: "record what comes with its row", prepare: outcomes(true), do: record},
+		{name: "record", prepare: outcomes(false), do: record},
 		{
 			name: "lease rows", // which does not show
-			set: func(e *trial) {
+			prepare: func(e *trial) {
 				var all []store.Outcome
-				for _, c := range e.taken("a", 2) {
+				for _, c := range e.claimedBatches("a", 2) {
 					all = append(all, store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Accepted})
 				}
-				_, err := e.results(e.Calm, all)
+				_, err := e.results(e.Faultless, all)
 				require.NoError(e, err)
 			},
 			do: func(e *trial) (any, error) {
@@ -240,15 +240,15 @@ func deliveries() []operation {
 				for _, id := range answer.([]batch.ID) {
 					known[id] = true
 				}
-				e.soon(func() bool {
-					rows, err := e.Calm.Pending(e.Context(), store.PendingQuery{Limit: 99, Lease: time.Hour})
+				e.retryWhileLocked(func() bool {
+					rows, err := e.Faultless.Pending(e.Context(), store.PendingQuery{Limit: 99, Lease: time.Hour})
 					require.NoError(e, err)
 					for _, r := range rows {
 						known[r.Key.ID] = true
 					}
 					leased := true
 					for _, key := range e.keys {
-						look, err := e.Calm.Look(e.Context(), key, 1)
+						look, err := e.Faultless.Look(e.Context(), key, 1)
 						require.NoError(e, err)
 						leased = leased && look.Row.NextCheck.Sub(look.At) > time.Minute
 					}
@@ -258,11 +258,11 @@ func deliveries() []operation {
 			},
 		},
 		{
-			name: "keep prepared bytes",
-			set:  func(e *trial) { e.kept = e.taken("a", 2) },
+			name:    "keep prepared bytes",
+			prepare: func(e *trial) { e.prepared = e.claimedBatches("a", 2) },
 			do: func(e *trial) (any, error) {
 				var list []store.Prepared
-				for _, c := range e.kept.([]store.Claim) {
+				for _, c := range e.prepared.([]store.Claim) {
 					list = append(list, store.Prepared{Ref: c.Ref, Version: c.Version, Bytes: []byte("prepared")})
 				}
 				return e.Store.KeepPrepared(e.Context(), list)
@@ -271,39 +271,41 @@ func deliveries() []operation {
 	}
 }
 
-func acts() []operation {
-	waits := func(e *trial) batch.Key { return e.have("a", 2)[0].Key() }
+func personOperations() []operation {
+	waits := func(e *trial) batch.Key { return e.addBatches("a", 2)[0].Key() }
 	rejected := func(e *trial) batch.Key {
-		e.ended("a", 1, store.Refused)
-		e.have("a", 3)
+		e.finalBatches("a", 1, store.Refused)
+		e.addBatches("a", 3)
 		return e.keys[0]
 	}
 	return []operation{
-		act("cancel", waits, func(e *trial, seen batch.Record) (batch.Record, error) { return e.Store.Cancel(e.Context(), seen, ada) }),
-		act("requeue", rejected, func(e *trial, seen batch.Record) (batch.Record, error) {
-			return e.Store.Requeue(e.Context(), seen, store.Requeue{}, ada)
+		personOperation("cancel", waits, func(e *trial, seen batch.Record) (batch.Record, error) {
+			return e.Store.Cancel(e.Context(), seen, person)
 		}),
-		act("decide", func(e *trial) batch.Key {
-			c := e.taken("a", 1)[0]
-			_, err := e.results(e.Calm, []store.Outcome{{
+		personOperation("requeue", rejected, func(e *trial, seen batch.Record) (batch.Record, error) {
+			return e.Store.Requeue(e.Context(), seen, store.Requeue{}, person)
+		}),
+		personOperation("decide", func(e *trial) batch.Key {
+			c := e.claimedBatches("a", 1)[0]
+			_, err := e.results(e.Faultless, []store.Outcome{{
 				Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Doubtful, Error: &batch.SubmissionError{Kind: batch.KindDoubt, Message: "?"},
 			}})
 			require.NoError(e, err)
 			return c.Key
 		}, func(e *trial, seen batch.Record) (batch.Record, error) {
-			return e.Store.Decide(e.Context(), seen, batch.WasCommitted, ada)
+			return e.Store.Decide(e.Context(), seen, batch.WasCommitted, person)
 		}),
 		{
-			name: "pause", set: func(e *trial) { e.have("a", 1) },
+			name: "pause", prepare: func(e *trial) { e.addBatches("a", 1) },
 			do: func(e *trial) (any, error) {
-				_, _, err := e.Store.Steer(e.Context(), store.Steering{Action: batch.ActionPause, Scope: batch.Only(e.keys[0].Service), By: ada})
+				_, _, err := e.Store.Steer(e.Context(), store.Steering{Action: batch.ActionPause, Scope: batch.Only(e.keys[0].Service), By: person})
 				return nil, err
 			},
 		},
 		{
-			name: "keep texts", set: func(e *trial) {
+			name: "keep texts", prepare: func(e *trial) {
 				e.more = func() any {
-					kept, _, err := e.Calm.ReadTexts(e.Context(), "flaky", e.name, e.name+" part")
+					kept, _, err := e.Faultless.ReadTexts(e.Context(), "flaky", e.name, e.name+" part")
 					require.NoError(e, err)
 					return []any{kept[0].Body, kept[1].Body}
 				}
@@ -316,16 +318,16 @@ func acts() []operation {
 	}
 }
 
-func upkeep() []operation {
+func upkeepOperations() []operation {
 	return []operation{
 		{
-			name: "prune", parts: true,
-			set: func(e *trial) {
-				_, err := e.Calm.Prune(e.Context(), store.PruneQuery{Limit: 100_000}) // of other trials
+			name: "prune", inParts: true,
+			prepare: func(e *trial) {
+				_, err := e.Faultless.Prune(e.Context(), store.PruneQuery{Limit: 100_000}) // of other trials
 				require.NoError(e, err)
-				e.ended("a", 2, store.IsCommitted)
-				e.ended("b", 1, store.Refused)
-				e.have("a", 3)
+				e.finalBatches("a", 2, store.IsCommitted)
+				e.finalBatches("b", 1, store.Refused)
+				e.addBatches("a", 3)
 			},
 			do: func(e *trial) (any, error) {
 				_, err := e.Store.Prune(e.Context(), store.PruneQuery{Tombstone: func(batch.ServiceID, string) bool { return true }})
@@ -333,10 +335,10 @@ func upkeep() []operation {
 			},
 		},
 		{
-			name: "journal", parts: true,
-			set: func(e *trial) {
+			name: "journal", inParts: true,
+			prepare: func(e *trial) {
 				e.more = func() any {
-					found, err := e.Calm.FindStream(e.Context(), e.name, []string{"1", "2"})
+					found, err := e.Faultless.FindStream(e.Context(), e.name, []string{"1", "2"})
 					require.NoError(e, err)
 					slices.Sort(found.IDs)
 					return []any{found.IDs, found.Cursor}

@@ -11,8 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// party has some orders of a party.
-func (e *trial) party(n int, deadline time.Time) (all []order.Order) {
+// newOrders returns some new orders of a party.
+func (e *trial) newOrders(n int, deadline time.Time) (all []order.Order) {
 	party := batch.ServiceID(e.name + "p")
 	e.orders = []batch.ServiceID{party}
 	for i := range n {
@@ -21,19 +21,19 @@ func (e *trial) party(n int, deadline time.Time) (all []order.Order) {
 	return all
 }
 
-// queued stores them.
-func (e *trial) queued(n int, deadline time.Time) (refs []order.Ref) {
+// addOrders stores some new orders.
+func (e *trial) addOrders(n int, deadline time.Time) (refs []order.Ref) {
 	e.Helper()
-	all := e.party(n, deadline)
-	require.NoError(e, e.Calm.AddOrders(e.Context(), all...))
+	all := e.newOrders(n, deadline)
+	require.NoError(e, e.Faultless.AddOrders(e.Context(), all...))
 	for _, o := range all {
 		refs = append(refs, order.Ref{ID: o.ID, Version: 1})
 	}
 	return refs
 }
 
-// verdicts gives all orders a state.
-func verdicts(refs []order.Ref, state order.State, group string) (all []order.Verdict) {
+// verdictsOf returns verdicts that give all orders a state.
+func verdictsOf(refs []order.Ref, state order.State, group string) (all []order.Verdict) {
 	for _, r := range refs {
 		v := order.Verdict{Ref: r, State: state, Group: group}
 		if state == order.Failed {
@@ -44,60 +44,60 @@ func verdicts(refs []order.Ref, state order.State, group string) (all []order.Ve
 	return all
 }
 
-func ordering() []operation {
-	queued := func(e *trial) { e.kept = e.queued(3, time.Time{}) }
-	refs := func(e *trial) []order.Ref { return e.kept.([]order.Ref) }
+func orderOperations() []operation {
+	queued := func(e *trial) { e.prepared = e.addOrders(3, time.Time{}) }
+	refs := func(e *trial) []order.Ref { return e.prepared.([]order.Ref) }
 	return []operation{
 		{
-			name: "add orders", set: func(e *trial) { e.kept = e.party(3, time.Time{}) },
+			name: "add orders", prepare: func(e *trial) { e.prepared = e.newOrders(3, time.Time{}) },
 			do: func(e *trial) (any, error) {
-				return nil, e.Store.AddOrders(e.Context(), e.kept.([]order.Order)...)
+				return nil, e.Store.AddOrders(e.Context(), e.prepared.([]order.Order)...)
 			},
 		},
 		{
-			name: "make a batch of orders", set: func(e *trial) { queued(e); e.batch("p", "made") },
+			name: "make a batch of orders", prepare: func(e *trial) { queued(e); e.batch("p", "made") },
 			do: func(e *trial) (any, error) {
 				return e.Store.PrepareBatch(e.Context(), e.batch("p", "made"), refs(e))
 			},
 		},
 		{
-			name: "settle orders", parts: true, // an answer that is lost is a false the next time
-			set: func(e *trial) {
+			name: "settle orders", inParts: true, // an answer that is lost is a false the next time
+			prepare: func(e *trial) {
 				queued(e)
-				did, err := e.Calm.PrepareBatch(e.Context(), e.batch("p", "made"), refs(e))
+				did, err := e.Faultless.PrepareBatch(e.Context(), e.batch("p", "made"), refs(e))
 				require.NoError(e, err)
 				require.True(e, did)
-				got, err := e.take(e.Calm, 1000, "p")
+				got, err := e.claimLanes(e.Faultless, 1000, "p")
 				require.NoError(e, err)
 				c := claims(got)[0]
-				_, err = e.results(e.Calm, []store.Outcome{{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.IsCommitted}})
+				_, err = e.results(e.Faultless, []store.Outcome{{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.IsCommitted}})
 				require.NoError(e, err)
-				rec, err := e.Calm.Get(e.Context(), c.Key)
+				rec, err := e.Faultless.Get(e.Context(), c.Key)
 				require.NoError(e, err)
 				dequeued := refs(e)
 				for i := range dequeued {
 					dequeued[i].Version = 2
 				}
-				e.kept = order.Settlement{Batch: c.Key, Version: rec.Version, Orders: verdicts(dequeued, order.Confirmed, "")}
+				e.prepared = order.Settlement{Batch: c.Key, Version: rec.Version, Orders: verdictsOf(dequeued, order.Confirmed, "")}
 			},
 			do: func(e *trial) (any, error) {
-				return e.Store.SettleOrders(e.Context(), []order.Settlement{e.kept.(order.Settlement)})
+				return e.Store.SettleOrders(e.Context(), []order.Settlement{e.prepared.(order.Settlement)})
 			},
 		},
 		{
-			name: "fail orders", set: queued,
+			name: "fail orders", prepare: queued,
 			do: func(e *trial) (any, error) {
-				return e.Store.FailOrders(e.Context(), verdicts(refs(e), order.Failed, ""))
+				return e.Store.FailOrders(e.Context(), verdictsOf(refs(e), order.Failed, ""))
 			},
 		},
 		{
-			name: "split orders", set: queued,
+			name: "split orders", prepare: queued,
 			do: func(e *trial) (any, error) {
-				return e.Store.SplitOrders(e.Context(), verdicts(refs(e), order.Queued, "g"))
+				return e.Store.SplitOrders(e.Context(), verdictsOf(refs(e), order.Queued, "g"))
 			},
 		},
 		{
-			name: "expire orders", parts: true, set: func(e *trial) { e.queued(3, time.Now().Add(-time.Hour)) },
+			name: "expire orders", inParts: true, prepare: func(e *trial) { e.addOrders(3, time.Now().Add(-time.Hour)) },
 			do: func(e *trial) (any, error) {
 				_, err := e.Store.ExpireOrders(e.Context(), 9)
 				return nil, err

@@ -10,22 +10,22 @@ import (
 // Orders is a store of orders whose calls fail. ListOrders never fails.
 type Orders struct {
 	order.Store
-	F *Faults
+	Faults *Faults
 }
 
 // AddOrders is [order.Store].AddOrders.
 func (s *Orders) AddOrders(ctx context.Context, orders ...order.Order) error {
-	return done(s.F, "AddOrders", func() error { return s.Store.AddOrders(ctx, orders...) })
+	return callForError(s.Faults, "AddOrders", func() error { return s.Store.AddOrders(ctx, orders...) })
 }
 
-type finalOrders struct {
+type finalOrdersAnswer struct {
 	final   []order.Record
 	missing []order.ID
 }
 
 // FinalOrders is [order.Store].FinalOrders.
 func (s *Orders) FinalOrders(ctx context.Context, ids []order.ID) ([]order.Record, []order.ID, error) {
-	v, err := call(s.F, "FinalOrders", func() (v finalOrders, err error) {
+	v, err := callWithFaults(s.Faults, "FinalOrders", func() (v finalOrdersAnswer, err error) {
 		v.final, v.missing, err = s.Store.FinalOrders(ctx, ids)
 		return v, err
 	})
@@ -34,40 +34,40 @@ func (s *Orders) FinalOrders(ctx context.Context, ids []order.ID) ([]order.Recor
 
 // Parties is [order.Store].Parties.
 func (s *Orders) Parties(ctx context.Context, q order.PartiesQuery) ([]order.PartyLoad, error) {
-	return call(s.F, "Parties", func() ([]order.PartyLoad, error) { return s.Store.Parties(ctx, q) })
+	return callWithFaults(s.Faults, "Parties", func() ([]order.PartyLoad, error) { return s.Store.Parties(ctx, q) })
 }
 
 // NextOrders is [order.Store].NextOrders.
 func (s *Orders) NextOrders(ctx context.Context, party batch.ServiceID, q order.NextQuery) ([]order.Waiting, error) {
-	return call(s.F, "NextOrders", func() ([]order.Waiting, error) { return s.Store.NextOrders(ctx, party, q) })
+	return callWithFaults(s.Faults, "NextOrders", func() ([]order.Waiting, error) { return s.Store.NextOrders(ctx, party, q) })
 }
 
 // PrepareBatch is [order.Store].PrepareBatch.
 func (s *Orders) PrepareBatch(ctx context.Context, b batch.Batch, orders []order.Ref) (bool, error) {
-	return call(s.F, "PrepareBatch", func() (bool, error) { return s.Store.PrepareBatch(ctx, b, orders) })
+	return callWithFaults(s.Faults, "PrepareBatch", func() (bool, error) { return s.Store.PrepareBatch(ctx, b, orders) })
 }
 
 // SettleableBatches is [order.Store].SettleableBatches.
 func (s *Orders) SettleableBatches(ctx context.Context, limit int) ([]order.Batch, error) {
-	return call(s.F, "SettleableBatches", func() ([]order.Batch, error) { return s.Store.SettleableBatches(ctx, limit) })
+	return callWithFaults(s.Faults, "SettleableBatches", func() ([]order.Batch, error) { return s.Store.SettleableBatches(ctx, limit) })
 }
 
 // SettleOrders is [order.Store].SettleOrders.
 func (s *Orders) SettleOrders(ctx context.Context, settled []order.Settlement) ([]bool, error) {
-	return call(s.F, "SettleOrders", func() ([]bool, error) { return s.Store.SettleOrders(ctx, settled) })
+	return callWithFaults(s.Faults, "SettleOrders", func() ([]bool, error) { return s.Store.SettleOrders(ctx, settled) })
 }
 
 // FailOrders is [order.Store].FailOrders.
 func (s *Orders) FailOrders(ctx context.Context, verdicts []order.Verdict) ([]bool, error) {
-	return call(s.F, "FailOrders", func() ([]bool, error) { return s.Store.FailOrders(ctx, verdicts) })
+	return callWithFaults(s.Faults, "FailOrders", func() ([]bool, error) { return s.Store.FailOrders(ctx, verdicts) })
 }
 
 // SplitOrders is [order.Store].SplitOrders.
 func (s *Orders) SplitOrders(ctx context.Context, verdicts []order.Verdict) (bool, error) {
-	return call(s.F, "SplitOrders", func() (bool, error) { return s.Store.SplitOrders(ctx, verdicts) })
+	return callWithFaults(s.Faults, "SplitOrders", func() (bool, error) { return s.Store.SplitOrders(ctx, verdicts) })
 }
 
 // ExpireOrders is [order.Store].ExpireOrders.
 func (s *Orders) ExpireOrders(ctx context.Context, limit int) ([]order.Verdict, error) {
-	return call(s.F, "ExpireOrders", func() ([]order.Verdict, error) { return s.Store.ExpireOrders(ctx, limit) })
+	return callWithFaults(s.Faults, "ExpireOrders", func() ([]order.Verdict, error) { return s.Store.ExpireOrders(ctx, limit) })
 }

@@ -36,9 +36,9 @@ func orders(t *testing.T, seed uint64, every int) (took flaky.Latencies, f *flak
 		f = flaky.New(seed, max(1, every))
 		inner := memory.New()
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 20 * time.Millisecond})
-		e, err := autobatch.New(&flaky.Orders{Store: inner, F: f}, builder{}, nil)
+		e, err := autobatch.New(&flaky.Orders{Store: inner, Faults: f}, builder{}, nil)
 		require.NoError(t, err)
-		r, err := dltbatch.New(&flaky.Store{Store: inner, F: f}, ledger, &dltbatch.Options{Observer: e})
+		r, err := dltbatch.New(&flaky.Store{Store: inner, Faults: f}, ledger, &dltbatch.Options{Observer: e})
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup

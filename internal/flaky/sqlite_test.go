@@ -103,7 +103,7 @@ func TestEveryStatementFailsSQLite(t *testing.T) {
 	f := flaky.New(1, 10)
 	db, s := openBoth(t, f)
 	flaky.Every(t, flaky.Subject{
-		Store: s, Calm: s, F: f, Kinds: []flaky.Kind{flaky.Before, flaky.After, flaky.Undone}, Many: 12,
+		Store: s, Faultless: s, Faults: f, Kinds: []flaky.Kind{flaky.Before, flaky.After, flaky.Undone}, ManyBatches: 12,
 		AddTx: func(ctx context.Context, batches ...batch.Batch) error {
 			tx, err := db.BeginTx(ctx, nil)
 			if err != nil {

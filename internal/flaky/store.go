@@ -13,22 +13,22 @@ import (
 // fail: the library does not retry them.
 type Store struct {
 	store.Store
-	F *Faults
+	Faults *Faults
 }
 
 // Add is [store.Store].Add.
 func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
-	return done(s.F, "Add", func() error { return s.Store.Add(ctx, batches...) })
+	return callForError(s.Faults, "Add", func() error { return s.Store.Add(ctx, batches...) })
 }
 
-type finals struct {
+type finalBatchesAnswer struct {
 	final   []batch.Record
 	missing []batch.Key
 }
 
 // Finals is [store.Store].Finals.
 func (s *Store) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record, []batch.Key, error) {
-	v, err := call(s.F, "Finals", func() (v finals, err error) {
+	v, err := callWithFaults(s.Faults, "Finals", func() (v finalBatchesAnswer, err error) {
 		v.final, v.missing, err = s.Store.Finals(ctx, keys)
 		return v, err
 	})
@@ -37,44 +37,44 @@ func (s *Store) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record, [
 
 // Lanes is [store.Store].Lanes.
 func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
-	return call(s.F, "Lanes", func() ([]batch.ServiceID, error) { return s.Store.Lanes(ctx, q) })
+	return callWithFaults(s.Faults, "Lanes", func() ([]batch.ServiceID, error) { return s.Store.Lanes(ctx, q) })
 }
 
 // Claim is [store.Store].Claim. Where its answer is lost it returns, as a store must, the
 // claims that it may have made.
 func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
-	return half(s.F, "Claim", func() (store.Claimed, error) { return s.Store.Claim(ctx, q, choose) })
+	return half(s.Faults, "Claim", func() (store.Claimed, error) { return s.Store.Claim(ctx, q, choose) })
 }
 
 // Payloads is [store.Store].Payloads.
 func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error) {
-	return call(s.F, "Payloads", func() ([][]byte, error) { return s.Store.Payloads(ctx, refs) })
+	return callWithFaults(s.Faults, "Payloads", func() ([][]byte, error) { return s.Store.Payloads(ctx, refs) })
 }
 
 // KeepPrepared is [store.Store].KeepPrepared.
 func (s *Store) KeepPrepared(ctx context.Context, kept []store.Prepared) ([]bool, error) {
-	return call(s.F, "KeepPrepared", func() ([]bool, error) { return s.Store.KeepPrepared(ctx, kept) })
+	return callWithFaults(s.Faults, "KeepPrepared", func() ([]bool, error) { return s.Store.KeepPrepared(ctx, kept) })
 }
 
 // Record is [store.Store].Record.
 func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
-	return call(s.F, "Record", func() ([]store.Applied, error) { return s.Store.Record(ctx, outcomes) })
+	return callWithFaults(s.Faults, "Record", func() ([]store.Applied, error) { return s.Store.Record(ctx, outcomes) })
 }
 
 // Pending is [store.Store].Pending. Where its answer is lost it returns, as a store must, the
 // rows that it may have leased.
 func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
-	return half(s.F, "Pending", func() ([]store.InFlight, error) { return s.Store.Pending(ctx, q) })
+	return half(s.Faults, "Pending", func() ([]store.InFlight, error) { return s.Store.Pending(ctx, q) })
 }
 
 // Witnesses is [store.Store].Witnesses.
 func (s *Store) Witnesses(ctx context.Context, ref store.Ref, limit int) ([]batch.ID, error) {
-	return call(s.F, "Witnesses", func() ([]batch.ID, error) { return s.Store.Witnesses(ctx, ref, limit) })
+	return callWithFaults(s.Faults, "Witnesses", func() ([]batch.ID, error) { return s.Store.Witnesses(ctx, ref, limit) })
 }
 
 // Checked is [store.Store].Checked.
 func (s *Store) Checked(ctx context.Context, due []store.Due) error {
-	return done(s.F, "Checked", func() error { return s.Store.Checked(ctx, due) })
+	return callForError(s.Faults, "Checked", func() error { return s.Store.Checked(ctx, due) })
 }
 
 // ReadTexts is [store.Store].ReadTexts. The name of the ledger is read without a failure: a Run
@@ -87,7 +87,7 @@ func (s *Store) ReadTexts(ctx context.Context, kind store.TextKind, names ...str
 		all []store.Text
 		now time.Time
 	}
-	v, err := call(s.F, "ReadTexts", func() (v read, err error) {
+	v, err := callWithFaults(s.Faults, "ReadTexts", func() (v read, err error) {
 		v.all, v.now, err = s.Store.ReadTexts(ctx, kind, names...)
 		return v, err
 	})
@@ -100,12 +100,12 @@ func (s *Store) SwapTexts(ctx context.Context, texts ...store.Text) (bool, error
 	if len(texts) > 0 && texts[0].Kind == store.TextLedger {
 		return s.Store.SwapTexts(ctx, texts...)
 	}
-	return call(s.F, "SwapTexts", func() (bool, error) { return s.Store.SwapTexts(ctx, texts...) })
+	return callWithFaults(s.Faults, "SwapTexts", func() (bool, error) { return s.Store.SwapTexts(ctx, texts...) })
 }
 
 // Prune is [store.Store].Prune.
 func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
-	return call(s.F, "Prune", func() (store.Pruned, error) { return s.Store.Prune(ctx, q) })
+	return callWithFaults(s.Faults, "Prune", func() (store.Pruned, error) { return s.Store.Prune(ctx, q) })
 }
 
 // LeaseStream is [store.Store].LeaseStream.
@@ -114,7 +114,7 @@ func (s *Store) LeaseStream(ctx context.Context, stream, holder string, ttl time
 		epoch int64
 		held  bool
 	}
-	v, err := call(s.F, "LeaseStream", func() (v lease, err error) {
+	v, err := callWithFaults(s.Faults, "LeaseStream", func() (v lease, err error) {
 		v.epoch, v.held, err = s.Store.LeaseStream(ctx, stream, holder, ttl)
 		return v, err
 	})
@@ -123,10 +123,10 @@ func (s *Store) LeaseStream(ctx context.Context, stream, holder string, ttl time
 
 // AppendStream is [store.Store].AppendStream.
 func (s *Store) AppendStream(ctx context.Context, e batch.StreamEntry) (bool, error) {
-	return call(s.F, "AppendStream", func() (bool, error) { return s.Store.AppendStream(ctx, e) })
+	return callWithFaults(s.Faults, "AppendStream", func() (bool, error) { return s.Store.AppendStream(ctx, e) })
 }
 
 // FindStream is [store.Store].FindStream.
 func (s *Store) FindStream(ctx context.Context, stream string, ids []string) (batch.StreamFound, error) {
-	return call(s.F, "FindStream", func() (batch.StreamFound, error) { return s.Store.FindStream(ctx, stream, ids) })
+	return callWithFaults(s.Faults, "FindStream", func() (batch.StreamFound, error) { return s.Store.FindStream(ctx, stream, ids) })
 }

@@ -18,56 +18,56 @@ func (f *Faults) Dial(ctx context.Context, network, address string) (net.Conn, e
 	if err != nil {
 		return nil, err
 	}
-	return &wire{Conn: c, f: f, prepared: map[string]string{}}, nil
+	return &faultyConn{Conn: c, f: f, prepared: map[string]string{}}, nil
 }
 
-// wire is a connection in PostgreSQL's protocol.
-type wire struct {
+// faultyConn is a connection in PostgreSQL's protocol.
+type faultyConn struct {
 	net.Conn
 	f *Faults
 
-	mu       sync.Mutex
-	begun    bool              // the first message to the server has no kind
-	out      []byte            // of a message to the server
-	prepared map[string]string // the verbs of statements by their names
-	bound    string            // the verb of the statement that is executed next
-	broken   error             // why nothing is read any more
-	lose     error             // why the next answer is lost
-	ends     bool              // the server says in its place that it ends the connection
-	last     []byte            // the part of it that is not read yet
-	doomed   bool              // the COMMIT on its way is answered with ROLLBACK
-	in       []byte            // the head of a message from the server
-	rest     int               // how much of its body is to come
+	mu            sync.Mutex
+	startupSent   bool              // the first message to the server has no kind
+	outgoing      []byte            // of a message to the server
+	prepared      map[string]string // the verbs of statements by their names
+	boundVerb     string            // the verb of the statement that is executed next
+	brokenErr     error             // why nothing is read any more
+	loseAnswerErr error             // why the next answer is lost
+	saysItEnds    bool              // the server says in its place that it ends the connection
+	lastWords     []byte            // the part of it that is not read yet
+	commitDoomed  bool              // the COMMIT on its way is answered with ROLLBACK
+	incomingHead  []byte            // the head of a message from the server
+	bodyLeft      int               // how much of its body is to come
 }
 
 // Write sends messages on, or none of them.
-func (w *wire) Write(p []byte) (int, error) {
+func (w *faultyConn) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.out = append(w.out, p...)
+	w.outgoing = append(w.outgoing, p...)
 	for {
 		head := 1
-		if !w.begun {
+		if !w.startupSent {
 			head = 0
 		}
-		if len(w.out) < head+4 {
+		if len(w.outgoing) < head+4 {
 			break
 		}
-		size := head + int(binary.BigEndian.Uint32(w.out[head:]))
-		if len(w.out) < size {
+		size := head + int(binary.BigEndian.Uint32(w.outgoing[head:]))
+		if len(w.outgoing) < size {
 			break
 		}
-		if w.begun {
-			w.see(w.out[0], w.out[head+4:size])
+		if w.startupSent {
+			w.drawForMessage(w.outgoing[0], w.outgoing[head+4:size])
 		}
-		w.out, w.begun = w.out[size:], true
+		w.outgoing, w.startupSent = w.outgoing[size:], true
 	}
-	if w.broken != nil {
+	if w.brokenErr != nil {
 		_ = w.Conn.Close()
 		return len(p), nil // it is lost on its way
 	}
-	if w.doomed {
-		w.doomed = false
+	if w.commitDoomed {
+		w.commitDoomed = false
 		_, err := w.Conn.Write(message('Q', "ROLLBACK"))
 		return len(p), err
 	}
@@ -84,52 +84,52 @@ func message(kind byte, texts ...string) []byte {
 	return m
 }
 
-// see draws whether the statement of a message fails.
-func (w *wire) see(kind byte, body []byte) {
+// drawForMessage draws whether the statement of a message fails.
+func (w *faultyConn) drawForMessage(kind byte, body []byte) {
 	name, rest, _ := bytes.Cut(body, []byte{0})
 	text, _, _ := bytes.Cut(rest, []byte{0})
 	switch kind {
 	case 'P':
-		w.prepared[string(name)] = verb(string(text))
+		w.prepared[string(name)] = statementVerb(string(text))
 		return
 	case 'B': // its first string is a portal
-		w.bound = w.prepared[string(text)]
+		w.boundVerb = w.prepared[string(text)]
 		return
 	case 'Q':
-		w.bound = verb(string(name))
+		w.boundVerb = statementVerb(string(name))
 	case 'E':
 	default:
 		return
 	}
-	switch k := w.f.draw(w.bound); k {
+	switch k := w.f.draw(w.boundVerb); k {
 	case Before, Cut, Undone:
-		w.broken = fmt.Errorf("%s: %w", w.bound, ErrBefore)
+		w.brokenErr = fmt.Errorf("%s: %w", w.boundVerb, ErrBefore)
 	case After, Shutdown:
-		w.lose = fmt.Errorf("%s: %w", w.bound, ErrAfter)
-		w.ends = k == Shutdown
+		w.loseAnswerErr = fmt.Errorf("%s: %w", w.boundVerb, ErrAfter)
+		w.saysItEnds = k == Shutdown
 	case Doomed:
-		w.doomed = true
+		w.commitDoomed = true
 	}
 }
 
 // Read loses an answer once the server has sent all of it.
-func (w *wire) Read(p []byte) (int, error) {
+func (w *faultyConn) Read(p []byte) (int, error) {
 	for {
-		if n := w.ending(p); n > 0 {
+		if n := w.readLastWords(p); n > 0 {
 			return n, nil
 		}
 		n, err := w.Conn.Read(p)
 		w.mu.Lock()
-		if w.heard(p[:n]) && w.lose != nil {
-			w.broken = w.lose
+		if w.isReady(p[:n]) && w.loseAnswerErr != nil {
+			w.brokenErr = w.loseAnswerErr
 			_ = w.Conn.Close()
-			if w.ends {
-				w.ends, w.last = false, message('E', "SFATAL", "VFATAL", "C57P01", "Mterminating connection due to administrator command", "")
+			if w.saysItEnds {
+				w.saysItEnds, w.lastWords = false, message('E', "SFATAL", "VFATAL", "C57P01", "Mterminating connection due to administrator command", "")
 				w.mu.Unlock()
 				continue
 			}
 		}
-		broken, lose := w.broken, w.lose
+		broken, lose := w.brokenErr, w.loseAnswerErr
 		w.mu.Unlock()
 		switch {
 		case broken != nil:
@@ -140,29 +140,29 @@ func (w *wire) Read(p []byte) (int, error) {
 	}
 }
 
-// ending reads the server's last words.
-func (w *wire) ending(p []byte) int {
+// readLastWords reads the server's last words.
+func (w *faultyConn) readLastWords(p []byte) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n := copy(p, w.last)
-	w.last = w.last[n:]
+	n := copy(p, w.lastWords)
+	w.lastWords = w.lastWords[n:]
 	return n
 }
 
-// heard reports whether the server is ready for the next statement.
-func (w *wire) heard(p []byte) (ready bool) {
+// isReady reports whether the server is ready for the next statement.
+func (w *faultyConn) isReady(p []byte) (ready bool) {
 	for len(p) > 0 {
-		if w.rest > 0 {
-			n := min(w.rest, len(p))
-			w.rest, p = w.rest-n, p[n:]
+		if w.bodyLeft > 0 {
+			n := min(w.bodyLeft, len(p))
+			w.bodyLeft, p = w.bodyLeft-n, p[n:]
 			continue
 		}
-		w.in, p = append(w.in, p[0]), p[1:]
-		if len(w.in) == 5 {
-			if ready = ready || w.in[0] == 'Z'; w.in[0] == 'Z' && len(p) > 0 && p[0] == 'T' && w.f.dooms() {
+		w.incomingHead, p = append(w.incomingHead, p[0]), p[1:]
+		if len(w.incomingHead) == 5 {
+			if ready = ready || w.incomingHead[0] == 'Z'; w.incomingHead[0] == 'Z' && len(p) > 0 && p[0] == 'T' && w.f.doomsCommit() {
 				p[0] = 'E' // so the server says that the transaction has failed
 			}
-			w.rest, w.in = int(binary.BigEndian.Uint32(w.in[1:]))-4, w.in[:0]
+			w.bodyLeft, w.incomingHead = int(binary.BigEndian.Uint32(w.incomingHead[1:]))-4, w.incomingHead[:0]
 		}
 	}
 	return ready

@@ -117,7 +117,7 @@ func TestEveryStatementFails(t *testing.T) {
 			if d.pool {
 				kinds = kinds[1:] // Before is Cut there
 			}
-			flaky.Every(t, flaky.Subject{Store: st, Calm: calm.both, F: f, Kinds: kinds, AddTx: addTx, Many: 100})
+			flaky.Every(t, flaky.Subject{Store: st, Faultless: calm.both, Faults: f, Kinds: kinds, AddTx: addTx, ManyBatches: 100})
 		})
 	}
 }

@@ -19,8 +19,8 @@ func (w *World) check(producers []*producer) {
 	t := w.t
 	w.broken()
 	require.NoError(t, w.ledger.Check(nil))
-	books := w.ledger.Books()
-	stored := w.stored()
+	books := w.ledger.Balances()
+	stored := w.storedOrders()
 	n := 0
 	for _, p := range producers {
 		n += len(p.orders)
@@ -38,7 +38,7 @@ func (w *World) check(producers []*producer) {
 	w.checkOneAtATime()
 	var sum int64
 	for _, b := range books {
-		sum += b - initial
+		sum += b - initialBalance
 	}
 	assert.Zero(t, sum, "nothing came from nowhere")
 	open, _, err := w.st.List(context.Background(), store.ListQuery{Open: true})
@@ -46,9 +46,9 @@ func (w *World) check(producers []*producer) {
 	assert.Empty(t, open)
 }
 
-const initial = 1_000_000 // every party's balance at the beginning
+const initialBalance = 1_000_000 // every party's balance at the beginning
 
-func (w *World) stored() map[order.ID]order.Record {
+func (w *World) storedOrders() map[order.ID]order.Record {
 	out := map[order.ID]order.Record{}
 	for q := (order.ListQuery{Limit: 1000}); ; {
 		found, next, err := w.st.ListOrders(context.Background(), q)
@@ -67,19 +67,19 @@ func (w *World) checkOrder(o order.Order, rec order.Record, balance int64) {
 	t := w.t
 	paid := int64(0)
 	if balance != 0 {
-		paid = balance - initial
+		paid = balance - initialBalance
 	}
 	switch rec.State {
 	case order.Confirmed:
 		assert.EqualValues(t, 1, paid, "%s is confirmed: %+v", o.ID, rec)
-		assert.True(t, good(o), "%s is confirmed: %s", o.ID, o.Payload)
+		assert.True(t, isAcceptable(o), "%s is confirmed: %s", o.ID, o.Payload)
 		p := w.posts[rec.Batch]
 		if assert.NotNil(t, p, "%s is confirmed in %s, which nobody posted", o.ID, rec.Batch) {
 			assert.Contains(t, p.to, payee(o.ID), "%s is confirmed in %s", o.ID, rec.Batch)
 		}
 	case order.Quarantined:
 		assert.Zero(t, paid, "%s is quarantined: %+v", o.ID, rec)
-		assert.False(t, good(o), "%s is quarantined: %s %v", o.ID, o.Payload, rec.Error)
+		assert.False(t, isAcceptable(o), "%s is quarantined: %s %v", o.ID, o.Payload, rec.Error)
 		if p := w.posts[rec.Batch]; p != nil && string(o.Payload) != "no transfer" {
 			assert.Equal(t, []string{payee(o.ID)}, p.to, "it was refused alone")
 			assert.Positive(t, w.ledger.Count(cantontest.Refused, string(rec.Batch))+w.ledger.Count(cantontest.Rejected, string(rec.Batch)), "it was refused")
@@ -137,7 +137,7 @@ func (w *World) report(producers []*producer, killing, all time.Duration) {
 	states := map[order.State]int{}
 	for _, p := range producers {
 		orders += len(p.orders)
-		again += p.again
+		again += p.repeatedCalls
 	}
 	for _, rec := range w.finals {
 		states[rec.State]++
@@ -148,5 +148,5 @@ func (w *World) report(producers []*producer, killing, all time.Duration) {
 	}
 	w.t.Logf("%d workers killed in %s; %d orders (%d calls were repeated): %d confirmed, %d failed, %d quarantined; %d batches posted in %d attempts, %d of them too late; %d decided by a person; %s in all",
 		kills, killing.Round(time.Millisecond), orders, again, states[order.Confirmed], states[order.Failed], states[order.Quarantined],
-		len(w.posts), attempts, w.tooLate, w.decided, all.Round(time.Millisecond))
+		len(w.posts), attempts, w.tooLate, w.decisions, all.Round(time.Millisecond))
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 )
 
-// posted is a command at its first POST.
-type posted struct {
+// firstPost is a command at its first POST.
+type firstPost struct {
 	party    batch.ServiceID
 	commands string   // the bytes
 	to       []string // the payees
@@ -73,7 +73,7 @@ func (w *World) inspect(r *http.Request, s submission) {
 	w.mu.Lock()
 	p := w.posts[key.ID]
 	if p == nil {
-		p = &posted{party: key.Service, commands: string(s.Commands), to: recipients(s.Commands), attempts: map[int]bool{}}
+		p = &firstPost{party: key.Service, commands: string(s.Commands), to: recipients(s.Commands), attempts: map[int]bool{}}
 		w.posts[key.ID] = p
 	}
 	p.attempts[number] = true
@@ -125,10 +125,10 @@ func recipients(commands json.RawMessage) (to []string) {
 	return to
 }
 
-// trouble returns the participant's fault for the first submissions of a command, by seed. A late
-// fault comes within half of the time that the client declares, and a late decision within
+// drawFault returns the participant's fault for the first submissions of a command, by seed. A
+// late fault comes within half of the time that the client declares, and a late decision within
 // half of Decided.
-func (w *World) trouble(p cantontest.Point) cantontest.Fault {
+func (w *World) drawFault(p cantontest.RequestPoint) cantontest.Fault {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%d|%s|%s|%d", w.o.Seed, p.Operation, p.CommandID, p.Try)
 	x := h.Sum64()
@@ -144,13 +144,13 @@ func (w *World) trouble(p cantontest.Point) cantontest.Fault {
 	}
 	all := []cantontest.Fault{
 		{Answer: cantontest.AnswerReset},
-		{Answer: cantontest.AnswerReset, Taken: true},
-		{Answer: cantontest.AnswerReset, Taken: true, Late: lateArrival / 4},
+		{Answer: cantontest.AnswerReset, Accept: true},
+		{Answer: cantontest.AnswerReset, Accept: true, AcceptAfter: lateArrival / 4},
 		{Answer: cantontest.AnswerTimeout},
-		{Answer: cantontest.AnswerTimeout, Taken: true},
-		{Answer: cantontest.AnswerNever, Taken: true},
+		{Answer: cantontest.AnswerTimeout, Accept: true},
+		{Answer: cantontest.AnswerNever, Accept: true},
 		{Answer: cantontest.AnswerError, Error: "PARTICIPANT_BACKPRESSURE"},
-		{Answer: cantontest.AnswerError, Error: "SERVICE_NOT_RUNNING", Taken: true},
+		{Answer: cantontest.AnswerError, Error: "SERVICE_NOT_RUNNING", Accept: true},
 		{Reject: "LOCAL_VERDICT_LOCKED_CONTRACTS"},
 		{Reject: "REQUEST_TIME_OUT"},
 		{Lose: true},

@@ -32,7 +32,7 @@ func (w *World) person(ctx context.Context) {
 			if rec.Decision == "" {
 				continue
 			}
-			ruling, sure := w.look(rec.ID)
+			ruling, sure := w.outcomeOf(rec.ID)
 			if !sure {
 				continue
 			}
@@ -40,7 +40,7 @@ func (w *World) person(ctx context.Context) {
 			switch {
 			case err == nil:
 				w.mu.Lock()
-				w.decided++
+				w.decisions++
 				w.mu.Unlock()
 			case ctx.Err() == nil && !errors.Is(err, batch.ErrMovedOn) && !errors.Is(err, batch.ErrNotAllowed) && !errors.Is(err, batch.ErrInDoubt):
 				w.fail("decide: %w", err)
@@ -49,15 +49,15 @@ func (w *World) person(ctx context.Context) {
 	}
 }
 
-// look returns the outcome of a command; sure is false while some of it is still under way.
-func (w *World) look(id batch.ID) (ruling batch.Ruling, sure bool) {
+// outcomeOf returns the outcome of a command; sure is false while some of it is still under way.
+func (w *World) outcomeOf(id batch.ID) (ruling batch.Ruling, sure bool) {
 	ruling, flying := batch.NotExecutedSendAgain, 0
 	for _, e := range w.ledger.Journal() {
 		if e.CommandID != string(id) {
 			continue
 		}
 		switch e.Kind {
-		case cantontest.Taken:
+		case cantontest.Accepted:
 			flying++
 		case cantontest.Executed:
 			ruling = batch.WasCommitted

@@ -28,8 +28,8 @@ type process struct {
 	tail   tail // of the worker's standard error
 }
 
-// patience is the time that a worker may take to start, or to stop.
-const patience = 60 * time.Second
+// processTimeout is the time that a worker may take to start, or to stop.
+const processTimeout = 60 * time.Second
 
 // spawn starts a worker and waits until it listens, or is dead already. The kernel kills the
 // worker when this process dies.
@@ -72,7 +72,7 @@ func spawn(j job) (*process, error) {
 	if err := <-started; err != nil {
 		return nil, err
 	}
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(processTimeout)
 	defer timer.Stop()
 	select {
 	case p.url = <-listens:
@@ -93,7 +93,7 @@ func (p *process) kill() {
 // stop lets the worker end by itself.
 func (p *process) stop() error {
 	_ = p.stdin.Close()
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(processTimeout)
 	defer timer.Stop()
 	select {
 	case <-p.ended:

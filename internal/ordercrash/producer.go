@@ -18,24 +18,24 @@ import (
 
 const (
 	parties = 6
-	addFor  = 3 * time.Second
+	addTime = 3 * time.Second
 	backlog = 40 // open orders; from this number on nothing is added
 )
 
 // producer adds the orders of a party, in order, and repeats each until it is acknowledged.
 type producer struct {
-	w      *World
-	party  batch.ServiceID
-	rng    *rand.Rand
-	client *http.Client
-	orders []order.Order // acknowledged orders
-	again  int           // calls that were not acknowledged
+	w             *World
+	party         batch.ServiceID
+	rng           *rand.Rand
+	client        *http.Client
+	orders        []order.Order // acknowledged orders
+	repeatedCalls int           // calls that were not acknowledged
 }
 
 func (w *World) newProducer(i int) *producer {
 	return &producer{
 		w: w, party: batch.ServiceID(fmt.Sprintf("Party%d::1220", i)), rng: rand.New(rand.NewPCG(w.o.Seed, uint64(100+i))),
-		client: &http.Client{Timeout: 2 * addFor, Transport: &http.Transport{MaxIdleConnsPerHost: 2}},
+		client: &http.Client{Timeout: 2 * addTime, Transport: &http.Transport{MaxIdleConnsPerHost: 2}},
 	}
 }
 
@@ -58,8 +58,8 @@ func (p *producer) run(ctx context.Context) {
 			orders = append(orders, p.order(len(p.orders)+len(orders)))
 		}
 		for p.rng.IntN(50) == 0 || !p.add(orders) { // now and then once more, although the first call was acknowledged
-			p.again++
-			if p.w.over() {
+			p.repeatedCalls++
+			if p.w.isOver() {
 				return
 			}
 			time.Sleep(20 * time.Millisecond)
@@ -73,7 +73,7 @@ func (p *producer) run(ctx context.Context) {
 	}
 }
 
-func (w *World) over() bool {
+func (w *World) isOver() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.errs) > 0
@@ -105,8 +105,8 @@ func (p *producer) order(n int) order.Order {
 	return o
 }
 
-// good reports whether the ledger would take an order.
-func good(o order.Order) bool {
+// isAcceptable reports whether the ledger would take an order.
+func isAcceptable(o order.Order) bool {
 	var t cantontest.Transfer
 	return json.Unmarshal(o.Payload, &t) == nil && t.Poison == ""
 }
@@ -116,9 +116,9 @@ func good(o order.Order) bool {
 func (p *producer) add(orders []order.Order) bool {
 	at := p.rng.IntN(3)
 	if at == 2 {
-		ctx, cancel := context.WithTimeout(context.Background(), addFor)
+		ctx, cancel := context.WithTimeout(context.Background(), addTime)
 		defer cancel()
-		return p.heard(p.w.st.AddOrders(ctx, orders...))
+		return p.wasAcknowledged(p.w.st.AddOrders(ctx, orders...))
 	}
 	p.w.mu.Lock()
 	worker := p.w.slots[at]
@@ -128,7 +128,7 @@ func (p *producer) add(orders []order.Order) bool {
 	}
 	body, err := json.Marshal(orders)
 	if err != nil {
-		return p.heard(err)
+		return p.wasAcknowledged(err)
 	}
 	resp, err := p.client.Post(worker.url, "application/json", bytes.NewReader(body))
 	if err != nil {
@@ -145,7 +145,7 @@ func (p *producer) add(orders []order.Order) bool {
 	return false
 }
 
-func (p *producer) heard(err error) bool {
+func (p *producer) wasAcknowledged(err error) bool {
 	if errors.Is(err, batch.ErrConflict) || errors.Is(err, batch.ErrInvalidInput) {
 		p.w.fail("add: %w", err)
 	}

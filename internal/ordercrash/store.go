@@ -21,18 +21,18 @@ type killerStore struct {
 }
 
 func (s killerStore) AddOrders(ctx context.Context, orders ...order.Order) error {
-	_, err := within(ctx, s.k, add, func(ctx context.Context) (bool, error) { return true, s.Store.AddOrders(ctx, orders...) })
+	_, err := inPhase(ctx, s.k, add, func(ctx context.Context) (bool, error) { return true, s.Store.AddOrders(ctx, orders...) })
 	return err
 }
 
 func (s killerStore) PrepareBatch(ctx context.Context, b batch.Batch, orders []order.Ref) (bool, error) {
-	return within(ctx, s.k, prepare, func(ctx context.Context) (bool, error) { return s.Store.PrepareBatch(ctx, b, orders) })
+	return inPhase(ctx, s.k, prepare, func(ctx context.Context) (bool, error) { return s.Store.PrepareBatch(ctx, b, orders) })
 }
 
 // Claim runs again and again, mostly in vain: the windows after it count only successful
 // claims.
 func (s killerStore) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
-	c, err := s.Store.Claim(context.WithValue(ctx, phase{}, claim), q, choose)
+	c, err := s.Store.Claim(context.WithValue(ctx, phaseKey{}, claim), q, choose)
 	if err == nil && len(c.Runs) > 0 {
 		s.k.reach(claim.after())
 	}
@@ -40,11 +40,11 @@ func (s killerStore) Claim(ctx context.Context, q store.ClaimQuery, choose store
 }
 
 func (s killerStore) KeepPrepared(ctx context.Context, p []store.Prepared) ([]bool, error) {
-	return within(ctx, s.k, keep, func(ctx context.Context) ([]bool, error) { return s.Store.KeepPrepared(ctx, p) })
+	return inPhase(ctx, s.k, keep, func(ctx context.Context) ([]bool, error) { return s.Store.KeepPrepared(ctx, p) })
 }
 
 func (s killerStore) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
-	return within(ctx, s.k, record, func(ctx context.Context) ([]store.Applied, error) { return s.Store.Record(ctx, o) })
+	return inPhase(ctx, s.k, record, func(ctx context.Context) ([]store.Applied, error) { return s.Store.Record(ctx, o) })
 }
 
 func (s killerStore) SettleOrders(ctx context.Context, settled []order.Settlement) ([]bool, error) {
@@ -54,13 +54,13 @@ func (s killerStore) SettleOrders(ctx context.Context, settled []order.Settlemen
 			o = halve
 		}
 	}
-	return within(ctx, s.k, o, func(ctx context.Context) ([]bool, error) { return s.Store.SettleOrders(ctx, settled) })
+	return inPhase(ctx, s.k, o, func(ctx context.Context) ([]bool, error) { return s.Store.SettleOrders(ctx, settled) })
 }
 
 func (s killerStore) SplitOrders(ctx context.Context, v []order.Verdict) (bool, error) {
-	return within(ctx, s.k, halve, func(ctx context.Context) (bool, error) { return s.Store.SplitOrders(ctx, v) })
+	return inPhase(ctx, s.k, halve, func(ctx context.Context) (bool, error) { return s.Store.SplitOrders(ctx, v) })
 }
 
 func (s killerStore) FailOrders(ctx context.Context, v []order.Verdict) ([]bool, error) {
-	return within(ctx, s.k, settle, func(ctx context.Context) ([]bool, error) { return s.Store.FailOrders(ctx, v) })
+	return inPhase(ctx, s.k, settle, func(ctx context.Context) ([]bool, error) { return s.Store.FailOrders(ctx, v) })
 }

@@ -21,27 +21,27 @@ const (
 	nowhere  Window = ""
 )
 
-// op is a call of the store. A worker is killed inside the call, before one of its statements
-// or around its commit, or after the call, when no other goroutine knows of it.
-type op string
+// storeCall is a call of the store. A worker is killed inside the call, before one of its
+// statements or around its commit, or after the call, when no other goroutine knows of it.
+type storeCall string
 
 const (
-	add     op = "orders added"
-	prepare op = "batch stored, orders dequeued"
-	claim   op = "claim"
-	keep    op = "prepared kept"
-	record  op = "outcome recorded"
-	settle  op = "orders settled"
-	halve   op = "orders halved"
+	add     storeCall = "orders added"
+	prepare storeCall = "batch stored, orders dequeued"
+	claim   storeCall = "claim"
+	keep    storeCall = "prepared kept"
+	record  storeCall = "outcome recorded"
+	settle  storeCall = "orders settled"
+	halve   storeCall = "orders halved"
 )
 
-func (o op) inside() Window { return Window("inside: " + string(o)) }
-func (o op) after() Window  { return Window("after: " + string(o)) }
+func (o storeCall) inside() Window { return Window("inside: " + string(o)) }
+func (o storeCall) after() Window  { return Window("after: " + string(o)) }
 
 // windows returns all windows except anywhere.
 func windows() []Window {
 	out := []Window{posting, accepted, asked}
-	for _, o := range [...]op{add, prepare, claim, keep, record, settle, halve} {
+	for _, o := range [...]storeCall{add, prepare, claim, keep, record, settle, halve} {
 		out = append(out, o.inside(), o.after())
 	}
 	slices.Sort(out)
@@ -64,12 +64,12 @@ func (k *killer) reach(w Window) {
 	}
 }
 
-// phase is the context's key of the store's call that statements belong to.
-type phase struct{}
+// phaseKey is the context's key of the store's call that statements belong to.
+type phaseKey struct{}
 
-// within runs a call of the store.
-func within[T any](ctx context.Context, k *killer, o op, f func(context.Context) (T, error)) (T, error) {
-	out, err := f(context.WithValue(ctx, phase{}, o))
+// inPhase runs a call of the store, whose statements then belong to it.
+func inPhase[T any](ctx context.Context, k *killer, o storeCall, f func(context.Context) (T, error)) (T, error) {
+	out, err := f(context.WithValue(ctx, phaseKey{}, o))
 	if err == nil {
 		k.reach(o.after())
 	}
@@ -78,7 +78,7 @@ func within[T any](ctx context.Context, k *killer, o op, f func(context.Context)
 
 // step runs before and after a statement, and around a commit.
 func (k *killer) step(ctx context.Context) {
-	if o, ok := ctx.Value(phase{}).(op); ok {
+	if o, ok := ctx.Value(phaseKey{}).(storeCall); ok {
 		k.reach(o.inside())
 	}
 }

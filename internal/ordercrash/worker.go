@@ -52,10 +52,10 @@ const (
 
 const deadlineHeader = "X-Deadline" // of a submission's context, in nanoseconds
 
-// stamped sends the parent the deadline of a request, however late the request arrives.
-type stamped struct{ http.RoundTripper }
+// deadlineTransport sends the parent the deadline of a request, however late the request arrives.
+type deadlineTransport struct{ http.RoundTripper }
 
-func (s stamped) RoundTrip(r *http.Request) (*http.Response, error) {
+func (s deadlineTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if d, ok := r.Context().Deadline(); ok {
 		r = r.Clone(r.Context())
 		r.Header.Set(deadlineHeader, strconv.FormatInt(d.UnixNano(), 10))
@@ -118,7 +118,7 @@ func Work(text string, open Open) error {
 	}
 	client, err := canton.New(j.URL, &canton.Options{
 		UserID: "app", IdleWait: 10 * time.Millisecond, LateArrival: lateArrival, Grace: grace, DecidedWithin: j.Decided,
-		PollOnly: !j.Hints, Client: &http.Client{Transport: stamped{&http.Transport{MaxIdleConnsPerHost: 16}}},
+		PollOnly: !j.Hints, Client: &http.Client{Transport: deadlineTransport{&http.Transport{MaxIdleConnsPerHost: 16}}},
 	})
 	if err != nil {
 		return err
@@ -154,7 +154,7 @@ func Work(text string, open Open) error {
 	if err != nil {
 		return err
 	}
-	go func() { _ = http.Serve(l, adder(engine)) }() // ends with the process
+	go func() { _ = http.Serve(l, addHandler(engine)) }() // ends with the process
 	fmt.Printf("http://%s\n", l.Addr())
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -175,14 +175,14 @@ func Work(text string, open Open) error {
 	return nil
 }
 
-func adder(e *autobatch.Engine) http.Handler {
+func addHandler(e *autobatch.Engine) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var orders []order.Order
 		if err := json.NewDecoder(r.Body).Decode(&orders); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), addFor)
+		ctx, cancel := context.WithTimeout(r.Context(), addTime)
 		defer cancel()
 		if err := e.Add(ctx, orders...); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)

@@ -40,17 +40,17 @@ type World struct {
 	ledger *cantontest.Participant
 	url    string
 
-	mu      sync.Mutex
-	posts   map[batch.ID]*posted
-	errs    []error
-	tooLate int
-	slots   [2]*process
-	births  int
-	killed  map[Window]int
-	vain    int                       // worker lives in a row that did not reach their window
-	finals  map[order.ID]order.Record // as the first read saw them
-	open    map[order.ID]bool
-	decided int
+	mu             sync.Mutex
+	posts          map[batch.ID]*firstPost
+	errs           []error
+	tooLate        int
+	slots          [2]*process
+	workersStarted int
+	killed         map[Window]int
+	livesInVain    int                       // worker lives in a row that did not reach their window
+	finals         map[order.ID]order.Record // as the first read saw them
+	open           map[order.ID]bool
+	decisions      int
 }
 
 func (w *World) fail(format string, args ...any) {
@@ -61,8 +61,8 @@ func (w *World) fail(format string, args ...any) {
 	}
 }
 
-// restFor is the time that all orders may take to become final after the last kill.
-const restFor = 3 * time.Minute
+// finishTimeout is the time that all orders may take to become final after the last kill.
+const finishTimeout = 3 * time.Minute
 
 // Run kills workers until every window has had its share, lets the last workers finish, and
 // compares the books with the orders.
@@ -70,11 +70,11 @@ func Run(t testing.TB, o Options) {
 	t.Helper()
 	t.Logf("seed %d", o.Seed)
 	w := &World{
-		t: t, o: o, st: o.Store, posts: map[batch.ID]*posted{}, killed: map[Window]int{},
+		t: t, o: o, st: o.Store, posts: map[batch.ID]*firstPost{}, killed: map[Window]int{},
 		finals: map[order.ID]order.Record{}, open: map[order.ID]bool{},
 	}
 	var err error
-	w.ledger, err = cantontest.NewParticipant(&cantontest.Options{CompleteAfter: 3 * time.Millisecond, Fault: w.trouble})
+	w.ledger, err = cantontest.NewParticipant(&cantontest.Options{CompleteAfter: 3 * time.Millisecond, Fault: w.drawFault})
 	require.NoError(t, err)
 	server := httptest.NewServer(http.HandlerFunc(w.serve))
 	w.url = server.URL
@@ -106,7 +106,7 @@ func Run(t testing.TB, o Options) {
 
 	var lives sync.WaitGroup
 	for i := range w.slots {
-		lives.Go(func() { w.live(i, rand.New(rand.NewPCG(o.Seed, uint64(i)))) })
+		lives.Go(func() { w.runWorkers(i, rand.New(rand.NewPCG(o.Seed, uint64(i)))) })
 	}
 	lives.Wait()
 	w.broken()
@@ -129,8 +129,8 @@ func Run(t testing.TB, o Options) {
 // start puts a new worker into a slot.
 func (w *World) start(i int, kill Window, nth int64) error {
 	w.mu.Lock()
-	n := w.births
-	w.births++
+	n := w.workersStarted
+	w.workersStarted++
 	w.mu.Unlock()
 	p, err := spawn(job{
 		URL: w.url, Driver: w.o.Drivers[n%len(w.o.Drivers)], DSN: w.o.DSN, Decided: w.o.Decided, Hints: n%3 > 0, Kill: kill, Nth: nth,
@@ -144,8 +144,8 @@ func (w *World) start(i int, kill Window, nth int64) error {
 	return nil
 }
 
-// live kills one worker after the other in a slot.
-func (w *World) live(i int, rng *rand.Rand) {
+// runWorkers kills one worker after the other in a slot.
+func (w *World) runWorkers(i int, rng *rand.Rand) {
 	for {
 		kill, nth := w.next(rng)
 		if kill == nowhere {
@@ -157,7 +157,7 @@ func (w *World) live(i int, rng *rand.Rand) {
 		}
 		p := w.slots[i]
 		w.mu.Lock()
-		slow := 1 + w.vain/4 // a busy machine needs longer to reach a window
+		slow := 1 + w.livesInVain/4 // a busy machine needs longer to reach a window
 		w.mu.Unlock()
 		timer := time.NewTimer(time.Duration(slow*(1000+rng.IntN(1500))) * time.Millisecond)
 		select {
@@ -175,8 +175,8 @@ func (w *World) live(i int, rng *rand.Rand) {
 			}
 		}
 		w.mu.Lock()
-		if w.vain++; at != anywhere {
-			w.vain = 0
+		if w.livesInVain++; at != anywhere {
+			w.livesInVain = 0
 		}
 		w.killed[at]++
 		w.mu.Unlock()
@@ -247,7 +247,7 @@ func (w *World) watch(ctx context.Context) {
 // rest waits until every order is final.
 func (w *World) rest() {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), restFor)
+	ctx, cancel := context.WithTimeout(context.Background(), finishTimeout)
 	defer cancel()
 	for {
 		w.mu.Lock()
@@ -266,7 +266,7 @@ func (w *World) rest() {
 		}
 		select {
 		case <-ctx.Done():
-			w.t.Fatalf("%d orders are not final %s after the last kill:%s", n, restFor, w.stuck())
+			w.t.Fatalf("%d orders are not final %s after the last kill:%s", n, finishTimeout, w.stuck())
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -13,11 +13,11 @@ func (s *servers) startBouncer() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	dsn, err := s.startLocked()
-	if err != nil || s.behind != "" {
-		return s.behind, err
+	if err != nil || s.bouncerDSN != "" {
+		return s.bouncerDSN, err
 	}
-	s.bouncer, s.behind, err = runBouncer(dsn)
-	return s.behind, err
+	s.bouncer, s.bouncerDSN, err = runBouncer(dsn)
+	return s.bouncerDSN, err
 }
 
 // ServeBouncer starts a PgBouncer in transaction mode before the server of dsn, for programs that
@@ -65,16 +65,16 @@ func runBouncer(dsn string) (*process, string, error) {
 	}
 	port, err := freePort()
 	if err != nil {
-		return nil, "", discard(dir, err)
+		return nil, "", removeAfter(dir, err)
 	}
 	config := filepath.Join(dir, "pgbouncer.ini")
 	text := fmt.Sprintf(bouncerConfig, to.Hostname(), to.Port(), to.User.Username(), port)
 	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
-		return nil, "", discard(dir, err)
+		return nil, "", removeAfter(dir, err)
 	}
 	p, err := who.run(dir, "process up", bin, config)
 	if err != nil {
-		return nil, "", discard(dir, err)
+		return nil, "", removeAfter(dir, err)
 	}
 	to.Host = "127.0.0.1:" + port
 	return p, to.String(), nil

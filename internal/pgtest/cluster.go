@@ -74,7 +74,7 @@ func (c *Cluster) open(name string, fill func() error) (err error) {
 		return err
 	}
 	if err = fill(); err != nil {
-		return discard(c.dir, err)
+		return removeAfter(c.dir, err)
 	}
 	for range 3 { // the port may be taken between the test and the start
 		if c.port, err = freePort(); err != nil {
@@ -84,7 +84,7 @@ func (c *Cluster) open(name string, fill func() error) (err error) {
 			return nil
 		}
 	}
-	return discard(c.dir, err)
+	return removeAfter(c.dir, err)
 }
 
 // Serve is [NewCluster] for programs that are no tests: it returns the data source name, a
@@ -128,7 +128,7 @@ func (c *Cluster) start() (err error) {
 
 func (c *Cluster) command(name string, args ...string) error {
 	cmd := exec.Command(filepath.Join(c.bin, name), args...)
-	c.who.become(cmd)
+	c.who.runAs(cmd)
 	cmd.Dir = c.dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", name, err, out)

@@ -24,23 +24,23 @@ import (
 // Patroni is a cluster of three nodes, which have no store of their settings beside Patroni's own
 // Raft. Each node is a machine to the test: it can be killed, frozen, and cut off.
 type Patroni struct {
-	Nodes []*Node
-	who   identity
-	bin   string // of PostgreSQL
-	run   string // Patroni
+	Nodes    []*Node
+	identity identity
+	bin      string // of PostgreSQL
+	run      string // Patroni
 }
 
 // Node is a machine of [Patroni]: PostgreSQL and the Patroni that runs it.
 type Node struct {
-	Name   string
-	c      *Patroni
-	dir    string
-	own    [3]string // addresses of PostgreSQL, of Patroni's REST and of its Raft
-	others [3]string // the same, as other nodes reach them
-	config string
-	log    *os.File
-	cmd    *exec.Cmd // nil while the node is down
-	ended  <-chan struct{}
+	Name      string
+	c         *Patroni
+	dir       string
+	ownAddrs  [3]string // addresses of PostgreSQL, of Patroni's REST and of its Raft
+	peerAddrs [3]string // the same, as other nodes reach them
+	config    string
+	log       *os.File
+	cmd       *exec.Cmd // nil while the node is down
+	ended     <-chan struct{}
 }
 
 // The places of a node's addresses.
@@ -86,22 +86,22 @@ func newPatroni(synchronous bool, reach func(node, place int, own string) string
 			return nil, fmt.Errorf("Patroni needs %s beside the server: install PostgreSQL's own packages: %w", program, err)
 		}
 	}
-	if c.who, err = unprivileged(); err != nil {
+	if c.identity, err = unprivileged(); err != nil {
 		return nil, err
 	}
 	for i := range 3 {
 		n := &Node{Name: fmt.Sprint("node", i), c: c}
 		c.Nodes = append(c.Nodes, n)
-		if n.dir, err = c.who.tempDir("patroni"); err != nil {
+		if n.dir, err = c.identity.tempDir("patroni"); err != nil {
 			return c, err
 		}
-		for place := range n.own {
+		for place := range n.ownAddrs {
 			port, err := freePort()
 			if err != nil {
 				return c, err
 			}
-			n.own[place] = net.JoinHostPort("127.0.0.1", port)
-			n.others[place] = reach(i, place, n.own[place])
+			n.ownAddrs[place] = net.JoinHostPort("127.0.0.1", port)
+			n.peerAddrs[place] = reach(i, place, n.ownAddrs[place])
 		}
 	}
 	for _, n := range c.Nodes {
@@ -110,7 +110,7 @@ func newPatroni(synchronous bool, reach func(node, place int, own string) string
 			return c, err
 		}
 		n.config = filepath.Join(n.dir, "patroni.yml")
-		if err := c.who.write(n.config, text); err != nil {
+		if err := c.identity.write(n.config, text); err != nil {
 			return c, err
 		}
 	}
@@ -123,14 +123,14 @@ func (n *Node) settings(synchronous bool) map[string]any {
 	var partners []string
 	for _, o := range n.c.Nodes {
 		if o != n {
-			partners = append(partners, o.others[NodeRaft])
+			partners = append(partners, o.peerAddrs[NodeRaft])
 		}
 	}
 	return m{
 		"scope": "dltbatch", "name": n.Name,
-		"restapi": m{"listen": n.own[NodeREST], "connect_address": n.others[NodeREST]},
+		"restapi": m{"listen": n.ownAddrs[NodeREST], "connect_address": n.peerAddrs[NodeREST]},
 		"raft": m{
-			"data_dir": filepath.Join(n.dir, "raft"), "bind_addr": n.own[NodeRaft], "self_addr": n.others[NodeRaft], "partner_addrs": partners,
+			"data_dir": filepath.Join(n.dir, "raft"), "bind_addr": n.ownAddrs[NodeRaft], "self_addr": n.peerAddrs[NodeRaft], "partner_addrs": partners,
 		},
 		"bootstrap": m{
 			"dcs": m{
@@ -140,7 +140,7 @@ func (n *Node) settings(synchronous bool) map[string]any {
 			"initdb": []any{m{"encoding": "UTF8"}, m{"locale": "C"}, "no-sync"},
 		},
 		"postgresql": m{
-			"listen": n.own[NodePostgres], "connect_address": n.others[NodePostgres],
+			"listen": n.ownAddrs[NodePostgres], "connect_address": n.peerAddrs[NodePostgres],
 			"data_dir": filepath.Join(n.dir, "data"), "bin_dir": n.c.bin, "pgpass": filepath.Join(n.dir, "pgpass"),
 			"authentication": m{"superuser": m{"username": "postgres"}, "replication": m{"username": "follower"}},
 			"pg_hba":         []string{"local all all trust", "host all all 127.0.0.1/32 trust", "host replication all 127.0.0.1/32 trust"},
@@ -161,15 +161,15 @@ func (c *Patroni) start() error {
 		}
 	}
 	for until := time.Now().Add(2 * time.Minute); time.Now().Before(until); time.Sleep(200 * time.Millisecond) {
-		if p := c.Primary(); p != nil && c.follow(p) == len(c.Nodes)-1 {
+		if p := c.Primary(); p != nil && c.countFollowers(p) == len(c.Nodes)-1 {
 			return nil
 		}
 	}
-	return errors.Join(errors.New("no primary with two standbys after 2 minutes"), c.Said())
+	return errors.Join(errors.New("no primary with two standbys after 2 minutes"), c.LogEnds())
 }
 
-// follow is how many standbys follow a primary, in Patroni's words.
-func (c *Patroni) follow(p *Node) (n int) {
+// countFollowers returns how many standbys follow a primary, in Patroni's words.
+func (c *Patroni) countFollowers(p *Node) (n int) {
 	var cluster struct {
 		Members []struct {
 			Role  string `json:"role"`
@@ -187,10 +187,10 @@ func (c *Patroni) follow(p *Node) (n int) {
 	return n
 }
 
-// Whole reports whether there is a primary that all other nodes follow.
-func (c *Patroni) Whole() bool {
+// IsWhole reports whether there is a primary that all other nodes follow.
+func (c *Patroni) IsWhole() bool {
 	p := c.Primary()
-	return p != nil && c.follow(p) == len(c.Nodes)-1
+	return p != nil && c.countFollowers(p) == len(c.Nodes)-1
 }
 
 // Primary is the node that says that it is the primary, or nil. During a partition there may be
@@ -204,8 +204,8 @@ func (c *Patroni) Primary() *Node {
 	return nil
 }
 
-// Said is the end of what each Patroni has written.
-func (c *Patroni) Said() error {
+// LogEnds returns, as an error, the end of what each Patroni has written.
+func (c *Patroni) LogEnds() error {
 	var errs []error
 	for _, n := range c.Nodes {
 		if n.log == nil {
@@ -229,7 +229,7 @@ func (c *Patroni) stop() {
 }
 
 // Addr is the node's own address at one of the places.
-func (n *Node) Addr(place int) string { return n.own[place] }
+func (n *Node) Addr(place int) string { return n.ownAddrs[place] }
 
 // IsPrimary asks the node, not through what other nodes reach it by.
 func (n *Node) IsPrimary() bool { return n.ask("/primary", nil) == nil }
@@ -238,7 +238,7 @@ func (n *Node) IsPrimary() bool { return n.ask("/primary", nil) == nil }
 func (n *Node) ask(path string, answer any) error {
 	client := http.Client{Timeout: 500 * time.Millisecond}
 	defer client.CloseIdleConnections()
-	resp, err := client.Get("http://" + n.own[NodeREST] + path)
+	resp, err := client.Get("http://" + n.ownAddrs[NodeREST] + path)
 	if err != nil {
 		return err
 	}
@@ -260,7 +260,7 @@ func (n *Node) Start() (err error) {
 		}
 	}
 	cmd := exec.Command(n.c.run, n.config)
-	n.c.who.become(cmd)
+	n.c.identity.runAs(cmd)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = n.dir, n.log, n.log
 	cmd.Env = append(os.Environ(), "HOME="+n.dir, "LC_ALL=C")
 	// At this signal Patroni stops PostgreSQL, which does not die with it.
@@ -277,7 +277,7 @@ func (n *Node) Kill() {
 	if n.cmd == nil {
 		return
 	}
-	all := n.all()
+	all := n.processes()
 	for _, pid := range all {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
@@ -306,7 +306,7 @@ func (n *Node) signal(s syscall.Signal) error {
 		return nil
 	}
 	for range 2 { // a process may have been made meanwhile
-		for _, pid := range n.all() {
+		for _, pid := range n.processes() {
 			if err := syscall.Kill(pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
 				return err
 			}
@@ -315,8 +315,8 @@ func (n *Node) signal(s syscall.Signal) error {
 	return nil
 }
 
-// all are the processes of the node, those first that make others.
-func (n *Node) all() []int {
+// processes returns the processes of the node, those first that make others.
+func (n *Node) processes() []int {
 	all := []int{n.cmd.Process.Pid}
 	if pid := n.postmaster(); pid > 0 {
 		all = append(all, pid)

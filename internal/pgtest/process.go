@@ -39,7 +39,7 @@ func unprivileged() (identity, error) {
 	return identity{}, fmt.Errorf("a server does not run as root: %w", errors.Join(errs...))
 }
 
-func (i identity) become(cmd *exec.Cmd) {
+func (i identity) runAs(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: i.credential}
 }
 
@@ -50,13 +50,13 @@ func (i identity) tempDir(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := i.own(dir); err != nil {
-		return "", discard(dir, err)
+	if err := i.giveTo(dir); err != nil {
+		return "", removeAfter(dir, err)
 	}
 	return dir, nil
 }
 
-func (i identity) own(name string) error {
+func (i identity) giveTo(name string) error {
 	if i.credential == nil {
 		return nil
 	}
@@ -67,17 +67,17 @@ func (i identity) mkdir(name string) error {
 	if err := os.Mkdir(name, 0o700); err != nil {
 		return err
 	}
-	return i.own(name)
+	return i.giveTo(name)
 }
 
 func (i identity) write(name string, text []byte) error {
 	if err := os.WriteFile(name, text, 0o600); err != nil { //nolint:gosec // a folder that the tests made
 		return err
 	}
-	return i.own(name)
+	return i.giveTo(name)
 }
 
-func discard(dir string, err error) error { return errors.Join(err, os.RemoveAll(dir)) }
+func removeAfter(dir string, err error) error { return errors.Join(err, os.RemoveAll(dir)) }
 
 // process is a server and its folder.
 type process struct {
@@ -88,7 +88,7 @@ type process struct {
 // run starts a server and waits until it says that it is ready.
 func (i identity) run(dir, ready, name string, args ...string) (*process, error) {
 	cmd := exec.Command(name, args...)
-	i.become(cmd)
+	i.runAs(cmd)
 	cmd.Dir = dir
 	p, err := daemon.Run(cmd, ready, syscall.SIGQUIT)
 	if err != nil {

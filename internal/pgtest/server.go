@@ -26,12 +26,12 @@ const VersionVariable = "DLTBATCH_TEST_POSTGRES_VERSION"
 
 // servers are the servers of one test binary.
 type servers struct {
-	mu       sync.Mutex
-	postgres *Cluster
-	bouncer  *process
-	dsn      string
-	behind   string // the data source name through the bouncer
-	err      error  // why the first start failed: there is no second try
+	mu         sync.Mutex
+	postgres   *Cluster
+	bouncer    *process
+	dsn        string
+	bouncerDSN string // the data source name through the bouncer
+	err        error  // why the first start failed: there is no second try
 }
 
 var shared servers
@@ -104,7 +104,7 @@ func initdb(who identity, bin, data string) error {
 	var errs []string
 	for _, locale := range [][]string{{"--locale-provider=icu", "--icu-locale=en-US", "--locale=C.UTF-8"}, {"--locale=C.UTF-8"}, {"--locale=C"}} {
 		cmd := exec.Command(filepath.Join(bin, "initdb"), append(slices.Clone(args), locale...)...)
-		who.become(cmd)
+		who.runAs(cmd)
 		cmd.Dir = filepath.Dir(data)
 		out, err := cmd.CombinedOutput()
 		if err == nil {

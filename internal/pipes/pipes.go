@@ -50,8 +50,8 @@ func (p *Net) Dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	}
 	mine, near := net.Pipe()
 	far, theirs := net.Pipe()
-	buffered(near, far)
-	buffered(far, near)
+	copyBuffered(near, far)
+	copyBuffered(far, near)
 	select {
 	case l.conns <- theirs:
 		return mine, nil
@@ -62,9 +62,9 @@ func (p *Net) Dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	return nil, &net.OpError{Op: "dial", Err: errors.Join(errors.New("nobody listens any more"), ctx.Err())}
 }
 
-// buffered carries the bytes written at one end to the other, as a socket does: the writer
+// copyBuffered carries the bytes written at one end to the other, as a socket does: the writer
 // does not wait for the reader.
-func buffered(from, to net.Conn) {
+func copyBuffered(from, to net.Conn) {
 	chunks := make(chan []byte, 1000)
 	go func() {
 		defer close(chunks)

@@ -6,34 +6,35 @@ import (
 	"strings"
 )
 
-// passwords are parts of texts that may hold one: of addresses, and of data source names.
-var passwords = regexp.MustCompile(`://\S*@|(?i)(password|passfile|sslkey|sslpassword)\s*=\s*('(\\.|[^'\\])*'|"(\\.|[^"\\])*"|\S+)`)
+// passwordForm matches the parts of texts that may hold a password: of addresses, and of data
+// source names.
+var passwordForm = regexp.MustCompile(`://\S*@|(?i)(password|passfile|sslkey|sslpassword)\s*=\s*('(\\.|[^'\\])*'|"(\\.|[^"\\])*"|\S+)`)
 
-// suspicious is in each data source name that may hold a password.
-var suspicious = regexp.MustCompile(`(?i)://|password`)
+// mayHoldPassword matches in each data source name that may hold a password.
+var mayHoldPassword = regexp.MustCompile(`(?i)://|password`)
 
 // DSN hides passwords in a text that may quote data source names or addresses.
-func DSN(text string) string { return passwords.ReplaceAllString(text, hidden) }
+func DSN(text string) string { return passwordForm.ReplaceAllString(text, hidden) }
 
-// Argument hides, in a text that quotes a command line, an argument that may be a data source
+// HideArgument hides, in a text that quotes a command line, an argument that may be a data source
 // name, or the part of it that the text quotes: people type one in the wrong place, with spaces
 // and quotes that DSN does not foresee. written are the forms in which the text may have the
 // argument; each counts in quotes, too.
-func Argument(text string, written ...string) string {
+func HideArgument(text string, written ...string) string {
 	forms := written
 	for _, form := range written {
 		forms = append(forms, inQuotes(form))
 	}
 	var b strings.Builder
 	for from := 0; ; {
-		mark := suspicious.FindStringIndex(text[from:])
+		mark := mayHoldPassword.FindStringIndex(text[from:])
 		if mark == nil {
 			return b.String() + text[from:]
 		}
 		begin, end := from+mark[0], from+mark[1]
 		most := 0
 		for _, form := range forms {
-			for _, own := range suspicious.FindAllStringIndex(form, -1) {
+			for _, own := range mayHoldPassword.FindAllStringIndex(form, -1) {
 				before, behind := sharedEnd(text[from:begin], form[:own[0]]), sharedBegin(text[begin:], form[own[0]:])
 				if n := before + behind; behind >= own[1]-own[0] && n > most {
 					most, mark[0], mark[1] = n, begin-before, begin+behind

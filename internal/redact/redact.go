@@ -45,7 +45,7 @@ func New(secrets []string) *Redactor {
 		for _, form := range []string{
 			s, url.QueryEscape(s), url.PathEscape(s), html.EscapeString(s), inQuotes(s), inJSON(s), strings.ReplaceAll(inQuotes(s), "/", `\/`),
 		} {
-			r.secrets = append(r.secrets, form, escapes.ReplaceAllStringFunc(form, strings.ToLower))
+			r.secrets = append(r.secrets, form, escapeForm.ReplaceAllStringFunc(form, strings.ToLower))
 		}
 	}
 	slices.Sort(r.secrets)
@@ -62,8 +62,8 @@ func inJSON(s string) string {
 	return string(text[1 : len(text)-1])
 }
 
-// escapes are the escaped bytes of an address, whose digits have either case.
-var escapes = regexp.MustCompile(`%[0-9A-F]{2}`)
+// escapeForm matches the escaped bytes of an address, whose digits have either case.
+var escapeForm = regexp.MustCompile(`%[0-9A-F]{2}`)
 
 // Hide returns the text with "[redacted]" in place of each stretch that secrets cover. Secrets may
 // begin, hold or overlap one another: the stretch is all that any of them covers. A text may have

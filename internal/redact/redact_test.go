@@ -147,7 +147,7 @@ func TestArgument(t *testing.T) {
 		"list":                  {`list: a password is needed`, `list: a password is needed`},
 		"my PASSWORD=a \x00b c": {"wants \"PASSWORD=a \ufffdb\"", `wants "[redacted]"`},
 	} {
-		assert.Equal(t, c.want, redact.Argument(c.text, arg, strings.ReplaceAll(arg, "\x00", "\ufffd")), "%q", arg)
+		assert.Equal(t, c.want, redact.HideArgument(c.text, arg, strings.ReplaceAll(arg, "\x00", "\ufffd")), "%q", arg)
 	}
 }
 
@@ -181,7 +181,7 @@ func TestBareEndpoint(t *testing.T) {
 // The text of a cause has no secret of any URL, and below it stands no URL in a field.
 func TestCause(t *testing.T) {
 	cut := errors.New("cut off")
-	err := redact.Cause(fmt.Errorf("again: %w", &url.Error{
+	err := redact.ShownError(fmt.Errorf("again: %w", &url.Error{
 		Op: "Post", URL: "http://ada:pass@node:8008/key-path?key=query#f",
 		Err: fmt.Errorf("moved: %w", &url.Error{Op: "Get", URL: "http://\x7f/key-path", Err: cut}),
 	}), redact.New([]string{"key-path"}).Hide)

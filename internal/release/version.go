@@ -15,10 +15,10 @@ func Running() string {
 	if !ok {
 		return Version
 	}
-	return of(info)
+	return versionOf(info)
 }
 
-func of(info *debug.BuildInfo) string {
+func versionOf(info *debug.BuildInfo) string {
 	for _, m := range append([]*debug.Module{&info.Main}, info.Deps...) {
 		if m.Path != module {
 			continue

@@ -25,6 +25,6 @@ func TestOf(t *testing.T) {
 		"replaced by a fork":   {debug.BuildInfo{Deps: []*debug.Module{&fork}}, "v0.1.1"},
 		"replaced by a folder": {debug.BuildInfo{Deps: []*debug.Module{&folder}}, Version},
 	} {
-		assert.Equal(t, c.want, of(&c.info), name)
+		assert.Equal(t, c.want, versionOf(&c.info), name)
 	}
 }

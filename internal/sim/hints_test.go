@@ -89,7 +89,7 @@ func hintsSeed(t *testing.T, seed uint64) {
 		}
 		time.Sleep(upTo(rng, 40*time.Second))
 	}
-	st.F.Calm(true)
+	st.Faults.Calm(true)
 	waiting.Wait()
 	for i := range 5 {
 		time.Sleep(upTo(rng, 3*time.Minute))

@@ -38,9 +38,9 @@ type shaky struct {
 
 func newShaky(t *testing.T, seed uint64) *shaky {
 	h := flaky.NewHints(memory.New(), seed)
-	s := &shaky{Store: &flaky.Store{Store: h, F: flaky.New(seed, 10)}, hints: h, lost: map[batch.ID]bool{}}
-	s.F.Calm(false)
-	t.Cleanup(func() { t.Log(s.F, h) })
+	s := &shaky{Store: &flaky.Store{Store: h, Faults: flaky.New(seed, 10)}, hints: h, lost: map[batch.ID]bool{}}
+	s.Faults.Calm(false)
+	t.Cleanup(func() { t.Log(s.Faults, h) })
 	return s
 }
 
@@ -207,7 +207,7 @@ func runnerSeed(t *testing.T, seed uint64, l *lanes) (differ int) {
 		t.Log("the node restarted twice")
 	}
 	runFor(runners[1], 30*time.Second)
-	st.F.Calm(true)
+	st.Faults.Calm(true)
 
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Hour)
 	defer cancel()

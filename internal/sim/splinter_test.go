@@ -116,7 +116,7 @@ func splinterSeed(t *testing.T, seed uint64) {
 	}
 	network.CutStreams(0)
 	runFor(runners[1], 30*time.Second)
-	st.F.Calm(true)
+	st.Faults.Calm(true)
 
 	decided := 0
 	running.Go(func() { decided = decide(all, t, network, st, runners[1]) })

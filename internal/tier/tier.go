@@ -23,8 +23,8 @@ const Mark = "tier: "
 // SoakVariable is the environment variable that make soak sets to "1".
 const SoakVariable = "DLTBATCH_SOAK"
 
-// soaks reports whether this is a run of make soak.
-func soaks() bool { return os.Getenv(SoakVariable) == "1" }
+// isSoak reports whether this is a run of make soak.
+func isSoak() bool { return os.Getenv(SoakVariable) == "1" }
 
 // Plain says that the test gains nothing from the race detector: little happens at once in it, or
 // other tests of the package let the same happen.
@@ -64,7 +64,7 @@ func Long(t testing.TB) {
 // Soak says that only make soak runs the test, and why.
 func Soak(t testing.TB, why string) {
 	t.Helper()
-	if !soaks() {
+	if !isSoak() {
 		t.Skip(Mark + "soak: " + why)
 	}
 }

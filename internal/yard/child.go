@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// role is the variable that makes this program one of its own children.
-const role = "DLTBATCH_YARD_ROLE"
+// roleVariable is the variable that makes this program one of its own children.
+const roleVariable = "DLTBATCH_YARD_ROLE"
 
 // The roles.
 const (
@@ -29,10 +29,10 @@ const (
 	roleAdds   = "adds"   // reads a job, adds its batches, and writes the times of each
 )
 
-// asChild does a child's work, and reports whether this process is a child.
-func asChild() bool {
+// runAsChild does a child's work, and reports whether this process is a child.
+func runAsChild() bool {
 	var err error
-	switch os.Getenv(role) {
+	switch os.Getenv(roleVariable) {
 	case "":
 		return false
 	case roleLedger:
@@ -40,9 +40,9 @@ func asChild() bool {
 	case roleJob:
 		err = serve(os.Stdin, os.Stdout, run)
 	case roleAdds:
-		err = serve(os.Stdin, os.Stdout, func(ctx context.Context, j job) (account, error) { return j.add(ctx) })
+		err = serve(os.Stdin, os.Stdout, func(ctx context.Context, j job) (addReport, error) { return j.add(ctx) })
 	default:
-		err = fmt.Errorf("no role %q", os.Getenv(role))
+		err = fmt.Errorf("no role %q", os.Getenv(roleVariable))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -101,13 +101,13 @@ func serve[T any](in io.Reader, out io.Writer, do func(context.Context, job) (T,
 	return json.NewEncoder(out).Encode(r)
 }
 
-func child(ctx context.Context, as string) (*exec.Cmd, error) {
+func childCommand(ctx context.Context, as string) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(os.Environ(), role+"="+as)
+	cmd.Env = append(os.Environ(), roleVariable+"="+as)
 	cmd.Stderr = os.Stderr
 	return cmd, nil
 }
@@ -120,7 +120,7 @@ type ledgerProcess struct {
 }
 
 func startLedger(ctx context.Context) (*ledgerProcess, error) {
-	cmd, err := child(ctx, roleLedger)
+	cmd, err := childCommand(ctx, roleLedger)
 	if err != nil {
 		return nil, err
 	}
@@ -143,14 +143,14 @@ func startLedger(ctx context.Context) (*ledgerProcess, error) {
 	return &ledgerProcess{strings.TrimSpace(line), cmd.Process.Pid, end}, nil
 }
 
-// inChild runs a job in a process of its own.
-func inChild(ctx context.Context, j job) (r result, err error) {
-	return r, inProcess(ctx, roleJob, j, &r)
+// runInChild runs a job in a process of its own.
+func runInChild(ctx context.Context, j job) (r result, err error) {
+	return r, runInProcess(ctx, roleJob, j, &r)
 }
 
-// inProcess gives a job to a process of its own, and reads its result.
-func inProcess(ctx context.Context, as string, j job, came any) error {
-	cmd, err := child(ctx, as)
+// runInProcess gives a job to a process of its own, and reads its result.
+func runInProcess(ctx context.Context, as string, j job, came any) error {
+	cmd, err := childCommand(ctx, as)
 	if err != nil {
 		return err
 	}

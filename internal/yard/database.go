@@ -25,7 +25,7 @@ const poolSize = 16
 
 // database is where a contender keeps its batches.
 type database struct {
-	j     job
+	job   job
 	wire  *wire
 	admin *pgxdriver.Conn // nil for SQLite; not counted
 	lsn   string          // position in the write-ahead log at the start
@@ -36,7 +36,7 @@ func (j job) onSQLite() bool { return j.Store == sqlite }
 // openDatabase connects, and removes the schemas of earlier processes, unless the job uses
 // them.
 func openDatabase(ctx context.Context, j job) (*database, error) {
-	d := &database{j: j, wire: &wire{}}
+	d := &database{job: j, wire: &wire{}}
 	if j.onSQLite() || j.Store == inMemory {
 		return d, nil
 	}
@@ -70,9 +70,9 @@ func (d *database) exec(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-// settle brings prepared tables into the state that they reach after a while: vacuumed, and
+// settleTables brings prepared tables into the state that they reach after a while: vacuumed, and
 // on the disk.
-func (d *database) settle(ctx context.Context) error {
+func (d *database) settleTables(ctx context.Context) error {
 	if d.admin == nil {
 		return nil
 	}
@@ -106,15 +106,15 @@ func (d *database) stop(ctx context.Context, m *meter, r *result, n int) error {
 
 // config is pgx's configuration, with a wire that counts.
 func (d *database) config() (*pgxdriver.ConnConfig, error) {
-	dsn := d.j.DSN
-	if d.j.Store == bouncer {
-		dsn = d.j.Bouncer
+	dsn := d.job.DSN
+	if d.job.Store == bouncer {
+		dsn = d.job.Bouncer
 	}
 	c, err := pgxdriver.ParseConfig(dsn)
 	if err != nil {
 		return nil, err
 	}
-	if d.j.Store == bouncer {
+	if d.job.Store == bouncer {
 		c.DefaultQueryExecMode = pgxdriver.QueryExecModeExec
 	}
 	c.DialFunc = d.wire.DialContext
@@ -123,7 +123,7 @@ func (d *database) config() (*pgxdriver.ConnConfig, error) {
 
 // pool returns the pool that a user would give to a store.
 func (d *database) pool() (*sql.DB, error) {
-	switch d.j.Store {
+	switch d.job.Store {
 	case pgx, bouncer:
 		c, err := d.config()
 		if err != nil {
@@ -131,27 +131,27 @@ func (d *database) pool() (*sql.DB, error) {
 		}
 		return stdlib.OpenDB(*c), nil
 	case pq:
-		c, err := libpq.NewConnector(d.j.DSN)
+		c, err := libpq.NewConnector(d.job.DSN)
 		if err != nil {
 			return nil, err
 		}
 		c.Dialer(d.wire)
 		return sql.OpenDB(c), nil
 	default:
-		return nil, fmt.Errorf("no store %q", d.j.Store)
+		return nil, fmt.Errorf("no store %q", d.job.Store)
 	}
 }
 
-// mute is a store without hints.
-type mute struct{ store.Store }
+// storeWithoutHints is a store without hints.
+type storeWithoutHints struct{ store.Store }
 
-func (s mute) Abilities() store.Abilities { return s.Store.Abilities() &^ store.CanHint }
+func (s storeWithoutHints) Abilities() store.Abilities { return s.Store.Abilities() &^ store.CanHint }
 
 // store opens the library's store in the database, as the job wants it.
 func (d *database) store(ctx context.Context, migrate bool) (_ store.Store, shut func(), err error) {
 	st, shut, err := d.open(ctx, migrate)
-	if d.j.Mute {
-		st = mute{st}
+	if d.job.WithoutHints {
+		st = storeWithoutHints{st}
 	}
 	return st, shut, err
 }
@@ -159,11 +159,11 @@ func (d *database) store(ctx context.Context, migrate bool) (_ store.Store, shut
 // open opens the library's store in the database. If migrate is set, it makes the tables.
 func (d *database) open(ctx context.Context, migrate bool) (_ store.Store, shut func(), err error) {
 	switch {
-	case d.j.onSQLite():
+	case d.job.onSQLite():
 		return d.sqliteStore(ctx, migrate)
-	case d.j.Store == inMemory:
+	case d.job.Store == inMemory:
 		return memory.New(), func() {}, nil
-	case d.j.Store == native:
+	case d.job.Store == native:
 		return d.nativeStore(ctx, migrate)
 	}
 	db, err := d.pool()
@@ -173,8 +173,8 @@ func (d *database) open(ctx context.Context, migrate bool) (_ store.Store, shut 
 	db.SetMaxOpenConns(poolSize)
 	db.SetMaxIdleConns(poolSize)
 	o := &postgres.Options{}
-	if d.j.Store != pgx { // else the store cannot hear hints by the pool
-		o.Listen = pgnative.Listen(d.j.DSN)
+	if d.job.Store != pgx { // else the store cannot hear hints by the pool
+		o.Listen = pgnative.Listen(d.job.DSN)
 	}
 	st, err := postgres.New(db, o)
 	if err == nil && migrate {
@@ -184,7 +184,7 @@ func (d *database) open(ctx context.Context, migrate bool) (_ store.Store, shut 
 }
 
 func (d *database) nativeStore(ctx context.Context, migrate bool) (_ store.Store, shut func(), err error) {
-	c, err := pgxpool.ParseConfig(d.j.DSN)
+	c, err := pgxpool.ParseConfig(d.job.DSN)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -202,7 +202,7 @@ func (d *database) nativeStore(ctx context.Context, migrate bool) (_ store.Store
 }
 
 func (d *database) sqliteStore(ctx context.Context, migrate bool) (_ store.Store, shut func(), err error) {
-	path := filepath.Join(d.j.Dir, "ours.db")
+	path := filepath.Join(d.job.Dir, "ours.db")
 	if migrate {
 		if err := removeSQLite(path); err != nil {
 			return nil, nil, err

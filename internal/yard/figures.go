@@ -10,16 +10,16 @@ import (
 
 // figures are the results of the entries of a mode.
 type figures struct {
-	Mode    string     `json:"mode"`
-	Title   string     `json:"title"`
-	Machine string     `json:"machine"`
-	Date    time.Time  `json:"date"`
-	Entries []measured `json:"entries"`
+	Mode    string         `json:"mode"`
+	Title   string         `json:"title"`
+	Machine string         `json:"machine"`
+	Date    time.Time      `json:"date"`
+	Entries []entryFigures `json:"entries"`
 }
 
-// measured is the result of an entry: its rate in each round, and the median of each of its
+// entryFigures is the result of an entry: its rate in each round, and the median of each of its
 // figures.
-type measured struct {
+type entryFigures struct {
 	Label  string    `json:"label"`
 	Rates  []float64 `json:"rates"`
 	Median result    `json:"median"`
@@ -27,7 +27,7 @@ type measured struct {
 	rounds []result
 }
 
-func (e *measured) add(r result) {
+func (e *entryFigures) add(r result) {
 	e.rounds = append(e.rounds, r)
 	e.Rates = append(e.Rates, r.Rate)
 	for i, v := range e.Median.fields() {
@@ -37,7 +37,7 @@ func (e *measured) add(r result) {
 
 // ratioTo returns the median of the ratios of the rounds, because a disturbance in a round hits
 // all entries of that round.
-func (e *measured) ratioTo(base *measured) float64 {
+func (e *entryFigures) ratioTo(base *entryFigures) float64 {
 	var ratios []float64
 	for i, r := range e.Rates {
 		if i < len(base.Rates) && base.Rates[i] > 0 {
@@ -48,7 +48,7 @@ func (e *measured) ratioTo(base *measured) float64 {
 }
 
 // entry returns the entry with that label, or nil.
-func (f *figures) entry(label string) *measured {
+func (f *figures) entry(label string) *entryFigures {
 	for i := range f.Entries {
 		if f.Entries[i].Label == label {
 			return &f.Entries[i]

@@ -56,7 +56,7 @@ func runFloor(ctx context.Context, j job, w *work, m *meter, r *result) error {
 	defer tables.close()
 	c := newClient(j.Ledger, 1024)
 	defer c.close()
-	if err := d.settle(ctx); err != nil {
+	if err := d.settleTables(ctx); err != nil {
 		return err
 	}
 	if err := d.start(ctx, m); err != nil {
@@ -112,7 +112,7 @@ func floorRun(ctx context.Context, j job, w *work, c *client, t *floorTables) {
 	for range floorWorkers {
 		posting.Go(func() {
 			for x := range toPost {
-				must(c.post(ctx, x.payload))
+				panicOnError(c.post(ctx, x.payload))
 				posted <- x
 			}
 		})
@@ -122,7 +122,7 @@ func floorRun(ctx context.Context, j job, w *work, c *client, t *floorTables) {
 	toAsk := make(chan *row, j.N)
 	go func() {
 		defer close(toAsk)
-		for rows := range grouped(posted, floorRows) {
+		for rows := range groupRows(posted, floorRows) {
 			t.accepted(rows)
 			for _, x := range rows {
 				toAsk <- x
@@ -131,7 +131,7 @@ func floorRun(ctx context.Context, j job, w *work, c *client, t *floorTables) {
 	}()
 
 	final := make(chan *row, j.N)
-	questions := grouped(toAsk, floorAsk)
+	questions := groupRows(toAsk, floorAsk)
 	var asking sync.WaitGroup
 	for range floorPollers {
 		asking.Go(func() {
@@ -142,7 +142,7 @@ func floorRun(ctx context.Context, j job, w *work, c *client, t *floorTables) {
 	}
 	go func() { asking.Wait(); close(final) }()
 
-	for rows := range grouped(final, floorRows) {
+	for rows := range groupRows(final, floorRows) {
 		t.committed(rows)
 		now := w.now()
 		for _, x := range rows {
@@ -159,7 +159,7 @@ func ask(ctx context.Context, w *work, c *client, rows []*row, final chan<- *row
 			ids[i] = x.id
 		}
 		answers, err := c.statuses(ctx, ids)
-		must(err)
+		panicOnError(err)
 		committed := make(map[int]bool, len(answers))
 		for _, a := range answers {
 			if a.Status == wordCommitted {
@@ -178,9 +178,9 @@ func ask(ctx context.Context, w *work, c *client, rows []*row, final chan<- *row
 	}
 }
 
-// grouped passes incoming rows on, up to size at once. The first of a group waits for others
+// groupRows passes incoming rows on, up to size at once. The first of a group waits for others
 // no longer than the linger.
-func grouped(in <-chan *row, size int) <-chan []*row {
+func groupRows(in <-chan *row, size int) <-chan []*row {
 	out := make(chan []*row)
 	go func() {
 		defer close(out)
@@ -213,7 +213,7 @@ func grouped(in <-chan *row, size int) <-chan []*row {
 	return out
 }
 
-func must(err error) {
+func panicOnError(err error) {
 	if err != nil {
 		panic(err)
 	}

@@ -49,9 +49,9 @@ func floorPostgres(ctx context.Context, d *database) (*floorTables, error) {
 				seqs[i] = x.seq
 			}
 			tag, err := c.Exec(ctx, floorRecord, seqs, state)
-			must(err)
+			panicOnError(err)
 			if int(tag.RowsAffected()) != len(rows) {
-				must(fmt.Errorf("recorded %d of %d", tag.RowsAffected(), len(rows)))
+				panicOnError(fmt.Errorf("recorded %d of %d", tag.RowsAffected(), len(rows)))
 			}
 		}
 	}
@@ -61,7 +61,7 @@ func floorPostgres(ctx context.Context, d *database) (*floorTables, error) {
 		accepted:  record(conns[2], 2),
 		committed: record(conns[3], 3),
 		final: func() (n int) {
-			must(conns[0].QueryRow(ctx, `SELECT count(*) FROM floor.states WHERE state = 3`).Scan(&n))
+			panicOnError(conns[0].QueryRow(ctx, `SELECT count(*) FROM floor.states WHERE state = 3`).Scan(&n))
 			return n
 		},
 		close: func() {
@@ -73,7 +73,7 @@ func floorPostgres(ctx context.Context, d *database) (*floorTables, error) {
 }
 
 func floorAdd(ctx context.Context, c *pgxdriver.Conn, rows []row) {
-	must(pgxdriver.BeginFunc(ctx, c, func(tx pgxdriver.Tx) error {
+	panicOnError(pgxdriver.BeginFunc(ctx, c, func(tx pgxdriver.Tx) error {
 		_, err := tx.CopyFrom(ctx, pgxdriver.Identifier{"floor", "payloads"}, []string{"seq", "payload"},
 			pgxdriver.CopyFromSlice(len(rows), func(i int) ([]any, error) { return []any{rows[i].seq, rows[i].payload}, nil }))
 		if err != nil {
@@ -87,13 +87,13 @@ func floorAdd(ctx context.Context, c *pgxdriver.Conn, rows []row) {
 
 func floorClaimed(ctx context.Context, c *pgxdriver.Conn, after int64) []*row {
 	rows, err := c.Query(ctx, floorClaim, after, floorRows)
-	must(err)
+	panicOnError(err)
 	defer rows.Close()
 	claimed := make([]*row, 0, floorRows)
 	for rows.Next() {
 		v := rows.RawValues() // the POST's bytes come from the database, not from memory
 		claimed = append(claimed, &row{int64(binary.BigEndian.Uint64(v[0])), string(v[1]), string(v[2]), bytes.Clone(v[3])})
 	}
-	must(rows.Err())
+	panicOnError(rows.Err())
 	return claimed
 }

@@ -12,7 +12,7 @@ import (
 
 // floorSQLite has one connection, as SQLite has one writer.
 func floorSQLite(ctx context.Context, d *database) (*floorTables, error) {
-	path := filepath.Join(d.j.Dir, "floor.db")
+	path := filepath.Join(d.job.Dir, "floor.db")
 	if err := removeSQLite(path); err != nil {
 		return nil, err
 	}
@@ -36,13 +36,13 @@ func floorSQLite(ctx context.Context, d *database) (*floorTables, error) {
 				seqs[i] = x.seq
 			}
 			list, err := json.Marshal(seqs)
-			must(err)
+			panicOnError(err)
 			done, err := db.ExecContext(ctx, `UPDATE states SET state = ? WHERE seq IN (SELECT value FROM json_each(?))`, state, string(list))
-			must(err)
+			panicOnError(err)
 			n, err := done.RowsAffected()
-			must(err)
+			panicOnError(err)
 			if int(n) != len(rows) {
-				must(fmt.Errorf("recorded %d of %d", n, len(rows)))
+				panicOnError(fmt.Errorf("recorded %d of %d", n, len(rows)))
 			}
 		}
 	}
@@ -52,7 +52,7 @@ func floorSQLite(ctx context.Context, d *database) (*floorTables, error) {
 		accepted:  record(2),
 		committed: record(3),
 		final: func() (n int) {
-			must(db.QueryRowContext(ctx, `SELECT count(*) FROM states WHERE state = 3`).Scan(&n))
+			panicOnError(db.QueryRowContext(ctx, `SELECT count(*) FROM states WHERE state = 3`).Scan(&n))
 			return n
 		},
 		close: func() { _ = db.Close() }, // at the end of the process
@@ -61,24 +61,24 @@ func floorSQLite(ctx context.Context, d *database) (*floorTables, error) {
 
 func inTx(ctx context.Context, db *sql.DB, do func(*sql.Tx)) {
 	tx, err := db.BeginTx(ctx, nil)
-	must(err)
+	panicOnError(err)
 	do(tx)
-	must(tx.Commit())
+	panicOnError(tx.Commit())
 }
 
 func floorSQLiteAdd(ctx context.Context, db *sql.DB, rows []row) {
 	inTx(ctx, db, func(tx *sql.Tx) {
 		payload, err := tx.PrepareContext(ctx, `INSERT INTO payloads (seq, payload) VALUES (?, ?)`)
-		must(err)
+		panicOnError(err)
 		defer payload.Close()
 		state, err := tx.PrepareContext(ctx, `INSERT INTO states (seq, id, lane) VALUES (?, ?, ?)`)
-		must(err)
+		panicOnError(err)
 		defer state.Close()
 		for _, x := range rows {
 			_, err := payload.ExecContext(ctx, x.seq, x.payload)
-			must(err)
+			panicOnError(err)
 			_, err = state.ExecContext(ctx, x.seq, x.id, x.lane)
-			must(err)
+			panicOnError(err)
 		}
 	})
 }
@@ -88,17 +88,17 @@ func floorSQLiteClaimed(ctx context.Context, db *sql.DB, after int64) []*row {
 	inTx(ctx, db, func(tx *sql.Tx) {
 		rows, err := tx.QueryContext(ctx, `SELECT s.seq, s.id, s.lane, p.payload FROM states s JOIN payloads p ON p.seq = s.seq
 			WHERE s.seq > ? AND s.state = 0 ORDER BY s.seq LIMIT ?`, after, floorRows)
-		must(err)
+		panicOnError(err)
 		defer rows.Close()
 		for rows.Next() {
 			x := &row{}
-			must(rows.Scan(&x.seq, &x.id, &x.lane, &x.payload))
+			panicOnError(rows.Scan(&x.seq, &x.id, &x.lane, &x.payload))
 			claimed = append(claimed, x)
 		}
-		must(rows.Err())
+		panicOnError(rows.Err())
 		if n := len(claimed); n > 0 {
 			_, err := tx.ExecContext(ctx, `UPDATE states SET state = 1 WHERE seq > ? AND seq <= ? AND state = 0`, after, claimed[n-1].seq)
-			must(err)
+			panicOnError(err)
 		}
 	})
 	return claimed

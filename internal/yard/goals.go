@@ -9,13 +9,13 @@ import (
 // entry, or the ratio of a value of one entry to the same value of the other, or, if beyond is
 // set, the difference. A goal without a measure belongs to the line of the goal before it.
 type goal struct {
-	measure     string
-	mode        string
-	entry, base string
-	value       func(result) float64
-	beyond      bool
-	least, most float64
-	unit        string
+	measure      string
+	mode         string
+	entry, base  string
+	value        func(result) float64
+	isDifference bool
+	least, most  float64
+	unit         string
 }
 
 // goals returns the goals that this program measures.
@@ -41,7 +41,7 @@ func goals() []goal {
 		all = append(all,
 			goal{measure: measure, mode: "latency", entry: entry, value: func(r result) float64 { return r.Hand50 }, most: 5, unit: " ms"},
 			goal{mode: "latency", entry: entry, value: func(r result) float64 { return r.Hand99 }, most: 50, unit: " ms"},
-			goal{mode: "latency", entry: entry, base: alone, beyond: true, value: func(r result) float64 { return r.Answer50 }, most: 5, unit: " ms"},
+			goal{mode: "latency", entry: entry, base: alone, isDifference: true, value: func(r result) float64 { return r.Answer50 }, most: 5, unit: " ms"},
 		)
 	}
 	for i, label := range []string{ownPool, overPgx, overPQ, pooled, onSQLite} {
@@ -61,8 +61,8 @@ func goals() []goal {
 // verdict is a line of the table of goals.
 type verdict struct{ measure, want, got string }
 
-// reached returns a verdict for each goal whose entries were measured.
-func (p page) reached() (out []verdict) {
+// verdicts returns a verdict for each goal whose entries were measured.
+func (p page) verdicts() (out []verdict) {
 	for _, g := range goals() {
 		for _, f := range p.Modes {
 			e := f.entry(g.entry)
@@ -75,7 +75,7 @@ func (p page) reached() (out []verdict) {
 				v.want = fmt.Sprintf("≤ %.4g%s", g.most, g.unit)
 			}
 			switch {
-			case g.beyond:
+			case g.isDifference:
 				got := g.value(e.Median) - g.value(f.entry(g.base).Median)
 				good = got <= g.most
 				v.got = fmt.Sprintf("%.1f%s", got, g.unit)

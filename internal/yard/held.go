@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	heldGroups = 50              // Adds a second
-	heldKept   = time.Minute     // retention, so that the disk suffices
-	heldWarm   = 4               // the warm-up takes a quarter of the time, or
-	heldWarmed = 2 * time.Minute // this: tables and retention are steady then
-	spare      = int64(2 << 30)  // bytes that stay free
+	heldGroups      = 50              // Adds a second
+	heldRetention   = time.Minute     // retention, so that the disk suffices
+	heldWarmUpShare = 4               // the warm-up takes a quarter of the time, or
+	maxHeldWarmUp   = 2 * time.Minute // this: tables and retention are steady then
+	minFreeBytes    = int64(2 << 30)  // bytes that stay free
 )
 
-// bytesHeld is the size that a batch leaves on the disk while no cleaning is possible, beside
-// its payload: rows, their dead versions, and index entries.
-const bytesHeld = 2500
+// bytesPerHeldBatch is the size that a batch leaves on the disk while no cleaning is possible,
+// beside its payload: rows, their dead versions, and index entries.
+const bytesPerHeldBatch = 2500
 
-// steady sends batches at a steady pace: first for a warm-up, and then while another transaction
-// holds a snapshot, if the job says so. Only batches added in the second part count.
-type steady struct {
+// steadyRun sends batches at a steady pace: first for a warm-up, and then while another
+// transaction holds a snapshot, if the job says so. Only batches added in the second part count.
+type steadyRun struct {
 	*database
 	w    *work
 	j    job
@@ -33,15 +33,15 @@ type steady struct {
 	left func() int64 // batches that are not final
 }
 
-// steadyN returns the number of batches of a run, and of its warm-up.
-func (j job) steadyN() (all, warm int) {
-	warm = int(j.Pace * min(j.Hold/heldWarm, heldWarmed).Seconds())
+// steadyCounts returns the number of batches of a run, and of its warm-up.
+func (j job) steadyCounts() (all, warm int) {
+	warm = int(j.Pace * min(j.Hold/heldWarmUpShare, maxHeldWarmUp).Seconds())
 	return warm + int(j.Pace*j.Hold.Seconds()), warm
 }
 
-func (s *steady) run(ctx context.Context, m *meter, r *result) error {
-	all, warm := s.j.steadyN()
-	if err := s.room(ctx, all); err != nil {
+func (s *steadyRun) run(ctx context.Context, m *meter, r *result) error {
+	all, warm := s.j.steadyCounts()
+	if err := s.requireRoom(ctx, all); err != nil {
 		return err
 	}
 	if err := s.send(ctx, 0, warm); err != nil {
@@ -65,7 +65,7 @@ func (s *steady) run(ctx context.Context, m *meter, r *result) error {
 }
 
 // send adds batches at the pace. It catches up if an Add took long.
-func (s *steady) send(ctx context.Context, from, to int) error {
+func (s *steadyRun) send(ctx context.Context, from, to int) error {
 	began := time.Now()
 	group := int(s.j.Pace / heldGroups)
 	for n := from; n < to; {
@@ -86,7 +86,7 @@ func (s *steady) send(ctx context.Context, from, to int) error {
 }
 
 // hold opens a transaction that holds a snapshot until release.
-func (s *steady) hold(ctx context.Context) (release func(), err error) {
+func (s *steadyRun) hold(ctx context.Context) (release func(), err error) {
 	c, err := pgxdriver.Connect(ctx, s.j.DSN)
 	if err != nil {
 		return nil, err
@@ -101,9 +101,9 @@ func (s *steady) hold(ctx context.Context) (release func(), err error) {
 	return release, nil
 }
 
-// room refuses a run that might fill the disk of the server, if the server is on this
+// requireRoom refuses a run that might fill the disk of the server, if the server is on this
 // machine.
-func (s *steady) room(ctx context.Context, n int) error {
+func (s *steadyRun) requireRoom(ctx context.Context, n int) error {
 	var dir string
 	if err := s.admin.QueryRow(ctx, `SELECT current_setting('data_directory')`).Scan(&dir); err != nil {
 		return err
@@ -112,7 +112,7 @@ func (s *steady) room(ctx context.Context, n int) error {
 	if s.j.PostgresPID == 0 || syscall.Statfs(dir, &fs) != nil {
 		return nil // the server is on another machine
 	}
-	free, want := int64(fs.Bavail)*fs.Bsize, int64(n)*int64(payloadSize+bytesHeld)+spare
+	free, want := int64(fs.Bavail)*fs.Bsize, int64(n)*int64(payloadSize+bytesPerHeldBatch)+minFreeBytes
 	if free < want {
 		return fmt.Errorf("%d MB are free in %s, want %d for %d batches under a held snapshot", free>>20, dir, want>>20, n)
 	}

@@ -26,17 +26,17 @@ const (
 
 // job is the work of one process.
 type job struct {
-	Contender string
-	Store     string
-	N         int
-	Lanes     int
-	Pipelined int           // ours: batches of a lane under way at once; 0 is Serial
-	Waiting   int           // batches that wait in the database already: the job adds none, and awaits N of them
-	Rest      time.Duration // between batches that are added one by one, each after the end of the one before; 0: all at once
-	Apart     int           // how many other processes add them; 0: this one does
-	Part      int           // which of these processes this is
-	Begin     time.Time     // they add nothing before; zero is at once
-	Mute      bool          // ours: the store neither tells hints nor hears them
+	Contender    string
+	Store        string
+	N            int
+	Lanes        int
+	Pipelined    int           // ours: batches of a lane under way at once; 0 is Serial
+	Waiting      int           // batches that wait in the database already: the job adds none, and awaits N of them
+	Rest         time.Duration // between batches that are added one by one, each after the end of the one before; 0: all at once
+	Adders       int           // how many other processes add them; 0: this one does
+	AdderIndex   int           // which of these processes this is
+	Begin        time.Time     // they add nothing before; zero is at once
+	WithoutHints bool          // ours: the store neither tells hints nor hears them
 
 	// Hold is the length of the measured part at a steady Pace, in batches a second. Meanwhile
 	// another transaction holds a snapshot, if Snapshot is set.
@@ -76,17 +76,17 @@ type result struct {
 	Hand50    float64 `json:"hand50,omitzero"`
 	Hand99    float64 `json:"hand99,omitzero"`
 
-	CPU        shares  `json:"cpu"`   // cores
-	Trips      float64 `json:"trips"` // for each batch, as all below
-	WAL        float64 `json:"wal"`   // bytes
-	Allocs     float64 `json:"allocs"`
-	AllocBytes float64 `json:"allocBytes"`
-	PeakRSS    float64 `json:"peakRSS"` // MiB
+	CPU        cpuSeconds `json:"cpu"`   // cores
+	Trips      float64    `json:"trips"` // for each batch, as all below
+	WAL        float64    `json:"wal"`   // bytes
+	Allocs     float64    `json:"allocs"`
+	AllocBytes float64    `json:"allocBytes"`
+	PeakRSS    float64    `json:"peakRSS"` // MiB
 }
 
-// work returns the CPU that a batch costs the three processes together, in microseconds. On a
-// machine that others use, too, it says more than the rate.
-func (r result) work() float64 {
+// workMicroseconds returns the CPU that a batch costs the three processes together, in
+// microseconds. On a machine that others use, too, it says more than the rate.
+func (r result) workMicroseconds() float64 {
 	if r.Rate == 0 {
 		return 0
 	}
@@ -117,12 +117,12 @@ func run(ctx context.Context, j job) (r result, err error) {
 	}
 	var w *work
 	if j.Hold > 0 {
-		j.N, _ = j.steadyN()
+		j.N, _ = j.steadyCounts()
 		w = newSteadyWork(j.Seed, j.N, j.Lanes, payloadSize)
 	} else {
 		w = newWork(j.Seed, n, j.Lanes, payloadSize)
 	}
-	if j.Apart > 0 {
+	if j.Adders > 0 {
 		w.begin = w.begin.Round(0) // without the clock that only this process has
 		j.Began = w.begin
 	}
@@ -152,14 +152,14 @@ func run(ctx context.Context, j job) (r result, err error) {
 		return r, fmt.Errorf("%s: %d batches before their turn", j.Contender, t.Breaches)
 	}
 	if j.Hold > 0 {
-		_, warm := j.steadyN()
+		_, warm := j.steadyCounts()
 		w.moments = w.moments[warm:]
 	}
 	whole := w.waits()
-	r.P50, r.P99 = ms(percentile(whole, 50)), ms(percentile(whole, 99))
+	r.P50, r.P99 = milliseconds(percentile(whole, 50)), milliseconds(percentile(whole, 99))
 	if j.Rest > 0 {
-		w.moments = w.moments[min(lateWarm, j.N/6):]
-		r.late(w)
+		w.moments = w.moments[min(lateWarmUpBatches, j.N/6):]
+		r.setLateFigures(w)
 	}
 	return r, nil
 }

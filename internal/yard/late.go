@@ -14,12 +14,12 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// lateWarm is how many of the batches that are added one by one do not count: connections and
-// statements are new then, and so are lanes.
-const lateWarm = 20
+// lateWarmUpBatches is how many of the batches that are added one by one do not count: connections
+// and statements are new then, and so are lanes.
+const lateWarmUpBatches = 20
 
-// late sets the figures of batches that were added one by one.
-func (r *result) late(w *work) {
+// setLateFigures sets the figures of batches that were added one by one.
+func (r *result) setLateFigures(w *work) {
 	added := func(m moments) int64 { return m.added }
 	stored := func(m moments) int64 { return m.stored }
 	posted := func(m moments) int64 { return m.posted }
@@ -27,15 +27,15 @@ func (r *result) late(w *work) {
 	hand := w.between(stored, posted)
 	post := w.between(added, posted)
 	answer := w.between(added, func(m moments) int64 { return m.answered })
-	r.Add50 = ms(percentile(add, 50))
-	r.Hand50, r.Hand99 = ms(percentile(hand, 50)), ms(percentile(hand, 99))
-	r.Post50, r.Post90, r.Post99, r.PostMax = ms(percentile(post, 50)), ms(percentile(post, 90)), ms(percentile(post, 99)), ms(percentile(post, 100))
-	r.Answer50, r.Answer90, r.Answer99, r.AnswerMax = ms(percentile(answer, 50)), ms(percentile(answer, 90)), ms(percentile(answer, 99)), ms(percentile(answer, 100))
+	r.Add50 = milliseconds(percentile(add, 50))
+	r.Hand50, r.Hand99 = milliseconds(percentile(hand, 50)), milliseconds(percentile(hand, 99))
+	r.Post50, r.Post90, r.Post99, r.PostMax = milliseconds(percentile(post, 50)), milliseconds(percentile(post, 90)), milliseconds(percentile(post, 99)), milliseconds(percentile(post, 100))
+	r.Answer50, r.Answer90, r.Answer99, r.AnswerMax = milliseconds(percentile(answer, 50)), milliseconds(percentile(answer, 90)), milliseconds(percentile(answer, 99)), milliseconds(percentile(answer, 100))
 }
 
 // oneByOne adds each batch to an idle queue, awaits its end, and rests.
 func oneByOne(ctx context.Context, j job, w *work, r *dltbatch.Runner) error {
-	for b := range w.part(j) {
+	for b := range w.batchesOf(j) {
 		m := w.moment(b.ID)
 		m.added = w.now()
 		if err := r.Add(ctx, b); err != nil {
@@ -71,21 +71,21 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// told are the moments of a batch that the process knows that adds it.
-type told struct{ Added, Stored, Answered int64 }
+// batchTimes are the moments of a batch that the process knows that adds it.
+type batchTimes struct{ Added, Stored, Answered int64 }
 
-// account holds the times of each batch of the work, and how many round trips to PostgreSQL the
+// addReport holds the times of each batch of the work, and how many round trips to PostgreSQL the
 // process made that adds.
-type account struct {
-	Batches []told
+type addReport struct {
+	Batches []batchTimes
 	Trips   int64
 }
 
-// part yields the batches that this process adds: a lane's batches are all of one process.
-func (w *work) part(j job) iter.Seq[batch.Batch] {
+// batchesOf yields the batches that this process adds: a lane's batches are all of one process.
+func (w *work) batchesOf(j job) iter.Seq[batch.Batch] {
 	return func(yield func(batch.Batch) bool) {
 		for i, b := range w.batches {
-			if i%w.lanes%max(1, j.Apart) == j.Part && !yield(b) {
+			if i%w.lanes%max(1, j.Adders) == j.AdderIndex && !yield(b) {
 				return
 			}
 		}
@@ -94,7 +94,7 @@ func (w *work) part(j job) iter.Seq[batch.Batch] {
 
 // addPart adds what this process has to add, as fast as it can, and counts its round trips.
 func (w *work) addPart(ctx context.Context, j job, r *dltbatch.Runner, count *wire) error {
-	batches := slices.Collect(w.part(j))
+	batches := slices.Collect(w.batchesOf(j))
 	if _, err := r.Stats(ctx); err != nil { // a connection is open at the beginning
 		return err
 	}
@@ -105,16 +105,16 @@ func (w *work) addPart(ctx context.Context, j job, r *dltbatch.Runner, count *wi
 	return w.addThese(ctx, batches, r.Add)
 }
 
-// apart lets other processes add the batches, and takes over the times that they
+// addInProcesses lets other processes add the batches, and takes over the times that they
 // report.
-func (w *work) apart(ctx context.Context, j job) error {
-	parts := make([]account, j.Apart)
+func (w *work) addInProcesses(ctx context.Context, j job) error {
+	parts := make([]addReport, j.Adders)
 	g, ctx := errgroup.WithContext(ctx)
 	for i := range parts {
 		j := j
-		j.Part = i
+		j.AdderIndex = i
 		g.Go(func() error {
-			if err := inProcess(ctx, roleAdds, j, &parts[i]); err != nil {
+			if err := runInProcess(ctx, roleAdds, j, &parts[i]); err != nil {
 				return fmt.Errorf("process %d that adds: %w", i, err)
 			}
 			return nil
@@ -139,10 +139,10 @@ func (w *work) apart(ctx context.Context, j job) error {
 }
 
 // add does the work of the process that adds, and returns the times of each batch.
-func (j job) add(ctx context.Context) (a account, err error) {
+func (j job) add(ctx context.Context) (a addReport, err error) {
 	w := newWork(j.Seed, j.N, j.Lanes, payloadSize)
 	w.begin = j.Began
-	d := &database{j: j, wire: &wire{}}
+	d := &database{job: j, wire: &wire{}}
 	if j.Contender == river {
 		if err := riverOneByOne(ctx, j, w); err != nil {
 			return a, err
@@ -153,7 +153,7 @@ func (j job) add(ctx context.Context) (a account, err error) {
 			return a, err
 		}
 		defer shut()
-		r, err := dltbatch.New(st, &fake{w: w}, nil) // it runs nothing
+		r, err := dltbatch.New(st, &fakeLedgerClient{w: w}, nil) // it runs nothing
 		if err != nil {
 			return a, err
 		}
@@ -166,9 +166,9 @@ func (j job) add(ctx context.Context) (a account, err error) {
 			return a, err
 		}
 	}
-	a = account{make([]told, len(w.moments)), d.wire.trips.Load()}
+	a = addReport{make([]batchTimes, len(w.moments)), d.wire.trips.Load()}
 	for i, m := range w.moments {
-		a.Batches[i] = told{m.added, m.stored, m.answered}
+		a.Batches[i] = batchTimes{m.added, m.stored, m.answered}
 	}
 	return a, nil
 }

@@ -33,8 +33,8 @@ const (
 	wordCommitted = "COMMITTED"
 )
 
-// part is a part of the fake ledger's batches and lanes, under a lock of its own.
-type part struct {
+// ledgerPart is a part of the fake ledger's batches and lanes, under a lock of its own.
+type ledgerPart struct {
 	mu       sync.Mutex
 	accepted map[string]bool   // by id
 	next     map[uint32]uint32 // by lane: the place that is due in it
@@ -43,7 +43,7 @@ type part struct {
 // fakeLedger takes batches, and commits each at once. It enforces no order, but counts batches
 // that come out of turn.
 type fakeLedger struct {
-	parts [64]part
+	parts [64]ledgerPart
 
 	posts, batches, twice, breaches atomic.Int64
 	bodies                          sync.Pool
@@ -99,7 +99,7 @@ func (l *fakeLedger) take(payload []byte) (id string, err error) {
 	id = string(payload[:idLen])
 	lane := binary.BigEndian.Uint32(payload[idLen:])
 	place := binary.BigEndian.Uint32(payload[idLen+4:])
-	p := l.part(id)
+	p := l.partOf(id)
 	p.mu.Lock()
 	known := p.accepted[id]
 	p.accepted[id] = true
@@ -124,7 +124,7 @@ func (l *fakeLedger) serveStatuses(w http.ResponseWriter, r *http.Request) {
 	out := make([]answer, len(ids))
 	for i, id := range ids {
 		out[i] = answer{id, wordUnknown}
-		p := l.part(id)
+		p := l.partOf(id)
 		p.mu.Lock()
 		if p.accepted[id] {
 			out[i].Status = wordCommitted
@@ -134,8 +134,8 @@ func (l *fakeLedger) serveStatuses(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, out)
 }
 
-// part returns the part of an id. The id's first digits are random.
-func (l *fakeLedger) part(id string) *part {
+// partOf returns the part of an id. The id's first digits are random.
+func (l *fakeLedger) partOf(id string) *ledgerPart {
 	n := uint32(0)
 	for i := range min(8, len(id)) {
 		n = n*31 + uint32(id[i])

@@ -15,7 +15,7 @@ import (
 )
 
 func main() {
-	if asChild() {
+	if runAsChild() {
 		return
 	}
 	var o options
@@ -33,7 +33,7 @@ func main() {
 	defer stop()
 	do := func() error { return measure(ctx, o, os.Stdout) }
 	if o.modes == "" {
-		do = o.remake
+		do = o.remakePage
 	}
 	if err := do(); err != nil {
 		fmt.Fprintln(os.Stderr, "yard:", err)
@@ -65,8 +65,8 @@ func (o options) page() (page, error) {
 	return loadPage(o.docs)
 }
 
-// remake makes the page from the figures beside it.
-func (o options) remake() error {
+// remakePage makes the page from the figures beside it.
+func (o options) remakePage() error {
 	p, err := loadPage(o.docs)
 	if err != nil {
 		return err
@@ -74,8 +74,8 @@ func (o options) remake() error {
 	return p.save(o.docs)
 }
 
-// chosen returns the modes to run, as the flags change them.
-func (o options) chosen() ([]mode, error) {
+// chosenModes returns the modes to run, as the flags change them.
+func (o options) chosenModes() ([]mode, error) {
 	// The flags -hold and -pace are allowed: the page shows them beside the figures.
 	if o.docs != "" && (o.only != "" || o.n > 0) {
 		return nil, fmt.Errorf("-docs %s: want no flag beside it that changes what is measured", o.docs)

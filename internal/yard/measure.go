@@ -16,7 +16,7 @@ import (
 
 // measure runs the chosen modes and prints the figures of each.
 func measure(ctx context.Context, o options, out io.Writer) (err error) {
-	chosen, err := o.chosen()
+	chosen, err := o.chosenModes()
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func measure(ctx context.Context, o options, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, drop()) }()
 	behind := ""
-	if needs(chosen, bouncer) {
+	if needsStore(chosen, bouncer) {
 		var end func()
 		if behind, end, err = pgtest.ServeBouncer(dsn); err != nil {
 			return err
@@ -83,8 +83,8 @@ func measure(ctx context.Context, o options, out io.Writer) (err error) {
 	return nil
 }
 
-// needs reports whether an entry of the modes uses a store.
-func needs(all []mode, store string) bool {
+// needsStore reports whether an entry of the modes uses a store.
+func needsStore(all []mode, store string) bool {
 	return slices.ContainsFunc(all, func(m mode) bool {
 		return slices.ContainsFunc(m.entries, func(e entry) bool { return e.job.Store == store })
 	})
@@ -106,7 +106,7 @@ func aboutServer(ctx context.Context, dsn string) (pid int, about string, err er
 	if err != nil || !local {
 		return 0, about, err
 	}
-	p, err := stat(backend)
+	p, err := readProcess(backend)
 	if err != nil {
 		return 0, about, nil //nolint:nilerr // it is in a container of its own: its share is not known
 	}
@@ -124,7 +124,7 @@ type yard struct {
 func (y *yard) mode(ctx context.Context, m mode) (figures, error) {
 	f := figures{Mode: m.name, Title: m.title}
 	for _, e := range m.entries {
-		f.Entries = append(f.Entries, measured{Label: e.label})
+		f.Entries = append(f.Entries, entryFigures{Label: e.label})
 	}
 	rounds := y.o.rounds
 	if j := m.entries[0].job; j.Hold > 0 {
@@ -145,7 +145,7 @@ func (y *yard) mode(ctx context.Context, m mode) (figures, error) {
 				continue
 			}
 			fmt.Fprintf(y.out, "%s %d/%d  %-28s %8.0f/s  p50 %7.1f ms  p99 %7.1f ms  cores: client %.2f, postgres %.2f, ledger %.2f; %.0f us a batch\n",
-				m.name, round+1, rounds, m.entries[i].label, r.Rate, r.P50, r.P99, r.CPU.Client, r.CPU.Postgres, r.CPU.Ledger, r.work())
+				m.name, round+1, rounds, m.entries[i].label, r.Rate, r.P50, r.P99, r.CPU.Client, r.CPU.Postgres, r.CPU.Ledger, r.workMicroseconds())
 		}
 	}
 	return f, nil
@@ -163,9 +163,9 @@ func (y *yard) entry(ctx context.Context, m mode, i, round int) (r result, err e
 	if j.Waiting > 0 {
 		l := j
 		l.Contender = load
-		if _, err := inChild(ctx, l); err != nil {
+		if _, err := runInChild(ctx, l); err != nil {
 			return r, err
 		}
 	}
-	return inChild(ctx, j)
+	return runInChild(ctx, j)
 }

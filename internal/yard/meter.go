@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// ticks of /proc/*/stat in a second.
-const ticks = 100
+// ticksPerSecond is how many ticks of /proc/*/stat a second has.
+const ticksPerSecond = 100
 
 // meter measures the cost of a run's processes, from start to stop.
 type meter struct {
@@ -19,12 +19,12 @@ type meter struct {
 	ledger   int
 
 	at     time.Time
-	cpu    shares
+	cpu    cpuSeconds
 	memory runtime.MemStats
 }
 
-// shares are seconds of CPU, or cores once they are divided by time.
-type shares struct {
+// cpuSeconds are seconds of CPU, or cores once they are divided by time.
+type cpuSeconds struct {
 	Client   float64 `json:"client"`
 	Postgres float64 `json:"postgres"`
 	Ledger   float64 `json:"ledger"`
@@ -49,32 +49,32 @@ func (m *meter) stop(r *result, n int) error {
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
 	r.Rate = float64(n) / r.Seconds
-	r.CPU = shares{
+	r.CPU = cpuSeconds{
 		(now.Client - m.cpu.Client) / r.Seconds, (now.Postgres - m.cpu.Postgres) / r.Seconds,
 		(now.Ledger - m.cpu.Ledger) / r.Seconds,
 	}
 	r.Allocs = float64(memory.Mallocs-m.memory.Mallocs) / float64(n)
 	r.AllocBytes = float64(memory.TotalAlloc-m.memory.TotalAlloc) / float64(n)
-	r.PeakRSS, err = status("VmHWM")
+	r.PeakRSS, err = statusMiB("VmHWM")
 	return err
 }
 
 // used returns the CPU that the processes have used since each began.
-func (m *meter) used() (shares, error) {
-	var s shares
+func (m *meter) used() (cpuSeconds, error) {
+	var s cpuSeconds
 	var err error
-	if s.Client, err = family(os.Getpid()); err != nil { // with the processes that add
+	if s.Client, err = familyCPU(os.Getpid()); err != nil { // with the processes that add
 		return s, err
 	}
 	if m.ledger != 0 {
-		l, err := stat(m.ledger)
+		l, err := readProcess(m.ledger)
 		if err != nil {
 			return s, err
 		}
 		s.Ledger = l.self
 	}
 	if m.postgres != 0 {
-		if s.Postgres, err = family(m.postgres); err != nil {
+		if s.Postgres, err = familyCPU(m.postgres); err != nil {
 			return s, err
 		}
 	}
@@ -87,7 +87,7 @@ type process struct {
 	self, children float64 // seconds of CPU; children counts ended children only
 }
 
-func stat(pid int) (process, error) {
+func readProcess(pid int) (process, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return process{}, err
@@ -103,12 +103,12 @@ func stat(pid int) (process, error) {
 			return process{}, err
 		}
 	}
-	return process{n[1], float64(n[11]+n[12]) / ticks, float64(n[13]+n[14]) / ticks}, nil
+	return process{n[1], float64(n[11]+n[12]) / ticksPerSecond, float64(n[13]+n[14]) / ticksPerSecond}, nil
 }
 
-// family returns the CPU that a process and its children have used, dead or alive.
-func family(pid int) (float64, error) {
-	head, err := stat(pid)
+// familyCPU returns the CPU that a process and its children have used, dead or alive.
+func familyCPU(pid int) (float64, error) {
+	head, err := readProcess(pid)
 	if err != nil {
 		return 0, err
 	}
@@ -122,15 +122,15 @@ func family(pid int) (float64, error) {
 		if err != nil {
 			continue
 		}
-		if p, err := stat(child); err == nil && p.parent == pid { // the child may have ended since
+		if p, err := readProcess(child); err == nil && p.parent == pid { // the child may have ended since
 			sum += p.self
 		}
 	}
 	return sum, nil
 }
 
-// status returns a line of /proc/self/status, in MiB.
-func status(name string) (float64, error) {
+// statusMiB returns a line of /proc/self/status, in MiB.
+func statusMiB(name string) (float64, error) {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return 0, err

@@ -64,11 +64,11 @@ func modes() []mode {
 	late := func(label, contender, store, added string, lanes int) entry {
 		processes := map[string]int{apart: 1, fourApart: 4}[added]
 		return entry{label + added, job{
-			Contender: contender, Store: store, N: lateWarm + 100*max(1, processes), Lanes: lanes, Rest: 100 * time.Millisecond, Apart: processes,
+			Contender: contender, Store: store, N: lateWarmUpBatches + 100*max(1, processes), Lanes: lanes, Rest: 100 * time.Millisecond, Adders: processes,
 		}}
 	}
 	lates := func(label, store string) []entry {
-		return []entry{late(label, ours, store, together, lateWarm), late(label, ours, store, apart, lateWarm)}
+		return []entry{late(label, ours, store, together, lateWarmUpBatches), late(label, ours, store, apart, lateWarmUpBatches)}
 	}
 	steady := func(label, contender, store string, held bool) entry {
 		e := entry{label, job{Contender: contender, Store: store, Lanes: 400, Pace: defaultPace, Hold: defaultHold, Snapshot: held}}
@@ -85,11 +85,11 @@ func modes() []mode {
 			lates(ownPool, native),
 			[]entry{late(ownPool+", a new lane each", ours, native, apart, defaultLanes), late(tuned, river, pgx, apart, 0)},
 			lates(overPgx, pgx), lates(overPQ, pq), lates(pooled, bouncer), lates(onSQLite, sqlite),
-			[]entry{late(onSQLite, ours, sqlite, fourApart, lateWarm)},
+			[]entry{late(onSQLite, ours, sqlite, fourApart, lateWarmUpBatches)},
 		)},
 		{"hints", "The full run with hints between processes, and without; one process adds and sends, or eight others add", []entry{
-			{ours + isMute, job{Contender: ours, Store: native, Mute: true}}, {ours, job{Contender: ours, Store: native}},
-			{eight + isMute, job{Contender: ours, Store: native, Apart: 8, Mute: true}}, {eight, job{Contender: ours, Store: native, Apart: 8}},
+			{ours + isMute, job{Contender: ours, Store: native, WithoutHints: true}}, {ours, job{Contender: ours, Store: native}},
+			{eight + isMute, job{Contender: ours, Store: native, Adders: 8, WithoutHints: true}}, {eight, job{Contender: ours, Store: native, Adders: 8}},
 		}},
 		{"backlog", "A process that starts before a backlog, PostgreSQL with pgx", []entry{
 			{nothing, job{Contender: ours, Store: pgx}},

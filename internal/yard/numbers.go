@@ -15,7 +15,7 @@ func percentile(d []time.Duration, p int) time.Duration {
 	return d[(len(d)-1)*p/100]
 }
 
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // median returns the median of values: between the middle two if their number is even; 0 if
 // there are none.

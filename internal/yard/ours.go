@@ -17,8 +17,8 @@ import (
 // addGroup is the number of batches that one call adds, for every contender.
 const addGroup = 500
 
-// fake is the client of the fake ledger, as a user would write one.
-type fake struct {
+// fakeLedgerClient is the client of the fake ledger, as a user would write one.
+type fakeLedgerClient struct {
 	dlt.Unimplemented
 
 	*client
@@ -27,12 +27,12 @@ type fake struct {
 
 // Traits implements dlt.Ledger. The fake ledger commits batches at once, and so in the order
 // of acceptance.
-func (*fake) Traits(batch.ServiceID) dlt.Traits {
+func (*fakeLedgerClient) Traits(batch.ServiceID) dlt.Traits {
 	return dlt.Traits{Name: "yard", ResendHarmlessFor: dlt.Forever, AddAgainHarmless: true, MaxIDsPerQuery: 100, KeepsOrder: true}
 }
 
 // Submit implements dlt.Submitter. Every error is a doubt.
-func (f *fake) Submit(ctx context.Context, a batch.Attempt) error {
+func (f *fakeLedgerClient) Submit(ctx context.Context, a batch.Attempt) error {
 	if m := f.w.moment(a.ID); m != nil {
 		m.posted = f.w.now()
 	}
@@ -40,7 +40,7 @@ func (f *fake) Submit(ctx context.Context, a batch.Attempt) error {
 }
 
 // BatchStatuses implements dlt.BatchStatusReader.
-func (f *fake) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
+func (f *fakeLedgerClient) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
 	ids := make([]string, len(attempts))
 	for i, a := range attempts {
 		ids[i] = string(a.ID)
@@ -64,32 +64,32 @@ func (f *fake) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []
 	return out, nil
 }
 
-// finals counts final batches, and closes all when none is left.
-type finals struct {
-	w    *work
-	left atomic.Int64
-	bad  atomic.Int64 // final, but not committed
-	all  chan struct{}
+// finalCounter counts final batches, and closes all when none is left.
+type finalCounter struct {
+	w            *work
+	notFinal     atomic.Int64
+	notCommitted atomic.Int64 // final, but not committed
+	all          chan struct{}
 }
 
-func newFinals(w *work, n int) *finals {
-	f := &finals{w: w, all: make(chan struct{})}
-	f.left.Store(int64(n))
+func newFinals(w *work, n int) *finalCounter {
+	f := &finalCounter{w: w, all: make(chan struct{})}
+	f.notFinal.Store(int64(n))
 	return f
 }
 
 // Observe implements batch.Observer.
-func (f *finals) Observe(_ context.Context, e batch.Event) {
+func (f *finalCounter) Observe(_ context.Context, e batch.Event) {
 	if e.Kind != batch.EventFinal {
 		return
 	}
 	if e.State != batch.Committed {
-		f.bad.Add(1)
+		f.notCommitted.Add(1)
 	}
 	if m := f.w.moment(e.Key.ID); m != nil {
 		m.final = f.w.now()
 	}
-	if f.left.Add(-1) == 0 {
+	if f.notFinal.Add(-1) == 0 {
 		close(f.all)
 	}
 }
@@ -109,18 +109,18 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 		o.Strategy = queuer.Pipelined(j.Pipelined)
 	}
 	if j.Hold > 0 {
-		o.Retention = heldKept
+		o.Retention = heldRetention
 	}
 	st, shut, err := d.store(ctx, j.Waiting == 0)
 	if err != nil {
 		return err
 	}
 	defer shut()
-	runner, err := dltbatch.New(st, &fake{client: c, w: w}, o)
+	runner, err := dltbatch.New(st, &fakeLedgerClient{client: c, w: w}, o)
 	if err != nil {
 		return err
 	}
-	if err := d.settle(ctx); err != nil {
+	if err := d.settleTables(ctx); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -140,13 +140,13 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 	failed := make(chan error, 1)
 	switch {
 	case j.Hold > 0:
-		s := &steady{database: d, w: w, j: j, left: done.left.Load, add: func(ctx context.Context, bs []batch.Batch) error { return runner.Add(ctx, bs...) }}
+		s := &steadyRun{database: d, w: w, j: j, left: done.notFinal.Load, add: func(ctx context.Context, bs []batch.Batch) error { return runner.Add(ctx, bs...) }}
 		go func() { failed <- s.run(ctx, m, r) }()
-	case j.Apart > 0:
+	case j.Adders > 0:
 		if j.Rest == 0 { // the start of these processes does not belong to the measured time
-			j.Begin = time.Now().Add(warmUp + time.Duration(j.N)*makeOne)
+			j.Begin = time.Now().Add(warmUp + time.Duration(j.N)*timePerBatch)
 		}
-		go func() { failed <- w.apart(ctx, j) }()
+		go func() { failed <- w.addInProcesses(ctx, j) }()
 		if err := sleep(ctx, time.Until(j.Begin)); err != nil {
 			return err
 		}
@@ -176,7 +176,7 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 		case err := <-ended:
 			return fmt.Errorf("run ended: %w", err)
 		case <-ctx.Done():
-			return fmt.Errorf("%d batches are not final: %w", done.left.Load(), ctx.Err())
+			return fmt.Errorf("%d batches are not final: %w", done.notFinal.Load(), ctx.Err())
 		}
 	}
 	if failed != nil && j.Waiting == 0 { // the process that adds may end after the last batch
@@ -194,7 +194,7 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 	if err := <-ended; err != nil {
 		return err
 	}
-	if n := done.bad.Load(); n > 0 {
+	if n := done.notCommitted.Load(); n > 0 {
 		return fmt.Errorf("%d batches are final and not committed", n)
 	}
 	return nil
@@ -203,8 +203,8 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 // warmUp is the time that a contender runs idle before its work begins.
 const warmUp = 300 * time.Millisecond
 
-// makeOne is the time that the processes that add, started together, have to make a batch.
-const makeOne = 100 * time.Microsecond
+// timePerBatch is the time that the processes that add, started together, have to make a batch.
+const timePerBatch = 100 * time.Microsecond
 
 // runLoad adds batches of lanes that wait for a later process.
 func runLoad(ctx context.Context, j job) error {
@@ -228,7 +228,7 @@ func runLoad(ctx context.Context, j job) error {
 			return err
 		}
 	}
-	return d.settle(ctx)
+	return d.settleTables(ctx)
 }
 
 // add adds all batches, in groups.

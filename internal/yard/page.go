@@ -87,7 +87,7 @@ func replacePart(all, part string) (string, error) {
 func (p page) markdown(plot string) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "\n![Batches a second](%s)\n", plot)
-	if rows := p.reached(); len(rows) > 0 {
+	if rows := p.verdicts(); len(rows) > 0 {
 		s.WriteString("\n### Goals\n\n| measure | goal | reached |\n|---|---|---|\n")
 		for _, g := range rows {
 			fmt.Fprintf(&s, "| %s | %s | %s |\n", g.measure, g.want, g.got)

@@ -122,7 +122,7 @@ func TestMeterCounts(t *testing.T) {
 // A group leaves when it is full, or its first has waited; nothing is lost.
 func TestGrouped(t *testing.T) {
 	in := make(chan *row, 10)
-	out := grouped(in, 4)
+	out := groupRows(in, 4)
 	for i := range 10 {
 		in <- &row{seq: int64(i)}
 	}
@@ -144,7 +144,7 @@ func TestGrouped(t *testing.T) {
 func sample() page {
 	var p page
 	for _, m := range []string{"throughput-pq", "throughput"} {
-		f := figures{Mode: m, Title: m + " & <others>", Machine: "2 cores", Entries: []measured{{Label: floor}, {Label: ours}, {Label: tuned}}}
+		f := figures{Mode: m, Title: m + " & <others>", Machine: "2 cores", Entries: []entryFigures{{Label: floor}, {Label: ours}, {Label: tuned}}}
 		for i := range f.Entries {
 			for round := range 3 {
 				f.Entries[i].add(result{Rate: float64(1000 * (3 - i) * (round + 1)), P50: 7})
@@ -171,7 +171,7 @@ func TestThePageKeepsWhatIsWrittenByHand(t *testing.T) {
 	require.Contains(t, text, "| pgx's own pool, Serial over 10,000 lanes: rate, of the floor's, and of the tuned job queue's | ≥ 0.75, 2 | **0.67**, 2.00 |")
 
 	// From the files alone the same page is made.
-	require.NoError(t, options{docs: path}.remake())
+	require.NoError(t, options{docs: path}.remakePage())
 	second, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, text, string(second))
@@ -198,10 +198,10 @@ func TestThePlotIsXML(t *testing.T) {
 
 func TestFlagsThatFitNothingAreRefused(t *testing.T) {
 	for _, o := range []options{{modes: "nonsense"}, {modes: "throughput-sqlite", only: river}, {modes: "throughput", docs: "x.md", n: 5}} {
-		_, err := o.chosen()
+		_, err := o.chosenModes()
 		require.Error(t, err)
 	}
-	chosen, err := options{modes: "throughput,held", n: 5}.chosen()
+	chosen, err := options{modes: "throughput,held", n: 5}.chosenModes()
 	require.NoError(t, err)
 	require.Len(t, chosen, 2)
 	require.Equal(t, 5, chosen[1].entries[0].job.N)

@@ -80,7 +80,7 @@ func runRiver(ctx context.Context, j job, w *work, m *meter, r *result) error {
 	if err := d.exec(ctx, fmt.Sprintf(riverHistory, min(20_000, 10*j.N))); err != nil {
 		return err
 	}
-	if err := d.settle(ctx); err != nil {
+	if err := d.settleTables(ctx); err != nil {
 		return err
 	}
 	c := newClient(j.Ledger, 1024)
@@ -109,7 +109,7 @@ func runRiver(ctx context.Context, j job, w *work, m *meter, r *result) error {
 	failed := make(chan error, 1)
 	var completed atomic.Int64
 	if j.Hold > 0 {
-		s := &steady{database: d, w: w, j: j, left: func() int64 { return -completed.Load() }, add: func(ctx context.Context, bs []batch.Batch) error {
+		s := &steadyRun{database: d, w: w, j: j, left: func() int64 { return -completed.Load() }, add: func(ctx context.Context, bs []batch.Batch) error {
 			_, err := queue.InsertManyFast(ctx, riverJobs(bs))
 			return err
 		}}
@@ -119,8 +119,8 @@ func runRiver(ctx context.Context, j job, w *work, m *meter, r *result) error {
 			return err
 		}
 		go func() {
-			if j.Apart > 0 {
-				failed <- w.apart(ctx, j)
+			if j.Adders > 0 {
+				failed <- w.addInProcesses(ctx, j)
 				return
 			}
 			failed <- riverAdd(ctx, queue, w)
@@ -188,7 +188,7 @@ func riverOneByOne(ctx context.Context, j job, w *work) error {
 	if err != nil {
 		return err
 	}
-	for b := range w.part(j) {
+	for b := range w.batchesOf(j) {
 		m := w.moment(b.ID)
 		m.added = w.now()
 		if _, err := inserts.Insert(ctx, post{b.Payload}, nil); err != nil {

@@ -45,7 +45,7 @@ func columns(mode string) []column {
 		{"/s", "%.0f", func(r result) float64 { return r.Rate }},
 		{"p50 ms", "%.0f", func(r result) float64 { return r.P50 }},
 		{"p99 ms", "%.0f", func(r result) float64 { return r.P99 }},
-		{"CPU µs", "%.1f", func(r result) float64 { return r.work() }},
+		{"CPU µs", "%.1f", func(r result) float64 { return r.workMicroseconds() }},
 		{"trips", "%.3f", func(r result) float64 { return r.Trips }},
 		{"WAL B", "%.0f", func(r result) float64 { return r.WAL }},
 		{"allocs", "%.1f", func(r result) float64 { return r.Allocs }},
@@ -68,7 +68,7 @@ func (f *figures) lines() [][]string {
 		}
 	}
 	for _, c := range columns(f.Mode) {
-		says := func(e measured) bool { return c.value(e.Median) != 0 }
+		says := func(e entryFigures) bool { return c.value(e.Median) != 0 }
 		if !slices.ContainsFunc(f.Entries, says) {
 			continue
 		}

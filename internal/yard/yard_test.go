@@ -12,7 +12,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if asChild() {
+	if runAsChild() {
 		return
 	}
 	os.Exit(pgtest.Main(m))

@@ -14,14 +14,14 @@ import (
 // ([NewParticipant]) uses the bubble's time. There are no WebSockets
 // (canton.Options.PollOnly), and Stop and Restart cut nothing.
 func (p *Participant) Client() *http.Client {
-	return &http.Client{Transport: inProcess{p}}
+	return &http.Client{Transport: inProcessTransport{p}}
 }
 
-type inProcess struct{ p *Participant }
+type inProcessTransport struct{ p *Participant }
 
 // RoundTrip implements [http.RoundTripper]. It does not wait for a request whose context is
 // done.
-func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t inProcessTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if trace := httptrace.ContextClientTrace(r.Context()); trace != nil {
 		if trace.GetConn != nil {
 			trace.GetConn(r.URL.Host)
@@ -33,9 +33,9 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body == nil {
 		r.Body = http.NoBody
 	}
-	out := make(chan *recording, 1)
+	out := make(chan *recordedAnswer, 1)
 	go func() {
-		rec := &recording{header: http.Header{}}
+		rec := &recordedAnswer{header: http.Header{}}
 		defer func() {
 			rec.cut = recover() != nil
 			_ = r.Body.Close()
@@ -51,34 +51,34 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// recording collects an answer while it is written.
-type recording struct {
+// recordedAnswer collects an answer while it is written.
+type recordedAnswer struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
 	cut    bool // the connection was cut before the end
 }
 
-func (r *recording) Header() http.Header { return r.header }
+func (r *recordedAnswer) Header() http.Header { return r.header }
 
-func (r *recording) WriteHeader(status int) {
+func (r *recordedAnswer) WriteHeader(status int) {
 	if r.status == 0 {
 		r.status = status
 	}
 }
 
-func (r *recording) Write(b []byte) (int, error) {
+func (r *recordedAnswer) Write(b []byte) (int, error) {
 	r.WriteHeader(http.StatusOK)
 	return r.body.Write(b)
 }
 
-func (r *recording) response(req *http.Request) (*http.Response, error) {
+func (r *recordedAnswer) response(req *http.Request) (*http.Response, error) {
 	if r.cut && r.status == 0 {
 		return nil, fmt.Errorf("cantontest: %w", syscall.ECONNRESET)
 	}
 	var body io.Reader = &r.body
 	if r.cut {
-		body = io.MultiReader(body, broken{})
+		body = io.MultiReader(body, brokenBody{})
 	}
 	r.WriteHeader(http.StatusOK)
 	return &http.Response{
@@ -87,7 +87,7 @@ func (r *recording) response(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// broken is the end of a body whose connection was cut: a read gives io.ErrUnexpectedEOF.
-type broken struct{}
+// brokenBody is the end of a body whose connection was cut: a read gives io.ErrUnexpectedEOF.
+type brokenBody struct{}
 
-func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+func (brokenBody) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }

@@ -16,18 +16,19 @@ type completionsJSON struct {
 	Begin   int64    `json:"beginExclusive"`
 }
 
-// reader reads the completions of a user and parties.
-type reader struct {
-	p       *Participant
-	user    string
-	parties []string
-	after   int64
-	since   int // completions since the last checkpoint
+// completionReader reads the completions of a user and parties.
+type completionReader struct {
+	p               *Participant
+	user            string
+	parties         []string
+	after           int64
+	sinceCheckpoint int // completions since the last checkpoint
 }
 
-// open checks a request for completions. The caller does not hold the lock.
-func (p *Participant) open(r *http.Request, doc completionsJSON) (*reader, *answer) {
-	refuse := func(x refusal) (*reader, *answer) {
+// openCompletions checks a request for completions, and returns a reader of them. The caller does
+// not hold the lock.
+func (p *Participant) openCompletions(r *http.Request, doc completionsJSON) (*completionReader, *answer) {
+	refuse := func(x refusalError) (*completionReader, *answer) {
 		a := x.answer()
 		return nil, &a
 	}
@@ -36,29 +37,29 @@ func (p *Participant) open(r *http.Request, doc completionsJSON) (*reader, *answ
 		return nil, refused
 	}
 	if len(doc.Parties) == 0 {
-		return refuse(refusal{id: "MISSING_FIELD", cause: "The submitted command is missing a mandatory field: parties"})
+		return refuse(refusalError{id: "MISSING_FIELD", cause: "The submitted command is missing a mandatory field: parties"})
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.settle(time.Now())
+	p.doWhatIsDue(time.Now())
 	switch {
 	case doc.Begin < p.pruned:
-		return refuse(refusal{id: "PARTICIPANT_PRUNED_DATA_ACCESSED", cause: "Command completions request precedes pruned offset",
+		return refuse(refusalError{id: "PARTICIPANT_PRUNED_DATA_ACCESSED", cause: "Command completions request precedes pruned offset",
 			context: map[string]string{"earliest_offset": strconv.FormatInt(p.pruned, 10)}})
 	case doc.Begin > p.end:
-		return refuse(refusal{id: "OFFSET_AFTER_LEDGER_END", cause: "Begin offset is after ledger end"})
+		return refuse(refusalError{id: "OFFSET_AFTER_LEDGER_END", cause: "Begin offset is after ledger end"})
 	}
-	return &reader{p: p, user: user, parties: doc.Parties, after: doc.Begin}, nil
+	return &completionReader{p: p, user: user, parties: doc.Parties, after: doc.Begin}, nil
 }
 
 // next returns new elements, at most limit of them (0 means no limit), and a channel that is
 // closed when there may be more. due is the latest time for that.
-func (r *reader) next(limit int) (out []any, changed chan struct{}, due time.Time) {
+func (r *completionReader) next(limit int) (out []any, changed chan struct{}, due time.Time) {
 	p := r.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.settle(time.Now())
-	i, _ := slices.BinarySearchFunc(p.log, r.after, func(x record, after int64) int {
+	p.doWhatIsDue(time.Now())
+	i, _ := slices.BinarySearchFunc(p.log, r.after, func(x completionRecord, after int64) int {
 		if x.offset <= after {
 			return -1
 		}
@@ -73,50 +74,50 @@ func (r *reader) next(limit int) (out []any, changed chan struct{}, due time.Tim
 		if x.user != r.user || !slices.ContainsFunc(x.actAs, func(a string) bool { return slices.Contains(r.parties, a) }) {
 			continue
 		}
-		out = append(out, element("Completion", x.doc))
-		if r.since++; p.o.CheckpointEvery > 0 && r.since >= p.o.CheckpointEvery && !full() {
-			r.since = 0
-			out = append(out, checkpoint(x.offset))
+		out = append(out, encodeElement("Completion", x.doc))
+		if r.sinceCheckpoint++; p.o.CheckpointEvery > 0 && r.sinceCheckpoint >= p.o.CheckpointEvery && !full() {
+			r.sinceCheckpoint = 0
+			out = append(out, encodeCheckpoint(x.offset))
 		}
 	}
-	due, _ = p.next()
+	due, _ = p.nextDue()
 	return out, p.changed, due
 }
 
-func element(kind string, value any) any {
+func encodeElement(kind string, value any) any {
 	return map[string]any{"completionResponse": map[string]any{kind: map[string]any{"value": value}}}
 }
 
-func checkpoint(offset int64) any {
-	return element("OffsetCheckpoint", map[string]any{"offset": offset, "synchronizerTimes": []any{
+func encodeCheckpoint(offset int64) any {
+	return encodeElement("OffsetCheckpoint", map[string]any{"offset": offset, "synchronizerTimes": []any{
 		map[string]any{"synchronizerId": "sim::1220", "recordTime": time.Now().UTC().Format(time.RFC3339Nano)},
 	}})
 }
 
-// completions serves the list: until there are limit elements, or nothing new comes for the
+// serveCompletions serves the list: until there are limit elements, or nothing new comes for the
 // idle time.
-func (p *Participant) completions(w http.ResponseWriter, r *http.Request) {
+func (p *Participant) serveCompletions(w http.ResponseWriter, r *http.Request) {
 	var doc completionsJSON
 	refused := p.body(r, &doc)
 	p.mu.Lock()
-	f := p.draw(Point{Operation: OpCompletions})
+	f := p.drawFault(RequestPoint{Operation: OpCompletions})
 	p.mu.Unlock()
 	if !p.pause(r, f.Delay) {
 		simnode.Reset(w)
 		return
 	}
-	var from *reader
+	var from *completionReader
 	if refused == nil {
-		from, refused = p.open(r, doc)
+		from, refused = p.openCompletions(r, doc)
 	}
 	if refused != nil {
 		p.send(w, r, *refused, f)
 		return
 	}
-	p.send(w, r, p.list(r, from, f.SlowRead), f)
+	p.send(w, r, p.readList(r, from, f.SlowRead), f)
 }
 
-func (p *Participant) list(r *http.Request, from *reader, slow time.Duration) answer {
+func (p *Participant) readList(r *http.Request, from *completionReader, slow time.Duration) answer {
 	query := r.URL.Query()
 	limit, bounded := p.o.ListLimit+1, false
 	if n, err := strconv.Atoi(query.Get("limit")); err == nil && n > 0 && n <= p.o.ListLimit {
@@ -140,19 +141,19 @@ func (p *Participant) list(r *http.Request, from *reader, slow time.Duration) an
 		if len(more) > 0 {
 			patience.Reset(idle)
 		}
-		if !p.wait(r, changed, due, patience.C) {
+		if !p.waitForMore(r, changed, due, patience.C) {
 			break
 		}
 	}
 	if !bounded && len(out) > p.o.ListLimit {
-		return refusal{id: "JSON_API_MAXIMUM_LIST_ELEMENTS_NUMBER_REACHED", cause: "The number of matching elements is greater than the node limit"}.answer()
+		return refusalError{id: "JSON_API_MAXIMUM_LIST_ELEMENTS_NUMBER_REACHED", cause: "The number of matching elements is greater than the node limit"}.answer()
 	}
 	return jsonAnswer(http.StatusOK, out)
 }
 
-// wait returns when there may be something new. It returns false when idle fires, or the
+// waitForMore returns when there may be something new. It returns false when idle fires, or the
 // client has left.
-func (p *Participant) wait(r *http.Request, changed <-chan struct{}, due time.Time, idle <-chan time.Time) bool {
+func (p *Participant) waitForMore(r *http.Request, changed <-chan struct{}, due time.Time, idle <-chan time.Time) bool {
 	var soon <-chan time.Time
 	if !due.IsZero() {
 		t := time.NewTimer(time.Until(due))

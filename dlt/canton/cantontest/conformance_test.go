@@ -123,14 +123,14 @@ func (d *door) batch(s batch.ServiceID, content string) batch.Batch {
 }
 
 // request has the participant do what it can do by itself.
-func (d *door) request(p cantontest.Point) cantontest.Fault {
+func (d *door) request(p cantontest.RequestPoint) cantontest.Fault {
 	submits := map[dlttest.Fault]cantontest.Fault{
 		dlttest.Busy:          {Answer: cantontest.AnswerError, Error: "PARTICIPANT_BACKPRESSURE"},
 		dlttest.Misconfigured: {Answer: cantontest.AnswerError, Error: "PERMISSION_DENIED"},
 		dlttest.UnknownAnswer: {Answer: cantontest.AnswerPage, Status: 418},
 		dlttest.LostRequest:   {Answer: cantontest.AnswerClosed},
-		dlttest.LostReply:     {Answer: cantontest.AnswerReset, Taken: true},
-		dlttest.Hang:          {Answer: cantontest.AnswerNever, Taken: true},
+		dlttest.LostReply:     {Answer: cantontest.AnswerReset, Accept: true},
+		dlttest.Hang:          {Answer: cantontest.AnswerNever, Accept: true},
 	}
 	queries := map[dlttest.Fault]cantontest.Fault{
 		dlttest.StatusLost:    {Answer: cantontest.AnswerReset},

@@ -170,7 +170,7 @@ func TestDowntime(t *testing.T) {
 	fates := []fate{
 		{name: "never arrived", fault: cantontest.Fault{Answer: cantontest.AnswerReset}},
 		{name: "executed", fault: cantontest.Fault{}, paid: true},
-		{name: "executed, and the answer is lost", fault: cantontest.Fault{Answer: cantontest.AnswerTimeout, Taken: true}, paid: true},
+		{name: "executed, and the answer is lost", fault: cantontest.Fault{Answer: cantontest.AnswerTimeout, Accept: true}, paid: true},
 		{name: "rejected", fault: cantontest.Fault{Reject: "INCONSISTENT"}},
 		{name: "rejected, and may be tried again", fault: cantontest.Fault{Reject: "LOCAL_VERDICT_LOCKED_CONTRACTS"}},
 		{name: "forgotten by the participant", fault: cantontest.Fault{Lose: true}},
@@ -187,7 +187,7 @@ func TestDowntime(t *testing.T) {
 }
 
 func downtime(t *testing.T, fault cantontest.Fault, isPaid, pruned bool, decided time.Duration) {
-	p := participant(t, &cantontest.Options{Fault: func(at cantontest.Point) cantontest.Fault {
+	p := participant(t, &cantontest.Options{Fault: func(at cantontest.RequestPoint) cantontest.Fault {
 		if at.Operation == cantontest.OpSubmit {
 			return fault
 		}
@@ -243,7 +243,7 @@ func downtime(t *testing.T, fault cantontest.Fault, isPaid, pruned bool, decided
 // A person who gives a batch in doubt up ends its orders, and they stay so.
 func TestDowntimeGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := participant(t, &cantontest.Options{Fault: func(at cantontest.Point) cantontest.Fault {
+		p := participant(t, &cantontest.Options{Fault: func(at cantontest.RequestPoint) cantontest.Fault {
 			return cantontest.Fault{Lose: at.Operation == cantontest.OpSubmit}
 		}})
 		st := memory.New()
@@ -279,7 +279,7 @@ func TestDowntimeGivenUp(t *testing.T) {
 // is declared.
 func TestRefusedAfterADoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := participant(t, &cantontest.Options{Fault: func(at cantontest.Point) cantontest.Fault {
+		p := participant(t, &cantontest.Options{Fault: func(at cantontest.RequestPoint) cantontest.Fault {
 			if at.Operation == cantontest.OpSubmit && at.Try == 1 {
 				return cantontest.Fault{Answer: cantontest.AnswerTimeout}
 			}
@@ -298,7 +298,7 @@ func TestRefusedAfterADoubt(t *testing.T) {
 // TestNothingIsReleasedInDoubt: a submission whose answer is lost takes effect ten
 // minutes later. Whatever happens meanwhile, its orders are not made part of another batch.
 func TestNothingIsReleasedInDoubt(t *testing.T) {
-	slow := cantontest.Fault{Answer: cantontest.AnswerTimeout, Taken: true, CompleteAfter: 10 * time.Minute}
+	slow := cantontest.Fault{Answer: cantontest.AnswerTimeout, Accept: true, CompleteAfter: 10 * time.Minute}
 	for name, c := range map[string]struct {
 		attempts int
 		second   cantontest.Fault // what becomes of the second attempt
@@ -309,7 +309,7 @@ func TestNothingIsReleasedInDoubt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := participant(t, &cantontest.Options{Fault: func(at cantontest.Point) cantontest.Fault {
+				p := participant(t, &cantontest.Options{Fault: func(at cantontest.RequestPoint) cantontest.Fault {
 					switch {
 					case at.Operation != cantontest.OpSubmit:
 						return cantontest.Fault{}

@@ -67,8 +67,8 @@ func Errors() map[string]int {
 	}
 }
 
-// refusal is an error before it is encoded.
-type refusal struct {
+// refusalError is an error of the participant before it is encoded.
+type refusalError struct {
 	id      string
 	cause   string
 	context map[string]string
@@ -77,10 +77,10 @@ type refusal struct {
 	definite string
 }
 
-func (r refusal) category() int { return Errors()[r.id] }
+func (r refusalError) category() int { return Errors()[r.id] }
 
 // metadata returns the context of an error, and the ErrorInfo of a completion.
-func (r refusal) metadata(definite string) map[string]string {
+func (r refusalError) metadata(definite string) map[string]string {
 	m := maps.Clone(r.context)
 	if m == nil {
 		m = map[string]string{}
@@ -118,14 +118,14 @@ func pageAnswer(status int) answer {
 }
 
 // answer returns the error object of 1.5.
-func (r refusal) answer() answer {
+func (r refusalError) answer() answer {
 	if r.id == "JSON_API_MAXIMUM_LIST_ELEMENTS_NUMBER_REACHED" { // category 2, for any status
 		return jsonAnswer(http.StatusRequestEntityTooLarge, r.object(2))
 	}
 	return jsonAnswer(categories()[r.category()].http, r.object(r.category()))
 }
 
-func (r refusal) object(number int) map[string]any {
+func (r refusalError) object(number int) map[string]any {
 	c := categories()[number]
 	out := map[string]any{
 		"code": r.id, "cause": r.cause, "correlationId": nil, "traceId": "0af7651916cd43dd8448eb211c80319c",
@@ -147,7 +147,7 @@ func (r refusal) object(number int) map[string]any {
 
 // status returns the status of a completion: the message has Canton's form, and the details
 // are protobuf, plus their decoded form unless old is set.
-func (r refusal) status(old bool) map[string]any {
+func (r refusalError) status(old bool) map[string]any {
 	c := categories()[r.category()]
 	metadata := r.metadata(r.definite)
 	info := errorInfo(r.id, "com.digitalasset.canton", metadata)

@@ -17,8 +17,8 @@ const (
 	OpPruned      Operation = "pruned"
 )
 
-// Point is a place where a fault can happen.
-type Point struct {
+// RequestPoint is a place where a fault can happen.
+type RequestPoint struct {
 	Operation    Operation
 	CommandID    string // of OpSubmit
 	SubmissionID string // of OpSubmit
@@ -49,10 +49,10 @@ type Fault struct {
 	// SlowRead is how long it takes to read the first completion of a list, while the idle
 	// time runs.
 	SlowRead time.Duration
-	// Taken makes the participant accept the submission although the answer is a faulty one.
-	Taken bool
-	// Late is how long after the answer it accepts the submission.
-	Late time.Duration
+	// Accept makes the participant accept the submission although the answer is a faulty one.
+	Accept bool
+	// AcceptAfter is how long after the answer it accepts the submission.
+	AcceptAfter time.Duration
 
 	// Reject makes the completion of an accepted submission a rejection: one of [Errors].
 	Reject string
@@ -66,14 +66,14 @@ type Fault struct {
 }
 
 // SetFault replaces Options.Fault from now on. nil means no faults.
-func (p *Participant) SetFault(f func(Point) Fault) {
+func (p *Participant) SetFault(f func(RequestPoint) Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fault = f
 }
 
-// draw returns the fault for a request. The caller holds the lock.
-func (p *Participant) draw(at Point) Fault {
+// drawFault returns the fault for a request. The caller holds the lock.
+func (p *Participant) drawFault(at RequestPoint) Fault {
 	key := string(at.Operation) + "/" + at.CommandID
 	p.tries[key]++
 	at.Try = p.tries[key]
@@ -83,14 +83,14 @@ func (p *Participant) draw(at Point) Fault {
 	return p.fault(at)
 }
 
-// replace returns the answer that replaces a.
-func (f Fault) replace(a answer) answer {
+// changedAnswer returns the answer that the fault puts in place of a.
+func (f Fault) changedAnswer(a answer) answer {
 	switch f.Answer {
 	case AnswerTimeout:
 		return textAnswer(http.StatusServiceUnavailable,
 			"The server was not able to produce a timely response to your request.\r\nPlease try again in a short while!")
 	case AnswerError:
-		return refusal{id: f.Error, cause: "injected"}.answer()
+		return refusalError{id: f.Error, cause: "injected"}.answer()
 	case AnswerPage:
 		if f.Status == 0 {
 			f.Status = http.StatusOK

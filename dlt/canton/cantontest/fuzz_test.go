@@ -30,7 +30,7 @@ func FuzzParticipant(f *testing.F) {
 			}
 		}
 		var sum int64
-		for _, balance := range p.Books() {
+		for _, balance := range p.Balances() {
 			if balance < 0 {
 				t.Fatal("less than nothing")
 			}

@@ -159,7 +159,7 @@ func TestMisconfigurationNeverSplits(t *testing.T) {
 		} {
 			t.Run(id+" "+how, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					p := participant(t, &cantontest.Options{Fault: func(at cantontest.Point) cantontest.Fault {
+					p := participant(t, &cantontest.Options{Fault: func(at cantontest.RequestPoint) cantontest.Fault {
 						if at.Operation != cantontest.OpSubmit {
 							return cantontest.Fault{}
 						}

@@ -14,7 +14,7 @@ type EntryKind string
 // The kinds of entries.
 const (
 	Posted    EntryKind = "posted"    // a submission reached the participant
-	Taken     EntryKind = "taken"     // it was accepted, and is in flight
+	Accepted  EntryKind = "taken"     // it was accepted, and is in flight
 	Refused   EntryKind = "refused"   // it was answered with Error
 	Executed  EntryKind = "executed"  // it took effect, at Offset
 	Rejected  EntryKind = "rejected"  // its completion has Error, at Offset
@@ -47,7 +47,7 @@ func (p *Participant) note(e Entry) {
 func (p *Participant) Journal() []Entry {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.settle(time.Now())
+	p.doWhatIsDue(time.Now())
 	return slices.Clone(p.journal)
 }
 
@@ -76,7 +76,7 @@ func (p *Participant) Check(order map[batch.ServiceID][]batch.ID) error {
 	for _, e := range p.Journal() {
 		k := batch.Key{Service: batch.ServiceID(e.Party), ID: batch.ID(e.CommandID)}
 		switch e.Kind {
-		case Taken:
+		case Accepted:
 			if taken[e.SubmissionID] {
 				return fmt.Errorf("submission %q was taken twice", e.SubmissionID)
 			}

@@ -47,7 +47,7 @@ type Options struct {
 
 	// Fault, if set, returns the fault of each request. It is called under the participant's
 	// lock and must not call it. See [Participant.SetFault].
-	Fault func(Point) Fault
+	Fault func(RequestPoint) Fault
 }
 
 // User is the owner of a token.

@@ -23,19 +23,19 @@ type Participant struct {
 	once    sync.Once
 	closed  chan struct{}
 
-	mu      sync.Mutex
-	end     int64 // the ledger's end
-	pruned  int64
-	log     []record // by offset
-	done    map[changeID][]acceptance
-	flying  []*submission // by the time of their completion
-	late    []*submission // on the wire, by the time of their arrival
-	books   map[string]int64
-	spent   map[string]bool
-	journal []Entry
-	tries   map[string]int
-	fault   func(Point) Fault
-	changed chan struct{} // closed with every record
+	mu          sync.Mutex
+	end         int64 // the ledger's end
+	pruned      int64
+	log         []completionRecord // by offset
+	acceptances map[changeID][]acceptance
+	inFlight    []*submission // by the time of their completion
+	onTheWire   []*submission // on the wire, by the time of their arrival
+	balances    map[string]int64
+	archived    map[string]bool
+	journal     []Entry
+	tries       map[string]int
+	fault       func(RequestPoint) Fault
+	changed     chan struct{} // closed with every record
 }
 
 // changeID identifies a change for deduplication: user, set of parties, command
@@ -51,25 +51,25 @@ type acceptance struct {
 
 // submission is one attempt.
 type submission struct {
-	change     changeID
-	id         string
-	actAs      []string
-	transfers  []Transfer
-	period     period
-	due        time.Time // it completes, or arrives
-	fault      Fault
-	duplicates *acceptance // the submission completes as a duplicate of this
+	change      changeID
+	id          string
+	actAs       []string
+	transfers   []Transfer
+	period      deduplicationPeriod
+	dueAt       time.Time // it completes, or arrives
+	fault       Fault
+	duplicateOf *acceptance // the submission completes as a duplicate of this
 }
 
-// period is a deduplication period: a duration, or an offset (exclusive).
-type period struct {
+// deduplicationPeriod is a deduplication period: a duration, or an offset (exclusive).
+type deduplicationPeriod struct {
 	duration time.Duration
 	offset   int64
 	byOffset bool
 }
 
-// record is a completion.
-type record struct {
+// completionRecord is a completion as the participant keeps it.
+type completionRecord struct {
 	offset int64
 	user   string
 	actAs  []string
@@ -85,38 +85,38 @@ func NewParticipant(o *Options) (*Participant, error) {
 	}
 	return &Participant{
 		o: c, closed: make(chan struct{}), fault: c.Fault, end: 10,
-		done: map[changeID][]acceptance{}, books: map[string]int64{}, spent: map[string]bool{}, tries: map[string]int{}, changed: make(chan struct{}),
+		acceptances: map[changeID][]acceptance{}, balances: map[string]int64{}, archived: map[string]bool{}, tries: map[string]int{}, changed: make(chan struct{}),
 		sockets: sockets{open: map[*websocket.Conn]struct{}{}},
 	}, nil
 }
 
-// settle does everything that is due: arrivals from the wire and completions, in the order of
+// doWhatIsDue does everything that is due: arrivals from the wire and completions, in the order of
 // their times. The caller holds the lock.
-func (p *Participant) settle(now time.Time) {
+func (p *Participant) doWhatIsDue(now time.Time) {
 	for {
-		wire := len(p.late) > 0 && !p.late[0].due.After(now)
-		complete := len(p.flying) > 0 && !p.flying[0].due.After(now)
+		wire := len(p.onTheWire) > 0 && !p.onTheWire[0].dueAt.After(now)
+		complete := len(p.inFlight) > 0 && !p.inFlight[0].dueAt.After(now)
 		switch {
-		case wire && (!complete || p.late[0].due.Before(p.flying[0].due)):
-			s := p.late[0]
-			p.late = p.late[1:]
-			p.take(s, s.due) // nobody hears the answer
+		case wire && (!complete || p.onTheWire[0].dueAt.Before(p.inFlight[0].dueAt)):
+			s := p.onTheWire[0]
+			p.onTheWire = p.onTheWire[1:]
+			p.accept(s, s.dueAt) // nobody hears the answer
 		case complete:
-			s := p.flying[0]
-			p.flying = p.flying[1:]
-			p.complete(s, s.due)
+			s := p.inFlight[0]
+			p.inFlight = p.inFlight[1:]
+			p.complete(s, s.dueAt)
 		default:
 			return
 		}
 	}
 }
 
-// next returns the time at which something is due.
-func (p *Participant) next() (time.Time, bool) {
+// nextDue returns the time at which something is due.
+func (p *Participant) nextDue() (time.Time, bool) {
 	var at time.Time
-	for _, list := range [...][]*submission{p.flying, p.late} {
-		if len(list) > 0 && (at.IsZero() || list[0].due.Before(at)) {
-			at = list[0].due
+	for _, list := range [...][]*submission{p.inFlight, p.onTheWire} {
+		if len(list) > 0 && (at.IsZero() || list[0].dueAt.Before(at)) {
+			at = list[0].dueAt
 		}
 	}
 	return at, !at.IsZero()
@@ -124,7 +124,7 @@ func (p *Participant) next() (time.Time, bool) {
 
 func insert(list []*submission, s *submission) []*submission {
 	i, _ := slices.BinarySearchFunc(list, s, func(x, y *submission) int {
-		if x.due.After(y.due) {
+		if x.dueAt.After(y.dueAt) {
 			return 1
 		}
 		return -1 // after the others of the same time
@@ -132,50 +132,50 @@ func insert(list []*submission, s *submission) []*submission {
 	return slices.Insert(list, i, s)
 }
 
-// take puts a submission in flight, or returns the refusal
+// accept puts a submission in flight, or returns the refusal
 // (docs/ledgers/canton.md#deduplication).
-func (p *Participant) take(s *submission, now time.Time) *refusal {
-	for _, f := range p.flying {
+func (p *Participant) accept(s *submission, now time.Time) *refusalError {
+	for _, f := range p.inFlight {
 		if f.change == s.change {
-			return p.refuse(s, refusal{id: "SUBMISSION_ALREADY_IN_FLIGHT", cause: "The submission is already in flight",
+			return p.noteRefusal(s, refusalError{id: "SUBMISSION_ALREADY_IN_FLIGHT", cause: "The submission is already in flight",
 				context: map[string]string{"changeId": s.change.text(), "existingSubmissionId": f.id}})
 		}
 	}
-	for _, a := range p.done[s.change] {
+	for _, a := range p.acceptances[s.change] {
 		if !s.period.covers(a, now) {
 			continue
 		}
 		if p.o.DuplicateCompletes {
-			s.duplicates = &a
+			s.duplicateOf = &a
 			break
 		}
-		return p.refuse(s, duplicateOf(s, a))
+		return p.noteRefusal(s, duplicateError(s, a))
 	}
-	s.due = now.Add(p.o.CompleteAfter)
+	s.dueAt = now.Add(p.o.CompleteAfter)
 	if s.fault.CompleteAfter > 0 {
-		s.due = now.Add(s.fault.CompleteAfter)
+		s.dueAt = now.Add(s.fault.CompleteAfter)
 	}
-	p.note(s.entry(Taken))
-	p.flying = insert(p.flying, s)
+	p.note(s.entry(Accepted))
+	p.inFlight = insert(p.inFlight, s)
 	p.wake()
 	return nil
 }
 
-func duplicateOf(s *submission, a acceptance) refusal {
-	return refusal{id: "DUPLICATE_COMMAND", cause: "A command with the given command id has already been successfully processed",
+func duplicateError(s *submission, a acceptance) refusalError {
+	return refusalError{id: "DUPLICATE_COMMAND", cause: "A command with the given command id has already been successfully processed",
 		context: map[string]string{
 			"changeId": s.change.text(), "completion_offset": strconv.FormatInt(a.offset, 10), "existing_submission_id": a.submission,
 		}}
 }
 
-func (p *Participant) refuse(s *submission, r refusal) *refusal {
+func (p *Participant) noteRefusal(s *submission, r refusalError) *refusalError {
 	e := s.entry(Refused)
 	e.Error = r.id
 	p.note(e)
 	return &r
 }
 
-func (d period) covers(a acceptance, now time.Time) bool {
+func (d deduplicationPeriod) covers(a acceptance, now time.Time) bool {
 	if d.byOffset {
 		return a.offset > d.offset
 	}
@@ -194,13 +194,13 @@ func (p *Participant) complete(s *submission, now time.Time) {
 		p.note(s.entry(Forgotten))
 		return
 	}
-	var r *refusal
+	var r *refusalError
 	switch {
-	case s.duplicates != nil:
-		d := duplicateOf(s, *s.duplicates)
+	case s.duplicateOf != nil:
+		d := duplicateError(s, *s.duplicateOf)
 		r = &d
 	case s.fault.Reject != "":
-		r = &refusal{id: s.fault.Reject, cause: "injected", definite: s.fault.Definite}
+		r = &refusalError{id: s.fault.Reject, cause: "injected", definite: s.fault.Definite}
 	default:
 		r = p.execute(s)
 	}
@@ -211,7 +211,7 @@ func (p *Participant) complete(s *submission, now time.Time) {
 		e.Kind, e.Error = Rejected, r.id
 		status, update = r.status(p.o.OldDetails), ""
 	} else {
-		p.done[s.change] = append(p.done[s.change], acceptance{offset: p.end, at: now, submission: s.id})
+		p.acceptances[s.change] = append(p.acceptances[s.change], acceptance{offset: p.end, at: now, submission: s.id})
 	}
 	e.Offset = p.end
 	p.note(e)
@@ -221,42 +221,42 @@ func (p *Participant) complete(s *submission, now time.Time) {
 		"traceContext": nil, "offset": p.end, "paidTrafficCost": 0,
 		"synchronizerTime": map[string]any{"synchronizerId": "sim::1220", "recordTime": now.UTC().Format(time.RFC3339Nano)},
 	}
-	p.log = append(p.log, record{offset: p.end, user: s.change.user, actAs: s.actAs, doc: doc})
+	p.log = append(p.log, completionRecord{offset: p.end, user: s.change.user, actAs: s.actAs, doc: doc})
 	p.wake()
 }
 
 // execute moves the money, all or nothing.
-func (p *Participant) execute(s *submission) *refusal {
+func (p *Participant) execute(s *submission) *refusalError {
 	changes := map[string]int64{}
 	from := s.actAs[0]
 	for _, t := range s.transfers {
 		if t.Poison == PoisonAsync {
-			return &refusal{id: "INCONSISTENT", cause: "Inconsistent: the transfer was poisoned"}
+			return &refusalError{id: "INCONSISTENT", cause: "Inconsistent: the transfer was poisoned"}
 		}
-		if p.spent[t.Spends] {
-			return &refusal{id: "LOCAL_VERDICT_INACTIVE_CONTRACTS", cause: "Rejected transaction is referring to inactive contracts"}
+		if p.archived[t.Spends] {
+			return &refusalError{id: "LOCAL_VERDICT_INACTIVE_CONTRACTS", cause: "Rejected transaction is referring to inactive contracts"}
 		}
 		changes[from] -= t.Amount
 		changes[t.To] += t.Amount
 	}
 	for party, change := range changes {
-		if p.balance(party)+change < 0 {
-			return &refusal{id: "LOCAL_VERDICT_INACTIVE_CONTRACTS", cause: "Rejected transaction is referring to inactive contracts"}
+		if p.balanceOf(party)+change < 0 {
+			return &refusalError{id: "LOCAL_VERDICT_INACTIVE_CONTRACTS", cause: "Rejected transaction is referring to inactive contracts"}
 		}
 	}
 	for party, change := range changes {
-		p.books[party] = p.balance(party) + change
+		p.balances[party] = p.balanceOf(party) + change
 	}
 	for _, t := range s.transfers {
 		if t.Spends != "" {
-			p.spent[t.Spends] = true
+			p.archived[t.Spends] = true
 		}
 	}
 	return nil
 }
 
-func (p *Participant) balance(party string) int64 {
-	if b, known := p.books[party]; known {
+func (p *Participant) balanceOf(party string) int64 {
+	if b, known := p.balances[party]; known {
 		return b
 	}
 	return p.o.Balance
@@ -266,23 +266,23 @@ func (p *Participant) balance(party string) int64 {
 func (p *Participant) Balance(party string) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.settle(time.Now())
-	return p.balance(party)
+	p.doWhatIsDue(time.Now())
+	return p.balanceOf(party)
 }
 
-// Books returns the balances that ever changed.
-func (p *Participant) Books() map[string]int64 {
+// Balances returns the balances that ever changed.
+func (p *Participant) Balances() map[string]int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.settle(time.Now())
-	return maps.Clone(p.books)
+	p.doWhatIsDue(time.Now())
+	return maps.Clone(p.balances)
 }
 
 // End returns the offset of the ledger's end.
 func (p *Participant) End() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.settle(time.Now())
+	p.doWhatIsDue(time.Now())
 	return p.end
 }
 
@@ -290,7 +290,7 @@ func (p *Participant) End() int64 {
 func (p *Participant) Advance(n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.settle(time.Now())
+	p.doWhatIsDue(time.Now())
 	p.end += n
 	p.wake()
 }
@@ -300,16 +300,16 @@ func (p *Participant) Advance(n int64) {
 func (p *Participant) Prune(upTo int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.settle(time.Now())
+	p.doWhatIsDue(time.Now())
 	p.pruned = max(p.pruned, min(upTo, p.end))
-	p.log = slices.DeleteFunc(p.log, func(r record) bool { return r.offset <= p.pruned })
+	p.log = slices.DeleteFunc(p.log, func(r completionRecord) bool { return r.offset <= p.pruned })
 	p.note(Entry{Kind: Pruned, Offset: p.pruned})
 }
 
 // Restart cuts all connections. Submissions in flight go on, and completions stay.
 func (p *Participant) Restart() {
 	p.mu.Lock()
-	p.settle(time.Now())
+	p.doWhatIsDue(time.Now())
 	p.note(Entry{Kind: Restarted})
 	p.mu.Unlock()
 	p.front.Cut()
@@ -319,11 +319,11 @@ func (p *Participant) Restart() {
 // Crash is a Restart that forgets the submissions in flight: they never complete.
 func (p *Participant) Crash() {
 	p.mu.Lock()
-	p.settle(time.Now())
-	for _, s := range p.flying {
+	p.doWhatIsDue(time.Now())
+	for _, s := range p.inFlight {
 		p.note(s.entry(Forgotten))
 	}
-	p.flying = nil
+	p.inFlight = nil
 	p.note(Entry{Kind: Restarted})
 	p.mu.Unlock()
 	p.front.Cut()

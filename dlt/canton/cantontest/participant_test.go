@@ -112,7 +112,7 @@ func TestSubmissionAndCompletion(t *testing.T) {
 	assert.Equal(t, "b#1", got[0]["submissionId"])
 	assert.EqualValues(t, 0, got[0]["status"].(map[string]any)["code"])
 	assert.EqualValues(t, end+1, got[0]["offset"])
-	assert.Equal(t, map[string]int64{"Alice": 999_991, "Bob": 1_000_007, "Carol": 1_000_002}, r.p.Books())
+	assert.Equal(t, map[string]int64{"Alice": 999_991, "Bob": 1_000_007, "Carol": 1_000_002}, r.p.Balances())
 	assert.Empty(t, r.list(end+1, "stream_idle_timeout_ms=1"))
 	_, _, text := r.do("GET", "/v2/state/ledger-end", "")
 	assert.JSONEq(t, fmt.Sprintf(`{"offset":%d}`, end+1), text)
@@ -128,7 +128,7 @@ func TestAllOrNothing(t *testing.T) {
 		r.submit(command(id, id+"#1", "", ts...), 200, "")
 		require.Eventually(t, func() bool { return r.p.Count(cantontest.Rejected, id) == 1 }, 30*time.Second, time.Millisecond)
 	}
-	assert.Empty(t, r.p.Books())
+	assert.Empty(t, r.p.Balances())
 	got := r.list(0, "stream_idle_timeout_ms=1")
 	require.Len(t, got, 2)
 	assert.Contains(t, got[0]["status"].(map[string]any)["message"], "LOCAL_VERDICT_INACTIVE_CONTRACTS(11,")
@@ -172,7 +172,7 @@ func TestRefusedAtTheDoor(t *testing.T) {
 	r.submit(command("b", "", "", cantontest.Transfer{To: "Bob", Amount: 1, Poison: cantontest.PoisonSync}), 400, "DAML_FAILURE")
 	r.submit(command("b", "", "", cantontest.Transfer{To: "", Amount: 1}), 400, "DAML_INTERPRETATION_ERROR")
 	r.submit(command("b", "", `{"DeduplicationDuration":{"value":{"seconds":3601,"nanos":0}}}`), 400, "INVALID_DEDUPLICATION_PERIOD")
-	assert.Zero(t, r.p.Count(cantontest.Taken, "b"))
+	assert.Zero(t, r.p.Count(cantontest.Accepted, "b"))
 }
 
 func TestDeduplicationPeriods(t *testing.T) {

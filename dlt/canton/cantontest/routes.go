@@ -19,7 +19,7 @@ func (p *Participant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "POST /v2/commands/async/submit":
 		p.submit(w, r)
 	case "POST /v2/commands/completions":
-		p.completions(w, r)
+		p.serveCompletions(w, r)
 	case "GET /v2/commands/completions":
 		p.stream(w, r)
 	case "GET /v2/state/ledger-end":
@@ -80,13 +80,13 @@ func missing(field string) *answer {
 // who returns the user of a request, and checks that it may act, or read, for the parties
 // (docs/ledgers/canton.md#authorization).
 func (p *Participant) who(r *http.Request, bodyUser string, parties []string, act bool) (string, *answer) {
-	refuse := func(x refusal) (string, *answer) {
+	refuse := func(x refusalError) (string, *answer) {
 		a := x.answer()
 		return "", &a
 	}
 	if p.o.Users == nil {
 		if bodyUser == "" {
-			return refuse(refusal{id: "MISSING_FIELD", cause: "The submitted command is missing a mandatory field: user_id",
+			return refuse(refusalError{id: "MISSING_FIELD", cause: "The submitted command is missing a mandatory field: user_id",
 				context: map[string]string{"field_name": "user_id"}})
 		}
 		return bodyUser, nil
@@ -102,13 +102,13 @@ func (p *Participant) who(r *http.Request, bodyUser string, parties []string, ac
 	u, known := p.o.Users[token]
 	switch {
 	case !known || u.Expired:
-		return refuse(refusal{id: "UNAUTHENTICATED", context: map[string]string{"ledger_api_error": "invalid token"}})
+		return refuse(refusalError{id: "UNAUTHENTICATED", context: map[string]string{"ledger_api_error": "invalid token"}})
 	case bodyUser != "" && bodyUser != u.ID:
-		return refuse(refusal{id: "PERMISSION_DENIED"})
+		return refuse(refusalError{id: "PERMISSION_DENIED"})
 	}
 	for _, party := range parties {
 		if !slices.Contains(u.ActAs, party) && (act || !slices.Contains(u.ReadAs, party)) {
-			return refuse(refusal{id: "PERMISSION_DENIED"})
+			return refuse(refusalError{id: "PERMISSION_DENIED"})
 		}
 	}
 	return u.ID, nil
@@ -116,8 +116,8 @@ func (p *Participant) who(r *http.Request, bodyUser string, parties []string, ac
 
 func (p *Participant) state(w http.ResponseWriter, r *http.Request, op Operation, doc func() any) {
 	p.mu.Lock()
-	p.settle(time.Now())
-	f := p.draw(Point{Operation: op})
+	p.doWhatIsDue(time.Now())
+	f := p.drawFault(RequestPoint{Operation: op})
 	p.mu.Unlock()
 	if !p.pause(r, f.Delay) {
 		simnode.Reset(w)
@@ -130,7 +130,7 @@ func (p *Participant) state(w http.ResponseWriter, r *http.Request, op Operation
 		}
 	}
 	p.mu.Lock()
-	p.settle(time.Now())
+	p.doWhatIsDue(time.Now())
 	a := jsonAnswer(http.StatusOK, doc())
 	p.mu.Unlock()
 	p.send(w, r, a, f)
@@ -154,19 +154,19 @@ func (p *Participant) submit(w http.ResponseWriter, r *http.Request) {
 	}
 	transfers, err := doc.transfers()
 	p.mu.Lock()
-	p.settle(time.Now())
+	p.doWhatIsDue(time.Now())
 	e := Entry{Kind: Posted, User: doc.UserID, CommandID: *doc.CommandID, SubmissionID: doc.SubmissionID, Transfers: transfers}
 	if len(doc.ActAs) > 0 {
 		e.Party = doc.ActAs[0]
 	}
 	p.note(e)
-	f := p.draw(Point{Operation: OpSubmit, CommandID: *doc.CommandID, SubmissionID: doc.SubmissionID})
+	f := p.drawFault(RequestPoint{Operation: OpSubmit, CommandID: *doc.CommandID, SubmissionID: doc.SubmissionID})
 	p.mu.Unlock()
 	if !p.pause(r, f.Delay) {
 		simnode.Reset(w)
 		return
 	}
-	if f.Answer != AnswerProperly && f.Answer != AnswerTruncated && !f.Taken {
+	if f.Answer != AnswerProperly && f.Answer != AnswerTruncated && !f.Accept {
 		p.send(w, r, jsonAnswer(http.StatusOK, map[string]any{}), f)
 		return
 	}
@@ -186,13 +186,13 @@ func (p *Participant) submit(w http.ResponseWriter, r *http.Request) {
 	}
 	p.mu.Lock()
 	now := time.Now()
-	p.settle(now)
-	if f.Late > 0 {
-		s.due = now.Add(f.Late)
-		p.late = insert(p.late, s)
+	p.doWhatIsDue(now)
+	if f.AcceptAfter > 0 {
+		s.dueAt = now.Add(f.AcceptAfter)
+		p.onTheWire = insert(p.onTheWire, s)
 		p.wake()
 	} else {
-		why = p.take(s, now)
+		why = p.accept(s, now)
 	}
 	p.mu.Unlock()
 	a := jsonAnswer(http.StatusOK, map[string]any{})
@@ -204,26 +204,26 @@ func (p *Participant) submit(w http.ResponseWriter, r *http.Request) {
 
 // interpret checks a submission before it is accepted (docs/ledgers/canton.md#submissions).
 // err is the error of reading its transfers.
-func (p *Participant) interpret(doc submitJSON, transfers []Transfer, err error, user string, f Fault) (*submission, *refusal) {
+func (p *Participant) interpret(doc submitJSON, transfers []Transfer, err error, user string, f Fault) (*submission, *refusalError) {
 	switch {
 	case *doc.CommandID == "" || len(doc.ActAs) == 0 || len(doc.Commands) == 0:
-		return nil, &refusal{id: "MISSING_FIELD", cause: "The submitted command is missing a mandatory field"}
+		return nil, &refusalError{id: "MISSING_FIELD", cause: "The submitted command is missing a mandatory field"}
 	case len(*doc.CommandID) > 255 || len(doc.SubmissionID) > 255:
-		return nil, &refusal{id: "INVALID_FIELD", cause: "a LedgerString is too long"}
+		return nil, &refusalError{id: "INVALID_FIELD", cause: "a LedgerString is too long"}
 	}
 	d, why := p.period(doc)
 	if why != nil {
 		return nil, why
 	}
 	if err != nil {
-		return nil, &refusal{id: "DAML_INTERPRETATION_ERROR", cause: err.Error()}
+		return nil, &refusalError{id: "DAML_INTERPRETATION_ERROR", cause: err.Error()}
 	}
 	for _, t := range transfers {
 		if t.Poison == PoisonSync {
-			return nil, &refusal{id: "DAML_FAILURE", cause: "Interpretation error: the transfer was poisoned"}
+			return nil, &refusalError{id: "DAML_FAILURE", cause: "Interpretation error: the transfer was poisoned"}
 		}
 		if p.isSpent(t.Spends) {
-			return nil, &refusal{id: "CONTRACT_NOT_FOUND", cause: "Contract could not be found with id " + t.Spends}
+			return nil, &refusalError{id: "CONTRACT_NOT_FOUND", cause: "Contract could not be found with id " + t.Spends}
 		}
 	}
 	if doc.SubmissionID == "" {
@@ -238,14 +238,14 @@ func (p *Participant) interpret(doc submitJSON, transfers []Transfer, err error,
 func (p *Participant) isSpent(contract string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.spent[contract]
+	return p.archived[contract]
 }
 
 // period reads the deduplication period (docs/ledgers/canton.md#submissions,
 // docs/ledgers/canton.md#deduplication).
-func (p *Participant) period(doc submitJSON) (period, *refusal) {
-	wrong := func(cause string, context map[string]string) (period, *refusal) {
-		return period{}, &refusal{id: "INVALID_DEDUPLICATION_PERIOD", cause: cause, context: context}
+func (p *Participant) period(doc submitJSON) (deduplicationPeriod, *refusalError) {
+	wrong := func(cause string, context map[string]string) (deduplicationPeriod, *refusalError) {
+		return deduplicationPeriod{}, &refusalError{id: "INVALID_DEDUPLICATION_PERIOD", cause: cause, context: context}
 	}
 	for kind, body := range doc.Deduplication {
 		switch kind {
@@ -255,17 +255,17 @@ func (p *Participant) period(doc submitJSON) (period, *refusal) {
 				Nanos   int64 `json:"nanos"`
 			}
 			if err := json.Unmarshal(body.Value, &d); err != nil || d.Seconds < 0 || d.Nanos < 0 {
-				return period{}, &refusal{id: "INVALID_FIELD", cause: "deduplicationPeriod"}
+				return deduplicationPeriod{}, &refusalError{id: "INVALID_FIELD", cause: "deduplicationPeriod"}
 			}
 			if d.Seconds > int64(p.o.MaxDeduplication/time.Second) {
 				return wrong("The given deduplication duration exceeds the maximum",
 					map[string]string{"longest_duration": p.o.MaxDeduplication.String()})
 			}
-			return period{duration: time.Duration(d.Seconds)*time.Second + time.Duration(d.Nanos)}, nil
+			return deduplicationPeriod{duration: time.Duration(d.Seconds)*time.Second + time.Duration(d.Nanos)}, nil
 		case "DeduplicationOffset":
 			var offset int64
 			if err := json.Unmarshal(body.Value, &offset); err != nil {
-				return period{}, &refusal{id: "INVALID_FIELD", cause: "deduplicationPeriod"}
+				return deduplicationPeriod{}, &refusalError{id: "INVALID_FIELD", cause: "deduplicationPeriod"}
 			}
 			p.mu.Lock()
 			pruned := p.pruned
@@ -273,8 +273,8 @@ func (p *Participant) period(doc submitJSON) (period, *refusal) {
 			if offset < pruned {
 				return wrong("The deduplication offset was pruned", map[string]string{"earliest_offset": strconv.FormatInt(pruned, 10)})
 			}
-			return period{offset: offset, byOffset: true}, nil
+			return deduplicationPeriod{offset: offset, byOffset: true}, nil
 		}
 	}
-	return period{duration: p.o.MaxDeduplication}, nil
+	return deduplicationPeriod{duration: p.o.MaxDeduplication}, nil
 }

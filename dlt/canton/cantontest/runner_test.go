@@ -21,8 +21,8 @@ import (
 )
 
 // trouble is what happens to the first tries of a command, by seed.
-func trouble(seed int) func(cantontest.Point) cantontest.Fault {
-	return func(p cantontest.Point) cantontest.Fault {
+func trouble(seed int) func(cantontest.RequestPoint) cantontest.Fault {
+	return func(p cantontest.RequestPoint) cantontest.Fault {
 		h := fnv.New64a()
 		fmt.Fprintf(h, "%d|%s|%s|%d", seed, p.Operation, p.CommandID, p.Try)
 		x := h.Sum64()
@@ -42,13 +42,13 @@ func trouble(seed int) func(cantontest.Point) cantontest.Fault {
 		}
 		all := []cantontest.Fault{
 			{Answer: cantontest.AnswerReset},
-			{Answer: cantontest.AnswerReset, Taken: true},
-			{Answer: cantontest.AnswerReset, Taken: true, Late: 40 * time.Millisecond},
+			{Answer: cantontest.AnswerReset, Accept: true},
+			{Answer: cantontest.AnswerReset, Accept: true, AcceptAfter: 40 * time.Millisecond},
 			{Answer: cantontest.AnswerTimeout},
-			{Answer: cantontest.AnswerTimeout, Taken: true},
-			{Answer: cantontest.AnswerNever, Taken: true},
+			{Answer: cantontest.AnswerTimeout, Accept: true},
+			{Answer: cantontest.AnswerNever, Accept: true},
 			{Answer: cantontest.AnswerError, Error: "PARTICIPANT_BACKPRESSURE"},
-			{Answer: cantontest.AnswerError, Error: "SERVICE_NOT_RUNNING", Taken: true},
+			{Answer: cantontest.AnswerError, Error: "SERVICE_NOT_RUNNING", Accept: true},
 			{Answer: cantontest.AnswerTruncated},
 			{Reject: "LOCAL_VERDICT_LOCKED_CONTRACTS"},
 			{Reject: "REQUEST_TIME_OUT"},
@@ -135,7 +135,7 @@ func TestEngine(t *testing.T) {
 			require.NoError(t, <-done)
 			require.NoError(t, p.Check(order))
 			assert.EqualValues(t, 1_000_000+parties*(each-2)*3, p.Balance("Bank"), "every transfer happened once, and none of the poisoned ones")
-			books := p.Books()
+			books := p.Balances()
 			var sum int64
 			for party := range maps.Keys(books) {
 				sum += books[party] - 1_000_000

@@ -109,7 +109,7 @@ func (p *Participant) DropStreams() {
 
 // send writes the answer, changed by the fault.
 func (p *Participant) send(w http.ResponseWriter, r *http.Request, a answer, f Fault) {
-	a = f.replace(a)
+	a = f.changedAnswer(a)
 	switch f.Answer {
 	case AnswerNever:
 		select {

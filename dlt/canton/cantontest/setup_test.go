@@ -36,7 +36,7 @@ func TestAWrongSetUpEndsNoBatch(t *testing.T) {
 				"SUBMISSION_SYNCHRONIZER_NOT_READY", "SEQUENCER_NOT_ENOUGH_TRAFFIC_CREDIT", "PACKAGE_NOT_VETTED_BY_RECIPIENTS",
 			}
 			var right atomic.Bool
-			p := cantontest.Start(t, &cantontest.Options{CompleteAfter: time.Millisecond, Fault: func(at cantontest.Point) cantontest.Fault {
+			p := cantontest.Start(t, &cantontest.Options{CompleteAfter: time.Millisecond, Fault: func(at cantontest.RequestPoint) cantontest.Fault {
 				if right.Load() || at.Operation != cantontest.OpSubmit {
 					return cantontest.Fault{}
 				}

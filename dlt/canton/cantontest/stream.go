@@ -15,8 +15,8 @@ import (
 // (docs/ledgers/canton.md#completions). An error is one frame, and the last.
 func (p *Participant) stream(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
-	p.settle(time.Now())
-	f := p.draw(Point{Operation: OpStream})
+	p.doWhatIsDue(time.Now())
+	f := p.drawFault(RequestPoint{Operation: OpStream})
 	p.mu.Unlock()
 	if !p.pause(r, f.Delay) {
 		simnode.Reset(w)
@@ -87,14 +87,14 @@ func (p *Participant) sendAll(r *http.Request, conn *websocket.Conn, request []b
 	}
 	var doc completionsJSON
 	if f.Answer == AnswerError {
-		write(f.replace(answer{}).body)
+		write(f.changedAnswer(answer{}).body)
 		return
 	}
 	if err := json.Unmarshal(request, &doc); err != nil {
-		write(refusal{id: "MALFORMED_REQUEST", cause: "the frame is no request"}.answer().body)
+		write(refusalError{id: "MALFORMED_REQUEST", cause: "the frame is no request"}.answer().body)
 		return
 	}
-	from, refused := p.open(r, doc)
+	from, refused := p.openCompletions(r, doc)
 	if refused != nil {
 		write(refused.body)
 		return
@@ -111,7 +111,7 @@ func (p *Participant) sendAll(r *http.Request, conn *websocket.Conn, request []b
 		if len(more) > 0 {
 			idle.Reset(p.o.IdleCheckpoint)
 		}
-		if p.wait(r, changed, due, idle.C) {
+		if p.waitForMore(r, changed, due, idle.C) {
 			continue
 		}
 		select {
@@ -121,7 +121,7 @@ func (p *Participant) sendAll(r *http.Request, conn *websocket.Conn, request []b
 			return
 		default:
 		}
-		if !write(checkpoint(p.End())) {
+		if !write(encodeCheckpoint(p.End())) {
 			return
 		}
 		idle.Reset(p.o.IdleCheckpoint)

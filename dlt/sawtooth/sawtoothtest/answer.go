@@ -47,8 +47,8 @@ type apiError struct {
 	title, message string
 }
 
-// lookUp returns the row of a code, as Sawtooth 1.2.6 answers it.
-func lookUp(code int) apiError {
+// errorOfCode returns the row of a code, as Sawtooth 1.2.6 answers it.
+func errorOfCode(code int) apiError {
 	switch code {
 	case codeUnknownError:
 		return apiError{500, "Unknown Validator Error", "An unknown error occurred with the validator while processing your request."}
@@ -114,11 +114,11 @@ type answer struct {
 }
 
 func jsonAnswer(status int, v any) answer {
-	return answer{status: status, contentType: "application/json; charset=utf-8", body: pretty(v)}
+	return answer{status: status, contentType: "application/json; charset=utf-8", body: encodeJSON(v)}
 }
 
 func codeAnswer(code int) answer {
-	e := lookUp(code)
+	e := errorOfCode(code)
 	return jsonAnswer(e.status, map[string]any{"error": map[string]any{"code": code, "title": e.title, "message": e.message}})
 }
 
@@ -139,7 +139,7 @@ func plain500() answer {
 
 // invalidID returns the error for a malformed id, which it names.
 func invalidID(id string) answer {
-	e := lookUp(codeInvalidID)
+	e := errorOfCode(codeInvalidID)
 	return jsonAnswer(e.status, map[string]any{"error": map[string]any{"code": codeInvalidID, "title": e.title, "message": e.message + id}})
 }
 
@@ -150,8 +150,8 @@ func proxyAnswer(status int) answer {
 	return answer{status: status, contentType: "text/html", body: []byte(page)}
 }
 
-// replace returns the answer that replaces a.
-func (f Fault) replace(a answer) answer {
+// changedAnswer returns the answer that the fault puts in place of a.
+func (f Fault) changedAnswer(a answer) answer {
 	switch {
 	case f.Answer == AnswerError && f.Code != 0:
 		a = codeAnswer(f.Code)
@@ -164,9 +164,9 @@ func (f Fault) replace(a answer) answer {
 	return a
 }
 
-// pretty writes JSON like the REST API: indented by two, keys sorted (maps sort themselves),
+// encodeJSON writes JSON like the REST API: indented by two, keys sorted (maps sort themselves),
 // only ASCII, no newline at the end.
-func pretty(v any) []byte {
+func encodeJSON(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

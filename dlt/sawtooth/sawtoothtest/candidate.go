@@ -18,41 +18,41 @@ type execution struct {
 
 // candidate is a block in the making.
 type candidate struct {
-	v      *validator
-	now    time.Time
-	txs    map[string]fate // of all scheduled transactions
-	state  map[string]string
-	done   []*execution
-	failed []failure
+	v        *validator
+	now      time.Time
+	txs      map[string]txResult // of all scheduled transactions
+	state    map[string]string
+	executed []*execution
+	failed   []failedBatch
 }
 
-// failure is a batch that was executed and failed, with the processor's messages.
-type failure struct {
-	batch *submitted
-	runs  int
-	bad   []invalidTx
+// failedBatch is a batch that was executed and failed, with the processor's messages.
+type failedBatch struct {
+	batch   *submitted
+	runs    int
+	invalid []invalidTx
 }
 
-// fate is the result of a scheduled transaction.
-type fate uint8
+// txResult is the result of a scheduled transaction.
+type txResult uint8
 
 const (
-	ran fate = iota + 1
-	failed
+	txRan txResult = iota + 1
+	txFailed
 )
 
 // makeBlock executes the batches in the pool, in its order, and commits the successful ones as
 // one block.
 func (v *validator) makeBlock(now time.Time) {
-	if v.halt(now) {
+	if v.isHalted(now) {
 		return
 	}
-	c := &candidate{v: v, now: now, txs: map[string]fate{}, state: map[string]string{}}
+	c := &candidate{v: v, now: now, txs: map[string]txResult{}, state: map[string]string{}}
 	v.overtake()
 	before := len(v.pool)
-	kept := make([]*pooled, 0, len(v.pool))
+	kept := make([]*pooledBatch, 0, len(v.pool))
 	for i, p := range v.pool {
-		if v.o.MaxBatchesPerBlock > 0 && len(c.done) >= v.o.MaxBatchesPerBlock {
+		if v.o.MaxBatchesPerBlock > 0 && len(c.executed) >= v.o.MaxBatchesPerBlock {
 			kept = append(kept, v.pool[i:]...)
 			break
 		}
@@ -60,25 +60,25 @@ func (v *validator) makeBlock(now time.Time) {
 			kept = append(kept, p)
 			continue
 		}
-		if c.take(p) {
+		if c.schedule(p) {
 			kept = append(kept, p)
 		} else {
 			delete(v.inPool, p.batch.id)
 		}
 	}
 	v.pool = kept
-	if len(c.done) == 0 {
+	if len(c.executed) == 0 {
 		v.failed = append(v.failed, c.failed...)
 		return
 	}
-	c.again()
-	num := v.chain.commit(now, c.done)
-	ids := make([]batch.ID, len(c.done))
-	for i, e := range c.done {
+	c.rerunFailed()
+	num := v.chain.commit(now, c.executed)
+	ids := make([]batch.ID, len(c.executed))
+	for i, e := range c.executed {
 		ids[i] = e.batch.id
 		v.tracker.noteCommitted(e.batch)
 	}
-	v.limit.update(before, len(c.done))
+	v.limit.update(before, len(c.executed))
 	v.journal.add(Entry{Time: now, Kind: BlockCommitted, Batches: ids, Block: num})
 }
 
@@ -94,7 +94,7 @@ func (v *validator) overtake() {
 		for j := i; j > 0; j-- {
 			d := simnode.Draw{Seed: f.Seed, Subject: string(id), Try: i - j, Salt: "overtake"}
 			a, b := v.pool[j-1].batch, v.pool[j].batch
-			if d.Float("") >= f.Overtake || conflict(a, b) || depends(b, a) {
+			if d.Float("") >= f.Overtake || batchesConflict(a, b) || depends(b, a) {
 				break
 			}
 			v.pool[j-1], v.pool[j] = v.pool[j], v.pool[j-1]
@@ -114,9 +114,9 @@ func depends(b, a *submitted) bool {
 	return false
 }
 
-// take runs one batch through the checks of the candidate and the scheduler, and reports
+// schedule runs one batch through the checks of the candidate and the scheduler, and reports
 // whether it stays in the pool.
-func (c *candidate) take(p *pooled) (stays bool) {
+func (c *candidate) schedule(p *pooledBatch) (stays bool) {
 	b := p.batch
 	if _, done := c.v.chain.batches[b.id]; done {
 		return false
@@ -135,16 +135,16 @@ func (c *candidate) take(p *pooled) (stays bool) {
 	}
 	for _, tx := range b.txs {
 		for _, d := range tx.header.GetDependencies() {
-			if c.txs[d] == failed {
-				c.settle(b, failed)
+			if c.txs[d] == txFailed {
+				c.setResults(b, txFailed)
 				c.v.drop(c.now, b, "P1: dependency failed in the same block")
 				return false
 			}
 		}
 	}
 	for _, tx := range b.txs {
-		if !wellFormed(tx.header.GetInputs()) || !wellFormed(tx.header.GetOutputs()) {
-			c.settle(b, failed)
+		if !areWellFormed(tx.header.GetInputs()) || !areWellFormed(tx.header.GetOutputs()) {
+			c.setResults(b, txFailed)
 			c.v.drop(c.now, b, "P3: malformed inputs or outputs")
 			return false
 		}
@@ -152,7 +152,7 @@ func (c *candidate) take(p *pooled) (stays bool) {
 	return c.execute(p)
 }
 
-func (c *candidate) settle(b *submitted, f fate) {
+func (c *candidate) setResults(b *submitted, f txResult) {
 	for _, tx := range b.txs {
 		c.txs[tx.id] = f
 	}
@@ -182,26 +182,26 @@ func (c *candidate) dependenciesPresent(b *submitted) bool {
 	return true
 }
 
-// again executes the batches that failed since the last block once more, before they are
+// rerunFailed executes the batches that failed since the last block once more, before they are
 // forgotten. A real node listed the failed transaction of such a batch three times: once when
 // it failed and twice more at the next block.
-func (c *candidate) again() {
+func (c *candidate) rerunFailed() {
 	for _, f := range c.v.failed {
-		if _, anew := c.txs[f.bad[0].id]; anew {
+		if _, anew := c.txs[f.invalid[0].id]; anew {
 			continue // it came again, and this block executed it
 		}
 		for range 2 {
 			f.runs++
-			c.invalid(f)
+			c.noteInvalid(f)
 		}
 	}
 	c.v.failed = nil
 }
 
-// invalid records a failed batch, transaction by transaction.
-func (c *candidate) invalid(f failure) {
+// noteInvalid records a failed batch, one transaction after the other.
+func (c *candidate) noteInvalid(f failedBatch) {
 	c.v.journal.add(Entry{Time: c.now, Kind: Executed, Batches: []batch.ID{f.batch.id}, Try: f.runs, Word: Invalid})
-	for _, bad := range f.bad {
+	for _, bad := range f.invalid {
 		if id := c.v.tracker.noteInvalid(c.now, bad); id != "" {
 			c.v.journal.add(Entry{Time: c.now, Kind: BatchInvalid, Batches: []batch.ID{id}, Word: bad.message})
 		}
@@ -209,27 +209,27 @@ func (c *candidate) invalid(f failure) {
 }
 
 // execute runs the transactions of a batch, and reports whether it stays in the pool to run again.
-func (c *candidate) execute(p *pooled) (stays bool) {
+func (c *candidate) execute(p *pooledBatch) (stays bool) {
 	b := p.batch
 	p.runs++
-	e, bad := c.run(b)
+	e, bad := c.runBatch(b)
 	if len(bad) == 0 && p.fault.FalseInvalid && p.runs == 1 && len(b.txs) > 0 {
 		bad = []invalidTx{{id: b.txs[0].id, message: "executed on another head"}}
 	}
 	if len(bad) == 0 {
 		c.v.journal.add(Entry{Time: c.now, Kind: Executed, Batches: []batch.ID{b.id}, Try: p.runs, Word: Committed})
-		c.settle(b, ran)
+		c.setResults(b, txRan)
 		for _, ws := range e.writes {
 			for _, w := range ws {
 				c.state[w.address] = w.value
 			}
 		}
-		c.done = append(c.done, e)
+		c.executed = append(c.executed, e)
 		return false
 	}
-	c.settle(b, failed)
-	f := failure{batch: b, runs: p.runs, bad: bad}
-	c.invalid(f)
+	c.setResults(b, txFailed)
+	f := failedBatch{batch: b, runs: p.runs, invalid: bad}
+	c.noteInvalid(f)
 	if p.fault.Reexecute || (p.fault.FalseInvalid && p.runs == 1) {
 		p.notBefore = c.now.Add(c.v.o.ReexecuteAfter)
 		return true
@@ -238,9 +238,9 @@ func (c *candidate) execute(p *pooled) (stays bool) {
 	return false
 }
 
-// run executes a batch. It names all failed transactions. But once one has failed, it does not
-// execute a transaction that must wait for an earlier one of the batch.
-func (c *candidate) run(b *submitted) (*execution, []invalidTx) {
+// runBatch executes a batch. It names all failed transactions. But once one has failed, it does
+// not execute a transaction that must wait for an earlier one of the batch.
+func (c *candidate) runBatch(b *submitted) (*execution, []invalidTx) {
 	e := &execution{batch: b, writes: make([][]write, len(b.txs))}
 	own := map[string]string{}
 	base := func(address string) string {
@@ -253,14 +253,14 @@ func (c *candidate) run(b *submitted) (*execution, []invalidTx) {
 	}
 	var bad []invalidTx
 	for i, tx := range b.txs {
-		if len(bad) > 0 && slices.ContainsFunc(b.txs[:i], func(earlier submittedTx) bool { return txConflict(earlier, tx) }) {
+		if len(bad) > 0 && slices.ContainsFunc(b.txs[:i], func(earlier submittedTx) bool { return transactionsConflict(earlier, tx) }) {
 			continue
 		}
 		a := &txAccess{base: base, inputs: tx.header.GetInputs(), outputs: tx.header.GetOutputs()}
 		ch, err := apply(tx.raw.GetPayload(), a)
 		if err != nil {
 			x := invalidTx{id: tx.id, message: err.Error()}
-			if r, ok := errors.AsType[*refusal](err); ok {
+			if r, ok := errors.AsType[*processorError](err); ok {
 				x.data = r.data
 			}
 			bad = append(bad, x)

@@ -18,8 +18,8 @@ const (
 
 var errCBOR = errors.New("not a CBOR map of texts and of numbers that are not negative")
 
-// cborHead appends the head of a value in its shortest form.
-func cborHead(to []byte, major byte, n uint64) []byte {
+// appendCBORHead appends the head of a value in its shortest form.
+func appendCBORHead(to []byte, major byte, n uint64) []byte {
 	switch major <<= 5; {
 	case n < 24:
 		return append(to, major|byte(n))
@@ -33,8 +33,8 @@ func cborHead(to []byte, major byte, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(to, major|27), n)
 }
 
-func cborString(to []byte, s string) []byte {
-	return append(cborHead(to, cborText, uint64(len(s))), s...)
+func appendCBORString(to []byte, s string) []byte {
+	return append(appendCBORHead(to, cborText, uint64(len(s))), s...)
 }
 
 // readCBORHead reads the head of a value, in any of its forms.

@@ -25,7 +25,7 @@ type Change struct {
 // chain is the part of a validator that survives a restart.
 type chain struct {
 	blocks  []block // the first is the genesis block, number 0
-	batches map[batch.ID]*committed
+	batches map[batch.ID]*committedBatch
 	txs     map[string]*committedTx
 	state   map[string]string
 	history map[string][]Change
@@ -33,10 +33,10 @@ type chain struct {
 	receipts map[string]*committedTx // of every batch ever committed (docs/ledgers/sawtooth.md#receipts-and-lookups)
 	forks    int
 
-	notices   []notice // all notices to subscribers so far
-	announced string   // number of the last block among them
-	deaf      bool     // no block is announced
-	broken    *block   // the head when the events to the subscribers died; nil while they live
+	notices    []notice // all notices to subscribers so far
+	announced  string   // number of the last block among them
+	eventsLost bool     // no block is announced
+	brokenHead *block   // the head when the events to the subscribers died; nil while they live
 }
 
 type block struct {
@@ -47,7 +47,7 @@ type block struct {
 	batches  []*submitted
 }
 
-type committed struct {
+type committedBatch struct {
 	batch *submitted
 	block int
 }
@@ -63,7 +63,7 @@ func newChain(now time.Time) *chain {
 	genesis := sha512.Sum512([]byte("genesis"))
 	return &chain{
 		blocks:  []block{{id: hex.EncodeToString(genesis[:]), previous: "0000000000000000", at: now}},
-		batches: map[batch.ID]*committed{},
+		batches: map[batch.ID]*committedBatch{},
 		txs:     map[string]*committedTx{},
 		state:   map[string]string{},
 		history: map[string][]Change{},
@@ -84,7 +84,7 @@ func (c *chain) commit(at time.Time, done []*execution) int {
 	for _, e := range done {
 		fmt.Fprintf(h, " %s", e.batch.id)
 		b.batches = append(b.batches, e.batch)
-		c.batches[e.batch.id] = &committed{batch: e.batch, block: b.num}
+		c.batches[e.batch.id] = &committedBatch{batch: e.batch, block: b.num}
 		for i, tx := range e.batch.txs {
 			c.txs[tx.id] = &committedTx{tx: tx, writes: e.writes[i]}
 			c.receipts[tx.id] = c.txs[tx.id]
@@ -112,8 +112,8 @@ type txAccess struct {
 }
 
 func (a *txAccess) get(address string) (string, error) {
-	if !covered(a.inputs, address) {
-		return "", refuse("", "not authorized to read %s", address) // seen: id and message alone
+	if !isCovered(a.inputs, address) {
+		return "", newProcessorError("", "not authorized to read %s", address) // seen: id and message alone
 	}
 	for _, w := range slices.Backward(a.writes) {
 		if w.address == address {
@@ -124,14 +124,14 @@ func (a *txAccess) get(address string) (string, error) {
 }
 
 func (a *txAccess) set(address, value string) error {
-	if !covered(a.outputs, address) {
-		return refuse("", "not authorized to write %s", address) // seen: id and message alone
+	if !isCovered(a.outputs, address) {
+		return newProcessorError("", "not authorized to write %s", address) // seen: id and message alone
 	}
 	a.writes = append(a.writes, write{address, value})
 	return nil
 }
 
-func covered(prefixes []string, address string) bool {
+func isCovered(prefixes []string, address string) bool {
 	for _, p := range prefixes {
 		if strings.HasPrefix(address, p) {
 			return true
@@ -140,9 +140,9 @@ func covered(prefixes []string, address string) bool {
 	return false
 }
 
-// wellFormed is the rule for inputs and outputs: lower-case hex, even length, at most 70. A
-// client gets no sign of a breach (docs/ledgers/sawtooth.md#pending-for-ever, P3).
-func wellFormed(prefixes []string) bool {
+// areWellFormed reports whether inputs or outputs keep the rule: lower-case hex, even length, at
+// most 70. A client gets no sign of a breach (docs/ledgers/sawtooth.md#pending-for-ever, P3).
+func areWellFormed(prefixes []string) bool {
 	for _, p := range prefixes {
 		if len(p)%2 != 0 || len(p) > 70 || strings.Trim(p, "0123456789abcdef") != "" {
 			return false
@@ -151,12 +151,12 @@ func wellFormed(prefixes []string) bool {
 	return true
 }
 
-// conflict reports whether the order of two batches matters
+// batchesConflict reports whether the order of two batches matters
 // (docs/ledgers/sawtooth.md#addresses-and-conflicts).
-func conflict(a, b *submitted) bool {
+func batchesConflict(a, b *submitted) bool {
 	for _, x := range a.txs {
 		for _, y := range b.txs {
-			if txConflict(x, y) {
+			if transactionsConflict(x, y) {
 				return true
 			}
 		}
@@ -164,13 +164,13 @@ func conflict(a, b *submitted) bool {
 	return false
 }
 
-func txConflict(x, y submittedTx) bool {
-	return overlap(x.header.GetOutputs(), y.header.GetOutputs()) ||
-		overlap(x.header.GetOutputs(), y.header.GetInputs()) ||
-		overlap(x.header.GetInputs(), y.header.GetOutputs())
+func transactionsConflict(x, y submittedTx) bool {
+	return prefixesOverlap(x.header.GetOutputs(), y.header.GetOutputs()) ||
+		prefixesOverlap(x.header.GetOutputs(), y.header.GetInputs()) ||
+		prefixesOverlap(x.header.GetInputs(), y.header.GetOutputs())
 }
 
-func overlap(xs, ys []string) bool {
+func prefixesOverlap(xs, ys []string) bool {
 	for _, x := range xs {
 		for _, y := range ys {
 			if strings.HasPrefix(x, y) || strings.HasPrefix(y, x) {

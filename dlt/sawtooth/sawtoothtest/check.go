@@ -9,17 +9,17 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Expect is the knowledge of a test that a node does not have.
-type Expect struct {
+// Expectation is the knowledge of a test about its batches, which a node does not have.
+type Expectation struct {
 	// Lane returns the lane of a batch. Nil means that all are in the lane "".
 	Lane func(batch.ID) string
 	// Order lists, by lane, all batches that must be committed, in that order, and no others.
 	// Nil checks no order.
 	Order map[string][]batch.ID
-	// Slack is a tolerance: a POST may begin this long before the end of the previous POST, or
-	// after a COMMITTED answer. A client needs time to read an answer, and a node learns late
-	// that a client has left. Defaults to 0.
-	Slack time.Duration
+	// TimeTolerance is the tolerance of times: a POST may begin this long before the end of the
+	// previous POST, or after a COMMITTED answer. A client needs time to read an answer, and a
+	// node learns late that a client has left. Defaults to 0.
+	TimeTolerance time.Duration
 }
 
 // Check returns all faults in a journal, joined, or nil:
@@ -31,16 +31,16 @@ type Expect struct {
 //
 // Failed executions do not count: a node repeats them by itself
 // (docs/ledgers/sawtooth.md#statuses).
-func Check(journal []Entry, e Expect) error {
+func Check(journal []Entry, e Expectation) error {
 	var errs []error
 	errs = append(errs, checkOnce(journal)...)
 	errs = append(errs, checkOrder(journal, e)...)
-	errs = append(errs, checkPosts(journal, e.Slack)...)
+	errs = append(errs, checkPosts(journal, e.TimeTolerance)...)
 	return errors.Join(errs...)
 }
 
 // Check is [Check] of the node's journal so far.
-func (n *Node) Check(e Expect) error { return Check(n.Journal(), e) }
+func (n *Node) Check(e Expectation) error { return Check(n.Journal(), e) }
 
 func checkOnce(journal []Entry) (errs []error) {
 	block := map[batch.ID]int{}
@@ -55,7 +55,7 @@ func checkOnce(journal []Entry) (errs []error) {
 		}
 		for _, id := range x.Batches {
 			if first, twice := block[id]; twice {
-				errs = append(errs, fmt.Errorf("batch %s: committed in block %d and again in block %d", short(id), first, x.Block))
+				errs = append(errs, fmt.Errorf("batch %s: committed in block %d and again in block %d", shortID(id), first, x.Block))
 				continue
 			}
 			block[id] = x.Block
@@ -64,7 +64,7 @@ func checkOnce(journal []Entry) (errs []error) {
 	return errs
 }
 
-func checkOrder(journal []Entry, e Expect) (errs []error) {
+func checkOrder(journal []Entry, e Expectation) (errs []error) {
 	if e.Order == nil {
 		return nil
 	}
@@ -106,14 +106,14 @@ func checkOrder(journal []Entry, e Expect) (errs []error) {
 func sameOrder(got, want []batch.ID) error {
 	for i := range min(len(got), len(want)) {
 		if got[i] != want[i] {
-			return fmt.Errorf("position %d of %d: committed %s, want %s", i, len(want), short(got[i]), short(want[i]))
+			return fmt.Errorf("position %d of %d: committed %s, want %s", i, len(want), shortID(got[i]), shortID(want[i]))
 		}
 	}
 	switch {
 	case len(got) < len(want):
-		return fmt.Errorf("%d of %d committed; the first that is missing is %s", len(got), len(want), short(want[len(got)]))
+		return fmt.Errorf("%d of %d committed; the first that is missing is %s", len(got), len(want), shortID(want[len(got)]))
 	case len(got) > len(want):
-		return fmt.Errorf("%d committed and %d expected; the first beyond them is %s", len(got), len(want), short(got[len(want)]))
+		return fmt.Errorf("%d committed and %d expected; the first beyond them is %s", len(got), len(want), shortID(got[len(want)]))
 	}
 	return nil
 }
@@ -146,10 +146,10 @@ func checkPosts(journal []Entry, slack time.Duration) (errs []error) {
 			end, ended := ends[x.Request]
 			for _, id := range x.Batches {
 				if p, ok := last[id]; ok && p.request != x.Request && (p.open || p.end.Sub(x.Time) > slack) {
-					errs = append(errs, fmt.Errorf("batch %s: POST %d began while POST %d was going on", short(id), x.Request, p.request))
+					errs = append(errs, fmt.Errorf("batch %s: POST %d began while POST %d was going on", shortID(id), x.Request, p.request))
 				}
 				if at, ok := committed[id]; ok && x.Time.Sub(at) > slack {
-					errs = append(errs, fmt.Errorf("batch %s: POST %d began %v after it had been answered COMMITTED", short(id), x.Request, x.Time.Sub(at)))
+					errs = append(errs, fmt.Errorf("batch %s: POST %d began %v after it had been answered COMMITTED", shortID(id), x.Request, x.Time.Sub(at)))
 				}
 				if p, ok := last[id]; !ok || !ended || end.After(p.end) {
 					last[id] = posting{request: x.Request, end: end, open: !ended}
@@ -160,8 +160,8 @@ func checkPosts(journal []Entry, slack time.Duration) (errs []error) {
 	return errs
 }
 
-// short returns enough of an id to find it.
-func short(id batch.ID) string {
+// shortID returns enough of an id to find it.
+func shortID(id batch.ID) string {
 	if len(id) > 12 {
 		return string(id[:12]) + "..."
 	}

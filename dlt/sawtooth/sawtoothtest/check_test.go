@@ -32,31 +32,31 @@ func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		journal []Entry
-		expect  Expect
+		expect  Expectation
 		want    []string // parts of the error; none: no error
 	}{
-		{"nothing", nil, Expect{}, nil},
-		{"all as expected", []Entry{block(1, "a1", "b1"), block(2, "a2")}, Expect{Lane: lane, Order: order}, nil},
-		{"twice", []Entry{block(1, "a1"), block(2, "a1")}, Expect{}, []string{"a1: committed in block 1 and again in block 2"}},
-		{"twice in a block", []Entry{block(1, "a1", "a1")}, Expect{}, []string{"a1: committed"}},
-		{"swapped", []Entry{block(1, "a2", "b1"), block(2, "a1")}, Expect{Lane: lane, Order: order}, []string{`lane "a": position 0`}},
-		{"missing", []Entry{block(1, "a1", "b1")}, Expect{Lane: lane, Order: order}, []string{`lane "a": 1 of 2 committed; the first that is missing is a2`}},
-		{"whole lane missing", []Entry{block(1, "a1", "a2")}, Expect{Lane: lane, Order: order}, []string{`lane "b": 0 of 1`}},
-		{"not expected", []Entry{block(1, "a1", "a2", "b1", "b2")}, Expect{Lane: lane, Order: order}, []string{`lane "b": 2 committed and 1 expected`}},
-		{"unknown lane", []Entry{block(1, "a1", "a2", "b1", "c1")}, Expect{Lane: lane, Order: order}, []string{`lane "c"`}},
-		{"one lane by default", []Entry{block(1, "a1", "b1")}, Expect{Order: map[string][]batch.ID{"": ids("a1", "b1")}}, nil},
-		{"posts one after the other", []Entry{start(1, 1, "a1"), end(2, 1, "a1"), start(2, 2, "a1"), end(3, 2, "a1")}, Expect{}, nil},
-		{"posts at the same time", []Entry{start(1, 1, "a1"), start(2, 2, "a1"), end(3, 1, "a1"), end(4, 2, "a1")}, Expect{}, []string{"a1: POST 2 began while POST 1"}},
-		{"the long one before the last", []Entry{start(1, 1, "a1"), start(2, 2, "a1"), end(3, 2, "a1"), start(4, 3, "a1"), end(5, 3, "a1"), end(9, 1, "a1")}, Expect{}, []string{"POST 2 began while POST 1", "POST 3 began while POST 1"}},
-		{"posts of others at the same time", []Entry{start(1, 1, "a1"), start(2, 2, "b1"), end(3, 1, "a1"), end(4, 2, "b1")}, Expect{}, nil},
-		{"lists that share an id", []Entry{start(1, 1, "a1", "a2"), start(2, 2, "b1", "a2"), end(3, 1), end(4, 2)}, Expect{}, []string{"a2: POST 2 began while POST 1"}},
-		{"one that never ended", []Entry{start(1, 1, "a1"), start(500, 2, "a1"), end(501, 2, "a1")}, Expect{Slack: 400 * time.Millisecond}, []string{"POST 2 began while POST 1"}},
-		{"within the slack", []Entry{start(1, 1, "a1"), start(2, 2, "a1"), end(3, 1, "a1"), end(4, 2, "a1")}, Expect{Slack: time.Millisecond}, nil},
-		{"post after committed", []Entry{committed(5, "a1"), start(6, 1, "a1"), end(7, 1, "a1")}, Expect{}, []string{"a1: POST 1 began 1ms after it had been answered COMMITTED"}},
-		{"post before committed", []Entry{start(4, 1, "a1"), committed(5, "a1"), end(7, 1, "a1")}, Expect{}, nil},
-		{"post of another after committed", []Entry{committed(5, "a1"), start(6, 1, "a2"), end(7, 1, "a2")}, Expect{}, nil},
-		{"post soon after committed", []Entry{committed(5, "a1"), start(6, 1, "a1"), end(7, 1, "a1")}, Expect{Slack: time.Millisecond}, nil},
-		{"all of it", []Entry{block(1, "a1", "a1"), committed(5, "a1"), start(6, 1, "a1")}, Expect{Order: map[string][]batch.ID{}}, []string{"again", `lane ""`, "answered COMMITTED"}},
+		{"nothing", nil, Expectation{}, nil},
+		{"all as expected", []Entry{block(1, "a1", "b1"), block(2, "a2")}, Expectation{Lane: lane, Order: order}, nil},
+		{"twice", []Entry{block(1, "a1"), block(2, "a1")}, Expectation{}, []string{"a1: committed in block 1 and again in block 2"}},
+		{"twice in a block", []Entry{block(1, "a1", "a1")}, Expectation{}, []string{"a1: committed"}},
+		{"swapped", []Entry{block(1, "a2", "b1"), block(2, "a1")}, Expectation{Lane: lane, Order: order}, []string{`lane "a": position 0`}},
+		{"missing", []Entry{block(1, "a1", "b1")}, Expectation{Lane: lane, Order: order}, []string{`lane "a": 1 of 2 committed; the first that is missing is a2`}},
+		{"whole lane missing", []Entry{block(1, "a1", "a2")}, Expectation{Lane: lane, Order: order}, []string{`lane "b": 0 of 1`}},
+		{"not expected", []Entry{block(1, "a1", "a2", "b1", "b2")}, Expectation{Lane: lane, Order: order}, []string{`lane "b": 2 committed and 1 expected`}},
+		{"unknown lane", []Entry{block(1, "a1", "a2", "b1", "c1")}, Expectation{Lane: lane, Order: order}, []string{`lane "c"`}},
+		{"one lane by default", []Entry{block(1, "a1", "b1")}, Expectation{Order: map[string][]batch.ID{"": ids("a1", "b1")}}, nil},
+		{"posts one after the other", []Entry{start(1, 1, "a1"), end(2, 1, "a1"), start(2, 2, "a1"), end(3, 2, "a1")}, Expectation{}, nil},
+		{"posts at the same time", []Entry{start(1, 1, "a1"), start(2, 2, "a1"), end(3, 1, "a1"), end(4, 2, "a1")}, Expectation{}, []string{"a1: POST 2 began while POST 1"}},
+		{"the long one before the last", []Entry{start(1, 1, "a1"), start(2, 2, "a1"), end(3, 2, "a1"), start(4, 3, "a1"), end(5, 3, "a1"), end(9, 1, "a1")}, Expectation{}, []string{"POST 2 began while POST 1", "POST 3 began while POST 1"}},
+		{"posts of others at the same time", []Entry{start(1, 1, "a1"), start(2, 2, "b1"), end(3, 1, "a1"), end(4, 2, "b1")}, Expectation{}, nil},
+		{"lists that share an id", []Entry{start(1, 1, "a1", "a2"), start(2, 2, "b1", "a2"), end(3, 1), end(4, 2)}, Expectation{}, []string{"a2: POST 2 began while POST 1"}},
+		{"one that never ended", []Entry{start(1, 1, "a1"), start(500, 2, "a1"), end(501, 2, "a1")}, Expectation{TimeTolerance: 400 * time.Millisecond}, []string{"POST 2 began while POST 1"}},
+		{"within the slack", []Entry{start(1, 1, "a1"), start(2, 2, "a1"), end(3, 1, "a1"), end(4, 2, "a1")}, Expectation{TimeTolerance: time.Millisecond}, nil},
+		{"post after committed", []Entry{committed(5, "a1"), start(6, 1, "a1"), end(7, 1, "a1")}, Expectation{}, []string{"a1: POST 1 began 1ms after it had been answered COMMITTED"}},
+		{"post before committed", []Entry{start(4, 1, "a1"), committed(5, "a1"), end(7, 1, "a1")}, Expectation{}, nil},
+		{"post of another after committed", []Entry{committed(5, "a1"), start(6, 1, "a2"), end(7, 1, "a2")}, Expectation{}, nil},
+		{"post soon after committed", []Entry{committed(5, "a1"), start(6, 1, "a1"), end(7, 1, "a1")}, Expectation{TimeTolerance: time.Millisecond}, nil},
+		{"all of it", []Entry{block(1, "a1", "a1"), committed(5, "a1"), start(6, 1, "a1")}, Expectation{Order: map[string][]batch.ID{}}, []string{"again", `lane ""`, "answered COMMITTED"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := Check(c.journal, c.expect)

@@ -11,11 +11,11 @@ import (
 // again (docs/ledgers/sawtooth.md#the-same-bytes-again). It parks batches with unknown
 // dependencies (docs/ledgers/sawtooth.md#dependencies).
 type completer struct {
-	chain    *chain
-	parkTime time.Duration
-	cache    *timedCache[struct{}] // batches
-	seen     *timedCache[struct{}] // their transactions
-	parked   []*parkedBatch        // in the order of arrival
+	chain            *chain
+	parkTime         time.Duration
+	acceptedBatches  *timedCache[struct{}] // batches
+	seenTransactions *timedCache[struct{}] // their transactions
+	parked           []*parkedBatch        // in the order of arrival
 }
 
 type parkedBatch struct {
@@ -25,17 +25,17 @@ type parkedBatch struct {
 
 func newCompleter(now time.Time, c *chain, o *Options) *completer {
 	return &completer{
-		chain:    c,
-		parkTime: o.ParkTime,
-		cache:    newTimedCache[struct{}](now, o.CacheTime, o.CacheTime/40, o.LazyPurge),
-		seen:     newTimedCache[struct{}](now, o.CacheTime, o.CacheTime/40, o.LazyPurge),
+		chain:            c,
+		parkTime:         o.ParkTime,
+		acceptedBatches:  newTimedCache[struct{}](now, o.CacheTime, o.CacheTime/40, o.LazyPurge),
+		seenTransactions: newTimedCache[struct{}](now, o.CacheTime, o.CacheTime/40, o.LazyPurge),
 	}
 }
 
-// known reports whether the batch was accepted recently, and renews that: each try makes the
+// wasAccepted reports whether the batch was accepted recently, and renews that: each try makes the
 // node remember it for another CacheTime.
-func (c *completer) known(now time.Time, id batch.ID) bool {
-	_, ok := c.cache.get(now, string(id))
+func (c *completer) wasAccepted(now time.Time, id batch.ID) bool {
+	_, ok := c.acceptedBatches.get(now, string(id))
 	return ok
 }
 
@@ -43,22 +43,22 @@ func (c *completer) known(now time.Time, id batch.ID) bool {
 // that waited for it.
 func (c *completer) add(now time.Time, b *submitted) (ready []*submitted) {
 	c.parked = slices.DeleteFunc(c.parked, func(p *parkedBatch) bool { return now.Sub(p.touched) >= c.parkTime })
-	if !c.complete(now, b) {
+	if !c.hasDependencies(now, b) {
 		c.park(now, b)
 		return nil
 	}
 	for next := []*submitted{b}; len(next) > 0; next = next[1:] {
 		b := next[0]
-		if c.known(now, b.id) {
+		if c.wasAccepted(now, b.id) {
 			continue // posted again while it was parked
 		}
 		ready = append(ready, b)
-		c.cache.put(now, string(b.id), struct{}{})
+		c.acceptedBatches.put(now, string(b.id), struct{}{})
 		for _, tx := range b.txs {
-			c.seen.put(now, tx.id, struct{}{})
+			c.seenTransactions.put(now, tx.id, struct{}{})
 		}
 		c.parked = slices.DeleteFunc(c.parked, func(p *parkedBatch) bool {
-			if !c.complete(now, p.batch) {
+			if !c.hasDependencies(now, p.batch) {
 				return false
 			}
 			next = append(next, p.batch)
@@ -68,16 +68,16 @@ func (c *completer) add(now time.Time, b *submitted) (ready []*submitted) {
 	return ready
 }
 
-// complete reports whether every dependency was seen or is committed. A transaction of the
+// hasDependencies reports whether every dependency was seen or is committed. A transaction of the
 // same batch was not seen yet, so a dependency on it is never satisfied
 // (docs/ledgers/sawtooth.md#dependencies).
-func (c *completer) complete(now time.Time, b *submitted) bool {
+func (c *completer) hasDependencies(now time.Time, b *submitted) bool {
 	for _, tx := range b.txs {
 		for _, d := range tx.header.GetDependencies() {
 			if _, ok := c.chain.txs[d]; ok {
 				continue
 			}
-			if _, ok := c.seen.get(now, d); !ok {
+			if _, ok := c.seenTransactions.get(now, d); !ok {
 				return false
 			}
 		}

@@ -77,15 +77,15 @@ func (d *door) batch(s batch.ServiceID, content string) batch.Batch {
 }
 
 // request has the node do what it can do by itself.
-func (d *door) request(p sawtoothtest.Point) sawtoothtest.Fault {
+func (d *door) request(p sawtoothtest.RequestPoint) sawtoothtest.Fault {
 	submits := map[dlttest.Fault]sawtoothtest.Fault{
 		dlttest.Busy:          {Answer: sawtoothtest.AnswerError, Status: 429, Code: 31},
 		dlttest.Refused:       {Answer: sawtoothtest.AnswerError, Status: 400, Code: 30},
 		dlttest.Misconfigured: {Answer: sawtoothtest.AnswerError, Status: 403},
 		dlttest.UnknownAnswer: {Answer: sawtoothtest.AnswerError, Status: 418},
 		dlttest.LostRequest:   {Answer: sawtoothtest.AnswerReset},
-		dlttest.LostReply:     {Answer: sawtoothtest.AnswerReset, Taken: sawtoothtest.TakenFirst},
-		dlttest.Hang:          {Answer: sawtoothtest.AnswerNever, Taken: sawtoothtest.TakenFirst},
+		dlttest.LostReply:     {Answer: sawtoothtest.AnswerReset, Acceptance: sawtoothtest.AcceptedFirst},
+		dlttest.Hang:          {Answer: sawtoothtest.AnswerNever, Acceptance: sawtoothtest.AcceptedFirst},
 	}
 	queries := map[dlttest.Fault]sawtoothtest.Fault{
 		dlttest.StatusLost:    {Answer: sawtoothtest.AnswerReset},

@@ -43,7 +43,7 @@ func Example() {
 		time.Sleep(time.Millisecond)
 	}
 	fmt.Println(node.Value("answer"))
-	fmt.Println(node.Check(sawtoothtest.Expect{Order: map[string][]batch.ID{"": {b.ID}}}))
+	fmt.Println(node.Check(sawtoothtest.Expectation{Order: map[string][]batch.ID{"": {b.ID}}}))
 	// Output:
 	// <nil>
 	// 42 true

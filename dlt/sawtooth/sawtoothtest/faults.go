@@ -21,7 +21,7 @@ type Faults struct {
 	ResetAfter  float64 // connection reset, accepted
 	ErrorBefore float64 // 500, 502, 503 or 504, not accepted
 	ErrorAfter  float64 // 500, 502, 503 or 504, accepted
-	Late        float64 // reset or 503/17, and accepted up to LateBy afterwards
+	Late        float64 // reset or 503/17, and accepted up to MaxLateDelay afterwards
 	Truncated   float64 // accepted; the answer ends in the middle
 	NonJSON     float64 // accepted; 202 with a page that is not JSON
 	Busy        float64 // 429/31, not accepted
@@ -35,8 +35,8 @@ type Faults struct {
 	Latency float64
 	// MaxLatency is for Latency. Defaults to 50 ms.
 	MaxLatency time.Duration
-	// LateBy is for Late. Defaults to 200 ms.
-	LateBy time.Duration
+	// MaxLateDelay is for Late. Defaults to 200 ms.
+	MaxLateDelay time.Duration
 
 	// Overtake is the probability, place by place, that a batch is executed ahead of the one
 	// before it in the pool, if they do not conflict (docs/ledgers/sawtooth.md#order).
@@ -44,8 +44,8 @@ type Faults struct {
 
 	// Faults of an accepted batch. See [BatchFault].
 	Lose, LatePending, FalseInvalid, Reexecute float64
-	// LatePendingBy is for LatePending. Defaults to 500 ms.
-	LatePendingBy time.Duration
+	// LatePendingDelay is for LatePending. Defaults to 500 ms.
+	LatePendingDelay time.Duration
 
 	// MaxPerBatch ends the faults of requests for an id after this many requests of one kind.
 	// Defaults to 0, no bound.
@@ -53,7 +53,7 @@ type Faults struct {
 
 	// Request, if set, is called first; any result except the zero Fault is the fault. It is
 	// called under the node's lock and must not call the node.
-	Request func(Point) Fault
+	Request func(RequestPoint) Fault
 	// Batch does the same for faults after acceptance. try is how often the batch was
 	// accepted.
 	Batch func(id batch.ID, try int) BatchFault
@@ -69,8 +69,8 @@ const (
 	OpLookup   Operation = "lookup" // batches, transactions, receipts, blocks, state: by Request only
 )
 
-// Point is a place where a fault can happen.
-type Point struct {
+// RequestPoint is a place where a fault can happen.
+type RequestPoint struct {
 	Operation Operation
 	Batches   []batch.ID // or the requested ids
 	Try       int        // n-th such request of Batches[0], from 1
@@ -89,25 +89,25 @@ const (
 	AnswerNonJSON
 )
 
-// Taken is whether batches reach the validator although the answer is AnswerNever, AnswerReset
-// or AnswerError.
-type Taken uint8
+// Acceptance says whether batches reach the validator although the answer is AnswerNever,
+// AnswerReset or AnswerError.
+type Acceptance uint8
 
 // The ways.
 const (
-	NotTaken Taken = iota
-	TakenFirst
-	TakenLate // After the answer, or the end of the connection
+	NotAccepted Acceptance = iota
+	AcceptedFirst
+	AcceptedLate // After the answer, or the end of the connection
 )
 
 // Fault changes the course of one request. The zero value means no fault.
 type Fault struct {
-	Delay  time.Duration // before the node reads the request; a client that leaves meanwhile has sent nothing
-	Answer Answer
-	Status int // for AnswerError
-	Code   int // the node's own code; 0 gives a page that is not JSON, like a proxy's
-	Taken  Taken
-	After  time.Duration
+	Delay       time.Duration // before the node reads the request; a client that leaves meanwhile has sent nothing
+	Answer      Answer
+	Status      int // for AnswerError
+	Code        int // the node's own code; 0 gives a page that is not JSON, like a proxy's
+	Acceptance  Acceptance
+	AcceptAfter time.Duration
 }
 
 // BatchFault is a fault of an accepted batch.
@@ -127,8 +127,8 @@ type BatchFault struct {
 
 func (f *Faults) check() error {
 	simnode.SetDefault(&f.MaxLatency, 50*time.Millisecond)
-	simnode.SetDefault(&f.LateBy, 200*time.Millisecond)
-	simnode.SetDefault(&f.LatePendingBy, 500*time.Millisecond)
+	simnode.SetDefault(&f.MaxLateDelay, 200*time.Millisecond)
+	simnode.SetDefault(&f.LatePendingDelay, 500*time.Millisecond)
 	if err := simnode.CheckRates(
 		f.submitRates(), f.statusRates(), []float64{f.Latency}, []float64{f.Overtake}, []float64{f.Lose}, []float64{f.LatePending}, []float64{f.FalseInvalid}, []float64{f.Reexecute},
 	); err != nil {
@@ -145,8 +145,8 @@ func (f *Faults) statusRates() []float64 {
 	return []float64{f.StatusHang, f.StatusReset, f.StatusError, f.StatusTruncated, f.StatusNonJSON}
 }
 
-// request draws the fault of one request. f may be nil.
-func (f *Faults) request(p Point) Fault {
+// drawRequest draws the fault of one request. f may be nil.
+func (f *Faults) drawRequest(p RequestPoint) Fault {
 	if f == nil {
 		return Fault{}
 	}
@@ -165,7 +165,7 @@ func (f *Faults) request(p Point) Fault {
 	}
 	switch p.Operation {
 	case OpSubmit:
-		f.submit(&x, d)
+		f.drawSubmit(&x, d)
 	case OpStatuses:
 		switch simnode.Pick(f.statusRates(), d.Float("kind")) {
 		case 0:
@@ -173,7 +173,7 @@ func (f *Faults) request(p Point) Fault {
 		case 1:
 			x.Answer = AnswerReset
 		case 2:
-			x.error(d)
+			x.setAmbiguousError(d)
 		case 3:
 			x.Answer = AnswerTruncated
 		case 4:
@@ -183,24 +183,24 @@ func (f *Faults) request(p Point) Fault {
 	return x
 }
 
-func (f *Faults) submit(x *Fault, d simnode.Draw) {
+func (f *Faults) drawSubmit(x *Fault, d simnode.Draw) {
 	switch simnode.Pick(f.submitRates(), d.Float("kind")) {
 	case 0:
 		x.Answer = AnswerNever
 		if d.Float("taken") < 0.5 {
-			x.Taken = TakenFirst
+			x.Acceptance = AcceptedFirst
 		}
 	case 1:
 		x.Answer = AnswerReset
 	case 2:
-		x.Answer, x.Taken = AnswerReset, TakenFirst
+		x.Answer, x.Acceptance = AnswerReset, AcceptedFirst
 	case 3:
-		x.error(d)
+		x.setAmbiguousError(d)
 	case 4:
-		x.error(d)
-		x.Taken = TakenFirst
+		x.setAmbiguousError(d)
+		x.Acceptance = AcceptedFirst
 	case 5:
-		x.Answer, x.Taken, x.After = AnswerReset, TakenLate, d.UpTo("late by", f.LateBy)
+		x.Answer, x.Acceptance, x.AcceptAfter = AnswerReset, AcceptedLate, d.UpTo("late by", f.MaxLateDelay)
 		if d.Float("reset") < 0.5 {
 			x.Answer, x.Status, x.Code = AnswerError, http.StatusServiceUnavailable, codeTimedOut
 		}
@@ -215,9 +215,9 @@ func (f *Faults) submit(x *Fault, d simnode.Draw) {
 	}
 }
 
-// error picks one of the ambiguous answers of docs/ledgers/sawtooth.md#submitting, or a
-// proxy's.
-func (f *Fault) error(d simnode.Draw) {
+// setAmbiguousError picks one of the ambiguous answers of docs/ledgers/sawtooth.md#submitting, or
+// a proxy's.
+func (f *Fault) setAmbiguousError(d simnode.Draw) {
 	all := [...]Fault{
 		{Status: http.StatusInternalServerError, Code: codeUnknownError},
 		{Status: http.StatusInternalServerError, Code: codeResponseInvalid},
@@ -231,8 +231,8 @@ func (f *Fault) error(d simnode.Draw) {
 	f.Answer, f.Status, f.Code = AnswerError, pick.Status, pick.Code
 }
 
-// batch draws the fault of a batch after its try-th acceptance. f may be nil.
-func (f *Faults) batch(id batch.ID, try int) BatchFault {
+// drawBatch draws the fault of a batch after its try-th acceptance. f may be nil.
+func (f *Faults) drawBatch(id batch.ID, try int) BatchFault {
 	if f == nil {
 		return BatchFault{}
 	}
@@ -245,7 +245,7 @@ func (f *Faults) batch(id batch.ID, try int) BatchFault {
 	var x BatchFault
 	x.Lose = d.Float("lose") < f.Lose
 	if d.Float("late") < f.LatePending {
-		x.PublishDelay = d.UpTo("pending", f.LatePendingBy)
+		x.PublishDelay = d.UpTo("pending", f.LatePendingDelay)
 	}
 	x.FalseInvalid = d.Float("false") < f.FalseInvalid
 	x.Reexecute = d.Float("again") < f.Reexecute

@@ -17,7 +17,7 @@ import (
 
 // once makes the first POST of each id suffer.
 func once(x Fault) *Faults {
-	return &Faults{Request: func(p Point) Fault {
+	return &Faults{Request: func(p RequestPoint) Fault {
 		if p.Operation == OpSubmit && p.Try == 1 {
 			return x
 		}
@@ -35,13 +35,13 @@ func TestSubmitFaults(t *testing.T) {
 		taken  bool
 	}{
 		{"reset before", Fault{Answer: AnswerReset}, 0, 0, false},
-		{"reset after", Fault{Answer: AnswerReset, Taken: TakenFirst}, 0, 0, true},
-		{"late after a reset", Fault{Answer: AnswerReset, Taken: TakenLate, After: 30 * time.Millisecond}, 0, 0, true},
-		{"late after 17", Fault{Answer: AnswerError, Status: 503, Code: 17, Taken: TakenLate, After: 30 * time.Millisecond}, 503, 17, true},
+		{"reset after", Fault{Answer: AnswerReset, Acceptance: AcceptedFirst}, 0, 0, true},
+		{"late after a reset", Fault{Answer: AnswerReset, Acceptance: AcceptedLate, AcceptAfter: 30 * time.Millisecond}, 0, 0, true},
+		{"late after 17", Fault{Answer: AnswerError, Status: 503, Code: 17, Acceptance: AcceptedLate, AcceptAfter: 30 * time.Millisecond}, 503, 17, true},
 		{"500 before", Fault{Answer: AnswerError, Status: 500, Code: 10}, 500, 10, false},
-		{"500 after", Fault{Answer: AnswerError, Status: 500, Code: 20, Taken: TakenFirst}, 500, 20, true},
+		{"500 after", Fault{Answer: AnswerError, Status: 500, Code: 20, Acceptance: AcceptedFirst}, 500, 20, true},
 		{"502 of a proxy", Fault{Answer: AnswerError, Status: 502}, 502, 0, false},
-		{"504 of a proxy, taken", Fault{Answer: AnswerError, Status: 504, Taken: TakenFirst}, 504, 0, true},
+		{"504 of a proxy, taken", Fault{Answer: AnswerError, Status: 504, Acceptance: AcceptedFirst}, 504, 0, true},
 		{"busy", Fault{Answer: AnswerError, Code: 31}, 429, 31, false},
 		{"not sent", Fault{Answer: AnswerError, Code: 19}, 408, 19, false},
 		{"truncated", Fault{Answer: AnswerTruncated}, 0, 0, true},
@@ -63,7 +63,7 @@ func TestSubmitFaults(t *testing.T) {
 			if c.fault.Answer == AnswerNonJSON || (c.fault.Answer == AnswerError && c.code == 0) {
 				assert.Nil(t, r.json)
 			}
-			if c.fault.Taken == TakenLate {
+			if c.fault.Acceptance == AcceptedLate {
 				assert.Zero(t, kinds(n, Accepted, b), "not yet")
 			}
 			if c.taken {
@@ -88,7 +88,7 @@ func TestSubmitFaults(t *testing.T) {
 }
 
 func TestHang(t *testing.T) {
-	n := Start(t, fast(Options{Faults: once(Fault{Answer: AnswerNever, Taken: TakenFirst})}))
+	n := Start(t, fast(Options{Faults: once(Fault{Answer: AnswerNever, Acceptance: AcceptedFirst})}))
 	b := mk(t, call(Set("x", 1)))
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan error, 1)
@@ -157,7 +157,7 @@ func TestStatusFaults(t *testing.T) {
 }
 
 func TestLookupFault(t *testing.T) {
-	n := Start(t, fast(Options{Faults: &Faults{Request: func(p Point) Fault {
+	n := Start(t, fast(Options{Faults: &Faults{Request: func(p RequestPoint) Fault {
 		if p.Operation == OpLookup {
 			return Fault{Answer: AnswerError, Status: 503, Code: 15}
 		}
@@ -180,16 +180,16 @@ func TestFaultsBySeed(t *testing.T) {
 		ids[i] = batch.ID(time.Duration(i).String())
 	}
 	ask := func(f *Faults, i int) Fault {
-		return f.request(Point{Operation: OpSubmit, Batches: ids[i : i+1], Try: i%3 + 1})
+		return f.drawRequest(RequestPoint{Operation: OpSubmit, Batches: ids[i : i+1], Try: i%3 + 1})
 	}
 	forward := make([]Fault, count)
 	differ, delayed := 0, 0
 	answers := map[Answer]int{}
-	taken := map[Taken]int{}
+	taken := map[Acceptance]int{}
 	for i := range ids {
 		forward[i] = ask(f, i)
 		answers[forward[i].Answer]++
-		taken[forward[i].Taken]++
+		taken[forward[i].Acceptance]++
 		if forward[i].Delay > 0 {
 			delayed++
 		}
@@ -205,8 +205,8 @@ func TestFaultsBySeed(t *testing.T) {
 	assert.InDelta(t, count/10, answers[AnswerNever], count/50)
 	assert.InDelta(t, count/4, answers[AnswerReset], count/40) // before, after, half of late
 	assert.InDelta(t, count*45/100, answers[AnswerError], count/40)
-	assert.InDelta(t, count/4, taken[TakenFirst], count/40) // after, after, half of hang
-	assert.InDelta(t, count/10, taken[TakenLate], count/50)
+	assert.InDelta(t, count/4, taken[AcceptedFirst], count/40) // after, after, half of hang
+	assert.InDelta(t, count/10, taken[AcceptedLate], count/50)
 	assert.Zero(t, answers[AnswerProperly])
 }
 
@@ -216,7 +216,7 @@ func TestEverythingAtOnce(t *testing.T) {
 	f := &Faults{
 		Seed: 7, ResetBefore: .1, ResetAfter: .1, ErrorBefore: .1, ErrorAfter: .1, Late: .1, Truncated: .1, NonJSON: .05, Busy: .05, SendFailed: .05,
 		StatusReset: .05, StatusError: .05, StatusTruncated: .05, StatusNonJSON: .05, Latency: .2,
-		MaxLatency: 2 * time.Millisecond, LateBy: 5 * time.Millisecond, LatePending: .2, LatePendingBy: 5 * time.Millisecond, FalseInvalid: .2, Reexecute: .1,
+		MaxLatency: 2 * time.Millisecond, MaxLateDelay: 5 * time.Millisecond, LatePending: .2, LatePendingDelay: 5 * time.Millisecond, FalseInvalid: .2, Reexecute: .1,
 	}
 	n := Start(t, &Options{BlockInterval: 3 * time.Millisecond, Faults: f, CacheTime: 20 * time.Millisecond})
 	var want []batch.ID
@@ -230,7 +230,7 @@ func TestEverythingAtOnce(t *testing.T) {
 			return n.Status(id(b)) == Committed
 		}, 10*time.Second, time.Millisecond)
 	}
-	require.NoError(t, n.Check(Expect{Order: map[string][]batch.ID{"": want}}))
+	require.NoError(t, n.Check(Expectation{Order: map[string][]batch.ID{"": want}}))
 	assert.Len(t, n.History("x"), len(want))
 	posts := 0
 	for _, e := range n.Journal() {
@@ -255,7 +255,7 @@ func TestConcurrentLanes(t *testing.T) {
 	}
 	inBubble(t, Options{BlockInterval: 3 * time.Millisecond, CacheTime: 30 * time.Millisecond, Faults: &Faults{
 		Seed: 11, ResetBefore: .1, ResetAfter: .1, ErrorAfter: .1, Late: .1, Truncated: .1, Latency: .3,
-		MaxLatency: 2 * time.Millisecond, LateBy: 3 * time.Millisecond, StatusReset: .1, Overtake: .5,
+		MaxLatency: 2 * time.Millisecond, MaxLateDelay: 3 * time.Millisecond, StatusReset: .1, Overtake: .5,
 	}}, func(t *testing.T, n *Node) {
 		done := make(chan struct{})
 		var wg sync.WaitGroup
@@ -282,7 +282,7 @@ func TestConcurrentLanes(t *testing.T) {
 		for i := 0; ; i++ {
 			select {
 			case <-done:
-				require.NoError(t, n.Check(Expect{Lane: func(id batch.ID) string { return lanes[id] }, Order: want}))
+				require.NoError(t, n.Check(Expectation{Lane: func(id batch.ID) string { return lanes[id] }, Order: want}))
 				assert.Positive(t, i, "restarted at least once")
 				return
 			case <-time.After(20 * time.Millisecond):

@@ -15,7 +15,7 @@ import (
 // (docs/ledgers/sawtooth.md#receipts-and-lookups).
 func (n *Node) Fork(k int) []batch.ID {
 	var gone []batch.ID
-	n.locked(func(now time.Time) {
+	n.whileLocked(func(now time.Time) {
 		gone = n.v.fork(now, k, 1)
 		n.wake()
 	})
@@ -26,17 +26,17 @@ func (n *Node) Fork(k int) []batch.ID {
 func (v *validator) fork(now time.Time, k, more int) []batch.ID {
 	k = max(0, min(k, len(v.chain.blocks)-1))
 	back := v.chain.rewind(k)
-	pool := make([]*pooled, 0, len(back)+len(v.pool))
+	pool := make([]*pooledBatch, 0, len(back)+len(v.pool))
 	gone := make([]batch.ID, 0, len(back))
 	for _, b := range back {
 		gone = append(gone, b.id)
 		if _, there := v.inPool[b.id]; !there {
 			v.inPool[b.id] = struct{}{}
-			pool = append(pool, &pooled{batch: b})
+			pool = append(pool, &pooledBatch{batch: b})
 		}
 	}
-	if !v.live() {
-		v.arm(now)
+	if !v.hasBatchesToRun() {
+		v.setBlockTime(now)
 	}
 	v.pool = append(pool, v.pool...)
 	v.journal.add(Entry{Time: now, Kind: Forked, Batches: gone, Block: len(v.chain.blocks) - 1})

@@ -10,15 +10,15 @@ import (
 func (n *Node) Value(name string) (value int64, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.now()
-	return valueOf(n.v.chain.state[Address(name)], name)
+	n.advanceToNow()
+	return decodeEntry(n.v.chain.state[Address(name)], name)
 }
 
 // History returns the changes of a name, in the order of execution.
 func (n *Node) History(name string) []Change {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.now()
+	n.advanceToNow()
 	return slices.Clone(n.v.chain.history[name])
 }
 
@@ -27,15 +27,15 @@ func (n *Node) History(name string) []Change {
 func (n *Node) Status(id batch.ID) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	now := n.now()
-	return n.v.tracker.peek(now, id)
+	now := n.advanceToNow()
+	return n.v.tracker.peekStatus(now, id)
 }
 
 // Chain returns all committed batches in the order of execution.
 func (n *Node) Chain() []batch.ID {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.now()
+	n.advanceToNow()
 	var out []batch.ID
 	for _, b := range n.v.chain.blocks {
 		for _, s := range b.batches {
@@ -49,6 +49,6 @@ func (n *Node) Chain() []batch.ID {
 func (n *Node) PoolLen() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.now()
+	n.advanceToNow()
 	return len(n.v.pool)
 }

@@ -22,7 +22,7 @@ func TestAddress(t *testing.T) {
 // The example of the family's specification, and a map with its keys in another order and its
 // numbers in a longer form, which other encoders write.
 func TestPayloadIsCBOR(t *testing.T) {
-	payload, address := op("verb", "name", 1234)
+	payload, address := encodeOperation("verb", "name", 1234)
 	assert.Equal(t, "\xa3dVerbdverbdNamednameeValue\x19\x04\xd2", string(payload))
 	assert.Equal(t, "1cf126cc488cca4cc3565a876f6040f8b73a7b92475be1d0b1bc453f6140fba7183b9a", address)
 	for _, n := range []int64{0, 23, 24, 255, 256, 65535, 65536, 1<<32 - 1, 1 << 32} {
@@ -76,7 +76,7 @@ func TestInvalidTransactions(t *testing.T) {
 		{"not a payload", call([]byte("nonsense"), Address("seven")), ""},
 		{"more behind it", call(append(two, 0), Address("seven")), ""},
 		{"cut off", call(two[:len(two)-1], Address("seven")), ""},
-		{"not a verb", call(op("mul", "seven", 2)), "mul"},
+		{"not a verb", call(encodeOperation("mul", "seven", 2)), "mul"},
 		{"not a number", call([]byte("\xa3dVerbcincdNameeseveneValueax"), Address("seven")), "x"},
 		{"no output", call(set, address).with(func(h *pb.TransactionHeader) { h.Outputs = nil }), ""},
 		{"no input", call(Inc("seven", 1)).with(func(h *pb.TransactionHeader) { h.Inputs = []string{Address("other")} }), ""},

@@ -62,11 +62,11 @@ func (j *journal) startPost(now time.Time) (request, at int) {
 	return j.requests, len(j.entries) - 1
 }
 
-func (j *journal) named(at int, ids []batch.ID, try int) {
+func (j *journal) addIDs(at int, ids []batch.ID, try int) {
 	j.entries[at].Batches, j.entries[at].Try = ids, try
 }
 
-func (j *journal) answered(now time.Time, id batch.ID, word string) {
+func (j *journal) noteAnswer(now time.Time, id batch.ID, word string) {
 	if j.lastWord[id] != word {
 		j.lastWord[id] = word
 		j.add(Entry{Time: now, Kind: StatusAnswered, Batches: []batch.ID{id}, Word: word})
@@ -78,6 +78,6 @@ func (j *journal) answered(now time.Time, id batch.ID, word string) {
 func (n *Node) Journal() []Entry {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.now()
+	n.advanceToNow()
 	return slices.Clone(n.v.journal.entries)
 }

@@ -8,32 +8,32 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// ticket is a task of the validator for a request.
-type ticket struct {
-	run       func(now time.Time)
-	publisher bool // it needs the publisher's lock, like every POST of batches
-	aside     bool // threads other than the client threads run it
-	ran       bool
-	lost      bool // the validator was killed before it ran
+// task is a task of the validator for a request.
+type task struct {
+	run            func(now time.Time)
+	needsPublisher bool // it needs the publisher's lock, like every POST of batches
+	ownThread      bool // threads other than the client threads run it
+	ran            bool
+	lost           bool // the validator was killed before it ran
 }
 
-// hand gives the validator a task. A validator that is down gets it when it is up again: the
+// giveTask gives the validator a task. A validator that is down gets it when it is up again: the
 // REST API keeps it until then, and never takes it back.
-func (v *validator) hand(now time.Time, t *ticket) {
+func (v *validator) giveTask(now time.Time, t *task) {
 	switch {
 	case v.down:
 		v.outbox = append(v.outbox, t)
-	case !t.aside && v.busy():
+	case !t.ownThread && v.mustQueue():
 		v.backlog = append(v.backlog, t)
 	default:
-		v.do(now, t)
+		v.runTask(now, t)
 		v.freeThreads(now)
 	}
 }
 
-func (v *validator) do(now time.Time, t *ticket) {
-	if t.publisher && v.halted {
-		v.held = append(v.held, t)
+func (v *validator) runTask(now time.Time, t *task) {
+	if t.needsPublisher && v.halted {
+		v.heldPosts = append(v.heldPosts, t)
 		return
 	}
 	t.run(now)
@@ -42,24 +42,24 @@ func (v *validator) do(now time.Time, t *ticket) {
 
 // kill ends the validator. It loses its work; later requests wait.
 func (v *validator) kill(now time.Time) {
-	for _, t := range slices.Concat(v.backlog, v.held) {
+	for _, t := range slices.Concat(v.backlog, v.heldPosts) {
 		t.lost = true
 	}
 	for _, w := range v.waits {
 		w.lost = true
 	}
-	v.forget(now)
+	v.crash(now)
 	v.down, v.startAt = true, time.Time{}
 }
 
-// begin ends a start: the validator is up.
-func (v *validator) begin(now time.Time) {
+// finishStart ends a start: the validator is up.
+func (v *validator) finishStart(now time.Time) {
 	v.down, v.startAt = false, time.Time{}
 	v.journal.add(Entry{Time: now, Kind: Started})
 	sent := v.outbox
 	v.outbox = nil
 	for _, t := range sent {
-		v.hand(now, t)
+		v.giveTask(now, t)
 	}
 }
 
@@ -69,13 +69,13 @@ func (v *validator) begin(now time.Time) {
 // Options.RESTTimeout, and are executed all the same when the validator is up again
 // ([Node.StartValidator]), POSTs of batches included. Subscribers are warned.
 func (n *Node) KillValidator() {
-	n.locked(func(now time.Time) {
+	n.whileLocked(func(now time.Time) {
 		if n.v.down && n.v.startAt.IsZero() {
 			return
 		}
 		n.v.journal.add(Entry{Time: now, Kind: Killed})
 		n.v.kill(now)
-		n.v.chain.lose()
+		n.v.chain.loseEvents()
 		n.wake()
 	})
 }
@@ -83,11 +83,11 @@ func (n *Node) KillValidator() {
 // StartValidator starts a killed validator. It is up after Options.StartTime; requests wait
 // for it until then.
 func (n *Node) StartValidator() {
-	n.locked(func(now time.Time) {
+	n.whileLocked(func(now time.Time) {
 		if !n.v.down || !n.v.startAt.IsZero() {
 			return
 		}
-		n.v.chain.deaf = false
+		n.v.chain.eventsLost = false
 		n.v.startAt = now.Add(n.o.StartTime)
 		n.v.advance(now)
 		n.wake()
@@ -98,12 +98,12 @@ func (n *Node) StartValidator() {
 // chain is left, and requests that have not arrived yet. Open connections are cut. The node
 // listens all the time; the validator answers after Options.StartTime.
 func (n *Node) Restart() {
-	n.locked(func(now time.Time) {
+	n.whileLocked(func(now time.Time) {
 		n.v.journal.add(Entry{Time: now, Kind: Restarted})
 		n.v.kill(now)
 		n.v.outbox = nil
 		n.v.epoch++
-		n.v.chain.deaf, n.v.chain.broken = false, nil
+		n.v.chain.eventsLost, n.v.chain.brokenHead = false, nil
 		n.v.startAt = now.Add(n.o.StartTime)
 		n.v.advance(now)
 		n.wake()
@@ -115,9 +115,9 @@ func (n *Node) Restart() {
 // Genesis gives a node without a chain ([Options.NoGenesis]) its first block. The batches in
 // its pool go on.
 func (n *Node) Genesis() {
-	n.locked(func(now time.Time) {
+	n.whileLocked(func(now time.Time) {
 		n.v.noGenesis = false
-		n.v.arm(now)
+		n.v.setBlockTime(now)
 		n.wake()
 	})
 }
@@ -125,9 +125,9 @@ func (n *Node) Genesis() {
 // AddFamily starts a transaction processor: from here on the family is executed. If the node
 // was halted because it had no such processor, it goes on at once.
 func (n *Node) AddFamily(f Family) {
-	n.locked(func(now time.Time) {
+	n.whileLocked(func(now time.Time) {
 		n.v.o.Families = append(slices.Clone(n.v.o.Families), f)
-		n.v.goOn(now)
+		n.v.endHalt(now)
 		n.wake()
 	})
 }
@@ -135,7 +135,7 @@ func (n *Node) AddFamily(f Family) {
 // RemoveFamily ends a transaction processor: the next batch of the family halts the node, like
 // a batch of a family that was never served ([Options.Families]).
 func (n *Node) RemoveFamily(f Family) {
-	n.locked(func(time.Time) {
+	n.whileLocked(func(time.Time) {
 		n.v.o.Families = slices.DeleteFunc(slices.Clone(n.v.o.Families), func(x Family) bool { return x == f })
 	})
 }
@@ -144,8 +144,8 @@ func (v *validator) serves(name, version string) bool {
 	return slices.Contains(v.o.Families, Family{Name: name, Version: version})
 }
 
-// unserved returns the first batch of the next block that no processor serves.
-func (v *validator) unserved(now time.Time) (*submitted, Family) {
+// firstUnserved returns the first batch of the next block that no processor serves.
+func (v *validator) firstUnserved(now time.Time) (*submitted, Family) {
 	n := 0
 	for _, p := range v.pool {
 		if p.notBefore.After(now) {
@@ -164,10 +164,10 @@ func (v *validator) unserved(now time.Time) (*submitted, Family) {
 	return nil, Family{}
 }
 
-// halt reports whether the next block waits for a missing processor. The publisher holds its
+// isHalted reports whether the next block waits for a missing processor. The publisher holds its
 // lock meanwhile, and every POST needs that lock.
-func (v *validator) halt(now time.Time) bool {
-	b, f := v.unserved(now)
+func (v *validator) isHalted(now time.Time) bool {
+	b, f := v.firstUnserved(now)
 	if b == nil {
 		return false
 	}
@@ -176,19 +176,19 @@ func (v *validator) halt(now time.Time) bool {
 	return true
 }
 
-// goOn ends a halt if all batches are served now, and lets in the waiting POSTs.
-func (v *validator) goOn(now time.Time) {
+// endHalt ends a halt if all batches are served now, and lets in the waiting POSTs.
+func (v *validator) endHalt(now time.Time) {
 	if !v.halted {
 		return
 	}
-	if b, _ := v.unserved(now); b != nil {
+	if b, _ := v.firstUnserved(now); b != nil {
 		return
 	}
 	v.halted = false
-	v.arm(now)
-	held := v.held
-	v.held = nil
+	v.setBlockTime(now)
+	held := v.heldPosts
+	v.heldPosts = nil
 	for _, t := range held {
-		v.do(now, t)
+		v.runTask(now, t)
 	}
 }

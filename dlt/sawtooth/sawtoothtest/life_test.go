@@ -186,7 +186,7 @@ func TestTenCrashesDuringOneBatch(t *testing.T) {
 				assert.Equal(t, []batch.ID{id(first), id(b)}, n.Chain())
 				value, _ := n.Value("x")
 				assert.Equal(t, int64(2), value)
-				require.NoError(t, n.Check(Expect{Order: map[string][]batch.ID{"": {id(first), id(b)}}}))
+				require.NoError(t, n.Check(Expectation{Order: map[string][]batch.ID{"": {id(first), id(b)}}}))
 			})
 		})
 	}

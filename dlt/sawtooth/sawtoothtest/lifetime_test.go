@@ -135,7 +135,7 @@ func TestB5FalseInvalid(t *testing.T) {
 		is(t, n, b, Invalid)
 		time.Sleep(2 * time.Second)
 		is(t, n, b, Committed)
-		require.NoError(t, n.Check(Expect{Order: map[string][]batch.ID{"": {id(b)}}}))
+		require.NoError(t, n.Check(Expectation{Order: map[string][]batch.ID{"": {id(b)}}}))
 	})
 }
 
@@ -222,7 +222,7 @@ func TestB7Restart(t *testing.T) {
 		is(t, n, pending, Committed)
 		value, _ := n.Value("x")
 		assert.Equal(t, int64(3), value)
-		require.NoError(t, n.Check(Expect{Order: map[string][]batch.ID{"": {id(done), id(pending)}}}))
+		require.NoError(t, n.Check(Expectation{Order: map[string][]batch.ID{"": {id(done), id(pending)}}}))
 	})
 }
 
@@ -246,7 +246,7 @@ func TestB8Overtake(t *testing.T) {
 		want["free"], of[id(last)] = []batch.ID{id(last)}, "free"
 		bubbleSubmit(t, n, list...)
 		time.Sleep(2 * time.Second)
-		require.NoError(t, n.Check(Expect{Lane: func(id batch.ID) string { return of[id] }, Order: want}))
+		require.NoError(t, n.Check(Expectation{Lane: func(id batch.ID) string { return of[id] }, Order: want}))
 		require.NotEqual(t, append(sent, id(last)), n.Chain())
 	})
 }

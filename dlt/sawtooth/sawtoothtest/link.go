@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// link returns the "link" of an answer: the query of the request with some values replaced,
+// linkTo returns the "link" of an answer: the query of the request with some values replaced,
 // sorted and not escaped (docs/ledgers/sawtooth.md#submitting). A value of "" leaves the bare
 // key.
-func link(r *http.Request, path string, changes map[string]string) string {
+func linkTo(r *http.Request, path string, changes map[string]string) string {
 	query := map[string]string{}
 	for key, values := range r.URL.Query() {
 		query[key] = values[0]
@@ -31,15 +31,15 @@ func link(r *http.Request, path string, changes map[string]string) string {
 			parts = append(parts, key+"="+query[key])
 		}
 	}
-	u := cmp.Or(forwarded(r, "proto"), "http") + "://" + cmp.Or(forwarded(r, "host"), r.Host) + forwarded(r, "path") + path
+	u := cmp.Or(forwardedHeader(r, "proto"), "http") + "://" + cmp.Or(forwardedHeader(r, "host"), r.Host) + forwardedHeader(r, "path") + path
 	if len(parts) > 0 {
 		u += "?" + strings.Join(parts, "&")
 	}
 	return u
 }
 
-// forwarded returns a proxy's header value about the original request.
-func forwarded(r *http.Request, key string) string {
+// forwardedHeader returns a proxy's header value about the original request.
+func forwardedHeader(r *http.Request, key string) string {
 	for _, part := range strings.FieldsFunc(r.Header.Get("Forwarded"), func(c rune) bool { return strings.ContainsRune(",; \t", c) }) {
 		if k, v, ok := strings.Cut(part, "="); ok && strings.EqualFold(k, key) {
 			return strings.Trim(v, `"`)
@@ -48,8 +48,8 @@ func forwarded(r *http.Request, key string) string {
 	return r.Header.Get("X-Forwarded-" + key)
 }
 
-// query returns the first value of a key, and whether there is any.
-func query(u *url.URL, key string) (string, bool) {
+// queryValue returns the first value of a key, and whether there is any.
+func queryValue(u *url.URL, key string) (string, bool) {
 	values, ok := u.Query()[key]
 	if !ok {
 		return "", false

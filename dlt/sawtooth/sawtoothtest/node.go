@@ -56,16 +56,16 @@ func newNode(o *Options) (*Node, error) {
 	return n, nil
 }
 
-// locked runs f under the lock, on an up-to-date validator. A user's hook may panic or end its
-// goroutine in there; that must not hold the lock for ever.
-func (n *Node) locked(f func(now time.Time)) {
+// whileLocked runs f under the lock, on an up-to-date validator. A user's hook may panic or end
+// its goroutine in there; that must not hold the lock for ever.
+func (n *Node) whileLocked(f func(now time.Time)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	f(n.now())
+	f(n.advanceToNow())
 }
 
-// now brings the validator up to date. The caller holds the lock.
-func (n *Node) now() time.Time {
+// advanceToNow brings the validator up to date. The caller holds the lock.
+func (n *Node) advanceToNow() time.Time {
 	now := time.Now()
 	n.v.advance(now)
 	return now
@@ -93,7 +93,7 @@ func (n *Node) await(ctx context.Context, epoch int, deadline time.Time, ready f
 		var over bool
 		var changed chan struct{}
 		until := deadline
-		n.locked(func(now time.Time) {
+		n.whileLocked(func(now time.Time) {
 			switch {
 			case n.v.epoch != epoch:
 				err, over = errRestarted, true
@@ -102,7 +102,7 @@ func (n *Node) await(ctx context.Context, epoch int, deadline time.Time, ready f
 			case !now.Before(deadline):
 				err, over = errTimedOut, true
 			}
-			if at, ok := n.v.next(); ok && at.Before(until) {
+			if at, ok := n.v.nextTime(); ok && at.Before(until) {
 				until = at
 			}
 			changed = n.changed
@@ -125,13 +125,13 @@ func (n *Node) await(ctx context.Context, epoch int, deadline time.Time, ready f
 	}
 }
 
-// call makes the validator run the ticket. If that has to wait, it may happen after call has
+// runTask makes the validator run the task. If that has to wait, it may happen after runTask has
 // given up, and after the client has left.
-func (n *Node) call(ctx context.Context, epoch int, deadline time.Time, t *ticket) error {
+func (n *Node) runTask(ctx context.Context, epoch int, deadline time.Time, t *task) error {
 	restarted := false
-	n.locked(func(now time.Time) {
+	n.whileLocked(func(now time.Time) {
 		if restarted = n.v.epoch != epoch; !restarted {
-			n.v.hand(now, t)
+			n.v.giveTask(now, t)
 			n.wake()
 		}
 	})
@@ -147,9 +147,9 @@ func (n *Node) call(ctx context.Context, epoch int, deadline time.Time, t *ticke
 	return nil
 }
 
-// unanswered returns the answer to a request that ended with an error of call. It returns
+// answerOfError returns the answer to a request that ended with an error of runTask. It returns
 // false if there is none: the client has left, or the node was restarted.
-func unanswered(err error) (answer, bool) {
+func answerOfError(err error) (answer, bool) {
 	switch {
 	case errors.Is(err, errTimedOut):
 		return codeAnswer(codeTimedOut), true
@@ -183,28 +183,28 @@ func (n *Node) hang(ctx context.Context) {
 	}
 }
 
-// try counts the requests of an id and draws the fault of this one.
-func (n *Node) try(op Operation, ids []batch.ID) (int, Fault) {
+// drawFault counts the requests of an id and draws the fault of this one.
+func (n *Node) drawFault(op Operation, ids []batch.ID) (int, Fault) {
 	try := 0
 	if len(ids) > 0 {
 		n.tries[op][ids[0]]++
 		try = n.tries[op][ids[0]]
 	}
-	return try, n.o.Faults.request(Point{Operation: op, Batches: ids, Try: try})
+	return try, n.o.Faults.drawRequest(RequestPoint{Operation: op, Batches: ids, Try: try})
 }
 
-// admit begins a read request: it returns the present life of the node, and the fault.
-func (n *Node) admit(op Operation, ids []batch.ID) (epoch int, f Fault) {
-	n.locked(func(time.Time) {
+// beginRead begins a read request: it returns the present life of the node, and the fault.
+func (n *Node) beginRead(op Operation, ids []batch.ID) (epoch int, f Fault) {
+	n.whileLocked(func(time.Time) {
 		epoch = n.v.epoch
-		_, f = n.try(op, ids)
+		_, f = n.drawFault(op, ids)
 	})
 	return epoch, f
 }
 
 // ServeHTTP implements [http.Handler].
 func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if what := tooLong(r); what != "" {
+	if what := tooLongPart(r); what != "" {
 		w.Header().Set("Connection", "close")
 		n.send(w, r, htmlAnswer(http.StatusBadRequest, "Got more than 8190 bytes when reading "+what+" is too long."), Fault{})
 		return
@@ -212,9 +212,9 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n.route(w, r)
 }
 
-// tooLong names the part that exceeds the limit of the HTTP parser: 8190 bytes for the target
+// tooLongPart names the part that exceeds the limit of the HTTP parser: 8190 bytes for the target
 // of the request and for each header.
-func tooLong(r *http.Request) string {
+func tooLongPart(r *http.Request) string {
 	const limit = 8190
 	if len(r.RequestURI) > limit {
 		return "Status line"
@@ -234,7 +234,7 @@ func tooLong(r *http.Request) string {
 
 // send writes an answer, changed by a fault.
 func (n *Node) send(w http.ResponseWriter, r *http.Request, a answer, f Fault) {
-	a = f.replace(a)
+	a = f.changedAnswer(a)
 	switch f.Answer {
 	case AnswerNever:
 		n.hang(r.Context())

@@ -68,10 +68,10 @@ type Options struct {
 	// 503/17, until [Node.AddFamily] starts a processor for it. The liveness probe, lookups
 	// and statuses go on. Defaults to [IntKey].
 	Families []Family
-	// Permitted reports whether policy permits a signer, of a batch or a transaction. A list
+	// PermitsSigner reports whether policy permits a signer, of a batch or a transaction. A list
 	// with any other signer is refused with 30 (docs/ledgers/sawtooth.md#submitting). Defaults
 	// to everybody.
-	Permitted func(publicKey string) bool
+	PermitsSigner func(publicKey string) bool
 
 	// SkipVerify trusts signatures and payload digests, for benchmarks.
 	SkipVerify bool

@@ -21,23 +21,23 @@ func (n *Node) route(w http.ResponseWriter, r *http.Request) {
 	var handlers map[string]http.HandlerFunc
 	switch {
 	case name == "" && dir == "/batches":
-		handlers = map[string]http.HandlerFunc{post: n.submit}
+		handlers = map[string]http.HandlerFunc{post: n.serveSubmit}
 	case name == "" && dir == "/batch_statuses":
-		handlers = map[string]http.HandlerFunc{get: n.statuses, post: n.statuses}
+		handlers = map[string]http.HandlerFunc{get: n.serveStatuses, post: n.serveStatuses}
 	case name == "" && dir == "/receipts":
-		handlers = map[string]http.HandlerFunc{get: n.receipts, post: n.receipts}
+		handlers = map[string]http.HandlerFunc{get: n.serveReceipts, post: n.serveReceipts}
 	case name == "" && dir == "/blocks":
-		handlers = map[string]http.HandlerFunc{get: n.blocks}
+		handlers = map[string]http.HandlerFunc{get: n.serveBlocks}
 	case name == "" && dir == "/subscriptions":
-		handlers = map[string]http.HandlerFunc{get: n.subscribe}
+		handlers = map[string]http.HandlerFunc{get: n.serveSubscription}
 	case name == "" && dir == "/status":
-		handlers = map[string]http.HandlerFunc{get: n.status}
+		handlers = map[string]http.HandlerFunc{get: n.serveLiveness}
 	case name != "" && dir == "/batches":
-		handlers = map[string]http.HandlerFunc{get: byName(n.batchByID)}
+		handlers = map[string]http.HandlerFunc{get: byName(n.serveBatch)}
 	case name != "" && dir == "/transactions":
-		handlers = map[string]http.HandlerFunc{get: byName(n.txByID)}
+		handlers = map[string]http.HandlerFunc{get: byName(n.serveTransaction)}
 	case name != "" && dir == "/state":
-		handlers = map[string]http.HandlerFunc{get: byName(n.stateAt)}
+		handlers = map[string]http.HandlerFunc{get: byName(n.serveStateAt)}
 	default:
 		n.send(w, r, textAnswer(http.StatusNotFound, "404: Not Found"), Fault{})
 		return

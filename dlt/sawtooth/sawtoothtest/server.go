@@ -70,9 +70,9 @@ func (n *Node) listen(addr string) (net.Listener, error) {
 // ones. The validator goes on, and accepted batches are committed. The REST API loses its
 // requests for a validator that is down. Stop returns when the port is free.
 func (n *Node) Stop() {
-	n.locked(func(time.Time) {
+	n.whileLocked(func(time.Time) {
 		n.v.outbox = nil
-		n.v.chain.broken = nil
+		n.v.chain.brokenHead = nil
 	})
 	n.front.Stop(n.DropSockets)
 }

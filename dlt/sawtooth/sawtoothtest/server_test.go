@@ -137,7 +137,7 @@ func TestStatusRepeats(t *testing.T) {
 
 // A hook that ends its goroutine does not lock the node for good.
 func TestHookMayPanic(t *testing.T) {
-	n := NewNode(fast(Options{Faults: &Faults{Request: func(Point) Fault { panic("hook") }}}))
+	n := NewNode(fast(Options{Faults: &Faults{Request: func(RequestPoint) Fault { panic("hook") }}}))
 	t.Cleanup(n.Close)
 	assert.Empty(t, n.URL(), "it never listened")
 	b := mk(t, call(Set("x", 1)))
@@ -165,7 +165,7 @@ func TestStartFails(t *testing.T) {
 
 // JSON is ASCII only, as Python writes it.
 func TestPretty(t *testing.T) {
-	assert.Equal(t, "{\n  \"a\": \"<\\u00e9\\ud83d\\ude00>\",\n  \"b\": []\n}", string(pretty(map[string]any{"b": []any{}, "a": "<é😀>"}))) //nolint:testifylint // its bytes, not its meaning
+	assert.Equal(t, "{\n  \"a\": \"<\\u00e9\\ud83d\\ude00>\",\n  \"b\": []\n}", string(encodeJSON(map[string]any{"b": []any{}, "a": "<é😀>"}))) //nolint:testifylint // its bytes, not its meaning
 }
 
 // docs/ledgers/sawtooth.md#error-codes: every code has a row, and the table's own status.

@@ -15,7 +15,7 @@ import (
 
 // idQuery is the form of a query with ids: a GET with a query, or a POST with a JSON array.
 // The codes differ between statuses and receipts.
-type idQuery struct{ contentType, body, missing int }
+type idQuery struct{ contentType, body, missingID int }
 
 func (n *Node) readIDs(r *http.Request, q idQuery) ([]string, *answer) {
 	early := func(a answer) ([]string, *answer) { return nil, &a }
@@ -28,7 +28,7 @@ func (n *Node) readIDs(r *http.Request, q idQuery) ([]string, *answer) {
 		if types[0] != "application/json" {
 			return early(codeAnswer(q.contentType))
 		}
-		body, a := n.body(r)
+		body, a := n.readBody(r)
 		if a != nil {
 			return nil, a
 		}
@@ -48,25 +48,25 @@ func (n *Node) readIDs(r *http.Request, q idQuery) ([]string, *answer) {
 			ids = append(ids, s)
 		}
 	} else {
-		value, ok := query(r.URL, "id")
+		value, ok := queryValue(r.URL, "id")
 		if !ok {
-			return early(codeAnswer(q.missing))
+			return early(codeAnswer(q.missingID))
 		}
 		ids = strings.Split(value, ",")
 	}
 	for _, id := range ids {
-		if !validID(id) {
+		if !isValidID(id) {
 			return early(invalidID(id))
 		}
 	}
 	return ids, nil
 }
 
-func validID(id string) bool {
+func isValidID(id string) bool {
 	return len(id) == 128 && strings.Trim(id, "0123456789abcdef") == ""
 }
 
-func (n *Node) statuses(w http.ResponseWriter, r *http.Request) {
+func (n *Node) serveStatuses(w http.ResponseWriter, r *http.Request) {
 	texts, early := n.readIDs(r, idQuery{codeStatusContentType, codeStatusBody, codeStatusIDMissing})
 	if early != nil {
 		n.send(w, r, *early, Fault{})
@@ -76,7 +76,7 @@ func (n *Node) statuses(w http.ResponseWriter, r *http.Request) {
 	for i, id := range texts {
 		ids[i] = batch.ID(id)
 	}
-	epoch, fault := n.admit(OpStatuses, ids)
+	epoch, fault := n.beginRead(OpStatuses, ids)
 	if !n.pause(r.Context(), fault.Delay) {
 		simnode.Reset(w)
 		return
@@ -88,7 +88,7 @@ func (n *Node) statuses(w http.ResponseWriter, r *http.Request) {
 	}
 	words, err := n.ask(r, epoch, ids)
 	if err != nil {
-		if a, ok := unanswered(err); ok {
+		if a, ok := answerOfError(err); ok {
 			n.send(w, r, a, fault)
 			return
 		}
@@ -102,7 +102,7 @@ func (n *Node) statuses(w http.ResponseWriter, r *http.Request) {
 	}
 	envelope["data"] = data
 	if r.Method != http.MethodPost {
-		envelope["link"] = link(r, "/batch_statuses", nil)
+		envelope["link"] = linkTo(r, "/batch_statuses", nil)
 	}
 	a := jsonAnswer(http.StatusOK, envelope)
 	if fault.Answer == AnswerProperly {
@@ -114,9 +114,9 @@ func (n *Node) statuses(w http.ResponseWriter, r *http.Request) {
 func (n *Node) journalAnswers(ids []batch.ID, words []statusWord) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	now := n.now()
+	now := n.advanceToNow()
 	for i, id := range ids {
-		n.v.journal.answered(now, id, words[i].word)
+		n.v.journal.noteAnswer(now, id, words[i].word)
 	}
 }
 
@@ -132,15 +132,15 @@ func (n *Node) ask(r *http.Request, epoch int, ids []batch.ID) ([]statusWord, er
 	words := make([]statusWord, len(ids))
 	read := func(now time.Time) {
 		for i, id := range ids {
-			words[i].word, words[i].invalid = n.v.tracker.status(now, id)
+			words[i].word, words[i].invalid = n.v.tracker.queryStatus(now, id)
 		}
 	}
-	value, _ := query(r.URL, "wait")
+	value, _ := queryValue(r.URL, "wait")
 	if _, ok := r.URL.Query()["wait"]; !ok || strings.EqualFold(value, "false") {
-		return words, n.call(r.Context(), epoch, deadline, &ticket{run: read})
+		return words, n.runTask(r.Context(), epoch, deadline, &task{run: read})
 	}
-	wt := &wait{ids: ids}
-	err := n.call(r.Context(), epoch, deadline, &ticket{run: func(now time.Time) {
+	wt := &statusWait{ids: ids}
+	err := n.runTask(r.Context(), epoch, deadline, &task{run: func(now time.Time) {
 		wt.until = now.Add(n.waitTime(value))
 		n.v.waits = append(n.v.waits, wt)
 	}})

@@ -28,7 +28,7 @@ type notice struct {
 // announce reports a new head to the subscribers. Block numbers are compared as text, so that
 // 10 after 9 counts as a fork (docs/ledgers/sawtooth.md#events).
 func (c *chain) announce(b block) {
-	if c.deaf || c.broken != nil {
+	if c.eventsLost || c.brokenHead != nil {
 		return
 	}
 	num := strconv.Itoa(b.num)
@@ -39,16 +39,16 @@ func (c *chain) announce(b block) {
 // LoseEvents makes the REST API lose the validator's events: subscribers are warned, and the
 // blocks until [Node.FindEvents] are never reported.
 func (n *Node) LoseEvents() {
-	n.locked(func(time.Time) {
-		n.v.chain.lose()
+	n.whileLocked(func(time.Time) {
+		n.v.chain.loseEvents()
 		n.wake()
 	})
 }
 
-// lose warns the subscribers, and reports no further block.
-func (c *chain) lose() {
-	c.deaf = true
-	if c.broken == nil {
+// loseEvents warns the subscribers, and reports no further block.
+func (c *chain) loseEvents() {
+	c.eventsLost = true
+	if c.brokenHead == nil {
 		c.notices = append(c.notices, notice{warning: "Validator unavailable"})
 	}
 }
@@ -58,19 +58,19 @@ func (c *chain) lose() {
 // pings. A new subscriber gets one block, the head of this moment, and then nothing. A restart
 // of the REST API repairs it ([Node.Stop] and [Node.Resume], or [Node.Restart]).
 func (n *Node) BreakEvents() {
-	n.locked(func(time.Time) { n.v.chain.breakEvents() })
+	n.whileLocked(func(time.Time) { n.v.chain.breakEvents() })
 }
 
 func (c *chain) breakEvents() {
-	if c.broken == nil {
+	if c.brokenHead == nil {
 		head := c.blocks[len(c.blocks)-1]
-		c.broken = &head
+		c.brokenHead = &head
 	}
 }
 
 // FindEvents ends a [Node.LoseEvents]. Blocks from in between are never reported.
 func (n *Node) FindEvents() {
-	n.locked(func(time.Time) { n.v.chain.deaf = false })
+	n.whileLocked(func(time.Time) { n.v.chain.eventsLost = false })
 }
 
 // DropSockets ends all open websockets without a goodbye. New ones can be opened.
@@ -97,14 +97,14 @@ type socket struct {
 	// Address prefixes of each subscription. A second subscription is added, and all messages
 	// then come once more (docs/ledgers/sawtooth.md#events).
 	subscriptions [][]string
-	greet         [][]string // subscriptions that have not got the head yet
-	next          int        // index in chain.notices
+	ungreeted     [][]string // subscriptions that have not got the head yet
+	nextNotice    int        // index in chain.notices
 }
 
-// subscribe serves the websocket (docs/ledgers/sawtooth.md#events). It never pings,
+// serveSubscription serves the websocket (docs/ledgers/sawtooth.md#events). It never pings,
 // acknowledges nothing, and replays nothing.
-func (n *Node) subscribe(w http.ResponseWriter, r *http.Request) {
-	_, fault := n.admit(OpSubscribe, nil)
+func (n *Node) serveSubscription(w http.ResponseWriter, r *http.Request) {
+	_, fault := n.beginRead(OpSubscribe, nil)
 	if !n.pause(r.Context(), fault.Delay) {
 		simnode.Reset(w)
 		return
@@ -170,9 +170,9 @@ func (s *socket) serve(ctx context.Context, messages <-chan []byte) {
 		var out []map[string]any
 		var changed chan struct{}
 		timer := time.NewTimer(time.Hour)
-		s.n.locked(func(now time.Time) {
-			out, changed = s.due(), s.n.changed
-			if at, ok := s.n.v.next(); ok {
+		s.n.whileLocked(func(now time.Time) {
+			out, changed = s.dueMessages(), s.n.changed
+			if at, ok := s.n.v.nextTime(); ok {
 				timer.Reset(at.Sub(now))
 			}
 		})
@@ -209,28 +209,28 @@ func (s *socket) write(ctx context.Context, out []map[string]any) bool {
 	return true
 }
 
-// due returns the messages that are due, each once for every subscription. The caller holds
-// the node's lock.
-func (s *socket) due() (out []map[string]any) {
+// dueMessages returns the messages that are due, each once for every subscription. The caller
+// holds the node's lock.
+func (s *socket) dueMessages() (out []map[string]any) {
 	c := s.n.v.chain
 	if !s.n.v.down && !s.n.v.noGenesis {
 		head := c.blocks[len(c.blocks)-1]
-		if c.broken != nil {
-			head = *c.broken
+		if c.brokenHead != nil {
+			head = *c.brokenHead
 		}
-		for _, prefixes := range s.greet {
-			out = append(out, c.event(head, prefixes))
+		for _, prefixes := range s.ungreeted {
+			out = append(out, c.blockEvent(head, prefixes))
 		}
-		s.greet = nil
+		s.ungreeted = nil
 	}
-	for ; s.next < len(c.notices); s.next++ {
-		x := c.notices[s.next]
+	for ; s.nextNotice < len(c.notices); s.nextNotice++ {
+		x := c.notices[s.nextNotice]
 		for _, prefixes := range s.subscriptions {
 			if x.warning != "" {
 				out = append(out, map[string]any{"warning": x.warning})
 				continue
 			}
-			m := c.event(x.block, prefixes)
+			m := c.blockEvent(x.block, prefixes)
 			if x.fork {
 				m["fork_detected"] = true
 			}
@@ -240,13 +240,13 @@ func (s *socket) due() (out []map[string]any) {
 	return out
 }
 
-// event returns a block as subscribers see it: the last change of each address.
-func (c *chain) event(b block, prefixes []string) map[string]any {
+// blockEvent returns a block as subscribers see it: the last change of each address.
+func (c *chain) blockEvent(b block, prefixes []string) map[string]any {
 	last := map[string]string{}
 	for _, x := range b.batches {
 		for _, tx := range x.txs {
 			for _, w := range c.receipts[tx.id].writes {
-				if len(prefixes) == 0 || covered(prefixes, w.address) {
+				if len(prefixes) == 0 || isCovered(prefixes, w.address) {
 					last[w.address] = w.value
 				}
 			}
@@ -254,7 +254,7 @@ func (c *chain) event(b block, prefixes []string) map[string]any {
 	}
 	changes := make([]any, 0, len(last))
 	for _, address := range slices.Sorted(maps.Keys(last)) {
-		changes = append(changes, map[string]any{"address": address, "type": "SET", "value": b64([]byte(last[address]))})
+		changes = append(changes, map[string]any{"address": address, "type": "SET", "value": base64Text([]byte(last[address]))})
 	}
 	return map[string]any{
 		"block_id": b.id, "block_num": strconv.Itoa(b.num), "previous_block_id": b.previous, "state_changes": changes,
@@ -281,13 +281,13 @@ func (s *socket) handle(ctx context.Context, text []byte) bool {
 	}
 	var out []map[string]any
 	alive := true
-	s.n.locked(func(time.Time) {
+	s.n.whileLocked(func(time.Time) {
 		c := s.n.v.chain
-		out = s.due() // to the subscriptions from before
+		out = s.dueMessages() // to the subscriptions from before
 		switch m["action"] {
 		case "subscribe":
-			s.subscriptions, s.greet = append(s.subscriptions, prefixes), append(s.greet, prefixes)
-			out = append(out, s.due()...)
+			s.subscriptions, s.ungreeted = append(s.subscriptions, prefixes), append(s.ungreeted, prefixes)
+			out = append(out, s.dueMessages()...)
 		case "unsubscribe":
 			if len(s.subscriptions) > 0 {
 				s.subscriptions = s.subscriptions[1:]
@@ -300,7 +300,7 @@ func (s *socket) handle(ctx context.Context, text []byte) bool {
 			}
 			at := slices.IndexFunc(c.blocks, func(b block) bool { return b.id == id })
 			if alive = at >= 0; alive {
-				out = append(out, c.event(c.blocks[at], prefixes))
+				out = append(out, c.blockEvent(c.blocks[at], prefixes))
 			}
 		default:
 			out = append(out, map[string]any{"error": fmt.Sprintf("Unknown action %q", fmt.Sprint(m["action"]))})

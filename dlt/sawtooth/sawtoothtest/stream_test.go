@@ -173,9 +173,9 @@ func TestForks(t *testing.T) {
 	chain := n.Chain()
 	var gone []batch.ID
 	var word string
-	n.locked(func(now time.Time) { // no block between
+	n.whileLocked(func(now time.Time) { // no block between
 		gone = n.v.fork(now, 2, 1)
-		word = n.v.tracker.peek(now, gone[0])
+		word = n.v.tracker.peekStatus(now, gone[0])
 		n.wake()
 	})
 	assert.Equal(t, chain[9:], gone)
@@ -188,7 +188,7 @@ func TestForks(t *testing.T) {
 	value, _ := n.Value("x")
 	assert.EqualValues(t, 10, value)
 	assert.Len(t, n.History("x"), 11)
-	require.NoError(t, n.Check(Expect{Order: map[string][]batch.ID{"": chain}}))
+	require.NoError(t, n.Check(Expectation{Order: map[string][]batch.ID{"": chain}}))
 }
 
 // A batch that a fork took away has no effect, but its receipts stay.
@@ -197,7 +197,7 @@ func TestForkedBatchesAreGone(t *testing.T) {
 	b := mk(t, call(Set("x", 1)))
 	submitOK(t, n, b)
 	becomes(t, n, b, Committed)
-	n.locked(func(now time.Time) {
+	n.whileLocked(func(now time.Time) {
 		assert.Equal(t, []batch.ID{id(b)}, n.v.fork(now, 100, 1), "never the genesis block")
 		assert.Empty(t, n.v.chain.state)
 		assert.Empty(t, n.v.chain.history["x"])
@@ -236,7 +236,7 @@ func TestReceiptsAfterAFork(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		assert.Equal(t, Committed, n.Status(id(b)))
-		require.NoError(t, n.Check(Expect{Order: map[string][]batch.ID{"": {id(b)}}}))
+		require.NoError(t, n.Check(Expectation{Order: map[string][]batch.ID{"": {id(b)}}}))
 	})
 }
 
@@ -274,7 +274,7 @@ func TestDropSockets(t *testing.T) {
 
 // The upgrade suffers faults, and a plain GET is no upgrade.
 func TestUpgrade(t *testing.T) {
-	n := Start(t, &Options{Faults: &Faults{Request: func(p Point) Fault {
+	n := Start(t, &Options{Faults: &Faults{Request: func(p RequestPoint) Fault {
 		if p.Operation == OpSubscribe {
 			return Fault{Answer: AnswerError, Status: http.StatusServiceUnavailable}
 		}

@@ -16,57 +16,57 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
 )
 
-// post is one POST /batches.
-type post struct {
-	n       *Node
-	w       http.ResponseWriter
-	r       *http.Request
-	request int // in the journal
-	at      int
-	epoch   int
-	began   time.Time
-	ids     []batch.ID
-	fault   Fault
+// postRequest is one POST /batches.
+type postRequest struct {
+	n          *Node
+	w          http.ResponseWriter
+	r          *http.Request
+	request    int // in the journal
+	entryIndex int
+	epoch      int
+	begunAt    time.Time
+	ids        []batch.ID
+	fault      Fault
 }
 
-func (n *Node) submit(w http.ResponseWriter, r *http.Request) {
-	p := &post{n: n, w: w, r: r}
-	n.locked(func(now time.Time) {
-		p.epoch, p.began = n.v.epoch, now
-		p.request, p.at = n.v.journal.startPost(now)
+func (n *Node) serveSubmit(w http.ResponseWriter, r *http.Request) {
+	p := &postRequest{n: n, w: w, r: r}
+	n.whileLocked(func(now time.Time) {
+		p.epoch, p.begunAt = n.v.epoch, now
+		p.request, p.entryIndex = n.v.journal.startPost(now)
 	})
 
-	list, early := p.read()
+	list, early := p.readList()
 	if early != nil {
-		p.answer(*early)
+		p.writeAnswer(*early)
 		return
 	}
 	for _, b := range list.GetBatches() {
 		p.ids = append(p.ids, batch.ID(b.GetHeaderSignature()))
 	}
-	n.locked(func(time.Time) {
+	n.whileLocked(func(time.Time) {
 		var try int
-		try, p.fault = n.try(OpSubmit, p.ids)
-		n.v.journal.named(p.at, p.ids, try)
+		try, p.fault = n.drawFault(OpSubmit, p.ids)
+		n.v.journal.addIDs(p.entryIndex, p.ids, try)
 	})
 
 	if !n.pause(r.Context(), p.fault.Delay) {
 		p.fault.Answer = AnswerReset // no client is left
-		p.end(0)
+		p.noteEnd(0)
 		simnode.Reset(w)
 		return
 	}
 	switch p.fault.Answer {
 	case AnswerProperly, AnswerTruncated, AnswerNonJSON:
-		p.take(list)
+		p.acceptList(list)
 	case AnswerNever, AnswerReset, AnswerError:
-		p.fail(list)
+		p.answerFault(list)
 	}
 }
 
-// read decodes the list of the request, or returns the answer to a malformed request
+// readList decodes the list of the request, or returns the answer to a malformed request
 // (docs/ledgers/sawtooth.md#submitting).
-func (p *post) read() (*pb.BatchList, *answer) {
+func (p *postRequest) readList() (*pb.BatchList, *answer) {
 	early := func(a answer) (*pb.BatchList, *answer) { return nil, &a }
 	types, ok := p.r.Header["Content-Type"]
 	if !ok {
@@ -75,24 +75,24 @@ func (p *post) read() (*pb.BatchList, *answer) {
 	if types[0] != "application/octet-stream" {
 		return early(codeAnswer(codeSubmitContentType))
 	}
-	body, a := p.n.body(p.r)
+	body, a := p.n.readBody(p.r)
 	if a != nil {
 		return nil, a
 	}
 	if len(body) == 0 {
 		return early(codeAnswer(codeNoBatches))
 	}
-	list, ok := readList(body)
+	list, ok := decodeList(body)
 	if !ok {
 		return early(codeAnswer(codeBadProtobuf))
 	}
 	return list, nil
 }
 
-// readList reads a BatchList like the REST API: it stops, without an error, at the first tag
+// decodeList reads a BatchList like the REST API: it stops, without an error, at the first tag
 // that is 0 or ends a group, and skips unknown fields. So text such as "hello world" and a
 // body of zeros are lists without a batch.
-func readList(body []byte) (*pb.BatchList, bool) {
+func decodeList(body []byte) (*pb.BatchList, bool) {
 	list := &pb.BatchList{}
 	for len(body) > 0 {
 		tag, n := protowire.ConsumeVarint(body)
@@ -123,8 +123,8 @@ func readList(body []byte) (*pb.BatchList, bool) {
 	return list, true
 }
 
-// body reads a request's body. A body that is not smaller than the limit gets a 413, as text.
-func (n *Node) body(r *http.Request) ([]byte, *answer) {
+// readBody reads a request's body. A body that is not smaller than the limit gets a 413, as text.
+func (n *Node) readBody(r *http.Request) ([]byte, *answer) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, n.o.MaxBody))
 	if err != nil {
 		a := textAnswer(http.StatusBadRequest, "Bad Request")
@@ -139,11 +139,11 @@ func (n *Node) body(r *http.Request) ([]byte, *answer) {
 	return nil, &a
 }
 
-// take passes the list to the validator and writes the answer.
-func (p *post) take(list *pb.BatchList) {
+// acceptList passes the list to the validator and writes the answer.
+func (p *postRequest) acceptList(list *pb.BatchList) {
 	bs, err := decode(list)
 	if err == nil {
-		err = p.pipeline(bs)
+		err = p.runChecks(bs)
 	}
 	switch {
 	case err == nil:
@@ -151,51 +151,51 @@ func (p *post) take(list *pb.BatchList) {
 		for i, id := range p.ids {
 			ids[i] = string(id)
 		}
-		p.answer(jsonAnswer(http.StatusAccepted, map[string]any{
-			"link": link(p.r, "/batch_statuses", map[string]string{"id": strings.Join(ids, ",")}),
+		p.writeAnswer(jsonAnswer(http.StatusAccepted, map[string]any{
+			"link": linkTo(p.r, "/batch_statuses", map[string]string{"id": strings.Join(ids, ",")}),
 		}))
 	case errors.Is(err, errRefused):
-		p.answer(codeAnswer(codeBatchesInvalid))
+		p.writeAnswer(codeAnswer(codeBatchesInvalid))
 	case errors.Is(err, errFull):
-		p.answer(codeAnswer(codeQueueFull))
+		p.writeAnswer(codeAnswer(codeQueueFull))
 	case errors.Is(err, errNoReply):
 		// No reply comes: the REST API waits for its whole timeout.
-		if !p.n.pause(p.r.Context(), time.Until(p.began.Add(p.fault.Delay+p.n.o.RESTTimeout))) {
-			p.end(0)
+		if !p.n.pause(p.r.Context(), time.Until(p.begunAt.Add(p.fault.Delay+p.n.o.RESTTimeout))) {
+			p.noteEnd(0)
 			simnode.Reset(p.w)
 			return
 		}
-		p.answer(codeAnswer(codeTimedOut))
+		p.writeAnswer(codeAnswer(codeTimedOut))
 	default:
-		a, ok := unanswered(err)
+		a, ok := answerOfError(err)
 		if !ok { // the client has left, or the node was restarted
-			p.end(0)
+			p.noteEnd(0)
 			simnode.Reset(p.w)
 			return
 		}
-		p.answer(a)
+		p.writeAnswer(a)
 	}
 }
 
 var errFull = errors.New("sawtoothtest: pool is full")
 
-// pipeline runs the validator's checks in its order: permissions, back pressure, signatures,
+// runChecks runs the validator's checks in its order: permissions, back pressure, signatures,
 // structure, completer. Nothing is kept unless all pass.
-func (p *post) pipeline(bs []*submitted) error {
+func (p *postRequest) runChecks(bs []*submitted) error {
 	n := p.n
-	if !permitted(bs, n.o.Permitted) {
+	if !allPermitted(bs, n.o.PermitsSigner) {
 		return errRefused
 	}
 	full := false
-	n.locked(func(time.Time) { full = n.v.full() })
+	n.whileLocked(func(time.Time) { full = n.v.isFull() })
 	if full {
 		return errFull
 	}
 	// The validator goes on with this if it has to wait, even if the client leaves.
 	answer := verify(bs, n.o.SkipVerify)
-	err := n.call(p.r.Context(), p.epoch, time.Now().Add(n.o.RESTTimeout), &ticket{publisher: true, run: func(now time.Time) {
+	err := n.runTask(p.r.Context(), p.epoch, time.Now().Add(n.o.RESTTimeout), &task{needsPublisher: true, run: func(now time.Time) {
 		switch {
-		case n.v.full():
+		case n.v.isFull():
 			answer = errFull
 		case answer == nil:
 			n.v.accept(now, bs)
@@ -207,17 +207,17 @@ func (p *post) pipeline(bs []*submitted) error {
 	return answer
 }
 
-// fail answers with the fault. The batches are accepted before it, after it, or never.
-func (p *post) fail(list *pb.BatchList) {
+// answerFault answers with the fault. The batches are accepted before it, after it, or never.
+func (p *postRequest) answerFault(list *pb.BatchList) {
 	n := p.n
-	if p.fault.Taken != NotTaken {
-		if bs, err := decode(list); err == nil && permitted(bs, n.o.Permitted) && verify(bs, n.o.SkipVerify) == nil {
-			n.locked(func(now time.Time) {
+	if p.fault.Acceptance != NotAccepted {
+		if bs, err := decode(list); err == nil && allPermitted(bs, n.o.PermitsSigner) && verify(bs, n.o.SkipVerify) == nil {
+			n.whileLocked(func(now time.Time) {
 				switch {
-				case p.fault.Taken == TakenLate:
-					n.late(now.Add(p.fault.After), bs)
+				case p.fault.Acceptance == AcceptedLate:
+					n.acceptLater(now.Add(p.fault.AcceptAfter), bs)
 				case n.v.epoch == p.epoch:
-					n.v.hand(now, n.take(bs))
+					n.v.giveTask(now, n.acceptTask(bs))
 					n.wake()
 				}
 			})
@@ -227,38 +227,38 @@ func (p *post) fail(list *pb.BatchList) {
 		n.hang(p.r.Context())
 		p.fault.Answer = AnswerReset
 	}
-	p.answer(answer{})
+	p.writeAnswer(answer{})
 }
 
-// late makes a list reach the validator at a later time. The caller holds the lock.
-func (n *Node) late(at time.Time, bs []*submitted) {
+// acceptLater makes a list reach the validator at a later time. The caller holds the lock.
+func (n *Node) acceptLater(at time.Time, bs []*submitted) {
 	n.seq++
-	heap.Push(&n.v.late, lateArrival{at: at, seq: n.seq, run: func(now time.Time) { n.v.hand(now, n.take(bs)) }})
+	heap.Push(&n.v.latePosts, lateArrival{at: at, seq: n.seq, run: func(now time.Time) { n.v.giveTask(now, n.acceptTask(bs)) }})
 	n.wake()
 }
 
-// take returns the ticket that accepts a verified list without a waiting client.
-func (n *Node) take(bs []*submitted) *ticket {
-	return &ticket{publisher: true, run: func(now time.Time) {
-		if !n.v.full() {
+// acceptTask returns the task that accepts a verified list without a waiting client.
+func (n *Node) acceptTask(bs []*submitted) *task {
+	return &task{needsPublisher: true, run: func(now time.Time) {
+		if !n.v.isFull() {
 			n.v.accept(now, bs)
 		}
 	}}
 }
 
-// answer first journals the end of the POST and then writes: a client that has read the answer
-// finds it in the journal.
-func (p *post) answer(a answer) {
-	status := p.fault.replace(a).status
+// writeAnswer first journals the end of the POST and then writes: a client that has read the
+// answer finds it in the journal.
+func (p *postRequest) writeAnswer(a answer) {
+	status := p.fault.changedAnswer(a).status
 	if p.fault.Answer == AnswerReset {
 		status = 0
 	}
-	p.end(status)
+	p.noteEnd(status)
 	p.n.send(p.w, p.r, a, p.fault)
 }
 
-func (p *post) end(status int) {
-	p.n.locked(func(now time.Time) {
+func (p *postRequest) noteEnd(status int) {
+	p.n.whileLocked(func(now time.Time) {
 		p.n.v.journal.add(Entry{Time: now, Kind: PostEnd, Batches: p.ids, Request: p.request, Status: status})
 	})
 }

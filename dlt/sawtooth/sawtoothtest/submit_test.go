@@ -88,7 +88,7 @@ func TestA1EmptyBatch(t *testing.T) {
 // docs/ledgers/sawtooth.md#submitting: a signer that policy does not permit looks like a bad
 // signature.
 func TestB2SignerNotPermitted(t *testing.T) {
-	n := Start(t, fast(Options{Permitted: func(k string) bool { return k != public(key(t)) }}))
+	n := Start(t, fast(Options{PermitsSigner: func(k string) bool { return k != public(key(t)) }}))
 	r, err := postList(t, n, mk(t, call(Set("x", 1))))
 	require.NoError(t, err)
 	assert.Equal(t, 30, r.code())

@@ -8,28 +8,28 @@ import "time"
 
 const clientThreads = 5
 
-// busy reports whether a request has to queue.
-func (v *validator) busy() bool {
+// mustQueue reports whether a request has to queue.
+func (v *validator) mustQueue() bool {
 	return len(v.waits) >= clientThreads || len(v.backlog) > 0
 }
 
 // freeThreads ends the waits without a pending batch and runs the requests that queue for a
 // thread.
 func (v *validator) freeThreads(now time.Time) {
-	v.endWaits(func(w *wait) bool { return !v.anyPending(now, w) })
+	v.endWaits(func(w *statusWait) bool { return !v.anyPending(now, w) })
 	for len(v.backlog) > 0 && len(v.waits) < clientThreads {
 		t := v.backlog[0]
 		v.backlog = v.backlog[1:]
-		v.do(now, t)
+		v.runTask(now, t)
 	}
 }
 
 // expireWaits ends the waits that have timed out, and reports whether there were any.
 func (v *validator) expireWaits(now time.Time) bool {
-	return v.endWaits(func(w *wait) bool { return !w.until.After(now) })
+	return v.endWaits(func(w *statusWait) bool { return !w.until.After(now) })
 }
 
-func (v *validator) endWaits(over func(*wait) bool) (ended bool) {
+func (v *validator) endWaits(over func(*statusWait) bool) (ended bool) {
 	kept := v.waits[:0]
 	for _, w := range v.waits {
 		if over(w) {
@@ -44,9 +44,9 @@ func (v *validator) endWaits(over func(*wait) bool) (ended bool) {
 }
 
 // anyPending reports whether a wait must go on: an UNKNOWN id does not count.
-func (v *validator) anyPending(now time.Time, w *wait) bool {
+func (v *validator) anyPending(now time.Time, w *statusWait) bool {
 	for _, id := range w.ids {
-		if v.tracker.peek(now, id) == Pending {
+		if v.tracker.peekStatus(now, id) == Pending {
 			return true
 		}
 	}

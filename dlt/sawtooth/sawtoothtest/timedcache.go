@@ -6,34 +6,34 @@ import "time"
 // while an entry is added, and at most once per every: the keep time is a lower bound
 // (docs/ledgers/sawtooth.md#the-same-bytes-again).
 type timedCache[V any] struct {
-	keep    time.Duration
-	every   time.Duration
-	lazy    bool
-	entries map[string]timed[V]
-	purged  time.Time
+	keepTime      time.Duration
+	purgeInterval time.Duration
+	lazy          bool
+	entries       map[string]timedEntry[V]
+	purged        time.Time
 }
 
-type timed[V any] struct {
+type timedEntry[V any] struct {
 	value   V
 	touched time.Time
 }
 
 func newTimedCache[V any](now time.Time, keep, every time.Duration, lazy bool) *timedCache[V] {
-	return &timedCache[V]{keep: keep, every: every, lazy: lazy, entries: map[string]timed[V]{}, purged: now}
+	return &timedCache[V]{keepTime: keep, purgeInterval: every, lazy: lazy, entries: map[string]timedEntry[V]{}, purged: now}
 }
 
 // get returns an entry and renews it.
 func (c *timedCache[V]) get(now time.Time, key string) (V, bool) {
 	v, ok := c.peek(now, key)
 	if ok {
-		c.entries[key] = timed[V]{value: v, touched: now}
+		c.entries[key] = timedEntry[V]{value: v, touched: now}
 	}
 	return v, ok
 }
 
 func (c *timedCache[V]) peek(now time.Time, key string) (V, bool) {
 	e, ok := c.entries[key]
-	if !ok || (!c.lazy && now.Sub(e.touched) >= c.keep) {
+	if !ok || (!c.lazy && now.Sub(e.touched) >= c.keepTime) {
 		var zero V
 		return zero, false
 	}
@@ -41,12 +41,12 @@ func (c *timedCache[V]) peek(now time.Time, key string) (V, bool) {
 }
 
 func (c *timedCache[V]) put(now time.Time, key string, v V) {
-	c.entries[key] = timed[V]{value: v, touched: now}
-	if now.Sub(c.purged) <= c.every {
+	c.entries[key] = timedEntry[V]{value: v, touched: now}
+	if now.Sub(c.purged) <= c.purgeInterval {
 		return
 	}
 	for k, e := range c.entries {
-		if now.Sub(e.touched) >= c.keep {
+		if now.Sub(e.touched) >= c.keepTime {
 			delete(c.entries, k)
 		}
 	}

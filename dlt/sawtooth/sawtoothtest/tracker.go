@@ -24,30 +24,30 @@ type invalidTx struct {
 
 // tracker is the memory behind batch statuses: lost on a restart.
 type tracker struct {
-	chain    *chain
-	keep     time.Duration
-	invalid  *timedCache[[]invalidTx]
-	pending  map[batch.ID]struct{}
-	info     map[batch.ID]time.Time // when its transactions became known
-	infoPurg time.Time
-	byTx     map[string][]batch.ID // in the order of the notices
+	chain           *chain
+	keepTime        time.Duration
+	invalid         *timedCache[[]invalidTx]
+	pending         map[batch.ID]struct{}
+	learnedAt       map[batch.ID]time.Time // when its transactions became known
+	learnedPurgedAt time.Time
+	byTx            map[string][]batch.ID // in the order of the notices
 }
 
 func newTracker(now time.Time, c *chain, keep time.Duration) *tracker {
 	return &tracker{
-		chain:    c,
-		keep:     keep,
-		invalid:  newTimedCache[[]invalidTx](now, keep, keep/20, true),
-		pending:  map[batch.ID]struct{}{},
-		info:     map[batch.ID]time.Time{},
-		infoPurg: now,
-		byTx:     map[string][]batch.ID{},
+		chain:           c,
+		keepTime:        keep,
+		invalid:         newTimedCache[[]invalidTx](now, keep, keep/20, true),
+		pending:         map[batch.ID]struct{}{},
+		learnedAt:       map[batch.ID]time.Time{},
+		learnedPurgedAt: now,
+		byTx:            map[string][]batch.ID{},
 	}
 }
 
-// status looks in the chain first, then among the invalid batches, then among the pending
+// queryStatus looks in the chain first, then among the invalid batches, then among the pending
 // ones. A query about an invalid batch renews it (docs/ledgers/sawtooth.md#statuses).
-func (t *tracker) status(now time.Time, id batch.ID) (string, []invalidTx) {
+func (t *tracker) queryStatus(now time.Time, id batch.ID) (string, []invalidTx) {
 	if _, ok := t.chain.batches[id]; ok {
 		return Committed, nil
 	}
@@ -60,8 +60,8 @@ func (t *tracker) status(now time.Time, id batch.ID) (string, []invalidTx) {
 	return Unknown, nil
 }
 
-// peek is status without renewing anything.
-func (t *tracker) peek(now time.Time, id batch.ID) string {
+// peekStatus is queryStatus without renewing anything.
+func (t *tracker) peekStatus(now time.Time, id batch.ID) string {
 	if _, ok := t.chain.batches[id]; ok {
 		return Committed
 	}
@@ -76,20 +76,20 @@ func (t *tracker) peek(now time.Time, id batch.ID) string {
 
 func (t *tracker) notePending(now time.Time, b *submitted) {
 	t.pending[b.id] = struct{}{}
-	t.learn(now, b)
+	t.noteTransactions(now, b)
 }
 
-// learn notes the transactions of a batch.
-func (t *tracker) learn(now time.Time, b *submitted) {
+// noteTransactions notes the transactions of a batch.
+func (t *tracker) noteTransactions(now time.Time, b *submitted) {
 	t.purge(now)
-	if _, known := t.info[b.id]; !known {
+	if _, known := t.learnedAt[b.id]; !known {
 		for _, tx := range b.txs {
 			if !slices.Contains(t.byTx[tx.id], b.id) {
 				t.byTx[tx.id] = append(t.byTx[tx.id], b.id)
 			}
 		}
 	}
-	t.info[b.id] = now
+	t.learnedAt[b.id] = now
 }
 
 // noteInvalid finds the batch of the transaction, the first one only
@@ -98,8 +98,8 @@ func (t *tracker) learn(now time.Time, b *submitted) {
 // now INVALID, or "".
 func (t *tracker) noteInvalid(now time.Time, tx invalidTx) batch.ID {
 	for _, id := range t.byTx[tx.id] {
-		since, ok := t.info[id]
-		if !ok || now.Sub(since) >= t.keep {
+		since, ok := t.learnedAt[id]
+		if !ok || now.Sub(since) >= t.keepTime {
 			continue
 		}
 		old, _ := t.invalid.get(now, string(id))
@@ -113,17 +113,17 @@ func (t *tracker) noteInvalid(now time.Time, tx invalidTx) batch.ID {
 func (t *tracker) noteCommitted(b *submitted) { delete(t.pending, b.id) }
 
 func (t *tracker) purge(now time.Time) {
-	if now.Sub(t.infoPurg) <= t.keep/20 {
+	if now.Sub(t.learnedPurgedAt) <= t.keepTime/20 {
 		return
 	}
-	t.infoPurg = now
-	for id, since := range t.info {
-		if now.Sub(since) >= t.keep {
-			delete(t.info, id)
+	t.learnedPurgedAt = now
+	for id, since := range t.learnedAt {
+		if now.Sub(since) >= t.keepTime {
+			delete(t.learnedAt, id)
 		}
 	}
 	for tx, ids := range t.byTx {
-		ids = slices.DeleteFunc(ids, func(id batch.ID) bool { _, ok := t.info[id]; return !ok })
+		ids = slices.DeleteFunc(ids, func(id batch.ID) bool { _, ok := t.learnedAt[id]; return !ok })
 		if len(ids) == 0 {
 			delete(t.byTx, tx)
 		} else {

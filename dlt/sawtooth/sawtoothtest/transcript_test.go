@@ -378,6 +378,6 @@ func (s *subscriber) all() (heard []map[string]any) {
 
 // event is what a subscriber hears of the head.
 func (n *Node) event() (e map[string]any) {
-	n.locked(func(time.Time) { e = n.v.chain.event(n.v.chain.blocks[len(n.v.chain.blocks)-1], nil) })
+	n.whileLocked(func(time.Time) { e = n.v.chain.blockEvent(n.v.chain.blocks[len(n.v.chain.blocks)-1], nil) })
 	return e
 }

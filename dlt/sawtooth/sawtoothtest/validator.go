@@ -21,12 +21,12 @@ type validator struct {
 
 	completer     *completer
 	tracker       *tracker
-	incoming      []incoming      // accepted, not in the pool yet; in order
+	incoming      []incomingBatch // accepted, not in the pool yet; in order
 	notYetPending []notYetPending // by time
-	pool          []*pooled
+	pool          []*pooledBatch
 	inPool        map[batch.ID]struct{}
-	failed        []failure // since the last block; a block executes them once more
-	blockAt       time.Time // when the next block is made, while the pool is live
+	failed        []failedBatch // since the last block; a block executes them once more
+	blockAt       time.Time     // when the next block is made, while the pool is live
 	limit         poolLimit
 	accepted      map[batch.ID]int // how often, for faults; the real node has no such memory
 
@@ -35,23 +35,23 @@ type validator struct {
 	down      bool      // killed, or starting
 	startAt   time.Time // when it is up again; zero if nobody starts it
 
-	late    lateQueue // POSTs that arrive after their connection ended
-	outbox  []*ticket // requests that the REST API keeps for a validator that is down
-	waits   []*wait   // status queries that hold a client thread
-	backlog []*ticket // requests without a client thread
-	held    []*ticket // POSTs that wait for the publisher's lock while it is halted
-	epoch   int       // restarts of the whole node
+	latePosts lateQueue     // POSTs that arrive after their connection ended
+	outbox    []*task       // requests that the REST API keeps for a validator that is down
+	waits     []*statusWait // status queries that hold a client thread
+	backlog   []*task       // requests without a client thread
+	heldPosts []*task       // POSTs that wait for the publisher's lock while it is halted
+	epoch     int           // restarts of the whole node
 }
 
-// incoming is one batch on its way to the publisher thread.
-type incoming struct {
+// incomingBatch is one batch on its way to the publisher thread.
+type incomingBatch struct {
 	batch *submitted
 	fault BatchFault
 	at    time.Time
 }
 
-// pooled is a batch in the pending pool.
-type pooled struct {
+// pooledBatch is a batch in the pending pool.
+type pooledBatch struct {
 	batch     *submitted
 	fault     BatchFault
 	runs      int
@@ -64,8 +64,8 @@ type notYetPending struct {
 	at time.Time
 }
 
-// wait is a waiting status query. It ends when none of its batches is pending.
-type wait struct {
+// statusWait is a waiting status query. It ends when none of its batches is pending.
+type statusWait struct {
 	ids   []batch.ID
 	until time.Time
 	done  bool
@@ -74,25 +74,25 @@ type wait struct {
 
 func newValidator(now time.Time, o *Options) *validator {
 	v := &validator{o: o, start: now, clock: now, chain: newChain(now), journal: &journal{lastWord: map[batch.ID]string{}}, accepted: map[batch.ID]int{}, noGenesis: o.NoGenesis}
-	v.forget(now)
+	v.crash(now)
 	return v
 }
 
-// forget is the effect of a crash: only the chain, and requests on their way, are left.
-func (v *validator) forget(now time.Time) {
+// crash has the effect of a crash: only the chain, and requests on their way, are left.
+func (v *validator) crash(now time.Time) {
 	v.completer = newCompleter(now, v.chain, v.o)
 	v.tracker = newTracker(now, v.chain, v.o.InvalidTime)
 	v.incoming, v.notYetPending, v.pool, v.failed = nil, nil, nil, nil
 	v.inPool = map[batch.ID]struct{}{}
 	v.limit = newPoolLimit(v.o.PoolLimit)
-	v.waits, v.backlog, v.held = nil, nil, nil
+	v.waits, v.backlog, v.heldPosts = nil, nil, nil
 	v.halted = false
 }
 
 // advance does everything that was due until now.
 func (v *validator) advance(now time.Time) {
 	for {
-		at, ok := v.next()
+		at, ok := v.nextTime()
 		if !ok || at.After(now) {
 			break
 		}
@@ -105,15 +105,15 @@ func (v *validator) advance(now time.Time) {
 	}
 }
 
-// next returns the time of the next thing due.
-func (v *validator) next() (at time.Time, ok bool) {
+// nextTime returns the time of the next thing due.
+func (v *validator) nextTime() (at time.Time, ok bool) {
 	sooner := func(t time.Time) {
 		if !ok || t.Before(at) {
 			at, ok = t, true
 		}
 	}
-	if len(v.late) > 0 {
-		sooner(v.late[0].at)
+	if len(v.latePosts) > 0 {
+		sooner(v.latePosts[0].at)
 	}
 	if len(v.incoming) > 0 {
 		sooner(v.incoming[0].at)
@@ -127,19 +127,19 @@ func (v *validator) next() (at time.Time, ok bool) {
 	if len(v.notYetPending) > 0 {
 		sooner(v.notYetPending[0].at)
 	}
-	if v.live() {
+	if v.hasBatchesToRun() {
 		sooner(v.blockAt)
 	}
 	return at, ok
 }
 
-// live reports whether a block is worth trying.
-func (v *validator) live() bool {
+// hasBatchesToRun reports whether the pool has batches for which a block is worth trying.
+func (v *validator) hasBatchesToRun() bool {
 	return len(v.pool) > 0 && !v.noGenesis && !v.halted && !v.down
 }
 
-// arm sets the time of the next block: blocks come on a grid from the start on.
-func (v *validator) arm(now time.Time) {
+// setBlockTime sets the time of the next block: blocks come on a grid from the start on.
+func (v *validator) setBlockTime(now time.Time) {
 	n := int64(now.Sub(v.start)/v.o.BlockInterval) + 1
 	v.blockAt = v.start.Add(time.Duration(n) * v.o.BlockInterval)
 }
@@ -148,8 +148,8 @@ func (v *validator) arm(now time.Time) {
 // block.
 func (v *validator) step(now time.Time) {
 	switch {
-	case len(v.late) > 0 && !v.late[0].at.After(now):
-		l := heap.Pop(&v.late).(lateArrival)
+	case len(v.latePosts) > 0 && !v.latePosts[0].at.After(now):
+		l := heap.Pop(&v.latePosts).(lateArrival)
 		l.run(now)
 	case len(v.incoming) > 0 && !v.incoming[0].at.After(now):
 		in := v.incoming[0]
@@ -157,26 +157,26 @@ func (v *validator) step(now time.Time) {
 		v.publish(now, in.batch, in.fault)
 	case v.expireWaits(now):
 	case v.down && !v.startAt.IsZero() && !v.startAt.After(now):
-		v.begin(now)
+		v.finishStart(now)
 	case len(v.notYetPending) > 0 && !v.notYetPending[0].at.After(now):
-		if id := v.notYetPending[0].id; v.waiting(id) {
+		if id := v.notYetPending[0].id; v.isWaiting(id) {
 			v.tracker.pending[id] = struct{}{}
 		}
 		v.notYetPending = v.notYetPending[1:]
 	default:
 		v.makeBlock(now)
-		v.arm(now)
+		v.setBlockTime(now)
 	}
 }
 
-// full returns the back-pressure rule, tested once per POST
+// isFull reports whether the pool is full: the rule of back-pressure, tested once for each POST
 // (docs/ledgers/sawtooth.md#back-pressure).
-func (v *validator) full() bool { return len(v.pool) >= v.limit.get() }
+func (v *validator) isFull() bool { return len(v.pool) >= v.limit.get() }
 
 // accept accepts a verified list. From here on its batches are independent.
 func (v *validator) accept(now time.Time, bs []*submitted) {
 	for _, b := range bs {
-		if v.completer.known(now, b.id) {
+		if v.completer.wasAccepted(now, b.id) {
 			v.journal.add(Entry{Time: now, Kind: Ignored, Batches: []batch.ID{b.id}, Word: "remembered"})
 			continue
 		}
@@ -193,7 +193,7 @@ func (v *validator) accept(now time.Time, bs []*submitted) {
 func (v *validator) enqueue(now time.Time, b *submitted) {
 	v.accepted[b.id]++
 	v.journal.add(Entry{Time: now, Kind: Accepted, Batches: []batch.ID{b.id}, Try: v.accepted[b.id]})
-	f := v.o.Faults.batch(b.id, v.accepted[b.id])
+	f := v.o.Faults.drawBatch(b.id, v.accepted[b.id])
 	if f.Lose {
 		v.drop(now, b, "lost by a fault")
 		return
@@ -207,7 +207,7 @@ func (v *validator) enqueue(now time.Time, b *submitted) {
 		v.publish(now, b, f)
 		return
 	}
-	v.incoming = append(v.incoming, incoming{batch: b, fault: f, at: at})
+	v.incoming = append(v.incoming, incomingBatch{batch: b, fault: f, at: at})
 }
 
 // publish is the publisher thread's work on a batch: from here on it is PENDING.
@@ -220,14 +220,14 @@ func (v *validator) publish(now time.Time, b *submitted, f BatchFault) {
 		v.journal.add(Entry{Time: now, Kind: Ignored, Batches: []batch.ID{b.id}, Word: "in the pool"})
 		return
 	}
-	if !v.live() {
-		v.arm(now)
+	if !v.hasBatchesToRun() {
+		v.setBlockTime(now)
 	}
 	v.inPool[b.id] = struct{}{}
-	v.pool = append(v.pool, &pooled{batch: b, fault: f})
+	v.pool = append(v.pool, &pooledBatch{batch: b, fault: f})
 	v.journal.add(Entry{Time: now, Kind: Published, Batches: []batch.ID{b.id}})
-	if late := v.lateNotice(b); late > 0 {
-		v.tracker.learn(now, b)
+	if late := v.pendingDelay(b); late > 0 {
+		v.tracker.noteTransactions(now, b)
 		u := notYetPending{id: b.id, at: now.Add(late)}
 		i, _ := slices.BinarySearchFunc(v.notYetPending, u, func(a, b notYetPending) int { return a.at.Compare(b.at) })
 		v.notYetPending = slices.Insert(v.notYetPending, i, u)
@@ -236,14 +236,14 @@ func (v *validator) publish(now time.Time, b *submitted, f BatchFault) {
 	v.tracker.notePending(now, b)
 }
 
-// underLoad is the number of batches in the pool from which a node counts as busy.
-const underLoad = 10
+// busyPoolLen is the number of batches in the pool from which a node counts as busy.
+const busyPoolLen = 10
 
-// lateNotice returns how much later than its entry into the pool a batch is PENDING. A real
+// pendingDelay returns how much later than its entry into the pool a batch is PENDING. A real
 // node under load, with a block a second, answered UNKNOWN for up to 933 ms in 3 cases of 20;
 // an idle one did so in none of 20.
-func (v *validator) lateNotice(b *submitted) time.Duration {
-	if len(v.pool) < underLoad {
+func (v *validator) pendingDelay(b *submitted) time.Duration {
+	if len(v.pool) < busyPoolLen {
 		return 0
 	}
 	d := simnode.Draw{Subject: string(b.id), Try: v.accepted[b.id], Salt: "notice"}
@@ -256,8 +256,8 @@ func (v *validator) lateNotice(b *submitted) time.Duration {
 	return d.UpTo("how long", v.o.BlockInterval)
 }
 
-// waiting reports whether a batch is in the pool and has no outcome yet.
-func (v *validator) waiting(id batch.ID) bool {
+// isWaiting reports whether a batch is in the pool and has no outcome yet.
+func (v *validator) isWaiting(id batch.ID) bool {
 	_, there := v.inPool[id]
 	_, bad := v.tracker.invalid.entries[string(id)]
 	return there && !bad

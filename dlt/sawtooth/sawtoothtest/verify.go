@@ -60,7 +60,7 @@ func decode(list *pb.BatchList) ([]*submitted, error) {
 	return out, nil
 }
 
-func permitted(bs []*submitted, may func(string) bool) bool {
+func allPermitted(bs []*submitted, may func(string) bool) bool {
 	if may == nil {
 		return true
 	}

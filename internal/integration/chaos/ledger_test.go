@@ -136,7 +136,7 @@ func newNode(seed uint64) (backend, error) {
 	n, err := sawtoothtest.Listen(&sawtoothtest.Options{
 		BlockInterval: 25 * time.Millisecond, CacheTime: time.Second,
 		Faults: &sawtoothtest.Faults{
-			Seed: seed, ResetAfter: 0.02, Late: 0.02, LateBy: 200 * time.Millisecond, Busy: 0.02, ErrorAfter: 0.01,
+			Seed: seed, ResetAfter: 0.02, Late: 0.02, MaxLateDelay: 200 * time.Millisecond, Busy: 0.02, ErrorAfter: 0.01,
 			Latency: 0.3, MaxLatency: 60 * time.Millisecond,
 		},
 	})
@@ -165,7 +165,7 @@ func (n node) report() (r report) {
 		}
 	}
 	// POSTs of a worker that was frozen may come at any time, and are harmless here.
-	if err := n.Check(sawtoothtest.Expect{Slack: 1000 * time.Hour}); err != nil {
+	if err := n.Check(sawtoothtest.Expectation{TimeTolerance: 1000 * time.Hour}); err != nil {
 		r.Breach = err.Error()
 	}
 	return r

@@ -171,9 +171,9 @@ func (p *patroni) lead(ctx context.Context, w *world) {
 // whole waits until the cluster is whole.
 func (p *patroni) whole() error {
 	until := time.Now().Add(4 * time.Minute)
-	for !p.cluster.Whole() {
+	for !p.cluster.IsWhole() {
 		if time.Now().After(until) {
-			return fmt.Errorf("no primary with two standbys after 4 minutes: %w", p.cluster.Said())
+			return fmt.Errorf("no primary with two standbys after 4 minutes: %w", p.cluster.LogEnds())
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
@@ -191,7 +191,7 @@ func (p *patroni) another(n *pgtest.Node) error {
 			return nil
 		}
 		if time.Now().After(until) {
-			return fmt.Errorf("%s is the primary after 2 minutes: %w", n.Name, p.cluster.Said())
+			return fmt.Errorf("%s is the primary after 2 minutes: %w", n.Name, p.cluster.LogEnds())
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
