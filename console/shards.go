@@ -161,7 +161,7 @@ func (c *Console) lookup(ctx context.Context, text string, limit int) (found ope
 type shardRow struct {
 	Number    int
 	Failed    bool
-	State     state
+	Band      band
 	Open      int
 	Lanes     int
 	Oldest    time.Time
@@ -173,7 +173,7 @@ func (o overview) rows() (rows []shardRow) {
 	for _, a := range o.shards {
 		r, s := shardRow{Number: a.Shard, Failed: a.Err != nil}, a.Value.Stats
 		if !r.Failed {
-			r.State, r.Lanes, r.Oldest, r.Final = stateOf(overview{Situation: a.Value}), s.Lanes, s.Oldest, operator.PerSecond(operator.FlowOf(s).Final)
+			r.Band, r.Lanes, r.Oldest, r.Final = bandOf(overview{Situation: a.Value}), s.Lanes, s.Oldest, operator.PerSecond(operator.FlowOf(s).Final)
 		}
 		for _, n := range s.Open {
 			r.Open += n

@@ -175,7 +175,7 @@ type frame struct {
 	By, Denied           string
 	Now                  time.Time
 	Everything           batch.Control
-	State                *state    // nil where it is not known
+	Band                 *band     // nil where it is not known
 	Live                 *liveLink // nil where the page cannot be kept up to date
 	Body                 any
 }
@@ -201,7 +201,7 @@ func (v *visit) show(ctx context.Context, w http.ResponseWriter, a *answer) {
 	if v.set != nil {
 		up, product = "../", v.title+", "+v.name
 	}
-	f := frame{Title: a.title, Page: a.page, Product: product, Up: up, State: v.state(ctx, a), Live: a.live, By: v.by, Denied: v.denied, Now: v.now, Everything: v.everything, Body: a.body}
+	f := frame{Title: a.title, Page: a.page, Product: product, Up: up, Band: v.band(ctx, a), Live: a.live, By: v.by, Denied: v.denied, Now: v.now, Everything: v.everything, Body: a.body}
 	if err := v.pages.ExecuteTemplate(&b, a.page, f); err != nil {
 		v.log.ErrorContext(ctx, "console: a page could not be made", slog.String("page", a.page), slog.Any("error", err))
 		write(w, http.StatusInternalServerError, "text/plain; charset=utf-8", []byte("The page could not be made. The log of this process says why.\n"))

@@ -18,15 +18,15 @@ const CauseUnknown batch.Cause = "unknown"
 
 // Bounds of one survey of all lanes.
 const (
-	// sampledLanes is in how many lanes the places of batches behind the front are looked at,
+	// sampledLanes is the number of lanes of which also the batches behind the front are read,
 	// where the strategy may take more than one batch of a lane at once.
 	sampledLanes = 1000
-	// sampledBatches is how many batches of a lane are looked at then: this number of the waiting
-	// ones, and as many of the batches that wait for a further attempt.
+	// sampledBatches is the number of batches that are read of such a lane: so many of those that
+	// were never tried, and as many of those that wait for a further attempt.
 	sampledBatches = 20
-	// surveyLanes is how many lanes are looked at, or briefly looked at, before the next ones.
+	// surveyLanes is the number of lanes that one call of the store's Survey reads.
 	surveyLanes = 5000
-	// exampleLanes is in how many lanes of a group an example is looked for.
+	// exampleLanes is the number of lanes of a group in which an example is looked for.
 	exampleLanes = 3
 	// surveyCap bounds the count of waiting batches in each lane.
 	surveyCap = 1000

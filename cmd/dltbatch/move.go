@@ -128,13 +128,13 @@ func (a *app) runMove(ctx context.Context, m *moving.Move, yes bool) error {
 	if err != nil {
 		return err
 	}
-	t := &consent{a: a, yes: yes || s.Next == moving.Done}
+	t := &consent{a: a, yes: yes || s.Next == moving.StepDone}
 	question := "All lanes of the schema stand while it moves, and the old server never serves it again."
 	if err := t.confirm(ctx, "move", question, func(p *page) { p.standing(s) }); err != nil {
 		return err
 	}
 	answer := movement{Standing: s}
-	for answer.Next != moving.Done {
+	for answer.Next != moving.StepDone {
 		step := answer.Next
 		a.progress(fmt.Sprintf("%s: %s", step, step.Does()))
 		began := time.Now()
@@ -161,7 +161,7 @@ func (p *page) standing(s moving.Standing) {
 	case s.Move == "":
 		p.line("no move has begun")
 		return
-	case s.Next == moving.Done:
+	case s.Next == moving.StepDone:
 		p.line("move %s is done: the new server serves", s.Move)
 		if s.Stood > 0 {
 			p.line("the lanes stood for %s", s.Stood.Round(time.Millisecond))

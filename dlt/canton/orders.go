@@ -40,9 +40,9 @@ var _ order.RoundBuilder = (*OrderBuilder)(nil)
 // OrderBuilderOptions are the options of [NewOrderBuilder]. The zero value of each
 // field is its default.
 type OrderBuilderOptions struct {
-	// Fields go into every submission beside the commands: workflowId, readAs, synchronizerId
-	// and the other fields of a payload. Defaults to none.
-	Fields map[string]json.RawMessage
+	// SubmissionFields go into every submission beside the commands: workflowId, readAs,
+	// synchronizerId and the other fields of a payload. Defaults to none.
+	SubmissionFields map[string]json.RawMessage
 	// MaxBody is the MaxBody of the client's Options. Orders that make a larger submission are
 	// divided. Defaults to [DefaultMaxBody].
 	MaxBody int
@@ -63,13 +63,13 @@ func NewOrderBuilder(commands func(ctx context.Context, o order.Order) (OrderCom
 	if b.o.MaxBody == 0 {
 		b.o.MaxBody = DefaultMaxBody
 	}
-	b.o.Fields = maps.Clone(b.o.Fields)
-	for _, name := range slices.Sorted(maps.Keys(b.o.Fields)) {
+	b.o.SubmissionFields = maps.Clone(b.o.SubmissionFields)
+	for _, name := range slices.Sorted(maps.Keys(b.o.SubmissionFields)) {
 		if !payloadFields[name] || name == "commands" || name == "disclosedContracts" {
-			return nil, &batch.InputError{Field: "OrderBuilderOptions.Fields", Value: batch.Excerpt(name, 64), Want: "a field that goes with the commands of every order"}
+			return nil, &batch.InputError{Field: "OrderBuilderOptions.SubmissionFields", Value: batch.Excerpt(name, 64), Want: "a field that goes with the commands of every order"}
 		}
-		if !json.Valid(b.o.Fields[name]) {
-			return nil, &batch.InputError{Field: "OrderBuilderOptions.Fields." + name, Want: "JSON"}
+		if !json.Valid(b.o.SubmissionFields[name]) {
+			return nil, &batch.InputError{Field: "OrderBuilderOptions.SubmissionFields." + name, Want: "JSON"}
 		}
 	}
 	return b, nil
@@ -105,7 +105,7 @@ func (b *OrderBuilder) BuildRound(ctx context.Context, party batch.ServiceID, or
 	if len(disclosed) > 0 {
 		fields["disclosedContracts"] = disclosed
 	}
-	for name, v := range b.o.Fields {
+	for name, v := range b.o.SubmissionFields {
 		fields[name] = v
 	}
 	var payload bytes.Buffer

@@ -42,7 +42,7 @@ func orderOf(t testing.TB, id string, tr cantontest.Transfer) order.Order {
 }
 
 func TestOrderBuilderIsDeterministic(t *testing.T) {
-	b, err := canton.NewOrderBuilder(transfers, &canton.OrderBuilderOptions{Fields: map[string]json.RawMessage{"workflowId": []byte(`"w"`)}})
+	b, err := canton.NewOrderBuilder(transfers, &canton.OrderBuilderOptions{SubmissionFields: map[string]json.RawMessage{"workflowId": []byte(`"w"`)}})
 	require.NoError(t, err)
 	orders := []order.Order{orderOf(t, "o1", cantontest.Transfer{To: "Bob", Amount: 1}), orderOf(t, "o2", cantontest.Transfer{To: "Carol", Amount: 2})}
 	build := func(party batch.ServiceID, orders []order.Order, round int64) batch.Batch {
@@ -106,7 +106,7 @@ func TestOrderBuilderBlames(t *testing.T) {
 	for _, fields := range []map[string]json.RawMessage{
 		{"commandId": []byte(`"x"`)}, {"commands": []byte(`[]`)}, {"disclosedContracts": []byte(`[]`)}, {"workflowId": []byte(`w`)},
 	} {
-		_, err := canton.NewOrderBuilder(transfers, &canton.OrderBuilderOptions{Fields: fields})
+		_, err := canton.NewOrderBuilder(transfers, &canton.OrderBuilderOptions{SubmissionFields: fields})
 		require.ErrorIs(t, err, batch.ErrInvalidInput)
 	}
 	_, err := canton.NewOrderBuilder(nil, nil)

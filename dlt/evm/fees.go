@@ -7,9 +7,10 @@ import (
 
 // Fee is the price of a unit of gas, in wei.
 type Fee struct {
-	// Tip is the most for the block's maker, on top of the base fee.
+	// Tip is the most that the block's maker gets, on top of the base fee.
 	Tip *big.Int
-	// FeeCap is the most in all.
+	// FeeCap is the most for base fee and tip together: the transaction is not in a block whose
+	// base fee is above it.
 	FeeCap *big.Int
 }
 

@@ -88,7 +88,7 @@ func (c *Client) askArray(ctx context.Context, op string, e *endpoint, reqs []re
 	if resp.StatusCode != http.StatusOK {
 		return nil, c.refusedQuestion(op, resp, cancel, len(reqs))
 	}
-	raw, err := io.ReadAll(&wire.Bounded{R: resp.Body, Left: c.o.MaxResponse})
+	raw, err := io.ReadAll(&wire.BoundedReader{R: resp.Body, Left: c.o.MaxResponse})
 	if errors.Is(err, wire.ErrTooLarge) && len(reqs) > 1 {
 		return nil, errArray // one large answer must not hide the others
 	}

@@ -46,10 +46,10 @@ type turn struct {
 const (
 	slotVersion = 1
 	feeBits     = 128
-	feeSize     = feeBits / 8
-	slotHead    = 1 + 8 + 8 + feeSize
-	entrySize   = 8 + 8 + 2*feeSize + 65 + 32
-	maxEntries  = (dlt.MaxPrepared - slotHead) / entrySize
+	feeBytes    = feeBits / 8
+	slotHead    = 1 + 8 + 8 + feeBytes
+	entryBytes  = 8 + 8 + 2*feeBytes + 65 + 32
+	maxEntries  = (dlt.MaxPrepared - slotHead) / entryBytes
 	// closingRoom is what an intent's own transactions leave for those that close its nonce.
 	closingRoom = 6
 )
@@ -58,9 +58,9 @@ const (
 const (
 	listVersion = 2
 	listHead    = 1 + 1 + 8
-	listEntry   = 2*feeSize + 32
-	turnSize    = 1 + 8
-	maxTurns    = (dlt.MaxPrepared - listHead - MaxAlternatives*listEntry) / turnSize
+	listEntry   = 2*feeBytes + 32
+	turnBytes   = 1 + 8
+	maxTurns    = (dlt.MaxPrepared - listHead - MaxAlternatives*listEntry) / turnBytes
 )
 
 // newList returns the slot of alternatives before the first may be sent.
@@ -107,22 +107,22 @@ func (t turn) append(b []byte) []byte {
 	return binary.BigEndian.AppendUint64(append(b, byte(t.entry)), t.height)
 }
 
-func appendFee(b []byte, v *big.Int) []byte { return append(b, v.FillBytes(make([]byte, feeSize))...) }
+func appendFee(b []byte, v *big.Int) []byte { return append(b, v.FillBytes(make([]byte, feeBytes))...) }
 
 var errSlot = errors.New("the kept bytes are no slot of this client")
 
 func decodeSlot(b []byte) (*slot, error) {
-	n := (len(b) - slotHead) / entrySize
-	if n < 1 || n > maxEntries || len(b) != slotHead+n*entrySize || b[0] != slotVersion {
+	n := (len(b) - slotHead) / entryBytes
+	if n < 1 || n > maxEntries || len(b) != slotHead+n*entryBytes || b[0] != slotVersion {
 		return nil, fmt.Errorf("%w: %d bytes", errSlot, len(b))
 	}
 	s := &slot{nonce: binary.BigEndian.Uint64(b[1:]), gas: binary.BigEndian.Uint64(b[9:]), maxFee: new(big.Int).SetBytes(b[17:slotHead])}
-	for b = b[slotHead:]; len(b) > 0; b = b[entrySize:] {
+	for b = b[slotHead:]; len(b) > 0; b = b[entryBytes:] {
 		e := entry{height: binary.BigEndian.Uint64(b), closing: binary.BigEndian.Uint64(b[8:])}
-		e.fee.Tip = new(big.Int).SetBytes(b[16 : 16+feeSize])
-		e.fee.FeeCap = new(big.Int).SetBytes(b[16+feeSize : 16+2*feeSize])
-		copy(e.sig[:], b[16+2*feeSize:])
-		copy(e.hash[:], b[16+2*feeSize+65:])
+		e.fee.Tip = new(big.Int).SetBytes(b[16 : 16+feeBytes])
+		e.fee.FeeCap = new(big.Int).SetBytes(b[16+feeBytes : 16+2*feeBytes])
+		copy(e.sig[:], b[16+2*feeBytes:])
+		copy(e.hash[:], b[16+2*feeBytes+65:])
 		s.entries = append(s.entries, e)
 	}
 	return s, nil
@@ -136,18 +136,18 @@ func decodeList(b []byte) (*slot, error) {
 	}
 	n := int(b[1])
 	turns := len(b) - listHead - n*listEntry
-	if n < 2 || n > MaxAlternatives || turns < turnSize || turns%turnSize != 0 || turns/turnSize > maxTurns {
+	if n < 2 || n > MaxAlternatives || turns < turnBytes || turns%turnBytes != 0 || turns/turnBytes > maxTurns {
 		return fail()
 	}
 	s := &slot{nonce: binary.BigEndian.Uint64(b[2:])}
 	rest := b[listHead:]
 	for range n {
-		e := entry{fee: Fee{Tip: new(big.Int).SetBytes(rest[:feeSize]), FeeCap: new(big.Int).SetBytes(rest[feeSize : 2*feeSize])}}
-		copy(e.hash[:], rest[2*feeSize:])
+		e := entry{fee: Fee{Tip: new(big.Int).SetBytes(rest[:feeBytes]), FeeCap: new(big.Int).SetBytes(rest[feeBytes : 2*feeBytes])}}
+		copy(e.hash[:], rest[2*feeBytes:])
 		s.entries, rest = append(s.entries, e), rest[listEntry:]
 	}
 	s.maxFee = s.entries[n-1].fee.FeeCap
-	for ; len(rest) > 0; rest = rest[turnSize:] {
+	for ; len(rest) > 0; rest = rest[turnBytes:] {
 		t := turn{int(rest[0]), binary.BigEndian.Uint64(rest[1:])}
 		if t.entry >= n || len(s.turns) > 0 && t.entry < s.turns[len(s.turns)-1].entry {
 			return fail()

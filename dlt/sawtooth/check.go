@@ -162,7 +162,7 @@ func (d decoded) checkFields(b batch.Batch) error {
 	if n := len(d.txHeaders); len(b.Transactions) != 0 && len(b.Transactions) != n {
 		return &batch.InputError{Field: "Transactions", Value: strconv.Itoa(len(b.Transactions)), Want: strconv.Itoa(n) + " as in the payload, or none"}
 	}
-	want := d.transactions()
+	want := d.batchTransactions()
 	for i, t := range b.Transactions {
 		for _, f := range [...]struct {
 			name, got, want string

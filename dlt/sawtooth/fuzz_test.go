@@ -211,7 +211,7 @@ func FuzzReceipts(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		got, err := decodeReceipts(&wire.Bounded{R: bytes.NewReader(body), Left: 4096}, []string{one, two})
+		got, err := decodeReceipts(&wire.BoundedReader{R: bytes.NewReader(body), Left: 4096}, []string{one, two})
 		if err != nil {
 			if got != nil {
 				t.Fatalf("%v beside %v", got, err)

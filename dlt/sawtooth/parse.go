@@ -27,7 +27,7 @@ func Parse(payload []byte, service batch.ServiceID) (batch.Batch, error) {
 		ID:              batch.ID(id),
 		Service:         service,
 		Payload:         payload,
-		Transactions:    d.transactions(),
+		Transactions:    d.batchTransactions(),
 		SignerPublicKey: d.header.GetSignerPublicKey(),
 		Trace:           d.batch.GetTrace(),
 		Footprint:       d.footprint(),
@@ -130,7 +130,7 @@ func transactionCount(payload []byte) (count int) {
 	return count
 }
 
-func (d decoded) transactions() []batch.Transaction {
+func (d decoded) batchTransactions() []batch.Transaction {
 	out := make([]batch.Transaction, len(d.txHeaders))
 	for i, h := range d.txHeaders {
 		out[i] = batch.Transaction{

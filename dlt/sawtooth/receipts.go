@@ -102,7 +102,7 @@ func (c *Client) fetchReceipts(ctx context.Context, e endpoint, transactions []s
 		env := readEnvelope(resp.Header, resp.Body, cancel)
 		return nil, c.refusalError(opReceipts, resp, env, classifyStatuses(resp.StatusCode, env.code, resp.Header, time.Now()))
 	}
-	receipts, err := decodeReceipts(&wire.Bounded{R: resp.Body, Left: c.maxResponse}, transactions)
+	receipts, err := decodeReceipts(&wire.BoundedReader{R: resp.Body, Left: c.maxResponse}, transactions)
 	if err != nil {
 		return nil, &dlt.Error{Op: opReceipts, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.redactError(err)}
 	}

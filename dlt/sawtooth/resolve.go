@@ -73,7 +73,7 @@ func (c *Client) resolveUnknown(ctx context.Context, d dlt.Doubt) (dlt.Evidence,
 	if err != nil {
 		return dlt.InFlight, nil //nolint:nilerr // without its transactions there is nothing to look for; time will show
 	}
-	txs := decoded.transactions()
+	txs := decoded.batchTransactions()
 	for _, tx := range txs[:min(len(txs), maxLookups)] {
 		if !isID(tx.ID) {
 			continue

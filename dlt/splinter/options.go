@@ -154,8 +154,8 @@ func (o *Options) withDefaults() (Options, error) {
 	if err := cmp.Or(
 		wire.FillDefault("LateArrival", &c.LateArrival, DefaultLateArrival),
 		wire.FillDefault("CoordinatorTimeout", &c.CoordinatorTimeout, DefaultCoordinatorTimeout),
-		wire.FillDefault("Starting", &c.StartingTimeout, DefaultStartingTimeout),
-		wire.FillDefault("Margin", &c.ClockMargin, DefaultClockMargin),
+		wire.FillDefault("StartingTimeout", &c.StartingTimeout, DefaultStartingTimeout),
+		wire.FillDefault("ClockMargin", &c.ClockMargin, DefaultClockMargin),
 		wire.FillDefault("ProbeInterval", &c.ProbeInterval, DefaultProbeInterval),
 		wire.FillDefault("StreamLease", &c.StreamLease, DefaultStreamLease),
 		wire.FillDefault("MaxBody", &c.MaxBody, DefaultMaxBody),

@@ -19,7 +19,7 @@ const promptAnswer = 2 * time.Second
 
 // Resolve implements [dlt.Ledger]. It asks the node once, about the batch and its witnesses,
 // and then the journal of the service's events. A batch in the journal was committed;
-// NotCommitted needs one of the proofs that judge names. Only if these leave it open does
+// NotCommitted needs a proof of docs/splinter-evidence.md. Only if these leave it open does
 // Resolve ask for the node's receipts, and last Options.Evidence. The error is a [*dlt.Error],
 // the journal's, or Options.Evidence's.
 //

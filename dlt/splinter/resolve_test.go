@@ -408,7 +408,7 @@ func TestResolveInvalidAfterTheSecond(t *testing.T) {
 func TestResolveBehindAStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const stall = 80 * time.Millisecond
-		w := newWorld(t, splintertest.Options{PoisonStall: stall}, nil)
+		w := newWorld(t, splintertest.Options{UnservedHold: stall}, nil)
 		w.committed()
 		poison := tx(splintertest.Set("x", 1))
 		poison.FamilyName = "nobody"

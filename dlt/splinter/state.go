@@ -124,7 +124,7 @@ func (c *Client) get(ctx context.Context, p location, target *url.URL, into any,
 	}
 	defer wire.Drain(resp.Body, cancel)
 	if resp.StatusCode == http.StatusOK {
-		if err := json.NewDecoder(&wire.Bounded{R: resp.Body, Left: c.o.MaxResponse}).Decode(into); err != nil {
+		if err := json.NewDecoder(&wire.BoundedReader{R: resp.Body, Left: c.o.MaxResponse}).Decode(into); err != nil {
 			return resp.StatusCode, &dlt.Error{Op: opState, StatusCode: resp.StatusCode, Err: c.redactError(err)}
 		}
 		return resp.StatusCode, nil

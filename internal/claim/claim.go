@@ -20,7 +20,7 @@ type claimTask struct {
 	room         int               // batches that it may claim
 	roomLeft     int               // of room, not used yet
 	err          error             // the last failure
-	strikes      int               // claims of single lanes that failed, in a row
+	failedLanes  int               // claims of single lanes that failed, in a row
 	succeeded    bool              // a claim of some of the lanes went well
 	failedLane   batch.ServiceID   // the last lane that failed alone
 	heldLanes    []batch.ServiceID // lanes that fail although the store works
@@ -62,9 +62,9 @@ func (b *strategyErrors) take() (all []strategyError) {
 // Pipelined(32).
 const maxTasks = 2
 
-// maxStrikes is the number of lanes that fail alone, in a row, from which on the store is at
+// maxFailedLanes is the number of lanes that fail alone, in a row, from which on the store is at
 // fault and not the lanes: TestAStoreThatIsDownIsLeftAlone counts the claims.
-const maxStrikes = 3
+const maxFailedLanes = 3
 
 // heldAfter is the pause from which on a lane's failures are reported as the lane's own: a
 // store that fails only now and then recovers before.
@@ -87,14 +87,14 @@ type claimer struct {
 // claimInHalves claims from lanes together and, where that fails, from their halves, until a lane
 // that the store cannot read is alone and keeps only itself waiting.
 func (c *claimer) claimInHalves(ctx context.Context, lanes []batch.ServiceID, f *claimTask) {
-	if f.strikes >= maxStrikes || f.roomLeft <= 0 {
+	if f.failedLanes >= maxFailedLanes || f.roomLeft <= 0 {
 		c.lanes.Back(time.Now(), lanes...)
 		return
 	}
 	took, err := c.claim(ctx, lanes, f.roomLeft)
 	f.roomLeft -= took
 	if err == nil {
-		f.strikes, f.succeeded = 0, true
+		f.failedLanes, f.succeeded = 0, true
 		c.lanes.Done(lanes...)
 		return
 	}
@@ -105,7 +105,7 @@ func (c *claimer) claimInHalves(ctx context.Context, lanes []batch.ServiceID, f 
 		c.claimInHalves(ctx, lanes[half:], f)
 		return
 	}
-	f.strikes, f.failedLane = f.strikes+1, lanes[0]
+	f.failedLanes, f.failedLane = f.failedLanes+1, lanes[0]
 	for _, s := range lanes {
 		if c.lanes.Failed(s) >= heldAfter {
 			f.heldLanes = append(f.heldLanes, s)

@@ -84,13 +84,13 @@ type Queuer struct {
 	endedTasks chan claimTask
 
 	// Run's own; kept from one Run to the next.
-	scan       scan
-	tasks      int                         // claims under way
-	tasksRoom  int                         // batches that these may claim
-	strikes    int                         // claims of single lanes that failed, in a row
-	failedLane batch.ServiceID             // the last one's
-	downUntil  time.Time                   // the store fails, and is left alone until then
-	pauses     *backoff.ExponentialBackOff // of the store's failures in a row
+	scan        scan
+	tasks       int                         // claims under way
+	tasksRoom   int                         // batches that these may claim
+	failedLanes int                         // claims of single lanes that failed, in a row
+	failedLane  batch.ServiceID             // the last one's
+	downUntil   time.Time                   // the store fails, and is left alone until then
+	pauses      *backoff.ExponentialBackOff // of the store's failures in a row
 }
 
 // New returns a queuer; Run makes it work.
@@ -246,14 +246,14 @@ func (q *Queuer) endTask(f claimTask) {
 	// A lane that has failed is claimed from alone. So claims in a row may be of one lane;
 	// but one lane that fails again and again says nothing of the store.
 	if f.succeeded {
-		q.strikes = 0
+		q.failedLanes = 0
 	}
-	if f.strikes > 1 || f.failedLane != q.failedLane {
-		q.strikes += f.strikes
+	if f.failedLanes > 1 || f.failedLane != q.failedLane {
+		q.failedLanes += f.failedLanes
 	}
-	if q.failedLane = f.failedLane; f.strikes > 0 && q.strikes >= maxStrikes {
+	if q.failedLane = f.failedLane; f.failedLanes > 0 && q.failedLanes >= maxFailedLanes {
 		q.downUntil = time.Now().Add(q.pauses.NextBackOff())
-	} else if q.strikes == 0 {
+	} else if q.failedLanes == 0 {
 		q.pauses.Reset()
 	}
 }

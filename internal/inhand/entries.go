@@ -36,9 +36,9 @@ type slot struct {
 	stream        *Stream // in phase Open, where the ledger streams events
 	streamIndex   int     // in stream.openSlots
 	scheduledAt   time.Time
-	scheduleIndex int       // in the schedule; -1: nothing is scheduled
-	askedAt       time.Time // the last question
-	scanned       *scanned  // what the next question is about; nil: the entry's own row
+	scheduleIndex int         // in the schedule; -1: nothing is scheduled
+	askedAt       time.Time   // the last question
+	scanned       *scannedRow // the next question is about this row; nil: about the entry's own row
 }
 
 const (
@@ -170,7 +170,7 @@ func (all *entries) due(now time.Time) (questions []Question, waited []store.Out
 	open, next := all.streams.due(now, all.keepFor) // keepFor is for the sweep
 	for _, s := range open {
 		e := s.Entry
-		if e.AskAt = (time.Time{}); now.Sub(e.PostBegan) > followFor {
+		if e.AskAt = (time.Time{}); now.Sub(e.PostBegan) > maxFollowTime {
 			e = Entry{} // nothing waits in phase Open
 		} else if !s.askedAt.Equal(now) {
 			questions = append(questions, s.question(now))

@@ -206,9 +206,9 @@ const (
 	heldCommitPause = 250 * time.Millisecond
 	// maxStreamedHold is how long an acceptance may wait for an event without a question.
 	maxStreamedHold = time.Second
-	// followFor is how long events cause questions about a batch; after that only the store's
+	// maxFollowTime is how long events cause questions about a batch; after that only the store's
 	// checks do.
-	followFor = 5 * time.Minute
+	maxFollowTime = 5 * time.Minute
 )
 
 // polls reports whether the first question comes so soon that it is worth asking from memory.

@@ -18,7 +18,7 @@ type Question struct {
 	KnownFor time.Duration
 	// Unwritten: the acceptance is not written yet, and only a commit counts.
 	Unwritten bool
-	scanned   *scanned
+	scanned   *scannedRow
 }
 
 // Answer is the result of a question that gave no outcome: StateSame, NotAsked,

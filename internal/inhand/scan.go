@@ -13,8 +13,8 @@ type scan struct {
 	notAskable []store.Due // rows that cannot be asked about now
 }
 
-// scanned is a row of a scan.
-type scanned struct {
+// scannedRow is a row that a scan of the store has brought.
+type scannedRow struct {
 	*scan
 	row    store.InFlight
 	about  serviceFacts
@@ -29,9 +29,9 @@ type scanned struct {
 // some time, or by other processes.
 func (t *Table) Scanned(rows []store.InFlight, then time.Time, byEvent bool) []store.Due {
 	sc := &scan{askedAt: then, unanswered: len(rows)}
-	now, all := time.Now(), make([]*scanned, len(rows))
+	now, all := time.Now(), make([]*scannedRow, len(rows))
 	for i, row := range rows {
-		all[i] = &scanned{scan: sc, row: row, about: t.o.factsOf(row.Key.Service), leased: !byEvent}
+		all[i] = &scannedRow{scan: sc, row: row, about: t.o.factsOf(row.Key.Service), leased: !byEvent}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,7 +54,7 @@ func (t *Table) Scanned(rows []store.InFlight, then time.Time, byEvent bool) []s
 
 // scanned lets the next question about a batch come at a time, and be about a row of a scan. The
 // last scan counts.
-func (all *entries) scanned(r *scanned, at time.Time) {
+func (all *entries) scanned(r *scannedRow, at time.Time) {
 	s := all.slot(r.row.Key, r.about, at)
 	if old := s.scanned; old != nil {
 		old.unanswered--

@@ -220,7 +220,7 @@ func TestMovingUnderLoad(t *testing.T) {
 	waitFor(t, func() bool { return r.count(0, `SELECT count(*) FROM `+r.schema+`.outcomes`) > 50 })
 	var seen []moving.Step
 	var last moving.Standing
-	for last.Next != moving.Done {
+	for last.Next != moving.StepDone {
 		hurried, cancel := context.WithTimeout(ctx, time.Duration(rand.IntN(30))*time.Millisecond)
 		s, err := r.step(hurried)
 		cancel()
@@ -263,7 +263,7 @@ func (r *removal) pausesLate() {
 	ctx := r.Context()
 	m, end := r.move()
 	defer end()
-	for s := (moving.Standing{}); s.Next != moving.Pause; {
+	for s := (moving.Standing{}); s.Next != moving.StepPause; {
 		var err error
 		s, err = m.Next(ctx)
 		require.NoError(r, err)
@@ -315,7 +315,7 @@ func TestMovingBack(t *testing.T) {
 	all := func() (standing moving.Standing) {
 		m, end := r.move()
 		defer end()
-		for standing.Next != moving.Done {
+		for standing.Next != moving.StepDone {
 			var err error
 			standing, err = m.Next(ctx)
 			require.NoError(t, err)
@@ -324,7 +324,7 @@ func TestMovingBack(t *testing.T) {
 	}
 	clean := `SELECT count(*) FROM pg_tables WHERE schemaname IN ('` + r.schema + `_arriving', '` + r.schema + `_moved') OR schemaname = '` + r.schema + `' AND tablename = 'moved'`
 	added := 0
-	for next, steps := moving.Step(""), 1; next != moving.LetGo; steps++ {
+	for next, steps := moving.Step(""), 1; next != moving.StepLetGo; steps++ {
 		m, end := r.move()
 		for range steps {
 			s, err := m.Next(ctx)
@@ -355,7 +355,7 @@ func TestMovingBack(t *testing.T) {
 	assert.Equal(t, "ada", c.PausedBy.Actor)
 	assert.Equal(t, added, r.count(1, `SELECT count(*) FROM `+r.schema+`.waiting_batches`))
 	r.exec(1, `SET ROLE `+role+`; SELECT count(*) FROM `+r.schema+`.batches; RESET ROLE`)
-	require.Equal(t, moving.Done, all().Next, "once more: nothing is left")
+	require.Equal(t, moving.StepDone, all().Next, "once more: nothing is left")
 }
 
 // The tables are taken away once the transactions that have touched them have ended, and no claim
@@ -379,7 +379,7 @@ func TestMovingWaits(t *testing.T) {
 		func(l batch.Lane) []batch.Run { return []batch.Run{{0}} })
 	require.NoError(t, err)
 	require.Len(t, claimed.Runs, 1)
-	until(moving.Rename)
+	until(moving.StepRename)
 	_, _, err = r.stores[0].Steer(ctx, store.Steering{Scope: batch.Everything(), Action: batch.ActionPause, By: batch.By{Actor: "ada", Reason: "hers"}})
 	require.NoError(t, err)
 	tx, err := r.pools[0].Begin(ctx)
@@ -413,13 +413,13 @@ func TestMovingWaits(t *testing.T) {
 	require.ErrorIs(t, r.stores[1].Add(ctx, one("s", "too early")), store.ErrSchemaMoved)
 	require.ErrorIs(t, r.stores[1].Migrate(ctx), store.ErrSchemaMoved)
 
-	until(moving.Compare)
+	until(moving.StepCompare)
 	r.exec(1, `UPDATE `+r.schema+`_arriving.batches SET trace = NOT trace WHERE header_signature = 'begun'`)
 	_, err = r.step(ctx)
 	require.ErrorIs(t, err, moving.ErrRefused)
 	require.ErrorContains(t, err, "batches is not the same on both servers")
 	r.exec(1, `UPDATE `+r.schema+`_arriving.batches SET trace = NOT trace WHERE header_signature = 'begun'`)
-	until(moving.Done)
+	until(moving.StepDone)
 	for _, id := range []batch.ID{"begun", "later"} {
 		rec, err := r.stores[1].Get(ctx, batch.Key{Service: "s", ID: id})
 		require.NoError(t, err)

@@ -82,7 +82,7 @@ func (m *Move) Stand(ctx context.Context) (Standing, error) {
 	if m.new == nil {
 		return s, nil
 	}
-	if s.Next, err = decide(f); err == nil && f.newTables && (s.Next == Finish || s.Next == Tidy || s.Next == Done) {
+	if s.Next, err = decide(f); err == nil && f.newTables && (s.Next == StepFinish || s.Next == StepTidy || s.Next == StepDone) {
 		s.Stood, err = m.new.stood(ctx, s.Move)
 	}
 	return s, err
@@ -139,7 +139,7 @@ func (m *Move) Next(ctx context.Context) (Standing, error) {
 		if err != nil {
 			return Standing{}, err
 		}
-		if next == GoBack {
+		if next == StepGoBack {
 			return Standing{}, refuse("the move %s is being taken back: finish that first", f.old.Move)
 		}
 		if f.old != nil {
@@ -157,38 +157,38 @@ func (m *Move) Next(ctx context.Context) (Standing, error) {
 // do does one step, in one transaction.
 func (m *Move) do(ctx context.Context, next Step, f facts) error {
 	switch next {
-	case Announce:
+	case StepAnnounce:
 		return m.announce(ctx, f)
-	case Prepare:
+	case StepPrepare:
 		return m.prepare(ctx, f)
-	case Bind:
+	case StepBind:
 		return m.bind(ctx, f)
-	case Tables:
+	case StepTables:
 		return m.tables(ctx, f)
-	case Pause:
+	case StepPause:
 		// The mark is held meanwhile: nobody resumes what a move pauses that was taken back.
 		return m.old.at(ctx, f.old, func(pgx.Tx) error {
 			_, _, err := m.old.st.Steer(ctx, store.Steering{Scope: batch.Everything(), Action: batch.ActionPause, By: by(f.old.Move)})
 			return err
 		})
-	case Rename:
+	case StepRename:
 		return m.rename(ctx, f)
-	case Copy:
+	case StepCopy:
 		return m.copy(ctx, f)
-	case Compare:
+	case StepCompare:
 		return m.compare(ctx, f)
-	case LetGo:
+	case StepLetGo:
 		if f.newTables && f.new.State == compared {
 			return refuse("somebody has made tables of a store in the schema of the new database: go back, and begin again")
 		}
 		return m.old.advance(ctx, f.old, gone)
-	case Place:
+	case StepPlace:
 		return m.place(ctx, f)
-	case Resume:
+	case StepResume:
 		return m.new.resume(ctx, f)
-	case Finish:
+	case StepFinish:
 		return m.old.advance(ctx, f.old, done)
-	case Tidy:
+	case StepTidy:
 		return m.new.unmark(ctx, f.new)
 	}
 	return nil

@@ -12,22 +12,22 @@ type Step string
 
 // Steps, in their order.
 const (
-	Announce Step = "announce"
-	Prepare  Step = "prepare"
-	Bind     Step = "bind"
-	Tables   Step = "tables"
-	Pause    Step = "pause"
-	Rename   Step = "rename"
-	Copy     Step = "copy"
-	Compare  Step = "compare"
-	LetGo    Step = "let go"
-	Place    Step = "place"
-	Resume   Step = "resume"
-	Finish   Step = "finish"
-	Tidy     Step = "tidy"
-	Done     Step = "done"
-	// GoBack is the next step of a move that is being taken back: only Back goes on.
-	GoBack Step = "go back"
+	StepAnnounce Step = "announce"
+	StepPrepare  Step = "prepare"
+	StepBind     Step = "bind"
+	StepTables   Step = "tables"
+	StepPause    Step = "pause"
+	StepRename   Step = "rename"
+	StepCopy     Step = "copy"
+	StepCompare  Step = "compare"
+	StepLetGo    Step = "let go"
+	StepPlace    Step = "place"
+	StepResume   Step = "resume"
+	StepFinish   Step = "finish"
+	StepTidy     Step = "tidy"
+	StepDone     Step = "done"
+	// StepGoBack is the next step of a move that is being taken back: only Back goes on.
+	StepGoBack Step = "go back"
 )
 
 // steps lists what each step does, in the order of the steps.
@@ -35,19 +35,19 @@ var steps = []struct {
 	Step Step
 	Does string
 }{
-	{Announce, "look at both databases, and mark the old one"},
-	{Prepare, "mark the new database: nobody may make or use the schema there"},
-	{Bind, "write down at the old one which database that is"},
-	{Tables, "make the tables in the new database"},
-	{Pause, "pause everything: lanes stand from now on"},
-	{Rename, "wait for claims and open transactions, and take the tables away from the old server's users"},
-	{Copy, "copy all rows in one snapshot"},
-	{Compare, "compare both: rows and a hash of each table, and the sequences"},
-	{LetGo, "give up the old server: from now on there is no way back"},
-	{Place, "put the tables of the new server into place"},
-	{Resume, "resume everything on the new server"},
-	{Finish, "write down at the old server that the new one serves"},
-	{Tidy, "remove the mark of the new database"},
+	{StepAnnounce, "look at both databases, and mark the old one"},
+	{StepPrepare, "mark the new database: nobody may make or use the schema there"},
+	{StepBind, "write down at the old one which database that is"},
+	{StepTables, "make the tables in the new database"},
+	{StepPause, "pause everything: lanes stand from now on"},
+	{StepRename, "wait for claims and open transactions, and take the tables away from the old server's users"},
+	{StepCopy, "copy all rows in one snapshot"},
+	{StepCompare, "compare both: rows and a hash of each table, and the sequences"},
+	{StepLetGo, "give up the old server: from now on there is no way back"},
+	{StepPlace, "put the tables of the new server into place"},
+	{StepResume, "resume everything on the new server"},
+	{StepFinish, "write down at the old server that the new one serves"},
+	{StepTidy, "remove the mark of the new database"},
 }
 
 // Does says what a step does.
@@ -81,7 +81,7 @@ func decide(f facts) (Step, error) {
 		return "", err
 	}
 	if f.old == nil {
-		return Announce, nil
+		return StepAnnounce, nil
 	}
 	at := state("")
 	if f.new != nil {
@@ -91,45 +91,45 @@ func decide(f facts) (Step, error) {
 	case announced:
 		switch {
 		case f.new == nil:
-			return Prepare, nil
+			return StepPrepare, nil
 		case f.old.Place == "":
-			return Bind, nil
+			return StepBind, nil
 		case at == announced:
-			return Tables, nil
+			return StepTables, nil
 		case at == ready && f.control.PausedAt.IsZero():
-			return Pause, nil
+			return StepPause, nil
 		case at == ready:
-			return Rename, nil
+			return StepRename, nil
 		}
 	case moved:
 		switch at {
 		case ready:
-			return Copy, nil
+			return StepCopy, nil
 		case copied:
-			return Compare, nil
+			return StepCompare, nil
 		case compared, arrived: // arrived: a failover has taken back that the old server was given up
-			return LetGo, nil
+			return StepLetGo, nil
 		}
 	case gone:
 		switch {
 		case at == ready: // a failover of the new server has taken back the rows: the old one has them still
-			return Copy, nil
+			return StepCopy, nil
 		case at == copied:
-			return Compare, nil
+			return StepCompare, nil
 		case at == compared:
-			return Place, nil
+			return StepPlace, nil
 		case at == arrived && ours(f.control, f.old.Move):
-			return Resume, nil
+			return StepResume, nil
 		case at == arrived:
-			return Finish, nil
+			return StepFinish, nil
 		}
 	case done:
 		if f.new != nil {
-			return Tidy, nil
+			return StepTidy, nil
 		}
-		return Done, nil
+		return StepDone, nil
 	case returning:
-		return GoBack, nil
+		return StepGoBack, nil
 	}
 	return "", refuse("the old database says %q and the new one %q, which is no state of a move", f.old.State, at)
 }

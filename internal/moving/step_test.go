@@ -17,32 +17,32 @@ func after(f facts, next Step) facts {
 		return &c
 	}
 	switch next {
-	case Announce:
+	case StepAnnounce:
 		f.old = &mark{Role: roleOld, Move: "m", State: announced}
-	case Prepare:
+	case StepPrepare:
 		f.new = &mark{Role: roleNew, Move: "m", State: announced, Place: "p"}
-	case Bind:
+	case StepBind:
 		f.old = set(f.old, announced)
 		f.old.Place = "p"
-	case Tables:
+	case StepTables:
 		f.new = set(f.new, ready)
-	case Pause:
+	case StepPause:
 		f.control = batch.Control{PausedAt: batch.Control{}.PausedAt.Add(1), PausedBy: by("m")}
-	case Rename:
+	case StepRename:
 		f.old, f.oldTables = set(f.old, moved), false
-	case Copy:
+	case StepCopy:
 		f.new = set(f.new, copied)
-	case Compare:
+	case StepCompare:
 		f.new = set(f.new, compared)
-	case LetGo:
+	case StepLetGo:
 		f.old = set(f.old, gone)
-	case Place:
+	case StepPlace:
 		f.new, f.newTables = set(f.new, arrived), true
-	case Resume:
+	case StepResume:
 		f.control = batch.Control{}
-	case Finish:
+	case StepFinish:
 		f.old = set(f.old, done)
-	case Tidy:
+	case StepTidy:
 		f.new = nil
 	}
 	return f
@@ -56,7 +56,7 @@ func TestDecide(t *testing.T) {
 	for {
 		next, err := decide(f)
 		require.NoError(t, err)
-		if next == Done {
+		if next == StepDone {
 			break
 		}
 		assert.NotEmpty(t, next.Does())
@@ -100,11 +100,11 @@ func TestDecideRefuses(t *testing.T) {
 	}
 	next, err := decide(facts{oldTables: true, old: old(returning, "p")})
 	require.NoError(t, err)
-	assert.Equal(t, GoBack, next)
+	assert.Equal(t, StepGoBack, next)
 	next, err = decide(facts{old: old(moved, "p"), new: fresh("m", arrived, "p"), newTables: true})
 	require.NoError(t, err)
-	assert.Equal(t, LetGo, next, "a failover has taken back that the old server was given up")
-	for at, want := range map[state]Step{ready: Copy, copied: Compare} {
+	assert.Equal(t, StepLetGo, next, "a failover has taken back that the old server was given up")
+	for at, want := range map[state]Step{ready: StepCopy, copied: StepCompare} {
 		next, err = decide(facts{old: old(gone, "p"), new: fresh("m", at, "p")})
 		require.NoError(t, err)
 		assert.Equal(t, want, next, "a failover has taken back rows of the new server")

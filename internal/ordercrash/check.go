@@ -130,7 +130,7 @@ func (w *World) checkOneAtATime() {
 // report logs the figures of the run.
 func (w *World) report(producers []*producer, killing, all time.Duration) {
 	kills, orders, again := 0, 0, 0
-	for _, x := range slices.Concat(windows(), []Window{anywhere}) {
+	for _, x := range slices.Concat(allWindows(), []Window{anywhere}) {
 		w.t.Logf("%4d killed, %s", w.killed[x], x)
 		kills += w.killed[x]
 	}

@@ -38,8 +38,8 @@ const (
 func (o storeCall) inside() Window { return Window("inside: " + string(o)) }
 func (o storeCall) after() Window  { return Window("after: " + string(o)) }
 
-// windows returns all windows except anywhere.
-func windows() []Window {
+// allWindows returns all windows except anywhere.
+func allWindows() []Window {
 	out := []Window{posting, accepted, asked}
 	for _, o := range [...]storeCall{add, prepare, claim, keep, record, settle, halve} {
 		out = append(out, o.inside(), o.after())

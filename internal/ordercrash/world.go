@@ -190,7 +190,7 @@ func (w *World) next(rng *rand.Rand) (Window, int64) {
 	if len(w.errs) > 0 {
 		return nowhere, 0
 	}
-	left := slices.DeleteFunc(windows(), func(x Window) bool { return w.killed[x] >= w.o.Kills })
+	left := slices.DeleteFunc(allWindows(), func(x Window) bool { return w.killed[x] >= w.o.Kills })
 	if len(left) == 0 {
 		return nowhere, 0
 	}

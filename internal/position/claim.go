@@ -13,11 +13,11 @@ import (
 // locks lanes:
 //
 //	c := lanes.Claim(time.Now()) // before BEGIN
-//	... lock lanes; of each the turn and the clock; the ids and the start of the server
+//	... lock lanes; of each the requeues and the clock; the ids and the incarnation
 //	if c.SawServer(state, time.Now()) {
 //		c.SawLocks(... holders of ROW EXCLUSIVE on the table of waiting rows, from pg_locks)
 //	}
-//	ranges := c.Ranges(service, turn, clock) // of each lane
+//	ranges := c.Ranges(service, requeues, clock) // of each lane
 //	... read both windows of the lanes, in these ranges only
 //	c.SawWindow(service, window) // of each lane whose windows were both read
 //
@@ -36,8 +36,8 @@ type Claim struct {
 
 // visit is a lane as it was before its windows were read.
 type visit struct {
-	turn, clock, bound int64
-	whole              bool
+	requeues, clock, bound int64
+	whole                  bool
 }
 
 // Claim begins a claim. It must be called before BEGIN is sent. now is on the process's
@@ -55,12 +55,12 @@ func (m *Lanes) Claim(now time.Time) *Claim {
 
 // ServerState is a reading of the server's state by a statement of the claim's transaction.
 type ServerState struct {
-	// Started is a number that changes with pg_postmaster_start_time(), with the database and with
-	// its tables, used only for comparison. Where commits are asynchronous it must also change
+	// Incarnation is a number that changes with pg_postmaster_start_time(), with the database and
+	// with its tables, used only for comparison. Where commits are asynchronous it must also change
 	// after a recovery from a crash, as pg_stat_get_bgwriter_stat_reset_time() does.
-	Started int64
-	Xid     uint64 // txid_current(): 64 bits, which never begin anew
-	Xmin    uint64 // txid_snapshot_xmin(txid_current_snapshot()), likewise
+	Incarnation int64
+	Xid         uint64 // txid_current(): 64 bits, which never begin anew
+	Xmin        uint64 // txid_snapshot_xmin(txid_current_snapshot()), likewise
 }
 
 // SawServer reports a reading of the server. Where it returns true the claim should read the locks
@@ -75,8 +75,8 @@ func (c *Claim) SawServer(found ServerState, now time.Time) bool {
 		return false // it has not read the server, then
 	}
 	m.readAt = now
-	if m.started != found.Started {
-		m.forget(found.Started)
+	if m.incarnation != found.Incarnation {
+		m.forget(found.Incarnation)
 	}
 	c.epoch = m.epoch
 	g := m.sealing
@@ -125,21 +125,21 @@ func (c *Claim) SawLocks(held []string) {
 }
 
 // Ranges returns the order keys of a lane that both statements are to read, in ascending
-// order; the last range has no end. turn is the lane's, read with its lock; clock is the
-// database's in microseconds, read in this transaction before the windows. The caller does not
-// change the slice.
-func (c *Claim) Ranges(service batch.ServiceID, turn, clock int64) []Range {
+// order; the last range has no end. requeues is how often a batch of
+// the lane was requeued, read with its lock; clock is the database's in microseconds, read in this
+// transaction before the windows. The caller does not change the slice.
+func (c *Claim) Ranges(service batch.ServiceID, requeues, clock int64) []Range {
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()
 	m := c.m
 	if c.epoch != m.epoch {
 		return whole // it has not read the server, or it read another one
 	}
-	l := m.use(service, turn, c.now)
+	l := m.use(service, requeues, c.now)
 	if clock < wholeFrom(l.ranges) {
 		l.bound, l.ranges = math.MinInt64, whole
 	}
-	v := visit{turn: turn, clock: clock, bound: l.bound}
+	v := visit{requeues: requeues, clock: clock, bound: l.bound}
 	ranges := l.ranges
 	if c.wholeReads*lanesPerWholeRead <= len(c.visited) && !c.now.Before(l.wholeReadAt) {
 		l.wholeReadAt = c.now.Add(wholeReadInterval)
@@ -193,7 +193,7 @@ func (c *Claim) SawWindow(service batch.ServiceID, w Window) (hidden bool) {
 		m.open.add(service, min(slices.Max(keys), v.clock), m.limit)
 	}
 	l := m.find(service)
-	if l == nil || l.turn != v.turn || !w.Open {
+	if l == nil || l.requeues != v.requeues || !w.Open {
 		return false
 	}
 	hidden = v.whole && slices.ContainsFunc(keys, func(k int64) bool { return !covered(l.ranges, k) })

@@ -17,9 +17,9 @@ import (
 // nothing else running, unless a test says otherwise.
 type rig struct {
 	*Lanes
-	now  time.Time
-	xid  uint64
-	turn int64
+	now      time.Time
+	xid      uint64
+	requeues int64
 }
 
 func newRig() *rig { return &rig{Lanes: NewLanes(100), now: time.Unix(1, 0), xid: 10} }
@@ -31,14 +31,14 @@ func (r *rig) look(xmin uint64) (c *Claim, ask bool) {
 	if xmin == 0 {
 		xmin = r.xid
 	}
-	ask = c.SawServer(ServerState{Started: 1, Xid: r.xid, Xmin: xmin}, r.now)
+	ask = c.SawServer(ServerState{Incarnation: 1, Xid: r.xid, Xmin: xmin}, r.now)
 	return c, ask
 }
 
 // see looks, and reports a window of a lane; it returns the ranges to read.
 func (r *rig) see(service batch.ServiceID, clock int64, w Window) []Range {
 	c, _ := r.look(0)
-	ranges := c.Ranges(service, r.turn, clock)
+	ranges := c.Ranges(service, r.requeues, clock)
 	c.SawWindow(service, w)
 	return ranges
 }
@@ -83,7 +83,7 @@ func TestSealedByID(t *testing.T) {
 func TestBound(t *testing.T) {
 	r := newRig()
 	require.Equal(t, from(9), r.until("s", 100, waiting(9)))
-	r.turn++
+	r.requeues++
 	require.Equal(t, whole, r.see("s", 100, waiting(2)), "a batch is back in its place")
 	require.Equal(t, from(2), r.until("s", 100, waiting(2)))
 	require.Equal(t, from(2), r.see("s", 100, waiting()))
@@ -202,7 +202,7 @@ func TestMemory(t *testing.T) {
 	m := NewLanes(10)
 	for i := range 1000 {
 		c := m.Claim(time.Unix(1, 0))
-		c.SawServer(ServerState{Started: 1, Xid: 5, Xmin: 5}, time.Unix(1, 0))
+		c.SawServer(ServerState{Incarnation: 1, Xid: 5, Xmin: 5}, time.Unix(1, 0))
 		service := batch.ServiceID(rune('0' + i))
 		c.Ranges(service, 0, 100)
 		c.SawWindow(service, waiting(7))
@@ -227,7 +227,7 @@ func TestConcurrent(t *testing.T) {
 			for n := range 200 {
 				c := m.Claim(time.Unix(int64(n), 0))
 				x := xid.Add(1)
-				if c.SawServer(ServerState{Started: int64(n / 90), Xid: x, Xmin: x - min(x, 8)}, time.Unix(int64(n), 0)) {
+				if c.SawServer(ServerState{Incarnation: int64(n / 90), Xid: x, Xmin: x - min(x, 8)}, time.Unix(int64(n), 0)) {
 					c.SawLocks([]string{"3/1"})
 				}
 				service := batch.ServiceID(rune('a' + (i+n)%6))

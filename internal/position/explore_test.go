@@ -42,7 +42,7 @@ func (m *Lanes) clone() *Lanes {
 		return n
 	}
 	return &Lanes{
-		limit: m.limit, epoch: m.epoch, started: m.started, young: copied(m.young), old: copied(m.old), generationsMade: m.generationsMade,
+		limit: m.limit, epoch: m.epoch, incarnation: m.incarnation, young: copied(m.young), old: copied(m.old), generationsMade: m.generationsMade,
 		open: m.open.clone(), sealing: m.sealing.clone(), byLock: m.byLock, nextLockRead: m.nextLockRead, stall: m.stall,
 	}
 }
@@ -95,7 +95,7 @@ func (w *world) state(s state) state {
 		}
 	}
 	for _, l := range w.laneOf {
-		s.n(int64(l.lock), l.turn)
+		s.n(int64(l.lock), l.requeues)
 		s.b(l.closed)
 	}
 	for _, m := range w.memories {
@@ -113,7 +113,7 @@ func (s *state) claimer(w *world, c *claimer) {
 		return
 	}
 	m, g := c.c.m, c.c.m.sealing
-	s.n(int64(c.lane), int64(c.limit), c.turn, c.clock, c.found.Started, int64(c.xid), int64(c.found.Xid), int64(c.found.Xmin))
+	s.n(int64(c.lane), int64(c.limit), c.requeues, c.clock, c.found.Incarnation, int64(c.xid), int64(c.found.Xid), int64(c.found.Xmin))
 	s.b(c.dead, c.openA, c.openW, c.c.epoch == m.epoch, c.c.laterLockRead, c.c.wholeReads > 0, g != nil && c.c.closedGeneration == g.id, g != nil && c.c.lockGeneration == g.id)
 	s.n(int64(len(c.held)))
 	for _, h := range c.held {
@@ -124,11 +124,11 @@ func (s *state) claimer(w *world, c *claimer) {
 	s.keys(c.waits)
 	v, ok := c.c.visited[w.service(c.lane)]
 	s.b(ok, v.whole)
-	s.n(v.turn, v.clock, v.bound)
+	s.n(v.requeues, v.clock, v.bound)
 }
 
 func (s *state) memory(w *world, m *Lanes) {
-	s.n(m.started)
+	s.n(m.incarnation)
 	s.b(m.byLock)
 	for _, g := range []*generation{m.open, m.sealing} {
 		if g == nil {
@@ -150,7 +150,7 @@ func (s *state) memory(w *world, m *Lanes) {
 		l := m.find(w.service(int8(i)))
 		s.b(l == nil)
 		if l != nil {
-			s.n(l.turn, l.bound)
+			s.n(l.requeues, l.bound)
 			s.ranges(l.ranges)
 		}
 	}

@@ -9,32 +9,32 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Floor is a key below which no row of a lane is open, while the lane's turn is Turn and the
-// clock is at Clock or later. Where the lane is unknown, From is the least key.
-type Floor struct{ From, Turn, Clock int64 }
+// Floor is a key, From, below which no row of a lane is open, while the lane's count of requeues is
+// Requeues and the clock is at Clock or later. Where the lane is unknown, From is the least key.
+type Floor struct{ From, Requeues, Clock int64 }
 
-// Floors returns the floors of lanes, and the start of the server for which they hold. A
-// reader without the lane's lock starts at the floor, once it has seen that turn, clock and
-// server still match, in the reading statement or in an earlier one. It may miss a row that is
+// Floors returns the floors of lanes, and the incarnation of the database for which they hold. A
+// reader without the lane's lock starts at the floor, once it has seen that requeues, clock and
+// incarnation still match, in the reading statement or in an earlier one. It may miss a row that is
 // put below the floor after that.
-func (m *Lanes) Floors(lanes []batch.ServiceID) (floors []Floor, started int64) {
+func (m *Lanes) Floors(lanes []batch.ServiceID) (floors []Floor, incarnation int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	floors = make([]Floor, len(lanes))
 	for i, s := range lanes {
 		floors[i].From = math.MinInt64
 		if l := m.find(s); l != nil {
-			floors[i] = Floor{l.ranges[0].From, l.turn, wholeFrom(l.ranges)}
+			floors[i] = Floor{l.ranges[0].From, l.requeues, wholeFrom(l.ranges)}
 		}
 	}
-	return floors, m.started
+	return floors, m.incarnation
 }
 
 // ScanFloors returns Floors for a scan for lanes with open rows. A lane that no claim has read
 // from its beginning for a while begins there: a claim finds a hidden row in a lane that it
 // reads, and a scan finds it in a lane that nobody claims from.
-func (m *Lanes) ScanFloors(lanes []batch.ServiceID, now time.Time) (floors []Floor, started int64) {
-	floors, started = m.Floors(lanes)
+func (m *Lanes) ScanFloors(lanes []batch.ServiceID, now time.Time) (floors []Floor, incarnation int64) {
+	floors, incarnation = m.Floors(lanes)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, s := range lanes {
@@ -43,7 +43,7 @@ func (m *Lanes) ScanFloors(lanes []batch.ServiceID, now time.Time) (floors []Flo
 			floors[i].From = math.MinInt64
 		}
 	}
-	return floors, started
+	return floors, incarnation
 }
 
 // Len returns of how many lanes something is remembered, or a few more.

@@ -13,16 +13,16 @@ import (
 // A floor is the beginning of a lane's first range, and comes with all that it depends on.
 func TestFloors(t *testing.T) {
 	m := NewLanes(10)
-	floors, started := m.Floors([]batch.ServiceID{"a"})
+	floors, incarnation := m.Floors([]batch.ServiceID{"a"})
 	require.Equal(t, []Floor{{From: math.MinInt64}}, floors)
-	require.Zero(t, started)
+	require.Zero(t, incarnation)
 	c := m.Claim(time.Now())
-	c.SawServer(ServerState{Started: 7, Xid: 1, Xmin: 1}, time.Now())
+	c.SawServer(ServerState{Incarnation: 7, Xid: 1, Xmin: 1}, time.Now())
 	c.Ranges("a", 3, 1000)
 	m.lanes()["a"].ranges = []Range{{100, 200}, {900, math.MaxInt64}}
-	floors, started = m.Floors([]batch.ServiceID{"b", "a"})
-	require.Equal(t, []Floor{{From: math.MinInt64}, {From: 100, Turn: 3, Clock: 900}}, floors)
-	require.EqualValues(t, 7, started)
+	floors, incarnation = m.Floors([]batch.ServiceID{"b", "a"})
+	require.Equal(t, []Floor{{From: math.MinInt64}, {From: 100, Requeues: 3, Clock: 900}}, floors)
+	require.EqualValues(t, 7, incarnation)
 }
 
 // A scan reads a lane from its beginning where claims have not done so for a while, and then
@@ -30,7 +30,7 @@ func TestFloors(t *testing.T) {
 func TestScanFloors(t *testing.T) {
 	m, now := NewLanes(10), time.Now()
 	c := m.Claim(now)
-	c.SawServer(ServerState{Started: 7, Xid: 1, Xmin: 1}, now)
+	c.SawServer(ServerState{Incarnation: 7, Xid: 1, Xmin: 1}, now)
 	c.Ranges("a", 3, 1000)
 	l := m.lanes()["a"]
 	l.ranges = []Range{{100, math.MaxInt64}}

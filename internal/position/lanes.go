@@ -26,9 +26,9 @@ const (
 type Lanes struct {
 	limit int // of lanes
 
-	mu      sync.Mutex
-	epoch   int64 // raised when all is forgotten
-	started int64 // the server's start, in the caller's unit; 0: not known yet
+	mu          sync.Mutex
+	epoch       int64 // raised when all is forgotten
+	incarnation int64 // of the database; 0: not known yet
 	// young holds the lanes used last. When it holds half of the limit it becomes old, and the
 	// lanes in old are dropped.
 	young, old map[batch.ServiceID]*lane
@@ -44,8 +44,8 @@ type Lanes struct {
 
 // lane is the memory of one lane.
 type lane struct {
-	turn        int64
-	bound       int64     // no row below it becomes visible without another turn; the least key: not known
+	requeues    int64
+	bound       int64     // no row below it becomes visible without another requeue; the least key: not known
 	ranges      []Range   // all rows that are open, or will be, have their keys in these
 	wholeReadAt time.Time // when it is to be read from its beginning
 	// wholeScanAt is when a scan may read it from its beginning again, if no claim has.
@@ -70,10 +70,10 @@ func (m *Lanes) Forget() {
 	m.forget(0)
 }
 
-// forget begins anew with the server that was started at started.
-func (m *Lanes) forget(started int64) {
+// forget begins anew, with another incarnation of the database.
+func (m *Lanes) forget(incarnation int64) {
 	m.epoch++
-	m.started = started
+	m.incarnation = incarnation
 	m.young, m.old = map[batch.ServiceID]*lane{}, nil
 	m.sealing, m.stall = nil, Stall{}
 	m.begin()
@@ -114,10 +114,10 @@ func (m *Lanes) find(service batch.ServiceID) *lane {
 }
 
 // use returns the memory of a lane that a claim visits, made if there is none.
-func (m *Lanes) use(service batch.ServiceID, turn int64, now time.Time) *lane {
+func (m *Lanes) use(service batch.ServiceID, requeues int64, now time.Time) *lane {
 	l := m.find(service)
 	if l == nil {
-		l = &lane{turn: turn, bound: math.MinInt64, ranges: whole, wholeReadAt: now.Add(wholeReadInterval/2 + wholeReadOffset(service))}
+		l = &lane{requeues: requeues, bound: math.MinInt64, ranges: whole, wholeReadAt: now.Add(wholeReadInterval/2 + wholeReadOffset(service))}
 	}
 	if m.young[service] == nil {
 		if len(m.young) >= m.limit/2 {
@@ -125,8 +125,8 @@ func (m *Lanes) use(service batch.ServiceID, turn int64, now time.Time) *lane {
 		}
 		m.young[service] = l
 	}
-	if l.turn != turn {
-		l.turn, l.ranges = turn, whole
+	if l.requeues != requeues {
+		l.requeues, l.ranges = requeues, whole
 	}
 	return l
 }

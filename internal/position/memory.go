@@ -47,8 +47,8 @@ func (m *Memory) ForgetRemoved() {
 
 // Scan remembers how the last scans for lanes went. Its zero value has seen none.
 type Scan struct {
-	Found   atomic.Bool // the last one found lanes
-	careful atomic.Pointer[time.Time]
+	Found        atomic.Bool // the last one found lanes
+	carefulUntil atomic.Pointer[time.Time]
 }
 
 // carefulFor is how long, after a long scan, remembered lanes are looked at one by one.
@@ -57,14 +57,14 @@ const carefulFor = 5 * time.Minute
 // TookLong records that a scan of all lanes took too long.
 func (s *Scan) TookLong(now time.Time) {
 	until := now.Add(carefulFor)
-	s.careful.Store(&until)
+	s.carefulUntil.Store(&until)
 }
 
 // Careful reports whether remembered lanes are to be looked at one by one, since a scan of all
 // lanes took too long a while ago.
 func (s *Scan) Careful(now time.Time) bool {
-	until := s.careful.Load()
+	until := s.carefulUntil.Load()
 	return until != nil && now.Before(*until)
 }
 
-func (s *Scan) forget() { s.careful.Store(nil) }
+func (s *Scan) forget() { s.carefulUntil.Store(nil) }

@@ -26,7 +26,7 @@ func TestForget(t *testing.T) {
 	m.Listed.Add([]batch.ServiceID{"s"})
 	m.Scan.TookLong(now)
 	l, _ := m.UnderWay.Due(now, false, false)
-	m.UnderWay.Saw(l, ReadResult{Rows: []Claimed{{3, 5}}, Oldest: 9, Later: 9, Started: 1})
+	m.UnderWay.Saw(l, ReadResult{Rows: []Claimed{{3, 5}}, Oldest: 9, Later: 9, Incarnation: 1})
 	m.Removed[1].Found(cheapRemoved, 700)
 	m.Removed[1].From(1000, now) // the read of everything
 	require.NotContains(t, remembers(), false)

@@ -156,7 +156,7 @@ func TestModelFinds(t *testing.T) {
 		{name: "a clock that is ahead of the one of additions", adders: []string{repeatableRead, readCommitted, readCommitted}, claimers: []int{0}, claims: 3, clock: 2, seal: 'x', ahead: 1, first: after(0, 1, 4, 4)},
 		{name: "retention sooner than the clock can step back", adders: two(readCommitted), claimers: []int{0}, claims: 4, from: 3, clock: 3, back: 1, prunes: 1, seal: 'x', first: slices.Concat(after(0, 4), claimed(), claimed())},
 		{name: "asynchronous commits, and a crash", adders: two(readCommitted), claimers: []int{0}, claims: 4, clock: 2, seal: 'x', failover: 1, async: true, first: slices.Concat(after(1, 4, 4), claimed())},
-		{name: "a requeue that does not raise the turn", adders: two(readCommitted), claimers: []int{0}, claims: 4, clock: 2, seal: 'x', cancels: 2, bareTurn: true, first: after(1, 4, 4)},
+		{name: "a requeue that is not counted", adders: two(readCommitted), claimers: []int{0}, claims: 4, clock: 2, seal: 'x', cancels: 2, uncounted: true, first: after(1, 4, 4)},
 		{name: "one statement's word for both", adders: two(readCommitted), claimers: []int{0}, claims: 4, clock: 2, seal: 'x', halts: 1, oneWord: true, first: after(1, 4, 4)},
 	} {
 		t.Run(s.name, func(t *testing.T) {

@@ -158,8 +158,8 @@ func (w *world) do(m move) {
 		if a.at, a.requeuedTimes = waits, 1; a.tried {
 			a.at = tried
 		}
-		if !w.bareTurn {
-			l.turn++
+		if !w.uncounted {
+			l.requeues++
 		}
 	case toggle:
 		l := &w.laneOf[m.i]
@@ -205,9 +205,9 @@ func (w *world) claim(c *claimer, m move) {
 	case locking:
 		w.tick(m.j)
 		l.lock = 1 + m.i
-		c.turn, c.clock = l.turn, (w.clock+w.ahead)*w.unit
+		c.requeues, c.clock = l.requeues, (w.clock+w.ahead)*w.unit
 		c.xid, c.pc = w.take(), looking
-		c.found = ServerState{Started: w.started, Xid: c.xid, Xmin: w.xmin()}
+		c.found = ServerState{Incarnation: w.started, Xid: c.xid, Xmin: w.xmin()}
 		if w.xmax {
 			c.found.Xid = w.latest + 1
 		}
@@ -268,7 +268,7 @@ func (w *world) claim(c *claimer, m move) {
 }
 
 func (w *world) readTried(c *claimer) {
-	c.ranges = c.c.Ranges(w.service(c.lane), c.turn, c.clock)
+	c.ranges = c.c.Ranges(w.service(c.lane), c.requeues, c.clock)
 	c.tried, c.openA = w.read(c, tried)
 	c.pc = reading
 }

@@ -29,7 +29,7 @@ type UnderWay struct {
 	from          int64
 	exactFrom     int64   // every open row below it is in slowRows, however long a transaction runs
 	slowRows      []int64 // rows, by their numbers
-	started       int64   // the incarnation of the database; another may give out lower numbers
+	incarnation   int64   // the incarnation of the database; another may give out lower numbers
 	highestNext   int64   // the highest next number that a read saw
 	reads         int64   // reads that were begun; only the last one counts
 	reading       bool    // the last one is under way, and ends with Saw or Failed
@@ -95,7 +95,7 @@ func (u *UnderWay) busy(now time.Time) bool { return u.reading && now.Sub(u.read
 // longRead returns where a long read begins, if one is due. lost says that commits may be lost.
 func (u *UnderWay) longRead(now time.Time, lost bool) (from int64, due bool) {
 	switch {
-	case u.started == 0 || now.Sub(u.longReadTried) < u.longReadPause:
+	case u.incarnation == 0 || now.Sub(u.longReadTried) < u.longReadPause:
 		return 0, false
 	case now.Sub(u.wholeReadAt) >= wholeSearchInterval || lost && now.Sub(u.wholeReadAt) >= allReadInterval:
 		return 0, true
@@ -146,7 +146,7 @@ type Claimed struct{ Seq, Made int64 }
 type ReadResult struct {
 	Rows          []Claimed
 	Oldest, Later int64 // the oldest running transaction, and the next number to be given out
-	Started       int64 // the incarnation of the database
+	Incarnation   int64 // the incarnation of the database
 }
 
 // Saw records the result of a read.
@@ -157,8 +157,8 @@ func (u *UnderWay) Saw(l Search, s ReadResult) {
 		return // this read took too long, and another one has begun
 	}
 	u.reading = false
-	if s.Started != u.started || s.Later < u.highestNext { // the server restarted, or recovered from a crash
-		u.started = s.Started
+	if s.Incarnation != u.incarnation || s.Later < u.highestNext { // the server restarted, or recovered from a crash
+		u.incarnation = s.Incarnation
 		u.anew()
 		if l.From != 0 {
 			u.nextRead = time.Time{} // so that the next read, from the beginning, comes at once
@@ -196,7 +196,7 @@ func (u *UnderWay) Saw(l Search, s ReadResult) {
 func (u *UnderWay) forget() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.started, u.highestNext, u.nextRead = 0, 0, time.Time{}
+	u.incarnation, u.highestNext, u.nextRead = 0, 0, time.Time{}
 	u.anew()
 }
 
@@ -207,9 +207,9 @@ func (u *UnderWay) anew() {
 
 // Front returns where a quick read for rows begins, on which server, and whether it is enough:
 // no row is known to be slow, and no long read is overdue.
-func (u *UnderWay) Front(now time.Time, lost bool) (from, started int64, enough bool) {
+func (u *UnderWay) Front(now time.Time, lost bool) (from, incarnation int64, enough bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	_, overdue := u.longRead(now.Add(-upkeepFor), lost)
-	return u.from, u.started, u.started != 0 && len(u.slowRows) == 0 && !overdue
+	return u.from, u.incarnation, u.incarnation != 0 && len(u.slowRows) == 0 && !overdue
 }

@@ -25,7 +25,7 @@ func (v *viewer) begin() Search {
 func (v *viewer) look(s ReadResult) (from int64, slow []int64) {
 	v.t.Helper()
 	v.now = v.now.Add(frontReadInterval)
-	s.Started = max(s.Started, 1)
+	s.Incarnation = max(s.Incarnation, 1)
 	v.u.Saw(v.begin(), s)
 	return v.u.Where()
 }
@@ -82,7 +82,7 @@ func TestUnderWay(t *testing.T) {
 	v.now = v.now.Add(2 * firstPause)
 	require.True(t, v.u.LongReadDue(v.now, false))
 	l, _ = v.u.Due(v.now, false, true)
-	v.u.Saw(l, ReadResult{Rows: []Claimed{{5, 25}}, Oldest: 20_000, Later: 20_000, Started: 1})
+	v.u.Saw(l, ReadResult{Rows: []Claimed{{5, 25}}, Oldest: 20_000, Later: 20_000, Incarnation: 1})
 	from, slow = v.u.Where()
 	require.EqualValues(t, 20_000, from)
 	require.Equal(t, []int64{5}, slow)
@@ -93,7 +93,7 @@ func TestUnderWay(t *testing.T) {
 	require.True(t, v.u.LongReadDue(v.now, true), "a commit may be lost")
 	l = v.begin()
 	require.EqualValues(t, 20_000, l.From)
-	v.u.Saw(l, ReadResult{Oldest: 20_001, Later: 20_001, Started: 1})
+	v.u.Saw(l, ReadResult{Oldest: 20_001, Later: 20_001, Incarnation: 1})
 
 	// But a person may restore rows.
 	v.now = v.u.wholeReadAt.Add(wholeSearchInterval)
@@ -101,7 +101,7 @@ func TestUnderWay(t *testing.T) {
 	l, due = v.u.Due(v.now, false, true)
 	require.True(t, due)
 	require.Zero(t, l.From)
-	v.u.Saw(l, ReadResult{Rows: []Claimed{{6, 3}}, Oldest: 20_002, Later: 20_002, Started: 1})
+	v.u.Saw(l, ReadResult{Rows: []Claimed{{6, 3}}, Oldest: 20_002, Later: 20_002, Incarnation: 1})
 	from, slow = v.u.Where()
 	require.EqualValues(t, 20_002, from)
 	require.Equal(t, []int64{6}, slow)
@@ -111,8 +111,8 @@ func TestUnderWay(t *testing.T) {
 // Another server, and one that recovered from a crash, may give out numbers again.
 func TestUnderWayOfAnotherServer(t *testing.T) {
 	for name, other := range map[string]ReadResult{
-		"another server": {Oldest: 3000, Later: 3000, Started: 2},
-		"after a crash":  {Oldest: 300, Later: 300, Started: 1},
+		"another server": {Oldest: 3000, Later: 3000, Incarnation: 2},
+		"after a crash":  {Oldest: 300, Later: 300, Incarnation: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := &viewer{t: t, now: time.Now()}
@@ -132,8 +132,8 @@ func TestUnderWayOfAnotherServer(t *testing.T) {
 	}
 
 	// The first read from the beginning that sees it is enough.
-	v := &viewer{t: t, now: time.Now(), u: UnderWay{started: 2, highestNext: 50}}
-	from, slow := v.look(ReadResult{Rows: []Claimed{{4, 30}}, Oldest: 40, Later: 40, Started: 3})
+	v := &viewer{t: t, now: time.Now(), u: UnderWay{incarnation: 2, highestNext: 50}}
+	from, slow := v.look(ReadResult{Rows: []Claimed{{4, 30}}, Oldest: 40, Later: 40, Incarnation: 3})
 	require.EqualValues(t, 40, from)
 	require.Equal(t, []int64{4}, slow)
 }
@@ -144,7 +144,7 @@ func TestALookThatHangs(t *testing.T) {
 	hangs := v.begin()
 	v.now = v.now.Add(readTimeLimit)
 	v.look(ReadResult{Rows: []Claimed{{7, 10}}, Oldest: 2000, Later: 2000})
-	v.u.Saw(hangs, ReadResult{Oldest: 1000, Later: 1000, Started: 1})
+	v.u.Saw(hangs, ReadResult{Oldest: 1000, Later: 1000, Incarnation: 1})
 	v.u.Failed(hangs)
 	from, slow := v.u.Where()
 	require.EqualValues(t, 2000, from)
@@ -159,10 +159,10 @@ func TestAQuickLookIsNotEnoughForEver(t *testing.T) {
 	l := v.begin()
 	_, _, enough = v.u.Front(v.now, false)
 	require.False(t, enough, "the first read may have failed")
-	v.u.Saw(l, ReadResult{Oldest: 1 << 20, Later: 1 << 20, Started: 1})
-	from, started, enough := v.u.Front(v.now.Add(wholeSearchInterval+upkeepFor-1), false)
+	v.u.Saw(l, ReadResult{Oldest: 1 << 20, Later: 1 << 20, Incarnation: 1})
+	from, incarnation, enough := v.u.Front(v.now.Add(wholeSearchInterval+upkeepFor-1), false)
 	require.True(t, enough)
-	require.EqualValues(t, 1, started)
+	require.EqualValues(t, 1, incarnation)
 	require.EqualValues(t, 1<<20, from)
 	_, _, enough = v.u.Front(v.now.Add(wholeSearchInterval+upkeepFor), false)
 	require.False(t, enough)

@@ -38,12 +38,12 @@ type setting struct {
 	first    []move   // moves made before
 	wholes   bool     // lanes are read from their beginnings now and then
 
-	xmax     bool  // claims note pg_snapshot_xmax instead of an id
-	used     bool  // lanes were claimed from before
-	bareTurn bool  // requeues do not raise the turn
-	oneWord  bool  // a lane counts as open where one of both statements saw it so
-	ahead    int64 // ticks that the clock of claims is ahead of the one of additions
-	async    bool  // the last changes are lost, and the server does not show it
+	xmax      bool  // claims note pg_snapshot_xmax instead of an id
+	used      bool  // lanes were claimed from before
+	uncounted bool  // requeues are not counted
+	oneWord   bool  // a lane counts as open where one of both statements saw it so
+	ahead     int64 // ticks that the clock of claims is ahead of the one of additions
+	async     bool  // the last changes are lost, and the server does not show it
 }
 
 type place uint8
@@ -81,7 +81,7 @@ type claimer struct {
 	pc, lane, process int8
 	dead              bool // its transaction is gone, and it has not noticed
 	openA, openW      bool
-	turn              int64
+	requeues          int64
 	clock             int64
 	xid               uint64
 	found             ServerState
@@ -103,9 +103,9 @@ const (
 )
 
 type laneState struct {
-	lock   int8 // 0: free; 1+i: the claimer; -1-i: the operator that requeues the batch of adder i
-	turn   int64
-	closed bool
+	lock     int8 // 0: free; 1+i: the claimer; -1-i: the operator that requeues the batch of adder i
+	requeues int64
+	closed   bool
 }
 
 // world is a database, with its processes and the memory of each.
@@ -295,13 +295,13 @@ func (w *world) check() string {
 		return w.said
 	}
 	for p, m := range w.memories {
-		if m.started != w.started {
+		if m.incarnation != w.started {
 			continue
 		}
 		for i := range w.adders {
 			a := &w.adders[i]
 			l := m.find(w.service(a.lane))
-			if l == nil || l.turn != w.laneOf[a.lane].turn || a.key == 0 || covered(l.ranges, a.key) {
+			if l == nil || l.requeues != w.laneOf[a.lane].requeues || a.key == 0 || covered(l.ranges, a.key) {
 				continue
 			}
 			switch {

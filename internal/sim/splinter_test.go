@@ -39,7 +39,7 @@ func splinterSeed(t *testing.T, seed uint64) {
 		Addrs: []string{"n0.test:80", "n1.test:80"}, Listen: wire.Listen,
 		Circuits:       []splintertest.Circuit{{ID: "aaaaa-bbbbb", Version: 1 + rng.IntN(2)}, {ID: "ccccc-ddddd", Version: 1 + rng.IntN(2)}},
 		CommitInterval: time.Duration(1+rng.IntN(600)) * time.Millisecond,
-		PoisonStall:    stall, HistorySize: 4 + rng.IntN(20), SubscribeGap: time.Duration(rng.IntN(30)) * time.Millisecond,
+		UnservedHold:   stall, HistorySize: 4 + rng.IntN(20), SubscribeGap: time.Duration(rng.IntN(30)) * time.Millisecond,
 		Before0613: rng.IntN(4) == 0,
 		Faults: &splintertest.Faults{
 			Seed: seed, Hang: 0.02, ResetBefore: 0.06, ResetAfter: 0.08, ErrorBefore: 0.03, ErrorAfter: 0.03, Late: 0.06, Busy: 0.05,

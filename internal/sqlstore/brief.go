@@ -12,12 +12,13 @@ import (
 )
 
 const (
-	// briefRows is how many rows of a table one statement of a brief look reads.
+	// briefRows is how many rows of a table one statement of a brief survey reads.
 	briefRows = 50_000
-	// briefLanes is the smallest number of lanes that such rows may belong to. With fewer, and so
-	// longer, lanes it costs less to look each of them up than to read all of their rows.
+	// briefLanes is the smallest number of lanes to which the rows of one statement may belong.
+	// Where they belong to fewer, the lanes are long, and it costs less to look each of them up
+	// than to read all of their rows.
 	briefLanes = 50
-	// briefBeside is how many rows about other lanes such a statement may read.
+	// briefBeside is how many rows of lanes that were not asked for such a statement may read.
 	briefBeside = 1000
 )
 

@@ -50,9 +50,9 @@ func (s *Store) operate(ctx context.Context, seen batch.Record, asked batch.Act,
 	}
 	key := seen.Key
 	return ask(ctx, s.d.Write, op, func(ctx context.Context, t Tx) (none batch.Record, err error) {
-		if s.d.Turn != "" && asked.Action == batch.ActionRequeue && canStore(key.Service) {
+		if s.d.CountRequeue != "" && asked.Action == batch.ActionRequeue && canStore(key.Service) {
 			// Before the batch shows in its old place, so that no claim starts behind it.
-			if _, err := t.Exec(ctx, s.d.Turn, string(key.Service)); err != nil {
+			if _, err := t.Exec(ctx, s.d.CountRequeue, string(key.Service)); err != nil {
 				return none, err
 			}
 		}

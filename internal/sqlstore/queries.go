@@ -15,9 +15,9 @@ type Queries struct {
 	// Look finds the batch of the hash $1: the columns of a record with prepared, and then
 	// orders_settled, the footprint and the clock.
 	Look string
-	// Turn makes claims forget the beginning of lane $1; it is "" in a driver whose claims do not
-	// remember.
-	Turn string
+	// CountRequeue makes claims forget the beginning of lane $1; it is "" in a driver whose claims
+	// do not remember it.
+	CountRequeue string
 	// AllLanesFirst and AllLanesAfter jump from lane to lane; $1 is a limit, $2 the last lane.
 	AllLanesFirst, AllLanesAfter string
 	// Counts counts in the lanes $1, up to $2 waiting batches in each; $3 are floors, if any.

@@ -164,7 +164,7 @@ type window struct {
 	service batch.ServiceID
 	rows    []*stored
 	lane    []store.LaneRow // the rows that the strategy sees
-	queued  []*stored       // the waiting rows
+	waiting []*stored       // its rows of the table of waiting batches
 	want    int             // waiting rows
 	ranges  []position.Range
 	closed  bool // the first statement found the lane closed: the strategy sees no row of it
@@ -242,20 +242,20 @@ func (t *session) waiting(ctx context.Context, statement string, windows []*wind
 	}
 	parts, args := rangeArrays(ask)
 	whole := t.s.unknown.Load()
-	queued, err := sqlstore.QueryMany[stored](ctx, t, min(total, 1000), statement, append(args, whole)...)
+	found, err := sqlstore.QueryMany[stored](ctx, t, min(total, 1000), statement, append(args, whole)...)
 	if err != nil {
 		return err
 	}
 	var unknown []*stored
-	for i := range queued {
-		s := &queued[i]
+	for i := range found {
+		s := &found[i]
 		s.unpackWaiting()
 		w := parts[s.Part-1].window
 		s.ServiceID = string(w.service)
 		if w.waitingKeys = append(w.waitingKeys, s.CreatedAt); s.Closed {
 			continue
 		}
-		w.queued = append(w.queued, s)
+		w.waiting = append(w.waiting, s)
 		if b, known := t.s.added.Of(s.Seq, s.CreatedAt); known {
 			s.HeaderSignature, s.BudgetAttempts, s.BudgetEveryTry = string(b.ID), int64(b.Budget.Attempts), b.Budget.EveryTry
 			s.Footprint, s.Size, s.TraceParent = b.Footprint, b.Size, b.TraceParent
@@ -263,7 +263,7 @@ func (t *session) waiting(ctx context.Context, statement string, windows []*wind
 			unknown = append(unknown, s)
 		}
 	}
-	if len(queued) > 0 {
+	if len(found) > 0 {
 		t.s.unknown.Store(len(unknown) > 0)
 	}
 	if !whole {
@@ -272,9 +272,9 @@ func (t *session) waiting(ctx context.Context, statement string, windows []*wind
 		}
 	}
 	for _, w := range ask {
-		w.queued = slices.DeleteFunc(w.queued, func(s *stored) bool { return s.HeaderSignature == "" }) // somebody removed the batch
-		inOrder(w.queued)
-		first := w.queued[:min(len(w.queued), w.want)]
+		w.waiting = slices.DeleteFunc(w.waiting, func(s *stored) bool { return s.HeaderSignature == "" }) // somebody removed the batch
+		inOrder(w.waiting)
+		first := w.waiting[:min(len(w.waiting), w.want)]
 		w.rows = append(w.rows, first...)
 		if err := w.show(first); err != nil {
 			return err

@@ -19,7 +19,7 @@ func (s *Store) driver() sqlstore.Driver {
 		Counting: as(s.counting), Surveying: as(s.surveying), Sizes: sizes,
 		Queries: sqlstore.Queries{
 			State: stateOf, ListAll: listAll, ListOpen: listOpen, ListQuarantined: listQuarantined, ListTagged: listTagged,
-			Look: sqlLook, Turn: sqlTurn,
+			Look: sqlLook, CountRequeue: sqlCountRequeue,
 			AllLanesFirst: sqlAllLanesFirst, AllLanesAfter: sqlAllLanesAfter, Counts: sqlCounts, CountOpen: sqlCountOpen,
 			BriefCounts: briefCounts, BriefCountsEnd: briefCountsEnd, BriefRows: briefRows,
 			LockOrders: sqlLockOrders, LockBatchOrders: sqlLockBatchOrders, UpdateOrders: sqlUpdateOrders, DeleteOpenOrders: sqlDeleteOpenOrders,

@@ -57,14 +57,14 @@ const (
 	// sqlLockLanes locks the lanes that no other claim holds. It also returns who may still be
 	// adding, in one more row: see package position. It takes its own number after the transaction
 	// began, and its snapshot before.
-	sqlLockLanes = `WITH l AS (SELECT s.service_id, ` + clock + ` AS at, s.turn FROM {services} s
+	sqlLockLanes = `WITH l AS (SELECT s.service_id, ` + clock + ` AS at, s.requeues FROM {services} s
 		WHERE s.service_id = ANY ($1::text[]) FOR NO KEY UPDATE SKIP LOCKED)
-	SELECT l.service_id, l.at, l.turn, 0 AS oldest FROM l
+	SELECT l.service_id, l.at, l.requeues, 0 AS oldest FROM l
 	UNION ALL SELECT '', ` + sqlIncarnation + `, txid_current(), txid_snapshot_xmin(txid_current_snapshot())`
 	// sqlFloors finds the lanes that have not changed since their order keys became known.
-	sqlFloors = `SELECT u.n, u.low FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS u (s, low, turn, clock, n)
-	CROSS JOIN LATERAL (SELECT r.turn FROM {services} r WHERE r.service_id = u.s OFFSET 0) l
-	WHERE l.turn = u.turn AND u.clock <= ` + clock + ` AND ` + sqlIncarnation + ` = $5::bigint`
+	sqlFloors = `SELECT u.n, u.low FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS u (s, low, requeues, clock, n)
+	CROSS JOIN LATERAL (SELECT r.requeues FROM {services} r WHERE r.service_id = u.s OFFSET 0) l
+	WHERE l.requeues = u.requeues AND u.clock <= ` + clock + ` AND ` + sqlIncarnation + ` = $5::bigint`
 	// sqlAdders finds the holders of the lock that beginAdd takes, and whether pg_locks shows
 	// a transaction that certainly runs, by the last 32 bits of its number.
 	sqlAdders = `SELECT coalesce(string_agg(l.virtualtransaction, ' ') FILTER (WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock'

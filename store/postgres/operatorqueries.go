@@ -8,10 +8,10 @@ const (
 	// controls of each lane are looked up.
 	notClosed = `NOT EXISTS (SELECT 1 FROM {controls} c WHERE c.everything = true AND c.service_id = '' AND ` + sqlstore.IsClosed + ` OFFSET 0)
 	AND NOT EXISTS (SELECT 1 FROM {controls} c WHERE c.everything = false AND c.service_id = u.s AND ` + sqlstore.IsClosed + ` OFFSET 0)`
-	// sqlTurn makes claims forget where they begin in a lane, and keeps them from the lane
+	// sqlCountRequeue makes claims forget where they begin in a lane, and keeps them from the lane
 	// until the transaction has ended. A lane that was never claimed from has no row yet.
-	sqlTurn = `INSERT INTO {services} AS s (service_id, turn) VALUES ($1::text, 1)
-	ON CONFLICT (service_id) DO UPDATE SET turn = s.turn + 1`
+	sqlCountRequeue = `INSERT INTO {services} AS s (service_id, requeues) VALUES ($1::text, 1)
+	ON CONFLICT (service_id) DO UPDATE SET requeues = s.requeues + 1`
 	// The first halt stays, even if two calls did not see each other; after a release that
 	// neither call saw, the lane is halted anew. Rows are written in one order, so that no two
 	// calls wait for each other.

@@ -105,11 +105,11 @@ func (t *session) lookUnderWay(ctx context.Context, upkeep bool) error {
 		return err
 	}
 	for _, r := range found {
-		if s.Oldest, s.Later, s.Started = r.Oldest, r.Later, r.Started; r.Seq != 0 {
+		if s.Oldest, s.Later, s.Incarnation = r.Oldest, r.Later, r.Started; r.Seq != 0 {
 			s.Rows = append(s.Rows, position.Claimed{Seq: r.Seq, Made: r.Made})
 		}
 	}
-	if err := t.s.is(s.Started); err != nil {
+	if err := t.s.is(s.Incarnation); err != nil {
 		t.s.memory.UnderWay.Failed(l)
 		return err
 	}

@@ -30,14 +30,14 @@ func services(held []heldLane) []batch.ServiceID {
 	return names
 }
 
-// lockedRow is a row of the statements that lock lanes: a lane, the clock and the lane's turn;
-// or, where Xmin is not 0, the incarnation and the transaction's own number in their
-// places.
+// lockedRow is a row of the statements that lock lanes: a lane, the clock and how often a
+// batch of the lane was requeued; or, where Xmin is not 0, the incarnation and the transaction's
+// own number in their places.
 type lockedRow struct {
-	Service batch.ServiceID `db:"service_id"`
-	At      int64           `db:"at"`
-	Turn    int64           `db:"turn"`
-	Xmin    int64           `db:"oldest"`
+	Service  batch.ServiceID `db:"service_id"`
+	At       int64           `db:"at"`
+	Requeues int64           `db:"requeues"`
+	Xmin     int64           `db:"oldest"`
 }
 
 // whoAdds takes the row that is not a lane out of rows, and reports it.
@@ -54,7 +54,7 @@ func (t *session) whoAdds(ctx context.Context, from *position.Claim, rows []lock
 	if err := t.s.is(r.At); err != nil {
 		return nil, err
 	}
-	look := position.ServerState{Started: r.At, Xid: uint64(r.Turn), Xmin: uint64(r.Xmin)}
+	look := position.ServerState{Incarnation: r.At, Xid: uint64(r.Requeues), Xmin: uint64(r.Xmin)}
 	if from.SawServer(look, time.Now()) && !t.s.noLocks.Load() {
 		return rows, t.lookAtLocks(ctx, from, r.Xmin)
 	}
@@ -65,7 +65,7 @@ func (t *session) whoAdds(ctx context.Context, from *position.Claim, rows []lock
 func readFrom(from *position.Claim, rows []lockedRow) []heldLane {
 	held := make([]heldLane, len(rows))
 	for i, r := range rows {
-		held[i] = heldLane{r.Service, from.Ranges(r.Service, r.Turn, r.At)}
+		held[i] = heldLane{r.Service, from.Ranges(r.Service, r.Requeues, r.At)}
 	}
 	return held
 }
@@ -132,7 +132,7 @@ func (t *session) still(ctx context.Context, lanes []batch.ServiceID, known []po
 		From int64 `db:"low"`
 	}
 	found, err := sqlstore.Query[floor](ctx, t, sqlFloors, texts(lanes),
-		column(func(f position.Floor) int64 { return f.From }), column(func(f position.Floor) int64 { return f.Turn }),
+		column(func(f position.Floor) int64 { return f.From }), column(func(f position.Floor) int64 { return f.Requeues }),
 		column(func(f position.Floor) int64 { return f.Clock }), started)
 	for _, f := range found {
 		floors[f.N-1] = f.From

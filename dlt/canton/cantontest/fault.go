@@ -25,7 +25,7 @@ type RequestPoint struct {
 	Try          int    // n-th submission of CommandID, or n-th request of the operation, from 1
 }
 
-// Answer is a change to the answer.
+// Answer is what the node answers where a fault happens.
 type Answer uint8
 
 // The answers.

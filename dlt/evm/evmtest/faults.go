@@ -73,7 +73,7 @@ type Point struct {
 	Try int
 }
 
-// Answer is a change to the answer.
+// Answer is what the node answers where a fault happens.
 type Answer uint8
 
 // The answers.

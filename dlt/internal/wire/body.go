@@ -33,17 +33,17 @@ func Drain(body io.ReadCloser, cancel context.CancelFunc) {
 	_ = body.Close()
 }
 
-// Bounded reads at most Left bytes, and fails, rather than ending, if there are more.
-type Bounded struct {
+// BoundedReader reads at most Left bytes, and fails, rather than ending, if there are more.
+type BoundedReader struct {
 	R    io.Reader
 	Left int64
 }
 
-// ErrTooLarge is the error of a [Bounded] that has more to read.
+// ErrTooLarge is the error of a [BoundedReader] that has more to read.
 var ErrTooLarge = errors.New("the answer is larger than Options.MaxResponse")
 
 // Read implements [io.Reader].
-func (b *Bounded) Read(p []byte) (int, error) {
+func (b *BoundedReader) Read(p []byte) (int, error) {
 	if b.Left < 0 {
 		return 0, ErrTooLarge
 	}

@@ -77,7 +77,7 @@ func TestDecode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			resp := answered(t, c.encoding, c.body)
-			got, err := io.ReadAll(&wire.Bounded{R: resp.Body, Left: c.most})
+			got, err := io.ReadAll(&wire.BoundedReader{R: resp.Body, Left: c.most})
 			if c.says != "" {
 				require.ErrorContains(t, err, c.says)
 				return

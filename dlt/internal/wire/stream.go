@@ -13,13 +13,13 @@ import (
 // wanted kind, and the next value can be read. After err nothing can be read.
 type Stream struct {
 	json     *json.Decoder
-	bound    *Bounded
+	bound    *BoundedReader
 	maxPiece int64
 }
 
 // NewStream returns a reader of the document in r. No piece of it may have more than most bytes.
 func NewStream(r io.Reader, most int64) *Stream {
-	b := &Bounded{R: r, Left: most}
+	b := &BoundedReader{R: r, Left: most}
 	return &Stream{json: json.NewDecoder(b), bound: b, maxPiece: most}
 }
 

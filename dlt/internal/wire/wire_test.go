@@ -31,10 +31,10 @@ func TestSendTraceParent(t *testing.T) {
 
 // An answer of just the bound is read whole, and a longer one is an error, not a shorter answer.
 func TestBounded(t *testing.T) {
-	whole, err := io.ReadAll(&wire.Bounded{R: strings.NewReader("1234"), Left: 4})
+	whole, err := io.ReadAll(&wire.BoundedReader{R: strings.NewReader("1234"), Left: 4})
 	assert.NoError(t, err)
 	assert.Equal(t, "1234", string(whole))
-	b := &wire.Bounded{R: iotest.OneByteReader(strings.NewReader("123456")), Left: 4}
+	b := &wire.BoundedReader{R: iotest.OneByteReader(strings.NewReader("123456")), Left: 4}
 	_, err = io.ReadAll(b)
 	assert.ErrorIs(t, err, wire.ErrTooLarge)
 	_, err = b.Read(make([]byte, 1))

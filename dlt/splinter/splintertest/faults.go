@@ -73,7 +73,7 @@ type RequestPoint struct {
 	Try       int        // n-th such request of Batches[0], from 1
 }
 
-// Answer is a change to the answer.
+// Answer is what the node answers where a fault happens.
 type Answer uint8
 
 // The answers.

@@ -21,7 +21,7 @@ const (
 	Applied        Kind = "applied"         // its effect is in the state of the service; Word is set if it has no receipt
 	Dropped        Kind = "dropped"         // silently gone; Word is the reason
 	Evicted        Kind = "evicted"         // pushed out of the history of the service
-	Stalled        Kind = "stalled"         // a poison batch holds the service, for Options.PoisonStall
+	Stalled        Kind = "stalled"         // an unserved batch holds the service, for Options.UnservedHold
 	Held           Kind = "held"            // a request about the stalled service holds a worker of its node
 	Divided        Kind = "divided"         // the states of the circuit's services differ from now on; the last batch to have an effect
 	United         Kind = "united"          // they agree again

@@ -48,9 +48,9 @@ type Options struct {
 	// MessageDelay is the delay of a message between services that carries a batch, or stops the
 	// sending of batches. Defaults to none.
 	MessageDelay time.Duration
-	// PoisonStall is how long an unserved batch holds submissions and statuses of its service.
+	// UnservedHold is how long an unserved batch holds submissions and statuses of its service.
 	// Defaults to 300 s.
-	PoisonStall time.Duration
+	UnservedHold time.Duration
 	// HistorySize is how many batches a service remembers. Defaults to 100.
 	HistorySize int
 	// DefaultWait is the meaning of a `wait` without a number. Defaults to 300 s.
@@ -111,7 +111,7 @@ func (o *Options) withDefaults() (Options, error) {
 		{"ApplyDelay", &c.ApplyDelay, 0},
 		{"CoordinatorTimeout", &c.CoordinatorTimeout, 30 * time.Second},
 		{"Hop", &c.MessageDelay, 0},
-		{"PoisonStall", &c.PoisonStall, 300 * time.Second},
+		{"UnservedHold", &c.UnservedHold, 300 * time.Second},
 		{"WaitDefault", &c.DefaultWait, 300 * time.Second},
 		{"KeepAlive", &c.KeepAliveTimeout, 5 * time.Second},
 		{"PingEvery", &c.PingInterval, 30 * time.Second},

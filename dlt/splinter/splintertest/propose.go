@@ -156,7 +156,7 @@ func (n *Network) rollback(c *circuit) {
 func (n *Network) stall(s *service, b *submitted, life <-chan struct{}) {
 	s.stalled = true
 	n.note(Entry{Kind: Stalled, Service: s.name(), Batches: []batch.ID{b.id}})
-	if !n.sleepUnlocked(life, n.o.PoisonStall) {
+	if !n.sleepUnlocked(life, n.o.UnservedHold) {
 		n.noteDropped(s, b, "restart")
 		return
 	}

@@ -299,7 +299,7 @@ func TestIdleConnections(t *testing.T) {
 
 // Over sockets as in virtual time: every second connection hangs, whatever it is about.
 func TestStallOverSockets(t *testing.T) {
-	n := splintertest.Start(t, &splintertest.Options{PoisonStall: time.Hour})
+	n := splintertest.Start(t, &splintertest.Options{UnservedHold: time.Hour})
 	sick, healthy := n.Service(0), n.Services()[2]
 	accepted(t, n, sick, build(t, tx(splintertest.Trap("x"))))
 	require.Eventually(t, func() bool { return len(kinds(n, splintertest.Stalled)) == 1 }, 30*time.Second, time.Millisecond)

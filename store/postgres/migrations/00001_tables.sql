@@ -83,8 +83,8 @@ CREATE INDEX {.batch_tags_value} ON {batch_tags} (value, created_at);
 -- else touches it but a requeue, so that an application's open transaction holds up no claim.
 CREATE TABLE {services} (
     service_id text   COLLATE "C" NOT NULL PRIMARY KEY,
-    -- Raised when a batch is put back into its place: claims look at the whole lane again.
-    turn       bigint NOT NULL DEFAULT 0
+    -- How often a batch was put back into its place: then claims look at the whole lane again.
+    requeues   bigint NOT NULL DEFAULT 0
 );
 
 -- Open batches that were never attempted: a queue with rows as narrow as they get.

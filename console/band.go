@@ -10,33 +10,33 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// stateAge is how old the survey may be that the state in the header rests on, on pages that make
+// bandAge is how old the survey may be that the band rests on, on pages that make
 // none themselves.
-const stateAge = 2 * time.Minute
+const bandAge = 2 * time.Minute
 
-// state is the first line of each page, short enough to be read from across the room.
-type state struct {
+// band is the first line of each page, short enough to be read from across the room.
+type band struct {
 	mark
 	Why string
 }
 
-// state says how things are; nil where that is not known.
-func (v *visit) state(ctx context.Context, a *answer) *state {
+// band says how things are; nil where that is not known.
+func (v *visit) band(ctx context.Context, a *answer) *band {
 	if a.status >= http.StatusInternalServerError {
 		return nil // the page says that the store fails
 	}
-	o, _, err := v.overview.within(ctx, stateAge)
+	o, _, err := v.overview.within(ctx, bandAge)
 	if err != nil {
 		return nil
 	}
-	s := stateOf(o)
+	s := bandOf(o)
 	return &s
 }
 
-// stateOf says the worst that is wrong.
-func stateOf(o overview) state {
+// bandOf says the worst that is wrong.
+func bandOf(o overview) band {
 	if o.State == operator.StatePart {
-		return state{mark{toneWarn, "warn", "Not everything was looked at"}, "the time was over before all lanes were reached"}
+		return band{mark{toneWarn, "warn", "Not everything was looked at"}, "the time was over before all lanes were reached"}
 	}
 	marks := map[operator.State]mark{
 		operator.StateStopped: {toneBad, "down", "No instance runs"},
@@ -51,9 +51,9 @@ func stateOf(o overview) state {
 		if n := len(o.Incidents) - 1; n > 0 {
 			more = fmt.Sprintf("And %d more.", n)
 		}
-		return state{m, strings.TrimSpace(why + " " + more)}
+		return band{m, strings.TrimSpace(why + " " + more)}
 	}
-	s, n := state{mark{toneOK, "ok", "All well"}, "no batch is open"}, 0
+	s, n := band{mark{toneOK, "ok", "All well"}, "no batch is open"}, 0
 	for _, m := range o.Itself {
 		n += m.Batches
 	}
