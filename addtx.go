@@ -19,7 +19,7 @@ import (
 // once, Options.ScanInterval after AddTx, and found later by a scan (docs/design.md#idle).
 func (r *Runner) AddTx(ctx context.Context, tx store.Tx, batches ...batch.Batch) error {
 	if isnil.Is(tx) {
-		return fmt.Errorf("add in a transaction: %w", badTx("nil"))
+		return fmt.Errorf("add in a transaction: %w", badTxError("nil"))
 	}
 	if err := r.checkAll(batches); err != nil {
 		return fmt.Errorf("add in a transaction: %w", err)
@@ -27,7 +27,7 @@ func (r *Runner) AddTx(ctx context.Context, tx store.Tx, batches ...batch.Batch)
 	batches = r.events.Traced(ctx, batches)
 	err := r.engine.Call(ctx, "add_tx", len(batches), func() error {
 		if !r.engine.Store().Owns(tx) {
-			return badTx(fmt.Sprintf("%T of another store", tx))
+			return badTxError(fmt.Sprintf("%T of another store", tx))
 		}
 		return tx.Add(ctx, batches...)
 	})
@@ -37,8 +37,8 @@ func (r *Runner) AddTx(ctx context.Context, tx store.Tx, batches ...batch.Batch)
 	return err
 }
 
-// badTx refuses a Tx that would store the batches where this Runner does not look for them.
-func badTx(value string) error {
+// badTxError refuses a Tx that would store the batches where this Runner does not look for them.
+func badTxError(value string) error {
 	return &batch.InputError{
 		Field: "tx", Value: value,
 		Want: "st.Tx(tx), where st is the store of this Runner and tx your transaction: a *sql.Tx for store/postgres and store/sqlite, " +

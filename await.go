@@ -23,7 +23,7 @@ import (
 func (r *Runner) Await(ctx context.Context, key batch.Key) (batch.Record, error) {
 	rec, err := r.waiters.Wait(ctx, key)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		if rec = r.last(ctx, key); rec.Final() {
+		if rec = r.lastRecord(ctx, key); rec.Final() {
 			return rec, nil
 		}
 	}
@@ -33,12 +33,12 @@ func (r *Runner) Await(ctx context.Context, key batch.Key) (batch.Record, error)
 	return rec, nil
 }
 
-// lastLook is how long an Await that has reached its deadline may read the record.
-const lastLook = 500 * time.Millisecond
+// lastReadTime bounds how long an Await that has reached its deadline may read the record.
+const lastReadTime = 500 * time.Millisecond
 
-// last returns the record of a batch when ctx is over, or the key alone.
-func (r *Runner) last(ctx context.Context, key batch.Key) batch.Record {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
+// lastRecord returns the record of a batch when ctx is over, or the key alone.
+func (r *Runner) lastRecord(ctx context.Context, key batch.Key) batch.Record {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastReadTime)
 	defer cancel()
 	rec, err := r.engine.Store().Get(ctx, key)
 	if err != nil {
@@ -52,7 +52,7 @@ func (r *Runner) last(ctx context.Context, key batch.Key) batch.Record {
 // Idle looks once in an Options.PollInterval, and when this process, or another one that tells of
 // it, sees a batch become final; it looks for a tenth of the time at most.
 func (r *Runner) Idle(ctx context.Context) error {
-	tick := time.NewTicker(r.o.PollInterval)
+	tick := time.NewTicker(r.options.PollInterval)
 	defer tick.Stop()
 	hearing, stop := context.WithCancel(ctx)
 	defer stop()
@@ -66,7 +66,7 @@ func (r *Runner) Idle(ctx context.Context) error {
 		if len(open) == 0 {
 			return nil
 		}
-		rest := min(idleRest*time.Since(began), r.o.PollInterval)
+		rest := min(idleRest*time.Since(began), r.options.PollInterval)
 		if first {
 			go r.engine.HearEnds(hearing, func([]uint64, bool) { r.idlers.Notify() }, r.idlers.Notify)
 		}
@@ -101,8 +101,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// final wakes the waiters for a batch that this process saw become final, here and elsewhere.
-func (r *Runner) final(key batch.Key) {
+// onFinal wakes the waiters for a batch that this process saw become final, here and elsewhere.
+func (r *Runner) onFinal(key batch.Key) {
 	r.engine.Ended(key)
 	r.waiters.Final(key)
 	r.idlers.Notify()

@@ -19,12 +19,12 @@ func (r *Runner) Explain(ctx context.Context, key batch.Key) (batch.Explanation,
 	if err != nil {
 		return batch.Explanation{Key: key}, fmt.Errorf("explain %s: %w", key, err)
 	}
-	e := explain.Of(look, q, r.engine.Choose())
+	e := explain.Explain(look, q, r.engine.Choose())
 	if look.Row.Final() {
 		return e, nil
 	}
 	if why, kind := r.engine.Closed(key.Service); why != "" && explain.ByLedger(e.Cause, kind) {
-		e.Text = explain.Held(e, why)
+		e.Text = explain.WithCause(e, why)
 	}
 	if e.Cause == batch.CauseClaimed {
 		return e, nil

@@ -51,7 +51,7 @@ func newMaze(t *testing.T, seed uint64) *maze {
 	var err error
 	m.desk, err = operator.New(m.st)
 	require.NoError(t, err)
-	kept, err := relied.Record{Settings: relied.Of(mazeLane, traits, time.Minute, strategy)}.Text()
+	kept, err := relied.Record{Settings: relied.SettingsOf(mazeLane, traits, time.Minute, strategy)}.Text()
 	require.NoError(t, err)
 	_, err = texts.Serve(t.Context(), m.st, []texts.Served{{Service: mazeLane, Ledger: traits.Name}})
 	require.NoError(t, err)

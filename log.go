@@ -9,9 +9,9 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// others returns the options that are not their defaults. Of the application's own code it shows
+// nonDefaults returns the options that are not their defaults. Of the application's own code it shows
 // only the types: its values may hold anything.
-func (o Options) others() (attrs []slog.Attr) {
+func (o Options) nonDefaults() (attrs []slog.Attr) {
 	own, usual := reflect.ValueOf(o), reflect.ValueOf((*Options)(nil).withDefaults())
 	for i := range own.NumField() {
 		name := own.Type().Field(i).Name

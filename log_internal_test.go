@@ -24,7 +24,7 @@ func (s *secretive) TraceRequest(ctx context.Context, _ []string) (context.Conte
 
 // Each option that is not its default is named in the log, with its value, and no other is.
 func TestTheLogNamesOptions(t *testing.T) {
-	assert.Empty(t, (*Options)(nil).withDefaults().others())
+	assert.Empty(t, (*Options)(nil).withDefaults().nonDefaults())
 	app := &secretive{"tell-nobody"}
 	shown := map[string]bool{"Strategy": true, "Instance": true, "Logger": true} // they are shown anyhow, or say nothing
 	for i := range reflect.TypeFor[Options]().NumField() {
@@ -61,7 +61,7 @@ func TestTheLogNamesOptions(t *testing.T) {
 			t.Fatalf("the log does not know options like %s (%T)", name, v)
 		}
 		found := map[string]string{}
-		for _, a := range o.withDefaults().others() {
+		for _, a := range o.withDefaults().nonDefaults() {
 			found[a.Key] = a.Value.String()
 		}
 		assert.Equal(t, want, found[name], name)

@@ -63,14 +63,14 @@ func (r *Runner) Acquit(ctx context.Context, seen batch.Record, by batch.By) (ba
 	return r.desk.Acquit(ctx, seen, by)
 }
 
-// operated reports an operator's act, and wakes the lane that it concerns.
-func (r *Runner) operated(ctx context.Context, act batch.Act, rec batch.Record) {
+// onAct reports an operator's act, and wakes the lane that it concerns.
+func (r *Runner) onAct(ctx context.Context, act batch.Act, rec batch.Record) {
 	r.events.Operated(ctx, act, rec)
 	r.engine.Freed(rec.Service)
 }
 
-// steered is operated for an act upon a lane or everything.
-func (r *Runner) steered(ctx context.Context, act batch.Act, changed bool) {
+// onSteered is operated for an act upon a lane or everything.
+func (r *Runner) onSteered(ctx context.Context, act batch.Act, changed bool) {
 	if changed {
 		r.events.Steered(ctx, act)
 	}

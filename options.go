@@ -163,7 +163,7 @@ func (o *Options) withDefaults() Options {
 	c.PollInterval = cmp.Or(c.PollInterval, time.Second)
 	c.FirstPoll = cmp.Or(c.FirstPoll, min(10*time.Millisecond, c.PollInterval))
 	c.ScanInterval = cmp.Or(c.ScanInterval, time.Second)
-	c.Retry = c.Retry.or(defaultRetry)
+	c.Retry = c.Retry.fillFrom(defaultRetry)
 	c.Policy = cmp.Or(c.Policy, batch.PolicyContinue)
 	if c.Instance == "" {
 		c.Instance = instanceName()
@@ -243,23 +243,23 @@ func (o Options) check() error {
 	return nil
 }
 
-// engine returns what the engine has to know of the options.
-func (o Options) engine() engine.Options {
+// engineOptions returns what the engine has to know of the options.
+func (o Options) engineOptions() engine.Options {
 	return engine.Options{
 		Strategy: o.Strategy, RequestTimeout: o.RequestTimeout, Margin: o.margin(), ClaimTTL: o.ClaimTTL,
 		FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, ScanInterval: o.ScanInterval,
-		Budget: o.Retry.Budget, BudgetOf: o.budget, Quick: o.quick, RetryDelay: o.retryDelay, Policy: o.Policy,
+		Budget: o.Retry.Budget, BudgetOf: o.budget, QuickRetry: o.quickRetry, RetryDelay: o.retryDelay, Policy: o.Policy,
 		ResendAtRiskOfExecutingTwice: o.ResendAtRiskOfExecutingTwice,
-		Pool:                         o.Pool, StatusConnections: o.StatusConnections, Streams: o.Streams, ClaimLimit: o.ClaimLimit,
-		Instance: o.Instance, Host: host(), Version: release.Running(),
-		Drain: o.Drain, Retention: o.Retention, StuckAfter: o.StuckAfter, Rest: o.Rest,
-		Differ: o.others(),
+		Pool:                         o.Pool, StatusConnections: o.StatusConnections, MaxStreams: o.Streams, ClaimLimit: o.ClaimLimit,
+		Instance: o.Instance, Host: hostName(), Version: release.Running(),
+		Drain: o.Drain, Retention: o.Retention, StuckAfter: o.StuckAfter, IdlePause: o.Rest,
+		NonDefaults: o.nonDefaults(),
 	}
 }
 
 // instanceName returns a name that no other process has.
 func instanceName() string {
-	name := host()
+	name := hostName()
 	if name == "" {
 		name = "host"
 	}
@@ -267,8 +267,8 @@ func instanceName() string {
 	return fmt.Sprintf("%s-%d-%s", batch.Excerpt(name, batch.MaxInstanceLen-room), os.Getpid(), rand.Text()[:8])
 }
 
-// host returns the name of this machine, or "".
-func host() string {
+// hostName returns the name of this machine, or "".
+func hostName() string {
 	name, err := os.Hostname()
 	if err != nil {
 		return ""

@@ -35,9 +35,9 @@ type RetryPolicy struct {
 	QuickRetryPause time.Duration
 }
 
-// or fills the zero fields of p in from another policy. A longest delay below the first follows
+// fillFrom fills the zero fields of p in from another policy. A longest delay below the first follows
 // it.
-func (p RetryPolicy) or(other RetryPolicy) RetryPolicy {
+func (p RetryPolicy) fillFrom(other RetryPolicy) RetryPolicy {
 	p.Budget = cmp.Or(p.Budget, other.Budget)
 	p.QuickRetries = cmp.Or(p.QuickRetries, other.QuickRetries)
 	p.QuickRetryPause = cmp.Or(p.QuickRetryPause, other.QuickRetryPause)
@@ -49,8 +49,8 @@ func (p RetryPolicy) or(other RetryPolicy) RetryPolicy {
 // defaultRetry has the defaults of Options.Retry.
 var defaultRetry = RetryPolicy{Delay: time.Second, MaxDelay: 15 * time.Second, QuickRetries: 3, QuickRetryPause: 250 * time.Millisecond}
 
-// retry returns the complete policy of a service.
-func (o Options) retry(s batch.ServiceID) RetryPolicy {
+// retryOf returns the complete policy of a service.
+func (o Options) retryOf(s batch.ServiceID) RetryPolicy {
 	var p RetryPolicy
 	if o.RetryOf != nil {
 		if loop.Contain(func() error { p = o.RetryOf(s); return nil }) != nil {
@@ -60,32 +60,32 @@ func (o Options) retry(s batch.ServiceID) RetryPolicy {
 	// What makes no sense counts as zero.
 	p.Budget.Attempts = max(0, p.Budget.Attempts)
 	p.Delay, p.MaxDelay, p.QuickRetryPause = max(0, p.Delay), max(0, p.MaxDelay), max(0, p.QuickRetryPause)
-	p = p.or(o.Retry)
+	p = p.fillFrom(o.Retry)
 	p.QuickRetries = max(0, p.QuickRetries)
 	return p
 }
 
-func (o Options) budget(s batch.ServiceID) batch.Budget { return o.retry(s).Budget }
+func (o Options) budget(s batch.ServiceID) batch.Budget { return o.retryOf(s).Budget }
 
-func (o Options) quick(s batch.ServiceID) (retries int, pause time.Duration) {
-	p := o.retry(s)
+func (o Options) quickRetry(s batch.ServiceID) (retries int, pause time.Duration) {
+	p := o.retryOf(s)
 	return p.QuickRetries, p.QuickRetryPause
 }
 
 // retryDelay returns how long a batch waits after its n-th certain failure in a row.
 func (o Options) retryDelay(s batch.ServiceID, n int) time.Duration {
-	p := o.retry(s)
+	p := o.retryOf(s)
 	d := p.Delay
-	most := min(p.MaxDelay, longestDelay)
+	most := min(p.MaxDelay, maxRetryDelay)
 	for i := 1; i < n && d < most; i++ {
 		d *= 2
 	}
 	return jitter(min(d, most))
 }
 
-// longestDelay keeps a delay from an overflow by the doubling and the jitter, which would make it
+// maxRetryDelay keeps a delay from an overflow by the doubling and the jitter, which would make it
 // negative: the next try at once instead of never.
-const longestDelay = 100 * 365 * 24 * time.Hour
+const maxRetryDelay = 100 * 365 * 24 * time.Hour
 
 // jitter spreads retries that began together.
 func jitter(d time.Duration) time.Duration {

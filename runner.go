@@ -37,7 +37,7 @@ var (
 // Runner delivers the batches in a store. Its methods may be called concurrently. Any number
 // of Runners, in any number of processes, may share a database.
 type Runner struct {
-	o       Options
+	options Options
 	engine  *engine.Engine
 	events  *events.Reporter
 	desk    acts.Desk
@@ -62,13 +62,13 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	r := &Runner{o: opts}
+	r := &Runner{options: opts}
 	r.events = events.New(events.Options{
 		Instance: opts.Instance, Observer: opts.Observer, Observers: opts.Observers, Calls: opts.Calls,
-		TraceParent: opts.TraceParent, TraceRequest: opts.TraceRequest, Logger: opts.Logger, Final: r.final,
+		TraceParent: opts.TraceParent, TraceRequest: opts.TraceRequest, Logger: opts.Logger, Final: r.onFinal,
 	})
 	var err error
-	if r.engine, err = engine.New(s, l, opts.engine(), r.events); err != nil {
+	if r.engine, err = engine.New(s, l, opts.engineOptions(), r.events); err != nil {
 		return nil, err
 	}
 	r.waiters = await.New(await.Options[batch.Key, batch.Record]{
@@ -76,7 +76,7 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 		Key:  func(rec batch.Record) batch.Key { return rec.Key },
 		Hear: r.engine.HearEnds, Hash: engine.Hash,
 	})
-	r.desk = acts.Desk{Store: r.engine.Store(), Tell: r.engine.Tell, Done: r.operated, Steered: r.steered, Quiet: r.engine.Quiet, Withdraws: r.engine.Withdraws}
+	r.desk = acts.Desk{Store: r.engine.Store(), Tell: r.engine.Tell, Done: r.onAct, Steered: r.onSteered, Quiet: r.engine.Quiet, Withdraws: r.engine.Withdraws}
 	return r, nil
 }
 
@@ -136,7 +136,7 @@ func (r *Runner) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
 // All yields the records that q selects, by their order keys, page by page: q.Limit is the size of
 // a page. An error ends it, and is [store.ErrUnsupported] where the store has no list.
 func (r *Runner) All(ctx context.Context, q store.ListQuery) iter.Seq2[batch.Record, error] {
-	return pages.Of(q.After, func(at store.Cursor) ([]batch.Record, store.Cursor, error) {
+	return pages.All(q.After, func(at store.Cursor) ([]batch.Record, store.Cursor, error) {
 		q.After = at
 		return r.engine.Store().List(ctx, q)
 	})

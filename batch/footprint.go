@@ -50,7 +50,7 @@ func overlap(a, b []string) bool {
 // It drops entries that a shorter prefix covers, and reads of state that the batch writes
 // anyway. It does not change f.
 func (f Footprint) Compact() Footprint {
-	writes, reads := shortest(f.Writes), shortest(f.Reads)
+	writes, reads := withoutCovered(f.Writes), withoutCovered(f.Reads)
 	reads = slices.DeleteFunc(reads, func(r string) bool {
 		// No write is a prefix of another, so only the last write before r can be a prefix of
 		// r.
@@ -63,8 +63,8 @@ func (f Footprint) Compact() Footprint {
 	return Footprint{Reads: reads, Writes: writes}
 }
 
-// shortest returns a sorted copy without the entries that begin with another entry.
-func shortest(in []string) []string {
+// withoutCovered returns a sorted copy without the entries that begin with another entry.
+func withoutCovered(in []string) []string {
 	if len(in) == 0 {
 		return nil
 	}

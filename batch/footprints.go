@@ -19,30 +19,30 @@ type Footprints struct {
 type owner int32
 
 const (
-	nobody  owner = 0
-	several owner = -1
+	ownerNobody  owner = 0
+	ownerSeveral owner = -1
 )
 
-// with returns the owner after who has joined o.
-func (o owner) with(who owner) owner {
-	if o == nobody || o == who {
+// joined returns the owner after who has joined o.
+func (o owner) joined(who owner) owner {
+	if o == ownerNobody || o == who {
 		return who
 	}
-	return several
+	return ownerSeveral
 }
 
-// other reports whether o includes an owner other than who.
-func (o owner) other(who owner) bool { return o != nobody && o != who }
+// includesOther reports whether o includes an owner other than who.
+func (o owner) includesOther(who owner) bool { return o != ownerNobody && o != who }
 
 // node is where entries part, or where an entry ends that others continue. Nodes and leaves
 // lie in two slices and refer to each other by index. So a tree of thousands is a handful of
 // allocations, and a step down touches one place in memory.
 type node struct {
-	kids    [16]link // by the next hex digit
-	odd     link     // the first child by any other byte
-	nextOdd link     // its sibling
-	end     int32    // key[:end] leads here
-	key     string   // an entry that begins with the node's prefix
+	children      [16]link // by the next hex digit
+	firstOddChild link     // the first child by any other byte
+	nextSibling   link     // its sibling
+	end           int32    // key[:end] leads here
+	key           string   // an entry that begins with the node's prefix
 
 	read, written   owner // exactly here
 	reads, writings owner // here or below
@@ -51,7 +51,7 @@ type node struct {
 // leaf is the end of an entry that no other entry continues. Most entries end in leaves.
 type leaf struct {
 	key           string
-	nextOdd       link
+	nextSibling   link
 	read, written owner
 }
 
@@ -65,12 +65,12 @@ func (x *Footprints) Add(f Footprint) (conflicts bool) {
 	return x.add(f, x.last)
 }
 
-// keptEntries is the largest number of entries for which an empty set keeps room: about 8 MB.
-const keptEntries = 1 << 16
+// maxKeptEntries is the largest number of entries for which an empty set keeps room: about 8 MB.
+const maxKeptEntries = 1 << 16
 
 // Reset empties the set, and keeps its memory unless that is out of proportion.
 func (x *Footprints) Reset() {
-	if cap(x.leaves) > keptEntries || cap(x.nodes) > keptEntries {
+	if cap(x.leaves) > maxKeptEntries || cap(x.nodes) > maxKeptEntries {
 		*x = Footprints{}
 	}
 	clear(x.nodes) // so that the entries can be collected
@@ -102,8 +102,8 @@ func (x *Footprints) insert(p string, write bool, who owner) (meets bool) {
 	x.nodes, x.leaves = slices.Grow(x.nodes, 1), slices.Grow(x.leaves, 1)
 	n := &x.nodes[0]
 	for {
-		meets = meets || n.written.other(who) || write && n.read.other(who)
-		if n.written == several {
+		meets = meets || n.written.includesOther(who) || write && n.read.includesOther(who)
+		if n.written == ownerSeveral {
 			return true // so does every later entry here or below
 		}
 		if int(n.end) == len(p) {
@@ -112,7 +112,7 @@ func (x *Footprints) insert(p string, write bool, who owner) (meets bool) {
 		n.note(write, who)
 		// The first byte is the same. Most entries part byte by byte, and then the key, which
 		// lies somewhere else in memory, need not be read.
-		switch at := x.at(n, p[n.end]); {
+		switch at := x.childPlace(n, p[n.end]); {
 		case *at == 0:
 			l := leaf{key: p}
 			l.set(write, who)
@@ -121,27 +121,27 @@ func (x *Footprints) insert(p string, write bool, who owner) (meets bool) {
 			return meets
 		case *at < 0:
 			l := &x.leaves[^*at]
-			end := common(p, l.key, int(n.end)+1, len(l.key))
+			end := commonLen(p, l.key, int(n.end)+1, len(l.key))
 			if end == len(p) && end == len(l.key) {
-				meets = meets || l.written.other(who) || write && l.read.other(who)
+				meets = meets || l.written.includesOther(who) || write && l.read.includesOther(who)
 				l.set(write, who)
 				return meets
 			}
 			n = x.partLeaf(at, p, end)
 		default:
 			k := &x.nodes[*at]
-			if end := common(p, k.key, int(n.end)+1, int(k.end)); end < int(k.end) {
+			if end := commonLen(p, k.key, int(n.end)+1, int(k.end)); end < int(k.end) {
 				k = x.partNode(at, p, end)
 			}
 			n = k
 		}
 	}
-	meets = meets || n.writings.other(who) || write && n.reads.other(who)
+	meets = meets || n.writings.includesOther(who) || write && n.reads.includesOther(who)
 	n.note(write, who)
 	if write {
-		n.written = n.written.with(who)
+		n.written = n.written.joined(who)
 	} else {
-		n.read = n.read.with(who)
+		n.read = n.read.joined(who)
 	}
 	return meets
 }
@@ -149,27 +149,27 @@ func (x *Footprints) insert(p string, write bool, who owner) (meets bool) {
 // note records that who reads or writes here or below.
 func (n *node) note(write bool, who owner) {
 	if write {
-		n.writings = n.writings.with(who)
+		n.writings = n.writings.joined(who)
 	} else {
-		n.reads = n.reads.with(who)
+		n.reads = n.reads.joined(who)
 	}
 }
 
 func (l *leaf) set(write bool, who owner) {
 	if write {
-		l.written = l.written.with(who)
+		l.written = l.written.joined(who)
 	} else {
-		l.read = l.read.with(who)
+		l.read = l.read.joined(who)
 	}
 }
 
 // partNode inserts a node above a node, where p[:end] ends or takes another way.
 func (x *Footprints) partNode(at *link, p string, end int) *node {
 	k := &x.nodes[*at]
-	x.nodes = append(x.nodes, node{key: p, end: int32(end), nextOdd: k.nextOdd, reads: k.reads, writings: k.writings})
+	x.nodes = append(x.nodes, node{key: p, end: int32(end), nextSibling: k.nextSibling, reads: k.reads, writings: k.writings})
 	mid := &x.nodes[len(x.nodes)-1]
-	k.nextOdd = 0
-	*x.at(mid, k.key[end]) = *at
+	k.nextSibling = 0
+	*x.childPlace(mid, k.key[end]) = *at
 	*at = link(len(x.nodes) - 1)
 	return mid
 }
@@ -177,12 +177,12 @@ func (x *Footprints) partNode(at *link, p string, end int) *node {
 // partLeaf inserts a node above a leaf. A leaf that ends there becomes the node.
 func (x *Footprints) partLeaf(at *link, p string, end int) *node {
 	l := &x.leaves[^*at]
-	x.nodes = append(x.nodes, node{key: p, end: int32(end), nextOdd: l.nextOdd, reads: l.read, writings: l.written})
+	x.nodes = append(x.nodes, node{key: p, end: int32(end), nextSibling: l.nextSibling, reads: l.read, writings: l.written})
 	mid := &x.nodes[len(x.nodes)-1]
-	if l.nextOdd = 0; end == len(l.key) {
+	if l.nextSibling = 0; end == len(l.key) {
 		mid.read, mid.written = l.read, l.written
 	} else {
-		*x.at(mid, l.key[end]) = *at
+		*x.childPlace(mid, l.key[end]) = *at
 	}
 	*at = link(len(x.nodes) - 1)
 	return mid
@@ -202,14 +202,14 @@ func digit(c byte) int {
 	return int(c&15 + c>>6*9)
 }
 
-// at returns the place of n's child for the byte c, or the place for a new one.
-func (x *Footprints) at(n *node, c byte) *link {
+// childPlace returns the place of n's child for the byte c, or the place for a new one.
+func (x *Footprints) childPlace(n *node, c byte) *link {
 	if d := digit(c); d < 16 {
-		return &n.kids[d]
+		return &n.children[d]
 	}
-	place := &n.odd
+	place := &n.firstOddChild
 	for *place != 0 {
-		key, next := x.odd(*place)
+		key, next := x.oddKey(*place)
 		if key[n.end] == c {
 			break
 		}
@@ -218,16 +218,16 @@ func (x *Footprints) at(n *node, c byte) *link {
 	return place
 }
 
-// odd returns the key of a child, and the place of its sibling.
-func (x *Footprints) odd(l link) (key string, next *link) {
+// oddKey returns the key of a child, and the place of its sibling.
+func (x *Footprints) oddKey(l link) (key string, next *link) {
 	if l < 0 {
-		return x.leaves[^l].key, &x.leaves[^l].nextOdd
+		return x.leaves[^l].key, &x.leaves[^l].nextSibling
 	}
-	return x.nodes[l].key, &x.nodes[l].nextOdd
+	return x.nodes[l].key, &x.nodes[l].nextSibling
 }
 
-// common returns how far a and b agree, up to end. They are known to agree up to from.
-func common(a, b string, from, end int) int {
+// commonLen returns how far a and b agree, up to end. They are known to agree up to from.
+func commonLen(a, b string, from, end int) int {
 	for end = min(end, len(a)); from < end && a[from] == b[from]; {
 		from++
 	}

@@ -98,7 +98,7 @@ func (l Lane) checkOrder(before *Footprints, runs []Run, taken []int) error {
 		case taken[p] == 0:
 			before.add(b.Footprint, owner(1+len(runs)+p))
 		case before.add(b.Footprint, owner(taken[p])):
-			return l.passes(p, taken)
+			return l.passedBatch(p, taken)
 		}
 	}
 	if !l.KeepsOrder {
@@ -160,8 +160,8 @@ func (l Lane) checkBehind(later *Footprints, taken []int) error {
 	return nil
 }
 
-// passes names the first batch that position p must not pass.
-func (l Lane) passes(p int, taken []int) error {
+// passedBatch names the first batch that position p must not pass.
+func (l Lane) passedBatch(p int, taken []int) error {
 	for q, b := range l.Batches {
 		earlier := q < p && taken[q] != taken[p] && !l.passable(b)
 		if (earlier || l.inTheWay(b)) && b.Footprint.Conflicts(l.Batches[p].Footprint) {

@@ -91,8 +91,8 @@ func ErrorKinds() []ErrorKind {
 // MaxErrorText is the largest part of an error's text that is kept, in bytes.
 const MaxErrorText = 1024
 
-// maxKind bounds an error's kind; the known kinds are shorter.
-const maxKind = 32
+// maxKindLen bounds an error's kind; the known kinds are shorter.
+const maxKindLen = 32
 
 // SubmissionError is the reason why an attempt ended as it did.
 type SubmissionError struct {
@@ -114,5 +114,5 @@ func (e *SubmissionError) Sanitised() *SubmissionError {
 	if e == nil {
 		return nil
 	}
-	return &SubmissionError{Kind: ErrorKind(Excerpt(string(e.Kind), maxKind)), Message: Excerpt(e.Message, MaxErrorText)}
+	return &SubmissionError{Kind: ErrorKind(Excerpt(string(e.Kind), maxKindLen)), Message: Excerpt(e.Message, MaxErrorText)}
 }

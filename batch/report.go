@@ -36,7 +36,7 @@ type Report struct {
 func (r Report) Fit() Report {
 	r.At = r.At.UTC().Truncate(time.Microsecond)
 	r.Took = max(0, r.Took).Truncate(time.Microsecond)
-	r.Kind = ErrorKind(Excerpt(string(r.Kind), maxKind))
+	r.Kind = ErrorKind(Excerpt(string(r.Kind), maxKindLen))
 	r.Endpoint = Excerpt(redact.BareEndpoint(r.Endpoint), MaxEndpointLen)
 	r.Text = Excerpt(r.Text, MaxErrorText)
 	r.Instance = Excerpt(r.Instance, MaxInstanceLen)

@@ -106,8 +106,8 @@ func Transitions() []Transition {
 	}
 }
 
-// allowed is the table as bits: allowed[from][to] has the bit of each actor.
-var allowed = func() (t [Rejected + 1][Rejected + 1]uint8) {
+// allowedMoves is the table as bits: allowed[from][to] has the bit of each actor.
+var allowedMoves = func() (t [Rejected + 1][Rejected + 1]uint8) {
 	for _, m := range Transitions() {
 		t[m.From][m.To] |= 1 << m.By
 	}
@@ -116,5 +116,5 @@ var allowed = func() (t [Rejected + 1][Rejected + 1]uint8) {
 
 // Allowed reports whether by may move a batch from one state to the other.
 func Allowed(from, to State, by Actor) bool {
-	return from.Known() && to.Known() && by <= ByOperator && allowed[from][to]&(1<<by) != 0
+	return from.Known() && to.Known() && by <= ByOperator && allowedMoves[from][to]&(1<<by) != 0
 }

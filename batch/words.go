@@ -9,16 +9,16 @@ import (
 // other text. A number would mean nothing to a reader, and something else to another version.
 // A word is exactly the text of String.
 
-// text returns the word of a value; "" for a zero value that has no word.
-func text[T ~uint8](field string, v T, words []string, name func() string) ([]byte, error) {
+// wordOf returns the word of a value; "" for a zero value that has no word.
+func wordOf[T ~uint8](field string, v T, words []string, name func() string) ([]byte, error) {
 	if int(v) >= len(words) {
 		return nil, &InputError{Field: field, Value: name(), Want: oneOf(words)}
 	}
 	return []byte(words[v]), nil
 }
 
-// fromText sets v to the value of a word.
-func fromText[T ~uint8](field string, v *T, words []string, word []byte) error {
+// parseWord sets v to the value of a word.
+func parseWord[T ~uint8](field string, v *T, words []string, word []byte) error {
 	i := slices.Index(words, string(word))
 	if i < 0 {
 		return &InputError{Field: field, Value: Excerpt(string(word), 64), Want: oneOf(words)}
@@ -33,37 +33,37 @@ func oneOf(words []string) string {
 
 // MarshalText returns the state's name in lower case; nothing for the zero value, which is
 // no state. The error is an [*InputError].
-func (s State) MarshalText() ([]byte, error) { return text("State", s, stateNames[:], s.String) }
+func (s State) MarshalText() ([]byte, error) { return wordOf("State", s, stateNames[:], s.String) }
 
 // UnmarshalText reads the output of MarshalText. The error is an [*InputError].
 func (s *State) UnmarshalText(word []byte) error {
-	return fromText("State", s, stateNames[:], word)
+	return parseWord("State", s, stateNames[:], word)
 }
 
 // MarshalText returns the policy in lower case. The error is an [*InputError].
-func (p Policy) MarshalText() ([]byte, error) { return text("Policy", p, policyNames[:], p.String) }
+func (p Policy) MarshalText() ([]byte, error) { return wordOf("Policy", p, policyNames[:], p.String) }
 
 // UnmarshalText reads the output of MarshalText. The error is an [*InputError].
 func (p *Policy) UnmarshalText(word []byte) error {
-	return fromText("Policy", p, policyNames[:], word)
+	return parseWord("Policy", p, policyNames[:], word)
 }
 
 // MarshalText returns the actor's name, "nobody" for the zero value. The error is an
 // [*InputError].
-func (a Actor) MarshalText() ([]byte, error) { return text("Actor", a, actorNames[:], a.String) }
+func (a Actor) MarshalText() ([]byte, error) { return wordOf("Actor", a, actorNames[:], a.String) }
 
 // UnmarshalText reads the output of MarshalText. The error is an [*InputError].
 func (a *Actor) UnmarshalText(word []byte) error {
-	return fromText("Actor", a, actorNames[:], word)
+	return parseWord("Actor", a, actorNames[:], word)
 }
 
 // MarshalText returns the word in lower case; nothing for the zero value, which is no
 // answer. The error is an [*InputError].
 func (r Reported) MarshalText() ([]byte, error) {
-	return text("Reported", r, reportedNames[:], r.String)
+	return wordOf("Reported", r, reportedNames[:], r.String)
 }
 
 // UnmarshalText reads the output of MarshalText. The error is an [*InputError].
 func (r *Reported) UnmarshalText(word []byte) error {
-	return fromText("Reported", r, reportedNames[:], word)
+	return parseWord("Reported", r, reportedNames[:], word)
 }

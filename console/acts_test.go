@@ -163,7 +163,7 @@ func TestWithdraw(t *testing.T) {
 		assert.Empty(p, button(p.get(page), "Withdraw").attrs, "the ledger cannot do it")
 		able := traits
 		able.Withdraws = true
-		text, err := relied.Record{Settings: relied.Of("s", able, time.Minute, queuer.Serial())}.Text()
+		text, err := relied.Record{Settings: relied.SettingsOf("s", able, time.Minute, queuer.Serial())}.Text()
 		require.NoError(p, err)
 		_, err = texts.Put(p.ctx(), p.st, store.Text{Kind: store.TextTraits, Name: traits.Name, Body: text})
 		require.NoError(p, err)

@@ -110,7 +110,7 @@ func (p *person) night() batch.ServiceID {
 	record, err := relied.Read(was.Body)
 	require.NoError(p, err)
 	record.Strategy = hostile
-	agreed, err := record.Agree(by).Text()
+	agreed, err := record.WithAgreement(by).Text()
 	require.NoError(p, err)
 	_, err = texts.Put(p.ctx(), p.st, store.Text{Kind: store.TextTraits, Name: traits.Name, Body: agreed})
 	require.NoError(p, err)

@@ -238,14 +238,14 @@ var traits = dlt.Traits{Name: "ledger", ResendHarmlessFor: dlt.Forever, ResendQu
 // serves records that a Runner serves services; other is a setting that another one has.
 func (p *person) serves(other *dlt.Traits, services ...batch.ServiceID) {
 	p.Helper()
-	r := relied.Record{Settings: relied.Of(services[0], traits, time.Minute, queuer.Serial())}
+	r := relied.Record{Settings: relied.SettingsOf(services[0], traits, time.Minute, queuer.Serial())}
 	for _, s := range services {
 		_, err := texts.Serve(p.ctx(), p.st, []texts.Served{{Service: s, Ledger: traits.Name}})
 		require.NoError(p, err)
 		r = r.Compare(s)
 	}
 	if other != nil {
-		o := relied.Of(services[0], *other, time.Minute, queuer.Serial())
+		o := relied.SettingsOf(services[0], *other, time.Minute, queuer.Serial())
 		r.Other = &o
 	}
 	text, err := r.Text()

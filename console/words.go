@@ -19,7 +19,7 @@ import (
 func words() template.FuncMap {
 	return template.FuncMap{
 		"past": past, "due": due, "exact": exact, "age": age, "service": service, "cause": cause, "failed": failed, "least": least,
-		"pill": pill, "errors": hasErrors, "held": held, "incidentIcon": incidentIcon, "closed": incident.Closed, "notPosted": operator.NotPosted, "mark": func(tone, icon, word string) mark { return mark{tone, icon, word} },
+		"pill": pill, "errors": hasErrors, "held": held, "incidentIcon": incidentIcon, "closed": incident.LedgerClosed, "notPosted": operator.NotPosted, "mark": func(tone, icon, word string) mark { return mark{tone, icon, word} },
 		"short": short, "tale": tale, "bulkPart": bulkPart, "actRows": operator.ActRows,
 		"batchLink": batchLink, "scopeLink": scopeLink,
 		"rows": func(now time.Time, caption string, list any) rows {

@@ -119,9 +119,9 @@ func (h Health) posting(now time.Time) (all []Attention) {
 		if h.Ledger.Condition == ConditionFailing {
 			part, since = PartLedger, h.Ledger.FailingSince
 		}
-		return []Attention{{part, since, withDetails(incident.Nothing(h.PausedKind()), ago(now, since), because(whole))}}
+		return []Attention{{part, since, withDetails(incident.NothingPosted(h.PausedKind()), ago(now, since), because(whole))}}
 	}
-	for _, kind := range incident.Kinds() {
+	for _, kind := range incident.ClosedKinds() {
 		of := slices.DeleteFunc(slices.Clone(whole), func(p Pause) bool { return p.Kind() != kind })
 		if len(of) == 0 {
 			continue
@@ -131,7 +131,7 @@ func (h Health) posting(now time.Time) (all []Attention) {
 			names[i] = p.Ledger
 		}
 		since := of[0].Since // that of the longest
-		all = append(all, Attention{PartPosting, since, withDetails(incident.To(names, nil, 0, kind), ago(now, since), because(of))})
+		all = append(all, Attention{PartPosting, since, withDetails(incident.LedgersGetNothing(names, nil, 0, kind), ago(now, since), because(of))})
 	}
 	if h.Ledger.Condition == ConditionFailing {
 		return all // it is said of the whole
@@ -155,7 +155,7 @@ func (h Health) PausedKind() batch.ErrorKind {
 			kinds = append(kinds, p.Kind())
 		}
 	}
-	return incident.Worst(kinds...)
+	return incident.WorstKind(kinds...)
 }
 
 // because joins the reasons of pauses; those of several ledgers with their names.
@@ -165,7 +165,7 @@ func because(all []Pause) error {
 	}
 	var errs []string
 	for _, p := range all {
-		text := incident.Closed(p.Kind())
+		text := incident.LedgerClosed(p.Kind())
 		if e, is := errors.AsType[*batch.SubmissionError](p.Because); is && e.Message != "" {
 			text = e.Message
 		}
@@ -257,7 +257,7 @@ func (c Counts) attention(now time.Time, stale time.Duration) (all []Attention) 
 		all = append(all, Attention{PartBatches, now.Add(-age), withDetails(incident.NoCounts, age.Round(time.Second), nil)})
 	}
 	if c.Undecided > 0 {
-		all = append(all, Attention{PartBatches, c.UndecidedSince, incident.Decide(c.Undecided)})
+		all = append(all, Attention{PartBatches, c.UndecidedSince, incident.NeedDecision(c.Undecided)})
 	}
 	if c.Halted > 0 {
 		all = append(all, Attention{PartBatches, c.HaltedSince, incident.Halted(c.Halted)})

@@ -100,7 +100,7 @@ func (x *judgement) instances() {
 				last = i.Seen
 			}
 			if n := x.Left[i.Name]; n > 0 && !slices.ContainsFunc(x.gone, func(g Incident) bool { return g.Instances[0] == i.Name }) {
-				x.gone = append(x.gone, Incident{Kind: IncidentGone, Text: incident.Gone(i.Name, n), Since: i.Seen, Instances: []string{i.Name}, Batches: n})
+				x.gone = append(x.gone, Incident{Kind: IncidentGone, Text: incident.InstanceGone(i.Name, n), Since: i.Seen, Instances: []string{i.Name}, Batches: n})
 			}
 			continue
 		}
@@ -215,7 +215,7 @@ func (x *judgement) groups() {
 	}
 	for kind, n := range lanes {
 		if s := x.by[kind]; len(s.Instances) == 0 {
-			s.Text = incident.Lanes(n, kind.errorKind())
+			s.Text = incident.LanesPostNothing(n, kind.errorKind())
 			s.since(x.laneSince[kind])
 			if s.Example.LastError != nil {
 				s.Why = s.Example.LastError.Message
@@ -243,7 +243,7 @@ func (x *judgement) groups() {
 func (x *judgement) counts() {
 	if n := x.Stats.Undecided; n > 0 && x.by[IncidentDecision] == nil && (x.Causes.Incomplete || x.Stats.At.After(x.Causes.At)) {
 		s := x.of(IncidentDecision)
-		s.Text, s.Batches = incident.Decide(n), n
+		s.Text, s.Batches = incident.NeedDecision(n), n
 	}
 	if n := x.Stats.Halted; n > 0 && x.by[IncidentHalted] == nil && x.HeldMore {
 		s := x.of(IncidentHalted)
@@ -255,7 +255,7 @@ func (x *judgement) counts() {
 func (i *Incident) say(kind IncidentKind) {
 	switch kind {
 	case IncidentDecision:
-		i.Text, i.Why = incident.Decide(i.Batches-i.Behind), i.Example.Decision
+		i.Text, i.Why = incident.NeedDecision(i.Batches-i.Behind), i.Example.Decision
 	case IncidentHalted: // it was released since
 		i.Text = incident.Halted(i.Lanes)
 	case IncidentPaused:
@@ -416,7 +416,7 @@ func (x *judgement) holds(c batch.Cause, ledger string) string {
 	case c == CauseUnknown && len(x.shut) > 0:
 		return x.by[x.worstShut()].Text
 	case shut != "" && waitsForLedger(c, shut):
-		return incident.OfLane(shut.errorKind())
+		return incident.LanePostsNothing(shut.errorKind())
 	}
 	return ""
 }
@@ -437,5 +437,5 @@ func waits(e batch.Explanation, held string) string {
 	if e.Cause == CauseUnknown {
 		return legible.Sentences(e.State.String()+": it waits in its lane", held)
 	}
-	return explain.Held(e, held)
+	return explain.WithCause(e, held)
 }

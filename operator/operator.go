@@ -180,7 +180,7 @@ func (d *Desk) List(ctx context.Context, q store.ListQuery) ([]batch.Record, sto
 
 // All yields all that List lists, page by page: q.Limit is the size of a page. An error ends it.
 func (d *Desk) All(ctx context.Context, q store.ListQuery) iter.Seq2[batch.Record, error] {
-	return pages.Of(q.After, func(at store.Cursor) ([]batch.Record, store.Cursor, error) {
+	return pages.All(q.After, func(at store.Cursor) ([]batch.Record, store.Cursor, error) {
 		q.After = at
 		return d.List(ctx, q)
 	})
@@ -202,7 +202,7 @@ func (d *Desk) ListOrders(ctx context.Context, q order.ListQuery) ([]order.Recor
 
 // AllOrders yields all that ListOrders lists, as All does.
 func (d *Desk) AllOrders(ctx context.Context, q order.ListQuery) iter.Seq2[order.Record, error] {
-	return pages.Of(q.After, func(at store.Cursor) ([]order.Record, store.Cursor, error) {
+	return pages.All(q.After, func(at store.Cursor) ([]order.Record, store.Cursor, error) {
 		q.After = at
 		return d.ListOrders(ctx, q)
 	})
@@ -232,7 +232,7 @@ func (d *Desk) Acts(ctx context.Context, q store.ActsQuery) ([]batch.Act, store.
 
 // AllActs yields all that Acts lists, as All does.
 func (d *Desk) AllActs(ctx context.Context, q store.ActsQuery) iter.Seq2[batch.Act, error] {
-	return pages.Of(q.After, func(at store.Cursor) ([]batch.Act, store.Cursor, error) {
+	return pages.All(q.After, func(at store.Cursor) ([]batch.Act, store.Cursor, error) {
 		q.After = at
 		return d.Acts(ctx, q)
 	})

@@ -129,7 +129,7 @@ func (o *office) serves(t dlt.Traits, s queuer.Strategy, services ...batch.Servi
 		_, err := texts.Serve(o.ctx(), o.st, []texts.Served{{Service: service, Ledger: t.Name}})
 		require.NoError(o, err)
 	}
-	r := relied.Record{Settings: relied.Of(services[0], t, time.Minute, s)}
+	r := relied.Record{Settings: relied.SettingsOf(services[0], t, time.Minute, s)}
 	for _, service := range services {
 		r = r.Compare(service)
 	}
@@ -340,7 +340,7 @@ func TestTheRecordHoldsForServicesThatWereCompared(t *testing.T) {
 		b := one("s", "a")
 		o.add(b)
 		o.serves(traits, queuer.Serial(), "other", "s")
-		r := relied.Record{Settings: relied.Of("other", traits, time.Minute, queuer.Serial())}
+		r := relied.Record{Settings: relied.SettingsOf("other", traits, time.Minute, queuer.Serial())}
 		r.ResendQuiet = "0s"
 		o.keep("ledger", r)
 		o.record(store.Refused, o.claim(queuer.Serial(), "s")...)
@@ -369,7 +369,7 @@ func TestOtherSettingsThatDoNotMatter(t *testing.T) {
 	inStores(t, func(o *office) {
 		b := one("s", "a")
 		o.add(b)
-		kept := relied.Record{Settings: relied.Of("s", traits, time.Minute, queuer.Serial())}
+		kept := relied.Record{Settings: relied.SettingsOf("s", traits, time.Minute, queuer.Serial())}
 		former := kept.Settings
 		former.Grace, former.ResendQuiet = "7s", "7s"
 		kept.Other = &former
@@ -420,7 +420,7 @@ func TestExplainNeedsTheRecord(t *testing.T) {
 
 		// Of a strategy that only its process has.
 		o.serves(traits, queuer.Serial(), "s")
-		o.keep("ledger", relied.Record{Settings: relied.Of("s", traits, time.Minute, own())})
+		o.keep("ledger", relied.Record{Settings: relied.SettingsOf("s", traits, time.Minute, own())})
 		assert.Equal(o, "strategy", refused(b))
 		cause(a, batch.CauseLedger)
 		o.serves(traits, queuer.Serial(), "s")
@@ -477,7 +477,7 @@ func TestTheRecordIsRead(t *testing.T) {
 	_, err = relied.Read("{")
 	require.Error(t, err)
 	for _, s := range []queuer.Strategy{queuer.Serial(), queuer.Parallel(7), queuer.Pipelined(9)} {
-		q, choose, known, err := relied.Of("s", ledgermem.Unforgiving(0), time.Minute, s).Rules()
+		q, choose, known, err := relied.SettingsOf("s", ledgermem.Unforgiving(0), time.Minute, s).Rules()
 		require.NoError(t, err)
 		assert.True(t, known)
 		assert.Equal(t, s.Window, q.Window)

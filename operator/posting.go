@@ -109,7 +109,7 @@ func worse(a, b IncidentKind) IncidentKind {
 
 // ledgerSays says of one ledger of several why it takes nothing.
 func ledgerSays(name string, kind batch.ErrorKind, why string) string {
-	return "Ledger " + name + ": " + cmp.Or(why, incident.Closed(kind))
+	return "Ledger " + name + ": " + cmp.Or(why, incident.LedgerClosed(kind))
 }
 
 // posting judges what is not posted, where so many instances live.
@@ -129,7 +129,7 @@ func (x *judgement) posting(p pauses, live int) {
 	}
 	for _, kind := range ledgerKinds {
 		if s := x.by[kind]; s != nil {
-			s.Text = incident.Posting(s.Instances, live, kind.errorKind())
+			s.Text = incident.InstancesPostNothing(s.Instances, live, kind.errorKind())
 			if x.closed == "" && len(p.whole) == live {
 				x.closed = kind
 			}
@@ -161,7 +161,7 @@ func (x *judgement) partly(kind IncidentKind, p pauses, live int) {
 	if len(names) == 0 {
 		return
 	}
-	text, s := incident.To(names, instances, live, kind.errorKind()), x.of(kind)
+	text, s := incident.LedgersGetNothing(names, instances, live, kind.errorKind()), x.of(kind)
 	if s.Text != "" { // other instances post nothing at all, which is said first
 		s.Why = legible.Sentences(s.Why, text, why)
 	} else if s.Text, s.Why = text, why; len(names) == 1 {

@@ -89,7 +89,7 @@ func (d *Desk) Agree(ctx context.Context, seen Relied, by batch.By) error {
 		return fmt.Errorf("agree: %w", err)
 	}
 	by.Reason = batch.Excerpt(by.Reason, batch.MaxErrorText)
-	text, err := record.Agree(by).Text()
+	text, err := record.WithAgreement(by).Text()
 	if err != nil {
 		return fmt.Errorf("agree: %w", err)
 	}

@@ -23,13 +23,13 @@ const linger = 2 * time.Millisecond
 func (e *Engine) batching(ctx context.Context) error {
 	for {
 		start := time.Now()
-		next := e.o.BatchInterval
+		next := e.options.BatchInterval
 		err := e.retry(ctx, "", func() (err error) { next, err = e.cycle(ctx); return err })
 		if err != nil {
 			return err
 		}
 		// Under load the passes take at most half of the time.
-		if !rest(ctx, e.look, next, start, max(linger, 2*time.Since(start))) {
+		if !waitForWake(ctx, e.findParties, next, start, max(linger, 2*time.Since(start))) {
 			return nil
 		}
 	}
@@ -37,11 +37,11 @@ func (e *Engine) batching(ctx context.Context) error {
 
 // cycle looks at all idle parties once, and returns the longest time until the next pass.
 func (e *Engine) cycle(ctx context.Context) (time.Duration, error) {
-	next := e.o.BatchInterval
+	next := e.options.BatchInterval
 	begin := time.Now()
-	q := order.PartiesQuery{Start: true, Limit: partiesPage, Cap: e.o.MaxSize}
+	q := order.PartiesQuery{Start: true, Limit: partiesPage, Cap: e.options.MaxSize}
 	for {
-		loads, err := e.loads(ctx, q)
+		loads, err := e.partyLoads(ctx, q)
 		if ctx.Err() != nil {
 			return next, nil //nolint:nilerr // a stop is no error
 		}
@@ -49,9 +49,9 @@ func (e *Engine) cycle(ctx context.Context) (time.Duration, error) {
 			return 0, fmt.Errorf("autobatch: parties: %w", err)
 		}
 		for _, l := range loads {
-			wait := e.o.due(l)
+			wait := e.options.waitLeft(l)
 			if wait <= 0 {
-				wait = e.start(ctx, l.Party)
+				wait = e.startParty(ctx, l.Party)
 			}
 			if wait > 0 {
 				next = min(next, wait)
@@ -65,14 +65,14 @@ func (e *Engine) cycle(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-func (e *Engine) loads(ctx context.Context, q order.PartiesQuery) ([]order.PartyLoad, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.o.StoreTimeout)
+func (e *Engine) partyLoads(ctx context.Context, q order.PartiesQuery) ([]order.PartyLoad, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.options.StoreTimeout)
 	defer cancel()
 	return e.orders.Parties(ctx, q)
 }
 
-// start works on a party in a goroutine of its own, or returns the time until the next try.
-func (e *Engine) start(ctx context.Context, party batch.ServiceID) time.Duration {
+// startParty works on a party in a goroutine of its own, or returns the time until the next try.
+func (e *Engine) startParty(ctx context.Context, party batch.ServiceID) time.Duration {
 	if wait := e.parties.take(party); wait > 0 {
 		return wait
 	}
@@ -83,26 +83,26 @@ func (e *Engine) start(ctx context.Context, party batch.ServiceID) time.Duration
 		return 0
 	}
 	e.builds.Go(func() {
-		err := loop.Contain(func() error { return e.next(ctx, party) })
+		err := loop.Contain(func() error { return e.makeNextBatch(ctx, party) })
 		<-e.slots
 		stopped := err != nil && ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded))
 		if err != nil && !stopped {
 			e.trouble(ctx, party, err)
 		}
 		if e.parties.release(party, err != nil) {
-			loop.Poke(e.look)
+			loop.Poke(e.findParties)
 		}
 	})
 	return 0
 }
 
-// next makes and stores the party's next batch.
-func (e *Engine) next(ctx context.Context, party batch.ServiceID) error {
+// makeNextBatch makes and stores the party's next batch.
+func (e *Engine) makeNextBatch(ctx context.Context, party batch.ServiceID) error {
 	orders, err := e.nextOrders(ctx, party)
 	if err != nil || len(orders) == 0 {
 		return err
 	}
-	conflict, err := e.prepare(ctx, party, orders, round(orders))
+	conflict, err := e.prepare(ctx, party, orders, roundOf(orders))
 	if _, rounds := e.builder.(order.RoundBuilder); conflict && rounds {
 		// These orders were added again after retention had removed them and their batch, whose
 		// tombstone has kept the id. No other round would ever come, and the party would stand.
@@ -117,11 +117,11 @@ func (e *Engine) prepare(ctx context.Context, party batch.ServiceID, orders []or
 	b, refused, err := e.build(ctx, party, orders, round)
 	switch {
 	case refused:
-		return false, e.refuse(ctx, party, orders, err)
+		return false, e.writeRefusal(ctx, party, orders, err)
 	case err != nil:
 		return false, fmt.Errorf("autobatch: build: %w", err)
 	}
-	ctx, cancel := e.begun(ctx)
+	ctx, cancel := e.writeContext(ctx)
 	defer cancel()
 	var ok bool
 	err = e.retry(ctx, party, func() (err error) {
@@ -129,7 +129,7 @@ func (e *Engine) prepare(ctx context.Context, party batch.ServiceID, orders []or
 		return err
 	})
 	if ok || err != nil { // after an error the batch may well be stored
-		defer e.o.Wake(party) // last, since it may panic
+		defer e.options.Wake(party) // last, since it may panic
 	}
 	if err != nil {
 		return errors.Is(err, batch.ErrConflict), fmt.Errorf("autobatch: prepare batch %s: %w", b.Key(), err)
@@ -145,11 +145,11 @@ func (e *Engine) prepare(ctx context.Context, party batch.ServiceID, orders []or
 }
 
 func (e *Engine) nextOrders(ctx context.Context, party batch.ServiceID) ([]order.Waiting, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.o.StoreTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.options.StoreTimeout)
 	defer cancel()
 	var orders []order.Waiting
 	err := e.retry(ctx, party, func() (err error) {
-		orders, err = e.orders.NextOrders(ctx, party, order.NextQuery{Max: e.o.MaxSize, MaxBytes: max(0, e.o.MaxBytes)})
+		orders, err = e.orders.NextOrders(ctx, party, order.NextQuery{Max: e.options.MaxSize, MaxBytes: max(0, e.options.MaxBytes)})
 		return err
 	})
 	if err != nil {
@@ -162,7 +162,7 @@ func (e *Engine) nextOrders(ctx context.Context, party batch.ServiceID) ([]order
 // that cannot be stored is no refusal: the Builder is at fault, and dividing would quarantine
 // every order.
 func (e *Engine) build(ctx context.Context, party batch.ServiceID, orders []order.Waiting, round int64) (b batch.Batch, refused bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, e.o.BuildTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.options.BuildTimeout)
 	defer cancel()
 	plain := make([]order.Order, len(orders))
 	for i, o := range orders {
@@ -185,13 +185,13 @@ func (e *Engine) build(ctx context.Context, party batch.ServiceID, orders []orde
 		return b, false, &builderError{&batch.InputError{Key: b.Key(), Field: "Service", Value: batch.Excerpt(string(b.Service), 64), Want: "the party of the orders"}}
 	}
 	if b.Budget == (batch.Budget{}) {
-		b.Budget = e.o.budget()
+		b.Budget = e.options.budget()
 	}
 	b.TraceParent = e.traceOf(ctx, b, plain)
 	if err := b.Validate(); err != nil {
 		return b, false, &builderError{err}
 	}
-	if err := loop.Contain(func() error { return e.o.Check(b) }); err != nil {
+	if err := loop.Contain(func() error { return e.options.Check(b) }); err != nil {
 		return b, false, &builderError{err}
 	}
 	return b, false, nil
@@ -203,11 +203,11 @@ type builderError struct{ err error }
 func (e *builderError) Error() string { return "the builder returned no batch: " + e.err.Error() }
 func (e *builderError) Unwrap() error { return e.err }
 
-// refuse writes the new states of orders that the Builder refused.
-func (e *Engine) refuse(ctx context.Context, party batch.ServiceID, orders []order.Waiting, cause error) error {
-	ctx, cancel := e.begun(ctx)
+// writeRefusal writes the new states of orders that the Builder refused.
+func (e *Engine) writeRefusal(ctx context.Context, party batch.ServiceID, orders []order.Waiting, cause error) error {
+	ctx, cancel := e.writeContext(ctx)
 	defer cancel()
-	alone, split := refuse(orders, cause)
+	alone, split := refusalOf(orders, cause)
 	var ok bool
 	err := e.retry(ctx, party, func() (err error) {
 		if len(alone) > 0 {
@@ -226,7 +226,7 @@ func (e *Engine) refuse(ctx context.Context, party batch.ServiceID, orders []ord
 	if ok {
 		e.report(ctx, OrderEvent{Kind: EventRefused, Party: party, Orders: verdicts, Err: cause})
 	}
-	e.settled(verdicts) // without ok, too: an answer before may have been lost
-	loop.Poke(e.look)   // there is more
+	e.onSettled(verdicts)    // without ok, too: an answer before may have been lost
+	loop.Poke(e.findParties) // there is more
 	return nil
 }

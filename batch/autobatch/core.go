@@ -14,12 +14,12 @@ import (
 
 // core is shared by the making of batches and the settling of orders.
 type core struct {
-	orders  order.Store
-	o       Options
-	parties parties
-	look    chan struct{} // wakes the search for idle parties
-	waiters *await.Waiters[order.ID, order.Record]
-	hints   *hints.Node
+	orders      order.Store
+	options     Options
+	parties     parties
+	findParties chan struct{} // wakes the search for idle parties
+	waiters     *await.Waiters[order.ID, order.Record]
+	hints       *hints.Node
 }
 
 // retry calls the store until it succeeds or ctx is done, and reports failures. An error about
@@ -34,13 +34,13 @@ func (c *core) retry(ctx context.Context, party batch.ServiceID, f func() error)
 	})
 }
 
-// begun returns the context of a write, which a stop does not interrupt.
-func (c *core) begun(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), c.o.StoreTimeout)
+// writeContext returns the context of a write, which a stop does not interrupt.
+func (c *core) writeContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), c.options.StoreTimeout)
 }
 
-// settled wakes the waiters of orders that became final in this process, here and elsewhere.
-func (c *core) settled(verdicts []order.Verdict) {
+// onSettled wakes the waiters of orders that became final in this process, here and elsewhere.
+func (c *core) onSettled(verdicts []order.Verdict) {
 	final := make([]order.ID, 0, len(verdicts))
 	for _, v := range verdicts {
 		if v.State.Final() {
@@ -57,15 +57,15 @@ func (c *core) report(ctx context.Context, ev OrderEvent) {
 	if ev.Orders != nil {
 		ev.Count = len(ev.Orders)
 	}
-	if err := loop.Contain(func() error { c.o.Observer(ev); return nil }); err != nil {
-		c.o.Logger.ErrorContext(ctx, "observer panicked", slog.Any("error", err))
+	if err := loop.Contain(func() error { c.options.Observer(ev); return nil }); err != nil {
+		c.options.Logger.ErrorContext(ctx, "observer panicked", slog.Any("error", err))
 	}
 	c.logBad(ctx, ev)
 	level := slog.LevelDebug
 	if ev.Kind == EventTrouble || ev.Kind == EventHeld {
 		level = slog.LevelWarn
 	}
-	if !c.o.Logger.Enabled(ctx, level) {
+	if !c.options.Logger.Enabled(ctx, level) {
 		return
 	}
 	as := []slog.Attr{slog.String("party", string(ev.Party)), slog.String("batch", string(ev.Batch)), slog.Int("orders", ev.Count)}
@@ -75,14 +75,14 @@ func (c *core) report(ctx context.Context, ev OrderEvent) {
 			as = append(as, slog.String("stack", string(p.Stack)))
 		}
 	}
-	c.o.Logger.LogAttrs(ctx, level, "auto-batch "+string(ev.Kind), as...)
+	c.options.Logger.LogAttrs(ctx, level, "auto-batch "+string(ev.Kind), as...)
 }
 
 // logBad writes a line about each order that ended badly, with the reason: a person who looks for
 // an order finds it here, and a batch that was refused is tried in parts, so that a line about the
 // batch would not name it.
 func (c *core) logBad(ctx context.Context, ev OrderEvent) {
-	if !c.o.Logger.Enabled(ctx, slog.LevelInfo) {
+	if !c.options.Logger.Enabled(ctx, slog.LevelInfo) {
 		return
 	}
 	for _, v := range ev.Orders {
@@ -99,7 +99,7 @@ func (c *core) logBad(ctx context.Context, ev OrderEvent) {
 		if v.Error != nil {
 			as = append(as, slog.Any("error", v.Error))
 		}
-		c.o.Logger.LogAttrs(ctx, slog.LevelInfo, "order ended badly", as...)
+		c.options.Logger.LogAttrs(ctx, slog.LevelInfo, "order ended badly", as...)
 	}
 }
 

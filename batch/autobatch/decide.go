@@ -16,9 +16,9 @@ import (
 // microsecond apart.
 const keysAhead = time.Second
 
-// due returns how long the orders of an idle party wait on: 0 or less means not at all. The
+// waitLeft returns how long the orders of an idle party wait on: 0 or less means not at all. The
 // first limit reached counts: number, bytes or age.
-func (o Options) due(l order.PartyLoad) time.Duration {
+func (o Options) waitLeft(l order.PartyLoad) time.Duration {
 	if l.Urgent || l.Split || l.Orders >= o.MaxSize || (o.MaxBytes > 0 && l.Bytes >= o.MaxBytes) {
 		return 0
 	}
@@ -49,13 +49,13 @@ func settle(b order.Batch) (order.Settlement, bool) {
 		return all(order.Confirmed, "", nil)
 	case !rec.DoubtSince.IsZero():
 		return s, false
-	case refused(rec):
+	case refusedForGood(rec):
 		if len(b.Orders) == 1 {
 			return all(order.Quarantined, "", rec.Error)
 		}
 		s.Orders = halves(b.Orders, b.Group, "batch "+string(rec.ID))
 		return s, true
-	case rec.State == batch.Rejected && transient(rec.Error):
+	case rec.State == batch.Rejected && endedOutsideBatch(rec.Error):
 		return all(order.Queued, b.Group, nil)
 	case rec.State == batch.Rejected:
 		return all(order.Failed, "", rec.Error)
@@ -63,15 +63,15 @@ func settle(b order.Batch) (order.Settlement, bool) {
 	return s, false
 }
 
-// refused reports whether the ledger will never accept this batch.
-func refused(rec batch.Record) bool {
+// refusedForGood reports whether the ledger will never accept this batch.
+func refusedForGood(rec batch.Record) bool {
 	return rec.State == batch.Invalid ||
 		(rec.State == batch.Rejected && rec.Error != nil &&
 			(rec.Error.Kind == batch.KindRejected || rec.Error.Kind == batch.KindInvalid))
 }
 
-// transient reports whether a batch was given up for a reason outside the batch.
-func transient(err *batch.SubmissionError) bool {
+// endedOutsideBatch reports whether a batch was given up for a reason outside the batch.
+func endedOutsideBatch(err *batch.SubmissionError) bool {
 	if err == nil {
 		return false
 	}
@@ -102,9 +102,9 @@ func halves(orders []order.Ref, group, seed string) []order.Verdict {
 	return out
 }
 
-// refuse says how to go on with orders that the Builder refused: as after a ledger's refusal.
+// refusalOf says how to go on with orders that the Builder refused: as after a ledger's refusal.
 // alone is an order to quarantine, split are the halves of several.
-func refuse(orders []order.Waiting, err error) (alone, split []order.Verdict) {
+func refusalOf(orders []order.Waiting, err error) (alone, split []order.Verdict) {
 	if len(orders) == 1 {
 		return []order.Verdict{{
 			Ref:   refs(orders)[0],
@@ -125,19 +125,19 @@ func refs(orders []order.Waiting) []order.Ref {
 	return out
 }
 
-// round distinguishes batches of the same orders: it is 0 before the first, and grows whenever
+// roundOf distinguishes batches of the same orders: it is 0 before the first, and grows whenever
 // the orders were part of another batch or were split.
-func round(orders []order.Waiting) (n int64) {
+func roundOf(orders []order.Waiting) (n int64) {
 	for _, o := range orders {
 		n += o.Version - 1
 	}
 	return n
 }
 
-// roundAgain returns the round of orders whose batch of [round] is known from orders of the same
+// roundAgain returns the round of orders whose batch of [roundOf] is known from orders of the same
 // ids, which retention has removed since. It differs by the times when these orders were added.
 func roundAgain(orders []order.Waiting) int64 {
-	n := round(orders)
+	n := roundOf(orders)
 	for _, o := range orders {
 		n += o.Created.UnixMicro()
 	}

@@ -29,12 +29,12 @@ func TestDue(t *testing.T) {
 		"urgent":            {order.PartyLoad{Orders: 1, Urgent: true}, 0},
 		"a split group":     {order.PartyLoad{Orders: 1, Split: true}, 0},
 	} {
-		assert.Equal(t, c.want, o.due(c.load), name)
+		assert.Equal(t, c.want, o.waitLeft(c.load), name)
 	}
 	o = (&Options{MaxBytes: -1, FlushAge: time.Second}).withDefaults()
-	assert.Positive(t, o.due(order.PartyLoad{Orders: 1, Bytes: 1 << 40}), "unlimited")
+	assert.Positive(t, o.waitLeft(order.PartyLoad{Orders: 1, Bytes: 1 << 40}), "unlimited")
 	o = (*Options)(nil).withDefaults()
-	assert.LessOrEqual(t, o.due(order.PartyLoad{Orders: 1}), time.Duration(0), "by default nobody waits")
+	assert.LessOrEqual(t, o.waitLeft(order.PartyLoad{Orders: 1}), time.Duration(0), "by default nobody waits")
 }
 
 func batchOf(n int, group string, state batch.State, kind batch.ErrorKind) order.Batch {
@@ -167,22 +167,22 @@ func TestHalves(t *testing.T) {
 
 func TestRefusedByTheBuilder(t *testing.T) {
 	one := order.Waiting{Order: order.Order{ID: "o"}, Version: 3}
-	alone, split := refuse([]order.Waiting{one}, errors.New("no sense"))
+	alone, split := refusalOf([]order.Waiting{one}, errors.New("no sense"))
 	require.Empty(t, split)
 	require.Len(t, alone, 1)
 	assert.Equal(t, order.Quarantined, alone[0].State)
 	assert.Equal(t, order.Ref{ID: "o", Version: 3}, alone[0].Ref)
 	assert.Contains(t, alone[0].Error.Error(), "no sense")
 	other := order.Waiting{Order: order.Order{ID: "q"}, Version: 1}
-	alone, split = refuse([]order.Waiting{one, other}, errors.New("no sense"))
+	alone, split = refusalOf([]order.Waiting{one, other}, errors.New("no sense"))
 	require.Empty(t, alone)
 	require.Len(t, split, 2)
 	assert.NotEqual(t, split[0].Group, split[1].Group)
 }
 
 func TestRound(t *testing.T) {
-	assert.Zero(t, round([]order.Waiting{{Version: 1}, {Version: 1}}), "order.NewRow is at version 1")
-	assert.EqualValues(t, 4, round([]order.Waiting{{Version: 3}, {Version: 3}}))
+	assert.Zero(t, roundOf([]order.Waiting{{Version: 1}, {Version: 1}}), "order.NewRow is at version 1")
+	assert.EqualValues(t, 4, roundOf([]order.Waiting{{Version: 3}, {Version: 3}}))
 }
 
 func TestRoundAgain(t *testing.T) {

@@ -61,19 +61,19 @@ func New(s order.Store, b order.Builder, o *Options) (*Engine, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	c := &core{orders: s, o: opts, look: make(chan struct{}, 1)}
+	c := &core{orders: s, options: opts, findParties: make(chan struct{}, 1)}
 	c.hints = c.newHints()
-	if c.o.Wake == nil {
-		c.o.Wake = c.tellLane
+	if c.options.Wake == nil {
+		c.options.Wake = c.tellLane
 	}
 	c.waiters = await.New(await.Options[order.ID, order.Record]{
 		Interval: opts.MonitorInterval, Linger: linger, Timeout: opts.StoreTimeout, Finals: s.FinalOrders,
 		Key:  func(rec order.Record) order.ID { return rec.ID },
-		Hear: c.hearFinals, Hash: hash,
+		Hear: c.hearFinals, Hash: orderHash,
 	})
-	c.parties = parties{o: &c.o, by: map[batch.ServiceID]*pace{}}
+	c.parties = parties{o: &c.options, byParty: map[batch.ServiceID]*partyState{}}
 	return &Engine{
-		core: c, builder: b, settler: settler{core: c, read: make(chan struct{}, 1)},
+		core: c, builder: b, settler: settler{core: c, readVerdicts: make(chan struct{}, 1)},
 		slots: make(chan struct{}, opts.Workers), observes: make(chan struct{}),
 	}, nil
 }
@@ -90,7 +90,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		return ErrRunning
 	}
 	defer e.running.Store(false)
-	if e.o.Disabled {
+	if e.options.Disabled {
 		<-ctx.Done()
 		return nil
 	}
@@ -105,13 +105,13 @@ func (e *Engine) Run(ctx context.Context) error {
 		loops.Wait()
 		e.builds.Wait()
 	}()
-	bound := time.NewTimer(e.o.Drain)
+	bound := time.NewTimer(e.options.Drain)
 	defer bound.Stop()
 	select {
 	case <-rest:
 		return nil
 	case <-bound.C:
-		return fmt.Errorf("run: %w after %s", ErrDrain, e.o.Drain)
+		return fmt.Errorf("run: %w after %s", ErrDrain, e.options.Drain)
 	}
 }
 
@@ -120,7 +120,7 @@ func (e *Engine) Run(ctx context.Context) error {
 // Failed or Quarantined; Run need not run. The errors are [ErrDisabled] and the errors of
 // [order.Store].AddOrders.
 func (e *Engine) Add(ctx context.Context, orders ...order.Order) error {
-	if e.o.Disabled {
+	if e.options.Disabled {
 		return ErrDisabled
 	}
 	if err := e.orders.AddOrders(ctx, e.traced(ctx, orders)...); err != nil {
@@ -135,7 +135,7 @@ func (e *Engine) Add(ctx context.Context, orders ...order.Order) error {
 // tells the processes where it does.
 func (e *Engine) Wake() {
 	if e.running.Load() {
-		loop.Poke(e.look)
+		loop.Poke(e.findParties)
 	} else {
 		e.tellOrders()
 	}
@@ -151,13 +151,13 @@ func (e *Engine) DroppedTraces() uint64 { return e.traces.Dropped() }
 func (e *Engine) Observe(_ context.Context, ev batch.Event) {
 	if ev.Kind == batch.EventFinal || ev.Kind == batch.EventOrderBreach {
 		e.observed.Do(func() { close(e.observes) })
-		loop.Poke(e.settler.read)
+		loop.Poke(e.settler.readVerdicts)
 	}
 }
 
-// rest waits for a wake or for d, and at least until gap after start, so that wakes that come
+// waitForWake waits for a wake or for d, and at least until gap after start, so that wakes that come
 // together count as one. It returns false if ctx is done first.
-func rest(ctx context.Context, c chan struct{}, d time.Duration, start time.Time, gap time.Duration) bool {
+func waitForWake(ctx context.Context, c chan struct{}, d time.Duration, start time.Time, gap time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

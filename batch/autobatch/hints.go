@@ -14,8 +14,8 @@ import (
 // newHints returns what tells other processes, and hears them.
 func (c *core) newHints() *hints.Node {
 	return hints.New(hints.Options{
-		Store: c.orders, Timeout: c.o.StoreTimeout,
-		Changed: func(t store.Topics, before, now hints.State) { hints.Log(c.o.Logger, t, before, now) },
+		Store: c.orders, Timeout: c.options.StoreTimeout,
+		Changed: func(t store.Topics, before, now hints.State) { hints.Log(c.options.Logger, t, before, now) },
 	})
 }
 
@@ -23,8 +23,8 @@ func (c *core) newHints() *hints.Node {
 // them by its looks (Options.BatchInterval). Before Run, and after it, it hears nothing.
 func (e *Engine) Hints() health.Hints { return health.Hints(e.hints.State(store.TopicOrders)) }
 
-// hash returns an order's number in hints.
-func hash(id order.ID) uint64 { return store.KeyHash(string(id)) }
+// orderHash returns an order's number in hints.
+func orderHash(id order.ID) uint64 { return store.KeyHash(string(id)) }
 
 // tellOrders tells the processes that make batches that orders wait.
 func (c *core) tellOrders() { c.hints.Tell(store.Hint{Many: store.TopicOrders}) }
@@ -41,7 +41,7 @@ func (c *core) tellFinals(ids []order.ID) {
 	}
 	h := store.Hint{OrderFinals: make([]uint64, len(ids))}
 	for i, id := range ids {
-		h.OrderFinals[i] = hash(id)
+		h.OrderFinals[i] = orderHash(id)
 	}
 	c.hints.Tell(h)
 }
@@ -55,7 +55,7 @@ func (c *core) hearFinals(ctx context.Context, heard func(hashes []uint64, many 
 // hearOrders looks for idle parties where another process tells that orders wait, until ctx is
 // done.
 func (e *Engine) hearOrders(ctx context.Context) error {
-	look := func() { loop.Poke(e.look) }
+	look := func() { loop.Poke(e.findParties) }
 	e.hints.Hear(ctx, store.TopicOrders, func(store.Hint) { look() }, look)
 	<-ctx.Done() // a store without hints ends it before
 	return nil
@@ -74,7 +74,7 @@ func (e *Engine) hearOutcomes(ctx context.Context) error {
 		case <-hearing.Done():
 		}
 	}()
-	read := func() { loop.Poke(e.settler.read) }
+	read := func() { loop.Poke(e.settler.readVerdicts) }
 	e.hints.Hear(hearing, store.TopicFinals, func(store.Hint) { read() }, read)
 	<-ctx.Done()
 	return nil

@@ -15,29 +15,29 @@ import (
 type parties struct {
 	o *Options
 
-	mu     sync.Mutex
-	by     map[batch.ServiceID]*pace
-	line   []batch.ServiceID // parties that failed, and wait to be tried again
-	probes int               // number of these in work
+	mu        sync.Mutex
+	byParty   map[batch.ServiceID]*partyState
+	probeLine []batch.ServiceID // parties that failed, and wait to be tried again
+	probes    int               // number of these in work
 }
 
-// pace is the memory of a party.
-type pace struct {
-	busy   bool // a worker has it
-	again  bool // new orders came meanwhile
-	probe  bool // it is a probe
-	inLine bool // it waits to be a probe
-	failed *backoff.ExponentialBackOff
-	until  time.Time // left alone until then
-	seen   time.Time // the last time it had orders
+// partyState is the memory of a party.
+type partyState struct {
+	busy        bool // a worker has it
+	moreOrders  bool // new orders came meanwhile
+	isProbe     bool // it is a probe
+	inLine      bool // it waits to be a probe
+	failPauses  *backoff.ExponentialBackOff
+	pausedUntil time.Time // left alone until then
+	lastOrders  time.Time // the last time it had orders
 }
 
-// of returns the memory of a party. The caller holds a.mu.
-func (a *parties) of(party batch.ServiceID) *pace {
-	p := a.by[party]
+// stateOf returns the memory of a party. The caller holds a.mu.
+func (a *parties) stateOf(party batch.ServiceID) *partyState {
+	p := a.byParty[party]
 	if p == nil {
-		p = &pace{}
-		a.by[party] = p
+		p = &partyState{}
+		a.byParty[party] = p
 	}
 	return p
 }
@@ -46,19 +46,19 @@ func (a *parties) of(party batch.ServiceID) *pace {
 func (a *parties) forget(begin time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for s, p := range a.by {
-		if !p.busy && p.seen.Before(begin) && time.Until(p.until) <= 0 {
-			delete(a.by, s)
+	for s, p := range a.byParty {
+		if !p.busy && p.lastOrders.Before(begin) && time.Until(p.pausedUntil) <= 0 {
+			delete(a.byParty, s)
 			a.leaveLine(s, p)
 		}
 	}
 }
 
 // leaveLine removes a party from the line for probes. The caller holds a.mu.
-func (a *parties) leaveLine(party batch.ServiceID, p *pace) {
+func (a *parties) leaveLine(party batch.ServiceID, p *partyState) {
 	if p.inLine {
 		p.inLine = false
-		a.line = slices.DeleteFunc(a.line, func(s batch.ServiceID) bool { return s == party })
+		a.probeLine = slices.DeleteFunc(a.probeLine, func(s batch.ServiceID) bool { return s == party })
 	}
 }
 
@@ -66,9 +66,9 @@ func (a *parties) leaveLine(party batch.ServiceID, p *pace) {
 func (a *parties) pause(party batch.ServiceID, d time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	p := a.of(party)
-	if until := time.Now().Add(d); until.After(p.until) {
-		p.until = until
+	p := a.stateOf(party)
+	if until := time.Now().Add(d); until.After(p.pausedUntil) {
+		p.pausedUntil = until
 	}
 	a.leaveLine(party, p) // it would keep the others from their turn
 }
@@ -77,36 +77,36 @@ func (a *parties) pause(party batch.ServiceID, d time.Duration) {
 func (a *parties) take(party batch.ServiceID) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	p := a.of(party)
-	p.seen = time.Now()
+	p := a.stateOf(party)
+	p.lastOrders = time.Now()
 	if p.busy {
-		p.again = true
+		p.moreOrders = true
 		return a.o.BatchInterval
 	}
-	if wait := time.Until(p.until); wait > 0 {
+	if wait := time.Until(p.pausedUntil); wait > 0 {
 		return wait
 	}
-	if p.failed != nil && !a.mayProbe(party, p) {
+	if p.failPauses != nil && !a.mayProbe(party, p) {
 		return a.o.BatchInterval
 	}
-	p.busy, p.again = true, false
+	p.busy, p.moreOrders = true, false
 	return 0
 }
 
 // mayProbe limits parties that failed before to a share of the workers, since their Builders
 // may hang again. The party that waits longest goes first. The caller holds a.mu.
-func (a *parties) mayProbe(party batch.ServiceID, p *pace) bool {
+func (a *parties) mayProbe(party batch.ServiceID, p *partyState) bool {
 	if !p.inLine {
 		p.inLine = true
-		a.line = append(a.line, party)
+		a.probeLine = append(a.probeLine, party)
 	}
 	free := max(1, a.o.Workers/4) - a.probes
-	if !slices.Contains(a.line[:min(free, len(a.line))], party) {
+	if !slices.Contains(a.probeLine[:min(free, len(a.probeLine))], party) {
 		return false
 	}
 	a.leaveLine(party, p)
 	a.probes++
-	p.probe = true
+	p.isProbe = true
 	return true
 }
 
@@ -115,22 +115,22 @@ func (a *parties) mayProbe(party batch.ServiceID, p *pace) bool {
 func (a *parties) release(party batch.ServiceID, failed bool) (again bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	p := a.by[party]
-	again = p.again && !failed
-	if p.probe {
+	p := a.byParty[party]
+	again = p.moreOrders && !failed
+	if p.isProbe {
 		a.probes--
 	}
-	p.busy, p.again, p.probe = false, false, false
+	p.busy, p.moreOrders, p.isProbe = false, false, false
 	switch {
-	case failed && p.failed == nil:
-		p.failed = loop.Backoff(a.o.RecoveryInterval, loop.MaxPause)
+	case failed && p.failPauses == nil:
+		p.failPauses = loop.NewPauses(a.o.RecoveryInterval, loop.MaxPause)
 		fallthrough
 	case failed:
-		p.until = time.Now().Add(p.failed.NextBackOff())
-	case time.Until(p.until) > 0: // paused in between
-		p.failed = nil
+		p.pausedUntil = time.Now().Add(p.failPauses.NextBackOff())
+	case time.Until(p.pausedUntil) > 0: // paused in between
+		p.failPauses = nil
 	default:
-		delete(a.by, party)
+		delete(a.byParty, party)
 	}
 	return again
 }

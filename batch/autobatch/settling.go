@@ -19,7 +19,7 @@ const (
 // settler settles orders, and ends those whose time is over.
 type settler struct {
 	*core
-	read chan struct{} // wakes the reading of verdicts
+	readVerdicts chan struct{} // wakes the reading of verdicts
 }
 
 // settling reads verdicts from the database, where any instance may have recorded them, and
@@ -36,7 +36,7 @@ func (t *settler) settling(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !more && !rest(ctx, t.read, t.o.MonitorInterval, start, linger) {
+		if !more && !waitForWake(ctx, t.readVerdicts, t.options.MonitorInterval, start, linger) {
 			return nil
 		}
 	}
@@ -75,7 +75,7 @@ func (t *settler) settleSome(ctx context.Context, held map[batch.ID]int64) (more
 }
 
 func (t *settler) settleable(ctx context.Context, limit int) ([]order.Batch, error) {
-	ctx, cancel := context.WithTimeout(ctx, t.o.StoreTimeout)
+	ctx, cancel := context.WithTimeout(ctx, t.options.StoreTimeout)
 	defer cancel()
 	return t.orders.SettleableBatches(ctx, limit)
 }
@@ -110,15 +110,15 @@ func (t *settler) settleAll(ctx context.Context, settled []order.Settlement) (in
 }
 
 func (t *settler) settleOnce(ctx context.Context, settled []order.Settlement) (n int, err error) {
-	ctx, cancel := t.begun(ctx)
+	ctx, cancel := t.writeContext(ctx)
 	defer cancel()
 	done, err := t.orders.SettleOrders(ctx, settled)
 	if err != nil {
 		for _, s := range settled { // they may be settled all the same, so waiters look again
-			t.settled(s.Orders)
-			t.rests(s)
+			t.onSettled(s.Orders)
+			t.restParty(s)
 		}
-		loop.Poke(t.look)
+		loop.Poke(t.findParties)
 		return 0, fmt.Errorf("autobatch: settle orders: %w", err)
 	}
 	for i, s := range settled {
@@ -126,20 +126,20 @@ func (t *settler) settleOnce(ctx context.Context, settled []order.Settlement) (n
 			continue // it has moved on, and will be read again
 		}
 		n++
-		t.rests(s)
+		t.restParty(s)
 		t.report(ctx, OrderEvent{Kind: EventSettled, Party: s.Batch.Service, Batch: s.Batch.ID, TraceParent: s.TraceParent, Orders: s.Orders})
-		t.settled(s.Orders)
+		t.onSettled(s.Orders)
 	}
 	if n > 0 {
-		loop.Poke(t.look) // their parties are idle
+		loop.Poke(t.findParties) // their parties are idle
 	}
 	return n, nil
 }
 
-// rests leaves a party alone for a while whose batch used up its budget.
-func (t *settler) rests(s order.Settlement) {
+// restParty leaves a party alone for a while whose batch used up its budget.
+func (t *settler) restParty(s order.Settlement) {
 	if s.Orders[0].State == order.Queued && s.Orders[0].Group == s.Orders[len(s.Orders)-1].Group {
-		t.parties.pause(s.Batch.Service, t.o.RetryInterval)
+		t.parties.pause(s.Batch.Service, t.options.RetryInterval)
 	}
 }
 
@@ -156,16 +156,16 @@ func (t *settler) expiring(ctx context.Context) error {
 		}
 		if len(expired) > 0 {
 			t.report(ctx, OrderEvent{Kind: EventExpired, Count: len(expired), Orders: expired})
-			t.settled(expired)
+			t.onSettled(expired)
 		}
-		if len(expired) < expirePage && !loop.Sleep(ctx, t.o.BatchInterval) {
+		if len(expired) < expirePage && !loop.Sleep(ctx, t.options.BatchInterval) {
 			return nil
 		}
 	}
 }
 
 func (t *settler) expire(ctx context.Context) ([]order.Verdict, error) {
-	ctx, cancel := context.WithTimeout(ctx, t.o.StoreTimeout)
+	ctx, cancel := context.WithTimeout(ctx, t.options.StoreTimeout)
 	defer cancel()
 	return t.orders.ExpireOrders(ctx, expirePage)
 }

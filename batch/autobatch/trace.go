@@ -10,13 +10,13 @@ import (
 
 // traced returns orders with their trace contexts: their own, or else the caller's.
 func (e *Engine) traced(ctx context.Context, orders []order.Order) []order.Order {
-	return traces.Traced(ctx, &e.traces, e.o.TraceParent, orders, func(o *order.Order) *string { return &o.TraceParent })
+	return traces.Traced(ctx, &e.traces, e.options.TraceParent, orders, func(o *order.Order) *string { return &o.TraceParent })
 }
 
 // traceOf returns the context of a new batch: the Builder's, or else the context of TraceBatch.
 func (e *Engine) traceOf(ctx context.Context, b batch.Batch, orders []order.Order) string {
-	if b.TraceParent != "" || e.o.TraceBatch == nil {
+	if b.TraceParent != "" || e.options.TraceBatch == nil {
 		return e.traces.Valid(b.TraceParent)
 	}
-	return e.traces.Ask(func() string { return e.o.TraceBatch(ctx, orders) })
+	return e.traces.Ask(func() string { return e.options.TraceBatch(ctx, orders) })
 }

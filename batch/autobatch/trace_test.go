@@ -59,7 +59,7 @@ func TestTraceContextsOfOrders(t *testing.T) {
 			given := []order.Order{{ID: "o", Party: "p", Payload: []byte("p"), TraceParent: c.own}}
 			require.NoError(t, e.Add(t.Context(), given...))
 			assert.Equal(t, c.own, given[0].TraceParent, "the caller's slice is the caller's")
-			require.NoError(t, e.next(t.Context(), "p"))
+			require.NoError(t, e.makeNextBatch(t.Context(), "p"))
 			recs, _, err := st.ListOrders(t.Context(), order.ListQuery{})
 			require.NoError(t, err)
 			require.Len(t, recs, 1)

@@ -150,7 +150,7 @@ func (s *screen) serves(services ...batch.ServiceID) {
 		_, err := texts.Serve(s.Context(), s.st, []texts.Served{{Service: service, Ledger: "ledger"}})
 		require.NoError(s, err)
 	}
-	text, err := relied.Record{Settings: relied.Of(services[0], traits, time.Minute, queuer.Serial())}.Text()
+	text, err := relied.Record{Settings: relied.SettingsOf(services[0], traits, time.Minute, queuer.Serial())}.Text()
 	require.NoError(s, err)
 	_, err = texts.Put(s.Context(), s.st, store.Text{Kind: store.TextTraits, Name: "ledger", Body: text})
 	require.NoError(s, err)

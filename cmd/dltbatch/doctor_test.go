@@ -67,8 +67,8 @@ func TestDoctor(t *testing.T) {
 		_, err := texts.Put(s.Context(), s.st, store.Text{Kind: store.TextInstance, Name: two.ID})
 		require.NoError(s, err)
 
-		other := relied.Of("s", dlt.Traits{Name: "ledger", ResendQuiet: time.Hour}, time.Minute, queuer.Serial())
-		text, err := relied.Record{Settings: relied.Of("s", dlt.Traits{Name: "ledger"}, time.Minute, queuer.Serial()), Other: &other}.Text()
+		other := relied.SettingsOf("s", dlt.Traits{Name: "ledger", ResendQuiet: time.Hour}, time.Minute, queuer.Serial())
+		text, err := relied.Record{Settings: relied.SettingsOf("s", dlt.Traits{Name: "ledger"}, time.Minute, queuer.Serial()), Other: &other}.Text()
 		require.NoError(s, err)
 		_, err = texts.Put(s.Context(), s.st, store.Text{Kind: store.TextTraits, Name: "ledger", Body: text})
 		require.NoError(s, err)

@@ -70,7 +70,7 @@ the incidents.`,
 func notPosted(i store.Instance) string {
 	var not []string
 	for _, p := range i.Pauses {
-		not = append(not, "posts nothing"+operator.NotPosted(i, p)+" for "+age(p.For+i.Unseen)+": "+incident.Closed(p.Kind))
+		not = append(not, "posts nothing"+operator.NotPosted(i, p)+" for "+age(p.For+i.Unseen)+": "+incident.LedgerClosed(p.Kind))
 	}
 	return strings.Join(not, "; ")
 }

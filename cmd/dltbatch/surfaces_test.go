@@ -293,8 +293,8 @@ func TestSurfacesSayTheSame(t *testing.T) {
 			name: "instances disagree", kind: operator.IncidentDisagree, timeless: true,
 			stage: func(s *screen) *dltbatch.Runner {
 				s.serves("s")
-				other := relied.Of("s", dlt.Traits{Name: "ledger", ResendQuiet: time.Hour}, time.Hour, queuer.Serial())
-				text, err := relied.Record{Settings: relied.Of("s", dlt.Traits{Name: "ledger"}, time.Minute, queuer.Serial()), Other: &other}.Text()
+				other := relied.SettingsOf("s", dlt.Traits{Name: "ledger", ResendQuiet: time.Hour}, time.Hour, queuer.Serial())
+				text, err := relied.Record{Settings: relied.SettingsOf("s", dlt.Traits{Name: "ledger"}, time.Minute, queuer.Serial()), Other: &other}.Text()
 				require.NoError(s, err)
 				_, err = texts.Put(s.Context(), s.st, store.Text{Kind: store.TextTraits, Name: "ledger", Body: text})
 				require.NoError(s, err)

@@ -48,7 +48,7 @@ func (d Desk) Requeue(ctx context.Context, seen batch.Record, by batch.By) (batc
 // Decide ends a doubt. It does not give a batch up that can be withdrawn, and for which others of
 // its lane would wait.
 func (d Desk) Decide(ctx context.Context, seen batch.Record, ruling batch.Ruling, by batch.By) (batch.Record, error) {
-	err := d.mayDecide(ctx, seen, ruling)
+	err := d.checkRuling(ctx, seen, ruling)
 	var rec batch.Record
 	if err == nil {
 		rec, err = d.Store.Decide(ctx, seen, ruling, by)
@@ -120,10 +120,10 @@ func (d Desk) mayWithdraw(ctx context.Context, seen batch.Record) error {
 	return err
 }
 
-// mayDecide refuses a ruling that gives up a batch where the ledger can be asked for certainty,
+// checkRuling refuses a ruling that gives up a batch where the ledger can be asked for certainty,
 // and where other batches of the lane are under way, whose bytes rest on this one's. A batch that
 // is withdrawn already may be given up: the ledger was asked, and cannot do it.
-func (d Desk) mayDecide(ctx context.Context, seen batch.Record, ruling batch.Ruling) error {
+func (d Desk) checkRuling(ctx context.Context, seen batch.Record, ruling batch.Ruling) error {
 	if ruling != batch.NotExecutedReject || !d.Store.Abilities().Has(store.CanInspect) {
 		return nil
 	}

@@ -47,7 +47,7 @@ func Run(bin, dir string, args ...string) (*Node, error) {
 	return n, nil
 }
 
-const listening = "Listening on "
+const listeningPrefix = "Listening on "
 
 // Resume starts the node again, with the state of its file. Its address stays.
 func (n *Node) Resume(args ...string) error {
@@ -63,7 +63,7 @@ func (n *Node) Renew(args ...string) error { return n.run(args) }
 
 func (n *Node) run(args []string) error {
 	cmd := exec.Command(n.bin, slices.Concat([]string{"--host", "127.0.0.1", "--port", n.Port()}, args)...)
-	return n.Up(cmd, listening, listening)
+	return n.Up(cmd, listeningPrefix, listeningPrefix)
 }
 
 // State returns the file in which the node keeps its state. A node that is killed while it writes

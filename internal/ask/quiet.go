@@ -52,7 +52,7 @@ func (s *askPauses) noteResult(key string, err error) (first bool) {
 	if q == nil {
 		first = true
 		s.shrink(time.Now())
-		q = &askPause{pause: loop.Backoff(s.firstPause, 15*time.Second)}
+		q = &askPause{pause: loop.NewPauses(s.firstPause, 15*time.Second)}
 		s.byKey[key] = q
 	}
 	q.until = time.Now().Add(max(q.pause.NextBackOff(), min(dlt.RetryAfter(err), maxRetryAfter)))

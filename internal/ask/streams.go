@@ -136,7 +136,7 @@ func (a *streams) close() {
 
 // listen keeps a stream open until ctx is done.
 func (a *streams) listen(ctx context.Context, st *stream) {
-	pause := loop.Backoff(minReconnect, maxReconnect)
+	pause := loop.NewPauses(minReconnect, maxReconnect)
 	services := []batch.ServiceID{st.openedFor}
 	for silent := false; ; {
 		err := a.ledger.Events(ctx, services, func(e dlt.Event) error {

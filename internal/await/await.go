@@ -29,21 +29,21 @@ type Options[K comparable, R any] struct {
 // Waiters are the callers that wait. A reader runs while there are any. All methods may be
 // called concurrently.
 type Waiters[K comparable, R any] struct {
-	o Options[K, R]
+	options Options[K, R]
 
-	mu     sync.Mutex
-	hashes map[uint64]map[K]struct{}     // the keys of m by their hashes, where somebody tells of them
-	m      map[K]map[chan answer[R]]bool // the waiters for each key, and whether a question was put since they came
-	reader *reader[K]                    // nil: no reader runs
+	mu      sync.Mutex
+	hashes  map[uint64]map[K]struct{}     // the keys of waiting by their hashes, where somebody tells of them
+	waiting map[K]map[chan answer[R]]bool // the waiters for each key, and whether a question was put since they came
+	reader  *reader[K]                    // nil: no reader runs
 }
 
 // reader reads for the waiters.
 type reader[K comparable] struct {
-	stop  context.CancelFunc
-	wake  chan struct{}  // makes the reader ask about fresh at once
-	fresh map[K]struct{} // under the waiters' lock
-	every bool           // all keys are to be asked about once that is due; under the waiters' lock
-	due   time.Time      // when all keys may be asked about again; only the reader uses it
+	stop      context.CancelFunc
+	wake      chan struct{}  // makes the reader ask about newKeys at once
+	newKeys   map[K]struct{} // under the waiters' lock
+	allWanted bool           // all keys are to be asked about once that is due; under the waiters' lock
+	allDue    time.Time      // when all keys may be asked about again; only the reader uses it
 }
 
 // answer is the result for a waiter.
@@ -54,7 +54,7 @@ type answer[R any] struct {
 
 // New returns Waiters without a waiter.
 func New[K comparable, R any](o Options[K, R]) *Waiters[K, R] {
-	return &Waiters[K, R]{o: o, m: map[K]map[chan answer[R]]bool{}, hashes: map[uint64]map[K]struct{}{}}
+	return &Waiters[K, R]{options: o, waiting: map[K]map[chan answer[R]]bool{}, hashes: map[uint64]map[K]struct{}{}}
 }
 
 // Wait returns the record of key once it is final, or [batch.ErrNotFound], the
@@ -77,7 +77,7 @@ func (w *Waiters[K, R]) Final(keys ...K) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, key := range keys {
-		if len(w.m[key]) > 0 {
+		if len(w.waiting[key]) > 0 {
 			w.reader.ask(key)
 		}
 	}
@@ -86,7 +86,7 @@ func (w *Waiters[K, R]) Final(keys ...K) {
 // read asks which of the waiters' keys are final, until ctx is done: all keys in every
 // interval, and fresh keys at once, unless it has just asked.
 func (w *Waiters[K, R]) read(ctx context.Context, now *reader[K]) {
-	tick := time.NewTicker(w.o.Interval)
+	tick := time.NewTicker(w.options.Interval)
 	defer tick.Stop()
 	var asked time.Time
 	var later <-chan time.Time // when all keys may be asked about
@@ -100,12 +100,12 @@ func (w *Waiters[K, R]) read(ctx context.Context, now *reader[K]) {
 		case <-later:
 			later = nil
 		case <-now.wake:
-			if !loop.Sleep(ctx, time.Until(asked.Add(w.o.Linger))) {
+			if !loop.Sleep(ctx, time.Until(asked.Add(w.options.Linger))) {
 				return
 			}
 		}
 		asked = time.Now()
-		keys, all, wait := w.asked(now, all)
+		keys, all, wait := w.keysToAsk(now, all)
 		if wait > 0 && later == nil {
 			later = time.After(wait)
 		}
@@ -114,33 +114,33 @@ func (w *Waiters[K, R]) read(ctx context.Context, now *reader[K]) {
 		}
 		final, missing, err := w.finals(ctx, keys)
 		if all {
-			now.due = time.Now().Add(min(allShare*time.Since(asked), w.o.Interval))
+			now.allDue = time.Now().Add(min(pauseFactor*time.Since(asked), w.options.Interval))
 		}
 		if ctx.Err() != nil {
 			return // nobody waits any more
 		}
 		if err != nil {
 			for _, key := range keys {
-				w.answer(key, answer[R]{err: err})
+				w.answerWaiters(key, answer[R]{err: err})
 			}
 			continue
 		}
 		for _, rec := range final {
-			w.answer(w.o.Key(rec), answer[R]{rec: rec})
+			w.answerWaiters(w.options.Key(rec), answer[R]{rec: rec})
 		}
 		for _, key := range missing {
-			w.answer(key, answer[R]{err: batch.ErrNotFound})
+			w.answerWaiters(key, answer[R]{err: batch.ErrNotFound})
 		}
 	}
 }
 
-// allShare is how many times as long as a question about all keys takes the pause after it is,
-// where others tell that many are final: of a flood of hints they cost one part in allShare of the
+// pauseFactor is how many times longer than a question about all keys the pause after it is,
+// where others tell that many are final: of a flood of hints they cost one part in pauseFactor of the
 // time.
-const allShare = 20
+const pauseFactor = 20
 
-// heard takes what other processes tell.
-func (w *Waiters[K, R]) heard(hashes []uint64, many bool) {
+// onHeard takes what other processes tell.
+func (w *Waiters[K, R]) onHeard(hashes []uint64, many bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.reader == nil {
@@ -152,16 +152,16 @@ func (w *Waiters[K, R]) heard(hashes []uint64, many bool) {
 		}
 	}
 	if many {
-		w.reader.every = true
+		w.reader.allWanted = true
 		loop.Poke(w.reader.wake)
 	}
 }
 
-// look asks anew about all keys that were asked about already.
-func (w *Waiters[K, R]) look() {
+// askAnew asks anew about all keys that were asked about already.
+func (w *Waiters[K, R]) askAnew() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for key, all := range w.m {
+	for key, all := range w.waiting {
 		for _, asked := range all {
 			if asked {
 				w.reader.ask(key)
@@ -171,10 +171,10 @@ func (w *Waiters[K, R]) look() {
 }
 
 func (w *Waiters[K, R]) finals(ctx context.Context, keys []K) (final []R, missing []K, err error) {
-	ctx, cancel := context.WithTimeout(ctx, w.o.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, w.options.Timeout)
 	defer cancel()
 	err = loop.Contain(func() error {
-		final, missing, err = w.o.Finals(ctx, keys)
+		final, missing, err = w.options.Finals(ctx, keys)
 		return err
 	})
 	return final, missing, err
@@ -185,23 +185,23 @@ func (w *Waiters[K, R]) join(key K) chan answer[R] {
 	c := make(chan answer[R], 1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.m[key] == nil {
-		w.m[key] = map[chan answer[R]]bool{}
-		if w.o.Hear != nil {
-			hash := w.o.Hash(key)
+	if w.waiting[key] == nil {
+		w.waiting[key] = map[chan answer[R]]bool{}
+		if w.options.Hear != nil {
+			hash := w.options.Hash(key)
 			if w.hashes[hash] == nil {
 				w.hashes[hash] = map[K]struct{}{}
 			}
 			w.hashes[hash][key] = struct{}{}
 		}
 	}
-	w.m[key][c] = false
+	w.waiting[key][c] = false
 	if w.reader == nil {
 		ctx, cancel := context.WithCancel(context.Background()) //nolint:gosec // the last to leave calls it
-		w.reader = &reader[K]{stop: cancel, wake: make(chan struct{}, 1), fresh: map[K]struct{}{}}
+		w.reader = &reader[K]{stop: cancel, wake: make(chan struct{}, 1), newKeys: map[K]struct{}{}}
 		go w.read(ctx, w.reader)
-		if w.o.Hear != nil {
-			go w.o.Hear(ctx, w.heard, w.look)
+		if w.options.Hear != nil {
+			go w.options.Hear(ctx, w.onHeard, w.askAnew)
 		}
 	}
 	w.reader.ask(key)
@@ -212,62 +212,62 @@ func (w *Waiters[K, R]) join(key K) chan answer[R] {
 func (w *Waiters[K, R]) leave(key K, c chan answer[R]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.m[key], c)
-	if len(w.m[key]) == 0 {
-		delete(w.m, key)
-		delete(w.reader.fresh, key)
-		if w.o.Hear != nil {
-			hash := w.o.Hash(key)
+	delete(w.waiting[key], c)
+	if len(w.waiting[key]) == 0 {
+		delete(w.waiting, key)
+		delete(w.reader.newKeys, key)
+		if w.options.Hear != nil {
+			hash := w.options.Hash(key)
 			if delete(w.hashes[hash], key); len(w.hashes[hash]) == 0 {
 				delete(w.hashes, hash)
 			}
 		}
 	}
-	if len(w.m) == 0 {
+	if len(w.waiting) == 0 {
 		w.reader.stop()
 		w.reader = nil
 	}
 }
 
 func (r *reader[K]) ask(key K) {
-	r.fresh[key] = struct{}{}
+	r.newKeys[key] = struct{}{}
 	loop.Poke(r.wake)
 }
 
-// asked returns the keys to ask about now, and notes who waits for the answers. It says whether
+// keysToAsk returns the keys to ask about now, and notes who waits for the answers. It says whether
 // these are all keys, and after what time all are to be asked about; 0: they are not.
-func (w *Waiters[K, R]) asked(r *reader[K], all bool) (keys []K, _ bool, wait time.Duration) {
+func (w *Waiters[K, R]) keysToAsk(r *reader[K], all bool) (keys []K, _ bool, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if r.every && !all {
-		wait = time.Until(r.due)
+	if r.allWanted && !all {
+		wait = time.Until(r.allDue)
 		all = wait <= 0
 	}
 	if all {
-		r.every, wait = false, 0
-		for key := range w.m {
+		r.allWanted, wait = false, 0
+		for key := range w.waiting {
 			keys = append(keys, key)
 		}
 	} else {
-		for key := range r.fresh {
+		for key := range r.newKeys {
 			keys = append(keys, key)
 		}
 	}
-	clear(r.fresh)
+	clear(r.newKeys)
 	for _, key := range keys {
-		for c := range w.m[key] {
-			w.m[key][c] = true
+		for c := range w.waiting[key] {
+			w.waiting[key][c] = true
 		}
 	}
 	return keys, all, wait
 }
 
-// answer answers the waiters that were there when the question was put. For a waiter that came
+// answerWaiters answers the waiters that were there when the question was put. For a waiter that came
 // later the answer may be older than the Add or the Requeue before its Wait; it has asked anew.
-func (w *Waiters[K, R]) answer(key K, a answer[R]) {
+func (w *Waiters[K, R]) answerWaiters(key K, a answer[R]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for c, asked := range w.m[key] {
+	for c, asked := range w.waiting[key] {
 		if !asked {
 			continue
 		}

@@ -17,46 +17,46 @@ type access struct {
 	store.Store // a substituted
 	meter
 	loop string // "" outside of loops
-	// row says that writes are of this instance's own row. They clear nothing but their own
+	// ownRow says that writes are of this instance's own row. They clear nothing but their own
 	// failures: other tables may take no writes.
-	row bool
+	ownRow bool
 	// trouble reports a panic outside of loops, where nobody would log its stack; nil in a loop.
 	trouble func(error)
 
-	held *recall.Batches // takes what the store says of batches; nil outside of loops
+	recalled *recall.Batches // takes what the store says of batches; nil outside of loops
 	// Queuer and monitor have these, because the store hands batches to them; else nil.
-	admission *admission
-	forgotten func(context.Context, store.ClaimedRun, map[batch.Key]*recall.Forgotten) // takes a run instead of them
+	admission     *admission
+	takeForgotten func(context.Context, store.ClaimedRun, map[batch.Key]*recall.Forgotten) // takes a run instead of them
 }
 
-// given returns the store that New got.
-func (a access) given() store.Store { return a.Store.(substituted).Store }
+// givenStore returns the store that New got.
+func (a access) givenStore() store.Store { return a.Store.(substituted).Store }
 
 // storeMeter returns the meter of calls to the store. For a loop invalid input and not found count
 // as answers, not as failures.
 func storeMeter(to calls, v *vitals) meter {
-	m := meter{part: "store", calls: to, v: v, answers: func(err error) bool {
+	m := meter{part: "store", calls: to, vitals: v, isAnswer: func(err error) bool {
 		return errors.Is(err, batch.ErrInvalidInput) || errors.Is(err, batch.ErrNotFound)
 	}}
 	if v != nil {
-		m.whole = &v.store
+		m.wholePart = &v.store
 	}
 	return m
 }
 
-// writing are the calls of loops that write whenever they succeed: on a server that takes no
+// writingCalls are the calls of loops that write whenever they succeed: on a server that takes no
 // writes they fail, while reads go on.
-var writing = map[string]bool{"claim": true, "record": true, "checked": true, "keep_prepared": true, "swap_texts": true}
+var writingCalls = map[string]bool{"claim": true, "record": true, "checked": true, "keep_prepared": true, "swap_texts": true}
 
 // call calls the store, about n items, or about as many as came back.
 func call[T any](ctx context.Context, a access, op string, n int, back func(T) int, f func() (T, error)) (got T, err error) {
-	m, writes := a.meter, (*part)(nil)
+	m, writes := a.meter, (*partCalls)(nil)
 	switch {
-	case a.v == nil || !writing[op]:
-	case a.row:
-		m.whole = &a.v.row
+	case a.vitals == nil || !writingCalls[op]:
+	case a.ownRow:
+		m.wholePart = &a.vitals.ownRow
 	default:
-		writes = &a.v.writes
+		writes = &a.vitals.writes
 	}
 	err = m.call(ctx, a.loop, op, &n, writes, func() (err error) {
 		if got, err = f(); back != nil {
@@ -78,14 +78,14 @@ func callErr(ctx context.Context, a access, op string, n int, f func() error) er
 
 func length[T any](all []T) int { return len(all) }
 
-func claims(c store.Claimed) (n int) {
+func countClaims(c store.Claimed) (n int) {
 	for _, r := range c.Runs {
 		n += len(r.Batches)
 	}
 	return n
 }
 
-func removed(p store.Pruned) int { return p.Batches + p.Orders + p.StreamIDs + p.LaneActs }
+func countPruned(p store.Pruned) int { return p.Batches + p.Orders + p.StreamIDs + p.LaneActs }
 
 func (a access) Add(ctx context.Context, batches ...batch.Batch) error {
 	return callErr(ctx, a, "add", len(batches), func() error { return a.Store.Add(ctx, batches...) })
@@ -123,13 +123,13 @@ func (a access) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceI
 // which the database has forgotten something.
 func (a access) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (claimed store.Claimed, err error) {
 	if a.admission != nil {
-		if q.Lanes, err = a.admission.open(ctx, q.Lanes); err != nil || len(q.Lanes) == 0 {
+		if q.Lanes, err = a.admission.servedLanes(ctx, q.Lanes); err != nil || len(q.Lanes) == 0 {
 			return claimed, err
 		}
 	}
-	claimed, err = call(ctx, a, "claim", 0, claims, func() (store.Claimed, error) { return a.Store.Claim(ctx, q, choose) })
-	if err == nil && a.forgotten != nil {
-		claimed.Runs = a.remembered(ctx, claimed.Runs)
+	claimed, err = call(ctx, a, "claim", 0, countClaims, func() (store.Claimed, error) { return a.Store.Claim(ctx, q, choose) })
+	if err == nil && a.takeForgotten != nil {
+		claimed.Runs = a.postable(ctx, claimed.Runs)
 	}
 	return claimed, err
 }
@@ -141,8 +141,8 @@ func (a access) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error
 // KeepPrepared holds the bytes that are kept, before they are posted.
 func (a access) KeepPrepared(ctx context.Context, all []store.Prepared) ([]bool, error) {
 	kept, err := call(ctx, a, "keep_prepared", len(all), nil, func() ([]bool, error) { return a.Store.KeepPrepared(ctx, all) })
-	if err == nil && a.held != nil && len(kept) == len(all) {
-		a.kept(all, kept)
+	if err == nil && a.recalled != nil && len(kept) == len(all) {
+		a.holdKept(all, kept)
 	}
 	return kept, err
 }
@@ -157,10 +157,10 @@ func (a access) Record(ctx context.Context, outcomes []store.Outcome) ([]store.A
 func (a access) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
 	rows, err := call(ctx, a, "pending", 0, length, func() ([]store.InFlight, error) { return a.Store.Pending(ctx, q) })
 	if a.admission != nil && err == nil {
-		rows, err = a.admission.own(ctx, rows)
+		rows, err = a.admission.ownRows(ctx, rows)
 	}
-	if a.held != nil && err == nil {
-		a.seen(rows)
+	if a.recalled != nil && err == nil {
+		a.holdSeen(rows)
 	}
 	return rows, err
 }
@@ -174,19 +174,19 @@ func (a access) Checked(ctx context.Context, due []store.Due) error {
 }
 
 func (a access) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
-	return call(ctx, a, "prune", 0, removed, func() (store.Pruned, error) { return a.Store.Prune(ctx, q) })
+	return call(ctx, a, "prune", 0, countPruned, func() (store.Pruned, error) { return a.Store.Prune(ctx, q) })
 }
 
-// textsAt are texts with the clock.
-type textsAt struct {
+// datedTexts are texts with the clock.
+type datedTexts struct {
 	all []store.Text
 	now time.Time
 }
 
-func (t textsAt) number() int { return len(t.all) }
+func (t datedTexts) number() int { return len(t.all) }
 
 func (a access) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) ([]store.Text, time.Time, error) {
-	found, err := call(ctx, a, "read_texts", len(names), nil, func() (t textsAt, err error) {
+	found, err := call(ctx, a, "read_texts", len(names), nil, func() (t datedTexts, err error) {
 		t.all, t.now, err = a.Store.ReadTexts(ctx, kind, names...)
 		return t, err
 	})
@@ -194,7 +194,7 @@ func (a access) ReadTexts(ctx context.Context, kind store.TextKind, names ...str
 }
 
 func (a access) ListTexts(ctx context.Context, q store.TextsQuery) ([]store.Text, time.Time, error) {
-	found, err := call(ctx, a, "list_texts", 0, textsAt.number, func() (t textsAt, err error) {
+	found, err := call(ctx, a, "list_texts", 0, datedTexts.number, func() (t datedTexts, err error) {
 		t.all, t.now, err = a.Store.ListTexts(ctx, q)
 		return t, err
 	})

@@ -22,7 +22,7 @@ func TestAPanicOfTheStoreIsTheErrorOfItsCall(t *testing.T) {
 		told++
 		assert.ErrorContains(t, c.Err, "panic: ", c.Op)
 	}
-	a := reflect.ValueOf(access{Store: substituted{can: store.AllAbilities}, meter: storeMeter(to, v), loop: "queuer"}) // it has no method: each panics
+	a := reflect.ValueOf(access{Store: substituted{abilities: store.AllAbilities}, meter: storeMeter(to, v), loop: "queuer"}) // it has no method: each panics
 	var panicked []string
 	for i := range a.NumMethod() {
 		name, method := a.Type().Method(i).Name, a.Method(i)
@@ -50,5 +50,5 @@ func TestAPanicOfTheStoreIsTheErrorOfItsCall(t *testing.T) {
 		"Acts", "AppendStream", "ControlsOf", "Counts", "Find", "FindLanes", "FindStream", "Hear", "LeaseStream", "Owns", "Survey",
 	}, panicked, "for operators and clients, Hear, which hints.Listener contains, and Owns, which is asked within the call of AddTx")
 	assert.Equal(t, a.NumMethod()-1-len(panicked), told)
-	assert.Equal(t, told, v.store.n)
+	assert.Equal(t, told, v.store.failures)
 }

@@ -24,25 +24,25 @@ import (
 // batch in doubt must neither be asked about at the new ledger nor be sent there.
 type admission struct {
 	*services
-	store  access
-	o      Options
-	news   func(batch.ServiceID, error) // called when a service is held, or, with a nil error, no longer held
-	differ func(error)                  // called when the recorded traits are other ones
+	store          access
+	o              Options
+	serviceChanged func(batch.ServiceID, error) // called when a service is held, or, with a nil error, no longer held
+	traitsDiffer   func(error)                  // called when the recorded traits are other ones
 
-	keeping sync.Mutex
-	kept    map[string]kept // by the name of a ledger
+	keepMutex sync.Mutex
+	records   map[string]keptRecord // by the name of a ledger
 }
 
 func newAdmission(all common, st access, news func(batch.ServiceID, error)) *admission {
 	return &admission{
-		services: all.ledger.services, store: st, o: all.o, news: news,
-		differ: func(err error) { all.events.Trouble("services", err) },
-		kept:   map[string]kept{},
+		services: all.ledger.services, store: st, o: all.o, serviceChanged: news,
+		traitsDiffer: func(err error) { all.events.Trouble("services", err) },
+		records:      map[string]keptRecord{},
 	}
 }
 
-// fresh is a client's answer about a service that is to be judged.
-type fresh struct {
+// clientAnswer is a client's answer about a service that is to be judged.
+type clientAnswer struct {
 	dlt.Traits
 	err error // why the service is not served
 }
@@ -57,14 +57,14 @@ func (g *admission) judge(ctx context.Context, services []batch.ServiceID) error
 	var ask []texts.Served
 	for s, f := range unjudged {
 		if f.err == nil {
-			f.err = checkService(g.store.given(), f.Traits, g.o)
+			f.err = checkService(g.store.givenStore(), f.Traits, g.o)
 		}
 		want := texts.Served{Service: s, Ledger: f.Name}
 		if f.err != nil {
 			// Another ledger may have its batches in flight, although this one cannot serve it.
 			// Without a name texts.Serve records nothing.
 			want.Ledger = ""
-			if old := g.known(s); old.judged && old.err == nil && !loop.Panicked(f.err) {
+			if old := g.entryOf(s); old.judged && old.err == nil && !loop.Panicked(f.err) {
 				f.err = errors.Join(otherLedger(old.name(), f.Name), f.err)
 			}
 		}
@@ -98,7 +98,7 @@ func (g *admission) judge(ctx context.Context, services []batch.ServiceID) error
 	}
 	for s, f := range unjudged {
 		if g.resolve(s, f.Traits, f.err) {
-			g.news(s, f.err)
+			g.serviceChanged(s, f.err)
 		}
 	}
 	return nil
@@ -106,17 +106,17 @@ func (g *admission) judge(ctx context.Context, services []batch.ServiceID) error
 
 // unjudged returns the services without a lasting judgement of their client's present answer.
 // Where a client panics, its answer before counts.
-func (g *admission) unjudged(services []batch.ServiceID) map[batch.ServiceID]*fresh {
-	var out map[batch.ServiceID]*fresh
+func (g *admission) unjudged(services []batch.ServiceID) map[batch.ServiceID]*clientAnswer {
+	var out map[batch.ServiceID]*clientAnswer
 	for i, s := range services {
 		if i > 0 && s == services[i-1] || out[s] != nil {
 			continue
 		}
-		f, old := fresh{}, g.known(s)
+		f, old := clientAnswer{}, g.entryOf(s)
 		lasts := old.judged && !loop.Panicked(old.err) // the next answer may give another judgement
 		switch {
 		case old.terms == nil || old.terms.Routed:
-			f.Traits, f.err = g.ask(s)
+			f.Traits, f.err = g.askClient(s)
 			if lasts && (f.err != nil || f.Traits == old.terms.Traits) {
 				continue
 			}
@@ -126,7 +126,7 @@ func (g *admission) unjudged(services []batch.ServiceID) map[batch.ServiceID]*fr
 			f.Traits = old.terms.Traits
 		}
 		if out == nil {
-			out = map[batch.ServiceID]*fresh{}
+			out = map[batch.ServiceID]*clientAnswer{}
 		}
 		found := f // few need memory
 		out[s] = &found
@@ -142,25 +142,27 @@ func otherLedger(recorded, wanted string) error {
 	return fmt.Errorf("%w: the service is served by %q, this is %q", ErrOtherLedger, recorded, wanted)
 }
 
-// held returns nil for a served service. judge must have judged the service before.
-func (g *admission) held(s batch.ServiceID) error {
-	return g.known(s).err
+// refusal returns nil for a served service. judge must have judged the service before.
+func (g *admission) refusal(s batch.ServiceID) error {
+	return g.entryOf(s).err
 }
 
-// others reports whether another ledger has the batches of a service. judge must have judged the
+// ownedByOther reports whether another ledger has the batches of a service. judge must have judged the
 // service before.
-func (g *admission) others(s batch.ServiceID) bool { return errors.Is(g.held(s), ErrOtherLedger) }
+func (g *admission) ownedByOther(s batch.ServiceID) bool {
+	return errors.Is(g.refusal(s), ErrOtherLedger)
+}
 
-// open returns the lanes of the services that are served.
-func (g *admission) open(ctx context.Context, lanes []batch.ServiceID) ([]batch.ServiceID, error) {
+// servedLanes returns the lanes of the services that are served.
+func (g *admission) servedLanes(ctx context.Context, lanes []batch.ServiceID) ([]batch.ServiceID, error) {
 	if err := g.judge(ctx, lanes); err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(slices.Clone(lanes), func(l batch.ServiceID) bool { return g.held(l) != nil }), nil
+	return slices.DeleteFunc(slices.Clone(lanes), func(l batch.ServiceID) bool { return g.refusal(l) != nil }), nil
 }
 
-// own returns the rows of the services that no other ledger serves.
-func (g *admission) own(ctx context.Context, rows []store.InFlight) ([]store.InFlight, error) {
+// ownRows returns the rows of the services that no other ledger serves.
+func (g *admission) ownRows(ctx context.Context, rows []store.InFlight) ([]store.InFlight, error) {
 	services := make([]batch.ServiceID, len(rows))
 	for i, f := range rows {
 		services[i] = f.Key.Service
@@ -168,27 +170,27 @@ func (g *admission) own(ctx context.Context, rows []store.InFlight) ([]store.InF
 	if err := g.judge(ctx, services); err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(rows, func(f store.InFlight) bool { return g.others(f.Key.Service) }), nil
+	return slices.DeleteFunc(rows, func(f store.InFlight) bool { return g.ownedByOther(f.Key.Service) }), nil
 }
 
-// renamed reports whether a route leads a service to a ledger of another name than the known one.
+// ledgerRenamed reports whether a route leads a service to a ledger of another name than the known one.
 // After a panic of the client the known name counts.
-func (g *admission) renamed(s batch.ServiceID, known service) bool {
+func (g *admission) ledgerRenamed(s batch.ServiceID, known service) bool {
 	if known.terms == nil || !known.terms.Routed {
 		return false
 	}
-	now, err := g.ask(s)
+	now, err := g.askClient(s)
 	return err == nil && now.Name != known.name()
 }
 
-// moved returns the error for a batch whose ledger has another name than at its claim. Nothing was
+// movedError returns the error for a batch whose ledger has another name than at its claim. Nothing was
 // sent.
-func (g *admission) moved(op string, s batch.ServiceID) error {
-	known := g.known(s)
+func (g *admission) movedError(op string, s batch.ServiceID) error {
+	known := g.entryOf(s)
 	if !known.judged {
 		return nil
 	}
-	if !errors.Is(known.err, ErrOtherLedger) && !g.renamed(s, known) {
+	if !errors.Is(known.err, ErrOtherLedger) && !g.ledgerRenamed(s, known) {
 		return nil
 	}
 	return &dlt.Error{Op: op, Kind: dlt.ErrNotYet, Err: fmt.Errorf("%w: its route has changed since the claim", ErrOtherLedger)}

@@ -30,7 +30,7 @@ func TestACallThatNobodySeesIsFree(t *testing.T) {
 	inside := access{Store: outside.Store, meter: storeMeter(nil, newVitals()), loop: "queuer"}
 	known := newServices(idleLedger{}, nil)
 	known.resolve("s", dlt.Traits{Name: "l", Routed: true}, nil)
-	ledger := ledger{idleLedger{}, known, ledgerMeter(nil, inside.v), &admission{services: known}}
+	ledger := ledger{idleLedger{}, known, ledgerMeter(nil, inside.vitals), &admission{services: known}}
 	for name, call := range map[string]func() error{
 		"a store, outside": func() error { return outside.Checked(ctx, nil) },
 		"a store, inside":  func() error { return inside.Checked(ctx, nil) },

@@ -19,7 +19,7 @@ func nextCounts(c health.Counts, now time.Time, s store.Stats, accepted time.Tim
 	if n.RefusedOrders > 0 {
 		n.RefusedSince = now.Add(s.OldestRefused.Sub(s.At.Add(s.Age)))
 	}
-	if !stands(n.Waiting, s) {
+	if !stalled(n.Waiting, s) {
 		return n
 	}
 	n.StandingSince = now
@@ -43,9 +43,9 @@ func sinceWhen(n int, before, now time.Time) time.Time {
 	return before
 }
 
-// stands reports whether batches wait and nothing shows that one moves. Where as many lanes are
+// stalled reports whether batches wait and nothing shows that one moves. Where as many lanes are
 // paused or halted as have open batches, the batches that wait may all be theirs.
-func stands(waiting int, s store.Stats) bool {
+func stalled(waiting int, s store.Stats) bool {
 	inHand := s.Open[batch.Pending] + s.Open[batch.Valid]
 	if waiting == 0 || inHand > 0 || s.AllPaused || s.Lanes <= s.Paused+s.Halted {
 		return false

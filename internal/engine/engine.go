@@ -44,7 +44,7 @@ type Options struct {
 
 	Budget     batch.Budget // of services without their own
 	BudgetOf   func(batch.ServiceID) batch.Budget
-	Quick      func(batch.ServiceID) (retries int, pause time.Duration)
+	QuickRetry func(batch.ServiceID) (retries int, pause time.Duration)
 	RetryDelay func(s batch.ServiceID, n int) time.Duration // after the n-th certain failure in a row
 	Policy     batch.Policy
 
@@ -52,7 +52,7 @@ type Options struct {
 
 	Pool              int
 	StatusConnections int
-	Streams           int // negative means none
+	MaxStreams        int // negative means none
 	ClaimLimit        int
 
 	Instance, Host, Version string
@@ -60,19 +60,19 @@ type Options struct {
 	Drain      time.Duration
 	Retention  time.Duration // 0: 30 days, or for ever where the store cannot prune; negative means for ever
 	StuckAfter time.Duration
-	Rest       time.Duration
+	IdlePause  time.Duration
 
-	Differ []slog.Attr // the options that are not their defaults, for the log
+	NonDefaults []slog.Attr // the options that are not their defaults, for the log
 }
 
 // common has the parts that all Runs of an engine share.
 type common struct {
-	o      Options
-	store  access // outside of the loops
-	ledger ledger // outside of Runs: without admission and meter
-	events *events.Reporter
-	held   *recall.Batches
-	hints  *hints.Node
+	o        Options
+	store    access // outside of the loops
+	ledger   ledger // outside of Runs: without admission and meter
+	events   *events.Reporter
+	recalled *recall.Batches
+	hints    *hints.Node
 }
 
 // Engine delivers the batches of a store. Its methods may be called concurrently.
@@ -80,7 +80,7 @@ type Engine struct {
 	common
 	running     atomic.Bool
 	run         atomic.Pointer[run] // while Run delivers
-	uncommitted uncommitted
+	uncommitted uncommittedLanes
 }
 
 // New joins a store and a ledger, which must fit each other and the options.
@@ -92,7 +92,7 @@ func New(s store.Store, l dlt.Ledger, o Options, r *events.Reporter) (*Engine, e
 		return nil, fmt.Errorf("options: %w", err)
 	}
 	known := newServices(l, func(err error) { r.Trouble("ledger", err) })
-	traits, err := known.ask("")
+	traits, err := known.askClient("")
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func New(s store.Store, l dlt.Ledger, o Options, r *events.Reporter) (*Engine, e
 		}
 	}
 	e := &Engine{common: common{
-		o: o, events: r, held: recall.New(recall.DefaultBytes),
+		o: o, events: r, recalled: recall.New(recall.DefaultBytes),
 		store: access{
 			Store: substituted{s, s.Abilities()}, meter: storeMeter(r.Calls(), nil),
 			trouble: func(err error) { r.Trouble("store", err) },
@@ -123,7 +123,7 @@ func New(s store.Store, l dlt.Ledger, o Options, r *events.Reporter) (*Engine, e
 		ledger: ledger{Ledger: l, services: known},
 	}}
 	e.hints = e.newHints()
-	e.uncommitted.after, e.uncommitted.look = o.ScanInterval, e.look
+	e.uncommitted.wakeAfter, e.uncommitted.wake = o.ScanInterval, e.wakeQuietly
 	return e, nil
 }
 
@@ -135,14 +135,14 @@ func (e *Engine) Run(ctx context.Context) error {
 	defer e.running.Store(false)
 	e.ledger.forget()
 	news := e.events.Begin(ctx, e.store, e.ledger.traits, e.o.Strategy.ReliesOnOrder)
-	if err := e.first(ctx); err != nil {
+	if err := e.waitForWrites(ctx); err != nil {
 		news.End()
 		if ctx.Err() != nil {
 			return nil // stopped before it began
 		}
 		return err
 	}
-	e.logLosses(ctx)
+	e.logMissingAbilities(ctx)
 	e.logStart(ctx)
 	r := newRun(e.common, news)
 	e.run.Store(r)
@@ -153,10 +153,10 @@ func (e *Engine) Run(ctx context.Context) error {
 	return err
 }
 
-// first waits for a database that takes writes, and looks at it.
-func (e *Engine) first(ctx context.Context) error {
+// waitForWrites waits for a database that takes writes, and looks at it.
+func (e *Engine) waitForWrites(ctx context.Context) error {
 	err := e.checkLedger(ctx)
-	for pause := loop.Brief(); errors.Is(err, store.ErrReadOnly) && ctx.Err() == nil; err = e.checkLedger(ctx) {
+	for pause := loop.BriefPauses(); errors.Is(err, store.ErrReadOnly) && ctx.Err() == nil; err = e.checkLedger(ctx) {
 		e.events.Trouble("store", err)
 		loop.Sleep(ctx, pause.NextBackOff())
 	}
@@ -165,7 +165,7 @@ func (e *Engine) first(ctx context.Context) error {
 
 // checkLedger records the ledger's name on the first start and refuses any other name later.
 func (e *Engine) checkLedger(ctx context.Context) error {
-	traits, err := e.ledger.ask("") // the substitute after a panic must not be recorded for good
+	traits, err := e.ledger.askClient("") // the substitute after a panic must not be recorded for good
 	if err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
@@ -222,12 +222,12 @@ func (e *Engine) AddedTx(batches []batch.Batch) {
 
 // Wake says that a service may have a batch to send.
 func (e *Engine) Wake(s batch.ServiceID) {
-	e.uncommitted.named(s)
-	e.look(s)
+	e.uncommitted.cancel(s)
+	e.wakeQuietly(s)
 }
 
-// look is Wake without a word of the application.
-func (e *Engine) look(s batch.ServiceID) { e.name([]batch.ServiceID{s}) }
+// wakeQuietly is Wake without a word of the application.
+func (e *Engine) wakeQuietly(s batch.ServiceID) { e.name([]batch.ServiceID{s}) }
 
 // name names lanes to the present Run, and to other processes those that it cannot take.
 func (e *Engine) name(services []batch.ServiceID) {
@@ -237,7 +237,7 @@ func (e *Engine) name(services []batch.ServiceID) {
 			r.monitor.Follow(s) // before the first POST, so that no event about it is missed
 		}
 		r.lanes.Added(services...) // in one call, so that one claim covers them all
-		others = slices.DeleteFunc(slices.Clone(services), r.takes)
+		others = slices.DeleteFunc(slices.Clone(services), r.canSend)
 	}
 	if len(others) > 0 {
 		e.hints.Tell(store.Hint{Lanes: others})
@@ -267,19 +267,19 @@ func (e *Engine) Choose() store.Choose {
 
 // Serves returns why this engine's ledger does not serve a service; nil where it does.
 func (e *Engine) Serves(ctx context.Context, s batch.ServiceID) (unserved, err error) {
-	traits, unserved := e.ledger.ask(s)
+	traits, unserved := e.ledger.askClient(s)
 	if unserved == nil {
-		unserved = checkService(e.store.given(), traits, e.o)
+		unserved = checkService(e.store.givenStore(), traits, e.o)
 	}
 	if unserved != nil {
 		return unserved, nil
 	}
-	return e.elsewhere(ctx, s, traits.Name)
+	return e.servedElsewhere(ctx, s, traits.Name)
 }
 
-// elsewhere returns an error if another ledger than the named one serves a service. It records
+// servedElsewhere returns an error if another ledger than the named one serves a service. It records
 // nothing.
-func (e *Engine) elsewhere(ctx context.Context, s batch.ServiceID, ledger string) (unserved, err error) {
+func (e *Engine) servedElsewhere(ctx context.Context, s batch.ServiceID, ledger string) (unserved, err error) {
 	by, err := texts.Serve(ctx, e.store, []texts.Served{{Service: s}})
 	if err != nil {
 		return nil, err
@@ -290,27 +290,27 @@ func (e *Engine) elsewhere(ctx context.Context, s batch.ServiceID, ledger string
 // Quiet returns the ResendQuiet of the ledger that serves a service. It fails where that is not
 // this engine's ledger: another ledger's time says nothing.
 func (e *Engine) Quiet(ctx context.Context, s batch.ServiceID) (time.Duration, error) {
-	traits, err := e.own(ctx, s)
+	traits, err := e.ownTraits(ctx, s)
 	return traits.ResendQuiet, err
 }
 
 // Withdraws returns whether the ledger that serves a service can keep a batch from taking effect,
 // and the ledger's name. It fails as Quiet does.
 func (e *Engine) Withdraws(ctx context.Context, s batch.ServiceID) (can bool, ledger string, err error) {
-	traits, err := e.own(ctx, s)
+	traits, err := e.ownTraits(ctx, s)
 	return traits.Withdraws, traits.Name, err
 }
 
-// own returns the traits of a service that this engine's ledger serves.
-func (e *Engine) own(ctx context.Context, s batch.ServiceID) (dlt.Traits, error) {
-	traits, err := e.ledger.ask(s)
+// ownTraits returns the traits of a service that this engine's ledger serves.
+func (e *Engine) ownTraits(ctx context.Context, s batch.ServiceID) (dlt.Traits, error) {
+	traits, err := e.ledger.askClient(s)
 	if err != nil {
 		return traits, err
 	}
 	if traits.Name == "" {
 		return traits, fmt.Errorf("%w: this Runner's ledger does not serve %q", ErrOtherLedger, s)
 	}
-	unserved, err := e.elsewhere(ctx, s, traits.Name)
+	unserved, err := e.servedElsewhere(ctx, s, traits.Name)
 	return traits, cmp.Or(err, unserved)
 }
 

@@ -84,13 +84,13 @@ func checkStore(s store.Store, o Options, t dlt.Traits) error {
 	can := s.Abilities()
 	switch {
 	case o.Strategy.ReliesOnOrder && !can.Has(store.CanList):
-		return lacks(s, store.CanList, fmt.Sprintf("Options.Strategy (%s), which relies on the order of submission", o.Strategy.Name))
+		return lackError(s, store.CanList, fmt.Sprintf("Options.Strategy (%s), which relies on the order of submission", o.Strategy.Name))
 	case o.Policy != batch.PolicyContinue && !can.Has(store.CanControl):
-		return lacks(s, store.CanControl, fmt.Sprintf("Options.Policy (%s)", o.Policy))
+		return lackError(s, store.CanControl, fmt.Sprintf("Options.Policy (%s)", o.Policy))
 	case o.Policy == batch.PolicyQuarantine && !can.Has(store.CanOperate):
-		return lacks(s, store.CanOperate, fmt.Sprintf("Options.Policy (%s)", o.Policy))
+		return lackError(s, store.CanOperate, fmt.Sprintf("Options.Policy (%s)", o.Policy))
 	case o.Retention > 0 && !can.Has(store.CanPrune):
-		return lacks(s, store.CanPrune, fmt.Sprintf("Options.Retention (%s)", o.Retention))
+		return lackError(s, store.CanPrune, fmt.Sprintf("Options.Retention (%s)", o.Retention))
 	}
 	return checkNeeds(s, t)
 }
@@ -100,14 +100,14 @@ func checkNeeds(s store.Store, t dlt.Traits) error {
 	can := s.Abilities()
 	switch {
 	case t.Prepares && !can.Has(store.CanKeepPrepared):
-		return lacks(s, store.CanKeepPrepared, fmt.Sprintf("the ledger %q, which prepares batches (dlt.Traits.Prepares)", t.Name))
+		return lackError(s, store.CanKeepPrepared, fmt.Sprintf("the ledger %q, which prepares batches (dlt.Traits.Prepares)", t.Name))
 	case t.Routed && !can.Has(store.CanKeepTexts):
-		return lacks(s, store.CanKeepTexts, "a ledger that is made of several (dlt.Traits.Routed)")
+		return lackError(s, store.CanKeepTexts, "a ledger that is made of several (dlt.Traits.Routed)")
 	}
 	return nil
 }
 
-// lacks returns the error about a store without an ability that something else needs.
-func lacks(s store.Store, ability store.Abilities, by string) error {
+// lackError returns the error about a store without an ability that something else needs.
+func lackError(s store.Store, ability store.Abilities, by string) error {
 	return Bad("store", fmt.Sprintf("%T", s), fmt.Sprintf("a store with %s, for %s", ability, by))
 }

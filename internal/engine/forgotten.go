@@ -11,16 +11,16 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// remembered compares the runs of a claim with what this process holds of their batches, and
+// postable compares the runs of a claim with what this process holds of their batches, and
 // returns those that may be posted: even if the database says otherwise, a batch whose attempt
 // this process has made already is not posted as if it were new.
-func (a access) remembered(ctx context.Context, all []store.ClaimedRun) []store.ClaimedRun {
+func (a access) postable(ctx context.Context, all []store.ClaimedRun) []store.ClaimedRun {
 	now := time.Now()
 	runs := all[:0]
 	for _, run := range all {
 		var forgotten map[batch.Key]*recall.Forgotten // hardly ever one
 		for _, c := range run.Batches {
-			if f := a.held.Judge(c, now); f != nil {
+			if f := a.recalled.Judge(c, now); f != nil {
 				if forgotten == nil {
 					forgotten = map[batch.Key]*recall.Forgotten{}
 				}
@@ -28,11 +28,11 @@ func (a access) remembered(ctx context.Context, all []store.ClaimedRun) []store.
 			}
 		}
 		if len(forgotten) > 0 {
-			a.forgotten(ctx, run, forgotten)
+			a.takeForgotten(ctx, run, forgotten)
 			continue
 		}
 		for _, c := range run.Batches {
-			a.held.Claimed(c, now)
+			a.recalled.Claimed(c, now)
 		}
 		runs = append(runs, run)
 	}
@@ -40,40 +40,40 @@ func (a access) remembered(ctx context.Context, all []store.ClaimedRun) []store.
 	return runs
 }
 
-// seen holds the rows that the store has shown, and gives back the bytes that it has forgotten.
-func (a access) seen(rows []store.InFlight) {
+// holdSeen holds the rows that the store has shown, and gives back the bytes that it has forgotten.
+func (a access) holdSeen(rows []store.InFlight) {
 	now := time.Now()
 	for i := range rows {
-		rows[i].Prepared = a.held.Prepared(rows[i].Key, rows[i].Prepared)
-		a.held.Seen(rows[i], now)
+		rows[i].Prepared = a.recalled.Prepared(rows[i].Key, rows[i].Prepared)
+		a.recalled.Seen(rows[i], now)
 	}
 }
 
-// kept holds bytes that the store has kept.
-func (a access) kept(all []store.Prepared, kept []bool) {
+// holdKept holds bytes that the store has kept.
+func (a access) holdKept(all []store.Prepared, kept []bool) {
 	now := time.Now()
 	for i, p := range all {
 		if kept[i] {
-			a.held.Kept(p, now)
+			a.recalled.Kept(p, now)
 		}
 	}
 }
 
-// hold holds outcomes that the store has written. The recorder alone knows of those among them
+// holdWritten holds outcomes that the store has written. The recorder alone knows of those among them
 // whose first answer was lost: to the second the store says that the row has moved on.
-func (r *run) hold(group []inhand.Recorded) {
+func (r *run) holdWritten(group []inhand.Recorded) {
 	now := time.Now()
 	for i := range group {
 		if w := &group[i]; w.Applied.Result == store.Written {
-			r.held.Written(w.Outcome, w.Applied.Row, now)
+			r.recalled.Written(w.Outcome, w.Applied.Row, now)
 		}
 	}
 }
 
-// forgotten ends the claims of a run in which the database has forgotten something. The batches
+// endForgotten ends the claims of a run in which the database has forgotten something. The batches
 // concerned are in doubt, and the monitor asks the ledger about them. The others go back: they may
 // come after these.
-func (r *run) forgotten(ctx context.Context, run store.ClaimedRun, which map[batch.Key]*recall.Forgotten) {
+func (r *run) endForgotten(ctx context.Context, run store.ClaimedRun, which map[batch.Key]*recall.Forgotten) {
 	r.monitor.Follow(run.Service)
 	r.table.Claimed(run)
 	for _, c := range run.Batches {
@@ -94,10 +94,10 @@ func (r *run) forgotten(ctx context.Context, run store.ClaimedRun, which map[bat
 func (r *run) doubtAbout(ctx context.Context, c store.Claim, f *recall.Forgotten) store.Outcome {
 	o := store.Outcome{
 		Ref: c.Ref, Version: c.Version, Budget: c.Budget, By: batch.BySubmitter, Attempt: c.Attempt,
-		Finding: store.Doubtful, ForgottenFor: f.For, Refund: c.Budget.EveryTry, Check: r.o.FirstPoll,
+		Finding: store.Doubtful, ForgottenFor: f.Age, Refund: c.Budget.EveryTry, Check: r.o.FirstPoll,
 		Error: &batch.SubmissionError{Kind: batch.KindDoubt, Message: forgottenText(c, f)},
 	}
-	lost := f.Other || f.Prepared == nil && len(c.Prepared) == 0 && r.ledger.Traits(c.Key.Service).Prepares
+	lost := f.OtherBytes || f.Prepared == nil && len(c.Prepared) == 0 && r.ledger.Traits(c.Key.Service).Prepares
 	if f.Prepared != nil {
 		kept, err := r.keeper.Keep(ctx, store.Prepared{Ref: c.Ref, Version: c.Version, Was: c.Prepared, Bytes: f.Prepared})
 		lost = err != nil || !kept
@@ -115,5 +115,5 @@ func forgottenText(c store.Claim, f *recall.Forgotten) string {
 	if f.Final {
 		was = "final"
 	}
-	return fmt.Sprintf("it was claimed as attempt %d, and this process knows it as %s in attempt %d, since %s", c.Attempt, was, f.Attempt, f.For.Round(time.Second))
+	return fmt.Sprintf("it was claimed as attempt %d, and this process knows it as %s in attempt %d, since %s", c.Attempt, was, f.Attempt, f.Age.Round(time.Second))
 }

@@ -50,7 +50,7 @@ func (e *Engine) HearEnds(ctx context.Context, heard func(hashes []uint64, many 
 
 // hear looks where other processes tell that there is work, until ctx is done.
 func (r *run) hear(ctx context.Context) {
-	if r.o.Rest > 0 {
+	if r.o.IdlePause > 0 {
 		return // a session that listens would keep the database awake
 	}
 	r.hints.Hear(ctx, store.TopicLanes, r.heard, r.queuer.Scan)
@@ -65,35 +65,35 @@ func (r *run) heard(h store.Hint) {
 		r.queuer.Scan()
 		return
 	}
-	met := slices.DeleteFunc(slices.Clone(h.Lanes), func(s batch.ServiceID) bool { return !r.admission.known(s).judged })
+	met := slices.DeleteFunc(slices.Clone(h.Lanes), func(s batch.ServiceID) bool { return !r.admission.entryOf(s).judged })
 	r.lanes.Added(met...)
 	if len(met) < len(h.Lanes) {
 		r.queuer.Scan()
 	}
 }
 
-// takes reports whether this Run can send a service's batches now, so that nobody else has to be
+// canSend reports whether this Run can send a service's batches now, so that nobody else has to be
 // told.
-func (r *run) takes(s batch.ServiceID) bool {
-	return !r.end.begun.Load() && r.admission.known(s).err == nil && r.submitter.Closed(s) <= 0
+func (r *run) canSend(s batch.ServiceID) bool {
+	return !r.stopCounts.stopBegan.Load() && r.admission.entryOf(s).err == nil && r.submitter.Closed(s) <= 0
 }
 
 // tellAll tells other processes that batches wait which this one does not send.
 func (r *run) tellAll() { r.hints.Tell(store.Hint{Many: store.TopicLanes}) }
 
-// leave is tellAll at the end of a Run that leaves batches to others. It waits for the store, for
-// restTime at most: after Run the application may close the database. Who hears nothing scans.
-func (r *run) leave(ctx context.Context) {
+// tellAtEnd is tellAll at the end of a Run that leaves batches to others. It waits for the store, for
+// endTime at most: after Run the application may close the database. Who hears nothing scans.
+func (r *run) tellAtEnd(ctx context.Context) {
 	if !r.store.Abilities().Has(store.CanHint) || r.queuer.Empty(r.o.ScanInterval) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, restTime)
+	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
 	_ = r.store.Tell(ctx, store.Hint{Many: store.TopicLanes}) // a hint may be lost
 }
 
-// hearing says whether this Run hears hints.
-func (r *run) hearing() health.Hints {
+// hintsHealth says whether this Run hears hints.
+func (r *run) hintsHealth() health.Hints {
 	return health.Hints(r.hints.State(store.TopicLanes))
 }
 

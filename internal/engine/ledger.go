@@ -27,7 +27,7 @@ type ledger struct {
 // ledgerMeter returns the meter of calls to the ledger; at makes it that of one ledger. A refusal
 // of a batch, for good or for now, and busy count as answers.
 func ledgerMeter(to calls, v *vitals) meter {
-	return meter{part: "ledger", calls: to, v: v, answers: func(err error) bool {
+	return meter{part: "ledger", calls: to, vitals: v, isAnswer: func(err error) bool {
 		switch dlt.Kind(err) {
 		case batch.KindRejected, batch.KindBusy, batch.KindNotYet:
 			return true
@@ -37,7 +37,7 @@ func ledgerMeter(to calls, v *vitals) meter {
 }
 
 // Traits returns the traits that a service is resolved to.
-func (l ledger) Traits(s batch.ServiceID) dlt.Traits { return l.of(s).Traits }
+func (l ledger) Traits(s batch.ServiceID) dlt.Traits { return l.termsOf(s).Traits }
 
 // names returns the names of the ledgers: one, or of all for which the client stands. It is nil
 // where the client stands for several and does not name them.
@@ -52,24 +52,24 @@ func (l ledger) names() []string {
 	}
 }
 
-// shown returns the name of the ledger as people read it, or the names of all.
-func (l ledger) shown() string {
+// shownName returns the name of the ledger as people read it, or the names of all.
+func (l ledger) shownName() string {
 	return batch.Excerpt(cmp.Or(strings.Join(l.names(), ", "), l.Traits("").Name), 512)
 }
 
-// at is the meter of calls about a service: each ledger has a health of its own.
-func (l ledger) at(s batch.ServiceID) meter {
+// meterOf is the meter of calls about a service: each ledger has a health of its own.
+func (l ledger) meterOf(s batch.ServiceID) meter {
 	m := l.meter
-	if m.v != nil {
+	if m.vitals != nil {
 		m.ledger = l.Traits(s).Name
-		m.whole = m.v.ledgerOf(m.ledger)
+		m.wholePart = m.vitals.ledgerOf(m.ledger)
 	}
 	return m
 }
 
 // Check returns the client's local check, where its traits declare one.
 func (l ledger) Check(b batch.Batch) error {
-	if !l.of(b.Service).Checks {
+	if !l.termsOf(b.Service).Checks {
 		return nil
 	}
 	return loop.Contain(func() error { return l.Ledger.Check(b) })
@@ -86,27 +86,27 @@ func (l ledger) SubmitList(ctx context.Context, list []batch.Attempt) error {
 // post makes a request that posts n batches of a service. A panic is doubt about each of them, and
 // reported: nobody would notice it otherwise.
 func (l ledger) post(ctx context.Context, op string, s batch.ServiceID, n int, f func() error) error {
-	if err := l.admission.moved("submit", s); err != nil {
+	if err := l.admission.movedError("submit", s); err != nil {
 		return err
 	}
-	err := l.at(s).call(ctx, "submitter", op, &n, nil, f)
+	err := l.meterOf(s).call(ctx, "submitter", op, &n, nil, f)
 	if loop.Panicked(err) {
 		l.trouble(err)
 		return &dlt.Error{Op: "submit", Kind: dlt.ErrDoubt, Err: err}
 	}
 	if err == nil {
-		l.v.took()
+		l.vitals.batchAccepted()
 	}
 	return err
 }
 
 // Prepare gives no bytes of another ledger: they would be kept with the batch.
 func (l ledger) Prepare(ctx context.Context, a batch.Attempt) (out []byte, err error) {
-	if err := l.admission.moved("prepare", a.Service); err != nil {
+	if err := l.admission.movedError("prepare", a.Service); err != nil {
 		return nil, err
 	}
 	n := 1
-	err = l.at(a.Service).call(ctx, "submitter", "prepare", &n, nil, func() (err error) {
+	err = l.meterOf(a.Service).call(ctx, "submitter", "prepare", &n, nil, func() (err error) {
 		out, err = l.Ledger.Prepare(ctx, a)
 		return err
 	})
@@ -123,12 +123,12 @@ func (l ledger) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts [
 	if err := l.admission.judge(ctx, services); err != nil {
 		return nil, err
 	}
-	mine := slices.DeleteFunc(slices.Clone(attempts), func(a batch.Attempt) bool { return l.admission.others(a.Service) })
+	mine := slices.DeleteFunc(slices.Clone(attempts), func(a batch.Attempt) bool { return l.admission.ownedByOther(a.Service) })
 	n := len(mine)
 	if n == 0 {
 		return nil, nil // an error would keep the monitor from asking about other services
 	}
-	err = l.at(mine[0].Service).call(ctx, "statuses", "statuses", &n, nil, func() (err error) {
+	err = l.meterOf(mine[0].Service).call(ctx, "statuses", "statuses", &n, nil, func() (err error) {
 		all, err = l.Ledger.BatchStatuses(ctx, s, mine)
 		return err
 	})
@@ -140,11 +140,11 @@ func (l ledger) Resolve(ctx context.Context, d dlt.Doubt) (e dlt.Evidence, err e
 	if err := l.admission.judge(ctx, []batch.ServiceID{d.Service}); err != nil {
 		return dlt.CannotTell, err
 	}
-	if l.admission.others(d.Service) {
+	if l.admission.ownedByOther(d.Service) {
 		return dlt.CannotTell, ErrOtherLedger
 	}
 	n := 1
-	err = l.at(d.Service).call(ctx, "statuses", "resolve", &n, nil, func() (err error) {
+	err = l.meterOf(d.Service).call(ctx, "statuses", "resolve", &n, nil, func() (err error) {
 		e, err = l.Ledger.Resolve(ctx, d)
 		return err
 	})
@@ -154,10 +154,10 @@ func (l ledger) Resolve(ctx context.Context, d dlt.Doubt) (e dlt.Evidence, err e
 // Events returns one connection, and no call of the meter. Its error always means that the stream
 // is lost: it means nothing for the outcome of any batch.
 func (l ledger) Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error {
-	st := l.v.stream(ctx, services)
+	st := l.vitals.streamOf(ctx, services)
 	err := loop.Contain(func() error {
 		err := l.Ledger.Events(ctx, services, func(e dlt.Event) error {
-			l.v.received(st)
+			l.vitals.streamReceived(st)
 			return yield(e)
 		})
 		if ctx.Err() == nil { // the methods of the error are the client's code, too
@@ -172,7 +172,7 @@ func (l ledger) Events(ctx context.Context, services []batch.ServiceID, yield fu
 	if !errors.Is(err, dlt.ErrStreamLost) { // a panic
 		err = streamLost(err)
 	}
-	l.v.lost(st, err)
+	l.vitals.streamLost(st, err)
 	return err
 }
 

@@ -77,7 +77,7 @@ func TestAPanicOfTheLedgerIsTheErrorOfItsCall(t *testing.T) {
 			require.ErrorAs(t, err, &p)
 			assert.Equal(t, batch.KindDoubt, dlt.Kind(err))
 			assert.Equal(t, 1, calls)
-			assert.Equal(t, 1, v.ledgerOf(known.traits("s").Name).n)
+			assert.Equal(t, 1, v.ledgerOf(known.traits("s").Name).failures)
 			if c.posts {
 				assert.Len(t, told, 1)
 			} else {
@@ -91,7 +91,7 @@ func TestAPanicOfTheLedgerIsTheErrorOfItsCall(t *testing.T) {
 func TestAPanicOfEventsLosesTheStream(t *testing.T) {
 	v := newVitals()
 	for _, client := range []dlt.Ledger{panicking{}, panicking{err: unknowable{}}, panicking{err: unreadable{}}} {
-		l := ledger{Ledger: client, meter: meter{v: v}}
+		l := ledger{Ledger: client, meter: meter{vitals: v}}
 		err := l.Events(t.Context(), []batch.ServiceID{"s"}, func(dlt.Event) error { return nil })
 		require.ErrorIs(t, err, dlt.ErrStreamLost)
 	}
@@ -128,7 +128,7 @@ func TestTraitsAreAskedOnceAService(t *testing.T) {
 		client := answering{traits: func(batch.ServiceID) dlt.Traits { n++; return dlt.Traits{Name: "l", Routed: routed} }}
 		known := newServices(client, nil)
 		g := &admission{services: known}
-		known.resolve("s", known.of("s").Traits, nil)
+		known.resolve("s", known.termsOf("s").Traits, nil)
 		for range 2 {
 			require.NoError(t, g.judge(t.Context(), []batch.ServiceID{"s", "s", "s"}))
 			for range 10 {
@@ -145,9 +145,9 @@ func TestAJudgementAfterTheEndIsNotKept(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	client := answering{traits: func(batch.ServiceID) dlt.Traits { end(); return dlt.Traits{Routed: true} }} // no name: nothing is recorded
 	known := newServices(client, nil)
-	g := &admission{services: known, store: access{Store: substituted{memory.New(), store.AllAbilities}}, news: func(batch.ServiceID, error) { t.Error("reported") }}
+	g := &admission{services: known, store: access{Store: substituted{memory.New(), store.AllAbilities}}, serviceChanged: func(batch.ServiceID, error) { t.Error("reported") }}
 	require.ErrorIs(t, g.judge(ctx, []batch.ServiceID{"s"}), context.Canceled)
-	assert.False(t, known.known("s").judged)
+	assert.False(t, known.entryOf("s").judged)
 }
 
 // answering is a client with traits.

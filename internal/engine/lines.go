@@ -9,21 +9,21 @@ import (
 
 // The lines about a Run in the log, in addition to those of its events.
 const (
-	lineStarted  = "started"
-	lineStopping = "stopping"
-	lineStopped  = "stopped"
-	lineLosses   = "the store lacks abilities"
+	lineStarted          = "started"
+	lineStopping         = "stopping"
+	lineStopped          = "stopped"
+	lineMissingAbilities = "the store lacks abilities"
 )
 
-// logLosses writes down once which abilities the store lacks, since its author may have forgotten
+// logMissingAbilities writes down once which abilities the store lacks, since its author may have forgotten
 // to name one.
-func (e *Engine) logLosses(ctx context.Context) {
+func (e *Engine) logMissingAbilities(ctx context.Context) {
 	var losses []slog.Attr
 	for _, l := range e.store.Abilities().Losses() {
 		losses = append(losses, slog.String(l.Ability.String(), l.Text))
 	}
 	if len(losses) > 0 {
-		e.events.Logger().LogAttrs(ctx, slog.LevelWarn, lineLosses, slog.GroupAttrs("lost", losses...))
+		e.events.Logger().LogAttrs(ctx, slog.LevelWarn, lineMissingAbilities, slog.GroupAttrs("lost", losses...))
 	}
 }
 
@@ -34,11 +34,11 @@ func (e *Engine) logStart(ctx context.Context) {
 	}
 	attrs := []slog.Attr{
 		slog.String("instance", e.o.Instance), slog.String("version", e.o.Version),
-		slog.String("store", fmt.Sprintf("%T", e.store.given())), slog.String("ledger", e.ledger.shown()),
+		slog.String("store", fmt.Sprintf("%T", e.store.givenStore())), slog.String("ledger", e.ledger.shownName()),
 		slog.String("strategy", e.o.Strategy.Name), slog.Int("window", e.o.Strategy.Window),
 	}
-	if len(e.o.Differ) > 0 {
-		attrs = append(attrs, slog.GroupAttrs("options", e.o.Differ...))
+	if len(e.o.NonDefaults) > 0 {
+		attrs = append(attrs, slog.GroupAttrs("options", e.o.NonDefaults...))
 	}
 	e.events.Logger().LogAttrs(ctx, slog.LevelInfo, lineStarted, attrs...)
 }
@@ -53,8 +53,8 @@ func (r *run) logStopping(ctx context.Context) {
 func (r *run) logStop(ctx context.Context, err error) {
 	level := slog.LevelInfo
 	attrs := []slog.Attr{
-		slog.String("instance", r.o.Instance), slog.Duration("took", time.Since(r.end.since)),
-		slog.Int64("put_back", r.end.putBack.Load()), slog.Int64("unfinished", r.end.lost.Load()+int64(r.table.Unfinished())),
+		slog.String("instance", r.o.Instance), slog.Duration("took", time.Since(r.stopCounts.since)),
+		slog.Int64("put_back", r.stopCounts.putBack.Load()), slog.Int64("unfinished", r.stopCounts.lost.Load()+int64(r.table.Unfinished())),
 	}
 	if err != nil {
 		level = slog.LevelError

@@ -17,35 +17,35 @@ import (
 )
 
 const (
-	// statsEvery is the pause between two calls that keep the row of this instance and, where the
+	// statsInterval is the pause between two calls that keep the row of this instance and, where the
 	// counts are old enough, count anew.
-	statsEvery = 15 * time.Second
+	statsInterval = 15 * time.Second
 	// statsJitter keeps instances that began together apart.
 	statsJitter = time.Second
-	// forgetInstances is after how long an instance that died is forgotten, where
+	// forgetInstancesAfter is after how long an instance that died is forgotten, where
 	// Options.Retention keeps everything.
-	forgetInstances = 30 * 24 * time.Hour
+	forgetInstancesAfter = 30 * 24 * time.Hour
 )
 
 // presence shows this Run to other processes, in the store.
 type presence struct {
-	store  access // no loop of the engine
-	row    access // writes this instance's own row
-	vitals *vitals
-	kept   store.Instance // the unchanging fields
-	shown  texts.Presence
-	forget time.Duration
-	health func() health.Health
-	claims func() int
-	rests  func(time.Duration) time.Duration
-	since  func() time.Time // it rests; zero while it does not
-	slow   time.Duration    // the pause between two rows while nothing is open
-	flow   func(time.Time) (store.Flow, bool)
-	flows  []stretch // only run uses it
+	store        access // no loop of the engine
+	row          access // writes this instance's own row
+	vitals       *vitals
+	unchanging   store.Instance // the unchanging fields
+	texts        texts.Presence
+	forgetAfter  time.Duration
+	health       func() health.Health
+	countClaims  func() int
+	restFor      func(time.Duration) time.Duration
+	restingSince func() time.Time // it rests; zero while it does not
+	idlePause    time.Duration    // the pause between two rows while nothing is open
+	takeFlow     func(time.Time) (store.Flow, bool)
+	stretches    []flowStretch // only run uses it
 }
 
-// stretch is a flow, and when it ended.
-type stretch struct {
+// flowStretch is a flow, and when it ended.
+type flowStretch struct {
 	end time.Time
 	store.Flow
 }
@@ -55,15 +55,15 @@ func (r *run) newPresence() *presence {
 	if !r.store.Abilities().Has(store.CanKeepTexts | store.CanCountOpen) {
 		return nil
 	}
-	p := &presence{store: r.store, row: r.store, vitals: r.vitals, forget: r.o.Retention, health: r.health, claims: r.table.Unfinished, rests: r.resting, since: r.restingSince, slow: max(calmRest, r.o.Rest), flow: r.events.TakeFlow}
+	p := &presence{store: r.store, row: r.store, vitals: r.vitals, forgetAfter: r.o.Retention, health: r.health, countClaims: r.table.Unfinished, restFor: r.idlePause, restingSince: r.restingSince, idlePause: max(idleWorkPause, r.o.IdlePause), takeFlow: r.events.TakeFlow}
 	p.row.meter = storeMeter(r.store.calls, r.vitals)
-	p.row.row = true
-	p.flow(time.Now()) // the flow from before this Run does not count
-	if p.forget <= 0 {
-		p.forget = forgetInstances
+	p.row.ownRow = true
+	p.takeFlow(time.Now()) // the flow from before this Run does not count
+	if p.forgetAfter <= 0 {
+		p.forgetAfter = forgetInstancesAfter
 	}
-	p.kept = store.Instance{
-		ID: rand.Text(), Name: r.o.Instance, Host: r.o.Host, Version: r.o.Version, Ledger: r.ledger.shown(), Settings: r.o.settings(),
+	p.unchanging = store.Instance{
+		ID: rand.Text(), Name: r.o.Instance, Host: r.o.Host, Version: r.o.Version, Ledger: r.ledger.shownName(), Settings: r.o.settings(),
 	}
 	return p
 }
@@ -85,22 +85,22 @@ func (p *presence) run(ctx context.Context, timeout time.Duration, trouble func(
 	var looked, shown, counted time.Time
 	var rested bool // at the last call, so that the row and the counts say so
 	var err error
-	for first := true; first || loop.Sleep(ctx, statsEvery+mathrand.N(statsJitter)); first = false {
-		rest, now := p.rests(calmRest), time.Now()
-		flowed := p.stretch(now)
+	for first := true; first || loop.Sleep(ctx, statsInterval+mathrand.N(statsJitter)); first = false {
+		rest, now := p.restFor(idleWorkPause), time.Now()
+		flowed := p.endStretch(now)
 		// What came and went since the last read is shown now; that it is over is shown at the
 		// next read.
-		idle := rest > 0 && !flowed && !p.since().After(looked)
+		idle := rest > 0 && !flowed && !p.restingSince().After(looked)
 		looked = now
 		if err == nil && rested && idle && now.Sub(shown) < rest {
 			continue
 		}
-		count := err != nil || !rested || !idle || now.Sub(counted) >= p.rests(upkeepRest)
+		count := err != nil || !rested || !idle || now.Sub(counted) >= p.restFor(idleUpkeepPause)
 		if shown, rested = now, idle; count {
 			counted = now
 		}
 		call, cancel := context.WithTimeout(ctx, max(timeout, store.StatsLimit+time.Second))
-		err = p.show(call, rest > 0, count)
+		err = p.update(call, rest > 0, count)
 		cancel()
 		if err != nil && ctx.Err() == nil {
 			trouble(err)
@@ -108,48 +108,48 @@ func (p *presence) run(ctx context.Context, timeout time.Duration, trouble func(
 	}
 }
 
-// show writes the row, and where that is wanted counts, if it is due, and reads the counts. Of the
+// update writes the row, and where that is wanted counts, if it is due, and reads the counts. Of the
 // three only the row says whether the database takes writes: counting may fail because there is
 // too much to count.
-func (p *presence) show(ctx context.Context, rests, count bool) error {
-	row := p.now(ctx)
-	if row.Every = statsEvery; rests {
-		row.Every = p.slow
+func (p *presence) update(ctx context.Context, rests, count bool) error {
+	row := p.ownRow(ctx)
+	if row.Every = statsInterval; rests {
+		row.Every = p.idlePause
 	}
-	kept := p.shown.Show(ctx, p.row, row)
+	kept := p.texts.Show(ctx, p.row, row)
 	if !count {
 		return kept
 	}
-	_, counted := texts.Refresh(ctx, p.store, store.RefreshQuery{By: p.kept.Name, Forget: p.forget})
+	_, counted := texts.Refresh(ctx, p.store, store.RefreshQuery{By: p.unchanging.Name, Forget: p.forgetAfter})
 	s, read := texts.Stats(ctx, p.store)
 	if read == nil {
-		p.vitals.counted(s)
+		p.vitals.countsRead(s)
 	}
 	return errors.Join(kept, counted, read)
 }
 
-// stretch ends a stretch of the flow, and reports whether anything happened in it. Stretches are
+// endStretch ends a stretch of the flow, and reports whether anything happened in it. Stretches are
 // as long while the row is written less often.
-func (p *presence) stretch(at time.Time) bool {
-	f, ok := p.flow(at)
+func (p *presence) endStretch(at time.Time) bool {
+	f, ok := p.takeFlow(at)
 	if !ok {
 		return false
 	}
-	p.flows = append(p.flows[max(0, len(p.flows)-store.MaxFlows+1):], stretch{at, f})
+	p.stretches = append(p.stretches[max(0, len(p.stretches)-store.MaxFlows+1):], flowStretch{at, f})
 	return f.Final+f.Queue.N+f.Flight.N+f.Finality.N > 0
 }
 
-// now returns the row of this instance.
-func (p *presence) now(ctx context.Context) store.Instance {
-	if s, has := p.store.given().(interface {
+// ownRow returns the row of this instance.
+func (p *presence) ownRow(ctx context.Context) store.Instance {
+	if s, has := p.store.givenStore().(interface {
 		Schema(ctx context.Context) (store.Schema, error)
-	}); has && p.kept.Schema == 0 {
+	}); has && p.unchanging.Schema == 0 {
 		if schema, err := s.Schema(ctx); err == nil {
-			p.kept.Schema = schema.Want
+			p.unchanging.Schema = schema.Want
 		}
 	}
-	i, h, at := p.kept, p.health(), time.Now()
-	if s, has := p.store.given().(interface {
+	i, h, at := p.unchanging, p.health(), time.Now()
+	if s, has := p.store.givenStore().(interface {
 		Looked(ctx context.Context) string
 	}); has {
 		i.Looked = s.Looked(ctx)
@@ -161,11 +161,11 @@ func (p *presence) now(ctx context.Context) store.Instance {
 		}
 		i.Pauses = append(i.Pauses, shown)
 	}
-	for _, s := range p.flows {
+	for _, s := range p.stretches {
 		s.Ago = at.Sub(s.end)
 		i.Flows = append(i.Flows, s.Flow)
 	}
-	i.Claims, i.Paused = p.claims(), h.Paused
+	i.Claims, i.Paused = p.countClaims(), h.Paused
 	for _, w := range h.Warnings[:min(len(h.Warnings), store.MaxWarnings)] {
 		i.Warnings = append(i.Warnings, batch.Excerpt(w.Error(), 512))
 	}
@@ -188,23 +188,23 @@ func (e *Engine) Closed(s batch.ServiceID) (sentence string, kind batch.ErrorKin
 	if r == nil {
 		return "", ""
 	}
-	why, all := r.submitter.PausedBy(s, r.memory())
+	why, all := r.submitter.PausedBy(s, r.pauseMemory())
 	if why == nil {
 		return "", ""
 	}
 	kind = health.Pause{Because: why}.Kind()
 	if h := r.health(); all && h.Paused && kind == h.PausedKind() {
-		return incident.Nothing(kind), kind
+		return incident.NothingPosted(kind), kind
 	}
-	return incident.OfLane(kind), kind
+	return incident.LanePostsNothing(kind), kind
 }
 
-// end removes the row. A database that does not answer does not hold up the stop: the row shows
+// removeRow removes the row. A database that does not answer does not hold up the stop: the row shows
 // that this instance is not seen any more.
-func (p *presence) end(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, restTime)
+func (p *presence) removeRow(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
-	return p.shown.End(ctx, p.store)
+	return p.texts.End(ctx, p.store)
 }
 
 // Stats returns the counts of open batches and orders, and the instances.

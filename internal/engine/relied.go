@@ -20,11 +20,11 @@ import (
 // cause is a change of settings, or settings that differ between instances.
 var ErrOtherTraits = errors.New("dltbatch: the ledger's traits differ from the recorded ones")
 
-// kept is the record under a ledger's name, as far as a Run knows it.
-type kept struct {
+// keptRecord is the record under a ledger's name, as far as a Run knows it.
+type keptRecord struct {
 	relied.Settings
-	varies bool // this Run met services with other traits
-	done   bool // further services with these settings change nothing
+	varies   bool // this Run met services with other traits
+	complete bool // further services with these settings change nothing
 }
 
 // keepTraits records what this process relies on for the ledger that serves s, once per ledger
@@ -32,26 +32,26 @@ type kept struct {
 // names enough of them or another process has replaced it. It reports a difference before it
 // replaces the old record: if the process dies in between, the next process reports it.
 func (g *admission) keepTraits(ctx context.Context, s batch.ServiceID, t dlt.Traits) (err error) {
-	own := relied.Of(s, t, g.o.ClaimTTL, g.o.Strategy)
-	g.keeping.Lock()
-	known, is := g.kept[t.Name]
+	own := relied.SettingsOf(s, t, g.o.ClaimTTL, g.o.Strategy)
+	g.keepMutex.Lock()
+	known, is := g.records[t.Name]
 	same := own.Same(known.Settings)
-	if is && (known.varies || same && known.done) {
-		g.keeping.Unlock()
+	if is && (known.varies || same && known.complete) {
+		g.keepMutex.Unlock()
 		return nil
 	}
-	known = kept{own, is && !same, known.done}
-	g.kept[t.Name] = known // nobody else need do it meanwhile
-	g.keeping.Unlock()
+	known = keptRecord{own, is && !same, known.complete}
+	g.records[t.Name] = known // nobody else need do it meanwhile
+	g.keepMutex.Unlock()
 	done := false
 	defer func() {
-		g.keeping.Lock()
-		defer g.keeping.Unlock()
+		g.keepMutex.Lock()
+		defer g.keepMutex.Unlock()
 		if err != nil {
-			delete(g.kept, t.Name)
-		} else if g.kept[t.Name] == known {
-			known.done = done
-			g.kept[t.Name] = known
+			delete(g.records, t.Name)
+		} else if g.records[t.Name] == known {
+			known.complete = done
+			g.records[t.Name] = known
 		}
 	}()
 	for {
@@ -61,7 +61,7 @@ func (g *admission) keepTraits(ctx context.Context, s batch.ServiceID, t dlt.Tra
 		}
 		want := relied.Record{Settings: own}
 		if seen.Version > 0 {
-			next, changes, differs := g.next(own, t.Name, seen.Body)
+			next, changes, differs := g.nextRecord(own, t.Name, seen.Body)
 			done = next.Full() || !next.Holds(s)
 			if !changes {
 				return nil
@@ -75,7 +75,7 @@ func (g *admission) keepTraits(ctx context.Context, s batch.ServiceID, t dlt.Tra
 				if err != nil {
 					return fmt.Errorf("the traits of %q: %w", t.Name, err)
 				}
-				g.differ(fmt.Errorf("%w: %q had %s, has %s", ErrOtherTraits, t.Name, seen.Body, has))
+				g.traitsDiffer(fmt.Errorf("%w: %q had %s, has %s", ErrOtherTraits, t.Name, seen.Body, has))
 			}
 			want = next
 		}
@@ -90,18 +90,18 @@ func (g *admission) keepTraits(ctx context.Context, s batch.ServiceID, t dlt.Tra
 	}
 }
 
-// next returns the record that is to replace the present one, whether that changes anything, and
+// nextRecord returns the record that is to replace the present one, whether that changes anything, and
 // whether the present record differs from this process's settings. A ledger whose traits differ by
 // service does not differ from itself: its settings for the recorded service are compared. Its
 // settings for the other recorded services, and for this one, then say whether traits differ by
 // service.
-func (g *admission) next(own relied.Settings, name, there string) (next relied.Record, changes, differs bool) {
+func (g *admission) nextRecord(own relied.Settings, name, there string) (next relied.Record, changes, differs bool) {
 	was, err := relied.Read(there)
 	if err != nil {
 		return relied.Record{Settings: own}, true, true
 	}
 	mine := own
-	if its, ok := g.ofRecorded(was.Service, name); ok {
+	if its, ok := g.recordedSettings(was.Service, name); ok {
 		mine = its
 	}
 	next = was
@@ -112,7 +112,7 @@ func (g *admission) next(own relied.Settings, name, there string) (next relied.R
 	for _, s := range append(slices.Clone(was.Alike), own.Service) {
 		its, ok := own, true
 		if s != own.Service {
-			its, ok = g.ofRecorded(s, name)
+			its, ok = g.recordedSettings(s, name)
 		}
 		switch {
 		case ok && !its.Same(mine):
@@ -124,12 +124,12 @@ func (g *admission) next(own relied.Settings, name, there string) (next relied.R
 	return next, !reflect.DeepEqual(next, was), differs
 }
 
-// ofRecorded returns the present settings for the service whose traits are recorded, and false
+// recordedSettings returns the present settings for the service whose traits are recorded, and false
 // where that service belongs to another ledger.
-func (g *admission) ofRecorded(s batch.ServiceID, name string) (its relied.Settings, ok bool) {
+func (g *admission) recordedSettings(s batch.ServiceID, name string) (its relied.Settings, ok bool) {
 	t, err := g.meet(s)
 	if err != nil {
 		return its, false
 	}
-	return relied.Of(s, t.Traits, g.o.ClaimTTL, g.o.Strategy), t.Name == name
+	return relied.SettingsOf(s, t.Traits, g.o.ClaimTTL, g.o.Strategy), t.Name == name
 }

@@ -11,20 +11,20 @@ import (
 
 // Retention prunes in chunks, with pauses, so that nobody waits for it.
 const (
-	pruneChunk = 500
-	prunePause = 100 * time.Millisecond // while there is more
-	pruneEvery = time.Minute
+	pruneChunk    = 500
+	prunePause    = 100 * time.Millisecond // while there is more
+	pruneInterval = time.Minute
 )
 
 // retain removes records that have been final for Options.Retention, until ctx is done: batches
 // and orders, ids in the journal, acts of operators. It does so once a minute, and goes on at once
 // while a chunk of one kind was full. [store.Store].Prune says what stays.
 func (r *run) retain(ctx context.Context) {
-	q := store.PruneQuery{OlderThan: r.o.Retention, Limit: pruneChunk, Tombstone: r.ledger.buries}
+	q := store.PruneQuery{OlderThan: r.o.Retention, Limit: pruneChunk, Tombstone: r.ledger.leavesTombstones}
 	var last time.Time
 	var pruned store.Pruned
 	for pause := prunePause; loop.Sleep(ctx, pause); {
-		if pruned == (store.Pruned{}) && time.Since(last) < r.resting(pruneRest) {
+		if pruned == (store.Pruned{}) && time.Since(last) < r.idlePause(pruneRest) {
 			continue
 		}
 		last = time.Now()
@@ -35,7 +35,7 @@ func (r *run) retain(ctx context.Context) {
 		if err != nil {
 			return // it stops
 		}
-		pause = pruneEvery
+		pause = pruneInterval
 		if pruned.More(q) {
 			pause = prunePause
 		}

@@ -25,17 +25,17 @@ import (
 // run is one Run: the parts and their connections.
 type run struct {
 	common
-	lanes     *lanes.Table
-	queuer    *claim.Queuer
-	submitter *submit.Submitter
-	monitor   *ask.Monitor
-	recorder  *groups.Recorder
-	table     *inhand.Table
-	keeper    *groups.Keeper
-	vitals    *vitals
-	news      *events.Run
-	admission *admission
-	end       ending
+	lanes      *lanes.Table
+	queuer     *claim.Queuer
+	submitter  *submit.Submitter
+	monitor    *ask.Monitor
+	recorder   *groups.Recorder
+	table      *inhand.Table
+	keeper     *groups.Keeper
+	vitals     *vitals
+	news       *events.Run
+	admission  *admission
+	stopCounts stopCounts
 }
 
 // groupSize is how many outcomes one write has at most, groupBytes how many bytes of receipts
@@ -47,9 +47,9 @@ const (
 	Linger     = 2 * time.Millisecond
 )
 
-// handBytes is how many bytes of payloads are claimed and not yet posted, beside the last batches
+// maxClaimedBytes is how many bytes of payloads are claimed and not yet posted, beside the last batches
 // of two claims.
-const handBytes = 64 << 20
+const maxClaimedBytes = 64 << 20
 
 // scanLanes is how many lanes one scan reads at most (docs/design.md#how-a-claim-works).
 const scanLanes = 5000
@@ -60,12 +60,12 @@ func newRun(all common, n *events.Run) *run {
 	r.admission = newAdmission(all, r.storeOf(""), n.Unserved)
 	r.table = inhand.New(r.tableOptions())
 	settings := groups.Settings{Linger: Linger, MaxItems: groupSize, MaxBytes: groupBytes, RetryFor: o.ClaimTTL, Timeout: o.ClaimTTL / 4}
-	r.recorder = groups.NewRecorder(r.storeOf("recorder"), settings, r.written, r.lost, r.trouble("recorder"))
+	r.recorder = groups.NewRecorder(r.storeOf("recorder"), settings, r.onWritten, r.onLost, r.trouble("recorder"))
 	r.keeper = groups.NewKeeper(r.storeOf("keeper"), groupSize, o.ClaimTTL/4)
 	r.ledger.meter, r.ledger.admission = ledgerMeter(all.store.calls, r.vitals), r.admission
 	r.submitter = submit.New(r.ledger, submit.Options{
-		MaxRequests: o.Pool, RequestTimeout: o.RequestTimeout, Retry: o.Quick, Reliant: o.Strategy.ReliesOnOrder,
-		MaxBatches: o.ClaimLimit, MaxBytes: handBytes,
+		MaxRequests: o.Pool, RequestTimeout: o.RequestTimeout, Retry: o.QuickRetry, Reliant: o.Strategy.ReliesOnOrder,
+		MaxBatches: o.ClaimLimit, MaxBytes: maxClaimedBytes,
 		Rules:  submitter.Rules{FirstCheck: o.FirstPoll, Delay: o.RetryDelay, StuckAfter: o.StuckAfter},
 		Keep:   r.keeper.Keep,
 		Trace:  r.events.TraceRequest(),
@@ -77,8 +77,8 @@ func newRun(all common, n *events.Run) *run {
 		},
 		Resumed: func(sc submit.Scope) { n.Resumed(pauseOf(sc)) },
 	})
-	r.queuer = claim.New(r.handing("queuer"), r.submitter, r.lanes, claim.Options{
-		Strategy: o.Strategy, Query: r.ClaimQuery(), Margin: o.Margin, RequestTime: o.RequestTimeout, ScanInterval: o.ScanInterval, Rest: r.rest,
+	r.queuer = claim.New(r.storeHanding("queuer"), r.submitter, r.lanes, claim.Options{
+		Strategy: o.Strategy, Query: r.ClaimQuery(), Margin: o.Margin, RequestTime: o.RequestTimeout, ScanInterval: o.ScanInterval, Rest: r.idleScanRest,
 		// A batch that this engine asks about from memory is given to no other process before
 		// PollInterval.
 		BusyRest:     min(o.ScanInterval, o.PollInterval),
@@ -86,31 +86,31 @@ func newRun(all common, n *events.Run) *run {
 		KeepsOrder: r.ledger.keepsOrder,
 		Held:       r.events.LaneHeld,
 		Trouble:    r.trouble("queuer"),
-		Claimed:    r.claimed,
+		Claimed:    r.onClaimed,
 	})
-	r.monitor = ask.New(r.handing("monitor"), r.ledger, r.table, ask.Options{
+	r.monitor = ask.New(r.storeHanding("monitor"), r.ledger, r.table, ask.Options{
 		Rules: monitor.Rules{
 			TTL: o.ClaimTTL, FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, StuckAfter: o.StuckAfter,
 			Delay: o.RetryDelay, Budget: o.BudgetOf, AssumeNotCommitted: o.ResendAtRiskOfExecutingTwice,
 			Reliant: o.Strategy.ReliesOnOrder,
 		},
 		Connections: o.StatusConnections, RequestTimeout: o.RequestTimeout, RowsPerRead: groupSize,
-		MaxStreams: o.Streams,
-		Empty:      r.queuer.Empty, Rest: r.calm, Trouble: r.trouble("monitor"), Vanished: n.Vanished,
+		MaxStreams: o.MaxStreams,
+		Empty:      r.queuer.Empty, Rest: r.idleRest, Trouble: r.trouble("monitor"), Vanished: n.Vanished,
 	})
 	return r
 }
 
-// claimed takes a run that is about to be posted.
-func (r *run) claimed(ctx context.Context, run store.ClaimedRun) {
+// onClaimed takes a run that is about to be posted.
+func (r *run) onClaimed(ctx context.Context, run store.ClaimedRun) {
 	r.monitor.Follow(run.Service)
 	r.table.Claimed(run)
 	r.news.Claimed(ctx, run)
 }
 
-// written takes outcomes that the store has answered about.
-func (r *run) written(group []inhand.Recorded) {
-	r.hold(group)
+// onWritten takes outcomes that the store has answered about.
+func (r *run) onWritten(group []inhand.Recorded) {
+	r.holdWritten(group)
 	r.monitor.DueIn(r.table.Written(group))
 	r.wantReceipts(group)
 	// The next group waits for the notices, which may ask the store.
@@ -118,15 +118,15 @@ func (r *run) written(group []inhand.Recorded) {
 	defer cancel()
 	for _, w := range group {
 		if w.Finding == store.Unposted && w.Applied.Result == store.Written {
-			r.end.putBackClaim()
+			r.stopCounts.putBackClaim()
 		}
 		r.news.Written(ctx, w)
 	}
 }
 
-// lost takes outcomes that the recorder gave up.
-func (r *run) lost(all []store.Outcome) {
-	r.end.lostOutcomes(len(all))
+// onLost takes outcomes that the recorder gave up.
+func (r *run) onLost(all []store.Outcome) {
+	r.stopCounts.lostOutcomes(len(all))
 	r.table.Lost(all)
 }
 
@@ -144,13 +144,13 @@ func (r *run) wantReceipts(group []inhand.Recorded) {
 
 // storeOf returns the store for one loop.
 func (r *run) storeOf(loop string) access {
-	return access{Store: r.store.Store, meter: storeMeter(r.store.calls, r.vitals), loop: loop, held: r.held}
+	return access{Store: r.store.Store, meter: storeMeter(r.store.calls, r.vitals), loop: loop, recalled: r.recalled}
 }
 
-// handing returns the store for a loop that it hands batches to.
-func (r *run) handing(loop string) access {
+// storeHanding returns the store for a loop that it hands batches to.
+func (r *run) storeHanding(loop string) access {
 	a := r.storeOf(loop)
-	a.admission, a.forgotten = r.admission, r.forgotten
+	a.admission, a.takeForgotten = r.admission, r.endForgotten
 	return a
 }
 
@@ -166,7 +166,7 @@ func (r *run) deliver(ctx context.Context) error {
 	keeper.Go(func() { r.keeper.Run(keeping) })
 	parts.Go(func() { r.submitter.Run(ctx) })
 	part := func(name string, run func(context.Context)) {
-		parts.Go(func() { r.keep(ctx, name, run) })
+		parts.Go(func() { r.keepRunning(ctx, name, run) })
 	}
 	part("queuer", r.queuer.Run)
 	part("monitor", r.monitor.Run)
@@ -181,7 +181,7 @@ func (r *run) deliver(ctx context.Context) error {
 	}
 
 	<-ctx.Done()
-	r.end.begin()
+	r.stopCounts.begin()
 	r.logStopping(context.WithoutCancel(ctx))
 	bound := time.NewTimer(r.o.Drain)
 	defer bound.Stop()
@@ -193,9 +193,9 @@ func (r *run) deliver(ctx context.Context) error {
 		keeper.Wait()
 		r.recorder.Close()
 		recorder.Wait()
-		r.leave(recording)
+		r.tellAtEnd(recording)
 		if shown != nil {
-			if err := shown.end(recording); err != nil {
+			if err := shown.removeRow(recording); err != nil {
 				r.events.Trouble("stats", err)
 			}
 		}
@@ -206,7 +206,7 @@ func (r *run) deliver(ctx context.Context) error {
 	case <-bound.C:
 		stop() // the next start finds out the outcomes that are not written yet
 	}
-	bound.Reset(restTime)
+	bound.Reset(endTime)
 	select {
 	case <-rest:
 		return nil
@@ -215,8 +215,8 @@ func (r *run) deliver(ctx context.Context) error {
 	}
 }
 
-// keep runs a part until ctx is done. A part retries its own failures; a panic starts it anew.
-func (r *run) keep(ctx context.Context, part string, run func(context.Context)) {
+// keepRunning runs a part until ctx is done. A part retries its own failures; a panic starts it anew.
+func (r *run) keepRunning(ctx context.Context, part string, run func(context.Context)) {
 	loop.Run(ctx, func(ctx context.Context) error { run(ctx); return nil }, r.trouble(part))
 }
 
@@ -236,7 +236,7 @@ func (r *run) tableOptions() inhand.Options {
 	return inhand.Options{
 		Rules:  inhand.Rules{FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, MaxHold: hold},
 		TTL:    o.ClaimTTL,
-		Traits: r.ledger.Traits, WholeRuns: reliant, MayWait: r.outlivesCrash,
+		Traits: r.ledger.Traits, WholeRuns: reliant, MayWait: r.mayWaitUnwritten,
 		Write: r.write,
 		Lanes: r.lanes,
 	}
@@ -246,37 +246,37 @@ func (r *run) tableOptions() inhand.Options {
 // first question about it.
 const holdPolls = 10
 
-// outlivesCrash reports whether an acceptance may wait for the ledger's next word: a claimed
+// mayWaitUnwritten reports whether an acceptance may wait for the ledger's next word: a claimed
 // batch, with nothing written after the claim, can still be sent again once its claim has ended,
 // and the monitor has asked and found no trace.
-func (r *run) outlivesCrash(o store.Outcome) bool {
+func (r *run) mayWaitUnwritten(o store.Outcome) bool {
 	if o.Was == nil {
 		return false
 	}
-	t := r.ledger.of(o.Key.Service)
+	t := r.ledger.termsOf(o.Key.Service)
 	asked := max(t.LateArrival, t.Grace) + r.o.PollInterval
 	return t.resend().Allows(o.Was.ResendUntil.Sub(o.Was.ClaimExpires), asked+r.o.ClaimTTL)
 }
 
 // write gives outcomes to the recorder.
 func (r *run) write(first store.Outcome, rest ...store.Outcome) {
-	r.complete(&first)
+	r.addPolicy(&first)
 	for i := range rest {
-		r.complete(&rest[i])
+		r.addPolicy(&rest[i])
 	}
 	r.recorder.Put(first, rest...)
 }
 
-// complete adds this Runner's policy and instance to an outcome.
-func (r *run) complete(o *store.Outcome) {
+// addPolicy adds this Runner's policy and instance to an outcome.
+func (r *run) addPolicy(o *store.Outcome) {
 	o.Policy = r.o.Policy
 	if o.Report != nil {
 		o.Report.Instance = r.o.Instance
 	}
 }
 
-// restTime is the time that loops get to end after their context is done.
-const restTime = 500 * time.Millisecond
+// endTime is the time that loops get to end after their context is done.
+const endTime = 500 * time.Millisecond
 
 // pauseOf returns the pause of a scope.
 func pauseOf(sc submit.Scope) health.Pause {
@@ -291,26 +291,26 @@ func allPaused(ledgers []string, pauses []health.Pause) bool {
 	})
 }
 
-// memory returns for how long a pause counts that nothing has tried since.
-func (r *run) memory() time.Duration { return max(health.PauseMemory, 2*r.o.ScanInterval) }
+// pauseMemory returns for how long a pause counts that nothing has tried since.
+func (r *run) pauseMemory() time.Duration { return max(health.PauseMemory, 2*r.o.ScanInterval) }
 
 // health returns how this Run is doing.
 func (r *run) health() health.Health {
 	now := time.Now()
 	h := r.events.Health(now)
 	h.Running = true
-	r.vitals.look(now, &h)
-	memory := r.memory()
+	r.vitals.fillHealth(now, &h)
+	memory := r.pauseMemory()
 	h.Pauses = slices.DeleteFunc(h.Pauses, func(p health.Pause) bool {
 		return r.submitter.PauseOver(submit.Scope{Ledger: p.Ledger, Service: p.Service, All: p.All}, memory)
 	})
 	if len(h.Pauses) == 0 {
 		h.Pauses = nil
 	}
-	h.Paused = allPaused(r.vitals.names, h.Pauses)
+	h.Paused = allPaused(r.vitals.ledgerNames, h.Pauses)
 	h.Pool = health.Use{Busy: r.submitter.Busy(), Size: r.o.Pool}
 	h.StatusConnections = health.Use{Busy: r.monitor.Busy(), Size: r.o.StatusConnections}
 	h.Claims = r.table.Unfinished()
-	h.Hints, h.Rest = r.hearing(), r.o.Rest
+	h.Hints, h.Rest = r.hintsHealth(), r.o.IdlePause
 	return h
 }

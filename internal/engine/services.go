@@ -16,14 +16,14 @@ import (
 // sight: its ledger's client is asked for its traits. It is resolved anew only by the admission
 // ([admission]).
 type services struct {
-	ledger  dlt.Ledger
-	trouble func(error)
-	told    atomic.Bool // a panic of Traits was reported: it is called too often to report each
+	ledger        dlt.Ledger
+	trouble       func(error)
+	panicReported atomic.Bool // a panic of Traits was reported: it is called too often to report each
 
-	mu    sync.Mutex
-	by    map[batch.ServiceID]service
-	most  int // served services are forgotten where by has grown to this
-	alike map[dlt.Traits]*terms
+	mu          sync.Mutex
+	byService   map[batch.ServiceID]service
+	forgetAt    int // served services are forgotten where byService has grown to this
+	sharedTerms map[dlt.Traits]*terms
 }
 
 // service is one service as this process knows it.
@@ -53,8 +53,8 @@ const (
 	// maxServices is how many services are remembered at least. Past it, the served ones are
 	// forgotten, and resolved and judged again.
 	maxServices = 100_000
-	// maxAlike is how many different terms are remembered for sharing.
-	maxAlike = 1000
+	// maxSharedTerms is how many different terms are remembered for sharing.
+	maxSharedTerms = 1000
 )
 
 func newServices(l dlt.Ledger, trouble func(error)) *services {
@@ -67,50 +67,50 @@ func newServices(l dlt.Ledger, trouble func(error)) *services {
 func (v *services) forget() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.by, v.most, v.alike = map[batch.ServiceID]service{}, maxServices, map[dlt.Traits]*terms{}
+	v.byService, v.forgetAt, v.sharedTerms = map[batch.ServiceID]service{}, maxServices, map[dlt.Traits]*terms{}
 }
 
-// ask asks the client. No lock is held meanwhile: the client may panic, or call the Runner.
-func (v *services) ask(s batch.ServiceID) (t dlt.Traits, err error) {
+// askClient asks the client. No lock is held meanwhile: the client may panic, or call the Runner.
+func (v *services) askClient(s batch.ServiceID) (t dlt.Traits, err error) {
 	if err := loop.Contain(func() error { t = v.ledger.Traits(s); return nil }); err != nil {
 		return dlt.Traits{}, fmt.Errorf("the ledger's traits: %w", err)
 	}
 	return t, nil
 }
 
-// known returns the entry of a service.
-func (v *services) known(s batch.ServiceID) service {
+// entryOf returns the entry of a service.
+func (v *services) entryOf(s batch.ServiceID) service {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.by[s]
+	return v.byService[s]
 }
 
 // meet returns the terms of a service, which it resolves at first sight.
 func (v *services) meet(s batch.ServiceID) (*terms, error) {
-	if known := v.known(s); known.terms != nil {
+	if known := v.entryOf(s); known.terms != nil {
 		return known.terms, nil
 	}
-	t, err := v.ask(s)
+	t, err := v.askClient(s)
 	if err != nil {
 		return nil, err
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	known := v.by[s]
+	known := v.byService[s]
 	if known.terms == nil {
-		known.terms = v.share(t)
-		v.put(s, known)
+		known.terms = v.shareTerms(t)
+		v.store(s, known)
 	}
 	return known.terms, nil
 }
 
-// of returns the terms of a service. After a panic they are the most careful ones possible.
-func (v *services) of(s batch.ServiceID) *terms {
+// termsOf returns the terms of a service. After a panic they are the most careful ones possible.
+func (v *services) termsOf(s batch.ServiceID) *terms {
 	t, err := v.meet(s)
 	if err == nil {
 		return t
 	}
-	if !v.told.Swap(true) { // before the report: an observer may ask again
+	if !v.panicReported.Swap(true) { // before the report: an observer may ask again
 		v.trouble(err)
 	}
 	return &terms{dlt.Traits{Name: "unknown", LateArrival: dlt.Forever / 4, Grace: dlt.Forever / 4}}
@@ -122,54 +122,54 @@ func (v *services) of(s batch.ServiceID) *terms {
 func (v *services) resolve(s batch.ServiceID, t dlt.Traits, err error) (news bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	old := v.by[s]
+	old := v.byService[s]
 	now := service{judged: true, err: err}
 	if !loop.Panicked(err) {
-		now.terms = v.share(t)
+		now.terms = v.shareTerms(t)
 	}
-	v.put(s, now)
+	v.store(s, now)
 	return (old.judged && old.err != nil) != (err != nil)
 }
 
-// share returns the value for these traits. v.mu is held.
-func (v *services) share(t dlt.Traits) *terms {
-	shared := v.alike[t]
+// shareTerms returns the value for these traits. v.mu is held.
+func (v *services) shareTerms(t dlt.Traits) *terms {
+	shared := v.sharedTerms[t]
 	if shared == nil {
-		if len(v.alike) >= maxAlike {
-			clear(v.alike)
+		if len(v.sharedTerms) >= maxSharedTerms {
+			clear(v.sharedTerms)
 		}
 		shared = &terms{t}
-		v.alike[t] = shared
+		v.sharedTerms[t] = shared
 	}
 	return shared
 }
 
-// put keeps the entry of a service. v.mu is held.
-func (v *services) put(s batch.ServiceID, known service) {
-	if _, is := v.by[s]; !is && len(v.by) >= v.most {
-		maps.DeleteFunc(v.by, func(_ batch.ServiceID, k service) bool { return k.err == nil })
-		v.most = max(maxServices, 2*len(v.by)) // the held ones stay: they leave room for as many
+// store keeps the entry of a service. v.mu is held.
+func (v *services) store(s batch.ServiceID, known service) {
+	if _, is := v.byService[s]; !is && len(v.byService) >= v.forgetAt {
+		maps.DeleteFunc(v.byService, func(_ batch.ServiceID, k service) bool { return k.err == nil })
+		v.forgetAt = max(maxServices, 2*len(v.byService)) // the held ones stay: they leave room for as many
 	}
-	v.by[s] = known
+	v.byService[s] = known
 }
 
-func (v *services) traits(s batch.ServiceID) dlt.Traits { return v.of(s).Traits }
+func (v *services) traits(s batch.ServiceID) dlt.Traits { return v.termsOf(s).Traits }
 
-func (v *services) resend(s batch.ServiceID) store.Resend { return v.of(s).resend() }
+func (v *services) resend(s batch.ServiceID) store.Resend { return v.termsOf(s).resend() }
 
-func (v *services) maxInFlight(s batch.ServiceID) int { return v.of(s).MaxInFlightPerService }
+func (v *services) maxInFlight(s batch.ServiceID) int { return v.termsOf(s).MaxInFlightPerService }
 
 func (v *services) numbered(s batch.ServiceID) bool {
-	t := v.of(s)
+	t := v.termsOf(s)
 	return t.Prepares && t.PreparesInOrder
 }
 
-func (v *services) keepsOrder(s batch.ServiceID) bool { return v.of(s).KeepsOrder }
+func (v *services) keepsOrder(s batch.ServiceID) bool { return v.termsOf(s).KeepsOrder }
 
-// buries reports that a service's batches leave tombstones, because a batch that is added again
+// leavesTombstones reports that a service's batches leave tombstones, because a batch that is added again
 // would take effect again, or may: this Runner's traits say nothing of another ledger, which
 // serves the service.
-func (v *services) buries(s batch.ServiceID, ledger string) bool {
-	t := v.of(s)
+func (v *services) leavesTombstones(s batch.ServiceID, ledger string) bool {
+	t := v.termsOf(s)
 	return otherLedger(ledger, t.Name) != nil || !t.AddAgainHarmless
 }

@@ -42,5 +42,5 @@ func TestManyHeldServicesLeaveRoomForTheServed(t *testing.T) {
 		_, err := v.meet(batch.ServiceID(fmt.Sprint("more", i)))
 		require.NoError(t, err)
 	}
-	assert.LessOrEqual(t, len(v.by), 2*maxServices, "the served ones are bounded")
+	assert.LessOrEqual(t, len(v.byService), 2*maxServices, "the served ones are bounded")
 }

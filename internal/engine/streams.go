@@ -10,27 +10,27 @@ import (
 
 // stream is one stream of events, across all its connections.
 type stream struct {
-	done     <-chan struct{} // closed when nobody follows the stream any more
-	received time.Time       // time of the last event
-	lost     time.Time       // zero while events come, and before the first event or failure
-	n        int             // connections lost since the last event
-	err      error
+	done            <-chan struct{} // closed when nobody follows the stream any more
+	receivedAt      time.Time       // time of the last event
+	lostAt          time.Time       // zero while events come, and before the first event or failure
+	lostConnections int             // connections lost since the last event
+	err             error
 }
 
-func (s *stream) look() health.PartHealth {
-	h := health.PartHealth{LastSuccess: s.received}
+func (s *stream) health() health.PartHealth {
+	h := health.PartHealth{LastSuccess: s.receivedAt}
 	switch {
-	case !s.lost.IsZero():
-		h.Condition, h.FailingSince, h.Failures, h.Err = health.ConditionFailing, s.lost, s.n, s.err
-	case !s.received.IsZero():
+	case !s.lostAt.IsZero():
+		h.Condition, h.FailingSince, h.Failures, h.Err = health.ConditionFailing, s.lostAt, s.lostConnections, s.err
+	case !s.receivedAt.IsZero():
 		h.Condition = health.ConditionOK
 	}
 	return h
 }
 
-// stream returns the stream of a connection. Connections of one stream share a context, which
+// streamOf returns the stream of a connection. Connections of one stream share a context, which
 // is done when nobody follows the stream any more.
-func (v *vitals) stream(ctx context.Context, services []batch.ServiceID) *stream {
+func (v *vitals) streamOf(ctx context.Context, services []batch.ServiceID) *stream {
 	var key batch.ServiceID // "" for the stream of a whole ledger
 	if len(services) > 0 {
 		key = services[0]
@@ -52,18 +52,18 @@ func (v *vitals) stream(ctx context.Context, services []batch.ServiceID) *stream
 	return st
 }
 
-func (v *vitals) received(st *stream) {
+func (v *vitals) streamReceived(st *stream) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	st.received = time.Now()
-	st.lost, st.n, st.err = time.Time{}, 0, nil
+	st.receivedAt = time.Now()
+	st.lostAt, st.lostConnections, st.err = time.Time{}, 0, nil
 }
 
-func (v *vitals) lost(st *stream, err error) {
+func (v *vitals) streamLost(st *stream, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if st.n++; st.lost.IsZero() {
-		st.lost = time.Now()
+	if st.lostConnections++; st.lostAt.IsZero() {
+		st.lostAt = time.Now()
 	}
 	st.err = err
 }

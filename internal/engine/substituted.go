@@ -16,14 +16,14 @@ import (
 // need other abilities give [store.ErrUnsupported].
 type substituted struct {
 	store.Store
-	can store.Abilities // of the store inside
+	abilities store.Abilities // of the store inside
 }
 
-func (s substituted) Abilities() store.Abilities { return s.can }
+func (s substituted) Abilities() store.Abilities { return s.abilities }
 
 // Finals reads outcomes from a store that cannot read many at once, one by one.
 func (s substituted) Finals(ctx context.Context, keys []batch.Key) (final []batch.Record, missing []batch.Key, err error) {
-	if s.can.Has(store.CanReadFinals) {
+	if s.abilities.Has(store.CanReadFinals) {
 		return s.Store.Finals(ctx, keys)
 	}
 	seen := make(map[batch.Key]struct{}, len(keys))
@@ -54,7 +54,7 @@ func (s substituted) Finals(ctx context.Context, keys []batch.Key) (final []batc
 
 // Witnesses finds none in a store that cannot look for them.
 func (s substituted) Witnesses(ctx context.Context, ref store.Ref, limit int) ([]batch.ID, error) {
-	if s.can.Has(store.CanFindWitnesses) {
+	if s.abilities.Has(store.CanFindWitnesses) {
 		return s.Store.Witnesses(ctx, ref, limit)
 	}
 	return nil, nil
@@ -63,7 +63,7 @@ func (s substituted) Witnesses(ctx context.Context, ref store.Ref, limit int) ([
 // ReadTexts finds none where the store keeps no texts, and SwapTexts keeps none: so nothing that
 // is recorded contradicts.
 func (s substituted) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) ([]store.Text, time.Time, error) {
-	if s.can.Has(store.CanKeepTexts) {
+	if s.abilities.Has(store.CanKeepTexts) {
 		return s.Store.ReadTexts(ctx, kind, names...)
 	}
 	none := make([]store.Text, len(names))
@@ -74,7 +74,7 @@ func (s substituted) ReadTexts(ctx context.Context, kind store.TextKind, names .
 }
 
 func (s substituted) SwapTexts(ctx context.Context, texts ...store.Text) (bool, error) {
-	if s.can.Has(store.CanKeepTexts) {
+	if s.abilities.Has(store.CanKeepTexts) {
 		return s.Store.SwapTexts(ctx, texts...)
 	}
 	return true, nil

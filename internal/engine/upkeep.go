@@ -9,15 +9,15 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// upkeepEvery is the pause between two Upkeep calls to a store.
-const upkeepEvery = time.Second
+// upkeepInterval is the pause between two Upkeep calls to a store.
+const upkeepInterval = time.Second
 
 // upkeep calls the store's Upkeep until ctx is done, and reports each warning once, for as
 // long as it stands.
 func (r *run) upkeep(ctx context.Context) {
 	var warnings []store.Warning
-	for last := (time.Time{}); loop.Sleep(ctx, upkeepEvery); { // it looks once before it rests
-		if len(warnings) == 0 && time.Since(last) < r.resting(upkeepRest) {
+	for last := (time.Time{}); loop.Sleep(ctx, upkeepInterval); { // it looks once before it rests
+		if len(warnings) == 0 && time.Since(last) < r.idlePause(idleUpkeepPause) {
 			continue
 		}
 		last = time.Now()

@@ -15,53 +15,53 @@ import (
 
 // vitals records how the calls of one Run went: to its store, to its ledger, and of each loop.
 type vitals struct {
-	names []string // of all ledgers
+	ledgerNames []string // of all ledgers
 
-	mu       sync.Mutex
-	store    part
-	ledgers  map[string]*part // that were asked, by name
-	writes   part             // to the store, of the loops: a read that succeeds says nothing about them
-	row      part             // the write of this instance's own row, which an idle Runner makes, too
-	accepted time.Time        // when the ledger last took a batch
-	counts   health.Counts
-	anyOpen  bool // by the counts that were read last
-	loops    map[loopOf]*part
-	streams  map[batch.ServiceID]*stream
+	mu         sync.Mutex
+	store      partCalls
+	ledgers    map[string]*partCalls // that were asked, by name
+	writes     partCalls             // to the store, of the loops: a read that succeeds says nothing about them
+	ownRow     partCalls             // the write of this instance's own row, which an idle Runner makes, too
+	acceptedAt time.Time             // when the ledger last took a batch
+	counts     health.Counts
+	anyOpen    bool // by the counts that were read last
+	loops      map[loopOf]*partCalls
+	streams    map[batch.ServiceID]*stream
 }
 
 // loopOf is a loop, and the ledger that it asks; "" for a loop that asks the store.
 type loopOf struct{ loop, ledger string }
 
 func newVitals(ledgers ...string) *vitals {
-	return &vitals{names: ledgers, ledgers: map[string]*part{}, loops: map[loopOf]*part{}, streams: map[batch.ServiceID]*stream{}}
+	return &vitals{ledgerNames: ledgers, ledgers: map[string]*partCalls{}, loops: map[loopOf]*partCalls{}, streams: map[batch.ServiceID]*stream{}}
 }
 
 // ledgerOf is the part of a ledger.
-func (v *vitals) ledgerOf(name string) *part {
+func (v *vitals) ledgerOf(name string) *partCalls {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	p := v.ledgers[name]
 	if p == nil {
-		p = &part{patient: true}
+		p = &partCalls{mayTakeLong: true}
 		v.ledgers[name] = p
 	}
 	return p
 }
 
-// look fills in the health of the parts.
-func (v *vitals) look(now time.Time, h *health.Health) {
+// fillHealth fills in the health of the parts.
+func (v *vitals) fillHealth(now time.Time, h *health.Health) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	h.Store = v.store.look(now)
+	h.Store = v.store.health(now)
 	asked := make(map[string]health.PartHealth, len(v.ledgers))
 	for name, p := range v.ledgers {
-		asked[name] = p.look(now)
+		asked[name] = p.health(now)
 	}
-	if h.Ledger = best(asked, len(v.names)); len(v.names) != 1 {
+	if h.Ledger = bestHealth(asked, len(v.ledgerNames)); len(v.ledgerNames) != 1 {
 		h.Ledgers = asked
 	}
-	for _, p := range []*part{&v.writes, &v.row} {
-		if w := p.look(now); w.Condition == health.ConditionFailing && (h.Store.Condition != health.ConditionFailing || w.FailingSince.Before(h.Store.FailingSince)) {
+	for _, p := range []*partCalls{&v.writes, &v.ownRow} {
+		if w := p.health(now); w.Condition == health.ConditionFailing && (h.Store.Condition != health.ConditionFailing || w.FailingSince.Before(h.Store.FailingSince)) {
 			w.LastSuccess = h.Store.LastSuccess
 			h.Store = w
 		}
@@ -71,20 +71,20 @@ func (v *vitals) look(now time.Time, h *health.Health) {
 	asking := map[string]map[string]health.PartHealth{} // loops, by ledger
 	for of, p := range v.loops {
 		if of.ledger == "" {
-			h.Loops[of.loop] = p.look(now)
+			h.Loops[of.loop] = p.health(now)
 			continue
 		}
 		if asking[of.loop] == nil {
 			asking[of.loop] = map[string]health.PartHealth{}
 		}
-		asking[of.loop][of.ledger] = p.look(now)
+		asking[of.loop][of.ledger] = p.health(now)
 	}
 	for loop, parts := range asking {
-		h.Loops[loop] = best(parts, len(v.names))
+		h.Loops[loop] = bestHealth(parts, len(v.ledgerNames))
 	}
 	for s, st := range v.streams {
-		h.Streams = worse(h.Streams, st.look())
-		if !st.lost.IsZero() {
+		h.Streams = worseHealth(h.Streams, st.health())
+		if !st.lostAt.IsZero() {
 			h.LostStreams = append(h.LostStreams, s)
 		}
 	}
@@ -92,9 +92,9 @@ func (v *vitals) look(now time.Time, h *health.Health) {
 	h.OpenStreams = len(v.streams) - len(h.LostStreams)
 }
 
-// best is the health of a whole of so many parts, of which these were used, where one that
+// bestHealth is the health of a whole of so many parts, of which these were used, where one that
 // works is enough: it fails only where each does, since the last of them began to.
-func best(used map[string]health.PartHealth, of int) (all health.PartHealth) {
+func bestHealth(used map[string]health.PartHealth, of int) (all health.PartHealth) {
 	failing := 0
 	for _, p := range used {
 		if p.LastSuccess.After(all.LastSuccess) {
@@ -119,9 +119,9 @@ func best(used map[string]health.PartHealth, of int) (all health.PartHealth) {
 	return all
 }
 
-// worse merges two parts into one: it takes the condition of the part that has failed for
+// worseHealth merges two parts into one: it takes the condition of the part that has failed for
 // longer.
-func worse(a, b health.PartHealth) health.PartHealth {
+func worseHealth(a, b health.PartHealth) health.PartHealth {
 	last := a.LastSuccess
 	if b.LastSuccess.After(last) {
 		last = b.LastSuccess
@@ -134,59 +134,59 @@ func worse(a, b health.PartHealth) health.PartHealth {
 	return a
 }
 
-// silence is how long calls may be in flight without any answer before that counts as a
+// silenceLimit is how long calls may be in flight without any answer before that counts as a
 // failure. A frozen database refuses nothing, so no error would show it.
-const silence = 3 * time.Second
+const silenceLimit = 3 * time.Second
 
-// part records how the calls of one part went.
-type part struct {
-	patient bool      // its calls may take as long as their own timeouts
-	under   int       // calls in flight
-	since   time.Time // when the first of these calls began, or the last answer came, if later
-	success time.Time
-	failing time.Time // when the first failed call since the last success began
-	failed  time.Time // when the last failed call ended
-	n       int
-	err     error
+// partCalls records how the calls of one part went.
+type partCalls struct {
+	mayTakeLong  bool      // its calls may take as long as their own timeouts
+	inFlight     int       // calls in flight
+	since        time.Time // when the first of these calls began, or the last answer came, if later
+	succeededAt  time.Time
+	failingSince time.Time // when the first failed call since the last success began
+	failedAt     time.Time // when the last failed call ended
+	failures     int
+	err          error
 }
 
-func (p *part) begin(now time.Time) {
-	if p.under++; p.under == 1 {
+func (p *partCalls) begin(now time.Time) {
+	if p.inFlight++; p.inFlight == 1 {
 		p.since = now
 	}
 }
 
 // end records the result of a call that started at began. A call that was broken off counts as
 // nothing.
-func (p *part) end(began, now time.Time, err error, brokenOff bool) {
-	p.under--
+func (p *partCalls) end(began, now time.Time, err error, brokenOff bool) {
+	p.inFlight--
 	switch {
 	case brokenOff:
 	case err == nil:
-		p.since, p.success = now, now
-		p.failing, p.n, p.err = time.Time{}, 0, nil
+		p.since, p.succeededAt = now, now
+		p.failingSince, p.failures, p.err = time.Time{}, 0, nil
 	default:
 		p.since = now
-		if p.failing.IsZero() || now.Sub(p.failed) >= health.Memory {
-			p.failing, p.n = began, 0
+		if p.failingSince.IsZero() || now.Sub(p.failedAt) >= health.Memory {
+			p.failingSince, p.failures = began, 0
 		}
-		p.failed, p.err = now, err
-		p.n++
+		p.failedAt, p.err = now, err
+		p.failures++
 	}
 }
 
-func (p *part) look(now time.Time) health.PartHealth {
-	h := health.PartHealth{LastSuccess: p.success}
-	if !p.patient && p.under > 0 && now.Sub(p.since) >= silence {
+func (p *partCalls) health(now time.Time) health.PartHealth {
+	h := health.PartHealth{LastSuccess: p.succeededAt}
+	if !p.mayTakeLong && p.inFlight > 0 && now.Sub(p.since) >= silenceLimit {
 		h.NoAnswerSince = p.since
 	}
 	switch {
-	case !p.failing.IsZero() && (p.under > 0 || now.Sub(p.failed) < health.Memory):
-		h.Condition, h.FailingSince, h.Failures, h.Err = health.ConditionFailing, p.failing, p.n, p.err
+	case !p.failingSince.IsZero() && (p.inFlight > 0 || now.Sub(p.failedAt) < health.Memory):
+		h.Condition, h.FailingSince, h.Failures, h.Err = health.ConditionFailing, p.failingSince, p.failures, p.err
 	case !h.NoAnswerSince.IsZero():
-		h.Condition, h.FailingSince, h.Failures = health.ConditionFailing, p.since, p.under
+		h.Condition, h.FailingSince, h.Failures = health.ConditionFailing, p.since, p.inFlight
 		h.Err = fmt.Errorf("%w for %s", health.ErrNoAnswer, now.Sub(p.since).Round(time.Millisecond))
-	case p.failing.IsZero() && !p.success.IsZero():
+	case p.failingSince.IsZero() && !p.succeededAt.IsZero():
 		h.Condition = health.ConditionOK
 	}
 	return h
@@ -194,15 +194,15 @@ func (p *part) look(now time.Time) health.PartHealth {
 
 // begin takes note of a call of a loop that begins, and returns the parts that it belongs to:
 // whole, the loop, and also, which may be nil.
-func (v *vitals) begin(now time.Time, whole *part, loop loopOf, also *part) [3]*part {
+func (v *vitals) begin(now time.Time, whole *partCalls, loop loopOf, also *partCalls) [3]*partCalls {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	own := v.loops[loop]
 	if own == nil && loop.loop != "" {
-		own = &part{patient: whole.patient}
+		own = &partCalls{mayTakeLong: whole.mayTakeLong}
 		v.loops[loop] = own
 	}
-	parts := [...]*part{whole, own, also}
+	parts := [...]*partCalls{whole, own, also}
 	for _, p := range parts {
 		if p != nil {
 			p.begin(now)
@@ -212,7 +212,7 @@ func (v *vitals) begin(now time.Time, whole *part, loop loopOf, also *part) [3]*
 }
 
 // end takes note of how the call ended.
-func (v *vitals) end(ctx context.Context, parts [3]*part, began, now time.Time, err error) {
+func (v *vitals) end(ctx context.Context, parts [3]*partCalls, began, now time.Time, err error) {
 	brokenOff := errors.Is(ctx.Err(), context.Canceled)
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -223,24 +223,24 @@ func (v *vitals) end(ctx context.Context, parts [3]*part, began, now time.Time, 
 	}
 }
 
-// took says that the ledger has taken a batch.
-func (v *vitals) took() {
+// batchAccepted says that the ledger has taken a batch.
+func (v *vitals) batchAccepted() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.accepted = time.Now()
+	v.acceptedAt = time.Now()
 }
 
-// counted takes the counts that were read.
-func (v *vitals) counted(s store.Stats) {
+// countsRead takes the counts that were read.
+func (v *vitals) countsRead(s store.Stats) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.counts = nextCounts(v.counts, time.Now(), s, v.accepted)
+	v.counts = nextCounts(v.counts, time.Now(), s, v.acceptedAt)
 	v.anyOpen = s.OpenAt().Open > 0 || !s.OldestOrder.IsZero()
 }
 
-// open reports whether the counts that were read last have an open batch or order. While they have
+// anyOpenNow reports whether the counts that were read last have an open batch or order. While they have
 // one, they are read as often as ever.
-func (v *vitals) open() bool {
+func (v *vitals) anyOpenNow() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.anyOpen

@@ -32,21 +32,21 @@ type Options struct {
 // Reporter makes the events of one Runner and hands them on. Its methods may be called
 // concurrently.
 type Reporter struct {
-	o        Options
-	log      *slog.Logger
-	run      atomic.Pointer[func(batch.Event)] // observe with the values of the present Run's context
-	queues   []*queue[delivery]                // of Options.Observers
-	sums     *repeats[topic, write]
-	flow     flow
-	standing standing
-	traces   traces.Finder
+	o          Options
+	log        *slog.Logger
+	run        atomic.Pointer[func(batch.Event)] // observe with the values of the present Run's context
+	queues     []*queue[delivery]                // of Options.Observers
+	repeats    *repeats[topic, writeLine]
+	flow       flow
+	conditions conditions
+	traces     traces.Finder
 }
 
 // New returns a Reporter. It starts nothing.
 func New(o Options) *Reporter {
-	r := &Reporter{o: o, log: slog.New(slog.DiscardHandler), sums: newSums()}
+	r := &Reporter{o: o, log: slog.New(slog.DiscardHandler), repeats: newSums()}
 	if o.Logger != nil {
-		r.log = slog.New(logHandler{legible.Handler(o.Logger.Handler()), r.standing.troubled})
+		r.log = slog.New(logHandler{legible.Handler(o.Logger.Handler()), r.conditions.troubled})
 	}
 	r.queues = r.newQueues()
 	return r
@@ -59,12 +59,12 @@ func (r *Reporter) Logger() *slog.Logger { return r.log }
 // observer.
 func (r *Reporter) Observe(ctx context.Context, e batch.Event) {
 	e.At, e.Instance = time.Now(), r.o.Instance
-	r.flow.saw(e)
+	r.flow.add(e)
 	if len(r.queues) > 0 {
 		r.queue(ctx, e)
 	}
 	if r.o.Observer != nil {
-		r.give(ctx, r.o.Observer, "Observer", e)
+		r.deliver(ctx, r.o.Observer, "Observer", e)
 	}
 	r.logEvent(ctx, e)
 }
@@ -80,19 +80,19 @@ func (r *Reporter) Report(e batch.Event) {
 
 // Trouble reports that a part failed unexpectedly and goes on.
 func (r *Reporter) Trouble(part string, err error) {
-	r.standing.troubled(err)
+	r.conditions.troubled(err)
 	r.Report(batch.Event{Kind: batch.EventTrouble, Part: part, Err: fmt.Errorf("%s: %w", part, err)})
 }
 
 // LaneHeld reports that a lane stays where it is.
 func (r *Reporter) LaneHeld(s batch.ServiceID, err error) {
-	r.standing.troubled(err)
+	r.conditions.troubled(err)
 	r.Report(batch.Event{Kind: batch.EventLaneHeld, Key: batch.Key{Service: s}, Err: err})
 }
 
 // Warned replaces the store's earlier warnings, and reports each when it begins.
 func (r *Reporter) Warned(all []store.Warning) {
-	for _, w := range r.standing.warns(all) {
+	for _, w := range r.conditions.warns(all) {
 		r.Trouble("store", w.Err)
 	}
 }
@@ -107,7 +107,7 @@ func (r *Reporter) Added(ctx context.Context, batches []batch.Batch) {
 // Operated reports an operator's act upon a batch.
 func (r *Reporter) Operated(ctx context.Context, act batch.Act, rec batch.Record) {
 	r.Observe(ctx, batch.Event{
-		Kind: batch.EventOperated, Key: rec.Key, State: rec.State, By: batch.ByOperator, Attempt: rec.Attempt, Act: act, SinceAdded: between(rec.CreatedAt, rec.FinalAt),
+		Kind: batch.EventOperated, Key: rec.Key, State: rec.State, By: batch.ByOperator, Attempt: rec.Attempt, Act: act, SinceAdded: timeBetween(rec.CreatedAt, rec.FinalAt),
 		TraceParent: rec.TraceParent,
 	})
 	if rec.Final() {
@@ -118,7 +118,7 @@ func (r *Reporter) Operated(ctx context.Context, act batch.Act, rec batch.Record
 // Steered is Operated for an act upon a lane or everything.
 func (r *Reporter) Steered(ctx context.Context, act batch.Act) {
 	if act.Action == batch.ActionRelease {
-		r.standing.released(act.Scope.Service)
+		r.conditions.released(act.Scope.Service)
 	}
 	r.Observe(ctx, batch.Event{Kind: batch.EventOperated, Key: batch.Key{Service: act.Scope.Service}, By: batch.ByOperator, Act: act})
 }
@@ -135,7 +135,7 @@ func (r *Reporter) Calls() func(context.Context, batch.Call) {
 // contain calls the application's code, and logs a panic in it.
 func (r *Reporter) contain(ctx context.Context, name string, call func()) {
 	if err := loop.Contain(func() error { call(); return nil }); err != nil {
-		r.say(ctx, slog.LevelError, topic{text: linePanicked, where: name}, err, slog.String("observer", name))
+		r.logOnce(ctx, slog.LevelError, topic{text: linePanicked, where: name}, err, slog.String("observer", name))
 	}
 }
 
@@ -145,7 +145,7 @@ func (r *Reporter) TakeFlow(now time.Time) (store.Flow, bool) { return r.flow.ta
 
 // Health returns what the events say of it.
 func (r *Reporter) Health(now time.Time) health.Health {
-	h := r.standing.look(now)
+	h := r.conditions.health(now)
 	h.LostEvents, h.DroppedTraces = r.lostEvents(), r.traces.Dropped()
 	return h
 }

@@ -15,8 +15,8 @@ type flow struct {
 	sum   store.Flow // without Ago and Took
 }
 
-// saw adds an event.
-func (f *flow) saw(e batch.Event) {
+// add adds an event.
+func (f *flow) add(e batch.Event) {
 	first := e.Kind == batch.EventClaimed && e.Attempt == 1
 	final := e.Kind == batch.EventFinal || (e.Kind == batch.EventOrderBreach || e.Kind == batch.EventOperated) && finalState(e)
 	if !first && !final && e.InRequest == 0 {

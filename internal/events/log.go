@@ -25,8 +25,8 @@ const (
 )
 
 const (
-	// sumEvery is how often the log has a line about something that happens again and again.
-	sumEvery = time.Minute
+	// sumInterval is how often the log has a line about something that happens again and again.
+	sumInterval = time.Minute
 	// maxSums bounds the number of things that are summed up.
 	maxSums = 4096
 )
@@ -36,14 +36,14 @@ type topic struct {
 	text    string
 	where   string // the part, or the ledger, that it is about
 	service batch.ServiceID
-	why     string
+	reason  string
 }
 
-// write writes a line; a sum has more attributes, and may be about something that is over.
-type write func(over bool, more ...slog.Attr)
+// writeLine writes a line; a sum has more attributes, and may be about something that is over.
+type writeLine func(over bool, more ...slog.Attr)
 
-func newSums() *repeats[topic, write] {
-	return newRepeats[topic](sumEvery, maxSums, func(s sum[write]) {
+func newSums() *repeats[topic, writeLine] {
+	return newRepeats[topic](sumInterval, maxSums, func(s sum[writeLine]) {
 		more := []slog.Attr{slog.Int("times", s.times), slog.Duration("for", s.span)}
 		if s.over {
 			more = append(more, slog.Bool("over", true))
@@ -52,15 +52,15 @@ func newSums() *repeats[topic, write] {
 	})
 }
 
-// say writes a line to the log, unless a line of its topic was written before and that is not over
+// logOnce writes a line to the log, unless a line of its topic was written before and that is not over
 // yet: then it only counts, and returns false (docs/operations.md#logs). Only the first line has
 // the stack of a panic.
-func (r *Reporter) say(ctx context.Context, level slog.Level, about topic, err error, attrs ...slog.Attr) (first bool) {
+func (r *Reporter) logOnce(ctx context.Context, level slog.Level, about topic, err error, attrs ...slog.Attr) (first bool) {
 	attrs = slices.Clone(attrs) // the sums read it later, and the caller goes on with its own
 	if err != nil {
 		attrs = append(attrs, slog.Any("error", err))
 	}
-	first = r.sums.seen(about, func(over bool, more ...slog.Attr) {
+	first = r.repeats.happened(about, func(over bool, more ...slog.Attr) {
 		at := level
 		if over {
 			at = slog.LevelInfo
@@ -68,7 +68,7 @@ func (r *Reporter) say(ctx context.Context, level slog.Level, about topic, err e
 		r.log.LogAttrs(ctx, at, about.text, slices.Concat(attrs, more)...)
 	})
 	if first {
-		r.log.LogAttrs(ctx, level, about.text, slices.Concat(attrs, stack(err))...)
+		r.log.LogAttrs(ctx, level, about.text, slices.Concat(attrs, stackOf(err))...)
 	}
 	return first
 }
@@ -82,7 +82,7 @@ func (r *Reporter) logEvent(ctx context.Context, e batch.Event) {
 	attrs := attributes(e)
 	switch e.Kind {
 	case batch.EventPaused, batch.EventResumed, batch.EventLaneHeld, batch.EventTrouble:
-		if r.say(ctx, level, topicOf(e), e.Err, attrs...) {
+		if r.logOnce(ctx, level, topicOf(e), e.Err, attrs...) {
 			return
 		}
 		level = slog.LevelDebug
@@ -93,7 +93,7 @@ func (r *Reporter) logEvent(ctx context.Context, e batch.Event) {
 	if e.Err != nil {
 		attrs = append(attrs, slog.Any("error", e.Err))
 	}
-	r.log.LogAttrs(ctx, level, string(e.Kind), append(attrs, stack(e.Err)...)...)
+	r.log.LogAttrs(ctx, level, string(e.Kind), append(attrs, stackOf(e.Err)...)...)
 }
 
 // levelOf returns the level of an event: Error and Warn for somebody who should look at it, Info
@@ -130,7 +130,7 @@ func levelOf(e batch.Event) slog.Level {
 func topicOf(e batch.Event) topic {
 	t := topic{text: string(e.Kind), where: cmp.Or(e.Part, e.Ledger), service: e.Key.Service}
 	if e.Err != nil {
-		t.why = withoutNumbers(e.Err.Error())
+		t.reason = withoutNumbers(e.Err.Error())
 	}
 	return t
 }
@@ -188,8 +188,8 @@ func attributes(e batch.Event) []slog.Attr {
 	return attrs
 }
 
-// stack returns the stack of a panic, if err is one.
-func stack(err error) []slog.Attr {
+// stackOf returns the stack of a panic, if err is one.
+func stackOf(err error) []slog.Attr {
 	var p *loop.PanicError
 	if !errors.As(err, &p) {
 		return nil

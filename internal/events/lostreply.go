@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-var errMayBreach = errors.New("the store's answer was lost: the batch may have been final before")
+var errMayBeBreach = errors.New("the store's answer was lost: the batch may have been final before")
 
 // lostReply returns the store's answer to an outcome whose first answer may have been lost: the
 // second answer says how the row is now, and not how the first write found it. An uncertain
@@ -31,11 +31,11 @@ func (r *Run) lostReply(ctx context.Context, w inhand.Recorded) store.Applied {
 	case r.finalBefore(ctx, w.Key, a.Row):
 		a.From = batch.Invalid
 		if a.Row.State == batch.Committed {
-			a.Breach, a.Err = true, errMayBreach
+			a.Breach, a.Err = true, errMayBeBreach
 		}
 	}
 	a.Halt = w.Halt // the store's second answer names no halt
-	a.Stuck = a.Stuck || called(w)
+	a.Stuck = a.Stuck || calledPerson(w)
 	a.Halted = a.Governs() && (a.Halted || r.mayHalt(ctx, a, w.Policy))
 	return a
 }
@@ -57,7 +57,7 @@ func (r *Run) movedOn(ctx context.Context, w inhand.Recorded) {
 		ended = would.Result == store.Written && next.Final()
 	}
 	if ended {
-		if event.State, ended = r.ended(ctx, w); ended {
+		if event.State, ended = r.madeFinal(ctx, w); ended {
 			event.Kind = batch.EventFinal
 			r.Report(event)
 		}
@@ -67,25 +67,25 @@ func (r *Run) movedOn(ctx context.Context, w inhand.Recorded) {
 			r.halted(event, c.HaltReason)
 		}
 	}
-	if called(w) {
+	if calledPerson(w) {
 		event.Kind, event.State, event.Err = batch.EventDecision, row.State, errors.New(row.Decision)
 		r.Report(event)
 	}
 }
 
-// called reports whether an outcome called a person, as far as its row shows.
-func called(w inhand.Recorded) bool {
+// calledPerson reports whether an outcome called a person, as far as its row shows.
+func calledPerson(w inhand.Recorded) bool {
 	may := w.Finding == store.Undecidable || w.StuckAfter > 0
 	return may && w.Applied.Row.Called() && (w.Was == nil || !w.Was.Called())
 }
 
-// ended reports whether an outcome made its batch final, and in which state: the row still is, or
+// madeFinal reports whether an outcome made its batch final, and in which state: the row still is, or
 // a person requeued the batch since the outcome's report was stored.
-func (r *Run) ended(ctx context.Context, w inhand.Recorded) (state batch.State, ended bool) {
+func (r *Run) madeFinal(ctx context.Context, w inhand.Recorded) (state batch.State, ended bool) {
 	if row := w.Applied.Row; row.Final() {
 		return row.State, row.State != batch.Committed // the commit was reported as final
 	}
-	reports, acts, err := r.told(ctx, w.Key)
+	reports, acts, err := r.reportsAndActs(ctx, w.Key)
 	if err != nil {
 		return 0, false
 	}
@@ -103,7 +103,7 @@ func (r *Run) ended(ctx context.Context, w inhand.Recorded) (state batch.State, 
 // report of a verdict against it, of an attempt that spent its budget, or an operator's act. If
 // the store gives no answer in time, that is reported as trouble.
 func (r *Run) finalBefore(ctx context.Context, key batch.Key, row store.Row) bool {
-	reports, acts, err := r.told(ctx, key)
+	reports, acts, err := r.reportsAndActs(ctx, key)
 	switch {
 	case ctx.Err() != nil: // many replies were lost: better one trouble than a breach for each batch
 		r.Trouble("lost reply", fmt.Errorf("was %s final before it was committed? %w", key, err))
@@ -126,9 +126,9 @@ func (r *Run) mayHalt(ctx context.Context, a store.Applied, by batch.Policy) boo
 	return !c.HaltedAt.IsZero() && (a.Halted || c.HaltedBy == a.Key.ID)
 }
 
-// told returns the stored reports of a batch's attempts, and the acts of operators upon it.
-func (r *Run) told(ctx context.Context, key batch.Key) (reports []batch.Report, acts []batch.Act, err error) {
-	err = r.read(ctx, "lost reply", func(ctx context.Context) (err error) {
+// reportsAndActs returns the stored reports of a batch's attempts, and the acts of operators upon it.
+func (r *Run) reportsAndActs(ctx context.Context, key batch.Key) (reports []batch.Report, acts []batch.Act, err error) {
+	err = r.readUntilDone(ctx, "lost reply", func(ctx context.Context) (err error) {
 		if reports, err = r.store.Attempts(ctx, key); err == nil {
 			acts, err = r.store.History(ctx, key)
 		}
@@ -139,15 +139,15 @@ func (r *Run) told(ctx context.Context, key batch.Key) (reports []batch.Report, 
 
 // control returns the control of a lane.
 func (r *Run) control(ctx context.Context, s batch.ServiceID) (c batch.Control, err error) {
-	err = r.read(ctx, "lost reply", func(ctx context.Context) (err error) {
+	err = r.readUntilDone(ctx, "lost reply", func(ctx context.Context) (err error) {
 		c, err = r.store.Control(ctx, batch.Only(s))
 		return err
 	})
 	return c, err
 }
 
-// read reads from the store for an event, and tries again until ctx is done.
-func (r *Run) read(ctx context.Context, what string, from func(context.Context) error) error {
+// readUntilDone reads from the store for an event, and tries again until ctx is done.
+func (r *Run) readUntilDone(ctx context.Context, what string, from func(context.Context) error) error {
 	return loop.Retry(ctx, func(err error) { r.Trouble(what, err) }, func() error {
 		err := from(ctx)
 		if errors.Is(err, store.ErrUnsupported) || errors.Is(err, batch.ErrNotFound) {

@@ -19,17 +19,17 @@ type delivery func(o batch.Observer, name string)
 func (r *Reporter) newQueues() []*queue[delivery] {
 	queues := make([]*queue[delivery], len(r.o.Observers))
 	for i, o := range r.o.Observers {
-		name := nth(i)
+		name := observerName(i)
 		queues[i] = newQueue(maxQueued, func(deliver delivery) { deliver(o, name) })
 	}
 	return queues
 }
 
-// nth names one of Options.Observers.
-func nth(i int) string { return fmt.Sprintf("Observers[%d]", i) }
+// observerName names one of Options.Observers.
+func observerName(i int) string { return fmt.Sprintf("Observers[%d]", i) }
 
-// give gives an event to an observer, and contains a panic in it.
-func (r *Reporter) give(ctx context.Context, o batch.Observer, name string, e batch.Event) {
+// deliver gives an event to an observer, and contains a panic in it.
+func (r *Reporter) deliver(ctx context.Context, o batch.Observer, name string, e batch.Event) {
 	r.contain(ctx, name, func() { o.Observe(ctx, e) })
 }
 
@@ -38,23 +38,23 @@ func (r *Reporter) queue(ctx context.Context, e batch.Event) {
 	if ctx.Done() != nil {
 		ctx = context.WithoutCancel(ctx)
 	}
-	deliver := func(o batch.Observer, name string) { r.give(ctx, o, name, e) }
+	deliver := func(o batch.Observer, name string) { r.deliver(ctx, o, name, e) }
 	for i, q := range r.queues {
 		if !q.put(deliver) {
-			r.say(ctx, slog.LevelWarn, topic{text: lineLost, where: nth(i)}, nil, slog.String("observer", nth(i)))
+			r.logOnce(ctx, slog.LevelWarn, topic{text: lineLost, where: observerName(i)}, nil, slog.String("observer", observerName(i)))
 		}
 	}
 }
 
-// restTime is how long the events that wait get at the end of a Run.
-const restTime = 500 * time.Millisecond
+// drainTime is how long the events that wait get at the end of a Run.
+const drainTime = 500 * time.Millisecond
 
-// rest gives the queues of Options.Observers time to become empty.
-func (r *Reporter) rest() {
-	ctx, cancel := context.WithTimeout(context.Background(), restTime)
+// drainQueues gives the queues of Options.Observers time to become empty.
+func (r *Reporter) drainQueues() {
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
 	for _, q := range r.queues {
-		q.rest(ctx)
+		q.waitEmpty(ctx)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 func (r *Run) Claimed(ctx context.Context, run store.ClaimedRun) {
 	r.reportSentBehind(ctx, run)
 	for _, c := range run.Batches {
-		r.Report(batch.Event{Kind: batch.EventClaimed, Key: c.Key, State: batch.Submitting, From: c.From, By: batch.ByQueuer, Attempt: c.Attempt, Again: c.Again, SinceAdded: waited(c), TraceParent: c.TraceParent})
+		r.Report(batch.Event{Kind: batch.EventClaimed, Key: c.Key, State: batch.Submitting, From: c.From, By: batch.ByQueuer, Attempt: c.Attempt, Again: c.Again, SinceAdded: waitedFor(c), TraceParent: c.TraceParent})
 	}
 }
 
@@ -43,7 +43,7 @@ func (r *Run) Written(ctx context.Context, w inhand.Recorded) {
 		return
 	}
 	if row.State == batch.Committed {
-		r.standing.released(key.Service)
+		r.conditions.released(key.Service)
 	}
 	if row.State == batch.Committed && w.Applied.From == batch.Committed && !w.Again {
 		r.o.Final(key) // somebody else recorded it, and reports it
@@ -51,11 +51,11 @@ func (r *Run) Written(ctx context.Context, w inhand.Recorded) {
 	}
 	if w.By == batch.BySubmitter && w.Finding == store.IsCommitted && w.Applied.From == batch.Submitting { // two outcomes in one
 		accepted := batch.Event{Kind: batch.EventState, Key: key, State: batch.Pending, From: batch.Submitting, By: w.By, Attempt: row.Attempt, TraceParent: w.Applied.TraceParent}
-		accepted.SinceAdded = between(w.Applied.Created, row.LastPost)
-		answered(&accepted, w.Outcome)
+		accepted.SinceAdded = timeBetween(w.Applied.Created, row.LastPost)
+		addPost(&accepted, w.Outcome)
 		r.Report(accepted)
 	}
-	breach := r.overtaken(ctx, w.Outcome, w.Applied)
+	breach := r.overtakenError(ctx, w.Outcome, w.Applied)
 	event := eventOf(w, breach)
 	event.TakenOver = r.takenOver(w)
 	if breach != nil && row.State != batch.Committed {
@@ -67,9 +67,9 @@ func (r *Run) Written(ctx context.Context, w inhand.Recorded) {
 	case row.Final():
 		r.o.Final(key)
 	case w.Finding == store.Accepted:
-		r.standing.released(key.Service) // somebody released it
+		r.conditions.released(key.Service) // somebody released it
 	}
-	if w.Applied.Stuck || !quietly(w) {
+	if w.Applied.Stuck || !changedNoState(w) {
 		r.Report(event)
 	}
 	switch {
@@ -87,15 +87,15 @@ func (r *Run) halted(event batch.Event, why string) {
 	event.Kind = batch.EventHalted
 	if why != "" {
 		event.Err = errors.New(why)
-		r.standing.halt(event.Key.Service)
+		r.conditions.halt(event.Key.Service)
 	}
 	r.Report(event)
 }
 
-// quietly reports whether an outcome changed no state: the row keeps which node has shown the
+// changedNoState reports whether an outcome changed no state: the row keeps which node has shown the
 // batch, that its deadline is put off, or why a person, who was called before, has to decide about
 // this attempt, too.
-func quietly(w inhand.Recorded) bool {
+func changedNoState(w inhand.Recorded) bool {
 	switch w.Finding {
 	case store.IsPending:
 		return w.Applied.From == batch.Pending
@@ -143,47 +143,47 @@ func eventOf(w inhand.Recorded, breach error) batch.Event {
 	if row.Final() {
 		at = row.FinalAt
 	}
-	event.SinceAdded = between(w.Applied.Created, at)
+	event.SinceAdded = timeBetween(w.Applied.Created, at)
 	if !w.Query.Answered.IsZero() {
 		event.QueryTook, event.SinceQuery = w.Query.Took, time.Since(w.Query.Answered)
 	}
 	switch {
 	case w.By == batch.ByMonitor:
-		event.SincePosted = between(row.LastPost, at)
+		event.SincePosted = timeBetween(row.LastPost, at)
 	case w.Finding != store.IsCommitted:
-		answered(&event, w.Outcome)
+		addPost(&event, w.Outcome)
 	case !w.Post.Answered.IsZero(): // the row has only the time of the write
 		event.SincePosted = time.Since(w.Post.Answered)
 	}
 	return event
 }
 
-// answered adds to an event the POST whose answer caused it.
-func answered(e *batch.Event, o store.Outcome) {
+// addPost adds to an event the POST whose answer caused it.
+func addPost(e *batch.Event, o store.Outcome) {
 	e.Took, e.InRequest = o.Post.Took, o.Post.Batches
 	if !o.Post.Answered.IsZero() {
 		e.SinceAnswered = time.Since(o.Post.Answered)
 	}
 	if o.Report != nil {
-		blame(e, *o.Report)
+		addPostError(e, *o.Report)
 	}
 }
 
-// between returns the time from one moment of the database's clock to another; 0 where one is not
+// timeBetween returns the time from one moment of the database's clock to another; 0 where one is not
 // known, or the clock was put back in between.
-func between(from, to time.Time) time.Duration {
+func timeBetween(from, to time.Time) time.Duration {
 	if from.IsZero() || to.IsZero() {
 		return 0
 	}
 	return max(0, to.Sub(from))
 }
 
-// waited returns the time from Add to the claim.
-func waited(c store.Claim) time.Duration {
+// waitedFor returns the time from Add to the claim.
+func waitedFor(c store.Claim) time.Duration {
 	if c.Was == nil {
 		return 0
 	}
-	return between(c.Created, c.Was.ClaimExpires.Add(-c.Was.ClaimTTL))
+	return timeBetween(c.Created, c.Was.ClaimExpires.Add(-c.Was.ClaimTTL))
 }
 
 func asError(e *batch.SubmissionError) error {

@@ -13,7 +13,7 @@ import (
 // are sent again behind others, before they are sent. It asks the store until ctx is done, and
 // then says "perhaps": the requests need the rest of the claim's time.
 func (r *Run) reportSentBehind(ctx context.Context, run store.ClaimedRun) {
-	if !r.reliant {
+	if !r.reliesOnOrder {
 		return
 	}
 	forgets := r.traits(run.Service).ResendHarmlessFor != dlt.Forever
@@ -21,32 +21,32 @@ func (r *Run) reportSentBehind(ctx context.Context, run store.ClaimedRun) {
 		if !c.Again || r.keepsPlace(run.Service, c.Prepared) {
 			continue
 		}
-		if err := r.sentBehind(ctx, run, i, forgets); err != nil {
+		if err := r.sentBehindError(ctx, run, i, forgets); err != nil {
 			r.Report(batch.Event{
-				Kind: batch.EventOrderBreach, Key: c.Key, State: batch.Submitting, Attempt: c.Attempt, Err: err, SinceAdded: waited(c),
+				Kind: batch.EventOrderBreach, Key: c.Key, State: batch.Submitting, Attempt: c.Attempt, Err: err, SinceAdded: waitedFor(c),
 			})
 		}
 	}
 }
 
-// sentBehind returns an error if the i-th batch of a run is sent again behind a batch of its
+// sentBehindError returns an error if the i-th batch of a run is sent again behind a batch of its
 // lane that was executed, or may have been. A batch that was lost, too, was not: it waits to go
 // again in its turn. Only a ledger that forgets batches that it has reported may say of an
 // executed batch that it has no trace of it, and so the doubt about it is open.
-func (r *Run) sentBehind(ctx context.Context, run store.ClaimedRun, i int, forgets bool) error {
+func (r *Run) sentBehindError(ctx context.Context, run store.ClaimedRun, i int, forgets bool) error {
 	if in := run.InDoubtAfter(i); forgets && in != "" {
 		return fmt.Errorf("sent again, perhaps behind %s, which is in doubt and was to come after it", in)
 	}
-	return r.behind(ctx, run.Batches[i].Key, "sent again", func(b batch.Record) bool {
+	return r.behindError(ctx, run.Batches[i].Key, "sent again", func(b batch.Record) bool {
 		return b.State == batch.Committed || forgets && b.State == batch.Unknown && !b.DoubtSince.IsZero()
 	})
 }
 
-// overtaken returns an error if the ledger executes a batch that it had decided against, or
+// overtakenError returns an error if the ledger executes a batch that it had decided against, or
 // that was taken for lost, and batches that left after it may have gone ahead. It is nil for a
 // batch that keeps its place.
-func (r *Run) overtaken(ctx context.Context, o store.Outcome, a store.Applied) error {
-	if !r.reliant || o.By != batch.ByMonitor {
+func (r *Run) overtakenError(ctx context.Context, o store.Outcome, a store.Applied) error {
+	if !r.reliesOnOrder || o.By != batch.ByMonitor {
 		return nil
 	}
 	to := a.Row.State
@@ -54,7 +54,7 @@ func (r *Run) overtaken(ctx context.Context, o store.Outcome, a store.Applied) e
 	if !again || (a.From != batch.Invalid && !a.From.Claimable()) || r.keepsPlace(o.Key.Service, o.Prepared) {
 		return nil
 	}
-	return r.behind(ctx, o.Key, fmt.Sprintf("was %s, and the ledger executes it after all", a.From), func(b batch.Record) bool {
+	return r.behindError(ctx, o.Key, fmt.Sprintf("was %s, and the ledger executes it after all", a.From), func(b batch.Record) bool {
 		return b.State == batch.Committed || b.State == batch.Pending || b.State == batch.Valid || b.State == batch.Submitting
 	})
 }
@@ -65,13 +65,13 @@ func (r *Run) keepsPlace(s batch.ServiceID, prepared []byte) bool {
 	return len(prepared) > 0 && r.traits(s).PreparesInOrder
 }
 
-// behind names another batch, about which is says so, that a batch follows although it should
+// behindError names another batch, about which is says so, that a batch follows although it should
 // come first; nil if no batch does. It asks the store, so it is called for few batches.
 // Without an answer until ctx is done it returns an error, since there may be one.
-func (r *Run) behind(ctx context.Context, key batch.Key, why string, is func(batch.Record) bool) error {
+func (r *Run) behindError(ctx context.Context, key batch.Key, why string, is func(batch.Record) bool) error {
 	var ahead batch.ID
 	perhaps := ""
-	err := r.read(ctx, "order", func(ctx context.Context) (err error) {
+	err := r.readUntilDone(ctx, "order", func(ctx context.Context) (err error) {
 		ahead, err = store.Ahead(ctx, r.store, key, func(b batch.Record) bool {
 			if !is(b) {
 				return false

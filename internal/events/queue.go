@@ -10,8 +10,8 @@ import (
 // exists only while there are any. A value that finds the queue full is lost. All methods may be
 // called concurrently.
 type queue[T any] struct {
-	deliver func(T)
-	most    int
+	deliver  func(T)
+	capacity int
 
 	mu      sync.Mutex
 	values  []T
@@ -23,14 +23,14 @@ type queue[T any] struct {
 // newQueue returns an empty queue. It holds at most `most` values, and delivers one more at the
 // time.
 func newQueue[T any](most int, deliver func(T)) *queue[T] {
-	return &queue[T]{deliver: deliver, most: most}
+	return &queue[T]{deliver: deliver, capacity: most}
 }
 
 // put queues a value. It returns false if the value was lost.
 func (q *queue[T]) put(v T) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.values) >= q.most {
+	if len(q.values) >= q.capacity {
 		q.lost++
 		return false
 	}
@@ -84,8 +84,8 @@ func (q *queue[T]) lostSoFar() uint64 {
 	return q.lost
 }
 
-// rest waits until everything is delivered, or ctx is done.
-func (q *queue[T]) rest(ctx context.Context) {
+// waitEmpty waits until everything is delivered, or ctx is done.
+func (q *queue[T]) waitEmpty(ctx context.Context) {
 	q.mu.Lock()
 	if !q.running {
 		q.mu.Unlock()

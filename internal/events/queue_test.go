@@ -75,11 +75,11 @@ func TestQueueIsBoundedAndInOrder(t *testing.T) {
 				require.Equal(t, 1, put(1))
 			}
 			close(s.gate)
-			q.rest(t.Context())
+			q.waitEmpty(t.Context())
 			assert.Equal(t, upTo(0, next), s.taken())
 			assert.EqualValues(t, 3+most/2+1, q.lostSoFar())
 			require.Zero(t, put(most), "and again")
-			q.rest(t.Context())
+			q.waitEmpty(t.Context())
 			assert.Equal(t, upTo(0, next), s.taken())
 		})
 	}
@@ -90,7 +90,7 @@ func TestQueueRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{gate: make(chan struct{})}
 		q := newQueue(4, s.take)
-		q.rest(t.Context()) // nothing is there
+		q.waitEmpty(t.Context()) // nothing is there
 		before := runtime.NumGoroutine()
 		require.True(t, q.put(1))
 		synctest.Wait()
@@ -98,10 +98,10 @@ func TestQueueRests(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		begin := time.Now()
-		q.rest(ctx)
+		q.waitEmpty(ctx)
 		assert.Equal(t, time.Second, time.Since(begin), "no longer than it may take")
 		close(s.gate)
-		q.rest(t.Context())
+		q.waitEmpty(t.Context())
 		synctest.Wait()
 		assert.Equal(t, before, runtime.NumGoroutine())
 		assert.Equal(t, []int{1}, s.taken())
@@ -121,7 +121,7 @@ func TestQueueOutlivesItsGoroutine(t *testing.T) {
 		for i := range 20 {
 			require.True(t, q.put(i))
 			if i%4 == 3 {
-				q.rest(t.Context())
+				q.waitEmpty(t.Context())
 			}
 		}
 		assert.EqualValues(t, 20, got.Load())
@@ -141,7 +141,7 @@ func TestQueueOfManySenders(t *testing.T) {
 		})
 	}
 	all.Wait()
-	q.rest(t.Context())
+	q.waitEmpty(t.Context())
 	for s := range got {
 		assert.Equal(t, upTo(0, each), got[s])
 	}

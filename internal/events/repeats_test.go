@@ -45,7 +45,7 @@ func TestRepeatsAreSummedUp(t *testing.T) {
 		b, l := newLog(9)
 		firsts := 0
 		for i := range 20 {
-			if l.seen("k", fmt.Sprint("no ", i)) {
+			if l.happened("k", fmt.Sprint("no ", i)) {
 				firsts++
 			}
 			time.Sleep(7 * time.Second)
@@ -55,8 +55,8 @@ func TestRepeatsAreSummedUp(t *testing.T) {
 		assert.Equal(t, []string{"1m0s: no 8, 8 times for 1m0s", "2m0s: no 17, 9 times for 2m0s"}, b.said())
 		time.Sleep(time.Hour)
 		assert.Equal(t, []string{"3m0s: no 19, 2 times for 3m0s", "4m0s: no 19, 20 times for 2m13s, over"}, b.said())
-		assert.True(t, l.seen("k", "anew"))
-		l.end()
+		assert.True(t, l.happened("k", "anew"))
+		l.reportAll()
 		assert.Empty(t, b.said(), "the caller has said it")
 	})
 }
@@ -65,14 +65,14 @@ func TestRepeatsAreSummedUp(t *testing.T) {
 func TestRepeatsByKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, l := newLog(9)
-		assert.True(t, l.seen("once", "once"))
+		assert.True(t, l.happened("once", "once"))
 		time.Sleep(10 * time.Second)
 		for range 3 {
-			l.seen("a", "a")
+			l.happened("a", "a")
 		}
 		time.Sleep(10 * time.Second)
 		for range 5 {
-			l.seen("b", "b")
+			l.happened("b", "b")
 		}
 		time.Sleep(time.Hour)
 		assert.Equal(t, []string{
@@ -85,21 +85,21 @@ func TestRepeatsByKey(t *testing.T) {
 func TestRepeatsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, l := newLog(9)
-		l.end()
-		l.seen("b", "b")
+		l.reportAll()
+		l.happened("b", "b")
 		time.Sleep(time.Second)
 		for range 4 {
-			l.seen("a", "a")
-			l.seen("b", "b")
+			l.happened("a", "a")
+			l.happened("b", "b")
 		}
 		time.Sleep(time.Second)
-		l.end()
+		l.reportAll()
 		assert.Equal(t, []string{"2s: b, 4 times for 2s", "2s: a, 3 times for 1s"}, b.said())
 		time.Sleep(time.Hour)
-		l.end()
+		l.reportAll()
 		assert.Empty(t, b.said())
-		assert.True(t, l.seen("a", "a"), "begins anew")
-		l.seen("a", "a")
+		assert.True(t, l.happened("a", "a"), "begins anew")
+		l.happened("a", "a")
 		time.Sleep(time.Hour)
 		assert.Len(t, b.said(), 2)
 	})
@@ -110,14 +110,14 @@ func TestRepeatsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, l := newLog(2)
 		for range 2 {
-			l.seen("a", "a")
-			l.seen("b", "b")
-			assert.True(t, l.seen("c", "c"))
+			l.happened("a", "a")
+			l.happened("b", "b")
+			assert.True(t, l.happened("c", "c"))
 		}
 		time.Sleep(time.Hour)
 		assert.Len(t, b.said(), 4)
-		assert.True(t, l.seen("c", "c"))
-		assert.False(t, l.seen("c", "c"))
-		l.end()
+		assert.True(t, l.happened("c", "c"))
+		assert.False(t, l.happened("c", "c"))
+		l.reportAll()
 	})
 }

@@ -24,10 +24,10 @@ type Reads interface {
 // Run makes the events of one Run.
 type Run struct {
 	*Reporter
-	store   Reads
-	traits  func(batch.ServiceID) dlt.Traits
-	reliant bool
-	over    atomic.Bool
+	store         Reads
+	traits        func(batch.ServiceID) dlt.Traits
+	reliesOnOrder bool
+	ended         atomic.Bool
 }
 
 // Begin begins a Run. Until its end events carry the values of ctx, also after ctx is done.
@@ -36,16 +36,16 @@ func (r *Reporter) Begin(ctx context.Context, s Reads, traits func(batch.Service
 	values := context.WithoutCancel(ctx)
 	observe := func(e batch.Event) { r.Observe(values, e) }
 	r.run.Store(&observe)
-	return &Run{Reporter: r, store: s, traits: traits, reliant: reliant}
+	return &Run{Reporter: r, store: s, traits: traits, reliesOnOrder: reliant}
 }
 
 // End ends the Run. The queues of Options.Observers get time to become empty, and sums in the log
 // are written.
 func (r *Run) End() {
-	r.over.Store(true) // before Health is cleared
-	r.standing.clear()
-	r.rest()
-	r.sums.end()
+	r.ended.Store(true) // before Health is cleared
+	r.conditions.clearRun()
+	r.drainQueues()
+	r.repeats.reportAll()
 	r.run.Store(nil)
 }
 
@@ -56,10 +56,10 @@ func (r *Run) End() {
 // Unserved is LaneHeld for a service that this Run does not serve at all. A nil error means
 // that the Run serves it by now.
 func (r *Run) Unserved(s batch.ServiceID, err error) {
-	if r.over.Load() {
+	if r.ended.Load() {
 		return
 	}
-	r.standing.unserved(s, err != nil)
+	r.conditions.unserved(s, err != nil)
 	if err != nil {
 		r.LaneHeld(s, err)
 	}
@@ -68,7 +68,7 @@ func (r *Run) Unserved(s batch.ServiceID, err error) {
 // Paused reports that nothing is posted to a ledger, or for a service. Since and Because of the
 // pause are not read.
 func (r *Run) Paused(p health.Pause, err error) {
-	if r.over.Load() {
+	if r.ended.Load() {
 		return
 	}
 	p = health.Pause{Ledger: p.Ledger, Service: p.Service, All: p.All}
@@ -77,19 +77,19 @@ func (r *Run) Paused(p health.Pause, err error) {
 		event.Err = &answerError{kind: dlt.Reason(err), err: err}
 	}
 	if e, ok := errors.AsType[*dlt.Error](err); ok && e != nil {
-		blame(&event, batch.Report{StatusCode: e.StatusCode, Code: e.Code, Endpoint: e.Endpoint})
+		addPostError(&event, batch.Report{StatusCode: e.StatusCode, Code: e.Code, Endpoint: e.Endpoint})
 	}
-	r.standing.paused(p, event.Err)
+	r.conditions.paused(p, event.Err)
 	r.Report(event)
 }
 
 // Resumed reports that such a pause is over.
 func (r *Run) Resumed(p health.Pause) {
-	if r.over.Load() {
+	if r.ended.Load() {
 		return
 	}
 	p = health.Pause{Ledger: p.Ledger, Service: p.Service, All: p.All}
-	r.standing.resumed(p)
+	r.conditions.resumed(p)
 	r.Report(batch.Event{Kind: batch.EventResumed, Key: batch.Key{Service: p.Service}, Ledger: p.Ledger})
 }
 
@@ -108,8 +108,8 @@ type answerError struct {
 func (e *answerError) Error() string   { return e.kind.Error() }
 func (e *answerError) Unwrap() []error { return []error{e.kind, e.err} }
 
-// blame adds to an event where, and by which codes, a POST failed.
-func blame(e *batch.Event, r batch.Report) {
+// addPostError adds to an event where, and by which codes, a POST failed.
+func addPostError(e *batch.Event, r batch.Report) {
 	r = r.Fit()
 	e.StatusCode, e.Code, e.Endpoint = r.StatusCode, r.Code, r.Endpoint
 }

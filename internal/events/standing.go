@@ -11,43 +11,45 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// standing keeps the conditions that last since an event, for Health.
-type standing struct {
-	mu        sync.Mutex
-	pauses    map[health.Pause]pause        // by ledger, service and All
-	halted    map[batch.ServiceID]time.Time // since when
-	held      map[batch.ServiceID]time.Time // since when the present Run refuses to serve them
-	warnings  []store.Warning
-	warned    map[string]time.Time // since when each of them stands, by its name
-	trouble   error
-	troubleAt time.Time
+// conditions keeps the conditions that last since an event, for Health.
+type conditions struct {
+	mu            sync.Mutex
+	pauses        map[health.Pause]pauseReason  // by ledger, service and All
+	haltedLanes   map[batch.ServiceID]time.Time // since when
+	unservedLanes map[batch.ServiceID]time.Time // since when the present Run refuses to serve them
+	warnings      []store.Warning
+	warned        map[string]time.Time // since when each of them stands, by its name
+	trouble       error
+	troubleAt     time.Time
 }
 
-// pause is when nothing was posted any more, and the last reason.
-type pause struct {
+// pauseReason is when nothing was posted any more, and the last reason.
+type pauseReason struct {
 	since   time.Time
 	because error
 }
 
-// clear forgets all but the last trouble: it is about a Run that is over.
-func (s *standing) clear() {
+// clearRun forgets all but the last trouble: it is about a Run that is over.
+func (s *conditions) clearRun() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pauses, s.halted, s.held, s.warnings, s.warned = nil, nil, nil, nil, nil
+	s.pauses, s.haltedLanes, s.unservedLanes, s.warnings, s.warned = nil, nil, nil, nil, nil
 }
 
-func (s *standing) troubled(err error) {
+func (s *conditions) troubled(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.trouble, s.troubleAt = err, time.Now()
 }
 
-func (s *standing) halt(service batch.ServiceID)              { s.mark(&s.halted, service, true) }
-func (s *standing) released(service batch.ServiceID)          { s.mark(&s.halted, service, false) }
-func (s *standing) unserved(service batch.ServiceID, is bool) { s.mark(&s.held, service, is) }
+func (s *conditions) halt(service batch.ServiceID)     { s.setMember(&s.haltedLanes, service, true) }
+func (s *conditions) released(service batch.ServiceID) { s.setMember(&s.haltedLanes, service, false) }
+func (s *conditions) unserved(service batch.ServiceID, is bool) {
+	s.setMember(&s.unservedLanes, service, is)
+}
 
-// mark puts a service into one of the sets, or takes it out.
-func (s *standing) mark(set *map[batch.ServiceID]time.Time, service batch.ServiceID, on bool) {
+// setMember puts a service into one of the sets, or takes it out.
+func (s *conditions) setMember(set *map[batch.ServiceID]time.Time, service batch.ServiceID, on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !on {
@@ -64,11 +66,11 @@ func (s *standing) mark(set *map[batch.ServiceID]time.Time, service batch.Servic
 
 // paused begins a pause, or gives it another reason. What is not p's is not touched: each ledger,
 // and each service, has a pause of its own.
-func (s *standing) paused(p health.Pause, why error) {
+func (s *conditions) paused(p health.Pause, why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.pauses == nil {
-		s.pauses = map[health.Pause]pause{}
+		s.pauses = map[health.Pause]pauseReason{}
 	}
 	now := s.pauses[p]
 	if now.because = why; now.since.IsZero() {
@@ -77,14 +79,14 @@ func (s *standing) paused(p health.Pause, why error) {
 	s.pauses[p] = now
 }
 
-func (s *standing) resumed(p health.Pause) {
+func (s *conditions) resumed(p health.Pause) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.pauses, p)
 }
 
 // warns replaces the store's earlier warnings, and returns the warnings that are new.
-func (s *standing) warns(all []store.Warning) (fresh []store.Warning) {
+func (s *conditions) warns(all []store.Warning) (fresh []store.Warning) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	since := make(map[string]time.Time, len(all))
@@ -97,8 +99,8 @@ func (s *standing) warns(all []store.Warning) (fresh []store.Warning) {
 	return fresh
 }
 
-// look returns the present health, as far as it is known here.
-func (s *standing) look(now time.Time) health.Health {
+// health returns the present health, as far as it is known here.
+func (s *conditions) health(now time.Time) health.Health {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var h health.Health
@@ -107,9 +109,9 @@ func (s *standing) look(now time.Time) health.Health {
 		h.Pauses = append(h.Pauses, p)
 	}
 	slices.SortFunc(h.Pauses, health.Pause.Compare)
-	h.HaltedServices = slices.Sorted(maps.Keys(s.halted))
-	h.HeldServices = slices.Sorted(maps.Keys(s.held))
-	h.HaltedSince, h.HeldSince, h.WarningsSince = earliest(s.halted), earliest(s.held), earliest(s.warned)
+	h.HaltedServices = slices.Sorted(maps.Keys(s.haltedLanes))
+	h.HeldServices = slices.Sorted(maps.Keys(s.unservedLanes))
+	h.HaltedSince, h.HeldSince, h.WarningsSince = earliest(s.haltedLanes), earliest(s.unservedLanes), earliest(s.warned)
 	for _, w := range s.warnings {
 		h.Warnings = append(h.Warnings, w.Err)
 	}

@@ -12,43 +12,43 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Of explains the batch of one read of the store, for processes that claim by q and choose.
-func Of(l store.Look, q store.ClaimQuery, choose store.Choose) batch.Explanation {
+// Explain explains the batch of one read of the store, for processes that claim by q and choose.
+func Explain(l store.Look, q store.ClaimQuery, choose store.Choose) batch.Explanation {
 	e := Judge(l, q, choose)
 	e.Text = Sentence(e)
 	return e
 }
 
-// Judge is Of without the sentence.
+// Judge is Explain without the sentence.
 func Judge(l store.Look, q store.ClaimQuery, choose store.Choose) batch.Explanation {
 	l.Row = l.Row.AsOf(l.At)
-	x := explainer{l: l, lane: q.InOrder(l.Ref.Key.Service, l.Lane), q: q, choose: choose, now: l.At}
-	x.e = batch.Explanation{
+	x := explainer{look: l, lane: q.InOrder(l.Ref.Key.Service, l.Lane), query: q, choose: choose, now: l.At}
+	x.explanation = batch.Explanation{
 		Key: l.Ref.Key, Version: l.Row.Version, At: l.At, State: l.Row.State, LastError: l.Row.Error, Decision: l.Row.Decision, Attempts: l.Row.Attempt,
 		Withdrawn: l.Row.Withdrawn,
 	}
 	if l.Row.InDoubt(l.At) {
-		x.e.Doubt = l.Row.DoubtAttempt
+		x.explanation.Doubt = l.Row.DoubtAttempt
 	}
 	x.state()
-	return x.e
+	return x.explanation
 }
 
 type explainer struct {
-	l      store.Look
-	lane   []store.LaneRow // in the order of claims
-	q      store.ClaimQuery
-	choose store.Choose
-	now    time.Time
-	e      batch.Explanation
+	look        store.Look
+	lane        []store.LaneRow // in the order of claims
+	query       store.ClaimQuery
+	choose      store.Choose
+	now         time.Time
+	explanation batch.Explanation
 }
 
 func (x *explainer) say(owner batch.Actor, cause batch.Cause, remedy batch.Remedy) {
-	x.e.Owner, x.e.Cause, x.e.Remedy = owner, cause, remedy
+	x.explanation.Owner, x.explanation.Cause, x.explanation.Remedy = owner, cause, remedy
 }
 
 func (x *explainer) state() {
-	row := x.l.Row
+	row := x.look.Row
 	switch {
 	case row.Final():
 		x.final()
@@ -56,15 +56,15 @@ func (x *explainer) state() {
 		x.claimable()
 	case row.Live(x.now):
 		x.say(batch.BySubmitter, batch.CauseClaimed, batch.RemedyWait)
-		x.e.ClaimedBy, x.e.ClaimLeft = row.ClaimedBy, row.ClaimExpires.Sub(x.now)
+		x.explanation.ClaimedBy, x.explanation.ClaimLeft = row.ClaimedBy, row.ClaimExpires.Sub(x.now)
 	case row.Undecided():
 		x.say(batch.ByOperator, batch.CauseDecision, batch.RemedyDecide)
 	case row.State == batch.Submitting:
 		x.say(batch.ByMonitor, batch.CauseInDoubt, batch.RemedyWait)
-		x.e.ClaimedBy = row.ClaimedBy
+		x.explanation.ClaimedBy = row.ClaimedBy
 	case row.State == batch.Invalid:
 		x.say(batch.ByMonitor, batch.CauseSettling, batch.RemedyWait)
-		x.e.Next = max(0, row.SettlesAt.Sub(x.now))
+		x.explanation.Next = max(0, row.SettlesAt.Sub(x.now))
 	default:
 		x.say(batch.ByMonitor, batch.CauseLedger, batch.RemedyWait)
 	}
@@ -73,10 +73,10 @@ func (x *explainer) state() {
 // final explains a batch that has ended. It names a requeue only where the store allows one.
 func (x *explainer) final() {
 	cause, remedy := batch.CauseFinal, batch.RemedyRequeue
-	if x.l.Row.Quarantined {
+	if x.look.Row.Quarantined {
 		cause = batch.CauseQuarantined
 	}
-	if _, err := x.l.Row.Requeue(x.now, store.Requeue{}); err != nil {
+	if _, err := x.look.Row.Requeue(x.now, store.Requeue{}); err != nil {
 		remedy = batch.RemedyNone
 	}
 	x.say(0, cause, remedy)
@@ -85,82 +85,82 @@ func (x *explainer) final() {
 // claimable explains a batch that waits to be claimed.
 func (x *explainer) claimable() {
 	switch {
-	case !x.l.Everything.PausedAt.IsZero():
+	case !x.look.Everything.PausedAt.IsZero():
 		x.say(batch.ByOperator, batch.CausePaused, batch.RemedyResume)
-		x.e.Control = x.l.Everything
-	case !x.l.Service.PausedAt.IsZero():
+		x.explanation.Control = x.look.Everything
+	case !x.look.Service.PausedAt.IsZero():
 		x.say(batch.ByOperator, batch.CausePaused, batch.RemedyResume)
-		x.e.Control = x.l.Service
-	case !x.l.Service.HaltedAt.IsZero():
+		x.explanation.Control = x.look.Service
+	case !x.look.Service.HaltedAt.IsZero():
 		x.say(batch.ByOperator, batch.CauseHalted, batch.RemedyRelease)
-		x.e.Control = x.l.Service
-		x.e.Blocker = batch.Key{Service: x.e.Service, ID: x.l.Service.HaltedBy}
-	case x.l.Row.NotBefore.After(x.now):
+		x.explanation.Control = x.look.Service
+		x.explanation.Blocker = batch.Key{Service: x.explanation.Service, ID: x.look.Service.HaltedBy}
+	case x.look.Row.NotBefore.After(x.now):
 		x.say(batch.ByQueuer, batch.CauseDelayed, batch.RemedyWait)
-		x.e.Next = x.l.Row.NotBefore.Sub(x.now)
-	case !x.l.Row.Resendable(x.now, x.q.TTL, x.rule()):
+		x.explanation.Next = x.look.Row.NotBefore.Sub(x.now)
+	case !x.look.Row.Resendable(x.now, x.query.TTL, x.resendRule()):
 		x.say(batch.ByMonitor, batch.CauseInDoubt, batch.RemedyWait) // the next claim hands it back
 	default:
 		x.ready()
 	}
 }
 
-func (x *explainer) rule() store.Resend {
-	if x.q.Resend == nil {
+func (x *explainer) resendRule() store.Resend {
+	if x.query.Resend == nil {
 		return store.Resend{}
 	}
-	return x.q.Resend(x.e.Service)
+	return x.query.Resend(x.explanation.Service)
 }
 
 // ready explains a batch that could leave now if its lane lets it.
 func (x *explainer) ready() {
-	q := x.q
-	if x.taken(x.l.Lane, q) {
+	q := x.query
+	if x.wouldBeTaken(x.look.Lane, q) {
 		x.say(batch.ByQueuer, batch.CauseReady, batch.RemedyWait)
 		return
 	}
 	q.MaxInFlight = nil
-	if x.taken(x.l.Lane, q) {
-		x.behind(batch.CauseInFlight, x.first(), "")
+	if x.wouldBeTaken(x.look.Lane, q) {
+		x.setBlocker(batch.CauseInFlight, x.first(), "")
 		return
 	}
-	me := x.at(x.lane)
+	me := x.positionIn(x.lane)
 	if me < 0 { // farther back than claims look
-		x.behind(batch.CauseBehind, x.first(), "")
+		x.setBlocker(batch.CauseBehind, x.first(), "")
 		return
 	}
 	// If the batch leaves once its conflicts are gone, the first conflicting batch blocks it.
 	var conflicts []store.LaneRow
 	for _, r := range x.lane[:me] {
-		if r.Footprint.Conflicts(x.l.Footprint) {
+		if r.Footprint.Conflicts(x.look.Footprint) {
 			conflicts = append(conflicts, r)
 		}
 	}
-	apart := slices.DeleteFunc(slices.Clone(x.l.Lane), func(r store.LaneRow) bool {
+	apart := slices.DeleteFunc(slices.Clone(x.look.Lane), func(r store.LaneRow) bool {
 		return slices.ContainsFunc(conflicts, func(c store.LaneRow) bool { return c.Key == r.Key })
 	})
-	if len(conflicts) > 0 && x.taken(apart, q) {
-		x.behind(batch.CauseBehind, conflicts[0].Key, meet(conflicts[0].Footprint, x.l.Footprint))
+	if len(conflicts) > 0 && x.wouldBeTaken(apart, q) {
+		x.setBlocker(batch.CauseBehind, conflicts[0].Key, conflictAddress(conflicts[0].Footprint, x.look.Footprint))
 		return
 	}
 	if blocker := x.first(); blocker != (batch.Key{}) {
-		x.behind(batch.CauseBehind, blocker, "")
+		x.setBlocker(batch.CauseBehind, blocker, "")
 		return
 	}
 	x.say(batch.ByQueuer, batch.CauseHeld, batch.RemedyStrategy)
 }
 
-func (x *explainer) behind(cause batch.Cause, blocker batch.Key, address string) {
+func (x *explainer) setBlocker(cause batch.Cause, blocker batch.Key, address string) {
 	x.say(batch.ByQueuer, cause, batch.RemedyBlocker)
-	x.e.Blocker, x.e.Address = blocker, address
+	x.explanation.Blocker, x.explanation.Address = blocker, address
 }
 
-// taken reports whether a claim that sees these rows would take the batch.
-func (x *explainer) taken(rows []store.LaneRow, q store.ClaimQuery) bool {
-	plan := store.PlanLane(x.e.Service, slices.Clone(rows), x.now, q, len(rows), x.choose)
+// wouldBeTaken reports whether a claim that sees these rows would take the batch.
+func (x *explainer) wouldBeTaken(rows []store.LaneRow, q store.ClaimQuery) bool {
+	plan := store.PlanLane(x.explanation.Service, slices.Clone(rows), x.now, q, len(rows), x.choose)
 	for _, run := range plan.Runs {
 		for _, c := range run.Batches {
-			if c.Key == x.e.Key {
+			if c.Key == x.explanation.Key {
 				return true
 			}
 		}
@@ -168,14 +168,14 @@ func (x *explainer) taken(rows []store.LaneRow, q store.ClaimQuery) bool {
 	return false
 }
 
-func (x *explainer) at(rows []store.LaneRow) int {
-	return slices.IndexFunc(rows, func(r store.LaneRow) bool { return r.Key == x.e.Key })
+func (x *explainer) positionIn(rows []store.LaneRow) int {
+	return slices.IndexFunc(rows, func(r store.LaneRow) bool { return r.Key == x.explanation.Key })
 }
 
 // first returns the batch for which a lane without conflicts waits. It returns the zero Key
 // where the front is the batch itself.
 func (x *explainer) first() batch.Key {
-	if k := First(x.lane); k != x.e.Key {
+	if k := First(x.lane); k != x.explanation.Key {
 		return k
 	}
 	return batch.Key{}
@@ -195,9 +195,9 @@ func First(lane []store.LaneRow) batch.Key {
 	return batch.Key{}
 }
 
-// meet returns an address at which two footprints conflict: of two prefixes, if one
+// conflictAddress returns an address at which two footprints conflict: of two prefixes, if one
 // begins with the other, the longer. It returns "" where a footprint declares nothing.
-func meet(f, g batch.Footprint) string {
+func conflictAddress(f, g batch.Footprint) string {
 	for _, pair := range [...][2][]string{{f.Writes, g.Writes}, {f.Writes, g.Reads}, {f.Reads, g.Writes}} {
 		for _, a := range pair[0] {
 			for _, b := range pair[1] {
@@ -214,16 +214,16 @@ func meet(f, g batch.Footprint) string {
 }
 
 // Sentence puts an explanation into words.
-func Sentence(e batch.Explanation) string { return sentence(e, cause(e)) }
+func Sentence(e batch.Explanation) string { return sentence(e, causeText(e)) }
 
-// Begun returns the Sentence of a claimed batch while no instance runs: nobody is known to go on
+// ClaimedAlone returns the Sentence of a claimed batch while no instance runs: nobody is known to go on
 // with the attempt.
-func Begun(e batch.Explanation) string {
-	return sentence(e, fmt.Sprintf("%s began attempt %d, and its claim ends in %s at most", named(e.ClaimedBy), e.Attempts, e.ClaimLeft.Round(time.Millisecond)))
+func ClaimedAlone(e batch.Explanation) string {
+	return sentence(e, fmt.Sprintf("%s began attempt %d, and its claim ends in %s at most", instanceText(e.ClaimedBy), e.Attempts, e.ClaimLeft.Round(time.Millisecond)))
 }
 
 func sentence(e batch.Explanation, cause string) string {
-	s := e.State.String() + ": " + reason(e, cause)
+	s := e.State.String() + ": " + withDecision(e, cause)
 	switch {
 	case e.LastError == nil:
 	case string(e.LastError.Kind) == e.State.String() && e.LastError.Message != "": // the state is said already
@@ -234,8 +234,8 @@ func sentence(e batch.Explanation, cause string) string {
 	return s
 }
 
-// reason says why, and that a person was called about an earlier attempt.
-func reason(e batch.Explanation, s string) string {
+// withDecision says why, and that a person was called about an earlier attempt.
+func withDecision(e batch.Explanation, s string) string {
 	if e.Withdrawn {
 		s += "; it is withdrawn: what takes effect first decides, the batch or what is sent to exclude it"
 	}
@@ -248,17 +248,17 @@ func reason(e batch.Explanation, s string) string {
 	return s
 }
 
-func cause(e batch.Explanation) string {
+func causeText(e batch.Explanation) string {
 	switch e.Cause {
 	case batch.CauseReady:
 		return "nothing holds it; the next round of a running instance takes it"
 	case batch.CausePaused:
-		return fmt.Sprintf("%s was paused by %s%s; resume it", e.Control.Scope, e.Control.PausedBy.Actor, because(e.Control.PausedBy.Reason))
+		return fmt.Sprintf("%s was paused by %s%s; resume it", e.Control.Scope, e.Control.PausedBy.Actor, reasonText(e.Control.PausedBy.Reason))
 	case batch.CauseHalted:
 		if e.Blocker == e.Key { // a batch that waits and halted its lane was requeued
-			return "it halted its lane" + because(e.Control.HaltReason) + ", and was requeued since; release the lane"
+			return "it halted its lane" + reasonText(e.Control.HaltReason) + ", and was requeued since; release the lane"
 		}
-		return fmt.Sprintf("its lane was halted by batch %s%s; release the lane", e.Blocker.ID, because(e.Control.HaltReason))
+		return fmt.Sprintf("its lane was halted by batch %s%s; release the lane", e.Blocker.ID, reasonText(e.Control.HaltReason))
 	case batch.CauseDelayed:
 		s := fmt.Sprintf("it waits another %s", e.Next.Round(time.Millisecond))
 		if e.State == batch.Queued && e.Attempts > 0 { // requeued: the quiet time of the ledger
@@ -280,7 +280,7 @@ func cause(e batch.Explanation) string {
 	case batch.CauseUnserved:
 		return "its service is held: " + e.Decision
 	case batch.CauseClaimed:
-		return fmt.Sprintf("%s makes attempt %d, for another %s at most", named(e.ClaimedBy), e.Attempts, e.ClaimLeft.Round(time.Millisecond))
+		return fmt.Sprintf("%s makes attempt %d, for another %s at most", instanceText(e.ClaimedBy), e.Attempts, e.ClaimLeft.Round(time.Millisecond))
 	case batch.CauseInDoubt:
 		which := fmt.Sprintf("attempt %d", e.Doubt)
 		if e.Doubt != e.Attempts {
@@ -302,14 +302,14 @@ func cause(e batch.Explanation) string {
 	return "final"
 }
 
-func because(reason string) string {
+func reasonText(reason string) string {
 	if reason == "" {
 		return ""
 	}
 	return " (" + reason + ")"
 }
 
-func named(instance string) string {
+func instanceText(instance string) string {
 	if instance == "" {
 		return "an instance"
 	}

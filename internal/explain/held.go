@@ -27,14 +27,14 @@ func ByLedger(c batch.Cause, kind batch.ErrorKind) bool {
 	return ByInstance(c) // a claimed one finds out whether the ledger takes batches again
 }
 
-// Held returns the text of an explanation with the sentence that says why no instance moves the
+// WithCause returns the text of an explanation with the sentence that says why no instance moves the
 // batch.
-func Held(e batch.Explanation, why string) string {
+func WithCause(e batch.Explanation, why string) string {
 	switch {
 	case e.Cause == batch.CauseReady:
 		return legible.Sentences(e.State.String()+": nothing in its lane holds it", why)
 	case e.Cause == batch.CauseClaimed && why == incident.NoInstance:
-		return legible.Sentences(Begun(e), why)
+		return legible.Sentences(ClaimedAlone(e), why)
 	case e.Text == "":
 		return legible.Sentences(Sentence(e), why)
 	}

@@ -28,7 +28,7 @@ func TestRemedyOfTheEnd(t *testing.T) {
 	} {
 		t.Run(in.name, func(t *testing.T) {
 			in.row.FinalAt = now
-			e := explain.Of(store.Look{At: now, Row: in.row}, store.ClaimQuery{}, nil)
+			e := explain.Explain(store.Look{At: now, Row: in.row}, store.ClaimQuery{}, nil)
 			assert.Equal(t, in.remedy, e.Remedy)
 			_, err := in.row.Requeue(now, store.Requeue{})
 			assert.Equal(t, err == nil, e.Remedy == batch.RemedyRequeue)

@@ -255,7 +255,7 @@ func TestWanted(t *testing.T) {
 		go runs.Hear(t.Context(), store.TopicLanes, none, func() {})
 		synctest.Wait()
 		assert.True(t, runs.Wanted(store.TopicFinals), "others may not have told yet")
-		time.Sleep(hints.Forget)
+		time.Sleep(hints.ForgetAfter)
 		assert.False(t, runs.Wanted(store.TopicFinals))
 		ctx, stop := context.WithCancel(t.Context())
 		go waits.Hear(ctx, store.TopicFinals, none, func() {})
@@ -265,7 +265,7 @@ func TestWanted(t *testing.T) {
 		time.Sleep(time.Hour)
 		assert.True(t, runs.Wanted(store.TopicFinals))
 		stop()
-		time.Sleep(hints.Forget)
+		time.Sleep(hints.ForgetAfter)
 		assert.False(t, runs.Wanted(store.TopicFinals))
 	})
 }
@@ -278,7 +278,7 @@ func TestListenersThatAreMadeUp(t *testing.T) {
 		waits := hints.New(hints.Options{Store: w, Timeout: time.Second})
 		none := func(store.Hint) {}
 		go runs.Hear(t.Context(), store.TopicLanes, none, func() {})
-		time.Sleep(hints.Forget)
+		time.Sleep(hints.ForgetAfter)
 		for i := range 5000 {
 			require.NoError(t, w.Store.Tell(t.Context(), store.Hint{From: fmt.Sprint("forged", i), Hears: store.TopicOrders}))
 		}
@@ -287,11 +287,11 @@ func TestListenersThatAreMadeUp(t *testing.T) {
 		go waits.Hear(ctx, store.TopicFinals, none, func() {})
 		synctest.Wait()
 		assert.True(t, runs.Wanted(store.TopicFinals))
-		time.Sleep(2 * hints.Forget) // who listens says so each minute
+		time.Sleep(2 * hints.ForgetAfter) // who listens says so each minute
 		assert.True(t, runs.Wanted(store.TopicFinals))
 		assert.False(t, runs.Wanted(store.TopicOrders))
 		stop()
-		time.Sleep(hints.Forget)
+		time.Sleep(hints.ForgetAfter)
 		assert.False(t, runs.Wanted(store.TopicFinals))
 	})
 }

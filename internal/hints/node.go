@@ -40,22 +40,22 @@ type State struct {
 	Err   error     // why not; nil at first, and after a listener that ended as it should
 }
 
-// Forget is after how long without a word of it a listener counts as gone. Listeners tell of
+// ForgetAfter is after how long without a word of it a listener counts as gone. Listeners tell of
 // themselves once a minute.
-const Forget = 150 * time.Second
+const ForgetAfter = 150 * time.Second
 
 // Node tells and hears for one Runner. Its methods may be called concurrently.
 type Node struct {
-	o      Options
-	id     string
-	sender sender
+	options Options
+	id      string
+	sender  sender
 
-	mu     sync.Mutex
-	peers  map[peer]time.Time   // when each was heard of last
-	crowd  time.Time            // when one more was heard of than are remembered
-	lives  map[store.Topics]int // calls of Hear that are live; none of topics without one
-	since  time.Time            // when the first of them became so
-	states map[store.Topics]State
+	mu         sync.Mutex
+	peers      map[peer]time.Time   // when each was heard of last
+	overflowAt time.Time            // when one more was heard of than are remembered
+	liveCalls  map[store.Topics]int // calls of Hear that are live; none of topics without one
+	liveSince  time.Time            // when the first of them became so
+	states     map[store.Topics]State
 }
 
 // peer is another listener.
@@ -66,14 +66,14 @@ type peer struct {
 
 // New returns a node that neither hears nor tells anything yet.
 func New(o Options) *Node {
-	n := &Node{o: o, id: rand.Text(), peers: map[peer]time.Time{}, lives: map[store.Topics]int{}, states: map[store.Topics]State{}}
+	n := &Node{options: o, id: rand.Text(), peers: map[peer]time.Time{}, liveCalls: map[store.Topics]int{}, states: map[store.Topics]State{}}
 	n.sender = sender{store: o.Store, timeout: o.Timeout, from: n.id}
 	return n
 }
 
 // Tell tells others, soon and without waiting.
 func (n *Node) Tell(h store.Hint) {
-	if n.o.Store != nil {
+	if n.options.Store != nil {
 		n.sender.add(h)
 	}
 }
@@ -84,10 +84,10 @@ func (n *Node) Wanted(t store.Topics) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := time.Now()
-	if n.o.Store == nil {
+	if n.options.Store == nil {
 		return false
 	}
-	if len(n.lives) == 0 || now.Sub(n.since) < Forget || now.Sub(n.crowd) < Forget {
+	if len(n.liveCalls) == 0 || now.Sub(n.liveSince) < ForgetAfter || now.Sub(n.overflowAt) < ForgetAfter {
 		return true
 	}
 	n.forget(now)
@@ -105,7 +105,7 @@ const maxPeers = 1000
 
 // forget drops the listeners that are gone. The caller holds the lock.
 func (n *Node) forget(now time.Time) {
-	maps.DeleteFunc(n.peers, func(_ peer, at time.Time) bool { return now.Sub(at) >= Forget })
+	maps.DeleteFunc(n.peers, func(_ peer, at time.Time) bool { return now.Sub(at) >= ForgetAfter })
 }
 
 // heard takes note of who listens.
@@ -117,11 +117,11 @@ func (n *Node) heard(h store.Hint) {
 	defer n.mu.Unlock()
 	p, now := peer{h.From, h.Hears}, time.Now()
 	if _, known := n.peers[p]; !known && len(n.peers) >= maxPeers {
-		if now.Sub(n.crowd) < time.Second {
+		if now.Sub(n.overflowAt) < time.Second {
 			return // it was full just now
 		}
 		if n.forget(now); len(n.peers) >= maxPeers {
-			n.crowd = now
+			n.overflowAt = now
 			return
 		}
 	}
@@ -166,8 +166,8 @@ func (n *Node) Hear(ctx context.Context, topics store.Topics, heard func(store.H
 	}
 	loop.Run(ctx, func(ctx context.Context) error {
 		err := store.ErrUnsupported
-		if n.o.Store != nil {
-			err = n.o.Store.Hear(ctx, l)
+		if n.options.Store != nil {
+			err = n.options.Store.Hear(ctx, l)
 		}
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // the end that was asked for
@@ -193,11 +193,11 @@ var errEnded = errors.New("the store stopped to listen")
 func (n *Node) change(t store.Topics, s State, more int) {
 	n.mu.Lock()
 	before := n.states[t]
-	if more > 0 && len(n.lives) == 0 {
-		n.since = time.Now()
+	if more > 0 && len(n.liveCalls) == 0 {
+		n.liveSince = time.Now()
 	}
-	if n.lives[t] += more; n.lives[t] == 0 {
-		delete(n.lives, t)
+	if n.liveCalls[t] += more; n.liveCalls[t] == 0 {
+		delete(n.liveCalls, t)
 	} else {
 		s = State{Live: true, Way: cmp.Or(s.Way, before.Way)}
 	}
@@ -211,8 +211,8 @@ func (n *Node) change(t store.Topics, s State, more int) {
 	}
 	n.states[t] = s
 	n.mu.Unlock()
-	if changed && n.o.Changed != nil {
-		n.o.Changed(t, before, s)
+	if changed && n.options.Changed != nil {
+		n.options.Changed(t, before, s)
 	}
 }
 

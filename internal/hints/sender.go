@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// gap is the shortest time between two hints of a process: PostgreSQL commits transactions
+	// minTellPause is the shortest time between two hints of a process: PostgreSQL commits transactions
 	// that notify one after the other.
-	gap = 10 * time.Millisecond
-	// tellShare bounds the part of the time that telling takes to one in so many: while the
+	minTellPause = 10 * time.Millisecond
+	// tellPauseFactor bounds the part of the time that telling takes to one in so many: while the
 	// database has more to do than it can, a hint helps nobody.
-	tellShare = 20
-	// maxQuiet is the longest pause after a Tell: those who hear scan after 15 s without a hint,
+	tellPauseFactor = 20
+	// maxTellPause is the longest pause after a Tell: those who hear scan after 15 s without a hint,
 	// and one slow answer does not keep them waiting for longer than that.
-	maxQuiet = 5 * time.Second
+	maxTellPause = 5 * time.Second
 	// maxNames is how many names of a topic wait to be told. With more the topic is told as a
 	// whole.
 	maxNames = 1000
@@ -33,12 +33,12 @@ type sender struct {
 	timeout time.Duration
 	from    string
 
-	mu     sync.Mutex
-	next   store.Hint
-	lanes  map[batch.ServiceID]struct{} // of next
-	under  bool                         // a timer or a Tell is under way, which takes next
-	free   time.Time                    // when the next Tell may begin
-	pauses *backoff.ExponentialBackOff  // of failures in a row; nil after a success
+	mu       sync.Mutex
+	nextHint store.Hint
+	lanes    map[batch.ServiceID]struct{} // of next
+	busy     bool                         // a timer or a Tell is under way, which takes next
+	nextTell time.Time                    // when the next Tell may begin
+	pauses   *backoff.ExponentialBackOff  // of failures in a row; nil after a success
 }
 
 // add adds to the next hint. The first hint leaves at once, those after it together.
@@ -46,17 +46,17 @@ func (s *sender) add(h store.Hint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.merge(h)
-	if s.under || s.next.Topics() == 0 {
+	if s.busy || s.nextHint.Topics() == 0 {
 		return
 	}
-	s.under = true
+	s.busy = true
 	s.start()
 }
 
 // start begins a Tell, now or when it may. A timer has no goroutine: in a test's bubble nothing is
 // left behind.
 func (s *sender) start() {
-	if wait := time.Until(s.free); wait > 0 {
+	if wait := time.Until(s.nextTell); wait > 0 {
 		time.AfterFunc(wait, s.send)
 		return
 	}
@@ -66,9 +66,9 @@ func (s *sender) start() {
 // send tells the added hint. A failure loses it: a scan finds the same.
 func (s *sender) send() {
 	s.mu.Lock()
-	h := s.next
+	h := s.nextHint
 	h.From = s.from
-	s.next, s.lanes = store.Hint{}, nil
+	s.nextHint, s.lanes = store.Hint{}, nil
 	began := time.Now()
 	s.mu.Unlock()
 
@@ -79,24 +79,24 @@ func (s *sender) send() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	took := time.Since(began)
-	pause := max(gap-took, min((tellShare-1)*took, maxQuiet))
+	pause := max(minTellPause-took, min((tellPauseFactor-1)*took, maxTellPause))
 	if err == nil {
 		s.pauses = nil
 	} else {
 		if s.pauses == nil {
-			s.pauses = loop.Brief()
+			s.pauses = loop.BriefPauses()
 		}
 		pause = max(pause, s.pauses.NextBackOff())
 	}
-	s.free = time.Now().Add(pause)
-	if s.under = s.next.Topics() != 0; s.under {
+	s.nextTell = time.Now().Add(pause)
+	if s.busy = s.nextHint.Topics() != 0; s.busy {
 		s.start()
 	}
 }
 
 // merge adds a hint to the next one.
 func (s *sender) merge(h store.Hint) {
-	n := &s.next
+	n := &s.nextHint
 	n.Many |= h.Many
 	for _, lane := range h.Lanes {
 		if _, twice := s.lanes[lane]; twice || n.Many.Has(store.TopicLanes) {

@@ -9,9 +9,9 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Closed says why a ledger takes nothing. A kind that a client does not name is a ledger that is
+// LedgerClosed says why a ledger takes nothing. A kind that a client does not name is a ledger that is
 // not reached.
-func Closed(kind batch.ErrorKind) string {
+func LedgerClosed(kind batch.ErrorKind) string {
 	switch kind {
 	case batch.KindMisconfigured:
 		return "the ledger refuses this client"
@@ -21,14 +21,14 @@ func Closed(kind batch.ErrorKind) string {
 	return "the ledger is not reached"
 }
 
-// Kinds are the kinds for which a ledger takes nothing, the one that needs a person most first.
-func Kinds() []batch.ErrorKind {
+// ClosedKinds are the kinds for which a ledger takes nothing, the one that needs a person most first.
+func ClosedKinds() []batch.ErrorKind {
 	return []batch.ErrorKind{batch.KindMisconfigured, batch.KindUnavailable, batch.KindBusy}
 }
 
-// Worst is the first of [Kinds] among these. A kind that is not among them is a ledger that is not
+// WorstKind is the first of [ClosedKinds] among these. A kind that is not among them is a ledger that is not
 // reached.
-func Worst(kinds ...batch.ErrorKind) batch.ErrorKind {
+func WorstKind(kinds ...batch.ErrorKind) batch.ErrorKind {
 	found := batch.KindBusy
 	for _, k := range kinds {
 		switch k {
@@ -53,28 +53,30 @@ const (
 // Warns is about the warnings of a store.
 const Warns = "The database needs care."
 
-// Nothing says that no instance posts anything.
-func Nothing(kind batch.ErrorKind) string { return "Nothing is posted: " + Closed(kind) + "." }
-
-// OfLane is about one lane, where the batches of other lanes may be posted.
-func OfLane(kind batch.ErrorKind) string {
-	return "Nothing of its lane is posted: " + Closed(kind) + "."
+// NothingPosted says that no instance posts anything.
+func NothingPosted(kind batch.ErrorKind) string {
+	return "Nothing is posted: " + LedgerClosed(kind) + "."
 }
 
-// Posting is about some instances: of so many that live, these post nothing.
-func Posting(names []string, live int, kind batch.ErrorKind) string {
+// LanePostsNothing is about one lane, where the batches of other lanes may be posted.
+func LanePostsNothing(kind batch.ErrorKind) string {
+	return "Nothing of its lane is posted: " + LedgerClosed(kind) + "."
+}
+
+// InstancesPostNothing is about some instances: of so many that live, these post nothing.
+func InstancesPostNothing(names []string, live int, kind batch.ErrorKind) string {
 	switch {
 	case len(names) == live:
-		return Nothing(kind)
+		return NothingPosted(kind)
 	case len(names) == 1:
-		return "Instance " + names[0] + " posts nothing: " + Closed(kind) + "."
+		return "Instance " + names[0] + " posts nothing: " + LedgerClosed(kind) + "."
 	}
-	return fmt.Sprintf("%d of %d instances post nothing: %s.", len(names), live, Closed(kind))
+	return fmt.Sprintf("%d of %d instances post nothing: %s.", len(names), live, LedgerClosed(kind))
 }
 
-// To is about ledgers to which instances post nothing, while they post to others. The instances
-// are as for [Posting].
-func To(ledgers []string, names []string, live int, kind batch.ErrorKind) string {
+// LedgersGetNothing is about ledgers to which instances post nothing, while they post to others. The instances
+// are as for [InstancesPostNothing].
+func LedgersGetNothing(ledgers []string, names []string, live int, kind batch.ErrorKind) string {
 	who := "Nothing is posted to "
 	switch {
 	case len(names) == live:
@@ -84,7 +86,7 @@ func To(ledgers []string, names []string, live int, kind batch.ErrorKind) string
 		who = fmt.Sprintf("%d of %d instances post nothing to ", len(names), live)
 	}
 	if len(ledgers) == 1 {
-		return who + "ledger " + ledgers[0] + ": " + Closed(kind) + "."
+		return who + "ledger " + ledgers[0] + ": " + LedgerClosed(kind) + "."
 	}
 	why := "they are not reached"
 	switch kind {
@@ -96,18 +98,18 @@ func To(ledgers []string, names []string, live int, kind batch.ErrorKind) string
 	return fmt.Sprintf("%s%d ledgers: %s.", who, len(ledgers), why)
 }
 
-// Lanes is about lanes from which nothing is posted.
-func Lanes(n int, kind batch.ErrorKind) string {
-	return Count(n, "lane posts", "lanes post") + " nothing: " + Closed(kind) + "."
+// LanesPostNothing is about lanes from which nothing is posted.
+func LanesPostNothing(n int, kind batch.ErrorKind) string {
+	return Count(n, "lane posts", "lanes post") + " nothing: " + LedgerClosed(kind) + "."
 }
 
-// Gone is about an instance that has left batches under way.
-func Gone(name string, left int) string {
+// InstanceGone is about an instance that has left batches under way.
+func InstanceGone(name string, left int) string {
 	return fmt.Sprintf("Instance %s has gone, and left %s under way.", name, Count(left, "batch", "batches"))
 }
 
-// Decide is about batches that need a decision.
-func Decide(n int) string {
+// NeedDecision is about batches that need a decision.
+func NeedDecision(n int) string {
 	return "A person has to decide about " + Count(n, "batch", "batches") + "."
 }
 

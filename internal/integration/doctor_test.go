@@ -153,7 +153,7 @@ func TestDoctorOnBrokenSetUps(t *testing.T) {
 
 	require.NoError(t, new(texts.Presence).Show(t.Context(), st, store.Instance{ID: "2", Name: "host-8", Version: "v0.2.0", Ledger: "ledger"}))
 	of := func(quiet time.Duration) relied.Settings {
-		return relied.Of("s", dlt.Traits{Name: "ledger", ResendQuiet: quiet}, time.Minute, queuer.Serial())
+		return relied.SettingsOf("s", dlt.Traits{Name: "ledger", ResendQuiet: quiet}, time.Minute, queuer.Serial())
 	}
 	text, err := relied.Record{Settings: of(0)}.Replace(of(time.Hour)).Text()
 	require.NoError(t, err)

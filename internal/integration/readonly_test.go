@@ -239,7 +239,7 @@ func TestCommandOnAStandby(t *testing.T) {
 func recordSettings(t *testing.T, st *app, service batch.ServiceID) {
 	_, err := texts.Serve(t.Context(), st, []texts.Served{{Service: service, Ledger: "ledger"}})
 	require.NoError(t, err)
-	text, err := relied.Record{Settings: relied.Of(service, dlt.Traits{Name: "ledger"}, time.Minute, queuer.Serial())}.Text()
+	text, err := relied.Record{Settings: relied.SettingsOf(service, dlt.Traits{Name: "ledger"}, time.Minute, queuer.Serial())}.Text()
 	require.NoError(t, err)
 	_, err = texts.Put(t.Context(), st, store.Text{Kind: store.TextTraits, Name: "ledger", Body: text})
 	require.NoError(t, err)

@@ -167,7 +167,7 @@ func (t *Table) Failed(s batch.ServiceID) (wait time.Duration) {
 	t.changeEach([]batch.ServiceID{s}, func(l *lane, now time.Time) {
 		t.end(l)
 		if l.pauses == nil {
-			l.pauses = loop.Brief()
+			l.pauses = loop.BriefPauses()
 		}
 		wait = l.pauses.NextBackOff()
 		l.runOut, l.restUntil = false, now.Add(wait)

@@ -22,7 +22,7 @@ const Patience = 5 * time.Second
 //	func TestMain(m *testing.M) { os.Exit(leak.Check(m)) }
 func Check(m *testing.M, stop ...func()) int {
 	before := goroutines()
-	code := run(m, stop)
+	code := runAndCheck(m, stop)
 	if code != 0 {
 		return code // a failed test may well leave a goroutine behind
 	}
@@ -40,7 +40,7 @@ func CheckBubbles(m *testing.M, stop ...func()) int {
 	return Check(m, stop...)
 }
 
-func run(m *testing.M, stop []func()) int {
+func runAndCheck(m *testing.M, stop []func()) int {
 	for _, f := range stop {
 		defer f()
 	}
@@ -67,14 +67,14 @@ func report(w io.Writer, before map[string]string, patience time.Duration) int {
 // package itself.
 func leaks(before, after map[string]string) (out []string) {
 	for id, stack := range after {
-		if _, old := before[id]; !old && !ours(stack) {
+		if _, old := before[id]; !old && !isExpected(stack) {
 			out = append(out, stack)
 		}
 	}
 	return out
 }
 
-func ours(stack string) bool {
+func isExpected(stack string) bool {
 	for _, f := range [...]string{
 		"leak.goroutines(",   // the goroutine that calls this
 		"testing.(*M).",      // alarms

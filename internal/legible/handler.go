@@ -45,14 +45,14 @@ func attr(a slog.Attr) slog.Attr {
 		a.Value = slog.GroupValue(all(v.Group())...)
 	case slog.KindAny:
 		if err, is := v.Any().(error); is {
-			a.Value = slog.AnyValue(shown{err})
+			a.Value = slog.AnyValue(legibleError{err})
 		}
 	}
 	return a
 }
 
-// shown is an error as the log shows it; a handler of the application's own still finds its kind.
-type shown struct{ error }
+// legibleError is an error as the log shows it; a handler of the application's own still finds its kind.
+type legibleError struct{ error }
 
-func (e shown) Error() string { return Error(e.error) }
-func (e shown) Unwrap() error { return e.error }
+func (e legibleError) Error() string { return Error(e.error) }
+func (e legibleError) Unwrap() error { return e.error }

@@ -21,7 +21,7 @@ func Text(s string) string {
 	var b strings.Builder
 	for _, r := range s {
 		if invisible(r) {
-			b.WriteString(written(r))
+			b.WriteString(escaped(r))
 		} else {
 			b.WriteRune(r)
 		}
@@ -39,7 +39,7 @@ func Line(s string) string {
 	}, s))
 }
 
-func written(r rune) string {
+func escaped(r rune) string {
 	if r > 0xffff {
 		return fmt.Sprintf(`\U%08x`, r)
 	}
@@ -75,7 +75,7 @@ func HTML(page []byte) []byte {
 			inTag = false
 		}
 		if !inTag && invisible(r) {
-			b.WriteString(written(r))
+			b.WriteString(escaped(r))
 		} else {
 			b.Write(page[:n])
 		}

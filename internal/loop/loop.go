@@ -21,7 +21,7 @@ const (
 // and starts f again after a pause of 1 s doubling to 60 s, with jitter; a run of f that
 // lasted longer than the longest pause starts over at 1 s.
 func Run(ctx context.Context, f func(context.Context) error, trouble func(error)) {
-	pause := Backoff(MinPause, MaxPause)
+	pause := NewPauses(MinPause, MaxPause)
 	for {
 		start := time.Now()
 		err := Contain(func() error { return f(ctx) })
@@ -38,8 +38,8 @@ func Run(ctx context.Context, f func(context.Context) error, trouble func(error)
 	}
 }
 
-// Backoff returns pauses from lo doubling to hi, with jitter, for ever.
-func Backoff(lo, hi time.Duration) *backoff.ExponentialBackOff {
+// NewPauses returns pauses from lo doubling to hi, with jitter, for ever.
+func NewPauses(lo, hi time.Duration) *backoff.ExponentialBackOff {
 	return backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(lo),
 		backoff.WithMaxInterval(hi),
@@ -49,21 +49,21 @@ func Backoff(lo, hi time.Duration) *backoff.ExponentialBackOff {
 	)
 }
 
-// Brief returns the pauses of a single retried action, a call to the store say: from 10 ms to
+// BriefPauses returns the pauses of a single retried action, a call to the store say: from 10 ms to
 // 5 s, each half as long again as the one before, with jitter. Most failures are over at once,
 // and ten in a row within a second or so; and when the store is back after a long time nobody
 // waits much longer.
-func Brief() *backoff.ExponentialBackOff {
-	b := Backoff(10*time.Millisecond, 5*time.Second)
+func BriefPauses() *backoff.ExponentialBackOff {
+	b := NewPauses(10*time.Millisecond, 5*time.Second)
 	b.Multiplier = 1.5
 	return b
 }
 
-// Retry calls f until it succeeds, with [Brief] pauses, and calls trouble for every failure
+// Retry calls f until it succeeds, with [BriefPauses], and calls trouble for every failure
 // that it retries. A panic is a failure. It returns nil, f's last error if ctx was done before
 // f succeeded, or the error that f marked by [Final].
 func Retry(ctx context.Context, trouble func(error), f func() error) error {
-	pause := Brief()
+	pause := BriefPauses()
 	for {
 		err := Contain(f)
 		if err == nil {

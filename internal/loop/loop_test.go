@@ -124,7 +124,7 @@ func TestSleep(t *testing.T) {
 
 func TestBackoffNeverEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := loop.Backoff(time.Second, 4*time.Second)
+		b := loop.NewPauses(time.Second, 4*time.Second)
 		time.Sleep(1000 * time.Hour)
 		for range 1000 {
 			d := b.NextBackOff()

@@ -3,10 +3,10 @@ package pages
 
 import "iter"
 
-// Of yields the elements of all pages. page returns the page at a cursor, and the cursor of the
+// All yields the elements of all pages. page returns the page at a cursor, and the cursor of the
 // next page, or the zero cursor at the end. An error is yielded with the zero element, and ends
 // the sequence.
-func Of[T any, C comparable](from C, page func(at C) ([]T, C, error)) iter.Seq2[T, error] {
+func All[T any, C comparable](from C, page func(at C) ([]T, C, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
 		var end C

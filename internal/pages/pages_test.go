@@ -20,7 +20,7 @@ func TestOf(t *testing.T) {
 	asked := 0
 	read := func(at string) ([]int, string, error) { asked++; p := book[at]; return p.page, p.next, p.err }
 	walk := func(from string, most int) (got []int, err error) {
-		for n, err := range pages.Of(from, read) {
+		for n, err := range pages.All(from, read) {
 			if err != nil {
 				return got, err
 			}

@@ -15,13 +15,13 @@ import (
 type Pool struct {
 	size      int
 	slowAfter time.Duration
-	freed     func() // called without a lock each time a place becomes free
+	onFreed   func() // called without a lock each time a place becomes free
 
 	mu         sync.Mutex
-	brisk      int // requests under way that are not slow
+	notSlow    int // requests under way that are not slow
 	slow       int // requests under way that are slow
 	slowKeys   map[string]struct{}
-	posted     int // batches posted since the window began
+	postedNow  int // batches posted since the window began
 	postedPrev int // in the window before
 	windowAt   time.Time
 }
@@ -31,18 +31,18 @@ const maxSlowKeys = 10_000
 
 // New returns a pool of size hands. It calls freed each time a hand becomes free.
 func New(size int, slowAfter time.Duration, freed func()) *Pool {
-	return &Pool{size: size, slowAfter: slowAfter, freed: freed, slowKeys: map[string]struct{}{}}
+	return &Pool{size: size, slowAfter: slowAfter, onFreed: freed, slowKeys: map[string]struct{}{}}
 }
 
 func (p *Pool) slowSize() int { return max(1, p.size/4) }
 
 // Hand is the right to one request.
 type Hand struct {
-	p     *Pool
-	key   string
-	slow  bool // guarded by p.mu
-	done  bool
-	timer *time.Timer
+	p        *Pool
+	key      string
+	slow     bool // guarded by p.mu
+	released bool
+	timer    *time.Timer
 }
 
 // Acquire takes a hand for key; false means that no hand is free for it now.
@@ -50,7 +50,7 @@ func (p *Pool) Acquire(key string) (*Hand, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	_, slow := p.slowKeys[key]
-	if slow && p.slow >= p.slowSize() || !slow && p.brisk >= p.size {
+	if slow && p.slow >= p.slowSize() || !slow && p.notSlow >= p.size {
 		return nil, false
 	}
 	h := &Hand{p: p, key: key, slow: slow}
@@ -58,7 +58,7 @@ func (p *Pool) Acquire(key string) (*Hand, bool) {
 		p.slow++
 		return h, true
 	}
-	p.brisk++
+	p.notSlow++
 	h.timer = time.AfterFunc(p.slowAfter, h.turnSlow)
 	return h, true
 }
@@ -82,14 +82,14 @@ func (p *Pool) Hangs(key string) bool {
 func (p *Pool) Free() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.size - p.brisk
+	return p.size - p.notSlow
 }
 
 // Busy returns how many requests are under way.
 func (p *Pool) Busy() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.brisk + p.slow
+	return p.notSlow + p.slow
 }
 
 // Posted reports that n were posted with this hand.
@@ -97,86 +97,86 @@ func (h *Hand) Posted(n int) {
 	p := h.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.roll(time.Now())
-	p.posted += n
+	p.nextWindow(time.Now())
+	p.postedNow += n
 }
 
 // Recent returns how many were posted in about the last 100 ms.
 func (p *Pool) Recent(now time.Time) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.roll(now)
-	return max(p.posted, p.postedPrev)
+	p.nextWindow(now)
+	return max(p.postedNow, p.postedPrev)
 }
 
-func (p *Pool) roll(now time.Time) {
+func (p *Pool) nextWindow(now time.Time) {
 	const window = 100 * time.Millisecond
 	switch age := now.Sub(p.windowAt); {
 	case age < window:
 	case age < 2*window:
-		p.posted, p.postedPrev, p.windowAt = 0, p.posted, now
+		p.postedNow, p.postedPrev, p.windowAt = 0, p.postedNow, now
 	default:
-		p.posted, p.postedPrev, p.windowAt = 0, 0, now
+		p.postedNow, p.postedPrev, p.windowAt = 0, 0, now
 	}
 }
 
 func (h *Hand) turnSlow() {
 	p := h.p
 	p.mu.Lock()
-	if h.done || h.slow || p.slow >= p.size {
+	if h.released || h.slow || p.slow >= p.size {
 		p.mu.Unlock()
 		return
 	}
 	h.slow = true
-	p.brisk--
+	p.notSlow--
 	p.slow++
-	p.mark(h.key)
+	p.markSlow(h.key)
 	p.mu.Unlock()
-	p.freed()
+	p.onFreed()
 }
 
-func (p *Pool) mark(key string) {
+func (p *Pool) markSlow(key string) {
 	if len(p.slowKeys) >= maxSlowKeys {
 		clear(p.slowKeys)
 	}
 	p.slowKeys[key] = struct{}{}
 }
 
-// Unused gives the hand back when no request was made: this says nothing about the key.
-func (h *Hand) Unused() {
-	h.end(func(*Pool) {})
-	h.p.freed()
+// ReleaseUnused gives the hand back when no request was made: this says nothing about the key.
+func (h *Hand) ReleaseUnused() {
+	h.release(func(*Pool) {})
+	h.p.onFreed()
 }
 
 // Release gives the hand back. hung says that the request ran into its time limit.
 func (h *Hand) Release(hung bool) {
-	h.Pass(hung)
-	h.p.freed()
+	h.ReleaseQuietly(hung)
+	h.p.onFreed()
 }
 
-// Pass is Release without calling freed: the caller looks for work for the place itself, and
+// ReleaseQuietly is Release without calling freed: the caller looks for work for the place itself, and
 // reports the free place if it finds none.
-func (h *Hand) Pass(hung bool) {
-	h.end(func(p *Pool) {
+func (h *Hand) ReleaseQuietly(hung bool) {
+	h.release(func(p *Pool) {
 		if hung {
-			p.mark(h.key)
+			p.markSlow(h.key)
 		} else {
 			delete(p.slowKeys, h.key)
 		}
 	})
 }
 
-func (h *Hand) end(note func(*Pool)) {
+func (h *Hand) release(note func(*Pool)) {
 	p := h.p
 	if h.timer != nil {
 		h.timer.Stop()
 	}
 	p.mu.Lock()
-	h.done = true
+	h.released = true
 	if h.slow {
 		p.slow--
 	} else {
-		p.brisk--
+		p.notSlow--
 	}
 	note(p)
 	p.mu.Unlock()

@@ -24,8 +24,8 @@ const entryBytes = 64
 // Batches is the memory. All methods may be called concurrently. It holds the batches that were
 // mentioned last, and forgets whole generations of the others, so that its size is bounded.
 type Batches struct {
-	most int // bytes of a generation
-	seed maphash.Seed
+	maxBytes int // bytes of a generation
+	seed     maphash.Seed
 
 	mu         sync.Mutex
 	young, old map[uint64]entry // by the hash of the key: two batches with one hash cost a question
@@ -42,23 +42,23 @@ type entry struct {
 
 // New returns an empty memory of about `most` bytes.
 func New(most int) *Batches {
-	return &Batches{most: most / 2, seed: maphash.MakeSeed(), young: map[uint64]entry{}}
+	return &Batches{maxBytes: most / 2, seed: maphash.MakeSeed(), young: map[uint64]entry{}}
 }
 
 // Claimed says that a claim is about to be posted.
 func (m *Batches) Claimed(c store.Claim, now time.Time) {
-	m.note(c.Key, now, func(e *entry) { e.claimed(c.Attempt, c.Prepared) })
+	m.change(c.Key, now, func(e *entry) { e.claimed(c.Attempt, c.Prepared) })
 }
 
 // Kept says that bytes are kept, before they are posted.
 func (m *Batches) Kept(p store.Prepared, now time.Time) {
-	m.note(p.Key, now, func(e *entry) { e.prepared = bytes.Clone(p.Bytes) })
+	m.change(p.Key, now, func(e *entry) { e.prepared = bytes.Clone(p.Bytes) })
 }
 
 // Seen says that a row was read.
 func (m *Batches) Seen(row store.InFlight, now time.Time) {
 	first := now.Add(-max(row.PostedAgo, row.Age, 0))
-	m.note(row.Key, first, func(e *entry) {
+	m.change(row.Key, first, func(e *entry) {
 		if !e.final || row.Requeued && row.Attempt > e.attempt {
 			e.claimed(row.Attempt, row.Prepared)
 		}
@@ -67,7 +67,7 @@ func (m *Batches) Seen(row store.InFlight, now time.Time) {
 
 // Written says that an outcome was written, and that the row is as the store says.
 func (m *Batches) Written(o store.Outcome, row store.Row, now time.Time) {
-	m.note(o.Key, now, func(e *entry) {
+	m.change(o.Key, now, func(e *entry) {
 		e.attempt, e.final = max(e.attempt, row.Attempt), row.Final()
 		if o.ForgottenFor > 0 { // from now on the database knows of the doubt
 			e.attempt = row.Attempt
@@ -83,7 +83,7 @@ func (m *Batches) Written(o store.Outcome, row store.Row, now time.Time) {
 func (m *Batches) Prepared(key batch.Key, have []byte) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e, ok := m.find(m.hash(key)); ok && e.longer(have) {
+	if e, ok := m.entryOf(m.hash(key)); ok && e.hasMore(have) {
 		return bytes.Clone(e.prepared)
 	}
 	return have
@@ -91,32 +91,32 @@ func (m *Batches) Prepared(key batch.Key, have []byte) []byte {
 
 // Forgotten is the proof that the database has forgotten something about a batch.
 type Forgotten struct {
-	// For is the age of the first attempt that is known.
-	For time.Duration
+	// Age is the age of the first attempt that is known.
+	Age time.Duration
 	// Attempt is the last known attempt.
 	Attempt int
 	// Final: the batch was final.
 	Final bool
 	// Prepared are the bytes that the store has to keep again; nil where it lacks none.
 	Prepared []byte
-	// Other: the store keeps other bytes than the ones that were sent last.
-	Other bool
+	// OtherBytes: the store keeps other bytes than the ones that were sent last.
+	OtherBytes bool
 }
 
 // Judge returns nil for a claim that agrees with the memory.
 func (m *Batches) Judge(c store.Claim, now time.Time) *Forgotten {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e, ok := m.find(m.hash(c.Key))
+	e, ok := m.entryOf(m.hash(c.Key))
 	if !ok || !e.contradicts(c) {
 		return nil
 	}
-	f := &Forgotten{For: max(now.Sub(e.since), time.Microsecond), Attempt: e.attempt, Final: e.final}
+	f := &Forgotten{Age: max(now.Sub(e.since), time.Microsecond), Attempt: e.attempt, Final: e.final}
 	switch {
-	case e.longer(c.Prepared):
+	case e.hasMore(c.Prepared):
 		f.Prepared = bytes.Clone(e.prepared)
 	case !bytes.HasPrefix(c.Prepared, e.prepared):
-		f.Other = true
+		f.OtherBytes = true
 	}
 	return f
 }
@@ -131,11 +131,11 @@ func (e *entry) contradicts(c store.Claim) bool {
 	case e.final:
 		return c.Was != nil && !c.Was.Requeued
 	}
-	return e.longer(c.Prepared)
+	return e.hasMore(c.Prepared)
 }
 
-// longer reports whether the entry holds more bytes than the store keeps.
-func (e *entry) longer(have []byte) bool {
+// hasMore reports whether the entry holds more bytes than the store keeps.
+func (e *entry) hasMore(have []byte) bool {
 	return len(e.prepared) > len(have) && bytes.HasPrefix(e.prepared, have)
 }
 
@@ -150,14 +150,14 @@ func (e *entry) claimed(attempt int, prepared []byte) {
 
 // keep takes the bytes of a row, unless the entry holds more of the same.
 func (e *entry) keep(have []byte) {
-	if len(have) > 0 && !e.longer(have) {
+	if len(have) > 0 && !e.hasMore(have) {
 		e.prepared = bytes.Clone(have)
 	}
 }
 
 func (m *Batches) hash(key batch.Key) uint64 { return maphash.Comparable(m.seed, key) }
 
-func (m *Batches) find(h uint64) (entry, bool) {
+func (m *Batches) entryOf(h uint64) (entry, bool) {
 	e, ok := m.young[h]
 	if !ok {
 		e, ok = m.old[h]
@@ -165,13 +165,13 @@ func (m *Batches) find(h uint64) (entry, bool) {
 	return e, ok
 }
 
-// note changes the entry of a batch. first is a time at which the batch had been attempted.
-func (m *Batches) note(key batch.Key, first time.Time, change func(*entry)) {
+// change changes the entry of a batch. first is a time at which the batch had been attempted.
+func (m *Batches) change(key batch.Key, first time.Time, change func(*entry)) {
 	h := m.hash(key)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	was, young := m.young[h]
-	e, known := m.find(h)
+	e, known := m.entryOf(h)
 	if !known || first.Before(e.since) {
 		e.since = first
 	}
@@ -179,7 +179,7 @@ func (m *Batches) note(key batch.Key, first time.Time, change func(*entry)) {
 	if young {
 		m.size -= entryBytes + len(was.prepared)
 	}
-	if size := entryBytes + len(e.prepared); m.size+size > m.most && len(m.young) > 0 {
+	if size := entryBytes + len(e.prepared); m.size+size > m.maxBytes && len(m.young) > 0 {
 		delete(m.young, h)
 		m.young, m.old, m.size = map[uint64]entry{}, m.young, 0
 	}

@@ -72,7 +72,7 @@ func TestJudge(t *testing.T) {
 		{"some of them are gone", []func(*Batches){seen(1, "bytes")}, claim(2, "by", false), &Forgotten{Attempt: 1, Prepared: []byte("bytes")}},
 		{"they have grown", []func(*Batches){posted(1, "bytes")}, claim(2, "bytes2", false), nil},
 		{"other bytes, after a void by another process", []func(*Batches){posted(1, "bytes")}, claim(3, "new", false), nil},
-		{"other bytes of an attempt that is known", []func(*Batches){posted(2, "bytes")}, claim(2, "old", false), &Forgotten{Attempt: 2, Other: true}},
+		{"other bytes of an attempt that is known", []func(*Batches){posted(2, "bytes")}, claim(2, "old", false), &Forgotten{Attempt: 2, OtherBytes: true}},
 		{
 			"void", []func(*Batches){posted(1, "bytes"), written(store.Outcome{Finding: store.IsVoid}, store.Row{Attempt: 1})},
 			claim(2, "", false), nil,
@@ -96,8 +96,8 @@ func TestJudge(t *testing.T) {
 			continue
 		}
 		require.NotNil(t, got, c.name)
-		assert.GreaterOrEqual(t, got.For, time.Hour, c.name)
-		got.For = 0
+		assert.GreaterOrEqual(t, got.Age, time.Hour, c.name)
+		got.Age = 0
 		assert.Equal(t, c.want, got, c.name)
 	}
 }
@@ -113,7 +113,7 @@ func TestTheFirstAttemptIsTheOldestThatIsKnown(t *testing.T) {
 	m.Seen(store.InFlight{Ref: store.Ref{Key: c.Key}, Attempt: 2, PostedAgo: 2 * time.Minute}, start.Add(2*time.Minute)) // younger
 	got := m.Judge(claim(1, "", false), start.Add(2*time.Minute))
 	require.NotNil(t, got)
-	assert.Equal(t, time.Hour+time.Minute, got.For)
+	assert.Equal(t, time.Hour+time.Minute, got.Age)
 }
 
 // TestTheMemoryIsBounded fills the memory with many batches, and with large ones. What was

@@ -100,8 +100,8 @@ func (r Record) Replace(by Settings) Record {
 	return r
 }
 
-// Agree returns the record after a person has said that no process has other settings.
-func (r Record) Agree(by batch.By) Record {
+// WithAgreement returns the record after a person has said that no process has other settings.
+func (r Record) WithAgreement(by batch.By) Record {
 	r.Other, r.Further, r.More, r.Agreed = nil, nil, false, &by
 	return r
 }
@@ -120,8 +120,8 @@ func (r Record) others() []Settings {
 	return append([]Settings{*r.Other}, r.Further...)
 }
 
-// Of returns the settings of a process that serves s.
-func Of(s batch.ServiceID, t dlt.Traits, claimTTL time.Duration, strategy queuer.Strategy) Settings {
+// SettingsOf returns the settings of a process that serves s.
+func SettingsOf(s batch.ServiceID, t dlt.Traits, claimTTL time.Duration, strategy queuer.Strategy) Settings {
 	harmless := t.ResendHarmlessFor.String()
 	if t.ResendHarmlessFor == dlt.Forever {
 		harmless = "forever"
@@ -154,7 +154,7 @@ func (r Record) Text() (string, error) {
 }
 
 // Quiet returns dlt.Traits.ResendQuiet.
-func (s Settings) Quiet() (time.Duration, error) { return duration("resend_quiet", s.ResendQuiet) }
+func (s Settings) Quiet() (time.Duration, error) { return parseDuration("resend_quiet", s.ResendQuiet) }
 
 // Rules returns how the process claims: without lanes and limit, and for every service alike.
 // known is false where the strategy is not one of package queuer: choose is then nil, and the
@@ -162,14 +162,14 @@ func (s Settings) Quiet() (time.Duration, error) { return duration("resend_quiet
 func (s Settings) Rules() (q store.ClaimQuery, choose store.Choose, known bool, err error) {
 	var rule store.Resend
 	if rule.HarmlessFor = dlt.Forever; s.ResendHarmlessFor != "forever" {
-		if rule.HarmlessFor, err = duration("resend_harmless_for", s.ResendHarmlessFor); err != nil {
+		if rule.HarmlessFor, err = parseDuration("resend_harmless_for", s.ResendHarmlessFor); err != nil {
 			return q, nil, false, err
 		}
 	}
-	if rule.LateArrival, err = duration("late_arrival", s.LateArrival); err != nil {
+	if rule.LateArrival, err = parseDuration("late_arrival", s.LateArrival); err != nil {
 		return q, nil, false, err
 	}
-	if q.TTL, err = duration("claim_ttl", s.ClaimTTL); err != nil {
+	if q.TTL, err = parseDuration("claim_ttl", s.ClaimTTL); err != nil {
 		return q, nil, false, err
 	}
 	q.Resend = func(batch.ServiceID) store.Resend { return rule }
@@ -185,7 +185,7 @@ func (s Settings) Rules() (q store.ClaimQuery, choose store.Choose, known bool, 
 	return q, queuer.Choose(strategy, keeps, func(batch.ServiceID, error) {}), true, nil
 }
 
-func duration(field, text string) (time.Duration, error) {
+func parseDuration(field, text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if err != nil {
 		return 0, fmt.Errorf("the recorded traits: %s: %w", field, err)

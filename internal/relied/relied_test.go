@@ -16,7 +16,7 @@ import (
 
 // with returns settings with a quiet of some seconds.
 func with(seconds int) relied.Settings {
-	return relied.Of("s", dlt.Traits{ResendQuiet: time.Duration(seconds) * time.Second}, time.Minute, queuer.Serial())
+	return relied.SettingsOf("s", dlt.Traits{ResendQuiet: time.Duration(seconds) * time.Second}, time.Minute, queuer.Serial())
 }
 
 func sameQuiet(a, b relied.Settings) bool { return a.ResendQuiet == b.ResendQuiet }
@@ -47,7 +47,7 @@ func TestReplace(t *testing.T) {
 	assert.Equal(t, r, read)
 	all := func(_, _ relied.Settings) bool { return true }
 	assert.True(t, read.Disagree(all), "nobody knows the others")
-	agreed := read.Agree(batch.By{Actor: "ada"})
+	agreed := read.WithAgreement(batch.By{Actor: "ada"})
 	assert.Equal(t, relied.Record{Settings: with(9), Varies: true, Agreed: &batch.By{Actor: "ada"}}, agreed)
 	assert.False(t, agreed.Disagree(sameQuiet))
 }

@@ -63,7 +63,7 @@ func (s *sender) makeAttempt(ctx context.Context, claims []store.Claim, payloads
 			return post, prepared, err
 		}
 		if pause == nil {
-			pause = loop.Backoff(every, 15*time.Second)
+			pause = loop.NewPauses(every, 15*time.Second)
 		}
 		// Not before the gate, which this very answer closed, lets a probe through.
 		wait := max(pause.NextBackOff(), dlt.RetryAfter(err), g.closedFor(time.Now()))

@@ -36,8 +36,8 @@ type gate struct {
 
 func newGate(size int, patience time.Duration) *gate {
 	return &gate{
-		pause:              loop.Backoff(250*time.Millisecond, 15*time.Second),
-		misconfiguredPause: loop.Backoff(loop.MinPause, loop.MaxPause),
+		pause:              loop.NewPauses(250*time.Millisecond, 15*time.Second),
+		misconfiguredPause: loop.NewPauses(loop.MinPause, loop.MaxPause),
 		limit:              size, maxRequests: size, hangsAfter: patience,
 	}
 }

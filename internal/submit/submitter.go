@@ -259,10 +259,10 @@ func (s *Submitter) work(ctx context.Context, r run, hand *pool.Hand) {
 		used, hung := s.post(ctx, r, hand)
 		s.releasePayloads(r)
 		if !used {
-			hand.Unused()
+			hand.ReleaseUnused()
 			return
 		}
-		hand.Pass(hung)
+		hand.ReleaseQuietly(hung)
 		r, hand, ok = s.takeNext(ctx)
 		s.o.Ready()
 	}

@@ -54,12 +54,12 @@ func Refresh(ctx context.Context, s Counter, q store.RefreshQuery) (bool, error)
 	if failed != nil || err != nil || !kept {
 		return false, errors.Join(failed, err)
 	}
-	return true, forget(ctx, s, q.Forget)
+	return true, forgetInstances(ctx, s, q.Forget)
 }
 
-// forget removes the instances that were not seen for after, and all but the last
+// forgetInstances removes the instances that were not seen for after, and all but the last
 // [store.MaxInstances].
-func forget(ctx context.Context, s Store, after time.Duration) error {
+func forgetInstances(ctx context.Context, s Store, after time.Duration) error {
 	found, now, err := s.ListTexts(ctx, store.TextsQuery{Kind: store.TextInstance, Limit: 2 * store.MaxInstances})
 	if err != nil {
 		return err

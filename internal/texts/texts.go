@@ -30,7 +30,7 @@ func Read(ctx context.Context, s Store, kind store.TextKind, name string) (store
 // Ledger records the name of the ledger that a store's batches belong to, unless one is recorded,
 // and returns the recorded name.
 func Ledger(ctx context.Context, s Store, name string) (string, error) {
-	names, err := once(ctx, s, store.TextLedger, []string{""}, []string{name})
+	names, err := keepOnce(ctx, s, store.TextLedger, []string{""}, []string{name})
 	if err != nil {
 		return "", err
 	}
@@ -51,12 +51,12 @@ func Serve(ctx context.Context, s Store, services []Served) ([]string, error) {
 	for i, want := range services {
 		names[i], ledgers[i] = string(want.Service), want.Ledger
 	}
-	return once(ctx, s, store.TextServed, names, ledgers)
+	return keepOnce(ctx, s, store.TextServed, names, ledgers)
 }
 
-// once keeps each body that is not "" under its name, if no text is kept there, and returns the
+// keepOnce keeps each body that is not "" under its name, if no text is kept there, and returns the
 // kept bodies.
-func once(ctx context.Context, s Store, kind store.TextKind, names, bodies []string) ([]string, error) {
+func keepOnce(ctx context.Context, s Store, kind store.TextKind, names, bodies []string) ([]string, error) {
 	for range len(names) + 1 {
 		found, _, err := s.ReadTexts(ctx, kind, names...)
 		if err != nil {

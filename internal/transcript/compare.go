@@ -18,14 +18,14 @@ type Comparer struct {
 }
 
 var (
-	shortened = regexp.MustCompile(`[0-9a-zA-Z]{10}~`)
-	longHex   = regexp.MustCompile(`[0-9a-zA-Z]{60,}`)
-	host      = regexp.MustCompile(`(https?|tcp)://[0-9a-zA-Z.\-]+(:\d+)?`)
+	shortenedID = regexp.MustCompile(`[0-9a-zA-Z]{10}~`)
+	longHex     = regexp.MustCompile(`[0-9a-zA-Z]{60,}`)
+	host        = regexp.MustCompile(`(https?|tcp)://[0-9a-zA-Z.\-]+(:\d+)?`)
 )
 
-// plain puts a mark in place of every id and every host, which differ from run to run.
-func plain(s string) string {
-	s = shortened.ReplaceAllString(s, "ID")
+// maskIDs puts a mark in place of every id and every host, which differ from run to run.
+func maskIDs(s string) string {
+	s = shortenedID.ReplaceAllString(s, "ID")
 	s = longHex.ReplaceAllString(s, "ID")
 	return host.ReplaceAllString(s, "$1://HOST")
 }
@@ -52,8 +52,8 @@ func (c Comparer) Differences(record, got Answer) []string {
 	if wantErr == nil && haveErr == nil {
 		return c.shape(out, "body", want, have)
 	}
-	if a, b := plain(record.Body), plain(got.Body); a != b {
-		out = append(out, fmt.Sprintf("body: got %q, the record has %q", clip(b), clip(a)))
+	if a, b := maskIDs(record.Body), maskIDs(got.Body); a != b {
+		out = append(out, fmt.Sprintf("body: got %q, the record has %q", clipLine(b), clipLine(a)))
 	}
 	return out
 }
@@ -97,7 +97,7 @@ func (c Comparer) shape(out []string, at string, want, have any) []string {
 		if !ok {
 			return differ("a", "a string", kind(have))
 		}
-		if a, b := plain(want), plain(text); a != b {
+		if a, b := maskIDs(want), maskIDs(text); a != b {
 			return differ("the text", fmt.Sprintf("%q", strings.TrimSpace(a)), fmt.Sprintf("%q", strings.TrimSpace(b)))
 		}
 	default: // a number, a boolean, null

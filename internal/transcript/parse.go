@@ -37,30 +37,30 @@ var (
 // begins like part of an exchange but is not.
 func Parse(text string) ([]Entry, error) {
 	p := parser{lines: strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")}
-	for p.at < len(p.lines) {
-		line := p.lines[p.at]
+	for p.lineIndex < len(p.lines) {
+		line := p.lines[p.lineIndex]
 		var err error
 		switch {
 		case strings.TrimSpace(line) == "":
-			p.at++
+			p.lineIndex++
 		case strings.HasPrefix(line, "> "):
 			err = p.exchange()
 		case strings.HasPrefix(line, "< "):
-			err = fmt.Errorf("%q answers nothing", clip(line))
+			err = fmt.Errorf("%q answers nothing", clipLine(line))
 		default:
-			p.single(line)
+			p.readLine(line)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("transcript: line %d: %w", p.at+1, err)
+			return nil, fmt.Errorf("transcript: line %d: %w", p.lineIndex+1, err)
 		}
 	}
 	return p.entries, nil
 }
 
 type parser struct {
-	lines   []string
-	at      int // index of the next line
-	entries []Entry
+	lines     []string
+	lineIndex int // index of the next line
+	entries   []Entry
 }
 
 func (p *parser) add(line int, e Entry) {
@@ -68,19 +68,19 @@ func (p *parser) add(line int, e Entry) {
 	p.entries = append(p.entries, e)
 }
 
-// single reads an entry of one line.
-func (p *parser) single(line string) {
-	at := p.at
-	p.at++
+// readLine reads an entry of one line.
+func (p *parser) readLine(line string) {
+	at := p.lineIndex
+	p.lineIndex++
 	if m := seenStatus.FindStringSubmatch(line); m != nil {
 		if d, err := time.ParseDuration(m[1] + "ms"); err == nil {
-			p.add(at, Entry{Seen: &Seen{After: d, ID: m[2], Status: m[3]}})
+			p.add(at, Entry{Seen: &StatusSeen{After: d, ID: m[2], Status: m[3]}})
 			return
 		}
 	}
 	if m := seenArrow.FindStringSubmatch(line); m != nil {
 		if d, err := time.ParseDuration(m[1]); err == nil {
-			p.add(at, Entry{Seen: &Seen{After: d, ID: m[2], Status: m[3]}})
+			p.add(at, Entry{Seen: &StatusSeen{After: d, ID: m[2], Status: m[3]}})
 			return
 		}
 	}
@@ -110,8 +110,8 @@ func (p *parser) single(line string) {
 
 func (p *parser) exchange() error {
 	e := &Exchange{}
-	line := p.lines[p.at]
-	start := p.at
+	line := p.lines[p.lineIndex]
+	start := p.lineIndex
 	if m := requestType.FindStringSubmatch(line); m != nil {
 		e.Request = Request{Method: m[1], Target: m[2], Size: len(m[4]), Body: m[4], Header: http.Header{}}
 		if m[3] != "" {
@@ -120,31 +120,31 @@ func (p *parser) exchange() error {
 		if b := bytesOnly.FindStringSubmatch(m[4]); b != nil {
 			size, err := strconv.Atoi(b[1])
 			if err != nil {
-				return fmt.Errorf("%q is no number of bytes", clip(b[1]))
+				return fmt.Errorf("%q is no number of bytes", clipLine(b[1]))
 			}
 			e.Request.Size, e.Request.Body = size, ""
 		}
 	} else if m := requestLabel.FindStringSubmatch(line); m != nil {
 		e.Label = m[3]
 		e.Request = Request{Method: m[1], Size: -1, Header: http.Header{}}
-		e.Request.Target, e.Request.Cut = cut(m[2])
+		e.Request.Target, e.Request.Cut = removeCutMark(m[2])
 	} else {
-		return fmt.Errorf("%q is no request", clip(line))
+		return fmt.Errorf("%q is no request", clipLine(line))
 	}
 	if n := len(p.entries); e.Label == "" && n > 0 {
 		e.Label = p.entries[n-1].Note
 	}
-	p.at++
-	if p.at < len(p.lines) {
-		if m := requestMore.FindStringSubmatch(p.lines[p.at]); m != nil {
+	p.lineIndex++
+	if p.lineIndex < len(p.lines) {
+		if m := requestMore.FindStringSubmatch(p.lines[p.lineIndex]); m != nil {
 			size, err := strconv.Atoi(m[4])
 			if err != nil {
-				return fmt.Errorf("%q is no number of bytes", clip(m[4]))
+				return fmt.Errorf("%q is no number of bytes", clipLine(m[4]))
 			}
 			e.Request.Header = headerMap(m[3])
 			e.Request.Header.Set("Host", m[1])
 			e.Request.Authorization, e.Request.Size, e.Request.Body = m[2], size, m[5]
-			p.at++
+			p.lineIndex++
 		}
 	}
 	if err := p.answer(e); err != nil {
@@ -155,22 +155,22 @@ func (p *parser) exchange() error {
 }
 
 func (p *parser) answer(e *Exchange) error {
-	if p.at >= len(p.lines) {
+	if p.lineIndex >= len(p.lines) {
 		return fmt.Errorf("the record ends before the answer")
 	}
-	line := p.lines[p.at]
+	line := p.lines[p.lineIndex]
 	if m := failedLine.FindStringSubmatch(line); m != nil {
 		d, err := time.ParseDuration(m[1])
 		if err != nil {
 			return err
 		}
 		e.Answer.After, e.Failure = d, m[2]
-		p.at++
+		p.lineIndex++
 		return nil
 	}
 	m := answerLine.FindStringSubmatch(line)
 	if m == nil {
-		return fmt.Errorf("%q is no answer", clip(line))
+		return fmt.Errorf("%q is no answer", clipLine(line))
 	}
 	var err error
 	if e.Answer.After, err = time.ParseDuration(m[2] + m[3]); err != nil {
@@ -185,26 +185,26 @@ func (p *parser) answer(e *Exchange) error {
 			e.Answer.Header.Add(strings.TrimSpace(key), value)
 		}
 	}
-	p.at++
-	if p.at < len(p.lines) && strings.HasPrefix(p.lines[p.at], `< "`) {
-		if e.Answer.Body, err = strconv.Unquote(p.lines[p.at][2:]); err != nil {
-			return fmt.Errorf("%q: %w", clip(p.lines[p.at]), err)
+	p.lineIndex++
+	if p.lineIndex < len(p.lines) && strings.HasPrefix(p.lines[p.lineIndex], `< "`) {
+		if e.Answer.Body, err = strconv.Unquote(p.lines[p.lineIndex][2:]); err != nil {
+			return fmt.Errorf("%q: %w", clipLine(p.lines[p.lineIndex]), err)
 		}
-		e.Answer.Body, e.Answer.Cut = cut(e.Answer.Body)
-		p.at++
+		e.Answer.Body, e.Answer.Cut = removeCutMark(e.Answer.Body)
+		p.lineIndex++
 		return nil
 	}
 	// The body goes on to the next blank line.
-	first := p.at
-	for p.at < len(p.lines) && strings.TrimSpace(p.lines[p.at]) != "" {
-		p.at++
+	first := p.lineIndex
+	for p.lineIndex < len(p.lines) && strings.TrimSpace(p.lines[p.lineIndex]) != "" {
+		p.lineIndex++
 	}
-	e.Answer.Body, e.Answer.Cut = cut(strings.Join(p.lines[first:p.at], "\n"))
+	e.Answer.Body, e.Answer.Cut = removeCutMark(strings.Join(p.lines[first:p.lineIndex], "\n"))
 	return nil
 }
 
-// cut removes the mark from a text that the record has only in part.
-func cut(s string) (string, bool) {
+// removeCutMark removes the mark from a text that the record has only in part.
+func removeCutMark(s string) (string, bool) {
 	at := cutMark.FindStringIndex(s)
 	if at == nil {
 		return s, false
@@ -228,7 +228,7 @@ func headerMap(s string) http.Header {
 	return h
 }
 
-func clip(s string) string {
+func clipLine(s string) string {
 	if len(s) > 80 {
 		return s[:80] + "..."
 	}

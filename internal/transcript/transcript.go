@@ -23,12 +23,12 @@ import (
 	"time"
 )
 
-// Entry is one thing in a record. Exactly one of Exchange, Seen, Frame and Note is set.
+// Entry is one thing in a record. Exactly one of Exchange, StatusSeen, Frame and Note is set.
 type Entry struct {
 	Line     int    // number of its first line, from 1
 	Note     string // a remark, without the "# " or "== " before it
 	Exchange *Exchange
-	Seen     *Seen
+	Seen     *StatusSeen
 	Frame    *Frame
 }
 
@@ -59,8 +59,8 @@ type Answer struct {
 	Cut    bool // Body is only the beginning
 }
 
-// Seen is a status that an observer of a batch saw.
-type Seen struct {
+// StatusSeen is a status that an observer of a batch saw.
+type StatusSeen struct {
 	After  time.Duration
 	ID     string // the beginning of the batch's id
 	Status string

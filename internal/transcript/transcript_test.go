@@ -100,7 +100,7 @@ func TestParse(t *testing.T) {
 	require.Zero(t, all[6].Answer.Status)
 	require.JSONEq(t, `{"data":[1]}`, all[6].Answer.Body)
 
-	var seen []Seen
+	var seen []StatusSeen
 	var frames []Frame
 	var notes []string
 	for _, e := range entries {
@@ -113,7 +113,7 @@ func TestParse(t *testing.T) {
 			notes = append(notes, e.Note)
 		}
 	}
-	require.Equal(t, []Seen{
+	require.Equal(t, []StatusSeen{
 		{30100 * time.Microsecond, "25fc2a71", "PENDING"},
 		{25 * time.Millisecond, "9dc729aa100e", "Pending"},
 		{4*time.Minute + 8550*time.Millisecond, "8d8d09c4440a", "Committed"},

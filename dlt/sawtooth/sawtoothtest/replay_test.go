@@ -151,7 +151,7 @@ func (r *replay) send(method, target, contentType string, body []byte) (transcri
 
 // watch holds a status that was seen against ours: the first one of a batch is there
 // at once, one that follows as soon, or two blocks later.
-func (r *replay) watch(line int, s *transcript.Seen) {
+func (r *replay) watch(line int, s *transcript.StatusSeen) {
 	id := r.ids[s.ID[:8]+r.suffix(s.ID)]
 	first := r.seen != id
 	r.seen = id

@@ -41,7 +41,7 @@ func BenchmarkCauses(b *testing.B) {
 	exec(b, db, `INSERT INTO %[1]s.controls (everything, service_id, paused_at, paused_by, paused_reason, policy, halted_at, halted_by, halt_reason, version)
 		SELECT false, 'lane' || lpad((i * 100)::text, 6, '0'), 1, 'ada', 'maintenance', 0, 0, '', '', 1 FROM generate_series(0, %[2]d / 100 - 1) i`, "causes", flags.lanes)
 	exec(b, db, `INSERT INTO %[1]s.texts (kind, name, version, begun_at, changed_at, body) SELECT 'served', service_id, 1, 1, 1, 'ledger' FROM %[1]s.services`, "causes")
-	record := relied.Record{Settings: relied.Of("lane000000", dlt.Traits{Name: "ledger", ResendHarmlessFor: dlt.Forever}, time.Minute, queuer.Serial())}
+	record := relied.Record{Settings: relied.SettingsOf("lane000000", dlt.Traits{Name: "ledger", ResendHarmlessFor: dlt.Forever}, time.Minute, queuer.Serial())}
 	for i := 1; !record.Full(); i++ {
 		record = record.Compare(laneName(i))
 	}

@@ -60,7 +60,7 @@ var promises = []breakage{
 	{
 		name: "order: a position is believed that was sealed while the claim ran", file: "internal/position/claim.go", test: test{"internal/position", "^(TestModel)$/^(ids_two_claims$)$", true},
 		old: "\tg := m.sealing\n\tswitch {\n\tcase g == nil:",
-		new: "\tm.close(now)\n\tg := m.sealing\n\tif g != nil {\n\t\tc.closed = g.id\n\t}\n\tswitch {\n\tcase g == nil:",
+		new: "\tm.close(now)\n\tg := m.sealing\n\tif g != nil {\n\t\tc.closedGeneration = g.id\n\t}\n\tswitch {\n\tcase g == nil:",
 	},
 	{
 		name: "order: of batches of one moment some are not read", file: "store/postgres/queries.go", test: test{"internal/integration", "^(TestTiesBreakByID)$", true},
