@@ -9,8 +9,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// nonDefaults returns the options that are not their defaults. Of the application's own code it shows
-// only the types: its values may hold anything.
+// nonDefaults returns the options that are not their defaults. Of the application's own code it
+// shows only the types: its values may hold anything.
 func (o Options) nonDefaults() (attrs []slog.Attr) {
 	own, usual := reflect.ValueOf(o), reflect.ValueOf((*Options)(nil).withDefaults())
 	for i := range own.NumField() {

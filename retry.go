@@ -35,8 +35,8 @@ type RetryPolicy struct {
 	QuickRetryPause time.Duration
 }
 
-// fillFrom fills the zero fields of p in from another policy. A longest delay below the first follows
-// it.
+// fillFrom fills the zero fields of p in from another policy. A longest delay below the first
+// follows it.
 func (p RetryPolicy) fillFrom(other RetryPolicy) RetryPolicy {
 	p.Budget = cmp.Or(p.Budget, other.Budget)
 	p.QuickRetries = cmp.Or(p.QuickRetries, other.QuickRetries)

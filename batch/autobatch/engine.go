@@ -155,8 +155,8 @@ func (e *Engine) Observe(_ context.Context, ev batch.Event) {
 	}
 }
 
-// waitForWake waits for a wake or for d, and at least until gap after start, so that wakes that come
-// together count as one. It returns false if ctx is done first.
+// waitForWake waits for a wake or for d, and at least until gap after start, so that wakes that
+// come together count as one. It returns false if ctx is done first.
 func waitForWake(ctx context.Context, c chan struct{}, d time.Duration, start time.Time, gap time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -88,7 +88,7 @@ func (d Desk) refuses(ctx context.Context, seen batch.Record, look store.Look, d
 			_, err = look.Row.Requeue(look.At, store.Requeue{})
 		}
 	case batch.ActionDecide:
-		if err = d.mayDecide(ctx, seen, ruling); err == nil {
+		if err = d.checkRuling(ctx, seen, ruling); err == nil {
 			_, err = look.Row.Decide(look.At, ruling, "")
 		}
 	case batch.ActionAcquit:

@@ -135,8 +135,8 @@ func (w *Waiters[K, R]) read(ctx context.Context, now *reader[K]) {
 }
 
 // pauseFactor is how many times longer than a question about all keys the pause after it is,
-// where others tell that many are final: of a flood of hints they cost one part in pauseFactor of the
-// time.
+// where others tell that many are final: of a flood of hints they cost one part in pauseFactor of
+// the time.
 const pauseFactor = 20
 
 // onHeard takes what other processes tell.
@@ -234,8 +234,8 @@ func (r *reader[K]) ask(key K) {
 	loop.Poke(r.wake)
 }
 
-// keysToAsk returns the keys to ask about now, and notes who waits for the answers. It says whether
-// these are all keys, and after what time all are to be asked about; 0: they are not.
+// keysToAsk returns the keys to ask about now, and notes who waits for the answers. It says
+// whether these are all keys, and after what time all are to be asked about; 0: they are not.
 func (w *Waiters[K, R]) keysToAsk(r *reader[K], all bool) (keys []K, _ bool, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -262,8 +262,9 @@ func (w *Waiters[K, R]) keysToAsk(r *reader[K], all bool) (keys []K, _ bool, wai
 	return keys, all, wait
 }
 
-// answerWaiters answers the waiters that were there when the question was put. For a waiter that came
-// later the answer may be older than the Add or the Requeue before its Wait; it has asked anew.
+// answerWaiters answers the waiters that were there when the question was put. For a waiter that
+// came later the answer may be older than the Add or the Requeue before its Wait; it has asked
+// anew.
 func (w *Waiters[K, R]) answerWaiters(key K, a answer[R]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

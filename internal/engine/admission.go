@@ -147,8 +147,8 @@ func (g *admission) refusal(s batch.ServiceID) error {
 	return g.entryOf(s).err
 }
 
-// ownedByOther reports whether another ledger has the batches of a service. judge must have judged the
-// service before.
+// ownedByOther reports whether another ledger has the batches of a service. judge must have judged
+// the service before.
 func (g *admission) ownedByOther(s batch.ServiceID) bool {
 	return errors.Is(g.refusal(s), ErrOtherLedger)
 }
@@ -173,8 +173,8 @@ func (g *admission) ownRows(ctx context.Context, rows []store.InFlight) ([]store
 	return slices.DeleteFunc(rows, func(f store.InFlight) bool { return g.ownedByOther(f.Key.Service) }), nil
 }
 
-// ledgerRenamed reports whether a route leads a service to a ledger of another name than the known one.
-// After a panic of the client the known name counts.
+// ledgerRenamed reports whether a route leads a service to a ledger of another name than the known
+// one. After a panic of the client the known name counts.
 func (g *admission) ledgerRenamed(s batch.ServiceID, known service) bool {
 	if known.terms == nil || !known.terms.Routed {
 		return false
@@ -183,8 +183,8 @@ func (g *admission) ledgerRenamed(s batch.ServiceID, known service) bool {
 	return err == nil && now.Name != known.name()
 }
 
-// movedError returns the error for a batch whose ledger has another name than at its claim. Nothing was
-// sent.
+// movedError returns the error for a batch whose ledger has another name than at its claim.
+// Nothing was sent.
 func (g *admission) movedError(op string, s batch.ServiceID) error {
 	known := g.entryOf(s)
 	if !known.judged {

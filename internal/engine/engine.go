@@ -277,8 +277,8 @@ func (e *Engine) Serves(ctx context.Context, s batch.ServiceID) (unserved, err e
 	return e.servedElsewhere(ctx, s, traits.Name)
 }
 
-// servedElsewhere returns an error if another ledger than the named one serves a service. It records
-// nothing.
+// servedElsewhere returns an error if another ledger than the named one serves a service. It
+// records nothing.
 func (e *Engine) servedElsewhere(ctx context.Context, s batch.ServiceID, ledger string) (unserved, err error) {
 	by, err := texts.Serve(ctx, e.store, []texts.Served{{Service: s}})
 	if err != nil {

@@ -40,7 +40,8 @@ func (a access) postable(ctx context.Context, all []store.ClaimedRun) []store.Cl
 	return runs
 }
 
-// holdSeen holds the rows that the store has shown, and gives back the bytes that it has forgotten.
+// holdSeen holds the rows that the store has shown, and gives back the bytes that it has
+// forgotten.
 func (a access) holdSeen(rows []store.InFlight) {
 	now := time.Now()
 	for i := range rows {
@@ -59,8 +60,8 @@ func (a access) holdKept(all []store.Prepared, kept []bool) {
 	}
 }
 
-// holdWritten holds outcomes that the store has written. The recorder alone knows of those among them
-// whose first answer was lost: to the second the store says that the row has moved on.
+// holdWritten holds outcomes that the store has written. The recorder alone knows of those among
+// them whose first answer was lost: to the second the store says that the row has moved on.
 func (r *run) holdWritten(group []inhand.Recorded) {
 	now := time.Now()
 	for i := range group {

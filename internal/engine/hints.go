@@ -81,8 +81,8 @@ func (r *run) canSend(s batch.ServiceID) bool {
 // tellAll tells other processes that batches wait which this one does not send.
 func (r *run) tellAll() { r.hints.Tell(store.Hint{Many: store.TopicLanes}) }
 
-// tellAtEnd is tellAll at the end of a Run that leaves batches to others. It waits for the store, for
-// endTime at most: after Run the application may close the database. Who hears nothing scans.
+// tellAtEnd is tellAll at the end of a Run that leaves batches to others. It waits for the store,
+// for endTime at most: after Run the application may close the database. Who hears nothing scans.
 func (r *run) tellAtEnd(ctx context.Context) {
 	if !r.store.Abilities().Has(store.CanHint) || r.queuer.Empty(r.o.ScanInterval) {
 		return

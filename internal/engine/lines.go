@@ -15,8 +15,8 @@ const (
 	lineMissingAbilities = "the store lacks abilities"
 )
 
-// logMissingAbilities writes down once which abilities the store lacks, since its author may have forgotten
-// to name one.
+// logMissingAbilities writes down once which abilities the store lacks, since its author may have
+// forgotten to name one.
 func (e *Engine) logMissingAbilities(ctx context.Context) {
 	var losses []slog.Attr
 	for _, l := range e.store.Abilities().Losses() {

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// statsInterval is the pause between two calls that keep the row of this instance and, where the
-	// counts are old enough, count anew.
+	// statsInterval is the pause between two calls that keep the row of this instance and, where
+	// the counts are old enough, count anew.
 	statsInterval = 15 * time.Second
 	// statsJitter keeps instances that began together apart.
 	statsJitter = time.Second
@@ -108,9 +108,9 @@ func (p *presence) run(ctx context.Context, timeout time.Duration, trouble func(
 	}
 }
 
-// update writes the row, and where that is wanted counts, if it is due, and reads the counts. Of the
-// three only the row says whether the database takes writes: counting may fail because there is
-// too much to count.
+// update writes the row, and where that is wanted counts, if it is due, and reads the counts. Of
+// the three only the row says whether the database takes writes: counting may fail because there
+// is too much to count.
 func (p *presence) update(ctx context.Context, rests, count bool) error {
 	row := p.ownRow(ctx)
 	if row.Every = statsInterval; rests {
@@ -128,8 +128,8 @@ func (p *presence) update(ctx context.Context, rests, count bool) error {
 	return errors.Join(kept, counted, read)
 }
 
-// endStretch ends a stretch of the flow, and reports whether anything happened in it. Stretches are
-// as long while the row is written less often.
+// endStretch ends a stretch of the flow, and reports whether anything happened in it. Stretches
+// are as long while the row is written less often.
 func (p *presence) endStretch(at time.Time) bool {
 	f, ok := p.takeFlow(at)
 	if !ok {
@@ -199,8 +199,8 @@ func (e *Engine) Closed(s batch.ServiceID) (sentence string, kind batch.ErrorKin
 	return incident.LanePostsNothing(kind), kind
 }
 
-// removeRow removes the row. A database that does not answer does not hold up the stop: the row shows
-// that this instance is not seen any more.
+// removeRow removes the row. A database that does not answer does not hold up the stop: the row
+// shows that this instance is not seen any more.
 func (p *presence) removeRow(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()

@@ -90,11 +90,11 @@ func (g *admission) keepTraits(ctx context.Context, s batch.ServiceID, t dlt.Tra
 	}
 }
 
-// nextRecord returns the record that is to replace the present one, whether that changes anything, and
-// whether the present record differs from this process's settings. A ledger whose traits differ by
-// service does not differ from itself: its settings for the recorded service are compared. Its
-// settings for the other recorded services, and for this one, then say whether traits differ by
-// service.
+// nextRecord returns the record that is to replace the present one, whether that changes anything,
+// and whether the present record differs from this process's settings. A ledger whose traits
+// differ by service does not differ from itself: its settings for the recorded service are
+// compared. Its settings for the other recorded services, and for this one, then say whether
+// traits differ by service.
 func (g *admission) nextRecord(own relied.Settings, name, there string) (next relied.Record, changes, differs bool) {
 	was, err := relied.Read(there)
 	if err != nil {
@@ -124,8 +124,8 @@ func (g *admission) nextRecord(own relied.Settings, name, there string) (next re
 	return next, !reflect.DeepEqual(next, was), differs
 }
 
-// recordedSettings returns the present settings for the service whose traits are recorded, and false
-// where that service belongs to another ledger.
+// recordedSettings returns the present settings for the service whose traits are recorded, and
+// false where that service belongs to another ledger.
 func (g *admission) recordedSettings(s batch.ServiceID, name string) (its relied.Settings, ok bool) {
 	t, err := g.meet(s)
 	if err != nil {

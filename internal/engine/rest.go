@@ -15,8 +15,8 @@ const (
 	afterScan = 30 * time.Second
 )
 
-// idleScanRest returns the longest pause between two scans while nothing is open; 0 where no hints arrive,
-// and nobody allowed to do without them.
+// idleScanRest returns the longest pause between two scans while nothing is open; 0 where no hints
+// arrive, and nobody allowed to do without them.
 func (r *run) idleScanRest() time.Duration {
 	if r.o.IdlePause > 0 || r.hintsHealth().Live {
 		return max(r.o.IdlePause, idleScanPause)

@@ -47,8 +47,8 @@ const (
 	Linger     = 2 * time.Millisecond
 )
 
-// maxClaimedBytes is how many bytes of payloads are claimed and not yet posted, beside the last batches
-// of two claims.
+// maxClaimedBytes is how many bytes of payloads are claimed and not yet posted, beside the last
+// batches of two claims.
 const maxClaimedBytes = 64 << 20
 
 // scanLanes is how many lanes one scan reads at most (docs/design.md#how-a-claim-works).
@@ -215,7 +215,8 @@ func (r *run) deliver(ctx context.Context) error {
 	}
 }
 
-// keepRunning runs a part until ctx is done. A part retries its own failures; a panic starts it anew.
+// keepRunning runs a part until ctx is done. A part retries its own failures; a panic starts it
+// anew.
 func (r *run) keepRunning(ctx context.Context, part string, run func(context.Context)) {
 	loop.Run(ctx, func(ctx context.Context) error { run(ctx); return nil }, r.trouble(part))
 }

@@ -166,9 +166,9 @@ func (v *services) numbered(s batch.ServiceID) bool {
 
 func (v *services) keepsOrder(s batch.ServiceID) bool { return v.termsOf(s).KeepsOrder }
 
-// leavesTombstones reports that a service's batches leave tombstones, because a batch that is added again
-// would take effect again, or may: this Runner's traits say nothing of another ledger, which
-// serves the service.
+// leavesTombstones reports that a service's batches leave tombstones, because a batch that is
+// added again would take effect again, or may: this Runner's traits say nothing of another ledger,
+// which serves the service.
 func (v *services) leavesTombstones(s batch.ServiceID, ledger string) bool {
 	t := v.termsOf(s)
 	return otherLedger(ledger, t.Name) != nil || !t.AddAgainHarmless

@@ -7,9 +7,9 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// uncommittedLanes are lanes to which an application's transaction has added. Nobody tells that such a
-// transaction is committed, unless the application calls Wake. So each lane is looked at once
-// more, after the time that a scan took before Runners rested.
+// uncommittedLanes are lanes to which an application's transaction has added. Nobody tells that
+// such a transaction is committed, unless the application calls Wake. So each lane is looked at
+// once more, after the time that a scan took before Runners rested.
 type uncommittedLanes struct {
 	wakeAfter time.Duration
 	wake      func(batch.ServiceID)

@@ -238,8 +238,8 @@ func (v *vitals) countsRead(s store.Stats) {
 	v.anyOpen = s.OpenAt().Open > 0 || !s.OldestOrder.IsZero()
 }
 
-// anyOpenNow reports whether the counts that were read last have an open batch or order. While they have
-// one, they are read as often as ever.
+// anyOpenNow reports whether the counts that were read last have an open batch or order. While
+// they have one, they are read as often as ever.
 func (v *vitals) anyOpenNow() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -52,9 +52,9 @@ func newSums() *repeats[topic, writeLine] {
 	})
 }
 
-// logOnce writes a line to the log, unless a line of its topic was written before and that is not over
-// yet: then it only counts, and returns false (docs/operations.md#logs). Only the first line has
-// the stack of a panic.
+// logOnce writes a line to the log, unless a line of its topic was written before and that is not
+// over yet: then it only counts, and returns false (docs/operations.md#logs). Only the first line
+// has the stack of a panic.
 func (r *Reporter) logOnce(ctx context.Context, level slog.Level, about topic, err error, attrs ...slog.Attr) (first bool) {
 	attrs = slices.Clone(attrs) // the sums read it later, and the caller goes on with its own
 	if err != nil {

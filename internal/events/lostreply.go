@@ -79,8 +79,8 @@ func calledPerson(w inhand.Recorded) bool {
 	return may && w.Applied.Row.Called() && (w.Was == nil || !w.Was.Called())
 }
 
-// madeFinal reports whether an outcome made its batch final, and in which state: the row still is, or
-// a person requeued the batch since the outcome's report was stored.
+// madeFinal reports whether an outcome made its batch final, and in which state: the row still is,
+// or a person requeued the batch since the outcome's report was stored.
 func (r *Run) madeFinal(ctx context.Context, w inhand.Recorded) (state batch.State, ended bool) {
 	if row := w.Applied.Row; row.Final() {
 		return row.State, row.State != batch.Committed // the commit was reported as final
@@ -126,7 +126,8 @@ func (r *Run) mayHalt(ctx context.Context, a store.Applied, by batch.Policy) boo
 	return !c.HaltedAt.IsZero() && (a.Halted || c.HaltedBy == a.Key.ID)
 }
 
-// reportsAndActs returns the stored reports of a batch's attempts, and the acts of operators upon it.
+// reportsAndActs returns the stored reports of a batch's attempts, and the acts of operators upon
+// it.
 func (r *Run) reportsAndActs(ctx context.Context, key batch.Key) (reports []batch.Report, acts []batch.Act, err error) {
 	err = r.readUntilDone(ctx, "lost reply", func(ctx context.Context) (err error) {
 		if reports, err = r.store.Attempts(ctx, key); err == nil {

@@ -92,9 +92,9 @@ func (r *Run) halted(event batch.Event, why string) {
 	r.Report(event)
 }
 
-// changedNoState reports whether an outcome changed no state: the row keeps which node has shown the
-// batch, that its deadline is put off, or why a person, who was called before, has to decide about
-// this attempt, too.
+// changedNoState reports whether an outcome changed no state: the row keeps which node has shown
+// the batch, that its deadline is put off, or why a person, who was called before, has to decide
+// about this attempt, too.
 func changedNoState(w inhand.Recorded) bool {
 	switch w.Finding {
 	case store.IsPending:
@@ -169,8 +169,8 @@ func addPost(e *batch.Event, o store.Outcome) {
 	}
 }
 
-// timeBetween returns the time from one moment of the database's clock to another; 0 where one is not
-// known, or the clock was put back in between.
+// timeBetween returns the time from one moment of the database's clock to another; 0 where one is
+// not known, or the clock was put back in between.
 func timeBetween(from, to time.Time) time.Duration {
 	if from.IsZero() || to.IsZero() {
 		return 0

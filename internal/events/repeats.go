@@ -35,10 +35,10 @@ type occurrences[V any] struct {
 	total, sinceLine int       // occurrences in all, and since the last line
 }
 
-// newRepeats returns an empty repeats, which starts nothing. It calls report for a key once in each
-// interval, as long as something happens under it, and once when nothing did in the last interval.
-// report is called by a timer, or by reportAll. It knows at most maxKeys keys: an event under another key is always
-// new.
+// newRepeats returns an empty repeats, which starts nothing. It calls report for a key once in
+// each interval, as long as something happens under it, and once when nothing did in the last
+// interval. report is called by a timer, or by reportAll. It knows at most maxKeys keys: an event
+// under another key is always new.
 func newRepeats[K comparable, V any](interval time.Duration, maxKeys int, report func(sum[V])) *repeats[K, V] {
 	return &repeats[K, V]{interval: interval, maxKeys: maxKeys, report: report, byKey: map[K]*occurrences[V]{}}
 }

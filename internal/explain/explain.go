@@ -216,8 +216,8 @@ func conflictAddress(f, g batch.Footprint) string {
 // Sentence puts an explanation into words.
 func Sentence(e batch.Explanation) string { return sentence(e, causeText(e)) }
 
-// ClaimedAlone returns the Sentence of a claimed batch while no instance runs: nobody is known to go on
-// with the attempt.
+// ClaimedAlone returns the Sentence of a claimed batch while no instance runs: nobody is known to
+// go on with the attempt.
 func ClaimedAlone(e batch.Explanation) string {
 	return sentence(e, fmt.Sprintf("%s began attempt %d, and its claim ends in %s at most", instanceText(e.ClaimedBy), e.Attempts, e.ClaimLeft.Round(time.Millisecond)))
 }

@@ -27,8 +27,8 @@ func ByLedger(c batch.Cause, kind batch.ErrorKind) bool {
 	return ByInstance(c) // a claimed one finds out whether the ledger takes batches again
 }
 
-// WithCause returns the text of an explanation with the sentence that says why no instance moves the
-// batch.
+// WithCause returns the text of an explanation with the sentence that says why no instance moves
+// the batch.
 func WithCause(e batch.Explanation, why string) string {
 	switch {
 	case e.Cause == batch.CauseReady:

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// minTellPause is the shortest time between two hints of a process: PostgreSQL commits transactions
-	// that notify one after the other.
+	// minTellPause is the shortest time between two hints of a process: PostgreSQL commits
+	// transactions that notify one after the other.
 	minTellPause = 10 * time.Millisecond
 	// tellPauseFactor bounds the part of the time that telling takes to one in so many: while the
 	// database has more to do than it can, a hint helps nobody.
 	tellPauseFactor = 20
-	// maxTellPause is the longest pause after a Tell: those who hear scan after 15 s without a hint,
-	// and one slow answer does not keep them waiting for longer than that.
+	// maxTellPause is the longest pause after a Tell: those who hear scan after 15 s without a
+	// hint, and one slow answer does not keep them waiting for longer than that.
 	maxTellPause = 5 * time.Second
 	// maxNames is how many names of a topic wait to be told. With more the topic is told as a
 	// whole.

@@ -9,8 +9,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// LedgerClosed says why a ledger takes nothing. A kind that a client does not name is a ledger that is
-// not reached.
+// LedgerClosed says why a ledger takes nothing. A kind that a client does not name is a ledger
+// that is not reached.
 func LedgerClosed(kind batch.ErrorKind) string {
 	switch kind {
 	case batch.KindMisconfigured:
@@ -21,13 +21,14 @@ func LedgerClosed(kind batch.ErrorKind) string {
 	return "the ledger is not reached"
 }
 
-// ClosedKinds are the kinds for which a ledger takes nothing, the one that needs a person most first.
+// ClosedKinds are the kinds for which a ledger takes nothing, the one that needs a person most
+// first.
 func ClosedKinds() []batch.ErrorKind {
 	return []batch.ErrorKind{batch.KindMisconfigured, batch.KindUnavailable, batch.KindBusy}
 }
 
-// WorstKind is the first of [ClosedKinds] among these. A kind that is not among them is a ledger that is not
-// reached.
+// WorstKind is the first of [ClosedKinds] among these. A kind that is not among them is a ledger
+// that is not reached.
 func WorstKind(kinds ...batch.ErrorKind) batch.ErrorKind {
 	found := batch.KindBusy
 	for _, k := range kinds {
@@ -74,8 +75,8 @@ func InstancesPostNothing(names []string, live int, kind batch.ErrorKind) string
 	return fmt.Sprintf("%d of %d instances post nothing: %s.", len(names), live, LedgerClosed(kind))
 }
 
-// LedgersGetNothing is about ledgers to which instances post nothing, while they post to others. The instances
-// are as for [InstancesPostNothing].
+// LedgersGetNothing is about ledgers to which instances post nothing, while they post to others.
+// The instances are as for [InstancesPostNothing].
 func LedgersGetNothing(ledgers []string, names []string, live int, kind batch.ErrorKind) string {
 	who := "Nothing is posted to "
 	switch {

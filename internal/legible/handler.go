@@ -51,7 +51,8 @@ func attr(a slog.Attr) slog.Attr {
 	return a
 }
 
-// legibleError is an error as the log shows it; a handler of the application's own still finds its kind.
+// legibleError is an error as the log shows it; a handler of the application's own still finds its
+// kind.
 type legibleError struct{ error }
 
 func (e legibleError) Error() string { return Error(e.error) }

@@ -154,8 +154,8 @@ func (h *Hand) Release(hung bool) {
 	h.p.onFreed()
 }
 
-// ReleaseQuietly is Release without calling freed: the caller looks for work for the place itself, and
-// reports the free place if it finds none.
+// ReleaseQuietly is Release without calling freed: the caller looks for work for the place itself,
+// and reports the free place if it finds none.
 func (h *Hand) ReleaseQuietly(hung bool) {
 	h.release(func(p *Pool) {
 		if hung {

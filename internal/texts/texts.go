@@ -54,8 +54,8 @@ func Serve(ctx context.Context, s Store, services []Served) ([]string, error) {
 	return keepOnce(ctx, s, store.TextServed, names, ledgers)
 }
 
-// keepOnce keeps each body that is not "" under its name, if no text is kept there, and returns the
-// kept bodies.
+// keepOnce keeps each body that is not "" under its name, if no text is kept there, and returns
+// the kept bodies.
 func keepOnce(ctx context.Context, s Store, kind store.TextKind, names, bodies []string) ([]string, error) {
 	for range len(names) + 1 {
 		found, _, err := s.ReadTexts(ctx, kind, names...)
