@@ -40,14 +40,14 @@ const (
 
 // Bounds of the verdict. They are longer than what delivery without any trouble takes.
 const (
-	// standstill is how long batches may wait without a sign that any of them moves.
-	standstill = 10 * time.Minute
-	// staleCounts is how old the counts of the database may be: longer than the pause after a
+	// standstillLimit is how long batches may wait without a sign that any of them moves.
+	standstillLimit = 10 * time.Minute
+	// staleCountsAge is how old the counts of the database may be: longer than the pause after a
 	// count that took as long as it may.
-	staleCounts = 10 * time.Minute
-	// loopSilence is how long the loops that look at the database all the time may show no
+	staleCountsAge = 10 * time.Minute
+	// maxLoopSilence is how long the loops that look at the database all the time may show no
 	// success.
-	loopSilence = 10 * time.Minute
+	maxLoopSilence = 10 * time.Minute
 )
 
 // Attention returns the verdict about a Runner at a moment: nil says that all is well, as far as
@@ -75,7 +75,7 @@ func (h Health) Attention(now time.Time) (all []Attention) {
 			add(p.name, p.FailingSince, "has failed for %s: %v", ago(now, p.FailingSince), p.Err)
 		}
 	}
-	all = append(all, h.posting(now)...)
+	all = append(all, h.postingAttention(now)...)
 	paused, pausedSince := h.pausedServices()
 	for _, list := range []struct {
 		services []batch.ServiceID
@@ -94,24 +94,24 @@ func (h Health) Attention(now time.Time) (all []Attention) {
 		l := h.Loops[name]
 		looks := name == "queuer" || name == "monitor" // the others wait for work
 		switch {
-		case l.Condition == ConditionFailing && h.fails(name):
+		case l.Condition == ConditionFailing && h.loopNeedFails(name):
 			// it is said of what the loop needs
 		case l.Condition == ConditionFailing:
 			add(PartLoops, l.FailingSince, "%s has failed for %s: %v", name, ago(now, l.FailingSince), l.Err)
-		case looks && !l.LastSuccess.IsZero() && now.Sub(l.LastSuccess) > loopSilence+h.Rest:
+		case looks && !l.LastSuccess.IsZero() && now.Sub(l.LastSuccess) > maxLoopSilence+h.Rest:
 			add(PartLoops, l.LastSuccess, "%s has done nothing for %s", name, ago(now, l.LastSuccess))
 		}
 	}
-	all = append(all, h.Counts.attention(now, staleCounts+h.Rest)...)
+	all = append(all, h.Counts.attention(now, staleCountsAge+h.Rest)...)
 	for _, w := range h.Warnings {
 		add(PartWarnings, h.WarningsSince, "%s %v", incident.Warns, w)
 	}
 	return all
 }
 
-// posting is the part of the verdict about ledgers to which nothing is posted, or that fail while
-// others work.
-func (h Health) posting(now time.Time) (all []Attention) {
+// postingAttention is the part of the verdict about ledgers to which nothing is posted, or that
+// fail while others work.
+func (h Health) postingAttention(now time.Time) (all []Attention) {
 	whole := slices.DeleteFunc(slices.Clone(h.Pauses), func(p Pause) bool { return !p.All })
 	if h.Paused && len(whole) > 0 {
 		last := slices.MaxFunc(whole, func(p, q Pause) int { return p.Since.Compare(q.Since) })
@@ -119,7 +119,7 @@ func (h Health) posting(now time.Time) (all []Attention) {
 		if h.Ledger.Condition == ConditionFailing {
 			part, since = PartLedger, h.Ledger.FailingSince
 		}
-		return []Attention{{part, since, withDetails(incident.NothingPosted(h.PausedKind()), ago(now, since), because(whole))}}
+		return []Attention{{part, since, withDetails(incident.NothingPosted(h.PausedKind()), ago(now, since), pauseReasons(whole))}}
 	}
 	for _, kind := range incident.ClosedKinds() {
 		of := slices.DeleteFunc(slices.Clone(whole), func(p Pause) bool { return p.Kind() != kind })
@@ -131,7 +131,7 @@ func (h Health) posting(now time.Time) (all []Attention) {
 			names[i] = p.Ledger
 		}
 		since := of[0].Since // that of the longest
-		all = append(all, Attention{PartPosting, since, withDetails(incident.LedgersGetNothing(names, nil, 0, kind), ago(now, since), because(of))})
+		all = append(all, Attention{PartPosting, since, withDetails(incident.LedgersGetNothing(names, nil, 0, kind), ago(now, since), pauseReasons(of))})
 	}
 	if h.Ledger.Condition == ConditionFailing {
 		return all // it is said of the whole
@@ -158,8 +158,8 @@ func (h Health) PausedKind() batch.ErrorKind {
 	return incident.WorstKind(kinds...)
 }
 
-// because joins the reasons of pauses; those of several ledgers with their names.
-func because(all []Pause) error {
+// pauseReasons joins the reasons of pauses; those of several ledgers with their names.
+func pauseReasons(all []Pause) error {
 	if len(all) == 1 {
 		return all[0].Because
 	}
@@ -187,9 +187,9 @@ func (h Health) pausedServices() (all []batch.ServiceID, since time.Time) {
 	return all, since
 }
 
-// fails reports whether the part that a loop needs fails. The loops "submitter" and "statuses"
-// need the ledger, and the others the database.
-func (h Health) fails(loop string) bool {
+// loopNeedFails reports whether the part that a loop needs fails. The loops "submitter" and
+// "statuses" need the ledger, and the others the database.
+func (h Health) loopNeedFails(loop string) bool {
 	if loop == "submitter" || loop == "statuses" {
 		return h.Ledger.Condition == ConditionFailing
 	}
@@ -265,7 +265,7 @@ func (c Counts) attention(now time.Time, stale time.Duration) (all []Attention) 
 	if c.RefusedOrders > 0 {
 		all = append(all, Attention{PartBatches, c.RefusedSince, incident.Refused(c.RefusedOrders)})
 	}
-	if since := c.StandingSince; !since.IsZero() && now.Sub(since) > standstill {
+	if since := c.StandingSince; !since.IsZero() && now.Sub(since) > standstillLimit {
 		all = append(all, Attention{PartBatches, since, fmt.Sprintf("no batch has moved for %s, and so many wait: %d", ago(now, since), c.Waiting)})
 	}
 	return all

@@ -84,12 +84,12 @@ func TestAttention(t *testing.T) {
 			{PartBatches, before(time.Minute), "2 lanes are halted until a person releases them."},
 		}},
 		"refused orders": {func(h *Health) { h.Counts.RefusedOrders, h.Counts.RefusedSince = 2, before(time.Hour) }, []Attention{{PartBatches, before(time.Hour), "2 orders were refused alone within a day."}}},
-		"batches wait":   {func(h *Health) { h.Counts.Waiting, h.Counts.StandingSince = 9, before(standstill) }, nil},
-		"batches wait for long, and none moves": {func(h *Health) { h.Counts.Waiting, h.Counts.StandingSince = 9, before(standstill+time.Second) }, []Attention{
-			{PartBatches, before(standstill + time.Second), "no batch has moved for 10m1s, and so many wait: 9"},
+		"batches wait":   {func(h *Health) { h.Counts.Waiting, h.Counts.StandingSince = 9, before(standstillLimit) }, nil},
+		"batches wait for long, and none moves": {func(h *Health) { h.Counts.Waiting, h.Counts.StandingSince = 9, before(standstillLimit+time.Second) }, []Attention{
+			{PartBatches, before(standstillLimit + time.Second), "no batch has moved for 10m1s, and so many wait: 9"},
 		}},
-		"nobody counts": {func(h *Health) { h.Counts.Age = staleCounts }, []Attention{
-			{PartBatches, before(staleCounts + 5*time.Second), "Nobody counts the open batches. For 10m5s"},
+		"nobody counts": {func(h *Health) { h.Counts.Age = staleCountsAge }, []Attention{
+			{PartBatches, before(staleCountsAge + 5*time.Second), "Nobody counts the open batches. For 10m5s"},
 		}},
 		"the store keeps no counts": {func(h *Health) { h.Counts = Counts{} }, nil},
 		"the store warns":           {func(h *Health) { h.Warnings, h.WarningsSince = []error{down}, before(time.Hour) }, []Attention{{PartWarnings, before(time.Hour), "The database needs care. down"}}},

@@ -17,8 +17,8 @@ type data struct {
 	r Rules
 }
 
-// next doubles from FirstPoll to PollInterval as the batch gets older.
-func (d *data) next() time.Duration {
+// nextQuestion doubles from FirstPoll to PollInterval as the batch gets older.
+func (d *data) nextQuestion() time.Duration {
 	unseen := d.f.Resends > 0 && d.t.ResendQuiet > 0 && d.f.Seen == "" // see [shownBy]
 	if d.r.Streamed && !unseen && (d.f.State == batch.Pending || d.f.State == batch.Valid) {
 		return d.r.PollInterval
@@ -35,12 +35,12 @@ func (d *data) forgotten() bool {
 	return d.k.Forgotten || d.f.Seen != "" && st.Reported == batch.ReportedUnknown && st.Endpoint == d.f.Seen
 }
 
-// ordered reports whether batches of the lane leave behind accepted ones.
-func (d *data) ordered() bool { return d.r.Reliant && d.t.KeepsOrder }
+// sendsBehindAccepted reports whether batches of the lane leave behind accepted ones.
+func (d *data) sendsBehindAccepted() bool { return d.r.Reliant && d.t.KeepsOrder }
 
 // passable reports whether other batches may leave behind this one, as the store shows it.
 func (d *data) passable() bool {
-	return d.ordered() && (d.f.State == batch.Pending || d.f.State == batch.Valid)
+	return d.sendsBehindAccepted() && (d.f.State == batch.Pending || d.f.State == batch.Valid)
 }
 
 // earlierOnly reports whether the row is in doubt about attempts before its last.
@@ -52,16 +52,17 @@ func (d *data) earlierOnly() bool {
 // a failure, while the last attempt is still on its way
 // (docs/ledgers/splinter.md#the-same-bytes-again: it is executed again).
 func (d *data) maybeEarlier() bool {
-	return d.f.State == batch.Submitting && d.f.Attempt > 1 && d.k.Status.Attempt != d.f.Attempt && d.late() > 0
+	return d.f.State == batch.Submitting && d.f.Attempt > 1 && d.k.Status.Attempt != d.f.Attempt && d.lateArrivalLeft() > 0
 }
 
-// late returns how long the last attempt may yet take effect, if nobody knows how it ended.
-func (d *data) late() time.Duration { return d.t.LateArrival - d.ended() }
+// lateArrivalLeft returns how long the last attempt may yet take effect, if nobody knows how it
+// ended.
+func (d *data) lateArrivalLeft() time.Duration { return d.t.LateArrival - d.endedAgo() }
 
-// ended returns how long ago the last POST ended, at least. The database's clock may have
+// endedAgo returns how long ago the last POST ended, at least. The database's clock may have
 // jumped, so this process's own clock counts, too. If nobody knows how the claim ended, its
 // request may have run for the whole TTL that its claimer gave it.
-func (d *data) ended() time.Duration {
+func (d *data) endedAgo() time.Duration {
 	seen := d.k.Seen
 	if !d.f.Ended {
 		ttl := d.f.ClaimTTL
@@ -96,5 +97,5 @@ func (d *data) spendable() bool {
 // have jumped, so this process's own clock counts, too.
 func (d *data) rolledBack() bool {
 	st := d.k.Status
-	return d.f.State == batch.Valid && st != nil && st.Reported == batch.ReportedValid && d.t.Stale > 0 && d.ended() > d.t.Stale
+	return d.f.State == batch.Valid && st != nil && st.Reported == batch.ReportedValid && d.t.Stale > 0 && d.endedAgo() > d.t.Stale
 }

@@ -66,7 +66,7 @@ func Decide(f store.InFlight, k Known, t dlt.Traits, r Rules) Verdict {
 	d := decider{data{f: f, k: k, t: t, r: r}}
 	v := d.deadline(d.decide())
 	if v.Resolve {
-		v.Ended = d.ended()
+		v.Ended = d.endedAgo()
 	}
 	if o := v.Outcome; o != nil && o.Error != nil {
 		o.Report = &batch.Report{Attempt: f.Attempt, Kind: o.Error.Kind, Text: o.Error.Message}
@@ -83,7 +83,7 @@ func (d *decider) deadline(v Verdict) Verdict {
 	}
 	if f.Called {
 		if waits && f.PostedAgo > d.r.StuckAfter { // of this attempt, too, nothing more will be heard
-			return d.callPerson(d.still(f.PostedAgo, v.why))
+			return d.callPerson(d.stillText(f.PostedAgo, v.why))
 		}
 		return v
 	}
@@ -97,7 +97,7 @@ func (d *decider) deadline(v Verdict) Verdict {
 		return v
 	}
 	if waits {
-		return d.callPerson(d.still(f.Age, v.why))
+		return d.callPerson(d.stillText(f.Age, v.why))
 	}
 	return v
 }
@@ -108,13 +108,13 @@ func decisive(f store.Finding) bool {
 }
 
 func (d *decider) putOff() Verdict {
-	v := d.found(store.PutOff)
+	v := d.record(store.PutOff)
 	v.Outcome.StuckAfter = d.r.StuckAfter
 	return v
 }
 
-// still says for how long a batch has not moved, and why.
-func (d *decider) still(since time.Duration, why string) string {
+// stillText says for how long a batch has not moved, and why.
+func (d *decider) stillText(since time.Duration, why string) string {
 	s := d.f.State.String()
 	if d.f.Attempt > 1 {
 		s += fmt.Sprintf(" in attempt %d, and has not moved", d.f.Attempt)
@@ -124,33 +124,33 @@ func (d *decider) still(since time.Duration, why string) string {
 
 func (d *decider) decide() Verdict {
 	if d.k.Status == nil && d.k.Evidence == nil {
-		return d.waits("the ledger has not answered about it")
+		return d.waitAsUsual("the ledger has not answered about it")
 	}
 	if d.k.Evidence != nil {
-		return d.evidence()
+		return d.decideEvidence()
 	}
 	st := d.k.Status
 	switch st.Reported {
 	case batch.ReportedCommitted:
-		v := d.found(store.IsCommitted)
+		v := d.record(store.IsCommitted)
 		v.Outcome.Receipts = st.Receipts
 		return v
 	case batch.ReportedInvalid:
-		return d.invalid()
+		return d.decideInvalid()
 	case batch.ReportedPending:
-		return d.inState(batch.Pending, store.IsPending)
+		return d.decideInState(batch.Pending, store.IsPending)
 	case batch.ReportedValid:
-		return d.inState(batch.Valid, store.IsValid)
+		return d.decideInState(batch.Valid, store.IsValid)
 	case batch.ReportedFailed:
-		return d.failed()
+		return d.decideFailed()
 	case batch.ReportedUnknown:
-		return d.noTrace()
+		return d.decideNoTrace()
 	case batch.ReportedStalled:
-		return d.stalled()
+		return d.decideStalled()
 	case batch.ReportedVoid:
-		return d.void()
+		return d.decideVoid()
 	}
-	return d.waits(fmt.Sprintf("the ledger says %s", st.Reported))
+	return d.waitAsUsual(fmt.Sprintf("the ledger says %s", st.Reported))
 }
 
 // decider makes the verdict.
@@ -159,7 +159,7 @@ type decider struct{ data }
 // outcome is fenced by the version that was read before the ledger was asked.
 func (d *decider) outcome(finding store.Finding) *store.Outcome {
 	o := &store.Outcome{
-		Ref: d.f.Ref, Version: d.f.Version, Was: d.f.Was, By: batch.ByMonitor, Finding: finding, Check: d.next(),
+		Ref: d.f.Ref, Version: d.f.Version, Was: d.f.Was, By: batch.ByMonitor, Finding: finding, Check: d.nextQuestion(),
 		Prepared: d.f.Prepared,
 	}
 	if d.k.Status != nil {
@@ -168,8 +168,8 @@ func (d *decider) outcome(finding store.Finding) *store.Outcome {
 	return o
 }
 
-func (d *decider) found(finding store.Finding) Verdict {
-	return Verdict{Outcome: d.outcome(finding), Next: d.next()}
+func (d *decider) record(finding store.Finding) Verdict {
+	return Verdict{Outcome: d.outcome(finding), Next: d.nextQuestion()}
 }
 
 // wait asks again after a time. why is for a person.
@@ -177,11 +177,11 @@ func (d *decider) wait(at time.Duration, why string) Verdict {
 	return Verdict{Next: min(max(at, d.r.FirstPoll), d.r.PollInterval), why: why}
 }
 
-// waits asks again when that is usual.
-func (d *decider) waits(why string) Verdict { return Verdict{Next: d.next(), why: why} }
+// waitAsUsual asks again when that is usual.
+func (d *decider) waitAsUsual(why string) Verdict { return Verdict{Next: d.nextQuestion(), why: why} }
 
-// words returns the ledger's own about a batch that waits, for the person who has to decide.
-func (d *decider) words() string {
+// ledgerWords returns the ledger's own about a batch that waits, for the person who has to decide.
+func (d *decider) ledgerWords() string {
 	if st := d.k.Status; st != nil && st.Message != "" {
 		return ": " + st.Message
 	}
@@ -193,30 +193,30 @@ func (d *decider) callPerson(cause string) Verdict {
 	if d.f.Undecided {
 		return Verdict{Next: d.r.PollInterval}
 	}
-	v := d.found(store.Undecidable)
+	v := d.record(store.Undecidable)
 	v.Outcome.Check = d.r.PollInterval
 	v.Outcome.Error = &batch.SubmissionError{Kind: batch.KindDoubt, Message: batch.Excerpt(cause, batch.MaxErrorText)}
 	return v
 }
 
-func (d *decider) inState(s batch.State, finding store.Finding) Verdict {
+func (d *decider) decideInState(s batch.State, finding store.Finding) Verdict {
 	if s == batch.Valid && d.rolledBack() && !d.f.RolledBack {
 		// Written at once: the ledger may have forgotten it when the attempt is resolved.
-		v := d.found(finding)
+		v := d.record(finding)
 		d.countRollback(v.Outcome)
 		return v
 	}
-	if d.f.State == s && d.t.Resolves && d.t.Stale > 0 && d.ended() > d.t.Stale {
-		return Verdict{Resolve: true, Next: d.next()} // the ledger may have dropped it without saying so
+	if d.f.State == s && d.t.Resolves && d.t.Stale > 0 && d.endedAgo() > d.t.Stale {
+		return Verdict{Resolve: true, Next: d.nextQuestion()} // the ledger may have dropped it without saying so
 	}
 	seen := ""
 	if s == batch.Pending {
 		seen = shownBy(d.f, d.k.Status, d.t)
 	}
 	if d.f.State == s && seen == "" {
-		return d.waits("the ledger goes on saying " + s.String() + d.words())
+		return d.waitAsUsual("the ledger goes on saying " + s.String() + d.ledgerWords())
 	}
-	v := d.found(finding)
+	v := d.record(finding)
 	v.Outcome.Endpoint = seen
 	return v
 }
@@ -230,22 +230,22 @@ func shownBy(f store.InFlight, st *batch.Status, t dlt.Traits) string {
 	return st.Endpoint
 }
 
-func (d *decider) invalid() Verdict {
+func (d *decider) decideInvalid() Verdict {
 	switch {
-	case d.f.Requeued && d.ended() < d.t.Settle:
+	case d.f.Requeued && d.endedAgo() < d.t.Settle:
 		// It may be the verdict from before the requeue
 		// (docs/ledgers/sawtooth.md#the-same-bytes-again).
-		return d.wait(d.t.Settle-d.ended(), "the ledger says invalid, perhaps of before the requeue")
+		return d.wait(d.t.Settle-d.endedAgo(), "the ledger says invalid, perhaps of before the requeue")
 	case d.f.State == batch.Invalid:
 		return d.settle()
 	case d.maybeEarlier():
-		return d.wait(d.late(), "the ledger says invalid, and the last attempt may yet arrive")
+		return d.wait(d.lateArrivalLeft(), "the ledger says invalid, and the last attempt may yet arrive")
 	case d.earlierOnly() && d.f.Refused && d.k.Status.Attempt > d.f.DoubtAttempt:
-		return d.noTrace() // that verdict is recorded already
+		return d.decideNoTrace() // that verdict is recorded already
 	case !d.f.AboutLast(d.k.Status.Attempt):
-		return d.noTrace() // no trace of this attempt: the ledger speaks of another
+		return d.decideNoTrace() // no trace of this attempt: the ledger speaks of another
 	}
-	v := d.found(store.IsInvalid)
+	v := d.record(store.IsInvalid)
 	v.Outcome.Settle = d.t.Settle
 	v.Outcome.Receipts = d.k.Status.Receipts
 	v.Outcome.Error = &batch.SubmissionError{Kind: batch.KindInvalid, Message: invalidMessage(d.k.Status)}
@@ -260,23 +260,23 @@ func invalidMessage(st *batch.Status) string {
 	return batch.Excerpt(text, batch.MaxErrorText)
 }
 
-// failed handles the ledger's word that an attempt had no effect. That counts only for the
+// decideFailed handles the ledger's word that an attempt had no effect. That counts only for the
 // attempt that the ledger names.
-func (d *decider) failed() Verdict {
+func (d *decider) decideFailed() Verdict {
 	st := d.k.Status
 	if st.Attempt != 0 && st.Attempt < d.f.Attempt {
-		return d.noTrace() // no trace of this attempt: the ledger speaks of an earlier one
+		return d.decideNoTrace() // no trace of this attempt: the ledger speaks of an earlier one
 	}
 	if d.f.State == batch.Invalid || st.Attempt > d.f.Attempt {
-		return d.waits("the ledger speaks of another attempt")
+		return d.waitAsUsual("the ledger speaks of another attempt")
 	}
 	if d.maybeEarlier() {
-		return d.wait(d.late(), "the ledger says failed, and the last attempt may yet arrive")
+		return d.wait(d.lateArrivalLeft(), "the ledger says failed, and the last attempt may yet arrive")
 	}
 	if d.earlierOnly() && (d.f.Refused || (d.f.Ended && d.f.Failures > 0)) {
-		return d.noTrace() // that failure is recorded already
+		return d.decideNoTrace() // that failure is recorded already
 	}
-	v := d.found(store.Failed)
+	v := d.record(store.Failed)
 	v.Outcome.Spend = true
 	v.Outcome.Delay = d.r.Delay(d.f.Key.Service, d.f.Failures+1)
 	v.Outcome.Error = &batch.SubmissionError{Kind: batch.KindFailed, Message: batch.Excerpt(st.Message, batch.MaxErrorText)}
@@ -298,24 +298,24 @@ func (d *decider) budgetUsedUp() *batch.SubmissionError {
 	return &batch.SubmissionError{Kind: batch.KindExhausted, Message: fmt.Sprintf("budget of %d attempts used up", d.f.Budget.Attempts)}
 }
 
-// noTrace handles an answer that has no trace of the batch. An accepted batch that others may
+// decideNoTrace handles an answer that has no trace of the batch. An accepted batch that others may
 // follow is in doubt from the first such answer on, and nothing of its lane leaves: if the ledger
 // lost it, any batch that leaves now would overtake it. An answer that shows the batch ends the
 // doubt.
-func (d *decider) noTrace() Verdict {
-	v := d.absent()
+func (d *decider) decideNoTrace() Verdict {
+	v := d.decideAbsent()
 	if v.Outcome == nil && d.passable() {
 		next := v.Next
-		if v = d.found(store.Doubtful); next > 0 {
+		if v = d.record(store.Doubtful); next > 0 {
 			v.Outcome.Check = min(next, d.r.PollInterval)
 		}
 	}
 	return v
 }
 
-// absent returns the hard case: a ledger that does not know the batch may yet get it, or may have
-// forgotten it. The batch is sent again only where that is declared harmless or proved to be.
-func (d *decider) absent() Verdict {
+// decideAbsent returns the hard case: a ledger that does not know the batch may yet get it, or may
+// have forgotten it. The batch is sent again only where that is declared harmless or proved to be.
+func (d *decider) decideAbsent() Verdict {
 	f, t := d.f, d.t
 	if f.State == batch.Invalid {
 		return d.settle()
@@ -334,24 +334,24 @@ func (d *decider) absent() Verdict {
 	}
 	if again {
 		if f.Resends > 0 && f.PostedAgo < t.ResendQuiet && !d.forgotten() {
-			return d.waits("not found, and a second resend must wait")
+			return d.waitAsUsual("not found, and a second resend must wait")
 		}
-		return d.found(store.NoTrace)
+		return d.record(store.NoTrace)
 	}
 	if !f.Ended { // nobody recorded the end of the last POST: by our clock it may still run (see ended)
-		if late := d.late(); late > 0 {
+		if late := d.lateArrivalLeft(); late > 0 {
 			return d.wait(late, "not found, and the last attempt may yet arrive")
 		}
 	}
 	if t.Resolves {
-		return Verdict{Resolve: true, Next: d.next()}
+		return Verdict{Resolve: true, Next: d.nextQuestion()}
 	}
-	return d.cannotTell("not found, and this ledger gives no evidence")
+	return d.decideCannotTell("not found, and this ledger gives no evidence")
 }
 
-// stalled handles a batch that the ledger has and that does not get on: it is sent again as if
-// there were no trace of it, though never faster than questions come, and at no cost.
-func (d *decider) stalled() Verdict {
+// decideStalled handles a batch that the ledger has and that does not get on: it is sent again as
+// if there were no trace of it, though never faster than questions come, and at no cost.
+func (d *decider) decideStalled() Verdict {
 	f, t := d.f, d.t
 	if f.Budget.EveryTry && f.Spent > 0 {
 		f.Spent-- // of the attempt that the next one helps
@@ -359,21 +359,21 @@ func (d *decider) stalled() Verdict {
 	again := data{f: f, k: d.k, t: t, r: d.r}
 	early := f.PostedAgo < max(t.ResendQuiet, t.LateArrival, d.r.PollInterval)
 	if early || f.State == batch.Invalid || !again.spendable() || !(store.Resend{LateArrival: t.LateArrival}).Allows(d.resendLeft(), d.r.TTL) {
-		return d.inState(batch.Pending, store.IsPending)
+		return d.decideInState(batch.Pending, store.IsPending)
 	}
-	v := d.found(store.NoTrace)
+	v := d.record(store.NoTrace)
 	v.Outcome.Refund = f.Budget.EveryTry
 	return v
 }
 
-// void handles the end of the prepared bytes that the ledger was asked about:
+// decideVoid handles the end of the prepared bytes that the ledger was asked about:
 // the row may keep others by now. They may be more than the store kept when the row was read,
 // where it has forgotten some, or where another process has found them void already.
-func (d *decider) void() Verdict {
+func (d *decider) decideVoid() Verdict {
 	if d.f.State == batch.Invalid {
 		return d.settle()
 	}
-	v := d.found(store.IsVoid)
+	v := d.record(store.IsVoid)
 	if was := d.f.Was; was != nil && bytes.HasPrefix(d.f.Prepared, was.Prepared) {
 		v.Outcome.Prepared = was.Prepared
 	}
@@ -396,8 +396,8 @@ func (d *decider) lastIfSpent(o *store.Outcome) {
 // as any other meanwhile: the node that answers may hear of it in a moment from the node that took
 // it. So is a batch in doubt that holds up its lane.
 func (d *decider) untraced(left time.Duration) Verdict {
-	if d.f.State == batch.Pending || d.f.State == batch.Valid || d.ordered() {
-		left = min(left, d.next())
+	if d.f.State == batch.Pending || d.f.State == batch.Valid || d.sendsBehindAccepted() {
+		left = min(left, d.nextQuestion())
 	}
 	return d.wait(left, "not found, which says nothing yet")
 }
@@ -412,7 +412,7 @@ func (d *decider) settle() Verdict {
 	if left > 0 {
 		return d.wait(left, "decided against, and not settled")
 	}
-	v := d.found(store.Settled)
+	v := d.record(store.Settled)
 	v.Outcome.Settle = d.t.Settle
 	if d.f.SettleLeft > d.t.Settle {
 		// When this is written, the row's time may be ahead by less than Settle: it never counts.
@@ -421,23 +421,23 @@ func (d *decider) settle() Verdict {
 	return v
 }
 
-func (d *decider) evidence() Verdict {
+func (d *decider) decideEvidence() Verdict {
 	switch *d.k.Evidence {
 	case dlt.Committed:
-		return d.found(store.IsCommitted)
+		return d.record(store.IsCommitted)
 	case dlt.NotCommitted:
-		return d.notCommitted()
+		return d.decideNotCommitted()
 	case dlt.InFlight:
-		return d.waits("the ledger goes on saying in flight" + d.words())
+		return d.waitAsUsual("the ledger goes on saying in flight" + d.ledgerWords())
 	}
 	if st := d.k.Status; st != nil && st.Reported != batch.ReportedUnknown {
-		cause := "the ledger goes on saying " + st.Reported.String() + ", and the evidence does not tell" + d.words()
+		cause := "the ledger goes on saying " + st.Reported.String() + ", and the evidence does not tell" + d.ledgerWords()
 		if st.Reported == batch.ReportedPending || min(d.f.PostedAgo, d.k.Seen) <= d.t.Stale+evidenceTime {
-			return d.waits(cause)
+			return d.waitAsUsual(cause)
 		}
 		return d.callPerson(cause)
 	}
-	return d.cannotTell("not found, and the evidence does not tell")
+	return d.decideCannotTell("not found, and the evidence does not tell")
 }
 
 // evidenceTime is how long beyond Stale a resolver that cannot tell is asked again about an
@@ -446,9 +446,9 @@ func (d *decider) evidence() Verdict {
 // events happen.
 const evidenceTime = time.Minute
 
-func (d *decider) cannotTell(cause string) Verdict {
+func (d *decider) decideCannotTell(cause string) Verdict {
 	if d.r.AssumeNotCommitted {
-		return d.notCommitted()
+		return d.decideNotCommitted()
 	}
 	return d.callPerson(cause)
 }
@@ -467,8 +467,8 @@ func (d *decider) countRollback(o *store.Outcome) {
 	}
 }
 
-func (d *decider) notCommitted() Verdict {
-	v := d.found(store.NotCommitted)
+func (d *decider) decideNotCommitted() Verdict {
+	v := d.record(store.NotCommitted)
 	if d.rolledBack() && !d.f.RolledBack {
 		d.countRollback(v.Outcome)
 	}

@@ -24,16 +24,16 @@ func Parallel(queued int) Strategy {
 	if queued <= 0 {
 		queued = DefaultQueued
 	}
-	sets := new(scratch)
-	return made(Strategy{
-		Name: nameParallel, Window: queued, Select: func(lane batch.Lane) []batch.Run { return parallel(sets, lane) },
-		own: own{sets: sets},
+	sets := new(footprintSets)
+	return markBuiltin(Strategy{
+		Name: nameParallel, Window: queued, Select: func(lane batch.Lane) []batch.Run { return selectParallel(sets, lane) },
+		builtin: builtin{sets: sets},
 	})
 }
 
-// parallel picks every ready batch that conflicts with nothing before it, each as a run of its
-// own. Its time grows with the number of entries in the footprints.
-func parallel(sets *scratch, lane batch.Lane) []batch.Run {
+// selectParallel picks every ready batch that conflicts with nothing before it, each as a run of
+// its own. Its time grows with the number of entries in the footprints.
+func selectParallel(sets *footprintSets, lane batch.Lane) []batch.Run {
 	before := sets.take()
 	defer sets.put(before)
 	// A batch under way blocks wherever it stands: a batch that an operator sends again has

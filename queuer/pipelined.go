@@ -24,21 +24,21 @@ import "github.com/dltbatch/dltbatch/batch"
 // Run refuses Pipelined on a ledger that does not keep order. If several ledgers share a
 // Runner, a lane of a ledger that does not keep order is served as by [Serial].
 func Pipelined(n int) Strategy {
-	return made(Strategy{
-		Name: namePipelined, Window: n, Select: pipeline(n).choose, Wants: pipeline(n).wants, ReliesOnOrder: true,
+	return markBuiltin(Strategy{
+		Name: namePipelined, Window: n, Select: pipelineDepth(n).choose, Wants: pipelineDepth(n).wants, ReliesOnOrder: true,
 	})
 }
 
-// pipeline is how many batches may be under way.
-type pipeline int
+// pipelineDepth is how many batches may be under way.
+type pipelineDepth int
 
 // choose picks one run: the batches behind the accepted ones, up to the first that is not
 // ready.
-func (n pipeline) choose(lane batch.Lane) []batch.Run {
+func (n pipelineDepth) choose(lane batch.Lane) []batch.Run {
 	if !lane.KeepsOrder {
-		return serial(lane)
+		return selectSerial(lane)
 	}
-	from, end := n.span(lane)
+	from, end := n.positionsToSend(lane)
 	if end == from {
 		return nil
 	}
@@ -51,20 +51,20 @@ func (n pipeline) choose(lane batch.Lane) []batch.Run {
 
 // wants returns how many more batches may be under way, and 0 if none may leave behind the
 // accepted ones.
-func (n pipeline) wants(attempted batch.Lane) int {
+func (n pipelineDepth) wants(attempted batch.Lane) int {
 	if !attempted.KeepsOrder {
 		return serialWants(attempted)
 	}
-	if accepted, behind, ok := inFront(attempted); ok && !behind {
+	if accepted, behind, ok := acceptedFront(attempted); ok && !behind {
 		return max(0, int(n)-accepted)
 	}
 	return 0
 }
 
-// inFront returns how many batches at the front of a lane are accepted, and whether other
+// acceptedFront returns how many batches at the front of a lane are accepted, and whether other
 // batches may leave behind them. behind says that others are accepted behind one that must go
 // again: only that one may leave, if it is numbered.
-func inFront(lane batch.Lane) (accepted int, behind, ok bool) {
+func acceptedFront(lane batch.Lane) (accepted int, behind, ok bool) {
 	for p, b := range lane.Batches {
 		switch {
 		case b.State.Claimable():
@@ -79,10 +79,10 @@ func inFront(lane batch.Lane) (accepted int, behind, ok bool) {
 	return accepted, behind, true
 }
 
-// span returns the positions that may leave: behind the accepted batches, up to the first that
-// is not ready.
-func (n pipeline) span(lane batch.Lane) (from, end int) {
-	accepted, behind, ok := inFront(lane)
+// positionsToSend returns the positions that may leave: behind the accepted batches, up to the
+// first that is not ready.
+func (n pipelineDepth) positionsToSend(lane batch.Lane) (from, end int) {
+	accepted, behind, ok := acceptedFront(lane)
 	if !ok {
 		return 0, 0
 	}

@@ -6,16 +6,16 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// scratch lends sets of footprints, so that deciding allocates its answer and little else. It
+// footprintSets lends sets of footprints, so that deciding allocates its answer and little else. It
 // is no sync.Pool: after each garbage collection a set would grow anew, while the claiming
 // transaction waits. It keeps as many sets as were ever needed at once.
-type scratch struct {
+type footprintSets struct {
 	mu   sync.Mutex
 	free []*batch.Footprints
 }
 
 // take returns an empty set.
-func (s *scratch) take() *batch.Footprints {
+func (s *footprintSets) take() *batch.Footprints {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if last := len(s.free) - 1; last >= 0 {
@@ -27,7 +27,7 @@ func (s *scratch) take() *batch.Footprints {
 }
 
 // put takes a set back.
-func (s *scratch) put(x *batch.Footprints) {
+func (s *footprintSets) put(x *batch.Footprints) {
 	x.Reset()
 	s.mu.Lock()
 	defer s.mu.Unlock()

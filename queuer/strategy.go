@@ -35,32 +35,32 @@ type Strategy struct {
 	// of its last run has an answer.
 	ReliesOnOrder bool
 
-	own own
+	builtin builtin
 }
 
-// own has this package's facts about its own strategies, which change no lane.
-type own struct {
+// builtin has this package's facts about its own strategies, which change no lane.
+type builtin struct {
 	code   uintptr // of Select, as this package made it; 0: it did not
 	serial bool
-	sets   *scratch // what Select uses
+	sets   *footprintSets // what Select uses
 }
 
-// made notes that Select is this package's.
-func made(s Strategy) Strategy {
-	s.own.code = reflect.ValueOf(s.Select).Pointer()
+// markBuiltin notes that Select is this package's.
+func markBuiltin(s Strategy) Strategy {
+	s.builtin.code = reflect.ValueOf(s.Select).Pointer()
 	return s
 }
 
-// ours reports whether Select is this package's. A copy of its strategies may have got another
+// isBuiltin reports whether Select is this package's. A copy of its strategies may have got another
 // one, about which nothing is known.
-func (s Strategy) ours() bool {
-	return s.own.code != 0 && s.own.code == reflect.ValueOf(s.Select).Pointer()
+func (s Strategy) isBuiltin() bool {
+	return s.builtin.code != 0 && s.builtin.code == reflect.ValueOf(s.Select).Pointer()
 }
 
 // Check returns a [*batch.InputError] for a strategy that cannot work.
 func (s Strategy) Check() error {
 	switch {
-	case s.Name == "" || !s.ours() && (s.Name == nameSerial || s.Name == namePipelined || s.Name == nameParallel):
+	case s.Name == "" || !s.isBuiltin() && (s.Name == nameSerial || s.Name == namePipelined || s.Name == nameParallel):
 		return &batch.InputError{Field: "Strategy.Name", Value: s.Name, Want: "a name, and not one of package queuer's"}
 	case s.Window < 1:
 		return &batch.InputError{Field: "Strategy.Window", Value: fmt.Sprint(s.Window), Want: "at least 1"}
@@ -71,7 +71,7 @@ func (s Strategy) Check() error {
 }
 
 // OneRun reports whether no other batch of a lane leaves while a run of it is out.
-func (s Strategy) OneRun() bool { return s.ours() && s.own.serial || s.ReliesOnOrder }
+func (s Strategy) OneRun() bool { return s.isBuiltin() && s.builtin.serial || s.ReliesOnOrder }
 
 // The names of this package's strategies. They are stored.
 const (
@@ -100,19 +100,19 @@ func Named(name string, window int) (s Strategy, ok bool) {
 // (docs/glossary.md#one-round-serial-queuer, with docs/design.md#decisions: a batch that is
 // being submitted, is Valid, or is Invalid and not settled still holds its lane).
 func Serial() Strategy {
-	return made(Strategy{Name: nameSerial, Window: 1, Select: serial, Wants: serialWants, own: own{serial: true}})
+	return markBuiltin(Strategy{Name: nameSerial, Window: 1, Select: selectSerial, Wants: serialWants, builtin: builtin{serial: true}})
 }
 
-// serial picks the front of a lane that has nothing under way.
-func serial(lane batch.Lane) []batch.Run {
-	if !idle(lane) || len(lane.Batches) == 0 || !lane.Batches[0].Ready {
+// selectSerial picks the front of a lane that has nothing under way.
+func selectSerial(lane batch.Lane) []batch.Run {
+	if !isIdle(lane) || len(lane.Batches) == 0 || !lane.Batches[0].Ready {
 		return nil
 	}
 	return []batch.Run{{0}}
 }
 
-// idle reports whether a lane has nothing under way.
-func idle(lane batch.Lane) bool {
+// isIdle reports whether a lane has nothing under way.
+func isIdle(lane batch.Lane) bool {
 	for _, b := range lane.Batches {
 		if !b.State.Claimable() {
 			return false
@@ -123,7 +123,7 @@ func idle(lane batch.Lane) bool {
 
 // serialWants returns 1 for a lane that has nothing under way, else 0.
 func serialWants(attempted batch.Lane) int {
-	if !idle(attempted) {
+	if !isIdle(attempted) {
 		return 0
 	}
 	return 1 // it may stand before an attempted batch that waits again
@@ -135,7 +135,7 @@ func Wants(s Strategy, keepsOrder func(batch.ServiceID) bool) func(batch.Lane) i
 	if s.Wants == nil {
 		return nil
 	}
-	keeps := keeping(s, keepsOrder)
+	keeps := orderKeeper(s, keepsOrder)
 	return func(lane batch.Lane) (n int) {
 		if err := loop.Contain(func() error {
 			lane.KeepsOrder = keeps(lane.Service)
@@ -152,14 +152,14 @@ func Wants(s Strategy, keepsOrder func(batch.ServiceID) bool) func(batch.Lane) i
 // picks nothing and is reported. keepsOrder is dlt.Traits.KeepsOrder of a service's ledger;
 // nil means that no ledger keeps order.
 func Choose(s Strategy, keepsOrder func(batch.ServiceID) bool, report func(batch.ServiceID, error)) store.Choose {
-	keeps := keeping(s, keepsOrder)
-	show := clone // the strategy must not change the lane that Choose checks and the store uses
-	if s.ours() {
-		show = as
+	keeps := orderKeeper(s, keepsOrder)
+	show := cloneLane // the strategy must not change the lane that Choose checks and the store uses
+	if s.isBuiltin() {
+		show = sameLane
 	}
-	sets := s.own.sets // the memory that Select has just used, while it is in the CPU's cache
+	sets := s.builtin.sets // the memory that Select has just used, while it is in the CPU's cache
 	if sets == nil {
-		sets = new(scratch)
+		sets = new(footprintSets)
 	}
 	return func(lane batch.Lane) (runs []batch.Run) {
 		before := sets.take()
@@ -177,19 +177,19 @@ func Choose(s Strategy, keepsOrder func(batch.ServiceID) bool, report func(batch
 	}
 }
 
-// keeping returns a function that reports whether a service's ledger keeps order; it is always
+// orderKeeper returns a function that reports whether a service's ledger keeps order; it is always
 // false for a strategy that does not rely on order.
-func keeping(s Strategy, keepsOrder func(batch.ServiceID) bool) func(batch.ServiceID) bool {
+func orderKeeper(s Strategy, keepsOrder func(batch.ServiceID) bool) func(batch.ServiceID) bool {
 	return func(service batch.ServiceID) bool {
 		return s.ReliesOnOrder && keepsOrder != nil && keepsOrder(service)
 	}
 }
 
-// as shows a lane to the strategies of this package, which do not change it.
-func as(lane batch.Lane) batch.Lane { return lane }
+// sameLane shows a lane to the strategies of this package, which do not change it.
+func sameLane(lane batch.Lane) batch.Lane { return lane }
 
-// clone returns a lane that shares no memory with the given one.
-func clone(lane batch.Lane) batch.Lane {
+// cloneLane returns a lane that shares no memory with the given one.
+func cloneLane(lane batch.Lane) batch.Lane {
 	lane.Batches = slices.Clone(lane.Batches)
 	for i := range lane.Batches {
 		f := &lane.Batches[i].Footprint

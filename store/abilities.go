@@ -36,8 +36,8 @@ const (
 // have.
 const AllAbilities = noAbility - 1
 
-// losses are the names of the abilities, in order, each with the loss without it.
-var losses = [...]struct{ name, loss string }{
+// abilityLosses are the names of the abilities, in order, each with the loss without it.
+var abilityLosses = [...]struct{ name, loss string }{
 	{"CanReadFinals", "each Await reads its batch by itself"},
 	{"CanList", "no Idle, and no strategy that relies on the ledger's order"},
 	{"CanCount", "nobody sees how many batches wait"},
@@ -63,7 +63,7 @@ func (a Abilities) Has(all Abilities) bool { return a&all == all }
 func (a Abilities) String() string {
 	var names []string
 	for rest := a & AllAbilities; rest != 0; rest &= rest - 1 {
-		names = append(names, "store."+losses[bits.TrailingZeros32(uint32(rest))].name)
+		names = append(names, "store."+abilityLosses[bits.TrailingZeros32(uint32(rest))].name)
 	}
 	if len(names) == 0 {
 		return "none"
@@ -82,7 +82,7 @@ func (a Abilities) Losses() []Loss {
 	var lost []Loss
 	for rest := AllAbilities &^ a; rest != 0; rest &= rest - 1 {
 		at := bits.TrailingZeros32(uint32(rest))
-		lost = append(lost, Loss{1 << at, losses[at].loss})
+		lost = append(lost, Loss{1 << at, abilityLosses[at].loss})
 	}
 	return lost
 }

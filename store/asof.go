@@ -28,23 +28,23 @@ func (r Row) AsOf(now time.Time) Row {
 	if !r.Ahead(now) {
 		return r
 	}
-	ahead := r.latest().Sub(now)
-	posting := r.State == batch.Submitting && !r.ended()
+	ahead := r.latestPastTime().Sub(now)
+	posting := r.State == batch.Submitting && !r.endRecorded()
 	if r.NotBefore.After(now) { // also under a live claim, which leaves it as it is
 		r.NotBefore = now
 	}
 	if r.State.Claimable() {
-		r.NextCheck = past(r.NextCheck, now)
+		r.NextCheck = notAfter(r.NextCheck, now)
 	}
 	if begun := r.claimBegan(); posting && begun.After(now) {
 		r.ClaimExpires = r.ClaimExpires.Add(-begun.Sub(now))
 		r.NextCheck = r.ClaimExpires
 	}
-	r.AskedAt, r.MovedAt, r.LastPost = past(r.AskedAt, now), past(r.MovedAt, now), past(r.LastPost, now)
+	r.AskedAt, r.MovedAt, r.LastPost = notAfter(r.AskedAt, now), notAfter(r.MovedAt, now), notAfter(r.LastPost, now)
 	switch {
 	case r.State == batch.Submitting && !posting:
 		r.ClaimExpires = r.LastPost
-	case posting && r.ended(): // nobody has recorded its end
+	case posting && r.endRecorded(): // nobody has recorded its end
 		r.LastPost = r.LastPost.Add(-time.Microsecond)
 	}
 	if r.DoubtAttempt == 0 {
@@ -68,7 +68,7 @@ const ClockSlack = 5 * time.Second
 
 // Ahead reports whether a time of the row shows that the clock was ahead of now: [Row.AsOf]
 // changes the row.
-func (r Row) Ahead(now time.Time) bool { return r.latest().Sub(now) > ClockSlack }
+func (r Row) Ahead(now time.Time) bool { return r.latestPastTime().Sub(now) > ClockSlack }
 
 // claimAhead reports whether the row has a live claim that lasts for longer than a claim that
 // begins now.
@@ -76,15 +76,15 @@ func (r Row) claimAhead(now time.Time) bool {
 	return r.Live(now) && r.claimBegan().Sub(now) > ClockSlack
 }
 
-// latest returns the row's latest time that has passed by its meaning.
-func (r Row) latest() time.Time {
+// latestPastTime returns the row's latest time that has passed by its meaning.
+func (r Row) latestPastTime() time.Time {
 	latest := r.LastPost
 	for _, t := range [...]time.Time{r.AskedAt, r.MovedAt, r.DoubtSince} {
 		if t.After(latest) {
 			latest = t
 		}
 	}
-	if r.State == batch.Submitting && !r.ended() {
+	if r.State == batch.Submitting && !r.endRecorded() {
 		if t := r.claimBegan(); t.After(latest) {
 			latest = t
 		}
@@ -122,8 +122,8 @@ func (r Row) waitsSince() time.Time {
 // longAgo is before any other time of a row, and is not the zero time, which means none.
 func longAgo() time.Time { return time.UnixMicro(1).UTC() }
 
-// past is t, or now where t is later.
-func past(t, now time.Time) time.Time {
+// notAfter is t, or now where t is later.
+func notAfter(t, now time.Time) time.Time {
 	if t.After(now) {
 		return now
 	}

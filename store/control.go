@@ -60,7 +60,7 @@ func (s Steering) Apply(c batch.Control, now time.Time) (next batch.Control, act
 	if c.Scope = s.Scope; s.Action != batch.ActionPause && s.Seen != c.Version {
 		return c, batch.Act{}, false, &batch.MovedOnError{Seen: s.Seen, Control: c}
 	}
-	act = batch.Act{Action: s.Action, By: fit(s.By), At: now, Scope: s.Scope}
+	act = batch.Act{Action: s.Action, By: fitBy(s.By), At: now, Scope: s.Scope}
 	next = c
 	switch s.Action {
 	case batch.ActionPause:
@@ -79,17 +79,17 @@ func (s Steering) Apply(c batch.Control, now time.Time) (next batch.Control, act
 		next.HaltedAt, next.HaltedBy, next.HaltReason = time.Time{}, "", ""
 	}
 	if changed {
-		next.Version = raised(c, now)
+		next.Version = raisedVersion(c, now)
 	}
 	return next, act, changed, nil
 }
 
-// raised returns the version of a control after a change. It is the time, unless the clock has
-// stepped back: so no version comes a second time where a row was lost.
-func raised(c batch.Control, now time.Time) int64 { return max(c.Version+1, now.UnixMicro()) }
+// raisedVersion returns the version of a control after a change. It is the time, unless the clock
+// has stepped back: so no version comes a second time where a row was lost.
+func raisedVersion(c batch.Control, now time.Time) int64 { return max(c.Version+1, now.UnixMicro()) }
 
-// fit returns by with a reason that any database takes.
-func fit(by batch.By) batch.By {
+// fitBy returns by with a reason that any database takes.
+func fitBy(by batch.By) batch.By {
 	by.Reason = batch.Excerpt(by.Reason, batch.MaxErrorText)
 	return by
 }
@@ -98,7 +98,7 @@ func fit(by batch.By) batch.By {
 // was to next. asked holds the action and its author.
 func BatchAct(asked batch.Act, key batch.Key, was, next Row, now time.Time) batch.Act {
 	return batch.Act{
-		Action: asked.Action, By: fit(asked.By), At: now, Scope: batch.Only(key.Service), Batch: key.ID,
+		Action: asked.Action, By: fitBy(asked.By), At: now, Scope: batch.Only(key.Service), Batch: key.ID,
 		From: was.State, To: next.State,
 	}
 }
@@ -140,7 +140,7 @@ func (a Applied) Enforce(c batch.Control, by batch.Policy, now time.Time) (Appli
 		a.Halted = true
 		if c.HaltedAt.IsZero() { // else the first halt stays
 			c.Scope, c.HaltedAt, c.HaltedBy, c.HaltReason = batch.Only(a.Key.Service), now, a.Key.ID, a.Halt
-			c.Version = raised(c, now)
+			c.Version = raisedVersion(c, now)
 		}
 	}
 	if a.Ended() && by == batch.PolicyQuarantine {
@@ -171,7 +171,7 @@ type ControlsQuery struct {
 
 // Bounded returns the query with its default and within its bound.
 func (q ControlsQuery) Bounded() ControlsQuery {
-	q.Limit = bounded(q.Limit, 100, 1000)
+	q.Limit = boundedLimit(q.Limit, 100, 1000)
 	return q
 }
 

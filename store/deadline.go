@@ -58,10 +58,10 @@ func (r Row) putOff(now time.Time, after time.Duration) Row {
 	return r
 }
 
-// waited returns the row as a claim at now finds it. If nobody could claim it for long, because
-// its lane was paused or halted, its ledger rested, or no process ran, that does not count against
-// it.
-func (r Row) waited(now time.Time, after time.Duration) Row {
+// withWaitPutOff returns the row as a claim at now finds it. If nobody could claim it for long,
+// because its lane was paused or halted, its ledger rested, or no process ran, that does not count
+// against it.
+func (r Row) withWaitPutOff(now time.Time, after time.Duration) Row {
 	if r.MovedAt.IsZero() || r.Called() {
 		return r
 	}
@@ -79,7 +79,7 @@ func (r Row) waited(now time.Time, after time.Duration) Row {
 
 // AskedAgo is [InFlight].AskedAgo of a row, which was asked about last at asked; zero for never.
 func (r Row) AskedAgo(asked, now time.Time) time.Duration {
-	for _, at := range [...]time.Time{r.MovedAt, r.posted()} {
+	for _, at := range [...]time.Time{r.MovedAt, r.lastPostEnd()} {
 		if at.After(asked) {
 			asked = at
 		}
@@ -96,14 +96,14 @@ func (r Row) Undecided() bool {
 	return r.Called() && (r.Error == nil || r.Decision != r.Error.Error())
 }
 
-// moved notes that the batch has moved towards a final state: its deadline begins anew, and nobody
-// waits for a person.
-func (r *Row) moved(now time.Time) { r.MovedAt, r.Decision = now, "" }
+// markMoved notes that the batch has moved towards a final state: its deadline begins anew, and
+// nobody waits for a person.
+func (r *Row) markMoved(now time.Time) { r.MovedAt, r.Decision = now, "" }
 
-// call sets the row's decision where the outcome that has led to the row calls a person, or where
-// a person was called about it before: an attempt has ended or begun since, and the decision is
-// not about the present one. was is the row before the outcome.
-func (r *Row) call(was Row, o Outcome, now time.Time) {
+// setDecision sets the row's decision where the outcome that has led to the row calls a person, or
+// where a person was called about it before: an attempt has ended or begun since, and the decision
+// is not about the present one. was is the row before the outcome.
+func (r *Row) setDecision(was Row, o Outcome, now time.Time) {
 	switch {
 	case r.Final(), o.Finding == Undecidable, o.Finding == PutOff:
 		return

@@ -9,4 +9,4 @@ func (r Row) Ready(now time.Time) bool { return r.ready(now) }
 func (r Row) BackToMonitor(now time.Time) Row { return r.backToMonitor(now) }
 
 // Waited is waited, for the tests.
-func (r Row) Waited(now time.Time, after time.Duration) Row { return r.waited(now, after) }
+func (r Row) Waited(now time.Time, after time.Duration) Row { return r.withWaitPutOff(now, after) }

@@ -20,7 +20,7 @@ type FindQuery struct {
 
 // Bounded returns the query with its defaults and within its bounds.
 func (q FindQuery) Bounded() FindQuery {
-	q.Limit = bounded(q.Limit, 10, 100)
+	q.Limit = boundedLimit(q.Limit, 10, 100)
 	return q
 }
 
@@ -45,6 +45,6 @@ type FindLanesQuery struct {
 
 // Bounded returns the query with its defaults and within its bounds.
 func (q FindLanesQuery) Bounded() FindLanesQuery {
-	q.Limit = bounded(q.Limit, 10, 100)
+	q.Limit = boundedLimit(q.Limit, 10, 100)
 	return q
 }

@@ -143,11 +143,11 @@ func (h Hint) text() string {
 	if err != nil { // these types give none
 		return ""
 	}
-	return hintMark + ascii(string(body))
+	return hintMark + toASCII(string(body))
 }
 
-// ascii writes everything else in JSON's own way: a database may have any encoding.
-func ascii(body string) string {
+// toASCII writes everything else in JSON's own way: a database may have any encoding.
+func toASCII(body string) string {
 	plain := func(r rune) bool { return r < 0x80 }
 	if !strings.ContainsFunc(body, func(r rune) bool { return !plain(r) }) {
 		return body

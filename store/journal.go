@@ -95,7 +95,7 @@ func CheckLease(stream, holder string, ttl time.Duration) error {
 	if err := CheckStream(stream); err != nil {
 		return err
 	}
-	if err := checkName("Holder", holder); err != nil {
+	if err := checkStreamName("Holder", holder); err != nil {
 		return err
 	}
 	if ttl <= 0 {
@@ -110,12 +110,12 @@ func CheckEntry(e batch.StreamEntry) error {
 		return err
 	}
 	for _, id := range e.IDs {
-		if err := checkName("IDs", id); err != nil {
+		if err := checkStreamName("IDs", id); err != nil {
 			return err
 		}
 	}
 	if e.Cursor != "" {
-		if err := checkName("Cursor", e.Cursor); err != nil {
+		if err := checkStreamName("Cursor", e.Cursor); err != nil {
 			return err
 		}
 	}
@@ -126,14 +126,14 @@ func CheckEntry(e batch.StreamEntry) error {
 }
 
 // CheckStream returns a [*batch.InputError] for a string that cannot name a stream.
-func CheckStream(stream string) error { return checkName("Stream", stream) }
+func CheckStream(stream string) error { return checkStreamName("Stream", stream) }
 
 // StreamIDs returns the ids that a log can hold, each once.
 func StreamIDs(ids []string) []string {
 	once := make([]string, 0, len(ids))
 	seen := make(map[string]bool, len(ids))
 	for _, id := range ids {
-		if !seen[id] && checkName("IDs", id) == nil {
+		if !seen[id] && checkStreamName("IDs", id) == nil {
 			seen[id] = true
 			once = append(once, id)
 		}
@@ -141,7 +141,7 @@ func StreamIDs(ids []string) []string {
 	return once
 }
 
-func checkName(field, s string) error {
+func checkStreamName(field, s string) error {
 	if s == "" {
 		return &batch.InputError{Field: field, Want: "not empty"}
 	}

@@ -55,9 +55,9 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 	order := inOrder(rows, q.numbered(service), func(attempted []LaneRow) int { return Wanted(service, attempted, now, q) })
 	lane := batch.Lane{Service: service, Batches: make([]batch.Waiting, len(order))}
 	for i, at := range order {
-		lane.Batches[i] = rows[at].show(now, q.numbered(service))
+		lane.Batches[i] = rows[at].asWaiting(now, q.numbered(service))
 	}
-	room := room(rows, q, service)
+	room := inFlightRoom(rows, q, service)
 	taken := make([]bool, len(order))
 	for _, run := range choose(lane) {
 		claimed := ClaimedRun{Service: service}
@@ -83,7 +83,7 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 				Doubt: r.Row.DoubtAttempt != 0, Again: !r.Row.LastPost.IsZero() && !r.Row.Requeued,
 				Prepared: bytes.Clone(r.Row.Prepared), Withdrawn: r.Row.Withdrawn,
 			}
-			r.Row = r.Row.waited(now, q.StuckAfter).Claim(now, q.TTL, rule)
+			r.Row = r.Row.withWaitPutOff(now, q.StuckAfter).Claim(now, q.TTL, rule)
 			r.Row.Version += int64(q.Salt)
 			r.Row.ClaimedBy = q.Instance
 			if claim.Budget.EveryTry {
@@ -145,7 +145,7 @@ func Wanted(service batch.ServiceID, attempted []LaneRow, now time.Time, q Claim
 		if r.pastResend(now, q.TTL, rule) {
 			r.Row = r.Row.backToMonitor(now)
 		}
-		lane.Batches[i] = r.show(now, numbered)
+		lane.Batches[i] = r.asWaiting(now, numbered)
 		if r.Row.State.Claimable() {
 			least = 1
 		}
@@ -153,15 +153,15 @@ func Wanted(service batch.ServiceID, attempted []LaneRow, now time.Time, q Claim
 	return max(least, min(q.Wants(lane), window))
 }
 
-func (r *LaneRow) show(now time.Time, numbered bool) batch.Waiting {
+func (r *LaneRow) asWaiting(now time.Time, numbered bool) batch.Waiting {
 	return batch.Waiting{
-		ID: r.Key.ID, State: r.Row.State, Attempt: r.Row.Attempt, Ready: r.Row.ready(now), Failed: r.Row.failed(),
+		ID: r.Key.ID, State: r.Row.State, Attempt: r.Row.Attempt, Ready: r.Row.ready(now), Failed: r.Row.lastAttemptFailed(),
 		Numbered: numbered && len(r.Row.Prepared) > 0, Footprint: r.Footprint,
 	}
 }
 
-// room returns how many more batches of a lane may be under way.
-func room(rows []LaneRow, q ClaimQuery, service batch.ServiceID) int {
+// inFlightRoom returns how many more batches of a lane may be under way.
+func inFlightRoom(rows []LaneRow, q ClaimQuery, service batch.ServiceID) int {
 	if q.MaxInFlight == nil {
 		return len(rows)
 	}

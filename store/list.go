@@ -32,7 +32,7 @@ type ListQuery struct {
 
 // Bounded returns the query with its defaults and within its bounds.
 func (q ListQuery) Bounded() ListQuery {
-	q.Limit = bounded(q.Limit, 100, 1000)
+	q.Limit = boundedLimit(q.Limit, 100, 1000)
 	return q
 }
 
@@ -77,12 +77,12 @@ type CountsQuery struct {
 
 // Bounded returns the query with its defaults and within its bounds.
 func (q CountsQuery) Bounded() CountsQuery {
-	q.Limit, q.Cap = bounded(q.Limit, 100, 1000), bounded(q.Cap, 1000, 100_000)
+	q.Limit, q.Cap = boundedLimit(q.Limit, 100, 1000), boundedLimit(q.Cap, 1000, 100_000)
 	return q
 }
 
-// bounded is n, but at most most, or otherwise where n says nothing.
-func bounded(n, otherwise, most int) int {
+// boundedLimit is n, but at most most, or otherwise where n says nothing.
+func boundedLimit(n, otherwise, most int) int {
 	if n <= 0 {
 		return otherwise
 	}

@@ -105,17 +105,17 @@ func (r Row) Decide(now time.Time, ruling batch.Ruling, reason string) (Row, err
 		}
 		r.Refused = false
 		r.claimableAgain(now)
-		r.moved(time.Time{}) // its deadline begins with the next claim
+		r.markMoved(time.Time{}) // its deadline begins with the next claim
 	case batch.Rejected:
 		kind := batch.KindCancelled
 		if r.sameBytesForEver() {
 			kind = batch.KindGivenUp
 		}
-		r.LastPost = r.posted()
+		r.LastPost = r.lastPostEnd()
 		r.Error = &batch.SubmissionError{Kind: kind, Message: batch.Excerpt(reason, batch.MaxErrorText)}
 		r.final(to, now)
 	default:
-		r.LastPost = r.posted()
+		r.LastPost = r.lastPostEnd()
 		r.Error = nil
 		r.final(to, now)
 	}
@@ -141,7 +141,7 @@ func (r Row) Withdraw(now time.Time) (Row, error) {
 		return r, fmt.Errorf("%w: the claim has not expired", batch.ErrInDoubt)
 	}
 	r.Withdrawn, r.Refused = true, false
-	r.moved(now)
+	r.markMoved(now)
 	if r.Monitored(now) {
 		r.NextCheck = now
 	}

@@ -229,11 +229,11 @@ func (r Row) Apply(o Outcome, now time.Time) (Row, Applied) {
 	case o.By == batch.ByMonitor && r.Live(now): // the claim was over, and the clock was put back
 		return fail(Fenced, nil)
 	}
-	next, err := r.AsOf(now).found(o, now)
+	next, err := r.AsOf(now).applyFinding(o, now)
 	if err != nil {
 		return fail(Bad, fmt.Errorf("batch %s: %s: %w", o.Key, o.Finding, err))
 	}
-	next.call(r, o, now)
+	next.setDecision(r, o, now)
 	if o.Finding != IsCommitted && !batch.Allowed(r.State, next.State, o.By) {
 		return fail(Bad, fmt.Errorf("%w: %s from %s to %s by the %s", batch.ErrNotAllowed, o.Key, r.State, next.State, o.By))
 	}
@@ -251,11 +251,11 @@ func (r Row) Apply(o Outcome, now time.Time) (Row, Applied) {
 	return next, res
 }
 
-// found returns the row after the finding, with version and budget untouched.
-func (r Row) found(o Outcome, now time.Time) (Row, error) {
+// applyFinding returns the row after the finding, with version and budget untouched.
+func (r Row) applyFinding(o Outcome, now time.Time) (Row, error) {
 	switch o.Finding {
 	case Accepted, IsPending:
-		r.pending(now, o)
+		r.markPending(now, o)
 	case IsValid:
 		if r.State != batch.Valid {
 			r.accept(now, o)
@@ -289,7 +289,7 @@ func (r Row) found(o Outcome, now time.Time) (Row, error) {
 			r.doubt(now, o)
 			break
 		}
-		r.LastPost = r.posted()
+		r.LastPost = r.lastPostEnd()
 		r.State = batch.Invalid
 		r.ClaimExpires = time.Time{}
 		r.Error, r.Receipts = o.Error, o.Receipts
@@ -308,7 +308,7 @@ func (r Row) found(o Outcome, now time.Time) (Row, error) {
 		if o.By == batch.BySubmitter && r.Live(now) {
 			r.LastPost = now // its POST has ended, though its claim has not
 		} else {
-			r.LastPost = r.posted()
+			r.LastPost = r.lastPostEnd()
 		}
 		r.Error, r.Receipts = nil, o.Receipts // the values of an earlier verdict are false now
 		r.final(batch.Committed, now)
@@ -339,12 +339,12 @@ func (r Row) found(o Outcome, now time.Time) (Row, error) {
 
 func (r *Row) accept(now time.Time, o Outcome) {
 	if r.LastPost.IsZero() { // until now no attempt may have been taken
-		r.moved(now)
+		r.markMoved(now)
 	}
 	if o.Finding == Accepted {
 		r.LastPost = now
 	} else {
-		r.LastPost = r.posted()
+		r.LastPost = r.lastPostEnd()
 	}
 	r.ClaimExpires, r.NotBefore, r.SettlesAt = time.Time{}, time.Time{}, time.Time{}
 	r.NextCheck = now.Add(o.Check)
@@ -363,7 +363,7 @@ func (r *Row) fail(now time.Time, o Outcome) {
 		return
 	}
 	if o.By == batch.ByMonitor { // it was posted, and others may have followed it
-		r.LastPost = r.posted()
+		r.LastPost = r.lastPostEnd()
 	}
 	r.resolveOwn()
 	r.State = batch.Delayed
@@ -388,7 +388,7 @@ func (r *Row) refuse(now time.Time, o Outcome) {
 // doubt leaves the attempt's outcome open and gives the row to the monitor at once.
 func (r *Row) doubt(now time.Time, o Outcome) {
 	over := now
-	if p := r.posted(); o.By == batch.ByMonitor && !p.IsZero() {
+	if p := r.lastPostEnd(); o.By == batch.ByMonitor && !p.IsZero() {
 		over = p // nothing was posted since; the wait must not start anew with every answer
 	}
 	r.State = batch.Submitting
@@ -402,22 +402,22 @@ func (r *Row) doubt(now time.Time, o Outcome) {
 	// A withdrawn batch needs further attempts, whatever became of this one: one of them ends it.
 	r.Refused = r.Refused || o.Last && !r.Withdrawn
 	if o.ForgottenFor > 0 {
-		r.forgotten(now.Add(-o.ForgottenFor))
+		r.ageDoubt(now.Add(-o.ForgottenFor))
 	}
 }
 
-// forgotten makes the doubt as old as the first attempt that the store has forgotten, and ends the
+// ageDoubt makes the doubt as old as the first attempt that the store has forgotten, and ends the
 // time in which a resend is harmless accordingly. That attempt counts as one more POST.
-func (r *Row) forgotten(since time.Time) {
+func (r *Row) ageDoubt(since time.Time) {
 	if young := r.DoubtSince.Sub(since); young > 0 {
 		r.DoubtSince, r.ResendUntil = since, r.ResendUntil.Add(-young)
 	}
 	r.Resends++
 }
 
-// pending marks the batch as known to the ledger. A repeated answer changes only the endpoint
+// markPending marks the batch as known to the ledger. A repeated answer changes only the endpoint
 // that gave it and the next check.
-func (r *Row) pending(now time.Time, o Outcome) {
+func (r *Row) markPending(now time.Time, o Outcome) {
 	if r.State != batch.Pending {
 		r.accept(now, o)
 	}
@@ -434,22 +434,22 @@ func (r *Row) notCommitted(now time.Time, o Outcome) {
 	r.countRollback(o)
 	r.clearDoubt()
 	if r.Withdrawn {
-		o.Last, o.Error, r.Refused = true, withdrawn(o.Error), false
+		o.Last, o.Error, r.Refused = true, withdrawnError(o.Error), false
 	}
 	if o.Error != nil && !r.Refused {
 		r.Error = o.Error
 	}
 	if r.Refused || o.Last {
-		r.LastPost = r.posted()
+		r.LastPost = r.lastPostEnd()
 		r.final(batch.Rejected, now)
 		return
 	}
 	r.claimableAgain(now)
 }
 
-// withdrawn is the error of a batch that a person has withdrawn, and that had no effect. why is
-// the ledger's word, or nil.
-func withdrawn(why *batch.SubmissionError) *batch.SubmissionError {
+// withdrawnError is the error of a batch that a person has withdrawn, and that had no effect. why
+// is the ledger's word, or nil.
+func withdrawnError(why *batch.SubmissionError) *batch.SubmissionError {
 	text := "withdrawn"
 	if why != nil && why.Message != "" {
 		text = batch.Excerpt(text+": "+why.Message, batch.MaxErrorText)
@@ -460,7 +460,7 @@ func withdrawn(why *batch.SubmissionError) *batch.SubmissionError {
 // countRollback counts an execution of the present attempt that the ledger took back. After a halt
 // the count begins anew.
 func (r *Row) countRollback(o Outcome) {
-	if o.RolledBack && !r.counted() {
+	if o.RolledBack && !r.rollbackCounted() {
 		r.Rollbacks++
 		r.SeenAttempt, r.SeenEndpoint = r.Attempt, TakenBack
 	}
@@ -471,7 +471,7 @@ func (r *Row) countRollback(o Outcome) {
 
 // claimableAgain makes the batch claimable after the ledger did not know it.
 func (r *Row) claimableAgain(now time.Time) {
-	r.LastPost = r.posted()
+	r.LastPost = r.lastPostEnd()
 	r.State = batch.Unknown
 	r.ClaimExpires = time.Time{}
 	r.NotBefore, r.NextCheck = now, now

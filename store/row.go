@@ -97,11 +97,11 @@ func (r Row) Prunable(unsettled bool) bool { return r.Final() && !r.Quarantined 
 // Live reports whether a submitter may be posting the batch. A recorded doubt is over, even if the
 // database's clock was put back behind it.
 func (r Row) Live(now time.Time) bool {
-	return r.State == batch.Submitting && r.ClaimExpires.After(now) && !r.ended()
+	return r.State == batch.Submitting && r.ClaimExpires.After(now) && !r.endRecorded()
 }
 
-// ended reports whether the end of the last attempt is recorded, as a doubt.
-func (r Row) ended() bool { return r.ClaimExpires.Equal(r.LastPost) }
+// endRecorded reports whether the end of the last attempt is recorded, as a doubt.
+func (r Row) endRecorded() bool { return r.ClaimExpires.Equal(r.LastPost) }
 
 // Monitored reports whether the monitor owns the row.
 func (r Row) Monitored(now time.Time) bool {
@@ -125,9 +125,10 @@ func (r Row) ready(now time.Time) bool {
 	return r.State.Claimable() && !r.NotBefore.After(now)
 }
 
-// failed is [batch.Waiting].Failed. A ledger that says that it is busy, that it cannot take the
-// batch yet, or that an attempt had no effect, is up and has the batches that it accepted.
-func (r Row) failed() bool {
+// lastAttemptFailed is [batch.Waiting].Failed. A ledger that says that it is busy, that it cannot
+// take the batch yet, or that an attempt had no effect, is up and has the batches that it
+// accepted.
+func (r Row) lastAttemptFailed() bool {
 	if r.State != batch.Delayed || r.Error == nil {
 		return r.State == batch.Delayed
 	}
@@ -175,8 +176,8 @@ func (r Row) Leased(now time.Time, lease time.Duration) Row {
 	return r
 }
 
-// posted returns the latest time at which the last POST that may have had an effect ended.
-func (r Row) posted() time.Time {
+// lastPostEnd returns the latest time at which the last POST that may have had an effect ended.
+func (r Row) lastPostEnd() time.Time {
 	if r.State == batch.Submitting {
 		return r.ClaimExpires
 	}
@@ -193,33 +194,33 @@ func (f InFlight) AboutLast(named int) bool {
 // age returns the time since the batch moved last, or was last posted where that is not known.
 func (r Row) age(now time.Time) time.Duration {
 	if r.MovedAt.IsZero() {
-		return now.Sub(r.posted())
+		return now.Sub(r.lastPostEnd())
 	}
 	return now.Sub(r.MovedAt)
 }
 
-// seen returns the endpoint that reported the present attempt as under way. An endpoint kept for
-// an earlier attempt does not count.
-func (r Row) seen() string {
+// seenEndpoint returns the endpoint that reported the present attempt as under way. An endpoint
+// kept for an earlier attempt does not count.
+func (r Row) seenEndpoint() string {
 	if r.SeenAttempt != r.Attempt || r.SeenEndpoint == TakenBack {
 		return ""
 	}
 	return r.SeenEndpoint
 }
 
-// counted reports whether the present attempt is counted in Rollbacks.
-func (r Row) counted() bool { return r.SeenAttempt == r.Attempt && r.SeenEndpoint == TakenBack }
+// rollbackCounted reports whether the present attempt is counted in Rollbacks.
+func (r Row) rollbackCounted() bool { return r.SeenAttempt == r.Attempt && r.SeenEndpoint == TakenBack }
 
 // InFlight returns the monitor's view of the row.
 func (r Row) InFlight(ref Ref, budget batch.Budget, now time.Time) InFlight {
 	r = r.AsOf(now)
 	return InFlight{
 		Ref: ref, Version: r.Version, State: r.State, Attempt: r.Attempt, Spent: r.Spent, Budget: budget,
-		PostedAgo: now.Sub(r.posted()), DoubtAgo: now.Sub(r.DoubtSince), Resends: r.Resends, ResendLeft: r.ResendUntil.Sub(now),
+		PostedAgo: now.Sub(r.lastPostEnd()), DoubtAgo: now.Sub(r.DoubtSince), Resends: r.Resends, ResendLeft: r.ResendUntil.Sub(now),
 		SettleLeft: r.SettlesAt.Sub(now), DoubtAttempt: r.DoubtAttempt, Failures: r.Failures,
-		Ended:   r.State != batch.Submitting || r.ended(),
+		Ended:   r.State != batch.Submitting || r.endRecorded(),
 		Refused: r.Refused, Requeued: r.Requeued, Withdrawn: r.Withdrawn, Called: r.Called(), Undecided: r.Undecided(), Prepared: bytes.Clone(r.Prepared),
-		CheckIn: r.NextCheck.Sub(now), ClaimTTL: r.ClaimTTL, Seen: r.seen(), Age: r.age(now), Rollbacks: r.Rollbacks, RolledBack: r.counted(),
+		CheckIn: r.NextCheck.Sub(now), ClaimTTL: r.ClaimTTL, Seen: r.seenEndpoint(), Age: r.age(now), Rollbacks: r.Rollbacks, RolledBack: r.rollbackCounted(),
 		Was: &r,
 	}
 }

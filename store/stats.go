@@ -26,9 +26,9 @@ const (
 	statsLease = 2 * StatsLimit
 	// statsShare is the part of the time that counting may take: a fiftieth.
 	statsShare = 50
-	// liveFor is how long an instance counts as live after it was seen, in the pauses in which it
-	// writes its row.
-	liveFor = 3
+	// livePauses is how long an instance counts as live after it was seen, in the pauses in which
+	// it writes its row.
+	livePauses = 3
 )
 
 // RefreshQuery says when to count again.
@@ -47,10 +47,10 @@ func (q RefreshQuery) Bounded() (RefreshQuery, error) {
 	if q.OlderThan <= 0 {
 		q.OlderThan = statsAge
 	}
-	return q, checkWho("RefreshQuery.By", q.By)
+	return q, checkInstanceName("RefreshQuery.By", q.By)
 }
 
-func checkWho(field, name string) error {
+func checkInstanceName(field, name string) error {
 	if fit := batch.Excerpt(name, batch.MaxInstanceLen); fit != name {
 		return &batch.InputError{Field: field, Value: fit, Want: fmt.Sprintf("printable text of at most %d bytes", batch.MaxInstanceLen)}
 	}
@@ -249,10 +249,10 @@ const MaxPauses = 16
 // MaxWarnings is how many warnings an Instance has at most.
 const MaxWarnings = 8
 
-// maxSettings and maxSetting bound the lists and texts of an Instance.
+// maxSettings and maxSettingLen bound the lists and texts of an Instance.
 const (
-	maxSettings = 64
-	maxSetting  = 1024
+	maxSettings   = 64
+	maxSettingLen = 1024
 )
 
 // Validate checks the instance. The error is a [*batch.InputError].
@@ -283,11 +283,11 @@ func (i Instance) Validate() error {
 		texts = append(texts, name)
 	}
 	for _, text := range texts {
-		if len(text) > maxSetting {
-			return &batch.InputError{Field: "Instance", Value: batch.Excerpt(text, 80), Want: fmt.Sprintf("texts of at most %d bytes", maxSetting)}
+		if len(text) > maxSettingLen {
+			return &batch.InputError{Field: "Instance", Value: batch.Excerpt(text, 80), Want: fmt.Sprintf("texts of at most %d bytes", maxSettingLen)}
 		}
 	}
-	return cmp.Or(checkWho("Instance.ID", i.ID), checkWho("Instance.Name", i.Name))
+	return cmp.Or(checkInstanceName("Instance.ID", i.ID), checkInstanceName("Instance.Name", i.Name))
 }
 
 // AsOf returns the stats as they are read at now, on the database's clock: with ages, which a
@@ -305,7 +305,7 @@ func (s Stats) AsOf(now time.Time) Stats {
 	for i := range all {
 		a := &all[i]
 		a.Unseen = now.Sub(a.Seen).Abs() // seen before the clock was put back: one that lives is seen again soon
-		a.Live, a.Shared = a.Unseen < liveFor*max(a.Every, statsAge), false
+		a.Live, a.Shared = a.Unseen < livePauses*max(a.Every, statsAge), false
 		before := &all[last]
 		if last == i || before.Name != a.Name {
 			last = i

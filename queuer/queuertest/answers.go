@@ -12,9 +12,9 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// window tests Window, which is asked for at every claim and must never be 0.
-func (s suite) window(t *testing.T) {
-	st := s.make()
+// testWindow tests Window, which is asked for at every claim and must never be 0.
+func (s suite) testWindow(t *testing.T) {
+	st := s.newStrategy()
 	w := st.Window
 	assert.GreaterOrEqual(t, w, 1, "Window: how many waiting batches Select wants to see")
 	assert.NoError(t, st.Check())
@@ -27,14 +27,14 @@ func (s suite) window(t *testing.T) {
 // from [batch.Lane.Check], and slowly.
 func checkAnswer(t *testing.T, l batch.Lane, runs []batch.Run) {
 	t.Helper()
-	if bad := fault(l, runs); bad != "" {
+	if bad := whyInvalid(l, runs); bad != "" {
 		require.Fail(t, bad, describe(l, runs))
 	}
 	require.NoError(t, l.Check(runs))
 }
 
-// fault says why an answer is invalid, "" if it is valid.
-func fault(l batch.Lane, runs []batch.Run) string {
+// whyInvalid says why an answer is invalid, "" if it is valid.
+func whyInvalid(l batch.Lane, runs []batch.Run) string {
 	run := map[int]int{} // position to the run that took it
 	for i, ps := range runs {
 		last := -1
@@ -72,19 +72,19 @@ func fault(l batch.Lane, runs []batch.Run) string {
 	return ""
 }
 
-func (s suite) valid(t *testing.T) {
-	st := s.make()
+func (s suite) testValid(t *testing.T) {
+	st := s.newStrategy()
 	s.each(t, func(t *testing.T, r *rand.Rand) {
-		l := s.lane(r, st.Window)
+		l := s.randomLane(r, st.Window)
 		checkAnswer(t, l, st.Select(l))
 	})
 }
 
-func (s suite) unchanged(t *testing.T) {
-	st := s.make()
+func (s suite) testUnchanged(t *testing.T) {
+	st := s.newStrategy()
 	s.each(t, func(t *testing.T, r *rand.Rand) {
-		l := s.lane(r, st.Window)
-		before := clone(l)
+		l := s.randomLane(r, st.Window)
+		before := cloneLane(l)
 		runs := st.Select(l)
 		require.Equal(t, before, l, "the lane belongs to the caller")
 		for _, run := range runs { // the answer is the caller's, too
@@ -96,25 +96,25 @@ func (s suite) unchanged(t *testing.T) {
 	})
 }
 
-// pure: the answer depends on the lane alone, not on earlier or concurrent calls or on their
+// testPure: the answer depends on the lane alone, not on earlier or concurrent calls or on their
 // caller. A claim whose transaction is cut off asks again.
-func (s suite) pure(t *testing.T) {
+func (s suite) testPure(t *testing.T) {
 	const askers = 4
-	st := s.make()
+	st := s.newStrategy()
 	answers := make([][][]batch.Run, askers)
 	var wg sync.WaitGroup
 	for k := range askers {
 		wg.Go(func() {
 			own := st
 			if k == 0 {
-				own = s.make() // a strategy that was never asked before
+				own = s.newStrategy() // a strategy that was never asked before
 			}
 			answers[k] = make([][]batch.Run, s.rounds)
 			for i := range s.rounds {
 				if k > 1 { // in another order
 					i = s.rounds - 1 - i
 				}
-				answers[k][i] = own.Select(s.lane(rand.New(rand.NewPCG(s.seed, uint64(i))), own.Window))
+				answers[k][i] = own.Select(s.randomLane(rand.New(rand.NewPCG(s.seed, uint64(i))), own.Window))
 			}
 		})
 	}
@@ -122,7 +122,7 @@ func (s suite) pure(t *testing.T) {
 	for k := range askers {
 		for i := range s.rounds {
 			if !sameRuns(answers[0][i], answers[k][i]) {
-				l := s.lane(rand.New(rand.NewPCG(s.seed, uint64(i))), st.Window)
+				l := s.randomLane(rand.New(rand.NewPCG(s.seed, uint64(i))), st.Window)
 				t.Fatalf("seed %d, round %d: asked again, it answers %v\n%s", s.seed, i, answers[k][i], describe(l, answers[0][i]))
 			}
 		}
@@ -131,10 +131,10 @@ func (s suite) pure(t *testing.T) {
 
 // sameRuns compares two answers without their empty runs.
 func sameRuns(a, b []batch.Run) bool {
-	return assert.ObjectsAreEqual(without(a), without(b))
+	return assert.ObjectsAreEqual(withoutEmpty(a), withoutEmpty(b))
 }
 
-func without(runs []batch.Run) (out []batch.Run) {
+func withoutEmpty(runs []batch.Run) (out []batch.Run) {
 	for _, r := range runs {
 		if len(r) > 0 {
 			out = append(out, r)

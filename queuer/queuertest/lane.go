@@ -9,9 +9,9 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// prefix returns a short address of few digits, so that many are equal or prefixes of one
+// randomPrefix returns a short address of few digits, so that many are equal or prefixes of one
 // another.
-func prefix(r *rand.Rand) string {
+func randomPrefix(r *rand.Rand) string {
 	b := make([]byte, 2*r.IntN(4))
 	for i := range b {
 		b[i] = "01f"[r.IntN(3)]
@@ -19,8 +19,8 @@ func prefix(r *rand.Rand) string {
 	return string(b)
 }
 
-// footprint is mostly narrow, sometimes wide, and now and then unknown.
-func footprint(r *rand.Rand) (f batch.Footprint) {
+// randomFootprint is mostly narrow, sometimes wide, and now and then unknown.
+func randomFootprint(r *rand.Rand) (f batch.Footprint) {
 	switch k := r.IntN(20); {
 	case k == 0:
 		return f
@@ -28,21 +28,21 @@ func footprint(r *rand.Rand) (f batch.Footprint) {
 		return batch.Footprint{Writes: []string{fmt.Sprintf("aa%02x", r.IntN(12))}}
 	}
 	for range r.IntN(3) {
-		f.Reads = append(f.Reads, prefix(r))
+		f.Reads = append(f.Reads, randomPrefix(r))
 	}
 	for range r.IntN(3) {
-		f.Writes = append(f.Writes, prefix(r))
+		f.Writes = append(f.Writes, randomPrefix(r))
 	}
 	return f
 }
 
-// lane makes a lane as a store shows it: attempted batches, then waiting ones.
-func (s suite) lane(r *rand.Rand, window int) batch.Lane {
+// randomLane makes a lane as a store shows it: attempted batches, then waiting ones.
+func (s suite) randomLane(r *rand.Rand, window int) batch.Lane {
 	attempted, waiting := r.IntN(6), r.IntN(min(window, 12)+1)
-	l := batch.Lane{Service: "s", Batches: make([]batch.Waiting, attempted+waiting), KeepsOrder: s.reliant && r.IntN(2) == 0}
+	l := batch.Lane{Service: "s", Batches: make([]batch.Waiting, attempted+waiting), KeepsOrder: s.reliesOnOrder && r.IntN(2) == 0}
 	under := []batch.State{batch.Submitting, batch.Pending, batch.Valid, batch.Invalid, batch.Delayed, batch.Unknown, batch.Queued}
 	for i := range l.Batches {
-		w := batch.Waiting{ID: batch.ID(fmt.Sprint(i)), State: batch.Queued, Ready: true, Footprint: footprint(r)}
+		w := batch.Waiting{ID: batch.ID(fmt.Sprint(i)), State: batch.Queued, Ready: true, Footprint: randomFootprint(r)}
 		if i < attempted {
 			w.State, w.Attempt = under[r.IntN(len(under))], 1+r.IntN(3)
 			w.Ready = w.State.Claimable() && r.IntN(3) > 0
@@ -53,8 +53,8 @@ func (s suite) lane(r *rand.Rand, window int) batch.Lane {
 	return l
 }
 
-// clone returns a lane that shares no memory with l.
-func clone(l batch.Lane) batch.Lane {
+// cloneLane returns a lane that shares no memory with l.
+func cloneLane(l batch.Lane) batch.Lane {
 	l.Batches = slices.Clone(l.Batches)
 	for i := range l.Batches {
 		f := &l.Batches[i].Footprint

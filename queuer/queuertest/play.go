@@ -12,11 +12,11 @@ import (
 	"github.com/dltbatch/dltbatch/queuer"
 )
 
-// slowest is how many ticks a batch takes at most from claimable to final, its failures
+// maxTicks is how many ticks a batch takes at most from claimable to final, its failures
 // included: each of up to maxFailures attempts that have no effect waits, and then the ledger
 // takes its time.
 const (
-	slowest     = (maxFailures + 1) * (maxWait + 1)
+	maxTicks    = (maxFailures + 1) * (maxWait + 1)
 	maxFailures = 2
 	maxWait     = 6
 )
@@ -24,38 +24,38 @@ const (
 // item is one batch of a service under play.
 type item struct {
 	batch.Waiting
-	seq      int // its place in the lane
-	from     batch.State
-	ready    int // the tick from which it may be claimed
-	due      int // the tick at which the ledger says more
-	failures int
-	deadline int // the tick at which it must be final
-	claimed  int // the tick of its last claim
+	seq          int // its place in the lane
+	from         batch.State
+	readyTick    int // the tick from which it may be claimed
+	dueTick      int // the tick at which the ledger says more
+	failures     int
+	deadlineTick int // the tick at which it must be final
+	claimedTick  int // the tick of its last claim
 }
 
 // service plays one lane against a ledger. A posted batch is accepted, fails without effect,
 // or ends in doubt. An accepted batch becomes final after a while, or is lost, in any order.
 type service struct {
-	t     *testing.T
-	name  batch.ServiceID
-	st    queuer.Strategy
-	rng   *rand.Rand
-	now   int
-	next  int     // seq of the next batch
-	open  []*item // by seq
-	trace []string
-	keeps bool // the ledger keeps the order of submission, for a strategy that relies on it
+	t          *testing.T
+	name       batch.ServiceID
+	strategy   queuer.Strategy
+	rng        *rand.Rand
+	now        int
+	nextSeq    int     // seq of the next batch
+	open       []*item // by seq
+	trace      []string
+	keepsOrder bool // the ledger keeps the order of submission, for a strategy that relies on it
 }
 
 func newService(t *testing.T, name batch.ServiceID, st queuer.Strategy, rng *rand.Rand) *service {
-	return &service{t: t, name: name, st: st, rng: rng, keeps: st.ReliesOnOrder}
+	return &service{t: t, name: name, strategy: st, rng: rng, keepsOrder: st.ReliesOnOrder}
 }
 
 // add appends a batch, which must be final in time: all before it may have to go first.
 func (s *service) add(f batch.Footprint) *item {
-	b := &item{seq: s.next, deadline: s.now + (len(s.open)+2)*slowest}
-	b.ID, b.State, b.Footprint = batch.ID(fmt.Sprint(s.next)), batch.Queued, f
-	s.next++
+	b := &item{seq: s.nextSeq, deadlineTick: s.now + (len(s.open)+2)*maxTicks}
+	b.ID, b.State, b.Footprint = batch.ID(fmt.Sprint(s.nextSeq)), batch.Queued, f
+	s.nextSeq++
 	s.open = append(s.open, b)
 	return b
 }
@@ -65,17 +65,17 @@ func (s *service) show() (l batch.Lane, items []*item) {
 	waiting := 0
 	for _, attempted := range []bool{true, false} {
 		for _, b := range s.open {
-			if (b.Attempt > 0) != attempted || !attempted && waiting == s.st.Window {
+			if (b.Attempt > 0) != attempted || !attempted && waiting == s.strategy.Window {
 				continue
 			}
 			if !attempted {
 				waiting++
 			}
-			b.Ready = b.State.Claimable() && s.now >= b.ready
+			b.Ready = b.State.Claimable() && s.now >= b.readyTick
 			items = append(items, b)
 		}
 	}
-	l = batch.Lane{Service: s.name, Batches: make([]batch.Waiting, len(items)), KeepsOrder: s.keeps}
+	l = batch.Lane{Service: s.name, Batches: make([]batch.Waiting, len(items)), KeepsOrder: s.keepsOrder}
 	for i, b := range items {
 		l.Batches[i] = b.Waiting
 	}
@@ -85,13 +85,13 @@ func (s *service) show() (l batch.Lane, items []*item) {
 // claim asks the strategy, checks the answer, and posts up to limit batches.
 func (s *service) claim(limit int) (posted int) {
 	l, items := s.show()
-	runs := s.st.Select(l)
+	runs := s.strategy.Select(l)
 	checkAnswer(s.t, l, runs)
 	for _, run := range runs {
 		run = run[:min(len(run), limit-posted)]
 		for _, p := range run { // all are marked before the first is posted
 			b := items[p]
-			b.from, b.State, b.claimed = b.State, batch.Submitting, s.now
+			b.from, b.State, b.claimedTick = b.State, batch.Submitting, s.now
 			b.Attempt++
 		}
 		posted += len(run)
@@ -113,7 +113,7 @@ func (s *service) post(b *item) bool {
 		if o == b || !o.Footprint.Conflicts(b.Footprint) {
 			continue
 		}
-		sameRun := o.seq < b.seq && (o.claimed == s.now || s.keeps) && o.State == batch.Pending
+		sameRun := o.seq < b.seq && (o.claimedTick == s.now || s.keepsOrder) && o.State == batch.Pending
 		if under := !o.State.Claimable() && o.State != batch.Submitting; o.seq < b.seq && !sameRun || under && !sameRun {
 			require.Failf(s.t, "overtaken", "%s is posted while %s is %s, which it conflicts with\n%s", b.ID, o.ID, o.State, s)
 		}
@@ -123,10 +123,10 @@ func (s *service) post(b *item) bool {
 	if b.failures == maxFailures {
 		k = 9
 	}
-	b.due = s.now + 1 + s.rng.IntN(maxWait-1)
+	b.dueTick = s.now + 1 + s.rng.IntN(maxWait-1)
 	switch k {
 	case 0: // no effect, and not claimable for a while
-		b.State, b.ready = batch.Delayed, b.due
+		b.State, b.readyTick = batch.Delayed, b.dueTick
 		b.failures++
 		return false
 	case 1: // in doubt: it stays Submitting
@@ -141,18 +141,18 @@ func (s *service) post(b *item) bool {
 func (s *service) tick() {
 	s.now++
 	for _, b := range slices.Clone(s.open) {
-		if s.now > b.deadline {
+		if s.now > b.deadlineTick {
 			require.Failf(s.t, "starved", "%s is %s after %d ticks\n%s", b.ID, b.State, s.now, s)
 		}
-		if b.due > s.now {
+		if b.dueTick > s.now {
 			continue
 		}
 		switch b.State {
 		case batch.Submitting: // the doubt is resolved: it never arrived
-			b.State, b.ready = batch.Unknown, s.now
+			b.State, b.readyTick = batch.Unknown, s.now
 		case batch.Pending:
 			if b.failures < maxFailures && s.rng.IntN(20) == 0 { // it was accepted, and is lost
-				b.State, b.ready = batch.Unknown, s.now
+				b.State, b.readyTick = batch.Unknown, s.now
 				b.failures++
 				s.note("lost", b)
 				continue
@@ -173,8 +173,8 @@ func (s *service) String() string {
 	return fmt.Sprintf("tick %d; the last that happened: %q\n%s", s.now, s.trace[max(0, len(s.trace)-12):], describe(l, nil))
 }
 
-// games plays whole lanes to their end, in a tenth of the suite's rounds.
-func (s suite) games(t *testing.T, test func(t *testing.T, r *rand.Rand)) {
+// playGames plays whole lanes to their end, in a tenth of the suite's rounds.
+func (s suite) playGames(t *testing.T, test func(t *testing.T, r *rand.Rand)) {
 	t.Helper()
 	s.rounds = max(1, s.rounds/10)
 	s.each(t, test)
@@ -188,15 +188,15 @@ func (s *service) finish() {
 	}
 }
 
-// order: conflicting batches are posted one after the other, in the order they were added in,
+// testOrder: conflicting batches are posted one after the other, in the order they were added in,
 // with any answers of the ledger at any time.
-func (s suite) order(t *testing.T) {
-	st := s.make()
-	s.games(t, func(t *testing.T, r *rand.Rand) {
+func (s suite) testOrder(t *testing.T) {
+	st := s.newStrategy()
+	s.playGames(t, func(t *testing.T, r *rand.Rand) {
 		sv := newService(t, "s", st, r)
 		for range 40 {
 			for range r.IntN(3) {
-				sv.add(footprint(r))
+				sv.add(randomFootprint(r))
 			}
 			sv.claim(1 + r.IntN(8))
 			sv.tick()
@@ -205,18 +205,18 @@ func (s suite) order(t *testing.T) {
 	})
 }
 
-// starves: how soon a batch is final depends on the batches before it, not on the batches that
-// keep coming after it. New batches conflict with nothing, or with the batch that waits for
+// testStarvation: how soon a batch is final depends on the batches before it, not on the batches
+// that keep coming after it. New batches conflict with nothing, or with the batch that waits for
 // many.
-func (s suite) starves(t *testing.T) {
-	st := s.make()
-	s.games(t, func(t *testing.T, r *rand.Rand) {
+func (s suite) testStarvation(t *testing.T) {
+	st := s.newStrategy()
+	s.playGames(t, func(t *testing.T, r *rand.Rand) {
 		sv := newService(t, "s", st, r)
 		for i := range 1 + r.IntN(3) {
 			sv.add(batch.Footprint{Writes: []string{fmt.Sprintf("aa%02x", i)}})
 		}
 		sv.add([]batch.Footprint{{}, {Writes: []string{"aa"}}, {Reads: []string{"aa"}}}[r.IntN(3)]) // waits for all of them
-		for i := range 8 * slowest {
+		for i := range 8 * maxTicks {
 			sv.add(batch.Footprint{Writes: []string{[]string{"bb", "aa"}[r.IntN(2)] + fmt.Sprintf("%06x", i)}})
 			sv.claim(1) // no faster than new batches come
 			sv.tick()
@@ -225,18 +225,18 @@ func (s suite) starves(t *testing.T) {
 	})
 }
 
-// fair: a lane's answers do not depend on the other lanes that the strategy is asked about,
+// testFairness: a lane's answers do not depend on the other lanes that the strategy is asked about,
 // and a full lane does not keep a free lane from leaving.
-func (s suite) fair(t *testing.T) {
+func (s suite) testFairness(t *testing.T) {
 	const lanes = 4
-	st := s.make()
+	st := s.newStrategy()
 	play := func(t *testing.T, seed uint64, which ...int) [][]string {
 		t.Helper()
 		all := make([]*service, len(which))
 		for i, k := range which {
 			all[i] = newService(t, batch.ServiceID(fmt.Sprint(k)), st, rand.New(rand.NewPCG(seed, uint64(k))))
 			for range 10 * (1 + k) {
-				all[i].add(footprint(all[i].rng))
+				all[i].add(randomFootprint(all[i].rng))
 			}
 		}
 		for range 30 {
@@ -251,7 +251,7 @@ func (s suite) fair(t *testing.T) {
 		}
 		return traces
 	}
-	s.games(t, func(t *testing.T, r *rand.Rand) {
+	s.playGames(t, func(t *testing.T, r *rand.Rand) {
 		seed := r.Uint64()
 		together := play(t, seed, 0, 1, 2, 3)
 		for k := range lanes {

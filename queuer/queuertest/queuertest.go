@@ -29,19 +29,19 @@ type Options struct {
 
 // suite is one run.
 type suite struct {
-	make   func() queuer.Strategy
-	seed   uint64
-	rounds int
-	// reliant strategies see lanes of ledgers that keep the order of submission, and of
-	// others.
-	reliant bool
+	newStrategy func() queuer.Strategy
+	seed        uint64
+	rounds      int
+	// reliesOnOrder is true for a strategy that sets ReliesOnOrder. It sees lanes of ledgers that
+	// keep the order of submission, and lanes of others.
+	reliesOnOrder bool
 }
 
 // Run runs the suite. It calls newStrategy once before the tests and at least once in each;
 // several goroutines use each result at once. nil options are the defaults.
 func Run(t *testing.T, newStrategy func() queuer.Strategy, o *Options) {
 	t.Helper()
-	s := suite{make: newStrategy, seed: uint64(time.Now().UnixNano()), rounds: 300}
+	s := suite{newStrategy: newStrategy, seed: uint64(time.Now().UnixNano()), rounds: 300}
 	if o != nil {
 		if o.Seed != 0 {
 			s.seed = o.Seed
@@ -50,15 +50,15 @@ func Run(t *testing.T, newStrategy func() queuer.Strategy, o *Options) {
 			s.rounds = o.Rounds
 		}
 	}
-	s.reliant = newStrategy().ReliesOnOrder
+	s.reliesOnOrder = newStrategy().ReliesOnOrder
 	t.Logf("to play this again: queuertest.Options{Seed: %d}", s.seed)
-	t.Run("window", s.window)
-	t.Run("answers are valid", s.valid)
-	t.Run("a lane is not changed", s.unchanged)
-	t.Run("the same lane, the same answer", s.pure)
-	t.Run("no conflict is overtaken", s.order)
-	t.Run("nothing starves", s.starves)
-	t.Run("lanes are fair", s.fair)
+	t.Run("window", s.testWindow)
+	t.Run("answers are valid", s.testValid)
+	t.Run("a lane is not changed", s.testUnchanged)
+	t.Run("the same lane, the same answer", s.testPure)
+	t.Run("no conflict is overtaken", s.testOrder)
+	t.Run("nothing starves", s.testStarvation)
+	t.Run("lanes are fair", s.testFairness)
 }
 
 // each plays a test with random numbers of its own, once a round, until it fails.

@@ -26,7 +26,7 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 		return err
 	}
 	defer s.mu.Unlock()
-	fresh, err := s.fresh(entries, nil)
+	fresh, err := s.notStored(entries, nil)
 	if err != nil {
 		return err
 	}
@@ -34,15 +34,15 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 	return nil
 }
 
-// fresh returns the entries that are not stored yet, nor added in tx, by an earlier entry neither.
-// tx may be nil. s.mu is held.
-func (s *Store) fresh(entries []*entry, tx *Tx) ([]*entry, error) {
+// notStored returns the entries that are not stored yet, nor added in tx, by an earlier entry
+// neither. tx may be nil. s.mu is held.
+func (s *Store) notStored(entries []*entry, tx *Tx) ([]*entry, error) {
 	fresh := entries[:0]
 	ids, changes := make(map[batch.ID]bool, len(entries)), map[changeKey]bool{} // of fresh
 	for _, e := range entries {
-		known, err := s.known(e, tx)
+		known, err := s.isKnown(e, tx)
 		if err == nil {
-			known, err = s.buried(e, known || ids[e.key.ID] || changes[e.change()])
+			known, err = s.isBuried(e, known || ids[e.key.ID] || changes[e.changeKeyOf()])
 		}
 		if err != nil {
 			return nil, err
@@ -52,7 +52,7 @@ func (s *Store) fresh(entries []*entry, tx *Tx) ([]*entry, error) {
 		}
 		ids[e.key.ID] = true
 		if e.dataChangeID != "" {
-			changes[e.change()] = true
+			changes[e.changeKeyOf()] = true
 		}
 		fresh = append(fresh, e)
 	}
@@ -95,12 +95,12 @@ func prepare(batches []batch.Batch) ([]*entry, error) {
 	return entries, nil
 }
 
-// known reports whether the batch is stored or added in tx, under its id or its DataChangeID. s.mu
-// is held.
-func (s *Store) known(e *entry, tx *Tx) (bool, error) {
-	old, change := s.byID[e.key.ID], s.byChange[e.change()]
+// isKnown reports whether the batch is stored or added in tx, under its id or its DataChangeID.
+// s.mu is held.
+func (s *Store) isKnown(e *entry, tx *Tx) (bool, error) {
+	old, change := s.byID[e.key.ID], s.byChange[e.changeKeyOf()]
 	if tx != nil {
-		old, change = cmp.Or(old, tx.byID[e.key.ID]), cmp.Or(change, tx.byChange[e.change()])
+		old, change = cmp.Or(old, tx.byID[e.key.ID]), cmp.Or(change, tx.byChange[e.changeKeyOf()])
 	}
 	switch {
 	case old != nil && (old.key != e.key || old.hash != e.hash):
@@ -114,27 +114,27 @@ func (s *Store) known(e *entry, tx *Tx) (bool, error) {
 // insert stores a new entry at the end of its lane, even if the clock stepped back. s.mu is
 // held.
 func (s *Store) insert(e *entry, now time.Time) {
-	s.place(e, s.lane(e.key.Service).orderKey(now))
+	s.insertAt(e, s.lane(e.key.Service).orderKey(now))
 }
 
-// place stores a new entry under an order key. s.mu is held.
-func (s *Store) place(e *entry, at time.Time) {
+// insertAt stores a new entry under an order key. s.mu is held.
+func (s *Store) insertAt(e *entry, at time.Time) {
 	e.lane, e.created = s.lane(e.key.Service), at
-	if at.After(e.lane.last) {
-		e.lane.last = at
+	if at.After(e.lane.lastKey) {
+		e.lane.lastKey = at
 	}
-	s.rows++
-	e.number = s.rows
+	s.lastNumber++
+	e.number = s.lastNumber
 	s.byID[e.key.ID] = e
 	if e.dataChangeID != "" {
-		s.byChange[e.change()] = e
+		s.byChange[e.changeKeyOf()] = e
 	}
 	s.all.insert(e)
 	for _, value := range e.tags {
-		l := s.tagged[value]
+		l := s.byTag[value]
 		if l == nil {
 			l = &list[*entry]{before: byOrder}
-			s.tagged[value] = l
+			s.byTag[value] = l
 		}
 		l.remove(e) // it may have the value under two names
 		l.insert(e)

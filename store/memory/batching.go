@@ -20,7 +20,7 @@ func (s *Store) Parties(ctx context.Context, q order.PartiesQuery) ([]order.Part
 	now := s.now()
 	var found []order.PartyLoad
 	passed := 0
-	for _, p := range s.orders.queues.from(q.After, q.Start) {
+	for _, p := range s.orders.queues.queuesAfter(q.After, q.Start) {
 		if len(found) >= q.Limit {
 			break
 		}
@@ -96,11 +96,11 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []order.Re
 	}
 	defer s.mu.Unlock()
 	for _, ref := range refs {
-		if o := s.orders.at(ref); o != nil && o.Party != b.Service {
+		if o := s.orders.entryOf(ref); o != nil && o.Party != b.Service {
 			return false, order.WrongParty(b.Key(), o.Party)
 		}
 	}
-	fresh, err := s.fresh(entries, nil)
+	fresh, err := s.notStored(entries, nil)
 	if errors.Is(err, batch.ErrEnded) {
 		err = order.PrepareEnded(b.Key(), err)
 	}
@@ -109,7 +109,7 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []order.Re
 	}
 	if len(fresh) == 0 {
 		for _, ref := range refs {
-			if o := s.orders.at(ref); o == nil || !o.row.DequeuedFrom(ref.Version, b.ID) {
+			if o := s.orders.entryOf(ref); o == nil || !o.row.DequeuedFrom(ref.Version, b.ID) {
 				return false, order.PrepareConflict(b.Key())
 			}
 		}
@@ -118,7 +118,7 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []order.Re
 	now := s.now()
 	rows := make([]order.Row, len(refs))
 	for i, ref := range refs {
-		o := s.orders.at(ref)
+		o := s.orders.entryOf(ref)
 		if o == nil || o.party.batch != nil {
 			return false, nil
 		}
@@ -130,7 +130,7 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []order.Re
 	s.insertAll(fresh)
 	e := fresh[0]
 	for i, ref := range refs {
-		o := s.orders.at(ref)
+		o := s.orders.entryOf(ref)
 		s.orders.put(o, rows[i])
 		s.orders.unsettled[e] = append(s.orders.unsettled[e], o)
 		o.party.batch = e
@@ -200,7 +200,7 @@ func (s *Store) settle(st order.Settlement) bool {
 	if !ok {
 		return false
 	}
-	rows, ok := s.verdicts(st.Orders, func(o *orderEntry, v order.Verdict) (order.Row, bool) {
+	rows, ok := s.nextRows(st.Orders, func(o *orderEntry, v order.Verdict) (order.Row, bool) {
 		return o.row.Settle(s.now(), e.key.ID, v)
 	})
 	if !ok {
@@ -208,7 +208,7 @@ func (s *Store) settle(st order.Settlement) bool {
 	}
 	s.put(e, row)
 	for i, v := range st.Orders {
-		o := s.orders.at(v.Ref)
+		o := s.orders.entryOf(v.Ref)
 		s.orders.put(o, rows[i])
 		o.party.batch = nil
 	}
@@ -216,11 +216,11 @@ func (s *Store) settle(st order.Settlement) bool {
 	return true
 }
 
-// verdicts returns the next rows of all of these orders, or false. s.mu is held.
-func (s *Store) verdicts(vs []order.Verdict, f func(*orderEntry, order.Verdict) (order.Row, bool)) ([]order.Row, bool) {
+// nextRows returns the next rows of all of these orders, or false. s.mu is held.
+func (s *Store) nextRows(vs []order.Verdict, f func(*orderEntry, order.Verdict) (order.Row, bool)) ([]order.Row, bool) {
 	rows := make([]order.Row, len(vs))
 	for i, v := range vs {
-		o := s.orders.at(v.Ref)
+		o := s.orders.entryOf(v.Ref)
 		if o == nil {
 			return nil, false
 		}
@@ -244,7 +244,7 @@ func (s *Store) FailOrders(ctx context.Context, vs []order.Verdict) ([]bool, err
 	defer s.mu.Unlock()
 	done := make([]bool, len(vs))
 	for i, v := range vs {
-		if o := s.orders.at(v.Ref); o != nil {
+		if o := s.orders.entryOf(v.Ref); o != nil {
 			var row order.Row
 			if row, done[i] = o.row.Fail(s.now(), v); done[i] {
 				s.orders.put(o, row)
@@ -264,12 +264,12 @@ func (s *Store) SplitOrders(ctx context.Context, vs []order.Verdict) (bool, erro
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rows, ok := s.verdicts(vs, func(o *orderEntry, v order.Verdict) (order.Row, bool) { return o.row.Split(v) })
+	rows, ok := s.nextRows(vs, func(o *orderEntry, v order.Verdict) (order.Row, bool) { return o.row.Split(v) })
 	if !ok {
 		return false, nil
 	}
 	for i, v := range vs {
-		s.orders.put(s.orders.at(v.Ref), rows[i])
+		s.orders.put(s.orders.entryOf(v.Ref), rows[i])
 	}
 	return true, nil
 }

@@ -26,7 +26,7 @@ func (s *Store) Steer(ctx context.Context, st store.Steering) (now batch.Control
 	}
 	if changed {
 		s.setControl(st.Scope, next)
-		s.steered[st.Scope] = store.KeepAct(s.steered[st.Scope], act)
+		s.laneActs[st.Scope] = store.KeepAct(s.laneActs[st.Scope], act)
 	}
 	return next, changed, nil
 }
@@ -90,16 +90,16 @@ func (s *Store) ControlsOf(ctx context.Context, q store.ControlsQuery) ([]batch.
 // pruneSteered forgets up to limit acts of operators on lanes, done at until or before. s.mu
 // is held.
 func (s *Store) pruneSteered(until time.Time, limit int) (removed int) {
-	for scope := range maps.Clone(s.steered) {
-		s.steered[scope] = slices.DeleteFunc(s.steered[scope], func(a batch.Act) bool {
+	for scope := range maps.Clone(s.laneActs) {
+		s.laneActs[scope] = slices.DeleteFunc(s.laneActs[scope], func(a batch.Act) bool {
 			if removed == limit || a.At.After(until) {
 				return false
 			}
 			removed++
 			return true
 		})
-		if len(s.steered[scope]) == 0 {
-			delete(s.steered, scope)
+		if len(s.laneActs[scope]) == 0 {
+			delete(s.laneActs, scope)
 		}
 	}
 	return removed

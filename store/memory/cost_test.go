@@ -84,7 +84,7 @@ func TestPrunedLanesAreForgotten(t *testing.T) {
 		require.NoError(t, err)
 		assert.Empty(t, lanes)
 	}
-	assert.Empty(t, s.order.sorted)
+	assert.Empty(t, s.openLaneNames.sorted)
 }
 
 // The cost of a batch must be the same with any number of waiting and of finished batches.

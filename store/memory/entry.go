@@ -36,7 +36,7 @@ type changeKey struct {
 	change  string
 }
 
-func (e *entry) change() changeKey { return changeKey{e.key.Service, e.dataChangeID} }
+func (e *entry) changeKeyOf() changeKey { return changeKey{e.key.Service, e.dataChangeID} }
 
 func (e *entry) ref() store.Ref {
 	return store.Ref{Key: e.key, Row: e.number, Created: e.created, TraceParent: e.traceParent}
@@ -50,11 +50,11 @@ func (e *entry) record() batch.Record {
 	return r
 }
 
-// waiting reports whether the row is open and counts as never attempted.
-func waiting(r store.Row) bool { return !r.Final() && !r.Attempted() }
+// isWaiting reports whether the row is open and counts as never attempted.
+func isWaiting(r store.Row) bool { return !r.Final() && !r.Attempted() }
 
-// inFlight reports whether the monitor owns the row, or will once a claim is over.
-func inFlight(r store.Row) bool { return !r.Final() && !r.State.Claimable() }
+// isInFlight reports whether the monitor owns the row, or will once a claim is over.
+func isInFlight(r store.Row) bool { return !r.Final() && !r.State.Claimable() }
 
 // find returns the entry of a key, or nil. An id under another service does not match. s.mu is
 // held.
@@ -68,11 +68,11 @@ func (s *Store) find(key batch.Key) *entry {
 // put writes a row back and keeps every index in step with it. s.mu is held.
 func (s *Store) put(e *entry, next store.Row) {
 	was := e.row
-	next = micros(next)
+	next = truncated(next)
 	if was.Prunable(false) {
 		s.final.remove(e)
 	}
-	if wasWaiting := waiting(was); was.Final() != next.Final() || wasWaiting != waiting(next) {
+	if wasWaiting := isWaiting(was); was.Final() != next.Final() || wasWaiting != isWaiting(next) {
 		s.unlist(e)
 		e.row = next
 		s.enlist(e)
@@ -81,15 +81,15 @@ func (s *Store) put(e *entry, next store.Row) {
 	if next.Prunable(false) {
 		s.final.insert(e)
 	}
-	if inFlight(next) {
+	if isInFlight(next) {
 		s.inFlight[e.key.ID] = e
 	} else {
 		delete(s.inFlight, e.key.ID)
 	}
 }
 
-// micros truncates the row's times to the databases' resolution.
-func micros(r store.Row) store.Row {
+// truncated truncates the row's times to the databases' resolution.
+func truncated(r store.Row) store.Row {
 	for _, t := range [...]*time.Time{
 		&r.ClaimExpires, &r.NotBefore, &r.NextCheck, &r.AskedAt, &r.LastPost, &r.SettlesAt, &r.FinalAt, &r.DoubtSince, &r.ResendUntil,
 		&r.MovedAt,

@@ -21,7 +21,7 @@ func (s *Store) Finals(ctx context.Context, keys []batch.Key) (final []batch.Rec
 		seen[k] = true
 		e := s.find(k)
 		if e == nil {
-			if r, ok := s.remains(k); ok {
+			if r, ok := s.tombstoneRecord(k); ok {
 				final = append(final, r)
 			} else {
 				missing = append(missing, k)

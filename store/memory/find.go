@@ -25,17 +25,17 @@ func (s *Store) Find(ctx context.Context, q store.FindQuery) ([]batch.Record, bo
 	var found []batch.Record
 	matches := func(k batch.Key, change string) bool {
 		if q.ID != "" {
-			return named(string(k.ID), string(q.ID), q.Begins)
+			return nameMatches(string(k.ID), string(q.ID), q.Begins)
 		}
-		return named(change, q.DataChangeID, q.Begins) && (q.Service == nil || *q.Service == k.Service)
+		return nameMatches(change, q.DataChangeID, q.Begins) && (q.Service == nil || *q.Service == k.Service)
 	}
 	for _, e := range s.byID {
 		if matches(e.key, e.dataChangeID) {
 			found = append(found, e.record())
 		}
 	}
-	for id, t := range s.tombs {
-		if r, _ := s.remains(t.Key); s.byID[id] == nil && matches(t.Key, r.DataChangeID) {
+	for id, t := range s.tombstones {
+		if r, _ := s.tombstoneRecord(t.Key); s.byID[id] == nil && matches(t.Key, r.DataChangeID) {
 			found = append(found, r)
 		}
 	}
@@ -45,16 +45,16 @@ func (s *Store) Find(ctx context.Context, q store.FindQuery) ([]batch.Record, bo
 		}
 		return cmp.Or(cmp.Compare(a.DataChangeID, b.DataChangeID), cmp.Compare(a.Service, b.Service))
 	})
-	return some(found, q.Limit)
+	return firstOf(found, q.Limit)
 }
 
-// named reports whether a name is the text, or begins with it.
-func named(name, text string, begins bool) bool {
+// nameMatches reports whether a name is the text, or begins with it.
+func nameMatches(name, text string, begins bool) bool {
 	return name == text || begins && strings.HasPrefix(name, text)
 }
 
-// some returns up to limit of the found.
-func some[T any](found []T, limit int) ([]T, bool, error) {
+// firstOf returns up to limit of the found.
+func firstOf[T any](found []T, limit int) ([]T, bool, error) {
 	return found[:min(len(found), limit)], len(found) > limit, nil
 }
 
@@ -68,7 +68,7 @@ func (s *Store) FindLanes(ctx context.Context, q store.FindLanesQuery) ([]batch.
 	defer s.mu.Unlock()
 	known := map[batch.ServiceID]bool{}
 	add := func(service batch.ServiceID) {
-		if named(string(service), string(q.Name), q.Begins) {
+		if nameMatches(string(service), string(q.Name), q.Begins) {
 			known[service] = true
 		}
 	}
@@ -107,7 +107,7 @@ func (s *Store) FindOrders(ctx context.Context, q order.FindQuery) ([]order.Reco
 	defer s.mu.Unlock()
 	var found []order.Record
 	for _, o := range s.orders.byID {
-		if q.ID != "" && named(string(o.ID), string(q.ID), q.Begins) || q.Key != "" && named(o.Key, q.Key, q.Begins) {
+		if q.ID != "" && nameMatches(string(o.ID), string(q.ID), q.Begins) || q.Key != "" && nameMatches(o.Key, q.Key, q.Begins) {
 			found = append(found, o.record())
 		}
 	}
@@ -117,5 +117,5 @@ func (s *Store) FindOrders(ctx context.Context, q order.FindQuery) ([]order.Reco
 		}
 		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Party, b.Party))
 	})
-	return some(found, q.Limit)
+	return firstOf(found, q.Limit)
 }

@@ -13,7 +13,7 @@ func (s *Store) Tell(ctx context.Context, h store.Hint) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	for _, l := range s.hearers(h) {
+	for _, l := range s.listenersOf(h) {
 		l.Heard(h)
 	}
 	return nil
@@ -28,7 +28,7 @@ func (s *Store) Hear(ctx context.Context, l store.Listener) error {
 	s.mu.Lock()
 	s.listeners = append(s.listeners, own)
 	s.mu.Unlock()
-	defer s.deaf(own)
+	defer s.removeListener(own)
 	tick := time.NewTicker(time.Minute)
 	defer tick.Stop()
 	for {
@@ -44,8 +44,8 @@ func (s *Store) Hear(ctx context.Context, l store.Listener) error {
 	}
 }
 
-// hearers returns who gets a hint.
-func (s *Store) hearers(h store.Hint) (all []*store.Listener) {
+// listenersOf returns who gets a hint.
+func (s *Store) listenersOf(h store.Hint) (all []*store.Listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.listeners {
@@ -56,8 +56,8 @@ func (s *Store) hearers(h store.Hint) (all []*store.Listener) {
 	return all
 }
 
-// deaf ends a listener.
-func (s *Store) deaf(own *store.Listener) {
+// removeListener ends a listener.
+func (s *Store) removeListener(own *store.Listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listeners = slices.DeleteFunc(s.listeners, func(l *store.Listener) bool { return l == own })

@@ -65,7 +65,7 @@ func (s *Store) LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.steered[scope]), nil
+	return slices.Clone(s.laneActs[scope]), nil
 }
 
 // Acts is [store.Store].Acts.
@@ -93,7 +93,7 @@ func (s *Store) Acts(ctx context.Context, q store.ActsQuery) ([]batch.Act, store
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, list := range s.steered {
+	for _, list := range s.laneActs {
 		take(true, list)
 	}
 	for _, e := range s.byID {

@@ -14,8 +14,8 @@ type stream struct {
 	ids map[string]bool
 }
 
-// logged is an id in the order of writing.
-type logged struct {
+// loggedID is an id in the order of writing.
+type loggedID struct {
 	stream *stream
 	id     string
 	at     time.Time
@@ -67,7 +67,7 @@ func (s *Store) AppendStream(ctx context.Context, e batch.StreamEntry) (held boo
 	for _, id := range e.IDs {
 		if !st.ids[id] {
 			st.ids[id] = true
-			s.log = append(s.log, logged{st, id, now})
+			s.log = append(s.log, loggedID{st, id, now})
 		}
 	}
 	return true, nil

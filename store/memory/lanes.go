@@ -10,21 +10,21 @@ import (
 
 // lane is the queue of one service.
 type lane struct {
-	service   batch.ServiceID
-	last      time.Time    // the order key given out last
-	all       list[*entry] // all its batches, open and final
-	queued    list[*entry] // open and never attempted
-	attempted list[*entry] // open and attempted
-	listed    bool         // known to the laneOrder
+	service    batch.ServiceID
+	lastKey    time.Time    // the order key given out last
+	all        list[*entry] // all its batches, open and final
+	queued     list[*entry] // open and never attempted
+	attempted  list[*entry] // open and attempted
+	inLaneList bool         // known to the laneOrder
 }
 
 // orderKey returns the order key for a batch that goes to the end of the lane now, even if the
 // clock stepped back.
 func (l *lane) orderKey(now time.Time) time.Time {
-	if behind := l.last.Add(time.Microsecond); behind.After(now) {
+	if behind := l.lastKey.Add(time.Microsecond); behind.After(now) {
 		now = behind
 	}
-	l.last = now
+	l.lastKey = now
 	return now
 }
 
@@ -45,13 +45,13 @@ func (s *Store) enlist(e *entry) {
 	switch {
 	case e.row.Final():
 		return
-	case waiting(e.row):
+	case isWaiting(e.row):
 		e.lane.queued.insert(e)
 	default:
 		e.lane.attempted.insert(e)
 	}
-	if !e.lane.listed {
-		s.order.add(e.lane)
+	if !e.lane.inLaneList {
+		s.openLaneNames.add(e.lane)
 	}
 }
 
@@ -59,7 +59,7 @@ func (s *Store) enlist(e *entry) {
 func (s *Store) unlist(e *entry) {
 	switch {
 	case e.row.Final():
-	case waiting(e.row):
+	case isWaiting(e.row):
 		e.lane.queued.remove(e)
 	default:
 		e.lane.attempted.remove(e)
@@ -68,7 +68,7 @@ func (s *Store) unlist(e *entry) {
 
 func (l *lane) name() batch.ServiceID { return l.service }
 func (l *lane) empty() bool           { return l.open() == 0 }
-func (l *lane) list(is bool)          { l.listed = is }
+func (l *lane) setListed(is bool)     { l.inLaneList = is }
 
 // Lanes is [store.Store].Lanes.
 func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
@@ -86,7 +86,7 @@ func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceI
 // openLanes lists lanes that have open batches and are wanted. s.mu is held.
 func (s *Store) openLanes(q store.LanesQuery, wanted func(batch.ServiceID) bool) (found []batch.ServiceID) {
 	passed := 0
-	for _, l := range s.order.from(q.After, q.Start) {
+	for _, l := range s.openLaneNames.queuesAfter(q.After, q.Start) {
 		if len(found) >= q.Limit {
 			break
 		}
@@ -98,6 +98,6 @@ func (s *Store) openLanes(q store.LanesQuery, wanted func(batch.ServiceID) bool)
 			found = append(found, l.service)
 		}
 	}
-	s.order.stale = passed > len(found)+64
+	s.openLaneNames.stale = passed > len(found)+64
 	return found
 }

@@ -7,28 +7,28 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// queue is an element of names.
-type queue interface {
+// namedQueue is an element of names.
+type namedQueue interface {
 	name() batch.ServiceID
 	empty() bool
-	list(bool) // sets whether it is in a names
+	setListed(bool) // sets whether it is in a names
 }
 
-// names keeps queues in byte order. A reader merges new queues in, and drops empty queues at
+// queueNames keeps queues in byte order. A reader merges new queues in, and drops empty queues at
 // the same time, so that adding or emptying a queue costs no pass over all queues.
-type names[T queue] struct {
-	sorted []T
-	fresh  []T
-	stale  bool // a reader met many empty queues
+type queueNames[T namedQueue] struct {
+	sorted    []T
+	newQueues []T
+	stale     bool // a reader met many empty queues
 }
 
-func (o *names[T]) add(q T) {
-	q.list(true)
-	o.fresh = append(o.fresh, q)
+func (o *queueNames[T]) add(q T) {
+	q.setListed(true)
+	o.newQueues = append(o.newQueues, q)
 }
 
-// from returns all queues after a name, or all; some may be empty.
-func (o *names[T]) from(after batch.ServiceID, start bool) []T {
+// queuesAfter returns all queues after a name, or all; some may be empty.
+func (o *queueNames[T]) queuesAfter(after batch.ServiceID, start bool) []T {
 	o.merge()
 	if start {
 		return o.sorted
@@ -37,15 +37,15 @@ func (o *names[T]) from(after batch.ServiceID, start bool) []T {
 }
 
 // merge makes sorted complete.
-func (o *names[T]) merge() {
-	if len(o.fresh) == 0 && !o.stale {
+func (o *queueNames[T]) merge() {
+	if len(o.newQueues) == 0 && !o.stale {
 		return
 	}
-	all := make([]T, 0, len(o.sorted)+len(o.fresh))
-	for _, qs := range [...][]T{o.sorted, o.fresh} {
+	all := make([]T, 0, len(o.sorted)+len(o.newQueues))
+	for _, qs := range [...][]T{o.sorted, o.newQueues} {
 		for _, q := range qs {
 			if q.empty() {
-				q.list(false)
+				q.setListed(false)
 				continue
 			}
 			all = append(all, q)
@@ -60,5 +60,5 @@ func (o *names[T]) merge() {
 		}
 		return 0
 	})
-	o.sorted, o.fresh, o.stale = all, nil, false
+	o.sorted, o.newQueues, o.stale = all, nil, false
 }

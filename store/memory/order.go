@@ -31,7 +31,7 @@ func (o *orderEntry) record() order.Record {
 // party is the queue of orders of one party.
 type party struct {
 	service batch.ServiceID
-	last    time.Time // the order key given out last
+	lastKey time.Time // the order key given out last
 	stored  int       // its orders, open and final
 	queue   list[*orderEntry]
 	byAge   list[*orderEntry] // the queue, by age
@@ -42,7 +42,7 @@ type party struct {
 
 func (p *party) name() batch.ServiceID { return p.service }
 func (p *party) empty() bool           { return p.queue.len() == 0 }
-func (p *party) list(is bool)          { p.listed = is }
+func (p *party) setListed(is bool)     { p.listed = is }
 
 // orderKey is a caller's key of an order, in its party.
 type orderKey struct {
@@ -57,7 +57,7 @@ type orders struct {
 	byID      map[order.ID]*orderEntry
 	byKey     map[orderKey]*orderEntry // orders that have a key
 	parties   map[batch.ServiceID]*party
-	queues    names[*party]
+	queues    queueNames[*party]
 	all       list[*orderEntry] // by order key; ListOrders reads it
 	deadlines list[*orderEntry] // queued orders that have a deadline, by deadline
 	final     list[*orderEntry] // by the time they became final; Prune reads it
@@ -86,15 +86,15 @@ func (os *orders) party(service batch.ServiceID) *party {
 
 // insert stores a new order behind all others of its party, even if the clock stepped back.
 func (os *orders) insert(o *orderEntry, now time.Time) {
-	o.created = after(os.party(o.Party).last, now)
+	o.created = keyAfter(os.party(o.Party).lastKey, now)
 	os.place(o)
 }
 
 // place stores a new order that has its order key.
 func (os *orders) place(o *orderEntry) {
 	o.party = os.party(o.Party)
-	if o.created.After(o.party.last) {
-		o.party.last = o.created
+	if o.created.After(o.party.lastKey) {
+		o.party.lastKey = o.created
 	}
 	o.party.stored++
 	os.byID[o.ID] = o
@@ -158,8 +158,8 @@ func (os *orders) remove(o *orderEntry) {
 	}
 }
 
-// at returns the order of a ref, or nil.
-func (os *orders) at(ref order.Ref) *orderEntry { return os.byID[ref.ID] }
+// entryOf returns the order of a ref, or nil.
+func (os *orders) entryOf(ref order.Ref) *orderEntry { return os.byID[ref.ID] }
 
 func byAge(a, b *orderEntry) bool {
 	if !a.created.Equal(b.created) {

@@ -31,7 +31,7 @@ func (s *Store) addOrders(ctx context.Context, t *Tx, added []order.Order) error
 	}
 	defer s.mu.Unlock()
 	if t != nil {
-		if err := t.live(); err != nil {
+		if err := t.checkLive(); err != nil {
 			return err
 		}
 	}
@@ -52,15 +52,15 @@ func (s *Store) addOrders(ctx context.Context, t *Tx, added []order.Order) error
 			s.orders.insert(o, at)
 			continue
 		}
-		o.created = after(last[o.Party], at)
+		o.created = keyAfter(last[o.Party], at)
 		if p := s.orders.parties[o.Party]; p != nil {
-			o.created = after(p.last, o.created)
+			o.created = keyAfter(p.lastKey, o.created)
 		}
 		last[o.Party] = o.created
 		t.orders = append(t.orders, o)
-		t.orderBy[o.ID] = o
+		t.ordersByID[o.ID] = o
 		if o.Key != "" {
-			t.keyBy[o.name()] = o
+			t.ordersByKey[o.name()] = o
 		}
 	}
 	return nil
@@ -74,7 +74,7 @@ func (s *Store) freshOrders(added []order.Order, t *Tx) ([]*orderEntry, error) {
 		key := orderKey{o.Party, o.Key}
 		byID, byKey := s.orders.byID[o.ID], s.orders.byKey[key]
 		if t != nil {
-			byID, byKey = cmp.Or(byID, t.orderBy[o.ID]), cmp.Or(byKey, t.keyBy[key])
+			byID, byKey = cmp.Or(byID, t.ordersByID[o.ID]), cmp.Or(byKey, t.ordersByKey[key])
 		}
 		known := ids[o.ID] || keys[key]
 		if byID != nil {

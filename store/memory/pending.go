@@ -20,7 +20,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 	now := s.now()
 	var due []*entry
 	if q.Services != nil {
-		due = s.owned(q.Services, now)
+		due = s.monitoredEntries(q.Services, now)
 	} else {
 		for _, e := range s.inFlight {
 			if q.Due(e.row, now) {
@@ -50,8 +50,8 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 	return rows, nil
 }
 
-// owned returns the entries of these services that the monitor owns. s.mu is held.
-func (s *Store) owned(services []batch.ServiceID, now time.Time) (found []*entry) {
+// monitoredEntries returns the entries of these services that the monitor owns. s.mu is held.
+func (s *Store) monitoredEntries(services []batch.ServiceID, now time.Time) (found []*entry) {
 	seen := make(map[batch.ServiceID]bool, len(services))
 	for _, service := range services {
 		l := s.lanes[service]

@@ -34,20 +34,20 @@ func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, er
 		s.all.remove(e)
 		delete(s.byID, e.key.ID)
 		for _, value := range e.tags {
-			if l := s.tagged[value]; l != nil {
+			if l := s.byTag[value]; l != nil {
 				if l.remove(e); l.len() == 0 {
-					delete(s.tagged, value)
+					delete(s.byTag, value)
 				}
 			}
 		}
 		if e.dataChangeID != "" {
-			delete(s.byChange, e.change())
+			delete(s.byChange, e.changeKeyOf())
 		}
 		if e.lane.all.remove(e); e.lane.all.len() == 0 {
 			delete(s.lanes, e.key.Service)
 		}
 		if q.Tombstone(e.key.Service, s.text(store.TextServed, string(e.key.Service)).Body) {
-			s.bury(e, now)
+			s.keepTombstone(e, now)
 		}
 	}
 	pruned.Batches = len(batches)

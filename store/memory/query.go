@@ -22,7 +22,7 @@ func (s *Store) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
 	if e := s.find(key); e != nil {
 		return e.record(), nil
 	}
-	if r, ok := s.remains(key); ok {
+	if r, ok := s.tombstoneRecord(key); ok {
 		return r, nil
 	}
 	return batch.Record{}, fmt.Errorf("%w: %s", batch.ErrNotFound, key)
@@ -42,7 +42,7 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) ([]batch.Record, st
 	defer s.mu.Unlock()
 	l := &s.all
 	if q.Tag.Value != "" {
-		if l = s.tagged[q.Tag.Value]; l == nil {
+		if l = s.byTag[q.Tag.Value]; l == nil {
 			return nil, "", nil
 		}
 	}
@@ -86,7 +86,7 @@ func (s *Store) page(q store.ListQuery, l *list[*entry], after *entry) (rows []*
 		if q.NewestFirst {
 			e = l.at(to - 1 - n)
 		}
-		if selects(q, e) {
+		if isSelected(q, e) {
 			if rows = append(rows, e); len(rows) > q.Limit {
 				break
 			}
@@ -95,7 +95,7 @@ func (s *Store) page(q store.ListQuery, l *list[*entry], after *entry) (rows []*
 	return rows
 }
 
-func selects(q store.ListQuery, e *entry) bool {
+func isSelected(q store.ListQuery, e *entry) bool {
 	return (q.Service == nil || *q.Service == e.key.Service) &&
 		(len(q.States) == 0 || slices.Contains(q.States, e.row.State)) &&
 		(!q.Open || !e.row.Final()) &&

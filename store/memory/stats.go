@@ -25,7 +25,7 @@ func (s *Store) CountOpen(ctx context.Context) (store.Totals, error) {
 // count counts open batches. s.mu is held.
 func (s *Store) count(now time.Time) store.Totals {
 	c := store.Totals{At: now, Open: map[batch.State]int{}, Orders: map[string]int{}}
-	for _, l := range s.order.from("", true) {
+	for _, l := range s.openLaneNames.queuesAfter("", true) {
 		if l.open() == 0 {
 			continue
 		}
@@ -34,19 +34,19 @@ func (s *Store) count(now time.Time) store.Totals {
 		for _, queue := range []*list[*entry]{&l.queued, &l.attempted} {
 			for i, e := range queue.first(queue.len()) {
 				if i == 0 {
-					lane.Oldest = oldest(lane.Oldest, e.created)
+					lane.Oldest = earlierTime(lane.Oldest, e.created)
 				}
 				c.Open[e.row.State]++
 				if e.row.InDoubt(now) {
 					c.InDoubt++
-					c.OldestDoubt = oldest(c.OldestDoubt, e.row.DoubtSince)
+					c.OldestDoubt = earlierTime(c.OldestDoubt, e.row.DoubtSince)
 				}
 				if e.row.Decision != "" {
 					c.Undecided++
 				}
 			}
 		}
-		c.Oldest = oldest(c.Oldest, lane.Oldest)
+		c.Oldest = earlierTime(c.Oldest, lane.Oldest)
 		c.OldestLanes = append(c.OldestLanes, lane)
 	}
 	slices.SortFunc(c.OldestLanes, func(a, b store.LaneAge) int {
@@ -72,18 +72,18 @@ func (s *Store) count(now time.Time) store.Totals {
 	for _, o := range s.orders.byID {
 		if !o.row.State.Final() {
 			c.Orders[o.row.State.String()]++
-			c.OldestOrder = oldest(c.OldestOrder, o.created)
+			c.OldestOrder = earlierTime(c.OldestOrder, o.created)
 		}
 		if o.row.State == order.Quarantined && now.Sub(o.row.FinalAt) < store.RefusedFor {
 			c.RefusedOrders++
-			c.OldestRefused = oldest(c.OldestRefused, o.row.FinalAt)
+			c.OldestRefused = earlierTime(c.OldestRefused, o.row.FinalAt)
 		}
 	}
 	return c
 }
 
-// oldest returns the earlier of two times; zero is no time.
-func oldest(a, b time.Time) time.Time {
+// earlierTime returns the earlier of two times; zero is no time.
+func earlierTime(a, b time.Time) time.Time {
 	if a.IsZero() || b.Before(a) {
 		return b
 	}

@@ -28,50 +28,50 @@ type Store struct {
 	mu     sync.Mutex
 	offset time.Duration // of the store's clock: see StepClock
 
-	rows     int64 // the last entry's number
-	byID     map[batch.ID]*entry
-	byChange map[changeKey]*entry // batches that have a DataChangeID
-	lanes    map[batch.ServiceID]*lane
-	order    names[*lane]
-	all      list[*entry]             // by order key; List reads it
-	tagged   map[string]*list[*entry] // by the value of a tag, as all
-	final    list[*entry]             // by the time they became final, without quarantine; Prune reads it
-	inFlight map[batch.ID]*entry
-	tombs    map[batch.ID]*tombstone
-	tombOf   map[changeKey]*tombstone // tombstones that have a DataChangeID
+	lastNumber         int64 // the last entry's number
+	byID               map[batch.ID]*entry
+	byChange           map[changeKey]*entry // batches that have a DataChangeID
+	lanes              map[batch.ServiceID]*lane
+	openLaneNames      queueNames[*lane]
+	all                list[*entry]             // by order key; List reads it
+	byTag              map[string]*list[*entry] // by the value of a tag, as all
+	final              list[*entry]             // by the time they became final, without quarantine; Prune reads it
+	inFlight           map[batch.ID]*entry
+	tombstones         map[batch.ID]*tombstone
+	tombstonesByChange map[changeKey]*tombstone // tombstones that have a DataChangeID
 
 	controls map[batch.Scope]batch.Control // controls that are set
-	steered  map[batch.Scope][]batch.Act
+	laneActs map[batch.Scope][]batch.Act
 
 	streams map[string]*stream
-	log     []logged // the ids of all streams, in the order in which they were written
+	log     []loggedID // the ids of all streams, in the order in which they were written
 
 	listeners []*store.Listener // in the order in which they began
 
 	orders orders
 	texts  map[store.TextKind]map[string]store.Text // by name
 
-	open map[*Tx]bool
+	openTxs map[*Tx]bool
 }
 
 // New returns an empty store. There is nothing to close.
 func New() *Store {
 	return &Store{
-		byID:     map[batch.ID]*entry{},
-		byChange: map[changeKey]*entry{},
-		lanes:    map[batch.ServiceID]*lane{},
-		all:      list[*entry]{before: byOrder},
-		tagged:   map[string]*list[*entry]{},
-		final:    list[*entry]{before: byFinal},
-		inFlight: map[batch.ID]*entry{},
-		tombs:    map[batch.ID]*tombstone{},
-		tombOf:   map[changeKey]*tombstone{},
-		controls: map[batch.Scope]batch.Control{},
-		steered:  map[batch.Scope][]batch.Act{},
-		streams:  map[string]*stream{},
-		orders:   newOrders(),
-		texts:    map[store.TextKind]map[string]store.Text{},
-		open:     map[*Tx]bool{},
+		byID:               map[batch.ID]*entry{},
+		byChange:           map[changeKey]*entry{},
+		lanes:              map[batch.ServiceID]*lane{},
+		all:                list[*entry]{before: byOrder},
+		byTag:              map[string]*list[*entry]{},
+		final:              list[*entry]{before: byFinal},
+		inFlight:           map[batch.ID]*entry{},
+		tombstones:         map[batch.ID]*tombstone{},
+		tombstonesByChange: map[changeKey]*tombstone{},
+		controls:           map[batch.Scope]batch.Control{},
+		laneActs:           map[batch.Scope][]batch.Act{},
+		streams:            map[string]*stream{},
+		orders:             newOrders(),
+		texts:              map[store.TextKind]map[string]store.Text{},
+		openTxs:            map[*Tx]bool{},
 	}
 }
 

@@ -15,18 +15,18 @@ type tombstone struct {
 	hash [sha256.Size]byte
 }
 
-// bury keeps a tombstone of an entry that is removed now. s.mu is held.
-func (s *Store) bury(e *entry, now time.Time) {
+// keepTombstone keeps a tombstone of an entry that is removed now. s.mu is held.
+func (s *Store) keepTombstone(e *entry, now time.Time) {
 	t := &tombstone{store.Remains(e.record(), now), e.hash}
-	s.tombs[e.key.ID] = t
+	s.tombstones[e.key.ID] = t
 	if e.dataChangeID != "" {
-		s.tombOf[e.change()] = t
+		s.tombstonesByChange[e.changeKeyOf()] = t
 	}
 }
 
-// remains returns the tombstone of a batch that was removed. s.mu is held.
-func (s *Store) remains(key batch.Key) (batch.Record, bool) {
-	t := s.tombs[key.ID]
+// tombstoneRecord returns the tombstone of a batch that was removed. s.mu is held.
+func (s *Store) tombstoneRecord(key batch.Key) (batch.Record, bool) {
+	t := s.tombstones[key.ID]
 	if t == nil || t.Key != key {
 		return batch.Record{}, false
 	}
@@ -38,23 +38,23 @@ func (s *Store) remains(key batch.Key) (batch.Record, bool) {
 	return r, true
 }
 
-// buried reports whether retention has removed the batch, which may be stored under its
+// isBuried reports whether retention has removed the batch, which may be stored under its
 // DataChangeID alone. s.mu is held.
-func (s *Store) buried(e *entry, stored bool) (bool, error) {
-	t := s.tombs[e.key.ID]
+func (s *Store) isBuried(e *entry, stored bool) (bool, error) {
+	t := s.tombstones[e.key.ID]
 	switch {
 	case t != nil && (t.Key != e.key || t.hash != e.hash):
 		return true, fmt.Errorf("%w: batch %s", batch.ErrConflict, e.key)
 	case stored:
 		return true, nil
 	case t == nil:
-		if t = s.tombOf[e.change()]; t == nil {
+		if t = s.tombstonesByChange[e.changeKeyOf()]; t == nil {
 			return false, nil
 		}
 		if t.hash != e.hash {
 			return true, store.ChangeConflict(e.key, e.dataChangeID)
 		}
 	}
-	r, _ := s.remains(t.Key)
+	r, _ := s.tombstoneRecord(t.Key)
 	return true, store.AddedAgain(r)
 }

@@ -20,12 +20,12 @@ type Tx struct {
 	ended chan struct{} // closed by Commit and Rollback
 
 	// The additions. s.mu guards them.
-	batches  []*entry
-	byID     map[batch.ID]*entry
-	byChange map[changeKey]*entry
-	orders   []*orderEntry
-	orderBy  map[order.ID]*orderEntry
-	keyBy    map[orderKey]*orderEntry
+	batches     []*entry
+	byID        map[batch.ID]*entry
+	byChange    map[changeKey]*entry
+	orders      []*orderEntry
+	ordersByID  map[order.ID]*orderEntry
+	ordersByKey map[orderKey]*orderEntry
 }
 
 // Begin begins a transaction. It ends with Commit or Rollback.
@@ -33,11 +33,11 @@ func (s *Store) Begin() *Tx {
 	t := &Tx{
 		s: s, ended: make(chan struct{}),
 		byID: map[batch.ID]*entry{}, byChange: map[changeKey]*entry{},
-		orderBy: map[order.ID]*orderEntry{}, keyBy: map[orderKey]*orderEntry{},
+		ordersByID: map[order.ID]*orderEntry{}, ordersByKey: map[orderKey]*orderEntry{},
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.open[t] = true
+	s.openTxs[t] = true
 	return t
 }
 
@@ -45,7 +45,7 @@ func (s *Store) Begin() *Tx {
 func (t *Tx) Commit() error {
 	return t.end("commit", func() {
 		for _, e := range t.batches {
-			t.s.place(e, e.created)
+			t.s.insertAt(e, e.created)
 		}
 		for _, o := range t.orders {
 			t.s.orders.place(o)
@@ -60,20 +60,20 @@ func (t *Tx) Rollback() error { return t.end("rollback", func() {}) }
 func (t *Tx) end(op string, do func()) error {
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
-	if err := t.live(); err != nil {
+	if err := t.checkLive(); err != nil {
 		return fmt.Errorf("memory: %s: %w", op, err)
 	}
 	do()
-	delete(t.s.open, t)
+	delete(t.s.openTxs, t)
 	close(t.ended)
 	return nil
 }
 
 var errTxEnded = errors.New("the transaction has ended already, by a Commit or a Rollback")
 
-// live is nil while the transaction has not ended. s.mu is held.
-func (t *Tx) live() error {
-	if !t.s.open[t] {
+// checkLive is nil while the transaction has not ended. s.mu is held.
+func (t *Tx) checkLive() error {
+	if !t.s.openTxs[t] {
 		return errTxEnded
 	}
 	return nil
@@ -130,10 +130,10 @@ func (s *Store) addTx(ctx context.Context, t *Tx, batches []batch.Batch) error {
 		return err
 	}
 	defer s.mu.Unlock()
-	if err := t.live(); err != nil {
+	if err := t.checkLive(); err != nil {
 		return err
 	}
-	fresh, err := s.fresh(entries, t)
+	fresh, err := s.notStored(entries, t)
 	if err != nil {
 		return err
 	}
@@ -143,22 +143,22 @@ func (s *Store) addTx(ctx context.Context, t *Tx, batches []batch.Batch) error {
 	}
 	now := s.now()
 	for i, e := range fresh {
-		e.created = after(last[e.key.Service], now.Add(time.Duration(i)*time.Microsecond))
+		e.created = keyAfter(last[e.key.Service], now.Add(time.Duration(i)*time.Microsecond))
 		if l := s.lanes[e.key.Service]; l != nil {
-			e.created = after(l.last, e.created)
+			e.created = keyAfter(l.lastKey, e.created)
 		}
 		last[e.key.Service] = e.created
 		t.batches = append(t.batches, e)
 		t.byID[e.key.ID] = e
 		if e.dataChangeID != "" {
-			t.byChange[e.change()] = e
+			t.byChange[e.changeKeyOf()] = e
 		}
 	}
 	return nil
 }
 
-// after returns an order key behind another one: at, or the next one.
-func after(other, at time.Time) time.Time {
+// keyAfter returns an order key behind another one: at, or the next one.
+func keyAfter(other, at time.Time) time.Time {
 	if next := other.Add(time.Microsecond); next.After(at) {
 		return next
 	}
@@ -185,17 +185,17 @@ func (s *Store) lockFor(ctx context.Context, own *Tx, entries []*entry, orders [
 
 // holder returns an open transaction but own that holds an id or a key. s.mu is held.
 func (s *Store) holder(own *Tx, entries []*entry, orders []order.Order) *Tx {
-	for t := range s.open {
+	for t := range s.openTxs {
 		if t == own {
 			continue
 		}
 		for _, e := range entries {
-			if t.byID[e.key.ID] != nil || t.byChange[e.change()] != nil {
+			if t.byID[e.key.ID] != nil || t.byChange[e.changeKeyOf()] != nil {
 				return t
 			}
 		}
 		for _, o := range orders {
-			if t.orderBy[o.ID] != nil || t.keyBy[orderKey{o.Party, o.Key}] != nil {
+			if t.ordersByID[o.ID] != nil || t.ordersByKey[orderKey{o.Party, o.Key}] != nil {
 				return t
 			}
 		}

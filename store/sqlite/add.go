@@ -23,7 +23,7 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 		return wrap(op, err)
 	}
 	return s.write(ctx, op, func(free context.Context, t *session) error {
-		t.committed = func() {
+		t.onCommit = func() {
 			for _, b := range in {
 				if b.Seq != 0 {
 					t.fresh.Put(b.Seq, b.At, b.Batch)
@@ -78,7 +78,7 @@ func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, do func(free co
 	if tx == nil {
 		return wrap(op, &batch.InputError{Field: "tx", Value: "nil", Want: "an open *sql.Tx of this database"})
 	}
-	if err := s.same(s.files.same()); err != nil {
+	if err := s.forgetOtherFile(s.files.checkSame()); err != nil {
 		return wrap(op, err)
 	}
 	free := context.WithoutCancel(ctx)
@@ -94,7 +94,7 @@ func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, do func(free co
 	t := s.session(tx)
 	err := s.takes(ctx, tx)
 	if err == nil {
-		err = s.check(ctx, t)
+		err = s.checkSchema(ctx, t)
 	}
 	if err == nil {
 		err = do(free, t)
@@ -115,14 +115,14 @@ func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, do func(free co
 
 type addition = sqlstore.Addition
 
-// addedTogether batches are stored by one statement, which costs less than as many statements.
+// maxAddedTogether batches are stored by one statement, which costs less than as many statements.
 // SQLite copies the pages that the statement changes, so that it can take the statement alone
 // back: two or three for each batch, and more where a page is full. As soon as it has copied 64
 // KiB for one statement, it copies into a file for all later statements of the transaction. With 8
 // batches together that happened in each Add over 100 lanes, and cost a quarter of the Add's CPU.
 const (
-	addedTogether = 5
-	batchColumns  = 12
+	maxAddedTogether = 5
+	batchColumns     = 12
 )
 
 // Add adds one batch.
@@ -170,7 +170,7 @@ func (t *session) add(ctx context.Context, in []addition, stopped func() error) 
 		return 0, err
 	}
 	first := seq + 1
-	for some := range slices.Chunk(in, addedTogether) {
+	for some := range slices.Chunk(in, maxAddedTogether) {
 		if !tombs && together(some) {
 			if err := stopped(); err != nil {
 				return 0, err
@@ -180,7 +180,7 @@ func (t *session) add(ctx context.Context, in []addition, stopped func() error) 
 				return 0, err
 			}
 			if did {
-				seq += addedTogether
+				seq += maxAddedTogether
 				continue
 			}
 		}
@@ -198,7 +198,7 @@ func (t *session) add(ctx context.Context, in []addition, stopped func() error) 
 	row := store.NewRow()
 	_, err = t.Exec(ctx, sqlInsertNew, int64(row.State), row.Version, first, seq)
 	if first <= seq {
-		t.added = append(t.added, span{first, seq})
+		t.added = append(t.added, numberSpan{first, seq})
 	}
 	return seq - first + 1, err
 }
@@ -210,25 +210,25 @@ func together(in []addition) bool {
 	for _, b := range in {
 		size += len(b.Payload)
 	}
-	return len(in) == addedTogether && size <= 1<<20 && !slices.ContainsFunc(in, func(b addition) bool { return b.Twin })
+	return len(in) == maxAddedTogether && size <= 1<<20 && !slices.ContainsFunc(in, func(b addition) bool { return b.Twin })
 }
 
 // addTogether stores batches that are all new, behind the number last. It returns false, and
 // stores none, where one of them may be known.
 func (t *session) addTogether(ctx context.Context, in []addition, last int64, nextKey func(batch.ServiceID) int64) (bool, error) {
-	var rows [addedTogether * batchColumns]any
-	var payloads [addedTogether * 2]any
+	var rows [maxAddedTogether * batchColumns]any
+	var payloads [maxAddedTogether * 2]any
 	for i := range in {
 		b := &in[i]
 		b.Seq, b.At = last+1+int64(i), nextKey(b.Service)
-		copy(rows[i*batchColumns:], columns(b))
+		copy(rows[i*batchColumns:], insertArgs(b))
 		payloads[2*i], payloads[2*i+1] = b.Seq, b.Payload
 	}
 	n, err := t.Exec(ctx, sqlInsertBatches, rows[:]...)
 	if err != nil {
 		return false, err
 	}
-	if n != addedTogether {
+	if n != maxAddedTogether {
 		for i := range in {
 			in[i].Seq = 0
 			// No other batch has this key: it is behind all keys of its lane.
@@ -259,7 +259,7 @@ func (t *session) addOne(ctx context.Context, b *addition, last int64, tombs boo
 		}
 	}
 	b.Seq, b.At = last+1, nextKey(b.Service)
-	n, err := t.Exec(ctx, sqlInsertBatch, columns(b)...)
+	n, err := t.Exec(ctx, sqlInsertBatch, insertArgs(b)...)
 	if err != nil {
 		return 0, fmt.Errorf("batch %s: %w", b.Key(), err)
 	}
@@ -303,8 +303,8 @@ func (t *session) buried(ctx context.Context, b *addition) (bool, error) {
 	return true, store.AddedAgain(found[0].Record())
 }
 
-// columns returns the values of sqlInsertBatch.
-func columns(b *addition) []any {
+// insertArgs returns the values of sqlInsertBatch.
+func insertArgs(b *addition) []any {
 	return []any{
 		b.Seq, b.IDHash[:], string(b.ID), string(b.Service), b.At, b.DataChangeID, b.SignerPublicKey, b.Trace, b.PayloadHash[:],
 		int64(b.Budget.Attempts), b.Budget.EveryTry, footprintArg(b.FootprintCol),
@@ -321,11 +321,11 @@ func (t *session) laneLasts(ctx context.Context, in []addition) (map[batch.Servi
 	if err != nil {
 		return nil, err
 	}
-	return last, t.lasts(ctx, last, sqlLaneLasts, string(names))
+	return last, t.readLasts(ctx, last, sqlLaneLasts, string(names))
 }
 
-// lasts puts the keys that a statement finds into last, by service or party.
-func (t *session) lasts(ctx context.Context, last map[batch.ServiceID]int64, query, names string) error {
+// readLasts puts the keys that a statement finds into last, by service or party.
+func (t *session) readLasts(ctx context.Context, last map[batch.ServiceID]int64, query, names string) error {
 	type key struct {
 		Service batch.ServiceID `db:"service_id"`
 		At      int64           `db:"created_at"`
@@ -376,8 +376,8 @@ func orderKey(now, lane, latest int64) int64 {
 // clockStep is the resolution of the database's clock in microseconds.
 const clockStep = 1000
 
-// known compares a batch with the stored batch of the hash of its id, if any.
-func (t *session) known(ctx context.Context, b *addition) (bool, error) {
+// isKnown compares a batch with the stored batch of the hash of its id, if any.
+func (t *session) isKnown(ctx context.Context, b *addition) (bool, error) {
 	type stored struct {
 		ID   batch.ID `db:"header_signature"`
 		Same bool     `db:"same"`
@@ -397,7 +397,7 @@ func (t *session) known(ctx context.Context, b *addition) (bool, error) {
 // compareKnown compares a batch with the stored batches of its id and of its DataChangeID, and
 // reports whether there are any.
 func (t *session) compareKnown(ctx context.Context, b *addition) (bool, error) {
-	known, err := t.known(ctx, b)
+	known, err := t.isKnown(ctx, b)
 	if err != nil || b.DataChangeID == "" {
 		return known, err
 	}

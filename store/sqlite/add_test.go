@@ -31,7 +31,7 @@ func TestAddOfMany(t *testing.T) {
 		refused, stored := 0, 0
 		for range 40 {
 			var in []batch.Batch
-			for range 1 + r.IntN(4*addedTogether) {
+			for range 1 + r.IntN(4*maxAddedTogether) {
 				n := r.IntN(pool)
 				b := newBatch(string(lanes[n%3]), n)
 				switch k := r.IntN(150); {
@@ -87,16 +87,16 @@ func TestAddTogetherGoesBack(t *testing.T) {
 	s, _, _ := fresh(t)
 	ctx := t.Context()
 	var first, second []batch.Batch
-	for i := range 2 * addedTogether {
+	for i := range 2 * maxAddedTogether {
 		first, second = append(first, newBatch("a", i)), append(second, newBatch("a", 100+i))
 	}
 	require.NoError(t, s.Add(ctx, first...))
 	_, err := s.db.Exec(`UPDATE sqlite_sequence SET seq = 3 WHERE name = 'dltbatch_batches'`)
 	require.NoError(t, err)
-	require.NoError(t, s.Add(ctx, second[:addedTogether]...), "numbers that are taken are passed over")
+	require.NoError(t, s.Add(ctx, second[:maxAddedTogether]...), "numbers that are taken are passed over")
 	_, err = s.db.Exec(`UPDATE sqlite_sequence SET seq = 16 WHERE name = 'dltbatch_batches'`)
 	require.NoError(t, err)
-	require.NoError(t, s.Add(ctx, append(second[addedTogether:], first[3])...))
+	require.NoError(t, s.Add(ctx, append(second[maxAddedTogether:], first[3])...))
 	claims, payloads := claimAll(t, s, "a")
 	require.Len(t, claims, len(first)+len(second))
 	for i, b := range append(first, second...) {

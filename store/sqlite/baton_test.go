@@ -20,9 +20,9 @@ import (
 func waiters(t *testing.T, s *Store, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		s.baton.mu.Lock()
-		defer s.baton.mu.Unlock()
-		return s.baton.waiting == n
+		s.handover.mu.Lock()
+		defer s.handover.mu.Unlock()
+		return s.handover.waiting == n
 	}, 10*time.Second, time.Millisecond)
 }
 
@@ -100,14 +100,14 @@ func TestFailedWriterLeavesNothing(t *testing.T) {
 // A connection that was left to a writer that waits no more goes back to the pool.
 func TestWriterForgoesItsTurn(t *testing.T) {
 	s, _, _ := fresh(t)
-	w, err := s.turn(t.Context())
+	w, err := s.takeTurn(t.Context())
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	gone := make(chan error, 1)
 	go func() { gone <- s.Add(ctx, newBatch("a", 1)) }()
 	waiters(t, s, 1)
-	require.True(t, s.baton.pass(w), "it is left before the turn ends")
+	require.True(t, s.handover.pass(w), "it is left before the turn ends")
 	cancel()
 	require.ErrorIs(t, <-gone, context.Canceled)
 	assert.Zero(t, s.db.Stats().InUse)
@@ -132,14 +132,14 @@ func TestLastConnectionIsShared(t *testing.T) {
 				require.NoError(t, err)
 				defer func() { require.NoError(t, held.Close()) }()
 			}
-			w, err := s.turn(t.Context())
+			w, err := s.takeTurn(t.Context())
 			require.NoError(t, err)
 			added := make(chan error, 1)
 			go func() { added <- s.Add(t.Context(), newBatch("a", 1)) }()
 			waiters(t, s, 1)
-			s.leave(w, true)
+			s.endTurn(w, true)
 			require.NoError(t, <-added)
-			assert.Zero(t, w.left, "it went back to the pool")
+			assert.Zero(t, w.timesLeft, "it went back to the pool")
 			assert.Equal(t, conns-1, db.Stats().InUse)
 		})
 	}
@@ -154,7 +154,7 @@ func TestWritersEndWithThePool(t *testing.T) {
 	for range writers {
 		go func() {
 			var err error
-			for i := 0; i < 20*mostLeft && err == nil; i++ {
+			for i := 0; i < 20*maxTimesLeft && err == nil; i++ {
 				err = s.write(t.Context(), "test", func(context.Context, *session) error { return nil })
 				if i == 0 && ready.Add(1) == writers {
 					_ = s.db.Close() // the other writers get the error that the test reads
@@ -173,14 +173,14 @@ func TestWritersEndWithThePool(t *testing.T) {
 func TestMigrateGivesBackWhatWasLeft(t *testing.T) {
 	s, _, _ := fresh(t)
 	s.db.SetMaxOpenConns(1)
-	w, err := s.turn(t.Context())
+	w, err := s.takeTurn(t.Context())
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	migrated := make(chan error, 1)
 	go func() { migrated <- s.Migrate(ctx) }()
 	waiters(t, s, 1)
-	require.True(t, s.baton.pass(w), "it is left before the turn ends")
+	require.True(t, s.handover.pass(w), "it is left before the turn ends")
 	<-s.writer
 	require.NoError(t, <-migrated)
 	assert.Zero(t, s.db.Stats().InUse)

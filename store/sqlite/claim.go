@@ -52,20 +52,20 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 	}
 	q.Window = max(1, q.Window)
 	out.Payloads = map[int64][]byte{}
-	var claims groups[claimChange]
+	var claims changeGroups[claimChange]
 	lanes, left := sqlstore.Services(q.Lanes), q.Limit
 	for len(lanes) > 0 && left > 0 {
 		// Lanes are looked at together, but not many more than the limit lets through.
 		some := lanes[:min(len(lanes), max(left/q.Window, 8), 500)]
 		lanes = lanes[len(some):]
-		windows, err := t.attempted(ctx, sqlAttempted, true, some, func(s batch.ServiceID, attempted []store.LaneRow) int {
+		windows, err := t.readAttempted(ctx, sqlAttempted, true, some, func(s batch.ServiceID, attempted []store.LaneRow) int {
 			return store.Wanted(s, attempted, now, q)
 		})
 		if err != nil {
 			return out, err
 		}
 		left, err = sqlstore.PlanLanes(windows, now, &q, left, choose, &out,
-			func(windows []*window) error { return t.waiting(ctx, true, windows) },
+			func(windows []*window) error { return t.addWaiting(ctx, true, windows) },
 			func(w *window, lane []store.LaneRow) error {
 				return t.saveLane(ctx, w.rows, lane, &claims, out.Payloads)
 			})
@@ -101,7 +101,7 @@ func claimsOnly(was, next *store.Row) bool {
 // saveLane writes the rows of a lane that a plan changed; the plan left them in lane. Rows that
 // are claimed wait in claims for their write, together with the rows of other lanes. It touches no
 // receipts: they were not loaded. It adds the payloads that are known from an Add.
-func (t *session) saveLane(ctx context.Context, rows []*claimable, lane []store.LaneRow, claims *groups[claimChange], payloads map[int64][]byte) error {
+func (t *session) saveLane(ctx context.Context, rows []*claimable, lane []store.LaneRow, claims *changeGroups[claimChange], payloads map[int64][]byte) error {
 	for i, c := range rows {
 		r := &lane[i]
 		if r.Row.Version == c.Now.Version {
@@ -129,16 +129,16 @@ func (t *session) saveLane(ctx context.Context, rows []*claimable, lane []store.
 }
 
 // saveClaims writes the rows that were claimed.
-func (t *session) saveClaims(ctx context.Context, claims groups[claimChange]) error {
+func (t *session) saveClaims(ctx context.Context, claims changeGroups[claimChange]) error {
 	for _, g := range claims.list {
 		if len(g.seqs) >= manyRows {
-			if err := t.saveClaim(ctx, g.of, len(g.seqs), sqlClaimMany, encode(g.seqs)); err != nil {
+			if err := t.saveClaim(ctx, g.change, len(g.seqs), sqlClaimMany, jsonText(g.seqs)); err != nil {
 				return err
 			}
 			continue
 		}
 		for _, seq := range g.seqs {
-			if err := t.saveClaim(ctx, g.of, 1, sqlClaim, seq); err != nil {
+			if err := t.saveClaim(ctx, g.change, 1, sqlClaim, seq); err != nil {
 				return err
 			}
 		}
@@ -157,7 +157,7 @@ func (t *session) saveClaim(ctx context.Context, c claimChange, rows int, statem
 
 // A claim reads about this number of bytes of payloads: others wait to write, so the rest is left
 // to Payloads.
-const claimedBytes = 1 << 20
+const maxClaimedBytes = 1 << 20
 
 // errEnough ends the reading of rows that are not needed any more.
 var errEnough = errors.New("enough")
@@ -184,11 +184,11 @@ func (t *session) claimedPayloads(ctx context.Context, claimed *store.Claimed) e
 	}
 	err := sqlstore.Each(ctx, t, func(p *payload) error {
 		claimed.Payloads[p.Seq] = p.Bytes
-		if size += len(p.Bytes); size >= claimedBytes {
+		if size += len(p.Bytes); size >= maxClaimedBytes {
 			return errEnough
 		}
 		return nil
-	}, sqlClaimedPayloads, encode(seqs))
+	}, sqlClaimedPayloads, jsonText(seqs))
 	if err != nil && !errors.Is(err, errEnough) {
 		return fmt.Errorf("load payloads: %w", err)
 	}

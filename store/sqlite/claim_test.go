@@ -18,7 +18,7 @@ import (
 func TestClaimBringsSomeBytes(t *testing.T) {
 	tier.Plain(t)
 	for _, c := range []struct{ n, size, brought int }{
-		{100, 10, 100}, {52, claimedBytes/50 + 1, 50}, {4, claimedBytes / 2, 2}, {4, 8 * claimedBytes, 1},
+		{100, 10, 100}, {52, maxClaimedBytes/50 + 1, 50}, {4, maxClaimedBytes / 2, 2}, {4, 8 * maxClaimedBytes, 1},
 	} {
 		adder, clk, path := fresh(t)
 		s := reopen(t, path, clk) // another process: it has not added the batches

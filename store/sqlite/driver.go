@@ -15,7 +15,7 @@ func (s *Store) driver() sqlstore.Driver {
 	return sqlstore.Driver{
 		Read: as(s.read), Write: as(s.write), Adding: as(s.write), Snapshot: as(s.snapshot),
 		Pruning: as(s.write), PruneChunk: 100, // other writers wait no longer than that takes
-		Delivering: as(s.read), Wrap: wrap, Want: schemaVersion, Have: s.have, Unusable: &s.unusable,
+		Delivering: as(s.read), Wrap: wrap, Want: schemaVersion, Have: s.schemaVersionOf, Unusable: &s.unusable,
 		Counting: as(s.snapshot), Surveying: as(s.snapshot), Sizes: s.sizes,
 		Queries: sqlstore.Queries{
 			State: stateOf, ListAll: listAll, ListOpen: listOpen, ListQuarantined: listQuarantined, ListTagged: listTagged,
@@ -41,13 +41,13 @@ func (t *session) Array(n int, at func(i int) any) any {
 	for i := range list {
 		list[i] = at(i)
 	}
-	return encode(list)
+	return jsonText(list)
 }
 
 // Ints returns a list of numbers in JSON.
-func (t *session) Ints(list []int64) any { return encode(list) }
+func (t *session) Ints(list []int64) any { return jsonText(list) }
 
-func encode(list any) string {
+func jsonText(list any) string {
 	b, _ := json.Marshal(list) //nolint:errchkjson // numbers, texts and truths always marshal
 	return string(b)
 }
@@ -75,17 +75,17 @@ func (t *session) NextKey(ctx context.Context, service batch.ServiceID) (int64, 
 		return 0, err
 	}
 	last := map[batch.ServiceID]int64{}
-	err = t.lasts(ctx, last, sqlLaneLasts, encode([]batch.ServiceID{service}))
+	err = t.readLasts(ctx, last, sqlLaneLasts, jsonText([]batch.ServiceID{service}))
 	return max(now, last[service]+1), err
 }
 
 // Windows reads lanes as a claim sees them.
 func (t *session) Windows(ctx context.Context, services []batch.ServiceID, _ []int64, waiting int) ([][]store.LaneRow, error) {
-	windows, err := t.attempted(ctx, windowAttempted, false, services, func(batch.ServiceID, []store.LaneRow) int { return waiting })
+	windows, err := t.readAttempted(ctx, windowAttempted, false, services, func(batch.ServiceID, []store.LaneRow) int { return waiting })
 	if err != nil {
 		return nil, err
 	}
-	if err := t.waiting(ctx, false, windows); err != nil {
+	if err := t.addWaiting(ctx, false, windows); err != nil {
 		return nil, err
 	}
 	lanes := make([][]store.LaneRow, len(windows))

@@ -60,17 +60,17 @@ func openFiles(path string) (*files, error) {
 	return f, err
 }
 
-// same returns a [*FileError] if the file at the path is not the open one. It costs about a
+// checkSame returns a [*FileError] if the file at the path is not the open one. It costs about a
 // microsecond.
-func (f *files) same() error {
+func (f *files) checkSame() error {
 	if f.path == "" {
 		return nil
 	}
-	return sameAs(f.path, f.info)
+	return checkSameFile(f.path, f.info)
 }
 
-// sameAs compares the file at a path with an open one.
-func sameAs(path string, open fs.FileInfo) error {
+// checkSameFile compares the file at a path with an open one.
+func checkSameFile(path string, open fs.FileInfo) error {
 	now, err := os.Stat(path) //nolint:gosec // the path that SQLite itself opened
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -86,13 +86,14 @@ func sameAs(path string, open fs.FileInfo) error {
 // log returns the path of the database's log.
 func (f *files) log() string { return f.path + "-wal" }
 
-// sameOn is same for a connection that is in a transaction: its log must be the one of its first
-// transaction, too. A connection that is new must have opened the file by the path of the others.
-func (f *files) sameOn(ctx context.Context, conn *sql.Conn) error {
+// checkSameOn is same for a connection that is in a transaction: its log must be the one of its
+// first transaction, too. A connection that is new must have opened the file by the path of the
+// others.
+func (f *files) checkSameOn(ctx context.Context, conn *sql.Conn) error {
 	if f.path == "" {
 		return nil
 	}
-	if err := f.same(); err != nil {
+	if err := f.checkSame(); err != nil {
 		return err
 	}
 	var key any
@@ -109,7 +110,7 @@ func (f *files) sameOn(ctx context.Context, conn *sql.Conn) error {
 	open, known := f.logs[key]
 	f.mu.Unlock()
 	if known {
-		return sameAs(f.log(), open)
+		return checkSameFile(f.log(), open)
 	}
 	path, err := mainPath(ctx, conn)
 	if err != nil {
@@ -150,10 +151,11 @@ func nameOf(path string) string {
 	return path
 }
 
-// same is [files.same], and forgets what this process remembers of another file.
-func (s *Store) same(err error) error {
+// forgetOtherFile returns err. Where err is a [*FileError], the store forgets what it remembers of
+// the file that was there before.
+func (s *Store) forgetOtherFile(err error) error {
 	if _, other := errors.AsType[*FileError](err); other {
-		s.checked.Store(nil)
+		s.schemaKnownUntil.Store(nil)
 		s.fresh.Forget()
 	}
 	return err

@@ -1,8 +1,9 @@
 package sqlite
 
-// group is rows that one statement changes alike: all its arguments are the same but the numbers.
-type group[K comparable] struct {
-	of     K
+// changeGroup is rows that one statement changes alike: all its arguments are the same but the
+// numbers.
+type changeGroup[K comparable] struct {
+	change K
 	seqs   []int64
 	places []int // of the rows in the call
 }
@@ -11,21 +12,21 @@ type group[K comparable] struct {
 // each: SQLite first makes a table of the numbers.
 const manyRows = 16
 
-// groups gathers rows by the change that they need, in the order of their first rows.
-type groups[K comparable] struct {
-	at   map[K]int
-	list []group[K]
+// changeGroups gathers rows by the change that they need, in the order of their first rows.
+type changeGroups[K comparable] struct {
+	index map[K]int
+	list  []changeGroup[K]
 }
 
-func (g *groups[K]) add(of K, seq int64, place int) {
-	i, ok := g.at[of]
+func (g *changeGroups[K]) add(of K, seq int64, place int) {
+	i, ok := g.index[of]
 	if !ok {
-		if g.at == nil {
-			g.at = map[K]int{}
+		if g.index == nil {
+			g.index = map[K]int{}
 		}
 		i = len(g.list)
-		g.at[of] = i
-		g.list = append(g.list, group[K]{of: of})
+		g.index[of] = i
+		g.list = append(g.list, changeGroup[K]{change: of})
 	}
 	g.list[i].seqs, g.list[i].places = append(g.list[i].seqs, seq), append(g.list[i].places, place)
 }

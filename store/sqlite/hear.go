@@ -15,7 +15,7 @@ import (
 // Abilities returns all of them, but [store.CanHint] only where [Store.Hear] works: for a file, on
 // Linux.
 func (s *Store) Abilities() store.Abilities {
-	all := s.shared.Abilities()
+	all := s.sharedStore.Abilities()
 	if canWatch && s.files.path != "" {
 		all |= store.CanHint
 	}
@@ -26,7 +26,7 @@ func (s *Store) Abilities() store.Abilities {
 // the commit itself: it costs nobody anything.
 func (s *Store) Tell(ctx context.Context, h store.Hint) error {
 	if !s.Abilities().Has(store.CanHint) {
-		return s.shared.Tell(ctx, h)
+		return s.sharedStore.Tell(ctx, h)
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -36,13 +36,13 @@ func (s *Store) Tell(ctx context.Context, h store.Hint) error {
 }
 
 const (
-	// testEvery is the pause between two tests, and testTime the time that the event of one may
-	// take.
-	testEvery = time.Minute
-	testTime  = time.Second
-	lookTime  = 5 * time.Second // for one read
+	// hearTestInterval is the pause between two tests. hearTestTimeLimit is the time that the
+	// event of one test may take.
+	hearTestInterval  = time.Minute
+	hearTestTimeLimit = time.Second
+	hearReadTimeLimit = 5 * time.Second // for one read
 
-	way = "inotify on the write-ahead log" // for people
+	hearWay = "inotify on the write-ahead log" // for people
 )
 
 // Hear is [store.Store].Hear. It waits until the system says that the log was written (inotify),
@@ -52,7 +52,7 @@ const (
 func (s *Store) Hear(ctx context.Context, l store.Listener) error {
 	const op = "hear"
 	if !s.Abilities().Has(store.CanHint) {
-		return s.shared.Hear(ctx, l)
+		return s.sharedStore.Hear(ctx, l)
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -64,37 +64,37 @@ func (s *Store) Hear(ctx context.Context, l store.Listener) error {
 	defer w.close()
 	defer context.AfterFunc(ctx, w.close)() // it ends a wait
 	defer s.listeners.add(l)()
-	h := &hearing{s: s, w: w, l: l}
+	h := &hearCall{s: s, w: w, l: l}
 	if err := h.run(ctx); ctx.Err() == nil {
 		return wrap(op, err)
 	}
 	return ctx.Err()
 }
 
-// seen is an observation of a [watch]: a commit may have been written, or the log's times were
-// set.
-type seen struct{ written, touched bool }
+// observation is an observation of a [watch]: a commit may have been written, or the log's times
+// were set.
+type observation struct{ written, touched bool }
 
-// hearing is one Hear.
-type hearing struct {
+// hearCall is one Hear.
+type hearCall struct {
 	s *Store
 	w *watch
 	l store.Listener
 
-	marks [topics]mark
+	marks [topicCount]readMark
 }
 
 // run hears until an error.
-func (h *hearing) run(ctx context.Context) error {
-	if err := h.look(ctx); err != nil { // from here on everything is new
+func (h *hearCall) run(ctx context.Context) error {
+	if err := h.readNews(ctx); err != nil { // from here on everything is new
 		return err
 	}
 	return h.listen(ctx)
 }
 
 // listen looks after each write, and tests now and each minute that writes are seen.
-func (h *hearing) listen(ctx context.Context) error {
-	var looks pace
+func (h *hearCall) listen(ctx context.Context) error {
+	var looks readPace
 	touched := false // a test waits for its event
 	for next := time.Now(); ; {
 		if !time.Now().Before(next) {
@@ -104,32 +104,32 @@ func (h *hearing) listen(ctx context.Context) error {
 			if err := h.w.touch(); err != nil {
 				return err
 			}
-			touched, next = true, time.Now().Add(testTime)
+			touched, next = true, time.Now().Add(hearTestTimeLimit)
 		}
-		if looks.now(time.Now()) {
+		if looks.isDue(time.Now()) {
 			began := time.Now()
-			if err := h.look(ctx); err != nil {
+			if err := h.readNews(ctx); err != nil {
 				return err
 			}
-			looks.looked(began, time.Now())
+			looks.noteRead(began, time.Now())
 		}
-		saw, err := h.wait(ctx, looks.until(next))
+		saw, err := h.wait(ctx, looks.nextRead(next))
 		if err != nil {
 			return err
 		}
 		if saw.written {
-			looks.wrote(time.Now())
+			looks.noteWrite(time.Now())
 		}
-		if touched && saw != (seen{}) { // events of any kind arrive
-			touched, next = false, time.Now().Add(testEvery)
-			h.l.Live(way)
+		if touched && saw != (observation{}) { // events of any kind arrive
+			touched, next = false, time.Now().Add(hearTestInterval)
+			h.l.Live(hearWay)
 		}
 	}
 }
 
 // wait waits for an event, until a moment at most. While more is written all the time, mostly by
 // this process itself, the next read is soon, and no event wakes it before.
-func (h *hearing) wait(ctx context.Context, until time.Time) (seen, error) {
+func (h *hearCall) wait(ctx context.Context, until time.Time) (observation, error) {
 	d := time.Until(until)
 	if d <= 0 || d > busyPause {
 		return h.w.wait(d)
@@ -138,15 +138,15 @@ func (h *hearing) wait(ctx context.Context, until time.Time) (seen, error) {
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
-		return seen{}, ctx.Err()
+		return observation{}, ctx.Err()
 	case <-t.C:
 		return h.w.wait(0)
 	}
 }
 
-// look reads the new rows, and gives a hint about them.
-func (h *hearing) look(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
+// readNews reads the new rows, and gives a hint about them.
+func (h *hearCall) readNews(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, hearReadTimeLimit)
 	defer cancel()
 	var hint store.Hint
 	marks := h.marks
@@ -155,7 +155,7 @@ func (h *hearing) look(ctx context.Context) error {
 		free := context.WithoutCancel(ctx)
 		for i, topic := range h.s.topics() {
 			if h.l.Wants.Has(topic.Topics) {
-				if err := topic.look(free, t, &marks[i], &hint); err != nil {
+				if err := topic.readNews(free, t, &marks[i], &hint); err != nil {
 					return err
 				}
 			}
@@ -172,31 +172,31 @@ func (h *hearing) look(ctx context.Context) error {
 	return nil
 }
 
-// mark is how far a table was read: its last number, or its last time and how many rows have it,
-// since the clock has milliseconds.
-type mark struct {
+// readMark is how far a table was read: its last number, or its last time and how many rows have
+// it, since the clock has milliseconds.
+type readMark struct {
 	Begun bool  `db:"-"`
 	Last  int64 `db:"last"`
 	N     int64 `db:"n"`
 	Ahead bool  `db:"ahead"` // the clock stepped back behind it, so that new rows do not show
 }
 
-// names is how many lanes, or batches, one hint names at most.
-const names = 500
+// maxHintNames is how many lanes, or batches, one hint names at most.
+const maxHintNames = 500
 
-// topic is a table that a [hearing] looks at.
+// topic is a table that a [hearCall] looks at.
 type topic struct {
 	store.Topics
-	mark string // reads the mark
-	news string // reads the new rows between two marks, names+1 at most; "" where nothing is named
-	name func(ctx context.Context, t *session, statement string, from, to mark, h *store.Hint) (n int, err error)
+	markQuery string // reads the mark
+	newsQuery string // reads the new rows between two marks, names+1 at most; "" where nothing is named
+	addNames  func(ctx context.Context, t *session, statement string, from, to readMark, h *store.Hint) (n int, err error)
 }
 
-// topics is how many there are.
-const topics = 6
+// topicCount is how many there are.
+const topicCount = 6
 
-func (s *Store) topics() [topics]topic {
-	return [topics]topic{
+func (s *Store) topics() [topicCount]topic {
+	return [topicCount]topic{
 		{store.TopicLanes, sqlMarkBatches, sqlNewLanes, s.nameAdded},
 		{store.TopicLanes, sqlMarkActs, sqlNewActs, nameActedOn},
 		{store.TopicLanes, sqlMarkLaneActs, sqlNewLaneActs, nameActedOn},
@@ -206,9 +206,9 @@ func (s *Store) topics() [topics]topic {
 	}
 }
 
-// look adds the new rows since a mark to a hint, and moves the mark.
-func (p topic) look(ctx context.Context, t *session, last *mark, h *store.Hint) error {
-	found, err := sqlstore.Query[mark](ctx, t, p.mark)
+// readNews adds the new rows since a mark to a hint, and moves the mark.
+func (p topic) readNews(ctx context.Context, t *session, last *readMark, h *store.Hint) error {
+	found, err := sqlstore.Query[readMark](ctx, t, p.markQuery)
 	if err != nil {
 		return err
 	}
@@ -217,21 +217,21 @@ func (p topic) look(ctx context.Context, t *session, last *mark, h *store.Hint) 
 	if *last = now; !before.Begun || before == now && !now.Ahead {
 		return nil
 	}
-	if p.news == "" || now.Ahead {
+	if p.newsQuery == "" || now.Ahead {
 		h.Many |= p.Topics
 		return nil
 	}
-	n, err := p.name(ctx, t, p.news, before, now, h)
-	if n > names {
+	n, err := p.addNames(ctx, t, p.newsQuery, before, now, h)
+	if n > maxHintNames {
 		h.Many |= p.Topics
 	}
 	return err
 }
 
 // nameAdded names the lanes to which somebody else has added.
-func (s *Store) nameAdded(ctx context.Context, t *session, statement string, from, to mark, h *store.Hint) (n int, err error) {
+func (s *Store) nameAdded(ctx context.Context, t *session, statement string, from, to readMark, h *store.Hint) (n int, err error) {
 	for _, gap := range s.own.gaps(from.Last+1, to.Last) {
-		found, err := sqlstore.Query[laneCols](ctx, t, statement, gap.first, gap.last, int64(names+1))
+		found, err := sqlstore.Query[laneCols](ctx, t, statement, gap.first, gap.last, int64(maxHintNames+1))
 		if err != nil {
 			return 0, err
 		}
@@ -248,7 +248,7 @@ type laneCols struct {
 }
 
 func nameLanes(h *store.Hint, found []laneCols) {
-	for _, l := range found[:min(len(found), names)] {
+	for _, l := range found[:min(len(found), maxHintNames)] {
 		switch {
 		case l.Everything:
 			h.Many |= store.TopicLanes
@@ -259,30 +259,30 @@ func nameLanes(h *store.Hint, found []laneCols) {
 }
 
 // nameActedOn names the lanes on which a person has acted: it may have set them free.
-func nameActedOn(ctx context.Context, t *session, statement string, from, _ mark, h *store.Hint) (int, error) {
-	found, err := sqlstore.Query[laneCols](ctx, t, statement, from.Last, int64(names+1))
+func nameActedOn(ctx context.Context, t *session, statement string, from, _ readMark, h *store.Hint) (int, error) {
+	found, err := sqlstore.Query[laneCols](ctx, t, statement, from.Last, int64(maxHintNames+1))
 	nameLanes(h, found)
 	return len(found), err
 }
 
-func nameFinals(ctx context.Context, t *session, statement string, from, _ mark, h *store.Hint) (int, error) {
+func nameFinals(ctx context.Context, t *session, statement string, from, _ readMark, h *store.Hint) (int, error) {
 	type key struct {
 		Service string `db:"service_id"`
 		ID      string `db:"header_signature"`
 	}
-	found, err := sqlstore.Query[key](ctx, t, statement, from.Last, int64(names+1))
-	for _, k := range found[:min(len(found), names)] {
+	found, err := sqlstore.Query[key](ctx, t, statement, from.Last, int64(maxHintNames+1))
+	for _, k := range found[:min(len(found), maxHintNames)] {
 		h.Finals = append(h.Finals, store.KeyHash(k.Service, k.ID))
 	}
 	return len(found), err
 }
 
-func nameFinalOrders(ctx context.Context, t *session, statement string, from, _ mark, h *store.Hint) (int, error) {
+func nameFinalOrders(ctx context.Context, t *session, statement string, from, _ readMark, h *store.Hint) (int, error) {
 	type key struct {
 		ID string `db:"order_id"`
 	}
-	found, err := sqlstore.Query[key](ctx, t, statement, from.Last, int64(names+1))
-	for _, k := range found[:min(len(found), names)] {
+	found, err := sqlstore.Query[key](ctx, t, statement, from.Last, int64(maxHintNames+1))
+	for _, k := range found[:min(len(found), maxHintNames)] {
 		h.OrderFinals = append(h.OrderFinals, store.KeyHash(k.ID))
 	}
 	return len(found), err

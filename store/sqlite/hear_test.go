@@ -248,7 +248,7 @@ func TestHearNothingOfOwnAdds(t *testing.T) {
 	}
 	assert.Contains(t, lanes, batch.ServiceID("theirs"))
 	assert.NotContains(t, lanes, batch.ServiceID("own"))
-	assert.Equal(t, []span{{3, 3}, {5, 5}}, s.own.gaps(1, 5))
+	assert.Equal(t, []numberSpan{{3, 3}, {5, 5}}, s.own.gaps(1, 5))
 	o.end()
 }
 
@@ -294,19 +294,19 @@ func TestHearInMemory(t *testing.T) {
 
 // What this store has added is told from what others have.
 func TestGaps(t *testing.T) {
-	var s spans
-	assert.Equal(t, []span{{1, 9}}, s.gaps(1, 9))
+	var s ownSpans
+	assert.Equal(t, []numberSpan{{1, 9}}, s.gaps(1, 9))
 	assert.Empty(t, s.gaps(1, 0))
-	s.add([]span{{2, 3}})
-	s.add([]span{{4, 4}, {7, 8}})
-	assert.Equal(t, []span{{1, 1}, {5, 6}, {9, 9}}, s.gaps(1, 9))
+	s.add([]numberSpan{{2, 3}})
+	s.add([]numberSpan{{4, 4}, {7, 8}})
+	assert.Equal(t, []numberSpan{{1, 1}, {5, 6}, {9, 9}}, s.gaps(1, 9))
 	assert.Empty(t, s.gaps(2, 4))
-	assert.Equal(t, []span{{5, 6}}, s.gaps(3, 7))
-	s.add([]span{{9, 12}})
-	s.remove([]span{{9, 12}}) // which was part of a longer one
-	assert.Equal(t, []span{{1, 1}, {5, 6}, {9, 9}}, s.gaps(1, 9))
+	assert.Equal(t, []numberSpan{{5, 6}}, s.gaps(3, 7))
+	s.add([]numberSpan{{9, 12}})
+	s.remove([]numberSpan{{9, 12}}) // which was part of a longer one
+	assert.Equal(t, []numberSpan{{1, 1}, {5, 6}, {9, 9}}, s.gaps(1, 9))
 	for i := range int64(2 * maxSpans) {
-		s.add([]span{{10 + 2*i, 10 + 2*i}})
+		s.add([]numberSpan{{10 + 2*i, 10 + 2*i}})
 	}
 	assert.LessOrEqual(t, len(s.all), maxSpans)
 	assert.Len(t, s.gaps(9, 5000), 1, "too many to read one by one")

@@ -157,7 +157,7 @@ func fileBytes(t testing.TB) (read, written int64) {
 }
 
 // An Add writes to the log only. SQLite copies the pages that a statement changes, to a file where
-// one statement changes many: see addedTogether.
+// one statement changes many: see maxAddedTogether.
 func TestAddWritesToTheLogOnly(t *testing.T) {
 	tier.Plain(t)
 	h := hold(t, 40_000, nil)

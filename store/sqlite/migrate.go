@@ -34,8 +34,8 @@ func Migrations() fs.FS {
 	return sub
 }
 
-// migrateFor is how long Migrate tries while others migrate the same database.
-const migrateFor = 30 * time.Second
+// migrateTimeLimit is how long Migrate tries while others migrate the same database.
+const migrateTimeLimit = 30 * time.Second
 
 // Migrate makes the tables, or brings old tables up to date. Any number of processes may call
 // it at once, and again when there is nothing to do.
@@ -44,10 +44,10 @@ const migrateFor = 30 * time.Second
 // replace the processes. On a version further on every call gives [store.ErrNewerSchema]. Migrate
 // by older code leaves a newer schema as it is.
 func (s *Store) Migrate(ctx context.Context) error {
-	if err := s.same(s.files.same()); err != nil {
+	if err := s.forgetOtherFile(s.files.checkSame()); err != nil {
 		return wrap("migrate", err)
 	}
-	w, err := s.enter(ctx)
+	w, err := s.waitTurn(ctx)
 	if err != nil {
 		return wrap("migrate", err)
 	}
@@ -56,18 +56,18 @@ func (s *Store) Migrate(ctx context.Context) error {
 		w.close() // the pool may have no other to migrate on
 	}
 	b := backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(10*time.Millisecond), backoff.WithMaxInterval(time.Second), backoff.WithMaxElapsedTime(migrateFor))
+		backoff.WithInitialInterval(10*time.Millisecond), backoff.WithMaxInterval(time.Second), backoff.WithMaxElapsedTime(migrateTimeLimit))
 	// The loser of a race finds a table that exists or a database that is locked. The error
 	// depends on the driver; but in the end the tables are there.
 	err = backoff.Retry(func() error {
-		have, err := s.have(ctx)
+		have, err := s.schemaVersionOf(ctx)
 		switch {
 		case errors.Is(err, store.ErrUnreleasedSchema):
 			return backoff.Permanent(err)
 		case err != nil:
 			return err
 		}
-		switch err := knows(have); {
+		switch err := checkKnown(have); {
 		case err == nil:
 			return nil
 		case !errors.Is(err, store.ErrNotMigrated):
@@ -84,8 +84,8 @@ func (s *Store) Migrate(ctx context.Context) error {
 	return wrap("migrate", err)
 }
 
-// have reads the version of the database's schema.
-func (s *Store) have(ctx context.Context) (int64, error) {
+// schemaVersionOf reads the version of the database's schema.
+func (s *Store) schemaVersionOf(ctx context.Context) (int64, error) {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
 		return 0, err
@@ -100,27 +100,27 @@ func (t *session) version(ctx context.Context) (int64, error) {
 	return sqlstore.SchemaVersion(ctx, t, `SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{table}')`)
 }
 
-// knows says whether this code works on a version of the schema.
-func knows(have int64) error { return store.Schema{Have: have, Want: schemaVersion}.Check() }
+// checkKnown says whether this code works on a version of the schema.
+func checkKnown(have int64) error { return store.Schema{Have: have, Want: schemaVersion}.Check() }
 
-// checkEvery is how often a process looks at the schema's version: somebody may migrate further
-// than this code goes.
-const checkEvery = time.Minute
+// schemaCheckInterval is how often a process looks at the schema's version: somebody may migrate
+// further than this code goes.
+const schemaCheckInterval = time.Minute
 
-// check looks now and then whether this code knows the schema.
-func (s *Store) check(ctx context.Context, t *session) error {
+// checkSchema looks now and then whether this code knows the schema.
+func (s *Store) checkSchema(ctx context.Context, t *session) error {
 	now := time.Now()
-	if until := s.checked.Load(); until != nil && now.Before(*until) {
+	if until := s.schemaKnownUntil.Load(); until != nil && now.Before(*until) {
 		return nil
 	}
 	have, err := t.version(ctx)
 	if err == nil {
-		err = knows(have)
+		err = checkKnown(have)
 	}
 	if err != nil {
 		return err
 	}
-	until := now.Add(checkEvery)
-	s.checked.Store(&until)
+	until := now.Add(schemaCheckInterval)
+	s.schemaKnownUntil.Store(&until)
 	return nil
 }

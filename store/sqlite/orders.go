@@ -45,7 +45,7 @@ func (t *session) addOrders(ctx context.Context, in []sqlstore.NewOrder, stopped
 	for _, o := range in {
 		last[o.Party] = 0
 	}
-	if err := t.lasts(ctx, last, sqlPartyLasts, encode(slices.Collect(maps.Keys(last)))); err != nil {
+	if err := t.readLasts(ctx, last, sqlPartyLasts, jsonText(slices.Collect(maps.Keys(last)))); err != nil {
 		return err
 	}
 	var known []*sqlstore.NewOrder

@@ -5,22 +5,22 @@ import (
 	"sync"
 )
 
-// span are numbers of batches, first and last included.
-type span struct{ first, last int64 }
+// numberSpan are numbers of batches, first and last included.
+type numberSpan struct{ first, last int64 }
 
-// spans are the batches that this store has added: the caller of Add has named their lanes, so a
+// ownSpans are the batches that this store has added: the caller of Add has named their lanes, so a
 // listener does not name them again, which would cost a claim in vain. Its methods may be called
 // concurrently.
-type spans struct {
+type ownSpans struct {
 	mu  sync.Mutex
-	all []span // in order, none beside another
+	all []numberSpan // in order, none beside another
 }
 
 // maxSpans bounds the memory: a batch of a forgotten span is taken for another's.
 const maxSpans = 1024
 
 // add adds the numbers of a transaction that is about to commit.
-func (s *spans) add(added []span) {
+func (s *ownSpans) add(added []numberSpan) {
 	if len(added) == 0 {
 		return
 	}
@@ -40,7 +40,7 @@ func (s *spans) add(added []span) {
 
 // remove is for a transaction that did not commit, as far as is known: its numbers may be given
 // out again.
-func (s *spans) remove(added []span) {
+func (s *ownSpans) remove(added []numberSpan) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range added {
@@ -50,7 +50,7 @@ func (s *spans) remove(added []span) {
 			}
 		}
 	}
-	s.all = slices.DeleteFunc(s.all, func(own span) bool { return own.last < own.first })
+	s.all = slices.DeleteFunc(s.all, func(own numberSpan) bool { return own.last < own.first })
 }
 
 // maxGaps bounds how many parts are read one by one.
@@ -58,8 +58,8 @@ const maxGaps = 8
 
 // gaps returns the numbers from first to last that this store has not added, or all of them where
 // they are in many parts.
-func (s *spans) gaps(first, last int64) (gaps []span) {
-	all := []span{{first, last}}
+func (s *ownSpans) gaps(first, last int64) (gaps []numberSpan) {
+	all := []numberSpan{{first, last}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, own := range s.all {
@@ -67,12 +67,12 @@ func (s *spans) gaps(first, last int64) (gaps []span) {
 			continue
 		}
 		if first < own.first {
-			gaps = append(gaps, span{first, own.first - 1})
+			gaps = append(gaps, numberSpan{first, own.first - 1})
 		}
 		first = own.last + 1
 	}
 	if first <= last {
-		gaps = append(gaps, span{first, last})
+		gaps = append(gaps, numberSpan{first, last})
 	}
 	if len(gaps) > maxGaps {
 		return all

@@ -20,40 +20,40 @@ const (
 	lookShare = 3
 )
 
-// pace says when a [hearing] reads.
-type pace struct {
-	due   time.Time     // the next read; zero: none
-	pause time.Duration // after it
-	free  time.Time     // no read comes before it; it lies in the past by the time that was spared
+// readPace says when a [hearCall] reads.
+type readPace struct {
+	due       time.Time     // the next read; zero: none
+	pause     time.Duration // after it
+	notBefore time.Time     // no read comes before it; it lies in the past by the time that was spared
 }
 
-// wrote takes note of a write that was seen. It does not wait for the end of a long pause, which
-// belongs to an earlier write.
-func (p *pace) wrote(now time.Time) {
-	at := later(now.Add(firstPause), p.free)
+// noteWrite takes note of a write that was seen. It does not wait for the end of a long pause,
+// which belongs to an earlier write.
+func (p *readPace) noteWrite(now time.Time) {
+	at := later(now.Add(firstPause), p.notBefore)
 	if p.due.IsZero() || at.Before(p.due) {
 		p.due = at
 	}
 	p.pause = firstPause
 }
 
-// now reports whether a read is due.
-func (p *pace) now(now time.Time) bool { return !p.due.IsZero() && !now.Before(p.due) }
+// isDue reports whether a read is due.
+func (p *readPace) isDue(now time.Time) bool { return !p.due.IsZero() && !now.Before(p.due) }
 
-// looked records the times of a read that was due.
-func (p *pace) looked(began, ended time.Time) {
+// noteRead records the times of a read that was due.
+func (p *readPace) noteRead(began, ended time.Time) {
 	least := lookShare * ended.Sub(began)
-	p.free = later(p.free, ended.Add(-spared*busyPause)).Add(max(busyPause, least))
+	p.notBefore = later(p.notBefore, ended.Add(-spared*busyPause)).Add(max(busyPause, least))
 	if p.pause > lastPause {
 		p.due = time.Time{}
 		return
 	}
-	p.due = later(ended.Add(max(p.pause, least)), p.free)
+	p.due = later(ended.Add(max(p.pause, least)), p.notBefore)
 	p.pause = p.pause * 3 / 2
 }
 
-// until is when the next read is due, or the earlier of that and another moment.
-func (p *pace) until(other time.Time) time.Time {
+// nextRead is when the next read is due, or the earlier of that and another moment.
+func (p *readPace) nextRead(other time.Time) time.Time {
 	if p.due.IsZero() || other.Before(p.due) {
 		return other
 	}

@@ -11,16 +11,16 @@ import (
 // paced plays looks that take a time each, while something is written at these moments.
 func paced(took time.Duration, writes ...time.Duration) (looks []time.Duration) {
 	begin := time.Unix(0, 0)
-	var p pace
+	var p readPace
 	end := writes[len(writes)-1] + 3*time.Second
 	for now := writes[0]; now < end; now += 100 * time.Microsecond {
 		for len(writes) > 0 && writes[0] <= now {
-			p.wrote(begin.Add(now))
+			p.noteWrite(begin.Add(now))
 			writes = writes[1:]
 		}
-		if p.now(begin.Add(now)) {
+		if p.isDue(begin.Add(now)) {
 			looks = append(looks, now)
-			p.looked(begin.Add(now), begin.Add(now+took))
+			p.noteRead(begin.Add(now), begin.Add(now+took))
 			now += took
 		}
 	}

@@ -84,7 +84,7 @@ func (t *session) inFlight(ctx context.Context, q store.PendingQuery) ([]store.I
 func (t *session) due(ctx context.Context, q store.PendingQuery, now time.Time) (rows []*sqlstore.Stored, err error) {
 	statement, args := sqlDue, []any{sqlstore.ToMicro(now), sqlstore.ToMicro(now) + sqlstore.Ahead(q), int64(batch.Submitting), q.Limit}
 	if q.Services != nil {
-		statement, args = sqlOwned, []any{encode(sqlstore.Services(q.Services)), int64(batch.Submitting), sqlstore.ToMicro(now), q.Limit}
+		statement, args = sqlOwned, []any{jsonText(sqlstore.Services(q.Services)), int64(batch.Submitting), sqlstore.ToMicro(now), q.Limit}
 	}
 	err = sqlstore.Each(ctx, t, func(c *rowCols) error {
 		rows = append(rows, c.stored())

@@ -19,7 +19,7 @@ const (
 	trace, payload_hash, budget_attempts, budget_every_try, footprint) VALUES `
 	batchValues    = `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlInsertBatch = `INSERT` + insertBatch + batchValues + ` ON CONFLICT DO NOTHING`
-	// These are for addedTogether batches.
+	// These are for maxAddedTogether batches.
 	sqlInsertBatches = `INSERT OR IGNORE` + insertBatch + batchValues + `, ` + batchValues + `, ` + batchValues + `, ` + batchValues + `, ` +
 		batchValues
 	sqlInsertPayloads = `INSERT INTO dltbatch_batch_payloads (seq, serialized_batch) VALUES (?, ?), (?, ?), (?, ?), (?, ?), (?, ?)`

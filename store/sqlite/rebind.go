@@ -7,10 +7,10 @@ import (
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
-// forms turn a shared statement into SQLite's, one after the other. json_each has the values of
+// sqlForms turn a shared statement into SQLite's, one after the other. json_each has the values of
 // a list, and CROSS JOIN keeps SQLite from turning a join round. The tables' prefix keeps them
 // apart from the application's tables in the same file.
-var forms = []struct {
+var sqlForms = []struct {
 	from *regexp.Regexp
 	to   string
 }{
@@ -32,7 +32,7 @@ var forms = []struct {
 // rebind returns a shared statement as SQLite takes it.
 func rebind(statement string) string {
 	text := strings.ReplaceAll(statement, sqlstore.Clock, ownClock)
-	for _, f := range forms {
+	for _, f := range sqlForms {
 		text = f.from.ReplaceAllString(text, f.to)
 	}
 	return text

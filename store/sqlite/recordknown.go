@@ -18,7 +18,7 @@ import (
 // with errMovedOn.
 func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, applied []store.Applied, now time.Time, together bool) ([]int, error) {
 	advance, finish, rest := sqlstore.SortKnown(outcomes, applied, now)
-	var moves groups[move]
+	var moves changeGroups[rowMove]
 	for _, k := range advance {
 		moves.add(moveOf(k.Was, k.Next), k.Seq, k.At)
 	}
@@ -29,7 +29,7 @@ func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, app
 		}
 		rest = append(rest, left...)
 	}
-	var ends groups[ending]
+	var ends changeGroups[rowEnding]
 	for _, k := range finish {
 		ends.add(endingOf(k.Was, k.Next), k.Seq, k.At)
 	}
@@ -44,13 +44,13 @@ func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, app
 	return rest, nil
 }
 
-// move is the change of a row that is known and stays open: see sqlAdvance.
-type move struct {
+// rowMove is the change of a row that is known and stays open: see sqlAdvance.
+type rowMove struct {
 	wasVersion, wasAsked, state, version, claimExpires, nextCheck, lastPost, due, movedAt int64
 }
 
-func moveOf(was, next *store.Row) move {
-	return move{
+func moveOf(was, next *store.Row) rowMove {
+	return rowMove{
 		wasVersion: was.Version, wasAsked: sqlstore.ToMicro(was.AskedAt), state: int64(next.State), version: next.Version,
 		claimExpires: sqlstore.ToMicro(next.ClaimExpires), nextCheck: sqlstore.ToMicro(next.NextCheck),
 		lastPost: sqlstore.ToMicro(next.LastPost), due: sqlstore.DueAt(*next), movedAt: sqlstore.ToMicro(next.MovedAt),
@@ -63,13 +63,13 @@ var errMovedOn = errors.New("rows have changed since")
 
 // moveAll writes the next rows of a group, and returns the places of the rows that have changed
 // since.
-func (t *session) moveAll(ctx context.Context, g group[move], together bool) (left []int, err error) {
-	m := g.of
+func (t *session) moveAll(ctx context.Context, g changeGroup[rowMove], together bool) (left []int, err error) {
+	m := g.change
 	write := func(statement string, seqs any) (int64, error) {
 		return t.Exec(ctx, statement, m.state, m.version, m.claimExpires, m.nextCheck, m.lastPost, dueArg(m.due), m.movedAt, seqs, m.wasVersion, m.wasAsked)
 	}
 	if together && len(g.seqs) >= manyRows {
-		n, err := write(sqlAdvanceMany, encode(g.seqs))
+		n, err := write(sqlAdvanceMany, jsonText(g.seqs))
 		if err == nil && int(n) != len(g.seqs) {
 			err = errMovedOn
 		}
@@ -87,11 +87,11 @@ func (t *session) moveAll(ctx context.Context, g group[move], together bool) (le
 	return left, nil
 }
 
-// ending is the change of a row that is known and ends: see sqlFinish.
-type ending struct{ wasVersion, wasAsked, state, version, lastPost, finalAt int64 }
+// rowEnding is the change of a row that is known and ends: see sqlFinish.
+type rowEnding struct{ wasVersion, wasAsked, state, version, lastPost, finalAt int64 }
 
-func endingOf(was, next *store.Row) ending {
-	return ending{
+func endingOf(was, next *store.Row) rowEnding {
+	return rowEnding{
 		wasVersion: was.Version, wasAsked: sqlstore.ToMicro(was.AskedAt), state: int64(next.State), version: next.Version,
 		lastPost: sqlstore.ToMicro(next.LastPost), finalAt: sqlstore.ToMicro(next.FinalAt),
 	}
@@ -99,10 +99,10 @@ func endingOf(was, next *store.Row) ending {
 
 // finishAll moves the rows of a group to the outcomes, and returns the places of the rows that
 // have changed since.
-func (t *session) finishAll(ctx context.Context, g group[ending]) (left []int, err error) {
+func (t *session) finishAll(ctx context.Context, g changeGroup[rowEnding]) (left []int, err error) {
 	if len(g.seqs) >= manyRows {
-		rows := encode(g.seqs)
-		if did, err := t.finish(ctx, g.of, len(g.seqs), sqlFinishMany, sqlDeleteMany, rows); did || err != nil {
+		rows := jsonText(g.seqs)
+		if did, err := t.finish(ctx, g.change, len(g.seqs), sqlFinishMany, sqlDeleteMany, rows); did || err != nil {
 			return nil, err
 		}
 		if _, err := t.Exec(ctx, sqlUnfinish, rows); err != nil {
@@ -110,7 +110,7 @@ func (t *session) finishAll(ctx context.Context, g group[ending]) (left []int, e
 		}
 	}
 	for i, seq := range g.seqs {
-		did, err := t.finish(ctx, g.of, 1, sqlFinish, sqlDelete, seq)
+		did, err := t.finish(ctx, g.change, 1, sqlFinish, sqlDelete, seq)
 		if err != nil {
 			return nil, err
 		}
@@ -123,7 +123,7 @@ func (t *session) finishAll(ctx context.Context, g group[ending]) (left []int, e
 
 // finish copies rows, as many as the argument rows says, to the outcomes, and then deletes them
 // where none has changed since.
-func (t *session) finish(ctx context.Context, e ending, rows int, insert, remove string, seqs any) (bool, error) {
+func (t *session) finish(ctx context.Context, e rowEnding, rows int, insert, remove string, seqs any) (bool, error) {
 	n, err := t.Exec(ctx, insert, e.state, e.version, e.lastPost, e.finalAt, seqs, e.wasVersion, e.wasAsked)
 	if err != nil || int(n) != rows {
 		return false, err

@@ -28,7 +28,7 @@ func (t *session) openRows(ctx context.Context, seqs []int64) (map[int64]*sqlsto
 	return found, sqlstore.Each(ctx, t, func(c *rowCols) error {
 		found[c.Seq] = c.stored()
 		return nil
-	}, sqlOpenRows, encode(seqs))
+	}, sqlOpenRows, jsonText(seqs))
 }
 
 // Load reads the clock, and the rows of these batches.

@@ -17,15 +17,15 @@ import (
 type setting struct {
 	name string // of the pragma
 	// fits reports whether the store keeps its promises with this value; where is the connection.
-	fits func(have string, at place) bool
+	fits func(have string, at databaseFacts) bool
 	want string
 	dsn  string // the parameter for mattn's and modernc's drivers
 	// commits says that the value of an application's transaction decides about its commit.
 	commits bool
 }
 
-// place has the facts about a database on which the judgement of a value depends.
-type place struct {
+// databaseFacts has the facts about a database on which the judgement of a value depends.
+type databaseFacts struct {
 	memory bool // the database is in memory: nothing survives anyway
 	single bool // the pool has one connection
 	normal bool // Options.AllowNormal
@@ -40,23 +40,23 @@ type place struct {
 // be opened.
 func settings() []setting {
 	number := func(have string) int { n, _ := strconv.Atoi(have); return n }
-	off := func(have string, _ place) bool { return have == "0" }
+	off := func(have string, _ databaseFacts) bool { return have == "0" }
 	return []setting{
 		{
 			name: "journal_mode", want: "wal, or for a database in memory db.SetMaxOpenConns(1)", dsn: "_journal_mode=WAL",
-			fits: func(have string, at place) bool { return have == "wal" || have == inMemory && at.single },
+			fits: func(have string, at databaseFacts) bool { return have == "wal" || have == inMemory && at.single },
 		},
 		{
 			name: "locking_mode", want: "normal: no other connection would get the lock", dsn: "no _locking_mode",
-			fits: func(have string, at place) bool { return have == "normal" || at.memory },
+			fits: func(have string, at databaseFacts) bool { return have == "normal" || at.memory },
 		},
 		{
 			name: "busy_timeout", want: "1000 (milliseconds) or more", dsn: "_busy_timeout=5000",
-			fits: func(have string, _ place) bool { return number(have) >= 1000 },
+			fits: func(have string, _ databaseFacts) bool { return number(have) >= 1000 },
 		},
 		{
 			name: "synchronous", want: "2 (FULL), or 1 (NORMAL) with Options.AllowNormal", dsn: "_synchronous=FULL", commits: true,
-			fits: func(have string, at place) bool {
+			fits: func(have string, at databaseFacts) bool {
 				return at.memory || number(have) >= 2 || number(have) == 1 && at.normal
 			},
 		},
@@ -64,7 +64,7 @@ func settings() []setting {
 		{name: "ignore_check_constraints", want: "0", dsn: "no _ignore_check_constraints", fits: off, commits: true},
 		{
 			name: "encoding", want: "UTF-8: keys would sort in another order", dsn: "a new file, made without PRAGMA encoding",
-			fits: func(have string, _ place) bool { return have == "UTF-8" },
+			fits: func(have string, _ databaseFacts) bool { return have == "UTF-8" },
 		},
 	}
 }
@@ -93,8 +93,8 @@ type queryer interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// refuse returns the error about the first setting that does not fit.
-func refuse(ctx context.Context, on queryer, list []setting, at place) error {
+// checkFits returns the error about the first setting that does not fit.
+func checkFits(ctx context.Context, on queryer, list []setting, at databaseFacts) error {
 	have := make([]string, len(list))
 	if err := on.QueryRowContext(ctx, sqlValues(list)).Scan(pointers(have)...); err != nil {
 		return wrap("read the settings of a connection", err)
@@ -112,7 +112,7 @@ func pointers(texts []string) []any {
 }
 
 // judge returns the error about the first value that does not fit.
-func judge(list []setting, have []string, at place) error {
+func judge(list []setting, have []string, at databaseFacts) error {
 	at.memory = at.memory || strings.EqualFold(have[0], inMemory) && list[0].name == "journal_mode"
 	for i, s := range list {
 		if !s.fits(have[i], at) {
@@ -131,7 +131,7 @@ func checkSettings(db *sql.DB, o Options) error {
 	// New takes no context: this is as local as opening a file, unless the pool is used up.
 	ctx, cancel := context.WithTimeout(context.Background(), settingsTimeout)
 	defer cancel()
-	at := placeOf(db, o)
+	at := databaseFactsOf(db, o)
 	conns := 2
 	if at.single {
 		conns = 1
@@ -146,7 +146,7 @@ func checkSettings(db *sql.DB, o Options) error {
 		if err := checkVersion(ctx, conn); err != nil {
 			return err
 		}
-		if err := refuse(ctx, conn, settings(), at); err != nil {
+		if err := checkFits(ctx, conn, settings(), at); err != nil {
 			return err
 		}
 		held = append(held, conn)
@@ -157,8 +157,8 @@ func checkSettings(db *sql.DB, o Options) error {
 	return checkCache(ctx, held[0], held[1])
 }
 
-func placeOf(db *sql.DB, o Options) place {
-	return place{single: db.Stats().MaxOpenConnections == 1, normal: o.AllowNormal}
+func databaseFactsOf(db *sql.DB, o Options) databaseFacts {
+	return databaseFacts{single: db.Stats().MaxOpenConnections == 1, normal: o.AllowNormal}
 }
 
 func checkVersion(ctx context.Context, conn *sql.Conn) error {
@@ -205,13 +205,13 @@ func checkCache(ctx context.Context, a, b *sql.Conn) (err error) {
 // once a minute: the application may share the pool. A connection that is unfit is closed, and
 // another is tried.
 func (s *Store) connect(ctx context.Context) (*sql.Conn, error) {
-	at := placeOf(s.db, s.o)
+	at := databaseFactsOf(s.db, s.o)
 	for left := s.db.Stats().OpenConnections + 1; ; left-- {
 		conn, err := s.db.Conn(ctx)
 		if err != nil {
 			return nil, err
 		}
-		err = s.fits(ctx, conn, at)
+		err = s.checkConn(ctx, conn, at)
 		if err == nil {
 			return conn, nil
 		}
@@ -226,20 +226,20 @@ func (s *Store) connect(ctx context.Context) (*sql.Conn, error) {
 	}
 }
 
-// fits looks at a connection where that is due.
-func (s *Store) fits(ctx context.Context, conn *sql.Conn, at place) error {
+// checkConn looks at a connection where that is due.
+func (s *Store) checkConn(ctx context.Context, conn *sql.Conn, at databaseFacts) error {
 	var looked *time.Time
 	if err := conn.Raw(func(c any) error {
-		looked = s.looked.Of(c, func() int { return s.db.Stats().OpenConnections })
+		looked = s.settingsReadAt.Of(c, func() int { return s.db.Stats().OpenConnections })
 		return nil
 	}); err != nil {
 		return err
 	}
 	now := time.Now()
-	if !looked.IsZero() && now.Sub(*looked) < checkEvery {
+	if !looked.IsZero() && now.Sub(*looked) < schemaCheckInterval {
 		return nil
 	}
-	if err := refuse(ctx, conn, settings(), at); err != nil {
+	if err := checkFits(ctx, conn, settings(), at); err != nil {
 		return err
 	}
 	*looked = now
@@ -265,7 +265,7 @@ func (s *Store) takes(ctx context.Context, tx queryer) error {
 			Field: "tx", Value: "a transaction of " + nameOf(path), Want: "a transaction of this store's database, " + nameOf(s.files.main),
 		}
 	}
-	at := placeOf(s.db, s.o)
+	at := databaseFactsOf(s.db, s.o)
 	at.memory = s.files.path == ""
 	return judge(list, have, at)
 }

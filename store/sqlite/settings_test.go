@@ -101,7 +101,7 @@ func TestSettingsAreLookedAtAgain(t *testing.T) {
 			conn, err := db.Conn(t.Context())
 			require.NoError(t, err)
 			var setting *SettingError
-			require.ErrorAs(t, s.fits(t.Context(), conn, placeOf(db, s.o)), &setting)
+			require.ErrorAs(t, s.checkConn(t.Context(), conn, databaseFactsOf(db, s.o)), &setting)
 			assert.Equal(t, c.setting, setting.Setting)
 			require.NoError(t, conn.Close())
 			require.NoError(t, s.Add(t.Context(), newBatch("a", 1)))
@@ -126,7 +126,7 @@ func TestAnUnfitConnectionInMemoryIsKept(t *testing.T) {
 	}{{"ON", false}, {"OFF", true}} {
 		_, err = db.Exec("PRAGMA ignore_check_constraints = " + c.value)
 		require.NoError(t, err)
-		s.looked = sqlstore.PerConn[time.Time]{}
+		s.settingsReadAt = sqlstore.PerConn[time.Time]{}
 		var setting *SettingError
 		assert.Equal(t, !c.want, errors.As(s.Add(t.Context(), newBatch("a", 1)), &setting))
 	}

@@ -23,32 +23,33 @@ type Options struct {
 	LogWarning int64
 }
 
-// shared has the methods that all SQL stores have in common.
-type shared = sqlstore.Store
+// sharedStore has the methods that all SQL stores have in common.
+type sharedStore = sqlstore.Store
 
 // Store is a [store.Store]. Its methods may be called concurrently, and by any
 // number of stores and processes on one database file.
 type Store struct {
-	shared
+	sharedStore
 	db    *sql.DB
 	o     Options
 	texts *sqlstore.Texts
-	// looked is when the settings of each connection were looked at last.
-	looked sqlstore.PerConn[time.Time]
+	// settingsReadAt is when the settings of each connection were looked at last.
+	settingsReadAt sqlstore.PerConn[time.Time]
 	// writer holds one value while a transaction of this store writes: waiting here honours
 	// contexts and is fair, unlike SQLite's busy handler.
 	writer   chan struct{}
-	baton    baton
+	handover writerHandover
 	fresh    *sqlstore.Fresh
 	unusable sqlstore.Unusable // names that scans found
-	// checked is until when the last check of the schema's version counts; nil: there was none.
-	checked atomic.Pointer[time.Time]
+	// schemaKnownUntil is until when the last check of the schema's version counts; nil: there was
+	// none.
+	schemaKnownUntil atomic.Pointer[time.Time]
 
 	files      *files
 	logWarning int64
 
 	listeners listeners
-	own       spans
+	own       ownSpans
 }
 
 var (
@@ -86,6 +87,6 @@ func New(db *sql.DB, o *Options) (*Store, error) {
 		db: db, o: *o, texts: sqlstore.NewTexts(rebind),
 		writer: make(chan struct{}, 1), fresh: sqlstore.NewFresh(sqlstore.FreshBytes), files: files, logWarning: warning,
 	}
-	s.shared = sqlstore.New(s.driver())
+	s.sharedStore = sqlstore.New(s.driver())
 	return s, nil
 }

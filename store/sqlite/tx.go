@@ -17,11 +17,11 @@ type session struct {
 	stmts map[string]*sql.Stmt
 	texts *sqlstore.Texts
 	fresh *sqlstore.Fresh
-	// committed runs once the transaction is committed for certain, and nobody else writes yet;
+	// onCommit runs once the transaction is committed for certain, and nobody else writes yet;
 	// nil runs nothing. Only write knows of a commit.
-	committed func()
-	own       *spans
-	added     []span // by its transaction
+	onCommit func()
+	own      *ownSpans
+	added    []numberSpan // by its transaction
 }
 
 type preparer interface {
@@ -91,10 +91,10 @@ func (t *session) now(ctx context.Context) (time.Time, error) {
 // that rows which do reads cannot change before it writes. A panic of do passes through after
 // the rollback.
 func (s *Store) write(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
-	if err := s.same(s.files.same()); err != nil { // before the pool makes another file
+	if err := s.forgetOtherFile(s.files.checkSame()); err != nil { // before the pool makes another file
 		return wrap(op, err)
 	}
-	w, err := s.turn(ctx)
+	w, err := s.takeTurn(ctx)
 	if err != nil {
 		return wrap(op, err)
 	}
@@ -107,19 +107,19 @@ func (s *Store) write(ctx context.Context, op string, do func(ctx context.Contex
 	select {
 	case err := <-began:
 		done := false
-		defer func() { s.leave(w, done) }()
+		defer func() { s.endTurn(w, done) }()
 		if err == nil {
 			err = transact(ctx, w, func(ctx context.Context, t *session) error {
-				if err := s.same(s.files.sameOn(ctx, w.conn)); err != nil {
+				if err := s.forgetOtherFile(s.files.checkSameOn(ctx, w.conn)); err != nil {
 					return err
 				}
-				if err := s.check(ctx, t); err != nil {
+				if err := s.checkSchema(ctx, t); err != nil {
 					return err
 				}
 				return do(ctx, t)
 			})
 			if err == nil { // a commit to a file that nobody finds again does not count
-				if err = s.same(s.files.sameOn(ctx, w.conn)); err != nil {
+				if err = s.forgetOtherFile(s.files.checkSameOn(ctx, w.conn)); err != nil {
 					err = &sqlstore.CommitError{Err: err}
 				}
 			}
@@ -134,29 +134,29 @@ func (s *Store) write(ctx context.Context, op string, do func(ctx context.Contex
 		go func() {
 			<-began //nolint:errcheck // it may have begun although it failed
 			w.undo(free)
-			s.leave(w, false)
+			s.endTurn(w, false)
 		}()
 		return wrap(op, ctx.Err())
 	}
 }
 
-// enter waits until no other writes, and returns the connection that the previous writer left,
+// waitTurn waits until no other writes, and returns the connection that the previous writer left,
 // or nil.
-func (s *Store) enter(ctx context.Context) (*writing, error) {
-	s.baton.wait()
+func (s *Store) waitTurn(ctx context.Context) (*writerConn, error) {
+	s.handover.wait()
 	select {
 	case s.writer <- struct{}{}:
-		return s.baton.take(), nil
+		return s.handover.take(), nil
 	case <-ctx.Done():
-		s.baton.forgo()
+		s.handover.forgo()
 		return nil, ctx.Err()
 	}
 }
 
-// turn is enter, and takes a connection from the pool where none was left. The turn ends with
+// takeTurn is enter, and takes a connection from the pool where none was left. The turn ends with
 // leave.
-func (s *Store) turn(ctx context.Context) (*writing, error) {
-	if w, err := s.enter(ctx); w != nil || err != nil {
+func (s *Store) takeTurn(ctx context.Context) (*writerConn, error) {
+	if w, err := s.waitTurn(ctx); w != nil || err != nil {
 		return w, err
 	}
 	conn, err := s.connect(ctx)
@@ -164,29 +164,29 @@ func (s *Store) turn(ctx context.Context) (*writing, error) {
 		<-s.writer
 		return nil, err
 	}
-	return &writing{session: s.session(conn), conn: conn}, nil
+	return &writerConn{session: s.session(conn), conn: conn}, nil
 }
 
-// leave ends a turn. It leaves only a connection in good order to another writer; where all
+// endTurn ends a turn. It leaves only a connection in good order to another writer; where all
 // connections are in use it leaves none, since readers and the application may wait for it,
 // too.
-func (s *Store) leave(w *writing, good bool) {
-	if !good || s.full() || !s.baton.pass(w) {
+func (s *Store) endTurn(w *writerConn, good bool) {
+	if !good || s.allConnsUsed() || !s.handover.pass(w) {
 		w.close()
 	}
 	<-s.writer
 }
 
-func (s *Store) full() bool {
+func (s *Store) allConnsUsed() bool {
 	pool := s.db.Stats()
 	return pool.MaxOpenConnections > 0 && pool.InUse >= pool.MaxOpenConnections
 }
 
 // transact runs do in the transaction that w is in, and ends it.
-func transact(ctx context.Context, w *writing, do func(ctx context.Context, t *session) error) error {
+func transact(ctx context.Context, w *writerConn, do func(ctx context.Context, t *session) error) error {
 	free := context.WithoutCancel(ctx)
 	done := false
-	w.committed, w.added = nil, nil
+	w.onCommit, w.added = nil, nil
 	defer func() {
 		if !done {
 			w.undo(free)
@@ -204,15 +204,15 @@ func transact(ctx context.Context, w *writing, do func(ctx context.Context, t *s
 		return &sqlstore.CommitError{Err: err}
 	}
 	done = true
-	if w.committed != nil {
-		w.committed()
+	if w.onCommit != nil {
+		w.onCommit()
 	}
 	return nil
 }
 
 // undo ends the transaction. The statements go first: SQLite keeps a connection that is closed
 // before them, with its transaction and its lock.
-func (w *writing) undo(ctx context.Context) {
+func (w *writerConn) undo(ctx context.Context) {
 	w.session.close()
 	rollback(ctx, w.conn)
 }
@@ -233,7 +233,7 @@ func rollback(ctx context.Context, conn *sql.Conn) {
 
 // read runs do on one connection, without a lock. ctx interrupts it.
 func (s *Store) read(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
-	if err := s.same(s.files.same()); err != nil {
+	if err := s.forgetOtherFile(s.files.checkSame()); err != nil {
 		return wrap(op, err)
 	}
 	conn, err := s.connect(ctx)
@@ -243,7 +243,7 @@ func (s *Store) read(ctx context.Context, op string, do func(ctx context.Context
 	defer func() { _ = conn.Close() }()
 	t := s.session(conn)
 	defer t.close()
-	err = s.check(ctx, t)
+	err = s.checkSchema(ctx, t)
 	if err == nil {
 		err = do(ctx, t)
 	}
@@ -252,7 +252,7 @@ func (s *Store) read(ctx context.Context, op string, do func(ctx context.Context
 
 // snapshot is read where do sees one moment.
 func (s *Store) snapshot(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
-	if err := s.same(s.files.same()); err != nil {
+	if err := s.forgetOtherFile(s.files.checkSame()); err != nil {
 		return wrap(op, err)
 	}
 	conn, err := s.connect(ctx)
@@ -266,7 +266,7 @@ func (s *Store) snapshot(ctx context.Context, op string, do func(ctx context.Con
 	}
 	t := s.session(conn)
 	defer t.close()
-	err = s.check(ctx, t)
+	err = s.checkSchema(ctx, t)
 	if err == nil {
 		err = do(ctx, t)
 	}

@@ -59,12 +59,12 @@ func TestNewerSchema(t *testing.T) {
 		err := call(open())
 		require.ErrorIs(t, err, store.ErrNewerSchema, name)
 		require.NotErrorIs(t, err, store.ErrNotMigrated, name)
-		until := s.checked.Load()
+		until := s.schemaKnownUntil.Load()
 		require.Less(t, time.Until(*until), time.Minute)
 		over := time.Now() // of the minute after which a store that runs looks again
-		s.checked.Store(&over)
+		s.schemaKnownUntil.Store(&over)
 		require.ErrorIs(t, call(s), store.ErrNewerSchema, name)
-		s.checked.Store(until)
+		s.schemaKnownUntil.Store(until)
 	}
 }
 

@@ -23,18 +23,18 @@ const DefaultLogWarning = 1 << 30
 // it again and again, which costs less than a new file.
 const logKept = 64 << 20
 
-// logTail is how many frames of the log may still be missing from the database when it is cut
+// maxLogTail is how many frames of the log may still be missing from the database when it is cut
 // off: writers wait while those frames are copied.
-const logTail = 1000
+const maxLogTail = 1000
 
-// leastLogWarning is below every healthy size of the log.
-const leastLogWarning = 1 << 20
+// minLogWarning is below every healthy size of the log.
+const minLogWarning = 1 << 20
 
 func (o *Options) logWarning() (int64, error) {
 	switch {
 	case o.LogWarning == 0:
 		return DefaultLogWarning, nil
-	case o.LogWarning > 0 && o.LogWarning < leastLogWarning:
+	case o.LogWarning > 0 && o.LogWarning < minLogWarning:
 		return 0, &batch.InputError{Field: "LogWarning", Value: strconv.FormatInt(o.LogWarning, 10), Want: "1048576 bytes (1 MiB) or more, 0 for 1 GiB, or negative for never"}
 	}
 	return o.LogWarning, nil
@@ -75,7 +75,7 @@ func (e *LogError) Error() string {
 // the open one. While the log is small Upkeep only looks at two files.
 func (s *Store) Upkeep(ctx context.Context) ([]store.Warning, error) {
 	const op = "look after the log"
-	if err := s.same(s.files.same()); err != nil {
+	if err := s.forgetOtherFile(s.files.checkSame()); err != nil {
 		if _, other := errors.AsType[*FileError](err); !other {
 			return nil, wrap(op, err)
 		}
@@ -134,12 +134,12 @@ func (s *Store) cutLog(ctx context.Context) error {
 	if err != nil || !copied {
 		return err
 	}
-	w, err := s.turn(ctx)
+	w, err := s.takeTurn(ctx)
 	if err != nil {
 		return err
 	}
 	good := false
-	defer func() { s.leave(w, good) }()
+	defer func() { s.endTurn(w, good) }()
 	timeout, _, err := sqlstore.Get[int](ctx, w, "PRAGMA busy_timeout")
 	if err != nil {
 		return err
@@ -170,5 +170,5 @@ func (t *session) checkpoint(ctx context.Context, mode string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return !found[0].Busy && found[0].Log-found[0].Done <= logTail, nil
+	return !found[0].Busy && found[0].Log-found[0].Done <= maxLogTail, nil
 }

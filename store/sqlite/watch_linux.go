@@ -25,8 +25,8 @@ type watch struct {
 	buf    [4096]byte
 }
 
-// watched are the events of a directory.
-const watched = syscall.IN_MODIFY | syscall.IN_ATTRIB | syscall.IN_CREATE | syscall.IN_MOVED_TO | syscall.IN_MOVED_FROM |
+// watchedEvents are the events of a directory.
+const watchedEvents = syscall.IN_MODIFY | syscall.IN_ATTRIB | syscall.IN_CREATE | syscall.IN_MOVED_TO | syscall.IN_MOVED_FROM |
 	syscall.IN_DELETE | syscall.IN_DELETE_SELF | syscall.IN_MOVE_SELF
 
 func newWatch(f *files) (*watch, error) {
@@ -38,7 +38,7 @@ func newWatch(f *files) (*watch, error) {
 		events: os.NewFile(uintptr(fd), "inotify"), paths: [2]string{f.log(), f.path},
 		names: [2]string{filepath.Base(f.log()), filepath.Base(f.path)},
 	}
-	if _, err := syscall.InotifyAddWatch(fd, filepath.Dir(f.path), watched); err != nil {
+	if _, err := syscall.InotifyAddWatch(fd, filepath.Dir(f.path), watchedEvents); err != nil {
 		w.close()
 		return nil, os.NewSyscallError("inotify_add_watch", err)
 	}
@@ -49,12 +49,12 @@ func newWatch(f *files) (*watch, error) {
 func (w *watch) close() { _ = w.events.Close() }
 
 // wait returns the events since the last wait. It waits for something, for d at most.
-func (w *watch) wait(d time.Duration) (seen, error) {
+func (w *watch) wait(d time.Duration) (observation, error) {
 	raw, err := w.events.SyscallConn()
 	if err != nil {
-		return seen{}, err
+		return observation{}, err
 	}
-	var all seen
+	var all observation
 	var failed error
 	drain := func(fd uintptr) { all, failed = w.drain(int(fd)) }
 	if d <= 0 {
@@ -64,11 +64,11 @@ func (w *watch) wait(d time.Duration) (seen, error) {
 		return all, errors.Join(err, failed)
 	}
 	if err := w.events.SetReadDeadline(time.Now().Add(d)); err != nil {
-		return seen{}, err
+		return observation{}, err
 	}
 	err = raw.Read(func(fd uintptr) bool {
 		drain(fd)
-		return failed != nil || all != (seen{})
+		return failed != nil || all != (observation{})
 	})
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = nil
@@ -77,7 +77,7 @@ func (w *watch) wait(d time.Duration) (seen, error) {
 }
 
 // drain reads all events that have come.
-func (w *watch) drain(fd int) (all seen, err error) {
+func (w *watch) drain(fd int) (all observation, err error) {
 	for {
 		n, err := syscall.Read(fd, w.buf[:])
 		switch {
@@ -95,7 +95,7 @@ func (w *watch) drain(fd int) (all seen, err error) {
 
 // read sums up events: struct inotify_event in inotify(7). Where the kernel has dropped some, or
 // the directory itself was moved, it takes them for writes: the read that follows finds out.
-func (w *watch) read(b []byte) (s seen) {
+func (w *watch) read(b []byte) (s observation) {
 	for len(b) >= syscall.SizeofInotifyEvent {
 		mask, size := binary.NativeEndian.Uint32(b[4:]), int(binary.NativeEndian.Uint32(b[12:]))
 		b = b[syscall.SizeofInotifyEvent:]

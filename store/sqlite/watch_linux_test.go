@@ -21,27 +21,27 @@ func TestWatch(t *testing.T) {
 	write(f.path)
 	w, err := newWatch(f)
 	require.NoError(t, err)
-	see := func(want seen, d time.Duration) {
+	see := func(want observation, d time.Duration) {
 		t.Helper()
 		saw, err := w.wait(d)
 		require.NoError(t, err)
 		assert.Equal(t, want, saw)
 	}
-	see(seen{}, time.Millisecond)
-	see(seen{}, 0)
+	see(observation{}, time.Millisecond)
+	see(observation{}, 0)
 	write(f.log())
-	see(seen{written: true}, 0)
+	see(observation{written: true}, 0)
 	require.NoError(t, w.touch())
-	see(seen{touched: true}, time.Minute)
+	see(observation{touched: true}, time.Minute)
 	write(f.path)
 	require.NoError(t, w.touch())
-	see(seen{written: true, touched: true}, time.Minute)
+	see(observation{written: true, touched: true}, time.Minute)
 	write(filepath.Join(dir, "another.db"))
-	see(seen{}, time.Millisecond)
-	see(seen{}, -time.Second)
+	see(observation{}, time.Millisecond)
+	see(observation{}, -time.Second)
 	require.NoError(t, os.Remove(f.log()))
 	require.NoError(t, w.touch())
-	see(seen{written: true, touched: true}, time.Minute)
+	see(observation{written: true, touched: true}, time.Minute)
 
 	time.AfterFunc(time.Millisecond, w.close)
 	_, err = w.wait(time.Minute)
@@ -56,8 +56,8 @@ func TestHearDuringTheTest(t *testing.T) {
 	w, err := newWatch(s.files)
 	require.NoError(t, err)
 	e := &ear{t, make(chan store.Hint, 1000), make(chan error, 1)}
-	h := &hearing{s: s, w: w, l: store.Listener{Wants: store.AllTopics, Heard: func(h store.Hint) { e.heard <- h }, Live: func(string) {}}}
-	require.NoError(t, h.look(t.Context()))
+	h := &hearCall{s: s, w: w, l: store.Listener{Wants: store.AllTopics, Heard: func(h store.Hint) { e.heard <- h }, Live: func(string) {}}}
+	require.NoError(t, h.readNews(t.Context()))
 	o := startOther(t, path)
 	o.does("add lane1 a")
 	go func() { e.ended <- h.listen(t.Context()) }()

@@ -16,11 +16,11 @@ import (
 type window struct {
 	service batch.ServiceID
 	rows    []*claimable
-	want    int // waiting rows wanted
+	wanted  int // waiting rows wanted
 }
 
 // Wants returns how many waiting rows the lane wants.
-func (w *window) Wants() (service batch.ServiceID, rows int) { return w.service, w.want }
+func (w *window) Wants() (service batch.ServiceID, rows int) { return w.service, w.wanted }
 
 // Rows returns the rows that a strategy sees.
 func (w *window) Rows() []store.LaneRow { return laneRows(w.rows) }
@@ -30,7 +30,7 @@ type claimable struct {
 	sqlstore.Stored
 	footprint batch.Footprint
 	size      int  // of the payload, where a claim reads it
-	part      bool // few columns of the row are read yet
+	partial   bool // few columns of the row are read yet
 }
 
 // claimable returns the batch in the columns of colsClaim, where claim is set, or in all. Nothing
@@ -46,48 +46,48 @@ func (c *rowCols) claimable(claim bool) (r *claimable, err error) {
 	}
 	r.Now = store.NewRow()
 	r.Now.State, r.Now.Version, r.Now.Attempt, r.Now.Requeued = batch.State(c.State), c.Version, int(c.Attempt), c.Requeued
-	r.part = r.Now.State.Claimable()
+	r.partial = r.Now.State.Claimable()
 	return r, nil
 }
 
-// attempted reads the attempted rows of lanes, and returns the windows of all in order. wanted
+// readAttempted reads the attempted rows of lanes, and returns the windows of all in order. wanted
 // says how many waiting rows each lane wants.
-func (t *session) attempted(ctx context.Context, query string, claim bool, services []batch.ServiceID,
+func (t *session) readAttempted(ctx context.Context, query string, claim bool, services []batch.ServiceID,
 	wanted func(batch.ServiceID, []store.LaneRow) int,
 ) ([]*window, error) {
-	found, err := t.claimables(ctx, query, claim, services)
+	found, err := t.readClaimables(ctx, query, claim, services)
 	if err != nil {
 		return nil, err
 	}
 	windows := make([]*window, len(services))
 	for i, s := range services {
-		windows[i] = &window{service: s, rows: found[s], want: wanted(s, laneRows(found[s]))}
+		windows[i] = &window{service: s, rows: found[s], wanted: wanted(s, laneRows(found[s]))}
 	}
 	return windows, nil
 }
 
-// waiting adds the first waiting rows, as many as each window wants. One statement serves all
+// addWaiting adds the first waiting rows, as many as each window wants. One statement serves all
 // windows that want the same number.
-func (t *session) waiting(ctx context.Context, claim bool, windows []*window) error {
+func (t *session) addWaiting(ctx context.Context, claim bool, windows []*window) error {
 	ask := map[int][]batch.ServiceID{}
 	for _, w := range windows {
-		if w.want > 0 {
-			ask[w.want] = append(ask[w.want], w.service)
+		if w.wanted > 0 {
+			ask[w.wanted] = append(ask[w.wanted], w.service)
 		}
 	}
 	for want, services := range ask {
 		var found map[batch.ServiceID][]*claimable
 		var err error
 		if claim {
-			found, err = t.fronts(ctx, services, want)
+			found, err = t.readFronts(ctx, services, want)
 		} else {
-			found, err = t.claimables(ctx, windowWaiting, false, services, want)
+			found, err = t.readClaimables(ctx, windowWaiting, false, services, want)
 		}
 		if err != nil {
 			return err
 		}
 		for _, w := range windows {
-			if w.want == want {
+			if w.wanted == want {
 				w.rows = append(w.rows, found[w.service]...)
 			}
 		}
@@ -95,8 +95,8 @@ func (t *session) waiting(ctx context.Context, claim bool, windows []*window) er
 	return nil
 }
 
-// claimables are rows of lanes, by lane and in order.
-func (t *session) claimables(ctx context.Context, query string, claim bool, services []batch.ServiceID, args ...any,
+// readClaimables are rows of lanes, by lane and in order.
+func (t *session) readClaimables(ctx context.Context, query string, claim bool, services []batch.ServiceID, args ...any,
 ) (map[batch.ServiceID][]*claimable, error) {
 	found := make(map[batch.ServiceID][]*claimable, len(services))
 	parts := map[int64]*claimable{}
@@ -106,19 +106,19 @@ func (t *session) claimables(ctx context.Context, query string, claim bool, serv
 			return err
 		}
 		s := batch.ServiceID(r.ServiceID)
-		if found[s] = append(found[s], r); r.part {
+		if found[s] = append(found[s], r); r.partial {
 			parts[r.Seq] = r
 		}
 		return nil
-	}, query, append([]any{encode(services)}, args...)...)
+	}, query, append([]any{jsonText(services)}, args...)...)
 	if err != nil {
 		return nil, err
 	}
-	inOrder(found)
+	sortLanes(found)
 	return found, t.readRest(ctx, parts)
 }
 
-func inOrder(found map[batch.ServiceID][]*claimable) {
+func sortLanes(found map[batch.ServiceID][]*claimable) {
 	for _, rows := range found {
 		slices.SortFunc(rows, func(a, b *claimable) int { return cmp.Compare(a.CreatedAt, b.CreatedAt) })
 	}
@@ -134,11 +134,11 @@ type frontCols struct {
 	Attempt   int64 `db:"attempt"`
 }
 
-// fronts returns the first waiting rows of lanes as a claim needs them, by lane and in order. It
-// reads the batches of these rows only where they are not known from their Add, and the other
+// readFronts returns the first waiting rows of lanes as a claim needs them, by lane and in order.
+// It reads the batches of these rows only where they are not known from their Add, and the other
 // columns only of rows that are not as they were added: every change of a row that waits raises
 // its version.
-func (t *session) fronts(ctx context.Context, services []batch.ServiceID, want int) (map[batch.ServiceID][]*claimable, error) {
+func (t *session) readFronts(ctx context.Context, services []batch.ServiceID, want int) (map[batch.ServiceID][]*claimable, error) {
 	found := make(map[batch.ServiceID][]*claimable, len(services))
 	parts, unknown := map[int64]*claimable{}, map[int64]*claimable{}
 	added := store.NewRow()
@@ -160,11 +160,11 @@ func (t *session) fronts(ctx context.Context, services []batch.ServiceID, want i
 		r.TraceParent, r.size = b.TraceParent, b.Size
 		r.footprint, err = sqlstore.DecodeFootprint(b.Footprint)
 		return err
-	}, sqlWaiting, encode(services), want)
+	}, sqlWaiting, jsonText(services), want)
 	if err != nil {
 		return nil, err
 	}
-	inOrder(found)
+	sortLanes(found)
 	if err := t.readBatches(ctx, unknown); err != nil {
 		return nil, err
 	}
@@ -181,7 +181,7 @@ func (t *session) readBatches(ctx context.Context, rows map[int64]*claimable) er
 		r.BatchCols, r.size = c.BatchCols, c.Size
 		r.footprint, err = sqlstore.DecodeFootprint(c.Footprint)
 		return err
-	}, sqlBatches, encode(slices.Collect(maps.Keys(rows))))
+	}, sqlBatches, jsonText(slices.Collect(maps.Keys(rows))))
 }
 
 // readRest reads the other columns of rows.

@@ -21,7 +21,7 @@ func addTests() []test {
 		{name: "all that was given comes back", run: addKeeps},
 		{name: "the trace context comes with the order", run: addTrace},
 		{name: "the order of the slice, and of the calls", run: addOrder},
-		{name: "a clock that steps back changes no order", run: addClock, not: func(h Harness) bool { return h.NoClock }},
+		{name: "a clock that steps back changes no order", run: addClock, exempt: func(h Harness) bool { return h.NoClock }},
 		{name: "again is harmless", run: addAgain},
 		{name: "another payload is a conflict, and nothing of the call is stored", run: addConflict},
 		{name: "a key is unique in its party", run: addKeys},
@@ -33,29 +33,29 @@ func addTests() []test {
 }
 
 func addKeeps(f *fixture) {
-	at := f.now().Add(f.u(9)).Truncate(time.Microsecond)
+	at := f.now().Add(f.units(9)).Truncate(time.Microsecond)
 	o := order.Order{ID: "o 'ö", Party: "p", Payload: []byte{0, 1, 255}, Priority: -7, Urgent: true, Deadline: at, Key: `k"\`, TraceParent: traceParent}
-	f.add(o, ord("", "plain"))
-	q := f.next("p", 9)
+	f.add(o, newOrder("", "plain"))
+	q := f.nextOrders("p", 9)
 	require.Len(f, q, 1)
 	assert.Equal(f, o, q[0].Order)
 	assert.Equal(f, int64(1), q[0].Version)
 	r := f.record("p", o.ID)
-	assert.InDelta(f, 0, f.now().Sub(r.CreatedAt).Seconds(), f.u(0.5).Seconds())
+	assert.InDelta(f, 0, f.now().Sub(r.CreatedAt).Seconds(), f.units(0.5).Seconds())
 	assert.Equal(f, time.UTC, r.CreatedAt.Location())
 	assert.Equal(f, order.Record{
 		ID: o.ID, Party: "p", Key: o.Key, Priority: -7, Urgent: true, Deadline: at, State: order.Queued, Version: 1, CreatedAt: r.CreatedAt,
 		TraceParent: traceParent,
 	}, r)
 	assert.Equal(f, r.CreatedAt, q[0].Created)
-	assert.Equal(f, []byte("payload of plain"), f.next("", 9)[0].Payload)
+	assert.Equal(f, []byte("payload of plain"), f.nextOrders("", 9)[0].Payload)
 	o.Payload[0] = 9
-	assert.Equal(f, byte(0), f.next("p", 9)[0].Payload[0], "the slice is not kept")
+	assert.Equal(f, byte(0), f.nextOrders("p", 9)[0].Payload[0], "the slice is not kept")
 }
 
 // addTrace gives every second order a context, and follows them to the end.
 func addTrace(f *fixture) {
-	os := many("p", "a", 6)
+	os := newOrders("p", "a", 6)
 	want := make([]string, len(os))
 	for i := range os {
 		if i%2 == 0 {
@@ -69,7 +69,7 @@ func addTrace(f *fixture) {
 		again[i].TraceParent = traceParent
 	}
 	f.add(again...)
-	f.add(ord("q", "none"))
+	f.add(newOrder("q", "none"))
 	of := func(rs []order.Record) (got []string) {
 		for _, r := range rs {
 			got = append(got, r.TraceParent)
@@ -79,12 +79,12 @@ func addTrace(f *fixture) {
 	assert.Equal(f, want, of(f.list("p")), "the first stays")
 	assert.Equal(f, []string{""}, of(f.list("q")))
 	var got []string
-	for _, o := range f.next("p", 9) {
+	for _, o := range f.nextOrders("p", 9) {
 		got = append(got, o.TraceParent)
 	}
 	assert.Equal(f, want, got)
 	b, _ := f.prepare("p", "b", 9)
-	f.end(b, store.IsCommitted)
+	f.finish(b, store.IsCommitted)
 	settleable, recs := f.settleable(), f.list("p")
 	require.Len(f, settleable.Orders, len(os))
 	for i, o := range settleable.Orders {
@@ -94,10 +94,10 @@ func addTrace(f *fixture) {
 	require.True(f, f.settle(settlement(settleable, order.Verdict{State: order.Confirmed})))
 	assert.Equal(f, want, of(f.list("p")), "of orders that are final")
 	for _, bad := range []string{"malformed", strings.Repeat("0", 8<<10), strings.ToUpper(traceParent)} {
-		o := ord("p", "bad")
+		o := newOrder("p", "bad")
 		o.TraceParent = bad
 		var in *batch.InputError
-		require.ErrorAs(f, f.st.AddOrders(f.ctx, ord("p", "beside"), o), &in)
+		require.ErrorAs(f, f.store.AddOrders(f.ctx, newOrder("p", "beside"), o), &in)
 		assert.Equal(f, "Order.TraceParent", in.Field)
 		assert.Less(f, len(in.Error()), 300)
 	}
@@ -107,31 +107,31 @@ func addTrace(f *fixture) {
 func addOrder(f *fixture) {
 	var want []order.ID
 	for _, prefix := range []string{"z", "m", "a"} {
-		os := many("p", prefix, 40)
+		os := newOrders("p", prefix, 40)
 		f.add(os...)
-		want = append(want, ids(os)...)
+		want = append(want, orderIDs(os)...)
 	}
 	rs := f.list("p")
 	require.Equal(f, want, recordIDs(rs))
 	for i := 1; i < len(rs); i++ {
 		assert.True(f, rs[i].CreatedAt.After(rs[i-1].CreatedAt), "one microsecond apart at least")
 	}
-	assert.Equal(f, want, queuedIDs(f.next("p", 1000)))
+	assert.Equal(f, want, queuedIDs(f.nextOrders("p", 1000)))
 }
 
 func addClock(f *fixture) {
-	f.add(many("p", "z", 3)...)
-	f.pass(-2)
-	f.add(many("p", "a", 3)...)
-	f.add(ord("other", "early"))
-	want := append(ids(many("p", "z", 3)), ids(many("p", "a", 3))...)
+	f.add(newOrders("p", "z", 3)...)
+	f.passUnits(-2)
+	f.add(newOrders("p", "a", 3)...)
+	f.add(newOrder("other", "early"))
+	want := append(orderIDs(newOrders("p", "z", 3)), orderIDs(newOrders("p", "a", 3))...)
 	assert.Equal(f, want, recordIDs(f.list("p")))
-	assert.Equal(f, want, queuedIDs(f.next("p", 9)))
+	assert.Equal(f, want, queuedIDs(f.nextOrders("p", 9)))
 	assert.True(f, f.record("other", "early").CreatedAt.Before(f.record("p", want[0]).CreatedAt), "that is its own party's matter")
 }
 
 func addAgain(f *fixture) {
-	o := ord("p", "a")
+	o := newOrder("p", "a")
 	o.Key = "k"
 	f.add(o)
 	was := f.list("p")
@@ -147,12 +147,12 @@ func addAgain(f *fixture) {
 }
 
 func addConflict(f *fixture) {
-	f.add(ord("p", "a"))
-	changed, moved := ord("p", "a"), ord("q", "a")
+	f.add(newOrder("p", "a"))
+	changed, moved := newOrder("p", "a"), newOrder("q", "a")
 	changed.Payload = []byte("other")
 	for _, o := range []order.Order{changed, moved} {
-		require.ErrorIs(f, f.st.AddOrders(f.ctx, ord("p", "new1"), o, ord("p", "new2")), batch.ErrConflict)
-		require.ErrorIs(f, f.st.AddOrders(f.ctx, ord("p", "new1"), ord("p", "x"), func() order.Order {
+		require.ErrorIs(f, f.store.AddOrders(f.ctx, newOrder("p", "new1"), o, newOrder("p", "new2")), batch.ErrConflict)
+		require.ErrorIs(f, f.store.AddOrders(f.ctx, newOrder("p", "new1"), newOrder("p", "x"), func() order.Order {
 			o := o
 			o.ID = "x"
 			o.Payload = []byte("third")
@@ -171,22 +171,22 @@ func addKeys(f *fixture) {
 	f.add(keyed("p", "second", "x"), keyed("q", "third", "y"))
 	assert.Equal(f, []order.ID{"first"}, recordIDs(f.list("p")), "a retry that made a new id")
 	assert.Equal(f, []order.ID{"third"}, recordIDs(f.list("q")))
-	require.ErrorIs(f, f.st.AddOrders(f.ctx, keyed("p", "fourth", "y")), batch.ErrConflict)
-	_, missing := must2(f.st.FinalOrders(f.ctx, []order.ID{"second", "fourth"}))(f)
+	require.ErrorIs(f, f.store.AddOrders(f.ctx, keyed("p", "fourth", "y")), batch.ErrConflict)
+	_, missing := must2(f.store.FinalOrders(f.ctx, []order.ID{"second", "fourth"}))(f)
 	assert.ElementsMatch(f, []order.ID{"second", "fourth"}, missing)
-	f.add(ord("p", "no key"), ord("p", "none either"))
+	f.add(newOrder("p", "no key"), newOrder("p", "none either"))
 	assert.Len(f, f.list("p"), 3)
 }
 
 func addTwins(f *fixture) {
-	a, b := ord("p", "a"), ord("p", "b")
+	a, b := newOrder("p", "a"), newOrder("p", "b")
 	a.Key, b.Key, b.Payload = "k", "k", a.Payload
-	f.add(a, a, b, ord("p", "c"), a)
+	f.add(a, a, b, newOrder("p", "c"), a)
 	assert.Equal(f, []order.ID{"a", "c"}, recordIDs(f.list("p")))
 	b.ID, b.Payload = "d", []byte("other")
 	fresh := a
 	fresh.ID, fresh.Key, b.Key = "e", "fresh", "fresh"
-	require.ErrorIs(f, f.st.AddOrders(f.ctx, fresh, b), batch.ErrConflict)
+	require.ErrorIs(f, f.store.AddOrders(f.ctx, fresh, b), batch.ErrConflict)
 	assert.Len(f, f.list("p"), 2)
 }
 
@@ -224,24 +224,24 @@ func addInvalid(f *fixture) {
 		"late deadline":          func(o *order.Order) { o.Deadline = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
 		"high priority":          func(o *order.Order) { o.Priority = 1 << 40 },
 	} {
-		o := ord("p", "o")
+		o := newOrder("p", "o")
 		spoil(&o)
 		var in *batch.InputError
-		require.ErrorAs(f, f.st.AddOrders(f.ctx, ord("p", "good"), o), &in, name)
+		require.ErrorAs(f, f.store.AddOrders(f.ctx, newOrder("p", "good"), o), &in, name)
 		assert.Contains(f, in.Field, "Order.", name)
 	}
 	assert.Empty(f, f.list("p"))
-	require.NoError(f, f.st.AddOrders(f.ctx), "none")
+	require.NoError(f, f.store.AddOrders(f.ctx), "none")
 }
 
 func addMany(f *fixture) {
-	os := many("p", "o", 2500)
+	os := newOrders("p", "o", 2500)
 	for i := range os {
 		os[i].Payload = []byte(strings.Repeat("x", 1+i%3000))
 	}
 	f.add(os...)
-	got := must(f.st.NextOrders(f.ctx, "p", storeNext(3000)))(f)
-	require.Equal(f, ids(os), queuedIDs(got))
+	got := must(f.store.NextOrders(f.ctx, "p", storeNext(3000)))(f)
+	require.Equal(f, orderIDs(os), queuedIDs(got))
 	for i := range got {
 		require.Len(f, got[i].Payload, len(os[i].Payload))
 	}

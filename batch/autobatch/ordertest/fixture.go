@@ -18,9 +18,9 @@ type fixture struct {
 	*testing.T
 	promise string // in words
 
-	h   Harness
-	st  Store
-	ctx context.Context // one test has one
+	harness Harness
+	store   Store
+	ctx     context.Context // one test has one
 
 	// unit is the tests' unit of time: the clock moves by whole ones, and durations are odd
 	// parts of it.
@@ -37,19 +37,19 @@ func (f *fixture) Errorf(format string, args ...any) {
 // now returns the store's clock, nearly.
 func (f *fixture) now() time.Time { return time.Now().Add(f.offset).UTC() }
 
-// u is n units.
-func (f *fixture) u(n float64) time.Duration { return time.Duration(n * float64(f.unit)) }
+// units is n units.
+func (f *fixture) units(n float64) time.Duration { return time.Duration(n * float64(f.unit)) }
 
-// pass lets n units of the store's time pass. Only a clock that can be set goes back.
-func (f *fixture) pass(n int) { f.step(time.Duration(n) * f.unit) }
+// passUnits lets n units of the store's time pass. Only a clock that can be set goes back.
+func (f *fixture) passUnits(n int) { f.stepClock(time.Duration(n) * f.unit) }
 
 // tick makes the next call later than the one before, on the coarsest clock.
-func (f *fixture) tick() { f.step(2 * time.Millisecond) }
+func (f *fixture) tick() { f.stepClock(2 * time.Millisecond) }
 
-func (f *fixture) step(d time.Duration) {
+func (f *fixture) stepClock(d time.Duration) {
 	f.Helper()
-	if f.h.StepClock != nil {
-		f.h.StepClock(d)
+	if f.harness.StepClock != nil {
+		f.harness.StepClock(d)
 		f.offset += d
 		return
 	}
@@ -60,21 +60,21 @@ func (f *fixture) step(d time.Duration) {
 	}
 }
 
-// ord returns an order of a party.
-func ord(party batch.ServiceID, id order.ID) order.Order {
+// newOrder returns an order of a party.
+func newOrder(party batch.ServiceID, id order.ID) order.Order {
 	return order.Order{ID: id, Party: party, Payload: []byte("payload of " + string(id))}
 }
 
-// many is n orders of a party whose ids sort against their order.
-func many(party batch.ServiceID, prefix string, n int) []order.Order {
+// newOrders is n orders of a party whose ids sort against their order.
+func newOrders(party batch.ServiceID, prefix string, n int) []order.Order {
 	os := make([]order.Order, n)
 	for i := range os {
-		os[i] = ord(party, order.ID(fmt.Sprintf("%s%05d", prefix, n-i)))
+		os[i] = newOrder(party, order.ID(fmt.Sprintf("%s%05d", prefix, n-i)))
 	}
 	return os
 }
 
-func ids(os []order.Order) []order.ID {
+func orderIDs(os []order.Order) []order.ID {
 	is := make([]order.ID, len(os))
 	for i, o := range os {
 		is[i] = o.ID
@@ -106,7 +106,7 @@ func refIDs(rs []order.Ref) []order.ID {
 	return is
 }
 
-func refs(os []order.Waiting) []order.Ref {
+func refsOf(os []order.Waiting) []order.Ref {
 	rs := make([]order.Ref, len(os))
 	for i, o := range os {
 		rs[i] = order.Ref{ID: o.ID, Version: o.Version}
@@ -114,8 +114,8 @@ func refs(os []order.Waiting) []order.Ref {
 	return rs
 }
 
-// verdicts returns one for each of these, all the same.
-func verdicts(rs []order.Ref, v order.Verdict) []order.Verdict {
+// verdictsOn returns one for each of these, all the same.
+func verdictsOn(rs []order.Ref, v order.Verdict) []order.Verdict {
 	vs := make([]order.Verdict, len(rs))
 	for i, r := range rs {
 		vs[i] = v
@@ -124,36 +124,36 @@ func verdicts(rs []order.Ref, v order.Verdict) []order.Verdict {
 	return vs
 }
 
-// bt returns a batch of a party.
-func bt(party batch.ServiceID, id batch.ID) batch.Batch {
+// newBatch returns a batch of a party.
+func newBatch(party batch.ServiceID, id batch.ID) batch.Batch {
 	return batch.Batch{Service: party, ID: id, Payload: []byte("payload of " + string(id))}
 }
 
 func (f *fixture) add(os ...order.Order) {
 	f.Helper()
-	require.NoError(f, f.st.AddOrders(f.ctx, os...))
+	require.NoError(f, f.store.AddOrders(f.ctx, os...))
 }
 
-// next returns the orders of the party's next batch.
-func (f *fixture) next(party batch.ServiceID, maxOrders int) []order.Waiting {
+// nextOrders returns the orders of the party's next batch.
+func (f *fixture) nextOrders(party batch.ServiceID, maxOrders int) []order.Waiting {
 	f.Helper()
-	os := must(f.st.NextOrders(f.ctx, party, order.NextQuery{Max: maxOrders}))(f)
+	os := must(f.store.NextOrders(f.ctx, party, order.NextQuery{Max: maxOrders}))(f)
 	return os
 }
 
 // prepare makes a batch of the party's next orders.
 func (f *fixture) prepare(party batch.ServiceID, id batch.ID, maxOrders int) (batch.Batch, []order.Ref) {
 	f.Helper()
-	b, rs := bt(party, id), refs(f.next(party, maxOrders))
+	b, rs := newBatch(party, id), refsOf(f.nextOrders(party, maxOrders))
 	require.NotEmpty(f, rs)
-	require.True(f, must(f.st.PrepareBatch(f.ctx, b, rs))(f))
+	require.True(f, must(f.store.PrepareBatch(f.ctx, b, rs))(f))
 	return b, rs
 }
 
-// end makes the batch, which is the first of its lane, final.
-func (f *fixture) end(b batch.Batch, finding store.Finding) {
+// finish makes the batch, which is the first of its lane, final.
+func (f *fixture) finish(b batch.Batch, finding store.Finding) {
 	f.Helper()
-	got, err := f.st.Claim(f.ctx, store.ClaimQuery{Lanes: []batch.ServiceID{b.Service}, Limit: 1, Window: 1, TTL: f.u(1.5)},
+	got, err := f.store.Claim(f.ctx, store.ClaimQuery{Lanes: []batch.ServiceID{b.Service}, Limit: 1, Window: 1, TTL: f.units(1.5)},
 		func(l batch.Lane) []batch.Run {
 			for i, w := range l.Batches {
 				if w.ID == b.ID {
@@ -180,27 +180,27 @@ func (f *fixture) end(b batch.Batch, finding store.Finding) {
 // write records an outcome.
 func (f *fixture) write(o store.Outcome) {
 	f.Helper()
-	applied := must(f.st.Record(f.ctx, []store.Outcome{o}))(f)
+	applied := must(f.store.Record(f.ctx, []store.Outcome{o}))(f)
 	require.Equal(f, store.Written, applied[0].Result, "%v", applied[0].Err)
 }
 
 // settleable returns the batch that is to be settled, which must be the only one.
 func (f *fixture) settleable() order.Batch {
 	f.Helper()
-	found := must(f.st.SettleableBatches(f.ctx, 9))(f)
+	found := must(f.store.SettleableBatches(f.ctx, 9))(f)
 	require.Len(f, found, 1)
 	return found[0]
 }
 
 // settlement says the same of all orders of a batch.
 func settlement(b order.Batch, v order.Verdict) order.Settlement {
-	return order.Settlement{Batch: b.Record.Key, Version: b.Record.Version, Orders: verdicts(b.Orders, v)}
+	return order.Settlement{Batch: b.Record.Key, Version: b.Record.Version, Orders: verdictsOn(b.Orders, v)}
 }
 
 // settle writes one settlement.
 func (f *fixture) settle(s order.Settlement) bool {
 	f.Helper()
-	done := must(f.st.SettleOrders(f.ctx, []order.Settlement{s}))(f)
+	done := must(f.store.SettleOrders(f.ctx, []order.Settlement{s}))(f)
 	require.Len(f, done, 1)
 	return done[0]
 }
@@ -208,7 +208,7 @@ func (f *fixture) settle(s order.Settlement) bool {
 // list returns the records of a party's orders, in their order.
 func (f *fixture) list(party batch.ServiceID) []order.Record {
 	f.Helper()
-	rs, next := must2(f.st.ListOrders(f.ctx, order.ListQuery{Party: &party, Limit: 1000}))(f)
+	rs, next := must2(f.store.ListOrders(f.ctx, order.ListQuery{Party: &party, Limit: 1000}))(f)
 	require.Empty(f, next)
 	return rs
 }
@@ -228,7 +228,7 @@ func (f *fixture) record(party batch.ServiceID, id order.ID) order.Record {
 // parties returns all that Parties finds.
 func (f *fixture) parties() []order.PartyLoad {
 	f.Helper()
-	ps := must(f.st.Parties(f.ctx, order.PartiesQuery{Start: true, Limit: 1000, Cap: 1000}))(f)
+	ps := must(f.store.Parties(f.ctx, order.PartiesQuery{Start: true, Limit: 1000, Cap: 1000}))(f)
 	return ps
 }
 

@@ -24,28 +24,28 @@ func listTests() []test {
 // oneOfEach is orders of a party in every state.
 func (f *fixture) oneOfEach() (party batch.ServiceID, is map[order.State]order.ID) {
 	f.Helper()
-	os := many("p", "o", 5)
+	os := newOrders("p", "o", 5)
 	f.add(os...)
 	is = map[order.State]order.ID{
 		order.Confirmed: os[0].ID, order.Failed: os[1].ID, order.Quarantined: os[2].ID, order.Dequeued: os[3].ID, order.Queued: os[4].ID,
 	}
 	b, _ := f.prepare("p", "committed", 1)
-	f.end(b, store.IsCommitted)
+	f.finish(b, store.IsCommitted)
 	require.True(f, f.settle(settlement(f.settleable(), order.Verdict{State: order.Confirmed})))
 	b, _ = f.prepare("p", "refused", 1)
-	f.end(b, store.Refused)
+	f.finish(b, store.Refused)
 	require.True(f, f.settle(settlement(f.settleable(), order.Verdict{State: order.Failed})))
-	require.Equal(f, []bool{true}, must(f.st.FailOrders(f.ctx, verdicts(refs(f.next("p", 1)), order.Verdict{State: order.Quarantined})))(f))
+	require.Equal(f, []bool{true}, must(f.store.FailOrders(f.ctx, verdictsOn(refsOf(f.nextOrders("p", 1)), order.Verdict{State: order.Quarantined})))(f))
 	f.prepare("p", "open", 1)
 	return "p", is
 }
 
 func listSelects(f *fixture) {
 	party, is := f.oneOfEach()
-	f.add(ord("q", "other"))
+	f.add(newOrder("q", "other"))
 	for state, id := range is {
 		for _, p := range []*batch.ServiceID{nil, &party} {
-			rs, next := must2(f.st.ListOrders(f.ctx, order.ListQuery{Party: p, States: []order.State{state, 99}}))(f)
+			rs, next := must2(f.store.ListOrders(f.ctx, order.ListQuery{Party: p, States: []order.State{state, 99}}))(f)
 			assert.Empty(f, next)
 			want := []order.ID{id}
 			if p == nil && state == order.Queued {
@@ -58,32 +58,32 @@ func listSelects(f *fixture) {
 	for b, want := range map[batch.ID][]order.ID{
 		"committed": {is[order.Confirmed]}, "refused": {is[order.Failed]}, "open": {is[order.Dequeued]}, "none": {}, "nul\x00": {},
 	} {
-		rs, _ := must2(f.st.ListOrders(f.ctx, order.ListQuery{Batch: b}))(f)
+		rs, _ := must2(f.store.ListOrders(f.ctx, order.ListQuery{Batch: b}))(f)
 		assert.Equal(f, want, recordIDs(rs), "%s", b)
 	}
 	q := batch.ServiceID("q")
-	rs, _ := must2(f.st.ListOrders(f.ctx, order.ListQuery{Party: &q, Batch: "open"}))(f)
+	rs, _ := must2(f.store.ListOrders(f.ctx, order.ListQuery{Party: &q, Batch: "open"}))(f)
 	assert.Empty(f, rs)
 	bad := batch.ServiceID("\xff")
-	rs, _ = must2(f.st.ListOrders(f.ctx, order.ListQuery{Party: &bad}))(f)
+	rs, _ = must2(f.store.ListOrders(f.ctx, order.ListQuery{Party: &bad}))(f)
 	assert.Empty(f, rs)
-	f.end(bt(party, "open"), store.Refused)
+	f.finish(newBatch(party, "open"), store.Refused)
 	require.True(f, f.settle(settlement(f.settleable(), order.Verdict{State: order.Queued})))
-	rs, _ = must2(f.st.ListOrders(f.ctx, order.ListQuery{Batch: "open"}))(f)
+	rs, _ = must2(f.store.ListOrders(f.ctx, order.ListQuery{Batch: "open"}))(f)
 	assert.Equal(f, []order.ID{is[order.Dequeued]}, recordIDs(rs), "its last, though it is queued again")
 }
 
 func listFound(f *fixture) {
 	party, is := f.oneOfEach()
 	key := func(id order.ID, key string) order.Order {
-		o := ord("q", id)
+		o := newOrder("q", id)
 		o.Key = key
 		return o
 	}
-	f.add(key("q1", "invoice 1"), key("q2", "invoice 10"), ord("q", "q10"))
+	f.add(key("q1", "invoice 1"), key("q2", "invoice 10"), newOrder("q", "q10"))
 	found := func(q order.FindQuery) (ids []order.ID) {
 		f.Helper()
-		rs, more := must2(f.st.FindOrders(f.ctx, q))(f)
+		rs, more := must2(f.store.FindOrders(f.ctx, q))(f)
 		require.False(f, more)
 		for _, r := range rs {
 			ids = append(ids, r.ID)
@@ -91,7 +91,7 @@ func listFound(f *fixture) {
 		return ids
 	}
 	for state, id := range is {
-		rs, _ := must2(f.st.FindOrders(f.ctx, order.FindQuery{ID: id}))(f)
+		rs, _ := must2(f.store.FindOrders(f.ctx, order.FindQuery{ID: id}))(f)
 		require.Len(f, rs, 1)
 		assert.Equal(f, state, rs[0].State)
 		assert.Equal(f, party, rs[0].Party)
@@ -104,11 +104,11 @@ func listFound(f *fixture) {
 	for _, q := range []order.FindQuery{{ID: "none"}, {ID: "nul\x00"}, {Key: "invoice"}, {Key: "\xff", Begins: true}, {ID: "Q", Begins: true}} {
 		assert.Empty(f, found(q), "%+v", q)
 	}
-	rs, more := must2(f.st.FindOrders(f.ctx, order.FindQuery{ID: "q", Begins: true, Limit: 2}))(f)
+	rs, more := must2(f.store.FindOrders(f.ctx, order.FindQuery{ID: "q", Begins: true, Limit: 2}))(f)
 	assert.Len(f, rs, 2)
 	assert.True(f, more)
 	for _, q := range []order.FindQuery{{}, {Begins: true}, {ID: "a", Key: "b"}} {
-		_, _, err := f.st.FindOrders(f.ctx, q)
+		_, _, err := f.store.FindOrders(f.ctx, q)
 		require.ErrorIs(f, err, batch.ErrInvalidInput, "%+v", q)
 	}
 }
@@ -116,14 +116,14 @@ func listFound(f *fixture) {
 func listPages(f *fixture) {
 	var want []order.ID
 	for i := range 25 {
-		os := many(batch.ServiceID(fmt.Sprint(i%3)), fmt.Sprint("call", i, "-"), 3)
+		os := newOrders(batch.ServiceID(fmt.Sprint(i%3)), fmt.Sprint("call", i, "-"), 3)
 		f.add(os...)
 		f.tick()
-		want = append(want, ids(os)...)
+		want = append(want, orderIDs(os)...)
 	}
 	var got []order.ID
 	for q := (order.ListQuery{Limit: 7}); ; {
-		rs, next := must2(f.st.ListOrders(f.ctx, q))(f)
+		rs, next := must2(f.store.ListOrders(f.ctx, q))(f)
 		got = append(got, recordIDs(rs)...)
 		if q.After = next; next == "" {
 			break
@@ -131,13 +131,13 @@ func listPages(f *fixture) {
 		require.Len(f, rs, 7)
 	}
 	assert.Equal(f, want, got)
-	f.add(many("many", "m", 1100)...)
+	f.add(newOrders("many", "m", 1100)...)
 	for limit, n := range map[int]int{0: 100, 5000: 1000} {
-		rs, next := must2(f.st.ListOrders(f.ctx, order.ListQuery{Limit: limit}))(f)
+		rs, next := must2(f.store.ListOrders(f.ctx, order.ListQuery{Limit: limit}))(f)
 		assert.Len(f, rs, n)
 		assert.NotEmpty(f, next)
 	}
-	_, _, err := f.st.ListOrders(f.ctx, order.ListQuery{After: "nonsense"})
+	_, _, err := f.store.ListOrders(f.ctx, order.ListQuery{After: "nonsense"})
 	require.ErrorIs(f, err, batch.ErrInvalidInput)
 }
 
@@ -154,35 +154,35 @@ func listFinals(f *fixture) {
 	for i := range 1200 {
 		ask = append(ask, order.ID(fmt.Sprint("missing", i)))
 	}
-	final, missing := must2(f.st.FinalOrders(f.ctx, ask))(f)
+	final, missing := must2(f.store.FinalOrders(f.ctx, ask))(f)
 	assert.ElementsMatch(f, want, recordIDs(final))
 	for _, r := range final {
 		assert.Equal(f, f.record(party, r.ID), r)
 	}
 	assert.Len(f, missing, 1203)
 	assert.Subset(f, missing, []order.ID{"none", "nul\x00", "", "missing1199"})
-	final, missing = must2(f.st.FinalOrders(f.ctx, nil))(f)
+	final, missing = must2(f.store.FinalOrders(f.ctx, nil))(f)
 	assert.Empty(f, final)
 	assert.Empty(f, missing)
 }
 
 func listCounts(f *fixture) {
-	if !f.st.Abilities().Has(store.CanCountOpen) {
+	if !f.store.Abilities().Has(store.CanCountOpen) {
 		f.Logf("the store lacks %s", store.CanCountOpen)
 		return
 	}
-	counted := func() store.Totals { return must(f.st.CountOpen(f.ctx))(f) }
+	counted := func() store.Totals { return must(f.store.CountOpen(f.ctx))(f) }
 	assert.Empty(f, counted().Orders)
 	_, named := f.oneOfEach()
 	f.tick()
-	f.add(ord("q", "other"))
+	f.add(newOrder("q", "other"))
 	got := counted()
 	assert.Equal(f, map[string]int{"queued": 2, "dequeued": 1}, got.Orders)
 	oldest := named[order.Dequeued]
-	rs, _ := must2(f.st.ListOrders(f.ctx, order.ListQuery{States: []order.State{order.Dequeued}}))(f)
+	rs, _ := must2(f.store.ListOrders(f.ctx, order.ListQuery{States: []order.State{order.Dequeued}}))(f)
 	assert.Equal(f, oldest, rs[0].ID)
 	assert.Equal(f, rs[0].CreatedAt, got.OldestOrder)
-	rs, _ = must2(f.st.ListOrders(f.ctx, order.ListQuery{States: []order.State{order.Quarantined}}))(f)
+	rs, _ = must2(f.store.ListOrders(f.ctx, order.ListQuery{States: []order.State{order.Quarantined}}))(f)
 	assert.Equal(f, 1, got.RefusedOrders)
 	assert.Equal(f, rs[0].FinalAt, got.OldestRefused)
 }

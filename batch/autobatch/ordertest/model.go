@@ -20,29 +20,29 @@ func modelTests() []test {
 	return []test{{name: "any calls, compared with the rules", run: modelWalk}}
 }
 
-// shadow is the model of one order.
-type shadow struct {
+// modelOrder is the model of one order.
+type modelOrder struct {
 	order.Order
-	at  int // its place among all
-	row order.Row
+	place int // its place among all
+	row   order.Row
 }
 
-// walk makes random calls, and keeps a model of their effects.
-type walk struct {
+// randomWalk makes random calls, and keeps a model of their effects.
+type randomWalk struct {
 	*fixture
 	*rand.Rand
-	seed   uint64
-	orders []*shadow
-	byID   map[order.ID]*shadow
-	open   map[batch.ServiceID]batch.Batch // of a party, and not settled
-	final  map[batch.ID]bool               // may be settled
-	made   int
+	seed        uint64
+	orders      []*modelOrder
+	byID        map[order.ID]*modelOrder
+	open        map[batch.ServiceID]batch.Batch // of a party, and not settled
+	final       map[batch.ID]bool               // may be settled
+	batchesMade int
 }
 
 func modelWalk(f *fixture) {
 	for seed := range uint64(4) {
-		w := &walk{
-			fixture: f, Rand: rand.New(rand.NewPCG(seed, 7)), seed: seed, byID: map[order.ID]*shadow{},
+		w := &randomWalk{
+			fixture: f, Rand: rand.New(rand.NewPCG(seed, 7)), seed: seed, byID: map[order.ID]*modelOrder{},
 			open: map[batch.ServiceID]batch.Batch{}, final: map[batch.ID]bool{},
 		}
 		for step := range 60 {
@@ -50,23 +50,23 @@ func modelWalk(f *fixture) {
 			w.compare(fmt.Sprintf("seed %d, step %d: %s", seed, step, name))
 		}
 		for _, b := range w.open { // so that the next walk finds nothing that is open
-			w.finish(b)
+			w.finishBatch(b)
 		}
 		w.settleAll()
 		for _, s := range w.orders {
 			if s.row.State == order.Queued {
-				must(f.st.FailOrders(f.ctx, verdicts([]order.Ref{{ID: s.ID, Version: s.row.Version}}, order.Verdict{State: order.Failed})))(f)
+				must(f.store.FailOrders(f.ctx, verdictsOn([]order.Ref{{ID: s.ID, Version: s.row.Version}}, order.Verdict{State: order.Failed})))(f)
 			}
 		}
 	}
 }
 
-func (w *walk) party() batch.ServiceID { return w.name(w.IntN(3)) }
+func (w *randomWalk) party() batch.ServiceID { return w.name(w.IntN(3)) }
 
 // name returns a party of this walk alone.
-func (w *walk) name(i int) batch.ServiceID { return batch.ServiceID(fmt.Sprint(w.seed, "p", i)) }
+func (w *randomWalk) name(i int) batch.ServiceID { return batch.ServiceID(fmt.Sprint(w.seed, "p", i)) }
 
-func (w *walk) step() string {
+func (w *randomWalk) step() string {
 	party := w.party()
 	switch n := w.IntN(10); {
 	case n < 3:
@@ -77,7 +77,7 @@ func (w *walk) step() string {
 		return "prepare"
 	case n < 7:
 		if b, ok := w.open[party]; ok && !w.final[b.ID] {
-			w.finish(b)
+			w.finishBatch(b)
 		}
 		return "finish"
 	case n < 8:
@@ -87,8 +87,8 @@ func (w *walk) step() string {
 		w.judgeSome(party)
 		return "judge"
 	}
-	if w.h.StepClock != nil {
-		w.pass(1)
+	if w.harness.StepClock != nil {
+		w.passUnits(1)
 	}
 	n := 0
 	for _, s := range w.orders {
@@ -101,33 +101,35 @@ func (w *walk) step() string {
 	return "expire"
 }
 
-func (w *walk) addSome(party batch.ServiceID) {
+func (w *randomWalk) addSome(party batch.ServiceID) {
 	var added []order.Order
 	for range 1 + w.IntN(4) {
-		w.made++
-		o := ord(party, order.ID(fmt.Sprintf("%d-%d", w.seed, 1000-w.made)))
+		w.batchesMade++
+		o := newOrder(party, order.ID(fmt.Sprintf("%d-%d", w.seed, 1000-w.batchesMade)))
 		o.Priority = w.IntN(2)
-		if w.IntN(4) == 0 && w.h.StepClock != nil {
-			o.Deadline = w.now().Add(w.u(0.5 + float64(w.IntN(3)))).Truncate(time.Microsecond)
+		if w.IntN(4) == 0 && w.harness.StepClock != nil {
+			o.Deadline = w.now().Add(w.units(0.5 + float64(w.IntN(3)))).Truncate(time.Microsecond)
 		}
-		s := &shadow{Order: o, at: len(w.orders), row: order.NewRow()}
+		s := &modelOrder{Order: o, place: len(w.orders), row: order.NewRow()}
 		w.orders, w.byID[o.ID], added = append(w.orders, s), s, append(added, o)
 	}
 	w.add(added...)
 }
 
 // queue returns the orders of the party's next batch.
-func (w *walk) queue(party batch.ServiceID, limit int) (is []order.ID) {
-	var queued []*shadow
+func (w *randomWalk) queue(party batch.ServiceID, limit int) (is []order.ID) {
+	var queued []*modelOrder
 	for _, s := range w.orders {
 		if s.Party == party && s.row.State == order.Queued && !s.row.Expired(w.now(), s.Deadline) {
 			queued = append(queued, s)
 		}
 	}
-	slices.SortFunc(queued, func(a, b *shadow) int { return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.at, b.at)) })
-	if i := slices.IndexFunc(queued, func(s *shadow) bool { return s.row.Group != "" }); i >= 0 {
+	slices.SortFunc(queued, func(a, b *modelOrder) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.place, b.place))
+	})
+	if i := slices.IndexFunc(queued, func(s *modelOrder) bool { return s.row.Group != "" }); i >= 0 {
 		group := queued[i].row.Group
-		queued = slices.DeleteFunc(queued, func(s *shadow) bool { return s.row.Group != group })
+		queued = slices.DeleteFunc(queued, func(s *modelOrder) bool { return s.row.Group != group })
 		limit = len(queued)
 	}
 	for _, s := range queued[:min(limit, len(queued))] {
@@ -136,15 +138,15 @@ func (w *walk) queue(party batch.ServiceID, limit int) (is []order.ID) {
 	return is
 }
 
-func (w *walk) prepareSome(party batch.ServiceID) {
+func (w *randomWalk) prepareSome(party batch.ServiceID) {
 	limit := 1 + w.IntN(6)
-	next := w.next(party, limit)
+	next := w.nextOrders(party, limit)
 	require.Equal(w, w.queue(party, limit), append([]order.ID(nil), queuedIDs(next)...))
 	if len(next) == 0 {
 		return
 	}
-	w.made++
-	b, rs := bt(party, batch.ID(fmt.Sprint(w.seed, "-batch-", w.made))), refs(next)
+	w.batchesMade++
+	b, rs := newBatch(party, batch.ID(fmt.Sprint(w.seed, "-batch-", w.batchesMade))), refsOf(next)
 	if w.IntN(5) == 0 {
 		rs[0].Version--
 	}
@@ -157,7 +159,7 @@ func (w *walk) prepareSome(party batch.ServiceID) {
 		rows[i], ok = s.row.Dequeue(w.now(), s.Deadline, r.Version, b.ID, i)
 		want = want && ok
 	}
-	done := must(w.st.PrepareBatch(w.ctx, b, rs))(w)
+	done := must(w.store.PrepareBatch(w.ctx, b, rs))(w)
 	require.Equal(w, want, done)
 	if !done {
 		return
@@ -168,15 +170,15 @@ func (w *walk) prepareSome(party batch.ServiceID) {
 	}
 }
 
-func (w *walk) finish(b batch.Batch) {
+func (w *randomWalk) finishBatch(b batch.Batch) {
 	if !w.final[b.ID] {
-		w.end(b, []store.Finding{store.IsCommitted, store.Refused}[w.IntN(2)])
+		w.finish(b, []store.Finding{store.IsCommitted, store.Refused}[w.IntN(2)])
 		w.final[b.ID] = true
 	}
 }
 
-func (w *walk) settleAll() {
-	found := must(w.st.SettleableBatches(w.ctx, 100))(w)
+func (w *randomWalk) settleAll() {
+	found := must(w.store.SettleableBatches(w.ctx, 100))(w)
 	require.Len(w, found, len(w.final))
 	for _, b := range found {
 		s := settlement(b, order.Verdict{State: order.Confirmed})
@@ -198,7 +200,7 @@ func (w *walk) settleAll() {
 	}
 }
 
-func (w *walk) judgeSome(party batch.ServiceID) {
+func (w *randomWalk) judgeSome(party batch.ServiceID) {
 	var vs []order.Verdict
 	for _, s := range w.orders {
 		if s.Party == party && w.IntN(5) == 0 && len(vs) < 3 {
@@ -213,7 +215,7 @@ func (w *walk) judgeSome(party batch.ServiceID) {
 			rows[i], ok = w.byID[v.ID].row.Split(v)
 			all = all && ok
 		}
-		require.Equal(w, all, must(w.st.SplitOrders(w.ctx, vs))(w))
+		require.Equal(w, all, must(w.store.SplitOrders(w.ctx, vs))(w))
 		for i, v := range vs {
 			if all {
 				w.byID[v.ID].row = rows[i]
@@ -224,7 +226,7 @@ func (w *walk) judgeSome(party batch.ServiceID) {
 	for i := range vs {
 		vs[i].State, vs[i].Group = order.Failed, ""
 	}
-	done := must(w.st.FailOrders(w.ctx, vs))(w)
+	done := must(w.store.FailOrders(w.ctx, vs))(w)
 	for i, v := range vs {
 		next, ok := w.byID[v.ID].row.Fail(w.now(), v)
 		require.Equal(w, ok, done[i])
@@ -233,11 +235,11 @@ func (w *walk) judgeSome(party batch.ServiceID) {
 }
 
 // compare compares every order, and what Parties says.
-func (w *walk) compare(step string) {
+func (w *randomWalk) compare(step string) {
 	w.Helper()
 	var parties []batch.ServiceID
 	for _, party := range []batch.ServiceID{w.name(0), w.name(1), w.name(2)} {
-		var want []*shadow
+		var want []*modelOrder
 		queued := 0
 		for _, s := range w.orders {
 			if s.Party == party {

@@ -80,7 +80,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			for _, test := range group.tests {
-				if test.not != nil && test.not(s.declared) {
+				if test.exempt != nil && test.exempt(s.declared) {
 					t.Logf("%q does not apply, as the harness declares", test.name)
 					continue
 				}
@@ -94,8 +94,8 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 type test struct {
 	name string
 	run  func(f *fixture)
-	// not reports that a store whose harness declares this does not make the promise.
-	not func(Harness) bool
+	// exempt reports that a store whose harness declares this does not make the promise.
+	exempt func(Harness) bool
 }
 
 type suite struct {
@@ -116,7 +116,7 @@ func (s suite) harness(t *testing.T) Harness {
 
 func (s suite) start(t *testing.T, promise string) *fixture {
 	h := s.open(t)
-	f := &fixture{T: t, promise: promise, h: h, st: h.Store, ctx: t.Context(), unit: time.Hour}
+	f := &fixture{T: t, promise: promise, harness: h, store: h.Store, ctx: t.Context(), unit: time.Hour}
 	if h.StepClock == nil {
 		f.unit = time.Second // long enough for a busy machine to keep to
 	}

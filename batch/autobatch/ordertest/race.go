@@ -45,11 +45,11 @@ func (f *fixture) together(n int, do func(i int) error) {
 func racePrepare(f *fixture) {
 	for round := range 5 {
 		party := batch.ServiceID(fmt.Sprint("p", round))
-		f.add(many(party, string(party)+"-", 8)...)
-		rs := refs(f.next(party, 8))
+		f.add(newOrders(party, string(party)+"-", 8)...)
+		rs := refsOf(f.nextOrders(party, 8))
 		var won atomic.Int64
 		f.together(6, func(i int) error {
-			done, err := f.st.PrepareBatch(f.ctx, bt(party, batch.ID(fmt.Sprint(party, "-", i))), rs[i%3:i%3+4])
+			done, err := f.store.PrepareBatch(f.ctx, newBatch(party, batch.ID(fmt.Sprint(party, "-", i))), rs[i%3:i%3+4])
 			if done {
 				won.Add(1)
 			}
@@ -65,17 +65,17 @@ func racePrepare(f *fixture) {
 		}
 		assert.Equal(f, 4, dequeued)
 		assert.Len(f, bs, 1)
-		stored, _ := must2(f.st.List(f.ctx, store.ListQuery{Service: &party}))(f)
+		stored, _ := must2(f.store.List(f.ctx, store.ListQuery{Service: &party}))(f)
 		assert.Len(f, stored, 1)
 	}
 }
 
 func raceSame(f *fixture) {
-	f.add(many("p", "o", 8)...)
-	rs := refs(f.next("p", 8))
+	f.add(newOrders("p", "o", 8)...)
+	rs := refsOf(f.nextOrders("p", 8))
 	var won atomic.Int64
 	f.together(6, func(int) error {
-		done, err := f.st.PrepareBatch(f.ctx, bt("p", "b"), rs)
+		done, err := f.store.PrepareBatch(f.ctx, newBatch("p", "b"), rs)
 		if done {
 			won.Add(1)
 		}
@@ -87,12 +87,12 @@ func raceSame(f *fixture) {
 func raceSettle(f *fixture) {
 	var bs []batch.Batch
 	for _, p := range []batch.ServiceID{"p", "q", "r"} {
-		f.add(many(p, string(p), 4)...)
+		f.add(newOrders(p, string(p), 4)...)
 		b, _ := f.prepare(p, batch.ID("b "+p), 4)
-		f.end(b, store.IsCommitted)
+		f.finish(b, store.IsCommitted)
 		bs = append(bs, b)
 	}
-	found := must(f.st.SettleableBatches(f.ctx, 9))(f)
+	found := must(f.store.SettleableBatches(f.ctx, 9))(f)
 	require.Len(f, found, len(bs))
 	var won atomic.Int64
 	f.together(6, func(i int) error {
@@ -100,7 +100,7 @@ func raceSettle(f *fixture) {
 		for j := range found { // in different orders
 			ss = append(ss, settlement(found[(i+j)%len(found)], order.Verdict{State: order.Confirmed}))
 		}
-		done, err := f.st.SettleOrders(f.ctx, ss)
+		done, err := f.store.SettleOrders(f.ctx, ss)
 		for _, d := range done {
 			if d {
 				won.Add(1)
@@ -114,11 +114,11 @@ func raceSettle(f *fixture) {
 func raceAdd(f *fixture) {
 	f.together(6, func(i int) error {
 		for n := range 10 {
-			own := many("p", fmt.Sprintf("own%d-%d-", i, n), 3)
-			shared := ord("p", order.ID(fmt.Sprint("shared", n)))
-			keyed := ord("p", order.ID(fmt.Sprint("keyed", n, "-", i)))
+			own := newOrders("p", fmt.Sprintf("own%d-%d-", i, n), 3)
+			shared := newOrder("p", order.ID(fmt.Sprint("shared", n)))
+			keyed := newOrder("p", order.ID(fmt.Sprint("keyed", n, "-", i)))
 			keyed.Key, keyed.Payload = fmt.Sprint("key", n), []byte("same")
-			if err := f.st.AddOrders(f.ctx, append(own, shared, keyed)...); err != nil {
+			if err := f.store.AddOrders(f.ctx, append(own, shared, keyed)...); err != nil {
 				return err
 			}
 		}
@@ -133,7 +133,7 @@ func raceAdd(f *fixture) {
 	for i := range 6 {
 		last := -1
 		for n := range 10 {
-			for _, o := range many("p", fmt.Sprintf("own%d-%d-", i, n), 3) {
+			for _, o := range newOrders("p", fmt.Sprintf("own%d-%d-", i, n), 3) {
 				require.Greater(f, at[o.ID], last, "%s", o.ID)
 				last = at[o.ID]
 			}
@@ -144,19 +144,19 @@ func raceAdd(f *fixture) {
 func raceRequeue(f *fixture) {
 	for round := range 8 {
 		party := batch.ServiceID(fmt.Sprint("p", round))
-		f.add(ord(party, order.ID(party)))
+		f.add(newOrder(party, order.ID(party)))
 		b, _ := f.prepare(party, batch.ID("b "+party), 1)
-		f.end(b, store.Refused)
+		f.finish(b, store.Refused)
 		s := settlement(f.settleable(), order.Verdict{State: order.Failed})
 		seen := f.get(b)
 		var settled, requeued atomic.Bool
 		f.together(2, func(i int) error {
 			if i == 0 {
-				done, err := f.st.SettleOrders(f.ctx, []order.Settlement{s})
+				done, err := f.store.SettleOrders(f.ctx, []order.Settlement{s})
 				settled.Store(len(done) == 1 && done[0])
 				return err
 			}
-			_, err := f.st.Requeue(f.ctx, seen, store.Requeue{}, batch.By{Actor: "somebody"})
+			_, err := f.store.Requeue(f.ctx, seen, store.Requeue{}, batch.By{Actor: "somebody"})
 			requeued.Store(err == nil)
 			return nil
 		})

@@ -20,31 +20,31 @@ func requeueTests() []test {
 // get returns the record of a batch.
 func (f *fixture) get(b batch.Batch) batch.Record {
 	f.Helper()
-	r := must(f.st.Get(f.ctx, b.Key()))(f)
+	r := must(f.store.Get(f.ctx, b.Key()))(f)
 	return r
 }
 
 func requeueSettled(f *fixture) {
-	f.add(many("p", "o", 2)...)
+	f.add(newOrders("p", "o", 2)...)
 	b, _ := f.prepare("p", "b", 2)
-	f.end(b, store.Refused)
+	f.finish(b, store.Refused)
 	require.True(f, f.settle(settlement(f.settleable(), order.Verdict{State: order.Queued})))
 	was := f.get(b)
-	_, err := f.st.Requeue(f.ctx, was, store.Requeue{}, batch.By{Actor: "somebody"})
+	_, err := f.store.Requeue(f.ctx, was, store.Requeue{}, batch.By{Actor: "somebody"})
 	require.ErrorIs(f, err, batch.ErrNotAllowed)
 	assert.Equal(f, was, f.get(b))
 }
 
 func requeueBefore(f *fixture) {
-	f.add(many("p", "o", 2)...)
+	f.add(newOrders("p", "o", 2)...)
 	b, rs := f.prepare("p", "b", 2)
-	f.end(b, store.Refused)
+	f.finish(b, store.Refused)
 	s := settlement(f.settleable(), order.Verdict{State: order.Queued})
-	must(f.st.Requeue(f.ctx, f.get(b), store.Requeue{}, batch.By{Actor: "somebody"}))(f)
+	must(f.store.Requeue(f.ctx, f.get(b), store.Requeue{}, batch.By{Actor: "somebody"}))(f)
 	assert.False(f, f.settle(s), "what was decided on is not so any more")
-	assert.Empty(f, must(f.st.SettleableBatches(f.ctx, 9))(f))
+	assert.Empty(f, must(f.store.SettleableBatches(f.ctx, 9))(f))
 	assert.Empty(f, f.parties(), "its orders are part of it")
-	f.end(b, store.IsCommitted)
+	f.finish(b, store.IsCommitted)
 	got := f.settleable()
 	assert.Equal(f, refIDs(rs), refIDs(got.Orders))
 	assert.False(f, f.settle(s))
@@ -52,12 +52,12 @@ func requeueBefore(f *fixture) {
 }
 
 func requeueLate(f *fixture) {
-	f.add(many("p", "o", 2)...)
-	f.add(many("q", "q", 2)...)
+	f.add(newOrders("p", "o", 2)...)
+	f.add(newOrders("q", "q", 2)...)
 	for _, settled := range []bool{false, true} {
 		party := map[bool]batch.ServiceID{false: "p", true: "q"}[settled]
 		b, _ := f.prepare(party, batch.ID("b of "+party), 2)
-		f.end(b, store.Refused)
+		f.finish(b, store.Refused)
 		s := settlement(f.settleable(), order.Verdict{State: order.Queued})
 		if settled {
 			require.True(f, f.settle(s))
@@ -70,10 +70,10 @@ func requeueLate(f *fixture) {
 			require.True(f, f.settle(settlement(f.settleable(), order.Verdict{State: order.Confirmed})))
 			continue
 		}
-		found, err := f.st.SettleableBatches(f.ctx, 9)
+		found, err := f.store.SettleableBatches(f.ctx, 9)
 		require.NoError(f, err)
 		assert.Empty(f, found, "its orders went their own ways")
-		_, err = f.st.Requeue(f.ctx, r, store.Requeue{}, batch.By{Actor: "somebody"})
+		_, err = f.store.Requeue(f.ctx, r, store.Requeue{}, batch.By{Actor: "somebody"})
 		require.ErrorIs(f, err, batch.ErrNotAllowed)
 	}
 }

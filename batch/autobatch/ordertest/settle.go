@@ -26,32 +26,32 @@ func settleTests() []test {
 func settleFinds(f *fixture) {
 	var bs []batch.Batch
 	for _, p := range []batch.ServiceID{"c", "a", "b", "open"} {
-		f.add(many(p, string(p), 3)...)
+		f.add(newOrders(p, string(p), 3)...)
 		b, _ := f.prepare(p, batch.ID("batch of "+p), 2)
 		bs = append(bs, b)
 	}
 	for _, i := range []int{2, 1, 0} {
-		f.end(bs[i], []store.Finding{store.IsCommitted, store.Refused}[i%2])
+		f.finish(bs[i], []store.Finding{store.IsCommitted, store.Refused}[i%2])
 	}
-	found := must(f.st.SettleableBatches(f.ctx, 9))(f)
+	found := must(f.store.SettleableBatches(f.ctx, 9))(f)
 	require.Len(f, found, 3)
 	for i, b := range found {
-		assert.Equal(f, must(f.st.Get(f.ctx, bs[i].Key()))(f), b.Record)
-		assert.Equal(f, ids(many(bs[i].Service, string(bs[i].Service), 3))[:2], refIDs(b.Orders))
+		assert.Equal(f, must(f.store.Get(f.ctx, bs[i].Key()))(f), b.Record)
+		assert.Equal(f, orderIDs(newOrders(bs[i].Service, string(bs[i].Service), 3))[:2], refIDs(b.Orders))
 		for _, o := range b.Orders {
 			assert.Equal(f, int64(2), o.Version)
 		}
 	}
-	found = must(f.st.SettleableBatches(f.ctx, 2))(f)
+	found = must(f.store.SettleableBatches(f.ctx, 2))(f)
 	require.Len(f, found, 2)
 	assert.Equal(f, bs[0].Key(), found[0].Record.Key)
 }
 
 func settleCommitted(f *fixture) {
-	f.add(many("p", "o", 3)...)
+	f.add(newOrders("p", "o", 3)...)
 	b, rs := f.prepare("p", "b", 2)
-	f.end(b, store.IsCommitted)
-	f.pass(1)
+	f.finish(b, store.IsCommitted)
+	f.passUnits(1)
 	s := f.settleable()
 	require.True(f, f.settle(settlement(s, order.Verdict{State: order.Confirmed})))
 	for i, r := range f.list("p")[:2] {
@@ -61,21 +61,21 @@ func settleCommitted(f *fixture) {
 		assert.Equal(f, b.ID, r.Batch)
 		assert.Equal(f, 1, r.Batches)
 		assert.Nil(f, r.Error)
-		assert.InDelta(f, 0, f.now().Sub(r.FinalAt).Seconds(), f.u(0.5).Seconds())
+		assert.InDelta(f, 0, f.now().Sub(r.FinalAt).Seconds(), f.units(0.5).Seconds())
 	}
 	assert.Equal(f, order.Queued, f.list("p")[2].State)
-	assert.Empty(f, must(f.st.SettleableBatches(f.ctx, 9))(f))
-	r := must(f.st.Get(f.ctx, b.Key()))(f)
+	assert.Empty(f, must(f.store.SettleableBatches(f.ctx, 9))(f))
+	r := must(f.store.Get(f.ctx, b.Key()))(f)
 	assert.Greater(f, r.Version, s.Record.Version)
 	r.Version = s.Record.Version
 	assert.Equal(f, s.Record, r, "else the batch stays as it was")
 }
 
 func settleRefused(f *fixture) {
-	os := many("p", "o", 5)
+	os := newOrders("p", "o", 5)
 	f.add(os...)
 	b, rs := f.prepare("p", "b", 4)
-	f.end(b, store.Refused)
+	f.finish(b, store.Refused)
 	s := settlement(f.settleable(), order.Verdict{})
 	why := &batch.SubmissionError{Kind: batch.KindRejected, Message: "no\x00" + strings.Repeat("x", 5000)}
 	s.Orders[0].State, s.Orders[0].Error = order.Quarantined, why
@@ -98,20 +98,20 @@ func settleRefused(f *fixture) {
 		assert.Equal(f, rs[i].Version+2, r.Version)
 		assert.Equal(f, b.ID, r.Batch)
 	}
-	assert.Equal(f, []order.ID{os[1].ID}, queuedIDs(f.next("p", 9)))
+	assert.Equal(f, []order.ID{os[1].ID}, queuedIDs(f.nextOrders("p", 9)))
 	f.prepare("p", "b2", 9)
-	f.end(bt("p", "b2"), store.IsCommitted)
+	f.finish(newBatch("p", "b2"), store.IsCommitted)
 	second := f.settleable()
 	assert.Equal(f, "half", second.Group)
 	require.True(f, f.settle(settlement(second, order.Verdict{State: order.Confirmed})))
 	assert.Equal(f, 2, f.record("p", os[1].ID).Batches)
 	assert.Equal(f, batch.ID("b2"), f.record("p", os[1].ID).Batch)
-	assert.Equal(f, []order.ID{os[2].ID, os[4].ID}, queuedIDs(f.next("p", 9)), "in its old place")
+	assert.Equal(f, []order.ID{os[2].ID, os[4].ID}, queuedIDs(f.nextOrders("p", 9)), "in its old place")
 }
 
 func settleFenced(f *fixture) {
-	f.add(many("p", "o", 3)...)
-	f.add(many("q", "q", 3)...)
+	f.add(newOrders("p", "o", 3)...)
+	f.add(newOrders("q", "q", 3)...)
 	open, _ := f.prepare("p", "b", 2)
 	good, _ := f.prepare("q", "c", 2)
 	early := order.Settlement{Batch: open.Key(), Version: 1}
@@ -119,7 +119,7 @@ func settleFenced(f *fixture) {
 		early.Orders = append(early.Orders, order.Verdict{Ref: order.Ref{ID: o.ID, Version: o.Version}, State: order.Queued})
 	}
 	assert.False(f, f.settle(early), "it is not final")
-	f.end(open, store.IsCommitted)
+	f.finish(open, store.IsCommitted)
 	s := settlement(f.settleable(), order.Verdict{State: order.Confirmed})
 	was := f.list("p")
 	for name, spoil := range map[string]func(*order.Settlement){
@@ -137,69 +137,69 @@ func settleFenced(f *fixture) {
 		assert.False(f, f.settle(bad), name)
 		assert.Equal(f, was, f.list("p"), name)
 	}
-	f.end(good, store.IsCommitted)
-	found := must(f.st.SettleableBatches(f.ctx, 9))(f)
+	f.finish(good, store.IsCommitted)
+	found := must(f.store.SettleableBatches(f.ctx, 9))(f)
 	require.Len(f, found, 2)
 	bad := s
 	bad.Version--
-	done := must(f.st.SettleOrders(f.ctx, []order.Settlement{bad, settlement(found[1], order.Verdict{State: order.Confirmed})}))(f)
+	done := must(f.store.SettleOrders(f.ctx, []order.Settlement{bad, settlement(found[1], order.Verdict{State: order.Confirmed})}))(f)
 	assert.Equal(f, []bool{false, true}, done)
 	require.True(f, f.settle(s))
 	assert.False(f, f.settle(s), "once")
-	done = must(f.st.SettleOrders(f.ctx, nil))(f)
+	done = must(f.store.SettleOrders(f.ctx, nil))(f)
 	assert.Empty(f, done)
 }
 
 func settleAgrees(f *fixture) {
-	f.add(many("p", "o", 2)...)
-	f.add(many("q", "q", 2)...)
+	f.add(newOrders("p", "o", 2)...)
+	f.add(newOrders("q", "q", 2)...)
 	b, _ := f.prepare("p", "b", 2)
 	c, _ := f.prepare("q", "c", 2)
-	f.end(b, store.IsCommitted)
-	f.end(c, store.Refused)
-	found, err := f.st.SettleableBatches(f.ctx, 9)
+	f.finish(b, store.IsCommitted)
+	f.finish(c, store.Refused)
+	found, err := f.store.SettleableBatches(f.ctx, 9)
 	require.NoError(f, err)
 	require.Len(f, found, 2)
 	for _, state := range []order.State{order.Queued, order.Failed, order.Quarantined} {
-		_, err := f.st.SettleOrders(f.ctx, []order.Settlement{settlement(found[0], order.Verdict{State: state})})
+		_, err := f.store.SettleOrders(f.ctx, []order.Settlement{settlement(found[0], order.Verdict{State: state})})
 		require.ErrorIs(f, err, batch.ErrInvalidInput, "%s", state)
 	}
-	_, err = f.st.SettleOrders(f.ctx, []order.Settlement{
+	_, err = f.store.SettleOrders(f.ctx, []order.Settlement{
 		settlement(found[0], order.Verdict{State: order.Confirmed}), settlement(found[1], order.Verdict{State: order.Confirmed}),
 	})
 	require.ErrorIs(f, err, batch.ErrInvalidInput)
-	again, err := f.st.SettleableBatches(f.ctx, 9)
+	again, err := f.store.SettleableBatches(f.ctx, 9)
 	require.NoError(f, err)
 	assert.Equal(f, found, again, "nothing of the call is changed")
 }
 
 func settleInvalid(f *fixture) {
-	f.add(many("p", "o", 2)...)
+	f.add(newOrders("p", "o", 2)...)
 	b, _ := f.prepare("p", "b", 2)
-	f.end(b, store.Refused)
+	f.finish(b, store.Refused)
 	for name, v := range map[string]order.Verdict{
 		"dequeued":    {State: order.Dequeued},
 		"none":        {},
 		"a long name": {State: order.Queued, Group: strings.Repeat("g", 300)},
 		"a bad name":  {State: order.Queued, Group: "\x00"},
 	} {
-		_, err := f.st.SettleOrders(f.ctx, []order.Settlement{settlement(f.settleable(), v)})
+		_, err := f.store.SettleOrders(f.ctx, []order.Settlement{settlement(f.settleable(), v)})
 		require.ErrorIs(f, err, batch.ErrInvalidInput, name)
 	}
 	s := settlement(f.settleable(), order.Verdict{State: order.Queued})
 	s.Orders[1] = s.Orders[0]
-	_, err := f.st.SettleOrders(f.ctx, []order.Settlement{s})
+	_, err := f.store.SettleOrders(f.ctx, []order.Settlement{s})
 	require.ErrorIs(f, err, batch.ErrInvalidInput, "twice")
 }
 
 func settleTwice(f *fixture) {
-	f.add(many("p", "o", 3)...)
+	f.add(newOrders("p", "o", 3)...)
 	b, _ := f.prepare("p", "b", 2)
-	f.end(b, store.IsCommitted)
+	f.finish(b, store.IsCommitted)
 	s := settlement(f.settleable(), order.Verdict{State: order.Confirmed})
 	other := s
 	other.Batch.Service = "q"
-	require.Equal(f, []bool{false, true, false}, must(f.st.SettleOrders(f.ctx, []order.Settlement{other, s, s}))(f))
+	require.Equal(f, []bool{false, true, false}, must(f.store.SettleOrders(f.ctx, []order.Settlement{other, s, s}))(f))
 	for _, r := range f.list("p")[:2] {
 		assert.Equal(f, order.Confirmed, r.State)
 	}

@@ -13,8 +13,8 @@ var promises = []breakage{
 	// Promise 1: durable.
 	{
 		name: "durable: a call is stored as far as it went", file: "store/memory/add.go", test: test{"store/memory", "^(TestStore)$/^(add)$/^(all_or_none)$", true},
-		old: "\tfresh, err := s.fresh(entries, nil)\n\tif err != nil {\n\t\treturn err\n\t}\n\ts.insertAll(fresh)\n\treturn nil\n",
-		new: "\tfor i := range entries {\n\t\tfresh, err := s.fresh(entries[i:i+1], nil)\n\t\tif err != nil {\n\t\t\treturn err\n\t\t}\n\t\ts.insertAll(fresh)\n\t}\n\treturn nil\n",
+		old: "\tfresh, err := s.notStored(entries, nil)\n\tif err != nil {\n\t\treturn err\n\t}\n\ts.insertAll(fresh)\n\treturn nil\n",
+		new: "\tfor i := range entries {\n\t\tfresh, err := s.notStored(entries[i:i+1], nil)\n\t\tif err != nil {\n\t\t\treturn err\n\t\t}\n\t\ts.insertAll(fresh)\n\t}\n\treturn nil\n",
 	},
 	{
 		name: "durable: a batch is left out as known, and it is stored nowhere", file: "store/sqlite/add.go", test: test{"store/sqlite", "^(TestStore)$/^(idempotency)$/^(a_key_in_a_call_that_is_stored_nowhere_hides_no_batch)$", true},
@@ -44,7 +44,7 @@ var promises = []breakage{
 	},
 	{
 		name: "order: what becomes visible late takes the time at which it is seen", file: "store/memory/tx.go", test: test{"store/memory", "^(TestStore)$/^((harness|late)$)$", true},
-		old: "t.s.place(e, e.created)",
+		old: "t.s.insertAt(e, e.created)",
 		new: "t.s.insert(e, t.s.now())",
 	},
 	{
