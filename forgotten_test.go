@@ -227,6 +227,53 @@ func TestTheLedgerIsAskedAboutTheBytesThatWereSent(t *testing.T) {
 	})
 }
 
+// noKeeping is a store that keeps no bytes for a while.
+type noKeeping struct {
+	*rewound
+	until time.Time
+}
+
+func (d *noKeeping) KeepPrepared(ctx context.Context, all []store.Prepared) ([]bool, error) {
+	if time.Now().Before(d.until) {
+		return nil, errors.New("the connection was lost")
+	}
+	return d.rewound.KeepPrepared(ctx, all)
+}
+
+// TestForgottenBytesAreKeptOnceTheStoreAnswers has the bytes of an attempt ended by another process,
+// so that they are void, and lets the store fail where this process wants to keep them again. The
+// failure says nothing about the batch: it is executed, also where the Runner is stopped meanwhile.
+func TestForgottenBytesAreKeptOnceTheStoreAnswers(t *testing.T) {
+	for _, serves := range []time.Duration{30 * time.Minute, 2 * time.Second} {
+		t.Run(serves.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ledger := ledgermem.New(nil)
+				st := &noKeeping{rewound: &rewound{memory.New()}}
+				r, err := dltbatch.New(st, endsBytes{keepsBytes{ledger}}, &dltbatch.Options{FirstPoll: time.Minute, PollInterval: time.Minute})
+				require.NoError(t, err)
+				b := batch.Batch{ID: "b", Service: "s", Payload: []byte("x")}
+				require.NoError(t, r.Add(t.Context(), b))
+				serveFor(t, r, time.Second)
+				rows, err := st.Pending(t.Context(), store.PendingQuery{Limit: 1})
+				require.NoError(t, err)
+				require.Len(t, rows, 1)
+				require.Equal(t, "b as 1", string(rows[0].Prepared))
+				_, err = st.Record(t.Context(), []store.Outcome{{
+					Ref: rows[0].Ref, Version: rows[0].Version, By: batch.ByMonitor, Finding: store.IsVoid, Prepared: rows[0].Prepared,
+				}})
+				require.NoError(t, err)
+				st.until = time.Now().Add(10 * time.Second)
+				serveFor(t, r, serves)
+				serveFor(t, r, 30*time.Minute)
+				rec, err := r.Get(t.Context(), b.Key())
+				require.NoError(t, err)
+				assert.Equal(t, batch.Committed, rec.State, "%+v", rec.Error)
+				assert.Equal(t, []batch.ID{"b"}, ledger.Log("s"))
+			})
+		})
+	}
+}
+
 // endsBytes is a ledger on which the bytes of the first attempt are void: another transaction has
 // used up what they need.
 type endsBytes struct{ keepsBytes }

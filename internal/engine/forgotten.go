@@ -7,6 +7,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/inhand"
+	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/internal/recall"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -100,8 +101,7 @@ func (r *run) doubtAbout(ctx context.Context, c store.Claim, f *recall.Forgotten
 	}
 	lost := f.OtherBytes || f.Prepared == nil && len(c.Prepared) == 0 && r.ledger.Traits(c.Key.Service).Prepares
 	if f.Prepared != nil {
-		kept, err := r.keeper.Keep(ctx, store.Prepared{Ref: c.Ref, Version: c.Version, Was: c.Prepared, Bytes: f.Prepared})
-		lost = err != nil || !kept
+		lost = !r.keepAgain(ctx, store.Prepared{Ref: c.Ref, Version: c.Version, Was: c.Prepared, Bytes: f.Prepared})
 	}
 	if lost {
 		o.Last, o.Error.Kind = true, batch.KindGivenUp
@@ -109,6 +109,19 @@ func (r *run) doubtAbout(ctx context.Context, c store.Claim, f *recall.Forgotten
 	}
 	o.Report = &batch.Report{Attempt: c.Attempt, Kind: o.Error.Kind, Text: o.Error.Message}
 	return o
+}
+
+// keepAgain keeps bytes that the store has forgotten. A failure says nothing about them: it is
+// repeated while the claim is live, after a stop, too. The answer is false where the row has moved on,
+// or where the store has not answered in that time.
+func (r *run) keepAgain(ctx context.Context, p store.Prepared) (kept bool) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.o.ClaimTTL)
+	defer cancel()
+	err := loop.Retry(ctx, r.trouble("keeper"), func() (err error) {
+		kept, err = r.keeper.Keep(ctx, p)
+		return err
+	})
+	return kept && err == nil
 }
 
 func forgottenText(c store.Claim, f *recall.Forgotten) string {
