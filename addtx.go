@@ -12,8 +12,8 @@ import (
 // AddTx is Add in the application's own transaction: tx is what the Tx method of the Runner's
 // store makes of it, st.Tx(tx). [store.Tx] lists the kinds of transactions. A nil tx, the Tx
 // of another store, and a transaction of another database give a [*batch.InputError]. AddTx checks
-// batches locally, as the ledger would. The Tx method's documentation states the rules for the transaction. After an error
-// nothing of this call is part of the transaction.
+// batches locally, as the ledger would. The Tx method's documentation states the rules for the
+// transaction. After an error nothing of this call is part of the transaction.
 //
 // Call Wake after the commit, so that the batches leave at once. Without it they are looked for
 // once, Options.ScanInterval after AddTx, and found later by a scan (docs/design.md#idle).

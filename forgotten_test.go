@@ -240,9 +240,10 @@ func (d *noKeeping) KeepPrepared(ctx context.Context, all []store.Prepared) ([]b
 	return d.rewound.KeepPrepared(ctx, all)
 }
 
-// TestForgottenBytesAreKeptOnceTheStoreAnswers has the bytes of an attempt ended by another process,
-// so that they are void, and lets the store fail where this process wants to keep them again. The
-// failure says nothing about the batch: it is executed, also where the Runner is stopped meanwhile.
+// TestForgottenBytesAreKeptOnceTheStoreAnswers has the bytes of an attempt ended by another
+// process, so that they are void, and lets the store fail where this process wants to keep them
+// again. The failure says nothing about the batch: it is executed, also where the Runner is
+// stopped meanwhile.
 func TestForgottenBytesAreKeptOnceTheStoreAnswers(t *testing.T) {
 	for _, serves := range []time.Duration{30 * time.Minute, 2 * time.Second} {
 		t.Run(serves.String(), func(t *testing.T) {
@@ -254,6 +255,7 @@ func TestForgottenBytesAreKeptOnceTheStoreAnswers(t *testing.T) {
 				b := batch.Batch{ID: "b", Service: "s", Payload: []byte("x")}
 				require.NoError(t, r.Add(t.Context(), b))
 				serveFor(t, r, time.Second)
+				time.Sleep(time.Hour) // a check is due
 				rows, err := st.Pending(t.Context(), store.PendingQuery{Limit: 1})
 				require.NoError(t, err)
 				require.Len(t, rows, 1)

@@ -231,7 +231,8 @@ func (x *judgement) groups() {
 		s.Since = x.DecisionSince
 	}
 	for _, kind := range []IncidentKind{IncidentDisagree, IncidentUnserved, IncidentNotRecorded, IncidentHeld} {
-		// Nothing has moved these batches since the oldest was added: that is as early as is known.
+		// Nothing has moved these batches since the oldest was added: that is as early as is
+		// known.
 		if s := x.by[kind]; s != nil && s.Oldest > 0 {
 			s.since(x.now.Add(-s.Oldest))
 		}

@@ -134,7 +134,8 @@ func TestEachIncidentIsInTheManual(t *testing.T) {
 	}
 }
 
-// An incident of batches that nothing moves, or of a store that warns, says since when it is there.
+// An incident of batches that nothing moves, or of a store that warns, says since when it is
+// there.
 func TestEachIncidentSaysSinceWhen(t *testing.T) {
 	group := func(cause batch.Cause, missing operator.Missing) operator.Group {
 		return operator.Group{Reason: operator.Reason{Cause: cause, Missing: missing}, Batches: 1, Lanes: 1, Oldest: time.Hour}

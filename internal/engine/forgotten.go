@@ -112,8 +112,8 @@ func (r *run) doubtAbout(ctx context.Context, c store.Claim, f *recall.Forgotten
 }
 
 // keepAgain keeps bytes that the store has forgotten. A failure says nothing about them: it is
-// repeated while the claim is live, after a stop, too. The answer is false where the row has moved on,
-// or where the store has not answered in that time.
+// repeated while the claim is live, after a stop, too. The answer is false where the row has moved
+// on, or where the store has not answered in that time.
 func (r *run) keepAgain(ctx context.Context, p store.Prepared) (kept bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.o.ClaimTTL)
 	defer cancel()

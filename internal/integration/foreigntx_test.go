@@ -77,8 +77,8 @@ func TestAddTxWhereNoConnectionIsLeft(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Package postgres names the rights that suffice for a role that only adds, also where AddTx is the
-// first call of a process. In a schema that was never used such a role adds nothing.
+// Package postgres names the rights that suffice for a role that only adds, also where AddTx is
+// the first call of a process. In a schema that was never used such a role adds nothing.
 func TestARoleThatOnlyAdds(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, libpq)

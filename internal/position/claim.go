@@ -56,8 +56,8 @@ func (m *Lanes) Claim(now time.Time) *Claim {
 // ServerState is a reading of the server's state by a statement of the claim's transaction.
 type ServerState struct {
 	// Incarnation is a number that changes with pg_postmaster_start_time(), with the database and
-	// with its tables, used only for comparison. Where commits are asynchronous it must also change
-	// after a recovery from a crash, as pg_stat_get_bgwriter_stat_reset_time() does.
+	// with its tables, used only for comparison. Where commits are asynchronous it must also
+	// change after a recovery from a crash, as pg_stat_get_bgwriter_stat_reset_time() does.
 	Incarnation int64
 	Xid         uint64 // txid_current(): 64 bits, which never begin anew
 	Xmin        uint64 // txid_snapshot_xmin(txid_current_snapshot()), likewise

@@ -20,8 +20,8 @@
 // does a row whose claim expires or is rolled back.
 //
 // An operator put the row there: a final batch is queued again in its old place. The operator's
-// transaction first counts the requeue, in the row that claims of the lane lock. A claim that locks
-// the lane and finds another count than the remembered one forgets the position.
+// transaction first counts the requeue, in the row that claims of the lane lock. A claim that
+// locks the lane and finds another count than the remembered one forgets the position.
 //
 // The row was added long ago, by a transaction that only now commits. That is why a lane has a
 // bound: no row appears below the bound any more, and no position is above it. A bound begins

@@ -9,14 +9,15 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Floor is a key, From, below which no row of a lane is open, while the lane's count of requeues is
-// Requeues and the clock is at Clock or later. Where the lane is unknown, From is the least key.
+// Floor is a key, From, below which no row of a lane is open, while the lane's count of requeues
+// is Requeues and the clock is at Clock or later. Where the lane is unknown, From is the least
+// key.
 type Floor struct{ From, Requeues, Clock int64 }
 
 // Floors returns the floors of lanes, and the incarnation of the database for which they hold. A
 // reader without the lane's lock starts at the floor, once it has seen that requeues, clock and
-// incarnation still match, in the reading statement or in an earlier one. It may miss a row that is
-// put below the floor after that.
+// incarnation still match, in the reading statement or in an earlier one. It may miss a row that
+// is put below the floor after that.
 func (m *Lanes) Floors(lanes []batch.ServiceID) (floors []Floor, incarnation int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

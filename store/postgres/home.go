@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// location is the database that a connection leads to. No two servers were started at one time, and
-// no two databases of a server have one name.
+// location is the database that a connection leads to. No two servers were started at one time,
+// and no two databases of a server have one name.
 type location struct{ server, database string }
 
 // selectLocation reads a location, as two of the texts of [eachText].

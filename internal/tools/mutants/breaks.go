@@ -28,8 +28,8 @@ var promises = []breakage{
 	},
 	{
 		name: "durable: a ledger refuses a list, and takes its rest", file: "dlt/memory/ledger.go", test: test{"dlt/memory", "^(TestConformance)$", true},
-		old: "return fail(dlt.ErrRejected, \"refused\")\n\t\t}",
-		new: "return fail(dlt.ErrRejected, \"refused\")\n\t\t}\n\t\tl.take(a, faults[i], 0)",
+		old: "return faultError(dlt.ErrRejected, \"refused\")\n\t\t}",
+		new: "return faultError(dlt.ErrRejected, \"refused\")\n\t\t}\n\t\tl.accept(a, faults[i], 0)",
 	},
 	// Promise 2: lane order.
 	{
@@ -207,12 +207,12 @@ var promises = []breakage{
 	// Promise 10: honest statuses.
 	{
 		name: "honest: answers of Splinter are matched by place", file: "dlt/splinter/statusdecode.go", test: test{"dlt/splinter", "^(TestStatus.*)$", true},
-		old: "\treturn d.out, errors.Join(err, d.first)\n",
-		new: "\tfor i := range d.out {\n\t\td.out[i].ID = ids[i]\n\t}\n\treturn d.out, errors.Join(err, d.first)\n",
+		old: "\treturn d.answers, errors.Join(err, d.firstErr)\n",
+		new: "\tfor i := range d.answers {\n\t\td.answers[i].ID = ids[i]\n\t}\n\treturn d.answers, errors.Join(err, d.firstErr)\n",
 	},
 	{
 		name: "honest: a word that nobody knows is Pending", file: "dlt/splinter/statusdecode.go", test: test{"dlt/splinter", "^(TestStatus.*)$", true},
-		old: "\t\td.note(fmt.Errorf(\"unknown status %s of batch %s\", wire.QuoteWord(e.status), e.id))\n\t\treturn\n",
+		old: "\t\td.keepError(fmt.Errorf(\"unknown status %s of batch %s\", wire.QuoteWord(e.status), e.id))\n\t\treturn\n",
 		new: "\t\ta.Reported = batch.ReportedPending\n\t\t_ = fmt.Sprint(wire.QuoteWord(e.id))\n",
 	},
 	{
