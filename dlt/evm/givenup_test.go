@@ -78,6 +78,54 @@ func TestAGivenUpIntentIsNotRequeued(t *testing.T) {
 	}
 }
 
+// A person has given up both intents of an account, and the node has forgotten the first. Its nonce
+// is free, and an intent that is added later gets it. The second is executed behind that one,
+// once: nobody waits for what was given up, so it has no place in the order any more.
+func TestAGivenUpIntentComesBackBehindALaterOne(t *testing.T) {
+	tier.Plain(t)
+	synctest.Test(t, func(t *testing.T) {
+		s := simulated(t, evmtest.Options{Personality: evmtest.Geth})
+		from := s.account()
+		s.mine(4)
+		p, k := s.pipelined(4, afterTwo(), from)
+		var all []batch.Batch
+		for v := range int64(2) {
+			all = append(all, s.intentTo(from, evm.Intent{To: evmtest.Dev(9).Address(), Value: big.NewInt(v + 1), Gas: 21000, MaxFeePerGas: big.NewInt(5e9)}))
+		}
+		p.add(all...)
+		for _, b := range all {
+			p.becomes(b, batch.Pending)
+		}
+		s.setBaseFee(900) // the limit is 500, and so no nonce is closed
+		s.mine(1)
+		for _, b := range all {
+			p.withdraw(b)
+		}
+		for _, b := range all {
+			p.becomes(b, batch.Delayed)
+			now, err := p.Decide(context.Background(), p.record(b), batch.NotExecutedReject, ann)
+			require.NoError(t, err)
+			require.Equal(t, batch.KindGivenUp, now.Error.Kind)
+		}
+		_, _, hashes := k.last(t, all[0])
+		require.Len(t, hashes, 1)
+		s.drop(batch.Batch{ID: batch.ID(hashes[0])})
+
+		later := []batch.Batch{s.intent(from, 3), s.intent(from, 4)}
+		p.add(later[0])
+		s.setBaseFee(1)
+		p.mineUntil(later[0], batch.Committed)
+		p.add(later[1])
+		p.mineUntil(later[1], batch.Committed)
+		assert.Equal(t, []int64{3, 2, 4}, s.paid(from))
+		s.oneNonce(k, later[0], 0)
+		s.oneNonce(k, later[1], 2)
+		for _, b := range all {
+			assert.Equal(t, batch.Rejected, p.record(b).State)
+		}
+	})
+}
+
 // A person's wrong "not committed", and then no node until the budget is used up: the batch stays
 // in doubt, and ends with the ledger's word.
 func TestAWrongNotCommittedPaysOnce(t *testing.T) {
