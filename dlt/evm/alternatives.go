@@ -14,10 +14,10 @@ import (
 // MaxAlternatives is how many transactions [Alternatives] takes at most.
 const MaxAlternatives = 16
 
-// listMark is the first byte of a payload with alternatives. Behind it is the RLP list of the
-// transactions as strings. No transaction begins so: up to 0x7f is a type, and a legacy one begins
-// with 0xc0 or above (EIP-2718).
-const listMark = 0xa2
+// alternativesMark is the first byte of a payload with alternatives. Behind it is the RLP list of
+// the transactions as strings. No transaction begins so: up to 0x7f is a type, and a legacy one
+// begins with 0xc0 or above (EIP-2718).
+const alternativesMark = 0xa2
 
 // Alternatives returns the payload of one batch from 2 to [MaxAlternatives] signed transactions,
 // and the chain executes one of them at most: [NewBatch] makes the batch. They have no blobs, and
@@ -28,22 +28,22 @@ const listMark = 0xa2
 // waited for too long (docs/evm.md#alternatives). The error is a [*batch.InputError] that names
 // the place in the list.
 func Alternatives(signed ...[]byte) ([]byte, error) {
-	payload := append([]byte{listMark}, evmtx.EncodeStrings(signed)...)
+	payload := append([]byte{alternativesMark}, evmtx.EncodeStrings(signed)...)
 	if _, err := parse(payload); err != nil {
 		return nil, err
 	}
 	return payload, nil
 }
 
-// isList reports whether a payload has alternatives.
-func isList(payload []byte) bool { return len(payload) > 0 && payload[0] == listMark }
+// hasAlternatives reports whether a payload has alternatives.
+func hasAlternatives(payload []byte) bool { return len(payload) > 0 && payload[0] == alternativesMark }
 
-// place names an alternative in errors.
-func place(i int) string { return "alternatives[" + strconv.Itoa(i) + "]" }
+// alternativeField names an alternative in errors.
+func alternativeField(i int) string { return "alternatives[" + strconv.Itoa(i) + "]" }
 
 // splitPayload returns the transactions of a payload: itself, or its alternatives.
 func splitPayload(payload []byte) ([][]byte, error) {
-	if !isList(payload) {
+	if !hasAlternatives(payload) {
 		return [][]byte{payload}, nil
 	}
 	raws, err := evmtx.DecodeStrings("alternatives", payload[1:], MaxAlternatives)
@@ -60,20 +60,20 @@ func splitPayload(payload []byte) ([][]byte, error) {
 	return raws, nil
 }
 
-// agree refuses alternatives that are not one payment: all but the fees is the same, and these
-// rise.
-func (p *payment) agree() error {
+// checkAlternatives refuses alternatives that are not one payment: all but the fees is the same,
+// and these rise.
+func (p *parsedPayload) checkAlternatives() error {
 	first := p.txs[0]
 	if first.Type == evmtx.Blob && len(p.txs) > 1 {
-		return &batch.InputError{Field: place(0) + ".type", Value: "3", Want: "0, 1, 2 or 4: a transaction with blobs has no alternatives, because nodes replace it only for twice its fees"}
+		return &batch.InputError{Field: alternativeField(0) + ".type", Value: "3", Want: "0, 1, 2 or 4: a transaction with blobs has no alternatives, because nodes replace it only for twice its fees"}
 	}
 	for i, tx := range p.txs[1:] {
 		i++
 		refuse := func(field, value, want string) error {
-			return &batch.InputError{Field: place(i) + "." + field, Value: batch.Excerpt(value, 80), Want: want}
+			return &batch.InputError{Field: alternativeField(i) + "." + field, Value: batch.Excerpt(value, 80), Want: want}
 		}
 		if at := slices.Index(p.hashes[:i], p.hashes[i]); at >= 0 {
-			return &batch.InputError{Field: place(i), Value: p.hashes[i].String(), Want: "each transaction once: it is " + place(at)}
+			return &batch.InputError{Field: alternativeField(i), Value: p.hashes[i].String(), Want: "each transaction once: it is " + alternativeField(at)}
 		}
 		for _, f := range [...]struct {
 			name     string
@@ -83,50 +83,50 @@ func (p *payment) agree() error {
 			{"chain_id", strconv.FormatUint(tx.ChainID, 10), strconv.FormatUint(first.ChainID, 10)},
 			{"nonce", strconv.FormatUint(tx.Nonce, 10), strconv.FormatUint(first.Nonce, 10)},
 			{"gas", strconv.FormatUint(tx.Gas, 10), strconv.FormatUint(first.Gas, 10)},
-			{"to", recipient(tx), recipient(first)},
+			{"to", recipientText(tx), recipientText(first)},
 			{"value", tx.Value.String(), first.Value.String()},
 		} {
 			if f.of != f.want {
-				return refuse(f.name, f.of, batch.Excerpt(f.want, 80)+", as "+place(0)+" has: only fees may differ")
+				return refuse(f.name, f.of, batch.Excerpt(f.want, 80)+", as "+alternativeField(0)+" has: only fees may differ")
 			}
 		}
 		switch {
 		case !bytes.Equal(tx.Data, first.Data):
-			return refuse("data", strconv.Itoa(len(tx.Data))+" bytes", "the bytes of "+place(0)+": only fees may differ")
-		case body(tx, false) != body(first, false):
-			return refuse("access_list", strconv.Itoa(len(tx.Access))+" accounts", "the list of "+place(0)+": only fees may differ")
-		case body(tx, true) != body(first, true):
-			return refuse("authorization_list", strconv.Itoa(len(tx.Auths))+" authorizations", "the list of "+place(0)+": only fees may differ")
+			return refuse("data", strconv.Itoa(len(tx.Data))+" bytes", "the bytes of "+alternativeField(0)+": only fees may differ")
+		case hashWithoutFees(tx, false) != hashWithoutFees(first, false):
+			return refuse("access_list", strconv.Itoa(len(tx.Access))+" accounts", "the list of "+alternativeField(0)+": only fees may differ")
+		case hashWithoutFees(tx, true) != hashWithoutFees(first, true):
+			return refuse("authorization_list", strconv.Itoa(len(tx.Auths))+" authorizations", "the list of "+alternativeField(0)+": only fees may differ")
 		}
 		if p.senders[i] != p.sender {
-			return refuse("sender", p.senders[i].String(), p.sender.String()+", the account that signed "+place(0))
+			return refuse("sender", p.senders[i].String(), p.sender.String()+", the account that signed "+alternativeField(0))
 		}
 		before := p.txs[i-1]
 		for _, f := range [...]struct {
 			name    string
 			now, by *big.Int
 		}{{"max_fee_per_gas", tx.FeeCap, before.FeeCap}, {"max_priority_fee_per_gas", tx.Tip, before.Tip}} {
-			if least := replacing(f.by); f.now.Cmp(least) < 0 {
-				return refuse(f.name, f.now.String(), excerpt(least)+" at least: a tenth more than "+place(i-1)+", or no node replaces that")
+			if least := lowestReplacement(f.by); f.now.Cmp(least) < 0 {
+				return refuse(f.name, f.now.String(), numberExcerpt(least)+" at least: a tenth more than "+alternativeField(i-1)+", or no node replaces that")
 			}
 		}
 	}
 	if highest := p.txs[len(p.txs)-1].FeeCap; highest.BitLen() > feeBits {
-		return &batch.InputError{Field: place(len(p.txs)-1) + ".max_fee_per_gas", Value: excerpt(highest), Want: "at most 128 bits"}
+		return &batch.InputError{Field: alternativeField(len(p.txs)-1) + ".max_fee_per_gas", Value: numberExcerpt(highest), Want: "at most 128 bits"}
 	}
 	return nil
 }
 
-func recipient(tx *evmtx.Tx) string {
+func recipientText(tx *evmtx.Tx) string {
 	if tx.To == nil {
 		return "none"
 	}
 	return tx.To.String()
 }
 
-// body is everything of a transaction but its fees and its signature, with or without
+// hashWithoutFees is everything of a transaction but its fees and its signature, with or without
 // authorizations.
-func body(tx *evmtx.Tx, auths bool) evmtx.Hash {
+func hashWithoutFees(tx *evmtx.Tx, auths bool) evmtx.Hash {
 	same := *tx
 	same.Tip, same.FeeCap = nil, nil
 	if !auths {
@@ -135,9 +135,9 @@ func body(tx *evmtx.Tx, auths bool) evmtx.Hash {
 	return same.SigningHash()
 }
 
-// replacing returns the lowest fee that may replace this one: nodes ask for a tenth more, of both
-// fees (docs/ledgers/evm.md#21-replacement).
-func replacing(v *big.Int) *big.Int {
+// lowestReplacement returns the lowest fee that may replace this one: nodes ask for a tenth more,
+// of both fees (docs/ledgers/evm.md#21-replacement).
+func lowestReplacement(v *big.Int) *big.Int {
 	out := new(big.Int).Mul(v, big.NewInt(11))
 	out.Quo(out.Add(out, big.NewInt(9)), big.NewInt(10))
 	return largest(out, new(big.Int).Add(v, big.NewInt(1)))

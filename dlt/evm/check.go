@@ -13,8 +13,8 @@ import (
 
 // What nodes take at most, in bytes: a transaction, and one with its blobs.
 const (
-	maxSize     = 128 << 10
-	maxWithBlob = 1 << 20
+	maxTxBytes     = 128 << 10
+	maxBlobTxBytes = 1 << 20
 )
 
 // NewBatch returns the batch of a payload, which is a signed transaction or what [Alternatives]
@@ -26,27 +26,27 @@ func NewBatch(payload []byte) (batch.Batch, error) {
 	if err != nil {
 		return batch.Batch{}, err
 	}
-	return batch.Batch{ID: p.id(), Service: service(p.sender), Payload: payload}, nil
+	return batch.Batch{ID: p.id(), Service: serviceOf(p.sender), Payload: payload}, nil
 }
 
-func service(a evmtx.Address) batch.ServiceID { return batch.ServiceID(a.String()) }
+func serviceOf(a evmtx.Address) batch.ServiceID { return batch.ServiceID(a.String()) }
 
-// payment is a payload that was read: one transaction, or alternatives with rising fees, of which
-// the chain executes one at most.
-type payment struct {
-	raws    [][]byte
-	txs     []*evmtx.Tx
-	hashes  []evmtx.Hash
-	senders []evmtx.Address // nil where a payload was read before
-	sender  evmtx.Address
+// parsedPayload is a payload that was read: one transaction, or alternatives with rising fees, of
+// which the chain executes one at most.
+type parsedPayload struct {
+	encodedTxs [][]byte
+	txs        []*evmtx.Tx
+	hashes     []evmtx.Hash
+	senders    []evmtx.Address // nil where a payload was read before
+	sender     evmtx.Address
 }
 
 // id returns the hash of the first transaction. So a transaction that is a batch by itself already
 // cannot begin another batch of the store.
-func (p *payment) id() batch.ID { return batch.ID(p.hashes[0].String()) }
+func (p *parsedPayload) id() batch.ID { return batch.ID(p.hashes[0].String()) }
 
 // parse reads a payload and recovers its sender.
-func parse(payload []byte) (*payment, error) {
+func parse(payload []byte) (*parsedPayload, error) {
 	p, err := decodePayload(payload)
 	if err != nil {
 		return nil, err
@@ -54,29 +54,29 @@ func parse(payload []byte) (*payment, error) {
 	return p, p.recoverSenders()
 }
 
-func (p *payment) recoverSenders() error {
+func (p *parsedPayload) recoverSenders() error {
 	for i, tx := range p.txs {
 		sender, err := tx.Sender()
 		if err != nil {
-			return p.at(i, err)
+			return p.nameAlternative(i, err)
 		}
 		p.senders = append(p.senders, sender)
 	}
 	p.sender = p.senders[0]
-	return p.agree()
+	return p.checkAlternatives()
 }
 
 // decodePayload reads a payload, and not who signed it.
-func decodePayload(payload []byte) (*payment, error) {
+func decodePayload(payload []byte) (*parsedPayload, error) {
 	raws, err := splitPayload(payload)
 	if err != nil {
 		return nil, err
 	}
-	p := &payment{raws: raws}
+	p := &parsedPayload{encodedTxs: raws}
 	for i, raw := range raws {
 		tx, err := decode(raw)
 		if err != nil {
-			return nil, p.at(i, err)
+			return nil, p.nameAlternative(i, err)
 		}
 		if tx.Sidecar != nil { // which the hash does not cover
 			raw = tx.Encode()
@@ -86,18 +86,18 @@ func decodePayload(payload []byte) (*payment, error) {
 	return p, nil
 }
 
-// at names the place of a transaction among alternatives in an input error.
-func (p *payment) at(i int, err error) error {
-	if in, ok := errors.AsType[*batch.InputError](err); ok && len(p.raws) > 1 {
-		in.Field = place(i) + "." + in.Field
+// nameAlternative names the place of a transaction among alternatives in an input error.
+func (p *parsedPayload) nameAlternative(i int, err error) error {
+	if in, ok := errors.AsType[*batch.InputError](err); ok && len(p.encodedTxs) > 1 {
+		in.Field = alternativeField(i) + "." + in.Field
 	}
 	return err
 }
 
 func decode(raw []byte) (*evmtx.Tx, error) {
-	most := maxSize
+	most := maxTxBytes
 	if len(raw) > 0 && raw[0] == evmtx.Blob {
-		most = maxWithBlob
+		most = maxBlobTxBytes
 	}
 	if len(raw) > most {
 		return nil, &batch.InputError{Field: "payload", Value: strconv.Itoa(len(raw)) + " bytes", Want: strconv.Itoa(most) + " at most"}
@@ -112,19 +112,19 @@ func decode(raw []byte) (*evmtx.Tx, error) {
 	return tx, err
 }
 
-// senders remembers who signed some payloads, by their hashes: to recover that from a signature
-// costs more than all else that a process does for a send, and Add has done it a moment before
-// Submit.
-type senders struct {
-	mu sync.Mutex
-	by map[evmtx.Hash]evmtx.Address
+// senderMemory remembers who signed some payloads, by their hashes: to recover that from a
+// signature costs more than all else that a process does for a send, and Add has done it a moment
+// before Submit.
+type senderMemory struct {
+	mu            sync.Mutex
+	byPayloadHash map[evmtx.Hash]evmtx.Address
 }
 
 const maxSenders = 10_000
 
 // parse is the function of that name. The hash covers all that says who signed, so a remembered
 // result is true.
-func (s *senders) parse(payload []byte) (*payment, error) {
+func (s *senderMemory) parse(payload []byte) (*parsedPayload, error) {
 	p, err := decodePayload(payload)
 	if err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func (s *senders) parse(payload []byte) (*payment, error) {
 		hash = evmtx.Keccak(payload)
 	}
 	s.mu.Lock()
-	sender, known := s.by[hash]
+	sender, known := s.byPayloadHash[hash]
 	s.mu.Unlock()
 	if known {
 		p.sender = sender
@@ -145,10 +145,10 @@ func (s *senders) parse(payload []byte) (*payment, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.by == nil || len(s.by) >= maxSenders {
-		s.by = map[evmtx.Hash]evmtx.Address{}
+	if s.byPayloadHash == nil || len(s.byPayloadHash) >= maxSenders {
+		s.byPayloadHash = map[evmtx.Hash]evmtx.Address{}
 	}
-	s.by[hash] = p.sender
+	s.byPayloadHash[hash] = p.sender
 	return p, nil
 }
 
@@ -160,35 +160,35 @@ func (s *senders) parse(payload []byte) (*payment, error) {
 // whose commitments must be those of its hashes; nodes alone test the proofs. The error is a
 // [*batch.InputError].
 func (c *Client) Check(b batch.Batch) error {
-	_, err := c.read(b.Key(), b.Payload)
+	_, err := c.readPayload(b.Key(), b.Payload)
 	return err
 }
 
-func (c *Client) read(key batch.Key, payload []byte) (*payment, error) {
-	p, err := c.senders.parse(payload)
+func (c *Client) readPayload(key batch.Key, payload []byte) (*parsedPayload, error) {
+	p, err := c.senderMemory.parse(payload)
 	if err != nil {
 		return nil, withKey(err, key)
 	}
 	for i, tx := range p.txs {
-		if err := c.fits(tx); err != nil {
-			return nil, withKey(p.at(i, err), key)
+		if err := c.checkExecutable(tx); err != nil {
+			return nil, withKey(p.nameAlternative(i, err), key)
 		}
 	}
-	if key.Service != service(p.sender) {
+	if key.Service != serviceOf(p.sender) {
 		return nil, &batch.InputError{Key: key, Field: "service", Value: batch.Excerpt(string(key.Service), 80), Want: p.sender.String() + ", the account that signed"}
 	}
 	if key.ID != p.id() {
 		of := "the hash of the payload"
 		if len(p.txs) > 1 {
-			of = "the hash of " + place(0)
+			of = "the hash of " + alternativeField(0)
 		}
 		return nil, &batch.InputError{Key: key, Field: "id", Value: batch.Excerpt(string(key.ID), 80), Want: string(p.id()) + ", " + of}
 	}
 	return p, nil
 }
 
-// fits reports what keeps a transaction from ever being executed on this chain.
-func (c *Client) fits(tx *evmtx.Tx) error {
+// checkExecutable reports what keeps a transaction from ever being executed on this chain.
+func (c *Client) checkExecutable(tx *evmtx.Tx) error {
 	want := strconv.FormatUint(c.chain, 10)
 	switch {
 	case tx.ChainID == 0:
@@ -196,7 +196,7 @@ func (c *Client) fits(tx *evmtx.Tx) error {
 	case tx.ChainID != c.chain:
 		return &batch.InputError{Field: "chain_id", Value: strconv.FormatUint(tx.ChainID, 10), Want: want}
 	case tx.Tip.Cmp(tx.FeeCap) > 0:
-		return &batch.InputError{Field: "max_priority_fee_per_gas", Value: excerpt(tx.Tip), Want: "at most max_fee_per_gas, " + excerpt(tx.FeeCap)}
+		return &batch.InputError{Field: "max_priority_fee_per_gas", Value: numberExcerpt(tx.Tip), Want: "at most max_fee_per_gas, " + numberExcerpt(tx.FeeCap)}
 	case tx.Nonce == math.MaxUint64:
 		return &batch.InputError{Field: "nonce", Value: strconv.FormatUint(tx.Nonce, 10), Want: "less than 2^64-1 (EIP-2681)"}
 	case tx.Type >= evmtx.Blob && tx.To == nil:
@@ -207,7 +207,7 @@ func (c *Client) fits(tx *evmtx.Tx) error {
 		return &batch.InputError{Field: "authorization_list", Value: "empty", Want: "one authorization or more"}
 	}
 	least := tx.IntrinsicGas()
-	if !c.o.NoFloorGas {
+	if !c.options.NoFloorGas {
 		least = max(least, tx.FloorGas())
 	}
 	if tx.Gas < least {
@@ -216,4 +216,4 @@ func (c *Client) fits(tx *evmtx.Tx) error {
 	return nil
 }
 
-func excerpt(v *big.Int) string { return batch.Excerpt(v.String(), 80) }
+func numberExcerpt(v *big.Int) string { return batch.Excerpt(v.String(), 80) }

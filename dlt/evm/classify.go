@@ -25,10 +25,10 @@ const (
 	classMisconfigured
 )
 
-// words are the texts of nodes in lower case, in the order in which they are looked for: the
+// textClasses are the texts of nodes in lower case, in the order in which they are looked for: the
 // first that occurs decides. Nodes are told apart by nothing else, since the codes of one mean
 // other things at another; proxies put their own words around the text.
-var words = []struct {
+var textClasses = []struct {
 	class class
 	texts []string
 }{
@@ -42,7 +42,7 @@ var words = []struct {
 		"account limit exceeded", "in-flight transaction limit", "already reserved", "conflicting type",
 		"gas limit exceeded", "size limit exceeded", "fee limit exceeded", "blob limit exceeded",
 	}},
-	{classBusy, append([]string{"limit exceeded", "txpool is full", "sub-pool is full", "queue full", "pending tx pool full"}, throttled...)},
+	{classBusy, append([]string{"limit exceeded", "txpool is full", "sub-pool is full", "queue full", "pending tx pool full"}, busyTexts...)},
 	{classUsed, []string{"nonce too low", "oldnonce", "invalid transaction nonce", "nonce is too low"}},
 	{classDoubt, []string{"replacement transaction underpriced", "replacement not allowed", "replacementnotallowed", "ownnoncealreadyused"}},
 	// A node's own policy, the state of the account, and what the next block may bring.
@@ -64,8 +64,8 @@ var words = []struct {
 	}},
 }
 
-// throttled are the texts by which providers say that a client asks too often.
-var throttled = []string{
+// busyTexts are the texts by which providers say that a client asks too often.
+var busyTexts = []string{
 	"rate limit", "ratelimit", "rate-limit", "request limit", "too many requests", "too many connections", "compute units", "request rate",
 	"rate exceeded", "request count exceeded", "requests per", "rps limit", "throttl", "quota", "slow down", "capacity exceeded",
 }
@@ -73,20 +73,20 @@ var throttled = []string{
 // saysBusy reports whether a text, such as a proxy's, says that a client asks too often.
 func saysBusy(text string) bool {
 	text = strings.ToLower(text)
-	return slices.ContainsFunc(throttled, func(t string) bool { return strings.Contains(text, t) })
+	return slices.ContainsFunc(busyTexts, func(t string) bool { return strings.Contains(text, t) })
 }
 
 // Codes of the protocol itself (EIP-1474), and HTTP's 429, which providers use as a code.
 // They count where the text is not known: nodes have other uses for them.
 const (
-	noMethod        = -32601
-	limitExceeded   = -32005
-	tooManyRequests = 429
+	codeMethodNotFound  = -32601
+	codeLimitExceeded   = -32005
+	codeTooManyRequests = 429
 )
 
 func classify(err *rpcError) class {
 	text := strings.ToLower(err.Message)
-	for _, w := range words {
+	for _, w := range textClasses {
 		for _, t := range w.texts {
 			if strings.Contains(text, t) {
 				return w.class
@@ -94,9 +94,9 @@ func classify(err *rpcError) class {
 		}
 	}
 	switch err.Code {
-	case noMethod:
+	case codeMethodNotFound:
 		return classMisconfigured
-	case limitExceeded, tooManyRequests:
+	case codeLimitExceeded, codeTooManyRequests:
 		return classBusy
 	}
 	return classDoubt

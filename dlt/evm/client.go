@@ -21,22 +21,22 @@ var _ dlt.Ledger = (*Client)(nil)
 type Client struct {
 	dlt.Unimplemented // SubmitList
 
-	o      Options
-	chain  uint64
-	traits dlt.Traits
-	http   *http.Client
-	direct bool // as in wire.Trace
+	options      Options
+	chain        uint64
+	traits       dlt.Traits
+	http         *http.Client
+	ownTransport bool // as in wire.Trace
 
-	endpoints []*endpoint
-	preferred atomic.Uint32 // index of the one for submissions
-	genesis   atomic.Pointer[evmtx.Hash]
-	floor     floor
-	secrets   *redact.Redactor
-	senders   senders
-	mined     mined
-	searched  searched
-	ancestry  ancestry
-	heard     heard
+	endpoints    []*endpoint
+	preferred    atomic.Uint32 // index of the one for submissions
+	genesis      atomic.Pointer[evmtx.Hash]
+	highestDeep  deepFloor
+	secrets      *redact.Redactor
+	senderMemory senderMemory
+	receipts     receiptMemory
+	searches     nonceSearches
+	ancestry     ancestry
+	refusals     refusalMemory
 }
 
 // New returns a client of the chain with this id, through the node at the URL, such as
@@ -50,8 +50,8 @@ func New(url string, chainID uint64, o *Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{o: opts, chain: chainID, traits: traits(opts)}
-	c.http, c.direct = opts.httpClient()
+	c := &Client{options: opts, chain: chainID, traits: traits(opts)}
+	c.http, c.ownTransport = opts.httpClient()
 	if opts.Genesis != "" {
 		h, _ := evmtx.ParseHash(opts.Genesis)
 		c.genesis.Store(&h)
@@ -66,7 +66,7 @@ func New(url string, chainID uint64, o *Options) (*Client, error) {
 		if err != nil {
 			return nil, err
 		}
-		e := &endpoint{index: uint32(i), url: u.String(), shown: shownURL(u)}
+		e := &endpoint{index: uint32(i), url: u.String(), shownAddress: shownURL(u)}
 		c.endpoints = append(c.endpoints, e)
 		secrets = append(secrets, redact.URLSecrets(u)...)
 	}
@@ -89,7 +89,7 @@ func traits(o Options) dlt.Traits {
 		KeepsOrder: true,
 		// A 429 is the endpoint's. What concerns one account is dlt.ErrNotYet.
 		PressureScope: dlt.ScopeEndpoint,
-		Stale:         stale,
+		Stale:         staleAfter,
 		Vanish:        o.Vanish,
 		Resolves:      true,
 		Streams:       o.HeadInterval > 0,
@@ -101,9 +101,9 @@ func traits(o Options) dlt.Traits {
 	}
 }
 
-// stale is how long a batch may be Pending or Valid before Resolve looks for another
+// staleAfter is how long a batch may be Pending or Valid before Resolve looks for another
 // transaction that has used its nonce.
-const stale = 10 * time.Minute
+const staleAfter = 10 * time.Minute
 
 // Traits implements [dlt.Ledger]. It returns the same traits for every service.
 func (c *Client) Traits(batch.ServiceID) dlt.Traits { return c.traits }
@@ -112,41 +112,41 @@ func (c *Client) Traits(batch.ServiceID) dlt.Traits { return c.traits }
 // afterwards.
 func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
 
-// nonces remembers, for a while, which nonce of an account a node takes next, because it has
+// nextNonces remembers, for a while, which nonce of an account a node takes next, because it has
 // accepted the one before.
-type nonces struct {
-	mu sync.Mutex
-	by map[evmtx.Address]expected
+type nextNonces struct {
+	mu        sync.Mutex
+	byAccount map[evmtx.Address]expectedNonce
 }
 
-type expected struct {
-	nonce uint64
-	since time.Time
+type expectedNonce struct {
+	nonce   uint64
+	notedAt time.Time
 }
 
 const (
-	maxNonces  = 10_000
-	nonceFresh = 10 * time.Second
+	maxNonces     = 10_000
+	nonceFreshFor = 10 * time.Second
 )
 
-func (n *nonces) accepted(a evmtx.Address, nonce uint64, now time.Time) {
+func (n *nextNonces) noteAccepted(a evmtx.Address, nonce uint64, now time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.by == nil || len(n.by) >= maxNonces {
-		n.by = map[evmtx.Address]expected{}
+	if n.byAccount == nil || len(n.byAccount) >= maxNonces {
+		n.byAccount = map[evmtx.Address]expectedNonce{}
 	}
 	next := nonce + 1
-	if e, ok := n.by[a]; ok && now.Sub(e.since) < nonceFresh {
+	if e, ok := n.byAccount[a]; ok && now.Sub(e.notedAt) < nonceFreshFor {
 		next = max(next, e.nonce) // an earlier one was sent again
 	}
-	n.by[a] = expected{nonce: next, since: now}
+	n.byAccount[a] = expectedNonce{nonce: next, notedAt: now}
 }
 
-func (n *nonces) isNext(a evmtx.Address, nonce uint64, now time.Time) bool {
+func (n *nextNonces) isNext(a evmtx.Address, nonce uint64, now time.Time) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	e, ok := n.by[a]
-	return ok && nonce <= e.nonce && now.Sub(e.since) < nonceFresh
+	e, ok := n.byAccount[a]
+	return ok && nonce <= e.nonce && now.Sub(e.notedAt) < nonceFreshFor
 }
 
 // maxText bounds foreign text wherever it becomes part of an error, in bytes.

@@ -51,16 +51,16 @@ func (s *DigestSigner) Sign(ctx context.Context, account string, tx Unsigned) (s
 	if err != nil {
 		return sig, err
 	}
-	return completed(made, tx.Hash, s.account)
+	return completeSignature(made, tx.Hash, s.account)
 }
 
 // maxDER is the length of the longest signature in DER.
 const maxDER = 72
 
-// completed makes a signature for an EVM chain out of one without a parity: s in the lower half
-// of the order, and the parity with which the account is recovered.
-func completed(made []byte, digest [32]byte, account evmtx.Address) (sig [65]byte, err error) {
-	all := readings(made)
+// completeSignature makes a signature for an EVM chain out of one without a parity: s in the lower
+// half of the order, and the parity with which the account is recovered.
+func completeSignature(made []byte, digest [32]byte, account evmtx.Address) (sig [65]byte, err error) {
+	all := readSignature(made)
 	for _, read := range all {
 		r, s := read.R(), read.S()
 		if s.IsOverHalfOrder() { // chains take the lower half only (EIP-2)
@@ -81,9 +81,9 @@ func completed(made []byte, digest [32]byte, account evmtx.Address) (sig [65]byt
 	return [65]byte{}, fmt.Errorf("its signature is not of account %s, or of another digest: the service must not hash the digest once more", account)
 }
 
-// readings returns the possible readings of a signature. Bytes that are r and s may be DER, too,
-// by chance: the account decides.
-func readings(made []byte) (all []*ecdsa.Signature) {
+// readSignature returns the possible readings of a signature. Bytes that are r and s may be DER,
+// too, by chance: the account decides.
+func readSignature(made []byte) (all []*ecdsa.Signature) {
 	if len(made) == 64 || len(made) == 65 {
 		var r, s secp256k1.ModNScalar
 		if !r.SetByteSlice(made[:32]) && !s.SetByteSlice(made[32:64]) && !r.IsZero() && !s.IsZero() {
@@ -100,11 +100,11 @@ func readings(made []byte) (all []*ecdsa.Signature) {
 
 // The prefixes of the 65 bytes of a public key's point.
 const (
-	// beforePoint is SubjectPublicKeyInfo of a key on secp256k1, which AWS and Google return, and
-	// which crypto/x509 does not read.
-	beforePoint = "3056301006072a8648ce3d020106052b8104000a034200"
-	// beforeOctets is of the OCTET STRING in which PKCS#11 has a point.
-	beforeOctets = "0441"
+	// publicKeyPrefix is SubjectPublicKeyInfo of a key on secp256k1, which AWS and Google return,
+	// and which crypto/x509 does not read.
+	publicKeyPrefix = "3056301006072a8648ce3d020106052b8104000a034200"
+	// octetStringPrefix is of the OCTET STRING in which PKCS#11 has a point.
+	octetStringPrefix = "0441"
 )
 
 // AddressOfKey returns the account of a public key on secp256k1, 0x and 40 lower-case hex digits.
@@ -113,7 +113,7 @@ const (
 // The error is a [*batch.InputError].
 func AddressOfKey(key []byte) (string, error) {
 	point := key
-	for _, before := range [...]string{beforePoint, beforeOctets} {
+	for _, before := range [...]string{publicKeyPrefix, octetStringPrefix} {
 		prefix, err := hex.DecodeString(before)
 		if rest, is := bytes.CutPrefix(key, prefix); err == nil && is {
 			point = rest

@@ -15,39 +15,40 @@ import (
 
 // endpoint is one node, or a proxy before some.
 type endpoint struct {
-	index   uint32
-	url     string
-	shown   string // its scheme and host
-	arrays  arrays
-	known   identified
-	next    nonces
-	unclear wire.DoubtCounter
-	// recent is of this node only: what one has shown says nothing of another.
-	recent recent
-	// aside is until when others are preferred, in nanoseconds of Unix time.
-	aside atomic.Int64
+	index        uint32
+	url          string
+	shownAddress string // its scheme and host
+	arrayLimit   arrayLimit
+	identity     identity
+	nextNonces   nextNonces
+	doubts       wire.DoubtCounter
+	// recentBlocks is of this node only: what one has shown says nothing of another.
+	recentBlocks recentBlocks
+	// asideUntil is until when others are preferred, in nanoseconds of Unix time.
+	asideUntil atomic.Int64
 }
 
 // How long an endpoint that was left stays aside, while others are not.
 const (
-	asideBusy    = time.Second // or its Retry-After, where that is longer
-	asideSilent  = 10 * time.Second
-	asideRefused = time.Minute
+	asideAfterBusy    = time.Second // or its Retry-After, where that is longer
+	asideAfterSilence = 10 * time.Second
+	asideAfterRefusal = time.Minute
 )
 
-// inTurn returns the endpoints, first the one for submissions.
-func (c *Client) inTurn() []*endpoint {
+// endpointsInTurn returns the endpoints, first the one for submissions.
+func (c *Client) endpointsInTurn() []*endpoint {
 	first := c.preferred.Load()
 	out := make([]*endpoint, 0, len(c.endpoints))
 	return append(append(out, c.endpoints[first:]...), c.endpoints[:first]...)
 }
 
-// errElsewhere: another node may do better.
-var errElsewhere = errors.New("another node may say otherwise")
+// errAskAnother: another node may do better.
+var errAskAnother = errors.New("another node may say otherwise")
 
-// behind returns the error for a node that is behind others, or whose answers do not fit together.
-func (c *Client) behind(op, format string, args ...any) error {
-	return &dlt.Error{Op: op, Kind: dlt.ErrNotYet, Message: c.show(fmt.Sprintf(format, args...)), Err: errElsewhere}
+// behindError returns the error for a node that is behind others, or whose answers do not fit
+// together.
+func (c *Client) behindError(op, format string, args ...any) error {
+	return &dlt.Error{Op: op, Kind: dlt.ErrNotYet, Message: c.show(fmt.Sprintf(format, args...)), Err: errAskAnother}
 }
 
 // onPreferred asks the endpoint for submissions about a batch, and names it in the error. Where
@@ -56,56 +57,56 @@ func (c *Client) behind(op, format string, args ...any) error {
 // asked.
 func (c *Client) onPreferred(ctx context.Context, key batch.Key, ask func(e *endpoint) error) error {
 	e, late := c.endpoints[c.preferred.Load()], ctx.Err() != nil
-	err := dlt.At(e.shown, ask(e))
-	again := e.unclear.Add(key, err)
-	if late || len(c.endpoints) == 1 || !again && !isEndpoints(ctx, err) {
+	err := dlt.At(e.shownAddress, ask(e))
+	again := e.doubts.Add(key, err)
+	if late || len(c.endpoints) == 1 || !again && !isEndpointsFault(ctx, err) {
 		return err
 	}
-	c.leave(e, err)
+	c.putAside(e, err)
 	if typed, ok := errors.AsType[*dlt.Error](err); ok && dlt.Kind(err) == batch.KindBusy {
-		typed.RetryAfter = max(0, time.Until(time.Unix(0, c.endpoints[c.preferred.Load()].aside.Load())))
+		typed.RetryAfter = max(0, time.Until(time.Unix(0, c.endpoints[c.preferred.Load()].asideUntil.Load())))
 	}
 	return err
 }
 
-// leave puts an endpoint aside. If it was the one for submissions, the next that is not aside is,
-// or the one that is aside for the shortest time.
-func (c *Client) leave(e *endpoint, err error) {
+// putAside puts an endpoint aside. If it was the one for submissions, the next that is not aside
+// is, or the one that is aside for the shortest time.
+func (c *Client) putAside(e *endpoint, err error) {
 	now := time.Now()
-	e.aside.Store(now.Add(asideFor(err)).UnixNano())
+	e.asideUntil.Store(now.Add(asideDuration(err)).UnixNano())
 	best := e
 	for i := range c.endpoints {
 		other := c.endpoints[(int(e.index)+1+i)%len(c.endpoints)]
-		if until := other.aside.Load(); until <= now.UnixNano() {
+		if until := other.asideUntil.Load(); until <= now.UnixNano() {
 			best = other
 			break
-		} else if until < best.aside.Load() {
+		} else if until < best.asideUntil.Load() {
 			best = other
 		}
 	}
 	c.preferred.CompareAndSwap(e.index, best.index)
 }
 
-func asideFor(err error) time.Duration {
+func asideDuration(err error) time.Duration {
 	switch dlt.Kind(err) {
 	case batch.KindBusy:
 		e, _ := errors.AsType[*dlt.Error](err)
-		return max(asideBusy, e.RetryAfter)
+		return max(asideAfterBusy, e.RetryAfter)
 	case batch.KindMisconfigured:
-		return asideRefused
+		return asideAfterRefusal
 	}
-	return asideSilent
+	return asideAfterSilence
 }
 
-// isEndpoints reports whether an error is the endpoint's, so that another may do better: it was
-// not reached, it is busy, it refuses this client, its proxy fails, or nobody has answered within
-// the time limit. A node's word about a transaction is not, and a call that was stopped says
-// nothing.
-func isEndpoints(ctx context.Context, err error) bool {
+// isEndpointsFault reports whether an error is the endpoint's, so that another may do better: it
+// was not reached, it is busy, it refuses this client, its proxy fails, or nobody has answered
+// within the time limit. A node's word about a transaction is not, and a call that was stopped
+// says nothing.
+func isEndpointsFault(ctx context.Context, err error) bool {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return false
 	}
-	if errors.Is(err, errElsewhere) {
+	if errors.Is(err, errAskAnother) {
 		return true
 	}
 	switch dlt.Kind(err) {

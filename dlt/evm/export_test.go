@@ -35,7 +35,7 @@ func List(prepared []byte) (turns []int, hashes []string, err error) {
 		return nil, nil, err
 	}
 	for _, t := range s.turns {
-		turns = append(turns, t.entry)
+		turns = append(turns, t.entryIndex)
 	}
 	for _, e := range s.entries {
 		hashes = append(hashes, e.hash.String())
@@ -60,7 +60,7 @@ const MaxTurns = maxTurns
 
 // MaxEntries is how many transactions a slot has room for. The last ClosingRoom are for those that
 // close its nonce.
-const MaxEntries, ClosingRoom = maxEntries, closingRoom
+const MaxEntries, ClosingRoom = maxEntries, closingEntries
 
 // ReadSigned reads the answer of a service that signs.
 func ReadSigned(raw []byte, tx Unsigned) error {

@@ -26,11 +26,11 @@ type Market struct {
 	// and where no node has the last one, so that nobody knows whether its fees suffice.
 	Last Fee
 
-	history func(ctx context.Context, s Speed) (tips []*big.Int, next *big.Int, err error)
+	askHistory func(ctx context.Context, s Speed) (tips []*big.Int, next *big.Int, err error)
 }
 
-// own returns the market with numbers that nobody else has.
-func (m Market) own() Market {
+// clone returns the market with numbers that nobody else has.
+func (m Market) clone() Market {
 	for _, n := range [...]**big.Int{&m.BaseFee, &m.Tip, &m.Last.Tip, &m.Last.FeeCap} {
 		if *n != nil {
 			*n = new(big.Int).Set(*n)
@@ -58,7 +58,7 @@ func DefaultFees(_ context.Context, m Market) (Fee, error) {
 		return Fee{Tip: new(big.Int), FeeCap: new(big.Int)}, nil
 	}
 	if m.Legacy {
-		return Fee{Tip: new(big.Int), FeeCap: raised(m.BaseFee)}, nil
+		return Fee{Tip: new(big.Int), FeeCap: raisedFee(m.BaseFee)}, nil
 	}
 	tip := m.Tip
 	if tip == nil {
@@ -68,9 +68,9 @@ func DefaultFees(_ context.Context, m Market) (Fee, error) {
 	return Fee{Tip: tip, FeeCap: limit.Add(limit, tip)}, nil
 }
 
-// fits returns f within the limit, and at least as high as least (the zero value asks for
+// clamp returns f within the limit, and at least as high as least (the zero value asks for
 // nothing). ok is false for fees that nobody can pay: missing, negative, or least above the limit.
-func (f Fee) fits(least Fee, limit *big.Int) (Fee, bool) {
+func (f Fee) clamp(least Fee, limit *big.Int) (Fee, bool) {
 	if f.Tip == nil || f.FeeCap == nil || f.Tip.Sign() < 0 || f.FeeCap.Sign() < 0 {
 		return Fee{}, false
 	}
@@ -86,9 +86,11 @@ func (f Fee) fits(least Fee, limit *big.Int) (Fee, bool) {
 	return out, true
 }
 
-// pays reports whether a block after this head may take the fees: not where the base fee is
+// paysBaseFee reports whether a block after this head may take the fees: not where the base fee is
 // higher.
-func (f Fee) pays(head block) bool { return head.baseFee == nil || f.FeeCap.Cmp(head.baseFee) >= 0 }
+func (f Fee) paysBaseFee(head block) bool {
+	return head.baseFee == nil || f.FeeCap.Cmp(head.baseFee) >= 0
+}
 
 func largest(a, b *big.Int) *big.Int {
 	if a.Cmp(b) >= 0 {

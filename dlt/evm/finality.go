@@ -29,5 +29,5 @@ func (f Finality) String() string {
 	return "finalized"
 }
 
-// byTag reports whether the node says which block is deep.
-func (f Finality) byTag() bool { return !f.instant && f.blocks == 0 }
+// usesTag reports whether the node says which block is deep.
+func (f Finality) usesTag() bool { return !f.instant && f.blocks == 0 }

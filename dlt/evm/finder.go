@@ -12,61 +12,62 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// finder looks for the block that used a nonce.
-type finder struct {
+// nonceUseFinder looks for the block that used a nonce.
+type nonceUseFinder struct {
 	*Client
-	op     string
-	e      *endpoint
-	sender evmtx.Address
-	nonce  uint64
-	ours   []evmtx.Hash
+	op       string
+	endpoint *endpoint
+	sender   evmtx.Address
+	nonce    uint64
+	ours     []evmtx.Hash
 }
 
-func (f *finder) one(ctx context.Context, method string, params ...any) (answer, error) {
-	answers, err := f.ask(ctx, f.op, f.e, []request{{method, params}})
+func (f *nonceUseFinder) askOne(ctx context.Context, method string, params ...any) (answer, error) {
+	answers, err := f.ask(ctx, f.op, f.endpoint, []request{{method, params}})
 	if err != nil {
-		return answer{}, dlt.At(f.e.shown, f.typed(f.op, err))
+		return answer{}, dlt.At(f.endpoint.shownAddress, f.asLedgerError(f.op, err))
 	}
 	return answers[0], nil
 }
 
-func (f *finder) fail(format string, args ...any) error {
-	return &dlt.Error{Op: f.op, Kind: dlt.ErrDoubt, Endpoint: f.e.shown, Message: f.show(fmt.Sprintf(format, args...))}
+func (f *nonceUseFinder) doubt(format string, args ...any) error {
+	return &dlt.Error{Op: f.op, Kind: dlt.ErrDoubt, Endpoint: f.endpoint.shownAddress, Message: f.show(fmt.Sprintf(format, args...))}
 }
 
-// countAt returns the account's next nonce after the block that a node has at a height. It shows
-// where to look for the user of a nonce, and proves nothing: the next answer may be another
+// nextNonceAt returns the account's next nonce after the block that a node has at a height. It
+// shows where to look for the user of a nonce, and proves nothing: the next answer may be another
 // node's.
-func (f *finder) countAt(ctx context.Context, height uint64) (uint64, error) {
-	a, err := f.one(ctx, "eth_getTransactionCount", f.sender.String(), hexQuantity(height))
+func (f *nonceUseFinder) nextNonceAt(ctx context.Context, height uint64) (uint64, error) {
+	a, err := f.askOne(ctx, "eth_getTransactionCount", f.sender.String(), hexQuantity(height))
 	if err != nil {
 		return 0, err
 	}
-	return f.countOf(a, height)
+	return f.readNextNonce(a, height)
 }
 
-// countIn returns the account's next nonce after a block (EIP-1898), whichever node answers.
-func (f *finder) countIn(ctx context.Context, h evmtx.Hash, height uint64) (uint64, error) {
-	a, err := f.one(ctx, "eth_getTransactionCount", f.sender.String(), inBlockOf(h))
+// nextNonceAfter returns the account's next nonce after a block (EIP-1898), whichever node
+// answers.
+func (f *nonceUseFinder) nextNonceAfter(ctx context.Context, h evmtx.Hash, height uint64) (uint64, error) {
+	a, err := f.askOne(ctx, "eth_getTransactionCount", f.sender.String(), afterBlock(h))
 	if err != nil {
 		return 0, err
 	}
-	return f.countOf(a, height)
+	return f.readNextNonce(a, height)
 }
 
-// inBlockOf names a block by its hash, in a question about the state after it.
-func inBlockOf(h evmtx.Hash) any {
+// afterBlock names a block by its hash, in a question about the state after it.
+func afterBlock(h evmtx.Hash) any {
 	return map[string]any{"blockHash": h.String(), "requireCanonical": true}
 }
 
-// countOf reads the answer to a question for a next nonce after a block.
-func (f *finder) countOf(a answer, height uint64) (uint64, error) {
+// readNextNonce reads the answer to a question for a next nonce after a block.
+func (f *nonceUseFinder) readNextNonce(a answer, height uint64) (uint64, error) {
 	if a.err != nil && classify(a.err) != classBusy {
-		return 0, fmt.Errorf("%w: %w", errNoState, f.fail("next nonce after block %d: %s", height, a.err.Message))
+		return 0, fmt.Errorf("%w: %w", errNoState, f.doubt("next nonce after block %d: %s", height, a.err.Message))
 	}
 	n, err := number(a)
 	if err != nil {
-		return 0, f.fail("next nonce after block %d: %v", height, err)
+		return 0, f.doubt("next nonce after block %d: %v", height, err)
 	}
 	return n, nil
 }
@@ -75,40 +76,40 @@ func (f *finder) countOf(a answer, height uint64) (uint64, error) {
 // state of the last 128 only.
 var errNoState = errors.New("no state of that block")
 
-// counter returns the account's next nonce after a block of a height.
-type counter func(ctx context.Context, v view, height uint64) (uint64, error)
+// nonceReader returns the account's next nonce after a block of a height.
+type nonceReader func(ctx context.Context, v view, height uint64) (uint64, error)
 
-// countOfAny asks by the number, as nodes take it that know no question by hash.
-func (f *finder) countOfAny(ctx context.Context, _ view, height uint64) (uint64, error) {
-	return f.countAt(ctx, height)
+// nextNonceByHeight asks by the number, as nodes take it that know no question by hash.
+func (f *nonceUseFinder) nextNonceByHeight(ctx context.Context, _ view, height uint64) (uint64, error) {
+	return f.nextNonceAt(ctx, height)
 }
 
-// countLinked asks by the hash of a block that is linked to the view, and remembers the answer. A
-// node that does not have the block may have a neighbour that has it, so it asks again.
-func (f *finder) countLinked(ctx context.Context, v view, height uint64) (n uint64, err error) {
-	if err := f.link(ctx, f.op, f.e, &linking{line: v.line}, height); err != nil {
+// nextNonceByHash asks by the hash of a block that is linked to the view, and remembers the
+// answer. A node that does not have the block may have a neighbour that has it, so it asks again.
+func (f *nonceUseFinder) nextNonceByHash(ctx context.Context, v view, height uint64) (n uint64, err error) {
+	if err := f.linkDown(ctx, f.op, f.endpoint, &descent{linkedBlocks: v.linkedBlocks}, height); err != nil {
 		return 0, err
 	}
-	h, linked := v.line.at(height)
+	h, linked := v.linkedBlocks.hashAt(height)
 	if !linked {
-		return 0, f.fail("%s", v.unlinked(height))
+		return 0, f.doubt("%s", v.describeGap(height))
 	}
 	for range 3 {
-		if n, err = f.countIn(ctx, h, height); !errors.Is(err, errNoState) {
+		if n, err = f.nextNonceAfter(ctx, h, height); !errors.Is(err, errNoState) {
 			break
 		}
 	}
 	if err == nil {
-		f.searched.counted(f.sender, f.nonce, height, n)
+		f.searches.noteCount(f.sender, f.nonce, height, n)
 	}
 	return n, err
 }
 
-// heightOf returns the height at which the nonce was used. It goes back in growing steps, because
-// nodes keep the state of the last blocks only, and then halves the rest.
-func (f *finder) heightOf(ctx context.Context, v view, count counter) (height uint64, found bool, err error) {
+// findHeight returns the height at which the nonce was used. It goes back in growing steps,
+// because nodes keep the state of the last blocks only, and then halves the rest.
+func (f *nonceUseFinder) findHeight(ctx context.Context, v view, count nonceReader) (height uint64, found bool, err error) {
 	high, step := v.deep.number, uint64(1)
-	low, known, used := f.searched.between(f.sender, f.nonce)
+	low, known, used := f.searches.bounds(f.sender, f.nonce)
 	if high = min(high, used); !known {
 		low = high
 	}
@@ -143,16 +144,16 @@ func (f *finder) heightOf(ctx context.Context, v view, count counter) (height ui
 	return high, true, nil
 }
 
-// heightByName asks for the transaction of the sender and nonce, which some nodes can answer.
-func (f *finder) heightByName(ctx context.Context) (height uint64, found bool, err error) {
-	a, err := f.one(ctx, "eth_getTransactionBySenderAndNonce", f.sender.String(), hexQuantity(f.nonce))
+// askHeight asks for the transaction of the sender and nonce, which some nodes can answer.
+func (f *nonceUseFinder) askHeight(ctx context.Context) (height uint64, found bool, err error) {
+	a, err := f.askOne(ctx, "eth_getTransactionBySenderAndNonce", f.sender.String(), hexQuantity(f.nonce))
 	if err != nil {
 		if k := dlt.Kind(err); k == batch.KindBusy || k == batch.KindUnavailable {
 			return 0, false, err
 		}
 		return 0, false, ctx.Err() // a proxy that does not list the method refuses it under any status
 	}
-	if !a.there() || a.isNull() {
+	if !a.hasResult() || a.isNull() {
 		return 0, false, nil
 	}
 	var doc struct {
@@ -165,18 +166,18 @@ func (f *finder) heightByName(ctx context.Context) (height uint64, found bool, e
 	return height, found, nil
 }
 
-// read reads the whole block at a height and says who used the nonce there. It is the block that
-// is linked to the view: what another one shows is no finding. Where it shows no user, what led
-// there is forgotten.
-func (f *finder) read(ctx context.Context, v view, height uint64) (u usage, err error) {
+// readUse reads the whole block at a height and says who used the nonce there. It is the block
+// that is linked to the view: what another one shows is no finding. Where it shows no user, what
+// led there is forgotten.
+func (f *nonceUseFinder) readUse(ctx context.Context, v view, height uint64) (u nonceUse, err error) {
 	var a answer
 	found := false
 	for range 3 { // the next answer may be another node's
-		if a, err = f.one(ctx, "eth_getBlockByNumber", hexQuantity(height), true); err != nil {
-			return usage{}, err
+		if a, err = f.askOne(ctx, "eth_getBlockByNumber", hexQuantity(height), true); err != nil {
+			return nonceUse{}, err
 		}
-		if u, found, err = f.userIn(a, height); err == nil {
-			err = f.standsOn(ctx, v, u.block)
+		if u, found, err = f.findUseIn(a, height); err == nil {
+			err = f.checkStandsOn(ctx, v, u.block)
 		}
 		if err == nil || ctx.Err() != nil {
 			break
@@ -184,28 +185,29 @@ func (f *finder) read(ctx context.Context, v view, height uint64) (u usage, err 
 	}
 	switch {
 	case err != nil:
-		return usage{}, err
-	case found && u.by == byAnother:
-		f.floor.see(v, true)
+		return nonceUse{}, err
+	case found && u.user == usedByAnother:
+		f.highestDeep.update(v, true)
 		return u, nil
 	case found:
 		return u, nil
 	}
-	if err := f.agrees(ctx, u.block); err != nil {
-		f.searched.forgetCounts(f.sender, f.nonce)
-		return usage{}, err
+	if err := f.checkCounts(ctx, u.block); err != nil {
+		f.searches.forgetCounts(f.sender, f.nonce)
+		return nonceUse{}, err
 	}
-	if !f.authorized(a) {
-		u.by = bySomeone
+	if !f.hasAuthorization(a) {
+		u.user = usedBySomeone
 	}
 	return u, nil
 }
 
-// userIn reads the whole block at a height. found means that a transaction in it used the nonce.
-func (f *finder) userIn(a answer, height uint64) (u usage, found bool, err error) {
+// findUseIn reads the whole block at a height. found means that a transaction in it used the
+// nonce.
+func (f *nonceUseFinder) findUseIn(a answer, height uint64) (u nonceUse, found bool, err error) {
 	b, err := decodeBlock(a)
 	if err != nil {
-		return usage{}, false, f.fail("block %d: %v", height, err)
+		return nonceUse{}, false, f.doubt("block %d: %v", height, err)
 	}
 	var doc struct {
 		Transactions []struct {
@@ -216,24 +218,24 @@ func (f *finder) userIn(a answer, height uint64) (u usage, found bool, err error
 		} `json:"transactions"`
 	}
 	if err := json.Unmarshal(a.result, &doc); err != nil {
-		return usage{}, false, f.fail("block %d: %v", height, err)
+		return nonceUse{}, false, f.doubt("block %d: %v", height, err)
 	}
 	if doc.Transactions == nil { // not an empty list, which is one
-		return usage{}, false, f.fail("block %d: the node leaves out its transactions", height)
+		return nonceUse{}, false, f.doubt("block %d: the node leaves out its transactions", height)
 	}
 	if b.number != height {
-		return usage{}, false, f.fail("block %d: the node answers with block %d", height, b.number)
+		return nonceUse{}, false, f.doubt("block %d: the node answers with block %d", height, b.number)
 	}
-	u = usage{by: byAnother, block: b}
+	u = nonceUse{user: usedByAnother, block: b}
 	for _, tx := range doc.Transactions {
 		hash, ok := evmtx.ParseHash(tx.Hash)
 		if ok && slices.Contains(f.ours, hash) {
-			return usage{by: byOurs, block: b}, true, nil
+			return nonceUse{user: usedByOurs, block: b}, true, nil
 		}
 		nonce, err := quantity(tx.Nonce)
 		from, bad := evmtx.ParseAddress(tx.From)
 		if err != nil || bad != nil || !ok {
-			return usage{}, false, f.fail("block %d: a transaction without hash, sender or nonce", height)
+			return nonceUse{}, false, f.doubt("block %d: a transaction without hash, sender or nonce", height)
 		}
 		if !usesNonce(tx.Type) {
 			continue
@@ -249,38 +251,38 @@ func (f *finder) userIn(a answer, height uint64) (u usage, found bool, err error
 // Other types, as Arbitrum's deposits, show an account and a nonce that they do not use.
 func usesNonce(kind json.RawMessage) bool {
 	n, err := quantity(kind)
-	return err == nil && (n <= lastNonceType || n == depositType)
+	return err == nil && (n <= lastNonceType || n == optimismDepositType)
 }
 
 const (
-	lastNonceType = 4    // EIP-7702; the types from 0 on use their nonces
-	depositType   = 0x7e // Optimism's
+	lastNonceType       = 4    // EIP-7702; the types from 0 on use their nonces
+	optimismDepositType = 0x7e // Optimism's
 )
 
-// agrees makes sure that a block without the transaction used the nonce all the same, by both
+// checkCounts makes sure that a block without the transaction used the nonce all the same, by both
 // counts of one chain.
-func (f *finder) agrees(ctx context.Context, b block) error {
+func (f *nonceUseFinder) checkCounts(ctx context.Context, b block) error {
 	if b.number == 0 {
-		return f.fail("block 0 used nonce %d", f.nonce)
+		return f.doubt("block 0 used nonce %d", f.nonce)
 	}
-	before, err := f.countIn(ctx, b.parent, b.number-1)
+	before, err := f.nextNonceAfter(ctx, b.parent, b.number-1)
 	if err != nil {
 		return err
 	}
-	after, err := f.countIn(ctx, b.hash, b.number)
+	after, err := f.nextNonceAfter(ctx, b.hash, b.number)
 	if err != nil {
 		return err
 	}
 	if before > f.nonce || after <= f.nonce {
-		return f.fail("nonce %d, between blocks %d and %d: counts %d and %d", f.nonce, b.number-1, b.number, before, after)
+		return f.doubt("nonce %d, between blocks %d and %d: counts %d and %d", f.nonce, b.number-1, b.number, before, after)
 	}
 	return nil
 }
 
-// authorized reports whether a block shows an authorization of the account that uses up the nonce
-// (EIP-7702). A block without one proves nothing: its list may be missing, or code of the account
-// has used the nonce for a contract.
-func (f *finder) authorized(a answer) bool {
+// hasAuthorization reports whether a block shows an authorization of the account that uses up the
+// nonce (EIP-7702). A block without one proves nothing: its list may be missing, or code of the
+// account has used the nonce for a contract.
+func (f *nonceUseFinder) hasAuthorization(a answer) bool {
 	var doc struct {
 		Transactions []struct {
 			Type  json.RawMessage `json:"type"`

@@ -14,8 +14,8 @@ const opEvents = "events"
 const (
 	// headTimeout bounds one question for a head.
 	headTimeout = 5 * time.Second
-	// headFalls is how many answers in a row below the highest number show that it was wrong.
-	headFalls = 8
+	// maxHeadsBelow is how many answers in a row below the highest number show that it was wrong.
+	maxHeadsBelow = 8
 	// defaultHeadInterval is for callers of Events that have not set Options.HeadInterval.
 	defaultHeadInterval = time.Second
 )
@@ -29,23 +29,23 @@ const (
 // of new blocks, and is asked only where it has told of none for Options.HeadInterval. It ignores
 // services. The stream ends with a [*dlt.Error] when no node answers.
 func (c *Client) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt.Event) error) error {
-	interval := cmp.Or(c.o.HeadInterval, defaultHeadInterval)
+	interval := cmp.Or(c.options.HeadInterval, defaultHeadInterval)
 	listening, stop := context.WithCancel(ctx)
 	socket := c.listen(listening, interval)
-	defer socket.done.Wait()
+	defer socket.reader.Wait()
 	defer stop()
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	var last uint64
 	below := 0 // answers in a row
-	head, err := c.head(ctx)
+	head, err := c.askHead(ctx)
 	for live := true; ; {
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
 			return err
-		case live || head > last || below >= headFalls:
+		case live || head > last || below >= maxHeadsBelow:
 			if err := yield(dlt.Event{Live: live}); err != nil {
 				return err
 			}
@@ -61,36 +61,36 @@ func (c *Client) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt
 		case head = <-socket.heads:
 			tick.Reset(interval)
 		case <-tick.C:
-			if head, err = c.head(ctx); err == nil {
-				socket.missed(head)
+			if head, err = c.askHead(ctx); err == nil {
+				socket.noteHead(head)
 			}
 		}
 	}
 }
 
-// head asks the nodes for the number of their last block until one answers.
-func (c *Client) head(ctx context.Context) (head uint64, err error) {
-	for _, e := range c.inTurn() {
-		if head, err = c.headOf(ctx, e); err == nil || ctx.Err() != nil {
+// askHead asks the nodes for the number of their last block until one answers.
+func (c *Client) askHead(ctx context.Context) (head uint64, err error) {
+	for _, e := range c.endpointsInTurn() {
+		if head, err = c.askHeadOf(ctx, e); err == nil || ctx.Err() != nil {
 			break
 		}
-		if isEndpoints(ctx, err) {
-			c.leave(e, err)
+		if isEndpointsFault(ctx, err) {
+			c.putAside(e, err)
 		}
 	}
 	return head, err
 }
 
-func (c *Client) headOf(ctx context.Context, e *endpoint) (uint64, error) {
+func (c *Client) askHeadOf(ctx context.Context, e *endpoint) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, headTimeout)
 	defer cancel()
 	answers, err := c.ask(ctx, opEvents, e, []request{{"eth_blockNumber", nil}})
 	if err != nil {
-		return 0, dlt.At(e.shown, c.typed(opEvents, err))
+		return 0, dlt.At(e.shownAddress, c.asLedgerError(opEvents, err))
 	}
 	head, err := number(answers[0])
 	if err != nil {
-		return 0, &dlt.Error{Op: opEvents, Kind: kindOfAny(answers), Endpoint: e.shown, Message: c.show("last block: " + err.Error())}
+		return 0, &dlt.Error{Op: opEvents, Kind: kindOfAny(answers), Endpoint: e.shownAddress, Message: c.show("last block: " + err.Error())}
 	}
 	return head, nil
 }

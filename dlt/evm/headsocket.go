@@ -14,10 +14,10 @@ import (
 // lasts. It opens another connection for one that has ended or was quiet. Polling finds the blocks
 // that it misses.
 type headSocket struct {
-	heads chan uint64
-	last  atomic.Uint64 // the last number that it heard
-	quiet chan struct{} // the connection tells nothing any more
-	done  sync.WaitGroup
+	heads      chan uint64
+	lastHead   atomic.Uint64 // the last number that it heard
+	missedHead chan struct{} // the connection tells nothing any more
+	reader     sync.WaitGroup
 }
 
 // maxHead bounds a message: the header of a block is a few kilobytes.
@@ -25,15 +25,15 @@ const maxHead = 1 << 20
 
 // listen starts a socket, which ends with ctx. Without an address nothing is ever heard.
 func (c *Client) listen(ctx context.Context, pause time.Duration) *headSocket {
-	s := &headSocket{heads: make(chan uint64), quiet: make(chan struct{}, 1)}
-	if c.o.HeadSocket == "" {
+	s := &headSocket{heads: make(chan uint64), missedHead: make(chan struct{}, 1)}
+	if c.options.HeadSocket == "" {
 		return s
 	}
-	s.done.Go(func() {
+	s.reader.Go(func() {
 		timer := time.NewTicker(pause)
 		defer timer.Stop()
 		for ctx.Err() == nil {
-			c.hear(ctx, s)
+			c.readHeads(ctx, s)
 			select {
 			case <-ctx.Done():
 			case <-timer.C:
@@ -43,26 +43,26 @@ func (c *Client) listen(ctx context.Context, pause time.Duration) *headSocket {
 	return s
 }
 
-// missed tells the socket of a head that another question has found. If the socket has not heard
+// noteHead tells the socket of a head that another question has found. If the socket has not heard
 // of it, its connection is dropped.
-func (s *headSocket) missed(head uint64) {
-	if head <= s.last.Load() {
+func (s *headSocket) noteHead(head uint64) {
+	if head <= s.lastHead.Load() {
 		return
 	}
 	select {
-	case s.quiet <- struct{}{}:
+	case s.missedHead <- struct{}{}:
 	default:
 	}
 }
 
-// hear tells of new blocks until the connection ends or is quiet. Its errors are not reported: the
-// polling beside it reports the node's.
-func (c *Client) hear(ctx context.Context, s *headSocket) {
+// readHeads tells of new blocks until the connection ends or is quiet. Its errors are not
+// reported: the polling beside it reports the node's.
+func (c *Client) readHeads(ctx context.Context, s *headSocket) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	dialing, end := context.WithTimeout(ctx, headTimeout)
 	defer end()
-	conn, resp, err := websocket.Dial(dialing, c.o.HeadSocket, &websocket.DialOptions{HTTPClient: c.http, HTTPHeader: c.o.Header.Clone()})
+	conn, resp, err := websocket.Dial(dialing, c.options.HeadSocket, &websocket.DialOptions{HTTPClient: c.http, HTTPHeader: c.options.Header.Clone()})
 	if resp != nil && resp.Body != nil {
 		defer func() { _ = resp.Body.Close() }() // of a refusal
 	}
@@ -75,7 +75,7 @@ func (c *Client) hear(ctx context.Context, s *headSocket) {
 		return
 	}
 	select {
-	case <-s.quiet: // of the connection before
+	case <-s.missedHead: // of the connection before
 	default:
 	}
 	var watch sync.WaitGroup
@@ -83,7 +83,7 @@ func (c *Client) hear(ctx context.Context, s *headSocket) {
 	defer cancel()
 	watch.Go(func() {
 		select {
-		case <-s.quiet:
+		case <-s.missedHead:
 			cancel()
 		case <-ctx.Done():
 		}
@@ -93,11 +93,11 @@ func (c *Client) hear(ctx context.Context, s *headSocket) {
 		if err != nil {
 			return
 		}
-		head, is := headIn(raw)
+		head, is := readHead(raw)
 		if !is {
 			continue
 		}
-		s.last.Store(head)
+		s.lastHead.Store(head)
 		select {
 		case s.heads <- head:
 		case <-ctx.Done():
@@ -106,8 +106,8 @@ func (c *Client) hear(ctx context.Context, s *headSocket) {
 	}
 }
 
-// headIn reads the number of a block from a notification.
-func headIn(raw []byte) (head uint64, is bool) {
+// readHead reads the number of a block from a notification.
+func readHead(raw []byte) (head uint64, is bool) {
 	var doc struct {
 		Method string `json:"method"`
 		Params struct {

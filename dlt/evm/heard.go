@@ -2,32 +2,32 @@ package evm
 
 import "sync"
 
-// heard remembers refusals that would end a batch for good, by what was refused, and at which head
-// of the chain they were heard first. One word of one node ends nothing: the node may be behind,
-// or at odds with itself.
-type heard struct {
-	mu sync.Mutex
-	by map[string]uint64
+// refusalMemory remembers refusals that would end a batch for good, by what was refused, and at
+// which head of the chain they were heard first. One word of one node ends nothing: the node may
+// be behind, or at odds with itself.
+type refusalMemory struct {
+	mu         sync.Mutex
+	firstHeads map[string]uint64
 }
 
 const maxHeard = 10_000
 
-// earlier notes a refusal at a head, and reports whether the same was heard at a lower one.
-func (h *heard) earlier(what string, head uint64) bool {
+// isRepeated notes a refusal at a head, and reports whether the same was heard at a lower one.
+func (h *refusalMemory) isRepeated(what string, head uint64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.by == nil || len(h.by) >= maxHeard {
-		h.by = map[string]uint64{}
+	if h.firstHeads == nil || len(h.firstHeads) >= maxHeard {
+		h.firstHeads = map[string]uint64{}
 	}
-	first, there := h.by[what]
+	first, there := h.firstHeads[what]
 	if !there || head < first {
-		h.by[what] = head
+		h.firstHeads[what] = head
 	}
 	return there && first < head
 }
 
-func (h *heard) forget(what string) {
+func (h *refusalMemory) forget(what string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.by, what)
+	delete(h.firstHeads, what)
 }

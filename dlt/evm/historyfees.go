@@ -40,10 +40,10 @@ func HistoryFees(s Speed) (Fees, error) {
 		if m.Legacy {
 			return DefaultFees(ctx, m)
 		}
-		if m.history == nil {
+		if m.askHistory == nil {
 			return Fee{}, errors.New("HistoryFees: this Market is not of a client, and has no node to ask")
 		}
-		tips, next, err := m.history(ctx, s)
+		tips, next, err := m.askHistory(ctx, s)
 		if err != nil {
 			return Fee{}, err
 		}
@@ -68,12 +68,12 @@ type historyDoc struct {
 	Rewards  [][]string `json:"reward"`
 }
 
-// history asks the node for tips of its last blocks, without empty ones, and for the base fee of
-// the next block.
-func (p *preparing) history(ctx context.Context, s Speed) (tips []*big.Int, next *big.Int, err error) {
-	answers, err := p.c.ask(ctx, opPrepare, p.e, []request{{"eth_feeHistory", []any{hexQuantity(historyBlocks), "latest", []float64{float64(s)}}}})
+// askHistory asks the node for tips of its last blocks, without empty ones, and for the base fee
+// of the next block.
+func (p *preparation) askHistory(ctx context.Context, s Speed) (tips []*big.Int, next *big.Int, err error) {
+	answers, err := p.client.ask(ctx, opPrepare, p.endpoint, []request{{"eth_feeHistory", []any{hexQuantity(historyBlocks), "latest", []float64{float64(s)}}}})
 	if err != nil {
-		return nil, nil, p.c.typed(opPrepare, err)
+		return nil, nil, p.client.asLedgerError(opPrepare, err)
 	}
 	a := answers[0]
 	if a.err != nil {

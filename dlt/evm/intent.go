@@ -46,7 +46,7 @@ func (i Intent) Batch(id batch.ID, account string) (batch.Batch, error) {
 	if err != nil {
 		return batch.Batch{}, inField("service", err)
 	}
-	doc := intentText{Data: hexText(i.Data), Gas: i.Gas}
+	doc := intentDoc{Data: hexText(i.Data), Gas: i.Gas}
 	if i.To != "" {
 		doc.To = &i.To
 	}
@@ -62,15 +62,15 @@ func (i Intent) Batch(id batch.ID, account string) (batch.Batch, error) {
 	if err != nil {
 		return batch.Batch{}, err
 	}
-	b := batch.Batch{ID: id, Service: service(from), Payload: payload}
+	b := batch.Batch{ID: id, Service: serviceOf(from), Payload: payload}
 	if _, err := parseIntent(payload); err != nil {
 		return batch.Batch{}, withKey(err, b.Key())
 	}
 	return b, nil
 }
 
-// intentText is the payload.
-type intentText struct {
+// intentDoc is the payload.
+type intentDoc struct {
 	To           *string `json:"to"`
 	Value        string  `json:"value,omitzero"`
 	Data         string  `json:"data,omitzero"`
@@ -100,10 +100,10 @@ type intent struct {
 // misspelt "value" must not be a payment of nothing.
 func parseIntent(payload []byte) (intent, error) {
 	var in intent
-	if len(payload) > 2*maxSize {
-		return in, &batch.InputError{Field: "payload", Value: strconv.Itoa(len(payload)) + " bytes", Want: strconv.Itoa(2*maxSize) + " at most"}
+	if len(payload) > 2*maxTxBytes {
+		return in, &batch.InputError{Field: "payload", Value: strconv.Itoa(len(payload)) + " bytes", Want: strconv.Itoa(2*maxTxBytes) + " at most"}
 	}
-	fields, err := objectOf(payload)
+	fields, err := readObject(payload)
 	if err != nil {
 		return in, err
 	}
@@ -117,7 +117,7 @@ func parseIntent(payload []byte) (intent, error) {
 		return in, &batch.InputError{Field: "to", Want: "an account, or null to create a contract"}
 	}
 	if string(to) != "null" {
-		text, err := textOf("to", to)
+		text, err := readText("to", to)
 		if err != nil {
 			return in, err
 		}
@@ -127,13 +127,13 @@ func parseIntent(payload []byte) (intent, error) {
 		}
 		in.to = &address
 	}
-	if in.value, err = weiOf("value", fields["value"], 256); err != nil {
+	if in.value, err = readWei("value", fields["value"], 256); err != nil {
 		return in, err
 	}
 	if in.value == nil {
 		in.value = new(big.Int)
 	}
-	if in.data, err = dataOf(fields["data"]); err != nil {
+	if in.data, err = readData(fields["data"]); err != nil {
 		return in, err
 	}
 	if gas, there := fields["gas"]; there {
@@ -141,7 +141,7 @@ func parseIntent(payload []byte) (intent, error) {
 			return in, &batch.InputError{Field: "gas", Value: batch.Excerpt(string(gas), 80), Want: "a whole number from 1 on; without it the node estimates"}
 		}
 	}
-	if in.maxFee, err = weiOf("maxFeePerGas", fields["maxFeePerGas"], feeBits); err != nil {
+	if in.maxFee, err = readWei("maxFeePerGas", fields["maxFeePerGas"], feeBits); err != nil {
 		return in, err
 	}
 	if in.maxFee != nil && in.maxFee.Sign() == 0 {
@@ -153,8 +153,8 @@ func parseIntent(payload []byte) (intent, error) {
 	return in, nil
 }
 
-// objectOf reads one JSON object and nothing behind it, each name once.
-func objectOf(payload []byte) (map[string]json.RawMessage, error) {
+// readObject reads one JSON object and nothing behind it, each name once.
+func readObject(payload []byte) (map[string]json.RawMessage, error) {
 	fail := func(err error) error {
 		return &batch.InputError{Field: "payload", Want: "one JSON object, an intent", Err: err}
 	}
@@ -187,19 +187,19 @@ func objectOf(payload []byte) (map[string]json.RawMessage, error) {
 	return fields, nil
 }
 
-func textOf(field string, raw json.RawMessage) (text string, err error) {
+func readText(field string, raw json.RawMessage) (text string, err error) {
 	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &text) != nil {
 		return "", &batch.InputError{Field: field, Value: batch.Excerpt(string(raw), 80), Want: "text in quotes"}
 	}
 	return text, nil
 }
 
-// weiOf reads a number of wei; nil where the field is not there.
-func weiOf(field string, raw json.RawMessage, bits int) (*big.Int, error) {
+// readWei reads a number of wei; nil where the field is not there.
+func readWei(field string, raw json.RawMessage, bits int) (*big.Int, error) {
 	if raw == nil {
 		return nil, nil //nolint:nilnil // none
 	}
-	text, err := textOf(field, raw)
+	text, err := readText(field, raw)
 	if err != nil {
 		return nil, err
 	}
@@ -216,11 +216,11 @@ func weiOf(field string, raw json.RawMessage, bits int) (*big.Int, error) {
 	return v, nil
 }
 
-func dataOf(raw json.RawMessage) ([]byte, error) {
+func readData(raw json.RawMessage) ([]byte, error) {
 	if raw == nil {
 		return nil, nil
 	}
-	text, err := textOf("data", raw)
+	text, err := readText("data", raw)
 	if err != nil {
 		return nil, err
 	}

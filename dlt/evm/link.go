@@ -12,43 +12,43 @@ func blockRequest(height uint64) request {
 	return request{"eth_getBlockByNumber", []any{hexQuantity(height), false}}
 }
 
-// linking is one question's way down a line. Beside a line it has the blocks that were read and
-// are not linked yet: those above them may come from another node, with the next answer.
-type linking struct {
-	*line
-	read map[evmtx.Hash]block
+// descent is one question's way down a run of linked blocks. It also has the blocks that were read
+// and are not linked yet: those above them may come from another node, with the next answer.
+type descent struct {
+	*linkedBlocks
+	readBlocks map[evmtx.Hash]block
 }
 
-// take links what the answers show, and reports whether they show a block that was not read
+// addAnswers links what the answers show, and reports whether they show a block that was not read
 // before.
-func (l *linking) take(answers []answer) (isNew bool) {
+func (l *descent) addAnswers(answers []answer) (isNew bool) {
 	for _, a := range answers {
 		b, err := decodeBlock(a)
 		if err != nil {
 			continue
 		}
-		if _, known := l.read[b.hash]; !known {
-			if l.read == nil {
-				l.read = map[evmtx.Hash]block{}
+		if _, known := l.readBlocks[b.hash]; !known {
+			if l.readBlocks == nil {
+				l.readBlocks = map[evmtx.Hash]block{}
 			}
-			l.read[b.hash], isNew = block{number: b.number, hash: b.hash, parent: b.parent}, true
+			l.readBlocks[b.hash], isNew = block{number: b.number, hash: b.hash, parent: b.parent}, true
 		}
 	}
 	for {
-		if b, there := l.read[l.parent]; !there || !l.add(b) {
+		if b, there := l.readBlocks[l.parent]; !there || !l.addParent(b) {
 			return isNew
 		}
 	}
 }
 
-// wanted returns the heights of the next headers to ask for. The next lower one is asked for in
-// any case: the block that was read at its height is another chain's.
-func (l *linking) wanted(height uint64) (heights []uint64) {
+// wantedHeights returns the heights of the next headers to ask for. The next lower one is asked
+// for in any case: the block that was read at its height is another chain's.
+func (l *descent) wantedHeights(height uint64) (heights []uint64) {
 	there := map[uint64]bool{}
-	for _, b := range l.read {
+	for _, b := range l.readBlocks {
 		there[b.number] = true
 	}
-	low, high := l.missing(height)
+	low, high := l.missingHeights(height)
 	for h := high; h >= low && h <= high; h-- {
 		if h == high || !there[h] {
 			heights = append(heights, h)
@@ -57,20 +57,20 @@ func (l *linking) wanted(height uint64) (heights []uint64) {
 	return heights
 }
 
-// link follows the parents from the lowest block of a line down to a height, and remembers how far
-// it came. It asks for linksAtOnce headers at most, and takes no more than half of the time that
-// is left: the next question goes on from there. It ends where the answers bring nothing new. An
-// error means that no node has answered.
-func (c *Client) link(ctx context.Context, op string, e *endpoint, l *linking, height uint64) error {
-	if height < l.top && l.top-height > maxLine {
+// linkDown follows the parents from the lowest block of a run down to a height, and remembers how
+// far it came. It asks for maxLinksAsked headers at most, and takes no more than half of the time
+// that is left: the next question goes on from there. It ends where the answers bring nothing new.
+// An error means that no node has answered.
+func (c *Client) linkDown(ctx context.Context, op string, e *endpoint, l *descent, height uint64) error {
+	if height < l.top && l.top-height > maxLinkedBlocks {
 		return nil
 	}
 	begun := time.Now()
 	end, bounded := ctx.Deadline()
-	defer func() { c.ancestry.keep(l.line) }()
-	for asked := 0; asked < linksAtOnce && !(bounded && time.Since(begun) > time.Until(end)); {
-		c.ancestry.join(l.line)
-		heights := l.wanted(height)
+	defer func() { c.ancestry.remember(l.linkedBlocks) }()
+	for asked := 0; asked < maxLinksAsked && !(bounded && time.Since(begun) > time.Until(end)); {
+		c.ancestry.extend(l.linkedBlocks)
+		heights := l.wantedHeights(height)
 		if len(heights) == 0 {
 			return nil
 		}
@@ -81,25 +81,25 @@ func (c *Client) link(ctx context.Context, op string, e *endpoint, l *linking, h
 		asked += len(reqs)
 		answers, err := c.ask(ctx, op, e, reqs)
 		if err != nil {
-			return dlt.At(e.shown, c.typed(op, err))
+			return dlt.At(e.shownAddress, c.asLedgerError(op, err))
 		}
-		if !l.take(answers) {
+		if !l.addAnswers(answers) {
 			break
 		}
 	}
 	return nil
 }
 
-// standsOn makes sure that the top of a view's line was built on a block.
-func (f *finder) standsOn(ctx context.Context, v view, b block) error {
-	if err := f.link(ctx, f.op, f.e, &linking{line: v.line}, b.number); err != nil {
+// checkStandsOn makes sure that the top of a view's linked blocks was built on a block.
+func (f *nonceUseFinder) checkStandsOn(ctx context.Context, v view, b block) error {
+	if err := f.linkDown(ctx, f.op, f.endpoint, &descent{linkedBlocks: v.linkedBlocks}, b.number); err != nil {
 		return err
 	}
-	if _, linked := v.line.at(b.number); !linked {
-		return f.fail("%s", v.unlinked(b.number))
+	if _, linked := v.linkedBlocks.hashAt(b.number); !linked {
+		return f.doubt("%s", v.describeGap(b.number))
 	}
-	if !v.line.has(b) {
-		return f.fail("block %d: block %d was not built on %s: it is of another chain, or of a node that is behind", b.number, v.line.top, b.hash)
+	if !v.linkedBlocks.has(b) {
+		return f.doubt("block %d: block %d was not built on %s: it is of another chain, or of a node that is behind", b.number, v.linkedBlocks.top, b.hash)
 	}
 	return nil
 }
@@ -110,30 +110,30 @@ func (f *finder) standsOn(ctx context.Context, v view, b block) error {
 
 // parentRequest asks for the block before a head; nothing where that is known.
 func (c *Client) parentRequest(head block) []request {
-	l := lineOf(head)
-	if c.ancestry.join(&l); head.number == 0 || len(l.hashes) > 1 {
+	l := linkedBlocksOf(head)
+	if c.ancestry.extend(&l); head.number == 0 || len(l.hashes) > 1 {
 		return nil
 	}
 	return []request{blockRequest(head.number - 1)}
 }
 
-// standsOnParent reads the answer to parentRequest.
-func (c *Client) standsOnParent(op string, head block, answers []answer) error {
+// checkParent reads the answer to parentRequest.
+func (c *Client) checkParent(op string, head block, answers []answer) error {
 	if len(answers) == 0 {
 		return nil
 	}
 	if b, err := decodeBlock(answers[0]); err == nil && b.hash == head.parent && b.number+1 == head.number {
 		return nil
 	}
-	return c.behind(op, "the last block is %d by one answer, and another one does not show the block before it", head.number)
+	return c.behindError(op, "the last block is %d by one answer, and another one does not show the block before it", head.number)
 }
 
-// isLinked makes sure that a head stands on the block before it.
-func (c *Client) isLinked(ctx context.Context, op string, e *endpoint, head block) error {
+// checkLinked makes sure that a head stands on the block before it.
+func (c *Client) checkLinked(ctx context.Context, op string, e *endpoint, head block) error {
 	reqs := c.parentRequest(head)
 	answers, err := c.ask(ctx, op, e, reqs)
 	if err != nil {
-		return dlt.At(e.shown, c.typed(op, err))
+		return dlt.At(e.shownAddress, c.asLedgerError(op, err))
 	}
-	return c.standsOnParent(op, head, answers)
+	return c.checkParent(op, head, answers)
 }

@@ -39,8 +39,8 @@ func nextNonce(deep, latest, pending uint64, held []uint64) (nonce uint64, missi
 	return nonce, false, latest <= nonce && pending <= nonce && latest >= deep
 }
 
-// laneText says which nonces the lane holds.
-func laneText(held []uint64) string {
+// describeLane says which nonces the lane holds.
+func describeLane(held []uint64) string {
 	if len(held) == 0 {
 		return "no other batch of the lane has one"
 	}

@@ -23,12 +23,14 @@ const (
 	DefaultBumpAfter             = 3
 )
 
-// idle is how long an unused connection is kept: less than the minute of most load balancers,
-// because a transaction that is posted into a closing connection is needlessly in doubt.
-const idle = 30 * time.Second
+// idleTimeout is how long an unused connection is kept: less than the minute of most load
+// balancers, because a transaction that is posted into a closing connection is needlessly in
+// doubt.
+const idleTimeout = 30 * time.Second
 
-// idleConns is how many unused connections to a node are kept: as many as a Runner has requests.
-const idleConns = 64
+// maxIdleConns is how many unused connections to a node are kept: as many as a Runner has
+// requests.
+const maxIdleConns = 64
 
 // Options are the options of [New]. The zero value of each field is its default.
 type Options struct {
@@ -122,7 +124,7 @@ func (o *Options) withDefaults(chain uint64) (Options, error) {
 	); err != nil {
 		return c, err
 	}
-	if c.Finality.byTag() || c.Finality.instant {
+	if c.Finality.usesTag() || c.Finality.instant {
 		c.Vanish = 0
 	}
 	if c.BumpAfter == 0 {
@@ -184,17 +186,17 @@ func shownURL(u *url.URL) string { return (&url.URL{Scheme: u.Scheme, Host: u.Ho
 
 // httpClient makes the client for all requests. direct is as in [wire.Trace].
 func (o *Options) httpClient() (c *http.Client, direct bool) {
-	t := wire.NewTransport(o.TLSConfig, idle)
+	t := wire.NewTransport(o.TLSConfig, idleTimeout)
 	wire.EnableHTTP2(t)
-	t.MaxIdleConns, t.MaxIdleConnsPerHost = 4*idleConns, idleConns
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = 4*maxIdleConns, maxIdleConns
 	c, direct = wire.NewClient(o.Client, t), wire.IsOwnTransport(o.Client)
 	if c.Transport == nil {
 		c.Transport = http.DefaultTransport
 	}
 	if t, own := c.Transport.(*http.Transport); own {
-		if t.MaxIdleConnsPerHost < idleConns && !t.DisableKeepAlives { // else nearly each send opens a connection, and is held back
+		if t.MaxIdleConnsPerHost < maxIdleConns && !t.DisableKeepAlives { // else nearly each send opens a connection, and is held back
 			t = t.Clone()
-			t.MaxIdleConnsPerHost, t.MaxIdleConns = idleConns, max(t.MaxIdleConns, 4*idleConns)
+			t.MaxIdleConnsPerHost, t.MaxIdleConns = maxIdleConns, max(t.MaxIdleConns, 4*maxIdleConns)
 			c.Transport = t
 		}
 	}

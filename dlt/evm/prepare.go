@@ -30,47 +30,47 @@ const opPrepare = "prepare"
 // gas. To the bytes of a batch that was withdrawn it adds a transfer of nothing of the same nonce,
 // which may cost as much as SignerOptions.MaxFeePerGas. The error is a [*dlt.Error].
 func (c *SigningClient) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
-	in, sender, err := c.read(a.Key, a.Payload)
+	in, sender, err := c.readIntent(a.Key, a.Payload)
 	if err != nil {
-		return nil, &dlt.Error{Op: opPrepare, Kind: dlt.ErrRejected, Message: c.c.show(err.Error())}
+		return nil, &dlt.Error{Op: opPrepare, Kind: dlt.ErrRejected, Message: c.client.show(err.Error())}
 	}
 	var out []byte
-	err = c.c.onPreferred(ctx, a.Key, func(e *endpoint) (err error) {
-		p := preparing{SigningClient: c, e: e, in: in, sender: sender, key: a.Key, salt: saltOf(a.Key), lane: a.Lane}
+	err = c.client.onPreferred(ctx, a.Key, func(e *endpoint) (err error) {
+		p := preparation{SigningClient: c, endpoint: e, intent: in, sender: sender, key: a.Key, salt: saltOf(a.Key), lane: a.Lane}
 		switch {
 		case len(a.Prepared) > 0:
 			out, err = p.renew(ctx, a)
 		case a.Withdrawn:
-			err = &dlt.Error{Op: opPrepare, Kind: dlt.ErrRejected, Message: "withdrawn: " + errUnposted.Error()}
+			err = &dlt.Error{Op: opPrepare, Kind: dlt.ErrRejected, Message: "withdrawn: " + errNothingPrepared.Error()}
 		default:
-			out, err = p.first(ctx)
+			out, err = p.prepareFirst(ctx)
 		}
-		return unposted(err)
+		return doubtAsUnavailable(err)
 	})
 	return out, err
 }
 
-// preparing is one Prepare.
-type preparing struct {
+// preparation is one Prepare.
+type preparation struct {
 	*SigningClient
-	e      *endpoint
-	in     intent
-	sender evmtx.Address
-	key    batch.Key
-	salt   salt
-	lane   [][]byte // what the other batches of the lane keep
-	head   block
-	market Market
+	endpoint *endpoint
+	intent   intent
+	sender   evmtx.Address
+	key      batch.Key
+	salt     salt
+	lane     [][]byte // what the other batches of the lane keep
+	head     block
+	market   Market
 }
 
-func (p *preparing) notYet(format string, args ...any) error {
-	return &dlt.Error{Op: opPrepare, Kind: dlt.ErrNotYet, Message: p.c.show(fmt.Sprintf(format, args...))}
+func (p *preparation) notYetError(format string, args ...any) error {
+	return &dlt.Error{Op: opPrepare, Kind: dlt.ErrNotYet, Message: p.client.show(fmt.Sprintf(format, args...))}
 }
 
-// look asks for the node's view, the account's next nonces and the market.
-func (p *preparing) look(ctx context.Context) (v view, latest, pending uint64, err error) {
+// askState asks for the node's view, the account's next nonces and the market.
+func (p *preparation) askState(ctx context.Context) (v view, latest, pending uint64, err error) {
 	account := p.sender.String()
-	v, answers, err := p.c.look(ctx, opPrepare, p.e, []request{
+	v, answers, err := p.client.askView(ctx, opPrepare, p.endpoint, []request{
 		{"eth_getTransactionCount", []any{account, "latest"}},
 		{"eth_getTransactionCount", []any{account, "pending"}},
 		{"eth_maxPriorityFeePerGas", nil},
@@ -82,7 +82,7 @@ func (p *preparing) look(ctx context.Context) (v view, latest, pending uint64, e
 		pending, err = number(answers[1])
 	}
 	if err != nil {
-		return v, 0, 0, &dlt.Error{Op: opPrepare, Kind: kindOfAny(answers[:2]), Message: p.c.show("next nonce: " + err.Error())}
+		return v, 0, 0, &dlt.Error{Op: opPrepare, Kind: kindOfAny(answers[:2]), Message: p.client.show("next nonce: " + err.Error())}
 	}
 	legacy := v.head.baseFee == nil
 	if legacy {
@@ -91,131 +91,131 @@ func (p *preparing) look(ctx context.Context) (v view, latest, pending uint64, e
 		}
 	}
 	p.head = v.head
-	p.market = Market{Account: account, BaseFee: v.head.baseFee, Legacy: legacy, history: p.history}
-	if a := answers[2]; a.there() && !a.isNull() {
+	p.market = Market{Account: account, BaseFee: v.head.baseFee, Legacy: legacy, askHistory: p.askHistory}
+	if a := answers[2]; a.hasResult() && !a.isNull() {
 		p.market.Tip = hexBig(strings.Trim(string(a.result), `"`))
 	}
 	return v, latest, pending, nil
 }
 
 // gasPrice asks for the price of a unit of gas on a chain without a base fee.
-func (p *preparing) gasPrice(ctx context.Context) (*big.Int, error) {
-	answers, err := p.c.ask(ctx, opPrepare, p.e, []request{{"eth_gasPrice", nil}})
+func (p *preparation) gasPrice(ctx context.Context) (*big.Int, error) {
+	answers, err := p.client.ask(ctx, opPrepare, p.endpoint, []request{{"eth_gasPrice", nil}})
 	if err != nil {
-		return nil, p.c.typed(opPrepare, err)
+		return nil, p.client.asLedgerError(opPrepare, err)
 	}
 	a := answers[0]
-	if price := hexBig(strings.Trim(string(a.result), `"`)); a.there() && price != nil && price.BitLen() <= feeBits {
+	if price := hexBig(strings.Trim(string(a.result), `"`)); a.hasResult() && price != nil && price.BitLen() <= feeBits {
 		return price, nil
 	}
 	if a.err != nil {
-		return nil, &dlt.Error{Op: opPrepare, Kind: kindOf(a.err), Code: a.err.Code, Message: p.c.show("gas price of a chain without a base fee: " + a.err.Message)}
+		return nil, &dlt.Error{Op: opPrepare, Kind: kindOf(a.err), Code: a.err.Code, Message: p.client.show("gas price of a chain without a base fee: " + a.err.Message)}
 	}
-	return nil, p.notYet("gas price of a chain without a base fee: %.80s is no number of wei", a.result)
+	return nil, p.notYetError("gas price of a chain without a base fee: %.80s is no number of wei", a.result)
 }
 
-// first makes a slot.
-func (p *preparing) first(ctx context.Context) ([]byte, error) {
-	if err := p.within(p.in); err != nil { // the limit was higher when it was added
-		return nil, p.notYet("%v", err)
+// prepareFirst makes a slot.
+func (p *preparation) prepareFirst(ctx context.Context) ([]byte, error) {
+	if err := p.checkLimit(p.intent); err != nil { // the limit was higher when it was added
+		return nil, p.notYetError("%v", err)
 	}
-	v, latest, pending, err := p.look(ctx)
+	v, latest, pending, err := p.askState(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if v, err = p.deep(ctx, v); err != nil {
+	if v, err = p.addDeepHash(ctx, v); err != nil {
 		return nil, err
 	}
-	nonce, err := p.nonce(ctx, v, latest, pending)
+	nonce, err := p.chooseNonce(ctx, v, latest, pending)
 	if err != nil {
 		return nil, err
 	}
-	if p.in.maxFee.Cmp(p.market.BaseFee) < 0 {
+	if p.intent.maxFee.Cmp(p.market.BaseFee) < 0 {
 		if p.market.Legacy {
-			return nil, p.notYet("the node's gas price at block %d is %s gwei, and the limit %s", p.head.number, gwei(p.market.BaseFee), gwei(p.in.maxFee))
+			return nil, p.notYetError("the node's gas price at block %d is %s gwei, and the limit %s", p.head.number, gwei(p.market.BaseFee), gwei(p.intent.maxFee))
 		}
-		return nil, p.notYet("the base fee of block %d is %s gwei, and the limit %s", p.head.number, gwei(p.market.BaseFee), gwei(p.in.maxFee))
+		return nil, p.notYetError("the base fee of block %d is %s gwei, and the limit %s", p.head.number, gwei(p.market.BaseFee), gwei(p.intent.maxFee))
 	}
-	gas, err := p.gas(ctx, nonce > latest)
+	gas, err := p.chooseGas(ctx, nonce > latest)
 	if err != nil {
 		return nil, err
 	}
-	e, err := p.sign(ctx, p, nonce, gas, Fee{}, p.in.maxFee)
+	e, err := p.sign(ctx, p, nonce, gas, Fee{}, p.intent.maxFee)
 	if err != nil {
 		return nil, err
 	}
-	s := slot{nonce: nonce, gas: gas, maxFee: p.in.maxFee, entries: []entry{e}}
+	s := slot{nonce: nonce, gas: gas, maxFee: p.intent.maxFee, entries: []entry{e}}
 	return s.encode(), nil
 }
 
-// deep completes a view by the hash of its deep block, to which the head is linked. It refuses a
-// node that is behind. By the finality of a tag the node names its deep block itself.
-func (p *preparing) deep(ctx context.Context, v view) (view, error) {
-	if settled := p.c.floor.see(v, false); settled > 0 && (v.none || v.deep.number < settled) {
-		return v, p.c.behind(opPrepare, "the node is behind: its last block is %d, and block %d was deep", v.head.number, settled)
+// addDeepHash completes a view by the hash of its deep block, to which the head is linked. It
+// refuses a node that is behind. By the finality of a tag the node names its deep block itself.
+func (p *preparation) addDeepHash(ctx context.Context, v view) (view, error) {
+	if settled := p.client.highestDeep.update(v, false); settled > 0 && (v.isNoneDeep || v.deep.number < settled) {
+		return v, p.client.behindError(opPrepare, "the node is behind: its last block is %d, and block %d was deep", v.head.number, settled)
 	}
-	if v.none || p.c.o.Finality.byTag() {
+	if v.isNoneDeep || p.client.options.Finality.usesTag() {
 		return v, nil
 	}
-	if err := p.c.link(ctx, opPrepare, p.e, &linking{line: v.line}, v.deep.number); err != nil {
+	if err := p.client.linkDown(ctx, opPrepare, p.endpoint, &descent{linkedBlocks: v.linkedBlocks}, v.deep.number); err != nil {
 		return v, err
 	}
-	hash, linked := v.line.at(v.deep.number)
+	hash, linked := v.linkedBlocks.hashAt(v.deep.number)
 	if !linked {
-		return v, p.c.behind(opPrepare, "%s", v.unlinked(v.deep.number))
+		return v, p.client.behindError(opPrepare, "%s", v.describeGap(v.deep.number))
 	}
 	v.deep.hash = hash
-	p.c.floor.see(v, false)
+	p.client.highestDeep.update(v, false)
 	return v, nil
 }
 
-// deepCount returns the account's next nonce after the view's deep block.
-func (p *preparing) deepCount(ctx context.Context, v view) (uint64, error) {
+// nonceAfterDeep returns the account's next nonce after the view's deep block.
+func (p *preparation) nonceAfterDeep(ctx context.Context, v view) (uint64, error) {
 	at := any("0x0") // block 0 is never taken back
-	if !v.none {
-		at = inBlockOf(v.deep.hash)
+	if !v.isNoneDeep {
+		at = afterBlock(v.deep.hash)
 	}
-	reqs := append([]request{{"eth_getTransactionCount", []any{p.sender.String(), at}}}, p.c.parentRequest(v.head)...)
-	answers, err := p.c.ask(ctx, opPrepare, p.e, reqs)
+	reqs := append([]request{{"eth_getTransactionCount", []any{p.sender.String(), at}}}, p.client.parentRequest(v.head)...)
+	answers, err := p.client.ask(ctx, opPrepare, p.endpoint, reqs)
 	if err != nil {
-		return 0, dlt.At(p.e.shown, p.c.typed(opPrepare, err))
+		return 0, dlt.At(p.endpoint.shownAddress, p.client.asLedgerError(opPrepare, err))
 	}
-	f := finder{Client: p.c, op: opPrepare, e: p.e, sender: p.sender}
-	deep, err := f.countOf(answers[0], v.deep.number)
+	f := nonceUseFinder{Client: p.client, op: opPrepare, endpoint: p.endpoint, sender: p.sender}
+	deep, err := f.readNextNonce(answers[0], v.deep.number)
 	if errors.Is(err, errNoState) { // it answers, and only this question is too much for it
-		return 0, p.notYet("the node has no state of block %d, which is deep, and so no nonce is sure: %s", v.deep.number, saying(err))
+		return 0, p.notYetError("the node has no state of block %d, which is deep, and so no nonce is sure: %s", v.deep.number, errorText(err))
 	}
 	if err != nil {
 		return 0, err
 	}
-	if err := p.c.standsOnParent(opPrepare, v.head, answers[1:]); err != nil {
+	if err := p.client.checkParent(opPrepare, v.head, answers[1:]); err != nil {
 		return 0, err
 	}
 	return deep, nil
 }
 
-// nonce returns the account's next one, by [nextNonce].
-func (p *preparing) nonce(ctx context.Context, v view, latest, pending uint64) (uint64, error) {
-	deep, err := p.deepCount(ctx, v)
+// chooseNonce returns the account's next one, by [nextNonce].
+func (p *preparation) chooseNonce(ctx context.Context, v view, latest, pending uint64) (uint64, error) {
+	deep, err := p.nonceAfterDeep(ctx, v)
 	if err != nil {
 		return 0, err
 	}
 	held, err := heldNonces(p.lane)
 	if err != nil {
-		return 0, p.notYet("another batch of the lane: %v", err)
+		return 0, p.notYetError("another batch of the lane: %v", err)
 	}
 	nonce, missing, ok := nextNonce(deep, latest, pending, held)
 	switch {
 	case ok:
 		return nonce, nil
 	case missing:
-		return 0, p.notYet("nonce %d of the account is of no open batch of the lane, and later ones are: it is closed first, or was executed and is not deep at this node", nonce)
+		return 0, p.notYetError("nonce %d of the account is of no open batch of the lane, and later ones are: it is closed first, or was executed and is not deep at this node", nonce)
 	}
-	return 0, p.notYet("the account has transactions under way: its next nonce is %d in block %d, which is deep, %d in the last block and %d with the pool, and %s", deep, v.deep.number, latest, pending, laneText(held))
+	return 0, p.notYetError("the account has transactions under way: its next nonce is %d in block %d, which is deep, %d in the last block and %d with the pool, and %s", deep, v.deep.number, latest, pending, describeLane(held))
 }
 
-// saying returns the words of a question's error, without its kind.
-func saying(err error) string {
+// errorText returns the words of a question's error, without its kind.
+func errorText(err error) string {
 	e, ok := errors.AsType[*dlt.Error](err)
 	if !ok {
 		return err.Error()
@@ -233,131 +233,134 @@ func saying(err error) string {
 	return strings.Join(all, ": ")
 }
 
-// gas returns the intent's gas, or the node's estimate, a quarter more, and the batch's salt.
-// behind says that earlier intents of the account are in no block: then the estimate is after the
-// node's pending block, as far as it has one, and a call that would be taken back waits for them.
-func (p *preparing) gas(ctx context.Context, behind bool) (uint64, error) {
-	if p.in.gas != 0 {
-		return p.in.gas, nil
+// chooseGas returns the intent's gas, or the node's estimate, a quarter more, and the batch's
+// salt. behind says that earlier intents of the account are in no block: then the estimate is
+// after the node's pending block, as far as it has one, and a call that would be taken back waits
+// for them.
+func (p *preparation) chooseGas(ctx context.Context, behind bool) (uint64, error) {
+	if p.intent.gas != 0 {
+		return p.intent.gas, nil
 	}
-	call := map[string]any{"from": p.sender.String(), "value": "0x" + p.in.value.Text(16)}
-	if p.in.to != nil {
-		call["to"] = p.in.to.String()
+	call := map[string]any{"from": p.sender.String(), "value": "0x" + p.intent.value.Text(16)}
+	if p.intent.to != nil {
+		call["to"] = p.intent.to.String()
 	}
-	if len(p.in.data) > 0 {
-		call["data"] = hexText(p.in.data)
+	if len(p.intent.data) > 0 {
+		call["data"] = hexText(p.intent.data)
 	}
 	var after []any
 	if behind {
 		after = []any{"pending"}
 	}
-	estimate, reverts, err := p.estimate(ctx, call, after...)
+	estimate, reverts, err := p.estimateGas(ctx, call, after...)
 	if reverts != nil && behind { // the transactions before it may provide what it needs
-		return 0, p.notYet("the call would be taken back while earlier intents of the account are in no block: %s; with Intent.Gas nothing is estimated", reverts.Message)
+		return 0, p.notYetError("the call would be taken back while earlier intents of the account are in no block: %s; with Intent.Gas nothing is estimated", reverts.Message)
 	}
 	if reverts != nil { // where the node was that said so, nobody knows
-		estimate, reverts, err = p.estimate(ctx, call, inBlockOf(p.head.hash))
+		estimate, reverts, err = p.estimateGas(ctx, call, afterBlock(p.head.hash))
 	}
 	if reverts != nil {
-		return 0, p.reverts(reverts)
+		return 0, p.revertError(reverts)
 	}
 	if err != nil {
 		return 0, err
 	}
-	p.c.heard.forget(p.call())
-	least := p.leastGas(p.in.tx(p.c.chain, 0, 0, Fee{}))
+	p.client.refusals.forget(p.callName())
+	least := p.leastGas(p.intent.tx(p.client.chain, 0, 0, Fee{}))
 	addition := uint64(0)
 	if estimate > least {
 		addition = estimate / 4
 	}
-	return p.salt.gas(max(estimate, least), addition, p.head), nil
+	return p.salt.addGas(max(estimate, least), addition, p.head), nil
 }
 
-// estimate asks for the gas of a call, where there is a block after it. reverts is the node's word
-// that the call would be taken back.
-func (p *preparing) estimate(ctx context.Context, call any, after ...any) (gas uint64, reverts *rpcError, err error) {
-	answers, err := p.c.ask(ctx, opPrepare, p.e, []request{{"eth_estimateGas", append([]any{call}, after...)}})
+// estimateGas asks for the gas of a call, where there is a block after it. reverts is the node's
+// word that the call would be taken back.
+func (p *preparation) estimateGas(ctx context.Context, call any, after ...any) (gas uint64, reverts *rpcError, err error) {
+	answers, err := p.client.ask(ctx, opPrepare, p.endpoint, []request{{"eth_estimateGas", append([]any{call}, after...)}})
 	if dlt.Kind(err) == batch.KindDoubt { // it has answered a moment ago: only this call is too much for it
-		return 0, nil, p.notYet("no estimate of the gas: %s", saying(err))
+		return 0, nil, p.notYetError("no estimate of the gas: %s", errorText(err))
 	}
 	if err != nil {
-		return 0, nil, p.c.typed(opPrepare, err)
+		return 0, nil, p.client.asLedgerError(opPrepare, err)
 	}
 	if e := answers[0].err; e != nil {
 		switch kind := kindOf(e); {
 		case strings.Contains(strings.ToLower(e.Message), "revert"):
 			return 0, e, nil
 		case kind == dlt.ErrDoubt: //nolint:errorlint // a sentinel itself
-			return 0, nil, p.notYet("no estimate of the gas: %s", e.Message)
+			return 0, nil, p.notYetError("no estimate of the gas: %s", e.Message)
 		default:
-			return 0, nil, &dlt.Error{Op: opPrepare, Kind: kind, Code: e.Code, Message: p.c.show("estimate of the gas: " + e.Message)}
+			return 0, nil, &dlt.Error{Op: opPrepare, Kind: kind, Code: e.Code, Message: p.client.show("estimate of the gas: " + e.Message)}
 		}
 	}
 	if gas, err = number(answers[0]); err != nil {
-		return 0, nil, p.notYet("no estimate of the gas: %v", err)
+		return 0, nil, p.notYetError("no estimate of the gas: %v", err)
 	}
 	return gas, nil, nil
 }
 
-func (p *preparing) call() string { return "call " + string(p.key.Service) + " " + string(p.key.ID) }
+func (p *preparation) callName() string {
+	return "call " + string(p.key.Service) + " " + string(p.key.ID)
+}
 
-// reverts returns the error for a call that would be taken back after the view's head. The batch
-// is refused once the chain says the same at a later head.
-func (p *preparing) reverts(e *rpcError) error {
-	out := &dlt.Error{Op: opPrepare, Kind: dlt.ErrRejected, Code: e.Code, Message: p.c.show("the call would be taken back: " + e.Message)}
-	if !p.c.heard.earlier(p.call(), p.head.number) {
-		out.Kind, out.Err = dlt.ErrNotYet, errElsewhere
+// revertError returns the error for a call that would be taken back after the view's head. The
+// batch is refused once the chain says the same at a later head.
+func (p *preparation) revertError(e *rpcError) error {
+	out := &dlt.Error{Op: opPrepare, Kind: dlt.ErrRejected, Code: e.Code, Message: p.client.show("the call would be taken back: " + e.Message)}
+	if !p.client.refusals.isRepeated(p.callName(), p.head.number) {
+		out.Kind, out.Err = dlt.ErrNotYet, errAskAnother
 	}
 	return out
 }
 
 // renew returns the slot as it is, or with another entry.
-func (p *preparing) renew(ctx context.Context, a batch.Attempt) ([]byte, error) {
+func (p *preparation) renew(ctx context.Context, a batch.Attempt) ([]byte, error) {
 	kept := a.Prepared
-	s, err := p.slot(kept)
+	s, err := p.readSlot(kept)
 	if err == nil {
-		_, err = s.tx(s.last(), p.in, p.sender, p.c.chain)
+		_, err = s.tx(s.lastEntry(), p.intent, p.sender, p.client.chain)
 	}
 	switch {
 	case err != nil:
-		return nil, p.c.broken(opPrepare, a.Key, err)
-	case s.closing():
-		p.in = nothing(p.sender)
+		return nil, p.client.unreadableError(opPrepare, a.Key, err)
+	case s.isClosing():
+		p.intent = transferOfNothing(p.sender)
 	case a.Withdrawn:
-		return p.closes(ctx, s, kept)
+		return p.addClosing(ctx, s, kept)
 	}
 	if !s.canRise() {
 		return kept, nil
 	}
-	_, latest, _, err := p.look(ctx)
+	_, latest, _, err := p.askState(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if latest > s.nonce || !s.stalled(p.head, p.c.o.BumpAfter) { // mined, by whomever; or it may yet be
+	if latest > s.nonce || !s.isStalled(p.head, p.client.options.BumpAfter) { // mined, by whomever; or it may yet be
 		return kept, nil
 	}
-	if latest < s.nonce && s.last().fee.pays(p.head) { // another one has to be mined before it
-		return s.again(p.head, kept), nil
+	if latest < s.nonce && s.lastEntry().fee.paysBaseFee(p.head) { // another one has to be mined before it
+		return s.repeatLast(p.head, kept), nil
 	}
 	forgotten := false
-	if s.last().fee.pays(p.head) {
-		if forgotten, err = p.c.forgotten(ctx, p.e, s.hashes()); err != nil {
+	if s.lastEntry().fee.paysBaseFee(p.head) {
+		if forgotten, err = p.client.isForgotten(ctx, p.endpoint, s.hashes()); err != nil {
 			return nil, err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.o.SignTimeout) // of all calls together
+	ctx, cancel := context.WithTimeout(ctx, p.options.SignTimeout) // of all calls together
 	defer cancel()
 	// A transaction in no pool waits for funds, say, and not for a higher fee, which it would pay
 	// later.
-	if forgotten && !p.asksMore(ctx, s) {
+	if forgotten && !p.isMoreAsked(ctx, s) {
 		return kept, nil
 	}
-	if err := p.c.isLinked(ctx, opPrepare, p.e, p.head); err != nil {
+	if err := p.client.checkLinked(ctx, opPrepare, p.endpoint, p.head); err != nil {
 		return nil, err
 	}
-	p.market.Last = s.last().fee
-	e, err := p.sign(ctx, p, s.nonce, cmp.Or(s.last().closing, s.gas), s.least(), s.maxFee)
-	e.closing = s.last().closing
+	p.market.Last = s.lastEntry().fee
+	e, err := p.sign(ctx, p, s.nonce, cmp.Or(s.lastEntry().closingGas, s.gas), s.leastReplacement(), s.maxFee)
+	e.closingGas = s.lastEntry().closingGas
 	switch {
 	case err != nil && forgotten:
 		return kept, nil
@@ -367,27 +370,28 @@ func (p *preparing) renew(ctx context.Context, a batch.Attempt) ([]byte, error) 
 	return e.append(append([]byte(nil), kept...)), nil
 }
 
-// asksMore reports whether Fees asks now for more than the last transaction of a slot pays, as for
-// the first one of a batch. A part of the fee cap that the salt may have taken away is not more.
-func (p *preparing) asksMore(ctx context.Context, s *slot) bool {
-	last := s.last().fee
-	fee, err := p.asked(ctx, s.maxFee)
+// isMoreAsked reports whether Fees asks now for more than the last transaction of a slot pays, as
+// for the first one of a batch. A part of the fee cap that the salt may have taken away is not
+// more.
+func (p *preparation) isMoreAsked(ctx context.Context, s *slot) bool {
+	last := s.lastEntry().fee
+	fee, err := p.askFeesOnly(ctx, s.maxFee)
 	if err != nil {
 		return false
 	}
-	least := new(big.Int).Sub(fee.FeeCap, new(big.Int).Rsh(fee.FeeCap, feeShare))
+	least := new(big.Int).Sub(fee.FeeCap, new(big.Int).Rsh(fee.FeeCap, feeShareShift))
 	return fee.Tip.Cmp(last.Tip) > 0 || least.Cmp(last.FeeCap) > 0
 }
 
-// forgotten asks whether a node knows none of some transactions.
-func (c *Client) forgotten(ctx context.Context, e *endpoint, hashes []evmtx.Hash) (bool, error) {
+// isForgotten asks whether a node knows none of some transactions.
+func (c *Client) isForgotten(ctx context.Context, e *endpoint, hashes []evmtx.Hash) (bool, error) {
 	var reqs []request
 	for _, h := range hashes {
 		reqs = append(reqs, request{"eth_getTransactionByHash", []any{h.String()}})
 	}
 	answers, err := c.ask(ctx, opPrepare, e, reqs)
 	if err != nil {
-		return false, c.typed(opPrepare, err)
+		return false, c.asLedgerError(opPrepare, err)
 	}
 	for _, a := range answers {
 		if a.err != nil && classify(a.err) == classBusy { // it does not say that the node knows one

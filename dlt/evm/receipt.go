@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// maxReceipt is the largest receipt that is kept with its logs, in bytes.
-const maxReceipt = 64 << 10
+// maxRecordedBytes is the largest receipt that is kept with its logs, in bytes.
+const maxRecordedBytes = 64 << 10
 
 // Receipt is a chain's record of a transaction that it has executed. The record of a batch that is
 // Committed or Invalid has it: see [ReadReceipt].
@@ -54,7 +54,7 @@ func readReceipt(a answer) (*receipt, error) {
 	switch {
 	case a.err != nil:
 		return nil, errors.New(a.err.Message)
-	case !a.there() || a.isNull():
+	case !a.hasResult() || a.isNull():
 		return nil, nil //nolint:nilnil // none
 	}
 	return decodeReceipt(a.result)
@@ -109,7 +109,7 @@ func (r *receipt) asBatch() batch.Receipt {
 		out.Message = r.reason()
 	}
 	out.Data = r.document("logsBloom")
-	if len(out.Data) > maxReceipt {
+	if len(out.Data) > maxRecordedBytes {
 		out.Data = r.document("logsBloom", "logs")
 	}
 	return out

@@ -8,104 +8,107 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// recent remembers the last blocks of a node, each with the hashes of its transactions, and which
-// transactions the node has shown in its pool. While blocks that follow one another, up to the
-// head of a view, do not have such a transaction, it is Pending without another question about it:
-// a question about a hundred transactions asks for one block, and then for the receipts of those
-// that the block has.
+// recentBlocks remembers the last blocks of a node, each with the hashes of its transactions, and
+// which transactions the node has shown in its pool. While blocks that follow one another, up to
+// the head of a view, do not have such a transaction, it is Pending without another question about
+// it: a question about a hundred transactions asks for one block, and then for the receipts of
+// those that the block has.
 //
 // A list proves nothing. A listed transaction is asked for by its receipt. Others are not asked
 // for, for a short time only: a node that leaves something out of a list delays its status by that
 // time.
-type recent struct {
-	mu     sync.Mutex
-	blocks map[evmtx.Hash]*listed
-	order  []evmtx.Hash // of the blocks, as they came
-	txs    int          // in all of them
-	head   *listed      // of the last view; nil where its list is not known
-	pool   map[evmtx.Hash]word
+type recentBlocks struct {
+	mu        sync.Mutex
+	blocks    map[evmtx.Hash]*listedBlock
+	order     []evmtx.Hash // of the blocks, the oldest in memory first
+	txCount   int          // in all of them
+	head      *listedBlock // of the last view; nil where its list is not known
+	sightings map[evmtx.Hash]sighting
 }
 
-// listed is a block with the hashes of its transactions.
-type listed struct {
+// listedBlock is a block with the hashes of its transactions.
+type listedBlock struct {
 	number       uint64
 	hash, parent evmtx.Hash
-	has          map[evmtx.Hash]struct{}
+	txHashes     map[evmtx.Hash]struct{}
 }
 
-// word says that a node has shown a transaction in its pool, when a block was its head.
-type word struct {
-	at    time.Time
-	since *listed
-	shown *pooled
+// sighting is a transaction that a node has shown in its pool, and the head of the node at that
+// moment.
+type sighting struct {
+	seenAt time.Time
+	head   *listedBlock
+	tx     *pooledTx
 }
 
 const (
-	maxListed = 64     // blocks
-	maxTxs    = 50_000 // in the lists of all of them
-	maxWords  = 16_384
-	maxLink   = 16 // blocks that one question asks for, so that those it knows follow one another
-	wordShare = 10 // a word counts for this part of Options.Grace: for all of it no trace would mean nothing either
+	maxListedBlocks = 64     // blocks
+	maxListedTxs    = 50_000 // in the lists of all of them
+	maxSightings    = 16_384
+	maxGapBlocks    = 16 // blocks that one question asks for, so that those it knows follow one another
+	sightingShare   = 10 // a sighting counts for a tenth of Options.Grace: for all of Grace "no trace" would mean nothing either
 )
 
-// list reads the list of a block. It returns nil without a list of hashes, or without a parent.
-func (b block) list() *listed {
+// readTxList reads the list of a block. It returns nil without a list of hashes, or without a
+// parent.
+func (b block) readTxList() *listedBlock {
 	var hashes []string
-	if b.parent == (evmtx.Hash{}) || json.Unmarshal(b.txs, &hashes) != nil || hashes == nil {
+	if b.parent == (evmtx.Hash{}) || json.Unmarshal(b.txList, &hashes) != nil || hashes == nil {
 		return nil
 	}
-	l := &listed{number: b.number, hash: b.hash, parent: b.parent, has: make(map[evmtx.Hash]struct{}, len(hashes))}
+	l := &listedBlock{number: b.number, hash: b.hash, parent: b.parent, txHashes: make(map[evmtx.Hash]struct{}, len(hashes))}
 	for _, text := range hashes {
 		h, ok := evmtx.ParseHash(text)
 		if !ok {
 			return nil
 		}
-		l.has[h] = struct{}{}
+		l.txHashes[h] = struct{}{}
 	}
 	return l
 }
 
-// take remembers a block, as far as it has a list, and returns it.
-func (r *recent) take(b block, head bool) *listed {
+// add remembers a block that has a list of transactions, and returns it; nil for a block without
+// one.
+func (r *recentBlocks) add(b block, head bool) *listedBlock {
 	r.mu.Lock()
 	l := r.blocks[b.hash]
 	r.mu.Unlock()
 	if l == nil {
-		l = b.list() // without the lock, since it takes its time
+		l = b.readTxList() // without the lock, since it takes its time
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if head {
 		r.head = l
 	}
-	if l == nil || r.blocks[b.hash] != nil || len(l.has) > maxTxs {
+	if l == nil || r.blocks[b.hash] != nil || len(l.txHashes) > maxListedTxs {
 		return l
 	}
 	if r.blocks == nil {
-		r.blocks = map[evmtx.Hash]*listed{}
+		r.blocks = map[evmtx.Hash]*listedBlock{}
 	}
-	r.blocks[b.hash], r.order, r.txs = l, append(r.order, b.hash), r.txs+len(l.has)
-	for len(r.order) > maxListed || r.txs > maxTxs {
-		r.txs -= len(r.blocks[r.order[0]].has)
+	r.blocks[b.hash], r.order, r.txCount = l, append(r.order, b.hash), r.txCount+len(l.txHashes)
+	for len(r.order) > maxListedBlocks || r.txCount > maxListedTxs {
+		r.txCount -= len(r.blocks[r.order[0]].txHashes)
 		delete(r.blocks, r.order[0])
 		r.order = r.order[1:]
 	}
 	return l
 }
 
-// last returns the head of the last view, for a word that the node gives after it. It is nil where
+// lastHead returns the head of the last view, for a sighting after that view. It is nil where
 // the list of that block is not known.
-func (r *recent) last() *listed {
+func (r *recentBlocks) lastHead() *listedBlock {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.head
 }
 
-// chain returns the blocks down from a head that follow one another, without a gap.
-func (r *recent) chain(head *listed) (all []*listed) {
+// chainFrom returns the blocks down from a head that follow one another, without a gap.
+func (r *recentBlocks) chainFrom(head *listedBlock) (all []*listedBlock) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for l := head; l != nil && len(all) < maxListed; l = r.blocks[l.parent] {
+	for l := head; l != nil && len(all) < maxListedBlocks; l = r.blocks[l.parent] {
 		if len(all) > 0 && l.number+1 != all[len(all)-1].number {
 			break
 		}
@@ -114,8 +117,8 @@ func (r *recent) chain(head *listed) (all []*listed) {
 	return all
 }
 
-// below returns the highest block that is known at this height or below.
-func (r *recent) below(height uint64) (found uint64) {
+// highestBelow returns the highest block that is known at this height or below.
+func (r *recentBlocks) highestBelow(height uint64) (found uint64) {
 	found = unknownHeight
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -127,61 +130,62 @@ func (r *recent) below(height uint64) (found uint64) {
 	return found
 }
 
-// shows remembers that the node has a transaction in its pool, after a view with this head.
-func (r *recent) shows(h evmtx.Hash, w word) {
-	if w.since == nil {
+// notePooled remembers that the node has a transaction in its pool, after a view with this head.
+func (r *recentBlocks) notePooled(h evmtx.Hash, w sighting) {
+	if w.head == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.pool == nil || len(r.pool) >= maxWords {
-		r.pool = map[evmtx.Hash]word{}
+	if r.sightings == nil || len(r.sightings) >= maxSightings {
+		r.sightings = map[evmtx.Hash]sighting{}
 	}
-	r.pool[h] = w
+	r.sightings[h] = w
 }
 
-// words returns the words no older than fresh. Where a transaction has none, since is nil.
-func (r *recent) words(hashes []evmtx.Hash, now time.Time, fresh time.Duration) []word {
-	out := make([]word, len(hashes))
+// sightingsOf returns the sightings of transactions that are younger than fresh. A transaction
+// without one has the zero value, whose head is nil.
+func (r *recentBlocks) sightingsOf(hashes []evmtx.Hash, now time.Time, fresh time.Duration) []sighting {
+	out := make([]sighting, len(hashes))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, h := range hashes {
-		if w, ok := r.pool[h]; ok && now.Sub(w.at) < fresh {
+		if w, ok := r.sightings[h]; ok && now.Sub(w.seenAt) < fresh {
 			out[i] = w
 		}
 	}
 	return out
 }
 
-func (r *recent) forget(h evmtx.Hash) {
+func (r *recentBlocks) forget(h evmtx.Hash) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.pool, h)
+	delete(r.sightings, h)
 }
 
-// found says where a transaction is that a node has shown in its pool.
-type found uint8
+// sightingState says where a transaction is now that a node has shown in its pool.
+type sightingState uint8
 
 const (
-	unread found = iota // a block may have it that was not read, or is not on the view's chain any more
-	inList              // a block since then has it
-	absent              // no block since then has it
+	sightingUnread sightingState = iota // a block that was not read may have it, or the head of the sighting is no longer on the view's chain
+	sightingListed                      // a block since the sighting has it
+	sightingAbsent                      // no block since the sighting has it
 )
 
-// look looks for a transaction in the blocks down from a view's head. The block of the word
-// counts, too: a node may show in its pool what its last block has.
-func (w word) look(chain []*listed, h evmtx.Hash) found {
-	if len(chain) == 0 || chain[0].number < w.since.number {
-		return unread
+// findIn looks for a transaction in the blocks down from a view's head. The head of the
+// sighting counts, too: a node may show in its pool a transaction that its last block has.
+func (w sighting) findIn(chain []*listedBlock, h evmtx.Hash) sightingState {
+	if len(chain) == 0 || chain[0].number < w.head.number {
+		return sightingUnread
 	}
-	n := chain[0].number - w.since.number
-	if n >= uint64(len(chain)) || chain[n].hash != w.since.hash {
-		return unread
+	n := chain[0].number - w.head.number
+	if n >= uint64(len(chain)) || chain[n].hash != w.head.hash {
+		return sightingUnread
 	}
 	for _, l := range chain[:n+1] {
-		if _, ok := l.has[h]; ok {
-			return inList
+		if _, ok := l.txHashes[h]; ok {
+			return sightingListed
 		}
 	}
-	return absent
+	return sightingAbsent
 }

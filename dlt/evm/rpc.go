@@ -32,11 +32,11 @@ type answer struct {
 	err    *rpcError
 }
 
-// there reports whether the node answered with a result; null is one.
-func (a answer) there() bool { return a.err == nil && len(a.result) > 0 }
+// hasResult reports whether the node answered with a result; null is one.
+func (a answer) hasResult() bool { return a.err == nil && len(a.result) > 0 }
 
 // isNull reports whether the node says that it has nothing of this name.
-func (a answer) isNull() bool { return a.there() && string(a.result) == "null" }
+func (a answer) isNull() bool { return a.hasResult() && string(a.result) == "null" }
 
 // rpcError is a node's refusal.
 type rpcError struct {
@@ -44,18 +44,18 @@ type rpcError struct {
 	Message string `json:"message"`
 }
 
-// errArray: the node, or a proxy, refuses an array of this length.
-var errArray = errors.New("an array of so many requests is refused")
+// errArrayRefused: the node, or a proxy, refuses an array of this length.
+var errArrayRefused = errors.New("an array of so many requests is refused")
 
 // ask puts questions to a node, several in one request, and returns their answers in order. Sends
 // are never put into an array: nodes take a part of it. An error means that no answer counts.
 func (c *Client) ask(ctx context.Context, op string, e *endpoint, reqs []request) ([]answer, error) {
 	out := make([]answer, 0, len(reqs))
 	for len(reqs) > 0 {
-		n := min(len(reqs), e.arrays.length(time.Now()))
+		n := min(len(reqs), e.arrayLimit.length(time.Now()))
 		part, err := c.askArray(ctx, op, e, reqs[:n])
-		if errors.Is(err, errArray) && n > 1 {
-			e.arrays.refused(n, time.Now())
+		if errors.Is(err, errArrayRefused) && n > 1 {
+			e.arrayLimit.noteRefused(n, time.Now())
 			continue
 		}
 		if err != nil {
@@ -86,23 +86,23 @@ func (c *Client) askArray(ctx context.Context, op string, e *endpoint, reqs []re
 	defer cancel()
 	defer wire.Drain(resp.Body, cancel)
 	if resp.StatusCode != http.StatusOK {
-		return nil, c.refusedQuestion(op, resp, cancel, len(reqs))
+		return nil, c.questionError(op, resp, cancel, len(reqs))
 	}
-	raw, err := io.ReadAll(&wire.BoundedReader{R: resp.Body, Left: c.o.MaxResponse})
+	raw, err := io.ReadAll(&wire.BoundedReader{R: resp.Body, Left: c.options.MaxResponse})
 	if errors.Is(err, wire.ErrTooLarge) && len(reqs) > 1 {
-		return nil, errArray // one large answer must not hide the others
+		return nil, errArrayRefused // one large answer must not hide the others
 	}
 	if err != nil {
-		return nil, &dlt.Error{Op: op, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.cause(err)}
+		return nil, &dlt.Error{Op: op, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.shownError(err)}
 	}
 	out, err := decodeAnswers(raw, len(reqs))
 	switch {
-	case errors.Is(err, errArray):
+	case errors.Is(err, errArrayRefused):
 		return nil, err
 	case errors.Is(err, dlt.ErrBusy):
-		return nil, &dlt.Error{Op: op, Kind: dlt.ErrBusy, RetryAfter: wire.RetryAfter(resp.Header, time.Now()), Err: c.cause(err)}
+		return nil, &dlt.Error{Op: op, Kind: dlt.ErrBusy, RetryAfter: wire.RetryAfter(resp.Header, time.Now()), Err: c.shownError(err)}
 	case err != nil:
-		return nil, &dlt.Error{Op: op, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.cause(err)}
+		return nil, &dlt.Error{Op: op, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.shownError(err)}
 	}
 	return out, nil
 }
@@ -122,7 +122,7 @@ func writeRequest(b *bytes.Buffer, id int, r request) error {
 	return err
 }
 
-type wireAnswer struct {
+type answerDoc struct {
 	ID     json.RawMessage `json:"id"`
 	Result json.RawMessage `json:"result"`
 	Err    *rpcError       `json:"error"`
@@ -132,21 +132,21 @@ type wireAnswer struct {
 // that nobody asked for is dropped. An answer of one element about a whole array refuses it.
 func decodeAnswers(raw []byte, n int) ([]answer, error) {
 	raw = bytes.TrimSpace(raw)
-	var all []wireAnswer
+	var all []answerDoc
 	if len(raw) > 0 && raw[0] == '{' {
-		var one wireAnswer
+		var one answerDoc
 		if err := json.Unmarshal(raw, &one); err != nil {
 			return nil, err
 		}
 		if n > 1 && one.Err != nil {
-			return nil, refusedArray(one.Err)
+			return nil, arrayError(one.Err)
 		}
 		all = append(all, one)
 	} else if err := json.Unmarshal(raw, &all); err != nil {
 		return nil, err
 	}
 	if n > 1 && len(all) == 1 && all[0].Err != nil {
-		return nil, refusedArray(all[0].Err)
+		return nil, arrayError(all[0].Err)
 	}
 	out := make([]answer, n)
 	for _, a := range all {
@@ -165,29 +165,29 @@ func decodeAnswers(raw []byte, n int) ([]answer, error) {
 	return out, nil
 }
 
-// refusedArray returns the error of a whole array that got one error. A provider that is asked too
+// arrayError returns the error of a whole array that got one error. A provider that is asked too
 // often says so about an array of any length: shorter arrays would be more requests. "Limit
 // exceeded" alone may be about the length.
-func refusedArray(err *rpcError) error {
-	kind := errArray
+func arrayError(err *rpcError) error {
+	kind := errArrayRefused
 	if saysBusy(err.Message) && !strings.Contains(strings.ToLower(err.Message), "batch") {
 		kind = dlt.ErrBusy
 	}
 	return fmt.Errorf("%w: %s", kind, err.Message)
 }
 
-// refusedQuestion returns the error of a question that got another status than 200.
-func (c *Client) refusedQuestion(op string, resp *http.Response, cancel context.CancelFunc, n int) error {
+// questionError returns the error of a question that got another status than 200.
+func (c *Client) questionError(op string, resp *http.Response, cancel context.CancelFunc, n int) error {
 	b, _ := wire.ReadShortBody(resp.Body, cancel)
-	message, is := errorOf(b)
+	message, is := readError(b)
 	err := &dlt.Error{Op: op, StatusCode: resp.StatusCode, Message: c.show(message), Kind: dlt.ErrDoubt}
 	switch s := resp.StatusCode; {
 	case s == http.StatusRequestEntityTooLarge && n > 1:
-		return errArray
+		return errArrayRefused
 	case s == http.StatusTooManyRequests:
 		err.Kind, err.RetryAfter = dlt.ErrBusy, wire.RetryAfter(resp.Header, time.Now())
 	case n > 1 && is != nil && mayBeAboutArray(s, is):
-		return errArray
+		return errArrayRefused
 	case wire.Refuses(s):
 		err.Kind = dlt.ErrMisconfigured
 	}
@@ -202,13 +202,13 @@ func mayBeAboutArray(status int, err *rpcError) bool {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusProxyAuthRequired:
 		return false
 	}
-	return classify(err) != classMisconfigured && errors.Is(refusedArray(err), errArray)
+	return classify(err) != classMisconfigured && errors.Is(arrayError(err), errArrayRefused)
 }
 
-// errorOf returns the message of a JSON-RPC error, and that error, or the text itself, as of a
+// readError returns the message of a JSON-RPC error, and that error, or the text itself, as of a
 // proxy.
-func errorOf(b []byte) (message string, err *rpcError) {
-	var one wireAnswer
+func readError(b []byte) (message string, err *rpcError) {
+	var one answerDoc
 	if json.Unmarshal(b, &one) == nil && one.Err != nil {
 		return one.Err.Message, one.Err
 	}
@@ -220,13 +220,13 @@ func errorOf(b []byte) (message string, err *rpcError) {
 // gets whether the connection has served an earlier request, before the body is read.
 func (c *Client) post(ctx context.Context, op string, e *endpoint, body io.Reader, size int, old *atomic.Bool) (*http.Response, context.CancelFunc, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, nil, &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, Endpoint: e.shown, Err: err}
+		return nil, nil, &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, Endpoint: e.shownAddress, Err: err}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	traced, sent := wire.TraceRequest(ctx, c.direct)
+	traced, sent := wire.TraceRequest(ctx, c.ownTransport)
 	traced = httptrace.WithClientTrace(traced, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
 		if !info.Reused {
-			e.known.forget() // another process may listen there now
+			e.identity.forget() // another process may listen there now
 		}
 		if old != nil {
 			old.Store(info.Reused)
@@ -235,9 +235,9 @@ func (c *Client) post(ctx context.Context, op string, e *endpoint, body io.Reade
 	req, err := http.NewRequestWithContext(traced, http.MethodPost, e.url, nil)
 	if err != nil {
 		cancel()
-		return nil, nil, &dlt.Error{Op: op, Kind: dlt.ErrMisconfigured, Endpoint: e.shown, Err: c.cause(err)}
+		return nil, nil, &dlt.Error{Op: op, Kind: dlt.ErrMisconfigured, Endpoint: e.shownAddress, Err: c.shownError(err)}
 	}
-	maps.Copy(req.Header, c.o.Header)
+	maps.Copy(req.Header, c.options.Header)
 	wire.SendTraceParent(ctx, req.Header)
 	req.Header["Content-Type"] = []string{"application/json"}
 	wire.AcceptEncoding(req.Header)
@@ -246,12 +246,12 @@ func (c *Client) post(ctx context.Context, op string, e *endpoint, body io.Reade
 	resp, err := c.http.Do(req)
 	if err != nil {
 		cancel()
-		e.known.forget()
-		return nil, nil, &dlt.Error{Op: op, Kind: wire.KindOf(err, sent()), Endpoint: e.shown, Err: c.cause(err)}
+		e.identity.forget()
+		return nil, nil, &dlt.Error{Op: op, Kind: wire.KindOf(err, sent()), Endpoint: e.shownAddress, Err: c.shownError(err)}
 	}
 	wire.Decode(resp)
 	return resp, cancel, nil
 }
 
-// cause removes possible secrets from an error's text, and bounds it.
-func (c *Client) cause(err error) error { return redact.ShownError(err, c.show) }
+// shownError removes possible secrets from an error's text, and bounds it.
+func (c *Client) shownError(err error) error { return redact.ShownError(err, c.show) }

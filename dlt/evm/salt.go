@@ -14,34 +14,34 @@ import (
 // block has used. The receipt of the one payment would then be the receipt of both batches. The
 // salt changes neither the execution nor its price (docs/evm.md#the-salt-of-an-intent).
 type salt struct {
-	forGas, forFee uint64
+	gasSeed, feeSeed uint64
 }
 
 // saltOf returns the same salt for all transactions of a batch, in every process.
 func saltOf(key batch.Key) salt {
 	h := evmtx.Keccak([]byte("intent\x00" + string(key.Service) + "\x00" + string(key.ID)))
-	return salt{forGas: binary.BigEndian.Uint64(h[:8]), forFee: binary.BigEndian.Uint64(h[8:16])}
+	return salt{gasSeed: binary.BigEndian.Uint64(h[:8]), feeSeed: binary.BigEndian.Uint64(h[8:16])}
 }
 
 const (
 	// gasRange is how much gas the salt may add to an estimate. An account needs the funds for it,
 	// though it does not pay the unused part.
 	gasRange = 1 << 12
-	// wideGasRange is gasRange where the base fee is at most cheapGas: fees leave little room for
-	// the salt there, and the funds for gas are next to nothing.
+	// wideGasRange is gasRange where the base fee is at most cheapBaseFee: fees leave little room
+	// for the salt there, and the funds for gas are next to nothing.
 	wideGasRange = 1 << 16
-	cheapGas     = 1_000_000 // wei
+	cheapBaseFee = 1_000_000 // wei
 	// maxTxGas is the most gas of a transaction, on chains with EIP-7825.
 	maxTxGas = 1 << 24
-	// feeShare is the part of a fee cap's reserve that the salt may take away, as a shift.
-	feeShare = 10
+	// feeShareShift is the part of a fee cap's reserve that the salt may take away, as a shift.
+	feeShareShift = 10
 )
 
-// gas returns at least the estimate, and as much of the addition as the block's limit and the
+// addGas returns at least the estimate, and as much of the addition as the block's limit and the
 // chain's cap allow. An estimate that is itself above one of them is not bounded by it.
-func (s salt) gas(estimate, addition uint64, head block) uint64 {
+func (s salt) addGas(estimate, addition uint64, head block) uint64 {
 	width := uint64(gasRange)
-	if head.baseFee.Cmp(big.NewInt(cheapGas)) <= 0 {
+	if head.baseFee.Cmp(big.NewInt(cheapBaseFee)) <= 0 {
 		width = wideGasRange
 	}
 	top := estimate + addition + width - 1
@@ -53,13 +53,14 @@ func (s salt) gas(estimate, addition uint64, head block) uint64 {
 	if top < estimate { // an overflow: such an estimate is of no chain
 		return estimate
 	}
-	return top - s.forGas%min(width, top-estimate+1)
+	return top - s.gasSeed%min(width, top-estimate+1)
 }
 
-// fee lowers a fee cap by a thousandth of its reserve at most. The reserve is the part above base
-// fee and tip together, or above the higher of the two where the limit of fees leaves no more. A
-// replacement stays at or above least; the zero value asks for nothing. The tip does not change.
-func (s salt) fee(f, least Fee, baseFee *big.Int) Fee {
+// lowerFeeCap lowers a fee cap by a thousandth of its reserve at most. The reserve is the part
+// above base fee and tip together, or above the higher of the two where the limit of fees leaves
+// no more. A replacement stays at or above least; the zero value asks for nothing. The tip does
+// not change.
+func (s salt) lowerFeeCap(f, least Fee, baseFee *big.Int) Fee {
 	floor := new(big.Int).Add(baseFee, f.Tip)
 	if f.FeeCap.Cmp(floor) < 0 { // lowered to the limit
 		floor = largest(baseFee, f.Tip)
@@ -68,10 +69,10 @@ func (s salt) fee(f, least Fee, baseFee *big.Int) Fee {
 		floor = largest(floor, least.FeeCap)
 	}
 	room := new(big.Int).Sub(f.FeeCap, floor)
-	if room.Rsh(room, feeShare).Sign() <= 0 {
+	if room.Rsh(room, feeShareShift).Sign() <= 0 {
 		return f
 	}
-	taken := new(big.Int).SetUint64(s.forFee)
+	taken := new(big.Int).SetUint64(s.feeSeed)
 	taken.Mod(taken, room.Add(room, big.NewInt(1)))
 	return Fee{Tip: f.Tip, FeeCap: new(big.Int).Sub(f.FeeCap, taken)}
 }

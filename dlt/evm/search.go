@@ -8,26 +8,26 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// searchAtOnce is how many blocks one question reads.
-const searchAtOnce = 32
+// blocksPerSearch is how many blocks one question reads.
+const blocksPerSearch = 32
 
-// search reads the blocks after a height, up to the last deep one, and returns the height of the
-// block that used the nonce. It reads some in each call, and goes on where it ended, because
+// searchBlocks reads the blocks after a height, up to the last deep one, and returns the height of
+// the block that used the nonce. It reads some in each call, and goes on where it ended, because
 // blocks that are linked to a deep one stay. It passes over blocks that the node does not have, as
 // old ones that it has removed: only what stands in a block is a proof. At the end it begins anew
 // where it has passed over some, since another node may have them.
-func (f *finder) search(ctx context.Context, v view, free uint64) (height uint64, found bool, err error) {
+func (f *nonceUseFinder) searchBlocks(ctx context.Context, v view, free uint64) (height uint64, found bool, err error) {
 	if free == unknownHeight {
 		return 0, false, nil
 	}
 	deep := v.deep.number
-	from := f.searched.after(f.sender, f.nonce, free) + 1
-	last := min(deep, from+searchAtOnce-1)
+	from := f.searches.lastRead(f.sender, f.nonce, free) + 1
+	last := min(deep, from+blocksPerSearch-1)
 	if from > deep {
-		f.searched.again(f.sender, f.nonce)
+		f.searches.restart(f.sender, f.nonce)
 		return 0, false, nil
 	}
-	if err := f.link(ctx, f.op, f.e, &linking{line: v.line}, from); err != nil {
+	if err := f.linkDown(ctx, f.op, f.endpoint, &descent{linkedBlocks: v.linkedBlocks}, from); err != nil {
 		return 0, false, err
 	}
 	var reqs []request
@@ -35,114 +35,114 @@ func (f *finder) search(ctx context.Context, v view, free uint64) (height uint64
 		reqs = append(reqs, request{"eth_getBlockByNumber", []any{hexQuantity(h), true}})
 	}
 	for len(reqs) > 0 { // a few at a time: whole blocks are large
-		part := reqs[:min(len(reqs), searchArray)]
-		answers, err := f.ask(ctx, f.op, f.e, part)
+		part := reqs[:min(len(reqs), blocksPerArray)]
+		answers, err := f.ask(ctx, f.op, f.endpoint, part)
 		if err != nil {
-			return 0, false, dlt.At(f.e.shown, f.typed(f.op, err))
+			return 0, false, dlt.At(f.endpoint.shownAddress, f.asLedgerError(f.op, err))
 		}
 		for _, a := range answers {
 			if !a.isNull() {
-				u, found, err := f.userIn(a, from)
-				if err != nil || !v.line.has(u.block) { // another chain's, or not linked yet
+				u, found, err := f.findUseIn(a, from)
+				if err != nil || !v.linkedBlocks.has(u.block) { // another chain's, or not linked yet
 					return 0, false, err
 				}
 				if found {
 					return from, true, nil
 				}
 			}
-			f.searched.reach(f.sender, f.nonce, from, a.isNull())
+			f.searches.noteRead(f.sender, f.nonce, from, a.isNull())
 			from++
 		}
 		reqs = reqs[len(part):]
 	}
 	if from > deep {
-		f.searched.again(f.sender, f.nonce)
+		f.searches.restart(f.sender, f.nonce)
 	}
 	return 0, false, nil
 }
 
-const searchArray = 8
+const blocksPerArray = 8
 
-// searched remembers up to which height the blocks were read for who used a nonce.
-type searched struct {
-	mu sync.Mutex
-	by map[searchedFor]reached
+// nonceSearches remembers up to which height the blocks were read for who used a nonce.
+type nonceSearches struct {
+	mu      sync.Mutex
+	byNonce map[searchKey]searchState
 }
 
-type reached struct {
-	height uint64
-	gaps   bool // blocks below were missing
+type searchState struct {
+	readHeight uint64
+	hasGaps    bool // blocks below were missing
 	// The nonce was used after block free, and not after block used, by counts that name linked
 	// blocks.
-	free, used     uint64
-	isFree, isUsed bool
+	freeHeight, usedHeight uint64
+	isFree, isUsed         bool
 }
 
-type searchedFor struct {
+type searchKey struct {
 	sender evmtx.Address
 	nonce  uint64
 }
 
-// after returns the last height that was read, and that is no lower than the given one.
-func (s *searched) after(a evmtx.Address, nonce, height uint64) uint64 {
+// lastRead returns the last height that was read, and that is no lower than the given one.
+func (s *nonceSearches) lastRead(a evmtx.Address, nonce, height uint64) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return max(height, s.by[searchedFor{a, nonce}].height)
+	return max(height, s.byNonce[searchKey{a, nonce}].readHeight)
 }
 
-func (s *searched) reach(a evmtx.Address, nonce, height uint64, gap bool) {
+func (s *nonceSearches) noteRead(a evmtx.Address, nonce, height uint64, gap bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.change(a, nonce, func(r *reached) { r.height, r.gaps = height, gap || r.gaps })
+	s.update(a, nonce, func(r *searchState) { r.readHeight, r.hasGaps = height, gap || r.hasGaps })
 }
 
-// change changes the memory. The caller holds the lock.
-func (s *searched) change(a evmtx.Address, nonce uint64, f func(*reached)) {
-	key := searchedFor{a, nonce}
-	r, there := s.by[key]
-	if s.by == nil || !there && len(s.by) >= maxNonces {
-		s.by = map[searchedFor]reached{}
+// update changes the memory. The caller holds the lock.
+func (s *nonceSearches) update(a evmtx.Address, nonce uint64, f func(*searchState)) {
+	key := searchKey{a, nonce}
+	r, there := s.byNonce[key]
+	if s.byNonce == nil || !there && len(s.byNonce) >= maxNonces {
+		s.byNonce = map[searchKey]searchState{}
 	}
 	f(&r)
-	s.by[key] = r
+	s.byNonce[key] = r
 }
 
-// counted remembers the account's next nonce after a linked block.
-func (s *searched) counted(a evmtx.Address, nonce, height, next uint64) {
+// noteCount remembers the account's next nonce after a linked block.
+func (s *nonceSearches) noteCount(a evmtx.Address, nonce, height, next uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.change(a, nonce, func(r *reached) {
+	s.update(a, nonce, func(r *searchState) {
 		switch {
-		case next > nonce && (!r.isUsed || height < r.used):
-			r.used, r.isUsed = height, true
-		case next <= nonce && (!r.isFree || height > r.free):
-			r.free, r.isFree = height, true
+		case next > nonce && (!r.isUsed || height < r.usedHeight):
+			r.usedHeight, r.isUsed = height, true
+		case next <= nonce && (!r.isFree || height > r.freeHeight):
+			r.freeHeight, r.isFree = height, true
 		}
 	})
 }
 
-// between returns between which linked blocks the nonce was used, as far as that is known.
-func (s *searched) between(a evmtx.Address, nonce uint64) (free uint64, known bool, used uint64) {
+// bounds returns between which linked blocks the nonce was used, as far as that is known.
+func (s *nonceSearches) bounds(a evmtx.Address, nonce uint64) (free uint64, known bool, used uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.by[searchedFor{a, nonce}]
+	r := s.byNonce[searchKey{a, nonce}]
 	if !r.isUsed {
-		r.used = unknownHeight
+		r.usedHeight = unknownHeight
 	}
-	return r.free, r.isFree && r.free < r.used, r.used
+	return r.freeHeight, r.isFree && r.freeHeight < r.usedHeight, r.usedHeight
 }
 
-func (s *searched) forgetCounts(a evmtx.Address, nonce uint64) {
+func (s *nonceSearches) forgetCounts(a evmtx.Address, nonce uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.change(a, nonce, func(r *reached) { r.free, r.used, r.isFree, r.isUsed = 0, 0, false, false })
+	s.update(a, nonce, func(r *searchState) { r.freeHeight, r.usedHeight, r.isFree, r.isUsed = 0, 0, false, false })
 }
 
-// again forgets the height where blocks were missing.
-func (s *searched) again(a evmtx.Address, nonce uint64) {
+// restart forgets the height where blocks were missing.
+func (s *nonceSearches) restart(a evmtx.Address, nonce uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.by[searchedFor{a, nonce}].gaps {
-		s.change(a, nonce, func(r *reached) { r.height, r.gaps = 0, false })
+	if s.byNonce[searchKey{a, nonce}].hasGaps {
+		s.update(a, nonce, func(r *searchState) { r.readHeight, r.hasGaps = 0, false })
 	}
 }

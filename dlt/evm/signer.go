@@ -51,8 +51,8 @@ type Signer interface {
 	Sign(ctx context.Context, account string, tx Unsigned) (sig [65]byte, err error)
 }
 
-// unsigned returns a transaction for a signer. Nothing of it is shared.
-func unsigned(tx *evmtx.Tx) Unsigned {
+// newUnsigned returns a transaction for a signer. Nothing of it is shared.
+func newUnsigned(tx *evmtx.Tx) Unsigned {
 	u := Unsigned{
 		ChainID: tx.ChainID, Nonce: tx.Nonce, Fee: Fee{Tip: new(big.Int).Set(tx.Tip), FeeCap: new(big.Int).Set(tx.FeeCap)}, Gas: tx.Gas, Legacy: tx.Type == evmtx.Legacy,
 		Value: new(big.Int).Set(tx.Value), Data: append([]byte(nil), tx.Data...), Bytes: tx.SigningBytes(), Hash: tx.SigningHash(),
@@ -63,9 +63,9 @@ func unsigned(tx *evmtx.Tx) Unsigned {
 	return u
 }
 
-// sealed adds a signature to a transaction and makes sure that the account gave it, for these
-// bytes.
-func sealed(tx *evmtx.Tx, sig [65]byte, account evmtx.Address) ([65]byte, error) {
+// addSignature adds a signature to a transaction and makes sure that the account gave it, for
+// these bytes.
+func addSignature(tx *evmtx.Tx, sig [65]byte, account evmtx.Address) ([65]byte, error) {
 	var s secp256k1.ModNScalar
 	if sig[64] >= 27 {
 		sig[64] -= 27
@@ -89,16 +89,16 @@ func sealed(tx *evmtx.Tx, sig [65]byte, account evmtx.Address) ([65]byte, error)
 	return sig, nil
 }
 
-// desk calls the user's code, one call for an account at a time. A call that does not return holds
-// up its own account only.
-type desk struct {
+// signerCalls calls the user's code, one call for an account at a time. A call that does not
+// return holds up its own account only.
+type signerCalls struct {
 	mu   sync.Mutex
 	busy map[evmtx.Address]time.Time
 }
 
 // call runs f within the limit. Its error is [dlt.ErrNotYet]: nothing was sent. After an error
 // nothing of f's result counts.
-func (d *desk) call(ctx context.Context, limit time.Duration, account evmtx.Address, f func(context.Context) (entry, error)) (entry, error) {
+func (d *signerCalls) call(ctx context.Context, limit time.Duration, account evmtx.Address, f func(context.Context) (entry, error)) (entry, error) {
 	now := time.Now()
 	if since, busy := d.enter(account, now); busy {
 		return entry{}, fmt.Errorf("a call of %s ago has not returned", now.Sub(since).Round(time.Second))
@@ -129,7 +129,7 @@ func (d *desk) call(ctx context.Context, limit time.Duration, account evmtx.Addr
 	}
 }
 
-func (d *desk) enter(account evmtx.Address, now time.Time) (since time.Time, busy bool) {
+func (d *signerCalls) enter(account evmtx.Address, now time.Time) (since time.Time, busy bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if since, busy = d.busy[account]; busy {
@@ -142,7 +142,7 @@ func (d *desk) enter(account evmtx.Address, now time.Time) (since time.Time, bus
 	return now, false
 }
 
-func (d *desk) leave(account evmtx.Address) {
+func (d *signerCalls) leave(account evmtx.Address) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.busy, account)
@@ -150,51 +150,51 @@ func (d *desk) leave(account evmtx.Address) {
 
 // sign chooses fees, at least as high as least, and has the transaction signed. The error is
 // a [*dlt.Error] of the kind ErrNotYet.
-func (c *SigningClient) sign(ctx context.Context, p *preparing, nonce, gas uint64, least Fee, limit *big.Int) (entry, error) {
-	e, err := c.desk.call(ctx, c.o.SignTimeout, p.sender, func(ctx context.Context) (entry, error) {
-		fee, err := c.fees(ctx, p.market, least, limit)
+func (c *SigningClient) sign(ctx context.Context, p *preparation, nonce, gas uint64, least Fee, limit *big.Int) (entry, error) {
+	e, err := c.signerCalls.call(ctx, c.options.SignTimeout, p.sender, func(ctx context.Context) (entry, error) {
+		fee, err := c.askFees(ctx, p.market, least, limit)
 		if err != nil {
 			return entry{}, err
 		}
 		if p.market.Legacy {
 			fee.Tip = new(big.Int)
 		}
-		fee = p.salt.fee(fee, least, p.head.baseFee)
-		tx := p.in.tx(c.c.chain, nonce, gas, fee)
+		fee = p.salt.lowerFeeCap(fee, least, p.head.baseFee)
+		tx := p.intent.tx(c.client.chain, nonce, gas, fee)
 		if p.market.Legacy {
 			tx.Type = evmtx.Legacy
 		}
-		sig, err := c.signer.Sign(ctx, p.sender.String(), unsigned(tx))
+		sig, err := c.signer.Sign(ctx, p.sender.String(), newUnsigned(tx))
 		if err != nil {
 			return entry{}, fmt.Errorf("signer: %w", err)
 		}
-		if sig, err = sealed(tx, sig, p.sender); err != nil {
+		if sig, err = addSignature(tx, sig, p.sender); err != nil {
 			return entry{}, fmt.Errorf("signer: %w", err)
 		}
 		return entry{height: p.head.number, fee: fee, sig: sig, hash: tx.Hash()}, nil
 	})
 	if err != nil {
-		return entry{}, &dlt.Error{Op: opPrepare, Kind: dlt.ErrNotYet, Message: c.c.show("nothing is signed: " + err.Error())}
+		return entry{}, &dlt.Error{Op: opPrepare, Kind: dlt.ErrNotYet, Message: c.client.show("nothing is signed: " + err.Error())}
 	}
 	return e, nil
 }
 
-// asked returns the fees that Fees asks for, within the limit, without a transaction.
-func (p *preparing) asked(ctx context.Context, limit *big.Int) (Fee, error) {
-	e, err := p.desk.call(ctx, p.o.SignTimeout, p.sender, func(ctx context.Context) (entry, error) {
-		fee, err := p.fees(ctx, p.market, Fee{}, limit)
+// askFeesOnly returns the fees that Fees asks for, within the limit, without a transaction.
+func (p *preparation) askFeesOnly(ctx context.Context, limit *big.Int) (Fee, error) {
+	e, err := p.signerCalls.call(ctx, p.options.SignTimeout, p.sender, func(ctx context.Context) (entry, error) {
+		fee, err := p.askFees(ctx, p.market, Fee{}, limit)
 		return entry{fee: fee}, err
 	})
 	return e.fee, err
 }
 
-// fees calls Fees.
-func (c *SigningClient) fees(ctx context.Context, m Market, least Fee, limit *big.Int) (Fee, error) {
-	fee, err := c.o.Fees(ctx, m.own()) // the salt and the slot need these numbers as they are
+// askFees calls Fees.
+func (c *SigningClient) askFees(ctx context.Context, m Market, least Fee, limit *big.Int) (Fee, error) {
+	fee, err := c.options.Fees(ctx, m.clone()) // the salt and the slot need these numbers as they are
 	if err != nil {
 		return Fee{}, fmt.Errorf("fees: %w", err)
 	}
-	fee, ok := fee.fits(least, limit)
+	fee, ok := fee.clamp(least, limit)
 	if !ok {
 		return Fee{}, errors.New("fees: none, or negative ones")
 	}

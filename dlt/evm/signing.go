@@ -49,7 +49,7 @@ func (o *SignerOptions) withDefaults() (SignerOptions, error) {
 	c.MaxFeePerGas = new(big.Int).Set(c.MaxFeePerGas)
 	switch {
 	case c.MaxFeePerGas.Sign() <= 0 || c.MaxFeePerGas.BitLen() > feeBits:
-		return c, &batch.InputError{Field: "SignerOptions.MaxFeePerGas", Value: excerpt(c.MaxFeePerGas), Want: "1 wei or more, of at most 128 bits"}
+		return c, &batch.InputError{Field: "SignerOptions.MaxFeePerGas", Value: numberExcerpt(c.MaxFeePerGas), Want: "1 wei or more, of at most 128 bits"}
 	case c.SignTimeout < 0:
 		return c, &batch.InputError{Field: "SignerOptions.SignTimeout", Value: c.SignTimeout.String(), Want: "0 (default) or more"}
 	}
@@ -70,11 +70,11 @@ func (o *SignerOptions) withDefaults() (SignerOptions, error) {
 type SigningClient struct {
 	dlt.Unimplemented // SubmitList, Resolve
 
-	c      *Client
-	signer Signer
-	o      SignerOptions
-	traits dlt.Traits
-	desk   desk
+	client      *Client
+	signer      Signer
+	options     SignerOptions
+	traits      dlt.Traits
+	signerCalls signerCalls
 }
 
 // NewSigner returns a client for intents on the chain with this id, through the node at the URL.
@@ -100,7 +100,7 @@ func NewSigner(url string, chainID uint64, s Signer, o *SignerOptions) (*Signing
 	// Once a batch is final nothing says which of its transactions it was.
 	t.Vanish = 0
 	t.PreparesInOrder, t.Withdraws = true, true
-	return &SigningClient{c: c, signer: s, o: opts, traits: t}, nil
+	return &SigningClient{client: c, signer: s, options: opts, traits: t}, nil
 }
 
 // Traits implements [dlt.Ledger]. It returns the same traits for every service.
@@ -108,11 +108,11 @@ func (c *SigningClient) Traits(batch.ServiceID) dlt.Traits { return c.traits }
 
 // CloseIdleConnections closes the connections that no request uses. The client can be used
 // afterwards.
-func (c *SigningClient) CloseIdleConnections() { c.c.CloseIdleConnections() }
+func (c *SigningClient) CloseIdleConnections() { c.client.CloseIdleConnections() }
 
 // Events implements [dlt.Ledger] as [Client.Events] does.
 func (c *SigningClient) Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error {
-	return c.c.Events(ctx, services, yield)
+	return c.client.Events(ctx, services, yield)
 }
 
 // Check implements [dlt.Ledger]. It refuses every batch whose payload is no [Intent], with fields
@@ -120,29 +120,29 @@ func (c *SigningClient) Events(ctx context.Context, services []batch.ServiceID, 
 // gas is less than the transaction itself costs; and whose service is no account in lower case.
 // The error is a [*batch.InputError].
 func (c *SigningClient) Check(b batch.Batch) error {
-	in, _, err := c.read(b.Key(), b.Payload)
+	in, _, err := c.readIntent(b.Key(), b.Payload)
 	if err == nil {
-		err = withKey(c.within(in), b.Key())
+		err = withKey(c.checkLimit(in), b.Key())
 	}
 	return err
 }
 
-// within refuses an intent whose own limit is above the client's.
-func (c *SigningClient) within(in intent) error {
-	if in.maxFee.Cmp(c.o.MaxFeePerGas) <= 0 {
+// checkLimit refuses an intent whose own limit is above the client's.
+func (c *SigningClient) checkLimit(in intent) error {
+	if in.maxFee.Cmp(c.options.MaxFeePerGas) <= 0 {
 		return nil
 	}
-	return &batch.InputError{Field: "maxFeePerGas", Value: excerpt(in.maxFee), Want: "at most " + excerpt(c.o.MaxFeePerGas) + ", the client's limit"}
+	return &batch.InputError{Field: "maxFeePerGas", Value: numberExcerpt(in.maxFee), Want: "at most " + numberExcerpt(c.options.MaxFeePerGas) + ", the client's limit"}
 }
 
-func (c *SigningClient) read(key batch.Key, payload []byte) (intent, evmtx.Address, error) {
+func (c *SigningClient) readIntent(key batch.Key, payload []byte) (intent, evmtx.Address, error) {
 	in, sender, err := c.parse(key, payload)
 	return in, sender, withKey(err, key)
 }
 
 func (c *SigningClient) parse(key batch.Key, payload []byte) (intent, evmtx.Address, error) {
 	sender, err := evmtx.ParseAddress(string(key.Service))
-	if err == nil && key.Service != service(sender) {
+	if err == nil && key.Service != serviceOf(sender) {
 		err = &batch.InputError{Value: batch.Excerpt(string(key.Service), 80), Want: sender.String() + ", the account in lower case"}
 	}
 	if err != nil {
@@ -153,21 +153,21 @@ func (c *SigningClient) parse(key batch.Key, payload []byte) (intent, evmtx.Addr
 		return in, sender, err
 	}
 	if in.maxFee == nil {
-		in.maxFee = c.o.MaxFeePerGas
+		in.maxFee = c.options.MaxFeePerGas
 	}
-	tx := in.tx(c.c.chain, 0, in.gas, Fee{Tip: new(big.Int), FeeCap: in.maxFee})
-	if n := len(in.data); n > maxSize-1024 {
-		return in, sender, &batch.InputError{Field: "data", Value: strconv.Itoa(n) + " bytes", Want: strconv.Itoa(maxSize-1024) + " at most"}
+	tx := in.tx(c.client.chain, 0, in.gas, Fee{Tip: new(big.Int), FeeCap: in.maxFee})
+	if n := len(in.data); n > maxTxBytes-1024 {
+		return in, sender, &batch.InputError{Field: "data", Value: strconv.Itoa(n) + " bytes", Want: strconv.Itoa(maxTxBytes-1024) + " at most"}
 	}
 	if in.gas != 0 {
-		err = c.c.fits(tx)
+		err = c.client.checkExecutable(tx)
 	}
 	return in, sender, err
 }
 
 // leastGas returns the gas that the transaction itself costs.
 func (c *SigningClient) leastGas(tx *evmtx.Tx) uint64 {
-	if c.c.o.NoFloorGas {
+	if c.client.options.NoFloorGas {
 		return tx.IntrinsicGas()
 	}
 	return max(tx.IntrinsicGas(), tx.FloorGas())
@@ -181,32 +181,32 @@ func (c *SigningClient) leastGas(tx *evmtx.Tx) uint64 {
 // that a node has a transaction of the batch in its pool or in a block, no more. The error is a
 // [*dlt.Error].
 func (c *SigningClient) Submit(ctx context.Context, a batch.Attempt) error {
-	in, sender, err := c.read(a.Key, a.Payload)
+	in, sender, err := c.readIntent(a.Key, a.Payload)
 	if err != nil {
-		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrRejected, Message: c.c.show(err.Error())}
+		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrRejected, Message: c.client.show(err.Error())}
 	}
 	s, err := decodeSlot(a.Prepared)
 	if err != nil {
-		return c.c.broken(opSubmit, a.Key, err)
+		return c.client.unreadableError(opSubmit, a.Key, err)
 	}
-	tx, err := s.tx(s.last(), in, sender, c.c.chain)
+	tx, err := s.tx(s.lastEntry(), in, sender, c.client.chain)
 	if err != nil {
-		return c.c.broken(opSubmit, a.Key, err)
+		return c.client.unreadableError(opSubmit, a.Key, err)
 	}
 	b := a // the batch's own attempt
 	key := a.Key
-	a.Key.ID, a.Payload = batch.ID(s.last().hash.String()), tx.Encode()
-	return c.c.onPreferred(ctx, key, func(e *endpoint) error {
-		one := sending{Client: c.c, e: e, a: a, tx: tx, sender: sender, ours: s.hashes(), voids: true, closes: s.closing()}
+	a.Key.ID, a.Payload = batch.ID(s.lastEntry().hash.String()), tx.Encode()
+	return c.client.onPreferred(ctx, key, func(e *endpoint) error {
+		one := submission{Client: c.client, endpoint: e, attempt: a, tx: tx, sender: sender, batchHashes: s.hashes(), getsNewNonce: true, closesNonce: s.isClosing()}
 		err := one.submit(ctx)
-		if errors.Is(err, errMissing) {
-			return c.closed(ctx, e, b, in, sender, err)
+		if errors.Is(err, errNonceGap) {
+			return c.gapError(ctx, e, b, in, sender, err)
 		}
-		if s.closing() {
-			return notClosed(err, s.nonce)
+		if s.isClosing() {
+			return notClosedError(err, s.nonce)
 		}
 		return err
 	})
 }
 
-var errUnposted = errors.New("nothing was prepared, and so nothing was sent")
+var errNothingPrepared = errors.New("nothing was prepared, and so nothing was sent")

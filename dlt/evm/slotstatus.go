@@ -25,7 +25,7 @@ func (c *SigningClient) BatchStatuses(ctx context.Context, _ batch.ServiceID, at
 	if err := ctx.Err(); err != nil {
 		return nil, &dlt.Error{Op: opStatuses, Kind: dlt.ErrDoubt, Err: err}
 	}
-	var all []asked
+	var all []batchQuestion
 	seen := map[batch.Key]bool{}
 	for _, a := range attempts {
 		if seen[a.Key] {
@@ -33,24 +33,24 @@ func (c *SigningClient) BatchStatuses(ctx context.Context, _ batch.ServiceID, at
 		}
 		seen[a.Key] = true
 		if len(a.Prepared) == 0 {
-			out = append(out, batch.Status{ID: a.ID, Reported: batch.ReportedVoid, Message: errUnposted.Error()})
+			out = append(out, batch.Status{ID: a.ID, Reported: batch.ReportedVoid, Message: errNothingPrepared.Error()})
 			continue
 		}
-		s, err := c.slot(a.Prepared)
+		s, err := c.readSlot(a.Prepared)
 		sender, bad := evmtx.ParseAddress(string(a.Service))
 		if err = errors.Join(err, bad); err != nil {
 			continue // no error either: the others have theirs, and this one's lack of an answer calls a person
 		}
-		all = append(all, asked{id: a.ID, account: sender.String(), hashes: s.hashes(), slot: s, withdrawn: a.Withdrawn})
+		all = append(all, batchQuestion{id: a.ID, account: sender.String(), hashes: s.hashes(), slot: s, withdrawn: a.Withdrawn})
 	}
 	used := map[batch.ID]usedSlot{}
-	statuses, err := c.c.lookFor(ctx, all, func(ctx context.Context, e *endpoint, p *picture, all []*open) error {
-		return c.open(ctx, e, p, all, used)
+	statuses, err := c.client.askStatuses(ctx, all, func(ctx context.Context, e *endpoint, p *nodeAnswers, all []*openBatch) error {
+		return c.finishOpen(ctx, e, p, all, used)
 	})
 	for _, st := range statuses { // another node has an answer
 		delete(used, st.ID)
 	}
-	more, failed := c.whoUsed(ctx, used)
+	more, failed := c.finishUsed(ctx, used)
 	if err == nil {
 		err = failed
 	}
@@ -59,63 +59,63 @@ func (c *SigningClient) BatchStatuses(ctx context.Context, _ batch.ServiceID, at
 
 // usedSlot is a batch in no block, whose nonce is used in a deep one.
 type usedSlot struct {
-	e    *endpoint // that says so
-	v    view
-	open open
-	late bool
+	endpoint  *endpoint // that says so
+	view      view
+	batch     openBatch
+	isOverdue bool
 }
 
-// open finishes the statuses of batches that are in no block, or whose answers contradict
+// finishOpen finishes the statuses of batches that are in no block, or whose answers contradict
 // each other. Another transaction may have their nonces: it asks for all of them at once, after
-// the deep block, and leaves the used ones to whoUsed, which takes its time. Beside an error of
+// the deep block, and leaves the used ones to findUse, which takes its time. Beside an error of
 // its own a batch has no status.
-func (c *SigningClient) open(ctx context.Context, e *endpoint, p *picture, all []*open, used map[batch.ID]usedSlot) (first error) {
+func (c *SigningClient) finishOpen(ctx context.Context, e *endpoint, p *nodeAnswers, all []*openBatch, used map[batch.ID]usedSlot) (first error) {
 	var reqs []request
 	var late []bool
-	var waiting []*open
+	var waiting []*openBatch
 	for _, o := range all {
-		l := o.closes() || o.slot.stalled(p.head, c.c.o.BumpAfter)
-		if o.st.Reported == batch.ReportedPending && (!l || o.closed) {
+		l := o.needsClosing() || o.slot.isStalled(p.head, c.client.options.BumpAfter)
+		if o.status.Reported == batch.ReportedPending && (!l || o.isClosed) {
 			continue
 		}
 		waiting, late = append(waiting, o), append(late, l)
-		if !p.none {
+		if !p.isNoneDeep {
 			reqs = append(reqs, request{"eth_getTransactionCount", []any{o.account, hexQuantity(p.deep.number)}})
 		}
 	}
-	f := finder{Client: c.c, op: opStatuses, e: e}
-	answers, err := c.c.ask(ctx, opStatuses, e, reqs)
+	f := nonceUseFinder{Client: c.client, op: opStatuses, endpoint: e}
+	answers, err := c.client.ask(ctx, opStatuses, e, reqs)
 	if err != nil {
-		err = dlt.At(e.shown, c.c.typed(opStatuses, err))
+		err = dlt.At(e.shownAddress, c.client.asLedgerError(opStatuses, err))
 	}
 	for i, o := range waiting {
 		next, failed := uint64(0), err
-		if !p.none && failed == nil {
-			next, failed = f.countOf(answers[i], p.deep.number)
+		if !p.isNoneDeep && failed == nil {
+			next, failed = f.readNextNonce(answers[i], p.deep.number)
 		}
 		switch {
 		case failed != nil:
-			o.st, first = batch.Status{}, cmp.Or(first, failed)
+			o.status, first = batch.Status{}, cmp.Or(first, failed)
 		case next > o.slot.nonce:
 			used[o.id] = usedSlot{e, p.view, *o, late[i]}
-			o.st = batch.Status{}
+			o.status = batch.Status{}
 		default:
-			o.st = o.concluded(late[i], p.waitsForAnother(o), usage{by: byNobody})
+			o.status = o.conclude(late[i], p.waitsForAnother(o), nonceUse{user: usedByNobody})
 		}
 	}
 	return first
 }
 
 // waitsForAnother reports whether another nonce of the account has to be mined before a slot's.
-func (p *picture) waitsForAnother(o *open) bool {
-	latest, ok := p.next[count{o.account, "latest"}]
+func (p *nodeAnswers) waitsForAnother(o *openBatch) bool {
+	latest, ok := p.nextNonces[nonceQuestion{o.account, "latest"}]
 	return ok && latest < o.slot.nonce
 }
 
-// whoUsed finishes the statuses of batches whose nonces are used, in any order, so that none is
+// findUse finishes the statuses of batches whose nonces are used, in any order, so that none is
 // always among the last. It takes no more than half of the time that is left, and one batch: the
 // others have no answer yet, and are asked about again.
-func (c *SigningClient) whoUsed(ctx context.Context, used map[batch.ID]usedSlot) (out []batch.Status, first error) {
+func (c *SigningClient) finishUsed(ctx context.Context, used map[batch.ID]usedSlot) (out []batch.Status, first error) {
 	begun := time.Now()
 	end, bounded := ctx.Deadline()
 	done := 0
@@ -124,12 +124,12 @@ func (c *SigningClient) whoUsed(ctx context.Context, used map[batch.ID]usedSlot)
 			break
 		}
 		done++
-		proof, err := c.userOf(ctx, u)
+		proof, err := c.findSlotUse(ctx, u)
 		if err != nil {
 			first = cmp.Or(first, err)
 			continue
 		}
-		if st := u.open.concluded(u.late, false, proof); st.Reported != 0 {
+		if st := u.batch.conclude(u.isOverdue, false, proof); st.Reported != 0 {
 			st.ID = id
 			out = append(out, st)
 		}
@@ -137,43 +137,43 @@ func (c *SigningClient) whoUsed(ctx context.Context, used map[batch.ID]usedSlot)
 	return out, first
 }
 
-// userOf asks the nodes in turn who used a slot's nonce, until one shows it.
-func (c *SigningClient) userOf(ctx context.Context, u usedSlot) (proof usage, err error) {
-	sender, err := evmtx.ParseAddress(u.open.account)
+// findSlotUse asks the nodes in turn who used a slot's nonce, until one shows it.
+func (c *SigningClient) findSlotUse(ctx context.Context, u usedSlot) (proof nonceUse, err error) {
+	sender, err := evmtx.ParseAddress(u.batch.account)
 	if err != nil {
-		return usage{}, err
+		return nonceUse{}, err
 	}
-	s := u.open.slot
-	free := s.free(c.c.o.Finality)
-	f := finder{Client: c.c, op: opStatuses, e: u.e, sender: sender, nonce: s.nonce, ours: u.open.hashes}
-	proof, err = f.find(ctx, u.v, free)
-	for _, e := range c.c.inTurn() {
-		if e == u.e || err == nil && proof.by != bySomeone || ctx.Err() != nil {
+	s := u.batch.slot
+	free := s.freeHeight(c.client.options.Finality)
+	f := nonceUseFinder{Client: c.client, op: opStatuses, endpoint: u.endpoint, sender: sender, nonce: s.nonce, ours: u.batch.hashes}
+	proof, err = f.findUse(ctx, u.view, free)
+	for _, e := range c.client.endpointsInTurn() {
+		if e == u.endpoint || err == nil && proof.user != usedBySomeone || ctx.Err() != nil {
 			continue
 		}
-		if other, failed := c.c.whoUsed(ctx, opStatuses, e, sender, s.nonce, free, u.open.hashes); failed == nil && (err != nil || other.by != byNobody) {
+		if other, failed := c.client.findUse(ctx, opStatuses, e, sender, s.nonce, free, u.batch.hashes); failed == nil && (err != nil || other.user != usedByNobody) {
 			proof, err = other, nil
 		}
 	}
 	return proof, err
 }
 
-// concluded returns the status of a batch that is in no block, by the facts about its nonce.
+// conclude returns the status of a batch that is in no block, by the facts about its nonce.
 // waits says that another nonce of the account has to be mined before it: it goes out again with
 // that one, because a pool may have lost both.
-func (o *open) concluded(late, waits bool, proof usage) batch.Status {
-	st, s := o.st, o.slot
+func (o *openBatch) conclude(late, waits bool, proof nonceUse) batch.Status {
+	st, s := o.status, o.slot
 	switch {
-	case proof.by == byAnother:
+	case proof.user == usedByAnother:
 		return batch.Status{Reported: batch.ReportedVoid, Message: proof.text(s.nonce)}
-	case proof.by == byOurs: // its receipt will say so
+	case proof.user == usedByOurs: // its receipt will say so
 		return batch.Status{}
 	case st.Reported == 0: // the answers contradict each other
 		return st
-	case proof.by == bySomeone:
+	case proof.user == usedBySomeone:
 		text := fmt.Sprintf("nonce %d is used in a deep block, and the node does not show by whom", s.nonce)
 		return batch.Status{Reported: batch.ReportedPending, Message: text}
-	case st.Reported == batch.ReportedPending && late && (s.canRise() || waits || o.closes()):
+	case st.Reported == batch.ReportedPending && late && (s.canRise() || waits || o.needsClosing()):
 		st.Reported = batch.ReportedStalled
 	case st.Reported == batch.ReportedPending && late:
 		st.Message += fmt.Sprintf("; the limit is %s gwei, after %d transactions", gwei(s.maxFee), len(s.entries))

@@ -34,7 +34,7 @@ const opStatuses = "batch statuses"
 // is not a hash has no answer, and neither have kept bytes that this client cannot read. Errors
 // are [*dlt.Error]s; the answers that come with an error are good.
 func (c *Client) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
-	var all []asked
+	var all []batchQuestion
 	seen := make(map[batch.ID]struct{}, len(attempts))
 	for _, a := range attempts {
 		h, ok := evmtx.ParseHash(string(a.ID))
@@ -42,7 +42,7 @@ func (c *Client) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts 
 			continue
 		}
 		seen[a.ID] = struct{}{}
-		one := asked{id: a.ID, account: string(a.Service), hashes: []evmtx.Hash{h}}
+		one := batchQuestion{id: a.ID, account: string(a.Service), hashes: []evmtx.Hash{h}}
 		if len(a.Prepared) > 0 {
 			s, err := decodeList(a.Prepared)
 			if err != nil {
@@ -52,32 +52,33 @@ func (c *Client) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts 
 		}
 		all = append(all, one)
 	}
-	return c.lookFor(ctx, all, c.waits)
+	return c.askStatuses(ctx, all, c.finishAlternatives)
 }
 
-// waits finishes the statuses of alternatives that are in no block.
-func (c *Client) waits(_ context.Context, _ *endpoint, p *picture, all []*open) error {
+// finishAlternatives finishes the statuses of alternatives that are in no block.
+func (c *Client) finishAlternatives(_ context.Context, _ *endpoint, p *nodeAnswers, all []*openBatch) error {
 	for _, o := range all {
 		s := o.slot
-		latest, ok := p.next[count{o.account, "latest"}]
-		if s == nil || o.st.Reported != batch.ReportedPending || !ok || latest > s.nonce || !s.stalled(p.head, c.o.BumpAfter) {
+		latest, ok := p.nextNonces[nonceQuestion{o.account, "latest"}]
+		if s == nil || o.status.Reported != batch.ReportedPending || !ok || latest > s.nonce || !s.isStalled(p.head, c.options.BumpAfter) {
 			continue
 		}
-		_, higher := s.above(s.turn()+1, p.head)
+		_, higher := s.firstPaying(s.lastTurn()+1, p.head)
 		switch {
-		case higher, latest < s.nonce && s.mayTurn():
-			o.st.Reported = batch.ReportedStalled
-		case s.turn() == len(s.entries)-1:
-			o.st.Message += fmt.Sprintf("; it is the last of %d alternatives", len(s.entries))
+		case higher, latest < s.nonce && s.hasRoomForTurn():
+			o.status.Reported = batch.ReportedStalled
+		case s.lastTurn() == len(s.entries)-1:
+			o.status.Message += fmt.Sprintf("; it is the last of %d alternatives", len(s.entries))
 		default:
-			o.st.Message += fmt.Sprintf("; the highest of %d alternatives pays at most %s gwei", len(s.entries), gwei(s.maxFee))
+			o.status.Message += fmt.Sprintf("; the highest of %d alternatives pays at most %s gwei", len(s.entries), gwei(s.maxFee))
 		}
 	}
 	return nil
 }
 
-// asked is a batch that is asked about: transactions of an account. At most one is executed.
-type asked struct {
+// batchQuestion is a batch that is asked about: transactions of an account. At most one is
+// executed.
+type batchQuestion struct {
 	id      batch.ID
 	account string
 	hashes  []evmtx.Hash
@@ -86,22 +87,22 @@ type asked struct {
 	withdrawn bool
 }
 
-// open is a batch with its status so far.
-type open struct {
-	asked
-	st batch.Status
-	// closed says that a block has the transaction that closes the nonce.
-	closed bool
+// openBatch is a batch with its status so far.
+type openBatch struct {
+	batchQuestion
+	status batch.Status
+	// isClosed says that a block has the transaction that closes the nonce.
+	isClosed bool
 }
 
 // finisher finishes the statuses of batches that are in no block, or whose answers
 // contradict each other. A status of the zero value is no answer.
-type finisher func(ctx context.Context, e *endpoint, p *picture, all []*open) error
+type finisher func(ctx context.Context, e *endpoint, p *nodeAnswers, all []*openBatch) error
 
-// lookFor asks about batches, at most maxIDs transactions at a time. It begins anywhere: where the
-// time is not enough for all, no batch is always among the last. The answers that come with an
+// askStatuses asks about batches, at most maxIDs transactions at a time. It begins anywhere: where
+// the time is not enough for all, no batch is always among the last. The answers that come with an
 // error, which is the first one, are good.
-func (c *Client) lookFor(ctx context.Context, all []asked, finish finisher) (out []batch.Status, first error) {
+func (c *Client) askStatuses(ctx context.Context, all []batchQuestion, finish finisher) (out []batch.Status, first error) {
 	if len(all) > 0 {
 		i := rand.IntN(len(all))
 		all = slices.Concat(all[i:], all[:i])
@@ -123,23 +124,23 @@ func (c *Client) lookFor(ctx context.Context, all []asked, finish finisher) (out
 
 // askInTurn asks the nodes until one answers, and leaves those that did not. With more, one has
 // answered within the same time limit: then the limit was too short, and no node is at fault.
-func (c *Client) askInTurn(ctx context.Context, all []asked, finish finisher, more bool) (out []batch.Status, err error) {
+func (c *Client) askInTurn(ctx context.Context, all []batchQuestion, finish finisher, more bool) (out []batch.Status, err error) {
 	more = more || ctx.Err() != nil // the limit has passed before: that is no node's fault either
-	for _, e := range c.inTurn() {
+	for _, e := range c.endpointsInTurn() {
 		var some []batch.Status
-		some, err = c.statuses(ctx, e, all, finish)
+		some, err = c.statusesFrom(ctx, e, all, finish)
 		if out = append(out, some...); err == nil {
 			break
 		}
 		if len(some) > 0 { // the node has answered: the error is about the others
-			all, more = without(all, some), true
+			all, more = withoutAnswered(all, some), true
 			if len(all) == 0 || ctx.Err() != nil {
 				break
 			}
 			continue
 		}
-		if isEndpoints(ctx, err) && !(more && ctx.Err() != nil) {
-			c.leave(e, err)
+		if isEndpointsFault(ctx, err) && !(more && ctx.Err() != nil) {
+			c.putAside(e, err)
 		}
 		if ctx.Err() != nil {
 			break
@@ -148,8 +149,8 @@ func (c *Client) askInTurn(ctx context.Context, all []asked, finish finisher, mo
 	return out, err
 }
 
-// without returns the batches that have no status.
-func without(all []asked, statuses []batch.Status) (rest []asked) {
+// withoutAnswered returns the batches that have no status.
+func withoutAnswered(all []batchQuestion, statuses []batch.Status) (rest []batchQuestion) {
 	for _, one := range all {
 		if !slices.ContainsFunc(statuses, func(st batch.Status) bool { return st.ID == one.id }) {
 			rest = append(rest, one)
@@ -158,21 +159,21 @@ func without(all []asked, statuses []batch.Status) (rest []asked) {
 	return rest
 }
 
-// statuses asks one node.
-func (c *Client) statuses(ctx context.Context, e *endpoint, all []asked, finish finisher) (out []batch.Status, err error) {
-	p, err := c.pictured(ctx, e, all)
+// statusesFrom asks one node.
+func (c *Client) statusesFrom(ctx context.Context, e *endpoint, all []batchQuestion, finish finisher) (out []batch.Status, err error) {
+	p, err := c.askNode(ctx, e, all)
 	if p == nil {
 		return nil, err
 	}
-	var found, waiting []*open
+	var found, waiting []*openBatch
 	first := 0
 	for _, one := range all {
-		st, closed, ok := p.ofSlot(first, one)
+		st, closed, ok := p.statusOfSlot(first, one)
 		first += len(one.hashes)
 		if !ok {
 			st = batch.Status{}
 		}
-		o := &open{one, st, closed}
+		o := &openBatch{one, st, closed}
 		found = append(found, o)
 		if !ok && one.slot != nil || st.Reported == batch.ReportedPending || st.Reported == batch.ReportedUnknown {
 			waiting = append(waiting, o)
@@ -184,76 +185,77 @@ func (c *Client) statuses(ctx context.Context, e *endpoint, all []asked, finish 
 		}
 	}
 	for _, o := range found {
-		if o.st.Reported != 0 {
-			o.st.ID = o.id
-			out = append(out, o.st)
+		if o.status.Reported != 0 {
+			o.status.ID = o.id
+			out = append(out, o.status)
 		}
 	}
 	return out, err
 }
 
-// pictured asks one node. Beside an error the picture has the answers that came; without a view
+// askNode asks one node. Beside an error it returns the answers that came; without a view
 // there is none.
-func (c *Client) pictured(ctx context.Context, e *endpoint, all []asked) (*picture, error) {
-	p := &picture{canonical: map[uint64]evmtx.Hash{}, next: map[count]uint64{}, began: time.Now()}
+func (c *Client) askNode(ctx context.Context, e *endpoint, all []batchQuestion) (*nodeAnswers, error) {
+	p := &nodeAnswers{canonicalHashes: map[uint64]evmtx.Hash{}, nextNonces: map[nonceQuestion]uint64{}, beganAt: time.Now()}
 	for _, one := range all {
 		for _, h := range one.hashes {
-			p.hashes, p.accounts, p.rises = append(p.hashes, h), append(p.accounts, one.account), append(p.rises, one.slot != nil)
-			p.alone = append(p.alone, one.slot == nil)
+			p.hashes, p.accounts, p.mayRise = append(p.hashes, h), append(p.accounts, one.account), append(p.mayRise, one.slot != nil)
+			p.isSingle = append(p.isSingle, one.slot == nil)
 		}
 	}
 	n := len(p.hashes)
-	p.known, p.pooled, p.answered, p.old = make([]known, n), make([]*pooled, n), make([]bool, n), make([]bool, n)
-	p.receipts = c.mined.of(p.hashes)
-	p.words = e.recent.words(p.hashes, p.began, c.o.Grace/wordShare)
-	first, asked := p.first()
-	v, answers, err := c.look(ctx, opStatuses, e, first)
+	p.lookups, p.pooledTxs, p.isAnswered, p.isRemembered = make([]lookupState, n), make([]*pooledTx, n), make([]bool, n), make([]bool, n)
+	p.receipts = c.receipts.receiptsOf(p.hashes)
+	p.sightings = e.recentBlocks.sightingsOf(p.hashes, p.beganAt, c.options.Grace/sightingShare)
+	first, asked := p.firstQuestions()
+	v, answers, err := c.askView(ctx, opStatuses, e, first)
 	if err != nil {
 		return nil, err
 	}
-	v.settled = c.floor.see(v, false)
-	p.view, p.way = v, linking{line: v.line}
+	v.highestDeep = c.highestDeep.update(v, false)
+	p.view, p.descent = v, descent{linkedBlocks: v.linkedBlocks}
 	errs := []error{p.takeReceipts(answers, asked)}
-	if err := c.follow(ctx, e, p); err != nil {
-		errs = append(errs, c.typed(opStatuses, err))
+	if err := c.followBlocks(ctx, e, p); err != nil {
+		errs = append(errs, c.asLedgerError(opStatuses, err))
 	}
 	// What the first answers leave open: whether the block of a receipt is on the chain of the
 	// view, the receipts of what its blocks list, and whether the pool has the transactions
 	// without receipts, and can mine them.
-	r := p.rest()
+	r := p.restQuestions()
 	if answers, err = c.ask(ctx, opStatuses, e, r.requests()); err != nil {
-		errs = append(errs, c.typed(opStatuses, err))
+		errs = append(errs, c.asLedgerError(opStatuses, err))
 	} else {
 		errs = append(errs, p.takeRest(r, answers))
 		errs = append(errs, c.linkReceipts(ctx, e, p))
 	}
-	for _, h := range p.undone() {
+	for _, h := range p.dropUnproved() {
 		if err == nil { // else nobody has asked for its block
-			c.mined.forget(h)
+			c.receipts.forget(h)
 		}
 	}
 	c.remember(e, p)
 	if err := errors.Join(errs...); err != nil {
 		if _, ok := errors.AsType[*dlt.Error](err); !ok {
-			err = &dlt.Error{Op: opStatuses, Kind: dlt.ErrDoubt, Err: c.cause(err)}
+			err = &dlt.Error{Op: opStatuses, Kind: dlt.ErrDoubt, Err: c.shownError(err)}
 		}
-		return p, dlt.At(e.shown, err)
+		return p, dlt.At(e.shownAddress, err)
 	}
 	return p, nil
 }
 
-// follow finds out which blocks follow one another up to the view's head, and looks in them for
-// what the node has shown in its pool. It asks for blocks that nobody has read yet, a few at most.
-func (c *Client) follow(ctx context.Context, e *endpoint, p *picture) error {
-	p.followed = e.recent.take(p.head, true)
-	p.chain = e.recent.chain(p.followed)
+// followBlocks finds out which blocks follow one another up to the view's head, and looks in them
+// for what the node has shown in its pool. It asks for blocks that nobody has read yet, a few at
+// most.
+func (c *Client) followBlocks(ctx context.Context, e *endpoint, p *nodeAnswers) error {
+	p.listedHead = e.recentBlocks.add(p.head, true)
+	p.listedChain = e.recentBlocks.chainFrom(p.listedHead)
 	var failed error
-	if low := p.lowest(); len(p.chain) > 0 && low < p.chain[len(p.chain)-1].number {
-		top := p.chain[len(p.chain)-1].number - 1
-		if known := e.recent.below(top); known != unknownHeight {
+	if low := p.lowestSighting(); len(p.listedChain) > 0 && low < p.listedChain[len(p.listedChain)-1].number {
+		top := p.listedChain[len(p.listedChain)-1].number - 1
+		if known := e.recentBlocks.highestBelow(top); known != unknownHeight {
 			low = max(low, known+1)
 		}
-		if low <= top && top-low < maxLink {
+		if low <= top && top-low < maxGapBlocks {
 			var reqs []request
 			for h := low; h <= top; h++ {
 				reqs = append(reqs, blockRequest(h))
@@ -262,23 +264,23 @@ func (c *Client) follow(ctx context.Context, e *endpoint, p *picture) error {
 			answers, failed = c.ask(ctx, opStatuses, e, reqs)
 			for _, a := range answers {
 				if b, err := decodeBlock(a); err == nil {
-					e.recent.take(b, false)
+					e.recentBlocks.add(b, false)
 				}
 			}
-			p.chain = e.recent.chain(p.followed)
+			p.listedChain = e.recentBlocks.chainFrom(p.listedHead)
 		}
 	}
-	for _, l := range p.chain {
-		p.canonical[l.number] = l.hash
-		p.line.add(block{number: l.number, hash: l.hash, parent: l.parent})
+	for _, l := range p.listedChain {
+		p.canonicalHashes[l.number] = l.hash
+		p.linkedBlocks.addParent(block{number: l.number, hash: l.hash, parent: l.parent})
 		if l.number > 0 {
-			p.canonical[l.number-1] = l.parent
+			p.canonicalHashes[l.number-1] = l.parent
 		}
 	}
-	for i, w := range p.words {
-		if p.isWord(i) {
-			if p.seen[i] = w.look(p.chain, p.hashes[i]); p.seen[i] != absent {
-				e.recent.forget(p.hashes[i])
+	for i, w := range p.sightings {
+		if p.wasInPool(i) {
+			if p.sightingStates[i] = w.findIn(p.listedChain, p.hashes[i]); p.sightingStates[i] != sightingAbsent {
+				e.recentBlocks.forget(p.hashes[i])
 			}
 		}
 	}
@@ -287,68 +289,68 @@ func (c *Client) follow(ctx context.Context, e *endpoint, p *picture) error {
 
 // remember remembers the receipts of blocks that are not deep yet, and what the pool has just
 // shown. Not what the pool cannot mine: that has a reason, which may be gone at the next question.
-func (c *Client) remember(e *endpoint, p *picture) {
+func (c *Client) remember(e *endpoint, p *nodeAnswers) {
 	for i, h := range p.hashes {
-		if p.alone[i] && p.known[i] == inPool && p.seen[i] != absent && !p.gapped(i) && !p.heldBack(i) {
-			e.recent.shows(h, word{p.began, p.followed, p.pooled[i]})
+		if p.isSingle[i] && p.lookups[i] == lookupInPool && p.sightingStates[i] != sightingAbsent && !p.isGapped(i) && !p.isHeldBack(i) {
+			e.recentBlocks.notePooled(h, sighting{p.beganAt, p.listedHead, p.pooledTxs[i]})
 		}
 	}
 	for i, r := range p.receipts {
 		switch {
 		case r == nil:
 		case p.isDeep(r.block.number):
-			c.mined.forget(r.hash)
-		case !p.old[i]:
-			c.mined.remember(r)
+			c.receipts.forget(r.hash)
+		case !p.isRemembered[i]:
+			c.receipts.remember(r)
 		}
 	}
 }
 
-// known is a node's answer about a transaction by its hash.
-type known uint8
+// lookupState is a node's answer about a transaction by its hash.
+type lookupState uint8
 
 const (
-	unasked known = iota
-	nowhere
-	inPool
-	inBlock // which a receipt should have said
+	lookupUnasked lookupState = iota
+	lookupNowhere
+	lookupInPool
+	lookupInBlock // which a receipt should have said
 )
 
-// picture holds a node's answers about some transactions, compared with one view.
-type picture struct {
+// nodeAnswers holds a node's answers about some transactions, compared with one view.
+type nodeAnswers struct {
 	view
-	began     time.Time
-	hashes    []evmtx.Hash
-	accounts  []string
-	rises     []bool // it may be replaced
-	alone     []bool // it is a batch by itself
-	answered  []bool
-	receipts  []*receipt // nil where the node has none
-	old       []bool     // the receipt is remembered, and only its block was asked for
-	words     []word     // what the node's pool has shown before
-	seen      []found    // of a word
-	followed  *listed    // the head of the view; nil where its list is not known
-	chain     []*listed  // from there down
-	known     []known
-	pooled    []*pooled
-	canonical map[uint64]evmtx.Hash // the blocks of the view's chain by height; above the deep one they are one node's word
-	way       linking               // down the view's line
-	stuck     bool                  // the first headers lead nowhere
-	next      map[count]uint64
+	beganAt         time.Time
+	hashes          []evmtx.Hash
+	accounts        []string
+	mayRise         []bool // it may be replaced
+	isSingle        []bool // it is a batch by itself
+	isAnswered      []bool
+	receipts        []*receipt      // nil where the node has none
+	isRemembered    []bool          // the receipt is remembered, and only its block was asked for
+	sightings       []sighting      // what the node's pool has shown before
+	sightingStates  []sightingState // of the sightings
+	listedHead      *listedBlock    // the head of the view; nil where its list is not known
+	listedChain     []*listedBlock  // from there down
+	lookups         []lookupState
+	pooledTxs       []*pooledTx
+	canonicalHashes map[uint64]evmtx.Hash // the blocks of the view's chain by height; above the deep one they are one node's word
+	descent         descent               // down the view's linked blocks
+	areLinksStuck   bool                  // the first headers lead nowhere
+	nextNonces      map[nonceQuestion]uint64
 }
 
-// count is the question for an account's next nonce: after the last block ("latest"), or after all
-// that the pool can mine ("pending").
-type count struct{ account, tag string }
+// nonceQuestion is the question for an account's next nonce: after the last block ("latest"), or
+// after all that the pool can mine ("pending").
+type nonceQuestion struct{ account, tag string }
 
-// first returns the first questions, for the receipts of transactions at these places: without the
-// transactions whose receipts are remembered, or that the pool had a moment ago.
-func (p *picture) first() (reqs []request, places []int) {
-	p.seen = make([]found, len(p.hashes))
+// firstQuestions returns the first questions, for the receipts of transactions at these places:
+// without the transactions whose receipts are remembered, or that the pool had a moment ago.
+func (p *nodeAnswers) firstQuestions() (reqs []request, places []int) {
+	p.sightingStates = make([]sightingState, len(p.hashes))
 	for i, h := range p.hashes {
 		if p.receipts[i] != nil {
-			p.old[i], p.answered[i] = true, true
-		} else if !p.isWord(i) {
+			p.isRemembered[i], p.isAnswered[i] = true, true
+		} else if !p.wasInPool(i) {
 			reqs, places = append(reqs, receiptOf(h)), append(places, i)
 		}
 	}
@@ -357,50 +359,50 @@ func (p *picture) first() (reqs []request, places []int) {
 
 func receiptOf(h evmtx.Hash) request { return request{"eth_getTransactionReceipt", []any{h.String()}} }
 
-// isWord reports whether the pool had a transaction a moment ago.
-func (p *picture) isWord(i int) bool {
-	return p.alone[i] && p.receipts[i] == nil && p.words[i].since != nil
+// wasInPool reports whether the pool had a transaction a moment ago.
+func (p *nodeAnswers) wasInPool(i int) bool {
+	return p.isSingle[i] && p.receipts[i] == nil && p.sightings[i].head != nil
 }
 
-// lowest returns the lowest block after which the pool has shown one of the transactions.
-func (p *picture) lowest() uint64 {
+// lowestSighting returns the lowest block after which the pool has shown one of the transactions.
+func (p *nodeAnswers) lowestSighting() uint64 {
 	low := uint64(unknownHeight)
-	for i, w := range p.words {
-		if p.isWord(i) {
-			low = min(low, w.since.number)
+	for i, w := range p.sightings {
+		if p.wasInPool(i) {
+			low = min(low, w.head.number)
 		}
 	}
 	return low
 }
 
-// blockAt adds a question for the block at a height, once.
-func (p *picture) blockAt(height uint64, reqs []request, heights []uint64) ([]request, []uint64) {
-	if _, have := p.canonical[height]; have {
+// addBlockQuestion adds a question for the block at a height, once.
+func (p *nodeAnswers) addBlockQuestion(height uint64, reqs []request, heights []uint64) ([]request, []uint64) {
+	if _, have := p.canonicalHashes[height]; have {
 		return reqs, heights
 	}
-	p.canonical[height] = evmtx.Hash{}
+	p.canonicalHashes[height] = evmtx.Hash{}
 	return append(reqs, blockRequest(height)), append(heights, height)
 }
 
-// undone leaves receipts that are remembered without an answer where their block was not shown, or
-// not linked, and returns their transactions.
-func (p *picture) undone() (gone []evmtx.Hash) {
+// dropUnproved leaves receipts that are remembered without an answer where their block was not
+// shown, or not linked, and returns their transactions.
+func (p *nodeAnswers) dropUnproved() (gone []evmtx.Hash) {
 	for i, r := range p.receipts {
-		if r == nil || !p.old[i] {
+		if r == nil || !p.isRemembered[i] {
 			continue
 		}
-		if p.isDeep(r.block.number) && p.line.has(r.block) || !p.isDeep(r.block.number) && p.canonical[r.block.number] == r.block.hash {
+		if p.isDeep(r.block.number) && p.linkedBlocks.has(r.block) || !p.isDeep(r.block.number) && p.canonicalHashes[r.block.number] == r.block.hash {
 			continue
 		}
 		gone = append(gone, p.hashes[i])
-		p.receipts[i], p.answered[i] = nil, false
+		p.receipts[i], p.isAnswered[i] = nil, false
 	}
 	return gone
 }
 
 // takeReceipts reads the answers about the receipts of the transactions at some places. An error
 // leaves a transaction without a status.
-func (p *picture) takeReceipts(answers []answer, places []int) error {
+func (p *nodeAnswers) takeReceipts(answers []answer, places []int) error {
 	var errs []error
 	for n, i := range places {
 		r, err := readReceipt(answers[n])
@@ -410,60 +412,60 @@ func (p *picture) takeReceipts(answers []answer, places []int) error {
 		case r != nil && r.hash != p.hashes[i]:
 			// Another's: no answer.
 		default:
-			p.receipts[i], p.answered[i] = r, answers[n].there()
+			p.receipts[i], p.isAnswered[i] = r, answers[n].hasResult()
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// rest are the second questions, in this order.
-type rest struct {
+// restQuestions are the second questions, in this order.
+type restQuestions struct {
 	heights  []uint64 // the blocks at these
 	links    []uint64 // the headers at these, which link a receipt's block to the view
-	counts   []count
+	counts   []nonceQuestion
 	receipts []int // of the transactions at these places
-	known    []int // the transactions at these places
+	lookups  []int // the transactions at these places
 	reqs     [5][]request
 }
 
-func (r *rest) requests() []request { return slices.Concat(r.reqs[:]...) }
+func (r *restQuestions) requests() []request { return slices.Concat(r.reqs[:]...) }
 
-// rest returns the questions that are left: for blocks of receipts, for the next nonces of
-// accounts of transactions without a receipt, for receipts that were not asked for yet, and for
+// restQuestions returns the questions that are left: for blocks of receipts, for the next nonces
+// of accounts of transactions without a receipt, for receipts that were not asked for yet, and for
 // transactions without one.
-func (p *picture) rest() (r rest) {
-	p.canonical[p.head.number] = p.head.hash
+func (p *nodeAnswers) restQuestions() (r restQuestions) {
+	p.canonicalHashes[p.head.number] = p.head.hash
 	for i, one := range p.receipts {
-		if one != nil && p.old[i] && !p.isDeep(one.block.number) {
-			r.reqs[0], r.heights = p.blockAt(one.block.number, r.reqs[0], r.heights)
+		if one != nil && p.isRemembered[i] && !p.isDeep(one.block.number) {
+			r.reqs[0], r.heights = p.addBlockQuestion(one.block.number, r.reqs[0], r.heights)
 		}
 	}
-	if lowest, deep := p.deepest(); deep {
-		r.links = p.way.wanted(lowest)
+	if lowest, deep := p.lowestDeepReceipt(); deep {
+		r.links = p.descent.wantedHeights(lowest)
 		for _, h := range r.links {
 			r.reqs[4] = append(r.reqs[4], blockRequest(h))
 		}
 	}
 	for i, h := range p.hashes {
-		waits := p.isWord(i)
+		waits := p.wasInPool(i)
 		switch {
-		case waits && p.seen[i] == absent:
-			p.known[i], p.pooled[i], p.answered[i] = inPool, p.words[i].shown, true
+		case waits && p.sightingStates[i] == sightingAbsent:
+			p.lookups[i], p.pooledTxs[i], p.isAnswered[i] = lookupInPool, p.sightings[i].tx, true
 			continue
 		case waits:
 			r.reqs[2], r.receipts = append(r.reqs[2], receiptOf(h)), append(r.receipts, i)
 		case p.receipts[i] != nil:
 			continue
 		}
-		if p.seen[i] == inList {
+		if p.sightingStates[i] == sightingListed {
 			continue // its receipt says all
 		}
-		r.reqs[3], r.known = append(r.reqs[3], request{"eth_getTransactionByHash", []any{h.String()}}), append(r.known, i)
+		r.reqs[3], r.lookups = append(r.reqs[3], request{"eth_getTransactionByHash", []any{h.String()}}), append(r.lookups, i)
 		if _, bad := evmtx.ParseAddress(p.accounts[i]); bad != nil {
 			continue
 		}
 		for _, tag := range [...]string{"pending", "latest"} {
-			if c := (count{p.accounts[i], tag}); (tag == "pending" || p.rises[i]) && !slices.Contains(r.counts, c) {
+			if c := (nonceQuestion{p.accounts[i], tag}); (tag == "pending" || p.mayRise[i]) && !slices.Contains(r.counts, c) {
 				r.reqs[1], r.counts = append(r.reqs[1], request{"eth_getTransactionCount", []any{c.account, c.tag}}), append(r.counts, c)
 			}
 		}
@@ -472,18 +474,18 @@ func (p *picture) rest() (r rest) {
 }
 
 // takeRest reads the answers to them.
-func (p *picture) takeRest(r rest, answers []answer) error {
+func (p *nodeAnswers) takeRest(r restQuestions, answers []answer) error {
 	next := func(n int) (part []answer) {
 		part, answers = answers[:n], answers[n:]
 		return part
 	}
 	return errors.Join(p.takeBlocks(next(len(r.heights)), r.heights), p.takeNext(next(len(r.counts)), r.counts),
-		p.takeReceipts(next(len(r.receipts)), r.receipts), p.takeKnown(next(len(r.known)), r.known), p.takeLinks(next(len(r.links))))
+		p.takeReceipts(next(len(r.receipts)), r.receipts), p.takeLookups(next(len(r.lookups)), r.lookups), p.takeLinks(next(len(r.links))))
 }
 
 // takeBlocks reads the first answers, about the blocks at some heights. A node that is behind has
 // none yet where nothing is deep.
-func (p *picture) takeBlocks(answers []answer, heights []uint64) error {
+func (p *nodeAnswers) takeBlocks(answers []answer, heights []uint64) error {
 	var errs []error
 	for i, h := range heights {
 		b, err := decodeBlock(answers[i])
@@ -492,14 +494,14 @@ func (p *picture) takeBlocks(answers []answer, heights []uint64) error {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("block %d: %w", h, err))
 		case b.number == h:
-			p.canonical[h] = b.hash
+			p.canonicalHashes[h] = b.hash
 		}
 	}
 	return errors.Join(errs...)
 }
 
 // takeNext reads the first answers, about the next nonces of accounts.
-func (p *picture) takeNext(answers []answer, counts []count) error {
+func (p *nodeAnswers) takeNext(answers []answer, counts []nonceQuestion) error {
 	var errs []error
 	for i, c := range counts {
 		n, err := number(answers[i])
@@ -507,47 +509,48 @@ func (p *picture) takeNext(answers []answer, counts []count) error {
 			errs = append(errs, fmt.Errorf("next nonce of %s: %w", c.account, err))
 			continue
 		}
-		p.next[c] = n
+		p.nextNonces[c] = n
 	}
 	return errors.Join(errs...)
 }
 
-// gapped reports whether a transaction of the pool waits behind a nonce that nobody has sent, or
+// isGapped reports whether a transaction of the pool waits behind a nonce that nobody has sent, or
 // that was lost: no block can have it before.
-func (p *picture) gapped(i int) bool {
-	nonce, err := quantity(p.pooled[i].Nonce)
-	next, asked := p.next[count{p.accounts[i], "pending"}]
+func (p *nodeAnswers) isGapped(i int) bool {
+	nonce, err := quantity(p.pooledTxs[i].Nonce)
+	next, asked := p.nextNonces[nonceQuestion{p.accounts[i], "pending"}]
 	return err == nil && asked && nonce > next
 }
 
-// heldBack reports whether a transaction of the pool has the nonce that the pool counts as the
+// isHeldBack reports whether a transaction of the pool has the nonce that the pool counts as the
 // next one to come: so the pool does not count this one among those that it gives to a block. A
 // node that took the transaction while it made a block may keep it so for ever, and has no use for
 // the same bytes again.
-func (p *picture) heldBack(i int) bool {
-	nonce, err := quantity(p.pooled[i].Nonce)
-	next, asked := p.next[count{p.accounts[i], "pending"}]
+func (p *nodeAnswers) isHeldBack(i int) bool {
+	nonce, err := quantity(p.pooledTxs[i].Nonce)
+	next, asked := p.nextNonces[nonceQuestion{p.accounts[i], "pending"}]
 	return err == nil && asked && nonce == next
 }
 
-// takeKnown reads the answers about the transactions at some places. A receipt says more. Without
-// an answer about the receipt, "the node has the transaction" counts, and "it has none" does not.
-func (p *picture) takeKnown(answers []answer, places []int) error {
+// takeLookups reads the answers about the transactions at some places. A receipt says more.
+// Without an answer about the receipt, "the node has the transaction" counts, and "it has none"
+// does not.
+func (p *nodeAnswers) takeLookups(answers []answer, places []int) error {
 	var errs []error
 	for n, i := range places {
 		if p.receipts[i] != nil {
 			continue
 		}
 		var err error
-		if p.known[i], p.pooled[i], err = readKnown(answers[n], p.hashes[i]); err != nil {
+		if p.lookups[i], p.pooledTxs[i], err = readLookup(answers[n], p.hashes[i]); err != nil {
 			errs = append(errs, fmt.Errorf("transaction %s: %w", p.hashes[i], err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// pooled is a transaction that waits in a node's pool.
-type pooled struct {
+// pooledTx is a transaction that waits in a node's pool.
+type pooledTx struct {
 	Hash   string          `json:"hash"`
 	Block  *string         `json:"blockHash"`
 	Nonce  json.RawMessage `json:"nonce"`
@@ -556,26 +559,26 @@ type pooled struct {
 	Blob   string          `json:"maxFeePerBlobGas"` // of type 3
 }
 
-func readKnown(a answer, hash evmtx.Hash) (known, *pooled, error) {
+func readLookup(a answer, hash evmtx.Hash) (lookupState, *pooledTx, error) {
 	switch {
 	case a.err != nil:
-		return unasked, nil, errors.New(a.err.Message)
-	case !a.there():
-		return unasked, nil, nil
+		return lookupUnasked, nil, errors.New(a.err.Message)
+	case !a.hasResult():
+		return lookupUnasked, nil, nil
 	case a.isNull():
-		return nowhere, nil, nil
+		return lookupNowhere, nil, nil
 	}
-	var doc pooled
+	var doc pooledTx
 	if err := json.Unmarshal(a.result, &doc); err != nil {
-		return unasked, nil, err
+		return lookupUnasked, nil, err
 	}
 	switch {
 	case doc.Hash != hash.String():
-		return unasked, nil, nil
+		return lookupUnasked, nil, nil
 	case doc.Block != nil && !isZero(*doc.Block):
-		return inBlock, nil, nil
+		return lookupInBlock, nil, nil
 	}
-	return inPool, &doc, nil
+	return lookupInPool, &doc, nil
 }
 
 // isZero reports whether a block's hash is zero, as some nodes write null for a transaction in
@@ -585,12 +588,12 @@ func isZero(hash string) bool {
 	return ok && h == evmtx.Hash{}
 }
 
-// oldHead is the age from which the last block shows that a chain stands still: its sequencer is
-// down, say.
-const oldHead = 10 * time.Minute
+// oldHeadAge is the age from which the last block shows that a chain stands still: its sequencer
+// is down, say.
+const oldHeadAge = 10 * time.Minute
 
-// waitsFor says in words what keeps a transaction waiting, as far as the node shows it.
-func (t *pooled) waitsFor(head block, now time.Time, heldBack bool) string {
+// describeWait says in words what keeps a transaction waiting, as far as the node shows it.
+func (t *pooledTx) describeWait(head block, now time.Time, heldBack bool) string {
 	nonce, err := quantity(t.Nonce)
 	limit := hexBig(cmp.Or(t.FeeCap, t.Price))
 	if err != nil || limit == nil {
@@ -603,7 +606,7 @@ func (t *pooled) waitsFor(head block, now time.Time, heldBack bool) string {
 	if price := hexBig(t.Blob); price != nil {
 		text += fmt.Sprintf("; at most %s gwei for a unit of blob gas", gwei(price))
 	}
-	if age := now.Sub(head.made); !head.made.IsZero() && age > oldHead {
+	if age := now.Sub(head.timestamp); !head.timestamp.IsZero() && age > oldHeadAge {
 		text += fmt.Sprintf("; the last block is %s old", age.Round(time.Second))
 	}
 	if heldBack {
@@ -618,9 +621,9 @@ func gwei(wei *big.Int) string {
 	return batch.Excerpt(strings.TrimRight(strings.TrimRight(text, "0"), "."), 80)
 }
 
-// together returns the status of some transactions of one nonce: one takes effect at most. A
+// statusOfAny returns the status of some transactions of one nonce: one takes effect at most. A
 // transaction without an answer leaves it open, unless another one was executed. It is pure.
-func (p *picture) together(first, n int) (best batch.Status, ok bool) {
+func (p *nodeAnswers) statusOfAny(first, n int) (best batch.Status, ok bool) {
 	rank := func(r batch.Reported) int {
 		switch r {
 		case batch.ReportedCommitted, batch.ReportedInvalid:
@@ -634,7 +637,7 @@ func (p *picture) together(first, n int) (best batch.Status, ok bool) {
 	}
 	ok = true
 	for i := first; i < first+n; i++ {
-		st, answered := p.status(i)
+		st, answered := p.statusOf(i)
 		if ok = ok && answered; answered && (best.Reported == 0 || rank(st.Reported) >= rank(best.Reported)) {
 			best = st
 		}
@@ -642,26 +645,26 @@ func (p *picture) together(first, n int) (best batch.Status, ok bool) {
 	return best, ok || rank(best.Reported) == 3
 }
 
-func (p *picture) status(i int) (batch.Status, bool) {
+func (p *nodeAnswers) statusOf(i int) (batch.Status, bool) {
 	r := p.receipts[i]
 	switch {
 	case r != nil && p.isBehind(r.block.number):
 		return batch.Status{}, false // neither deep nor taken back: ask again
 	case r != nil && !p.isDeep(r.block.number):
 		return batch.Status{Reported: batch.ReportedValid}, true
-	case r != nil && !p.line.has(r.block):
+	case r != nil && !p.linkedBlocks.has(r.block):
 		return batch.Status{}, false // of another chain than the view, or not linked to it: ask again
 	case r != nil && r.reverted:
 		return batch.Status{Reported: batch.ReportedInvalid, Receipts: []batch.Receipt{r.asBatch()}, Message: r.reason()}, true
 	case r != nil:
 		return batch.Status{Reported: batch.ReportedCommitted, Receipts: []batch.Receipt{r.asBatch()}}, true
-	case p.known[i] == inPool && p.gapped(i) && p.answered[i]:
+	case p.lookups[i] == lookupInPool && p.isGapped(i) && p.isAnswered[i]:
 		// The nonce missing before it may be of a batch of its lane that was lost. That is sent
 		// again only once nothing behind it is under way.
 		return batch.Status{Reported: batch.ReportedUnknown}, true
-	case p.known[i] == inPool && !p.gapped(i):
-		return batch.Status{Reported: batch.ReportedPending, Message: p.pooled[i].waitsFor(p.head, p.began, p.heldBack(i))}, true
-	case p.known[i] == nowhere && p.answered[i]:
+	case p.lookups[i] == lookupInPool && !p.isGapped(i):
+		return batch.Status{Reported: batch.ReportedPending, Message: p.pooledTxs[i].describeWait(p.head, p.beganAt, p.isHeldBack(i))}, true
+	case p.lookups[i] == lookupNowhere && p.isAnswered[i]:
 		return batch.Status{Reported: batch.ReportedUnknown}, true
 	}
 	return batch.Status{}, false

@@ -30,57 +30,57 @@ const opSubmit = "submit"
 // once the same is heard at a later head. The error is a [*dlt.Error]. Where it is the endpoint's,
 // as in Options.Fallbacks, this Submit fails and the next one goes to the next fallback.
 func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
-	p, err := c.read(a.Key, a.Payload)
+	p, err := c.readPayload(a.Key, a.Payload)
 	if err != nil {
 		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrRejected, Message: c.show(err.Error())}
 	}
 	at := 0
 	if len(p.txs) > 1 {
-		s, err := p.slot(a.Prepared)
+		s, err := p.readSlot(a.Prepared)
 		if err != nil {
-			return c.broken(opSubmit, a.Key, err)
+			return c.unreadableError(opSubmit, a.Key, err)
 		}
-		at = s.turn()
+		at = s.lastTurn()
 	}
 	key := a.Key
-	a.Key.ID, a.Payload = batch.ID(p.hashes[at].String()), p.raws[at]
+	a.Key.ID, a.Payload = batch.ID(p.hashes[at].String()), p.encodedTxs[at]
 	return c.onPreferred(ctx, key, func(e *endpoint) error {
-		s := sending{Client: c, e: e, a: a, tx: p.txs[at], sender: p.sender, ours: p.hashes}
+		s := submission{Client: c, endpoint: e, attempt: a, tx: p.txs[at], sender: p.sender, batchHashes: p.hashes}
 		return s.submit(ctx)
 	})
 }
 
-// broken returns the error for kept bytes that are not this client's: nothing is posted by them,
-// and nothing is void because of them. Other batches go on.
-func (c *Client) broken(op string, key batch.Key, err error) error {
+// unreadableError returns the error for kept bytes that are not this client's: nothing is posted
+// by them, and nothing is void because of them. Other batches go on.
+func (c *Client) unreadableError(op string, key batch.Key, err error) error {
 	return &dlt.Error{Op: op, Kind: dlt.ErrNotYet, Message: c.show(fmt.Sprintf("batch %s: %v", key, err))}
 }
 
-// sending is one Submit.
-type sending struct {
+// submission is one Submit.
+type submission struct {
 	*Client
-	e      *endpoint
-	a      batch.Attempt // of the one transaction
-	tx     *evmtx.Tx
-	sender evmtx.Address
-	// ours are all transactions of the batch, of one nonce, this one among them.
-	ours []evmtx.Hash
-	// voids says that the batch gets another nonce where this one is somebody else's.
-	voids bool
-	// closes says that this one closes the nonce of a batch that was withdrawn. That the node has
-	// another one of the batch says nothing about it then.
-	closes bool
+	endpoint *endpoint
+	attempt  batch.Attempt // of the one transaction
+	tx       *evmtx.Tx
+	sender   evmtx.Address
+	// batchHashes are all transactions of the batch, of one nonce, this one among them.
+	batchHashes []evmtx.Hash
+	// getsNewNonce says that the batch gets another nonce where this one is somebody else's.
+	getsNewNonce bool
+	// closesNonce says that this one closes the nonce of a batch that was withdrawn. That the node
+	// has another one of the batch says nothing about it then.
+	closesNonce bool
 }
 
-func (s *sending) submit(ctx context.Context) error {
-	if err := s.mayGo(ctx, false); err != nil {
+func (s *submission) submit(ctx context.Context) error {
+	if err := s.checkNode(ctx, false); err != nil {
 		return err
 	}
-	before := word{at: time.Now(), since: s.e.recent.last()}
+	before := sighting{seenAt: time.Now(), head: s.endpoint.recentBlocks.lastHead()}
 	verdict, err := s.send(ctx, false)
 	if errors.Is(err, errNewConnection) {
 		// Nobody has asked over this connection who answers: ask, which opens another one.
-		if err := s.mayGo(ctx, true); err != nil {
+		if err := s.checkNode(ctx, true); err != nil {
 			return err
 		}
 		verdict, err = s.send(ctx, true)
@@ -92,55 +92,55 @@ func (s *sending) submit(ctx context.Context) error {
 		// The node has something already. It may be another transaction: only the hash says which.
 		if known, err := s.isKnown(ctx); err != nil || !known {
 			verdict.message += ", and the node does not show this transaction"
-			return s.fail(dlt.ErrDoubt, verdict)
+			return s.newError(dlt.ErrDoubt, verdict)
 		}
 	}
 	if verdict.class == classAccepted {
-		s.heard.forget(string(s.a.ID))
-		s.e.next.accepted(s.sender, s.tx.Nonce, time.Now())
-		if verdict.isNew && len(s.ours) == 1 {
-			before.shown = &pooled{Hash: string(s.a.ID), Nonce: json.RawMessage(strconv.Quote(hexQuantity(s.tx.Nonce))), FeeCap: "0x" + s.tx.FeeCap.Text(16)}
+		s.refusals.forget(string(s.attempt.ID))
+		s.endpoint.nextNonces.noteAccepted(s.sender, s.tx.Nonce, time.Now())
+		if verdict.isNew && len(s.batchHashes) == 1 {
+			before.tx = &pooledTx{Hash: string(s.attempt.ID), Nonce: json.RawMessage(strconv.Quote(hexQuantity(s.tx.Nonce))), FeeCap: "0x" + s.tx.FeeCap.Text(16)}
 			if s.tx.Type == evmtx.Blob {
-				before.shown.Blob = "0x" + s.tx.BlobFeeCap.Text(16)
+				before.tx.Blob = "0x" + s.tx.BlobFeeCap.Text(16)
 			}
-			s.e.recent.shows(s.ours[0], before)
+			s.endpoint.recentBlocks.notePooled(s.batchHashes[0], before)
 		}
 		return nil
 	}
-	return s.refused(ctx, verdict)
+	return s.handleRefusal(ctx, verdict)
 }
 
-// mayGo asks, where that is not known, whether the node is of the right chain and which nonce it
-// takes next.
-func (s *sending) mayGo(ctx context.Context, again bool) error {
+// checkNode asks, where that is not known, whether the node is of the right chain and which nonce
+// it takes next.
+func (s *submission) checkNode(ctx context.Context, again bool) error {
 	now := time.Now()
-	known, next := s.e.known.fresh(now) && !again, s.e.next.isNext(s.sender, s.tx.Nonce, now)
+	known, next := s.endpoint.identity.isFresh(now) && !again, s.endpoint.nextNonces.isNext(s.sender, s.tx.Nonce, now)
 	if known && next {
 		return nil
 	}
 	reqs := append(identityRequests(), request{"eth_getTransactionCount", []any{s.sender.String(), "pending"}})
-	answers, err := s.ask(ctx, opSubmit, s.e, reqs)
+	answers, err := s.ask(ctx, opSubmit, s.endpoint, reqs)
 	if err != nil {
-		return unposted(s.typed(opSubmit, err))
+		return doubtAsUnavailable(s.asLedgerError(opSubmit, err))
 	}
-	if err := s.identify(ctx, opSubmit, s.e, answers); err != nil {
-		return unposted(err)
+	if err := s.identify(ctx, opSubmit, s.endpoint, answers); err != nil {
+		return doubtAsUnavailable(err)
 	}
 	if next {
 		return nil
 	}
 	count, err := number(answers[2])
 	if err != nil {
-		return unposted(&dlt.Error{Op: opSubmit, Kind: kindOfAny(answers), Message: s.show("next nonce: " + err.Error())})
+		return doubtAsUnavailable(&dlt.Error{Op: opSubmit, Kind: kindOfAny(answers), Message: s.show("next nonce: " + err.Error())})
 	}
 	if s.tx.Nonce > count {
-		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrNotYet, Err: errMissing, Message: fmt.Sprintf("nonce %d, and the account's next is %d", s.tx.Nonce, count)}
+		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrNotYet, Err: errNonceGap, Message: fmt.Sprintf("nonce %d, and the account's next is %d", s.tx.Nonce, count)}
 	}
 	return nil
 }
 
-// unposted makes ErrUnavailable of a doubt about a question: nothing was posted.
-func unposted(err error) error {
+// doubtAsUnavailable makes ErrUnavailable of a doubt about a question: nothing was posted.
+func doubtAsUnavailable(err error) error {
 	if e, ok := errors.AsType[*dlt.Error](err); ok && dlt.Kind(err) == batch.KindDoubt {
 		e.Kind = dlt.ErrUnavailable
 	}
@@ -161,16 +161,16 @@ type verdict struct {
 var errNewConnection = errors.New("nobody has asked over this connection which chain it leads to")
 
 // send posts the transaction. An error is a [*dlt.Error], or errNewConnection.
-func (s *sending) send(ctx context.Context, anyway bool) (verdict, error) {
+func (s *submission) send(ctx context.Context, anyway bool) (verdict, error) {
 	const head, tail = `{"jsonrpc":"2.0","id":1,"method":"eth_sendRawTransaction","params":["0x`, `"]}`
-	text := make([]byte, 0, len(head)+hex.EncodedLen(len(s.a.Payload))+len(tail)) // one copy: blobs are long
-	text = append(hex.AppendEncode(append(text, head...), s.a.Payload), tail...)
+	text := make([]byte, 0, len(head)+hex.EncodedLen(len(s.attempt.Payload))+len(tail)) // one copy: blobs are long
+	text = append(hex.AppendEncode(append(text, head...), s.attempt.Payload), tail...)
 	var old atomic.Bool
 	old.Store(true) // a transport without hooks does not tell
-	body := &careful{r: bytes.NewReader(text), old: &old, anyway: anyway}
-	resp, cancel, err := s.post(ctx, opSubmit, s.e, body, len(text), &old) //nolint:bodyclose // drain closes it
+	body := &guardedBody{text: bytes.NewReader(text), isReused: &old, allowsNew: anyway}
+	resp, cancel, err := s.post(ctx, opSubmit, s.endpoint, body, len(text), &old) //nolint:bodyclose // drain closes it
 	if err != nil {
-		if body.refused.Load() {
+		if body.wasRefused.Load() {
 			return verdict{}, errNewConnection
 		}
 		return verdict{}, err
@@ -178,34 +178,34 @@ func (s *sending) send(ctx context.Context, anyway bool) (verdict, error) {
 	defer cancel()
 	defer wire.Drain(resp.Body, cancel)
 	raw, _ := wire.ReadShortBody(resp.Body, cancel) // answers before an error still count
-	return s.judge(resp, raw), nil
+	return s.readVerdict(resp, raw), nil
 }
 
-// careful is a request's body that stays unread on a new connection.
-type careful struct {
-	r       io.Reader
-	old     *atomic.Bool
-	anyway  bool
-	refused atomic.Bool
+// guardedBody is a request's body that stays unread on a new connection.
+type guardedBody struct {
+	text       io.Reader
+	isReused   *atomic.Bool
+	allowsNew  bool
+	wasRefused atomic.Bool
 }
 
 // Read implements [io.Reader].
-func (b *careful) Read(p []byte) (int, error) {
-	if !b.anyway && !b.old.Load() {
-		b.refused.Store(true)
+func (b *guardedBody) Read(p []byte) (int, error) {
+	if !b.allowsNew && !b.isReused.Load() {
+		b.wasRefused.Store(true)
 		return 0, errNewConnection
 	}
-	return b.r.Read(p)
+	return b.text.Read(p)
 }
 
-// judge reads the answer to a send. A status that refuses this client decides before the text: it
-// may be a gateway's, which speaks of its own signatures. Else a text decides, under any code;
-// without a text the status of a proxy does. Any other answer is doubt.
-func (s *sending) judge(resp *http.Response, raw []byte) verdict {
+// readVerdict reads the answer to a send. A status that refuses this client decides before the
+// text: it may be a gateway's, which speaks of its own signatures. Else a text decides, under any
+// code; without a text the status of a proxy does. Any other answer is doubt.
+func (s *submission) readVerdict(resp *http.Response, raw []byte) verdict {
 	v := verdict{class: classDoubt, status: resp.StatusCode}
-	var one wireAnswer
+	var one answerDoc
 	if err := json.Unmarshal(raw, &one); err != nil {
-		one = wireAnswer{}
+		one = answerDoc{}
 	}
 	var hash string
 	proxy := classOfStatus(resp.StatusCode)
@@ -220,7 +220,7 @@ func (s *sending) judge(resp *http.Response, raw []byte) verdict {
 		if proxy == classDoubt && saysBusy(string(raw)) {
 			v.class = classBusy
 		}
-	case json.Unmarshal(one.Result, &hash) == nil && hash == string(s.a.ID):
+	case json.Unmarshal(one.Result, &hash) == nil && hash == string(s.attempt.ID):
 		v.class, v.isNew = classAccepted, true
 	case hash != "":
 		v.message = s.show("the node answers with the hash " + hash)
@@ -245,55 +245,55 @@ func classOfStatus(status int) class {
 	return classDoubt
 }
 
-// refused turns a refusal into an error. An earlier send of the same bytes may be the reason for
-// it: then the node knows them, and the transaction is as good as accepted.
-func (s *sending) refused(ctx context.Context, v verdict) error {
+// handleRefusal turns a refusal into an error. An earlier send of the same bytes may be the reason
+// for it: then the node knows them, and the transaction is as good as accepted.
+func (s *submission) handleRefusal(ctx context.Context, v verdict) error {
 	switch v.class {
 	case classBusy:
-		return s.fail(dlt.ErrBusy, v)
+		return s.newError(dlt.ErrBusy, v)
 	case classMisconfigured:
-		s.e.known.forget()
-		return s.fail(dlt.ErrMisconfigured, v)
+		s.endpoint.identity.forget()
+		return s.newError(dlt.ErrMisconfigured, v)
 	case classNotYet, classNever:
-		if s.a.Number == 1 {
+		if s.attempt.Number == 1 {
 			break
 		}
 		if known, err := s.isKnown(ctx); err != nil {
-			return s.fail(dlt.ErrDoubt, v)
+			return s.newError(dlt.ErrDoubt, v)
 		} else if known {
 			return nil
 		}
 	case classUsed:
-		return s.used(ctx, v)
+		return s.handleUsed(ctx, v)
 	default:
 		if v.status != http.StatusOK || v.code == 0 { // not a node's word: it may take its time
-			return s.fail(dlt.ErrDoubt, v)
+			return s.newError(dlt.ErrDoubt, v)
 		}
 		if known, err := s.isKnown(ctx); err == nil && known {
 			return nil
 		}
-		return s.fail(dlt.ErrDoubt, v)
+		return s.newError(dlt.ErrDoubt, v)
 	}
 	if v.class == classNotYet {
-		return s.fail(dlt.ErrNotYet, v)
+		return s.newError(dlt.ErrNotYet, v)
 	}
-	return s.never(ctx, v)
+	return s.handleNever(ctx, v)
 }
 
-// never handles a refusal that says that the chain can never execute the transaction. The node may
-// be one whose rules are old: the transaction is refused for good once the chain says the same at
-// a later head.
-func (s *sending) never(ctx context.Context, v verdict) error {
-	view, _, err := s.look(ctx, opSubmit, s.e, nil)
-	if err == nil && s.heard.earlier(string(s.a.ID), view.head.number) {
-		return s.fail(dlt.ErrRejected, v)
+// handleNever handles a refusal that says that the chain can never execute the transaction. The
+// node may be one whose rules are old: the transaction is refused for good once the chain says the
+// same at a later head.
+func (s *submission) handleNever(ctx context.Context, v verdict) error {
+	view, _, err := s.askView(ctx, opSubmit, s.endpoint, nil)
+	if err == nil && s.refusals.isRepeated(string(s.attempt.ID), view.head.number) {
+		return s.newError(dlt.ErrRejected, v)
 	}
-	out := s.fail(dlt.ErrNotYet, v)
-	out.Err = errElsewhere
+	out := s.newError(dlt.ErrNotYet, v)
+	out.Err = errAskAnother
 	return out
 }
 
-func (s *sending) fail(kind error, v verdict) *dlt.Error {
+func (s *submission) newError(kind error, v verdict) *dlt.Error {
 	status := v.status
 	if status == http.StatusOK {
 		status = 0 // as every refusal of a node
@@ -303,16 +303,16 @@ func (s *sending) fail(kind error, v verdict) *dlt.Error {
 
 // isKnown asks whether the node has the transaction, or another of its batch, in its pool or in a
 // block.
-func (s *sending) isKnown(ctx context.Context) (bool, error) {
-	ours := s.ours
-	if s.closes {
+func (s *submission) isKnown(ctx context.Context) (bool, error) {
+	ours := s.batchHashes
+	if s.closesNonce {
 		ours = []evmtx.Hash{s.tx.Hash()}
 	}
 	var reqs []request
 	for _, h := range ours {
-		reqs = append(reqs, ownRequests(h.String())...)
+		reqs = append(reqs, lookupRequests(h.String())...)
 	}
-	answers, err := s.ask(ctx, opSubmit, s.e, reqs)
+	answers, err := s.ask(ctx, opSubmit, s.endpoint, reqs)
 	if err != nil {
 		return false, err
 	}
@@ -323,7 +323,7 @@ func (s *sending) isKnown(ctx context.Context) (bool, error) {
 			Receipt string `json:"transactionHash"`
 		}
 		switch {
-		case !a.there():
+		case !a.hasResult():
 			failed = errors.New("no answer")
 		case a.isNull() || json.Unmarshal(a.result, &of) != nil:
 		default:
@@ -335,26 +335,26 @@ func (s *sending) isKnown(ctx context.Context) (bool, error) {
 	return false, failed
 }
 
-func ownRequests(hash string) []request {
+func lookupRequests(hash string) []request {
 	return []request{{"eth_getTransactionReceipt", []any{hash}}, {"eth_getTransactionByHash", []any{hash}}}
 }
 
-// used handles "nonce too low". By itself it says neither that the transaction was mined nor that
-// it never will be: other bytes may have used the nonce, in a block that is not deep yet.
-func (s *sending) used(ctx context.Context, v verdict) error {
+// handleUsed handles "nonce too low". By itself it says neither that the transaction was mined nor
+// that it never will be: other bytes may have used the nonce, in a block that is not deep yet.
+func (s *submission) handleUsed(ctx context.Context, v verdict) error {
 	if known, err := s.isKnown(ctx); err != nil || known {
 		if known {
 			return nil
 		}
-		return s.fail(dlt.ErrDoubt, v)
+		return s.newError(dlt.ErrDoubt, v)
 	}
-	if s.voids { // the statuses prove who did, and then the batch gets another nonce
-		return s.fail(dlt.ErrDoubt, v)
+	if s.getsNewNonce { // the statuses prove who did, and then the batch gets another nonce
+		return s.newError(dlt.ErrDoubt, v)
 	}
-	proof, err := s.whoUsed(ctx, opSubmit, s.e, s.sender, s.tx.Nonce, unknownHeight, s.ours)
-	if err != nil || proof.by != byAnother {
-		return s.fail(dlt.ErrDoubt, v)
+	proof, err := s.findUse(ctx, opSubmit, s.endpoint, s.sender, s.tx.Nonce, unknownHeight, s.batchHashes)
+	if err != nil || proof.user != usedByAnother {
+		return s.newError(dlt.ErrDoubt, v)
 	}
 	v.message = proof.text(s.tx.Nonce)
-	return s.fail(dlt.ErrRejected, v)
+	return s.newError(dlt.ErrRejected, v)
 }

@@ -18,70 +18,70 @@ import (
 
 // block is a block's place in a chain.
 type block struct {
-	number   uint64
-	hash     evmtx.Hash
-	baseFee  *big.Int  // of a unit of gas; nil where the node names none
-	gasLimit uint64    // 0 where the node names none
-	made     time.Time // zero where the node does not say
+	number    uint64
+	hash      evmtx.Hash
+	baseFee   *big.Int  // of a unit of gas; nil where the node names none
+	gasLimit  uint64    // 0 where the node names none
+	timestamp time.Time // zero where the node does not say
 	// parent is zero where the node names none, and txs is its list of transactions as it came.
 	parent evmtx.Hash
-	txs    json.RawMessage
+	txList json.RawMessage
 }
 
 // view is the chain of one node up to head, with which its other answers are compared. Nothing up
 // to deep is taken back.
 type view struct {
-	head block
-	deep block
-	none bool // no block is deep yet
-	// line are the blocks that are linked to the view, from its top down: from the block that the
-	// node calls deep, or from the head, where depth is that blocks stand on a block. A height
-	// that is deep proves nothing without it.
-	line *line
-	// settled is the height of the floor.
-	settled uint64
+	head       block
+	deep       block
+	isNoneDeep bool // no block is deep yet
+	// linkedBlocks are the blocks that are linked to the view, from its top down: from the block
+	// that the node calls deep, or from the head, where a block is deep once enough blocks stand
+	// on it. A deep height proves nothing without such a link.
+	linkedBlocks *linkedBlocks
+	// highestDeep is the height of the floor.
+	highestDeep uint64
 }
 
 // isDeep reports whether a block of this height counts as deep.
-func (v view) isDeep(number uint64) bool { return !v.none && number <= v.deep.number }
+func (v view) isDeep(number uint64) bool { return !v.isNoneDeep && number <= v.deep.number }
 
 // isBehind reports whether a block of this height was shown to be deep, and not by this node.
-func (v view) isBehind(number uint64) bool { return number <= v.settled && !v.isDeep(number) }
+func (v view) isBehind(number uint64) bool { return number <= v.highestDeep && !v.isDeep(number) }
 
-// unlinked says that no link leads down to a height.
-func (v view) unlinked(height uint64) string {
-	low := v.line.low()
+// describeGap says that no link leads down to a height.
+func (v view) describeGap(height uint64) string {
+	low := v.linkedBlocks.lowest()
 	switch {
-	case v.line.top-height > maxLine:
-		return fmt.Sprintf("block %d is more than %d blocks below block %d: nobody can follow so many parents", height, maxLine, v.line.top)
+	case v.linkedBlocks.top-height > maxLinkedBlocks:
+		return fmt.Sprintf("block %d is more than %d blocks below block %d: nobody can follow so many parents", height, maxLinkedBlocks, v.linkedBlocks.top)
 	case low == 0:
-		return fmt.Sprintf("block %d is not below block %d", height, v.line.top)
+		return fmt.Sprintf("block %d is not below block %d", height, v.linkedBlocks.top)
 	}
-	return fmt.Sprintf("block %d is not known to be below block %d: the node has not shown block %d, the parent of block %d", height, v.line.top, low-1, low)
+	return fmt.Sprintf("block %d is not known to be below block %d: the node has not shown block %d, the parent of block %d", height, v.linkedBlocks.top, low-1, low)
 }
 
-// identified says since when a node is known to be of the right chain.
-type identified struct {
+// identity says since when a node is known to be of the right chain.
+type identity struct {
 	mu sync.Mutex
 	at time.Time
 }
 
-// identityFresh bounds how long a node behind the same connections counts as of the same chain.
-const identityFresh = 10 * time.Second
+// identityFreshFor bounds how long a node behind the same connections counts as of the same chain.
+const identityFreshFor = 10 * time.Second
 
-func (i *identified) fresh(now time.Time) bool {
+func (i *identity) isFresh(now time.Time) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return !i.at.IsZero() && now.Sub(i.at) < identityFresh
+	return !i.at.IsZero() && now.Sub(i.at) < identityFreshFor
 }
 
-func (i *identified) set(now time.Time) {
+func (i *identity) noteAt(now time.Time) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.at = now
 }
 
-func (i *identified) forget() { i.set(time.Time{}) }
+func (i *identity) forget() { i.noteAt(time.Time{}) }
 
 // identityRequests ask which chain the node has. Their answers go to identify.
 func identityRequests() []request {
@@ -92,8 +92,8 @@ func identityRequests() []request {
 // nothing.
 func (c *Client) identify(ctx context.Context, op string, e *endpoint, answers []answer) error {
 	fail := func(kind error, format string, args ...any) error {
-		e.known.forget()
-		return &dlt.Error{Op: op, Kind: kind, Endpoint: e.shown, Message: c.show(fmt.Sprintf(format, args...))}
+		e.identity.forget()
+		return &dlt.Error{Op: op, Kind: kind, Endpoint: e.shownAddress, Message: c.show(fmt.Sprintf(format, args...))}
 	}
 	if answers[0].err != nil {
 		return fail(kindOf(answers[0].err), "eth_chainId: %s", answers[0].err.Message)
@@ -122,13 +122,13 @@ func (c *Client) identify(ctx context.Context, op string, e *endpoint, answers [
 	if known := *c.genesis.Load(); known != genesis.hash {
 		return fail(dlt.ErrMisconfigured, "the node's block 0 is %s, not %s: it is another chain with the same id", genesis.hash, known)
 	}
-	e.known.set(time.Now())
+	e.identity.noteAt(time.Now())
 	return nil
 }
 
 // hasNoBlock reports whether a node's error says that it does not have the block.
 func hasNoBlock(err *rpcError) bool {
-	if err.Code == resourceNotFound || err.Code == prunedHistory {
+	if err.Code == codeResourceNotFound || err.Code == codePrunedHistory {
 		return true
 	}
 	text := strings.ToLower(err.Message)
@@ -136,28 +136,28 @@ func hasNoBlock(err *rpcError) bool {
 }
 
 const (
-	resourceNotFound = -32001 // EIP-1474
-	prunedHistory    = 4444   // execution-apis
+	codeResourceNotFound = -32001 // EIP-1474
+	codePrunedHistory    = 4444   // execution-apis
 )
 
 // identifyLater identifies a node that has no block 0, because it has removed old blocks or began
 // with a snapshot. It has the chain's id, and a later block. Where a deep block is known, it must
 // not have another one at that height.
 func (c *Client) identifyLater(ctx context.Context, op string, e *endpoint, zero answer) error {
-	if e.known.fresh(time.Now()) {
+	if e.identity.isFresh(time.Now()) {
 		return nil
 	}
 	reqs := []request{{"eth_getBlockByNumber", []any{"latest", false}}}
-	height, hash, known := c.floor.block()
+	height, hash, known := c.highestDeep.linkedBlock()
 	if known {
 		reqs = append(reqs, blockRequest(height))
 	}
 	answers, err := c.ask(ctx, op, e, reqs)
 	if err != nil {
-		return dlt.At(e.shown, c.typed(op, err))
+		return dlt.At(e.shownAddress, c.asLedgerError(op, err))
 	}
 	_, none := decodeBlock(zero)
-	out := &dlt.Error{Op: op, Kind: dlt.ErrDoubt, Endpoint: e.shown, Message: c.show("block 0: " + none.Error())}
+	out := &dlt.Error{Op: op, Kind: dlt.ErrDoubt, Endpoint: e.shownAddress, Message: c.show("block 0: " + none.Error())}
 	if head, err := decodeBlock(answers[0]); err != nil || head.number == 0 {
 		return out
 	}
@@ -168,32 +168,32 @@ func (c *Client) identifyLater(ctx context.Context, op string, e *endpoint, zero
 			return out
 		}
 	}
-	e.known.set(time.Now())
+	e.identity.noteAt(time.Now())
 	return nil
 }
 
-// viewRequests ask for the blocks of a view. Their answers go to viewOf.
+// viewRequests ask for the blocks of a view. Their answers go to readView.
 func (c *Client) viewRequests() []request {
 	reqs := []request{{"eth_getBlockByNumber", []any{"latest", false}}}
-	if c.o.Finality.byTag() {
+	if c.options.Finality.usesTag() {
 		reqs = append(reqs, request{"eth_getBlockByNumber", []any{"finalized", false}})
 	}
 	return reqs
 }
 
-// viewOf reads them. Without a deep block by its tag there is no view: to take another depth
+// readView reads them. Without a deep block by its tag there is no view: to take another depth
 // instead would be to promise more than was asked for.
-func (c *Client) viewOf(answers []answer) (v view, err error) {
+func (c *Client) readView(answers []answer) (v view, err error) {
 	if v.head, err = decodeBlock(answers[0]); err != nil {
 		return v, fmt.Errorf("latest block: %w", err)
 	}
-	f := c.o.Finality
+	f := c.options.Finality
 	switch {
 	case f.instant:
 		v.deep = v.head
 	case f.blocks > 0:
-		v.none = v.head.number < f.blocks
-		if !v.none {
+		v.isNoneDeep = v.head.number < f.blocks
+		if !v.isNoneDeep {
 			v.deep.number = v.head.number - f.blocks // its hash is asked for where it is needed
 		}
 	default:
@@ -201,39 +201,39 @@ func (c *Client) viewOf(answers []answer) (v view, err error) {
 			return v, fmt.Errorf("finalized block: %w; a chain without one needs another Options.Finality", err)
 		}
 	}
-	top := lineOf(v.head)
-	if f.byTag() {
-		top = lineOf(v.deep)
+	top := linkedBlocksOf(v.head)
+	if f.usesTag() {
+		top = linkedBlocksOf(v.deep)
 	}
-	c.ancestry.join(&top)
-	v.line = &top
+	c.ancestry.extend(&top)
+	v.linkedBlocks = &top
 	return v, nil
 }
 
-// look asks a node for its chain and its view, and more questions with that.
-func (c *Client) look(ctx context.Context, op string, e *endpoint, more []request) (view, []answer, error) {
+// askView asks a node for its chain and its view, and more questions with that.
+func (c *Client) askView(ctx context.Context, op string, e *endpoint, more []request) (view, []answer, error) {
 	reqs := append(identityRequests(), c.viewRequests()...)
 	first := len(reqs)
 	answers, err := c.ask(ctx, op, e, append(reqs, more...))
 	if err != nil {
-		return view{}, nil, dlt.At(e.shown, c.typed(op, err))
+		return view{}, nil, dlt.At(e.shownAddress, c.asLedgerError(op, err))
 	}
 	if err := c.identify(ctx, op, e, answers); err != nil {
 		return view{}, nil, err
 	}
-	v, err := c.viewOf(answers[2:first])
+	v, err := c.readView(answers[2:first])
 	if err != nil {
-		return view{}, nil, &dlt.Error{Op: op, Kind: kindOfAny(answers), Endpoint: e.shown, Err: c.cause(err)}
+		return view{}, nil, &dlt.Error{Op: op, Kind: kindOfAny(answers), Endpoint: e.shownAddress, Err: c.shownError(err)}
 	}
 	return v, answers[first:], nil
 }
 
-// typed makes a *dlt.Error of any other error.
-func (c *Client) typed(op string, err error) error {
+// asLedgerError makes a *dlt.Error of any other error.
+func (c *Client) asLedgerError(op string, err error) error {
 	if _, ok := errors.AsType[*dlt.Error](err); ok {
 		return err
 	}
-	return &dlt.Error{Op: op, Kind: dlt.ErrDoubt, Err: c.cause(err)}
+	return &dlt.Error{Op: op, Kind: dlt.ErrDoubt, Err: c.shownError(err)}
 }
 
 // kindOf returns the kind of a question that a node answered with an error.
@@ -270,7 +270,7 @@ func decodeBlock(a answer) (block, error) {
 	switch {
 	case a.err != nil:
 		return block{}, errors.New(a.err.Message)
-	case !a.there():
+	case !a.hasResult():
 		return block{}, errors.New("no answer")
 	case a.isNull():
 		return block{}, errors.New("the node has none")
@@ -286,13 +286,13 @@ func decodeBlock(a answer) (block, error) {
 	if !ok {
 		return block{}, fmt.Errorf("block %d has no hash", number)
 	}
-	b := block{number: number, hash: hash, baseFee: hexBig(doc.BaseFee), txs: doc.Txs}
+	b := block{number: number, hash: hash, baseFee: hexBig(doc.BaseFee), txList: doc.Txs}
 	b.parent, _ = evmtx.ParseHash(doc.Parent)
 	if limit := hexBig(doc.GasLimit); limit != nil && limit.IsUint64() {
 		b.gasLimit = limit.Uint64()
 	}
 	if at := hexBig(doc.Made); at != nil && at.IsInt64() && at.Sign() > 0 {
-		b.made = time.Unix(at.Int64(), 0)
+		b.timestamp = time.Unix(at.Int64(), 0)
 	}
 	return b, nil
 }
@@ -329,7 +329,7 @@ func number(a answer) (uint64, error) {
 	switch {
 	case a.err != nil:
 		return 0, errors.New(a.err.Message)
-	case !a.there():
+	case !a.hasResult():
 		return 0, errors.New("no answer")
 	}
 	return quantity(a.result)

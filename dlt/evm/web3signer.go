@@ -28,12 +28,12 @@ import (
 // very transaction that was asked for; a [SigningClient] makes sure that the account signed it.
 // All methods may be called concurrently.
 type Web3Signer struct {
-	url     string
-	shown   string // its scheme and host
-	header  http.Header
-	http    *http.Client
-	direct  bool
-	secrets *redact.Redactor
+	url          string
+	shownAddress string // its scheme and host
+	header       http.Header
+	http         *http.Client
+	ownTransport bool
+	secrets      *redact.Redactor
 }
 
 // Web3SignerOptions are the options of [NewWeb3Signer]. The zero value of each field is its
@@ -70,9 +70,9 @@ func NewWeb3Signer(address string, o *Web3SignerOptions) (*Web3Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Web3Signer{url: u.String(), shown: shownURL(u), header: opts.Header}
+	w := &Web3Signer{url: u.String(), shownAddress: shownURL(u), header: opts.Header}
 	w.secrets = redact.New(append(redact.HeaderSecrets(opts.Header), redact.URLSecrets(u)...))
-	w.http, w.direct = opts.httpClient()
+	w.http, w.ownTransport = opts.httpClient()
 	return w, nil
 }
 
@@ -81,7 +81,7 @@ func NewWeb3Signer(address string, o *Web3SignerOptions) (*Web3Signer, error) {
 func (w *Web3Signer) CloseIdleConnections() { w.http.CloseIdleConnections() }
 
 // String implements [fmt.Stringer] and shows no credentials.
-func (w *Web3Signer) String() string { return "evm.Web3Signer at " + w.shown }
+func (w *Web3Signer) String() string { return "evm.Web3Signer at " + w.shownAddress }
 
 // GoString implements [fmt.GoStringer] and shows no credentials.
 func (w *Web3Signer) GoString() string { return w.String() }
@@ -102,9 +102,9 @@ type unsignedDoc struct {
 	ChainID string `json:"chainId"` // Web3Signer has it in its own options, and others refuse another one
 }
 
-// maxSigned bounds the part of an answer that is read: the largest transaction in hex digits, and
-// what JSON adds.
-const maxSigned = 2*maxSize + 64<<10
+// maxSignedAnswer bounds the part of an answer that is read: the largest transaction in hex
+// digits, and what JSON adds.
+const maxSignedAnswer = 2*maxTxBytes + 64<<10
 
 // Sign implements [Signer]. Its error is a [*dlt.Error] of the kind [dlt.ErrUnavailable], or
 // [dlt.ErrMisconfigured] where the service has no such account or signs for another chain. Nothing
@@ -119,7 +119,7 @@ func (w *Web3Signer) Sign(ctx context.Context, account string, tx Unsigned) (sig
 	}
 	var body bytes.Buffer
 	if err := writeRequest(&body, 1, request{"eth_signTransaction", []any{doc}}); err != nil {
-		return sig, w.fail(dlt.ErrMisconfigured, 0, err)
+		return sig, w.newError(dlt.ErrMisconfigured, 0, err)
 	}
 	status, raw, err := w.post(ctx, body.Bytes())
 	if err != nil {
@@ -136,29 +136,29 @@ func (w *Web3Signer) Sign(ctx context.Context, account string, tx Unsigned) (sig
 		return sig, nil
 	}
 	kind := dlt.ErrUnavailable
-	if wire.Refuses(status) || errors.Is(err, errOther) {
+	if wire.Refuses(status) || errors.Is(err, errOtherTx) {
 		kind = dlt.ErrMisconfigured
 	}
-	return sig, w.fail(kind, status, err)
+	return sig, w.newError(kind, status, err)
 }
 
-// fail shows no credentials.
-func (w *Web3Signer) fail(kind error, status int, err error) error {
+// newError shows no credentials.
+func (w *Web3Signer) newError(kind error, status int, err error) error {
 	if status == http.StatusOK {
 		status = 0
 	}
 	hide := func(text string) string {
 		return batch.Excerpt(w.secrets.Hide(text[:min(len(text), 64<<10)]), maxText)
 	}
-	return &dlt.Error{Op: opSign, Kind: kind, Endpoint: w.shown, StatusCode: status, Message: w.shown, Err: redact.ShownError(err, hide)}
+	return &dlt.Error{Op: opSign, Kind: kind, Endpoint: w.shownAddress, StatusCode: status, Message: w.shownAddress, Err: redact.ShownError(err, hide)}
 }
 
 // post sends the request once and returns the answer, of any status.
 func (w *Web3Signer) post(ctx context.Context, body []byte) (status int, raw []byte, err error) {
-	traced, sent := wire.TraceRequest(ctx, w.direct)
+	traced, sent := wire.TraceRequest(ctx, w.ownTransport)
 	req, err := http.NewRequestWithContext(traced, http.MethodPost, w.url, nil)
 	if err != nil {
-		return 0, nil, w.fail(dlt.ErrMisconfigured, 0, err)
+		return 0, nil, w.newError(dlt.ErrMisconfigured, 0, err)
 	}
 	maps.Copy(req.Header, w.header)
 	wire.SendTraceParent(ctx, req.Header)
@@ -169,27 +169,27 @@ func (w *Web3Signer) post(ctx context.Context, body []byte) (status int, raw []b
 	if err == nil {
 		wire.Decode(resp)
 		defer func() { _ = resp.Body.Close() }() // it was read
-		raw, err = io.ReadAll(io.LimitReader(resp.Body, maxSigned+1))
+		raw, err = io.ReadAll(io.LimitReader(resp.Body, maxSignedAnswer+1))
 	}
-	if err == nil && len(raw) > maxSigned {
-		return 0, nil, w.fail(dlt.ErrUnavailable, resp.StatusCode, fmt.Errorf("the answer is larger than %d bytes", maxSigned))
+	if err == nil && len(raw) > maxSignedAnswer {
+		return 0, nil, w.newError(dlt.ErrUnavailable, resp.StatusCode, fmt.Errorf("the answer is larger than %d bytes", maxSignedAnswer))
 	}
 	if err != nil {
 		kind := wire.KindOf(err, sent())
 		if kind == dlt.ErrDoubt { //nolint:errorlint // a sentinel itself
 			kind = dlt.ErrUnavailable // a signature that nobody has changes nothing
 		}
-		return 0, nil, w.fail(kind, 0, err)
+		return 0, nil, w.newError(kind, 0, err)
 	}
 	return resp.StatusCode, raw, nil
 }
 
-// errOther: the service signed another transaction than it was asked for.
-var errOther = errors.New("it signed another transaction")
+// errOtherTx: the service signed another transaction than it was asked for.
+var errOtherTx = errors.New("it signed another transaction")
 
 // readSigned reads the answer to a request for a signature of tx.
 func readSigned(raw []byte, tx Unsigned) (*evmtx.Tx, error) {
-	var a wireAnswer
+	var a answerDoc
 	if err := json.Unmarshal(raw, &a); err != nil {
 		return nil, fmt.Errorf("no JSON: %w: %s", err, batch.Excerpt(string(raw[:min(len(raw), 1<<10)]), 100))
 	}
@@ -210,7 +210,7 @@ func readSigned(raw []byte, tx Unsigned) (*evmtx.Tx, error) {
 		return nil, fmt.Errorf("the result: %w", err)
 	}
 	if got := signed.SigningBytes(); string(got) != string(tx.Bytes) {
-		return nil, fmt.Errorf("%w: %s", errOther, difference(signed, tx))
+		return nil, fmt.Errorf("%w: %s", errOtherTx, difference(signed, tx))
 	}
 	return signed, nil
 }

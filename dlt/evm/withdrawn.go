@@ -16,17 +16,18 @@ import (
 // is kept before it is sent, as every transaction of a slot. One of them is mined at most, and
 // that one decides: nothing else is assumed, and nothing that was sent before is forgotten.
 
-// nothing is the transfer that closes a nonce.
-func nothing(sender evmtx.Address) intent { return intent{to: &sender, value: new(big.Int)} }
+// transferOfNothing is the transfer that closes a nonce.
+func transferOfNothing(sender evmtx.Address) intent { return intent{to: &sender, value: new(big.Int)} }
 
-// closing reports whether the slot is to be closed: its last transaction is a transfer of nothing.
-func (s *slot) closing() bool { return s.last().closing != 0 }
+// isClosing reports whether the slot is to be closed: its last transaction is a transfer of
+// nothing.
+func (s *slot) isClosing() bool { return s.lastEntry().closingGas != 0 }
 
-// own is how many of the slot's hashes are those of the batch itself. They come first.
-func (s *slot) own() (n int) {
+// countOwn is how many of the slot's hashes are those of the batch itself. They come first.
+func (s *slot) countOwn() (n int) {
 	seen := map[evmtx.Hash]bool{}
 	for _, e := range s.entries {
-		if e.closing == 0 && !seen[e.hash] {
+		if e.closingGas == 0 && !seen[e.hash] {
 			seen[e.hash] = true
 			n++
 		}
@@ -34,29 +35,29 @@ func (s *slot) own() (n int) {
 	return n
 }
 
-// slot reads kept bytes. What closes a nonce may cost as much as the client allows: the batch's
-// own limit may be what it waits for.
-func (c *SigningClient) slot(kept []byte) (*slot, error) {
+// readSlot reads kept bytes. What closes a nonce may cost as much as the client allows: the
+// batch's own limit may be what it waits for.
+func (c *SigningClient) readSlot(kept []byte) (*slot, error) {
 	s, err := decodeSlot(kept)
-	if err == nil && s.closing() {
-		s.maxFee = largest(s.maxFee, c.o.MaxFeePerGas)
+	if err == nil && s.isClosing() {
+		s.maxFee = largest(s.maxFee, c.options.MaxFeePerGas)
 	}
 	return s, err
 }
 
-// closes adds the transfer of nothing that closes a slot's nonce.
-func (p *preparing) closes(ctx context.Context, s *slot, kept []byte) ([]byte, error) {
-	p.in = nothing(p.sender)
-	_, latest, _, err := p.look(ctx)
+// addClosing adds the transfer of nothing that closes a slot's nonce.
+func (p *preparation) addClosing(ctx context.Context, s *slot, kept []byte) ([]byte, error) {
+	p.intent = transferOfNothing(p.sender)
+	_, latest, _, err := p.askState(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if latest > s.nonce { // mined, by whomever: only the statuses say by whom
 		return kept, nil
 	}
-	limit, least := largest(s.maxFee, p.o.MaxFeePerGas), s.least()
+	limit, least := largest(s.maxFee, p.options.MaxFeePerGas), s.leastReplacement()
 	if least.FeeCap.Cmp(limit) > 0 {
-		forgotten, err := p.c.forgotten(ctx, p.e, s.hashes())
+		forgotten, err := p.client.isForgotten(ctx, p.endpoint, s.hashes())
 		if err != nil {
 			return nil, err
 		}
@@ -66,31 +67,31 @@ func (p *preparing) closes(ctx context.Context, s *slot, kept []byte) ([]byte, e
 	}
 	switch {
 	case len(s.entries) >= maxEntries:
-		return nil, p.notYet("nonce %d is not closed: %d transactions were signed for it, and there is no room for more", s.nonce, len(s.entries))
+		return nil, p.notYetError("nonce %d is not closed: %d transactions were signed for it, and there is no room for more", s.nonce, len(s.entries))
 	case least.FeeCap != nil && least.FeeCap.Cmp(limit) > 0:
-		return nil, p.notYet("nonce %d is not closed: a replacement costs %s gwei at least, and SignerOptions.MaxFeePerGas is %s", s.nonce, gwei(least.FeeCap), gwei(limit))
+		return nil, p.notYetError("nonce %d is not closed: a replacement costs %s gwei at least, and SignerOptions.MaxFeePerGas is %s", s.nonce, gwei(least.FeeCap), gwei(limit))
 	case limit.Cmp(p.market.BaseFee) < 0:
-		return nil, p.notYet("nonce %d is not closed: the base fee of block %d is %s gwei, and SignerOptions.MaxFeePerGas %s", s.nonce, p.head.number, gwei(p.market.BaseFee), gwei(limit))
+		return nil, p.notYetError("nonce %d is not closed: the base fee of block %d is %s gwei, and SignerOptions.MaxFeePerGas %s", s.nonce, p.head.number, gwei(p.market.BaseFee), gwei(limit))
 	}
-	if err := p.c.isLinked(ctx, opPrepare, p.e, p.head); err != nil {
+	if err := p.client.checkLinked(ctx, opPrepare, p.endpoint, p.head); err != nil {
 		return nil, err
 	}
-	gas, err := p.gas(ctx, latest < s.nonce)
+	gas, err := p.chooseGas(ctx, latest < s.nonce)
 	if err != nil {
-		return nil, notClosed(err, s.nonce)
+		return nil, notClosedError(err, s.nonce)
 	}
-	p.market.Last = s.last().fee
+	p.market.Last = s.lastEntry().fee
 	e, err := p.sign(ctx, p, s.nonce, gas, least, limit)
 	if err != nil {
-		return nil, notClosed(err, s.nonce)
+		return nil, notClosedError(err, s.nonce)
 	}
-	e.closing = gas
+	e.closingGas = gas
 	return e.append(append([]byte(nil), kept...)), nil
 }
 
-// notClosed is the error of what closes a nonce. That the chain or the node refuses it says
+// notClosedError is the error of what closes a nonce. That the chain or the node refuses it says
 // nothing about the batch, which may take effect all the same: it is tried again.
-func notClosed(err error, nonce uint64) error {
+func notClosedError(err error, nonce uint64) error {
 	e, ok := errors.AsType[*dlt.Error](err)
 	if !ok {
 		return err
@@ -102,32 +103,33 @@ func notClosed(err error, nonce uint64) error {
 	return e
 }
 
-// closes reports whether a batch was withdrawn, and nothing was signed yet that closes its nonce.
-func (o *open) closes() bool { return o.withdrawn && !o.slot.closing() }
+// needsClosing reports whether a batch was withdrawn, and nothing was signed yet that closes its
+// nonce.
+func (o *openBatch) needsClosing() bool { return o.withdrawn && !o.slot.isClosing() }
 
-// ofSlot is the status of a batch by what is known of its transactions, whose places begin at
-// first. closed says that a block has the one that closes its nonce. Without ok there is none. It
-// is pure.
-func (p *picture) ofSlot(first int, one asked) (st batch.Status, closed, ok bool) {
+// statusOfSlot is the status of a batch by what is known of its transactions, whose places begin
+// at first. closed says that a block has the one that closes its nonce. Without ok there is none.
+// It is pure.
+func (p *nodeAnswers) statusOfSlot(first int, one batchQuestion) (st batch.Status, closed, ok bool) {
 	n := len(one.hashes)
 	if one.slot != nil && one.slot.turns == nil {
-		n = one.slot.own()
+		n = one.slot.countOwn()
 	}
-	st, ok = p.together(first, n)
+	st, ok = p.statusOfAny(first, n)
 	if n == len(one.hashes) || st.Reported == batch.ReportedCommitted || st.Reported == batch.ReportedInvalid {
 		return st, false, ok
 	}
 	nonce := one.slot.nonce
-	other, answered := p.together(first+n, len(one.hashes)-n)
+	other, answered := p.statusOfAny(first+n, len(one.hashes)-n)
 	switch other.Reported {
 	case batch.ReportedCommitted, batch.ReportedInvalid: // deep, and so the others never are
-		text := fmt.Sprintf("nonce %d was closed by transaction %s", nonce, p.closedBy(first+n, one.hashes[n:]))
+		text := fmt.Sprintf("nonce %d was closed by transaction %s", nonce, p.closingHash(first+n, one.hashes[n:]))
 		return batch.Status{Reported: batch.ReportedVoid, Message: text}, true, true
 	case batch.ReportedValid:
 		if st.Reported == batch.ReportedValid { // two blocks of one height: ask again
 			return batch.Status{}, false, false
 		}
-		text := fmt.Sprintf("transaction %s closes nonce %d in a block that may yet be taken back", p.closedBy(first+n, one.hashes[n:]), nonce)
+		text := fmt.Sprintf("transaction %s closes nonce %d in a block that may yet be taken back", p.closingHash(first+n, one.hashes[n:]), nonce)
 		return batch.Status{Reported: batch.ReportedPending, Message: text}, true, ok && answered
 	case batch.ReportedPending:
 		if st.Reported != batch.ReportedValid {
@@ -138,8 +140,8 @@ func (p *picture) ofSlot(first int, one asked) (st batch.Status, closed, ok bool
 	return st, false, ok && answered
 }
 
-// closedBy names the transaction of a block, of those whose places begin at first.
-func (p *picture) closedBy(first int, hashes []evmtx.Hash) evmtx.Hash {
+// closingHash names the transaction of a block, of those whose places begin at first.
+func (p *nodeAnswers) closingHash(first int, hashes []evmtx.Hash) evmtx.Hash {
 	for i, h := range hashes {
 		if p.receipts[first+i] != nil {
 			return h

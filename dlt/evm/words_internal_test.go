@@ -15,10 +15,10 @@ import (
 // HTTP fix.
 func TestWords(t *testing.T) {
 	tier.Plain(t)
-	for i, w := range words {
+	for i, w := range textClasses {
 		for _, text := range w.texts {
 			got := classify(&rpcError{Code: -32000, Message: "Node says: " + text + "!"})
-			before := slices.ContainsFunc(words[:i], func(x struct {
+			before := slices.ContainsFunc(textClasses[:i], func(x struct {
 				class class
 				texts []string
 			}) bool {
@@ -27,7 +27,7 @@ func TestWords(t *testing.T) {
 			assert.True(t, got == w.class || before, "%q is %d", text, got)
 		}
 	}
-	certain := map[int]class{noMethod: classMisconfigured, limitExceeded: classBusy, tooManyRequests: classBusy}
+	certain := map[int]class{codeMethodNotFound: classMisconfigured, codeLimitExceeded: classBusy, codeTooManyRequests: classBusy}
 	for code := -33000; code <= 600; code++ {
 		for _, text := range []string{"", "no", "internal error", "execution reverted", "something went wrong", "invalid request", "denied"} {
 			want := certain[code] // doubt, if it is in neither

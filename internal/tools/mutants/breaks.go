@@ -100,7 +100,7 @@ var promises = []breakage{
 	},
 	{
 		name: "once: what closes a nonce is counted as the batch's own", file: "dlt/evm/withdrawn.go", test: test{"dlt/evm", "^(TestAnIntentIsWithdrawn)$", true},
-		old: "if e.closing == 0 && !seen[e.hash] {",
+		old: "if e.closingGas == 0 && !seen[e.hash] {",
 		new: "if !seen[e.hash] {",
 	},
 	// Promise 4: claims.
@@ -227,7 +227,7 @@ var promises = []breakage{
 	},
 	{
 		name: "honest: a block that was not read shows that nothing happened", file: "dlt/evm/recent.go", test: test{"dlt/evm", "^(TestAWordOfThePool)$/^(too_many_blocks_were_not_read)$", true},
-		old: "if n >= uint64(len(chain)) || chain[n].hash != w.since.hash {\n\t\treturn unread",
-		new: "if n >= uint64(len(chain)) {\n\t\treturn absent",
+		old: "if n >= uint64(len(chain)) || chain[n].hash != w.head.hash {\n\t\treturn sightingUnread",
+		new: "if n >= uint64(len(chain)) {\n\t\treturn sightingAbsent",
 	},
 }
