@@ -42,6 +42,7 @@ func bandOf(o overview) band {
 		operator.StateStopped: {toneBad, "down", "No instance runs"},
 		operator.StateLedger:  {toneBad, "down", "Nothing is posted"},
 		operator.StatePerson:  {toneWarn, "person", "Needs a person"},
+		operator.StateWaits:   {toneWarn, "warn", "Waits, and goes on by itself"},
 	}
 	if m, is := marks[o.State]; is {
 		why, more := o.Incidents[0].Text, ""

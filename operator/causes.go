@@ -72,6 +72,9 @@ type Reason struct {
 	// is, of the batches themselves. State is 0 where it is not known.
 	State batch.State     `json:"state,omitzero"`
 	Kind  batch.ErrorKind `json:"kind,omitzero"`
+	// Called says that a person was called about that batch, because it has not moved for long, and
+	// that its cause is not [batch.CauseDecision].
+	Called bool `json:"called,omitzero"`
 	// Ledger is the name of the lanes' ledger: set in [Causes], and "" where no instance has met
 	// them.
 	Ledger string `json:"ledger,omitzero"`
@@ -267,6 +270,12 @@ func (c *collector) sorted() Causes {
 
 // compare puts the larger of two numbers first, and equal ones in the order of their reasons.
 func compare(n, m int, a, b Reason) int {
-	return cmp.Or(cmp.Compare(m, n), cmp.Compare(a.Cause, b.Cause), cmp.Compare(a.Root, b.Root),
+	called := func(r Reason) int {
+		if r.Called {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(m, n), cmp.Compare(called(a), called(b)), cmp.Compare(a.Cause, b.Cause), cmp.Compare(a.Root, b.Root),
 		cmp.Compare(a.State, b.State), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Ledger, b.Ledger), cmp.Compare(a.Why, b.Why))
 }

@@ -19,7 +19,8 @@ const (
 	IncidentLedgerRefuses IncidentKind = "ledger_refuses"
 	IncidentLedgerDown    IncidentKind = "ledger_down"
 	IncidentLedgerBusy    IncidentKind = "ledger_busy"
-	// IncidentDecision: batches need a decision of a person.
+	// IncidentDecision: batches need a decision of a person, or have not moved for so long that a
+	// person was called.
 	IncidentDecision IncidentKind = "decision"
 	// IncidentHalted: lanes are halted.
 	IncidentHalted IncidentKind = "halted"
@@ -116,7 +117,9 @@ type State string
 
 // The states, the best first.
 const (
-	StateWell State = "all well" // nothing is wrong, or everything that is wrong ends by itself
+	StateWell State = "all well" // nothing is wrong
+	// StateWaits: something is wrong, and all of it ends without a person.
+	StateWaits State = "waits, and goes on by itself"
 	// StatePart: no person is needed as far as is known, but the survey did not reach all lanes.
 	StatePart    State = "not everything was looked at"
 	StatePerson  State = "needs a person"    // something waits for a person

@@ -36,15 +36,20 @@ func (j *judge) item(r *store.LaneRow) item {
 		it.e = batch.Explanation{Key: r.Key, Version: r.Row.Version, State: r.Row.State, Cause: CauseUnknown}
 		return it
 	}
-	it.Reason = Reason{Cause: it.e.Cause, Remedy: it.e.Remedy, State: r.Row.State, Kind: kind(r.Row.Error)}
+	it.Reason = Reason{Cause: it.e.Cause, Remedy: it.e.Remedy, State: r.Row.State, Kind: kind(r.Row.Error), Called: called(r, it.e)}
 	switch it.e.Remedy {
 	case batch.RemedyBlocker:
 		j.blocked(&it, it.e.Blocker)
 	case batch.RemedyRelease:
 		f := j.v.final[it.e.Blocker] // the zero value where it is not final any more
-		it.State, it.Kind = f.state, f.kind
+		it.State, it.Kind, it.Called = f.state, f.kind, false
 	}
 	return it
+}
+
+// called reports whether a person was called about a batch that no ruling ends.
+func called(r *store.LaneRow, e batch.Explanation) bool {
+	return r.Row.Called() && e.Cause != batch.CauseDecision
 }
 
 // behind is for batches that wait behind the front of their lane: nobody looked at them.
@@ -68,7 +73,7 @@ func (j *judge) blocked(it *item, by batch.Key) {
 		}
 		r := &j.rows[i]
 		e, err := j.of(r)
-		it.State, it.Kind, it.Root, it.blocker = r.Row.State, kind(r.Row.Error), e.Cause, e
+		it.State, it.Kind, it.Called, it.Root, it.blocker = r.Row.State, kind(r.Row.Error), called(r, e), e.Cause, e
 		if err != nil {
 			it.Reason = j.u.unknown
 			return

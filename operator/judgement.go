@@ -308,6 +308,8 @@ func (x *judgement) kind(g Group) IncidentKind {
 		return IncidentUnserved
 	case root == batch.CauseDelayed && closes(g.Kind) && g.Attempts >= laneTries:
 		return ledgerKind(g.Kind)
+	case g.Called:
+		return IncidentDecision
 	}
 	return ""
 }
@@ -333,7 +335,7 @@ func (i *Incident) take(g Group) {
 	}
 	held := i.Example.Control
 	switch {
-	case g.Root == "" && g.Example.ID != "" && i.Example.ID == "":
+	case g.Root == "" && g.Example.ID != "" && (i.Example.ID == "" || i.Kind == IncidentDecision && g.Cause == batch.CauseDecision && i.Example.Cause != g.Cause):
 		i.Example, i.ledger = g.Example, g.Ledger
 		if g.Remedy == batch.RemedyRelease {
 			i.Blocker = g.Blocker
@@ -398,7 +400,7 @@ func (x *judgement) finish(i *Incident) {
 	i.Sampled = i.Sampled && i.Batches > 0
 	i.ByItself = i.Kind == IncidentLedgerBusy
 	i.mend()
-	if held := x.holds(i.Example.Cause, i.ledger); held != "" && i.Example.ID != "" {
+	if held := x.holds(i.Example.Cause, i.ledger); i.Example.ID != "" && (held != "" || i.Example.Text == "") {
 		i.Example.Text = waits(i.Example, held)
 	}
 }

@@ -32,6 +32,11 @@ func (i *Incident) mend() {
 		if i.Batches-i.Behind > 1 {
 			i.Page, i.Link = page("bulk", "action", string(batch.ActionDecide), "cause", string(batch.CauseDecision)), "Decide about all of them"
 		}
+		if e.ID != "" && e.Cause != batch.CauseDecision { // no ruling ends that
+			i.Do = "It has not moved for long, for the reason above. Mend that: it goes on by itself then. If it must not be sent any more, cancel it, or withdraw it where it is under way."
+			i.Command = command("explain", "", string(e.ID))
+			i.Page, i.Link = batchPage(e.Key), "the batch"
+		}
 	case IncidentHalted:
 		i.Do = "Look at the batch that halted the lane, requeue it if it should be sent again, and release the lane."
 		if i.Blocker.Cause == batch.CauseHalted { // it waits itself

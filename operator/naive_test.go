@@ -125,9 +125,10 @@ func (o *office) reason(rec batch.Record) operator.Reason {
 		}
 		return e.Kind
 	}
-	r := operator.Reason{Cause: e.Cause, Remedy: e.Remedy, State: e.State, Kind: kind(e.LastError)}
+	called := func(e batch.Explanation) bool { return e.Decision != "" && e.Cause != batch.CauseDecision }
+	r := operator.Reason{Cause: e.Cause, Remedy: e.Remedy, State: e.State, Kind: kind(e.LastError), Called: called(e)}
 	if e.Remedy == batch.RemedyRelease {
-		r.State, r.Kind = 0, ""
+		r.State, r.Kind, r.Called = 0, "", false
 		if by, err := o.Get(o.ctx(), e.Blocker); err == nil && by.Final() {
 			r.State, r.Kind = by.State, kind(by.Error)
 		}
@@ -135,7 +136,7 @@ func (o *office) reason(rec batch.Record) operator.Reason {
 	for e.Remedy == batch.RemedyBlocker {
 		e, err = o.Explain(o.ctx(), e.Blocker)
 		require.NoError(o, err)
-		r.Root, r.State, r.Kind = e.Cause, e.State, kind(e.LastError)
+		r.Root, r.State, r.Kind, r.Called = e.Cause, e.State, kind(e.LastError), called(e)
 	}
 	return r
 }

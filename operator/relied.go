@@ -26,7 +26,7 @@ var (
 	ErrDisagree = errors.New("operator: the instances disagree")
 )
 
-// SettingsError says which setting a Desk has to know and does not.
+// SettingsError says which setting a Desk has to know and does not. [Desk.Relied] shows the record.
 type SettingsError struct {
 	Service batch.ServiceID
 	Ledger  string // that serves the service; "" where none is recorded
@@ -41,7 +41,7 @@ func (e *SettingsError) Error() string {
 	if e.Ledger != "" {
 		s += fmt.Sprintf(" (ledger %q)", batch.Excerpt(e.Ledger, 64))
 	}
-	return s + ": " + e.Why + "; Desk.Relied shows the record"
+	return s + ": " + e.Why
 }
 
 // Unwrap returns ErrNotRecorded or ErrDisagree.
@@ -170,7 +170,7 @@ func (r route) use(setting string, same func(a, b relied.Settings) bool) error {
 		return fail(ErrNotRecorded, fmt.Sprintf("the traits of %s are on record, and no instance has compared those of this service with them yet", batch.Only(r.Service)))
 	}
 	if r.Disagree(same) {
-		return fail(ErrDisagree, "an instance has recorded other settings, and nobody has agreed on these (Desk.Agree)")
+		return fail(ErrDisagree, "an instance has recorded other settings, and nobody has agreed on these")
 	}
 	return nil
 }

@@ -95,7 +95,7 @@ func (d *Desk) sight(ctx context.Context, q CausesQuery) (s Sight, err error) {
 		}
 	}
 	for _, g := range s.Causes.Groups {
-		if g.Cause != batch.CauseDecision || g.Example.ID == "" {
+		if g.Cause != batch.CauseDecision && !g.Called || g.Root != "" || g.Example.ID == "" {
 			continue
 		}
 		rec, err := d.Get(ctx, g.Example.Key)
@@ -214,8 +214,11 @@ func (x *judgement) state(all []Incident) State {
 			return StatePerson
 		}
 	}
-	if x.Causes.Incomplete {
+	switch {
+	case x.Causes.Incomplete:
 		return StatePart
+	case len(all) > 0:
+		return StateWaits
 	}
 	return StateWell
 }

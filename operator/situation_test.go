@@ -88,6 +88,48 @@ func TestALookThatDidNotFinish(t *testing.T) {
 	wrong(t, sight, operator.IncidentDecision)
 }
 
+// A batch that a person was called about, because it has not moved for long, is told as what is
+// counted of it and as its own page says; one that a ruling ends comes before it.
+func TestACallIsAnIncident(t *testing.T) {
+	group := func(id batch.ID, cause batch.Cause, remedy batch.Remedy) operator.Group {
+		e := batch.Explanation{Key: batch.Key{Service: "s", ID: id}, Cause: cause, Remedy: remedy, Decision: "why of " + string(id), Text: "text"}
+		return operator.Group{Reason: operator.Reason{Cause: cause, Remedy: remedy, Called: cause != batch.CauseDecision}, Batches: 1, Lanes: 1, Example: e}
+	}
+	stuck, decide := group("stuck", batch.CauseDelayed, batch.RemedyWait), group("doubt", batch.CauseDecision, batch.RemedyDecide)
+	sight := operator.Sight{Causes: operator.Causes{At: looked, Groups: []operator.Group{stuck}}}
+	i := wrong(t, sight, operator.IncidentDecision)
+	assert.Equal(t, "A person has to decide about 1 batch.", i.Text)
+	assert.Equal(t, "dltbatch explain stuck", i.Command, "no ruling ends it")
+	assert.Equal(t, "why of stuck.", i.Why)
+	assert.Equal(t, operator.StatePerson, sight.Situation().State)
+	assert.Empty(t, sight.Situation().Itself)
+
+	sight.Causes.Groups = []operator.Group{stuck, decide}
+	i = wrong(t, sight, operator.IncidentDecision)
+	assert.Equal(t, "A person has to decide about 2 batches.", i.Text)
+	assert.Contains(t, i.Command, "dltbatch decide doubt ")
+	assert.Equal(t, "why of doubt.", i.Why)
+}
+
+// Nothing is well while something is wrong, also where that ends by itself; and each example says
+// something.
+func TestWhatEndsByItselfIsNotWell(t *testing.T) {
+	busy := operator.Group{
+		Reason: operator.Reason{Cause: batch.CauseDelayed, Kind: batch.KindBusy}, Batches: 1, Lanes: 1, Attempts: 9,
+		Example: batch.Explanation{Key: batch.Key{Service: "s", ID: "x"}, Cause: batch.CauseDelayed, Text: "text"},
+	}
+	sight := operator.Sight{Causes: operator.Causes{At: looked, Groups: []operator.Group{busy}}}
+	assert.True(t, wrong(t, sight, operator.IncidentLedgerBusy).ByItself)
+	assert.Equal(t, operator.StateWaits, sight.Situation().State)
+
+	unmet := operator.Group{
+		Reason: operator.Reason{Cause: operator.CauseUnknown, Missing: operator.MissingLedger}, Batches: 1, Lanes: 1, Oldest: time.Hour,
+		Example: batch.Explanation{Key: batch.Key{Service: "s", ID: "x"}, Cause: operator.CauseUnknown, State: batch.Queued},
+	}
+	sight.Causes.Groups = []operator.Group{unmet}
+	assert.Equal(t, "queued: it waits in its lane.", wrong(t, sight, operator.IncidentUnserved).Example.Text)
+}
+
 // Counts are old ten minutes after the longest rest of a live instance.
 func TestCountsOfInstancesThatRest(t *testing.T) {
 	sight := operator.Sight{Causes: operator.Causes{At: looked}, Counted: true}

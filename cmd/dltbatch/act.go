@@ -145,6 +145,8 @@ func (a *app) upon(c *cobra.Command, args int, does func(args []string, rec batc
 			case after.State != rec.State:
 			case rec.Quarantined && !after.Quarantined:
 				now = "is no longer set aside"
+			case after.Withdrawn && !rec.Withdrawn:
+				now = "is withdrawn: what takes effect first decides"
 			}
 			p.line("%s: %s was %s, %s (version %d)", c.Name(), p.id(string(after.ID)), rec.State.String(), now, after.Version)
 			if after.State == batch.Queued && after.NotBefore.After(time.Now()) {
@@ -362,7 +364,10 @@ func (a *app) steer(c *cobra.Command, s steering) *cobra.Command {
 			}
 			return a.print(shardAnswers[batch.Control]{controls}, show)
 		}
-		return a.print(controls[0].Value, show)
+		return a.print(controls[0].Value, func(p *page) {
+			p.line("%s: done; %s now:", c.Name(), held(scope))
+			show(p)
+		})
 	})
 }
 

@@ -153,8 +153,12 @@ func (a *app) fail(err error, code int) {
 	text := a.safe(err)
 	advice := ""
 	switch {
-	case code == exitSettings:
+	case errors.Is(err, operator.ErrDisagree):
 		advice = "dltbatch settings SERVICE shows the record, dltbatch agree SERVICE ends a disagreement"
+	case code == exitSettings:
+		advice = "dltbatch settings SERVICE shows what is on record. Where an instance runs (dltbatch instances), look for lane_held in its log: it names the lanes that the instance does not take, and why"
+	case errors.Is(err, batch.ErrInDoubt):
+		advice = "dltbatch explain ID says what it waits for; dltbatch withdraw ID asks the ledger to keep it from taking effect, where the ledger can"
 	case errors.Is(err, store.ErrNotMigrated):
 		advice = "dltbatch migrate status shows the schema's version, dltbatch migrate up brings it up to date"
 	}
@@ -189,7 +193,7 @@ type failure struct {
 func (a *app) safe(err error) string {
 	text := legible.Error(err)
 	if c, is := errors.AsType[*pgconn.ConnectError](err); is {
-		text = "the database was not reached: " + legible.Error(c.Unwrap())
+		text = "the database was not reached: " + once(legible.Error(c.Unwrap()))
 	}
 	names := slices.Clone(a.dsns)
 	for _, t := range a.at {
@@ -206,6 +210,18 @@ func (a *app) safe(err error) string {
 		}
 	}
 	return redact.DSN(text)
+}
+
+// once joins the lines of a text, and leaves out those that it has already: pgx says the same of
+// each way to connect that it tried.
+func once(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "; ")
 }
 
 // command is a command that runs do with one open database.

@@ -358,7 +358,7 @@ func (x *exam) incidents(ctx context.Context) error {
 	}
 	for _, i := range s.Incidents {
 		do := i.Do
-		if i.Command != "" {
+		if i.Command != "" && i.Command != "dltbatch doctor" {
 			do += "\n  $ " + i.Command
 		}
 		x.bad(string(i.Kind), do, "%s", strings.TrimSpace(i.Text+since(i)+" "+i.Why))

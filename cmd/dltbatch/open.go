@@ -115,4 +115,4 @@ func newDatabase(st store.Store, closed func()) (*database, error) {
 	return &database{Store: st, desk: desk, close: closed}, nil
 }
 
-var errNoFile = errors.New("there is no such database file; dltbatch migrate up makes one")
+var errNoFile = errors.New("there is no such database file: is the path right? dltbatch migrate up makes a new, empty one")

@@ -136,10 +136,20 @@ func (all *databases) part(then string) error {
 	case len(silent) > 0:
 		return fmt.Errorf("%w: %s did not answer%s", errPart, desks.NameShards(silent, of), then)
 	case len(refused) > 0:
-		return fmt.Errorf("%w: %s refused%s: %w", errPart, desks.NameShards(refused, of), then, why)
+		return &refusal{fmt.Errorf("%w: %s refused%s", errPart, desks.NameShards(refused, of), then), why}
 	}
 	return nil
 }
+
+// refusal is an answer without the shards that refused. Its text is without the reason, which was
+// told of each of them; the reason gives the exit code.
+type refusal struct {
+	error
+	why error
+}
+
+// Unwrap returns what the text says, and the reason.
+func (r *refusal) Unwrap() []error { return []error{r.error, r.why} }
 
 func (all *databases) close() {
 	for _, db := range slices.Backward(all.list) { // the first of those on one pool closes it

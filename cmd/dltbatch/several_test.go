@@ -230,6 +230,7 @@ func TestAShardThatRefuses(t *testing.T) {
 	got := s.typed("", s.all("resume", "--all", "--reason=r", "--yes")...)
 	assert.Equal(t, exitRefused, got.code, got.err)
 	assert.Contains(t, got.err, "shard 1 refused")
+	assert.Equal(t, 1, strings.Count(got.err, "moved on"), got.err)
 	assert.NotContains(t, got.err, "did not answer")
 	assert.Contains(t, got.out, "all of shard 2")
 	s.down = 2

@@ -66,3 +66,8 @@ func TestFilesAndInputsAreNoFailureOfTheDatabase(t *testing.T) {
 		assert.Equal(s, batch.Queued, s.see("b1").State)
 	})
 }
+
+// An error is one line, and says nothing twice: pgx joins what it met on each way to the server.
+func TestAnErrorIsOneLine(t *testing.T) {
+	assert.Equal(t, "a: refused; b: refused", once("a: refused\nb: refused\na: refused"))
+}

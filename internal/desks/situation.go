@@ -88,7 +88,7 @@ func worstState(good []Answer[operator.Situation], of int) operator.State {
 		return operator.StatePerson
 	}
 	all := operator.StateWell
-	for _, s := range []operator.State{operator.StatePart, operator.StatePerson, operator.StateLedger, operator.StateStopped} {
+	for _, s := range []operator.State{operator.StateWaits, operator.StatePart, operator.StatePerson, operator.StateLedger, operator.StateStopped} {
 		n := 0
 		for _, a := range good {
 			if a.Value.State == s {
