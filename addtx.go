@@ -53,8 +53,12 @@ func (r *Runner) Check(b batch.Batch) error { return r.engine.Check(b) }
 
 // checkAll returns the first error of Check.
 func (r *Runner) checkAll(batches []batch.Batch) error {
-	for _, b := range batches {
-		if err := r.Check(b); err != nil {
+	for i, b := range batches {
+		err := r.Check(b)
+		if err != nil && len(batches) > 1 { // the error of a batch without an id names none
+			err = fmt.Errorf("batches[%d]: %w", i, err)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,8 @@ package batch
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 )
 
 // Errors about the caller's input. Nothing was stored.
@@ -102,7 +104,11 @@ func (e *InputError) Error() string {
 	}
 	s += ": want " + e.Want
 	if e.Key.ID != "" {
-		s += " (batch " + Excerpt(e.Key.String(), 80) + ")"
+		key := Excerpt(e.Key.String(), 80)
+		if strings.ContainsAny(key, "\n\t") { // a bad key shall not break the line of a log
+			key = strconv.Quote(key)
+		}
+		s += " (batch " + key + ")"
 	}
 	if e.Err != nil {
 		s += ": " + e.Err.Error()

@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -71,7 +72,7 @@ func ParseTag(s string) (Tag, error) {
 // [*InputError].
 func (t Tag) Validate() error {
 	if err := CheckText("Tags", t.Name, MaxTagName); err != nil {
-		return err
+		return tagError(err, Excerpt(t.Name, 64), "a name: ")
 	}
 	if strings.Contains(t.Name, "=") {
 		return &InputError{Field: "Tags", Value: t.Name, Want: `a name without "="`}
@@ -79,7 +80,15 @@ func (t Tag) Validate() error {
 	if t.Value == "" {
 		return &InputError{Field: "Tags", Value: t.Name + "=", Want: "a value"}
 	}
-	return CheckText("Tags", t.Value, MaxTagValue)
+	return tagError(CheckText("Tags", t.Value, MaxTagValue), Tag{t.Name, Excerpt(t.Value, 64)}.String(), "a value: ")
+}
+
+// tagError adds to an error of CheckText which tag it is about, and which part of it.
+func tagError(err error, shown, part string) error {
+	if in, ok := errors.AsType[*InputError](err); ok {
+		in.Value, in.Want = shown, part+in.Want
+	}
+	return err
 }
 
 // String returns the tag as [ParseTag] reads it.

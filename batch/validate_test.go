@@ -118,6 +118,8 @@ func TestInputError(t *testing.T) {
 	assert.Equal(t, `dltbatch: invalid F "v\x00": want w (batch s/i): why`, err.Error())
 	assert.ErrorIs(t, err, batch.ErrInvalidInput)
 	assert.ErrorIs(t, err, cause)
+	err.Key.Service = "s\n2"
+	assert.Equal(t, `dltbatch: invalid F "v\x00": want w (batch "s\n2/i"): why`, err.Error(), "one line")
 	assert.Equal(t, "dltbatch: invalid F: want w", (&batch.InputError{Field: "F", Want: "w"}).Error())
 }
 
@@ -154,6 +156,12 @@ func TestTags(t *testing.T) {
 		require.ErrorAs(t, err, &in, "%v", bad)
 		assert.Equal(t, "Tags", in.Field)
 		assert.Equal(t, batch.Key{Service: "s", ID: "i"}, in.Key)
+	}
+	for text, bad := range map[string]batch.Tags{
+		`invalid Tags "invoice=a\nb": want a value: no control characters`: {"invoice": "a\nb"},
+		`invalid Tags "a\nb": want a name: no control characters`:          {"a\nb": "4711"},
+	} {
+		assert.ErrorContains(t, bad.Validate(), text)
 	}
 	assert.Equal(t, "a=2, b=1", batch.Tags{"b": "1", "a": "2"}.String())
 	for text, want := range map[string]batch.Tag{"invoice=4711": {Name: "invoice", Value: "4711"}, "4711": {Value: "4711"}, "a=b=c": {Name: "a", Value: "b=c"}} {

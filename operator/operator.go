@@ -49,7 +49,7 @@ type Desk struct {
 // New returns a Desk for a store. It does no I/O.
 func New(s store.Store) (*Desk, error) {
 	if isnil.Is(s) {
-		return nil, fmt.Errorf("operator: %w", &batch.InputError{Field: "store", Want: "a store"})
+		return nil, fmt.Errorf("operator: %w", &batch.InputError{Field: "store", Value: "nil", Want: "a store, such as sqlite.New's"})
 	}
 	d := &Desk{store: s}
 	d.acts = acts.Desk{Store: d.store, Quiet: d.quiet, Withdraws: d.withdraws}

@@ -55,7 +55,7 @@ func checkSigner(s Signer) error {
 func ParsePrivateKey(s string) (*PrivateKey, error) {
 	b, err := hex.DecodeString(s)
 	if err != nil { // the cause would show a byte of the key
-		return nil, &batch.InputError{Field: "private key", Want: "64 hex digits"}
+		return nil, &batch.InputError{Field: "private key", Value: fmt.Sprintf("%d characters", len(s)), Want: "64 hex digits alone, without 0x and without a newline"}
 	}
 	return NewPrivateKey(b)
 }
@@ -65,7 +65,7 @@ func ParsePrivateKey(s string) (*PrivateKey, error) {
 func NewPrivateKey(b []byte) (*PrivateKey, error) {
 	var d secp256k1.ModNScalar
 	if len(b) != secp256k1.PrivKeyBytesLen {
-		return nil, &batch.InputError{Field: "private key", Want: "32 bytes (64 hex digits)"}
+		return nil, &batch.InputError{Field: "private key", Value: fmt.Sprintf("%d bytes", len(b)), Want: "32 bytes (64 hex digits)"}
 	}
 	if overflow := d.SetByteSlice(b); overflow || d.IsZero() {
 		return nil, &batch.InputError{Field: "private key", Want: "a number from 1 to the order of secp256k1"}
