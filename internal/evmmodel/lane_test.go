@@ -24,6 +24,7 @@ type laneRules struct {
 	byAge         bool // a run is in the order of age, and not of nonces
 	behindWait    bool // what goes again waits for those behind it: it breaks nothing, and has fewer worlds
 	assumes       bool // a withdrawn payment ends once what closes its nonce was accepted
+	nobody        bool // no person acts: it breaks nothing, and has fewer worlds
 }
 
 const (
@@ -221,6 +222,9 @@ func (s *laneSteps) next() {
 		}
 	}
 	s.monitor()
+	if s.nobody {
+		return
+	}
 	for i := range s.w.rows {
 		// Also while others keep bytes: they may have kept them since Decide looked, or it is
 		// withdrawn.
@@ -597,7 +601,7 @@ func TestBrokenLane(t *testing.T) {
 		"a run goes on behind a failure":  {laneRules{goesOn: true}, bounds{1, 1}, order},
 		"a gap stays":                     {laneRules{gapsStay: true}, bounds{1, 1}, jam},
 		"the lane is not looked at":       {laneRules{loseLane: true}, bounds{1, 0}, order},
-		"a run is in the order of age":    {laneRules{byAge: true}, bounds{1, 2}, order},
+		"a run is in the order of age":    {laneRules{byAge: true, nobody: true}, bounds{1, 2}, jam},
 		"a withdrawal is assumed":         {laneRules{assumes: true}, bounds{1, 1}, refused},
 	} {
 		t.Run(name, func(t *testing.T) {
