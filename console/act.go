@@ -14,31 +14,31 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// author is who acts, and why.
-func (v *visit) author() (batch.By, error) {
+// actingPerson returns who acts, and why.
+func (v *visit) actingPerson() (batch.By, error) {
 	by := batch.By{Actor: v.by, Reason: strings.TrimSpace(v.form.Get("reason"))}
 	if by.Reason == "" {
-		return by, &refused{http.StatusBadRequest, "Nothing was done", "Give a reason: the history keeps it."}
+		return by, &refusal{http.StatusBadRequest, "Nothing was done", "Give a reason: the history keeps it."}
 	}
 	return by, nil
 }
 
-// confirmed compares the word that was typed.
-func confirmed(form url.Values, want string) error {
+// checkConfirmed compares the word that was typed.
+func checkConfirmed(form url.Values, want string) error {
 	if want != "" && strings.TrimSpace(form.Get("confirm")) != want {
-		return &refused{http.StatusBadRequest, "Nothing was done", "It was not confirmed: the word " + strconv.Quote(batch.Excerpt(want, 64)) + " has to be typed."}
+		return &refusal{http.StatusBadRequest, "Nothing was done", "It was not confirmed: the word " + strconv.Quote(batch.Excerpt(want, 64)) + " has to be typed."}
 	}
 	return nil
 }
 
 // act carries a form out, upon the version that its person saw.
 func act(ctx context.Context, v *visit) (*answer, error) {
-	by, err := v.author()
+	by, err := v.actingPerson()
 	if err != nil {
 		return nil, err
 	}
 	do, all := batch.Action(v.form.Get("do")), v.form.Get("all") != ""
-	want := word(do, all, v.form.Get("ruling"))
+	want := confirmWord(do, all, v.form.Get("ruling"))
 	switch do {
 	case batch.ActionPause, batch.ActionSetPolicy:
 		if lane := batch.ServiceID(v.form.Get("service")); !all && batch.Only(lane).Validate() == nil {
@@ -51,7 +51,7 @@ func act(ctx context.Context, v *visit) (*answer, error) {
 			}
 		}
 	}
-	if err := confirmed(v.form, want); err != nil {
+	if err := checkConfirmed(v.form, want); err != nil {
 		return nil, err
 	}
 	to, err := "", error(nil)
@@ -67,7 +67,7 @@ func act(ctx context.Context, v *visit) (*answer, error) {
 		err = &batch.InputError{Field: "do", Value: batch.Excerpt(string(do), 64), Want: "an act that the console offers"}
 	}
 	// An act may have been done although its answer was lost.
-	v.acted()
+	v.forgetReads()
 	v.present.forget()
 	if err != nil {
 		return nil, err
@@ -155,19 +155,19 @@ func seenControl(form url.Values) (c batch.Control, err error) {
 	return c, nil
 }
 
-// because returns the reason why an act is not possible; "" where it is.
-func because(err error) string {
+// whyNot returns the reason why an act is not possible; "" where it is.
+func whyNot(err error) string {
 	switch {
 	case err == nil:
 		return ""
 	case errors.Is(err, batch.ErrInDoubt):
-		return "An attempt may still take effect. " + sentence(err, batch.ErrInDoubt)
+		return "An attempt may still take effect. " + textWithoutKind(err, batch.ErrInDoubt)
 	}
-	return sentence(err, batch.ErrNotAllowed)
+	return textWithoutKind(err, batch.ErrNotAllowed)
 }
 
-// sentence returns the text of an error without its kind.
-func sentence(err, kind error) string {
+// textWithoutKind returns the text of an error without its kind.
+func textWithoutKind(err, kind error) string {
 	text := strings.TrimPrefix(err.Error(), kind.Error()+": ")
 	return legible.Sentences(strings.ToUpper(text[:1]) + text[1:])
 }

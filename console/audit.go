@@ -19,7 +19,7 @@ type auditBody struct {
 // audit shows who did what: to all batches, to all lanes and to everything, or to one lane.
 func audit(ctx context.Context, v *visit) (*answer, error) {
 	b := auditBody{Pages: pager{First: true, Page: "audit"}}
-	one, err := only(v.q)
+	one, err := serviceOf(v.q)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func audit(ctx context.Context, v *visit) (*answer, error) {
 			return nil, err
 		}
 		if b.Pages.First = q.After == ""; next != "" {
-			b.Pages.Next = further(v.q, "audit", "after", string(next))
+			b.Pages.Next = nextPageLink(v.q, "audit", "after", string(next))
 		}
 	}
 	return &answer{page: "audit", title: "Who did what", body: b}, nil

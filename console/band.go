@@ -10,33 +10,33 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// bandAge is how old the survey may be that the band rests on, on pages that make
+// maxTopLineAge is how old the survey may be that the band rests on, on pages that make
 // none themselves.
-const bandAge = 2 * time.Minute
+const maxTopLineAge = 2 * time.Minute
 
-// band is the first line of each page, short enough to be read from across the room.
-type band struct {
+// topLine is the first line of each page, short enough to be read from across the room.
+type topLine struct {
 	mark
 	Why string
 }
 
-// band says how things are; nil where that is not known.
-func (v *visit) band(ctx context.Context, a *answer) *band {
+// readTopLine says how things are; nil where that is not known.
+func (v *visit) readTopLine(ctx context.Context, a *answer) *topLine {
 	if a.status >= http.StatusInternalServerError {
 		return nil // the page says that the store fails
 	}
-	o, _, err := v.overview.within(ctx, bandAge)
+	o, _, err := v.overview.getWithin(ctx, maxTopLineAge)
 	if err != nil {
 		return nil
 	}
-	s := bandOf(o)
+	s := topLineOf(o)
 	return &s
 }
 
-// bandOf says the worst that is wrong.
-func bandOf(o overview) band {
+// topLineOf says the worst that is wrong.
+func topLineOf(o overview) topLine {
 	if o.State == operator.StatePart {
-		return band{mark{toneWarn, "warn", "Not everything was looked at"}, "the time was over before all lanes were reached"}
+		return topLine{mark{toneWarn, "warn", "Not everything was looked at"}, "the time was over before all lanes were reached"}
 	}
 	marks := map[operator.State]mark{
 		operator.StateStopped: {toneBad, "down", "No instance runs"},
@@ -52,9 +52,9 @@ func bandOf(o overview) band {
 		if n := len(o.Incidents) - 1; n > 0 {
 			more = fmt.Sprintf("And %d more.", n)
 		}
-		return band{m, strings.TrimSpace(why + " " + more)}
+		return topLine{m, strings.TrimSpace(why + " " + more)}
 	}
-	s, n := band{mark{toneOK, "ok", "All well"}, "no batch is open"}, 0
+	s, n := topLine{mark{toneOK, "ok", "All well"}, "no batch is open"}, 0
 	for _, m := range o.Itself {
 		n += m.Batches
 	}

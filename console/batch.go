@@ -14,8 +14,8 @@ import (
 
 // Bounds of the page of a batch.
 const (
-	rowShown   = 10 // batches in the way of one another
-	partsShown = 50 // of its addresses, receipts and orders
+	maxRowShown   = 10 // batches in the way of one another
+	maxPartsShown = 50 // of its addresses, receipts and orders
 )
 
 // batchBody is one batch.
@@ -68,8 +68,8 @@ func oneBatch(ctx context.Context, v *visit) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := batchBody{Rec: l.Record, Facts: facts(v.now, l.Record), Tags: tagged(l.Record.Tags)}
-	if err := follow(ctx, v.desk, key, &b); err != nil {
+	b := batchBody{Rec: l.Record, Facts: factLines(v.now, l.Record), Tags: sortedTags(l.Record.Tags)}
+	if err := followBlockers(ctx, v.desk, key, &b); err != nil {
 		return nil, err
 	}
 	attempts, err := v.desk.Attempts(ctx, key)
@@ -81,17 +81,17 @@ func oneBatch(ctx context.Context, v *visit) (*answer, error) {
 		return nil, err
 	}
 	b.Steps = steps(v.now, operator.Timeline(l.Record, attempts, history, v.now))
-	b.Done = done(v.q.Get("done"), history)
+	b.Done = actDone(v.q.Get("done"), history)
 	if b.Before, b.After, err = v.neighbours(ctx, l.Record); err != nil {
 		return nil, err
 	}
-	b.Described, b.NotDescribed = v.describe.of(ctx, v.store, l)
-	b.Receipts = l.Record.Receipts[:min(len(l.Record.Receipts), partsShown)]
+	b.Described, b.NotDescribed = v.describe.describe(ctx, v.store, l)
+	b.Receipts = l.Record.Receipts[:min(len(l.Record.Receipts), maxPartsShown)]
 	b.MoreReceipts = len(l.Record.Receipts) - len(b.Receipts)
-	b.Reads, b.Writes = l.Footprint.Reads[:min(len(l.Footprint.Reads), partsShown)], l.Footprint.Writes[:min(len(l.Footprint.Writes), partsShown)]
+	b.Reads, b.Writes = l.Footprint.Reads[:min(len(l.Footprint.Reads), maxPartsShown)], l.Footprint.Writes[:min(len(l.Footprint.Writes), maxPartsShown)]
 	b.MoreAddresses = len(l.Footprint.Reads) + len(l.Footprint.Writes) - len(b.Reads) - len(b.Writes)
 	var next store.Cursor
-	if b.Orders, next, err = v.desk.ListOrders(ctx, order.ListQuery{Batch: key.ID, Limit: partsShown}); err != nil && !errors.Is(err, store.ErrUnsupported) {
+	if b.Orders, next, err = v.desk.ListOrders(ctx, order.ListQuery{Batch: key.ID, Limit: maxPartsShown}); err != nil && !errors.Is(err, store.ErrUnsupported) {
 		return nil, err
 	}
 	b.MoreOrders = next != ""
@@ -106,22 +106,22 @@ func oneBatch(ctx context.Context, v *visit) (*answer, error) {
 		}
 	}
 	b.Offers = v.batchOffers(l, remedy, withdraws)
-	return &answer{page: "batch", title: "Batch " + short(key.ID), body: b}, nil
+	return &answer{page: "batch", title: "Batch " + shortText(key.ID), body: b}, nil
 }
 
 // removedBatch shows the tombstone of a batch that retention removed.
 func removedBatch(v *visit, rec batch.Record) *answer {
-	return &answer{page: "batch", title: "Batch " + short(rec.ID), body: batchBody{
-		Rec: rec, Facts: facts(v.now, rec), Steps: steps(v.now, operator.Timeline(rec, nil, nil, v.now)), NoRow: "Retention has removed the batch. What stands here is all that is kept of it, and nobody can act on it any more.",
+	return &answer{page: "batch", title: "Batch " + shortText(rec.ID), body: batchBody{
+		Rec: rec, Facts: factLines(v.now, rec), Steps: steps(v.now, operator.Timeline(rec, nil, nil, v.now)), NoRow: "Retention has removed the batch. What stands here is all that is kept of it, and nobody can act on it any more.",
 	}}
 }
 
-// follow follows the batches in the way to the front.
-func follow(ctx context.Context, desk *operator.Desk, key batch.Key, b *batchBody) error {
-	for len(b.Row) < rowShown {
+// followBlockers follows the batches in the way to the front.
+func followBlockers(ctx context.Context, desk *operator.Desk, key batch.Key, b *batchBody) error {
+	for len(b.Row) < maxRowShown {
 		e, err := desk.Explain(ctx, key)
 		if s, is := errors.AsType[*operator.SettingsError](err); is {
-			b.NoRow = settings(s)
+			b.NoRow = settingsText(s)
 			return nil
 		}
 		if errors.Is(err, batch.ErrNotFound) && len(b.Row) > 0 {
@@ -137,12 +137,12 @@ func follow(ctx context.Context, desk *operator.Desk, key batch.Key, b *batchBod
 		}
 		key = e.Blocker
 	}
-	b.Mend, b.To, b.Name = mend(b.Row[len(b.Row)-1])
+	b.Mend, b.To, b.Name = remedyText(b.Row[len(b.Row)-1])
 	return nil
 }
 
-// facts returns the lines about a batch that say something.
-func facts(now time.Time, r batch.Record) []fact {
+// factLines returns the lines about a batch that say something.
+func factLines(now time.Time, r batch.Record) []fact {
 	budget := "no budget limits them"
 	if r.Budget.Attempts > 0 {
 		budget = fmt.Sprintf("%d of a budget of %d are spent", r.Spent, r.Budget.Attempts)
@@ -160,7 +160,7 @@ func facts(now time.Time, r batch.Record) []fact {
 	}
 	all := []fact{
 		{Name: "Id", Text: string(r.ID)},
-		{Name: "Last error", Text: failed(r.Error), Alarm: r.Final()},
+		{Name: "Last error", Text: errorText(r.Error), Alarm: r.Final()},
 		{Name: "Set aside", Text: set, Alarm: r.Quarantined},
 		{Name: "Withdrawn", Text: withdrawn},
 		{Name: "Attempts", Text: attempts},

@@ -67,7 +67,7 @@ func TestAShortFormTakesLittleMemory(t *testing.T) {
 // TestASelectionComesBack packs the largest selection.
 func TestASelectionComesBack(t *testing.T) {
 	s := operator.Selection{At: time.Unix(1, 2).UTC(), More: true, Token: "t", Bulk: operator.Bulk{Action: batch.ActionCancel}}
-	for i := range bulkMax {
+	for i := range maxBulk {
 		var one operator.Seen
 		one.ID = batch.ID(fmt.Sprint(i))
 		s.Batches = append(s.Batches, one)
@@ -91,8 +91,8 @@ func TestTooManyFields(t *testing.T) {
 	form := httptest.NewRequest(http.MethodPost, "/act", strings.NewReader(fields))
 	form.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	v := &visit{Console: &Console{cross: http.NewCrossOriginProtection()}, r: form}
-	var refusal *refused
-	bytes := allocated(func() { require.ErrorAs(t, v.may(httptest.NewRecorder()), &refusal) })
+	var refusal *refusal
+	bytes := allocated(func() { require.ErrorAs(t, v.checkForm(httptest.NewRecorder()), &refusal) })
 	assert.Equal(t, http.StatusBadRequest, refusal.status)
 	assert.Less(t, bytes, uint64(32<<20))
 

@@ -13,9 +13,9 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// bulkMax is how many batches a selection in a browser has at most, since the form carries it. The
+// maxBulk is how many batches a selection in a browser has at most, since the form carries it. The
 // command has no such bound.
-const bulkMax = 10_000
+const maxBulk = 10_000
 
 var bulkActions = []batch.Action{batch.ActionRequeue, batch.ActionCancel, batch.ActionDecide, batch.ActionAcquit}
 
@@ -52,14 +52,14 @@ func (b bulkBody) Narrowed() bool {
 // bulk asks which act upon which batches, and previews it. It changes nothing.
 func bulk(ctx context.Context, v *visit) (*answer, error) {
 	b := bulkBody{
-		Actions: titled(bulkActions, v.q["action"]), Rulings: rulings(v.q["ruling"]), States: choices(bulkStates, v.q["state"]),
-		Kinds: spaced(titled(batch.ErrorKinds(), v.q["error"])), Causes: titled(bulkCauses, v.q["cause"]),
+		Actions: textChoices(bulkActions, v.q["action"]), Rulings: rulings(v.q["ruling"]), States: choices(bulkStates, v.q["state"]),
+		Kinds: withSpaces(textChoices(batch.ErrorKinds(), v.q["error"])), Causes: textChoices(bulkCauses, v.q["cause"]),
 		Tag: v.q.Get("tag"), Older: v.q.Get("older"), Newer: v.q.Get("newer"), Quarantined: v.q.Get("quarantined") != "",
 	}
 	for i := range b.Causes {
-		b.Causes[i].Title = cause(batch.Cause(b.Causes[i].Value))
+		b.Causes[i].Title = causeTitle(batch.Cause(b.Causes[i].Value))
 	}
-	service, err := only(v.q)
+	service, err := serviceOf(v.q)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func bulk(ctx context.Context, v *visit) (*answer, error) {
 	if v.q.Has("action") && (v.q.Get("action") != string(batch.ActionDecide) || v.q.Get("ruling") != "") {
 		err := preview(ctx, v, &b, service)
 		if in, is := errors.AsType[*batch.InputError](err); is { // the form stays, filled in as it was
-			r, _ := explained(in)
+			r, _ := explainError(in)
 			b.Wrong = r.text
 			return &answer{status: r.status, page: "bulk", title: "Many batches at once", body: b}, nil
 		}
@@ -79,15 +79,15 @@ func bulk(ctx context.Context, v *visit) (*answer, error) {
 	return &answer{page: "bulk", title: "Many batches at once", body: b}, nil
 }
 
-// spaced makes words of names such as not_yet.
-func spaced(list []choice) []choice {
+// withSpaces makes words of names such as not_yet.
+func withSpaces(list []choice) []choice {
 	for i := range list {
 		list[i].Title = strings.ReplaceAll(list[i].Title, "_", " ")
 	}
 	return list
 }
 
-func titled[T ~string](all []T, on []string) []choice {
+func textChoices[T ~string](all []T, on []string) []choice {
 	list := make([]choice, len(all))
 	for i, v := range all {
 		list[i] = choice{Value: string(v), Title: string(v), On: slices.Contains(on, string(v))}
@@ -97,7 +97,7 @@ func titled[T ~string](all []T, on []string) []choice {
 
 // rulings returns the rulings of Decide, each with its statement.
 func rulings(on []string) []choice {
-	list := titled(batch.Rulings(), on)
+	list := textChoices(batch.Rulings(), on)
 	for i, r := range batch.Rulings() {
 		list[i].Title += ": " + r.Statement()
 	}
@@ -106,7 +106,7 @@ func rulings(on []string) []choice {
 
 // preview adds what the action would do.
 func preview(ctx context.Context, v *visit, b *bulkBody, service *batch.ServiceID) error {
-	asked, err := bulkOf(v.q, service)
+	asked, err := parseBulk(v.q, service)
 	if err != nil {
 		return err
 	}
@@ -114,21 +114,21 @@ func preview(ctx context.Context, v *visit, b *bulkBody, service *batch.ServiceI
 	if err != nil {
 		return err
 	}
-	b.Selection, b.N, b.Rest, b.What = &sel, len(sel.Batches), len(sel.Batches)-len(sel.First), actName(asked)
+	b.Selection, b.N, b.Rest, b.What = &sel, len(sel.Batches), len(sel.Batches)-len(sel.First), bulkActName(asked)
 	switch {
 	case v.denied != "":
 		b.Not = v.denied
 	case b.N == 0:
-	case b.N > bulkMax || sel.More:
-		b.Not = "A browser takes " + strconv.Itoa(bulkMax) + " batches at most. Narrow the filter, or use the command: dltbatch bulk preview, and then dltbatch bulk run."
+	case b.N > maxBulk || sel.More:
+		b.Not = "A browser takes " + strconv.Itoa(maxBulk) + " batches at most. Narrow the filter, or use the command: dltbatch bulk preview, and then dltbatch bulk run."
 	default:
 		b.Packed, err = pack(sel)
 	}
 	return err
 }
 
-// bulkOf reads the bulk action of a form.
-func bulkOf(q url.Values, service *batch.ServiceID) (b operator.Bulk, err error) {
+// parseBulk reads the bulk action of a form.
+func parseBulk(q url.Values, service *batch.ServiceID) (b operator.Bulk, err error) {
 	b.Action = batch.Action(q.Get("action"))
 	b.Filter.Service, b.Filter.Quarantined = service, q.Get("quarantined") != ""
 	if b.Filter.States, err = parse[batch.State](q["state"]); err != nil {
@@ -142,10 +142,10 @@ func bulkOf(q url.Values, service *batch.ServiceID) (b operator.Bulk, err error)
 	if b.Action == batch.ActionDecide {
 		b.Ruling = batch.Ruling(q.Get("ruling"))
 	}
-	if b.Filter.Kinds, err = known("error", batch.ErrorKinds(), q["error"]); err != nil {
+	if b.Filter.Kinds, err = parseWords("error", batch.ErrorKinds(), q["error"]); err != nil {
 		return b, err
 	}
-	if b.Filter.Causes, err = known("cause", bulkCauses, q["cause"]); err != nil {
+	if b.Filter.Causes, err = parseWords("cause", bulkCauses, q["cause"]); err != nil {
 		return b, err
 	}
 	if b.Filter.OlderThan, err = duration("older", q.Get("older")); err != nil {
@@ -155,8 +155,8 @@ func bulkOf(q url.Values, service *batch.ServiceID) (b operator.Bulk, err error)
 	return b, err
 }
 
-// known reads words of a list; an empty word does not count.
-func known[T ~string](field string, all []T, texts []string) (list []T, err error) {
+// parseWords reads words of a list; an empty word does not count.
+func parseWords[T ~string](field string, all []T, texts []string) (list []T, err error) {
 	for _, text := range texts {
 		if text == "" {
 			continue
@@ -180,8 +180,8 @@ func duration(field, text string) (time.Duration, error) {
 	return d, nil
 }
 
-// actName names an act upon many batches for people.
-func actName(b operator.Bulk) string {
+// bulkActName names an act upon many batches for people.
+func bulkActName(b operator.Bulk) string {
 	what := string(b.Action)
 	if b.Ruling != "" {
 		what += " " + string(b.Ruling)

@@ -14,14 +14,14 @@ import (
 
 // Bounds of the bulk actions that one process carries out.
 const (
-	carriedMost = 4           // at once
-	carriedWait = time.Second // how long a form waits for the end, so that most people see the report at once
-	keptEnds    = 100         // reasons why an action ended early
+	maxCarried     = 4           // at once
+	carryWaitLimit = time.Second // how long a form waits for the end, so that most people see the report at once
+	maxKeptEnds    = 100         // reasons why an action ended early
 )
 
-// carried are the bulk actions that this process carries out: each in a goroutine, which outlives
-// the request that began it and keeps its progress in the store.
-type carried struct {
+// carriedBulks are the bulk actions that this process carries out: each in a goroutine, which
+// outlives the request that began it and keeps its progress in the store.
+type carriedBulks struct {
 	mu     sync.Mutex
 	closed bool
 	stops  map[string]context.CancelFunc // by token
@@ -29,8 +29,8 @@ type carried struct {
 	all    sync.WaitGroup
 }
 
-// under reports whether this process carries an action out, or else why it ended early here.
-func (u *carried) under(token string) (is bool, why string) {
+// isUnderWay reports whether this process carries an action out, or else why it ended early here.
+func (u *carriedBulks) isUnderWay(token string) (is bool, why string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.stops[token] != nil, u.ends[token]
@@ -38,18 +38,18 @@ func (u *carried) under(token string) (is bool, why string) {
 
 // start begins a goroutine, unless one of this token is under way. do returns why the action ended
 // early, or "". ended is closed with the goroutine; nil where one is under way.
-func (u *carried) start(ctx context.Context, token string, do func(ctx context.Context) string) (ended <-chan struct{}, err error) {
+func (u *carriedBulks) start(ctx context.Context, token string, do func(ctx context.Context) string) (ended <-chan struct{}, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	switch {
 	case u.closed:
-		return nil, &refused{http.StatusServiceUnavailable, "This console is shutting down", "Go on with the action in another one: it is kept."}
+		return nil, &refusal{http.StatusServiceUnavailable, "This console is shutting down", "Go on with the action in another one: it is kept."}
 	case u.stops[token] != nil:
 		return nil, nil //nolint:nilnil // nothing has begun, and nothing is wrong
-	case len(u.stops) >= carriedMost:
-		return nil, &refused{http.StatusServiceUnavailable, "Too many bulk actions at once", "This console carries out others at present. The action is kept: go on with it when one of these has ended."}
+	case len(u.stops) >= maxCarried:
+		return nil, &refusal{http.StatusServiceUnavailable, "Too many bulk actions at once", "This console carries out others at present. The action is kept: go on with it when one of these has ended."}
 	}
-	if u.stops == nil || len(u.ends) >= keptEnds {
+	if u.stops == nil || len(u.ends) >= maxKeptEnds {
 		u.ends = map[string]string{}
 	}
 	if u.stops == nil {
@@ -74,7 +74,7 @@ func (u *carried) start(ctx context.Context, token string, do func(ctx context.C
 }
 
 // close stops all, and waits for their end.
-func (u *carried) close() {
+func (u *carriedBulks) close() {
 	u.mu.Lock()
 	u.closed = true
 	for _, stop := range u.stops {
@@ -88,8 +88,8 @@ func (u *carried) close() {
 // moment.
 func (v *visit) carryOut(ctx context.Context, token string, by batch.By) error {
 	c := v.Console // not the visit, which ends before
-	ended, err := c.carried.start(ctx, token, func(ctx context.Context) string {
-		defer c.acted()
+	ended, err := c.bulkActions.start(ctx, token, func(ctx context.Context) string {
+		defer c.forgetReads()
 		// Nobody else recovers here, as the server does for a request.
 		err := loop.Contain(func() error {
 			_, err := c.bulks.Resume(ctx, token, by, nil)
@@ -104,13 +104,13 @@ func (v *visit) carryOut(ctx context.Context, token string, by batch.By) error {
 			attrs = append(attrs, slog.String("stack", string(p.Stack)))
 		}
 		c.log.ErrorContext(ctx, "console: a bulk action ended early", attrs...)
-		why, _ := explained(err)
+		why, _ := explainError(err)
 		return why.text
 	})
 	if err != nil || ended == nil {
 		return err
 	}
-	soon := time.NewTimer(carriedWait)
+	soon := time.NewTimer(carryWaitLimit)
 	defer soon.Stop()
 	select {
 	case <-ended:

@@ -42,11 +42,11 @@ var files embed.FS
 
 // Bounds of one request.
 const (
-	pageTime = 10 * time.Second // to read a page
-	actTime  = time.Minute      // to carry a form out
-	pageRows = 100              // of a list on one page
-	maxForm  = 8 << 20          // bytes of a form; the largest one has a bulk selection
-	maxField = 256              // fields of a form or an address: each takes much more memory than its text
+	pageTimeLimit = 10 * time.Second // to read a page
+	actTimeLimit  = time.Minute      // to carry a form out
+	pageRows      = 100              // of a list on one page
+	maxForm       = 8 << 20          // bytes of a form; the largest one has a bulk selection
+	maxField      = 256              // fields of a form or an address: each takes much more memory than its text
 )
 
 // Options of a console.
@@ -104,7 +104,7 @@ func newConsole(o *Options) (c *Console, err error) {
 	}
 	c.log = slog.New(legible.Handler(c.log.Handler()))
 	c.describe = newDescriber(o.Describe, c.log)
-	if c.pages, err = template.New("").Funcs(words()).ParseFS(files, "page/*.html"); err != nil {
+	if c.pages, err = template.New("").Funcs(templateFuncs()).ParseFS(files, "page/*.html"); err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
 	if c.style, err = files.ReadFile("page/style.css"); err != nil {
@@ -119,27 +119,27 @@ func newConsole(o *Options) (c *Console, err error) {
 
 // Console is the handler of all pages. Its methods may be called concurrently.
 type Console struct {
-	shards   []*Console // of all shards; nil where this is the console of one store
-	set      *Console   // of all shards; nil where the store is no shard
-	name     string     // of the shard
-	store    store.Store
-	desk     *operator.Desk
-	bulks    *operator.Bulks
-	orders   order.Store // nil where the store keeps no orders
-	title    string
-	actor    func(*http.Request) (string, error)
-	log      *slog.Logger
-	cross    *http.CrossOriginProtection
-	pages    *template.Template
-	style    []byte
-	overview *shared[overview]
-	looked   int64 // the acts before the last read; only the visitor who reads overview uses it
-	present  *shared[present]
-	lanes    *shared[allLanes]
-	script   []byte
-	carried  carried
-	describe *describer
-	live     live
+	shards      []*Console // of all shards; nil where this is the console of one store
+	set         *Console   // of all shards; nil where the store is no shard
+	name        string     // of the shard
+	store       store.Store
+	desk        *operator.Desk
+	bulks       *operator.Bulks
+	orders      order.Store // nil where the store keeps no orders
+	title       string
+	actor       func(*http.Request) (string, error)
+	log         *slog.Logger
+	cross       *http.CrossOriginProtection
+	pages       *template.Template
+	style       []byte
+	overview    *sharedAnswer[overview]
+	readMark    int64 // the acts before the last read; only the visitor who reads overview uses it
+	present     *sharedAnswer[present]
+	lanes       *sharedAnswer[allLanes]
+	script      []byte
+	bulkActions carriedBulks
+	describe    *describer
+	live        liveStreams
 }
 
 // Close ends the streams of pages that are kept up to date. It stops the bulk actions that this
@@ -149,7 +149,7 @@ type Console struct {
 // [http.Server.RegisterOnShutdown] is the place, since [http.Server.Shutdown] waits for streams.
 func (c *Console) Close() {
 	c.live.end.Do(func() { close(c.live.done) })
-	c.carried.close()
+	c.bulkActions.close()
 	for _, one := range c.shards {
 		one.Close()
 	}
@@ -172,7 +172,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, value := range headers {
 		w.Header().Set(name, value)
 	}
-	if c.below(w, r) {
+	if c.serveShard(w, r) {
 		return
 	}
 	if strings.Count(r.URL.RawQuery, "&") >= maxField {
@@ -183,16 +183,16 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.serveLive(w, r)
 		return
 	}
-	limit := pageTime
+	limit := pageTimeLimit
 	if r.Method == http.MethodPost {
-		limit = actTime
+		limit = actTimeLimit
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), limit)
 	defer cancel()
 	v := &visit{Console: c, r: r, q: r.URL.Query(), now: time.Now().UTC()}
 	a, err := v.answer(ctx, w)
 	if err != nil {
-		a = v.failed(ctx, err)
+		a = v.errorPage(ctx, err)
 	}
 	switch {
 	case a.to != "":
@@ -219,8 +219,8 @@ func write(w http.ResponseWriter, status int, kind string, body []byte) {
 // page answers a request.
 type page func(ctx context.Context, v *visit) (*answer, error)
 
-// route returns the page at a path; nil without a page.
-func route(path string) page {
+// pageAt returns the page at a path; nil without a page.
+func pageAt(path string) page {
 	switch strings.TrimPrefix(path, "/") {
 	case "":
 		return home
@@ -256,8 +256,8 @@ func route(path string) page {
 	return nil
 }
 
-// change returns what carries a form out; nil where a path takes none.
-func change(path string) page {
+// changeAt returns what carries a form out; nil where a path takes none.
+func changeAt(path string) page {
 	switch strings.TrimPrefix(path, "/") {
 	case "act":
 		return act
@@ -283,8 +283,8 @@ func (c *Console) readPresent(ctx context.Context) (present, error) {
 	return present{s.At, s.Everything}, err
 }
 
-// acted makes the next visitor look at the store again, since something was done.
-func (c *Console) acted() {
+// forgetReads makes the next visitor look at the store again, since something was done.
+func (c *Console) forgetReads() {
 	c.overview.forget()
 	c.lanes.forget()
 	if c.set != nil {

@@ -34,9 +34,9 @@ func newDescriber(ask func(batch.Batch) []Field, log *slog.Logger) *describer {
 	return &describer{ask: ask, turns: make(chan struct{}, describeTurns), log: log}
 }
 
-// of returns what the application says about a stored batch, or why there is nothing to show. A
-// description that hangs or panics costs its page a second, and nobody else anything.
-func (d *describer) of(ctx context.Context, s store.Store, l store.Look) (fields []Field, why string) {
+// describe returns what the application says about a stored batch, or why there is nothing to
+// show. A description that hangs or panics costs its page a second, and nobody else anything.
+func (d *describer) describe(ctx context.Context, s store.Store, l store.Look) (fields []Field, why string) {
 	if d.ask == nil {
 		return nil, ""
 	}
@@ -61,7 +61,7 @@ func (d *describer) of(ctx context.Context, s store.Store, l store.Look) (fields
 				return errors.Join(errNoPayload, err)
 			}
 			rec := l.Record
-			a.fields = bounded(d.ask(batch.Batch{
+			a.fields = boundFields(d.ask(batch.Batch{
 				Service: rec.Service, ID: rec.ID, Payload: payloads[0], DataChangeID: rec.DataChangeID, Tags: rec.Tags,
 				Footprint: l.Footprint, Budget: rec.Budget, TraceParent: rec.TraceParent,
 			}))
@@ -74,7 +74,7 @@ func (d *describer) of(ctx context.Context, s store.Store, l store.Look) (fields
 		if a.err == nil {
 			return a.fields, ""
 		}
-		d.failed(ctx, l, a.err)
+		d.logFailure(ctx, l, a.err)
 		return nil, "The application could not describe the batch: the log of the console's process says more."
 	case <-ctx.Done():
 		return nil, fmt.Sprintf("The application did not describe the batch within %s.", describeTime)
@@ -83,9 +83,9 @@ func (d *describer) of(ctx context.Context, s store.Store, l store.Look) (fields
 
 var errNoPayload = errors.New("console: the payload was not read")
 
-// failed logs why there is no description. The value of a panic may quote the payload: its type
+// logFailure logs why there is no description. The value of a panic may quote the payload: its type
 // and its place have to do.
-func (d *describer) failed(ctx context.Context, l store.Look, err error) {
+func (d *describer) logFailure(ctx context.Context, l store.Look, err error) {
 	attrs := []slog.Attr{slog.String("service", string(l.Ref.Key.Service)), slog.String("batch", string(l.Ref.Key.ID))}
 	if p, is := errors.AsType[*loop.PanicError](err); is {
 		attrs = append(attrs, slog.String("panic", fmt.Sprintf("%T", p.Value)), slog.String("stack", string(p.Stack)))
@@ -95,8 +95,8 @@ func (d *describer) failed(ctx context.Context, l store.Look, err error) {
 	d.log.LogAttrs(ctx, slog.LevelError, "a batch was not described", attrs...)
 }
 
-// bounded cuts fields to a number and a length that a page can show, and to printable text.
-func bounded(fields []Field) []Field {
+// boundFields cuts fields to a number and a length that a page can show, and to printable text.
+func boundFields(fields []Field) []Field {
 	kept := make([]Field, 0, min(len(fields), maxDescribed))
 	for _, f := range fields[:min(len(fields), maxDescribed)] {
 		kept = append(kept, Field{batch.Excerpt(f.Name, batch.MaxTagName), batch.Excerpt(f.Value, batch.MaxErrorText)})

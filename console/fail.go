@@ -13,14 +13,14 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// refused is the error of a request that the console does not carry out. Its texts are shown.
-type refused struct {
+// refusal is the error of a request that the console does not carry out. Its texts are shown.
+type refusal struct {
 	status      int
 	title, text string
 }
 
 // Error implements error.
-func (e *refused) Error() string { return e.title + ": " + e.text }
+func (e *refusal) Error() string { return e.title + ": " + e.text }
 
 // failure is the body of the page about an error.
 type failure struct {
@@ -29,9 +29,9 @@ type failure struct {
 	To, Name string
 }
 
-// failed returns the page about an error.
-func (v *visit) failed(ctx context.Context, err error) *answer {
-	r, f := explained(err)
+// errorPage returns the page about an error.
+func (v *visit) errorPage(ctx context.Context, err error) *answer {
+	r, f := explainError(err)
 	if r.status == http.StatusServiceUnavailable && v.r.Context().Err() == nil {
 		v.log.ErrorContext(ctx, "console: the store failed", slog.String("page", v.r.URL.Path), slog.Any("error", err))
 	}
@@ -42,31 +42,31 @@ func (v *visit) failed(ctx context.Context, err error) *answer {
 	return &answer{status: r.status, page: "fail", title: r.title, body: f}
 }
 
-// explained puts an error into words. An error that this package does not know is not shown: it
+// explainError puts an error into words. An error that this package does not know is not shown: it
 // may quote the address of a database.
-func explained(err error) (refused, failure) {
+func explainError(err error) (refusal, failure) {
 	const nothing = "Nothing was done"
 	var f failure
-	if own, is := errors.AsType[*refused](err); is {
+	if own, is := errors.AsType[*refusal](err); is {
 		return *own, f
 	}
 	if moved, is := errors.AsType[*batch.MovedOnError](err); is {
-		text, f := movedOn(moved)
-		return refused{http.StatusConflict, nothing, text}, f
+		text, f := explainMovedOn(moved)
+		return refusal{http.StatusConflict, nothing, text}, f
 	}
 	if in, is := errors.AsType[*batch.InputError](err); is {
 		text := fmt.Sprintf("%s is wrong: want %s.", in.Field, in.Want)
 		if in.Value != "" {
 			text = fmt.Sprintf("%s %q is wrong: want %s.", in.Field, in.Value, in.Want)
 		}
-		return refused{http.StatusBadRequest, "The request is wrong", text}, f
+		return refusal{http.StatusBadRequest, "The request is wrong", text}, f
 	}
 	if _, is := errors.AsType[*loop.PanicError](err); is {
-		return refused{http.StatusInternalServerError, "The database failed", "The store or its driver panicked. The log of the console's process has the panic."}, f
+		return refusal{http.StatusInternalServerError, "The database failed", "The store or its driver panicked. The log of the console's process has the panic."}, f
 	}
 	if s, is := errors.AsType[*operator.SettingsError](err); is {
 		f.To, f.Name = link("lane", "service", string(s.Service))+"#settings", "the settings on record"
-		return refused{http.StatusConflict, "The settings are not known", settings(s)}, f
+		return refusal{http.StatusConflict, "The settings are not known", settingsText(s)}, f
 	}
 	for _, known := range []struct {
 		err    error
@@ -84,14 +84,14 @@ func explained(err error) (refused, failure) {
 		{context.DeadlineExceeded, http.StatusGatewayTimeout, "It took too long", "The database did not answer in time."},
 	} {
 		if errors.Is(err, known.err) {
-			return refused{known.status, known.title, known.text}, f
+			return refusal{known.status, known.title, known.text}, f
 		}
 	}
-	return refused{http.StatusServiceUnavailable, "The database failed", "It was not reached, or gave an error. The log of the console's process has the error."}, f
+	return refusal{http.StatusServiceUnavailable, "The database failed", "It was not reached, or gave an error. The log of the console's process has the error."}, f
 }
 
-// movedOn names the change, and the page to look at it again.
-func movedOn(e *batch.MovedOnError) (text string, f failure) {
+// explainMovedOn names the change, and the page to look at it again.
+func explainMovedOn(e *batch.MovedOnError) (text string, f failure) {
 	const again = " Look at it again, and decide about that."
 	switch now := e.Now; {
 	case now.ID == "":
@@ -106,8 +106,8 @@ func movedOn(e *batch.MovedOnError) (text string, f failure) {
 	return text + again, f
 }
 
-// settings puts a [operator.SettingsError] into words.
-func settings(e *operator.SettingsError) string {
+// settingsText puts a [operator.SettingsError] into words.
+func settingsText(e *operator.SettingsError) string {
 	text := fmt.Sprintf("The answer rests on %s of %s, ", e.Setting, batch.Only(e.Service))
 	if errors.Is(e, operator.ErrDisagree) {
 		return text + "and the instances disagree about it. Correct the instance that is wrong, and then say so under the settings of its lane."

@@ -33,7 +33,7 @@ func newFlow(s store.Stats) *flowBody {
 		final.Number, final.About = operator.PerSecond(now.Final), "became final, in the last half minute"
 	}
 	if len(cells) > 0 {
-		final.line(rates, ago(len(cells)), operator.PerSecond)
+		final.line(rates, agoText(len(cells)), operator.PerSecond)
 	}
 	added := plot{Title: "Added", Number: "not known", About: "needs two counts, and an instance"}
 	if now.AddedKnown {
@@ -42,14 +42,14 @@ func newFlow(s store.Stats) *flowBody {
 	if sums, from := addedRates(append(append([]store.OpenAt(nil), s.Earlier...), s.OpenAt()), cells, s.Age); len(sums) > 0 {
 		added.line(sums, from, operator.PerSecond)
 	}
-	queue := latency("Queue time", "from Add to the first attempt", now.Queue, cells, func(c operator.Cell) store.Times { return c.Queue })
+	queue := latencyPlot("Queue time", "from Add to the first attempt", now.Queue, cells, func(c operator.Cell) store.Times { return c.Queue })
 	if now.Waits > now.Queue.Max { // the batches that still wait say more than those that have left
-		queue.Number, queue.About = brief(now.Waits), "the oldest open batch has waited"
+		queue.Number, queue.About = briefText(now.Waits), "the oldest open batch has waited"
 	}
 	return &flowBody{[]plot{
 		openPlot(append(append([]store.OpenAt(nil), s.Earlier...), s.OpenAt())), added, final, queue,
-		latency("Submit time", "a POST, up to its answer", now.Flight, cells, func(c operator.Cell) store.Times { return c.Flight }),
-		latency("Finality", "from the POST to the outcome", now.Finality, cells, func(c operator.Cell) store.Times { return c.Finality }),
+		latencyPlot("Submit time", "a POST, up to its answer", now.Flight, cells, func(c operator.Cell) store.Times { return c.Flight }),
+		latencyPlot("Finality", "from the POST to the outcome", now.Finality, cells, func(c operator.Cell) store.Times { return c.Finality }),
 	}}
 }
 
@@ -66,12 +66,12 @@ func addedRates(counts []store.OpenAt, cells []operator.Cell, age time.Duration)
 		}
 		rates = append(rates, rate)
 	}
-	return rates, brief(now.Sub(counts[0].At)) + " ago"
+	return rates, briefText(now.Sub(counts[0].At)) + " ago"
 }
 
 func openPlot(counts []store.OpenAt) plot {
 	first, last := counts[0], counts[len(counts)-1]
-	ago := brief(last.At.Sub(first.At)) + " ago"
+	ago := briefText(last.At.Sub(first.At)) + " ago"
 	p := plot{Title: "Open", Number: fmt.Sprint(last.Open), About: "as many as " + ago}
 	switch change := last.Open - first.Open; {
 	case len(counts) == 1:
@@ -89,10 +89,10 @@ func openPlot(counts []store.OpenAt) plot {
 	return p
 }
 
-func latency(title, about string, all store.Times, cells []operator.Cell, of func(operator.Cell) store.Times) plot {
+func latencyPlot(title, about string, all store.Times, cells []operator.Cell, of func(operator.Cell) store.Times) plot {
 	p := plot{Title: title, Number: "none", About: about}
 	if all.N > 0 {
-		p.Number, p.About = brief(all.Mean()), about+", the longest "+brief(all.Max)
+		p.Number, p.About = briefText(all.Mean()), about+", the longest "+briefText(all.Max)
 	}
 	means := make([]float64, len(cells))
 	for i, c := range cells {
@@ -101,24 +101,24 @@ func latency(title, about string, all store.Times, cells []operator.Cell, of fun
 		}
 	}
 	unit := time.Second // of the scale
-	if highest(means) > time.Minute.Seconds() {
+	if maxValue(means) > time.Minute.Seconds() {
 		unit = time.Minute
 		for i := range means {
 			means[i] /= unit.Seconds()
 		}
 	}
-	p.line(means, ago(len(cells)), func(v float64) string { return brief(time.Duration(v * float64(unit))) })
+	p.line(means, agoText(len(cells)), func(v float64) string { return briefText(time.Duration(v * float64(unit))) })
 	return p
 }
 
-// ago is when the earliest of the cells began.
-func ago(cells int) string { return brief(time.Duration(cells)*flowCell) + " ago" }
+// agoText is when the earliest of the cells began.
+func agoText(cells int) string { return briefText(time.Duration(cells)*flowCell) + " ago" }
 
-// brief shows a duration as short as it can.
-func brief(d time.Duration) string {
+// briefText shows a duration as short as it can.
+func briefText(d time.Duration) string {
 	switch {
 	case d >= time.Minute:
-		return strings.TrimSuffix(age(d), " 0 s")
+		return strings.TrimSuffix(ageText(d), " 0 s")
 	case d >= 10*time.Second:
 		return fmt.Sprintf("%.0f s", d.Seconds())
 	case d >= time.Second:

@@ -102,5 +102,5 @@ func TestLine(t *testing.T) {
 // Durations are as short as they can be.
 func TestBrief(t *testing.T) {
 	assert.Equal(t, []string{"0.5 ms", "20 ms", "1.5 s", "12 s", "1 min 5 s", "5 min"},
-		[]string{brief(500 * time.Microsecond), brief(20 * time.Millisecond), brief(1500 * time.Millisecond), brief(12 * time.Second), brief(65 * time.Second), brief(5 * time.Minute)})
+		[]string{briefText(500 * time.Microsecond), briefText(20 * time.Millisecond), briefText(1500 * time.Millisecond), briefText(12 * time.Second), briefText(65 * time.Second), briefText(5 * time.Minute)})
 }

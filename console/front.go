@@ -8,8 +8,8 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// frontShown is how many attempted batches of a lane its picture has, and as many that wait.
-const frontShown = 12
+// maxFrontRows is how many attempted batches of a lane its picture has, and as many that wait.
+const maxFrontRows = 12
 
 // front is the picture of a lane's front: a row of text for each batch, and beside the rows a
 // drawing that shows with lines who waits for whom. The rows say all that the drawing shows.
@@ -36,12 +36,12 @@ const (
 	nodeX    = 220
 )
 
-func draw(f operator.Front) front {
+func drawFront(f operator.Front) front {
 	for _, r := range f.Rows {
 		if len(r.Blocker.ID) <= maxID {
 			continue
 		}
-		f.Text = strings.ReplaceAll(f.Text, string(r.Blocker.ID), short(r.Blocker.ID))
+		f.Text = strings.ReplaceAll(f.Text, string(r.Blocker.ID), shortText(r.Blocker.ID))
 	}
 	d := front{Front: f, ViewBox: fmt.Sprintf("0 0 %d %d", drawWide, rowHigh*len(f.Rows)), Height: fmt.Sprintf("%drem", rowHigh/100*len(f.Rows))}
 	for i, r := range f.Rows {
@@ -49,14 +49,14 @@ func draw(f operator.Front) front {
 	}
 	for i, r := range f.Rows {
 		if r.Blocked >= 0 && r.Blocked != i {
-			d.Arcs = append(d.Arcs, between(d.Lines[i].Y, d.Lines[r.Blocked].Y))
+			d.Arcs = append(d.Arcs, drawArc(d.Lines[i].Y, d.Lines[r.Blocked].Y))
 		}
 	}
 	return d
 }
 
-// between draws an arc; the farther it leads, the wider it is, so that many stay apart.
-func between(from, to int) arc {
+// drawArc draws an arc; the farther it leads, the wider it is, so that many stay apart.
+func drawArc(from, to int) arc {
 	rows := max(from-to, to-from) / rowHigh
 	x := max(20, nodeX-90-18*rows)
 	tip := nodeX - 75

@@ -13,9 +13,9 @@ import (
 
 // Bounds of the first page.
 const (
-	homeWithin = 5 * time.Second  // for a survey of all lanes
-	homeRows   = 20               // of each of its lists
-	keepEvery  = 30 * time.Second // between two reads by a page that is kept up to date
+	homeTimeLimit  = 5 * time.Second  // for a survey of all lanes
+	homeListRows   = 20               // of each of its lists
+	keepUpInterval = 30 * time.Second // between two reads by a page that is kept up to date
 )
 
 // overview has the data of the first page.
@@ -27,10 +27,10 @@ type overview struct {
 func (c *Console) readOverview(ctx context.Context) (o overview, err error) {
 	// A kept report of causes serves only as long as no visitor has acted since the last survey.
 	acts := c.overview.acts.Load()
-	if o.Situation, err = c.desk.Situation(ctx, operator.CausesQuery{Within: homeWithin, Kept: acts == c.looked}); err != nil {
+	if o.Situation, err = c.desk.Situation(ctx, operator.CausesQuery{Within: homeTimeLimit, Kept: acts == c.readMark}); err != nil {
 		return o, err
 	}
-	c.looked = acts
+	c.readMark = acts
 	return o, nil
 }
 
@@ -60,31 +60,31 @@ type stateCount struct {
 func home(ctx context.Context, v *visit) (*answer, error) {
 	read, keeps := v.overview.get, v.q.Get("keep") != ""
 	if keeps {
-		read = v.overview.lazy
+		read = v.overview.getLazily
 	}
 	o, old, err := read(ctx)
 	if err != nil {
 		return nil, err
 	}
 	look := v.overview.reads.Load()
-	b := homeBody{Situation: o.Situation, Keeps: keeps, Every: keepEvery, Flow: newFlow(o.Stats), Age: o.Causes.Age + old, CountsAge: o.Stats.Age + old}
+	b := homeBody{Situation: o.Situation, Keeps: keeps, Every: keepUpInterval, Flow: newFlow(o.Stats), Age: o.Causes.Age + old, CountsAge: o.Stats.Age + old}
 	b.Shards = o.rows()
-	b.States = counted(o.Stats.Open)
+	b.States = stateCounts(o.Stats.Open)
 	for _, s := range b.States {
 		b.Open += s.N
 	}
-	b.Instances = o.Stats.Instances[:min(len(o.Stats.Instances), homeRows)]
+	b.Instances = o.Stats.Instances[:min(len(o.Stats.Instances), homeListRows)]
 	b.More = len(o.Stats.Instances) - len(b.Instances)
 	for _, c := range o.Held {
 		if c.Closed() {
 			b.Held = append(b.Held, c)
 		}
 	}
-	b.MoreHeld = o.HeldMore || len(b.Held) > homeRows
-	b.Held = b.Held[:min(len(b.Held), homeRows)]
+	b.MoreHeld = o.HeldMore || len(b.Held) > homeListRows
+	b.Held = b.Held[:min(len(b.Held), homeListRows)]
 	a := &answer{page: "home", title: "What is wrong", body: b, live: &liveLink{To: "./?keep=1", Look: look}}
 	if keeps {
-		a.again, a.live = keepEvery, &liveLink{On: true, To: "./", Look: look}
+		a.again, a.live = keepUpInterval, &liveLink{On: true, To: "./", Look: look}
 	}
 	return a, nil
 }
@@ -97,8 +97,8 @@ func closedFirst(c batch.Control) int {
 	return 1
 }
 
-// mend puts a remedy into words, and names the page where it is carried out.
-func mend(e batch.Explanation) (then, to, name string) {
+// remedyText puts a remedy into words, and names the page where it is carried out.
+func remedyText(e batch.Explanation) (then, to, name string) {
 	lane := scopeLink(batch.Only(e.Service))
 	switch e.Remedy {
 	case batch.RemedyWait:

@@ -17,7 +17,7 @@ type instancesBody struct {
 
 // instances lists the instances of Runners, dead ones too.
 func instances(ctx context.Context, v *visit) (*answer, error) {
-	from, err := place(v.q.Get("from"))
+	from, err := parsePlace(v.q.Get("from"))
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func instances(ctx context.Context, v *visit) (*answer, error) {
 	begin := min(from, b.All)
 	end := min(begin+pageRows, b.All)
 	if b.Rows = s.Instances[begin:end]; end < b.All {
-		b.Pages.Next = further(v.q, "instances", "from", strconv.Itoa(end))
+		b.Pages.Next = nextPageLink(v.q, "instances", "from", strconv.Itoa(end))
 	}
 	return &answer{page: "instances", title: "Instances", body: b}, nil
 }

@@ -19,7 +19,7 @@ type laneBody struct {
 
 // lane shows one lane, or everything.
 func lane(ctx context.Context, v *visit) (*answer, error) {
-	name, err := named(v.q.Get("service"))
+	name, err := parseService(v.q.Get("service"))
 	if err != nil {
 		return nil, err
 	}
@@ -32,11 +32,11 @@ func lane(ctx context.Context, v *visit) (*answer, error) {
 		return nil, err
 	}
 	if !scope.All {
-		f, err := v.desk.Front(ctx, scope.Service, frontShown)
+		f, err := v.desk.Front(ctx, scope.Service, maxFrontRows)
 		if err != nil {
 			return nil, err
 		}
-		b.Front = draw(f)
+		b.Front = drawFront(f)
 		if b.Settings, err = v.desk.Relied(ctx, scope.Service); err != nil {
 			return nil, err
 		}
@@ -44,7 +44,7 @@ func lane(ctx context.Context, v *visit) (*answer, error) {
 	if b.History, err = v.desk.LaneHistory(ctx, scope); err != nil {
 		return nil, err
 	}
-	b.Done = done(v.q.Get("done"), b.History)
+	b.Done = actDone(v.q.Get("done"), b.History)
 	b.Offers = v.laneOffers(b.Control, b.Settings)
 	if !scope.All {
 		if err := v.askUnknown(ctx, scope.Service, b.Offers); err != nil {
@@ -58,9 +58,9 @@ func lane(ctx context.Context, v *visit) (*answer, error) {
 	return &answer{page: "lane", title: title, body: b}, nil
 }
 
-// done returns the act that a form has just led to, from the history: an address alone proves
+// actDone returns the act that a form has just led to, from the history: an address alone proves
 // nothing.
-func done(did string, history []batch.Act) *batch.Act {
+func actDone(did string, history []batch.Act) *batch.Act {
 	if n := len(history); n > 0 && string(history[n-1].Action) == did {
 		return &history[n-1]
 	}

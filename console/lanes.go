@@ -15,9 +15,9 @@ import (
 
 // Bounds of the list of lanes.
 const (
-	lanesMost   = 10_000 // that are looked at
-	lanesPage   = 1000   // in one question of the store
-	lanesWithin = 5 * time.Second
+	maxLanes       = 10_000 // that are looked at
+	lanesPageRows  = 1000   // in one question of the store
+	lanesTimeLimit = 5 * time.Second
 )
 
 // lanesBody lists lanes.
@@ -109,7 +109,7 @@ type allLanes struct {
 // readLanes looks at the front of each lane.
 func (c *Console) readLanes(ctx context.Context) (all allLanes, err error) {
 	begin := time.Now()
-	q := store.SurveyQuery{Start: true, Limit: lanesPage}
+	q := store.SurveyQuery{Start: true, Limit: lanesPageRows}
 	for {
 		s, err := c.store.Survey(ctx, q)
 		if err != nil {
@@ -129,13 +129,13 @@ func (c *Console) readLanes(ctx context.Context) (all allLanes, err error) {
 					by[r.Row.State]++
 				}
 			}
-			row.Attempted = counted(by)
+			row.Attempted = stateCounts(by)
 			all.rows = append(all.rows, row)
 		}
 		if len(s.Lanes) < q.Limit {
 			return all, nil
 		}
-		if q.After, q.Start = s.Lanes[len(s.Lanes)-1].Service, false; len(all.rows) >= lanesMost || time.Since(begin) > lanesWithin {
+		if q.After, q.Start = s.Lanes[len(s.Lanes)-1].Service, false; len(all.rows) >= maxLanes || time.Since(begin) > lanesTimeLimit {
 			all.incomplete = true
 			return all, nil
 		}
@@ -152,7 +152,7 @@ func lanes(ctx context.Context, v *visit) (*answer, error) {
 	if b.Held {
 		return heldLanes(ctx, v, b)
 	}
-	from, err := place(v.q.Get("from"))
+	from, err := parsePlace(v.q.Get("from"))
 	if err != nil {
 		return nil, err
 	}
@@ -189,16 +189,16 @@ func lanes(ctx context.Context, v *visit) (*answer, error) {
 	begin := min(from, len(rows))
 	end := min(begin+pageRows, len(rows))
 	b.Rows, b.Incomplete, b.Looked = rows[begin:end], all.incomplete, len(all.rows)
-	b.Pages = pager{First: from == 0, Page: further(v.q, "lanes", "from", "0")}
+	b.Pages = pager{First: from == 0, Page: nextPageLink(v.q, "lanes", "from", "0")}
 	if end < len(rows) {
-		b.Pages.Next = further(v.q, "lanes", "from", strconv.Itoa(end))
+		b.Pages.Next = nextPageLink(v.q, "lanes", "from", strconv.Itoa(end))
 	}
 	return &answer{page: "lanes", title: "Lanes", body: b}, nil
 }
 
 // heldLanes lists the lanes with a pause, a halt or a policy, by name; some have no open batch.
 func heldLanes(ctx context.Context, v *visit, b lanesBody) (*answer, error) {
-	after, err := named(v.q.Get("after"))
+	after, err := parseService(v.q.Get("after"))
 	if err != nil {
 		return nil, err
 	}
@@ -212,13 +212,13 @@ func heldLanes(ctx context.Context, v *visit, b lanesBody) (*answer, error) {
 	}
 	b.Pages = pager{First: start, Page: "lanes?held=1"}
 	if n := len(b.Rows); n == pageRows {
-		b.Pages.Next = further(v.q, "lanes", "after", string(b.Rows[n-1].Service))
+		b.Pages.Next = nextPageLink(v.q, "lanes", "after", string(b.Rows[n-1].Service))
 	}
 	return &answer{page: "lanes", title: "Lanes that are held or have a policy", body: b}, nil
 }
 
-// counted returns the states that have batches.
-func counted(by map[batch.State]int) (list []stateCount) {
+// stateCounts returns the states that have batches.
+func stateCounts(by map[batch.State]int) (list []stateCount) {
 	for _, s := range batch.States() {
 		if n := by[s]; n > 0 {
 			list = append(list, stateCount{s, n})
@@ -227,8 +227,8 @@ func counted(by map[batch.State]int) (list []stateCount) {
 	return list
 }
 
-// place reads a place in a list.
-func place(text string) (int, error) {
+// parsePlace reads a place in a list.
+func parsePlace(text string) (int, error) {
 	if text == "" {
 		return 0, nil
 	}

@@ -11,22 +11,22 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// named reads the name of a service.
-func named(text string) (batch.ServiceID, error) {
+// parseService reads the name of a service.
+func parseService(text string) (batch.ServiceID, error) {
 	s := batch.ServiceID(text)
 	return s, batch.Only(s).Validate()
 }
 
-// only returns the service that a list is about; nil is all. A link names one exactly, a form
+// serviceOf returns the service that a list is about; nil is all. A link names one exactly, a form
 // leaves its field empty for all.
-func only(q url.Values) (*batch.ServiceID, error) {
+func serviceOf(q url.Values) (*batch.ServiceID, error) {
 	text := q.Get("service")
 	if q.Has("lane") {
 		text = q.Get("lane")
 	} else if text == "" {
 		return nil, nil //nolint:nilnil // all services
 	}
-	s, err := named(text)
+	s, err := parseService(text)
 	return &s, err
 }
 
@@ -95,7 +95,7 @@ type batchesBody struct {
 
 // batches lists batches by age.
 func batches(ctx context.Context, v *visit) (*answer, error) {
-	service, err := only(v.q)
+	service, err := serviceOf(v.q)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func batches(ctx context.Context, v *visit) (*answer, error) {
 		q.Open, show = true, "open"
 	}
 	b := batchesBody{
-		Service: shownService(q.Service), Tag: tag, Newest: q.NewestFirst, Pages: pager{First: q.After == "", Page: further(v.q, "batches", "after", "")}, States: choices(batch.States(), v.q["state"]),
+		Service: shownService(q.Service), Tag: tag, Newest: q.NewestFirst, Pages: pager{First: q.After == "", Page: nextPageLink(v.q, "batches", "after", "")}, States: choices(batch.States(), v.q["state"]),
 		Show: []choice{
 			{Value: "open", Title: "open", On: show == "open"}, {Value: "all", Title: "all, final ones too", On: show == "all"},
 			{Value: "quarantined", Title: "set aside by a policy", On: show == "quarantined"},
@@ -129,7 +129,7 @@ func batches(ctx context.Context, v *visit) (*answer, error) {
 		return nil, err
 	}
 	if next != "" {
-		b.Pages.Next = further(v.q, "batches", "after", string(next))
+		b.Pages.Next = nextPageLink(v.q, "batches", "after", string(next))
 	}
 	return &answer{page: "batches", title: "Batches by age", body: b}, nil
 }

@@ -14,17 +14,17 @@ import (
 
 // Bounds of the streams that keep pages up to date.
 const (
-	liveMost  = 100              // streams of one process
-	liveEvery = 2 * time.Second  // between two checks whether there is a newer read
-	liveBeat  = 16 * time.Second // between signs of life; a proxy closes a stream that is silent for long
-	liveFor   = 10 * time.Minute // then the browser asks again, and the application's authentication with it
-	liveWrite = 30 * time.Second // for one write
-	liveRetry = 30 * time.Second // before a browser whose stream has ended asks again
+	maxLiveStreams    = 100              // streams of one process
+	liveCheckInterval = 2 * time.Second  // between two checks whether there is a newer read
+	liveBeatInterval  = 16 * time.Second // between signs of life; a proxy closes a stream that is silent for long
+	liveTimeLimit     = 10 * time.Minute // then the browser asks again, and the application's authentication with it
+	liveWriteTimeout  = 30 * time.Second // for one write
+	liveRetryDelay    = 30 * time.Second // before a browser whose stream has ended asks again
 )
 
-// keep lets pages beside the first be kept up to date. A page with forms reads itself again by the
-// script alone, which leaves it as it is once somebody fills a form in.
-func (v *visit) keep(a *answer) {
+// keepUpToDate lets pages beside the first be kept up to date. A page with forms reads itself
+// again by the script alone, which leaves it as it is once somebody fills a form in.
+func (v *visit) keepUpToDate(a *answer) {
 	var script bool
 	switch a.page {
 	case "lanes", "batches", "orders", "instances", "audit":
@@ -38,7 +38,7 @@ func (v *visit) keep(a *answer) {
 	if q.Del("keep"); !on {
 		q.Set("keep", "1")
 	} else {
-		a.again = keepEvery
+		a.again = keepUpInterval
 	}
 	if query := q.Encode(); query != "" {
 		path += "?" + query
@@ -46,8 +46,8 @@ func (v *visit) keep(a *answer) {
 	a.live = &liveLink{On: on, To: path, Script: script, Look: v.look}
 }
 
-// live are the streams of a process.
-type live struct {
+// liveStreams are the streams of a process.
+type liveStreams struct {
 	open atomic.Int64
 	done chan struct{} // closed at the end
 	end  sync.Once
@@ -59,7 +59,7 @@ type live struct {
 // event "fails" says that the store begins to fail, and "over" that the browser should ask again
 // at once.
 func (c *Console) serveLive(w http.ResponseWriter, r *http.Request) {
-	if c.live.open.Add(1) > liveMost {
+	if c.live.open.Add(1) > maxLiveStreams {
 		c.live.open.Add(-1)
 		http.Error(w, "too many streams", http.StatusServiceUnavailable)
 		return
@@ -70,22 +70,22 @@ func (c *Console) serveLive(w http.ResponseWriter, r *http.Request) {
 	out := http.NewResponseController(w)
 	send := func(text string) bool {
 		// A server whose writer has no deadline has none to extend.
-		_ = out.SetWriteDeadline(time.Now().Add(liveWrite))
+		_ = out.SetWriteDeadline(time.Now().Add(liveWriteTimeout))
 		_, err := fmt.Fprint(w, text)
 		return err == nil && out.Flush() == nil
 	}
-	if !send("retry: " + strconv.FormatInt(liveRetry.Milliseconds(), 10) + "\n\n") {
+	if !send("retry: " + strconv.FormatInt(liveRetryDelay.Milliseconds(), 10) + "\n\n") {
 		return
 	}
-	tick := time.NewTicker(liveEvery)
+	tick := time.NewTicker(liveCheckInterval)
 	defer tick.Stop()
 	begin, sent, last := time.Now(), time.Now(), ""
-	for time.Since(begin) < liveFor {
+	for time.Since(begin) < liveTimeLimit {
 		event := "event: fails\ndata: the store\n\n"
-		if look, err := c.newest(r.Context()); err == nil {
+		if look, err := c.newestRead(r.Context()); err == nil {
 			event = "event: look\ndata: " + strconv.FormatInt(look, 10) + "\n\n"
 		}
-		if event != last || time.Since(sent) >= liveBeat {
+		if event != last || time.Since(sent) >= liveBeatInterval {
 			if last, sent = event, time.Now(); !send(event) {
 				return
 			}
@@ -101,10 +101,10 @@ func (c *Console) serveLive(w http.ResponseWriter, r *http.Request) {
 	send("event: over\ndata: ask again\n\n")
 }
 
-// newest returns the number of the newest read, after a further read where one is due.
-func (c *Console) newest(ctx context.Context) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, pageTime)
+// newestRead returns the number of the newest read, after a further read where one is due.
+func (c *Console) newestRead(ctx context.Context) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, pageTimeLimit)
 	defer cancel()
-	_, _, err := c.overview.lazy(ctx)
+	_, _, err := c.overview.getLazily(ctx)
 	return c.overview.reads.Load(), err
 }

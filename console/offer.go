@@ -32,8 +32,8 @@ type offer struct {
 
 type field struct{ Name, Value string }
 
-// word returns the word to be typed before an act; "" for an act without.
-func word(do batch.Action, all bool, ruling string) string {
+// confirmWord returns the word to be typed before an act; "" for an act without.
+func confirmWord(do batch.Action, all bool, ruling string) string {
 	switch do {
 	case batch.ActionCancel, batch.ActionRequeue, batch.ActionWithdraw, batch.ActionRelease, actAgree:
 		return string(do)
@@ -68,36 +68,36 @@ func (v *visit) batchOffers(l store.Look, remedy batch.Remedy, withdraws bool) [
 		_, err := l.Row.Decide(l.At, ruling, "")
 		possible = possible || err == nil
 		if err != nil {
-			decide.Not = because(err)
+			decide.Not = whyNot(err)
 		}
-		decide.Choices[i].Not = because(err)
+		decide.Choices[i].Not = whyNot(err)
 	}
 	if possible {
 		decide.Not = ""
 	}
 	offers := []offer{
 		{
-			Do: batch.ActionRequeue, Title: "Requeue", Not: because(requeue), Word: word(batch.ActionRequeue, false, ""),
+			Do: batch.ActionRequeue, Title: "Requeue", Not: whyNot(requeue), Word: confirmWord(batch.ActionRequeue, false, ""),
 			About: "Sends the batch again, at its old place in the lane. A halted lane stays halted.",
 		},
 		{
-			Do: batch.ActionCancel, Title: "Cancel", Not: because(cancel), Word: word(batch.ActionCancel, false, ""),
+			Do: batch.ActionCancel, Title: "Cancel", Not: whyNot(cancel), Word: confirmWord(batch.ActionCancel, false, ""),
 			About: "Ends the batch, which is then never sent.",
 		},
 		decide,
 		{
-			Do: batch.ActionAcquit, Title: "Acquit", Not: because(acquit),
+			Do: batch.ActionAcquit, Title: "Acquit", Not: whyNot(acquit),
 			About: "Ends the quarantine. The batch stays final as it is, and retention may remove it.",
 		},
 	}
 	if withdraws {
 		_, err := l.Row.Withdraw(l.At)
 		offers = append(offers, offer{
-			Do: batch.ActionWithdraw, Title: "Withdraw", Not: because(err), Word: word(batch.ActionWithdraw, false, ""),
+			Do: batch.ActionWithdraw, Title: "Withdraw", Not: whyNot(err), Word: confirmWord(batch.ActionWithdraw, false, ""),
 			About: "Asks the ledger to keep the batch from taking effect. What takes effect first decides: the batch, or what is sent to exclude it.",
 		})
 	}
-	return ready(v.denied, offers, fields, map[batch.Remedy]batch.Action{batch.RemedyDecide: batch.ActionDecide, batch.RemedyRequeue: batch.ActionRequeue}[remedy])
+	return readyOffers(v.denied, offers, fields, map[batch.Remedy]batch.Action{batch.RemedyDecide: batch.ActionDecide, batch.RemedyRequeue: batch.ActionRequeue}[remedy])
 }
 
 // laneOffers returns the acts upon a lane, or upon everything.
@@ -114,19 +114,19 @@ func (v *visit) laneOffers(c batch.Control, r operator.Relied) []offer {
 	}
 	offers := []offer{
 		{
-			Do: batch.ActionPause, Title: "Pause", Not: paused, Word: word(batch.ActionPause, c.All, ""),
+			Do: batch.ActionPause, Title: "Pause", Not: paused, Word: confirmWord(batch.ActionPause, c.All, ""),
 			About: "Lets nothing leave " + what + ", in the whole cluster. Batches under way are still followed.",
 		},
 		{
-			Do: batch.ActionResume, Title: "Resume", Not: notPaused, Word: word(batch.ActionResume, c.All, ""),
+			Do: batch.ActionResume, Title: "Resume", Not: notPaused, Word: confirmWord(batch.ActionResume, c.All, ""),
 			About: "Ends the pause. Lanes that were paused one by one stay paused when everything is resumed.",
 		},
 	}
 	if c.All {
-		return ready(v.denied, offers, fields, first)
+		return readyOffers(v.denied, offers, fields, first)
 	}
 	release := offer{
-		Do: batch.ActionRelease, Title: "Release", Word: word(batch.ActionRelease, false, ""),
+		Do: batch.ActionRelease, Title: "Release", Word: confirmWord(batch.ActionRelease, false, ""),
 		About: "Ends the halt: the batch that halted the lane is left behind, and the batches after it go on.",
 	}
 	if c.HaltedAt.IsZero() {
@@ -152,13 +152,13 @@ func (v *visit) laneOffers(c batch.Control, r operator.Relied) []offer {
 	offers = append(offers, release, policy)
 	if r.Disagree {
 		agree := offer{
-			Do: actAgree, Title: "Agree on the settings", Word: word(actAgree, false, ""),
+			Do: actAgree, Title: "Agree on the settings", Word: confirmWord(actAgree, false, ""),
 			About: "Says that no process relies on the other settings any more. A wrong word may send a requeued batch too early.",
 		}
 		fields = append(fields, field{"ledger", r.Ledger}, field{"kept", r.Kept})
 		offers = append(offers, agree)
 	}
-	return ready(v.denied, offers, fields, first)
+	return readyOffers(v.denied, offers, fields, first)
 }
 
 // askUnknown has a word typed before any act upon a lane that nobody knows: its name may be a
@@ -175,9 +175,9 @@ func (v *visit) askUnknown(ctx context.Context, lane batch.ServiceID, offers []o
 	return nil
 }
 
-// ready completes offers with the fields of the fence, greys them for a visitor who may only look,
-// and puts the act first to the front.
-func ready(denied string, offers []offer, fields []field, first batch.Action) []offer {
+// readyOffers completes offers with the fields of the fence, greys them for a visitor who may only
+// look, and puts the act first to the front.
+func readyOffers(denied string, offers []offer, fields []field, first batch.Action) []offer {
 	for i := range offers {
 		offers[i].Fields = fields
 		if denied != "" {

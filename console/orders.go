@@ -26,7 +26,7 @@ type ordersBody struct {
 
 // orders lists orders by age.
 func orders(ctx context.Context, v *visit) (*answer, error) {
-	party, err := only(v.q)
+	party, err := serviceOf(v.q)
 	if err != nil {
 		return nil, err
 	}
@@ -43,14 +43,14 @@ func orders(ctx context.Context, v *visit) (*answer, error) {
 		return nil, err
 	}
 	if next != "" {
-		b.Pages.Next = further(v.q, "orders", "after", string(next))
+		b.Pages.Next = nextPageLink(v.q, "orders", "after", string(next))
 	}
 	if v.orders != nil && b.Pages.First && q.Party == nil && q.Batch == "" && len(q.States) == 0 {
-		if b.Parties, err = v.orders.Parties(ctx, order.PartiesQuery{Start: true, Limit: homeRows + 1, Cap: b.Cap}); err != nil {
+		if b.Parties, err = v.orders.Parties(ctx, order.PartiesQuery{Start: true, Limit: homeListRows + 1, Cap: b.Cap}); err != nil {
 			return nil, err
 		}
-		if b.More = len(b.Parties) > homeRows; b.More {
-			b.Parties = b.Parties[:homeRows]
+		if b.More = len(b.Parties) > homeListRows; b.More {
+			b.Parties = b.Parties[:homeListRows]
 		}
 	}
 	return &answer{page: "orders", title: "Orders by age", body: b}, nil

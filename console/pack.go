@@ -57,7 +57,7 @@ const maxBulkText = 64 << 10
 // which take a hundred times the memory of their text. The parts that are for people only must be
 // empty.
 func decode(d *json.Decoder) (s operator.Selection, err error) {
-	if err := expect(d, '{'); err != nil {
+	if err := expectToken(d, '{'); err != nil {
 		return s, err
 	}
 	seen := map[string]bool{}
@@ -98,17 +98,17 @@ func decode(d *json.Decoder) (s operator.Selection, err error) {
 			return s, err
 		}
 	}
-	return s, expect(d, '}')
+	return s, expectToken(d, '}')
 }
 
 // decodeBatches reads at most bulkMax batches.
 func decodeBatches(d *json.Decoder) (all []operator.Seen, err error) {
-	if err := expect(d, '['); err != nil {
+	if err := expectToken(d, '['); err != nil {
 		return nil, err
 	}
 	for d.More() {
-		if len(all) == bulkMax {
-			return nil, fmt.Errorf("there are more than %d batches", bulkMax)
+		if len(all) == maxBulk {
+			return nil, fmt.Errorf("there are more than %d batches", maxBulk)
 		}
 		var one operator.Seen
 		if err := d.Decode(&one); err != nil {
@@ -116,10 +116,10 @@ func decodeBatches(d *json.Decoder) (all []operator.Seen, err error) {
 		}
 		all = append(all, one)
 	}
-	return all, expect(d, ']')
+	return all, expectToken(d, ']')
 }
 
-func expect(d *json.Decoder, want json.Delim) error {
+func expectToken(d *json.Decoder, want json.Delim) error {
 	got, err := d.Token()
 	if err == nil && got != want {
 		err = fmt.Errorf("%v stands where %v is expected", got, want)

@@ -22,8 +22,8 @@ const (
 	toneBad  = "bad"  // has failed, or stands still
 )
 
-// pill shows a state of a batch, an order, a bulk action, an instance or a lane.
-func pill(of any) mark {
+// markOf shows a state of a batch, an order, a bulk action, an instance or a lane.
+func markOf(of any) mark {
 	word := fmt.Sprint(of)
 	m := mark{toneWait, "clock", word}
 	switch s := of.(type) {
@@ -81,8 +81,8 @@ func batchTone(s batch.State) (tone, icon string) {
 	return toneWait, "clock"
 }
 
-// held returns the marks of a lane: none where nothing holds it.
-func held(c batch.Control) (marks []mark) {
+// heldMarks returns the marks of a lane: none where nothing holds it.
+func heldMarks(c batch.Control) (marks []mark) {
 	if !c.PausedAt.IsZero() {
 		marks = append(marks, mark{toneWarn, "pause", "paused"})
 	}

@@ -34,7 +34,7 @@ func (p *plot) line(values []float64, from string, name func(float64) string) {
 	if known < 2 {
 		return
 	}
-	top := roundUp(highest(values))
+	top := roundUp(maxValue(values))
 	x := func(i int) float64 { return plotWide * float64(i) / float64(len(values)-1) }
 	const low = plotHigh - plotInset
 	var points []string
@@ -53,7 +53,7 @@ func (p *plot) line(values []float64, from string, name func(float64) string) {
 	p.Top, p.Half, p.From = name(top), name(top/2), from
 }
 
-func highest(values []float64) (most float64) {
+func maxValue(values []float64) (most float64) {
 	for _, v := range values {
 		if v > most { // NaN is not
 			most = v

@@ -14,9 +14,9 @@ import (
 
 // Bounds of the page of a bulk action.
 const (
-	progressEvery = 2 * time.Second  // between two reads, while it moves
-	progressIdle  = 30 * time.Second // at most, while it does not
-	notDoneRows   = 1000             // batches that are shown to which nothing was done
+	progressInterval    = 2 * time.Second  // between two reads, while it moves
+	maxProgressInterval = 30 * time.Second // at most, while it does not
+	maxNotDoneRows      = 1000             // batches that are shown to which nothing was done
 )
 
 // bulksBody lists the bulk actions.
@@ -41,8 +41,8 @@ func bulks(ctx context.Context, v *visit) (*answer, error) {
 	}
 	var b bulksBody
 	for _, p := range list {
-		row := bulkRow{Progress: p, ID: batch.ID(p.Token), What: actName(p.Bulk), By: p.Events[0].By.Actor}
-		row.Under, _ = v.carried.under(p.Token)
+		row := bulkRow{Progress: p, ID: batch.ID(p.Token), What: bulkActName(p.Bulk), By: p.Events[0].By.Actor}
+		row.Under, _ = v.bulkActions.isUnderWay(p.Token)
 		b.Rows = append(b.Rows, row)
 	}
 	return &answer{page: "bulks", title: "Bulk actions", body: b}, nil
@@ -72,11 +72,11 @@ func progress(ctx context.Context, v *visit) (*answer, error) {
 	if err != nil {
 		return nil, unknownBulk(err)
 	}
-	b := progressBody{Progress: p, What: actName(p.Bulk), Not: v.denied}
-	b.Under, b.Ended = v.carried.under(p.Token)
+	b := progressBody{Progress: p, What: bulkActName(p.Bulk), Not: v.denied}
+	b.Under, b.Ended = v.bulkActions.isUnderWay(p.Token)
 	a := &answer{page: "progress", title: "Bulk action: " + b.What}
 	if b.Open() && v.q.Get("keep") != "" {
-		a.again = min(max(v.now.Sub(p.Changed), progressEvery), progressIdle)
+		a.again = min(max(v.now.Sub(p.Changed), progressInterval), maxProgressInterval)
 		b.Keeps, b.Every = true, a.again
 		a.body = b
 		return a, nil
@@ -85,7 +85,7 @@ func progress(ctx context.Context, v *visit) (*answer, error) {
 	if err != nil {
 		return nil, unknownBulk(err)
 	}
-	b.NotDone = r.NotDone[:min(len(r.NotDone), notDoneRows)]
+	b.NotDone = r.NotDone[:min(len(r.NotDone), maxNotDoneRows)]
 	b.More = len(r.NotDone) - len(b.NotDone)
 	a.body = b
 	return a, nil
@@ -94,14 +94,14 @@ func progress(ctx context.Context, v *visit) (*answer, error) {
 // unknownBulk explains that there is no such action.
 func unknownBulk(err error) error {
 	if errors.Is(err, batch.ErrNotFound) && !errors.Is(err, store.ErrUnsupported) {
-		return &refused{http.StatusNotFound, "No such bulk action", "It was never begun, or was removed: an action is kept for 30 days after its last change."}
+		return &refusal{http.StatusNotFound, "No such bulk action", "It was never begun, or was removed: an action is kept for 30 days after its last change."}
 	}
 	return err
 }
 
 // beginBulk keeps a previewed selection in the store, and lets this process carry it out.
 func beginBulk(ctx context.Context, v *visit) (*answer, error) {
-	by, err := v.author()
+	by, err := v.actingPerson()
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func beginBulk(ctx context.Context, v *visit) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := confirmed(v.form, strconv.Itoa(len(sel.Batches))); err != nil {
+	if err := checkConfirmed(v.form, strconv.Itoa(len(sel.Batches))); err != nil {
 		return nil, err
 	}
 	p, err := v.bulks.Begin(ctx, sel, by)
@@ -127,7 +127,7 @@ func beginBulk(ctx context.Context, v *visit) (*answer, error) {
 
 // changeBulk goes on with a kept action, or cancels it.
 func changeBulk(ctx context.Context, v *visit) (*answer, error) {
-	by, err := v.author()
+	by, err := v.actingPerson()
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func changeBulk(ctx context.Context, v *visit) (*answer, error) {
 		_, err = v.bulks.Cancel(ctx, p.Token, by)
 	case "resume":
 		to += "&keep=1"
-		if err = confirmed(v.form, strconv.Itoa(p.Selected)); err != nil {
+		if err = checkConfirmed(v.form, strconv.Itoa(p.Selected)); err != nil {
 			return nil, err
 		}
 		if p.State != operator.BulkOpen {
@@ -153,11 +153,11 @@ func changeBulk(ctx context.Context, v *visit) (*answer, error) {
 		err = &batch.InputError{Field: "do", Value: batch.Excerpt(do, 64), Want: "resume or cancel"}
 	}
 	if errors.Is(err, batch.ErrNotAllowed) {
-		return nil, &refused{http.StatusConflict, "Nothing was done", "The bulk action is over: it is " + string(p.State) + "."}
+		return nil, &refusal{http.StatusConflict, "Nothing was done", "The bulk action is over: it is " + string(p.State) + "."}
 	}
 	if err != nil {
 		return nil, err
 	}
-	v.acted()
+	v.forgetReads()
 	return &answer{to: to}, nil
 }

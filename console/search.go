@@ -13,8 +13,8 @@ import (
 
 // How many things of each kind a search shows, and how many the suggestions below a field are.
 const (
-	searchShown = 20
-	suggested   = 8
+	maxSearchHits  = 20
+	maxSuggestions = 8
 )
 
 // searchBody is the result of a search that did not find one batch.
@@ -35,12 +35,12 @@ type searchBody struct {
 func search(ctx context.Context, v *visit) (*answer, error) {
 	b := searchBody{Q: strings.TrimSpace(v.q.Get("q"))}
 	b.Asked = b.Q != ""
-	found, missing, err := v.lookup(ctx, b.Q, searchShown)
+	found, missing, err := v.lookup(ctx, b.Q, maxSearchHits)
 	if err != nil {
 		return nil, err
 	}
 	b.Missing = missing
-	if one := theOne(found); one != nil && missing == "" {
+	if one := onlyHit(found); one != nil && missing == "" {
 		return &answer{to: hitLink(*one)}, nil
 	}
 	seen := map[batch.Key]bool{}
@@ -59,8 +59,8 @@ func search(ctx context.Context, v *visit) (*answer, error) {
 	return &answer{page: "search", title: "Search", body: b}, nil
 }
 
-// theOne returns the hit to be shown at once; nil without one.
-func theOne(found operator.Lookup) (one *operator.Hit) {
+// onlyHit returns the hit to be shown at once; nil without one.
+func onlyHit(found operator.Lookup) (one *operator.Hit) {
 	if len(found.Hits) == 1 && found.Hits[0].Order == nil {
 		return &found.Hits[0]
 	}
@@ -99,15 +99,15 @@ type suggestion struct {
 
 // suggest answers while somebody types, from the same search.
 func suggest(ctx context.Context, v *visit) (*answer, error) {
-	found, _, err := v.lookup(ctx, strings.TrimSpace(v.q.Get("q")), suggested)
+	found, _, err := v.lookup(ctx, strings.TrimSpace(v.q.Get("q")), maxSuggestions)
 	if err != nil {
 		return nil, err
 	}
 	body := struct {
 		Hits []suggestion `json:"hits"`
 		More bool         `json:"more"`
-	}{[]suggestion{}, found.More || len(found.Hits) > suggested}
-	for _, h := range found.Hits[:min(len(found.Hits), suggested)] {
+	}{[]suggestion{}, found.More || len(found.Hits) > maxSuggestions}
+	for _, h := range found.Hits[:min(len(found.Hits), maxSuggestions)] {
 		s := suggestion{What: h.By, Name: legible.Text(h.Name), Href: hitLink(h)}
 		switch {
 		case h.Batch != nil:

@@ -54,9 +54,9 @@ func NewShards(o *Options, stores ...store.Store) (*Console, error) {
 	return c, nil
 }
 
-// below hands a request to the console of the shard that its path begins with; false where it
+// serveShard hands a request to the console of the shard that its path begins with; false where it
 // begins with none.
-func (c *Console) below(w http.ResponseWriter, r *http.Request) bool {
+func (c *Console) serveShard(w http.ResponseWriter, r *http.Request) bool {
 	first, rest, is := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	n, err := strconv.Atoi(first)
 	if !is || err != nil || n < 0 || n >= len(c.shards) || strconv.Itoa(n) != first {
@@ -71,7 +71,7 @@ func (c *Console) below(w http.ResponseWriter, r *http.Request) bool {
 
 // route is the page at a path.
 func (c *Console) route(path string) page {
-	p := route(path)
+	p := pageAt(path)
 	switch strings.TrimPrefix(path, "/") {
 	case "", "search", "search.json", "style.css", "console.js":
 	default:
@@ -161,7 +161,7 @@ func (c *Console) lookup(ctx context.Context, text string, limit int) (found ope
 type shardRow struct {
 	Number    int
 	Failed    bool
-	Band      band
+	Band      topLine
 	Open      int
 	Lanes     int
 	Oldest    time.Time
@@ -173,7 +173,7 @@ func (o overview) rows() (rows []shardRow) {
 	for _, a := range o.shards {
 		r, s := shardRow{Number: a.Shard, Failed: a.Err != nil}, a.Value.Stats
 		if !r.Failed {
-			r.Band, r.Lanes, r.Oldest, r.Final = bandOf(overview{Situation: a.Value}), s.Lanes, s.Oldest, operator.PerSecond(operator.FlowOf(s).Final)
+			r.Band, r.Lanes, r.Oldest, r.Final = topLineOf(overview{Situation: a.Value}), s.Lanes, s.Oldest, operator.PerSecond(operator.FlowOf(s).Final)
 		}
 		for _, n := range s.Open {
 			r.Open += n

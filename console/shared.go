@@ -8,15 +8,15 @@ import (
 
 // Bounds of how long an answer is shared.
 const (
-	shareMin  = time.Second      // at least
-	shareFor  = 20               // times as long as the reading took
-	shareLazy = 30 * time.Second // at least, with pages that read themselves again
+	minShareTime  = time.Second      // at least
+	shareFactor   = 20               // times as long as the reading took
+	lazyShareTime = 30 * time.Second // at least, with pages that read themselves again
 )
 
-// shared is an answer of the store that all visitors share, so that many open consoles cost no
-// more than one: once it is old, one visitor reads it again while the others wait. Nobody changes
-// a value.
-type shared[T any] struct {
+// sharedAnswer is an answer of the store that all visitors share, so that many open consoles cost
+// no more than one: once it is old, one visitor reads it again while the others wait. Nobody
+// changes a value.
+type sharedAnswer[T any] struct {
 	read func(context.Context) (T, error)
 	turn chan struct{} // has an element while nobody holds kept
 	kept struct {
@@ -28,24 +28,24 @@ type shared[T any] struct {
 	reads atomic.Int64 // that succeeded
 }
 
-func newShared[T any](read func(context.Context) (T, error)) *shared[T] {
-	s := &shared[T]{read: read, turn: make(chan struct{}, 1)}
+func newShared[T any](read func(context.Context) (T, error)) *sharedAnswer[T] {
+	s := &sharedAnswer[T]{read: read, turn: make(chan struct{}, 1)}
 	s.turn <- struct{}{}
 	return s
 }
 
 // get returns the answer and its age. An error is not kept.
-func (s *shared[T]) get(ctx context.Context) (value T, age time.Duration, err error) {
-	return s.within(ctx, 0)
+func (s *sharedAnswer[T]) get(ctx context.Context) (value T, age time.Duration, err error) {
+	return s.getWithin(ctx, 0)
 }
 
-// lazy is get for a page that nobody waits for: an answer that is half a minute old will do.
-func (s *shared[T]) lazy(ctx context.Context) (value T, age time.Duration, err error) {
-	return s.within(ctx, shareLazy)
+// getLazily is get for a page that nobody waits for: an answer that is half a minute old will do.
+func (s *sharedAnswer[T]) getLazily(ctx context.Context) (value T, age time.Duration, err error) {
+	return s.getWithin(ctx, lazyShareTime)
 }
 
-// within returns the answer where it is no older than this, or than it may be anyhow.
-func (s *shared[T]) within(ctx context.Context, old time.Duration) (value T, age time.Duration, err error) {
+// getWithin returns the answer where it is no older than this, or than it may be anyhow.
+func (s *sharedAnswer[T]) getWithin(ctx context.Context, old time.Duration) (value T, age time.Duration, err error) {
 	select {
 	case <-s.turn:
 	case <-ctx.Done():
@@ -62,9 +62,9 @@ func (s *shared[T]) within(ctx context.Context, old time.Duration) (value T, age
 	end := time.Now()
 	s.reads.Add(1)
 	s.kept.value, s.kept.at, s.kept.after = value, begin, acts
-	s.kept.expires = end.Add(max(shareMin, shareFor*end.Sub(begin)))
+	s.kept.expires = end.Add(max(minShareTime, shareFactor*end.Sub(begin)))
 	return value, end.Sub(begin), nil
 }
 
 // forget makes the next visitor read, since something was done.
-func (s *shared[T]) forget() { s.acts.Add(1) }
+func (s *sharedAnswer[T]) forget() { s.acts.Add(1) }

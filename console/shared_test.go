@@ -89,23 +89,23 @@ func TestSharedFails(t *testing.T) {
 // Times are relative and exact, and no duration is negative.
 func TestTimes(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	assert.Equal(t, stamp{}, past(now, time.Time{}))
-	assert.Equal(t, stamp{"2026-11-23T11:58:55Z", "1 min 5 s ago", "2026-11-23 11:58:55 UTC"}, past(now, now.Add(-65*time.Second)))
-	assert.Equal(t, "0 s ago", past(now, now.Add(time.Hour)).Relative, "the clock stepped back")
-	assert.Equal(t, "in 1 h 0 min", due(now, now.Add(time.Hour)).Relative)
-	assert.Equal(t, "3 d 1 h ago", due(now, now.Add(-73*time.Hour)).Relative)
-	assert.Equal(t, "0 s", age(-time.Hour))
+	assert.Equal(t, stamp{}, pastStamp(now, time.Time{}))
+	assert.Equal(t, stamp{"2026-11-23T11:58:55Z", "1 min 5 s ago", "2026-11-23 11:58:55 UTC"}, pastStamp(now, now.Add(-65*time.Second)))
+	assert.Equal(t, "0 s ago", pastStamp(now, now.Add(time.Hour)).Relative, "the clock stepped back")
+	assert.Equal(t, "in 1 h 0 min", dueStamp(now, now.Add(time.Hour)).Relative)
+	assert.Equal(t, "3 d 1 h ago", dueStamp(now, now.Add(-73*time.Hour)).Relative)
+	assert.Equal(t, "0 s", ageText(-time.Hour))
 }
 
 // Each cause and each remedy has words.
 func TestWords(t *testing.T) {
 	for _, c := range append(bulkCauses, batch.CauseUnserved, batch.CauseClaimed, batch.CauseSettling) {
-		assert.NotEqual(t, string(c), cause(c))
+		assert.NotEqual(t, string(c), causeTitle(c))
 	}
 	for _, r := range []batch.Remedy{
 		batch.RemedyWait, batch.RemedyResume, batch.RemedyRelease, batch.RemedyBlocker, batch.RemedyDecide, batch.RemedyStrategy, batch.RemedyLedger, batch.RemedyRequeue,
 	} {
-		then, to, name := mend(batch.Explanation{Key: batch.Key{Service: "s", ID: "b"}, Blocker: batch.Key{ID: "c"}, Remedy: r})
+		then, to, name := remedyText(batch.Explanation{Key: batch.Key{Service: "s", ID: "b"}, Blocker: batch.Key{ID: "c"}, Remedy: r})
 		assert.NotEmpty(t, then, r)
 		assert.NotEmpty(t, to, r)
 		assert.NotEmpty(t, name, r)

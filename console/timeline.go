@@ -26,9 +26,9 @@ func steps(now time.Time, list []operator.Step) []stepLine {
 	lines := make([]stepLine, len(list))
 	var before time.Time
 	for i, s := range list {
-		l := stepLine{Step: s, Mark: stepMark(s), At: due(now, s.At), Now: s.Kind == operator.StepCalled}
+		l := stepLine{Step: s, Mark: stepMark(s), At: dueStamp(now, s.At), Now: s.Kind == operator.StepCalled}
 		if s.At.Sub(before) >= time.Second && !before.IsZero() && !l.Now {
-			l.Later = age(s.At.Sub(before)) + " later"
+			l.Later = ageText(s.At.Sub(before)) + " later"
 		}
 		if !s.At.IsZero() {
 			before = s.At
@@ -85,8 +85,8 @@ func (v *visit) neighbours(ctx context.Context, r batch.Record) (before, after *
 	return before, after, nil
 }
 
-// tagged are tags in the order of their names.
-func tagged(t batch.Tags) []batch.Tag {
+// sortedTags are tags in the order of their names.
+func sortedTags(t batch.Tags) []batch.Tag {
 	list := make([]batch.Tag, 0, len(t))
 	for _, name := range slices.Sorted(maps.Keys(t)) {
 		list = append(list, batch.Tag{Name: name, Value: t[name]})

@@ -43,10 +43,10 @@ type answer struct {
 	live   *liveLink     // nil where the page cannot be kept up to date
 }
 
-// answer answers, with an error for [visit.failed].
+// answer answers, with an error for [visit.errorPage].
 func (v *visit) answer(ctx context.Context, w http.ResponseWriter) (*answer, error) {
-	v.who(ctx)
-	looks, changes := v.route(v.r.URL.Path), change(v.r.URL.Path)
+	v.findActor(ctx)
+	looks, changes := v.route(v.r.URL.Path), changeAt(v.r.URL.Path)
 	if v.shards != nil {
 		changes = nil // a shard takes forms
 	}
@@ -55,29 +55,29 @@ func (v *visit) answer(ctx context.Context, w http.ResponseWriter) (*answer, err
 	case http.MethodGet, http.MethodHead:
 		do = looks
 	case http.MethodPost:
-		if err := v.may(w); err != nil {
+		if err := v.checkForm(w); err != nil {
 			return nil, err
 		}
 		do = changes
 	}
 	if do == nil && (looks != nil || changes != nil) {
-		w.Header().Set("Allow", allowed(looks != nil, changes != nil))
-		return nil, &refused{http.StatusMethodNotAllowed, "This is not how to ask for it", "The address takes other methods: " + w.Header().Get("Allow") + "."}
+		w.Header().Set("Allow", allowedMethods(looks != nil, changes != nil))
+		return nil, &refusal{http.StatusMethodNotAllowed, "This is not how to ask for it", "The address takes other methods: " + w.Header().Get("Allow") + "."}
 	}
 	for _, values := range [...]url.Values{v.q, v.form} {
-		if err := storable(values); err != nil {
+		if err := checkStorable(values); err != nil {
 			return nil, err
 		}
 	}
 	if do == nil {
-		return nil, &refused{http.StatusNotFound, "No such page", "The console has no page of this name."}
+		return nil, &refusal{http.StatusNotFound, "No such page", "The console has no page of this name."}
 	}
 	if v.r.Method != http.MethodPost && (strings.HasSuffix(v.r.URL.Path, ".css") || strings.HasSuffix(v.r.URL.Path, ".js")) {
 		return do(ctx, v)
 	}
 	read := v.present.get
 	if v.q.Get("keep") != "" {
-		read = v.present.lazy
+		read = v.present.getLazily
 	}
 	at, age, err := read(ctx)
 	if err != nil {
@@ -87,9 +87,9 @@ func (v *visit) answer(ctx context.Context, w http.ResponseWriter) (*answer, err
 	return do(ctx, v)
 }
 
-// storable refuses a name that no store takes, before any store is asked: databases refuse some of
-// them by an error of their own, which would look like a failure.
-func storable(values url.Values) error {
+// checkStorable refuses a name that no store takes, before any store is asked: databases refuse
+// some of them by an error of their own, which would look like a failure.
+func checkStorable(values url.Values) error {
 	for field, all := range values {
 		for _, text := range all {
 			var err error
@@ -109,7 +109,7 @@ func storable(values url.Values) error {
 	return nil
 }
 
-func allowed(looks, changes bool) string {
+func allowedMethods(looks, changes bool) string {
 	var methods []string
 	if looks {
 		methods = append(methods, http.MethodGet, http.MethodHead)
@@ -120,8 +120,8 @@ func allowed(looks, changes bool) string {
 	return strings.Join(methods, ", ")
 }
 
-// who finds out who acts. Nothing that the browser chose counts for it.
-func (v *visit) who(ctx context.Context) {
+// findActor finds out who acts. Nothing that the browser chose counts for it.
+func (v *visit) findActor(ctx context.Context) {
 	if v.actor == nil {
 		v.denied = "This console is read-only."
 		return
@@ -142,13 +142,13 @@ func (v *visit) who(ctx context.Context) {
 	v.by = name
 }
 
-// may refuses a form from elsewhere, or of nobody, and else reads it.
-func (v *visit) may(w http.ResponseWriter) error {
+// checkForm refuses a form from elsewhere, or of nobody, and else reads it.
+func (v *visit) checkForm(w http.ResponseWriter) error {
 	if err := v.cross.Check(v.r); err != nil {
-		return &refused{http.StatusForbidden, "Not from here", "The form was not sent by a page of this console, so nothing was done."}
+		return &refusal{http.StatusForbidden, "Not from here", "The form was not sent by a page of this console, so nothing was done."}
 	}
 	if v.denied != "" {
-		return &refused{http.StatusForbidden, "Nothing was done", v.denied}
+		return &refusal{http.StatusForbidden, "Nothing was done", v.denied}
 	}
 	text, err := io.ReadAll(http.MaxBytesReader(w, v.r.Body, maxForm))
 	if err == nil && bytes.Count(text, []byte("&")) >= maxField {
@@ -159,7 +159,7 @@ func (v *visit) may(w http.ResponseWriter) error {
 		err = v.r.ParseForm()
 	}
 	if err != nil {
-		return &refused{http.StatusBadRequest, "Nothing was done", "The form could not be read, or is too long."}
+		return &refusal{http.StatusBadRequest, "Nothing was done", "The form could not be read, or is too long."}
 	}
 	v.form = v.r.PostForm
 	return nil
@@ -175,7 +175,7 @@ type frame struct {
 	By, Denied           string
 	Now                  time.Time
 	Everything           batch.Control
-	Band                 *band     // nil where it is not known
+	Band                 *topLine  // nil where it is not known
 	Live                 *liveLink // nil where the page cannot be kept up to date
 	Body                 any
 }
@@ -192,7 +192,7 @@ type liveLink struct {
 
 // show writes a page.
 func (v *visit) show(ctx context.Context, w http.ResponseWriter, a *answer) {
-	v.keep(a)
+	v.keepUpToDate(a)
 	if a.again > 0 {
 		w.Header().Set("Refresh", strconv.Itoa(int(a.again.Seconds())))
 	}
@@ -201,7 +201,7 @@ func (v *visit) show(ctx context.Context, w http.ResponseWriter, a *answer) {
 	if v.set != nil {
 		up, product = "../", v.title+", "+v.name
 	}
-	f := frame{Title: a.title, Page: a.page, Product: product, Up: up, Band: v.band(ctx, a), Live: a.live, By: v.by, Denied: v.denied, Now: v.now, Everything: v.everything, Body: a.body}
+	f := frame{Title: a.title, Page: a.page, Product: product, Up: up, Band: v.readTopLine(ctx, a), Live: a.live, By: v.by, Denied: v.denied, Now: v.now, Everything: v.everything, Body: a.body}
 	if err := v.pages.ExecuteTemplate(&b, a.page, f); err != nil {
 		v.log.ErrorContext(ctx, "console: a page could not be made", slog.String("page", a.page), slog.Any("error", err))
 		write(w, http.StatusInternalServerError, "text/plain; charset=utf-8", []byte("The page could not be made. The log of this process says why.\n"))

@@ -15,12 +15,12 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// words returns the functions of the templates.
-func words() template.FuncMap {
+// templateFuncs returns the functions of the templates.
+func templateFuncs() template.FuncMap {
 	return template.FuncMap{
-		"past": past, "due": due, "exact": exact, "age": age, "service": service, "cause": cause, "failed": failed, "least": least,
-		"pill": pill, "errors": hasErrors, "held": held, "incidentIcon": incidentIcon, "closed": incident.LedgerClosed, "notPosted": operator.NotPosted, "mark": func(tone, icon, word string) mark { return mark{tone, icon, word} },
-		"short": short, "tale": tale, "bulkPart": bulkPart, "actRows": operator.ActRows,
+		"past": pastStamp, "due": dueStamp, "exact": exactStamp, "age": ageText, "service": service, "cause": causeTitle, "failed": errorText, "least": countText,
+		"pill": markOf, "errors": hasErrors, "held": heldMarks, "incidentIcon": incidentIcon, "closed": incident.LedgerClosed, "notPosted": operator.NotPosted, "mark": func(tone, icon, word string) mark { return mark{tone, icon, word} },
+		"short": shortText, "tale": explanationText, "bulkPart": bulkPart, "actRows": operator.ActRows,
 		"batchLink": batchLink, "scopeLink": scopeLink,
 		"rows": func(now time.Time, caption string, list any) rows {
 			return rows{Now: now, Caption: caption, List: list}
@@ -43,7 +43,7 @@ type stamp struct {
 	Machine, Relative, Exact string // all "" for no time
 }
 
-func exact(t time.Time) stamp {
+func exactStamp(t time.Time) stamp {
 	if t.IsZero() {
 		return stamp{}
 	}
@@ -51,27 +51,27 @@ func exact(t time.Time) stamp {
 	return stamp{Machine: t.Format(time.RFC3339Nano), Exact: t.Format("2006-01-02 15:04:05") + " UTC"}
 }
 
-// past shows when something happened. A clock that stepped back makes it now.
-func past(now, t time.Time) stamp {
-	s := exact(t)
+// pastStamp shows when something happened. A clock that stepped back makes it now.
+func pastStamp(now, t time.Time) stamp {
+	s := exactStamp(t)
 	if !t.IsZero() {
-		s.Relative = age(now.Sub(t)) + " ago"
+		s.Relative = ageText(now.Sub(t)) + " ago"
 	}
 	return s
 }
 
-// due shows the time of something that may still be ahead.
-func due(now, t time.Time) stamp {
+// dueStamp shows the time of something that may still be ahead.
+func dueStamp(now, t time.Time) stamp {
 	if !t.After(now) {
-		return past(now, t)
+		return pastStamp(now, t)
 	}
-	s := exact(t)
-	s.Relative = "in " + age(t.Sub(now))
+	s := exactStamp(t)
+	s.Relative = "in " + ageText(t.Sub(now))
 	return s
 }
 
-// age shows a duration in two parts at most, and never a negative one.
-func age(d time.Duration) string {
+// ageText shows a duration in two parts at most, and never a negative one.
+func ageText(d time.Duration) string {
 	d = max(d, 0)
 	switch {
 	case d < time.Minute:
@@ -98,47 +98,48 @@ const (
 	shortID = 16
 )
 
-// short shows an id, or its beginning: the link, and the page of the batch, have all of it.
-func short(id batch.ID) string {
+// shortText shows an id, or its beginning: the link, and the page of the batch, have all of it.
+func shortText(id batch.ID) string {
 	if len(id) <= maxID {
 		return string(id)
 	}
 	return batch.Excerpt(string(id), shortID) + "…"
 }
 
-// tale returns the text of an explanation with short ids.
-func tale(e batch.Explanation) string {
+// explanationText returns the text of an explanation with short ids.
+func explanationText(e batch.Explanation) string {
 	text := e.Text
 	for _, id := range []batch.ID{e.Blocker.ID, e.ID, e.Control.HaltedBy} {
 		if len(id) > maxID {
-			text = strings.ReplaceAll(text, string(id), short(id))
+			text = strings.ReplaceAll(text, string(id), shortText(id))
 		}
 	}
 	return text
 }
 
-// part is the reason of an act, taken apart: the bulk action's token, and the person's reason.
-type part struct{ Token, Reason string }
+// bulkPartOf is the reason of an act, taken apart: the bulk action's token, and the person's
+// reason.
+type bulkPartOf struct{ Token, Reason string }
 
 // bulkPart reads the reason of an act; nil where the act was done alone.
-func bulkPart(reason string) *part {
+func bulkPart(reason string) *bulkPartOf {
 	if token, given, is := operator.BulkPart(reason); is {
-		return &part{token, given}
+		return &bulkPartOf{token, given}
 	}
 	return nil
 }
 
-// least shows a number that may be larger.
-func least(n int, more bool) string {
+// countText shows a number that may be larger.
+func countText(n int, more bool) string {
 	if more {
 		return fmt.Sprintf("%d or more", n)
 	}
 	return fmt.Sprint(n)
 }
 
-// failed shows an error beside a state, which says already that a batch was rejected or is
+// errorText shows an error beside a state, which says already that a batch was rejected or is
 // invalid.
-func failed(e *batch.SubmissionError) string {
+func errorText(e *batch.SubmissionError) string {
 	switch {
 	case e == nil:
 		return ""
@@ -165,8 +166,8 @@ func orderColumns(list any) (has columns) {
 	return has
 }
 
-// cause returns the title of a cause.
-func cause(c batch.Cause) string {
+// causeTitle returns the title of a cause.
+func causeTitle(c batch.Cause) string {
 	switch c {
 	case batch.CauseReady:
 		return "Ready to leave"
@@ -227,8 +228,9 @@ func scopeLink(s batch.Scope) string {
 	return link("lane", "service", string(s.Service))
 }
 
-// further returns the address of a list's next page: the present one, with another place to begin.
-func further(now url.Values, page, name, place string) string {
+// nextPageLink returns the address of a list's next page: the present one, with another place to
+// begin.
+func nextPageLink(now url.Values, page, name, place string) string {
 	q := maps.Clone(now)
 	q.Set(name, place)
 	return page + "?" + q.Encode()

@@ -34,13 +34,13 @@ func ActRows(acts []batch.Act) []ActRow {
 	return rows
 }
 
-// partOf finds the token in what bulkMark made.
-var partOf = regexp.MustCompile(`^bulk ([0-9a-f]{32}): (.*)$`)
+// bulkPartPattern finds the token in what bulkMark made.
+var bulkPartPattern = regexp.MustCompile(`^bulk ([0-9a-f]{32}): (.*)$`)
 
 // BulkPart reads the reason of an act that was part of a bulk action: the action's token, and the
 // reason that the person gave. It is false for an act that was done alone.
 func BulkPart(reason string) (token, given string, is bool) {
-	found := partOf.FindStringSubmatch(reason)
+	found := bulkPartPattern.FindStringSubmatch(reason)
 	if found == nil {
 		return "", reason, false
 	}

@@ -19,9 +19,9 @@ import (
 const MaxBulk = 100_000
 
 const (
-	bulkShown = 100    // records that a preview shows
-	bulkChunk = 100    // batches between two reports of progress
-	keptLanes = 10_000 // about so many lanes' reasons are remembered; others are read again
+	maxShownRecords = 100    // records that a preview shows
+	chunkBatches    = 100    // batches between two reports of progress
+	maxKeptLanes    = 10_000 // about so many lanes' reasons are remembered; others are read again
 )
 
 // Filter selects batches: all its conditions hold. Its zero value selects all. An age below 0, and
@@ -173,11 +173,11 @@ func (d *Desk) preview(ctx context.Context, b Bulk) (Selection, error) {
 			return Selection{}, err
 		}
 		page = slices.DeleteFunc(page, func(rec batch.Record) bool { return !b.admits(rec) })
-		if err := v.reasons(ctx, page, reasons); err != nil {
+		if err := v.addReasons(ctx, page, reasons); err != nil {
 			return Selection{}, err
 		}
 		for _, rec := range page {
-			why := reasons[rec.Service].of(rec)
+			why := reasons[rec.Service].reasonOf(rec)
 			if len(b.Filter.Causes) > 0 && !slices.Contains(b.Filter.Causes, why.Cause) {
 				continue
 			}
@@ -186,7 +186,7 @@ func (d *Desk) preview(ctx context.Context, b Bulk) (Selection, error) {
 			}
 			sel.Batches = append(sel.Batches, Seen{rec.Key, rec.Version, rec.CreatedAt})
 			causes[why]++
-			if len(sel.First) < bulkShown {
+			if len(sel.First) < maxShownRecords {
 				sel.First = append(sel.First, rec)
 			}
 		}
@@ -194,7 +194,7 @@ func (d *Desk) preview(ctx context.Context, b Bulk) (Selection, error) {
 			break
 		}
 	}
-	sel.Causes = counts(causes)
+	sel.Causes = countList(causes)
 	sel.Token, err = sel.token()
 	return sel, err
 }
@@ -233,18 +233,18 @@ func (b Bulk) query() (store.ListQuery, error) {
 // admits reports whether a record of the query is one for the bulk.
 func (b Bulk) admits(rec batch.Record) bool {
 	switch {
-	case b.Action == batch.ActionDecide && !undecided(rec):
+	case b.Action == batch.ActionDecide && !isUndecided(rec):
 		return false
 	case b.Action == batch.ActionCancel && !rec.DoubtSince.IsZero():
 		return false // Cancel refuses it; a person decides the doubt
 	case b.Action == batch.ActionRequeue && !rec.Final():
 		return false // an Invalid that may still be committed
 	}
-	return len(b.Filter.Kinds) == 0 || slices.Contains(b.Filter.Kinds, kind(rec.Error))
+	return len(b.Filter.Kinds) == 0 || slices.Contains(b.Filter.Kinds, kindOf(rec.Error))
 }
 
-// undecided is [store.Row.Undecided] of a record.
-func undecided(rec batch.Record) bool {
+// isUndecided is [store.Row.Undecided] of a record.
+func isUndecided(rec batch.Record) bool {
 	return store.Row{Decision: rec.Decision, Error: rec.Error}.Undecided()
 }
 
@@ -254,23 +254,23 @@ type laneReasons struct {
 	rest  Reason // of those behind
 }
 
-// of returns the reason of a record.
-func (l laneReasons) of(rec batch.Record) Reason {
+// reasonOf returns the reason of a record.
+func (l laneReasons) reasonOf(rec batch.Record) Reason {
 	switch why, shown := l.shown[rec.ID]; {
 	case rec.Final() && rec.Quarantined:
-		return Reason{Cause: batch.CauseQuarantined, Remedy: batch.RemedyRequeue, State: rec.State, Kind: kind(rec.Error)}
+		return Reason{Cause: batch.CauseQuarantined, Remedy: batch.RemedyRequeue, State: rec.State, Kind: kindOf(rec.Error)}
 	case rec.Final():
-		return Reason{Cause: batch.CauseFinal, Remedy: batch.RemedyRequeue, State: rec.State, Kind: kind(rec.Error)}
+		return Reason{Cause: batch.CauseFinal, Remedy: batch.RemedyRequeue, State: rec.State, Kind: kindOf(rec.Error)}
 	case shown:
 		return why
 	}
 	return l.rest
 }
 
-// reasons adds the reasons of the lanes in which open batches of a page are. It first forgets all,
-// if these are many.
-func (v *view) reasons(ctx context.Context, page []batch.Record, known map[batch.ServiceID]laneReasons) error {
-	if len(known) > keptLanes {
+// addReasons adds the reasons of the lanes in which open batches of a page are. It first forgets
+// all, if these are many.
+func (v *view) addReasons(ctx context.Context, page []batch.Record, known map[batch.ServiceID]laneReasons) error {
+	if len(known) > maxKeptLanes {
 		clear(known)
 	}
 	var ask []batch.ServiceID
@@ -281,8 +281,8 @@ func (v *view) reasons(ctx context.Context, page []batch.Record, known map[batch
 		}
 	}
 	for some := range slices.Chunk(ask, 100) {
-		q := store.SurveyQuery{Services: some, Window: sampledBatches, Cap: surveyCap}
-		_, _, err := v.page(ctx, q, func(_ time.Time, l store.LaneSurvey, items []item) {
+		q := store.SurveyQuery{Services: some, Window: maxSampledBatches, Cap: maxCountedBatches}
+		_, _, err := v.judgePage(ctx, q, func(_ time.Time, l store.LaneSurvey, items []item) {
 			r := laneReasons{shown: make(map[batch.ID]Reason, len(items))}
 			for _, it := range items {
 				if r.rest = it.Reason; it.id != "" {
@@ -298,12 +298,12 @@ func (v *view) reasons(ctx context.Context, page []batch.Record, known map[batch
 	return nil
 }
 
-func counts(causes map[Reason]int) []Count {
+func countList(causes map[Reason]int) []Count {
 	all := make([]Count, 0, len(causes))
 	for r, n := range causes {
 		all = append(all, Count{r, n})
 	}
-	slices.SortFunc(all, func(a, b Count) int { return compare(a.Batches, b.Batches, a.Reason, b.Reason) })
+	slices.SortFunc(all, func(a, b Count) int { return compareCounts(a.Batches, b.Batches, a.Reason, b.Reason) })
 	return all
 }
 
@@ -360,8 +360,8 @@ func (d *Desk) run(ctx context.Context, s Selection, by batch.By, o RunOptions, 
 	if o.From < 0 || o.From > len(s.Batches) {
 		return &batch.InputError{Field: "RunOptions.From", Value: fmt.Sprint(o.From), Want: "a place in the selection"}
 	}
-	for chunk := range slices.Chunk(s.Batches[o.From:], bulkChunk) {
-		desk := d.chunk()
+	for chunk := range slices.Chunk(s.Batches[o.From:], chunkBatches) {
+		desk := d.chunkDesk()
 		for _, b := range chunk {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -385,8 +385,8 @@ func (d *Desk) run(ctx context.Context, s Selection, by batch.By, o RunOptions, 
 	return nil
 }
 
-// chunk returns where the acts of a chunk are done: it asks once for the settings of a service.
-func (d *Desk) chunk() acts.Desk {
+// chunkDesk returns where the acts of a chunk are done: it asks once for the settings of a service.
+func (d *Desk) chunkDesk() acts.Desk {
 	type quiet struct {
 		d   time.Duration
 		err error
@@ -396,7 +396,7 @@ func (d *Desk) chunk() acts.Desk {
 	desk.Quiet = func(ctx context.Context, s batch.ServiceID) (time.Duration, error) {
 		q, is := known[s]
 		if !is {
-			q.d, q.err = d.quiet(ctx, s)
+			q.d, q.err = d.resendQuiet(ctx, s)
 			known[s] = q
 		}
 		return q.d, q.err

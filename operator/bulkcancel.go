@@ -9,8 +9,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// cancelTries is how often Cancel tries to be faster than the process that carries the action out.
-const cancelTries = 20
+// maxCancelTries is how often Cancel tries to be faster than the process that carries the action
+// out.
+const maxCancelTries = 20
 
 // Cancel ends an action: the process that carries it out stops after the batches that it is at,
 // 100 at most. Acts that were done stay done. Where a process ended before it kept its progress,
@@ -31,7 +32,7 @@ func (s *Bulks) cancel(ctx context.Context, token string, by batch.By) (Progress
 	}
 	var mine bool
 	for try := 1; ; try++ {
-		b, err := s.get(ctx, token)
+		b, err := s.readBulk(ctx, token)
 		if err != nil {
 			return Progress{}, err
 		}
@@ -41,17 +42,17 @@ func (s *Bulks) cancel(ctx context.Context, token string, by batch.By) (Progress
 		if b.kept.State == BulkOpen { // first of all: the count takes time, in which a process would go on
 			b.kept.event("cancel", by)
 			b.kept.State = BulkCancelled
-			if b, err = s.set(ctx, b, nil); err == nil {
+			if b, err = s.saveBulk(ctx, b, nil); err == nil {
 				mine = true
 			}
 		}
 		if err == nil {
-			if b, err = s.count(ctx, b); err != nil {
+			if b, err = s.countUnseen(ctx, b); err != nil {
 				err = fmt.Errorf("it is cancelled, its last acts are not counted yet: %w", err)
 			}
 		}
 		switch {
-		case errors.Is(err, batch.ErrMovedOn) && try < cancelTries:
+		case errors.Is(err, batch.ErrMovedOn) && try < maxCancelTries:
 		case err == nil && !mine:
 			return b.progress(), fmt.Errorf("%w: it is %s", batch.ErrNotAllowed, b.kept.State)
 		default:
@@ -60,19 +61,20 @@ func (s *Bulks) cancel(ctx context.Context, token string, by batch.By) (Progress
 	}
 }
 
-// count keeps the acts of a cancelled action that were done behind its progress, by the histories
-// of the batches: a process ended, or has still to notice the cancel, before it kept them.
-func (s *Bulks) count(ctx context.Context, b bulk) (bulk, error) {
+// countUnseen keeps the acts of a cancelled action that were done behind its progress, by the
+// histories of the batches: a process ended, or has still to notice the cancel, before it kept
+// them.
+func (s *Bulks) countUnseen(ctx context.Context, b bulk) (bulk, error) {
 	if b.kept.Next >= b.kept.Selected {
 		return b, nil
 	}
-	part, err := s.part(ctx, b.Name, b.kept.Next/bulkChunk)
+	part, err := s.readPart(ctx, b.Name, b.kept.Next/chunkBatches)
 	if err != nil {
 		return b, err
 	}
 	counted, next, mark := b, b.kept.Next, bulkMark(b.Name)
-	for i, seen := range part.Batches[next%bulkChunk:] {
-		done, err := s.did(ctx, seen, b.kept.Bulk.Action, mark)
+	for i, seen := range part.Batches[next%chunkBatches:] {
+		done, err := s.wasDone(ctx, seen, b.kept.Bulk.Action, mark)
 		if err != nil {
 			return b, err
 		}
@@ -80,8 +82,8 @@ func (s *Bulks) count(ctx context.Context, b bulk) (bulk, error) {
 			continue
 		}
 		// The batches before this one had their turn, too.
-		for _, before := range part.Batches[counted.kept.Next%bulkChunk : next%bulkChunk+i] {
-			why, err := s.skipped(ctx, before)
+		for _, before := range part.Batches[counted.kept.Next%chunkBatches : next%chunkBatches+i] {
+			why, err := s.whySkipped(ctx, before)
 			if err != nil {
 				return b, err
 			}
@@ -93,11 +95,11 @@ func (s *Bulks) count(ctx context.Context, b bulk) (bulk, error) {
 	if counted.kept.Next == next {
 		return b, nil
 	}
-	return s.set(ctx, counted, part)
+	return s.saveBulk(ctx, counted, part)
 }
 
-// skipped says why nothing was done to a batch, as far as the batch itself still shows it.
-func (s *Bulks) skipped(ctx context.Context, seen Seen) (NotDone, error) {
+// whySkipped says why nothing was done to a batch, as far as the batch itself still shows it.
+func (s *Bulks) whySkipped(ctx context.Context, seen Seen) (NotDone, error) {
 	rec, err := s.d.Get(ctx, seen.Key)
 	if err == nil {
 		err = store.Unmoved(batch.Record{Key: seen.Key, Version: seen.Version, CreatedAt: seen.CreatedAt}, rec)

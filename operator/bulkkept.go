@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// keptBulks is how long a bulk action is kept after its last change.
-const keptBulks = 30 * 24 * time.Hour
+// bulkLifetime is how long a bulk action is kept after its last change.
+const bulkLifetime = 30 * 24 * time.Hour
 
 // keptBulk is the text of a bulk action: all of Progress that the store does not keep beside it.
 type keptBulk struct {
@@ -44,7 +44,7 @@ type bulk struct {
 func readBulk(t store.Text) (bulk, error) {
 	b := bulk{Text: t}
 	if t.Version == 0 {
-		return b, noBulk(t.Name)
+		return b, noBulkError(t.Name)
 	}
 	if err := json.Unmarshal([]byte(t.Body), &b.kept); err != nil {
 		return b, fmt.Errorf("bulk action %s as it is kept: %w", t.Name, err)
@@ -52,13 +52,13 @@ func readBulk(t store.Text) (bulk, error) {
 	return b, nil
 }
 
-func noBulk(token string) error {
+func noBulkError(token string) error {
 	return fmt.Errorf("%w: bulk action %s", batch.ErrNotFound, batch.Excerpt(token, 64))
 }
 
 // parts returns the names of the parts of an action.
 func (k keptBulk) parts(token string) (names []string) {
-	for place := 0; place*bulkChunk < k.Selected; place++ {
+	for place := 0; place*chunkBatches < k.Selected; place++ {
 		names = append(names, partName(token, place))
 	}
 	return names
@@ -80,9 +80,9 @@ func (k *keptBulk) event(event string, by batch.By) {
 	}
 }
 
-// forget removes the actions that nobody has changed for [keptBulks], with their parts.
+// forget removes the actions that nobody has changed for [bulkLifetime], with their parts.
 func (s *Bulks) forget(ctx context.Context) error {
-	old, _, err := s.d.store.ListTexts(ctx, store.TextsQuery{Kind: store.TextBulk, Unchanged: keptBulks, Limit: listedBulks})
+	old, _, err := s.d.store.ListTexts(ctx, store.TextsQuery{Kind: store.TextBulk, Unchanged: bulkLifetime, Limit: maxListedBulks})
 	if err != nil {
 		return err
 	}
@@ -106,9 +106,9 @@ func (s *Bulks) forget(ctx context.Context) error {
 	return nil
 }
 
-// set keeps a change of an action, and of a part of it where part is not nil. The error is
+// saveBulk keeps a change of an action, and of a part of it where part is not nil. The error is
 // [batch.ErrMovedOn] where one of them has changed since it was read.
-func (s *Bulks) set(ctx context.Context, b bulk, part *keptPart) (bulk, error) {
+func (s *Bulks) saveBulk(ctx context.Context, b bulk, part *keptPart) (bulk, error) {
 	body, err := json.Marshal(b.kept)
 	if err != nil {
 		return b, err
@@ -129,7 +129,7 @@ func (s *Bulks) set(ctx context.Context, b bulk, part *keptPart) (bulk, error) {
 	if err != nil {
 		return b, err
 	}
-	now, err := s.get(ctx, b.Name)
+	now, err := s.readBulk(ctx, b.Name)
 	if err == nil && !did {
 		err = fmt.Errorf("%w: bulk action %s", batch.ErrMovedOn, b.Name)
 	}
@@ -139,9 +139,9 @@ func (s *Bulks) set(ctx context.Context, b bulk, part *keptPart) (bulk, error) {
 	return now, nil
 }
 
-func (s *Bulks) get(ctx context.Context, token string) (bulk, error) {
+func (s *Bulks) readBulk(ctx context.Context, token string) (bulk, error) {
 	if store.ValidTextNames(store.TextBulk, token) != nil {
-		return bulk{}, noBulk(token)
+		return bulk{}, noBulkError(token)
 	}
 	t, err := texts.Read(ctx, s.d.store, store.TextBulk, token)
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *Bulks) get(ctx context.Context, token string) (bulk, error) {
 	return readBulk(t)
 }
 
-func (s *Bulks) part(ctx context.Context, token string, place int) (*keptPart, error) {
+func (s *Bulks) readPart(ctx context.Context, token string, place int) (*keptPart, error) {
 	p := &keptPart{text: store.Text{Name: partName(token, place)}}
 	if err := s.reread(ctx, p); err != nil {
 		return nil, err
@@ -165,7 +165,7 @@ func (s *Bulks) part(ctx context.Context, token string, place int) (*keptPart, e
 func (s *Bulks) reread(ctx context.Context, p *keptPart) error {
 	t, err := texts.Read(ctx, s.d.store, store.TextBulkPart, p.text.Name)
 	if err == nil && t.Version == 0 {
-		err = noBulk(p.text.Name)
+		err = noBulkError(p.text.Name)
 	}
 	p.text = t
 	return err

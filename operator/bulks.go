@@ -14,8 +14,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// listedBulks is how many actions List returns.
-const listedBulks = 100
+// maxListedBulks is how many actions List returns.
+const maxListedBulks = 100
 
 // Bulks are the bulk actions whose progress the store keeps (docs/operations.md#bulk-actions).
 // After a crash of the process that carries one out, nothing goes on by itself: a person lets
@@ -79,7 +79,7 @@ func (s *Bulks) Begin(ctx context.Context, sel Selection, by batch.By) (Progress
 		return Progress{}, fmt.Errorf("begin a bulk action: %w", err)
 	}
 	all := []store.Text{{Kind: store.TextBulk, Name: sel.Token, Body: string(text)}}
-	for chunk := range slices.Chunk(sel.Batches, bulkChunk) {
+	for chunk := range slices.Chunk(sel.Batches, chunkBatches) {
 		part, err := json.Marshal(keptPart{Batches: chunk})
 		if err != nil {
 			return Progress{}, fmt.Errorf("begin a bulk action: %w", err)
@@ -93,7 +93,7 @@ func (s *Bulks) Begin(ctx context.Context, sel Selection, by batch.By) (Progress
 	if err != nil {
 		return Progress{}, fmt.Errorf("begin a bulk action: %w", err)
 	}
-	b, err := s.get(ctx, sel.Token) // its times, or the action that is kept already
+	b, err := s.readBulk(ctx, sel.Token) // its times, or the action that is kept already
 	return b.progress(), err
 }
 
@@ -118,7 +118,7 @@ func (s *Bulks) resume(ctx context.Context, token string, by batch.By, progress 
 	if err := by.Validate(); err != nil {
 		return Progress{}, err
 	}
-	b, err := s.get(ctx, token)
+	b, err := s.readBulk(ctx, token)
 	if err != nil {
 		return Progress{}, err
 	}
@@ -128,14 +128,14 @@ func (s *Bulks) resume(ctx context.Context, token string, by batch.By, progress 
 	// The person who began most often goes on first; the events say so once.
 	if last := b.kept.Events[len(b.kept.Events)-1]; last.Event != "begin" || last.By.Actor != by.Actor || b.kept.Next > 0 {
 		b.kept.event("resume", by)
-		if b, err = s.set(ctx, b, nil); err != nil {
+		if b, err = s.saveBulk(ctx, b, nil); err != nil {
 			return b.progress(), err
 		}
 	}
 	mark := bulkMark(token)
 	by.Reason = mark + by.Reason
 	for b.kept.State == BulkOpen {
-		part, err := s.part(ctx, token, b.kept.Next/bulkChunk)
+		part, err := s.readPart(ctx, token, b.kept.Next/chunkBatches)
 		if errors.Is(err, batch.ErrNotFound) && b.kept.Selected == 0 {
 			part, err = &keptPart{}, nil
 		}
@@ -148,8 +148,8 @@ func (s *Bulks) resume(ctx context.Context, token string, by batch.By, progress 
 		}
 		was := b
 		b.kept = next
-		if b, err = s.set(ctx, b, part); errors.Is(err, batch.ErrMovedOn) {
-			return s.late(ctx, was, next, part, err)
+		if b, err = s.saveBulk(ctx, b, part); errors.Is(err, batch.ErrMovedOn) {
+			return s.keepLate(ctx, was, next, part, err)
 		} else if err != nil {
 			return was.progress(), err
 		}
@@ -160,11 +160,11 @@ func (s *Bulks) resume(ctx context.Context, token string, by batch.By, progress 
 	return b.progress(), nil
 }
 
-// late keeps the progress that a call made while somebody cancelled the action; moved is the
+// keepLate keeps the progress that a call made while somebody cancelled the action; moved is the
 // error. Where somebody else goes on, that call counts these batches.
-func (s *Bulks) late(ctx context.Context, was bulk, next keptBulk, part *keptPart, moved error) (Progress, error) {
+func (s *Bulks) keepLate(ctx context.Context, was bulk, next keptBulk, part *keptPart, moved error) (Progress, error) {
 	for try := 1; ; try++ {
-		now, err := s.get(ctx, was.Name)
+		now, err := s.readBulk(ctx, was.Name)
 		if err == nil && len(part.Batches) > 0 {
 			err = s.reread(ctx, part)
 		}
@@ -176,10 +176,10 @@ func (s *Bulks) late(ctx context.Context, was bulk, next keptBulk, part *keptPar
 			return now.progress(), moved
 		}
 		now.kept.Next, now.kept.Done = next.Next, next.Done
-		if now, err = s.set(ctx, now, part); err == nil {
+		if now, err = s.saveBulk(ctx, now, part); err == nil {
 			return now.progress(), fmt.Errorf("%w: it was cancelled", moved)
 		}
-		if !errors.Is(err, batch.ErrMovedOn) || try == cancelTries {
+		if !errors.Is(err, batch.ErrMovedOn) || try == maxCancelTries {
 			return now.progress(), errors.Join(moved, err)
 		}
 	}
@@ -190,7 +190,7 @@ func bulkMark(token string) string { return "bulk " + token + ": " }
 
 // chunk acts upon the batches of a part, and returns how far the action has come then.
 func (s *Bulks) chunk(ctx context.Context, k keptBulk, part *keptPart, by batch.By, mark string) (keptBulk, error) {
-	desk := s.d.chunk()
+	desk := s.d.chunkDesk()
 	part.NotDone = nil
 	for _, seen := range part.Batches {
 		if err := ctx.Err(); err != nil {
@@ -205,7 +205,7 @@ func (s *Bulks) chunk(ctx context.Context, k keptBulk, part *keptPart, by batch.
 		if !done {
 			// Whether the act was done before decides what is kept for good: without an answer the
 			// action stops here.
-			if done, err = s.did(ctx, seen, k.Bulk.Action, mark); err != nil {
+			if done, err = s.wasDone(ctx, seen, k.Bulk.Action, mark); err != nil {
 				return k, err
 			}
 		}
@@ -222,9 +222,9 @@ func (s *Bulks) chunk(ctx context.Context, k keptBulk, part *keptPart, by batch.
 	return k, nil
 }
 
-// did reports whether this bulk action was done to a batch before, by the batch's history. A batch
-// that is gone has none.
-func (s *Bulks) did(ctx context.Context, to Seen, action batch.Action, mark string) (bool, error) {
+// wasDone reports whether this bulk action was done to a batch before, by the batch's history. A
+// batch that is gone has none.
+func (s *Bulks) wasDone(ctx context.Context, to Seen, action batch.Action, mark string) (bool, error) {
 	acts, err := s.d.History(ctx, to.Key)
 	if err != nil && !errors.Is(err, batch.ErrNotFound) {
 		return false, err
@@ -236,7 +236,7 @@ func (s *Bulks) did(ctx context.Context, to Seen, action batch.Action, mark stri
 
 // Get returns how far an action has come.
 func (s *Bulks) Get(ctx context.Context, token string) (Progress, error) {
-	b, err := s.get(ctx, token)
+	b, err := s.readBulk(ctx, token)
 	if err != nil {
 		return Progress{}, fmt.Errorf("bulk action: %w", err)
 	}
@@ -246,11 +246,11 @@ func (s *Bulks) Get(ctx context.Context, token string) (Progress, error) {
 // Report returns the batches to which nothing was done, each with the reason, of all that had
 // their turn.
 func (s *Bulks) Report(ctx context.Context, token string) (Report, error) {
-	b, err := s.get(ctx, token)
+	b, err := s.readBulk(ctx, token)
 	r := Report{Token: token, Selected: b.kept.Selected, Done: b.kept.Done, Next: b.kept.Next, NotDone: []NotDone{}}
-	for place := 0; err == nil && place*bulkChunk < r.Next; place++ {
+	for place := 0; err == nil && place*chunkBatches < r.Next; place++ {
 		var p *keptPart
-		if p, err = s.part(ctx, token, place); err == nil {
+		if p, err = s.readPart(ctx, token, place); err == nil {
 			r.NotDone = append(r.NotDone, p.NotDone...)
 		}
 	}
@@ -263,13 +263,13 @@ func (s *Bulks) Report(ctx context.Context, token string) (Report, error) {
 // List returns the actions that began last, the newest first: a hundred at most, of the thousand
 // that were changed last.
 func (s *Bulks) List(ctx context.Context) ([]Progress, error) {
-	all, _, err := s.d.store.ListTexts(ctx, store.TextsQuery{Kind: store.TextBulk, Limit: 10 * listedBulks})
+	all, _, err := s.d.store.ListTexts(ctx, store.TextsQuery{Kind: store.TextBulk, Limit: 10 * maxListedBulks})
 	if err != nil {
 		return nil, fmt.Errorf("bulk actions: %w", err)
 	}
 	slices.SortFunc(all, func(a, b store.Text) int { return cmp.Or(b.Begun.Compare(a.Begun), strings.Compare(a.Name, b.Name)) })
 	list := make([]Progress, 0, len(all))
-	for _, one := range all[:min(len(all), listedBulks)] {
+	for _, one := range all[:min(len(all), maxListedBulks)] {
 		b, err := readBulk(one)
 		if err != nil {
 			return nil, err

@@ -18,20 +18,20 @@ const CauseUnknown batch.Cause = "unknown"
 
 // Bounds of one survey of all lanes.
 const (
-	// sampledLanes is the number of lanes of which also the batches behind the front are read,
+	// maxSampledLanes is the number of lanes of which also the batches behind the front are read,
 	// where the strategy may take more than one batch of a lane at once.
-	sampledLanes = 1000
-	// sampledBatches is the number of batches that are read of such a lane: so many of those that
-	// were never tried, and as many of those that wait for a further attempt.
-	sampledBatches = 20
-	// surveyLanes is the number of lanes that one call of the store's Survey reads.
-	surveyLanes = 5000
-	// exampleLanes is the number of lanes of a group in which an example is looked for.
-	exampleLanes = 3
-	// surveyCap bounds the count of waiting batches in each lane.
-	surveyCap = 1000
-	// defaultWithin is CausesQuery.Within where it is not set.
-	defaultWithin = 10 * time.Second
+	maxSampledLanes = 1000
+	// maxSampledBatches is the number of batches that are read of such a lane: so many of those
+	// that were never tried, and as many of those that wait for a further attempt.
+	maxSampledBatches = 20
+	// surveyPageLanes is the number of lanes that one call of the store's Survey reads.
+	surveyPageLanes = 5000
+	// maxExampleLanes is the number of lanes of a group in which an example is looked for.
+	maxExampleLanes = 3
+	// maxCountedBatches bounds the count of waiting batches in each lane.
+	maxCountedBatches = 1000
+	// defaultTimeLimit is CausesQuery.Within where it is not set.
+	defaultTimeLimit = 10 * time.Second
 )
 
 // CausesQuery bounds a survey of all lanes.
@@ -119,14 +119,14 @@ type Group struct {
 	Sampled bool `json:"sampled,omitzero"`
 }
 
-// look looks at all lanes.
-func (d *Desk) look(ctx context.Context, q CausesQuery) (Causes, error) {
+// surveyCauses looks at all lanes.
+func (d *Desk) surveyCauses(ctx context.Context, q CausesQuery) (Causes, error) {
 	bounded, cancel := context.WithTimeout(ctx, q.Within)
 	defer cancel()
 	c := collector{groups: map[Reason]*Group{}, lanes: map[Reason][]batch.ServiceID{}}
 	v := d.newView()
-	for page := (store.SurveyQuery{Start: true, Brief: true, Limit: surveyLanes, Cap: surveyCap}).Bounded(); ; page.Start = false {
-		n, last, err := v.page(bounded, page, c.take)
+	for page := (store.SurveyQuery{Start: true, Brief: true, Limit: surveyPageLanes, Cap: maxCountedBatches}).Bounded(); ; page.Start = false {
+		n, last, err := v.judgePage(bounded, page, c.addItems)
 		if err != nil {
 			if ctx.Err() == nil && bounded.Err() != nil {
 				c.report.Incomplete, c.report.After = true, page.After
@@ -139,7 +139,7 @@ func (d *Desk) look(ctx context.Context, q CausesQuery) (Causes, error) {
 		}
 		page.After = last
 	}
-	if err := v.samples(bounded, c.take); err != nil {
+	if err := v.judgeSamples(bounded, c.addItems); err != nil {
 		if ctx.Err() != nil || bounded.Err() == nil {
 			return Causes{}, err
 		}
@@ -173,8 +173,8 @@ type collector struct {
 	lanes  map[Reason][]batch.ServiceID // the first lanes of each
 }
 
-// take adds the items of one lane, seen at a moment.
-func (c *collector) take(at time.Time, l store.LaneSurvey, items []item) {
+// addItems adds the items of one lane, seen at a moment.
+func (c *collector) addItems(at time.Time, l store.LaneSurvey, items []item) {
 	c.report.Lanes++
 	for i := range items {
 		it := &items[i]
@@ -185,7 +185,7 @@ func (c *collector) take(at time.Time, l store.LaneSurvey, items []item) {
 			c.groups[it.Reason] = g
 		}
 		if !slices.ContainsFunc(items[:i], func(o item) bool { return o.Reason == it.Reason }) {
-			if g.Lanes++; g.Lanes <= exampleLanes {
+			if g.Lanes++; g.Lanes <= maxExampleLanes {
 				c.lanes[it.Reason] = append(c.lanes[it.Reason], l.Service)
 			}
 		}
@@ -193,7 +193,7 @@ func (c *collector) take(at time.Time, l store.LaneSurvey, items []item) {
 		c.report.Batches += it.n
 		g.AtLeast, g.Sampled = g.AtLeast || it.atLeast, g.Sampled || it.sampled
 		c.report.AtLeast = c.report.AtLeast || it.atLeast
-		g.Attempts = max(g.Attempts, attempts(l, i, it.Root != ""))
+		g.Attempts = max(g.Attempts, attemptsAt(l, i, it.Root != ""))
 		if age := at.Sub(it.created); age > g.Oldest {
 			g.Oldest = age
 		}
@@ -205,9 +205,9 @@ func (c *collector) take(at time.Time, l store.LaneSurvey, items []item) {
 	}
 }
 
-// attempts returns those of the item at a place, which is the place of its row; of a batch behind
+// attemptsAt returns those of the item at a place, which is the place of its row; of a batch behind
 // others, the most in its lane.
-func attempts(l store.LaneSurvey, place int, behind bool) int {
+func attemptsAt(l store.LaneSurvey, place int, behind bool) int {
 	most := 0
 	for i := range l.Rows {
 		if behind || i == place {
@@ -231,7 +231,7 @@ func (c *collector) examples(ctx context.Context, v *view) error {
 		}
 	}
 	if len(ask) > 0 {
-		_, _, err := v.page(ctx, store.SurveyQuery{Services: ask, Window: 2, Cap: 2}, func(_ time.Time, l store.LaneSurvey, items []item) {
+		_, _, err := v.judgePage(ctx, store.SurveyQuery{Services: ask, Window: 2, Cap: 2}, func(_ time.Time, l store.LaneSurvey, items []item) {
 			for _, it := range items {
 				it.Ledger = l.Ledger
 				if g := c.groups[it.Reason]; it.id != "" && g != nil && g.Example.ID == "" {
@@ -264,12 +264,12 @@ func (c *collector) sorted() Causes {
 	for _, g := range c.groups {
 		c.report.Groups = append(c.report.Groups, *g)
 	}
-	slices.SortFunc(c.report.Groups, func(a, b Group) int { return compare(a.Batches, b.Batches, a.Reason, b.Reason) })
+	slices.SortFunc(c.report.Groups, func(a, b Group) int { return compareCounts(a.Batches, b.Batches, a.Reason, b.Reason) })
 	return c.report
 }
 
-// compare puts the larger of two numbers first, and equal ones in the order of their reasons.
-func compare(n, m int, a, b Reason) int {
+// compareCounts puts the larger of two numbers first, and equal ones in the order of their reasons.
+func compareCounts(n, m int, a, b Reason) int {
 	called := func(r Reason) int {
 		if r.Called {
 			return 0

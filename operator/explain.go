@@ -25,11 +25,11 @@ func (d *Desk) Explain(ctx context.Context, key batch.Key) (batch.Explanation, e
 }
 
 func (d *Desk) explain(ctx context.Context, key batch.Key) (e batch.Explanation, err error) {
-	r, err := d.route(ctx, key.Service)
+	r, err := d.readServiceRecord(ctx, key.Service)
 	if err != nil {
 		return e, err
 	}
-	rules, err := r.rules()
+	rules, err := r.claimRules()
 	if err != nil {
 		return e, err
 	}
@@ -49,16 +49,16 @@ func (d *Desk) explain(ctx context.Context, key batch.Key) (e batch.Explanation,
 	if !movesItself(e.Cause) {
 		return e, nil
 	}
-	s, counted, err := d.counted(ctx)
+	s, counted, err := d.readCounts(ctx)
 	if err != nil {
 		return e, err
 	}
-	held := holds(e.Cause, r.ledger, counted, s)
+	held := whyHeldBy(e.Cause, r.ledger, counted, s)
 	if unmet != nil && (held == "" || len(s.Instances) == 0) {
 		return e, unmet
 	}
 	if held != "" {
-		e.Text = waits(e, held)
+		e.Text = waitText(e, held)
 	}
 	return e, nil
 }
@@ -78,12 +78,12 @@ func (u rules) numbered(s batch.ServiceID) bool {
 	return u.query.Numbered != nil && u.query.Numbered(s)
 }
 
-// rules returns the record about claims. A missing setting is an error only once an answer depends
-// on it.
-func (r route) rules() (u rules, err error) {
+// claimRules returns the record about claims. A missing setting is an error only once an answer
+// depends on it.
+func (r serviceRecord) claimRules() (u rules, err error) {
 	u.query.Window = 1
-	if u.refuse = r.use("strategy, claim_ttl and traits", claimsAlike); u.refuse != nil {
-		u.choice, u.unknown = u.refuse, unknown(u.refuse)
+	if u.refuse = r.checkUsable("strategy, claim_ttl and traits", claimsAlike); u.refuse != nil {
+		u.choice, u.unknown = u.refuse, unknownReason(u.refuse)
 		return u, nil //nolint:nilerr // it is in u.refuse
 	}
 	known := false
@@ -93,7 +93,7 @@ func (r route) rules() (u rules, err error) {
 	if !known {
 		why := fmt.Sprintf("%s is the application's own", r.Strategy)
 		u.choice = &SettingsError{Service: r.service, Ledger: r.ledger, Setting: "strategy", Why: why, Err: ErrNotRecorded}
-		u.unknown = unknown(u.choice)
+		u.unknown = unknownReason(u.choice)
 	}
 	return u, nil
 }

@@ -13,8 +13,8 @@ const FlowCell = 15 * time.Second
 // When the queue grows: this number of counts are each above the one before, and by more than
 // 1/growShare of the batches that become final.
 const (
-	growCounts = 4
-	growShare  = 20
+	minGrowingCounts = 4
+	growPercent      = 20
 )
 
 // Cell is a stretch of time, and what all instances saw in it.
@@ -98,12 +98,12 @@ func FlowOf(s store.Stats) (f Flow) {
 			f.Added, f.AddedKnown = max(0, f.Final+float64(now.Open-before.Open)/took.Seconds()), true
 		}
 	}
-	f.Growing = growing(s)
+	f.Growing = growingText(s)
 	return f
 }
 
-// growing compares all kept counts with the batches that became final meanwhile.
-func growing(s store.Stats) string {
+// growingText compares all kept counts with the batches that became final meanwhile.
+func growingText(s store.Stats) string {
 	final, seen := 0.0, 0.0
 	for _, c := range Cells(s.Instances) {
 		if c.Seen {
@@ -112,7 +112,7 @@ func growing(s store.Stats) string {
 		}
 	}
 	counts := append(append([]store.OpenAt(nil), s.Earlier...), s.OpenAt())
-	if len(counts) < growCounts || seen == 0 {
+	if len(counts) < minGrowingCounts || seen == 0 {
 		return ""
 	}
 	final /= seen
@@ -121,13 +121,13 @@ func growing(s store.Stats) string {
 	if took <= 0 {
 		return ""
 	}
-	for i := len(counts) - growCounts + 1; i < len(counts); i++ {
+	for i := len(counts) - minGrowingCounts + 1; i < len(counts); i++ {
 		if counts[i].Open <= counts[i-1].Open {
 			return ""
 		}
 	}
 	grows := float64(last.Open-first.Open) / took.Seconds()
-	if grows <= final/growShare {
+	if grows <= final/growPercent {
 		return ""
 	}
 	return fmt.Sprintf("It has %d batches more than %s ago: %s come, and %s become final.",

@@ -56,7 +56,7 @@ func (d *Desk) Front(ctx context.Context, service batch.ServiceID, n int) (Front
 	q := store.SurveyQuery{Services: []batch.ServiceID{service}, Window: max(n, frontWindow)}.Bounded()
 	f := Front{Service: service, Rows: []FrontRow{}, Text: "No batch of the lane is open."}
 	v := d.newView()
-	_, _, err := v.page(ctx, q, func(at time.Time, l store.LaneSurvey, items []item) { f = frontOf(at, l, items, q, n) })
+	_, _, err := v.judgePage(ctx, q, func(at time.Time, l store.LaneSurvey, items []item) { f = frontOf(at, l, items, q, n) })
 	if err != nil {
 		return Front{}, fmt.Errorf("front of %s: %w", batch.Only(service), err)
 	}
@@ -89,7 +89,7 @@ func frontOf(at time.Time, l store.LaneSurvey, items []item, q store.SurveyQuery
 		if row.Text = it.Why; it.Cause != CauseUnknown {
 			row.Text = explain.Sentence(row.Explanation)
 		}
-		row.Word, row.Tone = standing(row.Explanation)
+		row.Word, row.Tone = standingText(row.Explanation)
 		where := len(f.Rows)
 		if it.place >= 0 {
 			where, _ = slices.BinarySearchFunc(places, it.place, func(at, want int) int {
@@ -112,8 +112,8 @@ func frontOf(at time.Time, l store.LaneSurvey, items []item, q store.SurveyQuery
 	return f
 }
 
-// standing returns how a batch stands, in a word or two.
-func standing(e batch.Explanation) (string, Tone) {
+// standingText returns how a batch stands, in a word or two.
+func standingText(e batch.Explanation) (string, Tone) {
 	switch e.Cause {
 	case batch.CauseReady:
 		return "leaves next", TonePlain

@@ -20,8 +20,8 @@ type judge struct {
 	look store.Look
 }
 
-// of explains one row.
-func (j *judge) of(r *store.LaneRow) (batch.Explanation, error) {
+// explainRow explains one row.
+func (j *judge) explainRow(r *store.LaneRow) (batch.Explanation, error) {
 	l := j.look
 	l.Ref, l.Row, l.Budget, l.Footprint = r.Ref, r.Row, r.Budget, r.Footprint
 	return j.u.judge(l)
@@ -31,12 +31,12 @@ func (j *judge) of(r *store.LaneRow) (batch.Explanation, error) {
 func (j *judge) item(r *store.LaneRow) item {
 	it := item{id: r.Key.ID, n: 1, created: r.Created}
 	var err error
-	if it.e, err = j.of(r); err != nil {
+	if it.e, err = j.explainRow(r); err != nil {
 		it.Reason = j.u.unknown
 		it.e = batch.Explanation{Key: r.Key, Version: r.Row.Version, State: r.Row.State, Cause: CauseUnknown}
 		return it
 	}
-	it.Reason = Reason{Cause: it.e.Cause, Remedy: it.e.Remedy, State: r.Row.State, Kind: kind(r.Row.Error), Called: called(r, it.e)}
+	it.Reason = Reason{Cause: it.e.Cause, Remedy: it.e.Remedy, State: r.Row.State, Kind: kindOf(r.Row.Error), Called: called(r, it.e)}
 	switch it.e.Remedy {
 	case batch.RemedyBlocker:
 		j.blocked(&it, it.e.Blocker)
@@ -72,8 +72,8 @@ func (j *judge) blocked(it *item, by batch.Key) {
 			return
 		}
 		r := &j.rows[i]
-		e, err := j.of(r)
-		it.State, it.Kind, it.Called, it.Root, it.blocker = r.Row.State, kind(r.Row.Error), called(r, e), e.Cause, e
+		e, err := j.explainRow(r)
+		it.State, it.Kind, it.Called, it.Root, it.blocker = r.Row.State, kindOf(r.Row.Error), called(r, e), e.Cause, e
 		if err != nil {
 			it.Reason = j.u.unknown
 			return
@@ -85,8 +85,8 @@ func (j *judge) blocked(it *item, by batch.Key) {
 	}
 }
 
-// unknown returns the reason of batches about which too little is on record.
-func unknown(err error) Reason {
+// unknownReason returns the reason of batches about which too little is on record.
+func unknownReason(err error) Reason {
 	r := Reason{Cause: CauseUnknown, Why: err.Error(), Missing: MissingRecord}
 	if s, is := errors.AsType[*SettingsError](err); is { // of all services of the ledger alike
 		switch {

@@ -15,44 +15,44 @@ import (
 
 // Bounds of a judgement.
 const (
-	// busyFor is how long an instance posts nothing before a busy ledger is an incident: a shorter
-	// pause is over before its row is written again.
-	busyFor = 15 * time.Second
+	// busyIncidentAfter is how long an instance posts nothing before a busy ledger is an incident:
+	// a shorter pause is over before its row is written again.
+	busyIncidentAfter = 15 * time.Second
 	// laneTries is how many attempts a batch has made in vain before its lane's ledger is an
 	// incident: one failed attempt is over with the next.
 	laneTries = 3
-	// meetFor is how old a batch may be that no instance has met, or whose lane's settings nobody
-	// has recorded: that is done with the next scan.
-	meetFor = time.Minute
-	// countsOld is from when on counts are old. The longest rest of an instance comes on top.
-	countsOld = 10 * time.Minute
+	// meetTimeLimit is how old a batch may be that no instance has met, or whose lane's settings
+	// nobody has recorded: that is done with the next scan.
+	meetTimeLimit = time.Minute
+	// countsOldAfter is from when on counts are old. The longest rest of an instance comes on top.
+	countsOldAfter = 10 * time.Minute
 )
 
 // judgement makes incidents of the facts that were read.
 type judgement struct {
 	Sight
-	now    time.Time
-	by     map[IncidentKind]*Incident
-	gone   []Incident
-	moving map[batch.Cause]*Moving
+	now       time.Time
+	incidents map[IncidentKind]*Incident
+	gone      []Incident
+	moving    map[batch.Cause]*Moving
 	// closed is the incident for which no instance posts anything; "" where one posts. shut are
 	// the ledgers to which no instance posts anything, and why.
-	closed IncidentKind
-	shut   map[string]IncidentKind
+	closed        IncidentKind
+	pausedLedgers map[string]IncidentKind
 	// laneSince is since when a service was paused alone, by the incident.
 	laneSince map[IncidentKind]time.Time
 }
 
-// of returns the incident of a kind, which it makes.
-func (x *judgement) of(kind IncidentKind) *Incident {
-	if x.by[kind] == nil {
-		x.by[kind] = &Incident{Kind: kind}
+// incidentOf returns the incident of a kind, which it makes.
+func (x *judgement) incidentOf(kind IncidentKind) *Incident {
+	if x.incidents[kind] == nil {
+		x.incidents[kind] = &Incident{Kind: kind}
 	}
-	return x.by[kind]
+	return x.incidents[kind]
 }
 
-// since takes the earlier time.
-func (i *Incident) since(t time.Time) {
+// setSince takes the earlier time.
+func (i *Incident) setSince(t time.Time) {
 	if i.Since.IsZero() || !t.IsZero() && t.Before(i.Since) {
 		i.Since = t
 	}
@@ -69,8 +69,8 @@ func ledgerKind(kind batch.ErrorKind) IncidentKind {
 	return IncidentLedgerDown
 }
 
-// closes reports whether an error of this kind is the ledger's, whichever batch it is about.
-func closes(kind batch.ErrorKind) bool {
+// isLedgerError reports whether an error of this kind is the ledger's, whichever batch it is about.
+func isLedgerError(kind batch.ErrorKind) bool {
 	return kind == batch.KindMisconfigured || kind == batch.KindBusy || kind == batch.KindUnavailable
 }
 
@@ -85,8 +85,8 @@ func (k IncidentKind) errorKind() batch.ErrorKind {
 	return batch.KindUnavailable
 }
 
-// instances judges the instances, live ones and gone ones.
-func (x *judgement) instances() {
+// judgeInstances judges the instances, live ones and gone ones.
+func (x *judgement) judgeInstances() {
 	if !x.Counted {
 		return
 	}
@@ -106,39 +106,40 @@ func (x *judgement) instances() {
 		}
 		live++
 		rest = max(rest, i.Every)
-		x.warns(i)
-		p.take(i)
+		x.addWarnings(i)
+		p.addInstance(i)
 	}
-	x.posting(p, live)
+	x.judgePosting(p, live)
 	if live == 0 {
-		s := x.of(IncidentNoInstance)
+		s := x.incidentOf(IncidentNoInstance)
 		s.Text, s.Since = incident.NoInstance, last
-	} else if !x.Stats.At.IsZero() && x.Stats.Age > countsOld+rest {
-		s := x.of(IncidentCountsOld)
+	} else if !x.Stats.At.IsZero() && x.Stats.Age > countsOldAfter+rest {
+		s := x.incidentOf(IncidentCountsOld)
 		s.Text, s.Since = incident.NoCounts, x.Stats.At
 	}
 	if n := x.Stats.Quarantined; n > 0 && x.SetAside.ID != "" {
-		s := x.of(IncidentSetAside)
+		s := x.incidentOf(IncidentSetAside)
 		s.Text, s.Since = incident.SetAside(n), x.SetAside.FinalAt
 		if e := x.SetAside.Error; e != nil {
 			s.Why = e.Message
 		}
 	}
 	if n := x.Stats.RefusedOrders; n > 0 {
-		s := x.of(IncidentOrderRefused)
+		s := x.incidentOf(IncidentOrderRefused)
 		s.Text, s.Since = incident.Refused(n), x.Stats.OldestRefused
 	}
 }
 
-// warns takes the warnings of an instance's store. Instances on one database often have the same.
-func (x *judgement) warns(i store.Instance) {
+// addWarnings takes the warnings of an instance's store. Instances on one database often have the
+// same.
+func (x *judgement) addWarnings(i store.Instance) {
 	if len(i.Warnings) == 0 {
 		return
 	}
-	s := x.of(IncidentStore)
+	s := x.incidentOf(IncidentStore)
 	s.Text = incident.Warns
 	if i.WarnsFor > 0 {
-		s.since(i.Seen.Add(-i.WarnsFor))
+		s.setSince(i.Seen.Add(-i.WarnsFor))
 	}
 	s.Instances = append(s.Instances, i.Name)
 	for _, w := range i.Warnings {
@@ -148,112 +149,112 @@ func (x *judgement) warns(i store.Instance) {
 	}
 }
 
-// controls judges what people have paused and what batches have halted.
-func (x *judgement) controls() {
+// judgeControls judges what people have paused and what batches have halted.
+func (x *judgement) judgeControls() {
 	halted, paused := 0, 0
 	for _, c := range append(slices.Clone(x.Held), x.Everything) {
 		if !c.HaltedAt.IsZero() {
 			halted++
-			if s := x.of(IncidentHalted); s.Since.IsZero() || c.HaltedAt.Before(s.Since) {
-				s.control(c)
+			if s := x.incidentOf(IncidentHalted); s.Since.IsZero() || c.HaltedAt.Before(s.Since) {
+				s.addControl(c)
 			}
 		}
 		if !c.PausedAt.IsZero() {
-			s := x.of(IncidentPaused)
+			s := x.incidentOf(IncidentPaused)
 			if !c.All {
 				paused++
 			}
 			if s.Since.IsZero() || c.All || c.PausedAt.Before(s.Since) {
-				s.control(c)
+				s.addControl(c)
 			}
 		}
 	}
 	if halted > 0 {
-		x.by[IncidentHalted].Text = incident.Halted(halted)
+		x.incidents[IncidentHalted].Text = incident.Halted(halted)
 	}
 	switch {
 	case !x.Everything.PausedAt.IsZero():
-		x.by[IncidentPaused].Text = incident.AllPaused
+		x.incidents[IncidentPaused].Text = incident.AllPaused
 	case paused > 0:
-		x.by[IncidentPaused].Text = incident.Paused(paused)
+		x.incidents[IncidentPaused].Text = incident.Paused(paused)
 	}
 }
 
-// control makes a pause or a halt the example. The text and the command are about the
+// addControl makes a pause or a halt the example. The text and the command are about the
 // same one.
-func (i *Incident) control(c batch.Control) {
+func (i *Incident) addControl(c batch.Control) {
 	switch {
 	case i.Kind == IncidentHalted && !c.HaltedAt.IsZero():
 		i.Example.Control, i.Why, i.Since = c, c.HaltReason, c.HaltedAt
 	case i.Kind == IncidentPaused && !c.PausedAt.IsZero():
-		i.Example.Control, i.Why, i.Since = c, by(c.PausedBy), c.PausedAt
+		i.Example.Control, i.Why, i.Since = c, actorText(c.PausedBy), c.PausedAt
 	}
 }
 
-// by names the person who acted, with the reason.
-func by(b batch.By) string {
+// actorText names the person who acted, with the reason.
+func actorText(b batch.By) string {
 	if b.Reason == "" {
 		return "By " + b.Actor + "."
 	}
 	return "By " + b.Actor + ": " + b.Reason
 }
 
-// groups makes each group of batches a part of an incident, or of what moves by itself.
-func (x *judgement) groups() {
+// judgeGroups makes each group of batches a part of an incident, or of what moves by itself.
+func (x *judgement) judgeGroups() {
 	lanes := map[IncidentKind]int{} // from which nothing is posted, although instances post
 	for _, g := range x.Causes.Groups {
-		kind := x.kind(g)
+		kind := x.incidentKind(g)
 		if kind == "" {
-			x.moves(g)
+			x.addMoving(g)
 			continue
 		}
-		s := x.of(kind)
-		s.take(g)
+		s := x.incidentOf(kind)
+		s.addGroup(g)
 		if g.Cause != batch.CauseBehind && kind == ledgerKind(g.Kind) && x.closed == "" {
 			lanes[kind] += g.Lanes
 		}
 	}
 	for kind, n := range lanes {
-		if s := x.by[kind]; len(s.Instances) == 0 {
+		if s := x.incidents[kind]; len(s.Instances) == 0 {
 			s.Text = incident.LanesPostNothing(n, kind.errorKind())
-			s.since(x.laneSince[kind])
+			s.setSince(x.laneSince[kind])
 			if s.Example.LastError != nil {
 				s.Why = s.Example.LastError.Message
 			}
 		}
 	}
-	for kind, s := range x.by {
+	for kind, s := range x.incidents {
 		if s.Text == "" {
-			s.say(kind)
+			s.setText(kind)
 		}
 	}
-	if s := x.by[IncidentDecision]; s != nil {
+	if s := x.incidents[IncidentDecision]; s != nil {
 		s.Since = x.DecisionSince
 	}
 	for _, kind := range []IncidentKind{IncidentDisagree, IncidentUnserved, IncidentNotRecorded, IncidentHeld} {
 		// Nothing has moved these batches since the oldest was added: that is as early as is
 		// known.
-		if s := x.by[kind]; s != nil && s.Oldest > 0 {
-			s.since(x.now.Add(-s.Oldest))
+		if s := x.incidents[kind]; s != nil && s.Oldest > 0 {
+			s.setSince(x.now.Add(-s.Oldest))
 		}
 	}
 }
 
-// counts judges batches that were counted and not seen: the survey did not reach them, or is
+// judgeCounts judges batches that were counted and not seen: the survey did not reach them, or is
 // older, or more lanes are held than were read.
-func (x *judgement) counts() {
-	if n := x.Stats.Undecided; n > 0 && x.by[IncidentDecision] == nil && (x.Causes.Incomplete || x.Stats.At.After(x.Causes.At)) {
-		s := x.of(IncidentDecision)
+func (x *judgement) judgeCounts() {
+	if n := x.Stats.Undecided; n > 0 && x.incidents[IncidentDecision] == nil && (x.Causes.Incomplete || x.Stats.At.After(x.Causes.At)) {
+		s := x.incidentOf(IncidentDecision)
 		s.Text, s.Batches = incident.NeedDecision(n), n
 	}
-	if n := x.Stats.Halted; n > 0 && x.by[IncidentHalted] == nil && x.HeldMore {
-		s := x.of(IncidentHalted)
+	if n := x.Stats.Halted; n > 0 && x.incidents[IncidentHalted] == nil && x.HeldMore {
+		s := x.incidentOf(IncidentHalted)
 		s.Text, s.Lanes = incident.Halted(n), n
 	}
 }
 
-// say makes the sentence of batches.
-func (i *Incident) say(kind IncidentKind) {
+// setText makes the sentence of batches.
+func (i *Incident) setText(kind IncidentKind) {
 	switch kind {
 	case IncidentDecision:
 		i.Text, i.Why = incident.NeedDecision(i.Batches-i.Behind), i.Example.Decision
@@ -272,8 +273,8 @@ func (i *Incident) say(kind IncidentKind) {
 	}
 }
 
-// kind returns the incident that a group is part of; "" where it moves by itself.
-func (x *judgement) kind(g Group) IncidentKind {
+// incidentKind returns the incident that a group is part of; "" where it moves by itself.
+func (x *judgement) incidentKind(g Group) IncidentKind {
 	root := cmp.Or(g.Root, g.Cause)
 	switch root {
 	case batch.CauseDecision:
@@ -290,23 +291,23 @@ func (x *judgement) kind(g Group) IncidentKind {
 		switch {
 		case g.Missing == MissingAgreement:
 			return IncidentDisagree
-		case g.Missing != MissingLedger && g.Oldest > meetFor:
+		case g.Missing != MissingLedger && g.Oldest > meetTimeLimit:
 			return IncidentNotRecorded
 		}
 	}
-	_, stopped := x.by[IncidentNoInstance]
+	_, stopped := x.incidents[IncidentNoInstance]
 	switch {
 	case stopped:
 		return IncidentNoInstance
 	case x.closed != "" && waitsForLedger(root, x.closed):
 		return x.closed
-	case root == CauseUnknown && len(x.shut) > 0: // a lane of a ledger that is shut is met by nobody
+	case root == CauseUnknown && len(x.pausedLedgers) > 0: // a lane of a ledger that is shut is met by nobody
 		return x.worstShut()
-	case x.shut[g.Ledger] != "" && waitsForLedger(root, x.shut[g.Ledger]):
-		return x.shut[g.Ledger]
-	case root == CauseUnknown && g.Oldest > meetFor:
+	case x.pausedLedgers[g.Ledger] != "" && waitsForLedger(root, x.pausedLedgers[g.Ledger]):
+		return x.pausedLedgers[g.Ledger]
+	case root == CauseUnknown && g.Oldest > meetTimeLimit:
 		return IncidentUnserved
-	case root == batch.CauseDelayed && closes(g.Kind) && g.Attempts >= laneTries:
+	case root == batch.CauseDelayed && isLedgerError(g.Kind) && g.Attempts >= laneTries:
 		return ledgerKind(g.Kind)
 	case g.Called:
 		return IncidentDecision
@@ -320,8 +321,8 @@ func waitsForLedger(c batch.Cause, closed IncidentKind) bool {
 	return c == CauseUnknown || explain.ByLedger(c, closed.errorKind())
 }
 
-// take counts a group in.
-func (i *Incident) take(g Group) {
+// addGroup counts a group in.
+func (i *Incident) addGroup(g Group) {
 	i.Batches += g.Batches
 	if g.Root != "" {
 		i.Behind += g.Batches
@@ -348,12 +349,12 @@ func (i *Incident) take(g Group) {
 	if held.All || !i.Example.Control.Closed() { // a pause of everything comes before any pause of a lane
 		i.Example.Control = held
 	}
-	i.control(i.Example.Control)
+	i.addControl(i.Example.Control)
 }
 
-// moves counts a group among the batches that move by themselves; a group behind another counts
+// addMoving counts a group among the batches that move by themselves; a group behind another counts
 // with that one.
-func (x *judgement) moves(g Group) {
+func (x *judgement) addMoving(g Group) {
 	root := cmp.Or(g.Root, g.Cause)
 	m := x.moving[root]
 	if m == nil {
@@ -377,13 +378,13 @@ func (x *judgement) moves(g Group) {
 	}
 }
 
-// flow judges whether the queue grows. While nothing is posted, that is why.
-func (x *judgement) flow() {
-	if x.closed != "" || x.by[IncidentNoInstance] != nil || !x.Everything.PausedAt.IsZero() {
+// judgeFlow judges whether the queue grows. While nothing is posted, that is why.
+func (x *judgement) judgeFlow() {
+	if x.closed != "" || x.incidents[IncidentNoInstance] != nil || !x.Everything.PausedAt.IsZero() {
 		return
 	}
 	if why := FlowOf(x.Stats).Growing; why != "" {
-		s := x.of(IncidentGrowing)
+		s := x.incidentOf(IncidentGrowing)
 		s.Text, s.Why, s.Since = incident.Growing, why, x.Stats.OpenAt().At
 		if e := x.Stats.Earlier; len(e) > 0 {
 			s.Since = e[0].At
@@ -391,52 +392,52 @@ func (x *judgement) flow() {
 	}
 }
 
-// finish adds the fields that follow from the others.
-func (x *judgement) finish(i *Incident) {
+// finishIncident adds the fields that follow from the others.
+func (x *judgement) finishIncident(i *Incident) {
 	if !i.Since.IsZero() {
 		i.For = max(0, x.now.Sub(i.Since))
 	}
 	i.Why = legible.Sentences(i.Why)
 	i.Sampled = i.Sampled && i.Batches > 0
 	i.ByItself = i.Kind == IncidentLedgerBusy
-	i.mend()
-	if held := x.holds(i.Example.Cause, i.ledger); i.Example.ID != "" && (held != "" || i.Example.Text == "") {
-		i.Example.Text = waits(i.Example, held)
+	i.setRemedy()
+	if held := x.whyHeld(i.Example.Cause, i.ledger); i.Example.ID != "" && (held != "" || i.Example.Text == "") {
+		i.Example.Text = waitText(i.Example, held)
 	}
 }
 
-// holds says why a batch of a ledger with this cause does not leave although nothing in its lane
+// whyHeld says why a batch of a ledger with this cause does not leave although nothing in its lane
 // holds it: no instance runs, or none posts. It is "" where the batch's own explanation is all.
-func (x *judgement) holds(c batch.Cause, ledger string) string {
-	shut := x.shut[ledger]
+func (x *judgement) whyHeld(c batch.Cause, ledger string) string {
+	shut := x.pausedLedgers[ledger]
 	switch {
-	case x.by[IncidentNoInstance] != nil && movesItself(c):
+	case x.incidents[IncidentNoInstance] != nil && movesItself(c):
 		return incident.NoInstance
 	case x.closed != "" && (shut == "" || shut == x.closed):
 		if waitsForLedger(c, x.closed) {
-			return x.by[x.closed].Text
+			return x.incidents[x.closed].Text
 		}
-	case c == CauseUnknown && len(x.shut) > 0:
-		return x.by[x.worstShut()].Text
+	case c == CauseUnknown && len(x.pausedLedgers) > 0:
+		return x.incidents[x.worstShut()].Text
 	case shut != "" && waitsForLedger(c, shut):
 		return incident.LanePostsNothing(shut.errorKind())
 	}
 	return ""
 }
 
-// holds returns the same by what the store has of its instances.
-func holds(c batch.Cause, ledger string, counted bool, s store.Stats) string {
-	x := judgement{Sight: Sight{Stats: s, Counted: counted}, by: map[IncidentKind]*Incident{}}
-	x.instances()
-	return x.holds(c, ledger)
+// whyHeldBy returns the same by what the store has of its instances.
+func whyHeldBy(c batch.Cause, ledger string, counted bool, s store.Stats) string {
+	x := judgement{Sight: Sight{Stats: s, Counted: counted}, incidents: map[IncidentKind]*Incident{}}
+	x.judgeInstances()
+	return x.whyHeld(c, ledger)
 }
 
 // movesItself reports whether an instance moves a batch with this cause.
 func movesItself(c batch.Cause) bool { return c == CauseUnknown || explain.ByInstance(c) }
 
-// waits returns the text of an explanation with the sentence that says why no instance moves the
+// waitText returns the text of an explanation with the sentence that says why no instance moves the
 // batch.
-func waits(e batch.Explanation, held string) string {
+func waitText(e batch.Explanation, held string) string {
 	if e.Cause == CauseUnknown {
 		return legible.Sentences(e.State.String()+": it waits in its lane", held)
 	}

@@ -12,12 +12,12 @@ import (
 
 // Bounds of the report of causes that a store keeps for all processes.
 const (
-	dearLook  = 200 * time.Millisecond // a survey that takes less is not kept, since another one is as cheap
-	keptFresh = time.Second            // nobody makes another one sooner
+	minKeptSurvey = 200 * time.Millisecond // a survey that takes less is not kept, since another one is as cheap
+	keptFreshFor  = time.Second            // nobody makes another one sooner
 )
 
-// keptLook is the text of a kept report.
-type keptLook struct {
+// keptSurvey is the text of a kept report.
+type keptSurvey struct {
 	Took   time.Duration `json:"took_ns"`
 	Causes Causes        `json:"causes"`
 }
@@ -33,15 +33,15 @@ type keptLook struct {
 // (docs/design.md#counting-what-is-open).
 func (d *Desk) Causes(ctx context.Context, q CausesQuery) (Causes, error) {
 	if q.Within <= 0 {
-		q.Within = defaultWithin
+		q.Within = defaultTimeLimit
 	}
 	// A caller whose role may not read or keep reports makes a survey of its own, without an
 	// error.
 	report, err := texts.ReadReport(ctx, d.store, store.TextCauses)
 	keeps := err == nil
-	kept, is := keptOf(report)
+	kept, is := keptSurveyOf(report)
 	if is && q.Kept {
-		if !report.Due(report.Now, store.RefreshQuery{OlderThan: keptFresh}) {
+		if !report.Due(report.Now, store.RefreshQuery{OlderThan: keptFreshFor}) {
 			return kept.asOf(report.Now), nil
 		}
 		report.StatsTurn = report.Take(report.Now)
@@ -52,18 +52,18 @@ func (d *Desk) Causes(ctx context.Context, q CausesQuery) (Causes, error) {
 		keeps = err == nil
 	}
 	begin := time.Now()
-	c, err := d.look(ctx, q)
+	c, err := d.surveyCauses(ctx, q)
 	if err != nil {
 		return Causes{}, fmt.Errorf("causes: %w", err)
 	}
-	if took := time.Since(begin); keeps && (is || took >= dearLook) {
-		d.keep(ctx, keptLook{took, c}, report)
+	if took := time.Since(begin); keeps && (is || took >= minKeptSurvey) {
+		d.keep(ctx, keptSurvey{took, c}, report)
 	}
 	return c, nil
 }
 
 // keep lets other processes read a survey, unless one of them has begun another since.
-func (d *Desk) keep(ctx context.Context, k keptLook, report texts.Report) {
+func (d *Desk) keep(ctx context.Context, k keptSurvey, report texts.Report) {
 	text, err := json.Marshal(k)
 	if err != nil {
 		return
@@ -72,17 +72,17 @@ func (d *Desk) keep(ctx context.Context, k keptLook, report texts.Report) {
 	_, _ = report.Keep(ctx, d.store)
 }
 
-// keptOf reads a kept report. A text of other code has none. The report of a survey that took
+// keptSurveyOf reads a kept report. A text of other code has none. The report of a survey that took
 // little time does not count, nor does a report from before the clock stepped back: nobody knows
 // its age.
-func keptOf(r texts.Report) (kept keptLook, is bool) {
-	is = r.Detail != nil && json.Unmarshal(r.Detail, &kept) == nil && kept.Took >= dearLook && !kept.Causes.At.After(r.Now)
+func keptSurveyOf(r texts.Report) (kept keptSurvey, is bool) {
+	is = r.Detail != nil && json.Unmarshal(r.Detail, &kept) == nil && kept.Took >= minKeptSurvey && !kept.Causes.At.After(r.Now)
 	return kept, is
 }
 
 // asOf returns the report as it is read at a moment of the database's clock, not before the
 // survey.
-func (k keptLook) asOf(now time.Time) Causes {
+func (k keptSurvey) asOf(now time.Time) Causes {
 	c := k.Causes
 	c.Age = now.Sub(c.At)
 	return c

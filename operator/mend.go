@@ -9,8 +9,9 @@ import (
 	"github.com/dltbatch/dltbatch/internal/incident"
 )
 
-// mend says what to do about an incident: in words, as a command, and as a page of the console.
-func (i *Incident) mend() {
+// setRemedy says what to do about an incident: in words, as a command, and as a page of the
+// console.
+func (i *Incident) setRemedy() {
 	e := i.Example
 	service := string(e.Service)
 	i.Command, i.Page, i.Link = "dltbatch instances", "instances", "The instances" // where nothing here mends it
@@ -27,10 +28,10 @@ func (i *Incident) mend() {
 		i.Do = "Nothing has to be done about the batches: once their claims end, a running instance asks the ledger about them. Find out why it has gone, in its log, and start it again."
 	case IncidentDecision:
 		i.Do = "Look at the ledger whether the batch is there, and then decide."
-		i.Command = command("decide", "--reason WHY", string(e.ID), rulings())
+		i.Command = command("decide", "--reason WHY", string(e.ID), rulingWords())
 		i.Page, i.Link = batchPage(e.Key)+"#decide", "Decide"
 		if i.Batches-i.Behind > 1 {
-			i.Page, i.Link = page("bulk", "action", string(batch.ActionDecide), "cause", string(batch.CauseDecision)), "Decide about all of them"
+			i.Page, i.Link = consolePath("bulk", "action", string(batch.ActionDecide), "cause", string(batch.CauseDecision)), "Decide about all of them"
 		}
 		if e.ID != "" && e.Cause != batch.CauseDecision { // no ruling ends that
 			i.Do = "It has not moved for long, for the reason above. Mend that: it goes on by itself then. If it must not be sent any more, cancel it, or withdraw it where it is under way."
@@ -73,16 +74,16 @@ func (i *Incident) mend() {
 		i.Command, i.Page, i.Link = "dltbatch status", "./#flow", "How it flows"
 	case IncidentSetAside:
 		i.Do = "Look at each of them, and requeue or acquit it."
-		i.Command, i.Page, i.Link = "dltbatch list --quarantined", page("batches", "show", "quarantined"), "Batches that were set aside"
+		i.Command, i.Page, i.Link = "dltbatch list --quarantined", consolePath("batches", "show", "quarantined"), "Batches that were set aside"
 	case IncidentOrderRefused:
 		i.Do = "Look why each was refused, and tell those who sent it: it is never sent again. Add a corrected one as a new order. Nothing waits for it. It stands here for a day."
-		i.Command, i.Page, i.Link = "dltbatch orders --state quarantined", page("orders", "state", "quarantined"), "Orders that were refused alone"
+		i.Command, i.Page, i.Link = "dltbatch orders --state quarantined", consolePath("orders", "state", "quarantined"), "Orders that were refused alone"
 	case IncidentCountsOld:
 		i.Do = `Look for "stats" in the logs of the instances.`
 		i.Command, i.Page, i.Link = "dltbatch status --refresh", "instances", "The instances"
 	}
 	if i.Kind == IncidentHalted && e.Control.HaltedAt.IsZero() { // which lanes is not known
-		i.Command, i.Page, i.Link = "dltbatch lanes", page("lanes", "held", "1"), "Lanes that are held"
+		i.Command, i.Page, i.Link = "dltbatch lanes", consolePath("lanes", "held", "1"), "Lanes that are held"
 	}
 	if e.ID == "" {
 		switch i.Kind {
@@ -102,7 +103,7 @@ func Command(e batch.Explanation) string {
 	case batch.RemedyRelease:
 		return command("release", "--reason WHY", string(e.Service))
 	case batch.RemedyDecide:
-		return command("decide", "--reason WHY", string(e.ID), rulings())
+		return command("decide", "--reason WHY", string(e.ID), rulingWords())
 	case batch.RemedyBlocker:
 		return command("explain", "", string(e.Blocker.ID))
 	case batch.RemedyRequeue:
@@ -129,7 +130,7 @@ func command(verb, flags string, names ...string) string {
 		words = append(words, "--")
 	}
 	for _, n := range names {
-		if n != rulings() { // the person chooses one
+		if n != rulingWords() { // the person chooses one
 			n = incident.Quote(n)
 		}
 		words = append(words, n)
@@ -140,8 +141,8 @@ func command(verb, flags string, names ...string) string {
 	return strings.Join(words, " ")
 }
 
-// rulings returns the words of a decision.
-func rulings() string {
+// rulingWords returns the words of a decision.
+func rulingWords() string {
 	var words []string
 	for _, r := range batch.Rulings() {
 		words = append(words, string(r))
@@ -149,8 +150,8 @@ func rulings() string {
 	return strings.Join(words, "|")
 }
 
-// page returns a relative address in the console; pairs are names and values of its query.
-func page(name string, pairs ...string) string {
+// consolePath returns a relative address in the console; pairs are names and values of its query.
+func consolePath(name string, pairs ...string) string {
 	q := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		q.Set(pairs[i], pairs[i+1])
@@ -159,12 +160,12 @@ func page(name string, pairs ...string) string {
 }
 
 func batchPage(k batch.Key) string {
-	return page("batch", "service", string(k.Service), "id", string(k.ID))
+	return consolePath("batch", "service", string(k.Service), "id", string(k.ID))
 }
 
 func lanePage(s batch.Scope) string {
 	if s.All {
-		return page("lane", "all", "1")
+		return consolePath("lane", "all", "1")
 	}
-	return page("lane", "service", string(s.Service))
+	return consolePath("lane", "service", string(s.Service))
 }

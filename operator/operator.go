@@ -52,7 +52,7 @@ func New(s store.Store) (*Desk, error) {
 		return nil, fmt.Errorf("operator: %w", &batch.InputError{Field: "store", Value: "nil", Want: "a store, such as sqlite.New's"})
 	}
 	d := &Desk{store: s}
-	d.acts = acts.Desk{Store: d.store, Quiet: d.quiet, Withdraws: d.withdraws}
+	d.acts = acts.Desk{Store: d.store, Quiet: d.resendQuiet, Withdraws: d.canWithdraw}
 	if s.Abilities().Has(store.CanHint) {
 		d.acts.Tell = d.tell
 	}
@@ -108,7 +108,7 @@ func (d *Desk) Withdraw(ctx context.Context, seen batch.Record, by batch.By) (ba
 // Withdraws reports whether the ledger that serves a service can keep a batch from taking effect,
 // for [Desk.Withdraw]. Without a record of that the error is a [*SettingsError].
 func (d *Desk) Withdraws(ctx context.Context, service batch.ServiceID) (bool, error) {
-	can, _, err := d.withdraws(ctx, service)
+	can, _, err := d.canWithdraw(ctx, service)
 	return can, err
 }
 

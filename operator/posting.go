@@ -40,15 +40,15 @@ type paused struct {
 	why       string
 }
 
-// take takes what a live instance does not post.
-func (p *pauses) take(i store.Instance) {
+// addInstance takes what a live instance does not post.
+func (p *pauses) addInstance(i store.Instance) {
 	w := whole{instance: i.Name}
 	posts := !i.Paused
 	var of []store.Pause
 	for _, one := range i.Pauses {
 		kind, since := ledgerKind(one.Kind), i.Seen.Add(-one.For)
 		switch {
-		case kind == IncidentLedgerBusy && one.For < busyFor:
+		case kind == IncidentLedgerBusy && one.For < busyIncidentAfter:
 			posts = posts || one.All // it may be over before the row is written again
 		case !one.All:
 			if at := p.since[kind]; at.IsZero() || since.Before(at) {
@@ -56,7 +56,7 @@ func (p *pauses) take(i store.Instance) {
 			}
 		default:
 			of = append(of, one)
-			w.kind = worse(w.kind, kind)
+			w.kind = worseKind(w.kind, kind)
 			if since.After(w.since) {
 				w.since = since
 			}
@@ -68,7 +68,7 @@ func (p *pauses) take(i store.Instance) {
 			l = &paused{}
 			p.ledgers[one.Ledger] = l
 		}
-		l.kind, l.all = worse(l.kind, ledgerKind(one.Kind)), append(l.all, i.Name)
+		l.kind, l.all = worseKind(l.kind, ledgerKind(one.Kind)), append(l.all, i.Name)
 		l.why = cmp.Or(l.why, one.Why)
 		if since := i.Seen.Add(-one.For); l.since.IsZero() || since.Before(l.since) {
 			l.since = since
@@ -99,8 +99,8 @@ func NotPosted(i store.Instance, p store.Pause) string {
 	return " to ledger " + p.Ledger
 }
 
-// worse is the kind that comes first among the incidents.
-func worse(a, b IncidentKind) IncidentKind {
+// worseKind is the kind that comes first among the incidents.
+func worseKind(a, b IncidentKind) IncidentKind {
 	if a == "" || slices.Index(ledgerKinds, b) < slices.Index(ledgerKinds, a) {
 		return b
 	}
@@ -112,34 +112,34 @@ func ledgerSays(name string, kind batch.ErrorKind, why string) string {
 	return "Ledger " + name + ": " + cmp.Or(why, incident.LedgerClosed(kind))
 }
 
-// posting judges what is not posted, where so many instances live.
-func (x *judgement) posting(p pauses, live int) {
-	x.laneSince, x.shut = p.since, map[string]IncidentKind{}
+// judgePosting judges what is not posted, where so many instances live.
+func (x *judgement) judgePosting(p pauses, live int) {
+	x.laneSince, x.pausedLedgers = p.since, map[string]IncidentKind{}
 	for name, l := range p.ledgers {
 		others := slices.DeleteFunc(slices.Clone(p.whole), func(w whole) bool { return slices.Contains(l.all, w.instance) })
 		if len(l.all)+len(others) == live {
-			x.shut[name] = l.kind
+			x.pausedLedgers[name] = l.kind
 		}
 	}
 	for _, w := range p.whole {
-		s := x.of(w.kind)
+		s := x.incidentOf(w.kind)
 		s.Instances = append(s.Instances, w.instance)
-		s.since(w.since)
+		s.setSince(w.since)
 		s.Why = cmp.Or(s.Why, w.why)
 	}
 	for _, kind := range ledgerKinds {
-		if s := x.by[kind]; s != nil {
+		if s := x.incidents[kind]; s != nil {
 			s.Text = incident.InstancesPostNothing(s.Instances, live, kind.errorKind())
 			if x.closed == "" && len(p.whole) == live {
 				x.closed = kind
 			}
 		}
-		x.partly(kind, p, live)
+		x.judgePartly(kind, p, live)
 	}
 }
 
-// partly judges the ledgers of a kind to which instances post nothing that post to others.
-func (x *judgement) partly(kind IncidentKind, p pauses, live int) {
+// judgePartly judges the ledgers of a kind to which instances post nothing that post to others.
+func (x *judgement) judgePartly(kind IncidentKind, p pauses, live int) {
 	var names, instances []string
 	var why string
 	var since time.Time
@@ -161,20 +161,20 @@ func (x *judgement) partly(kind IncidentKind, p pauses, live int) {
 	if len(names) == 0 {
 		return
 	}
-	text, s := incident.LedgersGetNothing(names, instances, live, kind.errorKind()), x.of(kind)
+	text, s := incident.LedgersGetNothing(names, instances, live, kind.errorKind()), x.incidentOf(kind)
 	if s.Text != "" { // other instances post nothing at all, which is said first
 		s.Why = legible.Sentences(s.Why, text, why)
 	} else if s.Text, s.Why = text, why; len(names) == 1 {
 		s.Why = p.ledgers[names[0]].why
 	}
-	s.since(since)
+	s.setSince(since)
 	s.Instances = append(s.Instances, instances...)
 }
 
 // worstShut is the incident of the ledgers to which no instance posts anything.
 func (x *judgement) worstShut() (kind IncidentKind) {
-	for _, k := range x.shut {
-		kind = worse(kind, k)
+	for _, k := range x.pausedLedgers {
+		kind = worseKind(kind, k)
 	}
 	return kind
 }

@@ -65,11 +65,11 @@ type Relied struct {
 
 // Relied returns the record of the settings that Runners rely on for a service.
 func (d *Desk) Relied(ctx context.Context, service batch.ServiceID) (Relied, error) {
-	r, err := d.route(ctx, service)
+	r, err := d.readServiceRecord(ctx, service)
 	if err != nil {
 		return Relied{}, fmt.Errorf("settings of %s: %w", batch.Only(service), err)
 	}
-	return Relied{Service: service, Ledger: r.ledger, Kept: r.text, Disagree: r.Disagree(never)}, nil
+	return Relied{Service: service, Ledger: r.ledger, Kept: r.text, Disagree: r.Disagree(neverSame)}, nil
 }
 
 // Agree says that no process relies on the other settings any more: an instance with a wrong
@@ -114,25 +114,25 @@ func (d *Desk) Agree(ctx context.Context, seen Relied, by batch.By) error {
 	return nil
 }
 
-// route is the record about a service.
-type route struct {
+// serviceRecord is the record about a service.
+type serviceRecord struct {
 	service batch.ServiceID
 	ledger  string // "" where none is recorded
 	text    string // "" where none is recorded
 	relied.Record
 }
 
-func (d *Desk) route(ctx context.Context, service batch.ServiceID) (route, error) {
+func (d *Desk) readServiceRecord(ctx context.Context, service batch.ServiceID) (serviceRecord, error) {
 	names, err := texts.Serve(ctx, d.store, []texts.Served{{Service: service}})
 	if err != nil {
-		return route{}, err
+		return serviceRecord{}, err
 	}
 	return d.recorded(ctx, service, names[0], map[string]string{})
 }
 
 // recorded returns the record about a service that a ledger serves. records are those that are
 // known already, by the name of a ledger.
-func (d *Desk) recorded(ctx context.Context, service batch.ServiceID, ledger string, records map[string]string) (r route, err error) {
+func (d *Desk) recorded(ctx context.Context, service batch.ServiceID, ledger string, records map[string]string) (r serviceRecord, err error) {
 	r.service, r.ledger = service, ledger
 	if ledger == "" {
 		return r, nil
@@ -152,9 +152,9 @@ func (d *Desk) recorded(ctx context.Context, service batch.ServiceID, ledger str
 	return r, err
 }
 
-// use refuses settings that are not on record, or not for this service, or on which Runners
+// checkUsable refuses settings that are not on record, or not for this service, or on which Runners
 // disagree: same compares what the caller uses of two settings.
-func (r route) use(setting string, same func(a, b relied.Settings) bool) error {
+func (r serviceRecord) checkUsable(setting string, same func(a, b relied.Settings) bool) error {
 	fail := func(err error, why string) error {
 		return &SettingsError{Service: r.service, Ledger: r.ledger, Setting: setting, Why: why, Err: err}
 	}
@@ -175,26 +175,26 @@ func (r route) use(setting string, same func(a, b relied.Settings) bool) error {
 	return nil
 }
 
-// never compares settings that differ: each is another one.
-func never(_, _ relied.Settings) bool { return false }
+// neverSame compares settings that differ: each is another one.
+func neverSame(_, _ relied.Settings) bool { return false }
 
-// quiet returns the ResendQuiet of a service's ledger.
-func (d *Desk) quiet(ctx context.Context, service batch.ServiceID) (time.Duration, error) {
-	r, err := d.route(ctx, service)
+// resendQuiet returns the ResendQuiet of a service's ledger.
+func (d *Desk) resendQuiet(ctx context.Context, service batch.ServiceID) (time.Duration, error) {
+	r, err := d.readServiceRecord(ctx, service)
 	if err != nil {
 		return 0, err
 	}
-	if err := r.use("resend_quiet", func(a, b relied.Settings) bool { return a.ResendQuiet == b.ResendQuiet }); err != nil {
+	if err := r.checkUsable("resend_quiet", func(a, b relied.Settings) bool { return a.ResendQuiet == b.ResendQuiet }); err != nil {
 		return 0, err
 	}
 	return r.Quiet()
 }
 
-// withdraws returns whether a service's ledger can keep a batch from taking effect, and its name.
-func (d *Desk) withdraws(ctx context.Context, service batch.ServiceID) (can bool, ledger string, err error) {
-	r, err := d.route(ctx, service)
+// canWithdraw returns whether a service's ledger can keep a batch from taking effect, and its name.
+func (d *Desk) canWithdraw(ctx context.Context, service batch.ServiceID) (can bool, ledger string, err error) {
+	r, err := d.readServiceRecord(ctx, service)
 	if err == nil {
-		err = r.use("withdraws", func(a, b relied.Settings) bool { return a.Withdraws == b.Withdraws })
+		err = r.checkUsable("withdraws", func(a, b relied.Settings) bool { return a.Withdraws == b.Withdraws })
 	}
 	return r.Withdraws, r.ledger, err
 }

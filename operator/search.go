@@ -87,12 +87,12 @@ func (d *Desk) search(ctx context.Context, q SearchQuery, found *Searched) error
 		found.Looked += len(page)
 		page = slices.DeleteFunc(page, func(rec batch.Record) bool { return !q.matches(rec) })
 		if len(q.Causes) > 0 {
-			if err := v.reasons(ctx, page, reasons); err != nil {
+			if err := v.addReasons(ctx, page, reasons); err != nil {
 				return err
 			}
 		}
 		for _, rec := range page {
-			if len(q.Causes) > 0 && !slices.Contains(q.Causes, reasons[rec.Service].of(rec).Cause) {
+			if len(q.Causes) > 0 && !slices.Contains(q.Causes, reasons[rec.Service].reasonOf(rec).Cause) {
 				continue
 			}
 			if len(found.Batches) == q.Limit {
@@ -117,5 +117,5 @@ func (q SearchQuery) matches(rec batch.Record) bool {
 	}
 	return rec.Attempt >= q.Attempts &&
 		(len(q.States) == 0 || slices.Contains(q.States, rec.State)) &&
-		(len(q.Kinds) == 0 || slices.Contains(q.Kinds, kind(rec.Error)))
+		(len(q.Kinds) == 0 || slices.Contains(q.Kinds, kindOf(rec.Error)))
 }

@@ -13,7 +13,7 @@ type shape struct {
 	ledger string // whose record holds for all its services
 	// closed says how the lane is closed, and by what kind of batch.
 	paused, halted   bool
-	by               final
+	by               finalState
 	attempted, waits batchShape
 	behind           bool // the waiting batch stands behind the attempted one
 	more             bool // more of them wait
@@ -31,13 +31,13 @@ func (v *view) items(s store.Survey, l store.LaneSurvey, u rules, q store.Survey
 	if !q.Brief {
 		return v.lane(s, l, u, q)
 	}
-	form, is := v.shape(s, l, u)
+	form, is := v.shapeOf(s, l, u)
 	if !is {
-		return brief(v.lane(s, l, u, q))
+		return withoutExplanations(v.lane(s, l, u, q))
 	}
 	known, is := v.shapes[form]
 	if !is {
-		known = brief(v.lane(s, l, u, q))
+		known = withoutExplanations(v.lane(s, l, u, q))
 		v.shapes[form] = known
 		return known
 	}
@@ -52,16 +52,16 @@ func (v *view) items(s store.Survey, l store.LaneSurvey, u rules, q store.Survey
 	return v.again
 }
 
-// brief leaves out the explanations: a brief survey does not know them for certain.
-func brief(items []item) []item {
+// withoutExplanations leaves out the explanations: a brief survey does not know them for certain.
+func withoutExplanations(items []item) []item {
 	for i := range items {
 		items[i].id, items[i].e, items[i].blocker = "", batch.Explanation{}, batch.Explanation{}
 	}
 	return items
 }
 
-// shape returns the shape of a lane, if it has one.
-func (v *view) shape(s store.Survey, l store.LaneSurvey, u rules) (f shape, is bool) {
+// shapeOf returns the shape of a lane, if it has one.
+func (v *view) shapeOf(s store.Survey, l store.LaneSurvey, u rules) (f shape, is bool) {
 	if _, is = v.rules[l.Ledger]; !is || len(l.Rows) > 2 {
 		return f, false
 	}
@@ -73,7 +73,7 @@ func (v *view) shape(s store.Survey, l store.LaneSurvey, u rules) (f shape, is b
 	for i := range l.Rows {
 		r := &l.Rows[i]
 		b := batchShape{
-			state: r.Row.State, kind: kind(r.Row.Error), live: r.Row.Live(s.At), early: r.Row.NotBefore.After(s.At),
+			state: r.Row.State, kind: kindOf(r.Row.Error), live: r.Row.Live(s.At), early: r.Row.NotBefore.After(s.At),
 			decide: r.Row.Undecided(),
 			resend: u.refuse == nil && r.Row.Resendable(s.At, u.query.TTL, resend(u, l.Service)),
 		}

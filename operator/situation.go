@@ -14,8 +14,8 @@ import (
 
 // Bounds of one survey.
 const (
-	heldLanes = 10_000 // lanes with a control of their own
-	leftRows  = 1000   // batches that are being submitted, where an instance has gone
+	maxHeldLanes = 10_000 // lanes with a control of their own
+	maxLeftRows  = 1000   // batches that are being submitted, where an instance has gone
 )
 
 // Sight is all that a Desk reads to say what is wrong.
@@ -62,27 +62,27 @@ type Moving struct {
 // Situation says what is wrong. It reads what [Desk.Causes] and [Desk.Stats] read, and the lanes
 // that are held. A store that keeps no counts has no incidents about instances.
 func (d *Desk) Situation(ctx context.Context, q CausesQuery) (Situation, error) {
-	s, err := d.sight(ctx, q)
+	s, err := d.readSight(ctx, q)
 	if err != nil {
 		return Situation{}, fmt.Errorf("situation: %w", err)
 	}
 	return s.Situation(), nil
 }
 
-func (d *Desk) sight(ctx context.Context, q CausesQuery) (s Sight, err error) {
+func (d *Desk) readSight(ctx context.Context, q CausesQuery) (s Sight, err error) {
 	if s.Causes, err = d.Causes(ctx, q); err != nil {
 		return s, err
 	}
-	if s.Stats, s.Counted, err = d.counted(ctx); err != nil {
+	if s.Stats, s.Counted, err = d.readCounts(ctx); err != nil {
 		return s, err
 	}
 	if s.Everything, err = d.Control(ctx, batch.Everything()); err != nil {
 		return s, err
 	}
-	if s.Held, s.HeldMore, err = d.held(ctx); err != nil {
+	if s.Held, s.HeldMore, err = d.heldLanes(ctx); err != nil {
 		return s, err
 	}
-	if s.Left, err = d.left(ctx, s.Stats.Instances); err != nil {
+	if s.Left, err = d.countLeft(ctx, s.Stats.Instances); err != nil {
 		return s, err
 	}
 	if s.Stats.Quarantined > 0 { // as it was counted: it may be over since
@@ -112,11 +112,11 @@ func (d *Desk) sight(ctx context.Context, q CausesQuery) (s Sight, err error) {
 	return s, nil
 }
 
-// held reads the lanes with a control of their own, page by page, and whether there may be more of
-// them.
-func (d *Desk) held(ctx context.Context) (all []batch.Control, more bool, err error) {
+// heldLanes reads the lanes with a control of their own, page by page, and whether there may be
+// more of them.
+func (d *Desk) heldLanes(ctx context.Context) (all []batch.Control, more bool, err error) {
 	q := store.ControlsQuery{Start: true, Limit: 1000}
-	for len(all) < heldLanes {
+	for len(all) < maxHeldLanes {
 		page, err := d.Controls(ctx, q)
 		if err != nil {
 			return nil, false, err
@@ -129,8 +129,8 @@ func (d *Desk) held(ctx context.Context) (all []batch.Control, more bool, err er
 	return all, true, nil
 }
 
-// counted reads the counts; false says that the store keeps none.
-func (d *Desk) counted(ctx context.Context) (store.Stats, bool, error) {
+// readCounts reads the counts; false says that the store keeps none.
+func (d *Desk) readCounts(ctx context.Context) (store.Stats, bool, error) {
 	s, err := d.Stats(ctx)
 	if errors.Is(err, store.ErrUnsupported) {
 		return store.Stats{}, false, nil
@@ -138,9 +138,9 @@ func (d *Desk) counted(ctx context.Context) (store.Stats, bool, error) {
 	return s, err == nil, err
 }
 
-// left counts the batches that instances which have gone were submitting, that are not final yet
-// and need no decision.
-func (d *Desk) left(ctx context.Context, instances []store.Instance) (map[string]int, error) {
+// countLeft counts the batches that instances which have gone were submitting, that are not final
+// yet and need no decision.
+func (d *Desk) countLeft(ctx context.Context, instances []store.Instance) (map[string]int, error) {
 	left := map[string]int{}
 	for _, i := range instances {
 		if !i.Live && i.Claims > 0 {
@@ -156,7 +156,7 @@ func (d *Desk) left(ctx context.Context, instances []store.Instance) (map[string
 		return left, nil
 	}
 	// The oldest come first, and instances that have gone left the older batches.
-	rows, _, err := d.store.List(ctx, store.ListQuery{States: []batch.State{batch.Submitting}, Limit: leftRows})
+	rows, _, err := d.store.List(ctx, store.ListQuery{States: []batch.State{batch.Submitting}, Limit: maxLeftRows})
 	if err != nil {
 		return nil, err
 	}
@@ -170,18 +170,18 @@ func (d *Desk) left(ctx context.Context, instances []store.Instance) (map[string
 
 // Situation derives the incidents from the facts that were read. It is a pure function.
 func (s Sight) Situation() Situation {
-	x := judgement{Sight: s, now: s.Causes.At.Add(s.Causes.Age), by: map[IncidentKind]*Incident{}, moving: map[batch.Cause]*Moving{}}
+	x := judgement{Sight: s, now: s.Causes.At.Add(s.Causes.Age), incidents: map[IncidentKind]*Incident{}, moving: map[batch.Cause]*Moving{}}
 	if x.now.IsZero() {
 		x.now = s.Stats.At.Add(s.Stats.Age)
 	}
-	x.instances()
-	x.controls()
-	x.groups()
-	x.counts()
-	x.flow()
+	x.judgeInstances()
+	x.judgeControls()
+	x.judgeGroups()
+	x.judgeCounts()
+	x.judgeFlow()
 	out := Situation{Sight: s, Incidents: []Incident{}, Itself: []Moving{}}
 	for _, kind := range incidentKinds {
-		if i := x.by[kind]; i != nil {
+		if i := x.incidents[kind]; i != nil {
 			out.Incidents = append(out.Incidents, *i)
 		}
 		if kind == IncidentGone {
@@ -189,22 +189,22 @@ func (s Sight) Situation() Situation {
 		}
 	}
 	for n := range out.Incidents {
-		x.finish(&out.Incidents[n])
+		x.finishIncident(&out.Incidents[n])
 	}
 	for _, m := range x.moving {
-		if held := x.holds(m.Example.Cause, m.Ledger); held != "" && m.Example.ID != "" {
-			m.Example.Text = waits(m.Example, held)
+		if held := x.whyHeld(m.Example.Cause, m.Ledger); held != "" && m.Example.ID != "" {
+			m.Example.Text = waitText(m.Example, held)
 		}
 		out.Itself = append(out.Itself, *m)
 	}
-	slices.SortFunc(out.Itself, func(a, b Moving) int { return compare(a.Batches, b.Batches, a.Reason, b.Reason) })
+	slices.SortFunc(out.Itself, func(a, b Moving) int { return compareCounts(a.Batches, b.Batches, a.Reason, b.Reason) })
 	out.State = x.state(out.Incidents)
 	return out
 }
 
 func (x *judgement) state(all []Incident) State {
 	switch {
-	case x.by[IncidentNoInstance] != nil:
+	case x.incidents[IncidentNoInstance] != nil:
 		return StateStopped
 	case x.closed != "":
 		return StateLedger

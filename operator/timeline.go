@@ -101,7 +101,7 @@ func (t *timeline) add(s Step) {
 
 func (t *timeline) attempts(reports []batch.Report) {
 	for i, p := range reports {
-		answer, tone := answered(p.Kind)
+		answer, tone := answerText(p.Kind)
 		title := fmt.Sprintf("Attempt %d: %s", p.Attempt, answer)
 		switch {
 		case i > 0 && reports[i-1].Attempt == p.Attempt: // it was sent once, so this answers a question about it
@@ -116,8 +116,8 @@ func (t *timeline) attempts(reports []batch.Report) {
 	}
 }
 
-// answered says how an attempt ended.
-func answered(k batch.ErrorKind) (string, Tone) {
+// answerText says how an attempt ended.
+func answerText(k batch.ErrorKind) (string, Tone) {
 	switch k {
 	case "":
 		return "accepted", ToneGood
@@ -303,14 +303,14 @@ func (s Step) Origin() string {
 		parts = append(parts, fmt.Sprintf("code %d", s.Code))
 	}
 	if s.Took > 0 {
-		parts = append(parts, "in "+took(s.Took))
+		parts = append(parts, "in "+tookText(s.Took))
 	}
 	return strings.Join(parts, ", ")
 }
 
-// took shows how long an attempt took: in milliseconds below a second, and with a unit apart, as
-// in prose.
-func took(d time.Duration) string {
+// tookText shows how long an attempt took: in milliseconds below a second, and with a unit apart,
+// as in prose.
+func tookText(d time.Duration) string {
 	switch {
 	case d < time.Millisecond:
 		return "less than 1 ms"

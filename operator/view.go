@@ -15,34 +15,34 @@ import (
 type view struct {
 	d     *Desk
 	at    time.Time
-	texts map[string]string   // the record of each ledger
-	rules map[string]rules    // of each ledger whose record holds for all its services
-	later []batch.ServiceID   // lanes to be looked at more closely
-	full  bool                // no more of these
-	final map[batch.Key]final // batches that halted lanes
+	texts map[string]string        // the record of each ledger
+	rules map[string]rules         // of each ledger whose record holds for all its services
+	later []batch.ServiceID        // lanes to be looked at more closely
+	full  bool                     // no more of these
+	final map[batch.Key]finalState // batches that halted lanes
 	// shapes are the items of lanes of the present page that were judged: see [shape].
 	shapes map[shape][]item
 	again  []item // reused for lanes of a known shape
 }
 
-// final is the end of a batch that halted its lane.
-type final struct {
+// finalState is the end of a batch that halted its lane.
+type finalState struct {
 	state batch.State
 	kind  batch.ErrorKind
 }
 
 func (d *Desk) newView() *view {
-	return &view{d: d, texts: map[string]string{}, rules: map[string]rules{}, final: map[batch.Key]final{}}
+	return &view{d: d, texts: map[string]string{}, rules: map[string]rules{}, final: map[batch.Key]finalState{}}
 }
 
-// page judges the lanes of a page, and returns how many the page has, and the last.
-func (v *view) page(ctx context.Context, q store.SurveyQuery, take func(time.Time, store.LaneSurvey, []item)) (n int, last batch.ServiceID, err error) {
+// judgePage judges the lanes of a page, and returns how many the page has, and the last.
+func (v *view) judgePage(ctx context.Context, q store.SurveyQuery, take func(time.Time, store.LaneSurvey, []item)) (n int, last batch.ServiceID, err error) {
 	s, err := v.d.store.Survey(ctx, q)
 	if err != nil {
 		return 0, "", err
 	}
 	v.at, v.shapes = s.At, map[shape][]item{}
-	if err := v.halters(ctx, s.Lanes); err != nil {
+	if err := v.readHalters(ctx, s.Lanes); err != nil {
 		return 0, "", err
 	}
 	for _, l := range s.Lanes {
@@ -54,9 +54,9 @@ func (v *view) page(ctx context.Context, q store.SurveyQuery, take func(time.Tim
 		if err != nil {
 			return 0, "", err
 		}
-		if q.Services == nil && several(u, l) && !closed(s, l) && !v.full {
+		if q.Services == nil && countsFootprints(u, l) && !isClosed(s, l) && !v.full {
 			v.later = append(v.later, l.Service)
-			v.full = len(v.later) == sampledLanes
+			v.full = len(v.later) == maxSampledLanes
 			continue
 		}
 		take(s.At, l, v.items(s, l, u, q.Bounded()))
@@ -64,9 +64,9 @@ func (v *view) page(ctx context.Context, q store.SurveyQuery, take func(time.Tim
 	return len(s.Lanes), last, nil
 }
 
-// several reports whether footprints count in a lane: more than one batch may leave at once, or
-// more than one was attempted.
-func several(u rules, l store.LaneSurvey) bool {
+// countsFootprints reports whether footprints count in a lane: more than one batch may leave at
+// once, or more than one was attempted.
+func countsFootprints(u rules, l store.LaneSurvey) bool {
 	tried, again := 0, false
 	for i := range l.Rows {
 		if l.Rows[i].Row.Attempted() {
@@ -77,10 +77,10 @@ func several(u rules, l store.LaneSurvey) bool {
 	return tried > 1 || (u.query.Window > 1 || again && u.numbered(l.Service)) && tried+l.Waiting > 1
 }
 
-// samples judges the lanes that page has put back.
-func (v *view) samples(ctx context.Context, take func(time.Time, store.LaneSurvey, []item)) error {
+// judgeSamples judges the lanes that page has put back.
+func (v *view) judgeSamples(ctx context.Context, take func(time.Time, store.LaneSurvey, []item)) error {
 	for some := range slices.Chunk(v.later, 100) {
-		if _, _, err := v.page(ctx, store.SurveyQuery{Services: some, Window: sampledBatches, Cap: surveyCap}, take); err != nil {
+		if _, _, err := v.judgePage(ctx, store.SurveyQuery{Services: some, Window: maxSampledBatches, Cap: maxCountedBatches}, take); err != nil {
 			return err
 		}
 	}
@@ -96,15 +96,15 @@ func (v *view) rulesOf(ctx context.Context, l store.LaneSurvey) (rules, error) {
 	if err != nil {
 		return rules{}, err
 	}
-	u, err := r.rules()
+	u, err := r.claimRules()
 	if err == nil && r.Uniform() {
 		v.rules[l.Ledger] = u
 	}
 	return u, err
 }
 
-// halters reads the batches that halted lanes of a page.
-func (v *view) halters(ctx context.Context, lanes []store.LaneSurvey) error {
+// readHalters reads the batches that halted lanes of a page.
+func (v *view) readHalters(ctx context.Context, lanes []store.LaneSurvey) error {
 	var ask []batch.Key
 	for _, l := range lanes {
 		if l.Control.HaltedBy != "" {
@@ -119,12 +119,12 @@ func (v *view) halters(ctx context.Context, lanes []store.LaneSurvey) error {
 		return nil
 	}
 	for _, rec := range recs {
-		v.final[rec.Key] = final{rec.State, kind(rec.Error)}
+		v.final[rec.Key] = finalState{rec.State, kindOf(rec.Error)}
 	}
 	return err
 }
 
-func kind(err *batch.SubmissionError) batch.ErrorKind {
+func kindOf(err *batch.SubmissionError) batch.ErrorKind {
 	if err == nil {
 		return ""
 	}
@@ -147,7 +147,7 @@ func (v *view) lane(s store.Survey, l store.LaneSurvey, u rules, q store.SurveyQ
 	if partial {
 		window = waiting
 	}
-	sampled := (partial || q.Brief && several(u, l)) && !closed(s, l)
+	sampled := (partial || q.Brief && countsFootprints(u, l)) && !isClosed(s, l)
 	shown := l.Rows[:min(len(l.Rows), attempted+window)]
 	u.query.Window = window
 	j := judge{
@@ -162,7 +162,7 @@ func (v *view) lane(s store.Survey, l store.LaneSurvey, u rules, q store.SurveyQ
 			again++
 		}
 		var it item
-		if i < attempted && again > sampledBatches && r.Row.State.Claimable() { // each costs a read of the whole lane
+		if i < attempted && again > maxSampledBatches && r.Row.State.Claimable() { // each costs a read of the whole lane
 			it = j.behind(r.Created, 1)
 			it.sampled = true
 		} else {
@@ -175,7 +175,7 @@ func (v *view) lane(s store.Survey, l store.LaneSurvey, u rules, q store.SurveyQ
 	if rest := l.Waiting - waiting; rest > 0 {
 		front := items[len(items)-1] // of the waiting rows, which come last
 		it := item{n: rest, created: front.created, Reason: front.Reason}
-		if !closed(s, l) {
+		if !isClosed(s, l) {
 			it = j.behind(front.created, rest)
 			it.sampled = sampled
 		}
@@ -185,7 +185,7 @@ func (v *view) lane(s store.Survey, l store.LaneSurvey, u rules, q store.SurveyQ
 	return items
 }
 
-// closed reports whether nothing leaves the lane, whichever batch it is.
-func closed(s store.Survey, l store.LaneSurvey) bool {
+// isClosed reports whether nothing leaves the lane, whichever batch it is.
+func isClosed(s store.Survey, l store.LaneSurvey) bool {
 	return s.Everything.Closed() || l.Control.Closed()
 }

@@ -45,13 +45,13 @@ type Options struct {
 	Oldest time.Duration
 }
 
-// counter is a source that knows the counts of open batches.
-type counter interface {
+// statsReader is a source that knows the counts of open batches.
+type statsReader interface {
 	Stats(ctx context.Context) (store.Stats, error)
 }
 
-// statsTime is how long an answer waits for the counts.
-const statsTime = time.Second
+// statsTimeLimit is how long an answer waits for the counts.
+const statsTimeLimit = time.Second
 
 func (o *Options) withDefaults() Options {
 	var c Options
@@ -80,7 +80,7 @@ func (o *Options) withDefaults() Options {
 func Live(s Source, o *Options) http.Handler {
 	c := o.withDefaults()
 	c.Oldest = 0 // a restart would not help
-	return handler{s, c, live}
+	return handler{s, c, whyNotLive}
 }
 
 // Ready answers 200 while Run runs, has reached the database (with a schema that its code knows),
@@ -89,7 +89,7 @@ func Live(s Source, o *Options) http.Handler {
 // batch been open for longer; else 503. It answers 200 again as soon as they work. The body is
 // that of [Live]. nil options mean the defaults.
 func Ready(s Source, o *Options) http.Handler {
-	return handler{s, o.withDefaults(), ready}
+	return handler{s, o.withDefaults(), whyNotReady}
 }
 
 type handler struct {
@@ -98,16 +98,16 @@ type handler struct {
 	why    func(h health.Health, o Options, now time.Time) []string
 }
 
-// old says that a batch has been open for longer than it may.
-func (h handler) old(ctx context.Context) []string {
+// whyOldest says that a batch has been open for longer than it may.
+func (h handler) whyOldest(ctx context.Context) []string {
 	if h.o.Oldest <= 0 {
 		return nil
 	}
-	source, ok := h.source.(counter)
+	source, ok := h.source.(statsReader)
 	if !ok {
 		return []string{fmt.Sprintf("oldest batch: Options.Oldest wants a source with Stats, and %T has none", h.source)}
 	}
-	ctx, cancel := context.WithTimeout(ctx, statsTime)
+	ctx, cancel := context.WithTimeout(ctx, statsTimeLimit)
 	defer cancel()
 	s, err := source.Stats(ctx)
 	if err != nil || s.Oldest.IsZero() {
@@ -126,7 +126,7 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	now, all := time.Now(), h.source.Health()
-	why := append(h.why(all, h.o, now), h.old(r.Context())...)
+	why := append(h.why(all, h.o, now), h.whyOldest(r.Context())...)
 	body, err := json.Marshal(struct {
 		OK        bool               `json:"ok"`
 		Why       []string           `json:"why,omitempty"`
@@ -145,9 +145,9 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(append(body, '\n'))
 }
 
-// live says which loops have stopped. The loops that look at the database all the time are queuer
-// and monitor; the others wait for work.
-func live(h health.Health, o Options, now time.Time) (why []string) {
+// whyNotLive says which loops have stopped. The loops that look at the database all the time are
+// queuer and monitor; the others wait for work.
+func whyNotLive(h health.Health, o Options, now time.Time) (why []string) {
 	if !h.Running || o.Silence < 0 {
 		return nil
 	}
@@ -156,37 +156,37 @@ func live(h health.Health, o Options, now time.Time) (why []string) {
 		switch since := p.NoAnswerSince; {
 		case !since.IsZero():
 			if now.Sub(since) > o.Silence {
-				why = append(why, fmt.Sprintf("%s: %v for %s", name, health.ErrNoAnswer, age(now, since)))
+				why = append(why, fmt.Sprintf("%s: %v for %s", name, health.ErrNoAnswer, ageOf(now, since)))
 			}
 		case p.Condition != health.ConditionFailing:
 			if last := p.LastSuccess; !last.IsZero() && now.Sub(last) > o.Silence+h.Rest {
-				why = append(why, fmt.Sprintf("%s: has done nothing for %s", name, age(now, last)))
+				why = append(why, fmt.Sprintf("%s: has done nothing for %s", name, ageOf(now, last)))
 			}
 		}
 	}
 	return why
 }
 
-// ready returns the verdict of Health about the parts whose patience the options give. The other
-// causes are no reason to send requests elsewhere.
-func ready(h health.Health, o Options, now time.Time) (why []string) {
+// whyNotReady returns the verdict of Health about the parts whose patience the options give. The
+// other causes are no reason to send requests elsewhere.
+func whyNotReady(h health.Health, o Options, now time.Time) (why []string) {
 	may := map[string]time.Duration{
 		health.PartRun: 0, health.PartDatabase: o.Store, health.PartLedger: o.Ledger, health.PartStreams: o.Streams,
 	}
 	for _, a := range h.Attention(now) {
 		patience, known := may[a.Part]
 		if known && patience >= 0 && (a.Since.IsZero() || now.Sub(a.Since) > patience) {
-			why = append(why, readyText(a))
+			why = append(why, attentionText(a))
 		}
 	}
 	return why
 }
 
-func readyText(a health.Attention) string {
+func attentionText(a health.Attention) string {
 	if a.Part == health.PartRun {
 		return a.Text
 	}
 	return a.String()
 }
 
-func age(now, since time.Time) time.Duration { return now.Sub(since).Round(time.Second) }
+func ageOf(now, since time.Time) time.Duration { return now.Sub(since).Round(time.Second) }

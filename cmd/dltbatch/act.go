@@ -26,8 +26,8 @@ type consent struct {
 	yes bool
 }
 
-// acting adds the flags of an act.
-func (a *app) acting(c *cobra.Command, asks bool) *consent {
+// addActFlags adds the flags of an act.
+func (a *app) addActFlags(c *cobra.Command, asks bool) *consent {
 	t := &consent{a: a}
 	c.Flags().StringVar(&t.by.Reason, "reason", "", "why, for the history; required")
 	c.Flags().StringVar(&t.by.Actor, "actor", "", "who acts, for the history (default the user of the operating system)")
@@ -75,7 +75,7 @@ func (t *consent) confirm(ctx context.Context, word, question string, people fun
 	case got = <-typed:
 	case <-ctx.Done():
 	}
-	t.a.tell("")
+	t.a.printErrorLine("")
 	if got.err != nil && !errors.Is(got.err, io.EOF) {
 		return fmt.Errorf("%w: read the confirmation: %w", errUnconfirmed, got.err)
 	}
@@ -89,26 +89,26 @@ const actHelp = `
 The act is upon the version that was read and shown just before; if it has changed meanwhile,
 nothing is done (exit code 4). --seen asks for the version that you saw earlier.`
 
-// upon returns a command that acts upon one batch.
-func (a *app) upon(c *cobra.Command, args int, does func(args []string, rec batch.Record) (batchAct, error)) *cobra.Command {
-	n := naming{a: a}
+// batchCommand returns a command that acts upon one batch.
+func (a *app) batchCommand(c *cobra.Command, args int, does func(args []string, rec batch.Record) (batchAct, error)) *cobra.Command {
+	n := batchFlags{a: a}
 	var seen int64
 	c.Long += actHelp + "\nThe JSON is the batch.Record after it."
 	c.Args = cobra.RangeArgs(args, args+1)
-	n.flags(c)
-	t := a.acting(c, true)
+	n.addFlags(c)
+	t := a.addActFlags(c, true)
 	c.Flags().Int64Var(&seen, "seen", 0, "act only upon this `VERSION` of the batch, as show, list --json and explain have it")
-	return a.over(c, func(ctx context.Context, all *databases, given []string) error {
+	return a.databasesCommand(c, func(ctx context.Context, all *databases, given []string) error {
 		by, err := t.who()
 		if err != nil {
 			return err
 		}
 		id := given[:len(given)-args]
-		db, rec, err := n.stored(ctx, all, id)
+		db, rec, err := n.findStored(ctx, all, id)
 		if err != nil {
 			return err
 		}
-		if err := all.part(", so that nobody knows what this names there: give the id with --service, and both as a whole"); err != nil {
+		if err := all.partError(", so that nobody knows what this names there: give the id with --service, and both as a whole"); err != nil {
 			return err
 		}
 		if c.Flags().Changed("seen") && seen != rec.Version {
@@ -132,7 +132,7 @@ func (a *app) upon(c *cobra.Command, args int, does func(args []string, rec batc
 			}
 			question = strings.TrimSpace(how + question)
 		}
-		if err := t.confirm(ctx, c.Name(), question, func(p *page) { p.record(rec) }); err != nil {
+		if err := t.confirm(ctx, c.Name(), question, func(p *page) { p.printRecord(rec) }); err != nil {
 			return err
 		}
 		after, err := act.do(ctx, db.desk, by)
@@ -150,7 +150,7 @@ func (a *app) upon(c *cobra.Command, args int, does func(args []string, rec batc
 			}
 			p.line("%s: %s was %s, %s (version %d)", c.Name(), p.id(string(after.ID)), rec.State.String(), now, after.Version)
 			if after.State == batch.Queued && after.NotBefore.After(time.Now()) {
-				p.line("it may be sent again from %s, since the ledger may remember the last attempt until then; the batches behind it wait", when(after.NotBefore))
+				p.line("it may be sent again from %s, since the ledger may remember the last attempt until then; the batches behind it wait", timeText(after.NotBefore))
 			}
 		})
 	})
@@ -164,7 +164,7 @@ type batchAct struct {
 }
 
 func (a *app) cancel() *cobra.Command {
-	return a.upon(&cobra.Command{
+	return a.batchCommand(&cobra.Command{
 		Use: "cancel [flags] [ID]", Short: "End a batch that has not left",
 		Long: `Makes a batch rejected that waits and has no attempt in doubt. A batch under way is not touched.`,
 	}, 0, func(_ []string, rec batch.Record) (batchAct, error) {
@@ -180,7 +180,7 @@ func (a *app) requeue() *cobra.Command {
 		Long: `Puts an invalid or rejected batch back into its lane, at its old place. A halted lane stays
 halted. The ledger's quiet time has to be on record (exit code 5).`,
 	}
-	return a.upon(c, 0, func(_ []string, rec batch.Record) (batchAct, error) {
+	return a.batchCommand(c, 0, func(_ []string, rec batch.Record) (batchAct, error) {
 		question := "The batch will be sent again."
 		if !rec.LastPost.IsZero() {
 			question = "The batch will be sent again, but not while the ledger may remember the last attempt: the result says until when. The batches behind it wait."
@@ -193,13 +193,13 @@ halted. The ledger's quiet time has to be on record (exit code 5).`,
 
 func (a *app) decide() *cobra.Command {
 	c := &cobra.Command{
-		Use: "decide [flags] [ID] " + strings.Join(asText(batch.Rulings()), "|"), Short: "End the doubt about a batch", ValidArgsFunction: fixed(asText(batch.Rulings())),
+		Use: "decide [flags] [ID] " + strings.Join(asText(batch.Rulings()), "|"), Short: "End the doubt about a batch", ValidArgsFunction: fixedCompletions(asText(batch.Rulings())),
 		Long: `Ends a doubt, once you have read the ledger. What you state about the batch:
 ` + statements() + `
 A wrong "not_executed_send_again" executes a batch twice on a ledger that does not refuse
 duplicates.`,
 	}
-	return a.upon(c, 1, func(given []string, rec batch.Record) (batchAct, error) {
+	return a.batchCommand(c, 1, func(given []string, rec batch.Record) (batchAct, error) {
 		r, err := ruling(given[0])
 		question := "You state: " + r.Statement() + "."
 		if r == batch.NotExecutedSendAgain {
@@ -237,7 +237,7 @@ does: the batch ends committed or invalid, or rejected as "cancelled". A running
 once the batch's lane is not paused. What the ledger can do has to be on record (exit code 5). A
 withdrawal cannot be taken back.`,
 	}
-	return a.upon(c, 0, func(_ []string, rec batch.Record) (batchAct, error) {
+	return a.batchCommand(c, 0, func(_ []string, rec batch.Record) (batchAct, error) {
 		question := "What takes effect first decides: the batch, or what is sent to exclude it."
 		return batchAct{asks: question, do: func(ctx context.Context, d *operator.Desk, by batch.By) (batch.Record, error) {
 			return d.Withdraw(ctx, rec, by)
@@ -246,7 +246,7 @@ withdrawal cannot be taken back.`,
 }
 
 func (a *app) acquit() *cobra.Command {
-	return a.upon(&cobra.Command{
+	return a.batchCommand(&cobra.Command{
 		Use: "acquit [flags] [ID]", Short: "End the quarantine of a batch",
 		Long: `Ends the quarantine of a batch, which stays final as it is. From then on retention may remove it.`,
 	}, 0, func(_ []string, rec batch.Record) (batchAct, error) {
@@ -268,7 +268,7 @@ type steering struct {
 	do func(ctx context.Context, d *operator.Desk, seen batch.Control, more []string, by batch.By) (batch.Control, error)
 }
 
-func (a *app) steer(c *cobra.Command, s steering) *cobra.Command {
+func (a *app) steerCommand(c *cobra.Command, s steering) *cobra.Command {
 	var whole bool
 	var seen int64
 	if c.Name() != "pause" {
@@ -276,14 +276,14 @@ func (a *app) steer(c *cobra.Command, s steering) *cobra.Command {
 	}
 	c.Long += "\nThe JSON is the batch.Control after it."
 	c.Args = cobra.RangeArgs(s.more, s.more+1)
-	t := a.acting(c, true)
+	t := a.addActFlags(c, true)
 	if s.all {
 		c.Flags().BoolVar(&whole, "all", false, "everything, in place of one SERVICE")
 	}
 	if c.Name() != "pause" {
 		c.Flags().Int64Var(&seen, "seen", 0, "act only upon this `VERSION` of the control, as lanes has it")
 	}
-	return a.over(c, func(ctx context.Context, all *databases, given []string) error {
+	return a.databasesCommand(c, func(ctx context.Context, all *databases, given []string) error {
 		by, err := t.who()
 		if err != nil {
 			return err
@@ -299,13 +299,13 @@ func (a *app) steer(c *cobra.Command, s steering) *cobra.Command {
 			}
 			scope, question, given, where = batch.Only(service), asks, given[1:], &databases{a: a, list: []*database{db}}
 		}
-		controls, err := ask(ctx, where, func(ctx context.Context, db *database) (batch.Control, error) { return db.desk.Control(ctx, scope) })
+		controls, err := askAll(ctx, where, func(ctx context.Context, db *database) (batch.Control, error) { return db.desk.Control(ctx, scope) })
 		if err != nil {
 			return err
 		}
 		controls = desks.WithoutErrors(controls)
 		if c.Flags().Changed("seen") {
-			if where.several() {
+			if where.areSeveral() {
 				return fmt.Errorf("%w: --seen is the version of one control, and --all is about that of each shard", errUsage)
 			}
 			if control := controls[0].Value; seen != control.Version {
@@ -336,10 +336,10 @@ func (a *app) steer(c *cobra.Command, s steering) *cobra.Command {
 			question = strings.TrimSpace(question + " " + asks)
 		}
 		show := func(p *page) {
-			if where.several() {
-				p.shardControls(controls)
+			if where.areSeveral() {
+				p.printShardControls(controls)
 			} else {
-				p.controls(controls[0].Value)
+				p.printControls(controls[0].Value)
 			}
 		}
 		if err := t.confirm(ctx, c.Name(), question, show); err != nil {
@@ -351,21 +351,21 @@ func (a *app) steer(c *cobra.Command, s steering) *cobra.Command {
 			})
 		})
 		for i := range done {
-			if done[i].Shard = controls[i].Shard; done[i].Err != nil && !where.several() {
+			if done[i].Shard = controls[i].Shard; done[i].Err != nil && !where.areSeveral() {
 				return done[i].Err
 			}
 		}
 		controls = desks.WithoutErrors(done)
-		if where.several() { // one that fails keeps nobody from acting upon the others
-			tell(where, done)
-			lacks(where, done)
+		if where.areSeveral() { // one that fails keeps nobody from acting upon the others
+			tellFailed(where, done)
+			noteMissing(where, done)
 			if len(controls) == 0 {
 				return nil // the error names them
 			}
 			return a.print(shardAnswers[batch.Control]{controls}, show)
 		}
 		return a.print(controls[0].Value, func(p *page) {
-			p.line("%s: done; %s now:", c.Name(), held(scope))
+			p.line("%s: done; %s now:", c.Name(), scopeText(scope))
 			show(p)
 		})
 	})
@@ -376,12 +376,12 @@ func (a *app) steer(c *cobra.Command, s steering) *cobra.Command {
 // is asked, a name is the whole name.
 func (t *consent) lane(ctx context.Context, all *databases, text string) (db *database, lane batch.ServiceID, question string, err error) {
 	if t.yes {
-		db, err = all.of(batch.ServiceID(text))
+		db, err = all.ofLane(batch.ServiceID(text))
 		return db, batch.ServiceID(text), "", err
 	}
-	db, lane, known, err := all.lane(ctx, text)
+	db, lane, known, err := all.findLane(ctx, text)
 	if err == nil {
-		err = all.part(", so that nobody knows what this names there: with --yes it is taken as the whole name")
+		err = all.partError(", so that nobody knows what this names there: with --yes it is taken as the whole name")
 	}
 	switch {
 	case err != nil:
@@ -394,16 +394,16 @@ func (t *consent) lane(ctx context.Context, all *databases, text string) (db *da
 	return db, lane, "", nil
 }
 
-// held names a scope for people.
-func held(s batch.Scope) string {
+// scopeText names a scope for people.
+func scopeText(s batch.Scope) string {
 	if s.All {
 		return "everything as a whole"
 	}
 	return "the lane " + quote(batch.Excerpt(string(s.Service), 64))
 }
 
-// ofAll asks before an act upon everything.
-func ofAll(question string) func(batch.Scope) string {
+// askOfAll asks before an act upon everything.
+func askOfAll(question string) func(batch.Scope) string {
 	return func(s batch.Scope) string {
 		if s.All {
 			return question
@@ -413,13 +413,13 @@ func ofAll(question string) func(batch.Scope) string {
 }
 
 func (a *app) pause() *cobra.Command {
-	return a.steer(&cobra.Command{
+	return a.steerCommand(&cobra.Command{
 		Use: "pause [flags] [SERVICE]", Short: "Let nothing leave a lane, or any lane",
 		Long: `Lets nothing leave a lane, or with --all any lane, in the whole cluster. Batches under way are
 still followed. Only --all asks for a confirmation, and a lane that nobody knows: its name may be
 a typing error.`,
 	}, steering{
-		all: true, asks: ofAll("Nothing will leave any lane."),
+		all: true, asks: askOfAll("Nothing will leave any lane."),
 		do: func(ctx context.Context, d *operator.Desk, seen batch.Control, _ []string, by batch.By) (batch.Control, error) {
 			return d.Pause(ctx, seen.Scope, by)
 		},
@@ -427,18 +427,18 @@ a typing error.`,
 }
 
 func (a *app) resume() *cobra.Command {
-	return a.steer(&cobra.Command{
+	return a.steerCommand(&cobra.Command{
 		Use: "resume [flags] [SERVICE]", Short: "End a pause",
 		Long: `Ends the pause of a lane, or with --all the pause of everything; lanes that were paused one by one
 stay paused. Only --all asks for a confirmation. Where there is no such pause, the exit code is 4.`,
 	}, steering{
 		nothing: func(c batch.Control) string {
 			if c.PausedAt.IsZero() {
-				return held(c.Scope) + " is not paused"
+				return scopeText(c.Scope) + " is not paused"
 			}
 			return ""
 		},
-		all: true, asks: ofAll("All lanes that are not paused themselves go on."),
+		all: true, asks: askOfAll("All lanes that are not paused themselves go on."),
 		do: func(ctx context.Context, d *operator.Desk, seen batch.Control, _ []string, by batch.By) (batch.Control, error) {
 			return d.Resume(ctx, seen, by)
 		},
@@ -446,7 +446,7 @@ stay paused. Only --all asks for a confirmation. Where there is no such pause, t
 }
 
 func (a *app) release() *cobra.Command {
-	return a.steer(&cobra.Command{
+	return a.steerCommand(&cobra.Command{
 		Use: "release [flags] SERVICE", Short: "End the halt of a lane",
 		Long: `Ends the halt of a lane: the batch that halted it is left behind, and the batches after it go on.
 If that batch was requeued since, the lane begins with it. Where the lane is not halted, the exit
@@ -454,19 +454,19 @@ code is 4.`,
 	}, steering{
 		nothing: func(c batch.Control) string {
 			if c.HaltedAt.IsZero() {
-				return held(c.Scope) + " is not halted"
+				return scopeText(c.Scope) + " is not halted"
 			}
 			return ""
 		},
-		of: releases,
+		of: releaseQuestion,
 		do: func(ctx context.Context, d *operator.Desk, seen batch.Control, _ []string, by batch.By) (batch.Control, error) {
 			return d.Release(ctx, seen, by)
 		},
 	})
 }
 
-// releases asks before the release of a lane: it says where the lane goes on.
-func releases(ctx context.Context, db *database, seen batch.Control) (string, error) {
+// releaseQuestion asks before the release of a lane: it says where the lane goes on.
+func releaseQuestion(ctx context.Context, db *database, seen batch.Control) (string, error) {
 	switch halter, err := db.desk.Get(ctx, batch.Key{Service: seen.Scope.Service, ID: seen.HaltedBy}); {
 	case errors.Is(err, batch.ErrNotFound): // retention removed it
 	case err != nil:
@@ -480,8 +480,8 @@ func releases(ctx context.Context, db *database, seen batch.Control) (string, er
 var policies = []batch.Policy{batch.PolicyContinue, batch.PolicyHalt, batch.PolicyQuarantine, batch.PolicyDefault}
 
 func (a *app) policy() *cobra.Command {
-	return a.steer(&cobra.Command{
-		Use: "policy [flags] SERVICE continue|halt|quarantine|default", Short: "How a lane goes on behind a bad batch", ValidArgsFunction: fixed(words(policies)),
+	return a.steerCommand(&cobra.Command{
+		Use: "policy [flags] SERVICE continue|halt|quarantine|default", Short: "How a lane goes on behind a bad batch", ValidArgsFunction: fixedCompletions(textsOf(policies)),
 		Long: `Sets how a lane goes on when one of its batches ends invalid or rejected: it goes on (continue),
 it stands until it is released (halt), or it goes on and the batch is set aside (quarantine).
 "default" removes the lane's own policy.`,
@@ -509,8 +509,8 @@ func (a *app) settings() *cobra.Command {
 		Long: `Shows what Runners have recorded about the ledger that serves a service: explanations and requeues
 need it. The JSON is operator.Relied; "kept" is the record, as JSON in a text.`,
 	}
-	return a.over(c, func(ctx context.Context, all *databases, args []string) error {
-		db, service, _, err := all.lane(ctx, args[0])
+	return a.databasesCommand(c, func(ctx context.Context, all *databases, args []string) error {
+		db, service, _, err := all.findLane(ctx, args[0])
 		if err != nil {
 			return err
 		}
@@ -518,12 +518,12 @@ need it. The JSON is operator.Relied; "kept" is the record, as JSON in a text.`,
 		if err != nil {
 			return err
 		}
-		return a.print(r, func(p *page) { p.relied(r) })
+		return a.print(r, func(p *page) { p.printRelied(r) })
 	})
 }
 
-func (p *page) relied(r operator.Relied) {
-	t := p.table("SERVICE", lane(r.Service))
+func (p *page) printRelied(r operator.Relied) {
+	t := p.table("SERVICE", laneText(r.Service))
 	t.row(plain, "ledger", r.Ledger)
 	t.row(plain, "record", r.Kept)
 	if r.Disagree {
@@ -539,8 +539,8 @@ func (a *app) agree() *cobra.Command {
 wrong word may send a requeued batch too early, or make explanations wrong. The act is upon the
 record that was read and shown just before. The JSON is operator.Relied after it.`,
 	}
-	t := a.acting(c, true)
-	return a.over(c, func(ctx context.Context, all *databases, args []string) error {
+	t := a.addActFlags(c, true)
+	return a.databasesCommand(c, func(ctx context.Context, all *databases, args []string) error {
 		by, err := t.who()
 		if err != nil {
 			return err
@@ -556,7 +556,7 @@ record that was read and shown just before. The JSON is operator.Relied after it
 		if !r.Disagree {
 			return a.print(r, func(p *page) { p.line("nobody disagrees") })
 		}
-		if err := t.confirm(ctx, "agree", question+" No process may have the other settings any more.", func(p *page) { p.relied(r) }); err != nil {
+		if err := t.confirm(ctx, "agree", question+" No process may have the other settings any more.", func(p *page) { p.printRelied(r) }); err != nil {
 			return err
 		}
 		if err := db.desk.Agree(ctx, r, by); err != nil {
@@ -565,6 +565,6 @@ record that was read and shown just before. The JSON is operator.Relied after it
 		if r, err = db.desk.Relied(ctx, r.Service); err != nil {
 			return err
 		}
-		return a.print(r, func(p *page) { p.relied(r) })
+		return a.print(r, func(p *page) { p.printRelied(r) })
 	})
 }

@@ -41,7 +41,7 @@ func TestActsUponBatches(t *testing.T) {
 		again := reads[batch.Record](s, "requeue", "b1", "--reason", "r", "--actor", "bob", "--yes", "--seen", itoa(seen))
 		assert.Equal(s, batch.Queued, again.State)
 		assert.Contains(s, s.fails(exitRefused, "cancel", "b1", "--reason", "r", "--yes", "--seen", itoa(seen)), "moved on")
-		assert.Equal(s, "bob", reads[shown](s, "show", "b1").History[1].Actor)
+		assert.Equal(s, "bob", reads[showAnswer](s, "show", "b1").History[1].Actor)
 		s.fails(exitNotFound, "cancel", "b9", "--reason", "r", "--yes")
 		s.fails(exitRefused, "acquit", "b2", "--reason", "r")
 	})
@@ -74,8 +74,8 @@ func TestSentencesOfActs(t *testing.T) {
 }
 
 func TestSentenceOfAReceipt(t *testing.T) {
-	assert.Equal(t, "t1: valid", received(batch.Receipt{TransactionID: "t1", Valid: true}))
-	assert.Equal(t, "t2: not valid: too little money", received(batch.Receipt{TransactionID: "t2", Message: "too little money"}))
+	assert.Equal(t, "t1: valid", receiptText(batch.Receipt{TransactionID: "t1", Valid: true}))
+	assert.Equal(t, "t2: not valid: too little money", receiptText(batch.Receipt{TransactionID: "t2", Message: "too little money"}))
 }
 
 // Nobody is asked to confirm an act that cannot be done.
@@ -158,7 +158,7 @@ func TestWithdraw(t *testing.T) {
 		require.NoError(s, err)
 		assert.Contains(s, s.fails(exitRefused, "cancel", "i1", "--reason", "wrong address", "--yes"), "dltbatch withdraw ID")
 		assert.Contains(s, s.does("withdraw", "i1", "--reason", "wrong address", "--yes"), "i1 was pending, is withdrawn: what takes effect first decides")
-		assert.True(s, reads[shown](s, "show", "i1").Batch.Withdrawn)
+		assert.True(s, reads[showAnswer](s, "show", "i1").Batch.Withdrawn)
 		assert.Contains(s, s.does("show", "i1"), "withdrawn")
 		assert.Contains(s, s.does("explain", "i1"), "it is withdrawn")
 		assert.Contains(s, s.does("history", "i1"), "withdraw")
@@ -241,7 +241,7 @@ func TestALaneThatNobodyKnows(t *testing.T) {
 		assert.Contains(s, s.fails(exitUsage, "cancel", "b", "--reason", "r", "--yes"), "whole id: b1")
 		require.Equal(s, exitDone, s.typed("cancel\n", "cancel", "b", "--reason", "r").code)
 		assert.Equal(s, batch.Rejected, s.see("b1").State)
-		assert.Len(s, reads[batches](s, "list", "--all", "--service", "paym").Batches, 1)
+		assert.Len(s, reads[batchesAnswer](s, "list", "--all", "--service", "paym").Batches, 1)
 	})
 }
 
@@ -250,7 +250,7 @@ func TestAcquit(t *testing.T) {
 		s.add("s", "b1")
 		s.does("policy", "s", "quarantine", "--reason", "r")
 		s.ends("s", store.Refused)
-		assert.Len(s, reads[batches](s, "list", "--quarantined").Batches, 1)
+		assert.Len(s, reads[batchesAnswer](s, "list", "--quarantined").Batches, 1)
 		s.does("acquit", "b1", "--reason", "r")
 		assert.False(s, s.see("b1").Quarantined)
 	})

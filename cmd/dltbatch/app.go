@@ -35,10 +35,10 @@ type app struct {
 
 	dsns, schemas []string // as they were given
 	prefix        string
-	at            []target // what they name: one, or the shards of a set
+	namedTargets  []target // what they name: one, or the shards of a set
 	args          []string // as they were typed
 	json          bool
-	ran           bool // the command line was understood
+	understood    bool // the command line was understood
 }
 
 func newApp() *app {
@@ -139,18 +139,18 @@ func (a *app) run(ctx context.Context, args []string) int {
 	if err == nil {
 		return exitDone
 	}
-	if !a.ran {
+	if !a.understood {
 		a.json = a.json || slices.Contains(args, "--json") // the flag may stand behind the wrong word
 		err = fmt.Errorf("%w: %w; see dltbatch --help", errUsage, err)
 	}
 	code := exitCode(err)
-	a.fail(err, code)
+	a.printError(err, code)
 	return code
 }
 
-// fail writes an error to the error output.
-func (a *app) fail(err error, code int) {
-	text := a.safe(err)
+// printError writes an error to the error output.
+func (a *app) printError(err error, code int) {
+	text := a.safeText(err)
 	advice := ""
 	switch {
 	case errors.Is(err, operator.ErrDisagree):
@@ -163,40 +163,40 @@ func (a *app) fail(err error, code int) {
 		advice = "dltbatch migrate status shows the schema's version, dltbatch migrate up brings it up to date"
 	}
 	if advice == "" || a.json {
-		a.say(text, code)
+		a.printErrorText(text, code)
 		return
 	}
-	a.tell("dltbatch: " + legible.Sentences(text))
-	a.tell("  " + legible.Sentences(advice))
+	a.printErrorLine("dltbatch: " + legible.Sentences(text))
+	a.printErrorLine("  " + legible.Sentences(advice))
 }
 
-// say writes an error in words to the error output.
-func (a *app) say(text string, code int) {
+// printErrorText writes an error in words to the error output.
+func (a *app) printErrorText(text string, code int) {
 	if a.json {
 		_ = encode(a.err, failure{Error: text, Code: code})
 		return
 	}
-	a.tell("dltbatch: " + text)
+	a.printErrorLine("dltbatch: " + text)
 }
 
-// tell writes a line on the error output. It ignores the write's error, since it has no other
-// output.
-func (a *app) tell(line string) { _, _ = fmt.Fprintln(a.err, line) }
+// printErrorLine writes a line on the error output. It ignores the write's error, since it has no
+// other output.
+func (a *app) printErrorLine(line string) { _, _ = fmt.Fprintln(a.err, line) }
 
 type failure struct {
 	Error string `json:"error"`
 	Code  int    `json:"code"` // the exit code
 }
 
-// safe returns the text of an error without the data source name. pgx's errors of connecting quote
-// parts of it, so only their cause is shown.
-func (a *app) safe(err error) string {
+// safeText returns the text of an error without the data source name. pgx's errors of connecting
+// quote parts of it, so only their cause is shown.
+func (a *app) safeText(err error) string {
 	text := legible.Error(err)
 	if c, is := errors.AsType[*pgconn.ConnectError](err); is {
 		text = "the database was not reached: " + once(legible.Error(c.Unwrap()))
 	}
 	names := slices.Clone(a.dsns)
-	for _, t := range a.at {
+	for _, t := range a.namedTargets {
 		names = append(names, t.dsn)
 	}
 	for _, name := range names {
@@ -224,9 +224,9 @@ func once(text string) string {
 	return strings.Join(lines, "; ")
 }
 
-// command is a command that runs do with one open database.
-func (a *app) command(c *cobra.Command, do func(ctx context.Context, db *database, args []string) error) *cobra.Command {
-	return a.plain(c, func(ctx context.Context, args []string) error {
+// databaseCommand is a command that runs do with one open database.
+func (a *app) databaseCommand(c *cobra.Command, do func(ctx context.Context, db *database, args []string) error) *cobra.Command {
+	return a.plainCommand(c, func(ctx context.Context, args []string) error {
 		t, err := a.target()
 		if err != nil {
 			return err
@@ -241,22 +241,22 @@ func (a *app) command(c *cobra.Command, do func(ctx context.Context, db *databas
 	})
 }
 
-// plain returns a command that opens no database by itself.
-func (a *app) plain(c *cobra.Command, do func(ctx context.Context, args []string) error) *cobra.Command {
+// plainCommand returns a command that opens no database by itself.
+func (a *app) plainCommand(c *cobra.Command, do func(ctx context.Context, args []string) error) *cobra.Command {
 	if c.Args == nil {
 		c.Args = cobra.NoArgs
 	}
 	c.DisableFlagsInUseLine = true
 	c.RunE = func(c *cobra.Command, args []string) error {
-		a.ran = true
-		if err := filters(c); err != nil {
+		a.understood = true
+		if err := checkFilters(c); err != nil {
 			return err
 		}
-		if err := names(c, args); err != nil {
+		if err := checkNames(c, args); err != nil {
 			return err
 		}
 		var err error
-		if a.at, err = a.targets(); err != nil {
+		if a.namedTargets, err = a.targets(); err != nil {
 			return err
 		}
 		return do(c.Context(), args)

@@ -33,13 +33,13 @@ func (a *app) preview() *cobra.Command {
 hundred. --out writes the selection to a file, for "dltbatch bulk run". It holds the batches as
 they are now, and a token that stands for them. The JSON is operator.Selection.`,
 	}
-	read := a.filtering(c, &b.Filter)
+	read := a.addFilterFlags(c, &b.Filter)
 	f := c.Flags()
 	f.BoolVar(&b.Filter.Quarantined, "quarantined", false, "only what a policy set aside")
 	f.StringVar(&word, "ruling", "", "with decide: "+strings.Join(asText(batch.Rulings()), ", "))
 	f.StringVar(&file, "out", "", "write the selection to this `FILE`, which must not exist")
-	complete(c, "ruling", asText(batch.Rulings()))
-	return a.command(c, func(ctx context.Context, db *database, args []string) (err error) {
+	completeFlag(c, "ruling", asText(batch.Rulings()))
+	return a.databaseCommand(c, func(ctx context.Context, db *database, args []string) (err error) {
 		b.Action = batch.Action(args[0])
 		if _, err := read(ctx, &databases{a: a, list: []*database{db}}); err != nil {
 			return err
@@ -59,7 +59,7 @@ they are now, and a token that stands for them. The JSON is operator.Selection.`
 			}
 		}
 		return a.print(sel, func(p *page) {
-			p.selection(sel)
+			p.printSelection(sel)
 			if file != "" && len(sel.Batches) > 0 {
 				p.line("")
 				p.line("  $ dltbatch bulk run %s --token %s --reason WHY", quote(file), sel.Token)
@@ -92,12 +92,12 @@ func writeFile(path string, sel operator.Selection) error {
 	return err
 }
 
-func (p *page) selection(sel operator.Selection) {
+func (p *page) printSelection(sel operator.Selection) {
 	what := string(sel.Bulk.Action)
 	if sel.Bulk.Ruling != "" {
 		what += " " + string(sel.Bulk.Ruling)
 	}
-	p.line("%s: %s batches, as of %s, token %s", what, least(len(sel.Batches), sel.More), when(sel.At), sel.Token)
+	p.line("%s: %s batches, as of %s, token %s", what, countText(len(sel.Batches), sel.More), timeText(sel.At), sel.Token)
 	if len(sel.Batches) == 0 {
 		return
 	}
@@ -114,7 +114,7 @@ func (p *page) selection(sel operator.Selection) {
 	p.line("")
 	t = p.table("SERVICE", "ID", "STATE", "ADDED", "ERROR")
 	for _, r := range sel.First {
-		t.row(plain, lane(r.Service), r.ID, r.State, when(r.CreatedAt), failed(r.Error))
+		t.row(plain, laneText(r.Service), r.ID, r.State, timeText(r.CreatedAt), errorText(r.Error))
 	}
 	t.end()
 	if n := len(sel.Batches) - len(sel.First); n > 0 {
@@ -134,20 +134,20 @@ itself: "dltbatch bulk resume TOKEN" goes on from any machine, as the same run a
 "dltbatch bulk cancel TOKEN" gives the rest up.`,
 	}
 	c.Flags().StringVar(&token, "token", "", "the `TOKEN` of the preview that you saw; required")
-	t := a.acting(c, true)
-	return a.command(c, func(ctx context.Context, db *database, args []string) error {
+	t := a.addActFlags(c, true)
+	return a.databaseCommand(c, func(ctx context.Context, db *database, args []string) error {
 		by, err := t.who()
 		if err != nil {
 			return err
 		}
-		sel, err := a.selection(args[0], t.yes)
+		sel, err := a.readSelection(args[0], t.yes)
 		if err != nil {
 			return err
 		}
 		if token != sel.Token {
 			return fmt.Errorf("%w: --token is not the token of this selection", errUsage)
 		}
-		if err := t.confirm(ctx, strconv.Itoa(len(sel.Batches)), "All of them are acted upon.", func(p *page) { p.selection(sel) }); err != nil {
+		if err := t.confirm(ctx, strconv.Itoa(len(sel.Batches)), "All of them are acted upon.", func(p *page) { p.printSelection(sel) }); err != nil {
 			return err
 		}
 		if _, err := operator.NewBulks(db.desk).Begin(ctx, sel, by); err != nil {
@@ -157,7 +157,7 @@ itself: "dltbatch bulk resume TOKEN" goes on from any machine, as the same run a
 	})
 }
 
-func (a *app) selection(file string, yes bool) (sel operator.Selection, err error) {
+func (a *app) readSelection(file string, yes bool) (sel operator.Selection, err error) {
 	in := a.in
 	switch {
 	case file != "-":

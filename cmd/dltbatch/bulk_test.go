@@ -32,7 +32,7 @@ func TestBulk(t *testing.T) {
 
 		written, err := os.ReadFile(file)
 		require.NoError(s, err)
-		seen, err := (&app{}).selection(file, false)
+		seen, err := (&app{}).readSelection(file, false)
 		require.NoError(s, err)
 		assert.Contains(s, text, "bulk run "+file+" --token "+seen.Token)
 		s.does("cancel", "b2", "--reason", "r", "--yes")
@@ -90,7 +90,7 @@ func TestBulkResume(t *testing.T) {
 		s.fails(exitUsage, "bulk", "resume", sel.Token, "--yes")
 		s.fails(exitRefused, "bulk", "resume", sel.Token, "--reason", "r")
 		assert.Contains(s, s.does("bulk", "show", sel.Token), "go on with: dltbatch bulk resume "+sel.Token)
-		got := reads[carried](s, "bulk", "resume", sel.Token, "--reason", "it died", "--actor", "bob", "--yes")
+		got := reads[bulkAnswer](s, "bulk", "resume", sel.Token, "--reason", "it died", "--actor", "bob", "--yes")
 		assert.Equal(s, 3, got.Done)
 		assert.Empty(s, got.NotDone)
 		assert.Equal(s, "bob", got.Events[1].By.Actor)

@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// carried is a bulk action with its acts that were not done.
-type carried struct {
+// bulkAnswer is a bulk action with its acts that were not done.
+type bulkAnswer struct {
 	operator.Progress
 	NotDone []operator.NotDone `json:"not_done"`
 }
@@ -25,8 +25,8 @@ func (a *app) resumeBulk() *cobra.Command {
 the tokens. Nothing is done twice to a batch. Where the other process still runs, one of the two
 stops. The end is the report of the whole action, as that of "dltbatch bulk run".`,
 	}
-	t := a.acting(c, true)
-	return a.command(c, func(ctx context.Context, db *database, args []string) error {
+	t := a.addActFlags(c, true)
+	return a.databaseCommand(c, func(ctx context.Context, db *database, args []string) error {
 		by, err := t.who()
 		if err != nil {
 			return err
@@ -38,7 +38,7 @@ stops. The end is the report of the whole action, as that of "dltbatch bulk run"
 		if p.State != operator.BulkOpen { // before anybody is asked
 			return fmt.Errorf("%w: bulk action %s is %s", batch.ErrNotAllowed, batch.Excerpt(args[0], 64), p.State)
 		}
-		if err := t.confirm(ctx, strconv.Itoa(p.Selected-p.Next), "They are acted upon.", func(page *page) { page.progress(p) }); err != nil {
+		if err := t.confirm(ctx, strconv.Itoa(p.Selected-p.Next), "They are acted upon.", func(page *page) { page.printProgress(p) }); err != nil {
 			return err
 		}
 		return a.carryOut(ctx, db, args[0], by)
@@ -54,7 +54,7 @@ func (a *app) carryOut(ctx context.Context, db *database, token string, by batch
 	}
 	p, err := s.Resume(ctx, token, by, func(p operator.Progress) {
 		if !a.json {
-			a.tell(fmt.Sprintf("%d of %d", p.Next, p.Selected))
+			a.printErrorLine(fmt.Sprintf("%d of %d", p.Next, p.Selected))
 		}
 	})
 	if err != nil && p.Next == before.Next {
@@ -78,8 +78,8 @@ func (a *app) bulkReport(ctx context.Context, db *database, token string) error 
 	if err != nil {
 		return err
 	}
-	done := carried{p, some(r.NotDone)}
-	if err := a.print(done, func(page *page) { page.carried(done) }); err != nil {
+	done := bulkAnswer{p, notNull(r.NotDone)}
+	if err := a.print(done, func(page *page) { page.printBulkAnswer(done) }); err != nil {
 		return err
 	}
 	if len(done.NotDone) > 0 {
@@ -94,8 +94,8 @@ func (a *app) cancelBulk() *cobra.Command {
 		Long: `Ends a bulk action. A process that carries it out stops within 100 batches. What was done stays
 done.`,
 	}
-	t := a.acting(c, false)
-	return a.command(c, func(ctx context.Context, db *database, args []string) error {
+	t := a.addActFlags(c, false)
+	return a.databaseCommand(c, func(ctx context.Context, db *database, args []string) error {
 		by, err := t.who()
 		if err != nil {
 			return err
@@ -116,7 +116,7 @@ func (a *app) showBulk() *cobra.Command {
 		Long: `Shows a bulk action: who began it and went on with it, how far it has come, and each batch to
 which nothing was done, with the reason. Exit code 6 says that there are such batches.`,
 	}
-	return a.command(c, func(ctx context.Context, db *database, args []string) error {
+	return a.databaseCommand(c, func(ctx context.Context, db *database, args []string) error {
 		return a.bulkReport(ctx, db, args[0])
 	})
 }
@@ -133,26 +133,26 @@ func (a *app) listBulks() *cobra.Command {
 was not changed for a while has lost its process: "dltbatch bulk resume TOKEN" goes on with it. An
 action is kept for 30 days after its last change.`,
 	}
-	return a.command(c, func(ctx context.Context, db *database, _ []string) error {
+	return a.databaseCommand(c, func(ctx context.Context, db *database, _ []string) error {
 		list, err := operator.NewBulks(db.desk).List(ctx)
 		if err != nil {
 			return err
 		}
-		return a.print(bulkList{some(list)}, func(p *page) {
+		return a.print(bulkList{notNull(list)}, func(p *page) {
 			t := p.table("TOKEN", "ACTION", "STATE", "BATCHES", "HAD THEIR TURN", "DONE", "BEGUN", "CHANGED", "BY")
 			for _, b := range list {
-				t.row(plain, b.Token, b.Bulk.Action, b.State, b.Selected, b.Next, b.Done, when(b.Begun), when(b.Changed), b.Events[0].By.Actor)
+				t.row(plain, b.Token, b.Bulk.Action, b.State, b.Selected, b.Next, b.Done, timeText(b.Begun), timeText(b.Changed), b.Events[0].By.Actor)
 			}
 			t.end()
 		})
 	})
 }
 
-func (p *page) progress(b operator.Progress) {
-	p.line("%s: %d of %d batches had their turn, done to %d; %s, as of %s", b.Bulk.Action, b.Next, b.Selected, b.Done, b.State, when(b.Changed))
+func (p *page) printProgress(b operator.Progress) {
+	p.line("%s: %d of %d batches had their turn, done to %d; %s, as of %s", b.Bulk.Action, b.Next, b.Selected, b.Done, b.State, timeText(b.Changed))
 }
 
-func (p *page) carried(c carried) {
+func (p *page) printBulkAnswer(c bulkAnswer) {
 	p.line("done to %d of %d batches", c.Done, c.Selected)
 	switch {
 	case c.State == operator.BulkCancelled:
@@ -172,7 +172,7 @@ func (p *page) carried(c carried) {
 	p.line("")
 	t = p.table("SERVICE", "ID", "NOT DONE BECAUSE")
 	for _, n := range c.NotDone {
-		t.row(plain, lane(n.Service), n.ID, p.ids(n.Why))
+		t.row(plain, laneText(n.Service), n.ID, p.ids(n.Why))
 	}
 	t.end()
 }

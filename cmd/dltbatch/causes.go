@@ -23,30 +23,30 @@ JSON is operator.Causes with the incidents.`,
 	}
 	c.Flags().DurationVar(&q.Within, "within", 10*time.Second, "how long to look")
 	c.Flags().BoolVar(&refresh, "refresh", false, "look now")
-	return a.over(c, func(ctx context.Context, all *databases, _ []string) error {
-		all.within = q.Within
+	return a.databasesCommand(c, func(ctx context.Context, all *databases, _ []string) error {
+		all.timeLimit = q.Within
 		q.Kept = !refresh && !c.Flags().Changed("within")
-		answers, err := ask(ctx, all, func(ctx context.Context, db *database) (operator.Situation, error) { return db.desk.Situation(ctx, q) })
+		answers, err := askAll(ctx, all, func(ctx context.Context, db *database) (operator.Situation, error) { return db.desk.Situation(ctx, q) })
 		if err != nil {
 			return err
 		}
-		found, answer := joined(all, answers, func(s operator.Situation) causes { return causes{wrongIn(s), s.Itself, s.Causes} })
-		return a.print(answer, func(p *page) { p.causes(found) })
+		found, answer := joinSituations(all, answers, func(s operator.Situation) causesAnswer { return causesAnswer{incidentsOf(s), s.Itself, s.Causes} })
+		return a.print(answer, func(p *page) { p.printCauses(found) })
 	})
 }
 
-// causes is an answer of causes.
-type causes struct {
-	wrong
+// causesAnswer is an answer of causes.
+type causesAnswer struct {
+	incidentsPart
 	Itself []operator.Moving `json:"itself"`
 	operator.Causes
 }
 
-func (p *page) causes(s operator.Situation) {
+func (p *page) printCauses(s operator.Situation) {
 	if s.Causes.Age > 0 {
-		p.line("this look is %s old; --refresh looks again", age(s.Causes.Age))
+		p.line("this look is %s old; --refresh looks again", ageText(s.Causes.Age))
 	}
-	p.incidents(s.Incidents, "causes")
+	p.printIncidents(s.Incidents, "causes")
 	switch {
 	case len(s.Itself) > 0:
 		p.line("moves by itself:")
@@ -56,7 +56,7 @@ func (p *page) causes(s operator.Situation) {
 			if m.Sampled {
 				cause += ", sampled"
 			}
-			t.row(plain, least(m.Batches, m.AtLeast), m.Lanes, cause, m.Behind, m.Kind, age(m.Oldest), m.Example.ID)
+			t.row(plain, countText(m.Batches, m.AtLeast), m.Lanes, cause, m.Behind, m.Kind, ageText(m.Oldest), m.Example.ID)
 		}
 		t.end()
 	case s.Causes.Incomplete:

@@ -23,8 +23,8 @@ const (
 	stopTime    = 5 * time.Second
 )
 
-// served is the answer of console, before it serves.
-type served struct {
+// consoleAnswer is the answer of console, before it serves.
+type consoleAnswer struct {
 	URL   string `json:"url"`
 	Actor string `json:"actor,omitzero"` // "": it is read-only
 }
@@ -45,7 +45,7 @@ its search are about all of them, and each has its own pages below.`,
 	c.Flags().StringVar(&actor, "actor", "", "`NAME` of who acts, for the history; without it the console is read-only")
 	c.Flags().StringVar(&title, "title", "", "the `NAME` of the product and the environment, such as \"payments, production\", for each page")
 	c.Flags().BoolVar(&proxy, "behind-proxy", false, "serve at an address that others reach, too, and under any host's name")
-	return a.over(c, func(ctx context.Context, all *databases, _ []string) error {
+	return a.databasesCommand(c, func(ctx context.Context, all *databases, _ []string) error {
 		o := &console.Options{Title: title, Logger: a.logger()}
 		if c.Flags().Changed("actor") {
 			if err := (batch.By{Actor: actor}).Validate(); err != nil {
@@ -54,7 +54,7 @@ its search are about all of them, and each has its own pages below.`,
 			o.Actor = func(*http.Request) (string, error) { return actor, nil }
 		}
 		pages, err := console.New(all.list[0].Store, o)
-		if all.several() {
+		if all.areSeveral() {
 			stores := make([]store.Store, len(all.list))
 			for i, db := range all.list {
 				stores[i] = db.Store
@@ -80,7 +80,7 @@ its search are about all of them, and each has its own pages below.`,
 		if err != nil {
 			return fmt.Errorf("%w: --listen: %w", errUsage, err)
 		}
-		s := served{URL: "http://" + l.Addr().String() + "/", Actor: actor}
+		s := consoleAnswer{URL: "http://" + l.Addr().String() + "/", Actor: actor}
 		if err := a.print(s, func(p *page) {
 			p.line("the console is at %s", s.URL)
 			if actor == "" {
@@ -123,7 +123,7 @@ func serve(ctx context.Context, l net.Listener, s *http.Server) error {
 func (a *app) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{ReplaceAttr: func(_ []string, at slog.Attr) slog.Attr {
 		if err, is := at.Value.Any().(error); is {
-			return slog.String(at.Key, a.safe(err))
+			return slog.String(at.Key, a.safeText(err))
 		}
 		return at
 	}}))

@@ -21,7 +21,7 @@ import (
 )
 
 // served runs "dltbatch console" until stop is called, which returns the exit code and the errors.
-func (s *screen) served(args ...string) (at served, stop func() (int, string)) {
+func (s *screen) served(args ...string) (at consoleAnswer, stop func() (int, string)) {
 	s.Helper()
 	out, in := io.Pipe()
 	var errs bytes.Buffer
@@ -103,8 +103,8 @@ func TestConsoleLogsNoSecrets(t *testing.T) {
 	const secret = "hunter2-Zq"
 	var errs bytes.Buffer
 	a := newApp()
-	a.err, a.at = &errs, []target{{dsn: "postgres://ada:" + secret + "@db/queue"}}
-	a.logger().ErrorContext(t.Context(), "it failed", slog.Any("error", fmt.Errorf("dial %s: refused", a.at[0].dsn)))
+	a.err, a.namedTargets = &errs, []target{{dsn: "postgres://ada:" + secret + "@db/queue"}}
+	a.logger().ErrorContext(t.Context(), "it failed", slog.Any("error", fmt.Errorf("dial %s: refused", a.namedTargets[0].dsn)))
 	assert.Contains(t, errs.String(), "refused")
 	assert.NotContains(t, errs.String(), secret)
 }

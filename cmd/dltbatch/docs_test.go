@@ -94,12 +94,12 @@ var answers = []struct {
 	command string
 	answer  any
 }{
-	{"status", status{}}, {"causes", causes{}}, {"list", batches{}}, {"search", operator.Searched{}}, {"search TEXT", operator.Lookup{}}, {"show", shown{}}, {"explain", explained{}},
+	{"status", statusAnswer{}}, {"causes", causesAnswer{}}, {"list", batchesAnswer{}}, {"search", operator.Searched{}}, {"search TEXT", operator.Lookup{}}, {"show", showAnswer{}}, {"explain", explainAnswer{}},
 	{"lanes", laneList{}}, {"instances", instanceList{}}, {"history", historyList{}}, {"settings, agree", operator.Relied{}},
 	{"cancel, requeue, decide, withdraw, acquit, a line of export", batch.Record{}}, {"pause, resume, policy, release", batch.Control{}},
-	{"bulk preview", operator.Selection{}}, {"bulk run, resume, cancel, show", carried{}}, {"bulk list", bulkList{}}, {"orders", orders{}}, {"a line of export --orders", order.Record{}},
-	{"migrate", schema{}}, {"move", movement{}}, {"prune", pruned{}}, {"doctor", diagnosis{}}, {"console", served{}}, {"an error", failure{}},
-	{"status of several shards", shardsWrong[status]{}}, {"causes of several shards", shardsWrong[causes]{}}, {"instances of several shards", shardsWrong[instanceList]{}},
+	{"bulk preview", operator.Selection{}}, {"bulk run, resume, cancel, show", bulkAnswer{}}, {"bulk list", bulkList{}}, {"orders", ordersAnswer{}}, {"a line of export --orders", order.Record{}},
+	{"migrate", schemaAnswer{}}, {"move", moveAnswer{}}, {"prune", pruneAnswer{}}, {"doctor", diagnosis{}}, {"console", consoleAnswer{}}, {"an error", failure{}},
+	{"status of several shards", shardsWrong[statusAnswer]{}}, {"causes of several shards", shardsWrong[causesAnswer]{}}, {"instances of several shards", shardsWrong[instanceList]{}},
 	{"doctor of several shards", shardAnswers[diagnosis]{}}, {"pause --all, resume --all of several shards", shardAnswers[batch.Control]{}},
 }
 

@@ -36,46 +36,46 @@ type diagnosis struct {
 
 // exam collects findings.
 type exam struct {
-	db   *database
-	t    target
-	list []finding
-	safe func(error) string // its text, without the data source name
+	db       *database
+	t        target
+	findings []finding
+	safe     func(error) string // its text, without the data source name
 }
 
-func (x *exam) good(check, format string, args ...any) {
-	x.list = append(x.list, finding{Check: check, OK: true, Found: fmt.Sprintf(format, args...)})
+func (x *exam) addGood(check, format string, args ...any) {
+	x.findings = append(x.findings, finding{Check: check, OK: true, Found: fmt.Sprintf(format, args...)})
 }
 
-func (x *exam) bad(check, do, format string, args ...any) {
-	x.list = append(x.list, finding{Check: check, Do: do, Found: fmt.Sprintf(format, args...)})
+func (x *exam) addBad(check, do, format string, args ...any) {
+	x.findings = append(x.findings, finding{Check: check, Do: do, Found: fmt.Sprintf(format, args...)})
 }
 
-// say adds a finding: good if ok, else bad with the remedy do.
-func (x *exam) say(ok bool, check, do, format string, args ...any) {
+// addFinding adds a finding: good if ok, else bad with the remedy do.
+func (x *exam) addFinding(ok bool, check, do, format string, args ...any) {
 	if ok {
-		x.good(check, format, args...)
+		x.addGood(check, format, args...)
 	} else {
-		x.bad(check, do, format, args...)
+		x.addBad(check, do, format, args...)
 	}
 }
 
-// none adds a finding: good if a list is empty, else bad with the list's first entries.
-func (x *exam) none(check, empty, do string, list []string) {
+// addUnlessEmpty adds a finding: good if a list is empty, else bad with the list's first entries.
+func (x *exam) addUnlessEmpty(check, empty, do string, list []string) {
 	const most = 5
 	named := strings.Join(list[:min(len(list), most)], ", ")
 	if len(list) > most {
 		named += ", ..."
 	}
-	x.say(len(list) == 0, check, do, "%s", map[bool]string{true: empty, false: fmt.Sprintf("%d: %s", len(list), named)}[len(list) == 0])
+	x.addFinding(len(list) == 0, check, do, "%s", map[bool]string{true: empty, false: fmt.Sprintf("%d: %s", len(list), named)}[len(list) == 0])
 }
 
 // Limits from which doctor finds something.
 const (
-	clockApart  = 2 * time.Second
-	heldFor     = 10 * time.Minute
-	deadRows    = 100_000
-	surveyLanes = 1000
-	hearWithin  = 5 * time.Second
+	maxClockDifference = 2 * time.Second
+	maxSnapshotAge     = 10 * time.Minute
+	maxDeadRows        = 100_000
+	surveyLanes        = 1000
+	hearTimeLimit      = 5 * time.Second
 )
 
 func (a *app) doctor() *cobra.Command {
@@ -88,11 +88,11 @@ which nothing rests on. It changes nothing. Settings are compared for the ledger
 1,000 lanes with work. Exit code 6 says that something was found. The JSON is an object with "ok"
 and "findings", each with "check", "ok", "found" and "do".`,
 	}
-	return a.over(c, func(ctx context.Context, all *databases, _ []string) error {
-		answers, err := ask(ctx, all, func(ctx context.Context, db *database) (diagnosis, error) {
-			x := &exam{db: db, t: db.t, safe: a.safe}
-			err := x.all(ctx)
-			return diagnosis{OK: !slices.ContainsFunc(x.list, func(f finding) bool { return !f.OK }), Findings: x.list}, err
+	return a.databasesCommand(c, func(ctx context.Context, all *databases, _ []string) error {
+		answers, err := askAll(ctx, all, func(ctx context.Context, db *database) (diagnosis, error) {
+			x := &exam{db: db, t: db.t, safe: a.safeText}
+			err := x.checkAll(ctx)
+			return diagnosis{OK: !slices.ContainsFunc(x.findings, func(f finding) bool { return !f.OK }), Findings: x.findings}, err
 		})
 		if err != nil {
 			return err
@@ -105,12 +105,12 @@ and "findings", each with "check", "ok", "found" and "do".`,
 			}
 		}
 		answer := any(answers[0].Value)
-		if all.several() {
+		if all.areSeveral() {
 			answer = shardAnswers[diagnosis]{desks.WithoutErrors(answers)}
 		}
 		err = a.print(answer, func(p *page) {
 			heads := []string{"", "CHECK", "FOUND"}
-			if all.several() {
+			if all.areSeveral() {
 				heads = append(heads, "SHARDS")
 			}
 			t := p.table(heads...)
@@ -120,10 +120,10 @@ and "findings", each with "check", "ok", "found" and "do".`,
 					mark = "!!"
 				}
 				cells := []any{mark, f.Check, f.Found}
-				if all.several() {
+				if all.areSeveral() {
 					cells = append(cells, desks.NameShards(f.shards, len(answers)))
 				}
-				t.row(alarm(!f.OK), cells...)
+				t.row(alarmStyle(!f.OK), cells...)
 			}
 			t.end()
 			for _, f := range list {
@@ -166,11 +166,11 @@ func joinFindings(answers []desks.Answer[diagnosis]) (list []shardFinding) {
 	return list
 }
 
-func (x *exam) all(ctx context.Context) error {
+func (x *exam) checkAll(ctx context.Context) error {
 	if x.db.pool != nil || x.db.file != nil {
 		s, _, err := x.db.schema(ctx)
 		if errors.Is(err, store.ErrUnreleasedSchema) {
-			x.bad("schema", "make a new database, and dltbatch migrate up", "%s", x.safe(err))
+			x.addBad("schema", "make a new database, and dltbatch migrate up", "%s", x.safe(err))
 			return x.server(ctx)
 		}
 		if err != nil {
@@ -180,7 +180,7 @@ func (x *exam) all(ctx context.Context) error {
 		if s.Have > s.Want {
 			do = "use a newer dltbatch"
 		}
-		x.say(s.Current, "schema", do, "version %d; this program knows %d", s.Have, s.Want)
+		x.addFinding(s.Current, "schema", do, "version %d; this program knows %d", s.Have, s.Want)
 		if !s.Current {
 			return x.server(ctx) // the store refuses to read a table
 		}
@@ -195,7 +195,7 @@ func (x *exam) all(ctx context.Context) error {
 		if err := look.at(ctx); ctx.Err() != nil {
 			return err
 		} else if err != nil { // a setting or a schema with which a store refuses to work
-			x.bad(look.check, "mend the findings above, and ask again", "cannot be looked at: %s", x.safe(err))
+			x.addBad(look.check, "mend the findings above, and ask again", "cannot be looked at: %s", x.safe(err))
 		}
 	}
 	return nil
@@ -229,15 +229,15 @@ func (x *exam) serverSettings(ctx context.Context) error {
 		list.Columns()).Scan(into...); err != nil {
 		return err
 	}
-	x.say(pgsettings.Tested(number), "server", "use PostgreSQL "+pgsettings.TestedVersions()+": dltbatch was not tested with this version", "PostgreSQL %s", version)
-	x.say(!standby, "role of the server", "name all servers in the data source name, with target_session_attrs=read-write, or name the primary",
+	x.addFinding(pgsettings.Tested(number), "server", "use PostgreSQL "+pgsettings.TestedVersions()+": dltbatch was not tested with this version", "PostgreSQL %s", version)
+	x.addFinding(!standby, "role of the server", "name all servers in the data source name, with target_session_attrs=read-write, or name the primary",
 		"%s", map[bool]string{false: "it takes writes", true: "a standby: it takes no writes, and may lag"}[standby])
 	wrong := list.Wrong(have)
 	for _, w := range wrong {
-		x.bad(w.Name, w.Do, "%s, want %s: %s", w.Have, w.Want, w.Why)
+		x.addBad(w.Name, w.Do, "%s, want %s: %s", w.Have, w.Want, w.Why)
 	}
 	if len(wrong) == 0 {
-		x.good("settings", "all %d that matter are right", len(list))
+		x.addGood("settings", "all %d that matter are right", len(list))
 	}
 	return nil
 }
@@ -250,7 +250,7 @@ func (x *exam) clock(ctx context.Context) error {
 	}
 	trip := time.Since(before)
 	apart := now.Sub(before.Add(trip / 2)).Abs()
-	x.say(apart < clockApart+trip, "clock", "keep both in step with NTP: claims go by the database's clock, and an instance on this machine would give them up too early or too late",
+	x.addFinding(apart < maxClockDifference+trip, "clock", "keep both in step with NTP: claims go by the database's clock, and an instance on this machine would give them up too early or too late",
 		"the database's clock and this machine's are %s apart, measured to %s", apart.Round(time.Millisecond), trip.Round(time.Millisecond))
 	return nil
 }
@@ -268,12 +268,12 @@ func (x *exam) pooler(ctx context.Context) error {
 		return err
 	}
 	if pid == conn.Conn().PgConn().PID() {
-		x.good("pooler", "none")
+		x.addGood("pooler", "none")
 		return nil
 	}
 	mode := conn.Conn().Config().DefaultQueryExecMode.String()
 	ok := mode == "exec" || mode == "simple protocol"
-	x.say(ok, "pooler", "in transaction mode set default_query_exec_mode=exec in the DSN with pgx, binary_parameters=yes with lib/pq", "there is one between; this DSN's mode is %q", mode)
+	x.addFinding(ok, "pooler", "in transaction mode set default_query_exec_mode=exec in the DSN with pgx, binary_parameters=yes with lib/pq", "there is one between; this DSN's mode is %q", mode)
 	return nil
 }
 
@@ -285,7 +285,7 @@ func (x *exam) snapshots(ctx context.Context) error {
 	var pid int
 	var application, state string
 	var seconds float64
-	rows, err := x.db.pool.Query(ctx, text, heldFor.Seconds())
+	rows, err := x.db.pool.Query(ctx, text, maxSnapshotAge.Seconds())
 	if err != nil {
 		return err
 	}
@@ -301,8 +301,8 @@ func (x *exam) snapshots(ctx context.Context) error {
 		return err
 	}
 	if held {
-		x.bad("held snapshot", "end that transaction (pg_terminate_backend), and set idle_in_transaction_session_timeout: vacuum cannot clean up, and tables grow",
-			"process %d (%s, %s) has had a transaction open for %s", pid, application, state, age(time.Duration(seconds*float64(time.Second))))
+		x.addBad("held snapshot", "end that transaction (pg_terminate_backend), and set idle_in_transaction_session_timeout: vacuum cannot clean up, and tables grow",
+			"process %d (%s, %s) has had a transaction open for %s", pid, application, state, ageText(time.Duration(seconds*float64(time.Second))))
 	} else {
 		sees := false
 		if err := x.db.pool.QueryRow(ctx, `SELECT pg_has_role('pg_read_all_stats', 'USAGE')`).Scan(&sees); err != nil {
@@ -312,14 +312,14 @@ func (x *exam) snapshots(ctx context.Context) error {
 		if !sees {
 			who = " of this role; grant it pg_read_all_stats to see those of others"
 		}
-		x.good("held snapshot", "no transaction is older than %s%s", age(heldFor), who)
+		x.addGood("held snapshot", "no transaction is older than %s%s", ageText(maxSnapshotAge), who)
 	}
 	var slots []string
 	if err := x.db.pool.QueryRow(ctx, `SELECT coalesce(array_agg(slot_name::text ORDER BY slot_name), '{}') FROM pg_replication_slots
 		WHERE NOT active AND (xmin IS NOT NULL OR catalog_xmin IS NOT NULL OR restart_lsn IS NOT NULL)`).Scan(&slots); err != nil {
 		return err
 	}
-	x.none("replication slots", "none is out of use", "start their standbys again, or drop them (pg_drop_replication_slot): they are not in use, and hold rows and log", slots)
+	x.addUnlessEmpty("replication slots", "none is out of use", "start their standbys again, or drop them (pg_drop_replication_slot): they are not in use, and hold rows and log", slots)
 	return nil
 }
 
@@ -328,7 +328,7 @@ func (x *exam) vacuum(ctx context.Context) error {
 	var worst string
 	var dead, live int64
 	rows, err := x.db.pool.Query(ctx, `SELECT relname::text, n_dead_tup, n_live_tup FROM pg_stat_user_tables
-		WHERE schemaname = $1 AND n_dead_tup > $2 AND n_dead_tup > n_live_tup ORDER BY n_dead_tup DESC LIMIT 1`, schema, int64(deadRows))
+		WHERE schemaname = $1 AND n_dead_tup > $2 AND n_dead_tup > n_live_tup ORDER BY n_dead_tup DESC LIMIT 1`, schema, int64(maxDeadRows))
 	if err != nil {
 		return err
 	}
@@ -343,10 +343,10 @@ func (x *exam) vacuum(ctx context.Context) error {
 		return err
 	}
 	if worst != "" {
-		x.bad("vacuum", "look for a held snapshot first; then VACUUM the table, and let autovacuum run more often", "%s has %d dead rows and %d live ones", worst, dead, live)
+		x.addBad("vacuum", "look for a held snapshot first; then VACUUM the table, and let autovacuum run more often", "%s has %d dead rows and %d live ones", worst, dead, live)
 		return nil
 	}
-	x.good("vacuum", "no table is mostly dead rows")
+	x.addGood("vacuum", "no table is mostly dead rows")
 	return nil
 }
 
@@ -361,13 +361,13 @@ func (x *exam) incidents(ctx context.Context) error {
 		if i.Command != "" && i.Command != "dltbatch doctor" {
 			do += "\n  $ " + i.Command
 		}
-		x.bad(string(i.Kind), do, "%s", strings.TrimSpace(i.Text+since(i)+" "+i.Why))
+		x.addBad(string(i.Kind), do, "%s", strings.TrimSpace(i.Text+sinceText(i)+" "+i.Why))
 	}
 	switch {
 	case s.Causes.Incomplete:
-		x.bad("incidents", "look for longer\n  $ dltbatch causes --within 1m", "%s: the time was over", string(operator.StatePart))
+		x.addBad("incidents", "look for longer\n  $ dltbatch causes --within 1m", "%s: the time was over", string(operator.StatePart))
 	case len(s.Incidents) == 0:
-		x.good("incidents", "none")
+		x.addGood("incidents", "none")
 	}
 	return nil
 }
@@ -389,15 +389,15 @@ func (x *exam) instances(ctx context.Context) error {
 	}
 	slices.Sort(versions)
 	if versions = slices.Compact(versions); len(versions) > 0 {
-		x.say(len(versions) == 1, "versions", "finish the deploy, or find out why an old process is still there (dltbatch instances)", "%s", strings.Join(versions, ", "))
+		x.addFinding(len(versions) == 1, "versions", "finish the deploy, or find out why an old process is still there (dltbatch instances)", "%s", strings.Join(versions, ", "))
 	}
-	x.none("names of instances", "none is shared", "give each instance its own Options.Instance", shared)
+	x.addUnlessEmpty("names of instances", "none is shared", "give each instance its own Options.Instance", shared)
 	return nil
 }
 
 // settings looks at the settings that instances rely on, also where no batch waits for them.
 func (x *exam) settings(ctx context.Context) error {
-	if slices.ContainsFunc(x.list, func(f finding) bool { return f.Check == string(operator.IncidentDisagree) }) {
+	if slices.ContainsFunc(x.findings, func(f finding) bool { return f.Check == string(operator.IncidentDisagree) }) {
 		return nil // it is said already
 	}
 	sv, err := x.db.Store.Survey(ctx, store.SurveyQuery{Start: true, Limit: surveyLanes})
@@ -419,7 +419,7 @@ func (x *exam) settings(ctx context.Context) error {
 			disagree = append(disagree, fmt.Sprintf("%q (for example %s)", batch.Excerpt(l.Ledger, 64), batch.Only(l.Service)))
 		}
 	}
-	x.none("settings of instances", "nobody disagrees", "dltbatch settings SERVICE shows both; correct the instance that is wrong, then dltbatch agree SERVICE", disagree)
+	x.addUnlessEmpty("settings of instances", "nobody disagrees", "dltbatch settings SERVICE shows both; correct the instance that is wrong, then dltbatch agree SERVICE", disagree)
 	return nil
 }
 
@@ -430,10 +430,10 @@ func (x *exam) upkeep(ctx context.Context) error {
 		return err
 	}
 	for _, w := range warnings {
-		x.bad("store: "+w.Name, "see the text, and docs/operations.md#held-snapshots", "%s", w.Err)
+		x.addBad("store: "+w.Name, "see the text, and docs/operations.md#held-snapshots", "%s", w.Err)
 	}
 	if len(warnings) == 0 {
-		x.good("store", "it has no warnings")
+		x.addGood("store", "it has no warnings")
 	}
 	return nil
 }
@@ -441,7 +441,7 @@ func (x *exam) upkeep(ctx context.Context) error {
 // hints tries whether this program hears what other processes do. No promise rests on it, so that
 // to hear nothing is no trouble.
 func (x *exam) hints(ctx context.Context) error {
-	hearing, stop := context.WithTimeout(ctx, hearWithin)
+	hearing, stop := context.WithTimeout(ctx, hearTimeLimit)
 	defer stop()
 	var live atomic.Pointer[string] // how
 	err := x.db.Store.Hear(hearing, store.Listener{
@@ -453,11 +453,11 @@ func (x *exam) hints(ctx context.Context) error {
 	})
 	switch {
 	case live.Load() != nil:
-		x.good("hints", "heard with this data source name (%s)", *live.Load())
+		x.addGood("hints", "heard with this data source name (%s)", *live.Load())
 	case ctx.Err() != nil:
 		return err
 	default:
-		x.good("hints", "not heard with this data source name (%s): an instance with the same one finds what other processes do by its scans", x.safe(err))
+		x.addGood("hints", "not heard with this data source name (%s): an instance with the same one finds what other processes do by its scans", x.safe(err))
 	}
 	return nil
 }

@@ -9,27 +9,27 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// explained is an answer of explain.
-type explained struct {
+// explainAnswer is an answer of explain.
+type explainAnswer struct {
 	batch.Explanation
 	// Row are the explanations of the batches in the way, each of the one before.
 	Row []batch.Explanation `json:"row"`
 }
 
-// rowLimit bounds how far explain follows blockers.
-const rowLimit = 10
+// maxExplainedRow bounds how far explain follows blockers.
+const maxExplainedRow = 10
 
 func (a *app) explain() *cobra.Command {
-	n := naming{a: a}
+	n := batchFlags{a: a}
 	c := &cobra.Command{
 		Use: "explain [flags] [ID]", Short: "Why a batch does not move, and what moves it", Args: cobra.MaximumNArgs(1),
 		Long: `Says why a batch does not move, follows the batches in its way to the one at the front, and names
 the command that moves that. The JSON is batch.Explanation, and "row" with those of the batches in
 the way.`,
 	}
-	n.flags(c)
-	return a.over(c, func(ctx context.Context, all *databases, args []string) error {
-		db, rec, err := n.stored(ctx, all, args)
+	n.addFlags(c)
+	return a.databasesCommand(c, func(ctx context.Context, all *databases, args []string) error {
+		db, rec, err := n.findStored(ctx, all, args)
 		if err != nil {
 			return err
 		}
@@ -37,8 +37,8 @@ the way.`,
 		if err != nil {
 			return err
 		}
-		x := explained{Explanation: e, Row: []batch.Explanation{}}
-		for e.Remedy == batch.RemedyBlocker && len(x.Row) < rowLimit {
+		x := explainAnswer{Explanation: e, Row: []batch.Explanation{}}
+		for e.Remedy == batch.RemedyBlocker && len(x.Row) < maxExplainedRow {
 			if e, err = db.desk.Explain(ctx, e.Blocker); err != nil {
 				return err
 			}
@@ -46,12 +46,12 @@ the way.`,
 		}
 		return a.print(x, func(p *page) {
 			for _, e := range slices.Insert(slices.Clone(x.Row), 0, x.Explanation) {
-				p.line("%s of %s (version %d)", p.id(string(e.ID)), lane(e.Service), e.Version)
+				p.line("%s of %s (version %d)", p.id(string(e.ID)), laneText(e.Service), e.Version)
 				p.line("  %s", p.ids(e.Text))
 			}
 			p.line("")
 			p.line("cause %s, remedy %s", string(e.Cause), string(e.Remedy))
-			if mend := mend(e); mend != "" {
+			if mend := remedyCommand(e); mend != "" {
 				p.line("  $ %s", mend)
 			}
 		})

@@ -16,7 +16,7 @@ type historyList struct {
 }
 
 func (a *app) history() *cobra.Command {
-	n := naming{a: a}
+	n := batchFlags{a: a}
 	var of string
 	var all bool
 	var after string
@@ -29,13 +29,13 @@ has its token ("dltbatch bulk show" has each batch). For a batch, for a lane (--
 everything as a whole (--all) it lists the oldest first. The JSON is an object with "history",
 each a batch.Act, and "next" for --after.`,
 	}
-	n.flags(c)
+	n.addFlags(c)
 	c.Flags().StringVar(&of, "lane", "", "the acts upon this `SERVICE`")
 	c.Flags().BoolVar(&all, "all", false, "the acts upon everything as a whole")
 	c.Flags().IntVar(&q.Limit, "limit", 100, "how many at most, up to 1000, where all are listed")
 	c.Flags().StringVar(&after, "after", "", "go on from the `CURSOR` of an earlier list of all")
 	c.MarkFlagsMutuallyExclusive("lane", "all")
-	return a.over(c, func(ctx context.Context, where *databases, args []string) (err error) {
+	return a.databasesCommand(c, func(ctx context.Context, where *databases, args []string) (err error) {
 		var acts []batch.Act
 		var next store.Cursor
 		byLane, byBatch := c.Flags().Changed("lane"), len(args) > 0 || c.Flags().Changed("data-change-id")
@@ -47,18 +47,18 @@ each a batch.Act, and "next" for --after.`,
 			return fmt.Errorf("%w: --after and --limit are for the list of all acts", errUsage)
 		case ofAll:
 			q.After = store.Cursor(after)
-			acts, next, err = listed(ctx, where, 0, func(a, b batch.Act) int { return b.At.Compare(a.At) }, nil,
+			acts, next, err = joinPage(ctx, where, 0, func(a, b batch.Act) int { return b.At.Compare(a.At) }, nil,
 				func(ctx context.Context, db *database) ([]batch.Act, store.Cursor, error) {
 					return db.desk.Acts(ctx, q)
 				})
 		case byLane:
 			var db *database
 			var service batch.ServiceID
-			if db, service, _, err = where.lane(ctx, of); err == nil {
+			if db, service, _, err = where.findLane(ctx, of); err == nil {
 				acts, err = db.desk.LaneHistory(ctx, batch.Only(service))
 			}
 		case all:
-			acts, _, err = listed(ctx, where, 0, func(a, b batch.Act) int { return a.At.Compare(b.At) }, nil,
+			acts, _, err = joinPage(ctx, where, 0, func(a, b batch.Act) int { return a.At.Compare(b.At) }, nil,
 				func(ctx context.Context, db *database) (acts []batch.Act, _ store.Cursor, err error) {
 					acts, err = db.desk.LaneHistory(ctx, batch.Everything())
 					return acts, "", err
@@ -66,15 +66,15 @@ each a batch.Act, and "next" for --after.`,
 		default:
 			var db *database
 			var rec batch.Record
-			if db, rec, err = n.stored(ctx, where, args); err == nil {
+			if db, rec, err = n.findStored(ctx, where, args); err == nil {
 				acts, err = db.desk.History(ctx, rec.Key)
 			}
 		}
 		if err != nil {
 			return err
 		}
-		return a.print(historyList{some(acts), next}, func(p *page) {
-			p.acts(acts, ofAll, next != "")
+		return a.print(historyList{notNull(acts), next}, func(p *page) {
+			p.printActs(acts, ofAll, next != "")
 			if next != "" {
 				p.line("more: --after %s", string(next))
 			}

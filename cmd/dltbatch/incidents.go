@@ -10,38 +10,39 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// lookFor bounds the survey of all lanes in a command that prints more than the survey.
-const lookFor = 5 * time.Second
+// surveyTimeLimit bounds the survey of all lanes in a command that prints more than the survey.
+const surveyTimeLimit = 5 * time.Second
 
 // situation says what is wrong, by a survey that another process has kept, where there is one.
 func (db *database) situation(ctx context.Context) (operator.Situation, error) {
-	return db.desk.Situation(ctx, operator.CausesQuery{Within: lookFor, Kept: true})
+	return db.desk.Situation(ctx, operator.CausesQuery{Within: surveyTimeLimit, Kept: true})
 }
 
-// wrong is the part of an answer with the incidents.
-type wrong struct {
+// incidentsPart is the part of an answer with the incidents.
+type incidentsPart struct {
 	State     operator.State      `json:"state"`
 	Incidents []operator.Incident `json:"incidents"`
 }
 
-func wrongIn(s operator.Situation) wrong { return wrong{s.State, s.Incidents} }
+func incidentsOf(s operator.Situation) incidentsPart { return incidentsPart{s.State, s.Incidents} }
 
-// incidents shows the incidents, each with its remedy. The command that shows them is not advised.
-func (p *page) incidents(all []operator.Incident, shows string) {
+// printIncidents shows the incidents, each with its remedy. The command that shows them is not
+// advised.
+func (p *page) printIncidents(all []operator.Incident, shows string) {
 	for _, i := range all {
 		style := red
 		if i.ByItself {
 			style = plain
 		}
-		p.styled(style, "%s%s", p.ids(i.Text), since(i))
+		p.styled(style, "%s%s", p.ids(i.Text), sinceText(i))
 		if i.Batches > 0 {
-			p.line("  %s", concerned(i))
+			p.line("  %s", batchCount(i))
 		}
 		if i.Why != "" {
 			p.line("  %s", p.ids(i.Why))
 		}
 		if i.Example.ID != "" {
-			p.line("  for example %s of %s: %s", p.id(string(i.Example.ID)), lane(i.Example.Service), p.ids(i.Example.Text))
+			p.line("  for example %s of %s: %s", p.id(string(i.Example.ID)), laneText(i.Example.Service), p.ids(i.Example.Text))
 		}
 		if i.Blocker.ID != "" {
 			p.line("  halted by %s: %s", p.id(string(i.Blocker.ID)), p.ids(i.Blocker.Text))
@@ -54,25 +55,25 @@ func (p *page) incidents(all []operator.Incident, shows string) {
 	}
 }
 
-// since says since when an incident is there.
-func since(i operator.Incident) string {
+// sinceText says since when an incident is there.
+func sinceText(i operator.Incident) string {
 	if i.Since.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf(" Since %s, for %s.", when(i.Since), age(i.For))
+	return fmt.Sprintf(" Since %s, for %s.", timeText(i.Since), ageText(i.For))
 }
 
-// concerned counts the batches of an incident.
-func concerned(i operator.Incident) string {
+// batchCount counts the batches of an incident.
+func batchCount(i operator.Incident) string {
 	text := "1 batch"
 	if i.Batches > 1 || i.AtLeast {
-		text = least(i.Batches, i.AtLeast) + " batches"
+		text = countText(i.Batches, i.AtLeast) + " batches"
 	}
 	if i.Lanes > 0 {
 		text += " in " + incident.Count(i.Lanes, "lane", "lanes")
 	}
 	if i.Oldest > 0 {
-		text += ", the oldest for " + age(i.Oldest)
+		text += ", the oldest for " + ageText(i.Oldest)
 	}
 	if i.Behind > 0 {
 		text += fmt.Sprintf("; %d of them wait behind the others", i.Behind)
@@ -83,5 +84,5 @@ func concerned(i operator.Incident) string {
 	return text
 }
 
-// mend returns the command that carries a remedy out; "" for a remedy without a command.
-func mend(e batch.Explanation) string { return operator.Command(e) }
+// remedyCommand returns the command that carries a remedy out; "" for a remedy without a command.
+func remedyCommand(e batch.Explanation) string { return operator.Command(e) }

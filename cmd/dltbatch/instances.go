@@ -14,7 +14,7 @@ import (
 )
 
 type instanceList struct {
-	wrong
+	incidentsPart
 	Instances []store.Instance `json:"instances"`
 }
 
@@ -25,8 +25,8 @@ func (a *app) instances() *cobra.Command {
 with what is wrong with them. The JSON is an object with "instances", each a store.Instance, and
 the incidents.`,
 	}
-	return a.over(c, func(ctx context.Context, all *databases, _ []string) error {
-		answers, err := ask(ctx, all, func(ctx context.Context, db *database) (operator.Situation, error) {
+	return a.databasesCommand(c, func(ctx context.Context, all *databases, _ []string) error {
+		answers, err := askAll(ctx, all, func(ctx context.Context, db *database) (operator.Situation, error) {
 			now, err := db.situation(ctx)
 			now.Incidents = slices.DeleteFunc(now.Incidents, func(i operator.Incident) bool { return !i.Kind.OfInstances() })
 			return now, err
@@ -34,11 +34,13 @@ the incidents.`,
 		if err != nil {
 			return err
 		}
-		now, answer := joined(all, answers, func(s operator.Situation) instanceList { return instanceList{wrongIn(s), some(s.Stats.Instances)} })
+		now, answer := joinSituations(all, answers, func(s operator.Situation) instanceList {
+			return instanceList{incidentsOf(s), notNull(s.Stats.Instances)}
+		})
 		return a.print(answer, func(p *page) {
-			p.incidents(now.Incidents, "instances")
+			p.printIncidents(now.Incidents, "instances")
 			heads := []string{"NAME", "STATE", "SEEN", "SINCE", "CLAIMS", "LEDGER", "VERSION", "SCHEMA"}
-			if all.several() {
+			if all.areSeveral() {
 				heads = append(heads, "SHARD")
 			}
 			t := p.table(heads...)
@@ -49,16 +51,16 @@ the incidents.`,
 					case !i.Live:
 						state = "gone"
 					case len(i.Pauses) > 0:
-						state = notPosted(i)
+						state = notPostedText(i)
 					}
 					if i.Shared {
 						state += ", name shared"
 					}
-					cells := []any{i.Name, state, age(i.Unseen) + " ago", when(i.Since), i.Claims, i.Ledger, i.Version, i.Schema}
-					if all.several() {
+					cells := []any{i.Name, state, ageText(i.Unseen) + " ago", timeText(i.Since), i.Claims, i.Ledger, i.Version, i.Schema}
+					if all.areSeveral() {
 						cells = append(cells, x.Shard)
 					}
-					t.row(alarm(!i.Live || len(i.Pauses) > 0 || i.Shared), cells...)
+					t.row(alarmStyle(!i.Live || len(i.Pauses) > 0 || i.Shared), cells...)
 				}
 			}
 			t.end()
@@ -66,11 +68,11 @@ the incidents.`,
 	})
 }
 
-// notPosted says what an instance does not post, for how long, and why.
-func notPosted(i store.Instance) string {
+// notPostedText says what an instance does not post, for how long, and why.
+func notPostedText(i store.Instance) string {
 	var not []string
 	for _, p := range i.Pauses {
-		not = append(not, "posts nothing"+operator.NotPosted(i, p)+" for "+age(p.For+i.Unseen)+": "+incident.LedgerClosed(p.Kind))
+		not = append(not, "posts nothing"+operator.NotPosted(i, p)+" for "+ageText(p.For+i.Unseen)+": "+incident.LedgerClosed(p.Kind))
 	}
 	return strings.Join(not, "; ")
 }

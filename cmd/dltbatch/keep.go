@@ -16,8 +16,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// orders is an answer of orders.
-type orders struct {
+// ordersAnswer is an answer of orders.
+type ordersAnswer struct {
 	Orders []order.Record `json:"orders"`
 	Next   store.Cursor   `json:"next,omitzero"` // for --after; "" at the end
 }
@@ -39,14 +39,14 @@ each a order.Record, and "next" for --after.`,
 	f.StringSliceVar(&states, "state", nil, "only these states: "+join(orderStates))
 	f.IntVar(&q.Limit, "limit", 100, "how many at most, up to 1000")
 	f.StringVar(&after, "after", "", "go on from the `CURSOR` of an earlier list")
-	complete(c, "state", words(orderStates))
-	return a.over(c, func(ctx context.Context, all *databases, _ []string) (err error) {
-		where, party, err := a.only(ctx, all, c, "party")
+	completeFlag(c, "state", textsOf(orderStates))
+	return a.databasesCommand(c, func(ctx context.Context, all *databases, _ []string) (err error) {
+		where, party, err := a.laneOfFlag(ctx, all, c, "party")
 		if q.Party = party; err != nil {
 			return err
 		}
 		if f.Changed("batch") {
-			if q.Batch, err = where.batchOf(ctx, of); err != nil {
+			if q.Batch, err = where.findBatchID(ctx, of); err != nil {
 				return err
 			}
 		}
@@ -54,7 +54,7 @@ each a order.Record, and "next" for --after.`,
 			return err
 		}
 		q.After = store.Cursor(after)
-		list, next, err := listed(ctx, where, q.Limit, func(a, b order.Record) int { return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID)) },
+		list, next, err := joinPage(ctx, where, q.Limit, func(a, b order.Record) int { return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID)) },
 			func(o order.Record) store.Cursor { return store.CursorAfter(o.CreatedAt, string(o.ID)) },
 			func(ctx context.Context, db *database) ([]order.Record, store.Cursor, error) {
 				return db.desk.ListOrders(ctx, q)
@@ -62,10 +62,10 @@ each a order.Record, and "next" for --after.`,
 		if err != nil {
 			return err
 		}
-		return a.print(orders{some(list), next}, func(p *page) {
+		return a.print(ordersAnswer{notNull(list), next}, func(p *page) {
 			t := p.table("PARTY", "ID", "STATE", "BATCH", "BATCHES", "ADDED", "ERROR")
 			for _, o := range list {
-				t.row(alarm(o.State == order.Quarantined), lane(o.Party), o.ID, o.State, o.Batch, o.Batches, when(o.CreatedAt), failed(o.Error))
+				t.row(alarmStyle(o.State == order.Quarantined), laneText(o.Party), o.ID, o.State, o.Batch, o.Batches, timeText(o.CreatedAt), errorText(o.Error))
 			}
 			t.end()
 			if next != "" {
@@ -75,10 +75,10 @@ each a order.Record, and "next" for --after.`,
 	})
 }
 
-// batchOf returns the batch of orders that a text names; a text that names none is taken as it
+// findBatchID returns the batch of orders that a text names; a text that names none is taken as it
 // stands: orders are kept longer than their batch may be.
-func (all *databases) batchOf(ctx context.Context, text string) (batch.ID, error) {
-	_, rec, err := all.batch(ctx, text)
+func (all *databases) findBatchID(ctx context.Context, text string) (batch.ID, error) {
+	_, rec, err := all.findBatch(ctx, text)
 	if errors.Is(err, batch.ErrNotFound) {
 		return batch.ID(text), nil
 	}
@@ -98,8 +98,8 @@ func (a *app) export() *cobra.Command {
 	f.BoolVar(&ofOrders, "orders", false, "orders, in place of batches")
 	f.String("service", "", "only this `SERVICE`, or party")
 	f.StringSliceVar(&states, "state", nil, "only these states")
-	return a.command(c, func(ctx context.Context, db *database, _ []string) (err error) {
-		_, of, err := a.only(ctx, &databases{a: a, list: []*database{db}}, c, "service")
+	return a.databaseCommand(c, func(ctx context.Context, db *database, _ []string) (err error) {
+		_, of, err := a.laneOfFlag(ctx, &databases{a: a, list: []*database{db}}, c, "service")
 		if err != nil {
 			return err
 		}
@@ -111,18 +111,18 @@ func (a *app) export() *cobra.Command {
 			if q.States, err = parse[order.State](states); err != nil {
 				return err
 			}
-			return each(lines, db.desk.AllOrders(ctx, q))
+			return encodeEach(lines, db.desk.AllOrders(ctx, q))
 		}
 		if q.States, err = parse[batch.State](states); err != nil {
 			return err
 		}
 		q.Service, q.Limit = of, page
-		return each(lines, db.desk.All(ctx, q))
+		return encodeEach(lines, db.desk.All(ctx, q))
 	})
 }
 
-// each writes a line for each row.
-func each[T any](lines *json.Encoder, rows iter.Seq2[T, error]) error {
+// encodeEach writes a line for each row.
+func encodeEach[T any](lines *json.Encoder, rows iter.Seq2[T, error]) error {
 	for row, err := range rows {
 		if err != nil {
 			return err
@@ -134,8 +134,8 @@ func each[T any](lines *json.Encoder, rows iter.Seq2[T, error]) error {
 	return nil
 }
 
-// pruned is an answer of prune.
-type pruned struct {
+// pruneAnswer is an answer of prune.
+type pruneAnswer struct {
 	Batches   int `json:"batches"`
 	Orders    int `json:"orders"`
 	StreamIDs int `json:"stream_ids"`
@@ -155,16 +155,16 @@ so it keeps the id of each batch: a late Add of the same batch is not sent again
 	}
 	c.Flags().DurationVar(&older, "older-than", 0, "for how long they have been final, such as 720h; required")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask for a typed confirmation")
-	return a.command(c, func(ctx context.Context, db *database, _ []string) error {
+	return a.databaseCommand(c, func(ctx context.Context, db *database, _ []string) error {
 		if older < time.Hour {
 			return fmt.Errorf("%w: give --older-than, an hour or more", errUsage)
 		}
 		t := &consent{a: a, yes: yes}
-		if err := t.confirm(ctx, "prune", fmt.Sprintf("What has been final for %s is removed for good.", age(older)), func(*page) {}); err != nil {
+		if err := t.confirm(ctx, "prune", fmt.Sprintf("What has been final for %s is removed for good.", ageText(older)), func(*page) {}); err != nil {
 			return err
 		}
 		q := store.PruneQuery{OlderThan: older, Tombstone: func(batch.ServiceID, string) bool { return true }}
-		var sum pruned
+		var sum pruneAnswer
 		for {
 			p, err := db.Store.Prune(ctx, q)
 			if err != nil {

@@ -36,9 +36,9 @@ has a policy of its own. The JSON is an object with "everything" and "controls" 
 	}
 	c.Flags().IntVar(&q.Limit, "limit", 100, "how many lanes at most, up to 1000")
 	c.Flags().StringVar(&after, "after", "", "go on behind this `SERVICE`")
-	return a.over(c, func(ctx context.Context, where *databases, args []string) (err error) {
+	return a.databasesCommand(c, func(ctx context.Context, where *databases, args []string) (err error) {
 		if len(args) > 0 {
-			db, service, _, err := where.lane(ctx, args[0])
+			db, service, _, err := where.findLane(ctx, args[0])
 			if err != nil {
 				return err
 			}
@@ -46,16 +46,16 @@ has a policy of its own. The JSON is an object with "everything" and "controls" 
 		} else {
 			q.After, q.Start = batch.ServiceID(after), !c.Flags().Changed("after")
 		}
-		answers, err := ask(ctx, where, func(ctx context.Context, db *database) (laneList, error) { return db.lanes(ctx, q) })
+		answers, err := askAll(ctx, where, func(ctx context.Context, db *database) (laneList, error) { return db.lanes(ctx, q) })
 		if err != nil {
 			return err
 		}
 		list := answers[0].Value
-		if where.several() {
+		if where.areSeveral() {
 			list = joinLanes(answers, q.Bounded().Limit)
 		}
-		list.Lanes, list.Controls = some(list.Lanes), some(list.Controls)
-		return a.print(list, func(p *page) { p.lanes(list, q.Bounded().Cap) })
+		list.Lanes, list.Controls = notNull(list.Lanes), notNull(list.Controls)
+		return a.print(list, func(p *page) { p.printLanes(list, q.Bounded().Cap) })
 	})
 }
 
@@ -100,7 +100,7 @@ func joinLanes(answers []desks.Answer[laneList], limit int) laneList {
 	return all
 }
 
-func (p *page) lanes(all laneList, limit int) {
+func (p *page) printLanes(all laneList, limit int) {
 	if len(all.Lanes) == 0 {
 		p.line("nothing is open")
 	} else {
@@ -112,7 +112,7 @@ func (p *page) lanes(all laneList, limit int) {
 					attempted = append(attempted, fmt.Sprintf("%d %s", n, s))
 				}
 			}
-			t.row(plain, lane(l.Service), least(l.Waiting, l.Waiting >= limit), strings.Join(attempted, ", "))
+			t.row(plain, laneText(l.Service), countText(l.Waiting, l.Waiting >= limit), strings.Join(attempted, ", "))
 		}
 		t.end()
 	}
@@ -123,24 +123,24 @@ func (p *page) lanes(all laneList, limit int) {
 	whole := slices.DeleteFunc(slices.Clone(all.Shards), func(x desks.Answer[batch.Control]) bool { return !x.Value.Set() })
 	if len(held) > 0 || len(whole) > 0 {
 		p.line("")
-		p.shardControls(whole, held...)
+		p.printShardControls(whole, held...)
 	}
 }
 
-// controls shows pauses, halts and policies.
-func (p *page) controls(list ...batch.Control) { p.shardControls(nil, list...) }
+// printControls shows pauses, halts and policies.
+func (p *page) printControls(list ...batch.Control) { p.printShardControls(nil, list...) }
 
-// shardControls is controls, first of everything in some of several shards.
-func (p *page) shardControls(whole []desks.Answer[batch.Control], list ...batch.Control) {
+// printShardControls is controls, first of everything in some of several shards.
+func (p *page) printShardControls(whole []desks.Answer[batch.Control], list ...batch.Control) {
 	t := p.table("HELD", "PAUSED", "BY", "REASON", "HALTED", "BY BATCH", "POLICY", "VERSION")
 	for i, c := range append(desks.Values(whole), list...) {
 		scope := "everything"
 		if i < len(whole) {
 			scope = fmt.Sprintf("all of shard %d", whole[i].Shard)
 		} else if !c.All {
-			scope = lane(c.Service)
+			scope = laneText(c.Service)
 		}
-		t.row(alarm(c.Closed()), scope, when(c.PausedAt), c.PausedBy.Actor, strings.TrimSpace(c.PausedBy.Reason+" "+c.HaltReason), when(c.HaltedAt), c.HaltedBy, c.Policy, c.Version)
+		t.row(alarmStyle(c.Closed()), scope, timeText(c.PausedAt), c.PausedBy.Actor, strings.TrimSpace(c.PausedBy.Reason+" "+c.HaltReason), timeText(c.HaltedAt), c.HaltedBy, c.Policy, c.Version)
 	}
 	t.end()
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// batches is an answer of list.
-type batches struct {
+// batchesAnswer is an answer of list.
+type batchesAnswer struct {
 	Batches []batch.Record `json:"batches"`
 	Next    store.Cursor   `json:"next,omitzero"` // for --after; "" at the end
 }
@@ -39,9 +39,9 @@ and "next" for --after.`,
 	f.DurationVar(&q.NewerThan, "newer-than", 0, "younger than this")
 	f.IntVar(&q.Limit, "limit", 100, "how many at most, up to 1000")
 	f.StringVar(&after, "after", "", "go on from the `CURSOR` of an earlier list")
-	complete(c, "state", words(batch.States()))
-	return a.over(c, func(ctx context.Context, all *databases, _ []string) (err error) {
-		where, service, err := a.only(ctx, all, c, "service")
+	completeFlag(c, "state", textsOf(batch.States()))
+	return a.databasesCommand(c, func(ctx context.Context, all *databases, _ []string) (err error) {
+		where, service, err := a.laneOfFlag(ctx, all, c, "service")
 		if q.Service = service; err != nil {
 			return err
 		}
@@ -55,15 +55,15 @@ and "next" for --after.`,
 		}
 		q.After = store.Cursor(after)
 		q.Open = len(states) == 0 && tag == "" && !q.Quarantined && !final
-		recs, next, err := listed(ctx, where, q.Bounded().Limit, desks.CompareAge, func(r batch.Record) store.Cursor { return store.CursorAfter(r.CreatedAt, string(r.ID)) },
+		recs, next, err := joinPage(ctx, where, q.Bounded().Limit, desks.CompareAge, func(r batch.Record) store.Cursor { return store.CursorAfter(r.CreatedAt, string(r.ID)) },
 			func(ctx context.Context, db *database) ([]batch.Record, store.Cursor, error) {
 				return db.desk.List(ctx, q)
 			})
 		if err != nil {
 			return err
 		}
-		return a.print(batches{some(recs), next}, func(p *page) {
-			p.batches(recs)
+		return a.print(batchesAnswer{notNull(recs), next}, func(p *page) {
+			p.printBatches(recs)
 			if next != "" {
 				p.line("more: --after %s", string(next))
 			}
@@ -71,11 +71,11 @@ and "next" for --after.`,
 	})
 }
 
-// batches shows a list of batches.
-func (p *page) batches(recs []batch.Record) {
+// printBatches shows a list of batches.
+func (p *page) printBatches(recs []batch.Record) {
 	t := p.table("SERVICE", "ID", "STATE", "ATTEMPTS", "ADDED", "ERROR")
 	for _, r := range recs {
-		t.row(alarm(r.Decision != "" || r.Quarantined), lane(r.Service), r.ID, r.State, r.Attempt, when(r.CreatedAt), failed(r.Error))
+		t.row(alarmStyle(r.Decision != "" || r.Quarantined), laneText(r.Service), r.ID, r.State, r.Attempt, timeText(r.CreatedAt), errorText(r.Error))
 	}
 	t.end()
 }

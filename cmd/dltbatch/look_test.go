@@ -26,7 +26,7 @@ func TestCauses(t *testing.T) {
 		_, _, err := s.st.Steer(s.Context(), store.Steering{Scope: batch.Only("shipments"), Action: batch.ActionPause, By: batch.By{Actor: "bob", Reason: "ticket 9"}})
 		require.NoError(s, err)
 
-		c := reads[causes](s, "causes")
+		c := reads[causesAnswer](s, "causes")
 		require.Len(s, c.Groups, 1)
 		assert.Equal(s, batch.CausePaused, c.Groups[0].Cause)
 		assert.Equal(s, 3, c.Groups[0].Batches)
@@ -35,7 +35,7 @@ func TestCauses(t *testing.T) {
 		assert.Contains(s, text, `service "shipments" was paused by bob (ticket 9)`)
 		assert.Contains(s, text, "$ dltbatch resume shipments --reason WHY")
 
-		e := reads[explained](s, "explain", "b2")
+		e := reads[explainAnswer](s, "explain", "b2")
 		assert.Equal(s, batch.CausePaused, e.Cause)
 		assert.Contains(s, s.does("explain", "--service", "shipments", "b2"), "$ dltbatch resume shipments")
 		assert.Regexp(s, `(?m)^shipments +[0-9:Z -]+ +bob +ticket 9 `, s.does("lanes"))
@@ -49,7 +49,7 @@ func TestExplainFollowsBlockers(t *testing.T) {
 		s.serves("s")
 		s.add("s", "b1", "b2")
 		s.ends("s", store.Failed)
-		e := reads[explained](s, "explain", "b2")
+		e := reads[explainAnswer](s, "explain", "b2")
 		assert.Equal(s, batch.CauseBehind, e.Cause)
 		require.Len(s, e.Row, 1)
 		assert.Equal(s, batch.ID("b1"), e.Row[0].ID)
@@ -70,15 +70,15 @@ func TestListAndShow(t *testing.T) {
 	inStores(t, func(s *screen) {
 		s.add("s", "b1", "b2", "b3")
 		s.ends("s", store.Refused)
-		l := reads[batches](s, "list", "--limit", "1")
+		l := reads[batchesAnswer](s, "list", "--limit", "1")
 		require.Len(s, l.Batches, 1)
 		assert.Equal(s, batch.ID("b2"), l.Batches[0].ID)
-		l = reads[batches](s, "list", "--after", string(l.Next))
+		l = reads[batchesAnswer](s, "list", "--after", string(l.Next))
 		require.Len(s, l.Batches, 1)
 		assert.Equal(s, batch.ID("b3"), l.Batches[0].ID)
-		assert.Len(s, reads[batches](s, "list", "--all").Batches, 3)
-		assert.Empty(s, reads[batches](s, "list", "--service", "").Batches)
-		l = reads[batches](s, "list", "--state", "rejected,invalid")
+		assert.Len(s, reads[batchesAnswer](s, "list", "--all").Batches, 3)
+		assert.Empty(s, reads[batchesAnswer](s, "list", "--service", "").Batches)
+		l = reads[batchesAnswer](s, "list", "--state", "rejected,invalid")
 		require.Len(s, l.Batches, 1)
 		assert.Contains(s, s.fails(exitUsage, "list", "--state", "lost"), "lost")
 
@@ -86,7 +86,7 @@ func TestListAndShow(t *testing.T) {
 		assert.Regexp(s, `(?m)^s +b1 +rejected +1 .*Z +bad nonce$`, text, "in one line")
 		assert.NotContains(s, text, "\x1b")
 
-		one := reads[shown](s, "show", "b1")
+		one := reads[showAnswer](s, "show", "b1")
 		assert.Equal(s, batch.Rejected, one.Batch.State)
 		assert.Regexp(s, `(?m)^state +rejected, final$`, s.does("show", "b1"))
 		assert.NotContains(s, s.does("show", "b1", "--json"), "payload")
@@ -154,7 +154,7 @@ func TestShortIDsOnATerminal(t *testing.T) {
 				assert.LessOrEqual(s, len([]rune(line)), terminalWidth, line)
 			}
 		}
-		assert.Equal(s, long, reads[shown](s, "show", string(long[:shortID])).Batch.ID)
+		assert.Equal(s, long, reads[showAnswer](s, "show", string(long[:shortID])).Batch.ID)
 
 		next := "f" + long[1:]
 		s.serves("s")
@@ -178,7 +178,7 @@ func TestBeginningOfAnID(t *testing.T) {
 	inStores(t, func(s *screen) {
 		require.NoError(s, s.st.Add(s.Context(), batch.Batch{Service: "s", ID: "abc1", Payload: []byte("x"), DataChangeID: "key"}))
 		require.NoError(s, s.st.Add(s.Context(), batch.Batch{Service: "t", ID: "abd2", Payload: []byte("x"), DataChangeID: "key"}))
-		assert.Equal(s, batch.ID("abc1"), reads[shown](s, "show", "abc").Batch.ID)
+		assert.Equal(s, batch.ID("abc1"), reads[showAnswer](s, "show", "abc").Batch.ID)
 		assert.Contains(s, s.fails(exitUsage, "show", "ab"), "more than one batch: abc1, abd2; give more of it")
 		assert.Contains(s, s.fails(exitUsage, "show", "key"), "is the caller's key, or the beginning of the id, of more than one batch")
 		s.add("s", "4711f00d")
@@ -188,7 +188,7 @@ func TestBeginningOfAnID(t *testing.T) {
 		assert.Contains(s, s.typed("no\n", "cancel", "815", "--reason", "r").err, "You gave its caller's key. ")
 		assert.Contains(s, s.typed("no\n", "cancel", "4711f", "--reason", "r").err, "You gave the beginning of its id. ")
 		assert.Contains(s, s.fails(exitUsage, "show", "--data-change-id", "key"), "s, t; give --service")
-		assert.Equal(s, batch.ID("abd2"), reads[shown](s, "show", "--data-change-id", "key", "--service", "t").Batch.ID)
+		assert.Equal(s, batch.ID("abd2"), reads[showAnswer](s, "show", "--data-change-id", "key", "--service", "t").Batch.ID)
 	})
 }
 
@@ -216,7 +216,7 @@ func TestStatusAndInstances(t *testing.T) {
 		s.add("s", "b1", "b2")
 		assert.Contains(s, s.does("status"), "nobody has counted yet")
 		require.NoError(s, new(texts.Presence).Show(s.Context(), s.st, store.Instance{ID: "1", Name: "host-7", Version: "v0.1.0", Ledger: "ledger"}))
-		stats := reads[status](s, "status", "--refresh")
+		stats := reads[statusAnswer](s, "status", "--refresh")
 		assert.Equal(s, map[batch.State]int{batch.Queued: 2}, stats.Open)
 		text := s.does("status")
 		assert.Regexp(s, `(?m)^open batches +2 in 1 lane$`, text)
@@ -252,7 +252,7 @@ func TestTables(t *testing.T) {
 	assert.Equal(t, "''", quote(""))
 	assert.Equal(t, "'-x'", quote("-x"))
 	assert.Equal(t, "a/b-1", quote("a/b-1"))
-	assert.Equal(t, "0s", age(-1))
-	assert.Equal(t, "1d01h", age(25*3600e9))
-	assert.Empty(t, when(batch.Record{}.CreatedAt))
+	assert.Equal(t, "0s", ageText(-1))
+	assert.Equal(t, "1d01h", ageText(25*3600e9))
+	assert.Empty(t, timeText(batch.Record{}.CreatedAt))
 }

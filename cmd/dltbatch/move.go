@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/moving"
 )
 
-// movement is an answer of move.
-type movement struct {
+// moveAnswer is an answer of move.
+type moveAnswer struct {
 	moving.Standing
 	Steps []stepDone `json:"steps,omitzero"` // that this call has done
 }
@@ -36,14 +36,14 @@ func (a *app) move() *cobra.Command {
 	var to string
 	with := func(c *cobra.Command, alone bool, do func(ctx context.Context, m *moving.Move) error) *cobra.Command {
 		c.Flags().StringVar(&to, "to", "", "the new database, as `DSN` of PostgreSQL; default: the variable "+toVariable)
-		return a.command(c, func(ctx context.Context, db *database, _ []string) error {
+		return a.databaseCommand(c, func(ctx context.Context, db *database, _ []string) error {
 			if to == "" {
 				to = a.env(toVariable)
 			}
 			if to == "" && !alone {
 				return fmt.Errorf("%w: give the new database: --to, or %s", errUsage, toVariable)
 			}
-			m, done, err := a.opens(ctx, db, to)
+			m, done, err := a.openMove(ctx, db, to)
 			if err != nil {
 				return err
 			}
@@ -80,7 +80,7 @@ Without the new database, tables stay there that serve nobody.
 			if err != nil {
 				return err
 			}
-			return a.print(movement{Standing: s}, func(p *page) { p.standing(s) })
+			return a.print(moveAnswer{Standing: s}, func(p *page) { p.printStanding(s) })
 		}),
 		with(back, true, func(ctx context.Context, m *moving.Move) error {
 			if err := m.Back(ctx); err != nil {
@@ -90,14 +90,14 @@ Without the new database, tables stay there that serve nobody.
 			if err != nil {
 				return err
 			}
-			return a.print(movement{Standing: s}, func(p *page) { p.line("the move was taken back: the old server serves") })
+			return a.print(moveAnswer{Standing: s}, func(p *page) { p.line("the move was taken back: the old server serves") })
 		}),
 	)
 	return c
 }
 
-// opens returns the move between two databases; to may be "".
-func (a *app) opens(ctx context.Context, from *database, to string) (m *moving.Move, done func(), err error) {
+// openMove returns the move between two databases; to may be "".
+func (a *app) openMove(ctx context.Context, from *database, to string) (m *moving.Move, done func(), err error) {
 	done = func() {}
 	other := &database{}
 	if to != "" {
@@ -130,10 +130,10 @@ func (a *app) runMove(ctx context.Context, m *moving.Move, yes bool) error {
 	}
 	t := &consent{a: a, yes: yes || s.Next == moving.StepDone}
 	question := "All lanes of the schema stand while it moves, and the old server never serves it again."
-	if err := t.confirm(ctx, "move", question, func(p *page) { p.standing(s) }); err != nil {
+	if err := t.confirm(ctx, "move", question, func(p *page) { p.printStanding(s) }); err != nil {
 		return err
 	}
-	answer := movement{Standing: s}
+	answer := moveAnswer{Standing: s}
 	for answer.Next != moving.StepDone {
 		step := answer.Next
 		a.progress(fmt.Sprintf("%s: %s", step, step.Does()))
@@ -145,18 +145,18 @@ func (a *app) runMove(ctx context.Context, m *moving.Move, yes bool) error {
 		a.progress(fmt.Sprintf("  done in %s", took.Round(time.Millisecond)))
 		answer.Steps = append(answer.Steps, stepDone{step, took})
 	}
-	return a.print(answer, func(p *page) { p.standing(answer.Standing) })
+	return a.print(answer, func(p *page) { p.printStanding(answer.Standing) })
 }
 
 // progress writes a line for people on the error output.
 func (a *app) progress(line string) {
 	if !a.json {
-		a.tell(line)
+		a.printErrorLine(line)
 	}
 }
 
-// standing says where a move stands.
-func (p *page) standing(s moving.Standing) {
+// printStanding says where a move stands.
+func (p *page) printStanding(s moving.Standing) {
 	switch {
 	case s.Move == "":
 		p.line("no move has begun")

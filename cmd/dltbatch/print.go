@@ -158,16 +158,16 @@ func (t *table) end() {
 	}
 }
 
-// when shows a time.
-func when(t time.Time) string {
+// timeText shows a time.
+func timeText(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
 	return t.UTC().Format("2006-01-02 15:04:05Z")
 }
 
-// age shows a duration in two parts at most, and never a negative one.
-func age(d time.Duration) string {
+// ageText shows a duration in two parts at most, and never a negative one.
+func ageText(d time.Duration) string {
 	d = max(d, 0)
 	switch {
 	case d < time.Minute:
@@ -180,16 +180,16 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
 }
 
-// least shows a number that may be larger.
-func least(n int, more bool) string {
+// countText shows a number that may be larger.
+func countText(n int, more bool) string {
 	if more {
 		return fmt.Sprintf("%d+", n)
 	}
 	return fmt.Sprint(n)
 }
 
-// lane shows a service: "" is one like any other.
-func lane(s batch.ServiceID) string {
+// laneText shows a service: "" is one like any other.
+func laneText(s batch.ServiceID) string {
 	if s == "" {
 		return `""`
 	}
@@ -199,9 +199,9 @@ func lane(s batch.ServiceID) string {
 // quote writes a word as a shell reads it back.
 func quote(s string) string { return incident.Quote(s) }
 
-// failed shows an error beside a state, which says already that a batch was rejected or is
+// errorText shows an error beside a state, which says already that a batch was rejected or is
 // invalid.
-func failed(e *batch.SubmissionError) string {
+func errorText(e *batch.SubmissionError) string {
 	switch {
 	case e == nil:
 		return ""

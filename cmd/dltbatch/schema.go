@@ -20,33 +20,33 @@ func (t target) migrations() (fs.FS, error) {
 	return postgres.Migrations(t.options())
 }
 
-// schema is an answer of migrate.
-type schema struct {
+// schemaAnswer is an answer of migrate.
+type schemaAnswer struct {
 	Have int64 `json:"have"` // 0: no schema
 	Want int64 `json:"want"` // the last that this program knows
 	// Current says that the schema needs no migration: it is at version Want, or at the next.
 	Current bool `json:"current"`
 }
 
-// migrated is a store in a database.
-type migrated interface {
+// migratable is a store in a database.
+type migratable interface {
 	Migrate(ctx context.Context) error
 	Schema(ctx context.Context) (store.Schema, error)
 }
 
 // schema compares the schema with what this program knows. It changes nothing. why says why the
 // schema is not current.
-func (db *database) schema(ctx context.Context) (s schema, why, err error) {
-	in, ok := db.Store.(migrated)
+func (db *database) schema(ctx context.Context) (s schemaAnswer, why, err error) {
+	in, ok := db.Store.(migratable)
 	if !ok {
 		return s, nil, fmt.Errorf("schema: %w: %T has none", store.ErrUnsupported, db.Store)
 	}
 	found, err := in.Schema(ctx)
 	why = found.Check()
-	return schema{Have: found.Have, Want: found.Want, Current: why == nil}, why, err
+	return schemaAnswer{Have: found.Have, Want: found.Want, Current: why == nil}, why, err
 }
 
-func (p *page) schema(s schema) {
+func (p *page) printSchema(s schemaAnswer) {
 	p.line("the schema is at version %d, this program knows %d", s.Have, s.Want)
 	switch {
 	case s.Have > s.Want+1:
@@ -67,12 +67,12 @@ processes may do it at once. Migrate first, with the new code, and then replace 
 JSON is an object with "have", "want" and "current".`,
 	}
 	c.AddCommand(
-		a.plain(&cobra.Command{
+		a.plainCommand(&cobra.Command{
 			Use: "sql [flags]", Short: "The migrations as SQL", Args: cobra.NoArgs,
 			Long: `Writes the migrations to the output, in goose's format, for other tools. It does not connect: the
 data source name says only which database it is, such as postgres://. It has no JSON.`,
 		}, func(_ context.Context, _ []string) error { return a.writeSQL() }),
-		a.command(&cobra.Command{
+		a.databaseCommand(&cobra.Command{
 			Use: "status [flags]", Short: "The schema's version",
 			Long: `Shows the version of the schema, and the version that this program knows. It exits with 7 where
 the schema is to be migrated, or is too new. The JSON is an object with "have", "want" and
@@ -82,12 +82,12 @@ the schema is to be migrated, or is too new. The JSON is an object with "have", 
 			if err != nil {
 				return err
 			}
-			if err := a.print(s, func(p *page) { p.schema(s) }); err != nil {
+			if err := a.print(s, func(p *page) { p.printSchema(s) }); err != nil {
 				return err
 			}
 			return why
 		}),
-		a.plain(up, func(ctx context.Context, _ []string) error {
+		a.plainCommand(up, func(ctx context.Context, _ []string) error {
 			t, err := a.target()
 			if err != nil {
 				return err
@@ -98,7 +98,7 @@ the schema is to be migrated, or is too new. The JSON is an object with "have", 
 				return err
 			}
 			defer db.close()
-			in, ok := db.Store.(migrated)
+			in, ok := db.Store.(migratable)
 			if !ok {
 				return fmt.Errorf("migrate: %w: %T has no schema", store.ErrUnsupported, db.Store)
 			}
@@ -109,7 +109,7 @@ the schema is to be migrated, or is too new. The JSON is an object with "have", 
 			if err != nil {
 				return err
 			}
-			return a.print(s, func(p *page) { p.schema(s) })
+			return a.print(s, func(p *page) { p.printSchema(s) })
 		}),
 	)
 	return c

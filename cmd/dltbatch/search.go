@@ -22,9 +22,9 @@ var causesKnown = []batch.Cause{
 	operator.CauseUnknown,
 }
 
-// filtering gives a command the flags of a filter. read sets the filter by them, and returns the
-// databases to ask.
-func (a *app) filtering(c *cobra.Command, to *operator.Filter) (read func(context.Context, *databases) (*databases, error)) {
+// addFilterFlags gives a command the flags of a filter. read sets the filter by them, and returns
+// the databases to ask.
+func (a *app) addFilterFlags(c *cobra.Command, to *operator.Filter) (read func(context.Context, *databases) (*databases, error)) {
 	var tag string
 	var states, kinds, causes []string
 	f := c.Flags()
@@ -35,11 +35,11 @@ func (a *app) filtering(c *cobra.Command, to *operator.Filter) (read func(contex
 	f.StringSliceVar(&causes, "cause", nil, "only these causes, as dltbatch causes has them")
 	f.DurationVar(&to.OlderThan, "older-than", 0, "at least this old")
 	f.DurationVar(&to.NewerThan, "newer-than", 0, "younger than this")
-	complete(c, "state", words(batch.States()))
-	complete(c, "error", asText(batch.ErrorKinds()))
-	complete(c, "cause", asText(causesKnown))
+	completeFlag(c, "state", textsOf(batch.States()))
+	completeFlag(c, "error", asText(batch.ErrorKinds()))
+	completeFlag(c, "cause", asText(causesKnown))
 	return func(ctx context.Context, all *databases) (where *databases, err error) {
-		if where, to.Service, err = a.only(ctx, all, c, "service"); err != nil {
+		if where, to.Service, err = a.laneOfFlag(ctx, all, c, "service"); err != nil {
 			return nil, err
 		}
 		if f.Changed("tag") {
@@ -50,16 +50,16 @@ func (a *app) filtering(c *cobra.Command, to *operator.Filter) (read func(contex
 		if to.States, err = parse[batch.State](states); err != nil {
 			return nil, err
 		}
-		if to.Kinds, err = known("kind of error", batch.ErrorKinds(), kinds); err != nil {
+		if to.Kinds, err = parseWords("kind of error", batch.ErrorKinds(), kinds); err != nil {
 			return nil, err
 		}
-		to.Causes, err = known("cause", causesKnown, causes)
+		to.Causes, err = parseWords("cause", causesKnown, causes)
 		return where, err
 	}
 }
 
-// known reads words of a list.
-func known[T ~string](what string, all []T, words []string) (list []T, err error) {
+// parseWords reads words of a list.
+func parseWords[T ~string](what string, all []T, words []string) (list []T, err error) {
 	for _, word := range words {
 		if !slices.Contains(all, T(word)) {
 			return nil, fmt.Errorf("%w: there is no %s %q; there are %s", errUsage, what, batch.Excerpt(word, 64), strings.Join(asText(all), ", "))
@@ -69,10 +69,10 @@ func known[T ~string](what string, all []T, words []string) (list []T, err error
 	return list, nil
 }
 
-// filters refuses a filter that was given and excludes nothing, such as --older-than=-24h, or
+// checkFilters refuses a filter that was given and excludes nothing, such as --older-than=-24h, or
 // --state= with an empty variable of a script. Without the filter the command, such as a bulk
 // action, would be about the whole store.
-func filters(c *cobra.Command) error {
+func checkFilters(c *cobra.Command) error {
 	f := c.Flags()
 	for _, name := range []string{"older-than", "newer-than"} {
 		if d, err := f.GetDuration(name); err == nil && f.Changed(name) && d <= 0 {
@@ -92,22 +92,23 @@ func filters(c *cobra.Command) error {
 	return nil
 }
 
-// names refuses an argument or a flag that no store takes as a name, before any store is asked:
-// databases refuse some of them by an error of their own, which would look like a failure (exit
-// code 1). FILE of a bulk run is no name, and a bad cursor of --after is refused by every store.
-func names(c *cobra.Command, args []string) error {
+// checkNames refuses an argument or a flag that no store takes as a name, before any store is
+// asked: databases refuse some of them by an error of their own, which would look like a failure
+// (exit code 1). FILE of a bulk run is no name, and a bad cursor of --after is refused by every
+// store.
+func checkNames(c *cobra.Command, args []string) error {
 	for i, arg := range args {
 		if strings.Contains(c.Use, "FILE") || arg == "" {
 			continue // an empty SERVICE is a lane, and every other command refuses an empty argument itself
 		}
-		if err := name(fmt.Sprintf("argument %d", i+1), arg); err != nil {
+		if err := checkName(fmt.Sprintf("argument %d", i+1), arg); err != nil {
 			return err
 		}
 	}
 	f := c.Flags()
 	for _, flag := range []string{"service", "party", "lane", "batch", "data-change-id"} {
 		if text, err := f.GetString(flag); err == nil && text != "" {
-			if err := name("--"+flag, text); err != nil {
+			if err := checkName("--"+flag, text); err != nil {
 				return err
 			}
 		}
@@ -115,8 +116,8 @@ func names(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// name checks a name.
-func name(of, text string) error {
+// checkName checks a name.
+func checkName(of, text string) error {
 	err := (batch.Key{ID: batch.ID(text)}).Validate()
 	if in, is := errors.AsType[*batch.InputError](err); is {
 		return fmt.Errorf("%w: %w", errUsage, &batch.InputError{Field: of, Value: in.Value, Want: in.Want})
@@ -135,13 +136,13 @@ batches, the oldest first, and lists those with all the properties of the flags.
 --within, and says when it did not see all. The JSON is operator.Searched. Payloads are never
 shown.`,
 	}
-	read := a.filtering(c, &q.Filter)
+	read := a.addFilterFlags(c, &q.Filter)
 	f := c.Flags()
 	f.StringVar(&q.Trace, "trace", "", "only those added within the trace of this `ID`, 32 hexadecimal digits")
 	f.IntVar(&q.Attempts, "attempts", 0, "at least so many attempts")
 	f.IntVar(&q.Limit, "limit", 100, "how many at most, up to 1000")
 	f.DurationVar(&q.Within, "within", 0, "how long to search (default 2s)")
-	return a.over(c, func(ctx context.Context, all *databases, args []string) error {
+	return a.databasesCommand(c, func(ctx context.Context, all *databases, args []string) error {
 		if len(args) > 0 {
 			return a.lookup(ctx, all, c, args[0], q.Limit)
 		}
@@ -149,14 +150,14 @@ shown.`,
 		if err != nil {
 			return err
 		}
-		where.within = q.Within
-		answers, err := ask(ctx, where, func(ctx context.Context, db *database) (operator.Searched, error) { return db.desk.Search(ctx, q) })
+		where.timeLimit = q.Within
+		answers, err := askAll(ctx, where, func(ctx context.Context, db *database) (operator.Searched, error) { return db.desk.Search(ctx, q) })
 		if err != nil {
 			return err
 		}
 		found := desks.JoinSearched(desks.Values(answers), q.Limit)
 		return a.print(found, func(p *page) {
-			p.batches(found.Batches)
+			p.printBatches(found.Batches)
 			if found.Incomplete {
 				p.line("there may be more: the search ended after %d open batches", found.Looked)
 			}
@@ -177,18 +178,18 @@ func (a *app) lookup(ctx context.Context, all *databases, c *cobra.Command, text
 	if !c.Flags().Changed("limit") {
 		limit = 20
 	}
-	answers, err := ask(ctx, all, func(ctx context.Context, db *database) (operator.Lookup, error) {
+	answers, err := askAll(ctx, all, func(ctx context.Context, db *database) (operator.Lookup, error) {
 		return db.desk.Lookup(ctx, text, limit)
 	})
 	if err != nil {
 		return err
 	}
 	found := desks.JoinLookups(desks.Values(answers))
-	return a.print(found, func(p *page) { p.hits(found) })
+	return a.print(found, func(p *page) { p.printHits(found) })
 }
 
-// hits shows the batches, orders and lanes that a text names.
-func (p *page) hits(found operator.Lookup) {
+// printHits shows the batches, orders and lanes that a text names.
+func (p *page) printHits(found operator.Lookup) {
 	if len(found.Hits) == 0 {
 		p.line("nothing has this id, key or name, or one that begins so; upper and lower case differ")
 		return
@@ -197,11 +198,11 @@ func (p *page) hits(found operator.Lookup) {
 	for _, h := range found.Hits {
 		switch {
 		case h.Batch != nil:
-			t.row(alarm(h.Batch.Decision != "" || h.Batch.Quarantined), h.By, p.id(h.Name), h.Batch.ID, lane(h.Batch.Service), h.Batch.State, when(h.Batch.CreatedAt))
+			t.row(alarmStyle(h.Batch.Decision != "" || h.Batch.Quarantined), h.By, p.id(h.Name), h.Batch.ID, laneText(h.Batch.Service), h.Batch.State, timeText(h.Batch.CreatedAt))
 		case h.Order != nil:
-			t.row(alarm(h.Order.State == order.Quarantined), h.By, p.id(h.Name), h.Order.Batch, lane(h.Order.Party), h.Order.State, when(h.Order.CreatedAt))
+			t.row(alarmStyle(h.Order.State == order.Quarantined), h.By, p.id(h.Name), h.Order.Batch, laneText(h.Order.Party), h.Order.State, timeText(h.Order.CreatedAt))
 		default:
-			t.row(plain, h.By, lane(*h.Lane), "", lane(*h.Lane), "", "")
+			t.row(plain, h.By, laneText(*h.Lane), "", laneText(*h.Lane), "", "")
 		}
 	}
 	t.end()

@@ -21,12 +21,12 @@ import (
 // databases are all shards of a set in the order of their numbers (package shards), or one
 // database that may be no shard.
 type databases struct {
-	a       *app
-	list    []*database
-	told    []int   // the shards that failed
-	missing []shard // those of them that were asked: the answer is without them
-	// within is how long a question may take beside answerLimit, as the command line says.
-	within time.Duration
+	a          *app
+	list       []*database
+	toldShards []int   // the shards that failed
+	missing    []shard // those of them that were asked: the answer is without them
+	// timeLimit is how long a question may take beside answerLimit, as the command line says.
+	timeLimit time.Duration
 }
 
 // shard is a shard that failed, and why.
@@ -35,11 +35,11 @@ type shard struct {
 	err    error
 }
 
-// several reports whether these are shards.
-func (all *databases) several() bool { return len(all.list) > 1 }
+// areSeveral reports whether these are shards.
+func (all *databases) areSeveral() bool { return len(all.list) > 1 }
 
-// errPart says that an answer has not all shards.
-var errPart = errors.New("the answer is not whole")
+// errNotWhole says that an answer has not all shards.
+var errNotWhole = errors.New("the answer is not whole")
 
 // shardLimit bounds how long a command waits for a server before it goes on without the shard.
 const shardLimit = 15 * time.Second
@@ -53,10 +53,10 @@ var errNoAnswer = errors.New("no answer")
 
 // bounded is a call of one database. A shard that does not answer keeps nobody from the others.
 func bounded[T any](ctx context.Context, all *databases, do func(context.Context) (T, error)) (T, error) {
-	if !all.several() {
+	if !all.areSeveral() {
 		return do(ctx)
 	}
-	limit := answerLimit + all.within
+	limit := answerLimit + all.timeLimit
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	v, err := do(limited)
@@ -96,15 +96,15 @@ func (a *app) targets() ([]target, error) {
 
 // target is the one database of a command that works on one.
 func (a *app) target() (target, error) {
-	if len(a.at) > 1 {
+	if len(a.namedTargets) > 1 {
 		return target{}, fmt.Errorf("%w: the command works on one database: give one data source name and one schema, of one shard", errUsage)
 	}
-	return a.at[0], nil
+	return a.namedTargets[0], nil
 }
 
-// over is a command over all databases that the command line names.
-func (a *app) over(c *cobra.Command, do func(ctx context.Context, all *databases, args []string) error) *cobra.Command {
-	return a.plain(c, func(ctx context.Context, args []string) error {
+// databasesCommand is a command over all databases that the command line names.
+func (a *app) databasesCommand(c *cobra.Command, do func(ctx context.Context, all *databases, args []string) error) *cobra.Command {
+	return a.plainCommand(c, func(ctx context.Context, args []string) error {
 		all, err := a.openAll(ctx)
 		if err != nil {
 			return err
@@ -113,13 +113,13 @@ func (a *app) over(c *cobra.Command, do func(ctx context.Context, all *databases
 		if err := do(ctx, all, args); err != nil {
 			return err
 		}
-		return all.part("")
+		return all.partError("")
 	})
 }
 
-// part is the error of an answer without the shards that failed; nil where it has all. Where each
-// of them has answered and refused, the error is that of the first.
-func (all *databases) part(then string) error {
+// partError is the error of an answer without the shards that failed; nil where it has all. Where
+// each of them has answered and refused, the error is that of the first.
+func (all *databases) partError(then string) error {
 	var silent, refused []int
 	var why error
 	for _, s := range all.missing {
@@ -132,11 +132,11 @@ func (all *databases) part(then string) error {
 	of := len(all.list)
 	switch {
 	case len(silent) > 0 && len(refused) > 0:
-		return fmt.Errorf("%w: %s did not answer, and %s refused%s", errPart, desks.NameShards(silent, of), desks.NameShards(refused, of), then)
+		return fmt.Errorf("%w: %s did not answer, and %s refused%s", errNotWhole, desks.NameShards(silent, of), desks.NameShards(refused, of), then)
 	case len(silent) > 0:
-		return fmt.Errorf("%w: %s did not answer%s", errPart, desks.NameShards(silent, of), then)
+		return fmt.Errorf("%w: %s did not answer%s", errNotWhole, desks.NameShards(silent, of), then)
 	case len(refused) > 0:
-		return &refusal{fmt.Errorf("%w: %s refused%s", errPart, desks.NameShards(refused, of), then), why}
+		return &refusal{fmt.Errorf("%w: %s refused%s", errNotWhole, desks.NameShards(refused, of), then), why}
 	}
 	return nil
 }
@@ -163,16 +163,16 @@ func (all *databases) close() {
 // order of their numbers. One that fails is told and left out.
 func (a *app) openAll(ctx context.Context) (*databases, error) {
 	all := &databases{a: a}
-	if len(a.at) == 1 {
-		db, err := a.open(ctx, a.at[0])
+	if len(a.namedTargets) == 1 {
+		db, err := a.open(ctx, a.namedTargets[0])
 		if err != nil {
 			return nil, err
 		}
-		db.t, all.list = a.at[0], []*database{db}
+		db.t, all.list = a.namedTargets[0], []*database{db}
 		return all, nil
 	}
 	pools := map[string]*pgxpool.Pool{}
-	for _, t := range a.at {
+	for _, t := range a.namedTargets {
 		t.pool = pools[t.dsn]
 		db, err := a.open(ctx, t)
 		if err != nil {
@@ -203,26 +203,26 @@ func (a *app) openAll(ctx context.Context) (*databases, error) {
 		}
 		all.list[f.Shard].down = f.Err
 	}
-	if tell(all, found); len(all.told) == len(all.list) {
+	if tellFailed(all, found); len(all.toldShards) == len(all.list) {
 		all.close()
-		lacks(all, found)
-		return nil, all.part("")
+		noteMissing(all, found)
+		return nil, all.partError("")
 	}
 	return all, nil
 }
 
-// tell tells of shards that failed, each once.
-func tell[T any](all *databases, answers []desks.Answer[T]) {
+// tellFailed tells of shards that failed, each once.
+func tellFailed[T any](all *databases, answers []desks.Answer[T]) {
 	for _, x := range answers {
-		if x.Err != nil && !slices.Contains(all.told, x.Shard) {
-			all.told = append(all.told, x.Shard)
-			all.a.say(fmt.Sprintf("shard %d: %s", x.Shard, all.a.safe(x.Err)), exitCode(x.Err))
+		if x.Err != nil && !slices.Contains(all.toldShards, x.Shard) {
+			all.toldShards = append(all.toldShards, x.Shard)
+			all.a.printErrorText(fmt.Sprintf("shard %d: %s", x.Shard, all.a.safeText(x.Err)), exitCode(x.Err))
 		}
 	}
 }
 
-// lacks notes the shards that failed, in the order of their numbers.
-func lacks[T any](all *databases, answers []desks.Answer[T]) {
+// noteMissing notes the shards that failed, in the order of their numbers.
+func noteMissing[T any](all *databases, answers []desks.Answer[T]) {
 	for _, x := range answers {
 		if x.Err != nil {
 			all.missing = append(all.missing, shard{x.Shard, x.Err})
@@ -231,9 +231,9 @@ func lacks[T any](all *databases, answers []desks.Answer[T]) {
 	slices.SortFunc(all.missing, func(a, b shard) int { return cmp.Compare(a.number, b.number) })
 }
 
-// ask asks all databases. It tells of shards that fail, and notes that they are missing; the error
-// is one that no other shard makes good: the question is wrong, or all failed.
-func ask[T any](ctx context.Context, all *databases, do func(ctx context.Context, db *database) (T, error)) ([]desks.Answer[T], error) {
+// askAll asks all databases. It tells of shards that fail, and notes that they are missing; the
+// error is one that no other shard makes good: the question is wrong, or all failed.
+func askAll[T any](ctx context.Context, all *databases, do func(ctx context.Context, db *database) (T, error)) ([]desks.Answer[T], error) {
 	answers := desks.Ask(ctx, all.list, func(ctx context.Context, db *database) (none T, err error) {
 		if db.down != nil {
 			return none, db.down
@@ -241,15 +241,15 @@ func ask[T any](ctx context.Context, all *databases, do func(ctx context.Context
 		return bounded(ctx, all, func(ctx context.Context) (T, error) { return do(ctx, db) })
 	})
 	for _, x := range answers {
-		if ctx.Err() != nil || x.Err != nil && (!all.several() || errors.Is(x.Err, errUsage) || errors.Is(x.Err, batch.ErrInvalidInput)) {
+		if ctx.Err() != nil || x.Err != nil && (!all.areSeveral() || errors.Is(x.Err, errUsage) || errors.Is(x.Err, batch.ErrInvalidInput)) {
 			return nil, cmp.Or(x.Err, ctx.Err())
 		}
 	}
-	tell(all, answers)
+	tellFailed(all, answers)
 	all.missing = nil
-	lacks(all, answers)
+	noteMissing(all, answers)
 	if len(all.missing) == len(answers) {
-		return nil, all.part("")
+		return nil, all.partError("")
 	}
 	return answers, nil
 }
@@ -259,14 +259,14 @@ type shardAnswers[T any] struct {
 	Shards []desks.Answer[T] `json:"shards"`
 }
 
-// joined has the incidents of all databases, and the answer that --json prints: that of the one,
-// or of each shard, with the incidents of all.
-func joined[T any](all *databases, answers []desks.Answer[operator.Situation], of func(operator.Situation) T) (operator.Situation, any) {
-	if !all.several() {
+// joinSituations has the incidents of all databases, and the answer that --json prints: that of
+// the one, or of each shard, with the incidents of all.
+func joinSituations[T any](all *databases, answers []desks.Answer[operator.Situation], of func(operator.Situation) T) (operator.Situation, any) {
+	if !all.areSeveral() {
 		return answers[0].Value, of(answers[0].Value)
 	}
 	now := desks.JoinSituations(answers, func(_ int, page string) string { return page })
-	list := shardsWrong[T]{wrong: wrongIn(now)}
+	list := shardsWrong[T]{incidentsPart: incidentsOf(now)}
 	for _, x := range desks.WithoutErrors(answers) {
 		list.Shards = append(list.Shards, desks.Answer[T]{Shard: x.Shard, Value: of(x.Value)})
 	}
@@ -275,13 +275,13 @@ func joined[T any](all *databases, answers []desks.Answer[operator.Situation], o
 
 // shardsWrong is shardAnswers with what is wrong in all shards.
 type shardsWrong[T any] struct {
-	wrong
+	incidentsPart
 	shardAnswers[T]
 }
 
-// of is the database of a lane.
-func (all *databases) of(lane batch.ServiceID) (*database, error) {
-	if !all.several() {
+// ofLane is the database of a lane.
+func (all *databases) ofLane(lane batch.ServiceID) (*database, error) {
+	if !all.areSeveral() {
 		return all.list[0], nil
 	}
 	n := store.ShardOf(lane, len(all.list))
@@ -291,12 +291,12 @@ func (all *databases) of(lane batch.ServiceID) (*database, error) {
 	return all.list[n], nil
 }
 
-// lane is the lane that a text names, whole or by the beginning of its name and of no other, and
-// its database. A text that names none is taken as it stands, and known is false.
-func (all *databases) lane(ctx context.Context, text string) (db *database, lane batch.ServiceID, known bool, err error) {
+// findLane is the lane that a text names, whole or by the beginning of its name and of no other,
+// and its database. A text that names none is taken as it stands, and known is false.
+func (all *databases) findLane(ctx context.Context, text string) (db *database, lane batch.ServiceID, known bool, err error) {
 	lane = batch.ServiceID(text)
-	db, err = all.of(lane)
-	if !all.several() {
+	db, err = all.ofLane(lane)
+	if !all.areSeveral() {
 		lane, known, err = db.desk.Lane(ctx, text)
 		return db, lane, known, err
 	}
@@ -310,7 +310,7 @@ func (all *databases) lane(ctx context.Context, text string) (db *database, lane
 		known bool
 		many  *operator.AmbiguousError
 	}
-	answers, failed := ask(ctx, all, func(ctx context.Context, db *database) (n named, err error) {
+	answers, failed := askAll(ctx, all, func(ctx context.Context, db *database) (n named, err error) {
 		n.lane, n.known, err = db.desk.Lane(ctx, text)
 		if errors.As(err, &n.many) {
 			err = nil
@@ -339,10 +339,10 @@ func (all *databases) lane(ctx context.Context, text string) (db *database, lane
 	return db, lane, known, err
 }
 
-// batch is the batch that a text names in all databases, as [operator.Desk.Batch] has it in one,
-// and its database.
-func (all *databases) batch(ctx context.Context, text string) (*database, batch.Record, error) {
-	if !all.several() {
+// findBatch is the batch that a text names in all databases, as [operator.Desk.Batch] has it in
+// one, and its database.
+func (all *databases) findBatch(ctx context.Context, text string) (*database, batch.Record, error) {
+	if !all.areSeveral() {
 		rec, err := all.list[0].desk.Batch(ctx, text)
 		return all.list[0], rec, err
 	}
@@ -351,7 +351,7 @@ func (all *databases) batch(ctx context.Context, text string) (*database, batch.
 		many *operator.AmbiguousError
 		none error
 	}
-	answers, err := ask(ctx, all, func(ctx context.Context, db *database) (n named, err error) {
+	answers, err := askAll(ctx, all, func(ctx context.Context, db *database) (n named, err error) {
 		rec, err := db.desk.Batch(ctx, text)
 		switch {
 		case err == nil:
@@ -396,16 +396,16 @@ func (all *databases) batch(ctx context.Context, text string) (*database, batch.
 	return all.list[found[0].Shard], *found[0].Value.rec, nil
 }
 
-// listed is one page of a list of all databases, and where it goes on. of is the cursor behind an
+// joinPage is one page of a list of all databases, and where it goes on. of is the cursor behind an
 // entry; nil takes the cursor of the database whose page ends first, which all understand.
-func listed[T any](ctx context.Context, all *databases, limit int, compare func(a, b T) int, of func(T) store.Cursor,
+func joinPage[T any](ctx context.Context, all *databases, limit int, compare func(a, b T) int, of func(T) store.Cursor,
 	list func(context.Context, *database) ([]T, store.Cursor, error),
 ) ([]T, store.Cursor, error) {
 	type part struct {
 		rows []T
 		next store.Cursor
 	}
-	answers, err := ask(ctx, all, func(ctx context.Context, db *database) (p part, err error) {
+	answers, err := askAll(ctx, all, func(ctx context.Context, db *database) (p part, err error) {
 		p.rows, p.next, err = list(ctx, db)
 		return p, err
 	})

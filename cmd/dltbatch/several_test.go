@@ -64,7 +64,7 @@ func TestSeveral(t *testing.T) {
 	}
 	var got []string
 	for after := ""; ; {
-		page := reads[batches](s, s.all("list", "--limit=5", "--after="+after)...)
+		page := reads[batchesAnswer](s, s.all("list", "--limit=5", "--after="+after)...)
 		for _, r := range page.Batches {
 			got = append(got, string(r.ID))
 		}
@@ -96,7 +96,7 @@ func TestSeveral(t *testing.T) {
 	assert.Equal(t, 3, strings.Count(s.does(s.all("search", "--limit=3")...), "-batch"))
 
 	s.does(s.all("cancel", "05-batch", "--reason=r", "--yes")...)
-	assert.Equal(t, batch.Rejected, reads[shown](s, s.all("show", "05-batch")...).Batch.State)
+	assert.Equal(t, batch.Rejected, reads[showAnswer](s, s.all("show", "05-batch")...).Batch.State)
 	s.does(s.all("pause", s.laneIn(2), "--reason=r", "--yes")...)
 	control, err := s.shards[2].Control(t.Context(), batch.Only(batch.ServiceID(s.laneIn(2))))
 	require.NoError(t, err)
@@ -117,7 +117,7 @@ func TestSeveral(t *testing.T) {
 	}
 	assert.Len(t, acts, 2+4+4)
 
-	state := reads[shardsWrong[status]](s, s.all("status", "--refresh")...)
+	state := reads[shardsWrong[statusAnswer]](s, s.all("status", "--refresh")...)
 	require.Len(t, state.Shards, 4)
 	text := s.does(s.all("status")...)
 	assert.Regexp(t, `open batches +11 in 4 lanes`, text)

@@ -15,33 +15,33 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// naming are the flags that name a batch beside its id.
-type naming struct {
+// batchFlags are the flags that name a batch beside its id.
+type batchFlags struct {
 	a      *app
 	c      *cobra.Command
 	change string
 }
 
-func (n *naming) flags(c *cobra.Command) {
+func (n *batchFlags) addFlags(c *cobra.Command) {
 	n.c = c
 	c.Flags().String("service", "", "the batch's `SERVICE`; needed only where several lanes have the key")
 	c.Flags().StringVar(&n.change, "data-change-id", "", "in place of an ID: the batch with this `KEY` of its caller")
 }
 
-// stored is find for a command about what retention removes with a batch, or that acts upon the
+// findStored is find for a command about what retention removes with a batch, or that acts upon the
 // batch.
-func (n *naming) stored(ctx context.Context, all *databases, args []string) (*database, batch.Record, error) {
+func (n *batchFlags) findStored(ctx context.Context, all *databases, args []string) (*database, batch.Record, error) {
 	db, rec, err := n.find(ctx, all, args)
 	if err == nil && !rec.PrunedAt.IsZero() {
 		err = fmt.Errorf("%w: retention removed batch %s at %s, after it had ended as %s: \"show\" has its outcome",
-			batch.ErrNotFound, batch.Excerpt(rec.Key.String(), 80), when(rec.PrunedAt), rec.State)
+			batch.ErrNotFound, batch.Excerpt(rec.Key.String(), 80), timeText(rec.PrunedAt), rec.State)
 	}
 	return db, rec, err
 }
 
 // find returns the batch that the first of args, or flags, name, or its tombstone after retention
 // removed it (PrunedAt); and its database.
-func (n *naming) find(ctx context.Context, all *databases, args []string) (*database, batch.Record, error) {
+func (n *batchFlags) find(ctx context.Context, all *databases, args []string) (*database, batch.Record, error) {
 	byChange := n.c.Flags().Changed("data-change-id")
 	if byChange == (len(args) > 0) || byChange && n.change == "" {
 		return nil, batch.Record{}, fmt.Errorf("%w: name one batch: an ID or its beginning, or --data-change-id", errUsage)
@@ -49,18 +49,18 @@ func (n *naming) find(ctx context.Context, all *databases, args []string) (*data
 	if !byChange && args[0] == "" {
 		return nil, batch.Record{}, fmt.Errorf(`%w: no batch has the id "": name an ID or its beginning`, errUsage)
 	}
-	where, in, err := n.a.only(ctx, all, n.c, "service")
+	where, in, err := n.a.laneOfFlag(ctx, all, n.c, "service")
 	if err != nil {
 		return nil, batch.Record{}, err
 	}
 	if !byChange {
-		db, rec, err := where.batch(ctx, args[0])
+		db, rec, err := where.findBatch(ctx, args[0])
 		if err == nil && in != nil && rec.Service != *in {
 			err = fmt.Errorf("%w: batch %s is not in this lane", batch.ErrNotFound, batch.Excerpt(rec.Key.String(), 160))
 		}
 		return db, rec, err
 	}
-	found, err := ask(ctx, where, func(ctx context.Context, db *database) ([]batch.Record, error) {
+	found, err := askAll(ctx, where, func(ctx context.Context, db *database) ([]batch.Record, error) {
 		recs, _, err := db.desk.Find(ctx, store.FindQuery{DataChangeID: n.change, Service: in})
 		return recs, err
 	})
@@ -80,31 +80,31 @@ func (n *naming) find(ctx context.Context, all *databases, args []string) (*data
 	case len(recs) > 1:
 		var lanes []string
 		for _, rec := range recs {
-			lanes = append(lanes, lane(rec.Service))
+			lanes = append(lanes, laneText(rec.Service))
 		}
 		return nil, batch.Record{}, fmt.Errorf("%w: batches of several lanes have this key: %s; give --service, too", errUsage, strings.Join(lanes, ", "))
 	}
 	return db, recs[0], nil
 }
 
-// only returns the lane of a flag that selects by one, and the database to ask; nil, and all,
+// laneOfFlag returns the lane of a flag that selects by one, and the database to ask; nil, and all,
 // where the flag was not given. Where the text is the beginning of its name, people are told which
 // lane it is.
-func (a *app) only(ctx context.Context, all *databases, c *cobra.Command, flag string) (*databases, *batch.ServiceID, error) {
+func (a *app) laneOfFlag(ctx context.Context, all *databases, c *cobra.Command, flag string) (*databases, *batch.ServiceID, error) {
 	f := c.Flags().Lookup(flag)
 	if f == nil || !f.Changed {
 		return all, nil, nil
 	}
 	text := f.Value.String()
-	db, only, _, err := all.lane(ctx, text)
+	db, only, _, err := all.findLane(ctx, text)
 	if err == nil && string(only) != text && !a.json {
-		a.tell(fmt.Sprintf("--%s %s is the beginning of %s, and of no other", flag, quote(text), quote(string(only))))
+		a.printErrorLine(fmt.Sprintf("--%s %s is the beginning of %s, and of no other", flag, quote(text), quote(string(only))))
 	}
 	return &databases{a: a, list: []*database{db}}, &only, err
 }
 
-// shown is an answer of show.
-type shown struct {
+// showAnswer is an answer of show.
+type showAnswer struct {
 	Batch    batch.Record   `json:"batch"`
 	Attempts []batch.Report `json:"attempts"` // failed ones, and those accepted after a failure
 	History  []batch.Act    `json:"history"`
@@ -113,7 +113,7 @@ type shown struct {
 }
 
 func (a *app) show() *cobra.Command {
-	n := naming{a: a}
+	n := batchFlags{a: a}
 	c := &cobra.Command{
 		Use: "show [flags] [ID]", Short: "One batch: its record, and what has happened to it", Args: cobra.MaximumNArgs(1),
 		Long: `Shows a batch without its payload, and its timeline: added, each attempt that failed and what was
@@ -122,13 +122,13 @@ answered, doubts, acts of people, the outcome, and what is due. The JSON is an o
 Of a batch that retention removed, it shows what is kept: how the batch ended and when, with
 "pruned_at".`,
 	}
-	n.flags(c)
-	return a.over(c, func(ctx context.Context, all *databases, args []string) error {
+	n.addFlags(c)
+	return a.databasesCommand(c, func(ctx context.Context, all *databases, args []string) error {
 		db, rec, err := n.find(ctx, all, args)
 		if err != nil {
 			return err
 		}
-		s := shown{Batch: rec}
+		s := showAnswer{Batch: rec}
 		if rec.PrunedAt.IsZero() { // these go with the batch
 			if s.Attempts, err = db.desk.Attempts(ctx, rec.Key); err != nil {
 				return err
@@ -137,16 +137,16 @@ Of a batch that retention removed, it shows what is kept: how the batch ended an
 				return err
 			}
 		}
-		s.Attempts, s.History = some(s.Attempts), some(s.History)
+		s.Attempts, s.History = notNull(s.Attempts), notNull(s.History)
 		now, err := db.now(ctx)
 		if err != nil {
 			return err
 		}
 		s.Timeline = operator.Timeline(rec, s.Attempts, s.History, now)
 		return a.print(s, func(p *page) {
-			p.record(rec)
+			p.printRecord(rec)
 			p.line("")
-			p.timeline(s.Timeline)
+			p.printTimeline(s.Timeline)
 		})
 	})
 }
@@ -163,25 +163,25 @@ func (db *database) now(ctx context.Context) (time.Time, error) {
 	return s.At, nil
 }
 
-// timeline shows the life of a batch.
-func (p *page) timeline(steps []operator.Step) {
+// printTimeline shows the life of a batch.
+func (p *page) printTimeline(steps []operator.Step) {
 	t := p.table("AT", "WHAT", "WHERE", "TEXT")
 	for _, s := range steps {
-		at := when(s.At)
+		at := timeText(s.At)
 		switch s.Kind {
 		case operator.StepAhead:
 			at = "due " + at
 		case operator.StepCalled:
 			at = "now"
 		}
-		t.row(alarm(s.Tone == operator.ToneBad || s.Kind == operator.StepCalled), at, s.Title, s.Origin(), p.ids(s.Text))
+		t.row(alarmStyle(s.Tone == operator.ToneBad || s.Kind == operator.StepCalled), at, s.Title, s.Origin(), p.ids(s.Text))
 	}
 	t.end()
 }
 
-func (p *page) record(r batch.Record) {
+func (p *page) printRecord(r batch.Record) {
 	t := p.table("BATCH", string(r.ID))
-	t.row(plain, "service", lane(r.Service))
+	t.row(plain, "service", laneText(r.Service))
 	state := r.State.String()
 	if r.Final() {
 		state += ", final"
@@ -191,7 +191,7 @@ func (p *page) record(r batch.Record) {
 	attempts := fmt.Sprintf("%d, %d count against the budget", r.Attempt, r.Spent)
 	if !r.PrunedAt.IsZero() {
 		attempts = strconv.Itoa(r.Attempt)
-		t.row(red, "removed", when(r.PrunedAt)+", by retention: only what stands here is kept")
+		t.row(red, "removed", timeText(r.PrunedAt)+", by retention: only what stands here is kept")
 	}
 	t.row(plain, "attempts", attempts)
 	claimed := "claimed by"
@@ -199,13 +199,13 @@ func (p *page) record(r batch.Record) {
 		claimed = "last claimed by"
 	}
 	for _, x := range []struct{ what, text string }{
-		{"data_change_id", r.DataChangeID}, {"tags", r.Tags.String()}, {"added", when(r.CreatedAt)}, {"final", when(r.FinalAt)},
-		{claimed, r.ClaimedBy}, {"claim ends", when(r.ClaimExpires)}, {"not before", when(r.NotBefore)},
-		{"last post", when(r.LastPost)}, {"in doubt since", when(r.DoubtSince)}, {"settles", when(r.SettlesAt)},
-		{"error", failed(r.Error)}, {"decision", r.Decision},
+		{"data_change_id", r.DataChangeID}, {"tags", r.Tags.String()}, {"added", timeText(r.CreatedAt)}, {"final", timeText(r.FinalAt)},
+		{claimed, r.ClaimedBy}, {"claim ends", timeText(r.ClaimExpires)}, {"not before", timeText(r.NotBefore)},
+		{"last post", timeText(r.LastPost)}, {"in doubt since", timeText(r.DoubtSince)}, {"settles", timeText(r.SettlesAt)},
+		{"error", errorText(r.Error)}, {"decision", r.Decision},
 	} {
 		if x.text != "" {
-			t.row(alarm(x.what == "decision"), x.what, x.text)
+			t.row(alarmStyle(x.what == "decision"), x.what, x.text)
 		}
 	}
 	if r.Quarantined {
@@ -215,13 +215,13 @@ func (p *page) record(r batch.Record) {
 		t.row(red, "withdrawn", "yes, and what takes effect first decides")
 	}
 	for _, receipt := range r.Receipts {
-		t.row(plain, "receipt", received(receipt))
+		t.row(plain, "receipt", receiptText(receipt))
 	}
 	t.end()
 }
 
-// received is a receipt for people. Its data is for programs: the JSON has it.
-func received(r batch.Receipt) string {
+// receiptText is a receipt for people. Its data is for programs: the JSON has it.
+func receiptText(r batch.Receipt) string {
 	s := r.TransactionID + ": valid"
 	if !r.Valid {
 		s = r.TransactionID + ": not valid"
@@ -232,16 +232,16 @@ func received(r batch.Receipt) string {
 	return s
 }
 
-// acts shows acts, those of one bulk action in one row; of many lanes says that a batch has to be
-// named with its lane, and more that other acts follow.
-func (p *page) acts(acts []batch.Act, ofMany, more bool) {
+// printActs shows acts, those of one bulk action in one row; of many lanes says that a batch has
+// to be named with its lane, and more that other acts follow.
+func (p *page) printActs(acts []batch.Act, ofMany, more bool) {
 	t := p.table("AT", "ACTOR", "ACTION", "UPON", "CHANGE", "REASON")
 	rows := operator.ActRows(acts)
 	for i, a := range rows {
 		upon := p.id(string(a.Batch))
 		switch {
 		case a.N > 1:
-			upon = least(a.N, more && i == len(rows)-1) + " batches"
+			upon = countText(a.N, more && i == len(rows)-1) + " batches"
 		case upon == "":
 			upon = a.Scope.String()
 		case a.Action == batch.ActionRelease: // upon the lane; the batch is the one that halted it
@@ -260,7 +260,7 @@ func (p *page) acts(acts []batch.Act, ofMany, more bool) {
 		if a.Token != "" {
 			reason = "bulk " + a.Token + ": " + reason
 		}
-		t.row(plain, when(a.At), a.Actor, a.Action, upon, change, reason)
+		t.row(plain, timeText(a.At), a.Actor, a.Action, upon, change, reason)
 	}
 	t.end()
 }

@@ -40,8 +40,8 @@ the store keeps it: look at the age first. --refresh counts now, where the count
 the flow.`,
 	}
 	c.Flags().BoolVar(&refresh, "refresh", false, "count now")
-	return a.over(c, func(ctx context.Context, all *databases, _ []string) error {
-		answers, err := ask(ctx, all, func(ctx context.Context, db *database) (operator.Situation, error) {
+	return a.databasesCommand(c, func(ctx context.Context, all *databases, _ []string) error {
+		answers, err := askAll(ctx, all, func(ctx context.Context, db *database) (operator.Situation, error) {
 			s, err := db.stats(ctx, refresh)
 			if err != nil {
 				return operator.Situation{}, err
@@ -53,22 +53,24 @@ the flow.`,
 		if err != nil {
 			return err
 		}
-		now, answer := joined(all, answers, func(s operator.Situation) status { return status{wrongIn(s), operator.FlowOf(s.Stats), s.Stats} })
+		now, answer := joinSituations(all, answers, func(s operator.Situation) statusAnswer {
+			return statusAnswer{incidentsOf(s), operator.FlowOf(s.Stats), s.Stats}
+		})
 		return a.print(answer, func(p *page) {
 			p.line("%s", string(now.State))
 			p.line("")
-			p.incidents(now.Incidents, "status")
-			p.status(now.Stats)
-			if all.several() {
+			p.printIncidents(now.Incidents, "status")
+			p.printStatus(now.Stats)
+			if all.areSeveral() {
 				p.line("")
-				p.shards(answers)
+				p.printShards(answers)
 			}
 		})
 	})
 }
 
-// shards has a line for each shard.
-func (p *page) shards(answers []desks.Answer[operator.Situation]) {
+// printShards has a line for each shard.
+func (p *page) printShards(answers []desks.Answer[operator.Situation]) {
 	t := p.table("SHARD", "STATE", "OPEN", "LANES", "OLDEST", "BECOME FINAL", "NEED A DECISION", "INSTANCES")
 	for _, x := range answers {
 		if x.Err != nil {
@@ -86,21 +88,21 @@ func (p *page) shards(answers []desks.Answer[operator.Situation]) {
 			}
 		}
 		if !s.Oldest.IsZero() {
-			oldest = age(s.At.Sub(s.Oldest))
+			oldest = ageText(s.At.Sub(s.Oldest))
 		}
-		t.row(alarm(x.Value.State != operator.StateWell), x.Shard, string(x.Value.State), open, s.Lanes, oldest, operator.PerSecond(operator.FlowOf(s).Final), s.Undecided, live)
+		t.row(alarmStyle(x.Value.State != operator.StateWell), x.Shard, string(x.Value.State), open, s.Lanes, oldest, operator.PerSecond(operator.FlowOf(s).Final), s.Undecided, live)
 	}
 	t.end()
 }
 
-// status is an answer of status.
-type status struct {
-	wrong
+// statusAnswer is an answer of status.
+type statusAnswer struct {
+	incidentsPart
 	Flow operator.Flow `json:"flow"`
 	store.Stats
 }
 
-func (p *page) status(s store.Stats) {
+func (p *page) printStatus(s store.Stats) {
 	live := 0
 	for _, i := range s.Instances {
 		if i.Live {
@@ -121,7 +123,7 @@ func (p *page) status(s store.Stats) {
 	if s.By != "" {
 		by = ", by " + s.By
 	}
-	t.row(plain, "counted", age(s.Age)+" ago"+by)
+	t.row(plain, "counted", ageText(s.Age)+" ago"+by)
 	t.row(plain, "open batches", fmt.Sprintf("%d in %s", open, incident.Count(s.Lanes, "lane", "lanes")))
 	for _, state := range batch.States() {
 		if n := s.Open[state]; n > 0 {
@@ -129,7 +131,7 @@ func (p *page) status(s store.Stats) {
 		}
 	}
 	if !s.Oldest.IsZero() {
-		t.row(plain, "oldest", age(s.At.Sub(s.Oldest))+", added "+when(s.Oldest))
+		t.row(plain, "oldest", ageText(s.At.Sub(s.Oldest))+", added "+timeText(s.Oldest))
 	}
 	if f := operator.FlowOf(s); f.Known {
 		t.row(plain, "become final", operator.PerSecond(f.Final))
@@ -145,14 +147,14 @@ func (p *page) status(s store.Stats) {
 			}
 		}
 	}
-	t.row(alarm(s.Undecided > 0), "need a decision", s.Undecided)
+	t.row(alarmStyle(s.Undecided > 0), "need a decision", s.Undecided)
 	t.row(plain, "in doubt", s.InDoubt)
 	if !s.OldestDoubt.IsZero() {
-		t.row(plain, "oldest doubt", age(s.At.Sub(s.OldestDoubt))+", since "+when(s.OldestDoubt))
+		t.row(plain, "oldest doubt", ageText(s.At.Sub(s.OldestDoubt))+", since "+timeText(s.OldestDoubt))
 	}
-	t.row(alarm(s.Quarantined > 0), "quarantined", s.Quarantined)
-	t.row(alarm(s.Halted > 0), "lanes halted", s.Halted)
-	t.row(alarm(s.Paused > 0), "lanes paused", s.Paused)
+	t.row(alarmStyle(s.Quarantined > 0), "quarantined", s.Quarantined)
+	t.row(alarmStyle(s.Halted > 0), "lanes halted", s.Halted)
+	t.row(alarmStyle(s.Paused > 0), "lanes paused", s.Paused)
 	if s.AllPaused {
 		t.row(red, "everything", "paused")
 	}
@@ -164,7 +166,7 @@ func (p *page) status(s store.Stats) {
 	if s.RefusedOrders > 0 {
 		t.row(red, "orders refused within a day", s.RefusedOrders)
 	}
-	t.row(alarm(live == 0), "instances", fmt.Sprintf("%d live of %d", live, len(s.Instances)))
+	t.row(alarmStyle(live == 0), "instances", fmt.Sprintf("%d live of %d", live, len(s.Instances)))
 	if s.Schema > 0 {
 		t.row(plain, "schema", s.Schema)
 	}
@@ -178,12 +180,12 @@ func (p *page) status(s store.Stats) {
 	p.line("")
 	t = p.table("LANE", "OLDEST", "OPEN")
 	for _, l := range s.OldestLanes {
-		t.row(plain, lane(l.Service), age(s.At.Sub(l.Oldest)), l.Open)
+		t.row(plain, laneText(l.Service), ageText(s.At.Sub(l.Oldest)), l.Open)
 	}
 	t.end()
 }
 
-func alarm(on bool) string {
+func alarmStyle(on bool) string {
 	if on {
 		return red
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// some returns a list that is no null in JSON.
-func some[T any](list []T) []T {
+// notNull returns a list that is no null in JSON.
+func notNull[T any](list []T) []T {
 	if list == nil {
 		return []T{}
 	}
@@ -17,7 +17,7 @@ func some[T any](list []T) []T {
 
 type stringer interface{ String() string }
 
-func words[T stringer](list []T) []string {
+func textsOf[T stringer](list []T) []string {
 	out := make([]string, len(list))
 	for i, v := range list {
 		out[i] = v.String()
@@ -25,7 +25,7 @@ func words[T stringer](list []T) []string {
 	return out
 }
 
-func join[T stringer](list []T) string { return strings.Join(words(list), ", ") }
+func join[T stringer](list []T) string { return strings.Join(textsOf(list), ", ") }
 
 // parse reads words such as the names of states.
 func parse[T any, P interface {
@@ -43,12 +43,12 @@ func parse[T any, P interface {
 	return out, nil
 }
 
-// complete completes the values of a flag.
-func complete(c *cobra.Command, flag string, values []string) {
+// completeFlag completes the values of a flag.
+func completeFlag(c *cobra.Command, flag string, values []string) {
 	// The error says that the flag does not exist, or has completions already: see the test.
-	_ = c.RegisterFlagCompletionFunc(flag, fixed(values))
+	_ = c.RegisterFlagCompletionFunc(flag, fixedCompletions(values))
 }
 
-func fixed(values []string) cobra.CompletionFunc {
+func fixedCompletions(values []string) cobra.CompletionFunc {
 	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
 }

@@ -13,19 +13,19 @@ import (
 
 // keepBatchAct adds to the history of a batch whose row is locked.
 func keepBatchAct(ctx context.Context, t Tx, seq int64, a batch.Act) error {
-	return keep(ctx, t, sqlInsertBatchAct, sqlTrimBatchActs, batch.MaxActs, []any{seq},
+	return appendAct(ctx, t, sqlInsertBatchAct, sqlTrimBatchActs, batch.MaxActs, []any{seq},
 		string(a.Action), a.Actor, a.Reason, ToMicro(a.At), int64(a.From), int64(a.To))
 }
 
 // keepLaneAct adds to the history of a scope whose control is locked.
 func keepLaneAct(ctx context.Context, t Tx, a batch.Act) error {
-	return keep(ctx, t, sqlInsertLaneAct, sqlTrimLaneActs, batch.MaxActs, []any{a.Scope.All, string(a.Scope.Service)},
+	return appendAct(ctx, t, sqlInsertLaneAct, sqlTrimLaneActs, batch.MaxActs, []any{a.Scope.All, string(a.Scope.Service)},
 		string(a.Action), a.Actor, a.Reason, ToMicro(a.At), string(a.Batch), int64(a.Policy))
 }
 
-// keep adds to a list, and keeps the newest `most` entries of it: insert returns the new
+// appendAct adds to a list, and keeps the newest `most` entries of it: insert returns the new
 // position, and trim removes old positions up to a given one.
-func keep(ctx context.Context, t Tx, insert, trim string, most int64, of []any, values ...any) error {
+func appendAct(ctx context.Context, t Tx, insert, trim string, most int64, of []any, values ...any) error {
 	newest, _, err := Get[int64](ctx, t, insert, append(slices.Clip(of), values...)...)
 	if err != nil || newest <= most {
 		return err
@@ -46,7 +46,7 @@ type actCols struct {
 	Policy int64  `db:"policy"`
 }
 
-func acts(found []actCols, scope batch.Scope) []batch.Act {
+func actsOf(found []actCols, scope batch.Scope) []batch.Act {
 	acts := make([]batch.Act, len(found))
 	for i, c := range found {
 		acts[i] = batch.Act{
@@ -60,22 +60,22 @@ func acts(found []actCols, scope batch.Scope) []batch.Act {
 
 // History is [store.Store].History.
 func (s *Store) History(ctx context.Context, key batch.Key) ([]batch.Act, error) {
-	found, err := inspect[actCols](ctx, s, "read a history", key, sqlBatchActs)
+	found, err := readOf[actCols](ctx, s, "read a history", key, sqlBatchActs)
 	if err != nil {
 		return nil, err
 	}
-	all := acts(found, batch.Only(key.Service))
+	all := actsOf(found, batch.Only(key.Service))
 	for i := range all {
 		all[i].Batch = key.ID
 	}
 	return all, nil
 }
 
-// inspect returns the rows that a statement finds about a batch. The error wraps
+// readOf returns the rows that a statement finds about a batch. The error wraps
 // batch.ErrNotFound where there is no such batch.
-func inspect[T any](ctx context.Context, s *Store, op string, key batch.Key, statement string) ([]T, error) {
+func readOf[T any](ctx context.Context, s *Store, op string, key batch.Key, statement string) ([]T, error) {
 	return ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) ([]T, error) {
-		n, err := seq(ctx, t, key)
+		n, err := seqOf(ctx, t, key)
 		if err != nil {
 			return nil, err
 		}
@@ -91,12 +91,12 @@ func (s *Store) LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act
 	}
 	return ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) ([]batch.Act, error) {
 		rows, err := Query[actCols](ctx, t, sqlLaneActs, scope.All, string(scope.Service))
-		return acts(rows, scope), err
+		return actsOf(rows, scope), err
 	})
 }
 
-// placed is an act with its place in the list of all acts.
-type placed struct {
+// placedAct is an act with its place in the list of all acts.
+type placedAct struct {
 	actCols
 	Everything bool   `db:"everything"`
 	Service    string `db:"service_id"`
@@ -120,8 +120,8 @@ func (s *Store) Acts(ctx context.Context, q store.ActsQuery) (found []batch.Act,
 	} else {
 		from.All, from.Service, from.Position = false, "", 0
 	}
-	all, err := ask(ctx, s.d.Snapshot, op, func(ctx context.Context, t Tx) ([]placed, error) {
-		all, err := Query[placed](ctx, t, sqlAllLaneActs, from.At, from.All, from.Service, from.Position, int64(q.Limit+1))
+	all, err := ask(ctx, s.d.Snapshot, op, func(ctx context.Context, t Tx) ([]placedAct, error) {
+		all, err := Query[placedAct](ctx, t, sqlAllLaneActs, from.At, from.All, from.Service, from.Position, int64(q.Limit+1))
 		if err != nil {
 			return nil, err
 		}
@@ -129,7 +129,7 @@ func (s *Store) Acts(ctx context.Context, q store.ActsQuery) (found []batch.Act,
 			p := &all[i]
 			p.place.Lane, p.place.All, p.place.Service = true, p.Everything, p.Service
 		}
-		batches, err := Query[placed](ctx, t, sqlAllBatchActs, from.At, seq, position, int64(q.Limit+1))
+		batches, err := Query[placedAct](ctx, t, sqlAllBatchActs, from.At, seq, position, int64(q.Limit+1))
 		return append(all, batches...), err
 	})
 	if err != nil {
@@ -139,14 +139,14 @@ func (s *Store) Acts(ctx context.Context, q store.ActsQuery) (found []batch.Act,
 		p := &all[i]
 		p.place.At, p.place.Seq, p.place.Position = p.At, p.Seq, p.Position
 	}
-	slices.SortFunc(all, func(a, b placed) int { return a.place.Compare(b.place) })
+	slices.SortFunc(all, func(a, b placedAct) int { return a.place.Compare(b.place) })
 	if len(all) > q.Limit {
 		all = all[:q.Limit]
 		next = all[q.Limit-1].place.Cursor()
 	}
 	found = make([]batch.Act, len(all))
 	for i, p := range all {
-		found[i] = acts([]actCols{p.actCols}, batch.Scope{All: p.Everything, Service: batch.ServiceID(p.Service)})[0]
+		found[i] = actsOf([]actCols{p.actCols}, batch.Scope{All: p.Everything, Service: batch.ServiceID(p.Service)})[0]
 	}
 	return found, next, nil
 }
@@ -203,7 +203,7 @@ func KeepReports(ctx context.Context, t Tx, rows [][]any, insert, trim string) e
 
 // Attempts is [store.Store].Attempts.
 func (s *Store) Attempts(ctx context.Context, key batch.Key) ([]batch.Report, error) {
-	found, err := inspect[reportCols](ctx, s, "read attempts", key, sqlAttempts)
+	found, err := readOf[reportCols](ctx, s, "read attempts", key, sqlAttempts)
 	if err != nil {
 		return nil, err
 	}
@@ -220,17 +220,17 @@ func (s *Store) Attempts(ctx context.Context, key batch.Key) ([]batch.Report, er
 // Look is [store.Store].Look: one transaction that only reads, and so sees one moment.
 func (s *Store) Look(ctx context.Context, key batch.Key, window int) (store.Look, error) {
 	return ask(ctx, s.d.Snapshot, "look", func(ctx context.Context, t Tx) (store.Look, error) {
-		return s.look(ctx, t, key, max(1, window))
+		return s.readLook(ctx, t, key, max(1, window))
 	})
 }
 
-func (s *Store) look(ctx context.Context, t Tx, key batch.Key, window int) (l store.Look, err error) {
+func (s *Store) readLook(ctx context.Context, t Tx, key batch.Key, window int) (l store.Look, err error) {
 	found, err := Query[foundCols](ctx, t, s.d.Look, hashText(key.ID))
 	if err != nil {
 		return l, err
 	}
 	if len(found) == 0 || found[0].Key() != key {
-		return l, notFound(key)
+		return l, notFoundError(key)
 	}
 	b := &found[0]
 	l.At, l.Ref, l.Row, l.Budget = FromMicro(b.Clock), b.Ref(), b.Row(), b.Budget()

@@ -54,10 +54,10 @@ func (s *Store) brief(ctx context.Context, q store.SurveyQuery) (found store.Sur
 // briefPart reads lanes at one moment. more says that there may be lanes behind them; long says
 // that it read nothing, since the next lanes are long.
 func (s *Store) briefPart(ctx context.Context, t Tx, q store.SurveyQuery) (found store.Survey, more, long bool, err error) {
-	if found, err = moment(ctx, t); err != nil {
+	if found, err = readMoment(ctx, t); err != nil {
 		return found, false, false, err
 	}
-	in := span{after: q.After, start: q.Start}
+	in := laneSpan{after: q.After, fromFirst: q.Start}
 	counted, err := s.briefCounts(ctx, t, in, q.Limit)
 	if err != nil {
 		return found, false, false, err
@@ -74,7 +74,7 @@ func (s *Store) briefPart(ctx context.Context, t Tx, q store.SurveyQuery) (found
 	}
 	more = more || len(counted) == q.Limit
 	if more {
-		in.to, in.bound = batch.ServiceID(counted[len(counted)-1].Service), true
+		in.to, in.hasEnd = batch.ServiceID(counted[len(counted)-1].Service), true
 	}
 	tried, err := s.briefRows(ctx, t, in)
 	if err != nil {
@@ -88,38 +88,38 @@ func (s *Store) briefPart(ctx context.Context, t Tx, q store.SurveyQuery) (found
 			return found, true, true, nil
 		}
 	}
-	lanes := briefMerge(counted, tried, s.d.BriefAll)
+	lanes := mergeBrief(counted, tried, s.d.BriefAll)
 	if len(lanes) > q.Limit {
 		lanes, more = lanes[:q.Limit], true
 	}
 	if len(lanes) == 0 {
 		return found, false, false, nil
 	}
-	in.to, in.bound = lanes[len(lanes)-1].Service, true
-	beside, err := briefBesides(ctx, t, in, lanes)
+	in.to, in.hasEnd = lanes[len(lanes)-1].Service, true
+	beside, err := readBriefLaneFacts(ctx, t, in, lanes)
 	if err != nil {
 		return found, false, false, err
 	}
 	for _, l := range lanes {
-		found.Lanes = append(found.Lanes, beside.lane(l.Service, l.Rows, min(l.Waiting, q.Cap)))
+		found.Lanes = append(found.Lanes, beside.laneSurvey(l.Service, l.Rows, min(l.Waiting, q.Cap)))
 	}
 	return found, more, false, nil
 }
 
-// span is the lanes behind one and up to another.
-type span struct {
-	after batch.ServiceID
-	start bool // from the first lane on
-	to    batch.ServiceID
-	bound bool // ends with to
+// laneSpan is the lanes behind one and up to another.
+type laneSpan struct {
+	after     batch.ServiceID
+	fromFirst bool // from the first lane on
+	to        batch.ServiceID
+	hasEnd    bool // ends with to
 }
 
 // where adds the conditions on a column of services.
-func (in span) where(c *conditions, column string) {
-	if !in.start {
+func (in laneSpan) where(c *conditions, column string) {
+	if !in.fromFirst {
 		c.add(column+" > ?::text", string(in.after))
 	}
-	if in.bound {
+	if in.hasEnd {
 		c.add(column+" <= ?::text", string(in.to))
 	}
 }
@@ -171,7 +171,7 @@ func (c *briefCols) fill(r *store.LaneRow) {
 	}
 }
 
-func (s *Store) briefCounts(ctx context.Context, t Tx, in span, limit int) ([]briefCount, error) {
+func (s *Store) briefCounts(ctx context.Context, t Tx, in laneSpan, limit int) ([]briefCount, error) {
 	var c conditions
 	in.where(&c, "w.service_id")
 	statement, args := c.statement(s.d.BriefCounts, s.d.BriefCountsEnd, int64(briefRows), int64(limit))
@@ -188,16 +188,16 @@ func (s *Store) briefCounts(ctx context.Context, t Tx, in span, limit int) ([]br
 	return found, err
 }
 
-func (s *Store) briefRows(ctx context.Context, t Tx, in span) ([]briefCols, error) {
+func (s *Store) briefRows(ctx context.Context, t Tx, in laneSpan) ([]briefCols, error) {
 	var c conditions
 	in.where(&c, "a.service_id")
 	statement, args := c.statement(s.d.BriefRows, " ORDER BY a.service_id, a.created_at LIMIT ?::bigint", int64(briefRows+1))
 	return QueryMany[briefCols](ctx, t, briefRows/10, statement, args...)
 }
 
-// briefMerge makes lanes of two lists, both in the order of services. all says that the counts are
+// mergeBrief makes lanes of two lists, both in the order of services. all says that the counts are
 // of all rows.
-func briefMerge(counted []briefCount, tried []briefCols, all bool) []store.LaneSurvey {
+func mergeBrief(counted []briefCount, tried []briefCols, all bool) []store.LaneSurvey {
 	lanes := make([]store.LaneSurvey, 0, max(len(counted), 1))
 	rows := make([]store.LaneRow, len(counted)+len(tried)) // of all lanes
 	for len(counted) > 0 || len(tried) > 0 {
@@ -261,9 +261,9 @@ func briefLane(c briefCount, tried []briefCols, all bool, rows []store.LaneRow) 
 	return l
 }
 
-// briefBesides is besides for lanes of a span. It reads the controls and ledgers of the whole
+// readBriefLaneFacts is besides for lanes of a span. It reads the controls and ledgers of the whole
 // span, unless the span has many more than these lanes; then it reads theirs alone.
-func briefBesides(ctx context.Context, t Tx, in span, lanes []store.LaneSurvey) (b beside, err error) {
+func readBriefLaneFacts(ctx context.Context, t Tx, in laneSpan, lanes []store.LaneSurvey) (b laneFacts, err error) {
 	names := make([]batch.ServiceID, len(lanes))
 	for i := range lanes {
 		names[i] = lanes[i].Service

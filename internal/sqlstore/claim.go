@@ -24,7 +24,7 @@ func PlanLanes[W Window](windows []W, now time.Time, q *store.ClaimQuery, left i
 	wait func(windows []W) error, planned func(w W, lane []store.LaneRow) error,
 ) (int, error) {
 	for budget := left; len(windows) > 0 && left > 0; budget *= 4 {
-		n := reach(windows, max(left, budget))
+		n := rowsToRead(windows, max(left, budget))
 		if err := wait(windows[:n]); err != nil {
 			return left, err
 		}
@@ -50,8 +50,8 @@ func PlanLanes[W Window](windows []W, now time.Time, q *store.ClaimQuery, left i
 	return left, nil
 }
 
-// reach returns how many of the first windows together want that number of rows, at least one.
-func reach[W Window](windows []W, rows int) int {
+// rowsToRead returns how many of the first windows together want that number of rows, at least one.
+func rowsToRead[W Window](windows []W, rows int) int {
 	for i, w := range windows {
 		if rows <= 0 && i > 0 {
 			return i

@@ -13,9 +13,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// alike returns the first and the last text that begin so; with a whole text it is both. No name
-// has the character U+10FFFF, which is not printable, and databases compare names as bytes.
-func alike(text string, begins bool) (first, last string) {
+// nameRange returns the first and the last text that begin so; with a whole text it is both. No
+// name has the character U+10FFFF, which is not printable, and databases compare names as bytes.
+func nameRange(text string, begins bool) (first, last string) {
 	if begins {
 		return text, text + "\U0010FFFF"
 	}
@@ -29,16 +29,16 @@ func (s *Store) Find(ctx context.Context, q store.FindQuery) (found []batch.Reco
 		return nil, false, s.d.Wrap(op, err)
 	}
 	q = q.Bounded()
-	if !canStore("", cmp.Or(string(q.ID), q.DataChangeID)) || q.Service != nil && !canStore(*q.Service) {
+	if !areStorable("", cmp.Or(string(q.ID), q.DataChangeID)) || q.Service != nil && !areStorable(*q.Service) {
 		return nil, false, nil
 	}
 	err = s.d.Snapshot(ctx, op, func(ctx context.Context, t Tx) (err error) {
 		var ids []batch.ID
-		if ids, more, err = s.matches(ctx, t, q); err != nil || len(ids) == 0 {
+		if ids, more, err = s.findIDs(ctx, t, q); err != nil || len(ids) == 0 {
 			found = nil
 			return err
 		}
-		found, err = s.ofIDs(ctx, t, ids)
+		found, err = s.recordsOfIDs(ctx, t, ids)
 		return err
 	})
 	if err != nil {
@@ -54,17 +54,17 @@ func (s *Store) Find(ctx context.Context, q store.FindQuery) (found []batch.Reco
 	return found[:n], more || n < len(found), nil
 }
 
-// ofIDs returns the records of batches, or of their tombstones.
-func (s *Store) ofIDs(ctx context.Context, t Tx, ids []batch.ID) ([]batch.Record, error) {
+// recordsOfIDs returns the records of batches, or of their tombstones.
+func (s *Store) recordsOfIDs(ctx context.Context, t Tx, ids []batch.ID) ([]batch.Record, error) {
 	keys := make([]batch.Key, len(ids))
 	for i, id := range ids {
 		keys[i].ID = id
 	}
-	found, err := records(ctx, t, s.d.ListAll+`b.id_hash = ANY ($1::uuid[])`, hashes(t, keys))
+	found, err := readRecords(ctx, t, s.d.ListAll+`b.id_hash = ANY ($1::uuid[])`, hashesOf(t, keys))
 	if err != nil {
 		return nil, err
 	}
-	kept, err := s.remains(ctx, t, keys)
+	kept, err := s.tombstoneRecords(ctx, t, keys)
 	for _, r := range kept {
 		if !slices.ContainsFunc(found, func(f batch.Record) bool { return f.ID == r.ID }) {
 			found = append(found, r)
@@ -73,19 +73,19 @@ func (s *Store) ofIDs(ctx context.Context, t Tx, ids []batch.ID) ([]batch.Record
 	return slices.DeleteFunc(found, func(r batch.Record) bool { return !slices.Contains(ids, r.ID) }), err
 }
 
-// matches finds the ids of batches, stored or removed.
-func (s *Store) matches(ctx context.Context, t Tx, q store.FindQuery) (ids []batch.ID, more bool, err error) {
+// findIDs finds the ids of batches, stored or removed.
+func (s *Store) findIDs(ctx context.Context, t Tx, q store.FindQuery) (ids []batch.ID, more bool, err error) {
 	switch {
 	case q.ID != "" && !q.Begins:
 		return []batch.ID{q.ID}, false, nil
 	case q.ID != "":
-		if ids, more, err = begin(ctx, t, sqlFindIDs, q); err != nil {
+		if ids, more, err = findByBeginning(ctx, t, sqlFindIDs, q); err != nil {
 			return nil, false, err
 		}
 		removed, alsoMore, err := s.begunTombs(ctx, t, q)
 		return append(ids, removed...), more || alsoMore, err
 	}
-	first, last := alike(q.DataChangeID, q.Begins)
+	first, last := nameRange(q.DataChangeID, q.Begins)
 	args, statements := []any{first, last, int64(q.Limit + 1)}, []string{sqlChanges, sqlTombChanges}
 	if q.Service != nil {
 		args, statements = append(args, string(*q.Service)), []string{sqlChangesOf, sqlTombsOf}
@@ -103,9 +103,9 @@ func (s *Store) matches(ctx context.Context, t Tx, q store.FindQuery) (ids []bat
 // begunTombs finds the ids of removed batches.
 func (s *Store) begunTombs(ctx context.Context, t Tx, q store.FindQuery) ([]batch.ID, bool, error) {
 	if s.d.TombsByHash != "" {
-		return begin(ctx, t, s.d.TombsByHash, q)
+		return findByBeginning(ctx, t, s.d.TombsByHash, q)
 	}
-	first, last := alike(string(q.ID), true)
+	first, last := nameRange(string(q.ID), true)
 	ids, err := Query[batch.ID](ctx, t, s.d.TombsByID, first, last, int64(q.Limit+1))
 	return ids, len(ids) > q.Limit, err
 }
@@ -113,19 +113,19 @@ func (s *Store) begunTombs(ctx context.Context, t Tx, q store.FindQuery) ([]batc
 // A search for the beginning of an id compares ids whose hashes begin alike, in pages of this
 // number.
 const (
-	beginPage  = 1000
-	beginPages = 20
+	beginningPageRows = 1000
+	maxBeginningPages = 20
 )
 
-// begin finds ids by their beginning, through their hashes: of a longer beginning these say only
-// the first bytes.
-func begin(ctx context.Context, t Tx, statement string, q store.FindQuery) (ids []batch.ID, more bool, err error) {
+// findByBeginning finds ids by their beginning, through their hashes: of a longer beginning these
+// say only the first bytes.
+func findByBeginning(ctx context.Context, t Tx, statement string, q store.FindQuery) (ids []batch.ID, more bool, err error) {
 	low, high := hashesFrom(q.ID)
 	page := q.Limit + 1
-	if len(q.ID) > idBegin {
-		page = beginPage
+	if len(q.ID) > idBeginBytes {
+		page = beginningPageRows
 	}
-	for range beginPages {
+	for range maxBeginningPages {
 		some, err := Query[batch.ID](ctx, t, statement, hex.EncodeToString(low[:]), hex.EncodeToString(high[:]), int64(page))
 		if err != nil {
 			return nil, false, err
@@ -142,15 +142,15 @@ func begin(ctx context.Context, t Tx, statement string, q store.FindQuery) (ids 
 			return ids, false, nil
 		}
 		last := IDHash(some[len(some)-1])
-		if low = next(last); bytes.Compare(low[:], high[:]) > 0 || low == [16]byte{} {
+		if low = nextHash(last); bytes.Compare(low[:], high[:]) > 0 || low == [16]byte{} {
 			return ids, false, nil
 		}
 	}
 	return ids, true, nil
 }
 
-// next returns the hash after a hash; zero after the last.
-func next(h [16]byte) [16]byte {
+// nextHash returns the hash after a hash; zero after the last.
+func nextHash(h [16]byte) [16]byte {
 	for i := len(h) - 1; i >= 0; i-- {
 		if h[i]++; h[i] != 0 {
 			break
@@ -162,10 +162,10 @@ func next(h [16]byte) [16]byte {
 // FindLanes is [store.Store].FindLanes.
 func (s *Store) FindLanes(ctx context.Context, q store.FindLanesQuery) ([]batch.ServiceID, error) {
 	q = q.Bounded()
-	if !canStore(q.Name) {
+	if !areStorable(q.Name) {
 		return nil, nil
 	}
-	first, last := alike(string(q.Name), q.Begins)
+	first, last := nameRange(string(q.Name), q.Begins)
 	return ask(ctx, s.d.Read, "find lanes", func(ctx context.Context, t Tx) ([]batch.ServiceID, error) {
 		var found []batch.ServiceID
 		for _, statement := range []string{sqlLanesOfBatches, sqlLanesOfOrders, sqlLanesSteered, sqlLanesServed} {
@@ -192,10 +192,10 @@ func (s *Store) FindOrders(ctx context.Context, q order.FindQuery) (found []orde
 	if text == "" {
 		text, statement = q.Key, sqlFindOrderKeys
 	}
-	if !canStore("", text) {
+	if !areStorable("", text) {
 		return nil, false, nil
 	}
-	first, last := alike(text, q.Begins)
+	first, last := nameRange(text, q.Begins)
 	rows, err := ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) ([]orderCols, error) {
 		return Query[orderCols](ctx, t, statement, first, last, int64(q.Limit+1))
 	})

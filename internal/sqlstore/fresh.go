@@ -13,20 +13,20 @@ import (
 // which take 37 without it (docs/performance.md).
 const FreshBytes = 12 << 20
 
-// freshEntry is about the memory that an entry takes beside its texts and bytes.
-const freshEntry = 256
+// freshEntryBytes is about the memory that an entry takes beside its texts and bytes.
+const freshEntryBytes = 256
 
-// freshTurn is how many batches find no room before one takes the place of others. So entries that
-// this process never claims, because another process did or their lane is paused, leave in the
-// end. A smaller number would push out batches that are about to be claimed, where many wait.
-const freshTurn = 8
+// freshRefusals is how many batches find no room before one takes the place of others. So entries
+// that this process never claims, because another process did or their lane is paused, leave in
+// the end. A smaller number would push out batches that are about to be claimed, where many wait.
+const freshRefusals = 8
 
 // Fresh holds batches that this process has just added, so that its own claims need not read them
 // back. It holds only the parts that never change while the row exists, under the number of the
 // row. It is no more than a shortcut: any entry may be missing, and a claim reads the existence
 // and the place of the row from the database. Its methods may be called concurrently.
 type Fresh struct {
-	most int
+	maxBytes int
 
 	mu      sync.Mutex
 	entries map[int64]freshBatch
@@ -52,18 +52,18 @@ type freshBatch struct {
 }
 
 // NewFresh returns an empty Fresh that takes about `most` bytes.
-func NewFresh(most int) *Fresh { return &Fresh{most: most, entries: map[int64]freshBatch{}} }
+func NewFresh(most int) *Fresh { return &Fresh{maxBytes: most, entries: map[int64]freshBatch{}} }
 
 // Put holds a copy of a batch, if there is room. Nobody may have claimed the batch yet: call it
 // before others can see the batch. If the transaction that added it then fails, or may have
 // failed, call Take. created is the order key of the batch.
 func (f *Fresh) Put(seq, created int64, b *batch.Batch) {
 	footprint := EncodeFootprint(b.Footprint)
-	size := freshEntry + len(b.ID) + len(footprint) + len(b.Payload) + len(b.TraceParent)
+	size := freshEntryBytes + len(b.ID) + len(footprint) + len(b.Payload) + len(b.TraceParent)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.remove(seq)
-	if !f.room(size) {
+	if !f.makeRoom(size) {
 		return
 	}
 	f.entries[seq] = freshBatch{
@@ -75,20 +75,20 @@ func (f *Fresh) Put(seq, created int64, b *batch.Batch) {
 	f.size += size
 }
 
-// room reports whether an entry of this size may be added, and makes room for some.
-func (f *Fresh) room(size int) bool {
-	if f.size+size <= f.most {
+// makeRoom reports whether an entry of this size may be added, and makes room for some.
+func (f *Fresh) makeRoom(size int) bool {
+	if f.size+size <= f.maxBytes {
 		return true
 	}
-	if size > f.most {
+	if size > f.maxBytes {
 		return false
 	}
-	if f.refused++; f.refused < freshTurn {
+	if f.refused++; f.refused < freshRefusals {
 		return false
 	}
 	f.refused = 0
 	for seq := range f.entries { // any
-		if f.remove(seq); f.size+size <= f.most {
+		if f.remove(seq); f.size+size <= f.maxBytes {
 			break
 		}
 	}

@@ -17,17 +17,17 @@ import (
 func IDHash(id batch.ID) (hash [16]byte) {
 	var room [128]byte // of most ids, so that nothing is allocated
 	sum := sha256.Sum256(append(room[:0], id...))
-	copy(hash[:idBegin], id)
-	copy(hash[idBegin:], sum[:])
+	copy(hash[:idBeginBytes], id)
+	copy(hash[idBeginBytes:], sum[:])
 	return hash
 }
 
-// idBegin is how many bytes of an id its hash begins with.
-const idBegin = 6
+// idBeginBytes is how many bytes of an id its hash begins with.
+const idBeginBytes = 6
 
 // hashesFrom returns the least and the largest hash of the ids with a beginning.
 func hashesFrom(begin batch.ID) (low, high [16]byte) {
-	n := copy(low[:idBegin], begin)
+	n := copy(low[:idBeginBytes], begin)
 	copy(high[:], low[:n])
 	for i := n; i < len(high); i++ {
 		high[i] = 0xff
@@ -41,8 +41,8 @@ func HashConflict(key batch.Key, other batch.ID) error {
 	return fmt.Errorf("%w: batch %s: its id has the hash of batch %s", batch.ErrConflict, key, other)
 }
 
-// hashes returns the keys by which batches are looked up, as texts of the type uuid.
-func hashes(t Tx, keys []batch.Key) any {
+// hashesOf returns the keys by which batches are looked up, as texts of the type uuid.
+func hashesOf(t Tx, keys []batch.Key) any {
 	return t.Array(len(keys), func(i int) any { return hashText(keys[i].ID) })
 }
 

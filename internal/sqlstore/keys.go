@@ -49,7 +49,7 @@ func Distinct[T comparable](list []T) []T {
 // Services returns the services that can be stored, each once. The others have no batches, and
 // must not be sent to a database.
 func Services(services []batch.ServiceID) []batch.ServiceID {
-	return slices.DeleteFunc(Distinct(services), func(s batch.ServiceID) bool { return !canStore(s) })
+	return slices.DeleteFunc(Distinct(services), func(s batch.ServiceID) bool { return !areStorable(s) })
 }
 
 // Known drops zeros and repeated numbers.

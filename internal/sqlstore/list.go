@@ -18,23 +18,23 @@ import (
 // Get is [store.Store].Get.
 func (s *Store) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
 	return ask(ctx, s.d.Snapshot, "get", func(ctx context.Context, t Tx) (batch.Record, error) {
-		found, err := records(ctx, t, s.d.ListAll+`b.id_hash = $1::uuid`, hashText(key.ID))
+		found, err := readRecords(ctx, t, s.d.ListAll+`b.id_hash = $1::uuid`, hashText(key.ID))
 		switch {
 		case err != nil:
 			return batch.Record{}, err
 		case len(found) > 0 && found[0].Key == key:
 			return found[0], nil
 		case key.Validate() != nil:
-			return batch.Record{}, notFound(key)
+			return batch.Record{}, notFoundError(key)
 		}
-		found, err = s.remains(ctx, t, []batch.Key{key})
+		found, err = s.tombstoneRecords(ctx, t, []batch.Key{key})
 		switch {
 		case err != nil:
 			return batch.Record{}, err
 		case len(found) > 0 && found[0].Key == key:
 			return found[0], nil
 		}
-		return batch.Record{}, notFound(key)
+		return batch.Record{}, notFoundError(key)
 	})
 }
 
@@ -45,7 +45,7 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Reco
 	if err := cmp.Or(q.Validate(), checkCursor(q.After)); err != nil {
 		return nil, "", s.d.Wrap("list", err)
 	}
-	if q.Service != nil && !canStore(*q.Service) {
+	if q.Service != nil && !areStorable(*q.Service) {
 		return nil, "", nil
 	}
 	more := false
@@ -57,7 +57,7 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Reco
 			}
 		}
 		var low []int64
-		if q.Service != nil && (q.Open || onlyOpen(q.States)) {
+		if q.Service != nil && (q.Open || areOpen(q.States)) {
 			if low, err = t.Floors(ctx, Services([]batch.ServiceID{*q.Service})); err != nil {
 				return nil, err
 			}
@@ -110,9 +110,9 @@ func (c *conditions) states(t Tx, expression string, n int, at func(i int) any) 
 	}
 }
 
-// page adds where a list goes on, and returns the statement, which asks for one row more than
-// the limit.
-func (c *conditions) page(from string, after store.Cursor, created, id string, newest bool, limit int) (string, []any, error) {
+// pageStatement adds where a list goes on, and returns the statement, which asks for one row more
+// than the limit.
+func (c *conditions) pageStatement(from string, after store.Cursor, created, id string, newest bool, limit int) (string, []any, error) {
 	beyond, way := ">", ""
 	if newest {
 		beyond, way = "<", " DESC"
@@ -155,7 +155,7 @@ func (d *Driver) list(t Tx, q store.ListQuery, now, low int64) (string, []any, e
 	var c conditions
 	// Open batches are found through their own tables, however long the history is.
 	from, b := d.ListAll, "b"
-	if q.Open || onlyOpen(q.States) {
+	if q.Open || areOpen(q.States) {
 		from, b = d.ListOpen, "o"
 	}
 	if q.Quarantined {
@@ -167,7 +167,7 @@ func (d *Driver) list(t Tx, q store.ListQuery, now, low int64) (string, []any, e
 	at := b + ".created_at"
 	if q.Tag.Value != "" {
 		from, b, at = d.ListTagged, "b", "t.created_at"
-		c.tagged(q)
+		c.addTag(q)
 	}
 	if q.Service != nil {
 		c.add(b+".service_id = ?::text", string(*q.Service))
@@ -182,12 +182,12 @@ func (d *Driver) list(t Tx, q store.ListQuery, now, low int64) (string, []any, e
 	if q.NewerThan > 0 {
 		c.add(at+" > ?::bigint", now-int64(q.NewerThan/time.Microsecond))
 	}
-	return c.page(from, q.After, at, "b.header_signature", q.NewestFirst, q.Limit)
+	return c.pageStatement(from, q.After, at, "b.header_signature", q.NewestFirst, q.Limit)
 }
 
-// tagged adds the conditions of a list of tagged batches, which does not go by the tables of open
+// addTag adds the conditions of a list of tagged batches, which does not go by the tables of open
 // batches or of those in quarantine.
-func (c *conditions) tagged(q store.ListQuery) {
+func (c *conditions) addTag(q store.ListQuery) {
 	if q.Open {
 		c.add("f.seq IS NULL")
 	}
@@ -201,7 +201,7 @@ func (c *conditions) tagged(q store.ListQuery) {
 	c.add(ofTag, q.Tag.Name, q.Tag.Value)
 }
 
-func onlyOpen(states []batch.State) bool {
+func areOpen(states []batch.State) bool {
 	for _, s := range states {
 		if s == batch.Committed || s == batch.Invalid || s == batch.Rejected {
 			return false
@@ -216,7 +216,7 @@ func (s *Store) Finals(ctx context.Context, keys []batch.Key) (final []batch.Rec
 		ask, want := Want(keys, func(k batch.Key) bool { return k.Validate() == nil }) // anew each time: a found record is taken out of want
 		final = nil
 		for some := range slices.Chunk(ask, store.MaxKeys) {
-			found, err := records(ctx, t, sqlFinals, hashes(t, some))
+			found, err := readRecords(ctx, t, sqlFinals, hashesOf(t, some))
 			if err != nil {
 				return err
 			}
@@ -227,7 +227,7 @@ func (s *Store) Finals(ctx context.Context, keys []batch.Key) (final []batch.Rec
 			}
 		}
 		for some := range slices.Chunk(slices.DeleteFunc(ask, func(k batch.Key) bool { return !want[k] }), store.MaxKeys) {
-			found, err := s.remains(ctx, t, some)
+			found, err := s.tombstoneRecords(ctx, t, some)
 			if err != nil {
 				return err
 			}
@@ -268,7 +268,7 @@ func (s *Store) Counts(ctx context.Context, q store.CountsQuery) ([]store.LaneCo
 			return nil, err
 		}
 		found, err := s.count(ctx, t, lanes, low, q.Cap)
-		return counts(lanes, found, q.Service == nil), err
+		return laneCounts(lanes, found, q.Service == nil), err
 	})
 }
 
@@ -281,25 +281,25 @@ func (s *Store) lanes(ctx context.Context, t Tx, q store.LanesQuery) ([]batch.Se
 }
 
 // count counts the open batches of lanes; low are the floors of these lanes.
-func (s *Store) count(ctx context.Context, t Tx, lanes []batch.ServiceID, low []int64, most int) ([]count, error) {
+func (s *Store) count(ctx context.Context, t Tx, lanes []batch.ServiceID, low []int64, most int) ([]stateCount, error) {
 	args := []any{texts(t, lanes), int64(most)}
 	if low != nil {
 		args = append(args, t.Ints(low))
 	}
-	return Query[count](ctx, t, s.d.Counts, args...)
+	return Query[stateCount](ctx, t, s.d.Counts, args...)
 }
 
-// count is one number of a lane: the count of its attempted batches in a state, or, where State
-// is 0, of its waiting batches.
-type count struct {
+// stateCount is one number of a lane: the count of its attempted batches in a state, or, where
+// State is 0, of its waiting batches.
+type stateCount struct {
 	Service string `db:"service_id"`
 	State   int64  `db:"state"`
 	N       int64  `db:"n"`
 }
 
-// counts combines the numbers of lanes, in the order of lanes. It keeps lanes without batches
+// laneCounts combines the numbers of lanes, in the order of lanes. It keeps lanes without batches
 // where keep is true.
-func counts(lanes []batch.ServiceID, found []count, keep bool) []store.LaneCounts {
+func laneCounts(lanes []batch.ServiceID, found []stateCount, keep bool) []store.LaneCounts {
 	at := make(map[string]int, len(lanes))
 	all := make([]store.LaneCounts, len(lanes))
 	for i, service := range lanes {

@@ -19,7 +19,7 @@ func (s *Store) KeepPrepared(ctx context.Context, kept []store.Prepared) ([]bool
 	}
 	return ask(ctx, s.d.Write, op, func(ctx context.Context, t Tx) ([]bool, error) {
 		did := make([]bool, len(kept))
-		rows, _, err := attempted(ctx, t, len(kept), func(i int) store.Ref { return kept[i].Ref })
+		rows, _, err := lockAttempted(ctx, t, len(kept), func(i int) store.Ref { return kept[i].Ref })
 		if err != nil {
 			return nil, err
 		}
@@ -47,7 +47,7 @@ func (s *Store) Checked(ctx context.Context, due []store.Due) error {
 		return nil
 	}
 	return s.d.Write(ctx, "set next checks", func(ctx context.Context, t Tx) error {
-		rows, now, err := attempted(ctx, t, len(due), func(i int) store.Ref { return due[i].Ref })
+		rows, now, err := lockAttempted(ctx, t, len(due), func(i int) store.Ref { return due[i].Ref })
 		if err != nil {
 			return err
 		}
@@ -68,9 +68,9 @@ func (s *Store) Checked(ctx context.Context, due []store.Due) error {
 	})
 }
 
-// attempted locks and reads the attempted rows of n batches, in their order; nil for a batch
+// lockAttempted locks and reads the attempted rows of n batches, in their order; nil for a batch
 // without one.
-func attempted(ctx context.Context, t Tx, n int, ref func(i int) store.Ref) ([]*Stored, time.Time, error) {
+func lockAttempted(ctx context.Context, t Tx, n int, ref func(i int) store.Ref) ([]*Stored, time.Time, error) {
 	seqs, err := Seqs(ctx, t, n, ref)
 	if err != nil {
 		return nil, time.Time{}, err

@@ -50,7 +50,7 @@ func (s *Store) operate(ctx context.Context, seen batch.Record, asked batch.Act,
 	}
 	key := seen.Key
 	return ask(ctx, s.d.Write, op, func(ctx context.Context, t Tx) (none batch.Record, err error) {
-		if s.d.CountRequeue != "" && asked.Action == batch.ActionRequeue && canStore(key.Service) {
+		if s.d.CountRequeue != "" && asked.Action == batch.ActionRequeue && areStorable(key.Service) {
 			// Before the batch shows in its old place, so that no claim starts behind it.
 			if _, err := t.Exec(ctx, s.d.CountRequeue, string(key.Service)); err != nil {
 				return none, err
@@ -89,7 +89,7 @@ func (s *Store) operate(ctx context.Context, seen batch.Record, asked batch.Act,
 // loadOne is Load for the batch of a key. The error wraps batch.ErrNotFound if there is no such
 // batch.
 func loadOne(ctx context.Context, t Tx, key batch.Key) (*Stored, int64, error) {
-	n, err := seq(ctx, t, key)
+	n, err := seqOf(ctx, t, key)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -100,5 +100,5 @@ func loadOne(ctx context.Context, t Tx, key batch.Key) (*Stored, int64, error) {
 	if s := found[n]; s != nil {
 		return s, now, nil
 	}
-	return nil, 0, notFound(key)
+	return nil, 0, notFoundError(key)
 }

@@ -105,8 +105,8 @@ type queuedCols struct {
 	Payload []byte `db:"payload"`
 }
 
-// queued returns these orders in the order of their queue.
-func queued(rows []queuedCols) []order.Waiting {
+// sortQueued returns these orders in the order of their queue.
+func sortQueued(rows []queuedCols) []order.Waiting {
 	slices.SortFunc(rows, func(a, b queuedCols) int { return a.before(&b.orderCols) })
 	found := make([]order.Waiting, len(rows))
 	for i := range rows {
@@ -116,9 +116,9 @@ func queued(rows []queuedCols) []order.Waiting {
 	return found
 }
 
-// canStore reports whether a database can be asked for these names; stores hold no other
+// areStorable reports whether a database can be asked for these names; stores hold no other
 // names.
-func canStore(service batch.ServiceID, ids ...string) bool {
+func areStorable(service batch.ServiceID, ids ...string) bool {
 	for _, id := range append(ids, "x") {
 		if (batch.Key{Service: service, ID: batch.ID(id)}).Validate() != nil {
 			return false

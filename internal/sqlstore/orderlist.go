@@ -11,7 +11,7 @@ import (
 // FinalOrders is [order.Store].FinalOrders.
 func (s *Store) FinalOrders(ctx context.Context, ids []order.ID) (final []order.Record, missing []order.ID, err error) {
 	err = s.d.Read(ctx, "find final orders", func(ctx context.Context, t Tx) error {
-		ask, want := Want(ids, func(id order.ID) bool { return canStore("", string(id)) }) // anew each time: a found record is taken out of want
+		ask, want := Want(ids, func(id order.ID) bool { return areStorable("", string(id)) }) // anew each time: a found record is taken out of want
 		final = nil
 		for some := range slices.Chunk(ask, store.MaxKeys) {
 			found, err := Query[orderCols](ctx, t, sqlOrderRows, texts(t, some))
@@ -41,7 +41,7 @@ func (s *Store) ListOrders(ctx context.Context, q order.ListQuery) (found []orde
 	if err := checkCursor(q.After); err != nil {
 		return nil, "", s.d.Wrap(op, err)
 	}
-	if !canStore("", "x"+string(q.Batch)) || (q.Party != nil && !canStore(*q.Party)) {
+	if !areStorable("", "x"+string(q.Batch)) || (q.Party != nil && !areStorable(*q.Party)) {
 		return nil, "", nil
 	}
 	rows, err := ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) ([]orderCols, error) {
@@ -76,5 +76,5 @@ func listOrders(t Tx, q order.ListQuery) (string, []any, error) {
 		c.add("o.party = ?::text", string(*q.Party))
 	}
 	c.states(t, "coalesce(q.state, f.state)", len(q.States), func(i int) any { return int64(q.States[i]) })
-	return c.page(from, q.After, "o.created_at", "o.order_id", false, q.Limit)
+	return c.pageStatement(from, q.After, "o.created_at", "o.order_id", false, q.Limit)
 }

@@ -40,21 +40,21 @@ func (s *Store) Parties(ctx context.Context, q order.PartiesQuery) ([]order.Part
 
 // NextOrders is [order.Store].NextOrders.
 func (s *Store) NextOrders(ctx context.Context, party batch.ServiceID, q order.NextQuery) ([]order.Waiting, error) {
-	if !canStore(party) {
+	if !areStorable(party) {
 		return nil, nil
 	}
 	return ask(ctx, s.d.Snapshot, "find next orders", func(ctx context.Context, t Tx) ([]order.Waiting, error) {
-		seqs, err := s.next(ctx, t, party, q)
+		seqs, err := s.nextOrderSeqs(ctx, t, party, q)
 		if err != nil || len(seqs) == 0 {
 			return nil, err
 		}
 		rows, err := Query[queuedCols](ctx, t, s.d.QueuedOrders, t.Ints(seqs))
-		return queued(rows), err // without the orders that have moved on since
+		return sortQueued(rows), err // without the orders that have moved on since
 	})
 }
 
-// next returns the numbers of the orders of the next batch.
-func (s *Store) next(ctx context.Context, t Tx, party batch.ServiceID, q order.NextQuery) ([]int64, error) {
+// nextOrderSeqs returns the numbers of the orders of the next batch.
+func (s *Store) nextOrderSeqs(ctx context.Context, t Tx, party batch.ServiceID, q order.NextQuery) ([]int64, error) {
 	now, err := Now(ctx, t)
 	if err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []order.Re
 		return false, s.d.Wrap(op, err)
 	}
 	id := func(i int) order.ID { return refs[i].ID }
-	return done(s.d.Adding(ctx, op, func(ctx context.Context, t Tx) error {
+	return unlessFenced(s.d.Adding(ctx, op, func(ctx context.Context, t Tx) error {
 		n, err := t.Add(ctx, b)
 		if errors.Is(err, batch.ErrEnded) {
 			err = order.PrepareEnded(b.Key(), err)
@@ -32,7 +32,7 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []order.Re
 			return err
 		}
 		if n == 0 { // it is known
-			return prepared(ctx, t, b, refs)
+			return checkPrepared(ctx, t, b, refs)
 		}
 		free, err := t.Exec(ctx, sqlInsertUnsettled, n, string(b.Service))
 		if err != nil {
@@ -42,7 +42,7 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []order.Re
 		if err != nil {
 			return err
 		}
-		if err := sameParty(b, orders); err != nil {
+		if err := checkParty(b, orders); err != nil {
 			return err
 		}
 		if free == 0 {
@@ -55,7 +55,7 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []order.Re
 		changed := make([]orderChange, len(refs))
 		for i, o := range orders {
 			if o == nil { // it is final, or not stored
-				if _, err := anyState(ctx, t, b, refs); err != nil {
+				if _, err := ordersInAnyState(ctx, t, b, refs); err != nil {
 					return err
 				}
 				return ErrFenced
@@ -70,18 +70,19 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []order.Re
 	}))
 }
 
-// anyState reads orders in any state. An order of another party is the caller's mistake in each.
-func anyState(ctx context.Context, t Tx, b batch.Batch, refs []order.Ref) ([]*orderCols, error) {
+// ordersInAnyState reads orders in any state. An order of another party is the caller's mistake in
+// each.
+func ordersInAnyState(ctx context.Context, t Tx, b batch.Batch, refs []order.Ref) ([]*orderCols, error) {
 	orders, err := ordersOf(ctx, t, sqlOrderRows, len(refs), func(i int) order.ID { return refs[i].ID })
 	if err == nil {
-		err = sameParty(b, orders)
+		err = checkParty(b, orders)
 	}
 	return orders, err
 }
 
-// prepared returns nil where the stored batch was made of these orders.
-func prepared(ctx context.Context, t Tx, b batch.Batch, refs []order.Ref) error {
-	orders, err := anyState(ctx, t, b, refs)
+// checkPrepared returns nil where the stored batch was made of these orders.
+func checkPrepared(ctx context.Context, t Tx, b batch.Batch, refs []order.Ref) error {
+	orders, err := ordersInAnyState(ctx, t, b, refs)
 	if err != nil {
 		return err
 	}
@@ -93,7 +94,7 @@ func prepared(ctx context.Context, t Tx, b batch.Batch, refs []order.Ref) error 
 	return nil
 }
 
-func sameParty(b batch.Batch, orders []*orderCols) error {
+func checkParty(b batch.Batch, orders []*orderCols) error {
 	for _, o := range orders {
 		if o != nil && o.Party != string(b.Service) {
 			return order.WrongParty(b.Key(), batch.ServiceID(o.Party))
@@ -108,8 +109,8 @@ var ErrFenced = errors.New("fenced")
 // ErrMoved says that a row has changed since it was read: a driver begins the transaction again.
 var ErrMoved = errors.New("another transaction was faster")
 
-// done returns the result of a call that must not be done in part: a fence gives false.
-func done(err error) (bool, error) {
+// unlessFenced returns the result of a call that must not be done in part: a fence gives false.
+func unlessFenced(err error) (bool, error) {
 	if errors.Is(err, ErrFenced) {
 		return false, nil
 	}
@@ -120,7 +121,7 @@ func done(err error) (bool, error) {
 func ordersOf(ctx context.Context, t Tx, statement string, n int, id func(i int) order.ID) ([]*orderCols, error) {
 	var ids []order.ID
 	for i := range n {
-		if canStore("", string(id(i))) {
+		if areStorable("", string(id(i))) {
 			ids = append(ids, id(i))
 		}
 	}
@@ -182,20 +183,20 @@ func (s *Store) saveOrders(ctx context.Context, t Tx, changed []orderChange) err
 
 // FailOrders is [order.Store].FailOrders.
 func (s *Store) FailOrders(ctx context.Context, vs []order.Verdict) ([]bool, error) {
-	return s.judge(ctx, "fail orders", vs, false, order.Row.Fail, order.Failed, order.Quarantined)
+	return s.saveVerdicts(ctx, "fail orders", vs, false, order.Row.Fail, order.Failed, order.Quarantined)
 }
 
 // SplitOrders is [order.Store].SplitOrders.
 func (s *Store) SplitOrders(ctx context.Context, vs []order.Verdict) (bool, error) {
-	_, err := s.judge(ctx, "split orders", vs, true, func(r order.Row, _ time.Time, v order.Verdict) (order.Row, bool) {
+	_, err := s.saveVerdicts(ctx, "split orders", vs, true, func(r order.Row, _ time.Time, v order.Verdict) (order.Row, bool) {
 		return r.Split(v)
 	}, order.Queued)
-	return done(err)
+	return unlessFenced(err)
 }
 
-// judge writes verdicts about open orders, each alone or, where all is set, all or none: then a
-// fence gives ErrFenced.
-func (s *Store) judge(ctx context.Context, op string, vs []order.Verdict, all bool,
+// saveVerdicts writes verdicts about open orders, each alone or, where all is set, all or none:
+// then a fence gives ErrFenced.
+func (s *Store) saveVerdicts(ctx context.Context, op string, vs []order.Verdict, all bool,
 	rule func(order.Row, time.Time, order.Verdict) (order.Row, bool), allowed ...order.State,
 ) ([]bool, error) {
 	if err := order.CheckVerdicts(vs, allowed...); err != nil || len(vs) == 0 {

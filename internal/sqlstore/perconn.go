@@ -8,8 +8,8 @@ import (
 // PerConn keeps a value for each open connection of a pool, for as long as the connection lives.
 // Its method may be called concurrently; a value is for the caller who has the connection.
 type PerConn[T any] struct {
-	mu sync.Mutex
-	of map[any]*T
+	mu     sync.Mutex
+	values map[any]*T
 }
 
 // Of returns the value of a connection, which is zero where the connection is new. open returns
@@ -21,13 +21,13 @@ func (p *PerConn[T]) Of(connection any, open func() int) *T {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if known := p.of[connection]; known != nil {
+	if known := p.values[connection]; known != nil {
 		return known
 	}
-	if p.of == nil || len(p.of) > 2*open()+16 { // most of them are closed; the others begin anew
-		p.of = map[any]*T{}
+	if p.values == nil || len(p.values) > 2*open()+16 { // most of them are closed; the others begin anew
+		p.values = map[any]*T{}
 	}
 	is := new(T)
-	p.of[connection] = is
+	p.values[connection] = is
 	return is
 }

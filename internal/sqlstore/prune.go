@@ -32,7 +32,7 @@ type removal struct {
 	Tx
 	store.PruneQuery
 	now, until int64
-	limit      int
+	maxRows    int
 }
 
 func (s *Store) pruneAll(ctx context.Context, q store.PruneQuery, remove func(context.Context, removal) (int, error)) (pruned int, err error) {
@@ -76,18 +76,18 @@ type Aged struct {
 }
 
 func (s *Store) pruneBatches(ctx context.Context, r removal) (int, error) {
-	old, err := r.Old(ctx, AgingBatches, r.until, r.limit)
+	old, err := r.Old(ctx, AgingBatches, r.until, r.maxRows)
 	if err != nil || len(old) == 0 {
 		return 0, err
 	}
-	if err := s.bury(ctx, r, old); err != nil {
+	if err := s.keepTombstones(ctx, r, old); err != nil {
 		return 0, err
 	}
-	return len(old), remove(ctx, r, old, s.d.PruneBatches)
+	return len(old), removeOld(ctx, r, old, s.d.PruneBatches)
 }
 
-// bury keeps tombstones of the batches whose services want them.
-func (s *Store) bury(ctx context.Context, r removal, old []Aged) error {
+// keepTombstones keeps tombstones of the batches whose services want them.
+func (s *Store) keepTombstones(ctx context.Context, r removal, old []Aged) error {
 	of, err := Query[BatchCols](ctx, r, sqlServicesOf,
 		r.Array(len(old), func(i int) any { return old[i].Seq }))
 	if err != nil {
@@ -111,15 +111,15 @@ func (s *Store) bury(ctx context.Context, r removal, old []Aged) error {
 }
 
 func (s *Store) pruneOrders(ctx context.Context, r removal) (int, error) {
-	old, err := r.Old(ctx, AgingOrders, r.until, r.limit)
+	old, err := r.Old(ctx, AgingOrders, r.until, r.maxRows)
 	if err != nil || len(old) == 0 {
 		return 0, err
 	}
-	return len(old), remove(ctx, r, old, s.d.PruneOrders)
+	return len(old), removeOld(ctx, r, old, s.d.PruneOrders)
 }
 
-// remove runs statements that remove rows by their numbers.
-func remove(ctx context.Context, r removal, old []Aged, statements []string) error {
+// removeOld runs statements that remove rows by their numbers.
+func removeOld(ctx context.Context, r removal, old []Aged, statements []string) error {
 	rows := make([][]any, len(old))
 	for i := range old {
 		rows[i] = []any{old[i].Seq}
@@ -135,7 +135,7 @@ func remove(ctx context.Context, r removal, old []Aged, statements []string) err
 // pruneStreams removes old ids, and shortens the streams' spans. It locks the streams first, as
 // AppendStream does, and in one order.
 func (s *Store) pruneStreams(ctx context.Context, r removal) (int, error) {
-	old, err := r.Old(ctx, AgingIDs, r.until, r.limit)
+	old, err := r.Old(ctx, AgingIDs, r.until, r.maxRows)
 	if err != nil || len(old) == 0 {
 		return 0, err
 	}
@@ -157,6 +157,6 @@ func (s *Store) pruneStreams(ctx context.Context, r removal) (int, error) {
 
 // pruneLaneActs removes old acts of operators on lanes.
 func (s *Store) pruneLaneActs(ctx context.Context, r removal) (int, error) {
-	n, err := r.Exec(ctx, s.d.PruneLaneActs, r.until, int64(r.limit))
+	n, err := r.Exec(ctx, s.d.PruneLaneActs, r.until, int64(r.maxRows))
 	return int(n), err
 }

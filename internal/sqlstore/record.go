@@ -56,7 +56,7 @@ func RecordRead(ctx context.Context, t Tx, outcomes []store.Outcome, applied []s
 		o.Ref = s.Ref()
 		s.Now, did[i] = s.Now.Apply(o, now)
 	}
-	if err := enforce(ctx, t, read, did, found, now, halt); err != nil {
+	if err := refuseBroken(ctx, t, read, did, found, now, halt); err != nil {
 		return err
 	}
 	for i, place := range at {
@@ -95,9 +95,9 @@ func loadAgain(ctx context.Context, t Tx, outcomes []store.Outcome, seqs []int64
 	return err
 }
 
-// enforce carries out halts, and the lanes' policies about batches that ended badly: the rows
+// refuseBroken carries out halts, and the lanes' policies about batches that ended badly: the rows
 // are locked and not saved yet. Other outcomes cost nothing here.
-func enforce(ctx context.Context, t Tx, outcomes []store.Outcome, applied []store.Applied, found map[int64]*Stored, now time.Time, halt string) error {
+func refuseBroken(ctx context.Context, t Tx, outcomes []store.Outcome, applied []store.Applied, found map[int64]*Stored, now time.Time, halt string) error {
 	var ended []batch.ServiceID
 	for i := range applied {
 		if applied[i].Governs() {

@@ -180,8 +180,8 @@ type foundCols struct {
 	Clock     int64  `db:"now"`
 }
 
-// records returns the records that a statement finds.
-func records(ctx context.Context, t Tx, statement string, args ...any) ([]batch.Record, error) {
+// readRecords returns the records that a statement finds.
+func readRecords(ctx context.Context, t Tx, statement string, args ...any) ([]batch.Record, error) {
 	rows, err := Query[foundCols](ctx, t, statement, args...)
 	if err != nil {
 		return nil, err

@@ -10,33 +10,33 @@ import (
 	"github.com/jmoiron/sqlx/reflectx"
 )
 
-// columns knows where the columns of statements go: a column of a row goes into the field that has
-// the column's name as its tag db. Each statement is looked at once, when it finds its first row.
-// The methods may be called concurrently.
-type columns struct {
+// columnCache knows where the columns of statements go: a column of a row goes into the field that
+// has the column's name as its tag db. Each statement is looked at once, when it finds its first
+// row. The methods may be called concurrently.
+type columnCache struct {
 	mapper *reflectx.Mapper
 	mu     sync.RWMutex
-	known  map[reading][][]int
+	known  map[rowShape][][]int
 }
 
-// reading is a statement, and the struct that takes its rows.
-type reading struct {
-	of        reflect.Type
+// rowShape is a statement, and the struct that takes its rows.
+type rowShape struct {
+	dest      reflect.Type
 	statement string
 }
 
-func newColumns() *columns {
-	return &columns{mapper: reflectx.NewMapper("db"), known: map[reading][][]int{}}
+func newColumns() *columnCache {
+	return &columnCache{mapper: reflectx.NewMapper("db"), known: map[rowShape][][]int{}}
 }
 
 // dest returns where the columns of a row go in the value that one points to: into its fields, or,
 // where the value is no struct, into the value.
-func (c *columns) dest(statement string, rows Rows, one any) ([]any, error) {
+func (c *columnCache) dest(statement string, rows Rows, one any) ([]any, error) {
 	v := reflect.ValueOf(one).Elem()
 	if v.Kind() != reflect.Struct {
 		return []any{one}, nil
 	}
-	fields, err := c.fields(reading{v.Type(), statement}, rows)
+	fields, err := c.fields(rowShape{v.Type(), statement}, rows)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (c *columns) dest(statement string, rows Rows, one any) ([]any, error) {
 	return dest, nil
 }
 
-func (c *columns) fields(r reading, rows Rows) ([][]int, error) {
+func (c *columnCache) fields(r rowShape, rows Rows) ([][]int, error) {
 	c.mu.RLock()
 	fields, known := c.known[r]
 	c.mu.RUnlock()
@@ -62,9 +62,9 @@ func (c *columns) fields(r reading, rows Rows) ([][]int, error) {
 		names[i] = name[strings.LastIndexByte(name, '.')+1:]
 	}
 	fields = make([][]int, len(names))
-	err = c.mapper.TraversalsByNameFunc(r.of, names, func(i int, field []int) error {
+	err = c.mapper.TraversalsByNameFunc(r.dest, names, func(i int, field []int) error {
 		if field == nil || slices.Contains(names[:i], names[i]) {
-			return fmt.Errorf("column %d, %q, has no field of its own in %s: %s", i+1, names[i], r.of, r.statement)
+			return fmt.Errorf("column %d, %q, has no field of its own in %s: %s", i+1, names[i], r.dest, r.statement)
 		}
 		fields[i] = field
 		return nil

@@ -14,7 +14,7 @@ import (
 // SettleableBatches is [order.Store].SettleableBatches.
 func (s *Store) SettleableBatches(ctx context.Context, limit int) ([]order.Batch, error) {
 	return ask(ctx, s.d.Snapshot, "find batches to settle", func(ctx context.Context, t Tx) (found []order.Batch, err error) {
-		batches, err := records(ctx, t, s.d.Settleable, int64(max(0, limit)))
+		batches, err := readRecords(ctx, t, s.d.Settleable, int64(max(0, limit)))
 		if err != nil || len(batches) == 0 {
 			return nil, err
 		}
@@ -109,7 +109,7 @@ func (s *Store) settle(ctx context.Context, t Tx, settled []order.Settlement, di
 		if err := st.Agrees(b.Now.State); err != nil {
 			return err
 		}
-		rows, ok := verdicts(st, of[st.Batch.ID], FromMicro(us))
+		rows, ok := orderChanges(st, of[st.Batch.ID], FromMicro(us))
 		if !ok {
 			continue
 		}
@@ -129,8 +129,8 @@ func (s *Store) settle(ctx context.Context, t Tx, settled []order.Settlement, di
 	return err
 }
 
-// verdicts returns the changes to all orders of a batch, or false.
-func verdicts(st order.Settlement, orders []*orderCols, now time.Time) ([]orderChange, bool) {
+// orderChanges returns the changes to all orders of a batch, or false.
+func orderChanges(st order.Settlement, orders []*orderCols, now time.Time) ([]orderChange, bool) {
 	if len(orders) != len(st.Orders) {
 		return nil, false
 	}

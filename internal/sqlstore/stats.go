@@ -17,7 +17,7 @@ func (s *Store) CountOpen(ctx context.Context) (store.Totals, error) {
 		if err != nil {
 			return c, err
 		}
-		if err := Each(ctx, t, func(r *tally) error { return r.addTo(&c) }, s.d.CountOpen, now); err != nil {
+		if err := Each(ctx, t, func(r *countRow) error { return r.addTo(&c) }, s.d.CountOpen, now); err != nil {
 			return c, err
 		}
 		c.At = FromMicro(now)
@@ -26,8 +26,8 @@ func (s *Store) CountOpen(ctx context.Context) (store.Totals, error) {
 	})
 }
 
-// tally is a row of Queries.CountOpen.
-type tally struct {
+// countRow is a row of Queries.CountOpen.
+type countRow struct {
 	Kind string `db:"kind"`
 	Name string `db:"name"`
 	Code int64  `db:"code"`
@@ -35,7 +35,7 @@ type tally struct {
 	At   int64  `db:"at"`
 }
 
-func (r *tally) addTo(c *store.Totals) error {
+func (r *countRow) addTo(c *store.Totals) error {
 	n, at := int(r.N), FromMicro(r.At)
 	switch r.Kind {
 	case "state": // several rows may have one state

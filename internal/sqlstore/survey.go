@@ -26,7 +26,7 @@ func (s *Store) Survey(ctx context.Context, q store.SurveyQuery) (found store.Su
 	}
 	if err == nil {
 		err = s.d.Snapshot(ctx, opSurvey, func(ctx context.Context, t Tx) (err error) {
-			found, err = survey(ctx, t, s, lanes, q)
+			found, err = readSurvey(ctx, t, s, lanes, q)
 			return err
 		})
 	}
@@ -38,12 +38,12 @@ func (s *Store) Survey(ctx context.Context, q store.SurveyQuery) (found store.Su
 
 const opSurvey = "survey"
 
-func survey(ctx context.Context, t Tx, s *Store, lanes []batch.ServiceID, q store.SurveyQuery) (found store.Survey, err error) {
+func readSurvey(ctx context.Context, t Tx, s *Store, lanes []batch.ServiceID, q store.SurveyQuery) (found store.Survey, err error) {
 	low, err := t.Floors(ctx, lanes) // before the first statement, which sets the moment
 	if err != nil {
 		return found, err
 	}
-	if found, err = moment(ctx, t); err != nil || len(lanes) == 0 {
+	if found, err = readMoment(ctx, t); err != nil || len(lanes) == 0 {
 		return found, err
 	}
 	rows, err := t.Windows(ctx, lanes, low, q.Window)
@@ -60,7 +60,7 @@ func survey(ctx context.Context, t Tx, s *Store, lanes []batch.ServiceID, q stor
 			waiting[n.Service] = int(n.N)
 		}
 	}
-	beside, err := besides(ctx, t, lanes)
+	beside, err := readLaneFacts(ctx, t, lanes)
 	if err != nil {
 		return found, err
 	}
@@ -68,13 +68,13 @@ func survey(ctx context.Context, t Tx, s *Store, lanes []batch.ServiceID, q stor
 		if len(rows[i]) == 0 && q.Services != nil {
 			continue
 		}
-		found.Lanes = append(found.Lanes, beside.lane(service, rows[i], waiting[string(service)]))
+		found.Lanes = append(found.Lanes, beside.laneSurvey(service, rows[i], waiting[string(service)]))
 	}
 	return found, nil
 }
 
-// moment reads the clock, and the control that holds for everything.
-func moment(ctx context.Context, t Tx) (found store.Survey, err error) {
+// readMoment reads the clock, and the control that holds for everything.
+func readMoment(ctx context.Context, t Tx) (found store.Survey, err error) {
 	now, err := Now(ctx, t)
 	if err != nil {
 		return found, err
@@ -84,13 +84,13 @@ func moment(ctx context.Context, t Tx) (found store.Survey, err error) {
 	return found, err
 }
 
-// beside has the controls and the ledgers of lanes.
-type beside struct {
+// laneFacts has the controls and the ledgers of lanes.
+type laneFacts struct {
 	controls map[batch.ServiceID]batch.Control
 	ledgers  map[string]string
 }
 
-func besides(ctx context.Context, t Tx, lanes []batch.ServiceID) (b beside, err error) {
+func readLaneFacts(ctx context.Context, t Tx, lanes []batch.ServiceID) (b laneFacts, err error) {
 	if b.controls, err = controls(ctx, t, sqlControlsOf, texts(t, lanes)); err != nil {
 		return b, err
 	}
@@ -98,8 +98,8 @@ func besides(ctx context.Context, t Tx, lanes []batch.ServiceID) (b beside, err 
 	return b, err
 }
 
-// lane makes a lane of its rows, its control and its ledger.
-func (b beside) lane(service batch.ServiceID, rows []store.LaneRow, waiting int) store.LaneSurvey {
+// laneSurvey makes a lane of its rows, its control and its ledger.
+func (b laneFacts) laneSurvey(service batch.ServiceID, rows []store.LaneRow, waiting int) store.LaneSurvey {
 	l := store.LaneSurvey{
 		Service: service, Ledger: b.ledgers[string(service)], Rows: rows, Waiting: waiting, Control: b.controls[service],
 	}

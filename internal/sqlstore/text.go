@@ -104,7 +104,7 @@ func (s *Store) SwapTexts(ctx context.Context, all ...store.Text) (bool, error) 
 					n++
 				}
 			}
-			did, err := swap(ctx, t, rest[:n])
+			did, err := swapTexts(ctx, t, rest[:n])
 			if err == nil && did != int64(n) {
 				err = errSwapped
 			}
@@ -121,8 +121,9 @@ func (s *Store) SwapTexts(ctx context.Context, all ...store.Text) (bool, error) 
 	return err == nil, err
 }
 
-// swap writes one text, or new texts of one kind, and returns the number of those that it wrote.
-func swap(ctx context.Context, t Tx, all []store.Text) (int64, error) {
+// swapTexts writes one text, or new texts of one kind, and returns the number of those that it
+// wrote.
+func swapTexts(ctx context.Context, t Tx, all []store.Text) (int64, error) {
 	kind := string(all[0].Kind)
 	switch one := all[0]; {
 	case one.Version == 0:

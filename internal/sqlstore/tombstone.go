@@ -61,13 +61,13 @@ func (c *TombCols) OfChange(a *Addition) error {
 	return nil
 }
 
-// remains returns the records of the removed batches of these keys.
-func (s *Store) remains(ctx context.Context, t Tx, keys []batch.Key) ([]batch.Record, error) {
-	return tombs(ctx, t, s.d.Tombs, t.Array(len(keys), func(i int) any { return string(keys[i].ID) }))
+// tombstoneRecords returns the records of the removed batches of these keys.
+func (s *Store) tombstoneRecords(ctx context.Context, t Tx, keys []batch.Key) ([]batch.Record, error) {
+	return tombstoneRecordsBy(ctx, t, s.d.Tombs, t.Array(len(keys), func(i int) any { return string(keys[i].ID) }))
 }
 
-// tombs returns the records of the tombstones that a statement finds.
-func tombs(ctx context.Context, t Tx, statement string, args ...any) (found []batch.Record, err error) {
+// tombstoneRecordsBy returns the records of the tombstones that a statement finds.
+func tombstoneRecordsBy(ctx context.Context, t Tx, statement string, args ...any) (found []batch.Record, err error) {
 	return found, Each(ctx, t, func(c *TombCols) error {
 		found = append(found, c.Record())
 		return nil

@@ -131,23 +131,23 @@ func ask[T any](ctx context.Context, run Run, op string, do func(ctx context.Con
 
 // Texts are statements in the form that a database takes, each made once.
 type Texts struct {
-	form  func(statement string) string
-	known sync.Map
-	cols  *columns
+	fill   func(statement string) string
+	filled sync.Map
+	cols   *columnCache
 }
 
 // NewTexts returns the texts that form makes of statements.
 func NewTexts(form func(statement string) string) *Texts {
-	return &Texts{form: form, cols: newColumns()}
+	return &Texts{fill: form, cols: newColumns()}
 }
 
 // Of returns a statement as the database takes it.
 func (t *Texts) Of(statement string) string {
-	if text, ok := t.known.Load(statement); ok {
+	if text, ok := t.filled.Load(statement); ok {
 		return text.(string)
 	}
-	text := t.form(statement)
-	t.known.Store(statement, text)
+	text := t.fill(statement)
+	t.filled.Store(statement, text)
 	return text
 }
 
@@ -236,7 +236,7 @@ func Seqs(ctx context.Context, t Tx, n int, ref func(i int) store.Ref) ([]int64,
 	if len(ask) == 0 {
 		return seqs, nil
 	}
-	found, err := Query[BatchCols](ctx, t, sqlSeqs, hashes(t, ask))
+	found, err := Query[BatchCols](ctx, t, sqlSeqs, hashesOf(t, ask))
 	if err != nil {
 		return nil, err
 	}
@@ -252,11 +252,12 @@ func Seqs(ctx context.Context, t Tx, n int, ref func(i int) store.Ref) ([]int64,
 	return seqs, nil
 }
 
-// seq returns the number of a batch. The error wraps batch.ErrNotFound if the batch is not stored.
-func seq(ctx context.Context, t Tx, key batch.Key) (int64, error) {
+// seqOf returns the number of a batch. The error wraps batch.ErrNotFound if the batch is not
+// stored.
+func seqOf(ctx context.Context, t Tx, key batch.Key) (int64, error) {
 	seqs, err := Seqs(ctx, t, 1, func(int) store.Ref { return store.Ref{Key: key} })
 	if err == nil && seqs[0] == 0 {
-		err = notFound(key)
+		err = notFoundError(key)
 	}
 	if err != nil {
 		return 0, err
@@ -264,7 +265,7 @@ func seq(ctx context.Context, t Tx, key batch.Key) (int64, error) {
 	return seqs[0], nil
 }
 
-func notFound(key batch.Key) error { return fmt.Errorf("%w: %s", batch.ErrNotFound, key) }
+func notFoundError(key batch.Key) error { return fmt.Errorf("%w: %s", batch.ErrNotFound, key) }
 
 // CommitError is the error of a transaction that may be committed all the same.
 type CommitError struct{ Err error }

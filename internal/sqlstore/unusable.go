@@ -16,35 +16,35 @@ import (
 // to the tables without this package, or with another encoding. Their batches never leave, and a
 // person must learn why. Its methods may be called concurrently.
 type Unusable struct {
-	mu   sync.Mutex
-	seen map[batch.ServiceID]time.Time
+	mu       sync.Mutex
+	lastSeen map[batch.ServiceID]time.Time
 }
 
 const (
-	// unusableFor is how long a name is reported after a scan has found it: scans come once a
+	// unusableLifetime is how long a name is reported after a scan has found it: scans come once a
 	// minute at least.
-	unusableFor = 2 * time.Minute
-	// mostUnusable is how many names are remembered, namedUnusable how many of them a warning
+	unusableLifetime = 2 * time.Minute
+	// maxUnusable is how many names are remembered, maxNamedUnusable how many of them a warning
 	// names.
-	mostUnusable, namedUnusable = 100, 5
+	maxUnusable, maxNamedUnusable = 100, 5
 )
 
 // Usable returns the names that calls take, and remembers the others.
 func (u *Unusable) Usable(found []batch.ServiceID) []batch.ServiceID {
-	if !slices.ContainsFunc(found, func(s batch.ServiceID) bool { return !canStore(s) }) {
+	if !slices.ContainsFunc(found, func(s batch.ServiceID) bool { return !areStorable(s) }) {
 		return found
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.seen == nil {
-		u.seen = map[batch.ServiceID]time.Time{}
+	if u.lastSeen == nil {
+		u.lastSeen = map[batch.ServiceID]time.Time{}
 	}
 	return slices.DeleteFunc(slices.Clone(found), func(s batch.ServiceID) bool {
-		if canStore(s) {
+		if areStorable(s) {
 			return false
 		}
-		if _, known := u.seen[s]; known || len(u.seen) < mostUnusable {
-			u.seen[s] = time.Now()
+		if _, known := u.lastSeen[s]; known || len(u.lastSeen) < maxUnusable {
+			u.lastSeen[s] = time.Now()
 		}
 		return true
 	})
@@ -75,13 +75,13 @@ func (u *Unusable) Page(q store.LanesQuery, read func(q store.LanesQuery) ([]bat
 func (u *Unusable) Warnings(now time.Time) []store.Warning {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	maps.DeleteFunc(u.seen, func(_ batch.ServiceID, at time.Time) bool { return now.Sub(at) >= unusableFor })
-	if len(u.seen) == 0 {
+	maps.DeleteFunc(u.lastSeen, func(_ batch.ServiceID, at time.Time) bool { return now.Sub(at) >= unusableLifetime })
+	if len(u.lastSeen) == 0 {
 		return nil
 	}
-	names := slices.Sorted(maps.Keys(u.seen))
+	names := slices.Sorted(maps.Keys(u.lastSeen))
 	var quoted []string
-	for _, s := range names[:min(len(names), namedUnusable)] {
+	for _, s := range names[:min(len(names), maxNamedUnusable)] {
 		quoted = append(quoted, fmt.Sprintf("%.64q", string(s)))
 	}
 	return []store.Warning{{Name: "unusable names", Err: fmt.Errorf("dltbatch: the batches of %d services never leave, because no call takes such a name: %s: "+

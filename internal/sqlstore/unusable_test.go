@@ -48,7 +48,7 @@ func TestUnusableNames(t *testing.T) {
 			require.Len(t, warnings, 1)
 			assert.ErrorContains(t, warnings[0].Err, `"Z\xfcrich"`)
 			assert.ErrorContains(t, warnings[0].Err, "3 services")
-			time.Sleep(unusableFor)
+			time.Sleep(unusableLifetime)
 			assert.Empty(t, u.Warnings(time.Now()))
 		}
 	})

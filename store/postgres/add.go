@@ -21,37 +21,37 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 		return wrap(op, err)
 	}
 	add := func(fresh bool) error {
-		err := s.adding(ctx, op, func(ctx context.Context, t *session) error {
-			s.forget(in) // of a try before
+		err := s.addTransaction(ctx, op, func(ctx context.Context, t *session) error {
+			s.forgetAdded(in) // of a try before
 			err := t.add(ctx, in, fresh)
 			if err == nil {
-				s.hold(in)
-				t.wroteAdded(in)
+				s.keepAdded(in)
+				t.noteAdded(in)
 			}
 			return err
 		})
 		if err != nil {
-			s.forget(in)
+			s.forgetAdded(in)
 		}
 		return err
 	}
-	if s.fresh.expected() {
-		if err := add(true); !s.refusesFresh(err) {
+	if s.fresh.expectsFresh() {
+		if err := add(true); !s.notFreshError(err) {
 			return err
 		}
 	}
 	return add(false)
 }
 
-// refusesFresh reports whether the server refused to take all batches for new, so that the careful
+// notFreshError reports whether the server refused to take all batches for new, so that the careful
 // way may do better: one is known, the numbers of all are behind those that are stored, or
 // row-level security applies to this role, which takes no COPY then. Where one is known, the next
 // additions are careful from the beginning. Other unique indexes, which the application made, are
 // no concern of that way.
-func (s *Store) refusesFresh(err error) bool {
+func (s *Store) notFreshError(err error) bool {
 	switch sqlState(err) {
 	case featureNotSupported:
-		s.fresh.known()
+		s.fresh.noteKnown()
 		return true
 	case uniqueViolation:
 	default:
@@ -59,16 +59,16 @@ func (s *Store) refusesFresh(err error) bool {
 	}
 	switch name := constraint(err); name {
 	case s.names.index("batches_id"), s.names.index("batches_change"), "": // not every driver names it
-		s.fresh.known()
+		s.fresh.noteKnown()
 		return true
 	default:
 		return name == s.names.index("batches_pkey")
 	}
 }
 
-// hold keeps the batches of an Add for this process's own claims. Claims see them only once the
-// transaction is committed; if the commit fails, or is not certain, forget follows.
-func (s *Store) hold(in []addition) {
+// keepAdded keeps the batches of an Add for this process's own claims. Claims see them only once
+// the transaction is committed; if the commit fails, or is not certain, forget follows.
+func (s *Store) keepAdded(in []addition) {
 	for i := range in {
 		if in[i].Seq != 0 {
 			s.added.Put(in[i].Seq, in[i].At, in[i].Batch)
@@ -76,7 +76,7 @@ func (s *Store) hold(in []addition) {
 	}
 }
 
-func (s *Store) forget(in []addition) {
+func (s *Store) forgetAdded(in []addition) {
 	for i := range in {
 		if in[i].Seq != 0 {
 			s.added.Take(in[i].Seq, in[i].At)
@@ -96,7 +96,7 @@ func (t *session) Add(ctx context.Context, b batch.Batch) (int64, error) {
 	if err := t.add(ctx, in, false); err != nil {
 		return 0, err
 	}
-	t.wroteAdded(in)
+	t.noteAdded(in)
 	return in[0].Seq, nil
 }
 
@@ -105,10 +105,10 @@ func (t *session) Add(ctx context.Context, b batch.Batch) (int64, error) {
 // generic up to the last insert, and custom again after it. A batch that is not stored loses its
 // number.
 func (t *session) add(ctx context.Context, in []addition, fresh bool) error {
-	if err := t.settle(ctx); err != nil {
+	if err := t.settleShard(ctx); err != nil {
 		return err
 	}
-	if err := t.s.owns(len(in), func(i int) batch.ServiceID { return in[i].Service }); err != nil {
+	if err := t.s.checkOwns(len(in), func(i int) batch.ServiceID { return in[i].Service }); err != nil {
 		return err
 	}
 	seqs, err := t.orderKeys(ctx, adding, len(in), func(i int) (batch.ServiceID, *int64) { return in[i].Service, &in[i].At }, genericPlans)
@@ -129,13 +129,13 @@ func (t *session) add(ctx context.Context, in []addition, fresh bool) error {
 		if err := t.addFirst(ctx, first, twins, seqs, fresh); err != nil || len(twins) == 0 {
 			return err
 		}
-		left, err := t.unknown(ctx, first, twins)
+		left, err := t.unknownTwins(ctx, first, twins)
 		if err != nil || len(left) == 0 {
 			return err
 		}
 		seqs, fresh = seqs[len(first):], false
 		ids, keys := map[batch.ID]bool{}, map[changeKey]bool{}
-		first, twins = apart(left, func(a *addition) bool {
+		first, twins = splitTwins(left, func(a *addition) bool {
 			key := changeKey{a.Service, a.DataChangeID}
 			twin := ids[a.ID] || a.DataChangeID != "" && keys[key]
 			ids[a.ID], keys[key] = true, true
@@ -144,8 +144,8 @@ func (t *session) add(ctx context.Context, in []addition, fresh bool) error {
 	}
 }
 
-// apart divides twins whose first was not stored: some of them are the first now.
-func apart[T any](left []T, isTwin func(T) bool) (first, twins []T) {
+// splitTwins divides twins whose first was not stored: some of them are the first now.
+func splitTwins[T any](left []T, isTwin func(T) bool) (first, twins []T) {
 	for _, x := range left {
 		if isTwin(x) {
 			twins = append(twins, x)
@@ -171,10 +171,10 @@ func (t *session) addFirst(ctx context.Context, sorted, twins []*addition, seqs 
 	if fresh && len(twins) == 0 {
 		buried, err = t.addNew(ctx, sorted)
 	} else if err = t.addAll(ctx, sorted, twins, fresh); err == nil {
-		err = t.together(ctx, t.anyBuried(&buried))
+		err = t.sendTogether(ctx, t.anyBuried(&buried))
 	}
-	if err == nil && t.level.snapshot() {
-		buried, err = t.probe(ctx, sorted)
+	if err == nil && t.level.hidesCommits() {
+		buried, err = t.probeTombstones(ctx, sorted)
 	}
 	if err != nil || !buried {
 		return err
@@ -199,7 +199,7 @@ func (t *session) addNew(ctx context.Context, in []*addition) (buried bool, err 
 	if args := tagArgs(in, nil); args != nil {
 		last = append(last, conns.Statement{Text: sqlInsertTags, Args: args})
 	}
-	err = t.together(ctx, append(last, t.anyBuried(&buried))...)
+	err = t.sendTogether(ctx, append(last, t.anyBuried(&buried))...)
 	return buried, err
 }
 
@@ -230,7 +230,7 @@ func (t *session) addAll(ctx context.Context, in, twins []*addition, fresh bool)
 	}
 	known := !fresh && len(added) < len(in)
 	if known {
-		t.s.fresh.known()
+		t.s.fresh.noteKnown()
 	}
 	if known || len(twins) > 0 {
 		if _, err := t.Exec(ctx, sqlCustomPlans); err != nil {
@@ -287,7 +287,7 @@ func (t *session) compareKnown(ctx context.Context, in, twins []*addition, added
 	}
 	n := len(ask)
 	ask = append(ask, twins...)
-	known, changes, err := t.known(ctx, ask)
+	known, changes, err := t.readKnown(ctx, ask)
 	if err != nil {
 		return err
 	}
@@ -308,8 +308,8 @@ func (t *session) compareKnown(ctx context.Context, in, twins []*addition, added
 	return nil
 }
 
-// known finds the stored batches of these ids, nil where there is none, and of these keys.
-func (t *session) known(ctx context.Context, ask []*addition) ([]*knownCols, map[changeKey][]byte, error) {
+// readKnown finds the stored batches of these ids, nil where there is none, and of these keys.
+func (t *session) readKnown(ctx context.Context, ask []*addition) ([]*knownCols, map[changeKey][]byte, error) {
 	rows, err := sqlstore.Query[knownCols](ctx, t, sqlKnown, hashArray(len(ask), func(i int) [16]byte { return ask[i].IDHash }))
 	if err != nil {
 		return nil, nil, err
@@ -322,9 +322,9 @@ func (t *session) known(ctx context.Context, ask []*addition) ([]*knownCols, map
 	return known, changes, err
 }
 
-// unknown returns the twins of which neither the id nor the key is stored. So it is where the
+// unknownTwins returns the twins of which neither the id nor the key is stored. So it is where the
 // first batch of the key is known by its id, without the key, or has a tombstone.
-func (t *session) unknown(ctx context.Context, first, twins []*addition) (left []*addition, err error) {
+func (t *session) unknownTwins(ctx context.Context, first, twins []*addition) (left []*addition, err error) {
 	stored := make(map[changeKey]bool, len(first))
 	for _, a := range first {
 		if a.Seq != 0 && a.DataChangeID != "" {
@@ -340,7 +340,7 @@ func (t *session) unknown(ctx context.Context, first, twins []*addition) (left [
 	if len(ask) == 0 {
 		return nil, nil
 	}
-	known, changes, err := t.known(ctx, ask)
+	known, changes, err := t.readKnown(ctx, ask)
 	for i, a := range ask {
 		if err == nil && known[i] == nil && changes[changeKey{a.Service, a.DataChangeID}] == nil {
 			left = append(left, a)

@@ -31,7 +31,7 @@ import (
 // With synchronous standbys, a commit whose context ends while it waits for them can be
 // reported as a success (lib/pq does), and a failover undoes it: if the context is done after
 // the commit, take it as not known, and add again.
-func (s *Store) Tx(tx *sql.Tx) store.Tx { return ownTx{s, given(tx)} }
+func (s *Store) Tx(tx *sql.Tx) store.Tx { return ownTx{s, sqlTxOf(tx)} }
 
 // Owns is [store.Store].Owns.
 func (s *Store) Owns(tx store.Tx) bool {
@@ -39,8 +39,8 @@ func (s *Store) Owns(tx store.Tx) bool {
 	return is && own.s == s
 }
 
-// given returns a transaction of database/sql; nil where there is none.
-func given(tx *sql.Tx) conns.Tx {
+// sqlTxOf returns a transaction of database/sql; nil where there is none.
+func sqlTxOf(tx *sql.Tx) conns.Tx {
 	if tx == nil {
 		return nil
 	}
@@ -64,10 +64,10 @@ func (s *Store) addTx(ctx context.Context, tx conns.Tx, batches ...batch.Batch) 
 	if err != nil || len(in) == 0 {
 		return wrap(op, err)
 	}
-	fresh := (&session{tx: tx, s: s}).copier(len(in)) != nil && s.fresh.expected()
+	fresh := (&session{tx: tx, s: s}).copier(len(in)) != nil && s.fresh.expectsFresh()
 	return s.inTx(ctx, op, tx, true, func(t *session) error {
 		err := t.add(ctx, in, fresh)
-		if fresh && s.refusesFresh(err) {
+		if fresh && s.notFreshError(err) {
 			fresh = false
 			return fmt.Errorf("%w: %w", sqlstore.ErrMoved, err)
 		}
@@ -85,7 +85,7 @@ func (s *Store) addTx(ctx context.Context, tx conns.Tx, batches ...batch.Batch) 
 }
 
 // inTx runs do in the application's own transaction; after an error it undoes the work of do.
-// adds says that do gives out order keys, as in [Store.adding].
+// adds says that do gives out order keys, as in [Store.addTransaction].
 func (s *Store) inTx(ctx context.Context, op string, tx conns.Tx, adds bool, do func(t *session) error) error {
 	if tx == nil {
 		return wrap(op, &batch.InputError{Field: "tx", Value: "nil", Want: "an open transaction of this database: a *sql.Tx, or a pgx.Tx in store/postgres/native"})
@@ -97,10 +97,10 @@ func (s *Store) inTx(ctx context.Context, op string, tx conns.Tx, adds bool, do 
 		return wrap(op, err)
 	}
 	level, plans := have[0], have[1]
-	if err := refusal(list, have[4:]); err != nil {
+	if err := settingError(list, have[4:]); err != nil {
 		return wrap(op, err)
 	}
-	if err := s.holds(ctx, op, location{have[2], have[3]}); err != nil {
+	if err := s.checkHome(ctx, op, location{have[2], have[3]}); err != nil {
 		return err
 	}
 	switch level {
@@ -110,13 +110,13 @@ func (s *Store) inTx(ctx context.Context, op string, tx conns.Tx, adds bool, do 
 	default:
 		t.level = serializable
 	}
-	if t.level.snapshot() && !s.o.AllowSnapshotTx {
+	if t.level.hidesCommits() && !s.o.AllowSnapshotTx {
 		return wrap(op, &IsolationError{Level: level})
 	}
 	// Once something is known of the schema, only transactions of the store's own look again: this
 	// one may have rights and a snapshot of its own.
 	if s.checked.Load() == nil {
-		if err := s.look(ctx, t); err != nil {
+		if err := s.checkSchema(ctx, t); err != nil {
 			return wrap(op, err)
 		}
 	}
@@ -126,7 +126,7 @@ func (s *Store) inTx(ctx context.Context, op string, tx conns.Tx, adds bool, do 
 		begin += "; " + s.sql(takeNumber)
 	}
 	free := context.WithoutCancel(ctx)
-	for left := retries; ; left-- {
+	for left := maxRetries; ; left-- {
 		if _, err = tx.Exec(ctx, begin); err == nil {
 			err = do(t)
 		}

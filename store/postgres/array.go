@@ -54,27 +54,27 @@ func textArray(n int, at func(i int) string) string {
 
 // rowArrays collects rows: each column is an array.
 type rowArrays struct {
-	n       int64
-	most    int
-	columns [][]byte
-	next    int // column of the row
+	n          int64
+	capacity   int
+	columns    [][]byte
+	nextColumn int // column of the row
 }
 
 // row begins a row, one of `most` rows at most.
 func (a *rowArrays) row(most int) *rowArrays {
-	a.n, a.most, a.next = a.n+1, most, 0
+	a.n, a.capacity, a.nextColumn = a.n+1, most, 0
 	return a
 }
 
 // column returns the row's next column, up to its value.
 func (a *rowArrays) column() *[]byte {
 	if a.n == 1 {
-		a.columns = append(a.columns, append(make([]byte, 0, 2+18*a.most), '{'))
+		a.columns = append(a.columns, append(make([]byte, 0, 2+18*a.capacity), '{'))
 	} else {
-		a.columns[a.next] = append(a.columns[a.next], ',')
+		a.columns[a.nextColumn] = append(a.columns[a.nextColumn], ',')
 	}
-	a.next++
-	return &a.columns[a.next-1]
+	a.nextColumn++
+	return &a.columns[a.nextColumn-1]
 }
 
 func (a *rowArrays) ints(list ...int64) *rowArrays {

@@ -29,7 +29,7 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 	const op = "claim"
 	q.Lanes = sqlstore.Services(q.Lanes)
 	if unknown := s.memory.Listed.Without(q.Lanes); len(unknown) > 0 {
-		if err := s.enlist(ctx, op, unknown); err != nil {
+		if err := s.makeLaneRows(ctx, op, unknown); err != nil {
 			return store.Claimed{}, err
 		}
 	}
@@ -46,7 +46,7 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 			return err
 		})
 		if errors.Is(err, ErrLostCommits) {
-			return store.Claimed{}, s.report(ctx, err)
+			return store.Claimed{}, s.reportLoss(ctx, err)
 		}
 		if len(fresh) == 0 {
 			if err != nil && !sqlstore.Maybe(err) {
@@ -54,7 +54,7 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 			}
 			return claimed, err
 		}
-		if err := s.enlist(ctx, op, fresh); err != nil {
+		if err := s.makeLaneRows(ctx, op, fresh); err != nil {
 			return store.Claimed{}, err
 		}
 	}
@@ -65,40 +65,40 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 	lanes, left := q.Lanes, q.Limit
 	var changed []*sqlstore.Stored
 	for len(lanes) > 0 && left > 0 {
-		some := lanes[:min(len(lanes), together(q, left))]
+		some := lanes[:min(len(lanes), lanesTogether(q, left))]
 		lanes = lanes[len(some):]
 		got, locked, unknown, us, err := t.lock(ctx, some, from)
 		if err == nil {
-			err = t.trusts(ctx) // a pooler may lead a known connection to another server
+			err = t.checkLoss(ctx) // a pooler may lead a known connection to another server
 		}
 		if err != nil {
 			return out, nil, err
 		}
 		if len(unknown) > 0 && !all {
-			_, more, err := t.standing(ctx, lanes) // so that this happens once
+			_, more, err := t.splitLanes(ctx, lanes) // so that this happens once
 			return out, append(unknown, more...), err
 		}
 		t.s.memory.Listed.Add(services(got))
 		t.s.memory.Listed.Add(locked)
 		out.Locked = append(out.Locked, locked...)
 		now := sqlstore.FromMicro(us)
-		windows, err := t.attempted(ctx, sqlAttempted, got, except(some, locked), func(s batch.ServiceID, attempted []store.LaneRow) int {
+		windows, err := t.attempted(ctx, sqlAttempted, got, lanesWithout(some, locked), func(s batch.ServiceID, attempted []store.LaneRow) int {
 			return store.Wanted(s, attempted, now, q)
 		})
 		if err != nil {
 			return out, nil, err
 		}
 		for _, w := range windows {
-			if w.want == 0 && !w.closed {
-				t.saw(from, w, false)
+			if w.wanted == 0 && !w.closed {
+				t.noteRead(from, w, false)
 			}
 		}
 		var first []*stored // claimed for the first time
 		left, err = sqlstore.PlanLanes(windows, now, &q, left, choose, &out, func(windows []*window) error {
 			err := t.waiting(ctx, sqlWaiting, windows)
 			for _, w := range windows {
-				if err == nil && w.want > 0 {
-					t.saw(from, w, true)
+				if err == nil && w.wanted > 0 {
+					t.noteRead(from, w, true)
 				}
 			}
 			return err
@@ -106,7 +106,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 			for i, s := range w.rows {
 				switch s.Now = w.lane[i].Row; {
 				case s.Now.Version == s.Was.Version:
-				case s.taken():
+				case s.isTaken():
 					first = append(first, s)
 				default:
 					changed = append(changed, &s.Stored)
@@ -117,7 +117,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 		if err != nil {
 			return out, nil, err
 		}
-		if out.Payloads, err = t.take(ctx, out.Payloads, first, now, q); err != nil {
+		if out.Payloads, err = t.writeTaken(ctx, out.Payloads, first, now, q); err != nil {
 			return out, nil, err
 		}
 	}
@@ -131,10 +131,10 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 	return out, nil, t.Save(ctx, changed)
 }
 
-// together returns how many lanes are locked, and looked up, at once: not many more than the limit
-// lets through. If the wanted rows of each lane are known before its waiting rows are read, it
-// is some more.
-func together(q store.ClaimQuery, left int) int {
+// lanesTogether returns how many lanes are locked, and looked up, at once: not many more than the
+// limit lets through. If the wanted rows of each lane are known before its waiting rows are read,
+// it is some more.
+func lanesTogether(q store.ClaimQuery, left int) int {
 	n := left / q.Window
 	if q.Wants != nil {
 		n = min(left, 4*n)
@@ -142,8 +142,8 @@ func together(q store.ClaimQuery, left int) int {
 	return min(max(n, 8), 500)
 }
 
-// except returns the lanes that are not among others.
-func except(lanes, others []batch.ServiceID) []batch.ServiceID {
+// lanesWithout returns the lanes that are not among others.
+func lanesWithout(lanes, others []batch.ServiceID) []batch.ServiceID {
 	if len(others) == 0 {
 		return lanes
 	}
@@ -165,7 +165,7 @@ type window struct {
 	rows    []*stored
 	lane    []store.LaneRow // the rows that the strategy sees
 	waiting []*stored       // its rows of the table of waiting batches
-	want    int             // waiting rows
+	wanted  int             // waiting rows
 	ranges  []position.Range
 	closed  bool // the first statement found the lane closed: the strategy sees no row of it
 
@@ -173,7 +173,7 @@ type window struct {
 }
 
 // Wants returns how many waiting rows the lane wants.
-func (w *window) Wants() (service batch.ServiceID, rows int) { return w.service, w.want }
+func (w *window) Wants() (service batch.ServiceID, rows int) { return w.service, w.wanted }
 
 // Rows returns the rows that a strategy sees.
 func (w *window) Rows() []store.LaneRow { return w.lane }
@@ -218,10 +218,10 @@ func (t *session) attempted(ctx context.Context, statement string, locked []held
 			continue
 		}
 		inOrder(w.rows)
-		if err := w.show(w.rows); err != nil {
+		if err := w.appendRows(w.rows); err != nil {
 			return nil, err
 		}
-		w.want = wanted(l.service, w.lane)
+		w.wanted = wanted(l.service, w.lane)
 	}
 	return windows, nil
 }
@@ -233,8 +233,8 @@ func (t *session) waiting(ctx context.Context, statement string, windows []*wind
 	var ask []*window
 	total := 0
 	for _, w := range windows {
-		if w.want > 0 {
-			ask, total = append(ask, w), total+w.want
+		if w.wanted > 0 {
+			ask, total = append(ask, w), total+w.wanted
 		}
 	}
 	if len(ask) == 0 {
@@ -274,9 +274,9 @@ func (t *session) waiting(ctx context.Context, statement string, windows []*wind
 	for _, w := range ask {
 		w.waiting = slices.DeleteFunc(w.waiting, func(s *stored) bool { return s.HeaderSignature == "" }) // somebody removed the batch
 		inOrder(w.waiting)
-		first := w.waiting[:min(len(w.waiting), w.want)]
+		first := w.waiting[:min(len(w.waiting), w.wanted)]
 		w.rows = append(w.rows, first...)
-		if err := w.show(first); err != nil {
+		if err := w.appendRows(first); err != nil {
 			return err
 		}
 	}
@@ -297,26 +297,26 @@ func (t *session) claimable(ctx context.Context, rows []*stored) error {
 	return err
 }
 
-// part is a range of the order keys of a lane.
-type part struct {
+// rangePart is a range of the order keys of a lane.
+type rangePart struct {
 	*window
 	position.Range
 }
 
 // rangeArrays returns the arguments of the statements that read windows: they name a lane once for
 // each of its ranges.
-func rangeArrays(windows []*window) (parts []part, args []any) {
-	parts = make([]part, 0, len(windows))
+func rangeArrays(windows []*window) (parts []rangePart, args []any) {
+	parts = make([]rangePart, 0, len(windows))
 	for _, w := range windows {
 		for _, r := range w.ranges {
-			parts = append(parts, part{w, r})
+			parts = append(parts, rangePart{w, r})
 		}
 	}
 	n := len(parts)
 	return parts, []any{
 		textArray(n, func(i int) string { return string(parts[i].service) }),
 		intArray(n, func(i int) int64 { return parts[i].From }), intArray(n, func(i int) int64 { return parts[i].To }),
-		intArray(n, func(i int) int64 { return int64(parts[i].want) }),
+		intArray(n, func(i int) int64 { return int64(parts[i].wanted) }),
 	}
 }
 
@@ -329,8 +329,8 @@ func inOrder(rows []*stored) {
 	}
 }
 
-// show appends rows to the lane that a strategy sees.
-func (w *window) show(rows []*stored) error {
+// appendRows appends rows to the lane that a strategy sees.
+func (w *window) appendRows(rows []*stored) error {
 	w.lane = slices.Grow(w.lane, len(rows))
 	for _, s := range rows {
 		footprint, err := sqlstore.DecodeFootprint(s.Footprint)
@@ -342,14 +342,14 @@ func (w *window) show(rows []*stored) error {
 	return nil
 }
 
-// taken reports whether a row is claimed for the first time, so that sqlTake writes it: it was
+// isTaken reports whether a row is claimed for the first time, so that sqlTake writes it: it was
 // read as waiting, with two columns beside [store.NewRow], and a plan does nothing else with such
 // a row.
-func (s *stored) taken() bool { return s.Place != "" && s.Now.State == batch.Submitting }
+func (s *stored) isTaken() bool { return s.Place != "" && s.Now.State == batch.Submitting }
 
-// take writes rows that were taken, and adds their payloads to payloads. It reads the payloads
-// that are not known from an Add.
-func (t *session) take(ctx context.Context, payloads map[int64][]byte, rows []*stored, now time.Time, q store.ClaimQuery,
+// writeTaken writes rows that were taken, and adds their payloads to payloads. It reads the
+// payloads that are not known from an Add.
+func (t *session) writeTaken(ctx context.Context, payloads map[int64][]byte, rows []*stored, now time.Time, q store.ClaimQuery,
 ) (map[int64][]byte, error) {
 	if len(rows) == 0 {
 		return payloads, nil
@@ -384,7 +384,7 @@ func (t *session) take(ctx context.Context, payloads map[int64][]byte, rows []*s
 		return nil, err
 	}
 	for _, r := range rows {
-		t.wrote(r.Key(), r.Seq, r.Now.Version)
+		t.noteWrite(r.Key(), r.Seq, r.Now.Version)
 	}
 	for _, l := range found {
 		if _, known := payloads[l.Seq]; !known {

@@ -27,8 +27,8 @@ func TestUniqueViolationsByName(t *testing.T) {
 	} {
 		s.fresh.doubts.Store(0)
 		err := fmt.Errorf("add: %w", &violation{uniqueViolation, name})
-		assert.Equal(t, want.careful, s.refusesFresh(err), name)
+		assert.Equal(t, want.careful, s.notFreshError(err), name)
 		assert.Equal(t, want.known, s.fresh.doubts.Load() > 0, name)
-		assert.Equal(t, want.raced, raced(err), name)
+		assert.Equal(t, want.raced, isMigrationRace(err), name)
 	}
 }

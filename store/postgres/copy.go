@@ -9,9 +9,9 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// copyLeast is from how many new batches on an Add copies them. COPY costs the server less for
+// minCopyRows is from how many new batches on an Add copies them. COPY costs the server less for
 // each row than an INSERT, and two trips more.
-const copyLeast = 100
+const minCopyRows = 100
 
 const (
 	copyBatchesColumns = 13 // of colsInsert
@@ -20,7 +20,7 @@ const (
 
 // copier returns the connection if it can copy this many new batches, rows, and nil otherwise.
 func (t *session) copier(rows int) conns.Copier {
-	if rows < copyLeast {
+	if rows < minCopyRows {
 		return nil
 	}
 	c, _ := t.tx.(conns.Copier)
@@ -34,20 +34,20 @@ func (t *session) copyNew(ctx context.Context, c conns.Copier, in []*addition) e
 	if hasMore(in) {
 		text, columns = copyBatchesMore, copyBatchesColumns+2
 	}
-	err := c.Copy(ctx, t.s.sql(text), &copied{n: len(in), row: func(b []byte, i int) []byte {
+	err := c.Copy(ctx, t.s.sql(text), &copyReader{n: len(in), row: func(b []byte, i int) []byte {
 		return appendBatch(b, in[i], columns)
 	}})
 	if err != nil {
 		return err
 	}
 	version := store.NewRow().Version
-	return c.Copy(ctx, t.s.sql(copyQueued), &copied{n: len(in), row: func(b []byte, i int) []byte {
+	return c.Copy(ctx, t.s.sql(copyQueued), &copyReader{n: len(in), row: func(b []byte, i int) []byte {
 		return appendQueued(b, in[i], version)
 	}})
 }
 
-// copied reads rows as COPY takes them (PostgreSQL's documentation, COPY, binary format).
-type copied struct {
+// copyReader reads rows as COPY takes them (PostgreSQL's documentation, COPY, binary format).
+type copyReader struct {
 	n    int                          // rows
 	row  func(b []byte, i int) []byte // appends a row
 	next int                          // the next row
@@ -64,7 +64,7 @@ const (
 )
 
 // Read fills p, so that messages to the server are large.
-func (c *copied) Read(p []byte) (n int, err error) {
+func (c *copyReader) Read(p []byte) (n int, err error) {
 	for {
 		done := copy(p[n:], c.rest)
 		n, c.rest = n+done, c.rest[done:]

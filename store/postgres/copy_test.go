@@ -40,7 +40,7 @@ func (c *noCopyConn) Copy(context.Context, string, io.Reader) error {
 // Where the server takes no COPY, as with row-level security, the batches are inserted.
 func TestWhereNothingMayBeCopied(t *testing.T) {
 	n := &noCopy{script: script{answers: map[string][][]any{}}}
-	list := make([]batch.Batch, copyLeast)
+	list := make([]batch.Batch, minCopyRows)
 	for i := range list {
 		list[i] = batch.Batch{Service: "s", ID: batch.ID(fmt.Sprint(i)), Payload: []byte("a")}
 		n.answers["ON CONFLICT"] = append(n.answers["ON CONFLICT"], []any{int64(1001 + i)}) // of the second try
@@ -67,10 +67,10 @@ func TestCopiedRows(t *testing.T) {
 		want += string(row(nil, i))
 	}
 	want += copyEnd
-	require.NoError(t, iotest.TestReader(&copied{n: 20, row: row}, []byte(want)))
+	require.NoError(t, iotest.TestReader(&copyReader{n: 20, row: row}, []byte(want)))
 	for size := 1; size < 2*len(want); size++ {
 		var got []byte
-		for c := (&copied{n: 20, row: row}); ; {
+		for c := (&copyReader{n: 20, row: row}); ; {
 			p := make([]byte, size)
 			n, err := c.Read(p)
 			got = append(got, p[:n]...)

@@ -68,11 +68,11 @@ func (c *sqlConn) Exec(ctx context.Context, text string, args ...any) (int64, er
 	if text == conns.Commit {
 		text = commit
 	}
-	return changed(c.c.ExecContext(ctx, text, args...))
+	return rowsAffected(c.c.ExecContext(ctx, text, args...))
 }
 
 func (c *sqlConn) Query(ctx context.Context, text string, args ...any) (sqlstore.Rows, error) {
-	return found(c.c.QueryContext(ctx, text, args...))
+	return sqlRows(c.c.QueryContext(ctx, text, args...))
 }
 
 func (c *sqlConn) Together(ctx context.Context, list ...conns.Statement) error {
@@ -90,25 +90,25 @@ func (c *sqlConn) Discard(context.Context) {
 type sqlTx struct{ tx *sql.Tx }
 
 func (t sqlTx) Exec(ctx context.Context, text string, args ...any) (int64, error) {
-	return changed(t.tx.ExecContext(ctx, text, args...))
+	return rowsAffected(t.tx.ExecContext(ctx, text, args...))
 }
 
 func (t sqlTx) Query(ctx context.Context, text string, args ...any) (sqlstore.Rows, error) {
-	return found(t.tx.QueryContext(ctx, text, args...))
+	return sqlRows(t.tx.QueryContext(ctx, text, args...))
 }
 
 func (t sqlTx) Together(ctx context.Context, list ...conns.Statement) error {
 	return conns.InTurn(ctx, t, list)
 }
 
-func changed(r sql.Result, err error) (int64, error) {
+func rowsAffected(r sql.Result, err error) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
 	return r.RowsAffected()
 }
 
-func found(rows *sql.Rows, err error) (sqlstore.Rows, error) {
+func sqlRows(rows *sql.Rows, err error) (sqlstore.Rows, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -22,8 +22,8 @@ const (
 	WHERE c.relnamespace = (SELECT b.relnamespace FROM pg_class b WHERE b.oid = '{batches}'::regclass) LIMIT 1`
 )
 
-// atHome refuses a schema with tables that are elsewhere.
-func (t *session) atHome(ctx context.Context) error {
+// checkNotDistributed refuses a schema with tables that are elsewhere.
+func (t *session) checkNotDistributed(ctx context.Context) error {
 	citus, _, err := sqlstore.Get[bool](ctx, t, sqlCitus)
 	if err != nil || !citus {
 		return err
@@ -32,5 +32,5 @@ func (t *session) atHome(ctx context.Context) error {
 	if err != nil || !found {
 		return err
 	}
-	return t.s.names.in(fmt.Errorf("%w: the table %s: undistribute it", ErrDistributed, table))
+	return t.s.names.withSchemaName(fmt.Errorf("%w: the table %s: undistribute it", ErrDistributed, table))
 }

@@ -14,9 +14,9 @@ import (
 func (s *Store) driver() sqlstore.Driver {
 	as := sqlstore.Runner[*session]
 	return sqlstore.Driver{
-		Read: as(s.read), Write: as(s.tx), Adding: as(s.adding), Snapshot: as(s.snapshot), Pruning: as(s.pruning), PruneChunk: 500,
-		Delivering: as(s.delivering), Wrap: wrap, Want: schemaVersion, Have: s.have, Unusable: &s.unusable,
-		Counting: as(s.counting), Surveying: as(s.surveying), Sizes: sizes,
+		Read: as(s.read), Write: as(s.tx), Adding: as(s.addTransaction), Snapshot: as(s.snapshotTx), Pruning: as(s.pruneTx), PruneChunk: 500,
+		Delivering: as(s.deliverTx), Wrap: wrap, Want: schemaVersion, Have: s.schemaVersionOf, Unusable: &s.unusable,
+		Counting: as(s.countTx), Surveying: as(s.surveyTx), Sizes: sizes,
 		Queries: sqlstore.Queries{
 			State: stateOf, ListAll: listAll, ListOpen: listOpen, ListQuarantined: listQuarantined, ListTagged: listTagged,
 			Look: sqlLook, CountRequeue: sqlCountRequeue,
@@ -36,18 +36,18 @@ func (s *Store) driver() sqlstore.Driver {
 // beginLook begins a transaction whose statements all see one moment.
 const beginLook = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT " + beginLocal + ", " + planAnew
 
-// snapshot is tx whose statements all see one moment.
-func (s *Store) snapshot(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
+// snapshotTx is tx whose statements all see one moment.
+func (s *Store) snapshotTx(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
 	return s.readAs(ctx, op, beginLook, do)
 }
 
-// surveying is snapshot for a read of lanes in the order of an index, which no sort improves.
-func (s *Store) surveying(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
+// surveyTx is snapshot for a read of lanes in the order of an index, which no sort improves.
+func (s *Store) surveyTx(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
 	return s.readAs(ctx, op, beginLook+", set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)", do)
 }
 
-// delivering is read with plans that the server may keep.
-func (s *Store) delivering(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
+// deliverTx is read with plans that the server may keep.
+func (s *Store) deliverTx(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
 	return s.readAs(ctx, op, beginDeliver, do)
 }
 
@@ -78,6 +78,6 @@ func (t *session) Windows(ctx context.Context, services []batch.ServiceID, low [
 // NextKey returns an order key behind the whole lane.
 func (t *session) NextKey(ctx context.Context, service batch.ServiceID) (int64, error) {
 	last := map[batch.ServiceID]int64{}
-	now, _, err := t.before(ctx, adding, []batch.ServiceID{service}, 0, last, customPlans)
+	now, _, err := t.readFacts(ctx, adding, []batch.ServiceID{service}, 0, last, customPlans)
 	return max(now, last[service]+1), err
 }

@@ -97,8 +97,8 @@ const (
 	readOnlyTransaction   = "25006"
 )
 
-// again reports whether the transaction did nothing and may be begun again.
-func again(err error) bool {
+// canRetry reports whether the transaction did nothing and may be begun again.
+func canRetry(err error) bool {
 	if errors.Is(err, sqlstore.ErrMoved) {
 		return true
 	}

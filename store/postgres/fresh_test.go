@@ -170,7 +170,7 @@ func TestOnlyWhatIsStoredIsHeld(t *testing.T) {
 		"a commit that is tried anew": {script: script{commits: []error{stateError(serializationFailure)}}, want: []string{"b 1001 6", "z 1002 5"}},
 		"one is known": {
 			script: script{answers: map[string][][]any{"ON CONFLICT": {{int64(1)}}, "u (id_hash, n)": known}},
-			add:    func(s *Store) error { s.fresh.known(); return s.Add(t.Context(), z, b) }, want: []string{"b 1 6"},
+			add:    func(s *Store) error { s.fresh.noteKnown(); return s.Add(t.Context(), z, b) }, want: []string{"b 1 6"},
 		},
 		"one was removed": {
 			script: script{answers: map[string][][]any{"EXISTS": {{true}}, "p.header_signature": {

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// testEvery is the pause between two tests that notifications arrive, testLimit how long one
-	// may take to arrive.
-	testEvery = time.Minute
-	testLimit = 10 * time.Second
+	// hearTestInterval is the pause between two tests that notifications arrive, hearTestLimit how
+	// long one may take to arrive.
+	hearTestInterval = time.Minute
+	hearTestLimit    = 10 * time.Second
 	// sessionLinger is how long a session goes on without a listener: a process that waits for one
 	// batch after the other opens no session for each.
 	sessionLinger = 3 * time.Second
@@ -29,13 +29,13 @@ var ErrDeaf = errors.New("a notification that was sent through the pool did not 
 
 // Pauses after a session that failed: behind a pooler the next one would fail alike.
 const (
-	lostPause = time.Second
-	deafPause = time.Minute
+	pauseAfterLoss = time.Second
+	pauseWhenDeaf  = time.Minute
 )
 
 // errStalled is ErrDeaf of a session on which notifications arrived before: the server is slow,
 // say, or the connection was cut without a word.
-var errStalled = fmt.Errorf("a notification that was sent through the pool has not arrived within %s, as earlier ones did", testLimit)
+var errStalled = fmt.Errorf("a notification that was sent through the pool has not arrived within %s, as earlier ones did", hearTestLimit)
 
 // ears share one session among all listeners of a store.
 type ears struct {
@@ -49,9 +49,9 @@ type ears struct {
 // ear is a listener.
 type ear struct {
 	store.Listener
-	lost chan error // capacity one: why it hears nothing any more
-	told time.Time  // when it told the others last that it listens; zero: never by this session
-	back bool       // that has arrived here
+	failed     chan error // capacity one: why it hears nothing any more
+	toldAt     time.Time  // when it told the others last that it listens; zero: never by this session
+	hasArrived bool       // that has arrived here
 }
 
 // listening is a session that listens.
@@ -82,13 +82,13 @@ func (s *Store) Hear(ctx context.Context, l store.Listener) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case err := <-e.lost:
+	case err := <-e.failed:
 		return wrap("listen", err)
 	}
 }
 
 func (s *Store) join(l store.Listener) (*ear, error) {
-	e := &ear{Listener: l, lost: make(chan error, 1)}
+	e := &ear{Listener: l, failed: make(chan error, 1)}
 	s.ears.mu.Lock()
 	defer s.ears.mu.Unlock()
 	if s.ears.session == nil && time.Now().Before(s.ears.closed) {
@@ -101,7 +101,7 @@ func (s *Store) join(l store.Listener) (*ear, error) {
 	if s.ears.session == nil {
 		s.open()
 	}
-	poke(s.ears.session.changed)
+	signal(s.ears.session.changed)
 	return e, nil
 }
 
@@ -116,11 +116,11 @@ func (s *Store) leave(e *ear) {
 	defer s.ears.mu.Unlock()
 	delete(s.ears.all, e)
 	if s.ears.session != nil {
-		poke(s.ears.session.changed)
+		signal(s.ears.session.changed)
 	}
 }
 
-func poke(c chan<- struct{}) {
+func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
@@ -139,19 +139,19 @@ func (s *Store) listen(on *listening) {
 		}
 		return
 	}
-	pause := lostPause
+	pause := pauseAfterLoss
 	if errors.Is(err, ErrDeaf) || errors.Is(err, conns.ErrNoListener) {
-		pause = deafPause
+		pause = pauseWhenDeaf
 	}
 	s.ears.err, s.ears.closed = err, time.Now().Add(pause)
 	for e := range s.ears.all { // each calls Hear again
-		e.lost <- err
+		e.failed <- err
 		delete(s.ears.all, e)
 	}
 }
 
 func (s *Store) session(on *listening) error {
-	opening, cancel := context.WithTimeout(context.Background(), testLimit)
+	opening, cancel := context.WithTimeout(context.Background(), hearTestLimit)
 	defer cancel()
 	l, way, err := s.openSession(opening)
 	if err != nil {
@@ -173,11 +173,11 @@ func (s *Store) session(on *listening) error {
 				return
 			}
 			if h, ours := store.ParseHint(payload); ours {
-				s.heard(on, h)
+				s.deliverHint(on, h)
 			}
 		}
 	}()
-	err = s.tests(reading, on)
+	err = s.testListeners(reading, on)
 	if lost := context.Cause(reading); lost != nil {
 		err = lost
 	}
@@ -196,14 +196,14 @@ func (s *Store) openSession(ctx context.Context) (l conns.Listener, way string, 
 	return l, "a connection of Options.Listen", err
 }
 
-// heard gives a hint to the listeners of its topics.
-func (s *Store) heard(on *listening, h store.Hint) {
+// deliverHint gives a hint to the listeners of its topics.
+func (s *Store) deliverHint(on *listening, h store.Hint) {
 	s.ears.mu.Lock()
 	all := slices.Collect(maps.Keys(s.ears.all))
 	var own []*ear
 	for _, e := range all {
-		if h.Hears != 0 && h.From == e.ID && !e.told.IsZero() {
-			e.back = true
+		if h.Hears != 0 && h.From == e.ID && !e.toldAt.IsZero() {
+			e.hasArrived = true
 			own = append(own, e)
 		}
 	}
@@ -212,7 +212,7 @@ func (s *Store) heard(on *listening, h store.Hint) {
 		e.Live(on.way)
 	}
 	if len(own) > 0 {
-		poke(on.back)
+		signal(on.back)
 	}
 	for _, e := range all {
 		if h.For(e.Listener) {
@@ -221,10 +221,10 @@ func (s *Store) heard(on *listening, h store.Hint) {
 	}
 }
 
-// tests lets each new listener, and once a minute every listener, tell the others that it listens.
-// Its hint goes through the pool, as all hints do, and has to arrive at the session.
-func (s *Store) tests(ctx context.Context, on *listening) error {
-	tick := time.NewTicker(testEvery)
+// testListeners lets each new listener, and once a minute every listener, tell the others that it
+// listens. Its hint goes through the pool, as all hints do, and has to arrive at the session.
+func (s *Store) testListeners(ctx context.Context, on *listening) error {
+	tick := time.NewTicker(hearTestInterval)
 	defer tick.Stop()
 	linger := time.NewTimer(sessionLinger)
 	defer linger.Stop()
@@ -256,7 +256,7 @@ func (s *Store) forgetIntroductions() {
 	s.ears.mu.Lock()
 	defer s.ears.mu.Unlock()
 	for e := range s.ears.all {
-		e.told, e.back = time.Time{}, false
+		e.toldAt, e.hasArrived = time.Time{}, false
 	}
 }
 
@@ -266,10 +266,10 @@ func (s *Store) introduce(ctx context.Context, on *listening) error {
 	if on.proven {
 		why = errStalled
 	}
-	limit, cancel := context.WithTimeoutCause(ctx, testLimit, why)
+	limit, cancel := context.WithTimeoutCause(ctx, hearTestLimit, why)
 	defer cancel()
 	var wait []*ear
-	for _, e := range s.strangers() {
+	for _, e := range s.takeUntold() {
 		i := introduction{e.ID, e.Wants}
 		if !on.tested[i].IsZero() { // the same listener was there a moment ago
 			e.Live(on.way)
@@ -284,11 +284,11 @@ func (s *Store) introduce(ctx context.Context, on *listening) error {
 		s.ears.mu.Lock()
 		wait = slices.DeleteFunc(wait, func(e *ear) bool {
 			_, listens := s.ears.all[e]
-			if e.back {
+			if e.hasArrived {
 				on.proven = true
-				on.tested[introduction{e.ID, e.Wants}] = e.told
+				on.tested[introduction{e.ID, e.Wants}] = e.toldAt
 			}
-			return e.back || !listens
+			return e.hasArrived || !listens
 		})
 		s.ears.mu.Unlock()
 		if len(wait) == 0 {
@@ -302,13 +302,13 @@ func (s *Store) introduce(ctx context.Context, on *listening) error {
 	}
 }
 
-// strangers returns the listeners that have not told yet that they listen, and notes that they do.
-func (s *Store) strangers() (all []*ear) {
+// takeUntold returns the listeners that have not told yet that they listen, and notes that they do.
+func (s *Store) takeUntold() (all []*ear) {
 	s.ears.mu.Lock()
 	defer s.ears.mu.Unlock()
 	for e := range s.ears.all {
-		if e.told.IsZero() {
-			e.told = time.Now()
+		if e.toldAt.IsZero() {
+			e.toldAt = time.Now()
 			all = append(all, e)
 		}
 	}

@@ -177,7 +177,7 @@ func TestListenersShareASession(t *testing.T) {
 		assert.Len(t, x.told, 2+2*11)
 		x.end()
 		require.ErrorIs(t, <-again.ended, errGone)
-		time.Sleep(lostPause)
+		time.Sleep(pauseAfterLoss)
 		ctx, stop = context.WithCancel(t.Context())
 		last := s.forTest(ctx, "first", store.TopicLanes)
 		synctest.Wait()
@@ -197,14 +197,14 @@ func TestASessionThatIsDeaf(t *testing.T) {
 		began := time.Now()
 		o := s.forTest(t.Context(), "runs", store.TopicLanes)
 		require.ErrorIs(t, <-o.ended, ErrDeaf)
-		assert.Equal(t, testLimit, time.Since(began))
+		assert.Equal(t, hearTestLimit, time.Since(began))
 		lives, _ := o.now()
 		assert.Zero(t, lives)
 		assert.Zero(t, x.open())
 		require.ErrorIs(t, s.Hear(t.Context(), store.Listener{ID: "runs"}), ErrDeaf)
 		assert.Equal(t, 1, x.opened, "no other session so soon: it would be as deaf")
 
-		time.Sleep(deafPause)
+		time.Sleep(pauseWhenDeaf)
 		x.silence(false)
 		o = s.forTest(t.Context(), "runs", store.TopicLanes)
 		time.Sleep(10 * time.Second)
@@ -215,7 +215,7 @@ func TestASessionThatIsDeaf(t *testing.T) {
 		err := <-o.ended
 		require.ErrorIs(t, err, errStalled)
 		require.NotErrorIs(t, err, ErrDeaf, "no pooler is between: it worked before")
-		assert.LessOrEqual(t, time.Since(since), testEvery+testLimit)
+		assert.LessOrEqual(t, time.Since(since), hearTestInterval+hearTestLimit)
 	})
 }
 

@@ -32,15 +32,15 @@ type home struct {
 	without atomic.Bool              // the first look failed: the store's own calls will learn it
 }
 
-// lookHomeFor bounds how long an addition in the application's transaction waits for a connection
+// lookHomeLimit bounds how long an addition in the application's transaction waits for a connection
 // of the store: transactions of the application may hold all of the pool.
-const lookHomeFor = time.Second
+const lookHomeLimit = time.Second
 
-// holds refuses a transaction of another database than the store's own, which may have the same
+// checkHome refuses a transaction of another database than the store's own, which may have the same
 // tables: no Runner of this store would find the batches there. A restart or a failover changes
 // the location, too: so where another location is known, or none, the store looks where its own
 // connections lead now. A pool of one connection, which the transaction may hold, cannot tell.
-func (s *Store) holds(ctx context.Context, op string, met location) error {
+func (s *Store) checkHome(ctx context.Context, op string, met location) error {
 	was := s.home.at.Load()
 	switch {
 	case was != nil && *was == met:
@@ -50,7 +50,7 @@ func (s *Store) holds(ctx context.Context, op string, met location) error {
 	}
 	begun := time.Now()
 	s.doubted.Store(&begun)
-	soon, cancel := context.WithTimeout(ctx, lookHomeFor)
+	soon, cancel := context.WithTimeout(ctx, lookHomeLimit)
 	defer cancel()
 	err := s.read(soon, op, func(context.Context, *session) error { return nil })
 	now := s.home.at.Load()

@@ -15,8 +15,8 @@ import (
 // forgotten: compare with the ledger.
 var ErrReplaced = errors.New("dltbatch: the database was replaced")
 
-// replacedFor is how long Upkeep reports that the database was replaced.
-const replacedFor = time.Hour
+// replacedErrorLifetime is how long Upkeep reports that the database was replaced.
+const replacedErrorLifetime = time.Hour
 
 // identifying are the parts of a database's identity that a plain restart leaves as they are, each
 // with the statement that reads it. A server may refuse some: these are then not compared.
@@ -37,13 +37,13 @@ type identity struct {
 	changed     []string  // since then
 }
 
-// identifyEvery is how often the parts are read, beside each change of the incarnation.
-const identifyEvery = time.Minute
+// identityReadInterval is how often the parts are read, beside each change of the incarnation.
+const identityReadInterval = time.Minute
 
-// is takes an incarnation that a statement read. Another one than before ends everything that this
-// process remembers, and the transaction begins again: what is known of its connection may be of
-// another server, because a pooler has moved it.
-func (s *Store) is(incarnation int64) error {
+// checkIncarnation takes an incarnation that a statement read. Another one than before ends
+// everything that this process remembers, and the transaction begins again: what is known of its
+// connection may be of another server, because a pooler has moved it.
+func (s *Store) checkIncarnation(incarnation int64) error {
 	d := &s.identity
 	d.mu.Lock()
 	was := d.incarnation
@@ -57,7 +57,7 @@ func (s *Store) is(incarnation int64) error {
 	}
 	now := time.Now()
 	s.doubted.Store(&now)
-	s.witnessed.doubt()
+	s.commitMemory.requireCheck()
 	s.memory.Forget()
 	s.added.Forget()
 	s.checked.Store(nil)
@@ -66,14 +66,14 @@ func (s *Store) is(incarnation int64) error {
 	return errElsewhere
 }
 
-// identify reads the parts now and then, and notes those that have changed.
-func (s *Store) identify(ctx context.Context) {
+// readIdentity reads the parts now and then, and notes those that have changed.
+func (s *Store) readIdentity(ctx context.Context) {
 	d := &s.identity
 	now := time.Now()
 	d.mu.Lock()
 	due := d.incarnation != 0 && !now.Before(d.next)
 	if due {
-		d.next = now.Add(identifyEvery)
+		d.next = now.Add(identityReadInterval)
 	}
 	d.mu.Unlock()
 	if !due {
@@ -81,7 +81,7 @@ func (s *Store) identify(ctx context.Context) {
 	}
 	var have [len(identifying)]string
 	for i, part := range identifying {
-		have[i] = s.text(ctx, s.sql(part.query))
+		have[i] = s.readText(ctx, s.sql(part.query))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -100,8 +100,8 @@ func (s *Store) identify(ctx context.Context) {
 	}
 }
 
-// text returns the one value of a statement outside of a transaction; "" after an error.
-func (s *Store) text(ctx context.Context, statement string) (value string) {
+// readText returns the one value of a statement outside of a transaction; "" after an error.
+func (s *Store) readText(ctx context.Context, statement string) (value string) {
 	c, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return ""
@@ -120,12 +120,12 @@ func (s *Store) text(ctx context.Context, statement string) (value string) {
 	return value
 }
 
-// replaced returns an error for a while after the database was replaced.
-func (s *Store) replaced(now time.Time) error {
+// replacedError returns an error for a while after the database was replaced.
+func (s *Store) replacedError(now time.Time) error {
 	d := &s.identity
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.changed) == 0 || now.Sub(d.at) >= replacedFor {
+	if len(d.changed) == 0 || now.Sub(d.at) >= replacedErrorLifetime {
 		return nil
 	}
 	return fmt.Errorf("%w, %s ago: %s", ErrReplaced, now.Sub(d.at).Round(time.Minute), strings.Join(d.changed, "; "))

@@ -15,12 +15,12 @@ import (
 // the server's log.
 type freshness struct{ doubts atomic.Int32 }
 
-// doubtful is how many additions go the careful way after an addition that met a known batch.
-// A caller that keeps adding known batches gains nothing from the quick way.
-const doubtful = 1000
+// carefulAdditions is how many additions go the careful way after an addition that met a known
+// batch. A caller that keeps adding known batches gains nothing from the quick way.
+const carefulAdditions = 1000
 
-func (f *freshness) expected() bool { return f.doubts.Load() <= 0 || f.doubts.Add(-1) < 0 }
-func (f *freshness) known()         { f.doubts.Store(doubtful) }
+func (f *freshness) expectsFresh() bool { return f.doubts.Load() <= 0 || f.doubts.Add(-1) < 0 }
+func (f *freshness) noteKnown()         { f.doubts.Store(carefulAdditions) }
 
 // The largest insert of one statement. A larger one is not faster, and holds more in memory on
 // both sides.

@@ -11,13 +11,13 @@ import (
 func TestFreshness(t *testing.T) {
 	var f freshness
 	for range 3 {
-		require.True(t, f.expected())
+		require.True(t, f.expectsFresh())
 	}
 	for range 2 {
-		f.known()
-		for i := range doubtful {
-			require.False(t, f.expected(), "%d", i)
+		f.noteKnown()
+		for i := range carefulAdditions {
+			require.False(t, f.expectsFresh(), "%d", i)
 		}
-		assert.True(t, f.expected())
+		assert.True(t, f.expectsFresh())
 	}
 }

@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	// fewKnown is up to how many remembered lanes Lanes looks at one by one, without a scan first.
-	fewKnown = 1000
-	// quickScan is how long a scan of all lanes may take if more lanes are remembered.
-	quickScan = "200ms"
+	// maxKnownLanes is up to how many remembered lanes Lanes looks at one by one, without a scan
+	// first.
+	maxKnownLanes = 1000
+	// quickScanTimeout is how long a scan of all lanes may take if more lanes are remembered.
+	quickScanTimeout = "200ms"
 )
 
 // Lanes is [store.Store].Lanes. It passes over names that no call takes, and [Store.Upkeep]
@@ -29,14 +30,14 @@ func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceI
 // whose open work is known to begin further on, from there: always if they are few, else after a
 // scan that took long.
 func (s *Store) scan(ctx context.Context, q store.LanesQuery) (lanes []batch.ServiceID, err error) {
-	if !s.memory.Scan.Found.Load() && s.nothing(ctx, s.sql(sqlAnyOpen)) {
+	if !s.memory.Scan.Found.Load() && s.isFalse(ctx, s.sql(sqlAnyOpen)) {
 		return nil, nil
 	}
 	defer func() { s.memory.Scan.Found.Store(err == nil && len(lanes) > 0) }()
 	known := s.memory.Lanes.Len()
-	if known > fewKnown && !s.memory.Scan.Careful(time.Now()) {
+	if known > maxKnownLanes && !s.memory.Scan.Careful(time.Now()) {
 		err = s.read(ctx, "list lanes", func(ctx context.Context, t *session) error {
-			if _, err := sqlstore.Query[string](ctx, t, sqlTimeout, quickScan); err != nil {
+			if _, err := sqlstore.Query[string](ctx, t, sqlTimeout, quickScanTimeout); err != nil {
 				return err
 			}
 			lanes, err = t.allLanes(ctx, q)
@@ -77,7 +78,7 @@ func (t *session) knownLanes(ctx context.Context, q store.LanesQuery, names []ba
 	}
 	last := names[len(names)-1]
 	for first := !q.Start; len(names) > 0; first = false {
-		part := names[:min(len(names), max(q.Limit, fewKnown))]
+		part := names[:min(len(names), max(q.Limit, maxKnownLanes))]
 		next := append(slices.Clone(part[1:]), part[len(part)-1]) // no lane is behind the last one
 		if names = names[len(part):]; len(names) > 0 {
 			next[len(next)-1] = names[0]
@@ -134,13 +135,13 @@ func (t *session) lock(ctx context.Context, lanes []batch.ServiceID, from *posit
 		return got, nil, nil, now, nil
 	}
 	missing := slices.DeleteFunc(slices.Clone(lanes), func(s batch.ServiceID) bool { return mine[s] })
-	locked, fresh, err = t.standing(ctx, missing)
+	locked, fresh, err = t.splitLanes(ctx, missing)
 	return got, locked, fresh, now, err
 }
 
-// standing separates lanes that have a row to lock from lanes that have only batches. Closed
+// splitLanes separates lanes that have a row to lock from lanes that have only batches. Closed
 // lanes are neither.
-func (t *session) standing(ctx context.Context, lanes []batch.ServiceID) (there, fresh []batch.ServiceID, err error) {
+func (t *session) splitLanes(ctx context.Context, lanes []batch.ServiceID) (there, fresh []batch.ServiceID, err error) {
 	if len(lanes) == 0 {
 		return nil, nil, nil
 	}
@@ -161,9 +162,9 @@ func (t *session) standing(ctx context.Context, lanes []batch.ServiceID) (there,
 	return there, fresh, err
 }
 
-// enlist makes the rows that claims lock, for lanes that have something to claim, in a
+// makeLaneRows makes the rows that claims lock, for lanes that have something to claim, in a
 // transaction of its own, so that no other claim waits for this one.
-func (s *Store) enlist(ctx context.Context, op string, lanes []batch.ServiceID) error {
+func (s *Store) makeLaneRows(ctx context.Context, op string, lanes []batch.ServiceID) error {
 	return s.txAs(ctx, op, beginKept, func(ctx context.Context, t *session) error {
 		_, err := t.Exec(ctx, sqlNewLanes, texts(lanes))
 		return err

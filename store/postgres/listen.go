@@ -12,16 +12,16 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// leastOpen is the smallest limit of open connections of a *sql.DB from which the store takes one
-// for hints, for good.
-const leastOpen = 4
+// minOpenConns is the smallest limit of open connections of a *sql.DB from which the store takes
+// one for hints, for good.
+const minOpenConns = 4
 
 // Listen takes a connection of the pool, since database/sql hides how it connects. That needs a
 // driver whose connections have a method Conn, and what it returns a WaitForNotification: pgx's.
 // Package postgres does not import it, so that nobody links a driver that he does not use.
 func (p sqlPool) Listen(ctx context.Context) (_ conns.Listener, way string, err error) {
-	if n := p.db.Stats().MaxOpenConnections; n > 0 && n < leastOpen {
-		return nil, "", fmt.Errorf("the pool may open %d connections, and one of %d or more would be taken to listen: %w", n, leastOpen, conns.ErrNoListener)
+	if n := p.db.Stats().MaxOpenConnections; n > 0 && n < minOpenConns {
+		return nil, "", fmt.Errorf("the pool may open %d connections, and one of %d or more would be taken to listen: %w", n, minOpenConns, conns.ErrNoListener)
 	}
 	c, err := p.db.Conn(ctx)
 	if err != nil {
@@ -29,7 +29,7 @@ func (p sqlPool) Listen(ctx context.Context) (_ conns.Listener, way string, err 
 	}
 	var wait reflect.Value
 	err = c.Raw(func(connection any) error {
-		wait = waiter(connection)
+		wait = waitMethod(connection)
 		return nil
 	})
 	if err == nil && !wait.IsValid() {
@@ -42,8 +42,8 @@ func (p sqlPool) Listen(ctx context.Context) (_ conns.Listener, way string, err 
 	return sqlListener{c, wait}, fmt.Sprintf("a connection of the pool (%T)", p.db.Driver()), nil
 }
 
-// waiter returns the WaitForNotification of a driver's connection, or nothing.
-func waiter(connection any) (none reflect.Value) {
+// waitMethod returns the WaitForNotification of a driver's connection, or nothing.
+func waitMethod(connection any) (none reflect.Value) {
 	of := reflect.ValueOf(connection).MethodByName("Conn")
 	if !of.IsValid() || of.Type().NumIn() != 0 || of.Type().NumOut() != 1 {
 		return none

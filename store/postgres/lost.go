@@ -22,14 +22,14 @@ import (
 var ErrLostCommits = errors.New("dltbatch: the database has lost commits that it had acknowledged")
 
 const (
-	// witnesses is how many of its last writes a process remembers. A standby has the log up to
+	// maxWitnesses is how many of its last writes a process remembers. A standby has the log up to
 	// some place and nothing behind it, so the last write would suffice, if no other process wrote
 	// to the same batch.
-	witnesses = 16
-	// witnessesOfOne is how many of them are of one commit.
-	witnessesOfOne = 4
-	// lostFor is how long Upkeep reports lost commits.
-	lostFor = 24 * time.Hour
+	maxWitnesses = 16
+	// maxWitnessesOfTx is how many of them are of one commit.
+	maxWitnessesOfTx = 4
+	// lossErrorLifetime is how long Upkeep reports lost commits.
+	lossErrorLifetime = 24 * time.Hour
 	// pruneSlack is how much the time of a write may be wrong beside the mark of Prune: both
 	// clocks go at their own pace.
 	pruneSlack = 10 * time.Second
@@ -43,8 +43,8 @@ type witness struct {
 	at      time.Time
 }
 
-// witnessed is a process's memory of its own commits.
-type witnessed struct {
+// commitMemory is a process's memory of its own commits.
+type commitMemory struct {
 	mu     sync.Mutex
 	server string    // when the server was started that was looked at last
 	due    bool      // some witnesses were not looked at there
@@ -56,17 +56,17 @@ type witnessed struct {
 	untold bool      // no claim has reported it
 }
 
-// doubt makes the next transaction that writes look at the witnesses.
-func (w *witnessed) doubt() {
+// requireCheck makes the next transaction that writes look at the witnesses.
+func (w *commitMemory) requireCheck() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.due, w.since, w.heard = true, time.Now(), false
 }
 
-// unseen returns the witnesses that are to be looked at on a server: on each that is not the one
-// that was looked at last. For some moments after a failover some connections may lead to the old
-// one.
-func (w *witnessed) unseen(server string) (last []witness, due bool) {
+// unseenWitnesses returns the witnesses that are to be looked at on a server: on each that is not
+// the one that was looked at last. For some moments after a failover some connections may lead to
+// the old one.
+func (w *commitMemory) unseenWitnesses(server string) (last []witness, due bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.due && w.server == server {
@@ -82,10 +82,10 @@ func (w *witnessed) unseen(server string) (last []witness, due bool) {
 	return slices.Clone(w.last), true
 }
 
-// seen ends a check of a server. It keeps the witnesses that the server has, for the next
+// endCheck ends a check of a server. It keeps the witnesses that the server has, for the next
 // failover, and returns those that it has lost, if no other check has returned them before. What
 // was written during the check is checked next.
-func (w *witnessed) seen(server string, looked, lost []witness) (news []witness) {
+func (w *commitMemory) endCheck(server string, looked, lost []witness) (news []witness) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.server, w.due = server, false
@@ -100,10 +100,10 @@ func (w *witnessed) seen(server string, looked, lost []witness) (news []witness)
 	return news
 }
 
-// committed takes writes that a server has committed. It may be another one than was looked at
+// noteCommitted takes writes that a server has committed. It may be another one than was looked at
 // last: for some moments after a failover the old one may take writes, and only there they are.
 // While witnesses are to be looked at, new ones push out none.
-func (w *witnessed) committed(server string, writes []witness) {
+func (w *commitMemory) noteCommitted(server string, writes []witness) {
 	if len(writes) == 0 {
 		return
 	}
@@ -114,23 +114,23 @@ func (w *witnessed) committed(server string, writes []witness) {
 		w.last = slices.DeleteFunc(w.last, func(old witness) bool { return old.seq == x.seq })
 		w.last = append(w.last, x)
 	}
-	switch n := len(w.last) - witnesses; {
+	switch n := len(w.last) - maxWitnesses; {
 	case w.due:
-		w.last = w.last[:min(len(w.last), 2*witnesses)]
+		w.last = w.last[:min(len(w.last), 2*maxWitnesses)]
 	case n > 0:
 		w.last = slices.Delete(w.last, 0, n)
 	}
 }
 
-// prove keeps a proof. tell makes the next claim report it.
-func (w *witnessed) prove(proof []string, now time.Time, tell bool) {
+// keepProof keeps a proof. tell makes the next claim report it.
+func (w *commitMemory) keepProof(proof []string, now time.Time, tell bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lost, w.at, w.untold = fmt.Errorf("%w: %s", ErrLostCommits, strings.Join(proof, "; ")), now, tell
 }
 
-// news returns the proof that no claim has reported.
-func (w *witnessed) news() error {
+// untoldLoss returns the proof that no claim has reported.
+func (w *commitMemory) untoldLoss() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.untold {
@@ -139,35 +139,35 @@ func (w *witnessed) news() error {
 	return w.lost
 }
 
-func (w *witnessed) told() {
+func (w *commitMemory) noteTold() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.untold = false
 }
 
-// standing returns the proof, for a while.
-func (w *witnessed) standing(now time.Time) error {
+// recentLoss returns the proof, for a while.
+func (w *commitMemory) recentLoss(now time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.lost == nil || now.Sub(w.at) >= lostFor {
+	if w.lost == nil || now.Sub(w.at) >= lossErrorLifetime {
 		return nil
 	}
 	return fmt.Errorf("%s ago: %w", now.Sub(w.at).Round(time.Minute), w.lost)
 }
 
-// wrote takes a write of this transaction. A commit is there as a whole or not at all, so some of
-// its writes suffice.
-func (t *session) wrote(key batch.Key, seq, version int64) {
-	if len(t.writes) < witnessesOfOne {
+// noteWrite takes a write of this transaction. A commit is there as a whole or not at all, so some
+// of its writes suffice.
+func (t *session) noteWrite(key batch.Key, seq, version int64) {
+	if len(t.writes) < maxWitnessesOfTx {
 		t.writes = append(t.writes, witness{key: key, seq: seq, version: version, at: time.Now()})
 	}
 }
 
-// wroteAdded takes the batches of an addition that were not known.
-func (t *session) wroteAdded(in []addition) {
+// noteAdded takes the batches of an addition that were not known.
+func (t *session) noteAdded(in []addition) {
 	for i := range in {
 		if in[i].Seq != 0 {
-			t.wrote(in[i].Key(), in[i].Seq, 0)
+			t.noteWrite(in[i].Key(), in[i].Seq, 0)
 		}
 	}
 }
@@ -186,11 +186,11 @@ const (
 	WHERE t.body::bigint < excluded.body::bigint`
 )
 
-// witness looks at the witnesses where that is due. It proves a loss if one is gone or older than
-// this process left it: nothing takes a version back, and only Prune removes a batch.
-func (t *session) witness(ctx context.Context) error {
-	w := &t.s.witnessed
-	last, due := w.unseen(t.server)
+// checkWitnesses looks at the witnesses where that is due. It proves a loss if one is gone or
+// older than this process left it: nothing takes a version back, and only Prune removes a batch.
+func (t *session) checkWitnesses(ctx context.Context) error {
+	w := &t.s.commitMemory
+	last, due := w.unseenWitnesses(t.server)
 	if !due {
 		return nil
 	}
@@ -224,11 +224,11 @@ func (t *session) witness(ctx context.Context) error {
 		}
 	}
 	var news []string
-	for _, x := range w.seen(t.server, last, lost) {
+	for _, x := range w.endCheck(t.server, last, lost) {
 		news = append(news, proof[x.seq])
 	}
 	if len(news) > 0 {
-		w.prove(news, now, true)
+		w.keepProof(news, now, true)
 	}
 	return nil
 }
@@ -237,27 +237,27 @@ func (t *session) witness(ctx context.Context) error {
 // pooler has moved it. The next try looks at the connection anew.
 var errElsewhere = fmt.Errorf("%w: the connection leads to another server than before", sqlstore.ErrMoved)
 
-// at compares the server that a statement has met with the one that the connection is known for. A
-// transaction of the application has none.
-func (t *session) at(server string) error {
+// checkServer compares the server that a statement has met with the one that the connection is
+// known for. A transaction of the application has none.
+func (t *session) checkServer(server string) error {
 	if t.server != "" && t.server != server {
 		return errElsewhere
 	}
 	return nil
 }
 
-// contradicted takes facts that a process knows better than the database, about batches that it
-// was about to post again.
-func (s *Store) contradicted(outcomes []store.Outcome) {
+// noteContradiction takes facts that a process knows better than the database, about batches that
+// it was about to post again.
+func (s *Store) noteContradiction(outcomes []store.Outcome) {
 	var proof []string
 	for _, o := range outcomes {
-		if o.ForgottenFor > 0 && len(proof) < witnesses {
+		if o.ForgottenFor > 0 && len(proof) < maxWitnesses {
 			proof = append(proof, fmt.Sprintf("batch %s had been attempted %s before", o.Key, o.ForgottenFor.Round(time.Second)))
 		}
 	}
 	// The engine has reported each of these batches, so that a claim has to fail only where it
 	// pauses everything. An earlier proof says the same.
-	if now := time.Now(); len(proof) > 0 && s.witnessed.standing(now) == nil {
-		s.witnessed.prove(proof, now, s.o.PauseOnLostCommits)
+	if now := time.Now(); len(proof) > 0 && s.commitMemory.recentLoss(now) == nil {
+		s.commitMemory.keepProof(proof, now, s.o.PauseOnLostCommits)
 	}
 }

@@ -15,10 +15,10 @@ import (
 func TestClaimsThatFindALossTogether(t *testing.T) {
 	s, _, err := Over(&script{}, &Options{PauseOnLostCommits: true})
 	require.NoError(t, err)
-	s.witnessed.prove([]string{"batch s/a is gone"}, time.Now(), true)
-	found := s.witnessed.news()
-	s.witnessed.told()
-	require.ErrorIs(t, s.report(t.Context(), found), ErrLostCommits)
+	s.commitMemory.keepProof([]string{"batch s/a is gone"}, time.Now(), true)
+	found := s.commitMemory.untoldLoss()
+	s.commitMemory.noteTold()
+	require.ErrorIs(t, s.reportLoss(t.Context(), found), ErrLostCommits)
 }
 
 // written is a write of a batch.
@@ -29,55 +29,55 @@ func written(seq, version int64) witness {
 // Each server but the one that has the witnesses is looked at, however connections to two servers
 // alternate, and what it has stays remembered.
 func TestWitnessesAreLookedAtOnEachServer(t *testing.T) {
-	var w witnessed
-	_, due := w.unseen("old")
+	var w commitMemory
+	_, due := w.unseenWitnesses("old")
 	assert.False(t, due, "nothing was written")
-	w.committed("old", []witness{written(1, 0), written(2, 0)})
-	_, due = w.unseen("old")
+	w.noteCommitted("old", []witness{written(1, 0), written(2, 0)})
+	_, due = w.unseenWitnesses("old")
 	assert.False(t, due)
 
-	last, due := w.unseen("new")
+	last, due := w.unseenWitnesses("new")
 	require.True(t, due)
 	require.Len(t, last, 2)
-	_, due = w.unseen("old")
+	_, due = w.unseenWitnesses("old")
 	assert.False(t, due, "a connection that leads to the old server ends no read")
-	again, due := w.unseen("new")
+	again, due := w.unseenWitnesses("new")
 	require.True(t, due)
-	assert.Equal(t, last[1:], w.seen("new", last, last[1:]))
-	assert.Empty(t, w.seen("new", again, again[1:]), "two looks report one loss")
-	_, due = w.unseen("new")
+	assert.Equal(t, last[1:], w.endCheck("new", last, last[1:]))
+	assert.Empty(t, w.endCheck("new", again, again[1:]), "two looks report one loss")
+	_, due = w.unseenWitnesses("new")
 	assert.False(t, due)
 
-	kept, due := w.unseen("third")
+	kept, due := w.unseenWitnesses("third")
 	require.True(t, due)
 	assert.Equal(t, last[:1], kept, "for the next failover")
-	w.doubt()
-	_, due = w.unseen("new")
+	w.requireCheck()
+	_, due = w.unseenWitnesses("new")
 	assert.True(t, due, "the database may be another one on the same server")
 }
 
 // A transaction began on the old server before another one has looked at the new server, and is
 // committed after it: its write is looked for on the new server, too.
 func TestAWriteToTheOldServerIsLookedFor(t *testing.T) {
-	var w witnessed
-	_, _ = w.unseen("old")
-	w.committed("old", []witness{written(1, 0)})
-	looked, due := w.unseen("new")
+	var w commitMemory
+	_, _ = w.unseenWitnesses("old")
+	w.noteCommitted("old", []witness{written(1, 0)})
+	looked, due := w.unseenWitnesses("new")
 	require.True(t, due)
-	w.committed("old", []witness{written(2, 0)}) // during the look
-	assert.Empty(t, w.seen("new", looked, nil))
-	looked, due = w.unseen("new")
+	w.noteCommitted("old", []witness{written(2, 0)}) // during the look
+	assert.Empty(t, w.endCheck("new", looked, nil))
+	looked, due = w.unseenWitnesses("new")
 	require.True(t, due)
 	assert.Len(t, looked, 2)
-	assert.Empty(t, w.seen("new", looked, nil))
-	_, due = w.unseen("new")
+	assert.Empty(t, w.endCheck("new", looked, nil))
+	_, due = w.unseenWitnesses("new")
 	require.False(t, due)
 
-	w.committed("old", []witness{written(3, 0)}) // after the look
+	w.noteCommitted("old", []witness{written(3, 0)}) // after the look
 	for i := range int64(40) {
-		w.committed("new", []witness{written(10+i, 0)})
+		w.noteCommitted("new", []witness{written(10+i, 0)})
 	}
-	looked, due = w.unseen("new")
+	looked, due = w.unseenWitnesses("new")
 	require.True(t, due)
 	assert.Contains(t, looked, written(3, 0), "later writes have pushed it out")
 }

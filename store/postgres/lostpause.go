@@ -12,19 +12,19 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// hearFor is for how long a claim waits for other instances. Those that live write their rows
-// every 15 s, and count as gone after this time.
-const hearFor = 45 * time.Second
+// instanceGoneAfter is for how long a claim waits for other instances. Those that live write their
+// rows every 15 s, and count as gone after this time.
+const instanceGoneAfter = 45 * time.Second
 
-// trusts looks at the witnesses in a claim, and fails once after a loss was proved.
-func (t *session) trusts(ctx context.Context) error {
-	if err := t.witness(ctx); err != nil {
+// checkLoss looks at the witnesses in a claim, and fails once after a loss was proved.
+func (t *session) checkLoss(ctx context.Context) error {
+	if err := t.checkWitnesses(ctx); err != nil {
 		return err
 	}
-	if err := t.s.witnessed.news(); err != nil {
+	if err := t.s.commitMemory.untoldLoss(); err != nil {
 		return err
 	}
-	return t.hearOthers(ctx)
+	return t.waitForOthers(ctx)
 }
 
 // errOthers holds up the claims of a store with Options.PauseOnLostCommits after a failover.
@@ -32,19 +32,19 @@ var errOthers = errors.New("another server answers, and not every instance has l
 
 const sqlInstances = `SELECT t.body FROM {texts} t WHERE t.kind = 'instance' AND t.changed_at > ` + clock + ` - $1::bigint`
 
-// hearOthers holds up the claim, where everything is paused on a loss, until each instance that is
-// alive has looked at this server: only it knows what it has written. It takes no longer than
+// waitForOthers holds up the claim, where everything is paused on a loss, until each instance that
+// is alive has looked at this server: only it knows what it has written. It takes no longer than
 // hearFor.
-func (t *session) hearOthers(ctx context.Context) error {
-	w := &t.s.witnessed
-	if !t.s.o.PauseOnLostCommits || !w.listening(time.Now()) {
+func (t *session) waitForOthers(ctx context.Context) error {
+	w := &t.s.commitMemory
+	if !t.s.o.PauseOnLostCommits || !w.othersMayKnow(time.Now()) {
 		return nil
 	}
 	if err := t.planAnew(ctx); err != nil {
 		return err
 	}
 	// After a failover the database's clock is another machine's, so that more rows may be alive.
-	rows, err := sqlstore.Query[string](ctx, t, sqlInstances, int64(2*hearFor/time.Microsecond))
+	rows, err := sqlstore.Query[string](ctx, t, sqlInstances, int64(2*instanceGoneAfter/time.Microsecond))
 	if err != nil {
 		return fmt.Errorf("look for other instances: %w", err)
 	}
@@ -54,18 +54,18 @@ func (t *session) hearOthers(ctx context.Context) error {
 			return errOthers
 		}
 	}
-	w.listened()
+	w.noteOthersHeard()
 	return nil
 }
 
-// listening reports whether others may know of a loss.
-func (w *witnessed) listening(now time.Time) bool {
+// othersMayKnow reports whether others may know of a loss.
+func (w *commitMemory) othersMayKnow(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !w.heard && now.Sub(w.since) < hearFor
+	return !w.heard && now.Sub(w.since) < instanceGoneAfter
 }
 
-func (w *witnessed) listened() {
+func (w *commitMemory) noteOthersHeard() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.heard = true
@@ -83,17 +83,17 @@ func (s *Store) Looked(ctx context.Context) string {
 		server = t.server
 		return nil
 	})
-	if news := s.witnessed.news(); err == nil && news != nil {
-		err = s.pause(ctx, news)
+	if news := s.commitMemory.untoldLoss(); err == nil && news != nil {
+		err = s.pauseOnLoss(ctx, news)
 	}
 	if err != nil {
-		return unsure
+		return serverUnknown
 	}
 	return server
 }
 
-// unsure is no server: the instance does not know yet.
-const unsure = "?"
+// serverUnknown is no server: the instance does not know yet.
+const serverUnknown = "?"
 
 // lossActor pauses everything where Options.PauseOnLostCommits is set.
 const lossActor = "dltbatch"
@@ -104,21 +104,21 @@ const (
 	SELECT 'lost', ` + sqlIncarnation + `::text, 1, ` + clock + `, ` + clock + `, $1::text ON CONFLICT DO NOTHING`
 )
 
-// report ends the claim that found a loss. If everything is to be paused and cannot be, the next
-// claim fails, too. What one instance has paused, and a person has resumed, no other pauses again
-// for the same failover.
-func (s *Store) report(ctx context.Context, err error) error {
+// reportLoss ends the claim that found a loss. If everything is to be paused and cannot be, the
+// next claim fails, too. What one instance has paused, and a person has resumed, no other pauses
+// again for the same failover.
+func (s *Store) reportLoss(ctx context.Context, err error) error {
 	if s.o.PauseOnLostCommits {
-		if failed := s.pause(ctx, err); failed != nil {
+		if failed := s.pauseOnLoss(ctx, err); failed != nil {
 			return errors.Join(err, failed)
 		}
 	}
-	s.witnessed.told()
+	s.commitMemory.noteTold()
 	return err
 }
 
-// pause pauses everything, once for each time that the database was another one.
-func (s *Store) pause(ctx context.Context, loss error) error {
+// pauseOnLoss pauses everything, once for each time that the database was another one.
+func (s *Store) pauseOnLoss(ctx context.Context, loss error) error {
 	const op = "pause on lost commits"
 	known := false
 	err := s.tx(ctx, op, func(ctx context.Context, t *session) (err error) {

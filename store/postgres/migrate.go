@@ -62,8 +62,8 @@ func (n names) migrations() (fs.FS, error) {
 	return filled, nil
 }
 
-// migrateFor is how long Migrate tries while others migrate the same schema.
-const migrateFor = 30 * time.Second
+// migrateTimeLimit is how long Migrate tries while others migrate the same schema.
+const migrateTimeLimit = 30 * time.Second
 
 // Migrate makes the schema and the tables, or brings old tables up to date. Any number of
 // processes may call it at once, and again when there is nothing to do.
@@ -78,10 +78,10 @@ const migrateFor = 30 * time.Second
 // as pauses and halts do, it holds them once the last old process is gone.
 func (s *Store) Migrate(ctx context.Context) error {
 	b := backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(10*time.Millisecond), backoff.WithMaxInterval(time.Second), backoff.WithMaxElapsedTime(migrateFor))
+		backoff.WithInitialInterval(10*time.Millisecond), backoff.WithMaxInterval(time.Second), backoff.WithMaxElapsedTime(migrateTimeLimit))
 	err := backoff.Retry(func() error {
 		err := s.migrate(ctx)
-		if err != nil && !raced(err) {
+		if err != nil && !isMigrationRace(err) {
 			return backoff.Permanent(err)
 		}
 		return err
@@ -97,11 +97,11 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err := s.makeSchema(ctx); err != nil {
 		return err
 	}
-	have, err := s.have(ctx)
+	have, err := s.schemaVersionOf(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.knows(have); !errors.Is(err, store.ErrNotMigrated) {
+	if err := s.checkKnown(have); !errors.Is(err, store.ErrNotMigrated) {
 		return err
 	}
 	files, err := s.names.migrations()
@@ -130,12 +130,12 @@ func (s *Store) makeSchema(ctx context.Context) error {
 		if err == nil && !found {
 			_, err = t.Exec(ctx, `CREATE SCHEMA IF NOT EXISTS "`+s.names.schema+`"`)
 		}
-		return s.names.in(err)
+		return s.names.withSchemaName(err)
 	})
 }
 
-// have reads the version of the database's schema.
-func (s *Store) have(ctx context.Context) (have int64, err error) {
+// schemaVersionOf reads the version of the database's schema.
+func (s *Store) schemaVersionOf(ctx context.Context) (have int64, err error) {
 	err = s.onAny(ctx, beginRead, func() {}, func(ctx context.Context, t *session, _ *conns.Session) error {
 		have, err = t.version(ctx)
 		return err
@@ -146,13 +146,13 @@ func (s *Store) have(ctx context.Context) (have int64, err error) {
 func (t *session) version(ctx context.Context) (int64, error) {
 	have, err := sqlstore.SchemaVersion(ctx, t, `SELECT to_regclass('{table}') IS NOT NULL`)
 	if err == nil {
-		err = t.moved(ctx)
+		err = t.checkNotMoved(ctx)
 	}
-	return have, t.s.names.in(err)
+	return have, t.s.names.withSchemaName(err)
 }
 
-// moved refuses a schema whose tables are elsewhere.
-func (t *session) moved(ctx context.Context) error {
+// checkNotMoved refuses a schema whose tables are elsewhere.
+func (t *session) checkNotMoved(ctx context.Context) error {
 	there, _, err := sqlstore.Get[bool](ctx, t, `SELECT to_regclass('{`+sqlstore.MovedTable+`}') IS NOT NULL`)
 	if err != nil || !there {
 		return err
@@ -164,21 +164,21 @@ func (t *session) moved(ctx context.Context) error {
 	return fmt.Errorf("%w: %s", store.ErrSchemaMoved, note)
 }
 
-// knows says whether this code works on a version of the schema.
-func (s *Store) knows(have int64) error {
-	return s.names.in(store.Schema{Have: have, Want: schemaVersion}.Check())
+// checkKnown says whether this code works on a version of the schema.
+func (s *Store) checkKnown(have int64) error {
+	return s.names.withSchemaName(store.Schema{Have: have, Want: schemaVersion}.Check())
 }
 
-// in adds the name of the schema to an error.
-func (n names) in(err error) error {
+// withSchemaName adds the name of the schema to an error.
+func (n names) withSchemaName(err error) error {
 	if err == nil {
 		return nil
 	}
 	return fmt.Errorf("schema %q: %w", n.schema, err)
 }
 
-// raced reports whether another process was making the same tables.
-func raced(err error) bool {
+// isMigrationRace reports whether another process was making the same tables.
+func isMigrationRace(err error) bool {
 	switch sqlState(err) {
 	case uniqueViolation: // of a row of the catalogue; rows of a table that a migration refuses stay as they are
 		name := constraint(err)

@@ -40,9 +40,9 @@ func TestNewerSchemaWhileRunning(t *testing.T) {
 		at(schemaVersion)
 		require.NoError(t, add("c"))
 		server.answers["SELECT false"] = [][]any{{false}}
-		require.True(t, s.nothing(t.Context(), "SELECT false"))
+		require.True(t, s.isFalse(t.Context(), "SELECT false"))
 		time.Sleep(time.Minute)
-		require.False(t, s.nothing(t.Context(), "SELECT false"), "an idle store looks, too")
+		require.False(t, s.isFalse(t.Context(), "SELECT false"), "an idle store looks, too")
 	})
 }
 

@@ -10,7 +10,7 @@ import (
 
 // numbering is how the rows of a table get their order keys and their numbers.
 type numbering struct {
-	before string // the facts for an addition: see [session.before]
+	before string // the facts for an addition: see [session.readFacts]
 	serial string // likewise, without reading any table
 	taken  string // whether rows have one of these numbers
 	raise  string // moves the sequence behind all numbers of rows
@@ -34,7 +34,7 @@ func (t *session) orderKeys(ctx context.Context, by numbering, n int, of func(i 
 			lanes = append(lanes, lane)
 		}
 	}
-	now, seqs, err := t.before(ctx, by, lanes, n, last, more...)
+	now, seqs, err := t.readFacts(ctx, by, lanes, n, last, more...)
 	if err != nil {
 		return nil, err
 	}
@@ -44,12 +44,13 @@ func (t *session) orderKeys(ctx context.Context, by numbering, n int, of func(i 
 		latest = max(latest, last[lane]) + 1
 		*at, last[lane] = latest, latest
 	}
-	t.s.saw(latest)
+	t.s.noteOrderKey(latest)
 	return seqs, nil
 }
 
-// saw keeps the latest order key, or time of the database's clock, that this process has seen.
-func (s *Store) saw(at int64) {
+// noteOrderKey keeps the latest order key, or time of the database's clock, that this process has
+// seen.
+func (s *Store) noteOrderKey(at int64) {
 	for {
 		was := s.latest.Load()
 		if at <= was || s.latest.CompareAndSwap(was, at) {
@@ -61,28 +62,28 @@ func (s *Store) saw(at int64) {
 // seqBlock is how many numbers one step of a sequence takes.
 const seqBlock = 1000
 
-// before reads the facts for an addition of n: the clock, n numbers, and into last the last
+// readFacts reads the facts for an addition of n: the clock, n numbers, and into last the last
 // order key of each of these lanes or parties, if it may be ahead of the clock. more are further
 // arguments of the statement.
 //
 // A read of a lane's end, however narrow, locks a whole page of an index in a serializable
 // transaction, and other lanes may end in the same page. So such a transaction looks only where
 // the clock is behind what this process has seen before: then lanes may end ahead of the clock.
-func (t *session) before(ctx context.Context, by numbering, lanes []batch.ServiceID, n int, last map[batch.ServiceID]int64, more ...any) (now int64, seqs []int64, err error) {
+func (t *session) readFacts(ctx context.Context, by numbering, lanes []batch.ServiceID, n int, last map[batch.ServiceID]int64, more ...any) (now int64, seqs []int64, err error) {
 	blocks := int64(n+seqBlock-1) / seqBlock
 	if t.level != serializable {
-		return t.facts(ctx, n, last, by.before, append([]any{texts(lanes), blocks}, more...)...)
+		return t.scanFacts(ctx, n, last, by.before, append([]any{texts(lanes), blocks}, more...)...)
 	}
 	seen := t.s.latest.Load()
-	if now, seqs, err = t.facts(ctx, n, last, by.serial, append([]any{blocks}, more...)...); err != nil || now > seen {
+	if now, seqs, err = t.scanFacts(ctx, n, last, by.serial, append([]any{blocks}, more...)...); err != nil || now > seen {
 		return now, seqs, err
 	}
-	now, _, err = t.facts(ctx, 0, last, by.before, append([]any{texts(lanes), int64(0)}, more...)...)
+	now, _, err = t.scanFacts(ctx, 0, last, by.before, append([]any{texts(lanes), int64(0)}, more...)...)
 	return now, seqs, err
 }
 
-// facts reads the answer to a statement of a numbering.
-func (t *session) facts(ctx context.Context, n int, last map[batch.ServiceID]int64, statement string, args ...any) (now int64, seqs []int64, err error) {
+// scanFacts reads the answer to a statement of a numbering.
+func (t *session) scanFacts(ctx context.Context, n int, last map[batch.ServiceID]int64, statement string, args ...any) (now int64, seqs []int64, err error) {
 	type fact struct {
 		Kind    int    `db:"kind"`
 		Service string `db:"service_id"`
@@ -100,7 +101,7 @@ func (t *session) facts(ctx context.Context, n int, last map[batch.ServiceID]int
 		case 1:
 			last[batch.ServiceID(f.Service)] = f.N
 		case 3:
-			if err := t.at(f.Service); err != nil {
+			if err := t.checkServer(f.Service); err != nil {
 				return 0, nil, err
 			}
 		default:

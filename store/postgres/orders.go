@@ -28,7 +28,7 @@ func (s *Store) AddOrders(ctx context.Context, orders ...order.Order) error {
 // batches and lanes hold for orders and parties; a transaction above READ COMMITTED gets an
 // [*IsolationError].
 func (s *Store) AddOrdersTx(ctx context.Context, tx *sql.Tx, orders ...order.Order) error {
-	return s.addOrdersTx(ctx, given(tx), orders...)
+	return s.addOrdersTx(ctx, sqlTxOf(tx), orders...)
 }
 
 func (s *Store) addOrdersTx(ctx context.Context, tx conns.Tx, orders ...order.Order) error {
@@ -46,10 +46,10 @@ func (s *Store) addOrdersTx(ctx context.Context, tx conns.Tx, orders ...order.Or
 }
 
 func (t *session) addOrders(ctx context.Context, in []sqlstore.NewOrder) error {
-	if err := t.settle(ctx); err != nil {
+	if err := t.settleShard(ctx); err != nil {
 		return err
 	}
-	if err := t.s.owns(len(in), func(i int) batch.ServiceID { return in[i].Party }); err != nil {
+	if err := t.s.checkOwns(len(in), func(i int) batch.ServiceID { return in[i].Party }); err != nil {
 		return err
 	}
 	seqs, err := t.orderKeys(ctx, addingOrders, len(in), func(i int) (batch.ServiceID, *int64) { return in[i].Party, &in[i].At })
@@ -71,7 +71,7 @@ func (t *session) addOrders(ctx context.Context, in []sqlstore.NewOrder) error {
 			return err
 		}
 		ids, keys := map[order.ID]bool{}, map[changeKey]bool{}
-		first, twins = apart(left, func(o *sqlstore.NewOrder) bool {
+		first, twins = splitTwins(left, func(o *sqlstore.NewOrder) bool {
 			key := changeKey{o.Party, o.Key}
 			twin := ids[o.ID] || o.Key != "" && keys[key]
 			ids[o.ID], keys[key] = true, true

@@ -109,7 +109,7 @@ func (t *session) lookUnderWay(ctx context.Context, upkeep bool) error {
 			s.Rows = append(s.Rows, position.Claimed{Seq: r.Seq, Made: r.Made})
 		}
 	}
-	if err := t.s.is(s.Incarnation); err != nil {
+	if err := t.s.checkIncarnation(s.Incarnation); err != nil {
 		t.s.memory.UnderWay.Failed(l)
 		return err
 	}
@@ -122,5 +122,5 @@ func (t *session) lookUnderWay(ctx context.Context, upkeep bool) error {
 // prepare it do so twice a second at most.
 func (s *Store) nothingUnderWay(ctx context.Context) bool {
 	from, started, enough := s.memory.UnderWay.Front(time.Now(), s.o.AllowAsynchronousCommit)
-	return enough && s.nothing(ctx, strings.NewReplacer("$1", strconv.FormatInt(from, 10), "$2", strconv.FormatInt(started, 10)).Replace(s.sql(sqlAnyAttempted)))
+	return enough && s.isFalse(ctx, strings.NewReplacer("$1", strconv.FormatInt(from, 10), "$2", strconv.FormatInt(started, 10)).Replace(s.sql(sqlAnyAttempted)))
 }

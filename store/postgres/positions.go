@@ -51,7 +51,7 @@ func (t *session) whoAdds(ctx context.Context, from *position.Claim, rows []lock
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	if err := t.s.is(r.At); err != nil {
+	if err := t.s.checkIncarnation(r.At); err != nil {
 		return nil, err
 	}
 	look := position.ServerState{Incarnation: r.At, Xid: uint64(r.Requeues), Xmin: uint64(r.Xmin)}
@@ -92,9 +92,9 @@ func (t *session) lookAtLocks(ctx context.Context, from *position.Claim, xmin in
 	return nil
 }
 
-// saw reports the rows that were read of a lane; asked says that its waiting rows were read.
-func (t *session) saw(from *position.Claim, w *window, asked bool) {
-	seen := position.Window{Attempted: w.attemptedKeys, Waiting: w.waitingKeys, Limit: w.want, Open: asked}
+// noteRead reports the rows that were read of a lane; asked says that its waiting rows were read.
+func (t *session) noteRead(from *position.Claim, w *window, asked bool) {
+	seen := position.Window{Attempted: w.attemptedKeys, Waiting: w.waitingKeys, Limit: w.wanted, Open: asked}
 	if from.SawWindow(w.service, seen) {
 		t.s.hidden.Store(&hidden{time.Now(), w.service})
 	}
@@ -105,18 +105,18 @@ func (t *session) saw(from *position.Claim, w *window, asked bool) {
 // this.
 func (t *session) Floors(ctx context.Context, lanes []batch.ServiceID) (floors []int64, err error) {
 	known, started := t.s.memory.Lanes.Floors(lanes)
-	return t.still(ctx, lanes, known, started)
+	return t.unchangedFloors(ctx, lanes, known, started)
 }
 
 // scanFloors are floors for a scan: see [position.Lanes.ScanFloors].
 func (t *session) scanFloors(ctx context.Context, lanes []batch.ServiceID) (floors []int64, err error) {
 	known, started := t.s.memory.Lanes.ScanFloors(lanes, time.Now())
-	return t.still(ctx, lanes, known, started)
+	return t.unchangedFloors(ctx, lanes, known, started)
 }
 
-// still returns the known floor of each lane that has not changed since, and the
+// unchangedFloors returns the known floor of each lane that has not changed since, and the
 // least key for the others.
-func (t *session) still(ctx context.Context, lanes []batch.ServiceID, known []position.Floor, started int64) (floors []int64, err error) {
+func (t *session) unchangedFloors(ctx context.Context, lanes []batch.ServiceID, known []position.Floor, started int64) (floors []int64, err error) {
 	floors = make([]int64, len(lanes))
 	for i := range floors {
 		floors[i] = math.MinInt64

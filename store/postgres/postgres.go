@@ -92,11 +92,11 @@ type Store struct {
 
 	ears ears // the listeners
 
-	home      home
-	identity  identity
-	witnessed witnessed
-	shard     atomic.Pointer[store.Shard] // that the schema is; nil: nobody has looked
-	settled   atomic.Bool                 // it is no shard, and nobody can make it one any more
+	home         home
+	identity     identity
+	commitMemory commitMemory
+	shard        atomic.Pointer[store.Shard] // that the schema is; nil: nobody has looked
+	settled      atomic.Bool                 // it is no shard, and nobody can make it one any more
 }
 
 // Abilities returns all of them.

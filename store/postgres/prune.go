@@ -24,9 +24,9 @@ func (t *session) Old(ctx context.Context, of sqlstore.Aging, until int64, limit
 	return rows, err
 }
 
-// pruning is tx for removals. After a rollback it forgets where the next reads begin, since the
+// pruneTx is tx for removals. After a rollback it forgets where the next reads begin, since the
 // rows that the transaction had found are still there.
-func (s *Store) pruning(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
+func (s *Store) pruneTx(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
 	begun := false
 	err := s.tx(ctx, op, func(ctx context.Context, t *session) error {
 		if begun {

@@ -70,9 +70,9 @@ const (
 	selectTxSettings = `current_setting('transaction_isolation'), current_setting('plan_cache_mode'), `
 
 	// sqlBeforeAdd reads the facts for an Add: the clock, the last order key of each lane, and
-	// numbers for the batches; and the server: see [session.at]. While no order key at all is
-	// ahead of the clock, which is almost always, no lane's key is, and none is looked up. It also
-	// sets plan_cache_mode for the next statements.
+	// numbers for the batches; and the server: see [session.checkServer]. While no order key at
+	// all is ahead of the clock, which is almost always, no lane's key is, and none is looked up.
+	// It also sets plan_cache_mode for the next statements.
 	sqlBeforeAdd = clockOnce + `
 	SELECT 0 AS kind, set_config('plan_cache_mode', $3::text, true) AS service_id, t.now AS n FROM t
 	UNION ALL SELECT 1, u.s, coalesce((SELECT max(b.created_at) FROM {batches} b WHERE b.service_id = u.s), 0)
@@ -80,7 +80,7 @@ const (
 		WHERE (SELECT min(b.created_at) FROM {batches} b WHERE b.created_at >= (SELECT t.now FROM t)) IS NOT NULL
 	UNION ALL SELECT 2, '', nextval('{batch_seq}') FROM generate_series(1, $2::bigint)
 	UNION ALL SELECT 3, ` + started + `, 0`
-	// sqlSerialAdd is for a serializable transaction, and reads no table: see [session.before].
+	// sqlSerialAdd is for a serializable transaction, and reads no table: see [session.readFacts].
 	sqlSerialAdd = `SELECT 0 AS kind, set_config('plan_cache_mode', $2::text, true) AS service_id, ` + clock + ` AS n
 	UNION ALL SELECT 2, '', nextval('{batch_seq}') FROM generate_series(1, $1::bigint)`
 	// All bytes come in one value: the hash, then the footprint, then the payload of each
@@ -159,7 +159,7 @@ const (
 	sqlBuriedChange = `SELECT u.n, ` + sqlstore.ColsTombstone + ` FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u (s, c, n)
 	CROSS JOIN LATERAL (SELECT * FROM {tombstones} t WHERE t.service_id = u.s AND t.data_change_id = u.c
 		AND t.data_change_id <> '' OFFSET 0) p`
-	// These two are for a transaction above READ COMMITTED: see [session.probe].
+	// These two are for a transaction above READ COMMITTED: see [session.probeTombstones].
 	sqlProbe = `INSERT INTO {tombstones} (id_hash, header_signature, service_id, payload_hash, pruned_at, data_change_id, created_at, state,
 		version, attempt, final_at, submission_error_message)
 	SELECT u.h, u.id, u.s, '', 0, u.c, 0, 0, 0, 0, 0, '' FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[]) AS u (h, id, s, c)

@@ -33,9 +33,9 @@ func (s *Store) recordParts(ctx context.Context, outcomes []store.Outcome) (appl
 	})
 	switch {
 	case err == nil:
-		s.contradicted(outcomes)
+		s.noteContradiction(outcomes)
 		return applied, nil
-	case !refused(err):
+	case !isRefusal(err):
 		return nil, err
 	case len(outcomes) == 1:
 		return []store.Applied{{Ref: outcomes[0].Ref, Result: store.Bad, Err: err}}, nil
@@ -51,9 +51,9 @@ func (s *Store) recordParts(ctx context.Context, outcomes []store.Outcome) (appl
 	return applied, nil
 }
 
-// refused reports whether the database refused its input: the classes of data exceptions,
+// isRefusal reports whether the database refused its input: the classes of data exceptions,
 // violated constraints and exceeded limits.
-func refused(err error) bool {
+func isRefusal(err error) bool {
 	state := sqlState(err)
 	return strings.HasPrefix(state, "22") || strings.HasPrefix(state, "23") || strings.HasPrefix(state, "54")
 }

@@ -30,7 +30,7 @@ func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, app
 		}
 		s, _, err := sqlstore.Get[seen](ctx, t, sqlNowBrisk)
 		if err == nil {
-			err = t.at(s.Server)
+			err = t.checkServer(s.Server)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read the clock: %w", err)
@@ -54,7 +54,7 @@ func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, app
 	if len(list) == 0 {
 		return rest, nil
 	}
-	if err := t.together(ctx, list...); err != nil {
+	if err := t.sendTogether(ctx, list...); err != nil {
 		return nil, err
 	}
 	for _, k := range slices.Concat(advance, finish) {
@@ -64,7 +64,7 @@ func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, app
 			continue
 		}
 		k.Next.AskedAt = sqlstore.FromMicro(at) // a lease raises no version
-		t.wrote(outcomes[k.At].Key, k.Seq, k.Next.Version)
+		t.noteWrite(outcomes[k.At].Key, k.Seq, k.Next.Version)
 	}
 	return rest, nil
 }

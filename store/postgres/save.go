@@ -69,7 +69,7 @@ func (t *session) Save(ctx context.Context, all []*sqlstore.Stored) error {
 		}
 	}
 	for _, s := range changed {
-		t.wrote(s.Key(), s.Seq, s.Now.Version)
+		t.noteWrite(s.Key(), s.Seq, s.Now.Version)
 	}
 	return nil
 }

@@ -54,23 +54,23 @@ func (t *session) shard(ctx context.Context) (have store.Shard, err error) {
 	}
 	if found {
 		if err := json.Unmarshal([]byte(body), &have); err != nil {
-			return have, t.s.names.in(fmt.Errorf("the record of its shard: %w", err))
+			return have, t.s.names.withSchemaName(fmt.Errorf("the record of its shard: %w", err))
 		}
 		if err := have.Validate(); err != nil {
-			return have, t.s.names.in(fmt.Errorf("the record of its shard: %w", err))
+			return have, t.s.names.withSchemaName(fmt.Errorf("the record of its shard: %w", err))
 		}
 	}
 	if want := t.s.o.Shard; want != (store.Shard{}) && want != have {
-		return have, t.s.names.in(fmt.Errorf("%w: it is %s, and was opened as %s", store.ErrOtherShard, have, want))
+		return have, t.s.names.withSchemaName(fmt.Errorf("%w: it is %s, and was opened as %s", store.ErrOtherShard, have, want))
 	}
 	return have, nil
 }
 
-// settle looks again whether the schema is a shard, for as long as another process may make it
+// settleShard looks again whether the schema is a shard, for as long as another process may make it
 // one: until there is a batch or an order, or a lane that had one. In an empty schema the lock
 // makes [Store.recordShard] wait for the end of this transaction, and so for what it adds. The
 // lock needs more rights than an addition otherwise does.
-func (t *session) settle(ctx context.Context) error {
+func (t *session) settleShard(ctx context.Context) error {
 	s := t.s
 	if have := s.shard.Load(); have == nil || *have != (store.Shard{}) || s.settled.Load() {
 		return nil
@@ -97,15 +97,15 @@ func (t *session) settle(ctx context.Context) error {
 	return nil
 }
 
-// owns returns an error if one of these lanes belongs to another shard.
-func (s *Store) owns(n int, lane func(i int) batch.ServiceID) error {
+// checkOwns returns an error if one of these lanes belongs to another shard.
+func (s *Store) checkOwns(n int, lane func(i int) batch.ServiceID) error {
 	have := s.shard.Load()
 	if have == nil {
 		return nil
 	}
 	for i := range n {
 		if err := have.Has(lane(i)); err != nil {
-			return s.names.in(err)
+			return s.names.withSchemaName(err)
 		}
 	}
 	return nil
@@ -116,10 +116,10 @@ func (s *Store) owns(n int, lane func(i int) batch.ServiceID) error {
 func (s *Store) Steer(ctx context.Context, st store.Steering) (next batch.Control, changed bool, err error) {
 	const op = "steer"
 	if !st.Scope.All {
-		if err := s.looked(ctx, op); err != nil {
+		if err := s.ensureSchemaChecked(ctx, op); err != nil {
 			return batch.Control{}, false, err
 		}
-		if err := s.owns(1, func(int) batch.ServiceID { return st.Scope.Service }); err != nil {
+		if err := s.checkOwns(1, func(int) batch.ServiceID { return st.Scope.Service }); err != nil {
 			return batch.Control{}, false, wrap(op, err)
 		}
 	}

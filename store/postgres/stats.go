@@ -12,8 +12,8 @@ import (
 const beginCount = beginLook + ", set_config('max_parallel_workers_per_gather', '0', true), " +
 	"set_config('work_mem', '32768', true), set_config('statement_timeout', '10000', true)"
 
-// counting is snapshot for a count. The server itself cuts it off after [store.StatsLimit].
-func (s *Store) counting(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
+// countTx is snapshot for a count. The server itself cuts it off after [store.StatsLimit].
+func (s *Store) countTx(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
 	return s.readAs(ctx, op, beginCount, do)
 }
 

@@ -12,7 +12,7 @@ import (
 // anyBuried asks whether the database has tombstones. Above READ COMMITTED it does not ask: see
 // probe.
 func (t *session) anyBuried(yes *bool) conns.Statement {
-	if t.level.snapshot() {
+	if t.level.hidesCommits() {
 		return conns.Statement{Text: sqlCustomPlans}
 	}
 	return conns.Statement{Text: sqlAnyBuried, Args: []any{customPlans}, Read: func(rows sqlstore.Rows) error {
@@ -25,13 +25,13 @@ func (t *session) anyBuried(yes *bool) conns.Statement {
 	}}
 }
 
-// probe reports whether one of the added batches may have a tombstone, in a transaction whose
-// snapshot may not show it. It inserts tombstones and takes them away again. An insert meets what
-// a read does not: a tombstone that the snapshot does not show gives serializationFailure, and the
-// batch is not executed a second time. And an insert leaves no predicate lock. A read of the
-// table, however narrow, locks whole pages of its index in a serializable transaction, and
+// probeTombstones reports whether one of the added batches may have a tombstone, in a transaction
+// whose snapshot may not show it. It inserts tombstones and takes them away again. An insert meets
+// what a read does not: a tombstone that the snapshot does not show gives serializationFailure,
+// and the batch is not executed a second time. And an insert leaves no predicate lock. A read of
+// the table, however narrow, locks whole pages of its index in a serializable transaction, and
 // transactions of different lanes would fail for it.
-func (t *session) probe(ctx context.Context, in []*addition) (buried bool, err error) {
+func (t *session) probeTombstones(ctx context.Context, in []*addition) (buried bool, err error) {
 	var added []*addition
 	for _, a := range in {
 		if a.Seq != 0 {
@@ -75,7 +75,7 @@ func (t *session) unqueue(ctx context.Context, in []*addition) error {
 		if err := buried[i].OfID(a); err != nil {
 			return err
 		}
-		if remove, err = bury(remove, a, buried[i].Record()); err != nil {
+		if remove, err = appendBuried(remove, a, buried[i].Record()); err != nil {
 			return err
 		}
 	}
@@ -100,7 +100,7 @@ func (t *session) unqueue(ctx context.Context, in []*addition) error {
 		if err := buried[i].OfChange(a); err != nil {
 			return err
 		}
-		if remove, err = bury(remove, a, buried[i].Record()); err != nil {
+		if remove, err = appendBuried(remove, a, buried[i].Record()); err != nil {
 			return err
 		}
 	}
@@ -115,8 +115,8 @@ func (t *session) unqueue(ctx context.Context, in []*addition) error {
 	return nil
 }
 
-// bury appends the number of an added batch to those that are removed again.
-func bury(remove []int64, a *addition, remains batch.Record) ([]int64, error) {
+// appendBuried appends the number of an added batch to those that are removed again.
+func appendBuried(remove []int64, a *addition, remains batch.Record) ([]int64, error) {
 	if a.Seq == 0 {
 		return remove, nil
 	}

@@ -20,7 +20,7 @@ type session struct {
 	level isolation
 	// server is the one that the connection led to when it was looked at: conns.Session.Server.
 	server string
-	// writes are rows that this transaction has written, for [witnessed].
+	// writes are rows that this transaction has written, for [commitMemory].
 	writes []witness
 }
 
@@ -33,9 +33,9 @@ const (
 	serializable
 )
 
-// snapshot reports whether the transaction may not see everything that was committed since it
+// hidesCommits reports whether the transaction may not see everything that was committed since it
 // began.
-func (i isolation) snapshot() bool { return i != readCommitted }
+func (i isolation) hidesCommits() bool { return i != readCommitted }
 
 // Texts returns the store's.
 func (t *session) Texts() *sqlstore.Texts { return t.s.texts }
@@ -50,8 +50,8 @@ func (t *session) Query(ctx context.Context, statement string, args ...any) (sql
 	return t.tx.Query(ctx, t.s.sql(statement), args...)
 }
 
-// together sends statements that need no results of each other.
-func (t *session) together(ctx context.Context, list ...conns.Statement) error {
+// sendTogether sends statements that need no results of each other.
+func (t *session) sendTogether(ctx context.Context, list ...conns.Statement) error {
 	for i := range list {
 		list[i].Text = t.s.sql(list[i].Text)
 	}
@@ -59,7 +59,7 @@ func (t *session) together(ctx context.Context, list ...conns.Statement) error {
 }
 
 // How often a transaction is begun again after a conflict with another transaction.
-const retries = 8
+const maxRetries = 8
 
 // tx runs do in a transaction and commits; after a conflict with others it starts again.
 func (s *Store) tx(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
@@ -73,7 +73,7 @@ func (s *Store) read(ctx context.Context, op string, do func(ctx context.Context
 
 // readAs is read with another beginning.
 func (s *Store) readAs(ctx context.Context, op, begin string, do func(ctx context.Context, t *session) error) error {
-	return s.repeat(ctx, op, reads, begin, func() {}, do)
+	return s.repeat(ctx, op, toRead, begin, func() {}, do)
 }
 
 // txAs is tx with another beginning.
@@ -83,12 +83,12 @@ func (s *Store) txAs(ctx context.Context, op, begin string, do func(ctx context.
 
 // txBefore is txAs, and calls before ahead of each BEGIN.
 func (s *Store) txBefore(ctx context.Context, op, begin string, before func(), do func(ctx context.Context, t *session) error) error {
-	err := s.repeat(ctx, op, writes, begin, before, do)
+	err := s.repeat(ctx, op, toWrite, begin, before, do)
 	switch {
 	case err == nil:
-		s.wrote()
+		s.noteWritable()
 	case errors.Is(err, ErrReadOnly):
-		s.refuses(err)
+		s.noteReadOnly(err)
 	}
 	return err
 }
@@ -97,11 +97,11 @@ func (s *Store) txBefore(ctx context.Context, op, begin string, before func(), d
 func (s *Store) repeat(ctx context.Context, op string, as purpose, begin string, before func(), do func(ctx context.Context, t *session) error) error {
 	var b backoff.BackOff
 	for {
-		err := s.once(ctx, as, begin, before, do)
-		if err == nil || !again(err) || ctx.Err() != nil {
+		err := s.runOnce(ctx, as, begin, before, do)
+		if err == nil || !canRetry(err) || ctx.Err() != nil {
 			err = s.explain(ctx, op, err)
 			if errors.Is(err, store.ErrNotMigrated) { // tables that were there a moment ago may have moved
-				if _, moved := s.have(ctx); errors.Is(moved, store.ErrSchemaMoved) {
+				if _, moved := s.schemaVersionOf(ctx); errors.Is(moved, store.ErrSchemaMoved) {
 					return wrap(op, moved)
 				}
 			}
@@ -109,7 +109,7 @@ func (s *Store) repeat(ctx context.Context, op string, as purpose, begin string,
 		}
 		if b == nil {
 			b = backoff.WithMaxRetries(backoff.NewExponentialBackOff(
-				backoff.WithInitialInterval(time.Millisecond), backoff.WithMaxInterval(100*time.Millisecond)), retries)
+				backoff.WithInitialInterval(time.Millisecond), backoff.WithMaxInterval(100*time.Millisecond)), maxRetries)
 		}
 		pause := b.NextBackOff()
 		if pause == backoff.Stop {
@@ -125,11 +125,11 @@ func (s *Store) repeat(ctx context.Context, op string, as purpose, begin string,
 	}
 }
 
-// nothing reports whether a statement without arguments gives false, in one round trip: an idle
+// isFalse reports whether a statement without arguments gives false, in one round trip: an idle
 // instance asks once a second. On an error it returns false, and the caller's transaction reports
 // the error.
-func (s *Store) nothing(ctx context.Context, text string) bool {
-	if !s.good() {
+func (s *Store) isFalse(ctx context.Context, text string) bool {
+	if !s.schemaChecked() {
 		return false
 	}
 	c, err := s.pool.Acquire(ctx)
@@ -137,7 +137,7 @@ func (s *Store) nothing(ctx context.Context, text string) bool {
 		return false
 	}
 	defer c.Release()
-	if !s.known(c.Session(), time.Now()) {
+	if !s.connChecked(c.Session(), time.Now()) {
 		return false // and the caller's transaction looks
 	}
 	something := true
@@ -151,19 +151,19 @@ func (s *Store) nothing(ctx context.Context, text string) bool {
 	return errors.Join(err, rows.Err(), rows.Close()) == nil && !something
 }
 
-// once runs do in one transaction. As database/sql does, it tries another connection when the
+// runOnce runs do in one transaction. As database/sql does, it tries another connection when the
 // server has closed the pool's: after a restart, say. It also does so where the pool's was unfit.
-func (s *Store) once(ctx context.Context, as purpose, begin string, before func(), do func(ctx context.Context, t *session) error) error {
+func (s *Store) runOnce(ctx context.Context, as purpose, begin string, before func(), do func(ctx context.Context, t *session) error) error {
 	checked := func(ctx context.Context, t *session, of *conns.Session) error {
-		if err := s.fits(ctx, t, of, as); err != nil {
+		if err := s.checkConn(ctx, t, of, as); err != nil {
 			return err
 		}
 		t.server = of.Server
-		if err := s.check(ctx, t); err != nil {
+		if err := s.checkSchemaAndConn(ctx, t); err != nil {
 			return err
 		}
-		if as == writes {
-			if err := t.witness(ctx); err != nil {
+		if as == toWrite {
+			if err := t.checkWitnesses(ctx); err != nil {
 				return err
 			}
 		}
@@ -180,7 +180,7 @@ func (s *Store) once(ctx context.Context, as purpose, begin string, before func(
 func (s *Store) onAny(ctx context.Context, begin string, before func(), do func(ctx context.Context, t *session, of *conns.Session) error) error {
 	for left := -1; ; left-- {
 		before()
-		begun, err := s.try(ctx, begin, do)
+		begun, err := s.tryConn(ctx, begin, do)
 		if err == nil || begun || !s.lost(err) {
 			return err
 		}
@@ -193,10 +193,10 @@ func (s *Store) onAny(ctx context.Context, begin string, before func(), do func(
 	}
 }
 
-// try runs do in one transaction, on one connection. begun is false where this connection failed
-// before the server had begun the transaction, and where it was unfit and is closed: then nothing
-// took effect. A panic of do passes through after the rollback.
-func (s *Store) try(ctx context.Context, begin string, do func(ctx context.Context, t *session, of *conns.Session) error) (begun bool, err error) {
+// tryConn runs do in one transaction, on one connection. begun is false where this connection
+// failed before the server had begun the transaction, and where it was unfit and is closed: then
+// nothing took effect. A panic of do passes through after the rollback.
+func (s *Store) tryConn(ctx context.Context, begin string, do func(ctx context.Context, t *session, of *conns.Session) error) (begun bool, err error) {
 	c, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return true, err
@@ -207,7 +207,7 @@ func (s *Store) try(ctx context.Context, begin string, do func(ctx context.Conte
 		switch {
 		case done:
 			c.Release()
-		case unfit(err) && time.Since(c.Session().Since) >= renewAfter:
+		case isUnfit(err) && time.Since(c.Session().Since) >= renewAfter:
 			discard(ctx, c)
 			begun, err = false, unfitError{err}
 		default:
@@ -230,7 +230,7 @@ func (s *Store) try(ctx context.Context, begin string, do func(ctx context.Conte
 	if err := ctx.Err(); err != nil {
 		return false, &sqlstore.CommitError{Err: err}
 	}
-	s.witnessed.committed(t.server, t.writes)
+	s.commitMemory.noteCommitted(t.server, t.writes)
 	return false, nil
 }
 
@@ -245,13 +245,13 @@ func (t *session) plan(ctx context.Context, statement string) error {
 	return nil
 }
 
-// rollbackFor is how long a rollback may take before the connection is given up.
-const rollbackFor = 5 * time.Second
+// rollbackTimeLimit is how long a rollback may take before the connection is given up.
+const rollbackTimeLimit = 5 * time.Second
 
 // rollback ends the transaction, with a context of its own, and the use of the connection. A
 // connection that may still be in a transaction does not go back to the pool.
 func rollback(ctx context.Context, c conns.Conn) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackFor)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeLimit)
 	defer cancel()
 	if _, err := c.Exec(ctx, conns.Rollback); err != nil {
 		c.Discard(ctx)
@@ -262,36 +262,36 @@ func rollback(ctx context.Context, c conns.Conn) {
 
 // discard closes the connection, and the server ends its transaction.
 func discard(ctx context.Context, c conns.Conn) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackFor)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeLimit)
 	defer cancel()
 	c.Discard(ctx)
 }
 
-// checkEvery is how often a process looks at the schema's version, since somebody may migrate
+// checkInterval is how often a process looks at the schema's version, since somebody may migrate
 // further than this code goes, and at the settings of each connection.
-const checkEvery = time.Minute
+const checkInterval = time.Minute
 
-// good reports whether the last check of the schema still counts.
-func (s *Store) good() bool {
+// schemaChecked reports whether the last check of the schema still counts.
+func (s *Store) schemaChecked() bool {
 	until := s.checked.Load()
 	return until != nil && time.Now().Before(*until)
 }
 
-// check asks the database now and then whether this code knows its schema. Where several
-// transactions find that it is time, one of them looks.
-func (s *Store) check(ctx context.Context, t *session) error {
+// checkSchemaAndConn asks the database now and then whether this code knows its schema. Where
+// several transactions find that it is time, one of them looks.
+func (s *Store) checkSchemaAndConn(ctx context.Context, t *session) error {
 	was := s.checked.Load()
-	if s.good() {
+	if s.schemaChecked() {
 		return nil
 	}
 	if was == nil {
-		return s.look(ctx, t)
+		return s.checkSchema(ctx, t)
 	}
 	looks := time.Now().Add(time.Second)
 	if !s.checked.CompareAndSwap(was, &looks) {
 		return nil
 	}
-	err := s.look(ctx, t)
+	err := s.checkSchema(ctx, t)
 	switch {
 	case errors.Is(err, store.ErrNewerSchema), errors.Is(err, store.ErrOtherShard):
 		s.checked.Store(nil)
@@ -301,15 +301,15 @@ func (s *Store) check(ctx context.Context, t *session) error {
 	return err
 }
 
-// look asks the database, in a transaction of the store or of the application.
-func (s *Store) look(ctx context.Context, t *session) error {
-	until := time.Now().Add(checkEvery)
+// checkSchema asks the database, in a transaction of the store or of the application.
+func (s *Store) checkSchema(ctx context.Context, t *session) error {
+	until := time.Now().Add(checkInterval)
 	have, err := t.version(ctx)
 	if err == nil {
-		err = s.knows(have)
+		err = s.checkKnown(have)
 	}
 	if err == nil {
-		err = t.atHome(ctx)
+		err = t.checkNotDistributed(ctx)
 	}
 	if err != nil {
 		return err

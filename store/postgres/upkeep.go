@@ -24,10 +24,10 @@ var ErrSlowClaims = errors.New("dltbatch: claims pass over finished rows")
 var ErrHiddenBatch = errors.New("dltbatch: an open batch stood before the open work of its lane")
 
 const (
-	// slowAfter is how long no place moves before Upkeep calls claims slow.
-	slowAfter = 10 * time.Second
-	// hiddenFor is how long Upkeep reports a hidden batch.
-	hiddenFor = time.Hour
+	// slowClaimsAfter is how long no place moves before Upkeep calls claims slow.
+	slowClaimsAfter = 10 * time.Second
+	// hiddenErrorLifetime is how long Upkeep reports a hidden batch.
+	hiddenErrorLifetime = time.Hour
 )
 
 // hidden is a batch that was hidden from claims.
@@ -49,27 +49,27 @@ func (s *Store) Upkeep(ctx context.Context) (warnings []store.Warning, err error
 	if r := s.readOnly.Load(); r != nil {
 		warnings = append(warnings, store.Warning{Name: "read only", Err: fmt.Errorf("for %s: %w", time.Since(r.since).Round(time.Second), r.err)})
 	}
-	s.identify(ctx)
-	if err := s.replaced(time.Now()); err != nil {
+	s.readIdentity(ctx)
+	if err := s.replacedError(time.Now()); err != nil {
 		warnings = append(warnings, store.Warning{Name: "replaced", Err: err})
 	}
-	if err := s.witnessed.standing(time.Now()); err != nil {
+	if err := s.commitMemory.recentLoss(time.Now()); err != nil {
 		warnings = append(warnings, store.Warning{Name: "lost commits", Err: err})
 	}
 	warnings = append(warnings, s.unusable.Warnings(time.Now())...)
-	if err := s.slow(); err != nil {
+	if err := s.slowClaimsError(); err != nil {
 		warnings = append(warnings, store.Warning{Name: "slow claims", Err: err})
 	}
-	if h := s.hidden.Load(); h != nil && time.Since(h.at) < hiddenFor {
+	if h := s.hidden.Load(); h != nil && time.Since(h.at) < hiddenErrorLifetime {
 		warnings = append(warnings, store.Warning{Name: "hidden batch", Err: fmt.Errorf("%w: of service %q, %s ago",
 			ErrHiddenBatch, string(h.service), time.Since(h.at).Round(time.Minute))})
 	}
 	return warnings, nil
 }
 
-func (s *Store) slow() error {
+func (s *Store) slowClaimsError() error {
 	switch stall := s.memory.Lanes.Stall(time.Now()); {
-	case stall.Lasted < slowAfter:
+	case stall.Lasted < slowClaimsAfter:
 		return nil
 	case len(stall.Holders) > 0:
 		return fmt.Errorf("%w: for %s they have waited for transactions that added and are open, in pg_locks %s",

@@ -25,7 +25,7 @@ type method struct {
 func methods(ctx context.Context, st store.Store, key func(standing string) batch.Key, seen func(standing string) batch.Record) []method {
 	const ttl = 100 * time.Hour
 	return []method{
-		{"Add", 0, func() error { return st.Add(ctx, bt("s", "new")) }},
+		{"Add", 0, func() error { return st.Add(ctx, newBatch("s", "new")) }},
 		{"Get", 0, func() error { _, err := st.Get(ctx, key("queued")); return err }},
 		{"List", store.CanList, func() error {
 			_, _, err := st.List(ctx, store.ListQuery{})
@@ -39,7 +39,7 @@ func methods(ctx context.Context, st store.Store, key func(standing string) batc
 		{"Prune", store.CanPrune, func() error { _, err := st.Prune(ctx, store.PruneQuery{}); return err }},
 		{"Lanes", 0, func() error { _, err := st.Lanes(ctx, store.LanesQuery{Start: true, Limit: 9}); return err }},
 		{"Claim", 0, func() error {
-			_, err := st.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"queued"}, Limit: 9, Window: 9, TTL: ttl}, everyReady)
+			_, err := st.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"queued"}, Limit: 9, Window: 9, TTL: ttl}, chooseEveryReady)
 			return err
 		}},
 		{"Payloads", 0, func() error { _, err := st.Payloads(ctx, []store.Ref{{Key: key("submitting")}}); return err }},
@@ -67,16 +67,19 @@ func methods(ctx context.Context, st store.Store, key func(standing string) batc
 			_, err := st.SwapTexts(ctx, store.Text{Kind: "kind", Name: "name", Body: "cancelled"})
 			return err
 		}},
-		{"Cancel", store.CanOperate, func() error { _, err := st.Cancel(ctx, seen("queued"), by("")); return err }},
-		{"Requeue", store.CanOperate, func() error { _, err := st.Requeue(ctx, seen("rejected"), store.Requeue{}, by("")); return err }},
-		{"Decide", store.CanOperate, func() error { _, err := st.Decide(ctx, seen("in doubt"), batch.NotExecutedReject, by("")); return err }},
-		{"Withdraw", store.CanOperate, func() error { _, err := st.Withdraw(ctx, seen("in doubt"), by("")); return err }},
+		{"Cancel", store.CanOperate, func() error { _, err := st.Cancel(ctx, seen("queued"), actorWith("")); return err }},
+		{"Requeue", store.CanOperate, func() error { _, err := st.Requeue(ctx, seen("rejected"), store.Requeue{}, actorWith("")); return err }},
+		{"Decide", store.CanOperate, func() error {
+			_, err := st.Decide(ctx, seen("in doubt"), batch.NotExecutedReject, actorWith(""))
+			return err
+		}},
+		{"Withdraw", store.CanOperate, func() error { _, err := st.Withdraw(ctx, seen("in doubt"), actorWith("")); return err }},
 		{"Acquit", store.CanOperate, func() error {
-			_, err := st.Acquit(ctx, seen("quarantined"), by(""))
+			_, err := st.Acquit(ctx, seen("quarantined"), actorWith(""))
 			return err
 		}},
 		{"Steer", store.CanControl, func() error {
-			_, _, err := st.Steer(ctx, store.Steering{Scope: batch.Only("queued"), Action: batch.ActionPause, By: by("")})
+			_, _, err := st.Steer(ctx, store.Steering{Scope: batch.Only("queued"), Action: batch.ActionPause, By: actorWith("")})
 			return err
 		}},
 		{"Control", store.CanControl, func() error { _, err := st.Control(ctx, batch.Everything()); return err }},
@@ -124,12 +127,12 @@ func undeclared(st store.Store) (faults []string) {
 }
 
 // has reports whether the store has these abilities.
-func (f *fixture) has(all store.Abilities) bool { return f.can.Has(all) }
+func (f *fixture) has(all store.Abilities) bool { return f.abilities.Has(all) }
 
-// needs ends the test here where the store lacks one of these abilities.
-func (f *fixture) needs(all store.Abilities) {
+// endWithout ends the test here where the store lacks one of these abilities.
+func (f *fixture) endWithout(all store.Abilities) {
 	f.Helper()
-	if lacks := all &^ f.can; lacks != 0 {
+	if lacks := all &^ f.abilities; lacks != 0 {
 		f.Skipf("absent: %s, which the rest of this test needs", lacks)
 	}
 }
@@ -137,18 +140,18 @@ func (f *fixture) needs(all store.Abilities) {
 // reopen opens the data that the store left behind.
 func (f *fixture) reopen() {
 	f.Helper()
-	f.st = f.h.Reopen(f.T)
-	require.Equal(f, f.can, f.st.Abilities(), "the abilities of the store, opened anew")
+	f.store = f.harness.Reopen(f.T)
+	require.Equal(f, f.abilities, f.store.Abilities(), "the abilities of the store, opened anew")
 }
 
-// stored returns the ids of all batches by order key: as List finds them, or, without a List,
+// storedIDs returns the ids of all batches by order key: as List finds them, or, without a List,
 // as claims see the open batches.
-func (f *fixture) stored() []batch.ID {
+func (f *fixture) storedIDs() []batch.ID {
 	f.Helper()
 	var all []batch.Record
 	if f.has(store.CanList) {
 		for q := (store.ListQuery{Limit: 1000}); ; {
-			rs, next := must2(f.st.List(f.ctx, q))(f)
+			rs, next := must2(f.store.List(f.ctx, q))(f)
 			all = append(all, rs...)
 			if next == "" {
 				break
@@ -158,7 +161,7 @@ func (f *fixture) stored() []batch.ID {
 		}
 	} else {
 		for _, s := range f.lanes(store.LanesQuery{Start: true, Limit: 1000}) {
-			_, err := f.st.Claim(f.ctx, store.ClaimQuery{Lanes: []batch.ServiceID{s}, Limit: 1, Window: 100_000, TTL: f.u(1.5)}, func(l batch.Lane) []batch.Run {
+			_, err := f.store.Claim(f.ctx, store.ClaimQuery{Lanes: []batch.ServiceID{s}, Limit: 1, Window: 100_000, TTL: f.units(1.5)}, func(l batch.Lane) []batch.Run {
 				for _, id := range laneIDs(l) {
 					all = append(all, batch.Record{Key: batch.Key{Service: s, ID: id}})
 				}
@@ -168,13 +171,13 @@ func (f *fixture) stored() []batch.ID {
 		}
 		for i, r := range all {
 			var err error
-			all[i], err = f.st.Get(f.ctx, r.Key)
+			all[i], err = f.store.Get(f.ctx, r.Key)
 			require.NoError(f, err)
 		}
 		slices.SortFunc(all, func(a, b batch.Record) int { return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID)) })
 	}
 	for _, r := range all {
-		if s := f.rows[r.ID]; s != nil {
+		if s := f.batches[r.ID]; s != nil {
 			f.sameRecord(s, r)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 
 func actsTests() []test {
 	return []test{
-		{name: "the newest of all, page by page", run: actsOfAll},
-		{name: "no place in the list", run: actsPlaces},
+		{name: "the newest of all, page by page", run: testActsOfAll},
+		{name: "no place in the list", run: testActsPlaces},
 	}
 }
 
@@ -21,7 +21,7 @@ func actsTests() []test {
 func (f *fixture) allActs(limit int) (all []batch.Act) {
 	f.Helper()
 	for q := (store.ActsQuery{Limit: limit}); ; {
-		page, next := must2(f.st.Acts(f.ctx, q))(f)
+		page, next := must2(f.store.Acts(f.ctx, q))(f)
 		if limit > 0 {
 			require.LessOrEqual(f, len(page), limit)
 		}
@@ -33,9 +33,9 @@ func (f *fixture) allActs(limit int) (all []batch.Act) {
 	}
 }
 
-func actsOfAll(f *fixture) {
+func testActsOfAll(f *fixture) {
 	assert.Empty(f, f.allActs(0))
-	f.add(bt("s", "a"), bt("s", "b"), bt("t", "c"))
+	f.add(newBatch("s", "a"), newBatch("s", "b"), newBatch("t", "c"))
 	require.NoError(f, f.cancel("a", "first"))
 	f.tick()
 	f.pause(batch.Only("s"))
@@ -52,7 +52,7 @@ func actsOfAll(f *fixture) {
 		want = append(want, f.history(id)...)
 	}
 	for _, scope := range []batch.Scope{batch.Everything(), batch.Only("s"), batch.Only("t"), batch.Only("")} {
-		acts := must(f.st.LaneHistory(f.ctx, scope))(f)
+		acts := must(f.store.LaneHistory(f.ctx, scope))(f)
 		want = append(want, acts...)
 	}
 	require.Len(f, want, 9)
@@ -64,9 +64,9 @@ func actsOfAll(f *fixture) {
 	}
 }
 
-func actsPlaces(f *fixture) {
+func testActsPlaces(f *fixture) {
 	for _, after := range []store.Cursor{"x", "e30", "\x00", store.CursorAfter(f.now(), "a")} {
-		_, _, err := f.st.Acts(f.ctx, store.ActsQuery{After: after})
+		_, _, err := f.store.Acts(f.ctx, store.ActsQuery{After: after})
 		assert.ErrorIs(f, err, batch.ErrInvalidInput, "%q", after)
 	}
 }

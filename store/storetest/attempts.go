@@ -15,62 +15,62 @@ import (
 
 func attemptsTests() []test {
 	return []test{
-		{name: "each attempt that is reported is kept", run: attemptsKept},
-		{name: "the first and the newest are kept", run: attemptsBound},
-		{name: "what is fenced is not", run: attemptsFenced},
-		{name: "they stay when the batch is final, and when it is requeued", run: attemptsStay},
-		{name: "texts are stored clean and bounded", run: attemptsText},
-		{name: "several of one group", run: attemptsGroup},
+		{name: "each attempt that is reported is kept", run: testAttemptsKept},
+		{name: "the first and the newest are kept", run: testAttemptsBound},
+		{name: "what is fenced is not", run: testAttemptsFenced},
+		{name: "they stay when the batch is final, and when it is requeued", run: testAttemptsStay},
+		{name: "texts are stored clean and bounded", run: testAttemptsText},
+		{name: "several of one group", run: testAttemptsGroup},
 	}
 }
 
-func report(attempt int) *batch.Report {
+func failedReport(attempt int) *batch.Report {
 	return &batch.Report{
 		Attempt: attempt, Kind: batch.KindBusy, StatusCode: 503, Code: 17, Endpoint: "http://localhost:8008/batches",
 		Took: 12345 * time.Microsecond, Text: fmt.Sprint("queue full, said to attempt ", attempt), Instance: "host-1",
 	}
 }
 
-// fails records that the batch's attempt failed, with a report, and takes it again.
-func (f *fixture) fails(id batch.ID) {
+// recordFailure records that the batch's attempt failed, with a report, and takes it again.
+func (f *fixture) recordFailure(id batch.ID) {
 	f.Helper()
-	o := f.submitted(id, store.Failed)
-	o.Delay, o.Report = 0, report(f.rows[id].row.Attempt)
-	f.written(o)
+	o := f.submitterOutcome(id, store.Failed)
+	o.Delay, o.Report = 0, failedReport(f.batches[id].row.Attempt)
+	f.recordAll(o)
 	f.take(id)
 }
 
-func attemptsKept(f *fixture) {
-	f.add(bt("s", "a"))
+func testAttemptsKept(f *fixture) {
+	f.add(newBatch("s", "a"))
 	f.take("a")
 	assert.Empty(f, f.attempts("a"))
-	f.fails("a")
+	f.recordFailure("a")
 	f.tick()
-	o := f.submitted("a", store.Accepted)
+	o := f.submitterOutcome("a", store.Accepted)
 	o.Report = &batch.Report{Attempt: 2, StatusCode: 202, Took: time.Second}
-	f.written(o)
-	o = f.monitored("a", store.Failed)
+	f.recordAll(o)
+	o = f.monitorOutcome("a", store.Failed)
 	o.Report = &batch.Report{Attempt: 2, Kind: batch.KindFailed, Code: -5}
-	f.written(o)
+	f.recordAll(o)
 	got := f.attempts("a")
 	require.Len(f, got, 3)
 	assert.False(f, got[0].At.IsZero())
-	want := report(1)
+	want := failedReport(1)
 	want.At = got[0].At
 	assert.Equal(f, *want, got[0])
 	assert.Equal(f, batch.ErrorKind(""), got[1].Kind)
 	assert.Equal(f, -5, got[2].Code)
-	f.pass(3)
+	f.passUnits(3)
 	f.take("a")
-	f.each(f.submitted, store.Accepted, "a") // without a report
+	f.recordEach(f.submitterOutcome, store.Accepted, "a") // without a report
 	assert.Len(f, f.attempts("a"), 3)
 }
 
-func attemptsBound(f *fixture) {
-	f.add(bt("s", "a"), bt("s", "b"))
+func testAttemptsBound(f *fixture) {
+	f.add(newBatch("s", "a"), newBatch("s", "b"))
 	f.take("a")
 	for range batch.MaxReports + 7 {
-		f.fails("a")
+		f.recordFailure("a")
 	}
 	got := f.attempts("a")
 	require.Len(f, got, batch.MaxReports)
@@ -79,53 +79,53 @@ func attemptsBound(f *fixture) {
 	assert.Equal(f, batch.MaxReports+7, got[batch.MaxReports-1].Attempt)
 }
 
-func attemptsFenced(f *fixture) {
-	f.add(bt("s", "a"))
+func testAttemptsFenced(f *fixture) {
+	f.add(newBatch("s", "a"))
 	f.take("a")
-	o := f.submitted("a", store.Failed)
-	o.Report = report(1)
-	f.written(o)
+	o := f.submitterOutcome("a", store.Failed)
+	o.Report = failedReport(1)
+	f.recordAll(o)
 	assert.Equal(f, store.Fenced, f.record(o)[0].Result, "once more, as one does who did not hear the answer")
 	assert.Len(f, f.attempts("a"), 1)
-	bad := f.submitted("a", store.Settled)
-	bad.Report = report(1)
+	bad := f.submitterOutcome("a", store.Settled)
+	bad.Report = failedReport(1)
 	assert.Equal(f, store.Bad, f.record(bad)[0].Result)
 	assert.Len(f, f.attempts("a"), 1)
-	done := f.monitored("a", store.IsCommitted)
-	done.Report = report(1)
+	done := f.monitorOutcome("a", store.IsCommitted)
+	done.Report = failedReport(1)
 	f.record(done, done)
 	assert.Len(f, f.attempts("a"), 2, "the second one said nothing new")
 }
 
-func attemptsStay(f *fixture) {
-	f.add(bt("s", "a"))
+func testAttemptsStay(f *fixture) {
+	f.add(newBatch("s", "a"))
 	f.take("a")
-	f.fails("a")
-	o := f.submitted("a", store.Refused)
+	f.recordFailure("a")
+	o := f.submitterOutcome("a", store.Refused)
 	o.Report = &batch.Report{Attempt: 2, Kind: batch.KindRejected, StatusCode: 400}
-	f.written(o)
+	f.recordAll(o)
 	assert.Len(f, f.attempts("a"), 2)
 	require.NoError(f, f.requeue("a", 0))
 	assert.Len(f, f.attempts("a"), 2)
 	f.take("a")
-	f.fails("a")
+	f.recordFailure("a")
 	assert.Len(f, f.attempts("a"), 3)
 }
 
-func attemptsText(f *fixture) {
-	for name, text := range hostile() {
+func testAttemptsText(f *fixture) {
+	for name, text := range hostileTexts() {
 		id := batch.ID(name)
-		f.add(bt(batch.ServiceID(name), id))
+		f.add(newBatch(batch.ServiceID(name), id))
 		f.take(id)
-		o := f.submitted(id, store.Failed)
+		o := f.submitterOutcome(id, store.Failed)
 		o.Report = &batch.Report{
 			Attempt: 1, Kind: batch.ErrorKind(text), Endpoint: text, Text: text, Instance: text,
 			StatusCode: math.MaxInt32, Code: math.MaxInt32, Took: -time.Second,
 		}
-		f.written(o)
+		f.recordAll(o)
 		got := f.attempts(id)
 		require.Len(f, got, 1)
-		f.clean(name, text, got[0].Text)
+		f.requireClean(name, text, got[0].Text)
 		for limit, s := range map[int]string{
 			32: string(got[0].Kind), batch.MaxEndpointLen: got[0].Endpoint, batch.MaxInstanceLen: got[0].Instance,
 		} {
@@ -135,22 +135,22 @@ func attemptsText(f *fixture) {
 		}
 		assert.Zero(f, got[0].Took)
 	}
-	f.add(bt("s", "secret"))
+	f.add(newBatch("s", "secret"))
 	f.take("secret")
-	o := f.submitted("secret", store.Failed)
+	o := f.submitterOutcome("secret", store.Failed)
 	o.Report = &batch.Report{Attempt: 1, Endpoint: "https://me:geheim@node.example:8008/batches?token=geheim"}
-	f.written(o)
+	f.recordAll(o)
 	assert.Equal(f, "https://node.example:8008/batches", f.attempts("secret")[0].Endpoint)
 }
 
-func attemptsGroup(f *fixture) {
-	f.add(many("s", "b", 4)...)
-	is := ids(many("s", "b", 4))
+func testAttemptsGroup(f *fixture) {
+	f.add(newBatches("s", "b", 4)...)
+	is := batchIDs(newBatches("s", "b", 4))
 	f.take(is...)
 	var os []store.Outcome
 	for i, id := range is {
-		o := f.submitted(id, store.Failed)
-		if o.Report = report(1); i == 2 {
+		o := f.submitterOutcome(id, store.Failed)
+		if o.Report = failedReport(1); i == 2 {
 			o.Report = nil
 		}
 		os = append(os, o)

@@ -12,18 +12,18 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// like returns got with the times and durations of want where they are the same except for the
-// clocks' difference, so that the two values can be compared whole.
-func like[T any](f *fixture, want, got T) T {
+// withNearTimesOf returns got with the times and durations of want where they are the same except
+// for the clocks' difference, so that the two values can be compared whole.
+func withNearTimesOf[T any](f *fixture, want, got T) T {
 	w, g := reflect.ValueOf(&want).Elem(), reflect.ValueOf(&got).Elem()
 	for i := range w.NumField() {
 		switch v := w.Field(i).Interface().(type) {
 		case time.Time:
-			if at := g.Field(i).Interface().(time.Time); f.near(v, at) && at.Location() == time.UTC {
+			if at := g.Field(i).Interface().(time.Time); f.isNear(v, at) && at.Location() == time.UTC {
 				g.Field(i).Set(w.Field(i))
 			}
 		case time.Duration:
-			if f.nearly(v, g.Field(i).Interface().(time.Duration)) {
+			if f.areNear(v, g.Field(i).Interface().(time.Duration)) {
 				g.Field(i).Set(w.Field(i))
 			}
 		case []batch.Receipt: // empty and nil are the same
@@ -48,18 +48,18 @@ func sameReceipts(a, b []batch.Receipt) bool {
 	return true
 }
 
-func (f *fixture) sameRecord(s *shadow, got batch.Record) {
+func (f *fixture) sameRecord(s *modelBatch, got batch.Record) {
 	f.Helper()
 	want := s.record()
-	require.True(f, s.created.Equal(got.CreatedAt), "CreatedAt of %s never changes", s.b.Key())
-	require.Equal(f, want, like(f, want, got), "record of %s", s.b.Key())
+	require.True(f, s.created.Equal(got.CreatedAt), "CreatedAt of %s never changes", s.batch.Key())
+	require.Equal(f, want, withNearTimesOf(f, want, got), "record of %s", s.batch.Key())
 }
 
 // record returns the application's view of the model's batch.
-func (s *shadow) record() batch.Record {
-	r := s.row.Record(s.b.Key())
-	r.Budget, r.DataChangeID, r.CreatedAt, r.TraceParent = s.b.Budget, s.b.DataChangeID, s.created, s.b.TraceParent
-	r.Tags = s.b.Tags
+func (s *modelBatch) record() batch.Record {
+	r := s.row.Record(s.batch.Key())
+	r.Budget, r.DataChangeID, r.CreatedAt, r.TraceParent = s.batch.Budget, s.batch.DataChangeID, s.created, s.batch.TraceParent
+	r.Tags = s.batch.Tags
 	return r
 }
 
@@ -70,14 +70,14 @@ func (f *fixture) sameRow(want, got store.Row) {
 	if len(want.Prepared) == 0 && len(got.Prepared) == 0 {
 		got.Prepared = want.Prepared
 	}
-	require.Equal(f, want, like(f, want, got))
+	require.Equal(f, want, withNearTimesOf(f, want, got))
 }
 
 func (f *fixture) sameActs(want, got []batch.Act) {
 	f.Helper()
 	require.Len(f, got, len(want), "acts")
 	for i, w := range want {
-		require.Equal(f, w, like(f, w, got[i]), "act %d", i)
+		require.Equal(f, w, withNearTimesOf(f, w, got[i]), "act %d", i)
 	}
 }
 
@@ -88,11 +88,11 @@ func (f *fixture) sameApplied(want, got store.Applied, o store.Outcome) {
 	require.Equal(f, want.Result, got.Result, "result of %s about %s", o.Finding, o.Key)
 	require.Equal(f, want.Breach, got.Breach, "breach by %s about %s", o.Finding, o.Key)
 	require.Equal(f, want.From, got.From, "state before %s about %s", o.Finding, o.Key)
-	require.Equal(f, want.Row, like(f, want.Row, got.Row), "row after %s about %s", o.Finding, o.Key)
+	require.Equal(f, want.Row, withNearTimesOf(f, want.Row, got.Row), "row after %s about %s", o.Finding, o.Key)
 	if want.Result != store.Gone {
-		require.Equal(f, f.rows[o.Key.ID].created, got.Created, "order key of %s", o.Key)
-		require.Equal(f, f.rows[o.Key.ID].b.TraceParent, got.TraceParent, "trace context of %s", o.Key)
-		require.True(f, f.near(want.At, got.At), "%s about %s was written at %s, want %s", o.Finding, o.Key, got.At, want.At)
+		require.Equal(f, f.batches[o.Key.ID].created, got.Created, "order key of %s", o.Key)
+		require.Equal(f, f.batches[o.Key.ID].batch.TraceParent, got.TraceParent, "trace context of %s", o.Key)
+		require.True(f, f.isNear(want.At, got.At), "%s about %s was written at %s, want %s", o.Finding, o.Key, got.At, want.At)
 	}
 }
 
@@ -144,7 +144,7 @@ func (f *fixture) sameClaimed(want, got store.Claimed) {
 		require.Len(f, got.Runs[i].Batches, len(run.Batches))
 		for j, w := range run.Batches {
 			g := got.Runs[i].Batches[j]
-			f.sameWas(w.Was, g.Was)
+			f.sameKnownRow(w.Was, g.Was)
 			g.Was = w.Was
 			if g.Row = w.Row; !reflect.DeepEqual(w, g) {
 				require.Equal(f, w, g)
@@ -155,15 +155,15 @@ func (f *fixture) sameClaimed(want, got store.Claimed) {
 	for i := range want.Left {
 		require.Equal(f, want.Left[i], got.Left[i])
 	}
-	require.True(f, f.nearly(want.NextReady, got.NextReady) && (want.NextReady == 0) == (got.NextReady == 0),
+	require.True(f, f.areNear(want.NextReady, got.NextReady) && (want.NextReady == 0) == (got.NextReady == 0),
 		"next ready in %s, want %s", got.NextReady, want.NextReady)
 }
 
-// sameWas compares the row that a store hands out for the outcome. It may hand out none.
-func (f *fixture) sameWas(want, got *store.Row) {
+// sameKnownRow compares the row that a store hands out for the outcome. It may hand out none.
+func (f *fixture) sameKnownRow(want, got *store.Row) {
 	f.Helper()
 	if got != nil {
-		g := like(f, *want, *got)
+		g := withNearTimesOf(f, *want, *got)
 		g.Receipts, g.AskedAt, g.NextCheck = want.Receipts, want.AskedAt, want.NextCheck // not part of Was
 		require.Equal(f, *want, g)
 	}
@@ -173,14 +173,14 @@ func (f *fixture) sameInFlight(want, got []store.InFlight) {
 	f.Helper()
 	require.Equal(f, inFlightIDs(want), inFlightIDs(got), "due")
 	for i, w := range want {
-		g := like(f, w, got[i])
-		f.sameWas(w.Was, g.Was)
+		g := withNearTimesOf(f, w, got[i])
+		f.sameKnownRow(w.Was, g.Was)
 		g.Row, g.Was = w.Row, w.Was
 		// Without a time the age means nothing.
-		if s := f.rows[w.Key.ID]; s.row.ResendUntil.IsZero() {
+		if s := f.batches[w.Key.ID]; s.row.ResendUntil.IsZero() {
 			g.ResendLeft = w.ResendLeft
 		}
-		if s := f.rows[w.Key.ID]; s.row.SettlesAt.IsZero() {
+		if s := f.batches[w.Key.ID]; s.row.SettlesAt.IsZero() {
 			g.SettleLeft = w.SettleLeft
 		}
 		require.Equal(f, w, g)

@@ -10,32 +10,32 @@ import (
 )
 
 func contextTests() []test {
-	return []test{{name: "a context that is done changes nothing", run: contextDone}}
+	return []test{{name: "a context that is done changes nothing", run: testContextDone}}
 }
 
-func contextDone(f *fixture) {
-	named := f.oneOfEach()
-	f.pass(1)
+func testContextDone(f *fixture) {
+	named := f.makeOneOfEach()
+	f.passUnits(1)
 	ctx, cancel := context.WithCancel(f.ctx)
 	cancel()
 	key := func(standing string) batch.Key {
-		if s := f.rows[named[standing]]; s != nil {
-			return s.b.Key()
+		if s := f.batches[named[standing]]; s != nil {
+			return s.batch.Key()
 		}
-		return bt("s", "none").Key() // no batch stands so where the store lacks an ability
+		return newBatch("s", "none").Key() // no batch stands so where the store lacks an ability
 	}
 	seen := func(standing string) batch.Record {
-		if s := f.rows[named[standing]]; s != nil {
+		if s := f.batches[named[standing]]; s != nil {
 			return s.row.Record(key(standing))
 		}
 		return batch.Record{Key: key(standing), Version: 1}
 	}
-	for _, m := range methods(ctx, f.st, key, seen) {
+	for _, m := range methods(ctx, f.store, key, seen) {
 		if f.has(m.ability) {
 			assert.ErrorIs(f, m.call(), context.Canceled, m.name)
 		}
 	}
-	f.absent(bt("s", "new"))
+	f.requireAbsent(newBatch("s", "new"))
 	for _, id := range named {
 		f.get(id)
 	}
@@ -45,5 +45,5 @@ func contextDone(f *fixture) {
 	if f.has(store.CanKeepTexts) {
 		assert.Zero(f, f.text("kind", "name").Version)
 	}
-	assert.Len(f, f.pending(100, f.u(0.5)), 11)
+	assert.Len(f, f.pending(100, f.units(0.5)), 11)
 }

@@ -14,107 +14,107 @@ import (
 
 func controlTests() []test {
 	return []test{
-		{name: "nothing leaves a paused lane", run: controlPause},
-		{name: "nothing leaves at all", run: controlEverything},
-		{name: "a lane that was paused alone stays so", run: controlAlone},
-		{name: "a lane is paused before it has anything", run: controlEmpty},
-		{name: "what is on its way is followed", run: controlFollowed},
-		{name: "paused lanes are not in the way of others", run: controlMany},
-		{name: "once is as good as twice", run: controlTwice},
-		{name: "what is set is listed", run: controlList},
-		{name: "what makes no sense", run: controlSense},
+		{name: "nothing leaves a paused lane", run: testControlPause},
+		{name: "nothing leaves at all", run: testControlEverything},
+		{name: "a lane that was paused alone stays so", run: testControlAlone},
+		{name: "a lane is paused before it has anything", run: testControlEmpty},
+		{name: "what is on its way is followed", run: testControlFollowed},
+		{name: "paused lanes are not in the way of others", run: testControlMany},
+		{name: "once is as good as twice", run: testControlTwice},
+		{name: "what is set is listed", run: testControlList},
+		{name: "what makes no sense", run: testControlSense},
 	}
 }
 
-// open lists the services that a scan finds.
-func (f *fixture) open() []batch.ServiceID {
+// openLanes lists the services that a scan finds.
+func (f *fixture) openLanes() []batch.ServiceID {
 	f.Helper()
-	lanes := must(f.st.Lanes(f.ctx, store.LanesQuery{Start: true, Limit: 1000}))(f)
+	lanes := must(f.store.Lanes(f.ctx, store.LanesQuery{Start: true, Limit: 1000}))(f)
 	return lanes
 }
 
-// leaves claims all that it can from these lanes.
-func (f *fixture) leaves(services ...batch.ServiceID) store.Claimed {
+// claimAll claims all that it can from these lanes.
+func (f *fixture) claimAll(services ...batch.ServiceID) store.Claimed {
 	f.Helper()
-	return f.claim(store.ClaimQuery{Lanes: services, Limit: 9, Window: 9, TTL: f.u(1.5), Resend: resend(f.u(1000.5), 0), Instance: "one"}, everyReady)
+	return f.claim(store.ClaimQuery{Lanes: services, Limit: 9, Window: 9, TTL: f.units(1.5), Resend: resendRule(f.units(1000.5), 0), Instance: "one"}, chooseEveryReady)
 }
 
-func controlPause(f *fixture) {
-	f.add(bt("s", "a"), bt("t", "b"), bt("s", "c"))
+func testControlPause(f *fixture) {
+	f.add(newBatch("s", "a"), newBatch("t", "b"), newBatch("s", "c"))
 	f.take("a")
-	f.each(f.submitted, store.Failed, "a") // so that there is a time to wait for
+	f.recordEach(f.submitterOutcome, store.Failed, "a") // so that there is a time to wait for
 	f.pause(batch.Only("s"))
-	assert.Equal(f, []batch.ServiceID{"t"}, f.open())
-	got := f.leaves("s", "t", "s2")
+	assert.Equal(f, []batch.ServiceID{"t"}, f.openLanes())
+	got := f.claimAll("s", "t", "s2")
 	assert.Equal(f, []batch.ID{"b"}, claimedIDs(got))
 	assert.Empty(f, got.Left)
 	assert.Zero(f, got.NextReady, "it waits for a person, not for a time")
-	f.pass(3)
-	assert.Empty(f, f.leaves("s").Runs)
+	f.passUnits(3)
+	assert.Empty(f, f.claimAll("s").Runs)
 	f.resume(batch.Only("s"))
-	assert.Equal(f, []batch.ServiceID{"s", "t"}, f.open())
-	assert.Equal(f, []batch.ID{"a", "c"}, claimedIDs(f.leaves("s")))
+	assert.Equal(f, []batch.ServiceID{"s", "t"}, f.openLanes())
+	assert.Equal(f, []batch.ID{"a", "c"}, claimedIDs(f.claimAll("s")))
 }
 
-func controlEverything(f *fixture) {
-	f.add(bt("s", "a"), bt("", "b"))
+func testControlEverything(f *fixture) {
+	f.add(newBatch("s", "a"), newBatch("", "b"))
 	f.pause(batch.Everything())
-	f.add(bt("new", "c"))
-	assert.Empty(f, f.open())
-	assert.Empty(f, f.leaves("", "s", "new").Runs)
+	f.add(newBatch("new", "c"))
+	assert.Empty(f, f.openLanes())
+	assert.Empty(f, f.claimAll("", "s", "new").Runs)
 	assert.Len(f, f.counts(store.CountsQuery{Start: true}), 3, "it is there all the same")
 	f.resume(batch.Everything())
-	assert.Equal(f, []batch.ServiceID{"", "new", "s"}, f.open())
-	assert.Equal(f, []batch.ID{"b", "a", "c"}, claimedIDs(f.leaves("", "s", "new")))
+	assert.Equal(f, []batch.ServiceID{"", "new", "s"}, f.openLanes())
+	assert.Equal(f, []batch.ID{"b", "a", "c"}, claimedIDs(f.claimAll("", "s", "new")))
 }
 
-func controlAlone(f *fixture) {
-	f.add(bt("", "a"), bt("s", "b"))
+func testControlAlone(f *fixture) {
+	f.add(newBatch("", "a"), newBatch("s", "b"))
 	f.pause(batch.Only("")) // a service like any other
 	f.pause(batch.Everything())
 	f.resume(batch.Everything())
-	assert.Equal(f, []batch.ServiceID{"s"}, f.open())
-	assert.Equal(f, []batch.ID{"b"}, claimedIDs(f.leaves("", "s")))
+	assert.Equal(f, []batch.ServiceID{"s"}, f.openLanes())
+	assert.Equal(f, []batch.ID{"b"}, claimedIDs(f.claimAll("", "s")))
 	f.pause(batch.Everything())
 	f.resume(batch.Only(""))
-	assert.Empty(f, f.open())
+	assert.Empty(f, f.openLanes())
 	f.resume(batch.Everything())
-	assert.Equal(f, []batch.ID{"a"}, claimedIDs(f.leaves("", "s")))
+	assert.Equal(f, []batch.ID{"a"}, claimedIDs(f.claimAll("", "s")))
 }
 
-func controlEmpty(f *fixture) {
+func testControlEmpty(f *fixture) {
 	f.pause(batch.Only("s"))
-	f.committed(bt("t", "other"))
-	f.add(bt("s", "a"))
-	assert.Empty(f, f.open())
-	assert.Empty(f, f.leaves("s").Runs)
+	f.makeCommitted(newBatch("t", "other"))
+	f.add(newBatch("s", "a"))
+	assert.Empty(f, f.openLanes())
+	assert.Empty(f, f.claimAll("s").Runs)
 	f.resume(batch.Only("s"))
-	assert.Equal(f, []batch.ID{"a"}, claimedIDs(f.leaves("s")))
+	assert.Equal(f, []batch.ID{"a"}, claimedIDs(f.claimAll("s")))
 }
 
-func controlFollowed(f *fixture) {
-	f.add(many("s", "b", 4)...)
+func testControlFollowed(f *fixture) {
+	f.add(newBatches("s", "b", 4)...)
 	is := []batch.ID{"b00004", "b00003", "b00002"}
 	f.take(is...)
 	f.pause(batch.Only("s"))
 	f.pause(batch.Everything())
-	f.each(f.submitted, store.Accepted, is[:2]...)
-	f.each(f.submitted, store.Doubtful, is[2])
-	f.pass(1)
-	assert.Len(f, f.pending(9, f.u(0.5)), 3)
-	assert.Len(f, f.pendingOf(9, f.u(0.5), "s"), 3)
-	f.each(f.monitored, store.IsCommitted, is[0])
-	f.each(f.monitored, store.NoTrace, is[2])
+	f.recordEach(f.submitterOutcome, store.Accepted, is[:2]...)
+	f.recordEach(f.submitterOutcome, store.Doubtful, is[2])
+	f.passUnits(1)
+	assert.Len(f, f.pending(9, f.units(0.5)), 3)
+	assert.Len(f, f.pendingOf(9, f.units(0.5), "s"), 3)
+	f.recordEach(f.monitorOutcome, store.IsCommitted, is[0])
+	f.recordEach(f.monitorOutcome, store.NoTrace, is[2])
 	require.NoError(f, f.cancel("b00001", "not wanted"))
-	assert.Empty(f, f.leaves("s").Runs)
+	assert.Empty(f, f.claimAll("s").Runs)
 }
 
-// controlMany: scans and claims of few lanes reach the open lanes among many closed ones.
-func controlMany(f *fixture) {
+// testControlMany: scans and claims of few lanes reach the open lanes among many closed ones.
+func testControlMany(f *fixture) {
 	var all, closed, lanes []batch.ServiceID
 	for i := range 60 {
 		s := batch.ServiceID(fmt.Sprintf("%02d", i))
-		f.add(bt(s, batch.ID("id of "+s)))
+		f.add(newBatch(s, batch.ID("id of "+s)))
 		all = append(all, s)
 		if i%20 == 19 {
 			lanes = append(lanes, s)
@@ -123,54 +123,54 @@ func controlMany(f *fixture) {
 		closed = append(closed, s)
 		f.pause(batch.Only(s))
 	}
-	got := must(f.st.Lanes(f.ctx, store.LanesQuery{Start: true, Limit: 2}))(f)
+	got := must(f.store.Lanes(f.ctx, store.LanesQuery{Start: true, Limit: 2}))(f)
 	assert.Equal(f, lanes[:2], got)
-	got = must(f.st.Lanes(f.ctx, store.LanesQuery{After: lanes[1], Limit: 2}))(f)
+	got = must(f.store.Lanes(f.ctx, store.LanesQuery{After: lanes[1], Limit: 2}))(f)
 	assert.Equal(f, lanes[2:], got)
-	claimed := f.claim(store.ClaimQuery{Lanes: all, Limit: 3, Window: 9, TTL: f.u(1.5)}, everyReady)
+	claimed := f.claim(store.ClaimQuery{Lanes: all, Limit: 3, Window: 9, TTL: f.units(1.5)}, chooseEveryReady)
 	assert.Len(f, claimedIDs(claimed), 3)
 	assert.Empty(f, claimed.Left)
 	assert.Len(f, f.counts(store.CountsQuery{Start: true}), 60)
-	cs := must(f.st.ControlsOf(f.ctx, store.ControlsQuery{Start: true}))(f)
+	cs := must(f.store.ControlsOf(f.ctx, store.ControlsQuery{Start: true}))(f)
 	assert.Len(f, cs, len(closed))
 }
 
-func controlTwice(f *fixture) {
+func testControlTwice(f *fixture) {
 	for _, scope := range []batch.Scope{batch.Everything(), batch.Only("s")} {
 		f.resume(scope)
 		assert.False(f, f.control(scope).Closed())
 		f.pause(scope)
-		f.pass(1)
+		f.passUnits(1)
 		st := store.Steering{Scope: scope, Action: batch.ActionPause, By: batch.By{Actor: "another"}}
-		c, changed := must2(f.st.Steer(f.ctx, st))(f)
+		c, changed := must2(f.store.Steer(f.ctx, st))(f)
 		assert.False(f, changed)
 		assert.Equal(f, "somebody", c.PausedBy.Actor, "who was first")
 		f.sameControl(scope)
 		f.resume(scope)
 		f.resume(scope)
-		assert.Len(f, must(f.st.LaneHistory(f.ctx, scope))(f), 2)
+		assert.Len(f, must(f.store.LaneHistory(f.ctx, scope))(f), 2)
 	}
 }
 
-func controlList(f *fixture) {
+func testControlList(f *fixture) {
 	want := []batch.ServiceID{"", "a", "b", "c"}
 	f.pause(batch.Only(""))
 	f.setPolicy("a", batch.PolicyContinue)
 	f.setPolicy("b", batch.PolicyHalt)
 	f.pause(batch.Only("b"))
-	f.add(bt("c", "x"))
+	f.add(newBatch("c", "x"))
 	f.take("x")
-	f.ends("x", batch.PolicyHalt)
+	f.refuseClaimed("x", batch.PolicyHalt)
 	f.pause(batch.Only("d"))
 	f.resume(batch.Only("d"))
 	f.pause(batch.Everything())
 	var got []batch.ServiceID
 	q := store.ControlsQuery{Start: true, Limit: 3}
 	for {
-		cs := must(f.st.ControlsOf(f.ctx, q))(f)
+		cs := must(f.store.ControlsOf(f.ctx, q))(f)
 		for _, c := range cs {
 			w := f.control(c.Scope)
-			f.likeControl(w, c)
+			f.sameControlAs(w, c)
 			got = append(got, c.Service)
 		}
 		if len(cs) < q.Limit {
@@ -182,12 +182,12 @@ func controlList(f *fixture) {
 	f.resume(batch.Only(""))
 	f.setPolicy("a", batch.PolicyDefault)
 	f.release("c")
-	cs := must(f.st.ControlsOf(f.ctx, store.ControlsQuery{Start: true}))(f)
+	cs := must(f.store.ControlsOf(f.ctx, store.ControlsQuery{Start: true}))(f)
 	require.Len(f, cs, 1)
 	assert.Equal(f, batch.ServiceID("b"), cs[0].Service)
 }
 
-func controlSense(f *fixture) {
+func testControlSense(f *fixture) {
 	for _, st := range []store.Steering{
 		{},
 		{Action: batch.ActionCancel},
@@ -199,8 +199,8 @@ func controlSense(f *fixture) {
 		{Action: batch.ActionSetPolicy, Scope: batch.Only("s"), Policy: 99},
 		{Action: batch.ActionRelease, Scope: batch.Everything()},
 	} {
-		st.By = by("")
-		_, changed, err := f.st.Steer(f.ctx, st)
+		st.By = actorWith("")
+		_, changed, err := f.store.Steer(f.ctx, st)
 		require.ErrorIs(f, err, batch.ErrInvalidInput, "%+v", st)
 		assert.False(f, changed)
 	}
@@ -208,9 +208,9 @@ func controlSense(f *fixture) {
 		f.sameControl(scope)
 	}
 	bad := batch.Only("a\x00")
-	_, err := f.st.Control(f.ctx, bad)
+	_, err := f.store.Control(f.ctx, bad)
 	require.ErrorIs(f, err, batch.ErrInvalidInput)
-	_, err = f.st.LaneHistory(f.ctx, bad)
+	_, err = f.store.LaneHistory(f.ctx, bad)
 	require.ErrorIs(f, err, batch.ErrInvalidInput)
-	assert.False(f, slices.Contains(f.open(), "s"))
+	assert.False(f, slices.Contains(f.openLanes(), "s"))
 }

@@ -13,24 +13,24 @@ import (
 
 func countsTests() []test {
 	return []test{
-		{name: "what was attempted by state, and what waits", run: countsStates},
-		{name: "lanes in byte order, page by page", run: countsPages},
-		{name: "what waits is counted up to the cap", run: countsCap},
-		{name: "one lane", run: countsLane},
-		{name: "defaults and bounds", run: countsBounds},
+		{name: "what was attempted by state, and what waits", run: testCountsStates},
+		{name: "lanes in byte order, page by page", run: testCountsPages},
+		{name: "what waits is counted up to the cap", run: testCountsCap},
+		{name: "one lane", run: testCountsLane},
+		{name: "defaults and bounds", run: testCountsBounds},
 	}
 }
 
 // counts asks, and compares with the model.
 func (f *fixture) counts(q store.CountsQuery) []store.LaneCounts {
 	f.Helper()
-	f.needs(store.CanCount)
-	got := must(f.st.Counts(f.ctx, q))(f)
+	f.endWithout(store.CanCount)
+	got := must(f.store.Counts(f.ctx, q))(f)
 	bounded := q.Bounded()
 	byLane := map[batch.ServiceID]*store.LaneCounts{}
 	var order []batch.ServiceID
-	for _, s := range f.rows {
-		service := s.b.Service
+	for _, s := range f.batches {
+		service := s.batch.Service
 		selected := q.Start || service > q.After
 		if q.Service != nil {
 			selected = service == *q.Service
@@ -57,30 +57,30 @@ func (f *fixture) counts(q store.CountsQuery) []store.LaneCounts {
 	return got
 }
 
-func countsStates(f *fixture) {
+func testCountsStates(f *fixture) {
 	assert.Empty(f, f.counts(store.CountsQuery{Start: true}))
-	f.oneOfEach()
+	f.makeOneOfEach()
 	f.counts(store.CountsQuery{Start: true})
-	f.add(many("s", "b", 9)...)
+	f.add(newBatches("s", "b", 9)...)
 	f.take("b00009", "b00007", "b00005", "b00003", "b00001")
-	f.each(f.submitted, store.Accepted, "b00009", "b00003")
-	f.each(f.submitted, store.Failed, "b00005")
-	f.each(f.submitted, store.Unposted, "b00001") // queued again, but attempted
+	f.recordEach(f.submitterOutcome, store.Accepted, "b00009", "b00003")
+	f.recordEach(f.submitterOutcome, store.Failed, "b00005")
+	f.recordEach(f.submitterOutcome, store.Unposted, "b00001") // queued again, but attempted
 	s := batch.ServiceID("s")
 	assert.Equal(f, []store.LaneCounts{{Service: "s", Waiting: 4, Attempted: map[batch.State]int{
 		batch.Pending: 2, batch.Delayed: 1, batch.Submitting: 1, batch.Queued: 1,
 	}}}, f.counts(store.CountsQuery{Service: &s}))
-	f.each(f.monitored, store.IsCommitted, "b00009", "b00003")
+	f.recordEach(f.monitorOutcome, store.IsCommitted, "b00009", "b00003")
 	require.NoError(f, f.cancel("b00008", ""))
 	got := f.counts(store.CountsQuery{Service: &s})
 	assert.Equal(f, 3, got[0].Waiting)
 	assert.NotContains(f, got[0].Attempted, batch.Pending)
 }
 
-func countsPages(f *fixture) {
+func testCountsPages(f *fixture) {
 	var want []batch.ServiceID
 	for i, s := range []batch.ServiceID{"b", "", "ä", "B", "ä", "a", "aa", "a ", "'"} {
-		f.add(many(s, fmt.Sprint(i, "/"), i+1)...)
+		f.add(newBatches(s, fmt.Sprint(i, "/"), i+1)...)
 		want = append(want, s)
 	}
 	slices.Sort(want)
@@ -101,9 +101,9 @@ func countsPages(f *fixture) {
 	}
 }
 
-func countsCap(f *fixture) {
-	f.add(many("s", "b", 20)...)
-	f.add(many("t", "t", 5)...)
+func testCountsCap(f *fixture) {
+	f.add(newBatches("s", "b", 20)...)
+	f.add(newBatches("t", "t", 5)...)
 	f.take("b00020", "b00019", "b00018")
 	for _, c := range []int{1, 5, 6, 16, 17, 18} {
 		got := f.counts(store.CountsQuery{Start: true, Cap: c})
@@ -113,19 +113,19 @@ func countsCap(f *fixture) {
 	}
 }
 
-func countsLane(f *fixture) {
-	f.add(bt("s", "a"), bt("", "b"), bt("\ufffd", "c"))
-	f.committed(bt("final", "d"))
+func testCountsLane(f *fixture) {
+	f.add(newBatch("s", "a"), newBatch("", "b"), newBatch("\ufffd", "c"))
+	f.makeCommitted(newBatch("final", "d"))
 	for service, want := range map[batch.ServiceID]int{"s": 1, "": 1, "none": 0, "final": 0, "\xff": 0, "\x00": 0} {
 		assert.Len(f, f.counts(store.CountsQuery{Service: &service, After: "z"}), want, "%q", service)
 	}
 }
 
-func countsBounds(f *fixture) {
-	f.add(many("a lane", "b", 1100)...)
+func testCountsBounds(f *fixture) {
+	f.add(newBatches("a lane", "b", 1100)...)
 	var bs []batch.Batch
 	for i := range 1001 {
-		bs = append(bs, bt(batch.ServiceID(fmt.Sprintf("lane %04d", i)), batch.ID(fmt.Sprint(i))))
+		bs = append(bs, newBatch(batch.ServiceID(fmt.Sprintf("lane %04d", i)), batch.ID(fmt.Sprint(i))))
 	}
 	f.add(bs...)
 	got := f.counts(store.CountsQuery{Start: true})

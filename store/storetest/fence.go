@@ -11,14 +11,14 @@ import (
 // An operation applies to the record that the person saw, or not at all.
 func fenceTests() []test {
 	return []test{
-		{name: "a decision about one attempt is none about the next", run: fenceDecide},
-		{name: "what has moved on since is left as it is", run: fenceAll},
-		{name: "to look is not to move", run: fenceLook},
-		{name: "a batch that was added again is another", run: fenceAgain},
-		{name: "nobody has seen a record without a version", run: fenceNone},
-		{name: "a pause that nobody saw is not ended", run: fencePause},
-		{name: "a halt that nobody saw is not released", run: fenceHalt},
-		{name: "of those who saw the same, one ends it", run: fenceControlRace},
+		{name: "a decision about one attempt is none about the next", run: testFenceDecide},
+		{name: "what has moved on since is left as it is", run: testFenceAll},
+		{name: "to look is not to move", run: testFenceLook},
+		{name: "a batch that was added again is another", run: testFenceAgain},
+		{name: "nobody has seen a record without a version", run: testFenceNone},
+		{name: "a pause that nobody saw is not ended", run: testFencePause},
+		{name: "a halt that nobody saw is not released", run: testFenceHalt},
+		{name: "of those who saw the same, one ends it", run: testFenceControlRace},
 	}
 }
 
@@ -28,41 +28,41 @@ func (f *fixture) see(id batch.ID) batch.Record {
 	return f.get(id)
 }
 
-// movedOn checks that an operation was refused, with the present record.
-func (f *fixture) movedOn(err error, now batch.Record) {
+// requireMovedOn checks that an operation was refused, with the present record.
+func (f *fixture) requireMovedOn(err error, now batch.Record) {
 	f.Helper()
 	require.ErrorIs(f, err, batch.ErrMovedOn)
 	require.NotErrorIs(f, err, batch.ErrNotAllowed)
 	require.NotErrorIs(f, err, batch.ErrInDoubt)
 	var moved *batch.MovedOnError
 	require.ErrorAs(f, err, &moved)
-	assert.Equal(f, now, like(f, now, moved.Now))
+	assert.Equal(f, now, withNearTimesOf(f, now, moved.Now))
 }
 
-func fenceDecide(f *fixture) {
-	f.add(bt("s", "a"))
+func testFenceDecide(f *fixture) {
+	f.add(newBatch("s", "a"))
 	f.take("a")
-	f.each(f.submitted, store.Doubtful, "a")
+	f.recordEach(f.submitterOutcome, store.Doubtful, "a")
 	first := f.see("a") // and looks at the ledger, which does not have it
-	f.each(f.monitored, store.NoTrace, "a")
+	f.recordEach(f.monitorOutcome, store.NoTrace, "a")
 	f.take("a")
-	f.each(f.submitted, store.Doubtful, "a")
+	f.recordEach(f.submitterOutcome, store.Doubtful, "a")
 	second := f.see("a")
 	require.Equal(f, first.State, second.State, "it looks the same")
 	for _, ruling := range batch.Rulings() {
-		_, err := f.st.Decide(f.ctx, first, ruling, by("it is not there"))
-		f.movedOn(err, f.get("a"))
+		_, err := f.store.Decide(f.ctx, first, ruling, actorWith("it is not there"))
+		f.requireMovedOn(err, f.get("a"))
 	}
 	assert.Empty(f, f.history("a"))
 	require.NoError(f, f.decide("a", batch.NotExecutedSendAgain, "looked again"))
-	_, err := f.st.Decide(f.ctx, second, batch.WasCommitted, by("another person")) // who saw the same record
-	f.movedOn(err, f.get("a"))
+	_, err := f.store.Decide(f.ctx, second, batch.WasCommitted, actorWith("another person")) // who saw the same record
+	f.requireMovedOn(err, f.get("a"))
 }
 
-// fenceAll: in every standing, whether the operation would be allowed there or not, an older
+// testFenceAll: in every standing, whether the operation would be allowed there or not, an older
 // version and a future version are refused alike.
-func fenceAll(f *fixture) {
-	for name, id := range f.oneOfEach() {
+func testFenceAll(f *fixture) {
+	for name, id := range f.makeOneOfEach() {
 		now := f.get(id)
 		for _, version := range []int64{now.Version - 1, now.Version + 1} {
 			if version < 1 {
@@ -70,15 +70,17 @@ func fenceAll(f *fixture) {
 			}
 			seen := batch.Record{Key: now.Key, Version: version}
 			for what, do := range map[string]func() (batch.Record, error){
-				"cancel":   func() (batch.Record, error) { return f.st.Cancel(f.ctx, seen, by("")) },
-				"requeue":  func() (batch.Record, error) { return f.st.Requeue(f.ctx, seen, store.Requeue{}, by("")) },
-				"decide":   func() (batch.Record, error) { return f.st.Decide(f.ctx, seen, batch.NotExecutedSendAgain, by("")) },
-				"withdraw": func() (batch.Record, error) { return f.st.Withdraw(f.ctx, seen, by("")) },
-				"acquit":   func() (batch.Record, error) { return f.st.Acquit(f.ctx, seen, by("")) },
+				"cancel":  func() (batch.Record, error) { return f.store.Cancel(f.ctx, seen, actorWith("")) },
+				"requeue": func() (batch.Record, error) { return f.store.Requeue(f.ctx, seen, store.Requeue{}, actorWith("")) },
+				"decide": func() (batch.Record, error) {
+					return f.store.Decide(f.ctx, seen, batch.NotExecutedSendAgain, actorWith(""))
+				},
+				"withdraw": func() (batch.Record, error) { return f.store.Withdraw(f.ctx, seen, actorWith("")) },
+				"acquit":   func() (batch.Record, error) { return f.store.Acquit(f.ctx, seen, actorWith("")) },
 			} {
 				_, err := do()
 				assert.ErrorIs(f, err, batch.ErrMovedOn, "%s, %s", name, what)
-				f.movedOn(err, now)
+				f.requireMovedOn(err, now)
 			}
 		}
 		f.get(id)
@@ -86,42 +88,42 @@ func fenceAll(f *fixture) {
 	}
 }
 
-// fenceLook: a monitor's questions about a batch (Pending, Checked) do not outdate the record
+// testFenceLook: a monitor's questions about a batch (Pending, Checked) do not outdate the record
 // that a person saw.
-func fenceLook(f *fixture) {
-	f.add(bt("s", "a"))
+func testFenceLook(f *fixture) {
+	f.add(newBatch("s", "a"))
 	f.take("a")
-	f.each(f.submitted, store.Doubtful, "a")
-	f.pass(1)
+	f.recordEach(f.submitterOutcome, store.Doubtful, "a")
+	f.passUnits(1)
 	seen := f.see("a")
-	f.pending(1, f.u(0.5))
-	f.checked(f.u(1.5), "a")
-	f.pass(2)
-	f.pending(1, f.u(0.5))
-	assert.Equal(f, batch.Committed, must(f.st.Decide(f.ctx, seen, batch.WasCommitted, by("it is there")))(f).State)
+	f.pending(1, f.units(0.5))
+	f.setNextCheck(f.units(1.5), "a")
+	f.passUnits(2)
+	f.pending(1, f.units(0.5))
+	assert.Equal(f, batch.Committed, must(f.store.Decide(f.ctx, seen, batch.WasCommitted, actorWith("it is there")))(f).State)
 }
 
-func fenceAgain(f *fixture) {
-	f.add(bt("s", "a"))
+func testFenceAgain(f *fixture) {
+	f.add(newBatch("s", "a"))
 	seen := f.see("a")
 	require.NoError(f, f.cancel("a", "not wanted"))
-	f.pass(1)
-	require.Equal(f, 1, f.prune(f.u(0.5), false))
-	f.add(bt("s", "a"))
+	f.passUnits(1)
+	require.Equal(f, 1, f.prune(f.units(0.5), false))
+	f.add(newBatch("s", "a"))
 	now := f.see("a")
 	require.Equal(f, seen.Version, now.Version)
-	_, err := f.st.Cancel(f.ctx, seen, by("not wanted"))
-	f.movedOn(err, now)
+	_, err := f.store.Cancel(f.ctx, seen, actorWith("not wanted"))
+	f.requireMovedOn(err, now)
 	assert.Contains(f, err.Error(), "added again")
 	f.get("a")
-	_, err = f.st.Cancel(f.ctx, now, by("not wanted"))
+	_, err = f.store.Cancel(f.ctx, now, actorWith("not wanted"))
 	require.NoError(f, err)
 }
 
-func fenceNone(f *fixture) {
-	f.add(bt("s", "a"))
-	for _, seen := range []batch.Record{{Key: bt("s", "a").Key()}, {Key: bt("s", "a").Key(), Version: -1}, {}} {
-		_, err := f.st.Cancel(f.ctx, seen, by(""))
+func testFenceNone(f *fixture) {
+	f.add(newBatch("s", "a"))
+	for _, seen := range []batch.Record{{Key: newBatch("s", "a").Key()}, {Key: newBatch("s", "a").Key(), Version: -1}, {}} {
+		_, err := f.store.Cancel(f.ctx, seen, actorWith(""))
 		var in *batch.InputError
 		require.ErrorAs(f, err, &in)
 		assert.Equal(f, "Record.Version", in.Field)
@@ -132,9 +134,9 @@ func fenceNone(f *fixture) {
 // seeControl returns a control as a person sees it.
 func (f *fixture) seeControl(scope batch.Scope) batch.Control {
 	f.Helper()
-	f.needs(store.CanControl)
+	f.endWithout(store.CanControl)
 	f.sameControl(scope)
-	c := must(f.st.Control(f.ctx, scope))(f)
+	c := must(f.store.Control(f.ctx, scope))(f)
 	return c
 }
 
@@ -142,8 +144,8 @@ func (f *fixture) seeControl(scope batch.Scope) batch.Control {
 // refused, with the present control.
 func (f *fixture) steerMoved(seen batch.Control, action batch.Action) {
 	f.Helper()
-	_, changed, err := f.st.Steer(f.ctx, store.Steering{
-		Scope: seen.Scope, Action: action, Policy: batch.PolicyQuarantine, By: by("as it was seen"), Seen: seen.Version,
+	_, changed, err := f.store.Steer(f.ctx, store.Steering{
+		Scope: seen.Scope, Action: action, Policy: batch.PolicyQuarantine, By: actorWith("as it was seen"), Seen: seen.Version,
 	})
 	var moved *batch.MovedOnError
 	require.ErrorAs(f, err, &moved, "%s of %s", action, seen.Scope)
@@ -153,7 +155,7 @@ func (f *fixture) steerMoved(seen batch.Control, action batch.Action) {
 	assert.Equal(f, f.seeControl(seen.Scope), moved.Control)
 }
 
-func fencePause(f *fixture) {
+func testFencePause(f *fixture) {
 	for _, scope := range []batch.Scope{batch.Everything(), batch.Only("s"), batch.Only("")} {
 		never := f.seeControl(scope)
 		f.pause(scope)
@@ -176,37 +178,37 @@ func fencePause(f *fixture) {
 		}
 		// A pause asks for no version, and changes none where it is paused already.
 		before := f.seeControl(scope)
-		_, changed := must2(f.st.Steer(f.ctx, store.Steering{Scope: scope, Action: batch.ActionPause, By: by("at once"), Seen: 1}))(f)
+		_, changed := must2(f.store.Steer(f.ctx, store.Steering{Scope: scope, Action: batch.ActionPause, By: actorWith("at once"), Seen: 1}))(f)
 		assert.False(f, changed)
 		assert.Equal(f, before, f.seeControl(scope))
 		f.resume(scope)
 	}
 }
 
-func fenceHalt(f *fixture) {
-	f.add(bt("s", "a"), bt("s", "b"))
+func testFenceHalt(f *fixture) {
+	f.add(newBatch("s", "a"), newBatch("s", "b"))
 	open := f.seeControl(batch.Only("s"))
 	f.take("a")
-	f.ends("a", batch.PolicyHalt)
+	f.refuseClaimed("a", batch.PolicyHalt)
 	first := f.seeControl(batch.Only("s"))
 	f.steerMoved(open, batch.ActionSetPolicy)
 	f.steerMoved(open, batch.ActionRelease)
 	f.release("s")
 	f.take("b")
-	f.ends("b", batch.PolicyHalt)
+	f.refuseClaimed("b", batch.PolicyHalt)
 	f.steerMoved(first, batch.ActionRelease)
 	assert.Equal(f, batch.ID("b"), f.seeControl(batch.Only("s")).HaltedBy, "nobody has looked at that")
 	f.release("s")
 }
 
-func fenceControlRace(f *fixture) {
+func testFenceControlRace(f *fixture) {
 	for range 10 {
 		f.pause(batch.Only("s"))
 		seen := f.seeControl(batch.Only("s"))
-		st := store.Steering{Scope: seen.Scope, Action: batch.ActionResume, By: by(""), Seen: seen.Version}
-		resume := func() error { _, _, err := f.st.Steer(f.ctx, st); return err }
+		st := store.Steering{Scope: seen.Scope, Action: batch.ActionResume, By: actorWith(""), Seen: seen.Version}
+		resume := func() error { _, _, err := f.store.Steer(f.ctx, st); return err }
 		done := 0
-		for _, err := range atOnce(resume, resume, resume, resume) {
+		for _, err := range runAtOnce(resume, resume, resume, resume) {
 			if err == nil {
 				done++
 				continue
@@ -214,7 +216,7 @@ func fenceControlRace(f *fixture) {
 			require.ErrorIs(f, err, batch.ErrMovedOn)
 		}
 		require.Equal(f, 1, done)
-		c, err := f.st.Control(f.ctx, seen.Scope)
+		c, err := f.store.Control(f.ctx, seen.Scope)
 		require.NoError(f, err)
 		require.False(f, c.Closed())
 		// The model follows: it was resumed once.
@@ -222,7 +224,7 @@ func fenceControlRace(f *fixture) {
 		want, act, _, err := st.Apply(f.control(seen.Scope), f.now())
 		require.NoError(f, err)
 		f.controls[seen.Scope] = want
-		f.steered[seen.Scope] = store.KeepAct(f.steered[seen.Scope], act)
+		f.laneActs[seen.Scope] = store.KeepAct(f.laneActs[seen.Scope], act)
 		f.sameControl(seen.Scope)
 	}
 }

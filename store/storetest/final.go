@@ -10,26 +10,26 @@ import (
 
 func finalTests() []test {
 	return []test{
-		{name: "an outcome is written once", run: finalOnce},
-		{name: "get and list find open and final", run: finalFound},
-		{name: "a late commit wins and is a breach", run: finalLateCommit},
-		{name: "receipts and errors are kept", run: finalKept},
-		{name: "receipts of a commit are kept, whoever heard of it", run: finalReceipts},
-		{name: "receipts that come after their commit are kept, once", run: finalReceiptsLater},
-		{name: "the lane goes on", run: finalLane},
+		{name: "an outcome is written once", run: testFinalOnce},
+		{name: "get and list find open and final", run: testFinalFound},
+		{name: "a late commit wins and is a breach", run: testFinalLateCommit},
+		{name: "receipts and errors are kept", run: testFinalKept},
+		{name: "receipts of a commit are kept, whoever heard of it", run: testFinalReceipts},
+		{name: "receipts that come after their commit are kept, once", run: testFinalReceiptsLater},
+		{name: "the lane goes on", run: testFinalLane},
 	}
 }
 
-func finalOnce(f *fixture) {
-	f.add(bt("s", "a"))
+func testFinalOnce(f *fixture) {
+	f.add(newBatch("s", "a"))
 	f.take("a")
-	f.each(f.submitted, store.Accepted, "a")
-	commit := f.monitored("a", store.IsCommitted)
-	f.written(commit)
+	f.recordEach(f.submitterOutcome, store.Accepted, "a")
+	commit := f.monitorOutcome("a", store.IsCommitted)
+	f.recordAll(commit)
 	first := f.get("a")
-	assert.True(f, f.near(f.now(), first.FinalAt))
+	assert.True(f, f.isNear(f.now(), first.FinalAt))
 	assert.True(f, first.Final())
-	f.pass(2)
+	f.passUnits(2)
 	for range 2 {
 		a := f.record(commit)[0]
 		assert.Equal(f, store.Written, a.Result)
@@ -37,16 +37,16 @@ func finalOnce(f *fixture) {
 		assert.Equal(f, first, f.get("a"))
 	}
 	for _, finding := range []store.Finding{store.IsInvalid, store.NotCommitted, store.IsPending, store.Settled, store.Undecidable} {
-		assert.Equal(f, store.Fenced, f.record(f.monitored("a", finding))[0].Result, finding)
+		assert.Equal(f, store.Fenced, f.record(f.monitorOutcome("a", finding))[0].Result, finding)
 	}
 	assert.Equal(f, first, f.get("a"))
 }
 
-func finalFound(f *fixture) {
-	named := f.oneOfEach()
+func testFinalFound(f *fixture) {
+	named := f.makeOneOfEach()
 	open := map[batch.ID]bool{}
 	if f.has(store.CanList) {
-		rs, _ := must2(f.st.List(f.ctx, store.ListQuery{Open: true}))(f)
+		rs, _ := must2(f.store.List(f.ctx, store.ListQuery{Open: true}))(f)
 		for _, r := range rs {
 			assert.False(f, r.Final())
 			open[r.ID] = true
@@ -61,23 +61,23 @@ func finalFound(f *fixture) {
 	if !f.has(store.CanList) {
 		return
 	}
-	rs, _ := must2(f.st.List(f.ctx, store.ListQuery{}))(f)
+	rs, _ := must2(f.store.List(f.ctx, store.ListQuery{}))(f)
 	assert.Len(f, rs, len(named))
 	for _, r := range rs {
-		f.sameRecord(f.rows[r.ID], r)
+		f.sameRecord(f.batches[r.ID], r)
 	}
 }
 
-func finalLateCommit(f *fixture) {
-	named := f.oneOfEach()
+func testFinalLateCommit(f *fixture) {
+	named := f.makeOneOfEach()
 	for _, name := range []string{"invalid", "rejected", "cancelled", "quarantined"} {
 		id := named[name]
 		if id == "" {
 			continue // the store has no way there
 		}
 		before := f.get(id)
-		f.pass(1)
-		o := f.monitored(id, store.IsCommitted)
+		f.passUnits(1)
+		o := f.monitorOutcome(id, store.IsCommitted)
 		o.Version = 1
 		a := f.record(o)[0]
 		assert.Equal(f, store.Written, a.Result)
@@ -91,48 +91,48 @@ func finalLateCommit(f *fixture) {
 		assert.False(f, f.record(o)[0].Breach, "reported once")
 	}
 	for _, name := range []string{"queued", "delayed", "unknown", "pending"} {
-		a := f.written(f.monitored(named[name], store.IsCommitted))[0]
+		a := f.recordAll(f.monitorOutcome(named[name], store.IsCommitted))[0]
 		assert.False(f, a.Breach, name)
 		assert.Empty(f, f.view(batch.ServiceID(name), 9).Batches, "the lane of the one that was %s", name)
 	}
 	if id := named["requeued"]; id != "" {
-		assert.True(f, f.written(f.monitored(id, store.IsCommitted))[0].Breach, "it was final, and others may have gone ahead")
+		assert.True(f, f.recordAll(f.monitorOutcome(id, store.IsCommitted))[0].Breach, "it was final, and others may have gone ahead")
 	}
 }
 
-func finalReceipts(f *fixture) {
-	f.add(bt("asked", "a"), bt("said", "b"), bt("one", "c"))
+func testFinalReceipts(f *fixture) {
+	f.add(newBatch("asked", "a"), newBatch("said", "b"), newBatch("one", "c"))
 	f.take("a", "b", "c")
-	f.each(f.submitted, store.Accepted, "a", "b")
+	f.recordEach(f.submitterOutcome, store.Accepted, "a", "b")
 	want := func(id batch.ID) []batch.Receipt {
 		return []batch.Receipt{{TransactionID: "t1 of " + string(id), Valid: true, Data: []byte{0, 255}}, {TransactionID: "t2", Valid: true}}
 	}
 	for id, o := range map[batch.ID]store.Outcome{
-		"a": f.monitored("a", store.IsCommitted),
-		"b": {Ref: store.Ref{Key: f.monitored("b", store.IsCommitted).Key}, By: batch.ByMonitor, Finding: store.IsCommitted}, // reported by an event; nobody has read the row
-		"c": f.submitted("c", store.IsCommitted),                                                                             // acceptance and commit in one
+		"a": f.monitorOutcome("a", store.IsCommitted),
+		"b": {Ref: store.Ref{Key: f.monitorOutcome("b", store.IsCommitted).Key}, By: batch.ByMonitor, Finding: store.IsCommitted}, // reported by an event; nobody has read the row
+		"c": f.submitterOutcome("c", store.IsCommitted),                                                                           // acceptance and commit in one
 	} {
 		o.Receipts = want(id)
-		f.written(o)
+		f.recordAll(o)
 		r := f.get(id)
 		assert.Equal(f, batch.Committed, r.State)
 		assert.True(f, sameReceipts(want(id), r.Receipts), "%s: %+v", id, r.Receipts)
 	}
 }
 
-func finalReceiptsLater(f *fixture) {
+func testFinalReceiptsLater(f *fixture) {
 	late := func(id batch.ID, text string) store.Outcome {
-		o := f.monitored(id, store.HasReceipts)
+		o := f.monitorOutcome(id, store.HasReceipts)
 		o.Version = 0
 		o.Receipts = []batch.Receipt{{TransactionID: "t1", Valid: true, Message: text, Data: []byte{0, 255}}, {TransactionID: "t2", Valid: true}}
 		return o
 	}
-	f.add(bt("s", "a"), bt("s", "b"), bt("s", "c"))
+	f.add(newBatch("s", "a"), newBatch("s", "b"), newBatch("s", "c"))
 	f.take("a", "b", "c")
-	f.each(f.submitted, store.Accepted, "a", "b", "c")
-	invalid := f.monitored("b", store.IsInvalid)
+	f.recordEach(f.submitterOutcome, store.Accepted, "a", "b", "c")
+	invalid := f.monitorOutcome("b", store.IsInvalid)
 	invalid.Settle = 0
-	f.written(invalid)
+	f.recordAll(invalid)
 	for _, id := range []batch.ID{"b", "c"} {
 		before := f.get(id)
 		assert.Equal(f, store.Fenced, f.record(late(id, "never"))[0].Result, "%s is %s", id, before.State)
@@ -142,9 +142,9 @@ func finalReceiptsLater(f *fixture) {
 	gone.Ref = store.Ref{Key: batch.Key{Service: "s", ID: "nobody"}}
 	assert.Equal(f, store.Gone, f.record(gone)[0].Result)
 
-	f.written(f.monitored("a", store.IsCommitted))
+	f.recordAll(f.monitorOutcome("a", store.IsCommitted))
 	want := f.get("a")
-	f.pass(2)
+	f.passUnits(2)
 	none := late("a", "")
 	none.Receipts = nil
 	assert.Equal(f, store.Written, f.record(none)[0].Result)
@@ -160,43 +160,43 @@ func finalReceiptsLater(f *fixture) {
 		assert.Equal(f, want, got, "nothing else changes")
 		assert.Equal(f, a.Row.Version, got.Version)
 	}
-	assert.Equal(f, store.Written, f.record(f.monitored("a", store.IsCommitted))[0].Result, "the commit again")
+	assert.Equal(f, store.Written, f.record(f.monitorOutcome("a", store.IsCommitted))[0].Result, "the commit again")
 	assert.True(f, sameReceipts(want.Receipts, f.get("a").Receipts))
 }
 
-func finalKept(f *fixture) {
-	f.add(bt("s", "a"), bt("s", "b"))
+func testFinalKept(f *fixture) {
+	f.add(newBatch("s", "a"), newBatch("s", "b"))
 	f.take("a", "b")
-	f.each(f.submitted, store.Accepted, "a")
-	o := f.monitored("a", store.IsInvalid)
+	f.recordEach(f.submitterOutcome, store.Accepted, "a")
+	o := f.monitorOutcome("a", store.IsInvalid)
 	o.Error = &batch.SubmissionError{Kind: batch.KindInvalid, Message: "bad nonce: ü"}
 	o.Receipts = []batch.Receipt{
 		{TransactionID: "t1", Message: "bad nonce", Data: []byte{0, 1, 254, 255}},
 		{TransactionID: "t2", Valid: true},
 		{TransactionID: "t1", Message: "in the order given, and again"},
 	}
-	f.written(o)
+	f.recordAll(o)
 	kept := func() {
 		r := f.get("a")
 		assert.Equal(f, o.Error, r.Error)
 		assert.True(f, sameReceipts(o.Receipts, r.Receipts), "%+v", r.Receipts)
 	}
 	kept()
-	assert.Equal(f, store.Bad, f.record(f.monitored("a", store.Settled))[0].Result, "it is too early to settle")
+	assert.Equal(f, store.Bad, f.record(f.monitorOutcome("a", store.Settled))[0].Result, "it is too early to settle")
 	assert.False(f, f.get("a").Final())
-	f.pass(6)
-	f.each(f.monitored, store.Settled, "a")
+	f.passUnits(6)
+	f.recordEach(f.monitorOutcome, store.Settled, "a")
 	kept()
 	if f.has(store.CanList) {
-		rs, _ := must2(f.st.List(f.ctx, store.ListQuery{States: []batch.State{batch.Invalid}}))(f)
+		rs, _ := must2(f.store.List(f.ctx, store.ListQuery{States: []batch.State{batch.Invalid}}))(f)
 		require.Len(f, rs, 1)
 		assert.Equal(f, o.Error, rs[0].Error)
 		assert.Len(f, rs[0].Receipts, 3)
 	}
 
-	o = f.submitted("b", store.Refused)
+	o = f.submitterOutcome("b", store.Refused)
 	o.Error = &batch.SubmissionError{Kind: batch.KindRejected, Message: "no"}
-	f.written(o)
+	f.recordAll(o)
 	assert.Equal(f, "rejected: no", f.get("b").Error.Error())
 	if !f.has(store.CanOperate) {
 		return
@@ -206,15 +206,15 @@ func finalKept(f *fixture) {
 	assert.Nil(f, f.get("a").Error)
 }
 
-func finalLane(f *fixture) {
-	f.add(many("s", "b", 3)...)
+func testFinalLane(f *fixture) {
+	f.add(newBatches("s", "b", 3)...)
 	for _, id := range []batch.ID{"b00003", "b00002", "b00001"} {
 		assert.Equal(f, []batch.ID{id}, laneIDs(f.view("s", 1)))
 		f.take(id)
-		f.each(f.submitted, store.Accepted, id)
-		f.each(f.monitored, store.IsCommitted, id)
+		f.recordEach(f.submitterOutcome, store.Accepted, id)
+		f.recordEach(f.monitorOutcome, store.IsCommitted, id)
 	}
 	assert.Empty(f, f.view("s", 1).Batches)
-	f.pass(9)
-	assert.Empty(f, f.pending(10, f.u(0.5)))
+	f.passUnits(9)
+	assert.Empty(f, f.pending(10, f.units(0.5)))
 }

@@ -13,54 +13,54 @@ import (
 
 func findTests() []test {
 	return []test{
-		{name: "one batch by its id or its key, open or final", run: findEach},
-		{name: "by the beginning of an id", run: findBeginnings},
-		{name: "one of many ids that begin alike", run: findAlike},
-		{name: "by the beginning of a key, in all lanes", run: findKeys},
-		{name: "no more than asked for", run: findLimit},
-		{name: "nothing", run: findNothing},
-		{name: "what a tombstone keeps", run: findRemoved, needs: store.CanPrune},
-		{name: "lanes that anybody knows", run: findLanes},
+		{name: "one batch by its id or its key, open or final", run: testFindEach},
+		{name: "by the beginning of an id", run: testFindBeginnings},
+		{name: "one of many ids that begin alike", run: testFindAlike},
+		{name: "by the beginning of a key, in all lanes", run: testFindKeys},
+		{name: "no more than asked for", run: testFindLimit},
+		{name: "nothing", run: testFindNothing},
+		{name: "what a tombstone keeps", run: testFindRemoved, needs: store.CanPrune},
+		{name: "lanes that anybody knows", run: testFindLanes},
 	}
 }
 
 // found returns what Find finds, compared with the model.
 func (f *fixture) found(q store.FindQuery) (ids []batch.ID) {
 	f.Helper()
-	recs, more := must2(f.st.Find(f.ctx, q))(f)
+	recs, more := must2(f.store.Find(f.ctx, q))(f)
 	require.False(f, more, "%+v", q)
 	for _, r := range recs {
-		if f.rows[r.ID] != nil {
+		if f.batches[r.ID] != nil {
 			assert.Equal(f, f.get(r.ID), r)
 		} else {
-			f.remains(r)
+			f.sameAsTombstone(r)
 		}
 		ids = append(ids, r.ID)
 	}
 	return ids
 }
 
-func service(s batch.ServiceID) *batch.ServiceID { return &s }
+func servicePtr(s batch.ServiceID) *batch.ServiceID { return &s }
 
-func findEach(f *fixture) {
-	final := ch("s", "final", "older change", "p")
-	f.add(ch("s", "ours", "change", "p"), ch("t", "theirs", "change", "p"), bt("s", "plain"))
-	f.committed(final)
+func testFindEach(f *fixture) {
+	final := newKeyedBatch("s", "final", "older change", "p")
+	f.add(newKeyedBatch("s", "ours", "change", "p"), newKeyedBatch("t", "theirs", "change", "p"), newBatch("s", "plain"))
+	f.makeCommitted(final)
 	for _, id := range []batch.ID{"ours", "theirs", "final", "plain"} {
 		assert.Equal(f, []batch.ID{id}, f.found(store.FindQuery{ID: id}))
 	}
-	assert.Equal(f, []batch.ID{"ours"}, f.found(store.FindQuery{Service: service("s"), DataChangeID: "change"}))
-	assert.Equal(f, []batch.ID{"theirs"}, f.found(store.FindQuery{Service: service("t"), DataChangeID: "change"}))
+	assert.Equal(f, []batch.ID{"ours"}, f.found(store.FindQuery{Service: servicePtr("s"), DataChangeID: "change"}))
+	assert.Equal(f, []batch.ID{"theirs"}, f.found(store.FindQuery{Service: servicePtr("t"), DataChangeID: "change"}))
 	assert.Equal(f, []batch.ID{"ours", "theirs"}, f.found(store.FindQuery{DataChangeID: "change"}), "a key without its lane")
 	assert.Equal(f, []batch.ID{"final"}, f.found(store.FindQuery{DataChangeID: "older change"}))
 }
 
-func findBeginnings(f *fixture) {
+func testFindBeginnings(f *fixture) {
 	long := batch.ID(strings.Repeat("0123456789abcdef", 8))
 	for _, id := range []batch.ID{"a", "ab", "abcde", "abcdef", "abcdefg", "abcdefgh", "abd", "ä", "b", long} {
-		f.add(bt("s", id))
+		f.add(newBatch("s", id))
 	}
-	f.committed(bt("t", "abcfinal"))
+	f.makeCommitted(newBatch("t", "abcfinal"))
 	for begin, want := range map[batch.ID][]batch.ID{
 		"a":       {"a", "ab", "abcde", "abcdef", "abcdefg", "abcdefgh", "abcfinal", "abd"},
 		"abc":     {"abcde", "abcdef", "abcdefg", "abcdefgh", "abcfinal"},
@@ -73,38 +73,38 @@ func findBeginnings(f *fixture) {
 	}
 }
 
-// findAlike looks for ids that differ only at the end.
-func findAlike(f *fixture) {
+// testFindAlike looks for ids that differ only at the end.
+func testFindAlike(f *fixture) {
 	const n = 2500
 	all := make([]batch.Batch, n)
 	for i := range all {
-		all[i] = bt("s", batch.ID(fmt.Sprintf("invoice-%05d", i)))
+		all[i] = newBatch("s", batch.ID(fmt.Sprintf("invoice-%05d", i)))
 	}
 	f.add(all...)
 	assert.Equal(f, []batch.ID{"invoice-02499"}, f.found(store.FindQuery{ID: "invoice-02499", Begins: true}))
 	assert.Len(f, f.found(store.FindQuery{ID: "invoice-0002", Begins: true}), 10)
-	recs, more := must2(f.st.Find(f.ctx, store.FindQuery{ID: "invoice-0", Begins: true, Limit: 3}))(f)
+	recs, more := must2(f.store.Find(f.ctx, store.FindQuery{ID: "invoice-0", Begins: true, Limit: 3}))(f)
 	assert.Len(f, recs, 3)
 	assert.True(f, more)
 }
 
-func findKeys(f *fixture) {
-	f.add(ch("s", "a", "order 1", "p"), ch("t", "b", "order 1", "p"), ch("s", "c", "order 10", "p"), ch("s", "d", "order", "p"), bt("s", "order 1"))
-	f.committed(ch("u", "e", "order 1/final", "p"))
+func testFindKeys(f *fixture) {
+	f.add(newKeyedBatch("s", "a", "order 1", "p"), newKeyedBatch("t", "b", "order 1", "p"), newKeyedBatch("s", "c", "order 10", "p"), newKeyedBatch("s", "d", "order", "p"), newBatch("s", "order 1"))
+	f.makeCommitted(newKeyedBatch("u", "e", "order 1/final", "p"))
 	assert.Equal(f, []batch.ID{"d", "a", "b", "e", "c"}, f.found(store.FindQuery{DataChangeID: "order", Begins: true}))
 	assert.Equal(f, []batch.ID{"a", "b", "e", "c"}, f.found(store.FindQuery{DataChangeID: "order 1", Begins: true}))
 	assert.Equal(f, []batch.ID{"a", "b"}, f.found(store.FindQuery{DataChangeID: "order 1"}))
 	assert.Empty(f, f.found(store.FindQuery{DataChangeID: "order 2", Begins: true}))
 }
 
-func findLimit(f *fixture) {
+func testFindLimit(f *fixture) {
 	for i := range 12 {
-		f.add(ch("s", batch.ID(fmt.Sprintf("b%03d", i)), fmt.Sprintf("c%03d", i), "p"))
+		f.add(newKeyedBatch("s", batch.ID(fmt.Sprintf("b%03d", i)), fmt.Sprintf("c%03d", i), "p"))
 	}
 	for _, q := range []store.FindQuery{{ID: "b", Begins: true}, {DataChangeID: "c", Begins: true}} {
 		for limit, want := range map[int]int{0: 10, 3: 3} {
 			q.Limit = limit
-			recs, more := must2(f.st.Find(f.ctx, q))(f)
+			recs, more := must2(f.store.Find(f.ctx, q))(f)
 			assert.Len(f, recs, want)
 			assert.True(f, more)
 		}
@@ -115,30 +115,30 @@ func findLimit(f *fixture) {
 	assert.Equal(f, 100, store.FindLanesQuery{Limit: 1e6}.Bounded().Limit)
 }
 
-func findNothing(f *fixture) {
-	f.add(ch("s", "a", "change", "p"), bt("s", "plain"))
+func testFindNothing(f *fixture) {
+	f.add(newKeyedBatch("s", "a", "change", "p"), newBatch("s", "plain"))
 	for _, q := range []store.FindQuery{
-		{ID: "b"}, {ID: "\xff"}, {ID: "\xff", Begins: true}, {Service: service("s"), DataChangeID: "a"}, {Service: service("t"), DataChangeID: "change"},
-		{Service: service(""), DataChangeID: "change"}, {Service: service("\x00"), DataChangeID: "change"}, {Service: service("s"), DataChangeID: "\xff"},
+		{ID: "b"}, {ID: "\xff"}, {ID: "\xff", Begins: true}, {Service: servicePtr("s"), DataChangeID: "a"}, {Service: servicePtr("t"), DataChangeID: "change"},
+		{Service: servicePtr(""), DataChangeID: "change"}, {Service: servicePtr("\x00"), DataChangeID: "change"}, {Service: servicePtr("s"), DataChangeID: "\xff"},
 		{DataChangeID: "chang"}, {ID: "change"}, {DataChangeID: "a", Begins: true},
 	} {
 		assert.Empty(f, f.found(q), "%+v", q)
 	}
 	for _, q := range []store.FindQuery{
-		{}, {Begins: true}, {Service: service("s")}, {ID: "a", DataChangeID: "change"}, {Service: service("s"), ID: "a"},
-		{Service: service("s"), DataChangeID: "change", Begins: true},
+		{}, {Begins: true}, {Service: servicePtr("s")}, {ID: "a", DataChangeID: "change"}, {Service: servicePtr("s"), ID: "a"},
+		{Service: servicePtr("s"), DataChangeID: "change", Begins: true},
 	} {
-		_, _, err := f.st.Find(f.ctx, q)
+		_, _, err := f.store.Find(f.ctx, q)
 		require.ErrorIs(f, err, batch.ErrInvalidInput, "%+v", q)
 	}
 }
 
-func findLanes(f *fixture) {
-	f.add(bt("payments", "a"), bt("payments", "b"), bt("pay", "c"), bt("", "d"), bt("refunds", "e"))
-	f.committed(bt("paid", "f"))
+func testFindLanes(f *fixture) {
+	f.add(newBatch("payments", "a"), newBatch("payments", "b"), newBatch("pay", "c"), newBatch("", "d"), newBatch("refunds", "e"))
+	f.makeCommitted(newBatch("paid", "f"))
 	lanes := func(q store.FindLanesQuery) []batch.ServiceID {
 		f.Helper()
-		return must(f.st.FindLanes(f.ctx, q))(f)
+		return must(f.store.FindLanes(f.ctx, q))(f)
 	}
 	assert.Equal(f, []batch.ServiceID{"paid", "pay", "payments"}, lanes(store.FindLanesQuery{Name: "pa", Begins: true}))
 	assert.Equal(f, []batch.ServiceID{"pay", "payments"}, lanes(store.FindLanesQuery{Name: "pay", Begins: true}))
@@ -154,7 +154,7 @@ func findLanes(f *fixture) {
 		assert.Equal(f, []batch.ServiceID{"paused", "pay", "payments"}, lanes(store.FindLanesQuery{Name: "pa", Begins: true})[1:])
 	}
 	if f.has(store.CanKeepTexts) {
-		require.True(f, must(f.st.SwapTexts(f.ctx, store.Text{Kind: store.TextServed, Name: "served", Body: "ledger"}))(f))
+		require.True(f, must(f.store.SwapTexts(f.ctx, store.Text{Kind: store.TextServed, Name: "served", Body: "ledger"}))(f))
 		assert.Equal(f, []batch.ServiceID{"served"}, lanes(store.FindLanesQuery{Name: "served"}))
 	}
 }

@@ -17,13 +17,13 @@ import (
 // fixture is one test's store and, beside it, the model of its contents.
 type fixture struct {
 	*testing.T
-	another func(t *testing.T) Harness // another store
+	openAnother func(t *testing.T) Harness // another store
 
-	promise string // in words
-	h       Harness
-	st      store.Store
-	can     store.Abilities
-	ctx     context.Context
+	promise   string // in words
+	harness   Harness
+	store     store.Store
+	abilities store.Abilities
+	ctx       context.Context
 
 	// unit is the tests' unit of time. Durations are odd parts of it and the clock moves by
 	// whole units, so that the two clocks, which differ by a little, never differ about
@@ -31,12 +31,12 @@ type fixture struct {
 	unit   time.Duration
 	offset time.Duration // how far the store's clock was moved
 
-	rows  map[batch.ID]*shadow
-	tombs map[batch.ID]*tomb
+	batches    map[batch.ID]*modelBatch
+	tombstones map[batch.ID]*modelTombstone
 
 	controls map[batch.Scope]batch.Control
 	versions map[batch.Scope][]seenVersion
-	steered  map[batch.Scope][]batch.Act
+	laneActs map[batch.Scope][]batch.Act
 }
 
 // Errorf says first which promise the store breaks. The assertions of package testify call it.
@@ -45,39 +45,39 @@ func (f *fixture) Errorf(format string, args ...any) {
 	f.T.Errorf("the store breaks a promise, %s"+format, append([]any{f.promise}, args...)...)
 }
 
-// shadow is the model of one stored batch.
-type shadow struct {
-	b       batch.Batch
-	created time.Time
-	ref     store.Ref
-	row     store.Row
-	acts    []batch.Act
-	reports []batch.Report
-	was     *store.Row // as the store handed it out last
-	passed  int        // how often it was passed back
+// modelBatch is the model of one stored batch.
+type modelBatch struct {
+	batch     batch.Batch
+	created   time.Time
+	ref       store.Ref
+	row       store.Row
+	acts      []batch.Act
+	reports   []batch.Report
+	handedOut *store.Row // as the store handed it out last
+	passed    int        // how often it was passed back
 }
 
-// whole returns the ref that a store hands out.
-func (s *shadow) whole() store.Ref {
-	return store.Ref{Key: s.b.Key(), Row: s.ref.Row, Created: s.created, TraceParent: s.b.TraceParent}
+// handedOutRef returns the ref that a store hands out.
+func (s *modelBatch) handedOutRef() store.Ref {
+	return store.Ref{Key: s.batch.Key(), Row: s.ref.Row, Created: s.created, TraceParent: s.batch.TraceParent}
 }
 
 // now returns the store's clock, nearly.
 func (f *fixture) now() time.Time { return time.Now().Add(f.offset).UTC() }
 
-// u is n units.
-func (f *fixture) u(n float64) time.Duration { return time.Duration(n * float64(f.unit)) }
+// units is n units.
+func (f *fixture) units(n float64) time.Duration { return time.Duration(n * float64(f.unit)) }
 
-// pass lets n units of the store's time pass. Only a clock that can be set goes back.
-func (f *fixture) pass(n int) { f.step(time.Duration(n) * f.unit) }
+// passUnits lets n units of the store's time pass. Only a clock that can be set goes back.
+func (f *fixture) passUnits(n int) { f.stepClock(time.Duration(n) * f.unit) }
 
 // tick makes the next call later than the one before, on the coarsest clock.
-func (f *fixture) tick() { f.step(2 * time.Millisecond) }
+func (f *fixture) tick() { f.stepClock(2 * time.Millisecond) }
 
-func (f *fixture) step(d time.Duration) {
+func (f *fixture) stepClock(d time.Duration) {
 	f.Helper()
-	if f.h.StepClock != nil {
-		f.h.StepClock(d)
+	if f.harness.StepClock != nil {
+		f.harness.StepClock(d)
 		f.offset += d
 		return
 	}
@@ -88,19 +88,19 @@ func (f *fixture) step(d time.Duration) {
 	}
 }
 
-// near reports whether two times are the same except for the clocks' difference.
-func (f *fixture) near(a, b time.Time) bool {
+// isNear reports whether two times are the same except for the clocks' difference.
+func (f *fixture) isNear(a, b time.Time) bool {
 	if a.IsZero() || b.IsZero() {
 		return a.IsZero() && b.IsZero()
 	}
-	return f.nearly(a.Sub(b), 0)
+	return f.areNear(a.Sub(b), 0)
 }
 
-func (f *fixture) nearly(a, b time.Duration) bool { return (a - b).Abs() < f.unit/8 }
+func (f *fixture) areNear(a, b time.Duration) bool { return (a - b).Abs() < f.unit/8 }
 
-// bt returns a batch of a service. About half of all ids have a trace context, and other ids have
-// tags.
-func bt(service batch.ServiceID, id batch.ID) batch.Batch {
+// newBatch returns a batch of a service. About half of all ids have a trace context, and other ids
+// have tags.
+func newBatch(service batch.ServiceID, id batch.ID) batch.Batch {
 	b := batch.Batch{Service: service, ID: id, Payload: []byte("payload of " + string(id))}
 	if n := len(id); n > 0 && id[n-1]%2 == 0 {
 		b.TraceParent = traceParent(string(id))
@@ -117,16 +117,16 @@ func traceParent(of string) string {
 	return fmt.Sprintf("00-%x-%x-01", h[:16], h[16:24])
 }
 
-// many is n batches of a service whose ids sort against their order.
-func many(service batch.ServiceID, prefix string, n int) []batch.Batch {
+// newBatches is n batches of a service whose ids sort against their order.
+func newBatches(service batch.ServiceID, prefix string, n int) []batch.Batch {
 	bs := make([]batch.Batch, n)
 	for i := range bs {
-		bs[i] = bt(service, batch.ID(fmt.Sprintf("%s%05d", prefix, n-i)))
+		bs[i] = newBatch(service, batch.ID(fmt.Sprintf("%s%05d", prefix, n-i)))
 	}
 	return bs
 }
 
-func ids(bs []batch.Batch) []batch.ID {
+func batchIDs(bs []batch.Batch) []batch.ID {
 	is := make([]batch.ID, len(bs))
 	for i, b := range bs {
 		is[i] = b.ID
@@ -168,8 +168,8 @@ func laneIDs(l batch.Lane) []batch.ID {
 	return is
 }
 
-// everyReady takes all ready batches, in one run.
-func everyReady(l batch.Lane) []batch.Run {
+// chooseEveryReady takes all ready batches, in one run.
+func chooseEveryReady(l batch.Lane) []batch.Run {
 	var run batch.Run
 	for i, b := range l.Batches {
 		if b.Ready {
@@ -179,10 +179,10 @@ func everyReady(l batch.Lane) []batch.Run {
 	return []batch.Run{run}
 }
 
-func nothing(batch.Lane) []batch.Run { return nil }
+func chooseNothing(batch.Lane) []batch.Run { return nil }
 
-// the takes the named batches, in one run.
-func the(want ...batch.ID) store.Choose {
+// chooseOnly takes the named batches, in one run.
+func chooseOnly(want ...batch.ID) store.Choose {
 	wanted := make(map[batch.ID]bool, len(want))
 	for _, id := range want {
 		wanted[id] = true
@@ -201,28 +201,28 @@ func the(want ...batch.ID) store.Choose {
 // forEver is how long bytes may be sent again that a ledger never executes twice (dlt.Forever).
 const forEver = time.Duration(math.MaxInt64)
 
-func resend(harmless, late time.Duration) func(batch.ServiceID) store.Resend {
+func resendRule(harmless, late time.Duration) func(batch.ServiceID) store.Resend {
 	return func(batch.ServiceID) store.Resend { return store.Resend{HarmlessFor: harmless, LateArrival: late} }
 }
 
 // get returns the record of a batch that the model knows, compared with it.
 func (f *fixture) get(id batch.ID) batch.Record {
 	f.Helper()
-	s := f.rows[id]
+	s := f.batches[id]
 	require.NotNil(f, s, "the model does not know %s", id)
-	r := must(f.st.Get(f.ctx, s.b.Key()))(f)
+	r := must(f.store.Get(f.ctx, s.batch.Key()))(f)
 	f.sameRecord(s, r)
 	return r
 }
 
-// absent checks that nothing is stored under the batches' keys.
-func (f *fixture) absent(bs ...batch.Batch) {
+// requireAbsent checks that nothing is stored under the batches' keys.
+func (f *fixture) requireAbsent(bs ...batch.Batch) {
 	f.Helper()
 	for _, b := range bs {
-		r, err := f.st.Get(f.ctx, b.Key())
-		if t := f.tombs[b.ID]; t != nil && t.b.Key() == b.Key() {
+		r, err := f.store.Get(f.ctx, b.Key())
+		if t := f.tombstones[b.ID]; t != nil && t.batch.Key() == b.Key() {
 			require.NoError(f, err, "%s has a tombstone", b.Key())
-			f.remains(r)
+			f.sameAsTombstone(r)
 			continue
 		}
 		require.ErrorIsf(f, err, batch.ErrNotFound, "is %s stored?", b.Key())
@@ -235,7 +235,7 @@ func (f *fixture) view(service batch.ServiceID, window int) batch.Lane {
 	f.Helper()
 	var seen batch.Lane
 	f.claim(store.ClaimQuery{
-		Lanes: []batch.ServiceID{service}, Limit: 1, Window: window, TTL: f.u(1.5), Resend: resend(f.u(1000.5), 0),
+		Lanes: []batch.ServiceID{service}, Limit: 1, Window: window, TTL: f.units(1.5), Resend: resendRule(f.units(1000.5), 0),
 	}, func(l batch.Lane) []batch.Run {
 		seen = l
 		return nil

@@ -14,11 +14,11 @@ import (
 
 func hintTests() []test {
 	return []test{
-		{name: "a listener hears of what another told after its Add", run: heardLanes},
-		{name: "a listener hears of batches that became final", run: heardFinals},
-		{name: "names that are too long for a hint are heard all the same", run: heardLongNames},
-		{name: "several listeners hear the same hint", run: heardByAll},
-		{name: "a listener ends with its context", run: hearingEnds},
+		{name: "a listener hears of what another told after its Add", run: testHeardLanes},
+		{name: "a listener hears of batches that became final", run: testHeardFinals},
+		{name: "names that are too long for a hint are heard all the same", run: testHeardLongNames},
+		{name: "several listeners hear the same hint", run: testHeardByAll},
+		{name: "a listener ends with its context", run: testHearingEnds},
 	}
 }
 
@@ -37,23 +37,23 @@ func (f *fixture) listen(id string, wants store.Topics) *ear {
 	e := &ear{f, make(chan store.Hint, 100), make(chan error, 1), stop}
 	live := make(chan string, 100)
 	l := store.Listener{ID: id, Wants: wants, Heard: func(h store.Hint) { e.heard <- h }, Live: func(way string) { live <- way }}
-	go func() { e.ended <- f.st.Hear(ctx, l) }()
+	go func() { e.ended <- f.store.Hear(ctx, l) }()
 	f.Cleanup(stop)
 	select {
 	case way := <-live:
 		require.NotEmpty(f, way, "Live does not say how hints arrive")
 	case err := <-e.ended:
 		require.FailNow(f, "Hear ended before it was live", "%v", err)
-	case <-time.After(patience):
+	case <-time.After(testTimeLimit):
 		require.FailNow(f, "Hear is not live")
 	}
 	return e
 }
 
-// until returns the first hint that fits; the others say too much, or who listens.
-func (e *ear) until(fits func(store.Hint) bool) store.Hint {
+// hintThat returns the first hint that fits; the others say too much, or who listens.
+func (e *ear) hintThat(fits func(store.Hint) bool) store.Hint {
 	e.f.Helper()
-	limit := time.After(patience)
+	limit := time.After(testTimeLimit)
 	for {
 		select {
 		case h := <-e.heard:
@@ -72,70 +72,70 @@ func (e *ear) end() {
 	select {
 	case err := <-e.ended:
 		require.ErrorIs(e.f, err, context.Canceled)
-	case <-time.After(patience):
+	case <-time.After(testTimeLimit):
 		require.FailNow(e.f, "Hear does not end")
 	}
 }
 
-// about reports whether a hint covers a lane.
-func about(s batch.ServiceID) func(store.Hint) bool {
+// isAbout reports whether a hint covers a lane.
+func isAbout(s batch.ServiceID) func(store.Hint) bool {
 	return func(h store.Hint) bool {
 		return slices.Contains(h.Lanes, s) || h.Many.Has(store.TopicLanes)
 	}
 }
 
-func heardLanes(f *fixture) {
+func testHeardLanes(f *fixture) {
 	e := f.listen("runs", store.TopicLanes)
-	require.NoError(f, f.st.Add(f.ctx, bt("s", "a")))
-	require.NoError(f, f.st.Tell(f.ctx, store.Hint{From: "adds", Lanes: []batch.ServiceID{"s"}}))
-	e.until(about("s"))
+	require.NoError(f, f.store.Add(f.ctx, newBatch("s", "a")))
+	require.NoError(f, f.store.Tell(f.ctx, store.Hint{From: "adds", Lanes: []batch.ServiceID{"s"}}))
+	e.hintThat(isAbout("s"))
 	e.end()
 }
 
-func heardFinals(f *fixture) {
+func testHeardFinals(f *fixture) {
 	e := f.listen("waits", store.TopicFinals|store.TopicOrderFinals)
-	require.NoError(f, f.st.Add(f.ctx, bt("s", "a")))
+	require.NoError(f, f.store.Add(f.ctx, newBatch("s", "a")))
 	hash := store.KeyHash("s", "a")
-	require.NoError(f, f.st.Tell(f.ctx, store.Hint{From: "runs", Finals: []uint64{hash}}))
-	e.until(func(h store.Hint) bool {
+	require.NoError(f, f.store.Tell(f.ctx, store.Hint{From: "runs", Finals: []uint64{hash}}))
+	e.hintThat(func(h store.Hint) bool {
 		return h.Many.Has(store.TopicFinals) || len(h.Finals) == 1 && h.Finals[0] == hash
 	})
 	e.end()
 }
 
-func heardLongNames(f *fixture) {
+func testHeardLongNames(f *fixture) {
 	e := f.listen("runs", store.TopicLanes)
 	var lanes []batch.ServiceID
 	for range 40 {
 		lanes = append(lanes, batch.ServiceID(strings.Repeat("\"🚢", batch.MaxIDLen/5)))
 	}
 	lanes = append(lanes, "last")
-	require.NoError(f, f.st.Add(f.ctx, bt("last", "a")))
+	require.NoError(f, f.store.Add(f.ctx, newBatch("last", "a")))
 	for range 40 {
-		require.NoError(f, f.st.Tell(f.ctx, store.Hint{From: "adds", Lanes: lanes, Finals: make([]uint64, 2000)}))
+		require.NoError(f, f.store.Tell(f.ctx, store.Hint{From: "adds", Lanes: lanes, Finals: make([]uint64, 2000)}))
 	}
-	e.until(about("last"))
+	e.hintThat(isAbout("last"))
 	e.end()
 }
 
-func heardByAll(f *fixture) {
+func testHeardByAll(f *fixture) {
 	first, second := f.listen("first", store.TopicLanes), f.listen("second", store.TopicLanes)
-	require.NoError(f, f.st.Add(f.ctx, bt("s", "a")))
-	require.NoError(f, f.st.Tell(f.ctx, store.Hint{From: "adds", Lanes: []batch.ServiceID{"s"}}))
-	first.until(about("s"))
-	second.until(about("s"))
+	require.NoError(f, f.store.Add(f.ctx, newBatch("s", "a")))
+	require.NoError(f, f.store.Tell(f.ctx, store.Hint{From: "adds", Lanes: []batch.ServiceID{"s"}}))
+	first.hintThat(isAbout("s"))
+	second.hintThat(isAbout("s"))
 	first.end()
-	require.NoError(f, f.st.Add(f.ctx, bt("t", "b")))
-	require.NoError(f, f.st.Tell(f.ctx, store.Hint{From: "adds", Lanes: []batch.ServiceID{"t"}}))
-	second.until(about("t"))
+	require.NoError(f, f.store.Add(f.ctx, newBatch("t", "b")))
+	require.NoError(f, f.store.Tell(f.ctx, store.Hint{From: "adds", Lanes: []batch.ServiceID{"t"}}))
+	second.hintThat(isAbout("t"))
 	second.end()
 }
 
-func hearingEnds(f *fixture) {
+func testHearingEnds(f *fixture) {
 	e := f.listen("runs", store.TopicLanes)
 	e.end()
 	ctx, cancel := context.WithCancel(f.ctx)
 	cancel()
-	require.ErrorIs(f, f.st.Hear(ctx, store.Listener{ID: "runs", Heard: func(store.Hint) {}, Live: func(string) {}}), context.Canceled)
-	require.ErrorIs(f, f.st.Tell(ctx, store.Hint{Many: store.TopicLanes}), context.Canceled)
+	require.ErrorIs(f, f.store.Hear(ctx, store.Listener{ID: "runs", Heard: func(store.Hint) {}, Live: func(string) {}}), context.Canceled)
+	require.ErrorIs(f, f.store.Tell(ctx, store.Hint{Many: store.TopicLanes}), context.Canceled)
 }

@@ -13,39 +13,39 @@ import (
 
 func historyTests() []test {
 	return []test{
-		{name: "who did what to a batch, and why", run: historyBatch},
-		{name: "and to a lane", run: historyLane},
-		{name: "what was refused is not in it", run: historyRefused},
-		{name: "the newest are kept", run: historyBound},
-		{name: "a batch's goes with the batch", run: historyPruned},
-		{name: "a lane's goes with its age", run: historyAge},
-		{name: "reasons are stored clean and bounded", run: historyText},
-		{name: "of no batch there is none", run: historyNone},
+		{name: "who did what to a batch, and why", run: testHistoryBatch},
+		{name: "and to a lane", run: testHistoryLane},
+		{name: "what was refused is not in it", run: testHistoryRefused},
+		{name: "the newest are kept", run: testHistoryBound},
+		{name: "a batch's goes with the batch", run: testHistoryPruned},
+		{name: "a lane's goes with its age", run: testHistoryAge},
+		{name: "reasons are stored clean and bounded", run: testHistoryText},
+		{name: "of no batch there is none", run: testHistoryNone},
 	}
 }
 
-func historyBatch(f *fixture) {
-	f.add(bt("s", "a"), bt("s", "b"))
+func testHistoryBatch(f *fixture) {
+	f.add(newBatch("s", "a"), newBatch("s", "b"))
 	assert.Empty(f, f.history("a"))
 	require.NoError(f, f.cancel("a", "wrong amount"))
-	f.pass(1)
+	f.passUnits(1)
 	require.NoError(f, f.requeue("a", 0))
 	f.take("a")
-	f.each(f.submitted, store.Doubtful, "a")
-	f.pass(1)
+	f.recordEach(f.submitterOutcome, store.Doubtful, "a")
+	f.passUnits(1)
 	require.NoError(f, f.decide("a", batch.NotExecutedReject, "looked it up"))
 	require.NoError(f, f.requeue("a", 0))
 	f.take("a")
-	f.ends("a", batch.PolicyQuarantine)
+	f.refuseClaimed("a", batch.PolicyQuarantine)
 	require.NoError(f, f.acquit("a"))
 	got := f.history("a")
 	require.Len(f, got, 5)
 	for i, want := range []batch.Act{
-		{Action: batch.ActionCancel, By: by("wrong amount"), From: batch.Queued, To: batch.Rejected},
-		{Action: batch.ActionRequeue, By: by("once more"), From: batch.Rejected, To: batch.Queued},
-		{Action: batch.ActionDecide, By: by("looked it up"), From: batch.Submitting, To: batch.Rejected},
-		{Action: batch.ActionRequeue, By: by("once more"), From: batch.Rejected, To: batch.Queued},
-		{Action: batch.ActionAcquit, By: by("seen"), From: batch.Rejected, To: batch.Rejected},
+		{Action: batch.ActionCancel, By: actorWith("wrong amount"), From: batch.Queued, To: batch.Rejected},
+		{Action: batch.ActionRequeue, By: actorWith("once more"), From: batch.Rejected, To: batch.Queued},
+		{Action: batch.ActionDecide, By: actorWith("looked it up"), From: batch.Submitting, To: batch.Rejected},
+		{Action: batch.ActionRequeue, By: actorWith("once more"), From: batch.Rejected, To: batch.Queued},
+		{Action: batch.ActionAcquit, By: actorWith("seen"), From: batch.Rejected, To: batch.Rejected},
 	} {
 		want.Scope, want.Batch, want.At = batch.Only("s"), "a", got[i].At
 		assert.Equal(f, want, got[i])
@@ -55,33 +55,33 @@ func historyBatch(f *fixture) {
 	f.sameControl(batch.Only("s")) // and nothing in its lane's history
 }
 
-func historyLane(f *fixture) {
+func testHistoryLane(f *fixture) {
 	f.pause(batch.Only("s"))
-	f.pass(1)
+	f.passUnits(1)
 	f.setPolicy("s", batch.PolicyHalt)
 	f.resume(batch.Only("s"))
-	f.add(bt("s", "a"))
+	f.add(newBatch("s", "a"))
 	f.take("a")
-	f.ends("a", batch.PolicyDefault)
+	f.refuseClaimed("a", batch.PolicyDefault)
 	f.release("s")
 	f.pause(batch.Everything())
-	got := must(f.st.LaneHistory(f.ctx, batch.Only("s")))(f)
+	got := must(f.store.LaneHistory(f.ctx, batch.Only("s")))(f)
 	require.Len(f, got, 4)
 	for i, want := range []batch.Act{
 		{Action: batch.ActionPause}, {Action: batch.ActionSetPolicy, Policy: batch.PolicyHalt}, {Action: batch.ActionResume},
 		{Action: batch.ActionRelease, Batch: "a"},
 	} {
-		want.Scope, want.At, want.By = batch.Only("s"), got[i].At, by("why "+string(want.Action))
+		want.Scope, want.At, want.By = batch.Only("s"), got[i].At, actorWith("why "+string(want.Action))
 		assert.Equal(f, want, got[i])
 	}
-	all := must(f.st.LaneHistory(f.ctx, batch.Everything()))(f)
+	all := must(f.store.LaneHistory(f.ctx, batch.Everything()))(f)
 	require.Len(f, all, 1)
 	assert.Equal(f, batch.Everything(), all[0].Scope)
-	assert.Empty(f, must(f.st.LaneHistory(f.ctx, batch.Only("")))(f), "of the service whose name is empty")
+	assert.Empty(f, must(f.store.LaneHistory(f.ctx, batch.Only("")))(f), "of the service whose name is empty")
 }
 
-func historyRefused(f *fixture) {
-	f.committed(bt("s", "a"))
+func testHistoryRefused(f *fixture) {
+	f.makeCommitted(newBatch("s", "a"))
 	require.ErrorIs(f, f.cancel("a", "too late"), batch.ErrNotAllowed)
 	require.ErrorIs(f, f.requeue("a", 0), batch.ErrNotAllowed)
 	require.ErrorIs(f, f.decide("a", batch.NotExecutedReject, ""), batch.ErrNotAllowed)
@@ -89,8 +89,8 @@ func historyRefused(f *fixture) {
 	assert.Empty(f, f.history("a"))
 }
 
-func historyBound(f *fixture) {
-	f.add(bt("s", "a"))
+func testHistoryBound(f *fixture) {
+	f.add(newBatch("s", "a"))
 	for i := range batch.MaxActs/2 + 3 {
 		require.NoError(f, f.cancel("a", fmt.Sprint("number ", i)))
 		require.NoError(f, f.requeue("a", 0))
@@ -100,67 +100,67 @@ func historyBound(f *fixture) {
 	got := f.history("a")
 	require.Len(f, got, batch.MaxActs)
 	assert.Equal(f, "number 3", got[0].Reason)
-	assert.Len(f, must(f.st.LaneHistory(f.ctx, batch.Everything()))(f), batch.MaxActs)
+	assert.Len(f, must(f.store.LaneHistory(f.ctx, batch.Everything()))(f), batch.MaxActs)
 }
 
-func historyPruned(f *fixture) {
-	f.add(bt("s", "a"), bt("s", "b"))
+func testHistoryPruned(f *fixture) {
+	f.add(newBatch("s", "a"), newBatch("s", "b"))
 	for _, id := range []batch.ID{"a", "b"} {
 		f.take(id)
-		o := f.submitted(id, store.Refused)
+		o := f.submitterOutcome(id, store.Refused)
 		o.Report = &batch.Report{Attempt: 1, Kind: batch.KindRejected}
-		f.written(o)
+		f.recordAll(o)
 		require.NoError(f, f.requeue(id, 0))
 	}
 	require.NoError(f, f.cancel("a", ""))
-	f.pass(1)
-	require.Equal(f, 1, f.prune(f.u(0.5), false))
+	f.passUnits(1)
+	require.Equal(f, 1, f.prune(f.units(0.5), false))
 	assert.Len(f, f.history("b"), 1)
 	assert.Len(f, f.attempts("b"), 1)
-	f.add(bt("s", "a"))
+	f.add(newBatch("s", "a"))
 	assert.Empty(f, f.history("a"), "it is another")
 	assert.Empty(f, f.attempts("a"))
 }
 
-func historyAge(f *fixture) {
+func testHistoryAge(f *fixture) {
 	f.pause(batch.Only("s"))
 	f.pause(batch.Everything())
-	f.pass(2)
+	f.passUnits(2)
 	f.setPolicy("s", batch.PolicyHalt)
-	f.prune(f.u(1.5), false)
+	f.prune(f.units(1.5), false)
 	f.sameControl(batch.Only("s")) // the acts on the lane stay
 	f.sameControl(batch.Everything())
-	require.Len(f, must(f.st.LaneHistory(f.ctx, batch.Only("s")))(f), 1)
-	assert.True(f, f.closed("s"))
-	assert.Equal(f, store.Pruned{LaneActs: 1}, must(f.st.Prune(f.ctx, store.PruneQuery{}))(f))
+	require.Len(f, must(f.store.LaneHistory(f.ctx, batch.Only("s")))(f), 1)
+	assert.True(f, f.isClosed("s"))
+	assert.Equal(f, store.Pruned{LaneActs: 1}, must(f.store.Prune(f.ctx, store.PruneQuery{}))(f))
 }
 
-func historyText(f *fixture) {
-	for name, text := range hostile() {
+func testHistoryText(f *fixture) {
+	for name, text := range hostileTexts() {
 		id := batch.ID("id of " + name)
-		f.add(bt("s", id))
+		f.add(newBatch("s", id))
 		require.NoError(f, f.cancel(id, text))
-		f.clean(name, text, f.history(id)[0].Reason)
+		f.requireClean(name, text, f.history(id)[0].Reason)
 		service := batch.Only(batch.ServiceID("lane of " + name))
-		c, _ := must2(f.st.Steer(f.ctx, store.Steering{Scope: service, Action: batch.ActionPause, By: by(text)}))(f)
-		f.clean(name, text, c.PausedBy.Reason)
-		acts := must(f.st.LaneHistory(f.ctx, service))(f)
+		c, _ := must2(f.store.Steer(f.ctx, store.Steering{Scope: service, Action: batch.ActionPause, By: actorWith(text)}))(f)
+		f.requireClean(name, text, c.PausedBy.Reason)
+		acts := must(f.store.LaneHistory(f.ctx, service))(f)
 		require.Len(f, acts, 1)
-		f.clean(name, text, acts[0].Reason)
+		f.requireClean(name, text, acts[0].Reason)
 	}
 	longest := batch.By{Actor: strings.Repeat("日", batch.MaxActorLen/3), Reason: "'"}
-	c, _ := must2(f.st.Steer(f.ctx, store.Steering{Scope: batch.Everything(), Action: batch.ActionPause, By: longest}))(f)
+	c, _ := must2(f.store.Steer(f.ctx, store.Steering{Scope: batch.Everything(), Action: batch.ActionPause, By: longest}))(f)
 	assert.Equal(f, longest, c.PausedBy)
 }
 
-func historyNone(f *fixture) {
-	f.add(bt("s", "a"))
+func testHistoryNone(f *fixture) {
+	f.add(newBatch("s", "a"))
 	for _, k := range []batch.Key{{Service: "s", ID: "none"}, {Service: "t", ID: "a"}, {ID: "a"}} {
-		_, err := f.st.History(f.ctx, k)
+		_, err := f.store.History(f.ctx, k)
 		require.ErrorIs(f, err, batch.ErrNotFound)
-		_, err = f.st.Attempts(f.ctx, k)
+		_, err = f.store.Attempts(f.ctx, k)
 		require.ErrorIs(f, err, batch.ErrNotFound)
-		_, err = f.st.Look(f.ctx, k, 1)
+		_, err = f.store.Look(f.ctx, k, 1)
 		require.ErrorIs(f, err, batch.ErrNotFound)
 	}
 }

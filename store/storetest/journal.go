@@ -16,87 +16,87 @@ import (
 
 func journalTests() []test {
 	return []test{
-		{name: "a stream has one writer", run: journalLease},
-		{name: "a lease that expired is another epoch, whoever takes it", run: journalEpoch},
-		{name: "one of many gets the lease", run: journalRace},
-		{name: "an entry of a lease that is over writes nothing", run: journalFenced},
-		{name: "what was written is found, and the span it covers", run: journalFound},
-		{name: "nothing is covered before the first entry", run: journalUncovered},
-		{name: "the span grows forward only, and a restart begins it anew", run: journalSpan},
-		{name: "the span outlives its writer", run: journalWriters},
-		{name: "an id is written once", run: journalOnce},
-		{name: "streams are apart, and names are bytes", run: journalApart},
-		{name: "any number of ids", run: journalMany},
-		{name: "all of an entry or nothing", run: journalWhole},
-		{name: "bad input is named", run: journalBadInput},
-		{name: "pruning shortens the span by what it takes", run: journalPrune},
-		{name: "pruning goes up to its limit, oldest first", run: journalPruneLimit},
-		{name: "a clock that steps back ends the span", run: journalClock, not: noClock},
-		{name: "a lease from before a step back of the clock blocks nobody", run: journalLeaseAhead, not: noClock},
-		{name: "it survives", run: journalReopen, not: func(h Harness) bool { return h.Volatile }},
+		{name: "a stream has one writer", run: testJournalLease},
+		{name: "a lease that expired is another epoch, whoever takes it", run: testJournalEpoch},
+		{name: "one of many gets the lease", run: testJournalRace},
+		{name: "an entry of a lease that is over writes nothing", run: testJournalFenced},
+		{name: "what was written is found, and the span it covers", run: testJournalFound},
+		{name: "nothing is covered before the first entry", run: testJournalUncovered},
+		{name: "the span grows forward only, and a restart begins it anew", run: testJournalSpan},
+		{name: "the span outlives its writer", run: testJournalWriters},
+		{name: "an id is written once", run: testJournalOnce},
+		{name: "streams are apart, and names are bytes", run: testJournalApart},
+		{name: "any number of ids", run: testJournalMany},
+		{name: "all of an entry or nothing", run: testJournalWhole},
+		{name: "bad input is named", run: testJournalBadInput},
+		{name: "pruning shortens the span by what it takes", run: testJournalPrune},
+		{name: "pruning goes up to its limit, oldest first", run: testJournalPruneLimit},
+		{name: "a clock that steps back ends the span", run: testJournalClock, not: noClock},
+		{name: "a lease from before a step back of the clock blocks nobody", run: testJournalLeaseAhead, not: noClock},
+		{name: "it survives", run: testJournalReopen, not: func(h Harness) bool { return h.Volatile }},
 	}
 }
 
 // lease gets a lease.
 func (f *fixture) lease(stream, holder string, ttl float64) int64 {
 	f.Helper()
-	f.needs(store.CanKeepStreams)
-	epoch, held := must2(f.st.LeaseStream(f.ctx, stream, holder, f.u(ttl)))(f)
+	f.endWithout(store.CanKeepStreams)
+	epoch, held := must2(f.store.LeaseStream(f.ctx, stream, holder, f.units(ttl)))(f)
 	require.True(f, held, "the lease of %s for %s", stream, holder)
 	require.Positive(f, epoch)
 	return epoch
 }
 
-func (f *fixture) notHeld(stream, holder string) {
+func (f *fixture) requireNotHeld(stream, holder string) {
 	f.Helper()
-	epoch, held := must2(f.st.LeaseStream(f.ctx, stream, holder, f.u(90.5)))(f)
+	epoch, held := must2(f.store.LeaseStream(f.ctx, stream, holder, f.units(90.5)))(f)
 	require.False(f, held)
 	require.Zero(f, epoch)
 }
 
-func (f *fixture) entry(e batch.StreamEntry) {
+func (f *fixture) appendEntry(e batch.StreamEntry) {
 	f.Helper()
-	require.True(f, must(f.st.AppendStream(f.ctx, e))(f))
+	require.True(f, must(f.store.AppendStream(f.ctx, e))(f))
 }
 
 func (f *fixture) find(stream string, ids ...string) batch.StreamFound {
 	f.Helper()
-	found := must(f.st.FindStream(f.ctx, stream, ids))(f)
+	found := must(f.store.FindStream(f.ctx, stream, ids))(f)
 	return found
 }
 
-// covers checks the span, in units.
-func (f *fixture) covers(found batch.StreamFound, since, until float64) {
+// requireSpan checks the span, in units.
+func (f *fixture) requireSpan(found batch.StreamFound, since, until float64) {
 	f.Helper()
 	require.True(f, found.Covered)
 	assert.InDelta(f, since, float64(found.Since)/float64(f.unit), 0.15, "since")
 	assert.InDelta(f, until, float64(found.Until)/float64(f.unit), 0.15, "until")
 }
 
-func journalLease(f *fixture) {
+func testJournalLease(f *fixture) {
 	epoch := f.lease("events", "a", 2.5)
-	f.notHeld("events", "b")
-	f.pass(2)
-	f.notHeld("events", "b")
+	f.requireNotHeld("events", "b")
+	f.passUnits(2)
+	f.requireNotHeld("events", "b")
 	assert.Equal(f, epoch, f.lease("events", "a", 2.5), "a renewal")
-	f.pass(1)
-	f.notHeld("events", "b")
+	f.passUnits(1)
+	f.requireNotHeld("events", "b")
 	f.lease("others", "b", 1.5)
-	f.pass(2)
+	f.passUnits(2)
 	assert.Greater(f, f.lease("events", "b", 1.5), epoch)
-	f.notHeld("events", "a")
+	f.requireNotHeld("events", "a")
 }
 
-func journalEpoch(f *fixture) {
+func testJournalEpoch(f *fixture) {
 	epoch := f.lease("events", "a", 1.5)
-	f.pass(2)
+	f.passUnits(2)
 	next := f.lease("events", "a", 1.5)
 	assert.Greater(f, next, epoch)
-	f.pass(2)
+	f.passUnits(2)
 	assert.Greater(f, f.lease("events", "b", 1.5), next)
 }
 
-func journalRace(f *fixture) {
+func testJournalRace(f *fixture) {
 	for round := range 4 {
 		var wg sync.WaitGroup
 		var mu sync.Mutex
@@ -105,7 +105,7 @@ func journalRace(f *fixture) {
 		for i := range errs {
 			wg.Go(func() {
 				holder := fmt.Sprint(i)
-				epoch, ok, err := f.st.LeaseStream(f.ctx, "events", holder, f.u(1.5))
+				epoch, ok, err := f.store.LeaseStream(f.ctx, "events", holder, f.units(1.5))
 				if errs[i] = err; ok {
 					mu.Lock()
 					held[holder] = epoch
@@ -121,14 +121,14 @@ func journalRace(f *fixture) {
 		for _, epoch := range held {
 			require.Equal(f, int64(round+1), epoch)
 		}
-		f.pass(2)
+		f.passUnits(2)
 	}
 }
 
-func journalFenced(f *fixture) {
+func testJournalFenced(f *fixture) {
 	none := func(stream string, epoch int64) {
 		f.Helper()
-		assert.False(f, must(f.st.AppendStream(f.ctx, batch.StreamEntry{Stream: stream, Epoch: epoch, IDs: []string{"a"}, Cursor: "x"}))(f))
+		assert.False(f, must(f.store.AppendStream(f.ctx, batch.StreamEntry{Stream: stream, Epoch: epoch, IDs: []string{"a"}, Cursor: "x"}))(f))
 		assert.Equal(f, batch.StreamFound{}, f.find(stream, "a"))
 	}
 	none("events", 0)
@@ -136,91 +136,91 @@ func journalFenced(f *fixture) {
 	first := f.lease("events", "me", 1.5)
 	none("events", first+1)
 	none("events", 0)
-	f.pass(2)
+	f.passUnits(2)
 	none("events", first)
 	second := f.lease("events", "other", 1.5)
 	none("events", first)
-	f.entry(batch.StreamEntry{Stream: "events", Epoch: second, IDs: []string{"a"}})
+	f.appendEntry(batch.StreamEntry{Stream: "events", Epoch: second, IDs: []string{"a"}})
 	assert.Equal(f, []string{"a"}, f.find("events", "a").IDs)
 }
 
-func journalFound(f *fixture) {
+func testJournalFound(f *fixture) {
 	epoch := f.lease("events", "me", 90.5)
-	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"a", "b", "c"}, Cursor: "block 1"})
-	f.pass(2)
-	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"d"}, Cursor: "block 2", Age: f.u(1)})
-	f.pass(3)
+	f.appendEntry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"a", "b", "c"}, Cursor: "block 1"})
+	f.passUnits(2)
+	f.appendEntry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"d"}, Cursor: "block 2", Age: f.units(1)})
+	f.passUnits(3)
 	found := f.find("events", "d", "none", "b", "d", "b")
 	assert.ElementsMatch(f, []string{"d", "b"}, found.IDs)
 	assert.Equal(f, "block 2", found.Cursor)
-	f.covers(found, 5, 4)
+	f.requireSpan(found, 5, 4)
 	found = f.find("events")
 	assert.Empty(f, found.IDs)
-	f.covers(found, 5, 4)
-	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch})
+	f.requireSpan(found, 5, 4)
+	f.appendEntry(batch.StreamEntry{Stream: "events", Epoch: epoch})
 	found = f.find("events", "none", "", "\x00", "\xff", strings.Repeat("x", 5000))
 	assert.Empty(f, found.IDs, "what cannot be in a log is not")
 	assert.Empty(f, found.Cursor, "the last entry's, whatever it is")
-	f.covers(found, 5, 0)
+	f.requireSpan(found, 5, 0)
 }
 
-func journalUncovered(f *fixture) {
+func testJournalUncovered(f *fixture) {
 	assert.Equal(f, batch.StreamFound{}, f.find("events", "a"))
 	epoch := f.lease("events", "me", 90.5)
 	assert.Equal(f, batch.StreamFound{}, f.find("events", "a"))
-	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, Age: f.u(3)}) // a first entry is a restart
-	f.covers(f.find("events", "a"), 3, 3)
+	f.appendEntry(batch.StreamEntry{Stream: "events", Epoch: epoch, Age: f.units(3)}) // a first entry is a restart
+	f.requireSpan(f.find("events", "a"), 3, 3)
 }
 
-func journalSpan(f *fixture) {
+func testJournalSpan(f *fixture) {
 	epoch := f.lease("events", "me", 90.5)
 	say := func(age float64, restart bool) batch.StreamFound {
 		f.Helper()
-		f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, Age: f.u(age), Restart: restart, IDs: []string{"a"}})
+		f.appendEntry(batch.StreamEntry{Stream: "events", Epoch: epoch, Age: f.units(age), Restart: restart, IDs: []string{"a"}})
 		return f.find("events", "a")
 	}
-	f.covers(say(1, false), 1, 1)
-	f.pass(4)
-	f.covers(say(2, false), 5, 2)
-	f.covers(say(4, false), 5, 2) // an earlier entry covered more
-	f.covers(say(9, false), 5, 2)
-	f.covers(say(1, false), 5, 1)
-	f.pass(2)
-	f.covers(say(1, true), 1, 1)
-	f.pass(1)
+	f.requireSpan(say(1, false), 1, 1)
+	f.passUnits(4)
+	f.requireSpan(say(2, false), 5, 2)
+	f.requireSpan(say(4, false), 5, 2) // an earlier entry covered more
+	f.requireSpan(say(9, false), 5, 2)
+	f.requireSpan(say(1, false), 5, 1)
+	f.passUnits(2)
+	f.requireSpan(say(1, true), 1, 1)
+	f.passUnits(1)
 	found := say(0, false)
-	f.covers(found, 2, 0)
+	f.requireSpan(found, 2, 0)
 	assert.Equal(f, []string{"a"}, found.IDs, "from before the restart, and committed all the same")
 	epochAgo := func() float64 { return float64(f.now().Sub(time.UnixMicro(0))) / float64(f.unit) }
 	found = say(epochAgo()+1000, true) // no times before that are kept
-	f.covers(found, epochAgo(), epochAgo())
+	f.requireSpan(found, epochAgo(), epochAgo())
 }
 
-func journalWriters(f *fixture) {
+func testJournalWriters(f *fixture) {
 	epoch := f.lease("events", "a", 1.5)
-	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, Cursor: "1"})
-	f.pass(5)
+	f.appendEntry(batch.StreamEntry{Stream: "events", Epoch: epoch, Cursor: "1"})
+	f.passUnits(5)
 	epoch = f.lease("events", "b", 1.5)
 	found := f.find("events")
-	f.covers(found, 5, 5)
+	f.requireSpan(found, 5, 5)
 	assert.Equal(f, "1", found.Cursor, "where to go on")
-	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, Cursor: "2"})
-	f.covers(f.find("events"), 5, 0)
+	f.appendEntry(batch.StreamEntry{Stream: "events", Epoch: epoch, Cursor: "2"})
+	f.requireSpan(f.find("events"), 5, 0)
 }
 
-func journalOnce(f *fixture) {
+func testJournalOnce(f *fixture) {
 	epoch := f.lease("events", "a", 90.5)
 	for range 3 {
-		f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"a", "b", "a"}})
+		f.appendEntry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"a", "b", "a"}})
 	}
 	assert.ElementsMatch(f, []string{"a", "b"}, f.find("events", "b", "a").IDs)
 }
 
-func journalApart(f *fixture) {
+func testJournalApart(f *fixture) {
 	names := []string{"s", "S", "s ", " s", "ä", "a\u0308", "'; drop table streams; --", "%", "_", `{"s"}`, strings.Repeat("é", batch.MaxIDLen/2)}
 	for i, name := range names {
-		f.entry(batch.StreamEntry{
-			Stream: name, Epoch: f.lease(name, "me", 1.5), IDs: []string{fmt.Sprint("id", i), name}, Cursor: name, Age: f.u(float64(i)),
+		f.appendEntry(batch.StreamEntry{
+			Stream: name, Epoch: f.lease(name, "me", 1.5), IDs: []string{fmt.Sprint("id", i), name}, Cursor: name, Age: f.units(float64(i)),
 		})
 	}
 	all := append([]string{}, names...)
@@ -231,34 +231,34 @@ func journalApart(f *fixture) {
 		found := f.find(name, all...)
 		assert.ElementsMatch(f, []string{fmt.Sprint("id", i), name}, found.IDs)
 		assert.Equal(f, name, found.Cursor)
-		f.covers(found, float64(i), float64(i))
+		f.requireSpan(found, float64(i), float64(i))
 	}
 }
 
-func journalMany(f *fixture) {
+func testJournalMany(f *fixture) {
 	var in, ask []string
 	for i := range 1201 {
 		in = append(in, fmt.Sprintf("in%04d", i))
 		ask = append(ask, fmt.Sprintf("in%04d", i), fmt.Sprintf("out%04d", i))
 	}
-	f.entry(batch.StreamEntry{Stream: "events", Epoch: f.lease("events", "me", 1.5), IDs: in, Age: f.u(2)})
+	f.appendEntry(batch.StreamEntry{Stream: "events", Epoch: f.lease("events", "me", 1.5), IDs: in, Age: f.units(2)})
 	found := f.find("events", ask...)
 	assert.ElementsMatch(f, in, found.IDs)
-	f.covers(found, 2, 2)
+	f.requireSpan(found, 2, 2)
 }
 
-func journalWhole(f *fixture) {
+func testJournalWhole(f *fixture) {
 	epoch := f.lease("events", "me", 1.5)
-	_, err := f.st.AppendStream(f.ctx, batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"a", "b\x00"}, Cursor: "1"})
+	_, err := f.store.AppendStream(f.ctx, batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"a", "b\x00"}, Cursor: "1"})
 	require.ErrorIs(f, err, batch.ErrInvalidInput)
 	ctx, cancel := context.WithCancel(f.ctx)
 	cancel()
-	_, err = f.st.AppendStream(ctx, batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"a"}, Cursor: "1"})
+	_, err = f.store.AppendStream(ctx, batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"a"}, Cursor: "1"})
 	require.ErrorIs(f, err, context.Canceled)
 	assert.Equal(f, batch.StreamFound{}, f.find("events", "a"))
 }
 
-func journalBadInput(f *fixture) {
+func testJournalBadInput(f *fixture) {
 	named := func(field string, err error) {
 		f.Helper()
 		var in *batch.InputError
@@ -268,57 +268,57 @@ func journalBadInput(f *fixture) {
 	}
 	epoch := f.lease("events", "me", 1.5)
 	for _, bad := range []string{"", strings.Repeat("x", batch.MaxIDLen+1), "a\x00", "\xff", "a\nb"} {
-		_, _, err := f.st.LeaseStream(f.ctx, bad, "me", f.u(1))
+		_, _, err := f.store.LeaseStream(f.ctx, bad, "me", f.units(1))
 		named("Stream", err)
-		_, _, err = f.st.LeaseStream(f.ctx, "events", bad, f.u(1))
+		_, _, err = f.store.LeaseStream(f.ctx, "events", bad, f.units(1))
 		named("Holder", err)
-		_, err = f.st.AppendStream(f.ctx, batch.StreamEntry{Stream: bad, Epoch: epoch})
+		_, err = f.store.AppendStream(f.ctx, batch.StreamEntry{Stream: bad, Epoch: epoch})
 		named("Stream", err)
-		_, err = f.st.AppendStream(f.ctx, batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"good", bad}})
+		_, err = f.store.AppendStream(f.ctx, batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"good", bad}})
 		named("IDs", err)
-		_, err = f.st.FindStream(f.ctx, bad, nil)
+		_, err = f.store.FindStream(f.ctx, bad, nil)
 		named("Stream", err)
 		if bad != "" {
-			_, err = f.st.AppendStream(f.ctx, batch.StreamEntry{Stream: "events", Epoch: epoch, Cursor: bad})
+			_, err = f.store.AppendStream(f.ctx, batch.StreamEntry{Stream: "events", Epoch: epoch, Cursor: bad})
 			named("Cursor", err)
 		}
 	}
 	for _, ttl := range []time.Duration{0, -1} {
-		_, _, err := f.st.LeaseStream(f.ctx, "events", "me", ttl)
+		_, _, err := f.store.LeaseStream(f.ctx, "events", "me", ttl)
 		named("TTL", err)
 	}
-	_, err := f.st.AppendStream(f.ctx, batch.StreamEntry{Stream: "events", Epoch: epoch, Age: -1})
+	_, err := f.store.AppendStream(f.ctx, batch.StreamEntry{Stream: "events", Epoch: epoch, Age: -1})
 	named("Age", err)
 	assert.Equal(f, batch.StreamFound{}, f.find("events", "good"))
 }
 
-func journalPrune(f *fixture) {
+func testJournalPrune(f *fixture) {
 	epoch, other := f.lease("events", "me", 90.5), f.lease("others", "me", 90.5)
-	f.entry(batch.StreamEntry{Stream: "others", Epoch: other, Age: f.u(1)})
-	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"old", "old too"}, Age: f.u(3)})
-	f.pass(5)
-	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"new", "old"}, Cursor: "c"})
-	f.entry(batch.StreamEntry{Stream: "others", Epoch: other, IDs: []string{"new"}})
-	p := must(f.st.Prune(f.ctx, store.PruneQuery{OlderThan: f.u(6)}))(f)
+	f.appendEntry(batch.StreamEntry{Stream: "others", Epoch: other, Age: f.units(1)})
+	f.appendEntry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"old", "old too"}, Age: f.units(3)})
+	f.passUnits(5)
+	f.appendEntry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"new", "old"}, Cursor: "c"})
+	f.appendEntry(batch.StreamEntry{Stream: "others", Epoch: other, IDs: []string{"new"}})
+	p := must(f.store.Prune(f.ctx, store.PruneQuery{OlderThan: f.units(6)}))(f)
 	assert.Zero(f, p)
-	f.covers(f.find("events", "old"), 8, 0)
-	p = must(f.st.Prune(f.ctx, store.PruneQuery{OlderThan: f.u(2)}))(f)
+	f.requireSpan(f.find("events", "old"), 8, 0)
+	p = must(f.store.Prune(f.ctx, store.PruneQuery{OlderThan: f.units(2)}))(f)
 	assert.Equal(f, store.Pruned{StreamIDs: 2}, p)
 	found := f.find("events", "old", "old too", "new")
 	assert.Equal(f, []string{"new"}, found.IDs)
 	assert.Equal(f, "c", found.Cursor)
-	f.covers(found, 2, 0)
+	f.requireSpan(found, 2, 0)
 	found = f.find("others", "new")
 	assert.Equal(f, []string{"new"}, found.IDs)
-	f.covers(found, 6, 0) // nothing was removed from it
-	f.pass(3)
-	must(f.st.Prune(f.ctx, store.PruneQuery{OlderThan: f.u(1)}))(f)
+	f.requireSpan(found, 6, 0) // nothing was removed from it
+	f.passUnits(3)
+	must(f.store.Prune(f.ctx, store.PruneQuery{OlderThan: f.units(1)}))(f)
 	assert.False(f, f.find("events", "new").Covered, "nothing is left of the span")
-	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch})
-	f.covers(f.find("events", "new"), 1, 0) // since the pruning's horizon, and without a gap
+	f.appendEntry(batch.StreamEntry{Stream: "events", Epoch: epoch})
+	f.requireSpan(f.find("events", "new"), 1, 0) // since the pruning's horizon, and without a gap
 }
 
-func journalPruneLimit(f *fixture) {
+func testJournalPruneLimit(f *fixture) {
 	epoch := f.lease("events", "me", 90.5)
 	var all []string
 	for i := range 3 {
@@ -326,13 +326,13 @@ func journalPruneLimit(f *fixture) {
 		for j := range 400 {
 			some = append(some, fmt.Sprintf("%d/%03d", i, j))
 		}
-		f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: some})
+		f.appendEntry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: some})
 		all = append(all, some...)
-		f.pass(1)
+		f.passUnits(1)
 	}
 	removed := 0
 	left := func(q store.PruneQuery) []string {
-		p := must(f.st.Prune(f.ctx, q))(f)
+		p := must(f.store.Prune(f.ctx, q))(f)
 		removed += p.StreamIDs
 		ids := f.find("events", all...).IDs
 		require.Equal(f, len(all)-len(ids), removed)
@@ -342,48 +342,48 @@ func journalPruneLimit(f *fixture) {
 	assert.Len(f, left(store.PruneQuery{Limit: 7}), 1193)
 	assert.Len(f, f.find("events", all[400:]...).IDs, 800, "oldest first")
 	assert.Len(f, left(store.PruneQuery{}), 693, "the default is 500")
-	assert.ElementsMatch(f, all[800:], left(store.PruneQuery{Limit: 2000, OlderThan: f.u(1.5)}))
+	assert.ElementsMatch(f, all[800:], left(store.PruneQuery{Limit: 2000, OlderThan: f.units(1.5)}))
 	assert.Empty(f, left(store.PruneQuery{Limit: 2000}))
 }
 
-func journalClock(f *fixture) {
+func testJournalClock(f *fixture) {
 	epoch := f.lease("events", "me", 90.5)
-	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"a"}, Cursor: "1"})
-	f.pass(-5)
+	f.appendEntry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"a"}, Cursor: "1"})
+	f.passUnits(-5)
 	found := f.find("events", "a")
 	assert.False(f, found.Covered, "the entries until a time that is still to come are not all there yet")
 	assert.Equal(f, []string{"a"}, found.IDs, "it was committed all the same")
 	assert.Equal(f, "1", found.Cursor)
-	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch})
-	f.pass(1)
-	f.covers(f.find("events", "a"), 1, 1)
-	f.pass(9)
-	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch})
-	f.covers(f.find("events", "a"), 10, 0)
+	f.appendEntry(batch.StreamEntry{Stream: "events", Epoch: epoch})
+	f.passUnits(1)
+	f.requireSpan(f.find("events", "a"), 1, 1)
+	f.passUnits(9)
+	f.appendEntry(batch.StreamEntry{Stream: "events", Epoch: epoch})
+	f.requireSpan(f.find("events", "a"), 10, 0)
 }
 
-func journalLeaseAhead(f *fixture) {
+func testJournalLeaseAhead(f *fixture) {
 	first := f.lease("events", "dead", 2.5)
-	f.entry(batch.StreamEntry{Stream: "events", Epoch: first, IDs: []string{"a"}, Cursor: "1"})
-	f.pass(-50)
+	f.appendEntry(batch.StreamEntry{Stream: "events", Epoch: first, IDs: []string{"a"}, Cursor: "1"})
+	f.passUnits(-50)
 	second := f.lease("events", "alive", 2.5)
 	assert.Greater(f, second, first)
-	held := must(f.st.AppendStream(f.ctx, batch.StreamEntry{Stream: "events", Epoch: first, IDs: []string{"b"}}))(f)
+	held := must(f.store.AppendStream(f.ctx, batch.StreamEntry{Stream: "events", Epoch: first, IDs: []string{"b"}}))(f)
 	assert.False(f, held, "its lease was given to another holder")
-	f.notHeld("events", "dead")
-	f.entry(batch.StreamEntry{Stream: "events", Epoch: second, IDs: []string{"c"}})
+	f.requireNotHeld("events", "dead")
+	f.appendEntry(batch.StreamEntry{Stream: "events", Epoch: second, IDs: []string{"c"}})
 	assert.ElementsMatch(f, []string{"a", "c"}, f.find("events", "a", "b", "c").IDs)
 }
 
-func journalReopen(f *fixture) {
+func testJournalReopen(f *fixture) {
 	epoch := f.lease("events", "me", 4.5)
-	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"a"}, Cursor: "1", Age: f.u(2)})
+	f.appendEntry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"a"}, Cursor: "1", Age: f.units(2)})
 	f.reopen()
-	f.notHeld("events", "another")
+	f.requireNotHeld("events", "another")
 	found := f.find("events", "a", "b")
 	assert.Equal(f, []string{"a"}, found.IDs)
 	assert.Equal(f, "1", found.Cursor)
-	f.covers(found, 2, 2)
-	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"b"}})
-	f.covers(f.find("events", "b"), 2, 0)
+	f.requireSpan(found, 2, 2)
+	f.appendEntry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"b"}})
+	f.requireSpan(f.find("events", "b"), 2, 0)
 }

@@ -12,29 +12,29 @@ import (
 
 func lanesTests() []test {
 	return []test{
-		{name: "those with open batches", run: lanesOpen},
-		{name: "in byte order after the cursor", run: lanesOrder},
-		{name: "all are found, a page at a time", run: lanesPages},
+		{name: "those with open batches", run: testLanesOpen},
+		{name: "in byte order after the cursor", run: testLanesOrder},
+		{name: "all are found, a page at a time", run: testLanesPages},
 	}
 }
 
 func (f *fixture) lanes(q store.LanesQuery) []batch.ServiceID {
 	f.Helper()
-	got := must(f.st.Lanes(f.ctx, q))(f)
+	got := must(f.store.Lanes(f.ctx, q))(f)
 	return got
 }
 
-func lanesOpen(f *fixture) {
+func testLanesOpen(f *fixture) {
 	assert.Empty(f, f.lanes(store.LanesQuery{Start: true, Limit: 9}))
-	f.oneOfEach()
+	f.makeOneOfEach()
 	open := map[batch.ServiceID]bool{}
 	for _, s := range f.lanes(store.LanesQuery{Start: true, Limit: 100}) {
 		open[s] = true
 	}
-	for _, s := range f.rows {
-		assert.Equal(f, !s.row.Final(), open[s.b.Service], "lane %q", s.b.Service)
+	for _, s := range f.batches {
+		assert.Equal(f, !s.row.Final(), open[s.batch.Service], "lane %q", s.batch.Service)
 	}
-	f.each(f.monitored, store.IsCommitted, "id of pending", "id of queued")
+	f.recordEach(f.monitorOutcome, store.IsCommitted, "id of pending", "id of queued")
 	got := f.lanes(store.LanesQuery{Start: true, Limit: 100})
 	assert.Len(f, got, len(open)-2)
 	assert.NotContains(f, got, batch.ServiceID("pending"))
@@ -47,10 +47,10 @@ func lanesOpen(f *fixture) {
 	assert.Contains(f, f.lanes(store.LanesQuery{Start: true, Limit: 100}), batch.ServiceID("rejected"))
 }
 
-func lanesOrder(f *fixture) {
+func testLanesOrder(f *fixture) {
 	in := []batch.ServiceID{"", " ", "0", "Z", "Za", "a", "a ", "a::b", "aa", "b", "z", "é", "日本", "🦆"} // byte order
 	for i, j := range []int{7, 3, 12, 0, 10, 1, 13, 5, 2, 9, 11, 4, 8, 6} {
-		f.add(bt(in[j], batch.ID(fmt.Sprint(i))), bt(in[j], batch.ID(fmt.Sprint("more", i))))
+		f.add(newBatch(in[j], batch.ID(fmt.Sprint(i))), newBatch(in[j], batch.ID(fmt.Sprint("more", i))))
 	}
 	assert.Equal(f, in, f.lanes(store.LanesQuery{Start: true, Limit: 100}))
 	for i, s := range in {
@@ -61,10 +61,10 @@ func lanesOrder(f *fixture) {
 	assert.Equal(f, in[5:], f.lanes(store.LanesQuery{After: "_", Limit: 100}), "after one that is not there")
 }
 
-func lanesPages(f *fixture) {
+func testLanesPages(f *fixture) {
 	const n = 300
 	for i := range n {
-		f.add(bt(batch.ServiceID(fmt.Sprintf("%03d", (i*7)%n)), batch.ID(fmt.Sprint(i))))
+		f.add(newBatch(batch.ServiceID(fmt.Sprintf("%03d", (i*7)%n)), batch.ID(fmt.Sprint(i))))
 	}
 	q := store.LanesQuery{Start: true, Limit: 37}
 	var all []batch.ServiceID
@@ -75,7 +75,7 @@ func lanesPages(f *fixture) {
 			break
 		}
 		q = store.LanesQuery{After: got[len(got)-1], Limit: 37}
-		f.add(bt(got[len(got)-1], batch.ID(fmt.Sprint("more", len(all)))))
+		f.add(newBatch(got[len(got)-1], batch.ID(fmt.Sprint("more", len(all)))))
 	}
 	require.Len(f, all, n)
 	for i, s := range all {

@@ -14,51 +14,51 @@ import (
 
 func listTests() []test {
 	return []test{
-		{name: "filters", run: listFilters},
-		{name: "order across services", run: listOrder},
-		{name: "limits", run: listLimits},
-		{name: "the cursor goes on where it was", run: listCursor},
-		{name: "a record is a place to go on from", run: listBehind},
-		{name: "by age", run: listAge},
-		{name: "a page has so many receipts", run: listReceipts},
-		{name: "the newest first", run: listNewest},
-		{name: "by a tag", run: listTag},
-		{name: "a cursor from elsewhere is an error", run: listBadCursor},
+		{name: "filters", run: testListFilters},
+		{name: "order across services", run: testListOrder},
+		{name: "limits", run: testListLimits},
+		{name: "the cursor goes on where it was", run: testListCursor},
+		{name: "a record is a place to go on from", run: testListBehind},
+		{name: "by age", run: testListAge},
+		{name: "a page has so many receipts", run: testListReceipts},
+		{name: "the newest first", run: testListNewest},
+		{name: "by a tag", run: testListTag},
+		{name: "a cursor from elsewhere is an error", run: testListBadCursor},
 	}
 }
 
 // list reads all pages.
 func (f *fixture) list(q store.ListQuery) []batch.ID {
 	f.Helper()
-	f.needs(store.CanList)
+	f.endWithout(store.CanList)
 	got := []batch.ID{}
 	for {
-		rs, next := must2(f.st.List(f.ctx, q))(f)
+		rs, next := must2(f.store.List(f.ctx, q))(f)
 		for _, r := range rs {
-			f.sameRecord(f.rows[r.ID], r)
+			f.sameRecord(f.batches[r.ID], r)
 		}
 		got = append(got, recordIDs(rs)...)
 		if next == "" {
 			return got
 		}
 		require.NotEmpty(f, rs, "a page with a cursor goes on")
-		require.LessOrEqual(f, len(got), len(f.rows), "a batch is listed twice")
+		require.LessOrEqual(f, len(got), len(f.batches), "a batch is listed twice")
 		q.After = next
 	}
 }
 
-func listBehind(f *fixture) {
-	f.oneOfEach()
-	all, _ := must2(f.st.List(f.ctx, store.ListQuery{Limit: 1000}))(f)
+func testListBehind(f *fixture) {
+	f.makeOneOfEach()
+	all, _ := must2(f.store.List(f.ctx, store.ListQuery{Limit: 1000}))(f)
 	for i, r := range all {
-		rest, _ := must2(f.st.List(f.ctx, store.ListQuery{Limit: 1000, After: store.CursorAfter(r.CreatedAt, string(r.ID))}))(f)
+		rest, _ := must2(f.store.List(f.ctx, store.ListQuery{Limit: 1000, After: store.CursorAfter(r.CreatedAt, string(r.ID))}))(f)
 		require.Equal(f, recordIDs(all[i+1:]), recordIDs(rest), "behind %s", r.Key)
 	}
 }
 
-func listFilters(f *fixture) {
-	f.oneOfEach()
-	f.add(bt("", "of no service"))
+func testListFilters(f *fixture) {
+	f.makeOneOfEach()
+	f.add(newBatch("", "of no service"))
 	services := []*batch.ServiceID{nil}
 	for _, s := range []batch.ServiceID{"", "valid", "committed", "none"} {
 		services = append(services, &s)
@@ -69,14 +69,14 @@ func listFilters(f *fixture) {
 			for _, open := range []bool{false, true} {
 				for _, limit := range []int{1, 3, 1000} {
 					want := []batch.ID{}
-					for _, s := range f.inOrder(func(s *shadow) bool {
+					for _, s := range f.modelBatches(func(s *modelBatch) bool {
 						ok := in == nil
 						for _, st := range in {
 							ok = ok || st == s.row.State
 						}
-						return ok && (service == nil || *service == s.b.Service) && !(open && s.row.Final())
+						return ok && (service == nil || *service == s.batch.Service) && !(open && s.row.Final())
 					}) {
-						want = append(want, s.b.ID)
+						want = append(want, s.batch.ID)
 					}
 					got := f.list(store.ListQuery{Service: service, States: in, Open: open, Limit: limit})
 					require.Equal(f, want, got, "service %d, states %v, open %v, limit %d", i, in, open, limit)
@@ -86,88 +86,88 @@ func listFilters(f *fixture) {
 	}
 }
 
-func listOrder(f *fixture) {
+func testListOrder(f *fixture) {
 	var want []batch.ID
 	for i := range 30 {
-		b := bt(batch.ServiceID(fmt.Sprint(i%4)), batch.ID(fmt.Sprintf("%02d", 99-i)))
+		b := newBatch(batch.ServiceID(fmt.Sprint(i%4)), batch.ID(fmt.Sprintf("%02d", 99-i)))
 		f.tick()
 		f.add(b)
 		want = append(want, b.ID)
 	}
 	f.take("99", "94", "80")
-	f.each(f.submitted, store.Accepted, "94", "80")
-	f.each(f.monitored, store.IsCommitted, "80")
+	f.recordEach(f.submitterOutcome, store.Accepted, "94", "80")
+	f.recordEach(f.monitorOutcome, store.IsCommitted, "80")
 	assert.Equal(f, want, f.list(store.ListQuery{Limit: 7}), "whatever has happened to them")
 }
 
-func listLimits(f *fixture) {
-	f.add(many("s", "b", 1001)...)
+func testListLimits(f *fixture) {
+	f.add(newBatches("s", "b", 1001)...)
 	for limit, want := range map[int]int{0: 100, -1: 100, 1: 1, 999: 999, 1000: 1000, 5000: 1000} {
-		rs, next := must2(f.st.List(f.ctx, store.ListQuery{Limit: limit}))(f)
+		rs, next := must2(f.store.List(f.ctx, store.ListQuery{Limit: limit}))(f)
 		assert.Len(f, rs, want, "limit %d", limit)
 		assert.NotEmpty(f, next)
 	}
 }
 
-func listCursor(f *fixture) {
-	bs := many("s", "b", 10)
+func testListCursor(f *fixture) {
+	bs := newBatches("s", "b", 10)
 	f.add(bs...)
-	is := ids(bs)
-	rs, next := must2(f.st.List(f.ctx, store.ListQuery{Limit: 4}))(f)
+	is := batchIDs(bs)
+	rs, next := must2(f.store.List(f.ctx, store.ListQuery{Limit: 4}))(f)
 	assert.Equal(f, is[:4], recordIDs(rs))
-	f.committed(bt("s", "later"))
+	f.makeCommitted(newBatch("s", "later"))
 	f.take(is[3], is[5])
-	f.each(f.submitted, store.Refused, is[3], is[5])
-	f.pass(1)
-	f.needs(store.CanPrune)
-	require.Zero(f, must(f.st.Prune(f.ctx, store.PruneQuery{Limit: 2, OlderThan: f.u(2.5)}))(f))
-	rs, _ = must2(f.st.List(f.ctx, store.ListQuery{After: next}))(f)
+	f.recordEach(f.submitterOutcome, store.Refused, is[3], is[5])
+	f.passUnits(1)
+	f.endWithout(store.CanPrune)
+	require.Zero(f, must(f.store.Prune(f.ctx, store.PruneQuery{Limit: 2, OlderThan: f.units(2.5)}))(f))
+	rs, _ = must2(f.store.List(f.ctx, store.ListQuery{After: next}))(f)
 	assert.Equal(f, append(is[4:], "later"), recordIDs(rs), "what is final, and what came since, has its place")
 	require.Equal(f, 3, f.prune(0, false), "the cursor's own record, too")
-	rs, _ = must2(f.st.List(f.ctx, store.ListQuery{After: next}))(f)
+	rs, _ = must2(f.store.List(f.ctx, store.ListQuery{After: next}))(f)
 	assert.Equal(f, append([]batch.ID{is[4]}, is[6:10]...), recordIDs(rs))
 }
 
-func listBadCursor(f *fixture) {
-	f.add(bt("s", "a"))
+func testListBadCursor(f *fixture) {
+	f.add(newBatch("s", "a"))
 	for _, c := range []store.Cursor{"nonsense", "\x00", "1", ":", "' or 1=1 --"} {
-		_, _, err := f.st.List(f.ctx, store.ListQuery{After: c})
+		_, _, err := f.store.List(f.ctx, store.ListQuery{After: c})
 		assert.Error(f, err, "List took %q for a cursor", c)
 	}
 }
 
-func listReceipts(f *fixture) {
+func testListReceipts(f *fixture) {
 	for i, n := range []int{600, 400, 1, 1500, 0, 2} {
-		b := bt("s", batch.ID(fmt.Sprint("b", i)))
+		b := newBatch("s", batch.ID(fmt.Sprint("b", i)))
 		f.add(b)
 		f.take(b.ID)
-		f.each(f.submitted, store.Accepted, b.ID)
-		o := f.monitored(b.ID, store.IsCommitted)
+		f.recordEach(f.submitterOutcome, store.Accepted, b.ID)
+		o := f.monitorOutcome(b.ID, store.IsCommitted)
 		for j := range n {
 			o.Receipts = append(o.Receipts, batch.Receipt{TransactionID: fmt.Sprint("t", j), Valid: true})
 		}
-		f.written(o)
+		f.recordAll(o)
 	}
 	q := store.ListQuery{Limit: 1000}
 	for _, want := range [][]batch.ID{{"b0", "b1"}, {"b2"}, {"b3"}, {"b4", "b5"}} {
-		rs, next := must2(f.st.List(f.ctx, q))(f)
+		rs, next := must2(f.store.List(f.ctx, q))(f)
 		require.Equal(f, want, recordIDs(rs))
 		for _, r := range rs {
-			f.sameRecord(f.rows[r.ID], r)
+			f.sameRecord(f.batches[r.ID], r)
 		}
 		q.After = next
 	}
 	assert.Empty(f, q.After)
 }
 
-func listAge(f *fixture) {
+func testListAge(f *fixture) {
 	for _, name := range []string{"a", "b", "c", "d"} {
-		f.add(bt("s", batch.ID("s"+name)), bt("t", batch.ID("t"+name)))
-		f.pass(2)
+		f.add(newBatch("s", batch.ID("s"+name)), newBatch("t", batch.ID("t"+name)))
+		f.passUnits(2)
 	}
 	f.take("sb", "sc")
-	f.each(f.submitted, store.Refused, "sb")
-	f.pass(1) // their ages are 9, 7, 5 and 3
+	f.recordEach(f.submitterOutcome, store.Refused, "sb")
+	f.passUnits(1) // their ages are 9, 7, 5 and 3
 	s, none := batch.ServiceID("s"), []batch.ID{}
 	for _, c := range []struct {
 		older, newer float64
@@ -188,7 +188,7 @@ func listAge(f *fixture) {
 		{older: 6, q: store.ListQuery{States: []batch.State{batch.Rejected, batch.Submitting}}, want: []batch.ID{"sb"}},
 	} {
 		for _, limit := range []int{1, 3, 100} {
-			c.q.OlderThan, c.q.NewerThan, c.q.Limit = f.u(c.older), f.u(c.newer), limit
+			c.q.OlderThan, c.q.NewerThan, c.q.Limit = f.units(c.older), f.units(c.newer), limit
 			assert.Equal(f, c.want, f.list(c.q), "%+v", c.q)
 		}
 	}
@@ -196,10 +196,10 @@ func listAge(f *fixture) {
 
 // A tag selects the batches that were added with it, in any state, in the order of a list,
 // page by page, and goes with the batch.
-func listTag(f *fixture) {
-	f.needs(store.CanList)
+func testListTag(f *fixture) {
+	f.endWithout(store.CanList)
 	tagged := func(service batch.ServiceID, id batch.ID, tags batch.Tags) batch.Batch {
-		b := bt(service, id)
+		b := newBatch(service, id)
 		b.Tags = tags
 		return b
 	}
@@ -214,8 +214,8 @@ func listTag(f *fixture) {
 	}
 	f.add(all...)
 	f.take("g", "e")
-	f.each(f.submitted, store.Accepted, "g", "e")
-	f.each(f.monitored, store.IsCommitted, "g")
+	f.recordEach(f.submitterOutcome, store.Accepted, "g", "e")
+	f.recordEach(f.monitorOutcome, store.IsCommitted, "g")
 	s := batch.ServiceID("s")
 	for i, c := range []struct {
 		q    store.ListQuery
@@ -240,27 +240,27 @@ func listTag(f *fixture) {
 		}
 	}
 	for _, bad := range []batch.Tag{{Name: "invoice"}, {Name: "a=b", Value: "c"}, {Value: "\x00"}} {
-		_, _, err := f.st.List(f.ctx, store.ListQuery{Tag: bad})
+		_, _, err := f.store.List(f.ctx, store.ListQuery{Tag: bad})
 		require.ErrorIs(f, err, batch.ErrInvalidInput, "%+v", bad)
 	}
-	f.needs(store.CanPrune)
-	f.pass(2)
-	require.Equal(f, 1, f.prune(f.u(0.5), true))
+	f.endWithout(store.CanPrune)
+	f.passUnits(2)
+	require.Equal(f, 1, f.prune(f.units(0.5), true))
 	require.Equal(f, []batch.ID{"f", "e", "d"}, f.list(store.ListQuery{Tag: batch.Tag{Value: "4711"}}))
 	f.add(all[0])
 	require.Equal(f, []batch.ID{"f", "e", "d"}, f.list(store.ListQuery{Tag: batch.Tag{Value: "4711"}}), "only a tombstone is left")
 }
 
 // Against the order: a list from its end, page by page, and the batches before a batch.
-func listNewest(f *fixture) {
-	f.needs(store.CanList)
-	f.oneOfEach()
-	f.add(many("lane", "b", 7)...)
+func testListNewest(f *fixture) {
+	f.endWithout(store.CanList)
+	f.makeOneOfEach()
+	f.add(newBatches("lane", "b", 7)...)
 	f.tick()
 	lane := batch.ServiceID("lane")
 	for i, q := range []store.ListQuery{
 		{}, {Open: true}, {Service: &lane}, {Service: &lane, Open: true}, {States: []batch.State{batch.Committed}}, {Tag: batch.Tag{Value: "storetest"}},
-		{OlderThan: time.Microsecond}, {NewerThan: f.u(1000.5)}, {Quarantined: true},
+		{OlderThan: time.Microsecond}, {NewerThan: f.units(1000.5)}, {Quarantined: true},
 	} {
 		q.Limit = 1000
 		want := f.list(q)
@@ -270,10 +270,10 @@ func listNewest(f *fixture) {
 			require.Equal(f, want, f.list(q), "query %d, limit %d", i, q.Limit)
 		}
 	}
-	all, _ := must2(f.st.List(f.ctx, store.ListQuery{Service: &lane, Limit: 1000}))(f)
+	all, _ := must2(f.store.List(f.ctx, store.ListQuery{Service: &lane, Limit: 1000}))(f)
 	for i, r := range all {
 		q := store.ListQuery{Service: &lane, NewestFirst: true, Limit: 1, After: store.CursorAfter(r.CreatedAt, string(r.ID))}
-		before, _ := must2(f.st.List(f.ctx, q))(f)
+		before, _ := must2(f.store.List(f.ctx, q))(f)
 		require.Equal(f, recordIDs(all[max(0, i-1):i]), recordIDs(before), "before %s", r.Key)
 	}
 }

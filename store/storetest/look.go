@@ -10,28 +10,28 @@ import (
 
 func lookTests() []test {
 	return []test{
-		{name: "at a batch in every standing", run: lookEach},
-		{name: "at its lane, as a claim would read it", run: lookLane},
-		{name: "at what holds it", run: lookControls},
-		{name: "who claimed it", run: lookInstance},
-		{name: "changes nothing", run: lookNothing},
+		{name: "at a batch in every standing", run: testLookEach},
+		{name: "at its lane, as a claim would read it", run: testLookLane},
+		{name: "at what holds it", run: testLookControls},
+		{name: "who claimed it", run: testLookInstance},
+		{name: "changes nothing", run: testLookNothing},
 	}
 }
 
-func lookEach(f *fixture) {
-	for name, id := range f.oneOfEach() {
+func testLookEach(f *fixture) {
+	for name, id := range f.makeOneOfEach() {
 		l := f.look(id, 3)
 		assert.Equal(f, f.get(id).Final(), l.Lane == nil, name)
 	}
 }
 
-func lookLane(f *fixture) {
-	bs := many("s", "b", 6)
+func testLookLane(f *fixture) {
+	bs := newBatches("s", "b", 6)
 	bs[2].Footprint = batch.Footprint{Reads: []string{"00"}, Writes: []string{"11"}}
 	bs[2].Budget = batch.Budget{Attempts: 3, EveryTry: true}
 	f.add(bs...)
 	f.take("b00006", "b00003")
-	f.refused("b00005")
+	f.makeRefused("b00005")
 	require.NoError(f, f.requeue("b00005", 0))
 	f.take("b00004")
 	for window, want := range map[int][]batch.ID{
@@ -50,10 +50,10 @@ func lookLane(f *fixture) {
 	assert.Equal(f, bs[2].Footprint.Compact(), l.Footprint.Compact())
 }
 
-func lookControls(f *fixture) {
-	f.add(bt("s", "a"), bt("s", "b"))
+func testLookControls(f *fixture) {
+	f.add(newBatch("s", "a"), newBatch("s", "b"))
 	f.take("a")
-	f.ends("a", batch.PolicyHalt)
+	f.refuseClaimed("a", batch.PolicyHalt)
 	f.setPolicy("s", batch.PolicyQuarantine)
 	f.pause(batch.Everything())
 	f.pause(batch.Only("s"))
@@ -67,34 +67,34 @@ func lookControls(f *fixture) {
 	assert.False(f, f.look("b", 1).Service.Closed())
 }
 
-func lookInstance(f *fixture) {
-	f.add(bt("s", "a"))
+func testLookInstance(f *fixture) {
+	f.add(newBatch("s", "a"))
 	assert.Empty(f, f.get("a").ClaimedBy)
 	claim := func(instance string) {
-		q := store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 9, Window: 9, TTL: f.u(1.5), Instance: instance}
-		require.Len(f, f.claim(q, everyReady).Runs, 1)
+		q := store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 9, Window: 9, TTL: f.units(1.5), Instance: instance}
+		require.Len(f, f.claim(q, chooseEveryReady).Runs, 1)
 	}
 	claim("host-1")
 	assert.Equal(f, "host-1", f.get("a").ClaimedBy)
 	assert.Equal(f, "host-1", f.look("a", 1).Row.ClaimedBy)
-	f.each(f.submitted, store.Failed, "a")
+	f.recordEach(f.submitterOutcome, store.Failed, "a")
 	assert.Equal(f, "host-1", f.get("a").ClaimedBy, "it was the last")
-	f.pass(3)
+	f.passUnits(3)
 	claim("host-2")
-	f.each(f.submitted, store.Accepted, "a")
+	f.recordEach(f.submitterOutcome, store.Accepted, "a")
 	assert.Equal(f, "host-2", f.get("a").ClaimedBy)
-	f.each(f.monitored, store.IsCommitted, "a")
+	f.recordEach(f.monitorOutcome, store.IsCommitted, "a")
 	assert.Empty(f, f.get("a").ClaimedBy)
 }
 
-func lookNothing(f *fixture) {
-	f.add(bt("s", "a"), bt("s", "b"))
-	f.takeBy(resend(f.u(3.5), 0), "a")
-	f.each(f.submitted, store.Doubtful, "a")
-	f.each(f.monitored, store.NoTrace, "a")
-	f.pass(4)
+func testLookNothing(f *fixture) {
+	f.add(newBatch("s", "a"), newBatch("s", "b"))
+	f.takeBy(resendRule(f.units(3.5), 0), "a")
+	f.recordEach(f.submitterOutcome, store.Doubtful, "a")
+	f.recordEach(f.monitorOutcome, store.NoTrace, "a")
+	f.passUnits(4)
 	before := f.get("a")
 	f.look("a", 9) // a claim would give it back to the monitor
 	assert.Equal(f, before, f.get("a"))
-	assert.Empty(f, f.pending(9, f.u(0.5)))
+	assert.Empty(f, f.pending(9, f.units(0.5)))
 }

@@ -19,88 +19,88 @@ func modelTests() []test {
 	var tests []test
 	for seed := range uint64(modelSeeds) {
 		tests = append(tests, test{name: fmt.Sprintf("history by seed %d", seed), run: func(f *fixture) {
-			h := history{f, rand.New(rand.NewPCG(seed, 1))}
+			h := randomHistory{f, rand.New(rand.NewPCG(seed, 1))}
 			steps := 120
-			if f.h.NoClock {
+			if f.harness.NoClock {
 				steps = 40 // time passes in real time
 			}
 			for range steps {
 				h.step()
 			}
-			h.everything()
+			h.compareAll()
 		}})
 	}
 	return tests
 }
 
-// history does random things to a store and to its model.
-type history struct {
+// randomHistory does random things to a store and to its model.
+type randomHistory struct {
 	*fixture
 	r *rand.Rand
 }
 
-func (h history) chance(percent int) bool { return h.r.IntN(100) < percent }
+func (h randomHistory) chance(percent int) bool { return h.r.IntN(100) < percent }
 
-// some returns a few of the batches that the model knows.
-func (h history) some(n int) []batch.ID {
-	all := h.inOrder(func(*shadow) bool { return true })
+// randomIDs returns a few of the batches that the model knows.
+func (h randomHistory) randomIDs(n int) []batch.ID {
+	all := h.modelBatches(func(*modelBatch) bool { return true })
 	var is []batch.ID
 	for i := 0; i < n && len(all) > 0; i++ {
-		is = append(is, all[h.r.IntN(len(all))].b.ID)
+		is = append(is, all[h.r.IntN(len(all))].batch.ID)
 	}
 	return is
 }
 
-func (h history) step() {
+func (h randomHistory) step() {
 	h.Helper()
 	h.tick()
 	switch n := h.r.IntN(100); {
 	case n < 12:
-		h.adds()
+		h.addSome()
 	case n < 35:
-		h.claims()
+		h.claimSome()
 	case n < 39:
 		if h.has(store.CanKeepPrepared) {
-			h.keeps()
+			h.keepSome()
 		}
 	case n < 70:
-		h.records()
+		h.recordSome()
 	case n < 76:
-		h.pending(1+h.r.IntN(4), h.u(1.5))
+		h.pending(1+h.r.IntN(4), h.units(1.5))
 	case n < 78:
-		h.pendingOf(1+h.r.IntN(4), h.u(1.5), []batch.ServiceID{"s", "", "none", "t"}[:1+h.r.IntN(4)]...)
+		h.pendingOf(1+h.r.IntN(4), h.units(1.5), []batch.ServiceID{"s", "", "none", "t"}[:1+h.r.IntN(4)]...)
 	case n < 82:
-		h.checked(h.u(float64(h.r.IntN(3))+0.5), h.some(2)...)
+		h.setNextCheck(h.units(float64(h.r.IntN(3))+0.5), h.randomIDs(2)...)
 	case n < 91:
 		if h.has(store.CanOperate) {
-			h.operates()
+			h.operateOnOne()
 		}
 	case n < 93:
 		if h.has(store.CanPrune) {
-			h.prunes()
+			h.pruneSome()
 		}
 	case n < 95:
 		if h.has(store.CanControl) {
-			h.steers()
+			h.steerOne()
 		}
 	case n < 98:
-		h.pass(1 + h.r.IntN(2))
+		h.passUnits(1 + h.r.IntN(2))
 	default:
-		if h.h.StepClock != nil {
-			h.pass(-1)
+		if h.harness.StepClock != nil {
+			h.passUnits(-1)
 		}
 	}
 }
 
-func (h history) adds() {
+func (h randomHistory) addSome() {
 	var bs []batch.Batch
 	for range 1 + h.r.IntN(3) {
 		id := batch.ID(fmt.Sprintf("%03d", h.r.IntN(60)))
-		b := bt([]batch.ServiceID{"s", "", "t"}[h.r.IntN(3)], id)
-		if s := h.rows[id]; s != nil {
-			b.Service = s.b.Service
-		} else if old, ok := h.tombs[id]; ok {
-			b.Service = old.b.Service
+		b := newBatch([]batch.ServiceID{"s", "", "t"}[h.r.IntN(3)], id)
+		if s := h.batches[id]; s != nil {
+			b.Service = s.batch.Service
+		} else if old, ok := h.tombstones[id]; ok {
+			b.Service = old.batch.Service
 		}
 		if h.chance(30) {
 			b.Footprint = batch.Footprint{Reads: []string{"0"}, Writes: []string{string(id)}}
@@ -108,10 +108,10 @@ func (h history) adds() {
 		}
 		if h.chance(30) {
 			b.DataChangeID = "change of " + string(id)
-			if alias := batch.ID("again " + string(id)); h.chance(30) && h.rows[alias] == nil {
+			if alias := batch.ID("again " + string(id)); h.chance(30) && h.batches[alias] == nil {
 				b.ID = alias // the same payload under another id, as from a caller that retries
-				if old, ok := h.tombs[alias]; ok {
-					b.Service = old.b.Service
+				if old, ok := h.tombstones[alias]; ok {
+					b.Service = old.batch.Service
 				}
 			}
 			id = b.ID
@@ -123,23 +123,23 @@ func (h history) adds() {
 		}
 		bs = append(bs, b)
 	}
-	if h.ended(bs...) {
-		h.refuses(bs...)
+	if h.addFindsEnded(bs...) {
+		h.requireAddRefused(bs...)
 		return
 	}
 	h.add(bs...)
 }
 
-func (h history) claims() {
-	q := store.ClaimQuery{Limit: 1 + h.r.IntN(5), Window: 1 + h.r.IntN(3), TTL: h.u(1.5)}
+func (h randomHistory) claimSome() {
+	q := store.ClaimQuery{Limit: 1 + h.r.IntN(5), Window: 1 + h.r.IntN(3), TTL: h.units(1.5)}
 	for _, i := range h.r.Perm(4)[:1+h.r.IntN(4)] {
 		q.Lanes = append(q.Lanes, []batch.ServiceID{"s", "", "t", "none"}[i])
 	}
 	if h.chance(90) {
-		q.Resend = resend(h.u(float64(3+h.r.IntN(20))), h.u(0.75))
+		q.Resend = resendRule(h.units(float64(3+h.r.IntN(20))), h.units(0.75))
 	}
 	if h.chance(30) {
-		q.Resend = resend(forEver, 0)
+		q.Resend = resendRule(forEver, 0)
 	}
 	if h.chance(40) {
 		most := h.r.IntN(5)
@@ -162,9 +162,9 @@ func (h history) claims() {
 	})
 }
 
-func (h history) keeps() {
+func (h randomHistory) keepSome() {
 	var kept []store.Prepared
-	for _, id := range h.some(1 + h.r.IntN(3)) {
+	for _, id := range h.randomIDs(1 + h.r.IntN(3)) {
 		p := h.prepared(id, fmt.Sprint("prepared ", h.r.IntN(100)))
 		if h.chance(15) {
 			p.Version -= int64(h.r.IntN(3))
@@ -177,10 +177,10 @@ func (h history) keeps() {
 	h.keep(kept...)
 }
 
-func (h history) records() {
+func (h randomHistory) recordSome() {
 	var os []store.Outcome
-	for _, id := range h.some(1 + h.r.IntN(3)) {
-		os = append(os, h.outcome(id))
+	for _, id := range h.randomIDs(1 + h.r.IntN(3)) {
+		os = append(os, h.randomOutcome(id))
 	}
 	h.record(os...)
 	if h.chance(20) {
@@ -188,16 +188,16 @@ func (h history) records() {
 	}
 }
 
-// outcome returns an outcome that could come in from somewhere, mostly by an actor that may report
-// it.
-func (h history) outcome(id batch.ID) store.Outcome {
-	row := h.rows[id].row
-	o := h.monitored(id, store.IsPending+store.Finding(h.r.IntN(9)))
+// randomOutcome returns an outcome that could come in from somewhere, mostly by an actor that may
+// report it.
+func (h randomHistory) randomOutcome(id batch.ID) store.Outcome {
+	row := h.batches[id].row
+	o := h.monitorOutcome(id, store.IsPending+store.Finding(h.r.IntN(9)))
 	if h.chance(15) {
 		o.Finding = store.Failed + store.Finding(h.r.IntN(2))
 	}
 	if row.Live(h.now()) {
-		o = h.submitted(id, store.Accepted+store.Finding(h.r.IntN(5)))
+		o = h.submitterOutcome(id, store.Accepted+store.Finding(h.r.IntN(5)))
 		o.Back = []batch.State{batch.Queued, batch.Delayed, batch.Unknown, batch.Valid}[h.r.IntN(4)]
 	}
 	if h.chance(10) {
@@ -219,11 +219,11 @@ func (h history) outcome(id batch.ID) store.Outcome {
 	if h.chance(30) {
 		o.Report = &batch.Report{Attempt: row.Attempt, Kind: batch.KindBusy, StatusCode: 503, Took: time.Second, Text: string(id)}
 	}
-	o.Delay = h.u(float64(h.r.IntN(3)) + 0.5)
+	o.Delay = h.units(float64(h.r.IntN(3)) + 0.5)
 	if h.chance(30) {
-		o.StuckAfter = h.u(0.5)
+		o.StuckAfter = h.units(0.5)
 	}
-	o.Check = h.u(float64(h.r.IntN(2)) + 0.5)
+	o.Check = h.units(float64(h.r.IntN(2)) + 0.5)
 	if h.chance(50) {
 		o.Settle = 0
 	}
@@ -236,13 +236,13 @@ func (h history) outcome(id batch.ID) store.Outcome {
 	return o
 }
 
-func (h history) operates() {
-	for _, id := range h.some(1) {
+func (h randomHistory) operateOnOne() {
+	for _, id := range h.randomIDs(1) {
 		switch h.r.IntN(5) {
 		case 0:
 			_ = h.cancel(id, "reason") // compared with the rule, even where it is refused
 		case 1:
-			_ = h.requeue(id, h.u(0.25))
+			_ = h.requeue(id, h.units(0.25))
 		case 2:
 			_ = h.acquit(id)
 		case 3:
@@ -253,8 +253,8 @@ func (h history) operates() {
 	}
 }
 
-// steers closes something, or opens all.
-func (h history) steers() {
+// steerOne closes something, or opens all.
+func (h randomHistory) steerOne() {
 	service := []batch.ServiceID{"s", "", "t"}[h.r.IntN(3)]
 	switch h.r.IntN(5) {
 	case 0:
@@ -272,38 +272,38 @@ func (h history) steers() {
 	}
 }
 
-func (h history) prunes() { h.prune(h.u(0.75), h.chance(50)) }
+func (h randomHistory) pruneSome() { h.prune(h.units(0.75), h.chance(50)) }
 
 // prune removes everything that is old enough, from both.
 func (f *fixture) prune(older time.Duration, tombstones bool) int {
 	f.Helper()
-	f.needs(store.CanPrune)
+	f.endWithout(store.CanPrune)
 	until := f.now().Add(-older)
-	old := f.inOrder(func(s *shadow) bool { return s.row.Prunable(false) && !s.row.FinalAt.After(until) })
+	old := f.modelBatches(func(s *modelBatch) bool { return s.row.Prunable(false) && !s.row.FinalAt.After(until) })
 	acts := 0
-	for scope, all := range f.steered {
-		f.steered[scope] = slices.DeleteFunc(slices.Clone(all), func(a batch.Act) bool { return !a.At.After(until) })
-		acts += len(all) - len(f.steered[scope])
+	for scope, all := range f.laneActs {
+		f.laneActs[scope] = slices.DeleteFunc(slices.Clone(all), func(a batch.Act) bool { return !a.At.After(until) })
+		acts += len(all) - len(f.laneActs[scope])
 	}
-	p := must(f.st.Prune(f.ctx, store.PruneQuery{OlderThan: older, Limit: 10_000, Tombstone: func(batch.ServiceID, string) bool { return tombstones }}))(f)
+	p := must(f.store.Prune(f.ctx, store.PruneQuery{OlderThan: older, Limit: 10_000, Tombstone: func(batch.ServiceID, string) bool { return tombstones }}))(f)
 	require.Equal(f, store.Pruned{Batches: len(old), LaneActs: acts}, p)
 	for _, s := range old {
-		delete(f.rows, s.b.ID)
+		delete(f.batches, s.batch.ID)
 		if tombstones {
-			r := must(f.st.Get(f.ctx, s.b.Key()))(f)
+			r := must(f.store.Get(f.ctx, s.batch.Key()))(f)
 			require.WithinDuration(f, f.now(), r.PrunedAt, f.unit/2)
-			f.tombs[s.b.ID] = &tomb{s.b, store.Remains(s.record(), r.PrunedAt)}
+			f.tombstones[s.batch.ID] = &modelTombstone{s.batch, store.Remains(s.record(), r.PrunedAt)}
 		}
-		f.absent(s.b)
+		f.requireAbsent(s.batch)
 	}
 	return p.Batches
 }
 
-// everything compares all answers of the store.
-func (h history) everything() {
-	for id := range h.rows {
+// compareAll compares all answers of the store.
+func (h randomHistory) compareAll() {
+	for id := range h.batches {
 		h.get(id)
-		h.inspected(id, 3)
+		h.inspect(id, 3)
 	}
 	if h.has(store.CanControl) {
 		for _, service := range []batch.ServiceID{"s", "", "t"} {
@@ -311,15 +311,15 @@ func (h history) everything() {
 		}
 		h.sameControl(batch.Everything())
 	}
-	for _, t := range h.tombs {
-		h.absent(t.b)
+	for _, t := range h.tombstones {
+		h.requireAbsent(t.batch)
 	}
 	for _, s := range []batch.ServiceID{"s", "", "t"} {
 		h.view(s, 100)
 	}
-	all := h.inOrder(func(*shadow) bool { return true })
+	all := h.modelBatches(func(*modelBatch) bool { return true })
 	if h.has(store.CanList) {
-		rs, next := must2(h.st.List(h.ctx, store.ListQuery{Limit: 1000}))(h)
+		rs, next := must2(h.store.List(h.ctx, store.ListQuery{Limit: 1000}))(h)
 		require.Empty(h, next)
 		require.Len(h, rs, len(all))
 		for i, s := range all {
@@ -327,25 +327,25 @@ func (h history) everything() {
 		}
 	}
 	if h.has(store.CanFindWitnesses) {
-		for id := range h.rows {
+		for id := range h.batches {
 			h.witnesses(id, 3)
 		}
 	}
 	if h.has(store.CanReadFinals) {
 		keys := h.keys()
-		for _, t := range h.tombs {
-			keys = append(keys, t.b.Key())
+		for _, t := range h.tombstones {
+			keys = append(keys, t.batch.Key())
 		}
 		h.finals(keys...)
 	}
 	if h.has(store.CanCount) {
 		h.counts(store.CountsQuery{Start: true, Cap: 3})
 	}
-	h.pending(1000, h.u(0.5))
-	for id, s := range h.rows {
-		if other := s.b; s.row.Version > 0 {
+	h.pending(1000, h.units(0.5))
+	for id, s := range h.batches {
+		if other := s.batch; s.row.Version > 0 {
 			other.Payload = []byte("other than " + id)
-			require.ErrorIs(h, h.st.Add(h.ctx, other), batch.ErrConflict)
+			require.ErrorIs(h, h.store.Add(h.ctx, other), batch.ErrConflict)
 		}
 	}
 }

@@ -12,25 +12,25 @@ import (
 
 func operateTests() []test {
 	return []test{
-		{name: "a batch that was requeued before its first attempt", run: requeueUnattempted},
-		{name: "who may be cancelled", run: operateCancel},
-		{name: "who may be requeued", run: operateRequeue},
-		{name: "who may be decided", run: operateDecide},
-		{name: "who may be acquitted", run: operateAcquit},
-		{name: "nobody is no operator", run: operateNobody, needs: store.CanControl},
-		{name: "a cancelled batch leaves its lane", run: operateCancelled},
-		{name: "a requeued batch takes its old place", run: operateOldPlace},
-		{name: "a requeued batch waits for quiet", run: operateQuiet},
-		{name: "what is decided", run: operateDecided},
-		{name: "who may be withdrawn", run: operateWithdraw, needs: store.CanKeepPrepared},
-		{name: "a withdrawn batch ends once nothing of it can take effect", run: operateWithdrawn, needs: store.CanKeepPrepared | store.CanControl},
-		{name: "there is no such batch", run: operateNone},
+		{name: "a batch that was requeued before its first attempt", run: testRequeueUnattempted},
+		{name: "who may be cancelled", run: testOperateCancel},
+		{name: "who may be requeued", run: testOperateRequeue},
+		{name: "who may be decided", run: testOperateDecide},
+		{name: "who may be acquitted", run: testOperateAcquit},
+		{name: "nobody is no operator", run: testOperateNobody, needs: store.CanControl},
+		{name: "a cancelled batch leaves its lane", run: testOperateCancelled},
+		{name: "a requeued batch takes its old place", run: testOperateOldPlace},
+		{name: "a requeued batch waits for quiet", run: testOperateQuiet},
+		{name: "what is decided", run: testOperateDecided},
+		{name: "who may be withdrawn", run: testOperateWithdraw, needs: store.CanKeepPrepared},
+		{name: "a withdrawn batch ends once nothing of it can take effect", run: testOperateWithdrawn, needs: store.CanKeepPrepared | store.CanControl},
+		{name: "there is no such batch", run: testOperateNone},
 	}
 }
 
-// allBut checks that an operation is allowed from some standings only, and is refused from the
-// others with the named errors.
-func (f *fixture) allBut(do func(batch.ID) error, allowed []string, inDoubt []string) {
+// requireAllowedFrom checks that an operation is allowed from some standings only, and is refused
+// from the others with the named errors.
+func (f *fixture) requireAllowedFrom(do func(batch.ID) error, allowed []string, inDoubt []string) {
 	f.Helper()
 	want := map[string]error{}
 	for _, s := range standings() {
@@ -42,7 +42,7 @@ func (f *fixture) allBut(do func(batch.ID) error, allowed []string, inDoubt []st
 	for _, name := range allowed {
 		want[name] = nil
 	}
-	for name, id := range f.oneOfEach() {
+	for name, id := range f.makeOneOfEach() {
 		before := f.get(id)
 		err := do(id) // compared with the pure rule
 		if want[name] == nil {
@@ -55,8 +55,8 @@ func (f *fixture) allBut(do func(batch.ID) error, allowed []string, inDoubt []st
 	}
 }
 
-func operateCancel(f *fixture) {
-	f.allBut(func(id batch.ID) error { return f.cancel(id, "not wanted") },
+func testOperateCancel(f *fixture) {
+	f.requireAllowedFrom(func(id batch.ID) error { return f.cancel(id, "not wanted") },
 		[]string{"queued", "delayed", "requeued", "requeued to the end"},
 		[]string{
 			"submitting", "submitting and expired", "in doubt", "needing a decision", "unknown", "pending", "valid",
@@ -66,16 +66,16 @@ func operateCancel(f *fixture) {
 		})
 }
 
-func operateRequeue(f *fixture) {
-	f.allBut(func(id batch.ID) error { return f.requeue(id, f.u(0.5)) }, []string{"invalid", "rejected", "cancelled", "quarantined"}, nil)
+func testOperateRequeue(f *fixture) {
+	f.requireAllowedFrom(func(id batch.ID) error { return f.requeue(id, f.units(0.5)) }, []string{"invalid", "rejected", "cancelled", "quarantined"}, nil)
 }
 
-func operateAcquit(f *fixture) {
-	f.allBut(f.acquit, []string{"quarantined"}, nil)
+func testOperateAcquit(f *fixture) {
+	f.requireAllowedFrom(f.acquit, []string{"quarantined"}, nil)
 }
 
-func operateDecide(f *fixture) {
-	f.allBut(func(id batch.ID) error { return f.decide(id, batch.NotExecutedSendAgain, "looked it up") },
+func testOperateDecide(f *fixture) {
+	f.requireAllowedFrom(func(id batch.ID) error { return f.decide(id, batch.NotExecutedSendAgain, "looked it up") },
 		[]string{ // by the time that all stand there, all claims except the last have expired
 			"submitting and expired", "in doubt", "needing a decision", "refused, an earlier attempt in doubt",
 			"submitting", "submitting again, an earlier attempt in doubt",
@@ -84,26 +84,26 @@ func operateDecide(f *fixture) {
 		[]string{"requeued and submitting"})
 }
 
-func operateCancelled(f *fixture) {
-	f.add(many("s", "b", 3)...)
+func testOperateCancelled(f *fixture) {
+	f.add(newBatches("s", "b", 3)...)
 	require.NoError(f, f.cancel("b00002", "not wanted"))
 	r := f.get("b00002")
 	assert.Equal(f, batch.Rejected, r.State)
 	assert.Equal(f, &batch.SubmissionError{Kind: batch.KindCancelled, Message: "not wanted"}, r.Error)
 	assert.Equal(f, []batch.ID{"b00003", "b00001"}, laneIDs(f.view("s", 9)))
-	require.NoError(f, f.requeue("b00002", f.u(9)))
+	require.NoError(f, f.requeue("b00002", f.units(9)))
 	assert.Equal(f, []batch.ID{"b00003", "b00002", "b00001"}, laneIDs(f.view("s", 9)))
 	f.take("b00002") // it was never posted, so there is no quiet time to wait for
 }
 
-func operateOldPlace(f *fixture) {
-	f.add(many("s", "b", 4)...)
+func testOperateOldPlace(f *fixture) {
+	f.add(newBatches("s", "b", 4)...)
 	f.take("b00004", "b00003", "b00002")
-	o := f.submitted("b00003", store.Refused)
+	o := f.submitterOutcome("b00003", store.Refused)
 	o.Spend = true
-	f.written(o)
+	f.recordAll(o)
 	before := f.get("b00003")
-	f.each(f.submitted, store.Accepted, "b00004")
+	f.recordEach(f.submitterOutcome, store.Accepted, "b00004")
 	assert.Equal(f, []batch.ID{"b00004", "b00002", "b00001"}, laneIDs(f.view("s", 9)))
 	require.NoError(f, f.requeue("b00003", 0))
 	assert.Equal(f, []batch.ID{"b00004", "b00003", "b00002", "b00001"}, laneIDs(f.view("s", 9)))
@@ -115,44 +115,44 @@ func operateOldPlace(f *fixture) {
 	assert.Equal(f, before.Version+1, r.Version)
 	assert.Nil(f, r.Error)
 	assert.False(f, r.Final())
-	assert.Equal(f, []batch.ServiceID{"s"}, must(f.st.Lanes(f.ctx, store.LanesQuery{Start: true, Limit: 9}))(f))
-	late := f.submitted("b00003", store.Accepted)
+	assert.Equal(f, []batch.ServiceID{"s"}, must(f.store.Lanes(f.ctx, store.LanesQuery{Start: true, Limit: 9}))(f))
+	late := f.submitterOutcome("b00003", store.Accepted)
 	late.Version = 2
 	assert.Equal(f, store.Fenced, f.record(late)[0].Result, "what was under way before")
 	assert.Equal(f, 2, f.take("b00003")[0].Attempt)
 }
 
-func operateQuiet(f *fixture) {
-	f.add(bt("s", "a"))
+func testOperateQuiet(f *fixture) {
+	f.add(newBatch("s", "a"))
 	f.take("a")
-	f.each(f.submitted, store.Accepted, "a")
-	f.pass(1)
-	o := f.monitored("a", store.IsInvalid)
+	f.recordEach(f.submitterOutcome, store.Accepted, "a")
+	f.passUnits(1)
+	o := f.monitorOutcome("a", store.IsInvalid)
 	o.Settle = 0
-	f.written(o)
-	f.pass(1)
-	require.NoError(f, f.requeue("a", f.u(3.5)))
-	q := store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 9, Window: 9, TTL: f.u(1.5)}
-	got := f.claim(q, everyReady)
+	f.recordAll(o)
+	f.passUnits(1)
+	require.NoError(f, f.requeue("a", f.units(3.5)))
+	q := store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 9, Window: 9, TTL: f.units(1.5)}
+	got := f.claim(q, chooseEveryReady)
 	assert.Empty(f, got.Runs)
-	assert.True(f, f.nearly(f.u(1.5), got.NextReady), "quiet counts from the last POST: %s", got.NextReady)
-	f.pass(2)
+	assert.True(f, f.areNear(f.units(1.5), got.NextReady), "quiet counts from the last POST: %s", got.NextReady)
+	f.passUnits(2)
 	f.take("a")
-	f.each(f.submitted, store.Accepted, "a")
-	f.pass(1)
-	p := f.pending(1, f.u(0.5))
+	f.recordEach(f.submitterOutcome, store.Accepted, "a")
+	f.passUnits(1)
+	p := f.pending(1, f.units(0.5))
 	require.Len(f, p, 1)
 	assert.True(f, p[0].Requeued, "a verdict may be from before")
 }
 
-func operateDecided(f *fixture) {
+func testOperateDecided(f *fixture) {
 	for i, ruling := range []batch.Ruling{batch.WasCommitted, batch.NotExecutedSendAgain, batch.NotExecutedReject} {
 		to := ruling.State()
 		service, id := batch.ServiceID([]string{"s", "t", "u"}[i]), batch.ID([]string{"a", "b", "c"}[i])
-		f.add(bt(service, id))
+		f.add(newBatch(service, id))
 		f.take(id)
 		require.ErrorIs(f, f.decide(id, ruling, "too early"), batch.ErrInDoubt, "the claim is live")
-		f.pass(2)
+		f.passUnits(2)
 		for _, not := range []batch.Ruling{"", "unknown", "pending", "Committed"} {
 			require.ErrorIs(f, f.decide(id, not, ""), batch.ErrInvalidInput)
 		}
@@ -160,7 +160,7 @@ func operateDecided(f *fixture) {
 		r := f.get(id)
 		assert.Equal(f, to, r.State)
 		assert.Equal(f, to != batch.Unknown, r.Final())
-		late := f.submitted(id, store.Accepted)
+		late := f.submitterOutcome(id, store.Accepted)
 		late.Version = 2
 		assert.Equal(f, store.Fenced, f.record(late)[0].Result)
 		if to == batch.Rejected {
@@ -171,56 +171,56 @@ func operateDecided(f *fixture) {
 	assert.False(f, c.Doubt, "declared not committed, it is sent again under any rule")
 }
 
-// underWay is a batch of which bytes are kept that may be sent again for ever, and that the ledger
-// has.
-func (f *fixture) underWay(id batch.ID) {
+// makeUnderWay is a batch of which bytes are kept that may be sent again for ever, and that the
+// ledger has.
+func (f *fixture) makeUnderWay(id batch.ID) {
 	f.Helper()
-	f.add(bt(batch.ServiceID("lane of "+id), id))
-	f.takeBy(resend(forEver, 0), id)
+	f.add(newBatch(batch.ServiceID("lane of "+id), id))
+	f.takeBy(resendRule(forEver, 0), id)
 	require.Equal(f, []bool{true}, f.keep(f.prepared(id, "nonce 7")))
-	f.each(f.submitted, store.Accepted, id)
+	f.recordEach(f.submitterOutcome, store.Accepted, id)
 }
 
-func operateWithdraw(f *fixture) {
-	f.allBut(f.withdraw, nil, nil) // of these nothing is kept
-	f.underWay("pending")
+func testOperateWithdraw(f *fixture) {
+	f.requireAllowedFrom(f.withdraw, nil, nil) // of these nothing is kept
+	f.makeUnderWay("pending")
 	before := f.get("pending")
 	require.NoError(f, f.withdraw("pending"))
 	r := f.get("pending")
 	assert.True(f, r.Withdrawn)
 	assert.Equal(f, before.State, r.State)
 	assert.Equal(f, before.Version+1, r.Version)
-	late := f.submitted("pending", store.Accepted)
+	late := f.submitterOutcome("pending", store.Accepted)
 	late.Version--
 	assert.Equal(f, store.Fenced, f.record(late)[0].Result, "what was under way before")
 	require.ErrorIs(f, f.withdraw("pending"), batch.ErrNotAllowed, "once is enough")
-	p := f.pending(9, f.u(0.5))
+	p := f.pending(9, f.units(0.5))
 	require.NotEmpty(f, p, "the monitor asks about it at once")
-	f.each(f.monitored, store.NoTrace, "pending")
-	c := f.takeBy(resend(forEver, 0), "pending")[0]
+	f.recordEach(f.monitorOutcome, store.NoTrace, "pending")
+	c := f.takeBy(resendRule(forEver, 0), "pending")[0]
 	assert.True(f, c.Withdrawn)
 	require.ErrorIs(f, f.withdraw("pending"), batch.ErrNotAllowed)
 
-	f.underWay("claimed")
-	f.each(f.monitored, store.NoTrace, "claimed")
-	f.takeBy(resend(forEver, 0), "claimed")
+	f.makeUnderWay("claimed")
+	f.recordEach(f.monitorOutcome, store.NoTrace, "claimed")
+	f.takeBy(resendRule(forEver, 0), "claimed")
 	require.ErrorIs(f, f.withdraw("claimed"), batch.ErrInDoubt, "it may be posted just now")
-	f.pass(2)
+	f.passUnits(2)
 	require.NoError(f, f.withdraw("claimed"))
 }
 
-// operateWithdrawn: the ledger's word ends it, whichever it is, and no policy follows.
-func operateWithdrawn(f *fixture) {
+// testOperateWithdrawn: the ledger's word ends it, whichever it is, and no policy follows.
+func testOperateWithdrawn(f *fixture) {
 	for finding, want := range map[store.Finding]batch.State{
 		store.IsVoid: batch.Rejected, store.NotCommitted: batch.Rejected, store.IsCommitted: batch.Committed, store.IsInvalid: batch.Invalid,
 	} {
 		id := batch.ID(finding.String())
-		f.underWay(id)
+		f.makeUnderWay(id)
 		require.NoError(f, f.withdraw(id))
-		o := f.monitored(id, finding)
+		o := f.monitorOutcome(id, finding)
 		o.Settle, o.Policy = 0, batch.PolicyQuarantine
 		o.Error = &batch.SubmissionError{Kind: batch.KindInvalid, Message: "nonce 7 is used"}
-		a := f.written(o)[0]
+		a := f.recordAll(o)[0]
 		r := f.get(id)
 		assert.Equal(f, want, r.State, id)
 		assert.False(f, r.Withdrawn, "it is final")
@@ -233,63 +233,63 @@ func operateWithdrawn(f *fixture) {
 	}
 }
 
-func operateNobody(f *fixture) {
-	named := f.oneOfEach()
+func testOperateNobody(f *fixture) {
+	named := f.makeOneOfEach()
 	for _, who := range []string{"", "a\x00", "a\nb", "\xff", strings.Repeat("x", batch.MaxActorLen+1)} {
 		nobody := batch.By{Actor: who, Reason: "because"}
 		for name, do := range map[string]func(batch.Record) (batch.Record, error){
-			"queued": func(seen batch.Record) (batch.Record, error) { return f.st.Cancel(f.ctx, seen, nobody) },
+			"queued": func(seen batch.Record) (batch.Record, error) { return f.store.Cancel(f.ctx, seen, nobody) },
 			"rejected": func(seen batch.Record) (batch.Record, error) {
-				return f.st.Requeue(f.ctx, seen, store.Requeue{}, nobody)
+				return f.store.Requeue(f.ctx, seen, store.Requeue{}, nobody)
 			},
 			"in doubt": func(seen batch.Record) (batch.Record, error) {
-				return f.st.Decide(f.ctx, seen, batch.NotExecutedReject, nobody)
+				return f.store.Decide(f.ctx, seen, batch.NotExecutedReject, nobody)
 			},
-			"pending":     func(seen batch.Record) (batch.Record, error) { return f.st.Withdraw(f.ctx, seen, nobody) },
-			"quarantined": func(seen batch.Record) (batch.Record, error) { return f.st.Acquit(f.ctx, seen, nobody) },
+			"pending":     func(seen batch.Record) (batch.Record, error) { return f.store.Withdraw(f.ctx, seen, nobody) },
+			"quarantined": func(seen batch.Record) (batch.Record, error) { return f.store.Acquit(f.ctx, seen, nobody) },
 		} {
 			_, err := do(f.see(named[name]))
 			require.ErrorIs(f, err, batch.ErrInvalidInput, "%q, %s", batch.Excerpt(who, 9), name)
 			f.get(named[name])
 			f.history(named[name])
 		}
-		_, _, err := f.st.Steer(f.ctx, store.Steering{Scope: batch.Only("s"), Action: batch.ActionPause, By: nobody})
+		_, _, err := f.store.Steer(f.ctx, store.Steering{Scope: batch.Only("s"), Action: batch.ActionPause, By: nobody})
 		require.ErrorIs(f, err, batch.ErrInvalidInput)
 		f.sameControl(batch.Only("s"))
 	}
 }
 
-func operateNone(f *fixture) {
-	f.add(bt("s", "a"))
+func testOperateNone(f *fixture) {
+	f.add(newBatch("s", "a"))
 	for _, k := range []batch.Key{{Service: "s", ID: "none"}, {Service: "t", ID: "a"}, {ID: "a"}} {
 		seen := batch.Record{Key: k, Version: 1}
-		_, err := f.st.Cancel(f.ctx, seen, by(""))
+		_, err := f.store.Cancel(f.ctx, seen, actorWith(""))
 		assert.ErrorIs(f, err, batch.ErrNotFound)
-		_, err = f.st.Requeue(f.ctx, seen, store.Requeue{}, by(""))
+		_, err = f.store.Requeue(f.ctx, seen, store.Requeue{}, actorWith(""))
 		assert.ErrorIs(f, err, batch.ErrNotFound)
-		_, err = f.st.Decide(f.ctx, seen, batch.NotExecutedReject, by(""))
+		_, err = f.store.Decide(f.ctx, seen, batch.NotExecutedReject, actorWith(""))
 		assert.ErrorIs(f, err, batch.ErrNotFound)
-		_, err = f.st.Withdraw(f.ctx, seen, by(""))
+		_, err = f.store.Withdraw(f.ctx, seen, actorWith(""))
 		assert.ErrorIs(f, err, batch.ErrNotFound)
-		_, err = f.st.Acquit(f.ctx, seen, by(""))
+		_, err = f.store.Acquit(f.ctx, seen, actorWith(""))
 		assert.ErrorIs(f, err, batch.ErrNotFound)
-		_, err = f.st.Get(f.ctx, k)
+		_, err = f.store.Get(f.ctx, k)
 		assert.ErrorIs(f, err, batch.ErrNotFound)
 	}
 	f.get("a")
 }
 
-// requeueUnattempted: the mark of a requeue stays through the first claim, since an answer
+// testRequeueUnattempted: the mark of a requeue stays through the first claim, since an answer
 // from before the requeue may still be about the batch.
-func requeueUnattempted(f *fixture) {
-	f.add(bt("s", "a"))
+func testRequeueUnattempted(f *fixture) {
+	f.add(newBatch("s", "a"))
 	require.NoError(f, f.cancel("a", "by mistake"))
 	require.NoError(f, f.requeue("a", 0))
 	f.take("a")
-	f.each(f.submitted, store.Accepted, "a")
-	f.pass(1)
-	got := f.pending(9, f.u(0.5))
+	f.recordEach(f.submitterOutcome, store.Accepted, "a")
+	f.passUnits(1)
+	got := f.pending(9, f.units(0.5))
 	require.Len(f, got, 1)
 	assert.True(f, got[0].Requeued)
-	f.each(f.monitored, store.IsCommitted, "a")
+	f.recordEach(f.monitorOutcome, store.IsCommitted, "a")
 }

@@ -15,47 +15,47 @@ import (
 
 func preparedTests() []test {
 	return []test{
-		{name: "is kept for a claim, and for nothing else", run: preparedStandings},
-		{name: "is handed out to all that follows", run: preparedKept},
-		{name: "grows, and never changes", run: preparedGrows},
-		{name: "ends when it is void", run: preparedVoid},
-		{name: "or is void, whichever comes first", run: preparedOrVoid},
-		{name: "does not raise the version", run: preparedVersion},
-		{name: "ends when the batch is final", run: preparedFinal},
-		{name: "outlives an operator's word", run: preparedDecided},
-		{name: "is any bytes, within its bounds", run: preparedBounds},
-		{name: "is kept of many at once", run: preparedMany},
-		{name: "is kept of what is stored", run: preparedNone},
-		{name: "is one of those that come at once", run: preparedRace},
-		{name: "or the outcome is recorded before it", run: preparedOrRecorded},
-		{name: "survives", run: preparedReopen, not: volatile},
+		{name: "is kept for a claim, and for nothing else", run: testPreparedStandings},
+		{name: "is handed out to all that follows", run: testPreparedKept},
+		{name: "grows, and never changes", run: testPreparedGrows},
+		{name: "ends when it is void", run: testPreparedVoid},
+		{name: "or is void, whichever comes first", run: testPreparedOrVoid},
+		{name: "does not raise the version", run: testPreparedVersion},
+		{name: "ends when the batch is final", run: testPreparedFinal},
+		{name: "outlives an operator's word", run: testPreparedDecided},
+		{name: "is any bytes, within its bounds", run: testPreparedBounds},
+		{name: "is kept of many at once", run: testPreparedMany},
+		{name: "is kept of what is stored", run: testPreparedNone},
+		{name: "is one of those that come at once", run: testPreparedRace},
+		{name: "or the outcome is recorded before it", run: testPreparedOrRecorded},
+		{name: "survives", run: testPreparedReopen, not: volatile},
 	}
 }
 
 // prepared returns a text to keep for the batch's present version.
 func (f *fixture) prepared(id batch.ID, text string) store.Prepared {
-	s := f.rows[id]
+	s := f.batches[id]
 	return store.Prepared{Ref: s.ref, Version: s.row.Version, Bytes: []byte(text)}
 }
 
 // keep keeps, and compares each result.
 func (f *fixture) keep(kept ...store.Prepared) []bool {
 	f.Helper()
-	f.needs(store.CanKeepPrepared)
-	got := must(f.st.KeepPrepared(f.ctx, kept))(f)
+	f.endWithout(store.CanKeepPrepared)
+	got := must(f.store.KeepPrepared(f.ctx, kept))(f)
 	want := make([]bool, len(kept))
 	for i, p := range kept {
-		if s := f.rows[p.Key.ID]; s != nil && s.b.Key() == p.Key {
+		if s := f.batches[p.Key.ID]; s != nil && s.batch.Key() == p.Key {
 			s.row, want[i] = s.row.KeepPrepared(p)
-			s.was = nil // it has changed without a new version
+			s.handedOut = nil // it has changed without a new version
 		}
 	}
 	require.Equal(f, want, append([]bool{}, got...), "kept")
 	return want
 }
 
-func preparedStandings(f *fixture) {
-	named := f.oneOfEach()
+func testPreparedStandings(f *fixture) {
+	named := f.makeOneOfEach()
 	for name, id := range named {
 		submitting := f.get(id).State == batch.Submitting
 		before := f.get(id)
@@ -65,8 +65,8 @@ func preparedStandings(f *fixture) {
 		assert.Equal(f, []bool{submitting}, f.keep(f.prepared(id, "of this one")), name)
 		assert.Equal(f, before, f.get(id), name)
 	}
-	f.pass(2)
-	for _, p := range f.pending(100, f.u(9.5)) {
+	f.passUnits(2)
+	for _, p := range f.pending(100, f.units(9.5)) {
 		if f.get(p.Key.ID).State == batch.Submitting {
 			assert.Equal(f, "of this one", string(p.Prepared))
 		} else {
@@ -75,8 +75,8 @@ func preparedStandings(f *fixture) {
 	}
 }
 
-func preparedKept(f *fixture) {
-	f.add(bt("s", "a"), bt("s", "other"))
+func testPreparedKept(f *fixture) {
+	f.add(newBatch("s", "a"), newBatch("s", "other"))
 	c := f.take("a", "other")
 	assert.Nil(f, c[0].Prepared)
 	require.Equal(f, []bool{true}, f.keep(f.prepared("a", "kept")))
@@ -87,43 +87,43 @@ func preparedKept(f *fixture) {
 		assert.Nil(f, c[1].Prepared)
 		c[0].Prepared[0] = 'X' // it belongs to the claim's caller
 	}
-	f.each(f.submitted, store.Unposted, "a", "other")
+	f.recordEach(f.submitterOutcome, store.Unposted, "a", "other")
 	again()
-	f.each(f.submitted, store.Failed, "a", "other")
-	f.pass(3)
+	f.recordEach(f.submitterOutcome, store.Failed, "a", "other")
+	f.passUnits(3)
 	again()
-	f.each(f.submitted, store.Doubtful, "a", "other")
-	f.each(f.monitored, store.NoTrace, "a", "other")
+	f.recordEach(f.submitterOutcome, store.Doubtful, "a", "other")
+	f.recordEach(f.monitorOutcome, store.NoTrace, "a", "other")
 	again()
-	f.pass(2) // nobody records an outcome
-	due := f.pending(9, f.u(0.5))
+	f.passUnits(2) // nobody records an outcome
+	due := f.pending(9, f.units(0.5))
 	assert.Equal(f, []batch.ID{"a", "other"}, inFlightIDs(due))
 	assert.Equal(f, "kept", string(due[0].Prepared))
 	due[0].Prepared[0] = 'X'
 	assert.Nil(f, due[1].Prepared)
-	f.each(f.monitored, store.NotCommitted, "a", "other")
+	f.recordEach(f.monitorOutcome, store.NotCommitted, "a", "other")
 	again()
-	f.each(f.submitted, store.Accepted, "a", "other")
-	f.each(f.monitored, store.IsInvalid, "a", "other") // which may still change
-	f.pass(1)
-	due = f.pending(9, f.u(0.5))
+	f.recordEach(f.submitterOutcome, store.Accepted, "a", "other")
+	f.recordEach(f.monitorOutcome, store.IsInvalid, "a", "other") // which may still change
+	f.passUnits(1)
+	due = f.pending(9, f.units(0.5))
 	assert.Equal(f, "kept", string(due[0].Prepared))
-	f.each(f.monitored, store.IsPending, "a", "other")
-	f.pass(1)
-	assert.Equal(f, "kept", string(f.pendingOf(9, f.u(0.5), "s")[0].Prepared))
+	f.recordEach(f.monitorOutcome, store.IsPending, "a", "other")
+	f.passUnits(1)
+	assert.Equal(f, "kept", string(f.pendingOf(9, f.units(0.5), "s")[0].Prepared))
 }
 
-// grown returns the bytes that a claim of the batch's present version keeps beside those that it
-// saw.
-func (f *fixture) grown(id batch.ID, more string) store.Prepared {
+// grownPrepared returns the bytes that a claim of the batch's present version keeps beside those
+// that it saw.
+func (f *fixture) grownPrepared(id batch.ID, more string) store.Prepared {
 	p := f.prepared(id, "")
-	p.Was = bytes.Clone(f.rows[id].row.Prepared)
+	p.Was = bytes.Clone(f.batches[id].row.Prepared)
 	p.Bytes = append(bytes.Clone(p.Was), more...)
 	return p
 }
 
-func preparedGrows(f *fixture) {
-	f.add(bt("s", "a"))
+func testPreparedGrows(f *fixture) {
+	f.add(newBatch("s", "a"))
 	f.take("a")
 	mine := []byte("first")
 	p := f.prepared("a", "")
@@ -132,46 +132,46 @@ func preparedGrows(f *fixture) {
 	mine[0] = 'X' // the slice was not kept
 	assert.Equal(f, []bool{true}, f.keep(f.prepared("a", "first")), "the answer was lost")
 	assert.Equal(f, []bool{false}, f.keep(f.prepared("a", "second")), "something else is kept")
-	longer := f.grown("a", ", second")
+	longer := f.grownPrepared("a", ", second")
 	assert.Equal(f, []bool{true, true, false}, f.keep(longer, longer, p), "of one call, in its order")
 	assert.Equal(f, []bool{false}, f.keep(func() store.Prepared {
 		late := longer
 		late.Was, late.Bytes = []byte("first"), []byte("first, another second")
 		return late
 	}()), "it has grown since")
-	f.each(f.submitted, store.Unposted, "a")
+	f.recordEach(f.submitterOutcome, store.Unposted, "a")
 	assert.Equal(f, []bool{false}, f.keep(longer), "of an earlier claim")
 	require.Equal(f, "first, second", string(f.take("a")[0].Prepared))
 	var bad *batch.InputError
 	for _, was := range []string{"First, second", "first, second, third", "x"} {
 		wrong := f.prepared("a", "first, second")
 		wrong.Was = []byte(was)
-		_, err := f.st.KeepPrepared(f.ctx, []store.Prepared{f.grown("a", "!"), wrong})
+		_, err := f.store.KeepPrepared(f.ctx, []store.Prepared{f.grownPrepared("a", "!"), wrong})
 		require.ErrorAs(f, err, &bad, was)
 	}
-	f.each(f.submitted, store.Accepted, "a")
-	f.each(f.monitored, store.NoTrace, "a")
+	f.recordEach(f.submitterOutcome, store.Accepted, "a")
+	f.recordEach(f.monitorOutcome, store.NoTrace, "a")
 	require.Equal(f, "first, second", string(f.take("a")[0].Prepared))
-	last := f.grown("a", "")
+	last := f.grownPrepared("a", "")
 	last.Bytes = append(last.Bytes, make([]byte, store.MaxPrepared-len(last.Bytes))...)
 	require.Equal(f, []bool{true}, f.keep(last))
-	f.each(f.submitted, store.Unposted, "a")
+	f.recordEach(f.submitterOutcome, store.Unposted, "a")
 	require.Equal(f, last.Bytes, f.take("a")[0].Prepared)
 }
 
 // A void is about the bytes that it names: neither the version nor the state says whether a slow
 // process has kept others since.
-func preparedVoid(f *fixture) {
-	f.add(bt("s", "a"), bt("s", "b"), bt("s", "c"), bt("s", "refused"))
+func testPreparedVoid(f *fixture) {
+	f.add(newBatch("s", "a"), newBatch("s", "b"), newBatch("s", "c"), newBatch("s", "refused"))
 	f.take("a", "b", "c", "refused")
 	f.keep(f.prepared("a", "kept"), f.prepared("refused", "kept"))
-	o := f.submitted("refused", store.Doubtful)
+	o := f.submitterOutcome("refused", store.Doubtful)
 	o.Last = true
-	f.written(o)
-	f.pass(2) // the claims are over, and their holders may live on
+	f.recordAll(o)
+	f.passUnits(2) // the claims are over, and their holders may live on
 	fenced := func(id batch.ID, named string, was *store.Row) {
 		f.Helper()
-		o := f.monitored(id, store.IsVoid)
+		o := f.monitorOutcome(id, store.IsVoid)
 		o.Prepared, o.Was = []byte(named), was
 		assert.Equal(f, store.Fenced, f.record(o)[0].Result, "%q of %s", named, id)
 	}
@@ -179,54 +179,54 @@ func preparedVoid(f *fixture) {
 		fenced("a", named, nil)
 	}
 	fenced("b", "kept", nil)
-	for id, was := range map[batch.ID]store.Row{"a": f.rows["a"].row, "b": f.rows["b"].row} {
-		require.Equal(f, []bool{true}, f.keep(f.grown(id, ", late"))) // after the row was handed out
+	for id, was := range map[batch.ID]store.Row{"a": f.batches["a"].row, "b": f.batches["b"].row} {
+		require.Equal(f, []bool{true}, f.keep(f.grownPrepared(id, ", late"))) // after the row was handed out
 		fenced(id, string(was.Prepared), nil)
 		fenced(id, string(was.Prepared), &was)
 	}
 	for _, id := range []batch.ID{"a", "b", "c"} {
-		row := f.written(f.void(id))[0].Row
+		row := f.recordAll(f.voidOutcome(id))[0].Row
 		assert.Equal(f, batch.Unknown, row.State)
 		assert.Zero(f, row.DoubtAttempt)
 		assert.Nil(f, row.Prepared)
 	}
-	assert.Equal(f, batch.Rejected, f.written(f.void("refused"))[0].Row.State)
+	assert.Equal(f, batch.Rejected, f.recordAll(f.voidOutcome("refused"))[0].Row.State)
 	for _, c := range f.take("a", "b", "c") {
 		assert.Nil(f, c.Prepared, "the next attempt prepares anew")
 	}
 	assert.Equal(f, []bool{true}, f.keep(f.prepared("a", "anew")))
-	f.each(f.submitted, store.Accepted, "a")
-	assert.Equal(f, batch.Unknown, f.written(f.void("a"))[0].Row.State, "pending before")
+	f.recordEach(f.submitterOutcome, store.Accepted, "a")
+	assert.Equal(f, batch.Unknown, f.recordAll(f.voidOutcome("a"))[0].Row.State, "pending before")
 	f.take("a")
 	f.keep(f.prepared("a", "third"))
-	f.each(f.submitted, store.Accepted, "a")
-	f.each(f.monitored, store.IsValid, "a")
-	assert.Equal(f, batch.Unknown, f.written(f.void("a"))[0].Row.State, "valid before")
+	f.recordEach(f.submitterOutcome, store.Accepted, "a")
+	f.recordEach(f.monitorOutcome, store.IsValid, "a")
+	assert.Equal(f, batch.Unknown, f.recordAll(f.voidOutcome("a"))[0].Row.State, "valid before")
 }
 
-// void returns an IsVoid about what the batch keeps.
-func (f *fixture) void(id batch.ID) store.Outcome {
-	o := f.monitored(id, store.IsVoid)
-	o.Prepared = bytes.Clone(f.rows[id].row.Prepared)
+// voidOutcome returns an IsVoid about what the batch keeps.
+func (f *fixture) voidOutcome(id batch.ID) store.Outcome {
+	o := f.monitorOutcome(id, store.IsVoid)
+	o.Prepared = bytes.Clone(f.batches[id].row.Prepared)
 	return o
 }
 
 // Where a void and bytes come at once, one of them is first, and the other fails.
-func preparedOrVoid(f *fixture) {
+func testPreparedOrVoid(f *fixture) {
 	for round := range 20 {
-		lane := bt(batch.ServiceID(fmt.Sprint("lane", round)), batch.ID(fmt.Sprint("id", round)))
+		lane := newBatch(batch.ServiceID(fmt.Sprint("lane", round)), batch.ID(fmt.Sprint("id", round)))
 		f.add(lane)
 		c := f.claimAlone(lane.Service)
-		f.pass(2)
+		f.passUnits(2)
 		var kept, void bool
-		errs := atOnce(
+		errs := runAtOnce(
 			func() error {
-				got, err := f.st.KeepPrepared(f.ctx, []store.Prepared{{Ref: c.Ref, Version: c.Version, Bytes: []byte("kept")}})
+				got, err := f.store.KeepPrepared(f.ctx, []store.Prepared{{Ref: c.Ref, Version: c.Version, Bytes: []byte("kept")}})
 				kept = err == nil && got[0]
 				return err
 			},
 			func() error {
-				got, err := f.st.Record(f.ctx, []store.Outcome{{Ref: c.Ref, Version: c.Version, Was: c.Was, By: batch.ByMonitor, Finding: store.IsVoid}})
+				got, err := f.store.Record(f.ctx, []store.Outcome{{Ref: c.Ref, Version: c.Version, Was: c.Was, By: batch.ByMonitor, Finding: store.IsVoid}})
 				void = err == nil && got[0].Result == store.Written
 				return err
 			})
@@ -237,66 +237,66 @@ func preparedOrVoid(f *fixture) {
 	}
 }
 
-func preparedVersion(f *fixture) {
-	f.add(bt("s", "a"))
+func testPreparedVersion(f *fixture) {
+	f.add(newBatch("s", "a"))
 	c := f.take("a")[0]
 	f.keep(store.Prepared{Ref: c.Ref, Version: c.Version, Bytes: []byte("kept")})
 	assert.Equal(f, c.Version, f.get("a").Version)
 	assert.Equal(f, store.Written, f.record(store.Outcome{
-		Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Attempt: c.Attempt, Finding: store.Accepted, Check: f.u(0.5),
+		Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Attempt: c.Attempt, Finding: store.Accepted, Check: f.units(0.5),
 	})[0].Result)
 	assert.Equal(f, []bool{false}, f.keep(store.Prepared{Ref: c.Ref, Version: c.Version, Bytes: []byte("late")}), "the outcome is recorded")
 	assert.Equal(f, []bool{false}, f.keep(store.Prepared{Ref: c.Ref, Version: c.Version + 1, Bytes: []byte("late")}), "and it is no claim")
 }
 
-func preparedFinal(f *fixture) {
+func testPreparedFinal(f *fixture) {
 	for _, finding := range []store.Finding{store.Refused, store.IsInvalid} {
 		id := batch.ID(fmt.Sprint("id ", finding))
-		f.add(bt("s", id))
+		f.add(newBatch("s", id))
 		f.take(id)
 		f.keep(f.prepared(id, "kept"))
-		o := f.submitted(id, finding)
+		o := f.submitterOutcome(id, finding)
 		if finding == store.IsInvalid {
-			f.each(f.submitted, store.Accepted, id)
-			o = f.monitored(id, finding)
+			f.recordEach(f.submitterOutcome, store.Accepted, id)
+			o = f.monitorOutcome(id, finding)
 			o.Settle = 0
 		}
-		assert.Nil(f, f.written(o)[0].Row.Prepared)
+		assert.Nil(f, f.recordAll(o)[0].Row.Prepared)
 		require.NoError(f, f.requeue(id, 0))
 		c := f.take(id)[0]
 		assert.Nil(f, c.Prepared, "what was true before the first POST was of another life")
 		assert.Equal(f, []bool{true}, f.keep(f.prepared(id, "anew")))
-		f.each(f.submitted, store.Unposted, id)
+		f.recordEach(f.submitterOutcome, store.Unposted, id)
 		assert.Equal(f, "anew", string(f.take(id)[0].Prepared))
-		f.each(f.submitted, store.Accepted, id)
-		f.each(f.monitored, store.IsCommitted, id)
+		f.recordEach(f.submitterOutcome, store.Accepted, id)
+		f.recordEach(f.monitorOutcome, store.IsCommitted, id)
 	}
 }
 
-// preparedDecided: bytes that may be sent again for ever.
-func preparedDecided(f *fixture) {
-	forEver := resend(math.MaxInt64, 0)
-	f.add(bt("s", "a"))
+// testPreparedDecided: bytes that may be sent again for ever.
+func testPreparedDecided(f *fixture) {
+	forEver := resendRule(math.MaxInt64, 0)
+	f.add(newBatch("s", "a"))
 	f.takeBy(forEver, "a")
 	f.keep(f.prepared("a", "kept"))
-	f.pass(2)
+	f.passUnits(2)
 	require.NoError(f, f.decide("a", batch.NotExecutedSendAgain, "not there"))
 	require.ErrorIs(f, f.cancel("a", "not wanted"), batch.ErrInDoubt)
 	c := f.takeBy(forEver, "a")[0]
 	assert.Equal(f, "kept", string(c.Prepared))
 	assert.True(f, c.Doubt, "an operator's word does not end it")
-	f.pass(2)
+	f.passUnits(2)
 	require.NoError(f, f.decide("a", batch.NotExecutedReject, "never mind"))
 	assert.Equal(f, "given_up: never mind", f.get("a").Error.Error())
 	require.ErrorIs(f, f.requeue("a", 0), batch.ErrNotAllowed)
 }
 
-func preparedBounds(f *fixture) {
+func testPreparedBounds(f *fixture) {
 	all := make([]byte, store.MaxPrepared)
 	for i := range all {
 		all[i] = byte(i) // no text, and with zeros
 	}
-	f.add(many("s", "b", 4)...)
+	f.add(newBatches("s", "b", 4)...)
 	ids := []batch.ID{"b00004", "b00003", "b00002", "b00001"}
 	f.take(ids...)
 	var kept []store.Prepared
@@ -308,43 +308,43 @@ func preparedBounds(f *fixture) {
 	for name, b := range map[string][]byte{"none": nil, "empty": {}, "too long": append(bytes.Clone(all), 0)} {
 		bad := kept[3]
 		bad.Bytes = b
-		_, err := f.st.KeepPrepared(f.ctx, []store.Prepared{kept[0], bad})
+		_, err := f.store.KeepPrepared(f.ctx, []store.Prepared{kept[0], bad})
 		require.ErrorIs(f, err, batch.ErrInvalidInput, name)
 	}
-	f.each(f.submitted, store.Unposted, ids...)
+	f.recordEach(f.submitterOutcome, store.Unposted, ids...)
 	for _, c := range f.take(ids...) {
 		assert.Nil(f, c.Prepared, "all of a call or none")
 	}
 	for i := range kept {
-		kept[i].Version = f.rows[ids[i]].row.Version
+		kept[i].Version = f.batches[ids[i]].row.Version
 	}
 	assert.Equal(f, []bool{true, true, true, true}, f.keep(kept...))
-	f.each(f.submitted, store.Unposted, ids...)
+	f.recordEach(f.submitterOutcome, store.Unposted, ids...)
 	for i, c := range f.take(ids...) {
 		assert.Equal(f, kept[i].Bytes, c.Prepared)
 	}
 }
 
-func preparedMany(f *fixture) {
-	assert.Empty(f, must(f.st.KeepPrepared(f.ctx, nil))(f))
-	f.add(bt("s", "a"), bt("s", "b"), bt("t", "c"), bt("t", "queued"))
+func testPreparedMany(f *fixture) {
+	assert.Empty(f, must(f.store.KeepPrepared(f.ctx, nil))(f))
+	f.add(newBatch("s", "a"), newBatch("s", "b"), newBatch("t", "c"), newBatch("t", "queued"))
 	f.take("a", "b", "c")
 	moved := f.prepared("b", "late")
-	f.each(f.submitted, store.Unposted, "b")
+	f.recordEach(f.submitterOutcome, store.Unposted, "b")
 	f.take("b")
 	noRow := f.prepared("c", "of c")
 	noRow.Row = 0
 	assert.Equal(f, []bool{true, false, false, true, true},
 		f.keep(noRow, moved, f.prepared("queued", "too early"), f.prepared("a", "of a"), f.prepared("a", "of a")))
-	f.each(f.submitted, store.Unposted, "a", "b", "c")
+	f.recordEach(f.submitterOutcome, store.Unposted, "a", "b", "c")
 	c := f.take("a", "b", "c")
 	assert.Equal(f, "of a", string(c[0].Prepared))
 	assert.Nil(f, c[1].Prepared)
 	assert.Equal(f, "of c", string(c[2].Prepared))
 }
 
-func preparedNone(f *fixture) {
-	f.add(bt("s", "a"))
+func testPreparedNone(f *fixture) {
+	f.add(newBatch("s", "a"))
 	c := f.take("a")[0]
 	for _, ref := range []store.Ref{
 		{Key: batch.Key{Service: "s", ID: "none"}}, {Key: batch.Key{Service: "t", ID: "a"}}, {Key: batch.Key{Service: "t", ID: "a"}, Row: c.Row},
@@ -352,21 +352,21 @@ func preparedNone(f *fixture) {
 	} {
 		assert.Equal(f, []bool{false}, f.keep(store.Prepared{Ref: ref, Version: c.Version, Bytes: []byte("kept")}), ref)
 	}
-	f.each(f.submitted, store.Refused, "a")
+	f.recordEach(f.submitterOutcome, store.Refused, "a")
 	f.prune(0, false)
-	f.add(bt("s", "a"))
+	f.add(newBatch("s", "a"))
 	again := f.take("a")[0]
 	require.Equal(f, c.Version, again.Version)
-	assert.Equal(f, again.Row == c.Row, f.keepOf(store.Prepared{Ref: c.Ref, Version: c.Version, Bytes: []byte("of the one before")}),
+	assert.Equal(f, again.Row == c.Row, f.keepUnmodelled(store.Prepared{Ref: c.Ref, Version: c.Version, Bytes: []byte("of the one before")}),
 		"a number that was given again is that batch's")
 	assert.Equal(f, []bool{true}, f.keep(f.prepared("a", "kept")))
 }
 
-// keepOf is keep without the model.
-func (f *fixture) keepOf(p store.Prepared) bool {
+// keepUnmodelled is keep without the model.
+func (f *fixture) keepUnmodelled(p store.Prepared) bool {
 	f.Helper()
-	f.needs(store.CanKeepPrepared)
-	got := must(f.st.KeepPrepared(f.ctx, []store.Prepared{p}))(f)
+	f.endWithout(store.CanKeepPrepared)
+	got := must(f.store.KeepPrepared(f.ctx, []store.Prepared{p}))(f)
 	require.Len(f, got, 1)
 	return got[0]
 }
@@ -374,14 +374,14 @@ func (f *fixture) keepOf(p store.Prepared) bool {
 // claimAlone claims the one batch of a lane, behind the model's back.
 func (f *fixture) claimAlone(service batch.ServiceID) store.Claim {
 	f.Helper()
-	got := must(f.st.Claim(f.ctx, store.ClaimQuery{Lanes: []batch.ServiceID{service}, Limit: 1, Window: 1, TTL: f.u(1.5)}, everyReady))(f)
+	got := must(f.store.Claim(f.ctx, store.ClaimQuery{Lanes: []batch.ServiceID{service}, Limit: 1, Window: 1, TTL: f.units(1.5)}, chooseEveryReady))(f)
 	require.Len(f, got.Runs, 1)
 	return got.Runs[0].Batches[0]
 }
 
-func preparedRace(f *fixture) {
+func testPreparedRace(f *fixture) {
 	for round := range 10 {
-		lane := bt(batch.ServiceID(fmt.Sprint("lane", round)), batch.ID(fmt.Sprint("id", round)))
+		lane := newBatch(batch.ServiceID(fmt.Sprint("lane", round)), batch.ID(fmt.Sprint("id", round)))
 		f.add(lane)
 		c := f.claimAlone(lane.Service)
 		var fs []func() error
@@ -389,39 +389,39 @@ func preparedRace(f *fixture) {
 		for i := range 4 {
 			p := store.Prepared{Ref: c.Ref, Version: c.Version, Bytes: []byte(fmt.Sprint("by ", i))}
 			fs = append(fs, func() error {
-				got, err := f.st.KeepPrepared(f.ctx, []store.Prepared{p})
+				got, err := f.store.KeepPrepared(f.ctx, []store.Prepared{p})
 				if err == nil && got[0] {
 					did.Add(1)
 				}
 				return err
 			})
 		}
-		for _, err := range atOnce(fs...) {
+		for _, err := range runAtOnce(fs...) {
 			require.NoError(f, err)
 		}
 		require.EqualValues(f, 1, did.Load(), "what the others prepared is not kept")
 		o := store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Unposted, Back: batch.Queued}
-		require.Equal(f, store.Written, must(f.st.Record(f.ctx, []store.Outcome{o}))(f)[0].Result, "the version is as it was")
+		require.Equal(f, store.Written, must(f.store.Record(f.ctx, []store.Outcome{o}))(f)[0].Result, "the version is as it was")
 		require.Contains(f, []string{"by 0", "by 1", "by 2", "by 3"}, string(f.claimAlone(lane.Service).Prepared))
 	}
 }
 
 // Bytes that come too late are not kept, and bytes that were kept do not fence the outcome.
-func preparedOrRecorded(f *fixture) {
+func testPreparedOrRecorded(f *fixture) {
 	for round := range 20 {
-		lane := bt(batch.ServiceID(fmt.Sprint("lane", round)), batch.ID(fmt.Sprint("id", round)))
+		lane := newBatch(batch.ServiceID(fmt.Sprint("lane", round)), batch.ID(fmt.Sprint("id", round)))
 		f.add(lane)
 		c := f.claimAlone(lane.Service)
 		var did bool
-		errs := atOnce(
+		errs := runAtOnce(
 			func() error {
-				got, err := f.st.KeepPrepared(f.ctx, []store.Prepared{{Ref: c.Ref, Version: c.Version, Bytes: []byte("kept")}})
+				got, err := f.store.KeepPrepared(f.ctx, []store.Prepared{{Ref: c.Ref, Version: c.Version, Bytes: []byte("kept")}})
 				did = err == nil && got[0]
 				return err
 			},
 			func() error {
 				o := store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Unposted, Back: batch.Queued}
-				got, err := f.st.Record(f.ctx, []store.Outcome{o})
+				got, err := f.store.Record(f.ctx, []store.Outcome{o})
 				if err == nil && got[0].Result != store.Written {
 					err = fmt.Errorf("result %d", got[0].Result)
 				}
@@ -434,14 +434,14 @@ func preparedOrRecorded(f *fixture) {
 	}
 }
 
-func preparedReopen(f *fixture) {
-	f.add(bt("s", "a"))
+func testPreparedReopen(f *fixture) {
+	f.add(newBatch("s", "a"))
 	f.take("a")
 	require.Equal(f, []bool{true}, f.keep(f.prepared("a", "kept")))
 	f.reopen()
-	f.pass(2)
-	assert.Equal(f, "kept", string(f.pending(1, f.u(0.5))[0].Prepared))
-	f.each(f.monitored, store.NoTrace, "a")
+	f.passUnits(2)
+	assert.Equal(f, "kept", string(f.pending(1, f.units(0.5))[0].Prepared))
+	f.recordEach(f.monitorOutcome, store.NoTrace, "a")
 	f.reopen()
 	assert.Equal(f, "kept", string(f.take("a")[0].Prepared))
 }

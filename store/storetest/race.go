@@ -19,19 +19,19 @@ import (
 // check the result, in whichever order the calls ran.
 func raceTests() []test {
 	return []test{
-		{name: "of outcomes with one version, one is written", run: raceRecord},
-		{name: "a cancel or a claim, not both", run: raceCancel, needs: store.CanOperate},
-		{name: "an operation is done once", run: raceOperate, needs: store.CanOperate},
-		{name: "a lane is paused by one", run: raceSteer, needs: store.CanControl | store.CanInspect},
-		{name: "everything at once", run: raceAll},
+		{name: "of outcomes with one version, one is written", run: testRaceRecord},
+		{name: "a cancel or a claim, not both", run: testRaceCancel, needs: store.CanOperate},
+		{name: "an operation is done once", run: testRaceOperate, needs: store.CanOperate},
+		{name: "a lane is paused by one", run: testRaceSteer, needs: store.CanControl | store.CanInspect},
+		{name: "everything at once", run: testRaceAll},
 	}
 }
 
-// patience is how long a test waits for a result that a broken store never gives.
-const patience = time.Minute
+// testTimeLimit is how long a test waits for a result that a broken store never gives.
+const testTimeLimit = time.Minute
 
-// atOnce runs all and returns their errors.
-func atOnce(fs ...func() error) []error {
+// runAtOnce runs all and returns their errors.
+func runAtOnce(fs ...func() error) []error {
 	var wg sync.WaitGroup
 	errs := make([]error, len(fs))
 	for i, f := range fs {
@@ -41,19 +41,19 @@ func atOnce(fs ...func() error) []error {
 	return errs
 }
 
-func raceRecord(f *fixture) {
+func testRaceRecord(f *fixture) {
 	for round := range 20 {
 		id := batch.ID(fmt.Sprint("id", round))
-		f.add(bt("s", id))
+		f.add(newBatch("s", id))
 		f.take(id)
 		findings := []store.Finding{store.Accepted, store.Doubtful, store.Failed, store.Refused, store.Unposted, store.Accepted}
 		var mu sync.Mutex
 		var written []store.Applied
 		var fs []func() error
 		for _, finding := range findings {
-			o := f.submitted(id, finding)
+			o := f.submitterOutcome(id, finding)
 			fs = append(fs, func() error {
-				got, err := f.st.Record(f.ctx, []store.Outcome{o})
+				got, err := f.store.Record(f.ctx, []store.Outcome{o})
 				mu.Lock()
 				defer mu.Unlock()
 				if err == nil && got[0].Result == store.Written {
@@ -64,66 +64,66 @@ func raceRecord(f *fixture) {
 				return err
 			})
 		}
-		for _, err := range atOnce(fs...) {
+		for _, err := range runAtOnce(fs...) {
 			require.NoError(f, err)
 		}
 		require.Len(f, written, 1)
-		f.rows[id].row = written[0].Row
+		f.batches[id].row = written[0].Row
 		r := f.get(id)
 		require.Equal(f, int64(3), r.Version)
 		if !r.Final() {
-			f.written(f.monitored(id, store.IsCommitted))
+			f.recordAll(f.monitorOutcome(id, store.IsCommitted))
 		}
 	}
 }
 
-func raceCancel(f *fixture) {
+func testRaceCancel(f *fixture) {
 	for round := range 20 {
 		id := batch.ID(fmt.Sprint("id", round))
-		f.add(bt("s", id))
+		f.add(newBatch("s", id))
 		seen := f.see(id)
 		var got store.Claimed
-		errs := atOnce(
+		errs := runAtOnce(
 			func() (err error) {
-				q := store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: f.u(1.5)}
-				got, err = f.st.Claim(f.ctx, q, everyReady)
+				q := store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: f.units(1.5)}
+				got, err = f.store.Claim(f.ctx, q, chooseEveryReady)
 				return err
 			},
-			func() error { _, err := f.st.Cancel(f.ctx, seen, by("")); return err },
+			func() error { _, err := f.store.Cancel(f.ctx, seen, actorWith("")); return err },
 		)
 		require.NoError(f, errs[0])
-		r, err := f.st.Get(f.ctx, bt("s", id).Key())
+		r, err := f.store.Get(f.ctx, newBatch("s", id).Key())
 		require.NoError(f, err)
 		if errs[1] == nil {
 			require.Empty(f, got.Runs)
 			require.Equal(f, batch.Rejected, r.State)
 			continue
 		}
-		f.movedOn(errs[1], r)
+		f.requireMovedOn(errs[1], r)
 		require.Equal(f, []batch.ID{id}, claimedIDs(got))
 		require.Equal(f, batch.Submitting, r.State)
-		_, err = f.st.Record(f.ctx, []store.Outcome{{
-			Ref: store.Ref{Key: bt("s", id).Key()}, Version: 2, By: batch.BySubmitter, Finding: store.Refused,
+		_, err = f.store.Record(f.ctx, []store.Outcome{{
+			Ref: store.Ref{Key: newBatch("s", id).Key()}, Version: 2, By: batch.BySubmitter, Finding: store.Refused,
 		}})
 		require.NoError(f, err)
 	}
 }
 
-func raceOperate(f *fixture) {
-	f.add(bt("s", "a"))
+func testRaceOperate(f *fixture) {
+	f.add(newBatch("s", "a"))
 	f.take("a")
-	f.each(f.submitted, store.Refused, "a")
-	key := bt("s", "a").Key()
+	f.recordEach(f.submitterOutcome, store.Refused, "a")
+	key := newBatch("s", "a").Key()
 	var seen batch.Record
 	for round := range 10 {
-		requeue := func() error { _, err := f.st.Requeue(f.ctx, seen, store.Requeue{}, by("")); return err }
-		cancel := func() error { _, err := f.st.Cancel(f.ctx, seen, by("")); return err }
+		requeue := func() error { _, err := f.store.Requeue(f.ctx, seen, store.Requeue{}, actorWith("")); return err }
+		cancel := func() error { _, err := f.store.Cancel(f.ctx, seen, actorWith("")); return err }
 		for i, do := range []func() error{requeue, cancel} {
 			var err error
-			seen, err = f.st.Get(f.ctx, key)
+			seen, err = f.store.Get(f.ctx, key)
 			require.NoError(f, err)
 			done := 0
-			for _, err := range atOnce(do, do, do, do) {
+			for _, err := range runAtOnce(do, do, do, do) {
 				if err == nil {
 					done++
 					continue
@@ -131,16 +131,16 @@ func raceOperate(f *fixture) {
 				require.ErrorIs(f, err, batch.ErrMovedOn)
 			}
 			require.Equal(f, 1, done)
-			r, err := f.st.Get(f.ctx, key)
+			r, err := f.store.Get(f.ctx, key)
 			require.NoError(f, err)
 			require.Equal(f, int64(3+2*round+i+1), r.Version)
 		}
 	}
 }
 
-// raceSteer: of several callers that pause a lane at once one succeeds, and the control and
+// testRaceSteer: of several callers that pause a lane at once one succeeds, and the control and
 // the history both name it; a caller that sets something else meanwhile loses nothing of it.
-func raceSteer(f *fixture) {
+func testRaceSteer(f *fixture) {
 	for round := range 10 {
 		scope := batch.Only(batch.ServiceID(fmt.Sprint("lane", round)))
 		if round%2 == 0 { // with and without an existing control
@@ -150,7 +150,7 @@ func raceSteer(f *fixture) {
 		var changed []string // the callers that changed it
 		pause := func(actor string) func() error {
 			return func() error {
-				_, is, err := f.st.Steer(f.ctx, store.Steering{Scope: scope, Action: batch.ActionPause, By: batch.By{Actor: actor}})
+				_, is, err := f.store.Steer(f.ctx, store.Steering{Scope: scope, Action: batch.ActionPause, By: batch.By{Actor: actor}})
 				if is {
 					mu.Lock()
 					changed = append(changed, actor)
@@ -159,20 +159,20 @@ func raceSteer(f *fixture) {
 				return err
 			}
 		}
-		for _, err := range atOnce(pause("a"), pause("b"), pause("c"), pause("d")) {
+		for _, err := range runAtOnce(pause("a"), pause("b"), pause("c"), pause("d")) {
 			require.NoError(f, err)
 		}
 		require.Len(f, changed, 1)
-		assert.Equal(f, changed[0], must(f.st.Control(f.ctx, scope))(f).PausedBy.Actor)
-		acts := must(f.st.LaneHistory(f.ctx, scope))(f)
+		assert.Equal(f, changed[0], must(f.store.Control(f.ctx, scope))(f).PausedBy.Actor)
+		acts := must(f.store.LaneHistory(f.ctx, scope))(f)
 		require.NotEmpty(f, acts)
 		assert.Equal(f, changed[0], acts[len(acts)-1].Actor)
 		assert.Len(f, acts, 2-round%2)
 	}
 }
 
-// raceAll lets several instances take batches all the way, and counts.
-func raceAll(f *fixture) {
+// testRaceAll lets several instances take batches all the way, and counts.
+func testRaceAll(f *fixture) {
 	services := []batch.ServiceID{"", "s", "t"}
 	const adders, each, instances = 3, 10, 4
 	var mu sync.Mutex
@@ -184,7 +184,7 @@ func raceAll(f *fixture) {
 		fs = append(fs, func() error {
 			for i := range each {
 				for _, s := range services {
-					if err := f.st.Add(f.ctx, bt(s, batch.ID(fmt.Sprint(a, "/", i, "/", s)))); err != nil {
+					if err := f.store.Add(f.ctx, newBatch(s, batch.ID(fmt.Sprint(a, "/", i, "/", s)))); err != nil {
 						return err
 					}
 				}
@@ -194,9 +194,9 @@ func raceAll(f *fixture) {
 	}
 	for range instances {
 		fs = append(fs, func() error {
-			for time.Since(began) < patience {
+			for time.Since(began) < testTimeLimit {
 				runtime.Gosched() // let the others add something
-				done, err := f.instance(&mu, claims, commits, adders*each*len(services))
+				done, err := f.runInstance(&mu, claims, commits, adders*each*len(services))
 				if done || err != nil {
 					return err
 				}
@@ -204,15 +204,15 @@ func raceAll(f *fixture) {
 			return errors.New("it does not come to an end")
 		})
 	}
-	for _, err := range atOnce(fs...) {
+	for _, err := range runAtOnce(fs...) {
 		require.NoError(f, err)
 	}
 	require.Len(f, claims, adders*each*len(services))
 	if f.has(store.CanList) {
-		require.Len(f, f.stored(), adders*each*len(services))
+		require.Len(f, f.storedIDs(), adders*each*len(services))
 	}
 	for id := range claims {
-		r := must(f.st.Get(f.ctx, batch.Key{Service: batch.ServiceID(id[strings.LastIndex(string(id), "/")+1:]), ID: id}))(f)
+		r := must(f.store.Get(f.ctx, batch.Key{Service: batch.ServiceID(id[strings.LastIndex(string(id), "/")+1:]), ID: id}))(f)
 		assert.Equal(f, batch.Committed, r.State)
 		assert.Equal(f, 1, r.Attempt, "attempts of %s", r.Key)
 		assert.Equal(f, int64(4), r.Version)
@@ -221,13 +221,13 @@ func raceAll(f *fixture) {
 	}
 }
 
-// instance is one round of an engine: claim, accept, ask, commit.
-func (f *fixture) instance(mu *sync.Mutex, claims, commits map[batch.ID]int, all int) (done bool, err error) {
-	lanes, err := f.st.Lanes(f.ctx, store.LanesQuery{Start: true, Limit: 9})
+// runInstance is one round of an engine: claim, accept, ask, commit.
+func (f *fixture) runInstance(mu *sync.Mutex, claims, commits map[batch.ID]int, all int) (done bool, err error) {
+	lanes, err := f.store.Lanes(f.ctx, store.LanesQuery{Start: true, Limit: 9})
 	if err != nil {
 		return false, err
 	}
-	got, err := f.st.Claim(f.ctx, store.ClaimQuery{Lanes: lanes, Limit: 3, Window: 4, TTL: f.u(90)}, everyReady)
+	got, err := f.store.Claim(f.ctx, store.ClaimQuery{Lanes: lanes, Limit: 3, Window: 4, TTL: f.units(90)}, chooseEveryReady)
 	if err != nil {
 		return false, err
 	}
@@ -243,7 +243,7 @@ func (f *fixture) instance(mu *sync.Mutex, claims, commits map[batch.ID]int, all
 	if err := f.allWritten(os); err != nil {
 		return false, err
 	}
-	due, err := f.st.Pending(f.ctx, store.PendingQuery{Limit: 5, Lease: f.u(90)})
+	due, err := f.store.Pending(f.ctx, store.PendingQuery{Limit: 5, Lease: f.units(90)})
 	if err != nil {
 		return false, err
 	}
@@ -266,7 +266,7 @@ func (f *fixture) allWritten(os []store.Outcome) error {
 	if len(os) == 0 {
 		return nil
 	}
-	applied, err := f.st.Record(f.ctx, os)
+	applied, err := f.store.Record(f.ctx, os)
 	for _, a := range applied {
 		if a.Result != store.Written {
 			err = errors.Join(err, fmt.Errorf("%s: result %d: %w", a.Key, a.Result, a.Err))

@@ -10,29 +10,29 @@ import (
 
 func reopenTests() []test {
 	return []test{
-		{name: "everything is kept", run: reopenKeeps, not: volatile},
-		{name: "an add of 1,000 is there as a whole", run: reopenAdd, not: volatile},
+		{name: "everything is kept", run: testReopenKeeps, not: volatile},
+		{name: "an add of 1,000 is there as a whole", run: testReopenAdd, not: volatile},
 	}
 }
 
 func volatile(h Harness) bool { return h.Volatile }
 
-func reopenKeeps(f *fixture) {
+func testReopenKeeps(f *fixture) {
 	if f.has(store.CanPrune) {
-		f.committed(bt("s", "pruned"))
+		f.makeCommitted(newBatch("s", "pruned"))
 		f.prune(0, true)
 	}
-	b := bt("s", "with all")
+	b := newBatch("s", "with all")
 	b.Footprint = batch.Footprint{Reads: []string{"00"}, Writes: []string{"11"}}
 	b.Budget, b.DataChangeID = batch.Budget{Attempts: 4, EveryTry: true}, "change"
 	f.add(b)
-	f.add(many("s", "b", 5)...)
-	named := f.oneOfEach()
-	o := f.monitored(named["pending"], store.IsInvalid)
+	f.add(newBatches("s", "b", 5)...)
+	named := f.makeOneOfEach()
+	o := f.monitorOutcome(named["pending"], store.IsInvalid)
 	o.Error = &batch.SubmissionError{Kind: batch.KindInvalid, Message: "why"}
 	o.Receipts = []batch.Receipt{{TransactionID: "t", Message: "m", Data: []byte{0, 1}}}
-	f.written(o)
-	f.pending(3, f.u(9.5)) // leases, too
+	f.recordAll(o)
+	f.pending(3, f.units(9.5)) // leases, too
 	if f.has(store.CanKeepPrepared) {
 		require.Equal(f, []bool{true}, f.keep(f.prepared(named["submitting again, an earlier attempt in doubt"], "kept")))
 	}
@@ -40,50 +40,50 @@ func reopenKeeps(f *fixture) {
 		f.setPolicy("s", batch.PolicyHalt)
 		f.pause(batch.Only("paused"))
 	}
-	f.add(bt("paused", "held"))
+	f.add(newBatch("paused", "held"))
 	attempted := named["submitting"]
 	if f.has(store.CanOperate) {
 		attempted = named["requeued and submitting"]
 	}
-	failed := f.submitted(attempted, store.Failed)
-	failed.Report = report(2)
-	f.written(failed)
+	failed := f.submitterOutcome(attempted, store.Failed)
+	failed.Report = failedReport(2)
+	f.recordAll(failed)
 
 	f.reopen()
 	for _, id := range named {
 		f.get(id)
-		f.inspected(id, 9)
+		f.inspect(id, 9)
 	}
 	if f.has(store.CanControl) {
 		for _, scope := range []batch.Scope{batch.Only("s"), batch.Only("paused"), batch.Everything()} {
 			f.sameControl(scope)
 		}
-		assert.Empty(f, f.leaves("paused").Runs)
+		assert.Empty(f, f.claimAll("paused").Runs)
 	}
 	f.view("s", 100)
 	for _, s := range f.standings() {
 		f.view(batch.ServiceID(s.name), 100)
 	}
 	if f.has(store.CanPrune) {
-		f.add(bt("s", "pruned"))
-		f.absent(bt("s", "pruned"))
+		f.add(newBatch("s", "pruned"))
+		f.requireAbsent(newBatch("s", "pruned"))
 	}
-	f.pending(100, f.u(9.5))
+	f.pending(100, f.units(9.5))
 	c := f.take("with all")[0]
-	assert.Equal(f, [][]byte{b.Payload}, must(f.st.Payloads(f.ctx, []store.Ref{c.Ref}))(f))
-	f.each(f.submitted, store.Accepted, "with all")
+	assert.Equal(f, [][]byte{b.Payload}, must(f.store.Payloads(f.ctx, []store.Ref{c.Ref}))(f))
+	f.recordEach(f.submitterOutcome, store.Accepted, "with all")
 
 	f.reopen()
 	f.get("with all")
-	f.add(bt("s", "a new one"))
+	f.add(newBatch("s", "a new one"))
 	assert.Equal(f, batch.ID("a new one"), f.view("s", 100).Batches[6].ID, "at the end")
 }
 
-func reopenAdd(f *fixture) {
-	bs := many("s", "b", 1000)
+func testReopenAdd(f *fixture) {
+	bs := newBatches("s", "b", 1000)
 	f.add(bs...)
-	bad := append(many("s", "c", 1000), batch.Batch{})
-	require.Error(f, f.st.Add(f.ctx, bad...), "Add took a batch without an id")
+	bad := append(newBatches("s", "c", 1000), batch.Batch{})
+	require.Error(f, f.store.Add(f.ctx, bad...), "Add took a batch without an id")
 	f.reopen()
-	assert.Equal(f, ids(bs), f.stored())
+	assert.Equal(f, batchIDs(bs), f.storedIDs())
 }

@@ -21,265 +21,266 @@ func rowTests() []test {
 // way after each step.
 type rowWalk struct {
 	*fixture
-	id     batch.ID // the batch in hand
-	rules  *rowRules
-	known  bool  // outcomes come with the row that the store handed out
-	passed int64 // the version of that row
-	again  bool  // what is claimed may be sent again for ever
-	shown  cells
+	id            batch.ID // the batch in hand
+	rules         *rowRules
+	passesRow     bool  // outcomes come with the row that the store handed out
+	passedVersion int64 // the version of that row
+	resendable    bool  // what is claimed may be sent again for ever
+	shown         cells
 }
 
 // rowFields shows each field of a row other than zero, and shows it change, on each way by
 // which the rules allow it. So a statement that forgets a column fails, and so does a field
 // of store.Row which no step of the walk sets yet.
 func rowFields(f *fixture, known bool) {
-	w := &rowWalk{fixture: f, rules: newRowRules(f), known: known, shown: cells{}}
-	f.add(bt("z", "z")) // a write to another row than was meant shows here
+	w := &rowWalk{fixture: f, rules: testNewRowRules(f), passesRow: known, shown: cells{}}
+	f.add(newBatch("z", "z")) // a write to another row than was meant shows here
 	f.take("z")
-	w.attempts()
-	w.called()
-	w.ends()
-	w.commits()
-	w.again = true
-	w.withdrawn()
-	w.rules.complete(w.shown, known)
+	w.walkAttempts()
+	w.walkCalled()
+	w.walkEnds()
+	w.walkCommits()
+	w.resendable = true
+	w.walkWithdrawn()
+	w.rules.requireComplete(w.shown, known)
 }
 
-// attempts is everything that a batch can go through before its end.
-func (w *rowWalk) attempts() {
+// walkAttempts takes batches through everything that can happen to them before their end.
+func (w *rowWalk) walkAttempts() {
 	w.begin("attempts")
-	w.cancelled()
-	w.requeued()
+	w.cancelBatch()
+	w.requeueBatch()
 	w.claim(byFirstClaim)
-	w.submitter(store.Failed, nil)
-	w.pass(3)
+	w.recordAsSubmitter(store.Failed, nil)
+	w.passUnits(3)
 	w.claim(byLaterClaim)
-	w.pass(3) // nothing is recorded before the claim is over
-	w.step(byPendingOf, func() { w.pendingOf(9, w.u(0.75), w.lane()) })
-	w.monitor(store.Doubtful, nil)
-	w.monitor(store.IsPending, seenBy("node 1"))
-	w.monitor(store.IsPending, seenBy("node 2"))
-	w.monitor(store.IsPending, spends)
-	w.monitor(store.PutOff, func(o *store.Outcome) { o.StuckAfter = w.u(0.01) })
-	w.monitor(store.NotCommitted, rolledBack)
+	w.passUnits(3) // nothing is recorded before the claim is over
+	w.step(byPendingOf, func() { w.pendingOf(9, w.units(0.75), w.lane()) })
+	w.recordAsMonitor(store.Doubtful, nil)
+	w.recordAsMonitor(store.IsPending, setEndpoint("node 1"))
+	w.recordAsMonitor(store.IsPending, setEndpoint("node 2"))
+	w.recordAsMonitor(store.IsPending, setSpend)
+	w.recordAsMonitor(store.PutOff, func(o *store.Outcome) { o.StuckAfter = w.units(0.01) })
+	w.recordAsMonitor(store.NotCommitted, setRolledBack)
 
 	w.claim(byLaterClaim)
-	w.submitter(store.Doubtful, because)
-	w.monitor(store.NoTrace, nil)
+	w.recordAsSubmitter(store.Doubtful, setError)
+	w.recordAsMonitor(store.NoTrace, nil)
 	w.claim(byLaterClaim)
-	w.pass(1)
-	w.submitter(store.Accepted, nil)
-	w.monitor(store.IsPending, seenBy("node 2"))
-	w.monitor(store.NoTrace, nil)
+	w.passUnits(1)
+	w.recordAsSubmitter(store.Accepted, nil)
+	w.recordAsMonitor(store.IsPending, setEndpoint("node 2"))
+	w.recordAsMonitor(store.NoTrace, nil)
 	w.claim(byLaterClaim)
-	w.pass(1)
-	w.submitter(store.Accepted, nil)
-	w.monitor(store.NoTrace, nil)
+	w.passUnits(1)
+	w.recordAsSubmitter(store.Accepted, nil)
+	w.recordAsMonitor(store.NoTrace, nil)
 	w.claim(byLaterClaim)
-	w.submitter(store.Unposted, nil)
+	w.recordAsSubmitter(store.Unposted, nil)
 	w.claim(byLaterClaim)
-	w.submitter(store.Doubtful, func(o *store.Outcome) { o.ForgottenFor = w.u(20_000) })
-	w.monitor(store.NotCommitted, nil)
+	w.recordAsSubmitter(store.Doubtful, func(o *store.Outcome) { o.ForgottenFor = w.units(20_000) })
+	w.recordAsMonitor(store.NotCommitted, nil)
 	w.claim(byLaterClaim)
-	w.submitter(store.Doubtful, last)
-	w.monitor(store.Undecidable, because)
+	w.recordAsSubmitter(store.Doubtful, setLast)
+	w.recordAsMonitor(store.Undecidable, setError)
 	w.keepPrepared()
-	w.monitor(store.Undecidable, because)
-	w.monitor(store.Undecidable, because)
-	w.decided(batch.NotExecutedSendAgain)
+	w.recordAsMonitor(store.Undecidable, setError)
+	w.recordAsMonitor(store.Undecidable, setError)
+	w.decideBatch(batch.NotExecutedSendAgain)
 	w.claim(byLaterClaim)
-	w.pass(3)
-	w.monitor(store.IsVoid, nil)
+	w.passUnits(3)
+	w.recordAsMonitor(store.IsVoid, nil)
 	w.claim(byLaterClaim)
 	w.keepPrepared()
-	w.submitter(store.Unposted, nil)
+	w.recordAsSubmitter(store.Unposted, nil)
 	w.claim(byLaterClaim)
-	w.submitter(store.Unposted, nil)
+	w.recordAsSubmitter(store.Unposted, nil)
 	w.claim(byLaterClaim)
-	w.submitter(store.Doubtful, nil)
-	w.monitor(store.NoTrace, nil)
+	w.recordAsSubmitter(store.Doubtful, nil)
+	w.recordAsMonitor(store.NoTrace, nil)
 	w.claim(byLaterClaim)
-	w.submitter(store.Unposted, nil)
+	w.recordAsSubmitter(store.Unposted, nil)
 	w.claim(byLaterClaim)
-	w.submitter(store.Doubtful, nil)
-	w.monitor(store.NoTrace, nil)
+	w.recordAsSubmitter(store.Doubtful, nil)
+	w.recordAsMonitor(store.NoTrace, nil)
 	w.claimBy(byLaterClaim, 2.5)
-	w.submitter(store.Failed, because)
-	w.pass(3)
+	w.recordAsSubmitter(store.Failed, setError)
+	w.passUnits(3)
 	w.claim(byHandBack)
-	w.monitor(store.IsInvalid, nil)
-	w.monitor(store.IsPending, nil)
-	w.monitor(store.IsInvalid, invalid)
-	w.monitor(store.IsPending, nil)
-	w.monitor(store.IsInvalid, nil)
-	w.monitor(store.IsPending, nil)
-	w.monitor(store.IsValid, nil)
-	w.monitor(store.NotCommitted, func(o *store.Outcome) { o.Halt = "why" })
+	w.recordAsMonitor(store.IsInvalid, nil)
+	w.recordAsMonitor(store.IsPending, nil)
+	w.recordAsMonitor(store.IsInvalid, setErrorAndReceipts)
+	w.recordAsMonitor(store.IsPending, nil)
+	w.recordAsMonitor(store.IsInvalid, nil)
+	w.recordAsMonitor(store.IsPending, nil)
+	w.recordAsMonitor(store.IsValid, nil)
+	w.recordAsMonitor(store.NotCommitted, func(o *store.Outcome) { o.Halt = "why" })
 	w.release(w.lane())
 	w.claim(byLaterClaim)
-	w.submitter(store.Accepted, nil)
-	w.monitor(store.IsPending, seenBy("node 2"))
-	w.monitor(store.IsValid, rolledBack)
-	w.monitor(store.NotCommitted, rolledBack)
+	w.recordAsSubmitter(store.Accepted, nil)
+	w.recordAsMonitor(store.IsPending, setEndpoint("node 2"))
+	w.recordAsMonitor(store.IsValid, setRolledBack)
+	w.recordAsMonitor(store.NotCommitted, setRolledBack)
 	w.claim(byLaterClaim)
-	w.submitter(store.Failed, because)
-	w.cancelled()
+	w.recordAsSubmitter(store.Failed, setError)
+	w.cancelBatch()
 }
 
-// called is a batch about which a person was called, and which goes on.
-func (w *rowWalk) called() {
+// walkCalled takes a batch on after a person was called about it.
+func (w *rowWalk) walkCalled() {
 	w.begin("called while it settles")
 	w.claim(byFirstClaim)
-	w.submitter(store.Accepted, nil)
-	w.monitor(store.IsInvalid, nil)
-	w.monitor(store.Undecidable, because)
-	w.monitor(store.Undecidable, because)
+	w.recordAsSubmitter(store.Accepted, nil)
+	w.recordAsMonitor(store.IsInvalid, nil)
+	w.recordAsMonitor(store.Undecidable, setError)
+	w.recordAsMonitor(store.Undecidable, setError)
 
 	w.begin("called")
 	w.claim(byFirstClaim)
-	w.submitter(store.Failed, nil)
-	w.pass(3)
+	w.recordAsSubmitter(store.Failed, nil)
+	w.passUnits(3)
 	w.claim(byLaterClaim)
-	w.pass(3)
-	w.monitor(store.Undecidable, because)
-	w.pass(1)
-	w.step(byPendingOf, func() { w.pendingOf(9, w.u(0.75), w.lane()) })
-	w.monitor(store.Undecidable, because)
-	w.monitor(store.Doubtful, nil)
-	w.monitor(store.IsPending, nil)
-	w.monitor(store.NotCommitted, nil)
+	w.passUnits(3)
+	w.recordAsMonitor(store.Undecidable, setError)
+	w.passUnits(1)
+	w.step(byPendingOf, func() { w.pendingOf(9, w.units(0.75), w.lane()) })
+	w.recordAsMonitor(store.Undecidable, setError)
+	w.recordAsMonitor(store.Doubtful, nil)
+	w.recordAsMonitor(store.IsPending, nil)
+	w.recordAsMonitor(store.NotCommitted, nil)
 	w.claim(byLaterClaim)
-	w.submitter(store.Accepted, nil)
-	w.monitor(store.IsInvalid, nil)
-	w.monitor(store.Undecidable, because)
-	w.monitor(store.Undecidable, because)
-	w.monitor(store.IsPending, nil)
-	w.monitor(store.IsInvalid, invalid)
-	w.monitor(store.Undecidable, because)
-	w.monitor(store.IsPending, nil)
-	w.monitor(store.Undecidable, because)
-	w.monitor(store.IsValid, nil)
-	w.monitor(store.NotCommitted, nil)
+	w.recordAsSubmitter(store.Accepted, nil)
+	w.recordAsMonitor(store.IsInvalid, nil)
+	w.recordAsMonitor(store.Undecidable, setError)
+	w.recordAsMonitor(store.Undecidable, setError)
+	w.recordAsMonitor(store.IsPending, nil)
+	w.recordAsMonitor(store.IsInvalid, setErrorAndReceipts)
+	w.recordAsMonitor(store.Undecidable, setError)
+	w.recordAsMonitor(store.IsPending, nil)
+	w.recordAsMonitor(store.Undecidable, setError)
+	w.recordAsMonitor(store.IsValid, nil)
+	w.recordAsMonitor(store.NotCommitted, nil)
 	w.claim(byLaterClaim)
-	w.submitter(store.Failed, because)
-	w.cancelled()
+	w.recordAsSubmitter(store.Failed, setError)
+	w.cancelBatch()
 }
 
-// ends is everything that can be requeued, and commits that are reported later.
-func (w *rowWalk) ends() {
+// walkEnds takes batches through all ends after which they can be requeued, and through commits
+// that are reported after the end.
+func (w *rowWalk) walkEnds() {
 	w.begin("ends")
 	w.claim(byFirstClaim)
-	w.refused()
-	w.acquitted()
-	w.requeued()
+	w.failThenRefuse()
+	w.acquitBatch()
+	w.requeueBatch()
 	w.claim(byLaterClaim)
-	w.settled()
-	w.acquitted()
-	w.requeued()
+	w.settleAgainst()
+	w.acquitBatch()
+	w.requeueBatch()
 	w.claim(byLaterClaim)
-	w.refused()
-	w.requeued()
+	w.failThenRefuse()
+	w.requeueBatch()
 	w.claim(byLaterClaim)
-	w.settled()
-	w.requeued()
-	w.cancelled()
-	w.requeued()
+	w.settleAgainst()
+	w.requeueBatch()
+	w.cancelBatch()
+	w.requeueBatch()
 	w.claim(byLaterClaim)
-	w.refused()
-	w.monitor(store.IsCommitted, receipts)
+	w.failThenRefuse()
+	w.recordAsMonitor(store.IsCommitted, setReceipts)
 
 	w.begin("settled")
 	w.claim(byFirstClaim)
-	w.settled()
-	w.requeued()
-	w.monitor(store.IsCommitted, nil) // while it waits
+	w.settleAgainst()
+	w.requeueBatch()
+	w.recordAsMonitor(store.IsCommitted, nil) // while it waits
 
 	w.begin("late")
 	w.claim(byFirstClaim)
-	w.settled()
-	w.monitor(store.IsCommitted, nil)
+	w.settleAgainst()
+	w.recordAsMonitor(store.IsCommitted, nil)
 }
 
-// commits is the ends of rows that have much to clear and much to carry.
-func (w *rowWalk) commits() {
+// walkCommits commits batches whose rows have much to clear and much to keep.
+func (w *rowWalk) walkCommits() {
 	w.begin("live")
 	w.claim(byFirstClaim)
-	w.submitter(store.IsCommitted, nil)
-	w.veteran("expired", nil)
-	w.pass(3)
-	w.monitor(store.IsCommitted, nil)
-	w.veteran("undecided", nil)
-	w.submitter(store.Doubtful, last)
-	w.monitor(store.Undecidable, because)
-	w.monitor(store.IsCommitted, nil)
-	w.veteran("refused", because)
-	w.submitter(store.Doubtful, last)
-	w.monitor(store.IsCommitted, invalid)
-	w.veteran("to be decided", because)
-	w.pass(3)
-	w.decided(batch.NotExecutedSendAgain)
+	w.recordAsSubmitter(store.IsCommitted, nil)
+	w.makeVeteran("expired", nil)
+	w.passUnits(3)
+	w.recordAsMonitor(store.IsCommitted, nil)
+	w.makeVeteran("undecided", nil)
+	w.recordAsSubmitter(store.Doubtful, setLast)
+	w.recordAsMonitor(store.Undecidable, setError)
+	w.recordAsMonitor(store.IsCommitted, nil)
+	w.makeVeteran("refused", setError)
+	w.recordAsSubmitter(store.Doubtful, setLast)
+	w.recordAsMonitor(store.IsCommitted, setErrorAndReceipts)
+	w.makeVeteran("to be decided", setError)
+	w.passUnits(3)
+	w.decideBatch(batch.NotExecutedSendAgain)
 	w.claim(byLaterClaim)
-	w.submitter(store.Doubtful, func(o *store.Outcome) {
-		last(o)
-		because(o)
+	w.recordAsSubmitter(store.Doubtful, func(o *store.Outcome) {
+		setLast(o)
+		setError(o)
 	})
-	w.decided(batch.WasCommitted)
-	w.veteran("decided", because)
-	w.pass(3)
-	w.monitor(store.Undecidable, because)
-	w.decided(batch.NotExecutedReject)
-	w.veteran("invalid", nil)
-	w.pass(3)
-	w.monitor(store.IsInvalid, func(o *store.Outcome) {
-		invalid(o)
+	w.decideBatch(batch.WasCommitted)
+	w.makeVeteran("decided", setError)
+	w.passUnits(3)
+	w.recordAsMonitor(store.Undecidable, setError)
+	w.decideBatch(batch.NotExecutedReject)
+	w.makeVeteran("invalid", nil)
+	w.passUnits(3)
+	w.recordAsMonitor(store.IsInvalid, func(o *store.Outcome) {
+		setErrorAndReceipts(o)
 		o.Settle = 0
 	})
 
-	w.accepted("with receipts")
-	w.monitor(store.IsCommitted, receipts)
-	w.accepted("with a cost")
-	w.monitor(store.IsCommitted, spends)
-	w.accepted("not settled")
-	w.monitor(store.IsInvalid, nil)
-	w.monitor(store.IsCommitted, nil)
-	w.accepted("with a verdict")
-	w.monitor(store.IsInvalid, receipts)
-	w.monitor(store.IsCommitted, nil)
-	w.doubtful("with an error")
-	w.monitor(store.IsCommitted, nil)
-	w.doubtful("and without")
-	w.monitor(store.IsPending, nil)
+	w.makeAccepted("with receipts")
+	w.recordAsMonitor(store.IsCommitted, setReceipts)
+	w.makeAccepted("with a cost")
+	w.recordAsMonitor(store.IsCommitted, setSpend)
+	w.makeAccepted("not settled")
+	w.recordAsMonitor(store.IsInvalid, nil)
+	w.recordAsMonitor(store.IsCommitted, nil)
+	w.makeAccepted("with a verdict")
+	w.recordAsMonitor(store.IsInvalid, setReceipts)
+	w.recordAsMonitor(store.IsCommitted, nil)
+	w.makeDoubtful("with an error")
+	w.recordAsMonitor(store.IsCommitted, nil)
+	w.makeDoubtful("and without")
+	w.recordAsMonitor(store.IsPending, nil)
 }
 
-// withdrawn is everything that a withdrawn batch can go through.
-func (w *rowWalk) withdrawn() {
-	w.accepted("withdrawn and committed")
-	w.monitor(store.NoTrace, nil)
+// walkWithdrawn takes withdrawn batches through everything that can happen to them.
+func (w *rowWalk) walkWithdrawn() {
+	w.makeAccepted("withdrawn and committed")
+	w.recordAsMonitor(store.NoTrace, nil)
 	w.claim(byLaterClaim)
 	w.keepPrepared()
-	w.submitter(store.Accepted, nil)
+	w.recordAsSubmitter(store.Accepted, nil)
 	w.withdraw()
-	w.monitor(store.NoTrace, nil)
+	w.recordAsMonitor(store.NoTrace, nil)
 	w.claim(byLaterClaim)
 	w.keepMore()
-	w.submitter(store.Accepted, nil)
-	w.monitor(store.IsValid, nil)
-	w.monitor(store.IsPending, nil)
-	w.monitor(store.IsCommitted, nil)
+	w.recordAsSubmitter(store.Accepted, nil)
+	w.recordAsMonitor(store.IsValid, nil)
+	w.recordAsMonitor(store.IsPending, nil)
+	w.recordAsMonitor(store.IsCommitted, nil)
 
-	w.veteran("withdrawn and void", because)
-	w.pass(3)
+	w.makeVeteran("withdrawn and void", setError)
+	w.passUnits(3)
 	w.withdraw()
-	w.monitor(store.IsVoid, because)
+	w.recordAsMonitor(store.IsVoid, setError)
 
-	w.veteran("withdrawn and decided", because)
-	w.submitter(store.Doubtful, last)
-	w.monitor(store.Undecidable, because)
+	w.makeVeteran("withdrawn and decided", setError)
+	w.recordAsSubmitter(store.Doubtful, setLast)
+	w.recordAsMonitor(store.Undecidable, setError)
 	w.withdraw()
-	w.decided(batch.NotExecutedSendAgain)
+	w.decideBatch(batch.NotExecutedSendAgain)
 	w.claim(byLaterClaim)
-	w.pass(3)
-	w.decided(batch.NotExecutedReject)
+	w.passUnits(3)
+	w.decideBatch(batch.NotExecutedReject)
 }
 
 func (w *rowWalk) withdraw() {
@@ -287,72 +288,74 @@ func (w *rowWalk) withdraw() {
 	w.step(byWithdraw, func() { require.NoError(w, w.fixture.withdraw(w.id)) })
 }
 
-func (w *rowWalk) accepted(id batch.ID) {
+func (w *rowWalk) makeAccepted(id batch.ID) {
 	w.Helper()
 	w.begin(id)
 	w.claim(byFirstClaim)
-	w.submitter(store.Accepted, nil)
+	w.recordAsSubmitter(store.Accepted, nil)
 }
 
-func (w *rowWalk) doubtful(id batch.ID) {
+func (w *rowWalk) makeDoubtful(id batch.ID) {
 	w.Helper()
 	w.begin(id)
 	w.claim(byFirstClaim)
-	w.submitter(store.Doubtful, because)
+	w.recordAsSubmitter(store.Doubtful, setError)
 }
 
-// veteran is a batch with a live claim, whose row has everything that such a row can have.
-func (w *rowWalk) veteran(id batch.ID, failure func(*store.Outcome)) {
+// makeVeteran adds a batch and claims it often, so that its row has all that the row of a batch
+// with a live claim can have.
+func (w *rowWalk) makeVeteran(id batch.ID, failure func(*store.Outcome)) {
 	w.Helper()
 	w.begin(id)
-	w.cancelled()
-	w.requeued()
+	w.cancelBatch()
+	w.requeueBatch()
 	w.claim(byFirstClaim)
-	w.submitter(store.Accepted, nil)
-	w.monitor(store.IsPending, seenBy("node 3"))
-	w.monitor(store.NotCommitted, rolledBack)
+	w.recordAsSubmitter(store.Accepted, nil)
+	w.recordAsMonitor(store.IsPending, setEndpoint("node 3"))
+	w.recordAsMonitor(store.NotCommitted, setRolledBack)
 	w.claim(byLaterClaim)
-	w.submitter(store.Doubtful, nil)
-	w.monitor(store.NoTrace, nil)
+	w.recordAsSubmitter(store.Doubtful, nil)
+	w.recordAsMonitor(store.NoTrace, nil)
 	w.claim(byLaterClaim)
-	w.submitter(store.Failed, failure)
-	w.pass(3)
+	w.recordAsSubmitter(store.Failed, failure)
+	w.passUnits(3)
 	w.claim(byLaterClaim)
 	w.keepPrepared()
-	w.pass(1)
+	w.passUnits(1)
 }
 
-// refused has the ledger refuse the batch, after an attempt that failed.
-func (w *rowWalk) refused() {
+// failThenRefuse records an attempt that failed, and then a second attempt that the ledger refused.
+func (w *rowWalk) failThenRefuse() {
 	w.Helper()
-	w.submitter(store.Failed, func(o *store.Outcome) {
-		because(o)
-		o.Delay = w.u(0.5)
+	w.recordAsSubmitter(store.Failed, func(o *store.Outcome) {
+		setError(o)
+		o.Delay = w.units(0.5)
 	})
-	w.pass(1)
+	w.passUnits(1)
 	w.claim(byLaterClaim)
-	w.submitter(store.Refused, func(o *store.Outcome) {
-		because(o)
+	w.recordAsSubmitter(store.Refused, func(o *store.Outcome) {
+		setError(o)
 		o.Policy = batch.PolicyQuarantine
 	})
 }
 
-// settled has the ledger decide against the batch.
-func (w *rowWalk) settled() {
+// settleAgainst records that the ledger found the batch invalid, and then that this is settled, so
+// that the batch ends in quarantine.
+func (w *rowWalk) settleAgainst() {
 	w.Helper()
-	w.submitter(store.Accepted, nil)
-	w.monitor(store.IsInvalid, func(o *store.Outcome) {
-		invalid(o)
-		o.Settle = w.u(0.5)
+	w.recordAsSubmitter(store.Accepted, nil)
+	w.recordAsMonitor(store.IsInvalid, func(o *store.Outcome) {
+		setErrorAndReceipts(o)
+		o.Settle = w.units(0.5)
 	})
-	w.pass(1)
-	w.monitor(store.Settled, func(o *store.Outcome) { o.Policy = batch.PolicyQuarantine })
+	w.passUnits(1)
+	w.recordAsMonitor(store.Settled, func(o *store.Outcome) { o.Policy = batch.PolicyQuarantine })
 }
 
 func (w *rowWalk) keepPrepared() {
 	w.Helper()
 	w.step(byKeep, func() { require.Equal(w, []bool{true}, w.keep(w.prepared(w.id, "prepared"))) })
-	w.passed = 0 // the row has changed since
+	w.passedVersion = 0 // the row has changed since
 }
 
 // keepMore adds to the bytes that are kept.
@@ -361,50 +364,50 @@ func (w *rowWalk) keepMore() {
 	p := w.prepared(w.id, "prepared, and more")
 	p.Was = []byte("prepared")
 	w.step(byKeep, func() { require.Equal(w, []bool{true}, w.keep(p)) })
-	w.passed = 0
+	w.passedVersion = 0
 }
 
-func because(o *store.Outcome) {
+func setError(o *store.Outcome) {
 	o.Error = &batch.SubmissionError{Kind: batch.KindInvalid, Message: "why"}
 }
 
-func invalid(o *store.Outcome) {
-	because(o)
-	receipts(o)
+func setErrorAndReceipts(o *store.Outcome) {
+	setError(o)
+	setReceipts(o)
 }
 
-func receipts(o *store.Outcome) {
+func setReceipts(o *store.Outcome) {
 	o.Receipts = []batch.Receipt{{TransactionID: "t", Message: "no"}}
 }
 
-func spends(o *store.Outcome) { o.Spend = true }
+func setSpend(o *store.Outcome) { o.Spend = true }
 
-func rolledBack(o *store.Outcome) { o.RolledBack = true }
+func setRolledBack(o *store.Outcome) { o.RolledBack = true }
 
-func last(o *store.Outcome) { o.Last = true }
+func setLast(o *store.Outcome) { o.Last = true }
 
-func seenBy(endpoint string) func(*store.Outcome) {
+func setEndpoint(endpoint string) func(*store.Outcome) {
 	return func(o *store.Outcome) { o.Endpoint = endpoint }
 }
 
-// begin takes another batch in hand.
+// begin adds a batch. All steps of the walk are about this batch until the next begin.
 func (w *rowWalk) begin(id batch.ID) {
 	w.Helper()
-	b := bt(batch.ServiceID(id), id)
+	b := newBatch(batch.ServiceID(id), id)
 	b.Budget = batch.Budget{Attempts: 99, EveryTry: true}
 	w.add(b)
 	w.id = id
 }
 
-// lane has only the batch in hand.
+// lane returns the lane of the walk's present batch, which has no other batch.
 func (w *rowWalk) lane() batch.ServiceID { return batch.ServiceID(w.id) }
 
-// step writes the row, and compares everything that can be read of it.
+// step runs one step that writes the row, and compares everything that can be read of the row.
 func (w *rowWalk) step(way string, step func()) {
 	w.Helper()
-	before := w.rows[w.id].row
+	before := w.batches[w.id].row
 	step()
-	w.shown.add(w.fixture, way, before, w.rows[w.id].row)
+	w.shown.add(w.fixture, way, before, w.batches[w.id].row)
 	w.compare()
 }
 
@@ -413,21 +416,21 @@ func (w *rowWalk) compare() {
 	w.look(w.id, 9)
 	w.look("z", 9)
 	w.get(w.id)
-	w.finals(w.rows[w.id].b.Key(), w.rows["z"].b.Key())
+	w.finals(w.batches[w.id].batch.Key(), w.batches["z"].batch.Key())
 	w.list(store.ListQuery{Service: new(w.lane())})
 }
 
-func (w *rowWalk) cancelled() {
+func (w *rowWalk) cancelBatch() {
 	w.Helper()
 	w.step(byCancel, func() { require.NoError(w, w.cancel(w.id, "not wanted")) })
 }
 
-func (w *rowWalk) requeued() {
+func (w *rowWalk) requeueBatch() {
 	w.Helper()
 	w.step(byRequeue, func() { require.NoError(w, w.requeue(w.id, 0)) })
 }
 
-func (w *rowWalk) decided(ruling batch.Ruling) {
+func (w *rowWalk) decideBatch(ruling batch.Ruling) {
 	w.Helper()
 	way := byDecideEnd
 	if ruling == batch.NotExecutedSendAgain {
@@ -436,7 +439,7 @@ func (w *rowWalk) decided(ruling batch.Ruling) {
 	w.step(way, func() { require.NoError(w, w.decide(w.id, ruling, "a person knows")) })
 }
 
-func (w *rowWalk) acquitted() {
+func (w *rowWalk) acquitBatch() {
 	w.Helper()
 	w.step(byAcquit, func() { require.NoError(w, w.acquit(w.id)) })
 }
@@ -449,50 +452,50 @@ func (w *rowWalk) claim(way string) {
 // claimBy claims with another instance and TTL than the claim before.
 func (w *rowWalk) claimBy(way string, harmless float64) {
 	w.Helper()
-	n, rule := w.rows[w.id].row.Attempt%2, resend(w.u(harmless), 0)
-	if w.again {
-		rule = resend(forEver, 0)
+	n, rule := w.batches[w.id].row.Attempt%2, resendRule(w.units(harmless), 0)
+	if w.resendable {
+		rule = resendRule(forEver, 0)
 	}
 	w.step(way, func() {
 		got := w.fixture.claim(store.ClaimQuery{
-			Lanes: []batch.ServiceID{w.lane()}, Limit: 9, Window: 9, TTL: w.u(1.5 + float64(n)), Resend: rule, Instance: fmt.Sprint("host ", n),
-		}, the(w.id))
+			Lanes: []batch.ServiceID{w.lane()}, Limit: 9, Window: 9, TTL: w.units(1.5 + float64(n)), Resend: rule, Instance: fmt.Sprint("host ", n),
+		}, chooseOnly(w.id))
 		require.Equal(w, way != byHandBack, len(claimedIDs(got)) == 1)
 	})
-	w.passed = w.rows[w.id].row.Version
+	w.passedVersion = w.batches[w.id].row.Version
 }
 
-func (w *rowWalk) submitter(finding store.Finding, change func(*store.Outcome)) {
+func (w *rowWalk) recordAsSubmitter(finding store.Finding, change func(*store.Outcome)) {
 	w.Helper()
-	w.outcome(w.submitted(w.id, finding), change)
+	w.recordOutcome(w.submitterOutcome(w.id, finding), change)
 }
 
-// monitor asks about the batch, so that the store hands out the row, and records.
-func (w *rowWalk) monitor(finding store.Finding, change func(*store.Outcome)) {
+// recordAsMonitor asks about the batch, so that the store hands out the row, and records.
+func (w *rowWalk) recordAsMonitor(finding store.Finding, change func(*store.Outcome)) {
 	w.Helper()
-	if w.rows[w.id].row.Monitored(w.now()) {
-		w.step(byChecked, func() { w.checked(0, w.id, "z") })
-		w.step(byPending, func() { w.pending(9, w.u(0.5)) })
+	if w.batches[w.id].row.Monitored(w.now()) {
+		w.step(byChecked, func() { w.setNextCheck(0, w.id, "z") })
+		w.step(byPending, func() { w.pending(9, w.units(0.5)) })
 		w.pendingOf(9, 0, w.lane())
-		w.step(byPendingOf, func() { w.pendingOf(9, w.u(0.75), w.lane()) })
-		w.passed = w.rows[w.id].row.Version
+		w.step(byPendingOf, func() { w.pendingOf(9, w.units(0.75), w.lane()) })
+		w.passedVersion = w.batches[w.id].row.Version
 	}
-	w.outcome(w.monitored(w.id, finding), change)
+	w.recordOutcome(w.monitorOutcome(w.id, finding), change)
 }
 
-func (w *rowWalk) outcome(o store.Outcome, change func(*store.Outcome)) {
+func (w *rowWalk) recordOutcome(o store.Outcome, change func(*store.Outcome)) {
 	w.Helper()
-	if o.Was = nil; w.known {
-		o.Was = w.rows[w.id].was
+	if o.Was = nil; w.passesRow {
+		o.Was = w.batches[w.id].handedOut
 	}
 	if change != nil {
 		change(&o)
 	}
-	before := w.rows[w.id].row
-	w.written(o)
-	after := w.rows[w.id].row
+	before := w.batches[w.id].row
+	w.recordAll(o)
+	after := w.batches[w.id].row
 	switch way, and, more := w.rules.byKnown(before, after); {
-	case !w.known || w.passed != before.Version || way == "" || len(more) > 1 || trouble(before, after, more...):
+	case !w.passesRow || w.passedVersion != before.Version || way == "" || len(more) > 1 || hasErrorOrReceipts(before, after, more...):
 		w.shown.add(w.fixture, byReading(before, after), before, after)
 	case len(more) == 1:
 		w.shown.change(and, more[0], after)

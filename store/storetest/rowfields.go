@@ -90,7 +90,7 @@ func (c cells) add(f *fixture, way string, before, after store.Row) {
 			c[cell{way, field.Name, isSet}] = true
 		}
 	}
-	for _, field := range changed(f, before, after) {
+	for _, field := range changedFields(f, before, after) {
 		c.change(way, field, after)
 	}
 }
@@ -103,9 +103,9 @@ func (c cells) change(way, field string, after store.Row) {
 	c[cell{way, field, seen}] = true
 }
 
-// changed names the fields that differ. Times that the suite takes for equal do not.
-func changed(f *fixture, before, after store.Row) (names []string) {
-	b, a := reflect.ValueOf(before), reflect.ValueOf(like(f, before, after))
+// changedFields names the fields that differ. Times that the suite takes for equal do not.
+func changedFields(f *fixture, before, after store.Row) (names []string) {
+	b, a := reflect.ValueOf(before), reflect.ValueOf(withNearTimesOf(f, before, after))
 	for i := range a.NumField() {
 		if !reflect.DeepEqual(b.Field(i).Interface(), a.Field(i).Interface()) {
 			names = append(names, a.Type().Field(i).Name)
@@ -119,20 +119,20 @@ func changed(f *fixture, before, after store.Row) (names []string) {
 type rowRules struct {
 	*fixture
 	at           time.Time
-	can          cells
+	allowed      cells
 	step, commit []string // the fields that a plain step and a plain commit change
 }
 
-func newRowRules(f *fixture) *rowRules {
-	r := &rowRules{fixture: f, at: f.now(), can: cells{}, step: []string{"State", "Version", "ClaimExpires", "NextCheck", "LastPost", "MovedAt"}}
+func testNewRowRules(f *fixture) *rowRules {
+	r := &rowRules{fixture: f, at: f.now(), allowed: cells{}, step: []string{"State", "Version", "ClaimExpires", "NextCheck", "LastPost", "MovedAt"}}
 	row := r.row(true, batch.Submitting)
 	row.Error, row.Receipts = nil, nil
-	r.commit = changed(f, row, r.applied(row, store.Outcome{By: batch.ByMonitor, Finding: store.IsCommitted}))
+	r.commit = changedFields(f, row, r.applied(row, store.Outcome{By: batch.ByMonitor, Finding: store.IsCommitted}))
 	for _, full := range []bool{true, false} {
-		r.claims(full)
-		r.outcomes(full)
-		r.asks(full)
-		r.acts(full)
+		r.allowClaims(full)
+		r.allowOutcomes(full)
+		r.allowAsks(full)
+		r.allowActs(full)
 	}
 	return r
 }
@@ -143,17 +143,17 @@ func (r *rowRules) row(full bool, s batch.State) store.Row {
 	if !full {
 		return store.Row{State: s, Version: 1, Attempt: 1}
 	}
-	row := filled[store.Row](r)
+	row := filledValue[store.Row](r)
 	row.State, row.FinalAt, row.Quarantined, row.OrdersSettled = s, time.Time{}, false, false
 	return row
 }
 
-// ended returns a final row. A full one has every field that the end of a batch does not clear.
-func (r *rowRules) ended(full bool) store.Row {
+// finalRow returns a final row. A full one has every field that the end of a batch does not clear.
+func (r *rowRules) finalRow(full bool) store.Row {
 	r.Helper()
 	row, o := r.row(full, batch.Pending), store.Outcome{}
 	if full {
-		o = filled[store.Outcome](r)
+		o = filledValue[store.Outcome](r)
 	}
 	o.Version, o.By, o.Finding, o.Attempt, o.Settle = row.Version, batch.ByMonitor, store.IsInvalid, 0, 0
 	row = r.applied(row, o)
@@ -168,33 +168,33 @@ func (r *rowRules) applied(row store.Row, o store.Outcome) store.Row {
 	return next
 }
 
-func (r *rowRules) brings(way string, before, after store.Row) {
-	r.can.add(r.fixture, way, before, after)
+func (r *rowRules) allow(way string, before, after store.Row) {
+	r.allowed.add(r.fixture, way, before, after)
 }
 
-func (r *rowRules) claims(full bool) {
+func (r *rowRules) allowClaims(full bool) {
 	r.Helper()
 	for _, way := range []string{byFirstClaim, byLaterClaim, byHandBack} {
 		row := r.row(full, batch.Unknown)
-		row.ResendUntil = r.at.Add(r.u(1000))
+		row.ResendUntil = r.at.Add(r.units(1000))
 		switch way {
 		case byFirstClaim:
 			row.State, row.Attempt = batch.Queued, 0
 		case byHandBack:
-			row.DoubtAttempt, row.ResendUntil = 1, r.at.Add(-r.u(1000))
+			row.DoubtAttempt, row.ResendUntil = 1, r.at.Add(-r.units(1000))
 		}
 		lane := []store.LaneRow{{Row: row, Budget: batch.Budget{EveryTry: true}}}
-		q := store.ClaimQuery{TTL: r.u(1.5), Instance: "host", Resend: resend(r.u(1000.5), 0)}
-		require.Len(r, store.PlanLane("s", lane, r.at, q, 1, everyReady).Changed, 1)
-		r.brings(way, row, lane[0].Row)
+		q := store.ClaimQuery{TTL: r.units(1.5), Instance: "host", Resend: resendRule(r.units(1000.5), 0)}
+		require.Len(r, store.PlanLane("s", lane, r.at, q, 1, chooseEveryReady).Changed, 1)
+		r.allow(way, row, lane[0].Row)
 	}
 }
 
-// outcomes applies each finding to many rows: with every field of the outcome set, with
+// allowOutcomes applies each finding to many rows: with every field of the outcome set, with
 // each field alone, and with none.
-func (r *rowRules) outcomes(full bool) {
+func (r *rowRules) allowOutcomes(full bool) {
 	r.Helper()
-	news := reflect.ValueOf(filled[store.Outcome](r))
+	news := reflect.ValueOf(filledValue[store.Outcome](r))
 	for _, s := range []batch.State{batch.Queued, batch.Submitting, batch.Pending, batch.Invalid} {
 		for kind := range 16 {
 			row := r.row(full, s)
@@ -223,27 +223,27 @@ func (r *rowRules) outcomes(full bool) {
 					}
 					if _, a := row.Apply(o, r.at); a.Result == store.Written {
 						a, _ = a.Enforce(batch.Control{}, batch.PolicyQuarantine, r.at)
-						r.outcome(row, a.Row)
+						r.allowOutcome(row, a.Row)
 					}
 				}
 			}
 		}
 	}
-	late := r.ended(full)
+	late := r.finalRow(full)
 	o := store.Outcome{By: batch.ByMonitor, Finding: store.IsCommitted}
-	r.brings(byLateCommit, late, r.applied(late, o))
-	o.Receipts = filled[store.Outcome](r).Receipts
-	r.brings(byLateCommit, late, r.applied(late, o))
+	r.allow(byLateCommit, late, r.applied(late, o))
+	o.Receipts = filledValue[store.Outcome](r).Receipts
+	r.allow(byLateCommit, late, r.applied(late, o))
 }
 
-func (r *rowRules) outcome(before, after store.Row) {
-	r.brings(byReading(before, after), before, after)
+func (r *rowRules) allowOutcome(before, after store.Row) {
+	r.allow(byReading(before, after), before, after)
 	way, and, more := r.byKnown(before, after)
-	if way != "" && len(more) == 0 && !trouble(before, after) {
-		r.brings(way, before, after)
+	if way != "" && len(more) == 0 && !hasErrorOrReceipts(before, after) {
+		r.allow(way, before, after)
 	}
 	for _, field := range more { // rowNever says which of them never changes alone
-		r.can.change(and, field, after)
+		r.allowed.change(and, field, after)
 	}
 }
 
@@ -270,7 +270,7 @@ func (r *rowRules) byKnown(before, after store.Row) (way, and string, more []str
 	default:
 		way, and, plain = byStep, byStepAnd, r.step
 	}
-	for _, field := range changed(r.fixture, before, after) {
+	for _, field := range changedFields(r.fixture, before, after) {
 		if !slices.Contains(plain, field) {
 			more = append(more, field)
 		}
@@ -278,37 +278,37 @@ func (r *rowRules) byKnown(before, after store.Row) (way, and string, more []str
 	return way, and, more
 }
 
-// trouble reports whether there is an error or a receipt, which no plain row has. Where one
-// of the two is the field that changes, the row is plain all the same.
-func trouble(before, after store.Row, more ...string) bool {
+// hasErrorOrReceipts reports whether there is an error or a receipt, which no plain row has. Where
+// one of the two is the field that changes, the row is plain all the same.
+func hasErrorOrReceipts(before, after store.Row, more ...string) bool {
 	either := func(field string, there bool) bool { return there && !slices.Equal(more, []string{field}) }
 	return either("Error", before.Error != nil || after.Error != nil) || either("Receipts", len(before.Receipts)+len(after.Receipts) > 0)
 }
 
-// asks adds what the monitor and the submitter write without an outcome.
-func (r *rowRules) asks(full bool) {
+// allowAsks adds what the monitor and the submitter write without an outcome.
+func (r *rowRules) allowAsks(full bool) {
 	r.Helper()
 	for _, s := range []batch.State{batch.Submitting, batch.Pending, batch.Valid, batch.Invalid} {
 		row := r.row(full, s)
-		r.brings(byPending, row, row.Leased(r.at, r.u(2)))
-		r.brings(byPendingOf, row, row.Leased(r.at, r.u(2)))
+		r.allow(byPending, row, row.Leased(r.at, r.units(2)))
+		r.allow(byPendingOf, row, row.Leased(r.at, r.units(2)))
 		next := row
-		next.NextCheck = r.at.Add(r.u(2))
-		r.brings(byChecked, row, next)
+		next.NextCheck = r.at.Add(r.units(2))
+		r.allow(byChecked, row, next)
 		if next, ok := row.KeepPrepared(store.Prepared{Version: row.Version, Was: row.Prepared, Bytes: append(bytes.Clone(row.Prepared), "prepared"...)}); ok {
-			r.brings(byKeep, row, next)
+			r.allow(byKeep, row, next)
 		}
 	}
 }
 
-// acts adds what operators write.
-func (r *rowRules) acts(full bool) {
+// allowActs adds what operators write.
+func (r *rowRules) allowActs(full bool) {
 	r.Helper()
 	act := func(way string, before store.Row) func(store.Row, error) store.Row {
 		return func(after store.Row, err error) store.Row {
 			r.Helper()
 			require.NoError(r, err, way)
-			r.brings(way, before, after)
+			r.allow(way, before, after)
 			return after
 		}
 	}
@@ -325,18 +325,18 @@ func (r *rowRules) acts(full bool) {
 	}
 	row := r.row(full, batch.Submitting)
 	row.Refused, row.DoubtAttempt = false, row.Attempt
-	row = r.applied(row, store.Outcome{Version: row.Version, By: batch.BySubmitter, Finding: store.Failed, Delay: r.u(1)})
+	row = r.applied(row, store.Outcome{Version: row.Version, By: batch.BySubmitter, Finding: store.Failed, Delay: r.units(1)})
 	act(byCancel, row)(row.Cancel(r.at, "why"))
-	row = r.ended(full)
+	row = r.finalRow(full)
 	act(byAcquit, row)(row.Acquit())
 	row.OrdersSettled = false
-	row = act(byRequeue, row)(row.Requeue(r.at, store.Requeue{Quiet: r.u(1)}))
+	row = act(byRequeue, row)(row.Requeue(r.at, store.Requeue{Quiet: r.units(1)}))
 	act(byCancel, row)(row.Cancel(r.at, "why"))
 }
 
-// complete fails for each cell that the rules allow and the walk has not shown, unless
+// requireComplete fails for each cell that the rules allow and the walk has not shown, unless
 // rowNever has it. It also fails where rowNever has more cells than it needs.
-func (r *rowRules) complete(shown cells, known bool) {
+func (r *rowRules) requireComplete(shown cells, known bool) {
 	r.Helper()
 	never := cells{}
 	for _, n := range rowNever {
@@ -344,7 +344,7 @@ func (r *rowRules) complete(shown cells, known bool) {
 			for _, field := range n.fields {
 				c := cell{way, field, n.seen}
 				never[c] = true
-				assert.True(r, r.can[c] && !shown[c], "rowNever needs no %v (%s)", c, n.why)
+				assert.True(r, r.allowed[c] && !shown[c], "rowNever needs no %v (%s)", c, n.why)
 			}
 		}
 	}
@@ -353,7 +353,7 @@ func (r *rowRules) complete(shown cells, known bool) {
 		elsewhere = []string{byRecord, byEnd}
 	}
 	missing := map[string][]string{}
-	for c := range r.can {
+	for c := range r.allowed {
 		if !shown[c] && !never[c] && !slices.Contains(elsewhere, c.way) {
 			what := c.way + ": it never " + c.seen + ": "
 			missing[what] = append(missing[what], c.field)
@@ -365,8 +365,8 @@ func (r *rowRules) complete(shown cells, known bool) {
 	}
 }
 
-// filled returns a value without a zero field.
-func filled[T any](r *rowRules) (v T) {
+// filledValue returns a value without a zero field.
+func filledValue[T any](r *rowRules) (v T) {
 	r.Helper()
 	n := 0
 	r.fill(reflect.ValueOf(&v).Elem(), reflect.TypeFor[T]().Name(), &n)
@@ -380,10 +380,10 @@ func (r *rowRules) fill(v reflect.Value, name string, n *int) {
 	*n++
 	switch at := v.Addr().Interface().(type) {
 	case *time.Time:
-		*at = r.at.Add(-r.u(float64(*n)))
+		*at = r.at.Add(-r.units(float64(*n)))
 		return
 	case *time.Duration:
-		*at = r.u(float64(*n))
+		*at = r.units(float64(*n))
 		return
 	case **store.Row: // Outcome.Was is no part of what an outcome says
 		return

@@ -10,19 +10,19 @@ import (
 
 // A caller that does not know whether a claim was made puts it back: that changes a claim
 // which was made, and no other claim of the same batch, since each has a version of its own.
-func claimSalt(f *fixture) {
-	b := bt("s", "a")
+func testClaimSalt(f *fixture) {
+	b := newBatch("s", "a")
 	b.Budget = batch.Budget{Attempts: 2, EveryTry: true}
-	f.add(b, bt("s", "b"), bt("t", "c"))
+	f.add(b, newBatch("s", "b"), newBatch("t", "c"))
 	claim := func(salt uint32) store.Claim {
 		got := f.claim(store.ClaimQuery{
-			Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 2, TTL: f.u(1.5), Resend: resend(f.u(1000.5), 0), Salt: salt,
-		}, everyReady)
+			Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 2, TTL: f.units(1.5), Resend: resendRule(f.units(1000.5), 0), Salt: salt,
+		}, chooseEveryReady)
 		require.Equal(f, []batch.ID{"a"}, claimedIDs(got))
 		return got.Runs[0].Batches[0]
 	}
 	back := func(version int64) store.Outcome {
-		o := f.submitted("a", store.Unposted)
+		o := f.submitterOutcome("a", store.Unposted)
 		o.Version, o.Was, o.Back, o.Refund = version, nil, batch.Queued, true
 		return o
 	}
@@ -33,7 +33,7 @@ func claimSalt(f *fixture) {
 		assert.Equal(f, store.Fenced, f.record(back(other))[0].Result, "version %d was never claimed", other)
 	}
 	assert.Equal(f, batch.Submitting, f.get("a").State)
-	f.written(back(c.Version))
+	f.recordAll(back(c.Version))
 	r := f.get("a")
 	assert.Equal(f, batch.Queued, r.State)
 	assert.Zero(f, r.Spent)
@@ -43,7 +43,7 @@ func claimSalt(f *fixture) {
 	assert.Equal(f, store.Fenced, f.record(back(c.Version))[0].Result, "which comes once more")
 	known := back(again.Version)
 	known.Was = again.Was
-	f.pass(2) // its claim has ended, and nobody has touched it
-	f.written(known)
+	f.passUnits(2) // its claim has ended, and nobody has touched it
+	f.recordAll(known)
 	assert.Equal(f, batch.Queued, f.get("a").State)
 }

@@ -24,15 +24,15 @@ func standings() []standing {
 		submitting = func(f *fixture, is []batch.ID) { f.take(is...) }
 		doubt      = func(f *fixture, is []batch.ID) {
 			submitting(f, is)
-			f.each(f.submitted, store.Doubtful, is...)
+			f.recordEach(f.submitterOutcome, store.Doubtful, is...)
 		}
 		pending = func(f *fixture, is []batch.ID) {
 			submitting(f, is)
-			f.each(f.submitted, store.Accepted, is...)
+			f.recordEach(f.submitterOutcome, store.Accepted, is...)
 		}
 		unknown = func(f *fixture, is []batch.ID) {
 			doubt(f, is)
-			f.each(f.monitored, store.NoTrace, is...)
+			f.recordEach(f.monitorOutcome, store.NoTrace, is...)
 		}
 		again = func(f *fixture, is []batch.ID) {
 			unknown(f, is)
@@ -40,11 +40,11 @@ func standings() []standing {
 		}
 		unsettled = func(f *fixture, is []batch.ID) {
 			pending(f, is)
-			f.each(f.monitored, store.IsInvalid, is...)
+			f.recordEach(f.monitorOutcome, store.IsInvalid, is...)
 		}
 		rejected = func(f *fixture, is []batch.ID) {
 			submitting(f, is)
-			f.each(f.submitted, store.Refused, is...)
+			f.recordEach(f.submitterOutcome, store.Refused, is...)
 		}
 		requeued = func(f *fixture, is []batch.ID) {
 			rejected(f, is)
@@ -58,49 +58,49 @@ func standings() []standing {
 		{name: "submitting", reach: submitting},
 		{name: "submitting and expired", reach: func(f *fixture, is []batch.ID) {
 			submitting(f, is)
-			f.pass(2)
+			f.passUnits(2)
 		}},
 		{name: "in doubt", reach: doubt},
 		{name: "needing a decision", reach: func(f *fixture, is []batch.ID) {
 			doubt(f, is)
-			f.each(f.monitored, store.Undecidable, is...)
+			f.recordEach(f.monitorOutcome, store.Undecidable, is...)
 		}},
 		{name: "pending", reach: pending},
 		{name: "valid", reach: func(f *fixture, is []batch.ID) {
 			pending(f, is)
-			f.each(f.monitored, store.IsValid, is...)
+			f.recordEach(f.monitorOutcome, store.IsValid, is...)
 		}},
 		{name: "delayed", reach: func(f *fixture, is []batch.ID) {
 			submitting(f, is)
-			f.each(f.submitted, store.Failed, is...)
+			f.recordEach(f.submitterOutcome, store.Failed, is...)
 		}},
 		{name: "unknown", reach: unknown},
 		{name: "submitting again, an earlier attempt in doubt", reach: again},
 		{name: "pending, an earlier attempt in doubt", reach: func(f *fixture, is []batch.ID) {
 			again(f, is)
-			f.each(f.submitted, store.Accepted, is...)
+			f.recordEach(f.submitterOutcome, store.Accepted, is...)
 		}},
 		{name: "delayed, an earlier attempt in doubt", reach: func(f *fixture, is []batch.ID) {
 			again(f, is)
-			f.each(f.submitted, store.Failed, is...)
+			f.recordEach(f.submitterOutcome, store.Failed, is...)
 		}},
 		{name: "refused, an earlier attempt in doubt", reach: func(f *fixture, is []batch.ID) {
 			again(f, is)
-			f.each(f.submitted, store.Refused, is...)
+			f.recordEach(f.submitterOutcome, store.Refused, is...)
 		}},
 		{name: "invalid, not settled", reach: unsettled},
 		{name: "invalid, about to settle", reach: func(f *fixture, is []batch.ID) {
 			unsettled(f, is)
-			f.pass(6)
+			f.passUnits(6)
 		}},
 		{name: "invalid", reach: func(f *fixture, is []batch.ID) {
 			unsettled(f, is)
-			f.pass(6)
-			f.each(f.monitored, store.Settled, is...)
+			f.passUnits(6)
+			f.recordEach(f.monitorOutcome, store.Settled, is...)
 		}},
 		{name: "committed", reach: func(f *fixture, is []batch.ID) {
 			pending(f, is)
-			f.each(f.monitored, store.IsCommitted, is...)
+			f.recordEach(f.monitorOutcome, store.IsCommitted, is...)
 		}},
 		{name: "rejected", reach: rejected},
 		{name: "cancelled", reach: func(f *fixture, is []batch.ID) {
@@ -112,7 +112,7 @@ func standings() []standing {
 		{name: "quarantined", reach: func(f *fixture, is []batch.ID) {
 			submitting(f, is)
 			for _, id := range is {
-				f.ends(id, batch.PolicyQuarantine)
+				f.refuseClaimed(id, batch.PolicyQuarantine)
 			}
 		}, needs: store.CanControl},
 		{name: "requeued and submitting", reach: func(f *fixture, is []batch.ID) {
@@ -122,12 +122,12 @@ func standings() []standing {
 	}
 }
 
-// ends has a claimed batch refused, under the policy of the outcome.
-func (f *fixture) ends(id batch.ID, policy batch.Policy) store.Applied {
+// refuseClaimed has a claimed batch refused, under the policy of the outcome.
+func (f *fixture) refuseClaimed(id batch.ID, policy batch.Policy) store.Applied {
 	f.Helper()
-	o := f.submitted(id, store.Refused)
+	o := f.submitterOutcome(id, store.Refused)
 	o.Policy, o.Error = policy, &batch.SubmissionError{Kind: batch.KindRejected, Message: "no"}
-	return f.written(o)[0]
+	return f.recordAll(o)[0]
 }
 
 // standings lists the states that the store's batches can reach.
@@ -135,14 +135,14 @@ func (f *fixture) standings() []standing {
 	return slices.DeleteFunc(standings(), func(s standing) bool { return !f.has(s.needs) })
 }
 
-// oneOfEach has one batch in every standing that the store's batches can reach, each in a lane
+// makeOneOfEach has one batch in every standing that the store's batches can reach, each in a lane
 // of its own, named after the standing.
-func (f *fixture) oneOfEach() map[string]batch.ID {
+func (f *fixture) makeOneOfEach() map[string]batch.ID {
 	f.Helper()
 	named := map[string]batch.ID{}
 	for _, s := range f.standings() {
 		id := batch.ID("id of " + s.name)
-		f.add(bt(batch.ServiceID(s.name), id))
+		f.add(newBatch(batch.ServiceID(s.name), id))
 		s.reach(f, []batch.ID{id})
 		named[s.name] = id
 	}

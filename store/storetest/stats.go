@@ -14,10 +14,10 @@ import (
 
 func statsTests() []test {
 	return []test{
-		{name: "every standing counts", run: statsStandings},
-		{name: "what is final counts no more", run: statsFinal},
-		{name: "the lanes with the oldest batches", run: statsOldest},
-		{name: "lanes that are held", run: statsControls, needs: store.CanControl},
+		{name: "every standing counts", run: testStatsStandings},
+		{name: "what is final counts no more", run: testStatsFinal},
+		{name: "the lanes with the oldest batches", run: testStatsOldest},
+		{name: "lanes that are held", run: testStatsControls, needs: store.CanControl},
 	}
 }
 
@@ -26,10 +26,10 @@ func (f *fixture) counted() store.Totals {
 	f.Helper()
 	f.tick()
 	now := f.now()
-	got := must(f.st.CountOpen(f.ctx))(f)
+	got := must(f.store.CountOpen(f.ctx))(f)
 	want := store.Totals{Open: map[batch.State]int{}, Orders: map[string]int{}}
 	lanes := map[batch.ServiceID]*store.LaneAge{}
-	for _, s := range f.inOrder(func(s *shadow) bool { return true }) {
+	for _, s := range f.modelBatches(func(s *modelBatch) bool { return true }) {
 		if s.row.Quarantined {
 			want.Quarantined++
 		}
@@ -39,7 +39,7 @@ func (f *fixture) counted() store.Totals {
 		want.Open[s.row.State]++
 		if s.row.InDoubt(now) {
 			want.InDoubt++
-			rec := must(f.st.Get(f.ctx, s.b.Key()))(f)
+			rec := must(f.store.Get(f.ctx, s.batch.Key()))(f)
 			if since := rec.DoubtSince; want.OldestDoubt.IsZero() || since.Before(want.OldestDoubt) {
 				want.OldestDoubt = since
 			}
@@ -47,10 +47,10 @@ func (f *fixture) counted() store.Totals {
 		if s.row.Decision != "" {
 			want.Undecided++
 		}
-		l := lanes[s.b.Service]
+		l := lanes[s.batch.Service]
 		if l == nil {
-			l = &store.LaneAge{Service: s.b.Service, Oldest: s.created}
-			lanes[s.b.Service] = l
+			l = &store.LaneAge{Service: s.batch.Service, Oldest: s.created}
+			lanes[s.batch.Service] = l
 		}
 		l.Open++
 	}
@@ -77,7 +77,7 @@ func (f *fixture) counted() store.Totals {
 			want.Halted++
 		}
 	}
-	require.True(f, f.near(now, got.At), "%s, want nearly %s", got.At, now)
+	require.True(f, f.isNear(now, got.At), "%s, want nearly %s", got.At, now)
 	if len(got.OldestLanes) == 0 {
 		got.OldestLanes = nil
 	}
@@ -87,16 +87,16 @@ func (f *fixture) counted() store.Totals {
 	return got
 }
 
-func statsStandings(f *fixture) {
+func testStatsStandings(f *fixture) {
 	f.counted()
-	named := f.oneOfEach()
-	f.add(many("s", "b", 9)...)
-	f.pass(1) // claims of oneOfEach end in the middle of a unit
+	named := f.makeOneOfEach()
+	f.add(newBatches("s", "b", 9)...)
+	f.passUnits(1) // claims of oneOfEach end in the middle of a unit
 	got := f.counted()
 	assert.Positive(f, got.InDoubt)
 	assert.Positive(f, got.Undecided)
 	assert.Less(f, got.Lanes, len(named)+1)
-	f.pass(2)
+	f.passUnits(2)
 	assert.Greater(f, f.counted().InDoubt, got.InDoubt, "a claim that has ended leaves a doubt")
 	for _, s := range got.Sizes {
 		assert.NotEmpty(f, s.Name)
@@ -105,26 +105,26 @@ func statsStandings(f *fixture) {
 	}
 }
 
-func statsFinal(f *fixture) {
-	f.add(bt("s", "a"), bt("s", "b"), bt("t", "c"))
+func testStatsFinal(f *fixture) {
+	f.add(newBatch("s", "a"), newBatch("s", "b"), newBatch("t", "c"))
 	assert.Equal(f, map[batch.State]int{batch.Queued: 3}, f.counted().Open)
 	f.take("a")
 	assert.Equal(f, map[batch.State]int{batch.Queued: 2, batch.Submitting: 1}, f.counted().Open)
-	f.each(f.submitted, store.Accepted, "a")
-	f.each(f.monitored, store.IsCommitted, "a")
-	f.refused("c")
+	f.recordEach(f.submitterOutcome, store.Accepted, "a")
+	f.recordEach(f.monitorOutcome, store.IsCommitted, "a")
+	f.makeRefused("c")
 	got := f.counted()
 	assert.Equal(f, map[batch.State]int{batch.Queued: 1}, got.Open)
 	assert.Equal(f, 1, got.Lanes)
-	f.refused("b")
+	f.makeRefused("b")
 	got = f.counted()
 	assert.Zero(f, got.Lanes)
 	assert.True(f, got.Oldest.IsZero())
 }
 
-func statsOldest(f *fixture) {
+func testStatsOldest(f *fixture) {
 	for i := range store.OldestLanes + 3 {
-		f.add(many(batch.ServiceID(fmt.Sprintf("lane %02d", 50-i)), fmt.Sprint(i, "/"), i%3+1)...)
+		f.add(newBatches(batch.ServiceID(fmt.Sprintf("lane %02d", 50-i)), fmt.Sprint(i, "/"), i%3+1)...)
 		f.tick()
 	}
 	got := f.counted()
@@ -133,17 +133,17 @@ func statsOldest(f *fixture) {
 	// An attempted batch keeps its place, wherever it is stored.
 	f.take("0/00001")
 	f.take("1/00002")
-	f.each(f.submitted, store.Doubtful, "1/00002")
-	f.add(bt("lane 50", "new"))
+	f.recordEach(f.submitterOutcome, store.Doubtful, "1/00002")
+	f.add(newBatch("lane 50", "new"))
 	got = f.counted()
-	assert.Equal(f, store.LaneAge{Service: "lane 50", Oldest: f.rows["0/00001"].created, Open: 2}, got.OldestLanes[0])
-	f.each(f.submitted, store.Accepted, "0/00001")
-	f.each(f.monitored, store.IsCommitted, "0/00001")
+	assert.Equal(f, store.LaneAge{Service: "lane 50", Oldest: f.batches["0/00001"].created, Open: 2}, got.OldestLanes[0])
+	f.recordEach(f.submitterOutcome, store.Accepted, "0/00001")
+	f.recordEach(f.monitorOutcome, store.IsCommitted, "0/00001")
 	assert.Equal(f, batch.ServiceID("lane 49"), f.counted().OldestLanes[0].Service)
 }
 
-func statsControls(f *fixture) {
-	f.add(bt("s", "a"), bt("t", "b"))
+func testStatsControls(f *fixture) {
+	f.add(newBatch("s", "a"), newBatch("t", "b"))
 	f.pause(batch.Only("s"))
 	f.pause(batch.Only("none"))
 	f.setPolicy("t", batch.PolicyQuarantine) // holds nothing
@@ -158,9 +158,9 @@ func statsControls(f *fixture) {
 	f.resume(batch.Everything())
 	f.resume(batch.Only("s"))
 	f.take("a")
-	f.ends("a", batch.PolicyHalt)
+	f.refuseClaimed("a", batch.PolicyHalt)
 	f.take("b")
-	f.ends("b", batch.PolicyHalt) // the lane's own policy is another
+	f.refuseClaimed("b", batch.PolicyHalt) // the lane's own policy is another
 	got = f.counted()
 	assert.Equal(f, 1, got.Halted)
 	assert.Equal(f, 1, got.Quarantined)

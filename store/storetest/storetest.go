@@ -60,18 +60,18 @@ type Harness struct {
 	OneWriter bool
 }
 
-// late reports whether a batch can become visible after a batch that was added later.
-func (h Harness) late() bool { return !h.NoTx && !h.OneWriter }
+// canShowLate reports whether a batch can become visible after a batch that was added later.
+func (h Harness) canShowLate() bool { return !h.NoTx && !h.OneWriter }
 
 // Run runs the suite. It calls open once for each test.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	t.Helper()
 	s := &suite{open: open}
-	if !t.Run("harness", func(t *testing.T) { s.harness(t) }) {
+	if !t.Run("harness", func(t *testing.T) { s.openHarness(t) }) {
 		return
 	}
 	if s.declared.Store == nil { // -run has left that out
-		s.note(t)
+		s.noteDeclarations(t)
 	}
 	for _, group := range []struct {
 		name  string
@@ -122,11 +122,11 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 			if s.declared.NoClock {
 				t.Parallel()
 			}
-			if lacks := group.needs &^ s.can; lacks != 0 {
+			if lacks := group.needs &^ s.abilities; lacks != 0 {
 				t.Skipf("absent: %s", lacks)
 			}
 			for _, test := range group.tests {
-				if lacks := test.needs &^ s.can; lacks != 0 {
+				if lacks := test.needs &^ s.abilities; lacks != 0 {
 					t.Logf("%q is not run, absent: %s", test.name, lacks)
 					continue
 				}
@@ -162,24 +162,24 @@ type test struct {
 }
 
 type suite struct {
-	open     func(t *testing.T) Harness
-	declared Harness
-	can      store.Abilities
+	open      func(t *testing.T) Harness
+	declared  Harness
+	abilities store.Abilities
 }
 
-// note notes the declarations.
-func (s *suite) note(t *testing.T) {
+// noteDeclarations notes the declarations.
+func (s *suite) noteDeclarations(t *testing.T) {
 	h := s.open(t)
 	require.NotNil(t, h.Store, "Harness.Store")
-	s.declared, s.can = h, h.Store.Abilities()
+	s.declared, s.abilities = h, h.Store.Abilities()
 }
 
-// harness notes the declarations, and checks that every difference is declared.
-func (s *suite) harness(t *testing.T) {
-	s.note(t)
+// openHarness notes the declarations, and checks that every difference is declared.
+func (s *suite) openHarness(t *testing.T) {
+	s.noteDeclarations(t)
 	h := s.declared
 	require.Empty(t, undeclared(h.Store), "what the store declares, and what it has")
-	for _, l := range s.can.Losses() {
+	for _, l := range s.abilities.Losses() {
 		t.Logf("absent: %s (without it: %s)", l.Ability, l.Text)
 	}
 	require.Equal(t, h.Reopen == nil, h.Volatile, "either set Harness.Reopen or declare Volatile")
@@ -191,9 +191,9 @@ func (s *suite) harness(t *testing.T) {
 func (s *suite) start(t *testing.T, promise string) *fixture {
 	h := s.open(t)
 	f := &fixture{
-		T: t, another: s.open, promise: promise, h: h, st: h.Store, can: s.can, ctx: t.Context(), unit: time.Hour,
-		rows: map[batch.ID]*shadow{}, tombs: map[batch.ID]*tomb{},
-		controls: map[batch.Scope]batch.Control{}, steered: map[batch.Scope][]batch.Act{},
+		T: t, openAnother: s.open, promise: promise, harness: h, store: h.Store, abilities: s.abilities, ctx: t.Context(), unit: time.Hour,
+		batches: map[batch.ID]*modelBatch{}, tombstones: map[batch.ID]*modelTombstone{},
+		controls: map[batch.Scope]batch.Control{}, laneActs: map[batch.Scope][]batch.Act{},
 		versions: map[batch.Scope][]seenVersion{},
 	}
 	if h.StepClock == nil {

@@ -13,28 +13,28 @@ import (
 
 func surveyTests() []test {
 	return []test{
-		{name: "every lane from its front, as a claim would see it", run: surveyLanes},
-		{name: "lanes in byte order, page by page", run: surveyPages},
-		{name: "named lanes, in their order", run: surveyNamed},
-		{name: "what holds them, closed ones included", run: surveyControls, needs: store.CanControl},
-		{name: "who serves them", run: surveyServed, needs: store.CanKeepTexts},
-		{name: "defaults and bounds", run: surveyBounds},
-		{name: "briefly, with what decides whether a batch waits", run: surveyBrief},
-		{name: "briefly, page by page", run: surveyBriefPages},
-		{name: "changes nothing", run: surveyNothing},
+		{name: "every lane from its front, as a claim would see it", run: testSurveyLanes},
+		{name: "lanes in byte order, page by page", run: testSurveyPages},
+		{name: "named lanes, in their order", run: testSurveyNamed},
+		{name: "what holds them, closed ones included", run: testSurveyControls, needs: store.CanControl},
+		{name: "who serves them", run: testSurveyServed, needs: store.CanKeepTexts},
+		{name: "defaults and bounds", run: testSurveyBounds},
+		{name: "briefly, with what decides whether a batch waits", run: testSurveyBrief},
+		{name: "briefly, page by page", run: testSurveyBriefPages},
+		{name: "changes nothing", run: testSurveyNothing},
 	}
 }
 
 // survey asks, and compares with the model.
 func (f *fixture) survey(q store.SurveyQuery) store.Survey {
 	f.Helper()
-	f.needs(store.CanSurvey)
-	got := must(f.st.Survey(f.ctx, q))(f)
+	f.endWithout(store.CanSurvey)
+	got := must(f.store.Survey(f.ctx, q))(f)
 	bounded := q.Bounded()
-	require.True(f, f.near(f.now(), got.At), "%s", got.At)
+	require.True(f, f.isNear(f.now(), got.At), "%s", got.At)
 	waiting := map[batch.ServiceID]int{}
-	for _, s := range f.rows {
-		if service := s.b.Service; !s.row.Final() && (q.Start || service > q.After || q.Services != nil) {
+	for _, s := range f.batches {
+		if service := s.batch.Service; !s.row.Final() && (q.Start || service > q.After || q.Services != nil) {
 			if _, is := waiting[service]; !is {
 				waiting[service] = 0
 			}
@@ -56,29 +56,29 @@ func (f *fixture) survey(q store.SurveyQuery) store.Survey {
 			want = append(want, s)
 		}
 	}
-	f.likeControl(f.control(batch.Everything()), got.Everything)
+	f.sameControlAs(f.control(batch.Everything()), got.Everything)
 	var lanes []batch.ServiceID
 	for _, l := range got.Lanes {
 		lanes = append(lanes, l.Service)
 		require.Equal(f, min(waiting[l.Service], bounded.Cap), l.Waiting)
 		f.sameLane(f.window(l.Service, bounded.Window), l.Rows)
 		require.Equal(f, batch.Only(l.Service), l.Control.Scope)
-		f.likeControl(f.control(l.Control.Scope), l.Control)
+		f.sameControlAs(f.control(l.Control.Scope), l.Control)
 	}
 	require.Equal(f, want, lanes)
 	return got
 }
 
-func surveyLanes(f *fixture) {
+func testSurveyLanes(f *fixture) {
 	assert.Empty(f, f.survey(store.SurveyQuery{Start: true}).Lanes)
-	f.oneOfEach()
-	bs := many("lane", "b", 9)
+	f.makeOneOfEach()
+	bs := newBatches("lane", "b", 9)
 	bs[4].Footprint = batch.Footprint{Reads: []string{"00"}, Writes: []string{"11"}}
 	f.add(bs...)
-	f.committed(bt("final", "d"))
+	f.makeCommitted(newBatch("final", "d"))
 	f.take("b00009", "b00007", "b00005", "b00003")
-	f.each(f.submitted, store.Accepted, "b00009", "b00003")
-	f.each(f.submitted, store.Failed, "b00005")
+	f.recordEach(f.submitterOutcome, store.Accepted, "b00009", "b00003")
+	f.recordEach(f.submitterOutcome, store.Failed, "b00005")
 	for _, window := range []int{1, 2, 5, 9} {
 		got := f.survey(store.SurveyQuery{Start: true, Window: window})
 		i := slices.IndexFunc(got.Lanes, func(l store.LaneSurvey) bool { return l.Service == "lane" })
@@ -86,10 +86,10 @@ func surveyLanes(f *fixture) {
 	}
 }
 
-func surveyPages(f *fixture) {
+func testSurveyPages(f *fixture) {
 	var want []batch.ServiceID
 	for i, s := range []batch.ServiceID{"b", "", "ä", "B", "a", "aa", "a ", "'"} {
-		f.add(many(s, fmt.Sprint(i, "/"), i+1)...)
+		f.add(newBatches(s, fmt.Sprint(i, "/"), i+1)...)
 		want = append(want, s)
 	}
 	slices.Sort(want)
@@ -110,18 +110,18 @@ func surveyPages(f *fixture) {
 	}
 }
 
-func surveyNamed(f *fixture) {
-	f.add(bt("s", "a"), bt("t", "b"), bt("", "c"))
-	f.committed(bt("final", "d"))
+func testSurveyNamed(f *fixture) {
+	f.add(newBatch("s", "a"), newBatch("t", "b"), newBatch("", "c"))
+	f.makeCommitted(newBatch("final", "d"))
 	got := f.survey(store.SurveyQuery{Services: []batch.ServiceID{"t", "none", "final", "", "t", "\xff", "\x00", "s"}, Limit: 1, After: "z"})
 	assert.Len(f, got.Lanes, 3, "a limit is for pages")
 	assert.Empty(f, f.survey(store.SurveyQuery{Services: []batch.ServiceID{}, Start: true}).Lanes)
 }
 
-func surveyControls(f *fixture) {
-	f.add(bt("s", "a"), bt("s", "b"), bt("t", "c"))
+func testSurveyControls(f *fixture) {
+	f.add(newBatch("s", "a"), newBatch("s", "b"), newBatch("t", "c"))
 	f.take("a")
-	f.ends("a", batch.PolicyHalt)
+	f.refuseClaimed("a", batch.PolicyHalt)
 	f.pause(batch.Everything())
 	f.pause(batch.Only("t"))
 	got := f.survey(store.SurveyQuery{Start: true})
@@ -131,24 +131,24 @@ func surveyControls(f *fixture) {
 	assert.Equal(f, "somebody", got.Lanes[1].Control.PausedBy.Actor)
 }
 
-func surveyServed(f *fixture) {
-	f.add(bt("s", "a"), bt("t", "b"))
+func testSurveyServed(f *fixture) {
+	f.add(newBatch("s", "a"), newBatch("t", "b"))
 	require.True(f, f.swap(
 		store.Text{Kind: store.TextServed, Name: "t", Body: "one"}, store.Text{Kind: store.TextServed, Name: "other", Body: "two"},
 		store.Text{Kind: store.TextInstance, Name: "s", Body: "of another kind"}))
 	got := f.survey(store.SurveyQuery{Start: true})
 	assert.Empty(f, got.Lanes[0].Ledger)
 	assert.Equal(f, "one", got.Lanes[1].Ledger)
-	got = must(f.st.Survey(f.ctx, store.SurveyQuery{Start: true, Brief: true}))(f)
+	got = must(f.store.Survey(f.ctx, store.SurveyQuery{Start: true, Brief: true}))(f)
 	assert.Empty(f, got.Lanes[0].Ledger)
 	assert.Equal(f, "one", got.Lanes[1].Ledger)
 }
 
-func surveyBounds(f *fixture) {
-	f.add(many("a lane", "b", 1100)...)
+func testSurveyBounds(f *fixture) {
+	f.add(newBatches("a lane", "b", 1100)...)
 	var bs []batch.Batch
 	for i := range 1001 {
-		bs = append(bs, bt(batch.ServiceID(fmt.Sprintf("lane %04d", i)), batch.ID(fmt.Sprint(i))))
+		bs = append(bs, newBatch(batch.ServiceID(fmt.Sprintf("lane %04d", i)), batch.ID(fmt.Sprint(i))))
 	}
 	f.add(bs...)
 	got := f.survey(store.SurveyQuery{Start: true})
@@ -166,9 +166,9 @@ func surveyBounds(f *fixture) {
 func (f *fixture) brief(q store.SurveyQuery) []store.LaneSurvey {
 	f.Helper()
 	q.Brief = true
-	got := must(f.st.Survey(f.ctx, q))(f)
-	require.True(f, f.near(f.now(), got.At), "%s", got.At)
-	f.likeControl(f.control(batch.Everything()), got.Everything)
+	got := must(f.store.Survey(f.ctx, q))(f)
+	require.True(f, f.isNear(f.now(), got.At), "%s", got.At)
+	f.sameControlAs(f.control(batch.Everything()), got.Everything)
 	for _, l := range got.Lanes {
 		all := f.window(l.Service, 1_000_000)
 		tried := slices.IndexFunc(all, func(r store.LaneRow) bool { return !r.Row.Attempted() })
@@ -188,7 +188,7 @@ func (f *fixture) brief(q store.SurveyQuery) []store.LaneSurvey {
 			}
 		}
 		require.Equal(f, batch.Only(l.Service), l.Control.Scope)
-		f.likeControl(f.control(l.Control.Scope), l.Control)
+		f.sameControlAs(f.control(l.Control.Scope), l.Control)
 	}
 	return got.Lanes
 }
@@ -208,21 +208,21 @@ func (f *fixture) briefRow(want, got store.Row) {
 		if r.Error != nil {
 			d.Kind = r.Error.Kind
 		}
-		d.Expires, d.Before = f.near(like.ClaimExpires, r.ClaimExpires), f.near(like.NotBefore, r.NotBefore)
-		d.Settles, d.End = f.near(like.SettlesAt, r.SettlesAt), f.near(like.ResendUntil, r.ResendUntil)
+		d.Expires, d.Before = f.isNear(like.ClaimExpires, r.ClaimExpires), f.isNear(like.NotBefore, r.NotBefore)
+		d.Settles, d.End = f.isNear(like.SettlesAt, r.SettlesAt), f.isNear(like.ResendUntil, r.ResendUntil)
 		return d
 	}
 	require.Equal(f, of(want, want), of(got, want))
 }
 
-func surveyBrief(f *fixture) {
+func testSurveyBrief(f *fixture) {
 	require.Empty(f, f.brief(store.SurveyQuery{Start: true}))
-	f.oneOfEach()
-	f.add(many("lane", "b", 9)...)
-	f.committed(bt("final", "d"))
+	f.makeOneOfEach()
+	f.add(newBatches("lane", "b", 9)...)
+	f.makeCommitted(newBatch("final", "d"))
 	f.take("b00009", "b00007", "b00005", "b00003")
-	f.each(f.submitted, store.Accepted, "b00009", "b00003")
-	f.each(f.submitted, store.Failed, "b00005")
+	f.recordEach(f.submitterOutcome, store.Accepted, "b00009", "b00003")
+	f.recordEach(f.submitterOutcome, store.Failed, "b00005")
 	full := f.survey(store.SurveyQuery{Start: true})
 	for _, most := range []int{1, 3, 1000} {
 		lanes := f.brief(store.SurveyQuery{Start: true, Cap: most})
@@ -236,10 +236,10 @@ func surveyBrief(f *fixture) {
 	require.Len(f, named, 1)
 }
 
-func surveyBriefPages(f *fixture) {
+func testSurveyBriefPages(f *fixture) {
 	var want []batch.ServiceID
 	for i, s := range []batch.ServiceID{"b", "", "ä", "B", "a", "aa", "a ", "'"} {
-		f.add(many(s, fmt.Sprint(i, "/"), i+1)...)
+		f.add(newBatches(s, fmt.Sprint(i, "/"), i+1)...)
 		want = append(want, s)
 	}
 	slices.Sort(want)
@@ -261,8 +261,8 @@ func surveyBriefPages(f *fixture) {
 	require.Equal(f, 10_000, store.SurveyQuery{Brief: true, Limit: 1_000_000}.Bounded().Limit)
 }
 
-func surveyNothing(f *fixture) {
-	f.add(bt("s", "a"), bt("s", "b"))
+func testSurveyNothing(f *fixture) {
+	f.add(newBatch("s", "a"), newBatch("s", "b"))
 	f.take("a")
 	before := f.get("a")
 	first := f.survey(store.SurveyQuery{Start: true})

@@ -17,24 +17,24 @@ import (
 
 func textsTests() []test {
 	return []test{
-		{name: "from the first to the last change", run: textsChange},
-		{name: "all or none", run: textsAll},
-		{name: "one of several changes a text", run: textsRace},
-		{name: "one of several is the first", run: textsFirst},
-		{name: "many at once", run: textsMany},
-		{name: "the list", run: textsList},
-		{name: "what cannot be kept", run: textsBad},
-		{name: "a text survives what it was kept for", run: textsPruned, needs: store.CanPrune},
-		{name: "texts outlive the process", run: textsReopen, not: func(h Harness) bool { return h.Volatile }},
+		{name: "from the first to the last change", run: testTextsChange},
+		{name: "all or none", run: testTextsAll},
+		{name: "one of several changes a text", run: testTextsRace},
+		{name: "one of several is the first", run: testTextsFirst},
+		{name: "many at once", run: testTextsMany},
+		{name: "the list", run: testTextsList},
+		{name: "what cannot be kept", run: testTextsBad},
+		{name: "a text survives what it was kept for", run: testTextsPruned, needs: store.CanPrune},
+		{name: "texts outlive the process", run: testTextsReopen, not: func(h Harness) bool { return h.Volatile }},
 	}
 }
 
 // texts reads texts of a kind.
 func (f *fixture) texts(kind store.TextKind, names ...string) []store.Text {
 	f.Helper()
-	found, now, err := f.st.ReadTexts(f.ctx, kind, names...)
+	found, now, err := f.store.ReadTexts(f.ctx, kind, names...)
 	require.NoError(f, err)
-	require.True(f, f.near(f.now(), now), "%s", now)
+	require.True(f, f.isNear(f.now(), now), "%s", now)
 	require.Len(f, found, len(names))
 	for i, t := range found {
 		require.Equal(f, kind, t.Kind)
@@ -53,10 +53,10 @@ func (f *fixture) text(kind store.TextKind, name string) store.Text {
 
 func (f *fixture) swap(all ...store.Text) bool {
 	f.Helper()
-	return must(f.st.SwapTexts(f.ctx, all...))(f)
+	return must(f.store.SwapTexts(f.ctx, all...))(f)
 }
 
-func textsChange(f *fixture) {
+func testTextsChange(f *fixture) {
 	assert.Empty(f, f.texts("kind"))
 	text := f.text("kind", "a")
 	assert.Zero(f, text.Version)
@@ -65,10 +65,10 @@ func textsChange(f *fixture) {
 	first := f.text("kind", "a")
 	assert.Equal(f, int64(1), first.Version)
 	assert.Equal(f, text.Body, first.Body)
-	assert.True(f, f.near(f.now(), first.Begun))
-	assert.True(f, f.near(f.now(), first.Changed))
+	assert.True(f, f.isNear(f.now(), first.Begun))
+	assert.True(f, f.isNear(f.now(), first.Changed))
 	assert.Zero(f, f.text("other", "a").Version, "another kind")
-	f.pass(1)
+	f.passUnits(1)
 
 	next := first
 	next.Body = "next"
@@ -77,7 +77,7 @@ func textsChange(f *fixture) {
 	assert.Equal(f, int64(2), next.Version)
 	assert.Equal(f, "next", next.Body)
 	assert.True(f, next.Begun.Equal(first.Begun))
-	assert.True(f, f.near(f.now(), next.Changed))
+	assert.True(f, f.isNear(f.now(), next.Changed))
 	first.Body = "late"
 	assert.False(f, f.swap(first), "it has changed since")
 	assert.Equal(f, next, f.text("kind", "a"))
@@ -103,7 +103,7 @@ func textsChange(f *fixture) {
 	assert.Equal(f, int64(1), f.text("kind", "a").Version)
 }
 
-func textsAll(f *fixture) {
+func testTextsAll(f *fixture) {
 	a, b, c := store.Text{Kind: "kind", Name: "a", Body: "a"}, store.Text{Kind: "other", Name: "b", Body: "b"}, store.Text{Kind: "kind", Name: "c", Body: "c"}
 	require.True(f, f.swap())
 	require.True(f, f.swap(c, a))
@@ -122,7 +122,7 @@ func textsAll(f *fixture) {
 	assert.Zero(f, f.text("kind", "c").Version)
 }
 
-func textsRace(f *fixture) {
+func testTextsRace(f *fixture) {
 	require.True(f, f.swap(store.Text{Kind: "kind", Name: "a", Body: "first"}, store.Text{Kind: "kind", Name: "b", Body: "first"}))
 	var done atomic.Int64
 	var wg sync.WaitGroup
@@ -133,7 +133,7 @@ func textsRace(f *fixture) {
 			if i%2 == 0 {
 				slices.Reverse(all)
 			}
-			did, err := f.st.SwapTexts(f.ctx, all...)
+			did, err := f.store.SwapTexts(f.ctx, all...)
 			if assert.NoError(f, err) && did {
 				done.Add(1)
 			}
@@ -147,9 +147,9 @@ func textsRace(f *fixture) {
 	assert.Equal(f, int64(2), now[0].Version)
 }
 
-// textsFirst is about callers who write some of the same texts at once: each gets all of its own
-// or none.
-func textsFirst(f *fixture) {
+// testTextsFirst is about callers who write some of the same texts at once: each gets all of its
+// own or none.
+func testTextsFirst(f *fixture) {
 	var wg sync.WaitGroup
 	var did [8]bool
 	name := func(i int) string { return fmt.Sprintf("%02d", i%8) }
@@ -160,7 +160,7 @@ func textsFirst(f *fixture) {
 				all = append(all, store.Text{Kind: "kind", Name: name(i + k), Body: fmt.Sprint(i)})
 			}
 			var err error
-			did[i], err = f.st.SwapTexts(f.ctx, all...)
+			did[i], err = f.store.SwapTexts(f.ctx, all...)
 			assert.NoError(f, err)
 		})
 	}
@@ -173,7 +173,7 @@ func textsFirst(f *fixture) {
 	}
 }
 
-func textsMany(f *fixture) {
+func testTextsMany(f *fixture) {
 	var all []store.Text
 	var names []string
 	for i := range 1500 {
@@ -187,17 +187,17 @@ func textsMany(f *fixture) {
 	}
 }
 
-func textsList(f *fixture) {
+func testTextsList(f *fixture) {
 	for _, name := range []string{"b", "a", "d", "c"} {
 		require.True(f, f.swap(store.Text{Kind: "kind", Name: name, Body: "of " + name}))
-		f.pass(1)
+		f.passUnits(1)
 	}
 	require.True(f, f.swap(store.Text{Kind: "other", Name: "x", Body: "x"}))
 	list := func(unchanged time.Duration, limit int) (names []string) {
 		f.Helper()
-		found, now, err := f.st.ListTexts(f.ctx, store.TextsQuery{Kind: "kind", Unchanged: unchanged, Limit: limit})
+		found, now, err := f.store.ListTexts(f.ctx, store.TextsQuery{Kind: "kind", Unchanged: unchanged, Limit: limit})
 		require.NoError(f, err)
-		require.True(f, f.near(f.now(), now), "%s", now)
+		require.True(f, f.isNear(f.now(), now), "%s", now)
 		for _, t := range found {
 			assert.Equal(f, f.text("kind", t.Name), t)
 			names = append(names, t.Name)
@@ -212,12 +212,12 @@ func textsList(f *fixture) {
 	b.Body = "changed"
 	require.True(f, f.swap(b))
 	assert.Equal(f, []string{"b", "c", "d", "a"}, list(0, 100))
-	assert.Equal(f, []string{"d", "a"}, list(f.u(1.5), 100))
-	assert.Equal(f, []string{"d"}, list(f.u(1.5), 1))
-	assert.Empty(f, list(f.u(9), 100))
+	assert.Equal(f, []string{"d", "a"}, list(f.units(1.5), 100))
+	assert.Equal(f, []string{"d"}, list(f.units(1.5), 1))
+	assert.Empty(f, list(f.units(9), 100))
 }
 
-func textsBad(f *fixture) {
+func testTextsBad(f *fixture) {
 	long := strings.Repeat("a", 1025)
 	for _, t := range []store.Text{
 		{Kind: "", Name: "a", Body: "b"},
@@ -231,26 +231,26 @@ func textsBad(f *fixture) {
 		{Kind: "kind", Name: "a", Version: -1, Body: "b"},
 		{Kind: "kind", Name: "twice", Body: "b"},
 	} {
-		_, err := f.st.SwapTexts(f.ctx, store.Text{Kind: "kind", Name: "twice", Body: "b"}, t)
+		_, err := f.store.SwapTexts(f.ctx, store.Text{Kind: "kind", Name: "twice", Body: "b"}, t)
 		assert.ErrorIs(f, err, batch.ErrInvalidInput, "%q", t)
 	}
 	for _, name := range []string{"\xff", "a\x00", long} {
-		_, _, err := f.st.ReadTexts(f.ctx, "kind", "a", name)
+		_, _, err := f.store.ReadTexts(f.ctx, "kind", "a", name)
 		assert.ErrorIs(f, err, batch.ErrInvalidInput, "%q", name)
 	}
-	_, _, err := f.st.ListTexts(f.ctx, store.TextsQuery{Limit: 9})
+	_, _, err := f.store.ListTexts(f.ctx, store.TextsQuery{Limit: 9})
 	assert.ErrorIs(f, err, batch.ErrInvalidInput)
 	assert.Zero(f, f.text("kind", "twice").Version)
 }
 
-func textsPruned(f *fixture) {
+func testTextsPruned(f *fixture) {
 	require.True(f, f.swap(store.Text{Kind: store.TextServed, Name: "s", Body: "one"}))
-	f.committed(bt("s", "a"))
+	f.makeCommitted(newBatch("s", "a"))
 	require.Equal(f, 1, f.prune(0, false))
 	assert.Equal(f, "one", f.text(store.TextServed, "s").Body)
 }
 
-func textsReopen(f *fixture) {
+func testTextsReopen(f *fixture) {
 	require.True(f, f.swap(store.Text{Kind: "kind", Name: "a", Body: "first"}))
 	first := f.text("kind", "a")
 	first.Body = "second"

@@ -14,18 +14,18 @@ import (
 func txTests() []test {
 	none := func(h Harness) bool { return h.NoTx }
 	return []test{
-		{name: "a committed one stores and a rolled back one does not", run: txEnds, not: none},
-		{name: "an error leaves nothing, and the transaction goes on", run: txError, not: none},
-		{name: "the store knows its own", run: txOwn, not: none},
-		{name: "a store knows no other's", run: txForeign},
-		{name: "an open one holds up other writers", run: txHoldsUp, not: func(h Harness) bool { return !h.OneWriter }},
+		{name: "a committed one stores and a rolled back one does not", run: testTxEnds, not: none},
+		{name: "an error leaves nothing, and the transaction goes on", run: testTxError, not: none},
+		{name: "the store knows its own", run: testTxOwn, not: none},
+		{name: "a store knows no other's", run: testTxForeign},
+		{name: "an open one holds up other writers", run: testTxHoldsUp, not: func(h Harness) bool { return !h.OneWriter }},
 	}
 }
 
 // begin begins a transaction of the application, which the end of the test rolls back.
 func (f *fixture) begin() (tx store.Tx, commit, rollback func() error) {
 	f.Helper()
-	tx, commit, rollback, err := f.h.Begin(f.ctx)
+	tx, commit, rollback, err := f.harness.Begin(f.ctx)
 	require.NoError(f, err, "Harness.Begin")
 	f.Cleanup(func() { _ = rollback() }) // it may have ended
 	return tx, commit, rollback
@@ -39,68 +39,68 @@ func (f *fixture) addTx(bs ...batch.Batch) (commit, rollback func() error) {
 	return commit, rollback
 }
 
-func txEnds(f *fixture) {
-	commit, _ := f.addTx(bt("s", "a"), bt("s", "b"))
+func testTxEnds(f *fixture) {
+	commit, _ := f.addTx(newBatch("s", "a"), newBatch("s", "b"))
 	now := f.now()
 	require.NoError(f, commit())
-	f.added(now, bt("s", "a"), bt("s", "b"))
-	_, rollback := f.addTx(bt("s", "c"))
+	f.addToModel(now, newBatch("s", "a"), newBatch("s", "b"))
+	_, rollback := f.addTx(newBatch("s", "c"))
 	require.NoError(f, rollback())
-	f.absent(bt("s", "c"))
+	f.requireAbsent(newBatch("s", "c"))
 	assert.Equal(f, []batch.ID{"a", "b"}, laneIDs(f.view("s", 9)))
-	f.add(bt("s", "c"))
+	f.add(newBatch("s", "c"))
 }
 
 // What one call refuses is as if the call had not been. An Add before it and an Add after it are
 // stored with the commit.
-func txError(f *fixture) {
-	f.add(bt("s", "known"))
-	other := bt("s", "known")
+func testTxError(f *fixture) {
+	f.add(newBatch("s", "known"))
+	other := newBatch("s", "known")
 	other.Payload = []byte("other")
 	tx, commit, _ := f.begin()
 	now := f.now()
-	require.NoError(f, tx.Add(f.ctx, bt("s", "a")))
-	again := bt("s", "a")
+	require.NoError(f, tx.Add(f.ctx, newBatch("s", "a")))
+	again := newBatch("s", "a")
 	again.Payload = []byte("other")
 	for _, bad := range []batch.Batch{other, again, {Service: "s", ID: "no payload"}} {
-		require.Error(f, tx.Add(f.ctx, bt("s", "with it"), bad), "Add of a Tx took %s, which Add refuses", bad.Key())
+		require.Error(f, tx.Add(f.ctx, newBatch("s", "with it"), bad), "Add of a Tx took %s, which Add refuses", bad.Key())
 	}
-	require.NoError(f, tx.Add(f.ctx, bt("s", "known"), bt("s", "a"), bt("s", "b")), "again, and another one")
+	require.NoError(f, tx.Add(f.ctx, newBatch("s", "known"), newBatch("s", "a"), newBatch("s", "b")), "again, and another one")
 	require.NoError(f, tx.Add(f.ctx), "nothing to add")
 	require.NoError(f, commit())
-	f.added(now, bt("s", "a"), bt("s", "b"))
-	f.absent(bt("s", "with it"))
+	f.addToModel(now, newBatch("s", "a"), newBatch("s", "b"))
+	f.requireAbsent(newBatch("s", "with it"))
 	assert.Equal(f, []batch.ID{"known", "a", "b"}, laneIDs(f.view("s", 9)))
 }
 
-func txOwn(f *fixture) {
+func testTxOwn(f *fixture) {
 	tx, _, _ := f.begin()
-	assert.True(f, f.st.Owns(tx), "Owns of the store says false to what the store's Tx made: Runner.AddTx would refuse it")
+	assert.True(f, f.store.Owns(tx), "Owns of the store says false to what the store's Tx made: Runner.AddTx would refuse it")
 }
 
 // foreign is the Tx of no store.
 type foreign struct{ store.Tx }
 
-func txForeign(f *fixture) {
-	assert.False(f, f.st.Owns(nil), "Owns says true to nil")
-	assert.False(f, f.st.Owns(foreign{}), "Owns says true to a Tx of another kind")
-	if f.h.NoTx {
+func testTxForeign(f *fixture) {
+	assert.False(f, f.store.Owns(nil), "Owns says true to nil")
+	assert.False(f, f.store.Owns(foreign{}), "Owns says true to a Tx of another kind")
+	if f.harness.NoTx {
 		return
 	}
-	other := f.another(f.T)
+	other := f.openAnother(f.T)
 	tx, _, rollback, err := other.Begin(f.ctx)
 	require.NoError(f, err, "Harness.Begin of another store")
 	defer func() { require.NoError(f, rollback()) }()
-	assert.False(f, f.st.Owns(tx), "Owns says true to the Tx of another store of the same kind: the batches would be stored where nobody looks for them")
+	assert.False(f, f.store.Owns(tx), "Owns says true to the Tx of another store of the same kind: the batches would be stored where nobody looks for them")
 }
 
-// txHoldsUp checks the declaration: if another write got through while the transaction is
+// testTxHoldsUp checks the declaration: if another write got through while the transaction is
 // open, a batch could become visible late.
-func txHoldsUp(f *fixture) {
-	commit, _ := f.addTx(bt("s", "a"))
+func testTxHoldsUp(f *fixture) {
+	commit, _ := f.addTx(newBatch("s", "a"))
 	ctx, cancel := context.WithTimeout(f.ctx, 100*time.Millisecond)
 	defer cancel()
-	require.Error(f, f.st.Add(ctx, bt("s", "b")), "Add got through while a transaction was open: the store has more than one writer")
+	require.Error(f, f.store.Add(ctx, newBatch("s", "b")), "Add got through while a transaction was open: the store has more than one writer")
 	require.NoError(f, commit())
-	f.absent(bt("s", "b"))
+	f.requireAbsent(newBatch("s", "b"))
 }

@@ -12,33 +12,33 @@ import (
 
 func witnessTests() []test {
 	return []test{
-		{name: "what was decided before the doubt began, latest first", run: witnessDecided},
-		{name: "only before it in its lane", run: witnessEarlier},
-		{name: "not what became final since", run: witnessSince},
-		{name: "none without a doubt", run: witnessNoDoubt},
-		{name: "within reach", run: witnessReach},
+		{name: "what was decided before the doubt began, latest first", run: testWitnessDecided},
+		{name: "only before it in its lane", run: testWitnessEarlier},
+		{name: "not what became final since", run: testWitnessSince},
+		{name: "none without a doubt", run: testWitnessNoDoubt},
+		{name: "within reach", run: testWitnessReach},
 	}
 }
 
 // witnesses asks, with the row's number and without, and compares with the model.
 func (f *fixture) witnesses(id batch.ID, limit int) []batch.ID {
 	f.Helper()
-	f.needs(store.CanFindWitnesses)
-	s := f.rows[id]
+	f.endWithout(store.CanFindWitnesses)
+	s := f.batches[id]
 	var want []batch.ID
 	if s.row.DoubtAttempt != 0 {
-		before := f.inOrder(func(w *shadow) bool {
-			return w.b.Service == s.b.Service && (w.created.Before(s.created) || (w.created.Equal(s.created) && w.b.ID < id))
+		before := f.modelBatches(func(w *modelBatch) bool {
+			return w.batch.Service == s.batch.Service && (w.created.Before(s.created) || (w.created.Equal(s.created) && w.batch.ID < id))
 		})
 		slices.Reverse(before)
 		for _, w := range before[:min(len(before), store.WitnessReach)] {
 			if w.row.Final() && w.row.State != batch.Rejected && w.row.FinalAt.Before(s.row.DoubtSince) && len(want) < limit {
-				want = append(want, w.b.ID)
+				want = append(want, w.batch.ID)
 			}
 		}
 	}
-	for _, ref := range []store.Ref{s.ref, {Key: s.b.Key()}} {
-		got := must(f.st.Witnesses(f.ctx, ref, limit))(f)
+	for _, ref := range []store.Ref{s.ref, {Key: s.batch.Key()}} {
+		got := must(f.store.Witnesses(f.ctx, ref, limit))(f)
 		require.Equal(f, append([]batch.ID{}, want...), append([]batch.ID{}, got...), "witnesses of %s", id)
 	}
 	return want
@@ -47,81 +47,81 @@ func (f *fixture) witnesses(id batch.ID, limit int) []batch.ID {
 // witnessLane makes a lane whose batches ended in a known way.
 func witnessLane(f *fixture, s batch.ServiceID) {
 	p := batch.ID(s)
-	f.add(bt(s, p+"9"), bt(s, p+"8"), bt(s, p+"7"), bt(s, p+"6"), bt(s, p+"5"), bt(s, p+"4"))
+	f.add(newBatch(s, p+"9"), newBatch(s, p+"8"), newBatch(s, p+"7"), newBatch(s, p+"6"), newBatch(s, p+"5"), newBatch(s, p+"4"))
 	f.take(p+"9", p+"8", p+"7", p+"6")
-	f.each(f.submitted, store.Refused, p+"7")
-	f.each(f.submitted, store.Accepted, p+"9", p+"8", p+"6")
-	f.each(f.monitored, store.IsCommitted, p+"9", p+"6")
-	invalid := f.monitored(p+"8", store.IsInvalid)
+	f.recordEach(f.submitterOutcome, store.Refused, p+"7")
+	f.recordEach(f.submitterOutcome, store.Accepted, p+"9", p+"8", p+"6")
+	f.recordEach(f.monitorOutcome, store.IsCommitted, p+"9", p+"6")
+	invalid := f.monitorOutcome(p+"8", store.IsInvalid)
 	invalid.Settle = 0
-	f.written(invalid)
-	f.pass(1)
+	f.recordAll(invalid)
+	f.passUnits(1)
 }
 
-func witnessDecided(f *fixture) {
+func testWitnessDecided(f *fixture) {
 	witnessLane(f, "s")
 	witnessLane(f, "t")
 	f.take("s4")
 	assert.Equal(f, []batch.ID{"s6", "s8", "s9"}, f.witnesses("s4", 10), "a live claim is unresolved, too")
-	f.each(f.submitted, store.Doubtful, "s4")
+	f.recordEach(f.submitterOutcome, store.Doubtful, "s4")
 	assert.Equal(f, []batch.ID{"s6", "s8", "s9"}, f.witnesses("s4", 10))
 	assert.Equal(f, []batch.ID{"s6", "s8"}, f.witnesses("s4", 2))
 	assert.Empty(f, f.witnesses("s4", 0))
-	f.each(f.monitored, store.NoTrace, "s4")
+	f.recordEach(f.monitorOutcome, store.NoTrace, "s4")
 	assert.Len(f, f.witnesses("s4", 10), 3)
 	for _, ref := range []store.Ref{{Key: batch.Key{Service: "s", ID: "none"}}, {Key: batch.Key{Service: "t", ID: "s4"}}} {
-		assert.Empty(f, must(f.st.Witnesses(f.ctx, ref, 9))(f))
+		assert.Empty(f, must(f.store.Witnesses(f.ctx, ref, 9))(f))
 	}
 }
 
-func witnessEarlier(f *fixture) {
-	f.add(bt("s", "a"), bt("s", "b"), bt("s", "c"))
+func testWitnessEarlier(f *fixture) {
+	f.add(newBatch("s", "a"), newBatch("s", "b"), newBatch("s", "c"))
 	f.take("a", "c")
-	f.each(f.submitted, store.Accepted, "a", "c")
-	f.each(f.monitored, store.IsCommitted, "a", "c")
-	f.pass(1)
+	f.recordEach(f.submitterOutcome, store.Accepted, "a", "c")
+	f.recordEach(f.monitorOutcome, store.IsCommitted, "a", "c")
+	f.passUnits(1)
 	f.take("b")
 	assert.Equal(f, []batch.ID{"a"}, f.witnesses("b", 9))
 }
 
-func witnessSince(f *fixture) {
-	f.add(bt("s", "early"), bt("s", "open"), bt("s", "unsettled"), bt("s", "late"), bt("s", "b"))
+func testWitnessSince(f *fixture) {
+	f.add(newBatch("s", "early"), newBatch("s", "open"), newBatch("s", "unsettled"), newBatch("s", "late"), newBatch("s", "b"))
 	f.take("early", "open", "unsettled", "late")
-	f.each(f.submitted, store.Accepted, "early", "open", "unsettled", "late")
-	f.each(f.monitored, store.IsCommitted, "early")
-	f.each(f.monitored, store.IsInvalid, "unsettled")
-	f.pass(1)
+	f.recordEach(f.submitterOutcome, store.Accepted, "early", "open", "unsettled", "late")
+	f.recordEach(f.monitorOutcome, store.IsCommitted, "early")
+	f.recordEach(f.monitorOutcome, store.IsInvalid, "unsettled")
+	f.passUnits(1)
 	f.take("b")
-	f.pass(1)
-	f.each(f.monitored, store.IsCommitted, "late")
-	f.each(f.submitted, store.Doubtful, "b")
-	f.pass(1)
+	f.passUnits(1)
+	f.recordEach(f.monitorOutcome, store.IsCommitted, "late")
+	f.recordEach(f.submitterOutcome, store.Doubtful, "b")
+	f.passUnits(1)
 	assert.Equal(f, []batch.ID{"early"}, f.witnesses("b", 9))
-	f.each(f.monitored, store.NoTrace, "b")
+	f.recordEach(f.monitorOutcome, store.NoTrace, "b")
 	f.take("b")
 	assert.Equal(f, []batch.ID{"early"}, f.witnesses("b", 9), "the first unresolved attempt counts, not the last")
-	f.each(f.submitted, store.Doubtful, "b")
-	f.each(f.monitored, store.NotCommitted, "b")
-	f.pass(1)
+	f.recordEach(f.submitterOutcome, store.Doubtful, "b")
+	f.recordEach(f.monitorOutcome, store.NotCommitted, "b")
+	f.passUnits(1)
 	f.take("b")
 	assert.Equal(f, []batch.ID{"late", "early"}, f.witnesses("b", 9), "a new doubt")
 }
 
-func witnessNoDoubt(f *fixture) {
+func testWitnessNoDoubt(f *fixture) {
 	witnessLane(f, "s")
 	assert.Empty(f, f.witnesses("s5", 9), "never attempted")
 	f.take("s5")
-	f.each(f.submitted, store.Failed, "s5")
+	f.recordEach(f.submitterOutcome, store.Failed, "s5")
 	assert.Empty(f, f.witnesses("s5", 9))
 	assert.Empty(f, f.witnesses("s9", 9), "final")
 	assert.Empty(f, f.witnesses("s6", 9))
 }
 
-func witnessReach(f *fixture) {
-	f.committed(bt("s", "far"), bt("s", "near"))
-	bs := many("s", "b", store.WitnessReach-1)
+func testWitnessReach(f *fixture) {
+	f.makeCommitted(newBatch("s", "far"), newBatch("s", "near"))
+	bs := newBatches("s", "b", store.WitnessReach-1)
 	f.add(bs...)
-	f.add(bt("s", "last"))
+	f.add(newBatch("s", "last"))
 	f.take("last")
 	assert.Equal(f, []batch.ID{"near"}, f.witnesses("last", 9))
 }

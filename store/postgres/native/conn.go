@@ -18,11 +18,11 @@ import (
 // saves a trip. The server carries them out one after the other, as if each had been answered, and
 // after the first error none of the others: so no statement is ever outside of its transaction.
 type conn struct {
-	c     *pgxpool.Conn
-	p     *pool
-	begin []string // what begins the transaction, if it is still to be sent
-	begun bool
-	of    *conns.Session
+	c       *pgxpool.Conn
+	p       *pool
+	begin   []string // what begins the transaction, if it is still to be sent
+	begun   bool
+	session *conns.Session
 }
 
 func (c *conn) Begin(_ context.Context, text string) error {
@@ -31,7 +31,7 @@ func (c *conn) Begin(_ context.Context, text string) error {
 }
 
 func (c *conn) Begun() bool             { return c.begun }
-func (c *conn) Session() *conns.Session { return c.of }
+func (c *conn) Session() *conns.Session { return c.session }
 
 func (c *conn) Exec(ctx context.Context, text string, args ...any) (int64, error) {
 	switch {
@@ -46,15 +46,15 @@ func (c *conn) Exec(ctx context.Context, text string, args ...any) (int64, error
 			c.begin = append(slices.Clip(c.begin), list[:len(list)-1]...)
 			text = list[len(list)-1]
 		}
-		if last, err = c.first(ctx, text, args); err != nil {
+		if last, err = c.sendFirst(ctx, text, args); err != nil {
 			return 0, err
 		}
 		tag, _ := last.Exec() // Close has its error
-		return tag.RowsAffected(), c.answered(last)
+		return tag.RowsAffected(), c.readEnd(last)
 	case text == conns.Commit && c.c.Conn().PgConn().TxStatus() == 'E':
 		return 0, pgx.ErrTxCommitRollback // the server would roll back, and call that a success
 	case len(args) == 0:
-		return 0, c.say(ctx, text)
+		return 0, c.sendText(ctx, text)
 	}
 	tag, err := c.c.Exec(ctx, text, args...)
 	return tag.RowsAffected(), err
@@ -64,13 +64,13 @@ func (c *conn) Query(ctx context.Context, text string, args ...any) (sqlstore.Ro
 	if c.begin == nil {
 		return found(c.c.Query(ctx, text, args...))
 	}
-	last, err := c.first(ctx, text, args)
+	last, err := c.sendFirst(ctx, text, args)
 	if err != nil {
 		return nil, err
 	}
 	r, err := last.Query()
 	if err != nil {
-		_ = c.answered(last)
+		_ = c.readEnd(last)
 		return nil, err
 	}
 	return firstRows{rows{r}, c, last}, nil
@@ -84,11 +84,11 @@ func (c *conn) Together(ctx context.Context, list ...conns.Statement) error {
 	if err != nil {
 		return err
 	}
-	return c.answered(all)
+	return c.readEnd(all)
 }
 
-// first sends a statement behind the beginning of its transaction.
-func (c *conn) first(ctx context.Context, text string, args []any) (pgx.BatchResults, error) {
+// sendFirst sends a statement behind the beginning of its transaction.
+func (c *conn) sendFirst(ctx context.Context, text string, args []any) (pgx.BatchResults, error) {
 	return c.send(ctx, []conns.Statement{{Text: text, Args: args}})
 }
 
@@ -120,8 +120,8 @@ func (c *conn) send(ctx context.Context, list []conns.Statement) (pgx.BatchResul
 	return all, nil
 }
 
-// answered reads the end of the results.
-func (c *conn) answered(all pgx.BatchResults) error {
+// readEnd reads the end of the results.
+func (c *conn) readEnd(all pgx.BatchResults) error {
 	err := all.Close()
 	c.begun = c.begun || err == nil
 	return err
@@ -137,16 +137,16 @@ type firstRows struct {
 // Close returns an error that Err does not have: of the end of the results.
 func (r firstRows) Close() error {
 	r.Rows.Close()
-	if err := r.c.answered(r.all); r.Err() == nil {
+	if err := r.c.readEnd(r.all); r.Err() == nil {
 		return err
 	}
 	return nil
 }
 
-// say sends a text without arguments, such as COMMIT. It is pgx's Exec with one difference: where
-// the connection breaks before the answer, the error of pgx's Exec says that nothing was sent, and
-// does not say why it broke.
-func (c *conn) say(ctx context.Context, text string) error {
+// sendText sends a text without arguments, such as COMMIT. It is pgx's Exec with one difference:
+// where the connection breaks before the answer, the error of pgx's Exec says that nothing was
+// sent, and does not say why it broke.
+func (c *conn) sendText(ctx context.Context, text string) error {
 	on := c.c.Conn()
 	return traced(ctx, on, c.p.tracer, text, func(ctx context.Context) error {
 		return on.PgConn().Exec(ctx, text).Close()

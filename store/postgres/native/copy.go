@@ -13,7 +13,7 @@ func (c *conn) Copy(ctx context.Context, text string, data io.Reader) error {
 	if c.begin != nil {
 		begun, err := c.send(ctx, nil)
 		if err == nil {
-			err = c.answered(begun)
+			err = c.readEnd(begun)
 		}
 		if err != nil {
 			return err

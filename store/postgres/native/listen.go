@@ -24,17 +24,17 @@ func Listen(dsn string) func(context.Context) (postgres.Listener, error) {
 		}
 		return pgx.ConnectConfig(ctx, c)
 	})
-	return s.line
+	return s.newLine
 }
 
 // ListenBeside is [Listen] with a session that connects as a pool does, and beside it. A store
 // over the pool has such a session of its own by default; stores with the same function share one.
 func ListenBeside(p *pgxpool.Pool) func(context.Context) (postgres.Listener, error) {
-	return beside(p).line
+	return connectBeside(p).newLine
 }
 
-// beside connects beside a pool, whose Close waits for connections in use.
-func beside(p *pgxpool.Pool) *session {
+// connectBeside connects beside a pool, whose Close waits for connections in use.
+func connectBeside(p *pgxpool.Pool) *session {
 	return newSession(func(ctx context.Context) (*pgx.Conn, error) {
 		all := p.Config()
 		own := all.ConnConfig.Copy()
@@ -50,7 +50,7 @@ func beside(p *pgxpool.Pool) *session {
 
 // Listen implements [conns.Pool].
 func (p *pool) Listen(ctx context.Context) (_ conns.Listener, way string, err error) {
-	l, err := p.listens.line(ctx)
+	l, err := p.listens.newLine(ctx)
 	return l, "a connection beside pgx's pool", err
 }
 

@@ -38,7 +38,7 @@ func New(p *pgxpool.Pool, o *postgres.Options) (*Store, error) {
 	if p == nil {
 		return nil, &batch.InputError{Field: "pool", Value: "nil", Want: "an open *pgxpool.Pool"}
 	}
-	s, adders, err := postgres.Over(&pool{p: p, tracer: p.Config().ConnConfig.Tracer, listens: beside(p)}, o)
+	s, adders, err := postgres.Over(&pool{p: p, tracer: p.Config().ConnConfig.Tracer, listens: connectBeside(p)}, o)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func New(p *pgxpool.Pool, o *postgres.Options) (*Store, error) {
 
 // Tx is [postgres.Store.Tx] of a transaction of pgx. A context that ends while a statement
 // runs closes the connection, as always with pgx, and the whole transaction is gone with it.
-func (s *Store) Tx(t pgx.Tx) store.Tx { return ownTx{s, given(t)} }
+func (s *Store) Tx(t pgx.Tx) store.Tx { return ownTx{s, txOf(t)} }
 
 // Owns is [store.Store].Owns. A Tx of the embedded store is its own, too.
 func (s *Store) Owns(tx store.Tx) bool {
@@ -68,11 +68,11 @@ func (o ownTx) Add(ctx context.Context, batches ...batch.Batch) error {
 
 // AddOrdersTx is [postgres.Store.AddOrdersTx] in a transaction of pgx, as Tx.
 func (s *Store) AddOrdersTx(ctx context.Context, t pgx.Tx, orders ...order.Order) error {
-	return s.adders.Orders(ctx, given(t), orders...)
+	return s.adders.Orders(ctx, txOf(t), orders...)
 }
 
-// given returns a transaction of pgx; nil where there is none.
-func given(t pgx.Tx) conns.Tx {
+// txOf returns a transaction of pgx; nil where there is none.
+func txOf(t pgx.Tx) conns.Tx {
 	if t == nil {
 		return nil
 	}
@@ -93,7 +93,7 @@ func (p *pool) Acquire(ctx context.Context) (conns.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{c: c, p: p, of: p.sessions.Of(c.Conn(), func() int { return int(p.p.Stat().TotalConns()) })}, nil
+	return &conn{c: c, p: p, session: p.sessions.Of(c.Conn(), func() int { return int(p.p.Stat().TotalConns()) })}, nil
 }
 
 func (p *pool) Idle() int             { return int(p.p.Stat().IdleConns()) }

@@ -22,8 +22,8 @@ func newSession(open func(context.Context) (*pgx.Conn, error)) *session {
 	return &session{open: open, turn: make(chan struct{}, 1)}
 }
 
-// line is a [postgres.Options].Listen: a listener of its own for each call.
-func (s *session) line(ctx context.Context) (conns.Listener, error) {
+// newLine is a [postgres.Options].Listen: a listener of its own for each call.
+func (s *session) newLine(ctx context.Context) (conns.Listener, error) {
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
@@ -72,8 +72,8 @@ type line struct {
 	closed chan struct{}
 }
 
-// lineRoom is how many notifications wait for a store that is slow to take them. Then all wait.
-const lineRoom = 64
+// lineCapacity is how many notifications wait for a store that is slow to take them. Then all wait.
+const lineCapacity = 64
 
 // join returns a listener on the connection; nil where it has ended.
 func (w *wire) join() *line {
@@ -82,7 +82,7 @@ func (w *wire) join() *line {
 	if w.over {
 		return nil
 	}
-	l := &line{w: w, heard: make(chan string, lineRoom), closed: make(chan struct{})}
+	l := &line{w: w, heard: make(chan string, lineCapacity), closed: make(chan struct{})}
 	w.lines[l] = ""
 	return l
 }
@@ -126,15 +126,15 @@ func (w *wire) wait() error {
 		interrupt()
 		switch {
 		case err == nil:
-			w.give(n)
+			w.deliver(n)
 		case !asked || w.c.IsClosed():
 			return err
 		}
 	}
 }
 
-// give hands a notification to those who listen on its channel.
-func (w *wire) give(n *pgconn.Notification) {
+// deliver hands a notification to those who listen on its channel.
+func (w *wire) deliver(n *pgconn.Notification) {
 	var to []*line
 	w.mu.Lock()
 	for l, channel := range w.lines {

@@ -17,11 +17,11 @@ type Session struct {
 
 // Sessions has the session of each open connection of a pool. Its method may be called
 // concurrently.
-type Sessions struct{ of sqlstore.PerConn[Session] }
+type Sessions struct{ byConn sqlstore.PerConn[Session] }
 
 // Of returns the session of a connection. open returns about how many connections the pool has.
 func (s *Sessions) Of(connection any, open func() int) *Session {
-	of := s.of.Of(connection, open)
+	of := s.byConn.Of(connection, open)
 	if of.Since.IsZero() {
 		of.Since = time.Now()
 	}
