@@ -83,8 +83,8 @@ func (d *describer) describe(ctx context.Context, s store.Store, l store.Look) (
 
 var errNoPayload = errors.New("console: the payload was not read")
 
-// logFailure logs why there is no description. The value of a panic may quote the payload: its type
-// and its place have to do.
+// logFailure logs why there is no description. The value of a panic may quote the payload: its
+// type and its place have to do.
 func (d *describer) logFailure(ctx context.Context, l store.Look, err error) {
 	attrs := []slog.Attr{slog.String("service", string(l.Ref.Key.Service)), slog.String("batch", string(l.Ref.Key.ID))}
 	if p, is := errors.AsType[*loop.PanicError](err); is {

@@ -298,10 +298,10 @@ func (d *decider) budgetUsedUp() *batch.SubmissionError {
 	return &batch.SubmissionError{Kind: batch.KindExhausted, Message: fmt.Sprintf("budget of %d attempts used up", d.f.Budget.Attempts)}
 }
 
-// decideNoTrace handles an answer that has no trace of the batch. An accepted batch that others may
-// follow is in doubt from the first such answer on, and nothing of its lane leaves: if the ledger
-// lost it, any batch that leaves now would overtake it. An answer that shows the batch ends the
-// doubt.
+// decideNoTrace handles an answer that has no trace of the batch. An accepted batch that others
+// may follow is in doubt from the first such answer on, and nothing of its lane leaves: if the
+// ledger lost it, any batch that leaves now would overtake it. An answer that shows the batch
+// ends the doubt.
 func (d *decider) decideNoTrace() Verdict {
 	v := d.decideAbsent()
 	if v.Outcome == nil && d.passable() {

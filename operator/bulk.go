@@ -385,7 +385,8 @@ func (d *Desk) run(ctx context.Context, s Selection, by batch.By, o RunOptions, 
 	return nil
 }
 
-// chunkDesk returns where the acts of a chunk are done: it asks once for the settings of a service.
+// chunkDesk returns where the acts of a chunk are done: it asks once for the settings of a
+// service.
 func (d *Desk) chunkDesk() acts.Desk {
 	type quiet struct {
 		d   time.Duration

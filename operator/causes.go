@@ -72,8 +72,8 @@ type Reason struct {
 	// is, of the batches themselves. State is 0 where it is not known.
 	State batch.State     `json:"state,omitzero"`
 	Kind  batch.ErrorKind `json:"kind,omitzero"`
-	// Called says that a person was called about that batch, because it has not moved for long, and
-	// that its cause is not [batch.CauseDecision].
+	// Called says that a person was called about that batch, because it has not moved for long,
+	// and that its cause is not [batch.CauseDecision].
 	Called bool `json:"called,omitzero"`
 	// Ledger is the name of the lanes' ledger: set in [Causes], and "" where no instance has met
 	// them.
@@ -205,8 +205,8 @@ func (c *collector) addItems(at time.Time, l store.LaneSurvey, items []item) {
 	}
 }
 
-// attemptsAt returns those of the item at a place, which is the place of its row; of a batch behind
-// others, the most in its lane.
+// attemptsAt returns those of the item at a place, which is the place of its row; of a batch
+// behind others, the most in its lane.
 func attemptsAt(l store.LaneSurvey, place int, behind bool) int {
 	most := 0
 	for i := range l.Rows {
@@ -268,7 +268,8 @@ func (c *collector) sorted() Causes {
 	return c.report
 }
 
-// compareCounts puts the larger of two numbers first, and equal ones in the order of their reasons.
+// compareCounts puts the larger of two numbers first, and equal ones in the order of their
+// reasons.
 func compareCounts(n, m int, a, b Reason) int {
 	called := func(r Reason) int {
 		if r.Called {

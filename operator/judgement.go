@@ -69,7 +69,8 @@ func ledgerKind(kind batch.ErrorKind) IncidentKind {
 	return IncidentLedgerDown
 }
 
-// isLedgerError reports whether an error of this kind is the ledger's, whichever batch it is about.
+// isLedgerError reports whether an error of this kind is the ledger's, whichever batch it is
+// about.
 func isLedgerError(kind batch.ErrorKind) bool {
 	return kind == batch.KindMisconfigured || kind == batch.KindBusy || kind == batch.KindUnavailable
 }
@@ -352,8 +353,8 @@ func (i *Incident) addGroup(g Group) {
 	i.addControl(i.Example.Control)
 }
 
-// addMoving counts a group among the batches that move by themselves; a group behind another counts
-// with that one.
+// addMoving counts a group among the batches that move by themselves; a group behind another
+// counts with that one.
 func (x *judgement) addMoving(g Group) {
 	root := cmp.Or(g.Root, g.Cause)
 	m := x.moving[root]
@@ -435,8 +436,8 @@ func whyHeldBy(c batch.Cause, ledger string, counted bool, s store.Stats) string
 // movesItself reports whether an instance moves a batch with this cause.
 func movesItself(c batch.Cause) bool { return c == CauseUnknown || explain.ByInstance(c) }
 
-// waitText returns the text of an explanation with the sentence that says why no instance moves the
-// batch.
+// waitText returns the text of an explanation with the sentence that says why no instance moves
+// the batch.
 func waitText(e batch.Explanation, held string) string {
 	if e.Cause == CauseUnknown {
 		return legible.Sentences(e.State.String()+": it waits in its lane", held)

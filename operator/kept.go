@@ -72,9 +72,9 @@ func (d *Desk) keep(ctx context.Context, k keptSurvey, report texts.Report) {
 	_, _ = report.Keep(ctx, d.store)
 }
 
-// keptSurveyOf reads a kept report. A text of other code has none. The report of a survey that took
-// little time does not count, nor does a report from before the clock stepped back: nobody knows
-// its age.
+// keptSurveyOf reads a kept report. A text of other code has none. The report of a survey that
+// took little time does not count, nor does a report from before the clock stepped back: nobody
+// knows its age.
 func keptSurveyOf(r texts.Report) (kept keptSurvey, is bool) {
 	is = r.Detail != nil && json.Unmarshal(r.Detail, &kept) == nil && kept.Took >= minKeptSurvey && !kept.Causes.At.After(r.Now)
 	return kept, is

@@ -26,7 +26,8 @@ var (
 	ErrDisagree = errors.New("operator: the instances disagree")
 )
 
-// SettingsError says which setting a Desk has to know and does not. [Desk.Relied] shows the record.
+// SettingsError says which setting a Desk has to know and does not. [Desk.Relied] shows the
+// record.
 type SettingsError struct {
 	Service batch.ServiceID
 	Ledger  string // that serves the service; "" where none is recorded
@@ -152,8 +153,8 @@ func (d *Desk) recorded(ctx context.Context, service batch.ServiceID, ledger str
 	return r, err
 }
 
-// checkUsable refuses settings that are not on record, or not for this service, or on which Runners
-// disagree: same compares what the caller uses of two settings.
+// checkUsable refuses settings that are not on record, or not for this service, or on which
+// Runners disagree: same compares what the caller uses of two settings.
 func (r serviceRecord) checkUsable(setting string, same func(a, b relied.Settings) bool) error {
 	fail := func(err error, why string) error {
 		return &SettingsError{Service: r.service, Ledger: r.ledger, Setting: setting, Why: why, Err: err}
@@ -190,7 +191,8 @@ func (d *Desk) resendQuiet(ctx context.Context, service batch.ServiceID) (time.D
 	return r.Quiet()
 }
 
-// canWithdraw returns whether a service's ledger can keep a batch from taking effect, and its name.
+// canWithdraw returns whether a service's ledger can keep a batch from taking effect, and its
+// name.
 func (d *Desk) canWithdraw(ctx context.Context, service batch.ServiceID) (can bool, ledger string, err error) {
 	r, err := d.readServiceRecord(ctx, service)
 	if err == nil {

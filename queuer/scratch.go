@@ -6,8 +6,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// footprintSets lends sets of footprints, so that deciding allocates its answer and little else. It
-// is no sync.Pool: after each garbage collection a set would grow anew, while the claiming
+// footprintSets lends sets of footprints, so that deciding allocates its answer and little else.
+// It is no sync.Pool: after each garbage collection a set would grow anew, while the claiming
 // transaction waits. It keeps as many sets as were ever needed at once.
 type footprintSets struct {
 	mu   sync.Mutex

@@ -51,8 +51,8 @@ func markBuiltin(s Strategy) Strategy {
 	return s
 }
 
-// isBuiltin reports whether Select is this package's. A copy of its strategies may have got another
-// one, about which nothing is known.
+// isBuiltin reports whether Select is this package's. A copy of its strategies may have got
+// another one, about which nothing is known.
 func (s Strategy) isBuiltin() bool {
 	return s.builtin.code != 0 && s.builtin.code == reflect.ValueOf(s.Select).Pointer()
 }

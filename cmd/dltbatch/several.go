@@ -396,8 +396,8 @@ func (all *databases) findBatch(ctx context.Context, text string) (*database, ba
 	return all.list[found[0].Shard], *found[0].Value.rec, nil
 }
 
-// joinPage is one page of a list of all databases, and where it goes on. of is the cursor behind an
-// entry; nil takes the cursor of the database whose page ends first, which all understand.
+// joinPage is one page of a list of all databases, and where it goes on. of is the cursor behind
+// an entry; nil takes the cursor of the database whose page ends first, which all understand.
 func joinPage[T any](ctx context.Context, all *databases, limit int, compare func(a, b T) int, of func(T) store.Cursor,
 	list func(context.Context, *database) ([]T, store.Cursor, error),
 ) ([]T, store.Cursor, error) {

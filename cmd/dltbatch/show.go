@@ -28,8 +28,8 @@ func (n *batchFlags) addFlags(c *cobra.Command) {
 	c.Flags().StringVar(&n.change, "data-change-id", "", "in place of an ID: the batch with this `KEY` of its caller")
 }
 
-// findStored is find for a command about what retention removes with a batch, or that acts upon the
-// batch.
+// findStored is find for a command about what retention removes with a batch, or that acts upon
+// the batch.
 func (n *batchFlags) findStored(ctx context.Context, all *databases, args []string) (*database, batch.Record, error) {
 	db, rec, err := n.find(ctx, all, args)
 	if err == nil && !rec.PrunedAt.IsZero() {
@@ -87,9 +87,9 @@ func (n *batchFlags) find(ctx context.Context, all *databases, args []string) (*
 	return db, recs[0], nil
 }
 
-// laneOfFlag returns the lane of a flag that selects by one, and the database to ask; nil, and all,
-// where the flag was not given. Where the text is the beginning of its name, people are told which
-// lane it is.
+// laneOfFlag returns the lane of a flag that selects by one, and the database to ask; nil, and
+// all, where the flag was not given. Where the text is the beginning of its name, people are told
+// which lane it is.
 func (a *app) laneOfFlag(ctx context.Context, all *databases, c *cobra.Command, flag string) (*databases, *batch.ServiceID, error) {
 	f := c.Flags().Lookup(flag)
 	if f == nil || !f.Changed {

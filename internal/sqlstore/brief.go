@@ -261,8 +261,8 @@ func briefLane(c briefCount, tried []briefCols, all bool, rows []store.LaneRow) 
 	return l
 }
 
-// readBriefLaneFacts is besides for lanes of a span. It reads the controls and ledgers of the whole
-// span, unless the span has many more than these lanes; then it reads theirs alone.
+// readBriefLaneFacts is besides for lanes of a span. It reads the controls and ledgers of the
+// whole span, unless the span has many more than these lanes; then it reads theirs alone.
 func readBriefLaneFacts(ctx context.Context, t Tx, in laneSpan, lanes []store.LaneSurvey) (b laneFacts, err error) {
 	names := make([]batch.ServiceID, len(lanes))
 	for i := range lanes {

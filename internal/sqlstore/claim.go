@@ -50,7 +50,8 @@ func PlanLanes[W Window](windows []W, now time.Time, q *store.ClaimQuery, left i
 	return left, nil
 }
 
-// rowsToRead returns how many of the first windows together want that number of rows, at least one.
+// rowsToRead returns how many of the first windows together want that number of rows, at least
+// one.
 func rowsToRead[W Window](windows []W, rows int) int {
 	for i, w := range windows {
 		if rows <= 0 && i > 0 {

@@ -225,8 +225,8 @@ func (s suite) testStarvation(t *testing.T) {
 	})
 }
 
-// testFairness: a lane's answers do not depend on the other lanes that the strategy is asked about,
-// and a full lane does not keep a free lane from leaving.
+// testFairness: a lane's answers do not depend on the other lanes that the strategy is asked
+// about, and a full lane does not keep a free lane from leaving.
 func (s suite) testFairness(t *testing.T) {
 	const lanes = 4
 	st := s.newStrategy()

@@ -43,11 +43,11 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 	return add(false)
 }
 
-// notFreshError reports whether the server refused to take all batches for new, so that the careful
-// way may do better: one is known, the numbers of all are behind those that are stored, or
-// row-level security applies to this role, which takes no COPY then. Where one is known, the next
-// additions are careful from the beginning. Other unique indexes, which the application made, are
-// no concern of that way.
+// notFreshError reports whether the server refused to take all batches for new, so that the
+// careful way may do better: one is known, the numbers of all are behind those that are stored,
+// or row-level security applies to this role, which takes no COPY then. Where one is known, the
+// next additions are careful from the beginning. Other unique indexes, which the application
+// made, are no concern of that way.
 func (s *Store) notFreshError(err error) bool {
 	switch sqlState(err) {
 	case featureNotSupported:

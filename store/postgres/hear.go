@@ -302,7 +302,8 @@ func (s *Store) introduce(ctx context.Context, on *listening) error {
 	}
 }
 
-// takeUntold returns the listeners that have not told yet that they listen, and notes that they do.
+// takeUntold returns the listeners that have not told yet that they listen, and notes that they
+// do.
 func (s *Store) takeUntold() (all []*ear) {
 	s.ears.mu.Lock()
 	defer s.ears.mu.Unlock()

@@ -32,14 +32,15 @@ type home struct {
 	without atomic.Bool              // the first look failed: the store's own calls will learn it
 }
 
-// lookHomeLimit bounds how long an addition in the application's transaction waits for a connection
-// of the store: transactions of the application may hold all of the pool.
+// lookHomeLimit bounds how long an addition in the application's transaction waits for a
+// connection of the store: transactions of the application may hold all of the pool.
 const lookHomeLimit = time.Second
 
-// checkHome refuses a transaction of another database than the store's own, which may have the same
-// tables: no Runner of this store would find the batches there. A restart or a failover changes
-// the location, too: so where another location is known, or none, the store looks where its own
-// connections lead now. A pool of one connection, which the transaction may hold, cannot tell.
+// checkHome refuses a transaction of another database than the store's own, which may have the
+// same tables: no Runner of this store would find the batches there. A restart or a failover
+// changes the location, too: so where another location is known, or none, the store looks where
+// its own connections lead now. A pool of one connection, which the transaction may hold, cannot
+// tell.
 func (s *Store) checkHome(ctx context.Context, op string, met location) error {
 	was := s.home.at.Load()
 	switch {

@@ -8,9 +8,9 @@ import (
 // numberSpan are numbers of batches, first and last included.
 type numberSpan struct{ first, last int64 }
 
-// ownSpans are the batches that this store has added: the caller of Add has named their lanes, so a
-// listener does not name them again, which would cost a claim in vain. Its methods may be called
-// concurrently.
+// ownSpans are the batches that this store has added: the caller of Add has named their lanes, so
+// a listener does not name them again, which would cost a claim in vain. Its methods may be
+// called concurrently.
 type ownSpans struct {
 	mu  sync.Mutex
 	all []numberSpan // in order, none beside another

@@ -324,7 +324,8 @@ func (w *rowWalk) makeVeteran(id batch.ID, failure func(*store.Outcome)) {
 	w.passUnits(1)
 }
 
-// failThenRefuse records an attempt that failed, and then a second attempt that the ledger refused.
+// failThenRefuse records an attempt that failed, and then a second attempt that the ledger
+// refused.
 func (w *rowWalk) failThenRefuse() {
 	w.Helper()
 	w.recordAsSubmitter(store.Failed, func(o *store.Outcome) {

@@ -72,7 +72,8 @@ type line struct {
 	closed chan struct{}
 }
 
-// lineCapacity is how many notifications wait for a store that is slow to take them. Then all wait.
+// lineCapacity is how many notifications wait for a store that is slow to take them. Then all
+// wait.
 const lineCapacity = 64
 
 // join returns a listener on the connection; nil where it has ended.
