@@ -78,9 +78,9 @@ func TestAGivenUpIntentIsNotRequeued(t *testing.T) {
 	}
 }
 
-// A person has given up both intents of an account, and the node has forgotten the first. Its nonce
-// is free, and an intent that is added later gets it. The second is executed behind that one,
-// once: nobody waits for what was given up, so it has no place in the order any more.
+// A person has given up both intents of an account, and the node has forgotten the first. Its
+// nonce is free, and an intent that is added later gets it. The second is executed behind that
+// one, once: nobody waits for what was given up, so it has no place in the order any more.
 func TestAGivenUpIntentComesBackBehindALaterOne(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
