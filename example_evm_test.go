@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"testing"
 	"time"
 
 	"github.com/dltbatch/dltbatch"
@@ -15,6 +16,16 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
+
+// startChain is the snippet of docs/evm.md about tests.
+func startChain(t *testing.T) (*evm.SigningClient, error) {
+	node := evmtest.Start(t, &evmtest.Options{BlockTime: 20 * time.Millisecond})
+	signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())
+	if err != nil {
+		return nil, err
+	}
+	return evm.NewSigner(node.URL(), 1337, signer, &evm.SignerOptions{Options: evm.Options{Finality: evm.After(2)}})
+}
 
 // payOnChain is the snippet of docs/evm.md.
 func payOnChain(ctx context.Context, st store.Store, url, genesis string, signed []byte) error {

@@ -129,7 +129,7 @@ func pipelined(ctx context.Context, st store.Store) error {
 	return runner.Run(ctx)
 }
 
-// startNode is the seventh.
+// startNode is README's snippet about tests.
 func startNode(t *testing.T) (*sawtooth.Client, error) {
 	node := sawtoothtest.Start(t, nil)
 	ledger, err := sawtooth.New(node.URL(), nil)
@@ -330,6 +330,10 @@ func TestSnippetsRun(t *testing.T) {
 	node, err := scabbard(key, nil)
 	require.NoError(t, err)
 	node.CloseIdleConnections()
+
+	chain, err := startChain(t)
+	require.NoError(t, err)
+	chain.CloseIdleConnections()
 
 	_, err = atOnce(st, ledger)
 	require.NoError(t, err)
