@@ -205,7 +205,8 @@ func (m *maze) causes() {
 			continue
 		}
 		e := m.explain(key)
-		r := operator.Reason{Cause: e.Cause, Remedy: e.Remedy, State: e.State}
+		called := func(e batch.Explanation) bool { return e.Decision != "" && e.Cause != batch.CauseDecision }
+		r := operator.Reason{Cause: e.Cause, Remedy: e.Remedy, State: e.State, Called: called(e)}
 		if e.LastError != nil {
 			r.Kind = e.LastError.Kind
 		}
@@ -213,6 +214,7 @@ func (m *maze) causes() {
 			at := m.get(e.Blocker)
 			released := e.Remedy == batch.RemedyRelease
 			e = m.explain(e.Blocker)
+			r.Called = !released && called(e)
 			if r.State, r.Kind = at.State, ""; at.Error != nil {
 				r.Kind = at.Error.Kind
 			}

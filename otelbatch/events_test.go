@@ -204,7 +204,7 @@ func TestLabels(t *testing.T) {
 		}
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
-		for _, found := range regexp.MustCompile(`(?:[tT]rouble\(|part\(|read\(ctx, )"([a-z ]+)"`).FindAllStringSubmatch(string(text), -1) {
+		for _, found := range regexp.MustCompile(`(?:[tT]rouble\(|part\(|readUntilDone\(ctx, )"([a-z ]+)"`).FindAllStringSubmatch(string(text), -1) {
 			named[found[1]] = true
 		}
 	}

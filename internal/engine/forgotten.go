@@ -117,7 +117,7 @@ func (r *run) doubtAbout(ctx context.Context, c store.Claim, f *recall.Forgotten
 func (r *run) keepAgain(ctx context.Context, p store.Prepared) (kept bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.o.ClaimTTL)
 	defer cancel()
-	err := loop.Retry(ctx, r.trouble("keeper"), func() (err error) {
+	err := loop.Retry(ctx, r.trouble("queuer"), func() (err error) {
 		kept, err = r.keeper.Keep(ctx, p)
 		return err
 	})
