@@ -125,8 +125,9 @@ func (b Batch) validate() error {
 type Budget struct {
 	// Attempts is how many attempts may be spent; 0 means unlimited.
 	Attempts int `json:"attempts,omitzero"`
-	// EveryTry makes every attempt with a POST spend one, doubtful and busy ones included
-	// (docs/design.md#budgets). Otherwise only definite failures of this batch itself spend.
+	// EveryTry says that every attempt with a POST uses up one of Attempts, also where its outcome
+	// is in doubt or the ledger was busy (docs/design.md#budgets). Otherwise an attempt uses one up
+	// only where it definitely failed because of this batch itself.
 	EveryTry bool `json:"every_try,omitzero"`
 }
 

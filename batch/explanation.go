@@ -106,8 +106,8 @@ type Explanation struct {
 	// Doubt is the first attempt whose outcome is not known; 0 where no attempt is in doubt. Later
 	// attempts may have been made since.
 	Doubt int `json:"doubt,omitzero"`
-	// Next is the time until the owner may move the batch; 0 where it may now, or where the
-	// time is not known.
+	// Next is how long it takes, from now, until the owner may next do something with the batch; 0
+	// where it may now, or where that time is not known.
 	Next time.Duration `json:"next_ns,omitzero"`
 	// Remedy is the action that would move the batch.
 	Remedy Remedy `json:"remedy"`

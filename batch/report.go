@@ -31,8 +31,9 @@ type Report struct {
 	Instance   string        `json:"instance,omitzero"`    // that made the attempt, or asked about it
 }
 
-// Fit returns the report with texts that any database accepts: valid UTF-8, no control
-// characters, bounded, and an endpoint without credentials and query.
+// Fit returns the report made fit to be stored: texts that any database accepts (valid UTF-8, no
+// control characters, of bounded length), an endpoint without credentials and query, and times in
+// whole microseconds.
 func (r Report) Fit() Report {
 	r.At = r.At.UTC().Truncate(time.Microsecond)
 	r.Took = max(0, r.Took).Truncate(time.Microsecond)

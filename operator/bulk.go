@@ -129,7 +129,8 @@ type Report struct {
 	Done     int    `json:"done"`
 	// NotDone are the other batches that had their turn.
 	NotDone []NotDone `json:"not_done"`
-	// Next is the place in Selection.Batches at which another Run goes on; Selected at the end.
+	// Next is the index in Selection.Batches from which another Run goes on. It equals the field
+	// Selected once all batches have had their turn.
 	Next int `json:"next"`
 }
 

@@ -15,7 +15,7 @@ type ActsQuery struct {
 	Limit int    // defaults to 100; 1,000 at most
 }
 
-// Bounded returns the query with its defaults.
+// Bounded returns the query with a limit: the default if it has none, and at most the maximum.
 func (q ActsQuery) Bounded() ActsQuery {
 	const usual, most = 100, 1000
 	if q.Limit <= 0 {

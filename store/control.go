@@ -169,7 +169,7 @@ type ControlsQuery struct {
 	Limit int
 }
 
-// Bounded returns the query with its default and within its bound.
+// Bounded returns the query with a limit: the default if it has none, and at most the maximum.
 func (q ControlsQuery) Bounded() ControlsQuery {
 	q.Limit = boundedLimit(q.Limit, 100, 1000)
 	return q

@@ -18,7 +18,7 @@ type FindQuery struct {
 	Limit int
 }
 
-// Bounded returns the query with its defaults and within its bounds.
+// Bounded returns the query with a limit: the default if it has none, and at most the maximum.
 func (q FindQuery) Bounded() FindQuery {
 	q.Limit = boundedLimit(q.Limit, 10, 100)
 	return q
@@ -43,7 +43,7 @@ type FindLanesQuery struct {
 	Limit int
 }
 
-// Bounded returns the query with its defaults and within its bounds.
+// Bounded returns the query with a limit: the default if it has none, and at most the maximum.
 func (q FindLanesQuery) Bounded() FindLanesQuery {
 	q.Limit = boundedLimit(q.Limit, 10, 100)
 	return q

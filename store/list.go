@@ -30,7 +30,7 @@ type ListQuery struct {
 	After Cursor
 }
 
-// Bounded returns the query with its defaults and within its bounds.
+// Bounded returns the query with a limit: the default if it has none, and at most the maximum.
 func (q ListQuery) Bounded() ListQuery {
 	q.Limit = boundedLimit(q.Limit, 100, 1000)
 	return q
@@ -75,18 +75,19 @@ type CountsQuery struct {
 	Cap int
 }
 
-// Bounded returns the query with its defaults and within its bounds.
+// Bounded returns the query with Limit and Cap: each is the default if it is not set, and at most
+// its maximum.
 func (q CountsQuery) Bounded() CountsQuery {
 	q.Limit, q.Cap = boundedLimit(q.Limit, 100, 1000), boundedLimit(q.Cap, 1000, 100_000)
 	return q
 }
 
-// boundedLimit is n, but at most most, or otherwise where n says nothing.
-func boundedLimit(n, otherwise, most int) int {
+// boundedLimit returns n, but at most highest; where n is not set, it returns byDefault.
+func boundedLimit(n, byDefault, highest int) int {
 	if n <= 0 {
-		return otherwise
+		return byDefault
 	}
-	return min(n, most)
+	return min(n, highest)
 }
 
 // LaneCounts are the open batches of one lane.

@@ -24,7 +24,7 @@ type PruneQuery struct {
 	Tombstone func(service batch.ServiceID, ledger string) bool
 }
 
-// Bounded returns the query with its defaults.
+// Bounded returns the query with the defaults of the fields that are not set.
 func (q PruneQuery) Bounded() PruneQuery {
 	if q.Limit <= 0 {
 		q.Limit = DefaultPrune

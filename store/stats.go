@@ -42,7 +42,8 @@ type RefreshQuery struct {
 	Forget time.Duration
 }
 
-// Bounded returns the query with its defaults. The error is a [*batch.InputError].
+// Bounded returns the query with the default age if none is set. The error says that By is not a
+// name that a store accepts; it is a [*batch.InputError].
 func (q RefreshQuery) Bounded() (RefreshQuery, error) {
 	if q.OlderThan <= 0 {
 		q.OlderThan = statsAge

@@ -31,7 +31,8 @@ type SurveyQuery struct {
 	Brief bool
 }
 
-// Bounded returns the query with its defaults and within its bounds.
+// Bounded returns the query with Limit, Window and Cap: each is the default if it is not set, and
+// at most its maximum.
 func (q SurveyQuery) Bounded() SurveyQuery {
 	if q.Limit <= 0 {
 		q.Limit = 1000

@@ -105,7 +105,7 @@ func (e *Engine) makeNextBatch(ctx context.Context, party batch.ServiceID) error
 	conflict, err := e.prepare(ctx, party, orders, roundOf(orders))
 	if _, rounds := e.builder.(order.RoundBuilder); conflict && rounds {
 		// These orders were added again after retention had removed them and their batch, whose
-		// tombstone has kept the id. No other round would ever come, and the party would stand.
+		// tombstone still has the id. Without another round the party would be stuck for ever.
 		_, err = e.prepare(ctx, party, orders, roundAgain(orders))
 	}
 	return err

@@ -24,8 +24,8 @@ type Check struct {
 	run     func(e *exam)
 }
 
-// Run checks the client of h, a harness for this check alone. If the harness lacks the needed
-// fault, its reason is logged.
+// Run checks the client of h, a harness for this check alone. If [Harness.Lacks] names the fault
+// that the check needs, Run logs the reason given there, and checks nothing.
 func (c Check) Run(t TB, h *Harness) {
 	t.Helper()
 	if h == nil || h.Ledger == nil || h.Batch == nil || h.Set == nil || h.Posts == nil {

@@ -55,7 +55,9 @@ func (c *Client) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts 
 	return c.askStatuses(ctx, all, c.finishAlternatives)
 }
 
-// finishAlternatives finishes the statuses of alternatives that are in no block.
+// finishAlternatives completes the status of each batch that waits stalled with alternatives: it
+// reports the batch as stalled where another alternative, or another turn of the last one, may go
+// out, and else adds to the message why none does.
 func (c *Client) finishAlternatives(_ context.Context, _ *endpoint, p *nodeAnswers, all []*openBatch) error {
 	for _, o := range all {
 		s := o.slot

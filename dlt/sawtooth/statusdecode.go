@@ -25,11 +25,11 @@ type invalidJSON struct {
 }
 
 // decodeStatuses reads the answer in any order, matches it by id and returns at most one
-// status per id. It returns complete answers from before an error together with the error. most
-// bounds each piece of the answer, and all receipts together, in bytes. It does not bound the
-// answer: a node lists a transaction again each time it is executed, before its verdict.
-func decodeStatuses(r io.Reader, most int64, ids []batch.ID) ([]batch.Status, error) {
-	d := &statusDecoder{json: wire.NewStream(r, most), bytesLeft: most, unanswered: make(map[batch.ID]struct{}, len(ids))}
+// status per id. With an error it also returns the statuses that were complete before the error.
+// maxBytes is the limit for each JSON value, and for all receipts together. The whole answer has no
+// limit: a node lists a transaction again each time it is executed, before its verdict.
+func decodeStatuses(r io.Reader, maxBytes int64, ids []batch.ID) ([]batch.Status, error) {
+	d := &statusDecoder{json: wire.NewStream(r, maxBytes), bytesLeft: maxBytes, unanswered: make(map[batch.ID]struct{}, len(ids))}
 	for _, id := range ids {
 		d.unanswered[id] = struct{}{}
 	}

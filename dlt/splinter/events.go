@@ -103,9 +103,9 @@ func (c *Client) subscribeAt(ctx context.Context, p location, from string) (*web
 	return nil, c.refusalError(opEvents, resp.StatusCode, e, v)
 }
 
-// receivedFrame is the kept part of a frame, or the end of the stream. A frame has the changes of
-// a transaction, of any size, and up to 256 wait to be taken: only its id is kept, or the text of
-// one that may be an echo.
+// receivedFrame is the kept part of a frame, or the end of the stream. A frame may have any size,
+// since it has the changes of a transaction, and up to 256 frames wait to be handled. So only the
+// id of an event is kept, and the text of a frame that is short enough to be the echo of a probe.
 type receivedFrame struct {
 	text []byte
 	id   string

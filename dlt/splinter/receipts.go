@@ -63,7 +63,8 @@ type replayResult struct {
 	ended  bool
 }
 
-// receiptSearch collects replays until they settle whether the receipts of a batch exist.
+// receiptSearch reads what the node replays of its receipts, until that shows whether it has those
+// of a batch.
 type receiptSearch struct {
 	ids        []string // of the batch's transactions
 	ownCursor  string   // the cursor just below the greatest of ids

@@ -168,9 +168,10 @@ func (k *knowledge) judge() dlt.Evidence {
 		if k.elapsed > promptAnswer {
 			return dlt.InFlight
 		}
-		// The place of a batch in the history is its first sight, which another POST of it
-		// does not refresh. A batch that an earlier attempt brought there may have been
-		// evicted before the witness, with any outcome of the last attempt.
+		// The history is in the order in which the node first saw the batches, and another POST
+		// of a batch does not move it. So a batch that an earlier attempt brought there may have
+		// been evicted while the witness is still known, and what became of the last attempt
+		// with it.
 		if d.Number == 1 && k.neverSeen() {
 			return dlt.NotCommitted
 		}

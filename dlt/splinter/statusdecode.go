@@ -38,11 +38,11 @@ type messageJSON struct {
 }
 
 // decodeStatuses reads the answer in any order, matches it by id and returns at most one per
-// id. It returns complete answers from before an error together with the error. most bounds each
-// piece of the answer, and all receipts together, in bytes. It does not bound the answer: a batch
-// has any number of transactions, and other batches stand behind its list.
-func decodeStatuses(r io.Reader, most int64, ids []batch.ID) ([]answer, error) {
-	d := &statusDecoder{json: wire.NewStream(r, most), bytesLeft: most, unanswered: make(map[batch.ID]struct{}, len(ids))}
+// id. With an error it also returns the statuses that were complete before the error. maxBytes is
+// the limit for each JSON value, and for all receipts together. The whole answer has no limit: a
+// batch may have any number of transactions, and further batches follow after its list of them.
+func decodeStatuses(r io.Reader, maxBytes int64, ids []batch.ID) ([]answer, error) {
+	d := &statusDecoder{json: wire.NewStream(r, maxBytes), bytesLeft: maxBytes, unanswered: make(map[batch.ID]struct{}, len(ids))}
 	for _, id := range ids {
 		d.unanswered[id] = struct{}{}
 	}

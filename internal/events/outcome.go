@@ -19,7 +19,7 @@ func (r *Run) Claimed(ctx context.Context, run store.ClaimedRun) {
 	}
 }
 
-// Written informs about an outcome that the store has answered about.
+// Written reports what the store did with an outcome: it wrote, refused, or held back the outcome.
 func (r *Run) Written(ctx context.Context, w inhand.Recorded) {
 	if w.Again && w.Applied.Result == store.Written {
 		w.Applied = r.lostReply(ctx, w)

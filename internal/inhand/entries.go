@@ -48,7 +48,7 @@ const (
 	askTogether = 2 * time.Millisecond
 )
 
-// slot returns the place of a batch.
+// slot returns the slot of a batch, and makes one if there is none.
 func (all *entries) slot(key batch.Key, about serviceFacts, now time.Time) *slot {
 	s := all.slots[key]
 	if s == nil {

@@ -28,7 +28,7 @@ type side struct {
 	name string // for people
 }
 
-// Move is a move of one schema. One goroutine uses it.
+// Move moves one schema from a database to another. Only one goroutine may use it.
 type Move struct {
 	old, new *side // new is nil where it is not known
 	o        postgres.Options

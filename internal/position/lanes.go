@@ -139,8 +139,8 @@ func wholeReadOffset(service batch.ServiceID) time.Duration {
 	return wholeReadInterval / 1024 * time.Duration(h.Sum32()%1024)
 }
 
-// Stall says why the bounds do not move. While it lasts positions stay, and claims walk all
-// rows that became final since: correct, but slow.
+// Stall says why the bounds do not move. As long as it lasts, positions do not advance either, and
+// each claim walks all rows that became final since: correct, but slow.
 type Stall struct {
 	Lasted time.Duration // how long neither ids nor locks have moved, as a claim last saw it; 0: they move
 	// Holders are some of the virtual transactions, by their names in pg_locks, that added

@@ -50,9 +50,10 @@ type Record struct {
 	Alike []batch.ServiceID `json:"alike,omitempty"`
 	// Varies says that services of the route were seen with other traits than Service has.
 	Varies bool `json:"varies,omitempty"`
-	// Other are the first settings that a different process replaced, and Further are all later
-	// ones. They stay until a person says that no process has them any more; Agreed names that
-	// person. More says that there were more than maxOther.
+	// Other are the oldest settings that another process has since replaced by its own, and
+	// Further are the later ones, oldest first. They stay until a person says that no process has
+	// them any more; Agreed names that person. More says that there were more than maxOther, so
+	// that some are not kept.
 	Other   *Settings  `json:"other,omitempty"`
 	Further []Settings `json:"further,omitempty"`
 	More    bool       `json:"more,omitempty"`

@@ -6,8 +6,9 @@ import (
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
-// Attempted locks attempted rows. The lock causes a write, so that the commit makes
-// earlier writes durable, too: without a write it would wait for no standby.
+// Attempted locks the rows of batches of which an attempt is recorded, and returns them. A lock is
+// a write, so the commit waits for the standbys, and what others wrote earlier is durable, too. The
+// commit of a transaction that wrote nothing would not wait for them.
 func (t *session) Attempted(ctx context.Context, seqs []int64) (map[int64]*sqlstore.Stored, int64, error) {
 	if len(seqs) == 0 {
 		return map[int64]*sqlstore.Stored{}, 0, nil

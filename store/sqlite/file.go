@@ -83,7 +83,7 @@ func checkSameFile(path string, open fs.FileInfo) error {
 	return nil
 }
 
-// log returns the path of the database's log.
+// log returns the path of the database's write-ahead log.
 func (f *files) log() string { return f.path + "-wal" }
 
 // checkSameOn is same for a connection that is in a transaction: its log must be the one of its

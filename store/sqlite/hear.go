@@ -71,8 +71,8 @@ func (s *Store) Hear(ctx context.Context, l store.Listener) error {
 	return ctx.Err()
 }
 
-// observation is an observation of a [watch]: a commit may have been written, or the log's times
-// were set.
+// observation is what a [watch] saw of the database's files: written means that a commit may have
+// been written, and touched that only their times were set, as the watch's own test does.
 type observation struct{ written, touched bool }
 
 // hearCall is one Hear.

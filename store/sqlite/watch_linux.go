@@ -93,8 +93,9 @@ func (w *watch) drain(fd int) (all observation, err error) {
 	}
 }
 
-// read sums up events: struct inotify_event in inotify(7). Where the kernel has dropped some, or
-// the directory itself was moved, it takes them for writes: the read that follows finds out.
+// read sums up the events in b, each a struct inotify_event (see inotify(7)). Where the kernel has
+// dropped events, or the directory itself was moved, it reports a write: the caller then reads the
+// database, and so finds what has changed.
 func (w *watch) read(b []byte) (s observation) {
 	for len(b) >= syscall.SizeofInotifyEvent {
 		mask, size := binary.NativeEndian.Uint32(b[4:]), int(binary.NativeEndian.Uint32(b[12:]))

@@ -92,7 +92,7 @@ type ListQuery struct {
 	After  store.Cursor
 }
 
-// Bounded returns the query with its limit's default and within its bound.
+// Bounded returns the query with a limit: the default if it has none, and at most the maximum.
 func (q ListQuery) Bounded() ListQuery {
 	if q.Limit <= 0 {
 		q.Limit = 100
@@ -111,7 +111,7 @@ type FindQuery struct {
 	Limit  int // defaults to 10, at most 100
 }
 
-// Bounded returns the query with its limit's default and within its bound.
+// Bounded returns the query with a limit: the default if it has none, and at most the maximum.
 func (q FindQuery) Bounded() FindQuery {
 	if q.Limit <= 0 {
 		q.Limit = 10

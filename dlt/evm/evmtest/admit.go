@@ -172,7 +172,7 @@ func bumped(old, fee *big.Int, percent int64) bool {
 	return fee.Cmp(old) > 0 && fee.Cmp(threshold) >= 0
 }
 
-// admitLax makes anvil's checks.
+// admitLax refuses only what anvil refuses.
 func (n *Node) admitLax(tx *transaction) *refused {
 	a := n.c.now(tx.from)
 	const least = 21000

@@ -69,8 +69,8 @@ type Word struct {
 }
 
 // Words returns a node's answer for each refusal. Geth and the personalities that behave as Geth
-// put details behind some of the texts. A refusal without a word is unknown to this software: it
-// takes such a transaction.
+// put details behind some of the texts. A node program without a Word for a refusal does not check
+// for that reason: it accepts such a transaction.
 func Words(p Personality) map[Refusal]Word {
 	words := maps.Clone(gethWords)
 	if p == Anvil {

@@ -45,8 +45,9 @@ type Options struct {
 	// CoordinatorTimeout is how long a proposal waits for the peers before a rollback.
 	// Defaults to 30 s.
 	CoordinatorTimeout time.Duration
-	// MessageDelay is the delay of a message between services that carries a batch, or stops the
-	// sending of batches. Defaults to none.
+	// MessageDelay delays two kinds of messages between services: those that carry a batch, and
+	// those that tell a service to refuse batches for now, or to accept them again. Defaults to
+	// none.
 	MessageDelay time.Duration
 	// UnservedHold is how long an unserved batch holds submissions and statuses of its service.
 	// Defaults to 300 s.
@@ -107,14 +108,14 @@ func (o *Options) withDefaults() (Options, error) {
 		def  time.Duration
 	}{
 		{"CommitInterval", &c.CommitInterval, 5 * time.Millisecond},
-		{"Poll", &c.PollInterval, 0},
+		{"PollInterval", &c.PollInterval, 0},
 		{"ApplyDelay", &c.ApplyDelay, 0},
 		{"CoordinatorTimeout", &c.CoordinatorTimeout, 30 * time.Second},
-		{"Hop", &c.MessageDelay, 0},
+		{"MessageDelay", &c.MessageDelay, 0},
 		{"UnservedHold", &c.UnservedHold, 300 * time.Second},
-		{"WaitDefault", &c.DefaultWait, 300 * time.Second},
-		{"KeepAlive", &c.KeepAliveTimeout, 5 * time.Second},
-		{"PingEvery", &c.PingInterval, 30 * time.Second},
+		{"DefaultWait", &c.DefaultWait, 300 * time.Second},
+		{"KeepAliveTimeout", &c.KeepAliveTimeout, 5 * time.Second},
+		{"PingInterval", &c.PingInterval, 30 * time.Second},
 		{"SubscribeGap", &c.SubscribeGap, 0},
 	} {
 		if *d.d < 0 {

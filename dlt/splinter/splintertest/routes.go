@@ -130,7 +130,7 @@ func versionGuard(header string) (answer, bool) {
 	}), true
 }
 
-// login is Biome's.
+// login answers a login request as Biome does.
 func (v *node) login(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Username string `json:"username"`

@@ -1,7 +1,7 @@
 package main
 
-// breakage breaks a promise of docs/design.md in a way that no operator does: in several lines, or
-// by code that is not there.
+// breakage is a change made by hand that breaks a promise of docs/design.md, and that none of the
+// mutation operators makes: it changes several lines, or adds code.
 type breakage struct {
 	name     string // the promise in words, and what breaks it
 	file     string

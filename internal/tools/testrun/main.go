@@ -21,7 +21,8 @@ import (
 
 const root = "../.." // go run -C internal/tools ./testrun
 
-// sqlite has SQLite, which is C, compiled in a third of the time, twice in make test.
+// sqlite is the setting in the environment with which cgo compiles SQLite in a third of the time;
+// make test compiles it twice.
 const sqlite = "CGO_CFLAGS=-O1"
 
 func main() {
