@@ -35,12 +35,12 @@ type bulkBody struct {
 	Quarantined                             bool
 	Wrong                                   string // the wrong field of the form; "" for none
 	// Selection is the preview; nil where none was asked for.
-	Selection *operator.Selection
-	What      string
-	N         int
-	Rest      int    // batches that are not shown
-	Packed    string // for the form; "" without any, for the reason in Not
-	Not       string
+	Selection  *operator.Selection
+	ActionName string
+	N          int
+	Rest       int    // batches that are not shown
+	Packed     string // for the form; "" without any, for the reason in Not
+	Not        string
 }
 
 // Narrowed says that states, errors or causes were chosen.
@@ -114,7 +114,7 @@ func preview(ctx context.Context, v *visit, b *bulkBody, service *batch.ServiceI
 	if err != nil {
 		return err
 	}
-	b.Selection, b.N, b.Rest, b.What = &sel, len(sel.Batches), len(sel.Batches)-len(sel.First), bulkActName(asked)
+	b.Selection, b.N, b.Rest, b.ActionName = &sel, len(sel.Batches), len(sel.Batches)-len(sel.First), bulkActName(asked)
 	switch {
 	case v.denied != "":
 		b.Not = v.denied

@@ -86,7 +86,7 @@ func New(s store.Store, o *Options) (*Console, error) {
 	}
 	c.store, c.bulks = s, operator.NewBulks(c.desk)
 	c.orders, _ = s.(order.Store)
-	c.overview, c.present, c.lanes = newShared(c.readOverview), newShared(c.readPresent), newShared(c.readLanes)
+	c.overview, c.present, c.lanes = newShared(c.readOverview), newShared(c.readClockAndPause), newShared(c.readLanes)
 	return c, nil
 }
 
@@ -275,7 +275,7 @@ type present struct {
 	everything batch.Control
 }
 
-func (c *Console) readPresent(ctx context.Context) (present, error) {
+func (c *Console) readClockAndPause(ctx context.Context) (present, error) {
 	if !c.store.Abilities().Has(store.CanSurvey) {
 		return present{at: time.Now().UTC()}, nil
 	}

@@ -60,7 +60,7 @@ type stateCount struct {
 func home(ctx context.Context, v *visit) (*answer, error) {
 	read, keeps := v.overview.get, v.q.Get("keep") != ""
 	if keeps {
-		read = v.overview.getLazily
+		read = v.overview.getMaybeOld
 	}
 	o, old, err := read(ctx)
 	if err != nil {

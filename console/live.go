@@ -105,6 +105,6 @@ func (c *Console) serveLive(w http.ResponseWriter, r *http.Request) {
 func (c *Console) newestRead(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeLimit)
 	defer cancel()
-	_, _, err := c.overview.getLazily(ctx)
+	_, _, err := c.overview.getMaybeOld(ctx)
 	return c.overview.reads.Load(), err
 }

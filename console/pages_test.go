@@ -438,13 +438,13 @@ func TestSearch(t *testing.T) {
 			answer := p.ask(http.MethodGet, p.url+"search.json?q="+q, nil)
 			require.Equal(p, "application/json", answer.header.Get("Content-Type"))
 			var got struct {
-				Hits []struct{ What, Name, Lane, State, Href string }
+				Hits []struct{ Kind, Name, Lane, State, Href string }
 				More bool
 			}
 			require.NoError(p, json.Unmarshal([]byte(answer.html), &got))
 			var lines []string
 			for _, h := range got.Hits {
-				lines = append(lines, strings.Join([]string{h.What, h.Name, h.Lane, h.State}, " "))
+				lines = append(lines, strings.Join([]string{h.Kind, h.Name, h.Lane, h.State}, " "))
 				assert.Equal(p, http.StatusOK, p.ask(http.MethodGet, p.url+h.Href, nil).status, h.Href)
 			}
 			assert.Equal(p, want, lines)

@@ -27,10 +27,10 @@ type bulksBody struct {
 // bulkRow is a bulk action in a list.
 type bulkRow struct {
 	operator.Progress
-	ID    batch.ID // the token, which may be long
-	What  string
-	By    string
-	Under bool // this process carries it out
+	ID         batch.ID // the token, which may be long
+	ActionName string
+	By         string
+	Under      bool // this process carries it out
 }
 
 // bulks lists the kept bulk actions, the newest first.
@@ -41,7 +41,7 @@ func bulks(ctx context.Context, v *visit) (*answer, error) {
 	}
 	var b bulksBody
 	for _, p := range list {
-		row := bulkRow{Progress: p, ID: batch.ID(p.Token), What: bulkActName(p.Bulk), By: p.Events[0].By.Actor}
+		row := bulkRow{Progress: p, ID: batch.ID(p.Token), ActionName: bulkActName(p.Bulk), By: p.Events[0].By.Actor}
 		row.Under, _ = v.bulkActions.isUnderWay(p.Token)
 		b.Rows = append(b.Rows, row)
 	}
@@ -51,12 +51,12 @@ func bulks(ctx context.Context, v *visit) (*answer, error) {
 // progressBody is how far a bulk action has come.
 type progressBody struct {
 	operator.Progress
-	What  string
-	Under bool   // this process carries it out
-	Ended string // why it ended early in this process; "" if it did not
-	Not   string // why this visitor cannot act; "" if he can
-	Keeps bool   // this page reads itself again
-	Every time.Duration
+	ActionName string
+	Under      bool   // this process carries it out
+	Ended      string // why it ended early in this process; "" if it did not
+	Not        string // why this visitor cannot act; "" if he can
+	Keeps      bool   // this page reads itself again
+	Every      time.Duration
 	// NotDone are batches to which nothing was done, and More how many are not shown. They are not
 	// read for a page that reads itself again.
 	NotDone []operator.NotDone
@@ -72,9 +72,9 @@ func progress(ctx context.Context, v *visit) (*answer, error) {
 	if err != nil {
 		return nil, unknownBulk(err)
 	}
-	b := progressBody{Progress: p, What: bulkActName(p.Bulk), Not: v.denied}
+	b := progressBody{Progress: p, ActionName: bulkActName(p.Bulk), Not: v.denied}
 	b.Under, b.Ended = v.bulkActions.isUnderWay(p.Token)
-	a := &answer{page: "progress", title: "Bulk action: " + b.What}
+	a := &answer{page: "progress", title: "Bulk action: " + b.ActionName}
 	if b.Open() && v.q.Get("keep") != "" {
 		a.again = min(max(v.now.Sub(p.Changed), progressInterval), maxProgressInterval)
 		b.Keeps, b.Every = true, a.again

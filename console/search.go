@@ -90,7 +90,7 @@ func hitLink(h operator.Hit) string {
 
 // suggestion is a line below the field of a search.
 type suggestion struct {
-	What  string `json:"what"` // such as "batch id"
+	Kind  string `json:"kind"` // such as "batch id"
 	Name  string `json:"name"`
 	Lane  string `json:"lane,omitempty"`
 	State string `json:"state,omitempty"`
@@ -108,7 +108,7 @@ func suggest(ctx context.Context, v *visit) (*answer, error) {
 		More bool         `json:"more"`
 	}{[]suggestion{}, found.More || len(found.Hits) > maxSuggestions}
 	for _, h := range found.Hits[:min(len(found.Hits), maxSuggestions)] {
-		s := suggestion{What: h.By, Name: legible.Text(h.Name), Href: hitLink(h)}
+		s := suggestion{Kind: h.By, Name: legible.Text(h.Name), Href: hitLink(h)}
 		switch {
 		case h.Batch != nil:
 			s.Lane, s.State = legible.Text(string(h.Batch.Service)), h.Batch.State.String()

@@ -8,9 +8,9 @@ import (
 
 // Bounds of how long an answer is shared.
 const (
-	minShareTime  = time.Second      // at least
-	shareFactor   = 20               // times as long as the reading took
-	lazyShareTime = 30 * time.Second // at least, with pages that read themselves again
+	minShareTime      = time.Second      // at least
+	shareFactor       = 20               // times as long as the reading took
+	maybeOldShareTime = 30 * time.Second // at least, with pages that read themselves again
 )
 
 // sharedAnswer is an answer of the store that all visitors share, so that many open consoles cost
@@ -39,9 +39,9 @@ func (s *sharedAnswer[T]) get(ctx context.Context) (value T, age time.Duration, 
 	return s.getWithin(ctx, 0)
 }
 
-// getLazily is get for a page that nobody waits for: an answer that is half a minute old will do.
-func (s *sharedAnswer[T]) getLazily(ctx context.Context) (value T, age time.Duration, err error) {
-	return s.getWithin(ctx, lazyShareTime)
+// getMaybeOld is get for a page that nobody waits for: an answer that is half a minute old will do.
+func (s *sharedAnswer[T]) getMaybeOld(ctx context.Context) (value T, age time.Duration, err error) {
+	return s.getWithin(ctx, maybeOldShareTime)
 }
 
 // getWithin returns the answer where it is no older than this, or than it may be anyhow.

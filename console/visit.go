@@ -77,7 +77,7 @@ func (v *visit) answer(ctx context.Context, w http.ResponseWriter) (*answer, err
 	}
 	read := v.present.get
 	if v.q.Get("keep") != "" {
-		read = v.present.getLazily
+		read = v.present.getMaybeOld
 	}
 	at, age, err := read(ctx)
 	if err != nil {

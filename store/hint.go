@@ -39,9 +39,9 @@ type Hint struct {
 	// Hears are the topics that the sender listens to itself. Such a hint comes when a listener
 	// begins, and about once a minute.
 	Hears Topics
-	// Many are topics of which too much happened to name it all: listeners read everything of
-	// them.
-	Many Topics
+	// WholeTopics are the topics about which the hint names nothing, since too much happened to
+	// name it all: listeners read everything of them.
+	WholeTopics Topics
 	// Lanes are services, of TopicLanes.
 	Lanes []batch.ServiceID
 	// Finals are the [KeyHash] of batches, for TopicFinals, and OrderFinals those of orders, for
@@ -78,7 +78,7 @@ func KeyHash(parts ...string) uint64 {
 
 // Topics returns what the hint is about.
 func (h Hint) Topics() Topics {
-	t := h.Many
+	t := h.WholeTopics
 	if len(h.Lanes) > 0 {
 		t |= TopicLanes
 	}
@@ -103,15 +103,15 @@ const hintMark = "dltbatch1"
 type hintText struct {
 	From        string            `json:"from,omitzero"`
 	Hears       Topics            `json:"hears,omitzero"`
-	Many        Topics            `json:"many,omitzero"`
+	WholeTopics Topics            `json:"whole,omitzero"`
 	Lanes       []batch.ServiceID `json:"lanes,omitempty"`
 	Finals      []byte            `json:"finals,omitempty"`
 	OrderFinals []byte            `json:"order_finals,omitempty"`
 }
 
 // Text returns the hint as a text of at most limit bytes, in ASCII, for a store that sends texts
-// ([ParseHint]). Of a topic whose names do not fit it says Many. It returns "" where limit is too
-// small even for that.
+// ([ParseHint]). A topic whose names do not fit is among WholeTopics. It returns
+// "" where limit is too small even for that.
 func (h Hint) Text(limit int) string {
 	for {
 		text := h.text()
@@ -122,11 +122,11 @@ func (h Hint) Text(limit int) string {
 		case lanes+finals+orders == 0:
 			return ""
 		case lanes >= finals && lanes >= orders:
-			h.Lanes, h.Many = nil, h.Many|TopicLanes
+			h.Lanes, h.WholeTopics = nil, h.WholeTopics|TopicLanes
 		case finals >= orders:
-			h.Finals, h.Many = nil, h.Many|TopicFinals
+			h.Finals, h.WholeTopics = nil, h.WholeTopics|TopicFinals
 		default:
-			h.OrderFinals, h.Many = nil, h.Many|TopicOrderFinals
+			h.OrderFinals, h.WholeTopics = nil, h.WholeTopics|TopicOrderFinals
 		}
 	}
 }
@@ -139,7 +139,7 @@ func lanesLen(lanes []batch.ServiceID) (n int) {
 }
 
 func (h Hint) text() string {
-	body, err := json.Marshal(hintText{h.From, h.Hears, h.Many, h.Lanes, numbersToBytes(h.Finals), numbersToBytes(h.OrderFinals)})
+	body, err := json.Marshal(hintText{h.From, h.Hears, h.WholeTopics, h.Lanes, numbersToBytes(h.Finals), numbersToBytes(h.OrderFinals)})
 	if err != nil { // these types give none
 		return ""
 	}
@@ -191,7 +191,7 @@ func ParseHint(text string) (Hint, bool) {
 		return Hint{}, false
 	}
 	h := Hint{
-		From: t.From, Hears: t.Hears & AllTopics, Many: t.Many & AllTopics,
+		From: t.From, Hears: t.Hears & AllTopics, WholeTopics: t.WholeTopics & AllTopics,
 		Finals: bytesToNumbers(t.Finals), OrderFinals: bytesToNumbers(t.OrderFinals),
 	}
 	for _, s := range t.Lanes {

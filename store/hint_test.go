@@ -13,7 +13,7 @@ import (
 
 func TestHintText(t *testing.T) {
 	whole := store.Hint{
-		From: "me", Hears: store.TopicFinals, Many: store.TopicOrders, Lanes: []batch.ServiceID{"a", "Größe 🚢", `"<&>`},
+		From: "me", Hears: store.TopicFinals, WholeTopics: store.TopicOrders, Lanes: []batch.ServiceID{"a", "Größe 🚢", `"<&>`},
 		Finals: []uint64{store.KeyHash("s", "a"), 0, 1<<64 - 1}, OrderFinals: []uint64{7},
 	}
 	text := whole.Text(store.MaxHint)
@@ -32,7 +32,7 @@ func TestHintText(t *testing.T) {
 	long := store.Hint{Lanes: []batch.ServiceID{batch.ServiceID(strings.Repeat("🚢", batch.MaxIDLen/4))}, Finals: make([]uint64, 2000)}
 	got, ok = store.ParseHint(long.Text(7999))
 	assert.True(t, ok)
-	assert.Equal(t, store.Hint{Lanes: long.Lanes, Many: store.TopicFinals}, got)
+	assert.Equal(t, store.Hint{Lanes: long.Lanes, WholeTopics: store.TopicFinals}, got)
 }
 
 // Processes compare these numbers, of whatever version they are.
@@ -49,31 +49,31 @@ func TestKeyHash(t *testing.T) {
 // What is not ours costs nothing, and of what somebody made up only what can be true is left.
 func TestHintsOfOthers(t *testing.T) {
 	for _, text := range []string{
-		"", "hello", "dltbatch", "dltbatch1", "dltbatch1{}", `dltbatch1{"from":"me"}`, `dltbatch2{"many":1}`, `dltbatch1{"many":"x"}`,
-		`dltbatch1{"many":240}`, `dltbatch1{"lanes":["a\u0000"]}`, `dltbatch1{"finals":"AAAA"}`, "dltbatch1" + strings.Repeat("[", 4000),
-		`dltbatch1{"many":1,"from":"` + strings.Repeat("x", 8000) + `"}`,
+		"", "hello", "dltbatch", "dltbatch1", "dltbatch1{}", `dltbatch1{"from":"me"}`, `dltbatch2{"whole":1}`, `dltbatch1{"whole":"x"}`,
+		`dltbatch1{"whole":240}`, `dltbatch1{"lanes":["a\u0000"]}`, `dltbatch1{"finals":"AAAA"}`, "dltbatch1" + strings.Repeat("[", 4000),
+		`dltbatch1{"whole":1,"from":"` + strings.Repeat("x", 8000) + `"}`,
 	} {
 		_, ok := store.ParseHint(text)
 		assert.False(t, ok, text)
 	}
-	h, ok := store.ParseHint(`dltbatch1{"lanes":["\u0001","a"],"many":255,"new":true}`)
+	h, ok := store.ParseHint(`dltbatch1{"lanes":["\u0001","a"],"whole":255,"new":true}`)
 	assert.True(t, ok)
-	assert.Equal(t, store.Hint{Lanes: []batch.ServiceID{"a"}, Many: store.AllTopics}, h)
+	assert.Equal(t, store.Hint{Lanes: []batch.ServiceID{"a"}, WholeTopics: store.AllTopics}, h)
 }
 
 func TestHintFor(t *testing.T) {
 	l := store.Listener{ID: "me", Wants: store.TopicLanes}
-	assert.True(t, store.Hint{Many: store.TopicLanes}.For(l))
+	assert.True(t, store.Hint{WholeTopics: store.TopicLanes}.For(l))
 	assert.True(t, store.Hint{From: "you", Lanes: []batch.ServiceID{"a"}}.For(l))
 	assert.True(t, store.Hint{From: "you", Hears: store.TopicFinals}.For(l))
-	assert.False(t, store.Hint{From: "me", Many: store.TopicLanes}.For(l))
+	assert.False(t, store.Hint{From: "me", WholeTopics: store.TopicLanes}.For(l))
 	assert.False(t, store.Hint{From: "you", Finals: []uint64{1}}.For(l))
 	assert.Equal(t, "lanes, order finals", (store.TopicLanes | store.TopicOrderFinals).String())
 	assert.Equal(t, "none", store.Topics(0).String())
 }
 
 func FuzzParseHint(f *testing.F) {
-	f.Add("dltbatch1" + `{"from":"me","hears":3,"many":1,"lanes":["a"],"finals":"AAAAAAAAAAA="}`)
+	f.Add("dltbatch1" + `{"from":"me","hears":3,"whole":1,"lanes":["a"],"finals":"AAAAAAAAAAA="}`)
 	f.Add(`dltbatch1{"lanes":["\ud83d"]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		h, ok := store.ParseHint(text)

@@ -27,7 +27,7 @@ func (e *Engine) Hints() health.Hints { return health.Hints(e.hints.State(store.
 func orderHash(id order.ID) uint64 { return store.KeyHash(string(id)) }
 
 // tellOrders tells the processes that make batches that orders wait.
-func (c *core) tellOrders() { c.hints.Tell(store.Hint{Many: store.TopicOrders}) }
+func (c *core) tellOrders() { c.hints.Tell(store.Hint{WholeTopics: store.TopicOrders}) }
 
 // tellLane tells the processes that deliver that a party has a new batch.
 func (c *core) tellLane(party batch.ServiceID) {
@@ -49,7 +49,7 @@ func (c *core) tellFinals(ids []order.ID) {
 // hearFinals gives the hashes of orders that other processes settled to heard, until ctx is done.
 // It calls look when some may have been missed.
 func (c *core) hearFinals(ctx context.Context, heard func(hashes []uint64, many bool), look func()) {
-	c.hints.Hear(ctx, store.TopicOrderFinals, func(h store.Hint) { heard(h.OrderFinals, h.Many.Has(store.TopicOrderFinals)) }, look)
+	c.hints.Hear(ctx, store.TopicOrderFinals, func(h store.Hint) { heard(h.OrderFinals, h.WholeTopics.Has(store.TopicOrderFinals)) }, look)
 }
 
 // hearOrders looks for idle parties where another process tells that orders wait, until ctx is

@@ -103,7 +103,7 @@ func TestOutcomesOfOtherProcesses(t *testing.T) {
 		require.NoError(t, err)
 		runner, err := dltbatch.New(r.st, r.books, &dltbatch.Options{Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
 			if e.Kind == batch.EventFinal {
-				go func() { _ = r.st.Tell(context.Background(), store.Hint{Many: store.TopicFinals}) }()
+				go func() { _ = r.st.Tell(context.Background(), store.Hint{WholeTopics: store.TopicFinals}) }()
 			}
 		})})
 		require.NoError(t, err)

@@ -140,7 +140,7 @@ itself: "dltbatch bulk resume TOKEN" goes on from any machine, as the same run a
 		if err != nil {
 			return err
 		}
-		sel, err := a.readSelection(args[0], t.yes)
+		sel, err := a.readSelectionFile(args[0], t.yes)
 		if err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ itself: "dltbatch bulk resume TOKEN" goes on from any machine, as the same run a
 	})
 }
 
-func (a *app) readSelection(file string, yes bool) (sel operator.Selection, err error) {
+func (a *app) readSelectionFile(file string, yes bool) (sel operator.Selection, err error) {
 	in := a.in
 	switch {
 	case file != "-":

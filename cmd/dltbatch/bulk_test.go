@@ -32,7 +32,7 @@ func TestBulk(t *testing.T) {
 
 		written, err := os.ReadFile(file)
 		require.NoError(s, err)
-		seen, err := (&app{}).readSelection(file, false)
+		seen, err := (&app{}).readSelectionFile(file, false)
 		require.NoError(s, err)
 		assert.Contains(s, text, "bulk run "+file+" --token "+seen.Token)
 		s.does("cancel", "b2", "--reason", "r", "--yes")

@@ -167,7 +167,7 @@ func joinFindings(answers []desks.Answer[diagnosis]) (list []shardFinding) {
 }
 
 func (x *exam) checkAll(ctx context.Context) error {
-	if x.db.pool != nil || x.db.file != nil {
+	if x.db.postgres != nil || x.db.sqlite != nil {
 		s, _, err := x.db.schema(ctx)
 		if errors.Is(err, store.ErrUnreleasedSchema) {
 			x.addBad("schema", "make a new database, and dltbatch migrate up", "%s", x.safe(err))
@@ -203,7 +203,7 @@ func (x *exam) checkAll(ctx context.Context) error {
 
 // server looks at PostgreSQL itself.
 func (x *exam) server(ctx context.Context) error {
-	if x.db.pool == nil {
+	if x.db.postgres == nil {
 		return nil
 	}
 	for _, look := range []func(context.Context) error{x.serverSettings, x.clock, x.pooler, x.snapshots, x.vacuum} {
@@ -225,7 +225,7 @@ func (x *exam) serverSettings(ctx context.Context) error {
 	for i := range have {
 		into = append(into, &have[i])
 	}
-	if err := x.db.pool.QueryRow(ctx, `SELECT current_setting('server_version'), current_setting('server_version_num'), pg_is_in_recovery(), `+
+	if err := x.db.postgres.QueryRow(ctx, `SELECT current_setting('server_version'), current_setting('server_version_num'), pg_is_in_recovery(), `+
 		list.Columns()).Scan(into...); err != nil {
 		return err
 	}
@@ -245,7 +245,7 @@ func (x *exam) serverSettings(ctx context.Context) error {
 func (x *exam) clock(ctx context.Context) error {
 	before := time.Now()
 	var now time.Time
-	if err := x.db.pool.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
+	if err := x.db.postgres.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
 		return err
 	}
 	trip := time.Since(before)
@@ -258,7 +258,7 @@ func (x *exam) clock(ctx context.Context) error {
 // pooler finds a pooler: when a connection begins, a server names its process, and PgBouncer a
 // number of its own.
 func (x *exam) pooler(ctx context.Context) error {
-	conn, err := x.db.pool.Acquire(ctx)
+	conn, err := x.db.postgres.Acquire(ctx)
 	if err != nil {
 		return err
 	}
@@ -285,7 +285,7 @@ func (x *exam) snapshots(ctx context.Context) error {
 	var pid int
 	var application, state string
 	var seconds float64
-	rows, err := x.db.pool.Query(ctx, text, maxSnapshotAge.Seconds())
+	rows, err := x.db.postgres.Query(ctx, text, maxSnapshotAge.Seconds())
 	if err != nil {
 		return err
 	}
@@ -305,7 +305,7 @@ func (x *exam) snapshots(ctx context.Context) error {
 			"process %d (%s, %s) has had a transaction open for %s", pid, application, state, ageText(time.Duration(seconds*float64(time.Second))))
 	} else {
 		sees := false
-		if err := x.db.pool.QueryRow(ctx, `SELECT pg_has_role('pg_read_all_stats', 'USAGE')`).Scan(&sees); err != nil {
+		if err := x.db.postgres.QueryRow(ctx, `SELECT pg_has_role('pg_read_all_stats', 'USAGE')`).Scan(&sees); err != nil {
 			return err
 		}
 		who := ""
@@ -315,7 +315,7 @@ func (x *exam) snapshots(ctx context.Context) error {
 		x.addGood("held snapshot", "no transaction is older than %s%s", ageText(maxSnapshotAge), who)
 	}
 	var slots []string
-	if err := x.db.pool.QueryRow(ctx, `SELECT coalesce(array_agg(slot_name::text ORDER BY slot_name), '{}') FROM pg_replication_slots
+	if err := x.db.postgres.QueryRow(ctx, `SELECT coalesce(array_agg(slot_name::text ORDER BY slot_name), '{}') FROM pg_replication_slots
 		WHERE NOT active AND (xmin IS NOT NULL OR catalog_xmin IS NOT NULL OR restart_lsn IS NOT NULL)`).Scan(&slots); err != nil {
 		return err
 	}
@@ -327,7 +327,7 @@ func (x *exam) vacuum(ctx context.Context) error {
 	schema := x.t.schemaName()
 	var worst string
 	var dead, live int64
-	rows, err := x.db.pool.Query(ctx, `SELECT relname::text, n_dead_tup, n_live_tup FROM pg_stat_user_tables
+	rows, err := x.db.postgres.Query(ctx, `SELECT relname::text, n_dead_tup, n_live_tup FROM pg_stat_user_tables
 		WHERE schemaname = $1 AND n_dead_tup > $2 AND n_dead_tup > n_live_tup ORDER BY n_dead_tup DESC LIMIT 1`, schema, int64(maxDeadRows))
 	if err != nil {
 		return err

@@ -108,12 +108,12 @@ func (a *app) openMove(ctx context.Context, from *database, to string) (m *movin
 		}
 		done = other.close
 	}
-	if from.pool == nil || to != "" && other.pool == nil {
+	if from.postgres == nil || to != "" && other.postgres == nil {
 		done()
 		return nil, func() {}, fmt.Errorf("%w: a schema of PostgreSQL can be moved, and no SQLite file: copy that, while nobody uses it", errUsage)
 	}
 	said := ""
-	m, err = moving.New(from.pool, other.pool, *from.t.options(), func(text string) {
+	m, err = moving.New(from.postgres, other.postgres, *from.t.options(), func(text string) {
 		if text != said {
 			said = text
 			a.progress("  " + text)

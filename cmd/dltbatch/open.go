@@ -42,10 +42,10 @@ func (t target) file() (path string, ok bool) {
 // database is an open store.
 type database struct {
 	store.Store
-	desk  *operator.Desk
-	pool  *pgxpool.Pool // of PostgreSQL
-	file  *sql.DB       // of SQLite
-	close func()
+	desk     *operator.Desk
+	postgres *pgxpool.Pool
+	sqlite   *sql.DB
+	close    func()
 
 	t     target
 	shard func(context.Context) (store.Shard, error) // which it is; nil: it cannot be one
@@ -85,7 +85,7 @@ func open(ctx context.Context, t target) (*database, error) {
 	}
 	db, err := newDatabase(st, closed)
 	if err == nil {
-		db.pool, db.shard = pool, st.ReadShard
+		db.postgres, db.shard = pool, st.ReadShard
 	}
 	return db, err
 }

@@ -30,7 +30,7 @@ func openFile(path string, create bool) (*database, error) {
 	}
 	opened, err := newDatabase(st, func() { _ = db.Close() })
 	if err == nil {
-		opened.file = db
+		opened.sqlite = db
 	}
 	return opened, err
 }

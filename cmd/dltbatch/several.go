@@ -180,7 +180,7 @@ func (a *app) openAll(ctx context.Context) (*databases, error) {
 			return nil, err
 		}
 		db.t = t
-		pools[t.dsn], all.list = db.pool, append(all.list, db)
+		pools[t.dsn], all.list = db.postgres, append(all.list, db)
 	}
 	limited, cancel := context.WithTimeout(ctx, shardLimit)
 	defer cancel()

@@ -59,7 +59,7 @@ function suggest(field, list) {
       hits = new Map();
       list.replaceChildren(...(await answer.json()).hits.map(h => {
         hits.set(h.name, [...hits.get(h.name) ?? [], new URL(h.href, field.form.action).href]);
-        return new Option([h.what, h.lane, h.state].filter(Boolean).join(', '), h.name);
+        return new Option([h.kind, h.lane, h.state].filter(Boolean).join(', '), h.name);
       }));
     }, 150);
   });

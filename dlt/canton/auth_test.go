@@ -23,7 +23,7 @@ import (
 
 func TestTokens(t *testing.T) {
 	users := map[string]cantontest.User{
-		"old": {ID: "app", ActAs: []string{"Alice"}, Expired: true},
+		"old": {ID: "app", ActAs: []string{"Alice"}, TokenExpired: true},
 		"new": {ID: "app", ActAs: []string{"Alice"}},
 	}
 	var token atomic.Value

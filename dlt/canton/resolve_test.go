@@ -43,7 +43,7 @@ func TestEvidence(t *testing.T) {
 	prepared = r.prepare(pruned)
 	require.NoError(t, r.submit(attempt(pruned, 1, prepared)))
 	r.executed("pruned")
-	r.p.Prune(r.p.End())
+	r.p.Prune(r.p.LedgerEnd())
 	assert.Equal(t, dlt.CannotTell, resolve(r.c, pruned, prepared, time.Hour))
 }
 

@@ -215,7 +215,7 @@ func TestPruning(t *testing.T) {
 	prepared := r.prepare(b)
 	require.NoError(t, r.submit(attempt(b, 1, prepared)))
 	r.executed("b")
-	r.p.Prune(r.p.End())
+	r.p.Prune(r.p.LedgerEnd())
 	require.NoError(t, r.submit(attempt(later, 1, nil)))
 	r.executed("later")
 

@@ -205,7 +205,7 @@ func TestDeduplication(t *testing.T) {
 		b := transfer("b")
 		require.NoError(t, r.submit(attempt(b, 1, nil)))
 		require.Eventually(t, func() bool { return r.p.Count(cantontest.Executed, "b") == 1 }, 30*time.Second, time.Millisecond)
-		r.p.Prune(r.p.End())
+		r.p.Prune(r.p.LedgerEnd())
 		second := attempt(b, 2, nil)
 		require.NoError(t, r.submit(second))
 		assert.Zero(t, r.becomes(second, batch.ReportedCommitted).Attempt)

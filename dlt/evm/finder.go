@@ -186,7 +186,7 @@ func (f *nonceUseFinder) readUse(ctx context.Context, v view, height uint64) (u 
 	switch {
 	case err != nil:
 		return nonceUse{}, err
-	case found && u.user == usedByAnother:
+	case found && u.user == nonceUsedByAnother:
 		f.highestDeep.update(v, true)
 		return u, nil
 	case found:
@@ -197,7 +197,7 @@ func (f *nonceUseFinder) readUse(ctx context.Context, v view, height uint64) (u 
 		return nonceUse{}, err
 	}
 	if !f.hasAuthorization(a) {
-		u.user = usedBySomeone
+		u.user = nonceUsedBySomeone
 	}
 	return u, nil
 }
@@ -226,11 +226,11 @@ func (f *nonceUseFinder) findUseIn(a answer, height uint64) (u nonceUse, found b
 	if b.number != height {
 		return nonceUse{}, false, f.doubt("block %d: the node answers with block %d", height, b.number)
 	}
-	u = nonceUse{user: usedByAnother, block: b}
+	u = nonceUse{user: nonceUsedByAnother, block: b}
 	for _, tx := range doc.Transactions {
 		hash, ok := evmtx.ParseHash(tx.Hash)
 		if ok && slices.Contains(f.ours, hash) {
-			return nonceUse{user: usedByOurs, block: b}, true, nil
+			return nonceUse{user: nonceUsedByOurs, block: b}, true, nil
 		}
 		nonce, err := quantity(tx.Nonce)
 		from, bad := evmtx.ParseAddress(tx.From)

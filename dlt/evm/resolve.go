@@ -65,14 +65,14 @@ func (c *Client) resolve(ctx context.Context, e *endpoint, p *parsedPayload) (dl
 type nonceUser uint8
 
 const (
-	usedByNobody  nonceUser = iota // in no deep block
-	usedByOurs                     // a receipt will say so
-	usedByAnother                  // for good
-	usedBySomeone                  // in a deep block, and the node does not show the user
+	nonceUnused        nonceUser = iota // in no deep block
+	nonceUsedByOurs                     // a receipt will say so
+	nonceUsedByAnother                  // for good
+	nonceUsedBySomeone                  // in a deep block, and the node does not show the user
 )
 
 var evidenceOf = map[nonceUser]dlt.Evidence{
-	usedByNobody: dlt.InFlight, usedByOurs: dlt.InFlight, usedByAnother: dlt.NotCommitted, usedBySomeone: dlt.CannotTell,
+	nonceUnused: dlt.InFlight, nonceUsedByOurs: dlt.InFlight, nonceUsedByAnother: dlt.NotCommitted, nonceUsedBySomeone: dlt.CannotTell,
 }
 
 // nonceUse is a finding about a nonce.
@@ -107,7 +107,7 @@ func (c *Client) findUse(ctx context.Context, op string, e *endpoint, sender evm
 	case err != nil:
 		return nonceUse{}, err
 	case count <= nonce:
-		return nonceUse{user: usedByNobody}, nil
+		return nonceUse{user: nonceUnused}, nil
 	}
 	return f.findUse(ctx, v, free)
 }
@@ -142,7 +142,7 @@ func (f *nonceUseFinder) findUse(ctx context.Context, v view, free uint64) (nonc
 	if first != nil {
 		return nonceUse{}, first
 	}
-	return nonceUse{user: usedBySomeone}, nil
+	return nonceUse{user: nonceUsedBySomeone}, nil
 }
 
 // unknownHeight: nobody has written down when the nonce was free.

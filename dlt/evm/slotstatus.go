@@ -100,7 +100,7 @@ func (c *SigningClient) finishOpen(ctx context.Context, e *endpoint, p *nodeAnsw
 			used[o.id] = usedSlot{e, p.view, *o, late[i]}
 			o.status = batch.Status{}
 		default:
-			o.status = o.conclude(late[i], p.waitsForAnother(o), nonceUse{user: usedByNobody})
+			o.status = o.conclude(late[i], p.waitsForAnother(o), nonceUse{user: nonceUnused})
 		}
 	}
 	return first
@@ -148,10 +148,10 @@ func (c *SigningClient) findSlotUse(ctx context.Context, u usedSlot) (proof nonc
 	f := nonceUseFinder{Client: c.client, op: opStatuses, endpoint: u.endpoint, sender: sender, nonce: s.nonce, ours: u.batch.hashes}
 	proof, err = f.findUse(ctx, u.view, free)
 	for _, e := range c.client.endpointsInTurn() {
-		if e == u.endpoint || err == nil && proof.user != usedBySomeone || ctx.Err() != nil {
+		if e == u.endpoint || err == nil && proof.user != nonceUsedBySomeone || ctx.Err() != nil {
 			continue
 		}
-		if other, failed := c.client.findUse(ctx, opStatuses, e, sender, s.nonce, free, u.batch.hashes); failed == nil && (err != nil || other.user != usedByNobody) {
+		if other, failed := c.client.findUse(ctx, opStatuses, e, sender, s.nonce, free, u.batch.hashes); failed == nil && (err != nil || other.user != nonceUnused) {
 			proof, err = other, nil
 		}
 	}
@@ -164,13 +164,13 @@ func (c *SigningClient) findSlotUse(ctx context.Context, u usedSlot) (proof nonc
 func (o *openBatch) conclude(late, waits bool, proof nonceUse) batch.Status {
 	st, s := o.status, o.slot
 	switch {
-	case proof.user == usedByAnother:
+	case proof.user == nonceUsedByAnother:
 		return batch.Status{Reported: batch.ReportedVoid, Message: proof.text(s.nonce)}
-	case proof.user == usedByOurs: // its receipt will say so
+	case proof.user == nonceUsedByOurs: // its receipt will say so
 		return batch.Status{}
 	case st.Reported == 0: // the answers contradict each other
 		return st
-	case proof.user == usedBySomeone:
+	case proof.user == nonceUsedBySomeone:
 		text := fmt.Sprintf("nonce %d is used in a deep block, and the node does not show by whom", s.nonce)
 		return batch.Status{Reported: batch.ReportedPending, Message: text}
 	case st.Reported == batch.ReportedPending && late && (s.canRise() || waits || o.needsClosing()):

@@ -352,7 +352,7 @@ func (s *submission) handleUsed(ctx context.Context, v verdict) error {
 		return s.newError(dlt.ErrDoubt, v)
 	}
 	proof, err := s.findUse(ctx, opSubmit, s.endpoint, s.sender, s.tx.Nonce, unknownHeight, s.batchHashes)
-	if err != nil || proof.user != usedByAnother {
+	if err != nil || proof.user != nonceUsedByAnother {
 		return s.newError(dlt.ErrDoubt, v)
 	}
 	v.message = proof.text(s.tx.Nonce)

@@ -22,9 +22,9 @@ type job struct {
 // in a line of their own. Both are only for show: the proof uses neither.
 const committed = "committed"
 
-// work is a whole worker: it runs a Runner on the shared database until its standard
+// runWorker is a whole worker: it runs a Runner on the shared database until its standard
 // input ends.
-func work(in io.Reader, out io.Writer) error {
+func runWorker(in io.Reader, out io.Writer) error {
 	return demo.Work(in, func(ctx context.Context, j job) error {
 		var mu sync.Mutex
 		j.observer = batch.ObserverFunc(func(_ context.Context, e batch.Event) {

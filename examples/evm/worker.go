@@ -74,8 +74,8 @@ func (j job) client() (interface {
 	return evm.NewSigner(j.URL, j.Chain, signer, &evm.SignerOptions{Options: o})
 }
 
-// work is the main of a worker process: it sends until its standard input ends.
-func work(in io.Reader) error {
+// runWorker is the main of a worker process: it sends until its standard input ends.
+func runWorker(in io.Reader) error {
 	return demo.Work(in, func(ctx context.Context, j job) error {
 		s, err := open(ctx, j)
 		if err != nil {

@@ -56,7 +56,7 @@ usage: go run ./examples/outbox [flags]
 
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == demo.WorkerCommand {
-		if err := work(os.Stdin, os.Stdout); err != nil {
+		if err := runWorker(os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

@@ -66,9 +66,9 @@ func report(_ context.Context, e batch.Event) {
 	}
 }
 
-// work is the whole worker process: it runs the Runner until its standard input ends, and
+// runWorker is the whole worker process: it runs the Runner until its standard input ends, and
 // serves what Kubernetes asks.
-func work(in io.Reader, out io.Writer) error {
+func runWorker(in io.Reader, out io.Writer) error {
 	return demo.Work(in, func(ctx context.Context, j job) error {
 		s, done, err := j.open()
 		if err != nil {

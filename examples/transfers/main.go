@@ -40,7 +40,7 @@ usage: go run ./examples/transfers [flags]
 
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == demo.WorkerCommand {
-		if err := work(os.Stdin); err != nil {
+		if err := runWorker(os.Stdin); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

@@ -13,8 +13,8 @@ type job struct {
 	URL string `json:"url"`
 }
 
-// work returns a whole worker process: it runs the service until its standard input ends.
-func work(in io.Reader) error {
+// runWorker returns a whole worker process: it runs the service until its standard input ends.
+func runWorker(in io.Reader) error {
 	return demo.Work(in, func(ctx context.Context, j job) error {
 		st, _, done, err := demo.Open(ctx, "sqlite", j.DB)
 		if err != nil {

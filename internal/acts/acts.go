@@ -202,7 +202,7 @@ func (d Desk) steer(ctx context.Context, s store.Steering) (batch.Control, error
 	switch {
 	case !changed:
 	case s.Scope.All:
-		d.tell(ctx, store.Hint{Many: store.TopicLanes})
+		d.tell(ctx, store.Hint{WholeTopics: store.TopicLanes})
 	default:
 		d.tell(ctx, store.Hint{Lanes: []batch.ServiceID{s.Scope.Service}})
 	}

@@ -97,14 +97,14 @@ type Queuer struct {
 func New(s Store, sub Submitter, table *lanes.Table, o Options) *Queuer {
 	bad := &strategyErrors{}
 	return &Queuer{
-		sub: sub, o: &o, lanes: table, endedTasks: make(chan claimTask, maxTasks), pauses: loop.BriefPauses(),
+		sub: sub, o: &o, lanes: table, endedTasks: make(chan claimTask, maxTasks), pauses: loop.NewBriefPauses(),
 		claimer: &claimer{
 			store: s, sub: sub, o: &o, lanes: table, strategyErrs: bad,
 			choose: queuer.Choose(o.Strategy, o.KeepsOrder, bad.add), wanted: queuer.Wants(o.Strategy, o.KeepsOrder),
 			oneRun: o.Strategy.OneRun(),
 		},
 		scan: scan{
-			store: s, o: &o, lanes: table, fromStart: true, due: time.Now(), pause: loop.BriefPauses(), ended: make(chan scanResult, 1),
+			store: s, o: &o, lanes: table, fromStart: true, due: time.Now(), pause: loop.NewBriefPauses(), ended: make(chan scanResult, 1),
 		},
 	}
 }

@@ -156,7 +156,7 @@ func (e *Engine) Run(ctx context.Context) error {
 // waitForWrites waits for a database that takes writes, and looks at it.
 func (e *Engine) waitForWrites(ctx context.Context) error {
 	err := e.checkLedger(ctx)
-	for pause := loop.BriefPauses(); errors.Is(err, store.ErrReadOnly) && ctx.Err() == nil; err = e.checkLedger(ctx) {
+	for pause := loop.NewBriefPauses(); errors.Is(err, store.ErrReadOnly) && ctx.Err() == nil; err = e.checkLedger(ctx) {
 		e.events.Trouble("store", err)
 		loop.Sleep(ctx, pause.NextBackOff())
 	}

@@ -22,7 +22,7 @@ func (e *Engine) newHints() *hints.Node {
 // Tell tells other processes, also while this one runs nothing.
 func (e *Engine) Tell(_ context.Context, h store.Hint) {
 	e.hints.Tell(h)
-	if r := e.run.Load(); r != nil && h.Many.Has(store.TopicLanes) {
+	if r := e.run.Load(); r != nil && h.WholeTopics.Has(store.TopicLanes) {
 		r.queuer.Scan()
 	}
 }
@@ -45,7 +45,7 @@ func Hash(key batch.Key) uint64 { return store.KeyHash(string(key.Service), stri
 // HearEnds gives the hashes of batches that other processes saw become final to heard, until ctx
 // is done. It calls look when some may have been missed.
 func (e *Engine) HearEnds(ctx context.Context, heard func(hashes []uint64, many bool), look func()) {
-	e.hints.Hear(ctx, store.TopicFinals, func(h store.Hint) { heard(h.Finals, h.Many.Has(store.TopicFinals)) }, look)
+	e.hints.Hear(ctx, store.TopicFinals, func(h store.Hint) { heard(h.Finals, h.WholeTopics.Has(store.TopicFinals)) }, look)
 }
 
 // hear looks where other processes tell that there is work, until ctx is done.
@@ -61,7 +61,7 @@ func (r *run) hear(ctx context.Context) {
 // claim meets it. So does a scan while more lanes are due than one scan reads.
 func (r *run) heard(h store.Hint) {
 	_, waiting := r.lanes.Waiting()
-	if h.Many.Has(store.TopicLanes) || waiting > scanLanes {
+	if h.WholeTopics.Has(store.TopicLanes) || waiting > scanLanes {
 		r.queuer.Scan()
 		return
 	}
@@ -79,7 +79,7 @@ func (r *run) canSend(s batch.ServiceID) bool {
 }
 
 // tellAll tells other processes that batches wait which this one does not send.
-func (r *run) tellAll() { r.hints.Tell(store.Hint{Many: store.TopicLanes}) }
+func (r *run) tellAll() { r.hints.Tell(store.Hint{WholeTopics: store.TopicLanes}) }
 
 // tellAtEnd is tellAll at the end of a Run that leaves batches to others. It waits for the store,
 // for endTime at most: after Run the application may close the database. Who hears nothing scans.
@@ -89,7 +89,7 @@ func (r *run) tellAtEnd(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
-	_ = r.store.Tell(ctx, store.Hint{Many: store.TopicLanes}) // a hint may be lost
+	_ = r.store.Tell(ctx, store.Hint{WholeTopics: store.TopicLanes}) // a hint may be lost
 }
 
 // hintsHealth says whether this Run hears hints.

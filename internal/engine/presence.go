@@ -41,11 +41,11 @@ type presence struct {
 	restingSince func() time.Time // it rests; zero while it does not
 	idlePause    time.Duration    // the pause between two rows while nothing is open
 	takeFlow     func(time.Time) (store.Flow, bool)
-	stretches    []flowStretch // only run uses it
+	endedFlows   []endedFlow // only run uses it
 }
 
-// flowStretch is a flow, and when it ended.
-type flowStretch struct {
+// endedFlow is a flow, and when it ended.
+type endedFlow struct {
 	end time.Time
 	store.Flow
 }
@@ -135,7 +135,7 @@ func (p *presence) endStretch(at time.Time) bool {
 	if !ok {
 		return false
 	}
-	p.stretches = append(p.stretches[max(0, len(p.stretches)-store.MaxFlows+1):], flowStretch{at, f})
+	p.endedFlows = append(p.endedFlows[max(0, len(p.endedFlows)-store.MaxFlows+1):], endedFlow{at, f})
 	return f.Final+f.Queue.N+f.Flight.N+f.Finality.N > 0
 }
 
@@ -161,7 +161,7 @@ func (p *presence) ownRow(ctx context.Context) store.Instance {
 		}
 		i.Pauses = append(i.Pauses, shown)
 	}
-	for _, s := range p.stretches {
+	for _, s := range p.endedFlows {
 		s.Ago = at.Sub(s.end)
 		i.Flows = append(i.Flows, s.Flow)
 	}

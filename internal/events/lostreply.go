@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-var errMayBeBreach = errors.New("the store's answer was lost: the batch may have been final before")
+var errMaybeBreach = errors.New("the store's answer was lost: the batch may have been final before")
 
 // lostReply returns the store's answer to an outcome whose first answer may have been lost: the
 // second answer says how the row is now, and not how the first write found it. An uncertain
@@ -31,7 +31,7 @@ func (r *Run) lostReply(ctx context.Context, w inhand.Recorded) store.Applied {
 	case r.finalBefore(ctx, w.Key, a.Row):
 		a.From = batch.Invalid
 		if a.Row.State == batch.Committed {
-			a.Breach, a.Err = true, errMayBeBreach
+			a.Breach, a.Err = true, errMaybeBreach
 		}
 	}
 	a.Halt = w.Halt // the store's second answer names no halt

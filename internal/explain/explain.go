@@ -30,7 +30,7 @@ func Judge(l store.Look, q store.ClaimQuery, choose store.Choose) batch.Explanat
 	if l.Row.InDoubt(l.At) {
 		x.explanation.Doubt = l.Row.DoubtAttempt
 	}
-	x.state()
+	x.explainState()
 	return x.explanation
 }
 
@@ -47,13 +47,13 @@ func (x *explainer) say(owner batch.Actor, cause batch.Cause, remedy batch.Remed
 	x.explanation.Owner, x.explanation.Cause, x.explanation.Remedy = owner, cause, remedy
 }
 
-func (x *explainer) state() {
+func (x *explainer) explainState() {
 	row := x.look.Row
 	switch {
 	case row.Final():
-		x.final()
+		x.explainFinal()
 	case row.State.Claimable():
-		x.claimable()
+		x.explainClaimable()
 	case row.Live(x.now):
 		x.say(batch.BySubmitter, batch.CauseClaimed, batch.RemedyWait)
 		x.explanation.ClaimedBy, x.explanation.ClaimLeft = row.ClaimedBy, row.ClaimExpires.Sub(x.now)
@@ -70,8 +70,8 @@ func (x *explainer) state() {
 	}
 }
 
-// final explains a batch that has ended. It names a requeue only where the store allows one.
-func (x *explainer) final() {
+// explainFinal explains a batch that has ended. It names a requeue only where the store allows one.
+func (x *explainer) explainFinal() {
 	cause, remedy := batch.CauseFinal, batch.RemedyRequeue
 	if x.look.Row.Quarantined {
 		cause = batch.CauseQuarantined
@@ -82,8 +82,8 @@ func (x *explainer) final() {
 	x.say(0, cause, remedy)
 }
 
-// claimable explains a batch that waits to be claimed.
-func (x *explainer) claimable() {
+// explainClaimable explains a batch that waits to be claimed.
+func (x *explainer) explainClaimable() {
 	switch {
 	case !x.look.Everything.PausedAt.IsZero():
 		x.say(batch.ByOperator, batch.CausePaused, batch.RemedyResume)
@@ -101,7 +101,7 @@ func (x *explainer) claimable() {
 	case !x.look.Row.Resendable(x.now, x.query.TTL, x.resendRule()):
 		x.say(batch.ByMonitor, batch.CauseInDoubt, batch.RemedyWait) // the next claim hands it back
 	default:
-		x.ready()
+		x.explainReady()
 	}
 }
 
@@ -112,15 +112,15 @@ func (x *explainer) resendRule() store.Resend {
 	return x.query.Resend(x.explanation.Service)
 }
 
-// ready explains a batch that could leave now if its lane lets it.
-func (x *explainer) ready() {
+// explainReady explains a batch that could leave now if its lane lets it.
+func (x *explainer) explainReady() {
 	q := x.query
-	if x.wouldBeTaken(x.look.Lane, q) {
+	if x.claimWouldTake(x.look.Lane, q) {
 		x.say(batch.ByQueuer, batch.CauseReady, batch.RemedyWait)
 		return
 	}
 	q.MaxInFlight = nil
-	if x.wouldBeTaken(x.look.Lane, q) {
+	if x.claimWouldTake(x.look.Lane, q) {
 		x.setBlocker(batch.CauseInFlight, x.first(), "")
 		return
 	}
@@ -139,7 +139,7 @@ func (x *explainer) ready() {
 	apart := slices.DeleteFunc(slices.Clone(x.look.Lane), func(r store.LaneRow) bool {
 		return slices.ContainsFunc(conflicts, func(c store.LaneRow) bool { return c.Key == r.Key })
 	})
-	if len(conflicts) > 0 && x.wouldBeTaken(apart, q) {
+	if len(conflicts) > 0 && x.claimWouldTake(apart, q) {
 		x.setBlocker(batch.CauseBehind, conflicts[0].Key, conflictAddress(conflicts[0].Footprint, x.look.Footprint))
 		return
 	}
@@ -155,8 +155,8 @@ func (x *explainer) setBlocker(cause batch.Cause, blocker batch.Key, address str
 	x.explanation.Blocker, x.explanation.Address = blocker, address
 }
 
-// wouldBeTaken reports whether a claim that sees these rows would take the batch.
-func (x *explainer) wouldBeTaken(rows []store.LaneRow, q store.ClaimQuery) bool {
+// claimWouldTake reports whether a claim that sees these rows would take the batch.
+func (x *explainer) claimWouldTake(rows []store.LaneRow, q store.ClaimQuery) bool {
 	plan := store.PlanLane(x.explanation.Service, slices.Clone(rows), x.now, q, len(rows), x.choose)
 	for _, run := range plan.Runs {
 		for _, c := range run.Batches {

@@ -99,6 +99,6 @@ func randomUpTo(rng *rand.Rand, d time.Duration) time.Duration {
 // Forge tells a hint that nothing has happened for: a lane that nobody has, finals that nobody
 // saw.
 func (s *Hints) Forge(ctx context.Context, n int, lanes ...batch.ServiceID) error {
-	h := store.Hint{From: fmt.Sprint("forged ", n), Lanes: append(lanes, batch.ServiceID(fmt.Sprint("forged", n))), Many: store.TopicFinals | store.TopicOrders}
+	h := store.Hint{From: fmt.Sprint("forged ", n), Lanes: append(lanes, batch.ServiceID(fmt.Sprint("forged", n))), WholeTopics: store.TopicFinals | store.TopicOrders}
 	return s.Store.Tell(ctx, h)
 }

@@ -19,17 +19,17 @@ func (s *Orders) AddOrders(ctx context.Context, orders ...order.Order) error {
 }
 
 type finalOrdersAnswer struct {
-	final   []order.Record
-	missing []order.ID
+	final     []order.Record
+	notStored []order.ID
 }
 
 // FinalOrders is [order.Store].FinalOrders.
 func (s *Orders) FinalOrders(ctx context.Context, ids []order.ID) ([]order.Record, []order.ID, error) {
 	v, err := callWithFaults(s.Faults, "FinalOrders", func() (v finalOrdersAnswer, err error) {
-		v.final, v.missing, err = s.Store.FinalOrders(ctx, ids)
+		v.final, v.notStored, err = s.Store.FinalOrders(ctx, ids)
 		return v, err
 	})
-	return v.final, v.missing, err
+	return v.final, v.notStored, err
 }
 
 // Parties is [order.Store].Parties.

@@ -22,17 +22,17 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 }
 
 type finalBatchesAnswer struct {
-	final   []batch.Record
-	missing []batch.Key
+	final     []batch.Record
+	notStored []batch.Key
 }
 
 // Finals is [store.Store].Finals.
 func (s *Store) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record, []batch.Key, error) {
 	v, err := callWithFaults(s.Faults, "Finals", func() (v finalBatchesAnswer, err error) {
-		v.final, v.missing, err = s.Store.Finals(ctx, keys)
+		v.final, v.notStored, err = s.Store.Finals(ctx, keys)
 		return v, err
 	})
-	return v.final, v.missing, err
+	return v.final, v.notStored, err
 }
 
 // Lanes is [store.Store].Lanes.

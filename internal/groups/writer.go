@@ -109,7 +109,7 @@ type worker[T any] struct {
 
 func (w *worker[T]) run(ctx context.Context) {
 	in := w.arrivals
-	pause := loop.BriefPauses()
+	pause := loop.NewBriefPauses()
 	var again []item[T] // failed, or behind a failed one, to be written again
 	var retry <-chan time.Time
 	var hung time.Duration // how long the last round took, if it was in vain

@@ -155,7 +155,7 @@ func TestManyHints(t *testing.T) {
 		told, _ := w.take()
 		require.Len(t, told, 2)
 		told[1].From = ""
-		assert.Equal(t, store.Hint{Many: store.TopicLanes | store.TopicFinals | store.TopicOrderFinals}, told[1])
+		assert.Equal(t, store.Hint{WholeTopics: store.TopicLanes | store.TopicFinals | store.TopicOrderFinals}, told[1])
 	})
 }
 
@@ -200,8 +200,8 @@ func TestAListenerThatIsLost(t *testing.T) {
 		synctest.Wait()
 		assert.EqualValues(t, 1, looks.Load())
 		assert.True(t, n.State(store.TopicLanes).Live)
-		require.NoError(t, w.Tell(ctx, store.Hint{From: "other", Many: store.TopicLanes}))
-		require.NoError(t, w.Tell(ctx, store.Hint{From: "other", Many: store.TopicFinals}))
+		require.NoError(t, w.Tell(ctx, store.Hint{From: "other", WholeTopics: store.TopicLanes}))
+		require.NoError(t, w.Tell(ctx, store.Hint{From: "other", WholeTopics: store.TopicFinals}))
 		assert.EqualValues(t, 1, heard.Load())
 
 		w.set(errCut)

@@ -84,7 +84,7 @@ func (s *sender) send() {
 		s.pauses = nil
 	} else {
 		if s.pauses == nil {
-			s.pauses = loop.BriefPauses()
+			s.pauses = loop.NewBriefPauses()
 		}
 		pause = max(pause, s.pauses.NextBackOff())
 	}
@@ -97,9 +97,9 @@ func (s *sender) send() {
 // merge adds a hint to the next one.
 func (s *sender) merge(h store.Hint) {
 	n := &s.nextHint
-	n.Many |= h.Many
+	n.WholeTopics |= h.WholeTopics
 	for _, lane := range h.Lanes {
-		if _, twice := s.lanes[lane]; twice || n.Many.Has(store.TopicLanes) {
+		if _, twice := s.lanes[lane]; twice || n.WholeTopics.Has(store.TopicLanes) {
 			continue
 		}
 		if s.lanes == nil {
@@ -110,16 +110,16 @@ func (s *sender) merge(h store.Hint) {
 	}
 	n.Finals = append(n.Finals, h.Finals...)
 	n.OrderFinals = append(n.OrderFinals, h.OrderFinals...)
-	if len(n.Lanes) > maxNames || n.Many.Has(store.TopicLanes) {
-		n.Many |= store.TopicLanes
+	if len(n.Lanes) > maxNames || n.WholeTopics.Has(store.TopicLanes) {
+		n.WholeTopics |= store.TopicLanes
 		n.Lanes, s.lanes = nil, nil
 	}
-	if len(n.Finals) > maxNames || n.Many.Has(store.TopicFinals) {
-		n.Many |= store.TopicFinals
+	if len(n.Finals) > maxNames || n.WholeTopics.Has(store.TopicFinals) {
+		n.WholeTopics |= store.TopicFinals
 		n.Finals = nil
 	}
-	if len(n.OrderFinals) > maxNames || n.Many.Has(store.TopicOrderFinals) {
-		n.Many |= store.TopicOrderFinals
+	if len(n.OrderFinals) > maxNames || n.WholeTopics.Has(store.TopicOrderFinals) {
+		n.WholeTopics |= store.TopicOrderFinals
 		n.OrderFinals = nil
 	}
 }

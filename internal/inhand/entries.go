@@ -38,7 +38,7 @@ type slot struct {
 	scheduledAt   time.Time
 	scheduleIndex int         // in the schedule; -1: nothing is scheduled
 	askedAt       time.Time   // the last question
-	scanned       *scannedRow // the next question is about this row; nil: about the entry's own row
+	scannedRow    *scannedRow // the next question is about this row; nil: about the entry's own row
 }
 
 const (
@@ -94,7 +94,7 @@ func (all *entries) recount(s *slot, was Phase) {
 	if s.Phase == Watched && was != Watched && all.counts.watched >= maxWatched {
 		s.Entry = Entry{}
 	}
-	if s.scanned != nil && s.AskAt.IsZero() {
+	if s.scannedRow != nil && s.AskAt.IsZero() {
 		s.AskAt = s.usedAt // at once, in any state of the batch
 	}
 	all.counts.add(&s.Entry, 1)
@@ -102,7 +102,7 @@ func (all *entries) recount(s *slot, was Phase) {
 	if all.times.plan(s) {
 		loop.Poke(all.wake)
 	}
-	if s.Phase == None && s.WriteAt.IsZero() && s.scanned == nil {
+	if s.Phase == None && s.WriteAt.IsZero() && s.scannedRow == nil {
 		delete(all.slots, s.key)
 		if len(all.spareSlots) < maxSpare {
 			all.spareSlots = append(all.spareSlots, s)
@@ -162,7 +162,7 @@ func (all *entries) due(now time.Time) (questions []Question, waited []store.Out
 			break
 		}
 		e := s.Entry
-		if e.AskAt = (time.Time{}); e.Phase.followed() || s.scanned != nil {
+		if e.AskAt = (time.Time{}); e.Phase.followed() || s.scannedRow != nil {
 			questions = append(questions, s.question(now))
 		}
 		all.set(s, e)
@@ -187,10 +187,10 @@ func (all *entries) due(now time.Time) (questions []Question, waited []store.Out
 // question makes a question about a slot's batch.
 func (s *slot) question(now time.Time) Question {
 	s.askedAt = now
-	if r := s.scanned; r != nil {
-		s.scanned = nil
+	if r := s.scannedRow; r != nil {
+		s.scannedRow = nil
 		r.unanswered--
-		return Question{Row: r.row, RowAskedAt: r.askedAt, KnownFor: now.Sub(r.since), scanned: r}
+		return Question{Row: r.row, RowAskedAt: r.askedAt, KnownFor: now.Sub(r.since), scannedRow: r}
 	}
 	return Question{Row: s.Aged(now), KnownFor: now.Sub(s.ReadAt), Unwritten: s.Phase == Accepted}
 }

@@ -190,8 +190,8 @@ func (f *Effects) addWrite(o store.Outcome) {
 
 func (f *Effects) setDueIn(d time.Duration) { f.DueIn, f.HasDueIn = d, true }
 
-// sooner returns the sooner of a time until a row is due, negative for none, and this one's.
-func (f *Effects) sooner(d time.Duration) time.Duration {
+// soonerDue returns the soonerDue of a time until a row is due, negative for none, and this one's.
+func (f *Effects) soonerDue(d time.Duration) time.Duration {
 	if f.HasDueIn && (d < 0 || f.DueIn < d) {
 		return f.DueIn
 	}

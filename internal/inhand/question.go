@@ -17,8 +17,8 @@ type Question struct {
 	// own monotonic clock.
 	KnownFor time.Duration
 	// Unwritten: the acceptance is not written yet, and only a commit counts.
-	Unwritten bool
-	scanned   *scannedRow
+	Unwritten  bool
+	scannedRow *scannedRow
 }
 
 // Answer is the result of a question that gave no outcome: StateSame, NotAsked,
@@ -51,23 +51,23 @@ func (t *Table) Asked(all []Answer) (due []store.Due, in time.Duration) {
 		a := &all[i]
 		ev := Event{Kind: a.Kind, NextIn: a.NextIn, StateSaid: a.StateSaid, Endpoint: a.Endpoint}
 		s := t.entries.slots[a.Row.Key]
-		if a.Follow && a.scanned != nil {
+		if a.Follow && a.scannedRow != nil {
 			ev.Kind, ev.Row = RowRead, a.Row
-			s = t.entries.slot(a.Row.Key, a.scanned.about, now)
+			s = t.entries.slot(a.Row.Key, a.scannedRow.about, now)
 		}
 		if s != nil {
 			ref := s.Row.Ref
 			out := t.entries.step(s, &ev, now)
 			waited = append(waited, out.Write()...)
-			if out.PutOffCheck && a.scanned == nil {
+			if out.PutOffCheck && a.scannedRow == nil {
 				due = append(due, store.Due{Ref: ref, In: t.o.PollInterval})
 			}
-			in = out.sooner(in)
+			in = out.soonerDue(in)
 		}
 		if a.NoHand {
 			refused.keys, refused.askAt = append(refused.keys, a.Row.Key), now.Add(a.NextIn)
 		}
-		if a.scanned != nil {
+		if a.scannedRow != nil {
 			due = t.entries.answered(a, due, now)
 		}
 	}

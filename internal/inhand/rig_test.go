@@ -146,8 +146,8 @@ func to(key batch.Key, kind inhand.EventKind) inhand.Answer {
 	return inhand.Answer{Question: &inhand.Question{Row: store.InFlight{Ref: store.Ref{Key: key}}}, Kind: kind}
 }
 
-// scanned asks about a row that the store gave, and returns the question.
-func (r *rig) scanned(t *testing.T, row store.InFlight) inhand.Question {
+// askAboutRow asks about a row that the store gave, and returns the question.
+func (r *rig) askAboutRow(t *testing.T, row store.InFlight) inhand.Question {
 	t.Helper()
 	assert.Empty(t, r.Scanned([]store.InFlight{row}, time.Now(), false))
 	r.mu.Lock()
@@ -158,7 +158,7 @@ func (r *rig) scanned(t *testing.T, row store.InFlight) inhand.Question {
 // seen returns for how long this process has known a row that the store gave.
 func (r *rig) seen(t *testing.T, row store.InFlight) time.Duration {
 	t.Helper()
-	return r.scanned(t, row).KnownFor
+	return r.askAboutRow(t, row).KnownFor
 }
 
 // claimed claims batches in one run.

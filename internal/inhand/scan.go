@@ -37,14 +37,14 @@ func (t *Table) Scanned(rows []store.InFlight, then time.Time, byEvent bool) []s
 	defer t.mu.Unlock()
 	for i, r := range all {
 		r.since = t.sightings.firstSeen(rowVersion{r.row.Key, r.row.Version}, now)
-		t.entries.scanned(r, now.Add(time.Duration(i))) // in this order
+		t.entries.askAboutRow(r, now.Add(time.Duration(i))) // in this order
 	}
 	for sc.unanswered > 0 && !t.entries.ended {
 		t.asked.Wait()
 	}
 	for _, r := range all {
-		if s := t.entries.slots[r.row.Key]; s != nil && s.scanned == r { // Run has ended
-			s.scanned = nil
+		if s := t.entries.slots[r.row.Key]; s != nil && s.scannedRow == r { // Run has ended
+			s.scannedRow = nil
 			t.entries.set(s, s.Entry)
 			sc.notAskable = append(sc.notAskable, store.Due{Ref: r.row.Ref})
 		}
@@ -52,28 +52,28 @@ func (t *Table) Scanned(rows []store.InFlight, then time.Time, byEvent bool) []s
 	return sc.notAskable
 }
 
-// scanned lets the next question about a batch come at a time, and be about a row of a scan. The
+// askAboutRow lets the next question about a batch come at a time, and be about a row of a scan. The
 // last scan counts.
-func (all *entries) scanned(r *scannedRow, at time.Time) {
+func (all *entries) askAboutRow(r *scannedRow, at time.Time) {
 	s := all.slot(r.row.Key, r.about, at)
-	if old := s.scanned; old != nil {
+	if old := s.scannedRow; old != nil {
 		old.unanswered--
 		r.leased = r.leased || old.leased
 	}
 	e := s.Entry
-	s.scanned, e.AskAt = r, at
+	s.scannedRow, e.AskAt = r, at
 	all.set(s, e)
 }
 
 // answered takes the answer to a question about a row of a scan. It appends the row to due if its
 // check in the store is to be set.
 func (all *entries) answered(a *Answer, due []store.Due, now time.Time) []store.Due {
-	r, poll := a.scanned, all.rules.PollInterval
+	r, poll := a.scannedRow, all.rules.PollInterval
 	set := store.Due{Ref: r.row.Ref, In: a.NextIn}
 	switch {
 	case a.Kind == NotAsked && a.NoHand:
 		r.unanswered++
-		all.scanned(r, now.Add(a.NextIn))
+		all.askAboutRow(r, now.Add(a.NextIn))
 	case a.Kind == NotAsked:
 		r.notAskable = append(r.notAskable, set)
 	case !r.leased && a.Kind == StateSame && r.row.CheckIn > poll/2 && a.NextIn >= poll: // just asked about, and due again in time

@@ -210,7 +210,7 @@ func (t *Table) Written(group []Recorded) (due time.Duration) {
 			t.endSighting(w)
 		}
 		eff := t.entries.written(w, abouts[i], now)
-		due = eff.sooner(due)
+		due = eff.soonerDue(due)
 	}
 	t.mu.Unlock()
 	for _, s := range over {

@@ -194,7 +194,7 @@ func TestAFloodOfNotifications(t *testing.T) {
 	scanned, claimed := flood(`'hello ' || i`)
 	assert.LessOrEqual(t, scanned, int64(1))
 	assert.LessOrEqual(t, claimed, int64(3))
-	scanned, _ = flood(`'` + store.Hint{From: "flood", Many: store.TopicLanes}.Text(store.MaxHint) + `' || repeat(' ', i)`)
+	scanned, _ = flood(`'` + store.Hint{From: "flood", WholeTopics: store.TopicLanes}.Text(store.MaxHint) + `' || repeat(' ', i)`)
 	assert.LessOrEqual(t, scanned, int64(60), "ten a second")
 }
 
@@ -211,9 +211,9 @@ func TestHintsStayWithTheirTables(t *testing.T) {
 		ended <- a.Hear(ctx, store.Listener{ID: "first", Wants: store.AllTopics, Heard: func(h store.Hint) { heard <- h }, Live: func(string) { live <- struct{}{} }})
 	}()
 	<-live
-	require.NoError(t, b.Tell(ctx, store.Hint{From: "other", Many: store.AllTopics}))
-	require.NoError(t, a.Tell(ctx, store.Hint{From: "own", Many: store.TopicLanes}))
-	assert.Equal(t, store.Hint{From: "own", Many: store.TopicLanes}, <-heard, "the first that it hears")
+	require.NoError(t, b.Tell(ctx, store.Hint{From: "other", WholeTopics: store.AllTopics}))
+	require.NoError(t, a.Tell(ctx, store.Hint{From: "own", WholeTopics: store.TopicLanes}))
+	assert.Equal(t, store.Hint{From: "own", WholeTopics: store.TopicLanes}, <-heard, "the first that it hears")
 	stop()
 	require.ErrorIs(t, <-ended, context.Canceled)
 }

@@ -301,7 +301,7 @@ func TestShardsShareASession(t *testing.T) {
 	}
 	waitFor(t, all(live, 1))
 	assert.Equal(t, 1, sessions())
-	require.NoError(t, stores[1].Tell(ctx, store.Hint{From: "other", Many: store.TopicLanes}))
+	require.NoError(t, stores[1].Tell(ctx, store.Hint{From: "other", WholeTopics: store.TopicLanes}))
 	waitFor(t, func() bool { mu.Lock(); defer mu.Unlock(); return heard[1] == 1 })
 	assert.Equal(t, []int{0, 1, 0, 0}, heard)
 	_, err = pool.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1 AND query LIKE 'LISTEN%'`, app)

@@ -26,9 +26,9 @@ type Table struct {
 // lane is an entry and its place in a queue.
 type lane struct {
 	entry
-	service batch.ServiceID
-	pauses  *backoff.ExponentialBackOff // of failures in a row; nil after a success
-	byScan  bool                        // the claim under way has it from the queue of found lanes
+	service        batch.ServiceID
+	pauses         *backoff.ExponentialBackOff // of failures in a row; nil after a success
+	claimedAsFound bool                        // the claim under way has it from the queue of found lanes
 
 	queuedFor  request
 	dueAt      time.Time // it is due
@@ -130,7 +130,7 @@ func (t *Table) take(in request, n int) (lanes []batch.ServiceID) {
 		if failed && len(lanes) > 0 {
 			break // it comes first in the next claim
 		}
-		if l.request, l.claimed, l.byScan = requestNone, true, in == requestFound; l.byScan {
+		if l.request, l.claimed, l.claimedAsFound = requestNone, true, in == requestFound; l.claimedAsFound {
 			t.foundClaimed++
 		}
 		t.queues.place(l)
@@ -167,7 +167,7 @@ func (t *Table) Failed(s batch.ServiceID) (wait time.Duration) {
 	t.changeEach([]batch.ServiceID{s}, func(l *lane, now time.Time) {
 		t.end(l)
 		if l.pauses == nil {
-			l.pauses = loop.BriefPauses()
+			l.pauses = loop.NewBriefPauses()
 		}
 		wait = l.pauses.NextBackOff()
 		l.runOut, l.restUntil = false, now.Add(wait)
@@ -177,10 +177,10 @@ func (t *Table) Failed(s batch.ServiceID) (wait time.Duration) {
 }
 
 func (t *Table) end(l *lane) {
-	if l.byScan {
+	if l.claimedAsFound {
 		t.foundClaimed--
 	}
-	l.claimed, l.byScan = false, false
+	l.claimed, l.claimedAsFound = false, false
 }
 
 // Rest leaves a lane alone until a time, because a claim has just read a long window of it. Each
@@ -199,7 +199,7 @@ func (t *Table) RunBegan(s batch.ServiceID, until time.Time) {
 
 // Waiting returns how many lanes that a scan found wait for their turn, and how many lanes wait
 // for a claim altogether, now or later.
-func (t *Table) Waiting() (byScan, all int) {
+func (t *Table) Waiting() (found, all int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.queues.byRequest[requestFound]), len(t.queues.byRequest[requestFound]) + len(t.queues.byRequest[requestNamed])

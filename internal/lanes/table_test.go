@@ -334,7 +334,7 @@ func check(t *testing.T, table *Table) {
 		if request != l.queuedFor || !when.Equal(l.dueAt) || request != requestNone && table.queues.byRequest[request][l.queueIndex] != l {
 			require.Fail(t, "out of place", "%+v", l)
 		}
-		if l.byScan {
+		if l.claimedAsFound {
 			looks++
 		}
 	}
@@ -345,9 +345,9 @@ func check(t *testing.T, table *Table) {
 	}
 	require.Equal(t, looks, table.foundClaimed)
 	require.Equal(t, next, table.Next())
-	byScan, all := table.Waiting()
-	require.Equal(t, in[requestFound], byScan)
+	found, all := table.Waiting()
+	require.Equal(t, in[requestFound], found)
 	require.Equal(t, in[requestFound]+in[requestNamed], all)
-	require.Len(t, table.queues.byRequest[requestFound], byScan)
-	require.Len(t, table.queues.byRequest[requestNamed], all-byScan)
+	require.Len(t, table.queues.byRequest[requestFound], found)
+	require.Len(t, table.queues.byRequest[requestNamed], all-found)
 }

@@ -49,21 +49,21 @@ func NewPauses(lo, hi time.Duration) *backoff.ExponentialBackOff {
 	)
 }
 
-// BriefPauses returns the pauses of a single retried action, a call to the store say: from 10 ms
+// NewBriefPauses returns the pauses of a single retried action, a call to the store say: from 10 ms
 // to 5 s, each half as long again as the one before, with jitter. Most failures are over at once,
 // and ten in a row within a second or so; and when the store is back after a long time nobody
 // waits much longer.
-func BriefPauses() *backoff.ExponentialBackOff {
+func NewBriefPauses() *backoff.ExponentialBackOff {
 	b := NewPauses(10*time.Millisecond, 5*time.Second)
 	b.Multiplier = 1.5
 	return b
 }
 
-// Retry calls f until it succeeds, with [BriefPauses], and calls trouble for every failure
+// Retry calls f until it succeeds, with [NewBriefPauses], and calls trouble for every failure
 // that it retries. A panic is a failure. It returns nil, f's last error if ctx was done before
 // f succeeded, or the error that f marked by [Final].
 func Retry(ctx context.Context, trouble func(error), f func() error) error {
-	pause := BriefPauses()
+	pause := NewBriefPauses()
 	for {
 		err := Contain(f)
 		if err == nil {

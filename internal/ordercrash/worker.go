@@ -44,7 +44,7 @@ const (
 	requestTimeout = 400 * time.Millisecond
 	claimTTL       = 800 * time.Millisecond
 	lateArrival    = 400 * time.Millisecond
-	grace          = 400 * time.Millisecond
+	noTraceGrace   = 400 * time.Millisecond
 	stuckAfter     = 1500 * time.Millisecond
 	maxSize        = 6
 	maxAttempts    = 4
@@ -117,7 +117,7 @@ func Work(text string, open Open) error {
 		return err
 	}
 	client, err := canton.New(j.URL, &canton.Options{
-		UserID: "app", IdleWait: 10 * time.Millisecond, LateArrival: lateArrival, Grace: grace, DecidedWithin: j.Decided,
+		UserID: "app", IdleWait: 10 * time.Millisecond, LateArrival: lateArrival, Grace: noTraceGrace, DecidedWithin: j.Decided,
 		PollOnly: !j.Hints, Client: &http.Client{Transport: deadlineTransport{&http.Transport{MaxIdleConnsPerHost: 16}}},
 	})
 	if err != nil {

@@ -34,7 +34,7 @@ type UnderWay struct {
 	reads         int64   // reads that were begun; only the last one counts
 	reading       bool    // the last one is under way, and ends with Saw or Failed
 	readBegan     time.Time
-	nextRead      time.Time
+	nextReadAt    time.Time
 	exactReadAt   time.Time // the time of the last read from exact
 	wholeReadAt   time.Time // the time of the last read from the beginning
 	longReadTried time.Time // when a read from either last began because of its age
@@ -118,13 +118,13 @@ func (u *UnderWay) Due(now time.Time, lost, upkeep bool) (l Search, due bool) {
 	case late && (upkeep || now.Sub(u.upkeepAt) >= upkeepFor):
 		u.longReadTried = now
 		u.longReadPause = min(max(firstPause, 2*u.longReadPause), wholeSearchInterval)
-	case now.Before(u.nextRead):
+	case now.Before(u.nextReadAt):
 		return l, false
 	default:
 		from = u.from
 	}
 	u.reads++
-	u.reading, u.readBegan, u.nextRead = true, now, now.Add(frontReadInterval)
+	u.reading, u.readBegan, u.nextReadAt = true, now, now.Add(frontReadInterval)
 	return Search{from, u.slowRows, u.reads, now}, true
 }
 
@@ -161,7 +161,7 @@ func (u *UnderWay) Saw(l Search, s ReadResult) {
 		u.incarnation = s.Incarnation
 		u.anew()
 		if l.From != 0 {
-			u.nextRead = time.Time{} // so that the next read, from the beginning, comes at once
+			u.nextReadAt = time.Time{} // so that the next read, from the beginning, comes at once
 		}
 	}
 	u.highestNext = s.Later
@@ -196,7 +196,7 @@ func (u *UnderWay) Saw(l Search, s ReadResult) {
 func (u *UnderWay) forget() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.incarnation, u.highestNext, u.nextRead = 0, 0, time.Time{}
+	u.incarnation, u.highestNext, u.nextReadAt = 0, 0, time.Time{}
 	u.anew()
 }
 

@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// Suite says how often a test of store/storetest runs, whose suite runs in the test of that name.
+// MarkSuite says how often a test of store/storetest runs, whose suite runs in the test of that name.
 // It is [Plain], unless goroutines meet in its group of tests: the others call one method after
 // another.
-func Suite(t testing.TB, name string) {
+func MarkSuite(t testing.TB, name string) {
 	t.Helper()
 	test, inside := strings.CutPrefix(t.Name(), name+"/")
 	if group, _, _ := strings.Cut(test, "/"); inside && !Meets(group) {

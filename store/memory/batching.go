@@ -39,7 +39,7 @@ func (s *Store) Parties(ctx context.Context, q order.PartiesQuery) ([]order.Part
 		}
 		found = append(found, load)
 	}
-	s.orders.queues.stale = passed > len(found)+64
+	s.orders.queues.manyEmpty = passed > len(found)+64
 	return found, nil
 }
 

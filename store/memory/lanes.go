@@ -98,6 +98,6 @@ func (s *Store) openLanes(q store.LanesQuery, wanted func(batch.ServiceID) bool)
 			found = append(found, l.service)
 		}
 	}
-	s.openLaneNames.stale = passed > len(found)+64
+	s.openLaneNames.manyEmpty = passed > len(found)+64
 	return found
 }

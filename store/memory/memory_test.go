@@ -12,7 +12,7 @@ import (
 
 func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Harness {
-		tier.Suite(t, "TestStore")
+		tier.MarkSuite(t, "TestStore")
 		s := memory.New()
 		begin := func(context.Context) (tx store.Tx, commit, rollback func() error, err error) {
 			t := s.Begin()

@@ -19,7 +19,7 @@ type namedQueue interface {
 type queueNames[T namedQueue] struct {
 	sorted    []T
 	newQueues []T
-	stale     bool // a reader met many empty queues
+	manyEmpty bool // a reader met many empty queues
 }
 
 func (o *queueNames[T]) add(q T) {
@@ -38,7 +38,7 @@ func (o *queueNames[T]) queuesAfter(after batch.ServiceID, start bool) []T {
 
 // merge makes sorted complete.
 func (o *queueNames[T]) merge() {
-	if len(o.newQueues) == 0 && !o.stale {
+	if len(o.newQueues) == 0 && !o.manyEmpty {
 		return
 	}
 	all := make([]T, 0, len(o.sorted)+len(o.newQueues))
@@ -60,5 +60,5 @@ func (o *queueNames[T]) merge() {
 		}
 		return 0
 	})
-	o.sorted, o.newQueues, o.stale = all, nil, false
+	o.sorted, o.newQueues, o.manyEmpty = all, nil, false
 }

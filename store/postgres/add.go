@@ -105,7 +105,7 @@ func (t *session) Add(ctx context.Context, b batch.Batch) (int64, error) {
 // generic up to the last insert, and custom again after it. A batch that is not stored loses its
 // number.
 func (t *session) add(ctx context.Context, in []addition, fresh bool) error {
-	if err := t.settleShard(ctx); err != nil {
+	if err := t.recheckShard(ctx); err != nil {
 		return err
 	}
 	if err := t.s.checkOwns(len(in), func(i int) batch.ServiceID { return in[i].Service }); err != nil {

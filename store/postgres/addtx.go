@@ -97,7 +97,7 @@ func (s *Store) inTx(ctx context.Context, op string, tx conns.Tx, adds bool, do 
 		return wrap(op, err)
 	}
 	level, plans := have[0], have[1]
-	if err := settingError(list, have[4:]); err != nil {
+	if err := wrongSetting(list, have[4:]); err != nil {
 		return wrap(op, err)
 	}
 	if err := s.checkHome(ctx, op, location{have[2], have[3]}); err != nil {

@@ -41,12 +41,12 @@ func (s *Store) addOrdersTx(ctx context.Context, tx conns.Tx, orders ...order.Or
 		if err := t.addOrders(ctx, in); err != nil || !s.o.NotifyInTx {
 			return err
 		}
-		return tell(ctx, tx, notifyAtCommit, s.names.channel(), store.Hint{Many: store.TopicOrders})
+		return tell(ctx, tx, notifyAtCommit, s.names.channel(), store.Hint{WholeTopics: store.TopicOrders})
 	})
 }
 
 func (t *session) addOrders(ctx context.Context, in []sqlstore.NewOrder) error {
-	if err := t.settleShard(ctx); err != nil {
+	if err := t.recheckShard(ctx); err != nil {
 		return err
 	}
 	if err := t.s.checkOwns(len(in), func(i int) batch.ServiceID { return in[i].Party }); err != nil {

@@ -66,11 +66,11 @@ func (t *session) shard(ctx context.Context) (have store.Shard, err error) {
 	return have, nil
 }
 
-// settleShard looks again whether the schema is a shard, for as long as another process may make
+// recheckShard looks again whether the schema is a shard, for as long as another process may make
 // it one: until there is a batch or an order, or a lane that had one. In an empty schema the lock
 // makes [Store.recordShard] wait for the end of this transaction, and so for what it adds. The
 // lock needs more rights than an addition otherwise does.
-func (t *session) settleShard(ctx context.Context) error {
+func (t *session) recheckShard(ctx context.Context) error {
 	s := t.s
 	if have := s.shard.Load(); have == nil || *have != (store.Shard{}) || s.settled.Load() {
 		return nil

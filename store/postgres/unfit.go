@@ -56,7 +56,7 @@ func (s *Store) checkConn(ctx context.Context, t *session, of *conns.Session, as
 		if err != nil {
 			return err
 		}
-		if err := settingError(list, have[3:]); err != nil {
+		if err := wrongSetting(list, have[3:]); err != nil {
 			return err
 		}
 		of.Standby, of.Server, of.Looked = have[0] == "true", have[1], now
@@ -71,8 +71,8 @@ func (s *Store) checkConn(ctx context.Context, t *session, of *conns.Session, as
 	return nil
 }
 
-// settingError returns the error about the first setting that does not fit.
-func settingError(list pgsettings.List, have []string) error {
+// wrongSetting returns the error about the first setting that does not fit.
+func wrongSetting(list pgsettings.List, have []string) error {
 	for _, w := range list.Wrong(have) {
 		return &SettingError{Setting: w.Name, Have: w.Have, Want: w.Want, Why: w.Why, Do: w.Do}
 	}

@@ -218,12 +218,12 @@ func (p topic) readNews(ctx context.Context, t *session, last *readMark, h *stor
 		return nil
 	}
 	if p.newsQuery == "" || now.Ahead {
-		h.Many |= p.Topics
+		h.WholeTopics |= p.Topics
 		return nil
 	}
 	n, err := p.addNames(ctx, t, p.newsQuery, before, now, h)
 	if n > maxHintNames {
-		h.Many |= p.Topics
+		h.WholeTopics |= p.Topics
 	}
 	return err
 }
@@ -251,7 +251,7 @@ func nameLanes(h *store.Hint, found []laneCols) {
 	for _, l := range found[:min(len(found), maxHintNames)] {
 		switch {
 		case l.Everything:
-			h.Many |= store.TopicLanes
+			h.WholeTopics |= store.TopicLanes
 		case !slices.Contains(h.Lanes, l.Service):
 			h.Lanes = append(h.Lanes, l.Service)
 		}

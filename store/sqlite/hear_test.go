@@ -221,8 +221,8 @@ func TestHearAnotherProcess(t *testing.T) {
 		{"addtx lane2 c", lane("lane2")},
 		{"reject lane1", func(h store.Hint) bool { return slices.Contains(h.Finals, store.KeyHash("lane1", "a")) }},
 		{"requeue lane1 a", lane("lane1")},
-		{"pause", func(h store.Hint) bool { return h.Many.Has(store.TopicLanes) }},
-		{"order party d", func(h store.Hint) bool { return h.Many.Has(store.TopicOrders) }},
+		{"pause", func(h store.Hint) bool { return h.WholeTopics.Has(store.TopicLanes) }},
+		{"order party d", func(h store.Hint) bool { return h.WholeTopics.Has(store.TopicOrders) }},
 		{"truncate", nil},
 		{"add lane3 e", lane("lane3")}, // in a log that begins anew
 	} {

@@ -18,7 +18,7 @@ func TestStore(t *testing.T) { testStore(t, mattn) }
 func testStore(t *testing.T, d underTest) {
 	suite := t.Name()
 	storetest.Run(t, func(t *testing.T) storetest.Harness {
-		tier.Suite(t, suite)
+		tier.MarkSuite(t, suite)
 		if group := strings.Split(t.Name(), "/")[1]; slices.Contains(d.long, group) {
 			tier.Soak(t, "TestStore has it with the same SQL, and the other groups have the driver without cgo")
 		}

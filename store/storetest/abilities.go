@@ -95,7 +95,7 @@ func methods(ctx context.Context, st store.Store, key func(standing string) batc
 			return err
 		}},
 		{"Survey", store.CanSurvey, func() error { _, err := st.Survey(ctx, store.SurveyQuery{Start: true}); return err }},
-		{"Tell", store.CanHint, func() error { return st.Tell(ctx, store.Hint{Many: store.TopicLanes}) }},
+		{"Tell", store.CanHint, func() error { return st.Tell(ctx, store.Hint{WholeTopics: store.TopicLanes}) }},
 		{"Hear", store.CanHint, func() error {
 			return st.Hear(ctx, store.Listener{ID: "me", Wants: store.AllTopics, Heard: func(store.Hint) {}, Live: func(string) {}})
 		}},

@@ -80,7 +80,7 @@ func (e *ear) end() {
 // isAbout reports whether a hint covers a lane.
 func isAbout(s batch.ServiceID) func(store.Hint) bool {
 	return func(h store.Hint) bool {
-		return slices.Contains(h.Lanes, s) || h.Many.Has(store.TopicLanes)
+		return slices.Contains(h.Lanes, s) || h.WholeTopics.Has(store.TopicLanes)
 	}
 }
 
@@ -98,7 +98,7 @@ func testHeardFinals(f *fixture) {
 	hash := store.KeyHash("s", "a")
 	require.NoError(f, f.store.Tell(f.ctx, store.Hint{From: "runs", Finals: []uint64{hash}}))
 	e.hintThat(func(h store.Hint) bool {
-		return h.Many.Has(store.TopicFinals) || len(h.Finals) == 1 && h.Finals[0] == hash
+		return h.WholeTopics.Has(store.TopicFinals) || len(h.Finals) == 1 && h.Finals[0] == hash
 	})
 	e.end()
 }
@@ -137,5 +137,5 @@ func testHearingEnds(f *fixture) {
 	ctx, cancel := context.WithCancel(f.ctx)
 	cancel()
 	require.ErrorIs(f, f.store.Hear(ctx, store.Listener{ID: "runs", Heard: func(store.Hint) {}, Live: func(string) {}}), context.Canceled)
-	require.ErrorIs(f, f.store.Tell(ctx, store.Hint{Many: store.TopicLanes}), context.Canceled)
+	require.ErrorIs(f, f.store.Tell(ctx, store.Hint{WholeTopics: store.TopicLanes}), context.Canceled)
 }

@@ -14,7 +14,7 @@ func quarantineTests() []test {
 		{name: "what is set aside is listed", run: testQuarantineList},
 		{name: "it is kept until somebody acts", run: testQuarantineKept},
 		{name: "what is set aside keeps nothing else from being pruned", run: testQuarantinePrune},
-		{name: "a late commit ends it", run: testQuarantineLate},
+		{name: "a late commit ends it", run: testQuarantineLateCommit},
 		{name: "a requeue ends it", run: testQuarantineRequeue},
 	}
 }
@@ -86,7 +86,7 @@ func testQuarantinePrune(f *fixture) {
 	}
 }
 
-func testQuarantineLate(f *fixture) {
+func testQuarantineLateCommit(f *fixture) {
 	f.quarantine(newBatch("s", "a"))
 	assert.True(f, f.recordAll(f.monitorOutcome("a", store.IsCommitted))[0].Breach)
 	assert.False(f, f.get("a").Quarantined)

@@ -19,7 +19,7 @@ func surveyTests() []test {
 		{name: "what holds them, closed ones included", run: testSurveyControls, needs: store.CanControl},
 		{name: "who serves them", run: testSurveyServed, needs: store.CanKeepTexts},
 		{name: "defaults and bounds", run: testSurveyBounds},
-		{name: "briefly, with what decides whether a batch waits", run: testSurveyBrief},
+		{name: "briefly, with what decides whether a batch waits", run: testBriefSurvey},
 		{name: "briefly, page by page", run: testSurveyBriefPages},
 		{name: "changes nothing", run: testSurveyNothing},
 	}
@@ -215,7 +215,7 @@ func (f *fixture) briefRow(want, got store.Row) {
 	require.Equal(f, of(want, want), of(got, want))
 }
 
-func testSurveyBrief(f *fixture) {
+func testBriefSurvey(f *fixture) {
 	require.Empty(f, f.brief(store.SurveyQuery{Start: true}))
 	f.makeOneOfEach()
 	f.add(newBatches("lane", "b", 9)...)

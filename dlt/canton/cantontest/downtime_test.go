@@ -207,7 +207,7 @@ func downtime(t *testing.T, fault cantontest.Fault, isPaid, pruned bool, decided
 	time.Sleep(canton.DefaultDeduplicationPeriod + 24*time.Hour)
 	if pruned {
 		p.Advance(5)
-		p.Prune(p.End())
+		p.Prune(p.LedgerEnd())
 	}
 	p.SetFault(nil)
 	next := begin(t, p, st, o, false)

@@ -55,8 +55,8 @@ type User struct {
 	ID     string
 	ActAs  []string // parties that it may submit for and read
 	ReadAs []string // parties it may read of
-	// Expired tokens are refused with 401.
-	Expired bool
+	// TokenExpired says that the token of the user has expired: it is refused with 401.
+	TokenExpired bool
 }
 
 func (o *Options) withDefaults() (Options, error) {

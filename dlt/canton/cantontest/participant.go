@@ -278,8 +278,8 @@ func (p *Participant) Balances() map[string]int64 {
 	return maps.Clone(p.balances)
 }
 
-// End returns the offset of the ledger's end.
-func (p *Participant) End() int64 {
+// LedgerEnd returns the offset of the ledger's end.
+func (p *Participant) LedgerEnd() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.doWhatIsDue(time.Now())

@@ -104,7 +104,7 @@ func (r *raw) list(begin int64, query string) []map[string]any {
 
 func TestSubmissionAndCompletion(t *testing.T) {
 	r := newRaw(t, nil)
-	end := r.p.End()
+	end := r.p.LedgerEnd()
 	r.submit(command("b", "b#1", "", cantontest.Transfer{To: "Bob", Amount: 7}, cantontest.Transfer{To: "Carol", Amount: 2}), 200, "")
 	got := r.list(end, "limit=1&stream_idle_timeout_ms=2000")
 	require.Len(t, got, 1)
@@ -186,7 +186,7 @@ func TestDeduplicationPeriods(t *testing.T) {
 	busy := again("", 409, "SUBMISSION_ALREADY_IN_FLIGHT")
 	assert.Equal(t, "1 second", busy["retryInfo"])
 	require.Eventually(t, func() bool { return r.p.Count(cantontest.Executed, "b") == 1 }, 30*time.Second, time.Millisecond)
-	at := r.p.End()
+	at := r.p.LedgerEnd()
 	dup := again("", 409, "DUPLICATE_COMMAND")
 	assert.Equal(t, fmt.Sprint(at), dup["context"].(map[string]any)["completion_offset"])
 	assert.Equal(t, "b#1", dup["context"].(map[string]any)["existing_submission_id"])
@@ -234,7 +234,7 @@ func TestListLimits(t *testing.T) {
 
 func TestUsers(t *testing.T) {
 	r := newRaw(t, &cantontest.Options{Users: map[string]cantontest.User{
-		"good": {ID: "app", ActAs: []string{"Alice"}}, "late": {ID: "app", ActAs: []string{"Alice"}, Expired: true}, "reader": {ID: "app", ReadAs: []string{"Alice"}},
+		"good": {ID: "app", ActAs: []string{"Alice"}}, "late": {ID: "app", ActAs: []string{"Alice"}, TokenExpired: true}, "reader": {ID: "app", ReadAs: []string{"Alice"}},
 	}})
 	for _, c := range []struct {
 		token  string

@@ -101,7 +101,7 @@ func (p *Participant) who(r *http.Request, bodyUser string, parties []string, ac
 	}
 	u, known := p.o.Users[token]
 	switch {
-	case !known || u.Expired:
+	case !known || u.TokenExpired:
 		return refuse(refusalError{id: "UNAUTHENTICATED", context: map[string]string{"ledger_api_error": "invalid token"}})
 	case bodyUser != "" && bodyUser != u.ID:
 		return refuse(refusalError{id: "PERMISSION_DENIED"})

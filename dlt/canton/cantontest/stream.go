@@ -121,7 +121,7 @@ func (p *Participant) sendAll(r *http.Request, conn *websocket.Conn, request []b
 			return
 		default:
 		}
-		if !write(encodeCheckpoint(p.End())) {
+		if !write(encodeCheckpoint(p.LedgerEnd())) {
 			return
 		}
 		idle.Reset(p.o.IdleCheckpoint)

@@ -202,7 +202,7 @@ func (n *Node) admitLax(tx *transaction) *refused {
 }
 
 // send takes signed bytes, or says why not.
-func (n *Node) send(now time.Time, raw []byte, drop bool) (*transaction, *refused) {
+func (n *Node) send(now time.Time, raw []byte, dropTx bool) (*transaction, *refused) {
 	tx, signature := n.read(raw)
 	if tx == nil || n.r.lax && signature != nil {
 		n.note(Entry{Time: now, Kind: Refused, Text: string(signature.why)})
@@ -214,7 +214,7 @@ func (n *Node) send(now time.Time, raw []byte, drop bool) (*transaction, *refuse
 	switch {
 	case why != nil && !kept:
 		e.Kind, e.Text = Refused, string(why.why)
-	case drop:
+	case dropTx:
 		e.Text = "forgotten"
 	case kept: // the tracker tries again
 		n.tracked = append(n.tracked, tx)

@@ -32,7 +32,7 @@ type call struct {
 	method string
 	params []json.RawMessage
 	broken bool // the parameters are no array
-	drop   bool
+	dropTx bool
 }
 
 func (n *Node) call(now time.Time, v *view, r request) *call {

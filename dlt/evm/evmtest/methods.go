@@ -362,7 +362,7 @@ func (c *call) sendRaw() (any, *rpcError) {
 	if e != nil {
 		return nil, e
 	}
-	tx, why := c.send(c.now, raw, c.drop)
+	tx, why := c.send(c.now, raw, c.dropTx)
 	if why == nil {
 		return tx.hash.String(), nil
 	}

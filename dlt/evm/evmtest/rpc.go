@@ -229,7 +229,7 @@ func (n *Node) one(now time.Time, v *view, r request, f Fault) any {
 		return n.failed(null, &rpcError{Code: -32600, Message: "invalid request"})
 	}
 	c := n.call(now, v, r)
-	c.drop = f.Drop
+	c.dropTx = f.Drop
 	m, ok := methods[r.Method]
 	if !ok || !m.has(n) {
 		text := fmt.Sprintf("the method %s does not exist/is not available", r.Method)

@@ -173,7 +173,7 @@ func (f *Faults) drawRequest(p RequestPoint) Fault {
 		case 1:
 			x.Answer = AnswerReset
 		case 2:
-			x.setAmbiguousError(d)
+			x.drawAmbiguousError(d)
 		case 3:
 			x.Answer = AnswerTruncated
 		case 4:
@@ -195,9 +195,9 @@ func (f *Faults) drawSubmit(x *Fault, d simnode.Draw) {
 	case 2:
 		x.Answer, x.Acceptance = AnswerReset, AcceptedFirst
 	case 3:
-		x.setAmbiguousError(d)
+		x.drawAmbiguousError(d)
 	case 4:
-		x.setAmbiguousError(d)
+		x.drawAmbiguousError(d)
 		x.Acceptance = AcceptedFirst
 	case 5:
 		x.Answer, x.Acceptance, x.AcceptAfter = AnswerReset, AcceptedLate, d.UpTo("late by", f.MaxLateDelay)
@@ -215,9 +215,9 @@ func (f *Faults) drawSubmit(x *Fault, d simnode.Draw) {
 	}
 }
 
-// setAmbiguousError picks one of the ambiguous answers of docs/ledgers/sawtooth.md#submitting, or
+// drawAmbiguousError picks one of the ambiguous answers of docs/ledgers/sawtooth.md#submitting, or
 // a proxy's.
-func (f *Fault) setAmbiguousError(d simnode.Draw) {
+func (f *Fault) drawAmbiguousError(d simnode.Draw) {
 	all := [...]Fault{
 		{Status: http.StatusInternalServerError, Code: codeUnknownError},
 		{Status: http.StatusInternalServerError, Code: codeResponseInvalid},

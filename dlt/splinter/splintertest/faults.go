@@ -170,7 +170,7 @@ func (f *Faults) drawRequest(p RequestPoint) Fault {
 		case 1:
 			x.Answer = AnswerReset
 		case 2:
-			x.setAmbiguousError(d)
+			x.drawAmbiguousError(d)
 		case 3:
 			x.Answer = AnswerTruncated
 		}
@@ -190,9 +190,9 @@ func (f *Faults) drawSubmit(x *Fault, d simnode.Draw) {
 	case 2:
 		x.Answer, x.Acceptance = AnswerReset, AcceptedFirst
 	case 3:
-		x.setAmbiguousError(d)
+		x.drawAmbiguousError(d)
 	case 4:
-		x.setAmbiguousError(d)
+		x.drawAmbiguousError(d)
 		x.Acceptance = AcceptedFirst
 	case 5:
 		x.Answer, x.Acceptance, x.AcceptAfter = AnswerReset, AcceptedLate, d.UpTo("late by", f.MaxLateDelay)
@@ -201,9 +201,9 @@ func (f *Faults) drawSubmit(x *Fault, d simnode.Draw) {
 	}
 }
 
-// setAmbiguousError picks the ambiguous answer of docs/ledgers/splinter.md#submitting, or a
+// drawAmbiguousError picks the ambiguous answer of docs/ledgers/splinter.md#submitting, or a
 // proxy's.
-func (f *Fault) setAmbiguousError(d simnode.Draw) {
+func (f *Fault) drawAmbiguousError(d simnode.Draw) {
 	all := [...]int{http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout}
 	f.Answer, f.Status = AnswerError, all[int(d.Float("which")*float64(len(all)))]
 }

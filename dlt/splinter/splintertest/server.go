@@ -82,7 +82,7 @@ func (n *Network) Resume(i int) error {
 		}
 		return headListener{l}, nil
 	}, &http.Server{
-		Handler: v, ReadHeaderTimeout: headTimeout, IdleTimeout: n.o.KeepAliveTimeout, ConnContext: v.assign,
+		Handler: v, ReadHeaderTimeout: headTimeout, IdleTimeout: n.o.KeepAliveTimeout, ConnContext: v.assignWorker,
 		MaxHeaderBytes: 8 << 20, // a long query gets its own answer
 	})
 }

@@ -35,8 +35,8 @@ func newWorkers() []*worker {
 
 type workerKey struct{}
 
-// assign gives a connection its worker, in turn.
-func (v *node) assign(ctx context.Context, _ net.Conn) context.Context {
+// assignWorker gives a connection its worker, in turn.
+func (v *node) assignWorker(ctx context.Context, _ net.Conn) context.Context {
 	return context.WithValue(ctx, workerKey{}, v.nextWorker())
 }
 
