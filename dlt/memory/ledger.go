@@ -73,7 +73,7 @@ type Ledger struct {
 
 // arrival is a request on its way through the ledger.
 type arrival struct {
-	at        time.Time // when it reaches the ledger
+	arrivesAt time.Time // when it reaches the ledger
 	executeAt time.Time // when it is executed
 	a         batch.Attempt
 	fault     Fault
@@ -198,7 +198,7 @@ func (l *Ledger) accept(a batch.Attempt, f Fault, d time.Duration) {
 	defer l.mu.Unlock()
 	a.Payload = slices.Clone(a.Payload)
 	at := time.Now().Add(d)
-	n := arrival{at: at, executeAt: at.Add(l.o.CommitAfter), a: a, fault: f}
+	n := arrival{arrivesAt: at, executeAt: at.Add(l.o.CommitAfter), a: a, fault: f}
 	i, _ := slices.BinarySearchFunc(l.arrivals, n, func(x, y arrival) int {
 		if c := x.executeAt.Compare(y.executeAt); c != 0 {
 			return c
@@ -227,7 +227,7 @@ func (l *Ledger) recordSeen(now time.Time) {
 	for {
 		next := -1
 		for i, n := range l.arrivals {
-			if !n.seen && !n.at.After(now) && (next < 0 || n.at.Before(l.arrivals[next].at)) {
+			if !n.seen && !n.arrivesAt.After(now) && (next < 0 || n.arrivesAt.Before(l.arrivals[next].arrivesAt)) {
 				next = i
 			}
 		}
@@ -256,8 +256,8 @@ func (l *Ledger) execute(n arrival) {
 		l.batches[n.a.ID] = k
 	}
 	if l.o.IgnoreDuplicates {
-		fresh := !k.cached || n.at.Sub(k.lastTried) >= l.o.CacheTime
-		k.lastTried, k.cached = n.at, true
+		fresh := !k.cached || n.arrivesAt.Sub(k.lastTried) >= l.o.CacheTime
+		k.lastTried, k.cached = n.arrivesAt, true
 		if !k.committed.IsZero() {
 			k.reported = batch.ReportedCommitted
 			return
@@ -266,7 +266,7 @@ func (l *Ledger) execute(n arrival) {
 			return
 		}
 	}
-	if !k.committed.IsZero() && n.at.Sub(k.committed) < l.o.DeduplicateFor {
+	if !k.committed.IsZero() && n.arrivesAt.Sub(k.committed) < l.o.DeduplicateFor {
 		k.reported = batch.ReportedCommitted
 		return
 	}
@@ -288,7 +288,7 @@ func (l *Ledger) execute(n arrival) {
 		}
 		return
 	}
-	k.reported, k.committed = batch.ReportedCommitted, n.at
+	k.reported, k.committed = batch.ReportedCommitted, n.arrivesAt
 	l.log[n.a.Service] = append(l.log[n.a.Service], n.a.ID)
 	l.journal = append(l.journal, e)
 }
@@ -314,7 +314,7 @@ func (l *Ledger) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts 
 		earlier := l.o.EarlierVerdicts && st.Reported == batch.ReportedInvalid
 		if !earlier && (st.Reported != batch.ReportedCommitted || !l.o.IgnoreDuplicates) {
 			for _, n := range l.arrivals { // a second copy on its way makes it pending again
-				if n.a.ID == a.ID && l.remembers(a.Key) && !n.at.After(now) && !n.fault.secondExecution {
+				if n.a.ID == a.ID && l.remembers(a.Key) && !n.arrivesAt.After(now) && !n.fault.secondExecution {
 					st.Reported, st.Message, st.Attempt = batch.ReportedPending, "", 0
 				}
 			}
@@ -341,7 +341,7 @@ func (l *Ledger) Resolve(ctx context.Context, a dlt.Doubt) (dlt.Evidence, error)
 		return dlt.Committed, nil
 	}
 	for _, n := range l.arrivals {
-		if n.a.ID == a.ID && !n.at.After(now) {
+		if n.a.ID == a.ID && !n.arrivesAt.After(now) {
 			return dlt.InFlight, nil
 		}
 	}
@@ -357,7 +357,7 @@ func (l *Ledger) Restart() {
 	now := time.Now()
 	l.executeDue(now)
 	clear(l.history)
-	l.arrivals = slices.DeleteFunc(l.arrivals, func(n arrival) bool { return !n.at.After(now) })
+	l.arrivals = slices.DeleteFunc(l.arrivals, func(n arrival) bool { return !n.arrivesAt.After(now) })
 	for _, k := range l.batches {
 		k.cached = false
 		k.reported = 0

@@ -51,7 +51,7 @@ const (
 	Growing    = "The queue grows faster than it leaves."
 )
 
-// Warns is about the warnings of a store.
+// Warns is the sentence that a store has warnings.
 const Warns = "The database needs care."
 
 // NothingPosted says that no instance posts anything.
@@ -59,12 +59,12 @@ func NothingPosted(kind batch.ErrorKind) string {
 	return "Nothing is posted: " + LedgerClosed(kind) + "."
 }
 
-// LanePostsNothing is about one lane, where the batches of other lanes may be posted.
+// LanePostsNothing says that nothing is posted of one lane, where the batches of other lanes may be posted.
 func LanePostsNothing(kind batch.ErrorKind) string {
 	return "Nothing of its lane is posted: " + LedgerClosed(kind) + "."
 }
 
-// InstancesPostNothing is about some instances: of so many that live, these post nothing.
+// InstancesPostNothing returns the sentence that of so many live instances these post nothing.
 func InstancesPostNothing(names []string, live int, kind batch.ErrorKind) string {
 	switch {
 	case len(names) == live:
@@ -99,22 +99,22 @@ func LedgersGetNothing(ledgers []string, names []string, live int, kind batch.Er
 	return fmt.Sprintf("%s%d ledgers: %s.", who, len(ledgers), why)
 }
 
-// LanesPostNothing is about lanes from which nothing is posted.
+// LanesPostNothing returns the sentence that nothing is posted of n lanes.
 func LanesPostNothing(n int, kind batch.ErrorKind) string {
 	return Count(n, "lane posts", "lanes post") + " nothing: " + LedgerClosed(kind) + "."
 }
 
-// InstanceGone is about an instance that has left batches under way.
+// InstanceGone returns the sentence that an instance has gone and left batches under way.
 func InstanceGone(name string, left int) string {
 	return fmt.Sprintf("Instance %s has gone, and left %s under way.", name, Count(left, "batch", "batches"))
 }
 
-// NeedDecision is about batches that need a decision.
+// NeedDecision returns the sentence that n batches need a person's decision.
 func NeedDecision(n int) string {
 	return "A person has to decide about " + Count(n, "batch", "batches") + "."
 }
 
-// Halted is about lanes that are halted.
+// Halted returns the sentence that n lanes are halted.
 func Halted(n int) string {
 	if n == 1 {
 		return "1 lane is halted until a person releases it."
@@ -122,33 +122,33 @@ func Halted(n int) string {
 	return fmt.Sprintf("%d lanes are halted until a person releases them.", n)
 }
 
-// Paused is about lanes that are paused.
+// Paused returns the sentence that n lanes are paused.
 func Paused(n int) string { return Count(n, "lane is", "lanes are") + " paused." }
 
-// SetAside is about batches in quarantine.
+// SetAside returns the sentence that n batches are in quarantine.
 func SetAside(n int) string {
 	return Count(n, "batch was", "batches were") + " set aside by the policy of a lane."
 }
 
-// Refused is about orders that were refused alone.
+// Refused returns the sentence that n orders were refused alone.
 func Refused(n int) string {
 	return Count(n, "order was", "orders were") + " refused alone within a day."
 }
 
-// Disagree is about instances with different settings.
+// Disagree is the sentence that instances have different settings.
 const Disagree = "The instances disagree about the settings of a ledger."
 
-// Unserved is about lanes that no instance takes.
+// Unserved returns the sentence that no instance takes batches of so many lanes.
 func Unserved(lanes int) string {
 	return "No instance takes batches of " + Count(lanes, "lane", "lanes") + "."
 }
 
-// Held is about lanes from which the strategy takes nothing.
+// Held returns the sentence that the strategy takes nothing of so many lanes.
 func Held(lanes int) string {
 	return "The strategy takes nothing of " + Count(lanes, "lane", "lanes") + "."
 }
 
-// NotRecorded is about lanes whose settings no instance has recorded.
+// NotRecorded returns the sentence that no instance has recorded the settings of so many lanes.
 func NotRecorded(lanes int) string {
 	return "The settings of " + Count(lanes, "lane", "lanes") + " are not on record."
 }
