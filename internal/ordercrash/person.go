@@ -22,7 +22,7 @@ func (w *World) person(ctx context.Context) {
 		case <-tick.C:
 		}
 		if n%20 == 0 {
-			w.ledger.Prune(w.ledger.End() - 10)
+			w.ledger.Prune(w.ledger.LedgerEnd() - 10)
 		}
 		open, _, err := w.st.List(ctx, store.ListQuery{Open: true, Limit: 100})
 		if err != nil {
