@@ -126,8 +126,8 @@ type Budget struct {
 	// Attempts is how many attempts may be spent; 0 means unlimited.
 	Attempts int `json:"attempts,omitzero"`
 	// EveryTry says that every attempt with a POST uses up one of Attempts, also where its outcome
-	// is in doubt or the ledger was busy (docs/design.md#budgets). Otherwise an attempt uses one up
-	// only where it definitely failed because of this batch itself.
+	// is in doubt or the ledger was busy (docs/design.md#budgets). Otherwise an attempt uses one
+	// up only where it definitely failed because of this batch itself.
 	EveryTry bool `json:"every_try,omitzero"`
 }
 

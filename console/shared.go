@@ -39,7 +39,8 @@ func (s *sharedAnswer[T]) get(ctx context.Context) (value T, age time.Duration, 
 	return s.getWithin(ctx, 0)
 }
 
-// getMaybeOld is get for a page that nobody waits for: an answer that is half a minute old will do.
+// getMaybeOld is get for a page that nobody waits for: an answer that is half a minute old will
+// do.
 func (s *sharedAnswer[T]) getMaybeOld(ctx context.Context) (value T, age time.Duration, err error) {
 	return s.getWithin(ctx, maybeOldShareTime)
 }

@@ -118,9 +118,9 @@ func (d *Desk) Acquit(ctx context.Context, seen batch.Record, by batch.By) (batc
 }
 
 // Refuses returns the error with which an act upon the batch that the person saw would be refused
-// now, and does not act: so nobody is asked to confirm an act that cannot be done. The error is nil
-// where the act would be done, where the batch has moved on since (the act itself says so), and
-// where the store lacks [store.CanInspect]. The ruling is read only for [batch.ActionDecide].
+// now, and does not act: so nobody is asked to confirm an act that cannot be done. The error is
+// nil where the act would be done, where the batch has moved on since (the act itself says so),
+// and where the store lacks [store.CanInspect]. The ruling is read only for [batch.ActionDecide].
 func (d *Desk) Refuses(ctx context.Context, seen batch.Record, do batch.Action, ruling batch.Ruling) error {
 	return d.acts.Refuses(ctx, seen, do, ruling)
 }

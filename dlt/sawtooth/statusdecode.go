@@ -26,8 +26,8 @@ type invalidJSON struct {
 
 // decodeStatuses reads the answer in any order, matches it by id and returns at most one
 // status per id. With an error it also returns the statuses that were complete before the error.
-// maxBytes is the limit for each JSON value, and for all receipts together. The whole answer has no
-// limit: a node lists a transaction again each time it is executed, before its verdict.
+// maxBytes is the limit for each JSON value, and for all receipts together. The whole answer has
+// no limit: a node lists a transaction again each time it is executed, before its verdict.
 func decodeStatuses(r io.Reader, maxBytes int64, ids []batch.ID) ([]batch.Status, error) {
 	d := &statusDecoder{json: wire.NewStream(r, maxBytes), bytesLeft: maxBytes, unanswered: make(map[batch.ID]struct{}, len(ids))}
 	for _, id := range ids {

@@ -70,7 +70,8 @@ func (x *explainer) explainState() {
 	}
 }
 
-// explainFinal explains a batch that has ended. It names a requeue only where the store allows one.
+// explainFinal explains a batch that has ended. It names a requeue only where the store allows
+// one.
 func (x *explainer) explainFinal() {
 	cause, remedy := batch.CauseFinal, batch.RemedyRequeue
 	if x.look.Row.Quarantined {

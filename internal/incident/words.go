@@ -59,7 +59,8 @@ func NothingPosted(kind batch.ErrorKind) string {
 	return "Nothing is posted: " + LedgerClosed(kind) + "."
 }
 
-// LanePostsNothing says that nothing is posted of one lane, where the batches of other lanes may be posted.
+// LanePostsNothing says that nothing is posted of one lane, where the batches of other lanes may
+// be posted.
 func LanePostsNothing(kind batch.ErrorKind) string {
 	return "Nothing of its lane is posted: " + LedgerClosed(kind) + "."
 }

@@ -52,8 +52,8 @@ func (t *Table) Scanned(rows []store.InFlight, then time.Time, byEvent bool) []s
 	return sc.notAskable
 }
 
-// askAboutRow lets the next question about a batch come at a time, and be about a row of a scan. The
-// last scan counts.
+// askAboutRow lets the next question about a batch come at a time, and be about a row of a scan.
+// The last scan counts.
 func (all *entries) askAboutRow(r *scannedRow, at time.Time) {
 	s := all.slot(r.row.Key, r.about, at)
 	if old := s.scannedRow; old != nil {

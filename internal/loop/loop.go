@@ -49,10 +49,10 @@ func NewPauses(lo, hi time.Duration) *backoff.ExponentialBackOff {
 	)
 }
 
-// NewBriefPauses returns the pauses of a single retried action, a call to the store say: from 10 ms
-// to 5 s, each half as long again as the one before, with jitter. Most failures are over at once,
-// and ten in a row within a second or so; and when the store is back after a long time nobody
-// waits much longer.
+// NewBriefPauses returns the pauses of a single retried action, a call to the store say: from 10
+// ms to 5 s, each half as long again as the one before, with jitter. Most failures are over at
+// once, and ten in a row within a second or so; and when the store is back after a long time
+// nobody waits much longer.
 func NewBriefPauses() *backoff.ExponentialBackOff {
 	b := NewPauses(10*time.Millisecond, 5*time.Second)
 	b.Multiplier = 1.5

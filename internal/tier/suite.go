@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// MarkSuite says how often a test of store/storetest runs, whose suite runs in the test of that name.
-// It is [Plain], unless goroutines meet in its group of tests: the others call one method after
-// another.
+// MarkSuite says how often a test of store/storetest runs, whose suite runs in the test of that
+// name. It is [Plain], unless goroutines meet in its group of tests: the others call one method
+// after another.
 func MarkSuite(t testing.TB, name string) {
 	t.Helper()
 	test, inside := strings.CutPrefix(t.Name(), name+"/")

@@ -69,8 +69,8 @@ type introduction struct {
 	wants store.Topics
 }
 
-// Hear is [store.Store].Hear: it passes hints on to the listener until ctx is done. It uses LISTEN,
-// and all calls share one session.
+// Hear is [store.Store].Hear: it passes hints on to the listener until ctx is done. It uses
+// LISTEN, and all calls share one session.
 func (s *Store) Hear(ctx context.Context, l store.Listener) error {
 	if err := ctx.Err(); err != nil {
 		return err

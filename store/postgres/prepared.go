@@ -7,8 +7,8 @@ import (
 )
 
 // Attempted locks the rows of batches of which an attempt is recorded, and returns them. A lock is
-// a write, so the commit waits for the standbys, and what others wrote earlier is durable, too. The
-// commit of a transaction that wrote nothing would not wait for them.
+// a write, so the commit waits for the standbys, and what others wrote earlier is durable, too.
+// The commit of a transaction that wrote nothing would not wait for them.
 func (t *session) Attempted(ctx context.Context, seqs []int64) (map[int64]*sqlstore.Stored, int64, error) {
 	if len(seqs) == 0 {
 		return map[int64]*sqlstore.Stored{}, 0, nil

@@ -181,7 +181,8 @@ func chooseEveryReady(l batch.Lane) []batch.Run {
 
 func chooseNothing(batch.Lane) []batch.Run { return nil }
 
-// chooseOnly returns a strategy that puts the named batches into one run, and leaves out the others.
+// chooseOnly returns a strategy that puts the named batches into one run, and leaves out the
+// others.
 func chooseOnly(want ...batch.ID) store.Choose {
 	wanted := make(map[batch.ID]bool, len(want))
 	for _, id := range want {

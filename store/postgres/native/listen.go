@@ -27,9 +27,9 @@ func Listen(dsn string) func(context.Context) (postgres.Listener, error) {
 	return s.newLine
 }
 
-// ListenBeside is [Listen] with a session that connects with the settings of a pool, and is not one
-// of the pool's connections. A store over the pool has such a session of its own by default; stores
-// with the same function share one.
+// ListenBeside is [Listen] with a session that connects with the settings of a pool, and is not
+// one of the pool's connections. A store over the pool has such a session of its own by default;
+// stores with the same function share one.
 func ListenBeside(p *pgxpool.Pool) func(context.Context) (postgres.Listener, error) {
 	return connectBeside(p).newLine
 }
