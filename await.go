@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -74,8 +75,8 @@ func (r *Runner) Idle(ctx context.Context) error {
 		case <-ctx.Done():
 			return fmt.Errorf("idle: %w", ctx.Err())
 		case <-final:
-			if err := sleep(ctx, rest); err != nil {
-				return fmt.Errorf("idle: %w", err)
+			if !loop.Sleep(ctx, rest) {
+				return fmt.Errorf("idle: %w", ctx.Err())
 			}
 		case <-tick.C:
 		}
@@ -85,21 +86,6 @@ func (r *Runner) Idle(ctx context.Context) error {
 // idleRest is how many times as long as a read of Idle took it rests before the next one: batches
 // may become final much faster than they can be listed. So Idle reads a tenth of the time at most.
 const idleRest = 9
-
-// sleep waits, and returns ctx's error if ctx ends before.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
 
 // onFinal wakes the waiters for a batch that this process saw become final, here and elsewhere.
 func (r *Runner) onFinal(key batch.Key) {
