@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// ErrBlobs: what comes with a transaction of type 3 is not what its hashes name.
+// ErrBlobs says that what comes with a transaction of type 3 is not what its hashes name.
 var ErrBlobs = errors.New("not the blobs of the transaction")
 
 // Sizes of blobs in bytes, and their numbers (EIP-4844 and EIP-7594).
