@@ -18,7 +18,7 @@ import (
 
 // developer is the key of the account that has all funds of a geth --dev.
 const (
-	developer        = "0xb71c71a67e1177ad4e901695e1b4b9ee17ae16c6668d313eac2f96dbcda3f291"
+	developerKey     = "0xb71c71a67e1177ad4e901695e1b4b9ee17ae16c6668d313eac2f96dbcda3f291"
 	developerAddress = "0x71562b71999873db5b286df957af199ec94617f7"
 )
 
@@ -36,7 +36,7 @@ func TestGethDev(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := overHTTP(t, geth.StartDev(t, c.args...))
-			signer, err := evm.NewKeySigner(fromHex(developer))
+			signer, err := evm.NewKeySigner(fromHex(developerKey))
 			require.NoError(t, err)
 			c.o.HeadInterval = 250 * time.Millisecond
 			ledger, err := evm.NewSigner(s.url, s.chain, signer, &evm.SignerOptions{Options: c.o})

@@ -112,7 +112,7 @@ func (o onGeth) setBaseFee(wei *big.Int) {
 		o.spend(evmtest.Unsigned{Data: []byte{0xfe}, Gas: 11_400_000}) // it uses all its gas
 	}
 	for most := new(big.Int).Div(new(big.Int).Mul(wei, big.NewInt(9)), big.NewInt(8)); price().Cmp(most) > 0; {
-		require.NoError(o.s, o.node.Block())
+		require.NoError(o.s, o.node.MakeBlock())
 	}
 }
 
@@ -121,7 +121,7 @@ func (o onGeth) spend(u evmtest.Unsigned) {
 	u.ChainID, u.FeeCap = o.s.chain, big.NewInt(1e15)
 	u.Nonce, _ = o.s.nonceOf(faucet.Address())
 	raw, _ := faucet.Sign(u)
-	require.NoError(o.s, o.node.Block(raw))
+	require.NoError(o.s, o.node.MakeBlock(raw))
 }
 
 // overHTTP returns a stage of an anvil, or of what speaks as it does, of which only the URL is

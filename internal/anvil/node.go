@@ -13,8 +13,8 @@ import (
 
 // Node is an anvil, and its folder. One goroutine at a time calls its methods.
 type Node struct {
-	bin   string
-	state string // the file of its state
+	program   string
+	stateFile string // the file of its state
 	daemon.Server
 }
 
@@ -40,7 +40,7 @@ func Start(t testing.TB, args ...string) *Node {
 // file of dir, once a second, unless args have another --state-interval. bin is the program: see
 // [binaries.Anvil]. args are more of its arguments. The caller stops the node.
 func Run(bin, dir string, args ...string) (*Node, error) {
-	n := &Node{bin: bin, state: filepath.Join(dir, "state.json")}
+	n := &Node{program: bin, stateFile: filepath.Join(dir, "state.json")}
 	if err := n.Resume(args...); err != nil {
 		return nil, err
 	}
@@ -51,21 +51,21 @@ const listeningPrefix = "Listening on "
 
 // Resume starts the node again, with the state of its file. Its address stays.
 func (n *Node) Resume(args ...string) error {
-	kept := []string{"--slots-in-an-epoch", "1", "--state", n.state}
+	kept := []string{"--slots-in-an-epoch", "1", "--state", n.stateFile}
 	if !slices.Contains(args, "--state-interval") {
 		kept = append(kept, "--state-interval", "1")
 	}
-	return n.run(append(kept, args...))
+	return n.startProcess(append(kept, args...))
 }
 
 // Renew starts the node again as another chain, which keeps no state. Its address stays.
-func (n *Node) Renew(args ...string) error { return n.run(args) }
+func (n *Node) Renew(args ...string) error { return n.startProcess(args) }
 
-func (n *Node) run(args []string) error {
-	cmd := exec.Command(n.bin, slices.Concat([]string{"--host", "127.0.0.1", "--port", n.Port()}, args)...)
-	return n.Up(cmd, listeningPrefix, listeningPrefix)
+func (n *Node) startProcess(args []string) error {
+	cmd := exec.Command(n.program, slices.Concat([]string{"--host", "127.0.0.1", "--port", n.Port()}, args)...)
+	return n.StartProgram(cmd, listeningPrefix, listeningPrefix)
 }
 
-// State returns the file in which the node keeps its state. A node that is killed while it writes
+// StateFile returns the file in which the node keeps its state. A node that is killed while it writes
 // may leave a part of it.
-func (n *Node) State() string { return n.state }
+func (n *Node) StateFile() string { return n.stateFile }

@@ -25,7 +25,7 @@ const (
 type Process struct {
 	cmd        *exec.Cmd
 	stopSignal syscall.Signal
-	ended      <-chan struct{}
+	endedChan  <-chan struct{}
 	readyLine  string
 }
 
@@ -58,7 +58,7 @@ func Run(cmd *exec.Cmd, ready string, last syscall.Signal) (*Process, error) {
 	}
 	cmd.Stdout, cmd.Stderr = in, in
 	p := &Process{cmd: cmd, stopSignal: last}
-	p.ended, err = Start(cmd, last)
+	p.endedChan, err = Start(cmd, last)
 	err = errors.Join(err, in.Close())
 	if err != nil {
 		return nil, errors.Join(err, out.Close())
@@ -108,15 +108,15 @@ func readOutput(out io.ReadCloser, ready string, said chan<- firstReport) {
 	}
 }
 
-// Ready returns the line that said so.
-func (p *Process) Ready() string { return p.readyLine }
+// ReadyLine returns the line that said so.
+func (p *Process) ReadyLine() string { return p.readyLine }
 
 // Crash kills the server without a warning, and waits for its end.
 func (p *Process) Crash() error {
 	if err := p.cmd.Process.Kill(); err != nil {
 		return fmt.Errorf("kill %s: %w", p.cmd.Path, err)
 	}
-	<-p.ended
+	<-p.endedChan
 	return nil
 }
 
@@ -126,9 +126,9 @@ func (p *Process) Stop() {
 	timer := time.NewTimer(stopTimeout)
 	defer timer.Stop()
 	select {
-	case <-p.ended:
+	case <-p.endedChan:
 	case <-timer.C:
 		_ = p.cmd.Process.Kill()
-		<-p.ended
+		<-p.endedChan
 	}
 }

@@ -24,19 +24,19 @@ func (s *Server) Port() string {
 	return s.port
 }
 
-// Up starts the program, and waits until a line of its output contains ready. In that line the
+// StartProgram starts the program, and waits until a line of its output contains ready. In that line the
 // address follows on before, up to a space.
-func (s *Server) Up(cmd *exec.Cmd, ready, before string) error {
+func (s *Server) StartProgram(cmd *exec.Cmd, ready, before string) error {
 	p, err := Run(cmd, ready, syscall.SIGTERM)
 	if err != nil {
 		return err
 	}
-	_, addr, _ := strings.Cut(p.Ready(), before)
+	_, addr, _ := strings.Cut(p.ReadyLine(), before)
 	addr, _, _ = strings.Cut(addr, " ")
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		p.Stop()
-		return fmt.Errorf("%s says %q: %w", cmd.Path, p.Ready(), err)
+		return fmt.Errorf("%s says %q: %w", cmd.Path, p.ReadyLine(), err)
 	}
 	s.process, s.port = p, port
 	return nil

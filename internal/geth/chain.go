@@ -17,47 +17,47 @@ import (
 // A block is safe when so many are on it, and finalized when so many are, unless the options name
 // another number. A chain of geth --dev finalizes each block of an epoch.
 const (
-	untilSafe      = 2
-	untilFinalized = 4
+	safeDepth      = 2
+	finalizedDepth = 4
 	devEpoch       = 32
 )
 
 // A chain of geth --dev names its account as the one that gets the tips, and geth its version.
 const (
-	recipient = "0x71562b71999873db5b286df957af199ec94617f7"
-	version   = "0xd883011108846765746888676f312e32362e38856c696e7578" // 1.17.8, geth, go1.26.8, linux
+	feeRecipient = "0x71562b71999873db5b286df957af199ec94617f7"
+	extraData    = "0xd883011108846765746888676f312e32362e38856c696e7578" // 1.17.8, geth, go1.26.8, linux
 )
 
 // payload is a block as the node and its consensus client pass it to each other.
 type payload struct {
-	hash, time string
-	execution  json.RawMessage
-	requests   json.RawMessage
-	blobs      []string // hashes of the blobs of its transactions
+	hash, timestamp   string
+	execution         json.RawMessage
+	executionRequests json.RawMessage
+	blobHashes        []string // hashes of the blobs of its transactions
 }
 
-const nothing = "0x0000000000000000000000000000000000000000000000000000000000000000"
+const zeroHash = "0x0000000000000000000000000000000000000000000000000000000000000000"
 
 // Seal makes a block of the transactions that the pool offers at this moment.
 func (n *Node) Seal() error {
-	p, _, err := n.build(nil)
+	p, _, err := n.buildBlock(nil)
 	if err != nil {
 		return err
 	}
-	return n.add(p)
+	return n.addBlock(p)
 }
 
 // Mine makes a block of the transactions of the pool, as many as fit. It waits until the pool has
 // noticed the block before, and each transaction that the node has taken.
 func (n *Node) Mine() error {
-	want, err := n.due()
+	want, err := n.countDue()
 	if err != nil {
 		return err
 	}
 	var p payload
 	for wait := time.Millisecond; wait < time.Second; wait *= 2 {
 		var got int
-		if p, got, err = n.build(nil); err != nil {
+		if p, got, err = n.buildBlock(nil); err != nil {
 			return err
 		}
 		if got >= want {
@@ -65,37 +65,37 @@ func (n *Node) Mine() error {
 		}
 		time.Sleep(wait)
 	}
-	return n.add(p)
+	return n.addBlock(p)
 }
 
-// Block makes a block of these transactions, and of none of the pool.
-func (n *Node) Block(raw ...[]byte) error {
+// MakeBlock makes a block of these transactions, and of none of the pool.
+func (n *Node) MakeBlock(raw ...[]byte) error {
 	list := make([]string, len(raw))
 	for i, tx := range raw {
 		list[i] = "0x" + hex.EncodeToString(tx)
 	}
-	p, _, err := n.build(list)
+	p, _, err := n.buildBlock(list)
 	if err != nil {
 		return err
 	}
-	return n.add(p)
+	return n.addBlock(p)
 }
 
 // Reorg replaces the last blocks by as many others. The first of them has the given transactions,
 // and the others have none: the node has those of the old blocks in its pool again.
 func (n *Node) Reorg(depth int, raw ...[]byte) error {
-	height := len(n.chain) - 1 - depth
+	height := len(n.blocks) - 1 - depth
 	if depth < 1 || height < 0 {
-		return fmt.Errorf("a reorganization of %d blocks: want 1 to %d", depth, len(n.chain)-1)
+		return fmt.Errorf("a reorganization of %d blocks: want 1 to %d", depth, len(n.blocks)-1)
 	}
-	if err := n.choose(height); err != nil {
+	if err := n.setHead(height); err != nil {
 		return err
 	}
-	if err := n.Block(raw...); err != nil {
+	if err := n.MakeBlock(raw...); err != nil {
 		return err
 	}
 	for range depth - 1 {
-		if err := n.Block(); err != nil {
+		if err := n.MakeBlock(); err != nil {
 			return err
 		}
 	}
@@ -103,19 +103,19 @@ func (n *Node) Reorg(depth int, raw ...[]byte) error {
 }
 
 // Height is the number of the last block.
-func (n *Node) Height() int { return len(n.chain) - 1 }
+func (n *Node) Height() int { return len(n.blocks) - 1 }
 
-// due is how many transactions the next block should have, not counting that there may be no room
+// countDue is how many transactions the next block should have, not counting that there may be no room
 // for all, or no funds: those that follow the nonces of their accounts and pay its base fee.
-func (n *Node) due() (count int, err error) {
+func (n *Node) countDue() (count int, err error) {
 	var fees struct{ BaseFeePerGas []string }
-	if err := n.call(&fees, "eth_feeHistory", "0x1", "latest", []int{}); err != nil {
+	if err := n.callMethod(&fees, "eth_feeHistory", "0x1", "latest", []int{}); err != nil {
 		return 0, err
 	}
-	price := quantity(fees.BaseFeePerGas[len(fees.BaseFeePerGas)-1])
+	price := parseQuantity(fees.BaseFeePerGas[len(fees.BaseFeePerGas)-1])
 	type transactions map[string]map[string]struct{ GasPrice, MaxFeePerGas string }
 	var pool struct{ Pending, Queued transactions }
-	if err := n.call(&pool, "txpool_content"); err != nil {
+	if err := n.callMethod(&pool, "txpool_content"); err != nil {
 		return 0, err
 	}
 	paid := map[string]map[string]bool{}
@@ -129,31 +129,31 @@ func (n *Node) due() (count int, err error) {
 				if most == "" {
 					most = tx.GasPrice
 				}
-				paid[from][nonce] = quantity(most).Cmp(price) >= 0
+				paid[from][nonce] = parseQuantity(most).Cmp(price) >= 0
 			}
 		}
 	}
 	for from, nonces := range paid {
 		var next string
-		if err := n.call(&next, "eth_getTransactionCount", from, "latest"); err != nil {
+		if err := n.callMethod(&next, "eth_getTransactionCount", from, "latest"); err != nil {
 			return 0, err
 		}
-		for nonce := quantity(next).Uint64(); nonces[strconv.FormatUint(nonce, 10)]; nonce++ {
+		for nonce := parseQuantity(next).Uint64(); nonces[strconv.FormatUint(nonce, 10)]; nonce++ {
 			count++
 		}
 	}
 	return count, nil
 }
 
-// build builds a block on the head, and returns how many transactions it has. Of no list it takes
+// buildBlock builds a block on the head, and returns how many transactions it has. Of no list it takes
 // those of the pool.
-func (n *Node) build(list []string) (p payload, count int, err error) {
-	head := n.chain[len(n.chain)-1]
-	at := max(time.Now().Unix(), quantity(head.time).Int64()+1)
-	n.built++ // so that no two blocks are the same
+func (n *Node) buildBlock(list []string) (p payload, count int, err error) {
+	head := n.blocks[len(n.blocks)-1]
+	at := max(time.Now().Unix(), parseQuantity(head.timestamp).Int64()+1)
+	n.buildCount++ // so that no two blocks are the same
 	attributes := map[string]any{
-		"timestamp": "0x" + strconv.FormatInt(at, 16), "prevRandao": fmt.Sprintf("0x%064x", n.built), "suggestedFeeRecipient": recipient,
-		"withdrawals": []any{}, "parentBeaconBlockRoot": nothing,
+		"timestamp": "0x" + strconv.FormatInt(at, 16), "prevRandao": fmt.Sprintf("0x%064x", n.buildCount), "suggestedFeeRecipient": feeRecipient,
+		"withdrawals": []any{}, "parentBeaconBlockRoot": zeroHash,
 	}
 	var txs any
 	if list != nil {
@@ -164,7 +164,7 @@ func (n *Node) build(list []string) (p payload, count int, err error) {
 		ExecutionRequests json.RawMessage
 		BlobsBundle       struct{ Commitments []string }
 	}
-	if err := n.call(&built, "testing_buildBlockV1", head.hash, attributes, txs, version); err != nil {
+	if err := n.callMethod(&built, "testing_buildBlockV1", head.hash, attributes, txs, extraData); err != nil {
 		return p, 0, err
 	}
 	var block struct {
@@ -191,18 +191,18 @@ func (n *Node) build(list []string) (p payload, count int, err error) {
 	return payload{block.BlockHash, block.Timestamp, built.ExecutionPayload, built.ExecutionRequests, blobs}, len(block.Transactions), nil
 }
 
-// add makes a block the head.
-func (n *Node) add(p payload) error {
-	if err := n.insert(p); err != nil {
+// addBlock makes a block the head.
+func (n *Node) addBlock(p payload) error {
+	if err := n.sendPayload(p); err != nil {
 		return err
 	}
-	n.chain = append(n.chain, p)
-	return n.choose(len(n.chain) - 1)
+	n.blocks = append(n.blocks, p)
+	return n.setHead(len(n.blocks) - 1)
 }
 
-func (n *Node) insert(p payload) error {
+func (n *Node) sendPayload(p payload) error {
 	var status struct{ Status, ValidationError string }
-	if err := n.call(&status, "engine_newPayloadV4", p.execution, p.blobs, nothing, p.requests); err != nil {
+	if err := n.callMethod(&status, "engine_newPayloadV4", p.execution, p.blobHashes, zeroHash, p.executionRequests); err != nil {
 		return err
 	}
 	if status.Status != "VALID" {
@@ -211,61 +211,61 @@ func (n *Node) insert(p payload) error {
 	return nil
 }
 
-// catchUp hands a node that has just started the blocks that it has lost, except the last ones, as
+// restoreLostBlocks hands a node that has just started the blocks that it has lost, except the last ones, as
 // many as lose says. A node may also have gone back to blocks that were replaced.
-func (n *Node) catchUp(lose int) error {
+func (n *Node) restoreLostBlocks(lose int) error {
 	var head string
-	if err := n.call(&head, "eth_blockNumber"); err != nil {
+	if err := n.callMethod(&head, "eth_blockNumber"); err != nil {
 		return err
 	}
 	last := max(0, n.Height()-lose)
-	has := int(quantity(head).Int64()) // it may show blocks above, too
+	has := int(parseQuantity(head).Int64()) // it may show blocks above, too
 	if has <= last {
-		n.chain = n.chain[:last+1]
+		n.blocks = n.blocks[:last+1]
 	}
 	has = min(has, n.Height())
 	for ; has > 0; has-- {
 		var b struct{ Hash string }
-		if err := n.call(&b, "eth_getBlockByNumber", "0x"+strconv.FormatInt(int64(has), 16), false); err != nil {
+		if err := n.callMethod(&b, "eth_getBlockByNumber", "0x"+strconv.FormatInt(int64(has), 16), false); err != nil {
 			return err
 		}
-		if b.Hash == n.chain[has].hash {
+		if b.Hash == n.blocks[has].hash {
 			break
 		}
 	}
 	// A node that has just started takes its own head, and ignores any other block that it has.
-	if err := n.update(has); err != nil {
+	if err := n.tellHead(has); err != nil {
 		return err
 	}
 	for height := has + 1; height <= n.Height(); height++ {
 		// The node may have the block, and not the state after it.
-		if err := n.insert(n.chain[height]); err != nil {
+		if err := n.sendPayload(n.blocks[height]); err != nil {
 			return err
 		}
-		if err := n.follow(height); err != nil {
+		if err := n.tellHeadAndCheck(height); err != nil {
 			return err
 		}
 	}
-	return n.choose(last)
+	return n.setHead(last)
 }
 
-// choose makes the block of a height the head, and forgets those above it.
-func (n *Node) choose(height int) error {
-	n.chain = n.chain[:height+1]
-	return n.follow(height)
+// setHead makes the block of a height the head, and forgets those above it.
+func (n *Node) setHead(height int) error {
+	n.blocks = n.blocks[:height+1]
+	return n.tellHeadAndCheck(height)
 }
 
-// update tells the node of a head, and of the blocks that are safe and finalized then.
-func (n *Node) update(height int) error {
-	at := func(depth int) string { return n.chain[max(0, height-depth)].hash }
-	safe, finalized := at(untilSafe), at(cmp.Or(n.o.FinalizedAfter, untilFinalized))
-	if n.o.Dev {
+// tellHead tells the node of a head, and of the blocks that are safe and finalized then.
+func (n *Node) tellHead(height int) error {
+	at := func(depth int) string { return n.blocks[max(0, height-depth)].hash }
+	safe, finalized := at(safeDepth), at(cmp.Or(n.options.FinalizedAfter, finalizedDepth))
+	if n.options.Dev {
 		safe, finalized = at(0), at(height%devEpoch)
 	}
 	var answer struct {
 		PayloadStatus struct{ Status, ValidationError string }
 	}
-	if err := n.call(&answer, "engine_forkchoiceUpdatedV3", map[string]string{
+	if err := n.callMethod(&answer, "engine_forkchoiceUpdatedV3", map[string]string{
 		"headBlockHash": at(0), "safeBlockHash": safe, "finalizedBlockHash": finalized,
 	}, nil); err != nil {
 		return err
@@ -276,16 +276,16 @@ func (n *Node) update(height int) error {
 	return nil
 }
 
-// follow is update, and makes sure that the node has done so.
-func (n *Node) follow(height int) error {
-	if err := n.update(height); err != nil {
+// tellHeadAndCheck is update, and makes sure that the node has done so.
+func (n *Node) tellHeadAndCheck(height int) error {
+	if err := n.tellHead(height); err != nil {
 		return err
 	}
 	var head struct{ Hash string }
-	if err := n.call(&head, "eth_getBlockByNumber", "latest", false); err != nil {
+	if err := n.callMethod(&head, "eth_getBlockByNumber", "latest", false); err != nil {
 		return err
 	}
-	if want := n.chain[height].hash; head.Hash != want {
+	if want := n.blocks[height].hash; head.Hash != want {
 		return fmt.Errorf("the head is %s: want %s", head.Hash, want)
 	}
 	return nil
@@ -294,8 +294,8 @@ func (n *Node) follow(height int) error {
 // errRefused: the node answered with an error.
 var errRefused = errors.New("geth refuses")
 
-// call calls a method over the node's socket, which has those for its consensus client, too.
-func (n *Node) call(out any, method string, params ...any) error {
+// callMethod calls a method over the node's socket, which has those for its consensus client, too.
+func (n *Node) callMethod(out any, method string, params ...any) error {
 	if params == nil {
 		params = []any{}
 	}
@@ -326,7 +326,7 @@ func (n *Node) call(out any, method string, params ...any) error {
 	return json.Unmarshal(answer.Result, out)
 }
 
-func quantity(text string) *big.Int {
+func parseQuantity(text string) *big.Int {
 	n, ok := new(big.Int).SetString(text, 0)
 	if !ok {
 		return new(big.Int)

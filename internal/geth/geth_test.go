@@ -18,11 +18,11 @@ func TestRunEnds(t *testing.T) {
 	require.ErrorContains(t, err, "dumpgenesis")
 }
 
-func (n *Node) latest(t *testing.T) (number, finalized string) {
+func (n *Node) latestAndFinalized(t *testing.T) (number, finalized string) {
 	t.Helper()
 	for tag, out := range map[string]*string{"latest": &number, "finalized": &finalized} {
 		var b struct{ Number string }
-		require.NoError(t, n.call(&b, "eth_getBlockByNumber", tag, false))
+		require.NoError(t, n.callMethod(&b, "eth_getBlockByNumber", tag, false))
 		*out = b.Number
 	}
 	return number, finalized
@@ -36,7 +36,7 @@ func TestGethIsKilled(t *testing.T) {
 	for range 6 {
 		require.NoError(t, n.Mine())
 	}
-	number, finalized := n.latest(t)
+	number, finalized := n.latestAndFinalized(t)
 	require.Equal(t, []string{"0x6", "0x2"}, []string{number, finalized})
 	n.Stop()
 	require.NoError(t, n.Resume(0))
@@ -45,21 +45,21 @@ func TestGethIsKilled(t *testing.T) {
 		require.NoError(t, n.Kill())
 		require.NoError(t, n.Kill())
 		require.NoError(t, n.Resume(lose))
-		number, _ = n.latest(t)
+		number, _ = n.latestAndFinalized(t)
 		require.Equal(t, map[int]string{0: "0x7", 2: "0x5"}[lose], number)
 	}
 	require.NoError(t, n.Mine())
-	was := n.chain[5].hash
+	was := n.blocks[5].hash
 	require.NoError(t, n.Reorg(2))
 	require.Equal(t, 6, n.Height())
-	require.NotEqual(t, was, n.chain[5].hash)
+	require.NotEqual(t, was, n.blocks[5].hash)
 	require.Error(t, n.Reorg(7))
 	require.NoError(t, n.Forget())
-	number, finalized = n.latest(t)
+	number, finalized = n.latestAndFinalized(t)
 	require.Equal(t, []string{"0x6", "0x2"}, []string{number, finalized})
 	var funds string
-	require.NoError(t, n.call(&funds, "eth_getBalance", "0x00000000000000000000000000000000000000aa", "latest"))
+	require.NoError(t, n.callMethod(&funds, "eth_getBalance", "0x00000000000000000000000000000000000000aa", "latest"))
 	require.Equal(t, "0x7", funds)
-	require.ErrorIs(t, n.call(&funds, "eth_noSuchThing"), errRefused)
+	require.ErrorIs(t, n.callMethod(&funds, "eth_noSuchThing"), errRefused)
 	require.Equal(t, url, n.URL())
 }

@@ -40,13 +40,13 @@ type Options struct {
 // except URL. Kill loses the states since the node was last stopped. One that was never stopped
 // loses all, and takes no block any more, since it wants to get the last state from its peers.
 type Node struct {
-	bin string
-	dir string
-	o   Options
+	program string
+	folder  string
+	options Options
 	daemon.Server
-	// chain has the payload of each block; that of block 0 has its hash only.
-	chain []payload
-	built int // blocks
+	// blocks has the payload of each block; that of block 0 has its hash only.
+	blocks     []payload
+	buildCount int // blocks
 }
 
 // Start starts a node in a temporary folder. The end of the test stops it. Only make soak starts
@@ -54,7 +54,7 @@ type Node struct {
 // fails.
 func Start(t testing.TB, o Options) *Node {
 	t.Helper()
-	bin, dir := prepare(t)
+	bin, dir := prepareNode(t)
 	n, err := Run(bin, dir, o)
 	if err != nil {
 		t.Fatal(err)
@@ -66,16 +66,16 @@ func Start(t testing.TB, o Options) *Node {
 // StartDev is Start for a geth --dev, which makes its blocks by itself.
 func StartDev(t testing.TB, args ...string) (url string) {
 	t.Helper()
-	bin, dir := prepare(t)
-	n := &Node{bin: bin, dir: dir, o: Options{Args: append([]string{"--dev"}, args...)}}
-	if err := n.run(); err != nil {
+	bin, dir := prepareNode(t)
+	n := &Node{program: bin, folder: dir, options: Options{Args: append([]string{"--dev"}, args...)}}
+	if err := n.startProcess(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(n.Stop)
 	return n.URL()
 }
 
-func prepare(t testing.TB) (bin, dir string) {
+func prepareNode(t testing.TB) (bin, dir string) {
 	t.Helper()
 	tier.Soak(t, "to compile geth takes ten minutes")
 	tier.Plain(t) // simulated nodes run with the race detector
@@ -94,29 +94,29 @@ func prepare(t testing.TB) (bin, dir string) {
 // Run starts a node with a new chain. bin is the program: see [binaries.Geth]. dir has its files
 // and its socket, so that the path is short. The caller stops the node.
 func Run(bin, dir string, o Options) (*Node, error) {
-	n := &Node{bin: bin, dir: dir, o: o}
-	if err := n.begin(); err != nil {
+	n := &Node{program: bin, folder: dir, options: o}
+	if err := n.writeGenesis(); err != nil {
 		return nil, err
 	}
-	if err := n.run(); err != nil {
+	if err := n.startProcess(); err != nil {
 		return nil, err
 	}
 	var first struct{ Hash, Timestamp string }
-	if err := n.call(&first, "eth_getBlockByNumber", "0x0", false); err != nil {
+	if err := n.callMethod(&first, "eth_getBlockByNumber", "0x0", false); err != nil {
 		n.Stop()
 		return nil, err
 	}
-	n.chain = []payload{{hash: first.Hash, time: first.Timestamp}}
-	if err := n.choose(0); err != nil {
+	n.blocks = []payload{{hash: first.Hash, timestamp: first.Timestamp}}
+	if err := n.setHead(0); err != nil {
 		n.Stop()
 		return nil, err
 	}
 	return n, nil
 }
 
-// begin writes block 0: that of geth --dev, with the accounts' funds.
-func (n *Node) begin() error {
-	out, err := exec.Command(n.bin, "--dev", "dumpgenesis").Output()
+// writeGenesis writes block 0: that of geth --dev, with the accounts' funds.
+func (n *Node) writeGenesis() error {
+	out, err := exec.Command(n.program, "--dev", "dumpgenesis").Output()
 	if err != nil {
 		return fmt.Errorf("geth --dev dumpgenesis: %w", err)
 	}
@@ -128,7 +128,7 @@ func (n *Node) begin() error {
 	}
 	// A fork that no chain has yet.
 	maps.DeleteFunc(config, func(name string, _ json.RawMessage) bool { return name == "bogotaTime" || name == "amsterdamTime" })
-	for address, wei := range n.o.Funds {
+	for address, wei := range n.options.Funds {
 		alloc[strings.TrimPrefix(address, "0x")] = map[string]string{"balance": hexBig(wei)}
 	}
 	if genesis["config"], err = json.Marshal(config); err != nil {
@@ -137,51 +137,51 @@ func (n *Node) begin() error {
 	if genesis["alloc"], err = json.Marshal(alloc); err != nil {
 		return err
 	}
-	if n.o.BaseFee != nil {
-		genesis["baseFeePerGas"] = json.RawMessage(`"` + hexBig(n.o.BaseFee) + `"`)
+	if n.options.BaseFee != nil {
+		genesis["baseFeePerGas"] = json.RawMessage(`"` + hexBig(n.options.BaseFee) + `"`)
 	}
 	text, err := json.Marshal(genesis)
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(n.dir, "genesis.json")
+	file := filepath.Join(n.folder, "genesis.json")
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		return err
 	}
-	if out, err := exec.Command(n.bin, "--datadir", n.dir, "init", file).CombinedOutput(); err != nil {
+	if out, err := exec.Command(n.program, "--datadir", n.folder, "init", file).CombinedOutput(); err != nil {
 		return fmt.Errorf("geth init: %w: %s", err, out)
 	}
 	return nil
 }
 
-// listening is on the line that has the address for everybody, which comes after those for this
+// readyMark is on the line that has the address for everybody, which comes after those for this
 // package.
-const listening = " auth=false"
+const readyMark = " auth=false"
 
-func (n *Node) run() error {
-	args := append([]string{"--datadir", n.dir, "--networkid", fmt.Sprint(ChainID), "--syncmode", "full", "--cache", "64",
+func (n *Node) startProcess() error {
+	args := append([]string{"--datadir", n.folder, "--networkid", fmt.Sprint(ChainID), "--syncmode", "full", "--cache", "64",
 		"--nodiscover", "--maxpeers", "0", "--nat", "none", "--port", "0", "--authrpc.port", "0", "--ipcpath", n.socket(),
 		"--http", "--http.addr", "127.0.0.1", "--http.port", n.Port(), "--http.api", "eth,net,web3,txpool",
-		"--miner.gasprice", "1"}, n.o.Args...) // the lowest tip is that of geth --dev
-	return n.Up(exec.Command(n.bin, args...), listening, "endpoint=")
+		"--miner.gasprice", "1"}, n.options.Args...) // the lowest tip is that of geth --dev
+	return n.StartProgram(exec.Command(n.program, args...), readyMark, "endpoint=")
 }
 
-func (n *Node) socket() string { return filepath.Join(n.dir, "geth.ipc") }
+func (n *Node) socket() string { return filepath.Join(n.folder, "geth.ipc") }
 
 // Resume starts the node again, without the last blocks of its chain, as many as lose says: the
 // consensus client hands it those before them that it has lost. Its address stays.
 func (n *Node) Resume(lose int) error {
-	if err := n.run(); err != nil {
+	if err := n.startProcess(); err != nil {
 		return err
 	}
-	return n.catchUp(lose)
+	return n.restoreLostBlocks(lose)
 }
 
 // Forget starts the node again with an empty pool: the file in which it keeps the transactions
 // that it was sent is gone. Its address stays.
 func (n *Node) Forget() error {
 	n.Stop()
-	if err := os.Remove(filepath.Join(n.dir, "geth", "transactions.rlp")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(filepath.Join(n.folder, "geth", "transactions.rlp")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return n.Resume(0)

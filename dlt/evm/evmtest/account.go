@@ -17,8 +17,8 @@ type Account struct {
 	address string
 }
 
-// devs are the accounts of the mnemonic "test test test ... junk".
-var devs = [...]struct{ key, address string }{
+// devAccounts are the accounts of the mnemonic "test test test ... junk".
+var devAccounts = [...]struct{ key, address string }{
 	{"ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80", "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266"},
 	{"59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d", "0x70997970c51812dc3a010c7d01b50e0d17dc79c8"},
 	{"5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a", "0x3c44cdddb6a900fa2b585dd299e03d12fa4293bc"},
@@ -34,20 +34,20 @@ var devs = [...]struct{ key, address string }{
 // Dev returns one of the ten accounts, 0 to 9, that anvil funds, and that a [Node] funds unless
 // its options say otherwise. Everybody knows their keys.
 func Dev(i int) Account {
-	b, err := hex.DecodeString(devs[i].key)
+	b, err := hex.DecodeString(devAccounts[i].key)
 	if err != nil {
 		panic(err) // the keys above are hex
 	}
-	return Account{secp256k1.PrivKeyFromBytes(b), devs[i].address}
+	return Account{secp256k1.PrivKeyFromBytes(b), devAccounts[i].address}
 }
 
 // Named returns an account whose key is made of a name, for tests that need more than ten.
 func Named(name string) Account {
 	sum := sha256.Sum256([]byte("dltbatch evmtest account " + name))
-	return accountOf(sum[:])
+	return accountOfKey(sum[:])
 }
 
-func accountOf(key []byte) Account {
+func accountOfKey(key []byte) Account {
 	k := secp256k1.PrivKeyFromBytes(key)
 	return Account{k, evmtx.KeyAddress(k.PubKey()).String()}
 }

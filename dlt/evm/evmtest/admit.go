@@ -9,257 +9,257 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// refused is why a transaction is not taken.
-type refused struct {
-	why    Refusal
-	detail string // geth's, behind its text
-	whole  string // geth's, in place of its text
+// rejection is why a transaction is not taken.
+type rejection struct {
+	reason     Refusal
+	textSuffix string // geth's, behind its text
+	fullText   string // geth's, in place of its text
 }
 
 // What geth allows.
 const (
-	maxBytes    = 128 << 10
-	maxBlobTx   = 1 << 20 // bytes, with the blobs
-	maxGas      = 1 << 24 // EIP-7825
-	minTip      = 1
-	bumpPercent = 10
-	bumpBlob    = 100
-	minBlobFee  = 1
+	maxTxBytes         = 128 << 10
+	maxBlobTxBytes     = 1 << 20 // bytes, with the blobs
+	maxTxGas           = 1 << 24 // EIP-7825
+	minTip             = 1
+	minBumpPercent     = 10
+	minBlobBumpPercent = 100
+	minBlobFeeCap      = 1
 )
 
-// has reports whether this software refuses for the reason.
-func (r *rules) has(why Refusal) bool {
+// refusesFor reports whether this software refuses for the reason.
+func (r *rules) refusesFor(why Refusal) bool {
 	_, ok := r.words[why]
 	return ok
 }
 
-// read decodes signed bytes, and recovers who signed.
-func (n *Node) read(raw []byte) (*transaction, *refused) {
+// decodeSigned decodes signed bytes, and recovers who signed.
+func (n *Node) decodeSigned(raw []byte) (*transaction, *rejection) {
 	if len(raw) == 0 {
-		return nil, &refused{why: NoBytes}
+		return nil, &rejection{reason: NoBytes}
 	}
 	tx, err := evmtx.Decode(raw)
 	switch {
-	case errors.Is(err, evmtx.ErrTrailing) && !n.r.has(TrailingBytes): // the rest is not read
+	case errors.Is(err, evmtx.ErrTrailing) && !n.rules.refusesFor(TrailingBytes): // the rest is not read
 	case errors.Is(err, evmtx.ErrTrailing):
-		return nil, &refused{why: TrailingBytes}
+		return nil, &rejection{reason: TrailingBytes}
 	case errors.Is(err, evmtx.ErrType):
-		return nil, &refused{why: UnknownType}
+		return nil, &rejection{reason: UnknownType}
 	case errors.Is(err, evmtx.ErrBlobs):
-		return nil, &refused{why: WrongBlobs}
+		return nil, &rejection{reason: WrongBlobs}
 	case err != nil:
-		return nil, &refused{why: NotRLP}
+		return nil, &rejection{reason: NotRLP}
 	}
 	from, err := tx.Sender()
 	t := &transaction{Tx: tx, raw: tx.Encode(), from: from}
 	if tx.Sidecar != nil {
-		t.size, tx.Sidecar = len(raw), nil
+		t.sizeWithBlobs, tx.Sidecar = len(raw), nil
 	}
 	t.hash = evmtx.Keccak(t.raw)
 	if err != nil {
-		return t, &refused{why: BadSignature}
+		return t, &rejection{reason: BadSignature}
 	}
 	return t, nil
 }
 
-// admit says why the pool does not take a transaction; nil if it does.
-func (n *Node) admit(tx *transaction, signature *refused) *refused {
-	if n.r.lax {
-		return n.admitLax(tx)
+// checkAdmission says why the pool does not take a transaction; nil if it does.
+func (n *Node) checkAdmission(tx *transaction, signature *rejection) *rejection {
+	if n.rules.isLax {
+		return n.checkAdmissionLax(tx)
 	}
-	if r := n.stateless(tx, signature); r != nil {
+	if r := n.checkStateless(tx, signature); r != nil {
 		return r
 	}
-	a := n.c.now(tx.from)
-	switch expected := n.p.until(tx.from, a.nonce); {
+	a := n.chain.accountNow(tx.from)
+	switch expected := n.pool.firstFreeNonce(tx.from, a.nonce); {
 	case tx.Nonce < a.nonce:
-		return &refused{why: NonceTooLow, detail: fmt.Sprintf(": next nonce %d, tx nonce %d", a.nonce, tx.Nonce)}
+		return &rejection{reason: NonceTooLow, textSuffix: fmt.Sprintf(": next nonce %d, tx nonce %d", a.nonce, tx.Nonce)}
 	case tx.Nonce > expected && tx.Type == evmtx.Blob:
-		return &refused{why: BlobGap, detail: fmt.Sprintf(": tx nonce %d, gapped nonce %d", tx.Nonce, expected)}
-	case tx.Nonce > expected && n.r.has(NonceGap):
-		return &refused{why: NonceGap}
-	case tx.FeeCap.Cmp(n.c.next) < 0 && n.r.has(BelowBaseFee):
-		return &refused{why: BelowBaseFee}
+		return &rejection{reason: BlobGap, textSuffix: fmt.Sprintf(": tx nonce %d, gapped nonce %d", tx.Nonce, expected)}
+	case tx.Nonce > expected && n.rules.refusesFor(NonceGap):
+		return &rejection{reason: NonceGap}
+	case tx.FeeCap.Cmp(n.chain.nextBaseFee) < 0 && n.rules.refusesFor(BelowBaseFee):
+		return &rejection{reason: BelowBaseFee}
 	}
-	if r := n.funds(tx, a); r != nil {
+	if r := n.checkFunds(tx, a); r != nil {
 		return r
 	}
-	old := n.p.of[tx.from][tx.Nonce]
+	old := n.pool.byAccount[tx.from][tx.Nonce]
 	switch {
-	case n.p.reserved(tx):
-		return &refused{why: Reserved}
-	case old != nil && !tx.replaces(old.transaction):
-		return &refused{why: ReplacementTooCheap}
-	case old == nil && a.delegated() && (len(n.p.of[tx.from]) > 0 || tx.Nonce > a.nonce):
-		return &refused{why: AccountLimit}
-	case old == nil && len(n.p.txs) >= n.o.PoolLimit:
-		return &refused{why: PoolFull}
+	case n.pool.hasOtherKind(tx):
+		return &rejection{reason: Reserved}
+	case old != nil && !tx.paysToReplace(old.transaction):
+		return &rejection{reason: ReplacementTooCheap}
+	case old == nil && a.delegated() && (len(n.pool.byAccount[tx.from]) > 0 || tx.Nonce > a.nonce):
+		return &rejection{reason: AccountLimit}
+	case old == nil && len(n.pool.byHash) >= n.options.PoolLimit:
+		return &rejection{reason: PoolFull}
 	}
 	return nil
 }
 
-// stateless makes geth's checks that do not need the account, in geth's order.
-func (n *Node) stateless(tx *transaction, signature *refused) *refused {
+// checkStateless makes geth's checks that do not need the account, in geth's order.
+func (n *Node) checkStateless(tx *transaction, signature *rejection) *rejection {
 	fee := new(big.Int).Mul(tx.FeeCap, new(big.Int).SetUint64(tx.Gas))
-	limit := n.c.open(n.c.head().time).gasLimit
+	limit := n.chain.beginBlock(n.chain.head().time).gasLimit
 	intrinsic, floor := tx.IntrinsicGas(), tx.FloorGas()
 	switch {
 	case fee.Cmp(Ether(1)) > 0:
 		ethers, _ := new(big.Float).Quo(new(big.Float).SetInt(fee), big.NewFloat(1e18)).Float64()
-		return &refused{why: FeeAboveCap, whole: fmt.Sprintf("tx fee (%.2f ether) exceeds the configured cap (1.00 ether)", ethers)}
+		return &rejection{reason: FeeAboveCap, fullText: fmt.Sprintf("tx fee (%.2f ether) exceeds the configured cap (1.00 ether)", ethers)}
 	case tx.ChainID == 0:
-		return &refused{why: Unprotected}
-	case n.o.NoBaseFee && tx.Type > evmtx.AccessList:
-		return &refused{why: UnknownType}
-	case n.o.NoBaseFee && tx.FeeCap.Cmp(big.NewInt(flatPrice)) < 0:
-		return &refused{why: TipTooLow}
-	case n.p.txs[tx.hash] != nil:
-		return &refused{why: AlreadyKnown}
-	case len(tx.raw) > maxBytes && tx.Type != evmtx.Blob:
-		return &refused{why: Oversized, detail: fmt.Sprintf(": transaction size %d, limit %d", len(tx.raw), maxBytes)}
-	case tx.size > maxBlobTx:
-		return &refused{why: Oversized, detail: fmt.Sprintf(": transaction size %d, limit %d", tx.size, maxBlobTx)}
-	case tx.Gas > maxGas:
-		return &refused{why: GasAboveCap, detail: fmt.Sprintf(" (cap: %d, tx: %d)", maxGas, tx.Gas)}
+		return &rejection{reason: Unprotected}
+	case n.options.NoBaseFee && tx.Type > evmtx.AccessList:
+		return &rejection{reason: UnknownType}
+	case n.options.NoBaseFee && tx.FeeCap.Cmp(big.NewInt(flatPrice)) < 0:
+		return &rejection{reason: TipTooLow}
+	case n.pool.byHash[tx.hash] != nil:
+		return &rejection{reason: AlreadyKnown}
+	case len(tx.raw) > maxTxBytes && tx.Type != evmtx.Blob:
+		return &rejection{reason: Oversized, textSuffix: fmt.Sprintf(": transaction size %d, limit %d", len(tx.raw), maxTxBytes)}
+	case tx.sizeWithBlobs > maxBlobTxBytes:
+		return &rejection{reason: Oversized, textSuffix: fmt.Sprintf(": transaction size %d, limit %d", tx.sizeWithBlobs, maxBlobTxBytes)}
+	case tx.Gas > maxTxGas:
+		return &rejection{reason: GasAboveCap, textSuffix: fmt.Sprintf(" (cap: %d, tx: %d)", maxTxGas, tx.Gas)}
 	case tx.Gas > limit:
-		return &refused{why: GasAboveBlock}
+		return &rejection{reason: GasAboveBlock}
 	case tx.Tip.Cmp(tx.FeeCap) > 0:
-		return &refused{why: TipAboveCap}
-	case tx.ChainID != n.o.ChainID:
-		return &refused{why: WrongChain, detail: fmt.Sprintf(": have %d want %d", tx.ChainID, n.o.ChainID)}
+		return &rejection{reason: TipAboveCap}
+	case tx.ChainID != n.options.ChainID:
+		return &rejection{reason: WrongChain, textSuffix: fmt.Sprintf(": have %d want %d", tx.ChainID, n.options.ChainID)}
 	case signature != nil:
 		return signature
 	case tx.Gas < intrinsic:
-		return &refused{why: IntrinsicGas, detail: fmt.Sprintf(": gas %d, minimum needed %d", tx.Gas, intrinsic)}
+		return &rejection{reason: IntrinsicGas, textSuffix: fmt.Sprintf(": gas %d, minimum needed %d", tx.Gas, intrinsic)}
 	case tx.Gas < floor:
-		return &refused{why: FloorGas, detail: fmt.Sprintf(": gas %d, minimum needed %d", tx.Gas, floor)}
+		return &rejection{reason: FloorGas, textSuffix: fmt.Sprintf(": gas %d, minimum needed %d", tx.Gas, floor)}
 	case tx.Tip.Cmp(big.NewInt(minTip)) < 0:
-		return &refused{why: TipTooLow, detail: fmt.Sprintf(": gas tip cap %v, minimum needed %d", tx.Tip, minTip)}
+		return &rejection{reason: TipTooLow, textSuffix: fmt.Sprintf(": gas tip cap %v, minimum needed %d", tx.Tip, minTip)}
 	case tx.Type != evmtx.Blob:
-	case tx.BlobFeeCap.Cmp(big.NewInt(minBlobFee)) < 0:
-		return &refused{why: TipTooLow, detail: fmt.Sprintf(": blob fee cap %v, minimum needed %d", tx.BlobFeeCap, minBlobFee)}
-	case tx.size == 0:
-		return &refused{why: NoBlobs}
+	case tx.BlobFeeCap.Cmp(big.NewInt(minBlobFeeCap)) < 0:
+		return &rejection{reason: TipTooLow, textSuffix: fmt.Sprintf(": blob fee cap %v, minimum needed %d", tx.BlobFeeCap, minBlobFeeCap)}
+	case tx.sizeWithBlobs == 0:
+		return &rejection{reason: NoBlobs}
 	}
 	return nil
 }
 
-// funds looks whether the account can pay for this and all else that the pool has of it.
-func (n *Node) funds(tx *transaction, a account) *refused {
-	balance, cost := a.funds(), tx.cost()
+// checkFunds looks whether the account can pay for this and all else that the pool has of it.
+func (n *Node) checkFunds(tx *transaction, a account) *rejection {
+	balance, cost := a.balanceOrZero(), tx.cost()
 	if balance.Cmp(cost) < 0 {
-		return &refused{why: NoFunds, detail: fmt.Sprintf(": balance %v, tx cost %v, overshot %v", balance, cost, new(big.Int).Sub(cost, balance))}
+		return &rejection{reason: NoFunds, textSuffix: fmt.Sprintf(": balance %v, tx cost %v, overshot %v", balance, cost, new(big.Int).Sub(cost, balance))}
 	}
-	spent := n.p.cost(tx.from, tx.Nonce)
+	spent := n.pool.costExcept(tx.from, tx.Nonce)
 	if need := new(big.Int).Add(spent, cost); balance.Cmp(need) < 0 {
-		return &refused{why: NoFunds, detail: fmt.Sprintf(": balance %v, queued cost %v, tx cost %v, overshot %v", balance, spent, cost, need.Sub(need, balance))}
+		return &rejection{reason: NoFunds, textSuffix: fmt.Sprintf(": balance %v, queued cost %v, tx cost %v, overshot %v", balance, spent, cost, need.Sub(need, balance))}
 	}
 	return nil
 }
 
-// replaces reports whether the fees are enough above those of another transaction of the nonce.
-func (tx *transaction) replaces(old *transaction) bool {
+// paysToReplace reports whether the fees are enough above those of another transaction of the nonce.
+func (tx *transaction) paysToReplace(old *transaction) bool {
 	if tx.Type == evmtx.Blob {
-		return bumped(old.FeeCap, tx.FeeCap, bumpBlob) && bumped(old.Tip, tx.Tip, bumpBlob) && bumped(old.BlobFeeCap, tx.BlobFeeCap, bumpBlob)
+		return exceedsByPercent(old.FeeCap, tx.FeeCap, minBlobBumpPercent) && exceedsByPercent(old.Tip, tx.Tip, minBlobBumpPercent) && exceedsByPercent(old.BlobFeeCap, tx.BlobFeeCap, minBlobBumpPercent)
 	}
-	return bumped(old.FeeCap, tx.FeeCap, bumpPercent) && bumped(old.Tip, tx.Tip, bumpPercent)
+	return exceedsByPercent(old.FeeCap, tx.FeeCap, minBumpPercent) && exceedsByPercent(old.Tip, tx.Tip, minBumpPercent)
 }
 
-// bumped reports whether a fee is so many percent above the fee of the transaction to be replaced.
-func bumped(old, fee *big.Int, percent int64) bool {
+// exceedsByPercent reports whether a fee is so many percent above the fee of the transaction to be replaced.
+func exceedsByPercent(old, fee *big.Int, percent int64) bool {
 	threshold := new(big.Int).Mul(old, big.NewInt(100+percent))
 	threshold.Div(threshold, big.NewInt(100))
 	return fee.Cmp(old) > 0 && fee.Cmp(threshold) >= 0
 }
 
-// admitLax refuses only what anvil refuses.
-func (n *Node) admitLax(tx *transaction) *refused {
-	a := n.c.now(tx.from)
+// checkAdmissionLax refuses only what anvil refuses.
+func (n *Node) checkAdmissionLax(tx *transaction) *rejection {
+	a := n.chain.accountNow(tx.from)
 	const least = 21000
-	switch old := n.p.of[tx.from][tx.Nonce]; {
-	case tx.ChainID != n.o.ChainID && tx.Type != evmtx.Legacy:
-		return &refused{why: WrongChain}
+	switch old := n.pool.byAccount[tx.from][tx.Nonce]; {
+	case tx.ChainID != n.options.ChainID && tx.Type != evmtx.Legacy:
+		return &rejection{reason: WrongChain}
 	case tx.Nonce < a.nonce:
-		return &refused{why: NonceTooLow}
-	case tx.Type == evmtx.Blob && tx.size == 0:
-		return &refused{why: NoBlobs}
+		return &rejection{reason: NonceTooLow}
+	case tx.Type == evmtx.Blob && tx.sizeWithBlobs == 0:
+		return &rejection{reason: NoBlobs}
 	case tx.Gas < least:
-		return &refused{why: IntrinsicGas}
-	case tx.Gas > n.c.head().gasLimit:
-		return &refused{why: GasAboveBlock}
-	case tx.FeeCap.Cmp(n.c.next) < 0:
-		return &refused{why: BelowBaseFee}
+		return &rejection{reason: IntrinsicGas}
+	case tx.Gas > n.chain.head().gasLimit:
+		return &rejection{reason: GasAboveBlock}
+	case tx.FeeCap.Cmp(n.chain.nextBaseFee) < 0:
+		return &rejection{reason: BelowBaseFee}
 	case tx.Tip.Cmp(tx.FeeCap) > 0:
-		return &refused{why: TipAboveCap}
-	case a.funds().Cmp(tx.cost()) < 0:
-		return &refused{why: NoFunds}
-	case n.p.txs[tx.hash] != nil:
-		return &refused{why: AlreadyKnown}
-	case old != nil && (tx.FeeCap.Cmp(old.FeeCap) < 0 || old.ready && tx.FeeCap.Cmp(old.FeeCap) == 0):
-		return &refused{why: ReplacementTooCheap}
+		return &rejection{reason: TipAboveCap}
+	case a.balanceOrZero().Cmp(tx.cost()) < 0:
+		return &rejection{reason: NoFunds}
+	case n.pool.byHash[tx.hash] != nil:
+		return &rejection{reason: AlreadyKnown}
+	case old != nil && (tx.FeeCap.Cmp(old.FeeCap) < 0 || old.isReady && tx.FeeCap.Cmp(old.FeeCap) == 0):
+		return &rejection{reason: ReplacementTooCheap}
 	}
 	return nil
 }
 
-// send takes signed bytes, or says why not.
-func (n *Node) send(now time.Time, raw []byte, dropTx bool) (*transaction, *refused) {
-	tx, signature := n.read(raw)
-	if tx == nil || n.r.lax && signature != nil {
-		n.note(Entry{Time: now, Kind: Refused, Text: string(signature.why)})
+// receive takes signed bytes, or says why not.
+func (n *Node) receive(now time.Time, raw []byte, dropTx bool) (*transaction, *rejection) {
+	tx, signature := n.decodeSigned(raw)
+	if tx == nil || n.rules.isLax && signature != nil {
+		n.addEntry(Entry{Time: now, Kind: Refused, Text: string(signature.reason)})
 		return nil, signature
 	}
-	why := n.admit(tx, signature)
-	kept := n.tracks() && why != nil && (why.why == PoolFull || why.why == AccountLimit)
+	why := n.checkAdmission(tx, signature)
+	kept := n.hasTracker() && why != nil && (why.reason == PoolFull || why.reason == AccountLimit)
 	e := Entry{Time: now, Kind: Accepted, Hash: tx.hash.String(), From: tx.from.String(), Nonce: tx.Nonce}
 	switch {
 	case why != nil && !kept:
-		e.Kind, e.Text = Refused, string(why.why)
+		e.Kind, e.Text = Refused, string(why.reason)
 	case dropTx:
 		e.Text = "forgotten"
 	case kept: // the tracker tries again
-		n.tracked = append(n.tracked, tx)
-		e.Text = "kept: " + string(why.why)
+		n.trackedTxs = append(n.trackedTxs, tx)
+		e.Text = "kept: " + string(why.reason)
 	default:
-		if n.tracks() {
-			n.tracked = append(n.tracked, tx)
+		if n.hasTracker() {
+			n.trackedTxs = append(n.trackedTxs, tx)
 		}
-		n.put(now, tx)
+		n.addToPool(now, tx)
 	}
-	n.note(e)
+	n.addEntry(e)
 	if kept {
 		why = nil
 	}
 	return tx, why
 }
 
-// put puts a transaction into the pool.
-func (n *Node) put(now time.Time, tx *transaction) {
-	state := n.c.now(tx.from).nonce
-	n.p.add(tx, state)
-	from := n.p.until(tx.from, state)
-	if !n.r.lax && len(n.p.of[tx.from]) > int(from-state)+n.o.QueuedSlots { // it keeps QueuedSlots behind a gap, the lowest nonces
+// addToPool puts a transaction into the pool.
+func (n *Node) addToPool(now time.Time, tx *transaction) {
+	state := n.chain.accountNow(tx.from).nonce
+	n.pool.add(tx, state)
+	from := n.pool.firstFreeNonce(tx.from, state)
+	if !n.rules.isLax && len(n.pool.byAccount[tx.from]) > int(from-state)+n.options.QueuedSlots { // it keeps QueuedSlots behind a gap, the lowest nonces
 		queued := 0
-		for _, x := range n.p.waiting(tx.from) {
+		for _, x := range n.pool.txsByNonce(tx.from) {
 			if x.Nonce >= from {
-				if queued++; queued > n.o.QueuedSlots {
-					n.p.remove(x.hash)
+				if queued++; queued > n.options.QueuedSlots {
+					n.pool.remove(x.hash)
 				}
 			}
 		}
 	}
-	n.arm(now)
+	n.scheduleBlock(now)
 }
 
-func (n *Node) tracks() bool { return !n.r.lax && !n.o.NoTracker }
+func (n *Node) hasTracker() bool { return !n.rules.isLax && !n.options.NoTracker }
 
-// look puts transactions that were sent and left the pool back into it, if they can be taken now.
-func (n *Node) look(now time.Time) {
+// restoreTracked puts transactions that were sent and left the pool back into it, if they can be taken now.
+func (n *Node) restoreTracked(now time.Time) {
 	for again := true; again; { // filling a gap makes room for others
 		again = false
-		for _, tx := range n.tracked {
-			if n.p.txs[tx.hash] == nil && n.c.txs[tx.hash] == nil && n.admit(tx, nil) == nil {
-				n.put(now, tx)
-				again = again || n.p.txs[tx.hash] != nil
+		for _, tx := range n.trackedTxs {
+			if n.pool.byHash[tx.hash] == nil && n.chain.txs[tx.hash] == nil && n.checkAdmission(tx, nil) == nil {
+				n.addToPool(now, tx)
+				again = again || n.pool.byHash[tx.hash] != nil
 			}
 		}
 	}

@@ -22,7 +22,7 @@ import (
 // The tests of this file need a real anvil, which is found or brought. What is asked of a real
 // geth, too, is in behaviors.
 
-func client(t *testing.T) *http.Client {
+func httpClient(t *testing.T) *http.Client {
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
@@ -33,19 +33,19 @@ func client(t *testing.T) *http.Client {
 func TestAnvilAnswersAsRecorded(t *testing.T) {
 	t.Run("on demand", func(t *testing.T) {
 		n := anvil.Start(t, "--no-mining", "--accounts", "60")
-		r := &replay{t: t, url: n.URL(), client: client(t), chainID: 31337, gapped: Dev(8)}
-		r.run(readRecord(t, "anvil-on-demand.txt"))
-		require.GreaterOrEqual(t, r.held, 145)
+		r := &replayer{t: t, url: n.URL(), client: httpClient(t), chainID: 31337, gappedAccount: Dev(8)}
+		r.replayAll(readRecord(t, "anvil-on-demand.txt"))
+		require.GreaterOrEqual(t, r.comparedCount, 145)
 	})
 	t.Run("interval and restart", func(t *testing.T) { // but blocks come when the record shows one, and dumps never
 		args := []string{"--no-mining", "--state-interval", "3600"}
 		n := anvil.Start(t, args...)
-		r := &replay{t: t, url: n.URL(), client: client(t), chainID: 31337, before: map[int]func(){}}
+		r := &replayer{t: t, url: n.URL(), client: httpClient(t), chainID: 31337, doBefore: map[int]func(){}}
 		for _, number := range []int{14, 22, 53} {
-			r.before[number] = func() { r.rpc("evm_mine") }
+			r.doBefore[number] = func() { r.callMethod("evm_mine") }
 		}
 		starts := 0
-		r.notes = func(note string) bool {
+		r.doRemark = func(note string) bool {
 			switch {
 			case note == "signal SIGTERM":
 				n.Stop()
@@ -61,104 +61,104 @@ func TestAnvilAnswersAsRecorded(t *testing.T) {
 			}
 			return false
 		}
-		r.run(readRecord(t, "anvil-interval-restart.txt"))
-		require.GreaterOrEqual(t, r.held, 28)
+		r.replayAll(readRecord(t, "anvil-interval-restart.txt"))
+		require.GreaterOrEqual(t, r.comparedCount, 28)
 	})
 }
 
-// pairOf is the simulated node and the real one, which are asked the same.
-type pairOf struct {
-	t         *testing.T
-	simulated *replay
-	real      *replay
-	node      *Node             // the simulated one
-	geth      *geth.Node        // nil where the real one is an anvil
-	nonces    map[string]uint64 // by address
-	asked     int
-	done      []string // what changed something
+// nodePair is the simulated node and the real one, which are asked the same.
+type nodePair struct {
+	t             *testing.T
+	simulated     *replayer
+	real          *replayer
+	simulatedNode *Node             // the simulated one
+	realGeth      *geth.Node        // nil where the real one is an anvil
+	nonces        map[string]uint64 // by address
+	requestCount  int
+	changes       []string // what changed something
 }
 
 // mine makes a block of what is in the pool of each.
-func (p *pairOf) mine() {
+func (p *nodePair) mine() {
 	p.t.Helper()
-	if p.geth == nil {
+	if p.realGeth == nil {
 		p.ask("evm_mine")
 		return
 	}
-	p.node.Mine()
-	require.NoError(p.t, p.geth.Mine())
-	p.done = append(p.done, "mine")
+	p.simulatedNode.Mine()
+	require.NoError(p.t, p.realGeth.Mine())
+	p.changes = append(p.changes, "mine")
 }
 
 // reorg replaces the last blocks of each. The first new one has the given transactions.
-func (p *pairOf) reorg(depth int, raw ...string) {
+func (p *nodePair) reorg(depth int, raw ...string) {
 	p.t.Helper()
 	list := []any{}
 	var txs [][]byte
 	for _, text := range raw {
-		b, ok := bytesOf(text)
+		b, ok := parseHexBytes(text)
 		require.True(p.t, ok)
 		list, txs = append(list, []any{text, 0}), append(txs, b)
 	}
-	if p.geth == nil {
+	if p.realGeth == nil {
 		p.ask("anvil_reorg", depth, list)
 		return
 	}
-	require.NoError(p.t, p.node.Reorg(depth, txs...))
-	require.NoError(p.t, p.geth.Reorg(depth, txs...))
-	require.NoError(p.t, p.geth.Block()) // the simulated one has a longer chain then
-	p.done = append(p.done, fmt.Sprint("reorg ", depth, len(raw)))
+	require.NoError(p.t, p.simulatedNode.Reorg(depth, txs...))
+	require.NoError(p.t, p.realGeth.Reorg(depth, txs...))
+	require.NoError(p.t, p.realGeth.MakeBlock()) // the simulated one has a longer chain then
+	p.changes = append(p.changes, fmt.Sprint("reorg ", depth, len(raw)))
 }
 
 // ask makes a request to both, and returns the simulated answer.
-func (p *pairOf) ask(method string, params ...any) any {
+func (p *nodePair) ask(method string, params ...any) any {
 	p.t.Helper()
 	if params == nil {
 		params = []any{}
 	}
-	p.asked++
-	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": p.asked, "method": method, "params": params})
+	p.requestCount++
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": p.requestCount, "method": method, "params": params})
 	require.NoError(p.t, err)
 	_, _, simulated, err := p.simulated.post(string(body), jsonType)
 	require.NoError(p.t, err)
 	status, kind, actual, err := p.real.post(string(body), jsonType)
 	require.NoError(p.t, err)
-	if p.geth != nil && strings.Contains(actual, "transaction indexing is in progress") {
+	if p.realGeth != nil && strings.Contains(actual, "transaction indexing is in progress") {
 		actual = simulated // geth says so until it has looked at the last block
 	}
-	diffs := compare(recorded{status: status, contentType: kind, body: actual}, http.StatusOK, jsonType, simulated)
-	require.Empty(p.t, diffs, "%s\nsimulated %s\nreal %s\nafter\n%s", body, simulated, actual, strings.Join(p.done, "\n"))
+	diffs := compareAnswer(recordedAnswer{status: status, contentType: kind, body: actual}, http.StatusOK, jsonType, simulated)
+	require.Empty(p.t, diffs, "%s\nsimulated %s\nreal %s\nafter\n%s", body, simulated, actual, strings.Join(p.changes, "\n"))
 	if !strings.HasPrefix(method, "eth_get") && !strings.HasPrefix(method, "txpool") && method != "eth_blockNumber" {
-		p.done = append(p.done, fmt.Sprintf("%d %s", p.asked, told(method, params)+" "+simulated))
+		p.changes = append(p.changes, fmt.Sprintf("%d %s", p.requestCount, requestSummary(method, params)+" "+simulated))
 	}
 	var got struct{ Result any }
 	require.NoError(p.t, json.Unmarshal([]byte(simulated), &got))
 	return got.Result
 }
 
-// estimate asks for the gas of a call. A geth searches until it is near enough.
-func (p *pairOf) estimate(tx map[string]any) {
+// askEstimate asks for the gas of a call. A geth searches until it is near enough.
+func (p *nodePair) askEstimate(tx map[string]any) {
 	p.t.Helper()
-	if p.geth == nil {
+	if p.realGeth == nil {
 		p.ask("eth_estimateGas", tx)
 		return
 	}
 	var gas [2]uint64
-	for i, r := range []*replay{p.simulated, p.real} {
+	for i, r := range []*replayer{p.simulated, p.real} {
 		var err error
-		gas[i], err = strconv.ParseUint(r.rpc("eth_estimateGas", tx).(string), 0, 64)
+		gas[i], err = strconv.ParseUint(r.callMethod("eth_estimateGas", tx).(string), 0, 64)
 		require.NoError(p.t, err)
 	}
 	require.GreaterOrEqual(p.t, gas[1], gas[0])
 	require.InEpsilon(p.t, gas[0], gas[1], 0.015)
 }
 
-// told is a request in few words.
-func told(method string, params []any) string {
+// requestSummary is a request in few words.
+func requestSummary(method string, params []any) string {
 	if method != sendMethod {
 		return fmt.Sprint(method, params)
 	}
-	raw, _ := bytesOf(params[0].(string))
+	raw, _ := parseHexBytes(params[0].(string))
 	tx, err := evmtx.Decode(raw)
 	if tx == nil {
 		return fmt.Sprint(method, err)
@@ -167,34 +167,34 @@ func told(method string, params []any) string {
 	return fmt.Sprintf("%s nonce %d tip %v cap %v gas %d value %v data %d", from.String()[:6], tx.Nonce, tx.Tip, tx.FeeCap, tx.Gas, tx.Value, len(tx.Data))
 }
 
-// at asks both about the same block, whose hashes differ.
-func (p *pairOf) at(method string, number uint64, before ...any) {
+// askAtBlock asks both about the same block, whose hashes differ.
+func (p *nodePair) askAtBlock(method string, number uint64, before ...any) {
 	p.t.Helper()
 	answers := [2]string{}
-	for i, r := range []*replay{p.simulated, p.real} {
-		hash := r.rpc("eth_getBlockByNumber", hexNumber(number), false).(map[string]any)["hash"]
+	for i, r := range []*replayer{p.simulated, p.real} {
+		hash := r.callMethod("eth_getBlockByNumber", hexNumber(number), false).(map[string]any)["hash"]
 		params := append(append([]any{}, before...), map[string]any{"blockHash": hash, "requireCanonical": true})
-		answers[i] = fmt.Sprint(r.rpc(method, params...))
+		answers[i] = fmt.Sprint(r.callMethod(method, params...))
 	}
 	require.Equal(p.t, answers[1], answers[0], "%s at %d", method, number)
 }
 
 // sign signs the account's next transaction.
-func (p *pairOf) sign(a Account, u Unsigned) (raw, hash string) {
+func (p *nodePair) sign(a Account, u Unsigned) (raw, hash string) {
 	u.ChainID, u.Nonce = p.simulated.chainID, p.nonces[a.Address()]
 	p.nonces[a.Address()]++
 	if u.To == "" && u.Data == nil {
-		u.To = dead
+		u.To = deadAddress
 	}
 	b, h := a.Sign(u)
 	return hexBytes(b), h
 }
 
-// look asks all about a transaction and its account.
-func (p *pairOf) look(a Account, hashes ...string) {
+// compareAccount asks all about a transaction and its account.
+func (p *nodePair) compareAccount(a Account, hashes ...string) {
 	p.t.Helper()
-	if p.geth != nil {
-		p.settled(a)
+	if p.realGeth != nil {
+		p.waitForPool(a)
 	}
 	for _, h := range hashes {
 		p.ask("eth_getTransactionReceipt", h)
@@ -209,50 +209,50 @@ func (p *pairOf) look(a Account, hashes ...string) {
 	p.ask("eth_blockNumber")
 }
 
-func pairing(t *testing.T, s *Node, url string, g *geth.Node) *pairOf {
-	return &pairOf{
-		t: t, node: s, geth: g, nonces: map[string]uint64{},
-		simulated: &replay{t: t, url: s.URL(), client: client(t), chainID: s.o.ChainID}, real: &replay{t: t, url: url, client: client(t)},
+func newNodePair(t *testing.T, s *Node, url string, g *geth.Node) *nodePair {
+	return &nodePair{
+		t: t, simulatedNode: s, realGeth: g, nonces: map[string]uint64{},
+		simulated: &replayer{t: t, url: s.URL(), client: httpClient(t), chainID: s.options.ChainID}, real: &replayer{t: t, url: url, client: httpClient(t)},
 	}
 }
 
-// both starts a simulated anvil and a real one.
-func both(t *testing.T) *pairOf {
+// startAnvilPair starts a simulated anvil and a real one.
+func startAnvilPair(t *testing.T) *nodePair {
 	t.Helper()
 	n := anvil.Start(t, "--no-mining")
 	s := Start(t, &Options{Personality: Anvil, BlockTime: -1, SlotsInAnEpoch: 1})
-	return pairing(t, s, n.URL(), nil)
+	return newNodePair(t, s, n.URL(), nil)
 }
 
 // TestAnvilRefusesAsSimulated sends what is refused for each reason, and compares the answers.
 func TestAnvilRefusesAsSimulated(t *testing.T) {
-	all := provocations(31337, 4)
+	all := stepsToRefusal(31337, 4)
 	for _, why := range []Refusal{BlobGap, NoBlobs, WrongBlobs, Reserved} { // anvil computes for half a minute before its first blobs
 		delete(all, why)
 	}
 	for why, steps := range all {
 		t.Run(string(why), func(t *testing.T) {
-			p := both(t)
+			p := startAnvilPair(t)
 			for _, step := range steps {
 				switch step {
-				case mineNow:
+				case mineBlock:
 					p.ask("evm_mine")
-				case delegate:
-					p.ask("anvil_setCode", Dev(0).Address(), hexBytes(delegated()))
+				case delegateCode:
+					p.ask("anvil_setCode", Dev(0).Address(), hexBytes(delegatedCode()))
 				default:
 					p.ask(sendMethod, step)
 				}
 			}
-			p.look(Dev(0))
+			p.compareAccount(Dev(0))
 			p.ask("evm_mine")
-			p.look(Dev(0))
+			p.compareAccount(Dev(0))
 		})
 	}
 }
 
 // behaviors are what a simulated node and a real one are asked beyond the records.
-var behaviors = map[string]func(p *pairOf){
-	"a reorg": func(p *pairOf) {
+var behaviors = map[string]func(p *nodePair){
+	"a reorg": func(p *nodePair) {
 		first, h1 := p.sign(Dev(1), Unsigned{})
 		second, h2 := p.sign(Dev(1), Unsigned{})
 		p.ask(sendMethod, first)
@@ -261,14 +261,14 @@ var behaviors = map[string]func(p *pairOf){
 		p.mine()
 		p.mine()
 		p.mine()
-		p.look(Dev(1), h1, h2)
+		p.compareAccount(Dev(1), h1, h2)
 		p.reorg(3)
-		p.look(Dev(1), h1, h2)
+		p.compareAccount(Dev(1), h1, h2)
 		p.ask(sendMethod, second)
 		p.mine()
-		p.look(Dev(1), h1, h2)
+		p.compareAccount(Dev(1), h1, h2)
 	},
-	"a reorg with another at the nonce": func(p *pairOf) {
+	"a reorg with another at the nonce": func(p *nodePair) {
 		ours, h1 := p.sign(Dev(1), Unsigned{Value: big.NewInt(1)})
 		p.nonces[Dev(1).Address()]--
 		theirs, h2 := p.sign(Dev(1), Unsigned{Value: big.NewInt(2)})
@@ -276,21 +276,21 @@ var behaviors = map[string]func(p *pairOf){
 		p.mine()
 		p.mine()
 		p.reorg(2, theirs)
-		p.look(Dev(1), h1, h2)
+		p.compareAccount(Dev(1), h1, h2)
 		p.ask(sendMethod, ours)
 		p.ask(sendMethod, theirs)
 	},
-	"replaced": func(p *pairOf) {
+	"replaced": func(p *nodePair) {
 		one, h1 := p.sign(Dev(1), Unsigned{})
 		p.nonces[Dev(1).Address()]--
 		two, h2 := p.sign(Dev(1), Unsigned{FeeCap: big.NewInt(31e9)})
 		p.ask(sendMethod, one)
 		p.ask(sendMethod, two)
-		p.look(Dev(1), h1, h2)
+		p.compareAccount(Dev(1), h1, h2)
 		p.mine()
-		p.look(Dev(1), h1, h2)
+		p.compareAccount(Dev(1), h1, h2)
 	},
-	"many of two accounts": func(p *pairOf) {
+	"many of two accounts": func(p *nodePair) {
 		for i := range 5 {
 			x, _ := p.sign(Dev(1), Unsigned{Tip: big.NewInt(int64(i + 1)), Value: big.NewInt(5)})
 			y, _ := p.sign(Dev(2), Unsigned{Tip: big.NewInt(int64(3 * i)), Value: big.NewInt(6)})
@@ -305,15 +305,15 @@ var behaviors = map[string]func(p *pairOf){
 		p.ask("eth_getTransactionBySenderAndNonce", Dev(1).Address(), "0x2")
 		p.ask("eth_getTransactionBySenderAndNonce", Dev(1).Address(), "0x99")
 	},
-	"state at a block": func(p *pairOf) {
+	"state at a block": func(p *nodePair) {
 		for range 4 {
 			raw, _ := p.sign(Dev(1), Unsigned{Value: big.NewInt(7)})
 			p.ask(sendMethod, raw)
 			p.mine()
 		}
 		for number := range uint64(5) {
-			p.at("eth_getTransactionCount", number, Dev(1).Address())
-			p.at("eth_getBalance", number, dead)
+			p.askAtBlock("eth_getTransactionCount", number, Dev(1).Address())
+			p.askAtBlock("eth_getBalance", number, deadAddress)
 			p.ask("eth_getTransactionCount", Dev(1).Address(), hexNumber(number))
 		}
 		p.ask("eth_getTransactionCount", Dev(1).Address(), map[string]any{"blockHash": zeroHash[:65] + "1", "requireCanonical": true})
@@ -321,30 +321,30 @@ var behaviors = map[string]func(p *pairOf){
 		p.ask("eth_getBlockByNumber", "0x6", false)
 		p.ask("eth_getBlockByHash", zeroHash[:65]+"1", false)
 		p.ask("eth_getBlockByNumber", "0x0", true)
-		if p.geth == nil { // which asks for more where blocks have paid more
+		if p.realGeth == nil { // which asks for more where blocks have paid more
 			p.ask("eth_gasPrice")
 		}
 	},
-	"contracts": func(p *pairOf) {
+	"contracts": func(p *nodePair) {
 		raw, h := p.sign(Dev(1), Unsigned{Data: Reverting(), Gas: 100_000})
-		p.estimate(map[string]any{"from": Dev(1).Address(), "data": hexBytes(Reverting())})
+		p.askEstimate(map[string]any{"from": Dev(1).Address(), "data": hexBytes(Reverting())})
 		p.ask(sendMethod, raw)
 		p.mine()
-		p.look(Dev(1), h)
-		to := created(evmtx.KeyAddress(Dev(1).key.PubKey()), 0).String()
+		p.compareAccount(Dev(1), h)
+		to := contractAddress(evmtx.KeyAddress(Dev(1).key.PubKey()), 0).String()
 		p.ask("eth_getCode", to, "latest")
 		p.ask("eth_call", map[string]any{"to": to, "data": "0x12"}, "latest")
-		p.ask("eth_call", map[string]any{"to": dead, "data": "0x12"}, "latest")
-		p.ask("eth_estimateGas", map[string]any{"from": Dev(1).Address(), "to": dead, "value": "0x1"})
+		p.ask("eth_call", map[string]any{"to": deadAddress, "data": "0x12"}, "latest")
+		p.ask("eth_estimateGas", map[string]any{"from": Dev(1).Address(), "to": deadAddress, "value": "0x1"})
 		p.ask("eth_estimateGas", map[string]any{"from": Dev(1).Address(), "to": to, "value": "0x1"})
 		call, h2 := p.sign(Dev(2), Unsigned{To: to, Value: big.NewInt(5), Gas: 50_000, Data: []byte{1, 2, 3, 0}})
 		p.ask(sendMethod, call)
 		p.mine()
-		p.look(Dev(2), h2)
+		p.compareAccount(Dev(2), h2)
 		p.ask("eth_getBalance", to, "latest")
 		p.ask("eth_getTransactionCount", to, "latest")
 	},
-	"the other types": func(p *pairOf) {
+	"the other types": func(p *nodePair) {
 		for _, tx := range []*evmtx.Tx{
 			{Type: evmtx.Legacy, ChainID: p.simulated.chainID},
 			{Type: evmtx.AccessList, ChainID: p.simulated.chainID, Nonce: 1, Access: []evmtx.AccessTuple{{Address: evmtx.Address{9}, Keys: []evmtx.Hash{{1}, {2}}}}},
@@ -353,9 +353,9 @@ var behaviors = map[string]func(p *pairOf){
 			tx.Tip, tx.FeeCap, tx.Gas, tx.To, tx.Value = big.NewInt(3e9), big.NewInt(3e9), 60_000, &evmtx.Address{0xde}, big.NewInt(1)
 			tx.Sign(Dev(1).key)
 			p.ask(sendMethod, hexBytes(tx.Encode()))
-			p.look(Dev(1), tx.Hash().String())
+			p.compareAccount(Dev(1), tx.Hash().String())
 			p.mine()
-			p.look(Dev(1), tx.Hash().String())
+			p.compareAccount(Dev(1), tx.Hash().String())
 		}
 	},
 }
@@ -365,45 +365,45 @@ var behaviors = map[string]func(p *pairOf){
 func TestAnvilBehavesAsSimulated(t *testing.T) {
 	a, b := Dev(1), Dev(2)
 	all := maps.Clone(behaviors)
-	maps.Copy(all, map[string]func(p *pairOf){
-		"a rollback": func(p *pairOf) {
+	maps.Copy(all, map[string]func(p *nodePair){
+		"a rollback": func(p *nodePair) {
 			raw, h := p.sign(a, Unsigned{})
 			p.ask(sendMethod, raw)
 			p.ask("anvil_mine", "0x3")
-			p.look(a, h)
+			p.compareAccount(a, h)
 			p.ask("anvil_rollback", 2)
-			p.look(a, h)
+			p.compareAccount(a, h)
 			p.ask("anvil_rollback", 1)
-			p.look(a, h)
+			p.compareAccount(a, h)
 			p.ask(sendMethod, raw)
 			p.ask("evm_mine")
-			p.look(a, h)
+			p.compareAccount(a, h)
 			p.ask("anvil_rollback", 9)
 		},
-		"a base fee above the cap": func(p *pairOf) {
+		"a base fee above the cap": func(p *nodePair) {
 			raw, h := p.sign(a, Unsigned{})
 			p.ask(sendMethod, raw)
 			p.ask("anvil_setNextBlockBaseFeePerGas", "0x174876e800")
 			other, h2 := p.sign(b, Unsigned{})
 			p.ask(sendMethod, other)
 			p.ask("evm_mine")
-			p.look(a, h)
-			p.look(b, h2)
+			p.compareAccount(a, h)
+			p.compareAccount(b, h2)
 			p.ask("eth_feeHistory", "0x5", "latest", []int{25, 75})
 			p.ask(sendMethod, raw)
 		},
-		"dropped": func(p *pairOf) {
+		"dropped": func(p *nodePair) {
 			raw, h := p.sign(a, Unsigned{})
 			p.ask(sendMethod, raw)
-			p.look(a, h)
+			p.compareAccount(a, h)
 			p.ask("anvil_dropTransaction", h)
-			p.look(a, h)
+			p.compareAccount(a, h)
 			p.ask("anvil_dropTransaction", h)
 			p.ask(sendMethod, raw)
 			p.ask("evm_mine")
-			p.look(a, h)
+			p.compareAccount(a, h)
 		},
-		"funds": func(p *pairOf) {
+		"funds": func(p *nodePair) {
 			p.ask("anvil_setBalance", a.Address(), hexBig(big.NewInt(700_000_000_000_000)))
 			one, h1 := p.sign(a, Unsigned{Value: big.NewInt(60_000_000_000_000)})
 			two, h2 := p.sign(a, Unsigned{Value: big.NewInt(60_000_000_000_000)})
@@ -413,29 +413,29 @@ func TestAnvilBehavesAsSimulated(t *testing.T) {
 			p.ask(sendMethod, more)
 			p.ask("evm_mine")
 			p.ask("evm_mine")
-			p.look(a, h1, h2)
+			p.compareAccount(a, h1, h2)
 		},
-		"a reorg of more than there is": func(p *pairOf) {
+		"a reorg of more than there is": func(p *nodePair) {
 			p.ask("evm_mine")
 			p.ask("anvil_reorg", 99, []any{})
 		},
 	})
 	for name, do := range all {
 		t.Run(name, func(t *testing.T) {
-			do(both(t))
+			do(startAnvilPair(t))
 		})
 	}
 }
 
 // waitsTwice reports whether anvil would keep two transactions of a nonce: one of them waits for a
 // nonce before it.
-func waitsTwice(p *pairOf, a Account, nonce uint64) bool {
-	pool := p.simulated.rpc("txpool_inspect").(map[string]any)
+func waitsTwice(p *nodePair, a Account, nonce uint64) bool {
+	pool := p.simulated.callMethod("txpool_inspect").(map[string]any)
 	has := func(part string, nonce uint64) bool {
 		mine, _ := pool[part].(map[string]any)[a.Address()].(map[string]any)
 		return mine[strconv.FormatUint(nonce, 10)] != nil
 	}
-	next := p.simulated.rpc("eth_getTransactionCount", a.Address(), "latest") == hexNumber(nonce)
+	next := p.simulated.callMethod("eth_getTransactionCount", a.Address(), "latest") == hexNumber(nonce)
 	return has("queued", nonce) || has("pending", nonce) && !next && !has("pending", nonce-1)
 }
 
@@ -446,7 +446,7 @@ var randomSteps = flag.Int("evm.steps", 50, "requests that change something, in 
 func TestAnvilRandomly(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			p := both(t)
+			p := startAnvilPair(t)
 			random := rand.New(rand.NewPCG(seed, 0))
 			pick := func(all ...int64) *big.Int { return big.NewInt(all[random.IntN(len(all))]) }
 			type one struct {
@@ -456,7 +456,7 @@ func TestAnvilRandomly(t *testing.T) {
 			}
 			var sent []one
 			height := func() uint64 {
-				head, err := strconv.ParseUint(p.simulated.rpc("eth_blockNumber").(string), 0, 64)
+				head, err := strconv.ParseUint(p.simulated.callMethod("eth_blockNumber").(string), 0, 64)
 				require.NoError(t, err)
 				return head
 			}
@@ -464,7 +464,7 @@ func TestAnvilRandomly(t *testing.T) {
 				from := Dev(1 + random.IntN(3))
 				switch random.IntN(16) {
 				default:
-					nonce, err := strconv.ParseUint(p.simulated.rpc("eth_getTransactionCount", from.Address(), "pending").(string), 0, 64)
+					nonce, err := strconv.ParseUint(p.simulated.callMethod("eth_getTransactionCount", from.Address(), "pending").(string), 0, 64)
 					require.NoError(t, err)
 					if random.IntN(3) == 0 {
 						nonce = max(nonce+uint64(random.IntN(5)), 2) - 2
@@ -473,7 +473,7 @@ func TestAnvilRandomly(t *testing.T) {
 						continue
 					}
 					u := Unsigned{
-						ChainID: 31337, Nonce: nonce, To: dead, Tip: pick(0, 1, 1e9, 2e9), FeeCap: pick(1e8, 1e9, 3e9, 10e9, 30e9),
+						ChainID: 31337, Nonce: nonce, To: deadAddress, Tip: pick(0, 1, 1e9, 2e9), FeeCap: pick(1e8, 1e9, 3e9, 10e9, 30e9),
 						Gas: pick(21000, 21000, 30000, 20000, 100_000).Uint64(), Value: pick(0, 1, 5e18, 4e18),
 					}
 					u.Data = make([]byte, pick(0, 0, 0, 40, 300).Int64())
@@ -493,10 +493,10 @@ func TestAnvilRandomly(t *testing.T) {
 						depth := 1 + random.IntN(int(min(head, 4)))
 						include := []any{}
 						if random.IntN(2) == 0 {
-							count := p.simulated.rpc("eth_getTransactionCount", from.Address(), hexNumber(head-uint64(depth)))
+							count := p.simulated.callMethod("eth_getTransactionCount", from.Address(), hexNumber(head-uint64(depth)))
 							nonce, err := strconv.ParseUint(count.(string), 0, 64)
 							require.NoError(t, err)
-							raw, hash := from.Sign(Unsigned{ChainID: 31337, Nonce: nonce, To: dead, Value: pick(3, 4)})
+							raw, hash := from.Sign(Unsigned{ChainID: 31337, Nonce: nonce, To: deadAddress, Value: pick(3, 4)})
 							sent = append(sent, one{hexBytes(raw), hash, from, nonce})
 							include = append(include, []any{hexBytes(raw), random.IntN(depth)})
 						}
@@ -516,10 +516,10 @@ func TestAnvilRandomly(t *testing.T) {
 					p.ask("anvil_setBalance", from.Address(), hexBig(pick(1e15, 9e18)))
 				}
 				for i := 1; i <= 3; i++ {
-					p.look(Dev(i))
+					p.compareAccount(Dev(i))
 				}
 				for range min(len(sent), 3) {
-					p.look(from, sent[random.IntN(len(sent))].hash)
+					p.compareAccount(from, sent[random.IntN(len(sent))].hash)
 				}
 				p.ask("eth_getBlockByNumber", "latest", true)
 				p.ask("eth_feeHistory", "0x3", "latest", []int{50})

@@ -11,14 +11,14 @@ func BenchmarkSend(b *testing.B) {
 	var raws [][]byte
 	nonces := map[int]uint64{}
 	for i := range b.N {
-		raw, _ := Dev(i % 10).Sign(Unsigned{ChainID: n.o.ChainID, Nonce: nonces[i%10], To: dead})
+		raw, _ := Dev(i % 10).Sign(Unsigned{ChainID: n.options.ChainID, Nonce: nonces[i%10], To: deadAddress})
 		nonces[i%10]++
 		raws = append(raws, raw)
 	}
 	b.ResetTimer()
 	for i, raw := range raws {
-		n.locked(func(now time.Time) {
-			if _, why := n.send(now, raw, false); why != nil {
+		n.withLock(func(now time.Time) {
+			if _, why := n.receive(now, raw, false); why != nil {
 				b.Fatal(why)
 			}
 		})

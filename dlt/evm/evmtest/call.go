@@ -11,73 +11,73 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// view is the chain as the backend that answers sees it: up to a block.
-type view struct{ head uint64 }
+// chainView is the chain as the backend that answers sees it: up to a block.
+type chainView struct{ headNumber uint64 }
 
-// view picks the backend for one HTTP request.
-func (n *Node) view(f Fault) *view {
+// pickView picks the backend for one HTTP request.
+func (n *Node) pickView(f Fault) *chainView {
 	behind := f.Behind
-	if n.asked++; n.r.behind && n.asked%2 == 0 && behind == 0 {
-		behind = n.o.Lag
+	if n.requestsServed++; n.rules.behindBalancer && n.requestsServed%2 == 0 && behind == 0 {
+		behind = n.options.Lag
 	}
-	head := n.c.head().number
-	return &view{head - min(head, uint64(behind))}
+	head := n.chain.head().number
+	return &chainView{head - min(head, uint64(behind))}
 }
 
-// call is a request that is being answered.
-type call struct {
+// rpcCall is a request that is being answered.
+type rpcCall struct {
 	*Node
-	now    time.Time
-	v      *view
-	method string
-	params []json.RawMessage
-	broken bool // the parameters are no array
-	dropTx bool
+	now          time.Time
+	view         *chainView
+	method       string
+	params       []json.RawMessage
+	paramsBroken bool // the parameters are no array
+	dropsTx      bool
 }
 
-func (n *Node) call(now time.Time, v *view, r request) *call {
-	c := &call{Node: n, now: now, v: v, method: r.Method}
+func (n *Node) newCall(now time.Time, v *chainView, r request) *rpcCall {
+	c := &rpcCall{Node: n, now: now, view: v, method: r.Method}
 	if len(r.Params) > 0 {
-		c.broken = json.Unmarshal(r.Params, &c.params) != nil
+		c.paramsBroken = json.Unmarshal(r.Params, &c.params) != nil
 	}
 	return c
 }
 
 const invalidParams = -32602
 
-// text returns a parameter that is a string.
-func (c *call) text(i int) (string, *rpcError) {
-	if c.broken {
+// textParam returns a parameter that is a string.
+func (c *rpcCall) textParam(i int) (string, *rpcError) {
+	if c.paramsBroken {
 		return "", &rpcError{Code: invalidParams, Message: "non-array args"}
 	}
 	if i >= len(c.params) {
-		if c.r.lax {
+		if c.rules.isLax {
 			return "", &rpcError{Code: invalidParams, Message: fmt.Sprintf("expected params sequence with length %d but got %d", i+1, len(c.params))}
 		}
 		return "", &rpcError{Code: invalidParams, Message: fmt.Sprintf("missing value for required argument %d", i)}
 	}
 	var s string
 	if err := json.Unmarshal(c.params[i], &s); err != nil {
-		return "", c.wrong(i, "a string")
+		return "", c.wrongParam(i, "a string")
 	}
 	return s, nil
 }
 
-func (c *call) wrong(i int, want string) *rpcError {
+func (c *rpcCall) wrongParam(i int, want string) *rpcError {
 	return &rpcError{Code: invalidParams, Message: fmt.Sprintf("invalid argument %d: want %s", i, want)}
 }
 
-// bytes returns a parameter that is 0x and hex digits.
-func (c *call) bytes(i int) ([]byte, *rpcError) {
-	s, e := c.text(i)
+// bytesParam returns a parameter that is 0x and hex digits.
+func (c *rpcCall) bytesParam(i int) ([]byte, *rpcError) {
+	s, e := c.textParam(i)
 	if e != nil {
 		return nil, e
 	}
-	raw, ok := bytesOf(s)
+	raw, ok := parseHexBytes(s)
 	switch {
 	case ok:
 		return raw, nil
-	case c.r.lax:
+	case c.rules.isLax:
 		return nil, &rpcError{Code: invalidParams, Message: fmt.Sprintf("invalid value: string %q, expected a valid hex string", s)}
 	}
 	what := "invalid hex string"
@@ -89,34 +89,34 @@ func (c *call) bytes(i int) ([]byte, *rpcError) {
 	return nil, &rpcError{Code: invalidParams, Message: fmt.Sprintf("invalid argument %d: json: cannot unmarshal %s into Go value of type hexutil.Bytes", i, what)}
 }
 
-func (c *call) address(i int) (evmtx.Address, *rpcError) {
-	s, e := c.text(i)
+func (c *rpcCall) addressParam(i int) (evmtx.Address, *rpcError) {
+	s, e := c.textParam(i)
 	if e != nil {
 		return evmtx.Address{}, e
 	}
 	a, err := evmtx.ParseAddress(strings.ToLower(s))
 	if err != nil {
-		return evmtx.Address{}, c.wrong(i, "an address")
+		return evmtx.Address{}, c.wrongParam(i, "an address")
 	}
 	return a, nil
 }
 
-func (c *call) hash(i int) (evmtx.Hash, *rpcError) {
-	s, e := c.text(i)
+func (c *rpcCall) hashParam(i int) (evmtx.Hash, *rpcError) {
+	s, e := c.textParam(i)
 	if e != nil {
 		return evmtx.Hash{}, e
 	}
 	h, ok := evmtx.ParseHash(s)
 	if !ok {
-		return evmtx.Hash{}, c.wrong(i, "a hash")
+		return evmtx.Hash{}, c.wrongParam(i, "a hash")
 	}
 	return h, nil
 }
 
-// number returns a quantity, as hex digits or as a JSON number.
-func (c *call) number(i int) (*big.Int, *rpcError) {
+// numberParam returns a quantity, as hex digits or as a JSON number.
+func (c *rpcCall) numberParam(i int) (*big.Int, *rpcError) {
 	if i >= len(c.params) {
-		_, e := c.text(i)
+		_, e := c.textParam(i)
 		return nil, e
 	}
 	var s string
@@ -126,15 +126,15 @@ func (c *call) number(i int) (*big.Int, *rpcError) {
 	if v, ok := new(big.Int).SetString(s, 0); ok && v.Sign() >= 0 {
 		return v, nil
 	}
-	return nil, c.wrong(i, "a quantity")
+	return nil, c.wrongParam(i, "a quantity")
 }
 
-// small returns a quantity that counts blocks or seconds. A call holds the node up for as long as
+// countParam returns a quantity that counts blocks or seconds. A call holds the node up for as long as
 // it makes blocks.
-func (c *call) small(i int) (int, *rpcError) {
-	v, e := c.number(i)
+func (c *rpcCall) countParam(i int) (int, *rpcError) {
+	v, e := c.numberParam(i)
 	if e == nil && (!v.IsUint64() || v.Uint64() > 1<<20) {
-		e = c.wrong(i, "at most 2^20")
+		e = c.wrongParam(i, "at most 2^20")
 	}
 	if e != nil {
 		return 0, e
@@ -142,11 +142,11 @@ func (c *call) small(i int) (int, *rpcError) {
 	return int(v.Uint64()), nil
 }
 
-// block returns the block that a parameter names, "latest" without a parameter. It is nil for the
+// blockParam returns the block that a parameter names, "latest" without a parameter. It is nil for the
 // pending block.
-func (c *call) block(i int) (*block, *rpcError) {
+func (c *rpcCall) blockParam(i int) (*block, *rpcError) {
 	if i >= len(c.params) || string(c.params[i]) == "null" {
-		return c.c.blocks[c.v.head], nil
+		return c.chain.blocks[c.view.headNumber], nil
 	}
 	var at struct {
 		BlockHash   string `json:"blockHash"`
@@ -154,10 +154,10 @@ func (c *call) block(i int) (*block, *rpcError) {
 	}
 	if json.Unmarshal(c.params[i], &at) == nil && at.BlockHash != "" {
 		h, ok := evmtx.ParseHash(at.BlockHash)
-		if b := c.byHash(h); ok && b != nil {
+		if b := c.findBlock(h); ok && b != nil {
 			return b, nil
 		}
-		if c.r.lax {
+		if c.rules.isLax {
 			return nil, &rpcError{Code: -32001, Message: "Resource not found"}
 		}
 		return nil, &rpcError{Code: -32000, Message: "header for hash not found"}
@@ -165,7 +165,7 @@ func (c *call) block(i int) (*block, *rpcError) {
 	tag := at.BlockNumber
 	if tag == "" {
 		var e *rpcError
-		if tag, e = c.text(i); e != nil {
+		if tag, e = c.textParam(i); e != nil {
 			return nil, e
 		}
 	}
@@ -173,31 +173,31 @@ func (c *call) block(i int) (*block, *rpcError) {
 	case "pending":
 		return nil, nil
 	case "latest":
-		return c.c.blocks[c.v.head], nil
+		return c.chain.blocks[c.view.headNumber], nil
 	case "earliest":
-		return c.c.blocks[0], nil
+		return c.chain.blocks[0], nil
 	case "safe", "finalized":
-		if c.o.NoFinality {
+		if c.options.NoFinality {
 			return nil, &rpcError{Code: -32000, Message: tag + " block not found"}
 		}
-		return c.c.blocks[c.final(tag)], nil
+		return c.chain.blocks[c.finalNumber(tag)], nil
 	}
 	number, err := strconv.ParseUint(tag, 0, 64)
 	switch {
 	case err != nil:
-		return nil, c.wrong(i, "a block")
-	case number <= c.v.head:
-		return c.c.blocks[number], nil
-	case c.r.lax:
-		return nil, &rpcError{Code: invalidParams, Message: fmt.Sprintf("BlockOutOfRangeError: block height is %d but requested was %d", c.v.head, number)}
+		return nil, c.wrongParam(i, "a block")
+	case number <= c.view.headNumber:
+		return c.chain.blocks[number], nil
+	case c.rules.isLax:
+		return nil, &rpcError{Code: invalidParams, Message: fmt.Sprintf("BlockOutOfRangeError: block height is %d but requested was %d", c.view.headNumber, number)}
 	}
 	return nil, &rpcError{Code: -32000, Message: "header not found"}
 }
 
-// final returns the number of the block that is safe or finalized.
-func (c *call) final(tag string) uint64 {
-	head, slots := c.v.head, c.o.SlotsInAnEpoch
-	if c.r.lax || c.r.behind {
+// finalNumber returns the number of the block that is safe or finalized.
+func (c *rpcCall) finalNumber(tag string) uint64 {
+	head, slots := c.view.headNumber, c.options.SlotsInAnEpoch
+	if c.rules.isLax || c.rules.behindBalancer {
 		if tag == "finalized" {
 			slots *= 2
 		}
@@ -209,26 +209,26 @@ func (c *call) final(tag string) uint64 {
 	return head / slots * slots
 }
 
-func (c *call) byHash(h evmtx.Hash) *block {
-	for i := int(c.v.head); i >= 0; i-- {
-		if c.c.blocks[i].hash == h {
-			return c.c.blocks[i]
+func (c *rpcCall) findBlock(h evmtx.Hash) *block {
+	for i := int(c.view.headNumber); i >= 0; i-- {
+		if c.chain.blocks[i].hash == h {
+			return c.chain.blocks[i]
 		}
 	}
 	return nil
 }
 
-// kept reports whether the state of a block is there: geth has that of 128 blocks.
-func (c *call) kept(b *block) *rpcError {
-	if !c.r.lax && b.number+128 < c.c.head().number {
+// checkStateKept reports whether the state of a block is there: geth has that of 128 blocks.
+func (c *rpcCall) checkStateKept(b *block) *rpcError {
+	if !c.rules.isLax && b.number+128 < c.chain.head().number {
 		return &rpcError{Code: -32000, Message: fmt.Sprintf("historical state %x is not available", b.hash[:])}
 	}
 	return nil
 }
 
-// mined returns a transaction of a block that the backend has.
-func (c *call) mined(h evmtx.Hash) *mined {
-	if m := c.c.txs[h]; m != nil && m.block.number <= c.v.head {
+// minedByHash returns a transaction of a block that the backend has.
+func (c *rpcCall) minedByHash(h evmtx.Hash) *minedTransaction {
+	if m := c.chain.txs[h]; m != nil && m.block.number <= c.view.headNumber {
 		return m
 	}
 	return nil

@@ -13,10 +13,10 @@ import (
 // transaction is signed bytes that a node read.
 type transaction struct {
 	*evmtx.Tx
-	raw  []byte // without blobs
-	size int    // of the bytes with their blobs; 0 where they had none
-	hash evmtx.Hash
-	from evmtx.Address
+	raw           []byte // without blobs
+	sizeWithBlobs int    // of the bytes with their blobs; 0 where they had none
+	hash          evmtx.Hash
+	from          evmtx.Address
 }
 
 // blobPrice is the price of a unit of blob gas, in wei, and maxBlobs is how many blobs a block has
@@ -50,29 +50,29 @@ func (tx *transaction) tipAt(baseFee *big.Int) *big.Int {
 	return left
 }
 
-// mined is a transaction in a block, and its receipt.
-type mined struct {
+// minedTransaction is a transaction in a block, and its receipt.
+type minedTransaction struct {
 	*transaction
-	block    *block
-	index    int
-	ok       bool
-	gasUsed  uint64
-	total    uint64 // gas used in the block up to here
-	price    *big.Int
-	contract *evmtx.Address // the contract of a creation
+	block             *block
+	indexInBlock      int
+	succeeded         bool
+	gasUsed           uint64
+	cumulativeGas     uint64 // gas used in the block up to here
+	effectiveGasPrice *big.Int
+	createdContract   *evmtx.Address // the contract of a creation
 }
 
 type block struct {
-	number   uint64
-	hash     evmtx.Hash
-	parent   evmtx.Hash
-	time     time.Time
-	baseFee  *big.Int
-	gasLimit uint64
-	gasUsed  uint64
-	blobGas  uint64
-	txs      []*mined
-	writes   map[evmtx.Address]account // what accounts are after the block, where it changed them
+	number          uint64
+	hash            evmtx.Hash
+	parent          evmtx.Hash
+	time            time.Time
+	baseFee         *big.Int
+	gasLimit        uint64
+	gasUsed         uint64
+	blobGas         uint64
+	txs             []*minedTransaction
+	changedAccounts map[evmtx.Address]account // what accounts are after the block, where it changed them
 }
 
 // account is the state of an address. Values are never changed, but replaced.
@@ -82,7 +82,7 @@ type account struct {
 	code    []byte
 }
 
-func (a account) funds() *big.Int {
+func (a account) balanceOrZero() *big.Int {
 	if a.balance == nil {
 		return new(big.Int)
 	}
@@ -94,67 +94,67 @@ func (a account) delegated() bool {
 	return len(a.code) == 23 && a.code[0] == 0xef && a.code[1] == 0x01
 }
 
-type version struct {
-	block uint64
+type accountVersion struct {
+	fromBlock uint64
 	account
 }
 
 // chain is blocks, and the state after each.
 type chain struct {
-	id       uint64
-	blocks   []*block
-	versions map[evmtx.Address][]version
-	txs      map[evmtx.Hash]*mined
-	next     *big.Int // the base fee of the next block
-	limit    uint64   // to which the gas of a block grows; 0 where it stays
-	salt     uint64   // so that no two blocks have one hash
+	chainID        uint64
+	blocks         []*block
+	versions       map[evmtx.Address][]accountVersion
+	txs            map[evmtx.Hash]*minedTransaction
+	nextBaseFee    *big.Int // the base fee of the next block
+	gasLimitTarget uint64   // to which the gas of a block grows; 0 where it stays
+	hashSalt       uint64   // so that no two blocks have one hash
 }
 
 func newChain(o *Options, salt uint64, now time.Time) *chain {
 	c := &chain{
-		id: o.ChainID, versions: map[evmtx.Address][]version{}, txs: map[evmtx.Hash]*mined{}, next: big.NewInt(1e9), salt: salt << 32,
+		chainID: o.ChainID, versions: map[evmtx.Address][]accountVersion{}, txs: map[evmtx.Hash]*minedTransaction{}, nextBaseFee: big.NewInt(1e9), hashSalt: salt << 32,
 	}
 	if o.NoBaseFee {
-		c.next = new(big.Int)
+		c.nextBaseFee = new(big.Int)
 	}
-	genesis := &block{time: now, baseFee: c.next, gasLimit: o.GasLimit, writes: map[evmtx.Address]account{}}
+	genesis := &block{time: now, baseFee: c.nextBaseFee, gasLimit: o.GasLimit, changedAccounts: map[evmtx.Address]account{}}
 	for text, funds := range o.Accounts {
 		address, err := evmtx.ParseAddress(text)
 		if err != nil {
 			panic(err) // Options were checked
 		}
-		genesis.writes[address] = account{balance: funds}
+		genesis.changedAccounts[address] = account{balance: funds}
 	}
 	if o.Personality != Anvil {
-		c.limit = 60_000_000
+		c.gasLimitTarget = 60_000_000
 	}
-	c.seal(genesis)
-	c.append(genesis)
+	c.assignHash(genesis)
+	c.appendBlock(genesis)
 	if o.Personality == Anvil { // its first block has the base fee of the genesis block
-		c.next = genesis.baseFee
+		c.nextBaseFee = genesis.baseFee
 	}
 	return c
 }
 
 func (c *chain) head() *block { return c.blocks[len(c.blocks)-1] }
 
-// seal gives a block a hash that no other block has.
-func (c *chain) seal(b *block) {
-	c.salt++
-	b.hash = evmtx.Keccak([]byte("block"), binary.BigEndian.AppendUint64(nil, c.id), binary.BigEndian.AppendUint64(nil, c.salt),
+// assignHash gives a block a hash that no other block has.
+func (c *chain) assignHash(b *block) {
+	c.hashSalt++
+	b.hash = evmtx.Keccak([]byte("block"), binary.BigEndian.AppendUint64(nil, c.chainID), binary.BigEndian.AppendUint64(nil, c.hashSalt),
 		binary.BigEndian.AppendUint64(nil, uint64(b.time.UnixNano())), b.parent[:])
 }
 
-// append puts a sealed block on the head.
-func (c *chain) append(b *block) {
+// appendBlock puts a sealed block on the head.
+func (c *chain) appendBlock(b *block) {
 	c.blocks = append(c.blocks, b)
-	for address, a := range b.writes {
-		c.versions[address] = append(c.versions[address], version{b.number, a})
+	for address, a := range b.changedAccounts {
+		c.versions[address] = append(c.versions[address], accountVersion{b.number, a})
 	}
 	for _, m := range b.txs {
 		c.txs[m.hash] = m
 	}
-	c.next = b.nextBaseFee()
+	c.nextBaseFee = b.nextBaseFee()
 }
 
 // nextBaseFee returns the base fee of the block after this one (EIP-1559).
@@ -175,68 +175,70 @@ func (b *block) nextBaseFee() *big.Int {
 	return new(big.Int).Add(b.baseFee, delta)
 }
 
-// at returns an account after a block.
-func (c *chain) at(address evmtx.Address, number uint64) account {
+// accountAfter returns an account after a block.
+func (c *chain) accountAfter(address evmtx.Address, number uint64) account {
 	for _, v := range slices.Backward(c.versions[address]) {
-		if v.block <= number {
+		if v.fromBlock <= number {
 			return v.account
 		}
 	}
 	return account{}
 }
 
-func (c *chain) now(address evmtx.Address) account { return c.at(address, c.head().number) }
-
-// put changes an account at the head, without a transaction.
-func (c *chain) put(address evmtx.Address, a account) {
-	head := c.head()
-	head.writes[address] = a
-	all := c.versions[address]
-	if n := len(all); n > 0 && all[n-1].block == head.number {
-		all = all[:n-1]
-	}
-	c.versions[address] = append(all, version{head.number, a})
+func (c *chain) accountNow(address evmtx.Address) account {
+	return c.accountAfter(address, c.head().number)
 }
 
-// rewind takes the blocks above a number away, and returns them.
-func (c *chain) rewind(number uint64) []*block {
+// setAccount changes an account at the head, without a transaction.
+func (c *chain) setAccount(address evmtx.Address, a account) {
+	head := c.head()
+	head.changedAccounts[address] = a
+	all := c.versions[address]
+	if n := len(all); n > 0 && all[n-1].fromBlock == head.number {
+		all = all[:n-1]
+	}
+	c.versions[address] = append(all, accountVersion{head.number, a})
+}
+
+// removeAbove takes the blocks above a number away, and returns them.
+func (c *chain) removeAbove(number uint64) []*block {
 	if number >= c.head().number {
 		return nil
 	}
 	gone := slices.Clone(c.blocks[number+1:])
 	c.blocks = slices.Clip(c.blocks[:number+1])
 	for _, b := range gone {
-		for address := range b.writes {
+		for address := range b.changedAccounts {
 			all := c.versions[address]
-			c.versions[address] = slices.DeleteFunc(slices.Clone(all), func(v version) bool { return v.block > number })
+			c.versions[address] = slices.DeleteFunc(slices.Clone(all), func(v accountVersion) bool { return v.fromBlock > number })
 		}
 		for _, m := range b.txs {
 			delete(c.txs, m.hash)
 		}
 	}
-	c.next = c.head().nextBaseFee()
+	c.nextBaseFee = c.head().nextBaseFee()
 	return gone
 }
 
-// restore makes these the blocks of the chain, and returns the blocks that are gone.
-func (c *chain) restore(blocks []*block) []*block {
+// replaceBlocks makes these the blocks of the chain, and returns the blocks that are gone.
+func (c *chain) replaceBlocks(blocks []*block) []*block {
 	same := 0
 	for same < len(blocks) && same < len(c.blocks) && blocks[same] == c.blocks[same] {
 		same++
 	}
-	gone := c.rewind(uint64(same - 1))
+	gone := c.removeAbove(uint64(same - 1))
 	for _, b := range blocks[same:] {
-		c.append(b)
+		c.appendBlock(b)
 	}
 	return gone
 }
 
-// open begins the next block.
-func (c *chain) open(now time.Time) *block {
+// beginBlock begins the next block.
+func (c *chain) beginBlock(now time.Time) *block {
 	head := c.head()
-	b := &block{number: head.number + 1, parent: head.hash, time: now, baseFee: c.next, gasLimit: head.gasLimit, writes: map[evmtx.Address]account{}}
-	if b.gasLimit < c.limit {
-		b.gasLimit = min(c.limit, b.gasLimit+b.gasLimit/1024-1)
+	b := &block{number: head.number + 1, parent: head.hash, time: now, baseFee: c.nextBaseFee, gasLimit: head.gasLimit, changedAccounts: map[evmtx.Address]account{}}
+	if b.gasLimit < c.gasLimitTarget {
+		b.gasLimit = min(c.gasLimitTarget, b.gasLimit+b.gasLimit/1024-1)
 	}
 	if b.time.Unix() <= head.time.Unix() { // blocks of one second
 		b.time = head.time.Add(time.Second)
@@ -245,17 +247,17 @@ func (c *chain) open(now time.Time) *block {
 }
 
 // account returns the state of an address within a block that is being made.
-func (c *chain) within(b *block, address evmtx.Address) account {
-	if a, ok := b.writes[address]; ok {
+func (c *chain) accountIn(b *block, address evmtx.Address) account {
+	if a, ok := b.changedAccounts[address]; ok {
 		return a
 	}
-	return c.now(address)
+	return c.accountNow(address)
 }
 
 // fits reports whether a transaction may be in the block now, by the rules of consensus.
 func (c *chain) fits(b *block, tx *transaction) bool {
-	a := c.within(b, tx.from)
-	return (tx.ChainID == c.id || tx.ChainID == 0) && tx.Nonce == a.nonce && tx.tipAt(b.baseFee).Sign() >= 0 && a.funds().Cmp(tx.cost()) >= 0 &&
+	a := c.accountIn(b, tx.from)
+	return (tx.ChainID == c.chainID || tx.ChainID == 0) && tx.Nonce == a.nonce && tx.tipAt(b.baseFee).Sign() >= 0 && a.balanceOrZero().Cmp(tx.cost()) >= 0 &&
 		tx.Gas >= tx.IntrinsicGas() && tx.Gas >= tx.FloorGas() && b.gasUsed+tx.Gas <= b.gasLimit &&
 		b.blobGas+tx.blobGas() <= maxBlobs*evmtx.BlobSize
 }
@@ -263,61 +265,61 @@ func (c *chain) fits(b *block, tx *transaction) bool {
 // execute puts a transaction that fits into the block.
 func (c *chain) execute(b *block, tx *transaction) {
 	tip := tx.tipAt(b.baseFee)
-	m := &mined{transaction: tx, block: b, index: len(b.txs), price: tip.Add(tip, b.baseFee)}
-	before := maps.Clone(b.writes)
-	sender := c.within(b, tx.from)
-	left, ok := c.call(b, m, tx.Gas-tx.IntrinsicGas())
+	m := &minedTransaction{transaction: tx, block: b, indexInBlock: len(b.txs), effectiveGasPrice: tip.Add(tip, b.baseFee)}
+	before := maps.Clone(b.changedAccounts)
+	sender := c.accountIn(b, tx.from)
+	left, ok := c.executeCall(b, m, tx.Gas-tx.IntrinsicGas())
 	if !ok {
-		b.writes = before
+		b.changedAccounts = before
 	}
-	m.ok, m.gasUsed = ok, max(tx.Gas-left, tx.FloorGas())
+	m.succeeded, m.gasUsed = ok, max(tx.Gas-left, tx.FloorGas())
 	b.gasUsed += m.gasUsed
-	m.total = b.gasUsed
+	m.cumulativeGas = b.gasUsed
 	b.blobGas += tx.blobGas()
 	// The sender has the balance of the call, and pays for its gas.
-	paid := new(big.Int).Mul(m.price, new(big.Int).SetUint64(m.gasUsed))
+	paid := new(big.Int).Mul(m.effectiveGasPrice, new(big.Int).SetUint64(m.gasUsed))
 	paid.Add(paid, new(big.Int).SetUint64(blobPrice*tx.blobGas()))
-	after := c.within(b, tx.from)
-	b.writes[tx.from] = account{nonce: sender.nonce + 1, balance: new(big.Int).Sub(after.funds(), paid), code: after.code}
+	after := c.accountIn(b, tx.from)
+	b.changedAccounts[tx.from] = account{nonce: sender.nonce + 1, balance: new(big.Int).Sub(after.balanceOrZero(), paid), code: after.code}
 	b.txs = append(b.txs, m)
 }
 
-// call moves the value and runs the code.
-func (c *chain) call(b *block, m *mined, gas uint64) (left uint64, ok bool) {
-	sender := c.within(b, m.from)
-	b.writes[m.from] = account{nonce: sender.nonce, balance: new(big.Int).Sub(sender.funds(), m.Value), code: sender.code}
+// executeCall moves the value and runs the code.
+func (c *chain) executeCall(b *block, m *minedTransaction, gas uint64) (left uint64, ok bool) {
+	sender := c.accountIn(b, m.from)
+	b.changedAccounts[m.from] = account{nonce: sender.nonce, balance: new(big.Int).Sub(sender.balanceOrZero(), m.Value), code: sender.code}
 	to := evmtx.Address{}
 	if m.To == nil {
-		to = created(m.from, m.Nonce)
-		m.contract = &to
+		to = contractAddress(m.from, m.Nonce)
+		m.createdContract = &to
 	} else {
 		to = *m.To
 	}
-	callee := c.within(b, to)
-	callee.balance = new(big.Int).Add(callee.funds(), m.Value)
-	b.writes[to] = callee
+	callee := c.accountIn(b, to)
+	callee.balance = new(big.Int).Add(callee.balanceOrZero(), m.Value)
+	b.changedAccounts[to] = callee
 	if m.To != nil {
 		if callee.delegated() {
 			return gas, true // the other's code is not modelled
 		}
-		_, left, err := run(callee.code, gas)
+		_, left, err := runCode(callee.code, gas)
 		return left, err == nil
 	}
-	code, left, err := run(m.Data, gas)
-	deposit := codeByte * uint64(len(code))
+	code, left, err := runCode(m.Data, gas)
+	deposit := gasPerCodeByte * uint64(len(code))
 	if err != nil || left < deposit {
 		return left, false
 	}
 	callee.code, callee.nonce = slices.Clone(code), 1
-	b.writes[to] = callee
+	b.changedAccounts[to] = callee
 	return left - deposit, true
 }
 
-// codeByte is the gas for each byte of a new contract.
-const codeByte = 200
+// gasPerCodeByte is the gas for each byte of a new contract.
+const gasPerCodeByte = 200
 
-// created returns the address of a contract.
-func created(from evmtx.Address, nonce uint64) evmtx.Address {
+// contractAddress returns the address of a contract.
+func contractAddress(from evmtx.Address, nonce uint64) evmtx.Address {
 	var number []byte
 	for n := nonce; n > 0; n >>= 8 {
 		number = append([]byte{byte(n)}, number...)

@@ -110,7 +110,7 @@ type Fault struct {
 	Drop       bool // a transaction that is taken is forgotten
 }
 
-func (f *Faults) check() error {
+func (f *Faults) setDefaultsAndCheck() error {
 	simnode.SetDefault(&f.MaxLatency, 50*time.Millisecond)
 	simnode.SetDefault(&f.LateBy, 200*time.Millisecond)
 	simnode.SetDefault(&f.BehindBy, 3)
@@ -131,8 +131,8 @@ func (f *Faults) queryRates() []float64 {
 	return []float64{f.QueryHang, f.QueryReset, f.QueryError, f.QueryBusy, f.QueryTruncated}
 }
 
-// request draws the fault of one request. f may be nil.
-func (f *Faults) request(p Point) Fault {
+// drawForRequest draws the fault of one request. f may be nil.
+func (f *Faults) drawForRequest(p Point) Fault {
 	if f == nil {
 		return Fault{}
 	}
@@ -151,7 +151,7 @@ func (f *Faults) request(p Point) Fault {
 	}
 	if p.Method == sendMethod {
 		x.Drop = d.Float("drop") < f.Drop
-		f.send(&x, d)
+		f.drawForSend(&x, d)
 		return x
 	}
 	if d.Float("behind") < f.Behind {
@@ -163,16 +163,16 @@ func (f *Faults) request(p Point) Fault {
 	case 1:
 		x.Answer = AnswerReset
 	case 2:
-		x.page(d)
+		x.answerPage(d)
 	case 3:
-		x.busy(d)
+		x.answerBusy(d)
 	case 4:
 		x.Answer = AnswerTruncated
 	}
 	return x
 }
 
-func (f *Faults) send(x *Fault, d simnode.Draw) {
+func (f *Faults) drawForSend(x *Fault, d simnode.Draw) {
 	switch simnode.Pick(f.sendRates(), d.Float("kind")) {
 	case 0:
 		x.Answer = AnswerNever
@@ -184,33 +184,33 @@ func (f *Faults) send(x *Fault, d simnode.Draw) {
 	case 2:
 		x.Answer, x.Taken = AnswerReset, TakenFirst
 	case 3:
-		x.page(d)
+		x.answerPage(d)
 	case 4:
-		x.page(d)
+		x.answerPage(d)
 		x.Taken = TakenFirst
 	case 5:
 		x.Answer, x.Code, x.Text, x.Taken = AnswerError, -32002, "request timed out", TakenFirst
 	case 6:
 		x.Answer, x.Taken, x.After = AnswerReset, TakenLate, d.UpTo("late by", f.LateBy)
 	case 7:
-		x.busy(d)
+		x.answerBusy(d)
 	}
 }
 
-func (f *Fault) page(d simnode.Draw) {
+func (f *Fault) answerPage(d simnode.Draw) {
 	all := [...]int{http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 	f.Answer, f.Status = AnswerPage, all[int(d.Float("which")*float64(len(all)))]
 }
 
-func (f *Fault) busy(d simnode.Draw) {
+func (f *Fault) answerBusy(d simnode.Draw) {
 	f.Answer, f.Status = AnswerPage, http.StatusTooManyRequests
 	if d.Float("text") < 0.5 {
 		f.Answer, f.Status, f.Code, f.Text = AnswerError, http.StatusOK, -32005, "daily request count exceeded, request rate limited"
 	}
 }
 
-// block draws the faults of a block. f may be nil.
-func (f *Faults) block(number uint64, made int) (reorg int) {
+// drawForBlock draws the faults of a block. f may be nil.
+func (f *Faults) drawForBlock(number uint64, made int) (reorg int) {
 	if f == nil {
 		return 0
 	}

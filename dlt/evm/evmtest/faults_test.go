@@ -32,14 +32,14 @@ func TestFaultsOfASend(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			x.f.MaxTries = 1
-			bubble(t, Options{BlockTime: -1, Faults: &x.f}, func(t *testing.T, n *Node) {
-				raw, h := pay(n, a, 0)
+			runInBubble(t, Options{BlockTime: -1, Faults: &x.f}, func(t *testing.T, n *Node) {
+				raw, h := signPayment(n, accountA, 0)
 				r, err := post(t, n, bodyOf(t, sendMethod, raw))
 				require.Contains(t, r.text+fmt.Sprint(err), x.sees)
 				time.Sleep(time.Second)
-				require.Equal(t, x.taken, placeOf(t, n, h))
+				require.Equal(t, x.taken, blockNumberOf(t, n, h))
 				if x.taken == false {
-					require.Equal(t, h, must(t, n, sendMethod, raw), "the second try")
+					require.Equal(t, h, askResult(t, n, sendMethod, raw), "the second try")
 				}
 			})
 		})
@@ -50,20 +50,20 @@ func TestFaultsOfASend(t *testing.T) {
 func TestFaultsBySeed(t *testing.T) {
 	seen := map[string]bool{}
 	for seed := range uint64(20) {
-		bubble(t, Options{BlockTime: -1, Faults: &Faults{Seed: seed, Busy: 0.5, Hang: 0.5, MaxTries: 1}}, func(t *testing.T, n *Node) {
-			raw, h := pay(n, a, 0)
+		runInBubble(t, Options{BlockTime: -1, Faults: &Faults{Seed: seed, Busy: 0.5, Hang: 0.5, MaxTries: 1}}, func(t *testing.T, n *Node) {
+			raw, h := signPayment(n, accountA, 0)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			req, err := http.NewRequestWithContext(ctx, http.MethodPost, n.URL(), strings.NewReader(string(bodyOf(t, sendMethod, raw))))
 			require.NoError(t, err)
 			req.Header.Set("Content-Type", jsonType)
 			res, err := n.Client().Do(req)
-			what := fmt.Sprint("hang ", placeOf(t, n, h) == nil)
+			what := fmt.Sprint("hang ", blockNumberOf(t, n, h) == nil)
 			if err == nil {
 				text, err := io.ReadAll(res.Body)
 				require.NoError(t, err)
 				require.NoError(t, res.Body.Close())
-				require.Equal(t, false, placeOf(t, n, h))
+				require.Equal(t, false, blockNumberOf(t, n, h))
 				what = fmt.Sprint(res.StatusCode)
 				if res.StatusCode == http.StatusOK {
 					require.Contains(t, string(text), "rate limited")
@@ -87,7 +87,7 @@ func TestFaultsOfAQuestion(t *testing.T) {
 		"truncated": {Faults{QueryTruncated: 1}, "unexpected EOF"},
 		"behind":    {Faults{Behind: 1}, "0x0"},
 		"by script": {Faults{Request: func(p Point) Fault {
-			if p != (Point{Method: "eth_getTransactionCount", Param: a.Address(), Requests: 1, Try: 1}) {
+			if p != (Point{Method: "eth_getTransactionCount", Param: accountA.Address(), Requests: 1, Try: 1}) {
 				return Fault{}
 			}
 			return Fault{Answer: AnswerError, Status: 503, Code: -7, Text: "over capacity", RetryAfter: 9 * time.Second}
@@ -95,16 +95,16 @@ func TestFaultsOfAQuestion(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			x.f.MaxTries = 1
-			bubble(t, Options{BlockTime: -1, Faults: &x.f}, func(t *testing.T, n *Node) {
-				send(t, n, a, 0)
+			runInBubble(t, Options{BlockTime: -1, Faults: &x.f}, func(t *testing.T, n *Node) {
+				sendPayment(t, n, accountA, 0)
 				n.Mine()
-				r, err := post(t, n, bodyOf(t, "eth_getTransactionCount", a.Address(), "latest"))
+				r, err := post(t, n, bodyOf(t, "eth_getTransactionCount", accountA.Address(), "latest"))
 				require.Contains(t, fmt.Sprint(r.status, " ", r.text, " ", r.header.Get("Retry-After"), err), x.sees)
-				require.Equal(t, "0x1", countOf(t, n, a, "latest"))
+				require.Equal(t, "0x1", nonceOf(t, n, accountA, "latest"))
 			})
 		})
 	}
-	bubble(t, Options{Faults: &Faults{QueryHang: 1}}, func(t *testing.T, n *Node) {
+	runInBubble(t, Options{Faults: &Faults{QueryHang: 1}}, func(t *testing.T, n *Node) {
 		go func() { time.Sleep(time.Second); n.Kill() }()
 		_, err := post(t, n, bodyOf(t, "eth_chainId"))
 		require.ErrorIs(t, err, io.EOF)
@@ -113,13 +113,13 @@ func TestFaultsOfAQuestion(t *testing.T) {
 
 // A kill ends what waits to be read, and nothing of it is taken.
 func TestKillWhileReading(t *testing.T) {
-	bubble(t, Options{Faults: &Faults{Request: func(Point) Fault { return Fault{Delay: time.Second} }}}, func(t *testing.T, n *Node) {
-		raw, _ := pay(n, a, 0)
+	runInBubble(t, Options{Faults: &Faults{Request: func(Point) Fault { return Fault{Delay: time.Second} }}}, func(t *testing.T, n *Node) {
+		raw, _ := signPayment(n, accountA, 0)
 		go func() { time.Sleep(time.Millisecond); n.Kill(); _ = n.Resume() }()
 		_, err := post(t, n, bodyOf(t, sendMethod, raw))
 		require.Error(t, err)
 		time.Sleep(time.Minute)
-		require.Equal(t, "0x0", countOf(t, n, a, "pending"))
+		require.Equal(t, "0x0", nonceOf(t, n, accountA, "pending"))
 	})
 }
 
@@ -139,8 +139,8 @@ func TestKillLosesWhatIsUnderWay(t *testing.T) {
 		return Fault{}
 	}}
 	for _, f := range []*Faults{slow, late} {
-		bubble(t, Options{BlockTime: -1, Faults: f}, func(t *testing.T, n *Node) {
-			raw, _ := pay(n, a, 0)
+		runInBubble(t, Options{BlockTime: -1, Faults: f}, func(t *testing.T, n *Node) {
+			raw, _ := signPayment(n, accountA, 0)
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(bodyOf(t, sendMethod, raw)))
 			r.Header.Set("Content-Type", jsonType)
 			done := make(chan struct{})
@@ -154,7 +154,7 @@ func TestKillLosesWhatIsUnderWay(t *testing.T) {
 			require.NoError(t, n.Resume())
 			<-done
 			time.Sleep(time.Minute)
-			require.Equal(t, "0x0", countOf(t, n, a, "pending"))
+			require.Equal(t, "0x0", nonceOf(t, n, accountA, "pending"))
 		})
 	}
 }
@@ -164,17 +164,17 @@ func TestKillLosesWhatIsUnderWay(t *testing.T) {
 func TestFaultsOfBlocks(t *testing.T) {
 	run := func(ask bool) (out []string) {
 		f := &Faults{Seed: 3, Reorg: 0.2}
-		bubble(t, Options{BlockTime: 2 * time.Second, Faults: f}, func(t *testing.T, n *Node) {
+		runInBubble(t, Options{BlockTime: 2 * time.Second, Faults: f}, func(t *testing.T, n *Node) {
 			for nonce := range uint64(40) {
-				send(t, n, a, nonce)
+				sendPayment(t, n, accountA, nonce)
 				time.Sleep(time.Second)
 				if ask {
-					countOf(t, n, a, "latest")
+					nonceOf(t, n, accountA, "latest")
 				}
 			}
 			time.Sleep(5 * time.Minute)
-			linked(t, n)
-			latest, _ := n.Nonce(a.Address())
+			requireLinked(t, n)
+			latest, _ := n.Nonce(accountA.Address())
 			require.Equal(t, uint64(40), latest)
 			for _, e := range n.Journal() {
 				out = append(out, fmt.Sprint(e.Kind, e.Hash, e.Block))

@@ -12,14 +12,14 @@ import (
 
 // FuzzRequest sends any body: the node answers with JSON, or with nothing, and goes on.
 func FuzzRequest(f *testing.F) {
-	raw, hash := Dev(0).Sign(Unsigned{ChainID: 1337, To: dead})
+	raw, hash := Dev(0).Sign(Unsigned{ChainID: 1337, To: deadAddress})
 	for _, name := range slices.Sorted(maps.Keys(methods)) {
 		f.Add(`{"jsonrpc":"2.0","id":1,"method":"` + name + `","params":[]}`)
 	}
 	for _, name := range []string{sendMethod, "eth_getTransactionCount", "eth_feeHistory", "anvil_reorg"} {
 		for _, params := range []string{
-			`["` + hexBytes(raw) + `"]`, `["` + hash + `",true]`, `["` + dead + `","latest"]`, `["0x2",["0x1"]]`, `[3,[["0x02",0]]]`,
-			`["` + dead + `",{"blockHash":"` + hash + `"}]`, `["0x4","latest",[10,50]]`, `[true]`, `[{"to":"` + dead + `","data":"0x00"}]`, `{}`,
+			`["` + hexBytes(raw) + `"]`, `["` + hash + `",true]`, `["` + deadAddress + `","latest"]`, `["0x2",["0x1"]]`, `[3,[["0x02",0]]]`,
+			`["` + deadAddress + `",{"blockHash":"` + hash + `"}]`, `["0x4","latest",[10,50]]`, `[true]`, `[{"to":"` + deadAddress + `","data":"0x00"}]`, `{}`,
 		} {
 			f.Add(`{"jsonrpc":"2.0","id":1,"method":"` + name + `","params":` + params + `}`)
 		}

@@ -23,31 +23,31 @@ func TestGethAnswersAsRecorded(t *testing.T) {
 	// transactions.
 	price := big.NewInt(0x24079a4b)
 	for range 4 {
-		price = before(price)
+		price = priceBefore(price)
 	}
 	n := geth.Start(t, geth.Options{Funds: senders(lines, Ether(1000)), BaseFee: price, Dev: true})
 	for range 7 {
 		require.NoError(t, n.Mine())
 	}
-	r := &replay{t: t, url: n.URL(), client: client(t), chainID: geth.ChainID, gapped: Dev(8), skip: map[int]string{21: "the price of block 0", 307: "how soon geth looks for what its pool lacks"}, before: map[int]func(){}}
-	r.pause = func() { require.NoError(t, n.Mine()) }
-	r.run(lines)
-	require.GreaterOrEqual(t, r.held, 144)
+	r := &replayer{t: t, url: n.URL(), client: httpClient(t), chainID: geth.ChainID, gappedAccount: Dev(8), skippedLines: map[int]string{21: "the price of block 0", 307: "how soon geth looks for what its pool lacks"}, doBefore: map[int]func(){}}
+	r.waitForBlock = func() { require.NoError(t, n.Mine()) }
+	r.replayAll(lines)
+	require.GreaterOrEqual(t, r.comparedCount, 144)
 }
 
-// before is the price of a block's gas before an empty one, after which it is this.
-func before(price *big.Int) *big.Int {
+// priceBefore is the price of a block's gas before an empty one, after which it is this.
+func priceBefore(price *big.Int) *big.Int {
 	was := new(big.Int).Div(new(big.Int).Mul(price, big.NewInt(8)), big.NewInt(7))
-	for after(was).Cmp(price) < 0 {
+	for priceAfter(was).Cmp(price) < 0 {
 		was.Add(was, big.NewInt(1))
 	}
 	return was
 }
 
-func after(was *big.Int) *big.Int { return new(big.Int).Sub(was, new(big.Int).Rsh(was, 3)) }
+func priceAfter(was *big.Int) *big.Int { return new(big.Int).Sub(was, new(big.Int).Rsh(was, 3)) }
 
-// bothGeths starts a simulated geth and a real one.
-func bothGeths(t *testing.T, o Options, args ...string) *pairOf {
+// startGethPair starts a simulated geth and a real one.
+func startGethPair(t *testing.T, o Options, args ...string) *nodePair {
 	t.Helper()
 	funds := map[string]*big.Int{}
 	for i := range 10 {
@@ -55,36 +55,36 @@ func bothGeths(t *testing.T, o Options, args ...string) *pairOf {
 	}
 	n := geth.Start(t, geth.Options{Funds: funds, Dev: true, Args: args})
 	o.BlockTime = -1
-	return pairing(t, Start(t, &o), n.URL(), n)
+	return newNodePair(t, Start(t, &o), n.URL(), n)
 }
 
 // TestGethRefusesAsSimulated sends what is refused for each reason, and compares the answers.
 func TestGethRefusesAsSimulated(t *testing.T) {
-	for why, steps := range provocations(geth.ChainID, 4) {
+	for why, steps := range stepsToRefusal(geth.ChainID, 4) {
 		if why == AccountLimit || why == PoolFull || why == WrongBlobs {
 			continue // nobody can give an account code, a full pool makes room as it likes, and the hashes of blobs are in the text
 		}
 		t.Run(string(why), func(t *testing.T) {
-			p := bothGeths(t, Options{})
+			p := startGethPair(t, Options{})
 			for _, step := range steps {
-				if step == mineNow {
+				if step == mineBlock {
 					p.mine()
 				} else {
 					p.ask(sendMethod, step)
 				}
 			}
-			p.look(Dev(0))
+			p.compareAccount(Dev(0))
 			p.mine()
-			p.look(Dev(0))
+			p.compareAccount(Dev(0))
 		})
 	}
 }
 
-// settled waits until the real pool has looked at what it has taken, and at the last block.
-func (p *pairOf) settled(a Account) {
+// waitForPool waits until the real pool has looked at what it has taken, and at the last block.
+func (p *nodePair) waitForPool(a Account) {
 	p.t.Helper()
-	pool := func(r *replay) string {
-		return fmt.Sprint(r.rpc("txpool_inspect"), r.rpc("eth_getTransactionCount", a.Address(), "pending"))
+	pool := func(r *replayer) string {
+		return fmt.Sprint(r.callMethod("txpool_inspect"), r.callMethod("eth_getTransactionCount", a.Address(), "pending"))
 	}
 	want := pool(p.simulated)
 	for range 100 { // the comparison that follows says what differs
@@ -99,7 +99,7 @@ func (p *pairOf) settled(a Account) {
 // compares each answer.
 func TestGethBehavesAsSimulated(t *testing.T) {
 	for name, do := range behaviors {
-		t.Run(name, func(t *testing.T) { do(bothGeths(t, Options{})) })
+		t.Run(name, func(t *testing.T) { do(startGethPair(t, Options{})) })
 	}
 }
 
@@ -107,26 +107,26 @@ func TestGethBehavesAsSimulated(t *testing.T) {
 // pool again. Until there is another block, a real one still has receipts of the one that it has
 // lost.
 func TestGethIsKilled(t *testing.T) {
-	p := bothGeths(t, Options{KillUnmines: 1})
+	p := startGethPair(t, Options{KillUnmines: 1})
 	one, h1 := p.sign(Dev(1), Unsigned{})
 	two, h2 := p.sign(Dev(1), Unsigned{})
 	p.ask(sendMethod, one)
 	p.mine()
-	p.geth.Stop()
-	require.NoError(t, p.geth.Resume(0))
+	p.realGeth.Stop()
+	require.NoError(t, p.realGeth.Resume(0))
 	p.ask(sendMethod, two)
 	p.mine()
-	p.look(Dev(1), h1, h2)
-	p.node.Kill()
-	require.NoError(t, p.geth.Kill())
-	require.NoError(t, p.geth.Resume(1))
-	require.NoError(t, p.node.Resume())
+	p.compareAccount(Dev(1), h1, h2)
+	p.simulatedNode.Kill()
+	require.NoError(t, p.realGeth.Kill())
+	require.NoError(t, p.realGeth.Resume(1))
+	require.NoError(t, p.simulatedNode.Resume())
 	p.ask("eth_blockNumber")
-	p.look(Dev(1), h1)
-	time.Sleep(trackerStart + 2*time.Second)
-	p.look(Dev(1), h1)
+	p.compareAccount(Dev(1), h1)
+	time.Sleep(trackerStartDelay + 2*time.Second)
+	p.compareAccount(Dev(1), h1)
 	p.mine()
-	p.look(Dev(1), h1, h2)
+	p.compareAccount(Dev(1), h1, h2)
 }
 
 // TestGethRandomly does the same random things to a simulated geth and to a real one, and compares
@@ -134,7 +134,7 @@ func TestGethIsKilled(t *testing.T) {
 func TestGethRandomly(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			p := bothGeths(t, Options{NoTracker: true}, "--txpool.nolocals")
+			p := startGethPair(t, Options{NoTracker: true}, "--txpool.nolocals")
 			random := rand.New(rand.NewPCG(seed, 0))
 			pick := func(all ...int64) *big.Int { return big.NewInt(all[random.IntN(len(all))]) }
 			type one struct{ raw, hash string }
@@ -142,7 +142,7 @@ func TestGethRandomly(t *testing.T) {
 			for range *randomSteps {
 				from := Dev(1 + random.IntN(3))
 				count := func(tag any) uint64 {
-					nonce, err := strconv.ParseUint(p.simulated.rpc("eth_getTransactionCount", from.Address(), tag).(string), 0, 64)
+					nonce, err := strconv.ParseUint(p.simulated.callMethod("eth_getTransactionCount", from.Address(), tag).(string), 0, 64)
 					require.NoError(t, err)
 					return nonce
 				}
@@ -153,7 +153,7 @@ func TestGethRandomly(t *testing.T) {
 						nonce = max(nonce+uint64(random.IntN(5)), 2) - 2
 					}
 					u := Unsigned{
-						ChainID: geth.ChainID, Nonce: nonce, To: dead, Tip: pick(0, 1, 1e9, 2e9), FeeCap: pick(1e8, 1e9, 3e9, 10e9, 30e9),
+						ChainID: geth.ChainID, Nonce: nonce, To: deadAddress, Tip: pick(0, 1, 1e9, 2e9), FeeCap: pick(1e8, 1e9, 3e9, 10e9, 30e9),
 						Gas: pick(21000, 21000, 30000, 20000, 100_000).Uint64(), Value: pick(0, 1, 5e18, 4e18),
 					}
 					u.Data = make([]byte, pick(0, 0, 0, 40, 300).Int64())
@@ -167,14 +167,14 @@ func TestGethRandomly(t *testing.T) {
 				case 1, 2, 3:
 					p.mine()
 				case 4:
-					if head := p.geth.Height(); head > 0 {
+					if head := p.realGeth.Height(); head > 0 {
 						depth := 1 + random.IntN(min(head%32+1, 4))
 						if depth > head%32 {
 							break // nothing finalized is taken back
 						}
 						var include []string
 						if random.IntN(2) == 0 {
-							raw, hash := from.Sign(Unsigned{ChainID: geth.ChainID, Nonce: count(hexNumber(uint64(head - depth))), To: dead, Value: pick(3, 4)})
+							raw, hash := from.Sign(Unsigned{ChainID: geth.ChainID, Nonce: count(hexNumber(uint64(head - depth))), To: deadAddress, Value: pick(3, 4)})
 							sent = append(sent, one{hexBytes(raw), hash})
 							include = append(include, hexBytes(raw))
 						}
@@ -182,10 +182,10 @@ func TestGethRandomly(t *testing.T) {
 					}
 				}
 				for i := 1; i <= 3; i++ {
-					p.look(Dev(i))
+					p.compareAccount(Dev(i))
 				}
 				for range min(len(sent), 3) {
-					p.look(from, sent[random.IntN(len(sent))].hash)
+					p.compareAccount(from, sent[random.IntN(len(sent))].hash)
 				}
 				p.ask("eth_getBlockByNumber", "latest", true)
 				p.ask("eth_feeHistory", "0x3", "latest", []int{50})

@@ -65,17 +65,17 @@ func ask(t testing.TB, n *Node, method string, params ...any) (any, *Word) {
 	return got.Result, nil
 }
 
-// must is ask without an error.
-func must(t testing.TB, n *Node, method string, params ...any) any {
+// askResult is ask without an error.
+func askResult(t testing.TB, n *Node, method string, params ...any) any {
 	t.Helper()
 	x, w := ask(t, n, method, params...)
 	require.Nil(t, w, "%s %v", method, params)
 	return x
 }
 
-// pay signs a payment of one wei.
-func pay(n *Node, a Account, nonce uint64, bend ...func(*Unsigned)) (raw, hash string) {
-	u := Unsigned{ChainID: n.o.ChainID, Nonce: nonce, To: dead, Value: big.NewInt(1)}
+// signPayment signs a payment of one wei.
+func signPayment(n *Node, a Account, nonce uint64, bend ...func(*Unsigned)) (raw, hash string) {
+	u := Unsigned{ChainID: n.options.ChainID, Nonce: nonce, To: deadAddress, Value: big.NewInt(1)}
 	for _, b := range bend {
 		b(&u)
 	}
@@ -83,33 +83,33 @@ func pay(n *Node, a Account, nonce uint64, bend ...func(*Unsigned)) (raw, hash s
 	return hexBytes(b), h
 }
 
-// send sends a payment, which is taken.
-func send(t testing.TB, n *Node, a Account, nonce uint64, bend ...func(*Unsigned)) (hash string) {
+// sendPayment sends a payment, which is taken.
+func sendPayment(t testing.TB, n *Node, a Account, nonce uint64, bend ...func(*Unsigned)) (hash string) {
 	t.Helper()
-	raw, h := pay(n, a, nonce, bend...)
-	require.Equal(t, h, must(t, n, sendMethod, raw))
+	raw, h := signPayment(n, a, nonce, bend...)
+	require.Equal(t, h, askResult(t, n, sendMethod, raw))
 	return h
 }
 
-func countOf(t testing.TB, n *Node, a Account, tag any) any {
+func nonceOf(t testing.TB, n *Node, a Account, tag any) any {
 	t.Helper()
-	return must(t, n, "eth_getTransactionCount", a.Address(), tag)
+	return askResult(t, n, "eth_getTransactionCount", a.Address(), tag)
 }
 
-// placeOf is the block of a transaction: nil where it has none, false where nobody knows it.
-func placeOf(t testing.TB, n *Node, hash string) any {
+// blockNumberOf is the block of a transaction: nil where it has none, false where nobody knows it.
+func blockNumberOf(t testing.TB, n *Node, hash string) any {
 	t.Helper()
-	tx, ok := must(t, n, "eth_getTransactionByHash", hash).(map[string]any)
+	tx, ok := askResult(t, n, "eth_getTransactionByHash", hash).(map[string]any)
 	if !ok {
 		return false
 	}
-	receipt, _ := must(t, n, "eth_getTransactionReceipt", hash).(map[string]any)
+	receipt, _ := askResult(t, n, "eth_getTransactionReceipt", hash).(map[string]any)
 	require.Equal(t, tx["blockNumber"], receipt["blockNumber"], "by hash and receipt")
 	return tx["blockNumber"]
 }
 
-// bubble runs f with a node without a socket, in virtual time.
-func bubble(t *testing.T, o Options, f func(t *testing.T, n *Node)) {
+// runInBubble runs f with a node without a socket, in virtual time.
+func runInBubble(t *testing.T, o Options, f func(t *testing.T, n *Node)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		o.InMemory = true

@@ -31,12 +31,12 @@ type Entry struct {
 	Text  string
 }
 
-func (n *Node) note(e Entry) { n.journal = append(n.journal, e) }
+func (n *Node) addEntry(e Entry) { n.journal = append(n.journal, e) }
 
 // Journal returns everything that happened so far, in order.
 func (n *Node) Journal() []Entry {
 	var out []Entry
-	n.locked(func(time.Time) { out = slices.Clone(n.journal) })
+	n.withLock(func(time.Time) { out = slices.Clone(n.journal) })
 	return out
 }
 
@@ -62,11 +62,11 @@ type Transaction struct {
 // Blocks returns the chain, from the genesis block to the head.
 func (n *Node) Blocks() []Block {
 	var out []Block
-	n.locked(func(time.Time) {
-		for _, b := range n.c.blocks {
+	n.withLock(func(time.Time) {
+		for _, b := range n.chain.blocks {
 			x := Block{Number: b.number, Hash: b.hash.String(), Parent: b.parent.String(), Time: b.time, BaseFee: b.baseFee}
 			for _, m := range b.txs {
-				t := Transaction{Hash: m.hash.String(), From: m.from.String(), Nonce: m.Nonce, Value: m.Value, Data: m.Data, OK: m.ok, GasUsed: m.gasUsed}
+				t := Transaction{Hash: m.hash.String(), From: m.from.String(), Nonce: m.Nonce, Value: m.Value, Data: m.Data, OK: m.succeeded, GasUsed: m.gasUsed}
 				if m.To != nil {
 					t.To = m.To.String()
 				}
@@ -85,9 +85,9 @@ func (n *Node) Nonce(address string) (latest, pending uint64) {
 	if err != nil {
 		panic(err)
 	}
-	n.locked(func(time.Time) {
-		latest = n.c.now(a).nonce
-		pending = n.p.next(a, latest)
+	n.withLock(func(time.Time) {
+		latest = n.chain.accountNow(a).nonce
+		pending = n.pool.pendingNonce(a, latest)
 	})
 	return latest, pending
 }
@@ -95,6 +95,6 @@ func (n *Node) Nonce(address string) (latest, pending uint64) {
 // Pool returns how many transactions can be mined as they are, and how many wait for a nonce
 // before them.
 func (n *Node) Pool() (pending, queued int) {
-	n.locked(func(time.Time) { pending, queued = n.p.counts(n.c) })
+	n.withLock(func(time.Time) { pending, queued = n.pool.counts(n.chain) })
 	return pending, queued
 }

@@ -11,66 +11,66 @@ import (
 
 // Mine makes a block now.
 func (n *Node) Mine() {
-	n.locked(func(now time.Time) { n.mine(now) })
+	n.withLock(func(now time.Time) { n.mine(now) })
 }
 
-// arm makes a block due where each transaction gets one.
-func (n *Node) arm(now time.Time) {
-	if pending, _ := n.p.counts(n.c); n.o.BlockTime == 0 && n.nextBlock.IsZero() && pending > 0 {
-		n.nextBlock = now.Add(n.o.MineDelay)
+// scheduleBlock makes a block due where each transaction gets one.
+func (n *Node) scheduleBlock(now time.Time) {
+	if pending, _ := n.pool.counts(n.chain); n.options.BlockTime == 0 && n.nextBlock.IsZero() && pending > 0 {
+		n.nextBlock = now.Add(n.options.MineDelay)
 	}
 }
 
-func (n *Node) blockDue(at time.Time) {
+func (n *Node) mineDueBlock(at time.Time) {
 	n.nextBlock = time.Time{}
-	if n.o.BlockTime > 0 {
-		n.nextBlock = at.Add(n.o.BlockTime)
+	if n.options.BlockTime > 0 {
+		n.nextBlock = at.Add(n.options.BlockTime)
 	}
 	n.mine(at)
 }
 
 // mine makes a block of the pool, and what the faults say comes after it.
 func (n *Node) mine(now time.Time) {
-	b := n.c.open(now)
-	n.fill(b)
-	n.seal(now, b)
-	n.settle(b)
-	n.made++
-	if reorg := n.o.Faults.block(b.number, n.made); reorg > 0 {
+	b := n.chain.beginBlock(now)
+	n.fillBlock(b)
+	n.addBlock(now, b)
+	n.removeMined(b)
+	n.blocksMade++
+	if reorg := n.options.Faults.drawForBlock(b.number, n.blocksMade); reorg > 0 {
 		n.reorg(now, reorg, nil)
 	}
-	n.arm(now)
+	n.scheduleBlock(now)
 }
 
-// seal ends a block and puts it on the chain.
-func (n *Node) seal(now time.Time, b *block) {
-	n.c.seal(b)
-	n.c.append(b)
+// addBlock ends a block and puts it on the chain.
+func (n *Node) addBlock(now time.Time, b *block) {
+	n.chain.assignHash(b)
+	n.chain.appendBlock(b)
 	for _, m := range b.txs {
-		n.note(Entry{Time: now, Kind: Mined, Hash: m.hash.String(), From: m.from.String(), Nonce: m.Nonce, Block: b.number})
+		n.addEntry(Entry{Time: now, Kind: Mined, Hash: m.hash.String(), From: m.from.String(), Nonce: m.Nonce, Block: b.number})
 	}
 }
 
-// settle forgets the transactions of a block.
-func (n *Node) settle(b *block) {
+// removeMined forgets the transactions of a block.
+func (n *Node) removeMined(b *block) {
 	for _, m := range b.txs {
-		n.p.remove(m.hash)
-		if n.r.lax {
-			n.p.ripen(n.p.of[m.from][m.Nonce+1], nil)
+		n.pool.remove(m.hash)
+		if n.rules.isLax {
+			n.pool.markReady(n.pool.byAccount[m.from][m.Nonce+1], nil)
 		}
 	}
-	n.tidy()
+	n.dropUnmineable()
 }
 
-// fill puts mineable transactions into a block, the highest tip first.
-func (n *Node) fill(b *block) {
-	if n.r.lax {
-		n.fillLax(b)
+// fillBlock puts mineable transactions into a block, the highest tip first.
+func (n *Node) fillBlock(b *block) {
+	if n.rules.isLax {
+		n.fillBlockLax(b)
 		return
 	}
-	var lanes [][]*pooled // an account's transactions, from its next nonce on
-	for _, a := range n.p.accounts() {
-		if pending, _ := n.p.split(a, n.c.now(a).nonce); len(pending) > 0 {
+	var lanes [][]*pooledTx // an account's transactions, from its next nonce on
+	for _, a := range n.pool.accounts() {
+		if pending, _ := n.pool.splitPending(a, n.chain.accountNow(a).nonce); len(pending) > 0 {
 			lanes = append(lanes, pending)
 		}
 	}
@@ -78,14 +78,14 @@ func (n *Node) fill(b *block) {
 		best := 0
 		for i, l := range lanes {
 			x, y := l[0], lanes[best][0]
-			if d := x.tipAt(b.baseFee).Cmp(y.tipAt(b.baseFee)); d > 0 || d == 0 && x.seq < y.seq {
+			if d := x.tipAt(b.baseFee).Cmp(y.tipAt(b.baseFee)); d > 0 || d == 0 && x.sequence < y.sequence {
 				best = i
 			}
 		}
 		tx := lanes[best][0].transaction
-		fits := n.c.fits(b, tx)
+		fits := n.chain.fits(b, tx)
 		if fits {
-			n.c.execute(b, tx)
+			n.chain.execute(b, tx)
 		}
 		if lanes[best] = lanes[best][1:]; !fits || len(lanes[best]) == 0 {
 			lanes = slices.Delete(lanes, best, best+1)
@@ -93,56 +93,56 @@ func (n *Node) fill(b *block) {
 	}
 }
 
-// fillLax is anvil's: it tries all ready transactions, the highest fee cap first. It forgets each
+// fillBlockLax is anvil's: it tries all ready transactions, the highest fee cap first. It forgets each
 // that does not fit, with the transactions that became ready because of that.
-func (n *Node) fillLax(b *block) {
-	var free, bound []*pooled // first without, then with an earlier one to wait for
-	for _, a := range n.p.accounts() {
-		pending, _ := n.p.split(a, 0)
+func (n *Node) fillBlockLax(b *block) {
+	var free, bound []*pooledTx // first without, then with an earlier one to wait for
+	for _, a := range n.pool.accounts() {
+		pending, _ := n.pool.splitPending(a, 0)
 		for _, x := range pending {
-			if x.after != nil && n.p.txs[x.after.hash] == x.after {
+			if x.readyAfter != nil && n.pool.byHash[x.readyAfter.hash] == x.readyAfter {
 				bound = append(bound, x)
 			} else {
 				free = append(free, x)
 			}
 		}
 	}
-	var bad []*pooled
+	var bad []*pooledTx
 	for len(free) > 0 {
-		slices.SortFunc(free, func(x, y *pooled) int { return cmp.Or(y.FeeCap.Cmp(x.FeeCap), cmp.Compare(x.seq, y.seq)) })
+		slices.SortFunc(free, func(x, y *pooledTx) int { return cmp.Or(y.FeeCap.Cmp(x.FeeCap), cmp.Compare(x.sequence, y.sequence)) })
 		x := free[0]
 		free = free[1:]
 		switch {
-		case n.c.fits(b, x.transaction):
-			n.c.execute(b, x.transaction)
+		case n.chain.fits(b, x.transaction):
+			n.chain.execute(b, x.transaction)
 		case b.gasUsed+x.Gas > b.gasLimit, b.blobGas+x.blobGas() > maxBlobs*evmtx.BlobSize:
 			continue // it waits for another block, and so do its followers
 		default:
 			bad = append(bad, x)
 		}
-		bound = slices.DeleteFunc(bound, func(y *pooled) bool {
-			if y.after == x {
+		bound = slices.DeleteFunc(bound, func(y *pooledTx) bool {
+			if y.readyAfter == x {
 				free = append(free, y)
 			}
-			return y.after == x
+			return y.readyAfter == x
 		})
 	}
 	for _, x := range bad {
-		n.p.drop(x.hash)
+		n.pool.removeWithFollowers(x.hash)
 	}
 }
 
-// tidy forgets transactions that can never be mined, and transactions that nobody can pay for.
+// dropUnmineable forgets transactions that can never be mined, and transactions that nobody can pay for.
 // Anvil's pool does not look at accounts again.
-func (n *Node) tidy() {
-	if n.r.lax {
+func (n *Node) dropUnmineable() {
+	if n.rules.isLax {
 		return
 	}
-	for _, a := range n.p.accounts() {
-		state := n.c.now(a)
-		for _, x := range n.p.waiting(a) {
-			if x.Nonce < state.nonce || x.cost().Cmp(state.funds()) > 0 {
-				n.p.remove(x.hash)
+	for _, a := range n.pool.accounts() {
+		state := n.chain.accountNow(a)
+		for _, x := range n.pool.txsByNonce(a) {
+			if x.Nonce < state.nonce || x.cost().Cmp(state.balanceOrZero()) > 0 {
+				n.pool.remove(x.hash)
 			}
 		}
 	}
@@ -151,51 +151,51 @@ func (n *Node) tidy() {
 // reorg replaces the last blocks by as many others, with the transactions of include at their
 // places, and one more with all but Anvil. Geth puts mined transactions back into its pool.
 func (n *Node) reorg(now time.Time, depth int, include map[int][]*transaction) {
-	head := n.c.head().number
+	head := n.chain.head().number
 	depth = min(depth, int(head))
-	gone := n.takeBack(head - uint64(depth))
+	gone := n.removeBlocksAbove(head - uint64(depth))
 	blocks := depth
-	if !n.r.lax && depth > 0 {
+	if !n.rules.isLax && depth > 0 {
 		blocks++
 	}
 	for i := range blocks {
-		b := n.c.open(now)
+		b := n.chain.beginBlock(now)
 		for _, tx := range include[i] {
-			if n.c.fits(b, tx) {
-				n.c.execute(b, tx)
+			if n.chain.fits(b, tx) {
+				n.chain.execute(b, tx)
 			}
 		}
-		n.seal(now, b)
-		if !n.r.lax { // anvil's pool does not hear of these blocks
-			n.settle(b)
+		n.addBlock(now, b)
+		if !n.rules.isLax { // anvil's pool does not hear of these blocks
+			n.removeMined(b)
 		}
 	}
-	n.unmine(now, gone)
-	if !n.r.lax && depth <= 64 {
+	n.recordUnmined(now, gone)
+	if !n.rules.isLax && depth <= 64 {
 		for _, b := range gone {
 			for _, m := range b.txs {
-				if n.c.txs[m.hash] == nil && n.admit(m.transaction, nil) == nil {
-					n.put(now, m.transaction)
+				if n.chain.txs[m.hash] == nil && n.checkAdmission(m.transaction, nil) == nil {
+					n.addToPool(now, m.transaction)
 				}
 			}
 		}
 	}
 }
 
-// takeBack takes the blocks above a number away. Anvil goes on with the base fee that it had.
-func (n *Node) takeBack(number uint64) []*block {
-	next := n.c.next
-	gone := n.c.rewind(number)
-	if n.r.lax {
-		n.c.next = next
+// removeBlocksAbove takes the blocks above a number away. Anvil goes on with the base fee that it had.
+func (n *Node) removeBlocksAbove(number uint64) []*block {
+	next := n.chain.nextBaseFee
+	gone := n.chain.removeAbove(number)
+	if n.rules.isLax {
+		n.chain.nextBaseFee = next
 	}
 	return gone
 }
 
-func (n *Node) unmine(now time.Time, gone []*block) {
+func (n *Node) recordUnmined(now time.Time, gone []*block) {
 	for _, b := range gone {
 		for _, m := range b.txs {
-			n.note(Entry{Time: now, Kind: Unmined, Hash: m.hash.String(), From: m.from.String(), Nonce: m.Nonce, Block: b.number})
+			n.addEntry(Entry{Time: now, Kind: Unmined, Hash: m.hash.String(), From: m.from.String(), Nonce: m.Nonce, Block: b.number})
 		}
 	}
 }
@@ -206,12 +206,12 @@ func (n *Node) unmine(now time.Time, gone []*block) {
 // pool again, unless the new blocks use its nonce. depth is at most the height.
 func (n *Node) Reorg(depth int, with ...[]byte) error {
 	var err error
-	n.locked(func(now time.Time) {
+	n.withLock(func(now time.Time) {
 		include := map[int][]*transaction{}
 		for i, raw := range with {
-			tx, why := n.read(raw)
+			tx, why := n.decodeSigned(raw)
 			if why != nil {
-				err = fmt.Errorf("evmtest: transaction %d of a reorg: %s", i, why.why)
+				err = fmt.Errorf("evmtest: transaction %d of a reorg: %s", i, why.reason)
 				return
 			}
 			include[i] = append(include[i], tx)

@@ -12,37 +12,37 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var a, b = Dev(1), Dev(2)
+var accountA, accountB = Dev(1), Dev(2)
 
 // A geth that is killed loses blocks, and for ten seconds its pool; then what it was sent is mined
 // into another block.
 func TestKillUnmines(t *testing.T) {
-	bubble(t, Options{BlockTime: 2 * time.Second}, func(t *testing.T, n *Node) {
+	runInBubble(t, Options{BlockTime: 2 * time.Second}, func(t *testing.T, n *Node) {
 		time.Sleep(13 * time.Second)
-		h := send(t, n, a, 0)
-		waits := send(t, n, b, 1)
+		h := sendPayment(t, n, accountA, 0)
+		waits := sendPayment(t, n, accountB, 1)
 		time.Sleep(2 * time.Second)
-		require.Equal(t, "0x7", placeOf(t, n, h))
+		require.Equal(t, "0x7", blockNumberOf(t, n, h))
 		before := n.Blocks()[7].Hash
 		n.Kill()
 		_, err := post(t, n, bodyOf(t, "eth_chainId"))
 		require.ErrorIs(t, err, syscall.ECONNREFUSED)
 		require.NoError(t, n.Resume())
-		require.Equal(t, "0x5", must(t, n, "eth_blockNumber"))
-		require.Equal(t, false, placeOf(t, n, h))
-		require.Equal(t, "0x0", countOf(t, n, a, "pending"))
+		require.Equal(t, "0x5", askResult(t, n, "eth_blockNumber"))
+		require.Equal(t, false, blockNumberOf(t, n, h))
+		require.Equal(t, "0x0", nonceOf(t, n, accountA, "pending"))
 		time.Sleep(9 * time.Second)
-		require.Equal(t, false, placeOf(t, n, h))
-		require.Equal(t, false, placeOf(t, n, waits))
+		require.Equal(t, false, blockNumberOf(t, n, h))
+		require.Equal(t, false, blockNumberOf(t, n, waits))
 		time.Sleep(4 * time.Second)
-		require.NotEqual(t, false, placeOf(t, n, h))
-		require.Nil(t, placeOf(t, n, waits))
+		require.NotEqual(t, false, blockNumberOf(t, n, h))
+		require.Nil(t, blockNumberOf(t, n, waits))
 		require.NotEqual(t, before, n.Blocks()[7].Hash)
-		require.Equal(t, []Kind{Accepted, Accepted, Mined, Ended, Unmined, Mined}, kinds(n))
+		require.Equal(t, []Kind{Accepted, Accepted, Mined, Ended, Unmined, Mined}, journalKinds(n))
 	})
 }
 
-func kinds(n *Node) (out []Kind) {
+func journalKinds(n *Node) (out []Kind) {
 	for _, e := range n.Journal() {
 		out = append(out, e.Kind)
 	}
@@ -51,93 +51,93 @@ func kinds(n *Node) (out []Kind) {
 
 // The tracker looks each minute.
 func TestTrackerLooksAgain(t *testing.T) {
-	bubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
+	runInBubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
 		time.Sleep(20 * time.Second)
-		h := send(t, n, a, 0)
+		h := sendPayment(t, n, accountA, 0)
 		for range 2 {
 			n.Forget()
-			require.Equal(t, false, placeOf(t, n, h))
+			require.Equal(t, false, blockNumberOf(t, n, h))
 			time.Sleep(time.Minute)
-			require.Nil(t, placeOf(t, n, h))
+			require.Nil(t, blockNumberOf(t, n, h))
 		}
 	})
 }
 
 // Without a tracker it forgets for ever.
 func TestKillForgets(t *testing.T) {
-	bubble(t, Options{BlockTime: 2 * time.Second, NoTracker: true, KillUnmines: -1}, func(t *testing.T, n *Node) {
-		h := send(t, n, a, 0)
+	runInBubble(t, Options{BlockTime: 2 * time.Second, NoTracker: true, KillUnmines: -1}, func(t *testing.T, n *Node) {
+		h := sendPayment(t, n, accountA, 0)
 		time.Sleep(3 * time.Second)
-		later := send(t, n, a, 1)
+		later := sendPayment(t, n, accountA, 1)
 		n.Kill()
 		require.NoError(t, n.Resume())
 		time.Sleep(5 * time.Minute)
-		require.Equal(t, "0x1", placeOf(t, n, h))
-		require.Equal(t, false, placeOf(t, n, later))
+		require.Equal(t, "0x1", blockNumberOf(t, n, h))
+		require.Equal(t, false, blockNumberOf(t, n, later))
 	})
 }
 
 // An anvil has what it dumped last; without dumps it is another chain.
 func TestDumps(t *testing.T) {
-	bubble(t, Options{Personality: Anvil, BlockTime: time.Second, DumpInterval: 2500 * time.Millisecond}, func(t *testing.T, n *Node) {
-		first := send(t, n, a, 0)
+	runInBubble(t, Options{Personality: Anvil, BlockTime: time.Second, DumpInterval: 2500 * time.Millisecond}, func(t *testing.T, n *Node) {
+		first := sendPayment(t, n, accountA, 0)
 		time.Sleep(2600 * time.Millisecond)
-		second := send(t, n, a, 1)
+		second := sendPayment(t, n, accountA, 1)
 		time.Sleep(time.Second)
-		require.Equal(t, "0x3", placeOf(t, n, second))
+		require.Equal(t, "0x3", blockNumberOf(t, n, second))
 		n.Kill()
 		require.NoError(t, n.Resume())
-		require.Equal(t, "0x1", placeOf(t, n, first))
-		require.Equal(t, false, placeOf(t, n, second))
-		require.Equal(t, "0x1", countOf(t, n, a, "latest"))
-		must(t, n, "anvil_reorg", 1, []any{}) // the dump's blocks are replaced, and come back with a kill
+		require.Equal(t, "0x1", blockNumberOf(t, n, first))
+		require.Equal(t, false, blockNumberOf(t, n, second))
+		require.Equal(t, "0x1", nonceOf(t, n, accountA, "latest"))
+		askResult(t, n, "anvil_reorg", 1, []any{}) // the dump's blocks are replaced, and come back with a kill
 		require.NoError(t, n.Reorg(2))
-		require.Equal(t, false, placeOf(t, n, first))
+		require.Equal(t, false, blockNumberOf(t, n, first))
 		n.Kill()
 		require.NoError(t, n.Resume())
-		require.Equal(t, "0x1", placeOf(t, n, first))
+		require.Equal(t, "0x1", blockNumberOf(t, n, first))
 	})
-	bubble(t, Options{Personality: Anvil}, func(t *testing.T, n *Node) {
+	runInBubble(t, Options{Personality: Anvil}, func(t *testing.T, n *Node) {
 		genesis := n.Blocks()[0].Hash
-		send(t, n, a, 0)
+		sendPayment(t, n, accountA, 0)
 		time.Sleep(time.Second)
 		n.Stop()
 		require.NoError(t, n.Resume())
-		require.Equal(t, "0x0", countOf(t, n, a, "latest"))
+		require.Equal(t, "0x0", nonceOf(t, n, accountA, "latest"))
 		require.NotEqual(t, genesis, n.Blocks()[0].Hash)
-		require.Equal(t, "0x7a69", must(t, n, "eth_chainId"))
+		require.Equal(t, "0x7a69", askResult(t, n, "eth_chainId"))
 	})
 }
 
 // A geth puts the transactions of a lost fork back into its pool; not those of one that is deeper
 // than 64.
 func TestReorg(t *testing.T) {
-	bubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
+	runInBubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
 		var hashes []string
 		for i := range uint64(3) {
-			hashes = append(hashes, send(t, n, a, i))
+			hashes = append(hashes, sendPayment(t, n, accountA, i))
 			n.Mine()
 		}
 		require.NoError(t, n.Reorg(2))
-		require.Equal(t, "0x1", placeOf(t, n, hashes[0]))
-		require.Nil(t, placeOf(t, n, hashes[1]))
-		require.Equal(t, "0x4", must(t, n, "eth_blockNumber"))
-		require.Equal(t, "0x1", countOf(t, n, a, "latest"))
-		require.Equal(t, "0x3", countOf(t, n, a, "pending"))
+		require.Equal(t, "0x1", blockNumberOf(t, n, hashes[0]))
+		require.Nil(t, blockNumberOf(t, n, hashes[1]))
+		require.Equal(t, "0x4", askResult(t, n, "eth_blockNumber"))
+		require.Equal(t, "0x1", nonceOf(t, n, accountA, "latest"))
+		require.Equal(t, "0x3", nonceOf(t, n, accountA, "pending"))
 		n.Mine()
-		require.Equal(t, "0x5", placeOf(t, n, hashes[2]))
-		linked(t, n)
+		require.Equal(t, "0x5", blockNumberOf(t, n, hashes[2]))
+		requireLinked(t, n)
 		for range 64 {
 			n.Mine()
 		}
 		require.NoError(t, n.Reorg(65))
-		require.Equal(t, false, placeOf(t, n, hashes[2]))
-		require.Equal(t, "0x1", countOf(t, n, a, "pending"))
+		require.Equal(t, false, blockNumberOf(t, n, hashes[2]))
+		require.Equal(t, "0x1", nonceOf(t, n, accountA, "pending"))
 	})
 }
 
-// linked checks that the chain is one, and that it uses each nonce once and in order.
-func linked(t *testing.T, n *Node) {
+// requireLinked checks that the chain is one, and that it uses each nonce once and in order.
+func requireLinked(t *testing.T, n *Node) {
 	t.Helper()
 	nonces := map[string]uint64{}
 	blocks := n.Blocks()
@@ -160,14 +160,14 @@ func linked(t *testing.T, n *Node) {
 
 // Another transaction takes the nonce in the new fork: ours is dead.
 func TestReorgWithAnother(t *testing.T) {
-	bubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
-		raw, ours := pay(n, a, 0)
-		must(t, n, sendMethod, raw)
+	runInBubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
+		raw, ours := signPayment(n, accountA, 0)
+		askResult(t, n, sendMethod, raw)
 		n.Mine()
-		other, theirs := a.Sign(Unsigned{ChainID: 1337, To: dead, Value: big.NewInt(9)})
+		other, theirs := accountA.Sign(Unsigned{ChainID: 1337, To: deadAddress, Value: big.NewInt(9)})
 		require.NoError(t, n.Reorg(1, other))
-		require.Equal(t, "0x1", placeOf(t, n, theirs))
-		require.Equal(t, false, placeOf(t, n, ours))
+		require.Equal(t, "0x1", blockNumberOf(t, n, theirs))
+		require.Equal(t, false, blockNumberOf(t, n, ours))
 		_, w := ask(t, n, sendMethod, raw)
 		require.Equal(t, "nonce too low: next nonce 1, tx nonce 0", w.Text)
 		require.Error(t, n.Reorg(1, []byte{1}))
@@ -176,25 +176,25 @@ func TestReorgWithAnother(t *testing.T) {
 
 // A provider's backends see different heads: a count is ahead of a receipt, and behind one.
 func TestProviderLags(t *testing.T) {
-	bubble(t, Options{Personality: Provider, BlockTime: -1, SlotsInAnEpoch: 1}, func(t *testing.T, n *Node) {
-		raw, h := pay(n, a, 0)
-		must(t, n, sendMethod, raw) // each request goes to the other backend
-		must(t, n, "eth_chainId")
+	runInBubble(t, Options{Personality: Provider, BlockTime: -1, SlotsInAnEpoch: 1}, func(t *testing.T, n *Node) {
+		raw, h := signPayment(n, accountA, 0)
+		askResult(t, n, sendMethod, raw) // each request goes to the other backend
+		askResult(t, n, "eth_chainId")
 		n.Mine()
-		require.Equal(t, "0x1", countOf(t, n, a, "latest"))
-		require.Nil(t, must(t, n, "eth_getTransactionReceipt", h), "the count is ahead of the receipt")
-		require.NotNil(t, must(t, n, "eth_getTransactionReceipt", h))
-		require.Equal(t, "0x0", countOf(t, n, a, "latest"), "a count goes down")
-		require.Equal(t, "0x1", must(t, n, "eth_blockNumber"))
-		tx := must(t, n, "eth_getTransactionByHash", h).(map[string]any)
+		require.Equal(t, "0x1", nonceOf(t, n, accountA, "latest"))
+		require.Nil(t, askResult(t, n, "eth_getTransactionReceipt", h), "the count is ahead of the receipt")
+		require.NotNil(t, askResult(t, n, "eth_getTransactionReceipt", h))
+		require.Equal(t, "0x0", nonceOf(t, n, accountA, "latest"), "a count goes down")
+		require.Equal(t, "0x1", askResult(t, n, "eth_blockNumber"))
+		tx := askResult(t, n, "eth_getTransactionByHash", h).(map[string]any)
 		require.Nil(t, tx["blockHash"], "it is in the pool there")
 		head := n.Blocks()[1].Hash
-		require.Equal(t, "0x1", countOf(t, n, a, map[string]any{"blockHash": head}))
-		_, w := ask(t, n, "eth_getTransactionCount", a.Address(), map[string]any{"blockHash": head})
+		require.Equal(t, "0x1", nonceOf(t, n, accountA, map[string]any{"blockHash": head}))
+		_, w := ask(t, n, "eth_getTransactionCount", accountA.Address(), map[string]any{"blockHash": head})
 		require.Equal(t, Word{-32603, "proxy-nodefleet.error: header for hash not found"}, *w)
 		_, w = ask(t, n, "txpool_status")
 		require.Contains(t, w.Text, "the method txpool_status does not exist")
-		must(t, n, "eth_chainId")
+		askResult(t, n, "eth_chainId")
 
 		r, err := post(t, n, []byte(`[{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"},{"jsonrpc":"2.0","id":2,"method":"eth_chainId"}]`))
 		require.NoError(t, err)
@@ -210,19 +210,19 @@ func TestFinality(t *testing.T) {
 		p               Personality
 		safe, finalized string
 	}{{Geth, "0xa", "0x8"}, {Anvil, "0x6", "0x2"}, {Provider, "0x6", "0x2"}} {
-		bubble(t, Options{Personality: x.p, BlockTime: -1, SlotsInAnEpoch: 4}, func(t *testing.T, n *Node) {
+		runInBubble(t, Options{Personality: x.p, BlockTime: -1, SlotsInAnEpoch: 4}, func(t *testing.T, n *Node) {
 			for range 10 {
 				n.Mine()
 			}
 			for tag, want := range map[string]string{"safe": x.safe, "finalized": x.finalized, "earliest": "0x0"} {
-				require.Equal(t, want, must(t, n, "eth_getBlockByNumber", tag, false).(map[string]any)["number"], "%s %s", x.p, tag)
+				require.Equal(t, want, askResult(t, n, "eth_getBlockByNumber", tag, false).(map[string]any)["number"], "%s %s", x.p, tag)
 				if x.p == Provider { // the other backend's turn
-					must(t, n, "eth_chainId")
+					askResult(t, n, "eth_chainId")
 				}
 			}
 		})
 	}
-	bubble(t, Options{NoFinality: true}, func(t *testing.T, n *Node) {
+	runInBubble(t, Options{NoFinality: true}, func(t *testing.T, n *Node) {
 		_, w := ask(t, n, "eth_getBlockByNumber", "finalized", false)
 		require.Equal(t, Word{-32000, "finalized block not found"}, *w)
 	})
@@ -230,57 +230,57 @@ func TestFinality(t *testing.T) {
 
 // A geth has the state of the last 128 blocks, and all blocks.
 func TestOldState(t *testing.T) {
-	bubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
+	runInBubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
 		for range 129 {
 			n.Mine()
 		}
-		require.Equal(t, "0x0", countOf(t, n, a, "0x1"))
-		_, w := ask(t, n, "eth_getTransactionCount", a.Address(), "0x0")
+		require.Equal(t, "0x0", nonceOf(t, n, accountA, "0x1"))
+		_, w := ask(t, n, "eth_getTransactionCount", accountA.Address(), "0x0")
 		require.Contains(t, w.Text, "historical state")
-		require.NotNil(t, must(t, n, "eth_getBlockByNumber", "0x0", true))
+		require.NotNil(t, askResult(t, n, "eth_getBlockByNumber", "0x0", true))
 	})
 }
 
 // Funds that an earlier nonce spends: the later ones are dropped in silence.
 func TestFundsRunOut(t *testing.T) {
-	bubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
-		h := send(t, n, a, 0)
-		later := send(t, n, a, 1)
-		n.SetBalance(a.Address(), big.NewInt(650_000_000_000_000)) // 630,000 gwei may be spent at once
+	runInBubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
+		h := sendPayment(t, n, accountA, 0)
+		later := sendPayment(t, n, accountA, 1)
+		n.SetBalance(accountA.Address(), big.NewInt(650_000_000_000_000)) // 630,000 gwei may be spent at once
 		n.Mine()
-		require.Equal(t, "0x1", placeOf(t, n, h))
-		n.SetBalance(a.Address(), big.NewInt(1))
-		require.Equal(t, false, placeOf(t, n, later))
-		raw, _ := pay(n, a, 1)
+		require.Equal(t, "0x1", blockNumberOf(t, n, h))
+		n.SetBalance(accountA.Address(), big.NewInt(1))
+		require.Equal(t, false, blockNumberOf(t, n, later))
+		raw, _ := signPayment(n, accountA, 1)
 		_, w := ask(t, n, sendMethod, raw)
 		require.Equal(t, "insufficient funds for gas * price + value: balance 1, tx cost 630000000000001, overshot 630000000000000", w.Text)
-		n.SetBalance(a.Address(), Ether(1))
-		must(t, n, sendMethod, raw)
+		n.SetBalance(accountA.Address(), Ether(1))
+		askResult(t, n, sendMethod, raw)
 	})
 }
 
 // Both fees have to be more, also where a tenth of them is less than a wei.
 func TestReplacementOfTinyFees(t *testing.T) {
-	bubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
+	runInBubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
 		tiny := func(tip, value int64) func(u *Unsigned) {
 			return func(u *Unsigned) {
 				u.Tip, u.FeeCap, u.Value = big.NewInt(tip), big.NewInt(value*1e9), big.NewInt(value)
 			}
 		}
-		send(t, n, a, 0, tiny(1, 30))
-		raw, _ := pay(n, a, 0, tiny(1, 40))
+		sendPayment(t, n, accountA, 0, tiny(1, 30))
+		raw, _ := signPayment(n, accountA, 0, tiny(1, 40))
 		_, w := ask(t, n, sendMethod, raw)
 		require.Equal(t, Words(Geth)[ReplacementTooCheap], *w)
-		send(t, n, a, 0, tiny(2, 40))
+		sendPayment(t, n, accountA, 0, tiny(2, 40))
 	})
 }
 
 // Of equal tips the first comes first, whatever the accounts.
 func TestFirstComesFirst(t *testing.T) {
-	bubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
+	runInBubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
 		var want []string
 		for i := range 8 {
-			want = append(want, send(t, n, Dev((i*3+5)%10), 0))
+			want = append(want, sendPayment(t, n, Dev((i*3+5)%10), 0))
 		}
 		n.Mine()
 		for i, tx := range n.Blocks()[1].Transactions {
@@ -292,25 +292,25 @@ func TestFirstComesFirst(t *testing.T) {
 
 // A call that is taken back moves no value, and pays its gas.
 func TestRevertMovesNothing(t *testing.T) {
-	bubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
-		n.SetCode(dead, []byte{0x60, 0, 0x60, 0, 0xfd})
-		h := send(t, n, a, 0, func(u *Unsigned) { u.Gas, u.Value = 50_000, big.NewInt(5) })
+	runInBubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
+		n.SetCode(deadAddress, []byte{0x60, 0, 0x60, 0, 0xfd})
+		h := sendPayment(t, n, accountA, 0, func(u *Unsigned) { u.Gas, u.Value = 50_000, big.NewInt(5) })
 		n.Mine()
-		receipt := must(t, n, "eth_getTransactionReceipt", h).(map[string]any)
+		receipt := askResult(t, n, "eth_getTransactionReceipt", h).(map[string]any)
 		require.Equal(t, "0x0", receipt["status"])
-		require.Equal(t, "0x0", must(t, n, "eth_getBalance", dead, "latest"))
-		require.Equal(t, "0x1", countOf(t, n, a, "latest"))
-		require.NotEqual(t, hexBig(Ether(10_000)), must(t, n, "eth_getBalance", a.Address(), "latest"))
+		require.Equal(t, "0x0", askResult(t, n, "eth_getBalance", deadAddress, "latest"))
+		require.Equal(t, "0x1", nonceOf(t, n, accountA, "latest"))
+		require.NotEqual(t, hexBig(Ether(10_000)), askResult(t, n, "eth_getBalance", accountA.Address(), "latest"))
 		require.False(t, n.Blocks()[1].Transactions[0].OK)
 	})
 }
 
 // What the pool has of an account counts, too.
 func TestQueuedCost(t *testing.T) {
-	bubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
-		n.SetBalance(a.Address(), big.NewInt(1_000_000_000_000_000))
-		send(t, n, a, 0)
-		raw, _ := pay(n, a, 1)
+	runInBubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
+		n.SetBalance(accountA.Address(), big.NewInt(1_000_000_000_000_000))
+		sendPayment(t, n, accountA, 0)
+		raw, _ := signPayment(n, accountA, 1)
 		_, w := ask(t, n, sendMethod, raw)
 		require.Equal(t, "insufficient funds for gas * price + value: balance 1000000000000000, queued cost 630000000000001, tx cost 630000000000001, overshot 260000000000002", w.Text)
 	})
@@ -318,76 +318,76 @@ func TestQueuedCost(t *testing.T) {
 
 // A fee cap below the base fee waits in a geth until the base fee falls.
 func TestBaseFeeFalls(t *testing.T) {
-	bubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
+	runInBubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
 		n.SetBaseFee(big.NewInt(40e9))
-		h := send(t, n, a, 0)
+		h := sendPayment(t, n, accountA, 0)
 		for range 2 {
 			n.Mine()
-			require.Nil(t, placeOf(t, n, h))
+			require.Nil(t, blockNumberOf(t, n, h))
 		}
 		n.Mine() // 40 * 7/8 * 7/8 = 30.6, and then 26.8
 		n.Mine()
-		require.Equal(t, "0x4", placeOf(t, n, h))
+		require.Equal(t, "0x4", blockNumberOf(t, n, h))
 	})
 }
 
 // A full pool, with the tracker: a hash, and the transaction comes back when there is room.
 func TestPoolFullIsTracked(t *testing.T) {
-	bubble(t, Options{BlockTime: 2 * time.Second, PoolLimit: 2}, func(t *testing.T, n *Node) {
-		send(t, n, a, 0)
-		send(t, n, a, 1)
-		h := send(t, n, b, 0)
-		require.Equal(t, false, placeOf(t, n, h))
+	runInBubble(t, Options{BlockTime: 2 * time.Second, PoolLimit: 2}, func(t *testing.T, n *Node) {
+		sendPayment(t, n, accountA, 0)
+		sendPayment(t, n, accountA, 1)
+		h := sendPayment(t, n, accountB, 0)
+		require.Equal(t, false, blockNumberOf(t, n, h))
 		time.Sleep(9 * time.Second)
-		require.Equal(t, false, placeOf(t, n, h))
+		require.Equal(t, false, blockNumberOf(t, n, h))
 		time.Sleep(4 * time.Second)
-		require.Equal(t, "0x6", placeOf(t, n, h))
+		require.Equal(t, "0x6", blockNumberOf(t, n, h))
 	})
 }
 
 // An account with delegated code: the second is taken when the first is mined and the tracker
 // looks.
 func TestDelegatedAccount(t *testing.T) {
-	bubble(t, Options{BlockTime: 2 * time.Second}, func(t *testing.T, n *Node) {
-		n.SetCode(a.Address(), delegated())
-		send(t, n, a, 0)
-		h := send(t, n, a, 1)
-		require.Equal(t, false, placeOf(t, n, h))
+	runInBubble(t, Options{BlockTime: 2 * time.Second}, func(t *testing.T, n *Node) {
+		n.SetCode(accountA.Address(), delegatedCode())
+		sendPayment(t, n, accountA, 0)
+		h := sendPayment(t, n, accountA, 1)
+		require.Equal(t, false, blockNumberOf(t, n, h))
 		time.Sleep(13 * time.Second)
-		require.Equal(t, "0x6", placeOf(t, n, h))
+		require.Equal(t, "0x6", blockNumberOf(t, n, h))
 	})
 }
 
-func delegated() []byte { return append([]byte{0xef, 0x01, 0x00}, make([]byte, 20)...) }
+func delegatedCode() []byte { return append([]byte{0xef, 0x01, 0x00}, make([]byte, 20)...) }
 
 // Dropped is for good, forgotten until the tracker looks.
 func TestDropAndForget(t *testing.T) {
-	bubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
-		gone, stays := send(t, n, a, 0), send(t, n, b, 0)
+	runInBubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
+		gone, stays := sendPayment(t, n, accountA, 0), sendPayment(t, n, accountB, 0)
 		require.True(t, n.Drop(gone))
 		require.False(t, n.Drop(gone))
 		n.Forget()
-		require.Equal(t, false, placeOf(t, n, stays))
+		require.Equal(t, false, blockNumberOf(t, n, stays))
 		time.Sleep(11 * time.Second)
-		require.Equal(t, false, placeOf(t, n, gone))
-		require.Nil(t, placeOf(t, n, stays))
+		require.Equal(t, false, blockNumberOf(t, n, gone))
+		require.Nil(t, blockNumberOf(t, n, stays))
 	})
 }
 
 // A block soon after each transaction that can be mined, and none for one behind a gap.
 func TestAutomine(t *testing.T) {
-	bubble(t, Options{}, func(t *testing.T, n *Node) {
-		h := send(t, n, a, 0)
-		require.Nil(t, placeOf(t, n, h))
+	runInBubble(t, Options{}, func(t *testing.T, n *Node) {
+		h := sendPayment(t, n, accountA, 0)
+		require.Nil(t, blockNumberOf(t, n, h))
 		time.Sleep(2 * time.Millisecond)
-		require.Equal(t, "0x1", placeOf(t, n, h))
-		gap := send(t, n, a, 2)
+		require.Equal(t, "0x1", blockNumberOf(t, n, h))
+		gap := sendPayment(t, n, accountA, 2)
 		time.Sleep(time.Hour)
-		require.Nil(t, placeOf(t, n, gap))
-		send(t, n, a, 1)
+		require.Nil(t, blockNumberOf(t, n, gap))
+		sendPayment(t, n, accountA, 1)
 		time.Sleep(2 * time.Millisecond)
-		require.Equal(t, "0x2", placeOf(t, n, gap))
-		linked(t, n)
+		require.Equal(t, "0x2", blockNumberOf(t, n, gap))
+		requireLinked(t, n)
 	})
 }
 
@@ -395,16 +395,16 @@ func TestAutomine(t *testing.T) {
 func TestSocket(t *testing.T) {
 	n := Start(t, &Options{BlockTime: -1, KillUnmines: -1})
 	url := n.URL()
-	h := send(t, n, a, 0)
+	h := sendPayment(t, n, accountA, 0)
 	n.Mine()
-	require.Equal(t, "0x1", placeOf(t, n, h))
+	require.Equal(t, "0x1", blockNumberOf(t, n, h))
 	n.Stop()
 	_, err := post(t, n, bodyOf(t, "eth_chainId"))
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 	require.NoError(t, n.Resume())
 	require.NoError(t, n.Resume())
 	require.Equal(t, url, n.URL())
-	require.Equal(t, "0x1", placeOf(t, n, h))
+	require.Equal(t, "0x1", blockNumberOf(t, n, h))
 	n.Close()
 	n.Close()
 	require.Error(t, n.Resume())
@@ -417,7 +417,7 @@ func TestConcurrent(t *testing.T) {
 	for i := range 4 {
 		all.Go(func() {
 			for nonce := range uint64(25) {
-				raw, h := pay(n, Dev(i), nonce)
+				raw, h := signPayment(n, Dev(i), nonce)
 				for done := false; !done; {
 					r, err := post(t, n, bodyOf(t, sendMethod, raw))
 					done = err == nil && r.text != ""
@@ -435,7 +435,7 @@ func TestConcurrent(t *testing.T) {
 	require.NoError(t, n.Resume())
 	all.Wait()
 	n.Kill()
-	linked(t, n)
+	requireLinked(t, n)
 }
 
 // Options that are out of range.
@@ -454,10 +454,10 @@ func TestOptions(t *testing.T) {
 	require.Empty(t, n.URL())
 	require.Panics(t, func() { n.SetBalance("0x", nil) })
 	require.Panics(t, func() { n.Nonce("0x") })
-	require.Panics(t, func() { a.Sign(Unsigned{To: "0x"}) })
-	require.Len(t, a.Key(), 32)
-	for i, d := range devs {
-		require.Equal(t, d.address, accountOf(Dev(i).Key()).Address())
+	require.Panics(t, func() { accountA.Sign(Unsigned{To: "0x"}) })
+	require.Len(t, accountA.Key(), 32)
+	for i, d := range devAccounts {
+		require.Equal(t, d.address, accountOfKey(Dev(i).Key()).Address())
 	}
 	require.NotEqual(t, Named("x").Address(), Named("y").Address())
 	require.False(t, n.Drop("0x"))
@@ -467,7 +467,7 @@ func TestOptions(t *testing.T) {
 // A node as a handler of another server answers there what is no JSON-RPC, too.
 func TestEnvelope(t *testing.T) {
 	for p, want := range map[Personality]int{Geth: http.StatusMethodNotAllowed, Anvil: http.StatusBadRequest} {
-		bubble(t, Options{Personality: p}, func(t *testing.T, n *Node) {
+		runInBubble(t, Options{Personality: p}, func(t *testing.T, n *Node) {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://x/", http.NoBody)
 			require.NoError(t, err)
 			res, err := n.Client().Do(req)
@@ -480,7 +480,7 @@ func TestEnvelope(t *testing.T) {
 	if err == nil { // the client may notice before it has sent all
 		require.Equal(t, http.StatusRequestEntityTooLarge, r.status)
 	}
-	bubble(t, Options{}, func(t *testing.T, n *Node) {
+	runInBubble(t, Options{}, func(t *testing.T, n *Node) {
 		for _, params := range []string{`{}`, `[1]`, `["0x12"]`, `["0x12","latest"]`} {
 			r, err := post(t, n, []byte(`{"jsonrpc":"2.0","id":1,"method":"eth_getTransactionCount","params":`+params+`}`))
 			require.NoError(t, err)

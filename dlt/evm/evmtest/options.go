@@ -73,8 +73,8 @@ type Options struct {
 
 // When a node of geth's kind looks at sent transactions that its pool does not have.
 const (
-	trackerStart    = 10 * time.Second
-	trackerInterval = time.Minute
+	trackerStartDelay = 10 * time.Second
+	trackerInterval   = time.Minute
 )
 
 func (o *Options) withDefaults() (Options, error) {
@@ -85,7 +85,7 @@ func (o *Options) withDefaults() (Options, error) {
 	if c.Personality == "" {
 		c.Personality = Geth
 	}
-	if !known(c.Personality) {
+	if !isPersonality(c.Personality) {
 		return Options{}, fmt.Errorf("evmtest: no personality %q", c.Personality)
 	}
 	if c.MineDelay < 0 || c.DumpInterval < 0 || c.QueuedSlots < 0 || c.PoolLimit < 0 || c.Lag < 0 {
@@ -122,7 +122,7 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if c.Accounts == nil {
 		c.Accounts = map[string]*big.Int{}
-		for _, d := range devs {
+		for _, d := range devAccounts {
 			c.Accounts[d.address] = Ether(10_000)
 		}
 	}
@@ -133,7 +133,7 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if c.Faults != nil {
 		f := *c.Faults
-		if err := f.check(); err != nil {
+		if err := f.setDefaultsAndCheck(); err != nil {
 			return Options{}, err
 		}
 		c.Faults = &f

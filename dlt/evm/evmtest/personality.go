@@ -76,11 +76,11 @@ func Words(p Personality) map[Refusal]Word {
 	if p == Anvil {
 		words = maps.Clone(anvilWords)
 	}
-	maps.Copy(words, others[p])
+	maps.Copy(words, otherWords[p])
 	return words
 }
 
-var gethWords = table(-32000, map[Refusal]string{
+var gethWords = wordsWithCode(-32000, map[Refusal]string{
 	AlreadyKnown:        "already known",
 	NonceTooLow:         "nonce too low",
 	ReplacementTooCheap: "replacement transaction underpriced",
@@ -126,8 +126,8 @@ var anvilWords = map[Refusal]Word{
 	WrongBlobs:          {-32003, "wrong versioned hash"},
 }
 
-// others are the words of software that was read: where they differ from Geth's.
-var others = map[Personality]map[Refusal]Word{
+// otherWords are the words of software that was read: where they differ from Geth's.
+var otherWords = map[Personality]map[Refusal]Word{
 	Besu: {
 		AlreadyKnown:        {-32000, "Known transaction"},
 		NonceTooLow:         {-32001, "Nonce too low"},
@@ -141,7 +141,7 @@ var others = map[Personality]map[Refusal]Word{
 		FeeAboveCap:         {-32000, "Transaction fee cap exceeded"},
 		WrongChain:          {-32000, "Wrong chainId"},
 	},
-	Nethermind: table(-32010, map[Refusal]string{
+	Nethermind: wordsWithCode(-32010, map[Refusal]string{
 		AlreadyKnown:        "already known",
 		NonceTooLow:         "OldNonce, Current nonce: 1, nonce of rejected tx: 0",
 		ReplacementTooCheap: "ReplacementNotAllowed",
@@ -150,7 +150,7 @@ var others = map[Personality]map[Refusal]Word{
 		NoFunds:             "InsufficientFunds, Balance is zero, cannot pay gas: insufficient funds for gas * price + value",
 		GasAboveBlock:       "GasLimitExceeded, gas limit reached",
 	}),
-	Reth: table(-32003, map[Refusal]string{
+	Reth: wordsWithCode(-32003, map[Refusal]string{
 		AlreadyKnown:        "already known",
 		NonceTooLow:         "nonce too low: next nonce 1, tx nonce 0",
 		ReplacementTooCheap: "replacement transaction underpriced",
@@ -158,20 +158,20 @@ var others = map[Personality]map[Refusal]Word{
 		NoFunds:             "insufficient funds for gas * price + value: have 0 want 1",
 		PoolFull:            "txpool is full",
 	}),
-	Erigon: table(-32000, map[Refusal]string{
+	Erigon: wordsWithCode(-32000, map[Refusal]string{
 		AlreadyKnown:        "existing tx with same hash",
 		NonceTooLow:         "nonce too low",
 		ReplacementTooCheap: "replacement transaction underpriced",
 		TipTooLow:           "fee too low",
 		PoolFull:            "pending sub-pool is full",
 	}),
-	Sequencer: table(-32000, map[Refusal]string{
+	Sequencer: wordsWithCode(-32000, map[Refusal]string{
 		NonceGap:     "nonce too high",
 		BelowBaseFee: "max fee per gas less than block base fee",
 	}),
 }
 
-func table(code int, texts map[Refusal]string) map[Refusal]Word {
+func wordsWithCode(code int, texts map[Refusal]string) map[Refusal]Word {
 	words := make(map[Refusal]Word, len(texts))
 	for r, text := range texts {
 		words[r] = Word{code, text}
@@ -181,29 +181,29 @@ func table(code int, texts map[Refusal]string) map[Refusal]Word {
 
 // rules are the behaviour of a personality, beside its words.
 type rules struct {
-	words   map[Refusal]Word
-	version string
-	lax     bool // anvil's: few checks, no limits, and methods that steer the node
-	details bool // geth's, behind the texts
-	behind  bool // a provider's: a load balancer before two backends
+	words          map[Refusal]Word
+	clientVersion  string
+	isLax          bool // anvil's: few checks, no limits, and methods that steer the node
+	addsDetails    bool // geth's, behind the texts
+	behindBalancer bool // a provider's: a load balancer before two backends
 }
 
 func rulesOf(p Personality) rules {
-	r := rules{words: Words(p), version: "Geth/v1.17.8-stable/linux-amd64/go1.26.8"}
+	r := rules{words: Words(p), clientVersion: "Geth/v1.17.8-stable/linux-amd64/go1.26.8"}
 	switch p {
 	case Geth:
-		r.details = true
+		r.addsDetails = true
 	case Provider:
-		r.details, r.behind = true, true
+		r.addsDetails, r.behindBalancer = true, true
 	case Anvil:
-		r.lax, r.version = true, "anvil/v1.7.1"
+		r.isLax, r.clientVersion = true, "anvil/v1.7.1"
 	default:
-		r.version = string(p)
+		r.clientVersion = string(p)
 	}
 	return r
 }
 
-func known(p Personality) bool {
-	_, other := others[p]
+func isPersonality(p Personality) bool {
+	_, other := otherWords[p]
 	return other || p == Geth || p == Anvil || p == Provider
 }

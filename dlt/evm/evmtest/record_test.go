@@ -18,30 +18,30 @@ import (
 // A record is what a real node was asked and answered: "### " and a title, "-- " and a remark,
 // "> " and the body of a request, "< HTTP " with status, content type and body of its answer, or
 // "< ERROR". A body that is long ends with "... (280310 bytes)".
-type line struct {
-	number int
-	title  string // of the part that it belongs to
-	note   string
-	body   string // of a request
-	cut    int    // the length of the body, where it is cut; 0 where not
-	answer recorded
+type recordLine struct {
+	number     int
+	title      string // of the part that it belongs to
+	remark     string
+	request    string // of a request
+	fullLength int    // the length of the body, where it is cut; 0 where not
+	answer     recordedAnswer
 }
 
-type recorded struct {
+type recordedAnswer struct {
 	failed      bool // there was no answer
 	status      int
 	contentType string
 	body        string
-	cut         int
+	fullLength  int
 }
 
 var (
-	cutMark    = regexp.MustCompile(`\.\.\. \((\d+) bytes\)$`)
-	answerLine = regexp.MustCompile(`^< HTTP (\d+) (\S*?)(; charset=\S+)? (.*)$`)
+	cutPattern    = regexp.MustCompile(`\.\.\. \((\d+) bytes\)$`)
+	answerPattern = regexp.MustCompile(`^< HTTP (\d+) (\S*?)(; charset=\S+)? (.*)$`)
 )
 
-func cutOff(s string) (string, int) {
-	m := cutMark.FindStringSubmatch(s)
+func splitCutMark(s string) (string, int) {
+	m := cutPattern.FindStringSubmatch(s)
 	if m == nil {
 		return s, 0
 	}
@@ -52,7 +52,7 @@ func cutOff(s string) (string, int) {
 	return strings.TrimSuffix(s, m[0]), size
 }
 
-func readRecord(t *testing.T, name string) (out []line) {
+func readRecord(t *testing.T, name string) (out []recordLine) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "nodes", name))
 	require.NoError(t, err)
@@ -64,25 +64,25 @@ func readRecord(t *testing.T, name string) (out []line) {
 		case strings.HasPrefix(s, "### "):
 			title = s[4:]
 		case strings.HasPrefix(s, "-- "):
-			out = append(out, line{number: i + 1, title: title, note: s[3:]})
+			out = append(out, recordLine{number: i + 1, title: title, remark: s[3:]})
 		case strings.HasPrefix(s, "> "):
-			l := line{number: i + 1, title: title}
-			l.body, l.cut = cutOff(s[2:])
+			l := recordLine{number: i + 1, title: title}
+			l.request, l.fullLength = splitCutMark(s[2:])
 			out = append(out, l)
 		case strings.HasPrefix(s, "< "):
 			require.NotEmpty(t, out, at)
 			l := &out[len(out)-1]
-			require.NotEmpty(t, l.body, at)
+			require.NotEmpty(t, l.request, at)
 			if strings.HasPrefix(s, "< ERROR ") {
 				l.answer.failed = true
 				continue
 			}
-			m := answerLine.FindStringSubmatch(s)
+			m := answerPattern.FindStringSubmatch(s)
 			require.NotNil(t, m, at)
 			l.answer.status, err = strconv.Atoi(m[1])
 			require.NoError(t, err)
 			l.answer.contentType = m[2] + m[3]
-			l.answer.body, l.answer.cut = cutOff(m[4])
+			l.answer.body, l.answer.fullLength = splitCutMark(m[4])
 		default:
 			require.Fail(t, "a line of no known form", at)
 		}
@@ -90,12 +90,12 @@ func readRecord(t *testing.T, name string) (out []line) {
 	return out
 }
 
-// free are the values that differ from chain to chain. Of these the type and the length are
+// chainSpecificKeys are the values that differ from chain to chain. Of these the type and the length are
 // compared.
-var free = []string{"blockHash", "parentHash", "stateRoot", "transactionsRoot", "receiptsRoot", "mixHash", "timestamp", "blockTimestamp", "size"}
+var chainSpecificKeys = []string{"blockHash", "parentHash", "stateRoot", "transactionsRoot", "receiptsRoot", "mixHash", "timestamp", "blockTimestamp", "size"}
 
-// compare lists how an answer differs from the recorded one.
-func compare(want recorded, status int, contentType, body string) (out []string) {
+// compareAnswer lists how an answer differs from the recorded one.
+func compareAnswer(want recordedAnswer, status int, contentType, body string) (out []string) {
 	differ := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if want.status != status {
 		differ("status %d, the record has %d", status, want.status)
@@ -104,7 +104,7 @@ func compare(want recorded, status int, contentType, body string) (out []string)
 		differ("content type %q, the record has %q", contentType, want.contentType)
 	}
 	body = strings.TrimSpace(body)
-	if want.cut > 0 {
+	if want.fullLength > 0 {
 		compareBeginning(want, body, differ)
 		return out
 	}
@@ -119,18 +119,18 @@ func compare(want recorded, status int, contentType, body string) (out []string)
 	return out
 }
 
-// pair is a key and a value of an object in text.
-var pair = regexp.MustCompile(`"(\w+)":("[^"]*"|null|true|false|[0-9.]+)[,}\]]`)
+// keyValuePattern is a key and a value of an object in text.
+var keyValuePattern = regexp.MustCompile(`"(\w+)":("[^"]*"|null|true|false|[0-9.]+)[,}\]]`)
 
 // compareBeginning compares as much as the record has of a long object, and the whole length.
-func compareBeginning(want recorded, body string, differ func(string, ...any)) {
+func compareBeginning(want recordedAnswer, body string, differ func(string, ...any)) {
 	var got struct{ Result map[string]any }
 	if err := json.Unmarshal([]byte(body), &got); err != nil {
 		differ("%v", err)
 		return
 	}
 	_, text, _ := strings.Cut(want.body, `"result":{`)
-	for _, m := range pair.FindAllStringSubmatch(text, -1) {
+	for _, m := range keyValuePattern.FindAllStringSubmatch(text, -1) {
 		have, ok := got.Result[m[1]]
 		if !ok {
 			differ("no %s", m[1])
@@ -142,13 +142,13 @@ func compareBeginning(want recorded, body string, differ func(string, ...any)) {
 			compareField("."+m[1], m[1], isBlock, a, have, differ)
 		}
 	}
-	if len(body) != want.cut {
-		differ("%d bytes, the record has %d: %v", len(body), want.cut, slices.Sorted(maps.Keys(got.Result)))
+	if len(body) != want.fullLength {
+		differ("%d bytes, the record has %d: %v", len(body), want.fullLength, slices.Sorted(maps.Keys(got.Result)))
 	}
 }
 
 func compareField(at, key string, isBlock bool, a, b any, differ func(string, ...any)) {
-	if slices.Contains(free, key) || isBlock && key == "hash" {
+	if slices.Contains(chainSpecificKeys, key) || isBlock && key == "hash" {
 		x, y := fmt.Sprintf("%T", a), fmt.Sprintf("%T", b)
 		if s, ok := a.(string); ok && x == y && len(s) != len(b.(string)) {
 			differ("%s: %v, the record has %v", at, b, a)

@@ -18,49 +18,49 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// replay makes the requests of a record, byte by byte, and compares the answers.
-type replay struct {
-	t       *testing.T
-	url     string
-	client  *http.Client
-	chainID uint64
-	pause   func()                 // until there is another block
-	notes   func(note string) bool // what a remark tells of, where it was done to the node
-	skip    map[int]string         // lines whose answers are not compared, and why
-	before  map[int]func()         // what happened before a line, and the record does not tell
-	known   map[string]string      // hashes, by their first ten letters
-	gapped  Account                // has 120 behind a gap
-	gaps    []string               // their hashes
-	diffs   []string
-	held    int
+// replayer makes the requests of a record, byte by byte, and compares the answers.
+type replayer struct {
+	t              *testing.T
+	url            string
+	client         *http.Client
+	chainID        uint64
+	waitForBlock   func()                 // until there is another block
+	doRemark       func(note string) bool // what a remark tells of, where it was done to the node
+	skippedLines   map[int]string         // lines whose answers are not compared, and why
+	doBefore       map[int]func()         // what happened before a line, and the record does not tell
+	hashesByPrefix map[string]string      // hashes, by their first ten letters
+	gappedAccount  Account                // has 120 behind a gap
+	gappedHashes   []string               // their hashes
+	differences    []string
+	comparedCount  int
 }
 
-func (r *replay) differ(number int, format string, args ...any) {
-	r.diffs = append(r.diffs, fmt.Sprintf("line %d: ", number)+fmt.Sprintf(format, args...))
+func (r *replayer) addDifference(number int, format string, args ...any) {
+	r.differences = append(r.differences, fmt.Sprintf("line %d: ", number)+fmt.Sprintf(format, args...))
 }
 
-func (r *replay) run(lines []line) {
+func (r *replayer) replayAll(lines []recordLine) {
 	r.t.Helper()
-	r.known = hashes(lines)
+	r.hashesByPrefix = sentHashes(lines)
 	for _, l := range lines {
-		if do := r.before[l.number]; do != nil {
+		if do := r.doBefore[l.number]; do != nil {
 			do()
 		}
-		_, skip := r.skip[l.number]
+		_, skip := r.skippedLines[l.number]
 		switch {
-		case l.note == "":
-			r.exchange(l, skip)
+		case l.remark == "":
+			r.replayRequest(l, skip)
 		case !skip:
-			r.note(l)
+			r.replayRemark(l)
 		}
 	}
-	require.Empty(r.t, r.diffs, "%s", strings.Join(r.diffs, "\n"))
+	require.Empty(r.t, r.differences, "%s", strings.Join(r.differences, "\n"))
 }
 
-func (r *replay) exchange(l line, skip bool) {
-	body := l.body
-	if l.cut > 0 {
-		body = r.whole(l)
+func (r *replayer) replayRequest(l recordLine, skip bool) {
+	body := l.request
+	if l.fullLength > 0 {
+		body = r.completeBody(l)
 	}
 	kind := jsonType
 	if l.answer.status == http.StatusUnsupportedMediaType || strings.Contains(l.answer.body, "Invalid request") && strings.Contains(body, "eth_chainId") {
@@ -69,7 +69,7 @@ func (r *replay) exchange(l line, skip bool) {
 	status, contentType, got, err := r.post(body, kind)
 	if l.answer.failed {
 		if err == nil {
-			r.differ(l.number, "an answer: %d %s", status, got)
+			r.addDifference(l.number, "an answer: %d %s", status, got)
 		}
 		return
 	}
@@ -77,13 +77,13 @@ func (r *replay) exchange(l line, skip bool) {
 	if skip {
 		return
 	}
-	r.held++
-	for _, d := range compare(l.answer, status, contentType, got) {
-		r.differ(l.number, "%s", d)
+	r.comparedCount++
+	for _, d := range compareAnswer(l.answer, status, contentType, got) {
+		r.addDifference(l.number, "%s", d)
 	}
 }
 
-func (r *replay) post(body, contentType string) (status int, kind, text string, err error) {
+func (r *replayer) post(body, contentType string) (status int, kind, text string, err error) {
 	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, r.url, strings.NewReader(body))
 	require.NoError(r.t, err)
 	req.Header.Set("Content-Type", contentType)
@@ -96,8 +96,8 @@ func (r *replay) post(body, contentType string) (status int, kind, text string, 
 	return res.StatusCode, res.Header.Get("Content-Type"), string(all), nil
 }
 
-// rpc calls a method and returns its result; nil is null.
-func (r *replay) rpc(method string, params ...any) any {
+// callMethod calls a method and returns its result; nil is null.
+func (r *replayer) callMethod(method string, params ...any) any {
 	r.t.Helper()
 	if params == nil {
 		params = []any{}
@@ -116,40 +116,40 @@ func (r *replay) rpc(method string, params ...any) any {
 	return got.Result
 }
 
-// whole completes the two requests that the record cuts off: data of 140,000 zero bytes, and an
+// completeBody completes the two requests that the record cuts off: data of 140,000 zero bytes, and an
 // array of which the last element is missing. Who signed them shows in the hashes of the answers.
-func (r *replay) whole(l line) string {
-	if strings.HasPrefix(l.body, "[") {
+func (r *replayer) completeBody(l recordLine) string {
+	if strings.HasPrefix(l.request, "[") {
 		last := regexp.MustCompile(`"id":13,"result":"(0x\w+)"`).FindStringSubmatch(l.answer.body)
 		require.NotNil(r.t, last)
-		raw := r.signed(last[1], Unsigned{Nonce: 2, To: dead, Value: big.NewInt(1)})
-		begun := l.body
+		raw := r.signedWithHash(last[1], Unsigned{Nonce: 2, To: deadAddress, Value: big.NewInt(1)})
+		begun := l.request
 		if !strings.HasSuffix(begun, "}") {
 			begun = begun[:strings.LastIndex(begun, ",{")]
 		}
 		return begun + `,{"jsonrpc":"2.0","id":13,"method":"eth_sendRawTransaction","params":["` + hexBytes(raw) + `"]}]`
 	}
-	raw, _ := account21.Sign(Unsigned{ChainID: r.chainID, FeeCap: big.NewInt(2e9), Gas: 16_000_000, To: dead, Value: big.NewInt(1), Data: make([]byte, 140_000)})
-	id := regexp.MustCompile(`"id":\d+`).FindString(l.body)
+	raw, _ := account21.Sign(Unsigned{ChainID: r.chainID, FeeCap: big.NewInt(2e9), Gas: 16_000_000, To: deadAddress, Value: big.NewInt(1), Data: make([]byte, 140_000)})
+	id := regexp.MustCompile(`"id":\d+`).FindString(l.request)
 	return `{"jsonrpc":"2.0",` + id + `,"method":"eth_sendRawTransaction","params":["` + hexBytes(raw) + `"]}`
 }
 
 // account21 is the 22nd account of the mnemonic of [Dev], whose transaction is too long for the
 // record.
-var account21 = accountOf(mustBytes("0xc511b2aa70776d4ff1d376e8537903dae36896132c90b91d52c1dfbae267cd8b"))
+var account21 = accountOfKey(mustBytes("0xc511b2aa70776d4ff1d376e8537903dae36896132c90b91d52c1dfbae267cd8b"))
 
 func mustBytes(text string) []byte {
-	b, ok := bytesOf(text)
+	b, ok := parseHexBytes(text)
 	if !ok {
 		panic(text)
 	}
 	return b
 }
 
-const dead = "0x000000000000000000000000000000000000dead"
+const deadAddress = "0x000000000000000000000000000000000000dead"
 
-// signed finds the account that signed a transaction of this hash.
-func (r *replay) signed(hash string, u Unsigned) []byte {
+// signedWithHash finds the account that signed a transaction of this hash.
+func (r *replayer) signedWithHash(hash string, u Unsigned) []byte {
 	u.ChainID = r.chainID
 	for i := range 10 {
 		if raw, h := Dev(i).Sign(u); h == hash {
@@ -175,12 +175,12 @@ var (
 	hashInText = regexp.MustCompile(`"result":"(0x[0-9a-f]{64})"`)
 )
 
-// hashes are those of all transactions of the record that were sent, by their first ten letters.
-func hashes(lines []line) map[string]string {
+// sentHashes are those of all transactions of the record that were sent, by their first ten letters.
+func sentHashes(lines []recordLine) map[string]string {
 	out := map[string]string{}
 	for _, l := range lines {
-		for _, raw := range rawInText.FindAllString(l.body, -1) {
-			b, _ := bytesOf(strings.Trim(raw, `"`))
+		for _, raw := range rawInText.FindAllString(l.request, -1) {
+			b, _ := parseHexBytes(strings.Trim(raw, `"`))
 			h := evmtx.Keccak(b).String()
 			out[h[:10]] = h
 		}
@@ -191,64 +191,64 @@ func hashes(lines []line) map[string]string {
 	return out
 }
 
-// note does what a remark tells, and compares what it saw.
-func (r *replay) note(l line) {
+// replayRemark does what a remark tells, and compares what it saw.
+func (r *replayer) replayRemark(l recordLine) {
 	switch {
-	case l.note == "next block":
-		r.pause()
-	case r.notes != nil && r.notes(l.note):
-	case receiptNote.MatchString(l.note):
-		m := receiptNote.FindStringSubmatch(l.note)
-		got, _ := r.rpc("eth_getTransactionReceipt", r.known[m[1]]).(map[string]any)
+	case l.remark == "next block":
+		r.waitForBlock()
+	case r.doRemark != nil && r.doRemark(l.remark):
+	case receiptNote.MatchString(l.remark):
+		m := receiptNote.FindStringSubmatch(l.remark)
+		got, _ := r.callMethod("eth_getTransactionReceipt", r.hashesByPrefix[m[1]]).(map[string]any)
 		if got["blockNumber"] != m[2] || got["transactionIndex"] != m[3] || got["status"] != m[4] {
-			r.differ(l.number, "%v", got)
+			r.addDifference(l.number, "%v", got)
 		}
-	case placeNote.MatchString(l.note):
-		m := placeNote.FindStringSubmatch(l.note)
-		got, _ := r.rpc("eth_getTransactionReceipt", r.known[m[1]]).(map[string]any)
+	case placeNote.MatchString(l.remark):
+		m := placeNote.FindStringSubmatch(l.remark)
+		got, _ := r.callMethod("eth_getTransactionReceipt", r.hashesByPrefix[m[1]]).(map[string]any)
 		if m[2] == "" && got != nil || m[2] != "" && (got["blockNumber"] != m[2] || got["transactionIndex"] != m[3]) {
-			r.differ(l.number, "%v", got)
+			r.addDifference(l.number, "%v", got)
 		}
-	case batchNote.MatchString(l.note):
-		r.array(l, batchNote.FindStringSubmatch(l.note))
-	case gappedNote.MatchString(l.note):
+	case batchNote.MatchString(l.remark):
+		r.replayArray(l, batchNote.FindStringSubmatch(l.remark))
+	case gappedNote.MatchString(l.remark):
 		for nonce := uint64(1); nonce <= 120; nonce++ {
-			raw, hash := r.gapped.Sign(Unsigned{ChainID: r.chainID, Nonce: nonce, FeeCap: big.NewInt(10e9), To: dead, Value: big.NewInt(1)})
-			if got := r.rpc(sendMethod, hexBytes(raw)); got != hash {
-				r.differ(l.number, "nonce %d: %v", nonce, got)
+			raw, hash := r.gappedAccount.Sign(Unsigned{ChainID: r.chainID, Nonce: nonce, FeeCap: big.NewInt(10e9), To: deadAddress, Value: big.NewInt(1)})
+			if got := r.callMethod(sendMethod, hexBytes(raw)); got != hash {
+				r.addDifference(l.number, "nonce %d: %v", nonce, got)
 			}
-			r.gaps = append(r.gaps, hash)
+			r.gappedHashes = append(r.gappedHashes, hash)
 		}
-	case knownNote.MatchString(l.note):
-		last, _ := strconv.Atoi(knownNote.FindStringSubmatch(l.note)[2])
-		for i, hash := range r.gaps {
-			if known := r.rpc("eth_getTransactionByHash", hash) != nil; known != (i < last) {
-				r.differ(l.number, "nonce %d is known: %v", i+1, known)
+	case knownNote.MatchString(l.remark):
+		last, _ := strconv.Atoi(knownNote.FindStringSubmatch(l.remark)[2])
+		for i, hash := range r.gappedHashes {
+			if known := r.callMethod("eth_getTransactionByHash", hash) != nil; known != (i < last) {
+				r.addDifference(l.number, "nonce %d is known: %v", i+1, known)
 			}
 		}
-	case queuedNote.MatchString(l.note):
-		got := r.rpc("txpool_contentFrom", r.gapped.Address()).(map[string]any)["queued"].(map[string]any)
-		if want := queuedNote.FindStringSubmatch(l.note)[1]; strconv.Itoa(len(got)) != want {
-			r.differ(l.number, "%d", len(got))
+	case queuedNote.MatchString(l.remark):
+		got := r.callMethod("txpool_contentFrom", r.gappedAccount.Address()).(map[string]any)["queued"].(map[string]any)
+		if want := queuedNote.FindStringSubmatch(l.remark)[1]; strconv.Itoa(len(got)) != want {
+			r.addDifference(l.number, "%d", len(got))
 		}
-	case noncesNote.MatchString(l.note):
-		m := noncesNote.FindStringSubmatch(l.note)
+	case noncesNote.MatchString(l.remark):
+		m := noncesNote.FindStringSubmatch(l.remark)
 		nonce, err := strconv.ParseUint(m[2], 10, 64)
 		require.NoError(r.t, err)
 		var pool any
 		require.NoError(r.t, json.Unmarshal([]byte(m[3]), &pool))
-		if got := r.rpc("eth_getTransactionCount", r.gapped.Address(), "latest"); got != hexNumber(nonce) {
-			r.differ(l.number, "%v", got)
+		if got := r.callMethod("eth_getTransactionCount", r.gappedAccount.Address(), "latest"); got != hexNumber(nonce) {
+			r.addDifference(l.number, "%v", got)
 		}
-		compareValues("pool", pool, r.rpc("txpool_status"), func(f string, args ...any) { r.differ(l.number, f, args...) })
+		compareValues("pool", pool, r.callMethod("txpool_status"), func(f string, args ...any) { r.addDifference(l.number, f, args...) })
 	default:
 		return
 	}
-	r.held++
+	r.comparedCount++
 }
 
-// array asks for the chain's id many times at once.
-func (r *replay) array(l line, m []string) {
+// replayArray asks for the chain's id many times at once.
+func (r *replayer) replayArray(l recordLine, m []string) {
 	count, err := strconv.Atoi(m[1])
 	require.NoError(r.t, err)
 	var parts []string
@@ -264,26 +264,26 @@ func (r *replay) array(l line, m []string) {
 	}
 	require.NoError(r.t, json.Unmarshal([]byte(text), &got))
 	if strconv.Itoa(status) != m[2] || strconv.Itoa(len(got)) != m[4] || got[len(got)-1].ID != len(got) {
-		r.differ(l.number, "%d, %d answers", status, len(got))
+		r.addDifference(l.number, "%d, %d answers", status, len(got))
 	}
 	if want := strings.Contains(m[3], "batch too large"); want != (got[0].Error != nil) {
-		r.differ(l.number, "%+v", got[0])
+		r.addDifference(l.number, "%+v", got[0])
 	}
 }
 
 // senders are the accounts that sent something, but for what was refused for want of funds.
-func senders(lines []line, funds *big.Int) map[string]*big.Int {
+func senders(lines []recordLine, funds *big.Int) map[string]*big.Int {
 	out := map[string]*big.Int{account21.Address(): funds}
 	for i := range 10 {
 		out[Dev(i).Address()] = funds
 	}
 	why := ""
 	for _, l := range lines {
-		if l.note != "" {
-			why = l.note
+		if l.remark != "" {
+			why = l.remark
 		}
-		for _, text := range rawInText.FindAllString(l.body, -1) {
-			b, _ := bytesOf(strings.Trim(text, `"`))
+		for _, text := range rawInText.FindAllString(l.request, -1) {
+			b, _ := parseHexBytes(strings.Trim(text, `"`))
 			tx, _ := evmtx.Decode(b)
 			if tx == nil || why == "no funds at all" {
 				continue

@@ -34,8 +34,8 @@ type rpcError struct {
 	Data    any    `json:"data,omitempty"`
 }
 
-// answer is an HTTP answer.
-type answer struct {
+// httpAnswer is an HTTP answer.
+type httpAnswer struct {
 	status      int
 	contentType string
 	body        []byte
@@ -43,25 +43,25 @@ type answer struct {
 
 const jsonType = "application/json"
 
-func jsonAnswer(v any) answer {
+func jsonAnswer(v any) httpAnswer {
 	body, err := json.Marshal(v)
 	if err != nil {
 		panic(err) // maps, slices, strings and numbers
 	}
-	return answer{http.StatusOK, jsonType, body}
+	return httpAnswer{http.StatusOK, jsonType, body}
 }
 
-func result(id json.RawMessage, v any) map[string]any {
+func resultObject(id json.RawMessage, v any) map[string]any {
 	return map[string]any{"jsonrpc": "2.0", "id": id, "result": v}
 }
 
 // providerPrefix stands before the text of each error of a Provider.
 const providerPrefix = "proxy-nodefleet.error: "
 
-// failed returns the answer of an error, in the words of the node.
-func (n *Node) failed(id json.RawMessage, e *rpcError) map[string]any {
+// errorObject returns the answer of an error, in the words of the node.
+func (n *Node) errorObject(id json.RawMessage, e *rpcError) map[string]any {
 	x := *e
-	if n.r.behind {
+	if n.rules.behindBalancer {
 		x.Code, x.Message = -32603, providerPrefix+x.Message
 	}
 	return map[string]any{"jsonrpc": "2.0", "id": id, "error": x}
@@ -74,56 +74,56 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "content length too large", http.StatusRequestEntityTooLarge)
 		return
 	}
-	if a, bad := n.envelope(r); bad {
-		n.write(w, a)
+	if a, bad := n.answerNonRPC(r); bad {
+		n.writeAnswer(w, a)
 		return
 	}
-	list, isArray, bad := n.parse(body)
+	list, isArray, bad := n.parseRequests(body)
 	if bad != nil {
-		n.write(w, *bad)
+		n.writeAnswer(w, *bad)
 		return
 	}
 	var life uint64
 	var f Fault
-	n.locked(func(time.Time) { life, f = n.lives, n.fault(list) })
-	if !n.pause(r.Context(), f.Delay) {
+	n.withLock(func(time.Time) { life, f = n.timesEnded, n.drawFault(list) })
+	if !n.waitDelay(r.Context(), f.Delay) {
 		simnode.Reset(w)
 		return
 	}
-	a, alive := n.serve(life, list, isArray, f)
+	a, alive := n.answerRequests(life, list, isArray, f)
 	if !alive {
 		simnode.Reset(w)
 		return
 	}
-	n.finish(w, r, list[0].ID, a, f)
+	n.writeWithFault(w, r, list[0].ID, a, f)
 }
 
-// envelope answers requests that are no JSON-RPC over HTTP.
-func (n *Node) envelope(r *http.Request) (answer, bool) {
+// answerNonRPC answers requests that are no JSON-RPC over HTTP.
+func (n *Node) answerNonRPC(r *http.Request) (httpAnswer, bool) {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	good := err == nil && kind == jsonType
 	switch {
-	case r.Method != http.MethodPost && n.r.lax:
-		return answer{http.StatusBadRequest, "text/plain; charset=utf-8", []byte("Connection header did not include 'upgrade'")}, true
+	case r.Method != http.MethodPost && n.rules.isLax:
+		return httpAnswer{http.StatusBadRequest, "text/plain; charset=utf-8", []byte("Connection header did not include 'upgrade'")}, true
 	case r.Method != http.MethodPost:
-		return answer{http.StatusMethodNotAllowed, "text/plain; charset=utf-8", []byte("method not allowed\n")}, true
+		return httpAnswer{http.StatusMethodNotAllowed, "text/plain; charset=utf-8", []byte("method not allowed\n")}, true
 	case good:
-		return answer{}, false
-	case n.r.lax:
-		return jsonAnswer(n.failed(null, &rpcError{Code: -32600, Message: "Invalid request"})), true
+		return httpAnswer{}, false
+	case n.rules.isLax:
+		return jsonAnswer(n.errorObject(nullID, &rpcError{Code: -32600, Message: "Invalid request"})), true
 	}
-	return answer{http.StatusUnsupportedMediaType, "text/plain; charset=utf-8", []byte("invalid content type, only application/json is supported\n")}, true
+	return httpAnswer{http.StatusUnsupportedMediaType, "text/plain; charset=utf-8", []byte("invalid content type, only application/json is supported\n")}, true
 }
 
-var null = json.RawMessage("null")
+var nullID = json.RawMessage("null")
 
-// parse reads a request, or an array of them.
-func (n *Node) parse(body []byte) (list []request, isArray bool, bad *answer) {
-	fail := func(code int, text string) ([]request, bool, *answer) {
-		if n.r.lax {
+// parseRequests reads a request, or an array of them.
+func (n *Node) parseRequests(body []byte) (list []request, isArray bool, bad *httpAnswer) {
+	fail := func(code int, text string) ([]request, bool, *httpAnswer) {
+		if n.rules.isLax {
 			code, text = -32600, "Invalid request"
 		}
-		a := jsonAnswer(n.failed(null, &rpcError{Code: code, Message: text}))
+		a := jsonAnswer(n.errorObject(nullID, &rpcError{Code: code, Message: text}))
 		return nil, false, &a
 	}
 	body = bytes.TrimSpace(body)
@@ -139,70 +139,70 @@ func (n *Node) parse(body []byte) (list []request, isArray bool, bad *answer) {
 	for _, part := range parts {
 		var r request
 		if err := json.Unmarshal(part, &r); err != nil || r.Method == "" {
-			if n.r.lax || !isArray {
+			if n.rules.isLax || !isArray {
 				return fail(-32600, "invalid request")
 			}
-			r = request{ID: null}
+			r = request{ID: nullID}
 		}
 		list = append(list, r)
 	}
 	most := 1000
-	if n.o.Personality == Provider {
+	if n.options.Personality == Provider {
 		most = 100
 	}
-	if n.o.Personality != Anvil && len(list) > most {
-		a := jsonAnswer([]any{n.failed(list[0].ID, &rpcError{Code: -32600, Message: "batch too large"})})
+	if n.options.Personality != Anvil && len(list) > most {
+		a := jsonAnswer([]any{n.errorObject(list[0].ID, &rpcError{Code: -32600, Message: "batch too large"})})
 		return nil, false, &a
 	}
 	return list, isArray, nil
 }
 
-// fault counts a request and draws its fault. The caller holds the lock.
-func (n *Node) fault(list []request) Fault {
+// drawFault counts a request and draws its fault. The caller holds the lock.
+func (n *Node) drawFault(list []request) Fault {
 	p := Point{Method: list[0].Method, Requests: len(list)}
 	var params []json.RawMessage
 	if json.Unmarshal(list[0].Params, &params) == nil && len(params) > 0 {
 		p.Param = string(params[0])
 		_ = json.Unmarshal(params[0], &p.Param) // a value that is no string stays as it came
 	}
-	if raw, ok := bytesOf(p.Param); p.Method == sendMethod && ok {
+	if raw, ok := parseHexBytes(p.Param); p.Method == sendMethod && ok {
 		p.Param = evmtx.Keccak(raw).String()
 		if tx, err := evmtx.Decode(raw); err == nil && tx.Sidecar != nil {
 			p.Param = tx.Hash().String()
 		}
 	}
 	key := p.Method + "|" + p.Param
-	n.tries[key]++
-	p.Try = n.tries[key]
-	return n.o.Faults.request(p)
+	n.requestCounts[key]++
+	p.Try = n.requestCounts[key]
+	return n.options.Faults.drawForRequest(p)
 }
 
-// serve answers the requests, and reports whether the node was not restarted meanwhile.
-func (n *Node) serve(life uint64, list []request, isArray bool, f Fault) (a answer, alive bool) {
-	n.locked(func(now time.Time) {
-		if alive = n.lives == life && !n.down; !alive {
+// answerRequests answers the requests, and reports whether the node was not restarted meanwhile.
+func (n *Node) answerRequests(life uint64, list []request, isArray bool, f Fault) (a httpAnswer, alive bool) {
+	n.withLock(func(now time.Time) {
+		if alive = n.timesEnded == life && !n.isDown; !alive {
 			return
 		}
 		lost := f.Answer != AnswerProperly && f.Answer != AnswerTruncated
-		v := n.view(f)
+		v := n.pickView(f)
 		var out []any
 		for _, r := range list {
 			if lost && (r.Method != sendMethod || f.Taken != TakenFirst) {
-				n.lose(now, r, f)
+				n.scheduleLostSend(now, r, f)
 				continue
 			}
-			if x := n.one(now, v, r, f); r.ID != nil {
+			if x := n.answerRequest(now, v, r, f); r.ID != nil {
 				out = append(out, x)
 			}
 		}
-		if n.r.behind {
+		if n.rules.behindBalancer {
 			slices.Reverse(out)
 		}
 		switch {
-		case len(out) == 0 && n.r.lax:
-			a = answer{status: http.StatusNoContent}
+		case len(out) == 0 && n.rules.isLax:
+			a = httpAnswer{status: http.StatusNoContent}
 		case len(out) == 0:
-			a = answer{http.StatusOK, jsonType, nil}
+			a = httpAnswer{http.StatusOK, jsonType, nil}
 		case isArray:
 			a = jsonAnswer(out)
 		default:
@@ -212,47 +212,47 @@ func (n *Node) serve(life uint64, list []request, isArray bool, f Fault) (a answ
 	return a, alive
 }
 
-// lose schedules the later half of a fault.
-func (n *Node) lose(now time.Time, r request, f Fault) {
+// scheduleLostSend schedules the later half of a fault.
+func (n *Node) scheduleLostSend(now time.Time, r request, f Fault) {
 	if r.Method != sendMethod || f.Taken != TakenLate {
 		return
 	}
-	c := n.call(now, nil, r)
-	if raw, e := c.bytes(0); e == nil {
-		n.arriveLater(now.Add(f.After), raw)
+	c := n.newCall(now, nil, r)
+	if raw, e := c.bytesParam(0); e == nil {
+		n.scheduleArrival(now.Add(f.After), raw)
 	}
 }
 
-// one answers a request.
-func (n *Node) one(now time.Time, v *view, r request, f Fault) any {
+// answerRequest answers a request.
+func (n *Node) answerRequest(now time.Time, v *chainView, r request, f Fault) any {
 	if r.Method == "" {
-		return n.failed(null, &rpcError{Code: -32600, Message: "invalid request"})
+		return n.errorObject(nullID, &rpcError{Code: -32600, Message: "invalid request"})
 	}
-	c := n.call(now, v, r)
-	c.dropTx = f.Drop
+	c := n.newCall(now, v, r)
+	c.dropsTx = f.Drop
 	m, ok := methods[r.Method]
-	if !ok || !m.has(n) {
+	if !ok || !m.isOn(n) {
 		text := fmt.Sprintf("the method %s does not exist/is not available", r.Method)
-		if n.r.lax {
+		if n.rules.isLax {
 			text = "Method not found"
 		}
-		return n.failed(r.ID, &rpcError{Code: -32601, Message: text})
+		return n.errorObject(r.ID, &rpcError{Code: -32601, Message: text})
 	}
-	x, e := m.do(c)
+	x, e := m.handle(c)
 	if e != nil {
-		return n.failed(r.ID, e)
+		return n.errorObject(r.ID, e)
 	}
-	return result(r.ID, x)
+	return resultObject(r.ID, x)
 }
 
-// finish writes an answer, changed by a fault.
-func (n *Node) finish(w http.ResponseWriter, r *http.Request, id json.RawMessage, a answer, f Fault) {
+// writeWithFault writes an answer, changed by a fault.
+func (n *Node) writeWithFault(w http.ResponseWriter, r *http.Request, id json.RawMessage, a httpAnswer, f Fault) {
 	if f.RetryAfter > 0 && (f.Answer == AnswerPage || f.Answer == AnswerError) {
 		w.Header().Set("Retry-After", strconv.Itoa(int(f.RetryAfter/time.Second)))
 	}
 	switch f.Answer {
 	case AnswerNever:
-		n.hang(r.Context())
+		n.waitUntilClientLeaves(r.Context())
 		simnode.Reset(w)
 		return
 	case AnswerReset:
@@ -263,18 +263,18 @@ func (n *Node) finish(w http.ResponseWriter, r *http.Request, id json.RawMessage
 		return
 	case AnswerPage:
 		text := http.StatusText(f.Status)
-		a = answer{f.Status, "text/html", []byte("<html>\r\n<head><title>" + strconv.Itoa(f.Status) + " " + text + "</title></head>\r\n<body>\r\n<center><h1>" +
+		a = httpAnswer{f.Status, "text/html", []byte("<html>\r\n<head><title>" + strconv.Itoa(f.Status) + " " + text + "</title></head>\r\n<body>\r\n<center><h1>" +
 			strconv.Itoa(f.Status) + " " + text + "</h1></center>\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n")}
 	case AnswerError:
-		a = jsonAnswer(n.failed(id, &rpcError{Code: f.Code, Message: f.Text}))
+		a = jsonAnswer(n.errorObject(id, &rpcError{Code: f.Code, Message: f.Text}))
 		if f.Status != 0 {
 			a.status = f.Status
 		}
 	}
-	n.write(w, a)
+	n.writeAnswer(w, a)
 }
 
-func (n *Node) write(w http.ResponseWriter, a answer) {
+func (n *Node) writeAnswer(w http.ResponseWriter, a httpAnswer) {
 	if a.contentType != "" {
 		w.Header().Set("Content-Type", a.contentType)
 	}
@@ -283,8 +283,8 @@ func (n *Node) write(w http.ResponseWriter, a answer) {
 	_, _ = w.Write(a.body)
 }
 
-// pause waits, and reports whether the client is still there.
-func (n *Node) pause(ctx context.Context, d time.Duration) bool {
+// waitDelay waits, and reports whether the client is still there.
+func (n *Node) waitDelay(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
 	}
@@ -299,16 +299,16 @@ func (n *Node) pause(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// hang waits until the client leaves or the node is closed.
-func (n *Node) hang(ctx context.Context) {
+// waitUntilClientLeaves waits until the client leaves or the node is closed.
+func (n *Node) waitUntilClientLeaves(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 	case <-n.closed:
 	}
 }
 
-// bytesOf reads 0x and hex digits.
-func bytesOf(text string) ([]byte, bool) {
+// parseHexBytes reads 0x and hex digits.
+func parseHexBytes(text string) ([]byte, bool) {
 	digits, ok := strings.CutPrefix(text, "0x")
 	if !ok {
 		return nil, false

@@ -50,10 +50,10 @@ func (n *Node) Resume() error {
 	return n.front.Resume(n.listen, &http.Server{Handler: n, ReadHeaderTimeout: time.Minute})
 }
 
-func (n *Node) restart() {
-	n.locked(func(now time.Time) {
-		if n.down {
-			n.begin(now)
+func (n *Node) startAgain() {
+	n.withLock(func(now time.Time) {
+		if n.isDown {
+			n.startTimers(now)
 		}
 	})
 }
@@ -65,27 +65,27 @@ func (n *Node) listen(addr string) (net.Listener, error) {
 		return nil, errors.New("evmtest: the node is closed")
 	default:
 	}
-	l, err := n.bind(addr)
+	l, err := n.openListener(addr)
 	if err != nil {
 		return nil, fmt.Errorf("evmtest: listening: %w", err)
 	}
-	n.restart()
+	n.startAgain()
 	return l, nil
 }
 
-func (n *Node) bind(addr string) (net.Listener, error) {
-	if n.o.InMemory {
+func (n *Node) openListener(addr string) (net.Listener, error) {
+	if n.options.InMemory {
 		return simnode.NewMemoryListener("evm.test"), nil
 	}
-	return net.Listen("tcp", cmp.Or(addr, n.o.Addr))
+	return net.Listen("tcp", cmp.Or(addr, n.options.Addr))
 }
 
 // Close ends the node for good, and hanging requests with it. It may be called twice.
 func (n *Node) Close() {
-	n.once.Do(func() { close(n.closed) })
+	n.closeOnce.Do(func() { close(n.closed) })
 	n.Kill()
 }
 
 // Client returns a client that reaches the node, with or without Options.InMemory, and keeps no
 // idle connections. It follows no redirects: a node sends none.
-func (n *Node) Client() *http.Client { return n.front.Client(n.o.InMemory) }
+func (n *Node) Client() *http.Client { return n.front.Client(n.options.InMemory) }

@@ -20,15 +20,15 @@ var (
 	gethExtra   = "0xd883011108846765746888676f312e32362e38856c696e7578"
 )
 
-// quantity returns a number without leading zeros, 0 for nil.
-func quantity(v *big.Int) string {
+// hexQuantity returns a number without leading zeros, 0 for nil.
+func hexQuantity(v *big.Int) string {
 	if v == nil {
 		return "0x0"
 	}
 	return hexBig(v)
 }
 
-func (c *call) blockJSON(b *block, full bool) map[string]any {
+func (c *rpcCall) blockJSON(b *block, full bool) map[string]any {
 	txs := []any{}
 	size := 0
 	for _, m := range b.txs {
@@ -39,7 +39,7 @@ func (c *call) blockJSON(b *block, full bool) map[string]any {
 			txs = append(txs, m.hash.String())
 		}
 	}
-	out := c.header(b)
+	out := c.headerJSON(b)
 	out["transactions"] = txs
 	out["size"] = hexNumber(uint64(0x267 + size))
 	if len(b.txs) > 0 { // some hash that depends on them
@@ -49,19 +49,19 @@ func (c *call) blockJSON(b *block, full bool) map[string]any {
 	return out
 }
 
-func (c *call) header(b *block) map[string]any {
+func (c *rpcCall) headerJSON(b *block) map[string]any {
 	out := map[string]any{
 		"hash": b.hash.String(), "parentHash": b.parent.String(), "sha3Uncles": noUncles, "miner": zeroAddress, "stateRoot": emptyTrie,
 		"transactionsRoot": emptyTrie, "receiptsRoot": emptyTrie, "logsBloom": noLogs, "difficulty": "0x0", "number": hexNumber(b.number),
-		"gasLimit": hexNumber(b.gasLimit), "gasUsed": hexNumber(b.gasUsed), "timestamp": hexNumber(b.seconds()), "extraData": "0x", "mixHash": zeroHash,
+		"gasLimit": hexNumber(b.gasLimit), "gasUsed": hexNumber(b.gasUsed), "timestamp": hexNumber(b.unixTime()), "extraData": "0x", "mixHash": zeroHash,
 		"nonce": "0x0000000000000000", "baseFeePerGas": hexBig(b.baseFee), "withdrawalsRoot": emptyTrie, "blobGasUsed": hexNumber(b.blobGas), "excessBlobGas": "0x0",
 		"parentBeaconBlockRoot": zeroHash, "requestsHash": noRequests, "uncles": []any{}, "withdrawals": []any{},
 	}
-	if c.o.NoBaseFee {
+	if c.options.NoBaseFee {
 		delete(out, "baseFeePerGas")
 	}
 	switch {
-	case c.r.lax:
+	case c.rules.isLax:
 		out["totalDifficulty"] = "0x0"
 	case b.number == 0:
 		out["timestamp"] = "0x0"
@@ -72,12 +72,12 @@ func (c *call) header(b *block) map[string]any {
 }
 
 // pendingJSON returns the block that the node would make now.
-func (c *call) pendingJSON(full bool) map[string]any {
-	b := c.c.open(c.now)
-	c.fillCopy(b)
-	c.c.seal(b)
+func (c *rpcCall) pendingJSON(full bool) map[string]any {
+	b := c.chain.beginBlock(c.now)
+	c.fillFromPoolCopy(b)
+	c.chain.assignHash(b)
 	out := c.blockJSON(b, full)
-	if c.r.lax {
+	if c.rules.isLax {
 		out["stateRoot"] = zeroHash
 		return out
 	}
@@ -86,29 +86,29 @@ func (c *call) pendingJSON(full bool) map[string]any {
 	return out
 }
 
-// fillCopy fills a block, and leaves the pool as it is.
-func (n *Node) fillCopy(b *block) {
-	p := n.p
-	n.p = newPool(p.lax)
-	copies := map[*pooled]*pooled{}
+// fillFromPoolCopy fills a block, and leaves the pool as it is.
+func (n *Node) fillFromPoolCopy(b *block) {
+	p := n.pool
+	n.pool = newPool(p.isLax)
+	copies := map[*pooledTx]*pooledTx{}
 	for _, a := range p.accounts() {
-		n.p.of[a] = map[uint64]*pooled{}
-		for _, x := range p.waiting(a) {
+		n.pool.byAccount[a] = map[uint64]*pooledTx{}
+		for _, x := range p.txsByNonce(a) {
 			y := *x
-			y.after = copies[x.after]
+			y.readyAfter = copies[x.readyAfter]
 			copies[x] = &y
-			n.p.of[a][x.Nonce], n.p.txs[x.hash] = &y, &y
+			n.pool.byAccount[a][x.Nonce], n.pool.byHash[x.hash] = &y, &y
 		}
 	}
-	n.fill(b)
-	n.p = p
+	n.fillBlock(b)
+	n.pool = p
 }
 
 // txJSON returns a transaction in a block, or in the pool where m is nil.
-func (c *call) txJSON(tx *transaction, m *mined) map[string]any {
+func (c *rpcCall) txJSON(tx *transaction, m *minedTransaction) map[string]any {
 	out := map[string]any{
-		"type": hexNumber(uint64(tx.Type)), "nonce": hexNumber(tx.Nonce), "gas": hexNumber(tx.Gas), "to": nil, "value": quantity(tx.Value),
-		"input": "0x" + hex.EncodeToString(tx.Data), "r": quantity(tx.R), "s": quantity(tx.S), "v": hexNumber(uint64(tx.YParity)),
+		"type": hexNumber(uint64(tx.Type)), "nonce": hexNumber(tx.Nonce), "gas": hexNumber(tx.Gas), "to": nil, "value": hexQuantity(tx.Value),
+		"input": "0x" + hex.EncodeToString(tx.Data), "r": hexQuantity(tx.R), "s": hexQuantity(tx.S), "v": hexNumber(uint64(tx.YParity)),
 		"hash": tx.hash.String(), "from": tx.from.String(), "blockHash": nil, "blockNumber": nil, "transactionIndex": nil,
 	}
 	if tx.To != nil {
@@ -139,52 +139,52 @@ func (c *call) txJSON(tx *transaction, m *mined) map[string]any {
 		for _, h := range tx.BlobHashes {
 			hashes = append(hashes, h.String())
 		}
-		out["maxFeePerBlobGas"], out["blobVersionedHashes"] = quantity(tx.BlobFeeCap), hashes
+		out["maxFeePerBlobGas"], out["blobVersionedHashes"] = hexQuantity(tx.BlobFeeCap), hashes
 	}
 	if tx.Type >= evmtx.DynamicFee {
 		out["maxFeePerGas"], out["maxPriorityFeePerGas"] = hexBig(tx.FeeCap), hexBig(tx.Tip)
-		if c.r.lax {
-			price := tx.tipAt(c.c.next)
-			out["gasPrice"] = hexBig(price.Add(price, c.c.next))
+		if c.rules.isLax {
+			price := tx.tipAt(c.chain.nextBaseFee)
+			out["gasPrice"] = hexBig(price.Add(price, c.chain.nextBaseFee))
 		}
 	}
 	if tx.Type == evmtx.SetCode {
 		auths := []any{}
 		for _, a := range tx.Auths {
 			auths = append(auths, map[string]any{
-				"chainId": quantity(a.ChainID), "address": a.Address.String(), "nonce": hexNumber(a.Nonce), "yParity": hexNumber(uint64(a.YParity)),
-				"r": quantity(a.R), "s": quantity(a.S),
+				"chainId": hexQuantity(a.ChainID), "address": a.Address.String(), "nonce": hexNumber(a.Nonce), "yParity": hexNumber(uint64(a.YParity)),
+				"r": hexQuantity(a.R), "s": hexQuantity(a.S),
 			})
 		}
 		out["authorizationList"] = auths
 	}
 	if m != nil {
-		out["blockHash"], out["blockNumber"], out["transactionIndex"] = m.block.hash.String(), hexNumber(m.block.number), hexNumber(uint64(m.index))
-		out["gasPrice"], out["blockTimestamp"] = hexBig(m.price), hexNumber(m.block.seconds())
-	} else if !c.r.lax {
+		out["blockHash"], out["blockNumber"], out["transactionIndex"] = m.block.hash.String(), hexNumber(m.block.number), hexNumber(uint64(m.indexInBlock))
+		out["gasPrice"], out["blockTimestamp"] = hexBig(m.effectiveGasPrice), hexNumber(m.block.unixTime())
+	} else if !c.rules.isLax {
 		out["blockTimestamp"] = nil
 	}
 	return out
 }
 
-func (c *call) receiptJSON(m *mined) map[string]any {
+func (c *rpcCall) receiptJSON(m *minedTransaction) map[string]any {
 	out := map[string]any{
-		"type": hexNumber(uint64(m.Type)), "status": "0x0", "cumulativeGasUsed": hexNumber(m.total), "logs": []any{}, "logsBloom": noLogs,
-		"transactionHash": m.hash.String(), "transactionIndex": hexNumber(uint64(m.index)), "blockHash": m.block.hash.String(),
-		"blockNumber": hexNumber(m.block.number), "gasUsed": hexNumber(m.gasUsed), "effectiveGasPrice": hexBig(m.price), "from": m.from.String(),
+		"type": hexNumber(uint64(m.Type)), "status": "0x0", "cumulativeGasUsed": hexNumber(m.cumulativeGas), "logs": []any{}, "logsBloom": noLogs,
+		"transactionHash": m.hash.String(), "transactionIndex": hexNumber(uint64(m.indexInBlock)), "blockHash": m.block.hash.String(),
+		"blockNumber": hexNumber(m.block.number), "gasUsed": hexNumber(m.gasUsed), "effectiveGasPrice": hexBig(m.effectiveGasPrice), "from": m.from.String(),
 		"to": nil, "contractAddress": nil,
 	}
-	if m.ok {
+	if m.succeeded {
 		out["status"] = "0x1"
 	}
 	if m.To != nil {
 		out["to"] = m.To.String()
 	}
-	if m.contract != nil {
-		out["contractAddress"] = m.contract.String()
+	if m.createdContract != nil {
+		out["contractAddress"] = m.createdContract.String()
 	}
-	if c.r.lax {
-		out["blobGasPrice"], out["blockTimestamp"] = "0x1", m.block.seconds()
+	if c.rules.isLax {
+		out["blobGasPrice"], out["blockTimestamp"] = "0x1", m.block.unixTime()
 	}
 	if m.Type == evmtx.Blob {
 		out["blobGasPrice"], out["blobGasUsed"] = hexNumber(blobPrice), hexNumber(m.blobGas())

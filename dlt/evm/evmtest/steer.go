@@ -9,16 +9,16 @@ import (
 
 // The methods by which anvil's users steer it.
 
-func (c *call) evmMine() (any, *rpcError) {
+func (c *rpcCall) evmMine() (any, *rpcError) {
 	c.mine(c.now)
 	return "0x0", nil
 }
 
-func (c *call) anvilMine() (any, *rpcError) {
+func (c *rpcCall) anvilMine() (any, *rpcError) {
 	count := 1
 	if len(c.params) > 0 {
 		var e *rpcError
-		if count, e = c.small(0); e != nil {
+		if count, e = c.countParam(0); e != nil {
 			return nil, e
 		}
 	}
@@ -28,116 +28,116 @@ func (c *call) anvilMine() (any, *rpcError) {
 	return nil, nil
 }
 
-func (c *call) setAutomine() (any, *rpcError) {
+func (c *rpcCall) setAutomine() (any, *rpcError) {
 	if len(c.params) == 0 {
-		_, e := c.text(0)
+		_, e := c.textParam(0)
 		return nil, e
 	}
-	c.o.BlockTime, c.nextBlock = -1, time.Time{}
+	c.options.BlockTime, c.nextBlock = -1, time.Time{}
 	if string(c.params[0]) == "true" {
-		c.o.BlockTime = 0
-		c.arm(c.now)
+		c.options.BlockTime = 0
+		c.scheduleBlock(c.now)
 	}
 	return nil, nil
 }
 
-func (c *call) setInterval() (any, *rpcError) {
-	seconds, e := c.small(0)
+func (c *rpcCall) setInterval() (any, *rpcError) {
+	seconds, e := c.countParam(0)
 	if e != nil {
 		return nil, e
 	}
-	c.o.BlockTime, c.nextBlock = -1, time.Time{}
+	c.options.BlockTime, c.nextBlock = -1, time.Time{}
 	if seconds > 0 {
-		c.o.BlockTime = time.Duration(seconds) * time.Second
-		c.nextBlock = c.now.Add(c.o.BlockTime)
+		c.options.BlockTime = time.Duration(seconds) * time.Second
+		c.nextBlock = c.now.Add(c.options.BlockTime)
 	}
 	return nil, nil
 }
 
-func (c *call) anvilReorg() (any, *rpcError) {
-	depth, e := c.number(0)
+func (c *rpcCall) anvilReorg() (any, *rpcError) {
+	depth, e := c.numberParam(0)
 	if e != nil {
 		return nil, e
 	}
 	var pairs [][2]json.RawMessage
 	if len(c.params) > 1 && json.Unmarshal(c.params[1], &pairs) != nil {
-		return nil, c.wrong(1, "pairs of a transaction and the place of its block")
+		return nil, c.wrongParam(1, "pairs of a transaction and the place of its block")
 	}
 	include := map[int][]*transaction{}
 	for _, pair := range pairs {
 		var text string
 		var at int
 		if json.Unmarshal(pair[0], &text) != nil || json.Unmarshal(pair[1], &at) != nil {
-			return nil, c.wrong(1, "pairs of a transaction and the place of its block")
+			return nil, c.wrongParam(1, "pairs of a transaction and the place of its block")
 		}
-		raw, _ := bytesOf(text)
-		tx, why := c.read(raw)
+		raw, _ := parseHexBytes(text)
+		tx, why := c.decodeSigned(raw)
 		if why != nil {
-			w := c.r.words[why.why]
+			w := c.rules.words[why.reason]
 			return nil, &rpcError{Code: w.Code, Message: w.Text}
 		}
 		include[at] = append(include[at], tx)
 	}
-	if head := c.c.head().number; depth.Cmp(new(big.Int).SetUint64(head)) > 0 {
+	if head := c.chain.head().number; depth.Cmp(new(big.Int).SetUint64(head)) > 0 {
 		return nil, &rpcError{Code: invalidParams, Message: fmt.Sprintf("Reorg depth must not exceed current chain height: current height %d, depth %v", head, depth)}
 	}
 	c.reorg(c.now, int(depth.Int64()), include)
 	return nil, nil
 }
 
-func (c *call) rollback() (any, *rpcError) {
+func (c *rpcCall) rollback() (any, *rpcError) {
 	depth := big.NewInt(1)
 	if len(c.params) > 0 {
 		var e *rpcError
-		if depth, e = c.number(0); e != nil {
+		if depth, e = c.numberParam(0); e != nil {
 			return nil, e
 		}
 	}
-	head := c.c.head().number
+	head := c.chain.head().number
 	if depth.Cmp(new(big.Int).SetUint64(head)) > 0 {
 		return nil, &rpcError{Code: invalidParams, Message: fmt.Sprintf("Rollback depth must not exceed current chain height: current height %d, depth %v", head, depth)}
 	}
-	c.unmine(c.now, c.takeBack(head-depth.Uint64()))
+	c.recordUnmined(c.now, c.removeBlocksAbove(head-depth.Uint64()))
 	return nil, nil
 }
 
-func (c *call) dropTransaction() (any, *rpcError) {
-	h, e := c.hash(0)
-	if x := c.p.txs[h]; e != nil || x == nil || !x.ready { // anvil looks at ready transactions only
+func (c *rpcCall) dropTransaction() (any, *rpcError) {
+	h, e := c.hashParam(0)
+	if x := c.pool.byHash[h]; e != nil || x == nil || !x.isReady { // anvil looks at ready transactions only
 		return nil, e
 	}
-	c.p.drop(h)
+	c.pool.removeWithFollowers(h)
 	return h.String(), nil
 }
 
-func (c *call) setBaseFee() (any, *rpcError) {
-	v, e := c.number(0)
+func (c *rpcCall) setBaseFee() (any, *rpcError) {
+	v, e := c.numberParam(0)
 	if e == nil {
-		c.c.next = v
+		c.chain.nextBaseFee = v
 	}
 	return nil, e
 }
 
-func (c *call) setBalance() (any, *rpcError) {
-	a, e := c.address(0)
+func (c *rpcCall) setBalance() (any, *rpcError) {
+	a, e := c.addressParam(0)
 	if e != nil {
 		return nil, e
 	}
-	v, e := c.number(1)
+	v, e := c.numberParam(1)
 	if e == nil {
-		c.alter(a, func(x *account) { x.balance = v })
+		c.changeAccount(a, func(x *account) { x.balance = v })
 	}
 	return nil, e
 }
 
-func (c *call) setCode() (any, *rpcError) {
-	a, e := c.address(0)
+func (c *rpcCall) setCode() (any, *rpcError) {
+	a, e := c.addressParam(0)
 	if e != nil {
 		return nil, e
 	}
-	code, e := c.bytes(1)
+	code, e := c.bytesParam(1)
 	if e == nil {
-		c.alter(a, func(x *account) { x.code = code })
+		c.changeAccount(a, func(x *account) { x.code = code })
 	}
 	return nil, e
 }

@@ -24,13 +24,13 @@ func TestRecords(t *testing.T) {
 		file  string
 		o     Options
 		least int // exchanges and remarks that are compared, so that none is lost
-		set   func(n *Node, r *replay)
+		set   func(n *Node, r *replayer)
 	}{
 		{file: "anvil-on-demand.txt", o: Options{Personality: Anvil, BlockTime: -1, SlotsInAnEpoch: 1}, least: 145},
-		{file: "anvil-automine.txt", o: Options{Personality: Anvil, MineDelay: time.Minute}, least: 115, set: automine},
-		{file: "anvil-interval-restart.txt", o: Options{Personality: Anvil, BlockTime: time.Second, DumpInterval: 1500 * time.Millisecond}, least: 28, set: interval},
-		{file: "geth-dev.txt", o: Options{BlockTime: 2 * time.Second}, least: 146, set: dev},
-		{file: "geth-gapped-120.txt", o: Options{BlockTime: 2 * time.Second}, least: 7, set: tracker},
+		{file: "anvil-automine.txt", o: Options{Personality: Anvil, MineDelay: time.Minute}, least: 115, set: prepareAutomine},
+		{file: "anvil-interval-restart.txt", o: Options{Personality: Anvil, BlockTime: time.Second, DumpInterval: 1500 * time.Millisecond}, least: 28, set: prepareInterval},
+		{file: "geth-dev.txt", o: Options{BlockTime: 2 * time.Second}, least: 146, set: prepareDevChain},
+		{file: "geth-gapped-120.txt", o: Options{BlockTime: 2 * time.Second}, least: 7, set: prepareTracker},
 	} {
 		held[sc.file] = true
 		t.Run(sc.file, func(t *testing.T) {
@@ -44,12 +44,12 @@ func TestRecords(t *testing.T) {
 				}
 				sc.o.Accounts = senders(lines, funds)
 				n := Start(t, &sc.o)
-				r := &replay{t: t, url: "http://evm.test", client: n.Client(), chainID: n.o.ChainID, gapped: Dev(8), before: map[int]func(){}, skip: map[int]string{}}
+				r := &replayer{t: t, url: "http://evm.test", client: n.Client(), chainID: n.options.ChainID, gappedAccount: Dev(8), doBefore: map[int]func(){}, skippedLines: map[int]string{}}
 				if sc.set != nil {
 					sc.set(n, r)
 				}
-				r.run(lines)
-				require.GreaterOrEqual(t, r.held, sc.least)
+				r.replayAll(lines)
+				require.GreaterOrEqual(t, r.comparedCount, sc.least)
 			})
 		})
 	}
@@ -60,29 +60,29 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// automine has the block of a transaction come when the next request comes, but where the record
+// prepareAutomine has the block of a transaction come when the next request comes, but where the record
 // says that the request was faster.
-func automine(n *Node, r *replay) {
+func prepareAutomine(n *Node, r *replayer) {
 	const race = "the first of an array was mined before the third was read"
-	r.skip[234], r.skip[238], r.skip[239], r.skip[240], r.skip[241] = race, race, race, race, race
+	r.skippedLines[234], r.skippedLines[238], r.skippedLines[239], r.skippedLines[240], r.skippedLines[241] = race, race, race, race, race
 	for number := 1; number < 300; number++ {
 		if number <= 34 || number > 70 {
-			r.before[number] = func() { time.Sleep(2 * time.Minute) }
+			r.doBefore[number] = func() { time.Sleep(2 * time.Minute) }
 		}
 	}
-	r.before[236] = func() { // the array made two blocks there, and makes one here
+	r.doBefore[236] = func() { // the array made two blocks there, and makes one here
 		time.Sleep(2 * time.Minute)
 		n.Mine()
 	}
 }
 
-// interval has the blocks come when the record shows one, and does what its remarks say.
-func interval(n *Node, r *replay) {
+// prepareInterval has the blocks come when the record shows one, and does what its remarks say.
+func prepareInterval(n *Node, r *replayer) {
 	for _, number := range []int{14, 22, 53} {
-		r.before[number] = func() { time.Sleep(time.Second) }
+		r.doBefore[number] = func() { time.Sleep(time.Second) }
 	}
 	starts := 0
-	r.notes = func(note string) bool {
+	r.doRemark = func(note string) bool {
 		switch {
 		case note == "signal SIGTERM":
 			n.Stop()
@@ -90,10 +90,10 @@ func interval(n *Node, r *replay) {
 			n.Kill()
 		case strings.HasPrefix(note, "start anvil "):
 			if !strings.Contains(note, "--block-time") {
-				n.o.BlockTime = -1
+				n.options.BlockTime = -1
 			}
 			if !strings.Contains(note, "--state") {
-				n.o.DumpInterval, n.dumped, n.c = 0, nil, newChain(&n.o, 99, time.Now())
+				n.options.DumpInterval, n.dumpedBlocks, n.chain = 0, nil, newChain(&n.options, 99, time.Now())
 			}
 			if starts++; starts > 1 {
 				require.NoError(r.t, n.Resume())
@@ -103,22 +103,22 @@ func interval(n *Node, r *replay) {
 	}
 }
 
-// dev is the node as it was when the record begins: seven blocks, which had transactions.
-func dev(n *Node, r *replay) {
+// prepareDevChain is the node as it was when the record begins: seven blocks, which had transactions.
+func prepareDevChain(n *Node, r *replayer) {
 	time.Sleep(14 * time.Second)
-	n.locked(func(time.Time) {
+	n.withLock(func(time.Time) {
 		for i, wei := range []int64{0x24079a4b, 0x1f86a702, 0x1b95d222, 0x182317de} {
-			n.c.blocks[4+i].baseFee = big.NewInt(wei)
+			n.chain.blocks[4+i].baseFee = big.NewInt(wei)
 		}
-		n.c.next = n.c.head().nextBaseFee()
+		n.chain.nextBaseFee = n.chain.head().nextBaseFee()
 	})
-	r.pause = func() { time.Sleep(time.Until(n.nextBlock)) }
+	r.waitForBlock = func() { time.Sleep(time.Until(n.nextBlock)) }
 }
 
-// tracker has the gap filled shortly before the tracker looks.
-func tracker(n *Node, r *replay) {
-	r.gapped = Dev(1)
-	r.before[8] = func() { time.Sleep(7500 * time.Millisecond) }
-	r.before[10] = func() { time.Sleep(time.Second) }
-	r.before[11] = func() { time.Sleep(4 * time.Second) }
+// prepareTracker has the gap filled shortly before the tracker looks.
+func prepareTracker(n *Node, r *replayer) {
+	r.gappedAccount = Dev(1)
+	r.doBefore[8] = func() { time.Sleep(7500 * time.Millisecond) }
+	r.doBefore[10] = func() { time.Sleep(time.Second) }
+	r.doBefore[11] = func() { time.Sleep(4 * time.Second) }
 }

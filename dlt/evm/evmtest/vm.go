@@ -7,32 +7,32 @@ import (
 
 // How a call ends early. A revert gives the rest of the gas back, the others do not.
 var (
-	errRevert = errors.New("execution reverted")
-	errGas    = errors.New("out of gas")
-	errOp     = errors.New("invalid opcode")
+	errRevert        = errors.New("execution reverted")
+	errOutOfGas      = errors.New("out of gas")
+	errInvalidOpcode = errors.New("invalid opcode")
 )
 
-// run executes code. It knows only the few operations that a contract which stops, returns,
+// runCode executes code. It knows only the few operations that a contract which stops, returns,
 // reverts or runs out of gas needs; any other is invalid.
-func run(code []byte, gas uint64) (out []byte, left uint64, err error) {
+func runCode(code []byte, gas uint64) (out []byte, left uint64, err error) {
 	var stack []*big.Int
 	var memory []byte
 	pop := func() uint64 {
 		if len(stack) == 0 {
-			err = errOp
+			err = errInvalidOpcode
 			return 0
 		}
 		top := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
 		if top.BitLen() > 24 { // memory of 16 MiB costs more than a block has
-			err = errGas
+			err = errOutOfGas
 			return 0
 		}
 		return top.Uint64()
 	}
 	spend := func(n uint64) {
 		if gas < n {
-			gas, err = 0, errGas
+			gas, err = 0, errOutOfGas
 			return
 		}
 		gas -= n
@@ -54,7 +54,7 @@ func run(code []byte, gas uint64) (out []byte, left uint64, err error) {
 			spend(3)
 			offset := pop()
 			if len(stack) == 0 {
-				return nil, 0, errOp
+				return nil, 0, errInvalidOpcode
 			}
 			value := stack[len(stack)-1]
 			stack = stack[:len(stack)-1]
@@ -66,7 +66,7 @@ func run(code []byte, gas uint64) (out []byte, left uint64, err error) {
 			spend(8)
 			to := pop()
 			if err == nil && (to >= uint64(len(code)) || code[to] != 0x5b) {
-				err = errOp
+				err = errInvalidOpcode
 			}
 			at = int(to) - 1
 		case op == 0x5b: // JUMPDEST
@@ -78,7 +78,7 @@ func run(code []byte, gas uint64) (out []byte, left uint64, err error) {
 			copy(data, code[min(at+1, len(code)):])
 			stack = append(stack, new(big.Int).SetBytes(data))
 			if at += size; len(stack) > 1024 {
-				err = errOp
+				err = errInvalidOpcode
 			}
 		case op == 0xf3 || op == 0xfd: // RETURN, REVERT
 			offset, size := pop(), pop()
@@ -96,7 +96,7 @@ func run(code []byte, gas uint64) (out []byte, left uint64, err error) {
 			}
 			return out, gas, nil
 		default:
-			err = errOp
+			err = errInvalidOpcode
 		}
 	}
 	if err != nil {

@@ -20,15 +20,15 @@ func signedAs(a Account, tx evmtx.Tx) string {
 
 // What is done to a node before a transaction, beside sending others.
 const (
-	mineNow  = "mine"
-	delegate = "delegate" // gives Dev(0) delegated code
+	mineBlock    = "mine"
+	delegateCode = "delegate" // gives Dev(0) delegated code
 )
 
-// provocations are steps for each refusal, signed bytes but for the two above. The last is
+// stepsToRefusal are steps for each refusal, signed bytes but for the two above. The last is
 // refused.
-func provocations(chainID uint64, poolLimit int) map[Refusal][]string {
+func stepsToRefusal(chainID uint64, poolLimit int) map[Refusal][]string {
 	tx := func(a Account, nonce uint64, bend ...func(*Unsigned)) string {
-		u := Unsigned{ChainID: chainID, Nonce: nonce, To: dead, Value: big.NewInt(1)}
+		u := Unsigned{ChainID: chainID, Nonce: nonce, To: deadAddress, Value: big.NewInt(1)}
 		for _, b := range bend {
 			b(&u)
 		}
@@ -51,7 +51,7 @@ func provocations(chainID uint64, poolLimit int) map[Refusal][]string {
 	}
 	return map[Refusal][]string{
 		AlreadyKnown:        {first, first},
-		NonceTooLow:         {first, mineNow, first},
+		NonceTooLow:         {first, mineBlock, first},
 		ReplacementTooCheap: {first, tx(Dev(0), 0, func(u *Unsigned) { u.Value = big.NewInt(2) })},
 		NonceGap:            {tx(Dev(0), 1)},
 		BelowBaseFee:        bent(func(u *Unsigned) { u.Tip, u.FeeCap = big.NewInt(2), big.NewInt(2) }),
@@ -60,19 +60,19 @@ func provocations(chainID uint64, poolLimit int) map[Refusal][]string {
 		NoFunds:             {tx(Named("poor"), 0)},
 		IntrinsicGas:        bent(func(u *Unsigned) { u.Gas = 20999 }),
 		FloorGas:            bent(func(u *Unsigned) { u.Gas, u.Data = 22700, make([]byte, 400) }),
-		GasAboveCap:         bent(func(u *Unsigned) { u.Gas = maxGas + 1 }),
+		GasAboveCap:         bent(func(u *Unsigned) { u.Gas = maxTxGas + 1 }),
 		GasAboveBlock:       bent(func(u *Unsigned) { u.Gas = 12_000_000 }),
 		FeeAboveCap:         bent(func(u *Unsigned) { u.Tip, u.FeeCap = big.NewInt(1e14), big.NewInt(1e14) }),
 		WrongChain:          bent(func(u *Unsigned) { u.ChainID = 7 }),
 		Unprotected:         {signedAs(Dev(0), evmtx.Tx{Type: evmtx.Legacy})},
-		Oversized:           bent(func(u *Unsigned) { u.Gas, u.Data, u.FeeCap = 10_000_000, make([]byte, maxBytes), big.NewInt(2e9) }),
+		Oversized:           bent(func(u *Unsigned) { u.Gas, u.Data, u.FeeCap = 10_000_000, make([]byte, maxTxBytes), big.NewInt(2e9) }),
 		NotRLP:              {"0x02deadbeef"},
 		TrailingBytes:       {first + "00"},
 		NoBytes:             {"0x"},
 		UnknownType:         {"0x7f01"},
 		BadSignature:        {first[:len(first)-64] + strings.Repeat("f", 64)},
 		PoolFull:            append(full, tx(Dev(1), 0)),
-		AccountLimit:        {delegate, first, tx(Dev(0), 1)},
+		AccountLimit:        {delegateCode, first, tx(Dev(0), 1)},
 		BlobGap:             {blobs(1)},
 		NoBlobs:             {hexBytes(blob.Encode())},
 		WrongBlobs:          {hexBytes(wrong.EncodeToSend())},
@@ -85,19 +85,19 @@ func provocations(chainID uint64, poolLimit int) map[Refusal][]string {
 func TestRefusals(t *testing.T) {
 	for _, p := range []Personality{Geth, Anvil, Provider, Besu, Nethermind, Reth, Erigon, Sequencer} {
 		words := Words(p)
-		all := provocations(map[bool]uint64{true: 31337, false: 1337}[p == Anvil], 4)
+		all := stepsToRefusal(map[bool]uint64{true: 31337, false: 1337}[p == Anvil], 4)
 		for why, steps := range all {
 			t.Run(string(p)+"/"+string(why), func(t *testing.T) {
-				bubble(t, Options{Personality: p, BlockTime: -1, PoolLimit: 4, NoTracker: true, GasLimit: 11_500_000}, func(t *testing.T, n *Node) {
+				runInBubble(t, Options{Personality: p, BlockTime: -1, PoolLimit: 4, NoTracker: true, GasLimit: 11_500_000}, func(t *testing.T, n *Node) {
 					last := len(steps) - 1
 					for _, step := range steps[:last] {
 						switch step {
-						case mineNow:
+						case mineBlock:
 							n.Mine()
-						case delegate:
-							n.SetCode(Dev(0).Address(), delegated())
+						case delegateCode:
+							n.SetCode(Dev(0).Address(), delegatedCode())
 						default:
-							must(t, n, sendMethod, step)
+							askResult(t, n, sendMethod, step)
 						}
 					}
 					got, w := ask(t, n, sendMethod, steps[last])
@@ -118,7 +118,7 @@ func TestRefusals(t *testing.T) {
 						require.Equal(t, want.Code, w.Code)
 					}
 					text := want.Text
-					if why == FeeAboveCap && n.r.details {
+					if why == FeeAboveCap && n.rules.addsDetails {
 						text = "tx fee (2.10 ether) exceeds the configured cap (1.00 ether)"
 					}
 					require.Contains(t, w.Text, text)

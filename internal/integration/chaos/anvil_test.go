@@ -106,14 +106,14 @@ func (b *anvilBackend) reorg(depth int) error {
 
 // save remembers the node's file, if it is a new one and whole.
 func (b *anvilBackend) save() error {
-	info, err := os.Stat(b.n.State())
+	info, err := os.Stat(b.n.StateFile())
 	if errors.Is(err, os.ErrNotExist) || err == nil && info.ModTime().Equal(b.savedAt) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	text, err := os.ReadFile(b.n.State())
+	text, err := os.ReadFile(b.n.StateFile())
 	if err != nil {
 		return err
 	}
@@ -225,7 +225,7 @@ func (b *anvilBackend) restart(down time.Duration) error {
 	if err := b.save(); err != nil {
 		return err
 	}
-	if err := os.WriteFile(b.n.State(), b.saved, 0o600); err != nil { // it may have been killed while it wrote
+	if err := os.WriteFile(b.n.StateFile(), b.saved, 0o600); err != nil { // it may have been killed while it wrote
 		return err
 	}
 	b.restarts++

@@ -43,7 +43,7 @@ func newGeth(dir string) (chain, error) {
 	}
 	b := &gethBackend{rpc: rpc(n.URL()), n: n}
 	for range deep + 1 {
-		if err := n.Block(); err != nil {
+		if err := n.MakeBlock(); err != nil {
 			return nil, err
 		}
 	}
@@ -103,7 +103,7 @@ func (b *gethBackend) spend(all ...evmtest.Unsigned) error {
 		tx, _ := faucet.Sign(u)
 		raw = append(raw, tx)
 	}
-	return b.n.Block(raw...)
+	return b.n.MakeBlock(raw...)
 }
 
 // pay gives each account its funds again.

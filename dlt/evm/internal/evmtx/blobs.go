@@ -17,10 +17,10 @@ var ErrBlobs = errors.New("not the blobs of the transaction")
 const (
 	BlobSize = 131072
 	// MaxBlobs is how many a transaction has at most.
-	MaxBlobs  = 6
-	pointSize = 48 // of a commitment and of a proof
-	// cellProofs is how many proofs a blob has in version 1 of a sidecar.
-	cellProofs = 128
+	MaxBlobs   = 6
+	pointBytes = 48 // of a commitment and of a proof
+	// proofsPerBlob is how many proofs a blob has in version 1 of a sidecar.
+	proofsPerBlob = 128
 	// blobVersion is the first byte of a versioned hash.
 	blobVersion = 1
 )
@@ -33,21 +33,21 @@ type Sidecar struct {
 	Blobs, Commitments, Proofs [][]byte
 }
 
-// read keeps parts of the bytes that it reads.
-func (s *Sidecar) read(r *reader) {
-	if list, _, _, err := split(r.rest); err == nil && !list {
+// decode keeps parts of the bytes that it reads.
+func (s *Sidecar) decode(r *rlpReader) {
+	if list, _, _, err := splitFirstItem(r.rest); err == nil && !list {
 		if s.Version = r.uint("blobs.version"); r.err == nil && s.Version != 1 {
 			r.fail("blobs.version", fmt.Errorf("%d, not 1", s.Version))
 		}
 	}
-	s.Blobs = r.strings("blobs", BlobSize, MaxBlobs)
-	s.Commitments = r.strings("commitments", pointSize, MaxBlobs)
-	s.Proofs = r.strings("proofs", pointSize, MaxBlobs*cellProofs)
+	s.Blobs = r.stringList("blobs", BlobSize, MaxBlobs)
+	s.Commitments = r.stringList("commitments", pointBytes, MaxBlobs)
+	s.Proofs = r.stringList("proofs", pointBytes, MaxBlobs*proofsPerBlob)
 }
 
-// strings reads a list of strings of one size.
-func (r *reader) strings(field string, size, most int) (out [][]byte) {
-	r.list(field, func(part *reader, i int) {
+// stringList reads a list of strings of one size.
+func (r *rlpReader) stringList(field string, size, most int) (out [][]byte) {
+	r.list(field, func(part *rlpReader, i int) {
 		one := part.bytes(field)
 		switch {
 		case part.err != nil:
@@ -61,12 +61,12 @@ func (r *reader) strings(field string, size, most int) (out [][]byte) {
 	return out
 }
 
-// matches refuses a sidecar that is not of these hashes. Whether the proofs are true, only a node
+// checkHashes refuses a sidecar that is not of these hashes. Whether the proofs are true, only a node
 // tests.
-func (s *Sidecar) matches(hashes []Hash) error {
+func (s *Sidecar) checkHashes(hashes []Hash) error {
 	proofs := len(s.Blobs)
 	if s.Version == 1 {
-		proofs *= cellProofs
+		proofs *= proofsPerBlob
 	}
 	for _, c := range [...]struct {
 		field     string
@@ -109,11 +109,11 @@ func (tx *Tx) EncodeToSend() []byte {
 // ZeroBlobs returns the sidecar of so many blobs of zeros, and their hashes. It is for tests. A
 // blob of zeros is the polynomial 0, so its commitment and its proofs are the point at infinity.
 func ZeroBlobs(n int) (*Sidecar, []Hash) {
-	infinity := append([]byte{0xc0}, make([]byte, pointSize-1)...)
+	infinity := append([]byte{0xc0}, make([]byte, pointBytes-1)...)
 	hash := Hash(sha256.Sum256(infinity))
 	hash[0] = blobVersion
 	return &Sidecar{
 		Version: 1, Blobs: slices.Repeat([][]byte{make([]byte, BlobSize)}, n), Commitments: slices.Repeat([][]byte{infinity}, n),
-		Proofs: slices.Repeat([][]byte{infinity}, n*cellProofs),
+		Proofs: slices.Repeat([][]byte{infinity}, n*proofsPerBlob),
 	}, slices.Repeat([]Hash{hash}, n)
 }

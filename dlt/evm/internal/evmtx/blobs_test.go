@@ -12,18 +12,18 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// withBlobs returns a signed transaction with blobs of zeros.
-func withBlobs(t testing.TB, n int) *evmtx.Tx {
+// signedWithBlobs returns a signed transaction with blobs of zeros.
+func signedWithBlobs(t testing.TB, n int) *evmtx.Tx {
 	tx := &evmtx.Tx{Type: evmtx.Blob, ChainID: 1, Tip: big.NewInt(1), FeeCap: big.NewInt(2), Gas: 21000, To: &evmtx.Address{9}, Value: new(big.Int), BlobFeeCap: big.NewInt(1)}
 	tx.Sidecar, tx.BlobHashes = evmtx.ZeroBlobs(n)
-	tx.Sign(key(t, devKey))
+	tx.Sign(privateKey(t, devKey))
 	return tx
 }
 
 // The hash of a transaction is the same with its blobs and without, in both versions of the
 // sidecar.
 func TestHashWithoutBlobs(t *testing.T) {
-	tx := withBlobs(t, evmtx.MaxBlobs)
+	tx := signedWithBlobs(t, evmtx.MaxBlobs)
 	for version, proofs := range [][][]byte{tx.Sidecar.Proofs[:evmtx.MaxBlobs], tx.Sidecar.Proofs} {
 		tx.Sidecar.Version, tx.Sidecar.Proofs = uint64(version), proofs
 		raw := tx.EncodeToSend()
@@ -60,7 +60,7 @@ func TestDecodeRefusesBlobs(t *testing.T) {
 		"a long proof":            {func(tx *evmtx.Tx) { tx.Sidecar.Proofs[7] = append(point, 0) }, evmtx.ErrEncoding, "proofs[7]", "49 bytes, not 48"},
 		"seven":                   {func(tx *evmtx.Tx) { tx.Sidecar, tx.BlobHashes = evmtx.ZeroBlobs(7) }, evmtx.ErrEncoding, "blobs", "more than 6"},
 	} {
-		tx := withBlobs(t, 2)
+		tx := signedWithBlobs(t, 2)
 		c.edit(tx)
 		_, err := evmtx.Decode(tx.EncodeToSend())
 		require.ErrorIs(t, err, c.err, name)
@@ -69,6 +69,6 @@ func TestDecodeRefusesBlobs(t *testing.T) {
 		assert.Equal(t, c.field, in.Field, name)
 		assert.Contains(t, err.Error(), c.want, name)
 	}
-	_, err := evmtx.Decode(append(withBlobs(t, 1).EncodeToSend(), 0))
+	_, err := evmtx.Decode(append(signedWithBlobs(t, 1).EncodeToSend(), 0))
 	require.ErrorIs(t, err, evmtx.ErrTrailing)
 }

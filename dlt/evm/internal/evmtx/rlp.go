@@ -13,18 +13,18 @@ import (
 
 // errRLP are the mistakes that the reader of RLP finds.
 var (
-	errShort     = errors.New("the bytes end before the item does")
-	errCanonical = errors.New("not the shortest form of a length or number")
-	errKind      = errors.New("a list where a string belongs, or the reverse")
-	errTooLong   = errors.New("a string or number that is too long")
-	errMore      = errors.New("more items than the list has fields")
-	errFew       = errors.New("fewer items than the list has fields")
+	errEndsEarly    = errors.New("the bytes end before the item does")
+	errNotCanonical = errors.New("not the shortest form of a length or number")
+	errWrongKind    = errors.New("a list where a string belongs, or the reverse")
+	errTooLong      = errors.New("a string or number that is too long")
+	errExtraItems   = errors.New("more items than the list has fields")
+	errMissingItems = errors.New("fewer items than the list has fields")
 )
 
-// split reads the first item of b.
-func split(b []byte) (list bool, content, rest []byte, err error) {
+// splitFirstItem reads the first item of b.
+func splitFirstItem(b []byte) (list bool, content, rest []byte, err error) {
 	if len(b) == 0 {
-		return false, nil, nil, errShort
+		return false, nil, nil, errEndsEarly
 	}
 	first, b1 := b[0], b[1:]
 	var size uint64
@@ -34,63 +34,63 @@ func split(b []byte) (list bool, content, rest []byte, err error) {
 	case first < 0xb8:
 		size = uint64(first - 0x80)
 	case first < 0xc0:
-		size, b1, err = longSize(b1, int(first-0xb7))
+		size, b1, err = readLongSize(b1, int(first-0xb7))
 	case first < 0xf8:
 		list, size = true, uint64(first-0xc0)
 	default:
 		list = true
-		size, b1, err = longSize(b1, int(first-0xf7))
+		size, b1, err = readLongSize(b1, int(first-0xf7))
 	}
 	switch {
 	case err != nil:
 		return list, nil, nil, err
 	case size > uint64(len(b1)):
-		return list, nil, nil, errShort
+		return list, nil, nil, errEndsEarly
 	case !list && size == 1 && first < 0xb8 && b1[0] < 0x80:
-		return list, nil, nil, errCanonical // such a byte stands for itself
+		return list, nil, nil, errNotCanonical // such a byte stands for itself
 	}
 	return list, b1[:size], b1[size:], nil
 }
 
-func longSize(b []byte, n int) (uint64, []byte, error) {
+func readLongSize(b []byte, n int) (uint64, []byte, error) {
 	if len(b) < n {
-		return 0, nil, errShort
+		return 0, nil, errEndsEarly
 	}
 	var size uint64
 	for _, c := range b[:n] {
 		size = size<<8 | uint64(c)
 	}
 	if b[0] == 0 || size <= 55 {
-		return 0, nil, errCanonical
+		return 0, nil, errNotCanonical
 	}
 	return size, b[n:], nil
 }
 
-// reader reads the items of a list in their order. After an error it reads nothing, and err and
+// rlpReader reads the items of a list in their order. After an error it reads nothing, and err and
 // field name the first fault.
-type reader struct {
+type rlpReader struct {
 	rest  []byte
 	field string
 	err   error
 }
 
-func (r *reader) fail(field string, err error) {
+func (r *rlpReader) fail(field string, err error) {
 	if r.err == nil {
 		r.field, r.err = field, err
 	}
 }
 
-func (r *reader) item(field string, list bool) []byte {
+func (r *rlpReader) nextItem(field string, list bool) []byte {
 	if r.err != nil {
 		return nil
 	}
 	if len(r.rest) == 0 {
-		r.fail(field, errFew)
+		r.fail(field, errMissingItems)
 		return nil
 	}
-	is, content, rest, err := split(r.rest)
+	is, content, rest, err := splitFirstItem(r.rest)
 	if err == nil && is != list {
-		err = errKind
+		err = errWrongKind
 	}
 	if err != nil {
 		r.fail(field, err)
@@ -100,11 +100,11 @@ func (r *reader) item(field string, list bool) []byte {
 	return content
 }
 
-func (r *reader) bytes(field string) []byte { return r.item(field, false) }
+func (r *rlpReader) bytes(field string) []byte { return r.nextItem(field, false) }
 
 // list reads a list and calls read for as long as it has items. part, in read, reads one of them.
-func (r *reader) list(field string, read func(part *reader, i int)) {
-	part := reader{rest: r.item(field, true)}
+func (r *rlpReader) list(field string, read func(part *rlpReader, i int)) {
+	part := rlpReader{rest: r.nextItem(field, true)}
 	for i := 0; len(part.rest) > 0 && part.err == nil; i++ {
 		read(&part, i)
 	}
@@ -114,38 +114,38 @@ func (r *reader) list(field string, read func(part *reader, i int)) {
 }
 
 // tuple reads a list with a fixed number of fields.
-func (r *reader) tuple(field string, read func(part *reader)) {
-	part := reader{rest: r.item(field, true)}
+func (r *rlpReader) tuple(field string, read func(part *rlpReader)) {
+	part := rlpReader{rest: r.nextItem(field, true)}
 	if r.err != nil {
 		return
 	}
 	read(&part)
-	if part.end(field); part.err != nil {
+	if part.refuseRest(field); part.err != nil {
 		r.fail(part.field, part.err)
 	}
 }
 
-// end refuses further bytes.
-func (r *reader) end(field string) {
+// refuseRest refuses further bytes.
+func (r *rlpReader) refuseRest(field string) {
 	if len(r.rest) > 0 {
-		r.fail(field, errMore)
+		r.fail(field, errExtraItems)
 	}
 }
 
-func (r *reader) number(field string, size int) []byte {
+func (r *rlpReader) number(field string, size int) []byte {
 	b := r.bytes(field)
 	switch {
 	case len(b) > size:
 		r.fail(field, errTooLong)
 	case len(b) > 0 && b[0] == 0:
-		r.fail(field, errCanonical)
+		r.fail(field, errNotCanonical)
 	default:
 		return b
 	}
 	return nil
 }
 
-func (r *reader) uint(field string) uint64 {
+func (r *rlpReader) uint(field string) uint64 {
 	var v uint64
 	for _, c := range r.number(field, 8) {
 		v = v<<8 | uint64(c)
@@ -153,10 +153,10 @@ func (r *reader) uint(field string) uint64 {
 	return v
 }
 
-func (r *reader) big(field string) *big.Int { return new(big.Int).SetBytes(r.number(field, 32)) }
+func (r *rlpReader) big(field string) *big.Int { return new(big.Int).SetBytes(r.number(field, 32)) }
 
-// fixed reads a string that fills out.
-func (r *reader) fixed(field string, out []byte) {
+// fixedBytes reads a string that fills out.
+func (r *rlpReader) fixedBytes(field string, out []byte) {
 	b := r.bytes(field)
 	if r.err == nil && len(b) != len(out) {
 		r.fail(field, fmt.Errorf("%d bytes, not %d", len(b), len(out)))
@@ -179,15 +179,15 @@ func appendSize(b []byte, base byte, size int) []byte {
 		return append(b, base+byte(size))
 	}
 	n := (bits.Len(uint(size)) + 7) / 8
-	return append(append(b, base+55+byte(n)), shortest(uint64(size))...)
+	return append(append(b, base+55+byte(n)), shortestBytes(uint64(size))...)
 }
 
-func shortest(v uint64) []byte {
+func shortestBytes(v uint64) []byte {
 	b := binary.BigEndian.AppendUint64(nil, v)
 	return b[bits.LeadingZeros64(v)/8:]
 }
 
-func appendUint(b []byte, v uint64) []byte { return appendBytes(b, shortest(v)) }
+func appendUint(b []byte, v uint64) []byte { return appendBytes(b, shortestBytes(v)) }
 
 // appendBig takes nil for 0.
 func appendBig(b []byte, v *big.Int) []byte {

@@ -21,9 +21,9 @@ func DecodeStrings(field string, raw []byte, most int) (items [][]byte, err erro
 	fail := func(err error) ([][]byte, error) {
 		return nil, &batch.InputError{Field: field, Want: "the canonical RLP of a list of strings", Err: fmt.Errorf("%w: %w", ErrEncoding, err)}
 	}
-	list, content, rest, err := split(raw)
+	list, content, rest, err := splitFirstItem(raw)
 	if err == nil && !list {
-		err = errKind
+		err = errWrongKind
 	}
 	if err != nil {
 		return fail(err)
@@ -31,7 +31,7 @@ func DecodeStrings(field string, raw []byte, most int) (items [][]byte, err erro
 	if len(rest) > 0 {
 		return nil, &batch.InputError{Field: field, Value: fmt.Sprintf("%d bytes", len(raw)), Want: fmt.Sprintf("%d: nothing behind it", len(raw)-len(rest)), Err: ErrTrailing}
 	}
-	r := reader{rest: content}
+	r := rlpReader{rest: content}
 	for len(r.rest) > 0 && len(items) <= most {
 		item := r.bytes(field)
 		if r.err != nil {

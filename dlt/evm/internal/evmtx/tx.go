@@ -84,7 +84,7 @@ type Authorization struct {
 // wraps [ErrTrailing] the transaction is set, too.
 func Decode(raw []byte) (*Tx, error) {
 	if len(raw) == 0 {
-		return nil, encoding("transaction", errShort)
+		return nil, encodingError("transaction", errEndsEarly)
 	}
 	tx := &Tx{Type: raw[0]}
 	body := raw[1:]
@@ -92,33 +92,33 @@ func Decode(raw []byte) (*Tx, error) {
 	case raw[0] >= 0xc0:
 		tx.Type, body = Legacy, raw
 	case raw[0] >= 0x80:
-		return nil, encoding("transaction", errKind)
+		return nil, encodingError("transaction", errWrongKind)
 	case raw[0] < AccessList || raw[0] > SetCode:
 		return nil, &batch.InputError{Field: "type", Value: strconv.Itoa(int(raw[0])), Want: "0 to 4", Err: ErrType}
 	}
-	list, fields, rest, err := split(body)
+	list, fields, rest, err := splitFirstItem(body)
 	if err == nil && !list {
-		err = errKind
+		err = errWrongKind
 	}
 	if err != nil {
-		return nil, encoding("transaction", err)
+		return nil, encodingError("transaction", err)
 	}
-	r := &reader{rest: fields}
-	if first, _, _, err := split(fields); tx.Type == Blob && err == nil && first {
+	r := &rlpReader{rest: fields}
+	if first, _, _, err := splitFirstItem(fields); tx.Type == Blob && err == nil && first {
 		tx.Sidecar = new(Sidecar)
-		r.tuple("transaction", tx.read)
-		tx.Sidecar.read(r)
+		r.tuple("transaction", tx.decodeFields)
+		tx.Sidecar.decode(r)
 	} else {
-		tx.read(r)
+		tx.decodeFields(r)
 	}
-	if r.end("transaction"); r.err != nil {
-		return nil, encoding(r.field, r.err)
+	if r.refuseRest("transaction"); r.err != nil {
+		return nil, encodingError(r.field, r.err)
 	}
 	if tx.ChainID > MaxChainID {
 		return nil, &batch.InputError{Field: "chain_id", Value: strconv.FormatUint(tx.ChainID, 10), Want: "at most " + strconv.FormatUint(MaxChainID, 10), Err: ErrEncoding}
 	}
 	if tx.Sidecar != nil {
-		if err := tx.Sidecar.matches(tx.BlobHashes); err != nil {
+		if err := tx.Sidecar.checkHashes(tx.BlobHashes); err != nil {
 			return nil, err
 		}
 	}
@@ -128,11 +128,11 @@ func Decode(raw []byte) (*Tx, error) {
 	return tx, nil
 }
 
-func encoding(field string, err error) error {
+func encodingError(field string, err error) error {
 	return &batch.InputError{Field: field, Want: "the canonical RLP of a signed transaction", Err: fmt.Errorf("%w: %w", ErrEncoding, err)}
 }
 
-func (tx *Tx) read(r *reader) {
+func (tx *Tx) decodeFields(r *rlpReader) {
 	if tx.Type != Legacy {
 		tx.ChainID = r.uint("chain_id")
 	}
@@ -157,9 +157,9 @@ func (tx *Tx) read(r *reader) {
 	switch tx.Type {
 	case Blob:
 		tx.BlobFeeCap = r.big("max_fee_per_blob_gas")
-		r.list("blob_versioned_hashes", func(part *reader, _ int) {
+		r.list("blob_versioned_hashes", func(part *rlpReader, _ int) {
 			var h Hash
-			part.fixed("blob_versioned_hashes", h[:])
+			part.fixedBytes("blob_versioned_hashes", h[:])
 			tx.BlobHashes = append(tx.BlobHashes, h)
 		})
 	case SetCode:
@@ -188,15 +188,15 @@ func (tx *Tx) setV(v uint64) bool {
 	return false
 }
 
-func readAccess(r *reader) (out []AccessTuple) {
-	r.list("access_list", func(part *reader, i int) {
+func readAccess(r *rlpReader) (out []AccessTuple) {
+	r.list("access_list", func(part *rlpReader, i int) {
 		field := "access_list[" + strconv.Itoa(i) + "]"
-		part.tuple(field, func(t *reader) {
+		part.tuple(field, func(t *rlpReader) {
 			var a AccessTuple
-			t.fixed(field+".address", a.Address[:])
-			t.list(field+".storage_keys", func(keys *reader, _ int) {
+			t.fixedBytes(field+".address", a.Address[:])
+			t.list(field+".storage_keys", func(keys *rlpReader, _ int) {
 				var k Hash
-				keys.fixed(field+".storage_keys", k[:])
+				keys.fixedBytes(field+".storage_keys", k[:])
 				a.Keys = append(a.Keys, k)
 			})
 			out = append(out, a)
@@ -205,12 +205,12 @@ func readAccess(r *reader) (out []AccessTuple) {
 	return out
 }
 
-func readAuths(r *reader) (out []Authorization) {
-	r.list("authorization_list", func(part *reader, i int) {
+func readAuths(r *rlpReader) (out []Authorization) {
+	r.list("authorization_list", func(part *rlpReader, i int) {
 		field := "authorization_list[" + strconv.Itoa(i) + "]"
-		part.tuple(field, func(t *reader) {
+		part.tuple(field, func(t *rlpReader) {
 			a := Authorization{ChainID: t.big(field + ".chain_id")}
-			t.fixed(field+".address", a.Address[:])
+			t.fixedBytes(field+".address", a.Address[:])
 			a.Nonce = t.uint(field + ".nonce")
 			parity := t.number(field+".y_parity", 1)
 			if len(parity) == 1 {
@@ -234,10 +234,10 @@ func (tx *Tx) Encode() []byte {
 	}
 	items := tx.appendUnsigned(nil)
 	items = appendBig(appendBig(appendUint(items, v), tx.R), tx.S)
-	return tx.wrap(items)
+	return tx.wrapInType(items)
 }
 
-func (tx *Tx) wrap(items []byte) []byte {
+func (tx *Tx) wrapInType(items []byte) []byte {
 	if tx.Type == Legacy {
 		return appendList(nil, items)
 	}
@@ -301,7 +301,7 @@ func (tx *Tx) SigningBytes() []byte {
 	if tx.Type == Legacy && tx.ChainID != 0 {
 		items = appendUint(appendUint(appendUint(items, tx.ChainID), 0), 0)
 	}
-	return tx.wrap(items)
+	return tx.wrapInType(items)
 }
 
 // Sign signs the transaction with a key. In types 0 and 1 FeeCap is the gas price.
@@ -335,11 +335,11 @@ func signedBy(hash Hash, parity byte, sigR, sigS *big.Int) (Address, error) {
 	fail := func(field string, v *big.Int, want string) (Address, error) {
 		return Address{}, &batch.InputError{Field: field, Value: batch.Excerpt(v.String(), 80), Want: want, Err: ErrSignature}
 	}
-	r, ok := scalar(sigR)
+	r, ok := parseScalar(sigR)
 	if !ok {
 		return fail("r", sigR, "1 to the order of secp256k1")
 	}
-	s, ok := scalar(sigS)
+	s, ok := parseScalar(sigS)
 	if !ok {
 		return fail("s", sigS, "1 to the order of secp256k1")
 	}
@@ -357,8 +357,8 @@ func signedBy(hash Hash, parity byte, sigR, sigS *big.Int) (Address, error) {
 	return KeyAddress(key), nil
 }
 
-// scalar reports whether v is from 1 to the order of the curve.
-func scalar(v *big.Int) (secp256k1.ModNScalar, bool) {
+// parseScalar reports whether v is from 1 to the order of the curve.
+func parseScalar(v *big.Int) (secp256k1.ModNScalar, bool) {
 	var s secp256k1.ModNScalar
 	if v == nil || v.Sign() <= 0 || v.BitLen() > 256 {
 		return s, false

@@ -25,7 +25,7 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-func key(t testing.TB, s string) *secp256k1.PrivateKey {
+func privateKey(t testing.TB, s string) *secp256k1.PrivateKey {
 	return secp256k1.PrivKeyFromBytes(unhex(t, s))
 }
 
@@ -33,7 +33,7 @@ func key(t testing.TB, s string) *secp256k1.PrivateKey {
 const devKey = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
 
 func TestKeyAddress(t *testing.T) {
-	a := evmtx.KeyAddress(key(t, devKey).PubKey())
+	a := evmtx.KeyAddress(privateKey(t, devKey).PubKey())
 	assert.Equal(t, "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266", a.Checksum())
 	assert.Equal(t, "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266", a.String())
 }
@@ -98,7 +98,7 @@ func TestVectors(t *testing.T) {
 }
 
 // one returns a transaction of each type with every field in use.
-func all(t testing.TB) map[string]*evmtx.Tx {
+func signedSamples(t testing.TB) map[string]*evmtx.Tx {
 	to := evmtx.Address{19: 0xad}
 	access := []evmtx.AccessTuple{{Address: to, Keys: []evmtx.Hash{{1}, {2}}}, {Address: evmtx.Address{3}}}
 	auths := []evmtx.Authorization{{ChainID: big.NewInt(0), Address: to, Nonce: 128, YParity: 1, R: big.NewInt(5), S: big.NewInt(300)}}
@@ -115,13 +115,13 @@ func all(t testing.TB) map[string]*evmtx.Tx {
 	sent.Sidecar, sent.BlobHashes = evmtx.ZeroBlobs(2)
 	out := map[string]*evmtx.Tx{"legacy": &legacy, "unprotected": &unprotected, "list": &list, "dynamic": &dynamic, "code": &code, "create": &create, "blob": &blob, "sent": &sent}
 	for _, tx := range out {
-		tx.Sign(key(t, devKey))
+		tx.Sign(privateKey(t, devKey))
 	}
 	return out
 }
 
 func TestEncodeAndDecode(t *testing.T) {
-	for name, tx := range all(t) {
+	for name, tx := range signedSamples(t) {
 		raw := tx.EncodeToSend()
 		got, err := evmtx.Decode(raw)
 		require.NoError(t, err, name)
@@ -135,7 +135,7 @@ func TestEncodeAndDecode(t *testing.T) {
 }
 
 func TestDecodeRefuses(t *testing.T) {
-	good := all(t)
+	good := signedSamples(t)
 	dynamic := good["dynamic"].Encode()
 	edit := func(f func(tx *evmtx.Tx)) []byte {
 		tx := *good["dynamic"]
@@ -194,7 +194,7 @@ func TestSenderRefuses(t *testing.T) {
 		"r too big": {func(tx *evmtx.Tx) { tx.R = new(big.Int).Lsh(order, 1) }, "r", "1 to the order"},
 		"no point":  {func(tx *evmtx.Tx) { tx.R = big.NewInt(5) }, "r", "a key has made"},
 	} {
-		tx := *all(t)["dynamic"]
+		tx := *signedSamples(t)["dynamic"]
 		c.edit(&tx)
 		_, err := tx.Sender()
 		require.ErrorIs(t, err, evmtx.ErrSignature, name)
@@ -204,7 +204,7 @@ func TestSenderRefuses(t *testing.T) {
 		assert.Contains(t, in.Want, c.want, name)
 	}
 	// The high one is the same signature to mathematics: it recovers the same key.
-	tx := *all(t)["dynamic"]
+	tx := *signedSamples(t)["dynamic"]
 	high(&tx)
 	high(&tx)
 	_, err := tx.Sender()
@@ -239,12 +239,12 @@ func TestGas(t *testing.T) {
 	assert.EqualValues(t, 22600, hundred.IntrinsicGas())
 	assert.EqualValues(t, 25000, hundred.FloorGas())
 	assert.EqualValues(t, 21000+32000+2+4+16, (&evmtx.Tx{Data: []byte{0, 1}}).IntrinsicGas())
-	code := all(t)["code"]
+	code := signedSamples(t)["code"]
 	assert.EqualValues(t, 21000+40*4+40*16+2*2400+2*1900+25000, code.IntrinsicGas())
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, tx := range all(f) {
+	for _, tx := range signedSamples(f) {
 		f.Add(tx.EncodeToSend())
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
