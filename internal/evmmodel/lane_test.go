@@ -14,165 +14,165 @@ import (
 // slot is given up, is the same as for one payment; the lane adds how a nonce follows those of the
 // others. Each field breaks a rule.
 type laneRules struct {
-	keepsUnfenced bool // the row keeps bytes without reading its version and bytes
-	voidsUnfinal  bool // a slot is given up for a block that may be taken back
-	nodeCounts    bool // the next nonce is what the node counts with its pool
-	aboveForeign  bool // a nonce follows somebody else's that may be taken back
-	goesOn        bool // the rest of a run goes on behind a payment that failed
-	gapsStay      bool // nobody closes a nonce that no payment holds
-	loseLane      bool // the nonces of the lane's other payments are not looked at
-	byAge         bool // a run is in the order of age, and not of nonces
-	behindWait    bool // what goes again waits for those behind it: it breaks nothing, and has fewer worlds
-	assumes       bool // a withdrawn payment ends once what closes its nonce was accepted
-	nobody        bool // no person acts: it breaks nothing, and has fewer worlds
+	keepsUnfenced              bool // the row keeps bytes without reading its version and bytes
+	givesSlotUpForShallowBlock bool // a slot is given up for a block that may be taken back
+	takesNonceOfNode           bool // the next nonce is what the node counts with its pool
+	followsShallowForeignNonce bool // a nonce follows somebody else's that may be taken back
+	runContinuesAfterFailure   bool // the rest of a run goes on behind a payment that failed
+	leavesGapsOpen             bool // nobody closes a nonce that no payment holds
+	ignoresLaneNonces          bool // the nonces of the lane's other payments are not looked at
+	ordersRunByAge             bool // a run is in the order of age, and not of nonces
+	resentWaitsForLater        bool // what goes again waits for those behind it: it breaks nothing, and has fewer worlds
+	endsOnAcceptedClosing      bool // a withdrawn payment ends once what closes its nonce was accepted
+	noPersonActs               bool // no person acts: it breaks nothing, and has fewer worlds
 }
 
 const (
-	payments   = 3
-	laneNonces = 6
-	foreign    = int8(payments) // owners: 0 to 2 are payments
-	closing    = int8(payments + 1)
-	none       = int8(-1)
+	paymentCount   = 3
+	laneNonceCount = 6
+	foreignOwner   = int8(paymentCount) // owners: 0 to 2 are payments
+	closingOwner   = int8(paymentCount + 1)
+	noNumber       = int8(-1)
 )
 
-// place is one payment's row.
-type place struct {
-	standing standing
-	keeps    int8 // the nonce, none for no slot
-	lost     bool // waits again, and may not follow those under way
-	givenUp  bool // by a person: it may still be executed
-	voided   bool // had a slot that somebody else's transaction ended
-	// withdrawn by a person; closes says that the slot has a transfer of nothing.
-	withdrawn, closes bool
+// paymentRow is one payment's row.
+type paymentRow struct {
+	state             rowState
+	keptNonce         int8 // the nonce, none for no slot
+	mayNotFollow      bool // waits again, and may not follow those under way
+	wasGivenUp        bool // by a person: it may still be executed
+	lostSlotToForeign bool // had a slot that somebody else's transaction ended
+	// isWithdrawn by a person; keepsClosing says that the slot has a transfer of nothing.
+	isWithdrawn, keepsClosing bool
 }
 
-// runner is a process with a run of payments, or one that had it.
-type runner struct {
-	on      bool
-	run     [payments]int8 // the payments of the run, of which at to end are left
-	at, end int8
-	stage   stage
-	current [payments]bool // the rows still have the versions of its claims
-	lane    [payments]int8 // what the rows kept when they were claimed, and what it kept since
-	nonce   int8
-	closes  bool // what it sends closes the nonce of a withdrawn payment
+// laneProcess is a process with a run of payments, or one that had it.
+type laneProcess struct {
+	hasRun              bool
+	run                 [paymentCount]int8 // the payments of the run, of which at to end are left
+	nextInRun, endOfRun int8
+	stage               claimStage
+	rowIsUnchanged      [paymentCount]bool // the rows still have the versions of its claims
+	keptNonces          [paymentCount]int8 // what the rows kept when they were claimed, and what it kept since
+	nonce               int8
+	sendsClosing        bool // what it sends closes the nonce of a withdrawn payment
 }
 
-// asking is a monitor that has read a row.
-type asking struct {
-	on      bool
-	current bool
-	row     int8
-	saw     int8
-	verdict verdict
+// laneMonitor is a monitor that has read a row.
+type laneMonitor struct {
+	isAsking       bool
+	rowIsUnchanged bool
+	row            int8
+	seenNonce      int8
+	verdict        verdict
 }
 
 type laneWorld struct {
-	rows    [payments]place
-	expired bool
-	all     [2]runner
-	asking  asking
+	rows          [paymentCount]paymentRow
+	claimsExpired bool
+	processes     [2]laneProcess
+	monitor       laneMonitor
 
-	sent   [laneNonces]int8 // bits of owners
-	deep   [laneNonces]int8
-	head   int8
-	faults int8
-	// ordered says that a rule is not broken which keeps the order, too.
-	ordered bool
+	sentOwners [laneNonceCount]int8 // bits of owners
+	deepOwners [laneNonceCount]int8
+	headOwner  int8
+	faultCount int8
+	// mustKeepOrder says that a rule is not broken which keeps the order, too.
+	mustKeepOrder bool
 }
 
-func newLane() (w laneWorld) {
+func newLaneWorld() (w laneWorld) {
 	for i := range w.rows {
-		w.rows[i].keeps = none
+		w.rows[i].keptNonce = noNumber
 	}
-	for i := range w.deep {
-		w.deep[i] = none
+	for i := range w.deepOwners {
+		w.deepOwners[i] = noNumber
 	}
-	w.head = none
-	for i := range w.all {
-		w.all[i] = idleRunner()
+	w.headOwner = noNumber
+	for i := range w.processes {
+		w.processes[i] = idleLaneProcess()
 	}
 	return w
 }
 
-// row is the payment in hand.
-func (r *runner) row() int8 { return r.run[r.at] }
+// currentPayment is the payment in hand.
+func (r *laneProcess) currentPayment() int8 { return r.run[r.nextInRun] }
 
-func idleRunner() (r runner) {
-	for i := range r.lane {
-		r.lane[i], r.run[i] = none, none
+func idleLaneProcess() (r laneProcess) {
+	for i := range r.keptNonces {
+		r.keptNonces[i], r.run[i] = noNumber, noNumber
 	}
-	r.nonce = none
+	r.nonce = noNumber
 	return r
 }
 
-func (w *laneWorld) height() int8 {
-	for n, o := range w.deep {
-		if o == none {
+func (w *laneWorld) deepCount() int8 {
+	for n, o := range w.deepOwners {
+		if o == noNumber {
 			return int8(n)
 		}
 	}
-	return laneNonces
+	return laneNonceCount
 }
 
-func (w *laneWorld) latest() int8 {
-	if w.head != none {
-		return w.height() + 1
+func (w *laneWorld) latestCount() int8 {
+	if w.headOwner != noNumber {
+		return w.deepCount() + 1
 	}
-	return w.height()
+	return w.deepCount()
 }
 
-// pool is the count with a pool that has forgotten nothing.
-func (w *laneWorld) pool() int8 {
-	n := w.latest()
-	for n < laneNonces && w.sent[n] != 0 {
+// pendingCount is the count with a pool that has forgotten nothing.
+func (w *laneWorld) pendingCount() int8 {
+	n := w.latestCount()
+	for n < laneNonceCount && w.sentOwners[n] != 0 {
 		n++
 	}
 	return n
 }
 
-func (w *laneWorld) moved(i int8) {
-	if w.asking.row == i {
-		w.asking.current = false
+func (w *laneWorld) changeVersion(i int8) {
+	if w.monitor.row == i {
+		w.monitor.rowIsUnchanged = false
 	}
-	for p := range w.all {
-		w.all[p].current[i] = false
+	for p := range w.processes {
+		w.processes[p].rowIsUnchanged[i] = false
 	}
 }
 
-func (w *laneWorld) final() bool {
+func (w *laneWorld) allFinal() bool {
 	for i := range w.rows {
-		if s := w.rows[i].standing; s != committed && s != rejected {
+		if s := w.rows[i].state; s != committed && s != rejected {
 			return false
 		}
 	}
 	return true
 }
 
-func (w *laneWorld) broken() string {
-	var times [payments]int
-	var where [payments]int
+func (w *laneWorld) brokenPromise() string {
+	var times [paymentCount]int
+	var where [paymentCount]int
 	see := func(o int8, n int) {
-		if o >= 0 && o < payments {
+		if o >= 0 && o < paymentCount {
 			times[o]++
 			where[o] = n
 		}
 	}
-	for n, o := range w.deep {
+	for n, o := range w.deepOwners {
 		see(o, n)
 	}
-	see(w.head, int(w.height()))
+	see(w.headOwner, int(w.deepCount()))
 	for i, r := range w.rows {
 		switch {
 		case times[i] > 1:
 			return "executed twice"
-		case r.standing == committed && times[i] == 0:
+		case r.state == committed && times[i] == 0:
 			return "committed, and not executed"
-		case r.standing == rejected && !r.givenUp && times[i] > 0:
+		case r.state == rejected && !r.wasGivenUp && times[i] > 0:
 			return "rejected, and executed"
 		}
 		for j := range i { // those behind a payment that was given up do not wait for it
-			if w.ordered && times[i] > 0 && times[j] > 0 && where[j] > where[i] && !w.rows[j].voided && !w.rows[j].givenUp {
+			if w.mustKeepOrder && times[i] > 0 && times[j] > 0 && where[j] > where[i] && !w.rows[j].lostSlotToForeign && !w.rows[j].wasGivenUp {
 				return "executed in another order"
 			}
 		}
@@ -183,110 +183,110 @@ func (w *laneWorld) broken() string {
 type laneSteps struct {
 	laneRules
 	bounds
-	w    laneWorld
-	emit func(laneWorld, string)
+	world laneWorld
+	emit  func(laneWorld, string)
 }
 
-func (s *laneSteps) to(what string, change func(w *laneWorld)) {
-	w := s.w
+func (s *laneSteps) addStep(what string, change func(w *laneWorld)) {
+	w := s.world
 	change(&w)
-	if !w.asking.on {
-		w.asking = asking{}
+	if !w.monitor.isAsking {
+		w.monitor = laneMonitor{}
 	}
-	for i := range w.all {
-		if !w.all[i].on {
-			w.all[i] = idleRunner()
+	for i := range w.processes {
+		if !w.processes[i].hasRun {
+			w.processes[i] = idleLaneProcess()
 		}
 	}
-	if !w.all[0].on && w.all[1].on { // worlds are equal that differ in the names of processes
-		w.all[0], w.all[1] = w.all[1], w.all[0]
+	if !w.processes[0].hasRun && w.processes[1].hasRun { // worlds are equal that differ in the names of processes
+		w.processes[0], w.processes[1] = w.processes[1], w.processes[0]
 	}
 	s.emit(w, what)
 }
 
-func (s *laneSteps) fault(what string, change func(w *laneWorld)) {
-	if int(s.w.faults) < s.faults {
-		s.to(what, func(w *laneWorld) { w.faults++; change(w) })
+func (s *laneSteps) addFault(what string, change func(w *laneWorld)) {
+	if int(s.world.faultCount) < s.faults {
+		s.addStep(what, func(w *laneWorld) { w.faultCount++; change(w) })
 	}
 }
 
-func (s *laneSteps) next() {
-	s.chain()
+func (s *laneSteps) addAllSteps() {
+	s.addChainSteps()
 	for p := range s.processes {
-		s.process(p)
+		s.addProcessSteps(p)
 	}
-	for i := range s.w.rows {
-		if s.w.rows[i].standing == submitting && !s.w.expired {
-			s.to("the claims expire", func(w *laneWorld) { w.expired = true })
+	for i := range s.world.rows {
+		if s.world.rows[i].state == submitting && !s.world.claimsExpired {
+			s.addStep("the claims expire", func(w *laneWorld) { w.claimsExpired = true })
 			break
 		}
 	}
-	s.monitor()
-	if s.nobody {
+	s.addMonitorSteps()
+	if s.noPersonActs {
 		return
 	}
-	for i := range s.w.rows {
+	for i := range s.world.rows {
 		// Also while others keep bytes: they may have kept them since Decide looked, or it is
 		// withdrawn.
-		if r := s.w.rows[i]; r.standing == pending && r.keeps != none {
-			s.fault("a person gives a payment up", func(w *laneWorld) {
-				w.moved(int8(i))
-				w.rows[i].standing, w.rows[i].givenUp = rejected, true
+		if r := s.world.rows[i]; r.state == pending && r.keptNonce != noNumber {
+			s.addFault("a person gives a payment up", func(w *laneWorld) {
+				w.changeVersion(int8(i))
+				w.rows[i].state, w.rows[i].wasGivenUp = rejected, true
 			})
-			s.fault("a person gives a payment up, and all nodes forget it", func(w *laneWorld) {
-				w.moved(int8(i))
-				w.rows[i].standing, w.rows[i].givenUp = rejected, true
-				w.sent[r.keeps] &^= 1 << i
+			s.addFault("a person gives a payment up, and all nodes forget it", func(w *laneWorld) {
+				w.changeVersion(int8(i))
+				w.rows[i].state, w.rows[i].wasGivenUp = rejected, true
+				w.sentOwners[r.keptNonce] &^= 1 << i
 			})
 		}
-		live := s.w.rows[i].standing == submitting && !s.w.expired
-		if r := s.w.rows[i]; s.w.open(int8(i)) && r.keeps != none && !r.withdrawn && !live {
-			s.fault("a person withdraws a payment", func(w *laneWorld) {
-				w.moved(int8(i))
-				w.rows[i].withdrawn = true
+		live := s.world.rows[i].state == submitting && !s.world.claimsExpired
+		if r := s.world.rows[i]; s.world.isOpen(int8(i)) && r.keptNonce != noNumber && !r.isWithdrawn && !live {
+			s.addFault("a person withdraws a payment", func(w *laneWorld) {
+				w.changeVersion(int8(i))
+				w.rows[i].isWithdrawn = true
 			})
 		}
 	}
 }
 
-func (s *laneSteps) chain() {
-	n := s.w.height()
-	if s.w.head != none {
-		s.to("a block is deep", func(w *laneWorld) { w.deep[n], w.head = w.head, none })
-		s.fault("a block is taken back", func(w *laneWorld) { w.head = none })
+func (s *laneSteps) addChainSteps() {
+	n := s.world.deepCount()
+	if s.world.headOwner != noNumber {
+		s.addStep("a block is deep", func(w *laneWorld) { w.deepOwners[n], w.headOwner = w.headOwner, noNumber })
+		s.addFault("a block is taken back", func(w *laneWorld) { w.headOwner = noNumber })
 		return
 	}
-	if n == laneNonces {
+	if n == laneNonceCount {
 		return
 	}
-	for o := range closing + 1 {
-		if s.w.sent[n]&(1<<o) != 0 {
-			s.to(fmt.Sprintf("the transaction of %d is mined", o), func(w *laneWorld) { w.head = o })
+	for o := range closingOwner + 1 {
+		if s.world.sentOwners[n]&(1<<o) != 0 {
+			s.addStep(fmt.Sprintf("the transaction of %d is mined", o), func(w *laneWorld) { w.headOwner = o })
 		}
 	}
-	s.fault("somebody else's is mined", func(w *laneWorld) { w.head = foreign })
-	for _, sent := range s.w.sent[n:] {
+	s.addFault("somebody else's is mined", func(w *laneWorld) { w.headOwner = foreignOwner })
+	for _, sent := range s.world.sentOwners[n:] {
 		if sent != 0 {
-			s.fault("all nodes forget what is in no block", func(w *laneWorld) { clear(w.sent[n:]) })
+			s.addFault("all nodes forget what is in no block", func(w *laneWorld) { clear(w.sentOwners[n:]) })
 			break
 		}
 	}
 }
 
-// claim takes a run as queuer.Pipelined does.
-func (s *laneSteps) claim(p int) {
+// addClaimStep takes a run as queuer.Pipelined does.
+func (s *laneSteps) addClaimStep(p int) {
 	accepted := int8(0)
 	end := int8(0)
 	var open []int8
-	for i, r := range s.w.rows {
-		if r.standing != committed && r.standing != rejected {
+	for i, r := range s.world.rows {
+		if r.state != committed && r.state != rejected {
 			open = append(open, int8(i))
 		}
 	}
-	if !s.byAge { // what keeps bytes goes first, in the order of nonces
+	if !s.ordersRunByAge { // what keeps bytes goes first, in the order of nonces
 		slices.SortStableFunc(open, func(i, j int8) int {
-			a, b := s.w.rows[i].keeps, s.w.rows[j].keeps
-			if a == none || b == none {
+			a, b := s.world.rows[i].keptNonce, s.world.rows[j].keptNonce
+			if a == noNumber || b == noNumber {
 				return cmp.Compare(b, a)
 			}
 			return cmp.Compare(a, b)
@@ -294,11 +294,11 @@ func (s *laneSteps) claim(p int) {
 	}
 	behind := false
 	for at, i := range open {
-		switch s.w.rows[i].standing {
+		switch s.world.rows[i].state {
 		case waiting:
 		case pending:
 			if int8(at) > accepted {
-				if s.behindWait {
+				if s.resentWaitsForLater {
 					return
 				}
 				behind = true
@@ -311,171 +311,175 @@ func (s *laneSteps) claim(p int) {
 	}
 	from := accepted
 	for end = from; int(end) < len(open); end++ {
-		r := s.w.rows[open[end]]
-		if r.standing != waiting || (r.keeps == none || s.behindWait) && (behind || accepted > 0 && r.lost) {
+		r := s.world.rows[open[end]]
+		if r.state != waiting || (r.keptNonce == noNumber || s.resentWaitsForLater) && (behind || accepted > 0 && r.mayNotFollow) {
 			break
 		}
 	}
 	if from == end {
 		return
 	}
-	s.to("a claim", func(w *laneWorld) {
-		w.expired = false
-		w.all[p] = idleRunner()
-		r := &w.all[p]
-		r.on, r.end, r.stage = true, int8(copy(r.run[:], open[from:end])), claimed
+	s.addStep("a claim", func(w *laneWorld) {
+		w.claimsExpired = false
+		w.processes[p] = idleLaneProcess()
+		r := &w.processes[p]
+		r.hasRun, r.endOfRun, r.stage = true, int8(copy(r.run[:], open[from:end])), stageClaimed
 		for i := range w.rows {
-			if w.open(int8(i)) {
-				r.lane[i] = w.rows[i].keeps
+			if w.isOpen(int8(i)) {
+				r.keptNonces[i] = w.rows[i].keptNonce
 			}
 		}
 		for _, i := range open[from:end] {
-			w.moved(i)
-			w.rows[i].standing = submitting
+			w.changeVersion(i)
+			w.rows[i].state = submitting
 		}
 		for _, i := range open[from:end] {
-			w.all[p].current[i] = true
+			w.processes[p].rowIsUnchanged[i] = true
 		}
 	})
 }
 
-func (w *laneWorld) open(i int8) bool {
-	return w.rows[i].standing != committed && w.rows[i].standing != rejected
+func (w *laneWorld) isOpen(i int8) bool {
+	return w.rows[i].state != committed && w.rows[i].state != rejected
 }
 
-// ends ends a run: its payment goes back, and those behind it.
-func (w *laneWorld) ends(p int, goesOn bool) {
-	r := &w.all[p]
+// putBackPayment ends a run: its payment goes back, and those behind it.
+func (w *laneWorld) putBackPayment(p int, goesOn bool) {
+	r := &w.processes[p]
 	back := func(i int8) {
-		if r.current[i] && w.rows[i].standing == submitting {
-			w.moved(i)
-			w.rows[i].standing = waiting
+		if r.rowIsUnchanged[i] && w.rows[i].state == submitting {
+			w.changeVersion(i)
+			w.rows[i].state = waiting
 		}
 	}
-	back(r.row())
-	if goesOn && r.at+1 < r.end {
-		r.at++
-		r.stage = claimed
+	back(r.currentPayment())
+	if goesOn && r.nextInRun+1 < r.endOfRun {
+		r.nextInRun++
+		r.stage = stageClaimed
 		return
 	}
-	for _, i := range r.run[r.at+1 : r.end] {
+	for _, i := range r.run[r.nextInRun+1 : r.endOfRun] {
 		back(i)
 	}
-	*r = idleRunner()
+	*r = idleLaneProcess()
 }
 
-func (s *laneSteps) process(p int) {
-	r := s.w.all[p]
-	if !r.on {
-		if p == 0 || s.w.all[0].on {
-			s.claim(p)
+func (s *laneSteps) addProcessSteps(p int) {
+	r := s.world.processes[p]
+	if !r.hasRun {
+		if p == 0 || s.world.processes[0].hasRun {
+			s.addClaimStep(p)
 		}
 		return
 	}
-	s.fault("a process dies", func(w *laneWorld) { w.all[p] = idleRunner() })
-	at := r.row()
-	fails := func(what string) { s.to(what, func(w *laneWorld) { w.ends(p, s.goesOn) }) }
-	holds := func(w *laneWorld) bool { return w.rows[at].standing == submitting && r.current[at] }
+	s.addFault("a process dies", func(w *laneWorld) { w.processes[p] = idleLaneProcess() })
+	at := r.currentPayment()
+	fails := func(what string) {
+		s.addStep(what, func(w *laneWorld) { w.putBackPayment(p, s.runContinuesAfterFailure) })
+	}
+	holds := func(w *laneWorld) bool { return w.rows[at].state == submitting && r.rowIsUnchanged[at] }
 	switch r.stage {
-	case claimed:
-		switch row := s.w.rows[at]; {
-		case r.lane[at] == none:
-		case !holds(&s.w) || !row.withdrawn || s.w.latest() > row.keeps: // or it is mined, by whomever
-			s.to("kept bytes go again", func(w *laneWorld) { w.all[p].nonce, w.all[p].stage = r.lane[at], mayPost })
+	case stageClaimed:
+		switch row := s.world.rows[at]; {
+		case r.keptNonces[at] == noNumber:
+		case !holds(&s.world) || !row.isWithdrawn || s.world.latestCount() > row.keptNonce: // or it is mined, by whomever
+			s.addStep("kept bytes go again", func(w *laneWorld) { w.processes[p].nonce, w.processes[p].stage = r.keptNonces[at], stageMayPost })
 			return
-		case row.closes:
-			s.to("what closes it goes again", func(w *laneWorld) { w.all[p].nonce, w.all[p].stage, w.all[p].closes = row.keeps, mayPost, true })
+		case row.keepsClosing:
+			s.addStep("what closes it goes again", func(w *laneWorld) {
+				w.processes[p].nonce, w.processes[p].stage, w.processes[p].sendsClosing = row.keptNonce, stageMayPost, true
+			})
 			return
 		default:
-			s.to("what closes it is kept", func(w *laneWorld) {
-				w.rows[at].closes = true
-				w.all[p].nonce, w.all[p].stage, w.all[p].closes = row.keeps, mayPost, true
+			s.addStep("what closes it is kept", func(w *laneWorld) {
+				w.rows[at].keepsClosing = true
+				w.processes[p].nonce, w.processes[p].stage, w.processes[p].sendsClosing = row.keptNonce, stageMayPost, true
 			})
-			s.fault("the signer fails", func(w *laneWorld) { w.ends(p, s.goesOn) })
+			s.addFault("the signer fails", func(w *laneWorld) { w.putBackPayment(p, s.runContinuesAfterFailure) })
 			return
 		}
-		s.fault("the call would be taken back", func(w *laneWorld) {
+		s.addFault("the call would be taken back", func(w *laneWorld) {
 			if holds(w) {
-				w.moved(at)
-				w.rows[at].standing = rejected
+				w.changeVersion(at)
+				w.rows[at].state = rejected
 			}
-			w.ends(p, false)
+			w.putBackPayment(p, false)
 		})
-		s.fault("the signer fails", func(w *laneWorld) { w.ends(p, s.goesOn) })
-		n, ok := s.nonce(p)
-		if !ok || n >= laneNonces {
+		s.addFault("the signer fails", func(w *laneWorld) { w.putBackPayment(p, s.runContinuesAfterFailure) })
+		n, ok := s.nextNonce(p)
+		if !ok || n >= laneNonceCount {
 			fails("not yet")
 			return
 		}
-		s.to("bytes are signed", func(w *laneWorld) { w.all[p].nonce, w.all[p].stage = n, signed })
-	case signed:
-		s.to("bytes are kept", func(w *laneWorld) {
-			row, me := &w.rows[at], &w.all[p]
-			if holds(w) && row.keeps == none || s.keepsUnfenced && w.open(at) {
-				row.keeps, me.lane[at], me.stage = r.nonce, r.nonce, mayPost
+		s.addStep("bytes are signed", func(w *laneWorld) { w.processes[p].nonce, w.processes[p].stage = n, stageSigned })
+	case stageSigned:
+		s.addStep("bytes are kept", func(w *laneWorld) {
+			row, me := &w.rows[at], &w.processes[p]
+			if holds(w) && row.keptNonce == noNumber || s.keepsUnfenced && w.isOpen(at) {
+				row.keptNonce, me.keptNonces[at], me.stage = r.nonce, r.nonce, stageMayPost
 				return
 			}
-			*me = idleRunner() // the claim is another's
+			*me = idleLaneProcess() // the claim is another's
 		})
-	case mayPost:
-		if r.nonce > s.w.pool() {
-			if !s.gapsStay && s.isGap(p) {
-				s.to("a nonce is closed", func(w *laneWorld) { w.sent[w.height()] |= 1 << closing })
+	case stageMayPost:
+		if r.nonce > s.world.pendingCount() {
+			if !s.leavesGapsOpen && s.seesGap(p) {
+				s.addStep("a nonce is closed", func(w *laneWorld) { w.sentOwners[w.deepCount()] |= 1 << closingOwner })
 			}
 			fails("a nonce is missing")
 			return
 		}
-		s.to("bytes are sent", func(w *laneWorld) {
+		s.addStep("bytes are sent", func(w *laneWorld) {
 			owner := at
-			if r.closes {
-				owner = closing
+			if r.sendsClosing {
+				owner = closingOwner
 			}
-			w.sent[r.nonce] |= 1 << owner
-			w.all[p].stage = posted
+			w.sentOwners[r.nonce] |= 1 << owner
+			w.processes[p].stage = stagePosted
 		})
-		s.fault("the pool has forgotten", func(w *laneWorld) { w.ends(p, s.goesOn) })
-	case posted:
-		s.to("the acceptance is recorded", func(w *laneWorld) {
+		s.addFault("the pool has forgotten", func(w *laneWorld) { w.putBackPayment(p, s.runContinuesAfterFailure) })
+	case stagePosted:
+		s.addStep("the acceptance is recorded", func(w *laneWorld) {
 			if holds(w) {
-				w.moved(at)
-				w.rows[at].standing, w.rows[at].lost = pending, false
-				if s.assumes && r.closes {
-					w.rows[at].standing = rejected
+				w.changeVersion(at)
+				w.rows[at].state, w.rows[at].mayNotFollow = pending, false
+				if s.endsOnAcceptedClosing && r.sendsClosing {
+					w.rows[at].state = rejected
 				}
 			}
-			me := &w.all[p]
-			if me.at++; me.at == me.end {
-				*me = idleRunner()
+			me := &w.processes[p]
+			if me.nextInRun++; me.nextInRun == me.endOfRun {
+				*me = idleLaneProcess()
 				return
 			}
-			me.stage, me.nonce, me.closes = claimed, none, false
+			me.stage, me.nonce, me.sendsClosing = stageClaimed, noNumber, false
 		})
 	}
 }
 
-// isGap reports whether a process sees that nobody of the lane holds the next nonce.
-func (s *laneSteps) isGap(p int) bool {
-	if s.w.head != none || s.w.height() == laneNonces {
+// seesGap reports whether a process sees that nobody of the lane holds the next nonce.
+func (s *laneSteps) seesGap(p int) bool {
+	if s.world.headOwner != noNumber || s.world.deepCount() == laneNonceCount {
 		return false
 	}
-	for _, n := range s.w.all[p].lane {
-		if n == s.w.height() {
+	for _, n := range s.world.processes[p].keptNonces {
+		if n == s.world.deepCount() {
 			return false
 		}
 	}
 	return true
 }
 
-// nonce is the next one for the payment of a process.
-func (s *laneSteps) nonce(p int) (int8, bool) {
-	if s.nodeCounts {
-		return s.w.latest(), true // of a node whose pool has forgotten
+// nextNonce is the next one for the payment of a process.
+func (s *laneSteps) nextNonce(p int) (int8, bool) {
+	if s.takesNonceOfNode {
+		return s.world.latestCount(), true // of a node whose pool has forgotten
 	}
-	n := s.w.height()
-	if !s.loseLane {
+	n := s.world.deepCount()
+	if !s.ignoresLaneNonces {
 		for { // in order
 			next := false
-			for _, h := range s.w.all[p].lane {
+			for _, h := range s.world.processes[p].keptNonces {
 				next = next || h == n
 			}
 			if !next {
@@ -483,87 +487,89 @@ func (s *laneSteps) nonce(p int) (int8, bool) {
 			}
 			n++
 		}
-		for _, h := range s.w.all[p].lane {
+		for _, h := range s.world.processes[p].keptNonces {
 			if h > n {
 				return 0, false
 			}
 		}
 	}
-	if s.aboveForeign {
-		return max(n, s.w.latest()), true
+	if s.followsShallowForeignNonce {
+		return max(n, s.world.latestCount()), true
 	}
-	return n, s.w.latest() <= n && (s.loseLane || s.w.pool() <= n)
+	return n, s.world.latestCount() <= n && (s.ignoresLaneNonces || s.world.pendingCount() <= n)
 }
 
-func (s *laneSteps) monitor() {
-	m := s.w.asking
+func (s *laneSteps) addMonitorSteps() {
+	m := s.world.monitor
 	owned := func(w *laneWorld, i int8) bool {
-		return w.rows[i].standing == pending || w.rows[i].standing == submitting && w.expired
+		return w.rows[i].state == pending || w.rows[i].state == submitting && w.claimsExpired
 	}
 	switch {
-	case !m.on:
-		for i := range int8(payments) {
-			if owned(&s.w, i) {
-				s.to("a row is read", func(w *laneWorld) { w.asking = asking{on: true, current: true, row: i, saw: w.rows[i].keeps} })
+	case !m.isAsking:
+		for i := range int8(paymentCount) {
+			if owned(&s.world, i) {
+				s.addStep("a row is read", func(w *laneWorld) {
+					w.monitor = laneMonitor{isAsking: true, rowIsUnchanged: true, row: i, seenNonce: w.rows[i].keptNonce}
+				})
 			}
 		}
-	case m.verdict == unasked:
-		s.to("the chain is asked", func(w *laneWorld) {
-			if w.asking.verdict = s.verdict(); w.asking.verdict == unasked {
-				w.asking = asking{}
+	case m.verdict == notAsked:
+		s.addStep("the chain is asked", func(w *laneWorld) {
+			if w.monitor.verdict = s.laneVerdict(); w.monitor.verdict == notAsked {
+				w.monitor = laneMonitor{}
 			}
 		})
 	default:
-		s.to("the verdict is written", func(w *laneWorld) {
-			w.asking = asking{}
+		s.addStep("the verdict is written", func(w *laneWorld) {
+			w.monitor = laneMonitor{}
 			row := &w.rows[m.row]
 			switch {
-			case m.verdict == isOurs && w.open(m.row):
-				w.moved(m.row)
-				row.standing = committed
-			case !owned(w, m.row) || !m.current:
-			case m.verdict == again:
-				w.moved(m.row)
-				row.standing, row.lost = waiting, true
-			case m.verdict == isDead && row.keeps == m.saw:
-				w.moved(m.row)
-				row.voided = row.voided || row.keeps != none && w.deep[row.keeps] >= foreign
-				row.standing, row.keeps, row.lost = waiting, none, true
-				if row.withdrawn {
-					row.standing = rejected
+			case m.verdict == isOurs && w.isOpen(m.row):
+				w.changeVersion(m.row)
+				row.state = committed
+			case !owned(w, m.row) || !m.rowIsUnchanged:
+			case m.verdict == sendAgain:
+				w.changeVersion(m.row)
+				row.state, row.mayNotFollow = waiting, true
+			case m.verdict == neverOurs && row.keptNonce == m.seenNonce:
+				w.changeVersion(m.row)
+				row.lostSlotToForeign = row.lostSlotToForeign || row.keptNonce != noNumber && w.deepOwners[row.keptNonce] >= foreignOwner
+				row.state, row.keptNonce, row.mayNotFollow = waiting, noNumber, true
+				if row.isWithdrawn {
+					row.state = rejected
 				}
 			}
 		})
 	}
 }
 
-func (s *laneSteps) verdict() verdict {
-	m := s.w.asking
-	if m.saw == none {
-		return isDead
+func (s *laneSteps) laneVerdict() verdict {
+	m := s.world.monitor
+	if m.seenNonce == noNumber {
+		return neverOurs
 	}
-	last := s.w.deep[m.saw]
-	unfinal := last == none && s.w.height() == m.saw
+	last := s.world.deepOwners[m.seenNonce]
+	unfinal := last == noNumber && s.world.deepCount() == m.seenNonce
 	if unfinal {
-		last = s.w.head
+		last = s.world.headOwner
 	}
 	switch {
-	case last == none:
-		return again
+	case last == noNumber:
+		return sendAgain
 	case last == m.row && !unfinal:
 		return isOurs
-	case last != m.row && (!unfinal || s.voidsUnfinal):
-		return isDead
+	case last != m.row && (!unfinal || s.givesSlotUpForShallowBlock):
+		return neverOurs
 	}
-	return unasked
+	return notAsked
 }
 
-func searchLane(r laneRules, b bounds) finding {
-	first := newLane()
-	first.ordered = !r.keepsUnfenced && !r.voidsUnfinal
-	return explore(first, (*laneWorld).broken, (*laneWorld).final, func(w laneWorld, emit func(laneWorld, string)) {
-		s := laneSteps{laneRules: r, bounds: b, w: w, emit: emit}
-		s.next()
+func searchLane(r laneRules, b bounds) searchResult {
+	first := newLaneWorld()
+	first.mustKeepOrder = !r.keepsUnfenced && !r.givesSlotUpForShallowBlock
+	return explore(first, (*laneWorld).brokenPromise, (*laneWorld).allFinal, func(w laneWorld, emit func(laneWorld, string)) {
+		s := laneSteps{laneRules: r, bounds: b, world: w, emit: emit}
+		s.addAllSteps()
 	})
 }
 
@@ -572,16 +578,16 @@ func searchLane(r laneRules, b bounds) finding {
 // to somebody else, and one that a person has given up: it may come behind later ones.
 func TestLane(t *testing.T) {
 	all := []bounds{{processes: 1, faults: 1}, {processes: 2, faults: 0}}
-	if *large {
+	if *runsLargeSearches {
 		all = append(all, bounds{processes: 2, faults: 1}, bounds{processes: 1, faults: 2})
 	}
 	for _, b := range all {
 		t.Run(fmt.Sprintf("%d processes/%d faults", b.processes, b.faults), func(t *testing.T) {
 			t.Parallel()
-			f := searchLane(laneRules{behindWait: b.processes > 1 && !*large}, b)
-			require.Empty(t, f.wrong, f)
-			assert.Positive(t, f.finals, "else nothing was tried")
-			t.Logf("%d worlds, %d of them at their end", f.worlds, f.finals)
+			f := searchLane(laneRules{resentWaitsForLater: b.processes > 1 && !*runsLargeSearches}, b)
+			require.Empty(t, f.brokenPromise, f)
+			assert.Positive(t, f.finalCount, "else nothing was tried")
+			t.Logf("%d worlds, %d of them at their end", f.worldCount, f.finalCount)
 		})
 	}
 }
@@ -595,20 +601,20 @@ func TestBrokenLane(t *testing.T) {
 		wrong string
 	}{
 		"bytes are kept whatever the row says":                  {laneRules{keepsUnfenced: true}, bounds{2, 2}, refused},
-		"a slot is given up for a block that may be taken back": {laneRules{voidsUnfinal: true}, bounds{1, 2}, twice},
-		"the node counts":                 {laneRules{nodeCounts: true}, bounds{1, 1}, order},
-		"a nonce follows somebody else's": {laneRules{aboveForeign: true}, bounds{1, 2}, order},
-		"a run goes on behind a failure":  {laneRules{goesOn: true}, bounds{1, 1}, order},
-		"a gap stays":                     {laneRules{gapsStay: true}, bounds{1, 1}, jam},
-		"the lane is not looked at":       {laneRules{loseLane: true}, bounds{1, 0}, order},
-		"a run is in the order of age":    {laneRules{byAge: true, nobody: true}, bounds{1, 2}, jam},
-		"a withdrawal is assumed":         {laneRules{assumes: true}, bounds{1, 1}, refused},
+		"a slot is given up for a block that may be taken back": {laneRules{givesSlotUpForShallowBlock: true}, bounds{1, 2}, twice},
+		"the node counts":                 {laneRules{takesNonceOfNode: true}, bounds{1, 1}, order},
+		"a nonce follows somebody else's": {laneRules{followsShallowForeignNonce: true}, bounds{1, 2}, order},
+		"a run goes on behind a failure":  {laneRules{runContinuesAfterFailure: true}, bounds{1, 1}, order},
+		"a gap stays":                     {laneRules{leavesGapsOpen: true}, bounds{1, 1}, jam},
+		"the lane is not looked at":       {laneRules{ignoresLaneNonces: true}, bounds{1, 0}, order},
+		"a run is in the order of age":    {laneRules{ordersRunByAge: true, noPersonActs: true}, bounds{1, 2}, jam},
+		"a withdrawal is assumed":         {laneRules{endsOnAcceptedClosing: true}, bounds{1, 1}, refused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c.behindWait = true
+			c.resentWaitsForLater = true
 			f := searchLane(c.laneRules, c.bounds)
-			require.Equal(t, c.wrong, f.wrong, "%d worlds", f.worlds)
+			require.Equal(t, c.wrong, f.brokenPromise, "%d worlds", f.worldCount)
 			t.Log(f)
 		})
 	}

@@ -9,24 +9,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var large = flag.Bool("evmmodel.large", false, "searches with more processes and faults, which take minutes")
+var runsLargeSearches = flag.Bool("evmmodel.large", false, "searches with more processes and faults, which take minutes")
 
 // The rules keep the promises: at most one execution, a commit only of what stays executed, a
 // rejection only of what never can be, and always a way to an end.
 func TestRules(t *testing.T) {
 	all := []bounds{{processes: 2, faults: 2}}
-	if *large {
+	if *runsLargeSearches {
 		all = append(all, bounds{processes: 2, faults: 3}, bounds{processes: 3, faults: 2})
 	}
 	for _, b := range all {
 		for _, given := range []bool{true, false} {
 			t.Run(fmt.Sprintf("given=%t/%d processes/%d faults", given, b.processes, b.faults), func(t *testing.T) {
 				t.Parallel()
-				f := search(rules{given: given}, b)
-				require.Empty(t, f.wrong, f)
-				assert.Positive(t, f.ends[committed], "else nothing was tried")
-				assert.Equal(t, given, f.ends[rejected] > 0, "a payment whose client chooses the nonce is never given up")
-				t.Logf("%d worlds; committed in %d, rejected in %d", f.worlds, f.ends[committed], f.ends[rejected])
+				f := searchPayment(brokenRules{nonceIsGiven: given}, b)
+				require.Empty(t, f.brokenPromise, f)
+				assert.Positive(t, f.finalsByState[committed], "else nothing was tried")
+				assert.Equal(t, given, f.finalsByState[rejected] > 0, "a payment whose client chooses the nonce is never given up")
+				t.Logf("%d worlds; committed in %d, rejected in %d", f.worldCount, f.finalsByState[committed], f.finalsByState[rejected])
 			})
 		}
 	}
@@ -36,26 +36,26 @@ func TestRules(t *testing.T) {
 func TestBrokenRules(t *testing.T) {
 	const twice, rejection, commit, jam = "executed twice", "rejected, and may yet be executed", "committed, and not executed", "no end can be reached"
 	for name, c := range map[string]struct {
-		rules
+		brokenRules
 		wrong string
 	}{
-		"bytes are kept whatever the row says":                          {rules{keepsUnfenced: true}, twice},
-		"bytes are sent before they are kept":                           {rules{postsUnkept: true}, twice},
-		"a nonce follows a block that may be taken back":                {rules{nonceAtTheHead: true}, jam},
-		"a slot is given up for a block that may be taken back":         {rules{voidsUnfinal: true}, twice},
-		"a slot is given up for a missing receipt":                      {rules{voidsUnseen: true}, twice},
-		"a slot is given up in doubt":                                   {rules{voidsInDoubt: true}, twice},
-		"a slot is given up that is not the one which was seen":         {rules{voidsOthersSlots: true}, twice},
-		"a payment is rejected for a block that may be taken back":      {rules{given: true, rejectsUnfinal: true}, rejection},
-		"a payment is rejected for a missing receipt":                   {rules{given: true, rejectsUnseen: true}, rejection},
-		"a payment is rejected for a used nonce":                        {rules{given: true, rejectsUsed: true}, rejection},
-		"a payment is committed in a block that may be taken back":      {rules{given: true, commitsUnfinal: true}, commit},
-		"a chosen nonce is committed in a block that may be taken back": {rules{commitsUnfinal: true}, commit},
+		"bytes are kept whatever the row says":                          {brokenRules{keepsUnfenced: true}, twice},
+		"bytes are sent before they are kept":                           {brokenRules{postsUnkept: true}, twice},
+		"a nonce follows a block that may be taken back":                {brokenRules{takesNonceAboveHead: true}, jam},
+		"a slot is given up for a block that may be taken back":         {brokenRules{givesSlotUpForShallowBlock: true}, twice},
+		"a slot is given up for a missing receipt":                      {brokenRules{givesSlotUpForMissingReceipt: true}, twice},
+		"a slot is given up in doubt":                                   {brokenRules{givesSlotUpInDoubt: true}, twice},
+		"a slot is given up that is not the one which was seen":         {brokenRules{givesUnseenSlotUp: true}, twice},
+		"a payment is rejected for a block that may be taken back":      {brokenRules{nonceIsGiven: true, rejectsForShallowBlock: true}, rejection},
+		"a payment is rejected for a missing receipt":                   {brokenRules{nonceIsGiven: true, rejectsForMissingReceipt: true}, rejection},
+		"a payment is rejected for a used nonce":                        {brokenRules{nonceIsGiven: true, rejectsForUsedNonce: true}, rejection},
+		"a payment is committed in a block that may be taken back":      {brokenRules{nonceIsGiven: true, commitsShallowBlock: true}, commit},
+		"a chosen nonce is committed in a block that may be taken back": {brokenRules{commitsShallowBlock: true}, commit},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := search(c.rules, bounds{processes: 2, faults: 2})
-			require.Equal(t, c.wrong, f.wrong, "%d worlds", f.worlds)
+			f := searchPayment(c.brokenRules, bounds{processes: 2, faults: 2})
+			require.Equal(t, c.wrong, f.brokenPromise, "%d worlds", f.worldCount)
 			t.Log(f)
 		})
 	}

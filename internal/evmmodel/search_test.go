@@ -6,55 +6,55 @@ import (
 	"strings"
 )
 
-// finding is the result of a search.
-type finding struct {
-	worlds int
-	finals int // of them, at their end
-	ends   map[standing]int
-	wrong  string // "": nothing
-	trace  []string
+// searchResult is the result of a search.
+type searchResult struct {
+	worldCount    int
+	finalCount    int // of them, at their end
+	finalsByState map[rowState]int
+	brokenPromise string // "": nothing
+	steps         []string
 }
 
 // String returns what went wrong, and the shortest way to it.
-func (f finding) String() string {
-	return fmt.Sprintf("%d worlds: %s, by %d steps:\n  %s", f.worlds, f.wrong, len(f.trace), strings.Join(f.trace, "\n  "))
+func (f searchResult) String() string {
+	return fmt.Sprintf("%d worlds: %s, by %d steps:\n  %s", f.worldCount, f.brokenPromise, len(f.steps), strings.Join(f.steps, "\n  "))
 }
 
-// link says how a world was reached first.
-type link struct {
-	from int32
-	what string
+// worldOrigin says how a world was reached first.
+type worldOrigin struct {
+	fromWorld int32
+	stepName  string
 }
 
-// search goes through what can happen to one payment.
-func search(r rules, b bounds) finding {
-	ends := map[standing]int{}
-	f := explore(world{}, broken, (*world).final, func(w world, emit func(world, string)) {
-		if w.final() {
-			ends[w.row]++
+// searchPayment goes through what can happen to one payment.
+func searchPayment(r brokenRules, b bounds) searchResult {
+	ends := map[rowState]int{}
+	f := explore(world{}, brokenPromise, (*world).isFinal, func(w world, emit func(world, string)) {
+		if w.isFinal() {
+			ends[w.rowState]++
 		}
-		s := steps{rules: r, bounds: b, w: w, emit: emit}
-		s.next()
+		s := stepMaker{brokenRules: r, bounds: b, world: w, emit: emit}
+		s.addAllSteps()
 	})
-	f.ends = ends
+	f.finalsByState = ends
 	return f
 }
 
 // explore goes through all worlds that can be reached, the nearest first. It stops at the first
 // that breaks a promise. Where none does, it looks for worlds from which no end can be reached any
 // more.
-func explore[W comparable](first W, broken func(*W) string, final func(*W) bool, next func(W, func(W, string))) finding {
-	f := finding{}
-	worlds, links := []W{first}, []link{{from: -1}}
+func explore[W comparable](first W, broken func(*W) string, final func(*W) bool, next func(W, func(W, string))) searchResult {
+	f := searchResult{}
+	worlds, links := []W{first}, []worldOrigin{{fromWorld: -1}}
 	seen := map[W]int32{first: 0}
 	var arrows [][2]int32 // from one world to the next
 	for at := int32(0); int(at) < len(worlds); at++ {
 		w := worlds[at]
 		if final(&w) {
-			f.finals++
+			f.finalCount++
 		}
-		if f.wrong = broken(&w); f.wrong != "" {
-			f.worlds, f.trace = len(worlds), trace(links, at)
+		if f.brokenPromise = broken(&w); f.brokenPromise != "" {
+			f.worldCount, f.steps = len(worlds), stepsTo(links, at)
 			return f
 		}
 		next(w, func(to W, what string) {
@@ -62,38 +62,38 @@ func explore[W comparable](first W, broken func(*W) string, final func(*W) bool,
 			if !known {
 				i = int32(len(worlds))
 				seen[to] = i
-				worlds, links = append(worlds, to), append(links, link{at, what})
+				worlds, links = append(worlds, to), append(links, worldOrigin{at, what})
 			}
 			arrows = append(arrows, [2]int32{at, i})
 		})
 	}
-	f.worlds = len(worlds)
+	f.worldCount = len(worlds)
 	ends := make([]bool, len(worlds))
 	for i := range worlds {
 		ends[i] = final(&worlds[i])
 	}
-	if at := stuck(ends, arrows); at >= 0 {
-		f.wrong, f.trace = "no end can be reached", trace(links, at)
+	if at := findStuckWorld(ends, arrows); at >= 0 {
+		f.brokenPromise, f.steps = "no end can be reached", stepsTo(links, at)
 	}
 	return f
 }
 
-// broken says which promise a world breaks.
-func broken(w *world) string {
+// brokenPromise says which promise a world breaks.
+func brokenPromise(w *world) string {
 	n := w.executions()
 	switch {
 	case n > 1:
 		return "executed twice"
-	case w.row == committed && n == 0:
+	case w.rowState == committed && n == 0:
 		return "committed, and not executed"
-	case w.row == rejected && w.deep[0] != theirs:
+	case w.rowState == rejected && w.deepOwners[0] != ownedByOthers:
 		return "rejected, and may yet be executed"
 	}
 	return ""
 }
 
-// stuck returns a world from which no final one can be reached; -1 for none.
-func stuck(ends []bool, arrows [][2]int32) int32 {
+// findStuckWorld returns a world from which no final one can be reached; -1 for none.
+func findStuckWorld(ends []bool, arrows [][2]int32) int32 {
 	first := make([]int32, len(ends)+1) // of the arrows to each world
 	for _, a := range arrows {
 		first[a[1]+1]++
@@ -127,9 +127,9 @@ func stuck(ends []bool, arrows [][2]int32) int32 {
 	return int32(slices.Index(can, false))
 }
 
-func trace(links []link, at int32) (out []string) {
-	for ; links[at].from >= 0; at = links[at].from {
-		out = append(out, links[at].what)
+func stepsTo(links []worldOrigin, at int32) (out []string) {
+	for ; links[at].fromWorld >= 0; at = links[at].fromWorld {
+		out = append(out, links[at].stepName)
 	}
 	slices.Reverse(out)
 	return out

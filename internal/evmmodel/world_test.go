@@ -5,31 +5,31 @@ import (
 	"slices"
 )
 
-// rules are the rules of the processes. Each field but given breaks one of them.
-type rules struct {
-	given bool // the nonce is part of the payload
+// brokenRules are the rules of the processes. Each field but given breaks one of them.
+type brokenRules struct {
+	nonceIsGiven bool // the nonce is part of the payload
 
 	// Of nonces that the client chooses:
-	keepsUnfenced    bool // the row keeps bytes without reading its present bytes
-	postsUnkept      bool // bytes are sent before they are kept
-	nonceAtTheHead   bool // a nonce follows a block that may be taken back
-	voidsUnfinal     bool // a slot is given up for a block that may be taken back
-	voidsUnseen      bool // a slot is given up since its receipt is missing, while its nonce is used
-	voidsInDoubt     bool // a slot is given up whatever the chain says
-	voidsOthersSlots bool // a process gives up another slot than it saw
+	keepsUnfenced                bool // the row keeps bytes without reading its present bytes
+	postsUnkept                  bool // bytes are sent before they are kept
+	takesNonceAboveHead          bool // a nonce follows a block that may be taken back
+	givesSlotUpForShallowBlock   bool // a slot is given up for a block that may be taken back
+	givesSlotUpForMissingReceipt bool // a slot is given up since its receipt is missing, while its nonce is used
+	givesSlotUpInDoubt           bool // a slot is given up whatever the chain says
+	givesUnseenSlotUp            bool // a process gives up another slot than it saw
 	// Of given nonces:
-	rejectsUnfinal bool // another's transaction in a block that may be taken back ends the payment
-	rejectsUnseen  bool // a missing receipt does, while the nonce is used
-	rejectsUsed    bool // "nonce too low" does
+	rejectsForShallowBlock   bool // another's transaction in a block that may be taken back ends the payment
+	rejectsForMissingReceipt bool // a missing receipt does, while the nonce is used
+	rejectsForUsedNonce      bool // "nonce too low" does
 	// Of both:
-	commitsUnfinal bool // a receipt in a block that may be taken back is a commit
+	commitsShallowBlock bool // a receipt in a block that may be taken back is a commit
 }
 
 const (
 	maxProcesses = 3
 	maxFaults    = 3
 	maxNonces    = maxFaults + 2 // each foreign transaction is a fault
-	entries      = 2             // bytes of one slot: the first, and some with a higher fee
+	bytesPerSlot = 2             // bytes of one slot: the first, and some with a higher fee
 )
 
 // bounds of a search.
@@ -39,83 +39,83 @@ type bounds struct{ processes, faults int }
 type owner int8
 
 const (
-	nobody owner = iota
-	ours
-	theirs
+	noOwner owner = iota
+	ownedByUs
+	ownedByOthers
 )
 
-// standing is the state of the row.
-type standing int8
+// rowState is the state of the row.
+type rowState int8
 
 const (
-	waiting standing = iota
+	waiting rowState = iota
 	submitting
 	pending
 	committed
 	rejected
 )
 
-// kept is the content of a row: a slot's nonce, and how many of its bytes. No bytes mean no slot.
-type kept struct{ nonce, n int8 }
+// keptSlot is the content of a row: a slot's nonce, and how many of its bytes. No bytes mean no slot.
+type keptSlot struct{ nonce, byteVersions int8 }
 
-// stage is how far a process is with its claim.
-type stage int8
+// claimStage is how far a process is with its claim.
+type claimStage int8
 
 const (
-	idle stage = iota
-	claimed
-	signed
-	mayPost
-	posted
+	stageIdle claimStage = iota
+	stageClaimed
+	stageSigned
+	stageMayPost
+	stagePosted
 )
 
-// process has a claim, or had one.
-type process struct {
-	stage   stage
-	current bool // the row still has the version of its claim
-	saw     kept // in the claim
-	nonce   int8 // of what it signed
-	entry   int8
+// claimingProcess has a claim, or had one.
+type claimingProcess struct {
+	stage             claimStage
+	rowIsUnchanged    bool     // the row still has the version of its claim
+	seenSlot          keptSlot // in the claim
+	signedNonce       int8     // of what it signed
+	signedByteVersion int8
 }
 
 // verdict is a monitor's conclusion.
 type verdict int8
 
 const (
-	unasked verdict = iota
-	again
+	notAsked verdict = iota
+	sendAgain
 	isOurs
-	isDead // never ours, or never sent
+	neverOurs // never ours, or never sent
 )
 
 // monitor has read the row, and then asked the chain. Of all processes at most one does so at a
 // time: two would write by the same version.
 type monitor struct {
-	on      bool
-	current bool
-	saw     kept
-	verdict verdict
+	isAsking       bool
+	rowIsUnchanged bool
+	seenSlot       keptSlot
+	verdict        verdict
 }
 
 // world is a state of everything. Versions of the row are not counted: who holds the present one
 // is all that matters.
 type world struct {
-	row     standing
-	keeps   kept
-	expired bool // the claim is over; its holder may not know
-	all     [maxProcesses]process
-	monitor monitor
+	rowState     rowState
+	keptSlot     keptSlot
+	claimExpired bool // the claim is over; its holder may not know
+	processes    [maxProcesses]claimingProcess
+	monitor      monitor
 
-	sent   [maxNonces]bool // some bytes with this nonce have left, and may be mined at any time
-	deep   [maxNonces]owner
-	head   owner // of the block on top of the deep ones, if there is one
-	faults int8  // that have happened
+	sentNonces [maxNonces]bool // some bytes with this nonce have left, and may be mined at any time
+	deepOwners [maxNonces]owner
+	headOwner  owner // of the block on top of the deep ones, if there is one
+	faultCount int8  // that have happened
 }
 
-// height is the number of nonces that are used in deep blocks.
-func (w *world) height() int8 {
-	for n, o := range w.deep {
-		if o == nobody {
+// deepCount is the number of nonces that are used in deep blocks.
+func (w *world) deepCount() int8 {
+	for n, o := range w.deepOwners {
+		if o == noOwner {
 			return int8(n)
 		}
 	}
@@ -124,241 +124,241 @@ func (w *world) height() int8 {
 
 // executions is how often the payment has been made, on the chain as it is.
 func (w *world) executions() (n int) {
-	for _, o := range w.deep {
-		if o == ours {
+	for _, o := range w.deepOwners {
+		if o == ownedByUs {
 			n++
 		}
 	}
-	if w.head == ours {
+	if w.headOwner == ownedByUs {
 		n++
 	}
 	return n
 }
 
-// moved gives the row a new version.
-func (w *world) moved() {
-	w.monitor.current = false
-	for i := range w.all {
-		w.all[i].current = false
+// changeVersion gives the row a new version.
+func (w *world) changeVersion() {
+	w.monitor.rowIsUnchanged = false
+	for i := range w.processes {
+		w.processes[i].rowIsUnchanged = false
 	}
 }
 
-func (w *world) final() bool { return w.row == committed || w.row == rejected }
+func (w *world) isFinal() bool { return w.rowState == committed || w.rowState == rejected }
 
-// sort makes worlds equal that differ in the names of their processes.
-func (w *world) sort() {
+// sortProcesses makes worlds equal that differ in the names of their processes.
+func (w *world) sortProcesses() {
 	flag := func(b bool) int8 {
 		if b {
 			return 1
 		}
 		return 0
 	}
-	slices.SortFunc(w.all[:], func(a, b process) int {
-		return cmp.Or(cmp.Compare(b.stage, a.stage), cmp.Compare(flag(a.current), flag(b.current)), cmp.Compare(a.nonce, b.nonce),
-			cmp.Compare(a.entry, b.entry), cmp.Compare(a.saw.nonce, b.saw.nonce), cmp.Compare(a.saw.n, b.saw.n))
+	slices.SortFunc(w.processes[:], func(a, b claimingProcess) int {
+		return cmp.Or(cmp.Compare(b.stage, a.stage), cmp.Compare(flag(a.rowIsUnchanged), flag(b.rowIsUnchanged)), cmp.Compare(a.signedNonce, b.signedNonce),
+			cmp.Compare(a.signedByteVersion, b.signedByteVersion), cmp.Compare(a.seenSlot.nonce, b.seenSlot.nonce), cmp.Compare(a.seenSlot.byteVersions, b.seenSlot.byteVersions))
 	})
 }
 
-// steps goes through all that can happen next.
-type steps struct {
-	rules
+// stepMaker goes through all that can happen next.
+type stepMaker struct {
+	brokenRules
 	bounds
-	w    world
-	emit func(world, string)
+	world world
+	emit  func(world, string)
 }
 
-// to is a step to a changed world.
-func (s *steps) to(what string, change func(w *world)) {
-	w := s.w
+// addStep is a step to a changed world.
+func (s *stepMaker) addStep(what string, change func(w *world)) {
+	w := s.world
 	change(&w)
-	w.sort()
+	w.sortProcesses()
 	s.emit(w, what)
 }
 
-// fault is a step that may happen a few times only.
-func (s *steps) fault(what string, change func(w *world)) {
-	if int(s.w.faults) < s.bounds.faults {
-		s.to(what, func(w *world) { w.faults++; change(w) })
+// addFault is a step that may happen a few times only.
+func (s *stepMaker) addFault(what string, change func(w *world)) {
+	if int(s.world.faultCount) < s.bounds.faults {
+		s.addStep(what, func(w *world) { w.faultCount++; change(w) })
 	}
 }
 
-func (s *steps) next() {
-	s.chain()
+func (s *stepMaker) addAllSteps() {
+	s.addChainSteps()
 	for i := range s.processes {
-		s.process(i)
+		s.addProcessSteps(i)
 	}
-	if s.w.row == submitting && !s.w.expired {
-		s.to("the claim expires", func(w *world) { w.expired = true }) // which gives the row no new version
+	if s.world.rowState == submitting && !s.world.claimExpired {
+		s.addStep("the claim expires", func(w *world) { w.claimExpired = true }) // which gives the row no new version
 	}
-	s.monitor()
+	s.addMonitorSteps()
 }
 
-func (s *steps) chain() {
-	n := s.w.height()
-	if s.w.head != nobody {
-		s.to("a block is deep", func(w *world) { w.deep[n], w.head = w.head, nobody })
-		s.fault("a block is taken back", func(w *world) { w.head = nobody })
+func (s *stepMaker) addChainSteps() {
+	n := s.world.deepCount()
+	if s.world.headOwner != noOwner {
+		s.addStep("a block is deep", func(w *world) { w.deepOwners[n], w.headOwner = w.headOwner, noOwner })
+		s.addFault("a block is taken back", func(w *world) { w.headOwner = noOwner })
 		return
 	}
 	if n == maxNonces {
 		return
 	}
-	if s.w.sent[n] {
-		s.to("ours is mined", func(w *world) { w.head = ours })
+	if s.world.sentNonces[n] {
+		s.addStep("ours is mined", func(w *world) { w.headOwner = ownedByUs })
 	}
-	s.fault("theirs is mined", func(w *world) { w.head = theirs })
+	s.addFault("theirs is mined", func(w *world) { w.headOwner = ownedByOthers })
 }
 
-func (s *steps) process(i int) {
-	p := s.w.all[i]
-	if p.stage == idle {
-		if s.w.row == waiting {
-			s.to("a claim", func(w *world) {
-				w.moved()
-				w.row, w.expired = submitting, false
-				w.all[i] = process{stage: claimed, current: true, saw: w.keeps}
+func (s *stepMaker) addProcessSteps(i int) {
+	p := s.world.processes[i]
+	if p.stage == stageIdle {
+		if s.world.rowState == waiting {
+			s.addStep("a claim", func(w *world) {
+				w.changeVersion()
+				w.rowState, w.claimExpired = submitting, false
+				w.processes[i] = claimingProcess{stage: stageClaimed, rowIsUnchanged: true, seenSlot: w.keptSlot}
 			})
 		}
 		return
 	}
-	s.fault("a process dies", func(w *world) { w.all[i] = process{} })
+	s.addFault("a process dies", func(w *world) { w.processes[i] = claimingProcess{} })
 	switch p.stage {
-	case claimed:
-		s.sign(i)
-	case signed:
-		s.keep(i)
-	case mayPost: // however long it was frozen
-		s.to("bytes are sent", func(w *world) {
-			used := w.height() > p.nonce || w.height() == p.nonce && w.head != nobody
-			w.sent[p.nonce] = true
-			w.all[i].stage = posted
-			if s.rejectsUsed && used && p.current {
-				w.moved()
-				w.row, w.all[i] = rejected, process{}
+	case stageClaimed:
+		s.addSignSteps(i)
+	case stageSigned:
+		s.addKeepStep(i)
+	case stageMayPost: // however long it was frozen
+		s.addStep("bytes are sent", func(w *world) {
+			used := w.deepCount() > p.signedNonce || w.deepCount() == p.signedNonce && w.headOwner != noOwner
+			w.sentNonces[p.signedNonce] = true
+			w.processes[i].stage = stagePosted
+			if s.rejectsForUsedNonce && used && p.rowIsUnchanged {
+				w.changeVersion()
+				w.rowState, w.processes[i] = rejected, claimingProcess{}
 			}
 		})
-	case posted:
-		s.to("the acceptance is recorded", func(w *world) {
-			if w.row == submitting && p.current {
-				if s.postsUnkept && w.keeps.n == 0 {
-					w.keeps = kept{p.nonce, p.entry + 1}
+	case stagePosted:
+		s.addStep("the acceptance is recorded", func(w *world) {
+			if w.rowState == submitting && p.rowIsUnchanged {
+				if s.postsUnkept && w.keptSlot.byteVersions == 0 {
+					w.keptSlot = keptSlot{p.signedNonce, p.signedByteVersion + 1}
 				}
-				w.moved()
-				w.row = pending
+				w.changeVersion()
+				w.rowState = pending
 			}
-			w.all[i] = process{}
+			w.processes[i] = claimingProcess{}
 		})
 	}
 }
 
-// sign signs: the kept slot, perhaps with a higher fee, or one with a nonce that the chain has not
+// addSignSteps signs: the kept slot, perhaps with a higher fee, or one with a nonce that the chain has not
 // used. The node that is asked may be a block behind.
-func (s *steps) sign(i int) {
-	saw := s.w.all[i].saw
-	sign := func(nonce, entry int8, to stage) {
-		s.to("bytes are signed", func(w *world) {
-			w.all[i].nonce, w.all[i].entry, w.all[i].stage = nonce, entry, to
+func (s *stepMaker) addSignSteps(i int) {
+	saw := s.world.processes[i].seenSlot
+	sign := func(nonce, entry int8, to claimStage) {
+		s.addStep("bytes are signed", func(w *world) {
+			w.processes[i].signedNonce, w.processes[i].signedByteVersion, w.processes[i].stage = nonce, entry, to
 		})
 	}
 	switch {
-	case s.given:
-		sign(0, 0, mayPost)
-	case saw.n > 0:
-		sign(saw.nonce, saw.n-1, mayPost)
-		if saw.n < entries {
-			sign(saw.nonce, saw.n, signed)
+	case s.nonceIsGiven:
+		sign(0, 0, stageMayPost)
+	case saw.byteVersions > 0:
+		sign(saw.nonce, saw.byteVersions-1, stageMayPost)
+		if saw.byteVersions < bytesPerSlot {
+			sign(saw.nonce, saw.byteVersions, stageSigned)
 		}
 	default:
-		n := s.w.height()
-		if s.nonceAtTheHead && s.w.head != nobody {
+		n := s.world.deepCount()
+		if s.takesNonceAboveHead && s.world.headOwner != noOwner {
 			n++
 		}
 		for nonce := max(0, n-1); nonce <= n && nonce < maxNonces; nonce++ {
-			sign(nonce, 0, signed)
+			sign(nonce, 0, stageSigned)
 		}
 	}
 }
 
-func (s *steps) keep(i int) {
-	p := s.w.all[i]
-	s.to("bytes are kept", func(w *world) {
-		may := w.row == submitting && p.current && w.keeps == p.saw
+func (s *stepMaker) addKeepStep(i int) {
+	p := s.world.processes[i]
+	s.addStep("bytes are kept", func(w *world) {
+		may := w.rowState == submitting && p.rowIsUnchanged && w.keptSlot == p.seenSlot
 		switch {
 		case s.postsUnkept:
-			w.all[i].stage = mayPost
+			w.processes[i].stage = stageMayPost
 		case may || s.keepsUnfenced:
-			w.keeps = kept{p.nonce, p.entry + 1}
-			w.all[i].stage = mayPost
+			w.keptSlot = keptSlot{p.signedNonce, p.signedByteVersion + 1}
+			w.processes[i].stage = stageMayPost
 		default:
-			w.all[i] = process{}
+			w.processes[i] = claimingProcess{}
 		}
 	})
 }
 
-// monitor reads the row, asks the chain, and writes, with time between.
-func (s *steps) monitor() {
-	m := s.w.monitor
-	owned := s.w.row == pending || s.w.row == submitting && s.w.expired
+// addMonitorSteps reads the row, asks the chain, and writes, with time between.
+func (s *stepMaker) addMonitorSteps() {
+	m := s.world.monitor
+	owned := s.world.rowState == pending || s.world.rowState == submitting && s.world.claimExpired
 	switch {
-	case !m.on:
+	case !m.isAsking:
 		if owned {
-			s.to("the row is read", func(w *world) { w.monitor = monitor{on: true, current: true, saw: w.keeps} })
+			s.addStep("the row is read", func(w *world) { w.monitor = monitor{isAsking: true, rowIsUnchanged: true, seenSlot: w.keptSlot} })
 		}
-	case m.verdict == unasked:
-		for _, v := range s.verdicts() {
-			s.to("the chain is asked", func(w *world) {
-				if w.monitor.verdict = v; v == unasked {
+	case m.verdict == notAsked:
+		for _, v := range s.possibleVerdicts() {
+			s.addStep("the chain is asked", func(w *world) {
+				if w.monitor.verdict = v; v == notAsked {
 					w.monitor = monitor{}
 				}
 			})
 		}
 	default:
-		s.to("the verdict is written", func(w *world) {
+		s.addStep("the verdict is written", func(w *world) {
 			w.monitor = monitor{}
 			switch {
-			case m.verdict == isOurs && !w.final(): // a fact, whatever has moved
-				w.moved()
-				w.row = committed
-			case !owned || !m.current:
-			case m.verdict == again:
-				w.moved()
-				w.row = waiting
-			case m.verdict == isDead && s.given:
-				w.moved()
-				w.row = rejected
-			case m.verdict == isDead && (w.keeps == m.saw || s.voidsOthersSlots):
-				w.moved()
-				w.row, w.keeps = waiting, kept{}
+			case m.verdict == isOurs && !w.isFinal(): // a fact, whatever has moved
+				w.changeVersion()
+				w.rowState = committed
+			case !owned || !m.rowIsUnchanged:
+			case m.verdict == sendAgain:
+				w.changeVersion()
+				w.rowState = waiting
+			case m.verdict == neverOurs && s.nonceIsGiven:
+				w.changeVersion()
+				w.rowState = rejected
+			case m.verdict == neverOurs && (w.keptSlot == m.seenSlot || s.givesUnseenSlotUp):
+				w.changeVersion()
+				w.rowState, w.keptSlot = waiting, keptSlot{}
 			}
 		})
 	}
 }
 
-// verdicts are those to which a monitor may come now; unasked means that it asks again later.
-func (s *steps) verdicts() (all []verdict) {
-	n, m := int8(0), s.w.monitor
-	if !s.given {
-		if n = m.saw.nonce; m.saw.n == 0 {
-			return []verdict{isDead} // nothing was kept, so nothing was sent
+// possibleVerdicts are those to which a monitor may come now; unasked means that it asks again later.
+func (s *stepMaker) possibleVerdicts() (all []verdict) {
+	n, m := int8(0), s.world.monitor
+	if !s.nonceIsGiven {
+		if n = m.seenSlot.nonce; m.seenSlot.byteVersions == 0 {
+			return []verdict{neverOurs} // nothing was kept, so nothing was sent
 		}
 	}
-	last := s.w.deep[n]
-	unfinal := last == nobody && s.w.height() == n
+	last := s.world.deepOwners[n]
+	unfinal := last == noOwner && s.world.deepCount() == n
 	if unfinal {
-		last = s.w.head
+		last = s.world.headOwner
 	}
 	switch {
-	case last == nobody:
-		all = append(all, again)
-	case last == ours && (!unfinal || s.commitsUnfinal):
+	case last == noOwner:
+		all = append(all, sendAgain)
+	case last == ownedByUs && (!unfinal || s.commitsShallowBlock):
 		all = append(all, isOurs)
-	case last == theirs && (!unfinal || s.voidsUnfinal || s.rejectsUnfinal):
-		all = append(all, isDead)
+	case last == ownedByOthers && (!unfinal || s.givesSlotUpForShallowBlock || s.rejectsForShallowBlock):
+		all = append(all, neverOurs)
 	default:
-		all = append(all, unasked)
+		all = append(all, notAsked)
 	}
-	if s.voidsInDoubt || last == ours && (s.voidsUnseen || s.rejectsUnseen) {
-		all = append(all, isDead)
+	if s.givesSlotUpInDoubt || last == ownedByUs && (s.givesSlotUpForMissingReceipt || s.rejectsForMissingReceipt) {
+		all = append(all, neverOurs)
 	}
 	return all
 }

@@ -14,18 +14,18 @@ import (
 func TestClockSteps(t *testing.T) {
 	tier.Long(t)
 	tier.Plain(t)
-	for n := uint64(1); n <= uint64(*seeds); n++ {
-		if *seed != 0 {
-			n = *seed
+	for n := uint64(1); n <= uint64(*seedCount); n++ {
+		if *onlySeed != 0 {
+			n = *onlySeed
 		}
-		w := simulateFor(t, n, serialLanes(), 24*time.Hour, func(w *world) { w.stepClock(rand.New(rand.NewPCG(n, 17))) })
-		if w.failure != nil || *seed != 0 {
-			t.Log("\n" + w.dump())
+		w := runSeedWith(t, n, serialLanes(), 24*time.Hour, func(w *world) { w.stepClock(rand.New(rand.NewPCG(n, 17))) })
+		if w.failure != nil || *onlySeed != 0 {
+			t.Log("\n" + w.traceText())
 		}
 		if w.failure != nil {
-			t.Fatalf("seed %d, ledger %q: %v\nrun it alone: go test ./internal/sim -run TestClockSteps$ -sim.seed=%d", n, w.kind.name, w.failure, n)
+			t.Fatalf("seed %d, ledger %q: %v\nrun it alone: go test ./internal/sim -run TestClockSteps$ -sim.seed=%d", n, w.ledgerKind.name, w.failure, n)
 		}
-		if *seed != 0 {
+		if *onlySeed != 0 {
 			return
 		}
 	}
@@ -33,7 +33,7 @@ func TestClockSteps(t *testing.T) {
 
 // stepClock lets the clock step some times in the first two minutes.
 func (w *world) stepClock(rng *rand.Rand) {
-	w.stepped, w.awake = true, time.Now().Add(5*time.Minute) // a person may be called too early
+	w.clockHasStepped, w.noRestBefore = true, time.Now().Add(5*time.Minute) // a person may be called too early
 	sizes := [...]time.Duration{time.Minute, 7 * 24 * time.Hour, 365 * 24 * time.Hour}
 	for range 1 + rng.IntN(3) {
 		by := sizes[rng.IntN(len(sizes))]
@@ -43,13 +43,13 @@ func (w *world) stepClock(rng *rand.Rand) {
 		at := time.Duration(rng.Int64N(int64(time.Minute)))
 		step := func(by time.Duration) func() {
 			return func() {
-				w.note("the database's clock steps by %s", by)
+				w.addTrace("the database's clock steps by %s", by)
 				w.store.StepClock(by)
 			}
 		}
-		w.after(at, step(by))
+		w.scheduleAfter(at, step(by))
 		if rng.IntN(3) != 0 {
-			w.after(at+time.Duration(rng.Int64N(int64(time.Minute))), step(-by))
+			w.scheduleAfter(at+time.Duration(rng.Int64N(int64(time.Minute))), step(-by))
 		}
 	}
 }

@@ -17,47 +17,47 @@ import (
 )
 
 var (
-	seeds = flag.Int("sim.seeds", tier.Seeds(100, 1000), "seeds of layer one, divided among the ledgers")
-	seed  = flag.Uint64("sim.seed", 0, "run this seed alone, and print its trace")
+	seedCount = flag.Int("sim.seeds", tier.Seeds(100, 1000), "seeds of layer one, divided among the ledgers")
+	onlySeed  = flag.Uint64("sim.seed", 0, "run this seed alone, and print its trace")
 )
 
-// simulate runs one seed and returns the world at rest.
-func simulate(t *testing.T, n uint64, l *lanes) (w *world) {
-	return simulateFor(t, n, l, 100*time.Hour, func(*world) {})
+// runSeed runs one seed and returns the world at rest.
+func runSeed(t *testing.T, n uint64, l *laneSetup) (w *world) {
+	return runSeedWith(t, n, l, 100*time.Hour, func(*world) {})
 }
 
-// simulateFor is simulate with more trouble, in a world that must be at rest in time.
-func simulateFor(t *testing.T, n uint64, l *lanes, limit time.Duration, trouble func(*world)) (w *world) {
+// runSeedWith is simulate with more trouble, in a world that must be at rest in time.
+func runSeedWith(t *testing.T, n uint64, l *laneSetup, limit time.Duration, trouble func(*world)) (w *world) {
 	synctest.Test(t, func(t *testing.T) {
 		k := scabbardKind
-		if i := n % uint64(len(kinds)+1); i < uint64(len(kinds)) {
-			k = kinds[i]
+		if i := n % uint64(len(ledgerKinds)+1); i < uint64(len(ledgerKinds)) {
+			k = ledgerKinds[i]
 		}
 		w = newWorld(t, k, l, n)
-		w.populate()
+		w.scheduleAdds()
 		for i := range 1 + w.rng.IntN(3) {
-			k := &worker{w: w, name: i}
+			k := &worker{world: w, number: i}
 			w.workers = append(w.workers, k)
 			k.start()
 		}
-		if w.kind.scabbard {
-			w.after(time.Minute, w.person)
+		if w.ledgerKind.isScabbard {
+			w.scheduleAfter(time.Minute, w.personRound)
 		}
 		if w.rng.IntN(2) == 0 {
 			for range 1 + w.rng.IntN(4) {
-				w.after(w.between(0, 90*time.Second), w.restart)
+				w.scheduleAfter(w.between(0, 90*time.Second), w.restartLedger)
 			}
 		}
-		w.after(w.between(time.Second, 20*time.Second), w.operate)
-		w.after(w.between(10*time.Second, 3*time.Minute), func() {
-			w.note("no more faults")
-			w.faulty = false
-			w.openAll()
+		w.scheduleAfter(w.between(time.Second, 20*time.Second), w.operatorRound)
+		w.scheduleAfter(w.between(10*time.Second, 3*time.Minute), func() {
+			w.addTrace("no more faults")
+			w.faultsHappen = false
+			w.resumeAndReleaseAll()
 		})
 		trouble(w)
-		w.run(limit)
-		w.still = true
-		w.check()
+		w.runUntilRest(limit)
+		w.isAtRest = true
+		w.checkLog()
 		if w.failure == nil {
 			w.checkRest()
 		}
@@ -65,20 +65,20 @@ func simulateFor(t *testing.T, n uint64, l *lanes, limit time.Duration, trouble 
 	return w
 }
 
-// restart makes the ledger forget everything except committed batches and requests on the
+// restartLedger makes the ledger forget everything except committed batches and requests on the
 // wire.
-func (w *world) restart() {
-	w.note("ledger restarts")
+func (w *world) restartLedger() {
+	w.addTrace("ledger restarts")
 	w.ledger.Restart()
-	for _, s := range w.sent {
-		s.inside = false
+	for _, s := range w.postsByBatch {
+		s.reachedLedger = false
 	}
 }
 
 // TestDecisions checks promises 1 to 6, 8 and 10 with every seed.
 func TestDecisions(t *testing.T) {
 	tier.Plain(t)
-	decided, sent := decisions(t, *seeds, func(uint64) *lanes { return serialLanes() })
+	decided, sent := runDecisionSeeds(t, *seedCount, func(uint64) *laneSetup { return serialLanes() })
 	t.Cleanup(func() {
 		assert.LessOrEqual(t, decided.Load(), 20+sent.Load()/5, "evidence is found for most")
 	})
@@ -89,7 +89,7 @@ func TestDecisions(t *testing.T) {
 // that it does not conflict with.
 func TestParallelDecisions(t *testing.T) {
 	tier.Plain(t)
-	decisions(t, (*seeds+3)/4, parallelLanes)
+	runDecisionSeeds(t, (*seedCount+3)/4, parallelLanes)
 }
 
 // TestPipelinedDecisions does the same where several batches of a lane are under way, on
@@ -97,42 +97,42 @@ func TestParallelDecisions(t *testing.T) {
 // only batches that the ledger had lost or decided against, and each such case is reported.
 func TestPipelinedDecisions(t *testing.T) {
 	tier.Plain(t)
-	decisions(t, (*seeds+1)/2, pipelinedLanes)
+	runDecisionSeeds(t, (*seedCount+1)/2, pipelinedLanes)
 }
 
 // TestMixedDecisions does the same where every other claim is by Serial: it takes the first
 // batch of a lane, even if another strategy had let it go before and it has come back.
 func TestMixedDecisions(t *testing.T) {
 	tier.Plain(t)
-	decisions(t, (*seeds+3)/4, mixedLanes)
+	runDecisionSeeds(t, (*seedCount+3)/4, mixedLanes)
 }
 
-// decisions runs seeds, on all processors. The numbers are those of scabbard, and complete
+// runDecisionSeeds runs seeds, on all processors. The numbers are those of scabbard, and complete
 // when the test's parts have ended.
-func decisions(t *testing.T, seeds int, rule func(seed uint64) *lanes) (decided, sent *atomic.Int64) {
+func runDecisionSeeds(t *testing.T, seeds int, rule func(seed uint64) *laneSetup) (decided, sent *atomic.Int64) {
 	decided, sent = new(atomic.Int64), new(atomic.Int64)
-	if *seed != 0 {
-		w := simulate(t, *seed, rule(*seed))
-		t.Log("\n" + w.dump())
+	if *onlySeed != 0 {
+		w := runSeed(t, *onlySeed, rule(*onlySeed))
+		t.Log("\n" + w.traceText())
 		require.NoError(t, w.failure)
 		return decided, sent
 	}
 	start := time.Now()
-	signed() // outside of every synctest bubble
+	signedOnce() // outside of every synctest bubble
 	shards := uint64(runtime.GOMAXPROCS(0))
 	for shard := range shards {
 		t.Run(fmt.Sprint("shard=", shard), func(t *testing.T) {
 			t.Parallel()
 			for n := 1 + shard; n <= uint64(seeds); n += shards {
-				w := simulate(t, n, rule(n))
-				if w.kind.scabbard {
-					decided.Add(int64(w.decided))
-					sent.Add(int64(len(w.sent)))
+				w := runSeed(t, n, rule(n))
+				if w.ledgerKind.isScabbard {
+					decided.Add(int64(w.decisionCount))
+					sent.Add(int64(len(w.postsByBatch)))
 				}
 				if w.failure != nil {
-					t.Log("\n" + w.dump())
+					t.Log("\n" + w.traceText())
 					name, _, _ := strings.Cut(t.Name(), "/")
-					t.Fatalf("seed %d, ledger %q: %v\nrun it alone: go test ./internal/sim -run %s$ -sim.seed=%d", n, w.kind.name, w.failure, name, n)
+					t.Fatalf("seed %d, ledger %q: %v\nrun it alone: go test ./internal/sim -run %s$ -sim.seed=%d", n, w.ledgerKind.name, w.failure, name, n)
 				}
 			}
 		})
@@ -147,8 +147,8 @@ func decisions(t *testing.T, seeds int, rule func(seed uint64) *lanes) (decided,
 func TestSameSeedSameTrace(t *testing.T) {
 	tier.Plain(t)
 	for n := uint64(1); n <= 8; n++ {
-		for _, rule := range []func(uint64) *lanes{func(uint64) *lanes { return serialLanes() }, parallelLanes, pipelinedLanes} {
-			one, two := simulate(t, n, rule(n)), simulate(t, n, rule(n))
+		for _, rule := range []func(uint64) *laneSetup{func(uint64) *laneSetup { return serialLanes() }, parallelLanes, pipelinedLanes} {
+			one, two := runSeed(t, n, rule(n)), runSeed(t, n, rule(n))
 			require.NotEmpty(t, one.trace)
 			require.Equal(t, one.trace, two.trace, "seed %d", n)
 		}

@@ -13,10 +13,10 @@ import (
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 )
 
-// effect executes batches one after the other, each as wide as it may: a batch reads all
+// stateAfter executes batches one after the other, each as wide as it may: a batch reads all
 // addresses that it declares, and writes the result, and its own name, to all of them. A
 // batch that declares nothing reads and writes everything.
-func effect(log []batch.ID, declared map[batch.ID]batch.Footprint) map[string]string {
+func stateAfter(log []batch.ID, declared map[batch.ID]batch.Footprint) map[string]string {
 	state := map[string]string{}
 	for _, id := range log {
 		f := declared[id]
@@ -49,15 +49,15 @@ func effect(log []batch.ID, declared map[batch.ID]batch.Footprint) map[string]st
 	return state
 }
 
-// checkEffect: in any order of execution, the ledger's state is the same as after executing
+// checkSameState: in any order of execution, the ledger's state is the same as after executing
 // all batches one by one, in the order in which they were added. It returns the number of
 // lanes with another order.
-func (l *lanes) checkEffect(t *testing.T, ledger *ledgermem.Ledger, order map[batch.ServiceID][]batch.ID) (differ int) {
+func (l *laneSetup) checkSameState(t *testing.T, ledger *ledgermem.Ledger, order map[batch.ServiceID][]batch.ID) (differ int) {
 	for service, ids := range order {
 		log := ledger.Log(service)
 		ids = slices.DeleteFunc(slices.Clone(ids), func(id batch.ID) bool { return !slices.Contains(log, id) }) // invalid, and without effect
 		require.ElementsMatch(t, ids, log, "promise 3")
-		require.Equal(t, effect(ids, l.declared), effect(log, l.declared), "promise 2: lane %q of %v\nexecuted as %v\n%v", service, ids, log, l.declared)
+		require.Equal(t, stateAfter(ids, l.footprints), stateAfter(log, l.footprints), "promise 2: lane %q of %v\nexecuted as %v\n%v", service, ids, log, l.footprints)
 		if !slices.Equal(ids, log) {
 			differ++
 		}

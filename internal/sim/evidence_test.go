@@ -29,8 +29,8 @@ import (
 )
 
 var (
-	evidenceFull = flag.Bool("sim.evidence", false, "kill Splinter nodes for ten minutes, with enough circuits for 200 doubts")
-	evidenceSeed = flag.Uint64("sim.evidence.seed", 0, "of the kills; 0 draws one")
+	isFullEvidenceRun = flag.Bool("sim.evidence", false, "kill Splinter nodes for ten minutes, with enough circuits for 200 doubts")
+	evidenceSeed      = flag.Uint64("sim.evidence.seed", 0, "of the kills; 0 draws one")
 )
 
 // TestEvidence kills Splinter nodes that behave as real ones do, and counts the doubts
@@ -42,9 +42,9 @@ func TestEvidence(t *testing.T) {
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
-	size := evidenceSize{circuits: 3, width: 6, kills: 90 * time.Second, late: 60 * time.Second, every: 400 * time.Millisecond}
-	if *evidenceFull {
-		size = evidenceSize{circuits: 40, width: 12, kills: 10 * time.Minute, late: splinter.DefaultLateArrival, every: 450 * time.Millisecond}
+	size := evidenceSize{circuitCount: 3, batchesInFlight: 6, killDuration: 90 * time.Second, lateArrival: 60 * time.Second, addInterval: 400 * time.Millisecond}
+	if *isFullEvidenceRun {
+		size = evidenceSize{circuitCount: 40, batchesInFlight: 12, killDuration: 10 * time.Minute, lateArrival: splinter.DefaultLateArrival, addInterval: 450 * time.Millisecond}
 	}
 	for _, c := range []struct {
 		name   string
@@ -59,30 +59,30 @@ func TestEvidence(t *testing.T) {
 		{name: "with a reader of the state", reads: true, least: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Logf("go test ./internal/sim -run TestEvidence -sim.evidence=%v -sim.evidence.seed=%d", *evidenceFull, seed)
+			t.Logf("go test ./internal/sim -run TestEvidence -sim.evidence=%v -sim.evidence.seed=%d", *isFullEvidenceRun, seed)
 			synctest.Test(t, func(t *testing.T) {
 				var names sync.Map
 				size := size
-				size.hidden = c.hidden
+				size.hidesCircuits = c.hidden
 				o := splinter.Options{StateNeverReturns: c.never}
 				if c.reads {
-					o.Evidence = looks(&names)
+					o.Evidence = evidenceFromState(&names)
 				}
-				f := size.run(t, seed, o, &names)
+				f := size.killNodes(t, seed, o, &names)
 				t.Logf("%+v", f)
-				require.NotZero(t, f.Doubts+f.OnDivided)
-				if *evidenceFull {
+				require.NotZero(t, f.Doubts+f.DoubtsOnDivided)
+				if *isFullEvidenceRun {
 					require.GreaterOrEqual(t, f.Doubts, 200)
 				}
-				assert.GreaterOrEqual(t, f.Settled, int(c.least*float64(f.Doubts)+0.999))
+				assert.GreaterOrEqual(t, f.SettledDoubts, int(c.least*float64(f.Doubts)+0.999))
 			})
 		})
 	}
 }
 
-// looks is an application that knows the traces of its batches: each writes a name of its
+// evidenceFromState is an application that knows the traces of its batches: each writes a name of its
 // own.
-func looks(names *sync.Map) func(context.Context, splinter.State, dlt.Doubt) (dlt.Evidence, error) {
+func evidenceFromState(names *sync.Map) func(context.Context, splinter.State, dlt.Doubt) (dlt.Evidence, error) {
 	return func(ctx context.Context, s splinter.State, d dlt.Doubt) (dlt.Evidence, error) {
 		address, known := names.Load(d.ID)
 		if !known {
@@ -100,51 +100,53 @@ func looks(names *sync.Map) func(context.Context, splinter.State, dlt.Doubt) (dl
 }
 
 type evidenceSize struct {
-	circuits, width    int
-	kills, late, every time.Duration
-	hidden             bool // the services of a circuit cannot be looked up
+	circuitCount, batchesInFlight          int
+	killDuration, lateArrival, addInterval time.Duration
+	hidesCircuits                          bool // the services of a circuit cannot be looked up
 }
 
 // evidenceFigures are the results. Doubts are attempts that the client looked for evidence
 // of, on circuits that were not divided.
 type evidenceFigures struct {
 	Kills, Circuits, Divided, Batches, Committed int
-	Doubts, Settled, SettledCommitted            int
-	OnDivided                                    int // doubts
-	Halted                                       int // divided circuits that are reported as halted
+	Doubts, SettledDoubts, SettledCommitted      int
+	DoubtsOnDivided                              int // doubts
+	HaltedCircuits                               int // divided circuits that are reported as halted
 }
 
-// witness notes the evidence that was found.
-type witness struct {
+// evidenceRecorder notes the evidence that was found.
+type evidenceRecorder struct {
 	*splinter.Client
-	mu    sync.Mutex
-	found map[doubted]dlt.Evidence
+	mu                sync.Mutex
+	evidenceByAttempt map[attemptKey]dlt.Evidence
 }
 
-type doubted struct {
+type attemptKey struct {
 	batch.Key
 	attempt int
 }
 
-func (w *witness) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
+func (w *evidenceRecorder) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 	found, err := w.Client.Resolve(ctx, d)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if was := w.found[doubted{d.Key, d.Number}]; was != dlt.Committed && was != dlt.NotCommitted && found != dlt.InFlight {
-		w.found[doubted{d.Key, d.Number}] = found
+	if was := w.evidenceByAttempt[attemptKey{d.Key, d.Number}]; was != dlt.Committed && was != dlt.NotCommitted && found != dlt.InFlight {
+		w.evidenceByAttempt[attemptKey{d.Key, d.Number}] = found
 	}
 	return found, err
 }
 
-func (z evidenceSize) run(t *testing.T, seed uint64, o splinter.Options, names *sync.Map) (f evidenceFigures) {
+func (z evidenceSize) killNodes(t *testing.T, seed uint64, o splinter.Options, names *sync.Map) (f evidenceFigures) {
 	rng := rand.New(rand.NewPCG(seed, 16))
 	wire := &pipes.Net{}
 	nodes := splintertest.RealTimes()
 	nodes.Addrs, nodes.Listen = []string{"n0.test:80", "n1.test:80"}, wire.Listen
 	nodes.Circuits = nil
-	nodes.Authorize = func(_ string, op splintertest.Operation) bool { return !z.hidden || op != splintertest.OpCircuit }
+	nodes.Authorize = func(_ string, op splintertest.Operation) bool {
+		return !z.hidesCircuits || op != splintertest.OpCircuit
+	}
 	var lanes []batch.ServiceID
-	for i := range z.circuits {
+	for i := range z.circuitCount {
 		// a000 coordinates; it is on either node.
 		c := splintertest.Circuit{ID: fmt.Sprintf("aaaaa-%05d", i), Services: []string{"a000", "a001"}}
 		if i%2 == 1 {
@@ -160,13 +162,13 @@ func (z evidenceSize) run(t *testing.T, seed uint64, o splinter.Options, names *
 	st := memory.New()
 	transport := &http.Transport{DialContext: wire.Dial}
 	defer transport.CloseIdleConnections()
-	o.Client, o.Journal, o.LateArrival = &http.Client{Transport: transport}, st, z.late
+	o.Client, o.Journal, o.LateArrival = &http.Client{Transport: transport}, st, z.lateArrival
 	o.Node = func(s batch.ServiceID) string { return network.URL(network.NodeOf(s)) }
 	client, err := splinter.New(network.URL(0), &o)
 	require.NoError(t, err)
 	defer client.CloseIdleConnections()
-	ledger := &witness{Client: client, found: map[doubted]dlt.Evidence{}}
-	runner, err := dltbatch.New(st, ledger, &dltbatch.Options{Strategy: queuer.Pipelined(z.width), PollInterval: 10 * time.Second, StuckAfter: 24 * time.Hour})
+	ledger := &evidenceRecorder{Client: client, evidenceByAttempt: map[attemptKey]dlt.Evidence{}}
+	runner, err := dltbatch.New(st, ledger, &dltbatch.Options{Strategy: queuer.Pipelined(z.batchesInFlight), PollInterval: 10 * time.Second, StuckAfter: 24 * time.Hour})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -176,35 +178,35 @@ func (z evidenceSize) run(t *testing.T, seed uint64, o splinter.Options, names *
 
 	key, err := sawtooth.ParsePrivateKey("2f1e7b7a130d7ba9da0068b3bb0ba1d79e7e77110302c9f746c3c2a63fe40088")
 	require.NoError(t, err)
-	end := time.Now().Add(z.kills)
+	end := time.Now().Add(z.killDuration)
 	var adding sync.WaitGroup
 	batches := make([]int, len(lanes))
 	for i, lane := range lanes {
-		adding.Go(func() { batches[i] = z.add(t, runner, st, key, lane, end, names, seed) })
+		adding.Go(func() { batches[i] = z.addBatches(t, runner, st, key, lane, end, names, seed) })
 	}
-	time.Sleep(z.kills / 6)
+	time.Sleep(z.killDuration / 6)
 	for time.Now().Before(end) {
 		f.Kills++
 		node := rng.IntN(2)
 		network.Kill(node)
 		time.Sleep(time.Duration(1000+rng.IntN(9000)) * time.Millisecond)
 		require.NoError(t, network.Start(node))
-		time.Sleep(z.kills/24 + time.Duration(rng.Int64N(int64(z.kills/12))))
+		time.Sleep(z.killDuration/24 + time.Duration(rng.Int64N(int64(z.killDuration/12))))
 	}
 	adding.Wait()
 	for _, n := range batches {
 		f.Batches += n
 	}
-	time.Sleep(z.late + time.Hour)
+	time.Sleep(z.lateArrival + time.Hour)
 
 	f.Circuits = len(lanes)
-	if *trace {
+	if *printsEvents {
 		for _, lane := range lanes {
 			_, divided := network.Divided(lane)
 			found, err := st.FindStream(t.Context(), "scabbard "+string(lane), nil)
 			t.Logf("%s divided %v, log %+v %v", lane, divided, found, err)
 			ledger.mu.Lock()
-			for d, e := range ledger.found {
+			for d, e := range ledger.evidenceByAttempt {
 				if d.Service == lane {
 					rec, err := st.Get(t.Context(), d.Key)
 					t.Logf("  %.10s attempt %d: %s; %s doubt %v posted %v %v", d.ID, d.attempt, e, rec.State, rec.DoubtSince, rec.CreatedAt, err)
@@ -221,7 +223,7 @@ func (z evidenceSize) run(t *testing.T, seed uint64, o splinter.Options, names *
 			f.Divided++
 		}
 		if control.HaltReason != "" {
-			f.Halted++
+			f.HaltedCircuits++
 			assert.True(t, divided, "%s is halted, and not divided", lane)
 		}
 		times := map[batch.ID]int{}
@@ -231,15 +233,15 @@ func (z evidenceSize) run(t *testing.T, seed uint64, o splinter.Options, names *
 			assert.Equal(t, 1, times[id], "promise 3: %s of %s, divided: %v", id, lane, divided)
 		}
 		ledger.mu.Lock()
-		for d, found := range ledger.found {
+		for d, found := range ledger.evidenceByAttempt {
 			switch {
 			case d.Service != lane:
 			case divided:
-				f.OnDivided++
+				f.DoubtsOnDivided++
 			default:
 				f.Doubts++
 				if found == dlt.Committed || found == dlt.NotCommitted {
-					f.Settled++
+					f.SettledDoubts++
 				}
 				if found == dlt.Committed {
 					f.SettledCommitted++
@@ -251,16 +253,16 @@ func (z evidenceSize) run(t *testing.T, seed uint64, o splinter.Options, names *
 	return f
 }
 
-// add adds batches of a lane while only few are open, at times of its own: else all circuits
+// addBatches adds batches of a lane while only few are open, at times of its own: else all circuits
 // would be in the same step of their commits when a node is killed.
-func (z evidenceSize) add(t *testing.T, r *dltbatch.Runner, st *memory.Store, key *sawtooth.PrivateKey,
+func (z evidenceSize) addBatches(t *testing.T, r *dltbatch.Runner, st *memory.Store, key *sawtooth.PrivateKey,
 	lane batch.ServiceID, end time.Time, names *sync.Map, seed uint64,
 ) (n int) {
 	rng := rand.New(rand.NewPCG(seed, uint64(len(lane))+uint64(lane[len("aaaaa-0000")])+10*uint64(lane[len("aaaaa-000")])))
 	for time.Now().Before(end) {
-		time.Sleep(z.every/2 + time.Duration(rng.Int64N(int64(z.every))))
-		open, _, err := st.List(t.Context(), store.ListQuery{Service: &lane, Open: true, Limit: 2 * z.width})
-		if assert.NoError(t, err); len(open) >= 2*z.width {
+		time.Sleep(z.addInterval/2 + time.Duration(rng.Int64N(int64(z.addInterval))))
+		open, _, err := st.List(t.Context(), store.ListQuery{Service: &lane, Open: true, Limit: 2 * z.batchesInFlight})
+		if assert.NoError(t, err); len(open) >= 2*z.batchesInFlight {
 			time.Sleep(10 * time.Second)
 			continue
 		}

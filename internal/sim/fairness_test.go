@@ -19,8 +19,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// apart is batches of one lane that share no address.
-func apart(service batch.ServiceID, n int) []batch.Batch {
+// conflictFreeBatches is batches of one lane that share no address.
+func conflictFreeBatches(service batch.ServiceID, n int) []batch.Batch {
 	bs := make([]batch.Batch, n)
 	for i := range bs {
 		bs[i] = batch.Batch{ID: batch.ID(fmt.Sprintf("%s-%05d", service, i)), Service: service, Payload: []byte("x")}
@@ -38,15 +38,15 @@ func TestParallelFairness(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: time.Second, Latency: latency})
 		r, err := dltbatch.New(memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Parallel(0)})
 		require.NoError(t, err)
-		require.NoError(t, r.Add(t.Context(), apart("many", 3000)...))
-		require.NoError(t, r.Add(t.Context(), apart("early", 1)...))
+		require.NoError(t, r.Add(t.Context(), conflictFreeBatches("many", 3000)...))
+		require.NoError(t, r.Add(t.Context(), conflictFreeBatches("early", 1)...))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		begin := time.Now()
 		go func() { done <- r.Run(ctx) }()
 		time.Sleep(200 * time.Millisecond) // the lane is at full speed
 		late := time.Now()
-		require.NoError(t, r.Add(t.Context(), apart("late", 1)...))
+		require.NoError(t, r.Add(t.Context(), conflictFreeBatches("late", 1)...))
 		require.NoError(t, r.Idle(ctx))
 		posted := map[batch.ServiceID]time.Time{}
 		many := 0
@@ -67,20 +67,20 @@ func TestParallelFairness(t *testing.T) {
 	})
 }
 
-// TestAParallelLaneHangs is the other half: batches that were claimed from a quick lane take
+// TestHangingParallelLaneDelaysNoOtherLane is the other half: batches that were claimed from a quick lane take
 // no other lane's place when the lane hangs.
-func TestAParallelLaneHangs(t *testing.T) {
+func TestHangingParallelLaneDelaysNoOtherLane(t *testing.T) {
 	tier.Plain(t)
-	for name, scope := range scopes {
+	for name, scope := range pressureScopes {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { parallelLaneHangs(t, scope) })
+			synctest.Test(t, func(t *testing.T) { checkParallelLaneHangs(t, scope) })
 		})
 	}
 }
 
-var scopes = map[string]dlt.PressureScope{"service": dlt.ScopeService, "endpoint": dlt.ScopeEndpoint}
+var pressureScopes = map[string]dlt.PressureScope{"service": dlt.ScopeService, "endpoint": dlt.ScopeEndpoint}
 
-func parallelLaneHangs(t *testing.T, scope dlt.PressureScope) {
+func checkParallelLaneHangs(t *testing.T, scope dlt.PressureScope) {
 	var hangs atomic.Bool
 	traits := ledgermem.Unforgiving(time.Second)
 	traits.PressureScope = scope
@@ -95,11 +95,11 @@ func parallelLaneHangs(t *testing.T, scope dlt.PressureScope) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
-	require.NoError(t, r.Add(ctx, apart("deep", 5000)...))
+	require.NoError(t, r.Add(ctx, conflictFreeBatches("deep", 5000)...))
 	time.Sleep(500 * time.Millisecond)
 	hangs.Store(true)
 	for i := range 20 {
-		b := apart(batch.ServiceID(fmt.Sprintf("good%02d", i)), 1)[0]
+		b := conflictFreeBatches(batch.ServiceID(fmt.Sprintf("good%02d", i)), 1)[0]
 		start := time.Now()
 		require.NoError(t, r.Add(ctx, b))
 		rec, err := r.Await(ctx, b.Key())

@@ -25,7 +25,7 @@ import (
 func TestHints(t *testing.T) {
 	for n := uint64(1); n <= uint64(*runnerSeeds+3)/4; n++ {
 		if !t.Run(fmt.Sprintf("seed=%d", n), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { hintsSeed(t, n) })
+			synctest.Test(t, func(t *testing.T) { runHintsSeed(t, n) })
 		}) {
 			t.Fatalf("seed %d: run it alone: go test ./internal/sim -run 'TestHints/seed=%d$'", n, n)
 		}
@@ -35,16 +35,16 @@ func TestHints(t *testing.T) {
 // calmLane has no faults.
 const calmLane = "calm"
 
-// hintsLate is how much longer a batch may wait where its hints are lost: for the scan of a Runner
+// maxHintDelay is how much longer a batch may wait where its hints are lost: for the scan of a Runner
 // that rests, or that is just being started again, and for the own look of who awaits it.
-const hintsLate = 20 * time.Second
+const maxHintDelay = 20 * time.Second
 
-func hintsSeed(t *testing.T, seed uint64) {
+func runHintsSeed(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 15))
-	k := kinds[seed%uint64(len(kinds))]
+	k := ledgerKinds[seed%uint64(len(ledgerKinds))]
 	faults := ledgerFaults(seed, k)
 	ledger := ledgermem.New(&ledgermem.Options{
-		Traits: &k.traits, IgnoreDuplicates: k.ignore, DeduplicateFor: k.dedup, CommitAfter: upTo(rng, time.Second),
+		Traits: &k.traits, IgnoreDuplicates: k.ignoresDuplicates, DeduplicateFor: k.dedupFor, CommitAfter: randomDuration(rng, time.Second),
 		Fault: func(a batch.Attempt) ledgermem.Fault {
 			if a.Service == calmLane {
 				return ledgermem.Fault{}
@@ -52,10 +52,10 @@ func hintsSeed(t *testing.T, seed uint64) {
 			return faults.Fault(a)
 		},
 	})
-	st := newShaky(t, seed)
+	st := newFailingStore(t, seed)
 	process := func() *dltbatch.Runner {
 		r, err := dltbatch.New(st, ledger, &dltbatch.Options{
-			RequestTimeout: requestTimeout, ClaimTTL: ttl, StuckAfter: 3 * time.Hour, Retry: dltbatch.RetryPolicy{MaxDelay: 4 * time.Second},
+			RequestTimeout: requestTimeout, ClaimTTL: claimTTL, StuckAfter: 3 * time.Hour, Retry: dltbatch.RetryPolicy{MaxDelay: 4 * time.Second},
 		})
 		require.NoError(t, err)
 		return r
@@ -68,10 +68,10 @@ func hintsSeed(t *testing.T, seed uint64) {
 		lives := rand.New(rand.NewPCG(seed, uint64(100+i)))
 		running.Go(func() {
 			for r := process(); all.Err() == nil; {
-				ctx, end := context.WithTimeout(all, 2*time.Second+upTo(lives, 5*time.Minute))
-				assert.NoError(t, untilStopped(ctx, r))
+				ctx, end := context.WithTimeout(all, 2*time.Second+randomDuration(lives, 5*time.Minute))
+				assert.NoError(t, runAgainOnFault(ctx, r))
 				end()
-				time.Sleep(upTo(lives, 2*time.Second)) // all three are away seldom, and not for long
+				time.Sleep(randomDuration(lives, 2*time.Second)) // all three are away seldom, and not for long
 			}
 		})
 	}
@@ -81,38 +81,38 @@ func hintsSeed(t *testing.T, seed uint64) {
 	var waiting sync.WaitGroup
 	for i := range 12 + rng.IntN(20) {
 		b := batch.Batch{ID: batch.ID(fmt.Sprintf("b%03d", i)), Service: batch.ServiceID(fmt.Sprint("s", i%3)), Payload: fmt.Appendf(nil, "batch %d", i)}
-		st.add(t, adders[i%2], b)
+		st.addUntilStored(t, adders[i%2], b)
 		order[b.Service] = append(order[b.Service], b.ID)
-		waiting.Go(func() { awaited(t, st, adders[(i+1)%2], ledger, b.Key()) })
+		waiting.Go(func() { requireAwaited(t, st, adders[(i+1)%2], ledger, b.Key()) })
 		if rng.IntN(3) == 0 {
 			require.NoError(t, st.hints.Forge(t.Context(), i, b.Service))
 		}
-		time.Sleep(upTo(rng, 40*time.Second))
+		time.Sleep(randomDuration(rng, 40*time.Second))
 	}
 	st.Faults.Calm(true)
 	waiting.Wait()
 	for i := range 5 {
-		time.Sleep(upTo(rng, 3*time.Minute))
+		time.Sleep(randomDuration(rng, 3*time.Minute))
 		b := batch.Batch{ID: batch.ID(fmt.Sprint("calm", i)), Service: calmLane, Payload: []byte("x")}
 		began := time.Now()
-		st.add(t, adders[i%2], b)
+		st.addUntilStored(t, adders[i%2], b)
 		order[b.Service] = append(order[b.Service], b.ID)
-		awaited(t, st, adders[(i+1)%2], ledger, b.Key())
-		require.LessOrEqual(t, time.Since(began), hintsLate, "a lost hint costs a scan's time")
+		requireAwaited(t, st, adders[(i+1)%2], ledger, b.Key())
+		require.LessOrEqual(t, time.Since(began), maxHintDelay, "a lost hint costs a scan's time")
 	}
-	if k.dedup == 0 {
+	if k.dedupFor == 0 {
 		require.NoError(t, ledger.Verify(order), "promises 2 and 3")
 	}
 }
 
-// awaited waits for the end of a batch, and compares the answer with the ledger. Who waits asks
+// requireAwaited waits for the end of a batch, and compares the answer with the ledger. Who waits asks
 // again where the store failed.
-func awaited(t *testing.T, st *shaky, r *dltbatch.Runner, ledger *ledgermem.Ledger, key batch.Key) {
+func requireAwaited(t *testing.T, st *failingStore, r *dltbatch.Runner, ledger *ledgermem.Ledger, key batch.Key) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Hour)
 	defer cancel()
 	for {
 		rec, err := r.Await(ctx, key)
-		if err != nil && ctx.Err() == nil && st.failed(err) {
+		if err != nil && ctx.Err() == nil && st.isInjectedFault(err) {
 			continue
 		}
 		require.NoError(t, err, "promises 1 and 6")
@@ -123,4 +123,6 @@ func awaited(t *testing.T, st *shaky, r *dltbatch.Runner, ledger *ledgermem.Ledg
 	}
 }
 
-func upTo(rng *rand.Rand, d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
+func randomDuration(rng *rand.Rand, d time.Duration) time.Duration {
+	return time.Duration(rng.Int64N(int64(d)))
+}

@@ -9,27 +9,27 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// lanes is a world's strategy, and the footprints of its batches.
-type lanes struct {
-	strategy queuer.Strategy
-	also     queuer.Strategy // strategy of every other claim; without a name: there is one strategy
-	most     int             // batches of a lane in flight; 0 is no bound
-	all      bool            // the strategy sees every batch that may leave
-	declared map[batch.ID]batch.Footprint
-	rng      *rand.Rand
-	list     int  // batches that one request carries at most
-	keeps    bool // the ledger keeps the order of submission, and the strategy relies on it
+// laneSetup is a world's strategy, and the footprints of its batches.
+type laneSetup struct {
+	strategy             queuer.Strategy
+	secondStrategy       queuer.Strategy // strategy of every other claim; without a name: there is one strategy
+	maxInFlight          int             // batches of a lane in flight; 0 is no bound
+	seesAllBatches       bool            // the strategy sees every batch that may leave
+	footprints           map[batch.ID]batch.Footprint
+	rng                  *rand.Rand
+	maxBatchesPerRequest int  // batches that one request carries at most
+	keepsOrder           bool // the ledger keeps the order of submission, and the strategy relies on it
 }
 
 // serialLanes have batches that declare nothing.
-func serialLanes() *lanes { return &lanes{strategy: queuer.Serial()} }
+func serialLanes() *laneSetup { return &laneSetup{strategy: queuer.Serial()} }
 
 // parallelLanes have batches with mixed footprints, seen through windows of many sizes.
-func parallelLanes(seed uint64) *lanes {
-	l := &lanes{declared: map[batch.ID]batch.Footprint{}, rng: rand.New(rand.NewPCG(seed, 9))}
+func parallelLanes(seed uint64) *laneSetup {
+	l := &laneSetup{footprints: map[batch.ID]batch.Footprint{}, rng: rand.New(rand.NewPCG(seed, 9))}
 	queued := 0
-	if l.all = l.rng.IntN(2) == 0; !l.all {
-		queued, l.most = 1+l.rng.IntN(6), l.rng.IntN(4)
+	if l.seesAllBatches = l.rng.IntN(2) == 0; !l.seesAllBatches {
+		queued, l.maxInFlight = 1+l.rng.IntN(6), l.rng.IntN(4)
 	}
 	l.strategy = queuer.Parallel(queued)
 	return l
@@ -37,29 +37,29 @@ func parallelLanes(seed uint64) *lanes {
 
 // mixedLanes have two strategies at work at once, as in a rolling deploy that changes the
 // strategy.
-func mixedLanes(seed uint64) *lanes {
+func mixedLanes(seed uint64) *laneSetup {
 	l := parallelLanes(seed)
-	l.also = queuer.Serial()
+	l.secondStrategy = queuer.Serial()
 	return l
 }
 
 // pipelinedLanes have batches that declare nothing, several of them under way.
-func pipelinedLanes(seed uint64) *lanes {
+func pipelinedLanes(seed uint64) *laneSetup {
 	r := rand.New(rand.NewPCG(seed, 11))
-	return &lanes{strategy: queuer.Pipelined(1 + r.IntN(7)), most: r.IntN(2) * r.IntN(5), list: r.IntN(5), keeps: true}
+	return &laneSetup{strategy: queuer.Pipelined(1 + r.IntN(7)), maxInFlight: r.IntN(2) * r.IntN(5), maxBatchesPerRequest: r.IntN(5), keepsOrder: true}
 }
 
-// declare makes up a batch's footprint: mostly addresses out of a few, some of them prefixes
+// setFootprint makes up a batch's footprint: mostly addresses out of a few, some of them prefixes
 // of others, now and then nothing.
-func (l *lanes) declare(b *batch.Batch) {
-	if l.declared == nil {
+func (l *laneSetup) setFootprint(b *batch.Batch) {
+	if l.footprints == nil {
 		return
 	}
-	b.Footprint = declaration(l.rng)
-	l.declared[b.ID] = b.Footprint
+	b.Footprint = randomFootprint(l.rng)
+	l.footprints[b.ID] = b.Footprint
 }
 
-func declaration(r *rand.Rand) (f batch.Footprint) {
+func randomFootprint(r *rand.Rand) (f batch.Footprint) {
 	if r.IntN(12) == 0 {
 		return f
 	}
@@ -74,20 +74,20 @@ func declaration(r *rand.Rand) (f batch.Footprint) {
 	return f
 }
 
-// conflict reports whether the order of two batches of a lane matters.
-func (l *lanes) conflict(a, b batch.ID) bool {
-	return l.declared == nil || l.declared[a].Conflicts(l.declared[b])
+// conflicts reports whether the order of two batches of a lane matters.
+func (l *laneSetup) conflicts(a, b batch.ID) bool {
+	return l.footprints == nil || l.footprints[a].Conflicts(l.footprints[b])
 }
 
 // checkClaim checks a claim against the open batches: every earlier batch of the lane that
 // conflicts with it is final, and no conflicting batch is under way.
 func (w *world) checkClaim(c store.Claim) {
-	if w.lanes.declared == nil || w.moved[c.Key.ID] {
+	if w.lanes.footprints == nil || w.placeIsMoved[c.Key.ID] {
 		return
 	}
-	order := w.acked[c.Key.Service]
+	order := w.addedBatches[c.Key.Service]
 	for _, id := range order {
-		if id == c.Key.ID || w.moved[id] || !w.lanes.conflict(id, c.Key.ID) {
+		if id == c.Key.ID || w.placeIsMoved[id] || !w.lanes.conflicts(id, c.Key.ID) {
 			continue
 		}
 		rec, err := w.store.Get(context.Background(), batch.Key{Service: c.Key.Service, ID: id})
@@ -95,18 +95,18 @@ func (w *world) checkClaim(c store.Claim) {
 			w.fail("get: %w", err)
 			return
 		}
-		if !rec.Final() && (w.before(c.Key.Service, id, c.Key.ID) || !rec.State.Claimable()) {
+		if !rec.Final() && (w.belongsBefore(c.Key.Service, id, c.Key.ID) || !rec.State.Claimable()) {
 			w.fail("promise 2: %s is claimed, and conflicts with %s, which is %s", c.Key, id, rec.State)
 		}
 	}
 }
 
-// checkFront checks a claim of Serial against the open batches: every earlier batch is final,
+// checkSerialClaim checks a claim of Serial against the open batches: every earlier batch is final,
 // and no batch is under way.
-func (w *world) checkFront(c store.Claim) {
-	order := w.acked[c.Key.Service]
+func (w *world) checkSerialClaim(c store.Claim) {
+	order := w.addedBatches[c.Key.Service]
 	for _, id := range order {
-		if id == c.Key.ID || w.moved[id] || w.moved[c.Key.ID] {
+		if id == c.Key.ID || w.placeIsMoved[id] || w.placeIsMoved[c.Key.ID] {
 			continue
 		}
 		rec, err := w.store.Get(context.Background(), batch.Key{Service: c.Key.Service, ID: id})
@@ -114,28 +114,28 @@ func (w *world) checkFront(c store.Claim) {
 			w.fail("get: %w", err)
 			return
 		}
-		if !rec.Final() && (w.before(c.Key.Service, id, c.Key.ID) || !rec.State.Claimable()) {
+		if !rec.Final() && (w.belongsBefore(c.Key.Service, id, c.Key.ID) || !rec.State.Claimable()) {
 			w.fail("promise 2: %s is claimed by itself, and %s is %s", c.Key, id, rec.State)
 		}
 	}
 }
 
-// overtaken returns a batch of the log that belongs after another batch, and "" if there is
+// firstOvertaker returns a batch of the log that belongs after another batch, and "" if there is
 // none.
-func (w *world) overtaken(service batch.ServiceID, log []batch.ID, other batch.ID) batch.ID {
+func (w *world) firstOvertaker(service batch.ServiceID, log []batch.ID, other batch.ID) batch.ID {
 	for _, id := range log {
-		if w.before(service, other, id) && !w.moved[id] && w.lanes.conflict(id, other) {
+		if w.belongsBefore(service, other, id) && !w.placeIsMoved[id] && w.lanes.conflicts(id, other) {
 			return id
 		}
 	}
 	return ""
 }
 
-// held reports whether a batch waits for a person, or for a batch that does: with Serial, any
+// waitsForPerson reports whether a batch waits for a person, or for a batch that does: with Serial, any
 // batch of its lane.
-func (w *world) held(service batch.ServiceID, id batch.ID, seen map[batch.ID]bool) bool {
-	for _, other := range w.acked[service] {
-		if seen[other] || other == id || w.lanes.all && !w.lanes.conflict(id, other) {
+func (w *world) waitsForPerson(service batch.ServiceID, id batch.ID, seen map[batch.ID]bool) bool {
+	for _, other := range w.addedBatches[service] {
+		if seen[other] || other == id || w.lanes.seesAllBatches && !w.lanes.conflicts(id, other) {
 			continue
 		}
 		rec, err := w.store.Get(context.Background(), batch.Key{Service: service, ID: other})
@@ -143,8 +143,8 @@ func (w *world) held(service batch.ServiceID, id batch.ID, seen map[batch.ID]boo
 			continue
 		}
 		seen[other] = true
-		before := !w.before(service, id, other) || w.moved[id] // a batch that was requeued to the end waits for later ones, too
-		if rec.Decision != "" || w.lanes.all && before && w.held(service, other, seen) {
+		before := !w.belongsBefore(service, id, other) || w.placeIsMoved[id] // a batch that was requeued to the end waits for later ones, too
+		if rec.Decision != "" || w.lanes.seesAllBatches && before && w.waitsForPerson(service, other, seen) {
 			return true
 		}
 	}

@@ -10,11 +10,11 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// monitor asks about due batches, again and again.
-func (k *worker) monitor() {
-	w := k.w
-	if w.faulty || !k.rest() {
-		k.later(w.pace(100*time.Millisecond), k.monitor)
+// runMonitorRound asks about due batches, again and again.
+func (k *worker) runMonitorRound() {
+	w := k.world
+	if w.faultsHappen || !k.mayRest() {
+		k.stepLater(w.roundDelay(100*time.Millisecond), k.runMonitorRound)
 	}
 	read := time.Now()
 	rows, err := w.store.Pending(context.Background(), store.PendingQuery{Limit: 50, Lease: 2 * requestTimeout, Ahead: 4 * requestTimeout})
@@ -24,35 +24,35 @@ func (k *worker) monitor() {
 	}
 	for _, f := range rows {
 		most := requestTimeout / 4
-		if w.kind.scabbard { // the monitor asks a resolver after a status request, which may take its time
+		if w.ledgerKind.isScabbard { // the monitor asks a resolver after a status request, which may take its time
 			most = requestTimeout
 		}
-		k.later(w.between(0, most), func() { k.ask(f, read) })
+		k.stepLater(w.between(0, most), func() { k.askAbout(f, read) })
 	}
 }
 
-// ask asks about a row, whose ages are from the time of the read.
-func (k *worker) ask(f store.InFlight, read time.Time) {
-	w := k.w
-	known := monitor.Known{Seen: k.seenFor(f)}
+// askAbout asks about a row, whose ages are from the time of the read.
+func (k *worker) askAbout(f store.InFlight, read time.Time) {
+	w := k.world
+	known := monitor.Known{Seen: k.timeSinceFirstSeen(f)}
 	a := batch.Attempt{Key: f.Key, Number: f.Attempt}
 	if !w.chance(0.1) { // else the query fails, or leaves this batch out
-		statuses, err := k.asks().BatchStatuses(context.Background(), f.Key.Service, []batch.Attempt{a})
-		if err != nil && !w.kind.scabbard {
+		statuses, err := k.statusReader().BatchStatuses(context.Background(), f.Key.Service, []batch.Attempt{a})
+		if err != nil && !w.ledgerKind.isScabbard {
 			w.fail("statuses: %w", err)
 			return
 		}
 		for _, st := range statuses {
 			known.Status = &st
-			w.hear(f.Key.ID, known.Status.Reported == batch.ReportedCommitted)
+			w.noteCommitAnswer(f.Key.ID, known.Status.Reported == batch.ReportedCommitted)
 		}
 	}
-	rules := monRules
-	rules.Reliant = w.lanes.keeps
+	rules := monitorRules
+	rules.Reliant = w.lanes.keepsOrder
 	rules.StuckAfter = w.stuckAfter()
-	v := monitor.Decide(f, known, w.kind.traits, rules)
+	v := monitor.Decide(f, known, w.ledgerKind.traits, rules)
 	if v.Resolve {
-		e, err := k.resolve(f, dlt.Doubt{Attempt: a, Since: f.DoubtAgo + time.Since(read), Ended: f.PostedAgo})
+		e, err := k.resolveDoubt(f, dlt.Doubt{Attempt: a, Since: f.DoubtAgo + time.Since(read), Ended: f.PostedAgo})
 		if err != nil {
 			w.fail("resolve: %w", err)
 			return
@@ -60,15 +60,15 @@ func (k *worker) ask(f store.InFlight, read time.Time) {
 		if w.chance(0.1) {
 			e = dlt.InFlight
 		}
-		w.hear(f.Key.ID, e == dlt.Committed)
+		w.noteCommitAnswer(f.Key.ID, e == dlt.Committed)
 		known.Evidence = &e
-		v = monitor.Decide(f, known, w.kind.traits, rules)
+		v = monitor.Decide(f, known, w.ledgerKind.traits, rules)
 	}
 	// The answer takes a while to come back; the version that was read before fences the
 	// outcome.
-	k.later(w.between(0, requestTimeout/2), func() {
+	k.stepLater(w.between(0, requestTimeout/2), func() {
 		if v.Outcome != nil {
-			k.record(*v.Outcome)
+			k.recordLater(*v.Outcome)
 			return
 		}
 		if err := w.store.Checked(context.Background(), []store.Due{{Ref: f.Ref, In: v.Next}}); err != nil {
@@ -77,33 +77,33 @@ func (k *worker) ask(f store.InFlight, read time.Time) {
 	})
 }
 
-// asks is the client that answers status queries.
-func (k *worker) asks() dlt.BatchStatusReader {
-	if k.w.kind.scabbard {
+// statusReader is the client that answers status queries.
+func (k *worker) statusReader() dlt.BatchStatusReader {
+	if k.world.ledgerKind.isScabbard {
 		return k.client
 	}
-	return k.w.ledger.(dlt.BatchStatusReader)
+	return k.world.ledger.(dlt.BatchStatusReader)
 }
 
-func (k *worker) resolve(f store.InFlight, d dlt.Doubt) (dlt.Evidence, error) {
-	if k.w.kind.scabbard {
+func (k *worker) resolveDoubt(f store.InFlight, d dlt.Doubt) (dlt.Evidence, error) {
+	if k.world.ledgerKind.isScabbard {
 		return k.resolveScabbard(d, f.Ref)
 	}
-	return k.w.ledger.(dlt.Ledger).Resolve(context.Background(), d)
+	return k.world.ledger.(dlt.Ledger).Resolve(context.Background(), d)
 }
 
-// hear remembers the ledger's answer that a batch is committed. A ledger that executes
+// noteCommitAnswer remembers the ledger's answer that a batch is committed. A ledger that executes
 // duplicates may have a POST on its way by then, so only new POSTs count.
-func (w *world) hear(id batch.ID, committed bool) {
-	w.told[id] = w.told[id] || committed
+func (w *world) noteCommitAnswer(id batch.ID, committed bool) {
+	w.saidCommitted[id] = w.saidCommitted[id] || committed
 }
 
-func (k *worker) seenFor(f store.InFlight) time.Duration {
-	key := sighting{f.Key.ID, f.Version}
-	first, ok := k.seen[key]
+func (k *worker) timeSinceFirstSeen(f store.InFlight) time.Duration {
+	key := rowVersion{f.Key.ID, f.Version}
+	first, ok := k.firstSeen[key]
 	if !ok {
 		first = time.Now()
-		k.seen[key] = first
+		k.firstSeen[key] = first
 	}
 	return time.Since(first)
 }

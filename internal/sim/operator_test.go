@@ -12,24 +12,24 @@ import (
 
 var person = batch.By{Actor: "person", Reason: "as the seed says"}
 
-// operate is a person who acts now and then, at any moment. The person requeues a final batch
+// operatorRound is a person who acts now and then, at any moment. The person requeues a final batch
 // that is not committed, cancels a waiting batch, pauses and resumes, sets the policy of
 // lanes, and releases them.
-func (w *world) operate() {
-	if !w.faulty {
+func (w *world) operatorRound() {
+	if !w.faultsHappen {
 		return
 	}
-	w.after(w.between(time.Second, 10*time.Second), w.operate)
+	w.scheduleAfter(w.between(time.Second, 10*time.Second), w.operatorRound)
 	services := w.services()
 	if len(services) == 0 {
 		return
 	}
 	service := services[w.rng.IntN(len(services))]
 	if w.rng.IntN(3) == 0 {
-		w.steer(service)
+		w.steerRandomly(service)
 		return
 	}
-	id := w.acked[service][w.rng.IntN(len(w.acked[service]))]
+	id := w.addedBatches[service][w.rng.IntN(len(w.addedBatches[service]))]
 	key := batch.Key{Service: service, ID: id}
 	rec, err := w.store.Get(context.Background(), key)
 	if err != nil {
@@ -41,7 +41,7 @@ func (w *world) operate() {
 	case rec.Quarantined && w.rng.IntN(2) == 0:
 		do = func() (batch.Record, error) { return w.store.Acquit(context.Background(), rec, person) }
 	case rec.Final() && rec.State != batch.Committed && w.rng.IntN(2) == 0:
-		q := store.Requeue{Quiet: w.kind.traits.ResendQuiet}
+		q := store.Requeue{Quiet: w.ledgerKind.traits.ResendQuiet}
 		do = func() (batch.Record, error) { return w.store.Requeue(context.Background(), rec, q, person) }
 	case !rec.Final() && rec.State != batch.Submitting && w.rng.IntN(4) == 0:
 		do = func() (batch.Record, error) { return w.store.Cancel(context.Background(), rec, person) }
@@ -49,40 +49,40 @@ func (w *world) operate() {
 		return
 	}
 	if w.rng.IntN(2) == 0 {
-		w.act(rec, do)
+		w.actOnBatch(rec, do)
 		return
 	}
-	w.later(func() { w.act(rec, do) })
+	w.operatorLater(func() { w.actOnBatch(rec, do) })
 }
 
-// later runs the action of a person who has looked and thinks about it, while there are
+// operatorLater runs the action of a person who has looked and thinks about it, while there are
 // faults.
-func (w *world) later(do func()) {
-	w.after(w.between(time.Second, 10*time.Second), func() {
-		if w.faulty {
+func (w *world) operatorLater(do func()) {
+	w.scheduleAfter(w.between(time.Second, 10*time.Second), func() {
+		if w.faultsHappen {
 			do()
 		}
 	})
 }
 
-// act runs a person's decision about a batch that the person saw. If the batch has moved on,
+// actOnBatch runs a person's decision about a batch that the person saw. If the batch has moved on,
 // the action must have no effect.
-func (w *world) act(seen batch.Record, do func() (batch.Record, error)) {
+func (w *world) actOnBatch(seen batch.Record, do func() (batch.Record, error)) {
 	before, err := w.store.Get(context.Background(), seen.Key)
 	if err != nil {
 		w.fail("get: %w", err)
 		return
 	}
 	now, err := do()
-	w.note("operator on %s in %s: %v", seen.Key, seen.State, err)
+	w.addTrace("operator on %s in %s: %v", seen.Key, seen.State, err)
 	var moved *batch.MovedOnError
 	switch {
 	case err == nil && before.Version != seen.Version:
 		w.fail("an operator who saw %s at version %d moved it from version %d", seen.Key, seen.Version, before.Version)
 	case err == nil && now.State == batch.Queued: // a requeue
-		w.moved[seen.ID] = true
-		w.sent[seen.ID].unsure = 0
-		delete(w.waits, seen.ID)
+		w.placeIsMoved[seen.ID] = true
+		w.postsByBatch[seen.ID].unsurePosts = 0
+		delete(w.turnDeadlines, seen.ID)
 		w.allowOneMore(seen.ID)
 	case errors.As(err, &moved) && (before.Version == seen.Version || moved.Now.Version != before.Version):
 		w.fail("operator: seen at version %d, now at %d: %w", seen.Version, before.Version, err)
@@ -92,15 +92,15 @@ func (w *world) act(seen batch.Record, do func() (batch.Record, error)) {
 }
 
 func (w *world) services() (all []batch.ServiceID) {
-	for s := range w.acked {
+	for s := range w.addedBatches {
 		all = append(all, s)
 	}
 	slices.Sort(all)
 	return all
 }
 
-// steer changes a control of a lane, or of all lanes.
-func (w *world) steer(service batch.ServiceID) {
+// steerRandomly changes a control of a lane, or of all lanes.
+func (w *world) steerRandomly(service batch.ServiceID) {
 	scope := batch.Only(service)
 	if w.rng.IntN(4) == 0 {
 		scope = batch.Everything()
@@ -117,24 +117,24 @@ func (w *world) steer(service batch.ServiceID) {
 		s.Scope, s.Action = batch.Only(service), batch.ActionRelease
 	}
 	if w.rng.IntN(2) == 0 {
-		w.doSteer(s)
+		w.steerCurrent(s)
 		return
 	}
 	s.Seen = w.control(s.Scope).Version
-	w.later(func() { w.steerSeen(s) })
+	w.operatorLater(func() { w.steerAsSeen(s) })
 }
 
-func (w *world) doSteer(s store.Steering) {
+func (w *world) steerCurrent(s store.Steering) {
 	s.By, s.Seen = person, w.control(s.Scope).Version
-	w.steerSeen(s)
+	w.steerAsSeen(s)
 }
 
-// steerSeen acts on a control that a person saw. If the control has moved on, the action must
+// steerAsSeen acts on a control that a person saw. If the control has moved on, the action must
 // have no effect.
-func (w *world) steerSeen(s store.Steering) {
+func (w *world) steerAsSeen(s store.Steering) {
 	before := w.control(s.Scope)
 	c, changed, err := w.store.Steer(context.Background(), s)
-	w.note("operator: %s of %s, changed %v, closed %v: %v", s.Action, s.Scope, changed, c.Closed(), err)
+	w.addTrace("operator: %s of %s, changed %v, closed %v: %v", s.Action, s.Scope, changed, c.Closed(), err)
 	switch moved := s.Action != batch.ActionPause && s.Seen != before.Version; {
 	case moved && !errors.Is(err, batch.ErrMovedOn):
 		w.fail("an operator who saw the control of %s at version %d changed it at %d: %v", s.Scope, s.Seen, before.Version, err)
@@ -145,13 +145,13 @@ func (w *world) steerSeen(s store.Steering) {
 	}
 }
 
-// openAll resumes and releases everything, so that the world can come to rest.
-func (w *world) openAll() {
-	w.doSteer(store.Steering{Scope: batch.Everything(), Action: batch.ActionResume})
+// resumeAndReleaseAll resumes and releases everything, so that the world can come to rest.
+func (w *world) resumeAndReleaseAll() {
+	w.steerCurrent(store.Steering{Scope: batch.Everything(), Action: batch.ActionResume})
 	for _, s := range w.services() {
-		w.doSteer(store.Steering{Scope: batch.Only(s), Action: batch.ActionSetPolicy, Policy: batch.PolicyContinue})
-		w.doSteer(store.Steering{Scope: batch.Only(s), Action: batch.ActionResume})
-		w.doSteer(store.Steering{Scope: batch.Only(s), Action: batch.ActionRelease})
+		w.steerCurrent(store.Steering{Scope: batch.Only(s), Action: batch.ActionSetPolicy, Policy: batch.PolicyContinue})
+		w.steerCurrent(store.Steering{Scope: batch.Only(s), Action: batch.ActionResume})
+		w.steerCurrent(store.Steering{Scope: batch.Only(s), Action: batch.ActionRelease})
 	}
 }
 
@@ -163,8 +163,8 @@ func (w *world) control(scope batch.Scope) batch.Control {
 	return c
 }
 
-// closed reports for each lane whether it is closed now.
-func (w *world) closed() func(batch.ServiceID) bool {
+// laneIsClosedFunc reports for each lane whether it is closed now.
+func (w *world) laneIsClosedFunc() func(batch.ServiceID) bool {
 	all := w.control(batch.Everything()).Closed()
 	lanes := map[batch.ServiceID]bool{}
 	for _, s := range w.services() {
@@ -189,6 +189,6 @@ func (w *world) checkPolicy(o store.Outcome, a store.Applied) {
 
 // allowOneMore leaves one POST of a batch out of its budget: a person ordered it.
 func (w *world) allowOneMore(id batch.ID) {
-	s := w.sent[id]
-	s.posts = min(s.posts, max(0, s.budget.Attempts-1))
+	s := w.postsByBatch[id]
+	s.postCount = min(s.postCount, max(0, s.budget.Attempts-1))
 }

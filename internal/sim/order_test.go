@@ -18,14 +18,14 @@ import (
 // unacknowledged, no later batch is under way, and no more batches than allowed. Like the
 // Runner, it reports a batch that goes again behind others.
 func (w *world) checkRun(run store.ClaimedRun) {
-	if !w.lanes.keeps {
+	if !w.lanes.keepsOrder {
 		return
 	}
 	mine := map[batch.ID]bool{}
 	for _, c := range run.Batches {
 		mine[c.Key.ID] = true
 	}
-	order := w.acked[run.Service]
+	order := w.addedBatches[run.Service]
 	first := run.Batches[0].Key.ID
 	under := 0
 	for _, id := range order {
@@ -45,10 +45,10 @@ func (w *world) checkRun(run store.ClaimedRun) {
 		case mine[id]:
 		case rec.State == batch.Submitting:
 			w.fail("promise 2: %s is claimed while %s is not acknowledged", run.Batches[0].Key, id)
-		case w.moved[id] || w.moved[first]:
-		case w.before(run.Service, id, first) && !accepted:
+		case w.placeIsMoved[id] || w.placeIsMoved[first]:
+		case w.belongsBefore(run.Service, id, first) && !accepted:
 			w.fail("promise 2: %s is claimed and passes %s, which is %s", run.Batches[0].Key, id, rec.State)
-		case w.before(run.Service, first, id) && accepted:
+		case w.belongsBefore(run.Service, first, id) && accepted:
 			w.fail("promise 2: %s is sent again behind %s, which is %s", run.Batches[0].Key, id, rec.State)
 		}
 	}
@@ -59,54 +59,54 @@ func (w *world) checkRun(run store.ClaimedRun) {
 		if !c.Again {
 			continue
 		}
-		if in := run.InDoubtAfter(i); in != "" && w.kind.traits.ResendHarmlessFor != dlt.Forever {
-			w.note("breach: %s is perhaps behind %s", c.Key, in)
-			w.moved[c.Key.ID] = true
+		if in := run.InDoubtAfter(i); in != "" && w.ledgerKind.traits.ResendHarmlessFor != dlt.Forever {
+			w.addTrace("breach: %s is perhaps behind %s", c.Key, in)
+			w.placeIsMoved[c.Key.ID] = true
 			continue
 		}
-		forgets := w.kind.traits.ResendHarmlessFor != dlt.Forever
-		w.tellOf(c.Key, func(b batch.Record) bool {
+		forgets := w.ledgerKind.traits.ResendHarmlessFor != dlt.Forever
+		w.reportIfBehind(c.Key, func(b batch.Record) bool {
 			return b.State == batch.Committed || forgets && b.State == batch.Unknown && !b.DoubtSince.IsZero()
 		})
 	}
 }
 
-// heardOf gets each recorded outcome: a batch that the ledger executes after all may come
+// noteOutcome gets each recorded outcome: a batch that the ledger executes after all may come
 // behind others.
-func (w *world) heardOf(o store.Outcome, a store.Applied) {
-	if !w.lanes.keeps || a.Result != store.Written || o.By != batch.ByMonitor {
+func (w *world) noteOutcome(o store.Outcome, a store.Applied) {
+	if !w.lanes.keepsOrder || a.Result != store.Written || o.By != batch.ByMonitor {
 		return
 	}
 	switch a.Row.State {
 	case batch.Invalid:
-		w.heard[o.Key.ID] = true
+		w.saidInvalid[o.Key.ID] = true
 	case batch.Committed, batch.Pending, batch.Valid:
 		if a.From == batch.Invalid || a.From.Claimable() {
-			w.tellOf(o.Key, func(b batch.Record) bool {
+			w.reportIfBehind(o.Key, func(b batch.Record) bool {
 				return b.State == batch.Committed || b.State == batch.Pending || b.State == batch.Valid || b.State == batch.Submitting
 			})
 		}
 	}
 }
 
-// tellOf reports a batch that others are ahead of; from then on its place does not count.
-func (w *world) tellOf(key batch.Key, is func(batch.Record) bool) {
+// reportIfBehind reports a batch that others are ahead of; from then on its place does not count.
+func (w *world) reportIfBehind(key batch.Key, is func(batch.Record) bool) {
 	ahead, err := store.Ahead(context.Background(), w.store, key, is)
 	if err != nil {
 		w.fail("ahead: %w", err)
 	}
 	if ahead != "" {
-		w.note("breach: %s is behind %s", key, ahead)
-		w.moved[key.ID] = true
+		w.addTrace("breach: %s is behind %s", key, ahead)
+		w.placeIsMoved[key.ID] = true
 	}
 }
 
-// checkKept: a ledger that keeps order executed each lane in the order in which it was added.
+// checkOrderKept: a ledger that keeps order executed each lane in the order in which it was added.
 // Exceptions are reported batches, and batches that it decided against at first unnoticed. It
 // also checks everything beside the order.
-func checkKept(t *testing.T, ledger *ledgermem.Ledger, order map[batch.ServiceID][]batch.ID, told, heard map[batch.ID]bool) {
+func checkOrderKept(t *testing.T, ledger *ledgermem.Ledger, order map[batch.ServiceID][]batch.ID, told, heard map[batch.ID]bool) {
 	executed := map[batch.ServiceID][]batch.ID{}
-	silent := decidedTwice(ledger, heard)
+	silent := unheardInvalid(ledger, heard)
 	for service, ids := range order {
 		log := ledger.Log(service)
 		last := -1
@@ -123,9 +123,9 @@ func checkKept(t *testing.T, ledger *ledgermem.Ledger, order map[batch.ServiceID
 	require.NoError(t, ledger.Verify(executed))
 }
 
-// decidedTwice returns the batches that the ledger decided against at first, without those
+// unheardInvalid returns the batches that the ledger decided against at first, without those
 // whose decision was heard.
-func decidedTwice(ledger *ledgermem.Ledger, heard map[batch.ID]bool) map[batch.ID]bool {
+func unheardInvalid(ledger *ledgermem.Ledger, heard map[batch.ID]bool) map[batch.ID]bool {
 	silent := map[batch.ID]bool{}
 	for _, e := range ledger.Journal() {
 		if e.Kind == ledgermem.Invalid && !heard[e.Key.ID] {

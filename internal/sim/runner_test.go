@@ -27,42 +27,42 @@ import (
 
 var runnerSeeds = flag.Int("sim.runner.seeds", tier.Seeds(20, 100), "seeds of layer two, divided among the ledgers")
 
-// shaky is a store that fails one call in ten, by seed: before the call does anything, or
+// failingStore is a store that fails one call in ten, by seed: before the call does anything, or
 // after.
-type shaky struct {
+type failingStore struct {
 	*flaky.Store
-	hints *flaky.Hints
-	mu    sync.Mutex
-	lost  map[batch.ID]bool // batches whose outcome was written, and the answer lost
+	hints       *flaky.Hints
+	mu          sync.Mutex
+	lostReplies map[batch.ID]bool // batches whose outcome was written, and the answer lost
 }
 
-func newShaky(t *testing.T, seed uint64) *shaky {
+func newFailingStore(t *testing.T, seed uint64) *failingStore {
 	h := flaky.NewHints(memory.New(), seed)
-	s := &shaky{Store: &flaky.Store{Store: h, Faults: flaky.New(seed, 10)}, hints: h, lost: map[batch.ID]bool{}}
+	s := &failingStore{Store: &flaky.Store{Store: h, Faults: flaky.New(seed, 10)}, hints: h, lostReplies: map[batch.ID]bool{}}
 	s.Faults.Calm(false)
 	t.Cleanup(func() { t.Log(s.Faults, h) })
 	return s
 }
 
-// failed reports whether an error is one of the store's faults.
-func (s *shaky) failed(err error) bool {
+// isInjectedFault reports whether an error is one of the store's faults.
+func (s *failingStore) isInjectedFault(err error) bool {
 	return errors.Is(err, flaky.ErrBefore) || errors.Is(err, flaky.ErrAfter)
 }
 
-func (s *shaky) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
+func (s *failingStore) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
 	a, err := s.Store.Record(ctx, o)
 	if errors.Is(err, flaky.ErrAfter) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for i := range o {
-			s.lost[o[i].Key.ID] = true
+			s.lostReplies[o[i].Key.ID] = true
 		}
 	}
 	return a, err
 }
 
-// untilStopped starts a Runner again whose first read of the store failed.
-func untilStopped(ctx context.Context, r *dltbatch.Runner) error {
+// runAgainOnFault starts a Runner again whose first read of the store failed.
+func runAgainOnFault(ctx context.Context, r *dltbatch.Runner) error {
 	for {
 		if err := r.Run(ctx); !errors.Is(err, flaky.ErrBefore) && !errors.Is(err, flaky.ErrAfter) {
 			return err
@@ -70,14 +70,14 @@ func untilStopped(ctx context.Context, r *dltbatch.Runner) error {
 	}
 }
 
-// add is a caller who repeats a failed Add.
-func (s *shaky) add(t *testing.T, r *dltbatch.Runner, b batch.Batch) {
+// addUntilStored is a caller who repeats a failed Add.
+func (s *failingStore) addUntilStored(t *testing.T, r *dltbatch.Runner, b batch.Batch) {
 	for {
 		err := r.Add(t.Context(), b)
 		if err == nil {
 			return
 		}
-		if !s.failed(err) {
+		if !s.isInjectedFault(err) {
 			require.NoError(t, err)
 		}
 		time.Sleep(time.Millisecond)
@@ -91,10 +91,10 @@ func TestRunner(t *testing.T) {
 	for n := uint64(1); n <= uint64(*runnerSeeds); n++ {
 		if !t.Run(fmt.Sprintf("seed=%d", n), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				if n%uint64(len(kinds)+1) == uint64(len(kinds)) {
-					splinterSeed(t, n)
+				if n%uint64(len(ledgerKinds)+1) == uint64(len(ledgerKinds)) {
+					runSplinterSeed(t, n)
 				} else {
-					runnerSeed(t, n, serialLanes())
+					runRunnerSeed(t, n, serialLanes())
 				}
 			})
 		}) {
@@ -111,7 +111,7 @@ func TestParallelRunner(t *testing.T) {
 	seeds := uint64(*runnerSeeds+3) / 4
 	for n := uint64(1); n <= seeds; n++ {
 		if !t.Run(fmt.Sprintf("seed=%d", n), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { differ += runnerSeed(t, n, parallelLanes(n)) })
+			synctest.Test(t, func(t *testing.T) { differ += runRunnerSeed(t, n, parallelLanes(n)) })
 		}) {
 			t.Fatalf("seed %d: run it alone: go test ./internal/sim -run 'TestParallelRunner/seed=%d$'", n, n)
 		}
@@ -126,7 +126,7 @@ func TestParallelRunner(t *testing.T) {
 func TestPipelinedRunner(t *testing.T) {
 	for n := uint64(1); n <= uint64(*runnerSeeds+1)/2; n++ {
 		if !t.Run(fmt.Sprintf("seed=%d", n), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { runnerSeed(t, n, pipelinedLanes(n)) })
+			synctest.Test(t, func(t *testing.T) { runRunnerSeed(t, n, pipelinedLanes(n)) })
 		}) {
 			t.Fatalf("seed %d: run it alone: go test ./internal/sim -run 'TestPipelinedRunner/seed=%d$'", n, n)
 		}
@@ -134,29 +134,29 @@ func TestPipelinedRunner(t *testing.T) {
 }
 
 // ledgerFaults are the faults of a ledger that runs with the real Runner.
-func ledgerFaults(seed uint64, k kind) ledgermem.Faults {
+func ledgerFaults(seed uint64, k ledgerKind) ledgermem.Faults {
 	faults := ledgermem.Faults{
 		Seed: seed, Busy: 0.05, Unavailable: 0.03, Misconfigured: 0.01, LostRequest: 0.05, LostReply: 0.08,
 		Late: 0.08, Hang: 0.02, HangAccepted: 0.03, MaxLatency: 300 * time.Millisecond, MaxDelay: k.traits.LateArrival, LastAttempt: 4,
 	}
-	if k.ignore {
+	if k.ignoresDuplicates {
 		faults.InvalidFirst, faults.MaxDelay = 0.05, k.traits.Settle/2
 	}
 	return faults
 }
 
-// runnerSeed returns the number of lanes that were executed in another order than they were
+// runRunnerSeed returns the number of lanes that were executed in another order than they were
 // added in.
-func runnerSeed(t *testing.T, seed uint64, l *lanes) (differ int) {
+func runRunnerSeed(t *testing.T, seed uint64, l *laneSetup) (differ int) {
 	rng := rand.New(rand.NewPCG(seed, 2))
-	k := kinds[seed%uint64(len(kinds))]
+	k := ledgerKinds[seed%uint64(len(ledgerKinds))]
 	faults := ledgerFaults(seed, k)
-	k.traits.MaxInFlightPerService, k.traits.KeepsOrder, k.traits.MaxList = l.most, l.keeps, l.list
+	k.traits.MaxInFlightPerService, k.traits.KeepsOrder, k.traits.MaxList = l.maxInFlight, l.keepsOrder, l.maxBatchesPerRequest
 	ledger := ledgermem.New(&ledgermem.Options{
-		Traits: &k.traits, IgnoreDuplicates: k.ignore, DeduplicateFor: k.dedup,
+		Traits: &k.traits, IgnoreDuplicates: k.ignoresDuplicates, DeduplicateFor: k.dedupFor,
 		CommitAfter: time.Duration(rng.IntN(1000)) * time.Millisecond, Fault: faults.Fault,
 	})
-	st := newShaky(t, seed)
+	st := newFailingStore(t, seed)
 	var mu sync.Mutex
 	told := map[batch.ID]bool{}  // batches reported to come behind others
 	heard := map[batch.ID]bool{} // batches reported as decided against
@@ -169,7 +169,7 @@ func runnerSeed(t *testing.T, seed uint64, l *lanes) (differ int) {
 	var runners []*dltbatch.Runner
 	for range 2 {
 		r, err := dltbatch.New(st, ledger, &dltbatch.Options{
-			Strategy: l.strategy, RequestTimeout: requestTimeout, ClaimTTL: ttl, StuckAfter: 3 * time.Hour, Retry: dltbatch.RetryPolicy{MaxDelay: 4 * time.Second},
+			Strategy: l.strategy, RequestTimeout: requestTimeout, ClaimTTL: claimTTL, StuckAfter: 3 * time.Hour, Retry: dltbatch.RetryPolicy{MaxDelay: 4 * time.Second},
 			Observer: observer,
 		})
 		require.NoError(t, err)
@@ -179,7 +179,7 @@ func runnerSeed(t *testing.T, seed uint64, l *lanes) (differ int) {
 	runFor := func(r *dltbatch.Runner, d time.Duration) {
 		ctx, cancel := context.WithTimeout(all, d)
 		defer cancel()
-		require.NoError(t, untilStopped(ctx, r))
+		require.NoError(t, runAgainOnFault(ctx, r))
 	}
 	done := make(chan struct{})
 	go func() {
@@ -194,8 +194,8 @@ func runnerSeed(t *testing.T, seed uint64, l *lanes) (differ int) {
 			ID: batch.ID(fmt.Sprintf("b%03d", i)), Service: batch.ServiceID(fmt.Sprint("s", i%3)),
 			Payload: fmt.Appendf(nil, "batch %d", i),
 		}
-		l.declare(&b)
-		st.add(t, runners[i%2], b)
+		l.setFootprint(&b)
+		st.addUntilStored(t, runners[i%2], b)
 		order[b.Service] = append(order[b.Service], b.ID)
 		time.Sleep(50 * time.Millisecond)
 	}
@@ -212,16 +212,16 @@ func runnerSeed(t *testing.T, seed uint64, l *lanes) (differ int) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Hour)
 	defer cancel()
 	require.NoError(t, runners[1].Idle(ctx), "promise 6")
-	if l.keeps {
+	if l.keepsOrder {
 		mu.Lock()
-		for id := range st.lost { // the process that writes it again cannot know the state before
+		for id := range st.lostReplies { // the process that writes it again cannot know the state before
 			heard[id] = false
 		}
-		checkKept(t, ledger, order, told, heard)
+		checkOrderKept(t, ledger, order, told, heard)
 		mu.Unlock()
-	} else if l.declared != nil {
-		differ = l.checkEffect(t, ledger, order)
-	} else if k.dedup == 0 {
+	} else if l.footprints != nil {
+		differ = l.checkSameState(t, ledger, order)
+	} else if k.dedupFor == 0 {
 		require.NoError(t, ledger.Verify(order))
 	}
 	for service, ids := range order {
@@ -260,12 +260,12 @@ func TestFairness(t *testing.T) {
 		"parallel, all conflicts": {queuer.Parallel(0), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { fairness(t, c.strategy, c.apart) })
+			synctest.Test(t, func(t *testing.T) { checkFairness(t, c.strategy, c.apart) })
 		})
 	}
 }
 
-func fairness(t *testing.T, strategy queuer.Strategy, apart bool) {
+func checkFairness(t *testing.T, strategy queuer.Strategy, apart bool) {
 	const hands = 8
 	ledger := ledgermem.New(&ledgermem.Options{CommitAfter: time.Second, Latency: 10 * time.Millisecond})
 	var mu sync.Mutex
@@ -317,14 +317,14 @@ func fairness(t *testing.T, strategy queuer.Strategy, apart bool) {
 // TestHangingServices is the other half of promise 7: services whose requests hang
 // do not hold up the others.
 func TestHangingServices(t *testing.T) {
-	for name, scope := range scopes {
+	for name, scope := range pressureScopes {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { servicesHang(t, scope) })
+			synctest.Test(t, func(t *testing.T) { checkHangingServices(t, scope) })
 		})
 	}
 }
 
-func servicesHang(t *testing.T, scope dlt.PressureScope) {
+func checkHangingServices(t *testing.T, scope dlt.PressureScope) {
 	traits := ledgermem.Unforgiving(time.Second)
 	traits.PressureScope = scope
 	ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, Fault: func(a batch.Attempt) ledgermem.Fault {

@@ -23,22 +23,22 @@ import (
 
 // Scabbard's times in layer one.
 const (
-	scabbardQueued = 1500 * time.Millisecond // from the queue's head to the execution, at most
-	scabbardCommit = time.Second             // of two-phase commit, at most
-	scabbardWire   = 3 * time.Second         // a request arrives at most this long after its connection ended
-	scabbardMargin = 500 * time.Millisecond
-	scabbardStuck  = 10 * time.Minute
+	scabbardMaxExecuteDelay = 1500 * time.Millisecond // from the queue's head to the execution, at most
+	scabbardMaxCommitTime   = time.Second             // of two-phase commit, at most
+	scabbardMaxArrivalDelay = 3 * time.Second         // a request arrives at most this long after its connection ended
+	scabbardClockMargin     = 500 * time.Millisecond
+	scabbardStuckAfter      = 10 * time.Minute
 )
 
 // scabbardKind is the fourth ledger: its evidence comes from the real client, over a
 // transport that answers from the model, and from the store's journal.
-var scabbardKind = kind{name: "scabbard", scabbard: true, late: scabbardWire}
+var scabbardKind = ledgerKind{name: "scabbard", isScabbard: true, maxArrivalDelay: scabbardMaxArrivalDelay}
 
 func scabbardOptions(w *world) *splinter.Options {
 	o := &splinter.Options{
 		// A copy that waits behind another is executed after twice the time.
-		LateArrival: scabbardWire + 2*(scabbardQueued+scabbardCommit), CoordinatorTimeout: 2 * scabbardCommit,
-		ClockMargin: scabbardMargin,
+		LateArrival: scabbardMaxArrivalDelay + 2*(scabbardMaxExecuteDelay+scabbardMaxCommitTime), CoordinatorTimeout: 2 * scabbardMaxCommitTime,
+		ClockMargin: scabbardClockMargin,
 	}
 	if w != nil {
 		o.Journal, o.Client = w.store, &http.Client{Transport: w.ledger.(*scabbard)}
@@ -50,90 +50,90 @@ func scabbardOptions(w *world) *splinter.Options {
 // (docs/ledgers/splinter.md#statuses, docs/ledgers/splinter.md#the-same-bytes-again), in
 // steps of the world's scheduler. Log is the truth, which no worker sees.
 type scabbard struct {
-	w       *world
-	history int
-	stamps  bool          // answers have times
-	busy    time.Duration // others take a place about once in half of this time
-	cuts    float64       // probability that a stream is cut, for each step
-	replay  bool          // streams begin with the committed batches, or a part of them
-	rooms   map[batch.ServiceID]*room
-	fickle  map[batch.ID]bool // executed once, and then invalid
-	foreign int
+	world            *world
+	historySize      int
+	answersHaveTimes bool          // answers have times
+	foreignInterval  time.Duration // others take a place about once in half of this time
+	cutProbability   float64       // probability that a stream is cut, for each step
+	replaysCommitted bool          // streams begin with the committed batches, or a part of them
+	states           map[batch.ServiceID]*scabbardState
+	executedOnce     map[batch.ID]bool // executed once, and then invalid
+	foreignCount     int
 }
 
-// room is one service.
-type room struct {
-	known []*sight // in the order of first sight
-	queue []batch.Attempt
-	busy  bool
-	life  int // raised by a restart
-	log   []batch.ID
-	txs   []string // of the log
-	wires []*wire
+// scabbardState is one service.
+type scabbardState struct {
+	history      []*historyEntry // in the order of first sight
+	queue        []batch.Attempt
+	isExecuting  bool
+	restartCount int // raised by a restart
+	committed    []batch.ID
+	committedTxs []string // of the log
+	eventStreams []*eventStream
 }
 
-type sight struct {
-	id    batch.ID
-	first time.Time
-	word  string
+type historyEntry struct {
+	id        batch.ID
+	firstSeen time.Time
+	status    string
 }
 
 func newScabbard(w *world) *scabbard {
 	s := &scabbard{
-		w: w, history: 3 + w.rng.IntN(10), stamps: w.rng.IntN(4) > 0, replay: w.rng.IntN(2) == 0,
-		busy: w.between(time.Second, 30*time.Second), cuts: []float64{0, 0.005, 0.02}[w.rng.IntN(3)],
-		rooms: map[batch.ServiceID]*room{}, fickle: map[batch.ID]bool{},
+		world: w, historySize: 3 + w.rng.IntN(10), answersHaveTimes: w.rng.IntN(4) > 0, replaysCommitted: w.rng.IntN(2) == 0,
+		foreignInterval: w.between(time.Second, 30*time.Second), cutProbability: []float64{0, 0.005, 0.02}[w.rng.IntN(3)],
+		states: map[batch.ServiceID]*scabbardState{}, executedOnce: map[batch.ID]bool{},
 	}
-	w.after(w.between(0, 2*time.Second), s.others)
+	w.scheduleAfter(w.between(0, 2*time.Second), s.addForeignBatches)
 	if w.rng.IntN(4) == 0 {
-		w.after(w.between(0, time.Minute), func() { w.note("ledger restarts"); s.Restart() })
+		w.scheduleAfter(w.between(0, time.Minute), func() { w.addTrace("ledger restarts"); s.Restart() })
 	}
 	return s
 }
 
-func (s *scabbard) room(service batch.ServiceID) *room {
-	if s.rooms[service] == nil {
-		s.rooms[service] = &room{}
+func (s *scabbard) stateOf(service batch.ServiceID) *scabbardState {
+	if s.states[service] == nil {
+		s.states[service] = &scabbardState{}
 	}
-	return s.rooms[service]
+	return s.states[service]
 }
 
-// others are batches of peers, which take places in the history
+// addForeignBatches are batches of peers, which take places in the history
 // (docs/ledgers/splinter.md#statuses).
-func (s *scabbard) others() {
-	if !s.w.faulty {
+func (s *scabbard) addForeignBatches() {
+	if !s.world.faultsHappen {
 		return
 	}
-	s.w.after(s.w.between(0, s.busy), s.others)
-	for _, service := range s.services() {
-		if s.w.rng.IntN(2) == 0 {
-			s.foreign++
-			s.mark(s.rooms[service], batch.ID(fmt.Sprint("foreign ", s.foreign)), "Committed")
+	s.world.scheduleAfter(s.world.between(0, s.foreignInterval), s.addForeignBatches)
+	for _, service := range s.sortedServices() {
+		if s.world.rng.IntN(2) == 0 {
+			s.foreignCount++
+			s.setInHistory(s.states[service], batch.ID(fmt.Sprint("foreign ", s.foreignCount)), "Committed")
 		}
 	}
 }
 
-func (s *scabbard) services() []batch.ServiceID {
+func (s *scabbard) sortedServices() []batch.ServiceID {
 	var out []batch.ServiceID
-	for service := range s.rooms {
+	for service := range s.states {
 		out = append(out, service)
 	}
 	slices.Sort(out)
 	return out
 }
 
-// mark puts a batch into the history, or sets its word back if it is there.
-func (s *scabbard) mark(r *room, id batch.ID, word string) {
-	if !s.set(r, id, word) {
-		r.known = append(r.known, &sight{id, time.Now(), word})
-		r.known = r.known[max(0, len(r.known)-s.history):]
+// setInHistory puts a batch into the history, or sets its word back if it is there.
+func (s *scabbard) setInHistory(r *scabbardState, id batch.ID, word string) {
+	if !s.setIfKnown(r, id, word) {
+		r.history = append(r.history, &historyEntry{id, time.Now(), word})
+		r.history = r.history[max(0, len(r.history)-s.historySize):]
 	}
 }
 
-func (s *scabbard) set(r *room, id batch.ID, word string) bool {
-	for _, k := range r.known {
+func (s *scabbard) setIfKnown(r *scabbardState, id batch.ID, word string) bool {
+	for _, k := range r.history {
 		if k.id == id {
-			k.word = word
+			k.status = word
 			return true
 		}
 	}
@@ -143,83 +143,83 @@ func (s *scabbard) set(r *room, id batch.ID, word string) bool {
 // Submit queues every batch, as often as it comes
 // (docs/ledgers/splinter.md#the-same-bytes-again).
 func (s *scabbard) Submit(_ context.Context, a batch.Attempt) error {
-	r := s.room(a.Service)
-	s.mark(r, a.ID, "Pending")
+	r := s.stateOf(a.Service)
+	s.setInHistory(r, a.ID, "Pending")
 	r.queue = append(r.queue, a)
-	if !r.busy {
-		s.next(r)
+	if !r.isExecuting {
+		s.executeNext(r)
 	}
 	return nil
 }
 
-// next executes the first batch of the queue; one at a time (docs/ledgers/splinter.md#order).
-func (s *scabbard) next(r *room) {
-	if r.busy = len(r.queue) > 0; !r.busy {
+// executeNext executes the first batch of the queue; one at a time (docs/ledgers/splinter.md#order).
+func (s *scabbard) executeNext(r *scabbardState) {
+	if r.isExecuting = len(r.queue) > 0; !r.isExecuting {
 		return
 	}
-	life := r.life
-	s.w.after(s.w.between(0, scabbardQueued), func() {
-		if r.life != life {
+	life := r.restartCount
+	s.world.scheduleAfter(s.world.between(0, scabbardMaxExecuteDelay), func() {
+		if r.restartCount != life {
 			return
 		}
 		a := r.queue[0]
 		r.queue = r.queue[1:]
-		switch n := signed().flavours[a.ID]; {
-		case n == failing, n == failingOnce && !s.fickle[a.ID]:
-			s.fickle[a.ID] = true
-			s.set(r, a.ID, "Invalid")
-			s.next(r)
-		case s.w.chance(0.01):
-			s.w.note("ledger drops %s without a word", a.Key)
-			s.next(r)
+		switch n := signedOnce().behaviours[a.ID]; {
+		case n == alwaysInvalid, n == invalidOnce && !s.executedOnce[a.ID]:
+			s.executedOnce[a.ID] = true
+			s.setIfKnown(r, a.ID, "Invalid")
+			s.executeNext(r)
+		case s.world.chance(0.01):
+			s.world.addTrace("ledger drops %s without a word", a.Key)
+			s.executeNext(r)
 		default:
-			s.set(r, a.ID, "Valid")
-			s.w.after(s.w.between(0, scabbardCommit), func() {
-				if r.life == life {
-					s.decide(r, a)
-					s.next(r)
+			s.setIfKnown(r, a.ID, "Valid")
+			s.world.scheduleAfter(s.world.between(0, scabbardMaxCommitTime), func() {
+				if r.restartCount == life {
+					s.endCommit(r, a)
+					s.executeNext(r)
 				}
 			})
 		}
 	})
 }
 
-// decide is the end of two-phase commit: a batch that is rolled back stays Valid
+// endCommit is the end of two-phase commit: a batch that is rolled back stays Valid
 // (docs/ledgers/splinter.md#statuses).
-func (s *scabbard) decide(r *room, a batch.Attempt) {
-	if s.w.chance(0.06) {
-		s.w.note("ledger rolls %s back", a.Key)
+func (s *scabbard) endCommit(r *scabbardState, a batch.Attempt) {
+	if s.world.chance(0.06) {
+		s.world.addTrace("ledger rolls %s back", a.Key)
 		return
 	}
-	tx := signed().txs[a.ID]
-	r.log, r.txs = append(r.log, a.ID), append(r.txs, tx)
-	s.w.note("ledger commits %s", a.Key)
-	for _, x := range r.wires {
-		x.send(frame{tx: tx})
+	tx := signedOnce().txByBatch[a.ID]
+	r.committed, r.committedTxs = append(r.committed, a.ID), append(r.committedTxs, tx)
+	s.world.addTrace("ledger commits %s", a.Key)
+	for _, x := range r.eventStreams {
+		x.send(streamMessage{txID: tx})
 	}
-	s.set(r, a.ID, "Committed")
-	s.w.check()
+	s.setIfKnown(r, a.ID, "Committed")
+	s.world.checkLog()
 }
 
 // Log implements ledger.
-func (s *scabbard) Log(service batch.ServiceID) []batch.ID { return s.room(service).log }
+func (s *scabbard) Log(service batch.ServiceID) []batch.ID { return s.stateOf(service).committed }
 
 // Restart forgets the queue and the history, and cuts the streams.
 func (s *scabbard) Restart() {
-	for _, service := range s.services() {
-		r := s.rooms[service]
-		r.life++
-		r.known, r.queue, r.busy = nil, nil, false
-		for _, x := range r.wires {
-			x.cut = true
+	for _, service := range s.sortedServices() {
+		r := s.states[service]
+		r.restartCount++
+		r.history, r.queue, r.isExecuting = nil, nil, false
+		for _, x := range r.eventStreams {
+			x.isCut = true
 		}
-		r.wires = nil
+		r.eventStreams = nil
 	}
 }
 
-// queued reports whether a batch may yet be executed without another POST.
-func (s *scabbard) queued(key batch.Key) bool {
-	return slices.ContainsFunc(s.room(key.Service).queue, func(a batch.Attempt) bool { return a.ID == key.ID })
+// isQueued reports whether a batch may yet be executed without another POST.
+func (s *scabbard) isQueued(key batch.Key) bool {
+	return slices.ContainsFunc(s.stateOf(key.Service).queue, func(a batch.Attempt) bool { return a.ID == key.ID })
 }
 
 // RoundTrip answers questions, in the caller's goroutine.
@@ -234,10 +234,10 @@ func (s *scabbard) RoundTrip(req *http.Request) (*http.Response, error) {
 	if len(parts) != 5 || parts[4] != "batch_statuses" || req.Method != http.MethodGet {
 		return nil, fmt.Errorf("unexpected request %s %s", req.Method, req.URL.Path)
 	}
-	if s.w.chance(0.02) {
+	if s.world.chance(0.02) {
 		return nil, errLost
 	}
-	r := s.room(batch.ServiceID(parts[2] + "::" + parts[3]))
+	r := s.stateOf(batch.ServiceID(parts[2] + "::" + parts[3]))
 	type stamp struct {
 		Seconds int64 `json:"secs_since_epoch"`
 		Nanos   int64 `json:"nanos_since_epoch"`
@@ -253,26 +253,26 @@ func (s *scabbard) RoundTrip(req *http.Request) (*http.Response, error) {
 	for id := range strings.SplitSeq(req.URL.Query().Get("ids"), ",") {
 		a, first := answer{ID: id}, time.Now()
 		a.Status.Type = "Unknown"
-		for _, k := range r.known {
+		for _, k := range r.history {
 			if string(k.id) == id {
-				a.Status.Type, first = k.word, k.first
+				a.Status.Type, first = k.status, k.firstSeen
 			}
 		}
-		if s.stamps {
+		if s.answersHaveTimes {
 			a.Timestamp = &stamp{first.Unix(), int64(first.Nanosecond())}
 		}
 		out = append(out, a)
 	}
-	s.w.rng.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+	s.world.rng.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
 	body, err := json.Marshal(out)
 	if err != nil {
 		return nil, err
 	}
-	if s.w.chance(0.02) {
-		body = body[:s.w.rng.IntN(len(body))]
+	if s.world.chance(0.02) {
+		body = body[:s.world.rng.IntN(len(body))]
 	}
 	status := http.StatusOK
-	if s.w.chance(0.02) {
+	if s.world.chance(0.02) {
 		status, body = http.StatusInternalServerError, nil
 	}
 	return &http.Response{
@@ -283,29 +283,29 @@ func (s *scabbard) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // The flavours of batches.
 const (
-	sound = iota
-	failing
-	failingOnce
+	executesAlways = iota
+	alwaysInvalid
+	invalidOnce
 )
 
-// signedSet is batches that are made once and serve every seed.
-type signedSet struct {
-	batches  []batch.Batch // their services do not matter
-	txs      map[batch.ID]string
-	byTx     map[string]batch.ID
-	flavours map[batch.ID]int
+// signedBatches is batches that are made once and serve every seed.
+type signedBatches struct {
+	batches    []batch.Batch // their services do not matter
+	txByBatch  map[batch.ID]string
+	batchByTx  map[string]batch.ID
+	behaviours map[batch.ID]int
 }
 
-// signed makes enough batches for one world; every fourth is not sound.
-var signed = sync.OnceValue(func() signedSet {
-	set := signedSet{txs: map[batch.ID]string{}, byTx: map[string]batch.ID{}, flavours: map[batch.ID]int{}}
+// signedOnce makes enough batches for one world; every fourth is not sound.
+var signedOnce = sync.OnceValue(func() signedBatches {
+	set := signedBatches{txByBatch: map[batch.ID]string{}, batchByTx: map[string]batch.ID{}, behaviours: map[batch.ID]int{}}
 	key, err := sawtooth.ParsePrivateKey("2f1e7b7a130d7ba9da0068b3bb0ba1d79e7e77110302c9f746c3c2a63fe40088")
 	if err != nil {
 		panic(err)
 	}
 	for i := range 24 {
 		payload, address := splintertest.Inc("n", 1)
-		b, err := sawtooth.Build(key, scabbardService(0), sawtooth.Transaction{
+		b, err := sawtooth.Build(key, scabbardServiceID(0), sawtooth.Transaction{
 			FamilyName: "sabre", FamilyVersion: "0.5", Nonce: fmt.Sprint(i), Inputs: []string{address}, Outputs: []string{address}, Payload: payload,
 		})
 		if err != nil {
@@ -317,24 +317,24 @@ var signed = sync.OnceValue(func() signedSet {
 		}
 		set.batches = append(set.batches, b)
 		tx := parsed.Transactions[0].ID
-		set.txs[b.ID], set.byTx[tx] = tx, b.ID
+		set.txByBatch[b.ID], set.batchByTx[tx] = tx, b.ID
 		switch i % 12 {
 		case 5:
-			set.flavours[b.ID] = failing
+			set.behaviours[b.ID] = alwaysInvalid
 		case 3, 10:
-			set.flavours[b.ID] = failingOnce
+			set.behaviours[b.ID] = invalidOnce
 		}
 	}
 	return set
 })
 
-func scabbardService(i int) batch.ServiceID {
+func scabbardServiceID(i int) batch.ServiceID {
 	return batch.ServiceID(fmt.Sprintf("aaaaa-bbbbb::a0s%d", i))
 }
 
 // resolveScabbard asks as the monitor does: with the payload, and with witnesses.
 func (k *worker) resolveScabbard(d dlt.Doubt, ref store.Ref) (dlt.Evidence, error) {
-	w := k.w
+	w := k.world
 	payloads, err := w.store.Payloads(context.Background(), []store.Ref{ref})
 	if err != nil {
 		return 0, err
@@ -347,49 +347,49 @@ func (k *worker) resolveScabbard(d dlt.Doubt, ref store.Ref) (dlt.Evidence, erro
 	if _, known := errors.AsType[*dlt.Error](err); known {
 		return dlt.InFlight, nil // the monitor asks again
 	}
-	if k.found[d.ID] != e {
-		w.note("worker %d resolves %s, attempt %d: %s", k.name, d.Key, d.Number, e)
-		k.found[d.ID] = e
+	if k.lastEvidence[d.ID] != e {
+		w.addTrace("worker %d resolves %s, attempt %d: %s", k.number, d.Key, d.Number, e)
+		k.lastEvidence[d.ID] = e
 	}
 	if e == dlt.NotCommitted && slices.Contains(w.ledger.Log(d.Service), d.ID) {
 		w.fail("false evidence: %s is committed", d.Key)
 	}
-	if e == dlt.NotCommitted && w.ledger.(*scabbard).queued(d.Key) {
+	if e == dlt.NotCommitted && w.ledger.(*scabbard).isQueued(d.Key) {
 		w.fail("false evidence: %s is queued", d.Key)
 	}
 	return e, err
 }
 
-// decide records a person's decision about a batch that the person saw, unless it has moved
+// decideAsSeen records a person's decision about a batch that the person saw, unless it has moved
 // on.
-func (w *world) decide(seen batch.Record, ruling batch.Ruling) {
+func (w *world) decideAsSeen(seen batch.Record, ruling batch.Ruling) {
 	_, err := w.store.Decide(context.Background(), seen, ruling, batch.By{Actor: "test", Reason: "looked at the ledger"})
-	w.note("person decides about %s: %s, for %q: %v", seen.Key, ruling, seen.Decision, err)
+	w.addTrace("person decides about %s: %s, for %q: %v", seen.Key, ruling, seen.Decision, err)
 	switch {
 	case err == nil:
-		w.decided++
-		delete(w.waits, seen.ID)
+		w.decisionCount++
+		delete(w.turnDeadlines, seen.ID)
 		w.allowOneMore(seen.ID)
-	case w.stepped && errors.Is(err, batch.ErrInDoubt): // the claim lives again
+	case w.clockHasStepped && errors.Is(err, batch.ErrInDoubt): // the claim lives again
 	case !errors.Is(err, batch.ErrMovedOn) && !errors.Is(err, batch.ErrNotAllowed):
 		w.fail("decide: %w", err)
 	}
 }
 
-// person decides batches that need it, late, and after a read of the ledger itself.
-func (w *world) person() {
+// personRound decides batches that need it, late, and after a read of the ledger itself.
+func (w *world) personRound() {
 	s := w.ledger.(*scabbard)
-	done := w.adding == 0 && !w.faulty
+	done := w.addsToCome == 0 && !w.faultsHappen
 	for _, service := range w.services() { // two executions in a row were taken back: the person has looked
 		if c, err := w.store.Control(context.Background(), batch.Only(service)); err != nil {
 			w.fail("control: %w", err)
 		} else if c.HaltReason != "" {
-			w.doSteer(store.Steering{Scope: batch.Only(service), Action: batch.ActionRelease})
+			w.steerCurrent(store.Steering{Scope: batch.Only(service), Action: batch.ActionRelease})
 		}
 	}
-	for _, rec := range w.open() {
+	for _, rec := range w.openBatches() {
 		done = false
-		if rec.Decision == "" || s.queued(rec.Key) {
+		if rec.Decision == "" || s.isQueued(rec.Key) {
 			continue
 		}
 		ruling := batch.NotExecutedSendAgain
@@ -397,13 +397,13 @@ func (w *world) person() {
 			ruling = batch.WasCommitted
 		}
 		if w.rng.IntN(2) == 0 {
-			w.decide(rec, ruling)
+			w.decideAsSeen(rec, ruling)
 			continue
 		}
 		// The observation is true of this attempt. Another person may be quicker.
-		w.after(w.between(time.Second, 3*time.Minute), func() { w.decide(rec, ruling) })
+		w.scheduleAfter(w.between(time.Second, 3*time.Minute), func() { w.decideAsSeen(rec, ruling) })
 	}
 	if !done {
-		w.after(w.between(time.Minute, 5*time.Minute), w.person)
+		w.scheduleAfter(w.between(time.Minute, 5*time.Minute), w.personRound)
 	}
 }

@@ -22,11 +22,11 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-var curve = flag.Bool("sim.curve", false, "measure the speed-up of Parallel at every conflict rate, not at its ends only")
+var measuresAllRates = flag.Bool("sim.curve", false, "measure the speed-up of Parallel at every conflict rate, not at its ends only")
 
-// contended is n signed batches of one lane. percent of them set one common name, spread
+// batchesWithConflicts is n signed batches of one lane. percent of them set one common name, spread
 // evenly; each of the others sets a name of its own.
-func contended(t *testing.T, n, percent int) []batch.Batch {
+func batchesWithConflicts(t *testing.T, n, percent int) []batch.Batch {
 	key, err := sawtooth.GeneratePrivateKey()
 	require.NoError(t, err)
 	bs := make([]batch.Batch, n)
@@ -45,13 +45,13 @@ func contended(t *testing.T, n, percent int) []batch.Batch {
 	return bs
 }
 
-// reads counts the rows that claims read, and the claims.
-type reads struct {
+// claimCounter counts the rows that claims read, and the claims.
+type claimCounter struct {
 	store.Store
 	claims, batches int
 }
 
-func (r *reads) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
+func (r *claimCounter) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	r.claims++ // one queuer claims at a time
 	return r.Store.Claim(ctx, q, func(l batch.Lane) []batch.Run {
 		r.batches += len(l.Batches)
@@ -59,9 +59,9 @@ func (r *reads) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 	})
 }
 
-// emptied returns the virtual time until one busy lane is empty: on a simulated node, 0 to 40
+// timeUntilEmpty returns the virtual time until one busy lane is empty: on a simulated node, 0 to 40
 // ms away, that makes a block a second, with default options except the strategy.
-func emptied(t *testing.T, s queuer.Strategy, bs []batch.Batch) (took time.Duration, read reads) {
+func timeUntilEmpty(t *testing.T, s queuer.Strategy, bs []batch.Batch) (took time.Duration, read claimCounter) {
 	synctest.Test(t, func(t *testing.T) {
 		n, err := sawtoothtest.Listen(&sawtoothtest.Options{
 			InMemory: true, BlockInterval: time.Second, SkipVerify: true,
@@ -94,16 +94,16 @@ func TestSpeedUp(t *testing.T) {
 	tier.Long(t)
 	tier.Plain(t)
 	n, rates := 200, []int{0, 100}
-	if *curve {
+	if *measuresAllRates {
 		n, rates = 1000, []int{0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100}
 	}
 	var table strings.Builder
 	fmt.Fprintf(&table, "%d batches of one lane, a block a second; read: rows for each batch\n", n)
 	fmt.Fprintf(&table, "%12s%12s%12s%12s%14s%14s\n", "conflicts %", "Serial s", "Parallel s", "speed-up", "Serial read", "Parallel read")
 	for _, rate := range rates {
-		bs := contended(t, n, rate)
-		one, readOne := emptied(t, queuer.Serial(), bs)
-		all, readAll := emptied(t, queuer.Parallel(0), bs)
+		bs := batchesWithConflicts(t, n, rate)
+		one, readOne := timeUntilEmpty(t, queuer.Serial(), bs)
+		all, readAll := timeUntilEmpty(t, queuer.Parallel(0), bs)
 		speedUp := one.Seconds() / all.Seconds()
 		fmt.Fprintf(&table, "%12d%12.1f%12.1f%12.1f%14.1f%14.1f\n", rate, one.Seconds(), all.Seconds(), speedUp,
 			float64(readOne.batches)/float64(n), float64(readAll.batches)/float64(n))

@@ -22,29 +22,29 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-var trace = flag.Bool("sim.trace", false, "print what the Runners of a network of nodes tell")
+var printsEvents = flag.Bool("sim.trace", false, "print what the Runners of a network of nodes tell")
 
 // Scabbard's own times, a fiftieth of them.
 const (
-	stall       = 6 * time.Second
-	lateArrival = 2*stall + 2*time.Second
+	unservedHold = 6 * time.Second
+	lateArrival  = 2*unservedHold + 2*time.Second
 )
 
-// splinterSeed runs two Runners with clients of their own against a network of
+// runSplinterSeed runs two Runners with clients of their own against a network of
 // scabbard nodes that loses, forgets, restarts and rolls back by seed.
-func splinterSeed(t *testing.T, seed uint64) {
+func runSplinterSeed(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 5))
 	wire := &pipes.Net{}
 	network, err := splintertest.Listen(&splintertest.Options{
 		Addrs: []string{"n0.test:80", "n1.test:80"}, Listen: wire.Listen,
 		Circuits:       []splintertest.Circuit{{ID: "aaaaa-bbbbb", Version: 1 + rng.IntN(2)}, {ID: "ccccc-ddddd", Version: 1 + rng.IntN(2)}},
 		CommitInterval: time.Duration(1+rng.IntN(600)) * time.Millisecond,
-		UnservedHold:   stall, HistorySize: 4 + rng.IntN(20), SubscribeGap: time.Duration(rng.IntN(30)) * time.Millisecond,
+		UnservedHold:   unservedHold, HistorySize: 4 + rng.IntN(20), SubscribeGap: time.Duration(rng.IntN(30)) * time.Millisecond,
 		Before0613: rng.IntN(4) == 0,
 		Faults: &splintertest.Faults{
 			Seed: seed, Hang: 0.02, ResetBefore: 0.06, ResetAfter: 0.08, ErrorBefore: 0.03, ErrorAfter: 0.03, Late: 0.06, Busy: 0.05,
 			StatusHang: 0.01, StatusReset: 0.03, StatusError: 0.03, StatusTruncated: 0.02,
-			Latency: 0.3, MaxLatency: 300 * time.Millisecond, MaxLateDelay: stall,
+			Latency: 0.3, MaxLatency: 300 * time.Millisecond, MaxLateDelay: unservedHold,
 			Lose: 0, Reject: 0.04, Evict: 0.1, MaxPerBatch: 3,
 		},
 	})
@@ -53,7 +53,7 @@ func splinterSeed(t *testing.T, seed uint64) {
 	// Two lanes; a circuit's state is its own, and so is its order.
 	lanes := []batch.ServiceID{"aaaaa-bbbbb::a000", "ccccc-ddddd::a000"}
 
-	st := newShaky(t, seed)
+	st := newFailingStore(t, seed)
 	var runners []*dltbatch.Runner
 	for range 2 {
 		transport := &http.Transport{DialContext: wire.Dial}
@@ -66,11 +66,11 @@ func splinterSeed(t *testing.T, seed uint64) {
 		defer client.CloseIdleConnections()
 		r, err := dltbatch.New(st, client, &dltbatch.Options{
 			Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
-				if *trace {
+				if *printsEvents {
 					t.Logf("%s %s %.12s %s attempt %d %v", e.At.Format("15:04:05.000"), e.Kind, e.Key.ID, e.State, e.Attempt, e.Err)
 				}
 			}),
-			RequestTimeout: requestTimeout, ClaimTTL: ttl, StuckAfter: time.Hour, Retry: dltbatch.RetryPolicy{MaxDelay: 4 * time.Second},
+			RequestTimeout: requestTimeout, ClaimTTL: claimTTL, StuckAfter: time.Hour, Retry: dltbatch.RetryPolicy{MaxDelay: 4 * time.Second},
 		})
 		require.NoError(t, err)
 		runners = append(runners, r)
@@ -79,7 +79,7 @@ func splinterSeed(t *testing.T, seed uint64) {
 	runFor := func(r *dltbatch.Runner, d time.Duration) {
 		ctx, cancel := context.WithTimeout(all, d)
 		defer cancel()
-		require.NoError(t, untilStopped(ctx, r))
+		require.NoError(t, runAgainOnFault(ctx, r))
 	}
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -101,7 +101,7 @@ func splinterSeed(t *testing.T, seed uint64) {
 			FamilyName: "sabre", FamilyVersion: "0.5", Nonce: fmt.Sprint(seed, i), Inputs: []string{address}, Outputs: []string{address}, Payload: payload,
 		})
 		require.NoError(t, err)
-		st.add(t, runners[i%2], b)
+		st.addUntilStored(t, runners[i%2], b)
 		order[b.Service] = append(order[b.Service], b.ID)
 		time.Sleep(100 * time.Millisecond)
 	}
@@ -119,7 +119,7 @@ func splinterSeed(t *testing.T, seed uint64) {
 	st.Faults.Calm(true)
 
 	decided := 0
-	running.Go(func() { decided = decide(all, t, network, st, runners[1]) })
+	running.Go(func() { decided = decideDoubts(all, t, network, st, runners[1]) })
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Hour)
 	defer cancel()
 	if err := runners[1].Idle(ctx); err != nil {
@@ -146,9 +146,9 @@ func splinterSeed(t *testing.T, seed uint64) {
 	t.Logf("a person decided %d times", decided)
 }
 
-// decide is a person who looks at the ledger itself, long after the last POST, and releases
+// decideDoubts is a person who looks at the ledger itself, long after the last POST, and releases
 // the lanes that the Runner has halted.
-func decide(ctx context.Context, t *testing.T, network *splintertest.Network, st store.Store, r *dltbatch.Runner) (n int) {
+func decideDoubts(ctx context.Context, t *testing.T, network *splintertest.Network, st store.Store, r *dltbatch.Runner) (n int) {
 	for {
 		select {
 		case <-ctx.Done():

@@ -27,10 +27,10 @@ import (
 // whose POST begins later.
 func TestStallOfAnotherCircuit(t *testing.T) {
 	tier.Plain(t)
-	synctest.Test(t, func(t *testing.T) { stallSeed(t, 1) })
+	synctest.Test(t, func(t *testing.T) { runStallSeed(t, 1) })
 }
 
-func stallSeed(t *testing.T, seed uint64) {
+func runStallSeed(t *testing.T, seed uint64) {
 	const timeout = 15 * time.Second
 	wire := &pipes.Net{}
 	o := splintertest.RealTimes()

@@ -21,17 +21,17 @@ var (
 )
 
 // setups are the kinds of ledger, each with the strategies that it allows.
-func setups() []setup {
+func setups() []walkSetup {
 	duplicates := dlt.Traits{Name: "executes duplicates", LateArrival: 2 * minute, Resolves: true}
 	forever := dlt.Traits{Name: "ignores duplicates", ResendHarmlessFor: dlt.Forever, Grace: minute, ResendQuiet: 3 * minute}
 	ordered := forever
 	ordered.Name, ordered.KeepsOrder = "keeps order", true
-	window := dlt.Traits{Name: "ignores duplicates for a while", ResendHarmlessFor: walkWindow * minute, LateArrival: 2 * minute, Grace: minute, Resolves: true}
-	return []setup{
+	window := dlt.Traits{Name: "ignores duplicates for a while", ResendHarmlessFor: walkDedupMinutes * minute, LateArrival: 2 * minute, Grace: minute, Resolves: true}
+	return []walkSetup{
 		{name: "Serial", traits: duplicates, strategy: queuer.Serial()},
-		{name: "Serial", traits: forever, ignores: true, strategy: queuer.Serial()},
-		{name: "Serial", traits: window, window: true, strategy: queuer.Serial()},
-		{name: "Pipelined", traits: ordered, ignores: true, strategy: queuer.Pipelined(2)},
+		{name: "Serial", traits: forever, ignoresDuplicates: true, strategy: queuer.Serial()},
+		{name: "Serial", traits: window, ignoresForAWhile: true, strategy: queuer.Serial()},
+		{name: "Pipelined", traits: ordered, ignoresDuplicates: true, strategy: queuer.Pipelined(2)},
 	}
 }
 
@@ -48,7 +48,7 @@ func TestWalk(t *testing.T) {
 	for _, u := range setups() {
 		t.Run(u.traits.Name+"/"+u.name, func(t *testing.T) {
 			w := newWalker(u)
-			seen := w.walk(int8(*walkFaults), *walkSteps)
+			seen := w.visitStates(int8(*walkFaults), *walkSteps)
 			t.Log(seen)
 			if seen.failure != "" {
 				t.Fatal(seen.failure)
@@ -57,125 +57,127 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// walked says what a walk has seen.
-type walked struct {
-	states, steps int
-	levels        []string // how far it came with so many faults
-	failure       string
+// walkResult says what a walk has seen.
+type walkResult struct {
+	stateCount, stepCount int
+	visitedByFaults       []string // how far it came with so many faults
+	failure               string
 }
 
-func (k walked) String() string {
-	return fmt.Sprintf("%d states, %d steps: %s", k.states, k.steps, strings.Join(k.levels, ", "))
+func (k walkResult) String() string {
+	return fmt.Sprintf("%d states, %d steps: %s", k.stateCount, k.stepCount, strings.Join(k.visitedByFaults, ", "))
 }
 
-// canonical is the state without what no rule reads any more, and with the processes, which are
+// canonicalState is the state without what no rule reads any more, and with the processes, which are
 // all alike, in one order.
-func canonical(s state) state {
+func canonicalState(s walkState) walkState {
 	for b := range s.rows {
-		s.rows[b] = s.rows[b].bare()
+		s.rows[b] = s.rows[b].withoutUnread()
 		if s.rows[b].final {
-			s.past[b] = past{}
+			s.history[b] = batchHistory{}
 		}
 	}
 	for p := range s.procs {
-		s.procs[p].tidy(&s)
+		s.procs[p].clearEnded(&s)
 	}
-	if l := &s.ledger; l.pool[0] == 0 || l.pool[1] == 0 {
-		l.second = 0
+	if l := &s.ledger; l.pooledAttempt[0] == 0 || l.pooledAttempt[1] == 0 {
+		l.secondInPool = 0
 	}
-	a, b := bytesOf(&s.procs[0]), bytesOf(&s.procs[1])
+	a, b := procBytes(&s.procs[0]), procBytes(&s.procs[1])
 	if cmp.Compare(a, b) <= 0 {
 		return s
 	}
 	s.procs[0], s.procs[1] = s.procs[1], s.procs[0]
 	for i := range s.wire {
-		if q := &s.wire[i]; q.on && q.by >= 0 {
-			q.by = 1 - q.by
+		if q := &s.wire[i]; q.isOnWire && q.waitingProcess >= 0 {
+			q.waitingProcess = 1 - q.waitingProcess
 		}
 	}
 	return s
 }
 
-func bytesOf(p *proc) string { return unsafe.String((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p)) }
+func procBytes(p *walkProcess) string {
+	return unsafe.String((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p))
+}
 
-// way is how a state was reached: by the n-th step of another.
-type way struct{ from, step int32 }
+// stateOrigin is how a state was reached: by the n-th step of another.
+type stateOrigin struct{ fromState, stepNumber int32 }
 
-type reached struct {
-	state state
-	at    int32
+type queuedState struct {
+	state       walkState
+	originIndex int32
 }
 
 // mostStates bounds the memory of one walk: some 200 bytes for each.
 const mostStates = 20_000_000
 
-// walk visits states by their number of faults, and in breadth among these.
-func (w *walker) walk(most int8, limit int) (k walked) {
-	w.most = most
+// visitStates visits states by their number of faults, and in breadth among these.
+func (w *walker) visitStates(most int8, limit int) (k walkResult) {
+	w.maxFaults = most
 	one, two := maphash.MakeSeed(), maphash.MakeSeed()
 	known := map[[2]uint64]struct{}{}
-	var ways []way
-	levels := make([][]reached, most+1)
-	visit := func(s state, from, step int32) {
-		s = canonical(s)
+	var ways []stateOrigin
+	levels := make([][]queuedState, most+1)
+	visit := func(s walkState, from, step int32) {
+		s = canonicalState(s)
 		key := [2]uint64{maphash.Comparable(one, s), maphash.Comparable(two, s)}
 		if _, ok := known[key]; ok {
 			return
 		}
 		known[key] = struct{}{}
-		ways = append(ways, way{from, step})
-		levels[s.faults] = append(levels[s.faults], reached{s, int32(len(ways) - 1)})
+		ways = append(ways, stateOrigin{from, step})
+		levels[s.faultCount] = append(levels[s.faultCount], queuedState{s, int32(len(ways) - 1)})
 	}
-	visit(start(), -1, 0)
+	visit(startState(), -1, 0)
 	for n := range levels {
 		done := 0
 		for ; len(levels[n]) > 0; done++ {
-			if k.steps > limit || len(known) > mostStates {
-				k.levels = append(k.levels, fmt.Sprintf("with %d faults %d of %d or more", n, done, done+len(levels[n])))
-				k.states = len(known)
+			if k.stepCount > limit || len(known) > mostStates {
+				k.visitedByFaults = append(k.visitedByFaults, fmt.Sprintf("with %d faults %d of %d or more", n, done, done+len(levels[n])))
+				k.stateCount = len(known)
 				return k
 			}
 			r := levels[n][0]
 			levels[n] = levels[n][1:]
 			step := int32(0)
-			w.steps(r.state, func(_ string, next state) {
-				if k.steps++; w.broken != nil && k.failure == "" {
-					k.failure = fmt.Sprintf("%v\n%s", w.broken, w.trace(ways, r.at, step))
+			w.yieldSteps(r.state, func(_ string, next walkState) {
+				if k.stepCount++; w.brokenPromise != nil && k.failure == "" {
+					k.failure = fmt.Sprintf("%v\n%s", w.brokenPromise, w.stepsTo(ways, r.originIndex, step))
 				}
-				visit(next, r.at, step)
+				visit(next, r.originIndex, step)
 				step++
 			})
 			if k.failure != "" {
 				return k
 			}
 		}
-		k.levels = append(k.levels, fmt.Sprintf("all %d with %d faults", done, n))
+		k.visitedByFaults = append(k.visitedByFaults, fmt.Sprintf("all %d with %d faults", done, n))
 		levels[n] = nil
 	}
-	k.states = len(known)
+	k.stateCount = len(known)
 	return k
 }
 
-// trace is the way to a state and its last step, in words.
-func (w *walker) trace(ways []way, at, last int32) string {
+// stepsTo is the way to a state and its last step, in words.
+func (w *walker) stepsTo(ways []stateOrigin, at, last int32) string {
 	steps := []int32{last}
-	for ; ways[at].from >= 0; at = ways[at].from {
-		steps = append(steps, ways[at].step)
+	for ; ways[at].fromState >= 0; at = ways[at].fromState {
+		steps = append(steps, ways[at].stepNumber)
 	}
-	w.named = true
-	defer func() { w.named = false }()
+	w.namesSteps = true
+	defer func() { w.namesSteps = false }()
 	var b strings.Builder
-	s := canonical(start())
+	s := canonicalState(startState())
 	for i, step := range slices.Backward(steps) {
-		n, found := int32(0), state{}
-		w.steps(s, func(name string, next state) {
+		n, found := int32(0), walkState{}
+		w.yieldSteps(s, func(name string, next walkState) {
 			if n == step {
 				fmt.Fprintf(&b, "%2d. %s\n", len(steps)-i, name)
 				found = next
 			}
 			n++
 		})
-		s = canonical(found)
+		s = canonicalState(found)
 		if len(steps) < 60 || i < 30 {
 			fmt.Fprintf(&b, "%s", s.String())
 		}

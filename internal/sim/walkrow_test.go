@@ -19,10 +19,10 @@ const minute = time.Minute
 // Times in a packed row are minutes from now, on the database's clock. No rule of the walk tells
 // times apart that are beyond these bounds.
 const (
-	oldest   = -walkStuck - 1
-	farthest = 2 * clockStep
-	noTime   = -128
-	never    = 127 // the end of a window that does not end
+	minPackedMinutes = -walkStuckAfter - 1
+	maxPackedMinutes = 2 * clockStep
+	packedNoTime     = -128
+	packedNever      = 127 // the end of a window that does not end
 )
 
 // walkNow is the present of every state: only what is relative to it counts.
@@ -40,24 +40,24 @@ type packedRow struct {
 	decision                                                int8
 }
 
-func clamp(n, lo, hi int64) int8 { return int8(max(lo, min(n, hi))) }
+func clampToInt8(n, lo, hi int64) int8 { return int8(max(lo, min(n, hi))) }
 
 func packTime(t time.Time) int8 {
 	if t.IsZero() {
-		return noTime
+		return packedNoTime
 	}
 	d := t.Sub(walkNow())
 	if d > 50*365*24*time.Hour {
-		return never
+		return packedNever
 	}
-	return clamp(int64((d+1<<20*minute)/minute)-1<<20, oldest, farthest) // rounded down
+	return clampToInt8(int64((d+1<<20*minute)/minute)-1<<20, minPackedMinutes, maxPackedMinutes) // rounded down
 }
 
 func unpackTime(p int8) time.Time {
 	switch p {
-	case noTime:
+	case packedNoTime:
 		return time.Time{}
-	case never:
+	case packedNever:
 		return walkNow().Add(200 * 365 * 24 * time.Hour)
 	}
 	return walkNow().Add(time.Duration(p) * minute)
@@ -70,17 +70,17 @@ const (
 	monitorsDecision
 )
 
-func pack(r store.Row) packedRow {
+func packRow(r store.Row) packedRow {
 	p := packedRow{
-		state: int8(slices.Index(batch.States(), r.State)), attempt: clamp(int64(r.Attempt), 0, 100),
-		spent: clamp(int64(r.Spent), 0, 3), failures: clamp(int64(r.Failures), 0, 3),
+		state: int8(slices.Index(batch.States(), r.State)), attempt: clampToInt8(int64(r.Attempt), 0, 100),
+		spent: clampToInt8(int64(r.Spent), 0, 3), failures: clampToInt8(int64(r.Failures), 0, 3),
 		claimExpires: packTime(r.ClaimExpires), notBefore: packTime(r.NotBefore), nextCheck: packTime(r.NextCheck),
 		lastPost: packTime(r.LastPost), settlesAt: packTime(r.SettlesAt),
-		doubtAttempt: clamp(int64(r.DoubtAttempt), 0, 100), doubtSince: packTime(r.DoubtSince), resendUntil: packTime(r.ResendUntil),
-		resends: clamp(int64(r.Resends), 0, 3),
+		doubtAttempt: clampToInt8(int64(r.DoubtAttempt), 0, 100), doubtSince: packTime(r.DoubtSince), resendUntil: packTime(r.ResendUntil),
+		resends: clampToInt8(int64(r.Resends), 0, 3),
 		refused: r.Refused, requeued: r.Requeued, withdrawn: r.Withdrawn, final: r.Final(),
-		claimTTL: int8(r.ClaimTTL / minute), movedAt: packTime(r.MovedAt), rollbacks: clamp(int64(r.Rollbacks), 0, 3),
-		seenAttempt: clamp(int64(r.SeenAttempt), 0, 100), seenEndpoint: r.SeenEndpoint != "",
+		claimTTL: int8(r.ClaimTTL / minute), movedAt: packTime(r.MovedAt), rollbacks: clampToInt8(int64(r.Rollbacks), 0, 3),
+		seenAttempt: clampToInt8(int64(r.SeenAttempt), 0, 100), seenEndpoint: r.SeenEndpoint != "",
 	}
 	if r.Error != nil {
 		p.kind = 1 + int8(slices.Index(walkKinds(), r.Error.Kind))
@@ -92,12 +92,12 @@ func pack(r store.Row) packedRow {
 	default:
 		p.decision = monitorsDecision
 	}
-	return p.young()
+	return p.capAttempts()
 }
 
-// young counts attempts from four on anew: a batch that is tried for ever comes to the same states
+// capAttempts counts attempts from four on anew: a batch that is tried for ever comes to the same states
 // again and again.
-func (p packedRow) young() packedRow {
+func (p packedRow) capAttempts() packedRow {
 	const most = 4
 	if over := p.attempt - most; over > 0 {
 		p.attempt = most
@@ -109,20 +109,20 @@ func (p packedRow) young() packedRow {
 	return p
 }
 
-// bare leaves out what no rule reads in the row's state.
-func (p packedRow) bare() packedRow {
+// withoutUnread leaves out what no rule reads in the row's state.
+func (p packedRow) withoutUnread() packedRow {
 	switch s := batch.States()[p.state]; {
 	case p.final:
 		return packedRow{state: p.state, final: true, attempt: min(p.attempt, 1), kind: p.kind}
 	case s.Claimable():
-		p.nextCheck, p.claimExpires, p.settlesAt = noTime, noTime, noTime
+		p.nextCheck, p.claimExpires, p.settlesAt = packedNoTime, packedNoTime, packedNoTime
 	}
 	return p
 }
 
 const walkEndpoint = "node"
 
-func (p packedRow) row() store.Row {
+func (p packedRow) unpack() store.Row {
 	r := store.Row{
 		State: batch.States()[p.state], Version: 10, Attempt: int(p.attempt), Spent: int(p.spent), Failures: int(p.failures),
 		ClaimExpires: unpackTime(p.claimExpires), NotBefore: unpackTime(p.notBefore), NextCheck: unpackTime(p.nextCheck),
@@ -157,11 +157,11 @@ func walkKinds() []batch.ErrorKind {
 	}
 }
 
-// passed moves the row's times as the database's clock goes on by so many minutes, or back.
-func (p packedRow) passed(minutes int8) packedRow {
+// shiftTimes moves the row's times as the database's clock goes on by so many minutes, or back.
+func (p packedRow) shiftTimes(minutes int8) packedRow {
 	for _, t := range []*int8{&p.claimExpires, &p.notBefore, &p.nextCheck, &p.lastPost, &p.settlesAt, &p.doubtSince, &p.resendUntil, &p.movedAt} {
-		if *t != noTime && *t != never {
-			*t = clamp(int64(*t)-int64(minutes), oldest, farthest)
+		if *t != packedNoTime && *t != packedNever {
+			*t = clampToInt8(int64(*t)-int64(minutes), minPackedMinutes, maxPackedMinutes)
 		}
 	}
 	return p
@@ -198,8 +198,8 @@ func TestPackedRow(t *testing.T) {
 			require.Contains(t, values, f.Name, "a field that the walk does not know")
 			v.Set(reflect.ValueOf(values[f.Name]))
 		}
-		p := pack(r)
-		require.NotEqual(t, pack(store.NewRow()), p, "%s is lost", f.Name)
-		require.Equal(t, p, pack(p.row()), "%s does not come back", f.Name)
+		p := packRow(r)
+		require.NotEqual(t, packRow(store.NewRow()), p, "%s is lost", f.Name)
+		require.Equal(t, p, packRow(p.unpack()), "%s does not come back", f.Name)
 	}
 }

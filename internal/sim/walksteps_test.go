@@ -16,55 +16,55 @@ import (
 
 // The walk's times, in minutes where no unit is given.
 const (
-	walkTTL     = 3
-	walkMargin  = 1
-	walkRequest = 1
-	walkStuck   = 5
-	walkFreeze  = walkTTL + 1
-	walkWindow  = 8
-	clockStep   = 20 // longer than any batch may stand
+	walkClaimTTL       = 3
+	walkClaimMargin    = 1
+	walkRequestTimeout = 1
+	walkStuckAfter     = 5
+	walkFreezeMinutes  = walkClaimTTL + 1
+	walkDedupMinutes   = 8
+	clockStep          = 20 // longer than any batch may stand
 )
 
-// setup is one kind of ledger with one strategy.
-type setup struct {
-	name     string
-	traits   dlt.Traits
-	ignores  bool // a batch that it has is not executed again, ever
-	window   bool // nor for walkWindow after it came
-	strategy queuer.Strategy
+// walkSetup is one kind of ledger with one strategy.
+type walkSetup struct {
+	name              string
+	traits            dlt.Traits
+	ignoresDuplicates bool // a batch that it has is not executed again, ever
+	ignoresForAWhile  bool // nor for walkDedupMinutes after it came
+	strategy          queuer.Strategy
 }
 
-func (u setup) keeps() bool { return u.traits.KeepsOrder }
+func (u walkSetup) keepsOrder() bool { return u.traits.KeepsOrder }
 
 // walker makes the steps of one setup.
 type walker struct {
-	setup
-	choose store.Choose
-	sub    submitter.Rules
-	mon    monitor.Rules
-	broken error // of the step that is being made
-	most   int8  // faults in one walk
-	named  bool  // steps have names: only a walk that is shown pays for them
+	walkSetup
+	choose         store.Choose
+	submitterRules submitter.Rules
+	monitorRules   monitor.Rules
+	brokenPromise  error // of the step that is being made
+	maxFaults      int8  // faults in one walk
+	namesSteps     bool  // steps have names: only a walk that is shown pays for them
 }
 
-func newWalker(u setup) *walker {
-	w := &walker{setup: u}
+func newWalker(u walkSetup) *walker {
+	w := &walker{walkSetup: u}
 	delay := func(batch.ServiceID, int) time.Duration { return minute }
-	w.sub = submitter.Rules{FirstCheck: minute, Delay: delay, StuckAfter: walkStuck * minute}
-	w.mon = monitor.Rules{TTL: walkTTL * minute, FirstPoll: minute, PollInterval: minute, StuckAfter: walkStuck * minute, Delay: delay, Reliant: u.strategy.ReliesOnOrder}
-	keeps := func(batch.ServiceID) bool { return u.keeps() }
+	w.submitterRules = submitter.Rules{FirstCheck: minute, Delay: delay, StuckAfter: walkStuckAfter * minute}
+	w.monitorRules = monitor.Rules{TTL: walkClaimTTL * minute, FirstPoll: minute, PollInterval: minute, StuckAfter: walkStuckAfter * minute, Delay: delay, Reliant: u.strategy.ReliesOnOrder}
+	keeps := func(batch.ServiceID) bool { return u.keepsOrder() }
 	w.choose = queuer.Choose(u.strategy, keeps, func(_ batch.ServiceID, err error) { w.fail("the strategy: %w", err) })
 	return w
 }
 
 func (w *walker) fail(format string, args ...any) {
-	if w.broken == nil {
-		w.broken = fmt.Errorf(format, args...)
+	if w.brokenPromise == nil {
+		w.brokenPromise = fmt.Errorf(format, args...)
 	}
 }
 
-func (w *walker) say(format string, args ...any) string {
-	if !w.named {
+func (w *walker) stepName(format string, args ...any) string {
+	if !w.namesSteps {
 		return ""
 	}
 	return fmt.Sprintf(format, args...)
@@ -76,11 +76,11 @@ func walkRef(b int8) store.Ref {
 	return store.Ref{Key: batch.Key{Service: "s", ID: walkID(b)}, Row: int64(b) + 1, Created: walkNow().Add(-1000*time.Hour + time.Duration(b))}
 }
 
-// start is the state in which both batches wait.
-func start() state {
-	var s state
+// startState is the state in which both batches wait.
+func startState() walkState {
+	var s walkState
 	for b := range s.rows {
-		s.rows[b] = pack(store.NewRow())
+		s.rows[b] = packRow(store.NewRow())
 	}
 	for p := range s.procs {
 		s.procs[p] = newProc()
@@ -88,60 +88,60 @@ func start() state {
 	return s
 }
 
-func newProc() proc {
-	return proc{up: true, run: [2]int8{-1, -1}, asks: -1, seen: [2]int8{-1, -1}}
+func newProc() walkProcess {
+	return walkProcess{isUp: true, run: [2]int8{-1, -1}, askedBatch: -1, minutesSinceSeen: [2]int8{-1, -1}}
 }
 
-// steps calls yield with each step that is possible in a state. Time passes only if no process has
+// yieldSteps calls yield with each step that is possible in a state. Time passes only if no process has
 // anything to do at once: a process that is late is a frozen one.
-func (w *walker) steps(s state, yield func(name string, next state)) {
+func (w *walker) yieldSteps(s walkState, yield func(name string, next walkState)) {
 	busy := false
 	for p := range int8(2) {
-		if q := &s.procs[p]; q.up && q.frozen == 0 {
-			busy = w.claim(s, p, yield) || busy
-			busy = w.deliver(s, p, yield) || busy
-			busy = w.ask(s, p, yield) || busy
-			busy = w.record(s, p, yield) || busy
+		if q := &s.procs[p]; q.isUp && q.frozenMinutes == 0 {
+			busy = w.claimStep(s, p, yield) || busy
+			busy = w.deliverStep(s, p, yield) || busy
+			busy = w.askStep(s, p, yield) || busy
+			busy = w.recordStep(s, p, yield) || busy
 		}
 	}
 	for i := range s.wire {
-		if q := s.wire[i]; q.on {
-			w.arrive(s, i, yield)
-			busy = busy || !q.late
+		if q := s.wire[i]; q.isOnWire {
+			w.arriveStep(s, i, yield)
+			busy = busy || !q.arrivesLate
 		}
 	}
-	w.execute(s, yield)
-	w.fault(s, yield)
+	w.executeStep(s, yield)
+	w.faultSteps(s, yield)
 	if !busy {
 		next := s
-		w.tick(&next)
+		w.passMinute(&next)
 		yield("a minute passes", next)
 	}
 }
 
-// write puts a row in place of another, which makes all copies of it old.
-func (w *walker) write(s *state, b int8, r store.Row) {
+// replaceRow puts a row in place of another, which makes all copies of it old.
+func (w *walker) replaceRow(s *walkState, b int8, r store.Row) {
 	was := s.rows[b]
-	s.rows[b] = pack(r)
+	s.rows[b] = packRow(r)
 	for p := range s.procs {
 		q := &s.procs[p]
-		q.current[b] = false
-		q.seen[b] = -1
-		if q.asks == b {
-			q.asked = false
+		q.rowIsUnchanged[b] = false
+		q.minutesSinceSeen[b] = -1
+		if q.askedBatch == b {
+			q.askedRowIsUnchanged = false
 		}
 	}
-	w.moved(s, b, was)
+	w.checkWrittenRow(s, b, was)
 }
 
-func (w *walker) claim(s state, p int8, yield func(string, state)) bool {
-	if s.procs[p].phase != resting {
+func (w *walker) claimStep(s walkState, p int8, yield func(string, walkState)) bool {
+	if s.procs[p].phase != phaseIdle {
 		return false
 	}
 	var rows []store.LaneRow
 	waiting := 0
 	for b := range int8(2) {
-		r := s.rows[b].row()
+		r := s.rows[b].unpack()
 		if r.Final() {
 			continue
 		}
@@ -155,7 +155,7 @@ func (w *walker) claim(s state, p int8, yield func(string, state)) bool {
 	}
 	slices.SortStableFunc(rows, func(a, b store.LaneRow) int { return a.Created.Compare(b.Created) })
 	q := store.ClaimQuery{
-		Limit: 2, Window: w.strategy.Window, TTL: walkTTL * minute, StuckAfter: walkStuck * minute,
+		Limit: 2, Window: w.strategy.Window, TTL: walkClaimTTL * minute, StuckAfter: walkStuckAfter * minute,
 		Resend: func(batch.ServiceID) store.Resend {
 			return store.Resend{HarmlessFor: w.traits.ResendHarmlessFor, LateArrival: w.traits.LateArrival}
 		},
@@ -166,69 +166,69 @@ func (w *walker) claim(s state, p int8, yield func(string, state)) bool {
 		return false
 	}
 	for _, r := range plan.Changed {
-		w.write(&s, int8(r.Ref.Row-1), r.Row)
+		w.replaceRow(&s, int8(r.Ref.Row-1), r.Row)
 	}
 	name := "the claim gives it back to the monitor"
 	for _, run := range plan.Runs {
 		q := &s.procs[p]
-		q.phase, q.at, q.until, q.run, q.from = claimed, 0, walkTTL-walkMargin, [2]int8{-1, -1}, from
+		q.phase, q.placeInRun, q.minutesLeft, q.run, q.claimedFrom = phaseClaimed, 0, walkClaimTTL-walkClaimMargin, [2]int8{-1, -1}, from
 		for i, c := range run.Batches {
 			b := int8(c.Ref.Row - 1)
-			q.run[i], q.current[b] = b, true
+			q.run[i], q.rowIsUnchanged[b] = b, true
 		}
-		name = w.say("p%d claims %v", p, q.run)
+		name = w.stepName("p%d claims %v", p, q.run)
 	}
 	yield(name, s)
 	return true
 }
 
-// deliver goes on with a claim: posts, records the answer, or puts back what is not posted.
-func (w *walker) deliver(s state, p int8, yield func(string, state)) bool {
+// deliverStep goes on with a claim: posts, records the answer, or puts back what is not posted.
+func (w *walker) deliverStep(s walkState, p int8, yield func(string, walkState)) bool {
 	q := &s.procs[p]
 	switch q.phase {
-	case claimed:
-		b := q.run[q.at]
-		if q.until < walkRequest {
-			q.phase = leaving
-			yield(w.say("p%d is too late to post b%d", p, b), s)
+	case phaseClaimed:
+		b := q.run[q.placeInRun]
+		if q.minutesLeft < walkRequestTimeout {
+			q.phase = phasePuttingBack
+			yield(w.stepName("p%d is too late to post b%d", p, b), s)
 			return true
 		}
-		i := slices.IndexFunc(s.wire[:], func(r request) bool { return !r.on })
+		i := slices.IndexFunc(s.wire[:], func(r walkRequestOnWire) bool { return !r.isOnWire })
 		if i < 0 {
 			return false // so many requests on the wire are not walked
 		}
 		for _, r := range s.wire {
-			if r.on && r.by >= 0 && r.batch == b {
+			if r.isOnWire && r.waitingProcess >= 0 && r.batch == b {
 				w.fail("promise 4: two POSTs of b%d at a time", b)
 			}
 		}
-		s.wire[i] = request{on: true, batch: b, attempt: s.rows[b].attempt, by: p}
-		q.phase = posting
-		yield(w.say("p%d posts b%d", p, b), s)
+		s.wire[i] = walkRequestOnWire{isOnWire: true, batch: b, attempt: s.rows[b].attempt, waitingProcess: p}
+		q.phase = phasePosting
+		yield(w.stepName("p%d posts b%d", p, b), s)
 		return true
-	case answered:
-		b := q.run[q.at]
-		o := submitter.Judge(w.claimOf(&s, p, b), answerError(q.answer), true, w.sub)
-		more := q.at+1 < 2 && q.run[q.at+1] >= 0
-		w.apply(&s, b, o, q.current[b])
+	case phaseAnswered:
+		b := q.run[q.placeInRun]
+		o := submitter.Judge(w.claimOf(&s, p, b), answerError(q.answer), true, w.submitterRules)
+		more := q.placeInRun+1 < 2 && q.run[q.placeInRun+1] >= 0
+		w.applyOutcome(&s, b, o, q.rowIsUnchanged[b])
 		q = &s.procs[p]
 		switch {
 		case more && q.answer == saysAccepted:
-			q.phase, q.at = claimed, q.at+1
+			q.phase, q.placeInRun = phaseClaimed, q.placeInRun+1
 		case more:
-			q.phase, q.at = leaving, q.at+1
+			q.phase, q.placeInRun = phasePuttingBack, q.placeInRun+1
 		default:
-			q.phase, q.run = resting, [2]int8{-1, -1}
+			q.phase, q.run = phaseIdle, [2]int8{-1, -1}
 		}
-		yield(w.say("p%d records %s of b%d", p, o.Finding, b), s)
+		yield(w.stepName("p%d records %s of b%d", p, o.Finding, b), s)
 		return true
-	case leaving:
-		for ; q.at < 2 && q.run[q.at] >= 0; q.at++ {
-			b := q.run[q.at]
-			w.apply(&s, b, submitter.Unposted(w.claimOf(&s, p, b)), q.current[b])
+	case phasePuttingBack:
+		for ; q.placeInRun < 2 && q.run[q.placeInRun] >= 0; q.placeInRun++ {
+			b := q.run[q.placeInRun]
+			w.applyOutcome(&s, b, submitter.Unposted(w.claimOf(&s, p, b)), q.rowIsUnchanged[b])
 		}
-		q.phase, q.run, q.at = resting, [2]int8{-1, -1}, 0
-		yield(w.say("p%d puts back", p), s)
+		q.phase, q.run, q.placeInRun = phaseIdle, [2]int8{-1, -1}, 0
+		yield(w.stepName("p%d puts back", p), s)
 		return true
 	}
 	return false
@@ -236,9 +236,9 @@ func (w *walker) deliver(s state, p int8, yield func(string, state)) bool {
 
 // claimOf is the claim that a process holds of a batch. The row has not moved on, or the outcome
 // is fenced whatever it says.
-func (w *walker) claimOf(s *state, p, b int8) store.Claim {
+func (w *walker) claimOf(s *walkState, p, b int8) store.Claim {
 	r := s.rows[b]
-	return store.Claim{Ref: walkRef(b), From: batch.States()[s.procs[p].from[b]], Attempt: int(r.attempt), Failures: int(r.failures)}
+	return store.Claim{Ref: walkRef(b), From: batch.States()[s.procs[p].claimedFrom[b]], Attempt: int(r.attempt), Failures: int(r.failures)}
 }
 
 var errUnknownWord = errors.New("a word that nobody knows")
@@ -257,73 +257,73 @@ func answerError(a int8) error {
 	return &dlt.Error{Op: "submit", Err: errUnknownWord}
 }
 
-// apply writes an outcome that was decided on the row as it is now (current), or on an older one.
-func (w *walker) apply(s *state, b int8, o store.Outcome, current bool) store.Result {
-	r := s.rows[b].row()
+// applyOutcome writes an outcome that was decided on the row as it is now (current), or on an older one.
+func (w *walker) applyOutcome(s *walkState, b int8, o store.Outcome, current bool) store.Result {
+	r := s.rows[b].unpack()
 	if o.Version = r.Version; !current {
 		o.Version--
 	}
 	next, res := r.Apply(o, walkNow())
 	switch res.Result {
 	case store.Bad:
-		if !errors.Is(res.Err, batch.ErrNotAllowed) || s.faults == 0 {
+		if !errors.Is(res.Err, batch.ErrNotAllowed) || s.faultCount == 0 {
 			w.fail("bad outcome: %w", res.Err)
 		}
 	case store.Written:
 		if !current && o.Finding != store.IsCommitted {
 			w.fail("promise 5: an outcome that was decided on an older row is written")
 		}
-		w.call(s, b, res)
-		w.write(s, b, next)
+		w.countPersonCall(s, b, res)
+		w.replaceRow(s, b, next)
 	}
 	return res.Result
 }
 
-// ask asks the ledger about a due row, with each answer that the ledger may give.
-func (w *walker) ask(s state, p int8, yield func(string, state)) bool {
-	asks := s.procs[p].asks >= 0
-	if asks && !s.procs[p].held { // a commit that waits for the end of a claim holds up no scan
+// askStep asks the ledger about a due row, with each answer that the ledger may give.
+func (w *walker) askStep(s walkState, p int8, yield func(string, walkState)) bool {
+	asks := s.procs[p].askedBatch >= 0
+	if asks && !s.procs[p].waitsForClaimEnd { // a commit that waits for the end of a claim holds up no scan
 		return false
 	}
 	due := false
 	for b := range int8(2) {
-		r := s.rows[b].row()
-		q := store.PendingQuery{Lease: minute, Ahead: walkAhead}
+		r := s.rows[b].unpack()
+		q := store.PendingQuery{Lease: minute, Ahead: walkAskAhead}
 		if r.Final() || r.State.Claimable() || !q.Due(r, walkNow()) || asks && r.Monitored(walkNow()) {
 			continue
 		}
 		due = true
 		read, leased := s, r.Leased(walkNow(), q.Lease)
 		if leased.Version != r.Version {
-			w.write(&read, b, leased)
+			w.replaceRow(&read, b, leased)
 		}
-		read.rows[b] = pack(leased)
+		read.rows[b] = packRow(leased)
 		if !leased.Monitored(walkNow()) {
-			yield(w.say("p%d puts the times of b%d right", p, b), read)
+			yield(w.stepName("p%d puts the times of b%d right", p, b), read)
 			continue
 		}
 		k := &read.procs[p]
-		k.asks, k.asked, k.held, k.ago, k.own = b, true, false, 0, 0
-		k.seen[b] = max(k.seen[b], 0)
-		w.statuses(read, b, func(status int8, name string, faults int8) {
-			if !w.may(&s, faults) {
+		k.askedBatch, k.askedRowIsUnchanged, k.waitsForClaimEnd, k.askedAgoByDatabase, k.askedAgoByProcess = b, true, false, 0, 0
+		k.minutesSinceSeen[b] = max(k.minutesSinceSeen[b], 0)
+		w.possibleStatuses(read, b, func(status int8, name string, faults int8) {
+			if !w.faultsAllowed(&s, faults) {
 				return
 			}
 			next := read
-			next.faults += faults
+			next.faultCount += faults
 			next.procs[p].status, next.procs[p].evidence = status, noEvidence
-			if !w.verdict(&next, p).Resolve {
-				yield(w.say("p%d asks about b%d: %s", p, b, name), next)
+			if !w.decideAsked(&next, p).Resolve {
+				yield(w.stepName("p%d asks about b%d: %s", p, b, name), next)
 				return
 			}
-			w.evidence(next, b, func(e int8, what string, faults int8) {
-				if !w.may(&next, faults) {
+			w.possibleEvidence(next, b, func(e int8, what string, faults int8) {
+				if !w.faultsAllowed(&next, faults) {
 					return
 				}
 				last := next
-				last.faults += faults
+				last.faultCount += faults
 				last.procs[p].evidence = e
-				yield(w.say("p%d asks about b%d: %s, and the evidence is %s", p, b, name, what), last)
+				yield(w.stepName("p%d asks about b%d: %s, and the evidence is %s", p, b, name, what), last)
 			})
 		})
 	}
@@ -331,25 +331,25 @@ func (w *walker) ask(s state, p int8, yield func(string, state)) bool {
 }
 
 const (
-	walkAhead  = 5 * minute
-	noEvidence = -1
-	noStatus   = -1
+	walkAskAhead = 5 * minute
+	noEvidence   = -1
+	noStatus     = -1
 )
 
-// statuses are the answers that the ledger may give about a batch, with the faults that each
+// possibleStatuses are the answers that the ledger may give about a batch, with the faults that each
 // takes.
-func (w *walker) statuses(s state, b int8, yield func(status int8, name string, faults int8)) {
+func (w *walker) possibleStatuses(s walkState, b int8, yield func(status int8, name string, faults int8)) {
 	l := &s.ledger
 	say := func(r batch.Reported, faults int8) { yield(int8(r), r.String(), faults) }
 	switch {
-	case l.mode == nonsense || l.mode == unreachable:
+	case l.mode == modeNonsense || l.mode == modeUnreachable:
 		yield(noStatus, "no answer", 0)
 		return
-	case l.execs[b] > 0 && l.shown[b]:
+	case l.executionCount[b] > 0 && l.showsExecuted[b]:
 		say(batch.ReportedCommitted, 0)
-	case l.invalid[b]:
+	case l.decidedAgainst[b]:
 		say(batch.ReportedInvalid, 0)
-	case l.pool[b] > 0:
+	case l.pooledAttempt[b] > 0:
 		say(batch.ReportedPending, 0)
 		if w.traits.Grace > 0 {
 			say(batch.ReportedUnknown, 1)
@@ -360,31 +360,31 @@ func (w *walker) statuses(s state, b int8, yield func(status int8, name string, 
 	yield(noStatus, "no answer", 1)
 }
 
-// evidence is what the resolver may find out: the truth about what has arrived, or that it cannot
+// possibleEvidence is what the resolver may find out: the truth about what has arrived, or that it cannot
 // tell.
-func (w *walker) evidence(s state, b int8, yield func(e int8, name string, faults int8)) {
+func (w *walker) possibleEvidence(s walkState, b int8, yield func(e int8, name string, faults int8)) {
 	l := &s.ledger
 	e := dlt.NotCommitted
 	switch {
-	case l.execs[b] > 0:
+	case l.executionCount[b] > 0:
 		e = dlt.Committed
-	case l.pool[b] > 0:
+	case l.pooledAttempt[b] > 0:
 		e = dlt.InFlight
 	}
 	yield(int8(e), e.String(), 0)
 	yield(int8(dlt.CannotTell), dlt.CannotTell.String(), 1)
 }
 
-// verdict decides about the row that a process asks about, by its copy: where the row has moved on
+// decideAsked decides about the row that a process asks about, by its copy: where the row has moved on
 // meanwhile the outcome is fenced, whatever it says.
-func (w *walker) verdict(s *state, p int8) monitor.Verdict {
+func (w *walker) decideAsked(s *walkState, p int8) monitor.Verdict {
 	q := &s.procs[p]
-	r := s.rows[q.asks].row()
-	f := r.InFlight(walkRef(q.asks), batch.Budget{}, walkNow().Add(-time.Duration(q.ago)*minute))
-	known := monitor.Known{Seen: time.Duration(max(0, q.seen[q.asks]-q.own)) * minute}
+	r := s.rows[q.askedBatch].unpack()
+	f := r.InFlight(walkRef(q.askedBatch), batch.Budget{}, walkNow().Add(-time.Duration(q.askedAgoByDatabase)*minute))
+	known := monitor.Known{Seen: time.Duration(max(0, q.minutesSinceSeen[q.askedBatch]-q.askedAgoByProcess)) * minute}
 	if q.status != noStatus {
 		known.Status = &batch.Status{Reported: batch.Reported(q.status), Endpoint: walkEndpoint}
-		if w.window {
+		if w.ignoresForAWhile {
 			known.Status.Attempt = r.Attempt
 		}
 	}
@@ -392,32 +392,32 @@ func (w *walker) verdict(s *state, p int8) monitor.Verdict {
 		e := dlt.Evidence(q.evidence)
 		known.Evidence = &e
 	}
-	return monitor.Decide(f, known, w.traits, w.mon)
+	return monitor.Decide(f, known, w.traits, w.monitorRules)
 }
 
-// record writes what a question has shown.
-func (w *walker) record(s state, p int8, yield func(string, state)) bool {
+// recordStep writes what a question has shown.
+func (w *walker) recordStep(s walkState, p int8, yield func(string, walkState)) bool {
 	q := &s.procs[p]
-	if q.asks < 0 || q.held {
+	if q.askedBatch < 0 || q.waitsForClaimEnd {
 		return false
 	}
-	b, name := q.asks, "asks again later"
-	v := w.verdict(&s, p)
+	b, name := q.askedBatch, "asks again later"
+	v := w.decideAsked(&s, p)
 	switch {
 	case v.Outcome != nil:
 		name = v.Outcome.Finding.String()
-		if w.apply(&s, b, *v.Outcome, q.asked) == store.Held {
-			s.procs[p].held = true
+		if w.applyOutcome(&s, b, *v.Outcome, q.askedRowIsUnchanged) == store.Held {
+			s.procs[p].waitsForClaimEnd = true
 		} else {
-			s.procs[p].asks = -1
+			s.procs[p].askedBatch = -1
 		}
 	default:
-		if r := s.rows[b].row(); r.Monitored(walkNow()) {
+		if r := s.rows[b].unpack(); r.Monitored(walkNow()) {
 			r.NextCheck = walkNow().Add(max(minute, v.Next))
-			s.rows[b] = pack(r)
+			s.rows[b] = packRow(r)
 		}
-		q.asks = -1
+		q.askedBatch = -1
 	}
-	yield(w.say("p%d records about b%d: %s", p, b, name), s)
+	yield(w.stepName("p%d records about b%d: %s", p, b, name), s)
 	return true
 }

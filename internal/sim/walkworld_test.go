@@ -5,94 +5,96 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-func (w *walker) may(s *state, faults int8) bool { return s.faults+faults <= w.most }
+func (w *walker) faultsAllowed(s *walkState, faults int8) bool {
+	return s.faultCount+faults <= w.maxFaults
+}
 
-// arrive is the moment when the ledger gets a request, and answers.
-func (w *walker) arrive(s state, i int, yield func(string, state)) {
+// arriveStep is the moment when the ledger gets a request, and answers.
+func (w *walker) arriveStep(s walkState, i int, yield func(string, walkState)) {
 	q := s.wire[i]
-	end := func(s state, answer int8) state {
-		s.wire[i] = request{}
-		if q.by >= 0 {
-			p := &s.procs[q.by]
-			p.phase, p.answer = answered, answer
+	end := func(s walkState, answer int8) walkState {
+		s.wire[i] = walkRequestOnWire{}
+		if q.waitingProcess >= 0 {
+			p := &s.procs[q.waitingProcess]
+			p.phase, p.answer = phaseAnswered, answer
 		}
 		return s
 	}
 	taken := s
-	answer := w.take(&taken, q)
-	yield(w.say("the ledger gets b%d: answer %d", q.batch, answer), end(taken, answer))
-	if q.by < 0 {
-		yield(w.say("a late request for b%d is lost", q.batch), end(s, 0))
+	answer := w.acceptRequest(&taken, q)
+	yield(w.stepName("the ledger gets b%d: answer %d", q.batch, answer), end(taken, answer))
+	if q.waitingProcess < 0 {
+		yield(w.stepName("a late request for b%d is lost", q.batch), end(s, 0))
 		return
 	}
-	if !w.may(&s, 1) {
+	if !w.faultsAllowed(&s, 1) {
 		return
 	}
-	s.faults++
-	taken.faults++
-	yield(w.say("the ledger gets b%d, and the answer is lost", q.batch), end(taken, saysNothing))
-	if s.ledger.mode != well {
+	s.faultCount++
+	taken.faultCount++
+	yield(w.stepName("the ledger gets b%d, and the answer is lost", q.batch), end(taken, saysNothing))
+	if s.ledger.mode != modeWell {
 		return
 	}
 	for a := int8(saysBusy); a <= saysUnknownWord; a++ {
-		yield(w.say("the ledger does not take b%d: answer %d", q.batch, a), end(s, a))
+		yield(w.stepName("the ledger does not take b%d: answer %d", q.batch, a), end(s, a))
 	}
 }
 
-// take is the effect of a request.
-func (w *walker) take(s *state, q request) (answer int8) {
+// acceptRequest is the effect of a request.
+func (w *walker) acceptRequest(s *walkState, q walkRequestOnWire) (answer int8) {
 	l, b := &s.ledger, q.batch
 	switch {
-	case l.mode == refuses:
+	case l.mode == modeRefuses:
 		return saysUnknownWord
-	case l.mode == unreachable:
+	case l.mode == modeUnreachable:
 		return saysUnavailable
-	case l.mode == forgetful, w.ignores && (l.pool[b]+l.execs[b] > 0 || l.invalid[b]), w.window && l.dedup[b] > 0:
+	case l.mode == modeForgets, w.ignoresDuplicates && (l.pooledAttempt[b]+l.executionCount[b] > 0 || l.decidedAgainst[b]), w.ignoresForAWhile && l.dedupMinutes[b] > 0:
 		return saysAccepted
 	}
-	if l.pool[b] > 0 { // it waits there already: both are executed
-		w.execs(s, b)
+	if l.pooledAttempt[b] > 0 { // it waits there already: both are executed
+		w.noteExecution(s, b)
 	}
-	l.pool[b] = max(1, q.attempt)
-	if w.window {
-		l.dedup[b] = walkWindow
+	l.pooledAttempt[b] = max(1, q.attempt)
+	if w.ignoresForAWhile {
+		l.dedupMinutes[b] = walkDedupMinutes
 	}
-	if l.pool[1-b] > 0 {
-		l.second = b
+	if l.pooledAttempt[1-b] > 0 {
+		l.secondInPool = b
 	} else {
-		l.second = 1 - b
+		l.secondInPool = 1 - b
 	}
 	return saysAccepted
 }
 
-// execute lets the ledger decide about what it has accepted.
-func (w *walker) execute(s state, yield func(string, state)) {
+// executeStep lets the ledger decide about what it has accepted.
+func (w *walker) executeStep(s walkState, yield func(string, walkState)) {
 	for b := range int8(2) {
-		if s.ledger.pool[b] == 0 || w.keeps() && s.ledger.second == b && s.ledger.pool[1-b] > 0 {
+		if s.ledger.pooledAttempt[b] == 0 || w.keepsOrder() && s.ledger.secondInPool == b && s.ledger.pooledAttempt[1-b] > 0 {
 			continue
 		}
 		next := s
-		next.ledger.pool[b] = 0
-		w.execs(&next, b)
-		yield(w.say("the ledger executes b%d", b), next)
-		if w.may(&s, 1) {
+		next.ledger.pooledAttempt[b] = 0
+		w.noteExecution(&next, b)
+		yield(w.stepName("the ledger executes b%d", b), next)
+		if w.faultsAllowed(&s, 1) {
 			next := s
-			next.faults++
-			next.ledger.pool[b], next.ledger.invalid[b] = 0, true
-			yield(w.say("the ledger decides against b%d", b), next)
+			next.faultCount++
+			next.ledger.pooledAttempt[b], next.ledger.decidedAgainst[b] = 0, true
+			yield(w.stepName("the ledger decides against b%d", b), next)
 		}
 	}
 }
 
-// execs checks promises 2, 3 and 10 at the moment when a batch takes effect.
-func (w *walker) execs(s *state, b int8) {
+// noteExecution checks promises 2, 3 and 10 at the moment when a batch takes effect.
+func (w *walker) noteExecution(s *walkState, b int8) {
 	l := &s.ledger
-	if l.execs[b]++; l.execs[b] > 1 {
+	if l.executionCount[b]++; l.executionCount[b] > 1 {
 		w.fail("promise 3: b%d takes effect twice", b)
 	}
-	l.shown[b], l.invalid[b] = l.mode != forgetful, false
+	l.showsExecuted[b], l.decidedAgainst[b] = l.mode != modeForgets, false
 	first := s.rows[0]
-	if b == 1 && !w.keeps() && l.execs[0] == 0 && !first.final {
+	if b == 1 && !w.keepsOrder() && l.executionCount[0] == 0 && !first.final {
 		w.fail("promise 2: b1 takes effect before b0, which is %s", batch.States()[first.state])
 	}
 	if r := s.rows[b]; r.final && batch.States()[r.state] != batch.Committed {
@@ -100,162 +102,162 @@ func (w *walker) execs(s *state, b int8) {
 	}
 }
 
-// fault makes the faults that need no request.
-func (w *walker) fault(s state, yield func(string, state)) {
+// faultSteps makes the faults that need no request.
+func (w *walker) faultSteps(s walkState, yield func(string, walkState)) {
 	for p := range int8(2) {
-		if !s.procs[p].up {
+		if !s.procs[p].isUp {
 			next := s
 			next.procs[p] = newProc()
-			yield(w.say("p%d starts", p), next)
+			yield(w.stepName("p%d starts", p), next)
 		}
 	}
-	if s.ledger.mode != well {
+	if s.ledger.mode != modeWell {
 		next := s
-		next.ledger.mode = well
-		yield(w.say("the ledger is well again"), next)
+		next.ledger.mode = modeWell
+		yield(w.stepName("the ledger is well again"), next)
 	}
-	if !s.right {
+	if !s.clockWasSetRight {
 		next := s
-		next.right = true
-		w.clock(&next, -clockStep)
+		next.clockWasSetRight = true
+		w.moveClock(&next, -clockStep)
 		yield("the database's clock was ahead, and is put right", next)
 	}
-	if !w.may(&s, 1) {
+	if !w.faultsAllowed(&s, 1) {
 		return
 	}
-	s.faults++
+	s.faultCount++
 	for p := range int8(2) {
-		if !s.procs[p].up {
+		if !s.procs[p].isUp {
 			continue
 		}
 		next := s
 		next.procs[p] = newProc()
-		next.procs[p].up = false
+		next.procs[p].isUp = false
 		for i := range next.wire {
-			if q := &next.wire[i]; q.on && q.by == p {
-				q.by, q.late, q.age = -1, true, 0
+			if q := &next.wire[i]; q.isOnWire && q.waitingProcess == p {
+				q.waitingProcess, q.arrivesLate, q.ageMinutes = -1, true, 0
 			}
 		}
-		yield(w.say("p%d crashes", p), next)
-		if s.procs[p].frozen == 0 {
+		yield(w.stepName("p%d crashes", p), next)
+		if s.procs[p].frozenMinutes == 0 {
 			next := s
-			next.procs[p].frozen = walkFreeze
-			yield(w.say("p%d is frozen", p), next)
+			next.procs[p].frozenMinutes = walkFreezeMinutes
+			yield(w.stepName("p%d is frozen", p), next)
 		}
 	}
 	for i := range s.wire {
-		if q := s.wire[i]; q.on && !q.late {
+		if q := s.wire[i]; q.isOnWire && !q.arrivesLate {
 			next := s
-			next.wire[i].late = true
-			yield(w.say("the request for b%d is slow", q.batch), next)
+			next.wire[i].arrivesLate = true
+			yield(w.stepName("the request for b%d is slow", q.batch), next)
 		}
 	}
-	if s.ledger.mode == well {
-		for m := int8(1); m < modes; m++ {
+	if s.ledger.mode == modeWell {
+		for m := int8(1); m < modeCount; m++ {
 			next := s
 			next.ledger.mode = m
-			yield(w.say("the ledger is in mode %d", m), next)
+			yield(w.stepName("the ledger is in mode %d", m), next)
 		}
 	}
 	for _, by := range []int8{} {
 		next := s
-		w.clock(&next, by)
-		yield(w.say("the database's clock steps by %d minutes", by), next)
+		w.moveClock(&next, by)
+		yield(w.stepName("the database's clock steps by %d minutes", by), next)
 	}
 	next := s
-	next.ledger.pool = [2]int8{}
-	if !w.ignores { // a chain stays
-		next.ledger.shown = [2]bool{}
+	next.ledger.pooledAttempt = [2]int8{}
+	if !w.ignoresDuplicates { // a chain stays
+		next.ledger.showsExecuted = [2]bool{}
 	}
 	yield("the ledger restarts, and loses what it had accepted", next)
 }
 
-func (w *walker) clock(s *state, by int8) {
+func (w *walker) moveClock(s *walkState, by int8) {
 	for b := range s.rows {
-		s.rows[b] = s.rows[b].passed(by)
+		s.rows[b] = s.rows[b].shiftTimes(by)
 	}
 	for p := range s.procs {
-		if q := &s.procs[p]; q.asks >= 0 {
-			q.ago = clamp(int64(q.ago)+int64(by), oldest, farthest)
+		if q := &s.procs[p]; q.askedBatch >= 0 {
+			q.askedAgoByDatabase = clampToInt8(int64(q.askedAgoByDatabase)+int64(by), minPackedMinutes, maxPackedMinutes)
 		}
 	}
 }
 
-// mostSeen is as far as any rule counts by the own clock: a claim and LateArrival, and a minute
+// maxSeenMinutes is as far as any rule counts by the own clock: a claim and LateArrival, and a minute
 // more.
-const mostSeen = walkTTL + 2
+const maxSeenMinutes = walkClaimTTL + 2
 
-// tick lets a minute pass for everybody.
-func (w *walker) tick(s *state) {
+// passMinute lets a minute pass for everybody.
+func (w *walker) passMinute(s *walkState) {
 	awake := false
 	for p := range s.procs {
 		q := &s.procs[p]
-		if !q.up {
+		if !q.isUp {
 			continue
 		}
-		awake = awake || q.frozen == 0
-		q.frozen = max(0, q.frozen-1)
-		q.until = max(-1, q.until-1)
-		if q.held = false; q.asks >= 0 {
-			q.own = min(mostSeen, q.own+1)
+		awake = awake || q.frozenMinutes == 0
+		q.frozenMinutes = max(0, q.frozenMinutes-1)
+		q.minutesLeft = max(-1, q.minutesLeft-1)
+		if q.waitsForClaimEnd = false; q.askedBatch >= 0 {
+			q.askedAgoByProcess = min(maxSeenMinutes, q.askedAgoByProcess+1)
 		}
-		for b := range q.seen {
-			if q.seen[b] >= 0 {
-				q.seen[b] = min(mostSeen, q.seen[b]+1)
+		for b := range q.minutesSinceSeen {
+			if q.minutesSinceSeen[b] >= 0 {
+				q.minutesSinceSeen[b] = min(maxSeenMinutes, q.minutesSinceSeen[b]+1)
 			}
 		}
 	}
-	w.clock(s, 1)
+	w.moveClock(s, 1)
 	for i := range s.wire {
-		w.wait(s, &s.wire[i])
+		w.ageRequest(s, &s.wire[i])
 	}
 	for b := range s.rows {
-		s.ledger.dedup[b] = max(0, s.ledger.dedup[b]-1)
+		s.ledger.dedupMinutes[b] = max(0, s.ledger.dedupMinutes[b]-1)
 		if r := s.rows[b]; awake && !r.final && (b == 0 || s.rows[0].final) {
-			k := &s.past[b]
-			if k.stands = min(walkBound+1, k.stands+1); k.stands > walkBound && r.decision == noDecision {
-				w.fail("promise 6: b%d is %s and has come no further for %d minutes, and no person was called", b, batch.States()[r.state], k.stands)
+			k := &s.history[b]
+			if k.minutesWithoutProgress = min(maxMinutesWithoutCall+1, k.minutesWithoutProgress+1); k.minutesWithoutProgress > maxMinutesWithoutCall && r.decision == noDecision {
+				w.fail("promise 6: b%d is %s and has come no further for %d minutes, and no person was called", b, batch.States()[r.state], k.minutesWithoutProgress)
 			}
 		}
 	}
 }
 
-// walkBound is how long a batch may stand before a person has been called: StuckAfter, and what it
+// maxMinutesWithoutCall is how long a batch may stand before a person has been called: StuckAfter, and what it
 // takes to find out.
-const walkBound = walkStuck + 2*walkTTL + 4
+const maxMinutesWithoutCall = walkStuckAfter + 2*walkClaimTTL + 4
 
-// wait lets a request wait for a minute. Its connection ends in time, whoever waits for it.
-func (w *walker) wait(s *state, q *request) {
-	if !q.on {
+// ageRequest lets a request wait for a minute. Its connection ends in time, whoever waits for it.
+func (w *walker) ageRequest(s *walkState, q *walkRequestOnWire) {
+	if !q.isOnWire {
 		return
 	}
-	q.age++
+	q.ageMinutes++
 	switch {
-	case q.by >= 0 && q.age >= walkRequest:
-		p := &s.procs[q.by]
-		p.phase, p.answer = answered, saysNothing
-		q.by, q.late, q.age = -1, true, 0
-	case q.by < 0 && q.age >= max(2, int8(w.traits.LateArrival/minute)):
-		*q = request{}
+	case q.waitingProcess >= 0 && q.ageMinutes >= walkRequestTimeout:
+		p := &s.procs[q.waitingProcess]
+		p.phase, p.answer = phaseAnswered, saysNothing
+		q.waitingProcess, q.arrivesLate, q.ageMinutes = -1, true, 0
+	case q.waitingProcess < 0 && q.ageMinutes >= max(2, int8(w.traits.LateArrival/minute)):
+		*q = walkRequestOnWire{}
 	}
 }
 
-// moved checks a row that was written.
-func (w *walker) moved(s *state, b int8, was packedRow) {
-	r, k := s.rows[b], &s.past[b]
+// checkWrittenRow checks a row that was written.
+func (w *walker) checkWrittenRow(s *walkState, b int8, was packedRow) {
+	r, k := s.rows[b], &s.history[b]
 	state := batch.States()[r.state]
 	if r.final && !was.final {
-		if ok := s.ledger.execs[b] > 0; ok != (state == batch.Committed) {
+		if ok := s.ledger.executionCount[b] > 0; ok != (state == batch.Committed) {
 			w.fail("promise 10: b%d is recorded as %s, and took effect: %v", b, state, ok)
 		}
 	}
-	if n := furthest(r); n > k.best {
-		k.best, k.stands, k.told = n, 0, 0
+	if n := stageOf(r); n > k.furthestStage {
+		k.furthestStage, k.minutesWithoutProgress, k.personCalls = n, 0, 0
 	}
 }
 
-// furthest is how far a batch has come on its way.
-func furthest(r packedRow) int8 {
+// stageOf is how far a batch has come on its way.
+func stageOf(r packedRow) int8 {
 	switch s := batch.States()[r.state]; {
 	case r.final:
 		return 5
@@ -271,14 +273,14 @@ func furthest(r packedRow) int8 {
 	return 0
 }
 
-// call counts the calls for a person.
-func (w *walker) call(s *state, b int8, res store.Applied) {
+// countPersonCall counts the calls for a person.
+func (w *walker) countPersonCall(s *walkState, b int8, res store.Applied) {
 	if !res.Stuck {
 		return
 	}
-	k := &s.past[b]
-	if k.told++; k.told > 1 {
-		k.told = 2
+	k := &s.history[b]
+	if k.personCalls++; k.personCalls > 1 {
+		k.personCalls = 2
 		w.fail("a person is called about b%d once more, and nothing has changed since", b)
 	}
 }

@@ -19,159 +19,159 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// kind is one of the ledgers that share the seeds.
-type kind struct {
-	name   string
-	traits dlt.Traits
-	ignore bool // it never executes a duplicate
-	dedup  time.Duration
-	late   time.Duration // a request arrives at most this late; 0 is LateArrival
+// ledgerKind is one of the ledgers that share the seeds.
+type ledgerKind struct {
+	name              string
+	traits            dlt.Traits
+	ignoresDuplicates bool // it never executes a duplicate
+	dedupFor          time.Duration
+	maxArrivalDelay   time.Duration // a request arrives at most this late; 0 is LateArrival
 
-	scabbard bool // see scabbardKind
+	isScabbard bool // see scabbardKind
 }
 
-// ledger is the part of a ledger that the scheduler and the checks use.
-type ledger interface {
+// simulatedLedger is the part of a ledger that the scheduler and the checks use.
+type simulatedLedger interface {
 	Submit(ctx context.Context, a batch.Attempt) error
 	Log(service batch.ServiceID) []batch.ID
 	Restart()
 }
 
-var kinds = []kind{
+var ledgerKinds = []ledgerKind{
 	{name: "executes duplicates", traits: dlt.Traits{
 		Name: "memory", LateArrival: 3 * time.Second, MaxIDsPerQuery: 50, GroupsByService: true,
 		PressureScope: dlt.ScopeService, Resolves: true, // and no Grace, so that LateArrival alone protects it
 	}},
-	{name: "sawtooth", ignore: true, traits: dlt.Traits{
+	{name: "sawtooth", ignoresDuplicates: true, traits: dlt.Traits{
 		Name: "sawtooth", ResendHarmlessFor: dlt.Forever, Grace: 4 * time.Second,
 		ResendQuiet: 1260 * time.Second, Settle: 5 * time.Second, MaxIDsPerQuery: 50,
 	}},
 	{name: "harmless for a while", traits: dlt.Traits{ // as Canton is: it names attempts, too
-		Name: "window", ResendHarmlessFor: window, LateArrival: 3 * time.Second, Grace: 3 * time.Second,
+		Name: "window", ResendHarmlessFor: dedupWindow, LateArrival: 3 * time.Second, Grace: 3 * time.Second,
 		MaxIDsPerQuery: 50, Resolves: true,
-	}, dedup: window},
+	}, dedupFor: dedupWindow},
 }
 
-// window is short, so that the time often passes its end.
-const window = 30 * time.Second
+// dedupWindow is short, so that the time often passes its end.
+const dedupWindow = 30 * time.Second
 
 // The workers' times; short, so that much happens in little virtual time.
 const (
-	ttl            = 12 * time.Second
+	claimTTL       = 12 * time.Second
 	requestTimeout = 3 * time.Second
-	margin         = time.Second
+	claimMargin    = time.Second
 )
 
 // world is one simulation.
 type world struct {
-	t      testing.TB
-	rng    *rand.Rand
-	late   *rand.Rand // chooses late Adds: of its own, so that the rest of a seed stays as it was
-	kind   kind
-	store  *memory.Store
-	ledger ledger
-	events events
-	seq    int
-	trace  []string
-	lanes  *lanes
-	choose store.Choose
-	inTx   bool // a transaction of the store is open
+	t            testing.TB
+	rng          *rand.Rand
+	lateAddRand  *rand.Rand // chooses late Adds: of its own, so that the rest of a seed stays as it was
+	ledgerKind   ledgerKind
+	store        *memory.Store
+	ledger       simulatedLedger
+	events       eventHeap
+	lastSequence int
+	trace        []string
+	lanes        *laneSetup
+	choose       store.Choose
+	txIsOpen     bool // a transaction of the store is open
 
-	workers []*worker
-	adding  int  // Adds that are still to come
-	faulty  bool // faults happen; they stop, so that the world can come to rest
-	acked   map[batch.ServiceID][]batch.ID
-	spans   map[batch.ID]span // of the Adds
-	adds    int               // begun and ended
-	posting map[batch.ID]int  // POSTs under way
-	told    map[batch.ID]bool
-	sent    map[batch.ID]*sent
-	moved   map[batch.ID]bool // by an operator: its place in the order does not count
-	decided int               // times that a person decided
-	stepped bool              // the database's clock was not always right
-	awake   time.Time         // nobody rests before
-	still   bool              // nothing moves any more
-	heard   map[batch.ID]bool // reported as decided against
-	waits   map[batch.ID]*waits
-	failure error
+	workers         []*worker
+	addsToCome      int  // Adds that are still to come
+	faultsHappen    bool // faults happen; they stop, so that the world can come to rest
+	addedBatches    map[batch.ServiceID][]batch.ID
+	spans           map[batch.ID]addSpan // of the Adds
+	addMoments      int                  // begun and ended
+	postsUnderWay   map[batch.ID]int     // POSTs under way
+	saidCommitted   map[batch.ID]bool
+	postsByBatch    map[batch.ID]*batchPosts
+	placeIsMoved    map[batch.ID]bool // by an operator: its place in the order does not count
+	decisionCount   int               // times that a person decided
+	clockHasStepped bool              // the database's clock was not always right
+	noRestBefore    time.Time         // nobody rests before
+	isAtRest        bool              // nothing moves any more
+	saidInvalid     map[batch.ID]bool // reported as decided against
+	turnDeadlines   map[batch.ID]*turnDeadline
+	failure         error
 }
 
-// sent counts the POSTs of a batch, as the wire saw them.
-type sent struct {
-	budget  batch.Budget
-	posts   int       // without misconfigured ones
-	unsure  int       // POSTs in a row that may have been taken, since evidence or a requeue
-	lastEnd time.Time // of the last unsure POST
-	inside  bool      // the ledger has got a POST since it started, even if it has forgotten it
+// batchPosts counts the POSTs of a batch, as the wire saw them.
+type batchPosts struct {
+	budget        batch.Budget
+	postCount     int       // without misconfigured ones
+	unsurePosts   int       // POSTs in a row that may have been taken, since evidence or a requeue
+	lastEnd       time.Time // of the last unsure POST
+	reachedLedger bool      // the ledger has got a POST since it started, even if it has forgotten it
 }
 
-type event struct {
-	at  time.Time
-	seq int
-	do  func()
+type scheduledEvent struct {
+	time     time.Time
+	sequence int
+	do       func()
 }
 
-type events []event
+type eventHeap []scheduledEvent
 
-func (e events) Len() int { return len(e) }
-func (e events) Less(i, j int) bool {
-	if c := e[i].at.Compare(e[j].at); c != 0 {
+func (e eventHeap) Len() int { return len(e) }
+func (e eventHeap) Less(i, j int) bool {
+	if c := e[i].time.Compare(e[j].time); c != 0 {
 		return c < 0
 	}
-	return e[i].seq < e[j].seq
+	return e[i].sequence < e[j].sequence
 }
-func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
-func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
-func (e *events) Pop() any {
+func (e eventHeap) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *eventHeap) Push(x any)   { *e = append(*e, x.(scheduledEvent)) }
+func (e *eventHeap) Pop() any {
 	old := *e
 	x := old[len(old)-1]
 	*e = old[:len(old)-1]
 	return x
 }
 
-func newWorld(t testing.TB, k kind, l *lanes, seed uint64) *world {
+func newWorld(t testing.TB, k ledgerKind, l *laneSetup, seed uint64) *world {
 	w := &world{
-		t: t, rng: rand.New(rand.NewPCG(seed, 1)), late: rand.New(rand.NewPCG(seed, 13)), kind: k, spans: map[batch.ID]span{}, lanes: l, store: memory.New(), faulty: true,
-		acked: map[batch.ServiceID][]batch.ID{}, posting: map[batch.ID]int{}, told: map[batch.ID]bool{},
-		sent: map[batch.ID]*sent{}, moved: map[batch.ID]bool{}, heard: map[batch.ID]bool{}, waits: map[batch.ID]*waits{},
+		t: t, rng: rand.New(rand.NewPCG(seed, 1)), lateAddRand: rand.New(rand.NewPCG(seed, 13)), ledgerKind: k, spans: map[batch.ID]addSpan{}, lanes: l, store: memory.New(), faultsHappen: true,
+		addedBatches: map[batch.ServiceID][]batch.ID{}, postsUnderWay: map[batch.ID]int{}, saidCommitted: map[batch.ID]bool{},
+		postsByBatch: map[batch.ID]*batchPosts{}, placeIsMoved: map[batch.ID]bool{}, saidInvalid: map[batch.ID]bool{}, turnDeadlines: map[batch.ID]*turnDeadline{},
 	}
-	if k.scabbard {
+	if k.isScabbard {
 		w.ledger = newScabbard(w)
-		w.kind.traits = w.client().Traits("")
+		w.ledgerKind.traits = w.newSplinterClient().Traits("")
 	} else {
-		w.ledger = w.memory()
+		w.ledger = w.newMemoryLedger()
 	}
-	choose := queuer.Choose(l.strategy, func(batch.ServiceID) bool { return l.keeps }, func(s batch.ServiceID, err error) { w.fail("lane %q held: %w", s, err) })
+	choose := queuer.Choose(l.strategy, func(batch.ServiceID) bool { return l.keepsOrder }, func(s batch.ServiceID, err error) { w.fail("lane %q held: %w", s, err) })
 	w.choose = func(l batch.Lane) []batch.Run {
-		w.inTx = true
-		defer func() { w.inTx = false }()
+		w.txIsOpen = true
+		defer func() { w.txIsOpen = false }()
 		return choose(l)
 	}
 	return w
 }
 
-func (w *world) memory() *ledgermem.Ledger {
-	k := w.kind
+func (w *world) newMemoryLedger() *ledgermem.Ledger {
+	k := w.ledgerKind
 	commit := time.Duration(w.rng.IntN(1500)) * time.Millisecond
-	if k.ignore && w.rng.IntN(3) == 0 {
+	if k.ignoresDuplicates && w.rng.IntN(3) == 0 {
 		commit = w.between(0, 20*time.Second) // so that much of it is lost in a restart
 	}
 	return ledgermem.New(&ledgermem.Options{
-		Traits: &k.traits, IgnoreDuplicates: k.ignore, DeduplicateFor: k.dedup, NameAttempts: k.dedup > 0, EarlierVerdicts: k.dedup > 0, Endpoint: "node",
+		Traits: &k.traits, IgnoreDuplicates: k.ignoresDuplicates, DeduplicateFor: k.dedupFor, NameAttempts: k.dedupFor > 0, EarlierVerdicts: k.dedupFor > 0, Endpoint: "node",
 		CommitAfter: commit,
 		Fault: func(a batch.Attempt) ledgermem.Fault {
 			// The scheduler makes the faults on the wire; these are the faults of the ledger.
 			return ledgermem.Fault{
-				InvalidFirst:  k.ignore && w.chance(0.05),
+				InvalidFirst:  k.ignoresDuplicates && w.chance(0.05),
 				Delay:         w.between(0, k.traits.Settle/2),
 				FailFirst:     w.chance(0.08),
-				DecideAgainst: k.dedup > 0 && w.chance(0.2),
+				DecideAgainst: k.dedupFor > 0 && w.chance(0.2),
 			}
 		},
 	})
 }
 
-func (w *world) chance(p float64) bool { return w.faulty && w.rng.Float64() < p }
+func (w *world) chance(p float64) bool { return w.faultsHappen && w.rng.Float64() < p }
 
 func (w *world) between(lo, hi time.Duration) time.Duration {
 	if hi <= lo {
@@ -180,39 +180,39 @@ func (w *world) between(lo, hi time.Duration) time.Duration {
 	return lo + time.Duration(w.rng.Int64N(int64(hi-lo)))
 }
 
-func (w *world) after(d time.Duration, do func()) {
-	w.seq++
-	heap.Push(&w.events, event{time.Now().Add(d), w.seq, do})
+func (w *world) scheduleAfter(d time.Duration, do func()) {
+	w.lastSequence++
+	heap.Push(&w.events, scheduledEvent{time.Now().Add(d), w.lastSequence, do})
 }
 
-func (w *world) note(format string, args ...any) {
+func (w *world) addTrace(format string, args ...any) {
 	w.trace = append(w.trace, time.Now().UTC().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
 func (w *world) fail(format string, args ...any) {
 	if w.failure == nil {
 		w.failure = fmt.Errorf(format, args...)
-		w.note("BROKEN: %v", w.failure)
+		w.addTrace("BROKEN: %v", w.failure)
 	}
 }
 
-// run steps through the events until the world is at rest, or broken.
-func (w *world) run(limit time.Duration) {
+// runUntilRest steps through the events until the world is at rest, or broken.
+func (w *world) runUntilRest(limit time.Duration) {
 	end := time.Now().Add(limit)
 	for len(w.events) > 0 && w.failure == nil {
-		e := heap.Pop(&w.events).(event)
-		if e.at.After(end) {
+		e := heap.Pop(&w.events).(scheduledEvent)
+		if e.time.After(end) {
 			w.fail("not at rest after %s", limit)
 			return
 		}
-		time.Sleep(time.Until(e.at))
+		time.Sleep(time.Until(e.time))
 		e.do()
 	}
 }
 
-// populate adds batches over a while; some calls carry several, some fail halfway,
+// scheduleAdds adds batches over a while; some calls carry several, some fail halfway,
 // some are repeated.
-func (w *world) populate() {
+func (w *world) scheduleAdds() {
 	services := 1 + w.rng.IntN(4)
 	n := 4 + w.rng.IntN(14)
 	at := time.Duration(0)
@@ -227,43 +227,43 @@ func (w *world) populate() {
 				payload = "reject " + payload
 			}
 			b := batch.Batch{ID: batch.ID(fmt.Sprintf("b%03d", i)), Service: service, Payload: []byte(payload)}
-			if w.kind.scabbard {
-				b = signed().batches[i]
+			if w.ledgerKind.isScabbard {
+				b = signedOnce().batches[i]
 				b.Service = "aaaaa-bbbbb::a0" + service
 			}
 			if w.rng.IntN(6) == 0 {
 				b.Budget = batch.Budget{Attempts: 1 + w.rng.IntN(4), EveryTry: w.rng.IntN(2) == 0}
 			}
-			w.lanes.declare(&b)
+			w.lanes.setFootprint(&b)
 			call = append(call, b)
 			i++
 		}
 		at += w.between(0, 2*time.Second)
-		w.adding++
-		w.after(at, func() {
-			if w.late.IntN(5) == 0 {
+		w.addsToCome++
+		w.scheduleAfter(at, func() {
+			if w.lateAddRand.IntN(5) == 0 {
 				w.addLate(call)
 				return
 			}
-			w.add(call)
-			w.adding--
+			w.addNow(call)
+			w.addsToCome--
 		})
 	}
 }
 
-// span is the time from an Add's begin until it was over and its batches visible.
-type span struct{ began, ended int }
+// addSpan is the time from an Add's begin until it was over and its batches visible.
+type addSpan struct{ beganAt, visibleAt int }
 
-// before reports whether one batch of a lane belongs before another: Adds that overlap have
+// belongsBefore reports whether one batch of a lane belongs before another: Adds that overlap have
 // no order.
-func (w *world) before(service batch.ServiceID, a, b batch.ID) bool {
+func (w *world) belongsBefore(service batch.ServiceID, a, b batch.ID) bool {
 	if w.spans[a] == w.spans[b] { // one call
-		return slices.Index(w.acked[service], a) < slices.Index(w.acked[service], b)
+		return slices.Index(w.addedBatches[service], a) < slices.Index(w.addedBatches[service], b)
 	}
-	return w.spans[a].ended < w.spans[b].began
+	return w.spans[a].visibleAt < w.spans[b].beganAt
 }
 
-func (w *world) add(call []batch.Batch) {
+func (w *world) addNow(call []batch.Batch) {
 	if err := w.store.Add(context.Background(), call...); err != nil {
 		w.fail("add: %w", err)
 		return
@@ -273,8 +273,8 @@ func (w *world) add(call []batch.Batch) {
 			w.fail("add again: %w", err)
 		}
 	}
-	w.adds++
-	w.added(call, span{w.adds, w.adds})
+	w.addMoments++
+	w.noteAdded(call, addSpan{w.addMoments, w.addMoments})
 }
 
 // addLate adds batches that become visible long after many later batches: the order keys are
@@ -285,38 +285,38 @@ func (w *world) addLate(call []batch.Batch) {
 		w.fail("add late: %w", err)
 		return
 	}
-	w.adds++
-	at := span{began: w.adds}
-	w.note("add of %s begins", call[0].Key())
-	w.after(time.Duration(w.late.Int64N(int64(40*time.Second))), func() {
-		w.adding--
+	w.addMoments++
+	at := addSpan{beganAt: w.addMoments}
+	w.addTrace("add of %s begins", call[0].Key())
+	w.scheduleAfter(time.Duration(w.lateAddRand.Int64N(int64(40*time.Second))), func() {
+		w.addsToCome--
 		if err := tx.Commit(); err != nil {
 			w.fail("commit: %w", err)
 			return
 		}
-		w.adds++
-		at.ended = w.adds
-		w.added(call, at)
+		w.addMoments++
+		at.visibleAt = w.addMoments
+		w.noteAdded(call, at)
 	})
 }
 
-func (w *world) added(call []batch.Batch, at span) {
+func (w *world) noteAdded(call []batch.Batch, at addSpan) {
 	for _, b := range call {
-		w.acked[b.Service] = append(w.acked[b.Service], b.ID)
+		w.addedBatches[b.Service] = append(w.addedBatches[b.Service], b.ID)
 		w.spans[b.ID] = at
-		w.sent[b.ID] = &sent{budget: b.Budget}
-		w.note("added %s", b.Key())
+		w.postsByBatch[b.ID] = &batchPosts{budget: b.Budget}
+		w.addTrace("added %s", b.Key())
 	}
 }
 
-// check compares the ledger's log with the order of the Adds.
-func (w *world) check() {
+// checkLog compares the ledger's log with the order of the Adds.
+func (w *world) checkLog() {
 	l := w.lanes
 	var silent map[batch.ID]bool
-	if led, ok := w.ledger.(*ledgermem.Ledger); ok && l.keeps && w.still {
-		silent = decidedTwice(led, w.heard)
+	if led, ok := w.ledger.(*ledgermem.Ledger); ok && l.keepsOrder && w.isAtRest {
+		silent = unheardInvalid(led, w.saidInvalid)
 	}
-	for service, order := range w.acked {
+	for service, order := range w.addedBatches {
 		log := w.ledger.Log(service)
 		for i, id := range log {
 			switch {
@@ -324,9 +324,9 @@ func (w *world) check() {
 				w.fail("promise 3: %s executed twice", id)
 			case !slices.Contains(order, id):
 				w.fail("%s was never added", id)
-			case w.moved[id], silent[id], l.keeps && !w.still: // a report may still come
+			case w.placeIsMoved[id], silent[id], l.keepsOrder && !w.isAtRest: // a report may still come
 			default:
-				if later := w.overtaken(service, log[:i], id); later != "" {
+				if later := w.firstOvertaker(service, log[:i], id); later != "" {
 					w.fail("promise 2: %s executed after %s", id, later)
 				}
 			}
@@ -336,7 +336,7 @@ func (w *world) check() {
 
 // checkRest checks what must hold at rest: promises 1, 6 and 10.
 func (w *world) checkRest() {
-	for service, order := range w.acked {
+	for service, order := range w.addedBatches {
 		log := w.ledger.Log(service)
 		for _, id := range order {
 			rec, err := w.store.Get(context.Background(), batch.Key{Service: service, ID: id})
@@ -346,12 +346,12 @@ func (w *world) checkRest() {
 			}
 			committed := slices.Contains(log, id)
 			switch {
-			case !rec.Final() && (w.kind.scabbard || rec.Decision == "" && !w.behindDecision(service, id)):
+			case !rec.Final() && (w.ledgerKind.isScabbard || rec.Decision == "" && !w.waitsBehindDecision(service, id)):
 				w.fail("promise 6: %s is %s and nothing moves it", id, rec.State)
 			case rec.Final() && committed != (rec.State == batch.Committed):
 				w.fail("promise 10: %s is recorded %s, committed on the ledger: %v", id, rec.State, committed)
-			case rec.Budget.EveryTry && rec.Spent < w.sent[id].posts:
-				w.fail("%s spent %d for %d posts", id, rec.Spent, w.sent[id].posts)
+			case rec.Budget.EveryTry && rec.Spent < w.postsByBatch[id].postCount:
+				w.fail("%s spent %d for %d posts", id, rec.Spent, w.postsByBatch[id].postCount)
 			case rec.Final() && rec.DoubtSince != (time.Time{}):
 				w.fail("%s is final with an open doubt", id)
 			}
@@ -359,14 +359,14 @@ func (w *world) checkRest() {
 	}
 }
 
-// behindDecision reports whether the batch waits for a batch of its lane that waits for a
+// waitsBehindDecision reports whether the batch waits for a batch of its lane that waits for a
 // person.
-func (w *world) behindDecision(service batch.ServiceID, id batch.ID) bool {
-	return w.held(service, id, map[batch.ID]bool{id: true})
+func (w *world) waitsBehindDecision(service batch.ServiceID, id batch.ID) bool {
+	return w.waitsForPerson(service, id, map[batch.ID]bool{id: true})
 }
 
-// open returns the batches that are not final.
-func (w *world) open() []batch.Record {
+// openBatches returns the batches that are not final.
+func (w *world) openBatches() []batch.Record {
 	open, _, err := w.store.List(context.Background(), store.ListQuery{Open: true, Limit: 1000})
 	if err != nil {
 		w.fail("list: %w", err)
@@ -374,6 +374,8 @@ func (w *world) open() []batch.Record {
 	return open
 }
 
-var longID = regexp.MustCompile(`([0-9a-f]{8})[0-9a-f]{120}`)
+var longIDPattern = regexp.MustCompile(`([0-9a-f]{8})[0-9a-f]{120}`)
 
-func (w *world) dump() string { return longID.ReplaceAllString(strings.Join(w.trace, "\n"), "$1") }
+func (w *world) traceText() string {
+	return longIDPattern.ReplaceAllString(strings.Join(w.trace, "\n"), "$1")
+}
