@@ -66,6 +66,6 @@ func (n *Node) startProcess(args []string) error {
 	return n.StartProgram(cmd, listeningPrefix, listeningPrefix)
 }
 
-// StateFile returns the file in which the node keeps its state. A node that is killed while it writes
-// may leave a part of it.
+// StateFile returns the file in which the node keeps its state. A node that is killed while it
+// writes may leave a part of it.
 func (n *Node) StateFile() string { return n.stateFile }

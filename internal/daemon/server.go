@@ -24,8 +24,8 @@ func (s *Server) Port() string {
 	return s.port
 }
 
-// StartProgram starts the program, and waits until a line of its output contains ready. In that line the
-// address follows on before, up to a space.
+// StartProgram starts the program, and waits until a line of its output contains ready. In that
+// line the address follows on before, up to a space.
 func (s *Server) StartProgram(cmd *exec.Cmd, ready, before string) error {
 	p, err := Run(cmd, ready, syscall.SIGTERM)
 	if err != nil {

@@ -55,7 +55,8 @@ const (
 	rejected
 )
 
-// keptSlot is the content of a row: a slot's nonce, and how many of its bytes. No bytes mean no slot.
+// keptSlot is the content of a row: a slot's nonce, and how many of its bytes. No bytes mean no
+// slot.
 type keptSlot struct{ nonce, byteVersions int8 }
 
 // claimStage is how far a process is with its claim.
@@ -251,8 +252,8 @@ func (s *stepMaker) addProcessSteps(i int) {
 	}
 }
 
-// addSignSteps signs: the kept slot, perhaps with a higher fee, or one with a nonce that the chain has not
-// used. The node that is asked may be a block behind.
+// addSignSteps signs: the kept slot, perhaps with a higher fee, or one with a nonce that the chain
+// has not used. The node that is asked may be a block behind.
 func (s *stepMaker) addSignSteps(i int) {
 	saw := s.world.processes[i].seenSlot
 	sign := func(nonce, entry int8, to claimStage) {
@@ -334,7 +335,8 @@ func (s *stepMaker) addMonitorSteps() {
 	}
 }
 
-// possibleVerdicts are those to which a monitor may come now; unasked means that it asks again later.
+// possibleVerdicts are those to which a monitor may come now; unasked means that it asks again
+// later.
 func (s *stepMaker) possibleVerdicts() (all []verdict) {
 	n, m := int8(0), s.world.monitor
 	if !s.nonceIsGiven {

@@ -105,8 +105,8 @@ func (n *Node) Reorg(depth int, raw ...[]byte) error {
 // Height is the number of the last block.
 func (n *Node) Height() int { return len(n.blocks) - 1 }
 
-// countDue is how many transactions the next block should have, not counting that there may be no room
-// for all, or no funds: those that follow the nonces of their accounts and pay its base fee.
+// countDue is how many transactions the next block should have, not counting that there may be no
+// room for all, or no funds: those that follow the nonces of their accounts and pay its base fee.
 func (n *Node) countDue() (count int, err error) {
 	var fees struct{ BaseFeePerGas []string }
 	if err := n.callMethod(&fees, "eth_feeHistory", "0x1", "latest", []int{}); err != nil {
@@ -145,8 +145,8 @@ func (n *Node) countDue() (count int, err error) {
 	return count, nil
 }
 
-// buildBlock builds a block on the head, and returns how many transactions it has. Of no list it takes
-// those of the pool.
+// buildBlock builds a block on the head, and returns how many transactions it has. Of no list it
+// takes those of the pool.
 func (n *Node) buildBlock(list []string) (p payload, count int, err error) {
 	head := n.blocks[len(n.blocks)-1]
 	at := max(time.Now().Unix(), parseQuantity(head.timestamp).Int64()+1)
@@ -211,8 +211,8 @@ func (n *Node) sendPayload(p payload) error {
 	return nil
 }
 
-// restoreLostBlocks hands a node that has just started the blocks that it has lost, except the last ones, as
-// many as lose says. A node may also have gone back to blocks that were replaced.
+// restoreLostBlocks hands a node that has just started the blocks that it has lost, except the
+// last ones, as many as lose says. A node may also have gone back to blocks that were replaced.
 func (n *Node) restoreLostBlocks(lose int) error {
 	var head string
 	if err := n.callMethod(&head, "eth_blockNumber"); err != nil {

@@ -139,10 +139,10 @@ var neverFinalLedgers = map[string]*neverFinalLedger{
 	},
 }
 
-// TestEachStuckBatchCallsAPerson is promise 6 with ledgers that never come to an end: each batch whose
-// turn has come calls a person exactly once, StuckAfter after its first claim, or after the ledger
-// took it first. Batches that wait behind another call nobody. It is so with all strategies, while
-// one of two processes stops and starts all the time.
+// TestEachStuckBatchCallsAPerson is promise 6 with ledgers that never come to an end: each batch
+// whose turn has come calls a person exactly once, StuckAfter after its first claim, or after the
+// ledger took it first. Batches that wait behind another call nobody. It is so with all
+// strategies, while one of two processes stops and starts all the time.
 func TestEachStuckBatchCallsAPerson(t *testing.T) {
 	tier.Long(t)
 	tier.Plain(t)

@@ -80,8 +80,8 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-// evidenceFromState is an application that knows the traces of its batches: each writes a name of its
-// own.
+// evidenceFromState is an application that knows the traces of its batches: each writes a name of
+// its own.
 func evidenceFromState(names *sync.Map) func(context.Context, splinter.State, dlt.Doubt) (dlt.Evidence, error) {
 	return func(ctx context.Context, s splinter.State, d dlt.Doubt) (dlt.Evidence, error) {
 		address, known := names.Load(d.ID)
@@ -253,8 +253,8 @@ func (z evidenceSize) killNodes(t *testing.T, seed uint64, o splinter.Options, n
 	return f
 }
 
-// addBatches adds batches of a lane while only few are open, at times of its own: else all circuits
-// would be in the same step of their commits when a node is killed.
+// addBatches adds batches of a lane while only few are open, at times of its own: else all
+// circuits would be in the same step of their commits when a node is killed.
 func (z evidenceSize) addBatches(t *testing.T, r *dltbatch.Runner, st *memory.Store, key *sawtooth.PrivateKey,
 	lane batch.ServiceID, end time.Time, names *sync.Map, seed uint64,
 ) (n int) {

@@ -67,8 +67,8 @@ func TestParallelFairness(t *testing.T) {
 	})
 }
 
-// TestHangingParallelLaneDelaysNoOtherLane is the other half: batches that were claimed from a quick lane take
-// no other lane's place when the lane hangs.
+// TestHangingParallelLaneDelaysNoOtherLane is the other half: batches that were claimed from a
+// quick lane take no other lane's place when the lane hangs.
 func TestHangingParallelLaneDelaysNoOtherLane(t *testing.T) {
 	tier.Plain(t)
 	for name, scope := range pressureScopes {

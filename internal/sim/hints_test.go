@@ -35,8 +35,8 @@ func TestHints(t *testing.T) {
 // calmLane has no faults.
 const calmLane = "calm"
 
-// maxHintDelay is how much longer a batch may wait where its hints are lost: for the scan of a Runner
-// that rests, or that is just being started again, and for the own look of who awaits it.
+// maxHintDelay is how much longer a batch may wait where its hints are lost: for the scan of a
+// Runner that rests, or that is just being started again, and for the own look of who awaits it.
 const maxHintDelay = 20 * time.Second
 
 func runHintsSeed(t *testing.T, seed uint64) {
@@ -105,8 +105,8 @@ func runHintsSeed(t *testing.T, seed uint64) {
 	}
 }
 
-// requireAwaited waits for the end of a batch, and compares the answer with the ledger. Who waits asks
-// again where the store failed.
+// requireAwaited waits for the end of a batch, and compares the answer with the ledger. Who waits
+// asks again where the store failed.
 func requireAwaited(t *testing.T, st *failingStore, r *dltbatch.Runner, ledger *ledgermem.Ledger, key batch.Key) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Hour)
 	defer cancel()

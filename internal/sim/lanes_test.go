@@ -101,8 +101,8 @@ func (w *world) checkClaim(c store.Claim) {
 	}
 }
 
-// checkSerialClaim checks a claim of Serial against the open batches: every earlier batch is final,
-// and no batch is under way.
+// checkSerialClaim checks a claim of Serial against the open batches: every earlier batch is
+// final, and no batch is under way.
 func (w *world) checkSerialClaim(c store.Claim) {
 	order := w.addedBatches[c.Key.Service]
 	for _, id := range order {
@@ -131,8 +131,8 @@ func (w *world) firstOvertaker(service batch.ServiceID, log []batch.ID, other ba
 	return ""
 }
 
-// waitsForPerson reports whether a batch waits for a person, or for a batch that does: with Serial, any
-// batch of its lane.
+// waitsForPerson reports whether a batch waits for a person, or for a batch that does: with
+// Serial, any batch of its lane.
 func (w *world) waitsForPerson(service batch.ServiceID, id batch.ID, seen map[batch.ID]bool) bool {
 	for _, other := range w.addedBatches[service] {
 		if seen[other] || other == id || w.lanes.seesAllBatches && !w.lanes.conflicts(id, other) {

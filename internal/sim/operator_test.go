@@ -12,8 +12,8 @@ import (
 
 var person = batch.By{Actor: "person", Reason: "as the seed says"}
 
-// operatorRound is a person who acts now and then, at any moment. The person requeues a final batch
-// that is not committed, cancels a waiting batch, pauses and resumes, sets the policy of
+// operatorRound is a person who acts now and then, at any moment. The person requeues a final
+// batch that is not committed, cancels a waiting batch, pauses and resumes, sets the policy of
 // lanes, and releases them.
 func (w *world) operatorRound() {
 	if !w.faultsHappen {
@@ -65,8 +65,8 @@ func (w *world) operatorLater(do func()) {
 	})
 }
 
-// actOnBatch runs a person's decision about a batch that the person saw. If the batch has moved on,
-// the action must have no effect.
+// actOnBatch runs a person's decision about a batch that the person saw. If the batch has moved
+// on, the action must have no effect.
 func (w *world) actOnBatch(seen batch.Record, do func() (batch.Record, error)) {
 	before, err := w.store.Get(context.Background(), seen.Key)
 	if err != nil {

@@ -69,8 +69,8 @@ func (s *scabbard) openStream(service batch.ServiceID) *eventStream {
 	return x
 }
 
-// streamReader follows one service for a worker, as splinter.Client.Events does: it reports commits
-// of the worker's own batches, and writes the journal while it has the lease.
+// streamReader follows one service for a worker, as splinter.Client.Events does: it reports
+// commits of the worker's own batches, and writes the journal while it has the lease.
 type streamReader struct {
 	worker      *worker
 	service     batch.ServiceID

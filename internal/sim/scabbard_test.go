@@ -152,7 +152,8 @@ func (s *scabbard) Submit(_ context.Context, a batch.Attempt) error {
 	return nil
 }
 
-// executeNext executes the first batch of the queue; one at a time (docs/ledgers/splinter.md#order).
+// executeNext executes the first batch of the queue; one at a time
+// (docs/ledgers/splinter.md#order).
 func (s *scabbard) executeNext(r *scabbardState) {
 	if r.isExecuting = len(r.queue) > 0; !r.isExecuting {
 		return

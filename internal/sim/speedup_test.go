@@ -24,8 +24,8 @@ import (
 
 var measuresAllRates = flag.Bool("sim.curve", false, "measure the speed-up of Parallel at every conflict rate, not at its ends only")
 
-// batchesWithConflicts is n signed batches of one lane. percent of them set one common name, spread
-// evenly; each of the others sets a name of its own.
+// batchesWithConflicts is n signed batches of one lane. percent of them set one common name,
+// spread evenly; each of the others sets a name of its own.
 func batchesWithConflicts(t *testing.T, n, percent int) []batch.Batch {
 	key, err := sawtooth.GeneratePrivateKey()
 	require.NoError(t, err)
@@ -59,8 +59,8 @@ func (r *claimCounter) Claim(ctx context.Context, q store.ClaimQuery, choose sto
 	})
 }
 
-// timeUntilEmpty returns the virtual time until one busy lane is empty: on a simulated node, 0 to 40
-// ms away, that makes a block a second, with default options except the strategy.
+// timeUntilEmpty returns the virtual time until one busy lane is empty: on a simulated node, 0 to
+// 40 ms away, that makes a block a second, with default options except the strategy.
 func timeUntilEmpty(t *testing.T, s queuer.Strategy, bs []batch.Batch) (took time.Duration, read claimCounter) {
 	synctest.Test(t, func(t *testing.T) {
 		n, err := sawtoothtest.Listen(&sawtoothtest.Options{

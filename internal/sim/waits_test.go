@@ -7,8 +7,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// turnDeadline is what the world knows of a batch that is open and whose turn has come: the deadline of
-// docs/design.md#deadlines, reckoned anew.
+// turnDeadline is what the world knows of a batch that is open and whose turn has come: the
+// deadline of docs/design.md#deadlines, reckoned anew.
 type turnDeadline struct {
 	movedAt         time.Time // of its last move
 	mayBeTaken      bool      // an attempt may have been taken
@@ -53,8 +53,8 @@ func (w *world) checkPersonCall(o store.Outcome, a store.Applied) {
 	}
 }
 
-// checkDeadlines fails for a batch that has not moved for too long without a person. Workers that are
-// frozen or dead come back within a minute; a lane that is closed waits for a person anyhow.
+// checkDeadlines fails for a batch that has not moved for too long without a person. Workers that
+// are frozen or dead come back within a minute; a lane that is closed waits for a person anyhow.
 func (w *world) checkDeadlines() {
 	closed := w.laneIsClosedFunc()
 	for _, rec := range w.openBatches() {

@@ -68,8 +68,8 @@ func (k walkResult) String() string {
 	return fmt.Sprintf("%d states, %d steps: %s", k.stateCount, k.stepCount, strings.Join(k.visitedByFaults, ", "))
 }
 
-// canonicalState is the state without what no rule reads any more, and with the processes, which are
-// all alike, in one order.
+// canonicalState is the state without what no rule reads any more, and with the processes, which
+// are all alike, in one order.
 func canonicalState(s walkState) walkState {
 	for b := range s.rows {
 		s.rows[b] = s.rows[b].withoutUnread()

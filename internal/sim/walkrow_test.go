@@ -95,8 +95,8 @@ func packRow(r store.Row) packedRow {
 	return p.capAttempts()
 }
 
-// capAttempts counts attempts from four on anew: a batch that is tried for ever comes to the same states
-// again and again.
+// capAttempts counts attempts from four on anew: a batch that is tried for ever comes to the same
+// states again and again.
 func (p packedRow) capAttempts() packedRow {
 	const most = 4
 	if over := p.attempt - most; over > 0 {

@@ -92,8 +92,8 @@ func newProc() walkProcess {
 	return walkProcess{isUp: true, run: [2]int8{-1, -1}, askedBatch: -1, minutesSinceSeen: [2]int8{-1, -1}}
 }
 
-// yieldSteps calls yield with each step that is possible in a state. Time passes only if no process has
-// anything to do at once: a process that is late is a frozen one.
+// yieldSteps calls yield with each step that is possible in a state. Time passes only if no
+// process has anything to do at once: a process that is late is a frozen one.
 func (w *walker) yieldSteps(s walkState, yield func(name string, next walkState)) {
 	busy := false
 	for p := range int8(2) {
@@ -257,7 +257,8 @@ func answerError(a int8) error {
 	return &dlt.Error{Op: "submit", Err: errUnknownWord}
 }
 
-// applyOutcome writes an outcome that was decided on the row as it is now (current), or on an older one.
+// applyOutcome writes an outcome that was decided on the row as it is now (current), or on an
+// older one.
 func (w *walker) applyOutcome(s *walkState, b int8, o store.Outcome, current bool) store.Result {
 	r := s.rows[b].unpack()
 	if o.Version = r.Version; !current {
@@ -336,8 +337,8 @@ const (
 	noStatus     = -1
 )
 
-// possibleStatuses are the answers that the ledger may give about a batch, with the faults that each
-// takes.
+// possibleStatuses are the answers that the ledger may give about a batch, with the faults that
+// each takes.
 func (w *walker) possibleStatuses(s walkState, b int8, yield func(status int8, name string, faults int8)) {
 	l := &s.ledger
 	say := func(r batch.Reported, faults int8) { yield(int8(r), r.String(), faults) }
@@ -360,8 +361,8 @@ func (w *walker) possibleStatuses(s walkState, b int8, yield func(status int8, n
 	yield(noStatus, "no answer", 1)
 }
 
-// possibleEvidence is what the resolver may find out: the truth about what has arrived, or that it cannot
-// tell.
+// possibleEvidence is what the resolver may find out: the truth about what has arrived, or that it
+// cannot tell.
 func (w *walker) possibleEvidence(s walkState, b int8, yield func(e int8, name string, faults int8)) {
 	l := &s.ledger
 	e := dlt.NotCommitted
@@ -375,8 +376,8 @@ func (w *walker) possibleEvidence(s walkState, b int8, yield func(e int8, name s
 	yield(int8(dlt.CannotTell), dlt.CannotTell.String(), 1)
 }
 
-// decideAsked decides about the row that a process asks about, by its copy: where the row has moved on
-// meanwhile the outcome is fenced, whatever it says.
+// decideAsked decides about the row that a process asks about, by its copy: where the row has
+// moved on meanwhile the outcome is fenced, whatever it says.
 func (w *walker) decideAsked(s *walkState, p int8) monitor.Verdict {
 	q := &s.procs[p]
 	r := s.rows[q.askedBatch].unpack()

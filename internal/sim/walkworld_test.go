@@ -183,8 +183,8 @@ func (w *walker) moveClock(s *walkState, by int8) {
 	}
 }
 
-// maxSeenMinutes is as far as any rule counts by the own clock: a claim and LateArrival, and a minute
-// more.
+// maxSeenMinutes is as far as any rule counts by the own clock: a claim and LateArrival, and a
+// minute more.
 const maxSeenMinutes = walkClaimTTL + 2
 
 // passMinute lets a minute pass for everybody.
@@ -222,8 +222,8 @@ func (w *walker) passMinute(s *walkState) {
 	}
 }
 
-// maxMinutesWithoutCall is how long a batch may stand before a person has been called: StuckAfter, and what it
-// takes to find out.
+// maxMinutesWithoutCall is how long a batch may stand before a person has been called: StuckAfter,
+// and what it takes to find out.
 const maxMinutesWithoutCall = walkStuckAfter + 2*walkClaimTTL + 4
 
 // ageRequest lets a request wait for a minute. Its connection ends in time, whoever waits for it.

@@ -172,8 +172,8 @@ func (k *worker) loseClaimReply(claimed store.Claimed) {
 	}
 }
 
-// loseClaimCommit is a claim whose transaction was silently rolled back: the worker puts its batches
-// back by version, too, and a worker that claims the batch meanwhile must not notice.
+// loseClaimCommit is a claim whose transaction was silently rolled back: the worker puts its
+// batches back by version, too, and a worker that claims the batch meanwhile must not notice.
 func (k *worker) loseClaimCommit() {
 	q := store.ClaimQuery{TTL: claimTTL, Salt: k.world.rng.Uint32()}
 	for _, rec := range k.world.openBatches() {

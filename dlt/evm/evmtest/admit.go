@@ -157,7 +157,8 @@ func (n *Node) checkFunds(tx *transaction, a account) *rejection {
 	return nil
 }
 
-// paysToReplace reports whether the fees are enough above those of another transaction of the nonce.
+// paysToReplace reports whether the fees are enough above those of another transaction of the
+// nonce.
 func (tx *transaction) paysToReplace(old *transaction) bool {
 	if tx.Type == evmtx.Blob {
 		return exceedsByPercent(old.FeeCap, tx.FeeCap, minBlobBumpPercent) && exceedsByPercent(old.Tip, tx.Tip, minBlobBumpPercent) && exceedsByPercent(old.BlobFeeCap, tx.BlobFeeCap, minBlobBumpPercent)
@@ -165,7 +166,8 @@ func (tx *transaction) paysToReplace(old *transaction) bool {
 	return exceedsByPercent(old.FeeCap, tx.FeeCap, minBumpPercent) && exceedsByPercent(old.Tip, tx.Tip, minBumpPercent)
 }
 
-// exceedsByPercent reports whether a fee is so many percent above the fee of the transaction to be replaced.
+// exceedsByPercent reports whether a fee is so many percent above the fee of the transaction to be
+// replaced.
 func exceedsByPercent(old, fee *big.Int, percent int64) bool {
 	threshold := new(big.Int).Mul(old, big.NewInt(100+percent))
 	threshold.Div(threshold, big.NewInt(100))
@@ -252,7 +254,8 @@ func (n *Node) addToPool(now time.Time, tx *transaction) {
 
 func (n *Node) hasTracker() bool { return !n.rules.isLax && !n.options.NoTracker }
 
-// restoreTracked puts transactions that were sent and left the pool back into it, if they can be taken now.
+// restoreTracked puts transactions that were sent and left the pool back into it, if they can be
+// taken now.
 func (n *Node) restoreTracked(now time.Time) {
 	for again := true; again; { // filling a gap makes room for others
 		again = false

@@ -129,8 +129,8 @@ func (c *rpcCall) numberParam(i int) (*big.Int, *rpcError) {
 	return nil, c.wrongParam(i, "a quantity")
 }
 
-// countParam returns a quantity that counts blocks or seconds. A call holds the node up for as long as
-// it makes blocks.
+// countParam returns a quantity that counts blocks or seconds. A call holds the node up for as
+// long as it makes blocks.
 func (c *rpcCall) countParam(i int) (int, *rpcError) {
 	v, e := c.numberParam(i)
 	if e == nil && (!v.IsUint64() || v.Uint64() > 1<<20) {
@@ -142,8 +142,8 @@ func (c *rpcCall) countParam(i int) (int, *rpcError) {
 	return int(v.Uint64()), nil
 }
 
-// blockParam returns the block that a parameter names, "latest" without a parameter. It is nil for the
-// pending block.
+// blockParam returns the block that a parameter names, "latest" without a parameter. It is nil for
+// the pending block.
 func (c *rpcCall) blockParam(i int) (*block, *rpcError) {
 	if i >= len(c.params) || string(c.params[i]) == "null" {
 		return c.chain.blocks[c.view.headNumber], nil

@@ -93,8 +93,8 @@ func (n *Node) fillBlock(b *block) {
 	}
 }
 
-// fillBlockLax is anvil's: it tries all ready transactions, the highest fee cap first. It forgets each
-// that does not fit, with the transactions that became ready because of that.
+// fillBlockLax is anvil's: it tries all ready transactions, the highest fee cap first. It forgets
+// each that does not fit, with the transactions that became ready because of that.
 func (n *Node) fillBlockLax(b *block) {
 	var free, bound []*pooledTx // first without, then with an earlier one to wait for
 	for _, a := range n.pool.accounts() {
@@ -132,8 +132,8 @@ func (n *Node) fillBlockLax(b *block) {
 	}
 }
 
-// dropUnmineable forgets transactions that can never be mined, and transactions that nobody can pay for.
-// Anvil's pool does not look at accounts again.
+// dropUnmineable forgets transactions that can never be mined, and transactions that nobody can
+// pay for. Anvil's pool does not look at accounts again.
 func (n *Node) dropUnmineable() {
 	if n.rules.isLax {
 		return
@@ -182,7 +182,8 @@ func (n *Node) reorg(now time.Time, depth int, include map[int][]*transaction) {
 	}
 }
 
-// removeBlocksAbove takes the blocks above a number away. Anvil goes on with the base fee that it had.
+// removeBlocksAbove takes the blocks above a number away. Anvil goes on with the base fee that it
+// had.
 func (n *Node) removeBlocksAbove(number uint64) []*block {
 	next := n.chain.nextBaseFee
 	gone := n.chain.removeAbove(number)

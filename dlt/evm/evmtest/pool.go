@@ -86,7 +86,8 @@ func (p *pool) remove(h evmtx.Hash) bool {
 	return true
 }
 
-// removeWithFollowers removes a transaction, and in a lax pool the transactions that are ready because of it.
+// removeWithFollowers removes a transaction, and in a lax pool the transactions that are ready
+// because of it.
 func (p *pool) removeWithFollowers(h evmtx.Hash) bool {
 	x := p.byHash[h]
 	if x == nil {
@@ -101,7 +102,8 @@ func (p *pool) removeWithFollowers(h evmtx.Hash) bool {
 	return true
 }
 
-// holdBack makes a transaction of a lax pool wait, and the transactions that are ready because of it.
+// holdBack makes a transaction of a lax pool wait, and the transactions that are ready because of
+// it.
 func (p *pool) holdBack(h evmtx.Hash) bool {
 	x := p.byHash[h]
 	if x == nil || !x.isReady {
@@ -138,8 +140,8 @@ func (p *pool) pendingNonce(a evmtx.Address, nonce uint64) uint64 {
 	return nonce
 }
 
-// splitPending returns the transactions that can be mined, as the pool sees it, and those waiting for an
-// earlier nonce.
+// splitPending returns the transactions that can be mined, as the pool sees it, and those waiting
+// for an earlier nonce.
 func (p *pool) splitPending(a evmtx.Address, nonce uint64) (pending, queued []*pooledTx) {
 	until := p.firstFreeNonce(a, nonce)
 	for _, x := range p.txsByNonce(a) {
@@ -183,8 +185,9 @@ func (p *pool) accounts() []evmtx.Address {
 	return out
 }
 
-// hasOtherKind reports whether the account has transactions of the other kind here: with blobs where
-// this one has none, or the reverse. Geth keeps them in two pools, and an account in one of them.
+// hasOtherKind reports whether the account has transactions of the other kind here: with blobs
+// where this one has none, or the reverse. Geth keeps them in two pools, and an account in one of
+// them.
 func (p *pool) hasOtherKind(tx *transaction) bool {
 	for _, x := range p.byAccount[tx.from] {
 		return (x.Type == evmtx.Blob) != (tx.Type == evmtx.Blob) // all are of one kind

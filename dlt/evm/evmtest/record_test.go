@@ -90,8 +90,8 @@ func readRecord(t *testing.T, name string) (out []recordLine) {
 	return out
 }
 
-// chainSpecificKeys are the values that differ from chain to chain. Of these the type and the length are
-// compared.
+// chainSpecificKeys are the values that differ from chain to chain. Of these the type and the
+// length are compared.
 var chainSpecificKeys = []string{"blockHash", "parentHash", "stateRoot", "transactionsRoot", "receiptsRoot", "mixHash", "timestamp", "blockTimestamp", "size"}
 
 // compareAnswer lists how an answer differs from the recorded one.

@@ -116,8 +116,9 @@ func (r *replayer) callMethod(method string, params ...any) any {
 	return got.Result
 }
 
-// completeBody completes the two requests that the record cuts off: data of 140,000 zero bytes, and an
-// array of which the last element is missing. Who signed them shows in the hashes of the answers.
+// completeBody completes the two requests that the record cuts off: data of 140,000 zero bytes,
+// and an array of which the last element is missing. Who signed them shows in the hashes of the
+// answers.
 func (r *replayer) completeBody(l recordLine) string {
 	if strings.HasPrefix(l.request, "[") {
 		last := regexp.MustCompile(`"id":13,"result":"(0x\w+)"`).FindStringSubmatch(l.answer.body)
@@ -175,7 +176,8 @@ var (
 	hashInText = regexp.MustCompile(`"result":"(0x[0-9a-f]{64})"`)
 )
 
-// sentHashes are those of all transactions of the record that were sent, by their first ten letters.
+// sentHashes are those of all transactions of the record that were sent, by their first ten
+// letters.
 func sentHashes(lines []recordLine) map[string]string {
 	out := map[string]string{}
 	for _, l := range lines {

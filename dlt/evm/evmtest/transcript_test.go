@@ -60,8 +60,8 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// prepareAutomine has the block of a transaction come when the next request comes, but where the record
-// says that the request was faster.
+// prepareAutomine has the block of a transaction come when the next request comes, but where the
+// record says that the request was faster.
 func prepareAutomine(n *Node, r *replayer) {
 	const race = "the first of an array was mined before the third was read"
 	r.skippedLines[234], r.skippedLines[238], r.skippedLines[239], r.skippedLines[240], r.skippedLines[241] = race, race, race, race, race
@@ -103,7 +103,8 @@ func prepareInterval(n *Node, r *replayer) {
 	}
 }
 
-// prepareDevChain is the node as it was when the record begins: seven blocks, which had transactions.
+// prepareDevChain is the node as it was when the record begins: seven blocks, which had
+// transactions.
 func prepareDevChain(n *Node, r *replayer) {
 	time.Sleep(14 * time.Second)
 	n.withLock(func(time.Time) {

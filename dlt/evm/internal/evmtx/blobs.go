@@ -61,8 +61,8 @@ func (r *rlpReader) stringList(field string, size, most int) (out [][]byte) {
 	return out
 }
 
-// checkHashes refuses a sidecar that is not of these hashes. Whether the proofs are true, only a node
-// tests.
+// checkHashes refuses a sidecar that is not of these hashes. Whether the proofs are true, only a
+// node tests.
 func (s *Sidecar) checkHashes(hashes []Hash) error {
 	proofs := len(s.Blobs)
 	if s.Version == 1 {
