@@ -16,6 +16,7 @@ import (
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/internal/hooked"
 	"github.com/dltbatch/dltbatch/internal/tier"
+	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -153,6 +154,18 @@ func TestAServiceThatCannotBeServedIsHeld(t *testing.T) {
 				assert.Equal(t, batch.CauseUnserved, why.Cause)
 				assert.Equal(t, batch.RemedyLedger, why.Remedy)
 				assert.Contains(t, why.Text, c.reason)
+				desk, err := operator.New(st)
+				require.NoError(t, err)
+				why, err = desk.Explain(t.Context(), bad.Key())
+				require.NoError(t, err)
+				assert.Equal(t, batch.CauseUnserved, why.Cause)
+				assert.Contains(t, why.Text, c.reason, "the instance's row says it")
+				now, err := desk.Situation(t.Context(), operator.CausesQuery{})
+				require.NoError(t, err)
+				require.Len(t, now.Incidents, 1)
+				assert.Equal(t, operator.IncidentUnserved, now.Incidents[0].Kind)
+				assert.Contains(t, now.Incidents[0].Example.Text, c.reason)
+				assert.Empty(t, now.Itself)
 				require.NoError(t, stop())
 				assert.Empty(t, r.Health().HeldServices)
 			})

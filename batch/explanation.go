@@ -27,8 +27,8 @@ const (
 	// CauseHeld: nothing is wrong with its lane, but the strategy takes nothing from it or
 	// gives a bad answer.
 	CauseHeld Cause = "held"
-	// CauseUnserved: the ledger of the Runner that answers does not serve the batch's service;
-	// Decision gives the reason.
+	// CauseUnserved: the ledger of the Runner that answers does not serve the batch's service, or,
+	// where no Runner answers, none of the live instances does; Decision gives the reason.
 	CauseUnserved Cause = "unserved"
 	// CauseClaimed: the instance ClaimedBy makes an attempt.
 	CauseClaimed Cause = "claimed"

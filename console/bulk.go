@@ -23,7 +23,7 @@ var bulkActions = []batch.Action{batch.ActionRequeue, batch.ActionCancel, batch.
 var bulkStates = []batch.State{batch.Queued, batch.Delayed, batch.Unknown, batch.Submitting, batch.Pending, batch.Valid, batch.Invalid, batch.Rejected}
 
 var bulkCauses = []batch.Cause{
-	batch.CauseReady, batch.CausePaused, batch.CauseHalted, batch.CauseDelayed, batch.CauseBehind, batch.CauseInFlight, batch.CauseHeld,
+	batch.CauseReady, batch.CausePaused, batch.CauseHalted, batch.CauseDelayed, batch.CauseBehind, batch.CauseInFlight, batch.CauseHeld, batch.CauseUnserved,
 	batch.CauseInDoubt, batch.CauseDecision, batch.CauseLedger, batch.CauseFinal, batch.CauseQuarantined, operator.CauseUnknown,
 }
 

@@ -102,6 +102,7 @@ func (p *person) night() batch.ServiceID {
 	}))
 	require.NoError(p, new(texts.Presence).Show(p.ctx(), p.st, store.Instance{
 		ID: "2", Name: hostile[:59], Paused: true, Pauses: []store.Pause{{Ledger: hostile, All: true, Kind: batch.ErrorKind(hostile), Why: hostile}},
+		Unserved: []store.Unserved{{Service: batch.ServiceID(hostile), Why: hostile}},
 	}))
 	_, err = texts.Refresh(p.ctx(), p.st, store.RefreshQuery{By: hostile[:60]})
 	require.NoError(p, err)

@@ -59,6 +59,8 @@ func markOf(of any) mark {
 			return mark{toneBad, "pause", "posts nothing"}
 		case len(s.Pauses) > 0:
 			return mark{toneWarn, "pause", "posts in part"}
+		case len(s.Unserved) > 0:
+			return mark{toneWarn, "warn", "holds lanes"}
 		}
 		return mark{toneOK, "ok", "live"}
 	}

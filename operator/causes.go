@@ -120,11 +120,12 @@ type Group struct {
 }
 
 // surveyCauses looks at all lanes.
-func (d *Desk) surveyCauses(ctx context.Context, q CausesQuery) (Causes, error) {
+func (d *Desk) surveyCauses(ctx context.Context, q CausesQuery, unserved map[batch.ServiceID]string) (Causes, error) {
 	bounded, cancel := context.WithTimeout(ctx, q.Within)
 	defer cancel()
 	c := collector{groups: map[Reason]*Group{}, lanes: map[Reason][]batch.ServiceID{}}
 	v := d.newView()
+	v.unserved = unserved
 	for page := (store.SurveyQuery{Start: true, Brief: true, Limit: surveyPageLanes, Cap: maxCountedBatches}).Bounded(); ; page.Start = false {
 		n, last, err := v.judgePage(bounded, page, c.addItems)
 		if err != nil {

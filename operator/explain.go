@@ -12,10 +12,10 @@ import (
 
 // Explain returns why a batch does not move and how it would. It reads and changes nothing, and
 // its answer was true at one moment. It is the answer of a Runner's Explain, with the settings
-// that are on record; it cannot know whether a Runner's ledger refuses the service
-// ([batch.CauseUnserved]). It returns [batch.ErrNotFound], the store's error, or a
-// [*SettingsError]: only where the answer depends on settings that are not known, not for a
-// batch that is paused or in doubt, say.
+// that are on record. That no Runner serves the service ([batch.CauseUnserved]) it takes from the
+// rows of the live instances ([store.Instance].Unserved), where the batch would move otherwise. It
+// returns [batch.ErrNotFound], the store's error, or a [*SettingsError]: only where the answer
+// depends on settings that are not known, not for a batch that is paused or in doubt, say.
 func (d *Desk) Explain(ctx context.Context, key batch.Key) (batch.Explanation, error) {
 	e, err := d.explain(ctx, key)
 	if err != nil {
@@ -52,6 +52,9 @@ func (d *Desk) explain(ctx context.Context, key batch.Key) (e batch.Explanation,
 	s, counted, err := d.readCounts(ctx)
 	if err != nil {
 		return e, err
+	}
+	if why, is := unservedLanes(s.Instances)[key.Service]; is && isUnserved(e.Cause) {
+		return withUnserved(e, why), nil
 	}
 	held := whyHeldBy(e.Cause, r.ledger, counted, s)
 	if unmet != nil && (held == "" || len(s.Instances) == 0) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -32,6 +33,12 @@ type keptSurvey struct {
 // processes read it for fifty times as long as it took, while one process at a time makes another
 // (docs/design.md#counting-what-is-open).
 func (d *Desk) Causes(ctx context.Context, q CausesQuery) (Causes, error) {
+	return d.causes(ctx, q, nil)
+}
+
+// causes is Causes for a caller who has read the instances, and knows the unserved lanes by them;
+// nil where nobody has.
+func (d *Desk) causes(ctx context.Context, q CausesQuery, unserved map[batch.ServiceID]string) (Causes, error) {
 	if q.Within <= 0 {
 		q.Within = defaultTimeLimit
 	}
@@ -52,7 +59,7 @@ func (d *Desk) Causes(ctx context.Context, q CausesQuery) (Causes, error) {
 		keeps = err == nil
 	}
 	begin := time.Now()
-	c, err := d.surveyCauses(ctx, q)
+	c, err := d.surveyCauses(ctx, q, unserved)
 	if err != nil {
 		return Causes{}, fmt.Errorf("causes: %w", err)
 	}

@@ -62,6 +62,10 @@ func (i *Incident) setRemedy() {
 		i.Do = `Look for "lane_held" in the logs of the instances, and give the application a ledger, or options, that serve the lane. Nothing here does that.`
 		i.Command = command("settings", "", service)
 		i.Page, i.Link = lanePage(batch.Only(e.Service)), "the lane"
+		if e.Cause == batch.CauseUnserved { // an instance has said why
+			i.Do = "Give the application a ledger, or options, that serve the lane: the reason is above. Nothing here does that."
+			i.Command = command("explain", "", string(e.ID))
+		}
 	case IncidentHeld:
 		i.Do = "Correct the strategy of the application: it takes nothing from the lane. Nothing here does that."
 		i.Command = command("explain", "", string(e.ID))

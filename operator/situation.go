@@ -70,10 +70,10 @@ func (d *Desk) Situation(ctx context.Context, q CausesQuery) (Situation, error) 
 }
 
 func (d *Desk) readSight(ctx context.Context, q CausesQuery) (s Sight, err error) {
-	if s.Causes, err = d.Causes(ctx, q); err != nil {
+	if s.Stats, s.Counted, err = d.readCounts(ctx); err != nil {
 		return s, err
 	}
-	if s.Stats, s.Counted, err = d.readCounts(ctx); err != nil {
+	if s.Causes, err = d.causes(ctx, q, unservedLanes(s.Stats.Instances)); err != nil {
 		return s, err
 	}
 	if s.Everything, err = d.Control(ctx, batch.Everything()); err != nil {

@@ -23,6 +23,8 @@ type view struct {
 	// shapes are the items of lanes of the present page that were judged: see [shape].
 	shapes map[shape][]item
 	again  []item // reused for lanes of a known shape
+	// unserved says why no live instance serves a lane; nil where the instances were not read yet.
+	unserved map[batch.ServiceID]string
 }
 
 // finalState is the end of a batch that halted its lane.
@@ -45,6 +47,13 @@ func (v *view) judgePage(ctx context.Context, q store.SurveyQuery, take func(tim
 	if err := v.readHalters(ctx, s.Lanes); err != nil {
 		return 0, "", err
 	}
+	if v.unserved == nil && len(s.Lanes) > 0 {
+		counts, _, err := v.d.readCounts(ctx)
+		if err != nil {
+			return 0, "", err
+		}
+		v.unserved = unservedLanes(counts.Instances)
+	}
 	for _, l := range s.Lanes {
 		last = l.Service
 		if len(l.Rows) == 0 {
@@ -59,7 +68,11 @@ func (v *view) judgePage(ctx context.Context, q store.SurveyQuery, take func(tim
 			v.full = len(v.later) == maxSampledLanes
 			continue
 		}
-		take(s.At, l, v.items(s, l, u, q.Bounded()))
+		items := v.items(s, l, u, q.Bounded())
+		if why, is := v.unserved[l.Service]; is {
+			items = unservedItems(items, why)
+		}
+		take(s.At, l, items)
 	}
 	return len(s.Lanes), last, nil
 }

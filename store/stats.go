@@ -208,6 +208,9 @@ type Instance struct {
 	// ledgers and those that are so for longest first: at most [MaxPauses].
 	Paused bool    `json:"paused"`
 	Pauses []Pause `json:"pauses,omitempty"`
+	// Unserved are services of which it takes no batches, because its options, its ledger and the
+	// store do not fit, or because another ledger has them: the first [MaxUnserved] in byte order.
+	Unserved []Unserved `json:"unserved,omitempty"`
 	// Warnings are the warnings of its store that stand ([Warning]), as texts: at most
 	// [MaxWarnings].
 	Warnings []string `json:"warnings,omitempty"`
@@ -244,8 +247,19 @@ type Pause struct {
 	For time.Duration `json:"for_ns"`
 }
 
+// Unserved is a service of which an instance takes no batches.
+type Unserved struct {
+	Service batch.ServiceID `json:"service"`
+	Why     string          `json:"why"` // the text of the error
+	// For is for how long before the instance was seen it has been so.
+	For time.Duration `json:"for_ns"`
+}
+
 // MaxPauses is how many pauses an Instance has at most.
 const MaxPauses = 16
+
+// MaxUnserved is how many unserved services an Instance has at most.
+const MaxUnserved = 16
 
 // MaxWarnings is how many warnings an Instance has at most.
 const MaxWarnings = 8
@@ -273,9 +287,15 @@ func (i Instance) Validate() error {
 	if len(i.Pauses) > MaxPauses {
 		return &batch.InputError{Field: "Instance.Pauses", Value: fmt.Sprint(len(i.Pauses)), Want: fmt.Sprintf("at most %d", MaxPauses)}
 	}
+	if len(i.Unserved) > MaxUnserved {
+		return &batch.InputError{Field: "Instance.Unserved", Value: fmt.Sprint(len(i.Unserved)), Want: fmt.Sprintf("at most %d", MaxUnserved)}
+	}
 	texts := append([]string{i.Host, i.Version, i.Ledger}, i.Warnings...)
 	for _, p := range i.Pauses {
 		texts = append(texts, p.Ledger, string(p.Service), string(p.Kind), p.Why)
+	}
+	for _, u := range i.Unserved {
+		texts = append(texts, string(u.Service), u.Why)
 	}
 	for name, value := range i.Settings {
 		texts = append(texts, name, value)

@@ -50,7 +50,7 @@ the incidents.`,
 					switch {
 					case !i.Live:
 						state = "gone"
-					case len(i.Pauses) > 0:
+					case len(i.Pauses)+len(i.Unserved) > 0:
 						state = notPostedText(i)
 					}
 					if i.Shared {
@@ -60,7 +60,7 @@ the incidents.`,
 					if all.areSeveral() {
 						cells = append(cells, x.Shard)
 					}
-					t.row(alarmStyle(!i.Live || len(i.Pauses) > 0 || i.Shared), cells...)
+					t.row(alarmStyle(state != "live"), cells...)
 				}
 			}
 			t.end()
@@ -68,11 +68,14 @@ the incidents.`,
 	})
 }
 
-// notPostedText says what an instance does not post, for how long, and why.
+// notPostedText says what an instance does not post or take, for how long, and why.
 func notPostedText(i store.Instance) string {
 	var not []string
 	for _, p := range i.Pauses {
 		not = append(not, "posts nothing"+operator.NotPosted(i, p)+" for "+ageText(p.For+i.Unseen)+": "+incident.LedgerClosed(p.Kind))
+	}
+	for _, u := range i.Unserved {
+		not = append(not, "takes no batches of lane "+laneText(u.Service)+" for "+ageText(u.For+i.Unseen)+": "+u.Why)
 	}
 	return strings.Join(not, "; ")
 }

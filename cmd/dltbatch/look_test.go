@@ -215,7 +215,9 @@ func TestStatusAndInstances(t *testing.T) {
 	inStores(t, func(s *screen) {
 		s.add("s", "b1", "b2")
 		assert.Contains(s, s.does("status"), "nobody has counted yet")
-		require.NoError(s, new(texts.Presence).Show(s.Context(), s.st, store.Instance{ID: "1", Name: "host-7", Version: "v0.1.0", Ledger: "ledger"}))
+		var host texts.Presence
+		i := store.Instance{ID: "1", Name: "host-7", Version: "v0.1.0", Ledger: "ledger"}
+		require.NoError(s, host.Show(s.Context(), s.st, i))
 		stats := reads[statusAnswer](s, "status", "--refresh")
 		assert.Equal(s, map[batch.State]int{batch.Queued: 2}, stats.Open)
 		text := s.does("status")
@@ -223,6 +225,10 @@ func TestStatusAndInstances(t *testing.T) {
 		assert.Regexp(s, `(?m)^instances +1 live of 1$`, text)
 		assert.Len(s, reads[instanceList](s, "instances").Instances, 1)
 		assert.Regexp(s, `(?m)^host-7 +live .* ledger +v0\.1\.0 +\d+$`, s.does("instances"))
+		i.Unserved = []store.Unserved{{Service: "s", Why: "no route", For: time.Minute}}
+		require.NoError(s, host.Show(s.Context(), s.st, i))
+		assert.Contains(s, s.does("instances"), "takes no batches of lane s for 1m")
+		assert.Regexp(s, `(?m)^No instance takes batches of 1 lane\..*\n  2 batches in 1 lane.*\n.*host-7 has not served it since .*: no route$`, s.does("causes"))
 		lanes := reads[laneList](s, "lanes")
 		require.Len(s, lanes.Lanes, 1)
 		assert.Equal(s, 2, lanes.Lanes[0].Waiting)

@@ -18,7 +18,7 @@ import (
 // causesKnown are the causes by which a filter may select.
 var causesKnown = []batch.Cause{
 	batch.CauseReady, batch.CausePaused, batch.CauseHalted, batch.CauseDelayed, batch.CauseBehind, batch.CauseInFlight, batch.CauseHeld,
-	batch.CauseClaimed, batch.CauseInDoubt, batch.CauseDecision, batch.CauseLedger, batch.CauseSettling, batch.CauseFinal, batch.CauseQuarantined,
+	batch.CauseUnserved, batch.CauseClaimed, batch.CauseInDoubt, batch.CauseDecision, batch.CauseLedger, batch.CauseSettling, batch.CauseFinal, batch.CauseQuarantined,
 	operator.CauseUnknown,
 }
 

@@ -36,6 +36,7 @@ type presence struct {
 	texts        texts.Presence
 	forgetAfter  time.Duration
 	health       func() health.Health
+	unserved     func(time.Time) []store.Unserved
 	countClaims  func() int
 	restFor      func(time.Duration) time.Duration
 	restingSince func() time.Time // it rests; zero while it does not
@@ -55,7 +56,7 @@ func (r *run) newPresence() *presence {
 	if !r.store.Abilities().Has(store.CanKeepTexts | store.CanCountOpen) {
 		return nil
 	}
-	p := &presence{store: r.store, row: r.store, vitals: r.vitals, forgetAfter: r.o.Retention, health: r.health, countClaims: r.table.Unfinished, restFor: r.idlePause, restingSince: r.restingSince, idlePause: max(idleWorkPause, r.o.IdlePause), takeFlow: r.events.TakeFlow}
+	p := &presence{store: r.store, row: r.store, vitals: r.vitals, forgetAfter: r.o.Retention, health: r.health, unserved: r.events.UnservedLanes, countClaims: r.table.Unfinished, restFor: r.idlePause, restingSince: r.restingSince, idlePause: max(idleWorkPause, r.o.IdlePause), takeFlow: r.events.TakeFlow}
 	p.row.meter = storeMeter(r.store.calls, r.vitals)
 	p.row.ownRow = true
 	p.takeFlow(time.Now()) // the flow from before this Run does not count
@@ -165,7 +166,7 @@ func (p *presence) ownRow(ctx context.Context) store.Instance {
 		s.Ago = at.Sub(s.end)
 		i.Flows = append(i.Flows, s.Flow)
 	}
-	i.Claims, i.Paused = p.countClaims(), h.Paused
+	i.Claims, i.Paused, i.Unserved = p.countClaims(), h.Paused, p.unserved(at)
 	for _, w := range h.Warnings[:min(len(h.Warnings), store.MaxWarnings)] {
 		i.Warnings = append(i.Warnings, batch.Excerpt(w.Error(), 512))
 	}

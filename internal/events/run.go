@@ -59,7 +59,7 @@ func (r *Run) Unserved(s batch.ServiceID, err error) {
 	if r.ended.Load() {
 		return
 	}
-	r.conditions.unserved(s, err != nil)
+	r.conditions.unserved(s, err)
 	if err != nil {
 		r.LaneHeld(s, err)
 	}

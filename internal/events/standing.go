@@ -14,16 +14,16 @@ import (
 // conditions keeps the conditions that last since an event, for Health.
 type conditions struct {
 	mu            sync.Mutex
-	pauses        map[health.Pause]pauseReason  // by ledger, service and All
-	haltedLanes   map[batch.ServiceID]time.Time // since when
-	unservedLanes map[batch.ServiceID]time.Time // since when the present Run refuses to serve them
+	pauses        map[health.Pause]pauseReason    // by ledger, service and All
+	haltedLanes   map[batch.ServiceID]time.Time   // since when
+	unservedLanes map[batch.ServiceID]pauseReason // that the present Run refuses to serve
 	warnings      []store.Warning
 	warned        map[string]time.Time // since when each of them stands, by its name
 	trouble       error
 	troubleAt     time.Time
 }
 
-// pauseReason is when nothing was posted any more, and the last reason.
+// pauseReason is since when nothing is posted, or a service is not served, and the last reason.
 type pauseReason struct {
 	since   time.Time
 	because error
@@ -42,26 +42,53 @@ func (s *conditions) troubled(err error) {
 	s.trouble, s.troubleAt = err, time.Now()
 }
 
-func (s *conditions) halt(service batch.ServiceID)     { s.setMember(&s.haltedLanes, service, true) }
-func (s *conditions) released(service batch.ServiceID) { s.setMember(&s.haltedLanes, service, false) }
-func (s *conditions) unserved(service batch.ServiceID, is bool) {
-	s.setMember(&s.unservedLanes, service, is)
-}
-
-// setMember puts a service into one of the sets, or takes it out.
-func (s *conditions) setMember(set *map[batch.ServiceID]time.Time, service batch.ServiceID, on bool) {
+func (s *conditions) halt(service batch.ServiceID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !on {
-		delete(*set, service)
+	if s.haltedLanes == nil {
+		s.haltedLanes = map[batch.ServiceID]time.Time{}
+	}
+	if s.haltedLanes[service].IsZero() {
+		s.haltedLanes[service] = time.Now()
+	}
+}
+
+func (s *conditions) released(service batch.ServiceID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.haltedLanes, service)
+}
+
+// unserved says why the present Run refuses to serve a service; nil says that it serves it by now.
+func (s *conditions) unserved(service batch.ServiceID, why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if why == nil {
+		delete(s.unservedLanes, service)
 		return
 	}
-	if *set == nil {
-		*set = map[batch.ServiceID]time.Time{}
+	if s.unservedLanes == nil {
+		s.unservedLanes = map[batch.ServiceID]pauseReason{}
 	}
-	if (*set)[service].IsZero() {
-		(*set)[service] = time.Now()
+	now := s.unservedLanes[service]
+	if now.because = why; now.since.IsZero() {
+		now.since = time.Now()
 	}
+	s.unservedLanes[service] = now
+}
+
+// UnservedLanes returns the services that the present Run refuses to serve, as its row shows them.
+func (r *Reporter) UnservedLanes(now time.Time) (all []store.Unserved) {
+	r.conditions.mu.Lock()
+	defer r.conditions.mu.Unlock()
+	for _, service := range slices.Sorted(maps.Keys(r.conditions.unservedLanes)) {
+		if len(all) == store.MaxUnserved {
+			break
+		}
+		is := r.conditions.unservedLanes[service]
+		all = append(all, store.Unserved{Service: service, Why: batch.Excerpt(is.because.Error(), 256), For: now.Sub(is.since)})
+	}
+	return all
 }
 
 // paused begins a pause, or gives it another reason. What is not p's is not touched: each ledger,
@@ -111,7 +138,12 @@ func (s *conditions) health(now time.Time) health.Health {
 	slices.SortFunc(h.Pauses, health.Pause.Compare)
 	h.HaltedServices = slices.Sorted(maps.Keys(s.haltedLanes))
 	h.HeldServices = slices.Sorted(maps.Keys(s.unservedLanes))
-	h.HaltedSince, h.HeldSince, h.WarningsSince = earliest(s.haltedLanes), earliest(s.unservedLanes), earliest(s.warned)
+	for _, is := range s.unservedLanes {
+		if h.HeldSince.IsZero() || is.since.Before(h.HeldSince) {
+			h.HeldSince = is.since
+		}
+	}
+	h.HaltedSince, h.WarningsSince = earliest(s.haltedLanes), earliest(s.warned)
 	for _, w := range s.warnings {
 		h.Warnings = append(h.Warnings, w.Err)
 	}

@@ -1,0 +1,73 @@
+package operator
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/explain"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// unservedLanes returns the lanes of which no live instance takes batches, as the rows of the
+// instances say, and why. A lane that one of them has not met yet is not among them.
+func unservedLanes(instances []store.Instance) map[batch.ServiceID]string {
+	type refusal struct {
+		by    []string // instances
+		since time.Time
+		why   string
+	}
+	live, all := 0, map[batch.ServiceID]refusal{}
+	for _, i := range instances {
+		if !i.Live {
+			continue
+		}
+		live++
+		for _, u := range i.Unserved {
+			r := all[u.Service]
+			since := i.Seen.Add(-u.For)
+			if r.by = append(r.by, i.Name); len(r.by) == 1 || since.Before(r.since) {
+				r.since, r.why = since, u.Why
+			}
+			all[u.Service] = r
+		}
+	}
+	lanes := map[batch.ServiceID]string{}
+	for lane, r := range all {
+		who := fmt.Sprintf("instance %s has not served", r.by[0])
+		if live > 1 {
+			who = fmt.Sprintf("none of %d instances has served", live)
+		}
+		if len(r.by) == live {
+			lanes[lane] = fmt.Sprintf("%s it since %s: %s", who, r.since.UTC().Format("2006-01-02 15:04:05Z"), r.why)
+		}
+	}
+	return lanes
+}
+
+// isUnserved reports whether it matters to a batch with this cause that nobody serves its lane. An
+// attempt that is being made goes on.
+func isUnserved(c batch.Cause) bool { return movesItself(c) && c != batch.CauseClaimed }
+
+// withUnserved returns the explanation of a batch whose lane nobody serves.
+func withUnserved(e batch.Explanation, why string) batch.Explanation {
+	e.Owner, e.Cause, e.Remedy, e.Decision, e.Blocker = batch.ByOperator, batch.CauseUnserved, batch.RemedyLedger, why, batch.Key{}
+	e.Text = explain.Sentence(e)
+	return e
+}
+
+// unservedItems are the items of a lane that nobody serves.
+func unservedItems(items []item, why string) []item {
+	items = slices.Clone(items) // lanes of one shape share them
+	for i := range items {
+		it := &items[i]
+		if isUnserved(it.Cause) && (it.Root == "" || isUnserved(it.Root)) {
+			it.Reason, it.blocker = Reason{Cause: batch.CauseUnserved, Remedy: batch.RemedyLedger}, batch.Explanation{}
+			if it.id != "" {
+				it.e = withUnserved(it.e, why)
+			}
+		}
+	}
+	return items
+}
