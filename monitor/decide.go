@@ -16,8 +16,8 @@ type Rules struct {
 	FirstPoll    time.Duration // from acceptance to the first query
 	PollInterval time.Duration // between queries, at most
 	StuckAfter   time.Duration // after which an open batch that has not moved needs a decision
-	// Delay returns how long a batch of the service waits after its n-th certain failure in a
-	// row.
+	// Delay returns how long a batch of the service waits after its n-th attempt, where another one
+	// follows.
 	Delay func(s batch.ServiceID, n int) time.Duration
 	// Budget counts for batches without a budget of their own; nil is unlimited.
 	Budget func(batch.ServiceID) batch.Budget
@@ -165,8 +165,19 @@ func (d *decider) outcome(finding store.Finding) *store.Outcome {
 	if d.k.Status != nil {
 		o.Attempt = d.k.Status.Attempt
 	}
+	switch finding {
+	case store.Failed:
+		o.Delay = d.delay()
+	case store.NoTrace, store.NotCommitted, store.IsVoid: // most have waited long enough since the POST
+		o.Delay = max(0, d.delay()-max(0, d.f.PostedAgo))
+	}
 	return o
 }
+
+// delay is the pause before the next attempt. It grows with the attempts and not with the failures
+// in a row: these begin anew when the ledger takes an attempt, and a ledger may take each one and
+// then say each time that it had no effect.
+func (d *decider) delay() time.Duration { return d.r.Delay(d.f.Key.Service, d.f.Attempt) }
 
 func (d *decider) record(finding store.Finding) Verdict {
 	return Verdict{Outcome: d.outcome(finding), Next: d.nextQuestion()}
@@ -278,7 +289,6 @@ func (d *decider) decideFailed() Verdict {
 	}
 	v := d.record(store.Failed)
 	v.Outcome.Spend = true
-	v.Outcome.Delay = d.r.Delay(d.f.Key.Service, d.f.Failures+1)
 	v.Outcome.Error = &batch.SubmissionError{Kind: batch.KindFailed, Message: batch.Excerpt(st.Message, batch.MaxErrorText)}
 	if d.f.Budget.EveryTry {
 		v.Outcome.Spend = false // spent at the claim

@@ -511,6 +511,34 @@ func TestDecideInvalidThatNamesAnotherAttempt(t *testing.T) {
 	}
 }
 
+// A batch is sent again after a pause that grows with its attempts. After a failure the pause
+// begins with the answer, and else with the POST.
+func TestDecideWhenToSendAgain(t *testing.T) {
+	harmless, resolves := dlt.Traits{ResendHarmlessFor: dlt.Forever}, dlt.Traits{Resolves: true}
+	for name, c := range map[string]struct {
+		k      monitor.Known
+		traits dlt.Traits
+		posted time.Duration // ago
+		want   time.Duration
+	}{
+		"failed":                {monitor.Known{Status: said(batch.ReportedFailed)}, harmless, 2 * time.Second, 3 * time.Second},
+		"void":                  {monitor.Known{Status: said(batch.ReportedVoid)}, harmless, 2 * time.Second, time.Second},
+		"void, long after":      {monitor.Known{Status: said(batch.ReportedVoid)}, harmless, time.Minute, 0},
+		"void, clock put back":  {monitor.Known{Status: said(batch.ReportedVoid)}, harmless, -time.Minute, 3 * time.Second},
+		"no trace":              {monitor.Known{Status: said(batch.ReportedUnknown)}, harmless, 2 * time.Second, time.Second},
+		"stalled":               {monitor.Known{Status: said(batch.ReportedStalled)}, harmless, 2 * time.Second, time.Second},
+		"shown not to be there": {monitor.Known{Evidence: evidence(dlt.NotCommitted)}, resolves, 2 * time.Second, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := store.InFlight{State: batch.Pending, Attempt: 3, PostedAgo: c.posted, ResendLeft: dlt.Forever, Ended: true}
+			c.k.Seen = time.Minute
+			v := monitor.Decide(f, c.k, c.traits, rules)
+			require.NotNil(t, v.Outcome)
+			assert.Equal(t, c.want, v.Outcome.Delay)
+		})
+	}
+}
+
 // Failed counts for the attempt that it names.
 func TestDecideFailed(t *testing.T) {
 	unlimited, two, every := batch.Budget{}, batch.Budget{Attempts: 2}, batch.Budget{Attempts: 2, EveryTry: true}
@@ -539,7 +567,7 @@ func TestDecideFailed(t *testing.T) {
 				return
 			}
 			assert.Equal(t, c.spend, v.Outcome.Spend)
-			assert.Equal(t, 5*time.Second, v.Outcome.Delay, "the fifth failure in a row")
+			assert.Equal(t, 3*time.Second, v.Outcome.Delay, "after the third attempt")
 			want := &batch.SubmissionError{Kind: batch.KindFailed, Message: "retryable"}
 			if c.want == "refused" {
 				want = &batch.SubmissionError{Kind: batch.KindExhausted, Message: "budget of 2 attempts used up"}

@@ -104,7 +104,7 @@ func (r Row) Decide(now time.Time, ruling batch.Ruling, reason string) (Row, err
 			r.clearDoubt()
 		}
 		r.Refused = false
-		r.claimableAgain(now)
+		r.claimableAgain(now, 0)
 		r.markMoved(time.Time{}) // its deadline begins with the next claim
 	case batch.Rejected:
 		kind := batch.KindCancelled

@@ -102,7 +102,7 @@ type Outcome struct {
 	// most [batch.MaxErrorText] bytes; "" leaves the lane as it is. With a Halt the count of
 	// rollbacks begins anew.
 	Halt string
-	// Delay until a Failed batch may be claimed again.
+	// Delay until the batch may be claimed again, with a Failed, NoTrace, NotCommitted or IsVoid.
 	Delay time.Duration
 	// StuckAfter is how long the batch may be open without moving before a person is called about
 	// it; 0 is never. The outcome is applied all the same, and the batch goes on as the outcome
@@ -316,7 +316,7 @@ func (r Row) applyFinding(o Outcome, now time.Time) (Row, error) {
 		if r.Refused {
 			return r, fmt.Errorf("%w: refused, and in doubt", batch.ErrInDoubt)
 		}
-		r.claimableAgain(now)
+		r.claimableAgain(now, o.Delay)
 	case NotCommitted:
 		r.notCommitted(now, o)
 	case IsVoid:
@@ -444,7 +444,7 @@ func (r *Row) notCommitted(now time.Time, o Outcome) {
 		r.final(batch.Rejected, now)
 		return
 	}
-	r.claimableAgain(now)
+	r.claimableAgain(now, o.Delay)
 }
 
 // withdrawnError is the error of a batch that a person has withdrawn, and that had no effect. why
@@ -469,12 +469,12 @@ func (r *Row) countRollback(o Outcome) {
 	}
 }
 
-// claimableAgain makes the batch claimable after the ledger did not know it.
-func (r *Row) claimableAgain(now time.Time) {
+// claimableAgain makes the batch claimable, after a pause, where the ledger did not know it.
+func (r *Row) claimableAgain(now time.Time, pause time.Duration) {
 	r.LastPost = r.lastPostEnd()
 	r.State = batch.Unknown
 	r.ClaimExpires = time.Time{}
-	r.NotBefore, r.NextCheck = now, now
+	r.NotBefore, r.NextCheck = now.Add(pause), now
 }
 
 // resolveOwn ends the doubt about the current attempt, which had no effect. An earlier attempt

@@ -225,6 +225,21 @@ func testClaimNotBefore(f *fixture) {
 	assert.True(f, f.areNear(f.units(1.5), got.NextReady), "%s", got.NextReady)
 	q.Lanes = []batch.ServiceID{"u"}
 	assert.Zero(f, f.claim(q, chooseNothing).NextReady)
+	for i, finding := range []store.Finding{store.NoTrace, store.NotCommitted, store.IsVoid} {
+		id := batch.ID(fmt.Sprint("m", i))
+		q.Lanes = []batch.ServiceID{batch.ServiceID(id)}
+		f.add(newBatch(q.Lanes[0], id))
+		f.take(id)
+		f.recordAll(f.submitterOutcome(id, store.Accepted))
+		o := f.monitorOutcome(id, finding)
+		o.Delay = f.units(1.5)
+		f.recordAll(o)
+		got = f.claim(q, chooseOnly(id))
+		assert.Empty(f, got.Runs, finding)
+		assert.True(f, f.areNear(f.units(1.5), got.NextReady), "%s: %s", finding, got.NextReady)
+		f.passUnits(2)
+		assert.Equal(f, []batch.ID{id}, claimedIDs(f.claim(q, chooseOnly(id))), finding)
+	}
 }
 
 func testClaimBadPosition(f *fixture) {

@@ -176,10 +176,14 @@ func (f *fixture) submitterOutcome(id batch.ID, finding store.Finding) store.Out
 	if s.passed++; s.passed%3 == 2 || was == nil || was.Version != s.row.Version {
 		was = nil // often enough for both ways
 	}
-	return store.Outcome{
+	o := store.Outcome{
 		Ref: s.ref, Version: s.row.Version, Was: was, By: batch.BySubmitter, Attempt: s.row.Attempt, Finding: finding,
-		Back: batch.Queued, Delay: f.units(2.5), Check: f.units(0.5), Settle: f.units(5.5),
+		Back: batch.Queued, Check: f.units(0.5), Settle: f.units(5.5),
 	}
+	if finding == store.Failed {
+		o.Delay = f.units(2.5)
+	}
+	return o
 }
 
 // monitorOutcome returns an outcome by the monitor, about the batch as a whole.

@@ -1,0 +1,93 @@
+package dltbatch_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// saysAlways is a ledger that takes each attempt, or leaves it in doubt, and then says the same
+// word of it, so that the batch is sent again.
+type saysAlways struct {
+	*ledgermem.Ledger
+	word     batch.Reported
+	evidence dlt.Evidence // asked for where there is any
+	answer   error        // to a POST
+
+	mu    sync.Mutex
+	posts []time.Time
+}
+
+func (l *saysAlways) Traits(batch.ServiceID) dlt.Traits {
+	t := dlt.Traits{Name: "says always", Prepares: true}
+	if t.Resolves = l.evidence != 0; !t.Resolves {
+		t.ResendHarmlessFor = dlt.Forever
+	}
+	return t
+}
+
+func (*saysAlways) Prepare(context.Context, batch.Attempt) ([]byte, error) {
+	return []byte("kept"), nil
+}
+
+func (l *saysAlways) Submit(context.Context, batch.Attempt) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.posts = append(l.posts, time.Now())
+	return l.answer
+}
+
+func (l *saysAlways) BatchStatuses(_ context.Context, _ batch.ServiceID, attempts []batch.Attempt) (all []batch.Status, err error) {
+	for _, a := range attempts {
+		all = append(all, batch.Status{ID: a.ID, Reported: l.word})
+	}
+	return all, nil
+}
+
+func (l *saysAlways) Resolve(context.Context, dlt.Doubt) (dlt.Evidence, error) {
+	return l.evidence, nil
+}
+
+// However a batch comes to be sent again, the pause between two of its POSTs grows like that after
+// failures: no answer of a ledger makes a loop that keeps the database and the node busy.
+func TestEachWayToSendAgainHasAGrowingPause(t *testing.T) {
+	for name, l := range map[string]*saysAlways{
+		"void":                   {word: batch.ReportedVoid},
+		"void, after a doubt":    {word: batch.ReportedVoid, answer: dlt.ErrDoubt},
+		"failed":                 {word: batch.ReportedFailed},
+		"failed, after a doubt":  {word: batch.ReportedFailed, answer: dlt.ErrDoubt},
+		"no trace":               {word: batch.ReportedUnknown},
+		"no trace, and a doubt":  {word: batch.ReportedUnknown, answer: dlt.ErrDoubt},
+		"stalled":                {word: batch.ReportedStalled},
+		"shown not to have been": {word: batch.ReportedUnknown, evidence: dlt.NotCommitted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l.Ledger = ledgermem.New(nil)
+				r := started(t, memory.New(), l, &dltbatch.Options{Retry: dltbatch.RetryPolicy{Delay: time.Second, MaxDelay: 8 * time.Second}})
+				require.NoError(t, r.Add(t.Context(), one("s", "a")))
+				time.Sleep(time.Minute)
+				l.mu.Lock()
+				posts := slices.Clone(l.posts)
+				l.mu.Unlock()
+				require.Greater(t, len(posts), 5)
+				assert.Less(t, len(posts), 15, "of a minute")
+				for i, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 8 * time.Second} {
+					assert.GreaterOrEqual(t, posts[i+1].Sub(posts[i]), want*8/10, "after attempt %d", i+1)
+				}
+			})
+		})
+	}
+}
