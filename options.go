@@ -93,8 +93,8 @@ type Options struct {
 	// Operation: names, stops, retention and reports.
 
 	// Instance names this process in its claims and attempts: printable text of at most
-	// [batch.MaxInstanceLen] bytes. Defaults to the host's name, the process's number and a
-	// random word. Set it where hosts have names that say nothing, to a name that no other
+	// [batch.MaxInstanceLen] bytes, in one line. Defaults to the host's name, the process's number
+	// and a random word. Set it where hosts have names that say nothing, to a name that no other
 	// process has.
 	Instance string
 	// Drain is how long a stop may take. At least RequestTimeout. Defaults to 30 s. Give the
@@ -213,8 +213,8 @@ func (o Options) check() error {
 	if !o.Policy.Known() {
 		return engine.BadOption("Policy", o.Policy, "a policy")
 	}
-	if fit := batch.Excerpt(o.Instance, batch.MaxInstanceLen); fit != o.Instance {
-		return engine.BadOption("Instance", fit, fmt.Sprintf("printable text of at most %d bytes", batch.MaxInstanceLen))
+	if err := batch.CheckText("Options.Instance", o.Instance, batch.MaxInstanceLen); err != nil {
+		return fmt.Errorf("options: %w", err)
 	}
 	if least := o.RequestTimeout + o.margin(); o.ClaimTTL <= least {
 		return engine.BadOption("ClaimTTL", o.ClaimTTL, fmt.Sprintf("more than RequestTimeout (%s) and its margin (%s)", o.RequestTimeout, o.margin()))
@@ -270,8 +270,9 @@ func instanceName() string {
 // hostName returns the name of this machine, or "".
 func hostName() string {
 	name, err := os.Hostname()
-	if err != nil {
+	name = batch.Excerpt(name, batch.MaxInstanceLen)
+	if err != nil || batch.CheckText("host name", name, batch.MaxInstanceLen) != nil {
 		return ""
 	}
-	return batch.Excerpt(name, batch.MaxInstanceLen)
+	return name
 }

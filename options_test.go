@@ -1,6 +1,7 @@
 package dltbatch_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -9,8 +10,10 @@ import (
 
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
@@ -83,6 +86,43 @@ func TestNewChecksItsOptions(t *testing.T) {
 				assert.Contains(t, err.Error(), n)
 			}
 		})
+	}
+}
+
+// Names end in logs, in labels of metrics, in tables of a terminal and in the database: each is
+// one line of printable text, of bounded length.
+func TestNamesArePrintable(t *testing.T) {
+	newRunner := func(l dlt.Ledger, o dltbatch.Options) error {
+		_, err := dltbatch.New(memory.New(), l, &o)
+		return err
+	}
+	for field, use := range map[string]func(name string) error{
+		"Options.Instance": func(name string) error { return newRunner(ledgermem.New(nil), dltbatch.Options{Instance: name}) },
+		"Options.Strategy.Name": func(name string) error {
+			s := blind(1)
+			s.Name = name
+			return newRunner(ledgermem.New(nil), dltbatch.Options{Strategy: s})
+		},
+		"Traits.Name": func(name string) error { return newRunner(named(name, nil, nil), dltbatch.Options{}) },
+		"routes[0].Ledger": func(name string) error {
+			_, err := dlt.NewRouter(dlt.Route{Ledger: named(name, nil, nil)})
+			return err
+		},
+		"Shard.Set":       func(name string) error { return store.Shard{Set: name, Of: 1}.Validate() },
+		"Instance.Name":   func(name string) error { return store.Instance{ID: "i", Name: name}.Validate() },
+		"RefreshQuery.By": func(name string) error { _, err := store.RefreshQuery{By: name}.Bounded(); return err },
+	} {
+		require.NoError(t, use("näme of 1"), field)
+		for bad, want := range map[string]string{
+			"a\nb": "no control characters", "a\tb": "no control characters", "a\x1b[2Jb": "no control characters",
+			"a\xffb": "valid UTF-8", strings.Repeat("n", 2000): "bytes, has 2000",
+		} {
+			err := use(bad)
+			require.ErrorIs(t, err, batch.ErrInvalidInput, "%s %q", field, bad)
+			assert.ErrorContains(t, err, field)
+			assert.ErrorContains(t, err, want, field)
+			assert.Less(t, len(err.Error()), 200, field)
+		}
 	}
 }
 

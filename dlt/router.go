@@ -54,8 +54,8 @@ func NewRouter(routes ...Route) (*Router, error) {
 			return nil, &batch.InputError{Field: field, Want: "a ledger"}
 		}
 		t := r.Ledger.Traits("")
-		if t.Name == "" || names[t.Name] || strings.Contains(t.Name, "\n") {
-			return nil, &batch.InputError{Field: field, Value: t.Name, Want: "a name in its traits, of one line, that no other route has"}
+		if t.Name == "" || names[t.Name] {
+			return nil, &batch.InputError{Field: field, Value: t.Name, Want: "a name in its traits that no other route has"}
 		}
 		names[t.Name], shown = true, append(shown, t.Name)
 		if err := t.Validate(); err != nil {

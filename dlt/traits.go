@@ -27,7 +27,8 @@ const (
 // [Unimplemented] the client has: Resolves, Streams, Checks, Prepares, and MaxList above 1. A
 // method that the traits deny is never called.
 type Traits struct {
-	// Name of the ledger. Run records it in the database, and refuses another ledger's.
+	// Name of the ledger: printable text of at most [batch.MaxIDLen] bytes, in one line. Run
+	// records it in the database, and refuses another ledger's.
 	Name string
 	// ResendHarmlessFor is how long after the first attempt the same batch may be sent again
 	// without taking effect twice: 0 means never, [Forever] means always.
@@ -121,6 +122,9 @@ type Traits struct {
 func (t Traits) Validate() error {
 	if t.Name == "" {
 		return &batch.InputError{Field: "Traits.Name", Want: "the ledger's name"}
+	}
+	if err := batch.CheckText("Traits.Name", t.Name, batch.MaxIDLen); err != nil {
+		return err
 	}
 	if t.AddAgainHarmless && (t.Prepares || t.ResendHarmlessFor != Forever) {
 		return &batch.InputError{

@@ -16,8 +16,8 @@ type Rules struct {
 	FirstPoll    time.Duration // from acceptance to the first query
 	PollInterval time.Duration // between queries, at most
 	StuckAfter   time.Duration // after which an open batch that has not moved needs a decision
-	// Delay returns how long a batch of the service waits after its n-th attempt, where another one
-	// follows.
+	// Delay returns how long a batch of the service waits after its n-th attempt, where another
+	// one follows.
 	Delay func(s batch.ServiceID, n int) time.Duration
 	// Budget counts for batches without a budget of their own; nil is unlimited.
 	Budget func(batch.ServiceID) batch.Budget

@@ -67,7 +67,7 @@ func (s Strategy) Check() error {
 	case s.Select == nil:
 		return &batch.InputError{Field: "Strategy.Select", Value: "nil", Want: "a func"}
 	}
-	return nil
+	return batch.CheckText("Strategy.Name", s.Name, batch.MaxIDLen)
 }
 
 // OneRun reports whether no other batch of a lane leaves while a run of it is out.

@@ -52,14 +52,14 @@ func (s Shard) Validate() error {
 	switch {
 	case s == Shard{}:
 		return nil
-	case s.Set == "" || len(s.Set) > 64:
-		return &batch.InputError{Field: "Shard.Set", Value: batch.Excerpt(s.Set, 80), Want: "a name of 1 to 64 bytes"}
+	case s.Set == "":
+		return &batch.InputError{Field: "Shard.Set", Want: "a name"}
 	case s.Of < 1 || s.Of > MaxShards:
 		return &batch.InputError{Field: "Shard.Of", Value: fmt.Sprint(s.Of), Want: fmt.Sprintf("1 to %d", MaxShards)}
 	case s.Number < 0 || s.Number >= s.Of:
 		return &batch.InputError{Field: "Shard.Number", Value: fmt.Sprint(s.Number), Want: fmt.Sprintf("0 to %d", s.Of-1)}
 	}
-	return nil
+	return batch.CheckText("Shard.Set", s.Set, 64)
 }
 
 // String names the shard.

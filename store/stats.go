@@ -48,14 +48,7 @@ func (q RefreshQuery) Bounded() (RefreshQuery, error) {
 	if q.OlderThan <= 0 {
 		q.OlderThan = statsAge
 	}
-	return q, checkInstanceName("RefreshQuery.By", q.By)
-}
-
-func checkInstanceName(field, name string) error {
-	if fit := batch.Excerpt(name, batch.MaxInstanceLen); fit != name {
-		return &batch.InputError{Field: field, Value: fit, Want: fmt.Sprintf("printable text of at most %d bytes", batch.MaxInstanceLen)}
-	}
-	return nil
+	return q, batch.CheckText("RefreshQuery.By", q.By, batch.MaxInstanceLen)
 }
 
 // StatsTurn is how processes take turns at making a text that takes long, such as counts. It is
@@ -308,7 +301,7 @@ func (i Instance) Validate() error {
 			return &batch.InputError{Field: "Instance", Value: batch.Excerpt(text, 80), Want: fmt.Sprintf("texts of at most %d bytes", maxSettingLen)}
 		}
 	}
-	return cmp.Or(checkInstanceName("Instance.ID", i.ID), checkInstanceName("Instance.Name", i.Name))
+	return cmp.Or(batch.CheckText("Instance.ID", i.ID, batch.MaxInstanceLen), batch.CheckText("Instance.Name", i.Name, batch.MaxInstanceLen))
 }
 
 // AsOf returns the stats as they are read at now, on the database's clock: with ages, which a
