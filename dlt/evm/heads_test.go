@@ -101,7 +101,7 @@ func TestHeadsCauseQuestions(t *testing.T) {
 		time.Sleep(300 * time.Millisecond)
 		synctest.Wait()
 		assert.Equal(t, batch.Committed, p.record(b).State, "two blocks after its own")
-		s.fault(func(p evmtest.Point) evmtest.Fault {
+		s.fault(func(p evmtest.RequestPoint) evmtest.Fault {
 			if p.Method == "eth_blockNumber" {
 				return evmtest.Fault{Answer: evmtest.AnswerReset}
 			}
@@ -127,7 +127,7 @@ func TestHeadsPayForMany(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var requests, calls atomic.Int64
 			s := simulated(t, evmtest.Options{Personality: evmtest.Geth, BlockTime: l.block, SlotsInAnEpoch: 1, Faults: &evmtest.Faults{
-				Request: func(p evmtest.Point) evmtest.Fault {
+				Request: func(p evmtest.RequestPoint) evmtest.Fault {
 					requests.Add(1)
 					calls.Add(int64(p.Requests))
 					return evmtest.Fault{}

@@ -50,7 +50,7 @@ func intentFaults(t *testing.T, p evmtest.Personality, strategy queuer.Strategy,
 		Personality: p, BlockTime: 3 * time.Second, DumpInterval: 2 * time.Second,
 		Faults: &evmtest.Faults{
 			Seed: seed, Hang: 0.03, ResetBefore: 0.05, ResetAfter: 0.08, ErrorBefore: 0.04, ErrorAfter: 0.04, TimeoutText: 0.03,
-			Late: 0.05, LateBy: 20 * time.Second, Busy: 0.04,
+			Late: 0.05, MaxLateDelay: 20 * time.Second, Busy: 0.04,
 			QueryHang: 0.005, QueryReset: 0.03, QueryError: 0.03, QueryBusy: 0.02, QueryTruncated: 0.02,
 			Behind: 0.1, Latency: 0.2, Drop: 0.05, Reorg: 0.05, MaxTries: 6,
 		},

@@ -293,12 +293,12 @@ func nonceAboveUnfinal(s *stage) {
 // 747.)
 func intentNonceTooLow(s *stage) {
 	sent := 0
-	s.fault(func(p evmtest.Point) evmtest.Fault {
+	s.fault(func(p evmtest.RequestPoint) evmtest.Fault {
 		if p.Method != "eth_sendRawTransaction" {
 			return evmtest.Fault{}
 		}
 		if sent++; sent == 1 {
-			return evmtest.Fault{Answer: evmtest.AnswerReset, Taken: evmtest.TakenFirst}
+			return evmtest.Fault{Answer: evmtest.AnswerReset, Acceptance: evmtest.AcceptedFirst}
 		}
 		return evmtest.Fault{}
 	})

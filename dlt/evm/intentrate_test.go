@@ -167,12 +167,12 @@ func TestWhatALoopDoesUnderFaults(t *testing.T) {
 		fault evmtest.Fault
 		loop  []int64 // that the loop pays
 	}{
-		"an answer is lost":               {evmtest.Fault{Answer: evmtest.AnswerReset, Taken: evmtest.TakenFirst}, []int64{1, 2, 3, 3, 4, 5, 6, 7, 8}},
+		"an answer is lost":               {evmtest.Fault{Answer: evmtest.AnswerReset, Acceptance: evmtest.AcceptedFirst}, []int64{1, 2, 3, 3, 4, 5, 6, 7, 8}},
 		"a node takes one and forgets it": {evmtest.Fault{Drop: true}, []int64{1, 2}},
 	} {
 		faulty := func(s *stage) {
 			sends := 0
-			s.fault(func(p evmtest.Point) evmtest.Fault {
+			s.fault(func(p evmtest.RequestPoint) evmtest.Fault {
 				if p.Method != "eth_sendRawTransaction" {
 					return evmtest.Fault{}
 				}

@@ -121,12 +121,12 @@ func laneOfMany(s *stage) {
 // were.
 func laneNonceTooLow(s *stage) {
 	sent := 0
-	s.fault(func(p evmtest.Point) evmtest.Fault {
+	s.fault(func(p evmtest.RequestPoint) evmtest.Fault {
 		if p.Method != "eth_sendRawTransaction" {
 			return evmtest.Fault{}
 		}
 		if sent++; sent <= 3 {
-			return evmtest.Fault{Answer: evmtest.AnswerReset, Taken: evmtest.TakenFirst}
+			return evmtest.Fault{Answer: evmtest.AnswerReset, Acceptance: evmtest.AcceptedFirst}
 		}
 		return evmtest.Fault{}
 	})

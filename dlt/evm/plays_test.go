@@ -184,12 +184,12 @@ func sameBytesTwice(s *stage) {
 // executed such a payment twice.)
 func nonceTooLow(s *stage) {
 	sent := 0
-	s.fault(func(p evmtest.Point) evmtest.Fault {
+	s.fault(func(p evmtest.RequestPoint) evmtest.Fault {
 		if p.Method != "eth_sendRawTransaction" {
 			return evmtest.Fault{}
 		}
 		if sent++; sent == 1 {
-			return evmtest.Fault{Answer: evmtest.AnswerReset, Taken: evmtest.TakenFirst}
+			return evmtest.Fault{Answer: evmtest.AnswerReset, Acceptance: evmtest.AcceptedFirst}
 		}
 		return evmtest.Fault{}
 	})
@@ -272,7 +272,7 @@ func foreignTakesNonce(s *stage) {
 // The same after an attempt whose outcome is not known, and before the other's block is deep.
 func foreignTakesNonceInDoubt(s *stage) {
 	first, sent := true, make(chan struct{})
-	s.fault(func(p evmtest.Point) evmtest.Fault {
+	s.fault(func(p evmtest.RequestPoint) evmtest.Fault {
 		if p.Method != "eth_sendRawTransaction" || !first {
 			return evmtest.Fault{}
 		}
@@ -628,13 +628,13 @@ func TestCountGoesDown(t *testing.T) {
 	tier.Plain(t)
 	for seed := range uint64(5) {
 		synctest.Test(t, func(t *testing.T) {
-			payments(simulated(t, evmtest.Options{Faults: &evmtest.Faults{Seed: seed, Behind: 0.4, BehindBy: 3}}))
+			payments(simulated(t, evmtest.Options{Faults: &evmtest.Faults{Seed: seed, Behind: 0.4, MaxBehind: 3}}))
 		})
 	}
 }
 
 // fault makes the node's faults from now on.
-func (s *stage) fault(f func(evmtest.Point) evmtest.Fault) { s.faults.Store(&f) }
+func (s *stage) fault(f func(evmtest.RequestPoint) evmtest.Fault) { s.faults.Store(&f) }
 
 // nonce returns the account's next nonces.
 func (s *stage) nonce(a evmtest.Account) (latest, pending uint64) { return s.nonceOf(a.Address()) }

@@ -39,7 +39,7 @@ type stage struct {
 	node *evmtest.Node
 	// lagging says that one of several nodes behind the URL is behind.
 	lagging bool
-	faults  atomic.Pointer[func(evmtest.Point) evmtest.Fault]
+	faults  atomic.Pointer[func(evmtest.RequestPoint) evmtest.Fault]
 	hidden  atomic.Bool // questions for statuses find nothing
 	// stuckAfter is how long a batch waits before a person is called. 0 is an hour, or 100 units
 	// on a real chain.
@@ -60,7 +60,7 @@ func simulated(t *testing.T, o evmtest.Options) *stage {
 	}
 	s := &stage{TB: t, chain: 1337, unit: time.Second, lagging: o.Personality == evmtest.Provider}
 	if o.Faults == nil {
-		o.Faults = &evmtest.Faults{Request: func(p evmtest.Point) evmtest.Fault {
+		o.Faults = &evmtest.Faults{Request: func(p evmtest.RequestPoint) evmtest.Fault {
 			if f := s.faults.Load(); f != nil {
 				return (*f)(p)
 			}

@@ -180,7 +180,7 @@ func TestTextNotCode(t *testing.T) {
 	for _, p := range []evmtest.Personality{
 		evmtest.Geth, evmtest.Anvil, evmtest.Provider, evmtest.Besu, evmtest.Nethermind, evmtest.Reth, evmtest.Erigon, evmtest.Sequencer,
 	} {
-		for refusal, word := range evmtest.Words(p) {
+		for refusal, word := range evmtest.Refusals(p) {
 			for _, around := range []string{"%s", "proxy-nodefleet.error: %s", "%s: details behind a colon 1, 2"} {
 				s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, fmt.Sprintf(around, word.Text) })
 				kind, known := want[refusal]

@@ -268,7 +268,7 @@ func TestClosingThatIsRefused(t *testing.T) {
 				_, err := p.Decide(context.Background(), p.record(b), batch.NotExecutedReject, ann)
 				require.ErrorIs(t, err, batch.ErrNotAllowed)
 				p.withdraw(b)
-				s.fault(func(p evmtest.Point) evmtest.Fault {
+				s.fault(func(p evmtest.RequestPoint) evmtest.Fault {
 					if p.Method != c.method {
 						return evmtest.Fault{}
 					}
@@ -284,7 +284,7 @@ func TestClosingThatIsRefused(t *testing.T) {
 				require.Equal(t, batch.KindNotYet, rec.Error.Kind)
 				require.Contains(t, rec.Error.Message, c.says)
 				require.False(t, rec.Final())
-				s.fault(func(evmtest.Point) evmtest.Fault { return evmtest.Fault{} })
+				s.fault(func(evmtest.RequestPoint) evmtest.Fault { return evmtest.Fault{} })
 				assert.Contains(t, [][]batch.State{{batch.Rejected, batch.Committed}, {batch.Committed, batch.Committed}}, p.cheapAgain(s, all))
 				assert.Contains(t, [][]int64{{0, 2}, {1, 2}}, s.paid(from))
 			})
@@ -309,7 +309,7 @@ func TestRefusedWhileAnotherIsMined(t *testing.T) {
 		s.mine(1)
 		require.Equal(t, []int64{99}, s.paid(from))
 		p.withdraw(b)
-		s.fault(func(p evmtest.Point) evmtest.Fault {
+		s.fault(func(p evmtest.RequestPoint) evmtest.Fault {
 			if p.Method != "eth_sendRawTransaction" {
 				return evmtest.Fault{}
 			}
@@ -323,7 +323,7 @@ func TestRefusedWhileAnotherIsMined(t *testing.T) {
 			time.Sleep(12 * time.Second)
 		}
 		require.Len(t, k.all(b), p.record(b).Attempt)
-		s.fault(func(evmtest.Point) evmtest.Fault { return evmtest.Fault{} })
+		s.fault(func(evmtest.RequestPoint) evmtest.Fault { return evmtest.Fault{} })
 		require.NoError(t, s.node.Reorg(blocks))
 		s.node.Forget() // the other wallet has given its own up
 		require.Empty(t, s.paid(from))

@@ -62,7 +62,8 @@ func (a Account) Key() []byte { return a.key.Serialize() }
 type Unsigned struct {
 	ChainID uint64
 	Nonce   uint64
-	// Tip and FeeCap of a unit of gas. Default to 1 gwei and 30 gwei.
+	// Tip and FeeCap are the maxPriorityFeePerGas and the maxFeePerGas. Default to 1 gwei and 30
+	// gwei.
 	Tip, FeeCap *big.Int
 	// Gas defaults to 21,000.
 	Gas uint64
@@ -70,15 +71,15 @@ type Unsigned struct {
 	To    string
 	Value *big.Int
 	Data  []byte
-	// Blobs makes it one of type 3 with so many blobs of zeros. Their proofs are true: real nodes
-	// take them.
+	// Blobs is the number of blobs; with any the transaction is of type 3. They are all zeros and
+	// their proofs are true, so that real nodes accept them.
 	Blobs int
-	// BlobFeeCap is of a unit of blob gas. Defaults to 1 gwei.
+	// BlobFeeCap is the maxFeePerBlobGas. Defaults to 1 gwei.
 	BlobFeeCap *big.Int
 }
 
-// Sign returns the signed bytes of a transaction, with its blobs, and its hash. It panics if To is
-// no address.
+// Sign returns the signed bytes of a transaction, with its blobs, and its hash. It panics if t.To
+// is neither "" nor an address.
 func (a Account) Sign(t Unsigned) (raw []byte, hash string) {
 	tx := &evmtx.Tx{
 		Type: evmtx.DynamicFee, ChainID: t.ChainID, Nonce: t.Nonce, Tip: t.Tip, FeeCap: t.FeeCap, Gas: t.Gas, Value: t.Value, Data: t.Data,
@@ -107,7 +108,7 @@ func (a Account) Sign(t Unsigned) (raw []byte, hash string) {
 	return tx.EncodeToSend(), tx.Hash().String()
 }
 
-// Reverting returns the code that creates a contract which takes back every call.
+// Reverting returns the code that creates a contract which reverts every call.
 func Reverting() []byte {
 	return []byte{0x64, 0x60, 0x00, 0x60, 0x00, 0xfd, 0x60, 0x00, 0x52, 0x60, 0x05, 0x60, 0x1b, 0xf3}
 }

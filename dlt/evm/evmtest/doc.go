@@ -22,7 +22,8 @@
 // Anvil decides once which transactions of its pool are ready, and does not look again. So after a
 // reorg the pending count skips the nonces that were lost, and the next block forgets the
 // transactions behind them, sent again or not. Not as anvil does: of two transactions that wait
-// for a nonce before them and have the same nonce, this package keeps the dearer, and anvil both.
+// for a nonce before them and have the same nonce, this package keeps the one with the higher
+// fees, and anvil keeps both.
 //
 // It has no logs, no websockets, no tries: the roots of its blocks mean nothing. Type 4
 // transactions are mined, but their authorizations do nothing. Of blobs the node compares the

@@ -15,61 +15,62 @@ type Faults struct {
 	Seed uint64
 
 	// Faults of eth_sendRawTransaction, one at most; their sum is at most 1.
-	Hang        float64 // no answer until the client leaves; taken or not, half each
-	ResetBefore float64 // connection reset, not taken
-	ResetAfter  float64 // connection reset, taken
-	ErrorBefore float64 // 502, 503 or 504 with a page of HTML, not taken
-	ErrorAfter  float64 // 502, 503 or 504 with a page of HTML, taken
-	TimeoutText float64 // -32002 request timed out, taken
-	Late        float64 // reset, and taken up to LateBy afterwards
-	Busy        float64 // 429, or -32005 with a text, half each; not taken
+	Hang        float64 // no answer until the client leaves; accepted or not, half each
+	ResetBefore float64 // connection reset, not accepted
+	ResetAfter  float64 // connection reset, accepted
+	ErrorBefore float64 // 502, 503 or 504 with a page of HTML, not accepted
+	ErrorAfter  float64 // 502, 503 or 504 with a page of HTML, accepted
+	TimeoutText float64 // -32002 request timed out, accepted
+	Late        float64 // reset, and accepted up to MaxLateDelay afterwards
+	Busy        float64 // 429, or -32005 with a text, half each; not accepted
 
 	// Faults of every other request, one at most; their sum is at most 1.
 	QueryHang, QueryReset, QueryError, QueryBusy, QueryTruncated float64
 
-	// Behind answers a question as a node would that is up to BehindBy blocks behind.
+	// Behind answers a question as a node would that is up to MaxBehind blocks behind.
 	Behind float64
-	// BehindBy is for Behind. Defaults to 3.
-	BehindBy int
+	// MaxBehind is for Behind. Defaults to 3.
+	MaxBehind int
 
 	// Latency delays any request by up to MaxLatency before the node reads it, so that requests
 	// overtake one another. It comes in addition to the others.
 	Latency float64
 	// MaxLatency is for Latency. Defaults to 50 ms.
 	MaxLatency time.Duration
-	// LateBy is for Late. Defaults to 200 ms.
-	LateBy time.Duration
+	// MaxLateDelay is for Late. Defaults to 200 ms.
+	MaxLateDelay time.Duration
 
-	// Drop is the probability that a transaction is taken, answered with its hash, and forgotten.
+	// Drop is the probability that the node accepts a transaction, answers with its hash, and
+	// forgets it.
 	Drop float64
 
 	// Faults of a block, drawn from (Seed, its number and the number of blocks made before).
 
-	// Reorg is the probability that others replace the last blocks, ReorgDepth at most, right
-	// after one was made.
+	// Reorg is the probability, for each new block, that other blocks then replace the last ones,
+	// at most ReorgDepth of them.
 	Reorg float64
 	// ReorgDepth is for Reorg. Defaults to 3.
 	ReorgDepth int
 
-	// MaxTries ends the faults of a request after this many requests that are the same. Defaults
-	// to 0, no bound.
+	// MaxTries ends the faults of a request after this many requests of the same method and first
+	// parameter. Defaults to 0, no bound.
 	MaxTries int
 
 	// Request, if set, is called first; any result except the zero Fault is the fault. It is
 	// called under the node's lock and must not call the node.
-	Request func(Point) Fault
+	Request func(RequestPoint) Fault
 }
 
-// Point is a place where a fault can happen: an HTTP request.
-type Point struct {
+// RequestPoint is a place where a fault can happen: an HTTP request.
+type RequestPoint struct {
 	// Method is the method of the request, or of the first in an array.
 	Method string
 	// Param is its first parameter: for a sent transaction the hash of the bytes, otherwise the
 	// text as it came; "" without a parameter.
 	Param string
-	// Requests is how many the array has, 1 for a request without an array.
+	// Requests is the number of requests in the array, 1 without an array.
 	Requests int
-	// Try is the how many-th such request it is, of this method and parameter, from 1.
+	// Try counts the requests of this method and parameter, from 1.
 	Try int
 }
 
@@ -86,34 +87,35 @@ const (
 	AnswerTruncated        // the answer ends in the middle
 )
 
-// Taken is whether a transaction is taken although the answer is not proper.
-type Taken uint8
+// Acceptance says whether the node accepts a transaction although the answer is none of
+// AnswerProperly and AnswerTruncated.
+type Acceptance uint8
 
-// The ways.
+// The values of Acceptance.
 const (
-	NotTaken Taken = iota
-	TakenFirst
-	TakenLate // After the answer, or the end of the connection
+	NotAccepted   Acceptance = iota
+	AcceptedFirst            // before the answer, or the end of the connection
+	AcceptedLate             // Fault.AcceptAfter after the answer, or the end of the connection
 )
 
 // Fault changes the course of one request. The zero value means no fault.
 type Fault struct {
-	Delay      time.Duration // before the node reads the request; a client that leaves meanwhile has sent nothing
-	Answer     Answer
-	Status     int           // for AnswerPage and AnswerError
-	RetryAfter time.Duration // in the header of AnswerPage and AnswerError, in whole seconds
-	Code       int           // for AnswerError
-	Text       string        // for AnswerError
-	Taken      Taken         // for all but AnswerProperly and AnswerTruncated, which mean taken
-	After      time.Duration
-	Behind     int  // questions are answered as by a node that is this number of blocks behind
-	Drop       bool // a transaction that is taken is forgotten
+	Delay       time.Duration // before the node reads the request; a client that leaves meanwhile has sent nothing
+	Answer      Answer
+	Status      int           // for AnswerPage and AnswerError
+	RetryAfter  time.Duration // in the header of AnswerPage and AnswerError, in whole seconds
+	Code        int           // for AnswerError
+	Text        string        // for AnswerError
+	Acceptance  Acceptance    // AnswerProperly and AnswerTruncated mean accepted, whatever it says
+	AcceptAfter time.Duration // for AcceptedLate
+	Behind      int           // a question is answered as by a node that is this number of blocks behind
+	Drop        bool          // the node forgets the transaction that it accepted
 }
 
 func (f *Faults) setDefaultsAndCheck() error {
 	simnode.SetDefault(&f.MaxLatency, 50*time.Millisecond)
-	simnode.SetDefault(&f.LateBy, 200*time.Millisecond)
-	simnode.SetDefault(&f.BehindBy, 3)
+	simnode.SetDefault(&f.MaxLateDelay, 200*time.Millisecond)
+	simnode.SetDefault(&f.MaxBehind, 3)
 	simnode.SetDefault(&f.ReorgDepth, 3)
 	if err := simnode.CheckRates(
 		f.sendRates(), f.queryRates(), []float64{f.Behind}, []float64{f.Latency}, []float64{f.Drop}, []float64{f.Reorg},
@@ -132,7 +134,7 @@ func (f *Faults) queryRates() []float64 {
 }
 
 // drawForRequest draws the fault of one request. f may be nil.
-func (f *Faults) drawForRequest(p Point) Fault {
+func (f *Faults) drawForRequest(p RequestPoint) Fault {
 	if f == nil {
 		return Fault{}
 	}
@@ -155,7 +157,7 @@ func (f *Faults) drawForRequest(p Point) Fault {
 		return x
 	}
 	if d.Float("behind") < f.Behind {
-		x.Behind = 1 + int(d.Float("how far")*float64(f.BehindBy))
+		x.Behind = 1 + int(d.Float("how far")*float64(f.MaxBehind))
 	}
 	switch simnode.Pick(f.queryRates(), d.Float("kind")) {
 	case 0:
@@ -177,21 +179,21 @@ func (f *Faults) drawForSend(x *Fault, d simnode.Draw) {
 	case 0:
 		x.Answer = AnswerNever
 		if d.Float("taken") < 0.5 {
-			x.Taken = TakenFirst
+			x.Acceptance = AcceptedFirst
 		}
 	case 1:
 		x.Answer = AnswerReset
 	case 2:
-		x.Answer, x.Taken = AnswerReset, TakenFirst
+		x.Answer, x.Acceptance = AnswerReset, AcceptedFirst
 	case 3:
 		x.answerPage(d)
 	case 4:
 		x.answerPage(d)
-		x.Taken = TakenFirst
+		x.Acceptance = AcceptedFirst
 	case 5:
-		x.Answer, x.Code, x.Text, x.Taken = AnswerError, -32002, "request timed out", TakenFirst
+		x.Answer, x.Code, x.Text, x.Acceptance = AnswerError, -32002, "request timed out", AcceptedFirst
 	case 6:
-		x.Answer, x.Taken, x.After = AnswerReset, TakenLate, d.UpTo("late by", f.LateBy)
+		x.Answer, x.Acceptance, x.AcceptAfter = AnswerReset, AcceptedLate, d.UpTo("late by", f.MaxLateDelay)
 	case 7:
 		x.answerBusy(d)
 	}

@@ -86,8 +86,8 @@ func TestFaultsOfAQuestion(t *testing.T) {
 		"busy":      {Faults{QueryBusy: 1}, "rate limited"},
 		"truncated": {Faults{QueryTruncated: 1}, "unexpected EOF"},
 		"behind":    {Faults{Behind: 1}, "0x0"},
-		"by script": {Faults{Request: func(p Point) Fault {
-			if p != (Point{Method: "eth_getTransactionCount", Param: accountA.Address(), Requests: 1, Try: 1}) {
+		"by script": {Faults{Request: func(p RequestPoint) Fault {
+			if p != (RequestPoint{Method: "eth_getTransactionCount", Param: accountA.Address(), Requests: 1, Try: 1}) {
 				return Fault{}
 			}
 			return Fault{Answer: AnswerError, Status: 503, Code: -7, Text: "over capacity", RetryAfter: 9 * time.Second}
@@ -113,7 +113,7 @@ func TestFaultsOfAQuestion(t *testing.T) {
 
 // A kill ends what waits to be read, and nothing of it is taken.
 func TestKillWhileReading(t *testing.T) {
-	runInBubble(t, Options{Faults: &Faults{Request: func(Point) Fault { return Fault{Delay: time.Second} }}}, func(t *testing.T, n *Node) {
+	runInBubble(t, Options{Faults: &Faults{Request: func(RequestPoint) Fault { return Fault{Delay: time.Second} }}}, func(t *testing.T, n *Node) {
 		raw, _ := signPayment(n, accountA, 0)
 		go func() { time.Sleep(time.Millisecond); n.Kill(); _ = n.Resume() }()
 		_, err := post(t, n, bodyOf(t, sendMethod, raw))
@@ -126,15 +126,15 @@ func TestKillWhileReading(t *testing.T) {
 // What a killed node had read and not yet done is lost: a request of its last life, and one that
 // was to arrive late.
 func TestKillLosesWhatIsUnderWay(t *testing.T) {
-	slow := &Faults{Request: func(p Point) Fault {
+	slow := &Faults{Request: func(p RequestPoint) Fault {
 		if p.Method == sendMethod {
 			return Fault{Delay: time.Second}
 		}
 		return Fault{}
 	}}
-	late := &Faults{Request: func(p Point) Fault {
+	late := &Faults{Request: func(p RequestPoint) Fault {
 		if p.Method == sendMethod {
-			return Fault{Answer: AnswerReset, Taken: TakenLate, After: time.Second}
+			return Fault{Answer: AnswerReset, Acceptance: AcceptedLate, AcceptAfter: time.Second}
 		}
 		return Fault{}
 	}}

@@ -46,7 +46,7 @@ func bodyOf(t testing.TB, method string, params ...any) []byte {
 }
 
 // ask calls a method. Its error is nil where the node has a result.
-func ask(t testing.TB, n *Node, method string, params ...any) (any, *Word) {
+func ask(t testing.TB, n *Node, method string, params ...any) (any, *RPCError) {
 	t.Helper()
 	r, err := post(t, n, bodyOf(t, method, params...))
 	require.NoError(t, err)
@@ -60,7 +60,7 @@ func ask(t testing.TB, n *Node, method string, params ...any) (any, *Word) {
 	}
 	require.NoError(t, json.Unmarshal([]byte(r.text), &got), r.text)
 	if got.Error != nil {
-		return nil, &Word{got.Error.Code, got.Error.Message}
+		return nil, &RPCError{got.Error.Code, got.Error.Message}
 	}
 	return got.Result, nil
 }

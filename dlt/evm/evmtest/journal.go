@@ -13,14 +13,14 @@ type Kind string
 
 // The kinds.
 const (
-	Accepted Kind = "accepted" // the node took a transaction; Text says if it forgot it, or keeps it for later
-	Refused  Kind = "refused"  // it did not; Text is the [Refusal]
-	Mined    Kind = "mined"    // a block has it
-	Unmined  Kind = "unmined"  // the block is no more
-	Ended    Kind = "ended"    // the node ended, or was killed
+	Accepted Kind = "accepted" // the node accepted a transaction; Text says if it forgot it, or keeps it for later
+	Refused  Kind = "refused"  // the node refused a transaction; Text is the [Refusal]
+	Mined    Kind = "mined"    // the transaction is in a block
+	Unmined  Kind = "unmined"  // its block is no part of the chain any more
+	Ended    Kind = "ended"    // the node ended, by Stop, Kill or Close
 )
 
-// Entry is something that happened on a node.
+// Entry is a line of a node's journal. A field that does not apply to its Kind is zero.
 type Entry struct {
 	Time  time.Time
 	Kind  Kind
@@ -55,7 +55,7 @@ type Transaction struct {
 	Nonce          uint64
 	Value          *big.Int
 	Data           []byte
-	OK             bool // false where it was taken back, and only its gas was paid
+	OK             bool // false where it reverted, and only its gas was paid
 	GasUsed        uint64
 }
 

@@ -201,10 +201,10 @@ func (n *Node) recordUnmined(now time.Time, gone []*block) {
 	}
 }
 
-// Reorg replaces the last blocks by others. The first of these have the given signed bytes, where
-// they may be mined there, each at the end of its block: with[0] in the first, and so on. A
-// transaction that was mined in a lost block is in no block then, and with all but Anvil in the
-// pool again, unless the new blocks use its nonce. depth is at most the height.
+// Reorg replaces the last depth blocks, at most the height, by as many others. with are signed
+// transactions: the first new block gets with[0] at its end, the second one with[1], and so on,
+// where the chain allows it there. A transaction of a lost block is in no block then. With all but
+// Anvil it is in the pool again, unless the new blocks use its nonce.
 func (n *Node) Reorg(depth int, with ...[]byte) error {
 	var err error
 	n.withLock(func(now time.Time) {

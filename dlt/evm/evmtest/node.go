@@ -151,10 +151,10 @@ func (n *Node) Drop(hash string) bool {
 	return ok
 }
 
-// HoldBack makes an Anvil keep a transaction of its pool out of every block, and with it the
-// transactions of the account behind it, and reports whether it did. anvil does so where it makes
-// a block while the transaction arrives. Sending the same bytes again changes nothing; another
-// transaction of the same nonce with higher fees takes its place in the next block.
+// HoldBack makes an Anvil keep a transaction of its pool, and the later ones of the account, out
+// of every block, and reports whether the pool had it. The real anvil does so where it makes a
+// block while the transaction arrives. Sending the same bytes again changes nothing; another
+// transaction of the same nonce with higher fees replaces it and is in the next block.
 func (n *Node) HoldBack(hash string) (held bool) {
 	h, ok := evmtx.ParseHash(hash)
 	n.withLock(func(time.Time) { held = ok && n.rules.isLax && n.pool.holdBack(h) })
@@ -198,14 +198,14 @@ func (n *Node) changeAccount(at evmtx.Address, f func(*account)) {
 	n.dropUnmineable()
 }
 
-// Kill is a kill -9: connections are cut and refused until [Node.Resume], the pool is forgotten,
-// and blocks are lost as Options.DumpInterval and Options.KillUnmines say.
+// Kill is a kill -9: the node cuts its connections and refuses new ones until [Node.Resume],
+// forgets its pool, and loses blocks as Options.DumpInterval and Options.KillUnmines say.
 func (n *Node) Kill() {
 	n.shutDown(true)
 }
 
-// Stop ends the node with a signal that it obeys. It forgets its pool, but no block, unless it is
-// an Anvil without Options.DumpInterval, which begins another chain.
+// Stop ends the node as SIGTERM does, until [Node.Resume]. The node forgets its pool, but no
+// block, unless it is an Anvil without Options.DumpInterval, which begins another chain.
 func (n *Node) Stop() {
 	n.shutDown(false)
 }

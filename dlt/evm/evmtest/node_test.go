@@ -191,7 +191,7 @@ func TestProviderLags(t *testing.T) {
 		head := n.Blocks()[1].Hash
 		require.Equal(t, "0x1", nonceOf(t, n, accountA, map[string]any{"blockHash": head}))
 		_, w := ask(t, n, "eth_getTransactionCount", accountA.Address(), map[string]any{"blockHash": head})
-		require.Equal(t, Word{-32603, "proxy-nodefleet.error: header for hash not found"}, *w)
+		require.Equal(t, RPCError{-32603, "proxy-nodefleet.error: header for hash not found"}, *w)
 		_, w = ask(t, n, "txpool_status")
 		require.Contains(t, w.Text, "the method txpool_status does not exist")
 		askResult(t, n, "eth_chainId")
@@ -224,7 +224,7 @@ func TestFinality(t *testing.T) {
 	}
 	runInBubble(t, Options{NoFinality: true}, func(t *testing.T, n *Node) {
 		_, w := ask(t, n, "eth_getBlockByNumber", "finalized", false)
-		require.Equal(t, Word{-32000, "finalized block not found"}, *w)
+		require.Equal(t, RPCError{-32000, "finalized block not found"}, *w)
 	})
 }
 
@@ -270,7 +270,7 @@ func TestReplacementOfTinyFees(t *testing.T) {
 		sendPayment(t, n, accountA, 0, tiny(1, 30))
 		raw, _ := signPayment(n, accountA, 0, tiny(1, 40))
 		_, w := ask(t, n, sendMethod, raw)
-		require.Equal(t, Words(Geth)[ReplacementTooCheap], *w)
+		require.Equal(t, Refusals(Geth)[ReplacementTooCheap], *w)
 		sendPayment(t, n, accountA, 0, tiny(2, 40))
 	})
 }

@@ -32,11 +32,13 @@ type Options struct {
 	// and evm_mine make blocks. Defaults to 0: a block soon after each transaction that can be
 	// mined.
 	BlockTime time.Duration
-	// MineDelay is how soon, where BlockTime is 0. Defaults to 2 ms.
+	// MineDelay is the time from such a transaction to its block, where BlockTime is 0. Defaults
+	// to 2 ms.
 	MineDelay time.Duration
-	// SlotsInAnEpoch says how far safe and finalized are behind. For Anvil and Provider they are
-	// one and two epochs behind the head. For all others safe is the head, and finalized the last
-	// block whose number is a multiple of it. Defaults to 32.
+	// SlotsInAnEpoch is the length of an epoch in blocks, which decides about the blocks "safe"
+	// and "finalized". For Anvil and Provider they are one and two epochs behind the head. For all
+	// others safe is the head, and finalized the last block whose number is a multiple of
+	// SlotsInAnEpoch. Defaults to 32.
 	SlotsInAnEpoch uint64
 	// NoFinality answers the tags safe and finalized with an error, as chains without them do.
 	// Defaults to false.
@@ -46,12 +48,12 @@ type Options struct {
 	// transactions of the types 0 and 1 only. Not for Anvil. Defaults to false.
 	NoBaseFee bool
 
-	// DumpInterval is for Anvil: after [Node.Kill] the node has the blocks that it had at the last
-	// multiple of it, as with --state and --state-interval. Defaults to 0: then the node begins
-	// another chain with the same id after a kill, as without --state.
+	// DumpInterval is for Anvil: it writes its blocks down once in this time, and after
+	// [Node.Kill] has those of the last time, as with --state and --state-interval. Defaults to 0:
+	// then the node begins another chain with the same id after a kill, as without --state.
 	DumpInterval time.Duration
-	// KillUnmines is how many blocks a kill takes back from all others. Negative means none.
-	// Defaults to 2, which a geth lost.
+	// KillUnmines is how many of the last blocks a [Node.Kill] takes back. Not for Anvil. Negative
+	// means none. Defaults to 2, as many as geth was seen to lose.
 	KillUnmines int
 
 	// QueuedSlots is how many transactions behind a gap the pool keeps for an account; the others
@@ -59,9 +61,10 @@ type Options struct {
 	QueuedSlots int
 	// PoolLimit is how many transactions the pool has room for. Not for Anvil. Defaults to 6144.
 	PoolLimit int
-	// NoTracker does not remember what the pool has no room for, nor anything through a kill.
-	// Defaults to false: it comes back ten seconds after a start, and then each
-	// minute. Not for Anvil, which remembers nothing.
+	// NoTracker switches geth's tracker of sent transactions off: the node forgets the
+	// transactions that its pool has no room for, and all of them in a kill. Defaults to false:
+	// the tracker puts them back into the pool ten seconds after a start, and then each minute.
+	// Not for Anvil, which has no tracker.
 	NoTracker bool
 
 	// Lag is how many blocks one of the two backends of a Provider is behind. Defaults to 1.

@@ -35,43 +35,43 @@ type Refusal string
 const (
 	AlreadyKnown        Refusal = "already known"         // the same bytes are in the pool
 	NonceTooLow         Refusal = "nonce too low"         // the nonce was used
-	ReplacementTooCheap Refusal = "replacement too cheap" // the pool has the nonce, and the fees are not enough above
-	NonceGap            Refusal = "nonce gap"             // nonces before are missing, and the node keeps no such transaction
-	BelowBaseFee        Refusal = "below base fee"        // the fee cap is
-	TipTooLow           Refusal = "tip too low"           // below what the node asks for
+	ReplacementTooCheap Refusal = "replacement too cheap" // the pool has the nonce, and the new fees are not high enough to replace it
+	NonceGap            Refusal = "nonce gap"             // an earlier nonce is missing, and the node keeps no transaction behind a gap
+	BelowBaseFee        Refusal = "below base fee"        // the fee cap is below the base fee
+	TipTooLow           Refusal = "tip too low"           // the tip is below the node's minimum
 	TipAboveCap         Refusal = "tip above cap"         // the tip is more than the fee cap
 	NoFunds             Refusal = "no funds"              // gas * fee cap + value is more than the balance
 	IntrinsicGas        Refusal = "intrinsic gas"         // the gas does not pay for the transaction itself
-	FloorGas            Refusal = "floor gas"             // nor for its data (EIP-7623)
-	GasAboveCap         Refusal = "gas above cap"         // more than 2^24 (EIP-7825)
-	GasAboveBlock       Refusal = "gas above block"       // more than a block has
-	FeeAboveCap         Refusal = "fee above cap"         // more than one ether of fees
+	FloorGas            Refusal = "floor gas"             // the gas does not pay for its data (EIP-7623)
+	GasAboveCap         Refusal = "gas above cap"         // the gas is more than 2^24 (EIP-7825)
+	GasAboveBlock       Refusal = "gas above block"       // the gas is more than the gas limit of a block
+	FeeAboveCap         Refusal = "fee above cap"         // the fees are more than one ether
 	WrongChain          Refusal = "wrong chain"           // signed for another chain
 	Unprotected         Refusal = "unprotected"           // signed for no chain (before EIP-155)
 	Oversized           Refusal = "oversized"             // more than 128 KiB
-	NotRLP              Refusal = "not rlp"               //
+	NotRLP              Refusal = "not rlp"               // the bytes are no RLP
 	TrailingBytes       Refusal = "trailing bytes"        // bytes follow the transaction
-	NoBytes             Refusal = "no bytes"              //
-	UnknownType         Refusal = "unknown type"          //
-	BadSignature        Refusal = "bad signature"         //
-	PoolFull            Refusal = "pool full"             //
-	AccountLimit        Refusal = "account limit"         // an account with delegated code has one in the pool
-	BlobGap             Refusal = "blob gap"              // nonces before a transaction with blobs are missing
+	NoBytes             Refusal = "no bytes"              // nothing was sent
+	UnknownType         Refusal = "unknown type"          // the transaction's type is not known
+	BadSignature        Refusal = "bad signature"         // the signature is not valid
+	PoolFull            Refusal = "pool full"             // the pool has no room
+	AccountLimit        Refusal = "account limit"         // the account has delegated code, and one transaction in the pool
+	BlobGap             Refusal = "blob gap"              // an earlier nonce of a transaction with blobs is missing
 	NoBlobs             Refusal = "no blobs"              // a transaction of type 3 came without them
-	WrongBlobs          Refusal = "wrong blobs"           // their commitments are not those of its hashes
-	Reserved            Refusal = "reserved"              // the account has transactions with blobs in the pool, or without them
+	WrongBlobs          Refusal = "wrong blobs"           // the commitments of the blobs do not have the transaction's hashes
+	Reserved            Refusal = "reserved"              // the pool has transactions of the account of the other kind: with blobs, or without
 )
 
-// Word is the error of a JSON-RPC answer.
-type Word struct {
+// RPCError is the error of a JSON-RPC answer.
+type RPCError struct {
 	Code int
 	Text string
 }
 
-// Words returns a node's answer for each refusal. Geth and the personalities that behave as Geth
-// put details behind some of the texts. A node program without a Word for a refusal does not check
-// for that reason: it accepts such a transaction.
-func Words(p Personality) map[Refusal]Word {
+// Refusals returns the error with which a node of this personality answers each refusal. Geth and
+// the personalities that behave as Geth put details behind some of the texts. A personality that
+// has no error for a refusal does not check for that reason: it accepts such a transaction.
+func Refusals(p Personality) map[Refusal]RPCError {
 	words := maps.Clone(gethWords)
 	if p == Anvil {
 		words = maps.Clone(anvilWords)
@@ -108,7 +108,7 @@ var gethWords = wordsWithCode(-32000, map[Refusal]string{
 	Reserved:            "address already reserved",
 })
 
-var anvilWords = map[Refusal]Word{
+var anvilWords = map[Refusal]RPCError{
 	AlreadyKnown:        {-32003, "transaction already imported"},
 	NonceTooLow:         {-32003, "nonce too low"},
 	ReplacementTooCheap: {-32003, "replacement transaction underpriced"},
@@ -127,7 +127,7 @@ var anvilWords = map[Refusal]Word{
 }
 
 // otherWords are the words of software that was read: where they differ from Geth's.
-var otherWords = map[Personality]map[Refusal]Word{
+var otherWords = map[Personality]map[Refusal]RPCError{
 	Besu: {
 		AlreadyKnown:        {-32000, "Known transaction"},
 		NonceTooLow:         {-32001, "Nonce too low"},
@@ -171,17 +171,17 @@ var otherWords = map[Personality]map[Refusal]Word{
 	}),
 }
 
-func wordsWithCode(code int, texts map[Refusal]string) map[Refusal]Word {
-	words := make(map[Refusal]Word, len(texts))
+func wordsWithCode(code int, texts map[Refusal]string) map[Refusal]RPCError {
+	words := make(map[Refusal]RPCError, len(texts))
 	for r, text := range texts {
-		words[r] = Word{code, text}
+		words[r] = RPCError{code, text}
 	}
 	return words
 }
 
 // rules are the behaviour of a personality, beside its words.
 type rules struct {
-	words          map[Refusal]Word
+	words          map[Refusal]RPCError
 	clientVersion  string
 	isLax          bool // anvil's: few checks, no limits, and methods that steer the node
 	addsDetails    bool // geth's, behind the texts
@@ -189,7 +189,7 @@ type rules struct {
 }
 
 func rulesOf(p Personality) rules {
-	r := rules{words: Words(p), clientVersion: "Geth/v1.17.8-stable/linux-amd64/go1.26.8"}
+	r := rules{words: Refusals(p), clientVersion: "Geth/v1.17.8-stable/linux-amd64/go1.26.8"}
 	switch p {
 	case Geth:
 		r.addsDetails = true

@@ -108,7 +108,7 @@ func (r *replayer) callMethod(method string, params ...any) any {
 	require.NoError(r.t, err)
 	var got struct {
 		Result any
-		Error  *Word
+		Error  *RPCError
 	}
 	d := json.NewDecoder(bytes.NewReader([]byte(text)))
 	require.NoError(r.t, d.Decode(&got))
@@ -262,7 +262,7 @@ func (r *replayer) replayArray(l recordLine, m []string) {
 	var got []struct {
 		ID     int
 		Result string
-		Error  *Word
+		Error  *RPCError
 	}
 	require.NoError(r.t, json.Unmarshal([]byte(text), &got))
 	if strconv.Itoa(status) != m[2] || strconv.Itoa(len(got)) != m[4] || got[len(got)-1].ID != len(got) {

@@ -159,7 +159,7 @@ func (n *Node) parseRequests(body []byte) (list []request, isArray bool, bad *ht
 
 // drawFault counts a request and draws its fault. The caller holds the lock.
 func (n *Node) drawFault(list []request) Fault {
-	p := Point{Method: list[0].Method, Requests: len(list)}
+	p := RequestPoint{Method: list[0].Method, Requests: len(list)}
 	var params []json.RawMessage
 	if json.Unmarshal(list[0].Params, &params) == nil && len(params) > 0 {
 		p.Param = string(params[0])
@@ -187,7 +187,7 @@ func (n *Node) answerRequests(life uint64, list []request, isArray bool, f Fault
 		v := n.pickView(f)
 		var out []any
 		for _, r := range list {
-			if lost && (r.Method != sendMethod || f.Taken != TakenFirst) {
+			if lost && (r.Method != sendMethod || f.Acceptance != AcceptedFirst) {
 				n.scheduleLostSend(now, r, f)
 				continue
 			}
@@ -214,12 +214,12 @@ func (n *Node) answerRequests(life uint64, list []request, isArray bool, f Fault
 
 // scheduleLostSend schedules the later half of a fault.
 func (n *Node) scheduleLostSend(now time.Time, r request, f Fault) {
-	if r.Method != sendMethod || f.Taken != TakenLate {
+	if r.Method != sendMethod || f.Acceptance != AcceptedLate {
 		return
 	}
 	c := n.newCall(now, nil, r)
 	if raw, e := c.bytesParam(0); e == nil {
-		n.scheduleArrival(now.Add(f.After), raw)
+		n.scheduleArrival(now.Add(f.AcceptAfter), raw)
 	}
 }
 

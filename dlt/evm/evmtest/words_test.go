@@ -84,7 +84,7 @@ func stepsToRefusal(chainID uint64, poolLimit int) map[Refusal][]string {
 // word for it, the transaction is taken.
 func TestRefusals(t *testing.T) {
 	for _, p := range []Personality{Geth, Anvil, Provider, Besu, Nethermind, Reth, Erigon, Sequencer} {
-		words := Words(p)
+		words := Refusals(p)
 		all := stepsToRefusal(map[bool]uint64{true: 31337, false: 1337}[p == Anvil], 4)
 		for why, steps := range all {
 			t.Run(string(p)+"/"+string(why), func(t *testing.T) {
@@ -134,8 +134,8 @@ func TestRefusals(t *testing.T) {
 // What a node says is no more than its own: none of the texts is empty, and no caller can change
 // them.
 func TestWordsAreCopies(t *testing.T) {
-	Words(Geth)[AlreadyKnown] = Word{1, "changed"}
-	for why, w := range Words(Geth) {
+	Refusals(Geth)[AlreadyKnown] = RPCError{1, "changed"}
+	for why, w := range Refusals(Geth) {
 		require.NotEmpty(t, w.Text, why)
 		require.NotEqual(t, "changed", w.Text)
 	}
