@@ -51,8 +51,11 @@ func badTxError(value string) error {
 // no check. It stores and sends nothing.
 func (r *Runner) Check(b batch.Batch) error { return r.engine.Check(b) }
 
-// checkAll returns the first error of Check.
+// checkAll returns the first error of Check, or why nothing may be added at all.
 func (r *Runner) checkAll(batches []batch.Batch) error {
+	if err := r.engine.TakesBatches(); err != nil {
+		return err
+	}
 	for i, b := range batches {
 		err := r.Check(b)
 		if err != nil && len(batches) > 1 { // the error of a batch without an id names none

@@ -96,11 +96,16 @@ func (r *Runner) Run(ctx context.Context) error { return r.engine.Run(ctx) }
 // none, in order. When it returns nil the batches are durable, and this process or another
 // delivers them. Run need not run.
 //
+// Batches of a service that another ledger serves are stored all the same if this ledger's check
+// lets them pass: a process that has the other ledger delivers them, and only the database says
+// which one that is. But once Run has returned [ErrOtherLedger] because the whole database belongs
+// to another ledger, Add and AddTx return it, too.
+//
 // A batch that is stored already, with the same bytes, is no error and changes nothing. The errors
-// are a [*batch.InputError]; [batch.ErrConflict] where the id or the DataChangeID is known with
-// other bytes; a [*batch.EndedError] where retention removed a batch of that id which had no
-// effect; store.ErrOtherShard; and the store's own. After an error of the store's own the batches
-// may be stored or not: add them again, which is harmless.
+// are a [*batch.InputError]; [ErrOtherLedger]; [batch.ErrConflict] where the id or the
+// DataChangeID is known with other bytes; a [*batch.EndedError] where retention removed a batch of
+// that id which had no effect; store.ErrOtherShard; and the store's own. After an error of the
+// store's own the batches may be stored or not: add them again, which is harmless.
 func (r *Runner) Add(ctx context.Context, batches ...batch.Batch) error {
 	if err := r.checkAll(batches); err != nil {
 		return fmt.Errorf("add: %w", err)

@@ -147,6 +147,14 @@ func TestRunRefusesAnotherLedgersDatabase(t *testing.T) {
 		assert.Contains(t, err.Error(), `"other"`)
 		assert.False(t, r.Health().Running)
 
+		// And nothing is added that the first ledger would get.
+		err = r.Add(t.Context(), one("s", "a"))
+		require.ErrorIs(t, err, dltbatch.ErrOtherLedger)
+		assert.Contains(t, err.Error(), `it is "memory", this is "other"`)
+		require.ErrorIs(t, r.AddTx(t.Context(), st.Tx(st.Begin()), one("s", "a")), dltbatch.ErrOtherLedger)
+		_, err = st.Get(t.Context(), one("s", "a").Key())
+		require.ErrorIs(t, err, batch.ErrNotFound)
+
 		nameless := dlt.Traits{}
 		_, err = dltbatch.New(memory.New(), ledgermem.New(&ledgermem.Options{Traits: &nameless}), nil)
 		require.ErrorIs(t, err, batch.ErrInvalidInput)

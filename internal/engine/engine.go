@@ -79,7 +79,8 @@ type common struct {
 type Engine struct {
 	common
 	running     atomic.Bool
-	run         atomic.Pointer[run] // while Run delivers
+	run         atomic.Pointer[run]    // while Run delivers
+	elsewhere   atomic.Pointer[string] // the ledger to which the database belongs, where a Run found another one
 	uncommitted uncommittedLanes
 }
 
@@ -180,7 +181,22 @@ func (e *Engine) checkLedger(ctx context.Context) error {
 		return fmt.Errorf("run: record the ledger's name: %w", err)
 	}
 	if recorded != traits.Name {
-		return fmt.Errorf("run: %w: it is %q, this is %q", ErrOtherLedger, recorded, traits.Name)
+		e.elsewhere.Store(&recorded)
+		return fmt.Errorf("run: %w", otherDatabase(recorded, traits.Name))
+	}
+	e.elsewhere.Store(nil)
+	return nil
+}
+
+func otherDatabase(recorded, ours string) error {
+	return fmt.Errorf("%w: it is %q, this is %q", ErrOtherLedger, recorded, ours)
+}
+
+// TakesBatches returns an error where a Run has found that the database belongs to another ledger:
+// the other ledger's processes would post what this one adds. It does no I/O.
+func (e *Engine) TakesBatches() error {
+	if recorded := e.elsewhere.Load(); recorded != nil {
+		return otherDatabase(*recorded, e.ledger.Traits("").Name)
 	}
 	return nil
 }
