@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
@@ -19,9 +20,12 @@ type KeySigner struct {
 	keys map[string]*secp256k1.PrivateKey
 }
 
-// NewKeySigner returns a signer with these private keys of 32 bytes each. It keeps no slice. The
-// error is a [*batch.InputError], which shows no key.
+// NewKeySigner returns a signer with these private keys, one or more of 32 bytes each. It keeps no
+// slice. The error is a [*batch.InputError], which shows no key.
 func NewKeySigner(keys ...[]byte) (*KeySigner, error) {
+	if len(keys) == 0 {
+		return nil, &batch.InputError{Field: "keys", Value: "none", Want: "one private key or more, of 32 bytes each"}
+	}
 	s := &KeySigner{keys: map[string]*secp256k1.PrivateKey{}}
 	for i, key := range keys {
 		var k secp256k1.ModNScalar
@@ -41,12 +45,23 @@ func (s *KeySigner) Accounts() []string { return slices.Sorted(maps.Keys(s.keys)
 func (s *KeySigner) Sign(_ context.Context, account string, tx Unsigned) (sig [65]byte, err error) {
 	key := s.keys[account]
 	if key == nil {
-		return sig, fmt.Errorf("no key of account %s", batch.Excerpt(account, 80))
+		return sig, fmt.Errorf("no key of account %s, only of %s", batch.Excerpt(account, 80), listAccounts(s.Accounts()))
 	}
 	compact := ecdsa.SignCompact(key, tx.Hash[:], false)
 	copy(sig[:], compact[1:])
 	sig[64] = compact[0] - 27
 	return sig, nil
+}
+
+// listAccounts names some accounts, the first three of many.
+func listAccounts(all []string) string {
+	switch more := len(all) - 3; {
+	case len(all) == 0:
+		return "none"
+	case more > 0:
+		return fmt.Sprintf("%s and %d more", strings.Join(all[:3], ", "), more)
+	}
+	return strings.Join(all, ", ")
 }
 
 // String implements [fmt.Stringer] and shows no key.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"math/big"
@@ -742,13 +743,59 @@ func TestKeySigner(t *testing.T) {
 		require.ErrorAs(t, err, &in, name)
 		assert.Equal(t, "keys[1]", in.Field)
 	}
+	_, err := evm.NewKeySigner()
+	require.EqualError(t, err, `dltbatch: invalid keys "none": want one private key or more, of 32 bytes each`)
 	s, err := evm.NewKeySigner(evmtest.Dev(1).Key(), evmtest.Dev(0).Key())
 	require.NoError(t, err)
 	assert.Equal(t, []string{evmtest.Dev(1).Address(), evmtest.Dev(0).Address()}, s.Accounts())
 	_, err = s.Sign(t.Context(), evmtest.Dev(2).Address(), evm.Unsigned{})
-	require.ErrorContains(t, err, "no key of account")
+	require.EqualError(t, err, fmt.Sprintf("no key of account %s, only of %s, %s", evmtest.Dev(2).Address(), evmtest.Dev(1).Address(), evmtest.Dev(0).Address()))
 	for _, shown := range []string{s.String(), s.GoString()} {
 		assert.Equal(t, "evm.KeySigner of 2 accounts", shown)
+	}
+}
+
+// ownSigner is a type of the application, which may sign for more accounts than its part.
+type ownSigner struct{ *evm.KeySigner }
+
+// An intent of an account of which the signer has no key is refused before it is stored, and the
+// error names the accounts that it has.
+func TestIntentsOfAnAccountWithoutAKey(t *testing.T) {
+	dev := func(i int) string { return evmtest.Dev(i).Address() }
+	one, err := evm.NewKeySigner(evmtest.Dev(0).Key())
+	require.NoError(t, err)
+	var keys [][]byte
+	for i := range 6 {
+		keys = append(keys, evmtest.Dev(i).Key())
+	}
+	six, err := evm.NewKeySigner(keys...)
+	require.NoError(t, err)
+	kms, err := evm.NewDigestSigner(dev(0), func(context.Context, [32]byte) ([]byte, error) { return nil, nil })
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		signer  evm.Signer
+		account int
+		want    string // of the error; "" for none
+	}{
+		"its key":                  {one, 0, ""},
+		"another key":              {one, 1, dev(0)},
+		"one of six keys":          {six, 5, ""},
+		"none of six keys":         {six, 6, strings.Join(six.Accounts()[:3], ", ") + " and 3 more"},
+		"no keys":                  {&evm.KeySigner{}, 0, "none"},
+		"the account of a KMS":     {kms, 0, ""},
+		"not the account of a KMS": {kms, 1, dev(0)},
+		"it may sign for more":     {ownSigner{one}, 1, ""},
+	} {
+		client, err := evm.NewSigner("http://localhost:1", 1337, c.signer, nil)
+		require.NoError(t, err)
+		b := batch.Batch{ID: "a", Service: batch.ServiceID(dev(c.account)), Payload: []byte(`{"to":"0x70997970C51812dc3A010C7d01b50e0d17dc79C8"}`)}
+		if err = client.Check(b); c.want == "" {
+			require.NoError(t, err, name)
+			continue
+		}
+		var in *batch.InputError
+		require.ErrorAs(t, err, &in, name)
+		assert.Equal(t, batch.InputError{Key: b.Key(), Field: "service", Value: dev(c.account), Want: "an account whose key the signer has: " + c.want}, *in, name)
 	}
 }
 

@@ -1,6 +1,7 @@
 package evm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/big"
@@ -117,14 +118,35 @@ func (c *SigningClient) Events(ctx context.Context, services []batch.ServiceID, 
 
 // Check implements [dlt.Ledger]. It refuses every batch whose payload is no [Intent], with fields
 // that an intent does not have, or whose limit of fees is above SignerOptions.MaxFeePerGas; whose
-// gas is less than the transaction itself costs; and whose service is no account in lower case.
-// The error is a [*batch.InputError].
+// gas is less than the transaction itself costs; and whose service is no account in lower case, or
+// one of which a [KeySigner] or a [DigestSigner] has no key. Another Signer is not asked: it says
+// so itself, once the intent is to be signed. The error is a [*batch.InputError].
 func (c *SigningClient) Check(b batch.Batch) error {
-	in, _, err := c.readIntent(b.Key(), b.Payload)
+	in, sender, err := c.readIntent(b.Key(), b.Payload)
 	if err == nil {
-		err = withKey(c.checkLimit(in), b.Key())
+		err = withKey(cmp.Or(c.checkAccount(sender.String()), c.checkLimit(in)), b.Key())
 	}
 	return err
+}
+
+// checkAccount refuses an account of which a signer of this package has no key.
+func (c *SigningClient) checkAccount(account string) error {
+	var has []string
+	switch s := c.signer.(type) { // a type that embeds one of these may sign for more accounts
+	case *KeySigner:
+		if s.keys[account] != nil {
+			return nil
+		}
+		has = s.Accounts()
+	case *DigestSigner:
+		if s.Account() == account {
+			return nil
+		}
+		has = []string{s.Account()}
+	default:
+		return nil
+	}
+	return &batch.InputError{Field: "service", Value: account, Want: "an account whose key the signer has: " + listAccounts(has)}
 }
 
 // checkLimit refuses an intent whose own limit is above the client's.
