@@ -37,7 +37,7 @@ type Sidecar struct {
 func (s *Sidecar) decode(r *rlpReader) {
 	if list, _, _, err := splitFirstItem(r.rest); err == nil && !list {
 		if s.Version = r.uint("blobs.version"); r.err == nil && s.Version != 1 {
-			r.fail("blobs.version", fmt.Errorf("%d, not 1", s.Version))
+			r.refuse("blobs.version", strconv.FormatUint(s.Version, 10), "1 (EIP-7594), or none (EIP-4844)")
 		}
 	}
 	s.Blobs = r.stringList("blobs", BlobSize, MaxBlobs)
@@ -52,9 +52,9 @@ func (r *rlpReader) stringList(field string, size, most int) (out [][]byte) {
 		switch {
 		case part.err != nil:
 		case i >= most:
-			part.fail(field, fmt.Errorf("more than %d, the most of %d blobs (EIP-7594)", most, MaxBlobs))
+			part.refuse(field, fmt.Sprintf("more than %d", most), fmt.Sprintf("at most %d, those of %d blobs (EIP-7594)", most, MaxBlobs))
 		case len(one) != size:
-			part.fail(field+"["+strconv.Itoa(i)+"]", fmt.Errorf("%d bytes, not %d", len(one), size))
+			part.refuseLength(field+"["+strconv.Itoa(i)+"]", one, size)
 		}
 		out = append(out, one)
 	})

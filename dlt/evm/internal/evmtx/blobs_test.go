@@ -55,10 +55,10 @@ func TestDecodeRefusesBlobs(t *testing.T) {
 		"another hash":            {func(tx *evmtx.Tx) { tx.BlobHashes[1][31]++ }, evmtx.ErrBlobs, "blob_versioned_hashes[1]", "the hash of commitments[1]"},
 		"a hash without a scheme": {func(tx *evmtx.Tx) { tx.BlobHashes[1][0] = 0 }, evmtx.ErrBlobs, "blob_versioned_hashes[1]", "the hash of commitments[1]"},
 		"another commitment":      {func(tx *evmtx.Tx) { tx.Sidecar.Commitments[0] = point }, evmtx.ErrBlobs, "blob_versioned_hashes[0]", "the hash of commitments[0]"},
-		"version 2":               {func(tx *evmtx.Tx) { tx.Sidecar.Version = 2 }, evmtx.ErrEncoding, "blobs.version", "2, not 1"},
-		"a short blob":            {func(tx *evmtx.Tx) { tx.Sidecar.Blobs[1] = point }, evmtx.ErrEncoding, "blobs[1]", "48 bytes, not 131072"},
-		"a long proof":            {func(tx *evmtx.Tx) { tx.Sidecar.Proofs[7] = append(point, 0) }, evmtx.ErrEncoding, "proofs[7]", "49 bytes, not 48"},
-		"seven":                   {func(tx *evmtx.Tx) { tx.Sidecar, tx.BlobHashes = evmtx.ZeroBlobs(7) }, evmtx.ErrEncoding, "blobs", "more than 6"},
+		"version 2":               {func(tx *evmtx.Tx) { tx.Sidecar.Version = 2 }, evmtx.ErrEncoding, "blobs.version", `"2": want 1 (EIP-7594), or none`},
+		"a short blob":            {func(tx *evmtx.Tx) { tx.Sidecar.Blobs[1] = point }, evmtx.ErrEncoding, "blobs[1]", `"48 bytes": want 131072 bytes`},
+		"a long proof":            {func(tx *evmtx.Tx) { tx.Sidecar.Proofs[7] = append(point, 0) }, evmtx.ErrEncoding, "proofs[7]", `"49 bytes": want 48 bytes`},
+		"seven":                   {func(tx *evmtx.Tx) { tx.Sidecar, tx.BlobHashes = evmtx.ZeroBlobs(7) }, evmtx.ErrEncoding, "blobs", `"more than 6": want at most 6, those of 6 blobs`},
 	} {
 		tx := signedWithBlobs(t, 2)
 		c.edit(tx)

@@ -3,9 +3,11 @@ package evmtx
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"math/big"
 	"math/bits"
+	"strconv"
+
+	"github.com/dltbatch/dltbatch/batch"
 )
 
 // RLP has two kinds of items, strings of bytes and lists of items, each with its length before
@@ -78,6 +80,16 @@ func (r *rlpReader) fail(field string, err error) {
 	if r.err == nil {
 		r.field, r.err = field, err
 	}
+}
+
+// refuse is fail for an item whose value is wrong.
+func (r *rlpReader) refuse(field, value, want string) {
+	r.fail(field, &batch.InputError{Field: field, Value: value, Want: want, Err: ErrEncoding})
+}
+
+// refuseLength is refuse for a string of another length than it must have.
+func (r *rlpReader) refuseLength(field string, b []byte, want int) {
+	r.refuse(field, strconv.Itoa(len(b))+" bytes", strconv.Itoa(want)+" bytes")
 }
 
 func (r *rlpReader) nextItem(field string, list bool) []byte {
@@ -159,7 +171,7 @@ func (r *rlpReader) big(field string) *big.Int { return new(big.Int).SetBytes(r.
 func (r *rlpReader) fixedBytes(field string, out []byte) {
 	b := r.bytes(field)
 	if r.err == nil && len(b) != len(out) {
-		r.fail(field, fmt.Errorf("%d bytes, not %d", len(b), len(out)))
+		r.refuseLength(field, b, len(out))
 		return
 	}
 	copy(out, b)

@@ -128,7 +128,11 @@ func Decode(raw []byte) (*Tx, error) {
 	return tx, nil
 }
 
+// encodingError is the error about a field that the reader of RLP has refused.
 func encodingError(field string, err error) error {
+	if in, ok := errors.AsType[*batch.InputError](err); ok {
+		return in
+	}
 	return &batch.InputError{Field: field, Want: "the canonical RLP of a signed transaction", Err: fmt.Errorf("%w: %w", ErrEncoding, err)}
 }
 
@@ -147,7 +151,7 @@ func (tx *Tx) decodeFields(r *rlpReader) {
 		a := Address(to)
 		tx.To = &a
 	} else if len(to) > 0 {
-		r.fail("to", fmt.Errorf("%d bytes, not 20 or none", len(to)))
+		r.refuse("to", strconv.Itoa(len(to))+" bytes", "20 bytes, or none to create a contract")
 	}
 	tx.Value = r.big("value")
 	tx.Data = append([]byte(nil), r.bytes("data")...)
@@ -168,7 +172,11 @@ func (tx *Tx) decodeFields(r *rlpReader) {
 	v := r.uint("v")
 	tx.R, tx.S = r.big("r"), r.big("s")
 	if r.err == nil && !tx.setV(v) {
-		r.fail("v", fmt.Errorf("%d", v))
+		want := "0 or 1"
+		if tx.Type == Legacy {
+			want = "27 or 28, or 37 at least (EIP-155)"
+		}
+		r.refuse("v", strconv.FormatUint(v, 10), want)
 	}
 }
 

@@ -162,7 +162,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"too few fields":      {unhex(t, "02c20101"), evmtx.ErrEncoding, "fees", "fewer items"},
 		"a list as number":    {unhex(t, "02c1c0"), evmtx.ErrEncoding, "chain_id", "list where a string"},
 		"chain id":            {edit(func(tx *evmtx.Tx) { tx.ChainID = 1 << 63 }), evmtx.ErrEncoding, "chain_id", "at most 9223372036854775771"},
-		"parity":              {edit(func(tx *evmtx.Tx) { tx.YParity = 2 }), evmtx.ErrEncoding, "v", "2"},
+		"parity":              {edit(func(tx *evmtx.Tx) { tx.YParity = 2 }), evmtx.ErrEncoding, "v", `"2": want 0 or 1`},
 		"huge length":         {unhex(t, "02ffffffffffffffffff"), evmtx.ErrEncoding, "transaction", "end before"},
 	} {
 		_, err := evmtx.Decode(c.raw)
