@@ -4,7 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
+	"strconv"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // EventKind is the kind of an [Event].
@@ -136,6 +140,64 @@ type Event struct {
 	// Endpoint is the endpoint of a POST that failed, without credentials and query. It is ""
 	// where the batch was accepted: clients name the endpoint of failures only.
 	Endpoint string `json:"endpoint,omitzero"`
+}
+
+// LogValue implements [slog.LogValuer]. It has the fields that tell what happened, as far as they
+// are set, under the names that the Runner's own log gives them. A time that only a metric needs
+// is not among them.
+func (e Event) LogValue() slog.Value {
+	attrs := append(make([]slog.Attr, 0, 10), slog.String("kind", string(e.Kind)))
+	text := func(name, value string) {
+		if value != "" {
+			attrs = append(attrs, slog.String(name, value))
+		}
+	}
+	number := func(name string, n int) {
+		if n != 0 {
+			attrs = append(attrs, slog.Int(name, n))
+		}
+	}
+	text("ledger", e.Ledger)
+	text("service", string(e.Key.Service))
+	text("batch", string(e.Key.ID))
+	number("attempt", e.Attempt)
+	if e.State.Known() {
+		text("state", e.State.String())
+	}
+	if e.Act.Action != "" {
+		text("action", string(e.Act.Action))
+		text("scope", e.Act.Scope.String())
+		text("actor", e.Act.Actor)
+		text("reason", Excerpt(e.Act.Reason, MaxErrorText))
+	}
+	number("status_code", e.StatusCode)
+	number("code", e.Code)
+	text("endpoint", e.Endpoint)
+	if e.InRequest > 0 {
+		attrs = append(attrs, slog.Duration("took", e.Took))
+	}
+	if e.Err != nil {
+		attrs = append(attrs, slog.Any("error", e.Err))
+	}
+	return slog.GroupValue(attrs...)
+}
+
+// String returns the kind and the fields of LogValue in one line, such as
+//
+//	final service=alice batch=4711 attempt=1 state=committed
+func (e Event) String() string {
+	var b strings.Builder
+	for i, a := range e.LogValue().Group() {
+		value := Excerpt(a.Value.String(), MaxErrorText)
+		if strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsGraphic(r) || strings.ContainsRune(` "=`, r) }) {
+			value = strconv.Quote(value)
+		}
+		if i > 0 {
+			b.WriteString(" " + a.Key + "=")
+		}
+		b.WriteString(value)
+	}
+	return b.String()
 }
 
 // MarshalJSON writes the error as its text.

@@ -153,39 +153,10 @@ func withoutNumbers(text string) string {
 	return b.String()
 }
 
-// attributes returns the fields of an event that are set, without its error.
+// attributes returns the fields of an event that are set, without its kind and its error.
 func attributes(e batch.Event) []slog.Attr {
-	attrs := make([]slog.Attr, 0, 8)
-	text := func(name, value string) {
-		if value != "" {
-			attrs = append(attrs, slog.String(name, value))
-		}
-	}
-	number := func(name string, n int) {
-		if n != 0 {
-			attrs = append(attrs, slog.Int(name, n))
-		}
-	}
-	text("ledger", e.Ledger)
-	text("service", string(e.Key.Service))
-	text("batch", string(e.Key.ID))
-	number("attempt", e.Attempt)
-	if e.State.Known() {
-		text("state", e.State.String())
-	}
-	if e.Act.Action != "" {
-		text("action", string(e.Act.Action))
-		text("scope", e.Act.Scope.String())
-		text("actor", e.Act.Actor)
-		text("reason", batch.Excerpt(e.Act.Reason, batch.MaxErrorText))
-	}
-	number("status_code", e.StatusCode)
-	number("code", e.Code)
-	text("endpoint", e.Endpoint)
-	if e.InRequest > 0 {
-		attrs = append(attrs, slog.Duration("took", e.Took))
-	}
-	return attrs
+	e.Err = nil
+	return e.LogValue().Group()[1:]
 }
 
 // stackOf returns the stack of a panic, if err is one.
