@@ -17,10 +17,14 @@ import (
 // Tx takes the application's own transaction for dltbatch.Runner.AddTx. A transaction in another
 // database or on another server than those that the store's own connections lead to gives a
 // [*batch.InputError]. To find out, the first Add of a process may take a connection of the
-// store's pool for a moment. After an error of an Add the transaction may go on. The Add does not
-// repeat the transaction, as the store's own Add does: on a serialization failure (SQLSTATE
-// 40001), or a deadlock (40P01) of two transactions that add the same ids or data change ids
-// crosswise, the application rolls back and repeats its whole transaction.
+// store's pool for a moment. If the pool has none for a second, as in a burst of transactions at
+// the start, the Add is not refused, nor are those of the next minute, unless a call of the
+// store's own finds out sooner. A pool of one connection never tells.
+//
+// After an error of an Add the transaction may go on. The Add does not repeat the transaction, as
+// the store's own Add does: on a serialization failure (SQLSTATE 40001), or a deadlock (40P01) of
+// two transactions that add the same ids or data change ids crosswise, the application rolls back
+// and repeats its whole transaction.
 //
 // However long the transaction stays open, it holds up only callers that add the same ids;
 // Prune passes over the known batches among them. Its batches take their place in the lane by

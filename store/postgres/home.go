@@ -28,8 +28,16 @@ func (p location) String() string {
 
 // home is where the store's own connections lead to.
 type home struct {
-	at      atomic.Pointer[location] // nil: not known
-	without atomic.Bool              // the first look failed: the store's own calls will learn it
+	at     atomic.Pointer[location]  // nil: not known
+	failed atomic.Pointer[time.Time] // when the last look for an unknown home failed
+}
+
+// isLookDue reports whether this addition looks for an unknown home: at first each does, and after
+// a failure one in each checkInterval. Calls of the store's own learn it sooner, but a process may
+// have none.
+func (h *home) isLookDue() bool {
+	last, now := h.failed.Load(), time.Now()
+	return last == nil || now.Sub(*last) >= checkInterval && h.failed.CompareAndSwap(last, &now)
 }
 
 // lookHomeLimit bounds how long an addition in the application's transaction waits for a
@@ -40,13 +48,13 @@ const lookHomeLimit = time.Second
 // same tables: no Runner of this store would find the batches there. A restart or a failover
 // changes the location, too: so where another location is known, or none, the store looks where
 // its own connections lead now. A pool of one connection, which the transaction may hold, cannot
-// tell.
+// tell. Where none is known, and the store gets no connection, the transaction is taken.
 func (s *Store) checkHome(ctx context.Context, op string, met location) error {
 	was := s.home.at.Load()
 	switch {
 	case was != nil && *was == met:
 		return nil
-	case was == nil && (s.pool.Single() || s.home.without.Load()):
+	case was == nil && (s.pool.Single() || !s.home.isLookDue()):
 		return nil
 	}
 	begun := time.Now()
@@ -61,7 +69,7 @@ func (s *Store) checkHome(ctx context.Context, op string, met location) error {
 	case err == nil && now != nil:
 		return wrap(op, &batch.InputError{Field: "tx", Value: "a transaction in " + met.String(), Want: "a transaction in the store's own database: " + now.String()})
 	case was == nil:
-		s.home.without.Store(true)
+		s.home.failed.Store(new(time.Now()))
 		return nil
 	case s.pool.Single():
 		s.home.at.Store(nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -67,4 +68,53 @@ func TestWhoseTransactionIsTaken(t *testing.T) {
 			}
 		})
 	}
+}
+
+// crowded is a pool whose connections are all in use for a while.
+type crowded struct {
+	*script
+	full bool
+	asks int
+}
+
+func (c *crowded) Acquire(ctx context.Context) (conns.Conn, error) {
+	if c.asks++; c.full {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return c.script.Acquire(ctx)
+}
+
+// Where the application's transactions have all connections at the start, an addition waits for a
+// second at most, and others of the next minute not at all. Then the store looks again: a process
+// that calls nothing else would take transactions of another database for ever.
+func TestAFullPoolAtTheStartIsLookedAtAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := &crowded{script: &script{database: "own"}, full: true}
+		s, _, err := Over(pool, nil)
+		require.NoError(t, err)
+		soon := time.Now().Add(time.Hour)
+		s.checked.Store(&soon)
+		add := func(id batch.ID) (err error, took time.Duration) {
+			begun := time.Now()
+			tx := &scriptConn{s: &script{database: "other", answers: map[string][][]any{"ON CONFLICT": {{int64(1)}}}}}
+			err = s.addTx(t.Context(), tx, batch.Batch{Service: "s", ID: id, Payload: []byte("b")})
+			return err, time.Since(begun)
+		}
+		err, took := add("a")
+		require.NoError(t, err)
+		assert.Equal(t, lookHomeLimit, took)
+		pool.full = false
+		asked := pool.asks
+		for range 59 {
+			err, took = add("b")
+			require.NoError(t, err)
+			assert.Zero(t, took)
+			time.Sleep(time.Second)
+		}
+		assert.Equal(t, asked, pool.asks, "no look")
+		time.Sleep(time.Second)
+		err, _ = add("c")
+		require.ErrorIs(t, err, batch.ErrInvalidInput)
+	})
 }
