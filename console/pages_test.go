@@ -507,3 +507,14 @@ func TestAudit(t *testing.T) {
 		assert.Contains(p, rows(one)[0].text(), "set policy", "the newest first")
 	})
 }
+
+// An order is found by its key, which support has in hand: a list of orders with keys shows them.
+func TestOrdersShowTheirKeys(t *testing.T) {
+	inStores(t, func(p *person) {
+		orders := p.st.(order.Store)
+		require.NoError(p, orders.AddOrders(p.ctx(), order.Order{ID: "o1", Party: "p", Payload: []byte("x")}))
+		assert.NotContains(p, p.get("orders").all("thead")[0].text(), "Key")
+		require.NoError(p, orders.AddOrders(p.ctx(), order.Order{ID: "o2", Party: "p", Key: "invoice 4711", Payload: []byte("x")}))
+		assert.Contains(p, p.get("orders").all("tbody")[0].text(), "invoice 4711")
+	})
+}

@@ -156,12 +156,12 @@ func hasErrors(list any) bool {
 }
 
 // columns says which columns of a list of orders have something in them; the others are left out.
-type columns struct{ Batch, Error bool }
+type columns struct{ Key, Batch, Error bool }
 
 func orderColumns(list any) (has columns) {
 	all, _ := list.([]order.Record)
 	for _, o := range all {
-		has.Batch, has.Error = has.Batch || o.Batch != "" || o.Batches > 0, has.Error || o.Error != nil
+		has.Key, has.Batch, has.Error = has.Key || o.Key != "", has.Batch || o.Batch != "" || o.Batches > 0, has.Error || o.Error != nil
 	}
 	return has
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -63,9 +64,18 @@ each a order.Record, and "next" for --after.`,
 			return err
 		}
 		return a.print(ordersAnswer{notNull(list), next}, func(p *page) {
-			t := p.table("PARTY", "ID", "STATE", "BATCH", "BATCHES", "ADDED", "ERROR")
+			heads := []string{"PARTY", "ID", "STATE", "BATCH", "BATCHES", "ADDED", "ERROR"}
+			keys := slices.ContainsFunc(list, func(o order.Record) bool { return o.Key != "" })
+			if keys {
+				heads = slices.Insert(heads, 2, "KEY")
+			}
+			t := p.table(heads...)
 			for _, o := range list {
-				t.row(alarmStyle(o.State == order.Quarantined), laneText(o.Party), o.ID, o.State, o.Batch, o.Batches, timeText(o.CreatedAt), errorText(o.Error))
+				cells := []any{laneText(o.Party), o.ID, o.State, o.Batch, o.Batches, timeText(o.CreatedAt), errorText(o.Error)}
+				if keys {
+					cells = slices.Insert(cells, 2, any(o.Key))
+				}
+				t.row(alarmStyle(o.State == order.Quarantined), cells...)
 			}
 			t.end()
 			if next != "" {

@@ -28,6 +28,8 @@ func TestOrdersAndExport(t *testing.T) {
 		require.Len(s, list.Orders, 1)
 		assert.Equal(s, order.ID("o1"), list.Orders[0].ID)
 		assert.Regexp(s, `(?m)^q +o2 +queued`, s.does("orders"))
+		require.NoError(s, keeper.AddOrders(s.Context(), order.Order{ID: "o3", Party: "r", Key: "invoice 4711", Payload: []byte("x")}))
+		assert.Regexp(s, `(?m)^q +o2 +- +queued.*\nr +o3 +invoice 4711 +queued`, s.does("orders"))
 		assert.Empty(s, reads[ordersAnswer](s, "orders", "--batch", "b1").Orders)
 
 		lines := strings.Split(strings.TrimSpace(s.does("export", "--service", "s")), "\n")
@@ -36,7 +38,7 @@ func TestOrdersAndExport(t *testing.T) {
 		require.NoError(s, json.Unmarshal([]byte(lines[0]), &rec))
 		assert.Equal(s, s.see("b1"), rec)
 		assert.Equal(s, 3, strings.Count(s.does("export"), "\n"))
-		assert.Equal(s, 2, strings.Count(s.does("export", "--orders"), "\n"))
+		assert.Equal(s, 3, strings.Count(s.does("export", "--orders"), "\n"))
 		assert.Empty(s, s.does("export", "--state", "committed"))
 	})
 }
