@@ -510,7 +510,7 @@ func (a *app) settings() *cobra.Command {
 need it. The JSON is operator.Relied; "kept" is the record, as JSON in a text.`,
 	}
 	return a.databasesCommand(c, func(ctx context.Context, all *databases, args []string) error {
-		db, service, _, err := all.findLane(ctx, args[0])
+		db, service, known, err := all.findLane(ctx, args[0])
 		if err != nil {
 			return err
 		}
@@ -518,14 +518,27 @@ need it. The JSON is operator.Relied; "kept" is the record, as JSON in a text.`,
 		if err != nil {
 			return err
 		}
-		return a.print(r, func(p *page) { p.printRelied(r) })
+		return a.print(r, func(p *page) {
+			p.printRelied(r)
+			if !known {
+				p.line("nobody knows a lane of this name, which may be a typing error: dltbatch lanes lists those with batches")
+			}
+		})
 	})
 }
 
 func (p *page) printRelied(r operator.Relied) {
+	if r.Ledger == "" {
+		p.line("no instance serves lane %s, and none has served it: nothing is on record", laneText(r.Service))
+		return
+	}
+	record := r.Kept
+	if record == "" {
+		record = "none: no instance has recorded its settings"
+	}
 	t := p.table("SERVICE", laneText(r.Service))
 	t.row(plain, "ledger", r.Ledger)
-	t.row(plain, "record", r.Kept)
+	t.row(plain, "record", record)
 	if r.Disagree {
 		t.row(red, "disagreement", `"other" are the settings before; correct the instance that is wrong, then dltbatch agree`)
 	}

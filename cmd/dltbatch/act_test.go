@@ -256,6 +256,17 @@ func TestAcquit(t *testing.T) {
 	})
 }
 
+// A lane that no instance serves has no record, and settings says so.
+func TestSettingsOfALaneThatNobodyServes(t *testing.T) {
+	inStores(t, func(s *screen) {
+		s.serves("s")
+		s.add("t", "b1")
+		assert.Contains(s, s.does("settings", "s"), "ledger   ledger\n")
+		assert.Equal(s, "no instance serves lane t, and none has served it: nothing is on record\n", s.does("settings", "t"))
+		assert.Contains(s, s.does("settings", "u"), "nobody knows a lane of this name")
+	})
+}
+
 // Where instances disagree a requeue refuses, and a person ends that.
 func TestAgree(t *testing.T) {
 	inStores(t, func(s *screen) {
