@@ -262,3 +262,15 @@ func TestTables(t *testing.T) {
 	assert.Equal(t, "1d01h", ageText(25*3600e9))
 	assert.Empty(t, timeText(batch.Record{}.CreatedAt))
 }
+
+// Counts that a dead instance left are not called those of now.
+func TestCountsOfADeadInstance(t *testing.T) {
+	at := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	status := func(age time.Duration, live bool) string {
+		var p page
+		p.printStatus(store.Stats{Totals: store.Totals{At: at, By: "one"}, Age: age, Instances: []store.Instance{{Name: "one", Live: live}}})
+		return p.String()
+	}
+	assert.Regexp(t, `(?m)^WHAT +NOW\ncounted +15s ago, by one\n`, status(15*time.Second, true))
+	assert.Regexp(t, `(?m)^WHAT +AT 2026-07-01 12:00:00Z\ncounted +5m00s ago, by one, which has gone; --refresh counts now\n`, status(5*time.Minute, false))
+}

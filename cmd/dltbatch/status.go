@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -102,6 +103,10 @@ type statusAnswer struct {
 	store.Stats
 }
 
+// presentCountsAge is the age up to which counts are called those of now: an instance counts every
+// 15 s while something is open.
+const presentCountsAge = time.Minute
+
 func (p *page) printStatus(s store.Stats) {
 	live := 0
 	for _, i := range s.Instances {
@@ -114,16 +119,26 @@ func (p *page) printStatus(s store.Stats) {
 		p.line("instances  %d live of %d", live, len(s.Instances))
 		return
 	}
-	t := p.table("WHAT", "NOW")
+	head, by := "NOW", ""
+	if s.Age > presentCountsAge { // nobody counts, or nothing is open
+		head = "AT " + timeText(s.At)
+	}
+	if s.By != "" {
+		by = ", by " + s.By
+	}
+	named := func(live bool) bool {
+		return slices.ContainsFunc(s.Instances, func(i store.Instance) bool { return i.Name == s.By && i.Live == live })
+	}
+	gone := named(false) && !named(true)
+	if gone {
+		by += ", which has gone; --refresh counts now"
+	}
+	t := p.table("WHAT", head)
 	open := 0
 	for _, n := range s.Open {
 		open += n
 	}
-	by := ""
-	if s.By != "" {
-		by = ", by " + s.By
-	}
-	t.row(plain, "counted", ageText(s.Age)+" ago"+by)
+	t.row(alarmStyle(gone), "counted", ageText(s.Age)+" ago"+by)
 	t.row(plain, "open batches", fmt.Sprintf("%d in %s", open, incident.Count(s.Lanes, "lane", "lanes")))
 	for _, state := range batch.States() {
 		if n := s.Open[state]; n > 0 {
