@@ -176,9 +176,9 @@ func (t *timeline) end(reports []batch.Report, history []batch.Act) {
 	r := t.r
 	reported := slices.ContainsFunc(reports, func(p batch.Report) bool { return p.Attempt == r.Attempt })
 	live := r.State == batch.Submitting && r.ClaimExpires.After(t.now)
-	switch taken := r.State == batch.Pending || r.State == batch.Valid || r.State == batch.Invalid; {
+	switch {
 	case r.DoubtSince.IsZero():
-	case taken:
+	case ledgerHas(r):
 		t.add(Step{At: r.DoubtSince, Kind: StepTaken, Tone: TonePlain, Title: "Claimed for an attempt", By: r.ClaimedBy})
 	case live && r.Attempt == 1:
 		t.add(Step{At: r.DoubtSince, Kind: StepTaken, Tone: TonePlain, Title: "Claimed for attempt 1, which is under way", By: r.ClaimedBy, Attempt: 1})
@@ -212,6 +212,12 @@ func (t *timeline) end(reports []batch.Report, history []batch.Act) {
 	t.add(Step{At: r.PrunedAt, Kind: StepRemoved, Tone: TonePlain, Title: "Removed by retention"})
 }
 
+// ledgerHas reports whether the ledger has said that it has the batch, so that no attempt is in
+// doubt.
+func ledgerHas(r batch.Record) bool {
+	return r.State == batch.Pending || r.State == batch.Valid || r.State == batch.Invalid
+}
+
 // unreported adds the last attempt if it has no report. The record has the time of the
 // last POST, which may be that of an earlier attempt: a report is never older than the POST that
 // it is about.
@@ -223,7 +229,7 @@ func (t *timeline) unreported(reports []batch.Report) {
 		last = reports[len(reports)-1].At
 	}
 	earlier := !r.LastPost.After(last)
-	if !r.DoubtSince.IsZero() && r.State != batch.Pending {
+	if !r.DoubtSince.IsZero() && !ledgerHas(r) {
 		s.Kind, s.Tone, s.Title = StepDoubt, ToneDoubt, fmt.Sprintf("Attempt %d may have been sent", r.Attempt)
 		if earlier {
 			s.At, t.untimed = slices.MaxFunc([]time.Time{r.DoubtSince, last}, time.Time.Compare), true

@@ -55,6 +55,13 @@ func TestTimeline(t *testing.T) {
 			want: []string{"0 plain: Added", "10 plain: Claimed for an attempt", "11 plain: Attempt 1 was sent"},
 		},
 		{
+			name: "the ledger has executed it",
+			rec: with(func(r *batch.Record) {
+				r.State, r.Attempt, r.DoubtSince, r.LastPost = batch.Valid, 1, at(10), at(11)
+			}),
+			want: []string{"0 plain: Added", "10 plain: Claimed for an attempt", "11 plain: Attempt 1 was sent"},
+		},
+		{
 			name: "refused, and reported a moment later",
 			rec: with(func(r *batch.Record) {
 				r.State, r.Attempt, r.FinalAt = batch.Rejected, 1, at(11)

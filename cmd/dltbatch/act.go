@@ -132,7 +132,7 @@ func (a *app) batchCommand(c *cobra.Command, args int, does func(args []string, 
 			}
 			question = strings.TrimSpace(how + question)
 		}
-		if err := t.confirm(ctx, c.Name(), question, func(p *page) { p.printRecord(rec) }); err != nil {
+		if err := t.confirm(ctx, c.Name(), question, func(p *page) { p.printRecord(rec, false) }); err != nil {
 			return err
 		}
 		after, err := act.do(ctx, db.desk, by)

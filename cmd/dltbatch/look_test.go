@@ -263,6 +263,23 @@ func TestTables(t *testing.T) {
 	assert.Empty(t, timeText(batch.Record{}.CreatedAt))
 }
 
+// A batch that the ledger has, or that is being sent for the first time, is in no doubt.
+func TestShowSaysWhetherABatchIsInDoubt(t *testing.T) {
+	at := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	record := func(s batch.State, attempt int, live bool) string {
+		var p page
+		p.printRecord(batch.Record{State: s, Attempt: attempt, DoubtSince: at}, live)
+		return p.String()
+	}
+	for _, s := range []batch.State{batch.Pending, batch.Valid, batch.Invalid} {
+		assert.Regexp(t, `(?m)^attempted at +2026-07-01 12:00:00Z$`, record(s, 2, false))
+	}
+	assert.Regexp(t, `(?m)^attempted since +2026`, record(batch.Submitting, 1, true))
+	assert.Regexp(t, `(?m)^in doubt since +2026`, record(batch.Submitting, 2, true), "perhaps of the attempt before")
+	assert.Regexp(t, `(?m)^in doubt since +2026`, record(batch.Submitting, 1, false))
+	assert.Regexp(t, `(?m)^in doubt since +2026`, record(batch.Delayed, 1, false))
+}
+
 // Counts that a dead instance left are not called those of now.
 func TestCountsOfADeadInstance(t *testing.T) {
 	at := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)

@@ -144,7 +144,7 @@ Of a batch that retention removed, it shows what is kept: how the batch ended an
 		}
 		s.Timeline = operator.Timeline(rec, s.Attempts, s.History, now)
 		return a.print(s, func(p *page) {
-			p.printRecord(rec)
+			p.printRecord(rec, rec.State == batch.Submitting && rec.ClaimExpires.After(now))
 			p.line("")
 			p.printTimeline(s.Timeline)
 		})
@@ -179,7 +179,9 @@ func (p *page) printTimeline(steps []operator.Step) {
 	t.end()
 }
 
-func (p *page) printRecord(r batch.Record) {
+// printRecord shows a record; live says that an attempt is being made, during which no act is
+// allowed.
+func (p *page) printRecord(r batch.Record, live bool) {
 	t := p.table("BATCH", string(r.ID))
 	t.row(plain, "service", laneText(r.Service))
 	state := r.State.String()
@@ -198,10 +200,17 @@ func (p *page) printRecord(r batch.Record) {
 	if r.ClaimExpires.IsZero() {
 		claimed = "last claimed by"
 	}
+	doubt := "in doubt since"
+	switch {
+	case r.State == batch.Pending, r.State == batch.Valid, r.State == batch.Invalid:
+		doubt = "attempted at" // the ledger has it
+	case live && r.Attempt == 1:
+		doubt = "attempted since"
+	}
 	for _, x := range []struct{ what, text string }{
 		{"data_change_id", r.DataChangeID}, {"tags", r.Tags.String()}, {"added", timeText(r.CreatedAt)}, {"final", timeText(r.FinalAt)},
 		{claimed, r.ClaimedBy}, {"claim ends", timeText(r.ClaimExpires)}, {"not before", timeText(r.NotBefore)},
-		{"last post", timeText(r.LastPost)}, {"in doubt since", timeText(r.DoubtSince)}, {"settles", timeText(r.SettlesAt)},
+		{"last post", timeText(r.LastPost)}, {doubt, timeText(r.DoubtSince)}, {"settles", timeText(r.SettlesAt)},
 		{"error", errorText(r.Error)}, {"decision", r.Decision},
 	} {
 		if x.text != "" {
