@@ -386,10 +386,7 @@ func (x *judgement) judgeFlow() {
 	}
 	if why := FlowOf(x.Stats).Growing; why != "" {
 		s := x.incidentOf(IncidentGrowing)
-		s.Text, s.Why, s.Since = incident.Growing, why, x.Stats.OpenAt().At
-		if e := x.Stats.Earlier; len(e) > 0 {
-			s.Since = e[0].At
-		}
+		s.Text, s.Why, s.Since = incident.Growing, why, x.Stats.RisingSince
 	}
 }
 

@@ -196,3 +196,20 @@ func TestEachIncidentSaysSinceWhen(t *testing.T) {
 	warns := operator.Sight{Causes: operator.Causes{At: looked}, Counted: true, Stats: store.Stats{Instances: []store.Instance{of("a", time.Minute), of("b", 2*time.Minute)}}}
 	assert.Equal(t, looked.Add(-2*time.Minute), wrong(t, warns, operator.IncidentStore).Since, "that of the oldest")
 }
+
+// Since when the queue grows does not move with each look.
+func TestAQueueGrowsSinceOneMoment(t *testing.T) {
+	var counts store.Totals
+	var since []time.Time
+	for n := range 40 {
+		at := looked.Add(time.Duration(n) * operator.FlowCell)
+		counts = store.Totals{At: at, Open: map[batch.State]int{batch.Queued: 100 * n}}.After(counts)
+		sight := operator.Sight{Counted: true, Stats: store.Stats{Totals: counts}, Causes: operator.Causes{At: at}}
+		sight.Stats.Instances = []store.Instance{{Name: "one", Live: true, Flows: []store.Flow{{Took: operator.FlowCell, Final: 1}}}}
+		if n >= 4 {
+			since = append(since, wrong(t, sight, operator.IncidentGrowing).Since)
+		}
+	}
+	assert.Equal(t, looked, since[0])
+	assert.Equal(t, looked, since[len(since)-1])
+}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -63,8 +64,8 @@ func (c Totals) OpenAt() OpenAt {
 	return o
 }
 
-// After returns the counts with those before them, in Earlier: the last [MaxFlows]. Counts from
-// before the clock stepped back are left out.
+// After returns the counts with those before them, in Earlier: the last [MaxFlows], and with
+// RisingSince. Counts from before the clock stepped back are left out.
 func (c Totals) After(before Totals) Totals {
 	all := slices.Clone(before.Earlier)
 	if !before.At.IsZero() {
@@ -72,5 +73,8 @@ func (c Totals) After(before Totals) Totals {
 	}
 	all = slices.DeleteFunc(all, func(o OpenAt) bool { return !o.At.Before(c.At) })
 	c.Earlier = all[max(0, len(all)-MaxFlows):]
+	if n := len(all); n > 0 && all[n-1].At.Equal(before.At) && c.OpenAt().Open > all[n-1].Open {
+		c.RisingSince = cmp.Or(before.RisingSince, before.At)
+	}
 	return c
 }

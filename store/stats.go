@@ -147,6 +147,9 @@ type Totals struct {
 
 	// Earlier are the counts before this one, the oldest first: at most [MaxFlows].
 	Earlier []OpenAt `json:"earlier,omitempty"`
+	// RisingSince is the moment of the count after which each had more open batches than the one
+	// before; zero where the last count has no more than the one before it.
+	RisingSince time.Time `json:"rising_since,omitzero"`
 
 	// Schema is the version of the database's schema; 0 where it has none.
 	Schema int64 `json:"schema"`

@@ -12,8 +12,8 @@ import (
 
 // Sum adds up the counts of shards, of which there is one at least. At and Age are of the count
 // that was made first: where one was not counted yet, At is zero, as for one schema. AllPaused
-// says that every shard is paused. Took, By, Earlier and Schema are left out: they are of one
-// schema.
+// says that every shard is paused. Took, By, Earlier, RisingSince and Schema are left out: they
+// are of one schema.
 func Sum(list []store.Stats) store.Stats {
 	all := store.Stats{}
 	all.At, all.AllPaused = list[0].At, true
