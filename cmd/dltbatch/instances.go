@@ -50,8 +50,10 @@ the incidents.`,
 					switch {
 					case !i.Live:
 						state = "gone"
-					case len(i.Pauses)+len(i.Unserved) > 0:
+					case len(i.Pauses) > 0:
 						state = notPostedText(i)
+					case len(i.Unserved) > 0:
+						state = "holds lanes"
 					}
 					if i.Shared {
 						state += ", name shared"
@@ -64,18 +66,24 @@ the incidents.`,
 				}
 			}
 			t.end()
+			for _, x := range desks.WithoutErrors(answers) {
+				for _, i := range x.Value.Stats.Instances {
+					for _, u := range i.Unserved {
+						if i.Live {
+							p.line("%s takes no batches of lane %s for %s: %s", i.Name, laneText(u.Service), ageText(u.For+i.Unseen), u.Why)
+						}
+					}
+				}
+			}
 		})
 	})
 }
 
-// notPostedText says what an instance does not post or take, for how long, and why.
+// notPostedText says what an instance does not post, for how long, and why.
 func notPostedText(i store.Instance) string {
 	var not []string
 	for _, p := range i.Pauses {
 		not = append(not, "posts nothing"+operator.NotPosted(i, p)+" for "+ageText(p.For+i.Unseen)+": "+incident.LedgerClosed(p.Kind))
-	}
-	for _, u := range i.Unserved {
-		not = append(not, "takes no batches of lane "+laneText(u.Service)+" for "+ageText(u.For+i.Unseen)+": "+u.Why)
 	}
 	return strings.Join(not, "; ")
 }
