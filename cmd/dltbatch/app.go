@@ -160,7 +160,7 @@ func (a *app) printError(err error, code int) {
 	case errors.Is(err, batch.ErrInDoubt):
 		advice = "dltbatch explain ID says what it waits for; dltbatch withdraw ID asks the ledger to keep it from taking effect, where the ledger can"
 	case errors.Is(err, store.ErrNotMigrated):
-		advice = "dltbatch migrate status shows the schema's version, dltbatch migrate up brings it up to date"
+		advice = "are the DSN and --schema those of the application? Where they are, dltbatch migrate status shows the schema's version, and dltbatch migrate up makes the tables or brings them up to date"
 	}
 	if advice == "" || a.json {
 		a.printErrorText(text, code)

@@ -90,7 +90,7 @@ func TestMigrate(t *testing.T) {
 	got := s.typed("", "migrate", "status")
 	assert.Equal(t, exitSchema, got.code)
 	assert.Contains(t, got.out, "at version 0")
-	assert.Contains(t, s.fails(exitSchema, "list"), "migrate up")
+	assert.Contains(t, s.fails(exitSchema, "list"), "are the DSN and --schema those of the application? Where they are, dltbatch migrate status")
 	have := reads[schemaAnswer](s, "migrate", "up")
 	assert.True(t, have.Current)
 	assert.Equal(t, have.Want, have.Have)
