@@ -56,7 +56,7 @@ func (d *Desk) explain(ctx context.Context, key batch.Key) (e batch.Explanation,
 	if why, is := unservedLanes(s.Instances)[key.Service]; is && isUnserved(e.Cause) {
 		return withUnserved(e, why), nil
 	}
-	held := whyHeldBy(e.Cause, r.ledger, counted, s)
+	held := whyHeldBy(e.Cause, key.Service, r.ledger, counted, s)
 	if unmet != nil && (held == "" || len(s.Instances) == 0) {
 		return e, unmet
 	}

@@ -423,11 +423,21 @@ func (x *judgement) whyHeld(c batch.Cause, ledger string) string {
 	return ""
 }
 
-// whyHeldBy returns the same by what the store has of its instances.
-func whyHeldBy(c batch.Cause, ledger string, counted bool, s store.Stats) string {
+// whyHeldBy returns the same of a lane by what the store has of its instances, with since when and
+// by which of them.
+func whyHeldBy(c batch.Cause, service batch.ServiceID, ledger string, counted bool, s store.Stats) string {
 	x := judgement{Sight: Sight{Stats: s, Counted: counted}, incidents: map[IncidentKind]*Incident{}}
 	x.judgeInstances()
-	return x.whyHeld(c, ledger)
+	return x.whyLaneHeld(c, service, ledger)
+}
+
+// whyLaneHeld is whyHeld of a lane, with since when and by which instances.
+func (x *judgement) whyLaneHeld(c batch.Cause, service batch.ServiceID, ledger string) string {
+	held, lane := x.whyHeld(c, ledger), gateOf(service, ledger, x.Stats.Instances)
+	if !lane.closed || !waitsForLedger(c, lane.kind) {
+		return held
+	}
+	return legible.Sentences(cmp.Or(held, incident.LanePostsNothing(lane.kind.errorKind())), lane.text())
 }
 
 // movesItself reports whether an instance moves a batch with this cause.

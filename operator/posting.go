@@ -178,3 +178,48 @@ func (x *judgement) worstShut() (kind IncidentKind) {
 	}
 	return kind
 }
+
+// gate is what holds back the POSTs of one lane in all live instances.
+type gate struct {
+	closed    bool
+	kind      IncidentKind // of several instances the worst
+	instances []string
+	since     time.Time // of several instances the last: before it, one posted
+	why       string
+}
+
+// gateOf returns the gate of a lane of a ledger. It is open where one live instance posts.
+func gateOf(service batch.ServiceID, ledger string, instances []store.Instance) (g gate) {
+	for _, i := range instances {
+		if !i.Live {
+			continue
+		}
+		at := slices.IndexFunc(i.Pauses, func(p store.Pause) bool {
+			of := p.All && (p.Ledger == ledger || i.Paused) || !p.All && p.Service == service
+			return of && (ledgerKind(p.Kind) != IncidentLedgerBusy || p.For >= busyIncidentAfter)
+		})
+		if at < 0 {
+			return gate{}
+		}
+		p := i.Pauses[at]
+		g.closed, g.kind, g.instances = true, worseKind(g.kind, ledgerKind(p.Kind)), append(g.instances, i.Name)
+		if since := i.Seen.Add(-p.For); since.After(g.since) {
+			g.since = since
+		}
+		g.why = cmp.Or(g.why, p.Why)
+	}
+	return g
+}
+
+// text says since when the gate is closed, and by which instances.
+func (g gate) text() string {
+	by := "instance " + g.instances[0]
+	if n := len(g.instances); n > 1 {
+		by = incident.Count(n, "instance", "instances")
+	}
+	s := "Held since " + g.since.UTC().Format("2006-01-02 15:04:05Z") + " by " + by
+	if g.why != "" {
+		s += ": " + g.why
+	}
+	return s
+}

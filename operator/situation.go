@@ -57,6 +57,9 @@ type Moving struct {
 	Group
 	// Behind of the group's batches wait behind others of it.
 	Behind int `json:"behind,omitzero"`
+	// Held says why no instance posts the lane of the example at present, since when, and which
+	// instances; "" where one does.
+	Held string `json:"held,omitzero"`
 }
 
 // Situation says what is wrong. It reads what [Desk.Causes] and [Desk.Stats] read, and the lanes
@@ -192,8 +195,10 @@ func (s Sight) Situation() Situation {
 		x.finishIncident(&out.Incidents[n])
 	}
 	for _, m := range x.moving {
-		if held := x.whyHeld(m.Example.Cause, m.Ledger); held != "" && m.Example.ID != "" {
-			m.Example.Text = waitText(m.Example, held)
+		if m.Example.ID != "" {
+			if m.Held = x.whyLaneHeld(m.Example.Cause, m.Example.Service, m.Ledger); m.Held != "" {
+				m.Example.Text = waitText(m.Example, m.Held)
+			}
 		}
 		out.Itself = append(out.Itself, *m)
 	}

@@ -11,7 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -212,4 +214,42 @@ func TestAQueueGrowsSinceOneMoment(t *testing.T) {
 	}
 	assert.Equal(t, looked, since[0])
 	assert.Equal(t, looked, since[len(since)-1])
+}
+
+// Where each live instance holds a lane back, or its ledger, an explanation says since when and by
+// which instances; where one posts, it does not.
+func TestALaneBehindAGate(t *testing.T) {
+	inStores(t, func(o *office) {
+		o.serves(traits, queuer.Serial(), "s", "other")
+		o.add(one("s", "b"), one("other", "o"))
+		var first, second texts.Presence
+		shows := func(p *texts.Presence, id string, pauses ...store.Pause) {
+			o.Helper()
+			require.NoError(o, p.Show(o.ctx(), o.st, store.Instance{ID: id, Name: id, Pauses: pauses}))
+		}
+		says := func(lane batch.ServiceID, id batch.ID) string {
+			o.Helper()
+			e, err := o.Explain(o.ctx(), batch.Key{Service: lane, ID: id})
+			require.NoError(o, err)
+			return e.Text
+		}
+		ofLane := store.Pause{Ledger: traits.Name, Service: "s", Kind: batch.KindUnavailable, Why: "connection refused", For: time.Minute}
+		shows(&first, "one", ofLane)
+		assert.Regexp(o, `Nothing of its lane is posted: the ledger is not reached\. Held since 2[0-9 :-]+Z by instance one: connection refused\.$`, says("s", "b"))
+		assert.Contains(o, says("other", "o"), "the next round of a running instance takes it")
+		now, err := o.Situation(o.ctx(), operator.CausesQuery{})
+		require.NoError(o, err)
+		require.Len(o, now.Itself, 1)
+		for _, m := range now.Itself {
+			assert.Equal(o, m.Example.Service == "s", m.Held != "")
+		}
+
+		shows(&second, "two")
+		assert.Contains(o, says("s", "b"), "the next round of a running instance takes it", "the second posts")
+		shows(&second, "two", store.Pause{Ledger: traits.Name, All: true, Kind: batch.KindBusy, For: time.Hour})
+		assert.Contains(o, says("s", "b"), "by 2 instances: connection refused.")
+		ofLane.Kind, ofLane.For = batch.KindBusy, time.Second
+		shows(&first, "one", ofLane)
+		assert.Contains(o, says("s", "b"), "the next round of a running instance takes it", "it may be over")
+	})
 }

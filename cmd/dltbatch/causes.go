@@ -59,6 +59,11 @@ func (p *page) printCauses(s operator.Situation) {
 			t.row(plain, countText(m.Batches, m.AtLeast), m.Lanes, cause, m.Behind, m.Kind, ageText(m.Oldest), m.Example.ID)
 		}
 		t.end()
+		for _, m := range s.Itself {
+			if m.Held != "" {
+				p.line("%s of %s: %s", p.id(string(m.Example.ID)), laneText(m.Example.Service), p.ids(m.Held))
+			}
+		}
 	case s.Causes.Incomplete:
 	case len(s.Causes.Groups) == 0 && len(s.Incidents) == 0:
 		p.line("all well: nothing is open")
