@@ -14,9 +14,9 @@ import (
 // MaxAlternatives is how many transactions [Alternatives] takes at most.
 const MaxAlternatives = 16
 
-// alternativesMark is the first byte of a payload with alternatives. Behind it is the RLP list of
-// the transactions as strings. No transaction begins so: up to 0x7f is a type, and a legacy one
-// begins with 0xc0 or above (EIP-2718).
+// alternativesMark is the first byte of a payload with alternatives. After it comes the RLP list
+// of the transactions as strings. No transaction begins with this byte: a first byte up to 0x7f is
+// a type, and a legacy transaction begins with 0xc0 or above (EIP-2718).
 const alternativesMark = 0xa2
 
 // Alternatives returns the payload of one batch from 2 to [MaxAlternatives] signed transactions,
@@ -38,10 +38,11 @@ func Alternatives(signed ...[]byte) ([]byte, error) {
 // hasAlternatives reports whether a payload has alternatives.
 func hasAlternatives(payload []byte) bool { return len(payload) > 0 && payload[0] == alternativesMark }
 
-// alternativeField names an alternative in errors.
+// alternativeField returns the name of the alternative with index i for errors.
 func alternativeField(i int) string { return "alternatives[" + strconv.Itoa(i) + "]" }
 
-// splitPayload returns the transactions of a payload: itself, or its alternatives.
+// splitPayload returns the encoded transactions of a payload: its alternatives, or the payload
+// itself.
 func splitPayload(payload []byte) ([][]byte, error) {
 	if !hasAlternatives(payload) {
 		return [][]byte{payload}, nil
@@ -60,8 +61,8 @@ func splitPayload(payload []byte) ([][]byte, error) {
 	return raws, nil
 }
 
-// checkAlternatives refuses alternatives that are not one payment: all but the fees is the same,
-// and these rise.
+// checkAlternatives refuses alternatives that are not one payment. All of a transaction but its
+// fees must be the same in each alternative, and the fees must rise.
 func (p *parsedPayload) checkAlternatives() error {
 	first := p.txs[0]
 	if first.Type == evmtx.Blob && len(p.txs) > 1 {
@@ -124,8 +125,8 @@ func recipientText(tx *evmtx.Tx) string {
 	return tx.To.String()
 }
 
-// hashWithoutFees is everything of a transaction but its fees and its signature, with or without
-// authorizations.
+// hashWithoutFees returns a hash of everything in a transaction except its fees and its signature.
+// If auths is false, the hash leaves out the authorizations, too.
 func hashWithoutFees(tx *evmtx.Tx, auths bool) evmtx.Hash {
 	same := *tx
 	same.Tip, same.FeeCap = nil, nil
@@ -135,7 +136,7 @@ func hashWithoutFees(tx *evmtx.Tx, auths bool) evmtx.Hash {
 	return same.SigningHash()
 }
 
-// lowestReplacement returns the lowest fee that may replace this one: nodes ask for a tenth more,
+// lowestReplacement returns the lowest fee that may replace the fee v: nodes ask for a tenth more
 // of both fees (docs/ledgers/evm.md#21-replacement).
 func lowestReplacement(v *big.Int) *big.Int {
 	out := new(big.Int).Mul(v, big.NewInt(11))

@@ -7,34 +7,36 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// linkedBlocks is a run of blocks, each of which names the next lower one as its parent. Behind
-// one address may be several nodes, and each question may go to another one. So a height and a
-// hash prove nothing: a node that stands still on a fork shows an orphan at a height that is deep
-// for its neighbour. The hashes of parents prove it, whichever node shows them.
+// linkedBlocks is a run of blocks, each of which names the next lower one as its parent. One
+// address may lead to several nodes, and each question may go to another node. So a height and a
+// hash prove nothing: a node that stands still on a fork shows an orphaned block at a height that
+// counts as deep on another node. The parent hashes prove that a block is on the chain, whichever
+// node shows them.
 type linkedBlocks struct {
 	top    uint64       // the height of the first hash
 	hashes []evmtx.Hash // from the top down, without a gap
-	parent evmtx.Hash   // of the lowest
+	parent evmtx.Hash   // of the lowest block
 }
 
 const (
-	// maxLinkedBlocks is how many blocks are remembered, and so how far below a deep block one of
-	// them can be proved: 32 bytes each.
+	// maxLinkedBlocks is how many blocks are remembered, at 32 bytes each, and so how far below a
+	// deep block another block can be proved.
 	maxLinkedBlocks = 1 << 17
-	// linkWindow is how many headers are asked for together, and maxLinksAsked how many one
-	// question asks for: it goes on where the one before it ended.
+	// linkWindow is how many headers are asked for together. maxLinksAsked is how many headers one
+	// question asks for; the next question goes on where the last one ended.
 	linkWindow    = 100
 	maxLinksAsked = 1024
 )
 
-// linkedBlocksOf returns the run that has only this block.
+// linkedBlocksOf returns a run of the block b alone.
 func linkedBlocksOf(b block) linkedBlocks {
 	return linkedBlocks{top: b.number, hashes: []evmtx.Hash{b.hash}, parent: b.parent}
 }
 
 func (l *linkedBlocks) lowest() uint64 { return l.top - uint64(len(l.hashes)) + 1 }
 
-// hashAt returns the hash of the block at a height. ok is false where no link leads there.
+// hashAt returns the hash of the block at a height. ok is false if the run has no block of that
+// height.
 func (l *linkedBlocks) hashAt(height uint64) (h evmtx.Hash, ok bool) {
 	switch {
 	case height > l.top || len(l.hashes) == 0:
@@ -47,7 +49,7 @@ func (l *linkedBlocks) hashAt(height uint64) (h evmtx.Hash, ok bool) {
 	return h, false
 }
 
-// has reports whether the run has this very block.
+// has reports whether the run has the block b: its height with its hash.
 func (l *linkedBlocks) has(b block) bool {
 	h, ok := l.hashAt(b.number)
 	return ok && h == b.hash
@@ -62,8 +64,8 @@ func (l *linkedBlocks) addParent(b block) bool {
 	return true
 }
 
-// missingHeights returns the heights of the headers to ask for next, so that a link leads to a
-// height; lowest is above highest where none is missing.
+// missingHeights returns the heights of the headers to ask for next, so that the run reaches down
+// to height. lowest is above highest if no header is missing.
 func (l *linkedBlocks) missingHeights(height uint64) (lowest, highest uint64) {
 	if _, ok := l.hashAt(height); ok || height >= l.top || l.lowest() == 0 {
 		return 1, 0
@@ -72,14 +74,14 @@ func (l *linkedBlocks) missingHeights(height uint64) (lowest, highest uint64) {
 	return max(height+1, highest-min(highest, linkWindow-1)), highest
 }
 
-// ancestry remembers one run of linked blocks: the highest. A block that is not linked
-// is not remembered.
+// ancestry remembers one run of linked blocks: the highest. It remembers no block that is not
+// linked.
 type ancestry struct {
 	mu           sync.Mutex
 	linkedBlocks linkedBlocks // its hashes never change
 }
 
-// extend lengthens a run by the blocks that are remembered below it.
+// extend lengthens the run l by the remembered blocks below it.
 func (a *ancestry) extend(l *linkedBlocks) {
 	a.mu.Lock()
 	known := a.linkedBlocks
@@ -93,9 +95,9 @@ func (a *ancestry) extend(l *linkedBlocks) {
 	}
 }
 
-// remember remembers a run that has one link at least. A higher one replaces the run that is
-// remembered, and one of the same blocks lengthens it. A single block is not remembered: its
-// height is one node's word.
+// remember remembers a run of at least two blocks. A higher run replaces the remembered one, and a
+// run of the same blocks lengthens it. A single block is not remembered, because only one node has
+// named its height.
 func (a *ancestry) remember(l *linkedBlocks) {
 	if len(l.hashes) < 2 {
 		return

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// maxArrayLength is how many requests go into one array at first. Nodes take a thousand and more,
-// providers from 20 on, or 3.
+// maxArrayLength is how many requests go into one array at first. Nodes accept a thousand and
+// more; the limits of providers begin at 20, and at 3 for some.
 const maxArrayLength = 100
 
-// arrayGrowsAfter is how long an endpoint has to take its arrays before they get twice as long.
+// arrayGrowsAfter is how long an endpoint must accept its arrays before their length is doubled.
 const arrayGrowsAfter = time.Minute
 
 // arrayLimit says how many requests an endpoint takes in one array. A refused array is halved. The

@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// What nodes take at most, in bytes: a transaction, and one with its blobs.
+// The largest sizes that nodes accept, in bytes: of a transaction, and of one with its blobs.
 const (
 	maxTxBytes     = 128 << 10
 	maxBlobTxBytes = 1 << 20
@@ -37,7 +37,7 @@ type parsedPayload struct {
 	encodedTxs [][]byte
 	txs        []*evmtx.Tx
 	hashes     []evmtx.Hash
-	senders    []evmtx.Address // nil where a payload was read before
+	senders    []evmtx.Address // nil if the payload was read before
 	sender     evmtx.Address
 }
 
@@ -66,7 +66,7 @@ func (p *parsedPayload) recoverSenders() error {
 	return p.checkAlternatives()
 }
 
-// decodePayload reads a payload, and not who signed it.
+// decodePayload reads a payload without recovering its sender.
 func decodePayload(payload []byte) (*parsedPayload, error) {
 	raws, err := splitPayload(payload)
 	if err != nil {
@@ -78,7 +78,7 @@ func decodePayload(payload []byte) (*parsedPayload, error) {
 		if err != nil {
 			return nil, p.nameAlternative(i, err)
 		}
-		if tx.Sidecar != nil { // which the hash does not cover
+		if tx.Sidecar != nil { // the hash does not cover the sidecar
 			raw = tx.Encode()
 		}
 		p.txs, p.hashes = append(p.txs, tx), append(p.hashes, evmtx.Keccak(raw))
@@ -86,7 +86,7 @@ func decodePayload(payload []byte) (*parsedPayload, error) {
 	return p, nil
 }
 
-// nameAlternative names the place of a transaction among alternatives in an input error.
+// nameAlternative adds to an input error the place of the transaction among the alternatives.
 func (p *parsedPayload) nameAlternative(i int, err error) error {
 	if in, ok := errors.AsType[*batch.InputError](err); ok && len(p.encodedTxs) > 1 {
 		in.Field = alternativeField(i) + "." + in.Field
@@ -112,9 +112,9 @@ func decode(raw []byte) (*evmtx.Tx, error) {
 	return tx, err
 }
 
-// senderMemory remembers who signed some payloads, by their hashes: to recover that from a
-// signature costs more than all else that a process does for a send, and Add has done it a moment
-// before Submit.
+// senderMemory remembers the senders of some payloads by the payloads' hashes. Recovering a sender
+// from a signature costs more than everything else that a process does for a send, and Add has
+// recovered the sender a moment before Submit.
 type senderMemory struct {
 	mu            sync.Mutex
 	byPayloadHash map[evmtx.Hash]evmtx.Address
@@ -122,8 +122,8 @@ type senderMemory struct {
 
 const maxSenders = 10_000
 
-// parse is the function of that name. The hash covers all that says who signed, so a remembered
-// result is true.
+// parse does what the function parse does, and remembers the senders. A payload's hash covers
+// everything that the sender is recovered from, so a remembered sender is right.
 func (s *senderMemory) parse(payload []byte) (*parsedPayload, error) {
 	p, err := decodePayload(payload)
 	if err != nil {
@@ -187,7 +187,8 @@ func (c *Client) readPayload(key batch.Key, payload []byte) (*parsedPayload, err
 	return p, nil
 }
 
-// checkExecutable reports what keeps a transaction from ever being executed on this chain.
+// checkExecutable returns an error that names why a transaction can never be executed on this
+// chain.
 func (c *Client) checkExecutable(tx *evmtx.Tx) error {
 	want := strconv.FormatUint(c.chain, 10)
 	switch {

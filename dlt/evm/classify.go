@@ -5,34 +5,36 @@ import (
 	"strings"
 )
 
-// class is the meaning of a node's words for a transaction that was sent.
+// class is the meaning of a node's answer to a transaction that was sent.
 type class uint8
 
 const (
-	// classDoubt: anything may have happened, or an earlier send of ours may be the reason.
+	// classDoubt: anything may have happened; an earlier send of this transaction may be the
+	// reason.
 	classDoubt class = iota
 	// classAccepted: the node has these very bytes.
 	classAccepted
-	// classUsed: the nonce is used, by these bytes or others. It is doubt until that is known.
+	// classUsed: the nonce is used, by these bytes or by others. The answer is doubt until that is
+	// known.
 	classUsed
-	// classNotYet: this transaction cannot be now; others may.
+	// classNotYet: this transaction cannot be accepted now; others may be.
 	classNotYet
-	// classBusy: nothing can be now.
+	// classBusy: the node accepts nothing now.
 	classBusy
-	// classNever: it breaks a rule of the chain, so that no node can execute it.
+	// classNever: the transaction breaks a rule of the chain, so no node can execute it.
 	classNever
-	// classMisconfigured: the node is not one for this client.
+	// classMisconfigured: the node does not fit this client.
 	classMisconfigured
 )
 
-// textClasses are the texts of nodes in lower case, in the order in which they are looked for: the
-// first that occurs decides. Nodes are told apart by nothing else, since the codes of one mean
-// other things at another; proxies put their own words around the text.
+// textClasses are texts of nodes in lower case, in the order in which they are looked for: the
+// first text that occurs decides. Only the texts decide, since one code means different things on
+// different nodes. A proxy may add its own text around a node's.
 var textClasses = []struct {
 	class class
 	texts []string
 }{
-	{classNotYet, []string{"unknown transaction"}}, // a type that this node does not know; it holds "known transaction"
+	{classNotYet, []string{"unknown transaction"}}, // a type that this node does not know; the text contains "known transaction"
 	{classAccepted, []string{"already known", "alreadyknown", "known transaction", "already imported", "already exists", "same hash"}},
 	{classMisconfigured, []string{
 		"chain id", "chainid", "replay-protected", "pool not enabled", "does not exist/is not available", "method not found",
@@ -45,17 +47,19 @@ var textClasses = []struct {
 	{classBusy, append([]string{"limit exceeded", "txpool is full", "sub-pool is full", "queue full", "pending tx pool full"}, busyTexts...)},
 	{classUsed, []string{"nonce too low", "oldnonce", "invalid transaction nonce", "nonce is too low"}},
 	{classDoubt, []string{"replacement transaction underpriced", "replacement not allowed", "replacementnotallowed", "ownnoncealreadyused"}},
-	// A node's own policy, the state of the account, and what the next block may bring.
+	// The reason is the node's own policy, the state of the account, or something that the next
+	// block may change.
 	{classNotYet, []string{
 		"nonce too high", "noncegap", "nonce gap", "too distant", "too far in", "gapped",
 		"insufficient funds", "insufficientfunds", "upfront cost exceeds",
 		"below current base fee", "less than block base fee", "underpriced", "gas price below", "fee too low", "feetoolow",
 		"intrinsic gas too high", "exceeds block gas limit", "gas limit reached", "oversized data",
 		"exceeds the configured cap", "fee cap exceeded", "type not supported",
-		// Check has made sure of what every chain asks for. A layer asks for the price of its data
-		// on L1, too.
+		// Check has verified the rules that every chain has. A layer 2 also asks for the price of
+		// the data on L1.
 		"intrinsic gas", "floor data gas", "failed to decode", "rlp:", "not an eoa",
-		// The hash does not cover the blobs: somebody else may send it with the right ones.
+		// The hash does not cover the blobs: somebody else may send the transaction with the right
+		// blobs.
 		"blob", "sidecar", "versioned hash", "kzg",
 	}},
 	{classNever, []string{
@@ -76,8 +80,8 @@ func saysBusy(text string) bool {
 	return slices.ContainsFunc(busyTexts, func(t string) bool { return strings.Contains(text, t) })
 }
 
-// Codes of the protocol itself (EIP-1474), and HTTP's 429, which providers use as a code.
-// They count where the text is not known: nodes have other uses for them.
+// Codes of the protocol (EIP-1474), and HTTP's 429, which providers use as a code. A code decides
+// only if the text is not known, because nodes use the codes for other reasons, too.
 const (
 	codeMethodNotFound  = -32601
 	codeLimitExceeded   = -32005

@@ -19,7 +19,7 @@ var _ dlt.Ledger = (*Client)(nil)
 // outcomes. It never retries, follows no redirect, changes no nonce, and starts no goroutine
 // that outlives a call. All methods may be called concurrently.
 type Client struct {
-	dlt.Unimplemented // SubmitList
+	dlt.Unimplemented // for SubmitList
 
 	options      Options
 	chain        uint64
@@ -28,7 +28,7 @@ type Client struct {
 	ownTransport bool // as in wire.Trace
 
 	endpoints    []*endpoint
-	preferred    atomic.Uint32 // index of the one for submissions
+	preferred    atomic.Uint32 // index of the endpoint for submissions
 	genesis      atomic.Pointer[evmtx.Hash]
 	highestDeep  deepFloor
 	secrets      *redact.Redactor
@@ -82,20 +82,20 @@ func traits(o Options) dlt.Traits {
 		LateArrival:       o.LateArrival,
 		Grace:             o.Grace,
 		MaxIDsPerQuery:    maxIDs,
-		// Nodes keep few of an account that wait for others.
+		// Of transactions that wait for an earlier nonce, nodes keep few for each account.
 		MaxInFlightPerService: o.MaxInFlightPerService,
-		// Nonces order execution, and Submit refuses gaps: so transactions are accepted in the
-		// order of nonces.
+		// Nonces order the execution, and Submit refuses gaps. So transactions are accepted in the
+		// order of their nonces.
 		KeepsOrder: true,
-		// A 429 is the endpoint's. What concerns one account is dlt.ErrNotYet.
+		// A 429 is about the whole endpoint. A refusal that concerns one account is dlt.ErrNotYet.
 		PressureScope: dlt.ScopeEndpoint,
 		Stale:         staleAfter,
 		Vanish:        o.Vanish,
 		Resolves:      true,
 		Streams:       o.HeadInterval > 0,
 		Checks:        true,
-		// Of alternatives all hashes are kept, and which may be sent. One transaction keeps
-		// nothing.
+		// Of alternatives, Prepare keeps all hashes and which of them may be sent. Of a single
+		// transaction it keeps nothing.
 		Prepares: true,
 		Renews:   true,
 	}
@@ -112,8 +112,8 @@ func (c *Client) Traits(batch.ServiceID) dlt.Traits { return c.traits }
 // afterwards.
 func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
 
-// nextNonces remembers, for a while, which nonce of an account a node takes next, because it has
-// accepted the one before.
+// nextNonces remembers, for a while, the next nonce that a node accepts of an account, because the
+// node has accepted the nonce before it.
 type nextNonces struct {
 	mu        sync.Mutex
 	byAccount map[evmtx.Address]expectedNonce
@@ -137,7 +137,7 @@ func (n *nextNonces) noteAccepted(a evmtx.Address, nonce uint64, now time.Time) 
 	}
 	next := nonce + 1
 	if e, ok := n.byAccount[a]; ok && now.Sub(e.notedAt) < nonceFreshFor {
-		next = max(next, e.nonce) // an earlier one was sent again
+		next = max(next, e.nonce) // a transaction with an earlier nonce was sent again
 	}
 	n.byAccount[a] = expectedNonce{nonce: next, notedAt: now}
 }
@@ -149,10 +149,10 @@ func (n *nextNonces) isNext(a evmtx.Address, nonce uint64, now time.Time) bool {
 	return ok && nonce <= e.nonce && now.Sub(e.notedAt) < nonceFreshFor
 }
 
-// maxText bounds foreign text wherever it becomes part of an error, in bytes.
+// maxText is the length to which foreign text in an error is cut, in bytes.
 const maxText = 256
 
-// show makes outside text fit to be shown.
+// show makes foreign text safe to be shown in an error.
 func (c *Client) show(text string) string {
 	if len(text) > 64<<10 {
 		text = text[:64<<10]

@@ -12,15 +12,15 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// errNonceGap is the cause of a Submit's ErrNotYet where a nonce is missing before the batch's.
+// errNonceGap is the cause of an ErrNotYet of Submit: a nonce before the batch's nonce is missing.
 var errNonceGap = errors.New("a nonce is missing before it")
 
-// closeGap uses a nonce up that no open batch of the lane keeps, and for which the later ones
-// wait: one of a batch that a person has given up, say. It sends a transfer of nothing from the
-// account to itself. That moves nothing whenever and however often it is mined, so it is kept
-// nowhere. It may end the slot of a batch only if the lane has forgotten that slot, and then that
-// batch gets another one, by the proof that is asked for anyhow. It returns an error where nothing
-// was sent.
+// closeGap uses up a nonce that no open batch of the lane keeps and for which the later nonces
+// wait, such as the nonce of a batch that a person has given up. It sends a transfer of nothing
+// from the account to itself. Such a transfer moves nothing, whenever and however often it is
+// mined, so it is stored nowhere. It may take the nonce of an open batch only if the lane has lost
+// that batch's slot. That batch then gets another slot, after the usual proof that its nonce was
+// used. closeGap returns an error if nothing was sent.
 func (c *SigningClient) closeGap(ctx context.Context, e *endpoint, a batch.Attempt, in intent, sender evmtx.Address) (nonce uint64, hash evmtx.Hash, err error) {
 	held, err := heldNonces(append(slices.Clone(a.Lane), a.Prepared))
 	if err != nil {
@@ -36,7 +36,7 @@ func (c *SigningClient) closeGap(ctx context.Context, e *endpoint, a batch.Attem
 	if v, err = p.addDeepHash(ctx, v); err != nil {
 		return 0, hash, err
 	}
-	// Nothing that may yet be taken back has used it, and no transaction of it is in the pool.
+	// No transaction of this nonce is in the pool, or in a block that may still be taken back.
 	if nonce, err = p.missingNonce(ctx, v, latest, pending, held); err != nil {
 		return 0, hash, err
 	}
@@ -45,7 +45,7 @@ func (c *SigningClient) closeGap(ctx context.Context, e *endpoint, a batch.Attem
 		return 0, hash, err
 	}
 	least := p.market.BaseFee
-	if !p.market.Legacy { // a legacy price is paid as it is
+	if !p.market.Legacy { // a legacy price is paid in full, so it is not raised
 		least = new(big.Int).Lsh(least, 2)
 	}
 	signed, err := p.sign(ctx, &p, nonce, gas, Fee{Tip: new(big.Int), FeeCap: smallest(least, p.intent.maxFee)}, p.intent.maxFee)
@@ -62,7 +62,7 @@ func (c *SigningClient) closeGap(ctx context.Context, e *endpoint, a batch.Attem
 	return nonce, signed.hash, one.submit(ctx)
 }
 
-// missingNonce returns the nonce that is missing before those of the lane.
+// missingNonce returns the nonce below those of the lane that is missing.
 func (p *preparation) missingNonce(ctx context.Context, v view, latest, pending uint64, held []uint64) (uint64, error) {
 	deep, err := p.nonceAfterDeep(ctx, v)
 	if err != nil {
@@ -76,8 +76,8 @@ func (p *preparation) missingNonce(ctx context.Context, v view, latest, pending 
 	return nonce, nil
 }
 
-// gapError returns the error of a batch that waits for a nonce which no batch of its lane has,
-// after the nonce was closed, or could not be closed.
+// gapError returns the error of a batch that waits for a nonce which no batch of its lane has. The
+// error says whether closeGap has used up that nonce.
 func (c *SigningClient) gapError(ctx context.Context, e *endpoint, a batch.Attempt, in intent, sender evmtx.Address, waits error) error {
 	nonce, hash, err := c.closeGap(ctx, e, a, in, sender)
 	out, ok := errors.AsType[*dlt.Error](waits)

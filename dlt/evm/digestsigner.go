@@ -57,8 +57,8 @@ func (s *DigestSigner) Sign(ctx context.Context, account string, tx Unsigned) (s
 // maxDER is the length of the longest signature in DER.
 const maxDER = 72
 
-// completeSignature makes a signature for an EVM chain out of one without a parity: s in the lower
-// half of the order, and the parity with which the account is recovered.
+// completeSignature makes a signature for an EVM chain from a signature without a parity: with s
+// in the lower half of the order, and with the parity by which the account is recovered.
 func completeSignature(made []byte, digest [32]byte, account evmtx.Address) (sig [65]byte, err error) {
 	all := readSignature(made)
 	for _, read := range all {
@@ -81,8 +81,8 @@ func completeSignature(made []byte, digest [32]byte, account evmtx.Address) (sig
 	return [65]byte{}, fmt.Errorf("its signature is not of account %s, or of another digest: the service must not hash the digest once more", account)
 }
 
-// readSignature returns the possible readings of a signature. Bytes that are r and s may be DER,
-// too, by chance: the account decides.
+// readSignature returns the possible readings of a signature. The bytes of r and s may by chance
+// be valid DER, too; the recovered account decides.
 func readSignature(made []byte) (all []*ecdsa.Signature) {
 	if len(made) == 64 || len(made) == 65 {
 		var r, s secp256k1.ModNScalar
@@ -98,12 +98,12 @@ func readSignature(made []byte) (all []*ecdsa.Signature) {
 	return all
 }
 
-// The prefixes of the 65 bytes of a public key's point.
+// The prefixes of a public key's point of 65 bytes.
 const (
-	// publicKeyPrefix is SubjectPublicKeyInfo of a key on secp256k1, which AWS and Google return,
-	// and which crypto/x509 does not read.
+	// publicKeyPrefix begins the SubjectPublicKeyInfo of a key on secp256k1. AWS and Google return
+	// keys in this form, and crypto/x509 cannot read it.
 	publicKeyPrefix = "3056301006072a8648ce3d020106052b8104000a034200"
-	// octetStringPrefix is of the OCTET STRING in which PKCS#11 has a point.
+	// octetStringPrefix begins the OCTET STRING in which PKCS#11 returns a point.
 	octetStringPrefix = "0441"
 )
 

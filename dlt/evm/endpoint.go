@@ -13,36 +13,39 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// endpoint is one node, or a proxy before some.
+// endpoint is one node, or a proxy in front of several.
 type endpoint struct {
 	index        uint32
 	url          string
-	shownAddress string // its scheme and host
+	shownAddress string // the URL's scheme and host
 	arrayLimit   arrayLimit
 	identity     identity
 	nextNonces   nextNonces
 	doubts       wire.DoubtCounter
-	// recentBlocks is of this node only: what one has shown says nothing of another.
+	// recentBlocks are the blocks of this endpoint only: they prove nothing about another
+	// endpoint.
 	recentBlocks recentBlocks
-	// asideUntil is until when others are preferred, in nanoseconds of Unix time.
+	// asideUntil is the time until which other endpoints are preferred, in nanoseconds of Unix
+	// time.
 	asideUntil atomic.Int64
 }
 
-// How long an endpoint that was left stays aside, while others are not.
+// How long an endpoint stays aside after a failure, while others are not aside.
 const (
-	asideAfterBusy    = time.Second // or its Retry-After, where that is longer
+	asideAfterBusy    = time.Second // or its Retry-After, if that is longer
 	asideAfterSilence = 10 * time.Second
 	asideAfterRefusal = time.Minute
 )
 
-// endpointsInTurn returns the endpoints, first the one for submissions.
+// endpointsInTurn returns the endpoints in the order in which they are asked. The endpoint for
+// submissions is the first.
 func (c *Client) endpointsInTurn() []*endpoint {
 	first := c.preferred.Load()
 	out := make([]*endpoint, 0, len(c.endpoints))
 	return append(append(out, c.endpoints[first:]...), c.endpoints[:first]...)
 }
 
-// errAskAnother: another node may do better.
+// errAskAnother is the cause of an error to which another node may give a better answer.
 var errAskAnother = errors.New("another node may say otherwise")
 
 // behindError returns the error for a node that is behind others, or whose answers do not fit
@@ -51,10 +54,10 @@ func (c *Client) behindError(op, format string, args ...any) error {
 	return &dlt.Error{Op: op, Kind: dlt.ErrNotYet, Message: c.show(fmt.Sprintf(format, args...)), Err: errAskAnother}
 }
 
-// onPreferred asks the endpoint for submissions about a batch, and names it in the error. Where
-// the error is the endpoint's, or the endpoint has left the batch in doubt again and again,
-// another one is for submissions from then on, and RetryAfter is the time until that one may be
-// asked.
+// onPreferred asks the endpoint for submissions about a batch, and names the endpoint in the
+// error. If the error is the endpoint's fault, or the endpoint has left the batch in doubt again
+// and again, another endpoint is for submissions from then on. RetryAfter is then the time until
+// that endpoint may be asked.
 func (c *Client) onPreferred(ctx context.Context, key batch.Key, ask func(e *endpoint) error) error {
 	e, late := c.endpoints[c.preferred.Load()], ctx.Err() != nil
 	err := dlt.At(e.shownAddress, ask(e))
@@ -69,8 +72,9 @@ func (c *Client) onPreferred(ctx context.Context, key batch.Key, ask func(e *end
 	return err
 }
 
-// putAside puts an endpoint aside. If it was the one for submissions, the next that is not aside
-// is, or the one that is aside for the shortest time.
+// putAside puts an endpoint aside. If it was the endpoint for submissions, the next endpoint that
+// is not aside takes its place. If all are aside, it is the one that is aside for the shortest
+// time.
 func (c *Client) putAside(e *endpoint, err error) {
 	now := time.Now()
 	e.asideUntil.Store(now.Add(asideDuration(err)).UnixNano())
@@ -98,10 +102,10 @@ func asideDuration(err error) time.Duration {
 	return asideAfterSilence
 }
 
-// isEndpointsFault reports whether an error is the endpoint's, so that another may do better: it
-// was not reached, it is busy, it refuses this client, its proxy fails, or nobody has answered
-// within the time limit. A node's word about a transaction is not, and a call that was stopped
-// says nothing.
+// isEndpointsFault reports whether an error is the endpoint's fault, so that another endpoint may
+// do better: the endpoint was not reached, is busy or refuses this client, its proxy fails, or no
+// answer came within the time limit. An error of the node about a transaction is not the
+// endpoint's fault, and a cancelled call says nothing about the endpoint.
 func isEndpointsFault(ctx context.Context, err error) bool {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return false
@@ -117,7 +121,7 @@ func isEndpointsFault(ctx context.Context, err error) bool {
 		switch {
 		case ctx.Err() != nil, !ok:
 			return true
-		case e.StatusCode == 0: // no answer, or one of the node
+		case e.StatusCode == 0: // no HTTP answer, or an error of the node
 			return e.Code == 0 && e.Err != nil
 		}
 		return e.StatusCode >= http.StatusInternalServerError

@@ -29,7 +29,7 @@ type Market struct {
 	askHistory func(ctx context.Context, s Speed) (tips []*big.Int, next *big.Int, err error)
 }
 
-// clone returns the market with numbers that nobody else has.
+// clone returns a copy of the market that shares no number with it.
 func (m Market) clone() Market {
 	for _, n := range [...]**big.Int{&m.BaseFee, &m.Tip, &m.Last.Tip, &m.Last.FeeCap} {
 		if *n != nil {
@@ -46,7 +46,7 @@ func (m Market) clone() Market {
 // nothing is signed now. It may be called concurrently, and should return soon after ctx is done.
 type Fees func(ctx context.Context, m Market) (Fee, error)
 
-// defaultTip is for nodes that suggest none.
+// defaultTip is the tip if the node suggests none, in wei.
 const defaultTip = 1e9
 
 // DefaultFees pays the tip that the node suggests (1 gwei where it suggests none), and at most
@@ -68,8 +68,8 @@ func DefaultFees(_ context.Context, m Market) (Fee, error) {
 	return Fee{Tip: tip, FeeCap: limit.Add(limit, tip)}, nil
 }
 
-// clamp returns f within the limit, and at least as high as least (the zero value asks for
-// nothing). ok is false for fees that nobody can pay: missing, negative, or least above the limit.
+// clamp returns f lowered to the limit and raised to least (a zero least asks for nothing). ok is
+// false for fees that cannot be paid: missing or negative ones, or a least above the limit.
 func (f Fee) clamp(least Fee, limit *big.Int) (Fee, bool) {
 	if f.Tip == nil || f.FeeCap == nil || f.Tip.Sign() < 0 || f.FeeCap.Sign() < 0 {
 		return Fee{}, false
@@ -86,8 +86,8 @@ func (f Fee) clamp(least Fee, limit *big.Int) (Fee, bool) {
 	return out, true
 }
 
-// paysBaseFee reports whether a block after this head may take the fees: not where the base fee is
-// higher.
+// paysBaseFee reports whether the fee cap is not below the head's base fee, so that a block after
+// this head may contain the transaction.
 func (f Fee) paysBaseFee(head block) bool {
 	return head.baseFee == nil || f.FeeCap.Cmp(head.baseFee) >= 0
 }

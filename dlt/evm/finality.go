@@ -29,5 +29,5 @@ func (f Finality) String() string {
 	return "finalized"
 }
 
-// usesTag reports whether the node says which block is deep.
+// usesTag reports whether the node's "finalized" block says which block is deep.
 func (f Finality) usesTag() bool { return !f.instant && f.blocks == 0 }

@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// nonceUseFinder looks for the block that used a nonce.
+// nonceUseFinder looks for the block in which an account's nonce was used.
 type nonceUseFinder struct {
 	*Client
 	op       string
@@ -34,9 +34,9 @@ func (f *nonceUseFinder) doubt(format string, args ...any) error {
 	return &dlt.Error{Op: f.op, Kind: dlt.ErrDoubt, Endpoint: f.endpoint.shownAddress, Message: f.show(fmt.Sprintf(format, args...))}
 }
 
-// nextNonceAt returns the account's next nonce after the block that a node has at a height. It
-// shows where to look for the user of a nonce, and proves nothing: the next answer may be another
-// node's.
+// nextNonceAt returns the account's next nonce after the block that the node has at a height. The
+// result shows where to look for the transaction that used a nonce. It proves nothing, because
+// another node may give the next answer.
 func (f *nonceUseFinder) nextNonceAt(ctx context.Context, height uint64) (uint64, error) {
 	a, err := f.askOne(ctx, "eth_getTransactionCount", f.sender.String(), hexQuantity(height))
 	if err != nil {
@@ -45,8 +45,8 @@ func (f *nonceUseFinder) nextNonceAt(ctx context.Context, height uint64) (uint64
 	return f.readNextNonce(a, height)
 }
 
-// nextNonceAfter returns the account's next nonce after a block (EIP-1898), whichever node
-// answers.
+// nextNonceAfter returns the account's next nonce after the block with the hash h (EIP-1898).
+// Every node gives the same answer.
 func (f *nonceUseFinder) nextNonceAfter(ctx context.Context, h evmtx.Hash, height uint64) (uint64, error) {
 	a, err := f.askOne(ctx, "eth_getTransactionCount", f.sender.String(), afterBlock(h))
 	if err != nil {
@@ -55,12 +55,13 @@ func (f *nonceUseFinder) nextNonceAfter(ctx context.Context, h evmtx.Hash, heigh
 	return f.readNextNonce(a, height)
 }
 
-// afterBlock names a block by its hash, in a question about the state after it.
+// afterBlock names a block by its hash, as a parameter of a question about the state after that
+// block.
 func afterBlock(h evmtx.Hash) any {
 	return map[string]any{"blockHash": h.String(), "requireCanonical": true}
 }
 
-// readNextNonce reads the answer to a question for a next nonce after a block.
+// readNextNonce reads the answer to a question about an account's next nonce after a block.
 func (f *nonceUseFinder) readNextNonce(a answer, height uint64) (uint64, error) {
 	if a.err != nil && classify(a.err) != classBusy {
 		return 0, fmt.Errorf("%w: %w", errNoState, f.doubt("next nonce after block %d: %s", height, a.err.Message))
@@ -72,20 +73,21 @@ func (f *nonceUseFinder) readNextNonce(a answer, height uint64) (uint64, error) 
 	return n, nil
 }
 
-// errNoState: a node says that it cannot tell an account's nonce after a block. Many keep the
-// state of the last 128 only.
+// errNoState means that the node cannot tell an account's nonce after a block. Many nodes keep the
+// state of the last 128 blocks only.
 var errNoState = errors.New("no state of that block")
 
-// nonceReader returns the account's next nonce after a block of a height.
+// nonceReader returns the account's next nonce after the block at a height.
 type nonceReader func(ctx context.Context, v view, height uint64) (uint64, error)
 
-// nextNonceByHeight asks by the number, as nodes take it that know no question by hash.
+// nextNonceByHeight asks by the block's number, for nodes that do not take a block's hash.
 func (f *nonceUseFinder) nextNonceByHeight(ctx context.Context, _ view, height uint64) (uint64, error) {
 	return f.nextNonceAt(ctx, height)
 }
 
 // nextNonceByHash asks by the hash of a block that is linked to the view, and remembers the
-// answer. A node that does not have the block may have a neighbour that has it, so it asks again.
+// answer. It asks again if the node does not have the block, because another node behind the same
+// address may have it.
 func (f *nonceUseFinder) nextNonceByHash(ctx context.Context, v view, height uint64) (n uint64, err error) {
 	if err := f.linkDown(ctx, f.op, f.endpoint, &descent{linkedBlocks: v.linkedBlocks}, height); err != nil {
 		return 0, err
@@ -105,8 +107,9 @@ func (f *nonceUseFinder) nextNonceByHash(ctx context.Context, v view, height uin
 	return n, err
 }
 
-// findHeight returns the height at which the nonce was used. It goes back in growing steps,
-// because nodes keep the state of the last blocks only, and then halves the rest.
+// findHeight returns the height at which the nonce was used. It first goes back from the deep
+// block in growing steps, because nodes keep the state of the last blocks only. Then it halves the
+// remaining range.
 func (f *nonceUseFinder) findHeight(ctx context.Context, v view, count nonceReader) (height uint64, found bool, err error) {
 	high, step := v.deep.number, uint64(1)
 	low, known, used := f.searches.bounds(f.sender, f.nonce)
@@ -129,7 +132,7 @@ func (f *nonceUseFinder) findHeight(ctx context.Context, v view, count nonceRead
 		}
 		high, step = next, step*2
 	}
-	for high > low && high-low > 1 { // used after low, and not after high
+	for high > low && high-low > 1 { // the nonce is used above low, at high or below
 		middle := low + (high-low)/2
 		n, err := count(ctx, v, middle)
 		if err != nil {
@@ -144,14 +147,15 @@ func (f *nonceUseFinder) findHeight(ctx context.Context, v view, count nonceRead
 	return high, true, nil
 }
 
-// askHeight asks for the transaction of the sender and nonce, which some nodes can answer.
+// askHeight asks for the transaction of the sender and nonce, a question that some nodes can
+// answer.
 func (f *nonceUseFinder) askHeight(ctx context.Context) (height uint64, found bool, err error) {
 	a, err := f.askOne(ctx, "eth_getTransactionBySenderAndNonce", f.sender.String(), hexQuantity(f.nonce))
 	if err != nil {
 		if k := dlt.Kind(err); k == batch.KindBusy || k == batch.KindUnavailable {
 			return 0, false, err
 		}
-		return 0, false, ctx.Err() // a proxy that does not list the method refuses it under any status
+		return 0, false, ctx.Err() // a proxy whose list lacks the method may refuse it with any status
 	}
 	if !a.hasResult() || a.isNull() {
 		return 0, false, nil
@@ -166,13 +170,13 @@ func (f *nonceUseFinder) askHeight(ctx context.Context) (height uint64, found bo
 	return height, found, nil
 }
 
-// readUse reads the whole block at a height and says who used the nonce there. It is the block
-// that is linked to the view: what another one shows is no finding. Where it shows no user, what
-// led there is forgotten.
+// readUse reads the block at a height with its transactions and returns which of them used the
+// nonce. The block must be linked to the view: a block that is not proves nothing. If the block
+// does not show the use, readUse forgets the remembered answers that led to this height.
 func (f *nonceUseFinder) readUse(ctx context.Context, v view, height uint64) (u nonceUse, err error) {
 	var a answer
 	found := false
-	for range 3 { // the next answer may be another node's
+	for range 3 { // another node may give the next answer
 		if a, err = f.askOne(ctx, "eth_getBlockByNumber", hexQuantity(height), true); err != nil {
 			return nonceUse{}, err
 		}
@@ -202,8 +206,8 @@ func (f *nonceUseFinder) readUse(ctx context.Context, v view, height uint64) (u 
 	return u, nil
 }
 
-// findUseIn reads the whole block at a height. found means that a transaction in it used the
-// nonce.
+// findUseIn reads the answer with the block at a height. found is true if a transaction in the
+// block used the nonce.
 func (f *nonceUseFinder) findUseIn(a answer, height uint64) (u nonceUse, found bool, err error) {
 	b, err := decodeBlock(a)
 	if err != nil {
@@ -220,7 +224,7 @@ func (f *nonceUseFinder) findUseIn(a answer, height uint64) (u nonceUse, found b
 	if err := json.Unmarshal(a.result, &doc); err != nil {
 		return nonceUse{}, false, f.doubt("block %d: %v", height, err)
 	}
-	if doc.Transactions == nil { // not an empty list, which is one
+	if doc.Transactions == nil { // null or no field; an empty list is not nil
 		return nonceUse{}, false, f.doubt("block %d: the node leaves out its transactions", height)
 	}
 	if b.number != height {
@@ -247,20 +251,20 @@ func (f *nonceUseFinder) findUseIn(a answer, height uint64) (u nonceUse, found b
 	return u, u.hash != "", nil
 }
 
-// usesNonce reports whether a transaction of a type uses up the nonce that a block shows for it.
-// Other types, as Arbitrum's deposits, show an account and a nonce that they do not use.
+// usesNonce reports whether a transaction of this type uses up the nonce that a block shows for
+// it. Other types, such as Arbitrum's deposits, show an account and a nonce that they do not use.
 func usesNonce(kind json.RawMessage) bool {
 	n, err := quantity(kind)
 	return err == nil && (n <= lastNonceType || n == optimismDepositType)
 }
 
 const (
-	lastNonceType       = 4    // EIP-7702; the types from 0 on use their nonces
-	optimismDepositType = 0x7e // Optimism's
+	lastNonceType       = 4    // EIP-7702; all types from 0 up to this one use their nonces
+	optimismDepositType = 0x7e // the type of a deposit on Optimism
 )
 
-// checkCounts makes sure that a block without the transaction used the nonce all the same, by both
-// counts of one chain.
+// checkCounts makes sure that the nonce was used in a block that does not show the use. It
+// compares the account's counts after the block and after the block's parent.
 func (f *nonceUseFinder) checkCounts(ctx context.Context, b block) error {
 	if b.number == 0 {
 		return f.doubt("block 0 used nonce %d", f.nonce)
@@ -280,8 +284,8 @@ func (f *nonceUseFinder) checkCounts(ctx context.Context, b block) error {
 }
 
 // hasAuthorization reports whether a block shows an authorization of the account that uses up the
-// nonce (EIP-7702). A block without one proves nothing: its list may be missing, or code of the
-// account has used the nonce for a contract.
+// nonce (EIP-7702). A block that shows none proves nothing: the node may leave the list out, or
+// code of the account may have used the nonce to create a contract.
 func (f *nonceUseFinder) hasAuthorization(a answer) bool {
 	var doc struct {
 		Transactions []struct {
@@ -312,7 +316,7 @@ func (f *nonceUseFinder) hasAuthorization(a answer) bool {
 				continue
 			}
 			if !chain.IsUint64() || chain.Uint64() != 0 && chain.Uint64() != f.chain {
-				continue // the chain passes over it
+				continue // the chain ignores this authorization
 			}
 			auth := evmtx.Authorization{ChainID: chain, Address: code, Nonce: nonce, YParity: byte(parity), R: hexBig(one.R), S: hexBig(one.S)}
 			if signer, err := auth.Authority(); err == nil && signer == f.sender {

@@ -7,26 +7,26 @@ import (
 )
 
 // deepFloor is the highest block that is known to be deep. A node whose own deep block is lower is
-// behind. It takes nothing back, and proves nothing above its own deep block: the blocks of a node
-// that stands still on a fork may be orphans.
+// behind. Such a node's answers take nothing back, and they prove nothing above its own deep
+// block: the blocks of a node that stands still on a fork may be orphans.
 //
-// The first view lays the floor. It rises for good only to a deep block that stands on one of our
-// own transactions, or on the floor, by the hashes of parents: so one absurd answer does not lift
-// it. A first floor to which nothing was linked falls when maxViewsBelow views in a row stand
-// below it.
+// The first view sets the floor. The floor rises for good only to a deep block that is linked, by
+// parent hashes, to a block with one of the client's own transactions or to the floor: so one
+// absurd answer does not raise it. A first floor to which nothing was linked falls when
+// maxViewsBelow views in a row are below it.
 type deepFloor struct {
 	mu         sync.Mutex
 	isKnown    bool
 	number     uint64
-	hash       evmtx.Hash // zero where the first view did not show it
+	hash       evmtx.Hash // zero if the first view did not show it
 	isLinked   bool
 	viewsBelow int
 }
 
 const maxViewsBelow = 8
 
-// update compares a view with the floor, and returns the floor's height. proved says that the
-// view's deep block stands on a transaction of ours.
+// update compares a view with the floor, and returns the floor's height. proved is true if the
+// view's deep block is linked to a block with one of the client's own transactions.
 func (f *deepFloor) update(v view, proved bool) uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -50,7 +50,7 @@ func (f *deepFloor) update(v view, proved bool) uint64 {
 	return f.number
 }
 
-// linkedBlock returns the floor, where it was linked.
+// linkedBlock returns the floor. known is false if no block was linked to it.
 func (f *deepFloor) linkedBlock() (height uint64, h evmtx.Hash, known bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

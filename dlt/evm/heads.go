@@ -12,11 +12,11 @@ import (
 const opEvents = "events"
 
 const (
-	// headTimeout bounds one question for a head.
+	// headTimeout is the time limit of one question for a head.
 	headTimeout = 5 * time.Second
-	// maxHeadsBelow is how many answers in a row below the highest number show that it was wrong.
+	// maxHeadsBelow is how many lower answers in a row show that the highest number was wrong.
 	maxHeadsBelow = 8
-	// defaultHeadInterval is for callers of Events that have not set Options.HeadInterval.
+	// defaultHeadInterval applies if Events is called without Options.HeadInterval.
 	defaultHeadInterval = time.Second
 )
 
@@ -37,7 +37,7 @@ func (c *Client) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	var last uint64
-	below := 0 // answers in a row
+	below := 0 // how many answers in a row were below last
 	head, err := c.askHead(ctx)
 	for live := true; ; {
 		switch {

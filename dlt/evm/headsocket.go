@@ -10,20 +10,20 @@ import (
 	"github.com/coder/websocket"
 )
 
-// headSocket hears of new blocks over a WebSocket (eth_subscribe), as long as one call of Events
-// lasts. It opens another connection for one that has ended or was quiet. Polling finds the blocks
-// that it misses.
+// headSocket receives the numbers of new blocks over a WebSocket (eth_subscribe) during one call
+// of Events. When a connection has ended or was quiet, it opens another one. Polling finds the
+// blocks that the socket misses.
 type headSocket struct {
 	heads      chan uint64
-	lastHead   atomic.Uint64 // the last number that it heard
-	missedHead chan struct{} // the connection tells nothing any more
+	lastHead   atomic.Uint64 // the last number that the socket received
+	missedHead chan struct{} // receives a value when the connection misses blocks
 	reader     sync.WaitGroup
 }
 
-// maxHead bounds a message: the header of a block is a few kilobytes.
+// maxHead is the limit of a message's size: the header of a block is a few kilobytes.
 const maxHead = 1 << 20
 
-// listen starts a socket, which ends with ctx. Without an address nothing is ever heard.
+// listen starts a socket, which ends with ctx. Without Options.HeadSocket it receives nothing.
 func (c *Client) listen(ctx context.Context, pause time.Duration) *headSocket {
 	s := &headSocket{heads: make(chan uint64), missedHead: make(chan struct{}, 1)}
 	if c.options.HeadSocket == "" {
@@ -43,8 +43,8 @@ func (c *Client) listen(ctx context.Context, pause time.Duration) *headSocket {
 	return s
 }
 
-// noteHead tells the socket of a head that another question has found. If the socket has not heard
-// of it, its connection is dropped.
+// noteHead tells the socket of a head that polling has found. If the socket has not received that
+// head, its connection is closed.
 func (s *headSocket) noteHead(head uint64) {
 	if head <= s.lastHead.Load() {
 		return
@@ -55,8 +55,8 @@ func (s *headSocket) noteHead(head uint64) {
 	}
 }
 
-// readHeads tells of new blocks until the connection ends or is quiet. Its errors are not
-// reported: the polling beside it reports the node's.
+// readHeads sends the numbers of new blocks to s.heads until the connection ends or is quiet. It
+// reports no errors, because the polling reports the node's errors.
 func (c *Client) readHeads(ctx context.Context, s *headSocket) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -64,18 +64,18 @@ func (c *Client) readHeads(ctx context.Context, s *headSocket) {
 	defer end()
 	conn, resp, err := websocket.Dial(dialing, c.options.HeadSocket, &websocket.DialOptions{HTTPClient: c.http, HTTPHeader: c.options.Header.Clone()})
 	if resp != nil && resp.Body != nil {
-		defer func() { _ = resp.Body.Close() }() // of a refusal
+		defer func() { _ = resp.Body.Close() }() // the body of a refusal
 	}
 	if err != nil {
 		return
 	}
-	defer func() { _ = conn.CloseNow() }() // nothing is under way
+	defer func() { _ = conn.CloseNow() }() // no request is under way
 	conn.SetReadLimit(maxHead)
 	if conn.Write(dialing, websocket.MessageText, []byte(`{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}`)) != nil {
 		return
 	}
 	select {
-	case <-s.missedHead: // of the connection before
+	case <-s.missedHead: // left by the connection before
 	default:
 	}
 	var watch sync.WaitGroup
@@ -106,7 +106,7 @@ func (c *Client) readHeads(ctx context.Context, s *headSocket) {
 	}
 }
 
-// readHead reads the number of a block from a notification.
+// readHead reads the number of a block from a notification. is is false for any other message.
 func readHead(raw []byte) (head uint64, is bool) {
 	var doc struct {
 		Method string `json:"method"`

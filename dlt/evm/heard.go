@@ -2,9 +2,9 @@ package evm
 
 import "sync"
 
-// refusalMemory remembers refusals that would end a batch for good, by what was refused, and at
-// which head of the chain they were heard first. One word of one node ends nothing: the node may
-// be behind, or at odds with itself.
+// refusalMemory remembers refusals that would make a batch final. The key says what was refused,
+// and the value is the lowest head of the chain at which it was refused. One refusal makes no
+// batch final, because the node may be behind, or contradict itself later.
 type refusalMemory struct {
 	mu         sync.Mutex
 	firstHeads map[string]uint64
@@ -12,7 +12,8 @@ type refusalMemory struct {
 
 const maxHeard = 10_000
 
-// isRepeated notes a refusal at a head, and reports whether the same was heard at a lower one.
+// isRepeated notes a refusal at a head, and reports whether the same refusal was noted at a lower
+// one.
 func (h *refusalMemory) isRepeated(what string, head uint64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -55,21 +55,21 @@ func HistoryFees(s Speed) (Fees, error) {
 	}, nil
 }
 
-// median returns the lower one where two are in the middle.
+// median returns the middle value; of an even number of values, the lower middle one.
 func median(v []*big.Int) *big.Int {
 	return slices.SortedFunc(slices.Values(v), (*big.Int).Cmp)[(len(v)-1)/2]
 }
 
-// historyDoc is the answer of eth_feeHistory. BaseFees has one more than there are blocks: the
-// next one's.
+// historyDoc is the answer of eth_feeHistory. BaseFees has one more element than there are blocks:
+// the base fee of the next block.
 type historyDoc struct {
 	BaseFees []string   `json:"baseFeePerGas"`
 	Used     []float64  `json:"gasUsedRatio"`
 	Rewards  [][]string `json:"reward"`
 }
 
-// askHistory asks the node for tips of its last blocks, without empty ones, and for the base fee
-// of the next block.
+// askHistory asks the node for the tips of its last blocks, without the empty ones, and for the
+// base fee of the next block.
 func (p *preparation) askHistory(ctx context.Context, s Speed) (tips []*big.Int, next *big.Int, err error) {
 	answers, err := p.client.ask(ctx, opPrepare, p.endpoint, []request{{"eth_feeHistory", []any{hexQuantity(historyBlocks), "latest", []float64{float64(s)}}}})
 	if err != nil {

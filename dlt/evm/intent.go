@@ -69,7 +69,7 @@ func (i Intent) Batch(id batch.ID, account string) (batch.Batch, error) {
 	return b, nil
 }
 
-// intentDoc is the payload.
+// intentDoc is the JSON object of an intent's payload.
 type intentDoc struct {
 	To           *string `json:"to"`
 	Value        string  `json:"value,omitzero"`
@@ -87,17 +87,17 @@ func hexText(b []byte) string {
 	return "0x" + hex.EncodeToString(b)
 }
 
-// intent is an intent that was read.
+// intent is the content of an intent's payload.
 type intent struct {
 	to     *evmtx.Address
 	value  *big.Int
 	data   []byte
-	gas    uint64   // 0: the node estimates it
-	maxFee *big.Int // nil: the client's
+	gas    uint64   // 0 means that the node estimates it
+	maxFee *big.Int // nil means the client's limit
 }
 
-// parseIntent reads a payload. It takes each field once and by its exact name, and no others: a
-// misspelt "value" must not be a payment of nothing.
+// parseIntent reads a payload. Each field may occur once, with its exact name, and no other field
+// may occur: a payload with a misspelt "value" must not become a payment of nothing.
 func parseIntent(payload []byte) (intent, error) {
 	var in intent
 	if len(payload) > 2*maxTxBytes {
@@ -153,7 +153,7 @@ func parseIntent(payload []byte) (intent, error) {
 	return in, nil
 }
 
-// readObject reads one JSON object and nothing behind it, each name once.
+// readObject reads one JSON object with nothing after it, in which each name occurs once.
 func readObject(payload []byte) (map[string]json.RawMessage, error) {
 	fail := func(err error) error {
 		return &batch.InputError{Field: "payload", Want: "one JSON object, an intent", Err: err}
@@ -194,7 +194,7 @@ func readText(field string, raw json.RawMessage) (text string, err error) {
 	return text, nil
 }
 
-// readWei reads a number of wei; nil where the field is not there.
+// readWei reads a number of wei. It returns nil if the field is missing.
 func readWei(field string, raw json.RawMessage, bits int) (*big.Int, error) {
 	if raw == nil {
 		return nil, nil //nolint:nilnil // none
@@ -232,7 +232,7 @@ func readData(raw json.RawMessage) ([]byte, error) {
 	return data, nil
 }
 
-// inField names another field in an input error.
+// inField sets the field that an input error names.
 func inField(field string, err error) error {
 	if in, ok := errors.AsType[*batch.InputError](err); ok {
 		in.Field = field
@@ -240,7 +240,7 @@ func inField(field string, err error) error {
 	return err
 }
 
-// withKey names the batch in an input error.
+// withKey sets the key of the batch in an input error.
 func withKey(err error, key batch.Key) error {
 	if in, ok := errors.AsType[*batch.InputError](err); ok {
 		in.Key = key

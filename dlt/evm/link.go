@@ -12,15 +12,16 @@ func blockRequest(height uint64) request {
 	return request{"eth_getBlockByNumber", []any{hexQuantity(height), false}}
 }
 
-// descent is one question's way down a run of linked blocks. It also has the blocks that were read
-// and are not linked yet: those above them may come from another node, with the next answer.
+// descent links blocks below the lowest block of a run, during one question. readBlocks are the
+// blocks that were read and are not linked yet: a later answer, perhaps of another node, may have
+// the blocks above them.
 type descent struct {
 	*linkedBlocks
 	readBlocks map[evmtx.Hash]block
 }
 
-// addAnswers links what the answers show, and reports whether they show a block that was not read
-// before.
+// addAnswers links the blocks in the answers, and reports whether the answers show a block that
+// was not read before.
 func (l *descent) addAnswers(answers []answer) (isNew bool) {
 	for _, a := range answers {
 		b, err := decodeBlock(a)
@@ -41,8 +42,8 @@ func (l *descent) addAnswers(answers []answer) (isNew bool) {
 	}
 }
 
-// wantedHeights returns the heights of the next headers to ask for. The next lower one is asked
-// for in any case: the block that was read at its height is another chain's.
+// wantedHeights returns the heights of the next headers to ask for. The height just below the run
+// is always among them: a block already read at that height is of another chain.
 func (l *descent) wantedHeights(height uint64) (heights []uint64) {
 	there := map[uint64]bool{}
 	for _, b := range l.readBlocks {
@@ -57,10 +58,10 @@ func (l *descent) wantedHeights(height uint64) (heights []uint64) {
 	return heights
 }
 
-// linkDown follows the parents from the lowest block of a run down to a height, and remembers how
-// far it came. It asks for maxLinksAsked headers at most, and takes no more than half of the time
-// that is left: the next question goes on from there. It ends where the answers bring nothing new.
-// An error means that no node has answered.
+// linkDown follows the parent hashes from the lowest block of a run down to a height, and
+// remembers the linked blocks. It asks for maxLinksAsked headers at most, and uses at most half of
+// the time that is left; the next question goes on from there. It stops when the answers bring
+// nothing new. An error means that no node has answered.
 func (c *Client) linkDown(ctx context.Context, op string, e *endpoint, l *descent, height uint64) error {
 	if height < l.top && l.top-height > maxLinkedBlocks {
 		return nil
@@ -90,7 +91,7 @@ func (c *Client) linkDown(ctx context.Context, op string, e *endpoint, l *descen
 	return nil
 }
 
-// checkStandsOn makes sure that the top of a view's linked blocks was built on a block.
+// checkStandsOn makes sure that the top of a view's linked blocks was built on the block b.
 func (f *nonceUseFinder) checkStandsOn(ctx context.Context, v view, b block) error {
 	if err := f.linkDown(ctx, f.op, f.endpoint, &descent{linkedBlocks: v.linkedBlocks}, b.number); err != nil {
 		return err
@@ -104,11 +105,11 @@ func (f *nonceUseFinder) checkStandsOn(ctx context.Context, v view, b block) err
 	return nil
 }
 
-// The height of a head is kept with a transaction: it says from when on that waits. So a head
-// counts for that only if it stands on a block that is lower by one, and an absurd height does not
-// stop a batch for ever.
+// The height of the head is stored with a transaction, as the height from which on the transaction
+// waits. A head counts only if it is linked to a block that is lower by one, so that an absurd
+// height does not stop a batch for ever.
 
-// parentRequest asks for the block before a head; nothing where that is known.
+// parentRequest returns the request for the block before a head; nil if that block is known.
 func (c *Client) parentRequest(head block) []request {
 	l := linkedBlocksOf(head)
 	if c.ancestry.extend(&l); head.number == 0 || len(l.hashes) > 1 {
@@ -117,7 +118,7 @@ func (c *Client) parentRequest(head block) []request {
 	return []request{blockRequest(head.number - 1)}
 }
 
-// checkParent reads the answer to parentRequest.
+// checkParent reads the answers to the requests of parentRequest.
 func (c *Client) checkParent(op string, head block, answers []answer) error {
 	if len(answers) == 0 {
 		return nil
@@ -128,7 +129,7 @@ func (c *Client) checkParent(op string, head block, answers []answer) error {
 	return c.behindError(op, "the last block is %d by one answer, and another one does not show the block before it", head.number)
 }
 
-// checkLinked makes sure that a head stands on the block before it.
+// checkLinked makes sure that a head is linked to the block before it.
 func (c *Client) checkLinked(ctx context.Context, op string, e *endpoint, head block) error {
 	reqs := c.parentRequest(head)
 	answers, err := c.ask(ctx, op, e, reqs)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// takeLinks reads the answers about headers. A header that is missing is asked for again.
+// takeLinks reads the answers with headers. A header that is missing will be asked for again.
 func (p *nodeAnswers) takeLinks(answers []answer) error {
 	before := len(p.linkedBlocks.hashes)
 	p.descent.addAnswers(answers)
@@ -14,8 +14,8 @@ func (p *nodeAnswers) takeLinks(answers []answer) error {
 	return nil
 }
 
-// lowestDeepReceipt returns the lowest block of a receipt that is deep by its height, and near
-// enough to be linked.
+// lowestDeepReceipt returns the height of the lowest block of a receipt that is deep by its height
+// and near enough to be linked.
 func (p *nodeAnswers) lowestDeepReceipt() (lowest uint64, deep bool) {
 	for _, r := range p.receipts {
 		if r != nil && p.isDeep(r.block.number) && p.linkedBlocks.top-r.block.number <= maxLinkedBlocks && (!deep || r.block.number < lowest) {
@@ -25,8 +25,8 @@ func (p *nodeAnswers) lowestDeepReceipt() (lowest uint64, deep bool) {
 	return lowest, deep
 }
 
-// linkReceipts links the blocks of receipts that are deep by their height to the view, as far as
-// the first headers have not done it. Its error names a block that it could not link.
+// linkReceipts links to the view those blocks of receipts that are deep by their height and that
+// the first headers have not linked. The error names a block that could not be linked.
 func (c *Client) linkReceipts(ctx context.Context, e *endpoint, p *nodeAnswers) error {
 	var errs []error
 	if lowest, deep := p.lowestDeepReceipt(); deep {

@@ -7,8 +7,8 @@ import (
 )
 
 // receiptMemory remembers receipts of blocks that are not deep yet. The effect of a transaction in
-// a block does not change, so from then on only the block has to be asked for, once for all that
-// it executed: it is still on the chain, or the receipt is void.
+// a block does not change. So afterwards one question about the block serves all its transactions:
+// the block is still on the chain, or its receipts are void.
 type receiptMemory struct {
 	mu     sync.Mutex
 	byHash map[evmtx.Hash]*receipt
@@ -16,10 +16,11 @@ type receiptMemory struct {
 
 const (
 	maxRememberedReceipts = 4096
-	maxRememberedBytes    = 4 << 10 // of a receipt, in bytes
+	maxRememberedBytes    = 4 << 10 // of one receipt
 )
 
-// receiptsOf returns the receipts that are remembered, nil for the others.
+// receiptsOf returns the remembered receipts of the transactions with these hashes, nil where none
+// is remembered.
 func (m *receiptMemory) receiptsOf(hashes []evmtx.Hash) []*receipt {
 	out := make([]*receipt, len(hashes))
 	m.mu.Lock()

@@ -150,7 +150,8 @@ func (o *Options) withDefaults(chain uint64) (Options, error) {
 
 const maxFallbacks = 63
 
-// checkSocket refuses an address that is not a WebSocket's; the error shows its host only.
+// checkSocket refuses an address that is not a WebSocket's. The error shows only its scheme and
+// host.
 func (o *Options) checkSocket() error {
 	if o.HeadSocket == "" {
 		return nil
@@ -165,7 +166,8 @@ func (o *Options) checkSocket() error {
 	return nil
 }
 
-// parseURL reads a node's address. The error shows its host only: keys stand in all other parts.
+// parseURL reads a node's address. The error shows no other part than scheme and host, since any
+// other part may contain a key.
 func parseURL(field, s string) (*url.URL, error) {
 	refuse := func(shown string) (*url.URL, error) {
 		return nil, &batch.InputError{Field: field, Value: batch.Excerpt(shown, 80), Want: "http:// or https:// and a host, such as http://localhost:8545"}
@@ -180,11 +182,11 @@ func parseURL(field, s string) (*url.URL, error) {
 	return u, nil
 }
 
-// shownURL returns the part of an address that may be shown. Nothing is kept under it, so that two
-// endpoints of one host may have one name.
+// shownURL returns the part of an address that may be shown. Two endpoints may have the same text,
+// so nothing is stored under it.
 func shownURL(u *url.URL) string { return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String() }
 
-// httpClient makes the client for all requests. direct is as in [wire.Trace].
+// httpClient returns the client for all requests. direct is as in [wire.Trace].
 func (o *Options) httpClient() (c *http.Client, direct bool) {
 	t := wire.NewTransport(o.TLSConfig, idleTimeout)
 	wire.EnableHTTP2(t)
@@ -194,7 +196,7 @@ func (o *Options) httpClient() (c *http.Client, direct bool) {
 		c.Transport = http.DefaultTransport
 	}
 	if t, own := c.Transport.(*http.Transport); own {
-		if t.MaxIdleConnsPerHost < maxIdleConns && !t.DisableKeepAlives { // else nearly each send opens a connection, and is held back
+		if t.MaxIdleConnsPerHost < maxIdleConns && !t.DisableKeepAlives { // else nearly each send opens a connection, and waits for it
 			t = t.Clone()
 			t.MaxIdleConnsPerHost, t.MaxIdleConns = maxIdleConns, max(t.MaxIdleConns, 4*maxIdleConns)
 			c.Transport = t

@@ -50,7 +50,7 @@ func (c *SigningClient) Prepare(ctx context.Context, a batch.Attempt) ([]byte, e
 	return out, err
 }
 
-// preparation is one Prepare.
+// preparation is one call of Prepare.
 type preparation struct {
 	*SigningClient
 	endpoint *endpoint
@@ -58,7 +58,7 @@ type preparation struct {
 	sender   evmtx.Address
 	key      batch.Key
 	salt     salt
-	lane     [][]byte // what the other batches of the lane keep
+	lane     [][]byte // the prepared bytes of the other batches of the lane
 	head     block
 	market   Market
 }
@@ -114,9 +114,9 @@ func (p *preparation) gasPrice(ctx context.Context) (*big.Int, error) {
 	return nil, p.notYetError("gas price of a chain without a base fee: %.80s is no number of wei", a.result)
 }
 
-// prepareFirst makes a slot.
+// prepareFirst returns a new slot with its first transaction.
 func (p *preparation) prepareFirst(ctx context.Context) ([]byte, error) {
-	if err := p.checkLimit(p.intent); err != nil { // the limit was higher when it was added
+	if err := p.checkLimit(p.intent); err != nil { // the limit may have been higher when the batch was added
 		return nil, p.notYetError("%v", err)
 	}
 	v, latest, pending, err := p.askState(ctx)
@@ -148,8 +148,9 @@ func (p *preparation) prepareFirst(ctx context.Context) ([]byte, error) {
 	return s.encode(), nil
 }
 
-// addDeepHash completes a view by the hash of its deep block, to which the head is linked. It
-// refuses a node that is behind. By the finality of a tag the node names its deep block itself.
+// addDeepHash adds to a view the hash of its deep block, to which it links the head. It returns an
+// error for a node that is behind. With a finality by tag, the node has named its deep block
+// itself.
 func (p *preparation) addDeepHash(ctx context.Context, v view) (view, error) {
 	if settled := p.client.highestDeep.update(v, false); settled > 0 && (v.isNoneDeep || v.deep.number < settled) {
 		return v, p.client.behindError(opPrepare, "the node is behind: its last block is %d, and block %d was deep", v.head.number, settled)
@@ -182,7 +183,7 @@ func (p *preparation) nonceAfterDeep(ctx context.Context, v view) (uint64, error
 	}
 	f := nonceUseFinder{Client: p.client, op: opPrepare, endpoint: p.endpoint, sender: p.sender}
 	deep, err := f.readNextNonce(answers[0], v.deep.number)
-	if errors.Is(err, errNoState) { // it answers, and only this question is too much for it
+	if errors.Is(err, errNoState) { // the node answers, but not this question
 		return 0, p.notYetError("the node has no state of block %d, which is deep, and so no nonce is sure: %s", v.deep.number, errorText(err))
 	}
 	if err != nil {
@@ -194,7 +195,7 @@ func (p *preparation) nonceAfterDeep(ctx context.Context, v view) (uint64, error
 	return deep, nil
 }
 
-// chooseNonce returns the account's next one, by [nextNonce].
+// chooseNonce returns the account's next nonce, as [nextNonce] decides.
 func (p *preparation) chooseNonce(ctx context.Context, v view, latest, pending uint64) (uint64, error) {
 	deep, err := p.nonceAfterDeep(ctx, v)
 	if err != nil {
@@ -214,7 +215,7 @@ func (p *preparation) chooseNonce(ctx context.Context, v view, latest, pending u
 	return 0, p.notYetError("the account has transactions under way: its next nonce is %d in block %d, which is deep, %d in the last block and %d with the pool, and %s", deep, v.deep.number, latest, pending, describeLane(held))
 }
 
-// errorText returns the words of a question's error, without its kind.
+// errorText returns the text of a question's error, without its kind.
 func errorText(err error) string {
 	e, ok := errors.AsType[*dlt.Error](err)
 	if !ok {
@@ -233,10 +234,10 @@ func errorText(err error) string {
 	return strings.Join(all, ": ")
 }
 
-// chooseGas returns the intent's gas, or the node's estimate, a quarter more, and the batch's
-// salt. behind says that earlier intents of the account are in no block: then the estimate is
-// after the node's pending block, as far as it has one, and a call that would be taken back waits
-// for them.
+// chooseGas returns the intent's gas, or the node's estimate plus a quarter and the batch's salt.
+// behind is true if earlier intents of the account are in no block. The estimate is then for the
+// state after the node's pending block, if the node has one, and a call that would revert waits
+// for those intents.
 func (p *preparation) chooseGas(ctx context.Context, behind bool) (uint64, error) {
 	if p.intent.gas != 0 {
 		return p.intent.gas, nil
@@ -253,10 +254,10 @@ func (p *preparation) chooseGas(ctx context.Context, behind bool) (uint64, error
 		after = []any{"pending"}
 	}
 	estimate, reverts, err := p.estimateGas(ctx, call, after...)
-	if reverts != nil && behind { // the transactions before it may provide what it needs
+	if reverts != nil && behind { // the transactions before this one may provide what the call needs
 		return 0, p.notYetError("the call would be taken back while earlier intents of the account are in no block: %s; with Intent.Gas nothing is estimated", reverts.Message)
 	}
-	if reverts != nil { // where the node was that said so, nobody knows
+	if reverts != nil { // nobody knows after which block the call reverted
 		estimate, reverts, err = p.estimateGas(ctx, call, afterBlock(p.head.hash))
 	}
 	if reverts != nil {
@@ -274,11 +275,11 @@ func (p *preparation) chooseGas(ctx context.Context, behind bool) (uint64, error
 	return p.salt.addGas(max(estimate, least), addition, p.head), nil
 }
 
-// estimateGas asks for the gas of a call, where there is a block after it. reverts is the node's
-// word that the call would be taken back.
+// estimateGas asks for the gas of a call, after the block that after names, if any. reverts is the
+// node's error if the call would revert.
 func (p *preparation) estimateGas(ctx context.Context, call any, after ...any) (gas uint64, reverts *rpcError, err error) {
 	answers, err := p.client.ask(ctx, opPrepare, p.endpoint, []request{{"eth_estimateGas", append([]any{call}, after...)}})
-	if dlt.Kind(err) == batch.KindDoubt { // it has answered a moment ago: only this call is too much for it
+	if dlt.Kind(err) == batch.KindDoubt { // the node has answered a moment ago: only this question is too much for it
 		return 0, nil, p.notYetError("no estimate of the gas: %s", errorText(err))
 	}
 	if err != nil {
@@ -304,8 +305,8 @@ func (p *preparation) callName() string {
 	return "call " + string(p.key.Service) + " " + string(p.key.ID)
 }
 
-// revertError returns the error for a call that would be taken back after the view's head. The
-// batch is refused once the chain says the same at a later head.
+// revertError returns the error for a call that would revert after the view's head. The batch is
+// refused once the call also reverts at a later head.
 func (p *preparation) revertError(e *rpcError) error {
 	out := &dlt.Error{Op: opPrepare, Kind: dlt.ErrRejected, Code: e.Code, Message: p.client.show("the call would be taken back: " + e.Message)}
 	if !p.client.refusals.isRepeated(p.callName(), p.head.number) {
@@ -314,7 +315,7 @@ func (p *preparation) revertError(e *rpcError) error {
 	return out
 }
 
-// renew returns the slot as it is, or with another entry.
+// renew returns the prepared bytes unchanged, or with one more entry.
 func (p *preparation) renew(ctx context.Context, a batch.Attempt) ([]byte, error) {
 	kept := a.Prepared
 	s, err := p.readSlot(kept)
@@ -336,10 +337,10 @@ func (p *preparation) renew(ctx context.Context, a batch.Attempt) ([]byte, error
 	if err != nil {
 		return nil, err
 	}
-	if latest > s.nonce || !s.isStalled(p.head, p.client.options.BumpAfter) { // mined, by whomever; or it may yet be
+	if latest > s.nonce || !s.isStalled(p.head, p.client.options.BumpAfter) { // the nonce is used, by any transaction, or the last transaction may still be mined
 		return kept, nil
 	}
-	if latest < s.nonce && s.lastEntry().fee.paysBaseFee(p.head) { // another one has to be mined before it
+	if latest < s.nonce && s.lastEntry().fee.paysBaseFee(p.head) { // an earlier nonce has to be mined first
 		return s.repeatLast(p.head, kept), nil
 	}
 	forgotten := false
@@ -348,10 +349,10 @@ func (p *preparation) renew(ctx context.Context, a batch.Attempt) ([]byte, error
 			return nil, err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.options.SignTimeout) // of all calls together
+	ctx, cancel := context.WithTimeout(ctx, p.options.SignTimeout) // for all calls together
 	defer cancel()
-	// A transaction in no pool waits for funds, say, and not for a higher fee, which it would pay
-	// later.
+	// A transaction that is in no pool waits for something else than a higher fee, such as funds,
+	// and would pay that fee later.
 	if forgotten && !p.isMoreAsked(ctx, s) {
 		return kept, nil
 	}
@@ -370,9 +371,9 @@ func (p *preparation) renew(ctx context.Context, a batch.Attempt) ([]byte, error
 	return e.append(append([]byte(nil), kept...)), nil
 }
 
-// isMoreAsked reports whether Fees asks now for more than the last transaction of a slot pays, as
-// for the first one of a batch. A part of the fee cap that the salt may have taken away is not
-// more.
+// isMoreAsked reports whether Fees now asks for more than the last transaction of the slot pays,
+// as if for the first transaction of a batch. An amount that the salt may have taken from the fee
+// cap does not count as more.
 func (p *preparation) isMoreAsked(ctx context.Context, s *slot) bool {
 	last := s.lastEntry().fee
 	fee, err := p.askFeesOnly(ctx, s.maxFee)
@@ -383,7 +384,7 @@ func (p *preparation) isMoreAsked(ctx context.Context, s *slot) bool {
 	return fee.Tip.Cmp(last.Tip) > 0 || least.Cmp(last.FeeCap) > 0
 }
 
-// isForgotten asks whether a node knows none of some transactions.
+// isForgotten asks whether the node knows none of the transactions with these hashes.
 func (c *Client) isForgotten(ctx context.Context, e *endpoint, hashes []evmtx.Hash) (bool, error) {
 	var reqs []request
 	for _, h := range hashes {
@@ -394,7 +395,7 @@ func (c *Client) isForgotten(ctx context.Context, e *endpoint, hashes []evmtx.Ha
 		return false, c.asLedgerError(opPrepare, err)
 	}
 	for _, a := range answers {
-		if a.err != nil && classify(a.err) == classBusy { // it does not say that the node knows one
+		if a.err != nil && classify(a.err) == classBusy { // this answer does not say that the node knows a transaction
 			return false, &dlt.Error{Op: opPrepare, Kind: dlt.ErrBusy, Code: a.err.Code, Message: c.show(a.err.Message)}
 		}
 	}

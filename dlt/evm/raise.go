@@ -32,7 +32,7 @@ func (c *Client) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
 	return out, err
 }
 
-// readSlot reads the kept bytes of alternatives.
+// readSlot reads the prepared bytes of alternatives.
 func (p *parsedPayload) readSlot(kept []byte) (*slot, error) {
 	s, err := decodeList(kept)
 	if err == nil && !slices.Equal(s.hashes(), p.hashes) {
@@ -41,7 +41,7 @@ func (p *parsedPayload) readSlot(kept []byte) (*slot, error) {
 	return s, err
 }
 
-// addTurn returns the kept bytes as they are, or with another turn.
+// addTurn returns the prepared bytes unchanged, or with one more turn.
 func (c *Client) addTurn(ctx context.Context, e *endpoint, key batch.Key, p *parsedPayload, kept []byte) ([]byte, error) {
 	s := newListSlot(p)
 	if len(kept) > 0 {
@@ -75,19 +75,19 @@ func (c *Client) addTurn(ctx context.Context, e *endpoint, key batch.Key, p *par
 	return turn{next, v.head.number}.append(slices.Clone(kept)), nil
 }
 
-// nextTurn decides which alternative may be sent from this head on, at which the account's next
-// nonce is latest. changes is false where nothing is to be added. forgotten reports whether the
-// node knows none of them.
+// nextTurn decides which alternative may be sent from this head on. latest is the account's next
+// nonce, and after is Options.BumpAfter. changes is false if no turn is to be added. forgotten
+// reports whether the node knows none of the alternatives.
 func (s *slot) nextTurn(head block, latest, after uint64, forgotten func() (bool, error)) (at int, changes bool, err error) {
 	if s.turns == nil {
 		at, _ = s.firstPaying(0, head)
 		return at, true, nil
 	}
-	if latest > s.nonce || !s.isStalled(head, after) { // mined, by whomever; or it may yet be
+	if latest > s.nonce || !s.isStalled(head, after) { // the nonce is used, by any transaction, or the last alternative may still be mined
 		return 0, false, nil
 	}
 	if s.lastEntry().fee.paysBaseFee(head) {
-		again := latest < s.nonce // another one has to be mined before it
+		again := latest < s.nonce // an earlier nonce has to be mined first
 		if !again {
 			if again, err = forgotten(); err != nil {
 				return 0, false, err

@@ -38,7 +38,7 @@ func ReadReceipt(b batch.Receipt) (Receipt, error) {
 	}, nil
 }
 
-// receipt is a node's receipt of a transaction.
+// receipt is a node's receipt of a transaction, after decoding.
 type receipt struct {
 	hash     evmtx.Hash
 	block    block
@@ -49,13 +49,13 @@ type receipt struct {
 	raw      json.RawMessage
 }
 
-// readReceipt returns nil where the node has none.
+// readReceipt returns the receipt in an answer; nil if the node has none.
 func readReceipt(a answer) (*receipt, error) {
 	switch {
 	case a.err != nil:
 		return nil, errors.New(a.err.Message)
 	case !a.hasResult() || a.isNull():
-		return nil, nil //nolint:nilnil // none
+		return nil, nil // no receipt
 	}
 	return decodeReceipt(a.result)
 }
@@ -93,7 +93,7 @@ func decodeReceipt(raw []byte) (*receipt, error) {
 		return nil, fmt.Errorf("gas: %w", err)
 	}
 	if r.gasPrice = hexBig(doc.GasPrice); r.gasPrice == nil {
-		r.gasPrice = new(big.Int) // nodes from before EIP-1559 name none
+		r.gasPrice = new(big.Int) // nodes older than EIP-1559 name no price
 	}
 	return r, nil
 }
@@ -102,7 +102,7 @@ func (r *receipt) reason() string {
 	return fmt.Sprintf("reverted, or out of gas, in block %d; %d gas used", r.block.number, r.gasUsed)
 }
 
-// asBatch returns the receipt as it is recorded.
+// asBatch returns the receipt in the form in which the store records it.
 func (r *receipt) asBatch() batch.Receipt {
 	out := batch.Receipt{TransactionID: r.hash.String(), Valid: !r.reverted}
 	if r.reverted {
@@ -115,7 +115,7 @@ func (r *receipt) asBatch() batch.Receipt {
 	return out
 }
 
-// document returns the node's document without some fields.
+// document returns the node's JSON document without the fields named in without.
 func (r *receipt) document(without ...string) []byte {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(r.raw, &fields) != nil {

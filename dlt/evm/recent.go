@@ -9,20 +9,20 @@ import (
 )
 
 // recentBlocks remembers the last blocks of a node, each with the hashes of its transactions, and
-// which transactions the node has shown in its pool. While blocks that follow one another, up to
-// the head of a view, do not have such a transaction, it is Pending without another question about
-// it: a question about a hundred transactions asks for one block, and then for the receipts of
-// those that the block has.
+// which transactions the node has shown in its pool. Such a transaction is Pending, without
+// another question about it, while no block since then has it, as far as these blocks follow one
+// another up to the head of a view. So a question about a hundred transactions asks for one block,
+// and then for the receipts of those that the block has.
 //
-// A list proves nothing. A listed transaction is asked for by its receipt. Others are not asked
-// for, for a short time only: a node that leaves something out of a list delays its status by that
-// time.
+// A list proves nothing: a transaction in a list is then asked for by its receipt. Other
+// transactions are not asked for, but only for a short time, so a node that leaves a transaction
+// out of a list delays that transaction's status by that time.
 type recentBlocks struct {
 	mu        sync.Mutex
 	blocks    map[evmtx.Hash]*listedBlock
-	order     []evmtx.Hash // of the blocks, the oldest in memory first
-	txCount   int          // in all of them
-	head      *listedBlock // of the last view; nil where its list is not known
+	order     []evmtx.Hash // the blocks' hashes, the first one remembered first
+	txCount   int          // in the lists of all blocks
+	head      *listedBlock // the head of the last view; nil if its list is not known
 	sightings map[evmtx.Hash]sighting
 }
 
@@ -33,8 +33,8 @@ type listedBlock struct {
 	txHashes     map[evmtx.Hash]struct{}
 }
 
-// sighting is a transaction that a node has shown in its pool, and the head of the node at that
-// moment.
+// sighting is a transaction that a node has shown in its pool, with the head of the node at that
+// time.
 type sighting struct {
 	seenAt time.Time
 	head   *listedBlock
@@ -45,12 +45,12 @@ const (
 	maxListedBlocks = 64     // blocks
 	maxListedTxs    = 50_000 // in the lists of all of them
 	maxSightings    = 16_384
-	maxGapBlocks    = 16 // blocks that one question asks for, so that those it knows follow one another
-	sightingShare   = 10 // a sighting counts for a tenth of Options.Grace: for all of Grace "no trace" would mean nothing either
+	maxGapBlocks    = 16 // how many blocks one question asks for, to close the gap to the remembered blocks
+	sightingShare   = 10 // a sighting counts for Grace/sightingShare: if it counted for all of Options.Grace, "no trace" would mean nothing
 )
 
-// readTxList reads the list of a block. It returns nil without a list of hashes, or without a
-// parent.
+// readTxList reads the block's list of transaction hashes. It returns nil if the block has no such
+// list, or no parent.
 func (b block) readTxList() *listedBlock {
 	var hashes []string
 	if b.parent == (evmtx.Hash{}) || json.Unmarshal(b.txList, &hashes) != nil || hashes == nil {
@@ -67,14 +67,14 @@ func (b block) readTxList() *listedBlock {
 	return l
 }
 
-// add remembers a block that has a list of transactions, and returns it; nil for a block without
-// one.
+// add remembers a block that has a list of transactions, and returns that list; nil for a block
+// without one.
 func (r *recentBlocks) add(b block, head bool) *listedBlock {
 	r.mu.Lock()
 	l := r.blocks[b.hash]
 	r.mu.Unlock()
 	if l == nil {
-		l = b.readTxList() // without the lock, since it takes its time
+		l = b.readTxList() // before the lock is taken again, because this takes time
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,15 +96,16 @@ func (r *recentBlocks) add(b block, head bool) *listedBlock {
 	return l
 }
 
-// lastHead returns the head of the last view, for a sighting after that view. It is nil where
-// the list of that block is not known.
+// lastHead returns the head of the last view, for a sighting after that view. It is nil if the
+// list of that head is not known.
 func (r *recentBlocks) lastHead() *listedBlock {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.head
 }
 
-// chainFrom returns the blocks down from a head that follow one another, without a gap.
+// chainFrom returns the remembered blocks from head downwards that follow one another without a
+// gap.
 func (r *recentBlocks) chainFrom(head *listedBlock) (all []*listedBlock) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,7 +118,7 @@ func (r *recentBlocks) chainFrom(head *listedBlock) (all []*listedBlock) {
 	return all
 }
 
-// highestBelow returns the highest block that is known at this height or below.
+// highestBelow returns the height of the highest remembered block that is not above this height.
 func (r *recentBlocks) highestBelow(height uint64) (found uint64) {
 	found = unknownHeight
 	r.mu.Lock()
@@ -130,7 +131,7 @@ func (r *recentBlocks) highestBelow(height uint64) (found uint64) {
 	return found
 }
 
-// notePooled remembers that the node has a transaction in its pool, after a view with this head.
+// notePooled remembers the sighting w of a transaction in the node's pool.
 func (r *recentBlocks) notePooled(h evmtx.Hash, w sighting) {
 	if w.head == nil {
 		return
@@ -143,8 +144,8 @@ func (r *recentBlocks) notePooled(h evmtx.Hash, w sighting) {
 	r.sightings[h] = w
 }
 
-// sightingsOf returns the sightings of transactions that are younger than fresh. A transaction
-// without one has the zero value, whose head is nil.
+// sightingsOf returns those sightings of the transactions that are younger than fresh. For other
+// transactions it returns the zero value, whose head is nil.
 func (r *recentBlocks) sightingsOf(hashes []evmtx.Hash, now time.Time, fresh time.Duration) []sighting {
 	out := make([]sighting, len(hashes))
 	r.mu.Lock()
@@ -163,17 +164,18 @@ func (r *recentBlocks) forget(h evmtx.Hash) {
 	delete(r.sightings, h)
 }
 
-// sightingState says where a transaction is now that a node has shown in its pool.
+// sightingState says what the blocks since a sighting show of its transaction.
 type sightingState uint8
 
 const (
-	sightingUnread sightingState = iota // a block that was not read may have it, or the head of the sighting is no longer on the view's chain
+	sightingUnread sightingState = iota // a block that was not read may have it, or the head of the sighting is not on the view's chain
 	sightingListed                      // a block since the sighting has it
 	sightingAbsent                      // no block since the sighting has it
 )
 
-// findIn looks for a transaction in the blocks down from a view's head. The head of the
-// sighting counts, too: a node may show in its pool a transaction that its last block has.
+// findIn looks for a transaction in the blocks of chain, from a view's head down to the head of
+// the sighting. It looks into that last block, too, since a node may show in its pool a
+// transaction that is in its last block.
 func (w sighting) findIn(chain []*listedBlock, h evmtx.Hash) sightingState {
 	if len(chain) == 0 || chain[0].number < w.head.number {
 		return sightingUnread

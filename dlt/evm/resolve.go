@@ -30,7 +30,7 @@ func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
 		}
 		if ctx.Err() != nil {
 			if !late && isEndpointsFault(ctx, err) {
-				c.putAside(e, err) // so that another one is asked first the next time
+				c.putAside(e, err) // the next question begins with another endpoint
 			}
 			return found, err
 		}
@@ -43,17 +43,17 @@ func (c *Client) resolve(ctx context.Context, e *endpoint, p *parsedPayload) (dl
 	if err != nil {
 		return dlt.CannotTell, err
 	}
-	if len(statuses) > 0 { // else the answers contradict each other
+	if len(statuses) > 0 { // else the answers contradict each other, and none counts
 		switch statuses[0].Reported {
 		case batch.ReportedCommitted:
 			return dlt.Committed, nil
-		case batch.ReportedInvalid: // reverted in a deep block: the nonce is used
+		case batch.ReportedInvalid: // the transaction reverted in a deep block: its nonce is used
 			return dlt.NotCommitted, nil
 		case batch.ReportedValid:
 			return dlt.InFlight, nil
 		}
 	}
-	// A pool may show a transaction that a deep block has overtaken.
+	// A pool may still show a transaction whose nonce a deep block has used.
 	proof, err := c.findUse(ctx, opResolve, e, p.sender, p.txs[0].Nonce, unknownHeight, p.hashes)
 	if err != nil {
 		return dlt.CannotTell, err
@@ -61,25 +61,25 @@ func (c *Client) resolve(ctx context.Context, e *endpoint, p *parsedPayload) (dl
 	return evidenceOf[proof.user], nil
 }
 
-// nonceUser says who used a nonce.
+// nonceUser says whose transaction used a nonce.
 type nonceUser uint8
 
 const (
-	nonceUnused        nonceUser = iota // in no deep block
-	nonceUsedByOurs                     // a receipt will say so
-	nonceUsedByAnother                  // for good
-	nonceUsedBySomeone                  // in a deep block, and the node does not show the user
+	nonceUnused        nonceUser = iota // no deep block has used it
+	nonceUsedByOurs                     // used by a transaction of the batch; its receipt will say so
+	nonceUsedByAnother                  // used for good by a transaction that is not of the batch
+	nonceUsedBySomeone                  // used in a deep block, but the node does not show by what
 )
 
 var evidenceOf = map[nonceUser]dlt.Evidence{
 	nonceUnused: dlt.InFlight, nonceUsedByOurs: dlt.InFlight, nonceUsedByAnother: dlt.NotCommitted, nonceUsedBySomeone: dlt.CannotTell,
 }
 
-// nonceUse is a finding about a nonce.
+// nonceUse is the finding about the use of a nonce.
 type nonceUse struct {
 	user  nonceUser
 	block block
-	hash  string // of the other transaction; "" where an authorization used the nonce (EIP-7702)
+	hash  string // of the transaction; "" if an authorization used the nonce (EIP-7702)
 }
 
 func (u nonceUse) text(nonce uint64) string {
@@ -89,12 +89,12 @@ func (u nonceUse) text(nonce uint64) string {
 	return fmt.Sprintf("nonce %d was used by transaction %s in block %d", nonce, u.hash, u.block.number)
 }
 
-// findUse finds out which transaction used an account's nonce, up to the last deep block. What is
-// not there proves nothing, neither a receipt nor a transaction in a block's list: another node
-// may answer each question, and some have headers and state without the list. A finding is always
-// a transaction, or an authorization of the account, that stands in a block. free is a height at
-// which the nonce was free, of a block that is never taken back: a node that no longer has the
-// state of that time still has the blocks.
+// findUse finds out which transaction used an account's nonce, up to the last deep block. A
+// missing receipt proves nothing, nor does a transaction that is missing in a block's list:
+// another node may answer each question, and some nodes have headers and state without the list.
+// Each finding is a transaction, or an authorization of the account, in a block that was read.
+// free is the height of a block that is never taken back and after which the nonce was still free:
+// with it, blocks can be searched on a node that no longer has the state of that time.
 func (c *Client) findUse(ctx context.Context, op string, e *endpoint, sender evmtx.Address, nonce, free uint64, ours []evmtx.Hash) (nonceUse, error) {
 	v, _, err := c.askView(ctx, op, e, nil)
 	if err != nil || v.isNoneDeep {
@@ -112,8 +112,8 @@ func (c *Client) findUse(ctx context.Context, op string, e *endpoint, sender evm
 	return f.findUse(ctx, v, free)
 }
 
-// findUse looks for the user of the nonce in the ways that there are, until one leads to it. Each
-// only says where to look.
+// findUse looks for the use of the nonce in several ways, until one leads to the block with the
+// use. Each way only names a height to look at.
 func (f *nonceUseFinder) findUse(ctx context.Context, v view, free uint64) (nonceUse, error) {
 	var first error
 	for _, way := range []func() (uint64, bool, error){
@@ -123,7 +123,7 @@ func (f *nonceUseFinder) findUse(ctx context.Context, v view, free uint64) (nonc
 		func() (uint64, bool, error) { return f.searchBlocks(ctx, v, free) },
 	} {
 		height, found, err := way()
-		if errors.Is(err, errNoState) { // it answers, and has removed what this way needs
+		if errors.Is(err, errNoState) { // the node answers, and no longer has the state that this way needs
 			continue
 		}
 		if err == nil && found && v.isDeep(height) {
@@ -145,5 +145,5 @@ func (f *nonceUseFinder) findUse(ctx context.Context, v view, free uint64) (nonc
 	return nonceUse{user: nonceUsedBySomeone}, nil
 }
 
-// unknownHeight: nobody has written down when the nonce was free.
+// unknownHeight is for a nonce of which no height is recorded at which it was free.
 const unknownHeight = math.MaxUint64

@@ -26,29 +26,30 @@ type request struct {
 	params []any
 }
 
-// answer is a node's answer to one request. All fields are zero where there was none.
+// answer is a node's answer to one request. All fields are zero if the answer is missing.
 type answer struct {
 	result json.RawMessage
 	err    *rpcError
 }
 
-// hasResult reports whether the node answered with a result; null is one.
+// hasResult reports whether the node answered with a result, which may be null.
 func (a answer) hasResult() bool { return a.err == nil && len(a.result) > 0 }
 
-// isNull reports whether the node says that it has nothing of this name.
+// isNull reports whether the node answered with null: it has nothing under the requested name.
 func (a answer) isNull() bool { return a.hasResult() && string(a.result) == "null" }
 
-// rpcError is a node's refusal.
+// rpcError is the error in a node's answer.
 type rpcError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
 }
 
-// errArrayRefused: the node, or a proxy, refuses an array of this length.
+// errArrayRefused means that the node, or a proxy, refuses an array of this length.
 var errArrayRefused = errors.New("an array of so many requests is refused")
 
-// ask puts questions to a node, several in one request, and returns their answers in order. Sends
-// are never put into an array: nodes take a part of it. An error means that no answer counts.
+// ask sends questions to a node, several in one HTTP request, and returns the answers in the order
+// of the questions. Transactions are never sent in an array, because nodes accept a part of it. An
+// error means that no answer counts.
 func (c *Client) ask(ctx context.Context, op string, e *endpoint, reqs []request) ([]answer, error) {
 	out := make([]answer, 0, len(reqs))
 	for len(reqs) > 0 {
@@ -76,7 +77,7 @@ func (c *Client) askArray(ctx context.Context, op string, e *endpoint, reqs []re
 	}
 	body.WriteByte(']')
 	text := body.Bytes()
-	if len(reqs) == 1 { // the plainest form
+	if len(reqs) == 1 { // a single request needs no array
 		text = text[1 : len(text)-1]
 	}
 	resp, cancel, err := c.post(ctx, op, e, bytes.NewReader(text), len(text), nil) //nolint:bodyclose // drain closes it
@@ -90,7 +91,7 @@ func (c *Client) askArray(ctx context.Context, op string, e *endpoint, reqs []re
 	}
 	raw, err := io.ReadAll(&wire.BoundedReader{R: resp.Body, Left: c.options.MaxResponse})
 	if errors.Is(err, wire.ErrTooLarge) && len(reqs) > 1 {
-		return nil, errArrayRefused // one large answer must not hide the others
+		return nil, errArrayRefused // so that one large answer does not hide the others
 	}
 	if err != nil {
 		return nil, &dlt.Error{Op: op, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.shownError(err)}
@@ -128,8 +129,8 @@ type answerDoc struct {
 	Err    *rpcError       `json:"error"`
 }
 
-// decodeAnswers matches answers by id, in any order. A missing answer stays zero, and an answer
-// that nobody asked for is dropped. An answer of one element about a whole array refuses it.
+// decodeAnswers matches answers by id, in any order. A missing answer stays zero, and an answer to
+// no request is dropped. A single error for the whole array refuses the array.
 func decodeAnswers(raw []byte, n int) ([]answer, error) {
 	raw = bytes.TrimSpace(raw)
 	var all []answerDoc
@@ -152,7 +153,7 @@ func decodeAnswers(raw []byte, n int) ([]answer, error) {
 	for _, a := range all {
 		id, err := strconv.Atoi(strings.Trim(string(a.ID), `"`))
 		if err != nil || id < 1 || id > n {
-			if n == 1 && len(all) == 1 && a.Err != nil { // an error before the id was read
+			if n == 1 && len(all) == 1 && a.Err != nil { // an error from before the node has read the id
 				return []answer{{err: a.Err}}, nil
 			}
 			continue
@@ -166,7 +167,7 @@ func decodeAnswers(raw []byte, n int) ([]answer, error) {
 }
 
 // arrayError returns the error of a whole array that got one error. A provider that is asked too
-// often says so about an array of any length: shorter arrays would be more requests. "Limit
+// often refuses an array of any length, and shorter arrays would be more requests. "Limit
 // exceeded" alone may be about the length.
 func arrayError(err *rpcError) error {
 	kind := errArrayRefused
@@ -176,7 +177,7 @@ func arrayError(err *rpcError) error {
 	return fmt.Errorf("%w: %s", kind, err.Message)
 }
 
-// questionError returns the error of a question that got another status than 200.
+// questionError returns the error of a question whose HTTP response has another status than 200.
 func (c *Client) questionError(op string, resp *http.Response, cancel context.CancelFunc, n int) error {
 	b, _ := wire.ReadShortBody(resp.Body, cancel)
 	message, is := readError(b)
@@ -194,9 +195,9 @@ func (c *Client) questionError(op string, resp *http.Response, cancel context.Ca
 	return err
 }
 
-// mayBeAboutArray reports whether a JSON-RPC error about a whole array, under another status than
-// 200, may be about its length. Providers use many statuses and codes for that (500 with code 31
-// at one).
+// mayBeAboutArray reports whether a JSON-RPC error for a whole array, under another status than
+// 200, may be about the array's length. Providers use many statuses and codes for that; one uses
+// 500 with code 31.
 func mayBeAboutArray(status int, err *rpcError) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusProxyAuthRequired:
@@ -205,8 +206,8 @@ func mayBeAboutArray(status int, err *rpcError) bool {
 	return classify(err) != classMisconfigured && errors.Is(arrayError(err), errArrayRefused)
 }
 
-// readError returns the message of a JSON-RPC error, and that error, or the text itself, as of a
-// proxy.
+// readError returns the JSON-RPC error in a response and its message. If the response has none,
+// such as a proxy's, message is the text and err is nil.
 func readError(b []byte) (message string, err *rpcError) {
 	var one answerDoc
 	if json.Unmarshal(b, &one) == nil && one.Err != nil {
@@ -215,9 +216,9 @@ func readError(b []byte) (message string, err *rpcError) {
 	return string(b), nil
 }
 
-// post sends one request. A response of any status is no error; its body and cancel are the
-// caller's. An error is a [*dlt.Error] of the certain kind, or doubt. old, where there is one,
-// gets whether the connection has served an earlier request, before the body is read.
+// post sends one request. A response of any status is no error; the caller closes its body and
+// calls cancel. An error is a [*dlt.Error] of a certain kind, or doubt. old may be nil; post sets
+// it, before the body is read, to whether the connection has served an earlier request.
 func (c *Client) post(ctx context.Context, op string, e *endpoint, body io.Reader, size int, old *atomic.Bool) (*http.Response, context.CancelFunc, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, Endpoint: e.shownAddress, Err: err}
@@ -226,7 +227,7 @@ func (c *Client) post(ctx context.Context, op string, e *endpoint, body io.Reade
 	traced, sent := wire.TraceRequest(ctx, c.ownTransport)
 	traced = httptrace.WithClientTrace(traced, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
 		if !info.Reused {
-			e.identity.forget() // another process may listen there now
+			e.identity.forget() // another process may listen at this address now
 		}
 		if old != nil {
 			old.Store(info.Reused)
@@ -241,7 +242,7 @@ func (c *Client) post(ctx context.Context, op string, e *endpoint, body io.Reade
 	wire.SendTraceParent(ctx, req.Header)
 	req.Header["Content-Type"] = []string{"application/json"}
 	wire.AcceptEncoding(req.Header)
-	// No GetBody: net/http must be unable to send it again.
+	// The request has no GetBody, so that net/http cannot send it again.
 	req.Body, req.ContentLength = io.NopCloser(body), int64(size)
 	resp, err := c.http.Do(req)
 	if err != nil {
@@ -253,5 +254,5 @@ func (c *Client) post(ctx context.Context, op string, e *endpoint, body io.Reade
 	return resp, cancel, nil
 }
 
-// shownError removes possible secrets from an error's text, and bounds it.
+// shownError returns the text of an error, shortened and without possible secrets.
 func (c *Client) shownError(err error) error { return redact.ShownError(err, c.show) }
