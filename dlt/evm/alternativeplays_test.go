@@ -22,7 +22,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// alternativePlays are played by batches of several signed transactions.
+// alternativePlays are the plays with batches of alternatives.
 var alternativePlays = map[string]play{
 	"AlternativesRise":            {do: alternativesRise, simulated: risesByBlock},
 	"AlternativesRiseInALane":     {do: alternativesInALane},
@@ -37,21 +37,22 @@ var alternativePlays = map[string]play{
 
 const risesByBlock = "its price rises block by block, so that each alternative has its time"
 
-// TestAlternativePlays plays everything on three kinds of nodes, in virtual time.
+// TestAlternativePlays runs all plays of alternatives on three kinds of nodes, in virtual time.
 func TestAlternativePlays(t *testing.T) {
 	tier.Long(t)
 	tier.Plain(t)
 	playAll(t, alternativePlays, false)
 }
 
-// TestPlaysOfAlternatives plays what is played with single transactions. Every promise about these
-// is one about alternatives, too.
+// TestPlaysOfAlternatives runs the plays of single transactions with alternatives: every promise
+// about a single transaction holds for alternatives, too.
 func TestPlaysOfAlternatives(t *testing.T) {
 	tier.Plain(t)
 	playAll(t, plays, true)
 }
 
-// waiting starts a Runner, and adds a batch of an account with some fees, which waits in the pool.
+// waiting starts a Runner and adds a batch of alternatives with these fees, which waits in the
+// pool.
 func (s *stage) waiting(strategy queuer.Strategy, o evm.Options, fees ...evm.Fee) (*playing, *slots, batch.Batch) {
 	from := s.account()
 	s.mine(4)
@@ -63,11 +64,11 @@ func (s *stage) waiting(strategy queuer.Strategy, o evm.Options, fees ...evm.Fee
 	return p, k, b
 }
 
-// paidBy returns the values that the account of a batch has paid, in order, as the chain says.
+// paidBy returns the values that the batch's account has paid on the chain, in order.
 func (s *stage) paidBy(b batch.Batch) []int64 { return s.paidFrom(string(b.Service)) }
 
-// turns returns the places of the alternatives that went out, as the last attempt knew them, and
-// all hashes.
+// turns returns the indexes of the alternatives that went out, as the last attempt knew them, and
+// the hashes of all alternatives.
 func (k *slots) turns(t testing.TB, b batch.Batch) (turns []int, hashes []string) {
 	t.Helper()
 	all := k.all(b)
@@ -80,8 +81,8 @@ func (k *slots) turns(t testing.TB, b batch.Batch) (turns []int, hashes []string
 	return turns, hashes
 }
 
-// risen makes blocks of a base fee until an alternative goes out; what is in the pool then is in
-// no block.
+// risen makes blocks with a base fee until the alternative with index at goes out. The blocks
+// contain no transaction of the pool that pays less.
 func (p *playing) risen(k *slots, b batch.Batch, at int, baseFee int64) {
 	p.Helper()
 	for range 300 {
@@ -96,7 +97,7 @@ func (p *playing) risen(k *slots, b batch.Batch, at int, baseFee int64) {
 	require.Equal(p, at, turns[len(turns)-1], "%v %s", p.record(b).Error, p.record(b).Decision)
 }
 
-// executedAs makes sure that a batch is committed, and by which of its alternatives.
+// executedAs makes sure that a batch is committed, and by the alternative with index at.
 func (p *playing) executedAs(b batch.Batch, at int) {
 	p.Helper()
 	rec := p.mineUntil(b, batch.Committed)
@@ -109,8 +110,8 @@ func (p *playing) executedAs(b batch.Batch, at int) {
 	}
 }
 
-// The price leaps: the next alternative that pays it goes out, and is executed. Fees rise without
-// a key. The commit stays one while it may vanish.
+// When the base fee leaps, the next alternative that pays it goes out and is executed: fees rise
+// without a key. The batch stays committed until it can no longer vanish.
 func alternativesRise(s *stage) {
 	p, k, b := s.waiting(queuer.Serial(), afterTwo().Options, feeOf(.1, 3), feeOf(.2, 6), feeOf(.4, 20), feeOf(.8, 200))
 	turns, _ := k.turns(s, b)
@@ -127,8 +128,8 @@ func alternativesRise(s *stage) {
 	assert.Empty(s, p.seen.of(batch.EventDecision))
 }
 
-// Several of an account are under way when the price leaps: all rise, and are executed in their
-// order.
+// When the base fee leaps while several batches of an account are under way, all of them rise and
+// are executed in their order.
 func alternativesInALane(s *stage) {
 	from := s.account()
 	s.mine(4)
@@ -138,7 +139,7 @@ func alternativesInALane(s *stage) {
 	for i := range int64(5) {
 		fees := []evm.Fee{feeOf(.1, 3), feeOf(.2, 6), feeOf(.4, 100)}
 		if i == 2 {
-			fees = fees[:2] // it never pays the high price
+			fees = fees[:2] // this batch cannot pay the high price by itself
 		}
 		all = append(all, s.alternatives(from, evmtest.Unsigned{Nonce: uint64(i), To: evmtest.Dev(9).Address(), Value: big.NewInt(10 + i)}, fees...))
 	}
@@ -153,7 +154,8 @@ func alternativesInALane(s *stage) {
 	assert.Equal(s, []int64{10, 11, 12, 13, 14}, s.paidFrom(from.Address()))
 }
 
-// A higher one is in the pool here, and a lower one is mined elsewhere: that is the payment.
+// While a higher alternative is in the pool, a lower one is mined on another fork: the batch is
+// committed by the lower one.
 func lowMined(s *stage) {
 	p, k, b := s.waiting(queuer.Serial(), afterTwo().Options, feeOf(.1, 3), feeOf(.2, 100))
 	cheap := len(s.node.Blocks())
@@ -163,8 +165,8 @@ func lowMined(s *stage) {
 	p.executedAs(b, 0)
 }
 
-// One that the library has not sent is mined, since somebody else had it: that is the payment,
-// too.
+// An alternative that the client has not sent is mined, because somebody else had it: the batch is
+// committed by that alternative.
 func unsentMined(s *stage) {
 	p, k, b := s.waiting(queuer.Serial(), afterTwo().Options, feeOf(.1, 3), feeOf(.2, 6), feeOf(.4, 100))
 	s.foreign(s.alone(b, 2))
@@ -173,7 +175,7 @@ func unsentMined(s *stage) {
 	assert.Equal(s, []int{0}, turns)
 }
 
-// One is mined, and on the fork that replaces its block another one.
+// One alternative is mined, and another one on the fork that replaces its block.
 func twoForks(s *stage) {
 	p, _, b := s.waiting(queuer.Serial(), evm.Options{Finality: evm.After(6)}, feeOf(.1, 3), feeOf(.2, 6))
 	s.mine(2)
@@ -182,7 +184,7 @@ func twoForks(s *stage) {
 	p.executedAs(b, 1)
 }
 
-// A process ends at each step, on the way to the first alternative and on the way to the next one.
+// A process ends at each step on the way to the first alternative, and on the way to the next one.
 func alternativesCrash(s *stage) {
 	client := func(evmtest.Account) func(int64) dlt.Ledger {
 		return func(int64) dlt.Ledger { return s.client(afterTwo().Options) }
@@ -192,8 +194,8 @@ func alternativesCrash(s *stage) {
 	})
 }
 
-// Somebody else uses the nonce: once that is deep the batch ends Rejected with the other's hash,
-// whichever of its alternatives were sent, and its lane goes on.
+// Somebody else's transaction uses the nonce. Once that is deep, the batch ends Rejected with that
+// transaction's hash, whichever alternatives were sent, and its lane goes on.
 func foreignTakesAlternatives(s *stage) {
 	p, k, b := s.waiting(queuer.Serial(), afterTwo().Options, feeOf(.1, 3), feeOf(.2, 6), feeOf(.4, 100))
 	from := s.made[len(s.made)-1]
@@ -214,8 +216,8 @@ func foreignTakesAlternatives(s *stage) {
 	}
 }
 
-// None of them pays the price: the batch waits, and after StuckAfter a person hears why. Once the
-// price falls the payment is made.
+// While no alternative pays the base fee, the batch waits, and after StuckAfter the reason is
+// reported. Once the base fee falls, the payment is made.
 func alternativesTooLow(s *stage) {
 	p, k, b := s.waiting(queuer.Serial(), afterTwo().Options, feeOf(.1, 3), feeOf(.2, 6))
 	for range 5000 {
@@ -238,20 +240,21 @@ func alternativesTooLow(s *stage) {
 	assert.Equal(s, []int64{10}, s.paidBy(b))
 }
 
-// The pool has forgotten all: the highest that was sent goes out again, however long that takes.
+// When the pool has forgotten all alternatives, the highest one that was sent goes out again, as
+// often as that happens.
 func poolForgetsAlternatives(s *stage) {
 	p, k, b := s.waiting(queuer.Serial(), afterTwo().Options, feeOf(.1, 3), feeOf(.2, 20), feeOf(.4, 100))
 	p.risen(k, b, 1, 10)
 	times := 1
 	if s.node == nil {
-		times = 3 // geth's pool has it again in the end
+		times = 3 // geth's pool has the transaction again in the end
 	}
 	for n := range times {
 		attempt := p.record(b).Attempt
 		_, hashes := k.turns(s, b)
 		s.drop(batch.Batch{ID: batch.ID(hashes[1])})
 		s.setBaseFee(10)
-		s.mine(4) // longer than it would wait for a higher one
+		s.mine(4) // longer than the batch waits before a higher alternative goes out
 		for range 1000 {
 			if _, pending := s.nonceOf(string(b.Service)); p.record(b).Attempt > attempt && pending == 1 {
 				break
@@ -264,8 +267,8 @@ func poolForgetsAlternatives(s *stage) {
 	p.executedAs(b, 1)
 }
 
-// What a node holds back from its blocks is replaced by the next one, which waits for its time.
-// Where there is none, the status says so.
+// An alternative that a node holds back from its blocks is replaced by the next one after the
+// usual wait. If there is no next one, the status says so.
 func TestHeldBackAlternative(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Anvil, SlotsInAnEpoch: 1})
@@ -293,7 +296,8 @@ func TestHeldBackAlternative(t *testing.T) {
 	})
 }
 
-// Nothing is posted of alternatives that were not kept before, or of other ones.
+// Submit posts nothing for alternatives that were not prepared, or with the prepared bytes of
+// others.
 func TestAlternativesAreKeptFirst(t *testing.T) {
 	s, url := newScript(t)
 	c := newClient(t, url, nil)
@@ -325,8 +329,8 @@ func TestAlternativesAreKeptFirst(t *testing.T) {
 	assert.Empty(t, kept, "one transaction keeps nothing")
 }
 
-// Each hash of the payload is looked for, whichever was sent; what is executed decides, and
-// nothing else.
+// The statuses ask for each hash of the payload, whichever alternative was sent. Only the executed
+// one decides.
 func TestAllAlternativesAreLookedFor(t *testing.T) {
 	all := three(nil)
 	b, err := evm.NewBatch(payloadOf(t, all))
@@ -373,8 +377,8 @@ func TestAllAlternativesAreLookedFor(t *testing.T) {
 			found, err := cl.Resolve(t.Context(), dlt.Doubt{Attempt: attempt(b, 1)})
 			require.NoError(t, err)
 			assert.Equal(t, c.proof, found, "%s, %d", name, at)
-			// "Nonce too low" and "underpriced" are no reason for anything, while the node has one
-			// of them.
+			// While the node has one of the alternatives, "nonce too low" and "underpriced" are no
+			// reason for an error.
 			for _, text := range []string{"nonce too low", "replacement transaction underpriced", "insufficient funds"} {
 				s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, text })
 				a.Number = 2
@@ -389,9 +393,9 @@ func TestAllAlternativesAreLookedFor(t *testing.T) {
 	}
 }
 
-// A deep block with one of the alternatives is no proof against the batch, where the receipts are
-// behind: it is the payment. With another transaction it is one, and only then a refusal. "Nonce
-// too low" by itself is doubt.
+// A deep block with one of the alternatives is no proof against the batch while the receipts are
+// behind: it is the payment. A deep block with another transaction is a proof, and only then the
+// batch is refused. "Nonce too low" alone is doubt.
 func TestWhoUsedTheNonceOfAlternatives(t *testing.T) {
 	all := three(nil)
 	b, err := evm.NewBatch(payloadOf(t, all))
@@ -439,10 +443,10 @@ func TestWhoUsedTheNonceOfAlternatives(t *testing.T) {
 	}
 }
 
-// Which alternative may be sent follows from what is kept and what the node says of blocks, price
-// and nonce.
+// The prepared bytes and the node's blocks, base fee and nonce decide which alternative may be
+// sent.
 func TestPrepareChoosesTheAlternative(t *testing.T) {
-	b, err := evm.NewBatch(payloadOf(t, three(nil))) // of nonce 4, and at most 1000, 1100 and 1210 wei
+	b, err := evm.NewBatch(payloadOf(t, three(nil))) // nonce 4, and fee caps of 1000, 1100 and 1210 wei
 	require.NoError(t, err)
 	s, url := newScript(t)
 	head, price, next, pooled := uint64(100), int64(500), "0x4", false
@@ -497,7 +501,7 @@ func TestPrepareChoosesTheAlternative(t *testing.T) {
 	step("it waits in the pool", func() { head += 3; pooled = true }, 0, 1, 1, 1, 2)
 
 	again("anew", func() { pooled = false }, 0)
-	for range evm.MaxTurns + 1 { // it is forgotten again and again
+	for range evm.MaxTurns + 1 { // the pool forgets it again and again
 		s.mu.Lock()
 		head += 3
 		s.mu.Unlock()

@@ -16,7 +16,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// rawOf signs a good transaction of an account that f changes before.
+// rawOf returns a signed transaction of an account. f changes the valid transaction before it is
+// signed.
 func rawOf(from evmtest.Account, f func(tx *evmtx.Tx)) []byte {
 	to := evmtx.Address{19: 9}
 	tx := &evmtx.Tx{Type: evmtx.DynamicFee, ChainID: 1337, Nonce: 4, Tip: big.NewInt(100), FeeCap: big.NewInt(1000), Gas: 21000, To: &to, Value: big.NewInt(3)}
@@ -25,12 +26,12 @@ func rawOf(from evmtest.Account, f func(tx *evmtx.Tx)) []byte {
 	return tx.Encode()
 }
 
-// paying changes fees, in wei.
+// paying returns a change of the fees, in wei.
 func paying(tip, feeCap int64) func(tx *evmtx.Tx) {
 	return func(tx *evmtx.Tx) { tx.Tip, tx.FeeCap = big.NewInt(tip), big.NewInt(feeCap) }
 }
 
-// three are alternatives of one payment.
+// three returns three alternatives of one payment. f changes each of them before it is signed.
 func three(f func(tx *evmtx.Tx)) [][]byte {
 	var all [][]byte
 	for _, fee := range []evm.Fee{{Tip: big.NewInt(100), FeeCap: big.NewInt(1000)}, {Tip: big.NewInt(110), FeeCap: big.NewInt(1100)}, {Tip: big.NewInt(121), FeeCap: big.NewInt(1210)}} {
@@ -44,7 +45,8 @@ func three(f func(tx *evmtx.Tx)) [][]byte {
 	return all
 }
 
-// Alternatives are one batch of the account that signed, whose id is the hash of the first one.
+// Alternatives are one batch of the account that signed them, whose id is the hash of the first
+// one.
 func TestAlternativesAreOneBatch(t *testing.T) {
 	c := newClient(t, "http://localhost:8545", nil)
 	auth := []evmtx.Authorization{{ChainID: big.NewInt(0), R: big.NewInt(1), S: big.NewInt(1)}}
@@ -55,7 +57,7 @@ func TestAlternativesAreOneBatch(t *testing.T) {
 		"type 1":       func(tx *evmtx.Tx) { tx.Type, tx.Tip, tx.Access, tx.Gas = evmtx.AccessList, tx.FeeCap, access, 30000 },
 		"type 4":       func(tx *evmtx.Tx) { tx.Type, tx.Auths, tx.Gas = evmtx.SetCode, auth, 46000 },
 		"creation":     func(tx *evmtx.Tx) { tx.To, tx.Data, tx.Gas = nil, []byte{1}, 60000 },
-		"no tip below": func(tx *evmtx.Tx) { tx.Tip.Sub(tx.Tip, big.NewInt(100)) }, // 0, 10, 21
+		"no tip below": func(tx *evmtx.Tx) { tx.Tip.Sub(tx.Tip, big.NewInt(100)) }, // the tips are 0, 10 and 21
 	} {
 		all := three(f)
 		payload, err := evm.Alternatives(all...)
@@ -75,7 +77,7 @@ func TestAlternativesAreOneBatch(t *testing.T) {
 	}
 }
 
-// Each mistake is named with its place, its field, the value and what was expected, before
+// An error names each mistake with its place, its field, the value and what was expected, before
 // anything is stored.
 func TestAlternativesRefuse(t *testing.T) {
 	from, other := evmtest.Dev(0), evmtest.Dev(1)
@@ -149,7 +151,7 @@ func payloadOf(t testing.TB, all [][]byte) []byte {
 	return payload
 }
 
-// A payload with alternatives is checked like any other, whoever has made it.
+// Check tests a payload with alternatives as any other, whoever has made it.
 func TestCheckOfAlternatives(t *testing.T) {
 	c := newClient(t, "http://localhost:8545", nil)
 	good := func(f func(tx *evmtx.Tx)) batch.Batch {
@@ -196,8 +198,8 @@ func TestCheckOfAlternatives(t *testing.T) {
 	}
 }
 
-// FuzzAlternatives: a payload is refused as bad input, or it is the one encoding of what it holds,
-// and no transaction.
+// FuzzAlternatives shows that any payload is either refused as bad input or is the only encoding
+// of its alternatives, and that it is never a transaction as well.
 func FuzzAlternatives(f *testing.F) {
 	c := newClient(f, "http://localhost:8545", nil)
 	f.Add(payloadOf(f, three(nil)))
@@ -223,10 +225,10 @@ func FuzzAlternatives(f *testing.F) {
 	})
 }
 
-// FuzzKeptList: what is kept is refused, or it is the one encoding of a slot.
+// FuzzKeptList shows that prepared bytes are either refused or are the only encoding of a slot.
 func FuzzKeptList(f *testing.F) {
 	f.Add([]byte{2, 2})
-	f.Add(append([]byte{2, 2}, make([]byte, 8+2*64+9)...)) // two of no fees, and a turn of the first
+	f.Add(append([]byte{2, 2}, make([]byte, 8+2*64+9)...)) // two alternatives without fees, and a turn of the first
 	f.Fuzz(func(t *testing.T, kept []byte) {
 		again, err := evm.ListAgain(kept)
 		if err == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// blockOn is a block of a fork, on a block of the same.
+// blockOn returns the block of a fork at a height; its parent is the fork's block below.
 func blockOn(fork byte, number uint64) block {
 	hash := func(n uint64) evmtx.Hash { return evmtx.Hash{fork, byte(n >> 16), byte(n >> 8), byte(n)} }
 	return block{number: number, hash: hash(number), parent: hash(number - 1)}
@@ -45,7 +45,8 @@ func TestALineFollowsParents(t *testing.T) {
 	assert.Greater(t, low, high)
 }
 
-// What is remembered is linked, and the same blocks lengthen it, whichever question has read them.
+// Only linked blocks are remembered, and blocks of the same run lengthen it, whichever question
+// has read them.
 func TestOneLineIsRemembered(t *testing.T) {
 	run := func(fork byte, top, low uint64) linkedBlocks {
 		l := linkedBlocksOf(blockOn(fork, top))
@@ -85,7 +86,8 @@ func TestOneLineIsRemembered(t *testing.T) {
 	assert.True(t, cut.has(blockOn(1, 500)), "by the parent of the lowest")
 }
 
-// The first floor is one view's word, and falls when nobody confirms it. What was linked stays.
+// A first floor that only one view has shown falls when no later view confirms it. A linked floor
+// stays.
 func TestTheFloorRisesByLinks(t *testing.T) {
 	at := func(b block, down uint64) view {
 		l := linkedBlocksOf(b)

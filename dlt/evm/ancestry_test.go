@@ -20,8 +20,8 @@ import (
 
 const sibling = "0x3333333333333333333333333333333333333333333333333333333333333333"
 
-// nodeWith is a node with a head and a block 99 of this hash, which has a transaction of the first
-// account with nonce 0.
+// nodeWith returns a node with this head, whose block 99 has the hash hash99 and contains the
+// transaction tx of the first account with nonce 0.
 func nodeWith(head uint64, hash99, tx string) *script {
 	from := evmtest.Dev(0).Address()
 	at := func(tag any) uint64 {
@@ -77,7 +77,7 @@ func nodeWith(head uint64, hash99, tx string) *script {
 	}}
 }
 
-// balanced is an address behind which each request goes to one of two nodes.
+// balanced returns an address behind which each request goes to one of two nodes at random.
 func balanced(t *testing.T, a, b *script) (url string) {
 	random := rand.New(rand.NewPCG(1, 2))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -91,10 +91,10 @@ func balanced(t *testing.T, a, b *script) (url string) {
 	return server.URL
 }
 
-// Behind one address are two nodes, one of which is behind, by a block that is a sibling of its
-// neighbour's. By the neighbour's head the sibling would be deep. No finding is made in it,
-// however the questions are spread: else a payment would be reported as made that is not, or be
-// made a second time.
+// Two nodes share one address, and one of them is behind: its last block is a sibling of the other
+// node's block of that height. By the other node's head, the sibling would be deep. No status
+// rests on the sibling, in whatever order the nodes answer: otherwise a payment would be reported
+// as made that is not, or would be made twice.
 func TestASiblingOfANodeThatIsBehindProvesNothing(t *testing.T) {
 	tier.Plain(t)
 	priceless, url := newScript(t)
@@ -110,8 +110,9 @@ func TestASiblingOfANodeThatIsBehindProvesNothing(t *testing.T) {
 	_, _, hashes, err := evm.Slot(a.Prepared)
 	require.NoError(t, err)
 	ours, hash99 := hashes[0], blockAt(99)["hash"].(string)
-	for _, most := range []int{0, 1} { // requests in one array
-		// Blocks above the sibling: of a single one the parent would say all.
+	for _, most := range []int{0, 1} { // requests in one array; 0 is any number
+		// The number of blocks above the sibling's height. With one block, its parent hash would
+		// already tell the sibling apart.
 		const above = 3
 		for name, c := range map[string]struct {
 			good, behind *script
@@ -140,7 +141,7 @@ func TestASiblingOfANodeThatIsBehindProvesNothing(t *testing.T) {
 
 func TestASiblingOfANodeThatIsBehindRejectsNothing(t *testing.T) {
 	tier.Plain(t)
-	b := signed(nil) // nonce 0
+	b := signed(nil) // with nonce 0
 	c := newClient(t, balanced(t, nodeWith(100, blockAt(99)["hash"].(string), string(b.ID)), nodeWith(99, sibling, someone)), &evm.Options{Finality: evm.After(1)})
 	evidence, kinds := map[dlt.Evidence]int{}, map[batch.ErrorKind]int{}
 	for range 600 {

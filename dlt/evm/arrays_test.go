@@ -20,7 +20,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// fiftyIDs are the ids of 50 transactions of an account.
+// fiftyIDs returns the attempts of 50 transactions of an account.
 func fiftyIDs() (ask []batch.Attempt) {
 	for i := range uint64(50) {
 		ask = append(ask, batch.Attempt{Key: signed(func(tx *evmtx.Tx) { tx.Nonce = i }).Key()})
@@ -28,8 +28,8 @@ func fiftyIDs() (ask []batch.Attempt) {
 	return ask
 }
 
-// A provider that is asked too often says so about an array of any length. Shorter arrays would be
-// more requests, now and later.
+// A provider that is asked too often refuses an array of any length. The client does not shorten
+// its arrays then, because shorter ones would be more requests.
 func TestAThrottledArrayIsNotHalved(t *testing.T) {
 	_, url := newScript(t)
 	throttled, posts := false, 0
@@ -57,8 +57,8 @@ func TestAThrottledArrayIsNotHalved(t *testing.T) {
 	assert.Equal(t, before, after)
 }
 
-// An answer to an array that is larger than the bound is asked for in parts: one large answer
-// hides no other.
+// The client asks again, in parts, when the answer to an array is larger than MaxResponse: so one
+// large answer does not hide the others.
 func TestAnAnswerThatIsTooLargeIsHalved(t *testing.T) {
 	_, url := newScript(t)
 	for _, most := range []int64{0, 700} {
@@ -69,7 +69,8 @@ func TestAnAnswerThatIsTooLargeIsHalved(t *testing.T) {
 	}
 }
 
-// A limit of arrays comes under many statuses. It does not last: a minute later arrays grow again.
+// A provider's limit for arrays comes with many different statuses. A minute after the limit is
+// gone the arrays grow again.
 func TestALimitOfArraysComesAndGoes(t *testing.T) {
 	tier.Plain(t)
 	for _, status := range []int{200, 400, 403, 413, 422, 500} {
@@ -108,7 +109,8 @@ func TestALimitOfArraysComesAndGoes(t *testing.T) {
 	}
 }
 
-// An endpoint that refuses this client says so about arrays of any length.
+// An endpoint that refuses this client refuses arrays of any length, so the client does not
+// shorten them.
 func TestARefusedClientIsNotAskedInShorterArrays(t *testing.T) {
 	for _, refused := range []string{`{"error":{"code":-32000,"message":"invalid api key"}}`, `no`} {
 		for _, status := range []int{401, 403} {
@@ -125,7 +127,8 @@ func TestARefusedClientIsNotAskedInShorterArrays(t *testing.T) {
 	}
 }
 
-// 401 and 403 are about this client, whatever the text: a gateway speaks of its own signatures.
+// A 401 or 403 refuses the client and not the batch, whatever the text says: a gateway's text may
+// be about its own signatures.
 func TestAGatewayRefusesTheClientAndNotTheBatch(t *testing.T) {
 	for _, status := range []int{401, 403} {
 		for _, text := range []string{"invalid signature", "JWT: invalid signature", "nonce too low"} {

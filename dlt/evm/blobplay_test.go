@@ -10,8 +10,9 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
 )
 
-// Transactions with blobs go out with them, and each is executed once, after a reorg, too. A node
-// has no plain ones of an account beside those with blobs: they wait, and nobody helps.
+// Transactions with blobs are sent with their blobs, and each is executed once, also after a
+// reorganization. A node accepts no plain transaction of an account while it has one with blobs of
+// that account: the plain ones wait, and go out without help later.
 func blobsAreCarried(s *stage) {
 	from, other := s.account(), s.account()
 	with := func(from evmtest.Account, nonce uint64, blobs int) batch.Batch {
@@ -21,7 +22,7 @@ func blobsAreCarried(s *stage) {
 		require.Equal(s, hash, string(b.ID))
 		return b
 	}
-	s.foreign(with(other, 0, 1)) // a real node computes for some seconds before its first blobs
+	s.foreign(with(other, 0, 1)) // a real node computes for some seconds before it accepts its first blobs
 	s.mine(4)
 	p := s.run(evm.Options{Finality: evm.After(3)})
 	all := []batch.Batch{with(from, 0, 2), with(from, 1, 6), with(from, 2, 0), with(from, 3, 1)}

@@ -27,7 +27,7 @@ func newClient(t testing.TB, url string, o *evm.Options) *evm.Client {
 	return c
 }
 
-// signed returns the batch of a good transaction that f changes before it is signed.
+// signed returns the batch of a transaction. f changes the valid transaction before it is signed.
 func signed(f func(tx *evmtx.Tx)) batch.Batch {
 	to := evmtx.Address{19: 9}
 	tx := &evmtx.Tx{Type: evmtx.DynamicFee, ChainID: 1337, Tip: big.NewInt(1), FeeCap: big.NewInt(2), Gas: 21000, To: &to, Value: big.NewInt(3)}
@@ -60,7 +60,7 @@ func TestCheckAccepts(t *testing.T) {
 	}
 }
 
-// blobs makes a transaction one of type 3.
+// blobs returns a change that gives a transaction type 3 and n blobs.
 func blobs(n int) func(tx *evmtx.Tx) {
 	return func(tx *evmtx.Tx) {
 		tx.Type, tx.BlobFeeCap = evmtx.Blob, big.NewInt(1)
@@ -68,7 +68,7 @@ func blobs(n int) func(tx *evmtx.Tx) {
 	}
 }
 
-// Each mistake is told of by its field, the value and what was expected, before anything is
+// An error names each mistake with its field, the value and what was expected, before anything is
 // stored.
 func TestCheckRefuses(t *testing.T) {
 	c := newClient(t, "http://localhost:8545", nil)
@@ -163,7 +163,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// The defaults of the traits, and what the depths change.
+// The client has the default traits, and each finality changes the ones that depend on it.
 func TestTraits(t *testing.T) {
 	for want, f := range map[string]evm.Finality{"finalized": {}, "instant": evm.Instant(), "after 12 blocks": evm.After(12)} {
 		assert.Equal(t, want, f.String())

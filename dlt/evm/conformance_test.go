@@ -29,27 +29,28 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// door stands before a node, counts what comes in, and does what a node never does but a proxy
-// may. A batch that the suite makes and never sends would leave a gap: door fills it.
+// door stands in front of a node. It counts the requests, and does what a proxy may do and a node
+// never does. A batch that the suite makes and never sends would leave a nonce gap, which door
+// fills.
 type door struct {
 	*dlttest.Door
 	t    dlttest.TB
 	node *evmtest.Node
 
 	mu    sync.Mutex
-	made  map[batch.ServiceID]uint64 // and so the next nonce
+	made  map[batch.ServiceID]uint64 // how many batches were made, and so the next nonce
 	nonce map[batch.ID]uint64
 	by    map[batch.ID]evmtest.Account
-	lost  batch.ID            // somebody else uses its nonce once the client looks for who did
+	lost  batch.ID            // somebody else uses this batch's nonce once the client asks who used it
 	named map[string]batch.ID // by their data
 
-	// intents says that the batches are intents: nobody needs to fill gaps, since the client
-	// leaves none.
+	// intents is true if the batches are intents. Then door fills no gaps, since the client leaves
+	// none.
 	intents bool
 	lists   bool // the batches are alternatives
 }
 
-// contract is where code lies that takes back every call.
+// contract is the address of code that reverts every call.
 const contract = "0x00000000000000000000000000000000000c0de0"
 
 func openDoor(t dlttest.TB, o *evmtest.Options, heads time.Duration, lists bool) *dlttest.Harness {
@@ -67,7 +68,7 @@ func openDoor(t dlttest.TB, o *evmtest.Options, heads time.Duration, lists bool)
 	}, heads)
 }
 
-// openIntents is openDoor for a client that signs.
+// openIntents is openDoor for a SigningClient.
 func openIntents(t dlttest.TB, o *evmtest.Options, heads time.Duration) *dlttest.Harness {
 	d := &door{t: t, made: map[batch.ServiceID]uint64{}, intents: true, named: map[string]batch.ID{}}
 	return d.open(o, func(o evm.Options) (dlt.Ledger, func()) {
@@ -143,7 +144,7 @@ type call struct {
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // the client has thought better of it
+		return // the client has cancelled the request
 	}
 	var calls []call
 	if json.Unmarshal(body, &calls) != nil {
@@ -183,7 +184,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(d.pass(r, body, func(answers []map[string]any) []map[string]any {
 			for _, a := range answers {
 				c := calls[slices.IndexFunc(calls, func(c call) bool { return float64(c.ID) == a["id"] })]
-				if c.Method == "eth_getTransactionCount" && c.Params[1] == "pending" { // gaps are filled when something comes behind them
+				if c.Method == "eth_getTransactionCount" && c.Params[1] == "pending" { // gaps are filled when a later nonce is asked for
 					a["result"] = "0xffff"
 				}
 			}
@@ -192,7 +193,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// id returns the batch of a transaction.
+// id returns the batch id of a transaction.
 func (d *door) id(raw []byte) batch.ID {
 	if !d.intents {
 		b, err := evm.NewBatch(raw)
@@ -208,8 +209,9 @@ func (d *door) id(raw []byte) batch.ID {
 	return d.named[string(tx.Data)]
 }
 
-// keeping is the store and the lanes around a client: it prepares before each post, keeps that,
-// and sends one at a time of an account where the nonces are not chosen yet.
+// keeping does the work of the store and the lanes around a client. It calls Prepare before each
+// post and keeps the result. While nonces are not chosen yet, it sends one batch of an account at
+// a time.
 type keeping struct {
 	client dlt.Ledger
 	serial bool
@@ -244,7 +246,7 @@ func (k *keeping) submit(ctx context.Context, a batch.Attempt, next func(context
 	}
 	a.Prepared = k.of(a.Key)
 	prepared, err := k.client.Prepare(ctx, a)
-	for range 100 { // until the one before it is mined
+	for range 100 { // until the batch before it is mined
 		if dlt.Kind(err) != batch.KindNotYet || ctx.Err() != nil {
 			break
 		}
@@ -267,7 +269,7 @@ func (k *keeping) statuses(ctx context.Context, service batch.ServiceID, attempt
 	return next(ctx, service, attempts)
 }
 
-// pass lets the node answer, and bends the answers.
+// pass forwards the request to the node, and changes the answers by bend.
 func (d *door) pass(r *http.Request, body []byte, bend func([]map[string]any) []map[string]any) []byte {
 	rec := httptest.NewRecorder()
 	again := httptest.NewRequest(http.MethodPost, r.URL.String(), bytes.NewReader(body))
@@ -312,7 +314,7 @@ func (d *door) send(w http.ResponseWriter, r *http.Request, id batch.ID, body []
 		d.mu.Lock()
 		d.lost = id
 		d.mu.Unlock()
-		panic(http.ErrAbortHandler) // which closes the connection
+		panic(http.ErrAbortHandler) // closes the connection
 	case dlttest.LostReply:
 		if c, _, err := w.(http.Hijacker).Hijack(); err == nil {
 			_ = c.(*net.TCPConn).SetLinger(0)
@@ -325,12 +327,13 @@ func (d *door) send(w http.ResponseWriter, r *http.Request, id batch.ID, body []
 	}
 }
 
-// fill uses the nonces before a batch's that nobody sends, and as many from the batch's own on.
+// fill uses the nonces before the batch's own that nobody sends, and as many from its own on as
+// own says.
 func (d *door) fill(id batch.ID, own uint64) {
 	d.mu.Lock()
 	nonce, from := d.nonce[id]+own, d.by[id]
 	d.mu.Unlock()
-	for range 100 { // others may be on their way
+	for range 100 { // other batches may be on their way
 		if _, pending := d.node.Nonce(from.Address()); pending >= nonce {
 			return
 		}
@@ -348,8 +351,8 @@ func (d *door) fill(id batch.ID, own uint64) {
 	}
 }
 
-// statuses answers a question for receipts. The identity of the node comes first, and then two
-// blocks, or one.
+// statuses answers a question for receipts, with the fault that is asked for. In the answers, the
+// receipts come after the node's identity and one or two blocks.
 func (d *door) statuses(w http.ResponseWriter, r *http.Request, body []byte) {
 	first := func(answers []map[string]any) int {
 		return slices.IndexFunc(answers, func(a map[string]any) bool {
@@ -384,8 +387,8 @@ func (d *door) statuses(w http.ResponseWriter, r *http.Request, body []byte) {
 	}
 }
 
-// A provider's backends disagree about the last block, which this suite takes for a broken
-// promise: see the tests of lanes for one.
+// The suite passes with each kind of node but a provider, whose backends disagree about the last
+// block. The suite would take that for a broken promise; tests of lanes use a provider.
 func TestConformance(t *testing.T) {
 	for name, c := range map[string]struct {
 		node  evmtest.Personality
@@ -402,7 +405,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// The same suite for batches of alternatives.
+// The suite passes with batches of alternatives.
 func TestAlternativeConformance(t *testing.T) {
 	tier.Plain(t)
 	for _, p := range []evmtest.Personality{evmtest.Geth, evmtest.Anvil} {
@@ -412,7 +415,7 @@ func TestAlternativeConformance(t *testing.T) {
 	}
 }
 
-// The same suite for a client that signs.
+// The suite passes with a SigningClient.
 func TestIntentConformance(t *testing.T) {
 	for name, c := range map[string]struct {
 		node  evmtest.Personality

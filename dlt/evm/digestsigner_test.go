@@ -23,9 +23,9 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// vault signs digests as a service does that knows nothing of a chain. Each signature is in its
-// next form: the DER of r and s, r and s, r and s with another byte, and each of them with s in
-// the other half of the order.
+// vault signs digests as a service does that knows nothing of a chain. Each signature has the next
+// of these forms: the DER of r and s; r and s; r and s with one more byte; and each of these with
+// s in the other half of the order.
 type vault struct {
 	key  *secp256k1.PrivateKey
 	next atomic.Uint32
@@ -57,7 +57,7 @@ func signatureIn(form uint32, key *secp256k1.PrivateKey, digest [32]byte) []byte
 	return append(raw, 0xff)
 }
 
-// der is the DER of two numbers, also where s is in the upper half, which ecdsa.Signature never
+// der returns the DER of two numbers, even with s in the upper half, which ecdsa.Signature never
 // writes.
 func der(numbers ...[]byte) []byte {
 	var body []byte
@@ -71,7 +71,7 @@ func der(numbers ...[]byte) []byte {
 	return append([]byte{0x30, byte(len(body))}, body...)
 }
 
-// Whatever form the service gives its signatures in, the payments are made, and each is made once.
+// Whatever the form of the service's signatures, each payment is made once.
 func TestDigestSignerPays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
@@ -91,7 +91,7 @@ func TestDigestSignerPays(t *testing.T) {
 	})
 }
 
-// Each form is one signature of the account, whose s is in the lower half.
+// Each form is read as one signature of the account, with s in the lower half.
 func TestDigestSignerForms(t *testing.T) {
 	tier.Plain(t)
 	from := evmtest.Dev(0)
@@ -114,7 +114,8 @@ func TestDigestSignerForms(t *testing.T) {
 	}
 }
 
-// What is no signature of the account and of the digest is refused, and the error says why.
+// A signature that is not the account's signature of this digest is refused, and the error says
+// why.
 func TestDigestSignerRefuses(t *testing.T) {
 	from, other := evmtest.Dev(0), evmtest.Dev(1)
 	digest := [32]byte{7}
@@ -158,7 +159,7 @@ func TestDigestSignerRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "sign")
 }
 
-// The account of a public key, in the forms in which services give it.
+// AddressOfKey returns the account of a public key in each form in which services return it.
 func TestAddressOfKey(t *testing.T) {
 	a := evmtest.Dev(3)
 	public := secp256k1.PrivKeyFromBytes(a.Key()).PubKey()
@@ -181,8 +182,8 @@ func TestAddressOfKey(t *testing.T) {
 	}
 }
 
-// Any bytes: the signer has an error, or a signature that recovers to the account; it never
-// panics.
+// For any bytes from the service, Sign returns an error or a signature that recovers to the
+// account, and never panics.
 func FuzzDigestSigner(f *testing.F) {
 	from := evmtest.Dev(0)
 	key := secp256k1.PrivKeyFromBytes(from.Key())

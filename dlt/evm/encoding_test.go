@@ -15,8 +15,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm"
 )
 
-// A provider that compresses whatever it is asked for: a refusal is read, and a large answer stays
-// bounded.
+// With a provider that compresses every answer, the client reads a refusal, and the limit of an
+// answer's size holds.
 func TestProviderThatCompresses(t *testing.T) {
 	zipped := func(text []byte) []byte {
 		var b bytes.Buffer
@@ -46,7 +46,7 @@ func TestProviderThatCompresses(t *testing.T) {
 	err = c.Events(t.Context(), nil, func(dlt.Event) error { return stop })
 	assert.Equal(t, batch.KindBusy, dlt.Kind(err), "%v", err)
 
-	answer = zipped(bytes.Repeat([]byte(" "), 64<<20)) // before the request, whose time is limited
+	answer = zipped(bytes.Repeat([]byte(" "), 64<<20)) // made before the request, whose time is limited
 	err = c.Events(t.Context(), nil, func(dlt.Event) error { return stop })
 	require.ErrorContains(t, err, "larger than")
 }

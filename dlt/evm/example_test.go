@@ -10,10 +10,11 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
 )
 
-// The engine's calls of a client, step by step: a signed payment is committed once a block that is
-// deep enough has it. The examples of the root package have a Runner, alternatives and intents.
+// A Runner's calls of a client, step by step: a signed payment is committed once a block that is
+// deep enough contains it. The examples of the root package have a Runner, alternatives and
+// intents.
 func Example() {
-	node, err := evmtest.Listen(&evmtest.Options{BlockTime: -1}) // yours is at http://localhost:8545, say
+	node, err := evmtest.Listen(&evmtest.Options{BlockTime: -1}) // your own node may be at http://localhost:8545
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -52,7 +53,7 @@ func Example() {
 	// committed
 }
 
-// An intent is a payment that nobody has signed yet. Its id is your own.
+// An intent is a payment that nobody has signed yet. The caller chooses its id.
 func ExampleIntent_Batch() {
 	payment := evm.Intent{To: "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", Value: big.NewInt(1_000_000)}
 	b, err := payment.Batch("invoice 4711", "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266")

@@ -7,7 +7,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// Slot shows what a batch keeps.
+// Slot returns the content of prepared bytes of an intent.
 func Slot(prepared []byte) (nonce uint64, fees []Fee, hashes []string, err error) {
 	s, err := decodeSlot(prepared)
 	if err != nil {
@@ -19,7 +19,7 @@ func Slot(prepared []byte) (nonce uint64, fees []Fee, hashes []string, err error
 	return s.nonce, fees, hashes, nil
 }
 
-// SlotGas is the gas of all transactions that a batch keeps.
+// SlotGas returns the gas of a slot's transactions.
 func SlotGas(prepared []byte) (uint64, error) {
 	s, err := decodeSlot(prepared)
 	if err != nil {
@@ -28,7 +28,8 @@ func SlotGas(prepared []byte) (uint64, error) {
 	return s.gas, nil
 }
 
-// List shows what is kept for alternatives: the places of those that went out, one for each turn.
+// List returns the content of prepared bytes of alternatives. turns has the index of the
+// alternative that went out in each turn.
 func List(prepared []byte) (turns []int, hashes []string, err error) {
 	s, err := decodeList(prepared)
 	if err != nil {
@@ -46,7 +47,7 @@ func List(prepared []byte) (turns []int, hashes []string, err error) {
 // Split returns the transactions of a payload.
 func Split(payload []byte) ([][]byte, error) { return splitPayload(payload) }
 
-// ListAgain decodes what is kept for alternatives, and encodes it again.
+// ListAgain decodes prepared bytes of alternatives, and encodes them again.
 func ListAgain(prepared []byte) ([]byte, error) {
 	s, err := decodeList(prepared)
 	if err != nil {
@@ -55,14 +56,14 @@ func ListAgain(prepared []byte) ([]byte, error) {
 	return s.encodeList(), nil
 }
 
-// MaxTurns is how many turns a slot of alternatives has room for.
+// MaxTurns is how many turns the slot of alternatives has room for.
 const MaxTurns = maxTurns
 
-// MaxEntries is how many transactions a slot has room for. The last ClosingRoom are for those that
-// close its nonce.
+// MaxEntries is how many transactions a slot has room for. The last ClosingRoom of them are left
+// free for those that close its nonce.
 const MaxEntries, ClosingRoom = maxEntries, closingEntries
 
-// ReadSigned reads the answer of a service that signs.
+// ReadSigned reads the answer of a signing service.
 func ReadSigned(raw []byte, tx Unsigned) error {
 	_, err := readSigned(raw, tx)
 	return err
@@ -71,7 +72,7 @@ func ReadSigned(raw []byte, tx Unsigned) error {
 // ReadHistory reads the answer of eth_feeHistory.
 func ReadHistory(raw []byte) (tips []*big.Int, next *big.Int, err error) { return readHistory(raw) }
 
-// SlotRaw returns a transaction that is kept for an intent.
+// SlotRaw returns the transaction with index at in the slot of an intent, encoded.
 func SlotRaw(prepared []byte, b batch.Batch, chain uint64, at int) ([]byte, error) {
 	s, err := decodeSlot(prepared)
 	if err != nil {

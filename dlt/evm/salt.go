@@ -8,16 +8,17 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// salt makes the transactions of a batch differ from the transactions of any other batch with the
-// same intent. Without it two such batches could get one transaction: signatures are often a
-// function of the bytes, and a process whose node stands still gives a nonce again that a deep
-// block has used. The receipt of the one payment would then be the receipt of both batches. The
-// salt changes neither the execution nor its price (docs/evm.md#the-salt-of-an-intent).
+// salt makes the transactions of a batch differ from those of any other batch with the same
+// intent. Without it two such batches could get the same transaction: a signature often depends on
+// the signed bytes alone, and a process whose node stands still may choose a nonce again that a
+// deep block has used. The receipt of one payment would then count for both batches. The salt
+// changes neither the execution nor its price (docs/evm.md#the-salt-of-an-intent).
 type salt struct {
 	gasSeed, feeSeed uint64
 }
 
-// saltOf returns the same salt for all transactions of a batch, in every process.
+// saltOf returns the salt of a batch. It is the same for all transactions of the batch, in every
+// process.
 func saltOf(key batch.Key) salt {
 	h := evmtx.Keccak([]byte("intent\x00" + string(key.Service) + "\x00" + string(key.ID)))
 	return salt{gasSeed: binary.BigEndian.Uint64(h[:8]), feeSeed: binary.BigEndian.Uint64(h[8:16])}
@@ -27,18 +28,18 @@ const (
 	// gasRange is how much gas the salt may add to an estimate. An account needs the funds for it,
 	// though it does not pay the unused part.
 	gasRange = 1 << 12
-	// wideGasRange is gasRange where the base fee is at most cheapBaseFee: fees leave little room
-	// for the salt there, and the funds for gas are next to nothing.
+	// wideGasRange is the gas range if the base fee is at most cheapBaseFee: there, fees leave
+	// little room for the salt, and the gas costs next to nothing.
 	wideGasRange = 1 << 16
 	cheapBaseFee = 1_000_000 // wei
-	// maxTxGas is the most gas of a transaction, on chains with EIP-7825.
+	// maxTxGas is the gas limit of a transaction on chains with EIP-7825.
 	maxTxGas = 1 << 24
 	// feeShareShift is the part of a fee cap's reserve that the salt may take away, as a shift.
 	feeShareShift = 10
 )
 
-// addGas returns at least the estimate, and as much of the addition as the block's limit and the
-// chain's cap allow. An estimate that is itself above one of them is not bounded by it.
+// addGas returns estimate plus addition plus the salt's gas, lowered to the block's gas limit and
+// the chain's limit for a transaction, and at least estimate. A limit below estimate is ignored.
 func (s salt) addGas(estimate, addition uint64, head block) uint64 {
 	width := uint64(gasRange)
 	if head.baseFee.Cmp(big.NewInt(cheapBaseFee)) <= 0 {
@@ -50,19 +51,19 @@ func (s salt) addGas(estimate, addition uint64, head block) uint64 {
 			top = min(top, most)
 		}
 	}
-	if top < estimate { // an overflow: such an estimate is of no chain
+	if top < estimate { // the sum has overflowed: no chain has such an estimate
 		return estimate
 	}
 	return top - s.gasSeed%min(width, top-estimate+1)
 }
 
 // lowerFeeCap lowers a fee cap by a thousandth of its reserve at most. The reserve is the part
-// above base fee and tip together, or above the higher of the two where the limit of fees leaves
-// no more. A replacement stays at or above least; the zero value asks for nothing. The tip does
-// not change.
+// above base fee plus tip; if the limit of fees leaves no such part, it is the part above the
+// higher of the two. The result is at least least, which is zero for a first transaction. The tip
+// does not change.
 func (s salt) lowerFeeCap(f, least Fee, baseFee *big.Int) Fee {
 	floor := new(big.Int).Add(baseFee, f.Tip)
-	if f.FeeCap.Cmp(floor) < 0 { // lowered to the limit
+	if f.FeeCap.Cmp(floor) < 0 { // the limit of fees has lowered the fee cap
 		floor = largest(baseFee, f.Tip)
 	}
 	if least.FeeCap != nil {

@@ -8,14 +8,14 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// blocksPerSearch is how many blocks one question reads.
+// blocksPerSearch is how many blocks one status query or Resolve reads.
 const blocksPerSearch = 32
 
-// searchBlocks reads the blocks after a height, up to the last deep one, and returns the height of
-// the block that used the nonce. It reads some in each call, and goes on where it ended, because
-// blocks that are linked to a deep one stay. It passes over blocks that the node does not have, as
-// old ones that it has removed: only what stands in a block is a proof. At the end it begins anew
-// where it has passed over some, since another node may have them.
+// searchBlocks reads the blocks after the height free, up to the last deep block, and returns the
+// height of the block that used the nonce. One call reads some of them, and the next call goes on
+// from there, because blocks that are linked to a deep block do not change. It skips blocks that
+// the node does not have, such as old blocks that the node has removed: only a block's content is
+// a proof. If it has skipped any, it begins again at the end, since another node may have them.
 func (f *nonceUseFinder) searchBlocks(ctx context.Context, v view, free uint64) (height uint64, found bool, err error) {
 	if free == unknownHeight {
 		return 0, false, nil
@@ -34,7 +34,7 @@ func (f *nonceUseFinder) searchBlocks(ctx context.Context, v view, free uint64) 
 	for h := from; h <= last; h++ {
 		reqs = append(reqs, request{"eth_getBlockByNumber", []any{hexQuantity(h), true}})
 	}
-	for len(reqs) > 0 { // a few at a time: whole blocks are large
+	for len(reqs) > 0 { // whole blocks are large, so only a few are asked for at a time
 		part := reqs[:min(len(reqs), blocksPerArray)]
 		answers, err := f.ask(ctx, f.op, f.endpoint, part)
 		if err != nil {
@@ -43,7 +43,7 @@ func (f *nonceUseFinder) searchBlocks(ctx context.Context, v view, free uint64) 
 		for _, a := range answers {
 			if !a.isNull() {
 				u, found, err := f.findUseIn(a, from)
-				if err != nil || !v.linkedBlocks.has(u.block) { // another chain's, or not linked yet
+				if err != nil || !v.linkedBlocks.has(u.block) { // the block is of another chain, or not linked yet
 					return 0, false, err
 				}
 				if found {
@@ -63,7 +63,8 @@ func (f *nonceUseFinder) searchBlocks(ctx context.Context, v view, free uint64) 
 
 const blocksPerArray = 8
 
-// nonceSearches remembers up to which height the blocks were read for who used a nonce.
+// nonceSearches remembers, for each nonce, up to which height the blocks were searched for its
+// use.
 type nonceSearches struct {
 	mu      sync.Mutex
 	byNonce map[searchKey]searchState
@@ -71,9 +72,9 @@ type nonceSearches struct {
 
 type searchState struct {
 	readHeight uint64
-	hasGaps    bool // blocks below were missing
-	// The nonce was used after block free, and not after block used, by counts that name linked
-	// blocks.
+	hasGaps    bool // true if blocks below readHeight were missing
+	// Counts after linked blocks show that the nonce was still free after the block at freeHeight,
+	// and used after the block at usedHeight.
 	freeHeight, usedHeight uint64
 	isFree, isUsed         bool
 }
@@ -83,7 +84,7 @@ type searchKey struct {
 	nonce  uint64
 }
 
-// lastRead returns the last height that was read, and that is no lower than the given one.
+// lastRead returns the last height that was read, but at least height.
 func (s *nonceSearches) lastRead(a evmtx.Address, nonce, height uint64) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +97,7 @@ func (s *nonceSearches) noteRead(a evmtx.Address, nonce, height uint64, gap bool
 	s.update(a, nonce, func(r *searchState) { r.readHeight, r.hasGaps = height, gap || r.hasGaps })
 }
 
-// update changes the memory. The caller holds the lock.
+// update changes the state of one nonce by f. The caller holds the lock.
 func (s *nonceSearches) update(a evmtx.Address, nonce uint64, f func(*searchState)) {
 	key := searchKey{a, nonce}
 	r, there := s.byNonce[key]
@@ -121,7 +122,8 @@ func (s *nonceSearches) noteCount(a evmtx.Address, nonce, height, next uint64) {
 	})
 }
 
-// bounds returns between which linked blocks the nonce was used, as far as that is known.
+// bounds returns the heights of the linked blocks between which the nonce was used. known is false
+// if no lower bound is known.
 func (s *nonceSearches) bounds(a evmtx.Address, nonce uint64) (free uint64, known bool, used uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +140,7 @@ func (s *nonceSearches) forgetCounts(a evmtx.Address, nonce uint64) {
 	s.update(a, nonce, func(r *searchState) { r.freeHeight, r.usedHeight, r.isFree, r.isUsed = 0, 0, false, false })
 }
 
-// restart forgets the height where blocks were missing.
+// restart forgets how far the blocks were read, if blocks were missing.
 func (s *nonceSearches) restart(a evmtx.Address, nonce uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

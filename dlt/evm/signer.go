@@ -51,7 +51,7 @@ type Signer interface {
 	Sign(ctx context.Context, account string, tx Unsigned) (sig [65]byte, err error)
 }
 
-// newUnsigned returns a transaction for a signer. Nothing of it is shared.
+// newUnsigned returns a transaction for a signer that shares no memory with tx.
 func newUnsigned(tx *evmtx.Tx) Unsigned {
 	u := Unsigned{
 		ChainID: tx.ChainID, Nonce: tx.Nonce, Fee: Fee{Tip: new(big.Int).Set(tx.Tip), FeeCap: new(big.Int).Set(tx.FeeCap)}, Gas: tx.Gas, Legacy: tx.Type == evmtx.Legacy,
@@ -63,8 +63,8 @@ func newUnsigned(tx *evmtx.Tx) Unsigned {
 	return u
 }
 
-// addSignature adds a signature to a transaction and makes sure that the account gave it, for
-// these bytes.
+// addSignature adds a signature to a transaction, and makes sure that it is the account's
+// signature of these bytes.
 func addSignature(tx *evmtx.Tx, sig [65]byte, account evmtx.Address) ([65]byte, error) {
 	var s secp256k1.ModNScalar
 	if sig[64] >= 27 {
@@ -73,7 +73,7 @@ func addSignature(tx *evmtx.Tx, sig [65]byte, account evmtx.Address) ([65]byte, 
 	if sig[64] > 1 {
 		return sig, fmt.Errorf("the last byte of its signature is %d, not 0, 1, 27 or 28", sig[64])
 	}
-	if overflow := s.SetByteSlice(sig[32:64]); !overflow && s.IsOverHalfOrder() { // chains take the lower half only (EIP-2)
+	if overflow := s.SetByteSlice(sig[32:64]); !overflow && s.IsOverHalfOrder() { // EIP-2: only the lower half is valid
 		s.Negate()
 		s.PutBytesUnchecked(sig[32:64])
 		sig[64] ^= 1
@@ -89,15 +89,15 @@ func addSignature(tx *evmtx.Tx, sig [65]byte, account evmtx.Address) ([65]byte, 
 	return sig, nil
 }
 
-// signerCalls calls the user's code, one call for an account at a time. A call that does not
-// return holds up its own account only.
+// signerCalls calls the user's Signer and Fees, with one call for an account at a time. A call
+// that does not return blocks only its own account.
 type signerCalls struct {
 	mu   sync.Mutex
 	busy map[evmtx.Address]time.Time
 }
 
-// call runs f within the limit. Its error is [dlt.ErrNotYet]: nothing was sent. After an error
-// nothing of f's result counts.
+// call runs f within the time limit. The error is [dlt.ErrNotYet], because nothing was sent. After
+// an error no result of f counts.
 func (d *signerCalls) call(ctx context.Context, limit time.Duration, account evmtx.Address, f func(context.Context) (entry, error)) (entry, error) {
 	now := time.Now()
 	if since, busy := d.enter(account, now); busy {
@@ -148,8 +148,8 @@ func (d *signerCalls) leave(account evmtx.Address) {
 	delete(d.busy, account)
 }
 
-// sign chooses fees, at least as high as least, and has the transaction signed. The error is
-// a [*dlt.Error] of the kind ErrNotYet.
+// sign chooses fees that are at least least, and has the transaction signed. The error is a
+// [*dlt.Error] of the kind ErrNotYet.
 func (c *SigningClient) sign(ctx context.Context, p *preparation, nonce, gas uint64, least Fee, limit *big.Int) (entry, error) {
 	e, err := c.signerCalls.call(ctx, c.options.SignTimeout, p.sender, func(ctx context.Context) (entry, error) {
 		fee, err := c.askFees(ctx, p.market, least, limit)
@@ -179,7 +179,7 @@ func (c *SigningClient) sign(ctx context.Context, p *preparation, nonce, gas uin
 	return e, nil
 }
 
-// askFeesOnly returns the fees that Fees asks for, within the limit, without a transaction.
+// askFeesOnly returns the fees that Fees asks for, lowered to the limit, and signs nothing.
 func (p *preparation) askFeesOnly(ctx context.Context, limit *big.Int) (Fee, error) {
 	e, err := p.signerCalls.call(ctx, p.options.SignTimeout, p.sender, func(ctx context.Context) (entry, error) {
 		fee, err := p.askFees(ctx, p.market, Fee{}, limit)
@@ -190,7 +190,7 @@ func (p *preparation) askFeesOnly(ctx context.Context, limit *big.Int) (Fee, err
 
 // askFees calls Fees.
 func (c *SigningClient) askFees(ctx context.Context, m Market, least Fee, limit *big.Int) (Fee, error) {
-	fee, err := c.options.Fees(ctx, m.clone()) // the salt and the slot need these numbers as they are
+	fee, err := c.options.Fees(ctx, m.clone()) // a clone, since the salt and the slot need these numbers unchanged
 	if err != nil {
 		return Fee{}, fmt.Errorf("fees: %w", err)
 	}

@@ -96,9 +96,9 @@ func NewSigner(url string, chainID uint64, s Signer, o *SignerOptions) (*Signing
 		return nil, err
 	}
 	t := c.traits
-	// The statuses themselves say when a nonce is lost, and so nothing else is asked for evidence.
+	// The statuses say when a nonce was used by another transaction, so Resolve is not needed.
 	t.Resolves, t.Stale = false, 0
-	// Once a batch is final nothing says which of its transactions it was.
+	// For a final batch nothing records which of its transactions was executed.
 	t.Vanish = 0
 	t.PreparesInOrder, t.Withdraws = true, true
 	return &SigningClient{client: c, signer: s, options: opts, traits: t}, nil
@@ -187,7 +187,7 @@ func (c *SigningClient) parse(key batch.Key, payload []byte) (intent, evmtx.Addr
 	return in, sender, err
 }
 
-// leastGas returns the gas that the transaction itself costs.
+// leastGas returns the least gas with which the chain accepts the transaction.
 func (c *SigningClient) leastGas(tx *evmtx.Tx) uint64 {
 	if c.client.options.NoFloorGas {
 		return tx.IntrinsicGas()
@@ -215,7 +215,7 @@ func (c *SigningClient) Submit(ctx context.Context, a batch.Attempt) error {
 	if err != nil {
 		return c.client.unreadableError(opSubmit, a.Key, err)
 	}
-	b := a // the batch's own attempt
+	b := a // an attempt of the batch itself
 	key := a.Key
 	a.Key.ID, a.Payload = batch.ID(s.lastEntry().hash.String()), tx.Encode()
 	return c.client.onPreferred(ctx, key, func(e *endpoint) error {

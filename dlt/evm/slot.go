@@ -13,34 +13,36 @@ import (
 )
 
 // slot is the content of batch.Attempt.Prepared: one nonce, and each transaction that may be
-// executed for it. Nothing is sent that is not in it, so at most one of all that was ever sent is
-// executed, and every process can look for each. It grows, and nothing in it ever changes.
+// executed for it. Only transactions in the slot are sent, so at most one of all that were ever
+// sent is executed, and every process can look for each of them. A slot grows, and nothing in it
+// ever changes.
 //
-// The slot of an intent has the signed transactions, and grows with them. The slot of alternatives
-// has all of them from the beginning, because others may have them, too, and grows by turns.
+// The slot of an intent holds the signed transactions, and grows with each new one. The slot of
+// alternatives holds all of them from the beginning, because others may have them, too, and grows
+// by turns.
 type slot struct {
 	nonce   uint64
 	gas     uint64
 	maxFee  *big.Int // the batch's own limit
 	entries []entry
-	turns   []turn // of alternatives; nil for an intent
+	turns   []turn // nil for an intent
 }
 
-// entry is a signed transaction, without the parts that the payload and the slot have.
+// entry is a signed transaction without the parts that are in the payload or the slot.
 type entry struct {
-	height uint64 // the node's head when it was signed; 0 for an alternative
-	// closingGas is the gas of a transfer of nothing that closes the nonce; 0 for the intent's own
-	// transaction, and for an alternative.
+	height uint64 // of the node's head when the transaction was signed; 0 for an alternative
+	// closingGas is the gas of the transfer of nothing that closes the nonce. It is 0 for any
+	// other transaction.
 	closingGas uint64
 	fee        Fee
 	sig        [65]byte // r, s and the parity; zero for an alternative
 	hash       evmtx.Hash
 }
 
-// turn says that from a height on an alternative, and each before it, may be sent.
+// turn means that from a height on an alternative, and each lower one, may be sent.
 type turn struct {
 	entryIndex int
-	height     uint64 // the node's head
+	height     uint64 // of the node's head
 }
 
 const (
@@ -50,11 +52,12 @@ const (
 	slotHeadBytes = 1 + 8 + 8 + feeBytes
 	entryBytes    = 8 + 8 + 2*feeBytes + 65 + 32
 	maxEntries    = (dlt.MaxPrepared - slotHeadBytes) / entryBytes
-	// closingEntries is what an intent's own transactions leave for those that close its nonce.
+	// closingEntries is how many entries of an intent's slot are left free for transactions that
+	// close its nonce.
 	closingEntries = 6
 )
 
-// Of the slot of alternatives.
+// The encoding of the slot of alternatives.
 const (
 	listSlotVersion = 2
 	listHeadBytes   = 1 + 1 + 8
@@ -63,7 +66,7 @@ const (
 	maxTurns        = (dlt.MaxPrepared - listHeadBytes - MaxAlternatives*listEntryBytes) / turnBytes
 )
 
-// newListSlot returns the slot of alternatives before the first may be sent.
+// newListSlot returns the slot of alternatives of which none may be sent yet.
 func newListSlot(p *parsedPayload) *slot {
 	s := &slot{nonce: p.txs[0].Nonce, maxFee: p.txs[len(p.txs)-1].FeeCap}
 	for i, tx := range p.txs {
@@ -83,7 +86,7 @@ func (s *slot) encode() []byte {
 	return b
 }
 
-// encodeList is encode for alternatives.
+// encodeList encodes the slot of alternatives, as encode does that of an intent.
 func (s *slot) encodeList() []byte {
 	b := []byte{listSlotVersion, byte(len(s.entries))}
 	b = binary.BigEndian.AppendUint64(b, s.nonce)
@@ -128,7 +131,7 @@ func decodeSlot(b []byte) (*slot, error) {
 	return s, nil
 }
 
-// decodeList is decodeSlot for alternatives.
+// decodeList decodes the slot of alternatives, as decodeSlot does that of an intent.
 func decodeList(b []byte) (*slot, error) {
 	fail := func() (*slot, error) { return nil, fmt.Errorf("%w: %d bytes", errSlot, len(b)) }
 	if len(b) < listHeadBytes || b[0] != listSlotVersion {
@@ -157,8 +160,8 @@ func decodeList(b []byte) (*slot, error) {
 	return s, nil
 }
 
-// lastEntry returns the transaction that goes out next: the highest that may. Its height is that
-// since which it may.
+// lastEntry returns the transaction to send next: the one with the highest fees that may be sent.
+// Its height is that of the head from which on it may be sent.
 func (s *slot) lastEntry() entry {
 	if s.turns == nil {
 		return s.entries[len(s.entries)-1]
@@ -169,7 +172,7 @@ func (s *slot) lastEntry() entry {
 	return e
 }
 
-// hashes returns the hash of each transaction once.
+// hashes returns the transactions' hashes, each once.
 func (s *slot) hashes() (out []evmtx.Hash) {
 	for _, e := range s.entries {
 		if !slices.Contains(out, e.hash) {
@@ -179,7 +182,7 @@ func (s *slot) hashes() (out []evmtx.Hash) {
 	return out
 }
 
-// tx rebuilds a transaction of the slot. An error says that the entry is another payload's.
+// tx rebuilds a transaction of the slot. An error means that the entry belongs to another payload.
 func (s *slot) tx(e entry, in intent, sender evmtx.Address, chain uint64) (*evmtx.Tx, error) {
 	gas := s.gas
 	if e.closingGas != 0 {
@@ -188,7 +191,7 @@ func (s *slot) tx(e entry, in intent, sender evmtx.Address, chain uint64) (*evmt
 	tx := in.tx(chain, s.nonce, gas, e.fee)
 	tx.R, tx.S, tx.YParity = new(big.Int).SetBytes(e.sig[:32]), new(big.Int).SetBytes(e.sig[32:64]), e.sig[64]
 	hash := tx.Hash()
-	if hash != e.hash { // on a chain without a base fee it is of type 0
+	if hash != e.hash { // on a chain without a base fee the transaction has type 0
 		tx.Type = evmtx.Legacy
 	}
 	if tx.Hash() != e.hash {
@@ -197,21 +200,21 @@ func (s *slot) tx(e entry, in intent, sender evmtx.Address, chain uint64) (*evmt
 	return tx, nil
 }
 
-// leastReplacement returns the lowest fees of a replacement that every node takes.
+// leastReplacement returns the lowest fees of a replacement that every node accepts.
 func (s *slot) leastReplacement() Fee {
 	f := s.lastEntry().fee
 	return Fee{Tip: raisedFee(f.Tip), FeeCap: raisedFee(f.FeeCap)}
 }
 
-// raisedFee returns v and an eighth more, rounded up, and 1 more at least: nodes ask for a tenth,
-// of both fees.
+// raisedFee returns v plus an eighth, rounded up, and at least v+1: nodes ask for a tenth more of
+// both fees.
 func raisedFee(v *big.Int) *big.Int {
 	out := new(big.Int).Mul(v, big.NewInt(9))
 	out.Rsh(out.Add(out, big.NewInt(7)), 3)
 	return largest(out, new(big.Int).Add(v, big.NewInt(1)))
 }
 
-// canRise reports whether there is room, in the slot and below the limit, for a replacement.
+// canRise reports whether the slot and the limit of fees have room for a replacement.
 func (s *slot) canRise() bool {
 	room := maxEntries
 	if !s.isClosing() {
@@ -220,11 +223,11 @@ func (s *slot) canRise() bool {
 	return len(s.entries) < room && s.leastReplacement().FeeCap.Cmp(s.maxFee) <= 0
 }
 
-// lastTurn returns the place of the alternative that goes out last.
+// lastTurn returns the index of the alternative that may be sent last.
 func (s *slot) lastTurn() int { return s.turns[len(s.turns)-1].entryIndex }
 
-// firstPaying returns the lowest alternative from a place on that pays the base fee at this head;
-// ok is false where none does.
+// firstPaying returns the index of the lowest alternative, from the index from on, that pays the
+// base fee at this head. ok is false if none does.
 func (s *slot) firstPaying(from int, head block) (i int, ok bool) {
 	for i = from; i < len(s.entries); i++ {
 		if s.entries[i].fee.paysBaseFee(head) {
@@ -234,20 +237,20 @@ func (s *slot) firstPaying(from int, head block) (i int, ok bool) {
 	return 0, false
 }
 
-// hasRoomForTurn reports whether there is room for another turn of the same alternative. Each
-// alternative above it keeps its room.
+// hasRoomForTurn reports whether the slot has room for another turn of the same alternative,
+// besides the room that is kept for each higher alternative.
 func (s *slot) hasRoomForTurn() bool { return len(s.turns)+MaxAlternatives < maxTurns }
 
-// isStalled reports whether a transaction that waits at this head may wait for want of a higher
-// fee.
+// isStalled reports whether the last transaction waits, as far as this head shows, because its
+// fees are too low. after is Options.BumpAfter.
 func (s *slot) isStalled(head block, after uint64) bool {
 	last := s.lastEntry()
-	waited := head.number >= last.height && head.number-last.height >= after // a sum could be above 64 bits
+	waited := head.number >= last.height && head.number-last.height >= after // height+after could be above 64 bits
 	return waited || !last.fee.paysBaseFee(head)
 }
 
-// freeHeight returns a height at which the slot's nonce was free, of a block that was deep when it
-// was chosen: the count after the last deep block was the nonce.
+// freeHeight returns a height at which the slot's nonce was free. The block at that height was
+// deep when the nonce was chosen: the account's count after the last deep block was the nonce.
 func (s *slot) freeHeight(f Finality) uint64 {
 	height := s.entries[0].height
 	if f.usesTag() {
@@ -256,12 +259,13 @@ func (s *slot) freeHeight(f Finality) uint64 {
 	return height - min(height, f.blocks)
 }
 
-// maxTagLag is how many blocks the "finalized" one may be behind the head: three epochs and more.
+// maxTagLag is how many blocks the "finalized" block may be behind the head: more than three
+// epochs.
 const maxTagLag = 128
 
-// repeatLast returns the kept bytes of a slot with its last transaction once more, as one that
-// waits since this head: it waits for another nonce, and not for a higher fee. Half of the room
-// stays for higher fees.
+// repeatLast returns the prepared bytes with the slot's last transaction once more, as waiting
+// since this head: it waits for another nonce, and not for a higher fee. Half of the room stays
+// free for higher fees.
 func (s *slot) repeatLast(head block, kept []byte) []byte {
 	if len(s.entries) >= maxEntries/2 {
 		return kept

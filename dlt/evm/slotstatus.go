@@ -39,7 +39,7 @@ func (c *SigningClient) BatchStatuses(ctx context.Context, _ batch.ServiceID, at
 		s, err := c.readSlot(a.Prepared)
 		sender, bad := evmtx.ParseAddress(string(a.Service))
 		if err = errors.Join(err, bad); err != nil {
-			continue // no error either: the others have theirs, and this one's lack of an answer calls a person
+			continue // without an error, which would concern the others; a batch without an answer is reported to a person
 		}
 		all = append(all, batchQuestion{id: a.ID, account: sender.String(), hashes: s.hashes(), slot: s, withdrawn: a.Withdrawn})
 	}
@@ -47,7 +47,7 @@ func (c *SigningClient) BatchStatuses(ctx context.Context, _ batch.ServiceID, at
 	statuses, err := c.client.askStatuses(ctx, all, func(ctx context.Context, e *endpoint, p *nodeAnswers, all []*openBatch) error {
 		return c.finishOpen(ctx, e, p, all, used)
 	})
-	for _, st := range statuses { // another node has an answer
+	for _, st := range statuses { // another node has answered about this batch
 		delete(used, st.ID)
 	}
 	more, failed := c.finishUsed(ctx, used)
@@ -57,18 +57,18 @@ func (c *SigningClient) BatchStatuses(ctx context.Context, _ batch.ServiceID, at
 	return slices.Concat(out, statuses, more), err
 }
 
-// usedSlot is a batch in no block, whose nonce is used in a deep one.
+// usedSlot is a batch in no block whose nonce is used in a deep block.
 type usedSlot struct {
-	endpoint  *endpoint // that says so
+	endpoint  *endpoint // the node that says so
 	view      view
 	batch     openBatch
 	isOverdue bool
 }
 
 // finishOpen finishes the statuses of batches that are in no block, or whose answers contradict
-// each other. Another transaction may have their nonces: it asks for all of them at once, after
-// the deep block, and leaves the used ones to findUse, which takes its time. Beside an error of
-// its own a batch has no status.
+// each other. Another transaction may have used their nonces. So finishOpen asks for all of these
+// nonces at once, after the deep block, and puts the batches with used nonces into used for
+// findSlotUse, which takes longer. A batch whose own question fails has no status.
 func (c *SigningClient) finishOpen(ctx context.Context, e *endpoint, p *nodeAnswers, all []*openBatch, used map[batch.ID]usedSlot) (first error) {
 	var reqs []request
 	var late []bool
@@ -106,15 +106,16 @@ func (c *SigningClient) finishOpen(ctx context.Context, e *endpoint, p *nodeAnsw
 	return first
 }
 
-// waitsForAnother reports whether another nonce of the account has to be mined before a slot's.
+// waitsForAnother reports whether an earlier nonce of the account has to be mined before the
+// slot's.
 func (p *nodeAnswers) waitsForAnother(o *openBatch) bool {
 	latest, ok := p.nextNonces[nonceQuestion{o.account, "latest"}]
 	return ok && latest < o.slot.nonce
 }
 
-// findUse finishes the statuses of batches whose nonces are used, in any order, so that none is
-// always among the last. It takes no more than half of the time that is left, and one batch: the
-// others have no answer yet, and are asked about again.
+// finishUsed finishes the statuses of batches whose nonces are used. It takes them in random
+// order, so that no batch is always among the last. After the first batch it stops when half of
+// the remaining time has passed: the other batches have no answer yet, and are asked about again.
 func (c *SigningClient) finishUsed(ctx context.Context, used map[batch.ID]usedSlot) (out []batch.Status, first error) {
 	begun := time.Now()
 	end, bounded := ctx.Deadline()
@@ -137,7 +138,7 @@ func (c *SigningClient) finishUsed(ctx context.Context, used map[batch.ID]usedSl
 	return out, first
 }
 
-// findSlotUse asks the nodes in turn who used a slot's nonce, until one shows it.
+// findSlotUse asks the nodes in turn which transaction used a slot's nonce, until one shows it.
 func (c *SigningClient) findSlotUse(ctx context.Context, u usedSlot) (proof nonceUse, err error) {
 	sender, err := evmtx.ParseAddress(u.batch.account)
 	if err != nil {
@@ -158,9 +159,9 @@ func (c *SigningClient) findSlotUse(ctx context.Context, u usedSlot) (proof nonc
 	return proof, err
 }
 
-// conclude returns the status of a batch that is in no block, by the facts about its nonce.
-// waits says that another nonce of the account has to be mined before it: it goes out again with
-// that one, because a pool may have lost both.
+// conclude returns the status of a batch that is in no block, from the facts about its nonce.
+// waits is true if an earlier nonce of the account has to be mined first: the batch is then sent
+// again together with the batch of that nonce, because a pool may have lost both.
 func (o *openBatch) conclude(late, waits bool, proof nonceUse) batch.Status {
 	st, s := o.status, o.slot
 	switch {

@@ -17,7 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// maxIDs is the largest number of ids in one query: each is two questions in an array, and a
+// maxIDs is the largest number of ids in one query. Each id means two questions in an array, and a
 // third for its block.
 const maxIDs = 50
 
@@ -46,7 +46,7 @@ func (c *Client) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts 
 		if len(a.Prepared) > 0 {
 			s, err := decodeList(a.Prepared)
 			if err != nil {
-				continue // no error either: the others have theirs, and this one's lack of an answer calls a person
+				continue // without an error, which would concern the others; a batch without an answer is reported to a person
 			}
 			one.hashes, one.slot = s.hashes(), s
 		}
@@ -55,9 +55,9 @@ func (c *Client) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts 
 	return c.askStatuses(ctx, all, c.finishAlternatives)
 }
 
-// finishAlternatives completes the status of each batch that waits stalled with alternatives: it
-// reports the batch as stalled where another alternative, or another turn of the last one, may go
-// out, and else adds to the message why none does.
+// finishAlternatives completes the statuses of batches with alternatives. It reports a batch whose
+// last alternative is stalled as stalled if another alternative, or another turn of the last one,
+// may be sent, and otherwise adds the reason to the message.
 func (c *Client) finishAlternatives(_ context.Context, _ *endpoint, p *nodeAnswers, all []*openBatch) error {
 	for _, o := range all {
 		s := o.slot
@@ -78,14 +78,14 @@ func (c *Client) finishAlternatives(_ context.Context, _ *endpoint, p *nodeAnswe
 	return nil
 }
 
-// batchQuestion is a batch that is asked about: transactions of an account. At most one is
-// executed.
+// batchQuestion is a batch that is asked about: its account and its transactions, of which at most
+// one is executed.
 type batchQuestion struct {
 	id      batch.ID
 	account string
 	hashes  []evmtx.Hash
-	slot    *slot // nil where nothing is kept
-	// withdrawn says that the slot's nonce is to be closed.
+	slot    *slot // nil if nothing was prepared
+	// withdrawn is true if the slot's nonce is to be closed.
 	withdrawn bool
 }
 
@@ -93,17 +93,17 @@ type batchQuestion struct {
 type openBatch struct {
 	batchQuestion
 	status batch.Status
-	// isClosed says that a block has the transaction that closes the nonce.
+	// isClosed is true if a block has the transaction that closes the nonce.
 	isClosed bool
 }
 
-// finisher finishes the statuses of batches that are in no block, or whose answers
-// contradict each other. A status of the zero value is no answer.
+// finisher finishes the statuses of batches that are in no block, or whose answers contradict each
+// other. A zero status is no answer.
 type finisher func(ctx context.Context, e *endpoint, p *nodeAnswers, all []*openBatch) error
 
-// askStatuses asks about batches, at most maxIDs transactions at a time. It begins anywhere: where
-// the time is not enough for all, no batch is always among the last. The answers that come with an
-// error, which is the first one, are good.
+// askStatuses asks about batches, at most maxIDs transactions at a time. It begins with a random
+// batch, so that no batch is always among the last when the time is not enough for all. The error
+// is the first one; the answers that come with it are valid.
 func (c *Client) askStatuses(ctx context.Context, all []batchQuestion, finish finisher) (out []batch.Status, first error) {
 	if len(all) > 0 {
 		i := rand.IntN(len(all))
@@ -124,17 +124,18 @@ func (c *Client) askStatuses(ctx context.Context, all []batchQuestion, finish fi
 	return out, first
 }
 
-// askInTurn asks the nodes until one answers, and leaves those that did not. With more, one has
-// answered within the same time limit: then the limit was too short, and no node is at fault.
+// askInTurn asks the nodes until one answers, and puts those aside that did not. more is true if a
+// node has answered within the same time limit: then the limit was too short, and no node is at
+// fault.
 func (c *Client) askInTurn(ctx context.Context, all []batchQuestion, finish finisher, more bool) (out []batch.Status, err error) {
-	more = more || ctx.Err() != nil // the limit has passed before: that is no node's fault either
+	more = more || ctx.Err() != nil // a time limit that had already passed is no node's fault either
 	for _, e := range c.endpointsInTurn() {
 		var some []batch.Status
 		some, err = c.statusesFrom(ctx, e, all, finish)
 		if out = append(out, some...); err == nil {
 			break
 		}
-		if len(some) > 0 { // the node has answered: the error is about the others
+		if len(some) > 0 { // the node has answered: the error is about the other batches
 			all, more = withoutAnswered(all, some), true
 			if len(all) == 0 || ctx.Err() != nil {
 				break
@@ -151,7 +152,7 @@ func (c *Client) askInTurn(ctx context.Context, all []batchQuestion, finish fini
 	return out, err
 }
 
-// withoutAnswered returns the batches that have no status.
+// withoutAnswered returns the batches without a status.
 func withoutAnswered(all []batchQuestion, statuses []batch.Status) (rest []batchQuestion) {
 	for _, one := range all {
 		if !slices.ContainsFunc(statuses, func(st batch.Status) bool { return st.ID == one.id }) {
@@ -161,7 +162,7 @@ func withoutAnswered(all []batchQuestion, statuses []batch.Status) (rest []batch
 	return rest
 }
 
-// statusesFrom asks one node.
+// statusesFrom asks one node for the statuses.
 func (c *Client) statusesFrom(ctx context.Context, e *endpoint, all []batchQuestion, finish finisher) (out []batch.Status, err error) {
 	p, err := c.askNode(ctx, e, all)
 	if p == nil {
@@ -195,8 +196,8 @@ func (c *Client) statusesFrom(ctx context.Context, e *endpoint, all []batchQuest
 	return out, err
 }
 
-// askNode asks one node. Beside an error it returns the answers that came; without a view
-// there is none.
+// askNode asks one node about batches. Together with an error it returns the answers that came, or
+// nil if the view is missing.
 func (c *Client) askNode(ctx context.Context, e *endpoint, all []batchQuestion) (*nodeAnswers, error) {
 	p := &nodeAnswers{canonicalHashes: map[uint64]evmtx.Hash{}, nextNonces: map[nonceQuestion]uint64{}, beganAt: time.Now()}
 	for _, one := range all {
@@ -220,9 +221,9 @@ func (c *Client) askNode(ctx context.Context, e *endpoint, all []batchQuestion) 
 	if err := c.followBlocks(ctx, e, p); err != nil {
 		errs = append(errs, c.asLedgerError(opStatuses, err))
 	}
-	// What the first answers leave open: whether the block of a receipt is on the chain of the
-	// view, the receipts of what its blocks list, and whether the pool has the transactions
-	// without receipts, and can mine them.
+	// The second questions are those that the first answers leave open: whether the block of a
+	// receipt is on the view's chain, the receipts of transactions that its blocks list, and
+	// whether the pool has the transactions without receipts and can mine them.
 	r := p.restQuestions()
 	if answers, err = c.ask(ctx, opStatuses, e, r.requests()); err != nil {
 		errs = append(errs, c.asLedgerError(opStatuses, err))
@@ -231,7 +232,7 @@ func (c *Client) askNode(ctx context.Context, e *endpoint, all []batchQuestion) 
 		errs = append(errs, c.linkReceipts(ctx, e, p))
 	}
 	for _, h := range p.dropUnproved() {
-		if err == nil { // else nobody has asked for its block
+		if err == nil { // else no question was asked about the receipt's block
 			c.receipts.forget(h)
 		}
 	}
@@ -246,8 +247,8 @@ func (c *Client) askNode(ctx context.Context, e *endpoint, all []batchQuestion) 
 }
 
 // followBlocks finds out which blocks follow one another up to the view's head, and looks in them
-// for what the node has shown in its pool. It asks for blocks that nobody has read yet, a few at
-// most.
+// for transactions that the node has shown in its pool. It asks for at most a few blocks that were
+// not read yet.
 func (c *Client) followBlocks(ctx context.Context, e *endpoint, p *nodeAnswers) error {
 	p.listedHead = e.recentBlocks.add(p.head, true)
 	p.listedChain = e.recentBlocks.chainFrom(p.listedHead)
@@ -289,8 +290,9 @@ func (c *Client) followBlocks(ctx context.Context, e *endpoint, p *nodeAnswers) 
 	return failed
 }
 
-// remember remembers the receipts of blocks that are not deep yet, and what the pool has just
-// shown. Not what the pool cannot mine: that has a reason, which may be gone at the next question.
+// remember remembers the receipts of blocks that are not deep yet, and the transactions that the
+// pool has just shown. It leaves out transactions that the pool cannot mine: they have a reason to
+// wait, which may be gone at the next question.
 func (c *Client) remember(e *endpoint, p *nodeAnswers) {
 	for i, h := range p.hashes {
 		if p.isSingle[i] && p.lookups[i] == lookupInPool && p.sightingStates[i] != sightingAbsent && !p.isGapped(i) && !p.isHeldBack(i) {
@@ -315,7 +317,7 @@ const (
 	lookupUnasked lookupState = iota
 	lookupNowhere
 	lookupInPool
-	lookupInBlock // which a receipt should have said
+	lookupInBlock // a receipt should have said so
 )
 
 // nodeAnswers holds a node's answers about some transactions, compared with one view.
@@ -324,29 +326,30 @@ type nodeAnswers struct {
 	beganAt         time.Time
 	hashes          []evmtx.Hash
 	accounts        []string
-	mayRise         []bool // it may be replaced
-	isSingle        []bool // it is a batch by itself
+	mayRise         []bool // the transaction may be replaced
+	isSingle        []bool // the transaction is a batch by itself
 	isAnswered      []bool
-	receipts        []*receipt      // nil where the node has none
-	isRemembered    []bool          // the receipt is remembered, and only its block was asked for
-	sightings       []sighting      // what the node's pool has shown before
-	sightingStates  []sightingState // of the sightings
-	listedHead      *listedBlock    // the head of the view; nil where its list is not known
-	listedChain     []*listedBlock  // from there down
+	receipts        []*receipt      // nil where the node has no receipt
+	isRemembered    []bool          // the receipt is remembered, so only its block was asked for
+	sightings       []sighting      // the transactions that the node's pool has shown before
+	sightingStates  []sightingState // the states of the sightings
+	listedHead      *listedBlock    // the head of the view; nil if its list is not known
+	listedChain     []*listedBlock  // the blocks from listedHead downwards
 	lookups         []lookupState
 	pooledTxs       []*pooledTx
-	canonicalHashes map[uint64]evmtx.Hash // the blocks of the view's chain by height; above the deep one they are one node's word
-	descent         descent               // down the view's linked blocks
-	areLinksStuck   bool                  // the first headers lead nowhere
+	canonicalHashes map[uint64]evmtx.Hash // the blocks of the view's chain by height; above the deep block, as one node reports them
+	descent         descent               // the way down the view's linked blocks
+	areLinksStuck   bool                  // the first headers could not be linked
 	nextNonces      map[nonceQuestion]uint64
 }
 
 // nonceQuestion is the question for an account's next nonce: after the last block ("latest"), or
-// after all that the pool can mine ("pending").
+// after all transactions that the pool can mine ("pending").
 type nonceQuestion struct{ account, tag string }
 
-// firstQuestions returns the first questions, for the receipts of transactions at these places:
-// without the transactions whose receipts are remembered, or that the pool had a moment ago.
+// firstQuestions returns the first questions and, for each, the place of its transaction. They ask
+// for receipts, except of transactions whose receipts are remembered or that the pool had a moment
+// ago.
 func (p *nodeAnswers) firstQuestions() (reqs []request, places []int) {
 	p.sightingStates = make([]sightingState, len(p.hashes))
 	for i, h := range p.hashes {
@@ -361,12 +364,12 @@ func (p *nodeAnswers) firstQuestions() (reqs []request, places []int) {
 
 func receiptOf(h evmtx.Hash) request { return request{"eth_getTransactionReceipt", []any{h.String()}} }
 
-// wasInPool reports whether the pool had a transaction a moment ago.
+// wasInPool reports whether the pool had the transaction a moment ago.
 func (p *nodeAnswers) wasInPool(i int) bool {
 	return p.isSingle[i] && p.receipts[i] == nil && p.sightings[i].head != nil
 }
 
-// lowestSighting returns the lowest block after which the pool has shown one of the transactions.
+// lowestSighting returns the lowest head at which the pool has shown one of the transactions.
 func (p *nodeAnswers) lowestSighting() uint64 {
 	low := uint64(unknownHeight)
 	for i, w := range p.sightings {
@@ -377,7 +380,7 @@ func (p *nodeAnswers) lowestSighting() uint64 {
 	return low
 }
 
-// addBlockQuestion adds a question for the block at a height, once.
+// addBlockQuestion adds a question for the block at a height, unless there is one already.
 func (p *nodeAnswers) addBlockQuestion(height uint64, reqs []request, heights []uint64) ([]request, []uint64) {
 	if _, have := p.canonicalHashes[height]; have {
 		return reqs, heights
@@ -386,8 +389,8 @@ func (p *nodeAnswers) addBlockQuestion(height uint64, reqs []request, heights []
 	return append(reqs, blockRequest(height)), append(heights, height)
 }
 
-// dropUnproved leaves receipts that are remembered without an answer where their block was not
-// shown, or not linked, and returns their transactions.
+// dropUnproved removes remembered receipts whose block was not shown, or not linked, so that their
+// transactions have no answer. It returns these transactions.
 func (p *nodeAnswers) dropUnproved() (gone []evmtx.Hash) {
 	for i, r := range p.receipts {
 		if r == nil || !p.isRemembered[i] {
@@ -402,7 +405,7 @@ func (p *nodeAnswers) dropUnproved() (gone []evmtx.Hash) {
 	return gone
 }
 
-// takeReceipts reads the answers about the receipts of the transactions at some places. An error
+// takeReceipts reads the answers with the receipts of the transactions at these places. An error
 // leaves a transaction without a status.
 func (p *nodeAnswers) takeReceipts(answers []answer, places []int) error {
 	var errs []error
@@ -412,7 +415,7 @@ func (p *nodeAnswers) takeReceipts(answers []answer, places []int) error {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("receipt of %s: %w", p.hashes[i], err))
 		case r != nil && r.hash != p.hashes[i]:
-			// Another's: no answer.
+			// The receipt is of another transaction, so it is no answer.
 		default:
 			p.receipts[i], p.isAnswered[i] = r, answers[n].hasResult()
 		}
@@ -420,21 +423,21 @@ func (p *nodeAnswers) takeReceipts(answers []answer, places []int) error {
 	return errors.Join(errs...)
 }
 
-// restQuestions are the second questions, in this order.
+// restQuestions are the second questions, asked in the order of the fields.
 type restQuestions struct {
-	heights  []uint64 // the blocks at these
-	links    []uint64 // the headers at these, which link a receipt's block to the view
+	heights  []uint64 // heights of blocks
+	links    []uint64 // heights of headers, which link a receipt's block to the view
 	counts   []nonceQuestion
-	receipts []int // of the transactions at these places
-	lookups  []int // the transactions at these places
+	receipts []int // places of transactions whose receipts are asked for
+	lookups  []int // places of transactions that are looked up by hash
 	reqs     [5][]request
 }
 
 func (r *restQuestions) requests() []request { return slices.Concat(r.reqs[:]...) }
 
-// restQuestions returns the questions that are left: for blocks of receipts, for the next nonces
-// of accounts of transactions without a receipt, for receipts that were not asked for yet, and for
-// transactions without one.
+// restQuestions returns the second questions: for blocks of receipts, for the next nonces of
+// accounts whose transactions have no receipt, for receipts that were not asked for yet, and for
+// transactions without a receipt.
 func (p *nodeAnswers) restQuestions() (r restQuestions) {
 	p.canonicalHashes[p.head.number] = p.head.hash
 	for i, one := range p.receipts {
@@ -460,7 +463,7 @@ func (p *nodeAnswers) restQuestions() (r restQuestions) {
 			continue
 		}
 		if p.sightingStates[i] == sightingListed {
-			continue // its receipt says all
+			continue // its receipt tells all
 		}
 		r.reqs[3], r.lookups = append(r.reqs[3], request{"eth_getTransactionByHash", []any{h.String()}}), append(r.lookups, i)
 		if _, bad := evmtx.ParseAddress(p.accounts[i]); bad != nil {
@@ -475,7 +478,7 @@ func (p *nodeAnswers) restQuestions() (r restQuestions) {
 	return r
 }
 
-// takeRest reads the answers to them.
+// takeRest reads the answers to the second questions.
 func (p *nodeAnswers) takeRest(r restQuestions, answers []answer) error {
 	next := func(n int) (part []answer) {
 		part, answers = answers[:n], answers[n:]
@@ -485,8 +488,8 @@ func (p *nodeAnswers) takeRest(r restQuestions, answers []answer) error {
 		p.takeReceipts(next(len(r.receipts)), r.receipts), p.takeLookups(next(len(r.lookups)), r.lookups), p.takeLinks(next(len(r.links))))
 }
 
-// takeBlocks reads the first answers, about the blocks at some heights. A node that is behind has
-// none yet where nothing is deep.
+// takeBlocks reads the answers with the blocks at these heights. While nothing is deep, a node
+// that is behind may not have a block yet.
 func (p *nodeAnswers) takeBlocks(answers []answer, heights []uint64) error {
 	var errs []error
 	for i, h := range heights {
@@ -502,7 +505,7 @@ func (p *nodeAnswers) takeBlocks(answers []answer, heights []uint64) error {
 	return errors.Join(errs...)
 }
 
-// takeNext reads the first answers, about the next nonces of accounts.
+// takeNext reads the answers with the next nonces of accounts.
 func (p *nodeAnswers) takeNext(answers []answer, counts []nonceQuestion) error {
 	var errs []error
 	for i, c := range counts {
@@ -516,27 +519,27 @@ func (p *nodeAnswers) takeNext(answers []answer, counts []nonceQuestion) error {
 	return errors.Join(errs...)
 }
 
-// isGapped reports whether a transaction of the pool waits behind a nonce that nobody has sent, or
-// that was lost: no block can have it before.
+// isGapped reports whether a transaction of the pool waits for an earlier nonce that nobody has
+// sent, or whose transaction was lost: no block can have it before that.
 func (p *nodeAnswers) isGapped(i int) bool {
 	nonce, err := quantity(p.pooledTxs[i].Nonce)
 	next, asked := p.nextNonces[nonceQuestion{p.accounts[i], "pending"}]
 	return err == nil && asked && nonce > next
 }
 
-// isHeldBack reports whether a transaction of the pool has the nonce that the pool counts as the
-// next one to come: so the pool does not count this one among those that it gives to a block. A
-// node that took the transaction while it made a block may keep it so for ever, and has no use for
-// the same bytes again.
+// isHeldBack reports whether a transaction of the pool has the very nonce that the pool names as
+// the account's next. The pool then does not count this transaction among those for the next
+// block. A node that received the transaction while it made a block may hold it back so for ever,
+// and ignores the same bytes when they are sent again.
 func (p *nodeAnswers) isHeldBack(i int) bool {
 	nonce, err := quantity(p.pooledTxs[i].Nonce)
 	next, asked := p.nextNonces[nonceQuestion{p.accounts[i], "pending"}]
 	return err == nil && asked && nonce == next
 }
 
-// takeLookups reads the answers about the transactions at some places. A receipt says more.
-// Without an answer about the receipt, "the node has the transaction" counts, and "it has none"
-// does not.
+// takeLookups reads the answers about the transactions at these places. A receipt says more than
+// such an answer. If the answer about the receipt is missing, "the node has the transaction"
+// counts, and "the node does not have it" does not.
 func (p *nodeAnswers) takeLookups(answers []answer, places []int) error {
 	var errs []error
 	for n, i := range places {
@@ -557,8 +560,8 @@ type pooledTx struct {
 	Block  *string         `json:"blockHash"`
 	Nonce  json.RawMessage `json:"nonce"`
 	FeeCap string          `json:"maxFeePerGas"`
-	Price  string          `json:"gasPrice"`         // of types 0 and 1
-	Blob   string          `json:"maxFeePerBlobGas"` // of type 3
+	Price  string          `json:"gasPrice"`         // of a transaction of type 0 or 1
+	Blob   string          `json:"maxFeePerBlobGas"` // of a transaction of type 3
 }
 
 func readLookup(a answer, hash evmtx.Hash) (lookupState, *pooledTx, error) {
@@ -583,18 +586,18 @@ func readLookup(a answer, hash evmtx.Hash) (lookupState, *pooledTx, error) {
 	return lookupInPool, &doc, nil
 }
 
-// isZero reports whether a block's hash is zero, as some nodes write null for a transaction in
-// their pool.
+// isZero reports whether a block's hash is zero. Some nodes write a zero hash, instead of null,
+// for a transaction in their pool.
 func isZero(hash string) bool {
 	h, ok := evmtx.ParseHash(hash)
 	return ok && h == evmtx.Hash{}
 }
 
-// oldHeadAge is the age from which the last block shows that a chain stands still: its sequencer
-// is down, say.
+// oldHeadAge is the age of the last block from which on a chain counts as standing still, for
+// example because its sequencer is down.
 const oldHeadAge = 10 * time.Minute
 
-// describeWait says in words what keeps a transaction waiting, as far as the node shows it.
+// describeWait describes why a transaction in the pool waits, as far as the node shows it.
 func (t *pooledTx) describeWait(head block, now time.Time, heldBack bool) string {
 	nonce, err := quantity(t.Nonce)
 	limit := hexBig(cmp.Or(t.FeeCap, t.Price))
@@ -617,14 +620,15 @@ func (t *pooledTx) describeWait(head block, now time.Time, heldBack bool) string
 	return text
 }
 
-// gwei returns a number of wei in gwei.
+// gwei returns an amount of wei as text in gwei.
 func gwei(wei *big.Int) string {
 	text := new(big.Rat).SetFrac(wei, big.NewInt(1e9)).FloatString(9)
 	return batch.Excerpt(strings.TrimRight(strings.TrimRight(text, "0"), "."), 80)
 }
 
-// statusOfAny returns the status of some transactions of one nonce: one takes effect at most. A
-// transaction without an answer leaves it open, unless another one was executed. It is pure.
+// statusOfAny returns the status of a batch from its n transactions of one nonce, of which at most
+// one takes effect. A transaction without an answer leaves the status open, unless another one was
+// executed. statusOfAny is pure.
 func (p *nodeAnswers) statusOfAny(first, n int) (best batch.Status, ok bool) {
 	rank := func(r batch.Reported) int {
 		switch r {
@@ -651,18 +655,18 @@ func (p *nodeAnswers) statusOf(i int) (batch.Status, bool) {
 	r := p.receipts[i]
 	switch {
 	case r != nil && p.isBehind(r.block.number):
-		return batch.Status{}, false // neither deep nor taken back: ask again
+		return batch.Status{}, false // neither deep nor taken back: the question is asked again
 	case r != nil && !p.isDeep(r.block.number):
 		return batch.Status{Reported: batch.ReportedValid}, true
 	case r != nil && !p.linkedBlocks.has(r.block):
-		return batch.Status{}, false // of another chain than the view, or not linked to it: ask again
+		return batch.Status{}, false // of another chain than the view, or not linked to it: the question is asked again
 	case r != nil && r.reverted:
 		return batch.Status{Reported: batch.ReportedInvalid, Receipts: []batch.Receipt{r.asBatch()}, Message: r.reason()}, true
 	case r != nil:
 		return batch.Status{Reported: batch.ReportedCommitted, Receipts: []batch.Receipt{r.asBatch()}}, true
 	case p.lookups[i] == lookupInPool && p.isGapped(i) && p.isAnswered[i]:
-		// The nonce missing before it may be of a batch of its lane that was lost. That is sent
-		// again only once nothing behind it is under way.
+		// The missing nonce may be that of an earlier batch of the lane whose transaction was
+		// lost. That batch is sent again only once no batch behind it is under way.
 		return batch.Status{Reported: batch.ReportedUnknown}, true
 	case p.lookups[i] == lookupInPool && !p.isGapped(i):
 		return batch.Status{Reported: batch.ReportedPending, Message: p.pooledTxs[i].describeWait(p.head, p.beganAt, p.isHeldBack(i))}, true

@@ -50,25 +50,27 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
 	})
 }
 
-// unreadableError returns the error for kept bytes that are not this client's: nothing is posted
-// by them, and nothing is void because of them. Other batches go on.
+// unreadableError returns the error for prepared bytes that this client cannot read. Nothing is
+// posted for them, and they do not make the batch void. Other batches are not affected.
 func (c *Client) unreadableError(op string, key batch.Key, err error) error {
 	return &dlt.Error{Op: op, Kind: dlt.ErrNotYet, Message: c.show(fmt.Sprintf("batch %s: %v", key, err))}
 }
 
-// submission is one Submit.
+// submission is one call of Submit.
 type submission struct {
 	*Client
 	endpoint *endpoint
-	attempt  batch.Attempt // of the one transaction
+	attempt  batch.Attempt // of this one transaction
 	tx       *evmtx.Tx
 	sender   evmtx.Address
-	// batchHashes are all transactions of the batch, of one nonce, this one among them.
+	// batchHashes are the hashes of all transactions of the batch, which have one nonce. This
+	// transaction is among them.
 	batchHashes []evmtx.Hash
-	// getsNewNonce says that the batch gets another nonce where this one is somebody else's.
+	// getsNewNonce is true if the batch gets another nonce when another transaction has used this
+	// one.
 	getsNewNonce bool
-	// closesNonce says that this one closes the nonce of a batch that was withdrawn. That the node
-	// has another one of the batch says nothing about it then.
+	// closesNonce is true if this transaction closes the nonce of a batch that was withdrawn. It
+	// is then no acceptance if the node has another transaction of the batch.
 	closesNonce bool
 }
 
@@ -79,7 +81,8 @@ func (s *submission) submit(ctx context.Context) error {
 	before := sighting{seenAt: time.Now(), head: s.endpoint.recentBlocks.lastHead()}
 	verdict, err := s.send(ctx, false)
 	if errors.Is(err, errNewConnection) {
-		// Nobody has asked over this connection who answers: ask, which opens another one.
+		// No question has been answered over this connection yet: checkNode asks one, perhaps over
+		// another connection.
 		if err := s.checkNode(ctx, true); err != nil {
 			return err
 		}
@@ -89,7 +92,7 @@ func (s *submission) submit(ctx context.Context) error {
 		return err
 	}
 	if verdict.class == classAccepted && !verdict.isNew {
-		// The node has something already. It may be another transaction: only the hash says which.
+		// The node has a transaction already, which may be another one: only the hash says which.
 		if known, err := s.isKnown(ctx); err != nil || !known {
 			verdict.message += ", and the node does not show this transaction"
 			return s.newError(dlt.ErrDoubt, verdict)
@@ -110,8 +113,8 @@ func (s *submission) submit(ctx context.Context) error {
 	return s.handleRefusal(ctx, verdict)
 }
 
-// checkNode asks, where that is not known, whether the node is of the right chain and which nonce
-// it takes next.
+// checkNode asks for what is not known yet: whether the node is of the right chain, and which
+// nonce of the account it takes next.
 func (s *submission) checkNode(ctx context.Context, again bool) error {
 	now := time.Now()
 	known, next := s.endpoint.identity.isFresh(now) && !again, s.endpoint.nextNonces.isNext(s.sender, s.tx.Nonce, now)
@@ -139,7 +142,8 @@ func (s *submission) checkNode(ctx context.Context, again bool) error {
 	return nil
 }
 
-// doubtAsUnavailable makes ErrUnavailable of a doubt about a question: nothing was posted.
+// doubtAsUnavailable changes the kind of a question's error from doubt to ErrUnavailable, because
+// nothing was posted.
 func doubtAsUnavailable(err error) error {
 	if e, ok := errors.AsType[*dlt.Error](err); ok && dlt.Kind(err) == batch.KindDoubt {
 		e.Kind = dlt.ErrUnavailable
@@ -154,19 +158,21 @@ type verdict struct {
 	code       int
 	message    string
 	retryAfter time.Duration
-	isNew      bool // the node did not have the transaction before
+	isNew      bool // true if the node did not have the transaction before
 }
 
-// errNewConnection: nothing was sent, because the connection has served no request before.
+// errNewConnection means that nothing was sent, because the connection has served no request
+// before.
 var errNewConnection = errors.New("nobody has asked over this connection which chain it leads to")
 
-// send posts the transaction. An error is a [*dlt.Error], or errNewConnection.
+// send posts the transaction. If anyway is false, it sends nothing over a new connection and
+// returns errNewConnection. Any other error is a [*dlt.Error].
 func (s *submission) send(ctx context.Context, anyway bool) (verdict, error) {
 	const head, tail = `{"jsonrpc":"2.0","id":1,"method":"eth_sendRawTransaction","params":["0x`, `"]}`
-	text := make([]byte, 0, len(head)+hex.EncodedLen(len(s.attempt.Payload))+len(tail)) // one copy: blobs are long
+	text := make([]byte, 0, len(head)+hex.EncodedLen(len(s.attempt.Payload))+len(tail)) // one copy only, because blobs are long
 	text = append(hex.AppendEncode(append(text, head...), s.attempt.Payload), tail...)
 	var old atomic.Bool
-	old.Store(true) // a transport without hooks does not tell
+	old.Store(true) // for a transport without hooks, which does not tell
 	body := &guardedBody{text: bytes.NewReader(text), isReused: &old, allowsNew: anyway}
 	resp, cancel, err := s.post(ctx, opSubmit, s.endpoint, body, len(text), &old) //nolint:bodyclose // drain closes it
 	if err != nil {
@@ -177,11 +183,11 @@ func (s *submission) send(ctx context.Context, anyway bool) (verdict, error) {
 	}
 	defer cancel()
 	defer wire.Drain(resp.Body, cancel)
-	raw, _ := wire.ReadShortBody(resp.Body, cancel) // answers before an error still count
+	raw, _ := wire.ReadShortBody(resp.Body, cancel) // the bytes before a read error still count
 	return s.readVerdict(resp, raw), nil
 }
 
-// guardedBody is a request's body that stays unread on a new connection.
+// guardedBody is the body of a request that must not be read on a new connection.
 type guardedBody struct {
 	text       io.Reader
 	isReused   *atomic.Bool
@@ -198,9 +204,9 @@ func (b *guardedBody) Read(p []byte) (int, error) {
 	return b.text.Read(p)
 }
 
-// readVerdict reads the answer to a send. A status that refuses this client decides before the
-// text: it may be a gateway's, which speaks of its own signatures. Else a text decides, under any
-// code; without a text the status of a proxy does. Any other answer is doubt.
+// readVerdict reads the answer to a send. A status that refuses this client decides first, because
+// its text may be a gateway's, about the gateway's own signatures. Otherwise a known text decides,
+// under any code. Without a known text, a proxy's status decides. Any other answer is doubt.
 func (s *submission) readVerdict(resp *http.Response, raw []byte) verdict {
 	v := verdict{class: classDoubt, status: resp.StatusCode}
 	var one answerDoc
@@ -233,8 +239,8 @@ func (s *submission) readVerdict(resp *http.Response, raw []byte) verdict {
 	return v
 }
 
-// classOfStatus is for an answer that is not a node's. A proxy's 5xx says nothing of the node
-// behind it.
+// classOfStatus returns the class of an answer that is not a node's. A proxy's 5xx says nothing
+// about the node behind it.
 func classOfStatus(status int) class {
 	switch {
 	case status == http.StatusTooManyRequests:
@@ -245,8 +251,8 @@ func classOfStatus(status int) class {
 	return classDoubt
 }
 
-// handleRefusal turns a refusal into an error. An earlier send of the same bytes may be the reason
-// for it: then the node knows them, and the transaction is as good as accepted.
+// handleRefusal turns a refusal into an error. The reason for a refusal may be an earlier send of
+// the same bytes: then the node knows them, and the transaction counts as accepted.
 func (s *submission) handleRefusal(ctx context.Context, v verdict) error {
 	switch v.class {
 	case classBusy:
@@ -266,7 +272,7 @@ func (s *submission) handleRefusal(ctx context.Context, v verdict) error {
 	case classUsed:
 		return s.handleUsed(ctx, v)
 	default:
-		if v.status != http.StatusOK || v.code == 0 { // not a node's word: it may take its time
+		if v.status != http.StatusOK || v.code == 0 { // not the node's own answer: the transaction may still arrive there
 			return s.newError(dlt.ErrDoubt, v)
 		}
 		if known, err := s.isKnown(ctx); err == nil && known {
@@ -280,9 +286,9 @@ func (s *submission) handleRefusal(ctx context.Context, v verdict) error {
 	return s.handleNever(ctx, v)
 }
 
-// handleNever handles a refusal that says that the chain can never execute the transaction. The
-// node may be one whose rules are old: the transaction is refused for good once the chain says the
-// same at a later head.
+// handleNever handles a refusal which says that the chain can never execute the transaction. The
+// node may follow old rules, so the transaction is refused for good only when it is refused again
+// at a later head.
 func (s *submission) handleNever(ctx context.Context, v verdict) error {
 	view, _, err := s.askView(ctx, opSubmit, s.endpoint, nil)
 	if err == nil && s.refusals.isRepeated(string(s.attempt.ID), view.head.number) {
@@ -296,13 +302,13 @@ func (s *submission) handleNever(ctx context.Context, v verdict) error {
 func (s *submission) newError(kind error, v verdict) *dlt.Error {
 	status := v.status
 	if status == http.StatusOK {
-		status = 0 // as every refusal of a node
+		status = 0 // as for every refusal of a node
 	}
 	return &dlt.Error{Op: opSubmit, Kind: kind, StatusCode: status, Code: v.code, Message: v.message, RetryAfter: v.retryAfter}
 }
 
-// isKnown asks whether the node has the transaction, or another of its batch, in its pool or in a
-// block.
+// isKnown asks whether the node has the transaction, or another one of its batch, in its pool or
+// in a block.
 func (s *submission) isKnown(ctx context.Context) (bool, error) {
 	ours := s.batchHashes
 	if s.closesNonce {
@@ -328,7 +334,7 @@ func (s *submission) isKnown(ctx context.Context) (bool, error) {
 		case a.isNull() || json.Unmarshal(a.result, &of) != nil:
 		default:
 			if h, ok := evmtx.ParseHash(cmp.Or(of.Hash, of.Receipt)); ok && h == ours[i/2] {
-				return true, nil // the answers to the other questions do not matter
+				return true, nil // the other answers do not matter
 			}
 		}
 	}
@@ -339,8 +345,8 @@ func lookupRequests(hash string) []request {
 	return []request{{"eth_getTransactionReceipt", []any{hash}}, {"eth_getTransactionByHash", []any{hash}}}
 }
 
-// handleUsed handles "nonce too low". By itself it says neither that the transaction was mined nor
-// that it never will be: other bytes may have used the nonce, in a block that is not deep yet.
+// handleUsed handles "nonce too low". The answer alone says neither that the transaction was mined
+// nor that it never will be: other bytes may have used the nonce, in a block that is not deep yet.
 func (s *submission) handleUsed(ctx context.Context, v verdict) error {
 	if known, err := s.isKnown(ctx); err != nil || known {
 		if known {
@@ -348,7 +354,7 @@ func (s *submission) handleUsed(ctx context.Context, v verdict) error {
 		}
 		return s.newError(dlt.ErrDoubt, v)
 	}
-	if s.getsNewNonce { // the statuses prove who did, and then the batch gets another nonce
+	if s.getsNewNonce { // the statuses will prove which transaction used the nonce, and then the batch gets another nonce
 		return s.newError(dlt.ErrDoubt, v)
 	}
 	proof, err := s.findUse(ctx, opSubmit, s.endpoint, s.sender, s.tx.Nonce, unknownHeight, s.batchHashes)

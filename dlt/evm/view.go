@@ -16,27 +16,28 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// block is a block's place in a chain.
+// block is a block's header, as far as the client needs it.
 type block struct {
 	number    uint64
 	hash      evmtx.Hash
-	baseFee   *big.Int  // of a unit of gas; nil where the node names none
-	gasLimit  uint64    // 0 where the node names none
-	timestamp time.Time // zero where the node does not say
-	// parent is zero where the node names none, and txs is its list of transactions as it came.
+	baseFee   *big.Int  // in wei for a unit of gas; nil if the node names none
+	gasLimit  uint64    // 0 if the node names none
+	timestamp time.Time // zero if the node names none
+	// parent is zero if the node names none. txList is the list of transactions as the node wrote
+	// it.
 	parent evmtx.Hash
 	txList json.RawMessage
 }
 
-// view is the chain of one node up to head, with which its other answers are compared. Nothing up
-// to deep is taken back.
+// view is the chain of one node up to head, with which the node's other answers are compared. No
+// block up to deep is taken back.
 type view struct {
 	head       block
 	deep       block
-	isNoneDeep bool // no block is deep yet
-	// linkedBlocks are the blocks that are linked to the view, from its top down: from the block
-	// that the node calls deep, or from the head, where a block is deep once enough blocks stand
-	// on it. A deep height proves nothing without such a link.
+	isNoneDeep bool // true if no block is deep yet
+	// linkedBlocks are the blocks that are linked to the view, from its top down. The top is the
+	// block that the node calls deep or, where a block is deep once enough blocks stand on it, the
+	// head. A height proves nothing about a block without such a link.
 	linkedBlocks *linkedBlocks
 	// highestDeep is the height of the floor.
 	highestDeep uint64
@@ -45,10 +46,10 @@ type view struct {
 // isDeep reports whether a block of this height counts as deep.
 func (v view) isDeep(number uint64) bool { return !v.isNoneDeep && number <= v.deep.number }
 
-// isBehind reports whether a block of this height was shown to be deep, and not by this node.
+// isBehind reports whether a block at this height is known to be deep, but not by this node.
 func (v view) isBehind(number uint64) bool { return number <= v.highestDeep && !v.isDeep(number) }
 
-// describeGap says that no link leads down to a height.
+// describeGap returns an error text: no link leads down to this height.
 func (v view) describeGap(height uint64) string {
 	low := v.linkedBlocks.lowest()
 	switch {
@@ -60,13 +61,14 @@ func (v view) describeGap(height uint64) string {
 	return fmt.Sprintf("block %d is not known to be below block %d: the node has not shown block %d, the parent of block %d", height, v.linkedBlocks.top, low-1, low)
 }
 
-// identity says since when a node is known to be of the right chain.
+// identity is when a node was last seen to be of the right chain.
 type identity struct {
 	mu sync.Mutex
 	at time.Time
 }
 
-// identityFreshFor bounds how long a node behind the same connections counts as of the same chain.
+// identityFreshFor is how long a node counts as being of the right chain, behind the same
+// connections.
 const identityFreshFor = 10 * time.Second
 
 func (i *identity) isFresh(now time.Time) bool {
@@ -83,13 +85,14 @@ func (i *identity) noteAt(now time.Time) {
 
 func (i *identity) forget() { i.noteAt(time.Time{}) }
 
-// identityRequests ask which chain the node has. Their answers go to identify.
+// identityRequests returns the requests that ask which chain the node has. identify reads the
+// answers.
 func identityRequests() []request {
 	return []request{{"eth_chainId", nil}, {"eth_getBlockByNumber", []any{"0x0", false}}}
 }
 
-// identify refuses a node of another chain: nothing may be posted to it, and its answers mean
-// nothing.
+// identify returns an error for a node of another chain: nothing may be posted to such a node, and
+// its answers mean nothing.
 func (c *Client) identify(ctx context.Context, op string, e *endpoint, answers []answer) error {
 	fail := func(kind error, format string, args ...any) error {
 		e.identity.forget()
@@ -126,7 +129,7 @@ func (c *Client) identify(ctx context.Context, op string, e *endpoint, answers [
 	return nil
 }
 
-// hasNoBlock reports whether a node's error says that it does not have the block.
+// hasNoBlock reports whether a node's error means that the node does not have the block.
 func hasNoBlock(err *rpcError) bool {
 	if err.Code == codeResourceNotFound || err.Code == codePrunedHistory {
 		return true
@@ -137,12 +140,12 @@ func hasNoBlock(err *rpcError) bool {
 
 const (
 	codeResourceNotFound = -32001 // EIP-1474
-	codePrunedHistory    = 4444   // execution-apis
+	codePrunedHistory    = 4444   // of the execution-apis specification
 )
 
-// identifyLater identifies a node that has no block 0, because it has removed old blocks or began
-// with a snapshot. It has the chain's id, and a later block. Where a deep block is known, it must
-// not have another one at that height.
+// identifyLater identifies a node without block 0, which has removed old blocks or began with a
+// snapshot. Such a node must have the chain's id and a later block. If a deep block is known, the
+// node must not have a different block at that height.
 func (c *Client) identifyLater(ctx context.Context, op string, e *endpoint, zero answer) error {
 	if e.identity.isFresh(time.Now()) {
 		return nil
@@ -172,7 +175,7 @@ func (c *Client) identifyLater(ctx context.Context, op string, e *endpoint, zero
 	return nil
 }
 
-// viewRequests ask for the blocks of a view. Their answers go to readView.
+// viewRequests returns the requests for the blocks of a view. readView reads the answers.
 func (c *Client) viewRequests() []request {
 	reqs := []request{{"eth_getBlockByNumber", []any{"latest", false}}}
 	if c.options.Finality.usesTag() {
@@ -181,8 +184,8 @@ func (c *Client) viewRequests() []request {
 	return reqs
 }
 
-// readView reads them. Without a deep block by its tag there is no view: to take another depth
-// instead would be to promise more than was asked for.
+// readView reads the answers to viewRequests. If the deep block is found by tag and the node has
+// none, there is no view: another depth instead would promise more than the user asked for.
 func (c *Client) readView(answers []answer) (v view, err error) {
 	if v.head, err = decodeBlock(answers[0]); err != nil {
 		return v, fmt.Errorf("latest block: %w", err)
@@ -194,7 +197,7 @@ func (c *Client) readView(answers []answer) (v view, err error) {
 	case f.blocks > 0:
 		v.isNoneDeep = v.head.number < f.blocks
 		if !v.isNoneDeep {
-			v.deep.number = v.head.number - f.blocks // its hash is asked for where it is needed
+			v.deep.number = v.head.number - f.blocks // the hash is asked for when it is needed
 		}
 	default:
 		if v.deep, err = decodeBlock(answers[1]); err != nil {
@@ -210,7 +213,7 @@ func (c *Client) readView(answers []answer) (v view, err error) {
 	return v, nil
 }
 
-// askView asks a node for its chain and its view, and more questions with that.
+// askView asks a node for its chain and its view, together with the requests in more.
 func (c *Client) askView(ctx context.Context, op string, e *endpoint, more []request) (view, []answer, error) {
 	reqs := append(identityRequests(), c.viewRequests()...)
 	first := len(reqs)
@@ -228,7 +231,7 @@ func (c *Client) askView(ctx context.Context, op string, e *endpoint, more []req
 	return v, answers[first:], nil
 }
 
-// asLedgerError makes a *dlt.Error of any other error.
+// asLedgerError turns an error that is not a *dlt.Error into one.
 func (c *Client) asLedgerError(op string, err error) error {
 	if _, ok := errors.AsType[*dlt.Error](err); ok {
 		return err
@@ -236,7 +239,7 @@ func (c *Client) asLedgerError(op string, err error) error {
 	return &dlt.Error{Op: op, Kind: dlt.ErrDoubt, Err: c.shownError(err)}
 }
 
-// kindOf returns the kind of a question that a node answered with an error.
+// kindOf returns the kind of error for a question that a node answered with an error.
 func kindOf(err *rpcError) error {
 	switch k := classify(err); k {
 	case classBusy:
@@ -247,7 +250,7 @@ func kindOf(err *rpcError) error {
 	return dlt.ErrDoubt
 }
 
-// kindOfAny is kindOf for the first error among answers.
+// kindOfAny returns kindOf of the first error among answers.
 func kindOfAny(answers []answer) error {
 	for _, a := range answers {
 		if a.err != nil {
@@ -297,7 +300,7 @@ func decodeBlock(a answer) (block, error) {
 	return b, nil
 }
 
-// hexBig reads a number of any size; nil without a number.
+// hexBig reads a hexadecimal number of any size; nil if the text is no number.
 func hexBig(s string) *big.Int {
 	if v, ok := new(big.Int).SetString(strings.TrimPrefix(s, "0x"), 16); ok {
 		return v
@@ -305,7 +308,7 @@ func hexBig(s string) *big.Int {
 	return nil
 }
 
-// quantity reads a number of at most 64 bits.
+// quantity reads a JSON-RPC quantity of at most 64 bits.
 func quantity(raw json.RawMessage) (uint64, error) {
 	var s string
 	if err := json.Unmarshal(raw, &s); err != nil {

@@ -29,7 +29,7 @@ import (
 // All methods may be called concurrently.
 type Web3Signer struct {
 	url          string
-	shownAddress string // its scheme and host
+	shownAddress string // the URL's scheme and host
 	header       http.Header
 	http         *http.Client
 	ownTransport bool
@@ -91,19 +91,19 @@ const opSign = "sign"
 // unsignedDoc is the parameter of eth_signTransaction.
 type unsignedDoc struct {
 	From    string `json:"from"`
-	To      string `json:"to,omitzero"` // none creates a contract
+	To      string `json:"to,omitzero"` // empty for a contract's creation
 	Gas     string `json:"gas"`
-	Price   string `json:"gasPrice,omitzero"` // of type 0, in place of the next two
+	Price   string `json:"gasPrice,omitzero"` // only for type 0, instead of the next two fields
 	FeeCap  string `json:"maxFeePerGas,omitzero"`
 	Tip     string `json:"maxPriorityFeePerGas,omitzero"`
 	Nonce   string `json:"nonce"`
 	Value   string `json:"value"`
 	Data    string `json:"data,omitzero"`
-	ChainID string `json:"chainId"` // Web3Signer has it in its own options, and others refuse another one
+	ChainID string `json:"chainId"` // Web3Signer takes it from its own options; other services refuse a different one
 }
 
-// maxSignedAnswer bounds the part of an answer that is read: the largest transaction in hex
-// digits, and what JSON adds.
+// maxSignedAnswer is how many bytes of an answer are read: enough for the largest transaction in
+// hex digits and the JSON around it.
 const maxSignedAnswer = 2*maxTxBytes + 64<<10
 
 // Sign implements [Signer]. Its error is a [*dlt.Error] of the kind [dlt.ErrUnavailable], or
@@ -142,7 +142,7 @@ func (w *Web3Signer) Sign(ctx context.Context, account string, tx Unsigned) (sig
 	return sig, w.newError(kind, status, err)
 }
 
-// newError shows no credentials.
+// newError returns an error of Sign, which shows no credentials.
 func (w *Web3Signer) newError(kind error, status int, err error) error {
 	if status == http.StatusOK {
 		status = 0
@@ -153,7 +153,7 @@ func (w *Web3Signer) newError(kind error, status int, err error) error {
 	return &dlt.Error{Op: opSign, Kind: kind, Endpoint: w.shownAddress, StatusCode: status, Message: w.shownAddress, Err: redact.ShownError(err, hide)}
 }
 
-// post sends the request once and returns the answer, of any status.
+// post sends the request once and returns the answer, whatever its status.
 func (w *Web3Signer) post(ctx context.Context, body []byte) (status int, raw []byte, err error) {
 	traced, sent := wire.TraceRequest(ctx, w.ownTransport)
 	req, err := http.NewRequestWithContext(traced, http.MethodPost, w.url, nil)
@@ -164,11 +164,11 @@ func (w *Web3Signer) post(ctx context.Context, body []byte) (status int, raw []b
 	wire.SendTraceParent(ctx, req.Header)
 	req.Header["Content-Type"] = []string{"application/json"}
 	wire.AcceptEncoding(req.Header)
-	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body)) // without GetBody: never sent again
+	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body)) // without GetBody, so net/http cannot send it again
 	resp, err := w.http.Do(req)
 	if err == nil {
 		wire.Decode(resp)
-		defer func() { _ = resp.Body.Close() }() // it was read
+		defer func() { _ = resp.Body.Close() }() // the body was read
 		raw, err = io.ReadAll(io.LimitReader(resp.Body, maxSignedAnswer+1))
 	}
 	if err == nil && len(raw) > maxSignedAnswer {
@@ -177,17 +177,17 @@ func (w *Web3Signer) post(ctx context.Context, body []byte) (status int, raw []b
 	if err != nil {
 		kind := wire.KindOf(err, sent())
 		if kind == dlt.ErrDoubt { //nolint:errorlint // a sentinel itself
-			kind = dlt.ErrUnavailable // a signature that nobody has changes nothing
+			kind = dlt.ErrUnavailable // a signature that nobody received changes nothing
 		}
 		return 0, nil, w.newError(kind, 0, err)
 	}
 	return resp.StatusCode, raw, nil
 }
 
-// errOtherTx: the service signed another transaction than it was asked for.
+// errOtherTx means that the service signed another transaction than the one asked for.
 var errOtherTx = errors.New("it signed another transaction")
 
-// readSigned reads the answer to a request for a signature of tx.
+// readSigned reads the answer to a request for the signature of tx.
 func readSigned(raw []byte, tx Unsigned) (*evmtx.Tx, error) {
 	var a answerDoc
 	if err := json.Unmarshal(raw, &a); err != nil {
@@ -215,8 +215,7 @@ func readSigned(raw []byte, tx Unsigned) (*evmtx.Tx, error) {
 	return signed, nil
 }
 
-// difference names the first field in which a signed transaction is not the one that was asked
-// for.
+// difference names the first field in which a signed transaction differs from tx.
 func difference(signed *evmtx.Tx, tx Unsigned) string {
 	typ, price := evmtx.DynamicFee, "maxFeePerGas"
 	if tx.Legacy {

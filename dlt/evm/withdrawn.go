@@ -11,19 +11,21 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// A batch that a person has withdrawn ([batch.Attempt].Withdrawn) ends by its nonce: its slot gets
-// a transfer of nothing from the account to itself, of the same nonce and with higher fees. That
-// is kept before it is sent, as every transaction of a slot. One of them is mined at most, and
-// that one decides: nothing else is assumed, and nothing that was sent before is forgotten.
+// When a person has withdrawn a batch ([batch.Attempt].Withdrawn), its nonce is closed: its slot
+// gets a transfer of nothing from the account to itself, with the same nonce and higher fees. Like
+// every transaction of a slot, the transfer is stored before it is sent. At most one transaction
+// of the slot is mined, and that one decides the batch. Nothing else is assumed, and no
+// transaction that was sent before is forgotten.
 
-// transferOfNothing is the transfer that closes a nonce.
+// transferOfNothing returns the transfer that closes a nonce.
 func transferOfNothing(sender evmtx.Address) intent { return intent{to: &sender, value: new(big.Int)} }
 
-// isClosing reports whether the slot is to be closed: its last transaction is a transfer of
-// nothing.
+// isClosing reports whether the slot's nonce is being closed: its last transaction is a transfer
+// of nothing.
 func (s *slot) isClosing() bool { return s.lastEntry().closingGas != 0 }
 
-// countOwn is how many of the slot's hashes are those of the batch itself. They come first.
+// countOwn returns how many of the slot's hashes are transactions of the intent itself. They come
+// first.
 func (s *slot) countOwn() (n int) {
 	seen := map[evmtx.Hash]bool{}
 	for _, e := range s.entries {
@@ -35,8 +37,8 @@ func (s *slot) countOwn() (n int) {
 	return n
 }
 
-// readSlot reads kept bytes. What closes a nonce may cost as much as the client allows: the
-// batch's own limit may be what it waits for.
+// readSlot reads prepared bytes. A transfer that closes a nonce may cost as much as the client
+// allows, because the batch's own limit may be the reason why the batch waits.
 func (c *SigningClient) readSlot(kept []byte) (*slot, error) {
 	s, err := decodeSlot(kept)
 	if err == nil && s.isClosing() {
@@ -45,14 +47,14 @@ func (c *SigningClient) readSlot(kept []byte) (*slot, error) {
 	return s, err
 }
 
-// addClosing adds the transfer of nothing that closes a slot's nonce.
+// addClosing adds to a slot the transfer of nothing that closes its nonce.
 func (p *preparation) addClosing(ctx context.Context, s *slot, kept []byte) ([]byte, error) {
 	p.intent = transferOfNothing(p.sender)
 	_, latest, _, err := p.askState(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if latest > s.nonce { // mined, by whomever: only the statuses say by whom
+	if latest > s.nonce { // used by any transaction; only the statuses say by which
 		return kept, nil
 	}
 	limit, least := largest(s.maxFee, p.options.MaxFeePerGas), s.leastReplacement()
@@ -61,7 +63,7 @@ func (p *preparation) addClosing(ctx context.Context, s *slot, kept []byte) ([]b
 		if err != nil {
 			return nil, err
 		}
-		if forgotten { // there is nothing to replace
+		if forgotten { // no transaction in the pool needs to be replaced
 			least = Fee{}
 		}
 	}
@@ -89,8 +91,8 @@ func (p *preparation) addClosing(ctx context.Context, s *slot, kept []byte) ([]b
 	return e.append(append([]byte(nil), kept...)), nil
 }
 
-// notClosedError is the error of what closes a nonce. That the chain or the node refuses it says
-// nothing about the batch, which may take effect all the same: it is tried again.
+// notClosedError returns the error of an attempt to close a nonce. A refusal by the chain or the
+// node says nothing about the batch, which may still take effect, so closing is tried again.
 func notClosedError(err error, nonce uint64) error {
 	e, ok := errors.AsType[*dlt.Error](err)
 	if !ok {
@@ -103,13 +105,13 @@ func notClosedError(err error, nonce uint64) error {
 	return e
 }
 
-// needsClosing reports whether a batch was withdrawn, and nothing was signed yet that closes its
-// nonce.
+// needsClosing reports whether a batch was withdrawn, and nothing that closes its nonce is signed
+// yet.
 func (o *openBatch) needsClosing() bool { return o.withdrawn && !o.slot.isClosing() }
 
-// statusOfSlot is the status of a batch by what is known of its transactions, whose places begin
-// at first. closed says that a block has the one that closes its nonce. Without ok there is none.
-// It is pure.
+// statusOfSlot returns the status of a batch from its transactions, whose places begin at first.
+// closed is true if a block has the transaction that closes the nonce. ok is false if there is no
+// status. statusOfSlot is pure.
 func (p *nodeAnswers) statusOfSlot(first int, one batchQuestion) (st batch.Status, closed, ok bool) {
 	n := len(one.hashes)
 	if one.slot != nil && one.slot.turns == nil {
@@ -122,11 +124,11 @@ func (p *nodeAnswers) statusOfSlot(first int, one batchQuestion) (st batch.Statu
 	nonce := one.slot.nonce
 	other, answered := p.statusOfAny(first+n, len(one.hashes)-n)
 	switch other.Reported {
-	case batch.ReportedCommitted, batch.ReportedInvalid: // deep, and so the others never are
+	case batch.ReportedCommitted, batch.ReportedInvalid: // deep, so no other transaction of the nonce ever takes effect
 		text := fmt.Sprintf("nonce %d was closed by transaction %s", nonce, p.closingHash(first+n, one.hashes[n:]))
 		return batch.Status{Reported: batch.ReportedVoid, Message: text}, true, true
 	case batch.ReportedValid:
-		if st.Reported == batch.ReportedValid { // two blocks of one height: ask again
+		if st.Reported == batch.ReportedValid { // two blocks of one height: the question is asked again
 			return batch.Status{}, false, false
 		}
 		text := fmt.Sprintf("transaction %s closes nonce %d in a block that may yet be taken back", p.closingHash(first+n, one.hashes[n:]), nonce)
@@ -140,7 +142,8 @@ func (p *nodeAnswers) statusOfSlot(first int, one batchQuestion) (st batch.Statu
 	return st, false, ok && answered
 }
 
-// closingHash names the transaction of a block, of those whose places begin at first.
+// closingHash returns the hash of the transaction that is in a block, among those whose places
+// begin at first.
 func (p *nodeAnswers) closingHash(first int, hashes []evmtx.Hash) evmtx.Hash {
 	for i, h := range hashes {
 		if p.receipts[first+i] != nil {
