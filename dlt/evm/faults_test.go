@@ -74,7 +74,7 @@ func faults(t *testing.T, p evmtest.Personality, seed uint64, lists bool) {
 	adds, err := dltbatch.New(store, s.client(evm.Options{Finality: evm.After(8)}), nil)
 	require.NoError(t, err)
 	want := map[string][]batch.ID{}
-	ids := map[batch.ID]batch.ID{} // of the batches, by their transactions
+	ids := map[batch.ID]batch.ID{} // the batches' ids by the hashes of their transactions
 	var all []batch.Batch
 	for n := range uint64(each) {
 		for i := range accounts {

@@ -19,7 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// fleet is several nodes behind one address. Each request goes to one of them by chance.
+// fleet is several nodes behind one address. Each request goes to one of them at random.
 type fleet struct {
 	mu    sync.Mutex
 	by    *rand.Rand
@@ -46,9 +46,10 @@ func finalizedBy(s *script, final uint64) *script {
 	return s
 }
 
-// behindOneAddress is a fleet in which some nodes stand still at block 99, which is an orphan
-// there, and the others are so many blocks above. ours is executed in block 99 of the others, or
-// in the orphan, where somebody else's transaction has its nonce on the other side.
+// behindOneAddress returns the address of a fleet. Some of its nodes stand still on an orphaned
+// block 99; the others have above blocks on top of the chain's own block 99. If onChain is true,
+// ours is executed in the chain's block 99 and somebody else's transaction of the same nonce in
+// the orphan; if it is false, the other way round.
 func behindOneAddress(t *testing.T, random *rand.Rand, above uint64, most int, ours string, onChain bool) (url, drawn string) {
 	there, orphan := ours, someone
 	if !onChain {
@@ -74,9 +75,10 @@ func behindOneAddress(t *testing.T, random *rand.Rand, above uint64, most int, o
 	return server.URL, fmt.Sprintf("%d nodes, %d of them stand still, arrays of %d", good+still, still, most)
 }
 
-// Whatever the finality, no answer of nodes of which some are on a fork is false, however the
-// questions are spread over them and however far the others are ahead: else a payment would be
-// reported as made that is not, or be made a second time. And the right answer comes.
+// Some nodes of a fleet are on a fork. Whatever the finality, no answer of the client is false,
+// however the questions are spread over the nodes and however far the others are ahead: otherwise
+// a payment would be reported as made that is not, or would be made twice. The right answer comes
+// in the end.
 func TestNoAnswerOfAFleetIsFalse(t *testing.T) {
 	tier.Plain(t)
 	priceless, url := newScript(t)

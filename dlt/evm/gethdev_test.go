@@ -22,8 +22,8 @@ const (
 	developerAddress = "0x71562b71999873db5b286df957af199ec94617f7"
 )
 
-// A geth --dev makes a block of each transaction, and none without one: a block counts once it is
-// there. With a period, "finalized" moves by 32 blocks.
+// A geth --dev makes a block for each transaction and no other blocks, so Instant fits it. With a
+// period, its "finalized" block moves by 32 blocks.
 func TestGethDev(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string

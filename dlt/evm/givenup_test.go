@@ -21,7 +21,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// untilPersonIsAsked makes expensive blocks until a batch at its limit of fees needs a decision.
+// untilPersonIsAsked makes blocks with a high base fee until a batch at its limit of fees needs a
+// decision.
 func (p *playing) untilPersonIsAsked(s *stage, b batch.Batch) {
 	p.becomes(b, batch.Pending)
 	for range 500 {
@@ -35,7 +36,7 @@ func (p *playing) untilPersonIsAsked(s *stage, b batch.Batch) {
 	require.Fail(s, "nobody is asked")
 }
 
-// atItsLimit brings an intent to a decision.
+// atItsLimit returns an intent at its limit of fees that needs a decision.
 func atItsLimit(s *stage, budget batch.Budget) (from evmtest.Account, p *playing, b batch.Batch) {
 	from = s.account()
 	s.mine(4)
@@ -49,8 +50,8 @@ func atItsLimit(s *stage, budget batch.Budget) (from evmtest.Account, p *playing
 	return from, p, b
 }
 
-// An intent that a person has given up may still be executed. It is not requeued, before nor
-// after: it would get the next nonce.
+// An intent that a person has given up may still be executed. So it cannot be requeued, neither
+// before nor after that: it would get another nonce.
 func TestAGivenUpIntentIsNotRequeued(t *testing.T) {
 	tier.Plain(t)
 	for name, executed := range map[string]bool{"in the pool": false, "executed": true} {
@@ -78,9 +79,9 @@ func TestAGivenUpIntentIsNotRequeued(t *testing.T) {
 	}
 }
 
-// A person has given up both intents of an account, and the node has forgotten the first. Its
-// nonce is free, and an intent that is added later gets it. The second is executed behind that
-// one, once: nobody waits for what was given up, so it has no place in the order any more.
+// A person has given up both intents of an account, and the node has forgotten the first one. An
+// intent that is added later gets the free nonce, and the second intent is executed after it,
+// once: an intent that was given up has no place in the order any more.
 func TestAGivenUpIntentComesBackBehindALaterOne(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -96,7 +97,7 @@ func TestAGivenUpIntentComesBackBehindALaterOne(t *testing.T) {
 		for _, b := range all {
 			p.becomes(b, batch.Pending)
 		}
-		s.setBaseFee(900) // the limit is 500, and so no nonce is closed
+		s.setBaseFee(900) // above the limit of 500 gwei, so no nonce is closed
 		s.mine(1)
 		for _, b := range all {
 			p.withdraw(b)
@@ -126,8 +127,8 @@ func TestAGivenUpIntentComesBackBehindALaterOne(t *testing.T) {
 	})
 }
 
-// A person's wrong "not committed", and then no node until the budget is used up: the batch stays
-// in doubt, and ends with the ledger's word.
+// A person wrongly decides "not committed", and no node answers until the budget is used up: the
+// batch stays in doubt, and ends as the ledger says.
 func TestAWrongNotCommittedPaysOnce(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -148,7 +149,8 @@ func TestAWrongNotCommittedPaysOnce(t *testing.T) {
 	})
 }
 
-// The same for an order: it is not put back for another batch, which would have another nonce.
+// After a person's wrong "not committed" an order is not put into another batch, which would have
+// another nonce.
 func TestAWrongNotCommittedPaysAnOrderOnce(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {

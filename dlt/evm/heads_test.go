@@ -18,7 +18,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// heads answers questions for the last block with one number after the other.
+// heads makes the script answer questions for the last block with these numbers, one after the
+// other.
 func heads(s *script, numbers ...string) {
 	s.on("eth_blockNumber", func([]any) (any, string) {
 		head := numbers[0]
@@ -31,8 +32,8 @@ func heads(s *script, numbers ...string) {
 
 var errEnough = errors.New("enough")
 
-// Each higher number is an event that asks. A backend that is behind the others is none: its
-// number comes again and again.
+// Each higher number of the last block is one event. The lower number of a backend that is behind
+// is none, even if it comes again and again.
 func TestEachNewBlockIsAnEvent(t *testing.T) {
 	s, url := newScript(t)
 	asked := 0
@@ -55,8 +56,8 @@ func TestEachNewBlockIsAnEvent(t *testing.T) {
 	assert.Equal(t, []int{1, 3, 7}, at)
 }
 
-// The next node is asked where one fails, and where none is left the stream ends with an error
-// that shows no key.
+// When a node fails, the next node is asked for the head. When no node is left, the stream ends
+// with an error that shows no key.
 func TestTheStreamOfHeadsEnds(t *testing.T) {
 	s, url := newScript(t)
 	heads(s, "0x1")
@@ -83,8 +84,8 @@ func TestTheStreamOfHeadsEnds(t *testing.T) {
 	assert.True(t, c.Traits("").Streams)
 }
 
-// With the heads, payments are committed soon after the block that makes theirs deep, at a few
-// questions each; and where the stream breaks the polls go on.
+// With HeadInterval a payment is committed soon after the block that makes its own block deep,
+// with a few questions for each payment. When the stream breaks, the regular polls go on.
 func TestHeadsCauseQuestions(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -113,16 +114,16 @@ func TestHeadsCauseQuestions(t *testing.T) {
 	})
 }
 
-// Asking for the last block pays where many payments are under way, and costs where few are: so it
-// is off by default. docs/evm.md#a-lane-is-an-account has the figures.
+// Questions for the last block save requests with many payments under way, and cost requests with
+// few. So they are off by default. docs/evm.md#a-lane-is-an-account has the figures.
 func TestHeadsPayForMany(t *testing.T) {
 	tier.Plain(t)
 	type load struct {
 		block time.Duration
-		each  int           // payments of ten accounts
-		gap   time.Duration // between them
+		each  int           // payments of each of ten accounts
+		gap   time.Duration // between two payments of an account
 	}
-	type cost struct{ requests, calls float64 } // of one payment
+	type cost struct{ requests, calls float64 } // for one payment
 	measured := func(l load, heads time.Duration) (c cost) {
 		synctest.Test(t, func(t *testing.T) {
 			var requests, calls atomic.Int64
@@ -164,8 +165,8 @@ func TestHeadsPayForMany(t *testing.T) {
 			if l == few {
 				assert.Less(t, off.requests, on.requests)
 			} else {
-				// About as many. Who asks together with whom is the scheduler's: 1.3 times as many
-				// was seen.
+				// The numbers are about equal. The scheduler decides which batches are asked about
+				// together: 1.3 times as many calls were seen.
 				assert.Less(t, on.calls, 1.5*off.calls+1)
 			}
 		}

@@ -18,11 +18,11 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm"
 )
 
-// tower is a node that tells of heads over a WebSocket, and answers what its last block is.
+// tower is a node that reports new heads over a WebSocket, and answers which block is its last.
 type tower struct {
 	head           atomic.Uint64
 	polls, sockets atomic.Int64
-	deaf           atomic.Bool // connections stay open and tell nothing
+	deaf           atomic.Bool // connections stay open and report nothing
 	fresh          chan struct{}
 }
 
@@ -56,7 +56,7 @@ func (w *tower) serve(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// follow makes the events of a client.
+// follow returns the events of a client of the node.
 func (w *tower) follow(t *testing.T, interval time.Duration) <-chan dlt.Event {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(w.serve))
@@ -76,7 +76,7 @@ func (w *tower) follow(t *testing.T, interval time.Duration) <-chan dlt.Event {
 	return events
 }
 
-// The node tells of each block, and is not asked.
+// While the node reports each block over the socket, the client does not poll it.
 func TestHeadsBySocket(t *testing.T) {
 	w := &tower{fresh: make(chan struct{})}
 	w.head.Store(100)
@@ -90,8 +90,8 @@ func TestHeadsBySocket(t *testing.T) {
 	assert.EqualValues(t, 1, w.polls.Load(), "it was asked once, at the start")
 }
 
-// A socket that goes quiet costs no block: the question beside it finds the next one, and another
-// connection is opened, which tells again.
+// No block is missed when a socket goes quiet: polling finds the next block, and the client opens
+// another connection, which reports blocks again.
 func TestQuietSocket(t *testing.T) {
 	w := &tower{fresh: make(chan struct{})}
 	w.head.Store(100)
@@ -102,7 +102,7 @@ func TestQuietSocket(t *testing.T) {
 	<-events
 	opened := w.sockets.Load()
 	w.deaf.Store(true)
-	w.head.Add(1) // and nobody says so
+	w.head.Add(1) // without a report over the socket
 	<-events
 	w.deaf.Store(false)
 	require.Eventually(t, func() bool { return w.sockets.Load() > opened }, 10*time.Second, time.Millisecond)

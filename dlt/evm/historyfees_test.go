@@ -19,7 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// feesOf returns the fees of a transaction as the node shows them; of type 0 the gas price.
+// feesOf returns a transaction's fees as the node shows them. For type 0 both are the gas price.
 func (s *stage) feesOf(hash batch.ID) (tip, feeCap *big.Int, typ string) {
 	s.Helper()
 	var doc struct {
@@ -39,21 +39,21 @@ func (s *stage) feesOf(hash batch.ID) (tip, feeCap *big.Int, typ string) {
 	return number(doc.Tip), number(doc.Cap), doc.Type
 }
 
-// The three speeds pay what the slow, the middle and the fast part of the last blocks have paid,
-// and a fee cap that leaves room for a rise of the base fee. Limits count as ever.
+// Each of the three speeds pays the tip of the slow, middle or fast part of the last blocks, with
+// a fee cap that leaves room for a higher base fee. The limits of fees apply as always.
 func TestHistoryFees(t *testing.T) {
 	tier.Plain(t)
 	for speed, gwei := range map[evm.Speed]int64{evm.Slow: 1, evm.Normal: 5, evm.Fast: 9} {
 		synctest.Test(t, func(t *testing.T) {
 			s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
-			for range 6 { // ten payments in a block, of 1 to 10 gwei
+			for range 6 { // ten payments in each block, with tips of 1 to 10 gwei
 				for i := range int64(10) {
 					wei := big.NewInt((i + 1) * 1e9)
 					s.foreign(s.sign(s.account(), evmtest.Unsigned{Tip: wei, FeeCap: new(big.Int).Add(wei, big.NewInt(50e9)), To: evmtest.Dev(1).Address()}))
 				}
 				s.mine(1)
 			}
-			s.mine(3) // empty blocks say nothing of tips
+			s.mine(3) // empty blocks do not count for the tips
 			fees, err := evm.HistoryFees(speed)
 			require.NoError(t, err)
 			from := s.account()
@@ -66,7 +66,7 @@ func TestHistoryFees(t *testing.T) {
 			tip, feeCap, _ := s.feesOf(s.executed(from)[0])
 			assert.Equal(t, big.NewInt(gwei*1e9), tip)
 			assert.Equal(t, 1, feeCap.Cmp(tip))
-			o.MaxFeePerGas = big.NewInt(gwei*1e9 - 5) // below the tip that it asks for
+			o.MaxFeePerGas = big.NewInt(gwei*1e9 - 5) // less than the tip that HistoryFees chooses
 			other := s.account()
 			p = s.runLedger(memory.New(), s.signing(o, s.keys(other)), queuer.Serial())
 			b = s.intent(other, 10)
@@ -79,7 +79,8 @@ func TestHistoryFees(t *testing.T) {
 	}
 }
 
-// A speed that is none is refused; without a client's market there is nobody to ask.
+// HistoryFees refuses a speed out of range. Called without a SigningClient it returns an error,
+// since it has no node to ask.
 func TestHistoryFeesRefuses(t *testing.T) {
 	for _, speed := range []evm.Speed{0, -1, 101, evm.Speed(math.NaN()), evm.Speed(math.Inf(1))} {
 		_, err := evm.HistoryFees(speed)
@@ -93,8 +94,8 @@ func TestHistoryFeesRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "no node to ask")
 }
 
-// Answers of eth_feeHistory that do not fit together are no fees: nothing is signed, and the lane
-// says why.
+// If the answer of eth_feeHistory contradicts itself, nothing is signed, and the lane shows the
+// reason.
 func TestHistoryFeesOfStrangeAnswers(t *testing.T) {
 	for name, result := range map[string]string{
 		"nothing": `null`, "no object": `[]`, "no tips": `{"baseFeePerGas":["0x1","0x2"],"gasUsedRatio":[0.5]}`,
@@ -112,8 +113,9 @@ func TestHistoryFeesOfStrangeAnswers(t *testing.T) {
 	assert.Equal(t, big.NewInt(3), next)
 }
 
-// A chain without a base fee: intents are transactions of type 0, whose gas price is the node's
-// and an eighth more; a higher one of the node leads to a replacement; two equal intents stay two.
+// On a chain without a base fee, intents become transactions of type 0, with the node's gas price
+// plus an eighth. If the node's price rises, the transaction is replaced. Two equal intents stay
+// two payments.
 func TestIntentsWithoutABaseFee(t *testing.T) {
 	history, err := evm.HistoryFees(evm.Fast)
 	require.NoError(t, err)
@@ -141,8 +143,7 @@ func TestIntentsWithoutABaseFee(t *testing.T) {
 	}
 }
 
-// A transaction of type 0 that waits is replaced at its nonce, and the kept bytes say which type
-// it has.
+// A waiting transaction of type 0 is replaced at its nonce. The prepared bytes record its type.
 func TestReplacementWithoutABaseFee(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1, NoBaseFee: true})
@@ -157,7 +158,7 @@ func TestReplacementWithoutABaseFee(t *testing.T) {
 		var err error
 		a.Prepared, err = c.Prepare(t.Context(), a)
 		require.NoError(t, err)
-		price = 4e9 // nobody has the first one, and the price has doubled
+		price = 4e9 // no node has the first transaction, and the price has doubled
 		s.mine(4)
 		a.Prepared, err = c.Prepare(t.Context(), a)
 		require.NoError(t, err)

@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
 )
 
-// Without a gas of their own, intents behind others are estimated, too.
+// The gas of an intent without Gas is estimated, even while earlier intents are under way.
 func TestIntentsBehindOthersAreEstimated(t *testing.T) {
 	for _, personality := range []evmtest.Personality{evmtest.Geth, evmtest.Anvil} {
 		t.Run(string(personality), func(t *testing.T) {

@@ -27,9 +27,10 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// TestIntentFaults executes intents while everything goes wrong: as TestFaults, and somebody else
-// uses the keys, prices leap, signers fail, and people withdraw what is under way. At the end the
-// chain says, block by block, that each intent was executed once, or was withdrawn and never.
+// TestIntentFaults executes intents under all the faults of TestFaults. In addition, another
+// wallet uses the same keys, base fees leap, signers fail, and people withdraw batches that are
+// under way. At the end the chain shows, block by block, that each intent was executed once, or
+// was withdrawn and never executed.
 func TestIntentFaults(t *testing.T) {
 	for seed := range *seeds {
 		p := []evmtest.Personality{evmtest.Geth, evmtest.Anvil, evmtest.Provider}[seed%3]
@@ -75,7 +76,7 @@ func intentFaults(t *testing.T, p evmtest.Personality, strategy queuer.Strategy,
 		ledger := hooked.Wrap(seeing(s.signing(o, signer), k), hooked.Hooks{Submit: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
 			err := next(ctx, a)
 			if _, _, hashes, bad := evm.Slot(a.Prepared); bad == nil && time.Now().UnixMilli()%11 == 0 && s.node.HoldBack(hashes[len(hashes)-1]) {
-				held.Add(1) // anvil keeps it out of its blocks for ever
+				held.Add(1) // anvil keeps such a transaction out of its blocks for ever
 			}
 			return err
 		}})
@@ -129,7 +130,7 @@ func intentFaults(t *testing.T, p evmtest.Personality, strategy queuer.Strategy,
 		case 8:
 			s.setBaseFee(int64(random.IntN(120)))
 		case 14, 15, 16:
-			for _, i := range random.Perm(len(intents)) { // one of those that are under way
+			for _, i := range random.Perm(len(intents)) { // one of the intents that are under way
 				rec, err := adds.Get(context.Background(), intents[i].Key())
 				require.NoError(t, err)
 				if _, err = adds.Withdraw(context.Background(), rec, batch.By{Actor: "ann"}); err == nil {
@@ -169,7 +170,7 @@ func intentFaults(t *testing.T, p evmtest.Personality, strategy queuer.Strategy,
 			}
 		}
 	}
-	if strategy.ReliesOnOrder { // one whose nonce another wallet has used comes behind those under way
+	if strategy.ReliesOnOrder { // an intent whose nonce another wallet has used is executed after those under way
 		for account, values := range executed {
 			slices.Sort(values)
 			assert.Equal(t, want[account], values, "each intent once")
@@ -192,7 +193,7 @@ func intentFaults(t *testing.T, p evmtest.Personality, strategy queuer.Strategy,
 		seed, foreign, held.Load(), never, len(withdrawn), closings, fees, slots)
 }
 
-// valueOf is what an intent pays.
+// valueOf returns the value that an intent pays.
 func valueOf(t *testing.T, b batch.Batch) int64 {
 	var doc struct {
 		Value int64 `json:"value,string"`
@@ -201,7 +202,7 @@ func valueOf(t *testing.T, b batch.Batch) int64 {
 	return doc.Value
 }
 
-// past sends bytes past the library; a node may refuse them, and may not answer.
+// past sends bytes to the node without the library. The node may refuse them, or not answer.
 func (s *stage) past(raw []byte) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

@@ -31,7 +31,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// intentPlays are played by a client that signs.
+// intentPlays are the plays with a SigningClient.
 var intentPlays = map[string]play{
 	"IntentsAreExecutedInOrder":       {do: intentsInOrder},
 	"IntentForeignTakesNonce":         {do: intentForeignTakesNonce},
@@ -59,7 +59,7 @@ var intentPlays = map[string]play{
 	"IntentNodeKilledUnmines":         {do: intentUnmined, inside: true, not: evmtest.Anvil, why: "it does not put back what it un-mined"},
 }
 
-// signing returns a client that signs for some accounts.
+// signing returns a SigningClient with this signer.
 func (s *stage) signing(o evm.SignerOptions, signer evm.Signer) *evm.SigningClient {
 	if o.Client == nil {
 		o.Client = s.http
@@ -82,7 +82,7 @@ func (s *stage) keys(accounts ...evmtest.Account) *evm.KeySigner {
 	return signer
 }
 
-// slots remembers what each batch kept, attempt by attempt.
+// slots remembers the prepared bytes of each batch, attempt by attempt.
 type slots struct {
 	mu sync.Mutex
 	of map[batch.ID][][]byte
@@ -103,7 +103,7 @@ func (k *slots) all(b batch.Batch) [][]byte {
 	return slices.Clone(k.of[b.ID])
 }
 
-// last returns the last slot that was posted of a batch.
+// last returns the content of a batch's slot at the last post.
 func (k *slots) last(t testing.TB, b batch.Batch) (nonce uint64, fees []evm.Fee, hashes []string) {
 	t.Helper()
 	all := k.all(b)
@@ -113,7 +113,7 @@ func (k *slots) last(t testing.TB, b batch.Batch) (nonce uint64, fees []evm.Fee,
 	return nonce, fees, hashes
 }
 
-// seeing is a ledger whose posts are seen.
+// seeing returns the ledger l, and records each post in k.
 func seeing(l dlt.Ledger, k *slots) dlt.Ledger {
 	return hooked.Wrap(l, hooked.Hooks{Submit: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
 		k.see(a)
@@ -127,7 +127,8 @@ func (s *stage) execute(o evm.SignerOptions, accounts ...evmtest.Account) (*play
 	return s.runLedger(memory.New(), seeing(s.signing(o, s.keys(accounts...)), k), queuer.Serial()), k
 }
 
-// intent is a payment. Its value, which no other has, shows on the chain that it was made.
+// intent returns a payment. No other payment has its value, so the chain shows whether it was
+// made.
 func (s *stage) intent(from evmtest.Account, value int64) batch.Batch {
 	return s.intentTo(from, evm.Intent{To: evmtest.Dev(9).Address(), Value: big.NewInt(value), Gas: 21000})
 }
@@ -139,7 +140,7 @@ func (s *stage) intentTo(from evmtest.Account, i evm.Intent) batch.Batch {
 	return b
 }
 
-// paid returns the values of an account's transactions, in order, as the chain says.
+// paid returns the values of an account's transactions on the chain, in order.
 func (s *stage) paid(from evmtest.Account) (values []int64) { return s.paidFrom(from.Address()) }
 
 func (s *stage) paidFrom(address string) (values []int64) {
@@ -167,7 +168,7 @@ func (s *stage) setBaseFee(gwei int64) {
 	s.steering.setBaseFee(new(big.Int).Mul(big.NewInt(gwei), big.NewInt(1e9)))
 }
 
-// mineUntil makes blocks until a batch is in one of some states.
+// mineUntil makes blocks until the batch is in one of the states in want.
 func (p *playing) mineUntil(b batch.Batch, want ...batch.State) batch.Record {
 	p.Helper()
 	var rec batch.Record
@@ -186,7 +187,7 @@ func afterTwo() evm.SignerOptions {
 	return evm.SignerOptions{Options: evm.Options{Finality: evm.After(2)}}
 }
 
-// TestIntentPlays plays everything on three kinds of nodes, in virtual time.
+// TestIntentPlays runs all plays of intents on three kinds of nodes, in virtual time.
 func TestIntentPlays(t *testing.T) {
 	tier.Long(t)
 	tier.Plain(t)
@@ -216,8 +217,8 @@ func intentsInOrder(s *stage) {
 	assert.Equal(s, []int64{20, 21, 22, 23}, s.paid(other))
 }
 
-// Somebody else uses the nonce: once that is deep the batch gets another one, and is executed
-// once. (rrelayer 36 said "nonce too low" for ever.)
+// Another wallet uses the nonce: once that is deep, the batch gets another nonce, and is executed
+// once. (rrelayer 36 answered "nonce too low" for ever.)
 func intentForeignTakesNonce(s *stage) {
 	from := s.account()
 	s.mine(4)
@@ -235,7 +236,8 @@ func intentForeignTakesNonce(s *stage) {
 	assert.Equal(s, []int64{99, 10}, s.paid(from))
 }
 
-// The other transaction is taken back before it is deep: the batch keeps its nonce.
+// Another wallet's transaction of the same nonce is taken back before it is deep: the batch keeps
+// its nonce.
 func intentForeignUnfinal(s *stage) {
 	from := s.account()
 	s.mine(4)
@@ -250,7 +252,7 @@ func intentForeignUnfinal(s *stage) {
 	p.stays(b, 60, batch.Committed, batch.Rejected, batch.Invalid)
 	s.reorg(3)
 	for n := range 200 {
-		if n == 0 || s.node != nil { // nobody else has what geth puts back
+		if n == 0 || s.node != nil { // on geth only once, since nobody else has the transaction that geth puts back into its pool
 			s.steering.forget()
 		}
 		if _, pending := s.nonce(from); pending == 1 {
@@ -266,7 +268,8 @@ func intentForeignUnfinal(s *stage) {
 	}
 }
 
-// Somebody's transaction is under way: no nonce is taken above it, so that no gap can arise.
+// While somebody else's transaction of the account is under way, no higher nonce is used, so that
+// no gap can arise.
 func nonceAboveUnfinal(s *stage) {
 	from, other := s.account(), s.account()
 	s.mine(4)
@@ -277,7 +280,7 @@ func nonceAboveUnfinal(s *stage) {
 	rec := p.becomes(b, batch.Delayed)
 	require.Equal(s, batch.KindNotYet, rec.Error.Kind)
 	assert.ErrorContains(s, rec.Error, "the ")
-	if !s.lagging { // or its backend is behind
+	if !s.lagging { // else the backend that answers may be behind
 		assert.ErrorContains(s, rec.Error, "the account has transactions under way")
 	}
 	p.becomes(of, batch.Pending)
@@ -289,8 +292,8 @@ func nonceAboveUnfinal(s *stage) {
 	assert.Equal(s, []int64{20}, s.paid(other))
 }
 
-// A lost answer, mined, and sent again: "nonce too low" is no reason for another nonce. (Alto
-// 747.)
+// The answer to a send is lost, the transaction is mined, and the bytes are sent again: "nonce too
+// low" does not lead to another nonce. (Alto 747.)
 func intentNonceTooLow(s *stage) {
 	sent := 0
 	s.fault(func(p evmtest.RequestPoint) evmtest.Fault {
@@ -302,7 +305,7 @@ func intentNonceTooLow(s *stage) {
 		}
 		return evmtest.Fault{}
 	})
-	s.hidden.Store(true) // nobody sees what became of it
+	s.hidden.Store(true) // no question finds the transaction
 	from := s.account()
 	s.mine(4)
 	p, k := s.execute(afterTwo(), from)
@@ -324,8 +327,8 @@ func intentNonceTooLow(s *stage) {
 	assert.Equal(s, []int64{10}, s.paid(from))
 }
 
-// What waits too long is replaced at the same nonce, with both fees higher. (Rundler 550 raised
-// one.)
+// A transaction that waits too long is replaced at the same nonce, with both fees raised. (Rundler
+// 550 raised one of them.)
 func bumpBothFees(s *stage) {
 	from := s.account()
 	s.mine(4)
@@ -349,9 +352,9 @@ func bumpBothFees(s *stage) {
 	assert.Equal(s, []int64{10}, s.paid(from))
 }
 
-// A signer refuses higher fees, and the batch waits with its words as long as the node has the
-// last transaction. Once all nodes have forgotten it, it goes out again as it was, though Fees
-// asks for more.
+// A signer refuses higher fees. The batch waits, and shows the signer's error, as long as the node
+// has the last transaction. Once all nodes have forgotten it, that transaction goes out again
+// unchanged, even if Fees asks for more.
 func noHigherFees(s *stage) {
 	from := s.account()
 	s.mine(4)
@@ -393,7 +396,8 @@ func noHigherFees(s *stage) {
 	assert.Equal(s, []int64{10}, s.paid(from))
 }
 
-// A replacement is in the pool here, and what it replaced is mined elsewhere: that is the payment.
+// While the replacement is in the pool, the replaced transaction is mined on another fork: the
+// batch is committed by it.
 func replacedButOldOneMined(s *stage) {
 	from := s.account()
 	s.mine(4)
@@ -422,7 +426,7 @@ func replacedButOldOneMined(s *stage) {
 	}
 	_, fees, hashes := k.last(s, b)
 	require.Greater(s, len(fees), 1)
-	s.setBaseFee(1) // anvil goes on with what it had
+	s.setBaseFee(1) // anvil keeps its base fee otherwise
 	require.NoError(s, s.node.Reorg(len(s.node.Blocks())-cheap, first))
 	rec := p.mineUntil(b, batch.Committed)
 	r, err := evm.ReadReceipt(rec.Receipts[0])
@@ -431,7 +435,7 @@ func replacedButOldOneMined(s *stage) {
 	assert.Equal(s, []int64{10}, s.paid(from))
 }
 
-// rawOf returns the first transaction that a slot keeps of a payment.
+// rawOf returns the first transaction in the slot of a payment, encoded.
 func (s *stage) rawOf(from evmtest.Account, a batch.Attempt, kept []byte) []byte {
 	nonce, fees, hashes, err := evm.Slot(kept)
 	require.NoError(s, err)
@@ -442,14 +446,15 @@ func (s *stage) rawOf(from evmtest.Account, a batch.Attempt, kept []byte) []byte
 	return raw
 }
 
-// "Nonce too low" is doubt, also where a deep block proves who used it: the statuses say Void.
+// Submit reports "nonce too low" as doubt, even if a deep block proves which transaction used the
+// nonce: the statuses report Void.
 func usedNonceIsDoubt(s *stage) {
 	from := s.account()
 	s.mine(4)
 	client := s.signing(afterTwo(), s.keys(from))
 	b := s.intent(from, 10)
 	a := batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}
-	for range 10 { // a backend may be behind
+	for range 10 { // the backend that answers may be behind
 		kept, err := client.Prepare(context.Background(), a)
 		if a.Prepared = kept; err == nil {
 			break
@@ -463,15 +468,15 @@ func usedNonceIsDoubt(s *stage) {
 	}
 }
 
-// The receipts of a node are behind its counts: a deep block has the payment itself, and that is
-// no proof against it. (OpenZeppelin 817.)
+// The receipts of a node are behind its counts, and a deep block has the payment itself: this
+// block is no proof against the payment. (OpenZeppelin 817.)
 func voidKnowsItsOwn(s *stage) {
 	from := s.account()
 	s.mine(4)
 	client := s.signing(afterTwo(), s.keys(from))
 	b := s.intent(from, 10)
 	a := batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}
-	for range 10 { // a backend may be behind
+	for range 10 { // the backend that answers may be behind
 		kept, err := client.Prepare(context.Background(), a)
 		if a.Prepared = kept; err == nil {
 			break
@@ -492,7 +497,7 @@ func voidKnowsItsOwn(s *stage) {
 	}
 }
 
-// withoutReceipts makes a node that knows of no transaction by its hash.
+// withoutReceipts makes a node answer that it knows no transaction by its hash.
 type withoutReceipts struct{ http.RoundTripper }
 
 func (w withoutReceipts) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -509,9 +514,9 @@ func (w withoutReceipts) RoundTrip(r *http.Request) (*http.Response, error) {
 
 var byHash = regexp.MustCompile(`"method":"(eth_getTransactionReceipt|eth_getTransactionByHash)","params":\["0x[0-9a-f]{64}"\]`)
 
-// A node has lost the lists and receipts of its blocks, and has their headers and the state: the
-// account's nonce is used, by nobody that it shows. That is no proof, and the payment is made
-// once.
+// A node has lost the lists and receipts of its blocks, and still has their headers and the state:
+// the account's nonce is used, and the node does not show by which transaction. That is no proof,
+// and the payment is made once.
 func blocksWithoutLists(s *stage) {
 	from := s.account()
 	s.mine(4)
@@ -533,8 +538,8 @@ func blocksWithoutLists(s *stage) {
 	assert.Equal(s, []int64{10}, s.paid(from))
 }
 
-// withoutLists makes a node that knows of no transaction by its hash, and whose whole blocks are
-// empty.
+// withoutLists makes a node answer that it knows no transaction by its hash, and empties its
+// blocks' lists of transactions.
 type withoutLists struct {
 	http.RoundTripper
 	on *atomic.Bool
@@ -566,7 +571,7 @@ func (w withoutLists) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// unlisted empties each list of transactions.
+// unlisted empties each list of transactions in a JSON document.
 func unlisted(doc any) any {
 	switch v := doc.(type) {
 	case []any:
@@ -584,8 +589,8 @@ func unlisted(doc any) any {
 	return doc
 }
 
-// At the limit nothing is replaced any more, and after StuckAfter a person hears of it. Once the
-// price falls the payment is made.
+// At the limit of fees a transaction is replaced no more, and after StuckAfter the reason is
+// reported. Once the base fee falls, the payment is made.
 func limitOfFees(s *stage) {
 	from := s.account()
 	s.mine(4)
@@ -618,7 +623,7 @@ func limitOfFees(s *stage) {
 	assert.Equal(s, []int64{10}, s.paid(from))
 }
 
-// A budget in which every try counts, as auto-batching has it, is not used up by replacements.
+// Replacements do not use up a budget in which every try counts, as in auto-batching.
 func bumpSpendsNothing(s *stage) {
 	from := s.account()
 	s.mine(4)
@@ -627,7 +632,7 @@ func bumpSpendsNothing(s *stage) {
 	b.Budget = batch.Budget{Attempts: 2, EveryTry: true}
 	p.add(b)
 	p.becomes(b, batch.Pending)
-	for range 60 { // the price rises and rises
+	for range 60 { // the base fee keeps rising
 		_, fees, _ := k.last(s, b)
 		if len(fees) > 4 {
 			break
@@ -670,7 +675,8 @@ func intentWouldRevert(s *stage) {
 	p.mineUntil(good, batch.Committed)
 }
 
-// reverting creates a contract that takes back every call, and waits until that is deep.
+// reverting creates a contract that reverts every call, and waits until the contract's block is
+// deep.
 func (s *stage) reverting(from evmtest.Account) string {
 	raw, hash := from.Sign(evmtest.Unsigned{ChainID: s.chain, Gas: 200_000, Data: evmtest.Reverting()})
 	s.call(nil, "eth_sendRawTransaction", toHex(raw))
@@ -726,9 +732,9 @@ func intentUnmined(s *stage) {
 	assert.Equal(s, []int64{10}, s.paid(from))
 }
 
-// What a node holds back from its blocks it never gives up by itself, and the same bytes again
-// move nothing. An intent is replaced at the same nonce. The status of a signed transaction says
-// so, for the person who sends another one of the nonce.
+// A node may hold a transaction back from its blocks for ever, and ignores the same bytes when
+// they are sent again. An intent is then replaced at the same nonce. For a signed transaction the
+// status says so, so that a person can send another one of the nonce.
 func TestHeldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Anvil, SlotsInAnEpoch: 1})

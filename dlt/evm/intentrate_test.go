@@ -23,11 +23,11 @@ import (
 
 var rates = flag.Bool("evm.rates", false, "all cases of TestIntentsAndALoop, which take minutes")
 
-// rateCase is how intents are executed.
+// rateCase says how intents are executed: for how many accounts, and on which chain.
 type rateCase struct {
 	accounts int
 	block    time.Duration
-	final    bool // "finalized", of 64 blocks; else After(3)
+	final    bool // the finality is the "finalized" block, 64 blocks deep; else After(3)
 	n        int
 }
 
@@ -39,7 +39,7 @@ func (c rateCase) String() string {
 	return fmt.Sprintf("%d accounts, blocks of %s, %s, n %d", c.accounts, c.block, finality, c.n)
 }
 
-// depth is how far a deep block is behind the head.
+// depth returns how many blocks the deep block is below the head.
 func (c rateCase) depth() uint64 {
 	if c.final {
 		return 64
@@ -47,8 +47,8 @@ func (c rateCase) depth() uint64 {
 	return 3
 }
 
-// TestIntentsAndALoop compares a Runner with a loop that counts nonces in memory, and has as many
-// under way: both until the last payment is deep, in virtual time.
+// TestIntentsAndALoop compares a Runner with a loop that counts nonces in memory and has as many
+// payments under way. It measures both until the last payment is deep, in virtual time.
 func TestIntentsAndALoop(t *testing.T) {
 	tier.Plain(t)
 	cases := []rateCase{{1, 12 * time.Second, false, 4}, {1, 2 * time.Second, false, 16}}
@@ -89,7 +89,7 @@ func (c rateCase) stage(t *testing.T) (*stage, []evmtest.Account) {
 	return s, all
 }
 
-// loop sends as somebody writes it by hand.
+// loop makes the payments with a loop as a user may write it, and returns how long it took.
 func (c rateCase) loop(t *testing.T, each int) time.Duration {
 	s, all := c.stage(t)
 	began := time.Now()
@@ -158,14 +158,14 @@ func (c rateCase) runner(t *testing.T, each int) time.Duration {
 	return took
 }
 
-// A loop that counts nonces in memory pays twice where an answer is lost, and stands still where a
-// node forgets a transaction. A Runner with four under way does neither.
+// A loop that counts nonces in memory pays twice when an answer is lost, and stands still when a
+// node forgets a transaction. A Runner with four intents under way does neither.
 func TestWhatALoopDoesUnderFaults(t *testing.T) {
 	tier.Plain(t)
 	const each = 8
 	for name, c := range map[string]struct {
 		fault evmtest.Fault
-		loop  []int64 // that the loop pays
+		loop  []int64 // the values that the loop pays
 	}{
 		"an answer is lost":               {evmtest.Fault{Answer: evmtest.AnswerReset, Acceptance: evmtest.AcceptedFirst}, []int64{1, 2, 3, 3, 4, 5, 6, 7, 8}},
 		"a node takes one and forgets it": {evmtest.Fault{Drop: true}, []int64{1, 2}},
@@ -193,7 +193,7 @@ func TestWhatALoopDoesUnderFaults(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, from := begin(t)
 				nonce := uint64(0)
-				for v := int64(1); v <= each; nonce++ { // after an error the same payment, with the next nonce
+				for v := int64(1); v <= each; nonce++ { // after an error it sends the same payment with the next nonce
 					resp, err := s.http.Post(s.url, "application/json", sendOf(s.raw(s.pay(from, nonce, v), 0)))
 					if err == nil {
 						require.NoError(t, resp.Body.Close())

@@ -24,7 +24,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// step is a place between two of a Runner's calls for a batch.
+// step is a place between two calls that a Runner makes for a batch.
 type step string
 
 const (
@@ -36,7 +36,7 @@ const (
 	recorded step = "recorded"
 )
 
-// trap stops the process that is the n-th to come to a step.
+// trap stops the n-th process that comes to a step.
 type trap struct {
 	at     step
 	n      int
@@ -59,9 +59,9 @@ func (t *trap) springs(at step) bool {
 	return false
 }
 
-// process is a Runner of its own. Once it has stopped, nothing of it goes on, in the store or on
-// the chain, until it is thawed: before that it is a process that was killed, and then one that
-// was frozen, whose next write or POST comes late.
+// process is one Runner. Once stopped, it does nothing more to the store or the chain until it is
+// thawed. Until then it is like a process that was killed; afterwards it is like one that was
+// frozen, whose next write or POST comes late.
 type process struct {
 	stops   func(step) bool
 	stopped atomic.Bool
@@ -79,7 +79,7 @@ func (p *process) pass(at step) {
 	}
 }
 
-// stoppable is a store whose calls stop with a process: all of a Runner that write.
+// stoppable is a store whose calls stop together with the process: all those that write.
 type stoppable struct {
 	*memory.Store
 	p     *process
@@ -93,12 +93,12 @@ func (s stoppable) Claim(ctx context.Context, q store.ClaimQuery, choose store.C
 
 func (s stoppable) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
 	s.p.pass("")
-	return s.Store.Pending(ctx, q) // leases what it returns
+	return s.Store.Pending(ctx, q) // the call also leases the rows
 }
 
 func (s stoppable) KeepPrepared(ctx context.Context, bytes []store.Prepared) ([]bool, error) {
 	s.p.pass(ready)
-	did, err := s.Store.KeepPrepared(context.WithoutCancel(ctx), bytes) // the write may have been on its way
+	did, err := s.Store.KeepPrepared(context.WithoutCancel(ctx), bytes) // the write may have been on its way to the database
 	s.keeps(did, err)
 	s.p.pass(kept)
 	return did, err
@@ -111,19 +111,19 @@ func (s stoppable) Record(ctx context.Context, outcomes []store.Outcome) ([]stor
 	return applied, err
 }
 
-// crew are some processes on one store, for one account.
+// crew is several processes on one store, for the same account.
 type crew struct {
 	*stage
 	store     *memory.Store
 	processes []*process
 	k         slots
 	keeps     atomic.Int32 // writes of prepared bytes that succeeded
-	fenced    atomic.Int32 // that did not
+	fenced    atomic.Int32 // writes of prepared bytes that were refused
 	adds      *dltbatch.Runner
 }
 
-// signers is what the processes of an account's intents have: its keys. Each chooses other fees,
-// so that no two sign the same bytes.
+// signers returns a client for each process, with the keys of the account. Each client chooses
+// other fees, so that no two sign the same bytes.
 func (s *stage) signers(from evmtest.Account) func(i int64) dlt.Ledger {
 	return func(i int64) dlt.Ledger {
 		o := afterTwo()
@@ -152,7 +152,7 @@ func (s *stage) crew(client func(i int64) dlt.Ledger, stops func(step) bool) *cr
 			Submit: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
 				p.pass(posting)
 				c.k.see(a)
-				err := next(context.WithoutCancel(ctx), a) // the bytes may have been on their way
+				err := next(context.WithoutCancel(ctx), a) // the bytes may have been on their way to the node
 				p.pass(posted)
 				return err
 			},
@@ -186,7 +186,7 @@ func (s *stage) crew(client func(i int64) dlt.Ledger, stops func(step) bool) *cr
 	return c
 }
 
-// thawAll lets everything go on that was stopped.
+// thawAll lets each stopped process go on.
 func (c *crew) thawAll() {
 	for _, p := range c.processes {
 		select {
@@ -222,8 +222,8 @@ func (c *crew) state(b batch.Batch) batch.State {
 	return rec.State
 }
 
-// oneSlot makes sure that everything that was posted is of one nonce, and each slot the beginning
-// of the longest.
+// oneSlot makes sure that all posted transactions of a batch have one nonce, and that each slot is
+// the beginning of the longest one.
 func (c *crew) oneSlot(b batch.Batch) {
 	all := c.k.all(b)
 	slices.SortFunc(all, func(x, y []byte) int { return len(x) - len(y) })
@@ -232,8 +232,9 @@ func (c *crew) oneSlot(b batch.Batch) {
 	}
 }
 
-// Three processes sign other bytes for one row, and none has kept its own yet: one slot is kept,
-// and only that is posted. (In OpenZeppelin 836 two workers gave one record two nonces.)
+// Three processes sign different bytes for one row before any of them has stored its own: one slot
+// is stored, and only its transactions are posted. (In OpenZeppelin 836 two workers gave one
+// record two nonces.)
 func twoPreparesOneSlot(s *stage) {
 	from := s.account()
 	s.mine(4)
@@ -261,12 +262,12 @@ func twoPreparesOneSlot(s *stage) {
 	assert.Equal(s, []int64{10}, s.paid(from))
 }
 
-// A process ends at each step, on the way to the first transaction and on the way to a
-// replacement; the others go on. Then it wakes up, and its late write and its late POST change
+// A process stops at each step on the way to the first transaction and on the way to a
+// replacement, and the others go on. When it is thawed, its late write and its late POST change
 // nothing.
 func crashAtEveryStep(s *stage) { crashes(s, s.signers, s.intent) }
 
-// crashes is crashAtEveryStep for payments of a kind.
+// crashes runs crashAtEveryStep with a kind of client and of payment.
 func crashes(s *stage, client func(evmtest.Account) func(int64) dlt.Ledger, pay func(evmtest.Account, int64) batch.Batch) {
 	s.mine(4)
 	type one struct {
@@ -294,7 +295,7 @@ func crashes(s *stage, client func(evmtest.Account) func(int64) dlt.Ledger, pay 
 	}
 	for range 1000 {
 		if slices.ContainsFunc(all, func(x one) bool { return !x.sprung.Load() }) {
-			s.setBaseFee(50) // what was posted has to be replaced
+			s.setBaseFee(50) // the posted transactions have to be replaced
 		}
 		if !slices.ContainsFunc(all, func(x one) bool { return x.state(x.b) != batch.Committed }) {
 			break
@@ -320,8 +321,8 @@ func crashes(s *stage, client func(evmtest.Account) func(int64) dlt.Ledger, pay 
 	}
 }
 
-// A pool is empty after its node was killed, and has everything again ten seconds later: the same
-// transaction, at the same nonce.
+// After its node was killed a pool is empty, and ten seconds later it has everything again: the
+// batch keeps its transaction and its nonce.
 func intentPoolForgets(s *stage) {
 	from := s.account()
 	s.mine(4)
@@ -344,8 +345,8 @@ func intentPoolForgets(s *stage) {
 	assert.Equal(s, []int64{10}, s.paid(from))
 }
 
-// A node answers with the hash and forgets the transaction, again and again: the same slot goes
-// out again, and the payment is made once.
+// A node answers a send with the hash and then forgets the transaction, again and again: the same
+// slot is sent again, and the payment is made once.
 func intentAcceptedAndDropped(s *stage) {
 	from := s.account()
 	s.mine(4)
@@ -369,9 +370,9 @@ func intentAcceptedAndDropped(s *stage) {
 	assert.Equal(s, []int64{10}, s.paid(from))
 }
 
-// A person ends an intent for good: its lane is paused, a transaction to oneself uses the nonce,
-// and once that is deep the intent is cancelled, or decided where it is still in doubt. Nothing of
-// it is ever executed.
+// A person ends an intent for good: the lane is paused, and a transfer to the account itself uses
+// the nonce. Once that transfer is deep, the intent is cancelled, or decided if it is still in
+// doubt. The intent is never executed.
 func intentEndedByAPerson(s *stage) {
 	from := s.account()
 	s.mine(4)
@@ -388,7 +389,7 @@ func intentEndedByAPerson(s *stage) {
 	s.mine(6)
 	p.mineUntil(b, batch.Unknown)
 	rec, err := p.Cancel(context.Background(), p.record(b), by)
-	if errors.Is(err, batch.ErrInDoubt) { // it was found nowhere before the other one was deep
+	if errors.Is(err, batch.ErrInDoubt) { // the intent was in no block before the transfer was deep
 		rec, err = p.Decide(context.Background(), p.record(b), batch.NotExecutedReject, by)
 	}
 	require.NoError(s, err)

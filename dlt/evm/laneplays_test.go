@@ -21,7 +21,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// lanePlays are played by a client that signs, with several intents of an account under way.
+// lanePlays are the plays with a SigningClient and several intents of an account under way.
 var lanePlays = map[string]play{
 	"LaneReceiptLagsCount":           {do: laneOfMany},
 	"LaneNonceTooLowNeverRenonces":   {do: laneNonceTooLow, inside: true},
@@ -41,15 +41,15 @@ var lanePlays = map[string]play{
 	"LaneReorgBeforeDeepIsNoVerdict": {do: laneReorg},
 }
 
-// TestLanePlays plays everything on three kinds of nodes, in virtual time.
+// TestLanePlays runs all plays of lanes on three kinds of nodes, in virtual time.
 func TestLanePlays(t *testing.T) {
 	tier.Long(t)
 	tier.Plain(t)
 	playAll(t, lanePlays, false)
 }
 
-// lane starts a Runner with four intents of an account under way, and adds three, which wait in
-// the pool.
+// lane starts a Runner that has up to four intents of an account under way, and adds three
+// intents, which wait in the pool.
 func (s *stage) lane(o evm.SignerOptions) (from evmtest.Account, p *playing, k *slots, all []batch.Batch) {
 	from = s.account()
 	s.mine(4)
@@ -64,7 +64,7 @@ func (s *stage) lane(o evm.SignerOptions) (from evmtest.Account, p *playing, k *
 	return from, p, k, all
 }
 
-// committed makes blocks until all are.
+// committed makes blocks until all batches are committed.
 func (p *playing) committed(all []batch.Batch) {
 	p.Helper()
 	for _, b := range all {
@@ -72,18 +72,19 @@ func (p *playing) committed(all []batch.Batch) {
 	}
 }
 
-// dropAll makes the pool forget what was posted last of each.
+// dropAll makes the pool forget the transaction that was posted last for each batch.
 func (s *stage) dropAll(k *slots, all []batch.Batch) {
 	for _, b := range all {
 		_, _, hashes := k.last(s, b)
 		s.drop(batch.Batch{ID: batch.ID(hashes[len(hashes)-1])})
-		if _, forgotten := s.steering.(onGeth); forgotten { // all of them
+		if _, forgotten := s.steering.(onGeth); forgotten { // on geth, the first drop empties the whole pool
 			return
 		}
 	}
 }
 
-// oneNonce makes sure that all that was posted of a batch is of one nonce, and grew by appending.
+// oneNonce makes sure that all posted transactions of a batch have the nonce want, and that its
+// slot grew by appending.
 func (s *stage) oneNonce(k *slots, b batch.Batch, want uint64) {
 	all := k.all(b)
 	require.NotEmpty(s, all)
@@ -97,7 +98,7 @@ func (s *stage) oneNonce(k *slots, b batch.Batch, want uint64) {
 	}
 }
 
-// laneOfMany: more than there may be under way, on nodes of which one may be behind.
+// laneOfMany adds more intents than may be under way, on nodes of which one may be behind.
 func laneOfMany(s *stage) {
 	from, other := s.account(), s.account()
 	s.mine(4)
@@ -117,8 +118,8 @@ func laneOfMany(s *stage) {
 	assert.Equal(s, []int64{30, 31, 32, 33, 34, 35, 36, 37, 38}, s.paid(other))
 }
 
-// The answers to all three are lost, all are mined, and nobody sees it: they go out again as they
-// were.
+// The answers to all three sends are lost, all three transactions are mined, and no question finds
+// them: they are sent again unchanged.
 func laneNonceTooLow(s *stage) {
 	sent := 0
 	s.fault(func(p evmtest.RequestPoint) evmtest.Fault {
@@ -151,8 +152,8 @@ func laneNonceTooLow(s *stage) {
 	assert.Equal(s, []int64{10, 11, 12}, s.paid(from))
 }
 
-// Three processes sign other bytes for the first of a lane, and none has kept its own yet: one
-// slot is kept of each intent, whoever goes on with the lane.
+// Three processes sign different bytes for the first intent of a lane before any of them has
+// stored its own: one slot is stored for each intent, whichever process goes on with the lane.
 func laneOneSlot(s *stage) {
 	s.width = 4
 	from := s.account()
@@ -175,7 +176,7 @@ func laneOneSlot(s *stage) {
 	assert.Equal(s, []int64{10, 11, 12}, s.paid(from))
 }
 
-// committed makes blocks until all are.
+// committed makes blocks until all batches are committed.
 func (c *crew) committed(all []batch.Batch) {
 	left := func(b batch.Batch) bool { return c.state(b) != batch.Committed }
 	for range 1000 {
@@ -190,8 +191,8 @@ func (c *crew) committed(all []batch.Batch) {
 	}
 }
 
-// A process ends at each step on the way of the second of a lane, and the others go on. Then it
-// wakes up, and its late write and its late POST change nothing.
+// A process stops at each step for the second intent of a lane, and the others go on. When it is
+// thawed, its late write and its late POST change nothing.
 func laneCrashes(s *stage) {
 	s.width = 4
 	s.mine(4)
@@ -224,8 +225,8 @@ func laneCrashes(s *stage) {
 	}
 }
 
-// The pool forgets all three, and somebody else uses the first nonce: each is executed once, and
-// the first one with another nonce.
+// The pool forgets all three intents, and another wallet uses the first nonce: each intent is
+// executed once, and the first one gets another nonce.
 func laneForeign(s *stage) {
 	from, p, k, all := s.lane(afterTwo())
 	s.dropAll(k, all)
@@ -236,7 +237,7 @@ func laneForeign(s *stage) {
 	assert.NotZero(s, nonce)
 }
 
-// The other transaction is taken back before it is deep: each keeps its nonce.
+// Another wallet's transaction is taken back before it is deep: each intent keeps its nonce.
 func laneForeignUnfinal(s *stage) {
 	o := evm.SignerOptions{Options: evm.Options{Finality: evm.After(6)}}
 	from, p, k, all := s.lane(o)
@@ -248,7 +249,7 @@ func laneForeignUnfinal(s *stage) {
 	}
 	s.reorg(3)
 	for n := range 200 {
-		if n == 0 || s.node != nil { // nobody else has what geth puts back
+		if n == 0 || s.node != nil { // on geth only once, since nobody else has the transaction that geth puts back into its pool
 			s.steering.forget()
 		}
 		if _, pending := s.nonce(from); pending >= 1 {
@@ -267,8 +268,8 @@ func laneForeignUnfinal(s *stage) {
 	}
 }
 
-// Somebody's transaction is under way behind those of a lane: no nonce is taken above it, and
-// another lane goes on.
+// While somebody else's transaction waits behind those of a lane, the lane uses no higher nonce,
+// and another lane goes on.
 func laneAboveForeign(s *stage) {
 	other := s.account()
 	from, p, k, all := s.lane(afterTwo())
@@ -319,8 +320,8 @@ func lanePoolForgets(s *stage) {
 	assert.Equal(s, []int64{10, 11, 12}, s.paid(from))
 }
 
-// A node forgets the one in the middle: it goes out again while the first is in the pool, or in a
-// block that is not deep, and all are executed in their order.
+// A node forgets the middle one of three transactions. It is sent again while the first is in the
+// pool, or in a block that is not deep, and all are executed in their order.
 func laneDropped(s *stage) {
 	from, p, k, all := s.lane(afterTwo())
 	_, _, hashes := k.last(s, all[1])
@@ -341,7 +342,7 @@ func laneDropped(s *stage) {
 	assert.Equal(s, []int64{10, 11, 12}, s.paid(from))
 }
 
-// An account without funds has no nonce taken, and its intents go on in their order once it has.
+// An account without funds uses no nonce, and its intents go on in their order once it has funds.
 func laneFunds(s *stage) {
 	from := s.accountWith(big.NewInt(1000))
 	p, k := s.pipelined(4, afterTwo(), from)
@@ -361,7 +362,8 @@ func laneFunds(s *stage) {
 	assert.Equal(s, []int64{10, 11, 12}, s.paid(from))
 }
 
-// The price leaps: what no longer pays it is replaced at the same nonce, with both fees higher.
+// When the base fee leaps, each transaction that no longer pays it is replaced at the same nonce,
+// with both fees higher.
 func laneBump(s *stage) {
 	from, p, k, all := s.lane(afterTwo())
 	s.setBaseFee(50)
@@ -379,7 +381,7 @@ func laneBump(s *stage) {
 	assert.Equal(s, []int64{10, 11, 12}, s.paid(from))
 }
 
-// Neither what is replaced nor what goes out again behind it uses up its budget.
+// Neither a replacement, nor the transactions that are sent again after it, use up a budget.
 func laneBumpSpendsNothing(s *stage) {
 	from := s.account()
 	s.mine(4)
@@ -394,7 +396,7 @@ func laneBumpSpendsNothing(s *stage) {
 	for _, b := range all {
 		p.becomes(b, batch.Pending)
 	}
-	for range 60 { // the price rises and rises
+	for range 60 { // the base fee keeps rising
 		_, fees, _ := k.last(s, all[0])
 		if len(fees) > 4 {
 			break
@@ -413,7 +415,8 @@ func laneBumpSpendsNothing(s *stage) {
 	assert.Equal(s, []int64{10, 11, 12}, s.paid(from))
 }
 
-// A signer refuses higher fees, and the pool has forgotten all: they go out again as they were.
+// A signer refuses higher fees, and the pool has forgotten all transactions: they are sent again
+// unchanged.
 func laneNoHigherFees(s *stage) {
 	from := s.account()
 	s.mine(4)
@@ -449,14 +452,14 @@ func laneNoHigherFees(s *stage) {
 	for i, b := range all {
 		s.oneNonce(k, b, uint64(i))
 		_, fees, _ := k.last(s, b)
-		for _, f := range fees { // those behind the first may have gone out with it once more
+		for _, f := range fees { // those behind the first may have been posted once more together with it
 			assert.Equal(s, fees[0], f)
 		}
 	}
 	assert.Equal(s, []int64{10, 11, 12}, s.paid(from))
 }
 
-// The one in the middle reverts where it is executed: it is Invalid, and those around it are paid.
+// The middle one of three intents reverts: its batch is Invalid, and the other two are paid.
 func laneReverts(s *stage) {
 	from := s.account()
 	at := s.reverting(s.account())
@@ -485,8 +488,8 @@ func laneReorg(s *stage) {
 	assert.Equal(s, []int64{10, 11, 12}, s.paid(from))
 }
 
-// A thousand preparations of a lane's second intent that fail, and its nonce is the one behind the
-// first.
+// After a thousand failed preparations of a lane's second intent, its nonce is still the one after
+// the first intent's.
 func TestNoCounterToDriftInALane(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {

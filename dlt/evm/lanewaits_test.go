@@ -16,8 +16,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
 )
 
-// An intent that has lost its nonce to another wallet, and gets one behind those under way, does
-// not hold up those, though a pool has forgotten all of them.
+// When another wallet has used an intent's nonce, the intent gets a nonce after those under way.
+// It does not hold those up, even if a pool has forgotten all of them.
 func TestALostNonceDoesNotHoldUpLaterOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, NoTracker: true})
@@ -47,8 +47,8 @@ func TestALostNonceDoesNotHoldUpLaterOnes(t *testing.T) {
 	})
 }
 
-// On a chain without a base fee the whole price is paid: what closes a nonce pays no more than an
-// intent does.
+// On a chain without a base fee the whole gas price is paid: the transfer that closes a nonce pays
+// no more than an intent.
 func TestClosingPaysThePriceOfGas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, NoBaseFee: true})
@@ -66,7 +66,7 @@ func TestClosingPaysThePriceOfGas(t *testing.T) {
 	})
 }
 
-// Where gas costs nothing an account needs no funds for it.
+// Where gas costs nothing, an account needs no funds for gas.
 func TestGasThatCostsNothing(t *testing.T) {
 	fee, err := evm.DefaultFees(context.Background(), evm.Market{Legacy: true, BaseFee: new(big.Int)})
 	require.NoError(t, err)

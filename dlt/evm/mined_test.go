@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm"
 )
 
-// A receipt is asked for once while its block is not deep: then only the block is asked for.
-// Another block at its height voids it.
+// While its block is not deep, a receipt is asked for once. After that only the block is asked
+// for, and another block at its height makes the receipt void.
 func TestAReceiptIsAskedForOnce(t *testing.T) {
 	s, url := newScript(t)
 	b := signed(nil)
@@ -41,9 +41,9 @@ func TestAReceiptIsAskedForOnce(t *testing.T) {
 
 	ask(batch.ReportedValid, 1)
 	ask(batch.ReportedValid, 1)
-	set(func() { head = 94 }) // it was killed, or is behind
+	set(func() { head = 94 }) // the node was killed, or is behind
 	ask(0, 1)
-	set(func() { head, fork[95] = 104, someone }) // another block, and its receipts are late
+	set(func() { head, fork[95] = 104, someone }) // another block at the height, whose receipts come late
 	ask(batch.ReportedValid, 2)
 	ask(0, 2)
 	set(func() { mined = nil })
@@ -53,5 +53,5 @@ func TestAReceiptIsAskedForOnce(t *testing.T) {
 	ask(batch.ReportedValid, 4)
 	set(func() { head = 105 })
 	ask(batch.ReportedCommitted, 4)
-	ask(batch.ReportedCommitted, 5) // it is asked for again, as for a commit that may vanish
+	ask(batch.ReportedCommitted, 5) // asked for again, as for a commit that may vanish
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
 )
 
-// signingAt is a client of intents at a script.
+// signingAt returns a SigningClient of a script.
 func signingAt(t *testing.T, url string, o *evm.SignerOptions) *evm.SigningClient {
 	signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())
 	require.NoError(t, err)
@@ -29,8 +29,8 @@ func signingAt(t *testing.T, url string, o *evm.SignerOptions) *evm.SigningClien
 	return c
 }
 
-// A refusal that would end a batch for good ends it once the chain says the same at a later head.
-// The node that said so first may be behind, or at odds with itself.
+// A refusal that would make a batch final does so only when the chain repeats it at a later head.
+// The node that refused first may be behind, or contradict itself later.
 func TestOneWordEndsNothing(t *testing.T) {
 	at := func(s *script, head uint64) func() { return newer(s, head) }
 	t.Run("a call that would be taken back", func(t *testing.T) {
@@ -44,7 +44,8 @@ func TestOneWordEndsNothing(t *testing.T) {
 			_, err := c.Prepare(t.Context(), a)
 			require.Equal(t, want, dlt.Kind(err), "%v", err)
 		}
-		// "latest" is another node's: after the view's own head the call is good.
+		// "latest" may be another node's block: after the view's own head the call does not
+		// revert.
 		s.on("eth_estimateGas", func(params []any) (any, string) {
 			if len(params) == 1 {
 				return reverts(nil)
@@ -61,7 +62,7 @@ func TestOneWordEndsNothing(t *testing.T) {
 		prepare(batch.KindNotYet)
 		back()
 		s.on("eth_estimateGas", func([]any) (any, string) { return "0x5208", "" })
-		prepare("") // what was heard before is forgotten
+		prepare("") // the earlier refusal is forgotten
 		s.on("eth_estimateGas", reverts)
 		prepare(batch.KindNotYet)
 		at(s, 101)
@@ -93,11 +94,10 @@ func TestOneWordEndsNothing(t *testing.T) {
 	})
 }
 
-// One absurd head stops nothing: not the intents, not the events, and it is kept with no
-// transaction.
+// One absurd head of a node stops neither intents nor events, and is stored with no transaction.
 func TestOneAbsurdHeadStopsNothing(t *testing.T) {
 	const absurd = 1 << 60
-	alone := func(s *script) func() { // its number fits to nothing else
+	alone := func(s *script) func() { // an absurd head that fits no other block
 		before := s.byName["eth_getBlockByNumber"]
 		s.on("eth_getBlockByNumber", func(params []any) (any, string) {
 			doc, refusal := before(params)
@@ -108,7 +108,7 @@ func TestOneAbsurdHeadStopsNothing(t *testing.T) {
 		})
 		return func() { s.on("eth_getBlockByNumber", before) }
 	}
-	whole := func(s *script) func() { // with blocks below it
+	whole := func(s *script) func() { // an absurd head with blocks below it
 		before := s.byName["eth_getBlockByNumber"]
 		s.on("eth_getBlockByNumber", func(params []any) (any, string) {
 			if params[0] == "latest" || params[0] == "finalized" {
@@ -133,7 +133,7 @@ func TestOneAbsurdHeadStopsNothing(t *testing.T) {
 					_, _ = c.BatchStatuses(t.Context(), a.Service, []batch.Attempt{{Key: a.Key, Prepared: kept}})
 					back()
 				}
-				// It may be the first that a process hears.
+				// The absurd head may be the first one that a process receives.
 				again := signingAt(t, url, &evm.SignerOptions{Options: evm.Options{Finality: finality}})
 				back := wrong(s)
 				_, _ = again.Prepare(t.Context(), a)
@@ -227,8 +227,8 @@ func TestANodeWithoutBlockZero(t *testing.T) {
 	}
 }
 
-// Where a deep block of the chain is known, a node without block 0 must not have another one at
-// its height.
+// Once a deep block of the chain is known, a node without block 0 must not have a different block
+// at that height.
 func TestANodeWithoutBlockZeroHasTheKnownBlocks(t *testing.T) {
 	s, url := newScript(t)
 	b, next := signed(nil), nine(t)
@@ -248,14 +248,14 @@ func TestANodeWithoutBlockZeroHasTheKnownBlocks(t *testing.T) {
 		}
 		return map[string]any{"number": "0x5a", "hash": someone, "parentHash": sibling, "transactions": []any{}}, ""
 	})
-	c.CloseIdleConnections() // another process listens there now
+	c.CloseIdleConnections() // another process may listen there now
 	err := c.Submit(t.Context(), attempt(next, 1))
 	assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "%v", err)
 	assert.Zero(t, s.sends())
 }
 
-// A send that a provider throttles was not taken, whatever words it has for that. It goes to the
-// fallback.
+// A send that a provider throttles was not accepted, whatever the text of the answer. The batch
+// goes to the fallback.
 func TestAThrottledSendGoesToTheFallback(t *testing.T) {
 	for _, c := range []struct {
 		status int
@@ -304,7 +304,8 @@ func TestAThrottledSendGoesToTheFallback(t *testing.T) {
 	}
 }
 
-// A node that has something already has accepted this transaction only if it shows it.
+// When a node answers "already known", the transaction counts as accepted only if the node shows
+// it.
 func TestAlreadyKnownIsAskedFor(t *testing.T) {
 	b := signed(nil)
 	ours, theirs := map[string]any{"hash": string(b.ID), "blockHash": nil}, map[string]any{"hash": someone, "blockHash": nil}
@@ -333,8 +334,9 @@ func TestAlreadyKnownIsAskedFor(t *testing.T) {
 	}
 }
 
-// An error about one thing hides no good answer about another: not the receipt's about the pool,
-// nor one batch's about the others, whom another node is asked about.
+// An error about one question hides no good answer to another: an error about the receipt does not
+// hide the pool's answer, and an error about one batch does not hide the answers about others.
+// Another node is asked about the batch with the error.
 func TestAnErrorHidesNoGoodAnswer(t *testing.T) {
 	b, other := signed(nil), nine(t)
 	s, url := newScript(t)
@@ -363,8 +365,8 @@ func TestAnErrorHidesNoGoodAnswer(t *testing.T) {
 	assert.Equal(t, map[batch.ID]batch.Reported{b.ID: batch.ReportedPending, other.ID: batch.ReportedCommitted}, by)
 }
 
-// A refusal in words that nobody knows may be this one node's. When it comes again and again
-// another one gets the batch.
+// A refusal with an unknown text may be one node's own. When it comes again and again, another
+// node gets the batch.
 func TestUnknownWordsMoveOn(t *testing.T) {
 	b := signed(nil)
 	for name, refuse := range map[string]func(s *script){
@@ -389,7 +391,7 @@ func TestUnknownWordsMoveOn(t *testing.T) {
 	}
 }
 
-// A node that is behind is left for another one.
+// When a node is behind, the client changes to another node.
 func TestANodeThatIsBehindIsLeft(t *testing.T) {
 	s, url := newScript(t)
 	priced(s, big.NewInt(1e9), 0)
@@ -406,14 +408,14 @@ func TestANodeThatIsBehindIsLeft(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Behind the same address another process listens since, of another chain. A question that does
-// not ask which chain it is has opened the connection, and a send goes over it: only once somebody
-// has asked.
+// Another process, of another chain, listens behind the same address now. A question that does not
+// ask for the chain's id has opened the connection. A send uses this connection only after the
+// client has asked over it which chain it leads to.
 func TestAConnectionOfAnotherQuestionIsNotKnown(t *testing.T) {
 	right, _ := newScript(t)
 	wrong, _ := newScript(t)
 	b := signed(nil)
-	raw, _ := evmtest.Dev(0).Sign(evmtest.Unsigned{ChainID: 1337, Nonce: 1, To: evmtest.Dev(1).Address()}) // so that no count is asked for
+	raw, _ := evmtest.Dev(0).Sign(evmtest.Unsigned{ChainID: 1337, Nonce: 1, To: evmtest.Dev(1).Address()}) // so that the send needs no question for a count
 	next, err := evm.NewBatch(raw)
 	require.NoError(t, err)
 	for _, s := range []*script{right, wrong} {
@@ -444,14 +446,14 @@ func TestAConnectionOfAnotherQuestionIsNotKnown(t *testing.T) {
 	assert.Zero(t, wrong.sends(), "it was sent to another chain")
 }
 
-// A reorganization puts somebody else's transaction into a block that is below the head at which
-// an intent was signed, and above the one that was deep then. The search for the user of the nonce
-// begins at the deep one.
+// A reorganization puts somebody else's transaction into a block between the block that was deep
+// when an intent was signed and the head of that time. The search for the use of the nonce begins
+// at the block that was deep.
 func TestTheSearchBeginsAtTheBlockThatWasDeep(t *testing.T) {
 	for _, finality := range []evm.Finality{{}, evm.After(10)} {
 		for _, used := range []uint64{91, 95, 100} {
 			s, url := newScript(t)
-			c, a, _ := slotOf(t, s, url, &evm.SignerOptions{Options: evm.Options{Finality: finality}}) // at 100, when 90 was deep
+			c, a, _ := slotOf(t, s, url, &evm.SignerOptions{Options: evm.Options{Finality: finality}}) // signed at head 100, when block 90 was deep
 			newer(finalizedBy(s, 115), 125)
 			s.on("eth_getTransactionCount", func(params []any) (any, string) {
 				if params[1] == "latest" || params[1] == "pending" || params[1] == hexNumber(115) {

@@ -18,13 +18,13 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// pipelined starts a Runner with several intents of an account under way.
+// pipelined starts a Runner that has up to n intents of an account under way.
 func (s *stage) pipelined(n int, o evm.SignerOptions, accounts ...evmtest.Account) (*playing, *slots) {
 	k := &slots{}
 	return s.runLedger(memory.New(), seeing(s.signing(o, s.keys(accounts...)), k), queuer.Pipelined(n)), k
 }
 
-// intents are payments of 1, 2 and so on.
+// intents returns n intents, which pay 1, 2 and so on, and these values.
 func (s *stage) intents(from evmtest.Account, n int) (all []batch.Batch, values []int64) {
 	for v := range int64(n) {
 		all, values = append(all, s.intent(from, v+1)), append(values, v+1)
@@ -32,8 +32,7 @@ func (s *stage) intents(from evmtest.Account, n int) (all []batch.Batch, values 
 	return all, values
 }
 
-// Four intents of an account are under way at once, each with the next nonce, and no more than
-// four.
+// Up to four intents of an account, and no more, are under way at once, each with the next nonce.
 func TestSeveralIntentsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Geth})
@@ -63,7 +62,7 @@ func TestSeveralIntentsUnderWay(t *testing.T) {
 	})
 }
 
-// attempt prepares and keeps an intent beside others of its lane.
+// attempt returns the attempt of an intent that is prepared next to other attempts of its lane.
 func (s *stage) attempt(c *evm.SigningClient, b batch.Batch, lane ...batch.Attempt) batch.Attempt {
 	a := batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}
 	for _, other := range lane {
@@ -75,8 +74,9 @@ func (s *stage) attempt(c *evm.SigningClient, b batch.Batch, lane ...batch.Attem
 	return a
 }
 
-// A nonce that no open intent of the lane keeps, and that later ones wait for, is closed by a
-// transfer of nothing. One that an open intent keeps is not, however long the others wait.
+// A nonce for which later ones wait, and which no open intent of the lane keeps, is closed by a
+// transfer of nothing. A nonce that an open intent keeps is not closed, however long the others
+// wait.
 func TestANonceThatNobodyKeepsIsClosed(t *testing.T) {
 	for name, open := range map[string]bool{"of a batch that was given up": false, "of an open batch": true} {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestANonceThatNobodyKeepsIsClosed(t *testing.T) {
 	}
 }
 
-// Two runs of a lane at once would choose the same nonce.
+// Several runs of a lane at once are refused, since two of them would choose the same nonce.
 func TestSeveralRunsOfALaneAreRefused(t *testing.T) {
 	from := evmtest.Dev(0)
 	for in, refused := range map[int]bool{0: true, 1: false} {

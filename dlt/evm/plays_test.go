@@ -22,19 +22,19 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// play is a test that can be played on any stage.
+// play is a test that can run on any stage.
 type play struct {
 	do func(s *stage)
-	// needs a node that can be killed, or told to forget.
+	// inside is true if the play needs a node that the test can kill, or make forget transactions.
 	inside bool
-	// not is a personality on which it makes no sense, and why.
+	// not is a personality of nodes that the play does not fit, and why is the reason.
 	not evmtest.Personality
 	why string
-	// simulated says why it cannot be played on a real geth.
+	// simulated says why the play cannot run on a real geth; "" if it can.
 	simulated string
 }
 
-// plays are what went wrong elsewhere, once each, and must not go wrong here.
+// plays are failures that other projects have had and that must not happen here.
 var plays = map[string]play{
 	"SameBytesTwiceIsAccepted":     {do: sameBytesTwice},
 	"NonceTooLowNeverRenonces":     {do: nonceTooLow, inside: true},
@@ -57,7 +57,7 @@ var plays = map[string]play{
 	"FinalizedIsTheChainsOwnWord":  {do: finalized, not: evmtest.Geth, why: "its development chain finalizes each 32nd block"},
 }
 
-// TestPlays plays everything on three kinds of nodes, in virtual time.
+// TestPlays runs all plays on three kinds of nodes, in virtual time.
 func TestPlays(t *testing.T) {
 	tier.Plain(t)
 	playAll(t, plays, false)
@@ -82,23 +82,23 @@ func playAll(t *testing.T, all map[string]play, lists bool) {
 
 func notOnAnvil(a play) bool { return a.not == evmtest.Anvil }
 
-// TestPlaysOverHTTP plays what needs no more than a URL, in real time: on a simulated node, and on
-// a real anvil and a real geth, which are found or brought.
+// TestPlaysOverHTTP runs the plays that need only a URL, in real time: on a simulated node, and on
+// real anvil and geth nodes, which are looked for or downloaded.
 func TestPlaysOverHTTP(t *testing.T) {
-	const atOnce = 8 // they mostly wait, so more than t.Parallel would let
+	const atOnce = 8 // plays mostly wait, so more of them than t.Parallel allows
 	room := make(chan struct{}, atOnce)
 	var playing sync.WaitGroup
 	defer playing.Wait()
 	for kind, k := range map[string]struct {
 		start func(t *testing.T) *stage
-		skips func(play) bool // what cannot be played on it
+		skips func(play) bool // true if the play cannot run on this node
 	}{
 		"simulated": {func(t *testing.T) *stage {
 			tier.Soak(t, "TestPlays and its like play on simulated nodes in virtual time")
 			return overHTTP(t, evmtest.Start(t, &evmtest.Options{Personality: evmtest.Anvil, BlockTime: -1, SlotsInAnEpoch: 1}).URL())
 		}, notOnAnvil},
 		"anvil": {func(t *testing.T) *stage { return overHTTP(t, anvil.Start(t, "--no-mining").URL()) }, notOnAnvil},
-		"geth":  {func(t *testing.T) *stage { return overGeth(t) }, func(a play) bool { return a.simulated != "" }}, // it finalizes as the test says
+		"geth":  {func(t *testing.T) *stage { return overGeth(t) }, func(a play) bool { return a.simulated != "" }}, // this geth finalizes blocks as the test says
 	} {
 		both := maps.Clone(plays)
 		maps.Copy(both, intentPlays)
@@ -122,7 +122,7 @@ func TestPlaysOverHTTP(t *testing.T) {
 	}
 }
 
-// Another chain under the same address and id, as a real anvil begins it without its state.
+// After a restart without its state, a real anvil has another chain with the same address and id.
 func TestOtherChainOfAnvil(t *testing.T) {
 	tier.Plain(t)
 	n := anvil.Start(t, "--no-mining")
@@ -133,7 +133,7 @@ func TestOtherChainOfAnvil(t *testing.T) {
 	p.add(b)
 	p.becomes(b, batch.Pending)
 	require.NoError(t, n.Kill())
-	time.Sleep(1100 * time.Millisecond) // block 0 carries the second of the start
+	time.Sleep(1100 * time.Millisecond) // block 0 contains the second in which anvil started
 	require.NoError(t, n.Renew("--no-mining"))
 	p.add(late)
 	for range 500 {
@@ -150,7 +150,7 @@ func TestOtherChainOfAnvil(t *testing.T) {
 	assert.Zero(t, pending, "nothing was posted")
 }
 
-// The same bytes are accepted whether they are in the pool or in a block.
+// The same bytes are accepted again, whether they are in the pool or in a block.
 func sameBytesTwice(s *stage) {
 	c := s.client(evm.Options{Finality: evm.Instant()})
 	b := s.pay(s.account(), 0, 1)
@@ -165,7 +165,7 @@ func sameBytesTwice(s *stage) {
 	for i := range 3 {
 		send(1 + i)
 	}
-	s.mine(3) // so that a backend that is behind has it, too
+	s.mine(3) // so that a backend that is behind has the block, too
 	for i := range 3 {
 		send(4 + i)
 	}
@@ -180,8 +180,8 @@ func sameBytesTwice(s *stage) {
 	s.Fatal("no answer")
 }
 
-// A lost answer, mined, and sent again: "nonce too low" is no reason for anything. (Alto 747
-// executed such a payment twice.)
+// The answer to a send is lost, the transaction is mined, and the bytes are sent again: "nonce too
+// low" changes nothing. (Alto 747 executed such a payment twice.)
 func nonceTooLow(s *stage) {
 	sent := 0
 	s.fault(func(p evmtest.RequestPoint) evmtest.Fault {
@@ -193,7 +193,7 @@ func nonceTooLow(s *stage) {
 		}
 		return evmtest.Fault{}
 	})
-	s.hidden.Store(true) // nobody sees what became of it
+	s.hidden.Store(true) // no question finds the transaction
 	from := s.account()
 	p := s.run(evm.Options{Finality: evm.After(2)})
 	b, next := s.pay(from, 0, 1), s.pay(from, 1, 1)
@@ -218,7 +218,7 @@ func nonceTooLow(s *stage) {
 	}
 }
 
-// Several backends behind one address, of which one is behind: a missing receipt is no verdict.
+// Of several backends behind one address, one is behind: a missing receipt is no verdict.
 // (OpenZeppelin 817 recorded 26 mined transactions in a row as failed.)
 func payments(s *stage) {
 	p := s.run(evm.Options{Finality: evm.After(2)})
@@ -251,8 +251,8 @@ func payments(s *stage) {
 	assert.Equal(s, want[1], s.executed(other))
 }
 
-// A nonce that somebody else has used in a deep block is proof: the batch is Rejected with the
-// other's hash, and its lane goes on.
+// When somebody else's transaction has used the nonce in a deep block, that is proof: the batch is
+// Rejected with that transaction's hash, and its lane goes on.
 func foreignTakesNonce(s *stage) {
 	from := s.account()
 	theirs := s.pay(from, 0, 99)
@@ -269,7 +269,8 @@ func foreignTakesNonce(s *stage) {
 	assert.Equal(s, []batch.ID{theirs.ID, next.ID}, s.executed(from))
 }
 
-// The same after an attempt whose outcome is not known, and before the other's block is deep.
+// Another transaction uses the nonce after an attempt that is in doubt: the batch stays open until
+// that transaction's block is deep.
 func foreignTakesNonceInDoubt(s *stage) {
 	first, sent := true, make(chan struct{})
 	s.fault(func(p evmtest.RequestPoint) evmtest.Fault {
@@ -284,7 +285,7 @@ func foreignTakesNonceInDoubt(s *stage) {
 	p := s.run(evm.Options{Finality: evm.After(4)})
 	ours := s.pay(from, 0, 1)
 	p.add(ours)
-	<-sent // Submitting alone says that it is claimed
+	<-sent // the state Submitting only says that the batch is claimed
 	p.becomes(ours, batch.Submitting)
 	theirs := s.pay(from, 0, 99)
 	s.foreign(theirs)
@@ -297,8 +298,8 @@ func foreignTakesNonceInDoubt(s *stage) {
 	assert.Equal(s, []batch.ID{theirs.ID}, s.executed(from))
 }
 
-// A foreign transaction in a block that is not deep decides nothing. Here it is taken back, and
-// ours is mined.
+// A foreign transaction in a block that is not deep decides nothing: in this play it is taken
+// back, and the batch's own transaction is mined.
 func foreignUnfinal(s *stage) {
 	from := s.account()
 	ours, theirs := s.pay(from, 0, 1), s.pay(from, 0, 99)
@@ -327,7 +328,7 @@ func killedUnmines(s *stage) {
 		if p.record(b).State == batch.Valid {
 			break
 		}
-		s.call(nil, "eth_chainId") // backends take turns, and one of them has the block
+		s.call(nil, "eth_chainId") // backends answer in turn, so the next answer is of one with the block
 		time.Sleep(s.unit)
 	}
 	p.becomes(b, batch.Valid)
@@ -360,8 +361,8 @@ func poolForgets(s *stage) {
 	assert.Equal(s, []batch.ID{bs[0].ID, bs[1].ID, bs[2].ID}, s.executed(from))
 }
 
-// A transaction that is lost ahead of others of its account leaves them in the pool behind a gap.
-// It is sent again, although they are still there.
+// When a transaction is lost, the later ones of its account wait in the pool behind a gap. The
+// lost one is sent again, although the others are still in the pool.
 func lostAheadOfOthers(s *stage) {
 	p := s.run(evm.Options{Finality: evm.After(2)})
 	from := s.account()
@@ -382,7 +383,7 @@ func lostAheadOfOthers(s *stage) {
 	assert.Equal(s, []batch.ID{bs[0].ID, bs[1].ID, bs[2].ID}, s.executed(from))
 }
 
-// A hash as an answer means that a pool has seen it, no more.
+// A hash as the answer to a send means that a pool has seen the transaction, and no more.
 func acceptedAndDropped(s *stage) {
 	p := s.run(evm.Options{Finality: evm.After(2)})
 	from := s.account()
@@ -402,8 +403,8 @@ func acceptedAndDropped(s *stage) {
 	assert.Equal(s, []batch.ID{b.ID}, s.executed(from))
 }
 
-// droppedAgainAndAgain: the same bytes are sent as often as it takes, though no fee rises.
-// (Optimism 11614 sent nothing again where it could not raise a fee.)
+// droppedAgainAndAgain: the same bytes are sent again as often as a pool drops them, although no
+// fee rises. (Optimism 11614 sent nothing again if it could not raise a fee.)
 func droppedAgainAndAgain(s *stage) {
 	p := s.run(evm.Options{Finality: evm.After(2)})
 	from := s.account()
@@ -425,7 +426,8 @@ func droppedAgainAndAgain(s *stage) {
 	assert.Equal(s, []batch.ID{b.ID}, s.executed(from))
 }
 
-// A nonce whose turn has not come holds its lane only, says why, and goes when the gap is filled.
+// A batch whose nonce's turn has not come holds up only its lane, shows the reason, and is sent
+// when the gap is filled.
 func gapHoldsItsLane(s *stage) {
 	p := s.run(evm.Options{Finality: evm.After(2)})
 	from, other := s.account(), s.account()
@@ -439,7 +441,7 @@ func gapHoldsItsLane(s *stage) {
 	assert.Equal(s, batch.KindNotYet, rec.Error.Kind)
 	assert.Contains(s, rec.Error.Message, "nonce 1, and the account's next is 0")
 	assert.Empty(s, p.seen.of(batch.EventPaused))
-	decided := func() []batch.Event { // of the other one, too, where a real node is slow
+	decided := func() []batch.Event { // of the other batch, too, if a real node is slow
 		return slices.DeleteFunc(p.seen.of(batch.EventDecision), func(e batch.Event) bool { return e.Key == good.Key() })
 	}
 	for range 4000 {
@@ -459,8 +461,9 @@ func gapHoldsItsLane(s *stage) {
 	assert.Empty(s, p.becomes(gapped, batch.Committed).Decision)
 }
 
-// An empty account waits, whatever it takes, spends nothing, and goes on when it has funds.
-// (rrelayer 113 gave such a transaction up and kept its nonce: everything behind it stood.)
+// A batch of an account without funds waits however long it takes, uses up no budget, and goes on
+// when the account has funds. (rrelayer 113 gave such a transaction up and kept its nonce, so
+// everything behind it stopped.)
 func fundsRunOut(s *stage) {
 	p := s.run(evm.Options{Finality: evm.After(2)})
 	from := s.accountWith(big.NewInt(1))
@@ -469,7 +472,7 @@ func fundsRunOut(s *stage) {
 	p.add(b, next)
 	p.becomes(b, batch.Delayed)
 	p.stays(b, 60, batch.Rejected, batch.Pending)
-	rec := p.becomes(b, batch.Delayed) // a claim spends its try, and "not yet" gives it back
+	rec := p.becomes(b, batch.Delayed) // a claim spends a try, and "not yet" gives it back
 	assert.Zero(s, rec.Spent)
 	assert.Equal(s, batch.KindNotYet, rec.Error.Kind)
 	assert.Empty(s, p.seen.of(batch.EventPaused), "the endpoint is well")
@@ -488,7 +491,7 @@ func revertIsInvalid(s *stage) {
 	s.foreign(create)
 	s.mine(1)
 	var receipt struct{ ContractAddress string }
-	for range 5 { // a backend may be behind
+	for range 5 { // the backend that answers may be behind
 		s.mine(1)
 		s.call(&receipt, "eth_getTransactionReceipt", string(create.ID))
 		if receipt.ContractAddress != "" {
@@ -517,11 +520,11 @@ func revertIsInvalid(s *stage) {
 	assert.Equal(s, string(bad.ID), r.Hash)
 }
 
-// With too little depth a reorganization takes back what was Committed. That is an event, once,
-// and nothing is sent again.
+// If Finality is too shallow, a reorganization takes back a Committed batch. That is reported as
+// one event, and nothing is sent again.
 func reorgAfterCommitted(s *stage) {
 	if s.lagging {
-		return // its backends disagree about the last blocks at any time
+		return // the backends disagree about the last blocks at any time
 	}
 	p := s.run(evm.Options{Finality: evm.After(1)})
 	from := s.account()
@@ -546,7 +549,7 @@ func reorgAfterCommitted(s *stage) {
 	assert.Equal(s, attempts, rec.Attempt)
 }
 
-// Before its block is deep, a reorganization only costs time.
+// A reorganization before the batch's block is deep only costs time.
 func reorgBeforeDeep(s *stage) {
 	from := s.account()
 	s.mine(4) // so that the funds are not taken back
@@ -569,7 +572,7 @@ func reorgBeforeDeep(s *stage) {
 	assert.Empty(s, p.seen.of(batch.EventVanished))
 }
 
-// Where fewer blocks exist than must stand on one, none is deep.
+// On a chain with fewer blocks than Finality asks for, no block is deep.
 func youngChain(s *stage) {
 	var head string
 	s.call(&head, "eth_blockNumber")
@@ -596,7 +599,8 @@ func finalized(s *stage) {
 	assert.Zero(s, s.client(evm.Options{}).Traits("").Vanish)
 }
 
-// Behind one address and id another chain is found: nothing is posted to it, and it is said.
+// When a node with the same address and id has another chain, nothing is posted to it, and the
+// error says so.
 func TestOtherChainSameId(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Anvil, SlotsInAnEpoch: 1})
@@ -606,7 +610,7 @@ func TestOtherChainSameId(t *testing.T) {
 		p.add(b)
 		p.becomes(b, batch.Pending)
 		s.node.Kill()
-		synctest.Wait() // the client knows that its connections are gone: a POST on one would be a doubt
+		synctest.Wait() // the client has closed its connections: a POST on one of them would be in doubt
 		require.NoError(t, s.node.Resume())
 		sent := len(s.node.Journal())
 		p.add(late)
@@ -622,8 +626,8 @@ func TestOtherChainSameId(t *testing.T) {
 	})
 }
 
-// A node that is stale at random, as a load balancer makes it: counts go down, receipts come and
-// go, and nothing is concluded from it.
+// A node behind a load balancer is stale at random: counts go down, receipts come and go, and the
+// client concludes nothing from that.
 func TestCountGoesDown(t *testing.T) {
 	tier.Plain(t)
 	for seed := range uint64(5) {
@@ -633,7 +637,7 @@ func TestCountGoesDown(t *testing.T) {
 	}
 }
 
-// fault makes the node's faults from now on.
+// fault sets the faults of the node from now on.
 func (s *stage) fault(f func(evmtest.RequestPoint) evmtest.Fault) { s.faults.Store(&f) }
 
 // nonce returns the account's next nonces.

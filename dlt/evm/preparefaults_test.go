@@ -29,10 +29,10 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// between lets a test answer for the node, or wait before it does.
+// between lets a test answer in place of the node, or wait before the node answers.
 type between struct {
 	next   http.RoundTripper
-	answer func(ctx context.Context, body string) *http.Response // nil: the node answers
+	answer func(ctx context.Context, body string) *http.Response // the node answers if it returns nil
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -56,7 +56,7 @@ func response(status int, body string) *http.Response {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), ContentLength: -1}
 }
 
-// A question that is too much for a node holds up the one batch that needs it. The node answers
+// A question that is too much for a node holds up only the batch that needs it. The node answers
 // all other questions, so the other lanes go on.
 func TestAQuestionTooMuchHoldsUpOneBatch(t *testing.T) {
 	tier.Plain(t)
@@ -110,7 +110,7 @@ func TestAQuestionTooMuchHoldsUpOneBatch(t *testing.T) {
 					assert.ErrorContains(t, rec.Error, says)
 				}
 				assert.NotContains(t, rec.Error.Error(), "in doubt")
-				for _, a := range others { // one after the other: a gate that has closed lets few through
+				for _, a := range others { // one after the other, because a gate that has closed lets few through
 					good := s.intentTo(a, evm.Intent{To: evmtest.Dev(9).Address(), Value: big.NewInt(20)})
 					p.add(good)
 					since := time.Now()
@@ -122,9 +122,9 @@ func TestAQuestionTooMuchHoldsUpOneBatch(t *testing.T) {
 	}
 }
 
-// A transaction that is in no pool, and pays the base fee, waits for something else than a higher
-// fee: its fees stay as they are. Otherwise the payment would cost more and more, the longer the
-// account has no funds.
+// A transaction that is in no pool and pays the base fee waits for something else than a higher
+// fee, so its fees do not rise. Otherwise a payment would cost more and more while its account has
+// no funds.
 func TestFeesStayWhileNothingIsInAPool(t *testing.T) {
 	tier.Plain(t)
 	for name, c := range map[string]struct {
@@ -172,15 +172,15 @@ func TestFeesStayWhileNothingIsInAPool(t *testing.T) {
 	}
 }
 
-// A replacement is made where a pool may have what it replaces, where the last one does not pay
-// the base fee, and where Fees asks for more: a pool's own lowest price refuses the last one for
-// ever otherwise.
+// A replacement is made if a pool may have the last transaction, if that one does not pay the base
+// fee, or if Fees asks for more: a pool with a higher lowest price would otherwise refuse it for
+// ever.
 func TestWhenFeesRise(t *testing.T) {
 	pooled := func([]any) (any, string) { return map[string]any{"blockHash": nil}, "" }
 	for name, c := range map[string]struct {
 		byHash func([]any) (any, string)
-		base   int64 // gwei; it was 1
-		tip    int64 // gwei; it was 1
+		base   int64 // in gwei; it was 1 before
+		tip    int64 // in gwei; it was 1 before
 		fails  bool
 		rises  bool
 		kind   batch.ErrorKind
@@ -219,7 +219,7 @@ func TestWhenFeesRise(t *testing.T) {
 	}
 }
 
-// The salt lowers the fee cap, and Fees asks for the cap without it: that is not more.
+// If Fees asks for the fee cap that the salt has lowered before, that is no higher fee.
 func TestTheSaltIsNoHigherMarket(t *testing.T) {
 	node, url := newScript(t)
 	priced(node, big.NewInt(1e9), 0)
@@ -239,8 +239,8 @@ func TestTheSaltIsNoHigherMarket(t *testing.T) {
 	}
 }
 
-// A node that has so few blocks that none is deep is behind, too, once another one was: its counts
-// are of the past.
+// A node on which no block is deep yet is behind, too, once another node had a deep block: its
+// counts are old.
 func TestANodeWithHardlyAnyBlocksIsBehind(t *testing.T) {
 	node, url := newScript(t)
 	priced(node, big.NewInt(1e9), 0)
@@ -260,14 +260,14 @@ func TestANodeWithHardlyAnyBlocksIsBehind(t *testing.T) {
 	}
 }
 
-// A deep block is a proof against a batch only if it was read whole: with its list of
-// transactions, and none of them is one of the batch's own, in whatever letters the node writes
-// it: it has sent two, and the chain may have executed either.
+// A deep block is a proof against a batch only if its whole list of transactions was read and none
+// of them is one of the batch's two, in upper or lower case: the chain may have executed either of
+// them.
 func TestOnlyAWholeBlockIsAProof(t *testing.T) {
 	const at = 80
 	for name, c := range map[string]struct {
 		change func(block map[string]any, ours string)
-		want   batch.Reported // 0: no answer
+		want   batch.Reported // 0 means no answer
 		fails  string
 	}{
 		"another's":   {change: func(map[string]any, string) {}, want: batch.ReportedVoid},
@@ -277,7 +277,7 @@ func TestOnlyAWholeBlockIsAProof(t *testing.T) {
 		"no list":     {change: func(b map[string]any, _ string) { delete(b, "transactions") }, fails: "leaves out its transactions"},
 		"null":        {change: func(b map[string]any, _ string) { b["transactions"] = nil }, fails: "leaves out its transactions"},
 		"hashes only": {change: func(b map[string]any, ours string) { b["transactions"] = []any{ours} }, fails: "block 80"},
-		// A node that has headers and state may lack the list of this block, or a part of it.
+		// A node with headers and state may lack this block's list, or a part of the list.
 		"an empty list":       {change: func(b map[string]any, _ string) { b["transactions"] = []any{} }, want: batch.ReportedPending},
 		"only another sender": {change: func(b map[string]any, _ string) { theTx(b)["from"] = evmtest.Dev(3).Address() }, want: batch.ReportedPending},
 		"only another nonce":  {change: func(b map[string]any, _ string) { theTx(b)["nonce"] = "0x1" }, want: batch.ReportedPending},
@@ -360,8 +360,8 @@ func TestOnlyAWholeBlockIsAProof(t *testing.T) {
 	}
 }
 
-// authorizes puts an authorization of a development account (EIP-7702) into a block, in a
-// stranger's transaction of a type.
+// authorizes puts into a block a stranger's transaction of type kind with an authorization
+// (EIP-7702) of a development account.
 func authorizes(account int, chain int64, nonce uint64, kind string) func(map[string]any, string) {
 	return func(block map[string]any, _ string) {
 		block["transactions"] = []any{map[string]any{
@@ -370,7 +370,7 @@ func authorizes(account int, chain int64, nonce uint64, kind string) func(map[st
 	}
 }
 
-// authorization is a signed authorization of a development account, as nodes show it.
+// authorization returns a signed authorization of a development account, as nodes show it.
 func authorization(account int, chain int64, nonce uint64) map[string]any {
 	auth := evmtx.Authorization{ChainID: big.NewInt(chain), Address: evmtx.Address{19: 9}, Nonce: nonce}
 	hash := auth.SigningHash()
@@ -381,7 +381,7 @@ func authorization(account int, chain int64, nonce uint64) map[string]any {
 	}
 }
 
-// theTx is the only transaction of a block.
+// theTx returns the only transaction of a block.
 func theTx(block map[string]any) map[string]any {
 	return block["transactions"].([]any)[0].(map[string]any)
 }

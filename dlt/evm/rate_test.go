@@ -38,16 +38,16 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
-// How deep a block must be, and how often there is one.
+// How deep a block must be, and how often a block is made.
 const (
 	rateDepth = 2
 	rateBlock = 100 * time.Millisecond
-	rateHeads = rateBlock / 4 // between questions for the last block
+	rateHeads = rateBlock / 4 // the pause between questions for the last block
 )
 
-// BenchmarkRate compares a Runner with a bare loop of eth_sendRawTransaction, in turns on one node
-// that makes a block each 100 ms: the same accounts, as many payments, and both until the block of
-// the last one is as deep.
+// BenchmarkRate compares a Runner with a bare loop of eth_sendRawTransaction. They run in turns on
+// one node, which makes a block each 100 ms. Both have the same accounts and as many payments, and
+// are measured until the block of the last payment is deep.
 func BenchmarkRate(b *testing.B) {
 	for kind, start := range map[string]func(b *testing.B) *stage{
 		"simulated": func(b *testing.B) *stage {
@@ -84,7 +84,7 @@ func BenchmarkRate(b *testing.B) {
 				b.ReportMetric(sent/bare.Seconds(), "bare/s")
 				b.ReportMetric(sent/ours.Seconds(), "runner/s")
 				b.ReportMetric(bare.Seconds()/ours.Seconds(), "ratio")
-				if kind != "simulated" { // what else this machine does changes little of these
+				if kind != "simulated" { // other load on the machine changes little of these numbers
 					b.ReportMetric(float64(bareCPU.Microseconds())/sent, "node-us/bare")
 					b.ReportMetric(float64(oursCPU.Microseconds())/sent, "node-us/send")
 				}
@@ -98,18 +98,18 @@ func BenchmarkRate(b *testing.B) {
 	}
 }
 
-// childrenCPU is the processor time of the processes that this one has started, and that still
-// run: of the node.
+// childrenCPU returns the processor time of the running processes that this process has started:
+// the node's.
 func childrenCPU(t testing.TB) (sum time.Duration) {
 	all, err := filepath.Glob("/proc/[0-9]*/stat")
 	require.NoError(t, err)
 	for _, name := range all {
 		text, err := os.ReadFile(name)
 		if err != nil {
-			continue // it has ended
+			continue // the process has ended
 		}
-		// Behind the name in brackets: state, parent, and from the 12th on user and system time in
-		// ticks.
+		// After the name in brackets come the state, the parent, and from the 12th field on the
+		// user and system time in ticks.
 		f := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 		if f[1] != strconv.Itoa(os.Getpid()) {
 			continue
@@ -123,15 +123,15 @@ func childrenCPU(t testing.TB) (sum time.Duration) {
 	return sum
 }
 
-// far is a way to a node that takes time, and a node that does one thing after another: a send, or
-// ten questions. Now and then something takes much longer.
+// far is a node with a slow connection. The node does one thing at a time: one send, or ten
+// questions. Now and then something takes much longer.
 type far struct {
 	next   http.RoundTripper
 	way    time.Duration
 	send   time.Duration
 	node   chan struct{}
 	mu     sync.Mutex
-	random *rand.Rand // nil: nothing takes longer
+	random *rand.Rand // nil means that nothing takes longer
 	calls  map[string]int
 }
 
@@ -174,7 +174,7 @@ func (f *far) longer(d, most time.Duration) time.Duration {
 	return time.Duration(f.random.Int64N(2 * int64(d)))
 }
 
-// near returns a rate in the bubble of a test, in which only the node and the way to it cost time.
+// near returns a rate for virtual time, in which only the node and the connection to it take time.
 func near(t *testing.T, random *rand.Rand, accounts, each int) *rate {
 	s := simulated(t, evmtest.Options{Personality: evmtest.Anvil, SlotsInAnEpoch: 1})
 	s.http.Transport.(*http.Transport).MaxIdleConnsPerHost = 64
@@ -188,8 +188,8 @@ func near(t *testing.T, random *rand.Rand, accounts, each int) *rate {
 }
 
 // TestRate compares a Runner with a bare loop in virtual time, with questions by age and with
-// questions by block. So the ratio says what waits, round trips and questions cost, and not what
-// this machine does meanwhile.
+// questions by block. So the ratio shows the cost of waits, round trips and questions, and not the
+// load of the machine.
 func TestRate(t *testing.T) {
 	tier.Plain(t)
 	for _, heads := range []time.Duration{0, rateHeads} {
@@ -208,7 +208,7 @@ func TestRate(t *testing.T) {
 				sent := len(r.accounts) * r.each
 				assert.Equal(t, sent, r.calls.n["submit"])
 				if heads == 0 {
-					assert.Less(t, ours, bare+3*time.Second) // so short a run ends with one batch that waits for a poll, or two
+					assert.Less(t, ours, bare+3*time.Second) // in so short a run, a batch or two wait for a poll at the end
 					return
 				}
 				assert.Less(t, calls["eth_getTransactionReceipt"], 4*sent/3, "a receipt is asked for once a block has it")
@@ -220,7 +220,8 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// TestRateUnevenly does it on a way and a node that stand still now and then: no lane does.
+// TestRateUnevenly makes the comparison with a connection and a node that sometimes stop: no lane
+// stops with them.
 func TestRateUnevenly(t *testing.T) {
 	tier.Plain(t)
 	for seed := range uint64(*rateSeeds) {
@@ -248,7 +249,7 @@ type rate struct {
 	each     int
 	nonce    uint64
 	calls    *counted
-	client   *http.Client // of the Runner; nil for the client's own
+	client   *http.Client // of the Runner; nil means the default client
 	heads    time.Duration
 	store    func(testing.TB) store.Store
 	far      *far
@@ -273,7 +274,7 @@ func inPostgres(t testing.TB) store.Store {
 	return st
 }
 
-// newRate starts the blocks.
+// newRate returns a rate whose node makes blocks.
 func newRate(t testing.TB, s *stage, accounts, each int) *rate {
 	r := &rate{TB: t, s: s, store: inMemory, each: each, calls: &counted{n: map[string]int{}, took: map[string]time.Duration{}}}
 	for i := range accounts {
@@ -299,7 +300,7 @@ func newRate(t testing.TB, s *stage, accounts, each int) *rate {
 	return r
 }
 
-// mine makes a block of what the pool offers at this moment.
+// mine makes a block of the transactions that the pool has now.
 func (r *rate) mine() {
 	if on, is := r.s.steering.(onGeth); is {
 		if err := on.node.Seal(); err != nil {
@@ -342,7 +343,7 @@ func (r *rate) ask(out any, method string, params ...any) {
 	}
 }
 
-// sign signs the next payments of each account, by account.
+// sign returns the next signed payments, by account.
 func (r *rate) sign() (all [][]batch.Batch) {
 	for _, a := range r.accounts {
 		var lane []batch.Batch
@@ -355,7 +356,7 @@ func (r *rate) sign() (all [][]batch.Batch) {
 	return all
 }
 
-// bare sends in a loop of each account.
+// bare sends the payments in one loop for each account, and returns how long it took.
 func (r *rate) bare(all [][]batch.Batch) time.Duration {
 	began := time.Now()
 	var lanes sync.WaitGroup
@@ -364,7 +365,7 @@ func (r *rate) bare(all [][]batch.Batch) time.Duration {
 			for _, b := range lane {
 				r.ask(nil, "eth_sendRawTransaction", toHex(b.Payload))
 			}
-			for { // until the last is deep
+			for { // until the last payment is deep
 				var head, count string
 				r.ask(&head, "eth_blockNumber")
 				n, err := strconv.ParseUint(head[2:], 16, 64)
@@ -384,7 +385,7 @@ func (r *rate) bare(all [][]batch.Batch) time.Duration {
 	return time.Since(began)
 }
 
-// committed counts.
+// committed counts committed batches.
 type committed struct {
 	left atomic.Int64
 	all  chan struct{}
@@ -401,7 +402,7 @@ type counted struct {
 	mu   sync.Mutex
 	n    map[string]int
 	took map[string]time.Duration
-	ids  int // asked about
+	ids  int // the number of ids that were asked about
 }
 
 // ObserveCall implements batch.CallObserver.
@@ -441,7 +442,7 @@ func (r *rate) forgotten() string {
 	return out.String()
 }
 
-// runner delivers through a Runner.
+// runner sends the payments through a Runner, and returns how long it took.
 func (r *rate) runner(all [][]batch.Batch) time.Duration {
 	var bs []batch.Batch
 	for i := range all[0] {
@@ -458,7 +459,7 @@ func (r *rate) runner(all [][]batch.Batch) time.Duration {
 	require.NoError(r, err)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	require.NoError(r, runner.Add(ctx, bs...)) // as the bare loop's are signed
+	require.NoError(r, runner.Add(ctx, bs...)) // the payments are added before the time starts, as those of the bare loop are signed before
 	began := time.Now()
 	go func() { done <- runner.Run(ctx) }()
 	limit := time.NewTimer(2 * time.Minute)

@@ -13,22 +13,22 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm"
 )
 
-// following is a node whose blocks follow one another, and have lists of transactions.
+// following is a node whose blocks follow one another and have lists of transactions.
 type following struct {
 	*script
 	t    *testing.T
 	c    *evm.Client
 	b    batch.Batch
 	head uint64
-	// lists has what the blocks list, nil for a block without a list, and fork the hash of a block
-	// that was replaced, and of those upon it.
+	// lists has the blocks' lists of transactions by height, nil for a block without a list. fork
+	// reports whether the block at a height was replaced, or is built on one that was.
 	lists map[uint64]any
 	fork  func(uint64) bool
-	// receipt and next are answers, and pooled says that the transaction is in the pool.
+	// receipt and next are answers of the node. pooled is true if the transaction is in the pool.
 	receipt any
 	next    string
 	pooled  bool
-	// What was asked for.
+	// The numbers of questions since the last ask.
 	receipts, known, blocks int
 }
 
@@ -80,8 +80,8 @@ func (f *following) set(change func()) {
 	change()
 }
 
-// ask asks once, and compares the status and what was asked for: receipts, the transaction, and
-// blocks.
+// ask asks for the status once, and compares the status and the numbers of questions: for
+// receipts, for the transaction, and for blocks.
 func (f *following) ask(want batch.Reported, receipts, known, blocks int) {
 	f.t.Helper()
 	f.set(func() { f.receipts, f.known, f.blocks = 0, 0, 0 })
@@ -91,8 +91,8 @@ func (f *following) ask(want batch.Reported, receipts, known, blocks int) {
 	})
 }
 
-// A transaction in the pool is not asked for again as long as no block lists it. Blocks that were
-// not read are asked for, and what a block lists has a receipt.
+// A transaction in the pool is not asked for again until a block lists it. Blocks that were not
+// read are asked for, and a listed transaction is asked for by its receipt.
 func TestABlockIsReadForAll(t *testing.T) {
 	f := newFollowing(t, time.Minute)
 	f.ask(batch.ReportedPending, 1, 1, 0)
@@ -109,16 +109,16 @@ func TestABlockIsReadForAll(t *testing.T) {
 	f.set(func() { f.head = 107 })
 	f.ask(batch.ReportedValid, 0, 0, 0)
 	f.set(func() { f.head = 115 })
-	f.ask(batch.ReportedCommitted, 0, 0, 9) // those between its own and the head, which link the two
+	f.ask(batch.ReportedCommitted, 0, 0, 9) // the blocks between the receipt's block and the head, which link them
 	f.ask(batch.ReportedCommitted, 1, 0, 0)
 	f.set(func() { f.head = 116 })
-	f.ask(batch.ReportedCommitted, 1, 0, 0) // all of them are remembered
+	f.ask(batch.ReportedCommitted, 1, 0, 0) // all of these blocks are remembered
 }
 
-// What the client remembers of a pool, and of lists, ends no batch, and where it does not fit it
-// is not used.
+// The client's memory of a pool and of lists makes no batch final, and is not used where it does
+// not fit the answers.
 func TestAWordOfThePool(t *testing.T) {
-	const grace = 10 * time.Second // a word counts for a second
+	const grace = 10 * time.Second // a sighting counts for a second
 	for name, play := range map[string]func(f *following){
 		"a block was replaced": func(f *following) {
 			f.fork = func(n uint64) bool { return n >= 100 }
@@ -186,7 +186,8 @@ func TestThePoolShowsWhatTheLastBlockHas(t *testing.T) {
 	f.ask(batch.ReportedValid, 1, 0, 0)
 }
 
-// What waits behind a gap, or is held back, is asked about each time: the reason may be gone.
+// A transaction that waits behind a gap, or that the node holds back, is asked about each time,
+// since the reason may be gone.
 func TestWhatThePoolCannotMineIsAskedAboutEachTime(t *testing.T) {
 	f := newFollowing(t, time.Minute)
 	f.set(func() { f.next = "0x0" })
@@ -194,8 +195,8 @@ func TestWhatThePoolCannotMineIsAskedAboutEachTime(t *testing.T) {
 	f.ask(batch.ReportedPending, 1, 1, 0)
 }
 
-// A node that has just taken a transaction has it in its pool. That it knew it before says less:
-// it may have executed it long ago.
+// A node that has just accepted a transaction has it in its pool. "Already known" says less: the
+// node may have executed the transaction long ago.
 func TestAnAcceptanceIsAWordOfThePool(t *testing.T) {
 	f := newFollowing(t, time.Minute)
 	f.set(func() { f.pooled = false })

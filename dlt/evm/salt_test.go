@@ -15,11 +15,11 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// prepared returns an attempt with what a client has prepared for it.
+// prepared returns an attempt with the bytes that a client has prepared for it.
 func (s *stage) prepared(c *evm.SigningClient, b batch.Batch) batch.Attempt {
 	a := batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}
 	var err error
-	for range 10 { // a backend may be behind
+	for range 10 { // the backend that answers may be behind
 		if a.Prepared, err = c.Prepare(context.Background(), a); err == nil {
 			break
 		}
@@ -44,8 +44,8 @@ func (s *stage) reported(a batch.Attempt, signer evm.Signer) (st batch.Status) {
 }
 
 // Two batches have the same intent. A process whose node stands still gives the second one the
-// nonce of the first, and the price is the same: all the same these are two transactions. The
-// second one is void, gets a nonce of its own, and is paid, too.
+// nonce of the first, at the same price: they are still two different transactions. The second
+// batch is void, gets its own nonce, and is paid, too.
 func equalIntents(s *stage) {
 	s.mine(4)
 	to := evmtest.Dev(9).Address()
@@ -58,7 +58,8 @@ func equalIntents(s *stage) {
 		first, second := s.intentTo(from, i), s.intentTo(from, i)
 		require.Equal(s, first.Payload, second.Payload)
 		here, there := s.signing(afterTwo(), keys), s.signing(afterTwo(), keys)
-		// What a node that stands still answers later is what this one answers now.
+		// The second process prepares now: a node that stands still would give it the same answers
+		// later.
 		x, y := s.prepared(here, first), s.prepared(there, second)
 		require.NoError(s, here.Submit(context.Background(), x))
 		s.mine(6)
@@ -73,8 +74,8 @@ func equalIntents(s *stage) {
 	}
 }
 
-// The salt of a batch changes neither what is executed nor what is paid, exceeds no limit, and is
-// the same however often the batch is prepared.
+// The salt of a batch changes neither the execution nor the price, exceeds no limit, and is the
+// same however often the batch is prepared.
 func TestSaltStaysWithinLimits(t *testing.T) {
 	tier.Plain(t)
 	gwei := func(n int64) *big.Int { return new(big.Int).Mul(big.NewInt(n), big.NewInt(1e9)) }
@@ -126,7 +127,7 @@ func TestSaltStaysWithinLimits(t *testing.T) {
 				assert.LessOrEqual(t, got.FeeCap.Cmp(most), 0)
 				assert.GreaterOrEqual(t, new(big.Int).Mul(got.FeeCap, big.NewInt(1024)).Cmp(new(big.Int).Mul(most, big.NewInt(1023))), 0)
 				assert.Zero(t, got.Tip.Cmp(c.fee.Tip))
-				paid := func(f *big.Int) *big.Int { // of a unit of gas, in the next block
+				paid := func(f *big.Int) *big.Int { // the price of a unit of gas in the next block
 					if all := new(big.Int).Add(c.base, c.fee.Tip); all.Cmp(f) < 0 {
 						return all
 					}
@@ -155,7 +156,7 @@ func TestSaltStaysWithinLimits(t *testing.T) {
 	}
 }
 
-// The salt takes nothing from what a replacement needs.
+// The salt never lowers the fees of a replacement below what a node asks for.
 func TestSaltLeavesReplacementsAlone(t *testing.T) {
 	node, url := newScript(t)
 	priced(node, big.NewInt(1), 0)
@@ -187,8 +188,8 @@ func TestSaltLeavesReplacementsAlone(t *testing.T) {
 	}
 }
 
-// Fees may change the numbers of its Market, as its documentation says: the salt stays, and so
-// does what a replacement needs.
+// Fees may change the numbers of its Market, as its documentation says: neither the salt nor the
+// least fees of a replacement change.
 func TestFeesMayChangeTheNumbersOfTheMarket(t *testing.T) {
 	node, url := newScript(t)
 	priced(node, big.NewInt(30e9), 0)
@@ -196,7 +197,7 @@ func TestFeesMayChangeTheNumbersOfTheMarket(t *testing.T) {
 	signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())
 	require.NoError(t, err)
 	client, err := evm.NewSigner(url, 1337, signer, &evm.SignerOptions{Fees: func(_ context.Context, m evm.Market) (evm.Fee, error) {
-		fee := evm.Fee{Tip: m.Tip, FeeCap: m.BaseFee.Add(m.BaseFee.Lsh(m.BaseFee, 1), m.Tip)} // as DefaultFees, in place
+		fee := evm.Fee{Tip: m.Tip, FeeCap: m.BaseFee.Add(m.BaseFee.Lsh(m.BaseFee, 1), m.Tip)} // as DefaultFees, but changes the numbers in place
 		if m.Last.FeeCap != nil {
 			m.Last.FeeCap.SetInt64(1)
 			m.Last.Tip.SetInt64(1)
@@ -228,7 +229,7 @@ func TestFeesMayChangeTheNumbersOfTheMarket(t *testing.T) {
 	assert.Len(t, seen, 5, "five batches, and so many transactions")
 }
 
-// newer makes a block of this number the last one, until the returned func is called.
+// newer makes the block with this number the last one, until back is called.
 func newer(s *script, number uint64) (back func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,8 +243,8 @@ func newer(s *script, number uint64) (back func()) {
 	return func() { s.on("eth_getBlockByNumber", before) }
 }
 
-// The addition to an estimate stays below the block's limit and the chain's cap, as long as the
-// estimate does.
+// The gas that is added to an estimate stays below the block's limit and the chain's limit for a
+// transaction, if the estimate itself does.
 func TestGasStaysBelowTheBlocksLimit(t *testing.T) {
 	node, url := newScript(t)
 	signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())
@@ -258,8 +259,8 @@ func TestGasStaysBelowTheBlocksLimit(t *testing.T) {
 		{maxGas + 1, 60_000_000, 20_971_521, 20_971_521 + 1<<12 - 1},
 		{110_000, 120_000, 110_000, 120_000},
 		{120_000, 120_000, 120_000, 120_000},
-		{130_000, 120_000, 162_500, 162_500 + 1<<12 - 1}, // the node knows better
-		{100_000, 0, 125_000, 125_000 + 1<<12 - 1},       // it names no limit
+		{130_000, 120_000, 162_500, 162_500 + 1<<12 - 1}, // an estimate above the limit is kept
+		{100_000, 0, 125_000, 125_000 + 1<<12 - 1},       // the block names no limit
 	} {
 		node.on("eth_estimateGas", func([]any) (any, string) { return hexNumber(x.estimate), "" })
 		priced(node, big.NewInt(1e9), x.limit)
@@ -276,7 +277,7 @@ func TestGasStaysBelowTheBlocksLimit(t *testing.T) {
 
 func hexNumber(n uint64) string { return "0x" + strconv.FormatUint(n, 16) }
 
-// priced makes all blocks of a script have a base fee, and a limit of gas where that is not 0.
+// priced gives all blocks of a script a base fee and, unless limit is 0, a gas limit.
 func priced(s *script, base *big.Int, limit uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -293,7 +294,7 @@ func priced(s *script, base *big.Int, limit uint64) {
 	}
 }
 
-// intentOf is a batch of the first account.
+// intentOf returns an intent's batch of the first account.
 func intentOf(t testing.TB, n int, i evm.Intent) batch.Batch {
 	b, err := i.Batch(batch.ID("invoice "+strconv.Itoa(n)), evmtest.Dev(0).Address())
 	require.NoError(t, err)

@@ -35,8 +35,8 @@ func (f signerFunc) Sign(ctx context.Context, account string, tx evm.Unsigned) (
 	return f(ctx, account, tx)
 }
 
-// A signer, or fees, that fail in any way: nothing is kept, nothing is sent, the lane waits and
-// says so, and other lanes go on. Once they work the payment is made.
+// When a Signer or Fees fails in any way, nothing is stored and nothing is sent. The lane waits
+// and shows the reason, and other lanes go on. Once both work, the payment is made.
 func TestSignerThatFails(t *testing.T) {
 	tier.Plain(t)
 	never := make(chan struct{})
@@ -152,7 +152,8 @@ func TestASignerThatHangsHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// What a signer gets is its own, and both halves of the order are as good, as many services sign.
+// A signer may change the transaction that it gets, and its signature may have s in either half of
+// the order, as with many services.
 func TestSignerOfAService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
@@ -161,7 +162,7 @@ func TestSignerOfAService(t *testing.T) {
 		signs := 0
 		p := s.runLedger(memory.New(), s.signing(afterTwo(), signerFunc(func(ctx context.Context, account string, tx evm.Unsigned) ([65]byte, error) {
 			sig, err := good.Sign(ctx, account, tx)
-			if signs++; signs%2 == 1 { // the upper half
+			if signs++; signs%2 == 1 { // s is in the upper half
 				var v secp256k1.ModNScalar
 				v.SetByteSlice(sig[32:64])
 				v.Negate().PutBytesUnchecked(sig[32:64])
@@ -185,8 +186,8 @@ func TestSignerOfAService(t *testing.T) {
 	})
 }
 
-// A thousand preparations that fail, and the next nonce is the chain's. (OpenZeppelin 818 counted
-// by itself, and never came down.)
+// After a thousand failed preparations the next nonce is still the chain's. (OpenZeppelin 818 kept
+// its own counter, which never went down.)
 func TestNoCounterToDrift(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -206,7 +207,7 @@ func TestNoCounterToDrift(t *testing.T) {
 			_, err := c.Prepare(t.Context(), a)
 			require.ErrorContains(t, err, "not now")
 		}
-		for range 3 { // what is kept is chosen by the store, not by who came first
+		for range 3 { // the store decides which bytes are kept, not the first process
 			kept, err := c.Prepare(t.Context(), a)
 			require.NoError(t, err)
 			nonce, _, _, err := evm.Slot(kept)
@@ -218,7 +219,8 @@ func TestNoCounterToDrift(t *testing.T) {
 	})
 }
 
-// Nothing goes out that is not kept, and kept bytes of another payload send and void nothing.
+// Only stored transactions are posted. Prepared bytes of another payload are not posted, and make
+// no batch void.
 func TestOnlyWhatIsKeptIsPosted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
@@ -255,8 +257,8 @@ func TestOnlyWhatIsKeptIsPosted(t *testing.T) {
 	})
 }
 
-// Bytes that were kept of one batch cannot be read, as those of a later version: its lane waits,
-// and a person hears of it. No other lane does.
+// The prepared bytes of one batch cannot be read, for example because a later version wrote them:
+// its lane waits, and the reason is reported. No other lane waits.
 func TestKeptBytesThatNobodyReadsHoldUpOneLane(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -291,8 +293,8 @@ func TestKeptBytesThatNobodyReadsHoldUpOneLane(t *testing.T) {
 	})
 }
 
-// Void needs another transaction in a deep block: neither a missing receipt nor a count, nor a
-// block that is not deep, is enough.
+// Void needs another transaction in a deep block. A missing receipt, a count, or a block that is
+// not deep is not enough.
 func TestVoidOnlyOnProof(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
@@ -323,7 +325,8 @@ func TestVoidOnlyOnProof(t *testing.T) {
 	})
 }
 
-// slotOf prepares an intent of the first account at a script whose last block is 100.
+// slotOf returns a prepared attempt of an intent of the first account, on a script whose last
+// block is 100.
 func slotOf(t *testing.T, node *script, url string, o *evm.SignerOptions) (c *evm.SigningClient, a batch.Attempt, hash string) {
 	priced(node, big.NewInt(1e9), 0)
 	signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())
@@ -338,8 +341,8 @@ func slotOf(t *testing.T, node *script, url string, o *evm.SignerOptions) (c *ev
 	return c, a, hashes[0]
 }
 
-// A transaction in the pool is Stalled after BumpAfter blocks, however many these are, and never
-// because a node is behind the block at which it was signed.
+// A transaction in the pool is Stalled after exactly BumpAfter blocks, and never because a node is
+// behind the block at which it was signed.
 func TestStalledAfterSoManyBlocks(t *testing.T) {
 	for _, x := range []struct {
 		after, head uint64
@@ -365,9 +368,9 @@ func TestStalledAfterSoManyBlocks(t *testing.T) {
 	}
 }
 
-// A node keeps the state of the last blocks only, and was asked too late: the blocks themselves,
-// read from the height at which the nonce was chosen, say who used it. Some are read for each
-// question.
+// A node keeps the state of the last blocks only, and the question comes too late for it. The
+// blocks themselves, read from the height at which the nonce was chosen, show which transaction
+// used the nonce. Each question reads some of them.
 func TestVoidWithoutState(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -408,10 +411,10 @@ func TestVoidWithoutState(t *testing.T) {
 		assert.Equal(t, batch.ReportedVoid, st.Reported)
 		assert.Contains(t, st.Message, "nonce 0 was used by transaction "+string(theirs.ID))
 		assert.LessOrEqual(t, most.Load(), int64(32))
-		blind := o // of everything by its hash
+		blind := o // finds nothing by its hash
 		blind.Client = &http.Client{Transport: withoutReceipts{s.http.Transport}}
 		c = s.signing(blind, s.keys(from, other))
-		for range 5 { // its own transaction in the block is no proof against it
+		for range 5 { // the batch's own transaction in the block is no proof against it
 			st, err := c.BatchStatuses(t.Context(), mine.Service, []batch.Attempt{{Key: mine.Key(), Prepared: keptMine}})
 			require.NoError(t, err)
 			assert.Empty(t, st)
@@ -419,7 +422,7 @@ func TestVoidWithoutState(t *testing.T) {
 	})
 }
 
-// A deposit of Arbitrum shows the account that it pays, and nonce 0, which it does not use. The
+// Arbitrum's deposit shows the account that it pays, and nonce 0, which it does not use. The
 // search goes on to the payment itself.
 func TestADepositUsesNoNonce(t *testing.T) {
 	node, url := newScript(t)
@@ -457,8 +460,8 @@ func TestADepositUsesNoNonce(t *testing.T) {
 	assert.True(t, reached)
 }
 
-// A node that has removed old blocks shows null for them. The search passes over them, and comes
-// back to them at its end, since another node behind the address may have them.
+// A node that has removed old blocks answers null for them. The search skips them, and reads them
+// at its end, since another node behind the address may have them.
 func TestASearchPassesOverMissingBlocks(t *testing.T) {
 	for name, theirs := range map[string]string{"behind the gap": hexNumber(85), "in the gap": hexNumber(40)} {
 		t.Run(name, func(t *testing.T) {
@@ -502,8 +505,8 @@ func TestASearchPassesOverMissingBlocks(t *testing.T) {
 	}
 }
 
-// A proxy refuses a method that it does not list under a status of its own. The method is a short
-// cut only: the blocks say who used the nonce. A provider that is busy is asked again later.
+// A proxy refuses a method that it does not list with any status. The method is only a short cut:
+// the blocks show which transaction used the nonce. A provider that is busy is asked again later.
 func TestAProxyThatListsNoSuchMethod(t *testing.T) {
 	for name, x := range map[string]struct {
 		status int
@@ -559,8 +562,8 @@ func TestAProxyThatListsNoSuchMethod(t *testing.T) {
 	}
 }
 
-// Intents that wait for lower prices, and that the node has forgotten, cost the others no time:
-// their nonces are asked for together.
+// Intents that wait for a lower base fee, and that the node has forgotten, do not delay the
+// others, because one request asks for all their nonces.
 func TestStuckIntentsDelayNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
@@ -575,8 +578,9 @@ func TestStuckIntentsDelayNobody(t *testing.T) {
 	})
 }
 
-// Nonces of many intents are used by another wallet. It takes long to find out by whom, so the
-// answers about the others come before that is done, and each of the intents has its turn.
+// Another wallet has used the nonces of many intents. Finding out with which transactions takes
+// long. So the answers about the other intents come first, and the search gets to each of the
+// intents in turn.
 func TestASearchDelaysNobody(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -614,8 +618,8 @@ func TestASearchDelaysNobody(t *testing.T) {
 	})
 }
 
-// fifty are prepared intents of fifty accounts, on the way to whose node each request takes a
-// while. Only the last one is posted.
+// fifty returns prepared intents of fifty accounts, at a node where each request takes a while.
+// Only the last one is posted.
 func fifty(s *stage) (c *evm.SigningClient, requests *atomic.Int64, ask []batch.Attempt, accounts []evmtest.Account) {
 	for range 50 {
 		accounts = append(accounts, s.account())
@@ -639,7 +643,7 @@ func fifty(s *stage) (c *evm.SigningClient, requests *atomic.Int64, ask []batch.
 	return c, requests, ask, accounts
 }
 
-// distant is a way to a node on which each request takes a while.
+// distant is a connection to a node on which each request takes a while.
 type distant struct {
 	http.RoundTripper
 	n *atomic.Int64
@@ -655,7 +659,7 @@ func (f distant) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// countsBlocks counts the whole blocks that are asked for.
+// countsBlocks counts the requested blocks with transactions.
 type countsBlocks struct {
 	http.RoundTripper
 	n *atomic.Int64
@@ -672,7 +676,7 @@ func (c countsBlocks) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.RoundTripper.RoundTrip(again)
 }
 
-// However long a transaction waits, what is kept of it fits, and its fees stay within the limit.
+// However long a transaction waits, its slot is not too large, and its fees stay within the limit.
 func TestSlotIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
@@ -696,7 +700,7 @@ func TestSlotIsBounded(t *testing.T) {
 			for range 3 {
 				s.mine(1)
 			}
-			s.setBaseFee(1000) // none of them pays it
+			s.setBaseFee(1000) // no transaction pays such a base fee
 		}
 		_, fees, _, err := evm.Slot(a.Prepared)
 		require.NoError(t, err)
@@ -893,7 +897,8 @@ func TestIntentBecomesABatch(t *testing.T) {
 	assert.Equal(t, "service", in.Field)
 }
 
-// Whatever a payload is, it is read or refused; and what is read says the same when it is written.
+// Any payload is either read or refused. An intent that was read and written again has the same
+// content.
 func FuzzIntent(f *testing.F) {
 	signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())
 	require.NoError(f, err)
@@ -911,7 +916,7 @@ func FuzzIntent(f *testing.F) {
 	})
 }
 
-// Whatever is kept, it is read or refused, and nothing panics.
+// Any prepared bytes are either read or refused, without a panic.
 func FuzzSlot(f *testing.F) {
 	f.Add([]byte{1})
 	f.Add(make([]byte, 33+137))

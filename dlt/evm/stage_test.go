@@ -26,33 +26,33 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// stage is a chain on which a test is played: a simulated node, or a real one.
+// stage is a chain on which plays run, with one simulated or real node.
 type stage struct {
 	testing.TB
 	steering steering
 	url      string
 	http     *http.Client
 	chain    uint64
-	// unit is the time for which things wait: a second, virtual or real.
+	// unit is the time by which the play waits: a second of virtual time, or 20 ms of real time.
 	unit time.Duration
-	// node is nil where only the URL is known. Plays that need it say so.
+	// node is nil if only the URL is known. Plays that need it say so by play.inside.
 	node *evmtest.Node
-	// lagging says that one of several nodes behind the URL is behind.
+	// lagging is true if one of several nodes behind the URL is behind.
 	lagging bool
 	faults  atomic.Pointer[func(evmtest.RequestPoint) evmtest.Fault]
 	hidden  atomic.Bool // questions for statuses find nothing
-	// stuckAfter is how long a batch waits before a person is called. 0 is an hour, or 100 units
-	// on a real chain.
+	// stuckAfter is how long a batch waits before the reason is reported. 0 means an hour, or 100
+	// units on a real chain.
 	stuckAfter time.Duration
-	// lists makes of each payment several alternatives.
+	// lists is true if each payment is a batch of several alternatives.
 	lists bool
-	// width is how many intents of an account a crew may have under way. 0 is one.
+	// width is how many intents of an account a crew may have under way. 0 means one.
 	width int
 	made  []evmtest.Account
 	id    int
 }
 
-// simulated returns a stage of a node in memory, for a bubble of synctest.
+// simulated returns a stage with a node in memory, for a synctest bubble.
 func simulated(t *testing.T, o evmtest.Options) *stage {
 	o.InMemory, o.ChainID = true, 1337
 	if o.BlockTime == 0 {
@@ -102,14 +102,14 @@ func (s *stage) call(out any, method string, params ...any) {
 	}
 }
 
-// mine makes blocks, a little after one another.
+// mine makes n blocks, with a short pause after each.
 func (s *stage) mine(n int) {
 	for range n {
 		s.steering.mine()
 	}
 }
 
-// reorg replaces the last blocks. The first new one has the given transactions.
+// reorg replaces the last blocks. The first new block has the transactions of the batches in with.
 func (s *stage) reorg(depth int, with ...batch.Batch) {
 	raw := make([][]byte, len(with))
 	for i, b := range with {
@@ -131,7 +131,7 @@ func (s *stage) accountWith(wei *big.Int) evmtest.Account {
 	return a
 }
 
-// pay is a payment of an account. Payments of different values have different hashes.
+// pay returns a payment of an account. Payments of different values have different hashes.
 func (s *stage) pay(from evmtest.Account, nonce uint64, value int64) batch.Batch {
 	return s.sign(from, evmtest.Unsigned{Nonce: nonce, To: evmtest.Dev(9).Address(), Value: big.NewInt(value)})
 }
@@ -148,12 +148,12 @@ func (s *stage) sign(from evmtest.Account, u evmtest.Unsigned) batch.Batch {
 	return b
 }
 
-// feeOf returns fees that are given in gwei.
+// feeOf returns fees of amounts in gwei.
 func feeOf(tip, feeCap float64) evm.Fee {
 	return evm.Fee{Tip: big.NewInt(int64(tip * 1e9)), FeeCap: big.NewInt(int64(feeCap * 1e9))}
 }
 
-// alternatives is one batch with several fees.
+// alternatives returns one batch with a transaction for each fee.
 func (s *stage) alternatives(from evmtest.Account, u evmtest.Unsigned, fees ...evm.Fee) batch.Batch {
 	u.ChainID = s.chain
 	var all [][]byte
@@ -173,25 +173,25 @@ func (s *stage) alternatives(from evmtest.Account, u evmtest.Unsigned, fees ...e
 	return b
 }
 
-// raw returns a transaction of a batch.
+// raw returns the encoded transaction with index i of a batch.
 func (s *stage) raw(b batch.Batch, i int) []byte {
 	all, err := evm.Split(b.Payload)
 	require.NoError(s, err)
 	return all[i]
 }
 
-// alone returns an alternative as a batch by itself.
+// alone returns the alternative with index i as a batch by itself.
 func (s *stage) alone(b batch.Batch, i int) batch.Batch {
 	one, err := evm.NewBatch(s.raw(b, i))
 	require.NoError(s, err)
 	return one
 }
 
-// foreign sends a transaction past the library, as another wallet does.
+// foreign sends a transaction without the library, as another wallet does.
 func (s *stage) foreign(b batch.Batch) { s.call(nil, "eth_sendRawTransaction", toHex(s.raw(b, 0))) }
 
-// executed returns how often each transaction of an account was executed, and in which order, as
-// the chain says, block by block.
+// executed returns the hashes of an account's executed transactions, read from the chain block by
+// block, in order. A hash that was executed twice would be there twice.
 func (s *stage) executed(from evmtest.Account) (hashes []batch.ID) {
 	var head string
 	s.call(&head, "eth_blockNumber")
@@ -218,7 +218,7 @@ func (s *stage) client(o evm.Options) *evm.Client {
 	if s.node == nil { // in real time
 		o.Grace, o.LateArrival, o.Vanish = 10*s.unit, 10*s.unit, 100*s.unit
 	}
-	if s.lists { // the first of each is executed
+	if s.lists { // the first alternative is executed
 		o.BumpAfter = 1000
 	}
 	c, err := evm.New(s.url, s.chain, &o)
@@ -249,7 +249,7 @@ func (o *observer) of(kind batch.EventKind) (out []batch.Event) {
 	return out
 }
 
-// states are the states that a batch went through.
+// states returns the states that a batch went through.
 func (o *observer) states(b batch.Batch) (out []batch.State) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -261,14 +261,14 @@ func (o *observer) states(b batch.Batch) (out []batch.State) {
 	return out
 }
 
-// playing is a Runner at work on a stage.
+// playing is a Runner that works on a stage.
 type playing struct {
 	*stage
 	*dltbatch.Runner
 	seen *observer
 }
 
-// run starts a Runner of its own, with lanes of several in flight.
+// run starts a Runner of its own, with several batches of a lane in flight.
 func (s *stage) run(o evm.Options) *playing { return s.runOn(memory.New(), o) }
 
 func (s *stage) runOn(store *memory.Store, o evm.Options) *playing {
@@ -315,7 +315,7 @@ func (p *playing) record(b batch.Batch) batch.Record {
 	return rec
 }
 
-// becomes waits until a batch is in one of some states.
+// becomes waits until the batch is in one of the states in want.
 func (p *playing) becomes(b batch.Batch, want ...batch.State) batch.Record {
 	p.Helper()
 	var rec batch.Record
@@ -329,7 +329,7 @@ func (p *playing) becomes(b batch.Batch, want ...batch.State) batch.Record {
 	return rec
 }
 
-// stays makes sure that for a while a batch is in none of some states.
+// stays makes sure that for some units of time a batch is in none of the states in never.
 func (p *playing) stays(b batch.Batch, units int, never ...batch.State) batch.Record {
 	p.Helper()
 	var rec batch.Record

@@ -25,7 +25,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// receiptIn is a receipt of a transaction in a block of the script.
+// receiptIn returns a receipt of a transaction in a block of the script.
 func receiptIn(id batch.ID, number uint64, change map[string]any) map[string]any {
 	r := map[string]any{
 		"transactionHash": string(id), "blockNumber": fmt.Sprintf("0x%x", number), "blockHash": blockAt(number)["hash"],
@@ -36,13 +36,13 @@ func receiptIn(id batch.ID, number uint64, change map[string]any) map[string]any
 	return r
 }
 
-// What a node says means this, compared with one head and one deep block (100 and 90).
+// A node's answers lead to these statuses, compared with one head (100) and one deep block (90).
 func TestStatusesOfOneView(t *testing.T) {
 	b := signed(nil)
 	pooled, mined := map[string]any{"hash": string(b.ID), "blockHash": nil}, map[string]any{"hash": string(b.ID), "blockHash": genesis}
 	for name, c := range map[string]struct {
 		receipt, known any
-		want           batch.Reported // 0: no answer
+		want           batch.Reported // 0 means no answer
 		err            string
 	}{
 		"deep":                      {receiptIn(b.ID, 90, nil), nil, batch.ReportedCommitted, ""},
@@ -97,9 +97,8 @@ func TestStatusesOfOneView(t *testing.T) {
 	}
 }
 
-// No block comes, because the sequencer of a layer is down, say. The person who is called reads
-// how old the last one is, once that is more than ten minutes. The payment goes on with the next
-// block.
+// When no block comes, for example because a layer's sequencer is down, the report says how old
+// the last block is once that is more than ten minutes. The payment goes on with the next block.
 func TestAChainThatStandsStill(t *testing.T) {
 	for _, c := range []struct {
 		after time.Duration
@@ -128,7 +127,7 @@ func TestAChainThatStandsStill(t *testing.T) {
 	}
 }
 
-// The answer about a transaction in the pool names its fees beside the base fee.
+// The status of a transaction in the pool names its fees and the base fee.
 func TestAPooledTransactionSaysWhatItPays(t *testing.T) {
 	b := signed(nil)
 	const price = "nonce 17, at most 20 gwei for a unit of gas; the base fee of block 100 is 35.5 gwei"
@@ -146,7 +145,7 @@ func TestAPooledTransactionSaysWhatItPays(t *testing.T) {
 			return block, ""
 		})
 		s.on("eth_getTransactionCount", func([]any) (any, string) {
-			if next, there := fees["next"]; there { // the pool counts it as the next one to come
+			if next, there := fees["next"]; there { // the pool names this nonce as the account's next
 				return next, ""
 			}
 			return "0x12", ""
@@ -161,8 +160,8 @@ func TestAPooledTransactionSaysWhatItPays(t *testing.T) {
 	}
 }
 
-// A backend that is behind takes nothing back of what was deep once, and says nothing of it
-// either.
+// A backend that is behind takes back no block that was deep once, and makes no statement about
+// it.
 func TestANodeThatIsBehindTakesNothingBack(t *testing.T) {
 	s, url := newScript(t)
 	b := signed(nil)
@@ -185,8 +184,8 @@ func TestANodeThatIsBehindTakesNothingBack(t *testing.T) {
 	assert.Equal(t, batch.ReportedValid, reported(t, newClient(t, url, &evm.Options{Finality: evm.After(10)}), b), "a client that has seen no more")
 }
 
-// A node stands still on a fork, with nothing upon its last block, and others have shown a higher
-// block to be deep. That says nothing of its own blocks: they may be orphans.
+// A node stands still on a fork at its last block, and others have shown a higher block to be
+// deep. The node's own blocks are then not deep: they may be orphans.
 func TestAnOrphanOfANodeThatIsBehindIsNotDeep(t *testing.T) {
 	s, url := newScript(t)
 	b := signed(nil)
@@ -200,7 +199,7 @@ func TestAnOrphanOfANodeThatIsBehindIsNotDeep(t *testing.T) {
 	s.mu.Lock()
 	head, fork[80], receipt = 80, someone, receiptIn(b.ID, 80, map[string]any{"blockHash": someone})
 	s.mu.Unlock()
-	for range 3 { // the receipt is remembered after the first
+	for range 3 { // after the first question the receipt is remembered
 		assert.Zero(t, reported(t, c, b))
 	}
 	s.mu.Lock()
@@ -209,7 +208,8 @@ func TestAnOrphanOfANodeThatIsBehindIsNotDeep(t *testing.T) {
 	assert.Equal(t, batch.ReportedCommitted, reported(t, c, b), "with enough blocks upon it")
 }
 
-// blocksUpTo is a chain with this head, on which blocks of some heights have other hashes.
+// blocksUpTo answers as a chain with this head, on which the blocks at some heights have other
+// hashes.
 func blocksUpTo(head *uint64, fork map[uint64]string) func([]any) (any, string) {
 	return func(params []any) (any, string) {
 		n := *head
@@ -232,7 +232,7 @@ func blocksUpTo(head *uint64, fork map[uint64]string) func([]any) (any, string) 
 	}
 }
 
-// reported is the answer about a batch, 0 if there is none.
+// reported returns the reported status of a batch, 0 if there is none.
 func reported(t *testing.T, c *evm.Client, b batch.Batch) batch.Reported {
 	t.Helper()
 	got, err := c.BatchStatuses(t.Context(), b.Service, []batch.Attempt{{Key: b.Key()}})
@@ -243,7 +243,7 @@ func reported(t *testing.T, c *evm.Client, b batch.Batch) batch.Reported {
 	return got[0].Reported
 }
 
-// Without the block by which depth is measured there is no answer, and the error says what to do.
+// Without the block that measures depth there is no answer, and the error says what to do.
 func TestAChainWithoutFinality(t *testing.T) {
 	node := evmtest.Start(t, &evmtest.Options{NoFinality: true})
 	b := signed(nil)
@@ -256,7 +256,8 @@ func TestAChainWithoutFinality(t *testing.T) {
 	assert.Len(t, got, 1)
 }
 
-// An array that is too long for a provider is halved until it passes, and stays that short.
+// An array that is too long for a provider is halved until the provider accepts it. Later arrays
+// stay that short.
 func TestArraysAreHalved(t *testing.T) {
 	tier.Plain(t)
 	for _, most := range []int{0, 60, 7, 1} {
@@ -282,17 +283,17 @@ func TestArraysAreHalved(t *testing.T) {
 	}
 }
 
-// Nothing is posted over a connection over which nobody has asked which chain it leads to: behind
-// the same address another node may listen since.
+// Nothing is posted over a connection before the client has asked over it which chain it leads to:
+// another node may listen at the same address since the last request.
 func TestANewConnectionIsAskedFirst(t *testing.T) {
 	node := evmtest.Start(t, &evmtest.Options{BlockTime: -1})
 	var mu sync.Mutex
-	asked := map[string]bool{} // by the client's port
+	asked := map[string]bool{} // by the port of the client's connection
 	bad := 0
 	front := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			return // the client has thought better of it
+			return // the client has cancelled the request
 		}
 		mu.Lock()
 		if strings.Contains(string(body), "eth_chainId") {
@@ -319,7 +320,7 @@ func TestANewConnectionIsAskedFirst(t *testing.T) {
 		b, err := evm.NewBatch(raw)
 		require.NoError(t, err)
 		require.NoError(t, c.Submit(t.Context(), attempt(b, 1)))
-		c.CloseIdleConnections() // so that the next one begins anew
+		c.CloseIdleConnections() // so that the next request opens a new connection
 	}
 	mu.Lock()
 	defer mu.Unlock()
@@ -334,7 +335,7 @@ func TestReadReceiptRefuses(t *testing.T) {
 	}
 }
 
-// A receipt with very many logs is kept without them.
+// A receipt with very many logs is recorded without them.
 func TestLongReceipts(t *testing.T) {
 	s, url := newScript(t)
 	b := signed(nil)
@@ -349,15 +350,15 @@ func TestLongReceipts(t *testing.T) {
 	assert.EqualValues(t, 80, r.Block)
 }
 
-// What a deep block says of a nonce is proof; what a node cannot say is none.
+// A deep block that shows the use of a nonce is proof. An answer that a node cannot give is none.
 func TestResolve(t *testing.T) {
-	b := signed(nil) // nonce 0
+	b := signed(nil) // with nonce 0
 	from := string(b.Service)
 	pruned := func(tag string) bool { var n uint64; _, _ = fmt.Sscanf(tag, "0x%x", &n); return n < 60 }
 	count := func(used uint64, state func(string) bool) func([]any) (any, string) {
 		return func(params []any) (any, string) {
 			tag, ok := params[1].(string)
-			if !ok { // by the hash of a block
+			if !ok { // a question by a block's hash
 				for n := range uint64(101) {
 					if blockAt(n)["hash"] == params[1].(map[string]any)["blockHash"] {
 						tag = fmt.Sprintf("0x%x", n)
@@ -424,7 +425,7 @@ func TestResolve(t *testing.T) {
 			return count(77, nil)(p)
 		}, want: dlt.CannotTell, err: "nonce 0, between blocks"},
 		"the provider is busy": {count: func(p []any) (any, string) {
-			if p[1] != "0x5a" { // the deep block
+			if p[1] != "0x5a" { // the number of the deep block
 				return nil, "too many requests"
 			}
 			return count(77, nil)(p)
@@ -456,7 +457,7 @@ func TestResolve(t *testing.T) {
 				require.NoError(t, err)
 			}
 			assert.Equal(t, c.want, got)
-			// A send that is refused for its nonce needs the same proof.
+			// A send that is refused because of its nonce needs the same proof.
 			s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, "nonce too low: next nonce 1, tx nonce 0" })
 			err = client.Submit(t.Context(), attempt(b, 2))
 			if c.want == dlt.NotCommitted {
@@ -469,7 +470,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// A receipt, or the pool, answers before any proof is looked for.
+// A receipt, or the pool, gives the evidence before any other proof is looked for.
 func TestResolveByReceipt(t *testing.T) {
 	b := signed(nil)
 	for name, c := range map[string]struct {
@@ -487,8 +488,8 @@ func TestResolveByReceipt(t *testing.T) {
 	}
 }
 
-// FuzzAnswers feeds a client with any answer: it never panics, and says nothing of what nobody
-// asked about.
+// FuzzAnswers gives any answer to a client, which never panics and returns no status that nobody
+// asked for.
 func FuzzAnswers(f *testing.F) {
 	b := signed(nil)
 	good, err := json.Marshal([]any{map[string]any{"id": 1, "result": "0x539"}, map[string]any{"id": 2, "result": blockAt(0)}, map[string]any{"id": 5, "result": receiptIn(b.ID, 80, nil)}})
@@ -510,7 +511,7 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// answers answers everything with the same bytes.
+// answers answers every request with the same bytes.
 type answers []byte
 
 // RoundTrip implements [http.RoundTripper].
