@@ -13,19 +13,20 @@ import (
 	"github.com/dltbatch/dltbatch/internal/geth"
 )
 
-// steering is what a test does to a chain, beside sending transactions.
+// steering is what a test can do to a chain besides sending transactions.
 type steering interface {
-	// mine makes a block of what the pool has.
+	// mine makes a block of the transactions in the pool.
 	mine()
 	// reorg replaces the last blocks. The first new one has the given transactions.
 	reorg(depth int, raw [][]byte)
-	// fund gives an account that nobody has used its first funds, or more than it has.
+	// fund gives an unused account its first funds, or adds to an account's funds.
 	fund(address string, wei *big.Int)
 	// drop makes the pool forget a transaction.
 	drop(hash string)
-	// forget makes the pool forget what a reorganization has put back, if the node does so.
+	// forget makes the pool forget the transactions that a reorganization has put back, if the
+	// node puts any back.
 	forget()
-	// setBaseFee makes a next block of about this price.
+	// setBaseFee makes blocks until the base fee of the next one is about this.
 	setBaseFee(wei *big.Int)
 }
 
@@ -44,7 +45,7 @@ func (o onSimulated) drop(hash string)                  { o.node.Drop(hash) }
 func (o onSimulated) forget()                           { o.node.Forget() }
 func (o onSimulated) setBaseFee(wei *big.Int)           { o.node.SetBaseFee(wei) }
 
-// onAnvil steers an anvil, or what speaks as it does.
+// onAnvil steers an anvil, or a node with the same methods.
 type onAnvil struct{ s *stage }
 
 func (o onAnvil) mine() { o.s.call(nil, "evm_mine") }
@@ -62,15 +63,15 @@ func (o onAnvil) fund(address string, wei *big.Int) {
 }
 
 func (o onAnvil) drop(hash string) { o.s.call(nil, "anvil_dropTransaction", hash) }
-func (o onAnvil) forget()          {} // it puts nothing back
+func (o onAnvil) forget()          {} // anvil puts nothing back
 
 func (o onAnvil) setBaseFee(wei *big.Int) {
 	o.s.call(nil, "anvil_setNextBlockBaseFeePerGas", "0x"+wei.Text(16))
 }
 
-// onGeth is the consensus client of a geth. What geth cannot be told it is brought to: an account
-// pays for funds and prices, whose blocks have nothing else, and a start with an empty file
-// empties the pool.
+// onGeth is the consensus client of a geth. Since geth has no methods for funds and base fees, a
+// rich account sends transactions, alone in their blocks, that change them. A restart with an
+// empty file empties the pool.
 type onGeth struct {
 	s    *stage
 	node *geth.Node
@@ -109,14 +110,14 @@ func (o onGeth) setBaseFee(wei *big.Int) {
 		return next
 	}
 	for price().Cmp(wei) < 0 {
-		o.spend(evmtest.Unsigned{Data: []byte{0xfe}, Gas: 11_400_000}) // it uses all its gas
+		o.spend(evmtest.Unsigned{Data: []byte{0xfe}, Gas: 11_400_000}) // this transaction uses all its gas
 	}
 	for most := new(big.Int).Div(new(big.Int).Mul(wei, big.NewInt(9)), big.NewInt(8)); price().Cmp(most) > 0; {
 		require.NoError(o.s, o.node.MakeBlock())
 	}
 }
 
-// spend makes a block of a transaction of the account that pays.
+// spend makes a block with one transaction of the rich account.
 func (o onGeth) spend(u evmtest.Unsigned) {
 	u.ChainID, u.FeeCap = o.s.chain, big.NewInt(1e15)
 	u.Nonce, _ = o.s.nonceOf(faucet.Address())
@@ -124,8 +125,8 @@ func (o onGeth) spend(u evmtest.Unsigned) {
 	require.NoError(o.s, o.node.MakeBlock(raw))
 }
 
-// overHTTP returns a stage of an anvil, or of what speaks as it does, of which only the URL is
-// known.
+// overHTTP returns a stage with an anvil, or a node with the same methods, of which only the URL
+// is known.
 func overHTTP(t testing.TB, url string) *stage {
 	s := &stage{TB: t, url: url, http: &http.Client{Transport: &http.Transport{}}, unit: 20 * time.Millisecond}
 	s.steering = onAnvil{s}
@@ -138,7 +139,7 @@ func overHTTP(t testing.TB, url string) *stage {
 	return s
 }
 
-// overGeth returns a stage of a real geth.
+// overGeth returns a stage with a real geth.
 func overGeth(t testing.TB) *stage {
 	n := geth.Start(t, geth.Options{Funds: map[string]*big.Int{faucet.Address(): evmtest.Ether(1_000_000_000)}})
 	s := overHTTP(t, n.URL())

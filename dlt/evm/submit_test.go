@@ -30,13 +30,13 @@ func attempt(b batch.Batch, number int) batch.Attempt {
 	return batch.Attempt{Key: b.Key(), Number: number, Payload: b.Payload}
 }
 
-// script is a node of few words: a func for each method. A missing one answers null.
+// script is a node that answers each method by a func. It answers null to any other method.
 type script struct {
 	mu     sync.Mutex
 	byName map[string]func(params []any) (result any, refusal string)
-	status int // of the answer to a send; 0 is 200
+	status int // status of the answer to a send; 0 means 200
 	header http.Header
-	most   int // requests that an array may have; 0 is any number
+	most   int // how many requests an array may have; 0 means any number
 	sent   int
 	sizes  []int
 }
@@ -56,8 +56,8 @@ func blockAt(number uint64) map[string]any {
 	return map[string]any{"number": fmt.Sprintf("0x%x", number), "hash": hash(number), "parentHash": hash(number - 1), "transactions": []any{}}
 }
 
-// heightOf is the height that a parameter names: by the number, or by the hash of a block of a
-// script. Without either it is the head, and unknown for another chain's block.
+// heightOf returns the height that a parameter names, by a number or by the hash of a script's
+// block. A tag names the head. known is false for the hash of another chain's block.
 func heightOf(tag any, head uint64) (height uint64, known bool) {
 	switch tag := tag.(type) {
 	case map[string]any:
@@ -75,7 +75,7 @@ func heightOf(tag any, head uint64) (height uint64, known bool) {
 	return head, true
 }
 
-// newScript is a node of chain 1337 with a hundred empty blocks.
+// newScript returns a node of chain 1337 with a hundred empty blocks, and its address.
 func newScript(t testing.TB) (*script, string) {
 	s := &script{byName: map[string]func([]any) (any, string){
 		"eth_chainId":             func([]any) (any, string) { return "0x539", "" },
@@ -115,7 +115,7 @@ func (s *script) sends() int {
 func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var raw json.RawMessage
 	if json.NewDecoder(r.Body).Decode(&raw) != nil {
-		return // the client has thought better of it
+		return // the client has cancelled the request
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,8 +158,8 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(out)
 }
 
-// What each kind of node says decides by its text, with whatever code and whatever a proxy puts
-// around it. (OpenZeppelin 681 took a code for "try elsewhere", and left all its providers.)
+// The text of each kind of node decides, whatever its code and whatever text a proxy puts around
+// it. (OpenZeppelin 681 took a code to mean "try elsewhere", and stopped using all its providers.)
 func TestTextNotCode(t *testing.T) {
 	tier.Plain(t)
 	want := map[evmtest.Refusal]batch.ErrorKind{
@@ -192,7 +192,7 @@ func TestTextNotCode(t *testing.T) {
 					return map[string]any{"hash": string(b.ID), "blockHash": nil}, ""
 				})
 				got := dlt.Kind(c.Submit(t.Context(), attempt(b, 1)))
-				if kind == batch.KindRejected { // one word of one node ends nothing
+				if kind == batch.KindRejected { // one refusal of one node makes no batch final
 					assert.Equal(t, batch.KindNotYet, got, "%s: "+around, p, word.Text)
 					back := newer(s, 101)
 					got = dlt.Kind(c.Submit(t.Context(), attempt(b, 1)))
@@ -216,7 +216,8 @@ func TestTextNotCode(t *testing.T) {
 	}
 }
 
-// Without a node's word the status decides. A proxy's 5xx says nothing of the node behind it.
+// Without a known text of a node, the HTTP status decides. A proxy's 5xx says nothing about the
+// node behind it.
 func TestStatusesOfProxies(t *testing.T) {
 	s, url := newScript(t)
 	c := newClient(t, url, nil)
@@ -241,7 +242,7 @@ func TestStatusesOfProxies(t *testing.T) {
 	}
 }
 
-// An answer that is no error is an acceptance only if it is this transaction's hash.
+// A result counts as an acceptance only if it is this transaction's hash.
 func TestTheHashIsCompared(t *testing.T) {
 	s, url := newScript(t)
 	c := newClient(t, url, nil)
@@ -253,8 +254,8 @@ func TestTheHashIsCompared(t *testing.T) {
 	}
 }
 
-// An earlier send of the same bytes may be the reason for a refusal: if the node knows them, they
-// are accepted. A first attempt has no earlier one.
+// The reason for a refusal may be an earlier send of the same bytes: if the node knows them, they
+// count as accepted. A first attempt has no earlier send.
 func TestAResendThatIsRefused(t *testing.T) {
 	s, url := newScript(t)
 	c := newClient(t, url, nil)
@@ -273,8 +274,8 @@ func TestAResendThatIsRefused(t *testing.T) {
 	}
 }
 
-// Nothing is posted to a node of another chain, to one whose chain is not known, or before its
-// turn.
+// Nothing is posted to a node of another chain, to a node whose chain is not known, or before the
+// turn of the batch's nonce.
 func TestNothingIsPosted(t *testing.T) {
 	other := func(id string) func([]any) (any, string) { return func([]any) (any, string) { return id, "" } }
 	for name, c := range map[string]struct {
@@ -321,7 +322,7 @@ func nine(t testing.TB) batch.Batch {
 	return b
 }
 
-// A payload that is none is refused without a question, whoever has stored it.
+// A payload that is not valid is refused without a question to a node, whoever has stored it.
 func TestAPayloadThatIsNone(t *testing.T) {
 	s, url := newScript(t)
 	c := newClient(t, url, nil)
@@ -333,7 +334,8 @@ func TestAPayloadThatIsNone(t *testing.T) {
 	assert.Empty(t, s.sizes)
 }
 
-// The account's next nonce is asked for once, and then known from what was accepted.
+// The account's next nonce is asked for once. After that the client knows it from accepted
+// transactions.
 func TestOneQuestionForManySends(t *testing.T) {
 	node := evmtest.Start(t, &evmtest.Options{BlockTime: -1})
 	var mu sync.Mutex
@@ -357,7 +359,7 @@ func TestOneQuestionForManySends(t *testing.T) {
 	assert.LessOrEqual(t, questions, 20+3)
 }
 
-// A node that is not there is left for the next one, which takes over submissions and questions.
+// When a node does not answer, the client uses the next node, for submissions and for questions.
 func TestSeveralEndpoints(t *testing.T) {
 	down := evmtest.Start(t, nil)
 	node := evmtest.Start(t, nil)
@@ -378,8 +380,8 @@ func TestSeveralEndpoints(t *testing.T) {
 	}, 10*time.Second, 10*time.Millisecond)
 }
 
-// flawed is a node of the script that answers sends only, or everything, by a handler. It counts
-// what the handler answers.
+// flawed is a node behind a handler that answers in its place: only the sends, or all requests. It
+// counts the handler's answers.
 type flawed struct {
 	url string
 	n   atomic.Int32
@@ -389,7 +391,7 @@ func newFlawed(t *testing.T, all bool, answer http.HandlerFunc) *flawed {
 	s, _ := newScript(t)
 	f := &flawed{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body) // so that the server notices a client that goes
+		body, err := io.ReadAll(r.Body) // so that the server notices when the client cancels the request
 		if err != nil {
 			return
 		}
@@ -418,8 +420,9 @@ func says(status int, text string) http.HandlerFunc {
 
 func hangs(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-// An endpoint that refuses this client, is busy, or does not answer is left for the next one. One
-// whose node speaks about the transaction is not, nor one whose call was stopped.
+// The client changes to the next endpoint when an endpoint refuses this client, is busy, or does
+// not answer. It stays when the node's answer is about the transaction, or when the call was
+// cancelled.
 func TestWhatIsTheEndpoints(t *testing.T) {
 	tier.Plain(t)
 	raw, _ := evmtest.Dev(0).Sign(evmtest.Unsigned{ChainID: 1337, To: evmtest.Dev(1).Address()})
@@ -432,7 +435,7 @@ func TestWhatIsTheEndpoints(t *testing.T) {
 	}
 	const refusal = `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"no upstream"}}`
 	for name, c := range map[string]struct {
-		all    bool // not the sends only
+		all    bool // true for all requests, false for sends only
 		answer http.HandlerFunc
 		call   func(context.Context, *evm.Client) error
 		stop   bool
@@ -479,8 +482,8 @@ func TestWhatIsTheEndpoints(t *testing.T) {
 	}
 }
 
-// Of two busy endpoints neither is asked before its time, and one that refuses this client is
-// asked once a minute.
+// Of two busy endpoints neither is asked before its Retry-After, and an endpoint that refuses this
+// client is asked once a minute.
 func TestEndpointsThatWereLeft(t *testing.T) {
 	raw, _ := evmtest.Dev(0).Sign(evmtest.Unsigned{ChainID: 1337, To: evmtest.Dev(1).Address()})
 	b, err := evm.NewBatch(raw)
@@ -509,8 +512,8 @@ func TestEndpointsThatWereLeft(t *testing.T) {
 	assert.False(t, refusing.asked(), "it is aside for longer")
 }
 
-// Each endpoint that fails a question is left, so that a good one is reached whichever those
-// before it are.
+// Each endpoint that fails a question is put aside, so that a good endpoint is reached, whichever
+// endpoints come before it.
 func TestQuestionsReachTheGoodEndpoint(t *testing.T) {
 	down := evmtest.Start(t, nil)
 	down.Close()
@@ -532,7 +535,8 @@ func TestQuestionsReachTheGoodEndpoint(t *testing.T) {
 	assert.False(t, silent.asked())
 }
 
-// Providers put keys into addresses and headers. No error shows one, whatever a proxy echoes.
+// Providers put keys into addresses and headers. No error shows such a key, whatever a proxy
+// echoes.
 func TestKeysNeverShow(t *testing.T) {
 	const key, query, password, header = "0a1b2c3d4e5f60718293", "tokentoken99", "passw0rdpassw0rd", "headersecret42"
 	echo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -556,7 +560,7 @@ func TestKeysNeverShow(t *testing.T) {
 				for _, secret := range []string{key, query, password, header} {
 					assert.NotContains(t, fmt.Sprintf("%v %+v", at[0], at[0]), secret, name)
 				}
-				switch x := at[0].(type) { //nolint:errorlint // each link of the chain
+				switch x := at[0].(type) { // each error in the chain
 				case interface{ Unwrap() error }:
 					if inner := x.Unwrap(); inner != nil {
 						at = append(at, inner)
@@ -572,7 +576,7 @@ func TestKeysNeverShow(t *testing.T) {
 	}
 }
 
-// A POST sends the traceparent of its context, and nothing else does.
+// The POST of a transaction has the traceparent of its context, and no other request has one.
 func TestTraceParentIsSent(t *testing.T) {
 	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	sent := make(chan string, 10)

@@ -28,19 +28,18 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// remoteSigner speaks as Web3Signer does in its eth1 mode: eth_signTransaction returns the signed
+// remoteSigner answers as Web3Signer in its eth1 mode: eth_signTransaction returns the signed
 // transaction, and a refusal has the status 400 and a JSON-RPC error.
 type remoteSigner struct {
 	*httptest.Server
-	chain uint64 // its own option: it signs for this one, whatever it is asked for
+	chain uint64 // the chain of its own option, for which it signs whatever the request says
 	keys  map[string]evmtest.Account
 
 	mu    sync.Mutex
-	asked []map[string]any // the parameters, one after another
-	// bends, where there is one, does something else with the signed transaction than to answer
-	// it.
+	asked []map[string]any // the parameters of each request
+	// bends, if not nil, changes the signed transaction or the answer.
 	bends func(w http.ResponseWriter, r *http.Request, tx *evmtx.Tx)
-	heads http.Header // of the last request
+	heads http.Header // the headers of the last request
 }
 
 func newRemoteSigner(t testing.TB, chain uint64, keys ...evmtest.Account) *remoteSigner {
@@ -128,7 +127,7 @@ func answerSigned(w io.Writer, text string) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"result":%q}`, text)
 }
 
-// signing returns a signer before the service, without idle connections left at the end.
+// signer returns a signer that asks the service, without idle connections left at the end.
 func (s *remoteSigner) signer(t testing.TB, o *evm.Web3SignerOptions) *evm.Web3Signer {
 	w, err := evm.NewWeb3Signer(s.URL, o)
 	require.NoError(t, err)
@@ -148,7 +147,7 @@ func unsignedOf(chain uint64) evm.Unsigned {
 	}
 }
 
-// The request is as Web3Signer documents it, and its answer is the account's signature.
+// The request is as Web3Signer documents it, and the answer is read as the account's signature.
 func TestWeb3Signer(t *testing.T) {
 	s := newRemoteSigner(t, 1337, evmtest.Dev(0))
 	w := s.signer(t, &evm.Web3SignerOptions{Header: http.Header{"Authorization": {"Bearer secret-token"}}})
@@ -184,7 +183,7 @@ func contractOf(chain uint64) evm.Unsigned {
 	return tx
 }
 
-// badSigners are services that do not do what they should.
+// badSigners are services that answer wrongly.
 var badSigners = map[string]struct {
 	bend func(w http.ResponseWriter, r *http.Request, tx *evmtx.Tx)
 	says string
@@ -267,8 +266,8 @@ func other(change func(*evmtx.Tx)) func(http.ResponseWriter, *http.Request, *evm
 	}
 }
 
-// Whatever the service answers, the error names what is wrong, and no credentials; and it was
-// asked once.
+// Whatever the service answers, the error names the mistake and shows no credentials, and the
+// service was asked once.
 func TestWeb3SignerThatFails(t *testing.T) {
 	for name, c := range badSigners {
 		t.Run(name, func(t *testing.T) {
@@ -313,9 +312,9 @@ func TestWeb3SignerThatFails(t *testing.T) {
 	})
 }
 
-// An intent that a service signs: while the service is wrong, nothing is kept and nothing is sent,
-// and the lane says why, within the limit of time. Once the service is right the payment is made.
-// A high s is turned around.
+// While a signing service answers wrongly, nothing of an intent is stored or sent, and within the
+// time limit the lane shows the reason. Once the service answers rightly, the payment is made. A
+// high s is turned into the low one.
 func TestWeb3SignerInALane(t *testing.T) {
 	node := evmtest.Start(t, &evmtest.Options{Personality: evmtest.Anvil, BlockTime: -1, SlotsInAnEpoch: 1})
 	s := overHTTP(t, node.URL())
@@ -362,7 +361,7 @@ func TestWeb3SignerInALane(t *testing.T) {
 		require.ErrorContains(t, rec.Error, c.says, c.name)
 		assert.Equal(t, batch.KindNotYet, rec.Error.Kind, c.name)
 		assert.Empty(t, k.all(b), "%s: nothing was posted", c.name)
-		remote.bend(func(w http.ResponseWriter, _ *http.Request, tx *evmtx.Tx) { // right, in the upper half
+		remote.bend(func(w http.ResponseWriter, _ *http.Request, tx *evmtx.Tx) { // a right answer with s in the upper half
 			tx.S = new(big.Int).Sub(secp256k1.Params().N, tx.S)
 			tx.YParity ^= 1
 			answerSigned(w, toHex(tx.Encode()))
@@ -372,7 +371,7 @@ func TestWeb3SignerInALane(t *testing.T) {
 	assert.Len(t, s.paid(from), 4)
 }
 
-// anvil signs for the accounts that it funds, in the same words.
+// anvil signs for the accounts that it funds, with the same request.
 func TestWeb3SignerOfAnvil(t *testing.T) {
 	s := overHTTP(t, anvil.Start(t, "--no-mining").URL())
 	w, err := evm.NewWeb3Signer(s.url, nil)
@@ -407,7 +406,7 @@ func TestNewWeb3SignerOptions(t *testing.T) {
 	}
 }
 
-// Whatever a service answers, it is read or refused; and what is read is what was asked for.
+// Any answer of a service is either refused or is the requested transaction.
 func FuzzSigned(f *testing.F) {
 	tx := unsignedOf(1337)
 	to, err := evmtx.ParseAddress(tx.To)
@@ -419,7 +418,7 @@ func FuzzSigned(f *testing.F) {
 	for _, seed := range []string{good, good[:100], `{"error":{"code":-32000,"message":"no"}}`, `{"result":"0x02c0"}`, `{"result":"0x"}`, `[]`, ``} {
 		f.Add([]byte(seed))
 	}
-	unsigned := toHex(tx.Bytes[2:]) // all fields, without the type and the length of the list
+	unsigned := toHex(tx.Bytes[2:]) // all fields, without the type and the list's length
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if err := evm.ReadSigned(raw, tx); err == nil && !strings.Contains(strings.ToLower(string(raw)), unsigned[2:]) {
 			t.Fatalf("read, and not what was asked for: %s", raw)

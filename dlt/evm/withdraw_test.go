@@ -20,7 +20,7 @@ import (
 
 var ann = batch.By{Actor: "ann", Reason: "wrong address"}
 
-// withdraw withdraws an intent, once its claim is over.
+// withdraw withdraws an intent once its claim has ended.
 func (p *playing) withdraw(b batch.Batch) {
 	p.Helper()
 	rec := p.becomes(b, batch.Pending, batch.Valid)
@@ -30,8 +30,8 @@ func (p *playing) withdraw(b batch.Batch) {
 	require.Equal(p, rec.State, now.State, "only the ledger's word moves it")
 }
 
-// tooCheap has intents of an account under way that no block takes: each has a limit of fees of
-// its own that is below the base fee.
+// tooCheap returns n intents of an account that are under way and in no block: each has its own
+// limit of fees, below the base fee.
 func tooCheap(s *stage, n int) (from evmtest.Account, p *playing, all []batch.Batch) {
 	from = s.account()
 	s.mine(4)
@@ -48,7 +48,8 @@ func tooCheap(s *stage, n int) (from evmtest.Account, p *playing, all []batch.Ba
 	return from, p, all
 }
 
-// cheapAgain makes blocks until all intents are final.
+// cheapAgain lowers the base fee, makes blocks until all intents are final, and returns their
+// states.
 func (p *playing) cheapAgain(s *stage, all []batch.Batch) (states []batch.State) {
 	s.setBaseFee(1)
 	for _, b := range all {
@@ -57,8 +58,8 @@ func (p *playing) cheapAgain(s *stage, all []batch.Batch) (states []batch.State)
 	return states
 }
 
-// A person withdraws an intent that no block takes, among others of its account. A
-// transfer of nothing uses its nonce, though the intent's own limit does not pay for it: the
+// A person withdraws an intent that no block takes, while others of its account wait. A transfer
+// of nothing uses the intent's nonce, although the intent's own limit would not pay for it: the
 // intent has ended for good, and the others go on.
 func TestAnIntentIsWithdrawn(t *testing.T) {
 	for name, c := range map[string]struct{ n, at int }{"the first of three": {3, 0}, "the second of three": {3, 1}, "the last of three": {3, 2}} {
@@ -75,7 +76,7 @@ func TestAnIntentIsWithdrawn(t *testing.T) {
 				_, err = p.Withdraw(context.Background(), p.record(b), ann)
 				require.ErrorIs(t, err, batch.ErrNotAllowed)
 				blocks := 10
-				if c.at == 0 { // nothing is before it
+				if c.at == 0 { // no intent is before it
 					blocks = 30
 				}
 				for range blocks {
@@ -107,7 +108,8 @@ func TestAnIntentIsWithdrawn(t *testing.T) {
 				require.NoError(t, err)
 				require.Len(t, acts, 1)
 				assert.Equal(t, batch.Act{By: ann, Action: batch.ActionWithdraw, Scope: batch.Only(b.Service), Batch: b.ID, From: batch.Pending, To: batch.Pending, At: acts[0].At}, acts[0])
-				// It may be sent anew: nothing of it takes effect any more.
+				// The intent may be requeued: none of its old transactions can take effect any
+				// more.
 				_, err = p.Requeue(context.Background(), rec, ann)
 				require.NoError(t, err)
 				p.mineUntil(b, batch.Committed)
@@ -117,8 +119,8 @@ func TestAnIntentIsWithdrawn(t *testing.T) {
 	}
 }
 
-// Where no pool has the intent any more, nothing has to be replaced: what closes its nonce costs
-// as much as any transaction, though the intent's last fees are at the client's limit.
+// When no pool has a withdrawn intent, nothing has to be replaced: the transfer that closes the
+// nonce has usual fees, even if the intent's last fees were at the client's limit.
 func TestClosingOfAForgottenOneAtTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, NoTracker: true})
@@ -145,10 +147,10 @@ func TestClosingOfAForgottenOneAtTheLimit(t *testing.T) {
 	})
 }
 
-// Whichever is mined decides, and only once it is deep: the intent, what closes its nonce, or
-// another wallet's transaction; and a reorganization may put one in the place of the other.
+// The mined transaction decides, and only once it is deep: the intent's own, the one that closes
+// the nonce, or another wallet's. A reorganization may replace one by another.
 func TestWhatIsMinedDecides(t *testing.T) {
-	// slot returns the transactions that are kept for the intent, once one closes its nonce.
+	// slot returns the hashes in the intent's slot, once one transaction closes its nonce.
 	slot := func(p *playing, k *slots, b batch.Batch) (own, closing string) {
 		for range 500 {
 			if all := k.all(b); len(all) > 0 {
@@ -189,7 +191,7 @@ func TestWhatIsMinedDecides(t *testing.T) {
 			s.mine(1)
 			require.Equal(s, []int64{0}, s.paid(from))
 			p.stays(b, 20, batch.Rejected)
-			require.NoError(s, s.node.Reorg(2, k.raw(s, from, b, 0))) // on a block with a low base fee
+			require.NoError(s, s.node.Reorg(2, k.raw(s, from, b, 0))) // in a block with a low base fee
 			require.Equal(s, []int64{10}, s.paid(from))
 		}, batch.Committed, []int64{10}, ""},
 		"a reorganization puts what closes it in its place": {func(s *stage, p *playing, k *slots, from evmtest.Account, b batch.Batch) {
@@ -229,7 +231,7 @@ func TestWhatIsMinedDecides(t *testing.T) {
 					require.NotNil(t, rec.Error)
 					assert.Contains(t, rec.Error.Message, c.says)
 				}
-				for _, one := range k.all(b) { // one nonce
+				for _, one := range k.all(b) { // all have one nonce
 					nonce, _, _, err := evm.Slot(one)
 					require.NoError(t, err)
 					assert.Zero(t, nonce)
@@ -239,7 +241,7 @@ func TestWhatIsMinedDecides(t *testing.T) {
 	}
 }
 
-// raw returns a transaction that is kept for an intent of 10, as it is sent.
+// raw returns the encoded transaction with index at in the slot of an intent that pays 10.
 func (k *slots) raw(s *stage, from evmtest.Account, b batch.Batch, at int) []byte {
 	all := k.all(b)
 	raw, err := evm.SlotRaw(all[len(all)-1], b, s.chain, at)
@@ -247,13 +249,13 @@ func (k *slots) raw(s *stage, from evmtest.Account, b batch.Batch, at int) []byt
 	return raw
 }
 
-// What closes a nonce is refused by the node for good, as is its estimate, or costs more than the
-// client allows: the intent stays under way, its error says why, and it ends once that has
-// changed. Then a person may give it up, too.
+// The transaction that closes a nonce, or its estimate, is refused by the node for good, or costs
+// more than the client allows: the intent stays under way, and its error says why. It ends when
+// the reason is gone. A person may also give it up.
 func TestClosingThatIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
-		method, answer string // the refusal of the node
-		base           int64  // of fees, in gwei
+		method, answer string // the request that the node refuses, and the text
+		base           int64  // the base fee, in gwei
 		says           string
 	}{
 		"by the node":            {"eth_sendRawTransaction", "max initcode size exceeded", 50, "nonce 0 is not closed: max initcode size exceeded"},
@@ -274,7 +276,7 @@ func TestClosingThatIsRefused(t *testing.T) {
 					}
 					return evmtest.Fault{Answer: evmtest.AnswerError, Code: -32000, Text: c.answer}
 				})
-				for range 20 { // no later head makes the refusal one for good
+				for range 20 { // no later head makes the refusal final
 					s.setBaseFee(c.base)
 					s.mine(1)
 					time.Sleep(12 * time.Second)
@@ -292,9 +294,9 @@ func TestClosingThatIsRefused(t *testing.T) {
 	}
 }
 
-// Another wallet's transaction is in a block, and the node says of the withdrawn intent that the
-// chain can never execute it, at one head after another. Then a reorganization takes that block
-// back: the refusals were about another chain, and the nonce is closed without a person.
+// While another wallet's transaction is in a block, the node refuses the withdrawn intent at
+// several heads as one that can never be executed. Then a reorganization takes that block back:
+// the refusals were about another chain, and the nonce is closed without a person.
 func TestRefusedWhileAnotherIsMined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, NoTracker: true})
@@ -325,7 +327,7 @@ func TestRefusedWhileAnotherIsMined(t *testing.T) {
 		require.Len(t, k.all(b), p.record(b).Attempt)
 		s.fault(func(evmtest.RequestPoint) evmtest.Fault { return evmtest.Fault{} })
 		require.NoError(t, s.node.Reorg(blocks))
-		s.node.Forget() // the other wallet has given its own up
+		s.node.Forget() // the node forgets the other wallet's transaction, too
 		require.Empty(t, s.paid(from))
 		rec := p.mineUntil(b, batch.Committed, batch.Rejected)
 		require.NotNil(t, rec.Error)
@@ -334,9 +336,9 @@ func TestRefusedWhileAnotherIsMined(t *testing.T) {
 	})
 }
 
-// A lane with several intents under way: to give one up would leave a nonce that the others wait
-// for, and what was sent may still take effect. So Decide asks for a withdrawal, and gives it up
-// only after that.
+// In a lane with several intents under way, giving one up would leave a nonce for which the others
+// wait, and its transactions may still take effect. So Decide asks for a withdrawal first, and
+// gives the intent up only after that.
 func TestDecideAsksForAWithdrawal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Geth})
@@ -376,7 +378,7 @@ func TestDecideAsksForAWithdrawal(t *testing.T) {
 	})
 }
 
-// A batch that is a signed transaction cannot be withdrawn by this library: it has no keys.
+// A batch that is a signed transaction cannot be withdrawn, because the library has no keys.
 func TestASignedTransactionIsNotWithdrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Geth})
@@ -390,8 +392,9 @@ func TestASignedTransactionIsNotWithdrawn(t *testing.T) {
 	})
 }
 
-// A process ends at each step on the way to what closes a nonce, the others go on, and it wakes up
-// later: one transaction of the nonce is mined, and the record says which.
+// A process stops at each step on the way to the transaction that closes a nonce. The others go
+// on, and the process is thawed later: one transaction of the nonce is mined, and the record says
+// which.
 func TestCrashWhileItIsWithdrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Geth})

@@ -10,9 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// Each word of the table has the class that stands there, in any case and between the words of a
-// proxy. A word that stands nowhere is a doubt under any code but the three that the protocol and
-// HTTP fix.
+// Each text of the table has its class, in upper or lower case and inside a proxy's text. An
+// unknown text is doubt under every code but the three that the protocol and HTTP fix.
 func TestWords(t *testing.T) {
 	tier.Plain(t)
 	for i, w := range textClasses {
@@ -30,7 +29,7 @@ func TestWords(t *testing.T) {
 	certain := map[int]class{codeMethodNotFound: classMisconfigured, codeLimitExceeded: classBusy, codeTooManyRequests: classBusy}
 	for code := -33000; code <= 600; code++ {
 		for _, text := range []string{"", "no", "internal error", "execution reverted", "something went wrong", "invalid request", "denied"} {
-			want := certain[code] // doubt, if it is in neither
+			want := certain[code] // doubt if it is in neither table
 			assert.Equal(t, want, classify(&rpcError{Code: code, Message: text}), fmt.Sprint(code, " ", text))
 		}
 	}

@@ -16,7 +16,7 @@ type rejection struct {
 	fullText   string // geth's, in place of its text
 }
 
-// What geth allows.
+// Limits of geth.
 const (
 	maxTxBytes         = 128 << 10
 	maxBlobTxBytes     = 1 << 20 // bytes, with the blobs
@@ -218,7 +218,7 @@ func (n *Node) receive(now time.Time, raw []byte, dropTx bool) (*transaction, *r
 		e.Kind, e.Text = Refused, string(why.reason)
 	case dropTx:
 		e.Text = "forgotten"
-	case kept: // the tracker tries again
+	case kept: // the tracker will try again
 		n.trackedTxs = append(n.trackedTxs, tx)
 		e.Text = "kept: " + string(why.reason)
 	default:
@@ -257,7 +257,7 @@ func (n *Node) hasTracker() bool { return !n.rules.isLax && !n.options.NoTracker
 // restoreTracked puts transactions that were sent and left the pool back into it, if they can be
 // taken now.
 func (n *Node) restoreTracked(now time.Time) {
-	for again := true; again; { // filling a gap makes room for others
+	for again := true; again; { // a filled gap makes room for other transactions
 		again = false
 		for _, tx := range n.trackedTxs {
 			if n.pool.byHash[tx.hash] == nil && n.chain.txs[tx.hash] == nil && n.checkAdmission(tx, nil) == nil {

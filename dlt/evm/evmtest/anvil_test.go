@@ -19,8 +19,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/geth"
 )
 
-// The tests of this file need a real anvil, which is found or brought. What is asked of a real
-// geth, too, is in behaviors.
+// The tests of this file need a real anvil, which is looked for or downloaded. Requests that are
+// made to a real geth, too, are in behaviors.
 
 func httpClient(t *testing.T) *http.Client {
 	transport := &http.Transport{}
@@ -28,8 +28,8 @@ func httpClient(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// TestAnvilAnswersAsRecorded makes the requests of two records of anvil to the anvil that is here,
-// so that another version of it is noticed.
+// TestAnvilAnswersAsRecorded makes the requests of two records of anvil to the installed anvil, so
+// that a version with other answers is noticed.
 func TestAnvilAnswersAsRecorded(t *testing.T) {
 	t.Run("on demand", func(t *testing.T) {
 		n := anvil.Start(t, "--no-mining", "--accounts", "60")
@@ -37,7 +37,7 @@ func TestAnvilAnswersAsRecorded(t *testing.T) {
 		r.replayAll(readRecord(t, "anvil-on-demand.txt"))
 		require.GreaterOrEqual(t, r.comparedCount, 145)
 	})
-	t.Run("interval and restart", func(t *testing.T) { // but blocks come when the record shows one, and dumps never
+	t.Run("interval and restart", func(t *testing.T) { // here blocks are made when the record shows one, and no state is dumped
 		args := []string{"--no-mining", "--state-interval", "3600"}
 		n := anvil.Start(t, args...)
 		r := &replayer{t: t, url: n.URL(), client: httpClient(t), chainID: 31337, doBefore: map[int]func(){}}
@@ -78,7 +78,7 @@ type nodePair struct {
 	changes       []string // what changed something
 }
 
-// mine makes a block of what is in the pool of each.
+// mine makes a block of the pool's transactions on each node.
 func (p *nodePair) mine() {
 	p.t.Helper()
 	if p.realGeth == nil {
@@ -90,7 +90,7 @@ func (p *nodePair) mine() {
 	p.changes = append(p.changes, "mine")
 }
 
-// reorg replaces the last blocks of each. The first new one has the given transactions.
+// reorg replaces the last blocks on each node. The first new block has the given transactions.
 func (p *nodePair) reorg(depth int, raw ...string) {
 	p.t.Helper()
 	list := []any{}
@@ -110,7 +110,7 @@ func (p *nodePair) reorg(depth int, raw ...string) {
 	p.changes = append(p.changes, fmt.Sprint("reorg ", depth, len(raw)))
 }
 
-// ask makes a request to both, and returns the simulated answer.
+// ask makes a request to both nodes, and returns the simulated node's answer.
 func (p *nodePair) ask(method string, params ...any) any {
 	p.t.Helper()
 	if params == nil {
@@ -124,7 +124,7 @@ func (p *nodePair) ask(method string, params ...any) any {
 	status, kind, actual, err := p.real.post(string(body), jsonType)
 	require.NoError(p.t, err)
 	if p.realGeth != nil && strings.Contains(actual, "transaction indexing is in progress") {
-		actual = simulated // geth says so until it has looked at the last block
+		actual = simulated // geth answers so until it has indexed the last block
 	}
 	diffs := compareAnswer(recordedAnswer{status: status, contentType: kind, body: actual}, http.StatusOK, jsonType, simulated)
 	require.Empty(p.t, diffs, "%s\nsimulated %s\nreal %s\nafter\n%s", body, simulated, actual, strings.Join(p.changes, "\n"))
@@ -179,7 +179,7 @@ func (p *nodePair) askAtBlock(method string, number uint64, before ...any) {
 	require.Equal(p.t, answers[1], answers[0], "%s at %d", method, number)
 }
 
-// sign signs the account's next transaction.
+// sign returns the signed next transaction of the account.
 func (p *nodePair) sign(a Account, u Unsigned) (raw, hash string) {
 	u.ChainID, u.Nonce = p.simulated.chainID, p.nonces[a.Address()]
 	p.nonces[a.Address()]++
@@ -224,7 +224,8 @@ func startAnvilPair(t *testing.T) *nodePair {
 	return newNodePair(t, s, n.URL(), nil)
 }
 
-// TestAnvilRefusesAsSimulated sends what is refused for each reason, and compares the answers.
+// TestAnvilRefusesAsSimulated sends a transaction for each reason of a refusal, and compares the
+// answers.
 func TestAnvilRefusesAsSimulated(t *testing.T) {
 	all := stepsToRefusal(31337, 4)
 	for _, why := range []Refusal{BlobGap, NoBlobs, WrongBlobs, Reserved} { // anvil computes for half a minute before its first blobs
@@ -250,7 +251,7 @@ func TestAnvilRefusesAsSimulated(t *testing.T) {
 	}
 }
 
-// behaviors are what a simulated node and a real one are asked beyond the records.
+// behaviors are requests to a simulated node and a real one that the records do not have.
 var behaviors = map[string]func(p *nodePair){
 	"a reorg": func(p *nodePair) {
 		first, h1 := p.sign(Dev(1), Unsigned{})
@@ -360,8 +361,8 @@ var behaviors = map[string]func(p *nodePair){
 	},
 }
 
-// TestAnvilBehavesAsSimulated asks a simulated anvil and a real one the same, beyond the records,
-// and compares each answer.
+// TestAnvilBehavesAsSimulated makes requests that the records do not have to a simulated anvil and
+// a real one, and compares each answer.
 func TestAnvilBehavesAsSimulated(t *testing.T) {
 	a, b := Dev(1), Dev(2)
 	all := maps.Clone(behaviors)
@@ -409,7 +410,7 @@ func TestAnvilBehavesAsSimulated(t *testing.T) {
 			two, h2 := p.sign(a, Unsigned{Value: big.NewInt(60_000_000_000_000)})
 			more, _ := p.sign(a, Unsigned{Value: big.NewInt(80_000_000_000_000)})
 			p.ask(sendMethod, one)
-			p.ask(sendMethod, two) // each can be paid for alone
+			p.ask(sendMethod, two) // the account can pay for each of them alone
 			p.ask(sendMethod, more)
 			p.ask("evm_mine")
 			p.ask("evm_mine")
@@ -427,8 +428,8 @@ func TestAnvilBehavesAsSimulated(t *testing.T) {
 	}
 }
 
-// waitsTwice reports whether anvil would keep two transactions of a nonce: one of them waits for a
-// nonce before it.
+// waitsTwice reports whether anvil would keep two transactions of a nonce, of which one waits for
+// an earlier nonce.
 func waitsTwice(p *nodePair, a Account, nonce uint64) bool {
 	pool := p.simulated.callMethod("txpool_inspect").(map[string]any)
 	has := func(part string, nonce uint64) bool {
@@ -442,7 +443,7 @@ func waitsTwice(p *nodePair, a Account, nonce uint64) bool {
 var randomSteps = flag.Int("evm.steps", 50, "requests that change something, in each of three random runs on a simulated and a real anvil")
 
 // TestAnvilRandomly does the same random things to a simulated anvil and to a real one, and
-// compares all that can be asked about them.
+// compares the answers to all questions about them.
 func TestAnvilRandomly(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

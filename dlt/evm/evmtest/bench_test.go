@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// BenchmarkSend sends payments of ten accounts, a thousand to a block.
+// BenchmarkSend sends payments of ten accounts, with a thousand payments in each block.
 func BenchmarkSend(b *testing.B) {
 	n := NewNode(&Options{Personality: Anvil, BlockTime: -1})
 	var raws [][]byte

@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// transaction is signed bytes that a node read.
+// transaction is a decoded transaction with its bytes.
 type transaction struct {
 	*evmtx.Tx
 	raw           []byte // without blobs
@@ -19,8 +19,8 @@ type transaction struct {
 	from          evmtx.Address
 }
 
-// blobPrice is the price of a unit of blob gas, in wei, and maxBlobs is how many blobs a block has
-// at most.
+// blobPrice is the price of a unit of blob gas in wei. maxBlobs is the most blobs that a block may
+// have.
 const (
 	blobPrice = 1
 	maxBlobs  = 9
@@ -29,7 +29,7 @@ const (
 // blobGas returns the blob gas of the transaction.
 func (tx *transaction) blobGas() uint64 { return evmtx.BlobSize * uint64(len(tx.BlobHashes)) }
 
-// cost returns the balance that the account needs for the transaction to be mined.
+// cost returns the balance that an account needs before the transaction can be mined.
 func (tx *transaction) cost() *big.Int {
 	c := new(big.Int).SetUint64(tx.Gas)
 	c.Mul(c, tx.FeeCap).Add(c, tx.Value)
@@ -40,8 +40,8 @@ func (tx *transaction) cost() *big.Int {
 	return c
 }
 
-// tipAt returns a miner's share of a unit of gas; negative where the fee cap is below the base
-// fee.
+// tipAt returns the miner's share of the price of a unit of gas. It is negative if the fee cap is
+// below the base fee.
 func (tx *transaction) tipAt(baseFee *big.Int) *big.Int {
 	left := new(big.Int).Sub(tx.FeeCap, baseFee)
 	if left.Cmp(tx.Tip) > 0 {
@@ -75,7 +75,7 @@ type block struct {
 	changedAccounts map[evmtx.Address]account // what accounts are after the block, where it changed them
 }
 
-// account is the state of an address. Values are never changed, but replaced.
+// account is the state of an address. A state is never changed, only replaced by another.
 type account struct {
 	nonce   uint64
 	balance *big.Int
@@ -89,7 +89,7 @@ func (a account) balanceOrZero() *big.Int {
 	return a.balance
 }
 
-// delegated reports whether the account has the code of another (EIP-7702).
+// delegated reports whether the account's code delegates to another account (EIP-7702).
 func (a account) delegated() bool {
 	return len(a.code) == 23 && a.code[0] == 0xef && a.code[1] == 0x01
 }
@@ -99,7 +99,7 @@ type accountVersion struct {
 	account
 }
 
-// chain is blocks, and the state after each.
+// chain is the blocks, and the state after each.
 type chain struct {
 	chainID        uint64
 	blocks         []*block
@@ -121,7 +121,7 @@ func newChain(o *Options, salt uint64, now time.Time) *chain {
 	for text, funds := range o.Accounts {
 		address, err := evmtx.ParseAddress(text)
 		if err != nil {
-			panic(err) // Options were checked
+			panic(err) // the Options were checked before
 		}
 		genesis.changedAccounts[address] = account{balance: funds}
 	}
@@ -130,7 +130,7 @@ func newChain(o *Options, salt uint64, now time.Time) *chain {
 	}
 	c.assignHash(genesis)
 	c.appendBlock(genesis)
-	if o.Personality == Anvil { // its first block has the base fee of the genesis block
+	if o.Personality == Anvil { // anvil's first block has the base fee of the genesis block
 		c.nextBaseFee = genesis.baseFee
 	}
 	return c
@@ -160,7 +160,7 @@ func (c *chain) appendBlock(b *block) {
 // nextBaseFee returns the base fee of the block after this one (EIP-1559).
 func (b *block) nextBaseFee() *big.Int {
 	target := b.gasLimit / 2
-	if b.gasUsed == target || b.baseFee.Sign() == 0 { // it never rises from 0: a chain without one
+	if b.gasUsed == target || b.baseFee.Sign() == 0 { // from 0 the base fee never rises: a chain without a base fee
 		return b.baseFee
 	}
 	distance := new(big.Int).SetUint64(max(b.gasUsed, target) - min(b.gasUsed, target))
@@ -240,13 +240,13 @@ func (c *chain) beginBlock(now time.Time) *block {
 	if b.gasLimit < c.gasLimitTarget {
 		b.gasLimit = min(c.gasLimitTarget, b.gasLimit+b.gasLimit/1024-1)
 	}
-	if b.time.Unix() <= head.time.Unix() { // blocks of one second
+	if b.time.Unix() <= head.time.Unix() { // several blocks within one second
 		b.time = head.time.Add(time.Second)
 	}
 	return b
 }
 
-// account returns the state of an address within a block that is being made.
+// within returns the state of an address inside a block that is being made.
 func (c *chain) accountIn(b *block, address evmtx.Address) account {
 	if a, ok := b.changedAccounts[address]; ok {
 		return a
@@ -254,7 +254,7 @@ func (c *chain) accountIn(b *block, address evmtx.Address) account {
 	return c.accountNow(address)
 }
 
-// fits reports whether a transaction may be in the block now, by the rules of consensus.
+// fits reports whether the consensus rules allow the transaction as the next one of the block.
 func (c *chain) fits(b *block, tx *transaction) bool {
 	a := c.accountIn(b, tx.from)
 	return (tx.ChainID == c.chainID || tx.ChainID == 0) && tx.Nonce == a.nonce && tx.tipAt(b.baseFee).Sign() >= 0 && a.balanceOrZero().Cmp(tx.cost()) >= 0 &&
@@ -262,7 +262,7 @@ func (c *chain) fits(b *block, tx *transaction) bool {
 		b.blobGas+tx.blobGas() <= maxBlobs*evmtx.BlobSize
 }
 
-// execute puts a transaction that fits into the block.
+// execute adds a transaction that fits to the block.
 func (c *chain) execute(b *block, tx *transaction) {
 	tip := tx.tipAt(b.baseFee)
 	m := &minedTransaction{transaction: tx, block: b, indexInBlock: len(b.txs), effectiveGasPrice: tip.Add(tip, b.baseFee)}
@@ -276,7 +276,7 @@ func (c *chain) execute(b *block, tx *transaction) {
 	b.gasUsed += m.gasUsed
 	m.cumulativeGas = b.gasUsed
 	b.blobGas += tx.blobGas()
-	// The sender has the balance of the call, and pays for its gas.
+	// The sender has its balance after the call, less the price of the gas.
 	paid := new(big.Int).Mul(m.effectiveGasPrice, new(big.Int).SetUint64(m.gasUsed))
 	paid.Add(paid, new(big.Int).SetUint64(blobPrice*tx.blobGas()))
 	after := c.accountIn(b, tx.from)
@@ -300,7 +300,7 @@ func (c *chain) executeCall(b *block, m *minedTransaction, gas uint64) (left uin
 	b.changedAccounts[to] = callee
 	if m.To != nil {
 		if callee.delegated() {
-			return gas, true // the other's code is not modelled
+			return gas, true // the code of the other account is not simulated
 		}
 		_, left, err := runCode(callee.code, gas)
 		return left, err == nil

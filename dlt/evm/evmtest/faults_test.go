@@ -14,12 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each fault of a send, alone: what the client sees, and whether the node took the transaction.
+// The test shows, for each fault of a send, what the client gets and whether the node accepts the
+// transaction.
 func TestFaultsOfASend(t *testing.T) {
 	for name, x := range map[string]struct {
 		f     Faults
-		taken any    // nil where the pool has it after a second, false where not
-		sees  string // in the answer, or the error
+		taken any    // nil if the pool has the transaction after a second, false if not
+		sees  string // part of the answer or of the error
 	}{
 		"before":      {Faults{ResetBefore: 1}, false, "EOF"},
 		"after":       {Faults{ResetAfter: 1}, nil, "EOF"},
@@ -46,7 +47,7 @@ func TestFaultsOfASend(t *testing.T) {
 	}
 }
 
-// A busy node refuses in one of two ways, and a hanging one takes it or not.
+// A busy node refuses in one of two ways, and a node that hangs accepts the transaction or not.
 func TestFaultsBySeed(t *testing.T) {
 	seen := map[string]bool{}
 	for seed := range uint64(20) {
@@ -75,7 +76,7 @@ func TestFaultsBySeed(t *testing.T) {
 	require.Equal(t, map[string]bool{"429": true, "200": true, "hang true": true, "hang false": true}, seen)
 }
 
-// Each fault of a question, alone.
+// The test shows, for each fault of a question, what the client gets.
 func TestFaultsOfAQuestion(t *testing.T) {
 	for name, x := range map[string]struct {
 		f    Faults
@@ -111,7 +112,7 @@ func TestFaultsOfAQuestion(t *testing.T) {
 	})
 }
 
-// A kill ends what waits to be read, and nothing of it is taken.
+// A kill ends requests that are not read yet, and none of them takes effect.
 func TestKillWhileReading(t *testing.T) {
 	runInBubble(t, Options{Faults: &Faults{Request: func(RequestPoint) Fault { return Fault{Delay: time.Second} }}}, func(t *testing.T, n *Node) {
 		raw, _ := signPayment(n, accountA, 0)
@@ -123,8 +124,8 @@ func TestKillWhileReading(t *testing.T) {
 	})
 }
 
-// What a killed node had read and not yet done is lost: a request of its last life, and one that
-// was to arrive late.
+// A killed node loses the requests that it had read and not finished: one that it was to answer,
+// and one that was to arrive late.
 func TestKillLosesWhatIsUnderWay(t *testing.T) {
 	slow := &Faults{Request: func(p RequestPoint) Fault {
 		if p.Method == sendMethod {
@@ -146,7 +147,7 @@ func TestKillLosesWhatIsUnderWay(t *testing.T) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				defer func() { _ = recover() }() // a handler without a connection ends so
+				defer func() { _ = recover() }() // a handler without a connection ends with a panic
 				n.ServeHTTP(httptest.NewRecorder(), r)
 			}()
 			time.Sleep(100 * time.Millisecond)
@@ -159,8 +160,8 @@ func TestKillLosesWhatIsUnderWay(t *testing.T) {
 	}
 }
 
-// Reorgs by seed: the same seed makes the same chain, whatever is asked meanwhile, and all
-// that was sent is mined in the end, once each.
+// Reorganizations by seed: the same seed makes the same chain, whatever is asked in between, and
+// each transaction is mined once in the end.
 func TestFaultsOfBlocks(t *testing.T) {
 	run := func(ask bool) (out []string) {
 		f := &Faults{Seed: 3, Reorg: 0.2}

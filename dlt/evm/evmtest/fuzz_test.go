@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// FuzzRequest sends any body: the node answers with JSON, or with nothing, and goes on.
+// FuzzRequest sends any body: the node answers with JSON, or not at all, and still works
+// afterwards.
 func FuzzRequest(f *testing.F) {
 	raw, hash := Dev(0).Sign(Unsigned{ChainID: 1337, To: deadAddress})
 	for _, name := range slices.Sorted(maps.Keys(methods)) {

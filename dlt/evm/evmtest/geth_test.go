@@ -13,13 +13,13 @@ import (
 	"github.com/dltbatch/dltbatch/internal/geth"
 )
 
-// The tests of this file need a real geth, which is found or compiled.
+// The tests of this file need a real geth, which is looked for or compiled.
 
-// TestGethAnswersAsRecorded makes the requests of the record of geth --dev to the geth that is
-// here, so that another version of it is noticed.
+// TestGethAnswersAsRecorded makes the requests of the record of geth --dev to the installed geth,
+// so that a version with other answers is noticed.
 func TestGethAnswersAsRecorded(t *testing.T) {
 	lines := readRecord(t, "geth-dev.txt")
-	// The record begins at block 7; the price of its fourth block is in it, and no block since had
+	// The record begins at block 7. It shows the base fee of block 4, and no block since then had
 	// transactions.
 	price := big.NewInt(0x24079a4b)
 	for range 4 {
@@ -58,11 +58,12 @@ func startGethPair(t *testing.T, o Options, args ...string) *nodePair {
 	return newNodePair(t, Start(t, &o), n.URL(), n)
 }
 
-// TestGethRefusesAsSimulated sends what is refused for each reason, and compares the answers.
+// TestGethRefusesAsSimulated sends a transaction for each reason of a refusal, and compares the
+// answers.
 func TestGethRefusesAsSimulated(t *testing.T) {
 	for why, steps := range stepsToRefusal(geth.ChainID, 4) {
 		if why == AccountLimit || why == PoolFull || why == WrongBlobs {
-			continue // nobody can give an account code, a full pool makes room as it likes, and the hashes of blobs are in the text
+			continue // no method gives an account code; a full pool drops what it likes; the text contains the blobs' hashes
 		}
 		t.Run(string(why), func(t *testing.T) {
 			p := startGethPair(t, Options{})
@@ -87,7 +88,7 @@ func (p *nodePair) waitForPool(a Account) {
 		return fmt.Sprint(r.callMethod("txpool_inspect"), r.callMethod("eth_getTransactionCount", a.Address(), "pending"))
 	}
 	want := pool(p.simulated)
-	for range 100 { // the comparison that follows says what differs
+	for range 100 { // if the pools still differ, the comparison that follows shows it
 		if pool(p.real) == want {
 			return
 		}
@@ -95,17 +96,17 @@ func (p *nodePair) waitForPool(a Account) {
 	}
 }
 
-// TestGethBehavesAsSimulated asks a simulated geth and a real one the same, beyond the record, and
-// compares each answer.
+// TestGethBehavesAsSimulated makes requests that the record does not have to a simulated geth and
+// a real one, and compares each answer.
 func TestGethBehavesAsSimulated(t *testing.T) {
 	for name, do := range behaviors {
 		t.Run(name, func(t *testing.T) { do(startGethPair(t, Options{})) })
 	}
 }
 
-// TestGethIsKilled kills both: what was mined last is in no block, and ten seconds later in the
-// pool again. Until there is another block, a real one still has receipts of the one that it has
-// lost.
+// TestGethIsKilled kills both nodes: the last mined transactions are in no block, and ten seconds
+// later they are in the pool again. Until there is another block, a real geth still has receipts
+// of the lost block.
 func TestGethIsKilled(t *testing.T) {
 	p := startGethPair(t, Options{KillUnmines: 1})
 	one, h1 := p.sign(Dev(1), Unsigned{})
@@ -130,7 +131,7 @@ func TestGethIsKilled(t *testing.T) {
 }
 
 // TestGethRandomly does the same random things to a simulated geth and to a real one, and compares
-// all that can be asked about them.
+// the answers to all questions about them.
 func TestGethRandomly(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -170,7 +171,7 @@ func TestGethRandomly(t *testing.T) {
 					if head := p.realGeth.Height(); head > 0 {
 						depth := 1 + random.IntN(min(head%32+1, 4))
 						if depth > head%32 {
-							break // nothing finalized is taken back
+							break // a finalized block is not taken back
 						}
 						var include []string
 						if random.IntN(2) == 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// reply is an answer read whole.
+// reply is an HTTP answer whose body was read.
 type reply struct {
 	status int
 	text   string
@@ -45,7 +45,7 @@ func bodyOf(t testing.TB, method string, params ...any) []byte {
 	return body
 }
 
-// ask calls a method. Its error is nil where the node has a result.
+// ask calls a method. The error is nil if the node answered with a result.
 func ask(t testing.TB, n *Node, method string, params ...any) (any, *RPCError) {
 	t.Helper()
 	r, err := post(t, n, bodyOf(t, method, params...))

@@ -11,13 +11,13 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// method is a JSON-RPC method, and which nodes have it.
+// method is a JSON-RPC method, and which personalities have it.
 type method struct {
 	availability int
 	handle       func(c *rpcCall) (any, *rpcError)
 }
 
-// The nodes that have a method.
+// Which personalities have a method.
 const (
 	onAllNodes     = iota
 	onAnvilOnly    // anvil
@@ -173,7 +173,7 @@ func (c *rpcCall) blockByNumber() (any, *rpcError) {
 	if e != nil && len(c.params) > 0 {
 		if text, bad := c.textParam(0); bad == nil {
 			if _, err := strconv.ParseUint(text, 0, 64); err == nil {
-				return nil, nil // beyond the head
+				return nil, nil // a block above the head
 			}
 		}
 	}
@@ -284,7 +284,7 @@ func (c *rpcCall) transactionCount() (any, *rpcError) {
 	if !pending {
 		return hexNumber(at.nonce), nil
 	}
-	// A backend that is behind still has the transactions of later blocks in its pool.
+	// For a backend that is behind, the transactions of later blocks are still in the pool.
 	return hexNumber(c.pool.pendingNonce(a, max(at.nonce, c.chain.accountNow(a).nonce))), nil
 }
 
@@ -305,7 +305,7 @@ type callObject struct {
 	Input string `json:"input"`
 }
 
-// simulate runs a call, and returns the gas that it needs.
+// simulate runs a call, and returns its output and the gas that it needs.
 func (c *rpcCall) simulate() (out []byte, gas uint64, e *rpcError) {
 	var m callObject
 	if len(c.params) == 0 || json.Unmarshal(c.params[0], &m) != nil {

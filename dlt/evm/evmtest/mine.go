@@ -29,7 +29,7 @@ func (n *Node) mineDueBlock(at time.Time) {
 	n.mine(at)
 }
 
-// mine makes a block of the pool, and what the faults say comes after it.
+// mine makes a block of the pool, followed by the reorganization that the faults draw, if any.
 func (n *Node) mine(now time.Time) {
 	b := n.chain.beginBlock(now)
 	n.fillBlock(b)
@@ -116,7 +116,7 @@ func (n *Node) fillBlockLax(b *block) {
 		case n.chain.fits(b, x.transaction):
 			n.chain.execute(b, x.transaction)
 		case b.gasUsed+x.Gas > b.gasLimit, b.blobGas+x.blobGas() > maxBlobs*evmtx.BlobSize:
-			continue // it waits for another block, and so do its followers
+			continue // this transaction and those after it wait for another block
 		default:
 			bad = append(bad, x)
 		}
@@ -148,8 +148,9 @@ func (n *Node) dropUnmineable() {
 	}
 }
 
-// reorg replaces the last blocks by as many others, with the transactions of include at their
-// places, and one more with all but Anvil. Geth puts mined transactions back into its pool.
+// reorg replaces the last blocks by the same number of blocks, plus one for all personalities but
+// Anvil. include has transactions for each new block. Geth puts transactions of lost blocks back
+// into its pool.
 func (n *Node) reorg(now time.Time, depth int, include map[int][]*transaction) {
 	head := n.chain.head().number
 	depth = min(depth, int(head))

@@ -28,7 +28,7 @@ type Node struct {
 	requestCounts  map[string]int
 	lateArrivals   []arrival
 	journal        []Entry
-	// When the next block, the next dump and the tracker's next look are due; zero where none is.
+	// The times of the next block, the next dump and the tracker's next look; zero means none.
 	nextBlock, nextDump, nextTrackerRun time.Time
 
 	closed    chan struct{} // ends hanging requests when it is closed
@@ -36,7 +36,7 @@ type Node struct {
 	front     simnode.Front
 }
 
-// arrival is a transaction that comes in after its sender has left.
+// arrival is a transaction that arrives after its sender's connection has ended.
 type arrival struct {
 	due time.Time
 	raw []byte

@@ -14,8 +14,8 @@ import (
 
 var accountA, accountB = Dev(1), Dev(2)
 
-// A geth that is killed loses blocks, and for ten seconds its pool; then what it was sent is mined
-// into another block.
+// A geth that is killed loses blocks, and for ten seconds its pool. After that the sent
+// transactions are mined again, in another block.
 func TestKillUnmines(t *testing.T) {
 	runInBubble(t, Options{BlockTime: 2 * time.Second}, func(t *testing.T, n *Node) {
 		time.Sleep(13 * time.Second)
@@ -49,7 +49,7 @@ func journalKinds(n *Node) (out []Kind) {
 	return out
 }
 
-// The tracker looks each minute.
+// The tracker looks at sent transactions once a minute.
 func TestTrackerLooksAgain(t *testing.T) {
 	runInBubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
 		time.Sleep(20 * time.Second)
@@ -63,7 +63,7 @@ func TestTrackerLooksAgain(t *testing.T) {
 	})
 }
 
-// Without a tracker it forgets for ever.
+// Without a tracker, a killed node forgets its transactions for ever.
 func TestKillForgets(t *testing.T) {
 	runInBubble(t, Options{BlockTime: 2 * time.Second, NoTracker: true, KillUnmines: -1}, func(t *testing.T, n *Node) {
 		h := sendPayment(t, n, accountA, 0)
@@ -77,7 +77,7 @@ func TestKillForgets(t *testing.T) {
 	})
 }
 
-// An anvil has what it dumped last; without dumps it is another chain.
+// After a kill an anvil has the chain that it dumped last. Without dumps it begins another chain.
 func TestDumps(t *testing.T) {
 	runInBubble(t, Options{Personality: Anvil, BlockTime: time.Second, DumpInterval: 2500 * time.Millisecond}, func(t *testing.T, n *Node) {
 		first := sendPayment(t, n, accountA, 0)
@@ -109,8 +109,8 @@ func TestDumps(t *testing.T) {
 	})
 }
 
-// A geth puts the transactions of a lost fork back into its pool; not those of one that is deeper
-// than 64.
+// A geth puts the transactions of a lost fork back into its pool, unless the fork is deeper than
+// 64 blocks.
 func TestReorg(t *testing.T) {
 	runInBubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
 		var hashes []string
@@ -158,7 +158,7 @@ func requireLinked(t *testing.T, n *Node) {
 	}
 }
 
-// Another transaction takes the nonce in the new fork: ours is dead.
+// When another transaction uses the nonce on the new fork, the first one can never be mined.
 func TestReorgWithAnother(t *testing.T) {
 	runInBubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
 		raw, ours := signPayment(n, accountA, 0)
@@ -174,7 +174,7 @@ func TestReorgWithAnother(t *testing.T) {
 	})
 }
 
-// A provider's backends see different heads: a count is ahead of a receipt, and behind one.
+// A provider's backends have different heads: a count may be ahead of a receipt, or behind it.
 func TestProviderLags(t *testing.T) {
 	runInBubble(t, Options{Personality: Provider, BlockTime: -1, SlotsInAnEpoch: 1}, func(t *testing.T, n *Node) {
 		raw, h := signPayment(n, accountA, 0)
@@ -204,7 +204,7 @@ func TestProviderLags(t *testing.T) {
 	})
 }
 
-// The tags of finality, by personality.
+// Each personality has its own "safe" and "finalized" blocks.
 func TestFinality(t *testing.T) {
 	for _, x := range []struct {
 		p               Personality
@@ -216,7 +216,7 @@ func TestFinality(t *testing.T) {
 			}
 			for tag, want := range map[string]string{"safe": x.safe, "finalized": x.finalized, "earliest": "0x0"} {
 				require.Equal(t, want, askResult(t, n, "eth_getBlockByNumber", tag, false).(map[string]any)["number"], "%s %s", x.p, tag)
-				if x.p == Provider { // the other backend's turn
+				if x.p == Provider { // the next request is the other backend's turn
 					askResult(t, n, "eth_chainId")
 				}
 			}
@@ -228,7 +228,7 @@ func TestFinality(t *testing.T) {
 	})
 }
 
-// A geth has the state of the last 128 blocks, and all blocks.
+// A geth has the state of its last 128 blocks, and all blocks.
 func TestOldState(t *testing.T) {
 	runInBubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
 		for range 129 {
@@ -241,7 +241,7 @@ func TestOldState(t *testing.T) {
 	})
 }
 
-// Funds that an earlier nonce spends: the later ones are dropped in silence.
+// When an earlier nonce spends an account's funds, the later transactions are dropped silently.
 func TestFundsRunOut(t *testing.T) {
 	runInBubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
 		h := sendPayment(t, n, accountA, 0)
@@ -259,7 +259,7 @@ func TestFundsRunOut(t *testing.T) {
 	})
 }
 
-// Both fees have to be more, also where a tenth of them is less than a wei.
+// A replacement needs both fees higher, even if a tenth of them is less than a wei.
 func TestReplacementOfTinyFees(t *testing.T) {
 	runInBubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
 		tiny := func(tip, value int64) func(u *Unsigned) {
@@ -275,7 +275,7 @@ func TestReplacementOfTinyFees(t *testing.T) {
 	})
 }
 
-// Of equal tips the first comes first, whatever the accounts.
+// Of transactions with equal tips, the one that came first is mined first, whatever the accounts.
 func TestFirstComesFirst(t *testing.T) {
 	runInBubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
 		var want []string
@@ -290,7 +290,7 @@ func TestFirstComesFirst(t *testing.T) {
 	})
 }
 
-// A call that is taken back moves no value, and pays its gas.
+// A call that reverts moves no value, and pays for its gas.
 func TestRevertMovesNothing(t *testing.T) {
 	runInBubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
 		n.SetCode(deadAddress, []byte{0x60, 0, 0x60, 0, 0xfd})
@@ -305,7 +305,7 @@ func TestRevertMovesNothing(t *testing.T) {
 	})
 }
 
-// What the pool has of an account counts, too.
+// The check of an account's balance counts its transactions in the pool, too.
 func TestQueuedCost(t *testing.T) {
 	runInBubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
 		n.SetBalance(accountA.Address(), big.NewInt(1_000_000_000_000_000))
@@ -316,7 +316,7 @@ func TestQueuedCost(t *testing.T) {
 	})
 }
 
-// A fee cap below the base fee waits in a geth until the base fee falls.
+// A transaction whose fee cap is below the base fee waits in a geth until the base fee falls.
 func TestBaseFeeFalls(t *testing.T) {
 	runInBubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
 		n.SetBaseFee(big.NewInt(40e9))
@@ -325,13 +325,14 @@ func TestBaseFeeFalls(t *testing.T) {
 			n.Mine()
 			require.Nil(t, blockNumberOf(t, n, h))
 		}
-		n.Mine() // 40 * 7/8 * 7/8 = 30.6, and then 26.8
+		n.Mine() // 40 * 7/8 * 7/8 = 30.6, and 26.8 after one more block
 		n.Mine()
 		require.Equal(t, "0x4", blockNumberOf(t, n, h))
 	})
 }
 
-// A full pool, with the tracker: a hash, and the transaction comes back when there is room.
+// A full pool with a tracker answers with the hash, and takes the transaction in when there is
+// room.
 func TestPoolFullIsTracked(t *testing.T) {
 	runInBubble(t, Options{BlockTime: 2 * time.Second, PoolLimit: 2}, func(t *testing.T, n *Node) {
 		sendPayment(t, n, accountA, 0)
@@ -345,8 +346,8 @@ func TestPoolFullIsTracked(t *testing.T) {
 	})
 }
 
-// An account with delegated code: the second is taken when the first is mined and the tracker
-// looks.
+// For an account with delegated code, the pool takes the second transaction when the first is
+// mined and the tracker looks again.
 func TestDelegatedAccount(t *testing.T) {
 	runInBubble(t, Options{BlockTime: 2 * time.Second}, func(t *testing.T, n *Node) {
 		n.SetCode(accountA.Address(), delegatedCode())
@@ -360,7 +361,7 @@ func TestDelegatedAccount(t *testing.T) {
 
 func delegatedCode() []byte { return append([]byte{0xef, 0x01, 0x00}, make([]byte, 20)...) }
 
-// Dropped is for good, forgotten until the tracker looks.
+// A dropped transaction is gone for good; a forgotten one comes back when the tracker looks.
 func TestDropAndForget(t *testing.T) {
 	runInBubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
 		gone, stays := sendPayment(t, n, accountA, 0), sendPayment(t, n, accountB, 0)
@@ -374,7 +375,7 @@ func TestDropAndForget(t *testing.T) {
 	})
 }
 
-// A block soon after each transaction that can be mined, and none for one behind a gap.
+// A block is made soon after each transaction that can be mined, and none for one behind a gap.
 func TestAutomine(t *testing.T) {
 	runInBubble(t, Options{}, func(t *testing.T, n *Node) {
 		h := sendPayment(t, n, accountA, 0)
@@ -391,7 +392,7 @@ func TestAutomine(t *testing.T) {
 	})
 }
 
-// A node with a socket comes back at its address, and cuts connections when it ends.
+// A node with a socket has the same address after a kill, and closes its connections when it ends.
 func TestSocket(t *testing.T) {
 	n := Start(t, &Options{BlockTime: -1, KillUnmines: -1})
 	url := n.URL()
@@ -410,7 +411,8 @@ func TestSocket(t *testing.T) {
 	require.Error(t, n.Resume())
 }
 
-// Many clients at once, in real time; the chain stays in order through reorgs and kills.
+// With many clients at once, in real time, the chain stays in order through reorganizations and
+// kills.
 func TestConcurrent(t *testing.T) {
 	n := Start(t, &Options{BlockTime: 5 * time.Millisecond})
 	var all sync.WaitGroup
@@ -438,7 +440,7 @@ func TestConcurrent(t *testing.T) {
 	requireLinked(t, n)
 }
 
-// Options that are out of range.
+// Options that are out of range are refused.
 func TestOptions(t *testing.T) {
 	for _, o := range []Options{
 		{Personality: "parity"}, {MineDelay: -1}, {DumpInterval: -1}, {QueuedSlots: -1}, {PoolLimit: -1}, {Lag: -1},
@@ -464,7 +466,7 @@ func TestOptions(t *testing.T) {
 	n.Close()
 }
 
-// A node as a handler of another server answers there what is no JSON-RPC, too.
+// As the handler of another server, a node also answers requests that are no JSON-RPC.
 func TestEnvelope(t *testing.T) {
 	for p, want := range map[Personality]int{Geth: http.StatusMethodNotAllowed, Anvil: http.StatusBadRequest} {
 		runInBubble(t, Options{Personality: p}, func(t *testing.T, n *Node) {
@@ -477,7 +479,7 @@ func TestEnvelope(t *testing.T) {
 		})
 	}
 	r, err := post(t, Start(t, nil), make([]byte, 6<<20))
-	if err == nil { // the client may notice before it has sent all
+	if err == nil { // the client may notice before it has sent everything
 		require.Equal(t, http.StatusRequestEntityTooLarge, r.status)
 	}
 	runInBubble(t, Options{}, func(t *testing.T, n *Node) {

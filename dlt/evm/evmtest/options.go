@@ -74,7 +74,7 @@ type Options struct {
 	Faults *Faults
 }
 
-// When a node of geth's kind looks at sent transactions that its pool does not have.
+// The times at which a tracker looks at sent transactions that the pool does not have.
 const (
 	trackerStartDelay = 10 * time.Second
 	trackerInterval   = time.Minute

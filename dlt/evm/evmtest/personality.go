@@ -179,7 +179,7 @@ func wordsWithCode(code int, texts map[Refusal]string) map[Refusal]RPCError {
 	return words
 }
 
-// rules are the behaviour of a personality, beside its words.
+// rules are the behaviour of a personality, with its answers.
 type rules struct {
 	words          map[Refusal]RPCError
 	clientVersion  string

@@ -17,10 +17,10 @@ type pooledTx struct {
 	readyAfter *pooledTx // whose nonce made it ready; nil where it was the account's
 }
 
-// pool holds the transactions that a node knows and no block has. A pool of geth's kind sorts by
-// the account's nonce whenever it is asked. A lax one, anvil's, decides once which transactions
-// are ready, and does not look again: after a reorg the followers of a lost nonce stay ready, and
-// the next block's maker forgets it.
+// pool holds the transactions that a node knows and no block has. A pool of geth's kind sorts them
+// by the account's nonce at each question. A lax pool, as anvil's, decides once which transactions
+// are ready, and does not check again: after a reorganization the transactions behind a lost nonce
+// stay ready, and the next block drops them.
 type pool struct {
 	isLax        bool
 	byHash       map[evmtx.Hash]*pooledTx
@@ -32,7 +32,7 @@ func newPool(lax bool) *pool {
 	return &pool{isLax: lax, byHash: map[evmtx.Hash]*pooledTx{}, byAccount: map[evmtx.Address]map[uint64]*pooledTx{}}
 }
 
-// add takes a transaction, and the place of another of its nonce. nonce is the account's.
+// add adds a transaction, and removes another one of its nonce. nonce is the account's next.
 func (p *pool) add(tx *transaction, nonce uint64) {
 	mine := p.byAccount[tx.from]
 	if mine == nil {
@@ -195,7 +195,8 @@ func (p *pool) hasOtherKind(tx *transaction) bool {
 	return false
 }
 
-// counts returns how many can be mined as they are, and how many wait for a nonce before them.
+// counts returns how many transactions can be mined as they are, and how many wait for an earlier
+// nonce.
 func (p *pool) counts(c *chain) (pending, queued int) {
 	for a, mine := range p.byAccount {
 		ready := 0

@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A record is what a real node was asked and answered: "### " and a title, "-- " and a remark,
-// "> " and the body of a request, "< HTTP " with status, content type and body of its answer, or
-// "< ERROR". A body that is long ends with "... (280310 bytes)".
+// A record has the requests to a real node and its answers. "### " begins a title, "-- " a remark,
+// "> " the body of a request, and "< HTTP " the status, content type and body of the answer; "<
+// ERROR" stands for none. A long body ends with "... (280310 bytes)".
 type recordLine struct {
 	number     int
 	title      string // of the part that it belongs to
@@ -28,7 +28,7 @@ type recordLine struct {
 }
 
 type recordedAnswer struct {
-	failed      bool // there was no answer
+	failed      bool // true if there was no answer
 	status      int
 	contentType string
 	body        string
