@@ -17,7 +17,8 @@ type Account struct {
 	address string
 }
 
-// devAccounts are the accounts of the mnemonic "test test test ... junk".
+// devAccounts are the accounts of the mnemonic "test test test test test test test test test test
+// test junk".
 var devAccounts = [...]struct{ key, address string }{
 	{"ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80", "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266"},
 	{"59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d", "0x70997970c51812dc3a010c7d01b50e0d17dc79c8"},

@@ -9,11 +9,11 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// rejection is why a transaction is not taken.
+// rejection says why a transaction is not accepted.
 type rejection struct {
 	reason     Refusal
-	textSuffix string // geth's, behind its text
-	fullText   string // geth's, in place of its text
+	textSuffix string // geth's detail, after its text
+	fullText   string // geth's text, if it differs from the usual one
 }
 
 // Limits of geth.
@@ -27,20 +27,20 @@ const (
 	minBlobFeeCap      = 1
 )
 
-// refusesFor reports whether this software refuses for the reason.
+// refusesFor reports whether this personality checks for the reason.
 func (r *rules) refusesFor(why Refusal) bool {
 	_, ok := r.words[why]
 	return ok
 }
 
-// decodeSigned decodes signed bytes, and recovers who signed.
+// decodeSigned decodes signed bytes, and recovers the sender.
 func (n *Node) decodeSigned(raw []byte) (*transaction, *rejection) {
 	if len(raw) == 0 {
 		return nil, &rejection{reason: NoBytes}
 	}
 	tx, err := evmtx.Decode(raw)
 	switch {
-	case errors.Is(err, evmtx.ErrTrailing) && !n.rules.refusesFor(TrailingBytes): // the rest is not read
+	case errors.Is(err, evmtx.ErrTrailing) && !n.rules.refusesFor(TrailingBytes): // anvil ignores the rest
 	case errors.Is(err, evmtx.ErrTrailing):
 		return nil, &rejection{reason: TrailingBytes}
 	case errors.Is(err, evmtx.ErrType):
@@ -62,7 +62,7 @@ func (n *Node) decodeSigned(raw []byte) (*transaction, *rejection) {
 	return t, nil
 }
 
-// checkAdmission says why the pool does not take a transaction; nil if it does.
+// checkAdmission returns why the pool does not accept a transaction; nil if it does.
 func (n *Node) checkAdmission(tx *transaction, signature *rejection) *rejection {
 	if n.rules.isLax {
 		return n.checkAdmissionLax(tx)
@@ -98,7 +98,7 @@ func (n *Node) checkAdmission(tx *transaction, signature *rejection) *rejection 
 	return nil
 }
 
-// checkStateless makes geth's checks that do not need the account, in geth's order.
+// checkStateless makes those of geth's checks that do not need the account, in geth's order.
 func (n *Node) checkStateless(tx *transaction, signature *rejection) *rejection {
 	fee := new(big.Int).Mul(tx.FeeCap, new(big.Int).SetUint64(tx.Gas))
 	limit := n.chain.beginBlock(n.chain.head().time).gasLimit
@@ -144,7 +144,8 @@ func (n *Node) checkStateless(tx *transaction, signature *rejection) *rejection 
 	return nil
 }
 
-// checkFunds looks whether the account can pay for this and all else that the pool has of it.
+// checkFunds checks that the account can pay for this transaction and for all others that the pool
+// has of it.
 func (n *Node) checkFunds(tx *transaction, a account) *rejection {
 	balance, cost := a.balanceOrZero(), tx.cost()
 	if balance.Cmp(cost) < 0 {
@@ -157,7 +158,7 @@ func (n *Node) checkFunds(tx *transaction, a account) *rejection {
 	return nil
 }
 
-// paysToReplace reports whether the fees are enough above those of another transaction of the
+// paysToReplace reports whether the fees are high enough to replace old, a transaction of the same
 // nonce.
 func (tx *transaction) paysToReplace(old *transaction) bool {
 	if tx.Type == evmtx.Blob {
@@ -166,15 +167,14 @@ func (tx *transaction) paysToReplace(old *transaction) bool {
 	return exceedsByPercent(old.FeeCap, tx.FeeCap, minBumpPercent) && exceedsByPercent(old.Tip, tx.Tip, minBumpPercent)
 }
 
-// exceedsByPercent reports whether a fee is so many percent above the fee of the transaction to be
-// replaced.
+// exceedsByPercent reports whether fee is at least percent above old.
 func exceedsByPercent(old, fee *big.Int, percent int64) bool {
 	threshold := new(big.Int).Mul(old, big.NewInt(100+percent))
 	threshold.Div(threshold, big.NewInt(100))
 	return fee.Cmp(old) > 0 && fee.Cmp(threshold) >= 0
 }
 
-// checkAdmissionLax refuses only what anvil refuses.
+// checkAdmissionLax makes anvil's checks only.
 func (n *Node) checkAdmissionLax(tx *transaction) *rejection {
 	a := n.chain.accountNow(tx.from)
 	const least = 21000
@@ -203,7 +203,7 @@ func (n *Node) checkAdmissionLax(tx *transaction) *rejection {
 	return nil
 }
 
-// receive takes signed bytes, or says why not.
+// receive adds signed bytes to the pool, or returns why they are refused.
 func (n *Node) receive(now time.Time, raw []byte, dropTx bool) (*transaction, *rejection) {
 	tx, signature := n.decodeSigned(raw)
 	if tx == nil || n.rules.isLax && signature != nil {
@@ -234,12 +234,12 @@ func (n *Node) receive(now time.Time, raw []byte, dropTx bool) (*transaction, *r
 	return tx, why
 }
 
-// addToPool puts a transaction into the pool.
+// addToPool adds a transaction to the pool.
 func (n *Node) addToPool(now time.Time, tx *transaction) {
 	state := n.chain.accountNow(tx.from).nonce
 	n.pool.add(tx, state)
 	from := n.pool.firstFreeNonce(tx.from, state)
-	if !n.rules.isLax && len(n.pool.byAccount[tx.from]) > int(from-state)+n.options.QueuedSlots { // it keeps QueuedSlots behind a gap, the lowest nonces
+	if !n.rules.isLax && len(n.pool.byAccount[tx.from]) > int(from-state)+n.options.QueuedSlots { // behind a gap the pool keeps QueuedSlots transactions, those with the lowest nonces
 		queued := 0
 		for _, x := range n.pool.txsByNonce(tx.from) {
 			if x.Nonce >= from {
@@ -254,8 +254,8 @@ func (n *Node) addToPool(now time.Time, tx *transaction) {
 
 func (n *Node) hasTracker() bool { return !n.rules.isLax && !n.options.NoTracker }
 
-// restoreTracked puts transactions that were sent and left the pool back into it, if they can be
-// taken now.
+// restoreTracked puts sent transactions that have left the pool back into it, if it accepts them
+// now.
 func (n *Node) restoreTracked(now time.Time) {
 	for again := true; again; { // a filled gap makes room for other transactions
 		again = false

@@ -66,16 +66,16 @@ func TestAnvilAnswersAsRecorded(t *testing.T) {
 	})
 }
 
-// nodePair is the simulated node and the real one, which are asked the same.
+// nodePair is a simulated node and a real one, which get the same requests.
 type nodePair struct {
 	t             *testing.T
 	simulated     *replayer
 	real          *replayer
-	simulatedNode *Node             // the simulated one
-	realGeth      *geth.Node        // nil where the real one is an anvil
+	simulatedNode *Node             // the simulated node
+	realGeth      *geth.Node        // nil if the real node is an anvil
 	nonces        map[string]uint64 // by address
 	requestCount  int
-	changes       []string // what changed something
+	changes       []string // the requests that changed something
 }
 
 // mine makes a block of the pool's transactions on each node.
@@ -106,7 +106,7 @@ func (p *nodePair) reorg(depth int, raw ...string) {
 	}
 	require.NoError(p.t, p.simulatedNode.Reorg(depth, txs...))
 	require.NoError(p.t, p.realGeth.Reorg(depth, txs...))
-	require.NoError(p.t, p.realGeth.MakeBlock()) // the simulated one has a longer chain then
+	require.NoError(p.t, p.realGeth.MakeBlock()) // the simulated chain is longer after a reorganization
 	p.changes = append(p.changes, fmt.Sprint("reorg ", depth, len(raw)))
 }
 
@@ -136,7 +136,8 @@ func (p *nodePair) ask(method string, params ...any) any {
 	return got.Result
 }
 
-// askEstimate asks for the gas of a call. A geth searches until it is near enough.
+// askEstimate asks both nodes for the gas of a call. A geth stops searching when it is near
+// enough.
 func (p *nodePair) askEstimate(tx map[string]any) {
 	p.t.Helper()
 	if p.realGeth == nil {
@@ -153,7 +154,7 @@ func (p *nodePair) askEstimate(tx map[string]any) {
 	require.InEpsilon(p.t, gas[0], gas[1], 0.015)
 }
 
-// requestSummary is a request in few words.
+// requestSummary describes a request in a few words.
 func requestSummary(method string, params []any) string {
 	if method != sendMethod {
 		return fmt.Sprint(method, params)
@@ -167,7 +168,7 @@ func requestSummary(method string, params []any) string {
 	return fmt.Sprintf("%s nonce %d tip %v cap %v gas %d value %v data %d", from.String()[:6], tx.Nonce, tx.Tip, tx.FeeCap, tx.Gas, tx.Value, len(tx.Data))
 }
 
-// askAtBlock asks both about the same block, whose hashes differ.
+// askAtBlock asks both nodes about the block of the same number, whose hashes differ.
 func (p *nodePair) askAtBlock(method string, number uint64, before ...any) {
 	p.t.Helper()
 	answers := [2]string{}
@@ -190,7 +191,7 @@ func (p *nodePair) sign(a Account, u Unsigned) (raw, hash string) {
 	return hexBytes(b), h
 }
 
-// compareAccount asks all about a transaction and its account.
+// compareAccount asks both nodes everything about some transactions and their account.
 func (p *nodePair) compareAccount(a Account, hashes ...string) {
 	p.t.Helper()
 	if p.realGeth != nil {
@@ -322,7 +323,7 @@ var behaviors = map[string]func(p *nodePair){
 		p.ask("eth_getBlockByNumber", "0x6", false)
 		p.ask("eth_getBlockByHash", zeroHash[:65]+"1", false)
 		p.ask("eth_getBlockByNumber", "0x0", true)
-		if p.realGeth == nil { // which asks for more where blocks have paid more
+		if p.realGeth == nil { // geth asks for more if blocks have paid more
 			p.ask("eth_gasPrice")
 		}
 	},

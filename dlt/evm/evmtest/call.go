@@ -11,10 +11,10 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// chainView is the chain as the backend that answers sees it: up to a block.
+// chainView is the chain up to a block, as the backend that answers sees it.
 type chainView struct{ headNumber uint64 }
 
-// pickView picks the backend for one HTTP request.
+// pickView returns the view of the backend that answers an HTTP request.
 func (n *Node) pickView(f Fault) *chainView {
 	behind := f.Behind
 	if n.requestsServed++; n.rules.behindBalancer && n.requestsServed%2 == 0 && behind == 0 {
@@ -24,14 +24,14 @@ func (n *Node) pickView(f Fault) *chainView {
 	return &chainView{head - min(head, uint64(behind))}
 }
 
-// rpcCall is a request that is being answered.
+// rpcCall is one request while it is answered.
 type rpcCall struct {
 	*Node
 	now          time.Time
 	view         *chainView
 	method       string
 	params       []json.RawMessage
-	paramsBroken bool // the parameters are no array
+	paramsBroken bool // true if the parameters are no array
 	dropsTx      bool
 }
 
@@ -45,7 +45,7 @@ func (n *Node) newCall(now time.Time, v *chainView, r request) *rpcCall {
 
 const invalidParams = -32602
 
-// textParam returns a parameter that is a string.
+// textParam returns parameter i, which must be a string.
 func (c *rpcCall) textParam(i int) (string, *rpcError) {
 	if c.paramsBroken {
 		return "", &rpcError{Code: invalidParams, Message: "non-array args"}
@@ -67,7 +67,7 @@ func (c *rpcCall) wrongParam(i int, want string) *rpcError {
 	return &rpcError{Code: invalidParams, Message: fmt.Sprintf("invalid argument %d: want %s", i, want)}
 }
 
-// bytesParam returns a parameter that is 0x and hex digits.
+// bytesParam returns parameter i, which must be 0x and hex digits.
 func (c *rpcCall) bytesParam(i int) ([]byte, *rpcError) {
 	s, e := c.textParam(i)
 	if e != nil {
@@ -113,7 +113,7 @@ func (c *rpcCall) hashParam(i int) (evmtx.Hash, *rpcError) {
 	return h, nil
 }
 
-// numberParam returns a quantity, as hex digits or as a JSON number.
+// numberParam returns parameter i, a quantity in hex digits or a JSON number.
 func (c *rpcCall) numberParam(i int) (*big.Int, *rpcError) {
 	if i >= len(c.params) {
 		_, e := c.textParam(i)
@@ -129,8 +129,8 @@ func (c *rpcCall) numberParam(i int) (*big.Int, *rpcError) {
 	return nil, c.wrongParam(i, "a quantity")
 }
 
-// countParam returns a quantity that counts blocks or seconds. A call holds the node up for as
-// long as it makes blocks.
+// countParam returns parameter i, a number of blocks or seconds. It is limited, because the node
+// answers nothing else while it makes blocks.
 func (c *rpcCall) countParam(i int) (int, *rpcError) {
 	v, e := c.numberParam(i)
 	if e == nil && (!v.IsUint64() || v.Uint64() > 1<<20) {
@@ -142,7 +142,7 @@ func (c *rpcCall) countParam(i int) (int, *rpcError) {
 	return int(v.Uint64()), nil
 }
 
-// blockParam returns the block that a parameter names, "latest" without a parameter. It is nil for
+// blockParam returns the block that parameter i names, "latest" if it is missing. It is nil for
 // the pending block.
 func (c *rpcCall) blockParam(i int) (*block, *rpcError) {
 	if i >= len(c.params) || string(c.params[i]) == "null" {
@@ -194,7 +194,7 @@ func (c *rpcCall) blockParam(i int) (*block, *rpcError) {
 	return nil, &rpcError{Code: -32000, Message: "header not found"}
 }
 
-// finalNumber returns the number of the block that is safe or finalized.
+// finalNumber returns the number of the "safe" or "finalized" block.
 func (c *rpcCall) finalNumber(tag string) uint64 {
 	head, slots := c.view.headNumber, c.options.SlotsInAnEpoch
 	if c.rules.isLax || c.rules.behindBalancer {
@@ -218,7 +218,8 @@ func (c *rpcCall) findBlock(h evmtx.Hash) *block {
 	return nil
 }
 
-// checkStateKept reports whether the state of a block is there: geth has that of 128 blocks.
+// checkStateKept returns an error if the state after a block is gone: geth keeps the state of 128
+// blocks.
 func (c *rpcCall) checkStateKept(b *block) *rpcError {
 	if !c.rules.isLax && b.number+128 < c.chain.head().number {
 		return &rpcError{Code: -32000, Message: fmt.Sprintf("historical state %x is not available", b.hash[:])}
@@ -226,7 +227,8 @@ func (c *rpcCall) checkStateKept(b *block) *rpcError {
 	return nil
 }
 
-// minedByHash returns a transaction of a block that the backend has.
+// minedByHash returns a transaction that is in a block of the backend's view; nil if there is
+// none.
 func (c *rpcCall) minedByHash(h evmtx.Hash) *minedTransaction {
 	if m := c.chain.txs[h]; m != nil && m.block.number <= c.view.headNumber {
 		return m

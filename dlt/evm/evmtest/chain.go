@@ -14,7 +14,7 @@ import (
 type transaction struct {
 	*evmtx.Tx
 	raw           []byte // without blobs
-	sizeWithBlobs int    // of the bytes with their blobs; 0 where they had none
+	sizeWithBlobs int    // length of the bytes with their blobs; 0 without blobs
 	hash          evmtx.Hash
 	from          evmtx.Address
 }
@@ -50,16 +50,16 @@ func (tx *transaction) tipAt(baseFee *big.Int) *big.Int {
 	return left
 }
 
-// minedTransaction is a transaction in a block, and its receipt.
+// minedTransaction is a transaction in a block, with the data of its receipt.
 type minedTransaction struct {
 	*transaction
 	block             *block
 	indexInBlock      int
 	succeeded         bool
 	gasUsed           uint64
-	cumulativeGas     uint64 // gas used in the block up to here
+	cumulativeGas     uint64 // the gas used in the block up to and with this transaction
 	effectiveGasPrice *big.Int
-	createdContract   *evmtx.Address // the contract of a creation
+	createdContract   *evmtx.Address // nil if the transaction created no contract
 }
 
 type block struct {
@@ -72,7 +72,7 @@ type block struct {
 	gasUsed         uint64
 	blobGas         uint64
 	txs             []*minedTransaction
-	changedAccounts map[evmtx.Address]account // what accounts are after the block, where it changed them
+	changedAccounts map[evmtx.Address]account // the accounts that the block changed, as they are after it
 }
 
 // account is the state of an address. A state is never changed, only replaced by another.
@@ -106,8 +106,8 @@ type chain struct {
 	versions       map[evmtx.Address][]accountVersion
 	txs            map[evmtx.Hash]*minedTransaction
 	nextBaseFee    *big.Int // the base fee of the next block
-	gasLimitTarget uint64   // to which the gas of a block grows; 0 where it stays
-	hashSalt       uint64   // so that no two blocks have one hash
+	gasLimitTarget uint64   // the gas limit to which blocks grow; 0 if it stays
+	hashSalt       uint64   // a counter, so that no two blocks have the same hash
 }
 
 func newChain(o *Options, salt uint64, now time.Time) *chain {
@@ -145,7 +145,7 @@ func (c *chain) assignHash(b *block) {
 		binary.BigEndian.AppendUint64(nil, uint64(b.time.UnixNano())), b.parent[:])
 }
 
-// appendBlock puts a sealed block on the head.
+// appendBlock adds a sealed block as the new head.
 func (c *chain) appendBlock(b *block) {
 	c.blocks = append(c.blocks, b)
 	for address, a := range b.changedAccounts {
@@ -175,7 +175,7 @@ func (b *block) nextBaseFee() *big.Int {
 	return new(big.Int).Add(b.baseFee, delta)
 }
 
-// accountAfter returns an account after a block.
+// accountAfter returns an account's state after a block.
 func (c *chain) accountAfter(address evmtx.Address, number uint64) account {
 	for _, v := range slices.Backward(c.versions[address]) {
 		if v.fromBlock <= number {
@@ -189,7 +189,7 @@ func (c *chain) accountNow(address evmtx.Address) account {
 	return c.accountAfter(address, c.head().number)
 }
 
-// setAccount changes an account at the head, without a transaction.
+// setAccount changes an account's state at the head, without a transaction.
 func (c *chain) setAccount(address evmtx.Address, a account) {
 	head := c.head()
 	head.changedAccounts[address] = a
@@ -200,7 +200,7 @@ func (c *chain) setAccount(address evmtx.Address, a account) {
 	c.versions[address] = append(all, accountVersion{head.number, a})
 }
 
-// removeAbove takes the blocks above a number away, and returns them.
+// removeAbove removes the blocks above a number, and returns them.
 func (c *chain) removeAbove(number uint64) []*block {
 	if number >= c.head().number {
 		return nil
@@ -220,7 +220,7 @@ func (c *chain) removeAbove(number uint64) []*block {
 	return gone
 }
 
-// replaceBlocks makes these the blocks of the chain, and returns the blocks that are gone.
+// replaceBlocks makes these blocks the chain, and returns the blocks that are no longer in it.
 func (c *chain) replaceBlocks(blocks []*block) []*block {
 	same := 0
 	for same < len(blocks) && same < len(c.blocks) && blocks[same] == c.blocks[same] {
@@ -233,7 +233,7 @@ func (c *chain) replaceBlocks(blocks []*block) []*block {
 	return gone
 }
 
-// beginBlock begins the next block.
+// beginBlock returns the next block, still empty.
 func (c *chain) beginBlock(now time.Time) *block {
 	head := c.head()
 	b := &block{number: head.number + 1, parent: head.hash, time: now, baseFee: c.nextBaseFee, gasLimit: head.gasLimit, changedAccounts: map[evmtx.Address]account{}}
@@ -284,7 +284,7 @@ func (c *chain) execute(b *block, tx *transaction) {
 	b.txs = append(b.txs, m)
 }
 
-// executeCall moves the value and runs the code.
+// executeCall moves the value and runs the code, and returns the gas that is left.
 func (c *chain) executeCall(b *block, m *minedTransaction, gas uint64) (left uint64, ok bool) {
 	sender := c.accountIn(b, m.from)
 	b.changedAccounts[m.from] = account{nonce: sender.nonce, balance: new(big.Int).Sub(sender.balanceOrZero(), m.Value), code: sender.code}
@@ -318,7 +318,7 @@ func (c *chain) executeCall(b *block, m *minedTransaction, gas uint64) (left uin
 // gasPerCodeByte is the gas for each byte of a new contract.
 const gasPerCodeByte = 200
 
-// contractAddress returns the address of a contract.
+// contractAddress returns the address of a contract that an account creates with this nonce.
 func contractAddress(from evmtx.Address, nonce uint64) evmtx.Address {
 	var number []byte
 	for n := nonce; n > 0; n >>= 8 {

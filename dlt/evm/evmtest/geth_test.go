@@ -35,7 +35,7 @@ func TestGethAnswersAsRecorded(t *testing.T) {
 	require.GreaterOrEqual(t, r.comparedCount, 144)
 }
 
-// priceBefore is the price of a block's gas before an empty one, after which it is this.
+// priceBefore returns the base fee of an empty block whose next block has this base fee.
 func priceBefore(price *big.Int) *big.Int {
 	was := new(big.Int).Div(new(big.Int).Mul(price, big.NewInt(8)), big.NewInt(7))
 	for priceAfter(was).Cmp(price) < 0 {
@@ -81,7 +81,7 @@ func TestGethRefusesAsSimulated(t *testing.T) {
 	}
 }
 
-// waitForPool waits until the real pool has looked at what it has taken, and at the last block.
+// waitForPool waits until the real pool has processed all transactions and the last block.
 func (p *nodePair) waitForPool(a Account) {
 	p.t.Helper()
 	pool := func(r *replayer) string {

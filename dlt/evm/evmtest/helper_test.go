@@ -65,7 +65,7 @@ func ask(t testing.TB, n *Node, method string, params ...any) (any, *RPCError) {
 	return got.Result, nil
 }
 
-// askResult is ask without an error.
+// askResult is ask for a call that must succeed.
 func askResult(t testing.TB, n *Node, method string, params ...any) any {
 	t.Helper()
 	x, w := ask(t, n, method, params...)
@@ -73,7 +73,7 @@ func askResult(t testing.TB, n *Node, method string, params ...any) any {
 	return x
 }
 
-// signPayment signs a payment of one wei.
+// signPayment returns a signed payment of one wei, changed by bend.
 func signPayment(n *Node, a Account, nonce uint64, bend ...func(*Unsigned)) (raw, hash string) {
 	u := Unsigned{ChainID: n.options.ChainID, Nonce: nonce, To: deadAddress, Value: big.NewInt(1)}
 	for _, b := range bend {
@@ -83,7 +83,7 @@ func signPayment(n *Node, a Account, nonce uint64, bend ...func(*Unsigned)) (raw
 	return hexBytes(b), h
 }
 
-// sendPayment sends a payment, which is taken.
+// sendPayment sends a payment, which must be accepted.
 func sendPayment(t testing.TB, n *Node, a Account, nonce uint64, bend ...func(*Unsigned)) (hash string) {
 	t.Helper()
 	raw, h := signPayment(n, a, nonce, bend...)
@@ -96,7 +96,8 @@ func nonceOf(t testing.TB, n *Node, a Account, tag any) any {
 	return askResult(t, n, "eth_getTransactionCount", a.Address(), tag)
 }
 
-// blockNumberOf is the block of a transaction: nil where it has none, false where nobody knows it.
+// blockNumberOf returns the block of a transaction: nil if it is in none, false if the node does
+// not know the transaction.
 func blockNumberOf(t testing.TB, n *Node, hash string) any {
 	t.Helper()
 	tx, ok := askResult(t, n, "eth_getTransactionByHash", hash).(map[string]any)

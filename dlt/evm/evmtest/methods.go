@@ -20,10 +20,10 @@ type method struct {
 // Which personalities have a method.
 const (
 	onAllNodes     = iota
-	onAnvilOnly    // anvil
-	onGethKinds    // and what behaves so
-	notOnProviders // not behind a provider
-	onAnvilAndReth // anvil and Reth
+	onAnvilOnly    // only Anvil
+	onGethKinds    // Geth and all that behave as Geth
+	notOnProviders // all but Provider
+	onAnvilAndReth // Anvil and Reth
 )
 
 func (m method) isOn(n *Node) bool {
@@ -150,7 +150,7 @@ func (c *rpcCall) feeHistory() (any, *rpcError) {
 	return out, nil
 }
 
-// tipsAtPercentiles returns the tips at percentiles of the gas.
+// tipsAtPercentiles returns the tips at these percentiles of the block's gas.
 func (b *block) tipsAtPercentiles(percentiles []float64) []string {
 	txs := slices.Clone(b.txs)
 	slices.SortFunc(txs, func(x, y *minedTransaction) int { return x.effectiveGasPrice.Cmp(y.effectiveGasPrice) })
@@ -222,7 +222,7 @@ func (c *rpcCall) transactionByHash() (any, *rpcError) {
 	if x != nil {
 		return c.txJSON(x.transaction, nil), nil
 	}
-	if m := c.chain.txs[h]; m != nil { // a backend that is behind has it in its pool
+	if m := c.chain.txs[h]; m != nil { // for a backend that is behind, the transaction is still in the pool
 		return c.txJSON(m.transaction, nil), nil
 	}
 	return nil, nil
@@ -261,7 +261,7 @@ func (c *rpcCall) bySenderAndNonce() (any, *rpcError) {
 	return nil, nil
 }
 
-// accountParam returns an account at the block that a parameter names.
+// accountParam returns an account's state at the block that parameter i names.
 func (c *rpcCall) accountParam(i int) (a evmtx.Address, at account, pending bool, e *rpcError) {
 	if a, e = c.addressParam(0); e != nil {
 		return a, at, false, e
@@ -382,12 +382,13 @@ func (c *rpcCall) poolStatus() (any, *rpcError) {
 	return map[string]any{"pending": hexNumber(uint64(pending)), "queued": hexNumber(uint64(queued))}, nil
 }
 
-// poolByNonce lists the transactions of an account by nonce: the mineable ones, and the others.
+// poolByNonce returns the pool's transactions of an account by nonce: those that can be mined, and
+// the others.
 func (c *rpcCall) poolByNonce(a evmtx.Address, each func(x *pooledTx) any) (pending, queued map[string]any) {
 	byNonce := func(list []*pooledTx) map[string]any {
 		out := map[string]any{}
 		for _, x := range list {
-			if c.rules.isLax || x.Type != evmtx.Blob { // geth does not list those
+			if c.rules.isLax || x.Type != evmtx.Blob { // geth does not list transactions with blobs
 				out[strconv.FormatUint(x.Nonce, 10)] = each(x)
 			}
 		}

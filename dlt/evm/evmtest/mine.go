@@ -14,7 +14,8 @@ func (n *Node) Mine() {
 	n.withLock(func(now time.Time) { n.mine(now) })
 }
 
-// scheduleBlock makes a block due where each transaction gets one.
+// scheduleBlock sets the time of the next block, if each transaction gets a block and the pool has
+// one to mine.
 func (n *Node) scheduleBlock(now time.Time) {
 	if pending, _ := n.pool.counts(n.chain); n.options.BlockTime == 0 && n.nextBlock.IsZero() && pending > 0 {
 		n.nextBlock = now.Add(n.options.MineDelay)
@@ -51,7 +52,7 @@ func (n *Node) addBlock(now time.Time, b *block) {
 	}
 }
 
-// removeMined forgets the transactions of a block.
+// removeMined removes the transactions of a block from the pool.
 func (n *Node) removeMined(b *block) {
 	for _, m := range b.txs {
 		n.pool.remove(m.hash)
@@ -68,7 +69,7 @@ func (n *Node) fillBlock(b *block) {
 		n.fillBlockLax(b)
 		return
 	}
-	var lanes [][]*pooledTx // an account's transactions, from its next nonce on
+	var lanes [][]*pooledTx // for each account, its transactions from the next nonce on
 	for _, a := range n.pool.accounts() {
 		if pending, _ := n.pool.splitPending(a, n.chain.accountNow(a).nonce); len(pending) > 0 {
 			lanes = append(lanes, pending)
@@ -93,10 +94,10 @@ func (n *Node) fillBlock(b *block) {
 	}
 }
 
-// fillBlockLax is anvil's: it tries all ready transactions, the highest fee cap first. It forgets
-// each that does not fit, with the transactions that became ready because of that.
+// fillBlockLax fills a block as anvil does. It tries all ready transactions, the highest fee cap
+// first. It forgets each that does not fit, with the transactions that became ready because of it.
 func (n *Node) fillBlockLax(b *block) {
-	var free, bound []*pooledTx // first without, then with an earlier one to wait for
+	var free, bound []*pooledTx // transactions without, and with, an earlier one to wait for
 	for _, a := range n.pool.accounts() {
 		pending, _ := n.pool.splitPending(a, 0)
 		for _, x := range pending {
@@ -132,8 +133,8 @@ func (n *Node) fillBlockLax(b *block) {
 	}
 }
 
-// dropUnmineable forgets transactions that can never be mined, and transactions that nobody can
-// pay for. Anvil's pool does not look at accounts again.
+// dropUnmineable removes transactions that can never be mined, or whose account cannot pay for
+// them. Anvil's pool does not check accounts again.
 func (n *Node) dropUnmineable() {
 	if n.rules.isLax {
 		return
@@ -167,7 +168,7 @@ func (n *Node) reorg(now time.Time, depth int, include map[int][]*transaction) {
 			}
 		}
 		n.addBlock(now, b)
-		if !n.rules.isLax { // anvil's pool does not hear of these blocks
+		if !n.rules.isLax { // anvil's pool does not process these blocks
 			n.removeMined(b)
 		}
 	}
@@ -183,8 +184,7 @@ func (n *Node) reorg(now time.Time, depth int, include map[int][]*transaction) {
 	}
 }
 
-// removeBlocksAbove takes the blocks above a number away. Anvil goes on with the base fee that it
-// had.
+// removeBlocksAbove removes the blocks above a number. Anvil keeps the base fee that it had.
 func (n *Node) removeBlocksAbove(number uint64) []*block {
 	next := n.chain.nextBaseFee
 	gone := n.chain.removeAbove(number)

@@ -20,18 +20,18 @@ type Node struct {
 	chain          *chain
 	pool           *pool
 	trackedTxs     []*transaction // sent transactions, for the tracker
-	dumpedBlocks   []*block       // the chain as it was dumped last; nil before the first time
+	dumpedBlocks   []*block       // the chain at the last dump; nil before the first
 	isDown         bool
 	timesEnded     uint64
-	blocksMade     int // blocks, for the draws of faults
-	requestsServed int // requests, for the backends of a provider
+	blocksMade     int // how many blocks were made, for the draws of faults
+	requestsServed int // how many requests came, for the backends of a provider
 	requestCounts  map[string]int
 	lateArrivals   []arrival
 	journal        []Entry
 	// The times of the next block, the next dump and the tracker's next look; zero means none.
 	nextBlock, nextDump, nextTrackerRun time.Time
 
-	closed    chan struct{} // ends hanging requests when it is closed
+	closed    chan struct{} // closed to end hanging requests
 	closeOnce sync.Once
 	front     simnode.Front
 }
@@ -68,7 +68,7 @@ func newNode(o *Options) (*Node, error) {
 	return n, nil
 }
 
-// startTimers starts what happens by itself.
+// startTimers sets the times of blocks, dumps and the tracker when the node starts.
 func (n *Node) startTimers(now time.Time) {
 	n.isDown = false
 	n.nextBlock, n.nextDump, n.nextTrackerRun = time.Time{}, time.Time{}, time.Time{}
@@ -83,8 +83,8 @@ func (n *Node) startTimers(now time.Time) {
 	}
 }
 
-// withLock runs f under the lock, on a node that is up to date. A user's hook may panic or end its
-// goroutine in there; that must not hold the lock for ever.
+// withLock runs f under the lock, after the node did everything that was due. A user's hook in f
+// may panic or end its goroutine, and the lock must not be held for ever then.
 func (n *Node) withLock(f func(now time.Time)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -93,7 +93,7 @@ func (n *Node) withLock(f func(now time.Time)) {
 	f(now)
 }
 
-// runDue does all that was due, in the order of its times.
+// runDue does everything that was due, in the order of its times.
 func (n *Node) runDue(now time.Time) {
 	for !n.isDown {
 		var first time.Time

@@ -90,7 +90,7 @@ func TestDumps(t *testing.T) {
 		require.Equal(t, "0x1", blockNumberOf(t, n, first))
 		require.Equal(t, false, blockNumberOf(t, n, second))
 		require.Equal(t, "0x1", nonceOf(t, n, accountA, "latest"))
-		askResult(t, n, "anvil_reorg", 1, []any{}) // the dump's blocks are replaced, and come back with a kill
+		askResult(t, n, "anvil_reorg", 1, []any{}) // the reorganization replaces blocks of the dump, and a kill brings them back
 		require.NoError(t, n.Reorg(2))
 		require.Equal(t, false, blockNumberOf(t, n, first))
 		n.Kill()
@@ -136,7 +136,8 @@ func TestReorg(t *testing.T) {
 	})
 }
 
-// requireLinked checks that the chain is one, and that it uses each nonce once and in order.
+// requireLinked checks that each block names the one before it, and that each nonce is used once
+// and in order.
 func requireLinked(t *testing.T, n *Node) {
 	t.Helper()
 	nonces := map[string]uint64{}
@@ -178,7 +179,7 @@ func TestReorgWithAnother(t *testing.T) {
 func TestProviderLags(t *testing.T) {
 	runInBubble(t, Options{Personality: Provider, BlockTime: -1, SlotsInAnEpoch: 1}, func(t *testing.T, n *Node) {
 		raw, h := signPayment(n, accountA, 0)
-		askResult(t, n, sendMethod, raw) // each request goes to the other backend
+		askResult(t, n, sendMethod, raw) // each next request goes to the other backend
 		askResult(t, n, "eth_chainId")
 		n.Mine()
 		require.Equal(t, "0x1", nonceOf(t, n, accountA, "latest"))
@@ -246,7 +247,7 @@ func TestFundsRunOut(t *testing.T) {
 	runInBubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
 		h := sendPayment(t, n, accountA, 0)
 		later := sendPayment(t, n, accountA, 1)
-		n.SetBalance(accountA.Address(), big.NewInt(650_000_000_000_000)) // 630,000 gwei may be spent at once
+		n.SetBalance(accountA.Address(), big.NewInt(650_000_000_000_000)) // the two transactions together may cost 630,000 gwei
 		n.Mine()
 		require.Equal(t, "0x1", blockNumberOf(t, n, h))
 		n.SetBalance(accountA.Address(), big.NewInt(1))

@@ -126,7 +126,8 @@ var anvilWords = map[Refusal]RPCError{
 	WrongBlobs:          {-32003, "wrong versioned hash"},
 }
 
-// otherWords are the words of software that was read: where they differ from Geth's.
+// otherWords are the texts of other node software, read from its source: those that differ from
+// Geth's.
 var otherWords = map[Personality]map[Refusal]RPCError{
 	Besu: {
 		AlreadyKnown:        {-32000, "Known transaction"},
@@ -183,9 +184,9 @@ func wordsWithCode(code int, texts map[Refusal]string) map[Refusal]RPCError {
 type rules struct {
 	words          map[Refusal]RPCError
 	clientVersion  string
-	isLax          bool // anvil's: few checks, no limits, and methods that steer the node
-	addsDetails    bool // geth's, behind the texts
-	behindBalancer bool // a provider's: a load balancer before two backends
+	isLax          bool // as anvil: few checks, no limits, and methods that steer the node
+	addsDetails    bool // as geth: details after the texts
+	behindBalancer bool // as a provider: a load balancer in front of two backends
 }
 
 func rulesOf(p Personality) rules {

@@ -8,13 +8,13 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// pooledTx is a transaction that waits.
+// pooledTx is a transaction in the pool.
 type pooledTx struct {
 	*transaction
-	sequence int // by arrival; in a lax pool by when it became ready
-	// isReady and after are of a lax pool.
+	sequence int // the order of arrival; in a lax pool the order in which transactions became ready
+	// isReady and readyAfter are used by a lax pool only.
 	isReady    bool
-	readyAfter *pooledTx // whose nonce made it ready; nil where it was the account's
+	readyAfter *pooledTx // the transaction whose nonce made this one ready; nil if the account's nonce did
 }
 
 // pool holds the transactions that a node knows and no block has. A pool of geth's kind sorts them
@@ -64,7 +64,7 @@ func (p *pool) add(tx *transaction, nonce uint64) {
 	}
 }
 
-// markReady makes a transaction of a lax pool ready, and the transactions that waited for it.
+// markReady makes a transaction of a lax pool ready, and with it those that waited for it.
 func (p *pool) markReady(x, after *pooledTx) {
 	for x != nil && !x.isReady {
 		p.lastSequence++
@@ -86,8 +86,8 @@ func (p *pool) remove(h evmtx.Hash) bool {
 	return true
 }
 
-// removeWithFollowers removes a transaction, and in a lax pool the transactions that are ready
-// because of it.
+// removeWithFollowers removes a transaction and, in a lax pool, those that are ready because of
+// it.
 func (p *pool) removeWithFollowers(h evmtx.Hash) bool {
 	x := p.byHash[h]
 	if x == nil {
@@ -102,8 +102,7 @@ func (p *pool) removeWithFollowers(h evmtx.Hash) bool {
 	return true
 }
 
-// holdBack makes a transaction of a lax pool wait, and the transactions that are ready because of
-// it.
+// holdBack makes a transaction of a lax pool wait, and with it those that are ready because of it.
 func (p *pool) holdBack(h evmtx.Hash) bool {
 	x := p.byHash[h]
 	if x == nil || !x.isReady {
@@ -118,7 +117,7 @@ func (p *pool) holdBack(h evmtx.Hash) bool {
 	return true
 }
 
-// firstFreeNonce returns the first nonce that the pool does not have, from one on.
+// firstFreeNonce returns the first nonce, from nonce on, of which the pool has no transaction.
 func (p *pool) firstFreeNonce(a evmtx.Address, nonce uint64) uint64 {
 	mine := p.byAccount[a]
 	for mine[nonce] != nil {
@@ -127,7 +126,7 @@ func (p *pool) firstFreeNonce(a evmtx.Address, nonce uint64) uint64 {
 	return nonce
 }
 
-// pendingNonce returns the pending count of an account whose nonce is this.
+// pendingNonce returns the pending count of an account with this nonce.
 func (p *pool) pendingNonce(a evmtx.Address, nonce uint64) uint64 {
 	if !p.isLax {
 		return p.firstFreeNonce(a, nonce)
@@ -164,7 +163,7 @@ func (p *pool) txsByNonce(a evmtx.Address) []*pooledTx {
 	return out
 }
 
-// costExcept returns the cost of all transactions of an account, except at one nonce.
+// costExcept returns the cost of all transactions of an account but the one with the nonce but.
 func (p *pool) costExcept(a evmtx.Address, but uint64) *big.Int {
 	sum := new(big.Int)
 	for nonce, x := range p.byAccount[a] {
@@ -185,9 +184,9 @@ func (p *pool) accounts() []evmtx.Address {
 	return out
 }
 
-// hasOtherKind reports whether the account has transactions of the other kind here: with blobs
-// where this one has none, or the reverse. Geth keeps them in two pools, and an account in one of
-// them.
+// hasOtherKind reports whether the pool has transactions of the other kind of this account: with
+// blobs if tx has none, or without if tx has some. Geth has a pool for each kind, and an account
+// is in only one of them.
 func (p *pool) hasOtherKind(tx *transaction) bool {
 	for _, x := range p.byAccount[tx.from] {
 		return (x.Type == evmtx.Blob) != (tx.Type == evmtx.Blob) // all are of one kind

@@ -20,10 +20,10 @@ import (
 // ERROR" stands for none. A long body ends with "... (280310 bytes)".
 type recordLine struct {
 	number     int
-	title      string // of the part that it belongs to
+	title      string // the title of its part of the record
 	remark     string
-	request    string // of a request
-	fullLength int    // the length of the body, where it is cut; 0 where not
+	request    string // the request's body
+	fullLength int    // the body's full length if the record cut it; else 0
 	answer     recordedAnswer
 }
 
@@ -90,8 +90,8 @@ func readRecord(t *testing.T, name string) (out []recordLine) {
 	return out
 }
 
-// chainSpecificKeys are the values that differ from chain to chain. Of these the type and the
-// length are compared.
+// chainSpecificKeys are the fields that differ from chain to chain. Only the type and the length
+// of their values are compared.
 var chainSpecificKeys = []string{"blockHash", "parentHash", "stateRoot", "transactionsRoot", "receiptsRoot", "mixHash", "timestamp", "blockTimestamp", "size"}
 
 // compareAnswer lists how an answer differs from the recorded one.
@@ -119,10 +119,10 @@ func compareAnswer(want recordedAnswer, status int, contentType, body string) (o
 	return out
 }
 
-// keyValuePattern is a key and a value of an object in text.
+// keyValuePattern matches a key and a value of a JSON object.
 var keyValuePattern = regexp.MustCompile(`"(\w+)":("[^"]*"|null|true|false|[0-9.]+)[,}\]]`)
 
-// compareBeginning compares as much as the record has of a long object, and the whole length.
+// compareBeginning compares the part of a long object that the record has, and the whole length.
 func compareBeginning(want recordedAnswer, body string, differ func(string, ...any)) {
 	var got struct{ Result map[string]any }
 	if err := json.Unmarshal([]byte(body), &got); err != nil {
