@@ -9,9 +9,9 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// The kinds of a client's errors. Each stands in the middle of a client's error, so its text does
-// not begin with the name of this module. An error that wraps none of them is doubt, too. How to
-// add a kind: CONTRIBUTING.md.
+// The kinds of a client's errors. The text of a kind stands in the middle of a client's error, so
+// it does not begin with the name of this module. An error that wraps no kind is doubt, too.
+// CONTRIBUTING.md says how to add a kind.
 var (
 	// ErrRejected: the ledger refuses this batch for good.
 	ErrRejected = errors.New("batch refused by the ledger")
@@ -50,7 +50,7 @@ type Error struct {
 
 // Error implements error.
 func (e *Error) Error() string {
-	if e == nil { // a client's mistake must not crash the process
+	if e == nil { // so that a client's nil *Error does not crash the process
 		return ErrDoubt.Error()
 	}
 	s := e.Op + ": " + e.kind().Error()
@@ -92,7 +92,7 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
-// kinds are the kinds of clients' errors, with the words in which the store keeps them.
+// kinds are the kinds of clients' errors, each with the kind that the store keeps.
 var kinds = [...]struct {
 	err    error
 	stored batch.ErrorKind

@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// notary is a client with the three methods that every client has. Its ledger commits at once and
-// executes a batch once, however often it is sent. examples/customledger is a whole one.
+// notary is a client with the three methods that every client has. Its ledger commits at once, and
+// executes each batch once, however often it is sent. examples/customledger has a complete client.
 type notary struct {
 	dlt.Unimplemented
 	mu   sync.Mutex
@@ -24,7 +24,7 @@ func (*notary) Traits(batch.ServiceID) dlt.Traits {
 
 func (n *notary) Submit(_ context.Context, a batch.Attempt) error {
 	if len(a.Payload) == 0 {
-		return dlt.ErrRejected // for good: this batch is empty whenever it comes
+		return dlt.ErrRejected // refused for good: an empty batch is never accepted
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -53,7 +53,7 @@ func Example() {
 	fmt.Println("with one:", ledger.Submit(ctx, batch.Attempt{Key: key, Number: 2, Payload: []byte("deed")}))
 	statuses, err := ledger.BatchStatuses(ctx, "deeds", []batch.Attempt{{Key: key, Number: 2}})
 	fmt.Println(statuses[0].Reported, err)
-	// An error of no kind is doubt: the attempt may have taken effect.
+	// An error without a kind is doubt: the attempt may have taken effect.
 	fmt.Println(dlt.Kind(errors.New("connection reset")))
 	// Output:
 	// without a payload: rejected

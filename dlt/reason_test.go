@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// A record says each thing once: the kind, and then what the client said beside it.
+// A reason says everything once: first the kind, then the rest of the client's error.
 func TestReason(t *testing.T) {
 	for want, err := range map[string]error{
 		"rejected: submit: HTTP 400: code 3: bad nonce": &dlt.Error{Op: "submit", StatusCode: 400, Code: 3, Message: "bad nonce", Kind: dlt.ErrRejected},

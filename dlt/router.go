@@ -36,7 +36,7 @@ type Route struct {
 // Routes may be added later, for services that were never sent anything.
 type Router struct {
 	routes []Route
-	names  string // of all ledgers, one a line
+	names  string // the names of all ledgers, one on each line
 }
 
 // NewRouter returns a Router that asks routes in their order. It does no I/O. It returns a
@@ -65,7 +65,7 @@ func NewRouter(routes ...Route) (*Router, error) {
 	return &Router{slices.Clone(routes), strings.Join(shown, "\n")}, nil
 }
 
-// route returns the ledger that serves a service, nil if none does.
+// route returns the ledger of the service's route; nil if no route serves the service.
 func (r *Router) route(s batch.ServiceID) Ledger {
 	if i := r.index(s); i >= 0 {
 		return r.routes[i].Ledger
@@ -73,8 +73,8 @@ func (r *Router) route(s batch.ServiceID) Ledger {
 	return nil
 }
 
-// index returns the place of the route that serves a service, -1 if none does. Maps have the place
-// as their key, because a Ledger may be of a type that cannot be a key.
+// index returns the index of the route that serves a service; -1 if none does. Maps have this
+// index as their key, because a Ledger may have a type that cannot be a map's key.
 func (r *Router) index(s batch.ServiceID) int {
 	return slices.IndexFunc(r.routes, func(route Route) bool { return route.Serves == nil || route.Serves(s) })
 }
@@ -207,7 +207,7 @@ func (r *Router) BatchStatuses(ctx context.Context, service batch.ServiceID, att
 // them ends. It is live once all are; it drops earlier events, since events before Live may be
 // missing anyway.
 func (r *Router) Events(ctx context.Context, services []batch.ServiceID, yield func(Event) error) error {
-	var order []int // routes
+	var order []int // the indexes of the routes
 	of := map[int][]batch.ServiceID{}
 	for _, s := range services {
 		i := r.index(s)

@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// scripted is a ledger whose stream tells what it is given.
+// scripted is a ledger whose stream yields the events of a channel.
 type scripted struct {
 	Unimplemented
 	name   string
@@ -42,7 +42,8 @@ func (s *scripted) Events(ctx context.Context, _ []batch.ServiceID, yield func(E
 	}
 }
 
-// Streams of several routes are live once all of them are, and end together.
+// A Router's stream is live once the streams of all its routes are, and it ends when the first of
+// them ends.
 func TestRoutesAreLiveTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one := &scripted{name: "one", events: make(chan Event)}
@@ -69,7 +70,7 @@ func TestRoutesAreLiveTogether(t *testing.T) {
 	})
 }
 
-// byValue is a client whose type has a map: a value of it cannot be the key of a map.
+// byValue is a client of a type with a map, so that a value of it cannot be a map's key.
 type byValue struct {
 	*scripted
 	tags map[string]string

@@ -11,15 +11,15 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/dltmock"
 )
 
-// reporter stands for *testing.T.
+// reporter takes the place of *testing.T.
 type reporter struct{}
 
 func (reporter) Errorf(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 func (reporter) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 
-// A busy ledger, and then one that accepts, in exactly this order.
+// The mock answers "busy" first and accepts the second call, in exactly this order.
 func Example() {
-	ledger := dltmock.NewMockSubmitter(gomock.NewController(reporter{})) // in a test: NewController(t)
+	ledger := dltmock.NewMockSubmitter(gomock.NewController(reporter{})) // a test calls NewController(t)
 	gomock.InOrder(
 		ledger.EXPECT().Submit(gomock.Any(), gomock.Any()).Return(dlt.ErrBusy),
 		ledger.EXPECT().Submit(gomock.Any(), gomock.Any()).Return(nil),

@@ -24,13 +24,13 @@ type replayer struct {
 	url            string
 	client         *http.Client
 	chainID        uint64
-	waitForBlock   func()                 // until there is another block
-	doRemark       func(note string) bool // what a remark tells of, where it was done to the node
+	waitForBlock   func()                 // waits until there is another block
+	doRemark       func(note string) bool // does to the node what a remark says; true if it has done so
 	skippedLines   map[int]string         // lines whose answers are not compared, and why
-	doBefore       map[int]func()         // what happened before a line, and the record does not tell
-	hashesByPrefix map[string]string      // hashes, by their first ten letters
-	gappedAccount  Account                // has 120 behind a gap
-	gappedHashes   []string               // their hashes
+	doBefore       map[int]func()         // steps before a line that the record does not show
+	hashesByPrefix map[string]string      // full hashes by their first ten characters
+	gappedAccount  Account                // the account with 120 transactions behind a gap
+	gappedHashes   []string               // the hashes of these transactions
 	differences    []string
 	comparedCount  int
 }
@@ -64,7 +64,7 @@ func (r *replayer) replayRequest(l recordLine, skip bool) {
 	}
 	kind := jsonType
 	if l.answer.status == http.StatusUnsupportedMediaType || strings.Contains(l.answer.body, "Invalid request") && strings.Contains(body, "eth_chainId") {
-		kind = "text/plain" // which the record does not tell
+		kind = "text/plain" // the record does not show this content type
 	}
 	status, contentType, got, err := r.post(body, kind)
 	if l.answer.failed {
@@ -117,8 +117,8 @@ func (r *replayer) callMethod(method string, params ...any) any {
 }
 
 // completeBody completes the two requests that the record cuts off: data of 140,000 zero bytes,
-// and an array of which the last element is missing. Who signed them shows in the hashes of the
-// answers.
+// and an array without its last element. The hashes in the answers show which account signed each
+// of them.
 func (r *replayer) completeBody(l recordLine) string {
 	if strings.HasPrefix(l.request, "[") {
 		last := regexp.MustCompile(`"id":13,"result":"(0x\w+)"`).FindStringSubmatch(l.answer.body)
@@ -149,7 +149,8 @@ func mustBytes(text string) []byte {
 
 const deadAddress = "0x000000000000000000000000000000000000dead"
 
-// signedWithHash finds the account that signed a transaction of this hash.
+// signedWithHash returns the transaction u, signed by the account whose signature gives it this
+// hash.
 func (r *replayer) signedWithHash(hash string, u Unsigned) []byte {
 	u.ChainID = r.chainID
 	for i := range 10 {
@@ -176,8 +177,8 @@ var (
 	hashInText = regexp.MustCompile(`"result":"(0x[0-9a-f]{64})"`)
 )
 
-// sentHashes are those of all transactions of the record that were sent, by their first ten
-// letters.
+// sentHashes returns the hashes of all transactions that the record sends, by their first ten
+// characters.
 func sentHashes(lines []recordLine) map[string]string {
 	out := map[string]string{}
 	for _, l := range lines {
@@ -193,7 +194,7 @@ func sentHashes(lines []recordLine) map[string]string {
 	return out
 }
 
-// replayRemark does what a remark tells, and compares what it saw.
+// replayRemark does what a remark says, and compares the result that the remark names.
 func (r *replayer) replayRemark(l recordLine) {
 	switch {
 	case l.remark == "next block":
@@ -249,7 +250,7 @@ func (r *replayer) replayRemark(l recordLine) {
 	r.comparedCount++
 }
 
-// replayArray asks for the chain's id many times at once.
+// replayArray asks for the chain's id many times in one array.
 func (r *replayer) replayArray(l recordLine, m []string) {
 	count, err := strconv.Atoi(m[1])
 	require.NoError(r.t, err)
@@ -273,7 +274,8 @@ func (r *replayer) replayArray(l recordLine, m []string) {
 	}
 }
 
-// senders are the accounts that sent something, but for what was refused for want of funds.
+// senders returns the accounts that sent transactions, with their funds, except accounts whose
+// transactions were refused for lack of funds.
 func senders(lines []recordLine, funds *big.Int) map[string]*big.Int {
 	out := map[string]*big.Int{account21.Address(): funds}
 	for i := range 10 {

@@ -27,7 +27,7 @@ type request struct {
 	Params json.RawMessage `json:"params"`
 }
 
-// rpcError is one JSON-RPC error. Refusals of transactions have their words by personality.
+// rpcError is a JSON-RPC error. Its text for a refused transaction depends on the personality.
 type rpcError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
@@ -46,7 +46,7 @@ const jsonType = "application/json"
 func jsonAnswer(v any) httpAnswer {
 	body, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // maps, slices, strings and numbers
+		panic(err) // cannot fail for maps, slices, strings and numbers
 	}
 	return httpAnswer{http.StatusOK, jsonType, body}
 }
@@ -55,10 +55,10 @@ func resultObject(id json.RawMessage, v any) map[string]any {
 	return map[string]any{"jsonrpc": "2.0", "id": id, "result": v}
 }
 
-// providerPrefix stands before the text of each error of a Provider.
+// providerPrefix is put before the text of each error of a Provider.
 const providerPrefix = "proxy-nodefleet.error: "
 
-// errorObject returns the answer of an error, in the words of the node.
+// errorObject returns the answer with an error, in the form of the personality.
 func (n *Node) errorObject(id json.RawMessage, e *rpcError) map[string]any {
 	x := *e
 	if n.rules.behindBalancer {
@@ -98,7 +98,8 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n.writeWithFault(w, r, list[0].ID, a, f)
 }
 
-// answerNonRPC answers requests that are no JSON-RPC over HTTP.
+// answerNonRPC answers a request that is not JSON-RPC over HTTP. It returns false for any other
+// request.
 func (n *Node) answerNonRPC(r *http.Request) (httpAnswer, bool) {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	good := err == nil && kind == jsonType
@@ -163,7 +164,7 @@ func (n *Node) drawFault(list []request) Fault {
 	var params []json.RawMessage
 	if json.Unmarshal(list[0].Params, &params) == nil && len(params) > 0 {
 		p.Param = string(params[0])
-		_ = json.Unmarshal(params[0], &p.Param) // a value that is no string stays as it came
+		_ = json.Unmarshal(params[0], &p.Param) // if the parameter is no string, Param keeps its text
 	}
 	if raw, ok := parseHexBytes(p.Param); p.Method == sendMethod && ok {
 		p.Param = evmtx.Keccak(raw).String()
@@ -177,7 +178,8 @@ func (n *Node) drawFault(list []request) Fault {
 	return n.options.Faults.drawForRequest(p)
 }
 
-// answerRequests answers the requests, and reports whether the node was not restarted meanwhile.
+// answerRequests answers the requests. alive is false if the node was killed or stopped in the
+// meantime.
 func (n *Node) answerRequests(life uint64, list []request, isArray bool, f Fault) (a httpAnswer, alive bool) {
 	n.withLock(func(now time.Time) {
 		if alive = n.timesEnded == life && !n.isDown; !alive {
@@ -212,7 +214,7 @@ func (n *Node) answerRequests(life uint64, list []request, isArray bool, f Fault
 	return a, alive
 }
 
-// scheduleLostSend schedules the later half of a fault.
+// scheduleLostSend schedules the late arrival of a transaction, if the fault has one.
 func (n *Node) scheduleLostSend(now time.Time, r request, f Fault) {
 	if r.Method != sendMethod || f.Acceptance != AcceptedLate {
 		return
@@ -223,7 +225,7 @@ func (n *Node) scheduleLostSend(now time.Time, r request, f Fault) {
 	}
 }
 
-// answerRequest answers a request.
+// answerRequest answers one request.
 func (n *Node) answerRequest(now time.Time, v *chainView, r request, f Fault) any {
 	if r.Method == "" {
 		return n.errorObject(nullID, &rpcError{Code: -32600, Message: "invalid request"})
@@ -245,7 +247,7 @@ func (n *Node) answerRequest(now time.Time, v *chainView, r request, f Fault) an
 	return resultObject(r.ID, x)
 }
 
-// writeWithFault writes an answer, changed by a fault.
+// writeWithFault writes an answer after the fault has changed it.
 func (n *Node) writeWithFault(w http.ResponseWriter, r *http.Request, id json.RawMessage, a httpAnswer, f Fault) {
 	if f.RetryAfter > 0 && (f.Answer == AnswerPage || f.Answer == AnswerError) {
 		w.Header().Set("Retry-After", strconv.Itoa(int(f.RetryAfter/time.Second)))
@@ -279,11 +281,11 @@ func (n *Node) writeAnswer(w http.ResponseWriter, a httpAnswer) {
 		w.Header().Set("Content-Type", a.contentType)
 	}
 	w.WriteHeader(a.status)
-	// The client may have left.
+	// The client may have ended the connection.
 	_, _ = w.Write(a.body)
 }
 
-// waitDelay waits, and reports whether the client is still there.
+// waitDelay waits for d, and reports whether the client is still connected.
 func (n *Node) waitDelay(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
@@ -299,7 +301,7 @@ func (n *Node) waitDelay(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// waitUntilClientLeaves waits until the client leaves or the node is closed.
+// waitUntilClientLeaves waits until the client ends the connection or the node is closed.
 func (n *Node) waitUntilClientLeaves(ctx context.Context) {
 	select {
 	case <-ctx.Done():

@@ -42,7 +42,7 @@ func (c *rpcCall) blockJSON(b *block, full bool) map[string]any {
 	out := c.headerJSON(b)
 	out["transactions"] = txs
 	out["size"] = hexNumber(uint64(0x267 + size))
-	if len(b.txs) > 0 { // some hash that depends on them
+	if len(b.txs) > 0 { // hashes that depend on the transactions
 		root := evmtx.Keccak([]byte("transactions"), b.hash[:]).String()
 		out["transactionsRoot"], out["receiptsRoot"] = root, root
 	}
@@ -71,7 +71,7 @@ func (c *rpcCall) headerJSON(b *block) map[string]any {
 	return out
 }
 
-// pendingJSON returns the block that the node would make now.
+// pendingJSON returns the block that the node would make now, as JSON.
 func (c *rpcCall) pendingJSON(full bool) map[string]any {
 	b := c.chain.beginBlock(c.now)
 	c.fillFromPoolCopy(b)
@@ -86,7 +86,7 @@ func (c *rpcCall) pendingJSON(full bool) map[string]any {
 	return out
 }
 
-// fillFromPoolCopy fills a block, and leaves the pool as it is.
+// fillFromPoolCopy fills a block without changing the pool.
 func (n *Node) fillFromPoolCopy(b *block) {
 	p := n.pool
 	n.pool = newPool(p.isLax)
@@ -104,7 +104,7 @@ func (n *Node) fillFromPoolCopy(b *block) {
 	n.pool = p
 }
 
-// txJSON returns a transaction in a block, or in the pool where m is nil.
+// txJSON returns a transaction as JSON: in the block of m, or in the pool if m is nil.
 func (c *rpcCall) txJSON(tx *transaction, m *minedTransaction) map[string]any {
 	out := map[string]any{
 		"type": hexNumber(uint64(tx.Type)), "nonce": hexNumber(tx.Nonce), "gas": hexNumber(tx.Gas), "to": nil, "value": hexQuantity(tx.Value),

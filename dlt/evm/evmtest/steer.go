@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The methods by which anvil's users steer it.
+// The methods with which the users of anvil steer it.
 
 func (c *rpcCall) evmMine() (any, *rpcError) {
 	c.mine(c.now)
@@ -103,7 +103,7 @@ func (c *rpcCall) rollback() (any, *rpcError) {
 
 func (c *rpcCall) dropTransaction() (any, *rpcError) {
 	h, e := c.hashParam(0)
-	if x := c.pool.byHash[h]; e != nil || x == nil || !x.isReady { // anvil looks at ready transactions only
+	if x := c.pool.byHash[h]; e != nil || x == nil || !x.isReady { // anvil looks for ready transactions only
 		return nil, e
 	}
 	c.pool.removeWithFollowers(h)

@@ -12,18 +12,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRecords makes the requests that were made to geth 1.17.8 and anvil 1.7.1, byte by byte
-// and in their order, and compares every answer: status, content type, keys, types, texts,
-// numbers, and hashes of transactions. Of hashes of blocks, roots and times the type and the
-// length are compared. Of answers that a record cuts off, what it has of them and the length are.
-// Not compared are the lines in replay.skip, each with its reason, and of an array of a hundred or
-// more the answers in between.
+// TestRecords repeats the requests that were made to geth 1.17.8 and anvil 1.7.1, byte by byte and
+// in their order, and compares every answer: status, content type, keys, types, texts, numbers,
+// and hashes of transactions. Of block hashes, roots and times it compares the type and the
+// length. Of an answer that the record cuts off, it compares the recorded part and the length. It
+// does not compare the lines that the replay skips, each for a given reason, nor the answers in
+// the middle of an array of a hundred or more.
 func TestRecords(t *testing.T) {
 	held := map[string]bool{}
 	for _, sc := range []struct {
 		file  string
 		o     Options
-		least int // exchanges and remarks that are compared, so that none is lost
+		least int // the least number of compared exchanges and remarks, so that none gets lost
 		set   func(n *Node, r *replayer)
 	}{
 		{file: "anvil-on-demand.txt", o: Options{Personality: Anvil, BlockTime: -1, SlotsInAnEpoch: 1}, least: 145},
@@ -35,7 +35,7 @@ func TestRecords(t *testing.T) {
 		held[sc.file] = true
 		t.Run(sc.file, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				time.Sleep(9000 * 24 * time.Hour) // times had as many digits
+				time.Sleep(9000 * 24 * time.Hour) // so that the times have as many digits as in the record
 				lines := readRecord(t, sc.file)
 				sc.o.InMemory = true
 				funds := Ether(10_000)
@@ -60,8 +60,8 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// prepareAutomine has the block of a transaction come when the next request comes, but where the
-// record says that the request was faster.
+// prepareAutomine makes the block of a transaction before the next request, except where the
+// record shows that the next request was faster.
 func prepareAutomine(n *Node, r *replayer) {
 	const race = "the first of an array was mined before the third was read"
 	r.skippedLines[234], r.skippedLines[238], r.skippedLines[239], r.skippedLines[240], r.skippedLines[241] = race, race, race, race, race
@@ -70,13 +70,13 @@ func prepareAutomine(n *Node, r *replayer) {
 			r.doBefore[number] = func() { time.Sleep(2 * time.Minute) }
 		}
 	}
-	r.doBefore[236] = func() { // the array made two blocks there, and makes one here
+	r.doBefore[236] = func() { // in the record the array made two blocks, and here it makes one
 		time.Sleep(2 * time.Minute)
 		n.Mine()
 	}
 }
 
-// prepareInterval has the blocks come when the record shows one, and does what its remarks say.
+// prepareInterval makes blocks when the record shows new ones, and does what its remarks say.
 func prepareInterval(n *Node, r *replayer) {
 	for _, number := range []int{14, 22, 53} {
 		r.doBefore[number] = func() { time.Sleep(time.Second) }
@@ -103,7 +103,7 @@ func prepareInterval(n *Node, r *replayer) {
 	}
 }
 
-// prepareDevChain is the node as it was when the record begins: seven blocks, which had
+// prepareDevChain brings the node into the state in which the record begins: seven blocks with
 // transactions.
 func prepareDevChain(n *Node, r *replayer) {
 	time.Sleep(14 * time.Second)
@@ -116,7 +116,7 @@ func prepareDevChain(n *Node, r *replayer) {
 	r.waitForBlock = func() { time.Sleep(time.Until(n.nextBlock)) }
 }
 
-// prepareTracker has the gap filled shortly before the tracker looks.
+// prepareTracker fills the gap shortly before the tracker looks.
 func prepareTracker(n *Node, r *replayer) {
 	r.gappedAccount = Dev(1)
 	r.doBefore[8] = func() { time.Sleep(7500 * time.Millisecond) }

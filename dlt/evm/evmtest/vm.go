@@ -5,15 +5,15 @@ import (
 	"math/big"
 )
 
-// How a call ends early. A revert gives the rest of the gas back, the others do not.
+// The errors that end a call. A revert gives the rest of the gas back; the others do not.
 var (
 	errRevert        = errors.New("execution reverted")
 	errOutOfGas      = errors.New("out of gas")
 	errInvalidOpcode = errors.New("invalid opcode")
 )
 
-// runCode executes code. It knows only the few operations that a contract which stops, returns,
-// reverts or runs out of gas needs; any other is invalid.
+// runCode executes code. It knows only the few operations of a contract that stops, returns,
+// reverts or runs out of gas. Any other operation is invalid.
 func runCode(code []byte, gas uint64) (out []byte, left uint64, err error) {
 	var stack []*big.Int
 	var memory []byte
@@ -24,7 +24,7 @@ func runCode(code []byte, gas uint64) (out []byte, left uint64, err error) {
 		}
 		top := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		if top.BitLen() > 24 { // memory of 16 MiB costs more than a block has
+		if top.BitLen() > 24 { // memory of 16 MiB costs more gas than a block has
 			err = errOutOfGas
 			return 0
 		}

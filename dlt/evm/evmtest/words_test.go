@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// signedAs signs a transaction that need not be of type 2.
+// signedAs returns a signed transaction of any type.
 func signedAs(a Account, tx evmtx.Tx) string {
 	tx.Tip, tx.FeeCap, tx.To, tx.Value = big.NewInt(30e9), big.NewInt(30e9), &evmtx.Address{0xde, 0xad}, big.NewInt(1)
 	tx.Gas = 21000
@@ -18,14 +18,14 @@ func signedAs(a Account, tx evmtx.Tx) string {
 	return hexBytes(tx.Encode())
 }
 
-// What is done to a node before a transaction, beside sending others.
+// Steps that a test does to a node, besides sending transactions.
 const (
 	mineBlock    = "mine"
 	delegateCode = "delegate" // gives Dev(0) delegated code
 )
 
-// stepsToRefusal are steps for each refusal, signed bytes but for the two above. The last is
-// refused.
+// stepsToRefusal returns for each refusal the steps that lead to it: signed bytes, or one of the
+// two steps above. The last transaction is refused.
 func stepsToRefusal(chainID uint64, poolLimit int) map[Refusal][]string {
 	tx := func(a Account, nonce uint64, bend ...func(*Unsigned)) string {
 		u := Unsigned{ChainID: chainID, Nonce: nonce, To: deadAddress, Value: big.NewInt(1)}
@@ -80,8 +80,8 @@ func stepsToRefusal(chainID uint64, poolLimit int) map[Refusal][]string {
 	}
 }
 
-// Each refusal can be provoked, and is answered with the word of the software. Where it has no
-// word for it, the transaction is taken.
+// Each refusal can be caused, and the answer has the text of the personality. A personality
+// without a text for the reason accepts the transaction.
 func TestRefusals(t *testing.T) {
 	for _, p := range []Personality{Geth, Anvil, Provider, Besu, Nethermind, Reth, Erigon, Sequencer} {
 		words := Refusals(p)
@@ -103,7 +103,7 @@ func TestRefusals(t *testing.T) {
 					got, w := ask(t, n, sendMethod, steps[last])
 					want, refuses := words[why]
 					if p == Anvil && why == GasAboveCap {
-						want, refuses = words[GasAboveBlock], true // the block of this test is smaller
+						want, refuses = words[GasAboveBlock], true // the gas limit of this test's blocks is lower
 					}
 					if !refuses {
 						require.Nil(t, w)
@@ -131,8 +131,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// What a node says is no more than its own: none of the texts is empty, and no caller can change
-// them.
+// No text of a personality is empty, and no caller can change the texts.
 func TestWordsAreCopies(t *testing.T) {
 	Refusals(Geth)[AlreadyKnown] = RPCError{1, "changed"}
 	for why, w := range Refusals(Geth) {

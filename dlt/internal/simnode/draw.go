@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Draw is a source of numbers that depend only on its fields.
+// Draw is a source of random numbers that depend only on its fields.
 type Draw struct {
 	Seed    uint64
-	Subject string // what the numbers are about
+	Subject string // what the numbers are for
 	Try     int
 	Salt    string
 }
@@ -22,7 +22,7 @@ func (d Draw) Float(what string) float64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%d|%s|%d|%s", d.Seed, d.Subject, d.Try, what)
 	x := h.Sum64()
-	// FNV leaves the high bits of short changes alike; mix them.
+	// The high bits of FNV hashes of short, similar texts are alike, so mix them.
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9
 	x ^= x >> 27
@@ -36,7 +36,7 @@ func (d Draw) UpTo(what string, limit time.Duration) time.Duration {
 	return time.Duration(d.Float(what) * float64(limit))
 }
 
-// Pick returns the index of the rate that u falls into, or -1.
+// Pick returns the index of the rate into whose range u falls, -1 if none.
 func Pick(rates []float64, u float64) int {
 	for i, r := range rates {
 		if u < r {
@@ -47,7 +47,8 @@ func Pick(rates []float64, u float64) int {
 	return -1
 }
 
-// CheckRates checks the rates of faults. Of each group one fault at most happens.
+// CheckRates checks the rates of faults. The rates of a group add up to at most 1, because at most
+// one fault of a group happens.
 func CheckRates(groups ...[]float64) error {
 	for _, group := range groups {
 		sum := 0.0

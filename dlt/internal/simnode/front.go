@@ -1,5 +1,5 @@
-// Package simnode has the parts that all simulated nodes share: the listening side with its
-// kills, a listener without sockets, answers that break off, and draws by a seed.
+// Package simnode has the parts that all simulated nodes share: the server that can be killed, a
+// listener without sockets, answers that break off, and random draws by a seed.
 package simnode
 
 import (
@@ -11,15 +11,15 @@ import (
 	"sync"
 )
 
-// Front is the listening side of a simulated node. The zero value does not listen yet. Its methods
-// may be called concurrently; a caller holds no lock that a request of the node needs.
+// Front is the server of a simulated node. The zero value does not listen yet. Its methods may be
+// called concurrently. The caller must not hold a lock that a request of the node needs.
 type Front struct {
-	// CutHijacked says that connections which were taken over, such as websockets, are cut with
-	// the others. Otherwise the code that took a connection over cuts it.
+	// CutHijacked is true if connections that a handler has taken over, such as websockets, are
+	// closed with the others. Otherwise the code that has taken a connection over closes it.
 	CutHijacked bool
 
 	mu       sync.Mutex
-	addr     string // with its port, after the first listen
+	addr     string // with the port, after the first listen
 	listener net.Listener
 	server   *http.Server
 	served   chan struct{} // closed when Serve has returned
@@ -51,8 +51,7 @@ func (f *Front) Listener() net.Listener {
 }
 
 // Resume serves at the listener that listen returns, unless the node is up already. addr is the
-// address of the time before, and "" the first time. server is a new one; Resume sets its
-// ConnState.
+// node's last address, "" the first time. server must be a new server; Resume sets its ConnState.
 func (f *Front) Resume(listen func(addr string) (net.Listener, error), server *http.Server) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -68,12 +67,12 @@ func (f *Front) Resume(listen func(addr string) (net.Listener, error), server *h
 	f.listener, f.addr, f.server, f.served = l, l.Addr().String(), server, served
 	go func() {
 		defer close(served)
-		_ = server.Serve(l) // returns when the server is closed
+		_ = server.Serve(l) // Serve returns when the server is closed
 	}()
 	return nil
 }
 
-// Stop refuses connections from now on, cuts the open ones, and calls then. It returns when the
+// Stop refuses connections from now on, resets the open ones, and calls then. It returns when the
 // port is free.
 func (f *Front) Stop(then func()) {
 	f.mu.Lock()
@@ -81,7 +80,7 @@ func (f *Front) Stop(then func()) {
 	if f.listener == nil {
 		return
 	}
-	_ = f.server.Close() // Serve closes the listener, too; the second error does not matter
+	_ = f.server.Close() // Serve closes the listener, too; an error of the second close does not matter
 	<-f.served
 	f.Cut()
 	then()
@@ -135,7 +134,7 @@ func Reset(w http.ResponseWriter) {
 	Abort(c)
 }
 
-// Truncate announces a body of announced bytes, sends half of the body and breaks off.
+// Truncate announces a body of announced bytes, sends half of body, and closes the connection.
 func Truncate(w http.ResponseWriter, status int, contentType string, body []byte, announced int) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(announced))

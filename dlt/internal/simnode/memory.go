@@ -8,8 +8,9 @@ import (
 	"syscall"
 )
 
-// memoryListener is a listener whose connections are pipes. Unlike sockets they block in a way
-// that testing/synctest recognizes, so its clock goes on.
+// memoryListener is a listener whose connections are pipes. testing/synctest recognizes a
+// goroutine that waits for a pipe as blocked, unlike one that waits for a socket, so its clock
+// goes on.
 type memoryListener struct {
 	addr   memoryAddr
 	conns  chan net.Conn
@@ -64,8 +65,8 @@ func refusedError(a memoryAddr) error {
 	return &net.OpError{Op: "dial", Net: "memory", Addr: a, Err: syscall.ECONNREFUSED}
 }
 
-// Client returns a client that reaches the node, through memory where it listens there, and keeps
-// no idle connections. It follows no redirects: a node sends none.
+// Client returns a client that reaches the node, in memory if inMemory is true, and keeps no idle
+// connections. It follows no redirects, because a node sends none.
 func (f *Front) Client(inMemory bool) *http.Client {
 	t := &http.Transport{DisableKeepAlives: true}
 	if inMemory {

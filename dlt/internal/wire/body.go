@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// MaxShortBody bounds the read part of a body whose status says (nearly) everything, in
-	// bytes.
+	// MaxShortBody is how many bytes are read of a body whose status already says nearly
+	// everything.
 	MaxShortBody = 64 << 10
-	// shortBodyTimeout bounds that read, once the status is known.
+	// shortBodyTimeout is the time limit for reading such a body, once the status is known.
 	shortBodyTimeout = 2 * time.Second
 )
 
@@ -23,9 +23,8 @@ func ReadShortBody(body io.Reader, cancel context.CancelFunc) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(body, MaxShortBody))
 }
 
-// Drain reads the rest of a short body, so that the connection can be used again. cancel
-// cancels the request: a body without end must not hold up a caller who has the answer
-// already.
+// Drain reads the rest of a short body, so that the connection can be used again. cancel cancels
+// the request: a body without an end must not delay a caller that already has the answer.
 func Drain(body io.ReadCloser, cancel context.CancelFunc) {
 	timer := time.AfterFunc(shortBodyTimeout, cancel)
 	defer timer.Stop()
@@ -33,13 +32,13 @@ func Drain(body io.ReadCloser, cancel context.CancelFunc) {
 	_ = body.Close()
 }
 
-// BoundedReader reads at most Left bytes, and fails, rather than ending, if there are more.
+// BoundedReader reads at most Left bytes. If there are more, Read fails instead of ending.
 type BoundedReader struct {
 	R    io.Reader
 	Left int64
 }
 
-// ErrTooLarge is the error of a [BoundedReader] that has more to read.
+// ErrTooLarge is the error of a [BoundedReader] when there are more bytes than it may read.
 var ErrTooLarge = errors.New("the answer is larger than Options.MaxResponse")
 
 // Read implements [io.Reader].
@@ -47,7 +46,7 @@ func (b *BoundedReader) Read(p []byte) (int, error) {
 	if b.Left < 0 {
 		return 0, ErrTooLarge
 	}
-	if int64(len(p)) > b.Left+1 { // one more, to see whether there is more
+	if int64(len(p)) > b.Left+1 { // one byte more, to find out whether there are more
 		p = p[:b.Left+1]
 	}
 	n, err := b.R.Read(p)

@@ -7,8 +7,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// DoubtCounter counts the submissions in a row that an endpoint has left in doubt, for each batch.
-// A refusal in words that nobody knows may be this one node's: another endpoint may take the
+// DoubtCounter counts, for each batch, the submissions in a row that an endpoint has left in
+// doubt. A refusal with an unknown text may be this one node's: another endpoint may accept the
 // batch. The zero value is ready for use. Its method may be called concurrently.
 type DoubtCounter struct {
 	mu     sync.Mutex
@@ -16,14 +16,14 @@ type DoubtCounter struct {
 }
 
 const (
-	// maxDoubtsInRow is how many in a row are the endpoint's.
+	// maxDoubtsInRow is how many doubts in a row count as the endpoint's fault.
 	maxDoubtsInRow    = 3
 	maxCountedBatches = 10_000
 )
 
-// Add notes the end of a submission of a batch, and reports whether the endpoint has now left it
-// in doubt so often that another endpoint should have it. Then the count begins anew. Any other
-// end begins it anew, too, except where nothing was sent.
+// Add notes the end of a submission of a batch. It reports whether the endpoint has now left the
+// batch in doubt so often that another endpoint should get it; the count then starts again. Any
+// other end starts it again, too, unless nothing was sent.
 func (u *DoubtCounter) Add(key batch.Key, err error) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

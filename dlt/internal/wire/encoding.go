@@ -11,16 +11,16 @@ import (
 
 const acceptEncoding = "Accept-Encoding"
 
-// AcceptEncoding sets the request's Accept-Encoding: the caller's, or "identity". Without
-// this header net/http would ask for a compressed one.
+// AcceptEncoding sets the request's Accept-Encoding to "identity", unless the caller has set it.
+// Without this header net/http would ask for a compressed answer.
 func AcceptEncoding(h http.Header) {
 	if h[acceptEncoding] == nil {
 		h[acceptEncoding] = []string{"identity"}
 	}
 }
 
-// onlyDecodable reports whether a value of Accept-Encoding names no encoding that Decode cannot
-// read.
+// onlyDecodable reports whether Decode can read each encoding that a value of Accept-Encoding
+// names.
 func onlyDecodable(value string) bool {
 	for name := range strings.SplitSeq(value, ",") {
 		name, _, _ = strings.Cut(name, ";")
@@ -33,8 +33,8 @@ func onlyDecodable(value string) bool {
 	return true
 }
 
-// Decode replaces the body of an answer that is compressed by gzip, whether it was asked for or
-// not, by what was compressed. So a limit on the bytes that a caller reads is a limit on the
+// Decode replaces the body of an answer that is compressed by gzip, whether gzip was asked for or
+// not, by the decompressed body. So a limit on the bytes that a caller reads limits the
 // decompressed bytes. The body of an answer in any other encoding cannot be read, and its error
 // names the encoding.
 func Decode(resp *http.Response) {
@@ -51,7 +51,7 @@ func Decode(resp *http.Response) {
 	resp.ContentLength, resp.Uncompressed = -1, true
 }
 
-// gzipBody reads the header of gzip with the first Read, since that may wait for the server.
+// gzipBody reads gzip's header at the first Read, because that may wait for the server.
 type gzipBody struct {
 	raw  contentReader
 	z    *gzip.Reader
@@ -78,8 +78,8 @@ func (u *gzipBody) Read(p []byte) (n int, err error) {
 // Close implements [io.Closer].
 func (u *gzipBody) Close() error { return u.body.Close() }
 
-// contentReader ends an answer whose bytes have no content for too long, which no bound of the
-// content ends.
+// contentReader ends an answer when too many of its bytes have no content. No limit on the content
+// would end such an answer.
 type contentReader struct {
 	r                     io.Reader
 	total, withoutContent int64

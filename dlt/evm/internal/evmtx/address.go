@@ -10,10 +10,10 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Address is an account.
+// Address is the address of an account.
 type Address [20]byte
 
-// Hash is the Keccak-256 of a transaction, or a block's.
+// Hash is the hash of a transaction or a block.
 type Hash [32]byte
 
 // String returns 0x and 40 lower-case hex digits.
@@ -69,7 +69,7 @@ func ParseHash(s string) (Hash, bool) {
 func Keccak(parts ...[]byte) Hash {
 	k := sha3.NewLegacyKeccak256()
 	for _, p := range parts {
-		_, _ = k.Write(p) // never fails
+		_, _ = k.Write(p) // Write never fails
 	}
 	var h Hash
 	k.Sum(h[:0])

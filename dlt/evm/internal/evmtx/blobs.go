@@ -16,19 +16,20 @@ var ErrBlobs = errors.New("not the blobs of the transaction")
 // Sizes of blobs in bytes, and their numbers (EIP-4844 and EIP-7594).
 const (
 	BlobSize = 131072
-	// MaxBlobs is how many a transaction has at most.
+	// MaxBlobs is the most blobs that a transaction may have.
 	MaxBlobs   = 6
-	pointBytes = 48 // of a commitment and of a proof
-	// proofsPerBlob is how many proofs a blob has in version 1 of a sidecar.
+	pointBytes = 48 // bytes of a commitment, and of a proof
+	// proofsPerBlob is how many proofs a blob has in a sidecar of version 1.
 	proofsPerBlob = 128
 	// blobVersion is the first byte of a versioned hash.
 	blobVersion = 1
 )
 
-// Sidecar is what a transaction of type 3 is sent with. No block has it, and the hash of the
-// transaction does not cover it.
+// Sidecar is the data that is sent with a transaction of type 3. It is in no block, and the
+// transaction's hash does not cover it.
 type Sidecar struct {
-	// Version is 0 with a proof of each blob (EIP-4844), and 1 with 128 proofs of each (EIP-7594).
+	// Version is 0 with one proof for each blob (EIP-4844), and 1 with 128 proofs for each
+	// (EIP-7594).
 	Version                    uint64
 	Blobs, Commitments, Proofs [][]byte
 }
@@ -45,7 +46,7 @@ func (s *Sidecar) decode(r *rlpReader) {
 	s.Proofs = r.stringList("proofs", pointBytes, MaxBlobs*proofsPerBlob)
 }
 
-// stringList reads a list of strings of one size.
+// stringList reads a list of at most most strings of size bytes each.
 func (r *rlpReader) stringList(field string, size, most int) (out [][]byte) {
 	r.list(field, func(part *rlpReader, i int) {
 		one := part.bytes(field)
@@ -85,8 +86,8 @@ func (s *Sidecar) checkHashes(hashes []Hash) error {
 	return nil
 }
 
-// EncodeToSend returns the bytes that nodes take: those of [Tx.Encode], and the sidecar if there
-// is one.
+// EncodeToSend returns the bytes that nodes accept: those of [Tx.Encode], with the sidecar if
+// there is one.
 func (tx *Tx) EncodeToSend() []byte {
 	s := tx.Sidecar
 	if s == nil {
@@ -106,8 +107,8 @@ func (tx *Tx) EncodeToSend() []byte {
 	return appendList([]byte{tx.Type}, items)
 }
 
-// ZeroBlobs returns the sidecar of so many blobs of zeros, and their hashes. It is for tests. A
-// blob of zeros is the polynomial 0, so its commitment and its proofs are the point at infinity.
+// ZeroBlobs returns the sidecar of n blobs of zeros, and their hashes, for tests. A blob of zeros
+// is the polynomial 0, so its commitment and its proofs are the point at infinity.
 func ZeroBlobs(n int) (*Sidecar, []Hash) {
 	infinity := append([]byte{0xc0}, make([]byte, pointBytes-1)...)
 	hash := Hash(sha256.Sum256(infinity))

@@ -1,6 +1,6 @@
 package evmtx
 
-// The prices of gas before any code runs: EIP-2028, EIP-2930, EIP-3860, EIP-7623 and EIP-7702.
+// Gas that is charged before any code runs: EIP-2028, EIP-2930, EIP-3860, EIP-7623 and EIP-7702.
 const (
 	gasTx               = 21000
 	gasCreate           = 32000
@@ -26,7 +26,7 @@ func (tx *Tx) IntrinsicGas() uint64 {
 	return gas + gasPerAuthorization*uint64(len(tx.Auths))
 }
 
-// FloorGas returns the least that a chain with EIP-7623 (Prague) charges for data.
+// FloorGas returns the least gas that a chain with EIP-7623 (Prague) charges for data.
 func (tx *Tx) FloorGas() uint64 {
 	zero, other := tx.countDataBytes()
 	return gasTx + floorGasPerToken*(zero+4*other)

@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// RLP has two kinds of items, strings of bytes and lists of items, each with its length before
-// it. A length has one canonical form: the shortest.
+// RLP has two kinds of items: strings of bytes, and lists of items. The length of an item comes
+// before it. A length has one canonical form, the shortest one.
 
 // errRLP are the mistakes that the reader of RLP finds.
 var (
@@ -23,7 +23,7 @@ var (
 	errMissingItems = errors.New("fewer items than the list has fields")
 )
 
-// splitFirstItem reads the first item of b.
+// splitFirstItem reads the first item of b. rest is the bytes after it.
 func splitFirstItem(b []byte) (list bool, content, rest []byte, err error) {
 	if len(b) == 0 {
 		return false, nil, nil, errEndsEarly
@@ -49,7 +49,7 @@ func splitFirstItem(b []byte) (list bool, content, rest []byte, err error) {
 	case size > uint64(len(b1)):
 		return list, nil, nil, errEndsEarly
 	case !list && size == 1 && first < 0xb8 && b1[0] < 0x80:
-		return list, nil, nil, errNotCanonical // such a byte stands for itself
+		return list, nil, nil, errNotCanonical // a single byte below 0x80 is its own encoding
 	}
 	return list, b1[:size], b1[size:], nil
 }
@@ -68,8 +68,8 @@ func readLongSize(b []byte, n int) (uint64, []byte, error) {
 	return size, b[n:], nil
 }
 
-// rlpReader reads the items of a list in their order. After an error it reads nothing, and err and
-// field name the first fault.
+// rlpReader reads the items of a list in their order. After an error it reads nothing more; err
+// and field are those of the first error.
 type rlpReader struct {
 	rest  []byte
 	field string
@@ -114,7 +114,7 @@ func (r *rlpReader) nextItem(field string, list bool) []byte {
 
 func (r *rlpReader) bytes(field string) []byte { return r.nextItem(field, false) }
 
-// list reads a list and calls read for as long as it has items. part, in read, reads one of them.
+// list reads a list, and calls read for each item. read reads one item from part.
 func (r *rlpReader) list(field string, read func(part *rlpReader, i int)) {
 	part := rlpReader{rest: r.nextItem(field, true)}
 	for i := 0; len(part.rest) > 0 && part.err == nil; i++ {
@@ -137,7 +137,7 @@ func (r *rlpReader) tuple(field string, read func(part *rlpReader)) {
 	}
 }
 
-// refuseRest refuses further bytes.
+// refuseRest makes further bytes an error.
 func (r *rlpReader) refuseRest(field string) {
 	if len(r.rest) > 0 {
 		r.fail(field, errExtraItems)
@@ -167,7 +167,7 @@ func (r *rlpReader) uint(field string) uint64 {
 
 func (r *rlpReader) big(field string) *big.Int { return new(big.Int).SetBytes(r.number(field, 32)) }
 
-// fixedBytes reads a string that fills out.
+// fixedBytes reads a string whose length is that of out.
 func (r *rlpReader) fixedBytes(field string, out []byte) {
 	b := r.bytes(field)
 	if r.err == nil && len(b) != len(out) {
@@ -201,7 +201,7 @@ func shortestBytes(v uint64) []byte {
 
 func appendUint(b []byte, v uint64) []byte { return appendBytes(b, shortestBytes(v)) }
 
-// appendBig takes nil for 0.
+// appendBig appends a number; nil counts as 0.
 func appendBig(b []byte, v *big.Int) []byte {
 	if v == nil {
 		return appendBytes(b, nil)

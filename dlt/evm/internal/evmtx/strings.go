@@ -15,8 +15,8 @@ func EncodeStrings(items [][]byte) []byte {
 	return appendList(nil, content)
 }
 
-// DecodeStrings reads a list of strings of bytes and nothing behind it. It reads one string more
-// than most at the most. The strings share raw's memory. The error is about the list's field.
+// DecodeStrings reads a list of strings of bytes, after which nothing may follow. It stops after
+// most+1 strings. The strings share raw's memory. An error names field.
 func DecodeStrings(field string, raw []byte, most int) (items [][]byte, err error) {
 	fail := func(err error) ([][]byte, error) {
 		return nil, &batch.InputError{Field: field, Want: "the canonical RLP of a list of strings", Err: fmt.Errorf("%w: %w", ErrEncoding, err)}

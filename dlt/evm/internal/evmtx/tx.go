@@ -13,15 +13,15 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Faults of the bytes of a transaction.
+// Errors about the bytes of a transaction.
 var (
-	// ErrEncoding: not canonical RLP, or not the fields of the type.
+	// ErrEncoding means that the bytes are not canonical RLP, or not the fields of the type.
 	ErrEncoding = errors.New("not the canonical encoding of a transaction")
-	// ErrTrailing: bytes follow the transaction.
+	// ErrTrailing means that bytes follow the transaction.
 	ErrTrailing = errors.New("bytes follow the transaction")
-	// ErrType: a type that this package does not know.
+	// ErrType means that the transaction has a type that this package does not know.
 	ErrType = errors.New("transaction type not supported")
-	// ErrSignature: r, s or v is out of range, or no key made this signature.
+	// ErrSignature means that r, s or v is out of range, or that no key made this signature.
 	ErrSignature = errors.New("invalid signature")
 )
 
@@ -37,13 +37,13 @@ const (
 // MaxChainID is the largest id of a chain (EIP-2294).
 const MaxChainID = math.MaxUint64/2 - 36
 
-// Tx is a transaction. nil numbers mean 0.
+// Tx is a transaction. A nil number means 0.
 type Tx struct {
 	Type byte
 	// ChainID is 0 only in a legacy transaction without replay protection.
 	ChainID uint64
 	Nonce   uint64
-	// Tip and FeeCap are the gas price, both, in types 0 and 1.
+	// In types 0 and 1, Tip and FeeCap are both the gas price.
 	Tip, FeeCap *big.Int
 	Gas         uint64
 	To          *Address // nil creates a contract
@@ -52,11 +52,11 @@ type Tx struct {
 	Access      []AccessTuple   // types 1 to 4
 	Auths       []Authorization // type 4
 
-	// BlobFeeCap is of a unit of blob gas, of which each blob is 131072. BlobHashes are of the
-	// blobs' commitments. Both are of type 3.
+	// BlobFeeCap is the most for a unit of blob gas, in wei; each blob uses 131072 units.
+	// BlobHashes are the versioned hashes of the blobs' commitments. Type 3 alone has both.
 	BlobFeeCap *big.Int
 	BlobHashes []Hash
-	// Sidecar is nil in types without one, and where the bytes of type 3 had none.
+	// Sidecar is nil for other types, and if the bytes of type 3 had none.
 	Sidecar *Sidecar
 
 	YParity byte // of the signature: 0 or 1
@@ -79,9 +79,9 @@ type Authorization struct {
 	R, S    *big.Int
 }
 
-// Decode reads one transaction, with its sidecar or without. It does not look at the signature,
-// except for v: see [Tx.Sender]. The transaction's sidecar is part of raw. With an error that
-// wraps [ErrTrailing] the transaction is set, too.
+// Decode reads one transaction, with its sidecar or without. Of the signature it checks only v:
+// see [Tx.Sender]. The transaction's sidecar shares raw's memory. Together with an error that
+// wraps [ErrTrailing] it returns the transaction, too.
 func Decode(raw []byte) (*Tx, error) {
 	if len(raw) == 0 {
 		return nil, encodingError("transaction", errEndsEarly)
@@ -320,8 +320,8 @@ func (tx *Tx) Sign(key *secp256k1.PrivateKey) {
 	tx.R, tx.S = new(big.Int).SetBytes(sig[1:33]), new(big.Int).SetBytes(sig[33:])
 }
 
-// Sender recovers the account that signed. s must be in the lower half of the order (EIP-2), or a
-// stranger could make a second transaction of it, with another hash.
+// Sender recovers the account that signed. s must be in the lower half of the order (EIP-2):
+// otherwise a stranger could make of the transaction a second valid one with another hash.
 func (tx *Tx) Sender() (Address, error) { return signedBy(tx.SigningHash(), tx.YParity, tx.R, tx.S) }
 
 // Authority recovers the account that signed the authorization (EIP-7702). A chain takes no other

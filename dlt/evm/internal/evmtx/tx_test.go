@@ -38,8 +38,9 @@ func TestKeyAddress(t *testing.T) {
 	assert.Equal(t, "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266", a.String())
 }
 
-// Each line of the file is what geth 1.17.8 or anvil 1.7.1 was sent, the hash that it answered,
-// and the sender that it named for the hash (or -).
+// Each line of the file has a transaction that geth 1.17.8 or anvil 1.7.1 accepted, the hash in
+// the answer, and the sender that the node named for that hash (or -). Decode finds the same hash
+// and sender.
 func TestWhatNodesAnswered(t *testing.T) {
 	file, err := os.ReadFile("testdata/accepted.txt")
 	require.NoError(t, err)
@@ -49,7 +50,7 @@ func TestWhatNodesAnswered(t *testing.T) {
 		part := strings.Fields(line)
 		raw := unhex(t, part[0])
 		tx, err := evmtx.Decode(raw)
-		if errors.Is(err, evmtx.ErrTrailing) { // anvil took it, and answered the hash of the rest
+		if errors.Is(err, evmtx.ErrTrailing) { // anvil accepted it, and answered the hash without the trailing bytes
 			raw, trailing = raw[:len(raw)-1], trailing+1
 		} else {
 			require.NoError(t, err, line)
@@ -68,7 +69,8 @@ func TestWhatNodesAnswered(t *testing.T) {
 	assert.Equal(t, 1, trailing)
 }
 
-// The examples of EIP-155 and of go-ethereum's tests of EIP-2930.
+// The examples of EIP-155, and of go-ethereum's tests of EIP-2930, have the documented hashes and
+// senders.
 func TestVectors(t *testing.T) {
 	for _, v := range []struct{ name, raw, signingHash, sender string }{
 		{
@@ -125,7 +127,7 @@ func TestEncodeAndDecode(t *testing.T) {
 		raw := tx.EncodeToSend()
 		got, err := evmtx.Decode(raw)
 		require.NoError(t, err, name)
-		require.True(t, reflect.DeepEqual(tx, got), name) // without a text of many blobs
+		require.True(t, reflect.DeepEqual(tx, got), name) // without a message, which would show many blobs
 		require.True(t, bytes.Equal(raw, got.EncodeToSend()), name)
 		assert.Equal(t, tx.Encode(), got.Encode(), name)
 		sender, err := got.Sender()
@@ -174,7 +176,7 @@ func TestDecodeRefuses(t *testing.T) {
 		assert.Contains(t, err.Error(), c.want, name)
 	}
 	more := append([]byte{}, good["legacy"].Encode()...)
-	more[1]++ // the list's length: one more item
+	more[1]++ // the list's length now counts one more byte
 	_, err := evmtx.Decode(append(more, 1))
 	require.ErrorIs(t, err, evmtx.ErrEncoding)
 	assert.ErrorContains(t, err, "more items")
@@ -203,7 +205,7 @@ func TestSenderRefuses(t *testing.T) {
 		assert.Equal(t, c.field, in.Field, name)
 		assert.Contains(t, in.Want, c.want, name)
 	}
-	// The high one is the same signature to mathematics: it recovers the same key.
+	// Mathematically, the high s is the same signature: it recovers the same key.
 	tx := *signedSamples(t)["dynamic"]
 	high(&tx)
 	high(&tx)
@@ -231,7 +233,7 @@ func TestParseAddress(t *testing.T) {
 	}
 }
 
-// geth says "minimum needed" in its refusals (table 2 of the facts about nodes).
+// geth names these numbers as "minimum needed" in its refusals.
 func TestGas(t *testing.T) {
 	to := evmtx.Address{1}
 	assert.EqualValues(t, 21000, (&evmtx.Tx{To: &to}).IntrinsicGas())

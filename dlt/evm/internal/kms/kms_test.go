@@ -17,7 +17,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/kms/fake/pkcs11"
 )
 
-// Each snippet finds the account, and its signatures are those of the account's key.
+// Each snippet returns a signer of the right account, whose signatures are those of the account's
+// key.
 func TestSnippets(t *testing.T) {
 	account := evmtest.Dev(0)
 	want, err := evm.NewKeySigner(account.Key())
@@ -41,7 +42,7 @@ func TestSnippets(t *testing.T) {
 			s, err := open(t.Context())
 			require.NoError(t, err)
 			assert.Equal(t, account.Address(), s.Account())
-			for i := range byte(4) { // s of both halves
+			for i := range byte(4) { // s in both halves of the order
 				tx := evm.Unsigned{Hash: [32]byte{i, 1}}
 				got, err := s.Sign(t.Context(), s.Account(), tx)
 				require.NoError(t, err)

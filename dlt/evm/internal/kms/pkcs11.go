@@ -7,8 +7,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/kms/fake/pkcs11"
 )
 
-// PKCS11 is the snippet of docs/evm.md for github.com/miekg/pkcs11. The session is of this account
-// alone: two calls at once would mix up their signatures.
+// PKCS11 is the snippet of docs/evm.md for github.com/miekg/pkcs11. Each account needs its own
+// session: two calls at once in one session would mix up their signatures.
 func PKCS11(p *pkcs11.Ctx, session pkcs11.SessionHandle, private, public pkcs11.ObjectHandle) (*evm.DigestSigner, error) {
 	point, err := p.GetAttributeValue(session, public, []*pkcs11.Attribute{pkcs11.NewAttribute(pkcs11.CKA_EC_POINT, nil)})
 	if err != nil {

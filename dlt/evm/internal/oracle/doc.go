@@ -1,4 +1,4 @@
-// Package oracle compares the codec of signed transactions, evmtx, with go-ethereum's: for any
-// bytes, and for any fields. It is a module of its own, which nobody imports, since go-ethereum
-// brings much. make fuzz runs it; make test does not.
+// Package oracle compares evmtx, which encodes and decodes signed transactions, with go-ethereum:
+// for any bytes, and for any fields. It is a separate module that nothing imports, because
+// go-ethereum has many dependencies. make fuzz runs it; make test does not.
 package oracle

@@ -19,11 +19,11 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// theirs is what go-ethereum makes of some bytes.
+// theirs is the result of decoding some bytes with go-ethereum.
 type theirs struct {
 	tx     *types.Transaction
 	sender common.Address
-	err    error // of the bytes, or of the signature
+	err    error // from the bytes or the signature
 }
 
 func oracle(raw []byte) (out theirs) {
@@ -35,7 +35,7 @@ func oracle(raw []byte) (out theirs) {
 	return out
 }
 
-// signer is that of a transaction's chain. go-ethereum has none for chain 0.
+// signer returns go-ethereum's signer for the transaction's chain. It has none for chain 0.
 func signer(tx *types.Transaction) types.Signer {
 	if tx.ChainId().Sign() <= 0 {
 		return types.HomesteadSigner{}
@@ -43,9 +43,9 @@ func signer(tx *types.Transaction) types.Signer {
 	return types.LatestSignerForChainID(tx.ChainId())
 }
 
-// beyond reports whether the client refuses a transaction that go-ethereum's codec takes:
-// it has no blobs, others than its hashes name, or more than six, a chain without a number or with
-// one above that of EIP-2294, or a number above 256 bits. Nodes refuse these later.
+// beyond reports whether the client refuses a transaction that go-ethereum can decode: it has no
+// blobs, other blobs than its hashes name, or more than six; a chain's id that is missing or above
+// the limit of EIP-2294; or a number above 256 bits. Nodes refuse such a transaction later.
 func beyond(tx *types.Transaction) bool {
 	if s := tx.BlobTxSidecar(); s != nil {
 		proofs := len(s.Blobs)
@@ -70,7 +70,7 @@ func beyond(tx *types.Transaction) bool {
 	return false
 }
 
-// FuzzBytes: what one codec reads, the other does, too, with the same hash and the same sender.
+// FuzzBytes shows that both codecs read the same bytes, with the same hash and the same sender.
 func FuzzBytes(f *testing.F) {
 	for _, raw := range seeds(f) {
 		f.Add(raw)
@@ -84,7 +84,7 @@ func FuzzBytes(f *testing.F) {
 		their := oracle(raw)
 		switch {
 		case err == nil && ours.Type >= evmtx.Blob && ours.To == nil, err == nil && ours.Type != evmtx.Legacy && ours.ChainID == 0:
-			// go-ethereum refuses it here, and the client in its Check.
+			// go-ethereum refuses it when decoding, and the client in Check.
 		case err == nil:
 			require.NoError(t, their.err, "%x", raw)
 			require.Equal(t, their.tx.Hash().Hex(), ours.Hash().String(), "%x", raw)
@@ -97,7 +97,7 @@ func FuzzBytes(f *testing.F) {
 	})
 }
 
-// compare wants the same fields.
+// compare requires that both transactions have the same fields.
 func compare(t *testing.T, their *types.Transaction, ours *evmtx.Tx) {
 	t.Helper()
 	require.Equal(t, their.Type(), ours.Type)
@@ -139,8 +139,8 @@ func compare(t *testing.T, their *types.Transaction, ours *evmtx.Tx) {
 	}
 }
 
-// FuzzFields: a transaction of any fields that one signs, the other reads, and both sign the same
-// hash.
+// FuzzFields shows that each codec reads the transactions that the other one signs, whatever the
+// fields, and that both sign the same hash.
 func FuzzFields(f *testing.F) {
 	f.Add(byte(0), uint64(1337), uint64(0), uint64(1), uint64(2), uint64(21000), []byte{}, []byte{1}, []byte("key"))
 	f.Add(byte(1), uint64(1), uint64(7), uint64(1e9), uint64(3e9), uint64(60000), []byte("data"), []byte{}, []byte("another key"))
@@ -182,7 +182,7 @@ func FuzzFields(f *testing.F) {
 	})
 }
 
-// fields makes a transaction, with lists drawn from the seed.
+// fields returns a transaction with these fields, and with lists drawn from the seed.
 func fields(kind byte, chain, nonce, tip, fee, gas uint64, data, value, seed []byte) *evmtx.Tx {
 	to := evmtx.Address(seed[:20])
 	tx := &evmtx.Tx{
@@ -219,7 +219,7 @@ func fields(kind byte, chain, nonce, tip, fee, gas uint64, data, value, seed []b
 	return tx
 }
 
-// seeds are the transactions that real nodes were sent.
+// seeds returns the transactions that were sent to real nodes.
 func seeds(f *testing.F) (all [][]byte) {
 	text, err := os.ReadFile("../evmtx/testdata/accepted.txt")
 	require.NoError(f, err)
@@ -231,15 +231,15 @@ func seeds(f *testing.F) (all [][]byte) {
 	return all
 }
 
-// TestBlobs: of blobs with real proofs, in both versions, the client reads what go-ethereum
-// writes, and writes it again. And go-ethereum's verifier agrees with the proofs of blobs of
-// zeros, with which other tests work.
+// TestBlobs shows that the client reads blobs with real proofs as go-ethereum writes them, in both
+// versions, and writes them in the same way. go-ethereum's verifier accepts the proofs of blobs of
+// zeros, which other tests use.
 func TestBlobs(t *testing.T) {
 	private, err := crypto.GenerateKey()
 	require.NoError(t, err)
 	blobs := make([]kzg4844.Blob, 2)
 	for i := range blobs[1] {
-		if i%32 > 0 { // a field element is below the order
+		if i%32 > 0 { // so that the field element is below the order
 			blobs[1][i] = byte(i * 7)
 		}
 	}
