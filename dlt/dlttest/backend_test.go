@@ -12,13 +12,13 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/dlttest"
 )
 
-// backend is a ledger of words. It works in virtual time.
+// backend is a ledger whose answers are words. It works in virtual time.
 type backend struct {
 	mu      sync.Mutex
 	fault   dlttest.Fault
 	made    int
-	decided map[batch.ID]bool      // to be decided against
-	taken   map[batch.ID]time.Time // when accepted
+	decided map[batch.ID]bool      // batches that the ledger will decide against
+	taken   map[batch.ID]time.Time // when each batch was accepted
 	posts   map[batch.ID]int
 	largest int
 	closed  chan struct{}
@@ -73,7 +73,7 @@ func (b *backend) wait(ctx context.Context, d <-chan time.Time) error {
 	}
 }
 
-// commits is how many batches were committed.
+// commits returns how many batches were committed.
 func (b *backend) commits() (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -85,7 +85,7 @@ func (b *backend) commits() (n int) {
 	return n
 }
 
-// watch is commits for those who watch a stream.
+// watch is commits for event streams.
 func (b *backend) watch() (int, error) {
 	b.mu.Lock()
 	f := b.fault
@@ -99,7 +99,7 @@ func (b *backend) watch() (int, error) {
 	return b.commits(), nil
 }
 
-// post answers a submission of one batch or several with a word.
+// post returns the word that answers a submission of one or several batches.
 func (b *backend) post(ctx context.Context, ids ...batch.ID) (string, error) {
 	if err := b.wait(ctx, time.After(latency)); err != nil {
 		return "", err
@@ -137,7 +137,7 @@ func (b *backend) post(ctx context.Context, ids ...batch.ID) (string, error) {
 	return "taken", nil
 }
 
-// elsewhere is where a redirect leads.
+// elsewhere counts and accepts a batch at the address to which a redirect leads.
 func (b *backend) elsewhere(id batch.ID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

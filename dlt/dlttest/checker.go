@@ -44,7 +44,7 @@ func checkerChecks() []Check {
 			for _, b := range e.garbage() {
 				err := e.callCheck(b)
 				if err == nil {
-					continue // not every ledger looks into payloads
+					continue // a ledger need not check payloads
 				}
 				var in *batch.InputError
 				assert.ErrorAs(e, err, &in)
@@ -65,7 +65,8 @@ func (e *exam) callCheck(b batch.Batch) (err error) {
 	return e.Ledger.Check(b)
 }
 
-// garbage returns batches as bugs make them: a good one cut, bent and stuffed.
+// garbage returns batches as a bug may make them: a good batch with parts cut off, changed or
+// added.
 func (e *exam) garbage() []batch.Batch {
 	rng := rand.New(rand.NewPCG(1, 2))
 	noise := func(n int) []byte {

@@ -15,13 +15,14 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/dlttest"
 )
 
-// client is a good one as long as it has no bug.
+// client is a client of the backend that keeps every promise, unless bug names the one that it
+// breaks.
 type client struct {
-	dlt.Unimplemented // Prepare
+	dlt.Unimplemented // for Prepare
 
 	b     *backend
 	bug   string
-	name  string // "words" where it is ""
+	name  string // "" means "words"
 	calls atomic.Int64
 	under atomic.Int64
 	sent  sync.Map
@@ -126,7 +127,7 @@ func (c *client) Submit(ctx context.Context, a batch.Attempt) error {
 	return fail(dlt.ErrDoubt, nil)
 }
 
-// SubmitList makes one request of all.
+// SubmitList sends all batches in one request.
 func (c *client) SubmitList(ctx context.Context, list []batch.Attempt) error {
 	ids := make([]batch.ID, len(list))
 	for i, a := range list {
@@ -266,7 +267,7 @@ func (c *client) Resolve(ctx context.Context, a dlt.Doubt) (dlt.Evidence, error)
 	}[answers[0].word], nil
 }
 
-// Events is told by its ledger in the way that it looks every millisecond.
+// Events asks its ledger every millisecond for new commits.
 func (c *client) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt.Event) error) error {
 	if c.bug == "a done context is an error" && ctx.Err() != nil {
 		return ctx.Err()

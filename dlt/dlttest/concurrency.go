@@ -26,7 +26,8 @@ func checkConcurrentUse(e *exam) {
 	for i := range bs {
 		bs[i] = e.batchOf(e.Services[i%2])
 	}
-	// Failures are reported once all have ended: FailNow belongs to the check's own goroutine.
+	// Failures are reported when all goroutines have ended: FailNow may be called only in the
+	// check's own goroutine.
 	failures := make(chan error, 3*concurrentCallers)
 	var wg sync.WaitGroup
 	for _, b := range bs {

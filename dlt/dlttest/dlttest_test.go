@@ -20,7 +20,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/hooked"
 )
 
-// open stands up a client with a bug, or without one: "".
+// open returns a harness of a client with this bug; "" means without a bug.
 func open(t dlttest.TB, bug string) *dlttest.Harness {
 	b := newBackend()
 	t.Cleanup(func() { close(b.closed) })
@@ -39,7 +39,7 @@ func open(t dlttest.TB, bug string) *dlttest.Harness {
 	}
 }
 
-// preparing is a client that prepares, and renews.
+// preparing is a client that implements Prepare, and declares Renews.
 type preparing struct{ *client }
 
 func (p preparing) Traits(s batch.ServiceID) dlt.Traits {
@@ -80,7 +80,8 @@ func TestGood(t *testing.T) {
 	dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return open(t, "") })
 }
 
-// TestSentinels runs it on a client that keeps every promise with bare sentinels as errors.
+// TestSentinels runs the suite on a client that keeps every promise and whose errors are bare
+// kinds.
 func TestSentinels(t *testing.T) {
 	bare := func(err error) error {
 		return map[batch.ErrorKind]error{
@@ -92,7 +93,7 @@ func TestSentinels(t *testing.T) {
 		t.Run(c.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := open(t, "")
-				h.RetryAfter = 0 // only a *dlt.Error has it
+				h.RetryAfter = 0 // only a *dlt.Error has a RetryAfter
 				h.Ledger = hooked.Wrap(h.Ledger, hooked.Hooks{
 					Submit: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
 						return bare(next(ctx, a))
@@ -115,7 +116,8 @@ func TestSentinels(t *testing.T) {
 	}
 }
 
-// TestGoodRoutes runs it on two of them behind a Router, which tells of both.
+// TestGoodRoutes runs the suite on two good clients behind a Router, whose stream has the events
+// of both.
 func TestGoodRoutes(t *testing.T) {
 	for _, c := range dlttest.Checks() {
 		t.Run(c.Name, func(t *testing.T) {
@@ -134,7 +136,7 @@ func TestGoodRoutes(t *testing.T) {
 	}
 }
 
-// bugs are clients that break a promise, and the checks that must notice.
+// bugs are clients that break a promise, each with the checks that must notice it.
 var bugs = map[string][]string{
 	"never sends":                 {"Accepted"},
 	"prepares too much":           {"Prepare/sends nothing"},
@@ -207,7 +209,7 @@ var bugs = map[string][]string{
 	},
 }
 
-// TestBugs runs the checks named on each broken client: they must fail.
+// TestBugs shows that the named checks fail on each broken client.
 func TestBugs(t *testing.T) {
 	for bug, names := range bugs {
 		for _, name := range names {
@@ -222,9 +224,9 @@ func TestBugs(t *testing.T) {
 	}
 }
 
-// TestEveryCheckCanFail requires a broken client for each check.
+// TestEveryCheckCanFail shows that each check has a broken client that it notices.
 func TestEveryCheckCanFail(t *testing.T) {
-	caught := map[string]bool{"Harness": true} // see TestHarness
+	caught := map[string]bool{"Harness": true} // TestHarness shows this
 	for _, names := range bugs {
 		for _, name := range names {
 			caught[name] = true
@@ -239,7 +241,7 @@ func TestEveryCheckCanFail(t *testing.T) {
 	}
 }
 
-// TestHarness shows which harnesses are refused.
+// TestHarness shows that a harness with a mistake is refused.
 func TestHarness(t *testing.T) {
 	for name, spoil := range map[string]func(h *dlttest.Harness){
 		"no fault of that name": func(h *dlttest.Harness) { h.Lacks = map[dlttest.Fault]string{"bussy": "so"} },
@@ -264,8 +266,8 @@ func TestHarness(t *testing.T) {
 	}
 }
 
-// TestLacks: what is lacking is not tried, and it is said why; without a reason the
-// check fails.
+// TestLacks shows that a fault which the harness lacks is not tried, and that the log has the
+// reason. Without a reason the check fails.
 func TestLacks(t *testing.T) {
 	for why, fails := range map[string]bool{"its queue has no end": false, "": true} {
 		r := &recorder{ctx: t.Context()}
@@ -296,14 +298,14 @@ func record(t *testing.T, c dlttest.Check, open func(t dlttest.TB) *dlttest.Harn
 	r := &recorder{ctx: t.Context()}
 	r.run(func() { c.Run(r, open(r)) })
 	for _, f := range r.failures {
-		if !strings.HasPrefix(f, "dlttest: ") { // of the harness
+		if !strings.HasPrefix(f, "dlttest: ") { // a failure of the harness begins so
 			assert.Contains(t, f, c.Promise, "a failure says which promise is broken")
 		}
 	}
 	return r.failures
 }
 
-// recorder is a test of which it can be seen how it went.
+// recorder is a TB that records the failures of a check.
 type recorder struct {
 	ctx      context.Context
 	mu       sync.Mutex

@@ -23,7 +23,7 @@ type Door struct {
 	t       TB
 	handler http.Handler
 	addrs   []string
-	servers []*http.Server // none while nobody listens
+	servers []*http.Server // empty while no server listens
 	served  sync.WaitGroup
 
 	mu      sync.Mutex
@@ -60,7 +60,7 @@ func (d *Door) listen() {
 		d.addrs[i] = l.Addr().String()
 		s := &http.Server{Handler: d.handler, ReadHeaderTimeout: time.Minute}
 		d.servers = append(d.servers, s)
-		d.served.Go(func() { _ = s.Serve(l) }) // it ends when the server is closed
+		d.served.Go(func() { _ = s.Serve(l) }) // Serve returns when the server is closed
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// maxErrorText is the largest length of an error's text, in bytes: several bounded parts.
+// maxErrorText is the largest allowed length of an error's text, in bytes. A text has several
+// parts, each of limited length.
 const maxErrorText = 4096
 
 func errorChecks() []Check {
@@ -28,7 +29,7 @@ func errorChecks() []Check {
 				b := e.batch()
 				secret := e.shownContent(b, e.batchCount)
 				require.Contains(e, string(b.Payload), secret)
-				if f == Hang { // its error may be the context's own
+				if f == Hang { // the error of Hang may be the context's own
 					ctx, cancel := context.WithTimeout(e.Context(), hangTimeout)
 					defer cancel()
 					e.requireFitToShow(e.requirePrompt(ctx, func() error { return e.Ledger.Submit(ctx, attempt(b)) }), secret)

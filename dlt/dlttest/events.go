@@ -14,8 +14,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// eventChecks are about a ledger's own events. An event that never comes costs time only; a
-// stream that is dead without an error costs it for ever.
+// eventChecks are about a ledger's own events. A missing event only costs time, but a stream that
+// stops without an error costs time again and again.
 func eventChecks() []Check {
 	source := func(name, promise string, needs Fault, run func(e *exam)) Check {
 		return Check{Name: "Events/" + name, Promise: promise, run: func(e *exam) {
@@ -38,7 +38,7 @@ func eventChecks() []Check {
 		source("commit", "soon after a commit there is an event: its status, or the word to ask now", None,
 			func(e *exam) {
 				st := e.open(e.streamServices(0))
-				for range 3 { // an event about the past might reveal the first
+				for range 3 { // an event about the past might report the first batch
 					st.requireReports(e.acceptedBatch(e.Services[0]))
 				}
 				assert.NoError(e, st.end())
@@ -103,14 +103,14 @@ func eventChecks() []Check {
 
 const leakRounds = 20
 
-// checkStreamLeak opens and ends streams. One leaked goroutine per stream would show.
+// checkStreamLeak opens and ends streams. It notices a client that leaks one goroutine per stream.
 func checkStreamLeak(e *exam) {
 	enough := errors.New("enough")
 	round := func() {
 		assert.NoError(e, e.open(e.streamServices(0)).end())
 		assert.ErrorIs(e, e.Ledger.Events(e.Context(), e.streamServices(0), func(dlt.Event) error { return enough }), enough)
 	}
-	round() // goroutines that stay for good exist from here on
+	round() // starts the goroutines that the client keeps for good
 	before := runtime.NumGoroutine()
 	for range leakRounds {
 		round()
@@ -173,7 +173,7 @@ func (e *exam) open(services []batch.ServiceID) *stream {
 	return st
 }
 
-// requireReports requires that a caller who asks about b only after events learns in time that b
+// requireReports requires that a caller who asks about b only after an event learns in time that b
 // is committed.
 func (st *stream) requireReports(b batch.Batch) {
 	st.e.Helper()

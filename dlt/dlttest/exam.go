@@ -13,18 +13,19 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// exam is one check in progress.
+// exam is one check while it runs.
 type exam struct {
 	TB
 	*Harness
 	promise    string
-	traits     dlt.Traits // of Services[0]
+	traits     dlt.Traits // the traits for Services[0]
 	batchCount int
 	lastMadeAt time.Time  // when the last batch was made
-	witnesses  []batch.ID // of Services[0], decided before the last batch was made
+	witnesses  []batch.ID // batches of Services[0] that were decided before the last batch was made
 }
 
-// Errorf says first which promise the client breaks. The assertions of package testify call it.
+// Errorf begins the message with the promise that the client breaks. The assertions of package
+// testify call Errorf.
 func (e *exam) Errorf(format string, args ...any) {
 	e.Helper()
 	e.TB.Errorf("the client breaks a promise, %s"+format, append([]any{e.promise}, args...)...)
@@ -49,8 +50,8 @@ func (e *exam) batchOf(s batch.ServiceID) batch.Batch {
 	return b
 }
 
-// shownContent returns the content of the n-th batch as its payload has it: unchanged, or in hex
-// digits.
+// shownContent returns the content of the n-th batch as it appears in the payload: unchanged, or
+// in hex digits.
 func (e *exam) shownContent(b batch.Batch, n int) string {
 	if digits := hex.EncodeToString([]byte(e.content(n))); bytes.Contains(b.Payload, []byte(digits)) {
 		return digits
@@ -65,7 +66,7 @@ func attempt(b batch.Batch) batch.Attempt {
 	return batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}
 }
 
-// submit makes the first attempt of b, with a distant deadline.
+// submit makes the first attempt of b, with a deadline far ahead.
 func (e *exam) submit(b batch.Batch) error {
 	ctx, cancel := context.WithTimeout(e.Context(), e.CommitTimeout+e.CancelTimeout)
 	defer cancel()
@@ -142,7 +143,7 @@ func (e *exam) requireBecomes(b batch.Batch, want batch.Reported) batch.Status {
 	return last
 }
 
-// requireNotTaken requires that b is unknown, even after a later batch has been committed. The
+// requireNotTaken requires that b is unknown even after a later batch has been committed: the
 // attempt of b must have had no effect.
 func (e *exam) requireNotTaken(b batch.Batch) {
 	e.Helper()
@@ -151,7 +152,8 @@ func (e *exam) requireNotTaken(b batch.Batch) {
 	require.True(e, !ok || untraced(s), "%s was not taken, and is %s", b.Key(), s.Reported)
 }
 
-// untraced reports whether the ledger has no trace of a batch, or says that nothing was sent.
+// untraced reports whether the ledger has no trace of a batch, or reports that nothing was sent
+// for it.
 func untraced(s batch.Status) bool {
 	return s.Reported == batch.ReportedUnknown || s.Reported == batch.ReportedVoid
 }
@@ -185,7 +187,7 @@ func (e *exam) retryWithin(bound time.Duration, f func() error) {
 	}
 }
 
-// requireKind requires an error of one of the wanted kinds. A bare sentinel is as good as a
+// requireKind requires that err has one of the kinds in want. A bare kind is as good as a
 // *dlt.Error.
 func (e *exam) requireKind(err error, want ...batch.ErrorKind) {
 	e.Helper()

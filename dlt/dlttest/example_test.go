@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/memory"
 )
 
-// careless is a client that calls every failure an outage.
+// careless is a client that reports every failure as ErrUnavailable.
 type careless struct{ *memory.Ledger }
 
 func (c careless) Submit(ctx context.Context, a batch.Attempt) error {
@@ -22,7 +22,7 @@ func (c careless) Submit(ctx context.Context, a batch.Attempt) error {
 	return nil
 }
 
-// verdict stands for *testing.T: the suite needs no more of it than dlttest.TB.
+// verdict takes the place of *testing.T. The suite needs only the methods of dlttest.TB.
 type verdict struct{ failed bool }
 
 func (*verdict) Helper()                     {}
@@ -33,8 +33,8 @@ func (v *verdict) Errorf(string, ...any)     { v.failed = true }
 func (v *verdict) Fatalf(f string, a ...any) { v.Errorf(f, a...); v.FailNow() }
 func (v *verdict) FailNow()                  { v.failed = true; runtime.Goexit() }
 
-// A test calls Run, as the introduction of the package shows. This program runs the checks of
-// refusals one by one, and names the promises that the client breaks.
+// A test calls Run, as the introduction of the package shows. This program runs only the checks of
+// refusals, one by one, and prints the promises that the client breaks.
 func ExampleChecks() {
 	for _, check := range dlttest.Checks() {
 		if !strings.HasPrefix(check.Name, "Refusal/") {

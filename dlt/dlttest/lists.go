@@ -20,7 +20,7 @@ func (e *exam) supportsLists() bool {
 	return true
 }
 
-// newList makes n batches of Services[0], or as many as a list may hold.
+// newList returns n new batches of Services[0], or as many as a list may have.
 func (e *exam) newList(n int) (bs []batch.Batch) {
 	for range min(n, e.traits.MaxList) {
 		bs = append(bs, e.batch())
@@ -28,7 +28,7 @@ func (e *exam) newList(n int) (bs []batch.Batch) {
 	return bs
 }
 
-// submitList makes the first attempt of all, with a distant deadline.
+// submitList makes the first attempt of all batches in one list, with a deadline far ahead.
 func (e *exam) submitList(bs []batch.Batch) error {
 	ctx, cancel := context.WithTimeout(e.Context(), e.CommitTimeout+e.CancelTimeout)
 	defer cancel()

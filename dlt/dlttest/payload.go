@@ -21,7 +21,7 @@ func payloadChecks() []Check {
 				before := bytes.Clone(b.Payload)
 				require.NoError(e, e.submit(b))
 				assert.True(e, bytes.Equal(before, b.Payload), "Submit changed the payload")
-				clear(b.Payload) // the race detector finds a client that still reads it
+				clear(b.Payload) // the race detector finds a client that still reads the payload
 				e.requireBecomes(b, batch.ReportedCommitted)
 			},
 		},

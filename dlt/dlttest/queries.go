@@ -24,7 +24,7 @@ func queryChecks() []Check {
 			needs:   QuerySize,
 			run: func(e *exam) {
 				bs := e.makeBatches(e.maxIDs() + 1)
-				statuses, err := e.ask(bs...) // more than the engine ever passes: in parts, or an error
+				statuses, err := e.ask(bs...) // the engine never asks about so many; the client asks in parts, or returns an error
 				if answers := e.byID(statuses, bs...); err == nil {
 					assert.Len(e, answers, len(bs), "answers are missing, and there is no error")
 				}
@@ -40,7 +40,7 @@ func queryChecks() []Check {
 				e.requireBecomes(b, batch.ReportedCommitted)
 				require.Equal(e, e.traits.GroupsByService, e.Ledger.Traits(e.Services[1]).GroupsByService)
 				if e.traits.GroupsByService {
-					return // the check above asked about each alone
+					return // the check above has asked about each service alone
 				}
 				answers := e.answers(a, b)
 				assert.Equal(e, batch.ReportedCommitted, answers[a.ID].Reported)
@@ -52,13 +52,13 @@ func queryChecks() []Check {
 
 func (e *exam) maxIDs() int {
 	if e.traits.MaxIDsPerQuery == 0 {
-		return 50 // the meaning of 0
+		return 50 // 0 means 50
 	}
 	return e.traits.MaxIDsPerQuery
 }
 
-// makeBatches makes batches. It submits the first and the last, and returns once both are
-// committed.
+// makeBatches returns n new batches. It submits the first and the last of them, and waits until
+// both are committed.
 func (e *exam) makeBatches(n int) []batch.Batch {
 	e.Helper()
 	bs := make([]batch.Batch, n)
@@ -74,8 +74,8 @@ func (e *exam) makeBatches(n int) []batch.Batch {
 	return bs
 }
 
-// allAnswers asks about all, and returns the answers. It adds answers that the client may leave
-// out, for batches that were never sent.
+// allAnswers asks about all batches, and returns the answers. A client may leave out batches that
+// were never sent: for these allAnswers adds Unknown.
 func (e *exam) allAnswers(bs []batch.Batch) map[batch.ID]batch.Status {
 	e.Helper()
 	answers := e.answers(bs...)

@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// refusalChecks are about the kinds of errors after which certainly nothing was taken.
+// refusalChecks are about the kinds of errors after which certainly no batch was accepted.
 func refusalChecks() []Check {
 	refusal := func(name string, f Fault, want batch.ErrorKind) Check {
 		return Check{

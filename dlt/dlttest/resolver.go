@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// resolverChecks are about evidence. NotCommitted lets a batch be sent again, so
-// it must be true for good.
+// resolverChecks are about evidence. After NotCommitted a batch may be sent again, so NotCommitted
+// must stay true for ever.
 func resolverChecks() []Check {
 	resolver := func(name, promise string, needs Fault, run func(e *exam)) Check {
 		return Check{Name: "Resolve/" + name, Promise: promise, needs: needs, run: func(e *exam) {
@@ -41,7 +41,7 @@ func resolverChecks() []Check {
 			}),
 		resolver("lost request", "a batch that never arrived is never called committed, and in the end not committed", LostRequest,
 			func(e *exam) {
-				e.committedBatch() // a witness, for ledgers that need one
+				e.committedBatch() // this batch is a witness, for ledgers that need one
 				e.Set(LostRequest)
 				b := e.batch()
 				require.Error(e, e.submit(b))
@@ -85,14 +85,14 @@ func (e *exam) resolve(b batch.Batch) (dlt.Evidence, error) {
 	return e.Ledger.Resolve(ctx, e.doubt(b))
 }
 
-// doubt returns the Doubt that the engine would pass for b.
+// doubt returns the Doubt that the engine would pass to Resolve for b.
 func (e *exam) doubt(b batch.Batch) dlt.Doubt {
 	since := time.Since(e.lastMadeAt)
 	return dlt.Doubt{Attempt: attempt(b), Since: since, Ended: since, Witnesses: e.witnesses}
 }
 
-// requireProof calls Resolve from LateArrival on until it returns want. contrary must never come,
-// before or after.
+// requireProof calls Resolve, from LateArrival on, until it returns want. Neither before nor after
+// that may it return contrary.
 func (e *exam) requireProof(b batch.Batch, want, contrary dlt.Evidence) {
 	e.Helper()
 	late := time.NewTimer(e.traits.LateArrival)

@@ -20,7 +20,7 @@ type TB interface {
 type Check struct {
 	Name    string
 	Promise string
-	needs   Fault // the backend must be able to make it; None needs nothing
+	needs   Fault // a fault that the backend must be able to make; None if the check needs no fault
 	run     func(e *exam)
 }
 
@@ -40,7 +40,7 @@ func (c Check) Run(t TB, h *Harness) {
 	c.run(e)
 }
 
-// lacks reports whether the backend cannot make the fault that a check needs, and logs it.
+// lacks reports whether the backend cannot make the fault f, and logs the reason.
 func (e *exam) lacks(f Fault) bool {
 	e.Helper()
 	why, lacking := e.Lacks[f]

@@ -35,7 +35,7 @@ func statusFaultChecks() []Check {
 			run: func(e *exam) {
 				bs := []batch.Batch{e.committedBatch(), e.committedBatch(), e.committedBatch()}
 				e.Set(StatusMissing)
-				statuses, _ := e.ask(bs...) // an error beside it is allowed
+				statuses, _ := e.ask(bs...) // an error with the answers is allowed
 				answers := e.requireRightAnswers(statuses, bs)
 				assert.Less(e, len(answers), len(bs), "one was missing")
 				e.Set(None)
@@ -58,12 +58,12 @@ func statusFaultChecks() []Check {
 }
 
 // requireStatusFails asks about three committed batches under a fault. It requires an error, and
-// beside it at most atMost answers, all right.
+// with the error at most atMost answers, which must be right.
 func requireStatusFails(e *exam, f Fault, atMost int) {
 	bs := []batch.Batch{e.committedBatch(), e.committedBatch(), e.committedBatch()}
 	e.Set(f)
 	statuses, err := e.ask(bs...)
-	// Any kind will do: a query has no effect that could be in doubt.
+	// Any kind is allowed, because a query has no effect that could be in doubt.
 	e.requireKind(err, batch.KindDoubt, batch.KindBusy, batch.KindUnavailable, batch.KindMisconfigured)
 	assert.LessOrEqual(e, len(e.requireRightAnswers(statuses, bs)), atMost)
 	e.Set(None)

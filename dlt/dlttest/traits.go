@@ -110,16 +110,16 @@ func traitsChecks() []Check {
 	}
 }
 
-// ability is a method of [dlt.Unimplemented].
+// ability is a method of [dlt.Unimplemented], and whether the client has it.
 type ability struct {
-	trait       string // the field of dlt.Traits that declares it
+	trait       string // the field of dlt.Traits that declares the method
 	method      string
 	declared    bool
-	implemented bool // the client has a method of its own
+	implemented bool // true if the client has a method of its own
 }
 
-// abilities calls each such method with a context that is done. One that the client has not
-// replaced says that it is not supported.
+// abilities calls each method of dlt.Unimplemented with a context that is done. A method that the
+// client does not have returns an error that wraps errors.ErrUnsupported.
 func (e *exam) abilities(s batch.ServiceID, t dlt.Traits) []ability {
 	ctx, cancel := context.WithCancel(e.Context())
 	cancel()

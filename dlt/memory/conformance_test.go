@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/memory"
 )
 
-// world is a ledger whose faults are those of the suite.
+// world is a ledger that makes the faults of the suite.
 type world struct {
 	ledger *memory.Ledger
 
@@ -72,7 +72,7 @@ func open(t dlttest.TB, o memory.Options) *dlttest.Harness {
 	}
 }
 
-// denied are the methods that the ledger has and traits deny.
+// denied returns the methods that the ledger has and the traits deny, with the reasons.
 func denied(t dlt.Traits) map[string]string {
 	off := map[string]string{}
 	if !t.Resolves {
@@ -84,7 +84,7 @@ func denied(t dlt.Traits) map[string]string {
 	return off
 }
 
-// kinds are the ledgers that it can stand for.
+// kinds returns options with which the ledger behaves like other kinds of ledgers.
 func kinds() map[string]memory.Options {
 	sawtooth := dlt.Traits{Name: "like sawtooth", ResendHarmlessFor: dlt.Forever, Grace: time.Second, MaxList: 10}
 	canton := dlt.Traits{Name: "like canton", ResendHarmlessFor: time.Hour, LateArrival: 20 * time.Millisecond, GroupsByService: true, Resolves: true}
@@ -105,8 +105,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestConformanceInVirtualTime is the same with the times of a real ledger, in a
-// bubble: it starts no goroutine and honours contexts, or the bubble would not end.
+// TestConformanceInVirtualTime runs the suite in bubbles, with the times of a real ledger. A
+// bubble ends only because the ledger starts no goroutine and honours contexts.
 func TestConformanceInVirtualTime(t *testing.T) {
 	for name, o := range kinds() {
 		o.Latency, o.CommitAfter = 20*time.Millisecond, 5*time.Second

@@ -39,7 +39,7 @@ type Fault struct {
 	// may commit.
 	DecideAgainst bool
 
-	secondExecution bool // it is in its second execution
+	secondExecution bool // true while the batch is executed a second time
 }
 
 // Faults makes faults by seed: the fault of an attempt depends only on the seed, the batch and
@@ -82,7 +82,7 @@ func (f Faults) Fault(a batch.Attempt) Fault {
 	return out
 }
 
-// randomNumbers is a sequence of numbers from 0 to 1 that depends only on the seed, the batch and
+// randomNumbers is a sequence of numbers in [0, 1) that depends only on the seed, the batch and
 // the attempt's number.
 type randomNumbers uint64
 
@@ -97,7 +97,7 @@ func newRandomNumbers(seed uint64, a batch.Attempt) *randomNumbers {
 	return &d
 }
 
-func (d *randomNumbers) next() float64 { // splitmix64
+func (d *randomNumbers) next() float64 { // the algorithm is splitmix64
 	*d += 0x9E3779B97F4A7C15
 	z := uint64(*d)
 	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9

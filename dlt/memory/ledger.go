@@ -58,16 +58,16 @@ func Unforgiving(lateArrival time.Duration) dlt.Traits {
 
 // Ledger is a [dlt.Ledger] in memory. All methods may be called concurrently.
 type Ledger struct {
-	dlt.Unimplemented // Prepare, Events, Check
+	dlt.Unimplemented // for Prepare, Events and Check
 
 	o      Options
 	traits dlt.Traits
 
 	mu       sync.Mutex
-	arrivals []arrival // accepted and not executed, by the time of their execution
+	arrivals []arrival // accepted requests that are not executed yet, in the order of executeAt
 	batches  map[batch.ID]*batchRecord
-	log      map[batch.ServiceID][]batch.ID // executed and committed, in order
-	history  map[batch.ServiceID][]batch.ID // the ids in the order in which they first came; with Options.History
+	log      map[batch.ServiceID][]batch.ID // the ids of committed batches, in the order of execution
+	history  map[batch.ServiceID][]batch.ID // ids in the order of their first arrival; only with Options.History
 	journal  []Entry
 }
 
@@ -77,17 +77,17 @@ type arrival struct {
 	executeAt time.Time // when it is executed
 	a         batch.Attempt
 	fault     Fault
-	seen      bool // it is in the history, or was
+	seen      bool // true if it was added to the history
 }
 
 // batchRecord is the ledger's memory of a batch.
 type batchRecord struct {
-	reported  batch.Reported // 0 when forgotten
+	reported  batch.Reported // 0 means forgotten
 	message   string
 	attempt   int
-	lastTried time.Time // last try, for IgnoreDuplicates
+	lastTried time.Time // the last time that the batch was tried, for IgnoreDuplicates
 	cached    bool
-	committed time.Time // arrival of the request that was committed first; zero before any commit
+	committed time.Time // when the request arrived that was committed first; zero if none was
 }
 
 // New returns an empty ledger.
@@ -109,7 +109,7 @@ func New(o *Options) *Ledger {
 // Traits returns the same traits for every service.
 func (l *Ledger) Traits(batch.ServiceID) dlt.Traits { return l.traits }
 
-// errLost is the cause of the doubts of faults.
+// errLost is the cause of doubt that a fault makes.
 var errLost = errors.New("connection lost")
 
 func faultError(kind error, message string) error {
@@ -136,7 +136,7 @@ func (l *Ledger) submit(ctx context.Context, list []batch.Attempt, faults []Faul
 		}
 	}
 	if err := sleep(ctx, l.o.Latency+f.Latency); err != nil && f.Kind != LostReply {
-		return fmt.Errorf("submit: %w", err) // before the ledger accepted anything
+		return fmt.Errorf("submit: %w", err) // the ledger has not accepted anything
 	}
 	switch f.Kind {
 	case Busy:
@@ -192,7 +192,7 @@ func (l *Ledger) SubmitList(ctx context.Context, list []batch.Attempt) error {
 	return err
 }
 
-// accept lets a request arrive after d.
+// accept makes a request arrive after d.
 func (l *Ledger) accept(a batch.Attempt, f Fault, d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -203,7 +203,7 @@ func (l *Ledger) accept(a batch.Attempt, f Fault, d time.Duration) {
 		if c := x.executeAt.Compare(y.executeAt); c != 0 {
 			return c
 		}
-		return -1 // after the others of the same time
+		return -1 // after the other arrivals of the same time
 	})
 	l.arrivals = slices.Insert(l.arrivals, i, n)
 	l.executeDue(time.Now())
@@ -219,7 +219,7 @@ func (l *Ledger) executeDue(now time.Time) {
 	}
 }
 
-// recordSeen puts arrived requests into the history.
+// recordSeen adds the requests that have arrived to the history.
 func (l *Ledger) recordSeen(now time.Time) {
 	if l.o.History == 0 {
 		return
@@ -280,7 +280,7 @@ func (l *Ledger) execute(n arrival) {
 		k.reported, k.message = batch.ReportedInvalid, "decided against"
 		e.Kind = Invalid
 		l.journal = append(l.journal, e)
-		if n.fault.InvalidFirst { // the next block executes it again, and then it commits
+		if n.fault.InvalidFirst { // the next block executes the batch again, and commits it
 			n.fault.secondExecution = true
 			n.executeAt = n.executeAt.Add(n.fault.Delay)
 			l.arrivals = append(l.arrivals, n)
@@ -313,7 +313,7 @@ func (l *Ledger) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts 
 		}
 		earlier := l.o.EarlierVerdicts && st.Reported == batch.ReportedInvalid
 		if !earlier && (st.Reported != batch.ReportedCommitted || !l.o.IgnoreDuplicates) {
-			for _, n := range l.arrivals { // a second copy on its way makes it pending again
+			for _, n := range l.arrivals { // while a second copy is on its way, the batch is pending again
 				if n.a.ID == a.ID && l.remembers(a.Key) && !n.arrivesAt.After(now) && !n.fault.secondExecution {
 					st.Reported, st.Message, st.Attempt = batch.ReportedPending, "", 0
 				}
@@ -322,7 +322,8 @@ func (l *Ledger) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts 
 		l.journal = append(l.journal, Entry{Kind: Answered, Key: a.Key, Attempt: a.Number, At: now, Reported: st.Reported})
 		out = append(out, st)
 	}
-	// Answers are matched by id, so any order will do; this one is not the query's.
+	// Answers are matched by id, so their order does not matter. They are not in the query's
+	// order.
 	slices.Reverse(out)
 	return out, nil
 }
@@ -362,7 +363,7 @@ func (l *Ledger) Restart() {
 		k.cached = false
 		k.reported = 0
 		if l.o.IgnoreDuplicates && !k.committed.IsZero() {
-			k.reported = batch.ReportedCommitted // its chain is durable
+			k.reported = batch.ReportedCommitted // the ledger's chain survives a restart
 		}
 	}
 	l.journal = append(l.journal, Entry{Kind: Restarted, At: now})

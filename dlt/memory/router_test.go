@@ -17,8 +17,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/memory"
 )
 
-// routed is two ledgers behind a Router, one for the services of each name, with one world
-// of faults.
+// routed returns a Router with two ledgers, one for the services of each name, which make the same
+// faults.
 func routed(t dlttest.TB, one, two memory.Options) *dlttest.Harness {
 	w := &world{}
 	one.Fault, two.Fault = w.faultOf, w.faultOf
@@ -55,7 +55,7 @@ func routed(t dlttest.TB, one, two memory.Options) *dlttest.Harness {
 	return h
 }
 
-// A Router of ledgers that are alike, and of ledgers that are not, is a ledger.
+// A Router passes the suite, whether its ledgers are alike or not.
 func TestConformanceOfARouter(t *testing.T) {
 	all := kinds()
 	for _, pair := range [...][2]string{

@@ -20,7 +20,7 @@ func Build(s Signer, service batch.ServiceID, txs ...Transaction) (batch.Batch, 
 			return batch.Batch{}, fmt.Errorf("transaction %d: %w", i, err)
 		}
 	}
-	// This key just made, or checked, every signature.
+	// s has just made, or checked, every signature, so they are not verified again.
 	return build(s, service, signed, BatchOptions{}, false)
 }
 

@@ -68,8 +68,8 @@ func checkBatch(b batch.Batch, maxBody int, signatures bool) error {
 	return d.checkFields(b)
 }
 
-// checkIDs compares the header's list with the transactions: the same ids, in the
-// same order, none twice, at least one. It returns them.
+// checkIDs requires that the header's list has exactly the ids of the transactions, in their
+// order: at least one, and none twice. It returns the ids.
 func (d decoded) checkIDs() (map[string]struct{}, error) {
 	txs, ids := d.batch.GetTransactions(), d.header.GetTransactionIds()
 	if len(txs) == 0 {
@@ -141,7 +141,7 @@ func checkDependencies(at string, h *pb.TransactionHeader, ids map[string]struct
 		if !isID(dep) {
 			return &batch.InputError{Field: field, Value: batch.Excerpt(dep, 136), Want: wantDependency}
 		}
-		// The node would wait for ever, as if the transaction were in another batch
+		// The node would wait for the transaction for ever, as if it were in another batch
 		// (docs/ledgers/sawtooth.md#dependencies).
 		if _, own := ids[dep]; own {
 			return &batch.InputError{Field: field, Value: dep, Want: "no transaction of the same batch, whose order is implied"}
@@ -150,8 +150,8 @@ func checkDependencies(at string, h *pb.TransactionHeader, ids map[string]struct
 	return nil
 }
 
-// checkFields compares the caller's fields with the payload: the footprint decides which
-// batches may overtake, so a wrong one would break the order.
+// checkFields compares the caller's fields with the payload. The footprint decides which batches
+// may overtake, so a wrong one would break the order.
 func (d decoded) checkFields(b batch.Batch) error {
 	if got, want := b.SignerPublicKey, d.header.GetSignerPublicKey(); got != "" && got != want {
 		return &batch.InputError{Field: "SignerPublicKey", Value: batch.Excerpt(got, 80), Want: want + " as in the payload, or empty"}
@@ -195,7 +195,7 @@ func sameSet(a, b []string) bool {
 	return slices.Equal(sortedSet(slices.Clone(a)), b)
 }
 
-// inField prefixes the field of an InputError with its place in the payload.
+// inField puts the place in the payload before the field of an InputError.
 func inField(at string, err error) error {
 	if in, ok := errors.AsType[*batch.InputError](err); ok {
 		in.Field = at + in.Field

@@ -15,7 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
 )
 
-// unknownField appends a field that no Sawtooth has.
+// unknownField appends a field that no version of Sawtooth has.
 func unknownField(b []byte) []byte {
 	return protowire.AppendString(protowire.AppendTag(b, 99, protowire.BytesType), "from the future")
 }
@@ -36,7 +36,7 @@ func TestCheckAccepts(t *testing.T) {
 				panic(err)
 			}
 			*b = p
-			slices.Reverse(b.Footprint.Reads) // a set
+			slices.Reverse(b.Footprint.Reads) // the order in a set does not matter
 		}},
 		"some of the fields": {fields: func(b *batch.Batch) {
 			p, err := sawtooth.Parse(b.Payload, "")
@@ -72,7 +72,7 @@ func TestCheckRefuses(t *testing.T) {
 		forgery
 		field string
 	}{
-		// docs/ledgers/sawtooth.md#messages
+		// The rules of docs/ledgers/sawtooth.md#messages
 		"no id":                 {forgery{fields: func(b *batch.Batch) { b.ID = "" }}, "ID"},
 		"id in upper case":      {forgery{fields: func(b *batch.Batch) { b.ID = batch.ID(upper(string(b.ID))) }}, "ID"},
 		"short id":              {forgery{fields: func(b *batch.Batch) { b.ID = b.ID[:126] }}, "ID"},
@@ -108,7 +108,7 @@ func TestCheckRefuses(t *testing.T) {
 		"no digest":          {tx(func(h *pb.TransactionHeader) { h.PayloadSha512 = "" }), "transactions[0].header.payload_sha512"},
 		"payload changed":    {forgery{batch: func(b *pb.Batch) { b.Transactions[0].Payload = []byte("x") }}, "transactions[0].header.payload_sha512"},
 
-		// docs/ledgers/sawtooth.md#signatures
+		// The rules of docs/ledgers/sawtooth.md#signatures
 		"batch key upper case": {forgery{header: func(h *pb.BatchHeader) { h.SignerPublicKey = upper(pub1) }}, "header.signer_public_key"},
 		"batch key off curve":  {forgery{header: func(h *pb.BatchHeader) { h.SignerPublicKey = "02" + strings.Repeat("f", 64) }}, "header.signer_public_key"},
 		"batch key empty":      {forgery{header: func(h *pb.BatchHeader) { h.SignerPublicKey = "" }}, "header.signer_public_key"},
@@ -129,21 +129,21 @@ func TestCheckRefuses(t *testing.T) {
 			x[0].HeaderSignature = strings.Repeat("f", 64) + x[0].HeaderSignature[64:]
 		}}, "transactions[0].header_signature"},
 
-		// docs/ledgers/sawtooth.md#addresses-and-conflicts
+		// The rules of docs/ledgers/sawtooth.md#addresses-and-conflicts
 		"odd address":        {input("1cf"), "transactions[0].header.inputs[1]"},
 		"address upper case": {input("1CF126"), "transactions[0].header.inputs[1]"},
 		"address no hex":     {input("xy"), "transactions[0].header.inputs[1]"},
 		"address too long":   {input(vectorAddress + "00"), "transactions[0].header.inputs[1]"},
 		"output":             {tx(func(h *pb.TransactionHeader) { h.Outputs = []string{"a"} }), "transactions[0].header.outputs[0]"},
 
-		// docs/ledgers/sawtooth.md#dependencies
+		// The rules of docs/ledgers/sawtooth.md#dependencies
 		"empty dependency":     {tx(func(h *pb.TransactionHeader) { h.Dependencies = []string{vectorTx, ""} }), "transactions[0].header.dependencies[1]"},
 		"malformed dependency": {tx(func(h *pb.TransactionHeader) { h.Dependencies = []string{upper(vectorTx)} }), "transactions[0].header.dependencies[0]"},
 
-		// docs/ledgers/sawtooth.md#requests-and-limits
+		// The rules of docs/ledgers/sawtooth.md#requests-and-limits
 		"too large": {forgery{bytes: func(b []byte) []byte { return append(b, make([]byte, sawtooth.DefaultMaxBody-len(b)-5)...) }}, "Payload"},
 
-		// The fields beside the payload
+		// The fields of batch.Batch besides the payload
 		"other signer":        {parsed(func(b *batch.Batch) { b.SignerPublicKey = pub2 }), "SignerPublicKey"},
 		"trace":               {parsed(func(b *batch.Batch) { b.Trace = true }), "Trace"},
 		"fewer transactions":  {parsed(func(b *batch.Batch) { b.Transactions = b.Transactions[:1] }), "Transactions"},
@@ -167,8 +167,8 @@ func TestCheckRefuses(t *testing.T) {
 	}
 }
 
-// A dependency inside the batch needs the id of the transaction before it, so that
-// the second one must be made after the first.
+// Check refuses a dependency on a transaction of the same batch. The dependency needs the first
+// transaction's id, so the second one is made after it.
 func TestCheckRefusesDependencyInside(t *testing.T) {
 	key := mustKey(t, key1)
 	first, err := vectorTransaction().Sign(key, "")
@@ -186,8 +186,9 @@ func TestCheckRefusesDependencyInside(t *testing.T) {
 	require.NoError(t, err, "in another batch it is fine")
 }
 
-// docs/ledgers/sawtooth.md#requests-and-limits: the body must be smaller than the limit, and the
-// body is the payload in its frame.
+// The request's body must be smaller than the limit
+// (docs/ledgers/sawtooth.md#requests-and-limits). The body is the payload with the frame of a
+// BatchList.
 func TestSizeLimitIsExact(t *testing.T) {
 	b := vector(t)
 	body := len(list(b.Payload))
@@ -208,7 +209,7 @@ func TestSizeLimitIsExact(t *testing.T) {
 func TestSplitBatchListKeepsBytes(t *testing.T) {
 	odd := forgery{raw: unknownField, rawTx: unknownField, bytes: unknownField}.make(t)
 	a := vector(t)
-	// Other fields of the list are none of our business.
+	// Other fields of the list are ignored.
 	raw := append(unknownField(list(a.Payload)), list(odd.Payload)...)
 	got, err := sawtooth.SplitBatchList(raw, "s")
 	require.NoError(t, err)
@@ -285,7 +286,7 @@ func TestBuildRefuses(t *testing.T) {
 	require.ErrorIs(t, err, batch.ErrInvalidInput, "the same transaction twice")
 }
 
-// The usual house: a client signs its transaction for a batcher, who bundles them.
+// In a usual set-up a client signs its transaction for a batcher, who puts it into a batch.
 func TestTransactionsOfOthers(t *testing.T) {
 	client, batcher := mustKey(t, key2), mustKey(t, key1)
 	tx, err := vectorTransaction().Sign(client, batcher.PublicKey())

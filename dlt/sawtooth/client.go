@@ -22,7 +22,7 @@ var _ dlt.Ledger = (*Client)(nil)
 // So the client asks all nodes about a batch that another process sent, or that was sent long
 // ago, and takes the strongest answer.
 type Client struct {
-	dlt.Unimplemented // Prepare
+	dlt.Unimplemented // for Prepare
 
 	traits       dlt.Traits
 	http         *http.Client
@@ -36,7 +36,7 @@ type Client struct {
 
 	endpoints     []endpoint
 	preferred     atomic.Uint32       // index of the endpoint for submissions
-	doubtCounters []wire.DoubtCounter // of each endpoint
+	doubtCounters []wire.DoubtCounter // one for each endpoint
 	sentTo        endpointMemory
 }
 
@@ -61,7 +61,7 @@ func New(url string, o *Options) (*Client, error) {
 			Name: c.Name,
 			// Batch and transaction ids are unique in a chain, so the same bytes never execute
 			// twice, at any time (docs/ledgers/sawtooth.md#the-same-bytes-again). So a late
-			// arrival does not matter either, and is 0.
+			// arrival does no harm, and LateArrival is 0.
 			ResendHarmlessFor: dlt.Forever,
 			AddAgainHarmless:  true,
 			LateArrival:       0,
@@ -103,9 +103,9 @@ func (c *Client) Check(b batch.Batch) error { return check(b, c.maxBody, true) }
 // afterwards.
 func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
 
-// maxListBytes returns the largest sum of a list's payloads: a body must be smaller than
-// maxBody (docs/ledgers/sawtooth.md#requests-and-limits), and each payload has a header of up
-// to six bytes in it.
+// maxListBytes returns the largest sum of a list's payloads. A request's body must be smaller than
+// maxBody (docs/ledgers/sawtooth.md#requests-and-limits), and has up to six bytes more than each
+// payload.
 func maxListBytes(maxBody, maxList int) int {
 	return max(1, maxBody-1-6*maxList)
 }

@@ -20,20 +20,20 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// crashing is a node that is killed and started again, and the batch that it is asked
-// about meanwhile.
+// crashing is a node that is killed and started again, with the last batch that it was asked
+// about.
 type crashing struct {
 	node *sawtoothtest.Node
 
 	mu       sync.Mutex
 	id       batch.ID
-	answered time.Time // first since the last start
-	posted   time.Time // last
+	answered time.Time // the first answer since the last start
+	posted   time.Time // the last POST
 	posts    int
 }
 
-// newCrashing is of a node that makes its first block after so long, when all crashes are
-// over, and shows what it took as PENDING after a while.
+// newCrashing returns a node that makes its first block after the time block, when all crashes are
+// over, and reports an accepted batch as PENDING after the time publish.
 func newCrashing(t *testing.T, block, publish time.Duration) *crashing {
 	c := &crashing{}
 	var err error
@@ -57,7 +57,7 @@ func newCrashing(t *testing.T, block, publish time.Duration) *crashing {
 	return c
 }
 
-// crash kills the node and starts it again after a while.
+// crash kills the node, and starts it again after the time down.
 func (c *crashing) crash(t *testing.T, down time.Duration) {
 	c.node.Stop()
 	c.node.Restart()
@@ -74,7 +74,7 @@ func (c *crashing) times() (answered, posted time.Time, posts int) {
 	return c.answered, c.posted, c.posts
 }
 
-// until lets time pass until the batch was posted so often.
+// until waits until the batch was posted posts times.
 func (c *crashing) until(t *testing.T, posts int) {
 	for range 3600 {
 		if _, _, n := c.times(); n >= posts {
@@ -85,7 +85,7 @@ func (c *crashing) until(t *testing.T, posts int) {
 	t.Fatalf("it was not posted %d times", posts)
 }
 
-// start runs a Runner on the node, and adds batches.
+// start runs a Runner on the node, and adds the batches.
 func (c *crashing) start(t *testing.T, st store.Store, o *sawtooth.Options, batches []batch.Batch) (r *dltbatch.Runner, stop func()) {
 	return c.startWith(t, st, o, nil, batches)
 }
@@ -109,8 +109,8 @@ func lane(t *testing.T, names ...string) (all []batch.Batch) {
 	return all
 }
 
-// TestTenCrashesDuringOneBatch: a node that has shown the batch as PENDING, and after a
-// crash has no trace of it, takes it again at once when Grace is over, however often.
+// TestTenCrashesDuringOneBatch shows that a batch which was PENDING, and of which the node has no
+// trace after a crash, is sent again as soon as Grace is over, however often that happens.
 func TestTenCrashesDuringOneBatch(t *testing.T) {
 	tier.Plain(t)
 	for name, o := range map[string]sawtooth.Options{"told of blocks": {}, "asked only": {NoEvents: true}} {
@@ -141,8 +141,8 @@ func TestTenCrashesDuringOneBatch(t *testing.T) {
 	}
 }
 
-// Where nobody has seen the attempt PENDING, the node may remember it all the same: one
-// that is parked for a dependency is UNKNOWN. Then the long wait stays.
+// If no process has seen an attempt as PENDING, the node may still remember it: a batch that waits
+// for a dependency is UNKNOWN. The batch is then sent again only after ResendQuiet.
 func TestCrashesThatNobodySawThrough(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestCrashesThatNobodySawThrough(t *testing.T) {
 		for n := range 2 {
 			c.until(t, n+1)
 			_, before, _ := c.times()
-			time.Sleep(5 * time.Second) // not PENDING yet
+			time.Sleep(5 * time.Second) // the batch is not PENDING yet
 			c.crash(t, time.Second)
 			c.until(t, n+2)
 			_, after, _ := c.times()
@@ -169,7 +169,7 @@ func TestCrashesThatNobodySawThrough(t *testing.T) {
 	})
 }
 
-// What was seen survives the process that saw it.
+// What one process has seen of a batch is known to the next process.
 func TestAnotherProcessKnowsWhatWasSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := lane(t, "a")
@@ -193,8 +193,8 @@ func TestAnotherProcessKnowsWhatWasSeen(t *testing.T) {
 	})
 }
 
-// A node that is lost at the moment when its acceptance of a resend is written has shown the
-// resend by then: the next resend does not wait for ResendQuiet.
+// A node is lost at the moment when its acceptance of a resend is written. The node had shown that
+// resend before, so the next resend does not wait for ResendQuiet.
 func TestACrashAtTheAcceptanceOfAResend(t *testing.T) {
 	for name, o := range map[string]sawtooth.Options{"told of blocks": {}, "asked only": {NoEvents: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -230,8 +230,8 @@ func TestACrashAtTheAcceptanceOfAResend(t *testing.T) {
 	}
 }
 
-// A batch that was PENDING after another was posted, and is UNKNOWN later, shows that the node was
-// started anew: nothing that was posted before is remembered, seen or not.
+// One batch was PENDING after another one was posted, and is UNKNOWN later: the node was
+// restarted. So the node remembers no batch that was posted before, whether it was seen or not.
 func TestOneBatchShowsForAllThatTheNodeWasStartedAnew(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -247,7 +247,7 @@ func TestOneBatchShowsForAllThatTheNodeWasStartedAnew(t *testing.T) {
 		require.NoError(t, r.Add(t.Context(), all[1]))
 		c.until(t, 2)
 		_, before, _ := c.times()
-		time.Sleep(5 * time.Second) // the resend is not PENDING yet, and the other batch is
+		time.Sleep(5 * time.Second) // the other batch is PENDING, and the resend is not yet
 		c.crash(t, time.Second)
 		c.until(t, 3)
 		_, after, _ := c.times()
@@ -258,8 +258,8 @@ func TestOneBatchShowsForAllThatTheNodeWasStartedAnew(t *testing.T) {
 	})
 }
 
-// A process that is started anew every half a minute sends a lost batch again as soon as a process
-// that lives: the wait goes on where the process before ended.
+// A process that is restarted every half a minute sends a lost batch again as soon as a process
+// that keeps running: the next process goes on with the wait of the one before.
 func TestRestartsOfTheProcessDelayNoResend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := lane(t, "a")

@@ -20,9 +20,9 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 )
 
-// A balancer has lost the state of a connection: it goes dead without a reset, and new ones work.
-// Over HTTP/2 a context that ends leaves its connection open, so the client must find out that it
-// is dead.
+// A client leaves a connection that a load balancer forgot without a reset, and opens another one.
+// Over HTTP/2 a request whose context ends leaves its connection open, so the client itself must
+// find out that the connection is dead.
 func TestADeadConnectionIsLeft(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -55,7 +55,7 @@ func TestADeadConnectionIsLeft(t *testing.T) {
 						return
 					}
 					if first && dead.Load() {
-						continue // swallowed
+						continue // the bytes are dropped
 					}
 					if _, err := to.Write(b[:n]); err != nil {
 						return
@@ -72,7 +72,7 @@ func TestADeadConnectionIsLeft(t *testing.T) {
 		ended := make(chan struct{})
 		go func() { defer close(ended); relays.Wait() }()
 		for {
-			c.CloseIdleConnections() // one whose answer has just come may not be idle yet
+			c.CloseIdleConnections() // a connection whose answer has just come may not be idle yet
 			select {
 			case <-ended:
 				return
@@ -97,10 +97,10 @@ func TestADeadConnectionIsLeft(t *testing.T) {
 	}
 }
 
-// A node that reads the chain anew, after the loss of its disk, knows no batch. Its word is no
-// evidence.
+// A node that reads the chain again after the loss of its disk does not know any batch. Its answer
+// is no evidence.
 func TestANodeThatIsBehindProvesNothing(t *testing.T) {
-	var has atomic.Bool // an earlier commit of the lane
+	var has atomic.Bool // true if the node knows an earlier commit of the lane
 	id, witness, never := fmt.Sprintf("%0128x", 1), fmt.Sprintf("%0128x", 2), fmt.Sprintf("%0128x", 3)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -134,7 +134,7 @@ func TestANodeThatIsBehindProvesNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, dlt.NotCommitted, got)
 	has.Store(false)
-	doubt.Witnesses = nil // the first batch of its lane
+	doubt.Witnesses = nil // as for the first batch of a lane
 	got, err = c.Resolve(t.Context(), doubt)
 	require.NoError(t, err)
 	require.Equal(t, dlt.NotCommitted, got)

@@ -6,9 +6,9 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
 )
 
-// Headers are signed, so the same header must give the same bytes for ever. The protobuf
-// library does not promise that across its versions; these few lines do: fields in number
-// order, defaults omitted.
+// Headers are signed, so the same header must always give the same bytes. The protobuf library
+// does not promise that across its versions. These functions do: they write the fields in the
+// order of their numbers, and omit default values.
 
 func encodeBatchHeader(h *pb.BatchHeader) []byte {
 	b := appendString(nil, 1, h.GetSignerPublicKey())
@@ -66,7 +66,7 @@ func appendString(b []byte, num protowire.Number, v string) []byte {
 	return protowire.AppendString(protowire.AppendTag(b, num, protowire.BytesType), v)
 }
 
-// appendStrings writes every element: in a repeated field "" is a value.
+// appendStrings writes every element, also "": in a repeated field it is a value.
 func appendStrings(b []byte, num protowire.Number, vs []string) []byte {
 	for _, v := range vs {
 		b = protowire.AppendString(protowire.AppendTag(b, num, protowire.BytesType), v)
@@ -74,10 +74,11 @@ func appendStrings(b []byte, num protowire.Number, vs []string) []byte {
 	return b
 }
 
-// batchListHeader returns the bytes before a serialized Batch that make it a BatchList of one.
+// batchListHeader returns the bytes that come before a serialized Batch in a BatchList of that
+// batch alone.
 func batchListHeader(payload int) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.BytesType), uint64(payload))
 }
 
-// batchListSize returns the length of a payload's BatchList.
+// batchListSize returns the length of the BatchList of a payload of this length.
 func batchListSize(payload int) int { return protowire.SizeTag(1) + protowire.SizeBytes(payload) }

@@ -15,12 +15,12 @@ import (
 // Only the code is stable (docs/ledgers/sawtooth.md#submitting).
 type envelope struct {
 	bodyForm bodyForm
-	code     int // 0 where there is none
+	code     int // 0 if there is none
 	message  string
 }
 
-// readEnvelope never fails: an answer that cannot be read in time has no code. cancel cancels
-// the request.
+// readEnvelope reads an error body. It never fails: an answer that cannot be read in time has no
+// code. cancel cancels the request.
 func readEnvelope(h http.Header, body io.Reader, cancel context.CancelFunc) envelope {
 	b, _ := wire.ReadShortBody(body, cancel)
 	return parseEnvelope(h.Get("Content-Type"), b)
@@ -42,7 +42,7 @@ func parseEnvelope(contentType string, b []byte) envelope {
 			Message string `json:"message"`
 		} `json:"error"`
 	}
-	// A well-formed document that is not the node's has no code.
+	// A well-formed document of another server, such as a proxy, has no code.
 	if json.Unmarshal(b, &doc) == nil {
 		e.code, e.message = doc.Error.Code, doc.Error.Message
 	}

@@ -19,7 +19,7 @@ import (
 
 const opEvents = "events"
 
-// handshakeTimeout bounds the opening of a stream at one node, which has little to do for it.
+// handshakeTimeout limits the opening of a stream at one node, for which a node has little to do.
 const handshakeTimeout = 15 * time.Second
 
 // unusedAddress is an address that no family uses. A subscriber to it gets all blocks, but no
@@ -48,14 +48,14 @@ func (c *Client) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt
 		conn: conn, pingInterval: c.pingInterval,
 		live: make(chan struct{}, 1), changed: make(chan struct{}, 1), broken: make(chan error, 2),
 	}
-	// It outlives ctx a little, to say goodbye.
+	// The inner context ends a little after ctx, so that unsubscribe can be sent.
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer func() {
 		s.unsubscribe(inner)
 		cancel()
-		_ = conn.CloseNow() // it may have ended already
+		_ = conn.CloseNow() // the connection may have ended already
 	}()
 	wg.Go(func() { s.broken <- s.read(inner) })
 	wg.Go(func() { s.broken <- s.keepAlive(inner) })
@@ -95,7 +95,7 @@ func (c *Client) subscribeAt(ctx context.Context, target string) (*websocket.Con
 	conn.SetReadLimit(c.maxResponse)
 	text := `{"action":"subscribe","address_prefixes":["` + unusedAddress + `"]}`
 	if err = conn.Write(ctx, websocket.MessageText, []byte(text)); err != nil {
-		_ = conn.CloseNow() // it has failed already
+		_ = conn.CloseNow() // the connection has failed already
 		return nil, &dlt.Error{Op: opEvents, Kind: dlt.ErrDoubt, Err: c.redactError(err)}
 	}
 	return conn, nil
@@ -112,21 +112,21 @@ func (c *Client) dial(ctx context.Context, target string) (*websocket.Conn, erro
 	case resp.StatusCode == http.StatusSwitchingProtocols || resp.Body == nil:
 		return nil, &dlt.Error{Op: opEvents, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.redactError(err)}
 	}
-	body, _ := io.ReadAll(resp.Body) // a kilobyte at most, in memory
+	body, _ := io.ReadAll(resp.Body) // at most a kilobyte, which is in memory already
 	e := parseEnvelope(resp.Header.Get("Content-Type"), body)
 	return nil, c.refusalError(opEvents, resp, e, classifyStatuses(resp.StatusCode, e.code, resp.Header, time.Now()))
 }
 
-// stream is one subscription in progress. Messages are only noted when they are read, so that
-// a slow yield never keeps pongs from being read.
+// stream is one subscription. Reading a message only leaves a note for passEvents, so that a slow
+// yield does not delay the reading of pongs.
 type stream struct {
 	conn         *websocket.Conn
 	pingInterval time.Duration
 
 	opened  sync.Once
-	live    chan struct{} // the subscription works, or something was missed
-	changed chan struct{} // there is a new block
-	broken  chan error    // the error that ended the stream
+	live    chan struct{} // gets a note when the subscription works, or when something was missed
+	changed chan struct{} // gets a note when there is a new block
+	broken  chan error    // gets the error that ends the stream
 }
 
 // streamError marks an error that did not come from yield.
@@ -138,16 +138,16 @@ func (e *streamError) Unwrap() error { return e.err }
 func notify(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
-	default: // noted already
+	default: // there is a note already
 	}
 }
 
 // noteOpened notes that the subscription works, at the first block or the first pong.
 func (s *stream) noteOpened() { s.opened.Do(func() { notify(s.live) }) }
 
-// passEvents gives the notes to yield, until ctx is done or the stream is over.
+// passEvents turns the notes into events for yield, until ctx is done or the stream has ended.
 func (s *stream) passEvents(ctx context.Context, yield func(dlt.Event) error) error {
-	changed := (chan struct{})(nil) // Live comes first
+	changed := (chan struct{})(nil) // nil until the Live event was passed
 	for {
 		e := dlt.Event{}
 		select {
@@ -157,7 +157,7 @@ func (s *stream) passEvents(ctx context.Context, yield func(dlt.Event) error) er
 			if ctx.Err() == nil {
 				return &streamError{err}
 			}
-			return nil // also if the stream broke at the same time
+			return nil // even if the stream broke at the same time
 		case <-s.live:
 			e.Live = true
 			changed = s.changed
@@ -169,17 +169,17 @@ func (s *stream) passEvents(ctx context.Context, yield func(dlt.Event) error) er
 	}
 }
 
-// unsubscribe says goodbye: an older node that goes on sending to a client that is gone may stop
-// sending to all others (docs/ledgers/sawtooth.md#events).
+// unsubscribe tells the node that the client leaves: an older node that goes on sending to a
+// client that has left may stop sending to all others (docs/ledgers/sawtooth.md#events).
 func (s *stream) unsubscribe(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second/2)
 	defer cancel()
 	_ = s.conn.Write(ctx, websocket.MessageText, []byte(`{"action":"unsubscribe"}`)) // the socket may be dead
 }
 
-// keepAlive pings the node, keeps the stream alive, and ends it when no answer comes in time. A
-// node answers the first ping after it has processed the earlier messages, so this answer
-// acknowledges the subscription, which nothing else does.
+// keepAlive pings the node, which keeps the stream alive, and ends the stream when no answer comes
+// in time. A node answers the first ping after it has processed the earlier messages, so this
+// answer acknowledges the subscription. Nothing else does.
 func (s *stream) keepAlive(ctx context.Context) error {
 	tick := time.NewTicker(s.pingInterval)
 	defer tick.Stop()
@@ -201,7 +201,7 @@ func (s *stream) keepAlive(ctx context.Context) error {
 	}
 }
 
-// read notes the node's messages until the socket ends.
+// read reads the node's messages, and leaves notes of them, until the socket ends.
 func (s *stream) read(ctx context.Context) error {
 	var chain blockChain
 	for {
@@ -217,7 +217,7 @@ func (s *stream) read(ctx context.Context) error {
 			return err
 		}
 		if f.warning {
-			continue // the next block shows any block missed here
+			continue // the next block shows whether a block was missed here
 		}
 		switch chain.add(f) {
 		case firstBlock:
@@ -261,17 +261,17 @@ func decodeMessage(text []byte) (message, error) {
 	return message{id: doc.BlockID, previous: doc.Previous}, nil
 }
 
-// blockChain is the last block that was reported.
+// blockChain remembers the id of the last block that was reported.
 type blockChain struct{ last string }
 
-// blockLink says how a block follows the last one.
+// blockLink is the relation of a block to the last one.
 type blockLink uint8
 
 const (
 	firstBlock blockLink = iota
 	nextBlock
-	sameBlock // reported twice
-	gap       // blocks between are missing, or a fork has begun
+	sameBlock // the same block was reported twice
+	gap       // blocks in between are missing, or a fork has begun
 )
 
 func (c *blockChain) add(f message) blockLink {

@@ -22,8 +22,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 )
 
-// speaking is a node whose websocket does what speak says, and then listens until the
-// client leaves. It returns what it heard, one message at a time.
+// speaking returns a node whose websocket does what speak does, and then reads until the client
+// leaves. The channel gets each message that the node reads.
 func speaking(t *testing.T, speak func(ctx context.Context, c *websocket.Conn)) (*httptest.Server, <-chan string) {
 	t.Helper()
 	heard := make(chan string, 100)
@@ -68,7 +68,7 @@ func block(id, previous int, more string) string {
 	return fmt.Sprintf(`{"block_id":"%0128x","block_num":"%d","previous_block_id":"%0128x","state_changes":[]%s}`, id, id, previous, more)
 }
 
-// watch opens a stream. Its events come out of the channel; stop ends it and returns its error.
+// watch opens a stream, whose events come out of the channel. stop ends it, and returns its error.
 func watch(t *testing.T, c *sawtooth.Client) (events <-chan dlt.Event, ended <-chan error, stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -97,8 +97,8 @@ func streaming(t *testing.T, node *httptest.Server, o sawtooth.Options) *sawtoot
 	return newClient(t, node.URL+"/prefix/", &o)
 }
 
-// Nothing acknowledges a subscription but the answer to a ping, and an event that may
-// never come; the client says goodbye.
+// Only the answer to a ping, or an event, which may never come, acknowledges a subscription. At
+// its end the client unsubscribes.
 func TestEventsOnTheWire(t *testing.T) {
 	node, heard := speaking(t, func(context.Context, *websocket.Conn) {})
 	events, _, stop := watch(t, streaming(t, node, sawtooth.Options{}))
@@ -109,11 +109,11 @@ func TestEventsOnTheWire(t *testing.T) {
 	assert.Empty(t, events)
 }
 
-// Every block is "ask now"; only a break in the chain says that something was missed.
+// Every block is an event without Live. Only a gap in the chain of blocks is an event with Live.
 func TestEventsOfBlocks(t *testing.T) {
 	next := make(chan string)
 	node, _ := speaking(t, func(ctx context.Context, c *websocket.Conn) {
-		go func() { // pings are answered by a reader, which speak is not
+		go func() { // pings are answered only while somebody reads, which speak does not do
 			for m := range next {
 				_ = c.Write(ctx, websocket.MessageText, []byte(m))
 			}
@@ -169,7 +169,7 @@ func TestEventsThatEndTheStream(t *testing.T) {
 	}
 }
 
-// A node that is silent and answers no ping is gone.
+// A stream ends when the node sends nothing and does not answer a ping.
 func TestEventsOfADeadNode(t *testing.T) {
 	release := make(chan struct{})
 	node, _ := speaking(t, func(context.Context, *websocket.Conn) { <-release })
@@ -181,8 +181,8 @@ func TestEventsOfADeadNode(t *testing.T) {
 	assert.GreaterOrEqual(t, time.Since(begin), 50*time.Millisecond)
 }
 
-// A yield that is slow does not end the stream, whose pongs are read all the while; what
-// came meanwhile is told as one.
+// A slow yield does not end the stream, because pongs are read in the meantime. The blocks of that
+// time are one event.
 func TestEventsAndASlowYield(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, err := sawtoothtest.Listen(&sawtoothtest.Options{InMemory: true, BlockInterval: time.Second})
@@ -256,7 +256,7 @@ func TestEventsRefused(t *testing.T) {
 	assert.Equal(t, batch.KindUnavailable, dlt.Kind(err))
 }
 
-// A stream comes from a fallback while the first node cannot be reached.
+// While the first node cannot be reached, the stream comes from a fallback.
 func TestEventsOfAFallback(t *testing.T) {
 	n := sawtoothtest.Start(t, nil)
 	c := newClient(t, deadURL(t), &sawtooth.Options{Fallbacks: []string{n.URL()}})
@@ -265,15 +265,15 @@ func TestEventsOfAFallback(t *testing.T) {
 	require.NoError(t, stop())
 }
 
-// What a node does when its validator goes away, and when its chain forks, shows as
-// something missed, and the number of a block as nothing at all.
+// When a node's validator goes away, or its chain forks, the stream has an event with Live. The
+// number of a block has no influence.
 func TestEventsOfANode(t *testing.T) {
 	n := sawtoothtest.Start(t, &sawtoothtest.Options{BlockInterval: 10 * time.Millisecond})
 	c := newClient(t, n.URL(), nil)
 	events, ended, stop := watch(t, c)
 	assert.True(t, soon(t, events).Live)
 	assert.False(t, soon(t, events).Live, "the head")
-	for i := range 11 { // past the false alarm at ten
+	for i := range 11 { // more than ten, where the node's own fork detection is wrong
 		commitOne(t, n, c, fmt.Sprint("n", i))
 		assert.False(t, soon(t, events).Live)
 	}
@@ -291,8 +291,8 @@ func TestEventsOfANode(t *testing.T) {
 	require.Eventually(t, func() bool { return n.Sockets() == 0 }, 30*time.Second, time.Millisecond)
 }
 
-// In a bubble of testing/synctest, without a socket: days of silence and pings, and
-// then the end of the node.
+// A stream without a socket, in a bubble of testing/synctest, lasts through days with pings alone,
+// and ends with the node.
 func TestEventsInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, err := sawtoothtest.Listen(&sawtoothtest.Options{InMemory: true, BlockInterval: time.Second})

@@ -26,7 +26,8 @@ func zipped(t *testing.T, text []byte) []byte {
 	return b.Bytes()
 }
 
-// answered returns what a server's answer is to a client that asks for no encoding.
+// answered returns a server's answer with this body and encoding to a client that asks for no
+// encoding.
 func answered(t *testing.T, encoding string, body []byte) *http.Response {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -47,8 +48,8 @@ func answered(t *testing.T, encoding string, body []byte) *http.Response {
 	return resp
 }
 
-// A server that compresses although nobody asked for it is understood; what is read stays bounded,
-// and a fault of the bytes is an error and never a short answer.
+// The client reads an answer that a server compresses without being asked. The limit on the bytes
+// that are read still holds, and damaged bytes are an error, never a short answer.
 func TestDecode(t *testing.T) {
 	tier.Plain(t)
 	text := []byte(strings.Repeat("all is well ", 1000))
@@ -89,7 +90,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// A caller may ask for gzip, and for nothing that no client reads.
+// A caller's Accept-Encoding may name gzip, but no encoding that the client cannot read.
 func TestAcceptEncodingOfACaller(t *testing.T) {
 	h := http.Header{"Accept-Encoding": {"gzip"}}
 	wire.AcceptEncoding(h)

@@ -15,8 +15,8 @@ func UnexpectedEOF(err error) error {
 	return err
 }
 
-// QuoteWord formats an unknown status word. It gives only the length of a long word: a cut one
-// could be a part of a token that the redactor no longer recognizes.
+// QuoteWord formats an unknown status word. Of a long word it gives only the length, because a
+// part of it could be a part of a token that the redactor does not recognize.
 func QuoteWord(s string) string {
 	if len(s) > 64 {
 		return fmt.Sprintf("of %d bytes", len(s))

@@ -26,9 +26,9 @@ func FillDefault[T int | int64 | time.Duration](name string, value *T, def T) er
 	return nil
 }
 
-// CheckHeader refuses, at the start, headers that would fail with every request, and headers
-// that the client sets itself; own names further ones, in canonical form. The error is a
-// [*batch.InputError] and never shows a value.
+// CheckHeader refuses, when a client is made, headers that would fail with every request and
+// headers that the client sets itself. own names more headers of the second kind, in canonical
+// form. The error is a [*batch.InputError], and never shows a value.
 func CheckHeader(h http.Header, own ...string) error {
 	for name, values := range h {
 		refuse := func(want string) error {
@@ -63,7 +63,7 @@ func Printable(value string) bool {
 	return !strings.ContainsFunc(value, func(r rune) bool { return (r < ' ' && r != '\t') || r == 0x7f })
 }
 
-// NewTransport returns a client's own transport. It closes a connection that was silent for idle.
+// NewTransport returns a client's own transport. It closes a connection that was unused for idle.
 func NewTransport(config *tls.Config, idle time.Duration) *http.Transport {
 	return &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
@@ -75,16 +75,17 @@ func NewTransport(config *tls.Config, idle time.Duration) *http.Transport {
 	}
 }
 
-// EnableHTTP2 lets a transport speak HTTP/2, where a context that ends leaves its connection open.
-// A connection that is dead would keep all requests, so pings look for one.
+// EnableHTTP2 lets a transport use HTTP/2. There, a request whose context ends leaves its
+// connection open, and a dead connection would get all later requests, so pings look for dead
+// connections.
 func EnableHTTP2(t *http.Transport) {
 	t.ForceAttemptHTTP2 = true
 	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 5 * time.Second, PingTimeout: 5 * time.Second}
 }
 
-// NewClient makes the client for all requests: a copy of the user's, or, if given is nil, one with
-// that transport. It keeps no cookies and follows no redirects: to follow one is a second POST
-// that nobody counted.
+// NewClient returns the client for all requests: a copy of the user's client or, if given is nil,
+// one with the transport own. It keeps no cookies and follows no redirects, because a followed
+// redirect is a second POST that nobody has counted.
 func NewClient(given *http.Client, own *http.Transport) *http.Client {
 	c := http.Client{Transport: own}
 	if given != nil {
@@ -95,8 +96,8 @@ func NewClient(given *http.Client, own *http.Transport) *http.Client {
 	return &c
 }
 
-// CheckTLS refuses a TLS configuration beside a client of the user's, which would not use it.
-// The error is a [*batch.InputError].
+// CheckTLS refuses a TLS configuration together with a user's client, which would not use it. The
+// error is a [*batch.InputError].
 func CheckTLS(given *http.Client, config *tls.Config) error {
 	if given != nil && config != nil {
 		return &batch.InputError{Field: "Options.TLSConfig", Want: "nil where Options.Client is set: it belongs into the client's transport"}
@@ -104,9 +105,9 @@ func CheckTLS(given *http.Client, config *tls.Config) error {
 	return nil
 }
 
-// ParseURL reads a node's base URL. The error is a [*batch.InputError] for the field. It never
-// shows the URL, which may hold a password. example is a good one, and auth names the options
-// that carry authorization.
+// ParseURL reads a node's base URL. The error is a [*batch.InputError] for field, and never shows
+// the URL, which may contain a password. example is a valid URL, and auth names the options that
+// carry authorization; both appear in the error.
 func ParseURL(field, s, example, auth string) (*url.URL, error) {
 	refuse := func(want string) (*url.URL, error) { return nil, &batch.InputError{Field: field, Want: want} }
 	u, err := url.Parse(s)

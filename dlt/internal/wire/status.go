@@ -8,9 +8,9 @@ import (
 )
 
 // Refuses reports whether a status means that nothing was done: the client has no permission, the
-// URL or the method is wrong, the request is to go elsewhere (clients do not follow redirects), or
-// somebody on the way does not take such requests (RFC 9110, sections 15.4 and 15.5, and RFC
-// 6585). Repeating the request changes nothing. No 5xx is among these.
+// URL or the method is wrong, the request should go to another address (clients do not follow
+// redirects), or a proxy or server does not accept such requests (RFC 9110, sections 15.4 and
+// 15.5, and RFC 6585). Repeating the request would not help. No 5xx is among these.
 func Refuses(status int) bool {
 	switch status {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect,
@@ -23,11 +23,11 @@ func Refuses(status int) bool {
 	return false
 }
 
-// MaxRetryAfter bounds the wait that a server can ask for.
+// MaxRetryAfter limits the wait that a server can ask for.
 const MaxRetryAfter = time.Hour
 
-// RetryAfter reads the Retry-After header: seconds, or a date. It returns 0 for a missing or
-// senseless header.
+// RetryAfter reads the Retry-After header: seconds, or a date. It returns 0 if the header is
+// missing or cannot be read.
 func RetryAfter(h http.Header, now time.Time) time.Duration {
 	v := strings.TrimSpace(h.Get("Retry-After"))
 	if v == "" {

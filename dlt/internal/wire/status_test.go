@@ -34,7 +34,7 @@ func TestRetryAfter(t *testing.T) {
 	assert.Zero(t, wire.RetryAfter(nil, now))
 }
 
-// Each status, known or not: whether it says that nothing was done.
+// Refuses is true for exactly these statuses, known or not.
 func TestRefuses(t *testing.T) {
 	refused := []int{301, 302, 307, 308, 401, 402, 403, 404, 405, 407, 411, 414, 415, 417, 421, 426, 431}
 	for status := range 1000 {

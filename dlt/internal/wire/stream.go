@@ -7,17 +7,17 @@ import (
 	"io"
 )
 
-// Stream reads a JSON document piece by piece: a document may have any length, so that a long list
-// in it hides nothing that stands behind the list, and only a piece at a time is in memory.
-// Methods that return odd read to the end of a well-formed value: odd says that it was not the
-// wanted kind, and the next value can be read. After err nothing can be read.
+// Stream reads a JSON document piece by piece, with one piece in memory at a time. The document
+// may have any length, so a long list does not hide the values after it. A method that returns odd
+// has read a well-formed value to its end: odd says that the value has another kind than the
+// wanted one, and the next value can be read. After err no value can be read.
 type Stream struct {
 	json     *json.Decoder
 	bound    *BoundedReader
 	maxPiece int64
 }
 
-// NewStream returns a reader of the document in r. No piece of it may have more than most bytes.
+// NewStream returns a reader of the document in r. A piece of it may have at most most bytes.
 func NewStream(r io.Reader, most int64) *Stream {
 	b := &BoundedReader{R: r, Left: most}
 	return &Stream{json: json.NewDecoder(b), bound: b, maxPiece: most}
@@ -33,8 +33,8 @@ func (s *Stream) Value(into any) (odd, err error) {
 	return nil, UnexpectedEOF(err)
 }
 
-// Object reads an object. field gets each key, and reads its value by one of the methods. null is
-// an object without keys.
+// Object reads an object. field gets each key, and reads its value with a method of the Stream.
+// null counts as an object without keys.
 func (s *Stream) Object(field func(key string) error) (odd, err error) {
 	open, odd, err := s.open('{', "object")
 	if !open {
@@ -45,7 +45,7 @@ func (s *Stream) Object(field func(key string) error) (odd, err error) {
 		if err != nil {
 			return nil, err
 		}
-		name, _ := key.(string) // the decoder takes no other key
+		name, _ := key.(string) // in an object the decoder returns only strings as keys
 		if err := field(name); err != nil {
 			return nil, err
 		}
@@ -54,7 +54,7 @@ func (s *Stream) Object(field func(key string) error) (odd, err error) {
 	return nil, err
 }
 
-// List reads a list. each reads one element by one of the methods.
+// List reads a list. each reads one element with a method of the Stream.
 func (s *Stream) List(each func() error) (odd, err error) {
 	open, odd, err := s.open('[', "list")
 	if !open {
@@ -69,7 +69,7 @@ func (s *Stream) List(each func() error) (odd, err error) {
 	return nil, err
 }
 
-// Skip reads a value of any kind and size, and keeps nothing of it.
+// Skip reads a value of any kind and size, and keeps none of it.
 func (s *Stream) Skip() error {
 	t, err := s.token()
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *Stream) Skip() error {
 	return s.readRest(t)
 }
 
-// readRest reads to the end of the value that begins with a token.
+// readRest reads to the end of the value that begins with the token t.
 func (s *Stream) readRest(t json.Token) error {
 	depth := 0
 	for {

@@ -14,7 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// endless repeats a text n times.
+// endless reads as n repetitions of a text, and then rest.
 type endless struct {
 	text string
 	n    int
@@ -34,7 +34,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// A list of any length hides nothing behind it, and takes no memory.
+// A list of any length does not hide the values after it, and is never in memory as a whole.
 func TestALongListHidesNothing(t *testing.T) {
 	tier.Plain(t)
 	const most, entries = 4 << 10, 400_000
@@ -82,8 +82,8 @@ func TestALongListHidesNothing(t *testing.T) {
 	assert.Less(t, peak, before.HeapAlloc+4<<20, "bytes in memory")
 }
 
-// A value of another kind is read to its end; a piece that is too large, or a document that is cut
-// off, ends the reading.
+// A value of an unexpected kind is read to its end. A piece that is too large, or a document that
+// ends too early, ends the reading with an error.
 func TestStreamOfOtherThings(t *testing.T) {
 	for _, text := range []string{`1`, `"a"`, `null`, `true`, `{"a":{"b":[1,{}]}}`} {
 		s := wire.NewStream(strings.NewReader(`{"x":`+text+`,"y":7}`), 1000)

@@ -1,5 +1,5 @@
 // Package wire is the common part of the clients of HTTP ledgers: their options and HTTP client,
-// the certainty after a request without an answer, and bounded reads of answers.
+// what is certain after a request without an answer, and limited reads of answers.
 package wire
 
 import (
@@ -22,13 +22,13 @@ type SentState uint8
 // How far a request got.
 const (
 	MaybeSent      SentState = iota // its bytes may have arrived
-	MaybeSentFresh                  // likewise, on a connection that was opened for it
+	MaybeSentFresh                  // its bytes may have arrived, over a connection that was opened for it
 	NotSent                         // certainly nothing was sent
 )
 
 // TraceRequest returns a context for one request, and a func that reports, after the request, how
-// far it got. direct means that the transport calls the trace hooks; the silence of a caller's
-// transport without hooks proves nothing.
+// far the request got. direct is true if the transport calls the trace hooks. If it is false,
+// calls of the hooks that are missing prove nothing.
 func TraceRequest(ctx context.Context, direct bool) (context.Context, func() SentState) {
 	var asked, fresh, reused atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
@@ -51,8 +51,9 @@ func TraceRequest(ctx context.Context, direct bool) (context.Context, func() Sen
 	}
 }
 
-// IsOwnTransport reports whether a client's transport is its own. A given *http.Transport may have
-// another one inside (RegisterProtocol), which sends without a word to the hooks of a trace.
+// IsOwnTransport reports whether a client's transport is the library's own. A user's
+// *http.Transport may contain another transport (RegisterProtocol), which sends without calling
+// the trace hooks.
 func IsOwnTransport(given *http.Client) bool { return given == nil }
 
 // SendTraceParent adds the traceparent of ctx to a header that has none.
@@ -63,9 +64,10 @@ func SendTraceParent(ctx context.Context, h http.Header) {
 	}
 }
 
-// KindOf classifies an error without a response: nothing was sent if there never was a
-// connection; anything may have happened if there was one. But a server that refuses the client's
-// certificate hears nothing of the request, although TLS 1.3 lets the client send it before.
+// KindOf returns the kind of an error without a response. Nothing was sent if there was no
+// connection, and anything may have happened if there was one. The exception is a server that
+// refuses the client's certificate: it processes no request, although TLS 1.3 lets the client send
+// one before the refusal.
 func KindOf(err error, sent SentState) error {
 	switch {
 	case sent == MaybeSentFresh && refusesCertificate(err):
@@ -73,7 +75,7 @@ func KindOf(err error, sent SentState) error {
 	case sent != NotSent:
 		return dlt.ErrDoubt
 	case isTLSError(err):
-		return dlt.ErrMisconfigured // the next batch fails, too, until a person acts
+		return dlt.ErrMisconfigured // the next batch fails, too, until a person changes the configuration
 	default:
 		return dlt.ErrUnavailable
 	}
@@ -91,12 +93,12 @@ func isTLSError(err error) bool {
 	)
 	return errors.As(err, &verification) || errors.As(err, &record) || errors.Is(err, http.ErrSchemeMismatch) ||
 		errors.As(err, &authority) || errors.As(err, &host) || errors.As(err, &invalid) || errors.As(err, &roots) ||
-		(errors.As(err, &op) && op.Op == "remote error") // crypto/tls marks the other side's alerts so
+		(errors.As(err, &op) && op.Op == "remote error") // crypto/tls marks alerts from the other side with this
 }
 
-// refusesCertificate reports whether the other side's TLS refused the certificate of this side, or
-// its absence: alerts of RFC 8446, section 6.2. Their type in crypto/tls has no name outside of
-// it.
+// refusesCertificate reports whether the other side has refused this side's certificate, or the
+// lack of one: by an alert of RFC 8446, section 6.2. The type of such an alert is not exported by
+// crypto/tls.
 func refusesCertificate(err error) bool {
 	var op *net.OpError
 	if !errors.As(err, &op) || op.Op != "remote error" {
@@ -107,7 +109,7 @@ func refusesCertificate(err error) bool {
 		return false
 	}
 	switch v.Uint() {
-	case 42, 43, 44, 45, 46, 48, 49, 116: // from bad_certificate to access_denied, and certificate_required
+	case 42, 43, 44, 45, 46, 48, 49, 116: // bad_certificate to access_denied, and certificate_required
 		return true
 	}
 	return false

@@ -15,7 +15,8 @@ import (
 
 const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
-// A request has a traceparent only where its context does, and the application's own header stays.
+// A request gets the traceparent of its context, and keeps a traceparent that the application has
+// set.
 func TestSendTraceParent(t *testing.T) {
 	h := http.Header{}
 	wire.SendTraceParent(t.Context(), h)
@@ -29,7 +30,8 @@ func TestSendTraceParent(t *testing.T) {
 	assert.Equal(t, http.Header{"Traceparent": {"my own"}}, h)
 }
 
-// An answer of just the bound is read whole, and a longer one is an error, not a shorter answer.
+// An answer of exactly the limit is read completely, and a longer one is an error, not a shorter
+// answer.
 func TestBounded(t *testing.T) {
 	whole, err := io.ReadAll(&wire.BoundedReader{R: strings.NewReader("1234"), Left: 4})
 	assert.NoError(t, err)
