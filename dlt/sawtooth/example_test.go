@@ -6,7 +6,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 )
 
-// A batch of one transaction, signed and checked.
+// The example builds, signs and checks a batch of one transaction.
 func Example() {
 	key, err := sawtooth.ParsePrivateKey("2f1e7b7a130d7ba9da0068b3bb0ba1d79e7e77110302c9f746c3c2a63fe40088")
 	if err != nil {
@@ -17,7 +17,7 @@ func Example() {
 	b, err := sawtooth.Build(key, "", sawtooth.Transaction{
 		FamilyName:    "intkey",
 		FamilyVersion: "1.0",
-		Nonce:         "n0", // crypto/rand.Text() in earnest
+		Nonce:         "n0", // use crypto/rand.Text() in a real program
 		Inputs:        []string{address},
 		Outputs:       []string{address},
 		Payload:       []byte("hello"),
@@ -31,7 +31,7 @@ func Example() {
 	fmt.Println("payload", len(b.Payload), "bytes")
 	fmt.Println("check  ", sawtooth.Check(b))
 
-	b.Payload[len(b.Payload)-1]++ // the transaction's own payload comes last
+	b.Payload[len(b.Payload)-1]++ // changes the last byte, which is in the transaction's payload
 	fmt.Println("check  ", sawtooth.Check(b) != nil)
 	// Output:
 	// id      9eb2b3bc4330deeb...

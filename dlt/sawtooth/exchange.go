@@ -12,14 +12,15 @@ import (
 	"github.com/dltbatch/dltbatch/internal/redact"
 )
 
-// maxText bounds foreign text wherever it becomes part of an error, in bytes.
+// maxText is the length to which foreign text in an error is cut, in bytes.
 const maxText = 256
 
-// errNotTried marks a request that was over before it began, which means nothing for the node.
+// errNotTried marks a request whose context was done before it began. It says nothing about the
+// node.
 var errNotTried = errors.New("sawtooth: not tried")
 
-// exchange sends one request. A response of any status is no error. An error is a [*dlt.Error]
-// of the certain kind, or doubt.
+// exchange sends one request. A response of any status is no error. An error is a [*dlt.Error] of
+// a certain kind, or doubt.
 func (c *Client) exchange(req *http.Request, op string) (*http.Response, error) {
 	maps.Copy(req.Header, c.header)
 	wire.AcceptEncoding(req.Header)
@@ -36,17 +37,17 @@ func (c *Client) exchange(req *http.Request, op string) (*http.Response, error) 
 	return nil, &dlt.Error{Op: op, Kind: wire.KindOf(err, sent()), Err: c.redactError(err)}
 }
 
-// redactError removes possible secrets from an error's text, and bounds it.
+// redactError returns an error with err's text, shortened and without possible secrets.
 func (c *Client) redactError(err error) error {
 	return redact.ShownError(err, c.redactText)
 }
 
-// redactText makes outside text fit to be shown.
+// redactText makes foreign text safe to be shown in an error.
 func (c *Client) redactText(text string) string {
 	return batch.Excerpt(c.secrets.Hide(text), maxText)
 }
 
-// refusalError makes a [*dlt.Error] of a response.
+// refusalError returns the [*dlt.Error] for a response.
 func (c *Client) refusalError(op string, resp *http.Response, e envelope, v wire.Verdict) error {
 	return &dlt.Error{
 		Op: op, StatusCode: resp.StatusCode, Code: e.code, Message: c.redactText(e.message),
@@ -59,8 +60,8 @@ func newPost(ctx context.Context, target, contentType string) (*http.Request, er
 	if err != nil {
 		return nil, err
 	}
-	// Byte for byte: a node refuses a parameter after it (docs/ledgers/sawtooth.md#submitting,
-	// docs/ledgers/sawtooth.md#asking-for-statuses).
+	// The header's bytes matter: a node refuses a content type with a parameter
+	// (docs/ledgers/sawtooth.md#submitting, docs/ledgers/sawtooth.md#asking-for-statuses).
 	req.Header["Content-Type"] = []string{contentType}
 	return req, nil
 }

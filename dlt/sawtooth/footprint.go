@@ -66,7 +66,7 @@ const (
 	identityNamespace = "00001d"
 )
 
-// areOrdinary reports whether all addresses are of ordinary state.
+// areOrdinary reports whether all addresses are well-formed and outside the special namespaces.
 func areOrdinary(addresses []string) bool {
 	for _, a := range addresses {
 		if !isAddress(a) {

@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 )
 
-// at is a full address in a namespace.
+// at returns the n-th full address in a namespace.
 func at(namespace string, n int) string {
 	return fmt.Sprintf("%s%0*x", namespace, 70-len(namespace), n)
 }
@@ -43,7 +43,7 @@ func TestFootprint(t *testing.T) {
 			[]sawtooth.Declared{{ID: one, Outputs: []string{a}, Dependencies: []string{other}}},
 			batch.Footprint{Reads: []string{mark(other)}, Writes: []string{a, mark(one)}},
 		},
-		"one of the same batch": { // which [sawtooth.Check] refuses
+		"one of the same batch": { // [sawtooth.Check] refuses such a dependency
 			[]sawtooth.Declared{{ID: one, Outputs: []string{a}}, {ID: two, Outputs: []string{b}, Dependencies: []string{one}}},
 			batch.Footprint{Writes: []string{a, b, mark(one), mark(two)}},
 		},
@@ -72,8 +72,8 @@ func TestFootprint(t *testing.T) {
 	assert.Len(t, sawtooth.Footprint(sawtooth.Declared{Outputs: many[1:]}).Writes, batch.MaxFootprint)
 }
 
-// A built batch carries the footprint of its transactions, and waits for the batch
-// whose transaction it names though they share no address.
+// A built batch has the footprint of its transactions, and waits for the batch on whose
+// transaction it depends even if they share no address.
 func TestBuildFootprint(t *testing.T) {
 	key := mustKey(t, key1)
 	build := func(address string, deps ...string) batch.Batch {

@@ -30,7 +30,8 @@ func fuzzBatch(f *testing.F) batch.Batch {
 	return b
 }
 
-// Whatever the bytes are: no panic, only InputErrors, and what Check accepts is what Parse says.
+// For any bytes there is no panic, each error is an InputError, and Parse returns the fields that
+// Check accepts.
 func FuzzParse(f *testing.F) {
 	b := fuzzBatch(f)
 	f.Add(b.Payload)
@@ -110,7 +111,7 @@ func FuzzStatuses(f *testing.F) {
 			t.Fatalf("answers nobody asked for: %v", got)
 		}
 		if len(body) > 4096 && err == nil {
-			// A complete document may be followed by anything; it is not read.
+			// Bytes after a complete document are not read.
 			return
 		}
 		for _, s := range got {
@@ -150,7 +151,7 @@ func FuzzRetryAfter(f *testing.F) {
 	})
 }
 
-// The frame reads as the list, whatever the sizes of the reads.
+// The body of a request is the BatchList, whatever the sizes of the reads.
 func FuzzFrame(f *testing.F) {
 	f.Add([]byte("payload"), 1)
 	f.Add(bytes.Repeat([]byte("x"), 300), 7)
@@ -172,7 +173,8 @@ type chunked struct {
 
 func (c chunked) Read(p []byte) (int, error) { return c.r.Read(p[:min(len(p), c.size)]) }
 
-// Whatever a websocket says: no panic, a bounded error, and a block has an id.
+// For any message of a websocket there is no panic, an error's text is limited, and a block has an
+// id.
 func FuzzEventMessage(f *testing.F) {
 	for _, s := range []string{
 		`{"block_id":"ab","block_num":"10","previous_block_id":"aa","state_changes":[{"address":"00","type":"SET","value":""}],"fork_detected":true}`,
@@ -201,7 +203,8 @@ func FuzzEventMessage(f *testing.F) {
 	})
 }
 
-// Receipts are those asked for, one each and in their order, or none.
+// The decoded receipts are those of the asked transactions, one each in their order, or there is
+// an error.
 func FuzzReceipts(f *testing.F) {
 	one, two := strings.Repeat("0a", 64), strings.Repeat("0b", 64)
 	for _, s := range []string{
@@ -229,7 +232,7 @@ func FuzzReceipts(f *testing.F) {
 	})
 }
 
-// A page is an answer only when it is about what was asked for.
+// A page is an answer only if it is about the id that was asked for.
 func FuzzLookup(f *testing.F) {
 	id := strings.Repeat("0a", 64)
 	f.Add([]byte(`{"data": {"header_signature": "` + id + `", "header": {"transaction_ids": ["x"]}}}`))

@@ -15,7 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
 )
 
-// highS is the other signature that mathematics accepts: s replaced by n - s.
+// highS returns the other signature that is mathematically valid: s replaced by n - s.
 func highS(t testing.TB, sig string) string {
 	t.Helper()
 	s, ok := new(big.Int).SetString(sig[64:], 16)
@@ -25,17 +25,17 @@ func highS(t testing.TB, sig string) string {
 	return sig[:64] + strings.Repeat("0", 64-len(h)) + h
 }
 
-// forgery makes a batch of two transactions that is right but for what its funcs
-// change, each before the signature over it is made.
+// forgery describes a batch of two transactions that is right except for the changes of its funcs.
+// Each func makes its change before the signature over that part is made.
 type forgery struct {
-	tx     func(*pb.TransactionHeader)   // the first one's header
-	rawTx  func([]byte) []byte           // its bytes
-	txs    func([]*pb.Transaction)       // signed, and not yet in the batch header
-	header func(*pb.BatchHeader)         // what the batch signs
-	raw    func([]byte) []byte           // its bytes
-	batch  func(*pb.Batch)               // nothing is signed any more
-	bytes  func([]byte) []byte           // the payload
-	fields func(*batch.Batch)            // what stands beside it
+	tx     func(*pb.TransactionHeader)   // changes the first transaction's header
+	rawTx  func([]byte) []byte           // changes the bytes of that header
+	txs    func([]*pb.Transaction)       // changes the signed transactions, before they are in the batch header
+	header func(*pb.BatchHeader)         // changes the batch's header
+	raw    func([]byte) []byte           // changes the bytes of that header
+	batch  func(*pb.Batch)               // changes the batch after all signatures
+	bytes  func([]byte) []byte           // changes the payload
+	fields func(*batch.Batch)            // changes the fields besides the payload
 	sign   func(id string) (anID string) // changes every signature
 }
 

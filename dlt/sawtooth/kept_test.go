@@ -20,9 +20,9 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// TestReceiptsAreKept: whatever commit the real Runner finds by asking, its receipts are
-// in the record: of one that is written together with its acceptance, of one that is
-// asked about from memory, as a row, or because the node has told of a block.
+// TestReceiptsAreKept shows that each commit which a Runner finds by asking is recorded with its
+// receipts: a commit written together with the acceptance, and commits of batches that were asked
+// about from memory, as a row, or after an event about a block.
 func TestReceiptsAreKept(t *testing.T) {
 	stores := map[string]func(t *testing.T) store.Store{
 		"memory": func(*testing.T) store.Store { return memory.New() },

@@ -21,8 +21,8 @@ import (
 	"github.com/dltbatch/dltbatch/submitter"
 )
 
-// These tables walk docs/ledgers/sawtooth.md row by row: what a node says goes
-// through the client, and what that comes to is what the engine's pure functions say.
+// These tests follow the tables of docs/ledgers/sawtooth.md row by row. Each passes a node's
+// answer through the client, and compares the effect with the engine's pure functions.
 
 const (
 	ledgerTTL   = time.Minute
@@ -31,7 +31,7 @@ const (
 
 var (
 	ledgerNow = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	// One definite failure is left, or one try.
+	// Each budget has one more definite failure, or one more try, left.
 	definite = batch.Budget{Attempts: 3}
 	everyTry = batch.Budget{Attempts: 3, EveryTry: true}
 )
@@ -42,18 +42,18 @@ func ledgerRules() monitor.Rules {
 	return monitor.Rules{TTL: ledgerTTL, FirstPoll: 10 * time.Millisecond, PollInterval: time.Second, StuckAfter: ledgerStuck, Delay: noDelay}
 }
 
-// claimed is a row whose first attempt is being posted.
+// claimed returns a row whose first attempt is being posted.
 func claimed() store.Row {
 	return store.NewRow().Claim(ledgerNow, ledgerTTL, store.Resend{HarmlessFor: dlt.Forever})
 }
 
-// judged is the row after an attempt that ended so.
+// judged returns the row after an attempt that ended with err.
 func judged(t *testing.T, err error, budget batch.Budget) (store.Row, store.Outcome) {
 	t.Helper()
 	row := claimed()
 	c := store.Claim{Version: row.Version, From: batch.Queued, Attempt: row.Attempt, Budget: budget}
 	if budget.EveryTry {
-		row.Spent, c.Spent = 1, 1 // by the claim
+		row.Spent, c.Spent = 1, 1 // the claim has spent a try
 	}
 	o := submitter.Judge(c, err, true, submitter.Rules{FirstCheck: 10 * time.Millisecond, Delay: noDelay})
 	row, applied := row.Apply(o, ledgerNow)
@@ -61,7 +61,7 @@ func judged(t *testing.T, err error, budget batch.Budget) (store.Row, store.Outc
 	return row, o
 }
 
-// posted has the vector posted to a node that answers so, and returns the error.
+// posted posts a batch to a node that answers like this, and returns the error.
 func posted(t *testing.T, status int, contentType, body string) error {
 	t.Helper()
 	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -79,18 +79,18 @@ const (
 	textType = "text/plain; charset=utf-8"
 )
 
-// TestEveryRowOfB2 is what each response to a submission comes to: its kind, the state
-// after it, and what it takes of a budget of definite failures and of one of tries.
+// TestEveryRowOfB2 shows the effect of each response to a submission: the error's kind, the state
+// after it, and what it uses of a budget of definite failures and of a budget of tries.
 func TestEveryRowOfB2(t *testing.T) {
 	link := `{"link": "http://HOST:8008/batch_statuses?id=` + vectorBatch + `"}`
 	for _, row := range []struct {
-		name   string // of the row
+		name   string // the name of the table's row
 		status int
 		typ    string
 		body   string
 		kind   batch.ErrorKind
 		state  batch.State
-		spent  int // of definite failures
+		spent  int // definite failures
 		tries  int
 	}{
 		{"202: accepted, not durable", 202, jsonType, link, "", batch.Pending, 0, 1},
@@ -129,7 +129,7 @@ func TestEveryRowOfB2(t *testing.T) {
 	}
 }
 
-// TestErrorsWithoutAnAnswer is about requests that get no answer.
+// TestErrorsWithoutAnAnswer shows the effect of requests that get no answer.
 func TestErrorsWithoutAnAnswer(t *testing.T) {
 	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -158,14 +158,14 @@ func TestErrorsWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// told is the answer of a node to a status query, by the client.
+// told returns what the client makes of a node's answer to a status query.
 func told(t *testing.T, status int, body string) ([]batch.Status, error) {
 	t.Helper()
 	return newClient(t, answering(t, status, body).URL, nil).BatchStatuses(context.Background(), "", attempts(vectorBatch))
 }
 
-// decided is the row after the monitor has heard an answer about it, ago after the last
-// POST, and what it decided in a word.
+// decided returns the row after the monitor got an answer about it at the time ago after the last
+// POST, and the decision in a word.
 func decided(t *testing.T, row store.Row, st *batch.Status, ago time.Duration) (store.Row, string) {
 	t.Helper()
 	now := ledgerNow.Add(ago)
@@ -196,8 +196,8 @@ func doubtRow(t *testing.T) store.Row {
 	return row
 }
 
-// TestEveryErrorOfB4 is what a status query that fails comes to: nothing. The row stays
-// as it is, nothing is spent, and it is asked about again.
+// TestEveryErrorOfB4 shows that a failed status query has no effect: the row does not change,
+// nothing is spent, and the batch is asked about again.
 func TestEveryErrorOfB4(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -230,7 +230,7 @@ func TestEveryErrorOfB4(t *testing.T) {
 	}
 }
 
-// TestEveryWordOfB4 is what each status comes to, after a 202 and after a doubt.
+// TestEveryWordOfB4 shows the effect of each status, after a 202 and after a doubt.
 func TestEveryWordOfB4(t *testing.T) {
 	invalid := func(txs string) string {
 		return `{"id": "` + vectorBatch + `", "invalid_transactions": [` + txs + `], "status": "INVALID"}`
@@ -303,10 +303,11 @@ func TestEveryWordOfB4(t *testing.T) {
 	})
 }
 
-// TestEveryStatusOfE1 is what a careful submitter does with statuses as time goes by.
+// TestEveryStatusOfE1 shows the decisions of a careful submitter about statuses at different
+// times.
 func TestEveryStatusOfE1(t *testing.T) {
 	said := func(r batch.Reported) *batch.Status { return &batch.Status{ID: vectorBatch, Reported: r} }
-	resent := func(row store.Row) store.Row { // and in doubt again
+	resent := func(row store.Row) store.Row { // sent again, and in doubt again
 		row, applied := row.Apply(store.Outcome{Version: row.Version, By: batch.ByMonitor, Finding: store.NoTrace}, ledgerNow)
 		require.Equal(t, store.Written, applied.Result)
 		row = row.Claim(ledgerNow, ledgerTTL, store.Resend{HarmlessFor: dlt.Forever})
@@ -315,7 +316,7 @@ func TestEveryStatusOfE1(t *testing.T) {
 		return row
 	}
 	refusedLater := doubtRow(t)
-	refusedLater.Refused = true // of a later attempt, while the first is in doubt
+	refusedLater.Refused = true // a later attempt was refused while the first is in doubt
 	invalidRow, _ := decided(t, pendingRow(t), said(batch.ReportedInvalid), 0)
 	for _, row := range []struct {
 		name   string
@@ -353,7 +354,7 @@ func TestEveryStatusOfE1(t *testing.T) {
 	}
 }
 
-// TestOtherRowsOfE1 are those that nothing is sent for, or that are about traits.
+// TestOtherRowsOfE1 shows the rows in which nothing is sent, and those about traits.
 func TestOtherRowsOfE1(t *testing.T) {
 	c := newClient(t, "http://localhost:8008", nil)
 	for name, f := range map[string]forgery{

@@ -24,7 +24,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// firsts are first attempts of all.
+// firsts returns the first attempts of the batches.
 func firsts(bs ...batch.Batch) (as []batch.Attempt) {
 	for _, b := range bs {
 		as = append(as, batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload})
@@ -32,7 +32,7 @@ func firsts(bs ...batch.Batch) (as []batch.Attempt) {
 	return as
 }
 
-// The body of a list is the bodies of its batches, one after the other: field 1 of
+// The body of a list is the bodies of its batches, one after the other, because field 1 of
 // BatchList is repeated (docs/ledgers/sawtooth.md#messages).
 func TestAListIsItsBatchesInOrder(t *testing.T) {
 	var bodies []string
@@ -59,7 +59,7 @@ func TestAListIsItsBatchesInOrder(t *testing.T) {
 	assert.Len(t, bodies, 4, "nothing is sent of a list with a batch that has no payload")
 }
 
-// listRun drives a lane of batches through a node by lists, in virtual time.
+// listRun sends a lane of batches to a node in lists, in virtual time.
 func listRun(t *testing.T, o sawtoothtest.Options, co sawtooth.Options, bs []batch.Batch) (*sawtoothtest.Node, map[batch.ID]batch.Record) {
 	o.InMemory, o.BlockInterval = true, time.Second
 	n, err := sawtoothtest.Listen(&o)
@@ -86,7 +86,7 @@ func listRun(t *testing.T, o sawtoothtest.Options, co sawtooth.Options, bs []bat
 	return n, recs
 }
 
-// laneOf are n batches of a lane, each in a signer's name; and their ids.
+// laneOf returns n batches of a lane, each signed by key(i), and their ids.
 func laneOf(t *testing.T, n int, key func(i int) string) (bs []batch.Batch, ids []batch.ID) {
 	for i := range n {
 		payload, address := sawtoothtest.Set(fmt.Sprint("name", i), int64(i))
@@ -99,7 +99,7 @@ func laneOf(t *testing.T, n int, key func(i int) string) (bs []batch.Batch, ids 
 
 func mine(int) string { return key1 }
 
-// posts counts the POSTs that a node got, by how many batches they held.
+// posts returns how many POSTs a node got, by the number of batches in them.
 func posts(n *sawtoothtest.Node) map[int]int {
 	sizes := map[int]int{}
 	for _, e := range n.Journal() {
@@ -110,7 +110,7 @@ func posts(n *sawtoothtest.Node) map[int]int {
 	return sizes
 }
 
-// number of POSTs, and total of the batches in them.
+// number returns the number of POSTs.
 func number(sizes map[int]int) (n int) {
 	for _, times := range sizes {
 		n += times
@@ -148,8 +148,8 @@ func TestALaneGoesInLists(t *testing.T) {
 	})
 }
 
-// One batch whose signer is not permitted has its list refused with 30, which does not
-// say which: the good ones go through all the same, and the bad one is named.
+// When one batch's signer has no permission, its list is refused with code 30, which does not say
+// which batch is the reason. The good batches are still committed, and the bad one is found.
 func TestOneBadBatchInAList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stranger := func(i int) string {
@@ -175,8 +175,8 @@ func TestOneBadBatchInAList(t *testing.T) {
 	})
 }
 
-// A 429 is one answer to all, and a POST that nobody answered is a doubt about each:
-// nothing is sent again before each was asked about.
+// A 429 refuses all batches of a list, and a POST without an answer is a doubt about each: no
+// batch is sent again before it was asked about.
 func TestTroubleWithLists(t *testing.T) {
 	for name, f := range map[string]sawtoothtest.Fault{
 		"busy":               {Answer: sawtoothtest.AnswerError, Status: 429, Code: 31},

@@ -12,9 +12,9 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// A node lists a transaction again each time it is executed, before the verdict: the verdict, and
-// the answers behind it, are found however long that list is, and only what there is room for is
-// kept.
+// A node lists a transaction again each time it is executed, and puts this list before the
+// verdict. The client finds the verdict, and the answers after it, however long that list is. It
+// keeps only as many transactions as have room.
 func TestALongListOfTransactionsHidesNoVerdict(t *testing.T) {
 	tier.Plain(t)
 	const most = 64 << 10
@@ -42,7 +42,7 @@ func TestALongListOfTransactionsHidesNoVerdict(t *testing.T) {
 	assert.InDelta(t, most, size, 200, "bytes of receipts")
 }
 
-// A batch in the chain is found although its payload is larger than the bound.
+// A batch in the chain is found even if its payload is larger than MaxResponse.
 func TestALargePayloadHidesNoBatch(t *testing.T) {
 	id, tx := strings.Repeat("a", 128), strings.Repeat("b", 128)
 	answer := `{"data":{"header":{"signer_public_key":"x","transaction_ids":["` + tx + `"]},"header_signature":"` + id + `","trace":false,` +

@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// The codes of a node whose chain does not have the batch or the transaction
+// The codes with which a node answers that the batch, or the transaction, is not in its chain
 // (docs/ledgers/sawtooth.md#receipts-and-lookups).
 const (
 	codeNoBatch       = 71
@@ -21,12 +21,12 @@ const (
 
 // lookupResult is the result of a lookup of a batch or a transaction in the chain.
 type lookupResult struct {
-	inChain      bool     // it is in this node's chain
-	transactions []string // of the batch
+	inChain      bool     // true if the batch or transaction is in this node's chain
+	transactions []string // the ids of the batch's transactions
 }
 
-// lookup asks one node for a batch or a transaction by its id. 200 means that it is in the
-// node's chain, 404 with the node's own code that it is not. Anything else is an error.
+// lookup asks one node for a batch or a transaction by its id. 200 means that it is in the node's
+// chain, and 404 with the node's own code that it is not. Any other answer is an error.
 func (c *Client) lookup(ctx context.Context, op, target, id string, absent int) (lookupResult, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -53,9 +53,9 @@ func (c *Client) lookup(ctx context.Context, op, target, id string, absent int) 
 	return f, nil
 }
 
-// decodeFound accepts an answer only if it is about id: a proxy before a node may answer 200
-// to anything. It reads no further than it needs: the payloads come behind, and may be larger than
-// the bound.
+// decodeFound accepts an answer only if it is about id: a proxy in front of a node may answer 200
+// to any request. It stops reading as soon as it can, because the payloads come last and may be
+// larger than the limit.
 func decodeFound(r io.Reader, most int64, id string) (lookupResult, error) {
 	d := wire.NewStream(r, most)
 	var (
@@ -97,5 +97,5 @@ func decodeFound(r io.Reader, most int64, id string) (lookupResult, error) {
 	return lookupResult{inChain: true, transactions: header.Transactions}, nil
 }
 
-// errEnough ends the reading of an answer.
+// errEnough ends the reading of an answer of which enough was read.
 var errEnough = errors.New("sawtooth: enough was read")

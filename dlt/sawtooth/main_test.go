@@ -11,5 +11,5 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leak.Check(m)) }
 
-// quiet is for servers whose complaints are expected.
+// quiet is the log of servers whose errors are expected.
 var quiet = log.New(io.Discard, "", 0)

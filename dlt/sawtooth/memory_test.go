@@ -22,7 +22,7 @@ func TestMemoryIsBoundedAndKeepsTheLast(t *testing.T) {
 	for n := range all {
 		m.add(id(n), uint32(n%3))
 		if n == halfSize-1 {
-			m.add(id(0), 5) // across the change of halves
+			m.add(id(0), 5) // added again after the other half has become the new one
 			assert.EqualValues(t, 1|1<<5, m.mask(id(0)))
 		}
 	}

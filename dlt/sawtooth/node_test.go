@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 )
 
-// txOf is a transaction that does what a payload of the node's family says.
+// txOf returns a transaction of the node's family with this payload.
 func txOf(nonce string, payload []byte, address string) sawtooth.Transaction {
 	return sawtooth.Transaction{
 		FamilyName: sawtoothtest.IntKey.Name, FamilyVersion: sawtoothtest.IntKey.Version, Nonce: nonce,
@@ -20,7 +20,7 @@ func txOf(nonce string, payload []byte, address string) sawtooth.Transaction {
 	}
 }
 
-// batchOf is a batch of one transaction.
+// batchOf returns a batch of one transaction.
 func batchOf(t testing.TB, nonce string, payload []byte, address string) batch.Batch {
 	t.Helper()
 	b, err := sawtooth.Build(mustKey(t, key1), "", txOf(nonce, payload, address))
@@ -28,13 +28,13 @@ func batchOf(t testing.TB, nonce string, payload []byte, address string) batch.B
 	return b
 }
 
-// setting is a batch that sets a name.
+// setting returns a batch that sets a name to 1.
 func setting(t testing.TB, name string) batch.Batch {
 	payload, address := sawtoothtest.Set(name, 1)
 	return batchOf(t, name, payload, address)
 }
 
-// send submits b and waits until the node says the word.
+// send submits b, and waits until the node reports the status word.
 func send(t testing.TB, n *sawtoothtest.Node, c *sawtooth.Client, b batch.Batch, word string) {
 	t.Helper()
 	require.NoError(t, c.Submit(context.Background(), batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}))

@@ -139,10 +139,10 @@ func (o *Options) withDefaults() (Options, error) {
 	return c, wire.CheckHeader(c.Header)
 }
 
-// httpClient makes the client for all requests.
+// httpClient returns the client for all requests.
 func (o *Options) httpClient() *http.Client {
-	// Less than the 75 s after which a node closes a silent connection: a batch that is posted
-	// into a closing one is needlessly in doubt.
+	// A connection is kept for less than the 75 s after which a node closes a silent one: a batch
+	// that is posted into a closing connection is needlessly in doubt.
 	t := wire.NewTransport(o.TLSConfig, time.Minute)
 	wire.EnableHTTP2(t)
 	return wire.NewClient(o.Client, t)
@@ -154,7 +154,7 @@ type endpoint struct {
 	secrets                                                        []string
 }
 
-// parseEndpoint never shows a URL that it refuses: the URL may hold a password.
+// parseEndpoint reads a node's URL. An error never shows the URL, which may contain a password.
 func parseEndpoint(field, s string) (endpoint, error) {
 	u, err := wire.ParseURL(field, s, "http://localhost:8008", "Options.Header can carry")
 	if err != nil {
@@ -168,8 +168,8 @@ func parseEndpoint(field, s string) (endpoint, error) {
 	}, nil
 }
 
-// endpointName returns the name of a node in answers and errors, or its digest if it is too long
-// to be kept.
+// endpointName returns the name of a node in answers and errors. If the name is too long to be
+// stored, it returns a digest.
 func endpointName(u *url.URL) string {
 	name := redact.ShownURL(u)
 	if len(name) <= maxEndpointName {
@@ -178,7 +178,7 @@ func endpointName(u *url.URL) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(name)))
 }
 
-const maxEndpointName = 200 // see batch.Status
+const maxEndpointName = 200 // the limit is explained at batch.Status
 
 func parseEndpoints(first string, fallbacks []string) ([]endpoint, error) {
 	e, err := parseEndpoint("url", first)

@@ -75,7 +75,7 @@ func (b *OrderBuilder) BuildRound(ctx context.Context, party batch.ServiceID, or
 	var signed []SignedTransaction
 	seed := orderSeed(party, orders, round)
 	for _, o := range orders {
-		if err := ctx.Err(); err != nil { // a remote signer may be slow
+		if err := ctx.Err(); err != nil { // because a remote signer may be slow
 			return batch.Batch{}, fmt.Errorf("sawtooth: build: %w", err)
 		}
 		txs, err := b.transactions(ctx, o)
@@ -110,14 +110,14 @@ func (b *OrderBuilder) BuildRound(ctx context.Context, party batch.ServiceID, or
 	if err != nil {
 		return batch.Batch{}, err
 	}
-	if err := check(out, b.options.MaxBody, false); err != nil { // every signature was just made or checked
+	if err := check(out, b.options.MaxBody, false); err != nil { // without the signatures, which were just made or checked
 		return batch.Batch{}, err
 	}
 	return out, nil
 }
 
-// signerError keeps a signer's failure from counting against the orders: bad signatures would
-// hit the batches of all orders.
+// signerError keeps a signer's failure from counting against the orders, because a bad signature
+// would fail the batches of all orders.
 func signerError(err error) error {
 	if errors.Is(err, batch.ErrInvalidInput) {
 		return &dlt.Error{Op: "build", Kind: dlt.ErrMisconfigured, Message: batch.Excerpt(err.Error(), batch.MaxErrorText)}
@@ -125,9 +125,9 @@ func signerError(err error) error {
 	return fmt.Errorf("sawtooth: build: %w", err)
 }
 
-// orderSeed returns the seed for the nonces of a batch's transactions. It depends on all
-// orders of the batch, so that no transaction is part of two batches: a node attributes an
-// invalid transaction to the first batch that had it, and leaves the other pending for ever
+// orderSeed returns the seed for the nonces of a batch's transactions. It depends on all orders of
+// the batch, so that no transaction is part of two batches: a node attributes an invalid
+// transaction to the first batch that had it, and leaves the other batch pending for ever
 // (docs/ledgers/sawtooth.md#pending-for-ever, P6).
 func orderSeed(party batch.ServiceID, orders []order.Order, round int64) []byte {
 	h := sha256.New()
@@ -149,7 +149,7 @@ func orderNonce(seed []byte, id order.ID, i int, own string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// writeWithLength adds the length of a text and the text, so that two neighbours never look like
+// writeWithLength writes the length of a text and the text to h, so that two texts never look like
 // one.
 func writeWithLength(h hash.Hash, s string) {
 	h.Write(binary.AppendUvarint(nil, uint64(len(s))))

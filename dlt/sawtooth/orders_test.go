@@ -21,7 +21,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// increments makes an order two transactions that each add 1 to the name it holds.
+// increments turns an order into two transactions that each add 1 to the name in its payload.
 func increments(_ context.Context, o order.Order) ([]sawtooth.Transaction, error) {
 	var txs []sawtooth.Transaction
 	for range 2 {
@@ -59,7 +59,7 @@ func TestOrderBuilderIsDeterministic(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, first, again, "byte for byte, as after a crash")
 	seen := map[string]bool{}
-	for _, other := range []batch.Batch{ // a node answers for the first batch of a transaction only
+	for _, other := range []batch.Batch{ // a node answers only for the first batch with a transaction
 		first, build("p", orders[:2], 0), build("p", orders, 1), build("p", orders, -1), build("q", orders, 0), build("p", []order.Order{{ID: "other", Payload: []byte("x")}}, 0),
 	} {
 		for _, tx := range other.Transactions {
@@ -70,13 +70,13 @@ func TestOrderBuilderIsDeterministic(t *testing.T) {
 	assert.NotEqual(t, first.ID, build("p", []order.Order{orders[1], orders[0], orders[2]}, 0).ID)
 }
 
-// brokenSigner makes signatures that no node takes, or none.
+// brokenSigner makes signatures that no node accepts, or returns an error.
 type brokenSigner struct {
 	*sawtooth.PrivateKey
 	t      *testing.T
 	err    error
 	signed int
-	from   int // the first that is broken
+	from   int // the number of the first broken signature
 }
 
 func (s *brokenSigner) Sign(m []byte) (string, error) {
@@ -87,15 +87,15 @@ func (s *brokenSigner) Sign(m []byte) (string, error) {
 	return highS(s.t, sig), s.err
 }
 
-// What is wrong with the signer is no order's fault: dividing them would quarantine all.
+// A fault of the signer is no order's fault: dividing the orders would quarantine all of them.
 func TestOrderBuilderBlames(t *testing.T) {
 	noKey := errors.New("the HSM is away")
 	for name, c := range map[string]struct {
 		signer sawtooth.Signer
 		txs    func(context.Context, order.Order) ([]sawtooth.Transaction, error)
 		max    int
-		orders bool  // are at fault
-		is     error // that it wraps
+		orders bool  // true if the orders are at fault
+		is     error // an error that the result wraps
 	}{
 		"bad signatures":         {signer: &brokenSigner{t: t, PrivateKey: mustKey(t, key1)}, is: dlt.ErrMisconfigured},
 		"bad signature of batch": {signer: &brokenSigner{t: t, PrivateKey: mustKey(t, key1), from: 3}, is: dlt.ErrMisconfigured},
@@ -139,8 +139,8 @@ type badPublic struct{ *sawtooth.PrivateKey }
 
 func (badPublic) PublicKey() string { return "04" }
 
-// Orders over a real client to a node: those that it refuses end alone, the others
-// take effect once.
+// Orders are sent to a node by a real client: each order that the node refuses ends alone, and
+// each of the others takes effect once.
 func TestOrdersOnANode(t *testing.T) {
 	n := sawtoothtest.Start(t, &sawtoothtest.Options{BlockInterval: 5 * time.Millisecond})
 	client := newClient(t, n.URL(), &sawtooth.Options{Grace: 50 * time.Millisecond, Settle: 20 * time.Millisecond})
@@ -159,7 +159,7 @@ func TestOrdersOnANode(t *testing.T) {
 	go func() { done <- engine.Run(ctx) }()
 
 	orders := someOrders(16, "x")
-	orders[5].Payload = []byte("nobody") // which was never set
+	orders[5].Payload = []byte("nobody") // a name that was never set
 	require.NoError(t, engine.Add(ctx, orders...))
 	wait, stop := context.WithTimeout(ctx, 30*time.Second)
 	defer stop()

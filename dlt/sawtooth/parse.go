@@ -48,7 +48,7 @@ func SplitBatchList(list []byte, service batch.ServiceID) ([]batch.Batch, error)
 			return nil, refuse(protowire.ParseError(n))
 		}
 		rest = rest[n:]
-		if num != 1 || typ != protowire.BytesType { // protobuf skips unknown fields, too
+		if num != 1 || typ != protowire.BytesType { // protobuf also skips unknown fields
 			if n = protowire.ConsumeFieldValue(num, typ, rest); n < 0 {
 				return nil, refuse(protowire.ParseError(n))
 			}
@@ -76,7 +76,7 @@ func SplitBatchList(list []byte, service batch.ServiceID) ([]batch.Batch, error)
 type decoded struct {
 	batch     *pb.Batch
 	header    *pb.BatchHeader
-	txHeaders []*pb.TransactionHeader // of batch.Transactions
+	txHeaders []*pb.TransactionHeader // the headers of batch.Transactions
 }
 
 func decode(payload []byte) (decoded, error) {
@@ -103,7 +103,7 @@ func decode(payload []byte) (decoded, error) {
 	return d, nil
 }
 
-// unmarshal drops unknown fields: they are allowed, and kept in the bytes.
+// unmarshal decodes a message. It ignores unknown fields: they are allowed, and stay in the bytes.
 func unmarshal(field, message string, b []byte, m proto.Message) error {
 	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(b, m); err != nil {
 		return &batch.InputError{Field: field, Want: "a serialized " + message + " message", Err: err}
@@ -114,8 +114,9 @@ func unmarshal(field, message string, b []byte, m proto.Message) error {
 // minTransaction is less than the size of any real transaction: its id alone has 128 bytes.
 const minTransaction = 128
 
-// transactionCount counts the transactions before they are decoded, which protects the decoder:
-// two bytes of payload make an empty transaction, which takes a hundred times as much memory.
+// transactionCount counts the transactions before they are decoded. It protects the decoder: an
+// empty transaction is two bytes in the payload and takes a hundred times as much memory when
+// decoded.
 func transactionCount(payload []byte) (count int) {
 	for len(payload) > 0 {
 		num, typ, n := protowire.ConsumeField(payload)

@@ -24,16 +24,16 @@ import (
 
 var crashSeeds = flag.Int("crashes.seeds", 6, "number of seeds of TestPipelinedHoldsBehindLostBatches")
 
-// crashes are the crashes of a node, with its REST API, while batches of one lane are under way.
+// crashes describes crashes of a node, with its REST API, while batches of one lane are under way.
 type crashes struct {
 	window, batches, block int
-	after                  map[int]time.Duration // how long the node is down after the n-th commit
-	events                 bool                  // the clients listen to them
-	runners                int                   // on one store
+	after                  map[int]time.Duration // how long the node is down, by the number of commits before the crash
+	events                 bool                  // the clients use the node's events
+	runners                int                   // how many Runners work on one store
 }
 
-// play returns the chain as the numbers of the batches in the order of their Add, and the reports
-// about the order.
+// play returns the chain, as the numbers of the batches in the order of their Add, and the reports
+// of breaches of order.
 func (c crashes) play(t *testing.T) (chain []int, breaches []string) {
 	node, err := sawtoothtest.Listen(&sawtoothtest.Options{InMemory: true, BlockInterval: 200 * time.Millisecond, MaxBatchesPerBlock: c.block})
 	require.NoError(t, err)
@@ -82,7 +82,7 @@ func (c crashes) play(t *testing.T) (chain []int, breaches []string) {
 	require.NoError(t, runners[0].Add(ctx, all...))
 	for range c.after {
 		time.Sleep(<-killed)
-		node.Restart() // what waited in the REST API is lost, too
+		node.Restart() // the requests that wait in the REST API are lost, too
 		require.NoError(t, node.Resume())
 	}
 	require.NoError(t, runners[0].Idle(ctx))
@@ -94,7 +94,7 @@ func (c crashes) play(t *testing.T) (chain []int, breaches []string) {
 	return chain, breaches
 }
 
-// inTurn are the numbers from 0 to n-1.
+// inTurn returns the numbers from 0 to n-1.
 func inTurn(n int) (all []int) {
 	for i := range n {
 		all = append(all, i)
@@ -102,8 +102,8 @@ func inTurn(n int) (all []int) {
 	return all
 }
 
-// TestPipelinedHoldsBehindLostBatches: where a node loses accepted batches in a crash, nothing
-// that leaves later overtakes them, and nothing is reported.
+// TestPipelinedHoldsBehindLostBatches shows that when a node loses accepted batches in a crash, no
+// later batch overtakes them, and no breach of order is reported.
 func TestPipelinedHoldsBehindLostBatches(t *testing.T) {
 	tier.Plain(t)
 	t.Run("one crash", func(t *testing.T) {
@@ -129,8 +129,9 @@ func TestPipelinedHoldsBehindLostBatches(t *testing.T) {
 	}
 }
 
-// TestPipelinedHoldsWhatIsAddedLater: the node crashed and nobody posted meanwhile. Batches that
-// are added afterwards, while Grace lasts, wait for those that the node lost.
+// TestPipelinedHoldsWhatIsAddedLater shows that batches added after a crash of the node, while
+// Grace lasts, wait for the batches that the node has lost, even if nothing was posted during the
+// crash.
 func TestPipelinedHoldsWhatIsAddedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node, err := sawtoothtest.Listen(&sawtoothtest.Options{InMemory: true, BlockInterval: time.Second})

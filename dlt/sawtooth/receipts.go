@@ -20,8 +20,8 @@ import (
 
 const (
 	opReceipts = "receipts"
-	// receiptFetchers is how many batches' receipts are fetched at once: fewer than the node's
-	// threads.
+	// receiptFetchers is for how many batches receipts are fetched at once: fewer than the node
+	// has threads.
 	receiptFetchers = 3
 	// receiptTimeout is how long a known verdict may wait for its receipts.
 	receiptTimeout = 5 * time.Second
@@ -29,9 +29,10 @@ const (
 	maxReceipt = 64 << 10
 )
 
-// addReceipts fills in the receipts of committed batches. Receipts that cannot be had are left
-// out: the verdict does not depend on them. So are those for which there is no room: a Runner asks
-// about each of these batches alone later. Where a verdict waits, it waits for a little only.
+// addReceipts adds the receipts of committed batches. It leaves out receipts that it cannot get,
+// since the verdict does not depend on them, and receipts for which there is no room: a Runner
+// asks about each of these batches alone later. If verdicts is true, verdicts wait for the
+// receipts, and only for receiptTimeout.
 func (c *Client) addReceipts(ctx context.Context, statuses []batch.Status, verdicts bool) {
 	if verdicts {
 		var cancel context.CancelFunc
@@ -39,7 +40,7 @@ func (c *Client) addReceipts(ctx context.Context, statuses []batch.Status, verdi
 		defer cancel()
 	}
 	var wg sync.WaitGroup
-	var left atomic.Int64 // bytes: one answer has no more than MaxResponse of them
+	var left atomic.Int64 // bytes left: one answer has at most MaxResponse of them
 	left.Store(c.maxResponse)
 	hands := make(chan struct{}, receiptFetchers)
 	for i := range statuses {
@@ -64,7 +65,7 @@ func (c *Client) addReceipts(ctx context.Context, statuses []batch.Status, verdi
 	wg.Wait()
 }
 
-// receiptsOf asks the nodes until one has the batch, first the node for submissions.
+// receiptsOf asks the nodes, beginning with the node for submissions, until one has the batch.
 func (c *Client) receiptsOf(ctx context.Context, id batch.ID) ([]batch.Receipt, error) {
 	first := int(c.preferred.Load())
 	var errs []error
@@ -79,8 +80,8 @@ func (c *Client) receiptsOf(ctx context.Context, id batch.ID) ([]batch.Receipt, 
 	return nil, errors.Join(errs...)
 }
 
-// fetchReceipts asks for the receipts of one batch only: one missing receipt fails the whole
-// request (404/80).
+// fetchReceipts asks for the receipts of one batch only, because one missing receipt fails the
+// whole request (404/80).
 func (c *Client) fetchReceipts(ctx context.Context, e endpoint, transactions []string) ([]batch.Receipt, error) {
 	body, err := json.Marshal(transactions)
 	if err != nil {
@@ -127,7 +128,7 @@ func decodeReceipts(r io.Reader, transactions []string) ([]batch.Receipt, error)
 		}
 		at := slices.Index(transactions, head.ID)
 		if at < 0 || out[at].Valid {
-			continue // another's, or repeated
+			continue // of a transaction that was not asked for, or repeated
 		}
 		out[at] = batch.Receipt{TransactionID: batch.Excerpt(head.ID, batch.MaxIDLen), Valid: true}
 		var compact bytes.Buffer

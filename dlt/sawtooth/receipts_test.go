@@ -17,7 +17,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 )
 
-// Receipts come with COMMITTED when asked for, and what cannot be had is left out.
+// With Options.Receipts, a COMMITTED status has its receipts. Receipts that cannot be fetched are
+// left out.
 func TestReceipts(t *testing.T) {
 	var missing atomic.Value
 	missing.Store("")
@@ -42,7 +43,7 @@ func TestReceipts(t *testing.T) {
 	b, err := sawtooth.Build(mustKey(t, key1), "", txOf("1", first, a1), txOf("2", second, a2))
 	require.NoError(t, err)
 	send(t, n, c, b, sawtoothtest.Committed)
-	bad, address := sawtoothtest.Dec("x", 9) // below zero
+	bad, address := sawtoothtest.Dec("x", 9) // the result is below zero
 	invalid := batchOf(t, "bad", bad, address)
 	send(t, n, c, invalid, sawtoothtest.Invalid)
 	more := commitOne(t, n, c, "y")
@@ -60,7 +61,7 @@ func TestReceipts(t *testing.T) {
 	got := ask(plain)
 	assert.Empty(t, got[b.ID].Receipts, "off by default")
 	assert.Zero(t, lookups.Load())
-	// The processor's word about an invalid one comes without any option.
+	// The processor's message about an invalid transaction comes without any option.
 	require.Len(t, got[invalid.ID].Receipts, 1)
 	r := got[invalid.ID].Receipts[0]
 	assert.Equal(t, invalid.Transactions[0].ID, r.TransactionID)
@@ -88,8 +89,8 @@ func TestReceipts(t *testing.T) {
 	assert.Equal(t, batch.Status{ID: b.ID, Reported: batch.ReportedCommitted}, ask(c)[b.ID])
 }
 
-// The receipts of one answer are bounded together: those for which there is no room are left out,
-// and a question about that batch alone has them.
+// The receipts of one answer are limited together. Receipts without room are left out, and a
+// question about their batch alone returns them.
 func TestReceiptsOfAnAnswerAreBounded(t *testing.T) {
 	n := sawtoothtest.Start(t, &sawtoothtest.Options{BlockInterval: 10 * time.Millisecond})
 	c := newClient(t, n.URL(), &sawtooth.Options{Receipts: true})
@@ -115,8 +116,8 @@ func TestReceiptsOfAnAnswerAreBounded(t *testing.T) {
 	}
 }
 
-// A node that hangs over the receipts takes nothing of the verdict away, and holds it
-// up for a little only.
+// A node that hangs at the question for receipts does not change the verdict, and delays it only a
+// little.
 func TestReceiptsThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, err := sawtoothtest.Listen(&sawtoothtest.Options{InMemory: true, BlockInterval: time.Second, Faults: &sawtoothtest.Faults{

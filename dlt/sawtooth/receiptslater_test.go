@@ -19,14 +19,14 @@ import (
 )
 
 // Receipts that came too late for the verdict are in the record soon after it, without another
-// event. They are asked for once more, and no more often.
+// event. The Runner asks for them once more, and not again.
 func TestReceiptsThatCameLate(t *testing.T) {
 	for name, c := range map[string]struct {
-		hangs int32         // requests that are never answered
-		slow  time.Duration // each other request
+		hangs int32         // how many requests are never answered
+		slow  time.Duration // the delay of each other request
 		off   bool
-		want  int   // receipts
-		asked int32 // requests: two for receipts, or one that hung
+		want  int   // the number of receipts
+		asked int32 // the number of requests: two for receipts, or one that hung
 	}{
 		"in time":          {want: 1, asked: 2},
 		"one hung":         {hangs: 1, want: 1, asked: 3},

@@ -11,8 +11,8 @@ import (
 
 const opResolve = "resolve"
 
-// maxLookups is how many transactions of a batch are looked up in one call. An earlier proof
-// is not worth more of a node's threads, since time brings one anyway.
+// maxLookups is how many transactions of a batch are looked up in one call. More would use a
+// node's threads for a proof that time brings anyway.
 const maxLookups = 16
 
 // Resolve implements [dlt.Ledger]. The engine calls it only for a batch in doubt that must
@@ -41,7 +41,7 @@ func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
 	switch {
 	case word == batch.ReportedCommitted:
 		return dlt.Committed, nil
-	case err != nil: // a node that was not reached may know better
+	case err != nil: // a node that was not reached may know more
 		return dlt.CannotTell, err
 	case word == batch.ReportedPending:
 		return dlt.InFlight, nil
@@ -61,17 +61,17 @@ func evidenceOfLookup(is bool, err error) (dlt.Evidence, error) {
 	return dlt.CannotTell, err
 }
 
-// resolveUnknown resolves a batch that no node knows.
+// resolveUnknown returns the evidence for a batch that no node knows.
 func (c *Client) resolveUnknown(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 	if d.Ended > c.traits.ResendQuiet+c.traits.Vanish {
 		return c.unlessBehind(ctx, d)
 	}
 	if c.traits.Vanish > 0 {
-		return dlt.InFlight, nil // the other batch may vanish, and this one may take its place
+		return dlt.InFlight, nil // the other batch may vanish, and then this one may be committed
 	}
 	decoded, err := decode(d.Payload)
 	if err != nil {
-		return dlt.InFlight, nil //nolint:nilerr // without its transactions there is nothing to look for; time will show
+		return dlt.InFlight, nil // without its transactions there is nothing to look up; only time can prove more
 	}
 	txs := decoded.batchTransactions()
 	for _, tx := range txs[:min(len(txs), maxLookups)] {
@@ -90,11 +90,11 @@ func (c *Client) resolveUnknown(ctx context.Context, d dlt.Doubt) (dlt.Evidence,
 }
 
 // unlessBehind returns NotCommitted if each node has an earlier commit of the lane in its chain. A
-// node that reads the chain anew, after the loss of its disk, knows no batch yet, and its word
-// means nothing.
+// node that reads the chain again, after the loss of its disk, does not know any batch yet, and
+// its answer proves nothing.
 func (c *Client) unlessBehind(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 	if len(d.Witnesses) == 0 {
-		return dlt.NotCommitted, nil // nothing to compare with
+		return dlt.NotCommitted, nil // there is no earlier commit to look for
 	}
 	for _, e := range c.endpoints {
 		has, err := c.hasAny(ctx, e, d.Witnesses[:min(len(d.Witnesses), maxLookups)])
@@ -121,9 +121,10 @@ func (c *Client) hasAny(ctx context.Context, e endpoint, ids []batch.ID) (bool, 
 	return false, nil
 }
 
-// throughAnother reports whether a transaction is in the chain of a node that does not have
-// the batch. It asks the same node for the transaction first and then for the batch: in the
-// other order, a commit in between would look like another batch's.
+// throughAnother reports whether a transaction is in the chain (is), and whether it is there
+// through another batch, since the node does not have this one (other). It asks the same node
+// first for the transaction and then for the batch: in the reverse order, a commit in between
+// would look like another batch's.
 func (c *Client) throughAnother(ctx context.Context, id batch.ID, tx string) (is, other bool, err error) {
 	for _, e := range c.endpoints {
 		f, err := c.lookup(ctx, opResolve, e.transactions, tx, codeNoTransaction)
@@ -142,8 +143,8 @@ func (c *Client) throughAnother(ctx context.Context, id batch.ID, tx string) (is
 	return false, other, nil
 }
 
-// askAllForEvidence asks all nodes at once, each for its chain and then for its memory, and
-// returns the strongest answer. The error is nil only if all nodes have answered.
+// askAllForEvidence asks all nodes at once, each first for its chain and then for its status of
+// the batch. It returns the strongest answer. The error is nil only if all nodes have answered.
 func (c *Client) askAllForEvidence(ctx context.Context, id batch.ID) (batch.Reported, error) {
 	words, errs := make([]batch.Reported, len(c.endpoints)), make([]error, len(c.endpoints))
 	var wg sync.WaitGroup
@@ -160,7 +161,7 @@ func (c *Client) askAllForEvidence(ctx context.Context, id batch.ID) (batch.Repo
 	return best, errors.Join(errs...)
 }
 
-// askForEvidence returns one node's answer; 0 with an error.
+// askForEvidence returns one node's answer; 0 if there is an error.
 func (c *Client) askForEvidence(ctx context.Context, endpoint int, id batch.ID) (batch.Reported, error) {
 	f, err := c.lookup(ctx, opResolve, c.endpoints[endpoint].batches, string(id), codeNoBatch)
 	switch {

@@ -19,8 +19,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 )
 
-// The options of a resolver in these tests, in which no clock runs: Ended is what the
-// engine says.
+// The options of a resolver in these tests. No time passes in them: Doubt.Ended says how long ago
+// the last POST ended.
 const (
 	resendQuiet = time.Hour
 	settle      = 2 * time.Hour
@@ -37,8 +37,8 @@ func resolved(t *testing.T, c *sawtooth.Client, b batch.Batch, ended time.Durati
 	return e
 }
 
-// TestResolve is the table of evidence: what the node is in, how long after the last
-// POST, and what that proves.
+// TestResolve is the table of evidence: the node's state of a batch, the time since the last POST,
+// and what both together prove.
 func TestResolve(t *testing.T) {
 	n := sawtoothtest.Start(t, &sawtoothtest.Options{BlockInterval: 10 * time.Millisecond})
 	c := newClient(t, n.URL(), &sawtooth.Options{ResendQuiet: resendQuiet, Settle: settle})
@@ -49,7 +49,7 @@ func TestResolve(t *testing.T) {
 	invalid := batchOf(t, "invalid", payload, address)
 	send(t, n, c, invalid, sawtoothtest.Invalid)
 	unknown := setting(t, "unknown")
-	// The same transaction, wrapped a second time (docs/ledgers/sawtooth.md#pending-for-ever, P2).
+	// The same transaction is in a second batch (docs/ledgers/sawtooth.md#pending-for-ever, P2).
 	payload, address = sawtoothtest.Set("wrapped", 1)
 	tx, other := txOf("wrapped", payload, address), txOf("other", payload, address)
 	wrapped, err := sawtooth.Build(mustKey(t, key1), "", tx)
@@ -58,7 +58,7 @@ func TestResolve(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, wrapped.Transactions[0].ID, again.Transactions[1].ID)
 	send(t, n, c, wrapped, sawtoothtest.Committed)
-	// The last, for it halts the node.
+	// This batch comes last, because it halts the node.
 	nobody, err := sawtooth.Build(mustKey(t, key1), "", sawtooth.Transaction{FamilyName: "nobody", FamilyVersion: "1", Inputs: []string{"00"}, Outputs: []string{"00"}, Payload: []byte("x")})
 	require.NoError(t, err)
 	send(t, n, c, nobody, sawtoothtest.Pending)
@@ -96,7 +96,8 @@ func TestResolve(t *testing.T) {
 	require.ErrorIs(t, err, dlt.ErrMisconfigured)
 }
 
-// INVALID is waited for as long as the engine does, whatever is longer.
+// Resolve of an INVALID batch waits for Settle or ResendQuiet, whichever is longer, as the engine
+// does.
 func TestResolveInvalidWaitsForQuiet(t *testing.T) {
 	n := sawtoothtest.Start(t, &sawtoothtest.Options{BlockInterval: 10 * time.Millisecond})
 	c := newClient(t, n.URL(), &sawtooth.Options{ResendQuiet: settle, Settle: resendQuiet})
@@ -107,7 +108,8 @@ func TestResolveInvalidWaitsForQuiet(t *testing.T) {
 	assert.Equal(t, dlt.NotCommitted, resolved(t, c, b, settle+1))
 }
 
-// scripted is a node that answers each path in the order given, the last for ever.
+// scripted returns a node that answers each path with its answers in turn, and then with the last
+// one for ever.
 func scripted(t *testing.T, answers map[string][]string) *httptest.Server {
 	t.Helper()
 	asked := map[string]int{}
@@ -133,7 +135,7 @@ func scripted(t *testing.T, answers map[string][]string) *httptest.Server {
 
 func inChain(id string) string { return `{"data": {"header_signature": "` + id + `"}, "link": ""}` }
 
-// A commit between the questions looks like another batch's, unless one asks again.
+// A commit between the two questions looks like another batch's, unless Resolve asks again.
 func TestResolveDuringACommit(t *testing.T) {
 	b := vector(t)
 	id, tx := string(b.ID), vectorTx
@@ -177,7 +179,7 @@ func TestResolveDuringACommit(t *testing.T) {
 	}
 }
 
-// NotCommitted needs every node's word; Committed needs one.
+// NotCommitted needs the answer of every node, and Committed that of one node.
 func TestResolveWithFallbacks(t *testing.T) {
 	b := vector(t)
 	absent := map[string][]string{"batches": {envelope(71)}, "transactions": {envelope(72)}}

@@ -17,12 +17,12 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 )
 
-// secret is in the header of every request of these tests, and never in an error.
+// secret is in a header of every request of these tests, and must never appear in an error.
 const secret = "s3cr3t-token"
 
 func secretHeader() http.Header { return http.Header{"Authorization": {"Bearer " + secret}} }
 
-// noSecrets asserts that neither the header nor the payload shows.
+// noSecrets asserts that an error shows neither the header nor the payload.
 func noSecrets(t *testing.T, err error) {
 	t.Helper()
 	for _, s := range []string{fmt.Sprint(err), fmt.Sprintf("%+v", err)} {
@@ -33,7 +33,7 @@ func noSecrets(t *testing.T, err error) {
 	}
 }
 
-// newClient is a client whose connections are gone when the test ends.
+// newClient returns a client that has no connections left when the test ends.
 func newClient(t testing.TB, url string, o *sawtooth.Options) *sawtooth.Client {
 	t.Helper()
 	c, err := sawtooth.New(url, o)
@@ -51,7 +51,7 @@ func envelope(code int) string {
 	return fmt.Sprintf(`{"error": {"code": %d, "message": "told %s and %s", "title": "T"}}`, code, secret, "Bearer "+secret)
 }
 
-// rows is every response to a POST /batches (docs/ledgers/sawtooth.md#submitting).
+// rows are all responses to a POST /batches (docs/ledgers/sawtooth.md#submitting).
 var rows = []struct {
 	name   string
 	status int
@@ -160,7 +160,7 @@ func TestSubmitResponses(t *testing.T) {
 	}
 }
 
-// Every status that can come has an answer, and none but 202 is acceptance.
+// Every HTTP status leads to a result, and only 202 is an acceptance.
 func TestOnlyAcceptedIsAccepted(t *testing.T) {
 	var status int
 	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))

@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	maxEndpoints = 64     // the bits of a mask
-	halfSize     = 50_000 // ids in each of the two halves
+	maxEndpoints = 64     // the number of bits in a mask
+	halfSize     = 50_000 // how many ids each of the two halves has at most
 )
 
-// endpointMemory records where batches were sent, as a mask of endpoints. It holds the last 50,000
-// to 100,000 ids; the client asks every endpoint about an id that is not in it.
+// endpointMemory remembers to which endpoints each batch was sent, as a bit mask. It has room for
+// the last 50,000 to 100,000 ids. The client asks every endpoint about any other id.
 type endpointMemory struct {
 	mu       sync.Mutex
 	new, old map[batch.ID]uint64
@@ -28,7 +28,7 @@ func (m *endpointMemory) add(id batch.ID, endpoint uint32) {
 	m.new[id] = mask
 }
 
-// mask returns 0 for an id that it does not know.
+// mask returns the endpoints of an id; 0 if the id is not remembered.
 func (m *endpointMemory) mask(id batch.ID) uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -19,12 +19,13 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 )
 
-// node is one of several: it says of each id what the test set, and counts.
+// node is one of several nodes. It answers with the status that the test has set for each id, and
+// counts the requests.
 type node struct {
 	*httptest.Server
 	mu     sync.Mutex
 	says   map[string]string
-	status int // of both requests, where it is not 0
+	status int // the HTTP status of both kinds of requests; 0 means the usual one
 	posted int
 	asked  int
 }
@@ -68,7 +69,7 @@ func (n *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, `{"data": [%s]}`, strings.Join(data, ","))
 }
 
-// stop makes sure that the next request needs a new connection, which is refused.
+// stop closes the node and the client's connections, so that the next request is refused.
 func stop(c *sawtooth.Client, n *node) {
 	c.CloseIdleConnections()
 	n.Close()
@@ -98,7 +99,7 @@ func submit(c *sawtooth.Client, id batch.ID) error {
 	return c.Submit(context.Background(), batch.Attempt{Key: batch.Key{ID: id}, Number: 1, Payload: []byte("hello")})
 }
 
-// reported asks about one batch and returns what it was told, 0 for nothing.
+// reported asks about one batch and returns the reported status, 0 if there is none.
 func reported(t *testing.T, c *sawtooth.Client, id batch.ID) (batch.Reported, error) {
 	t.Helper()
 	got, err := c.BatchStatuses(context.Background(), "", attempts(id))
@@ -116,7 +117,7 @@ func TestStatusesAreAskedWhereTheBatchWasSent(t *testing.T) {
 	id := testID(1)
 	require.NoError(t, submit(c, id))
 	a.set(id, "PENDING")
-	b.set(id, "COMMITTED") // not asked, so not heard
+	b.set(id, "COMMITTED") // the client does not ask this node
 	r, err := reported(t, c, id)
 	require.NoError(t, err)
 	assert.Equal(t, batch.ReportedPending, r)
@@ -130,7 +131,7 @@ func TestStatusesAreAskedWhereTheBatchWasSent(t *testing.T) {
 	_, asked = b.counts()
 	assert.Zero(t, asked)
 
-	// Final, so forgotten: asked everywhere from now on.
+	// The batch is final, so the client forgot where it was sent, and now asks all nodes.
 	_, err = reported(t, c, id)
 	require.NoError(t, err)
 	_, asked = b.counts()
@@ -154,8 +155,8 @@ func TestDoubtIsRememberedAndRefusalIsNot(t *testing.T) {
 	assert.Zero(t, posted, "only a node that cannot be reached makes the client go on")
 }
 
-// A refusal that says nothing certain may be this one node's. When it comes again and again
-// another one gets the batch.
+// A refusal of an unknown kind may be this one node's. When it comes again and again, another node
+// gets the batch.
 func TestAnEndpointThatLeavesABatchInDoubtIsLeft(t *testing.T) {
 	a, b := startNode(t), startNode(t)
 	c := newClient(t, a.URL, &sawtooth.Options{Fallbacks: []string{b.URL}})
@@ -219,7 +220,7 @@ func TestStickyNodeIsGone(t *testing.T) {
 	require.NoError(t, submit(c, id))
 	a.set(id, "PENDING")
 
-	// Slow or failing is not gone: it may know better than the others.
+	// A node that is slow or fails still exists: it may know more than the others.
 	a.answer(503)
 	b.set(id, "PENDING")
 	r, err := reported(t, c, id)
@@ -232,7 +233,7 @@ func TestStickyNodeIsGone(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, batch.ReportedCommitted, r)
 
-	id = testID(2) // known to none of them: that is what they say
+	id = testID(2) // no node knows the batch, and all of them answer so
 	require.ErrorIs(t, submit(c, id), dlt.ErrUnavailable)
 	r, err = reported(t, c, id)
 	require.NoError(t, err)
@@ -245,8 +246,8 @@ func TestStickyNodeIsGone(t *testing.T) {
 	assert.Equal(t, batch.KindUnavailable, dlt.Kind(err))
 }
 
-// While a node that may have the batch gives no answer, the others' "unknown" is
-// worth nothing, and anything stronger is.
+// While a node that may have the batch gives no answer, another node's UNKNOWN does not count, and
+// any stronger status does.
 func TestUnknownIsHeldBackWhileANodeIsInTrouble(t *testing.T) {
 	a, b := startNode(t), startNode(t)
 	c := newClient(t, a.URL, &sawtooth.Options{Fallbacks: []string{b.URL}})
@@ -260,8 +261,8 @@ func TestUnknownIsHeldBackWhileANodeIsInTrouble(t *testing.T) {
 	assert.Equal(t, batch.ReportedPending, r)
 }
 
-// An answer names the node that the next Submit goes to, where that is its own word, and
-// no other: what one node remembers is nothing to another.
+// An answer names the node for submissions if it is that node's own answer, and names no other
+// node, because each node has its own memory.
 func TestAnswersNameTheNodeThatIsSubmittedTo(t *testing.T) {
 	a, b := startNode(t), startNode(t)
 	fallbacks := &sawtooth.Options{Fallbacks: []string{b.URL}}
@@ -294,7 +295,7 @@ func TestAnswersNameTheNodeThatIsSubmittedTo(t *testing.T) {
 
 	a.set(id, "PENDING")
 	b.set(id, "PENDING")
-	stop(c, a) // asked, and not reached; it is still the one that is submitted to
+	stop(c, a) // asked, and not reached; still the node for submissions
 	_, name := endpoint(c, id)
 	assert.Empty(t, name)
 	require.ErrorIs(t, submit(c, id), dlt.ErrUnavailable)
@@ -310,7 +311,7 @@ func TestAnswersNameTheNodeThatIsSubmittedTo(t *testing.T) {
 	assert.LessOrEqual(t, len(name), 200)
 }
 
-// A batch that was sent to two nodes is asked of both.
+// Both nodes are asked about a batch that was sent to two nodes.
 func TestSentTwice(t *testing.T) {
 	a, b, d := startNode(t), startNode(t), startNode(t)
 	c := newClient(t, a.URL, &sawtooth.Options{Fallbacks: []string{b.URL, d.URL}})
@@ -385,7 +386,7 @@ func TestTraits(t *testing.T) {
 	}, c.Traits(""))
 }
 
-// A transport of the caller's may wrap errors with URLs of its own.
+// A user's transport may wrap errors that contain URLs. The client's error does not show them.
 func TestURLsOfOthersAreStripped(t *testing.T) {
 	own := &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
 		_, err := (&http.Client{Transport: &http.Transport{}}).Get("http://user:pass@127.0.0.1:1/t?key=" + secret)

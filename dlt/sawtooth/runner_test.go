@@ -18,15 +18,15 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// TestADoubtThatNobodyResolves is about batches that are in doubt and must not be sent
-// again, by the real Runner: what is left is evidence, and no person is needed.
+// TestADoubtThatNobodyResolves shows that a Runner finds evidence about batches that are in doubt
+// and must not be sent again. No person is needed.
 func TestADoubtThatNobodyResolves(t *testing.T) {
 	const quiet = 700 * time.Millisecond
 	lost := sawtoothtest.Fault{Answer: sawtoothtest.AnswerReset}
 	late := sawtoothtest.Fault{Answer: sawtoothtest.AnswerReset, Acceptance: sawtoothtest.AcceptedLate, AcceptAfter: 350 * time.Millisecond}
 	refused := sawtoothtest.Fault{Answer: sawtoothtest.AnswerError, Status: 400, Code: 30}
 	for name, c := range map[string]struct {
-		posts  []sawtoothtest.Fault // the last for ever
+		posts  []sawtoothtest.Fault // the last one is repeated for ever
 		budget batch.Budget
 		state  batch.State
 		kind   batch.ErrorKind
@@ -88,7 +88,7 @@ func TestADoubtThatNobodyResolves(t *testing.T) {
 	}
 }
 
-// resolves counts the evidence that was asked for.
+// resolves records the results of Resolve.
 type resolves struct {
 	*sawtooth.Client
 	mu    sync.Mutex
@@ -119,7 +119,7 @@ func (r *resolves) last() dlt.Evidence {
 	return r.found[len(r.found)-1]
 }
 
-// decisions counts the calls for a person.
+// decisions counts the events that ask a person for a decision.
 type decisions struct {
 	mu sync.Mutex
 	n  int
@@ -140,7 +140,7 @@ func (d *decisions) count() int {
 	return d.n
 }
 
-// What the node tells by itself is known long before it would be asked.
+// With a node's events, a commit is known long before the batch would be asked about.
 func TestEventsReachTheRunner(t *testing.T) {
 	for name, c := range map[string]struct {
 		o               sawtooth.Options

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// The REST API's own codes (docs/ledgers/sawtooth.md#error-codes). Nothing else about an error
-// is stable.
+// The codes of the REST API (docs/ledgers/sawtooth.md#error-codes). Only the code of an error is
+// stable.
 const (
 	codeUnknownError       = 10
 	codeNotReady           = 15
@@ -47,7 +47,7 @@ type apiError struct {
 	title, message string
 }
 
-// errorOfCode returns the row of a code, as Sawtooth 1.2.6 answers it.
+// errorOfCode returns the row of a code, with the texts of Sawtooth 1.2.6.
 func errorOfCode(code int) apiError {
 	switch code {
 	case codeUnknownError:
@@ -106,7 +106,7 @@ func errorOfCode(code int) apiError {
 	return apiError{500, "Unknown", "Code " + strconv.Itoa(code) + "."}
 }
 
-// answer is an answer before faults change it.
+// answer is an HTTP answer, before a fault changes it.
 type answer struct {
 	status      int
 	contentType string
@@ -126,24 +126,24 @@ func textAnswer(status int, text string) answer {
 	return answer{status: status, contentType: "text/plain; charset=utf-8", body: []byte(text)}
 }
 
-// htmlAnswer returns an answer of the HTTP server itself, before or instead of the REST API.
+// htmlAnswer returns an answer of the HTTP server that is not the REST API's.
 func htmlAnswer(status int, text string) answer {
 	return answer{status: status, contentType: "text/html; charset=utf-8", body: []byte(text)}
 }
 
-// plain500 returns the answer of a handler that raises: a page, not the envelope.
+// plain500 returns the answer to a request whose handler raises an exception: an HTML page.
 func plain500() answer {
 	return htmlAnswer(http.StatusInternalServerError, "<html><head><title>500 Internal Server Error</title></head>"+
 		"<body><h1>500 Internal Server Error</h1>Server got itself in trouble</body></html>")
 }
 
-// invalidID returns the error for a malformed id, which it names.
+// invalidID returns the error for a malformed id. The error names the id.
 func invalidID(id string) answer {
 	e := errorOfCode(codeInvalidID)
 	return jsonAnswer(e.status, map[string]any{"error": map[string]any{"code": codeInvalidID, "title": e.title, "message": e.message + id}})
 }
 
-// proxyAnswer returns a page of a proxy before the node (docs/ledgers/sawtooth.md#proxies).
+// proxyAnswer returns a page of a proxy in front of the node (docs/ledgers/sawtooth.md#proxies).
 func proxyAnswer(status int) answer {
 	page := fmt.Sprintf("<html><head><title>%d %s</title></head><body><h1>%s</h1></body></html>\n",
 		status, http.StatusText(status), http.StatusText(status))
@@ -164,15 +164,15 @@ func (f Fault) changedAnswer(a answer) answer {
 	return a
 }
 
-// encodeJSON writes JSON like the REST API: indented by two, keys sorted (maps sort themselves),
-// only ASCII, no newline at the end.
+// encodeJSON encodes JSON as the REST API does: indented by two spaces, with sorted keys, in
+// ASCII, and without a newline at the end.
 func encodeJSON(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(v); err != nil {
-		// Cannot happen: maps, slices, strings and numbers.
+		// Encoding cannot fail: v has only maps, slices, strings and numbers.
 		panic(err)
 	}
 	out := bytes.TrimSuffix(b.Bytes(), []byte("\n"))

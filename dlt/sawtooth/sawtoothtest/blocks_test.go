@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Blocks come in pages, the newest first.
+// Blocks come in pages, the newest block first.
 func TestPagesOfBlocks(t *testing.T) {
 	n := Start(t, fast(Options{}))
 	for i := range 4 {

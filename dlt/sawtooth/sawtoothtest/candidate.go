@@ -9,18 +9,18 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 )
 
-// execution is a batch that was executed without a failure.
+// execution is a batch that was executed successfully.
 type execution struct {
 	batch   *submitted
-	writes  [][]write // by transaction
+	writes  [][]write // for each transaction
 	changes []Change
 }
 
-// candidate is a block in the making.
+// candidate is a block while it is made.
 type candidate struct {
 	v        *validator
 	now      time.Time
-	txs      map[string]txResult // of all scheduled transactions
+	txs      map[string]txResult // by the ids of all scheduled transactions
 	state    map[string]string
 	executed []*execution
 	failed   []failedBatch
@@ -41,8 +41,8 @@ const (
 	txFailed
 )
 
-// makeBlock executes the batches in the pool, in its order, and commits the successful ones as
-// one block.
+// makeBlock executes the batches of the pool in order, and commits the successful ones as one
+// block.
 func (v *validator) makeBlock(now time.Time) {
 	if v.isHalted(now) {
 		return
@@ -102,7 +102,7 @@ func (v *validator) overtake() {
 	}
 }
 
-// depends reports whether b names a transaction of a.
+// depends reports whether a transaction of b depends on one of a.
 func depends(b, a *submitted) bool {
 	for _, x := range b.txs {
 		for _, y := range a.txs {
@@ -114,15 +114,15 @@ func depends(b, a *submitted) bool {
 	return false
 }
 
-// schedule runs one batch through the checks of the candidate and the scheduler, and reports
-// whether it stays in the pool.
+// schedule checks one batch as the candidate and the scheduler of a real node do. It reports
+// whether the batch stays in the pool.
 func (c *candidate) schedule(p *pooledBatch) (stays bool) {
 	b := p.batch
 	if _, done := c.v.chain.batches[b.id]; done {
 		return false
 	}
-	// docs/ledgers/sawtooth.md#pending-for-ever, P2: a transaction is in the chain, or in this
-	// block, through another batch.
+	// The transaction is in the chain, or in this block, through another batch
+	// (docs/ledgers/sawtooth.md#pending-for-ever, P2).
 	for _, tx := range b.txs {
 		if c.has(tx.id) {
 			c.v.drop(c.now, b, "P2: transaction is in another batch")
@@ -167,8 +167,8 @@ func (c *candidate) has(tx string) bool {
 	return ok
 }
 
-// dependenciesPresent returns the third check of docs/ledgers/sawtooth.md#dependencies. Here a
-// transaction may name an earlier one of the same batch.
+// dependenciesPresent makes the third check of docs/ledgers/sawtooth.md#dependencies. In this
+// check a transaction may depend on an earlier one of the same batch.
 func (c *candidate) dependenciesPresent(b *submitted) bool {
 	own := map[string]struct{}{}
 	for _, tx := range b.txs {
@@ -182,13 +182,13 @@ func (c *candidate) dependenciesPresent(b *submitted) bool {
 	return true
 }
 
-// rerunFailed executes the batches that failed since the last block once more, before they are
-// forgotten. A real node listed the failed transaction of such a batch three times: once when
-// it failed and twice more at the next block.
+// rerunFailed executes once more the batches that have failed since the last block, and then they
+// are forgotten. A real node listed the failed transaction of such a batch three times: once when
+// it failed, and twice at the next block.
 func (c *candidate) rerunFailed() {
 	for _, f := range c.v.failed {
 		if _, anew := c.txs[f.invalid[0].id]; anew {
-			continue // it came again, and this block executed it
+			continue // the batch was sent again, and this block executed it
 		}
 		for range 2 {
 			f.runs++
@@ -198,7 +198,7 @@ func (c *candidate) rerunFailed() {
 	c.v.failed = nil
 }
 
-// noteInvalid records a failed batch, one transaction after the other.
+// noteInvalid records a failed batch with each of its invalid transactions.
 func (c *candidate) noteInvalid(f failedBatch) {
 	c.v.journal.add(Entry{Time: c.now, Kind: Executed, Batches: []batch.ID{f.batch.id}, Try: f.runs, Word: Invalid})
 	for _, bad := range f.invalid {
@@ -208,7 +208,8 @@ func (c *candidate) noteInvalid(f failedBatch) {
 	}
 }
 
-// execute runs the transactions of a batch, and reports whether it stays in the pool to run again.
+// execute runs the transactions of a batch. It reports whether the batch stays in the pool to be
+// run again.
 func (c *candidate) execute(p *pooledBatch) (stays bool) {
 	b := p.batch
 	p.runs++
@@ -238,8 +239,8 @@ func (c *candidate) execute(p *pooledBatch) (stays bool) {
 	return false
 }
 
-// runBatch executes a batch. It names all failed transactions. But once one has failed, it does
-// not execute a transaction that must wait for an earlier one of the batch.
+// runBatch executes a batch, and returns all transactions that failed. Once one has failed, it
+// does not execute a transaction that must wait for an earlier one of the batch.
 func (c *candidate) runBatch(b *submitted) (*execution, []invalidTx) {
 	e := &execution{batch: b, writes: make([][]write, len(b.txs))}
 	own := map[string]string{}

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// CBOR (RFC 8949), as far as the intkey family uses it: definite maps of texts to texts and to
-// numbers that are not negative.
+// These functions read and write the part of CBOR (RFC 8949) that the intkey family uses: maps of
+// definite length from texts to texts and to numbers that are not negative.
 
 // Major types of CBOR.
 const (
@@ -18,7 +18,7 @@ const (
 
 var errCBOR = errors.New("not a CBOR map of texts and of numbers that are not negative")
 
-// appendCBORHead appends the head of a value in its shortest form.
+// appendCBORHead appends the head of a value, in its shortest form.
 func appendCBORHead(to []byte, major byte, n uint64) []byte {
 	switch major <<= 5; {
 	case n < 24:
@@ -37,7 +37,7 @@ func appendCBORString(to []byte, s string) []byte {
 	return append(appendCBORHead(to, cborText, uint64(len(s))), s...)
 }
 
-// readCBORHead reads the head of a value, in any of its forms.
+// readCBORHead reads the head of a value, in any form.
 func readCBORHead(from []byte) (major byte, n uint64, rest []byte, err error) {
 	if len(from) == 0 {
 		return 0, 0, nil, errCBOR
@@ -71,7 +71,7 @@ func readCBORValue(from []byte) (value any, rest []byte, err error) {
 	return string(rest[:n]), rest[n:], nil
 }
 
-// readCBORMap reads a map and nothing behind it.
+// readCBORMap reads a map, after which nothing may follow.
 func readCBORMap(from []byte) (map[string]any, error) {
 	major, n, rest, err := readCBORHead(from)
 	if err != nil || major != cborMap || n > uint64(len(rest)) {

@@ -24,19 +24,19 @@ type Change struct {
 
 // chain is the part of a validator that survives a restart.
 type chain struct {
-	blocks  []block // the first is the genesis block, number 0
+	blocks  []block // the first one is the genesis block, number 0
 	batches map[batch.ID]*committedBatch
 	txs     map[string]*committedTx
 	state   map[string]string
 	history map[string][]Change
 
-	receipts map[string]*committedTx // of every batch ever committed (docs/ledgers/sawtooth.md#receipts-and-lookups)
+	receipts map[string]*committedTx // of every transaction ever committed (docs/ledgers/sawtooth.md#receipts-and-lookups)
 	forks    int
 
 	notices    []notice // all notices to subscribers so far
-	announced  string   // number of the last block among them
-	eventsLost bool     // no block is announced
-	brokenHead *block   // the head when the events to the subscribers died; nil while they live
+	announced  string   // the number of the last announced block
+	eventsLost bool     // true if no more blocks are announced
+	brokenHead *block   // the head when the events stopped; nil if they have not
 }
 
 type block struct {
@@ -76,7 +76,7 @@ func (c *chain) head() string {
 	return c.blocks[len(c.blocks)-1].id
 }
 
-// commit appends a block. The chain must not have any of its batches or transactions yet.
+// commit appends a block. None of its batches or transactions may be in the chain already.
 func (c *chain) commit(at time.Time, done []*execution) int {
 	b := block{num: len(c.blocks), previous: c.head(), at: at}
 	h := sha512.New()
@@ -103,8 +103,8 @@ func (c *chain) commit(at time.Time, done []*execution) int {
 	return b.num
 }
 
-// txAccess is the state as one transaction sees it: its inputs and outputs limit its reads and
-// writes (docs/ledgers/sawtooth.md#addresses-and-conflicts).
+// txAccess is the state as one transaction sees it: the transaction's inputs and outputs limit
+// what it can read and write (docs/ledgers/sawtooth.md#addresses-and-conflicts).
 type txAccess struct {
 	base            func(address string) string
 	inputs, outputs []string
@@ -113,7 +113,7 @@ type txAccess struct {
 
 func (a *txAccess) get(address string) (string, error) {
 	if !isCovered(a.inputs, address) {
-		return "", newProcessorError("", "not authorized to read %s", address) // seen: id and message alone
+		return "", newProcessorError("", "not authorized to read %s", address) // as seen on a real node: id and message alone
 	}
 	for _, w := range slices.Backward(a.writes) {
 		if w.address == address {
@@ -125,7 +125,7 @@ func (a *txAccess) get(address string) (string, error) {
 
 func (a *txAccess) set(address, value string) error {
 	if !isCovered(a.outputs, address) {
-		return newProcessorError("", "not authorized to write %s", address) // seen: id and message alone
+		return newProcessorError("", "not authorized to write %s", address) // as seen on a real node: id and message alone
 	}
 	a.writes = append(a.writes, write{address, value})
 	return nil
@@ -140,8 +140,9 @@ func isCovered(prefixes []string, address string) bool {
 	return false
 }
 
-// areWellFormed reports whether inputs or outputs keep the rule: lower-case hex, even length, at
-// most 70. A client gets no sign of a breach (docs/ledgers/sawtooth.md#pending-for-ever, P3).
+// areWellFormed reports whether inputs or outputs follow the rule: lower-case hex digits, an even
+// number of them, at most 70. A client gets no error for others
+// (docs/ledgers/sawtooth.md#pending-for-ever, P3).
 func areWellFormed(prefixes []string) bool {
 	for _, p := range prefixes {
 		if len(p)%2 != 0 || len(p) > 70 || strings.Trim(p, "0123456789abcdef") != "" {
@@ -151,7 +152,7 @@ func areWellFormed(prefixes []string) bool {
 	return true
 }
 
-// batchesConflict reports whether the order of two batches matters
+// batchesConflict reports whether the order of execution of two batches can matter
 // (docs/ledgers/sawtooth.md#addresses-and-conflicts).
 func batchesConflict(a, b *submitted) bool {
 	for _, x := range a.txs {

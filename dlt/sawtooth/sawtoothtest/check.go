@@ -160,7 +160,7 @@ func checkPosts(journal []Entry, slack time.Duration) (errs []error) {
 	return errs
 }
 
-// shortID returns enough of an id to find it.
+// shortID returns the beginning of an id, enough to find the batch.
 func shortID(id batch.ID) string {
 	if len(id) > 12 {
 		return string(id[:12]) + "..."

@@ -10,7 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Every rule of Check on a journal that breaks it, and on one that just does not.
+// Check finds a breach of each of its rules in a journal, and nothing in a journal that is just
+// right.
 func TestCheck(t *testing.T) {
 	base := time.Unix(1000, 0)
 	at := func(ms int) time.Time { return base.Add(time.Duration(ms) * time.Millisecond) }
@@ -33,7 +34,7 @@ func TestCheck(t *testing.T) {
 		name    string
 		journal []Entry
 		expect  Expectation
-		want    []string // parts of the error; none: no error
+		want    []string // parts of the error; empty means no error
 	}{
 		{"nothing", nil, Expectation{}, nil},
 		{"all as expected", []Entry{block(1, "a1", "b1"), block(2, "a2")}, Expectation{Lane: lane, Order: order}, nil},

@@ -7,14 +7,14 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// completer remembers accepted batches, so that the same bytes are ignored when they come
-// again (docs/ledgers/sawtooth.md#the-same-bytes-again). It parks batches with unknown
-// dependencies (docs/ledgers/sawtooth.md#dependencies).
+// completer remembers accepted batches, so that the same bytes are ignored when they come again
+// (docs/ledgers/sawtooth.md#the-same-bytes-again). Batches with unknown dependencies wait in it
+// (docs/ledgers/sawtooth.md#dependencies).
 type completer struct {
 	chain            *chain
 	parkTime         time.Duration
-	acceptedBatches  *timedCache[struct{}] // batches
-	seenTransactions *timedCache[struct{}] // their transactions
+	acceptedBatches  *timedCache[struct{}] // by batch id
+	seenTransactions *timedCache[struct{}] // by transaction id
 	parked           []*parkedBatch        // in the order of arrival
 }
 
@@ -32,15 +32,15 @@ func newCompleter(now time.Time, c *chain, o *Options) *completer {
 	}
 }
 
-// wasAccepted reports whether the batch was accepted recently, and renews that: each try makes the
-// node remember it for another CacheTime.
+// wasAccepted reports whether the batch was accepted recently. Each call makes the node remember
+// the batch for another CacheTime.
 func (c *completer) wasAccepted(now time.Time, id batch.ID) bool {
 	_, ok := c.acceptedBatches.get(now, string(id))
 	return ok
 }
 
-// add returns the batches that can go on: this one unless it is parked, and the parked ones
-// that waited for it.
+// add returns the batches that can go on: b, unless it must wait for dependencies, and the batches
+// that have waited for b.
 func (c *completer) add(now time.Time, b *submitted) (ready []*submitted) {
 	c.parked = slices.DeleteFunc(c.parked, func(p *parkedBatch) bool { return now.Sub(p.touched) >= c.parkTime })
 	if !c.hasDependencies(now, b) {
@@ -50,7 +50,7 @@ func (c *completer) add(now time.Time, b *submitted) (ready []*submitted) {
 	for next := []*submitted{b}; len(next) > 0; next = next[1:] {
 		b := next[0]
 		if c.wasAccepted(now, b.id) {
-			continue // posted again while it was parked
+			continue // posted again while it waited
 		}
 		ready = append(ready, b)
 		c.acceptedBatches.put(now, string(b.id), struct{}{})
@@ -69,7 +69,7 @@ func (c *completer) add(now time.Time, b *submitted) (ready []*submitted) {
 }
 
 // hasDependencies reports whether every dependency was seen or is committed. A transaction of the
-// same batch was not seen yet, so a dependency on it is never satisfied
+// same batch does not count as seen, so a dependency on it is never satisfied
 // (docs/ledgers/sawtooth.md#dependencies).
 func (c *completer) hasDependencies(now time.Time, b *submitted) bool {
 	for _, tx := range b.txs {

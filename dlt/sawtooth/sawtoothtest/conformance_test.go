@@ -22,8 +22,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// door stands before a node, counts what comes in, and does what a node never
-// does but a proxy may: redirect, or bend an answer.
+// door stands in front of a node. It counts the requests, and does what a proxy may do and a node
+// never does: it redirects, or changes an answer.
 type door struct {
 	*dlttest.Door
 	t    dlttest.TB
@@ -31,7 +31,7 @@ type door struct {
 	key  *sawtooth.PrivateKey
 }
 
-// openDoors is a harness of a client that knows one node by so many addresses.
+// openDoors returns a harness of a client that knows one node by n addresses.
 func openDoors(t dlttest.TB, n int) *dlttest.Harness {
 	d := &door{t: t}
 	d.node = sawtoothtest.NewNode(&sawtoothtest.Options{
@@ -44,7 +44,7 @@ func openDoors(t dlttest.TB, n int) *dlttest.Harness {
 	require.NoError(t, err)
 	urls := d.URLs()
 	client, err := sawtooth.New(urls[0], &sawtooth.Options{
-		Fallbacks: urls[1:], ResendQuiet: 400 * time.Millisecond, Settle: 200 * time.Millisecond, // NotCommitted is certain after the longer
+		Fallbacks: urls[1:], ResendQuiet: 400 * time.Millisecond, Settle: 200 * time.Millisecond, // NotCommitted is certain after the longer of the two
 	})
 	require.NoError(t, err)
 	d.Forget = client.CloseIdleConnections
@@ -66,7 +66,7 @@ func (d *door) set(f dlttest.Fault) {
 func (d *door) batch(s batch.ServiceID, content string) batch.Batch {
 	payload, address := sawtoothtest.Set(content, 1)
 	if d.Fault() == dlttest.Decided {
-		payload, address = sawtoothtest.Dec(content, 1) // of a name that was never set
+		payload, address = sawtoothtest.Dec(content, 1) // the name was never set, so it cannot be decreased
 	}
 	b, err := sawtooth.Build(d.key, s, sawtooth.Transaction{
 		FamilyName: sawtoothtest.IntKey.Name, FamilyVersion: sawtoothtest.IntKey.Version, Nonce: content,
@@ -76,7 +76,7 @@ func (d *door) batch(s batch.ServiceID, content string) batch.Batch {
 	return b
 }
 
-// request has the node do what it can do by itself.
+// request makes the faults that the node can make by itself.
 func (d *door) request(p sawtoothtest.RequestPoint) sawtoothtest.Fault {
 	submits := map[dlttest.Fault]sawtoothtest.Fault{
 		dlttest.Busy:          {Answer: sawtoothtest.AnswerError, Status: 429, Code: 31},
@@ -131,7 +131,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (d *door) query(w http.ResponseWriter, r *http.Request, body []byte, fault dlttest.Fault) {
 	var ids []string
-	_ = json.Unmarshal(body, &ids) // the node says what is wrong with it
+	_ = json.Unmarshal(body, &ids) // the node answers to a body that is malformed
 	d.Asked(len(ids))
 	bend, bent := map[dlttest.Fault]func([]any) []any{
 		dlttest.StatusUnknownWord: func(l []any) []any { l[0].(map[string]any)["status"] = "SUBLIME"; return l },
@@ -156,15 +156,15 @@ func (d *door) query(w http.ResponseWriter, r *http.Request, body []byte, fault 
 	}
 	doc["data"] = bend(doc["data"].([]any))
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(doc) // the client may have left
+	_ = json.NewEncoder(w).Encode(doc) // the client may have ended the connection
 }
 
-// TestConformance holds the client of package sawtooth against the contract.
+// TestConformance runs the suite of dlttest on the client of package sawtooth.
 func TestConformance(t *testing.T) {
 	for name, addrs := range map[string]int{"one address": 1, "a fallback": 2} {
 		t.Run(name, func(t *testing.T) {
 			if addrs == 1 {
-				tier.Plain(t) // the same goroutines
+				tier.Plain(t) // starts the same goroutines as the other
 			}
 			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return openDoors(t, addrs) })
 		})

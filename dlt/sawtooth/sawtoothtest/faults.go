@@ -215,7 +215,7 @@ func (f *Faults) drawSubmit(x *Fault, d simnode.Draw) {
 	}
 }
 
-// drawAmbiguousError picks one of the ambiguous answers of docs/ledgers/sawtooth.md#submitting, or
+// drawAmbiguousError sets one of the ambiguous answers of docs/ledgers/sawtooth.md#submitting, or
 // a proxy's.
 func (f *Fault) drawAmbiguousError(d simnode.Draw) {
 	all := [...]Fault{

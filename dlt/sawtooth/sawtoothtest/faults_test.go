@@ -15,7 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
 )
 
-// once makes the first POST of each id suffer.
+// once returns faults that hit only the first POST of each id.
 func once(x Fault) *Faults {
 	return &Faults{Request: func(p RequestPoint) Fault {
 		if p.Operation == OpSubmit && p.Try == 1 {
@@ -25,12 +25,13 @@ func once(x Fault) *Faults {
 	}}
 }
 
-// What each fault looks like to a client, over a real socket, and whether the batch was taken.
+// The test shows, for each fault, what a client sees over a real socket, and whether the batch was
+// accepted.
 func TestSubmitFaults(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		fault  Fault
-		status int // 0: no whole answer
+		status int // 0 means no complete answer
 		code   int
 		taken  bool
 	}{
@@ -106,14 +107,14 @@ func TestHang(t *testing.T) {
 			return res.Body.Close()
 		}()
 	}()
-	becomes(t, n, b, Committed) // taken, and still no answer
+	becomes(t, n, b, Committed) // accepted, and still no answer
 	assert.Equal(t, 0, kinds(n, PostEnd, b))
 	cancel()
 	require.ErrorIs(t, <-left, context.Canceled)
 	require.Eventually(t, func() bool { return kinds(n, PostEnd, b) == 1 }, 30*time.Second, time.Millisecond)
 }
 
-// A client that hangs keeps nobody from closing the node.
+// A client that waits for an answer does not keep a test from closing the node.
 func TestCloseEndsWhatHangs(t *testing.T) {
 	n, err := Listen(fast(Options{Faults: &Faults{Hang: 1}}))
 	require.NoError(t, err)
@@ -150,7 +151,7 @@ func TestStatusFaults(t *testing.T) {
 				assert.Nil(t, r.json)
 			}
 			assert.Equal(t, 0, kinds(n, StatusAnswered, b), "nobody was told anything")
-			is := word(t, n, b) // the second query is beyond MaxPerBatch
+			is := word(t, n, b) // the second query is beyond MaxPerBatch, so it has no fault
 			assert.Equal(t, Unknown, is)
 		})
 	}
@@ -167,8 +168,8 @@ func TestLookupFault(t *testing.T) {
 	assert.Equal(t, 15, r.code())
 }
 
-// The same seed gives the same faults to the same (id, try), in any order of
-// asking, and the rates are about what was asked for.
+// The same seed gives the same faults to the same id and try, in any order of requests, and the
+// rates are about right.
 func TestFaultsBySeed(t *testing.T) {
 	f := &Faults{Seed: 1, Hang: .1, ResetBefore: .1, ResetAfter: .1, ErrorBefore: .1, ErrorAfter: .1, Late: .1, Truncated: .1, NonJSON: .1, Busy: .1, SendFailed: .1, Latency: .5}
 	require.NoError(t, f.check())
@@ -203,15 +204,15 @@ func TestFaultsBySeed(t *testing.T) {
 	assert.Greater(t, differ, count/2)
 	assert.InDelta(t, count/2, delayed, count/20)
 	assert.InDelta(t, count/10, answers[AnswerNever], count/50)
-	assert.InDelta(t, count/4, answers[AnswerReset], count/40) // before, after, half of late
+	assert.InDelta(t, count/4, answers[AnswerReset], count/40) // ResetBefore, ResetAfter and half of Late
 	assert.InDelta(t, count*45/100, answers[AnswerError], count/40)
-	assert.InDelta(t, count/4, taken[AcceptedFirst], count/40) // after, after, half of hang
+	assert.InDelta(t, count/4, taken[AcceptedFirst], count/40) // ResetAfter, ErrorAfter and half of Hang
 	assert.InDelta(t, count/10, taken[AcceptedLate], count/50)
 	assert.Zero(t, answers[AnswerProperly])
 }
 
-// All faults at once, and a client that only ever sends again: everything
-// commits, once, and in order where each waits for the one before.
+// With all faults at once, a client that only sends again gets every batch committed once, and in
+// order if each batch waits for the one before.
 func TestEverythingAtOnce(t *testing.T) {
 	f := &Faults{
 		Seed: 7, ResetBefore: .1, ResetAfter: .1, ErrorBefore: .1, ErrorAfter: .1, Late: .1, Truncated: .1, NonJSON: .05, Busy: .05, SendFailed: .05,
@@ -225,7 +226,7 @@ func TestEverythingAtOnce(t *testing.T) {
 		want = append(want, id(b))
 		require.Eventually(t, func() bool {
 			if n.Status(id(b)) == Unknown {
-				_, _ = postList(t, n, b) // whatever it says
+				_, _ = postList(t, n, b) // any answer will do
 			}
 			return n.Status(id(b)) == Committed
 		}, 10*time.Second, time.Millisecond)
@@ -241,7 +242,7 @@ func TestEverythingAtOnce(t *testing.T) {
 	assert.Greater(t, posts, len(want), "the faults made it send again")
 }
 
-// Eight lanes at once, faults, restarts and a listener that comes and goes.
+// Eight lanes at once pass Check, with faults, restarts, and a listener that stops and starts.
 func TestConcurrentLanes(t *testing.T) {
 	want := map[string][]batch.ID{}
 	lanes := map[batch.ID]string{}
@@ -266,7 +267,7 @@ func TestConcurrentLanes(t *testing.T) {
 						if n.Status(id(b)) == Unknown {
 							body := bytes.NewReader(marshal(t, &pb.BatchList{Batches: []*pb.Batch{b}}))
 							if res, err := n.Client().Post("http://x/batches", "application/octet-stream", body); err == nil {
-								_ = res.Body.Close() // whatever it says
+								_ = res.Body.Close() // any answer will do
 							}
 						}
 						select {

@@ -17,7 +17,7 @@ func dependsOn(ids ...string) func(h *pb.TransactionHeader) {
 
 func txID(b *pb.Batch, i int) string { return b.GetTransactions()[i].GetHeaderSignature() }
 
-// forever requires that a batch is PENDING and stays so without a word.
+// forever requires that a batch is PENDING and stays so, without a message.
 func forever(t testing.TB, n *Node, b *pb.Batch) {
 	t.Helper()
 	for range 3 {
@@ -27,8 +27,8 @@ func forever(t testing.TB, n *Node, b *pb.Batch) {
 	is(t, n, b, Pending)
 }
 
-// docs/ledgers/sawtooth.md#dependencies, docs/ledgers/sawtooth.md#the-same-bytes-again: parked
-// for a dependency nobody has seen: UNKNOWN until it comes.
+// A batch with a dependency that no node has seen is UNKNOWN until the dependency comes
+// (docs/ledgers/sawtooth.md#dependencies, docs/ledgers/sawtooth.md#the-same-bytes-again).
 func TestA4Parked(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, n *Node) {
 		first := mk(t, call(Set("x", 1)))
@@ -38,7 +38,7 @@ func TestA4Parked(t *testing.T) {
 		bubbleSubmit(t, n, second)
 		time.Sleep(10 * time.Second)
 		is(t, n, second, Unknown)
-		bubbleSubmit(t, n, second) // evaluated again; harmless
+		bubbleSubmit(t, n, second) // checked again, which does no harm
 		assert.Equal(t, 2, kinds(n, Parked, second))
 		bubbleSubmit(t, n, first)
 		time.Sleep(2 * time.Second)
@@ -49,7 +49,8 @@ func TestA4Parked(t *testing.T) {
 	})
 }
 
-// docs/ledgers/sawtooth.md#dependencies: what was parked for about 1200 s is forgotten.
+// A batch that has waited for a dependency for about 1200 s is forgotten
+// (docs/ledgers/sawtooth.md#dependencies).
 func TestA4ParkedIsForgotten(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, n *Node) {
 		first := mk(t, call(Set("x", 1)))
@@ -66,8 +67,8 @@ func TestA4ParkedIsForgotten(t *testing.T) {
 	})
 }
 
-// docs/ledgers/sawtooth.md#pending-for-ever, P1: the dependency failed, in the same block or
-// before.
+// A batch is pending for ever if its dependency failed, in the same block or before
+// (docs/ledgers/sawtooth.md#pending-for-ever, P1).
 func TestB6P1(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, n *Node) {
 		bad := mk(t, call(Inc("unset", 1)))
@@ -86,8 +87,8 @@ func TestB6P1(t *testing.T) {
 	})
 }
 
-// docs/ledgers/sawtooth.md#pending-for-ever, P2: the transaction is in the chain by another
-// batch. At most one commits.
+// A batch is pending for ever if its transaction is in the chain through another batch: at most
+// one of them commits (docs/ledgers/sawtooth.md#pending-for-ever, P2).
 func TestB6P2(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, n *Node) {
 		x := signTx(t, call(Set("x", 1)))
@@ -103,7 +104,8 @@ func TestB6P2(t *testing.T) {
 	})
 }
 
-// docs/ledgers/sawtooth.md#pending-for-ever, P3: inputs or outputs that no node can read.
+// A batch is pending for ever if its inputs or outputs are malformed
+// (docs/ledgers/sawtooth.md#pending-for-ever, P3).
 func TestB6P3(t *testing.T) {
 	for name, prefix := range map[string]string{"odd": "1cf12", "upper case": "1CF126", "long": Address("x") + "00", "no hex": "zz"} {
 		t.Run(name, func(t *testing.T) {
@@ -117,8 +119,8 @@ func TestB6P3(t *testing.T) {
 	}
 }
 
-// docs/ledgers/sawtooth.md#pending-for-ever, P4: who waited more than 600 s before failing is
-// not matched any more.
+// A batch that has waited for more than 600 s before it fails stays pending, because its failure
+// is no longer attributed to it (docs/ledgers/sawtooth.md#pending-for-ever, P4).
 func TestB6P4(t *testing.T) {
 	inBubble(t, Options{BlockInterval: 700 * time.Second, PublishDelay: -1}, func(t *testing.T, n *Node) {
 		b := mk(t, call(Inc("unset", 1)))
@@ -129,8 +131,8 @@ func TestB6P4(t *testing.T) {
 	})
 }
 
-// docs/ledgers/sawtooth.md#pending-for-ever, P6: the same transaction in two batches: only the
-// first match is marked.
+// If the same invalid transaction is in two batches, only the first batch found is marked, and the
+// other stays pending (docs/ledgers/sawtooth.md#pending-for-ever, P6).
 func TestB6P6(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, n *Node) {
 		x := signTx(t, call(Inc("unset", 1)))
@@ -145,8 +147,8 @@ func TestB6P6(t *testing.T) {
 	})
 }
 
-// A batch that a fault loses was accepted and is never heard of: its bytes are
-// ignored until the cache forgets them.
+// A batch that a fault loses was accepted and never appears again: its bytes are ignored until the
+// cache forgets them.
 func TestLost(t *testing.T) {
 	f := &Faults{Batch: func(_ batch.ID, try int) BatchFault { return BatchFault{Lose: try == 1} }}
 	inBubble(t, Options{Faults: f}, func(t *testing.T, n *Node) {

@@ -22,7 +22,7 @@ func (n *Node) Fork(k int) []batch.ID {
 	return gone
 }
 
-// fork replaces the last k blocks by as many empty ones and some more.
+// fork replaces the last k blocks by k+more empty ones.
 func (v *validator) fork(now time.Time, k, more int) []batch.ID {
 	k = max(0, min(k, len(v.chain.blocks)-1))
 	back := v.chain.rewind(k)
@@ -46,7 +46,7 @@ func (v *validator) fork(now time.Time, k, more int) []batch.ID {
 	return gone
 }
 
-// rewind removes the last k blocks and returns their batches, the earliest first.
+// rewind removes the last k blocks, and returns their batches in the order of execution.
 func (c *chain) rewind(k int) (back []*submitted) {
 	keep := len(c.blocks) - k
 	for _, b := range c.blocks[keep:] {

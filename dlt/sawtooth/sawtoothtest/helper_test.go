@@ -23,7 +23,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
 )
 
-// key signs for the tests. It is the vector key of docs/ledgers/sawtooth.md#signatures.
+// key returns the key that signs in the tests, from the vector of
+// docs/ledgers/sawtooth.md#signatures.
 func key(t testing.TB) *secp256k1.PrivateKey {
 	t.Helper()
 	b, err := hex.DecodeString("2f1e7b7a130d7ba9da0068b3bb0ba1d79e7e77110302c9f746c3c2a63fe40088")
@@ -43,7 +44,7 @@ func public(k *secp256k1.PrivateKey) string {
 
 var nonce atomic.Int64
 
-// tx is a transaction in the making: the header can be bent before it is signed.
+// tx is a transaction before it is signed. Its header can still be changed.
 type tx struct {
 	payload []byte
 	header  *pb.TransactionHeader
@@ -107,7 +108,7 @@ func mk(t testing.TB, txs ...tx) *pb.Batch {
 
 func id(b *pb.Batch) batch.ID { return batch.ID(b.GetHeaderSignature()) }
 
-// response is an answer read whole.
+// response is an HTTP answer whose body was read.
 type response struct {
 	status      int
 	contentType string
@@ -162,7 +163,7 @@ func submitOK(t testing.TB, n *Node, bs ...*pb.Batch) {
 	require.Equal(t, http.StatusAccepted, r.status, r.body)
 }
 
-// word asks for one status over HTTP.
+// word returns the status of a batch, asked for over HTTP.
 func word(t testing.TB, n *Node, b *pb.Batch) string {
 	t.Helper()
 	w, _ := statusOf(t, n, b)
@@ -182,7 +183,7 @@ func becomes(t testing.TB, n *Node, b *pb.Batch, want string) {
 	require.Eventually(t, func() bool { return word(t, n, b) == want }, 30*time.Second, time.Millisecond, "never %s", want)
 }
 
-// fast is a node that makes a block every 10 ms.
+// fast returns options of a node that makes a block every 10 ms.
 func fast(o Options) *Options {
 	if o.BlockInterval == 0 {
 		o.BlockInterval = 10 * time.Millisecond
@@ -190,7 +191,7 @@ func fast(o Options) *Options {
 	return &o
 }
 
-// kinds counts the entries of a kind that name the batch.
+// kinds counts the journal's entries of kind k that name the batch.
 func kinds(n *Node, k Kind, b *pb.Batch) (count int) {
 	for _, e := range n.Journal() {
 		if e.Kind != k {
@@ -205,7 +206,7 @@ func kinds(n *Node, k Kind, b *pb.Batch) (count int) {
 	return count
 }
 
-// bubble does a request in a bubble of synctest.
+// bubble makes a request inside a bubble of synctest.
 func bubble(t testing.TB, n *Node, req *http.Request) response {
 	t.Helper()
 	res, err := n.Client().Do(req)
