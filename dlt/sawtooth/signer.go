@@ -54,7 +54,7 @@ func checkSigner(s Signer) error {
 // newline). The error is a [*batch.InputError] that never shows the key.
 func ParsePrivateKey(s string) (*PrivateKey, error) {
 	b, err := hex.DecodeString(s)
-	if err != nil { // the cause would show a byte of the key
+	if err != nil { // without the cause, which would show a byte of the key
 		return nil, &batch.InputError{Field: "private key", Value: fmt.Sprintf("%d characters", len(s)), Want: "64 hex digits alone, without 0x and without a newline"}
 	}
 	return NewPrivateKey(b)

@@ -17,12 +17,12 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// asList is the body of a POST.
+// asList returns the body of a POST of one payload.
 func asList(payload []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), payload)
 }
 
-// sized builds a batch whose request is of n bytes.
+// sized returns a batch whose request has n bytes.
 func sized(t *testing.T, n int) batch.Batch {
 	t.Helper()
 	build := func(payload int) batch.Batch {
@@ -32,16 +32,16 @@ func sized(t *testing.T, n int) batch.Batch {
 		require.NoError(t, err)
 		return b
 	}
-	// The lengths in front of what is long are of four bytes each, in both.
+	// In both batches the length fields before long values have four bytes each.
 	request := len(asList(build(n - 1000).Payload))
 	b := build(n - 1000 + n - request)
 	require.Len(t, asList(b.Payload), n)
 	return b
 }
 
-// How large a batch may be is up to the ledger. Build makes any; Check of a Sawtooth
-// client refuses what its nodes answer 413, from 10,485,760 bytes on by default, and
-// Check of a Splinter client goes by its own limit.
+// Each ledger has its own limit of a batch's size. Build makes batches of any size. Check of a
+// Sawtooth client refuses those that its nodes answer with 413, from 10,485,760 bytes on by
+// default, and Check of a Splinter client uses its own limit.
 func TestSizeIsTheLedgers(t *testing.T) {
 	tier.Plain(t)
 	below, at := sized(t, sawtooth.DefaultMaxBody-1), sized(t, sawtooth.DefaultMaxBody)

@@ -48,7 +48,8 @@ func (c *Client) statuses(ctx context.Context, ids []batch.ID) ([]batch.Status, 
 		}
 		groups[mask] = append(groups[mask], id)
 	}
-	// At once: a node that hangs must not hold back the others' answers.
+	// The endpoints are asked at once, so that a node that hangs does not delay the others'
+	// answers.
 	var (
 		wg   sync.WaitGroup
 		mu   sync.Mutex
@@ -72,7 +73,7 @@ func (c *Client) statuses(ctx context.Context, ids []batch.ID) ([]batch.Status, 
 	return out, errors.Join(errs...)
 }
 
-// askable returns the ids that a node accepts, without repetitions.
+// askable returns the ids that a node accepts, each once.
 func askable(attempts []batch.Attempt) []batch.ID {
 	ids := make([]batch.ID, 0, len(attempts))
 	seen := make(map[batch.ID]struct{}, len(attempts))
@@ -87,8 +88,9 @@ func askable(attempts []batch.Attempt) []batch.ID {
 
 func (c *Client) allEndpoints() uint64 { return ^uint64(0) >> (maxEndpoints - len(c.endpoints)) }
 
-// askRouted asks the endpoints of the mask, which got the batches. It asks the others only if
-// none of these can be reached: nodes gossip, so they may know.
+// askRouted asks the endpoints of the mask, to which the batches were sent. It asks the other
+// endpoints only if none of these can be reached: nodes gossip batches, so the others may know
+// them.
 func (c *Client) askRouted(ctx context.Context, mask uint64, ids []batch.ID) ([]batch.Status, error) {
 	out, unreachable, err := c.askAll(ctx, mask, ids)
 	if rest := c.allEndpoints() &^ mask; unreachable && rest != 0 {
@@ -101,9 +103,9 @@ func (c *Client) askRouted(ctx context.Context, mask uint64, ids []batch.ID) ([]
 	return out, err
 }
 
-// askAll asks every endpoint of the mask and takes the strongest answer about each batch. The
-// error is nil if every id has an answer. unreachable means that no endpoint of the mask could
-// be reached.
+// askAll asks every endpoint of the mask, and takes the strongest answer about each batch. The
+// error is nil if every id has an answer. unreachable is true if no endpoint of the mask could be
+// reached.
 func (c *Client) askAll(ctx context.Context, mask uint64, ids []batch.ID) (out []batch.Status, unreachable bool, err error) {
 	type reply struct {
 		statuses []batch.Status
@@ -121,12 +123,12 @@ func (c *Client) askAll(ctx context.Context, mask uint64, ids []batch.ID) (out [
 
 	best := make(map[batch.ID]batch.Status, len(ids))
 	var errs []error
-	open, down := false, 0 // open: a node that did not answer may know better
+	open, down := false, 0 // open: a node that gave no answer may know more
 	for i := range c.endpoints {
 		r := replies[i]
 		for _, s := range r.statuses {
 			if s.Endpoint != to {
-				s.Endpoint = "" // not the endpoint for submissions
+				s.Endpoint = "" // not the answer of the endpoint for submissions
 			}
 			old, ok := best[s.ID]
 			if more := strength(s.Reported) - strength(old.Reported); !ok || more > 0 || (more == 0 && s.Endpoint != "") {
@@ -155,15 +157,15 @@ func (c *Client) askAll(ctx context.Context, mask uint64, ids []batch.ID) (out [
 	return out, down == bits.OnesCount64(mask), errors.Join(errs...)
 }
 
-// strength orders the answers of nodes. Each node has its own memory, and the node that knows
-// more is right. Only commits are in the shared chain.
+// strength ranks the answers of nodes. Each node has its own memory, and the node that knows more
+// is right. Only commits are in the shared chain.
 func strength(r batch.Reported) int {
 	return slices.Index([]batch.Reported{
 		batch.ReportedUnknown, batch.ReportedPending, batch.ReportedInvalid, batch.ReportedCommitted,
 	}, r)
 }
 
-// ask asks one endpoint, in chunks. It stops at the first failure.
+// ask asks one endpoint about the ids, in chunks. It stops at the first error.
 func (c *Client) ask(ctx context.Context, endpoint int, ids []batch.ID) ([]batch.Status, error) {
 	var out []batch.Status
 	for chunk := range slices.Chunk(ids, maxIDs) {
@@ -181,8 +183,9 @@ func (c *Client) ask(ctx context.Context, endpoint int, ids []batch.ID) ([]batch
 	return out, nil
 }
 
-// askChunk never asks the node to wait: waiting would occupy one of the five threads that
-// serve all clients of the validator (docs/ledgers/sawtooth.md#asking-for-statuses).
+// askChunk asks one endpoint about the ids of a chunk. It does not ask the node to wait, since a
+// wait occupies one of the five threads that serve all clients of the validator
+// (docs/ledgers/sawtooth.md#asking-for-statuses).
 func (c *Client) askChunk(ctx context.Context, target string, ids []batch.ID) ([]batch.Status, error) {
 	body, err := json.Marshal(ids)
 	if err != nil {
@@ -196,7 +199,7 @@ func (c *Client) askChunk(ctx context.Context, target string, ids []batch.ID) ([
 	}
 	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	req.Body, _ = open()
-	req.GetBody = open // a query may be sent twice, after a connection that was closing
+	req.GetBody = open // a query may be sent again, when its connection was being closed
 	req.ContentLength = int64(len(body))
 	resp, err := c.exchange(req, opStatuses) //nolint:bodyclose // drain closes it
 	if err != nil {

@@ -50,30 +50,30 @@ func Address(name string) string {
 	return hex.EncodeToString(family[:3]) + hex.EncodeToString(sum[32:])
 }
 
-// encodeOperation returns a payload in the order of the keys that the family's clients use.
+// encodeOperation returns a payload whose keys are in the order that the family's clients use.
 func encodeOperation(verb, name string, n int64) ([]byte, string) {
 	p := appendCBORString(appendCBORString(appendCBORHead(nil, cborMap, 3), "Verb"), verb)
 	p = appendCBORString(appendCBORString(p, "Name"), name)
 	p = appendCBORString(p, "Value")
-	if n < 0 { // a number that is negative has a major type of its own: the node refuses it
+	if n < 0 { // a negative number has its own major type, which the node refuses
 		return appendCBORHead(p, cborNumber+1, uint64(-1-n)), Address(name)
 	}
 	return appendCBORHead(p, cborNumber, uint64(n)), Address(name)
 }
 
-// encodeEntry returns the state of a name.
+// encodeEntry returns the state entry of a name.
 func encodeEntry(name string, value int64) string {
 	return string(appendCBORHead(appendCBORString(appendCBORHead(nil, cborMap, 1), name), cborNumber, uint64(value)))
 }
 
-// decodeEntry reads the state of a name.
+// decodeEntry reads the state entry of a name.
 func decodeEntry(entry, name string) (value int64, ok bool) {
 	read, err := readCBORMap([]byte(entry))
 	n, is := read[name].(uint64)
 	return int64(n), err == nil && is && n <= maxValue
 }
 
-// processorError is a processor's error for an invalid transaction.
+// processorError is a transaction processor's error about an invalid transaction.
 type processorError struct {
 	message string
 	data    []byte
@@ -85,13 +85,13 @@ func newProcessorError(data, format string, args ...any) error {
 	return &processorError{message: fmt.Sprintf(format, args...), data: []byte(data)}
 }
 
-// stateAccess limits a transaction to its addresses. A missing value is "".
+// stateAccess is the state as a transaction may read and write it. A missing value is "".
 type stateAccess interface {
 	get(address string) (string, error)
 	set(address, value string) error
 }
 
-// apply runs one payload and returns its change.
+// apply executes one payload, and returns its change.
 func apply(payload []byte, s stateAccess) (Change, error) {
 	read, err := readCBORMap(payload)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
 )
 
-// The address of "name" in the whole-list vector of docs/ledgers/sawtooth.md#signatures belongs
-// to family intkey.
+// The address of "name" is that of the list vector in docs/ledgers/sawtooth.md#signatures, which
+// belongs to the family intkey.
 func TestAddress(t *testing.T) {
 	a := Address("name")
 	assert.Len(t, a, 70)
@@ -19,8 +19,8 @@ func TestAddress(t *testing.T) {
 	assert.NotEqual(t, a, Address("other"))
 }
 
-// The example of the family's specification, and a map with its keys in another order and its
-// numbers in a longer form, which other encoders write.
+// Payloads are encoded as in the example of the family's specification. A map with its keys in
+// another order and its numbers in a longer form, as other encoders write it, can be read, too.
 func TestPayloadIsCBOR(t *testing.T) {
 	payload, address := encodeOperation("verb", "name", 1234)
 	assert.Equal(t, "\xa3dVerbdverbdNamednameeValue\x19\x04\xd2", string(payload))
@@ -55,15 +55,15 @@ func TestOrderShowsInState(t *testing.T) {
 	assert.Equal(t, []int64{1, 6, 4}, values)
 }
 
-// docs/ledgers/sawtooth.md#asking-for-statuses: what the processor said, base64 for its bytes;
-// what is empty is left out.
+// A status lists what the processor said about an invalid transaction, with its data in base64.
+// Empty fields are left out (docs/ledgers/sawtooth.md#asking-for-statuses).
 func TestInvalidTransactions(t *testing.T) {
 	set, address := Set("r", 1)
 	two, _ := Inc("seven", 2)
 	for _, c := range []struct {
 		name string
 		tx   tx
-		data string // "" where the key must be missing
+		data string // "" means that the key is missing
 	}{
 		{"dec below zero", call(Dec("seven", 8)), "7"},
 		{"inc of nothing", call(Inc("unset", 1)), ""},

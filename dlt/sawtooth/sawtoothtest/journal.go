@@ -43,19 +43,19 @@ type Entry struct {
 	Block   int        // BlockCommitted: its number, from 1
 }
 
-// journal is append-only. The node's lock guards it.
+// journal is only appended to. The node's lock guards it.
 type journal struct {
 	entries  []Entry
 	requests int
-	lastWord map[batch.ID]string // the last status answered
+	lastWord map[batch.ID]string // the last status in an answer about each id
 }
 
 func (j *journal) add(e Entry) {
 	j.entries = append(j.entries, e)
 }
 
-// startPost notes a POST when it comes in, so that the entry's place is the POST's beginning.
-// named adds the ids when the body was read.
+// startPost notes a POST when it arrives, so that the entry stands where the POST began. named
+// adds the ids once the body was read.
 func (j *journal) startPost(now time.Time) (request, at int) {
 	j.requests++
 	j.add(Entry{Time: now, Kind: PostStart, Request: j.requests})

@@ -8,17 +8,17 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// task is a task of the validator for a request.
+// task is work of the validator for a request.
 type task struct {
 	run            func(now time.Time)
-	needsPublisher bool // it needs the publisher's lock, like every POST of batches
-	ownThread      bool // threads other than the client threads run it
+	needsPublisher bool // true if it needs the publisher's lock, like every POST of batches
+	ownThread      bool // true if it runs on a thread that is not one of the client threads
 	ran            bool
-	lost           bool // the validator was killed before it ran
+	lost           bool // true if the validator was killed before the task ran
 }
 
-// giveTask gives the validator a task. A validator that is down gets it when it is up again: the
-// REST API keeps it until then, and never takes it back.
+// giveTask gives the validator a task. While the validator is down the REST API keeps the task,
+// and never drops it. The validator gets it when it is up again.
 func (v *validator) giveTask(now time.Time, t *task) {
 	switch {
 	case v.down:
@@ -40,7 +40,7 @@ func (v *validator) runTask(now time.Time, t *task) {
 	t.ran = true
 }
 
-// kill ends the validator. It loses its work; later requests wait.
+// kill ends the validator, which loses its tasks. Later requests wait.
 func (v *validator) kill(now time.Time) {
 	for _, t := range slices.Concat(v.backlog, v.heldPosts) {
 		t.lost = true
@@ -52,7 +52,7 @@ func (v *validator) kill(now time.Time) {
 	v.down, v.startAt = true, time.Time{}
 }
 
-// finishStart ends a start: the validator is up.
+// finishStart ends the validator's start: it is up now.
 func (v *validator) finishStart(now time.Time) {
 	v.down, v.startAt = false, time.Time{}
 	v.journal.add(Entry{Time: now, Kind: Started})
@@ -144,7 +144,8 @@ func (v *validator) serves(name, version string) bool {
 	return slices.Contains(v.o.Families, Family{Name: name, Version: version})
 }
 
-// firstUnserved returns the first batch of the next block that no processor serves.
+// firstUnserved returns the first batch of the next block with a transaction that no processor
+// serves, and that transaction's family.
 func (v *validator) firstUnserved(now time.Time) (*submitted, Family) {
 	n := 0
 	for _, p := range v.pool {
@@ -164,8 +165,8 @@ func (v *validator) firstUnserved(now time.Time) (*submitted, Family) {
 	return nil, Family{}
 }
 
-// isHalted reports whether the next block waits for a missing processor. The publisher holds its
-// lock meanwhile, and every POST needs that lock.
+// isHalted reports whether the next block waits for a missing processor. During that time the
+// publisher holds its lock, which every POST needs.
 func (v *validator) isHalted(now time.Time) bool {
 	b, f := v.firstUnserved(now)
 	if b == nil {
@@ -176,7 +177,7 @@ func (v *validator) isHalted(now time.Time) bool {
 	return true
 }
 
-// endHalt ends a halt if all batches are served now, and lets in the waiting POSTs.
+// endHalt ends a halt if all batches are served now, and runs the waiting POSTs.
 func (v *validator) endHalt(now time.Time) {
 	if !v.halted {
 		return

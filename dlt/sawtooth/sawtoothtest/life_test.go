@@ -14,7 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
 )
 
-// bubbleGet does a GET, and says how long it took.
+// bubbleGet makes a GET, and returns the response and how long it took.
 func bubbleGet(t testing.TB, n *Node, path string) (response, time.Duration) {
 	t.Helper()
 	began := time.Now()
@@ -24,7 +24,7 @@ func bubbleGet(t testing.TB, n *Node, path string) (response, time.Duration) {
 	return r, time.Since(began)
 }
 
-// aside does something while the test goes on; the func it returns waits for it.
+// aside runs do in the background. The func that it returns waits for the result.
 func aside[T any](do func() T) func() T {
 	c := make(chan T, 1)
 	go func() { c <- do() }()
@@ -33,9 +33,9 @@ func aside[T any](do func() T) func() T {
 
 func strange(h *pb.TransactionHeader) { h.FamilyVersion = "2.0" }
 
-// A batch that no processor serves halts the whole node: no blocks, and POSTs are
-// 503/17; what is asked goes on. A processor clears it at once, and what was
-// answered 503/17 is executed after all, in order.
+// A batch that no processor serves halts the whole node: it makes no blocks and answers POSTs with
+// 503/17, while queries work. When a processor starts, the halt ends at once, and the POSTs that
+// were answered 503/17 are executed after all, in order.
 func TestUnservedFamilyHaltsTheNode(t *testing.T) {
 	inBubble(t, Options{RESTTimeout: 15 * time.Second}, func(t *testing.T, n *Node) {
 		before := mk(t, call(Set("w", 1)))
@@ -44,7 +44,7 @@ func TestUnservedFamilyHaltsTheNode(t *testing.T) {
 		is(t, n, before, Committed)
 
 		unserved := mk(t, call(Set("x", 1)).with(strange))
-		other := mk(t, call(Set("y", 1))) // of another address, in the pool already
+		other := mk(t, call(Set("y", 1))) // has another address, and is in the pool already
 		bubbleSubmit(t, n, unserved, other)
 		time.Sleep(3 * time.Second)
 		is(t, n, unserved, Pending)
@@ -58,7 +58,7 @@ func TestUnservedFamilyHaltsTheNode(t *testing.T) {
 		assert.Equal(t, codeTimedOut, r.code())
 		assert.Equal(t, 15*time.Second, time.Since(began))
 		is(t, n, late, Unknown)
-		// A client that leaves has sent it all the same.
+		// The batch counts as sent even if the client cancels its request.
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://x/batches", bytes.NewReader(marshal(t, &pb.BatchList{Batches: []*pb.Batch{given}})))
 		require.NoError(t, err)
@@ -89,12 +89,12 @@ func TestUnservedFamilyHaltsTheNode(t *testing.T) {
 		n.Restart()
 		time.Sleep(time.Second)
 		is(t, n, submits, Unknown)
-		bubbleSubmit(t, n, mk(t, call(Set("u", 1)).with(strange))) // the halt died with the pool
+		bubbleSubmit(t, n, mk(t, call(Set("u", 1)).with(strange))) // the halt has ended with the loss of the pool
 	})
 }
 
-// A validator that is killed answers what it had with 503/18, at once, and from then
-// on nothing: 503/17. What is sent meanwhile is done when it is up again.
+// A validator that is killed answers its open requests with 503/18, at once. Later requests are
+// answered with 503/17, and are executed when the validator is up again.
 func TestKilledValidator(t *testing.T) {
 	inBubble(t, Options{RESTTimeout: 15 * time.Second}, func(t *testing.T, n *Node) {
 		done, pooled := mk(t, call(Set("x", 1))), mk(t, call(Set("x", 2)))
@@ -102,13 +102,13 @@ func TestKilledValidator(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		bubbleSubmit(t, n, pooled)
 		n.RemoveFamily(IntKey)
-		time.Sleep(2 * time.Second) // halted
+		time.Sleep(2 * time.Second) // the node is halted now
 		waiting := mk(t, call(Set("x", 3)))
 		answer := aside(func() response { return bubblePost(t, n, waiting) })
 		asks := aside(func() response { return askWait(t, n, pooled, "&wait=10") })
 		time.Sleep(4 * time.Second)
 		n.KillValidator()
-		n.KillValidator() // it is dead already
+		n.KillValidator() // the validator is dead already
 		killed := time.Now()
 		assert.Equal(t, codeDisconnected, answer().code())
 		assert.Equal(t, codeDisconnected, asks().code())
@@ -117,12 +117,12 @@ func TestKilledValidator(t *testing.T) {
 
 		sent := mk(t, call(Set("y", 1)))
 		dead := time.Now()
-		assert.Equal(t, codeTimedOut, bubblePost(t, n, sent).code()) // and so is all that is asked (30-killed-while-waiting.txt)
+		assert.Equal(t, codeTimedOut, bubblePost(t, n, sent).code()) // so is every query (30-killed-while-waiting.txt)
 		assert.Equal(t, 15*time.Second, time.Since(dead))
 		n.StartValidator()
-		n.StartValidator() // it is starting already
+		n.StartValidator() // the validator is starting already
 		began := time.Now()
-		is(t, n, pooled, Unknown) // one slow answer, and no error
+		is(t, n, pooled, Unknown) // a slow answer, without an error
 		assert.Equal(t, 650*time.Millisecond, time.Since(began))
 		began = time.Now()
 		is(t, n, waiting, Unknown)
@@ -131,19 +131,20 @@ func TestKilledValidator(t *testing.T) {
 		is(t, n, sent, Pending)
 		time.Sleep(2 * time.Second)
 		assert.Equal(t, []batch.ID{id(done), id(sent)}, n.Chain(), "the POST that was answered 503/17 was executed")
-		n.StartValidator() // it is up
+		n.StartValidator() // the validator is up already
 		is(t, n, sent, Committed)
 	})
 }
 
-// What the REST API keeps for a validator that is down dies with the REST API.
+// The requests that the REST API keeps for a validator that is down are lost when the REST API is
+// killed.
 func TestKilledREST(t *testing.T) {
 	inBubble(t, Options{RESTTimeout: 15 * time.Second}, func(t *testing.T, n *Node) {
 		pooled := mk(t, call(Set("x", 1)))
 		bubbleSubmit(t, n, pooled)
 		n.Stop()
 		require.NoError(t, n.Resume())
-		is(t, n, pooled, Pending) // the validator did not notice
+		is(t, n, pooled, Pending) // the validator has noticed nothing
 		n.KillValidator()
 		lost := mk(t, call(Set("y", 1)))
 		assert.Equal(t, codeTimedOut, bubblePost(t, n, lost).code())
@@ -156,8 +157,8 @@ func TestKilledREST(t *testing.T) {
 	})
 }
 
-// A node that is killed ten times during one batch forgets it ten times, takes the
-// same bytes anew each time, and executes them once.
+// A node that is killed ten times during one batch forgets it ten times, accepts the same bytes
+// each time, and executes them once.
 func TestTenCrashesDuringOneBatch(t *testing.T) {
 	for name, crash := range map[string]func(*Node){
 		"node":      (*Node).Restart,
@@ -192,7 +193,7 @@ func TestTenCrashesDuringOneBatch(t *testing.T) {
 	}
 }
 
-// Before genesis a POST is taken and its batch PENDING; there is no head to read.
+// Before genesis a POST is accepted and its batch is PENDING, and there is no head to read.
 func TestBeforeGenesis(t *testing.T) {
 	inBubble(t, Options{NoGenesis: true}, func(t *testing.T, n *Node) {
 		b := mk(t, call(Set("x", 1)))
@@ -214,8 +215,8 @@ func TestBeforeGenesis(t *testing.T) {
 	})
 }
 
-// A dead peer of the event stream ends it for all; connections look alive, and a new
-// one hears one block. A restart of the REST API mends it.
+// A dead peer of the event stream ends it for all subscribers. Their connections stay open, and a
+// new subscriber gets one block. A restart of the REST API repairs the stream.
 func TestDeadPeerEndsEvents(t *testing.T) {
 	n := Start(t, fast(Options{}))
 	old := dial(t, n)
@@ -230,7 +231,7 @@ func TestDeadPeerEndsEvents(t *testing.T) {
 	fresh.say(`{"action":"subscribe"}`)
 	assert.Equal(t, "1", fresh.hear()["block_num"], "the head of the moment the peer died")
 	commit(t, n, "x", 4)
-	// Silence on connections that look alive: the next thing heard is the answer to nonsense.
+	// No event comes on the open connections: the next message is the answer to a malformed one.
 	for _, s := range []*subscriber{old, fresh} {
 		s.say("nonsense")
 		assert.Equal(t, `Invalid input: "nonsense"`, s.hear()["error"])

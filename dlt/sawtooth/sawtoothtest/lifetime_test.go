@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
 )
 
-// inBubble runs a node that has no socket, with Sawtooth's own times: a block a
-// second, PENDING 100 ms after the 202.
+// inBubble runs f with a node without a socket, with Sawtooth's own times: a block each second,
+// and PENDING 100 ms after the 202.
 func inBubble(t *testing.T, o Options, f func(t *testing.T, n *Node)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -25,7 +25,7 @@ func inBubble(t *testing.T, o Options, f func(t *testing.T, n *Node)) {
 	})
 }
 
-// is asks over HTTP, and so renews what a query renews.
+// is requires a status, asked for over HTTP, so that the query also renews what a query renews.
 func is(t testing.TB, n *Node, b *pb.Batch, want string) {
 	t.Helper()
 	r := askWait(t, n, b, "")
@@ -33,8 +33,8 @@ func is(t testing.TB, n *Node, b *pb.Batch, want string) {
 	require.Equal(t, want, r.json["data"].([]any)[0].(map[string]any)["status"])
 }
 
-// docs/ledgers/sawtooth.md#statuses: UNKNOWN after the 202, then PENDING, then COMMITTED at the
-// next block.
+// A batch is UNKNOWN after the 202, then PENDING, and COMMITTED after the next block
+// (docs/ledgers/sawtooth.md#statuses).
 func TestB5UnknownWindow(t *testing.T) {
 	inBubble(t, Options{PublishDelay: 100 * time.Millisecond}, func(t *testing.T, n *Node) {
 		time.Sleep(50 * time.Millisecond)
@@ -53,8 +53,8 @@ func TestB5UnknownWindow(t *testing.T) {
 	})
 }
 
-// docs/ledgers/sawtooth.md#statuses: a fault keeps a batch UNKNOWN for longer, and all that come
-// behind it: the publisher is one thread.
+// A fault that keeps a batch UNKNOWN for longer delays all batches behind it, because the
+// publisher is one thread (docs/ledgers/sawtooth.md#statuses).
 func TestB5PublisherKeepsOrder(t *testing.T) {
 	var slow batch.ID
 	f := &Faults{Batch: func(id batch.ID, _ int) BatchFault {
@@ -81,8 +81,8 @@ func TestB5PublisherKeepsOrder(t *testing.T) {
 	})
 }
 
-// docs/ledgers/sawtooth.md#statuses: the memory of INVALID is renewed by each query, and lost
-// only when another batch becomes invalid long enough afterwards.
+// Each query about an INVALID batch renews the memory of it. It is forgotten only when another
+// batch becomes invalid long enough afterwards (docs/ledgers/sawtooth.md#statuses).
 func TestB5InvalidIsForgottenLate(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, n *Node) {
 		bad := func() *pb.Batch { return mk(t, call(Inc("unset", 1))) }
@@ -95,7 +95,7 @@ func TestB5InvalidIsForgottenLate(t *testing.T) {
 		}
 		asked, alone := fail(), fail()
 		time.Sleep(599 * time.Second)
-		is(t, n, asked, Invalid) // renews
+		is(t, n, asked, Invalid) // this query renews the memory
 		time.Sleep(300 * time.Second)
 		assert.Equal(t, Invalid, n.Status(id(alone)), "nothing was inserted since")
 		fail()
@@ -104,8 +104,8 @@ func TestB5InvalidIsForgottenLate(t *testing.T) {
 	})
 }
 
-// docs/ledgers/sawtooth.md#statuses: INVALID is not final; the report may hold the same
-// transaction twice.
+// An INVALID batch may still be committed, and its status may list the same transaction twice
+// (docs/ledgers/sawtooth.md#statuses).
 func TestB5InvalidMayStillCommit(t *testing.T) {
 	var first batch.ID
 	f := &Faults{Batch: func(id batch.ID, _ int) BatchFault { return BatchFault{Reexecute: id == first} }}
@@ -139,17 +139,17 @@ func TestB5FalseInvalid(t *testing.T) {
 	})
 }
 
-// The table of docs/ledgers/sawtooth.md#the-same-bytes-again: what an identical POST does.
+// An identical POST has the effects in the table of docs/ledgers/sawtooth.md#the-same-bytes-again.
 func TestB7SameBytesAgain(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, n *Node) {
 		b := mk(t, call(Set("x", 1)))
 		bubbleSubmit(t, n, b)
-		bubbleSubmit(t, n, b, b) // accepted lately
+		bubbleSubmit(t, n, b, b) // accepted recently
 		time.Sleep(3 * time.Second)
 		is(t, n, b, Committed)
-		bubbleSubmit(t, n, b) // committed, remembered
+		bubbleSubmit(t, n, b) // committed and remembered
 		time.Sleep(1201 * time.Second)
-		bubbleSubmit(t, n, b) // committed, forgotten by the completer
+		bubbleSubmit(t, n, b) // committed, and forgotten by the completer
 		time.Sleep(3 * time.Second)
 		is(t, n, b, Committed)
 		assert.Len(t, n.History("x"), 1)
@@ -159,8 +159,8 @@ func TestB7SameBytesAgain(t *testing.T) {
 	})
 }
 
-// docs/ledgers/sawtooth.md#the-same-bytes-again: an INVALID batch is ignored for 1200 s after
-// the last try, each of which renews that; then it executes again. Meanwhile it reads INVALID.
+// An INVALID batch is ignored for 1200 s after its last POST, and each POST renews that time.
+// Until it is executed again, it stays INVALID (docs/ledgers/sawtooth.md#the-same-bytes-again).
 func TestB7InvalidAgain(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, n *Node) {
 		b := mk(t, call(Inc("x", 1)))
@@ -177,14 +177,14 @@ func TestB7InvalidAgain(t *testing.T) {
 		time.Sleep(1200 * time.Second)
 		bubbleSubmit(t, n, b)
 		time.Sleep(500 * time.Millisecond)
-		is(t, n, b, Invalid) // it is pending, and INVALID is looked at first
+		is(t, n, b, Invalid) // it is pending, and INVALID comes before PENDING
 		time.Sleep(3 * time.Second)
 		is(t, n, b, Committed)
 		require.Equal(t, 1+2+1, kinds(n, Executed, b))
 	})
 }
 
-// Section D: the cache really forgets only while something is added.
+// With LazyPurge the cache forgets entries only while another one is added.
 func TestDLazyPurge(t *testing.T) {
 	inBubble(t, Options{LazyPurge: true}, func(t *testing.T, n *Node) {
 		b := mk(t, call(Inc("x", 1)))
@@ -199,8 +199,8 @@ func TestDLazyPurge(t *testing.T) {
 	})
 }
 
-// The last row of docs/ledgers/sawtooth.md#the-same-bytes-again: a restart forgets what was not
-// committed, and takes it anew.
+// A restart forgets the batches that were not committed, and the node accepts them again (the last
+// row of docs/ledgers/sawtooth.md#the-same-bytes-again).
 func TestB7Restart(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, n *Node) {
 		done, bad, pending, parked := mk(t, call(Set("x", 1))), mk(t, call(Inc("unset", 1))), mk(t, call(Inc("x", 2))),
@@ -226,8 +226,8 @@ func TestB7Restart(t *testing.T) {
 	})
 }
 
-// docs/ledgers/sawtooth.md#order: what does not conflict may overtake; what does, or depends,
-// never.
+// Batches that do not conflict may overtake each other. Batches that conflict, or depend on each
+// other, never do (docs/ledgers/sawtooth.md#order).
 func TestB8Overtake(t *testing.T) {
 	inBubble(t, Options{Faults: &Faults{Seed: 3, Overtake: .9}}, func(t *testing.T, n *Node) {
 		lanes := []string{"x", "y", "z"}
@@ -251,8 +251,8 @@ func TestB8Overtake(t *testing.T) {
 	})
 }
 
-// docs/ledgers/sawtooth.md#order: the order inside a list, and of POSTs that were awaited, is
-// kept; blocks that are bounded change nothing about it.
+// The order inside a list, and that of POSTs each of which waited for the one before, is kept,
+// even if blocks have a limited size (docs/ledgers/sawtooth.md#order).
 func TestB8Order(t *testing.T) {
 	inBubble(t, Options{MaxBatchesPerBlock: 2}, func(t *testing.T, n *Node) {
 		var want []batch.ID

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// linkTo returns the "link" of an answer: the query of the request with some values replaced,
-// sorted and not escaped (docs/ledgers/sawtooth.md#submitting). A value of "" leaves the bare
-// key.
+// linkTo returns the "link" of an answer: the request's query with some values replaced, sorted
+// and not escaped (docs/ledgers/sawtooth.md#submitting). A value of "" leaves the key without a
+// value.
 func linkTo(r *http.Request, path string, changes map[string]string) string {
 	query := map[string]string{}
 	for key, values := range r.URL.Query() {
@@ -38,7 +38,7 @@ func linkTo(r *http.Request, path string, changes map[string]string) string {
 	return u
 }
 
-// forwardedHeader returns a proxy's header value about the original request.
+// forwardedHeader returns a value of the header in which a proxy describes the original request.
 func forwardedHeader(r *http.Request, key string) string {
 	for _, part := range strings.FieldsFunc(r.Header.Get("Forwarded"), func(c rune) bool { return strings.ContainsRune(",; \t", c) }) {
 		if k, v, ok := strings.Cut(part, "="); ok && strings.EqualFold(k, key) {
@@ -48,7 +48,7 @@ func forwardedHeader(r *http.Request, key string) string {
 	return r.Header.Get("X-Forwarded-" + key)
 }
 
-// queryValue returns the first value of a key, and whether there is any.
+// queryValue returns the first value of a key, and whether the query has the key.
 func queryValue(u *url.URL, key string) (string, bool) {
 	values, ok := u.Query()[key]
 	if !ok {

@@ -13,7 +13,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 )
 
-// answerLookup answers a query to the chain. It takes a client thread like any other request.
+// answerLookup answers a query about the chain. The query needs a client thread like any other
+// request.
 func (n *Node) answerLookup(w http.ResponseWriter, r *http.Request, ids []string, read func() answer) {
 	named := make([]batch.ID, len(ids))
 	for i, id := range ids {
@@ -41,7 +42,7 @@ func (n *Node) answerTask(w http.ResponseWriter, r *http.Request, epoch int, fau
 	n.send(w, r, a, fault)
 }
 
-// serveBatch gives the authoritative answer whether this validator's chain has a batch
+// serveBatch answers whether this validator's chain has a batch
 // (docs/ledgers/sawtooth.md#receipts-and-lookups).
 func (n *Node) serveBatch(w http.ResponseWriter, r *http.Request, id string) {
 	if !isValidID(id) {
@@ -91,8 +92,8 @@ func (n *Node) serveStateAt(w http.ResponseWriter, r *http.Request, address stri
 	})
 }
 
-// serveBlocks answers a page of blocks, the newest first: "limit" of them (100 by default), from
-// the block "start" on, a number in hex.
+// serveBlocks answers with a page of blocks, the newest first: at most "limit" of them (100 by
+// default), from the block "start" on, a number in hex.
 func (n *Node) serveBlocks(w http.ResponseWriter, r *http.Request) {
 	paging := map[string]any{"limit": nil, "start": nil}
 	limit := 100
@@ -104,7 +105,7 @@ func (n *Node) serveBlocks(w http.ResponseWriter, r *http.Request) {
 		}
 		paging["limit"] = limit
 	}
-	start := int64(-1) // the head
+	start := int64(-1) // -1 means the head
 	if value, ok := queryValue(r.URL, "start"); ok {
 		var err error
 		if start, err = strconv.ParseInt(strings.TrimPrefix(value, "0x"), 16, 64); err != nil || start < 0 {
@@ -141,8 +142,8 @@ func (n *Node) serveBlocks(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// serveReceipts answers for all ids or for none: one missing receipt gives 404/80. A fork removes
-// no receipt (docs/ledgers/sawtooth.md#receipts-and-lookups).
+// serveReceipts answers with the receipts of all ids or of none: one missing receipt gives 404/80.
+// A fork removes no receipt (docs/ledgers/sawtooth.md#receipts-and-lookups).
 func (n *Node) serveReceipts(w http.ResponseWriter, r *http.Request) {
 	ids, early := n.readIDs(r, idQuery{codeReceiptContentType, codeReceiptBody, codeReceiptIDMissing})
 	if early != nil {
@@ -150,7 +151,7 @@ func (n *Node) serveReceipts(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if value, ok := queryValue(r.URL, "wait"); ok && !strings.EqualFold(value, "false") {
-		n.send(w, r, plain500(), Fault{}) // the request message has no such field
+		n.send(w, r, plain500(), Fault{}) // the validator's request for receipts has no such field
 		return
 	}
 	n.answerLookup(w, r, ids, func() answer {
@@ -174,8 +175,8 @@ func (n *Node) serveReceipts(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// serveLiveness answers the liveness probe. Other threads answer it, so it works while the client
-// threads are held, but not while the validator is down.
+// serveLiveness answers the liveness probe. The probe uses other threads, so it works while the
+// client threads are busy, but not while the validator is down.
 func (n *Node) serveLiveness(w http.ResponseWriter, r *http.Request) {
 	var epoch int
 	n.whileLocked(func(time.Time) { epoch = n.v.epoch })
@@ -230,7 +231,7 @@ func txJSON(tx submittedTx) map[string]any {
 	}
 }
 
-// emptyIfNil makes an empty list [] and not null.
+// emptyIfNil returns an empty list for nil, so that JSON has [] and not null.
 func emptyIfNil(s []string) []string {
 	if s == nil {
 		return []string{}

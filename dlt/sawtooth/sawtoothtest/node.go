@@ -18,11 +18,11 @@ type Node struct {
 
 	mu      sync.Mutex
 	v       *validator
-	changed chan struct{} // closed, and replaced, after every change by a request
+	changed chan struct{} // closed, and replaced, after every change that a request makes
 	tries   map[Operation]map[batch.ID]int
 	seq     int
 
-	closed chan struct{} // ends hanging requests when it is closed
+	closed chan struct{} // closed to end hanging requests
 	once   sync.Once
 	front  simnode.Front
 
@@ -56,37 +56,37 @@ func newNode(o *Options) (*Node, error) {
 	return n, nil
 }
 
-// whileLocked runs f under the lock, on an up-to-date validator. A user's hook may panic or end
-// its goroutine in there; that must not hold the lock for ever.
+// whileLocked runs f under the lock, after the validator did everything that was due. A user's
+// hook in f may panic or end its goroutine, and the lock must not be held for ever then.
 func (n *Node) whileLocked(f func(now time.Time)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	f(n.advanceToNow())
 }
 
-// advanceToNow brings the validator up to date. The caller holds the lock.
+// advanceToNow makes the validator do everything that is due. The caller holds the lock.
 func (n *Node) advanceToNow() time.Time {
 	now := time.Now()
 	n.v.advance(now)
 	return now
 }
 
-// wake wakes the waiting requests after a change. The caller holds the lock.
+// wake wakes the requests that wait for a change. The caller holds the lock.
 func (n *Node) wake() {
 	close(n.changed)
 	n.changed = make(chan struct{})
 }
 
-// The reasons for a request without an answer of the validator.
+// Why a request has no answer of the validator.
 var (
 	errTimedOut  = errors.New("sawtoothtest: no reply in time")
 	errGone      = errors.New("sawtoothtest: the client has left")
 	errRestarted = errors.New("sawtoothtest: the node was restarted")
-	// errDisconnected: the validator was killed while it had the request.
+	// errDisconnected means that the validator was killed while it had the request.
 	errDisconnected = errors.New("sawtoothtest: the validator has gone")
 )
 
-// await blocks until ready returns true. ready is called under the lock.
+// await waits until ready returns true. It calls ready under the lock.
 func (n *Node) await(ctx context.Context, epoch int, deadline time.Time, ready func() bool) error {
 	for {
 		var err error
@@ -125,8 +125,8 @@ func (n *Node) await(ctx context.Context, epoch int, deadline time.Time, ready f
 	}
 }
 
-// runTask makes the validator run the task. If that has to wait, it may happen after runTask has
-// given up, and after the client has left.
+// runTask makes the validator run a task. If the task has to wait, it may run after runTask has
+// returned an error, and after the client has left.
 func (n *Node) runTask(ctx context.Context, epoch int, deadline time.Time, t *task) error {
 	restarted := false
 	n.whileLocked(func(now time.Time) {
@@ -148,7 +148,7 @@ func (n *Node) runTask(ctx context.Context, epoch int, deadline time.Time, t *ta
 }
 
 // answerOfError returns the answer to a request that ended with an error of runTask. It returns
-// false if there is none: the client has left, or the node was restarted.
+// false if the client has left or the node was restarted: then there is no answer.
 func answerOfError(err error) (answer, bool) {
 	switch {
 	case errors.Is(err, errTimedOut):
@@ -159,7 +159,7 @@ func answerOfError(err error) (answer, bool) {
 	return answer{}, false
 }
 
-// pause waits, and reports whether the client is still there.
+// pause waits for d, and reports whether the client is still connected.
 func (n *Node) pause(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
@@ -175,7 +175,7 @@ func (n *Node) pause(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// hang waits until the client leaves or the node is closed.
+// hang waits until the client ends the connection or the node is closed.
 func (n *Node) hang(ctx context.Context) {
 	select {
 	case <-ctx.Done():
@@ -183,7 +183,7 @@ func (n *Node) hang(ctx context.Context) {
 	}
 }
 
-// drawFault counts the requests of an id and draws the fault of this one.
+// drawFault counts a request of ids[0], and returns that count and the request's fault.
 func (n *Node) drawFault(op Operation, ids []batch.ID) (int, Fault) {
 	try := 0
 	if len(ids) > 0 {
@@ -193,7 +193,7 @@ func (n *Node) drawFault(op Operation, ids []batch.ID) (int, Fault) {
 	return try, n.o.Faults.drawRequest(RequestPoint{Operation: op, Batches: ids, Try: try})
 }
 
-// beginRead begins a read request: it returns the present life of the node, and the fault.
+// beginRead begins a read request. It returns the node's current epoch, and the request's fault.
 func (n *Node) beginRead(op Operation, ids []batch.ID) (epoch int, f Fault) {
 	n.whileLocked(func(time.Time) {
 		epoch = n.v.epoch
@@ -212,8 +212,8 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n.route(w, r)
 }
 
-// tooLongPart names the part that exceeds the limit of the HTTP parser: 8190 bytes for the target
-// of the request and for each header.
+// tooLongPart names the part of a request that is above the limit of the HTTP parser: 8190 bytes
+// for the target and for each header.
 func tooLongPart(r *http.Request) string {
 	const limit = 8190
 	if len(r.RequestURI) > limit {
@@ -232,7 +232,7 @@ func tooLongPart(r *http.Request) string {
 	return ""
 }
 
-// send writes an answer, changed by a fault.
+// send writes an answer after the fault has changed it.
 func (n *Node) send(w http.ResponseWriter, r *http.Request, a answer, f Fault) {
 	a = f.changedAnswer(a)
 	switch f.Answer {
@@ -249,6 +249,6 @@ func (n *Node) send(w http.ResponseWriter, r *http.Request, a answer, f Fault) {
 	}
 	w.Header().Set("Content-Type", a.contentType)
 	w.WriteHeader(a.status)
-	// The client may have left.
+	// The client may have ended the connection.
 	_, _ = w.Write(a.body)
 }

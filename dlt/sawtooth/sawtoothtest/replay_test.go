@@ -21,26 +21,26 @@ import (
 	"github.com/dltbatch/dltbatch/internal/transcript"
 )
 
-// replay makes requests that are equivalent to those of a transcript of a real node,
-// in its order, and holds the answers against those of the transcript. The ids of
-// the transcript stand for batches of the scenario: those that a POST is answered
-// with, and those that are asked for after a POST that was refused.
+// replay makes requests that are equivalent to those of a transcript of a real node, in its order,
+// and compares the answers with those of the transcript. An id of the transcript stands for a
+// batch of the scenario: one that a POST is answered with, or one that is asked for after a
+// refused POST.
 type replay struct {
 	t     *testing.T
 	n     *Node
-	steps []step // for the POSTs of batches, in order
+	steps []step // the POSTs of batches, in order
 	done  int
-	ids   map[string]string // of the transcript, ten digits, to ours
-	last  []*pb.Batch       // posted last
-	seen  string            // the id that was watched last
+	ids   map[string]string // our ids by the first ten digits of the transcript's
+	last  []*pb.Batch       // the batches of the last POST
+	seen  string            // the id whose status was watched last
 	diffs []string
 }
 
-// step is one POST of batches: what is posted, and what happens before.
+// step is one POST of batches, and what happens before it.
 type step struct {
 	before  func(n *Node)
 	batches []*pb.Batch
-	body    []byte // instead of the batches
+	body    []byte // replaces the list of batches
 }
 
 func posts(bs ...*pb.Batch) step { return step{batches: bs} }
@@ -54,8 +54,8 @@ var (
 	httpBytes = regexp.MustCompile(`HTTP (\d+), (?:body )?(\d+) bytes`)
 )
 
-// ours returns our id for one of the transcript. One that nobody has posted is some
-// id that nobody has.
+// ours returns our id for an id of the transcript. For an id that was in no POST, it is an id that
+// no batch has.
 func (r *replay) ours(theirs string) string {
 	short, isShort := strings.CutSuffix(theirs, "~")
 	if !isShort {
@@ -67,7 +67,7 @@ func (r *replay) ours(theirs string) string {
 		}
 		return id
 	}
-	// Asked for right after a POST that was refused, it is one of its batches.
+	// An id that is asked for right after a refused POST is that of one of its batches.
 	for _, b := range r.last {
 		id := b.GetHeaderSignature()
 		known := false
@@ -91,11 +91,11 @@ func (r *replay) differ(line int, format string, args ...any) {
 	r.diffs = append(r.diffs, fmt.Sprintf("line %d: ", line)+fmt.Sprintf(format, args...))
 }
 
-// exchange makes the request of one exchange and compares.
+// exchange repeats the request of one exchange, and compares the answer.
 func (r *replay) exchange(line int, x *transcript.Exchange) {
 	method, target, body := x.Request.Method, r.translate(x.Request.Target), []byte(nil)
 	switch {
-	case method == "" || target == "/batch_statuses" && method == http.MethodGet && x.Request.Size < 0: // a poll, told by its answer
+	case method == "" || target == "/batch_statuses" && method == http.MethodGet && x.Request.Size < 0: // a poll, of which the record has only the answer
 		method, target = http.MethodGet, "/batch_statuses?id="+r.last[0].GetHeaderSignature()
 	case method == http.MethodPost && target == "/batches" && x.Request.Body == "":
 		require.Less(r.t, r.done, len(r.steps), "line %d: one more POST of batches than the scenario has", line)
@@ -108,7 +108,7 @@ func (r *replay) exchange(line int, x *transcript.Exchange) {
 		if body = s.body; body == nil {
 			body = marshal(r.t, &pb.BatchList{Batches: s.batches})
 		}
-	case x.Request.Body == "" && x.Request.Size > 0: // one id as JSON
+	case x.Request.Body == "" && x.Request.Size > 0: // the body is one id as JSON
 		body = []byte(`["` + hex.EncodeToString(make([]byte, 64)) + `"]`)
 	default:
 		body = []byte(r.translate(x.Request.Body))
@@ -128,7 +128,7 @@ func (r *replay) exchange(line int, x *transcript.Exchange) {
 	for _, d := range c.Differences(x.Answer, got) {
 		r.differ(line, "%s %s: %s", method, x.Label, d)
 	}
-	// Half a second is what tells waiting from working.
+	// An answer after more than half a second shows that the node has waited.
 	if slow := x.Answer.After > 500*time.Millisecond; slow != (took > 500*time.Millisecond) {
 		r.differ(line, "%s %s: took %v, the record has %v", method, x.Label, took, x.Answer.After)
 	}
@@ -149,8 +149,8 @@ func (r *replay) send(method, target, contentType string, body []byte) (transcri
 	return got, time.Since(began)
 }
 
-// watch holds a status that was seen against ours: the first one of a batch is there
-// at once, one that follows as soon, or two blocks later.
+// watch compares a status that the record saw with ours. The first status of a batch must be there
+// at once; a later one at once, or two blocks later.
 func (r *replay) watch(line int, s *transcript.StatusSeen) {
 	id := r.ids[s.ID[:8]+r.suffix(s.ID)]
 	first := r.seen != id
@@ -167,7 +167,7 @@ func (r *replay) watch(line int, s *transcript.StatusSeen) {
 	r.differ(line, "status of %s: %s, the record has %s", s.ID, r.n.Status(batch.ID(id)), s.Status)
 }
 
-// suffix completes the eight digits of an id to the ten by which it is known.
+// suffix returns the two digits that complete the eight digits of an id to the ten of ids.
 func (r *replay) suffix(eight string) string {
 	for theirs := range r.ids {
 		if strings.HasPrefix(theirs, eight) {
@@ -177,7 +177,7 @@ func (r *replay) suffix(eight string) string {
 	return ""
 }
 
-// note does what a remark tells, where it tells of something that was done.
+// note repeats what a remark says was done, if it says so.
 func (r *replay) note(line int, text string) {
 	if m := accepted.FindStringSubmatch(text); m != nil {
 		taken := 0
@@ -227,7 +227,7 @@ func replayFile(t *testing.T, sc scenario) {
 	})
 }
 
-// sized compares a status and a length that the record tells in a remark.
+// sized compares the status and the length in a remark with those of an answer.
 func (r *replay) sized(line int, note string, got transcript.Answer) {
 	m := httpBytes.FindStringSubmatch(note)
 	require.NotNil(r.t, m, note)

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// route finds the handler (docs/ledgers/sawtooth.md#requests-and-limits).
+// route calls the handler of a request's path (docs/ledgers/sawtooth.md#requests-and-limits).
 func (n *Node) route(w http.ResponseWriter, r *http.Request) {
 	const get, post = http.MethodGet, http.MethodPost
 	dir, name := r.URL.Path, ""
 	if i := strings.LastIndexByte(dir, '/'); i > 0 {
 		dir, name = dir[:i], dir[i+1:]
 		if name == "" {
-			dir = "" // a slash at the end makes another path
+			dir = "" // with a slash at the end, the path is another one
 		}
 	}
 	byName := func(h func(http.ResponseWriter, *http.Request, string)) http.HandlerFunc {

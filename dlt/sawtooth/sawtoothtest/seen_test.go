@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
 )
 
-// Bytes that are no BatchList and are taken for an empty one.
+// Some bytes that are no BatchList are read as an empty list.
 func TestJunkThatIsTaken(t *testing.T) {
 	n := Start(t, nil)
 	post := func(body []byte) response {
@@ -34,13 +34,13 @@ func TestJunkThatIsTaken(t *testing.T) {
 		assert.Equal(t, codeBadProtobuf, post(body).code(), name)
 	}
 	assert.Equal(t, codeNoBatches, post(nil).code())
-	// What stands before the junk counts.
+	// The batches before such bytes count.
 	r := post(append(list, "hello world"...))
 	assert.Equal(t, http.StatusAccepted, r.status)
 	assert.True(t, strings.HasSuffix(r.json["link"].(string), "?id="+good.GetHeaderSignature()))
 }
 
-// 8190 bytes fit into the first line, and into a header.
+// The request line and each header may have up to 8190 bytes.
 func TestLongLines(t *testing.T) {
 	n := Start(t, nil)
 	fits := strings.Repeat("a", 8190-len("/batch_statuses?id="))
@@ -54,7 +54,7 @@ func TestLongLines(t *testing.T) {
 	assert.Equal(t, codeSubmitContentType, mustDo(t, "POST", n.URL()+"/batches", "Application/Octet-Stream", []byte("x")).code(), "the case of a type counts")
 }
 
-// unsigned is a batch for a node that takes signatures on trust.
+// unsigned returns a batch for a node that does not verify signatures.
 func unsigned(t testing.TB, i int) *pb.Batch {
 	t.Helper()
 	tx := call(Set("x", int64(i)))
@@ -65,8 +65,8 @@ func unsigned(t testing.TB, i int) *pb.Batch {
 	}
 }
 
-// The limit of the pool shrinks from 300 to 10 with one batch a block, and stays
-// there, whatever comes, until the validator is restarted.
+// The limit of the pool shrinks from 300 to 10 with one batch per block, and stays there, whatever
+// comes, until the validator is restarted.
 func TestPoolLimitShrinks(t *testing.T) {
 	inBubble(t, Options{SkipVerify: true}, func(t *testing.T, n *Node) {
 		made := 0
@@ -107,8 +107,8 @@ func TestPoolLimitShrinks(t *testing.T) {
 	})
 }
 
-// Every transaction that fails is listed; one that has to wait for an earlier one of
-// a batch that has failed is not executed.
+// Every transaction that fails is listed. Once one has failed, a transaction that has to wait for
+// an earlier one of the batch is not executed.
 func TestAllFailuresAreListed(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, n *Node) {
 		b := mk(t, call(Inc("a", 1)), call(Set("b", 1)), call(Inc("c", 1)), call(Inc("a", 1)))
@@ -133,8 +133,8 @@ func TestAllFailuresAreListed(t *testing.T) {
 	})
 }
 
-// The first status after a 202: PENDING on an idle node; under load some are UNKNOWN,
-// the same ones with the same seed, for less than a block.
+// The first status after a 202 is PENDING on an idle node. Under load some first statuses are
+// UNKNOWN, the same ones with the same seed, for less than a block.
 func TestFirstStatus(t *testing.T) {
 	inBubble(t, Options{BlockInterval: time.Hour, SkipVerify: true}, func(t *testing.T, n *Node) {
 		unknown := 0

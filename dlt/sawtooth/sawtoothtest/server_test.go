@@ -23,7 +23,7 @@ func bodyOf(t testing.TB, bs ...*pb.Batch) io.Reader {
 	return bytes.NewReader(marshal(t, &pb.BatchList{Batches: bs}))
 }
 
-// Stop refuses connections and forgets nothing; Resume comes back at the same address.
+// Stop refuses connections and forgets nothing. Resume listens at the same address again.
 func TestStopAndResume(t *testing.T) {
 	n := Start(t, fast(Options{BlockInterval: 30 * time.Millisecond}))
 	url := n.URL()
@@ -52,8 +52,8 @@ func TestFixedAddress(t *testing.T) {
 	assert.Equal(t, http.StatusOK, mustDo(t, http.MethodGet, second.URL()+"/status", "", nil).status)
 }
 
-// A restart cuts what is open, and nothing of a request that began before it is
-// taken after it.
+// A restart closes open connections, and no batch of a request that began before the restart is
+// accepted after it.
 func TestRestartCutsConnections(t *testing.T) {
 	n := Start(t, fast(Options{Faults: once(Fault{Delay: time.Hour})}))
 	b := mk(t, call(Set("x", 1)))
@@ -76,7 +76,7 @@ func TestRestartCutsConnections(t *testing.T) {
 	becomes(t, n, b, Committed)
 }
 
-// The same without a connection to cut: the handler itself notices the restart.
+// Without a connection to close, the handler itself notices the restart.
 func TestRestartEndsWhatBeganBefore(t *testing.T) {
 	inBubble(t, Options{Faults: once(Fault{Delay: time.Second})}, func(t *testing.T, n *Node) {
 		b := mk(t, call(Set("x", 1)))
@@ -95,7 +95,7 @@ func TestRestartEndsWhatBeganBefore(t *testing.T) {
 	})
 }
 
-// A wait that a restart interrupts has no answer.
+// A request that waits during a restart gets no answer.
 func TestRestartEndsWaits(t *testing.T) {
 	inBubble(t, Options{BlockInterval: time.Hour}, func(t *testing.T, n *Node) {
 		b := mk(t, call(Set("x", 1)))
@@ -115,7 +115,7 @@ func TestRestartEndsWaits(t *testing.T) {
 	})
 }
 
-// An answer that says the same again is not noted again.
+// A status answer with the same status as the last one is not noted in the journal again.
 func TestStatusRepeats(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, n *Node) {
 		b := mk(t, call(Set("x", 1)))
@@ -135,7 +135,7 @@ func TestStatusRepeats(t *testing.T) {
 	})
 }
 
-// A hook that ends its goroutine does not lock the node for good.
+// A hook that ends its goroutine does not leave the node locked.
 func TestHookMayPanic(t *testing.T) {
 	n := NewNode(fast(Options{Faults: &Faults{Request: func(RequestPoint) Fault { panic("hook") }}}))
 	t.Cleanup(n.Close)
@@ -163,12 +163,12 @@ func TestStartFails(t *testing.T) {
 	assert.Empty(t, f.cleanups)
 }
 
-// JSON is ASCII only, as Python writes it.
+// JSON is written in ASCII, as Python writes it.
 func TestPretty(t *testing.T) {
 	assert.Equal(t, "{\n  \"a\": \"<\\u00e9\\ud83d\\ude00>\",\n  \"b\": []\n}", string(encodeJSON(map[string]any{"b": []any{}, "a": "<é😀>"}))) //nolint:testifylint // its bytes, not its meaning
 }
 
-// docs/ledgers/sawtooth.md#error-codes: every code has a row, and the table's own status.
+// Every code has a row in the code table, with the status of docs/ledgers/sawtooth.md#error-codes.
 func TestB3Table(t *testing.T) {
 	for code, status := range map[int]int{
 		10: 500, 15: 503, 17: 503, 18: 503, 19: 408, 20: 500, 30: 400, 31: 429, 34: 400, 35: 400, 42: 400, 43: 400, 46: 400,
@@ -180,7 +180,7 @@ func TestB3Table(t *testing.T) {
 	assert.Equal(t, http.StatusInternalServerError, codeAnswer(99).status)
 }
 
-// While the node is stopped a client in the bubble is refused too.
+// While the node is stopped, a client in the bubble is refused, too.
 func TestInMemoryStop(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, n *Node) {
 		b := mk(t, call(Set("x", 1)))
@@ -196,7 +196,8 @@ func TestInMemoryStop(t *testing.T) {
 	})
 }
 
-// docs/ledgers/sawtooth.md#receipts-and-lookups: what 11-lookups.txt does not have.
+// Lookups that 11-lookups.txt does not have work, too
+// (docs/ledgers/sawtooth.md#receipts-and-lookups).
 func TestB12Lookups(t *testing.T) {
 	n := Start(t, fast(Options{}))
 	b := mk(t, call(Set("x", 1)), call(Inc("x", 6)))

@@ -13,8 +13,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 )
 
-// idQuery is the form of a query with ids: a GET with a query, or a POST with a JSON array.
-// The codes differ between statuses and receipts.
+// idQuery is the codes of errors for a query with ids: a GET with a query, or a POST with a JSON
+// array. The codes for statuses and for receipts differ.
 type idQuery struct{ contentType, body, missingID int }
 
 func (n *Node) readIDs(r *http.Request, q idQuery) ([]string, *answer) {
@@ -125,7 +125,7 @@ type statusWord struct {
 	invalid []invalidTx
 }
 
-// ask reads the statuses. It waits first if the query wants that
+// ask reads the statuses, after a wait if the query asks for one
 // (docs/ledgers/sawtooth.md#asking-for-statuses).
 func (n *Node) ask(r *http.Request, epoch int, ids []batch.ID) ([]statusWord, error) {
 	deadline := time.Now().Add(n.o.RESTTimeout)
@@ -147,7 +147,7 @@ func (n *Node) ask(r *http.Request, epoch int, ids []batch.ID) ([]statusWord, er
 	if err != nil {
 		return nil, err
 	}
-	// If a wait ends together with the REST timeout, the timeout wins: there is no answer.
+	// If a wait ends together with the REST timeout, the timeout decides: there is no answer.
 	err = n.await(r.Context(), epoch, deadline, func() bool {
 		now := time.Now()
 		if wt.lost {
@@ -165,7 +165,7 @@ func (n *Node) ask(r *http.Request, epoch int, ids []batch.ID) ([]statusWord, er
 	return words, err
 }
 
-// waitTime reads the value of "wait".
+// waitTime returns the duration that a value of "wait" means.
 func (n *Node) waitTime(value string) time.Duration {
 	seconds, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
 	switch {
@@ -177,7 +177,8 @@ func (n *Node) waitTime(value string) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// invalidJSON leaves out empty fields (docs/ledgers/sawtooth.md#asking-for-statuses).
+// invalidJSON returns the list of invalid transactions as JSON, without empty fields
+// (docs/ledgers/sawtooth.md#asking-for-statuses).
 func invalidJSON(txs []invalidTx) []any {
 	out := make([]any, 0, len(txs))
 	for _, tx := range txs {

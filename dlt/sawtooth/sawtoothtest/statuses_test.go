@@ -20,8 +20,8 @@ func askWait(t testing.TB, n *Node, b *pb.Batch, wait string) response {
 	return bubble(t, n, req)
 }
 
-// docs/ledgers/sawtooth.md#asking-for-statuses: what the values of wait mean. Blocks come every
-// hour, so nothing ends a wait but its time.
+// Each value of "wait" means this duration (docs/ledgers/sawtooth.md#asking-for-statuses). Blocks
+// come every hour, so a wait ends only when its time is over.
 func TestB4Wait(t *testing.T) {
 	for _, c := range []struct {
 		wait string
@@ -59,8 +59,8 @@ func TestB4Wait(t *testing.T) {
 	}
 }
 
-// docs/ledgers/sawtooth.md#asking-for-statuses: a wait ends as soon as nothing is PENDING;
-// UNKNOWN does not make it wait.
+// A wait ends as soon as no batch is PENDING; an UNKNOWN batch is not waited for
+// (docs/ledgers/sawtooth.md#asking-for-statuses).
 func TestB4WaitEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := Start(t, &Options{InMemory: true, BlockInterval: 10 * time.Second, PublishDelay: time.Second})
@@ -75,9 +75,10 @@ func TestB4WaitEnds(t *testing.T) {
 	})
 }
 
-// docs/ledgers/sawtooth.md#asking-for-statuses: five waits stall every client of the validator;
-// /status has threads of its own. The REST API's giving up does not free a thread, and what it
-// gave up on still executes (docs/ledgers/sawtooth.md#submitting, 503/17).
+// Five waits stall all clients of the validator; /status has its own threads
+// (docs/ledgers/sawtooth.md#asking-for-statuses). When the REST API gives up on a request, the
+// request's thread is not free, and the request is still executed
+// (docs/ledgers/sawtooth.md#submitting, 503/17).
 func TestB4FiveWaitsStallEverybody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := Start(t, &Options{InMemory: true, BlockInterval: time.Hour, PublishDelay: -1, RESTTimeout: 20 * time.Second})
@@ -104,7 +105,8 @@ func TestB4FiveWaitsStallEverybody(t *testing.T) {
 	})
 }
 
-// docs/ledgers/sawtooth.md#asking-for-statuses: what 11-statusq.txt does not have.
+// Wrong queries that 11-statusq.txt does not have get the documented errors, too
+// (docs/ledgers/sawtooth.md#asking-for-statuses).
 func TestB4WrongRequests(t *testing.T) {
 	n := Start(t, fast(Options{}))
 	good := strings.Repeat("ab", 64)

@@ -21,12 +21,12 @@ const OpSubscribe Operation = "subscribe"
 // notice is a message of the REST API to all subscribers: a block, or a warning.
 type notice struct {
 	block   block
-	fork    bool   // fork_detected, which is a guess (docs/ledgers/sawtooth.md#events)
-	warning string // instead of a block
+	fork    bool   // the value of fork_detected, which is a guess (docs/ledgers/sawtooth.md#events)
+	warning string // the text of a warning, instead of a block
 }
 
-// announce reports a new head to the subscribers. Block numbers are compared as text, so that
-// 10 after 9 counts as a fork (docs/ledgers/sawtooth.md#events).
+// announce reports a new head to the subscribers. It compares block numbers as text, so that 10
+// after 9 counts as a fork (docs/ledgers/sawtooth.md#events).
 func (c *chain) announce(b block) {
 	if c.eventsLost || c.brokenHead != nil {
 		return
@@ -45,7 +45,7 @@ func (n *Node) LoseEvents() {
 	})
 }
 
-// loseEvents warns the subscribers, and reports no further block.
+// loseEvents warns the subscribers. From then on no block is reported.
 func (c *chain) loseEvents() {
 	c.eventsLost = true
 	if c.brokenHead == nil {
@@ -79,7 +79,7 @@ func (n *Node) DropSockets() {
 	open := slices.Collect(maps.Keys(n.sockets))
 	n.socketMu.Unlock()
 	for _, s := range open {
-		_ = s.conn.CloseNow() // it may have ended already
+		_ = s.conn.CloseNow() // the connection may have ended already
 	}
 }
 
@@ -90,19 +90,19 @@ func (n *Node) Sockets() int {
 	return len(n.sockets)
 }
 
-// socket is one websocket. One goroutine serves it and another reads.
+// socket is one websocket. One goroutine serves it, and another one reads from it.
 type socket struct {
 	n    *Node
 	conn *websocket.Conn
-	// Address prefixes of each subscription. A second subscription is added, and all messages
-	// then come once more (docs/ledgers/sawtooth.md#events).
+	// The address prefixes of each subscription. A second subscription is added to the first, and
+	// then all messages come twice (docs/ledgers/sawtooth.md#events).
 	subscriptions [][]string
 	ungreeted     [][]string // subscriptions that have not got the head yet
 	nextNotice    int        // index in chain.notices
 }
 
-// serveSubscription serves the websocket (docs/ledgers/sawtooth.md#events). It never pings,
-// acknowledges nothing, and replays nothing.
+// serveSubscription serves the websocket (docs/ledgers/sawtooth.md#events). It sends no pings, no
+// acknowledgements and no old blocks.
 func (n *Node) serveSubscription(w http.ResponseWriter, r *http.Request) {
 	_, fault := n.beginRead(OpSubscribe, nil)
 	if !n.pause(r.Context(), fault.Delay) {
@@ -119,16 +119,16 @@ func (n *Node) serveSubscription(w http.ResponseWriter, r *http.Request) {
 		n.send(w, r, textAnswer(http.StatusOK, "no websocket"), fault)
 		return
 	}
-	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the API checks no origin
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the REST API does not check the origin
 	if err != nil {
-		return // already answered
+		return // Accept has sent the answer
 	}
 	conn.SetReadLimit(n.o.MaxBody)
 	s := &socket{n: n, conn: conn}
 	n.socketMu.Lock()
 	n.sockets[s] = struct{}{}
 	n.socketMu.Unlock()
-	// The request's context has no meaning once its connection is taken over.
+	// The request's context has no meaning after its connection was taken over.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 	messages := make(chan []byte)
 	read := make(chan struct{})
@@ -138,14 +138,14 @@ func (n *Node) serveSubscription(w http.ResponseWriter, r *http.Request) {
 	}()
 	s.serve(ctx, messages)
 	cancel()
-	_ = conn.CloseNow() // it may have ended already
+	_ = conn.CloseNow() // the connection may have ended already
 	<-read
 	n.socketMu.Lock()
 	delete(n.sockets, s)
 	n.socketMu.Unlock()
 }
 
-// read passes on the client's messages, until the socket ends. Meanwhile pings are answered.
+// read passes on the client's messages until the socket ends. Reading also answers pings.
 func (s *socket) read(ctx context.Context, messages chan<- []byte) {
 	defer close(messages)
 	for {
@@ -164,7 +164,7 @@ func (s *socket) read(ctx context.Context, messages chan<- []byte) {
 	}
 }
 
-// serve sends news, and handles the client's messages.
+// serve sends the messages that are due, and handles the client's messages.
 func (s *socket) serve(ctx context.Context, messages <-chan []byte) {
 	for {
 		var out []map[string]any
@@ -200,7 +200,7 @@ func (s *socket) write(ctx context.Context, out []map[string]any) bool {
 	for _, m := range out {
 		text, err := json.Marshal(m)
 		if err != nil {
-			panic(err) // cannot happen: maps, slices, strings and booleans
+			panic(err) // cannot fail for maps, slices, strings and booleans
 		}
 		if s.conn.Write(ctx, websocket.MessageText, text) != nil {
 			return false
@@ -240,7 +240,7 @@ func (s *socket) dueMessages() (out []map[string]any) {
 	return out
 }
 
-// blockEvent returns a block as subscribers see it: the last change of each address.
+// blockEvent returns a block's event: for each address only its last change.
 func (c *chain) blockEvent(b block, prefixes []string) map[string]any {
 	last := map[string]string{}
 	for _, x := range b.batches {
@@ -261,7 +261,7 @@ func (c *chain) blockEvent(b block, prefixes []string) map[string]any {
 	}
 }
 
-// handle handles one message, and reports whether the socket goes on.
+// handle handles one message of the client, and reports whether the socket stays open.
 func (s *socket) handle(ctx context.Context, text []byte) bool {
 	var doc any
 	if err := json.Unmarshal(text, &doc); err != nil {
@@ -269,7 +269,7 @@ func (s *socket) handle(ctx context.Context, text []byte) bool {
 	}
 	m, ok := doc.(map[string]any)
 	if !ok {
-		return false // the handler raises
+		return false // the real handler raises an exception
 	}
 	var prefixes []string
 	if list, ok := m["address_prefixes"].([]any); ok {
@@ -283,7 +283,7 @@ func (s *socket) handle(ctx context.Context, text []byte) bool {
 	alive := true
 	s.n.whileLocked(func(time.Time) {
 		c := s.n.v.chain
-		out = s.dueMessages() // to the subscriptions from before
+		out = s.dueMessages() // for the subscriptions so far
 		switch m["action"] {
 		case "subscribe":
 			s.subscriptions, s.ungreeted = append(s.subscriptions, prefixes), append(s.ungreeted, prefixes)

@@ -14,7 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// subscriber is a websocket as a test holds it.
+// subscriber is a test's websocket to the node.
 type subscriber struct {
 	t    *testing.T
 	conn *websocket.Conn
@@ -46,8 +46,8 @@ func (s *subscriber) hear() map[string]any {
 	return m
 }
 
-// nothing requires that what comes next is the answer to a question of the test's,
-// so that nothing was said before.
+// nothing requires that the next message is the answer to a request of this func, so that no other
+// message was sent before.
 func (s *subscriber) nothing() {
 	s.t.Helper()
 	s.say(`{"action":"dance"}`)
@@ -64,7 +64,7 @@ func (s *subscriber) ended() {
 	require.NoError(s.t, ctx.Err(), "it did not end")
 }
 
-// commit has a block made that sets a name.
+// commit commits a block with a batch that sets a name.
 func commit(t *testing.T, n *Node, name string, value int64) {
 	t.Helper()
 	b := mk(t, call(Set(name, value)))
@@ -77,15 +77,15 @@ func TestEventsOfBlocks(t *testing.T) {
 	commit(t, n, "before", 1)
 	s := dial(t, n)
 	commit(t, n, "silent", 1)
-	s.nothing() // who has not subscribed is told nothing
+	s.nothing() // without a subscription no event comes
 	s.say(`{"action":"subscribe","address_prefixes":["` + Address("x")[:6] + `"]}`)
-	head := s.hear() // no acknowledgement: the first message is the head's event, and nothing older
+	head := s.hear() // there is no acknowledgement: the first message is the event of the head, and no older event comes
 	assert.Equal(t, "2", head["block_num"], "a string")
 	assert.Len(t, head["block_id"], 128)
 	assert.NotContains(t, head, "fork_detected")
 	assert.Equal(t, []any{map[string]any{"address": Address("silent"), "type": "SET", "value": "oWZzaWxlbnQB"}}, head["state_changes"])
 
-	b := mk(t, call(Set("x", 1)), call(Inc("x", 4))) // squashed to the last change of the address
+	b := mk(t, call(Set("x", 1)), call(Inc("x", 4))) // the event has only the last change of the address
 	submitOK(t, n, b)
 	next := s.hear()
 	assert.Equal(t, "3", next["block_num"])
@@ -98,7 +98,7 @@ func TestEventsOfBlocks(t *testing.T) {
 	s.nothing()
 }
 
-// A block in which nothing matches is an event with no changes.
+// A block without a matching change is an event with no changes.
 func TestEventsWithoutChanges(t *testing.T) {
 	n := Start(t, fast(Options{}))
 	s := dial(t, n)
@@ -109,7 +109,7 @@ func TestEventsWithoutChanges(t *testing.T) {
 	assert.Equal(t, []any{}, s.hear()["state_changes"])
 }
 
-// A second subscribe adds one, and unsubscribe takes one away.
+// A second subscribe adds a subscription, and unsubscribe removes one.
 func TestSubscribedTwice(t *testing.T) {
 	n := Start(t, fast(Options{}))
 	s := dial(t, n)
@@ -149,15 +149,15 @@ func TestBlockDeltas(t *testing.T) {
 	s.ended()
 }
 
-// What is no object at all ends the socket.
+// A message that is no JSON object ends the socket.
 func TestSocketOfAMessageThatIsNoObject(t *testing.T) {
 	s := dial(t, Start(t, nil))
 	s.say(`[1]`)
 	s.ended()
 }
 
-// Block numbers are compared as text: a false alarm at 10. A real fork tells of
-// numbers again, and its batches come back without being pending in between.
+// Block numbers are compared as text, so 10 is wrongly reported as a fork. A real fork reports
+// numbers again, and its batches are committed again without being PENDING in between.
 func TestForks(t *testing.T) {
 	n := Start(t, fast(Options{BlockInterval: 20 * time.Millisecond}))
 	s := dial(t, n)
@@ -173,7 +173,7 @@ func TestForks(t *testing.T) {
 	chain := n.Chain()
 	var gone []batch.ID
 	var word string
-	n.whileLocked(func(now time.Time) { // no block between
+	n.whileLocked(func(now time.Time) { // so that no block is made in between
 		gone = n.v.fork(now, 2, 1)
 		word = n.v.tracker.peekStatus(now, gone[0])
 		n.wake()
@@ -191,7 +191,7 @@ func TestForks(t *testing.T) {
 	require.NoError(t, n.Check(Expectation{Order: map[string][]batch.ID{"": chain}}))
 }
 
-// A batch that a fork took away has no effect, but its receipts stay.
+// A batch of a lost fork has no effect, but its receipts stay.
 func TestForkedBatchesAreGone(t *testing.T) {
 	n := Start(t, fast(Options{}))
 	b := mk(t, call(Set("x", 1)))
@@ -209,7 +209,7 @@ func TestForkedBatchesAreGone(t *testing.T) {
 	becomes(t, n, b, Committed)
 }
 
-// What a fork took away is not in the chain, and is again; its receipts stay
+// A batch of a lost fork is not in the chain until it is committed again, and its receipts stay
 // (docs/ledgers/sawtooth.md#receipts-and-lookups).
 func TestReceiptsAfterAFork(t *testing.T) {
 	inBubble(t, Options{BlockInterval: time.Minute}, func(t *testing.T, n *Node) {
@@ -240,7 +240,7 @@ func TestReceiptsAfterAFork(t *testing.T) {
 	})
 }
 
-// Nothing is replayed of what came while the validator was away.
+// Blocks from while the validator was away are never reported.
 func TestLostEvents(t *testing.T) {
 	n := Start(t, fast(Options{}))
 	s := dial(t, n)
@@ -272,7 +272,7 @@ func TestDropSockets(t *testing.T) {
 	}
 }
 
-// The upgrade suffers faults, and a plain GET is no upgrade.
+// The upgrade to a websocket can have faults, and a plain GET is not an upgrade.
 func TestUpgrade(t *testing.T) {
 	n := Start(t, &Options{Faults: &Faults{Request: func(p RequestPoint) Fault {
 		if p.Operation == OpSubscribe {

@@ -21,7 +21,7 @@ type postRequest struct {
 	n          *Node
 	w          http.ResponseWriter
 	r          *http.Request
-	request    int // in the journal
+	request    int // its number in the journal
 	entryIndex int
 	epoch      int
 	begunAt    time.Time
@@ -51,7 +51,7 @@ func (n *Node) serveSubmit(w http.ResponseWriter, r *http.Request) {
 	})
 
 	if !n.pause(r.Context(), p.fault.Delay) {
-		p.fault.Answer = AnswerReset // no client is left
+		p.fault.Answer = AnswerReset // the client has left
 		p.noteEnd(0)
 		simnode.Reset(w)
 		return
@@ -89,9 +89,9 @@ func (p *postRequest) readList() (*pb.BatchList, *answer) {
 	return list, nil
 }
 
-// decodeList reads a BatchList like the REST API: it stops, without an error, at the first tag
-// that is 0 or ends a group, and skips unknown fields. So text such as "hello world" and a
-// body of zeros are lists without a batch.
+// decodeList reads a BatchList as the REST API does. It stops, without an error, at the first tag
+// that is 0 or ends a group, and skips unknown fields. So a text such as "hello world" and a body
+// of zeros are lists without a batch.
 func decodeList(body []byte) (*pb.BatchList, bool) {
 	list := &pb.BatchList{}
 	for len(body) > 0 {
@@ -123,7 +123,8 @@ func decodeList(body []byte) (*pb.BatchList, bool) {
 	return list, true
 }
 
-// readBody reads a request's body. A body that is not smaller than the limit gets a 413, as text.
+// readBody reads a request's body. If the body is not smaller than the limit, the answer is a 413
+// with a text.
 func (n *Node) readBody(r *http.Request) ([]byte, *answer) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, n.o.MaxBody))
 	if err != nil {
@@ -133,7 +134,7 @@ func (n *Node) readBody(r *http.Request) ([]byte, *answer) {
 	if int64(len(body)) < n.o.MaxBody {
 		return body, nil
 	}
-	// The server reads on for a while, so that the client gets to read the answer.
+	// The server reads more of the body, so that the client can read the answer.
 	_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, 8*n.o.MaxBody))
 	a := textAnswer(http.StatusRequestEntityTooLarge, "413: Request Entity Too Large")
 	return nil, &a
@@ -159,7 +160,7 @@ func (p *postRequest) acceptList(list *pb.BatchList) {
 	case errors.Is(err, errFull):
 		p.writeAnswer(codeAnswer(codeQueueFull))
 	case errors.Is(err, errNoReply):
-		// No reply comes: the REST API waits for its whole timeout.
+		// No reply comes, and the REST API waits for its whole timeout.
 		if !p.n.pause(p.r.Context(), time.Until(p.begunAt.Add(p.fault.Delay+p.n.o.RESTTimeout))) {
 			p.noteEnd(0)
 			simnode.Reset(p.w)
@@ -179,8 +180,8 @@ func (p *postRequest) acceptList(list *pb.BatchList) {
 
 var errFull = errors.New("sawtoothtest: pool is full")
 
-// runChecks runs the validator's checks in its order: permissions, back pressure, signatures,
-// structure, completer. Nothing is kept unless all pass.
+// runChecks makes the validator's checks in its order: permissions, back pressure, signatures,
+// structure, completer. The batches are accepted only if all pass.
 func (p *postRequest) runChecks(bs []*submitted) error {
 	n := p.n
 	if !allPermitted(bs, n.o.PermitsSigner) {
@@ -191,7 +192,7 @@ func (p *postRequest) runChecks(bs []*submitted) error {
 	if full {
 		return errFull
 	}
-	// The validator goes on with this if it has to wait, even if the client leaves.
+	// If this task has to wait, the validator runs it even if the client leaves.
 	answer := verify(bs, n.o.SkipVerify)
 	err := n.runTask(p.r.Context(), p.epoch, time.Now().Add(n.o.RESTTimeout), &task{needsPublisher: true, run: func(now time.Time) {
 		switch {
@@ -207,7 +208,8 @@ func (p *postRequest) runChecks(bs []*submitted) error {
 	return answer
 }
 
-// answerFault answers with the fault. The batches are accepted before it, after it, or never.
+// answerFault answers as the fault says. The batches are accepted before the answer, after it, or
+// never.
 func (p *postRequest) answerFault(list *pb.BatchList) {
 	n := p.n
 	if p.fault.Acceptance != NotAccepted {
@@ -230,14 +232,14 @@ func (p *postRequest) answerFault(list *pb.BatchList) {
 	p.writeAnswer(answer{})
 }
 
-// acceptLater makes a list reach the validator at a later time. The caller holds the lock.
+// acceptLater lets a list reach the validator at a later time. The caller holds the lock.
 func (n *Node) acceptLater(at time.Time, bs []*submitted) {
 	n.seq++
 	heap.Push(&n.v.latePosts, lateArrival{at: at, seq: n.seq, run: func(now time.Time) { n.v.giveTask(now, n.acceptTask(bs)) }})
 	n.wake()
 }
 
-// acceptTask returns the task that accepts a verified list without a waiting client.
+// acceptTask returns the task that accepts a verified list without a client that waits.
 func (n *Node) acceptTask(bs []*submitted) *task {
 	return &task{needsPublisher: true, run: func(now time.Time) {
 		if !n.v.isFull() {
@@ -246,8 +248,8 @@ func (n *Node) acceptTask(bs []*submitted) *task {
 	}}
 }
 
-// writeAnswer first journals the end of the POST and then writes: a client that has read the
-// answer finds it in the journal.
+// writeAnswer first notes the end of the POST in the journal and then writes the answer: a client
+// that has read the answer finds its end in the journal.
 func (p *postRequest) writeAnswer(a answer) {
 	status := p.fault.changedAnswer(a).status
 	if p.fault.Answer == AnswerReset {

@@ -16,8 +16,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
 )
 
-// docs/ledgers/sawtooth.md#messages, docs/ledgers/sawtooth.md#signatures: the whole-list vector
-// is accepted, byte for byte.
+// The list vector is accepted byte for byte (docs/ledgers/sawtooth.md#messages,
+// docs/ledgers/sawtooth.md#signatures).
 func TestA2Vector(t *testing.T) {
 	n := Start(t, fast(Options{}))
 	const address = "1cf126cc488cca4cc3565a876f6040f8b73a7b92475be1d0b1bc453f6140fba7183b9a"
@@ -25,7 +25,7 @@ func TestA2Vector(t *testing.T) {
 	b := mk(t, x)
 	require.Equal(t, "9eb2b3bc4330deebbb3b83c2952e88ecff4073b33779b8b4f0f101535bb68d36577626ed1774619d990dc7a0a0e6ec2056c739bfbb310eaa0dfb0e445a190ecf", b.GetHeaderSignature())
 	submitOK(t, n, b)
-	becomes(t, n, b, Invalid) // "hello" is no payload of ours
+	becomes(t, n, b, Invalid) // the payload "hello" is not one of the family
 }
 
 func TestB2LinkBehindProxy(t *testing.T) {
@@ -65,7 +65,7 @@ func highS(t *testing.T, signature string) string {
 	return hex.EncodeToString(raw[:32]) + hex.EncodeToString(high[:])
 }
 
-// resign signs a batch around transactions and a header that may both be wrong.
+// resign returns a signed batch of these transactions, with a header that bend has changed.
 func resign(t *testing.T, bend func(h *pb.BatchHeader), txs ...*pb.Transaction) *pb.Batch {
 	t.Helper()
 	h := &pb.BatchHeader{SignerPublicKey: public(key(t))}
@@ -77,7 +77,8 @@ func resign(t *testing.T, bend func(h *pb.BatchHeader), txs ...*pb.Transaction) 
 	return &pb.Batch{Header: raw, HeaderSignature: sign(key(t), raw), Transactions: txs}
 }
 
-// docs/ledgers/sawtooth.md#messages: a batch without transactions passes the structure check.
+// A batch without transactions passes the check of the structure
+// (docs/ledgers/sawtooth.md#messages).
 func TestA1EmptyBatch(t *testing.T) {
 	n := Start(t, fast(Options{}))
 	b := mk(t)
@@ -85,8 +86,8 @@ func TestA1EmptyBatch(t *testing.T) {
 	becomes(t, n, b, Committed)
 }
 
-// docs/ledgers/sawtooth.md#submitting: a signer that policy does not permit looks like a bad
-// signature.
+// A signer without permission gets the same answer as a bad signature
+// (docs/ledgers/sawtooth.md#submitting).
 func TestB2SignerNotPermitted(t *testing.T) {
 	n := Start(t, fast(Options{PermitsSigner: func(k string) bool { return k != public(key(t)) }}))
 	r, err := postList(t, n, mk(t, call(Set("x", 1))))
@@ -94,8 +95,8 @@ func TestB2SignerNotPermitted(t *testing.T) {
 	assert.Equal(t, 30, r.code())
 }
 
-// docs/ledgers/sawtooth.md#back-pressure: ten times the average block, which moves only upwards
-// here.
+// The limit is ten times the average block (docs/ledgers/sawtooth.md#back-pressure). In this test
+// the average only rises.
 func TestB9AdaptiveLimit(t *testing.T) {
 	l := newPoolLimit(0)
 	assert.Equal(t, 300, l.get())
@@ -107,8 +108,8 @@ func TestB9AdaptiveLimit(t *testing.T) {
 	assert.Equal(t, 500, l.get(), "what is left counts too")
 }
 
-// docs/ledgers/sawtooth.md#requests-and-limits: a body has to be smaller than the limit; 413 is
-// text.
+// A body must be smaller than the limit, and the answer 413 is a text
+// (docs/ledgers/sawtooth.md#requests-and-limits).
 func TestB1BodyLimit(t *testing.T) {
 	list := marshal(t, &pb.BatchList{Batches: []*pb.Batch{mk(t, call(Set("x", 1)))}})
 	for _, c := range []struct {
@@ -123,13 +124,13 @@ func TestB1BodyLimit(t *testing.T) {
 		}
 	}
 	n := Start(t, fast(Options{MaxBody: 1000}))
-	// Not so long that the node closes the connection while it is still being sent.
+	// The body is short enough that the node does not close the connection during the request.
 	r := mustDo(t, http.MethodPost, n.URL()+"/batch_statuses", "application/json", bytes.Repeat([]byte(" "), 5_000))
 	assert.Equal(t, 413, r.status)
 }
 
-// docs/ledgers/sawtooth.md#submitting: one bad batch rejects the whole list with 30, wherever it
-// stands, and nothing of it is taken. The transcripts have more ways of being bad.
+// One bad batch at any place refuses the whole list with code 30, and no batch of it is accepted
+// (docs/ledgers/sawtooth.md#submitting). The transcripts have more kinds of bad batches.
 func TestB2WholeListIsRefused(t *testing.T) {
 	n := Start(t, fast(Options{}))
 	one, two := signTx(t, call(Set("a", 1))), signTx(t, call(Set("b", 1)))
@@ -150,7 +151,8 @@ func TestB2WholeListIsRefused(t *testing.T) {
 	}
 }
 
-// docs/ledgers/sawtooth.md#signatures: blanks are let in. The transcripts have upper case.
+// Blanks in hex digits are accepted (docs/ledgers/sawtooth.md#signatures). The transcripts have
+// upper case.
 func TestA2LenientHex(t *testing.T) {
 	n := Start(t, fast(Options{}))
 	blank := mk(t, call(Set("v", 1)))
@@ -159,8 +161,8 @@ func TestA2LenientHex(t *testing.T) {
 	require.Eventually(t, func() bool { _, ok := n.Value("v"); return ok }, 30*time.Second, time.Millisecond)
 }
 
-// docs/ledgers/sawtooth.md#submitting: nobody replies, as in 10-poison.txt, if it is the key of a
-// transaction that is no point.
+// A transaction whose public key is no point of the curve gets no reply of the validator, as in
+// 10-poison.txt (docs/ledgers/sawtooth.md#submitting).
 func TestB2NoReply(t *testing.T) {
 	inBubble(t, Options{RESTTimeout: 15 * time.Second}, func(t *testing.T, n *Node) {
 		began := time.Now()

@@ -2,19 +2,19 @@ package sawtoothtest
 
 import "time"
 
-// The validator answers clients on a few threads. A status query that waits holds one until
-// its wait is over, even when the REST API has given up on it. When all are held all clients
-// stall, submissions too (docs/ledgers/sawtooth.md#asking-for-statuses).
+// The validator answers clients with a few threads. A status query that waits uses one of them
+// until its wait is over, even if the REST API has given up on the query. When all threads are
+// used all clients stall, including those that submit
+// (docs/ledgers/sawtooth.md#asking-for-statuses).
 
 const clientThreads = 5
 
-// mustQueue reports whether a request has to queue.
+// mustQueue reports whether a request has to wait for a thread.
 func (v *validator) mustQueue() bool {
 	return len(v.waits) >= clientThreads || len(v.backlog) > 0
 }
 
-// freeThreads ends the waits without a pending batch and runs the requests that queue for a
-// thread.
+// freeThreads ends the waits without a pending batch, and runs requests that wait for a thread.
 func (v *validator) freeThreads(now time.Time) {
 	v.endWaits(func(w *statusWait) bool { return !v.anyPending(now, w) })
 	for len(v.backlog) > 0 && len(v.waits) < clientThreads {
@@ -24,7 +24,7 @@ func (v *validator) freeThreads(now time.Time) {
 	}
 }
 
-// expireWaits ends the waits that have timed out, and reports whether there were any.
+// expireWaits ends the waits that have timed out, and reports whether it has ended any.
 func (v *validator) expireWaits(now time.Time) bool {
 	return v.endWaits(func(w *statusWait) bool { return !w.until.After(now) })
 }
@@ -43,7 +43,7 @@ func (v *validator) endWaits(over func(*statusWait) bool) (ended bool) {
 	return ended
 }
 
-// anyPending reports whether a wait must go on: an UNKNOWN id does not count.
+// anyPending reports whether a wait must go on, because one of its batches is PENDING.
 func (v *validator) anyPending(now time.Time, w *statusWait) bool {
 	for _, id := range w.ids {
 		if v.tracker.peekStatus(now, id) == Pending {

@@ -2,8 +2,8 @@ package sawtoothtest
 
 import "time"
 
-// timedCache forgets entries that were not read for the keep time. A lazy one does so only
-// while an entry is added, and at most once per every: the keep time is a lower bound
+// timedCache forgets entries that were not read for keepTime. A lazy one forgets only while an
+// entry is added, and at most once per purgeInterval: then keepTime is a lower bound
 // (docs/ledgers/sawtooth.md#the-same-bytes-again).
 type timedCache[V any] struct {
 	keepTime      time.Duration
@@ -22,7 +22,7 @@ func newTimedCache[V any](now time.Time, keep, every time.Duration, lazy bool) *
 	return &timedCache[V]{keepTime: keep, purgeInterval: every, lazy: lazy, entries: map[string]timedEntry[V]{}, purged: now}
 }
 
-// get returns an entry and renews it.
+// get returns an entry, and renews its time.
 func (c *timedCache[V]) get(now time.Time, key string) (V, bool) {
 	v, ok := c.peek(now, key)
 	if ok {

@@ -22,15 +22,15 @@ type invalidTx struct {
 	data    []byte
 }
 
-// tracker is the memory behind batch statuses: lost on a restart.
+// tracker is the memory that status queries use. A restart loses it.
 type tracker struct {
 	chain           *chain
 	keepTime        time.Duration
 	invalid         *timedCache[[]invalidTx]
 	pending         map[batch.ID]struct{}
-	learnedAt       map[batch.ID]time.Time // when its transactions became known
+	learnedAt       map[batch.ID]time.Time // when the batch's transactions became known
 	learnedPurgedAt time.Time
-	byTx            map[string][]batch.ID // in the order of the notices
+	byTx            map[string][]batch.ID // batches with a transaction, in the order in which they became known
 }
 
 func newTracker(now time.Time, c *chain, keep time.Duration) *tracker {
@@ -45,8 +45,9 @@ func newTracker(now time.Time, c *chain, keep time.Duration) *tracker {
 	}
 }
 
-// queryStatus looks in the chain first, then among the invalid batches, then among the pending
-// ones. A query about an invalid batch renews it (docs/ledgers/sawtooth.md#statuses).
+// queryStatus looks first in the chain, then among the invalid batches, and then among the pending
+// ones. A query about an invalid batch renews the memory of it
+// (docs/ledgers/sawtooth.md#statuses).
 func (t *tracker) queryStatus(now time.Time, id batch.ID) (string, []invalidTx) {
 	if _, ok := t.chain.batches[id]; ok {
 		return Committed, nil
@@ -60,7 +61,7 @@ func (t *tracker) queryStatus(now time.Time, id batch.ID) (string, []invalidTx) 
 	return Unknown, nil
 }
 
-// peekStatus is queryStatus without renewing anything.
+// peekStatus returns the status as queryStatus does, and renews nothing.
 func (t *tracker) peekStatus(now time.Time, id batch.ID) string {
 	if _, ok := t.chain.batches[id]; ok {
 		return Committed
@@ -92,10 +93,10 @@ func (t *tracker) noteTransactions(now time.Time, b *submitted) {
 	t.learnedAt[b.id] = now
 }
 
-// noteInvalid finds the batch of the transaction, the first one only
-// (docs/ledgers/sawtooth.md#pending-for-ever, P6), and only while it remembers the batch's
-// transactions (docs/ledgers/sawtooth.md#pending-for-ever, P4). It returns the batch that is
-// now INVALID, or "".
+// noteInvalid notes that a transaction is invalid. It finds only the first batch with the
+// transaction (docs/ledgers/sawtooth.md#pending-for-ever, P6), and only while the batch's
+// transactions are remembered (docs/ledgers/sawtooth.md#pending-for-ever, P4). It returns the
+// batch that is now INVALID, or "".
 func (t *tracker) noteInvalid(now time.Time, tx invalidTx) batch.ID {
 	for _, id := range t.byTx[tx.id] {
 		since, ok := t.learnedAt[id]

@@ -25,25 +25,24 @@ type scenario struct {
 	file    string
 	options Options
 	steps   func(t *testing.T, r *replay) []step
-	at      map[int]func(r *replay) // what else happens before a line
-	notHeld map[int]string          // lines that are not held against the node, and why
+	at      map[int]func(r *replay) // other events before a line
+	notHeld map[int]string          // lines that are not compared, and why
 }
 
-// none is a scenario without POSTs of batches.
+// none is the steps of a scenario without POSTs of batches.
 func none(*testing.T, *replay) []step { return nil }
 
-// TestTranscripts holds what this node answers against what Sawtooth 1.2.6 answered:
-// status, content type, keys, types, texts and numbers of every answer, and whether
-// it took more than half a second. Of these, and of lines that notHeld does not
-// name, nothing is held of:
-//   - how long something took beyond that, which belongs to the machine
-//   - payload, nonce, and value in state: that node's processor reads CBOR, this one's text
-//   - what a processor says about a transaction, which names the name that it is about
+// TestTranscripts compares the answers of this node with those of Sawtooth 1.2.6: the status,
+// content type, keys, types, texts and numbers of every answer, and whether it took more than half
+// a second. It does not compare the lines in notHeld, and of the others not these parts:
+//   - any other duration, which depends on the machine
+//   - payload, nonce, and value in state, which the processors of the two nodes encode differently
+//   - a processor's message about a transaction, which contains a name
 //   - the contents of /blocks, which the record cuts off
-//   - remarks, but for those of what was done (a flood, polls, sizes), which the scenario does
+//   - remarks, except those about actions (a flood, polls, sizes), which the scenario repeats
 func TestTranscripts(t *testing.T) {
 	tier.Plain(t)
-	quarter := 15 * time.Second // the timeout of the REST API of that node
+	quarter := 15 * time.Second // the REST timeout of the recorded node
 	all := []scenario{
 		{
 			file: "01-pending-noengine.txt", options: Options{BlockInterval: time.Hour},
@@ -55,21 +54,21 @@ func TestTranscripts(t *testing.T) {
 		{
 			file: "02-flood-noengine.txt", options: Options{BlockInterval: time.Hour},
 			steps: func(t *testing.T, r *replay) []step {
-				bubbleSubmit(t, r.n, mk(t, call(Set("x", 1))), mk(t, call(Set("x", 2)))) // which were pending
+				bubbleSubmit(t, r.n, mk(t, call(Set("x", 1))), mk(t, call(Set("x", 2)))) // these were pending in the record
 				return floodSteps(t)
 			},
 		},
 		{
 			file: "03-errors-noengine.txt", options: Options{BlockInterval: time.Hour, PoolLimit: 1},
 			steps: func(t *testing.T, r *replay) []step {
-				bubbleSubmit(t, r.n, mk(t, call(Set("x", 1)))) // so that it is full
+				bubbleSubmit(t, r.n, mk(t, call(Set("x", 1)))) // makes the pool full
 				return errorSteps(t)
 			},
 		},
 		{
 			file: "06-code17-executes-later.txt", options: Options{RESTTimeout: quarter}, steps: none,
 			at: map[int]func(r *replay){
-				1: func(r *replay) { // POSTed, and answered 503/17
+				1: func(r *replay) { // the batch of a POST that was answered 503/17
 					halt(r)
 					b := mk(r.t, call(Set("x", 1)))
 					require.Equal(r.t, codeTimedOut, bubblePost(r.t, r.n, b).code())
@@ -128,7 +127,7 @@ func TestTranscripts(t *testing.T) {
 					for i := range list {
 						list[i] = mk(r.t, call(Set("counter", int64(i))))
 					}
-					// Which of a list are UNKNOWN at first comes by seed.
+					// The seed decides which batches of a list are UNKNOWN at first.
 					unknown := func(b *pb.Batch) bool {
 						d := simnode.Draw{Subject: string(id(b)), Try: 1, Salt: "notice"}
 						return d.Float("late") < 3.0/20
@@ -227,7 +226,7 @@ func TestTranscripts(t *testing.T) {
 			steps: func(t *testing.T, _ *replay) []step { return []step{posts(mk(t, call(Set("x", 1))))} },
 		},
 	}
-	held := []string{"20-websocket.txt"} // TestTranscriptOfSockets
+	held := []string{"20-websocket.txt"} // TestTranscriptOfSockets compares this one
 	for _, sc := range all {
 		held = append(held, sc.file)
 		t.Run(sc.file, func(t *testing.T) { replayFile(t, sc) })
@@ -239,20 +238,20 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// halt has the node wait for a processor.
+// halt makes the node wait for a missing processor.
 func halt(r *replay) {
 	bubbleSubmit(r.t, r.n, mk(r.t, call(Set("halt", 1)).with(strange)))
 	time.Sleep(2 * time.Second)
 }
 
-// floodSteps are the POSTs to a full pool.
+// floodSteps returns the POSTs to a full pool.
 func floodSteps(t *testing.T) []step {
 	a, b, bad := mk(t, call(Set("x", 1))), mk(t, call(Set("x", 2))), mk(t, call(Set("x", 3)))
 	bad.HeaderSignature = flip(bad.GetHeaderSignature())
 	return []step{posts(a), posts(a, b), posts(bad)}
 }
 
-// flip changes one digit.
+// flip changes the last digit of a signature.
 func flip(signature string) string {
 	last := signature[len(signature)-1:]
 	if last == "0" {
@@ -261,7 +260,7 @@ func flip(signature string) string {
 	return signature[:len(signature)-1] + "0"
 }
 
-// signedBy names another key in the header of a batch.
+// signedBy returns a batch whose header names another key.
 func signedBy(t *testing.T, key string) *pb.Batch {
 	t.Helper()
 	b := mk(t, call(Set("x", 1)))
@@ -270,7 +269,7 @@ func signedBy(t *testing.T, key string) *pb.Batch {
 	return b
 }
 
-// errorSteps are the POSTs of the scenario of errors, in its order.
+// errorSteps returns the POSTs of the scenario of errors, in its order.
 func errorSteps(t *testing.T) []step {
 	one := func() *pb.Batch { return mk(t, call(Set("x", 1))) }
 	bent := func(bend func(b *pb.Batch)) step {
@@ -292,8 +291,8 @@ func errorSteps(t *testing.T) []step {
 	bad.HeaderSignature = flip(bad.GetHeaderSignature())
 	return []step{
 		raw([]byte{}), raw([]byte("hello world, this is not a batch")), raw([]byte{0xff}), raw([]byte{0x2a, 1, 'x'}), raw(list[:len(list)-7]),
-		raw(list), // without a content type
-		raw(list), // with a parameter in it
+		raw(list), // sent without a content type
+		raw(list), // sent with a content type that has a parameter
 		bent(func(b *pb.Batch) { b.HeaderSignature = flip(b.GetHeaderSignature()) }),
 		bent(func(b *pb.Batch) { b.HeaderSignature = b.GetHeaderSignature()[:99] }),
 		bent(func(b *pb.Batch) { b.HeaderSignature = "zz" + b.GetHeaderSignature()[2:] }),
@@ -308,11 +307,10 @@ func errorSteps(t *testing.T) []step {
 	}
 }
 
-// TestTranscriptOfSockets says on a websocket what a client said on one of a Sawtooth
-// 1.2.6, and holds against what it heard: the errors and their order, which keys an
-// event has, and whether the connection ends. Not held are the times of the events,
-// which depend on the blocks, their contents, of which the record has the beginning,
-// and what a second client heard.
+// TestTranscriptOfSockets sends on a websocket the messages that a client sent to Sawtooth 1.2.6,
+// and compares the answers: the errors and their order, the keys of an event, and whether the
+// connection ends. It does not compare the times of events, which depend on the blocks, their
+// contents, of which the record has only the beginning, and what a second client got.
 func TestTranscriptOfSockets(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "nodes", "20-websocket.txt"))
 	require.NoError(t, err)
@@ -320,12 +318,12 @@ func TestTranscriptOfSockets(t *testing.T) {
 	require.NoError(t, err)
 	n := Start(t, fast(Options{}))
 	s := dial(t, n)
-	var refused []map[string]any // the errors of this connection, in the record
+	var refused []map[string]any // the recorded errors of this connection
 	events := 0
 	for _, e := range entries {
 		f := e.Frame
 		switch {
-		case f == nil: // of the second client
+		case f == nil: // an entry of the second client
 		case f.Sent:
 			s.say(f.Text)
 			commit(t, n, "x", int64(e.Line))
@@ -340,7 +338,7 @@ func TestTranscriptOfSockets(t *testing.T) {
 			}
 			require.Equal(t, refused, heard, "line %d", e.Line)
 			s, refused = dial(t, n), nil
-		case f.End: // of the recording
+		case f.End: // the end of the recording
 		case f.Cut:
 			event := n.event()
 			for _, key := range keyInText.FindAllStringSubmatch(f.Text, -1) {
@@ -356,10 +354,10 @@ func TestTranscriptOfSockets(t *testing.T) {
 	require.NotEmpty(t, s.hear()["block_id"], "the one that was opened last hears the head")
 }
 
-// keyInText finds the keys of the outermost object, as far as the record has it.
+// keyInText finds the keys of the outermost object in the recorded part of an event.
 var keyInText = regexp.MustCompile(`[{,] ?"(block_\w+|previous_block_id|state_changes)": `)
 
-// all returns what is said until the socket ends.
+// all returns all messages until the socket ends.
 func (s *subscriber) all() (heard []map[string]any) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
@@ -376,7 +374,7 @@ func (s *subscriber) all() (heard []map[string]any) {
 	}
 }
 
-// event is what a subscriber hears of the head.
+// event returns the event of the head as a subscriber gets it.
 func (n *Node) event() (e map[string]any) {
 	n.whileLocked(func(time.Time) { e = n.v.chain.blockEvent(n.v.chain.blocks[len(n.v.chain.blocks)-1], nil) })
 	return e

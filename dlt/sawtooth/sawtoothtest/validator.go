@@ -9,41 +9,41 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 )
 
-// validator is the state machine behind the REST API. It has no goroutine and no clock:
-// advance gets the time and does everything that was due, in the order of its times. The
-// node's lock guards it.
+// validator is the state machine behind the REST API. It has no goroutine and no clock: advance
+// gets the time, and does everything that was due, in the order of its times. The node's lock
+// guards it.
 type validator struct {
 	o       *Options
 	start   time.Time
-	clock   time.Time // everything up to here is done
+	clock   time.Time // everything up to this time is done
 	chain   *chain
 	journal *journal
 
 	completer     *completer
 	tracker       *tracker
-	incoming      []incomingBatch // accepted, not in the pool yet; in order
-	notYetPending []notYetPending // by time
+	incoming      []incomingBatch // accepted batches that are not in the pool yet, in order
+	notYetPending []notYetPending // in the order of their times
 	pool          []*pooledBatch
 	inPool        map[batch.ID]struct{}
-	failed        []failedBatch // since the last block; a block executes them once more
-	blockAt       time.Time     // when the next block is made, while the pool is live
+	failed        []failedBatch // failed since the last block; the next block executes them once more
+	blockAt       time.Time     // the time of the next block, while there is something to execute
 	limit         poolLimit
-	accepted      map[batch.ID]int // how often, for faults; the real node has no such memory
+	accepted      map[batch.ID]int // how often a batch was accepted, for faults; a real node does not count this
 
 	noGenesis bool      // the chain has no block yet
 	halted    bool      // a block waits for a missing processor
 	down      bool      // killed, or starting
-	startAt   time.Time // when it is up again; zero if nobody starts it
+	startAt   time.Time // when it is up again; zero if it is not starting
 
 	latePosts lateQueue     // POSTs that arrive after their connection ended
 	outbox    []*task       // requests that the REST API keeps for a validator that is down
 	waits     []*statusWait // status queries that hold a client thread
 	backlog   []*task       // requests without a client thread
 	heldPosts []*task       // POSTs that wait for the publisher's lock while it is halted
-	epoch     int           // restarts of the whole node
+	epoch     int           // how often the whole node was restarted
 }
 
-// incomingBatch is one batch on its way to the publisher thread.
+// incomingBatch is a batch that waits for the publisher thread.
 type incomingBatch struct {
 	batch *submitted
 	fault BatchFault
@@ -69,7 +69,7 @@ type statusWait struct {
 	ids   []batch.ID
 	until time.Time
 	done  bool
-	lost  bool // the validator was killed
+	lost  bool // true if the validator was killed during the wait
 }
 
 func newValidator(now time.Time, o *Options) *validator {
@@ -78,7 +78,7 @@ func newValidator(now time.Time, o *Options) *validator {
 	return v
 }
 
-// crash has the effect of a crash: only the chain, and requests on their way, are left.
+// crash leaves only the chain, and the requests that have not arrived yet.
 func (v *validator) crash(now time.Time) {
 	v.completer = newCompleter(now, v.chain, v.o)
 	v.tracker = newTracker(now, v.chain, v.o.InvalidTime)
@@ -105,7 +105,7 @@ func (v *validator) advance(now time.Time) {
 	}
 }
 
-// nextTime returns the time of the next thing due.
+// nextTime returns the time when the next step is due. ok is false if nothing is due.
 func (v *validator) nextTime() (at time.Time, ok bool) {
 	sooner := func(t time.Time) {
 		if !ok || t.Before(at) {
@@ -133,18 +133,18 @@ func (v *validator) nextTime() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// hasBatchesToRun reports whether the pool has batches for which a block is worth trying.
+// hasBatchesToRun reports whether a block may be made of the batches in the pool.
 func (v *validator) hasBatchesToRun() bool {
 	return len(v.pool) > 0 && !v.noGenesis && !v.halted && !v.down
 }
 
-// setBlockTime sets the time of the next block: blocks come on a grid from the start on.
+// setBlockTime sets the time of the next block: at a multiple of BlockInterval after the start.
 func (v *validator) setBlockTime(now time.Time) {
 	n := int64(now.Sub(v.start)/v.o.BlockInterval) + 1
 	v.blockAt = v.start.Add(time.Duration(n) * v.o.BlockInterval)
 }
 
-// step does one thing that is due now. Arrivals come before publications, and these before a
+// step does one thing that is due. Arrivals come before publications, and publications before a
 // block.
 func (v *validator) step(now time.Time) {
 	switch {
@@ -169,7 +169,7 @@ func (v *validator) step(now time.Time) {
 	}
 }
 
-// isFull reports whether the pool is full: the rule of back-pressure, tested once for each POST
+// isFull reports whether the pool is full. Each POST is tested once, for back pressure
 // (docs/ledgers/sawtooth.md#back-pressure).
 func (v *validator) isFull() bool { return len(v.pool) >= v.limit.get() }
 
@@ -198,7 +198,7 @@ func (v *validator) enqueue(now time.Time, b *submitted) {
 		v.drop(now, b, "lost by a fault")
 		return
 	}
-	// The publisher is one thread: a later batch is published later.
+	// The publisher is one thread, so a later batch is not published earlier.
 	at := now.Add(v.o.PublishDelay + f.PublishDelay)
 	if n := len(v.incoming); n > 0 && v.incoming[n-1].at.After(at) {
 		at = v.incoming[n-1].at
@@ -210,7 +210,7 @@ func (v *validator) enqueue(now time.Time, b *submitted) {
 	v.incoming = append(v.incoming, incomingBatch{batch: b, fault: f, at: at})
 }
 
-// publish is the publisher thread's work on a batch: from here on it is PENDING.
+// publish does the publisher thread's work for a batch, which is in the pool afterwards.
 func (v *validator) publish(now time.Time, b *submitted, f BatchFault) {
 	if _, done := v.chain.batches[b.id]; done {
 		v.journal.add(Entry{Time: now, Kind: Ignored, Batches: []batch.ID{b.id}, Word: "committed"})
@@ -268,9 +268,9 @@ func (v *validator) drop(now time.Time, b *submitted, why string) {
 }
 
 // poolLimit is ten times the average number of batches per block, over all samples since the
-// start. A block is a sample when it took, or left, more than the average, and when it took a
-// single batch: with one batch a block a real node's limit shrank from 300 to 10 and stayed
-// there until a restart.
+// start. A block is a sample if it took, or left in the pool, more batches than the average, or if
+// it took a single one: with one batch per block a real node's limit shrank from 300 to 10 and
+// stayed there until a restart.
 type poolLimit struct {
 	fixed, sum, samples int
 }

@@ -18,10 +18,10 @@ import (
 )
 
 var (
-	// errNoReply: a handler of the validator raised, and no reply comes
+	// errNoReply means that a handler of the validator raised an exception, so that no reply comes
 	// (docs/ledgers/sawtooth.md#submitting).
 	errNoReply = errors.New("sawtoothtest: the validator does not reply")
-	// errRefused: the list is refused with 30.
+	// errRefused means that the list is refused with code 30.
 	errRefused = errors.New("sawtoothtest: batches refused")
 )
 
@@ -39,8 +39,8 @@ type submittedTx struct {
 	header *pb.TransactionHeader
 }
 
-// decode reads the inner headers. For unreadable bytes the permission handler raises, before
-// the back-pressure test.
+// decode reads the headers in the list. Bytes that it cannot read make the real permission handler
+// raise an exception, before the test for back pressure.
 func decode(list *pb.BatchList) ([]*submitted, error) {
 	out := make([]*submitted, 0, len(list.GetBatches()))
 	for _, raw := range list.GetBatches() {
@@ -104,7 +104,7 @@ func verifySignatures(b *submitted) error {
 		if err := verifySignature(tx.header.GetSignerPublicKey(), tx.id, tx.raw.GetHeader()); err != nil {
 			return fmt.Errorf("transaction: %w", err)
 		}
-		// Compared as text, so that upper case is refused.
+		// Digests are compared as text, so that upper case is refused.
 		sum := sha512.Sum512(tx.raw.GetPayload())
 		if tx.header.GetPayloadSha512() != hex.EncodeToString(sum[:]) {
 			return fmt.Errorf("%w: payload digest", errRefused)
@@ -140,8 +140,8 @@ func verifySignature(keyHex, signature string, message []byte) error {
 	return nil
 }
 
-// lenientHex reads upper case, and blanks between bytes, like Sawtooth's verifier: a batch
-// with such an id is accepted, and no query can ask for it
+// lenientHex reads hex digits in upper case, and with blanks between bytes, as Sawtooth's verifier
+// does: a batch with such an id is accepted, and no query can ask for it
 // (docs/ledgers/sawtooth.md#signatures).
 func lenientHex(s string) ([]byte, error) {
 	if strings.ContainsAny(s, " \t\n\r\v\f") {
