@@ -34,7 +34,7 @@ func element(id batch.ID, status string) string {
 	return fmt.Sprintf(`{"id": %q, "invalid_transactions": [], "status": %q}`, id, status)
 }
 
-// answering is a node that says body to every status request.
+// answering returns a node that answers every status request with status and body.
 func answering(t *testing.T, status int, body string) *httptest.Server {
 	t.Helper()
 	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -67,7 +67,7 @@ func TestStatusesOnTheWire(t *testing.T) {
 
 	var as []batch.Attempt
 	for n := range 120 {
-		as = append(as, attempts(testID(n), testID(n))...) // each twice
+		as = append(as, attempts(testID(n), testID(n))...) // each id twice
 	}
 	as = append(as, attempts("", "x", batch.ID(strings.ToUpper(vectorBatch)), vectorBatch+"00")...)
 	got, err := c.BatchStatuses(context.Background(), "any", as)
@@ -94,7 +94,7 @@ func TestStatusDecoding(t *testing.T) {
 	for name, c := range map[string]struct {
 		body string
 		want []batch.Status
-		bad  bool // an error beside what could be read
+		bad  bool // true if the answers come with an error
 	}{
 		"all words": {
 			body: `{"data": [` + element(b, "COMMITTED") + "," + element(a, "UNKNOWN") + `]}`,
@@ -165,7 +165,7 @@ func TestStatusDecoding(t *testing.T) {
 	}
 }
 
-// The bound is exact: an answer of just that length passes.
+// The limit is exact: an answer of exactly that length is accepted.
 func TestMaxResponse(t *testing.T) {
 	body := `{"data": [` + element(testID(1), "COMMITTED") + `]}`
 	node := answering(t, 200, body)

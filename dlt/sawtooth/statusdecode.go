@@ -21,13 +21,14 @@ type statusJSON struct {
 type invalidJSON struct {
 	ID           string `json:"id"`
 	Message      string `json:"message"`
-	ExtendedData string `json:"extended_data"` // standard base64
+	ExtendedData string `json:"extended_data"` // in standard base64
 }
 
-// decodeStatuses reads the answer in any order, matches it by id and returns at most one
-// status per id. With an error it also returns the statuses that were complete before the error.
-// maxBytes is the limit for each JSON value, and for all receipts together. The whole answer has
-// no limit: a node lists a transaction again each time it is executed, before its verdict.
+// decodeStatuses reads an answer, whose elements may be in any order, matches them by id, and
+// returns at most one status per id. Together with an error it returns the statuses that were
+// complete before the error. maxBytes is the limit for each JSON value, and for all receipts
+// together. The whole answer has no limit: a node lists a transaction again each time it is
+// executed, before its verdict.
 func decodeStatuses(r io.Reader, maxBytes int64, ids []batch.ID) ([]batch.Status, error) {
 	d := &statusDecoder{json: wire.NewStream(r, maxBytes), bytesLeft: maxBytes, unanswered: make(map[batch.ID]struct{}, len(ids))}
 	for _, id := range ids {
@@ -51,14 +52,14 @@ func decodeStatuses(r io.Reader, maxBytes int64, ids []batch.ID) ([]batch.Status
 
 type statusDecoder struct {
 	json       *wire.Stream
-	bytesLeft  int64                 // for receipts, in bytes
-	unanswered map[batch.ID]struct{} // asked and not answered
+	bytesLeft  int64                 // how many bytes of receipts may still be kept
+	unanswered map[batch.ID]struct{} // ids that were asked about and have no answer yet
 	statuses   []batch.Status
-	hasList    bool  // the answer has a list
+	hasList    bool  // true if the answer has a list
 	firstErr   error // the first error in a single element
 }
 
-// element reads one element. One that is well-formed and no status is left out.
+// element reads one element. It ignores a well-formed element that is no status.
 func (d *statusDecoder) element() error {
 	var e statusJSON
 	odd, err := d.json.Object(func(key string) (err error) {
@@ -85,8 +86,8 @@ func (d *statusDecoder) element() error {
 	return nil
 }
 
-// invalid reads the failed transactions. The verdict does not depend on them, so those that
-// cannot be read, or for which there is no room, are left out.
+// invalid reads the failed transactions. The verdict does not depend on them, so it leaves out
+// those that cannot be read, or that have no room.
 func (d *statusDecoder) invalid(e *statusJSON) error {
 	seen := map[string]struct{}{}
 	_, err := d.json.List(func() error {
@@ -96,7 +97,7 @@ func (d *statusDecoder) invalid(e *statusJSON) error {
 			return err
 		}
 		r := batch.Receipt{TransactionID: batch.Excerpt(t.ID, batch.MaxIDLen), Message: batch.Excerpt(t.Message, batch.MaxErrorText)}
-		if _, twice := seen[r.TransactionID]; twice { // executed again (docs/ledgers/sawtooth.md#asking-for-statuses)
+		if _, twice := seen[r.TransactionID]; twice { // listed again, because it was executed again (docs/ledgers/sawtooth.md#asking-for-statuses)
 			return nil
 		}
 		if data, err := base64.StdEncoding.DecodeString(t.ExtendedData); err == nil {

@@ -70,7 +70,7 @@ func (c *Client) submit(ctx context.Context, e endpoint, list []batch.Attempt) e
 		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrMisconfigured, Err: c.redactError(err)}
 	}
 	defer body.release()
-	// No GetBody: net/http must be unable to send it again.
+	// The request has no GetBody, so that net/http cannot send it again.
 	req.Body, req.ContentLength = body, int64(size)
 	resp, err := c.exchange(req, opSubmit) //nolint:bodyclose // drain closes it
 	if err != nil {
@@ -88,12 +88,12 @@ func (c *Client) submit(ctx context.Context, e endpoint, list []batch.Attempt) e
 	return c.refusalError(opSubmit, resp, env, v)
 }
 
-// batchListBody reads serialized Batches as a BatchList, without copying them. net/http may go on
-// reading a body after the response came. release ends that, since the payloads belong to the
+// batchListBody reads serialized Batches as a BatchList, without copying them. net/http may read a
+// body even after the response has come. release ends that, since the payloads belong to the
 // caller again when Submit returns.
 type batchListBody struct {
 	mu       sync.Mutex
-	unread   [][]byte // the unread rest: the header of a payload, the payload, and so on
+	unread   [][]byte // the unread rest, in turns the header of a payload and the payload
 	released bool
 }
 
@@ -119,7 +119,7 @@ func (f *batchListBody) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// Close implements [io.Closer]. It does nothing: Submit releases the rest.
+// Close implements [io.Closer]. It does nothing, because Submit calls release.
 func (f *batchListBody) Close() error { return nil }
 
 func (f *batchListBody) release() {

@@ -21,7 +21,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 )
 
-// rawNode answers every connection with serve, below HTTP.
+// rawNode returns the address of a node whose connections serve handles, without HTTP.
 func rawNode(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -45,7 +45,7 @@ func rawNode(t *testing.T, serve func(net.Conn)) string {
 	return "http://" + l.Addr().String()
 }
 
-// deadURL is an address that refuses connections.
+// deadURL returns an address that refuses connections.
 func deadURL(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -96,7 +96,7 @@ func TestSubmitSendsAnEmptyPayloadNowhere(t *testing.T) {
 }
 
 func TestSubmitTransportErrors(t *testing.T) {
-	readRequest := func(c net.Conn) { // all of it, or it would be a reset before the end
+	readRequest := func(c net.Conn) { // reads the whole request, since an unread rest would cause an early reset
 		_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
 		total, buf := 0, make([]byte, 4096)
 		for total < 908 {
@@ -153,7 +153,7 @@ func trusting(s *httptest.Server, name string) *tls.Config {
 	return &tls.Config{RootCAs: pool, ServerName: name, MinVersion: tls.VersionTLS12}
 }
 
-// brokenTransport fails without having told anybody what it did.
+// brokenTransport returns an error, and calls no trace hook that would say what it did.
 type brokenTransport struct{}
 
 func (brokenTransport) RoundTrip(*http.Request) (*http.Response, error) {
@@ -180,7 +180,7 @@ func TestSubmitAndContext(t *testing.T) {
 	assert.Equal(t, batch.KindUnavailable, dlt.Kind(err), "over before it began, so that nothing was sent")
 	require.ErrorIs(t, err, context.Canceled)
 
-	for limit := 50 * time.Millisecond; ; limit *= 2 { // a busy machine sends nothing in so short a time
+	for limit := 50 * time.Millisecond; ; limit *= 2 { // a busy machine may send nothing in so short a time
 		ctx, cancel = context.WithTimeout(context.Background(), limit)
 		err = c.Submit(ctx, attempt(t))
 		cancel()
@@ -193,8 +193,8 @@ func TestSubmitAndContext(t *testing.T) {
 	<-arrived
 }
 
-// A payload belongs to the caller again when Submit returns, even while net/http is
-// still writing it: the race detector watches.
+// A payload belongs to the caller again when Submit returns, even while net/http is still writing
+// it. The race detector finds a breach.
 func TestSubmitDoesNotKeepThePayload(t *testing.T) {
 	began := make(chan struct{}, 1)
 	release := make(chan struct{})
@@ -213,7 +213,7 @@ func TestSubmitDoesNotKeepThePayload(t *testing.T) {
 	clear(a.Payload)
 }
 
-// 202 is acceptance whether or not its body ever comes.
+// A 202 is an acceptance, whether or not its body ever comes.
 func TestSubmitAcceptedWithoutBody(t *testing.T) {
 	t.Run("cut off", func(t *testing.T) {
 		node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -261,7 +261,8 @@ func TestSubmitUsesConnectionsAgain(t *testing.T) {
 	assert.Len(t, addrs, 1)
 }
 
-// A transport may go on reading a body after it has returned. It gets no more of it.
+// A transport may go on reading a body after it has returned. It then gets no more bytes of the
+// payload.
 func TestSubmitTakesTheBodyBack(t *testing.T) {
 	var body io.ReadCloser
 	c := newClient(t, "http://localhost:8008", &sawtooth.Options{Client: &http.Client{

@@ -82,7 +82,7 @@ func (t Transaction) Sign(s Signer, batcher string) (SignedTransaction, error) {
 	return SignedTransaction{ID: id, Header: header, Payload: t.Payload}, nil
 }
 
-// sign checks the result of a foreign signer: many HSMs make high-S signatures.
+// sign signs a header, and checks the signer's result: many HSMs make signatures with a high s.
 func sign(s Signer, header []byte) (string, error) {
 	sig, err := s.Sign(header)
 	if err != nil {

@@ -56,7 +56,7 @@ func vector(t testing.TB) batch.Batch {
 	return b
 }
 
-// list frames payloads as a BatchList.
+// list returns a BatchList of these payloads.
 func list(payloads ...[]byte) (out []byte) {
 	for _, p := range payloads {
 		out = protowire.AppendBytes(protowire.AppendTag(out, 1, protowire.BytesType), p)

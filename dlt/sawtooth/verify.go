@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	idLen        = 128 // hex digits of a signature, and so of an id
+	idLen        = 128 // the number of hex digits in a signature, and so in an id
 	publicKeyLen = 66
 	addressLen   = 70
 )
@@ -57,8 +57,8 @@ func verify(key *secp256k1.PublicKey, message []byte, signature string) error {
 	if r.SetByteSlice(raw[:32]) || s.SetByteSlice(raw[32:]) || r.IsZero() || s.IsZero() {
 		return refuse("r and s from 1 to the order of secp256k1")
 	}
-	// The other half is mathematically as good, but libsecp256k1, with which both ledgers
-	// verify, refuses it.
+	// The other half is mathematically valid, too, but libsecp256k1 refuses it, and both ledgers
+	// verify with libsecp256k1.
 	if s.IsOverHalfOrder() {
 		return refuse("low S")
 	}
@@ -79,10 +79,10 @@ func isHex(s string) bool {
 	return true
 }
 
-// isID reports whether a node can be asked about s: the status endpoint demands [0-9a-f]{128}.
+// isID reports whether s can be an id: the status endpoint accepts [0-9a-f]{128} only.
 func isID(s string) bool { return len(s) == idLen && isHex(s) }
 
-// isAddress reports whether s may be an input or an output
+// isAddress reports whether s can be an input or an output
 // (docs/ledgers/sawtooth.md#addresses-and-conflicts).
 func isAddress(s string) bool { return len(s) <= addressLen && len(s)%2 == 0 && isHex(s) }
 

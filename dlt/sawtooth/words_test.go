@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// Each word of the tables is taken for what stands there, and a word that stands nowhere is a
-// doubt: never a success, and never the end of a batch.
+// Each answer in the tables has its meaning there. Any other answer is doubt: never a success, and
+// never the end of a batch.
 func TestWords(t *testing.T) {
 	const none = 0
 	for status := range 1000 {
@@ -32,7 +32,7 @@ func TestWords(t *testing.T) {
 				if kind == nil {
 					assert.Equal(t, 202, status)
 				}
-				if kind == dlt.ErrRejected { //nolint:errorlint // a word, not an error
+				if kind == dlt.ErrRejected { // the kind itself, not an error that wraps it
 					assert.True(t, status == 400 && code == 30 || status == 413 && f == textForm, "HTTP %d, code %d", status, code)
 				}
 			}

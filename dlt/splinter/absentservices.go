@@ -7,9 +7,9 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// absentServices remembers since when nodes answer that they do not run a service. A service that
-// is starting is unavailable; a service that never comes is a misconfiguration
-// (docs/ledgers/splinter.md#submitting).
+// absentServices remembers since when nodes have answered that they do not run a service. A
+// service that is starting counts as unavailable, and one that does not start in time as a
+// misconfiguration (docs/ledgers/splinter.md#submitting).
 type absentServices struct {
 	startingTimeout time.Duration
 
@@ -17,7 +17,7 @@ type absentServices struct {
 	since map[string]time.Time
 }
 
-// kindOf404 returns the meaning of a 404 about a service at this time.
+// kindOf404 returns the kind of error for a 404 about a service at this time.
 func (a *absentServices) kindOf404(p location, now time.Time) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

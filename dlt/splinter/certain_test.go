@@ -19,8 +19,8 @@ import (
 
 var anyAttempt = batch.Attempt{Key: batch.Key{Service: "aaaaa-bbbbb::a000", ID: "x"}, Number: 1, Payload: []byte("abc")}
 
-// A server that refuses the client's certificate has not heard the request, although TLS 1.3 lets
-// the client send it before the refusal comes.
+// A server that refuses the client's certificate has not processed the request, although TLS 1.3
+// lets the client send it before the refusal comes.
 func TestARefusedClientCertificateIsNoDoubt(t *testing.T) {
 	var served atomic.Int32
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -46,7 +46,7 @@ func TestARefusedClientCertificateIsNoDoubt(t *testing.T) {
 	assert.Zero(t, served.Load())
 }
 
-// lost is a transport that sends a request and loses its answer.
+// lost is a transport that sends a request and loses the answer.
 type lost struct{ sent atomic.Int32 }
 
 func (l *lost) RoundTrip(*http.Request) (*http.Response, error) {
@@ -54,7 +54,7 @@ func (l *lost) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, errors.New("the answer was lost")
 }
 
-// A transport of the application's may have another one inside, which says nothing to a trace.
+// A user's transport may contain another transport that does not call the hooks of a trace.
 func TestARegisteredProtocolProvesNothing(t *testing.T) {
 	var l lost
 	transport := &http.Transport{IdleConnTimeout: time.Second}

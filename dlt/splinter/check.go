@@ -7,7 +7,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 )
 
-const idLen = 128 // hex digits of a signature, and so of an id
+const idLen = 128 // the number of hex digits in a signature, and so in an id
 
 // isID reports whether s is 128 lower-case hex digits.
 func isID(s string) bool {

@@ -30,13 +30,14 @@ func TestCheck(t *testing.T) {
 		b.Service = s
 		refused(b, "Service")
 	}
-	// What a node would hang on for 300 s (docs/ledgers/splinter.md#submitting).
+	// Check refuses batches on which a node would hang for 300 s
+	// (docs/ledgers/splinter.md#submitting).
 	poison := tx(splintertest.Set("x", 1))
 	poison.FamilyName = "intkey"
 	refused(build(t, service, tx(splintertest.Set("x", 1)), poison), "transactions[1].header.family_name, family_version")
 	with := newClient(t, "http://localhost:8080", &splinter.Options{Families: []splinter.Family{{Name: "intkey"}}})
 	assert.NoError(t, with.Check(build(t, service, poison)))
-	// Splinter 0.6.14 commits sabre 0.5, 0.6 and 1, and stalls at any other version.
+	// Splinter 0.6.14 commits the versions 0.5, 0.6 and 1 of sabre, and stalls at any other.
 	for version, good := range map[string]bool{"0.5": true, "0.6": true, "1": true, "9.9": false, "1.0": false, "0.4": false} {
 		x := tx(splintertest.Set("x", 1))
 		x.FamilyName, x.FamilyVersion = "sabre", version
@@ -78,7 +79,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// A service's own node is asked where the batch was sent.
+// Statuses are asked for at the service's own node, to which the batch was sent.
 func TestNodeByService(t *testing.T) {
 	net := splintertest.Start(t, nil)
 	c := newClient(t, deadURL(t), &splinter.Options{Node: func(s batch.ServiceID) string { return net.URL(net.NodeOf(s)) }})

@@ -7,12 +7,12 @@ import (
 )
 
 // needsAgreement reports whether a service's circuit has another scabbard service, which must
-// reach the same state before anything is committed. It asks the node once, since the services of
-// a circuit never change. The error is a [*dlt.Error].
+// reach the same state before a batch is committed. It asks the node once, since the services of a
+// circuit never change. The error is a [*dlt.Error].
 func (c *Client) needsAgreement(ctx context.Context, p location) (bool, error) {
 	key := p.node + " " + p.circuit
 	if many, known := c.circuits.Load(key); known {
-		return many.(bool), nil //nolint:forcetypeassert // nothing else is stored
+		return many.(bool), nil // the map has only bools
 	}
 	var doc struct {
 		ID     string `json:"id"`

@@ -15,14 +15,14 @@ var _ dlt.Ledger = (*Client)(nil)
 // retries, follows no redirect and starts no goroutine that outlives a call. All methods may
 // be called concurrently.
 type Client struct {
-	dlt.Unimplemented // SubmitList, Prepare
+	dlt.Unimplemented // for SubmitList and Prepare
 
 	o            Options
 	traits       dlt.Traits
 	http         *http.Client
 	ownTransport bool // as in wire.Trace
 	tokens       tokenCache
-	holder       string // in the leases of streams
+	holder       string // this client's name in the leases of streams
 
 	base             string
 	nodes            sync.Map // base URL -> *url.URL, or error
@@ -32,11 +32,11 @@ type Client struct {
 	loggedIDs        idSet
 
 	receiptQueries lastTimes
-	writers        sync.Map // batch.ServiceID -> struct{}: its log is being written by this process
+	writers        sync.Map // batch.ServiceID -> struct{}: this process writes the service's log
 	holds          holds
 
 	stallsByNode   sync.Map // node -> *stalls
-	suspectClients sync.Map // batch.ServiceID -> *http.Client: at suspected nodes
+	suspectClients sync.Map // batch.ServiceID -> *http.Client, for services at suspected nodes
 	circuits       sync.Map // node and circuit -> bool: whether it has several services
 }
 
@@ -58,13 +58,14 @@ func New(url string, o *Options) (*Client, error) {
 			// The same bytes again execute again (docs/ledgers/splinter.md#the-same-bytes-again).
 			ResendHarmlessFor: 0,
 			LateArrival:       c.LateArrival,
-			// The history is written before the 202: Unknown at once means as much as Unknown
-			// later, and LateArrival has passed when it matters.
+			// The node writes the history before it answers 202, so Unknown means as much at once
+			// as later. Where it matters, LateArrival has passed.
 			Grace:                 0,
 			MaxIDsPerQuery:        maxIDs,
 			MaxInFlightPerService: c.MaxInFlightPerService,
-			// A service has one queue and executes one batch at a time; each POST is awaited,
-			// and all go to one node. Only rolled-back batches fall behind.
+			// A service has one queue and executes one batch at a time, all POSTs go to one node,
+			// and each waits for the answer to the one before. Only rolled-back batches fall
+			// behind.
 			KeepsOrder:      true,
 			GroupsByService: true,
 			// A 429 is about the service's queue (docs/ledgers/splinter.md#back-pressure).
@@ -88,7 +89,7 @@ func (c *Client) Traits(batch.ServiceID) dlt.Traits { return c.traits }
 func (c *Client) CloseIdleConnections() {
 	c.http.CloseIdleConnections()
 	c.suspectClients.Range(func(_, apart any) bool {
-		apart.(*http.Client).CloseIdleConnections() //nolint:forcetypeassert // nothing else is stored
+		apart.(*http.Client).CloseIdleConnections() // the map has only clients
 		return true
 	})
 }

@@ -15,13 +15,13 @@ import (
 // envelope is a node's error body: {"code": "400", "message": ...}. The version guard and the
 // service lookup send no code (docs/ledgers/splinter.md#submitting). A 429 has an empty body.
 type envelope struct {
-	code       int  // 0 where there is none
-	isNodeForm bool // the code is in the node's form, a string: a proxy's error has a number there
+	code       int  // 0 if there is none
+	isNodeForm bool // true if the code is a string, as the node writes it; a proxy's error has a number
 	message    string
 }
 
-// readEnvelope never fails: an answer that cannot be read in time has no code. cancel cancels
-// the request.
+// readEnvelope reads an error body. It never fails: an answer that cannot be read in time has no
+// code. cancel cancels the request.
 func readEnvelope(h http.Header, body io.Reader, cancel context.CancelFunc) envelope {
 	b, _ := wire.ReadShortBody(body, cancel)
 	return parseEnvelope(h.Get("Content-Type"), b)
@@ -38,7 +38,7 @@ func parseEnvelope(contentType string, b []byte) envelope {
 		Code    json.RawMessage `json:"code"`
 		Message string          `json:"message"`
 	}
-	// A well-formed document that is not the node's has no code.
+	// A well-formed document of another server, such as a proxy, has no code.
 	if json.Unmarshal(b, &doc) == nil {
 		e.message = doc.Message
 		e.isNodeForm = len(doc.Code) > 0 && doc.Code[0] == '"'

@@ -38,9 +38,9 @@ func (c *Client) Events(ctx context.Context, services []batch.ServiceID, yield f
 	if ctx.Err() != nil {
 		return nil
 	}
-	from := "" // everything
+	from := "" // "" means from the beginning
 	if !c.o.Replay {
-		from = strings.Repeat("f", idLen) // greater than any id, so that nothing is replayed
+		from = strings.Repeat("f", idLen) // greater than any id, so the node replays nothing
 	}
 	conn, err := c.subscribeAt(ctx, p, from)
 	if err != nil {
@@ -64,11 +64,11 @@ func (c *Client) Events(ctx context.Context, services []batch.ServiceID, yield f
 	return err
 }
 
-// handshakeTimeout bounds the opening of a stream.
+// handshakeTimeout limits the opening of a stream.
 const handshakeTimeout = 15 * time.Second
 
-// subscribeAt opens the websocket. The server registers the subscriber before it answers: from
-// then on it sends everything, after a replay of the receipts with ids greater than from.
+// subscribeAt opens the websocket. The server registers the subscriber before it answers. From
+// then on it sends every event, after a replay of the receipts with ids greater than from.
 func (c *Client) subscribeAt(ctx context.Context, p location, from string) (*websocket.Conn, error) {
 	h := http.Header{}
 	if err := c.setHeaders(ctx, h, opEvents, p); err != nil {
@@ -77,7 +77,7 @@ func (c *Client) subscribeAt(ctx context.Context, p location, from string) (*web
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	hc := *c.http
-	hc.Timeout = 0 // it would end the stream
+	hc.Timeout = 0 // the timeout would end the stream
 	target := p.root.JoinPath("ws", "subscribe")
 	if from != "" {
 		target.RawQuery = "last_seen_event=" + from
@@ -95,7 +95,7 @@ func (c *Client) subscribeAt(ctx context.Context, p location, from string) (*web
 	}
 	c.noteAnswer(p, resp.StatusCode, h)
 	e := envelope{message: resp.Status}
-	if resp.Body != nil { // the library has read a part of it
+	if resp.Body != nil { // the library has read a part of the body already
 		e = readEnvelope(resp.Header, resp.Body, cancel)
 		_ = resp.Body.Close()
 	}
@@ -103,19 +103,21 @@ func (c *Client) subscribeAt(ctx context.Context, p location, from string) (*web
 	return nil, c.refusalError(opEvents, resp.StatusCode, e, v)
 }
 
-// receivedFrame is the kept part of a frame, or the end of the stream. A frame may have any size,
-// since it has the changes of a transaction, and up to 256 frames wait to be handled. So only the
-// id of an event is kept, and the text of a frame that is short enough to be the echo of a probe.
+// receivedFrame is the part of a frame that is kept, or the end of the stream. A frame has the
+// changes of a transaction, so it may have any size, and up to 256 frames wait to be handled. So
+// only the id of an event is kept, and the text of a frame that is short enough to be the echo of
+// a probe.
 type receivedFrame struct {
 	text []byte
 	id   string
 	err  error
 }
 
-// maxEcho is longer than any probe, in bytes.
+// maxEcho is more bytes than any probe has.
 const maxEcho = 128
 
-// receive reads a frame. A frame that is neither an event nor short enough for an echo is a gap.
+// receive reads a frame. A frame that is neither an event nor short enough for an echo counts as a
+// gap.
 func receive(text []byte) receivedFrame {
 	if len(text) <= maxEcho {
 		return receivedFrame{text: text}
@@ -124,19 +126,19 @@ func receive(text []byte) receivedFrame {
 	return receivedFrame{id: id, err: err}
 }
 
-// subscription is one stream in progress. Only run's goroutine uses it.
+// subscription is one stream. Only run's goroutine uses it.
 type subscription struct {
 	client  *Client
 	service batch.ServiceID
 	yield   func(dlt.Event) error
 	conn    *websocket.Conn
 	begun   time.Time
-	log     *logWriter // nil: events are only passed on
+	log     *logWriter // nil means that no log is written
 
 	probe    prober
-	roots    *rootTracker   // nil: roots are not followed
-	statuses []batch.Status // to be yielded
-	changed  bool           // something else has changed
+	roots    *rootTracker   // nil means that roots are not followed
+	statuses []batch.Status // to be passed to yield
+	changed  bool           // true if something changed that has no status
 	lastHint time.Time
 }
 
@@ -204,7 +206,7 @@ func (s *subscription) run(ctx context.Context) error {
 	}
 }
 
-// root asks for the hash of the service's state; "" means no answer.
+// root asks for the root hash of the service's state. It returns "" if there is no answer.
 func (s *subscription) root(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, promptAnswer)
 	defer cancel()
@@ -219,7 +221,7 @@ func (s *subscription) root(ctx context.Context) string {
 	return root
 }
 
-// endError returns the error of a broken stream; nil if the caller ended it.
+// endError returns the error of a stream that broke; nil if the caller has ended it.
 func (s *subscription) endError(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return &dlt.Error{Op: opEvents, Kind: dlt.ErrUnavailable, Err: s.client.redactError(err)}
@@ -227,8 +229,8 @@ func (s *subscription) endError(ctx context.Context, err error) error {
 	return nil
 }
 
-// read passes frames on until the stream ends. The library answers the server's pings only
-// while a Read is in progress.
+// read passes frames on until the stream ends. The library answers the server's pings only during
+// a Read.
 func (s *subscription) read(ctx context.Context, frames chan<- receivedFrame) {
 	for {
 		_, text, err := s.conn.Read(ctx)
@@ -247,7 +249,7 @@ func (s *subscription) read(ctx context.Context, frames chan<- receivedFrame) {
 	}
 }
 
-// takeAll takes a frame and the frames that have come meanwhile, up to a bound.
+// takeAll handles a frame and the frames that have come since, up to a limit.
 func (s *subscription) takeAll(f receivedFrame, more <-chan receivedFrame) error {
 	for range cap(more) {
 		if err := s.take(f); err != nil {
@@ -273,32 +275,31 @@ func (s *subscription) take(f receivedFrame) error {
 		}
 		var err error
 		if id, err = parseEvent(f.text); err != nil {
-			return err // an unreadable event is a gap
+			return err // an unreadable event counts as a gap
 		}
 	}
 	s.probe.noteEvent()
 	if s.roots != nil {
 		s.roots.noteEvent()
 	}
-	if s.log != nil && isID(id) { // no transaction that passes Check has any other id
+	if s.log != nil && isID(id) { // a transaction that passes Check has such an id
 		s.log.add(id)
 	}
 	if known := s.client.sentTransactions.batch(s.service, id); known == "" {
 		s.changed = true
-	} else if n := len(s.statuses); n == 0 || s.statuses[n-1].ID != known { // another transaction of it
+	} else if n := len(s.statuses); n == 0 || s.statuses[n-1].ID != known { // unless another transaction of the batch has added the status
 		s.statuses = append(s.statuses, batch.Status{ID: known, Reported: batch.ReportedCommitted})
 	}
 	return nil
 }
 
-// hintInterval is the time between events that only mean that something has changed: a replay is
-// full of old transactions.
+// hintInterval is the time between events without statuses: a replay has many old transactions.
 const hintInterval = 100 * time.Millisecond
 
 func (s *subscription) deliver() error {
 	if len(s.statuses) > 0 {
 		statuses := s.statuses
-		s.statuses = nil // the receiver may keep it
+		s.statuses = nil // the receiver may keep the slice
 		if err := s.yield(dlt.Event{Service: s.service, Statuses: statuses}); err != nil {
 			return err
 		}
@@ -310,7 +311,7 @@ func (s *subscription) deliver() error {
 	return nil
 }
 
-// send sends the probe, if one is due.
+// send sends a probe, if one is due.
 func (s *subscription) send(ctx context.Context, waiting bool) error {
 	text, err := s.probe.next(time.Now(), waiting)
 	if err != nil || text == "" {
@@ -321,13 +322,13 @@ func (s *subscription) send(ctx context.Context, waiting bool) error {
 	return s.conn.Write(ctx, websocket.MessageText, []byte(text))
 }
 
-// eventJSON is a frame, one per transaction (docs/ledgers/splinter.md#events). The client does
-// not need the changes.
+// eventJSON is a frame with an event, one for each transaction (docs/ledgers/splinter.md#events).
+// The client does not need the event's changes.
 type eventJSON struct {
 	ID string `json:"id"`
 }
 
-// parseEvent returns the transaction's id.
+// parseEvent returns the transaction's id in an event.
 func parseEvent(text []byte) (string, error) {
 	var e eventJSON
 	if err := json.Unmarshal(text, &e); err != nil {
@@ -336,7 +337,7 @@ func parseEvent(text []byte) (string, error) {
 	if e.ID == "" {
 		return "", errNoEvent
 	}
-	return strings.Clone(e.ID[:min(len(e.ID), batch.MaxIDLen)]), nil // no transaction of ours has a longer one
+	return strings.Clone(e.ID[:min(len(e.ID), batch.MaxIDLen)]), nil // no transaction of a batch has a longer id
 }
 
 var errNoEvent = errors.New("splinter: a frame without the id of a transaction")

@@ -18,7 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// listener is a stream at work.
+// listener is a running stream of events.
 type listener struct {
 	t      testing.TB
 	events chan dlt.Event
@@ -39,7 +39,7 @@ func listen(t testing.TB, c *splinter.Client, s batch.ServiceID) *listener {
 	return l
 }
 
-// next is the next event that the func takes; the others are dropped.
+// next returns the next event that is accepts, and drops the others.
 func (l *listener) next(want string, is func(dlt.Event) bool) dlt.Event {
 	l.t.Helper()
 	bound := time.NewTimer(5 * time.Second)
@@ -95,7 +95,7 @@ func TestEventsStream(t *testing.T) {
 	theirs := newClient(t, net.URL(1), options(nil))
 	l := listen(t, ours, net.Service(0))
 	l.live()
-	for range 3 { // over many pings
+	for range 3 { // for longer than many pings
 		b := build(t, net.Service(0), tx(splintertest.Inc("x", 1)), tx(splintertest.Inc("x", 1)))
 		require.NoError(t, ours.Submit(t.Context(), attempt(b)))
 		l.committed(b.ID)
@@ -106,7 +106,7 @@ func TestEventsStream(t *testing.T) {
 	assert.NoError(t, l.ended())
 }
 
-// Events come before the answer of the POST does.
+// A POST's events may come before its answer.
 func TestEventsBeforeTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, splintertest.Options{}, nil)
@@ -117,7 +117,7 @@ func TestEventsBeforeTheAnswer(t *testing.T) {
 	})
 }
 
-// A transaction that is in two batches does not say which was committed.
+// The event of a transaction that is in two batches does not say which of them was committed.
 func TestEventsOfATransactionInTwoBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, splintertest.Options{}, nil)
@@ -143,7 +143,7 @@ func TestEventsReplay(t *testing.T) {
 		st := memory.New()
 		w := newWorld(t, splintertest.Options{CommitInterval: time.Millisecond, HistorySize: 1000}, st)
 		var last batch.Batch
-		for range 100 { // more than a page: some are skipped, some repeated
+		for range 100 { // more than a page, so that some are skipped and some repeated
 			last = inc(t, w.service, "x")
 			require.Eventually(t, func() bool {
 				_, err := w.post(last, time.Second)
@@ -185,8 +185,8 @@ func TestEventsReplayOrNot(t *testing.T) {
 	}
 }
 
-// docs/ledgers/splinter.md#events: what is committed between the reading of an empty history and
-// the registration is never told. The span must not cover it.
+// A transaction that is committed between the reading of an empty history and the registration has
+// no event (docs/ledgers/splinter.md#events). The log's span must not cover that time.
 func TestEventsLostWhileSubscribing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const gap = 400 * time.Millisecond
@@ -211,7 +211,8 @@ func TestEventsLostWhileSubscribing(t *testing.T) {
 	})
 }
 
-// One of several writes the log; when it is gone another does, with a span of its own.
+// One of several processes writes the log. When it has ended, another process writes it, in a new
+// span.
 func TestEventsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -237,7 +238,7 @@ func TestEventsLease(t *testing.T) {
 			}), "transactions in the log")
 		}
 		w.committed()
-		two.next("an event", func(e dlt.Event) bool { return !e.Live }) // told, though it does not write
+		two.next("an event", func(e dlt.Event) bool { return !e.Live }) // it gets events, although it does not write the log
 		logged(1)
 		one.cancel()
 		require.NoError(t, one.ended())
@@ -250,7 +251,7 @@ func TestEventsLease(t *testing.T) {
 	})
 }
 
-// Two streams of one service in one process: only one writes.
+// Of two streams of one service in one process only one writes the log.
 func TestEventsTwiceInAProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &watched{Store: memory.New()}
@@ -265,13 +266,13 @@ func TestEventsTwiceInAProcess(t *testing.T) {
 	})
 }
 
-// watched counts, and fails when it is told to.
+// watched is a journal that counts calls, and fails when the test says so.
 type watched struct {
 	*memory.Store
 	mu       sync.Mutex
 	restarts int
 	fail     bool
-	steal    bool // refuse what is appended
+	steal    bool // refuse to append entries
 }
 
 func (j *watched) AppendStream(ctx context.Context, e batch.StreamEntry) (bool, error) {
@@ -294,7 +295,7 @@ func (j *watched) set(fail, steal bool) {
 	j.fail, j.steal = fail, steal
 }
 
-// A journal that fails for a while costs nothing but that while.
+// A journal that fails for a while only delays the writing of the log.
 func TestEventsJournalFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &watched{Store: memory.New()}
@@ -322,7 +323,8 @@ func TestEventsJournalFails(t *testing.T) {
 	})
 }
 
-// Whose lease was taken begins anew, and what it saw meanwhile is not covered.
+// A writer that has lost its lease begins a new span, which does not cover the events of the time
+// without the lease.
 func TestEventsLeaseLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &watched{Store: memory.New()}
@@ -335,7 +337,7 @@ func TestEventsLeaseLost(t *testing.T) {
 		require.True(t, every(time.Millisecond, 5*time.Second, func() bool {
 			found, err := j.FindStream(t.Context(), "scabbard "+string(w.service), nil)
 			require.NoError(t, err)
-			return found.Until > 50*time.Millisecond // nobody writes
+			return found.Until > 50*time.Millisecond // the log ends a while ago, because nobody writes it
 		}))
 		j.set(false, false)
 		covered(t, j.Store, w.service, 0, lost)

@@ -30,7 +30,7 @@ func TestEventsBreak(t *testing.T) {
 		t.Cleanup(s.Close)
 		return s.URL
 	}
-	// hear reads until the client leaves, and says nothing.
+	// hear reads until the client leaves, and sends nothing.
 	hear := func(ctx context.Context, c *websocket.Conn) {
 		for {
 			if _, _, err := c.Read(ctx); err != nil {

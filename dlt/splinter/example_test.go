@@ -11,9 +11,9 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
 )
 
-// A batch goes to a scabbard service, and its commit is told by the node.
+// A batch goes to a scabbard service, and an event of the node reports its commit.
 func Example() {
-	net, err := splintertest.Listen(nil) // or a node of your own
+	net, err := splintertest.Listen(nil) // or use a node of your own
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -14,7 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/redact"
 )
 
-// maxText bounds foreign text wherever it becomes part of an error, in bytes.
+// maxText is the length to which foreign text in an error is cut, in bytes.
 const maxText = 256
 
 // protocolHeader is the header with the version of scabbard's REST API, which is 1 and not the
@@ -22,7 +22,7 @@ const maxText = 256
 const protocolHeader = "Splinterprotocolversion"
 
 // exchange sends one request to a node. A response of any status is no error. An error is a
-// [*dlt.Error] of the certain kind, or doubt.
+// [*dlt.Error] of a certain kind, or doubt.
 func (c *Client) exchange(req *http.Request, op string, p location) (*http.Response, error) {
 	if err := c.setHeaders(req.Context(), req.Header, op, p); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (c *Client) setHeaders(ctx context.Context, h http.Header, op string, p loc
 		if errors.Is(err, dlt.ErrMisconfigured) || errors.Is(err, batch.ErrInvalidInput) {
 			kind = dlt.ErrMisconfigured
 		}
-		// Not wrapped: its kind would be about the token, not about the batch.
+		// The error is not wrapped: its kind would be about the token, not about the batch.
 		return &dlt.Error{Op: op, Kind: kind, Message: c.redactText("no token: " + err.Error())}
 	}
 	if token != "" {
@@ -67,7 +67,7 @@ func (c *Client) setHeaders(ctx context.Context, h http.Header, op string, p loc
 	return nil
 }
 
-// noteAnswer notes the meaning of an answer for node and service.
+// noteAnswer draws conclusions about a node and a service from an answer's status.
 func (c *Client) noteAnswer(p location, status int, sent http.Header) {
 	if status == http.StatusUnauthorized {
 		c.tokens.drop(p.node, sent.Get("Authorization")) // this request fails, and the next one gets a new token
@@ -77,22 +77,23 @@ func (c *Client) noteAnswer(p location, status int, sent http.Header) {
 	}
 }
 
-// redactError removes possible secrets from an error's text, and bounds it.
+// redactError returns an error with err's text, shortened and without possible secrets.
 func (c *Client) redactError(err error) error {
 	return redact.ShownError(err, c.redactText)
 }
 
-// redactText makes outside text fit to be shown. Tokens come and go, and so do nodes.
+// redactText makes foreign text safe to be shown in an error. It collects the secrets each time,
+// because tokens and nodes change.
 func (c *Client) redactText(text string) string {
 	secrets := append(redact.HeaderSecrets(c.o.Header), c.tokens.secrets()...)
 	c.nodes.Range(func(_, u any) bool {
-		secrets = append(secrets, redact.URLSecrets(u.(*url.URL))...) //nolint:forcetypeassert // nothing else is stored
+		secrets = append(secrets, redact.URLSecrets(u.(*url.URL))...) // the map has only URLs
 		return true
 	})
 	return batch.Excerpt(redact.New(secrets).Hide(text), maxText)
 }
 
-// refusalError makes a [*dlt.Error] of a response.
+// refusalError returns the [*dlt.Error] for a response.
 func (c *Client) refusalError(op string, status int, e envelope, v wire.Verdict) error {
 	return &dlt.Error{
 		Op: op, StatusCode: status, Code: e.code, Message: c.redactText(e.message), RetryAfter: v.RetryAfter, Kind: v.Kind,

@@ -16,8 +16,8 @@ import (
 
 var fuzzIDs = []batch.ID{batch.ID(strings.Repeat("a", 128)), batch.ID(strings.Repeat("b", 128))}
 
-// FuzzStatuses: whatever a node answers, there is at most one status an id that was
-// asked about, with a known word, and what makes no JSON makes an error.
+// FuzzStatuses shows that for any answer there is at most one status for each id that was asked
+// about, with a known word, and that an answer which is no JSON is an error.
 func FuzzStatuses(f *testing.F) {
 	a := strings.Repeat("a", 128)
 	for _, s := range []string{
@@ -48,8 +48,8 @@ func FuzzStatuses(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// Without an error it is an array, and all of its elements that were asked about are
-		// there.
+		// Without an error, the answer is an array, and there is a status for each of its elements
+		// that was asked about.
 		var all []struct {
 			ID string `json:"id"`
 		}
@@ -63,7 +63,8 @@ func FuzzStatuses(f *testing.F) {
 	})
 }
 
-// FuzzEvent: what is taken for an event has an id, and no probe is taken for one.
+// FuzzEvent shows that a frame which is read as an event has an id, and that no probe is read as
+// an event.
 func FuzzEvent(f *testing.F) {
 	p := newProber(1)
 	text, _ := p.next(p.dueAt, false)
@@ -86,7 +87,7 @@ func FuzzEvent(f *testing.F) {
 	})
 }
 
-// FuzzEnvelope: no answer, whatever its body, makes certain what its status does not.
+// FuzzEnvelope shows that no body makes an answer certain that is doubt by its status.
 func FuzzEnvelope(f *testing.F) {
 	for _, s := range []string{
 		"", "{", `{"code":"400","message":"m"}`, `{"code":400}`, `{"code":"x"}`, `{"message":"m"}`, "<html>", `["code"]`, `{"code":"99999999999999999999"}`,
@@ -107,7 +108,7 @@ func FuzzEnvelope(f *testing.F) {
 	})
 }
 
-// FuzzTransactionIDs: payloads come from callers, and are read before they are checked.
+// FuzzTransactionIDs reads any payloads, because payloads are read before they are checked.
 func FuzzTransactionIDs(f *testing.F) {
 	f.Add([]byte{0x1a, 0x02, 0x12, 0x00})
 	f.Add(append([]byte{0x1a, 0x83, 0x01, 0x12, 0x80, 0x01}, bytes.Repeat([]byte("a"), 128)...))

@@ -18,7 +18,7 @@ import (
 
 const service = batch.ServiceID("aaaaa-bbbbb::a000")
 
-// vectorKey is the first of docs/ledgers/sawtooth.md#signatures.
+// vectorKey is the first key of docs/ledgers/sawtooth.md#signatures.
 const vectorKey = "2f1e7b7a130d7ba9da0068b3bb0ba1d79e7e77110302c9f746c3c2a63fe40088"
 
 func key(t testing.TB) *sawtooth.PrivateKey {
@@ -30,7 +30,7 @@ func key(t testing.TB) *sawtooth.PrivateKey {
 
 var nonce atomic.Int64
 
-// tx makes a transaction that is never the same twice.
+// tx returns a transaction that differs from all others.
 func tx(payload []byte, address string) sawtooth.Transaction {
 	return sawtooth.Transaction{
 		FamilyName: splintertest.Family, FamilyVersion: splintertest.FamilyVersion,
@@ -46,7 +46,7 @@ func build(t testing.TB, s batch.ServiceID, txs ...sawtooth.Transaction) batch.B
 	return b
 }
 
-// inc makes a batch that adds one to a name.
+// inc returns a batch that adds one to a name.
 func inc(t testing.TB, s batch.ServiceID, name string) batch.Batch {
 	t.Helper()
 	return build(t, s, tx(splintertest.Inc(name, 1)))
@@ -64,7 +64,7 @@ func newClient(t testing.TB, url string, o *splinter.Options) *splinter.Client {
 	return c
 }
 
-// canned is a node that answers everything alike.
+// canned returns a node that gives every request the same answer.
 func canned(t testing.TB, status int, contentType, body string, headers ...string) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -81,7 +81,7 @@ func canned(t testing.TB, status int, contentType, body string, headers ...strin
 	return s
 }
 
-// deadURL is an address that refuses connections.
+// deadURL returns an address that refuses connections.
 func deadURL(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -10,16 +10,17 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// A log goes on over a gap if the state is the same after it. If a batch is posted to a node
-// that has just started, and is committed before the stream is open again, the state changes:
+// A log goes on over a gap if the state is the same after it. A batch that is posted to a node
+// that has just started, and is committed before the stream is open again, changes the state, and
 // then older doubts cannot be settled. So new batches of a service whose stream broke are held
 // back until its log is being written again. If the log begins anew, they wait until it is older
-// than the margin: a log proves nothing of a batch that was claimed within the margin after its
-// beginning ([knowledge.notInLog]), and the next crash would leave that batch to a person. No
-// proof depends on the waiting: it only avoids changes of the state by this client.
+// than the margin: a log proves nothing about a batch that was claimed within the margin after the
+// log's beginning ([knowledge.notInLog]), and after the next crash a person would have to decide
+// about that batch. No proof depends on this wait: it only avoids changes of the state by this
+// client.
 const (
-	// maxHold is how long a batch waits at a node that answers: its stream is tried again within
-	// 36 s, and the log decides within 15 s whether it goes on.
+	// maxHold is how long a batch waits while the node answers: the stream is tried again within
+	// 36 s, and within another 15 s it is known whether the log goes on.
 	maxHold = time.Minute
 	// holdPause is the pause before a batch that was held back is tried again.
 	holdPause = time.Second
@@ -33,7 +34,7 @@ type holds struct {
 
 type hold struct {
 	broke    time.Time // when the stream broke
-	answered time.Time // when the node first answered again; zero if not yet
+	answered time.Time // when the node first answered again; zero if it has not
 }
 
 func (h *holds) begin(s batch.ServiceID, now time.Time) {
@@ -45,7 +46,7 @@ func (h *holds) begin(s batch.ServiceID, now time.Time) {
 	h.services[s] = hold{broke: now}
 }
 
-// brokeAt returns when a service's stream broke; false if nothing is held back.
+// brokeAt returns when a service's stream broke. It returns false if the service is not held back.
 func (h *holds) brokeAt(s batch.ServiceID) (time.Time, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -53,7 +54,7 @@ func (h *holds) brokeAt(s batch.ServiceID) (time.Time, bool) {
 	return of.broke, held
 }
 
-// end ends the hold of that break, but not of a later one.
+// end ends the hold that began at broke, but not a later one.
 func (h *holds) end(s batch.ServiceID, broke time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -62,7 +63,8 @@ func (h *holds) end(s batch.ServiceID, broke time.Time) {
 	}
 }
 
-// noteContact notes whether the node has answered, and reports whether the service is still held.
+// noteContact notes whether the node has answered, and reports whether the service is still held
+// back.
 func (h *holds) noteContact(s batch.ServiceID, answered bool, now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -82,14 +84,14 @@ func (h *holds) noteContact(s batch.ServiceID, answered bool, now time.Time) boo
 	return true
 }
 
-// canContinue reports whether a log has an end to go on from, and has had no entry since the
+// canContinue reports whether a log has an end from which it can go on, and no entry since the
 // stream broke. broke is how long ago that was.
 func canContinue(found batch.StreamFound, broke time.Duration) bool {
 	return found.Covered && found.Cursor != "" && found.Until >= broke
 }
 
-// untilOldEnough returns for how long a log that has begun anew proves nothing of a batch that
-// leaves now. The batch was claimed a little earlier, and the ages are read one after the other:
+// untilOldEnough returns how long a log that has begun anew will prove nothing about a batch that
+// is sent now. The batch was claimed a little earlier, and the ages are read one after the other:
 // twice the margin covers both.
 func untilOldEnough(found batch.StreamFound, margin time.Duration) time.Duration {
 	if !found.Covered {
@@ -98,7 +100,7 @@ func untilOldEnough(found batch.StreamFound, margin time.Duration) time.Duration
 	return max(0, 2*margin-found.Since)
 }
 
-// holdBack refuses a batch for now if the log of its service may go on.
+// holdBack returns an error for a batch that must wait, because the log of its service may go on.
 func (c *Client) holdBack(ctx context.Context, p location, id batch.ID) error {
 	broke, held := c.holds.brokeAt(p.id)
 	if !held || !isID(string(id)) {

@@ -9,7 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// TestHold is how long new batches wait for a log.
+// TestHold shows how long new batches wait for a log.
 func TestHold(t *testing.T) {
 	const s = batch.ServiceID("aaaaa-bbbbb::a000")
 	start := time.Unix(1000, 0)
@@ -37,7 +37,7 @@ func TestHold(t *testing.T) {
 	assert.False(t, held)
 }
 
-// TestMayGoOn is which logs are waited for.
+// TestMayGoOn shows which logs are waited for.
 func TestMayGoOn(t *testing.T) {
 	ends := batch.StreamFound{Covered: true, Cursor: "a", Since: time.Hour, Until: 10 * time.Second}
 	assert.True(t, canContinue(ends, 10*time.Second))
@@ -52,8 +52,8 @@ func TestMayGoOn(t *testing.T) {
 	}
 }
 
-// TestTooYoung: a log that has begun anew is waited for until it covers what leaves then, with the
-// margin that a proof wants; a log that was not begun is not.
+// TestTooYoung shows that a batch waits for a log which has begun anew until that log covers the
+// batch with the margin of a proof. It does not wait if no log has begun.
 func TestTooYoung(t *testing.T) {
 	const margin = 10 * time.Second
 	for since, want := range map[time.Duration]time.Duration{0: 20 * time.Second, 15 * time.Second: 5 * time.Second, 20 * time.Second: 0, time.Hour: 0} {
@@ -61,7 +61,7 @@ func TestTooYoung(t *testing.T) {
 	}
 	assert.Zero(t, untilOldEnough(batch.StreamFound{}, margin))
 
-	// A batch that was claimed up to a margin before it left, and whose node crashed at once.
+	// The batch was claimed up to a margin before it was sent, and its node crashed at once.
 	log := batch.StreamFound{Covered: true, Since: 2 * margin}
 	k := knowledge{resolveRules: resolveRules{lateArrival: time.Minute, margin: margin}, log: log, hasLog: true}
 	k.doubt.Since, k.doubt.Ended = margin, 0

@@ -13,11 +13,11 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// hexID is an id that begins with some digits.
+// hexID returns an id that begins with these digits.
 func hexID(begin string) string { return begin + strings.Repeat("0", idLen-len(begin)) }
 
-// store is receipts in the order in which they were written, and what a node replays of
-// them to the end: pages of those with greater ids than the last.
+// store is a node's receipts in the order in which they were written. The node replays them to the
+// end in pages, each with ids greater than the last one.
 type store []string
 
 func (s store) replay(after string) (out []string) {
@@ -35,7 +35,7 @@ func (s store) replay(after string) (out []string) {
 	}
 }
 
-// read is the replay as a client reads it.
+// read returns a replay as a client reads it.
 func (s store) read(from string) replayResult {
 	r := replayResult{cursor: from, ended: true}
 	for _, id := range s.replay(from) {
@@ -80,8 +80,8 @@ func TestCursors(t *testing.T) {
 	assert.Empty(t, list)
 }
 
-// Whatever the history is, the receipts say nothing that is not so; and where fewer than 64
-// greater ids came before, they say it.
+// Whatever the history is, the receipts never lead to a wrong conclusion. If fewer than 64 greater
+// ids came before, they lead to a conclusion.
 func TestInquiryOfAnyHistory(t *testing.T) {
 	tier.Plain(t)
 	seed := rand.Uint64()
@@ -112,7 +112,7 @@ func TestInquiryOfAnyHistory(t *testing.T) {
 		want := receiptsMissing
 		if there := r.IntN(2) == 0; there {
 			s, want = append(s, ids...), receiptsThere
-			for range r.IntN(100) { // what came later hides nothing
+			for range r.IntN(100) { // receipts that come later hide nothing
 				s = append(s, random())
 			}
 		}
@@ -126,8 +126,9 @@ func TestInquiryOfAnyHistory(t *testing.T) {
 	}
 }
 
-// TestNoCursorShows is why receipts settle no doubt of a long history: with 64 greater
-// ids before it, a node that has a receipt and one that has not answer every cursor alike.
+// TestNoCursorShows shows why receipts settle no doubt of a long history: if 64 greater ids came
+// before, a node that has a receipt and a node that does not have it answer the same for every
+// cursor.
 func TestNoCursorShows(t *testing.T) {
 	var before store
 	for i := range replayPage {
@@ -146,14 +147,14 @@ func TestNoCursorShows(t *testing.T) {
 		found, _ := s.inquire(id)
 		assert.Equal(t, receiptsUnknown, found)
 	}
-	// With one less, it shows.
+	// With one greater id less, the answers differ.
 	found, _ := before[1:].inquire(id)
 	assert.Equal(t, receiptsMissing, found)
 	found, _ = after[1:].inquire(id)
 	assert.Equal(t, receiptsThere, found)
 }
 
-// TestInquiryRefuses is each thing that the proof rests on, and what is said without it.
+// TestInquiryRefuses shows each condition of the proof, and the result without it.
 func TestInquiryRefuses(t *testing.T) {
 	id := hexID("8")
 	_, own := cursors(id)

@@ -10,7 +10,7 @@ import (
 
 var errJournal = errors.New("the journal is down")
 
-// brokenJournal fails always.
+// brokenJournal is a journal that always fails.
 type brokenJournal struct{}
 
 func (brokenJournal) LeaseStream(context.Context, string, string, time.Duration) (int64, bool, error) {

@@ -10,12 +10,13 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// TestJudge is every way to evidence, and what is missing in each to make it none.
+// TestJudge shows each way to evidence, and the result if a part of it is missing.
 func TestJudge(t *testing.T) {
 	const second = time.Second
 	node := time.Unix(1_000_000, 0)
-	// What proves that a batch whose attempt was claimed 100 s ago and ended 90 s ago, on a
-	// ledger with a LateArrival of 60 s, was not committed: a log from 105 s to 25 s ago.
+	// base returns what proves that a batch was not committed. Its attempt was claimed 100 s ago
+	// and ended 90 s ago, on a ledger with a LateArrival of 60 s. The log covers 105 s to 25 s
+	// ago.
 	base := func(r batch.Reported) knowledge {
 		return knowledge{
 			resolveRules: resolveRules{lateArrival: 60 * second, stale: 20 * second, margin: 2 * second},
@@ -141,7 +142,7 @@ func TestJudge(t *testing.T) {
 		"valid for long, logged":     {valid, []func(*knowledge){old, in}, dlt.Committed},
 		"valid for long, log, early": {valid, []func(*knowledge){old, log, early}, dlt.InFlight},
 		"valid, log ends before two-phase commit was over": {valid, []func(*knowledge){log, func(k *knowledge) {
-			k.validFor = 45 * second // so that it was over 25 s ago at the latest
+			k.validFor = 45 * second // so that its two-phase commit was over at least 25 s ago
 		}}, dlt.CannotTell},
 		"valid, log ends after": {valid, []func(*knowledge){log, func(k *knowledge) { k.validFor = 47 * second }}, dlt.NotCommitted},
 		"valid, sent just now":  {valid, []func(*knowledge){old, log, func(k *knowledge) { k.doubt.Ended = 19 * second }}, dlt.InFlight},

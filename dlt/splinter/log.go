@@ -11,39 +11,40 @@ import (
 func streamName(service batch.ServiceID) string { return "scabbard " + string(service) }
 
 const (
-	maxEntry     = 500    // ids in one entry
-	maxUnwritten = 50_000 // ids that wait while the journal fails
+	maxEntry     = 500    // the most ids in one entry
+	maxUnwritten = 50_000 // the most ids that wait while the journal fails
 )
 
-// logWriter writes a stream's events into the journal, while it has the lease. Errors of the
-// journal do not end the stream: an entry that fails is tried again, and the span does not
-// grow meanwhile.
+// logWriter writes a stream's events into the journal while it has the lease. An error of the
+// journal does not end the stream: the entry is tried again, and the span does not grow until it
+// is written.
 type logWriter struct {
 	client  *Client
 	service batch.ServiceID
 	stream  string
 
-	epoch        int64 // 0: no lease
+	epoch        int64 // 0 means that there is no lease
 	renewAt      time.Time
-	ids          []string  // received and not written
-	coveredUntil time.Time // everything from the span's start to here was received
-	startsSpan   bool      // the next entry starts a span, at covered
-	writtenUntil time.Time // covered in the last entry
-	retryAt      time.Time // not before, after an error
+	ids          []string  // received and not yet written
+	coveredUntil time.Time // every event from the span's start up to this time was received
+	startsSpan   bool      // the next entry starts a span at coveredUntil
+	writtenUntil time.Time // the time up to which the written entries cover
+	retryAt      time.Time // after an error: no try before this time
 
-	roots   *rootTracker // nil: roots are not followed
-	endRoot string       // root at the end of the log, while that may go on; else ""
+	roots   *rootTracker // nil means that roots are not followed
+	endRoot string       // the root at the end of the log while the log may go on; else ""
 	begun   time.Time    // when the stream was opened
 }
 
-// withTimeout limits the time of one write. The database dates an entry, too late by the duration
-// of the write. So the write takes less than the margin of the evidence.
+// withTimeout limits the time of one write. The database dates an entry when it is written, which
+// is too late by the duration of the write. So the write must take less than the margin of the
+// evidence.
 func (l *logWriter) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, l.client.o.ClockMargin/2)
 }
 
-// open starts a span at the time that the stream was opened, unless the span before it may go
-// on: the state's root will show that.
+// open starts a span at the time when the stream was opened, unless the span before it may go on,
+// which the root of the state will show.
 func (l *logWriter) open(ctx context.Context, begun time.Time) {
 	l.lease(ctx)
 	l.begin(begun)
@@ -63,9 +64,9 @@ func (l *logWriter) begin(at time.Time) {
 	l.ids, l.coveredUntil, l.startsSpan, l.endRoot = nil, at, true, ""
 }
 
-// decideSpan decides whether the span of the last entry goes on: if no event came since the stream
-// was opened, and the state is the same as at the end of the log. It reports whether that is
-// decided.
+// decideSpan decides whether the span of the last entry goes on: it does if no event came since
+// the stream was opened, and the state is the same as at the end of the log. decideSpan reports
+// whether that is decided.
 func (l *logWriter) decideSpan(settled time.Time) bool {
 	switch {
 	case l.endRoot == "":
@@ -89,12 +90,12 @@ func (l *logWriter) lease(ctx context.Context) {
 	defer cancel()
 	epoch, held, err := l.client.o.Journal.LeaseStream(bounded, l.stream, l.client.holder, ttl)
 	switch {
-	case err != nil: // an entry of an expired epoch is refused
+	case err != nil: // the epoch stays: an entry of an expired epoch is refused
 	case !held:
 		l.epoch = 0
 	case epoch != l.epoch:
-		// Another process may have written in between. Events without the lease were not kept:
-		// the span starts now.
+		// Another process may have written in between. Events that came without the lease were not
+		// kept, so the span starts now.
 		l.epoch = epoch
 		l.begin(time.Now())
 	}
@@ -104,15 +105,15 @@ func (l *logWriter) lease(ctx context.Context) {
 func (l *logWriter) add(id string) {
 	switch {
 	case l.epoch == 0:
-	case len(l.ids) >= maxUnwritten: // the journal fails: the ids that are dropped here leave a gap
+	case len(l.ids) >= maxUnwritten: // the journal fails for long: ids that are dropped here leave a gap
 		l.begin(time.Now())
-	case l.client.loggedIDs.has(l.service, id): // replayed
+	case l.client.loggedIDs.has(l.service, id): // the event is a replayed one
 	default:
 		l.ids = append(l.ids, id)
 	}
 }
 
-// renewAndWrite renews the lease and writes entries that are due.
+// renewAndWrite renews the lease, and writes the entries that are due.
 func (l *logWriter) renewAndWrite(ctx context.Context, p *prober) {
 	now := time.Now()
 	if now.After(l.renewAt) {
@@ -131,8 +132,8 @@ func (l *logWriter) renewAndWrite(ctx context.Context, p *prober) {
 	}
 }
 
-// write appends one entry. The span grows only with the last entry due: before that, ids of
-// the span are still here.
+// write appends one entry. The span grows only with the last entry that is due: before that, some
+// ids of the span are not written yet.
 func (l *logWriter) write(ctx context.Context) bool {
 	e := batch.StreamEntry{Stream: l.stream, Epoch: l.epoch, IDs: l.ids[:min(len(l.ids), maxEntry)], Restart: l.startsSpan}
 	at := l.coveredUntil
@@ -147,8 +148,8 @@ func (l *logWriter) write(ctx context.Context) bool {
 	}
 	e.Age = time.Since(at)
 	if !e.Restart {
-		// The monotonic clock of a machine stands still while it sleeps, and must not claim
-		// that it listened. A span is safe if its start is too late.
+		// The monotonic clock of a machine stops while it sleeps, and during that time no event is
+		// received. A span is safe if its start is too late.
 		e.Age = max(e.Age, time.Now().Round(0).Sub(at.Round(0)))
 	}
 	bounded, cancel := l.withTimeout(ctx)
@@ -168,7 +169,7 @@ func (l *logWriter) write(ctx context.Context) bool {
 	return true
 }
 
-// close writes the rest when the stream has ended.
+// close writes the remaining ids after the stream has ended.
 func (l *logWriter) close(ctx context.Context) {
 	for l.epoch != 0 && len(l.ids) > 0 {
 		if !l.write(ctx) {

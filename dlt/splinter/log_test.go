@@ -15,7 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// notes is a journal that fails while it is told to.
+// notes is a journal that fails while down is true.
 type notes struct {
 	down    bool
 	entries []batch.StreamEntry
@@ -42,8 +42,8 @@ func newLog(j *notes) (*logWriter, *prober) {
 	return &logWriter{client: c, service: "c::s", stream: "s"}, &prober{}
 }
 
-// A journal that fails for too long has the writer drop ids. The span then begins anew
-// behind them: a span over ids that are not in it would prove that they were not committed.
+// When a journal fails for too long, the writer drops ids. The span then begins anew after them: a
+// span that covers ids which are not in it would prove that they were not committed.
 func TestALogThatDropsIDsBeginsANewSpan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &notes{}
@@ -75,9 +75,9 @@ func TestALogThatDropsIDsBeginsANewSpan(t *testing.T) {
 	})
 }
 
-// More ids than one entry takes are written in several. Until the last of them is written, the log
-// ends where it did before: a process that reads it in between would have a proof against the ids
-// that are not in it yet.
+// If there are more ids than one entry takes, they are written in several entries. Until the last
+// of them is written, the log ends where it did before: otherwise a process that reads it in
+// between would have a proof against ids that are not in it yet.
 func TestALogGrowsOnlyWithTheLastOfItsIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &notes{}
@@ -105,7 +105,7 @@ func TestALogGrowsOnlyWithTheLastOfItsIDs(t *testing.T) {
 	})
 }
 
-// The service sends old events again when a stream is opened anew. The log has each id once.
+// When a stream is opened again, the service repeats old events. The log has each id once.
 func TestALogHasARepeatedIDOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &notes{}
@@ -123,10 +123,11 @@ func TestALogHasARepeatedIDOnce(t *testing.T) {
 	})
 }
 
-// slept is t as a machine sees it that slept for d since: its monotonic clock stood still.
+// slept returns t as a machine sees it that slept for d since then: its monotonic clock has
+// stopped for d.
 func slept(t time.Time, d time.Duration) time.Time {
 	t = t.Add(-d)
-	// The second word of a time.Time that has a monotonic reading is that reading.
+	// The second word of a time.Time with a monotonic reading is that reading.
 	(*struct {
 		wall uint64
 		ext  int64
@@ -134,7 +135,7 @@ func slept(t time.Time, d time.Duration) time.Time {
 	return t
 }
 
-// A machine that slept did not listen meanwhile: the log ends when it fell asleep.
+// A machine that sleeps receives no events: the log ends when the machine fell asleep.
 func TestALogEndsWhenTheMachineFallsAsleep(t *testing.T) {
 	j := &notes{}
 	l, p := newLog(j)

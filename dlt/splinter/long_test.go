@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// The verdict, and the answers behind it, are found however long a batch's list of transactions
-// is, and only what there is room for is kept.
+// The client finds the verdict, and the answers after it, however long a batch's list of
+// transactions is. It keeps only as many transactions as have room.
 func TestALongListOfTransactionsHidesNoVerdict(t *testing.T) {
 	tier.Plain(t)
 	const most = 64 << 10
@@ -44,7 +44,7 @@ func TestALongListOfTransactionsHidesNoVerdict(t *testing.T) {
 	}
 }
 
-// Up to 256 frames wait for the log: of each only the id is kept.
+// Up to 256 frames wait for the log, and only the id of each is kept.
 func TestOnlyTheIDOfAFrameIsKept(t *testing.T) {
 	id := strings.Repeat("c", 128)
 	large := `{"id":"` + id + `","state_changes":[{"Set":{"key":"x","value":[` + strings.Repeat("1,", 1<<20) + `1]}}]}`

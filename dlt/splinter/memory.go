@@ -7,11 +7,11 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// halfSize is the number of ids in each half of a twoHalves. A forgotten id costs a query, never a
-// wrong answer.
+// halfSize is the number of ids in each half of a twoHalves. A forgotten id costs a query, and
+// never leads to a wrong answer.
 const halfSize = 50_000
 
-// twoHalves is a map that forgets its older half when it is full. Not for concurrent use.
+// twoHalves is a map that forgets its older half when it is full. It is not for concurrent use.
 type twoHalves[K comparable, V any] struct{ new, old map[K]V }
 
 func (h *twoHalves[K, V]) get(k K) (V, bool) {
@@ -51,14 +51,14 @@ func (s *sentTransactions) add(k batch.Key, transactions []string) {
 	for _, t := range transactions {
 		key := sentKey{k.Service, t}
 		if other, known := s.ids.get(key); known && other != k.ID {
-			s.ids.put(key, "") // in two batches: its event does not name the committed one
+			s.ids.put(key, "") // in two batches: the transaction's event does not name the committed one
 			continue
 		}
 		s.ids.put(key, k.ID)
 	}
 }
 
-// batch returns "" if nothing is certain.
+// batch returns the batch of a transaction; "" if that is not certain.
 func (s *sentTransactions) batch(service batch.ServiceID, transaction string) batch.ID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,13 +66,13 @@ func (s *sentTransactions) batch(service batch.ServiceID, transaction string) ba
 	return id
 }
 
-// validSince records since when batches are Valid in every answer to this process.
+// validSince records since when each batch was Valid in every answer to this process.
 type validSince struct {
 	mu    sync.Mutex
 	since twoHalves[batch.Key, time.Time]
 }
 
-// note records the answers of a time.
+// note records answers that came at the time now.
 func (v *validSince) note(service batch.ServiceID, statuses []batch.Status, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -86,7 +86,7 @@ func (v *validSince) note(service batch.ServiceID, statuses []batch.Status, now 
 	}
 }
 
-// age returns how long ago Valid was first answered; 0 if it was not.
+// age returns how long ago the batch was first Valid; 0 if it is not.
 func (v *validSince) age(service batch.ServiceID, id batch.ID, now time.Time) time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -97,7 +97,7 @@ func (v *validSince) age(service batch.ServiceID, id batch.ID, now time.Time) ti
 	return now.Sub(at)
 }
 
-// idSet is a set of ids that are done.
+// idSet is a set of transaction ids of services.
 type idSet struct {
 	mu  sync.Mutex
 	ids twoHalves[sentKey, struct{}]
@@ -118,13 +118,13 @@ func (s *idSet) add(service batch.ServiceID, ids []string) {
 	}
 }
 
-// lastTimes records when something was last done about each batch.
+// lastTimes records, for each batch, when something was last done.
 type lastTimes struct {
 	mu   sync.Mutex
 	last twoHalves[batch.Key, time.Time]
 }
 
-// claimTurn reports whether the last time about a batch is long enough ago, and if so records now.
+// claimTurn reports whether the last time was at least every ago. If so, it records now.
 func (s *lastTimes) claimTurn(k batch.Key, every time.Duration, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

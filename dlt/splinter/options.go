@@ -182,7 +182,7 @@ func (o *Options) withDefaults() (Options, error) {
 	return c, wire.CheckHeader(c.Header, "Upgrade", protocolHeader)
 }
 
-// httpClient makes the client for all requests. direct is as in [wire.Trace].
+// httpClient returns the client for all requests. direct is as in [wire.Trace].
 func (o *Options) httpClient() (c *http.Client, direct bool) {
 	c, direct = wire.NewClient(o.Client, wire.NewTransport(o.TLSConfig, idleTimeout)), wire.IsOwnTransport(o.Client)
 	if c.Transport == nil {

@@ -8,23 +8,22 @@ import (
 )
 
 // prober proves that a stream was complete up to some time. A scabbard node echoes text
-// (docs/ledgers/splinter.md#events). But when it echoes the first probe it may still be
-// replaying the history, with live events waiting behind. So probes come in pairs: the second
-// is sent when the first is back. If no event comes in between, nothing was waiting when the
-// node echoed the second: every event published before the first probe was sent has been
-// received.
+// (docs/ledgers/splinter.md#events). But when it echoes the first probe it may still be replaying
+// the history, while live events wait. So probes come in pairs: the second is sent when the first
+// has come back. If no event comes in between, no event was waiting when the node echoed the
+// second: every event that was published before the first probe was sent has been received.
 type prober struct {
 	interval       time.Duration
 	name           string
 	count          int
 	dueAt          time.Time // when the next pair is due
-	text           string    // of the probe in flight; "" if none
+	text           string    // of the probe in flight; "" if none is
 	sentAt         time.Time
-	firstSentAt    time.Time // when the first of a pair was sent; zero while it is in flight
-	quiet          bool      // no event since the first came back
+	firstSentAt    time.Time // when the first probe of a pair was sent; zero while it is in flight
+	quiet          bool      // no event came since the first probe came back
 	probesSinceDue int       // probes since the pair was due
-	settledUntil   time.Time // everything before this was received; zero if nothing yet
-	provedBy       int       // number of the probe that proved it, the first of a pair; the first probe is 1
+	settledUntil   time.Time // every event before this time was received; zero if that is not known of any time
+	provedBy       int       // the number of the first probe of the pair that proved settledUntil; the first probe is 1
 }
 
 func newProber(every time.Duration) prober {
@@ -35,14 +34,14 @@ func newProber(every time.Duration) prober {
 // dead.
 const maxSilentIntervals = 3
 
-// maxProbesPerInterval bounds the probes of one interval: between the events of a busy service
-// there is time for a pair, in a replay there is none.
+// maxProbesPerInterval limits the probes of one interval. Between the events of a busy service
+// there is time for a pair, but not during a replay.
 const maxProbesPerInterval = 16
 
 var errNoEcho = errors.New("splinter: the node does not echo: the stream is dead")
 
-// next returns the text of the probe that is due, or "". waiting means that frames have come
-// which were not read yet.
+// next returns the text of the probe that is due, or "". waiting is true if frames have come that
+// were not handled yet.
 func (p *prober) next(now time.Time, waiting bool) (string, error) {
 	if p.text != "" {
 		if !waiting && now.Sub(p.sentAt) > max(maxSilentIntervals*p.interval, time.Second) {
@@ -68,7 +67,7 @@ func (p *prober) makeDue(now time.Time) {
 // noteEvent notes that an event came.
 func (p *prober) noteEvent() { p.quiet = false }
 
-// isEcho takes a frame, and reports whether it is the probe's echo.
+// isEcho reports whether a frame is the echo of the probe in flight, and notes that it came.
 func (p *prober) isEcho(text []byte, now time.Time) bool {
 	if p.text == "" || string(text) != p.text {
 		return false

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestProber: only a pair of probes with nothing between their echoes proves anything.
+// TestProber shows that only a pair of probes with no event between their echoes proves anything.
 func TestProber(t *testing.T) {
 	const every = time.Second
 	now := time.Unix(1000, 0)

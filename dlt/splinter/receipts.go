@@ -17,9 +17,9 @@ import (
 type receipts uint8
 
 const (
-	receiptsUnknown receipts = iota // not asked, or the answer leaves it open
-	receiptsThere                   // one of its transactions has a receipt, and so all have
-	receiptsMissing                 // none of its transactions has one
+	receiptsUnknown receipts = iota // not asked for, or the answers prove nothing
+	receiptsThere                   // one of the batch's transactions has a receipt, and so all have
+	receiptsMissing                 // none of the batch's transactions has a receipt
 )
 
 // replayPage is how many receipts a node reads at a time for a replay. It is also how many
@@ -27,15 +27,15 @@ const (
 const replayPage = 64
 
 // A node keeps a receipt of every committed transaction for ever, and replays receipts to a
-// subscriber: those with an id greater than the cursor, the oldest first, 64 of them. Then it
-// goes on at the id of the last one, wherever that is (libscabbard 0.6.14, state/mod.rs;
-// sawtooth-lib 0.7.3, list_receipts_since.rs). So a cursor just below an id asks for the
-// receipt with that id. If fewer than 64 come, they are all the receipts with this id or a
-// greater one. If 64 come without this id, no cursor ever shows it, whether it exists or not.
+// subscriber: those with an id greater than the cursor, the oldest first, 64 of them. Then it goes
+// on at the id of the last one, wherever that is (libscabbard 0.6.14, state/mod.rs; sawtooth-lib
+// 0.7.3, list_receipts_since.rs). So a cursor just below an id asks for the receipt with that id.
+// If fewer than 64 receipts come, they are all the receipts with this id or a greater one. If 64
+// come without this id, no cursor ever shows its receipt, whether it exists or not.
 
-// cursors returns the places from which to ask, the greatest first. own is just below the id.
-// The cursors above it show, at a small cost to the node, whether there are too many receipts;
-// the cursors below it show whether the node replays anything at all.
+// cursors returns the cursors from which to ask, the greatest first. own is the one just below the
+// id. The cursors above own show, at a small cost to the node, whether there are too many
+// receipts. The cursors below it show whether the node replays anything at all.
 func cursors(id string) (list []string, own string) {
 	at, ok := new(big.Int).SetString(id, 16)
 	if !ok || at.Sign() == 0 {
@@ -56,28 +56,28 @@ func cursors(id string) (list []string, own string) {
 
 func formatCursor(at *big.Int) string { return fmt.Sprintf("%0*x", idLen, at) }
 
-// replayResult is one replay: the receipts after a cursor, and whether its end was seen.
+// replayResult is one replay: the receipts after a cursor, and whether the replay's end was seen.
 type replayResult struct {
 	cursor string
-	ids    []string // without repeated ids
+	ids    []string // each id once
 	ended  bool
 }
 
-// receiptSearch reads what the node replays of its receipts, until that shows whether it has those
-// of a batch.
+// receiptSearch reads a node's replays until they show whether the node has the receipts of a
+// batch.
 type receiptSearch struct {
-	ids        []string // of the batch's transactions
+	ids        []string // the ids of the batch's transactions
 	ownCursor  string   // the cursor just below the greatest of ids
 	replaySeen bool     // the node has replayed something
-	missing    bool     // the receipts are missing, if the node replays anything at all
+	missing    bool     // true if the receipts are missing, provided that the node replays anything at all
 }
 
-// take reads one replay; the replays with greater cursors come first. done means that no more
-// are needed. It is pure.
+// take reads one replay; the replays from greater cursors come first. done is true if no more
+// replays are needed. take is pure.
 func (q *receiptSearch) take(r replayResult) (found receipts, done bool) {
 	for _, id := range r.ids {
 		switch {
-		case id <= r.cursor: // this store does not select by id: its replay means nothing
+		case id <= r.cursor: // the store does not select receipts by id, so its replay proves nothing
 			return receiptsUnknown, true
 		case slices.Contains(q.ids, id):
 			return receiptsThere, true
@@ -86,13 +86,13 @@ func (q *receiptSearch) take(r replayResult) (found receipts, done bool) {
 	q.replaySeen = q.replaySeen || len(r.ids) > 0
 	full := len(r.ids) >= replayPage
 	switch {
-	case !full && !r.ended: // broken off
+	case !full && !r.ended: // the replay broke off
 		return receiptsUnknown, true
 	case r.cursor == q.ownCursor:
 		q.missing = !full
 		done = full
 	case full:
-		// Above the own cursor: too many, and more below.
+		// If the cursor is above the own one, there are too many receipts, and more below.
 		done = r.cursor > q.ownCursor
 	}
 	if q.missing && q.replaySeen {
@@ -101,8 +101,8 @@ func (q *receiptSearch) take(r replayResult) (found receipts, done bool) {
 	return receiptsUnknown, done
 }
 
-// receiptsOf asks a node whether it has the receipts of some transactions, all of one batch:
-// the node writes them together. Errors are [*dlt.Error]s.
+// receiptsOf asks a node whether it has the receipts of these transactions, which are all those of
+// one batch: the node writes them together. Errors are [*dlt.Error]s.
 func (c *Client) receiptsOf(ctx context.Context, p location, ids []string) (receipts, error) {
 	if len(ids) == 0 {
 		return receiptsUnknown, nil
@@ -121,8 +121,8 @@ func (c *Client) receiptsOf(ctx context.Context, p location, ids []string) (rece
 	return receiptsUnknown, nil
 }
 
-// replay subscribes at a cursor and reads the node's replay. The node echoes text after it:
-// two echoes with nothing in between mark its end.
+// replay subscribes at a cursor, and reads the node's replay. The node echoes text after the
+// replay: two echoes with no receipt in between mark its end.
 func (c *Client) replay(ctx context.Context, p location, from string) (replayResult, error) {
 	r := replayResult{cursor: from}
 	conn, err := c.subscribeAt(ctx, p, from)

@@ -20,7 +20,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
 )
 
-// The node has forgotten, and nobody listened: its receipts tell, one way and the other.
+// A node has forgotten a batch, and no stream was open: its receipts prove whether the batch was
+// committed or not.
 func TestResolveByReceipts(t *testing.T) {
 	for name, version := range map[string]int{"v1": 1, "v2": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -39,8 +40,8 @@ func TestResolveByReceipts(t *testing.T) {
 	}
 }
 
-// Where nobody else must agree, a node that died between the effect and the receipts is
-// in nobody's way: missing receipts prove nothing.
+// In a circuit with one service, no other service refuses a batch of which the node has only the
+// effect, because it died before it wrote the receipts: missing receipts prove nothing.
 func TestReceiptsOfACircuitOfOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, splintertest.Options{Circuits: []splintertest.Circuit{{ID: "aaaaa-bbbbb", Services: []string{"a000"}}}}, nil)
@@ -51,7 +52,7 @@ func TestReceiptsOfACircuitOfOne(t *testing.T) {
 	})
 }
 
-// Nor do they where nobody may say who else there is.
+// Missing receipts prove nothing either if the client may not ask which services the circuit has.
 func TestReceiptsOfAnUnknownCircuit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, splintertest.Options{}, nil)
@@ -65,7 +66,7 @@ func TestReceiptsOfAnUnknownCircuit(t *testing.T) {
 	})
 }
 
-// A node that replays something else than is believed, or nothing, proves nothing.
+// A node that replays other receipts than expected, or none, proves nothing.
 func TestReceiptsOfAnotherStore(t *testing.T) {
 	w := openWorld(t, splintertest.Options{}, nil, nil)
 	known := w.committed()
@@ -84,17 +85,17 @@ func TestReceiptsOfAnotherStore(t *testing.T) {
 		}
 	}), options(nil))
 	w.c = fake
-	w.never(d) // nothing
+	w.never(d) // no frame
 	ids := w.net.Transactions(w.service)
 	require.NotEmpty(t, ids, "of %s", known.ID)
 	lowest := `{"id":"` + zeros + `"}`
 	frames = []string{lowest, `{"id":"` + ids[0] + `"}`}
-	w.never(d) // not those that are greater than the cursor
+	w.never(d) // a frame with an id that is not greater than the cursor
 }
 
 const zeros = "00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000"
 
-// inFront is a node whose subscriptions are answered by somebody else.
+// inFront returns the address of a node whose subscriptions are handled by h.
 func inFront(t testing.TB, url string, h func(context.Context, *websocket.Conn)) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -123,8 +124,8 @@ func inFront(t testing.TB, url string, h func(context.Context, *websocket.Conn))
 	return s.URL
 }
 
-// What the application finds is asked for last, after LateArrival, and about nothing that
-// may yet be executed.
+// Options.Evidence is asked last, after LateArrival, and not about a batch that may yet be
+// executed.
 func TestResolveByEvidence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, splintertest.Options{}, nil)
@@ -154,7 +155,7 @@ func TestResolveByEvidence(t *testing.T) {
 		says = dlt.Committed
 		require.Equal(t, says, w.resolve(d))
 
-		w.blind.Store(false) // receipts come first
+		w.blind.Store(false) // receipts are asked for before Options.Evidence
 		require.True(t, every(10*time.Millisecond, 5*time.Second, func() bool { return w.resolve(d) == dlt.NotCommitted }))
 	})
 }

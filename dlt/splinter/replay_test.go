@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The node's replay and its echoes come by two ways. A replay has ended once two echoes
-// follow each other with no receipt in between; one echo alone says nothing.
+// A node's replay and its echoes come independently. A replay has ended when two echoes follow
+// each other with no receipt in between; one echo alone proves nothing.
 func TestAReplayEndsWithTwoEchoesInARow(t *testing.T) {
 	id := func(digit string) string { return strings.Repeat(digit, idLen) }
 	receipts := []string{id("a"), id("b"), id("c"), id("d")}
@@ -24,7 +24,7 @@ func TestAReplayEndsWithTwoEchoesInARow(t *testing.T) {
 			return
 		}
 		defer func() { _ = c.CloseNow() }()
-		for i := 0; ; i++ { // a receipt in front of each echo, as long as there are any
+		for i := 0; ; i++ { // one receipt before each echo, as long as there are any
 			kind, text, err := c.Read(r.Context())
 			if err != nil {
 				return

@@ -13,8 +13,8 @@ import (
 const opResolve = "resolve"
 
 // promptAnswer is the longest time in which the answer to a query counts. A slower answer comes
-// from a node that was stalled or frozen until just now, and an earlier POST may be waiting in it
-// beside the query: ask again.
+// from a node that was stalled or frozen, in which an earlier POST may still wait: the question is
+// asked again.
 const promptAnswer = 2 * time.Second
 
 // Resolve implements [dlt.Ledger]. It asks the node once, about the batch and its witnesses,
@@ -31,7 +31,7 @@ func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
 		return dlt.CannotTell, &dlt.Error{Op: opResolve, Kind: dlt.ErrMisconfigured, Err: err}
 	}
 	if !isID(string(d.ID)) {
-		return dlt.CannotTell, nil // no query about it would get an answer
+		return dlt.CannotTell, nil // a query with such an id would get no answer
 	}
 	ids := []batch.ID{d.ID}
 	for _, w := range d.Witnesses {
@@ -81,9 +81,9 @@ func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
 	return k.judge(), nil
 }
 
-// askForReceipts asks for the node's receipts, seldom about one batch: an answer that left it open
-// will do so again. An error means that the node could not be asked. If the node refuses to
-// answer, nothing is known.
+// askForReceipts asks for the node's receipts, but seldom for those of one batch: an answer that
+// proved nothing will do so again. An error means that the node could not be asked. If the node
+// refuses to answer, nothing is known.
 func (c *Client) askForReceipts(ctx context.Context, p location, d dlt.Doubt, k *knowledge) (err error) {
 	if !c.receiptQueries.claimTurn(d.Key, min(receiptQueryInterval, c.o.LateArrival), time.Now()) {
 		return nil
@@ -115,7 +115,7 @@ func (c *Client) rules() resolveRules {
 
 type resolveRules struct {
 	lateArrival, stale, margin time.Duration
-	maxLogAge                  time.Duration // a log that is no older is being written
+	maxLogAge                  time.Duration // a log whose end is no older than this is being written
 }
 
 // knowledge is everything known about a doubt.
@@ -124,16 +124,16 @@ type knowledge struct {
 	doubt          dlt.Doubt
 	ownAnswer      answer
 	witnesses      []answer
-	validFor       time.Duration // how long every answer to this process was Valid
+	validFor       time.Duration // for how long every answer to this process was Valid
 	log            batch.StreamFound
-	hasLog         bool          // there is a log, and transactions to look for
-	elapsed        time.Duration // from the call of Resolve until node and journal had answered
+	hasLog         bool          // true if there is a log, and the batch has transactions to look for
+	elapsed        time.Duration // from the call of Resolve until node and journal have answered
 	receipts       receipts
-	needsAgreement bool         // another service must reach the same state
-	stateEvidence  dlt.Evidence // result of Options.Evidence
+	needsAgreement bool         // true if another service must reach the same state
+	stateEvidence  dlt.Evidence // the result of Options.Evidence
 }
 
-// judge draws the conclusion. It is pure.
+// judge returns the evidence that the knowledge proves. It is pure.
 func (k *knowledge) judge() dlt.Evidence {
 	d := k.doubt
 	// A batch is committed as a whole, or not at all (scabbard's state/mod.rs executes it in
@@ -147,7 +147,7 @@ func (k *knowledge) judge() dlt.Evidence {
 	case batch.ReportedCommitted:
 		return dlt.Committed
 	case batch.ReportedPending:
-		// Queued, or silently dropped: nothing shows which.
+		// Queued, or silently dropped: no answer shows which of them.
 		return dlt.InFlight
 	case batch.ReportedValid:
 		if k.validFor < k.stale || d.Ended < k.stale {
@@ -155,7 +155,7 @@ func (k *knowledge) judge() dlt.Evidence {
 		}
 	case batch.ReportedUnknown, batch.ReportedInvalid:
 	default:
-		return dlt.CannotTell // no answer about it
+		return dlt.CannotTell // there is no answer about the batch
 	}
 	// The last POST may still be on its way to the history: in the node's buffers, or
 	// behind the locks of a stalled service.
@@ -168,33 +168,31 @@ func (k *knowledge) judge() dlt.Evidence {
 		if k.elapsed > promptAnswer {
 			return dlt.InFlight
 		}
-		// The history is in the order in which the node first saw the batches, and another POST
-		// of a batch does not move it. So a batch that an earlier attempt brought there may have
-		// been evicted while the witness is still known, and what became of the last attempt
-		// with it.
+		// The history is in the order in which the node first saw the batches, and another POST of
+		// a batch does not move it. So a batch that an earlier attempt has put there may have been
+		// evicted while the witness is still known, and with it the outcome of the last attempt.
 		if d.Number == 1 && k.neverSeen() {
 			return dlt.NotCommitted
 		}
-		// Else evicted, or the node restarted. If it was evicted while it was queued (version
-		// 1 has no bound except ours), it may be executed yet: LateArrival must cover that
-		// queue, and the log below must reach beyond.
+		// Otherwise the batch was evicted, or the node restarted. If it was evicted while it was
+		// queued (version 1 has no limit except the client's), it may yet be executed: LateArrival
+		// must cover that queue, and the log must reach beyond it.
 	case batch.ReportedInvalid:
-		// One POST, one execution, which had no effect. After a second POST this may be about
-		// the copy, while the original is committed
-		// (docs/ledgers/splinter.md#the-same-bytes-again) or another copy queued.
+		// One POST means one execution, which had no effect. After a second POST the status may be
+		// about the copy, while the original is committed
+		// (docs/ledgers/splinter.md#the-same-bytes-again) or another copy is queued.
 		if d.Number == 1 {
 			return dlt.NotCommitted
 		}
 	case batch.ReportedValid:
-		// Its two-phase commit was over after that time as Valid. The log must have been
-		// complete then.
+		// After that time as Valid, its two-phase commit was over. The log must reach beyond that.
 		if k.log.Until+k.margin > k.validFor-k.stale {
 			absent = false
 		}
 	}
-	// A node writes a batch's effect first and its receipts then. If it dies in between it has
-	// only the effect, and has not reported it to its peers, which will therefore refuse the
-	// batch when it comes again. A node without peers has nobody to refuse it.
+	// A node writes a batch's effect first and its receipts afterwards. If it dies in between it
+	// has only the effect, and has not reported it to its peers, which will therefore refuse the
+	// batch when it comes again. A node without peers has no service that refuses the batch.
 	if !absent && k.logWillReach() {
 		return dlt.InFlight
 	}
@@ -205,13 +203,14 @@ func (k *knowledge) judge() dlt.Evidence {
 }
 
 // neverSeen reports whether the node still knows a witness: a batch that it saw before the first
-// unresolved attempt. A node forgets batches in the order of first sight, restarts included,
-// and marks a batch before it queues or forwards it (docs/ledgers/splinter.md#submitting,
-// docs/ledgers/splinter.md#statuses). So it has never seen this batch, which it does not know.
+// unresolved attempt. A node forgets batches in the order of first sight, also at a restart, and
+// records a batch before it queues or forwards it (docs/ledgers/splinter.md#submitting,
+// docs/ledgers/splinter.md#statuses). So if the node does not know this batch, it has never seen
+// it.
 //
-// A witness that was resubmitted after a restart would be seen later. So if the answers carry
-// times, all of the node's own clock, its first sight must be as old as the doubt, which has
-// grown older until the node answered.
+// A witness that was resubmitted after a restart is seen again, later. So if the answers carry
+// times, all of the node's own clock, the witness's first sight must be at least as old as the
+// doubt was when the node answered.
 func (k *knowledge) neverSeen() bool {
 	for _, w := range k.witnesses {
 		if w.Reported == batch.ReportedUnknown || w.Reported == 0 {
@@ -225,17 +224,17 @@ func (k *knowledge) neverSeen() bool {
 }
 
 // notInLog reports whether none of the transactions was committed: they are not in a log without a
-// gap that begins before the first unresolved attempt, and ends after the last could have
-// taken effect. The ages come from several clocks, taken a moment after one another, and the
-// database dates an entry when it writes it. The margin covers all this.
+// gap that begins before the first unresolved attempt, and ends after the last could have taken
+// effect. The ages come from several clocks, read one after another, and the database dates an
+// entry when it is written. The margin covers all this.
 func (k *knowledge) notInLog() bool {
 	return k.hasLog && k.log.Covered &&
 		k.log.Since >= k.doubt.Since+k.elapsed+k.margin &&
 		k.log.Until+k.margin <= k.doubt.Ended-k.lateArrival
 }
 
-// logWillReach reports whether the log is being written and will soon reach far enough: at the end
-// of LateArrival it is still a few seconds behind.
+// logWillReach reports whether the log is being written and will soon reach far enough: when
+// LateArrival ends, the log is still a few seconds behind.
 func (k *knowledge) logWillReach() bool {
 	begun := k.log.Since - k.margin - k.elapsed
 	return k.log.Covered && k.hasLog && k.receipts == receiptsUnknown && begun >= k.doubt.Since && k.log.Until <= k.maxLogAge &&

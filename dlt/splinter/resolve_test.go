@@ -24,22 +24,22 @@ const (
 	margin = 50 * time.Millisecond
 )
 
-// world is a network, a client of its first service, and what the engine remembers.
+// world is a network, a client of its first service, and the engine's memory.
 type world struct {
 	testing.TB
 	net     *splintertest.Network
-	wire    *pipes.Net // nil over TCP
+	wire    *pipes.Net // nil if the network uses TCP
 	c       *splinter.Client
 	service batch.ServiceID
 	fault   atomic.Pointer[splintertest.Fault] // of POSTs
 	reject  atomic.Bool
-	blind   atomic.Bool // subscriptions are refused, and so is what they replay
+	blind   atomic.Bool // subscriptions are refused, and so are their replays
 	refused atomic.Int64
-	alone   atomic.Bool // nobody may know who the services of a circuit are
+	alone   atomic.Bool // the client may not ask for the services of a circuit
 	known   []batch.ID
 }
 
-// newWorld has no sockets, so that it may live in virtual time.
+// newWorld returns a world without sockets, for virtual time.
 func newWorld(t testing.TB, o splintertest.Options, journal dlt.Journal) *world {
 	wire := &pipes.Net{}
 	o.Addrs, o.Listen = []string{"n0.test:80", "n1.test:80"}, wire.Listen
@@ -68,7 +68,7 @@ func openWorld(t testing.TB, o splintertest.Options, journal dlt.Journal, wire *
 	return w
 }
 
-// client is a client of the first node.
+// client returns a client of the first node.
 func (w *world) client(o *splinter.Options) *splinter.Client {
 	w.Helper()
 	if w.wire != nil {
@@ -85,7 +85,7 @@ func options(journal dlt.Journal) *splinter.Options {
 	}
 }
 
-// doubtful is a batch, and when it was claimed and when its POST ended.
+// doubtful is a batch with the times when it was claimed and when its POST ended.
 type doubtful struct {
 	batch.Batch
 	number         int
@@ -114,7 +114,7 @@ func (w *world) becomes(b batch.Batch, want batch.Reported) {
 	require.Eventually(w, func() bool { return w.said(b) == want }, 30*time.Second, time.Millisecond, "never %s", want)
 }
 
-// committed sends a batch all the way, which makes it a witness.
+// committed sends a batch and waits until it is committed. It is then a witness.
 func (w *world) committed() batch.Batch {
 	w.Helper()
 	b := inc(w, w.service, "x")
@@ -125,7 +125,7 @@ func (w *world) committed() batch.Batch {
 	return b
 }
 
-// restart forgets, and so does the client: the next POST goes out on a new connection.
+// restart restarts the node, which forgets, and closes the client's connections.
 func (w *world) restart() {
 	w.net.Restart(0)
 	w.c.CloseIdleConnections()
@@ -154,8 +154,8 @@ func (w *world) resolve(d doubtful) dlt.Evidence {
 	return found
 }
 
-// every calls f now and then until it returns true or the time is over, and reports
-// whether it did.
+// every calls f repeatedly until it returns true or the time is over, and reports whether it
+// returned true.
 func every(pause, bound time.Duration, f func() bool) bool {
 	end := time.NewTimer(bound)
 	defer end.Stop()
@@ -171,7 +171,7 @@ func every(pause, bound time.Duration, f func() bool) bool {
 	return true
 }
 
-// resolves asks until there is the evidence; the contrary must never be said.
+// resolves asks until it gets the evidence want. The contrary must never come.
 func (w *world) resolves(d doubtful, want dlt.Evidence) {
 	w.Helper()
 	contrary := dlt.Committed
@@ -185,7 +185,7 @@ func (w *world) resolves(d doubtful, want dlt.Evidence) {
 	}), "never %s", want)
 }
 
-// never asks for well over LateArrival: there must be neither.
+// never asks for much longer than LateArrival: neither Committed nor NotCommitted may come.
 func (w *world) never(d doubtful) {
 	w.Helper()
 	every(10*time.Millisecond, 2*late, func() bool {
@@ -196,7 +196,7 @@ func (w *world) never(d doubtful) {
 	})
 }
 
-// streaming runs Events until the end of the test, opening them again when they end.
+// streaming runs Events until the end of the test, and opens a new stream when one ends.
 func (w *world) streaming(c *splinter.Client) {
 	w.Helper()
 	ctx, cancel := context.WithCancel(w.Context())
@@ -224,8 +224,8 @@ func (w *world) streaming(c *splinter.Client) {
 	<-live
 }
 
-// covered waits until the log reaches from so long ago to now, with a span that began
-// after the time given.
+// covered waits until the log covers the time from since ago to now, in a span that began after a
+// time.
 func covered(t testing.TB, st *memory.Store, service batch.ServiceID, since time.Duration, after time.Time) {
 	t.Helper()
 	require.True(t, every(5*time.Millisecond, 5*time.Second, func() bool {
@@ -246,7 +246,7 @@ func TestResolveByWitness(t *testing.T) {
 
 		w.known = nil
 		w.blind.Store(true)
-		w.never(d) // nobody vouches
+		w.never(d) // there is no witness
 	})
 }
 
@@ -259,7 +259,7 @@ func TestResolveWithoutProof(t *testing.T) {
 		w.becomes(d.Batch, batch.ReportedCommitted)
 		w.restart()
 		require.Equal(t, batch.ReportedUnknown, w.said(d.Batch))
-		w.never(d) // it was committed: a restart forgot both
+		w.never(d) // the witness was committed before the restart, which forgot both batches
 	})
 }
 
@@ -276,7 +276,7 @@ func TestResolveEvicted(t *testing.T) {
 			require.NoError(t, err)
 			w.becomes(b, batch.ReportedCommitted)
 		}
-		w.resolves(d, dlt.Committed) // the witness went first
+		w.resolves(d, dlt.Committed) // the witness was evicted first
 		b := inc(t, w.service, "y")
 		_, err := w.post(b, time.Second)
 		require.NoError(t, err)
@@ -285,7 +285,7 @@ func TestResolveEvicted(t *testing.T) {
 	})
 }
 
-// A witness that came again after a restart vouches for nothing before it.
+// A witness that was sent again after a restart proves nothing about the time before it.
 func TestResolveWitnessSeenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, splintertest.Options{}, nil)
@@ -315,7 +315,7 @@ func TestResolveByLog(t *testing.T) {
 				w.restart()
 				w.resolves(d, dlt.Committed)
 
-				covered(t, st, w.service, 2*margin, restarted) // the stream broke: the span began anew
+				covered(t, st, w.service, 2*margin, restarted) // the stream broke, so the span began anew
 				w.alone.Store(true)
 				gone := w.lost(splintertest.NotAccepted)
 				w.resolves(gone, dlt.NotCommitted)
@@ -326,7 +326,7 @@ func TestResolveByLog(t *testing.T) {
 	}
 }
 
-// A stream that broke meanwhile leaves a gap, and no proof.
+// If the stream broke in the meantime, the log has a gap and is no proof.
 func TestResolveAcrossAGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -370,8 +370,8 @@ func TestResolveRolledBack(t *testing.T) {
 					return
 				}
 				w.resolves(d, dlt.NotCommitted)
-				// Sent again, it goes its way (docs/ledgers/splinter.md#the-same-bytes-again): the
-				// evidence was right.
+				// When it is sent again, the batch is committed
+				// (docs/ledgers/splinter.md#the-same-bytes-again): the evidence was right.
 				_, err = w.post(b, time.Second)
 				require.NoError(t, err)
 				w.becomes(b, batch.ReportedCommitted)
@@ -381,8 +381,8 @@ func TestResolveRolledBack(t *testing.T) {
 	}
 }
 
-// docs/ledgers/splinter.md#the-same-bytes-again: a second copy of a committed batch makes it
-// Invalid.
+// A second copy of a committed batch makes the batch Invalid
+// (docs/ledgers/splinter.md#the-same-bytes-again).
 func TestResolveInvalidAfterTheSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -398,13 +398,13 @@ func TestResolveInvalidAfterTheSecond(t *testing.T) {
 		w.blind.Store(true)
 		w.never(d)
 		w.blind.Store(false)
-		w.streaming(w.c) // the replay tells that the first one was committed
+		w.streaming(w.c) // the replay shows that the first copy was committed
 		w.resolves(d, dlt.Committed)
 	})
 }
 
-// docs/ledgers/splinter.md#submitting: a batch that no handler serves holds the service; what is
-// posted meanwhile is taken when the client has long left.
+// A batch that no handler serves stalls the service. Batches that are posted in the meantime are
+// accepted long after the client has left (docs/ledgers/splinter.md#submitting).
 func TestResolveBehindAStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const stall = 80 * time.Millisecond

@@ -2,34 +2,34 @@ package splinter
 
 import "time"
 
-// rootTracker follows the hash of a service's state, its root, beside its events. A node changes
-// the state, writes the receipts and passes the events to the streams under one lock, which a
-// query for the root takes, too (libscabbard 0.6.14, consensus.rs and state/mod.rs). Suppose that
-// a root was read, and no event came before or after it until a pair of probes showed that none is
+// rootTracker follows the root hash of a service's state along with its events. A node changes the
+// state, writes the receipts and passes the events to the streams under one lock, which a query
+// for the root also takes (libscabbard 0.6.14, consensus.rs and state/mod.rs). Suppose that a root
+// was read, and that no event came from the query on until a pair of probes has shown that none is
 // on its way. Then this is the root after exactly the received events.
 //
-// If a state never returns to an earlier one, the same root after a gap proves that nothing
-// was committed in it.
+// If a state never returns to an earlier one, the same root before and after a gap proves that no
+// batch was committed in the gap.
 type rootTracker struct {
-	pause time.Duration // after a failed query
+	pause time.Duration // the wait after a failed query
 
 	asking         bool
 	askedAt        time.Time
 	failed         bool
 	quiet          bool   // no event came since the query
-	unsettledRoot  string // not settled yet; "" means that there is none
-	probesAtAnswer int    // number of probes sent when the answer came
-	settledRoot    string // root after all received events; "" if not known
+	unsettledRoot  string // a root that is not settled yet; "" if there is none
+	probesAtAnswer int    // how many probes were sent when the answer came
+	settledRoot    string // the root after all received events; "" if it is not known
 }
 
-// due reports whether to query now.
+// due reports whether it is time for a query.
 func (r *rootTracker) due(now time.Time) bool {
 	return !r.asking && r.unsettledRoot == "" && r.settledRoot == "" && (!r.failed || now.Sub(r.askedAt) >= r.pause)
 }
 
 func (r *rootTracker) ask(now time.Time) { r.asking, r.askedAt, r.quiet = true, now, true }
 
-// noteAnswer takes the root, or "" if none came, and the number of probes sent.
+// noteAnswer notes the root in an answer, "" if none came, and the number of probes sent so far.
 func (r *rootTracker) noteAnswer(root string, probes int) {
 	r.asking, r.failed = false, root == ""
 	if r.quiet {
@@ -40,7 +40,7 @@ func (r *rootTracker) noteAnswer(root string, probes int) {
 // noteEvent notes that an event came.
 func (r *rootTracker) noteEvent() { r.quiet, r.unsettledRoot, r.settledRoot = false, "", "" }
 
-// settle takes the last probe that proved that all earlier events were received.
+// settle notes the last probe that proved that all earlier events were received.
 func (r *rootTracker) settle(probe int) {
 	if r.unsettledRoot != "" && probe > r.probesAtAnswer {
 		r.settledRoot, r.unsettledRoot = r.unsettledRoot, ""
