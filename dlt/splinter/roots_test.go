@@ -25,20 +25,20 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// rooted is a world whose client follows the roots of states.
+// rooted is a world whose client follows the root hashes of states.
 type rooted struct {
 	*world
 	st   *memory.Store
-	mute atomic.Bool // roots are refused
+	mute atomic.Bool // queries for roots are refused
 	read atomic.Int64
 
-	before int // number of transactions that were committed before the stream was opened
+	before int // how many transactions were committed before the stream was opened
 }
 
 func newRooted(t *testing.T, never bool) *rooted {
 	st := memory.New()
 	r := &rooted{world: openWorld(t, splintertest.Options{}, st, nil), st: st}
-	r.alone.Store(true) // receipts prove nothing here
+	r.alone.Store(true) // so that receipts prove nothing here
 	target, err := url.Parse(r.net.URL(0))
 	require.NoError(t, err)
 	proxy := httputil.NewSingleHostReverseProxy(target)
@@ -76,8 +76,8 @@ func (r *rooted) cursor() string {
 	return found.Cursor
 }
 
-// settled waits until the log holds all that was committed, and ends with a root. A root alone
-// may be an earlier one: the event of the last commit may still be on its way.
+// settled waits until the log has every committed transaction, and ends with a root. A root alone
+// may be an earlier one, since the event of the last commit may still be on its way.
 func (r *rooted) settled() {
 	r.Helper()
 	ids := r.net.Transactions(r.service)[r.before:]
@@ -88,17 +88,17 @@ func (r *rooted) settled() {
 	}), "no root")
 }
 
-// gap cuts the streams, and does something while nobody listens.
+// gap ends the streams, and calls meanwhile while no stream is open.
 func (r *rooted) gap(meanwhile func()) {
 	r.Helper()
 	was := r.refused.Load()
 	r.blind.Store(true)
 	r.net.CutStreams(0)
 	require.True(r, every(time.Millisecond, 5*time.Second, func() bool {
-		return r.net.Streams(0) == 0 && r.refused.Load() > was // who listened knows that it has ended
+		return r.net.Streams(0) == 0 && r.refused.Load() > was // the client has noticed that its stream ended
 	}))
 	meanwhile()
-	r.net.Restart(0) // what was queued is gone, and so is what the node remembers
+	r.net.Restart(0) // the node's queue and memory are lost
 	r.known = nil
 	r.blind.Store(false)
 }
@@ -111,7 +111,7 @@ func (r *rooted) commit(payload []byte, address string) {
 	r.becomes(b, batch.ReportedCommitted)
 }
 
-// The node restarted, and the state is what it was: nothing was committed in between.
+// The node has restarted, and the state is the same as before: no batch was committed in between.
 func TestLogGoesOn(t *testing.T) {
 	for name, events := range map[string]int{"after no event": 0, "after some": 3} {
 		t.Run(name, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestLogGoesOn(t *testing.T) {
 	}
 }
 
-// Something was committed in between, and nobody heard of it.
+// A batch was committed while no stream was open, so the log begins anew.
 func TestLogDoesNotGoOn(t *testing.T) {
 	r := newRooted(t, true)
 	r.settled()
@@ -137,17 +137,17 @@ func TestLogDoesNotGoOn(t *testing.T) {
 	cut := time.Now()
 	r.gap(func() {
 		held := r.c
-		r.c = newClient(t, r.net.URL(0), options(nil)) // a POST that comes late is not held back
+		r.c = newClient(t, r.net.URL(0), options(nil)) // so that a late POST is not held back
 		d = r.lost(splintertest.AcceptedFirst)
 		r.becomes(d.Batch, batch.ReportedCommitted)
 		r.c = held
 	})
 	covered(t, r.st, r.service, 0, cut) // the log begins anew
-	r.resolves(d, dlt.Committed)        // by its receipts
+	r.resolves(d, dlt.Committed)        // the evidence comes from the receipts
 }
 
-// A state that returns is the same before and after what was committed in between: a client
-// that was not told otherwise believes nothing.
+// A state that returns is the same before and after commits in a gap. Without StateNeverReturns
+// the client draws no conclusion from equal states.
 func TestLogOfAStateThatReturns(t *testing.T) {
 	r := newRooted(t, false)
 	r.commit(splintertest.Set("lock", 0))
@@ -165,8 +165,8 @@ func TestLogOfAStateThatReturns(t *testing.T) {
 	r.resolves(d, dlt.Committed)
 }
 
-// The last event came, and the node died before its root was read: the root that is known
-// is an older one, and says nothing of what came after the event.
+// The last event came, and the node died before its root was read: the known root is an older one,
+// and proves nothing about the time after that event.
 func TestLogOfARootBeforeTheLastEvent(t *testing.T) {
 	r := newRooted(t, true)
 	r.settled()
@@ -179,7 +179,7 @@ func TestLogOfARootBeforeTheLastEvent(t *testing.T) {
 	r.never(d)
 }
 
-// Roots that cannot be read cost the evidence over gaps, and not the log.
+// If roots cannot be read, there is no evidence over gaps, but the log is still written.
 func TestLogWithoutRoots(t *testing.T) {
 	r := newRooted(t, true)
 	r.settled()
@@ -189,8 +189,8 @@ func TestLogWithoutRoots(t *testing.T) {
 	covered(t, r.st, r.service, 0, cut)
 }
 
-// A new batch would change the state before the stream is open again, and the log could not
-// go on: it waits.
+// A new batch waits until the stream is open again: otherwise it would change the state, and the
+// log could not go on.
 func TestNewBatchesWaitForTheLog(t *testing.T) {
 	r := newRooted(t, true)
 	r.committed()
@@ -209,14 +209,14 @@ func TestNewBatchesWaitForTheLog(t *testing.T) {
 	r.resolves(d, dlt.NotCommitted)
 }
 
-// The log begins anew after a commit that nobody heard of: a new batch waits until the log would
-// prove something of it, so that the next crash leaves no doubt about it.
+// After a commit that no stream reported, the log begins anew. A new batch waits until the log can
+// prove something about it, so that the next crash leaves no doubt about it.
 func TestNewBatchesWaitForALogThatBeganAnew(t *testing.T) {
 	r := newRooted(t, true)
 	r.settled()
 	r.gap(func() {
 		held := r.c
-		r.c = newClient(t, r.net.URL(0), options(nil)) // another client
+		r.c = newClient(t, r.net.URL(0), options(nil)) // another client, which does not wait
 		d := r.lost(splintertest.AcceptedFirst)
 		r.becomes(d.Batch, batch.ReportedCommitted)
 		r.c = held
@@ -232,8 +232,7 @@ func TestNewBatchesWaitForALogThatBeganAnew(t *testing.T) {
 	require.GreaterOrEqual(t, found.Since, 2*margin)
 }
 
-// Without a promise about states the log never goes on, and with no root at its end it cannot:
-// nothing waits.
+// No batch waits if the log cannot go on: without StateNeverReturns, or without a root at its end.
 func TestNothingWaitsInVain(t *testing.T) {
 	for name, never := range map[string]bool{"states return": false, "no root is known": true} {
 		t.Run(name, func(t *testing.T) {

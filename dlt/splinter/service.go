@@ -9,7 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/redact"
 )
 
-// serviceName is a service id in its parts
+// serviceName is a service id, divided into its parts
 // (docs/ledgers/splinter.md#services-tokens-and-connections).
 type serviceName struct{ circuit, service string }
 
@@ -44,15 +44,15 @@ func parseNode(field, s string) (*url.URL, error) {
 	return wire.ParseURL(field, s, "http://localhost:8080", "Options.Token and Options.Header can carry")
 }
 
-// location is a service, and the node that runs it.
+// location is a service and the node that runs it.
 type location struct {
 	id   batch.ServiceID
-	node string // base URL, as it was given
+	node string // the base URL as it was given
 	root *url.URL
 
 	circuit    string
 	shownURL   string   // the part of root that may be shown
-	circuitURL *url.URL // the node's record of the circuit
+	circuitURL *url.URL // the URL of the node's record of the circuit
 }
 
 func (c *Client) locate(service batch.ServiceID) (location, error) {
@@ -74,7 +74,7 @@ func (c *Client) locate(service batch.ServiceID) (location, error) {
 		}
 		parsed, _ = c.nodes.LoadOrStore(node, u)
 	}
-	u := parsed.(*url.URL) //nolint:forcetypeassert // nothing else is stored
+	u := parsed.(*url.URL) // the map has only URLs
 	return location{
 		id: service, node: node, root: u.JoinPath("scabbard", n.circuit, n.service),
 		circuit: n.circuit, shownURL: redact.ShownURL(u) + "/scabbard/" + n.circuit + "/" + n.service,

@@ -12,14 +12,14 @@ type commitEnd uint8
 
 const (
 	commitRecorded   commitEnd = iota
-	commitUnrecorded           // an effect without receipts: one of them existed already
-	commitCrashed              // an effect without receipts: the node died in between
+	commitUnrecorded           // an effect without receipts, because one of them already existed
+	commitCrashed              // an effect without receipts, because the node died in between
 )
 
-// commit does the work of scabbard 0.6.14 when a proposal is accepted, in its order: the state
-// and its root, then the receipts, then the events, then the history. These are separate
-// writes. So a crash after the first leaves an effect without receipts, and so do receipts
-// that cannot be written. The caller holds the lock.
+// commit does what scabbard 0.6.14 does when a proposal is accepted, in its order: it writes the
+// state and its root, then the receipts, then the events, and then the history. These are separate
+// writes. So a crash after the first one leaves an effect without receipts, as do receipts that
+// cannot be written. The caller holds the lock.
 func (n *Network) commit(s *service, b *submitted) commitEnd {
 	x := execute(s.state, b)
 	s.state = x.next
@@ -48,8 +48,8 @@ func (n *Network) commit(s *service, b *submitted) commitEnd {
 	return commitRecorded
 }
 
-// insertReceipts writes receipts, all or none. A node has one receipt per transaction, across its
-// services: the table's key is the transaction's id alone.
+// insertReceipts writes receipts, all or none. A node has one receipt per transaction for all its
+// services, because the table's key is the transaction's id alone.
 func (v *node) insertReceipts(receipts []receipt) bool {
 	fresh := map[string]bool{}
 	for _, r := range receipts {
@@ -62,7 +62,8 @@ func (v *node) insertReceipts(receipts []receipt) bool {
 	return true
 }
 
-// compareStates notes when the states of a circuit begin to differ, and when they agree again.
+// compareStates notes when the states of a circuit's services begin to differ, and when they are
+// equal again.
 func (n *Network) compareStates(c *circuit) {
 	first, differ := c.services[0], false
 	for _, s := range c.services {

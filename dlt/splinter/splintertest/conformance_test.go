@@ -21,8 +21,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// door stands before a node, counts what comes in, and does what a node never
-// does but a proxy may: redirect, or bend an answer.
+// door stands in front of a node. It counts the requests, and does what a proxy may do and a node
+// never does: it redirects, or changes an answer.
 type door struct {
 	*dlttest.Door
 	t    dlttest.TB
@@ -55,7 +55,7 @@ func openDoor(t dlttest.TB, o splintertest.Options) *dlttest.Harness {
 	}
 	return &dlttest.Harness{
 		Ledger: client, Batch: d.batch, Set: d.set, LargestQuery: d.LargestQuery,
-		Posts:    func(id batch.ID) int { return d.net.Posts(id) + d.Posts(id) }, // those that the node did not see
+		Posts:    func(id batch.ID) int { return d.net.Posts(id) + d.Posts(id) }, // with those that the node does not see
 		Services: services, RetryAfter: 7 * time.Second,
 		Lacks: map[dlttest.Fault]string{dlttest.NotYet: "no answer of it says of one batch that it cannot be now"},
 	}
@@ -81,7 +81,7 @@ func (d *door) batch(s batch.ServiceID, content string) batch.Batch {
 	return b
 }
 
-// request is the faults that a node has itself.
+// request makes the faults that the node can make by itself.
 func (d *door) request(p splintertest.RequestPoint) splintertest.Fault {
 	submits := map[dlttest.Fault]splintertest.Fault{
 		dlttest.Busy:          {Answer: splintertest.AnswerError, Status: 429},
@@ -124,7 +124,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.node.ServeHTTP(w, r)
 }
 
-// redirect counts the POST that no node sees.
+// redirect counts a POST that no node sees, and redirects it.
 func (d *door) redirect(w http.ResponseWriter, r *http.Request) {
 	list := make([]byte, max(r.ContentLength, 0))
 	n := 0
@@ -171,10 +171,10 @@ func (d *door) query(w http.ResponseWriter, r *http.Request, fault dlttest.Fault
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(bend(doc)) // the client may have left
+	_ = json.NewEncoder(w).Encode(bend(doc)) // the client may have ended the connection
 }
 
-// TestConformance holds the client of package splinter against the contract.
+// TestConformance runs the suite of dlttest on the client of package splinter.
 func TestConformance(t *testing.T) {
 	circuits := func(version int) []splintertest.Circuit {
 		return []splintertest.Circuit{{ID: "aaaaa-bbbbb", Version: version}, {ID: "ccccc-ddddd", Version: version}}
@@ -186,7 +186,7 @@ func TestConformance(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name != "v2" {
-				tier.Plain(t) // the same goroutines
+				tier.Plain(t) // starts the same goroutines as version 2
 			}
 			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return openDoor(t, o) })
 		})

@@ -64,14 +64,14 @@ func (t transaction) command() string {
 	return op
 }
 
-// state is named integers. It is never changed in place.
+// state is the committed integers by name. It is never changed in place.
 type state = map[string]int64
 
-// execution is the result of a batch on a state: all of it or nothing.
+// execution is the result of a batch on a state. If the batch is invalid, it has no effect.
 type execution struct {
 	next        state
 	receipts    []receipt
-	failedIndex int // index of the transaction with err
+	failedIndex int // the index of the transaction with the error
 	err         error
 }
 
@@ -87,10 +87,10 @@ func execute(before state, b *submitted) execution {
 	return x
 }
 
-// encodeValue returns a number in the form that the state has.
+// encodeValue returns a number as the state has it.
 func encodeValue(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
 
-// nodeError is an error in the node's own words.
+// nodeError is an error with the text of a real node.
 type nodeError string
 
 func (s nodeError) Error() string { return string(s) }
@@ -113,7 +113,7 @@ func apply(s state, payload []byte) (name string, err error) {
 	case "inc":
 		s[name] = old + by
 	case "create":
-		if there { // Sabre 0.8's words about a registry
+		if there { // the text of Sabre 0.8 about a registry
 			return "", nodeError("Contract Registry already exists: " + name)
 		}
 		s[name] = by

@@ -19,8 +19,8 @@ const (
 	CrashPeerAfterState              // another service, between its state and its receipts: it has the effect, but no receipt
 )
 
-// crash kills the node of s, if a batch has a crash at this point, and starts it again after
-// Faults.DownTime. The caller holds the lock.
+// crash kills the node of s if the fault of the batch has a crash at this point, and starts it
+// again after Faults.DownTime. The caller holds the lock.
 func (n *Network) crash(b *submitted, at CrashPoint, s *service) bool {
 	if b.fault.Crash != at || at == CrashNever {
 		return false
@@ -36,13 +36,13 @@ func (n *Network) crash(b *submitted, at CrashPoint, s *service) bool {
 		}
 		n.Stop(i)
 		n.pause(down)
-		_ = n.Start(i) // fails if the network is closed
+		_ = n.Start(i) // fails only if the network is closed
 	})
 	return true
 }
 
-// endProcess ends the process of a node: histories, queues and pending proposals are lost; written
-// data stays. The caller holds the lock.
+// endProcess ends the process of a node: histories, queues and open proposals are lost, and
+// written data stays. The caller holds the lock.
 func (n *Network) endProcess(v *node, down bool) {
 	for _, s := range n.services {
 		if s.node != v {
@@ -111,7 +111,7 @@ func (n *Network) Shutdown(node int) {
 		}
 	}
 	n.mu.Unlock()
-	timer := time.NewTimer(5 * time.Second) // subscribers that do not read are not awaited
+	timer := time.NewTimer(5 * time.Second) // subscribers that do not read are not waited for any longer
 	defer timer.Stop()
 	if n.await(context.Background(), timer.C, func() bool { return !n.hasStreams(node) }) == nil {
 		n.mu.Unlock()

@@ -15,18 +15,18 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 )
 
-// The errors of verification.
+// The errors of verify and decodeList.
 var (
-	errBody      = errors.New("splintertest: invalid body")       // 400
-	errNoBatches = errors.New("splintertest: no valid batches")   // 400
-	errServer    = errors.New("splintertest: the server's error") // 500
+	errBody      = errors.New("splintertest: invalid body")       // answered with 400
+	errNoBatches = errors.New("splintertest: no valid batches")   // answered with 400
+	errServer    = errors.New("splintertest: the server's error") // answered with 500
 )
 
 // submitted is a batch as it was posted.
 type submitted struct {
 	id     batch.ID
 	signer string
-	raw    []byte // the header's bytes
+	raw    []byte // the bytes of the header
 	ids    []string
 	txs    []transaction
 	fault  BatchFault
@@ -36,15 +36,15 @@ type transaction struct {
 	id, family, version, batcher, signer, digest string
 	header, payload                              []byte
 	addresses                                    []string
-	headerBroken                                 bool // the header cannot be decoded
+	headerBroken                                 bool // true if the header cannot be decoded
 }
 
-// fieldKinds is the kinds of a message's fields, by their numbers: t for text, b for bytes, n for
-// a number; a blank is an unknown field.
+// fieldKinds has the kind of each field of a message, at the field's number: t for text, b for
+// bytes, n for a number, and a blank for an unknown field.
 type fieldKinds string
 
-// The messages. A field of the wrong kind, or text that is not UTF-8, makes the whole message
-// undecodable, as in rust-protobuf.
+// The kinds of the messages. A field of another kind, or text that is not UTF-8, makes the whole
+// message undecodable, as in rust-protobuf.
 const (
 	listKinds              fieldKinds = " b"
 	batchKinds             fieldKinds = " btbn"
@@ -53,7 +53,7 @@ const (
 	transactionHeaderKinds fieldKinds = " ttttttt tt"
 )
 
-// walkFields calls f for every known field with bytes, and skips the others.
+// walkFields calls f for every known field of text or bytes, and skips the others.
 func walkFields(b []byte, known fieldKinds, f func(num protowire.Number, value []byte) error) error {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)
@@ -90,7 +90,7 @@ func walkFields(b []byte, known fieldKinds, f func(num protowire.Number, value [
 	return nil
 }
 
-// decodeList reads a BatchList with its batch headers.
+// decodeList reads a BatchList and the headers of its batches.
 func decodeList(body []byte) (out []*submitted, err error) {
 	err = walkFields(body, listKinds, func(_ protowire.Number, v []byte) error {
 		b, err := decodeBatch(v)
@@ -177,7 +177,7 @@ func decodeTransaction(raw []byte) (transaction, error) {
 	return t, nil
 }
 
-// verify checks all batches; the first failure decides for the whole list.
+// verify checks all batches. The first error decides for the whole list.
 func verify(bs []*submitted) error {
 	for _, b := range bs {
 		if err := b.verify(); err != nil {
@@ -219,7 +219,7 @@ func (b *submitted) verify() error {
 	return nil
 }
 
-// verifySignature distinguishes a malformed signature (500) from a wrong one (400).
+// verifySignature returns different errors for a malformed signature (500) and a wrong one (400).
 func verifySignature(key string, message []byte, signature string) error {
 	raw, err := hex.DecodeString(signature)
 	if err != nil || len(raw) != 64 {

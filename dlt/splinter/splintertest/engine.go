@@ -15,7 +15,7 @@ func (s *service) coordinator() *service {
 	return s.services[0]
 }
 
-// accept marks a batch in the history and queues it at its proposer. The caller holds the lock.
+// accept notes a batch in the history, and queues it at its proposer. The caller holds the lock.
 func (n *Network) accept(s *service, b *submitted, late bool) {
 	b.fault = n.o.Faults.drawBatch(b.id, n.tries[OpSubmit][b.id])
 	n.noteEvicted(s, s.history.add(b))
@@ -27,7 +27,7 @@ func (n *Network) accept(s *service, b *submitted, late bool) {
 	if b.fault.Evict {
 		n.noteEvicted(s, s.history.evict(b.id))
 	}
-	if b.fault.Lose { // the forwarding message did not arrive
+	if b.fault.Lose { // the message to the coordinator is lost
 		n.note(Entry{Kind: Dropped, Service: s.name(), Batches: []batch.ID{b.id}, Word: "lost"})
 		return
 	}
@@ -36,7 +36,7 @@ func (n *Network) accept(s *service, b *submitted, late bool) {
 		n.enqueue(s, b)
 		return
 	}
-	// The batch enters the coordinator's history when it is executed, not before.
+	// The batch enters the coordinator's history when it is executed, not earlier.
 	n.send(s, func() {
 		if c.node.up {
 			n.enqueue(c, b)
@@ -46,8 +46,8 @@ func (n *Network) accept(s *service, b *submitted, late bool) {
 	})
 }
 
-// The lengths of the coordinator's queue in version 2 at which its 429s start, and below which
-// they end.
+// In version 2 a coordinator begins to answer 429 when its queue has queueStopLen batches, and
+// stops when it has fewer than queueResumeLen.
 const queueStopLen, queueResumeLen = 30, 15
 
 func (n *Network) enqueue(c *service, b *submitted) {
@@ -58,7 +58,7 @@ func (n *Network) enqueue(c *service, b *submitted) {
 	n.wake()
 }
 
-// dequeue takes the next batch to propose. The caller holds the lock.
+// dequeue takes the next batch to propose from the queue. The caller holds the lock.
 func (n *Network) dequeue(c *service) *submitted {
 	b := c.queue[0]
 	c.queue = c.queue[1:]
@@ -68,8 +68,8 @@ func (n *Network) dequeue(c *service) *submitted {
 	return b
 }
 
-// setBackPressure makes the circuit refuse batches, or ends that: at the coordinator at once, at
-// its peers by a message.
+// setBackPressure makes the circuit refuse batches, or accept them again: the coordinator at once,
+// its peers when a message arrives.
 func (n *Network) setBackPressure(c *service, stop bool) {
 	c.refusing = stop
 	for _, s := range c.services {
@@ -80,8 +80,8 @@ func (n *Network) setBackPressure(c *service, stop bool) {
 	}
 }
 
-// send delivers a message from one service to another, in order. The caller holds the lock,
-// and it is held during the delivery.
+// send delivers a message of a service to another one, in order. The caller holds the lock, which
+// is also held during the delivery.
 func (n *Network) send(from *service, deliver func()) {
 	if n.o.MessageDelay == 0 {
 		deliver()
@@ -91,7 +91,7 @@ func (n *Network) send(from *service, deliver func()) {
 	n.wake()
 }
 
-// message is on its way between two services.
+// message is a message between two services that was not delivered yet.
 type message struct {
 	due     time.Time
 	deliver func()
@@ -104,7 +104,7 @@ func (n *Network) deliverMessages(s *service) {
 		n.mu.Unlock()
 		n.pause(time.Until(m.due))
 		n.mu.Lock()
-		if len(s.outbox) > 0 { // else its node died meanwhile
+		if len(s.outbox) > 0 { // else its node has died in the meantime
 			s.outbox = s.outbox[1:]
 			m.deliver()
 		}
@@ -130,7 +130,7 @@ func (n *Network) runProposer(s *service) {
 	}
 }
 
-// sleepUnlocked releases the lock for a while. It reports whether life has not ended.
+// sleepUnlocked releases the lock for the time d. It reports whether life has not ended.
 func (n *Network) sleepUnlocked(life <-chan struct{}, d time.Duration) bool {
 	n.wake()
 	n.mu.Unlock()

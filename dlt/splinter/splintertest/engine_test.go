@@ -20,13 +20,13 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// TestEngine runs the whole engine over a network that loses requests and answers,
-// takes them late, rolls proposals back, forgets and restarts. Scabbard executes what
-// it is sent twice twice; so every batch must be committed, once, in its lane's order.
+// TestEngine runs the whole engine over a network that loses requests and answers, accepts
+// requests late, rolls proposals back, forgets, and restarts. Scabbard executes a batch each time
+// that it gets it. Still every batch must be committed once, in its lane's order.
 func TestEngine(t *testing.T) {
 	for name, row := range map[string]struct {
 		version int
-		lanes   []int // services
+		lanes   []int // the indexes of services
 		seed    uint64
 	}{
 		"v2 coordinators": {2, []int{0, 2}, 7},
@@ -34,7 +34,7 @@ func TestEngine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if row.version == 1 {
-				tier.Plain(t) // the same goroutines
+				tier.Plain(t) // starts the same goroutines as version 2
 			}
 			t.Parallel()
 			const lateBy = 50 * time.Millisecond
@@ -60,17 +60,17 @@ func TestEngine(t *testing.T) {
 			runner, stop := running(t, st, client, 0)
 			defer stop()
 
-			// The engine opens a stream with the first POST of a lane, which is too late for
-			// the log to prove anything about that one. So somebody else listens before.
+			// The engine opens a stream with the first POST of a lane, which is too late for the
+			// log to prove anything about that POST. So listening opens streams before.
 			defer listening(t, n, client)()
 
 			key, err := sawtooth.GeneratePrivateKey()
 			require.NoError(t, err)
 			order := map[batch.ServiceID][]batch.ID{}
 			const each = 12
-			// A restart with nothing under way: what was would need a decision, since a log
-			// has a gap there and the node no memory (docs/ledgers/splinter.md#statuses,
-			// docs/ledgers/splinter.md#events).
+			// The restart comes while no batch is under way: batches under way would need a
+			// decision, since the log has a gap then and the node has no memory
+			// (docs/ledgers/splinter.md#statuses, docs/ledgers/splinter.md#events).
 			restart := func() {
 				idle, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 				defer cancel()
@@ -115,7 +115,7 @@ func TestEngine(t *testing.T) {
 	}
 }
 
-// unfinished reports what is known of each batch that is not committed.
+// unfinished reports what is known about each batch that is not committed.
 func unfinished(t *testing.T, n *splintertest.Network, runner *dltbatch.Runner, order map[batch.ServiceID][]batch.ID) {
 	t.Helper()
 	journal := n.Journal()
@@ -136,13 +136,13 @@ func unfinished(t *testing.T, n *splintertest.Network, runner *dltbatch.Runner, 
 	}
 }
 
-// lateArrival is far above the time by which a POST is late here, because a busy machine
-// may hold up the network's goroutines for a second: what arrives later than the client
-// was promised is executed twice.
+// lateArrival is far longer than a POST can be late here, because a busy machine may delay the
+// network's goroutines for a second: a POST that arrives later than the client was promised is
+// executed twice.
 const lateArrival = 3 * time.Second
 
-// running runs an engine, as fast as it can. Somebody releases each lane that it halts: on
-// a slow machine the coordinators may give up three executions of a batch in a row.
+// running runs an engine, as fast as possible. It resumes each lane that halts: on a slow machine
+// the coordinators may give up three executions of a batch in a row.
 func running(t *testing.T, st *memory.Store, client *splinter.Client, streams int) (*dltbatch.Runner, func()) {
 	t.Helper()
 	halted := make(chan batch.ServiceID, 100)
@@ -182,7 +182,7 @@ func running(t *testing.T, st *memory.Store, client *splinter.Client, streams in
 	}
 }
 
-// listening keeps a stream of every service open, for the log, until it is told to stop.
+// listening keeps a stream of every service open, for the log, until stop is called.
 func listening(t *testing.T, n *splintertest.Network, client *splinter.Client) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -199,8 +199,8 @@ func listening(t *testing.T, n *splintertest.Network, client *splinter.Client) (
 	return func() { cancel(); logs.Wait() }
 }
 
-// TestEngineNeverTwice restarts nodes under way, with histories of a few batches. Many
-// a batch ends as one that needs a decision; none has its effect twice, or out of order.
+// TestEngineNeverTwice restarts nodes while batches are under way, with histories of a few
+// batches. Many batches end up needing a decision, but none takes effect twice, or out of order.
 func TestEngineNeverTwice(t *testing.T) {
 	t.Run("with a log", func(t *testing.T) { t.Parallel(); neverTwice(t, true) })
 	t.Run("without", func(t *testing.T) { tier.Plain(t); t.Parallel(); neverTwice(t, false) })
@@ -231,7 +231,7 @@ func neverTwice(t *testing.T, journal bool) {
 	})
 	require.NoError(t, err)
 	t.Cleanup(client.CloseIdleConnections)
-	runner, stop := running(t, st, client, -1) // whoever is told at once is rarely in doubt
+	runner, stop := running(t, st, client, -1) // no streams: a batch whose commit is reported at once is rarely in doubt
 	defer listening(t, n, client)()
 	key, err := sawtooth.GeneratePrivateKey()
 	require.NoError(t, err)
@@ -244,13 +244,13 @@ func neverTwice(t *testing.T, journal bool) {
 			order[s] = append(order[s], b.ID)
 		}
 	}
-	for i := range 16 { // often enough to hit what was executed and not asked about yet
+	for i := range 16 { // often enough to hit batches that were executed and not asked about yet
 		idle, cancel := context.WithTimeout(t.Context(), time.Duration(50+i%4*150)*time.Millisecond)
-		_ = runner.Idle(idle) // or not
+		_ = runner.Idle(idle) // an error does not matter
 		cancel()
 		n.Restart(i % 2)
 	}
-	idle, cancel := context.WithTimeout(t.Context(), 2*lateArrival) // what may be sent again is
+	idle, cancel := context.WithTimeout(t.Context(), 2*lateArrival) // long enough to send again what may be sent again
 	_ = runner.Idle(idle)
 	cancel()
 	stop()

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzOutsideBytes holds the readers of what clients send against anything.
+// FuzzOutsideBytes gives any bytes to the functions that read a client's requests.
 func FuzzOutsideBytes(f *testing.F) {
 	for _, s := range []string{"", "ids=a&ids=b", "ids=%2C%zz%&wait", "a+b=%C3%28", "\x0a\x00", "\x0a\x04\x0a\x02\x0a\xff"} {
 		f.Add(s)

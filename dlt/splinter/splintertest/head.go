@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// headTimeout is how long a node waits for the rest of a request's head: then it answers 408
+	// headTimeout is how long a node waits for the rest of a request's head before it answers 408
 	// (docs/ledgers/splinter.md#services-tokens-and-connections).
 	headTimeout = 4600 * time.Millisecond
-	// maxHeaders is the number of a request's header fields from which on a node's parser refuses
-	// it.
+	// maxHeaders is the number of header fields from which on a node's parser refuses a request.
 	maxHeaders = 100
 )
 
-// tooManyHeaders reports whether the parser refuses a request, whose Host is not among r.Header.
+// tooManyHeaders reports whether the parser refuses a request. The field Host counts, too, and is
+// not in r.Header.
 func tooManyHeaders(r *http.Request) bool {
 	n := 1
 	for _, values := range r.Header {
@@ -28,8 +28,8 @@ func tooManyHeaders(r *http.Request) bool {
 	return n >= maxHeaders
 }
 
-// headListener answers 408 on connections whose head does not come to its end: net/http closes
-// them without a word.
+// headListener answers 408 on connections whose head is not completed in time. net/http would
+// close them without an answer.
 type headListener struct{ net.Listener }
 
 // Accept implements [net.Listener].
@@ -46,11 +46,11 @@ type headConn struct {
 	net.Conn
 
 	mu        sync.Mutex
-	headBegun bool // bytes came since the last answer
+	headBegun bool // bytes have come since the last answer
 	deadline  time.Time
 }
 
-// SetLinger lets the connection be cut with a reset.
+// SetLinger allows closing the connection with a reset.
 func (c *headConn) SetLinger(seconds int) error {
 	if t, ok := c.Conn.(interface{ SetLinger(seconds int) error }); ok {
 		return t.SetLinger(seconds)
@@ -71,12 +71,12 @@ func (c *headConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.mu.Lock()
 	c.headBegun = c.headBegun || n > 0
-	// net/http ends a read of its own by a deadline of long ago.
+	// net/http uses a deadline of long ago to end its own read; that is not a timeout.
 	late := c.headBegun && errors.Is(err, os.ErrDeadlineExceeded) && time.Since(c.deadline) < time.Hour
 	c.mu.Unlock()
 	if late {
 		_, _ = fmt.Fprintf(c, "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\nDate: %s\r\n\r\n",
-			time.Now().UTC().Format(http.TimeFormat)) // the client may have left
+			time.Now().UTC().Format(http.TimeFormat)) // the client may have ended the connection
 	}
 	return n, err
 }

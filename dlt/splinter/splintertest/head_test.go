@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a node's HTTP server does with a request before any endpoint sees it.
+// A node's HTTP server answers these requests before any endpoint sees them.
 func TestHeads(t *testing.T) {
 	n := Start(t, nil)
 	dial := func(t *testing.T) (net.Conn, *bufio.Reader) {
@@ -41,7 +41,7 @@ func TestHeads(t *testing.T) {
 	})
 	t.Run("half a head", func(t *testing.T) {
 		t.Parallel()
-		begun := time.Now() // the node counts from the connection
+		begun := time.Now() // the node measures from the start of the connection
 		c, r := dial(t)
 		_, err := io.WriteString(c, "GET /scabbard/x HTTP/1.1\r\nHost:")
 		require.NoError(t, err)

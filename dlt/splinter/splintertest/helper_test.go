@@ -39,7 +39,7 @@ func build(t testing.TB, txs ...sawtooth.Transaction) batch.Batch {
 
 func inc(t testing.TB) batch.Batch { t.Helper(); return build(t, tx(splintertest.Inc("x", 1))) }
 
-// list is the body of a POST.
+// list returns the body of a POST of these batches.
 func list(bs ...batch.Batch) (out []byte) {
 	for _, b := range bs {
 		out = protowire.AppendBytes(protowire.AppendTag(out, 1, protowire.BytesType), b.Payload)
@@ -47,7 +47,7 @@ func list(bs ...batch.Batch) (out []byte) {
 	return out
 }
 
-// response is an answer read whole.
+// response is an HTTP answer whose body was read.
 type response struct {
 	status int
 	body   string
@@ -94,7 +94,7 @@ func becomes(t testing.TB, n *splintertest.Network, s batch.ServiceID, b batch.B
 	require.Eventually(t, func() bool { return n.Status(s, b.ID) == want }, 30*time.Second, time.Millisecond, "never %s", want)
 }
 
-// words are the verdicts on the executions of a batch, in order.
+// words returns the results of a batch's executions, in order.
 func words(n *splintertest.Network, b batch.Batch) (out []string) {
 	for _, e := range n.Journal() {
 		if e.Kind == splintertest.Executed && e.Batches[0] == b.ID {

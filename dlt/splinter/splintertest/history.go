@@ -19,29 +19,29 @@ const (
 // batchRecord is a service's memory of a batch.
 type batchRecord struct {
 	word              string
-	firstSeen         time.Time // neither a resubmission nor another status changes it
+	firstSeen         time.Time // a later POST or status does not change it
 	txs               []string
-	failedTransaction string // id of the failed transaction
+	failedTransaction string // the id of the failed transaction
 	message           string
 }
 
-// history holds the last batches that a service saw, in the order of their first sight.
+// history has the last batches that a service saw, in the order in which it first saw them.
 type history struct {
 	limit   int
 	entries map[batch.ID]*batchRecord
 	order   []batch.ID
-	evicted map[batch.ID]bool // evicted by a test: their later executions are not noted
+	evicted map[batch.ID]bool // evicted by a test; a later execution does not bring them back
 }
 
 func newHistory(limit int) history {
 	return history{limit: limit, entries: map[batch.ID]*batchRecord{}, evicted: map[batch.ID]bool{}}
 }
 
-// add notes a batch as Pending. It returns the batches that this pushed out.
+// add notes a batch as Pending. It returns the batches that it has evicted.
 func (h *history) add(b *submitted) (out []batch.ID) {
 	delete(h.evicted, b.id)
 	if k, ok := h.entries[b.id]; ok {
-		k.word = wordPending // committed or not
+		k.word = wordPending // even if the batch is committed
 		return nil
 	}
 	if len(h.order) >= h.limit {
@@ -52,9 +52,8 @@ func (h *history) add(b *submitted) (out []batch.ID) {
 	return out
 }
 
-// evict forgets a batch and all batches seen before it: nothing is ever forgotten out of turn.
-// It returns them. Their later executions are not noted any more, as if a hundred other
-// batches followed.
+// evict forgets a batch and all batches that were first seen before it, as if a hundred other
+// batches had followed, and returns them. Their later executions are not noted.
 func (h *history) evict(id batch.ID) (out []batch.ID) {
 	out = h.drop(slices.Index(h.order, id))
 	for _, x := range out {
@@ -63,7 +62,7 @@ func (h *history) evict(id batch.ID) (out []batch.ID) {
 	return out
 }
 
-// drop forgets up to the last-th in the order.
+// drop forgets the batches up to the index last, and returns them.
 func (h *history) drop(last int) (out []batch.ID) {
 	out = slices.Clone(h.order[:last+1])
 	for _, x := range out {
@@ -73,7 +72,7 @@ func (h *history) drop(last int) (out []batch.ID) {
 	return out
 }
 
-// set notes the result of an execution. A batch that is not known, or no longer, takes a slot.
+// set notes the result of an execution. A batch that is not in the history is added to it.
 func (h *history) set(b *submitted, word string) (out []batch.ID) {
 	if h.evicted[b.id] {
 		return nil
@@ -85,8 +84,8 @@ func (h *history) set(b *submitted, word string) (out []batch.ID) {
 	return out
 }
 
-// commit makes a Valid batch Committed. Anything else stays as it is: a batch that was posted
-// again meanwhile is Pending, and a forgotten batch stays unknown.
+// commit changes a Valid batch to Committed. A batch that was posted again in the meantime stays
+// Pending, and a forgotten batch stays unknown.
 func (h *history) commit(id batch.ID) {
 	if k, ok := h.entries[id]; ok && k.word == wordValid {
 		k.word = wordCommitted

@@ -25,19 +25,19 @@ type Network struct {
 	posts       int
 	tries       map[Operation]map[batch.ID]int
 	lastAnswers map[batch.ID]string
-	tokens      map[string]bool // Biome's
+	tokens      map[string]bool // the tokens of Biome's logins
 
 	closed chan struct{}
 	once   sync.Once
 	work   sync.WaitGroup
 }
 
-// circuit is the part that its services share.
+// circuit is the state that the services of a circuit share.
 type circuit struct {
 	Circuit
-	services      []*service // by id: the first is the coordinator
-	openProposals int        // in progress
-	dividedSince  time.Time  // when their states began to differ, or zero
+	services      []*service // by id; the first one is the coordinator
+	openProposals int        // how many are in progress
+	dividedSince  time.Time  // when the services' states began to differ; zero if they are equal
 }
 
 // service is one service of a circuit, on its node.
@@ -46,18 +46,18 @@ type service struct {
 	id   string
 	node *node
 
-	// In memory: lost when the node dies.
+	// The memory of the process, which is lost when the node dies.
 	history      history
 	queue        []*submitted
 	outbox       []message
-	refusing     bool     // it answers 429
-	stalled      bool     // a poison batch holds its locks
-	executorDead bool     // the executor's thread is gone
-	openProposal batch.ID // a proposal that it checked and whose end has not come
+	refusing     bool     // true while it answers 429
+	stalled      bool     // true while a poison batch holds its locks
+	executorDead bool     // true if the executor's thread has ended
+	openProposal batch.ID // a proposal that it has checked and that has not ended
 
-	// In the database.
+	// The content of the database.
 	state    state
-	applied  []batch.ID // batches with an effect here
+	applied  []batch.ID // batches with an effect on this service
 	receipts []receipt
 
 	streams    map[*stream]struct{}
@@ -94,7 +94,7 @@ func newNetwork(o *Options) (*Network, error) {
 	return n, nil
 }
 
-// find returns the service with that name, or nil.
+// find returns the service with this name; nil if there is none.
 func (n *Network) find(name batch.ServiceID) *service {
 	for _, s := range n.services {
 		if s.name() == name {
@@ -127,13 +127,14 @@ func (n *Network) NodeOf(name batch.ServiceID) int {
 // Handler serves the REST API of one node.
 func (n *Network) Handler(node int) http.Handler { return n.nodes[node] }
 
-// wake wakes the waiters after a change. The caller holds the lock.
+// wake wakes the goroutines that wait for a change. The caller holds the lock.
 func (n *Network) wake() {
 	close(n.changed)
 	n.changed = make(chan struct{})
 }
 
-// goUnlessClosed runs f unless the network is closed already; Close waits for it.
+// goUnlessClosed runs f in a goroutine that Close waits for. It returns false if the network is
+// closed.
 func (n *Network) goUnlessClosed(f func()) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -149,11 +150,11 @@ func (n *Network) goUnlessClosedLocked(f func()) bool {
 	return true
 }
 
-// errGone ends a wait when the network is closed or the client has left.
+// errGone means that the network is closed, or that the client has left.
 var errGone = errors.New("splintertest: gone")
 
-// await blocks until ready returns true. ready is called under the lock. await returns with
-// the lock held, unless there is an error.
+// await waits until ready returns true. It calls ready under the lock, and returns with the lock
+// held, unless it returns an error.
 func (n *Network) await(ctx context.Context, until <-chan time.Time, ready func() bool) error {
 	for {
 		n.mu.Lock()
@@ -179,7 +180,7 @@ func (n *Network) await(ctx context.Context, until <-chan time.Time, ready func(
 	}
 }
 
-// pause waits, and reports whether it was not ended early.
+// pause waits for d, and reports whether none of ends has ended the wait early.
 func (n *Network) pause(d time.Duration, ends ...<-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -17,8 +17,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// A second execution that changes the state divides the circuit for good: it stalls for 30
-// s, and then everything is rolled back, through restarts.
+// A second execution that changes the state divides the circuit for good: it stalls for 30 s, and
+// from then on every batch is rolled back, even after restarts.
 func TestSecondExecutionDivides(t *testing.T) {
 	virtual(t, measured(2), func(t *testing.T, n *splintertest.Network) {
 		a, b := n.Service(0), n.Service(1)
@@ -59,7 +59,7 @@ func TestSecondExecutionDivides(t *testing.T) {
 		assert.Len(t, kinds(n, splintertest.Divided), 1)
 		require.Error(t, n.Check(map[batch.ServiceID][]batch.ID{a: {one.ID}}))
 
-		other := n.Services()[2] // the nodes are well otherwise
+		other := n.Services()[2] // the nodes serve other circuits normally
 		fine := inc(t)
 		send(t, n, other, fine)
 		time.Sleep(2 * time.Second)
@@ -67,15 +67,15 @@ func TestSecondExecutionDivides(t *testing.T) {
 	})
 }
 
-// What a crash at each moment of two-phase commit leaves behind.
+// A crash at each moment of two-phase commit leaves these effects and receipts.
 func TestCrashes(t *testing.T) {
 	for name, row := range map[string]struct {
 		at       splintertest.CrashPoint
 		divided  bool
-		receipts [2]int // of x
+		receipts [2]int // the receipts of x at each service
 		effects  [2]int
-		next     string // what is sent at once after the restart
-		later    string // 40 s later
+		next     string // the status of a batch that is sent right after the restart
+		later    string // the status of a batch that is sent 40 s later
 	}{
 		"proposed":    {splintertest.CrashAfterProposal, false, [2]int{0, 0}, [2]int{0, 0}, "Valid", "Committed"},
 		"state":       {splintertest.CrashAfterState, true, [2]int{0, 0}, [2]int{1, 0}, "Valid", "Valid"},
@@ -124,8 +124,8 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-// Kill -9 at half a second: the coordinator's queue and history are gone, its peer goes on
-// waiting, and the next batch pays for it (14-half.txt).
+// A node is killed half a second after a POST: the coordinator's queue and history are lost, its
+// peer goes on waiting, and so the next batch is rolled back (14-half.txt).
 func TestKillWithAProposalOpen(t *testing.T) {
 	virtual(t, measured(2), func(t *testing.T, n *splintertest.Network) {
 		a, b := n.Service(0), n.Service(1)
@@ -147,7 +147,7 @@ func TestKillWithAProposalOpen(t *testing.T) {
 	})
 }
 
-// While a peer is down its circuits stall, and lose what they proposed.
+// While a node is down, the circuits of its services stall, and their proposals are rolled back.
 func TestPeerDown(t *testing.T) {
 	virtual(t, measured(2), func(t *testing.T, n *splintertest.Network) {
 		a := n.Service(0)
@@ -165,8 +165,7 @@ func TestPeerDown(t *testing.T) {
 	})
 }
 
-// Crashes by seed: the journal's truth is that of the states, and the same seed gives the
-// same faults.
+// Crashes by seed: the journal agrees with the states, and the same seed gives the same faults.
 func TestCrashesBySeed(t *testing.T) {
 	tier.Plain(t)
 	points := func(seed uint64) (out []string) {
@@ -176,7 +175,7 @@ func TestCrashesBySeed(t *testing.T) {
 		}
 		o.Faults = &splintertest.Faults{Seed: seed, Crash: 0.2, DownTime: time.Second}
 		var bs []batch.Batch
-		for i := range 48 { // whose ids are the same each time
+		for i := range 48 { // with the same ids each time
 			payload, address := splintertest.Inc("x", 1)
 			bs = append(bs, build(t, sawtooth.Transaction{
 				FamilyName: splintertest.Family, FamilyVersion: "1", Payload: payload, Inputs: []string{address},
@@ -214,8 +213,8 @@ func TestCrashesBySeed(t *testing.T) {
 	assert.NotEqual(t, one, points(2))
 }
 
-// Two services of one circuit on one node share a table of receipts: the peer fails at
-// those of the coordinator, and goes on waiting.
+// Two services of one circuit on one node share a table of receipts: the peer fails at the
+// coordinator's receipts, and goes on waiting.
 func TestTwoServicesOnOneNode(t *testing.T) {
 	o := splintertest.RealTimes()
 	o.Addrs = []string{"one"}

@@ -8,15 +8,15 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Results of a batch in an [Entry].
+// Results of an execution in an [Entry].
 const (
 	wordRejected   = "Rejected"
 	wordAgain      = "Again"
 	wordUnrecorded = "Unrecorded"
 )
 
-// propose executes a batch and runs two-phase commit. The caller holds the lock; propose
-// releases it while it rests.
+// propose executes a batch and runs two-phase commit. The caller holds the lock, which propose
+// releases while it waits.
 func (n *Network) propose(s *service, b *submitted) {
 	life := s.node.life
 	if s.executorDead || b.isPoison(&n.o) {
@@ -25,14 +25,14 @@ func (n *Network) propose(s *service, b *submitted) {
 	}
 	s.executions[b.id]++
 	x := execute(s.state, b)
-	if x.err != nil { // the peers are not notified
+	if x.err != nil { // the peers do not get an invalid batch
 		n.noteInvalid(s, b, x)
 		n.noteExecuted(s, b, wordInvalid)
 		n.sleepUnlocked(life, n.o.CommitInterval)
 		return
 	}
 	n.noteEvicted(s, s.history.set(b, wordValid))
-	if b.fault.Reject || s.openProposals > 0 { // a stale hash, when two nodes propose at once
+	if b.fault.Reject || s.openProposals > 0 { // with two proposals at once, this one has an old hash
 		for _, p := range s.services {
 			n.noteEvicted(p, p.history.set(b, wordValid))
 		}
@@ -45,8 +45,8 @@ func (n *Network) propose(s *service, b *submitted) {
 	s.openProposals--
 }
 
-// coordinate asks the other services of the circuit, and commits or rolls back. life is the
-// life of the proposing node.
+// coordinate asks the other services of the circuit, and then commits or rolls back. life ends
+// with the proposing node.
 func (n *Network) coordinate(s *service, b *submitted, next state, life <-chan struct{}) {
 	begun, c := time.Now(), s.services[0]
 	if !n.sleepUnlocked(life, n.o.CommitInterval/2) {
@@ -56,7 +56,7 @@ func (n *Network) coordinate(s *service, b *submitted, next state, life <-chan s
 	asked := n.askPeers(s, b, next)
 	n.crash(b, CrashAfterProposal, c)
 	wait := n.o.CommitInterval - n.o.CommitInterval/2
-	if asked == peerSilent { // the coordinator waits in vain
+	if asked == peerSilent { // the coordinator waits until its timeout
 		wait = n.o.CoordinatorTimeout - time.Since(begun)
 	}
 	if !n.sleepUnlocked(life, wait) {
@@ -76,18 +76,19 @@ type peerAnswer uint8
 
 const (
 	peerVerified peerAnswer = iota
-	peerMismatch            // a different state: rolled back at once
-	peerSilent              // no answer: rolled back after the coordinator's timeout
+	peerMismatch            // a different state; rolled back at once
+	peerSilent              // no answer; rolled back after the coordinator's timeout
 )
 
-// askPeers makes every other service of the circuit execute a proposal.
+// askPeers makes every other service of the circuit execute a proposal, and returns their common
+// answer.
 func (n *Network) askPeers(s *service, b *submitted, next state) peerAnswer {
 	out := peerVerified
 	for _, p := range s.services {
 		if p == s {
 			continue
 		}
-		if !p.node.up || p.executorDead || p.openProposal != "" { // awaits: the end of an earlier proposal, which never comes
+		if !p.node.up || p.executorDead || p.openProposal != "" { // it is down, or waits for the end of an earlier proposal, which never comes
 			out = max(out, peerSilent)
 			continue
 		}
@@ -106,8 +107,8 @@ func (n *Network) askPeers(s *service, b *submitted, next state) peerAnswer {
 	return out
 }
 
-// finishCommit ends a two-phase commit: the coordinator commits, then the others do. A crash
-// of either in between leaves different states for good.
+// finishCommit ends a two-phase commit: first the coordinator commits, and then the others do. A
+// crash of one of them in between leaves different states for good.
 func (n *Network) finishCommit(s, c *service, b *submitted, begun time.Time) {
 	life := c.node.life
 	c.openProposal = ""
@@ -117,8 +118,8 @@ func (n *Network) finishCommit(s, c *service, b *submitted, begun time.Time) {
 		n.compareStates(s.circuit)
 		return
 	case commitUnrecorded:
-		// The coordinator fails before it notifies its peers, still waits for them, and rolls
-		// them back after its timeout.
+		// The coordinator fails before it notifies its peers, still waits for them, and rolls them
+		// back after its timeout.
 		n.noteExecuted(s, b, wordAgain)
 		n.compareStates(s.circuit)
 		if n.sleepUnlocked(life, n.o.CoordinatorTimeout-time.Since(begun)) {
@@ -133,11 +134,11 @@ func (n *Network) finishCommit(s, c *service, b *submitted, begun time.Time) {
 		return
 	}
 	for _, p := range s.services {
-		if p == c || (p != s && p.openProposal != b.id) { // it restarted, and does not know the proposal
+		if p == c || (p != s && p.openProposal != b.id) { // it was restarted, and does not know the proposal
 			continue
 		}
 		if p.openProposal = ""; n.commit(p, b) == commitUnrecorded {
-			p.openProposal = b.id // it goes on waiting
+			p.openProposal = b.id // it goes on waiting for the end of the proposal
 		}
 	}
 	n.compareStates(s.circuit)
@@ -151,7 +152,7 @@ func (n *Network) rollback(c *circuit) {
 	}
 }
 
-// stall is the effect of a batch that no handler answers: it holds the locks that requests
+// stall has the effect of a batch to which no handler answers: it holds the locks that requests
 // need.
 func (n *Network) stall(s *service, b *submitted, life <-chan struct{}) {
 	s.stalled = true
@@ -183,7 +184,7 @@ func (n *Network) noteDropped(s *service, b *submitted, why string) {
 	n.note(Entry{Kind: Dropped, Service: s.name(), Batches: []batch.ID{b.id}, Word: why})
 }
 
-// isPoison reports whether the batch's execution gets no answer.
+// isPoison reports whether the batch's execution never gets an answer.
 func (b *submitted) isPoison(o *Options) bool {
 	return len(b.txs) == 0 || b.endsExecutor() || slices.ContainsFunc(b.txs, func(t transaction) bool {
 		// Sabre 0.8 has a handler for these versions only.
@@ -192,7 +193,7 @@ func (b *submitted) isPoison(o *Options) bool {
 	})
 }
 
-// endsExecutor reports whether the batch also ends the executor's thread.
+// endsExecutor reports whether the batch is poison that also ends the executor's thread.
 func (b *submitted) endsExecutor() bool {
 	return slices.ContainsFunc(b.txs, func(t transaction) bool { return t.command() == wordNoWasm })
 }

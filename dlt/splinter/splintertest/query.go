@@ -2,8 +2,8 @@ package splintertest
 
 import "strings"
 
-// parseQuery reads a query like serde_urlencoded: the last of repeated names counts, a plus is
-// a blank, and an invalid escape stays as it is.
+// parseQuery reads a query as serde_urlencoded does: the last one of repeated names counts, a plus
+// is a blank, and an invalid escape stays unchanged.
 func parseQuery(raw string) map[string]string {
 	out := map[string]string{}
 	for pair := range strings.SplitSeq(raw, "&") {

@@ -8,7 +8,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 )
 
-// receipt is the record of a committed transaction, in the order of the commits.
+// receipt is the record of a committed transaction.
 type receipt struct {
 	id      string
 	changes map[string][]byte
@@ -21,12 +21,12 @@ func (r receipt) event() []byte {
 	}
 	b, err := json.Marshal(map[string]any{"id": r.id, "state_changes": changes})
 	if err != nil {
-		panic(err) // a bug of this package
+		panic(err) // cannot fail
 	}
 	return b
 }
 
-// numbersOf returns bytes as an array of numbers, their JSON form at a node.
+// numbersOf returns bytes as an array of numbers, as a node writes them in JSON.
 func numbersOf(b []byte) []int {
 	out := make([]int, len(b))
 	for i, c := range b {
@@ -37,14 +37,15 @@ func numbersOf(b []byte) []int {
 
 const pageSize = 64
 
-// replayCursor is the position of the replay of the history. A page is the first 64, in the order
-// of their commits, of the receipts whose id is lexicographically greater than the last id of the
-// page before: these are not the later commits. The replay ends with an empty page. So pages may
-// repeat receipts, and many are never sent. A subscription with last_seen_event starts at that id;
+// replayCursor is the position of a replay of the history. A page is the first 64, in the order of
+// their commits, of the receipts whose id is lexicographically greater than the last id of the
+// page before. So pages may repeat receipts, and many receipts are never sent. The replay ends
+// with an empty page. A subscription with last_seen_event starts at that id; without it the first
+// page has no bound.
 // without it the first page has no bound.
 type replayCursor struct {
 	after    string
-	hasBound bool // by after
+	hasBound bool // true if the page begins after the id after
 	ended    bool
 	page     []receipt
 }
@@ -61,8 +62,8 @@ func (c *replayCursor) load(all []receipt) {
 	}
 }
 
-// register reads the first page, and adds the subscriber after that. Commits in between are
-// not sent, unless a later page has them.
+// register reads the first page, and adds the subscriber after that. Commits in between are not
+// sent, unless a later page has them.
 func (v *node) register(s *service, x *stream) {
 	if v.o.SubscribeGap > 0 {
 		v.pause(v.o.SubscribeGap)
@@ -72,8 +73,8 @@ func (v *node) register(s *service, x *stream) {
 	v.mu.Unlock()
 }
 
-// replay sends page after page. It reads each page when the one before was sent; commits
-// meanwhile wait behind it.
+// replay sends one page after another. It reads each page when the one before was sent. Commits
+// during the replay are sent after it.
 func (v *node) replay(s *service, x *stream, c *replayCursor) error {
 	for !c.ended {
 		page := slices.Clone(c.page)

@@ -37,25 +37,25 @@ const maxURI = 65534
 
 // ServeHTTP implements [http.Handler].
 func (v *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if len(r.RequestURI) > maxURI || tooManyHeaders(r) { // the parser refuses it: no handler, no header
+	if len(r.RequestURI) > maxURI || tooManyHeaders(r) { // the real parser answers without a handler and without headers
 		w.Header().Set("Connection", "close")
 		w.Header().Set("Content-Length", "0")
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
-	if r.Method == http.MethodHead || path.Clean(r.URL.Path) != r.URL.Path { // the mux would serve or redirect it
+	if r.Method == http.MethodHead || path.Clean(r.URL.Path) != r.URL.Path { // Go's mux would serve or redirect such a request
 		v.send(w, r, errorAnswer(http.StatusNotFound, "endpoint not found").asWithoutEndpoint(), Fault{})
 		return
 	}
 	v.mux.ServeHTTP(w, r)
 }
 
-// answer is a whole answer.
+// answer is an HTTP answer.
 type answer struct {
 	status          int
 	contentType     string
 	body            []byte
-	withoutEndpoint bool // no endpoint saw the request
+	withoutEndpoint bool // true if no endpoint saw the request
 }
 
 func (a answer) asWithoutEndpoint() answer { a.withoutEndpoint = true; return a }
@@ -63,12 +63,12 @@ func (a answer) asWithoutEndpoint() answer { a.withoutEndpoint = true; return a 
 func jsonAnswer(status int, v any) answer {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // a bug of this package
+		panic(err) // cannot fail
 	}
 	return answer{status: status, contentType: "application/json", body: b}
 }
 
-// errorAnswer returns an ErrorResponse.
+// errorAnswer returns an answer with an ErrorResponse.
 func errorAnswer(status int, message string) answer {
 	return jsonAnswer(status, map[string]string{"code": strconv.Itoa(status), "message": message})
 }
@@ -77,7 +77,8 @@ func serverErrorAnswer() answer {
 	return errorAnswer(http.StatusInternalServerError, "The server encountered an error")
 }
 
-// guard runs the steps before the handlers: auth, version guard, service lookup.
+// guard returns a handler that first checks authorization and protocol version, and finds the
+// service.
 func (v *node) guard(op Operation, h func(http.ResponseWriter, *http.Request, *service)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !v.authorized(r.Header.Get("Authorization"), op) {
@@ -160,7 +161,7 @@ func (n *Network) ExpireTokens() {
 	clear(n.tokens)
 }
 
-// send writes an answer, changed by a fault.
+// send writes an answer after the fault has changed it.
 func (v *node) send(w http.ResponseWriter, r *http.Request, a answer, f Fault) {
 	switch f.Answer {
 	case AnswerNever:
@@ -183,7 +184,7 @@ func (v *node) send(w http.ResponseWriter, r *http.Request, a answer, f Fault) {
 		w.Header().Set("Access-Control-Allow-Credentials", "true")
 	}
 	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body) // the client may have left
+	_, _ = w.Write(a.body) // the client may have ended the connection
 }
 
 // answer returns the answer for AnswerError.
@@ -191,7 +192,7 @@ func (f *Fault) answer() answer {
 	switch {
 	case f.Body != "":
 		return answer{status: f.Status, contentType: "application/json", body: []byte(f.Body)}
-	case f.Status == http.StatusTooManyRequests: // an empty body
+	case f.Status == http.StatusTooManyRequests: // with an empty body
 		return answer{status: f.Status}
 	case f.Status == http.StatusInternalServerError:
 		return serverErrorAnswer()
@@ -199,7 +200,7 @@ func (f *Fault) answer() answer {
 	return answer{status: f.Status, contentType: "text/html", body: []byte("<html>" + http.StatusText(f.Status) + "</html>")}
 }
 
-// hang waits until the client leaves or the network is closed.
+// hang waits until the client ends the connection or the network is closed.
 func (v *node) hang(ctx context.Context) {
 	select {
 	case <-ctx.Done():

@@ -20,13 +20,13 @@ func v(version int) []splintertest.Circuit {
 	return []splintertest.Circuit{{ID: "aaaaa-bbbbb", Version: version}, {ID: "ccccc-ddddd", Version: version}}
 }
 
-// What is answered to what, beyond 02-errors.txt.
+// Requests that 02-errors.txt does not have get these answers.
 func TestSubmitAnswers(t *testing.T) {
 	n := splintertest.Start(t, nil)
 	s := n.Service(0)
 	good := inc(t)
 	for url, code := range map[string]any{
-		n.URL(1) + "/scabbard/aaaaa-bbbbb/a000":  nil, // of the other node
+		n.URL(1) + "/scabbard/aaaaa-bbbbb/a000":  nil, // a service of the other node
 		n.URL(0) + "/scabbard//aaaaa-bbbbb/a000": "404",
 	} {
 		r := do(t, http.MethodPost, url+"/batches", list(good))
@@ -42,7 +42,7 @@ func TestSubmitAnswers(t *testing.T) {
 	assert.Equal(t, "Unknown", n.Status(s, other.ID))
 }
 
-// The array, its arbitrary order, and its habits.
+// A status answer is an array in arbitrary order, and its elements depend on the version.
 func TestStatuses(t *testing.T) {
 	for name, old := range map[string]bool{"new": false, "old": true} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +81,8 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
-// A hundred batches, the oldest first seen goes first, and a restart forgets all.
+// A service remembers a limited number of batches, forgets first the one that it saw first, and
+// forgets all at a restart.
 func TestHistory(t *testing.T) {
 	n := splintertest.Start(t, &splintertest.Options{
 		HistorySize: 3, CommitInterval: time.Millisecond, CoordinatorTimeout: 20 * time.Millisecond,
@@ -93,9 +94,9 @@ func TestHistory(t *testing.T) {
 		accepted(t, n, s, bs[len(bs)-1])
 		becomes(t, n, s, bs[len(bs)-1], "Committed")
 	}
-	accepted(t, n, s, bs[0]) // seen again is not seen first
+	accepted(t, n, s, bs[0]) // a second POST does not change when it was first seen
 	more := inc(t)
-	accepted(t, n, n.Service(1), more) // peers' batches take slots, too
+	accepted(t, n, n.Service(1), more) // batches of peers count, too
 	becomes(t, n, s, more, "Committed")
 	assert.Equal(t, "Unknown", n.Status(s, bs[0].ID))
 	assert.Equal(t, "Committed", n.Status(s, bs[1].ID))
@@ -106,18 +107,18 @@ func TestHistory(t *testing.T) {
 	assert.EqualValues(t, 1, n.State(s)["x"])
 }
 
-// Who proposes, and what the others know.
+// The version decides which service proposes a batch, and what the others know about it.
 func TestVersions(t *testing.T) {
 	t.Run("v1", func(t *testing.T) {
 		n := splintertest.Start(t, &splintertest.Options{Circuits: v(1), CommitInterval: 400 * time.Millisecond})
 		a, b := inc(t), inc(t)
 		accepted(t, n, n.Service(0), a)
 		becomes(t, n, n.Service(0), a, "Valid")
-		accepted(t, n, n.Service(1), b) // proposes at the same time
+		accepted(t, n, n.Service(1), b) // the second service proposes at the same time
 		becomes(t, n, n.Service(0), a, "Committed")
 		becomes(t, n, n.Service(1), b, "Valid")
 		assert.Equal(t, []string{"Rejected"}, words(n, b))
-		accepted(t, n, n.Service(1), b) // Valid (rolled back): the intended recovery
+		accepted(t, n, n.Service(1), b) // a Valid batch, which was rolled back, is sent again, as a client should do
 		becomes(t, n, n.Service(1), b, "Committed")
 	})
 	t.Run("circuits are apart", func(t *testing.T) {
@@ -128,8 +129,8 @@ func TestVersions(t *testing.T) {
 	})
 }
 
-// Where the message to go on is lost, a peer refuses for ever; TestFlood and 05-flood.txt have
-// the rest of back-pressure.
+// A peer whose message to accept batches again is lost refuses them for ever. TestFlood and
+// 05-flood.txt show the rest of back pressure.
 func TestBackPressure(t *testing.T) {
 	n := splintertest.Start(t, &splintertest.Options{CommitInterval: 50 * time.Millisecond, Faults: &splintertest.Faults{LoseResume: true}})
 	var many []batch.Batch
@@ -137,7 +138,7 @@ func TestBackPressure(t *testing.T) {
 		many = append(many, inc(t))
 	}
 	one := inc(t)
-	accepted(t, n, n.Service(1), many...) // tested once a POST: a list overshoots
+	accepted(t, n, n.Service(1), many...) // each POST is tested once, so a list may exceed the limit
 	for i := range 2 {
 		require.Equal(t, response{status: http.StatusTooManyRequests}, post(t, n, n.Service(i), one))
 	}
@@ -147,7 +148,7 @@ func TestBackPressure(t *testing.T) {
 	assert.Less(t, n.QueueLen(n.Service(0)), 30)
 }
 
-// A client that leaves does not end its request.
+// A request goes on when its client leaves.
 func TestFaults(t *testing.T) {
 	var f splintertest.Fault
 	var bf splintertest.BatchFault
@@ -182,13 +183,13 @@ func TestFaults(t *testing.T) {
 	assert.Equal(t, 1, n.Posts(b.ID))
 }
 
-// A node comes back at its address.
+// A node that stops and resumes has the same address.
 func TestStopAndResume(t *testing.T) {
 	n := splintertest.Start(t, nil)
 	s := n.Service(0)
 	url := n.URL(0)
 	n.Stop(0)
-	_, err := http.Get(url) //nolint:noctx // nobody answers
+	_, err := http.Get(url) // nobody answers at the address
 	require.Error(t, err)
 	require.NoError(t, n.Resume(0))
 	assert.Equal(t, url, n.URL(0))
@@ -206,7 +207,7 @@ func TestStopAndResume(t *testing.T) {
 	require.Error(t, err)
 }
 
-// What rust-protobuf cannot read is 400 in a list and 500 in a transaction's header.
+// A message that rust-protobuf cannot read gets 400 in a list, and 500 in a transaction's header.
 func TestUndecodable(t *testing.T) {
 	n := splintertest.Start(t, nil)
 	s := n.Service(0)
@@ -227,7 +228,7 @@ func TestUndecodable(t *testing.T) {
 	}
 }
 
-// The target of a request may have 65,534 bytes.
+// The target of a request may have up to 65,534 bytes.
 func TestLongQuery(t *testing.T) {
 	n := splintertest.Start(t, nil)
 	base := path(n, n.Service(0)) + "/batch_statuses?ids="
@@ -238,7 +239,7 @@ func TestLongQuery(t *testing.T) {
 	assert.Equal(t, 404, do(t, http.MethodGet, path(n, n.Service(0))+"/state/"+splintertest.Address("x"), nil).status)
 }
 
-// The state as it may be asked for.
+// The state can be asked for by address, by prefix, and by its root.
 func TestState(t *testing.T) {
 	n := splintertest.Start(t, nil)
 	s := n.Service(0)

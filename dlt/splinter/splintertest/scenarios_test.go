@@ -17,7 +17,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
 )
 
-// roots holds the state roots of the record against those here: equal where those are.
+// roots compares the state roots of the record with those of this network: two must be equal here
+// if and only if they are equal in the record.
 func roots(p *player, s batch.ServiceID) func(recorded string) {
 	known := map[string]string{}
 	return func(recorded string) {
@@ -138,7 +139,7 @@ func flood(p *player) {
 	}
 	require.True(p, strings.HasPrefix(p.note("accepted"), fmt.Sprintf("accepted %d, refused posts %d in", took, refused)))
 	stopped := time.Now()
-	for { // it asks every 0.2 s until it is taken; how often is a matter of its pace
+	for { // it tries every 0.2 s until the batch is accepted; the number of tries is not compared
 		e, more := p.peek()
 		require.True(p, more)
 		if e.Exchange == nil {
@@ -224,7 +225,7 @@ func half(p *player) {
 		time.Sleep(900 * time.Millisecond)
 		require.True(p, strings.HasSuffix(last, ": "+p.n.Status(a, y.ID)), "%q: %s", last, p.n.Status(a, y.ID))
 	}
-	p.note("state at a") // "y1;y2;", and the peer is a moment behind
+	p.note("state at a") // the state is "y1;y2;", and the peer is a moment behind
 	assert.EqualValues(p, 2, p.n.State(a)["log"])
 }
 
@@ -248,7 +249,7 @@ func multi(p *player) {
 	}
 }
 
-// authorized is a POST that is not in the record.
+// authorized makes a POST that the record does not have.
 func authorized(p *player, s batch.ServiceID, bs ...batch.Batch) *response {
 	r := newRequest(p, s, list(bs...))
 	r.Header.Set("Authorization", admin)
@@ -259,7 +260,7 @@ func late(p *player) {
 	sick, healthy := p.n.Service(0), p.n.Services()[2]
 	require.Equal(p, 202, authorized(p, sick, build(p, tx(splintertest.Trap("x")))).status)
 	time.Sleep(95 * time.Second)
-	// A question about the stalled service holds every second connection.
+	// A question about the stalled service blocks every second connection.
 	go authorized(p, sick, inc(p))
 	synctest.Wait()
 	var given []batch.Batch
@@ -293,7 +294,7 @@ func stalled(p *player) {
 	sick, healthy := p.n.Service(0), p.n.Services()[2]
 	require.Equal(p, 202, authorized(p, sick, build(p, tx(splintertest.Trap("x")))).status)
 	time.Sleep(188 * time.Second)
-	// What the record answers last was asked first.
+	// The request that the record answers last was made first.
 	var asked sync.WaitGroup
 	for _, e := range p.entries {
 		x := e.Exchange

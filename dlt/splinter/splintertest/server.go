@@ -49,17 +49,17 @@ func Listen(o *Options) (*Network, error) {
 	return n, nil
 }
 
-// node is the listening side.
+// node is one node with its server.
 type node struct {
 	*Network
 	mux *http.ServeMux
 
 	up          bool
-	life        chan struct{} // closed when the process ends
+	life        chan struct{} // closed when the node's process ends
 	workers     []*worker
 	connections int
 	requests    int
-	receipts    map[string]bool // one table for all services
+	receipts    map[string]bool // one table for all services of the node
 
 	front simnode.Front
 }
@@ -83,7 +83,7 @@ func (n *Network) Resume(i int) error {
 		return headListener{l}, nil
 	}, &http.Server{
 		Handler: v, ReadHeaderTimeout: headTimeout, IdleTimeout: n.o.KeepAliveTimeout, ConnContext: v.assignWorker,
-		MaxHeaderBytes: 8 << 20, // a long query gets its own answer
+		MaxHeaderBytes: 8 << 20, // so that a long query gets the node's own answer
 	})
 }
 

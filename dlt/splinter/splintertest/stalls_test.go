@@ -14,8 +14,9 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// Poison of every kind stalls for 300 s, stays Pending, and lets the next one commit;
-// where there is no program nothing is executed any more, and each stalls again.
+// Poison of every kind stalls the service for 300 s and stays Pending, and the next batch is
+// committed. If the contract is no program, no later batch is executed, and each of them stalls
+// the service again.
 func TestPoisonKinds(t *testing.T) {
 	family, version := tx(splintertest.Set("x", 1)), tx(splintertest.Set("x", 1))
 	family.FamilyName, version.FamilyVersion = "nobody", "9.9"
@@ -59,9 +60,9 @@ func TestPoisonKinds(t *testing.T) {
 	}
 }
 
-// A stall is the node's: one request about the stalled service holds one of two workers,
-// and every second connection to any circuit with it. What was given up there is executed
-// when the stall ends, once, and in any order.
+// A stall affects the node: one request about the stalled service blocks one of two workers, and
+// with it every second connection to any circuit. POSTs on these connections whose clients have
+// left are executed when the stall ends, once each, in any order.
 func TestStallIsTheNodes(t *testing.T) {
 	virtual(t, measured(2), func(t *testing.T, n *splintertest.Network) {
 		sick, healthy := n.Service(0), n.Services()[2]
@@ -85,7 +86,7 @@ func TestStallIsTheNodes(t *testing.T) {
 			assert.NotContains(t, n.Executions(healthy), b.ID)
 		}
 		peer := inc(t)
-		send(t, n, n.Services()[3], peer) // the other node is well
+		send(t, n, n.Services()[3], peer) // the other node works
 		time.Sleep(time.Until(begun.Add(310 * time.Second)))
 		order := n.Executions(healthy)
 		var places []int
@@ -105,7 +106,7 @@ func TestStallIsTheNodes(t *testing.T) {
 	})
 }
 
-// Both workers held: nothing is answered, whatever it is about.
+// When both workers are blocked, no request gets an answer.
 func TestStallOfAllWorkers(t *testing.T) {
 	virtual(t, measured(1), func(t *testing.T, n *splintertest.Network) {
 		sick, healthy := n.Service(0), n.Services()[2]
@@ -119,7 +120,7 @@ func TestStallOfAllWorkers(t *testing.T) {
 		for range 4 {
 			require.False(t, leave(t, n, healthy, b))
 		}
-		n.Restart(0) // what nobody took is gone with the node
+		n.Restart(0) // a request that no worker has read is lost with the node
 		time.Sleep(time.Second)
 		assert.Empty(t, n.Executions(healthy))
 		send(t, n, healthy, b)
@@ -128,7 +129,7 @@ func TestStallOfAllWorkers(t *testing.T) {
 	})
 }
 
-// A wait holds its worker for its whole time, also when the client has left.
+// A wait occupies its worker for its whole time, even if the client has left.
 func TestWaitHoldsAWorker(t *testing.T) {
 	virtual(t, measured(2), func(t *testing.T, n *splintertest.Network) {
 		s := n.Service(0)
@@ -155,7 +156,8 @@ func TestWaitHoldsAWorker(t *testing.T) {
 	})
 }
 
-// A wait that ends in vain says what was in its beginning; what is final by then, it says.
+// A wait that times out answers with the statuses from its beginning, except of batches that are
+// final by then.
 func TestWaitSaysWhatWas(t *testing.T) {
 	virtual(t, measured(2), func(t *testing.T, n *splintertest.Network) {
 		s, x := n.Service(0), inc(t)
@@ -171,7 +173,8 @@ func TestWaitSaysWhatWas(t *testing.T) {
 	})
 }
 
-// What a peer knows of what was posted there, and the coordinator of it.
+// A batch that is posted to a peer is known to the peer at once, and to the coordinator when it is
+// executed.
 func TestPostedAtAPeer(t *testing.T) {
 	virtual(t, measured(2), func(t *testing.T, n *splintertest.Network) {
 		a, b := n.Service(0), n.Service(1)
@@ -180,7 +183,7 @@ func TestPostedAtAPeer(t *testing.T) {
 		assert.Equal(t, "Pending", statusWord(t, n, b, good))
 		for range 2 {
 			assert.Equal(t, "Unknown", statusWord(t, n, a, good), "until it is executed")
-			time.Sleep(310 * time.Millisecond) // it has arrived, and waits
+			time.Sleep(310 * time.Millisecond) // the batch has arrived at the coordinator, and waits there
 		}
 		time.Sleep(2 * time.Second)
 		assert.Equal(t, "Committed", statusWord(t, n, a, good))
@@ -192,8 +195,8 @@ func TestPostedAtAPeer(t *testing.T) {
 	})
 }
 
-// Through a peer the word to stop comes late; version 1 takes all, and forgets what it has yet
-// to execute. What version 2 does itself is in 05-flood.txt.
+// Through a peer, the message to refuse batches comes late. Version 1 accepts all batches, and
+// forgets those that wait to be executed. 05-flood.txt shows what version 2 does itself.
 func TestFlood(t *testing.T) {
 	tier.Plain(t)
 	flood := func(t *testing.T, n *splintertest.Network, s batch.ServiceID, count int) (took int) {

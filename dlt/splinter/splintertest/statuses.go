@@ -21,7 +21,7 @@ func (v *node) serveStatuses(w http.ResponseWriter, r *http.Request, s *service)
 		v.send(w, r, errorAnswer(http.StatusBadRequest, "No batch IDs specified"), Fault{})
 		return
 	}
-	set := map[batch.ID]struct{}{} // duplicates collapse, and the order is arbitrary
+	set := map[batch.ID]struct{}{} // each id counts once, and the order is arbitrary
 	var named []batch.ID
 	for id := range strings.SplitSeq(text, ",") {
 		if _, twice := set[batch.ID(id)]; !twice {
@@ -52,7 +52,8 @@ func (v *node) serveStatuses(w http.ResponseWriter, r *http.Request, s *service)
 }
 
 // statusesAfter waits until all batches are Invalid or Committed, or the time is over. For the
-// others it returns their status from the beginning. The wait holds the worker, not the locks.
+// others it returns the status from the beginning of the wait. The wait occupies the worker, but
+// not the locks.
 func (v *node) statusesAfter(s *service, set map[batch.ID]struct{}, wait time.Duration) (answer, bool) {
 	if !v.waitForLocks(s) {
 		return answer{}, false
@@ -85,8 +86,8 @@ func (v *node) statusesAfter(s *service, set map[batch.ID]struct{}, wait time.Du
 	return last.answer(s), true
 }
 
-// parseWait reads the parameter: absent or false means none, a number is seconds, anything else
-// 300.
+// parseWait reads the parameter wait: no value or false means no wait, a number means seconds, and
+// any other text means DefaultWait.
 func (v *node) parseWait(there bool, text string) (time.Duration, bool) {
 	if !there || text == "false" {
 		return 0, true
@@ -95,7 +96,7 @@ func (v *node) parseWait(there bool, text string) (time.Duration, bool) {
 	switch {
 	case err != nil:
 		return v.o.DefaultWait, true
-	case n > math.MaxInt64/2: // such a time would overflow
+	case n > math.MaxInt64/2: // the duration would overflow
 		return 0, false
 	}
 	return time.Duration(min(n, uint64(math.MaxInt64/time.Second))) * time.Second, true
@@ -128,7 +129,7 @@ func (l batchInfos) final() bool {
 
 // readHistory reads the history. The caller holds the lock.
 func (v *node) readHistory(s *service, set map[batch.ID]struct{}) (out batchInfos) {
-	for id := range set { // a map's order is as arbitrary as the real one
+	for id := range set { // a map's order is as arbitrary as a real node's
 		k := batchRecord{word: wordUnknown, firstSeen: time.Now()}
 		if there := s.history.entries[id]; there != nil {
 			k = *there
@@ -138,7 +139,7 @@ func (v *node) readHistory(s *service, set map[batch.ID]struct{}) (out batchInfo
 	return out
 }
 
-// answer makes the array. The caller holds the lock.
+// answer returns the array of statuses. The caller holds the lock.
 func (l batchInfos) answer(s *service) answer {
 	v := s.node
 	out := make([]any, 0, len(l))
@@ -167,7 +168,7 @@ func (i batchInfo) messages() []any {
 	for _, tx := range i.txs {
 		m := map[string]any{"transaction_id": tx}
 		if i.word == wordInvalid {
-			// error_data is always empty.
+			// A node always leaves error_data empty.
 			m["error_message"], m["error_data"] = fmt.Sprintf("containing batch (%s) is invalid", i.id), []int{}
 			if tx == i.failedTransaction {
 				m["error_message"] = i.message

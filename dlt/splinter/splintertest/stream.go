@@ -2,7 +2,7 @@ package splintertest
 
 import (
 	"bufio"
-	"crypto/sha1" //nolint:gosec // RFC 6455 says so
+	"crypto/sha1" // required by RFC 6455
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -23,20 +23,20 @@ const (
 	framePong   = 0xa
 )
 
-// stream is one subscriber's connection. It makes its frames itself, without a library, to
-// have scabbard's habits: it answers a ping with a ping.
+// stream is one subscriber's connection. It writes its frames itself, without a library, to behave
+// as scabbard does: it answers a ping with a ping.
 type stream struct {
 	conn    net.Conn
-	writeMu sync.Mutex // of writes to conn
+	writeMu sync.Mutex // for writes to conn
 
 	stopping chan struct{} // closed when the service stops
 	once     sync.Once
-	queued   chan struct{} // has room for one: events is not empty
+	queued   chan struct{} // has room for one value, which means that events is not empty
 	eventsMu sync.Mutex
-	events   [][]byte // published and not written
+	events   [][]byte // published and not written yet
 }
 
-// stop makes the service close the stream with a goodbye.
+// stop makes the service close the stream with a close frame.
 func (s *stream) stop() { s.once.Do(func() { close(s.stopping) }) }
 
 func (s *stream) write(op byte, payload []byte) error {
@@ -90,7 +90,7 @@ func readFrame(r *bufio.Reader) (op byte, payload []byte, err error) {
 	return head[0] & 0x0f, payload, err
 }
 
-// publish queues an event for the subscribers of a service. The caller holds the lock.
+// publish queues an event for each subscriber of a service. The caller holds the lock.
 func (n *Network) publish(s *service, r receipt) {
 	for x := range s.streams {
 		x.add(r.event())
@@ -107,7 +107,7 @@ func (s *stream) add(events ...[]byte) {
 	}
 }
 
-// flush writes the queued events, in order.
+// flush writes the queued events in order.
 func (s *stream) flush() error {
 	for {
 		s.eventsMu.Lock()
@@ -186,9 +186,9 @@ func (v *node) subscribe(w http.ResponseWriter, r *http.Request, s *service) {
 	}
 }
 
-// serve handles one connection, until it ends.
+// serve serves one connection until it ends.
 func (v *node) serve(s *service, x *stream, r *bufio.Reader, history *replayCursor) {
-	// The client's messages are read after the history was sent.
+	// The client's messages are read only after the history was sent.
 	err := v.replay(s, x, history)
 	left := make(chan struct{})
 	if !v.goUnlessClosed(func() {
@@ -214,9 +214,9 @@ func (v *node) serve(s *service, x *stream, r *bufio.Reader, history *replayCurs
 		}
 	}
 	if isClosed(v.closed) || isClosed(x.stopping) {
-		_ = x.write(frameClose, []byte{0x03, 0xe9}) // 1001
+		_ = x.write(frameClose, []byte{0x03, 0xe9}) // the close code 1001
 	}
-	_ = x.conn.Close() // ends the other goroutine
+	_ = x.conn.Close() // ends the goroutine that reads
 	<-left
 }
 
@@ -228,9 +228,9 @@ func (s *stream) listen(r *bufio.Reader) {
 			return
 		}
 		switch op {
-		case frameText, frameBinary: // echoed
+		case frameText, frameBinary: // the node sends it back
 			err = s.write(op, payload)
-		case framePing: // not a pong
+		case framePing: // answered with a ping, not a pong
 			err = s.write(framePing, payload)
 		case framePong:
 			err = s.write(framePong, payload)

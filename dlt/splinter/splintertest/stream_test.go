@@ -43,7 +43,7 @@ func read(t testing.TB, c *websocket.Conn) []byte {
 	return text
 }
 
-// event is the id of the next event.
+// event returns the id of the next event.
 func event(t testing.TB, c *websocket.Conn) string {
 	t.Helper()
 	var e struct {
@@ -64,7 +64,8 @@ func txIDs(t testing.TB, b batch.Batch) (ids []string) {
 	return ids
 }
 
-// Everything is replayed, then told; text comes back, and a ping is answered by a ping.
+// A subscriber gets the whole history and then new events. The node echoes text, and answers a
+// ping with a ping.
 func TestSubscribe(t *testing.T) {
 	n := splintertest.Start(t, nil)
 	s := n.Service(0)
@@ -80,7 +81,7 @@ func TestSubscribe(t *testing.T) {
 		assert.Equal(t, id, event(t, c))
 	}
 	require.NoError(t, c.Write(t.Context(), websocket.MessageText, []byte("anything")))
-	skip := func() string { // what the replay repeats
+	skip := func() string { // reads the receipts that the replay repeats
 		text := string(read(t, c))
 		for strings.Contains(text, "state_changes") {
 			text = string(read(t, c))
@@ -95,7 +96,7 @@ func TestSubscribe(t *testing.T) {
 	accepted(t, n, s, bad, good)
 	assert.Equal(t, txIDs(t, good)[0], event(t, c), "never of what is invalid")
 	b := inc(t)
-	go func() { // while it is read, the pings are handled
+	go func() { // pings are answered only while the connection is read
 		assert.NotEmpty(t, <-pings, "a ping is answered by a ping")
 		_ = post(t, n, n.Service(1), b)
 	}()
@@ -107,8 +108,8 @@ func TestSubscribe(t *testing.T) {
 	assert.Error(t, err)
 }
 
-// replayed is what a subscriber is sent of the history. The node looks at what it says
-// when that is over.
+// replayed returns the events that a subscriber gets from the history. The echo of a text marks
+// their end, because the node reads the subscriber's messages only after the history.
 func replayed(t *testing.T, n *splintertest.Network, s batch.ServiceID, query string) (out []string) {
 	t.Helper()
 	const end = "the end"
@@ -128,8 +129,8 @@ func replayed(t *testing.T, n *splintertest.Network, s batch.ServiceID, query st
 	}
 }
 
-// A page is the first 64, in the order of their commits, of those whose id is greater than
-// the last id of the page before; the last page is empty. A restart changes nothing of it.
+// A page is the first 64, in the order of their commits, of the receipts whose id is greater than
+// the last id of the page before. The last page is empty. A restart does not change the pages.
 func TestReplay(t *testing.T) {
 	tier.Plain(t)
 	n := splintertest.Start(t, &splintertest.Options{CommitInterval: 100 * time.Microsecond})
@@ -174,8 +175,8 @@ func TestReplay(t *testing.T) {
 	assert.Equal(t, "last_seen_event must not be empty", r.doc(t)["message"])
 }
 
-// Between the first page and the registration an event is lost, unless its id is greater
-// than the last one of the page; where there is no history it is lost in any case.
+// An event between the first page and the registration is lost, unless its id is greater than the
+// last one of the page. If there is no history, it is always lost.
 func TestSubscribeGap(t *testing.T) {
 	for name, had := range map[string]bool{"with a history": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
@@ -214,7 +215,7 @@ func TestSubscribeGap(t *testing.T) {
 	}
 }
 
-// subscribe opens a stream without a socket. Got returns the ids of its events so far.
+// subscribe opens a stream without a socket. got returns the ids of its events so far.
 func subscribe(t *testing.T, n *splintertest.Network, s batch.ServiceID) (got func() []string) {
 	t.Helper()
 	near, far := net.Pipe()
@@ -233,7 +234,7 @@ func subscribe(t *testing.T, n *splintertest.Network, s batch.ServiceID) (got fu
 		}
 		_ = res.Body.Close()
 		for {
-			var head [4]byte // every event has more than 125 bytes, and less than 64 KiB
+			var head [4]byte // each event has more than 125 bytes and less than 64 KiB
 			if _, err := io.ReadFull(in, head[:]); err != nil {
 				return
 			}
@@ -254,7 +255,7 @@ func subscribe(t *testing.T, n *splintertest.Network, s batch.ServiceID) (got fu
 	return func() []string { lock.Lock(); defer lock.Unlock(); return slices.Clone(ids) }
 }
 
-// hijacked is an answer whose connection is a pipe.
+// hijacked is a response writer whose connection is a pipe.
 type hijacked struct {
 	*httptest.ResponseRecorder
 	conn net.Conn
@@ -264,7 +265,7 @@ func (h *hijacked) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return h.conn, bufio.NewReadWriter(bufio.NewReader(h.conn), bufio.NewWriter(h.conn)), nil
 }
 
-// Who is shut down says goodbye, who is killed does not.
+// A node that is shut down sends a close frame; one that is killed sends none.
 func TestGoodbye(t *testing.T) {
 	n := splintertest.Start(t, nil)
 	s := n.Service(0)
@@ -282,22 +283,23 @@ func TestGoodbye(t *testing.T) {
 	accepted(t, n, s, inc(t))
 }
 
-// A connection that nothing is asked on is closed; the real ones after five seconds.
+// A node closes a connection without requests after KeepAliveTimeout, which is 5 s on real nodes.
 func TestIdleConnections(t *testing.T) {
 	n := splintertest.Start(t, &splintertest.Options{KeepAliveTimeout: 50 * time.Millisecond})
-	begun := time.Now()                                                // before the node may begin to wait
+	begun := time.Now()                                                // read before the node can begin to wait
 	c, err := net.Dial("tcp", strings.TrimPrefix(n.URL(0), "http://")) //nolint:noctx // it is there
 	require.NoError(t, err)
 	defer func() { _ = c.Close() }()
 	_, err = io.WriteString(c, "GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n")
 	require.NoError(t, err)
-	text, err := io.ReadAll(c) // to its end
+	text, err := io.ReadAll(c) // reads until the connection is closed
 	require.NoError(t, err)
 	assert.Contains(t, string(text), "endpoint not found")
 	assert.GreaterOrEqual(t, time.Since(begun), 50*time.Millisecond)
 }
 
-// Over sockets as in virtual time: every second connection hangs, whatever it is about.
+// With sockets a stall has the same effect as in virtual time: every second connection hangs,
+// whatever is asked.
 func TestStallOverSockets(t *testing.T) {
 	n := splintertest.Start(t, &splintertest.Options{UnservedHold: time.Hour})
 	sick, healthy := n.Service(0), n.Services()[2]
@@ -322,7 +324,7 @@ func TestStallOverSockets(t *testing.T) {
 	accepted(t, n, healthy, inc(t))
 }
 
-// posts is how many POSTs of a service came in.
+// posts returns how many POSTs a service got.
 func posts(n *splintertest.Network, s batch.ServiceID) (count int) {
 	for _, e := range kinds(n, splintertest.PostStart) {
 		if e.Service == s {

@@ -11,12 +11,12 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// submit serves POST batches: read, wait for the connection's worker, parse, back pressure,
-// verify, then mark and queue the batches one by one.
+// submit serves POST batches. It reads the body, waits for the connection's worker, parses the
+// list, tests the back pressure, verifies the batches, and then notes and queues them one by one.
 func (v *node) submit(w http.ResponseWriter, r *http.Request, s *service) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		panic(http.ErrAbortHandler) // the client left too early
+		panic(http.ErrAbortHandler) // the client left during the request
 	}
 	list, parseErr := decodeList(body)
 	var ids []batch.ID
@@ -38,7 +38,7 @@ func (v *node) submit(w http.ResponseWriter, r *http.Request, s *service) {
 			done()
 		}
 		if a.status == 0 && f.Answer == AnswerProperly {
-			f.Answer = AnswerReset // the node died
+			f.Answer = AnswerReset // the node has died
 		}
 	}
 	status := a.status
@@ -82,8 +82,8 @@ func (v *node) endPost(s *service, ids []batch.ID, request, status int) {
 
 func (v *node) delay(r *http.Request, d time.Duration) bool { return v.pause(d, r.Context().Done()) }
 
-// acceptBatches does the work of the handler. It waits for the locks of the service, even if the
-// client leaves meanwhile. An answer without a status means that the node died.
+// acceptBatches does the handler's work. It waits for the locks of the service, even if the client
+// leaves. An answer without a status means that the node died.
 func (v *node) acceptBatches(client context.Context, s *service, list []*submitted, parseErr error) answer {
 	if parseErr != nil {
 		return errorAnswer(http.StatusBadRequest, "Invalid body: not a valid list of batches")
