@@ -42,7 +42,7 @@ func TestTokens(t *testing.T) {
 	assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "%v", err)
 	require.EqualValues(t, 3, asked.Load(), "it is asked before every request")
 
-	token.Store("new") // the source has got another one
+	token.Store("new") // the token source now returns another token
 	a := attempt(b, 1, r.prepare(b))
 	require.NoError(t, r.submit(a))
 	r.becomes(a, batch.ReportedCommitted)
@@ -88,7 +88,8 @@ func TestTokenSource(t *testing.T) {
 	}
 }
 
-// A token source's error of another kind says nothing of the batch, which was not sent.
+// An error of the token source, of whatever kind, says nothing about the batch, which was not
+// sent.
 func TestErrorOfATokenSourceIsNoDoubt(t *testing.T) {
 	for _, kind := range []error{dlt.ErrDoubt, dlt.ErrRejected, dlt.ErrBusy, errors.Join(dlt.ErrMisconfigured, dlt.ErrBusy)} {
 		r := newRig(t, nil, &canton.Options{UserID: "app", Token: func(context.Context) (string, error) { return "", kind }})
@@ -99,7 +100,7 @@ func TestErrorOfATokenSourceIsNoDoubt(t *testing.T) {
 
 var errEnough = errors.New("enough")
 
-// Whoever answers with the token, it does not show.
+// A token never shows in an error, whatever an answer contains.
 func TestTokensNeverShow(t *testing.T) {
 	const token = "eyJhbGciOiJIUzI1NiJ9.c2VjcmV0.hunter2"
 	echo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -160,7 +161,8 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// Redirects are not followed: neither is a command counted twice, nor a token sent elsewhere.
+// The client follows no redirects: a command is not sent twice, and a token is not sent to another
+// address.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		var elsewhere atomic.Int64
@@ -187,7 +189,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// A POST sends the traceparent of its context, and nothing else does.
+// The POST of a submission has the traceparent of its context, and no other request has one.
 func TestTraceParentIsSent(t *testing.T) {
 	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	sent := make(chan string, 10)

@@ -52,7 +52,7 @@ func TestCheck(t *testing.T) {
 			require.ErrorAs(t, err, &in)
 			assert.NotContains(t, strings.ToLower(err.Error()), "secret")
 			if name == "too large" {
-				return // the check leaves room that the submission may still use
+				return // Check leaves room for the rest of the submission
 			}
 			err = c.Submit(t.Context(), batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload})
 			assert.Equal(t, batch.KindRejected, dlt.Kind(err), "it is not sent: %v", err)

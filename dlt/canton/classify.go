@@ -8,17 +8,17 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// submitKind returns the meaning of an answer to a submission, nil for accepted. HTTP 400 and
-// 409 are ambiguous: if there is an error object, it alone decides. Of a POST it does not matter
-// whether the answer is definite: the words that are refusals here are about the command, and an
+// submitKind returns the kind of an answer to a submission; nil if it is accepted. HTTP 400 and
+// 409 are ambiguous: if there is an error object, it alone decides. For a POST it does not matter
+// whether the error is definite: the errors that are refusals here are about the command, and an
 // earlier attempt in doubt stays in doubt.
 func submitKind(status int, e envelope) error {
 	if status == http.StatusOK {
-		return nil // for any body
+		return nil // whatever the body is
 	}
 	m := e.meaningOf(status)
 	if e.isParticipants && status >= 200 && status <= 299 {
-		m = meansUnclear // an error in an answer that says success
+		m = meansUnclear // an error object in an answer with a status of success
 	}
 	switch m {
 	case meansDuplicate:
@@ -36,24 +36,24 @@ func submitKind(status int, e envelope) error {
 	return dlt.ErrDoubt
 }
 
-// readKind returns the meaning of an answer that is not the expected one to a query.
+// readKind returns the kind of error for an unexpected answer to a query.
 func readKind(status int, e envelope) error {
 	switch e.meaningOf(status) {
 	case meansTransient:
 		return dlt.ErrBusy
 	case meansRefused, meansWaits, meansSetup:
-		return dlt.ErrMisconfigured // repeating it changes nothing
+		return dlt.ErrMisconfigured // repeating the query would not help
 	}
 	return dlt.ErrDoubt
 }
 
-// meaningOf returns the meaning of an answer that is not the expected one.
+// meaningOf returns the meaning of an unexpected answer.
 func (e envelope) meaningOf(status int) meaning {
 	if e.isParticipants {
 		return e.meaning()
 	}
 	if e.isPlainText && (status == http.StatusRequestEntityTooLarge || status == http.StatusBadRequest && e.saysUndecodable) {
-		return meansRefused // the participant's own server, about these bytes; only the payload varies in them
+		return meansRefused // an answer of the participant's own server, about these bytes: only the payload differs between requests
 	}
 	if m, ok := statusMeanings[status]; ok {
 		return m
@@ -64,8 +64,8 @@ func (e envelope) meaningOf(status int) meaning {
 	return meansUnclear
 }
 
-// reportedState returns the meaning of a completion's failure for its attempt; 0 if only an
-// operator can find out. A failure that is not definite ends nothing.
+// reportedState returns the reported status for the failure of a completion; 0 if only an operator
+// can find the outcome. A failure that is not definite makes no batch final.
 func (f failure) reportedState() batch.Reported {
 	switch m := f.meaning(); m {
 	case meansDuplicate:
@@ -79,6 +79,7 @@ func (f failure) reportedState() batch.Reported {
 	case meansInternal:
 		return 0
 	}
-	// No trace of any meaning: the same command again, which costs nothing, will show.
+	// Any other meaning counts as no trace: sending the command again, which does no harm, will
+	// show.
 	return batch.ReportedUnknown
 }

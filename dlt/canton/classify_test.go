@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// The table of categories (docs/ledgers/canton.md#errors), for ids that nobody has heard of.
+// Unknown ids have the meaning of their category in the table of docs/ledgers/canton.md#errors.
 func TestCategories(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -62,7 +62,7 @@ func TestCategories(t *testing.T) {
 			assert.Equal(t, c.read, kindOf(readKind(c.http, e)))
 			assert.Equal(t, c.completion, e.failure.reportedState())
 
-			// The HTTP status decides nothing where there is an error object.
+			// If there is an error object, the HTTP status does not matter.
 			for _, other := range []int{400, 401, 404, 409, 413, 429, 500, 503} {
 				assert.Equal(t, c.post, kindOf(submitKind(other, e)), "with HTTP %d", other)
 			}
@@ -76,14 +76,14 @@ func kindOf(err error) batch.ErrorKind { return dlt.Kind(err) }
 func TestRedacted(t *testing.T) {
 	for category, want := range map[int]batch.ErrorKind{
 		4: batch.KindDoubt, 5: batch.KindRejected, 6: batch.KindMisconfigured, 7: batch.KindMisconfigured, 14: batch.KindMisconfigured,
-		10: batch.KindDoubt, // might have been a duplicate
+		10: batch.KindDoubt, // may have been a duplicate
 	} {
 		e := parseEnvelope("application/json", fmt.Appendf(nil, `{"code":"NA","cause":"An error occurred.","context":{},"errorCategory":%d,"grpcCodeValue":0}`, category))
 		assert.Equal(t, want, kindOf(submitKind(500, e)), "category %d", category)
 	}
 }
 
-// Answers that are not the participant's error object.
+// Answers without the participant's error object have these meanings.
 func TestPlainAnswers(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -145,7 +145,7 @@ func TestScalaDurations(t *testing.T) {
 }
 
 func TestRejections(t *testing.T) {
-	info := func(reason, category string) string { // {1: reason, 3: {category}}
+	info := func(reason, category string) string { // encodes the fields 1, the reason, and 3, the category
 		return encodeInfo(reason, map[string]string{"category": category})
 	}
 	for _, c := range []struct {
@@ -203,11 +203,11 @@ func TestConcerns(t *testing.T) {
 		concern bool
 	}{
 		{"app", []string{"Alice"}, true},
-		{"app", []string{"Alice", "Alice"}, true}, // a set
+		{"app", []string{"Alice", "Alice"}, true}, // the parties are a set
 		{"app", nil, true},
 		{"", []string{"Alice"}, true},
 		{"other", []string{"Alice"}, false},
-		{"app", []string{"Alice", "Bob"}, false}, // another change id
+		{"app", []string{"Alice", "Bob"}, false}, // a different change id
 		{"app", []string{"Bob"}, false},
 	} {
 		assert.Equal(t, c.concern, (&completion{UserID: c.user, ActAs: c.actAs}).isOf("app", "Alice"), "%+v", c)
@@ -222,8 +222,8 @@ func TestSubmissionIDs(t *testing.T) {
 	assert.LessOrEqual(t, len(submissionID(batch.ID(make([]byte, maxID)), 1<<62)), maxLedgerString)
 }
 
-// The client's own fields are at the top, whatever the payload says, and the payload's are as they
-// were.
+// The client sets its own fields at the top level, whatever the payload says, and leaves the
+// payload's fields unchanged.
 func TestSubmission(t *testing.T) {
 	c, err := New("http://localhost", &Options{UserID: "app", DeduplicationPeriod: 90500 * time.Millisecond})
 	assert.NoError(t, err)

@@ -21,7 +21,7 @@ var _ dlt.Ledger = (*Client)(nil)
 // Deduplication, offsets and completions belong to the participant: all attempts of a batch
 // must go through clients of the same participant.
 type Client struct {
-	dlt.Unimplemented // SubmitList
+	dlt.Unimplemented // for SubmitList
 
 	traits       dlt.Traits
 	http         *http.Client
@@ -65,12 +65,13 @@ func New(url string, o *Options) (*Client, error) {
 			ResendHarmlessFor: c.DeduplicationPeriod,
 			LateArrival:       c.LateArrival,
 			Grace:             c.Grace,
-			// A rejected submission stays rejected, and does not block the next one.
+			// A rejected submission stays rejected, and does not keep the next one from being
+			// accepted.
 			Settle: 0, ResendQuiet: 0,
 			MaxIDsPerQuery: maxIDs,
-			// Completions are read by party, and a token may lack the right for one.
+			// Completions are read by party, and a token may lack the right for a party.
 			GroupsByService: true,
-			// Back-pressure is the participant's (docs/ledgers/canton.md#errors).
+			// Back pressure is the participant's (docs/ledgers/canton.md#errors).
 			PressureScope: dlt.ScopeEndpoint,
 			Streams:       !c.PollOnly,
 			Resolves:      true,

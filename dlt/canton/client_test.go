@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 )
 
-// From submission to completion to status, over sockets.
+// A submission over sockets leads to a completion, and the completion to a status.
 func TestRoad(t *testing.T) {
 	for name, prepares := range map[string]bool{"prepared": true, "looking back": false} {
 		t.Run(name, func(t *testing.T) {

@@ -12,16 +12,16 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// The fields of a submission that a payload may have (docs/ledgers/canton.md#submissions). The
-// client sets the others. The participant ignores unknown fields, so a misspelt name would
-// appear only as a missing field.
+// payloadFields are the fields of a submission that a payload may have
+// (docs/ledgers/canton.md#submissions). The client sets the others. The participant ignores
+// unknown fields, so a misspelt name would only be noticed as a missing field.
 var payloadFields = map[string]bool{
 	"commands": true, "readAs": true, "workflowId": true, "disclosedContracts": true, "synchronizerId": true,
 	"minLedgerTimeAbs": true, "minLedgerTimeRel": true,
 	"packageIdSelectionPreference": true, "prefetchContractKeys": true, "tapsMaxPasses": true,
 }
 
-// The variants of a command, and the fields that each must have.
+// variants are the kinds of commands, and the fields that each must have.
 var variants = map[string][]string{
 	"CreateCommand":            {"templateId", "createArguments"},
 	"ExerciseCommand":          {"templateId", "contractId", "choice", "choiceArgument"},
@@ -46,11 +46,11 @@ func (c *Client) Check(b batch.Batch) error {
 	return err
 }
 
-// maxAddedBytes is a bound above what the client adds to a payload: four names and two numbers.
+// maxAddedBytes is more than the client adds to a payload: four names and two numbers.
 const maxAddedBytes = 2048
 
-// parsePayload returns the fields of a payload. The error is a [*batch.InputError] that shows
-// only names of fields.
+// parsePayload returns the fields of a payload. The error is a [*batch.InputError], which shows
+// only the names of fields.
 func parsePayload(key batch.Key, payload []byte) (map[string]json.RawMessage, error) {
 	refuse := func(field, value, want string) (map[string]json.RawMessage, error) {
 		return nil, &batch.InputError{Key: key, Field: field, Value: value, Want: want}

@@ -19,9 +19,9 @@ import (
 // element is one element of a list or stream of completions
 // (docs/ledgers/canton.md#completions).
 type element struct {
-	offset     int64 // 0 where it has none
+	offset     int64 // 0 if the element has none
 	completion *completion
-	failure    *failure // of a stream, which is then over
+	failure    *failure // of a stream, which ends with it
 }
 
 // completion is the outcome of one submission.
@@ -48,8 +48,8 @@ type detail struct {
 
 const errorInfoURL = "type.googleapis.com/google.rpc.ErrorInfo"
 
-// parseElement reads one element, or the error object that ends a stream. An unknown word is
-// an error.
+// parseElement reads one element, or the error object that ends a stream. An unknown kind of
+// element is an error.
 func parseElement(b []byte) (element, error) {
 	if f, is := parseFailure(b); is {
 		return element{failure: &f}, nil
@@ -93,8 +93,8 @@ func parseElement(b []byte) (element, error) {
 	return element{}, nil
 }
 
-// decodeElements reads a list as it comes and passes on each element, which has most bytes at
-// most. It goes on after an unusable element, and returns the number of elements.
+// decodeElements reads a list as it comes, and calls each with each element, which has at most
+// most bytes. It goes on after an unusable element, and returns the number of elements.
 func decodeElements(r io.Reader, most int64, each func(element)) (n int, err error) {
 	list := wire.NewStream(r, most)
 	var first error
@@ -118,8 +118,8 @@ func decodeElements(r io.Reader, most int64, each func(element)) (n int, err err
 	return n, errors.Join(err, odd, first)
 }
 
-// messageForm is Canton's own expression for splitting a rejection's message. Its form is no
-// promise, so it counts only if there are no details.
+// messageForm is Canton's own expression for splitting a rejection's message. Canton does not
+// promise this form, so it is used only if there are no details.
 var messageForm = regexp.MustCompile(`(?s)^([A-Z_]+)\((\d+),(.+?)\): (.*)$`)
 
 // failure returns the failure of a completion whose status is not 0.
@@ -127,7 +127,7 @@ func (c *completion) failure() failure {
 	f := failure{grpc: c.Status.Code, message: c.Status.Message}
 	if m := messageForm.FindStringSubmatch(c.Status.Message); m != nil {
 		f.id, f.message = m[1], m[4]
-		f.category, _ = strconv.Atoi(m[2]) // 0 if it is not given
+		f.category, _ = strconv.Atoi(m[2]) // 0 if the message has no number
 	}
 	for _, d := range c.Status.Details {
 		if d.TypeURL != errorInfoURL {
@@ -171,7 +171,8 @@ func (d detail) errorInfo() (errorInfo, bool) {
 	return info, true
 }
 
-// parseErrorInfo reads the protobuf message: 1 reason, 2 domain, 3 metadata, a map.
+// parseErrorInfo reads the protobuf message, which has the fields 1 reason, 2 domain, and 3
+// metadata, a map.
 func parseErrorInfo(b []byte) (errorInfo, error) {
 	info := errorInfo{Metadata: map[string]string{}}
 	err := eachField(b, func(n protowire.Number, v []byte) error {
@@ -200,7 +201,7 @@ func parseErrorInfo(b []byte) (errorInfo, error) {
 	return info, err
 }
 
-// eachField passes the bytes fields of a message to f.
+// eachField calls f with each field of bytes in a message.
 func eachField(b []byte, f func(protowire.Number, []byte) error) error {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
@@ -227,13 +228,13 @@ func eachField(b []byte, f func(protowire.Number, []byte) error) error {
 	return nil
 }
 
-// isOf reports whether the completion is of a command of this user and party: the same id
-// of another user or party is another change (docs/ledgers/canton.md#deduplication).
+// isOf reports whether the completion is about a command of this user and party: the same id of
+// another user or party is another change (docs/ledgers/canton.md#deduplication).
 func (c *completion) isOf(user, party string) bool {
 	if user != "" && c.UserID != "" && c.UserID != user {
 		return false
 	}
-	for _, p := range c.ActAs { // a set: one party, perhaps repeated
+	for _, p := range c.ActAs { // a set of one party, perhaps repeated
 		if p != party {
 			return false
 		}
@@ -243,9 +244,9 @@ func (c *completion) isOf(user, party string) bool {
 
 // verdict is the meaning of a completion.
 type verdict struct {
-	attempt  int            // 0 if it is not this client's
-	reported batch.Reported // 0 if only an operator can find out
-	certain  bool           // the attempt had no effect
+	attempt  int            // 0 if the attempt is not this client's
+	reported batch.Reported // 0 if only an operator can find the outcome
+	certain  bool           // true if the attempt certainly had no effect
 	message  string
 }
 
@@ -264,7 +265,7 @@ func (c *completion) verdict() verdict {
 	v.reported = f.reportedState()
 	switch f.meaning() {
 	case meansDuplicate:
-		v.attempt = 0 // an earlier attempt than the refused one
+		v.attempt = 0 // the completion is about an earlier attempt than the refused one
 	case meansTransient, meansWaits, meansRefused, meansSetup:
 		v.certain = !f.isIndefinite()
 	}

@@ -21,8 +21,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 )
 
-// A gateway that wants a key of its own, and that compresses whatever it is asked for: the way
-// goes on, and the key shows in no error.
+// With a gateway that wants its own key, and compresses every answer, the client works, and the
+// key shows in no error.
 func TestGatewayThatCompresses(t *testing.T) {
 	r := newRig(t, nil, nil)
 	at, err := url.Parse(r.p.URL())

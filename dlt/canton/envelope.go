@@ -29,9 +29,9 @@ type failure struct {
 // envelope is the body of an error answer.
 type envelope struct {
 	failure
-	isParticipants bool // it is the participant's error object
-	isPlainText    bool // text/plain, as of the participant's HTTP server
-	// saysUndecodable means that the answer says that the body cannot be decoded.
+	isParticipants bool // true if it is the participant's error object
+	isPlainText    bool // true for text/plain, as the participant's HTTP server sends it
+	// saysUndecodable is true if the answer says that the body cannot be decoded.
 	saysUndecodable bool
 }
 
@@ -44,12 +44,12 @@ type envelopeJSON struct {
 	Retry    *string        `json:"retryInfo"`
 }
 
-// undecodablePrefix is the beginning of the answer to a body that cannot be decoded. It has no
-// code, and other answers of 400 in plain text are about the request line or a header.
+// undecodablePrefix is the beginning of the answer to a body that cannot be decoded. This answer
+// has no code. Other answers with 400 in plain text are about the request line or a header.
 const undecodablePrefix = "Invalid value for: body"
 
-// readEnvelope never fails: an answer that cannot be read in time means nothing. cancel
-// cancels the request.
+// readEnvelope reads an error body. It never fails: an answer that cannot be read in time has no
+// meaning. cancel cancels the request.
 func readEnvelope(h http.Header, body io.Reader, cancel context.CancelFunc) envelope {
 	b, _ := wire.ReadShortBody(body, cancel)
 	return parseEnvelope(h.Get("Content-Type"), b)
@@ -59,7 +59,7 @@ func parseEnvelope(contentType string, b []byte) envelope {
 	media, _, _ := mime.ParseMediaType(contentType)
 	f, known := parseFailure(b)
 	if !known {
-		// Its text is not shown: it may quote the body that could not be decoded.
+		// The text is not shown, since it may quote the body that could not be decoded.
 		plain := media == "text/plain"
 		return envelope{isPlainText: plain, saysUndecodable: plain && bytes.HasPrefix(b, []byte(undecodablePrefix))}
 	}
@@ -102,11 +102,11 @@ func (f failure) shownText() string {
 	return f.id + ": " + f.message
 }
 
-// maxRetryAfter bounds the wait that a server can ask for.
+// maxRetryAfter limits the wait that a server can ask for.
 const maxRetryAfter = time.Hour
 
-// parseScalaDuration reads a printed Scala duration, "1 second" or "500 milliseconds". It
-// returns 0 for anything else, and an hour at most.
+// parseScalaDuration reads a printed Scala duration, such as "1 second" or "500 milliseconds". It
+// returns at most an hour, and 0 for any other text.
 func parseScalaDuration(s string) time.Duration {
 	number, unit, ok := strings.Cut(strings.TrimSpace(s), " ")
 	if !ok {
@@ -141,8 +141,8 @@ func parseScalaDuration(s string) time.Duration {
 	return min(time.Duration(n)*d, maxRetryAfter)
 }
 
-// retryAfter reads the Retry-After header as proxies send it: seconds. It returns 0 if there
-// is none that makes sense.
+// retryAfter reads the Retry-After header as proxies send it, in seconds. It returns 0 if the
+// header is missing or cannot be read.
 func retryAfter(h http.Header) time.Duration {
 	n, err := strconv.ParseUint(strings.TrimSpace(h.Get("Retry-After")), 10, 32)
 	if err != nil {

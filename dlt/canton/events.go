@@ -14,13 +14,12 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// subprotocol is always in a participant's answer, so the client has to offer it
-// (docs/ledgers/canton.md#completions). The token goes into the header, which takes
-// precedence.
+// subprotocol is in every answer of a participant, so the client has to offer it
+// (docs/ledgers/canton.md#completions). The token is sent in the header, which takes precedence.
 const subprotocol = "daml.ws.auth"
 
-// refusalTime is the time that a participant gets to refuse a stream that it has opened: an
-// error comes as the first frame.
+// refusalTime is how long the client waits for a refusal of a stream that a participant has
+// opened: an error comes as the first frame.
 const refusalTime = 50 * time.Millisecond
 
 // Events implements [dlt.Ledger]: it opens the WebSocket stream of completions of one
@@ -33,7 +32,7 @@ func (c *Client) Events(ctx context.Context, services []batch.ServiceID, yield f
 	}
 	err := c.stream(ctx, services[0], yield)
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // the caller ended it
+		return nil // the caller has ended it
 	}
 	return err
 }
@@ -43,7 +42,7 @@ func (c *Client) stream(ctx context.Context, service batch.ServiceID, yield func
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.CloseNow() }() // it may have ended already
+	defer func() { _ = conn.CloseNow() }() // the connection may have ended already
 
 	ctx, cancel := context.WithCancel(ctx)
 	frames := make(chan frame)
@@ -60,14 +59,14 @@ func (c *Client) stream(ctx context.Context, service batch.ServiceID, yield func
 	return c.follow(ctx, service, frames, token, yield)
 }
 
-// handshakeTimeout bounds the opening of a stream.
+// handshakeTimeout limits the opening of a stream.
 const handshakeTimeout = 15 * time.Second
 
 // open opens the stream of a service's completions from the ledger's present end on.
 func (c *Client) open(ctx context.Context, service batch.ServiceID) (*websocket.Conn, requestSecrets, error) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	// Before the stream is opened: the stream has all completions from here on.
+	// The end is read before the stream is opened: the stream has all completions after it.
 	end, err := c.ledgerEnd(ctx, opEvents)
 	if err != nil {
 		return nil, requestSecrets{}, err
@@ -82,7 +81,7 @@ func (c *Client) open(ctx context.Context, service batch.ServiceID) (*websocket.
 	}
 	conn.SetReadLimit(c.maxResponse)
 	if err := conn.Write(ctx, websocket.MessageText, request); err != nil {
-		_ = conn.CloseNow() // it has failed already
+		_ = conn.CloseNow() // the connection has failed already
 		return nil, requestSecrets{}, &dlt.Error{Op: opEvents, Err: token.redactError(err)}
 	}
 	return conn, token, nil
@@ -116,8 +115,8 @@ type frame struct {
 	err  error
 }
 
-// readFrames passes on frames until one is an error or ctx is done. Meanwhile pings are
-// answered.
+// readFrames passes frames on until a frame is an error or ctx is done. Reading also answers
+// pings.
 func readFrames(ctx context.Context, conn *websocket.Conn, frames chan<- frame) {
 	for {
 		_, text, err := conn.Read(ctx)
@@ -180,7 +179,7 @@ func (c *Client) follow(ctx context.Context, service batch.ServiceID, frames <-c
 	}
 }
 
-// yieldOutcome yields the outcome of a completion, if it is of one of this client's batches.
+// yieldOutcome yields the outcome in a completion, if it is about one of this client's batches.
 func (c *Client) yieldOutcome(service batch.ServiceID, e element, yield func(dlt.Event) error) error {
 	x := e.completion
 	if x == nil || attemptOf(x.CommandID, x.SubmissionID) == 0 || !x.isOf(c.user, string(service)) {

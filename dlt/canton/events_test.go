@@ -79,13 +79,13 @@ func TestEventsReportTheEndOfABatch(t *testing.T) {
 	}
 }
 
-// The commands of others with the same user and party are nobody's business.
+// Events have no commands of others with the same user and party.
 func TestEventsOfOthersAreNotReported(t *testing.T) {
 	r := newRig(t, nil, nil)
 	events, _ := r.follow("Alice")
 	other := r.client(&canton.Options{UserID: "other"})
 	require.NoError(t, other.Submit(t.Context(), attempt(transfer("others"), 1, nil)))
-	var mine map[string]any // the same user and party, but nobody's attempt
+	var mine map[string]any // the same user and party, but not an attempt of the client
 	require.NoError(t, json.Unmarshal(cantontest.Payload(cantontest.Transfer{To: "Bob", Amount: 1}), &mine))
 	mine["commandId"], mine["submissionId"], mine["userId"], mine["actAs"] = "by hand", "by hand", "app", []string{"Alice"}
 	body, err := json.Marshal(mine)
@@ -107,8 +107,8 @@ type roundTrips func(*http.Request) (*http.Response, error)
 
 func (f roundTrips) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// The application's HTTP client opens the stream, too: its proxy and its certificates are needed
-// there as well.
+// The application's HTTP client also opens the stream, because its proxy and its certificates are
+// needed for that, too.
 func TestEventsComeThroughTheClientOfTheOptions(t *testing.T) {
 	r := newRig(t, nil, nil)
 	var opened atomic.Int64
@@ -144,7 +144,7 @@ func TestEventsEnd(t *testing.T) {
 		_, ended := r.follow("Alice")
 		r.p.Stop()
 		assert.Error(t, receive(t, ended))
-		r.c.CloseIdleConnections() // else the question may go out on one that is being closed
+		r.c.CloseIdleConnections() // else the request may use a connection that is being closed
 		err := r.c.Events(t.Context(), []batch.ServiceID{"Alice"}, func(dlt.Event) error { return nil })
 		assert.Equal(t, batch.KindUnavailable, dlt.Kind(err))
 	})

@@ -10,9 +10,9 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 )
 
-// What the engine does with a client, step by step.
+// A Runner's calls of a client, step by step.
 func Example() {
-	participant, err := cantontest.Listen(nil) // yours is at http://localhost:7575, say
+	participant, err := cantontest.Listen(nil) // your own participant may be at http://localhost:7575
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func Example() {
 	ctx := context.Background()
 
 	b := batch.Batch{ID: "batch-1", Service: "Alice::1220", Payload: cantontest.Payload(cantontest.Transfer{To: "Bob::1220", Amount: 5})}
-	prepared, err := client.Prepare(ctx, batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}) // kept, before anything is sent
+	prepared, err := client.Prepare(ctx, batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}) // stored before anything is sent
 	if err != nil {
 		log.Fatal(err)
 	}

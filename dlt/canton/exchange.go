@@ -13,17 +13,17 @@ import (
 	"github.com/dltbatch/dltbatch/internal/redact"
 )
 
-// maxText bounds foreign text wherever it becomes part of an error, in bytes.
+// maxText is the length to which foreign text in an error is cut, in bytes.
 const maxText = 512
 
-// reply is a response, and the secret to hide when it is shown.
+// reply is a response, with the secrets that errors about it must not show.
 type reply struct {
 	*http.Response
 	secret requestSecrets
 }
 
-// exchange sends one request. A response of any status is no error. An error is a [*dlt.Error]
-// of the certain kind, or doubt.
+// exchange sends one request. A response of any status is no error. An error is a [*dlt.Error] of
+// a certain kind, or doubt.
 func (c *Client) exchange(req *http.Request, op string) (reply, error) {
 	if err := req.Context().Err(); err != nil {
 		return reply{}, &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, Err: err}
@@ -52,14 +52,14 @@ func (c *Client) authorize(ctx context.Context, h http.Header, op string) (reque
 	}
 	token, err := c.token(ctx)
 	if err != nil {
-		// Nothing was sent. The text may hold the source's secrets, and is not shown.
+		// Nothing was sent. The text is not shown, since it may contain the source's secrets.
 		kind, cause := dlt.ErrUnavailable, &redact.Error{Text: "the token source failed", Err: err}
 		if errors.Is(err, dlt.ErrMisconfigured) || errors.Is(err, batch.ErrInvalidInput) {
 			kind = dlt.ErrMisconfigured
 		}
 		e := &dlt.Error{Op: op, Kind: kind, Err: cause}
 		if dlt.Kind(e) == batch.KindDoubt {
-			cause.Err = nil // two kinds, and one of them is about the token
+			cause.Err = nil // the cause would be a second kind, which is about the token
 		}
 		return out, e
 	}
@@ -73,19 +73,19 @@ func (c *Client) authorize(ctx context.Context, h http.Header, op string) (reque
 	return out, nil
 }
 
-// requestSecrets has the parts of a request that must not be shown: its token, the parts of the
-// URL that may be keys, and what Options.Header has.
+// requestSecrets are the parts of a request that must not be shown: its token, the parts of the
+// URL that may be keys, and the values of Options.Header.
 type requestSecrets struct {
 	token string
 	url   []string
 }
 
-// redactText makes outside text fit to be shown.
+// redactText makes foreign text safe to be shown in an error.
 func (s requestSecrets) redactText(text string) string {
 	return batch.Excerpt(redact.New(append(redact.TokenSecrets(s.token), s.url...)).Hide(text), maxText)
 }
 
-// redactError removes possible secrets from an error's text, and bounds it.
+// redactError returns an error with err's text, shortened and without possible secrets.
 func (s requestSecrets) redactError(err error) error {
 	return redact.ShownError(err, s.redactText)
 }

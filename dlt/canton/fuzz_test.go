@@ -15,7 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// encodeInfo is an ErrorInfo in base64.
+// encodeInfo returns an ErrorInfo in base64.
 func encodeInfo(reason string, metadata map[string]string) string {
 	field := func(b []byte, n protowire.Number, s string) []byte {
 		return protowire.AppendString(protowire.AppendTag(b, n, protowire.BytesType), s)
@@ -27,7 +27,7 @@ func encodeInfo(reason string, metadata map[string]string) string {
 	return base64.StdEncoding.EncodeToString(b)
 }
 
-// Whatever the payload: an input error, or a submission whose fields are the client's.
+// For any payload there is either an input error, or a submission with the client's own fields.
 func FuzzSubmission(f *testing.F) {
 	f.Add("b", "Alice", []byte(goodCommands))
 	f.Add("b#1", "Alice::12", with(`"workflowId":"w","commands":[]`))

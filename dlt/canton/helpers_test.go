@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 )
 
-// rig is a client and the participant it talks to.
+// rig is a client with its participant.
 type rig struct {
 	t *testing.T
 	p *cantontest.Participant
@@ -26,7 +26,7 @@ func newRig(t *testing.T, po *cantontest.Options, co *canton.Options) *rig {
 	return r
 }
 
-// client is another process's.
+// client returns a client as another process has it.
 func (r *rig) client(co *canton.Options) *canton.Client {
 	r.t.Helper()
 	var o canton.Options
@@ -52,7 +52,7 @@ func transfer(id string, ts ...cantontest.Transfer) batch.Batch {
 	return batch.Batch{ID: batch.ID(id), Service: "Alice", Payload: cantontest.Payload(ts...)}
 }
 
-// prepare is what the engine does before the first POST.
+// prepare does the engine's work before the first POST: it returns the prepared bytes.
 func (r *rig) prepare(b batch.Batch) []byte {
 	r.t.Helper()
 	out, err := r.c.Prepare(r.t.Context(), batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload})
@@ -70,7 +70,7 @@ func (r *rig) submit(a batch.Attempt) error {
 	return r.c.Submit(ctx, a)
 }
 
-// ask asks as the monitor does: without the payload.
+// ask asks for the status as the monitor does, without the payload.
 func (r *rig) ask(a batch.Attempt) (batch.Status, error) {
 	a.Payload = nil
 	ctx, cancel := context.WithTimeout(r.t.Context(), 5*time.Second)
@@ -84,7 +84,7 @@ func (r *rig) ask(a batch.Attempt) (batch.Status, error) {
 	return out[0], err
 }
 
-// becomes asks until the batch is reported so.
+// becomes asks until the batch is reported as want.
 func (r *rig) becomes(a batch.Attempt, want batch.Reported) batch.Status {
 	r.t.Helper()
 	var last batch.Status

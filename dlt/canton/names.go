@@ -32,13 +32,13 @@ func isParty(s string) bool { return consistsOf(s, ":-_ ", maxLedgerString) }
 
 func isUserID(s string) bool { return consistsOf(s, "@^$.!`-#+'~_|:()", maxUserID) }
 
-// submissionID names one attempt.
+// submissionID returns the submission id of an attempt.
 func submissionID(id batch.ID, number int) string {
 	return string(id) + "#" + strconv.Itoa(number)
 }
 
-// attemptOf returns the attempt's number in a submission id of the command, and 0 for a
-// submission that is not this client's.
+// attemptOf returns the number of the attempt in a submission id of the command. It returns 0 for
+// a submission that is not this client's.
 func attemptOf(commandID, submission string) int {
 	digits, ok := strings.CutPrefix(submission, commandID+"#")
 	if !ok {

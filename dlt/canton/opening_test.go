@@ -14,7 +14,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/canton"
 )
 
-// A participant that accepts connections and never answers keeps no stream opening for ever.
+// The opening of a stream ends with an error if the participant accepts the connection and never
+// answers.
 func TestOpeningOfAStreamEnds(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -137,7 +137,7 @@ func (o *Options) withDefaults() (Options, error) {
 	return c, c.check()
 }
 
-// check refuses bad options; the defaults are filled in already.
+// check refuses invalid options. The defaults are filled in already.
 func (o *Options) check() error {
 	switch {
 	case o.DeduplicationPeriod < time.Second || o.DeduplicationPeriod <= o.LateArrival:
@@ -156,21 +156,23 @@ func (o *Options) check() error {
 	return cmp.Or(wire.CheckTLS(o.Client, o.TLSConfig), wire.CheckHeader(o.Header, "Upgrade", "Sec-Websocket-Protocol"))
 }
 
-// httpClient makes the client for all requests.
+// httpClient returns the client for all requests.
 func (o *Options) httpClient() *http.Client {
-	// Less than the 60 s after which the participant's HTTP server closes a silent connection: a
-	// command that is posted into a closing one is needlessly in doubt.
+	// A connection is kept for less than the 60 s after which the participant's HTTP server closes
+	// a silent one: a command that is posted into a closing connection is needlessly in doubt.
 	return wire.NewClient(o.Client, wire.NewTransport(o.TLSConfig, 30*time.Second))
 }
 
-// endpoint holds the URLs of a participant's resources, and the part of its own that may be shown.
+// endpoint has the URLs of a participant's resources, and the part of its own URL that may be
+// shown.
 type endpoint struct {
 	submit, completions, ledgerEnd, pruned string
 	shown                                  string
 	secrets                                []string
 }
 
-// parseEndpoint never shows a URL that it refuses: the URL may hold a password.
+// parseEndpoint reads a participant's URL. An error never shows the URL, which may contain a
+// password.
 func parseEndpoint(s string) (endpoint, error) {
 	u, err := wire.ParseURL("url", s, "http://localhost:7575", "Options.Token carries")
 	if err != nil {

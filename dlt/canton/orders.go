@@ -111,7 +111,7 @@ func (b *OrderBuilder) BuildRound(ctx context.Context, party batch.ServiceID, or
 	var payload bytes.Buffer
 	enc := json.NewEncoder(&payload)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(fields); err != nil { // sorted names, so that the bytes are the same
+	if err := enc.Encode(fields); err != nil { // the names are sorted, so that the bytes are always the same
 		return batch.Batch{}, fmt.Errorf("canton: encode orders: %w", err)
 	}
 	out := batch.Batch{ID: orderCommandID(party, orders, round), Service: party, Payload: bytes.TrimSpace(payload.Bytes())}
@@ -138,7 +138,7 @@ func (c OrderCommands) check() error {
 	return nil
 }
 
-// orderCommandID names the submission of these orders, in this order.
+// orderCommandID returns the command id for these orders, in this order.
 func orderCommandID(party batch.ServiceID, orders []order.Order, round int64) batch.ID {
 	h := sha256.New()
 	add := func(s string) {

@@ -21,7 +21,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// transfers makes the command of an order, whose payload is a cantontest.Transfer.
+// transfers returns the command of an order, whose payload is a cantontest.Transfer.
 func transfers(_ context.Context, o order.Order) (canton.OrderCommands, error) {
 	var t cantontest.Transfer
 	if err := json.Unmarshal(o.Payload, &t); err != nil {
@@ -83,7 +83,7 @@ func TestOrderBuilderBlames(t *testing.T) {
 		commands func(context.Context, order.Order) (canton.OrderCommands, error)
 		max      int
 		party    batch.ServiceID
-		orders   bool // are at fault
+		orders   bool // true if the orders are at fault
 	}{
 		"an error with no blame": {commands: answer(canton.OrderCommands{}, away)},
 		"none":                   {commands: answer(canton.OrderCommands{}, nil), orders: true},
@@ -113,8 +113,8 @@ func TestOrderBuilderBlames(t *testing.T) {
 	require.ErrorIs(t, err, batch.ErrInvalidInput)
 }
 
-// Orders over a real client to a participant: those that it refuses end alone, the
-// others take effect once.
+// Orders are sent to a participant by a real client: each order that the participant refuses ends
+// alone, and each of the others takes effect once.
 func TestOrdersOnAParticipant(t *testing.T) {
 	r := newRig(t, &cantontest.Options{CompleteAfter: 2 * time.Millisecond}, &canton.Options{
 		LateArrival: 100 * time.Millisecond, Grace: 100 * time.Millisecond, IdleWait: 10 * time.Millisecond,

@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// prepared is stored before the first POST: the ledger's end, after which the completions of
-// all attempts come (docs/ledgers/canton.md#deduplication).
+// prepared is stored before the first POST. Its offset is the ledger's end at that time: the
+// completions of all attempts come after it (docs/ledgers/canton.md#deduplication).
 type prepared struct {
 	Offset *int64 `json:"offset"`
 }
@@ -63,7 +63,7 @@ func (c *Client) ledgerEnd(ctx context.Context, op string) (int64, error) {
 	return *doc.Offset, nil
 }
 
-// prunedUpTo asks for the last offset that was pruned: nothing up to it can be read any more.
+// prunedUpTo asks for the last pruned offset: completions up to it cannot be read any more.
 func (c *Client) prunedUpTo(ctx context.Context, op string) (int64, error) {
 	var doc struct {
 		Pruned *int64 `json:"participantPrunedUpToInclusive"`

@@ -20,7 +20,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/canton"
 )
 
-// fake serves completions.
+// fake returns a participant that serves these completions.
 func fake(t *testing.T, list []string, pruned int64) *httptest.Server {
 	t.Helper()
 	var all atomic.Pointer[[]string]
@@ -28,7 +28,7 @@ func fake(t *testing.T, list []string, pruned int64) *httptest.Server {
 	return fakeOf(t, &all, pruned)
 }
 
-// fakeOf serves completions that may become more.
+// fakeOf returns a participant that serves the completions in all, to which more may be added.
 func fakeOf(t *testing.T, all *atomic.Pointer[[]string], pruned int64) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -59,12 +59,12 @@ func fakeOf(t *testing.T, all *atomic.Pointer[[]string], pruned int64) *httptest
 	return s
 }
 
-// comp is the completion of a batch.
+// comp returns the completion of attempt n of a batch, as JSON.
 func comp(id string, n, offset, code int, msg string) string {
 	return fmt.Sprintf(`{"completionResponse":{"Completion":{"value":{"commandId":%q,"submissionId":"%s#%d","userId":"app","actAs":["Alice"],"offset":%d,"status":{"code":%d,"message":%q}}}}}`, id, id, n, offset, code, msg)
 }
 
-// A batch whose first completions were pruned is found by its commit, many pages behind.
+// If the first completions of a batch were pruned, its commit is still found, many pages later.
 func TestACommitBehindPrunedCompletionsIsFound(t *testing.T) {
 	var list []string
 	for i := 1; i <= 200; i++ {
@@ -85,7 +85,7 @@ func TestACommitBehindPrunedCompletionsIsFound(t *testing.T) {
 	t.Error("the commit was not found")
 }
 
-// Where it has no completion behind them, there is an error, in each call.
+// If the completions of a batch were pruned and it has no later one, each call returns an error.
 func TestPrunedCompletionsAreReported(t *testing.T) {
 	var list []string
 	for i := 1; i <= 120; i++ {
@@ -106,8 +106,8 @@ func TestPrunedCompletionsAreReported(t *testing.T) {
 	assert.Equal(t, 4, errors, "but for the two calls that read")
 }
 
-// A batch that only an operator can judge is read again and again from the same offset. It holds
-// up no other batch, however many completions are behind that offset.
+// The completions of a batch that only an operator can judge are read again from the same offset
+// each time. They do not delay any other batch, however many completions come after that offset.
 func TestWhatOnlyAnOperatorCanJudgeHoldsUpNoOther(t *testing.T) {
 	list := []string{comp("A", 1, 1, 15, "data loss")}
 	for i := 2; i <= 201; i++ {
@@ -136,7 +136,8 @@ func TestWhatOnlyAnOperatorCanJudgeHoldsUpNoOther(t *testing.T) {
 	}
 	found(batch.Status{ID: "B", Reported: batch.ReportedCommitted, Attempt: 1})
 
-	// Nor does it hold up another such batch, which somebody has sent again.
+	// Such a batch does not delay another one that only an operator can judge, and that somebody
+	// has sent again.
 	ask[1] = batch.Attempt{Key: batch.Key{Service: "Alice", ID: "C"}, Number: 1, Prepared: []byte(`{"offset":190}`)}
 	_, err = c.BatchStatuses(t.Context(), "Alice", ask)
 	require.ErrorContains(t, err, "attempt 1 of batch Alice/C ended with what only an operator can judge")

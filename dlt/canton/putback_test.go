@@ -16,9 +16,9 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 )
 
-// A participant that was restored from a backup counts its offsets from an earlier end.
-// What the client has read of the offsets before says nothing about those that follow:
-// it reads again from where the batch began.
+// A participant that was restored from a backup counts its offsets from an earlier end. What the
+// client has read before says nothing about the new completions at the same offsets: the client
+// reads again from the batch's beginning.
 func TestAfterAParticipantWasPutBack(t *testing.T) {
 	now, backup := newRig(t, nil, nil), newRig(t, nil, nil)
 	var at atomic.Pointer[url.URL]

@@ -9,12 +9,11 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// maxIdleWait bounds the time of a wait for completions, so that it is over before the request's
-// time limit.
+// maxIdleWait limits a wait for completions, so that it is over before the request's time limit.
 const maxIdleWait = 10 * time.Second
 
-// evidenceWaits is how many times Options.IdleWait must pass without a completion before that
-// is evidence: a busy participant may be slow to read the first one.
+// evidenceWaits is how many times Options.IdleWait must pass without a completion before a missing
+// one is evidence: a busy participant may be slow to read the first completion.
 const evidenceWaits = 20
 
 // Resolve implements [dlt.Ledger]. It reads the batch's completions since before its first

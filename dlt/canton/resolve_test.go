@@ -47,15 +47,15 @@ func TestEvidence(t *testing.T) {
 	assert.Equal(t, dlt.CannotTell, resolve(r.c, pruned, prepared, time.Hour))
 }
 
-// The completion of a later attempt says that those before it came to nothing, for it
-// would not have been taken otherwise. Nothing is declared here.
+// The completion of a later attempt proves that the attempts before it had no effect: otherwise
+// the later one would not have been accepted. No option is needed for this proof.
 func TestEvidenceOfALaterAttempt(t *testing.T) {
 	reject := func(id string) cantontest.Fault { return cantontest.Fault{Reject: id} }
 	lost := cantontest.Fault{Answer: cantontest.AnswerReset}
 	refused := cantontest.Fault{Answer: cantontest.AnswerError, Error: "DAML_FAILURE"}
 	for _, c := range []struct {
 		name   string
-		faults []cantontest.Fault // one an attempt
+		faults []cantontest.Fault // one for each attempt
 		want   dlt.Evidence
 	}{
 		{"the last one is rejected", []cantontest.Fault{lost, reject("INCONSISTENT")}, dlt.NotCommitted},
@@ -86,7 +86,7 @@ func TestEvidenceOfALaterAttempt(t *testing.T) {
 					return over == r.p.Count(cantontest.Accepted, "b")
 				}, 30*time.Second, time.Millisecond)
 			}
-			for _, asked := range []bool{false, true} { // what it has read already counts as well
+			for _, asked := range []bool{false, true} { // completions that were read before count, too
 				if asked {
 					_, _ = r.ask(attempt(b, len(c.faults), prepared))
 				}

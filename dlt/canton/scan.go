@@ -16,7 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// maxPages bounds the pages of one call; the next call goes on from there.
+// maxPages is how many pages one call reads; the next call goes on from there.
 const maxPages = 50
 
 // A participant's answers about an offset, and about a list that is too long.
@@ -31,14 +31,14 @@ type completionScan struct {
 	c         *Client
 	party     batch.ServiceID
 	questions map[string]*question
-	idleWait  time.Duration // after this time there are no more
-	readUpTo  int64         // everything up to it was read
-	complete  bool          // there were no more
+	idleWait  time.Duration // after this time without a completion there are no more
+	readUpTo  int64         // the offset up to which everything was read
+	complete  bool          // true if there were no more completions
 }
 
 func (s *completionScan) run(ctx context.Context) error {
 	s.complete = false
-	// Often only the wanted completions exist: a short first page comes at once, where a
+	// Often there are only the wanted completions. A short first page then comes at once, while a
 	// longer one would wait for more.
 	limit := min(int64(len(s.questions)), s.c.pageLimit.Load())
 	for range maxPages {
@@ -63,7 +63,7 @@ func (s *completionScan) run(ctx context.Context) error {
 	return nil
 }
 
-// allCommitted reports whether all batches are committed, so that nothing is left to find.
+// allCommitted reports whether all batches are committed, so that nothing more needs to be found.
 func (s *completionScan) allCommitted() bool {
 	for _, q := range s.questions {
 		if !q.committed {
@@ -73,7 +73,8 @@ func (s *completionScan) allCommitted() bool {
 	return true
 }
 
-// halvePageLimit makes pages smaller than limit, unless they are already.
+// halvePageLimit makes pages shorter than limit, unless they are already. It returns false if
+// limit cannot be halved.
 func (c *Client) halvePageLimit(limit int64) bool {
 	if limit <= 1 {
 		return false
@@ -98,7 +99,7 @@ func (s *completionScan) readPage(ctx context.Context, limit int64) (int, error)
 	if err != nil {
 		return 0, &dlt.Error{Op: opStatuses, Kind: dlt.ErrMisconfigured, Err: requestSecrets{url: c.endpoint.secrets}.redactError(err)}
 	}
-	// A query may be sent twice, after a connection that was closing.
+	// A query may be sent again, when its connection was being closed.
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	resp, err := c.exchange(req, opStatuses)
 	if err != nil {
@@ -136,7 +137,8 @@ func (s *completionScan) readPage(ctx context.Context, limit int64) (int, error)
 	return n, nil
 }
 
-// completionRequest returns the request for a list or for a stream, which are the same.
+// completionRequest returns the request for a list or a stream of completions. Both have the same
+// form.
 func (c *Client) completionRequest(party batch.ServiceID, after int64) any {
 	return struct {
 		UserID  string            `json:"userId,omitempty"`

@@ -12,19 +12,19 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// maxIDs is the largest number of batches in one call. Completions are read by party, so a
-// large number costs nothing on the wire.
+// maxIDs is the largest number of batches in one call. Completions are read by party, so a large
+// number costs no more requests.
 const maxIDs = 200
 
 // question is a query about one batch.
 type question struct {
 	key            batch.Key
-	number         int   // the attempt in question; 0 means any
-	after          int64 // completions after it are needed
-	afterIsGuess   bool  // from is only a guess
-	mayHaveEarlier bool  // there may have been completions before from
-	pruned         bool  // completions after from were pruned
-	unclear        bool  // the last read found what only an operator can judge
+	number         int   // the attempt that is asked about; 0 means any
+	after          int64 // the completions after this offset are needed
+	afterIsGuess   bool  // true if after is only a guess
+	mayHaveEarlier bool  // there may be completions at or before after
+	pruned         bool  // completions after after were pruned
+	unclear        bool  // the last read found a completion that only an operator can judge
 
 	committed   bool
 	attempt     int // the committed attempt; 0 if it is not known
@@ -66,9 +66,10 @@ func (c *Client) BatchStatuses(ctx context.Context, service batch.ServiceID, att
 	return out, errors.Join(errs...)
 }
 
-// divideQuestions divides questions into those that are read together. Completions that only an
-// operator can judge are read again from the same offset each time: each of these is read alone
-// and after the others, which would wait for as many completions as there are behind that offset.
+// divideQuestions divides questions into groups that are read together. Completions that only an
+// operator can judge are read again from the same offset each time. So a question about them is
+// read alone, after the others, which would otherwise have to wait for all completions after that
+// offset.
 func divideQuestions(questions map[string]*question) (parts []map[string]*question) {
 	others := map[string]*question{}
 	for id, q := range questions {
@@ -84,8 +85,8 @@ func divideQuestions(questions map[string]*question) (parts []map[string]*questi
 	return parts
 }
 
-// questions returns one question for each batch. An id that cannot be a command's has none: it
-// was never sent.
+// questions returns one question for each batch. An id that cannot be a command id has none,
+// because such a batch was never sent.
 func (c *Client) questions(service batch.ServiceID, attempts []batch.Attempt) (map[string]*question, []error) {
 	var errs []error
 	out := make(map[string]*question, len(attempts))
@@ -118,8 +119,8 @@ func (c *Client) questions(service batch.ServiceID, attempts []batch.Attempt) (m
 	return out, errs
 }
 
-// read reads the completions that the questions need. Everything up to the offset reached was
-// read. complete means that no more came for the idle time.
+// read reads the completions that the questions need, and returns the offset up to which
+// everything was read. complete is true if no more completions came for the idle time.
 func (c *Client) read(ctx context.Context, service batch.ServiceID, questions map[string]*question, idle time.Duration) (reached int64, complete bool, err error) {
 	if err := c.setLookBack(ctx, questions); err != nil {
 		return 0, false, err
@@ -145,16 +146,16 @@ func (c *Client) read(ctx context.Context, service batch.ServiceID, questions ma
 		err = s.run(ctx)
 	}
 	if errors.Is(err, errAfterEnd) {
-		// The participant was put back to an earlier state: nothing that was read counts.
+		// The participant was restored to an earlier state: nothing that was read before counts.
 		for _, q := range questions {
 			c.traces.forget(q.key)
 		}
-		return -1, false, err // so that no call remembers it again
+		return -1, false, err // so that no call remembers this offset
 	}
 	return s.readUpTo, s.complete, err
 }
 
-// setLookBack sets after in the questions that have none.
+// setLookBack sets after in the questions that have no offset.
 func (c *Client) setLookBack(ctx context.Context, questions map[string]*question) error {
 	from := int64(-1)
 	for _, q := range questions {
@@ -173,8 +174,8 @@ func (c *Client) setLookBack(ctx context.Context, questions map[string]*question
 	return nil
 }
 
-// statusOf judges the completions that were found, and remembers them. The zero Status means no
-// answer.
+// statusOf returns the status that the completions prove, and remembers what was read. The zero
+// Status means no answer.
 func (c *Client) statusOf(q *question, reached int64, complete bool) (batch.Status, error) {
 	s := batch.Status{ID: q.key.ID}
 	if q.committed || q.duplicate {
@@ -186,7 +187,8 @@ func (c *Client) statusOf(q *question, reached int64, complete bool) (batch.Stat
 	unclear := judged && q.lastFailure.reported == 0
 	if q.after >= 0 && reached >= q.after || unclear {
 		c.traces.update(q.key, func(t *batchTrace) {
-			// Completions that cannot be judged are read again: a transmission error is possible.
+			// Completions that cannot be judged are read again, since the transmission may have
+			// failed.
 			if t.unclear = unclear; unclear || t.wasRead && t.readUpTo >= reached && (q.mayHaveEarlier || !t.mayHaveEarlier) {
 				return // or another call has read further
 			}
@@ -198,7 +200,7 @@ func (c *Client) statusOf(q *question, reached int64, complete bool) (batch.Stat
 	}
 	switch {
 	case !complete:
-		return batch.Status{}, nil // there may be more: ask again
+		return batch.Status{}, nil // there may be more completions: the question is asked again
 	case q.pruned:
 		return batch.Status{}, &dlt.Error{Op: opStatuses, Message: fmt.Sprintf(
 			"completions up to offset %d were pruned, and those of batch %s may have been among them", q.after, batch.Excerpt(q.key.String(), 80))}

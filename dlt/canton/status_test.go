@@ -15,7 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 )
 
-// fill commits n batches of Alice's.
+// fill commits n batches of the party Alice.
 func (r *rig) fill(n int) {
 	r.t.Helper()
 	for i := range n {
@@ -31,7 +31,7 @@ func (r *rig) executed(id string) {
 	require.Eventually(r.t, func() bool { return r.p.Count(cantontest.Executed, id) == 1 }, 30*time.Second, time.Millisecond)
 }
 
-// What another process finds after a crash (docs/ledgers/canton.md#after-a-crash).
+// After a crash another process finds these statuses (docs/ledgers/canton.md#after-a-crash).
 func TestAfterACrash(t *testing.T) {
 	t.Run("the answer was lost", func(t *testing.T) {
 		r := newRig(t, nil, nil)
@@ -81,7 +81,7 @@ func TestAfterACrash(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, batch.ReportedUnknown, s.Reported)
 		assert.Contains(t, s.Message, "no further back than offset 111")
-		// Sent again it does no harm, and is found then.
+		// Sending the batch again does no harm, and then its commit is found.
 		second := attempt(b, 2, nil)
 		require.NoError(t, r.submit(second))
 		r.becomes(second, batch.ReportedCommitted)
@@ -112,7 +112,7 @@ func TestAfterACrash(t *testing.T) {
 	})
 }
 
-// A rejection is of the attempt that its submission id names; a success is of the batch.
+// A rejection counts for the attempt in its submission id, and a success counts for the batch.
 func TestWhichAttempt(t *testing.T) {
 	r := newRig(t, nil, nil)
 	b := transfer("b")
@@ -159,7 +159,7 @@ func TestPagesAndLimits(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
 			got := map[batch.ID]batch.Reported{}
-			for range 5 { // a call reads a bounded number of pages, and the next one goes on
+			for range 5 { // a call reads a limited number of pages, and the next call goes on
 				var open []batch.Attempt
 				for _, b := range [...]batch.Batch{never, last, first} {
 					if got[b.ID] == none {
@@ -182,7 +182,8 @@ func TestPagesAndLimits(t *testing.T) {
 	}
 }
 
-// What was read once is not read again, and a single commit is told without waiting.
+// Completions that were read once are not read again, and a single commit is reported without a
+// wait.
 func TestReadingIsCheap(t *testing.T) {
 	r := newRig(t, &cantontest.Options{CompleteAfter: time.Millisecond}, &canton.Options{IdleWait: 2 * time.Second})
 	b, never := transfer("b"), transfer("never")
@@ -230,7 +231,7 @@ func TestPruning(t *testing.T) {
 	assert.Equal(t, batch.ReportedUnknown, s.Reported, "looking back promises nothing")
 	assert.NotEmpty(t, s.Message)
 
-	// The participant goes on deduplicating.
+	// The participant still deduplicates the command.
 	second := attempt(b, 2, prepared)
 	require.NoError(t, r.submit(second))
 	s, _ = r.ask(second)
@@ -245,7 +246,7 @@ func TestOffsetAfterTheLedgerEnd(t *testing.T) {
 	assert.ErrorContains(t, err, "OFFSET_AFTER_LEDGER_END")
 }
 
-// Within the period nothing takes effect twice; after it, it does. That is what
+// Within the deduplication period a command takes effect once, and after it again, as
 // Traits.ResendHarmlessFor says.
 func TestThePeriodIsWhatTheTraitsSay(t *testing.T) {
 	r := newRig(t, nil, &canton.Options{DeduplicationPeriod: time.Second, LateArrival: 100 * time.Millisecond})
@@ -264,8 +265,8 @@ func TestThePeriodIsWhatTheTraitsSay(t *testing.T) {
 	require.Eventually(t, func() bool { return r.p.Check(nil) != nil }, 30*time.Second, time.Millisecond, "the journal shows that it took effect twice")
 }
 
-// A participant that is slow to read seems to have no completion: that leads to another
-// submission of the same command, which does no harm, and not to evidence.
+// A participant that reads slowly seems to have no completion. The client then sends the same
+// command again, which does no harm, and does not take the missing completion as evidence.
 func TestSlowParticipant(t *testing.T) {
 	r := newRig(t, nil, &canton.Options{LateArrival: 1, DecidedWithin: 1, IdleWait: 10 * time.Millisecond})
 	b := transfer("b")

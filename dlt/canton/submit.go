@@ -56,7 +56,7 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) (err error) {
 	return refusal(opSubmit, resp, e, kind)
 }
 
-// refusal makes a [*dlt.Error] of a response.
+// refusal returns the [*dlt.Error] for a response.
 func refusal(op string, resp reply, e envelope, kind error) error {
 	err := &dlt.Error{
 		Op: op, StatusCode: resp.StatusCode, Code: max(e.grpc, 0), Message: resp.secret.redactText(e.shownText()), Kind: kind,
@@ -67,7 +67,7 @@ func refusal(op string, resp reply, e envelope, kind error) error {
 	return err
 }
 
-// newPost makes a request without GetBody: net/http must be unable to send it again.
+// newPost returns a request without GetBody, so that net/http cannot send it again.
 func newPost(ctx context.Context, target string, body []byte) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, nil)
 	if err != nil {

@@ -16,24 +16,24 @@ import (
 
 const none batch.Reported = 0 // no answer, and an error
 
-// errorTable says for every id of docs/ledgers/canton.md, and at least one of
-// each category, what it means on the POST ("" is accepted) and in a completion.
+// errorTable has the meaning of every id in docs/ledgers/canton.md, with at least one id of each
+// category: as the answer to a POST ("" is accepted) and in a completion.
 var errorTable = map[string]struct {
 	post       batch.ErrorKind
 	completion batch.Reported
 }{
-	// 1: may have been accepted
+	// Category 1: the command may have been accepted.
 	"SERVICE_NOT_RUNNING":          {batch.KindDoubt, batch.ReportedUnknown},
 	"NODE_IS_PASSIVE_REPLICA":      {batch.KindDoubt, batch.ReportedUnknown},
 	"SYNC_SERVICE_PASSIVE_REPLICA": {batch.KindDoubt, batch.ReportedUnknown},
-	// 2: not processed, and retryable
+	// Category 2: the command was not processed, and may be sent again.
 	"PARTICIPANT_BACKPRESSURE":                    {batch.KindBusy, batch.ReportedFailed},
 	"SEQUENCER_BACKPRESSURE":                      {batch.KindBusy, batch.ReportedFailed},
 	"PARTICIPANT_OVERLOADED":                      {batch.KindBusy, batch.ReportedFailed},
 	"THREADPOOL_OVERLOADED":                       {batch.KindBusy, batch.ReportedFailed},
 	"HEAP_MEMORY_OVER_LIMIT":                      {batch.KindBusy, batch.ReportedFailed},
 	"MAXIMUM_NUMBER_OF_STREAMS":                   {batch.KindBusy, batch.ReportedFailed},
-	"SUBMISSION_ALREADY_IN_FLIGHT":                {batch.KindDoubt, batch.ReportedUnknown}, // an earlier try is running
+	"SUBMISSION_ALREADY_IN_FLIGHT":                {batch.KindDoubt, batch.ReportedUnknown}, // an earlier attempt is in flight
 	"SUBMISSION_DURING_SHUTDOWN":                  {batch.KindBusy, batch.ReportedFailed},
 	"SEQUENCER_REQUEST_FAILED":                    {batch.KindBusy, batch.ReportedFailed},
 	"NOT_SEQUENCED_TIMEOUT":                       {batch.KindBusy, batch.ReportedFailed},
@@ -42,34 +42,34 @@ var errorTable = map[string]struct {
 	"LOCAL_VERDICT_TIMEOUT":                       {batch.KindBusy, batch.ReportedFailed},
 	"LOCAL_VERDICT_LEDGER_TIME_OUT_OF_BOUND":      {batch.KindBusy, batch.ReportedFailed},
 	"LOCAL_VERDICT_PREPARATION_TIME_OUT_OF_BOUND": {batch.KindBusy, batch.ReportedFailed},
-	"LOCAL_VERDICT_MAX_RECORD_TIME_EXCEEDED":      {batch.KindBusy, batch.ReportedFailed}, // the participant prepares each submission anew
+	"LOCAL_VERDICT_MAX_RECORD_TIME_EXCEEDED":      {batch.KindBusy, batch.ReportedFailed}, // the participant prepares each submission again
 	"NO_VIEW_WITH_VALID_RECIPIENTS":               {batch.KindBusy, batch.ReportedFailed},
 	"CHOSEN_MEDIATOR_IS_INACTIVE":                 {batch.KindBusy, batch.ReportedFailed},
-	// 3: may have been accepted
+	// Category 3: the command may have been accepted.
 	"REQUEST_TIME_OUT":          {batch.KindDoubt, batch.ReportedUnknown},
 	"REQUEST_DEADLINE_EXCEEDED": {batch.KindDoubt, batch.ReportedUnknown},
-	// 4: the operator knows
+	// Category 4: only the operator can find the outcome.
 	"LEDGER_API_INTERNAL_ERROR": {batch.KindDoubt, none},
-	// 5, 8: never
+	// Categories 5 and 8: the command is refused for good.
 	"SECURITY_ALERT":            {batch.KindRejected, batch.ReportedInvalid},
 	"MISSING_FIELD":             {batch.KindRejected, batch.ReportedInvalid},
 	"INVALID_FIELD":             {batch.KindRejected, batch.ReportedInvalid},
 	"INVALID_ARGUMENT":          {batch.KindRejected, batch.ReportedInvalid},
 	"MALFORMED_REQUEST":         {batch.KindRejected, batch.ReportedInvalid},
 	"MAX_REQUEST_SIZE_EXCEEDED": {batch.KindRejected, batch.ReportedInvalid},
-	// 6, 7, 14: no, and not because of the batch
+	// Categories 6, 7 and 14: refused for a reason that is not the batch's.
 	"UNAUTHENTICATED":       {batch.KindMisconfigured, batch.ReportedUnknown},
 	"PERMISSION_DENIED":     {batch.KindMisconfigured, batch.ReportedUnknown},
 	"UNSUPPORTED_OPERATION": {batch.KindMisconfigured, batch.ReportedUnknown},
-	// 9: no
+	// Category 9: refused.
 	"DAML_FAILURE":                      {batch.KindRejected, batch.ReportedInvalid},
 	"DAML_INTERPRETATION_ERROR":         {batch.KindRejected, batch.ReportedInvalid},
 	"INCONSISTENT":                      {batch.KindRejected, batch.ReportedInvalid},
 	"INVALID_DEDUPLICATION_PERIOD":      {batch.KindMisconfigured, batch.ReportedUnknown},
 	"PARTICIPANT_PRUNED_DATA_ACCESSED":  {batch.KindMisconfigured, batch.ReportedUnknown},
-	"NOT_CONNECTED_TO_ANY_SYNCHRONIZER": {batch.KindMisconfigured, batch.ReportedUnknown}, // the operator acts
-	"UNKNOWN_CONTRACT_SYNCHRONIZER":     {batch.KindBusy, batch.ReportedFailed},           // documented: submit again
-	// 9 and 11: no, and the word does not say that it is the command's fault
+	"NOT_CONNECTED_TO_ANY_SYNCHRONIZER": {batch.KindMisconfigured, batch.ReportedUnknown}, // an operator has to act
+	"UNKNOWN_CONTRACT_SYNCHRONIZER":     {batch.KindBusy, batch.ReportedFailed},           // documented: submit the command again
+	// Categories 9 and 11: refused, and the id does not say that the command is at fault.
 	"LEDGER_TIME_OUTSIDE_BOUNDS":                         {batch.KindNotYet, batch.ReportedUnknown},
 	"PACKAGE_NOT_VETTED_BY_RECIPIENTS":                   {batch.KindNotYet, batch.ReportedUnknown},
 	"PACKAGE_SELECTION_FAILED":                           {batch.KindNotYet, batch.ReportedUnknown},
@@ -90,15 +90,15 @@ var errorTable = map[string]struct {
 	"NO_COMMON_SYNCHRONIZER":                             {batch.KindNotYet, batch.ReportedUnknown},
 	"NO_SYNCHRONIZER_FOR_SUBMISSION":                     {batch.KindNotYet, batch.ReportedUnknown},
 	"NOT_CONNECTED_TO_ALL_CONTRACT_SYNCHRONIZERS":        {batch.KindNotYet, batch.ReportedUnknown},
-	"UNKNOWN_CONTRACT_SYNCHRONIZERS":                     {batch.KindNotYet, batch.ReportedUnknown}, // archived, or not connected
+	"UNKNOWN_CONTRACT_SYNCHRONIZERS":                     {batch.KindNotYet, batch.ReportedUnknown}, // archived contracts, or synchronizers that are not connected
 	"UNABLE_TO_GET_TOPOLOGY_SNAPSHOT":                    {batch.KindNotYet, batch.ReportedUnknown},
-	// 10: exists
+	// Category 10: a resource exists already.
 	"DUPLICATE_COMMAND":      {"", batch.ReportedCommitted},
 	"DUPLICATE_CONTRACT_KEY": {batch.KindRejected, batch.ReportedInvalid},
-	// 11: missing
+	// Category 11: a resource is missing.
 	"CONTRACT_NOT_FOUND":               {batch.KindRejected, batch.ReportedInvalid},
 	"LOCAL_VERDICT_INACTIVE_CONTRACTS": {batch.KindRejected, batch.ReportedInvalid},
-	// 12: a read error only, which says nothing of a command
+	// Category 12: an error of reading only, which says nothing about a command.
 	"OFFSET_AFTER_LEDGER_END": {batch.KindDoubt, none},
 }
 
@@ -164,7 +164,7 @@ func TestErrorsInCompletions(t *testing.T) {
 	}
 }
 
-// The outcomes of deduplication (docs/ledgers/canton.md#deduplication).
+// Deduplication has these outcomes (docs/ledgers/canton.md#deduplication).
 func TestDeduplication(t *testing.T) {
 	once := func(t *testing.T, r *rig, id string) {
 		t.Helper()
@@ -250,7 +250,7 @@ func TestDeduplication(t *testing.T) {
 		r := newRig(t, nil, nil)
 		b := transfer("b")
 		prepared := r.prepare(b)
-		for n := 1; n <= 5; n++ { // whatever becomes of the answers
+		for n := 1; n <= 5; n++ { // whatever happens to the answers
 			r.p.SetFault(func(cantontest.RequestPoint) cantontest.Fault {
 				return cantontest.Fault{Answer: cantontest.AnswerReset, Accept: true}
 			})

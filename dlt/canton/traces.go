@@ -6,25 +6,24 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// maxTraces bounds each of the two halves of the memory.
+// maxTraces is the limit of each of the two halves of the memory.
 const maxTraces = 50_000
 
-// batchTrace is everything that this process has read about a batch. It saves reading again;
-// nothing else depends on it. After it is forgotten the client reads from the batch's
-// beginning.
+// batchTrace is everything that this process has read about a batch. It only saves reading again.
+// When it is forgotten, the client reads from the batch's beginning.
 type batchTrace struct {
 	wasRead bool
 	// readUpTo is the offset up to which all completions of the batch were read.
 	readUpTo int64
-	// mayHaveEarlier means that reading did not start before the first attempt.
+	// mayHaveEarlier is true if reading did not start before the first attempt.
 	mayHaveEarlier bool
-	// pruned means that completions of the batch may have been pruned.
+	// pruned is true if completions of the batch may have been pruned.
 	pruned bool
-	// unclear means that the last read found what only an operator can judge.
+	// unclear is true if the last read found a completion that only an operator can judge.
 	unclear bool
-	// duplicate means that a submission was refused as a duplicate of an accepted one.
+	// duplicate is true if a submission was refused as a duplicate of an accepted one.
 	duplicate bool
-	// lastFailure is the last completion that was no success, of the highest attempt.
+	// lastFailure is the last completion without success, of the highest attempt.
 	lastFailure verdict
 }
 

@@ -7,7 +7,7 @@ import "net/http"
 type meaning uint8
 
 const (
-	// meansUnclear: it may have taken effect.
+	// meansUnclear: the attempt may have taken effect.
 	meansUnclear meaning = iota
 	// meansDuplicate: an earlier attempt was accepted; the command has taken effect.
 	meansDuplicate
@@ -16,14 +16,14 @@ const (
 	// meansTransient: this attempt had no effect, and the same command may succeed later.
 	meansTransient
 	// meansWaits: this attempt had no effect, because of the state of the participant, of the
-	// network or of the command's inputs; the word does not say which. The same command may
-	// succeed once a person has put that right.
+	// network or of the command's inputs; the error does not say which. The same command may
+	// succeed once a person has corrected that state.
 	meansWaits
-	// meansRefused: this attempt had no effect, and no other of the same command will.
+	// meansRefused: this attempt had no effect, and no other attempt of the command will have one.
 	meansRefused
-	// meansSetup: this attempt had no effect, nor would any other command.
+	// meansSetup: this attempt had no effect, and no other command would have one either.
 	meansSetup
-	// meansInternal: only an operator of the participant can find out.
+	// meansInternal: only an operator of the participant can find the outcome.
 	meansInternal
 )
 
@@ -32,21 +32,21 @@ func (m meaning) String() string {
 	return [...]string{"unclear", "duplicate", "in flight", "transient", "waits", "refused", "set-up", "internal"}[m]
 }
 
-// idMeanings is the table of error ids whose category is too wide for them. Only an id that stands
-// here as meansRefused, and the categories that categoryMeanings calls so, ends a batch: these are
-// the words of the engine and of the confirming participants about the command itself. The sources
-// are classes of digital-asset/canton; each explains its id.
+// idMeanings is the table of error ids whose category is too wide for them. A batch is refused for
+// good only by an id that is meansRefused here, or by a category that is so in categoryMeanings:
+// these are errors of the engine and of the confirming participants about the command itself. The
+// sources are classes of digital-asset/canton, which explain each id.
 var idMeanings = map[string]meaning{
-	// ConsistencyErrors.
+	// The class ConsistencyErrors.
 	"DUPLICATE_COMMAND":            meansDuplicate,
 	"SUBMISSION_ALREADY_IN_FLIGHT": meansInFlight,
-	"INCONSISTENT":                 meansRefused, // an input was changed by another transaction
+	"INCONSISTENT":                 meansRefused, // another transaction has changed an input
 	"CONTRACT_NOT_FOUND":           meansRefused, // "occurs if there is contention on a contract"
 	"UNSUPPORTED_CONTRACT_ID":      meansRefused,
 	"DUPLICATE_CONTRACT_KEY":       meansRefused,
 	"INCONSISTENT_CONTRACT_KEY":    meansTransient, // "Retry the transaction submission"
 
-	// CommandExecutionErrors: the engine has interpreted the command.
+	// The class CommandExecutionErrors: the engine has interpreted the command.
 	"DAML_FAILURE":                                        meansRefused,
 	"DAML_INTERPRETATION_ERROR":                           meansRefused,
 	"INTERPRETATION_USER_ERROR":                           meansRefused,
@@ -58,27 +58,27 @@ var idMeanings = map[string]meaning{
 	"INTERPRETATION_CRYPTO_ERROR_MALFORMED_BYTE_ENCODING": meansRefused,
 	"INTERPRETATION_CRYPTO_ERROR_MALFORMED_KEY":           meansRefused,
 	"INTERPRETATION_CRYPTO_ERROR_MALFORMED_SIGNATURE":     meansRefused,
-	// They are about this command, and other commands need not slow down for it.
+	// These errors are about this command, so other commands need not slow down.
 	"FAILED_TO_DETERMINE_LEDGER_TIME": meansWaits,
 	"INTERPRETATION_TIME_EXCEEDED":    meansWaits,
-	// "package versions that are not supported by the participant": a newer one may take it.
+	// "package versions that are not supported by the participant": a newer one may accept it.
 	"ALLOWED_LANGUAGE_VERSIONS": meansWaits,
 
-	// RequestValidationErrors. Bounds that lie in the future are reached, and clocks differ.
+	// The class RequestValidationErrors. A bound in the future will be reached, and clocks differ.
 	"LEDGER_TIME_OUTSIDE_BOUNDS":       meansWaits,
-	"INVALID_DEDUPLICATION_PERIOD":     meansSetup, // in Options, sent with every command
+	"INVALID_DEDUPLICATION_PERIOD":     meansSetup, // the period of Options, which is sent with every command
 	"PARTICIPANT_PRUNED_DATA_ACCESSED": meansSetup,
 
-	// SyncServiceInjectionError: an operator has to connect the participant.
+	// The class SyncServiceInjectionError: an operator has to connect the participant.
 	"NOT_CONNECTED_TO_ANY_SYNCHRONIZER": meansSetup,
 
-	// TransactionProcessor.SubmissionErrors: "re-submit the transaction".
+	// The class TransactionProcessor.SubmissionErrors: "re-submit the transaction".
 	"UNKNOWN_CONTRACT_SYNCHRONIZER": meansTransient,
 
-	// LocalRejectError: the verdict of a confirming participant.
+	// The class LocalRejectError: the verdict of a confirming participant.
 	"LOCAL_VERDICT_INACTIVE_CONTRACTS": meansRefused,
 
-	// JsonApiErrors: it is about a list, and means nothing for a command.
+	// The class JsonApiErrors: the error is about a list, and says nothing about a command.
 	"JSON_API_MAXIMUM_LIST_ELEMENTS_NUMBER_REACHED": meansInternal,
 }
 
@@ -99,8 +99,8 @@ const (
 	catUnsupported            = 14
 )
 
-// categoryMeanings is the table of the categories, by their descriptions in ErrorCategory of
-// digital-asset/canton. A category that does not stand here means internal.
+// categoryMeanings is the table of the categories, from their descriptions in ErrorCategory of
+// digital-asset/canton. Any other category means meansInternal.
 //
 // Categories 9 and 11 are about "the mutable state of the system", and that includes
 // "configuration, parties, packages, users": nearly all ids of a participant that is not
@@ -117,9 +117,9 @@ var categoryMeanings = map[int]meaning{
 	catPermission:             meansSetup,
 	catInvalidIndependent:     meansRefused, // "invalid independent of the state of the system"
 	catInvalidState:           meansWaits,
-	catResourceExists:         meansUnclear, // what exists may be an earlier attempt's
+	catResourceExists:         meansUnclear, // the existing resource may be an earlier attempt's
 	catResourceMissing:        meansWaits,
-	catSeekAfterEnd:           meansInternal, // of reading only
+	catSeekAfterEnd:           meansInternal, // an error of reading only
 	catUnsupported:            meansSetup,
 }
 
@@ -134,22 +134,22 @@ var grpcCategories = map[int]int{
 }
 
 // statusMeanings is the table of HTTP statuses of answers without the participant's error object,
-// beside [wire.Refuses], which means setup: they are those of its HTTP server, or of a proxy. A
-// status that stands in neither is unclear. Above all a plain 503 is a request timeout, and the
-// command goes on all the same (docs/ledgers/canton.md#errors).
+// in addition to [wire.Refuses], which means meansSetup. Such answers are those of the
+// participant's HTTP server, or of a proxy. Any other status is unclear: a plain 503, above all,
+// is a request timeout, and the command goes on (docs/ledgers/canton.md#errors).
 var statusMeanings = map[int]meaning{
 	http.StatusTooManyRequests: meansTransient, // RFC 6585, section 4
-	http.StatusBadRequest:      meansSetup,     // a proxy's
-	// A body that one on the way does not take (RFC 9110, section 15.5.14).
+	http.StatusBadRequest:      meansSetup,     // a proxy's answer
+	// A proxy or server on the way does not accept the body (RFC 9110, section 15.5.14).
 	http.StatusRequestEntityTooLarge: meansWaits,
 }
 
-// ownField names the fields of a submission that come from Options, not from the batch.
+// ownField is the name of the submission's field that comes from Options, not from the batch.
 const ownField = "user_id"
 
-// meaning looks at the id first, since a category is often too wide, then at the category, and
-// at the gRPC code if a redacted or old error has neither. An answer that stands in no table is
-// internal, and so never final.
+// meaning returns the meaning of a failure. It looks first at the id, since a category is often
+// too wide, then at the category, and at the gRPC code if a redacted or old error has neither. A
+// failure that is in no table means meansInternal, and so is never final.
 func (f failure) meaning() meaning {
 	if f.id == "MISSING_FIELD" && f.context["field_name"] == ownField {
 		return meansSetup // Options.UserID is "", and the token names no user
@@ -167,8 +167,8 @@ func (f failure) meaning() meaning {
 	return meansInternal
 }
 
-// isIndefinite reports whether the participant itself says that this is no definite answer: a
-// submission of the same command may yet take effect.
+// isIndefinite reports whether the participant says that its answer is not definite: a submission
+// of the same command may then still take effect.
 func (f failure) isIndefinite() bool {
 	word, said := f.context["definite_answer"]
 	return said && word != "true"

@@ -11,13 +11,13 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// said is an error object with the words of a failure.
+// said returns an error object with these values.
 func said(id string, category, grpc int) envelope {
 	return parseEnvelope("application/json", fmt.Appendf(nil,
 		`{"code":%q,"cause":"why","context":{"category":"%d","definite_answer":"false"},"errorCategory":%d,"grpcCodeValue":%d}`, id, category, category, grpc))
 }
 
-// in returns what the same failure is reported as in a completion with that definite_answer.
+// in returns the reported status of the same failure in a completion with this definite_answer.
 func (f failure) in(definite string) batch.Reported {
 	f.context = map[string]string{"definite_answer": definite}
 	if definite == "" {
@@ -26,8 +26,8 @@ func (f failure) in(definite string) batch.Reported {
 	return f.reportedState()
 }
 
-// Each word of the tables: its meaning is what both a POST and a completion are judged by, and
-// only a refusal is final, if it is definite.
+// Each id and category in the tables has one meaning, for the answer to a POST and for a
+// completion. Only a refusal is final, and only if it is definite.
 func TestWords(t *testing.T) {
 	kinds := map[meaning]batch.ErrorKind{
 		meansUnclear: batch.KindDoubt, meansDuplicate: "", meansInFlight: batch.KindDoubt, meansTransient: batch.KindBusy,
@@ -44,7 +44,7 @@ func TestWords(t *testing.T) {
 		}
 	}
 	for id, want := range idMeanings {
-		for _, category := range []int{-1, 0, 2, 8, 9, 11, 99} { // the id decides
+		for _, category := range []int{-1, 0, 2, 8, 9, 11, 99} { // the id decides, not the category
 			each(id, said(id, category, 3), want)
 		}
 	}
@@ -59,8 +59,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// A word that stands in no table is a doubt: never a refusal, never a success, and never the end
-// of a batch.
+// A failure that is in no table is doubt: never a refusal, never a success, and never the end of a
+// batch.
 func TestUnknownWordsEndNothing(t *testing.T) {
 	for category := -3; category <= 40; category++ {
 		if _, known := categoryMeanings[category]; known {
@@ -93,7 +93,7 @@ func TestUnknownWordsEndNothing(t *testing.T) {
 	}
 }
 
-// A participant without the user that Options.UserID names is wrongly set up.
+// A missing user is a mistake of the set-up: Options.UserID is "", and the token names no user.
 func TestAMissingUserIsTheSetUp(t *testing.T) {
 	e := parseEnvelope("application/json", []byte(`{"code":"MISSING_FIELD","context":{"category":"8","field_name":"user_id"},"errorCategory":8,"grpcCodeValue":3}`))
 	assert.Equal(t, batch.KindMisconfigured, kindOf(submitKind(400, e)))
@@ -101,7 +101,7 @@ func TestAMissingUserIsTheSetUp(t *testing.T) {
 	assert.Equal(t, batch.KindRejected, kindOf(submitKind(400, e)))
 }
 
-// Whatever form the word has in a detail, a failure that is not definite is not final.
+// A failure that is not definite is not final, in whatever form the detail says so.
 func TestIndefiniteInEachForm(t *testing.T) {
 	for name, detail := range map[string]string{
 		"bytes":            `"value":"` + encodeInfo("INCONSISTENT", map[string]string{"category": "9", "definite_answer": "false"}) + `"`,
@@ -117,7 +117,7 @@ func TestIndefiniteInEachForm(t *testing.T) {
 	}
 }
 
-// A status code that gRPC does not have ends no batch, whatever stands beside it.
+// A status code that gRPC does not have makes no batch final, whatever else the status has.
 func TestAnUnknownStatusCodeEndsNothing(t *testing.T) {
 	for _, code := range []int{-1, 17, 99} {
 		e, err := parseElement(fmt.Appendf(nil, `{"completionResponse":{"Completion":{"value":{"commandId":"b","submissionId":"b#1","offset":1,"status":{"code":%d,"message":"DAML_FAILURE(9,x): no"}}}}}`, code))
@@ -130,7 +130,7 @@ func TestAnUnknownStatusCodeEndsNothing(t *testing.T) {
 	}
 }
 
-// A list of completions may be longer than the bound of one: all of them are read.
+// A list of completions may be longer than the limit of one element, and is still read to its end.
 func TestALongListHidesNoCompletion(t *testing.T) {
 	const most = 16 << 10
 	one := `{"completionResponse":{"Completion":{"value":{"commandId":"b","offset":1,"status":{"code":9,"message":"` + strings.Repeat("a", most/2) + `"}}}}}`

@@ -13,22 +13,22 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// A node has as many answering threads as cores, and a connection belongs to one of them. A
-// thread that serves a request about a stalled service (one with a batch that nobody executes,
-// for 300 s) answers nothing else until the stall is over, even if its client has left. So the
-// client has one open request per service, leaves a service alone that holds threads until its
-// stall is over, and posts no batch on a connection that may belong to such a thread. The
-// service whose request was sent first is the one that holds them, unless another service hung
-// before and has had no answer since (docs/ledgers/splinter.md#stalls).
+// A node has as many answering threads as cores, and a connection belongs to one of them. A thread
+// that serves a request about a stalled service (one with a batch that nobody executes, for 300 s)
+// answers nothing else until the stall is over, even if its client has left. So the client has one
+// open request per service, asks nothing about a service that holds threads until its stall is
+// over, and posts no batch on a connection that may belong to such a thread. The service whose
+// request was sent first is the one that holds them, unless another service hung before and has
+// had no answer since (docs/ledgers/splinter.md#stalls).
 const (
 	// suspectAfter is how long a request may be open before the client suspects its node.
 	suspectAfter = time.Second
-	// stallTime is how long a batch that nobody executes holds its service (libscabbard 0.6.14,
-	// EXECUTION_TIMEOUT), and a little more.
+	// stallTime is how long a batch that nobody executes holds its service (EXECUTION_TIMEOUT of
+	// libscabbard 0.6.14), plus a margin.
 	stallTime = 310 * time.Second
-	// connectionCheckTimeout is how long a connection may take to show that a thread serves it.
+	// connectionCheckTimeout is how long the check of a connection may take.
 	connectionCheckTimeout = 2 * time.Second
-	// maxConnectionChecks is the number of connections to try before a POST.
+	// maxConnectionChecks is how many connections are checked before a POST.
 	maxConnectionChecks = 4
 )
 
@@ -37,20 +37,20 @@ const (
 type stalls struct {
 	mu           sync.Mutex
 	services     map[batch.ServiceID]*serviceRequests
-	count        int       // number of requests
-	suspectUntil time.Time // until then
+	count        int       // how many requests were sent
+	suspectUntil time.Time // the node is suspected until this time
 }
 
 // serviceRequests tracks the requests about one service.
 type serviceRequests struct {
-	turn         chan struct{} // held by the open request
-	openSince    time.Time     // when its request was sent, or began to wait for a connection; zero if none is open
-	openNumber   int           // of the open request, in the order of open
-	answeredAt   time.Time     // last time
-	restsUntil   time.Time     // until then
-	lastRest     time.Duration // last one, doubled if the next request hangs, too
-	holdsThreads bool          // it holds threads, until rests
-	hungSince    time.Time     // beginning of the first request since the last answer that hung and may hold a thread
+	turn         chan struct{} // holds a value while a request is open
+	openSince    time.Time     // when the open request was sent, or began to wait for a connection; zero if none is open
+	openNumber   int           // the number of the open request, in the order in which requests were sent
+	answeredAt   time.Time     // when the node last answered
+	restsUntil   time.Time     // nothing is asked about the service until this time
+	lastRest     time.Duration // the length of the last rest; doubled if the next request hangs, too
+	holdsThreads bool          // true if the service holds threads until restsUntil
+	hungSince    time.Time     // when the first request began that hung since the last answer and may hold a thread; zero if none did
 }
 
 func (g *stalls) requestsOf(s batch.ServiceID) *serviceRequests {
@@ -66,7 +66,7 @@ func (g *stalls) requestsOf(s batch.ServiceID) *serviceRequests {
 }
 
 // enter waits for the service's turn, which the caller must leave. An error means that nothing was
-// sent; it may be sent after the given time.
+// sent; the request may be sent after the time after.
 func (g *stalls) enter(ctx context.Context, s batch.ServiceID) (v *openRequest, after time.Duration, err error) {
 	g.mu.Lock()
 	p := g.requestsOf(s)
@@ -87,17 +87,17 @@ func (g *stalls) enter(ctx context.Context, s batch.ServiceID) (v *openRequest, 
 	return &openRequest{stalls: g, requests: p, service: s}, 0, nil
 }
 
-// openRequest is a request that may be sent: it has the turn of its service.
+// openRequest is a request that may be sent, because it has the turn of its service.
 type openRequest struct {
 	stalls   *stalls
 	requests *serviceRequests
 	service  batch.ServiceID
-	ended    bool // guarded by g.mu
+	ended    bool // guarded by stalls.mu
 }
 
-// noteSent says that the request was sent: a thread serves requests in the order in which they
-// arrive. A request may wait for its connection meanwhile, and net/http may say so after the
-// answer.
+// noteSent notes that the request was sent: a thread serves requests in the order in which they
+// arrive. The request may have waited for its connection until now. net/http may call noteSent
+// after the answer came.
 func (v *openRequest) noteSent() {
 	v.stalls.mu.Lock()
 	defer v.stalls.mu.Unlock()
@@ -106,8 +106,8 @@ func (v *openRequest) noteSent() {
 	}
 }
 
-// leave ends the request. answered says whether the node answered, and gaveUp whether this side
-// ended it.
+// leave ends the request. answered is true if the node has answered, and gaveUp if this side has
+// ended the request.
 func (v *openRequest) leave(answered, gaveUp bool) {
 	v.stalls.mu.Lock()
 	defer v.stalls.mu.Unlock()
@@ -116,7 +116,7 @@ func (v *openRequest) leave(answered, gaveUp bool) {
 	<-v.requests.turn
 }
 
-// begin notes that the request of a passage begins now. The caller holds the lock.
+// begin notes that a service's request begins now. The caller holds the lock.
 func (g *stalls) begin(p *serviceRequests) {
 	g.count++
 	p.openSince, p.openNumber = time.Now(), g.count
@@ -130,20 +130,20 @@ func (g *stalls) noteEnd(s batch.ServiceID, p *serviceRequests, answered, gaveUp
 		p.answeredAt, p.lastRest, p.hungSince = now, 0, time.Time{}
 		return
 	}
-	// A node that ended the connection keeps no thread for it.
+	// A node that has ended the connection uses no thread for it.
 	if now.Sub(start) < suspectAfter || !gaveUp {
 		return
 	}
 	g.suspectUntil = now.Add(stallTime)
 	held, doubted, alive := g.otherServices(s, p.openNumber, start, now)
 	switch {
-	case held: // another connection may reach another thread
+	case held: // the next request may have another connection, and so another thread
 		p.lastRest = 0
 		return
 	case alive && !doubted:
 		p.lastRest, p.holdsThreads = 0, true
 		p.restsUntil = start.Add(stallTime)
-	default: // no other service is there to be harmed, or none gets answers, or another may hold the thread
+	default: // no other service exists or gets answers, or another one may hold the thread
 		p.lastRest = min(max(2*p.lastRest, 5*time.Second), time.Minute)
 		p.restsUntil = now.Add(p.lastRest)
 	}
@@ -152,16 +152,16 @@ func (g *stalls) noteEnd(s batch.ServiceID, p *serviceRequests, answered, gaveUp
 	}
 }
 
-// gaveUp reports whether this side ended the request, because no answer came in time.
+// gaveUp reports whether this side ended the request because no answer came in time.
 func gaveUp(ctx context.Context, err error) bool {
 	var timeout net.Error
 	return err != nil && (ctx.Err() != nil || (errors.As(err, &timeout) && timeout.Timeout()))
 }
 
-// otherServices returns three facts. held: another service holds threads of the node, or has been
-// waiting longer and so may hold them. doubted: another one has hung before, while nobody was
-// answered, and has had no answer since. alive: another service was answered meanwhile, so the
-// node is alive.
+// otherServices returns three facts. held: another service holds threads of the node, or has
+// waited longer and so may hold them. doubted: another service has hung before, while no service
+// got an answer, and has had no answer since. alive: another service got an answer in the
+// meantime, so the node is alive.
 func (g *stalls) otherServices(s batch.ServiceID, number int, start, now time.Time) (held, doubted, alive bool) {
 	for id, p := range g.services {
 		if id != s {
@@ -173,7 +173,7 @@ func (g *stalls) otherServices(s batch.ServiceID, number int, start, now time.Ti
 	return held, doubted, alive
 }
 
-// isSuspect reports whether connections may belong to threads that answer nothing.
+// isSuspect reports whether connections may belong to threads that do not answer.
 func (g *stalls) isSuspect(now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -193,10 +193,10 @@ func (c *Client) stalls(node string) *stalls {
 	if !known {
 		g, _ = c.stallsByNode.LoadOrStore(node, &stalls{})
 	}
-	return g.(*stalls) //nolint:forcetypeassert // nothing else is stored
+	return g.(*stalls) // the map has only *stalls
 }
 
-// enterError makes the error of a request that enter did not let through.
+// enterError returns the error of a request that enter has refused.
 func enterError(op string, after time.Duration, err error) error {
 	return &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, RetryAfter: after, Err: err}
 }
@@ -210,10 +210,10 @@ func (c *Client) clientFor(p location) *http.Client {
 		return c.http
 	}
 	if known, ok := c.suspectClients.Load(p.id); ok {
-		return known.(*http.Client) //nolint:forcetypeassert // nothing else is stored
+		return known.(*http.Client) // the map has only clients
 	}
 	apart := *c.http
 	apart.Transport = shared.Clone()
 	known, _ := c.suspectClients.LoadOrStore(p.id, &apart)
-	return known.(*http.Client) //nolint:forcetypeassert // nothing else is stored
+	return known.(*http.Client) // the map has only clients
 }

@@ -15,21 +15,21 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// request is one that has arrived at a thread of the modelled node.
+// request is a request that has arrived at a thread of the modelled node.
 type request struct {
-	stalled bool // about the stalled service
+	stalled bool // true if it is about the stalled service
 	done    chan struct{}
 }
 
-// threads is a node in virtual time: each connection belongs to one thread, which serves requests
-// in the order of their arrival. A request about the stalled service keeps its thread until the
+// threads is a node in virtual time. Each connection belongs to one thread, which serves requests
+// in the order of their arrival. A request about the stalled service occupies its thread until the
 // stall ends.
 type threads struct {
 	queues []chan request
 	next   atomic.Int64
-	frozen time.Time // no thread serves anything until then
+	frozen time.Time // no thread serves a request until this time
 	ends   chan struct{}
-	held   atomic.Int64 // threads that the stalled service has taken
+	held   atomic.Int64 // how many threads the stalled service has occupied
 }
 
 func newThreads(cores int, frozen time.Duration) *threads {
@@ -61,7 +61,7 @@ func (n *threads) serve(thread int64, stalled bool) <-chan struct{} {
 	return r.done
 }
 
-// asker asks about one service, as the monitor does.
+// asker asks about one service as the monitor does.
 type asker struct {
 	g       *stalls
 	n       *threads
@@ -69,16 +69,16 @@ type asker struct {
 	rnd     *rand.Rand
 
 	thread int64
-	warm   time.Time // when the connection answered last
+	warm   time.Time // when the connection last answered
 }
 
-// ask asks once. rests is how long the service is left alone.
+// ask asks once. rests is how long nothing may be asked about the service.
 func (a *asker) ask(ctx context.Context) (rests time.Duration) {
 	v, rests, err := a.g.enter(ctx, batch.ServiceID(strconv.Itoa(a.service)))
 	if err != nil {
 		return rests
 	}
-	if time.Since(a.warm) > idleTimeout { // it dials
+	if time.Since(a.warm) > idleTimeout { // a new connection is opened
 		time.Sleep(time.Duration(a.rnd.IntN(3000)) * time.Microsecond)
 		a.thread = a.n.next.Add(1) % int64(len(a.n.queues))
 	}
@@ -100,8 +100,8 @@ func (a *asker) ask(ctx context.Context) (rests time.Duration) {
 }
 
 // play asks about four services each second while the first of them is stalled. At first the whole
-// node is frozen for a while. It returns the longest
-// time for which a healthy one was left alone, and how many threads the stalled one took.
+// node is frozen for a while. play returns the longest rest of a healthy service, and how many
+// threads the stalled service has occupied.
 func play(t *testing.T, seed uint64, cores int, frozen time.Duration) (rested time.Duration, held int) {
 	t.Helper()
 	n, g := newThreads(cores, frozen), &stalls{}
@@ -139,8 +139,8 @@ func play(t *testing.T, seed uint64, cores int, frozen time.Duration) (rested ti
 	return rested, int(n.held.Load())
 }
 
-// The service that is left alone for the time of a stall is the stalled one. The order in which
-// requests were written decides, and not the order in which they began to wait for a connection.
+// The service that rests for the time of a stall is the stalled one. The order in which requests
+// were written decides, and not the order in which they began to wait for a connection.
 func TestTheStalledServiceRests(t *testing.T) {
 	const seeds = 50
 	for name, row := range map[string]struct {

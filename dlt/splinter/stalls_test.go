@@ -22,7 +22,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/splinter"
 )
 
-// Each request about a stalled service keeps one of the node's few threads.
+// The client has one open request for each service, since each request about a stalled service
+// occupies one of the node's few threads.
 func TestOneRequestOfAService(t *testing.T) {
 	var (
 		mu         sync.Mutex
@@ -67,8 +68,8 @@ func TestOneRequestOfAService(t *testing.T) {
 	assert.Equal(t, 1, most)
 }
 
-// At a node of which some threads answer nobody, no batch is posted on a connection that
-// has not just answered: it would be in doubt, and be executed minutes later.
+// While some threads of a node do not answer, a batch is posted only on a connection that has just
+// answered: otherwise it would be in doubt, and be executed minutes later.
 func TestLookBeforeAPost(t *testing.T) {
 	t.Parallel()
 	var (
@@ -106,8 +107,8 @@ func TestLookBeforeAPost(t *testing.T) {
 	require.EqualValues(t, 4, seen.Load(), "each has looked")
 }
 
-// A POST to such a node takes the very connection that has just answered. On another one it might
-// wait behind a stall, and so nothing of it is sent.
+// A POST to such a node uses the very connection that has just answered. On another connection it
+// might wait behind a stall, so nothing of it is sent there.
 func TestThePostTakesTheConnectionThatAnswered(t *testing.T) {
 	t.Parallel()
 	var (
@@ -130,7 +131,7 @@ func TestThePostTakesTheConnectionThatAnswered(t *testing.T) {
 		defer mu.Unlock()
 		if r.Method == http.MethodPost {
 			if _, err := io.Copy(io.Discard, r.Body); err != nil {
-				return // it has no body: a node executes nothing of it
+				return // the request has no body, so a node executes nothing
 			}
 			posts++
 			if r.RemoteAddr != answered {
@@ -141,7 +142,7 @@ func TestThePostTakesTheConnectionThatAnswered(t *testing.T) {
 		}
 		if answered = r.RemoteAddr; closes > 0 {
 			closes--
-			w.Header().Set("Connection", "close") // the next request gets another connection
+			w.Header().Set("Connection", "close") // so that the next request gets another connection
 		}
 		_, _ = w.Write([]byte("[]"))
 	}))
@@ -176,7 +177,7 @@ func TestTheServiceThatWasAskedFirstRests(t *testing.T) {
 		const stalled, healthy, other = batch.ServiceID("aaaaa-bbbbb::a000"), batch.ServiceID("ccccc-ddddd::b000"), batch.ServiceID("ccccc-eeeee::c000")
 		over := make(chan struct{})
 		defer close(over)
-		node := func(conn net.Conn) { // answers about the third service only
+		node := func(conn net.Conn) { // answers only requests about the third service
 			defer func() { _ = conn.Close() }()
 			r, err := http.ReadRequest(bufio.NewReader(conn))
 			if err != nil || !strings.Contains(r.URL.Path, "/c000/") {

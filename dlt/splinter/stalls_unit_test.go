@@ -11,9 +11,9 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// A service rests for the time of a stall where a request hung until this side gave it up,
-// and other services were answered. A node that ended the connection itself (one that
-// restarts, or a proxy before it) holds no thread: the service is asked on.
+// A service rests for the time of a stall if its request hung until this side gave up, while other
+// services got answers. If the node has ended the connection itself (it restarts, or a proxy did
+// it), it holds no thread, and the service does not rest.
 func TestWhoEndedASlowRequest(t *testing.T) {
 	for name, row := range map[string]struct {
 		gaveUp bool
@@ -42,7 +42,7 @@ func TestWhoEndedASlowRequest(t *testing.T) {
 	}
 }
 
-// net/http may say that a request was written after its answer came.
+// net/http may report that a request was written after its answer has come.
 func TestWrittenAfterTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g stalls

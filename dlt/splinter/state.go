@@ -97,7 +97,7 @@ func isAddress(s string) bool {
 	return len(s) <= 70 && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// bytesFromNumbers reads a node's notation of bytes, an array of numbers.
+// bytesFromNumbers decodes bytes that a node writes as an array of numbers.
 func bytesFromNumbers(numbers []int) ([]byte, error) {
 	out := make([]byte, len(numbers))
 	for i, n := range numbers {
@@ -109,8 +109,8 @@ func bytesFromNumbers(numbers []int) ([]byte, error) {
 	return out, nil
 }
 
-// get reads a JSON document. A 404 with the message none is no error; with any other
-// message the service may still be starting.
+// get reads a JSON document. A 404 with the message none is no error; with any other message the
+// service may still be starting.
 func (c *Client) get(ctx context.Context, p location, target *url.URL, into any, none string) (status int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

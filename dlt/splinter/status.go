@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// maxIDs is the largest number of ids in one request: they are in its request line, of which
+// maxIDs is the largest number of ids in one request. They are in the request line, of which
 // servers and proxies accept 8 KiB.
 const maxIDs = 50
 
@@ -49,7 +49,7 @@ func (c *Client) BatchStatuses(ctx context.Context, service batch.ServiceID, att
 	return out, nil
 }
 
-// ask sends one query. It never asks the node to wait: waiting would occupy one of the threads
+// ask sends one query. It does not ask the node to wait, since a wait occupies one of the threads
 // that serve all clients (docs/ledgers/splinter.md#asking-for-statuses).
 func (c *Client) ask(ctx context.Context, p location, ids []batch.ID) ([]answer, error) {
 	var list strings.Builder
@@ -60,10 +60,10 @@ func (c *Client) ask(ctx context.Context, p location, ids []batch.ID) ([]answer,
 		list.WriteString(string(id))
 	}
 	target := p.root.JoinPath("batch_statuses")
-	target.RawQuery = "ids=" + list.String() // hex digits and commas: nothing to escape
+	target.RawQuery = "ids=" + list.String() // hex digits and commas need no escapes
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if c.stalls(p.node).isSuspect(time.Now()) { // the next query may have a better connection
+	if c.stalls(p.node).isSuspect(time.Now()) { // closes the connection, since the next query may get a better one
 		ctx, cancel = context.WithTimeout(ctx, connectionCheckTimeout)
 		defer cancel()
 	}

@@ -31,8 +31,8 @@ func element(i batch.ID, status string) string {
 	return fmt.Sprintf(`{"id":"%s","status":%s,"timestamp":{"secs_since_epoch":1,"nanos_since_epoch":2}}`, i, status)
 }
 
-// TestStatusWords is the array of docs/ledgers/splinter.md#asking-for-statuses, in its old and
-// its new form.
+// TestStatusWords shows the meaning of the array of docs/ledgers/splinter.md#asking-for-statuses,
+// in its old and its new form.
 func TestStatusWords(t *testing.T) {
 	a, b := id('a'), id('b')
 	tx := strings.Repeat("c", 128)
@@ -54,7 +54,7 @@ func TestStatusWords(t *testing.T) {
 				{TransactionID: tx, Message: "no", Data: []byte{0, 1, 255}},
 			}}},
 		},
-		// 0.6.14 for a batch of a good transaction and two that fail.
+		// Seen on 0.6.14 for a batch of a good transaction and two that fail.
 		"invalid, as nodes list it": {
 			body: "[" + element(a, `{"statusType":"Invalid","message":[{"transaction_id":"x","error_message":"containing batch (`+string(a)+`) is invalid","error_data":[]},{"transaction_id":"`+tx+`","error_message":"Contract Registry already exists: log","error_data":[]},{"transaction_id":"y","error_message":"later","error_data":[]}]}`) + "]",
 			want: []batch.Status{{ID: a, Reported: batch.ReportedInvalid, Message: "Contract Registry already exists: log", Receipts: []batch.Receipt{
@@ -92,7 +92,8 @@ func TestStatusWords(t *testing.T) {
 	}
 }
 
-// TestStatusRefusals is the other answers of docs/ledgers/splinter.md#asking-for-statuses.
+// TestStatusRefusals shows the meaning of the other answers of
+// docs/ledgers/splinter.md#asking-for-statuses.
 func TestStatusRefusals(t *testing.T) {
 	for name, row := range map[string]struct {
 		status int

@@ -14,8 +14,8 @@ import (
 // answer is a node's answer about one batch.
 type answer struct {
 	batch.Status
-	// firstSeen is when the service first saw the batch, on the node's clock; for a batch that it
-	// does not know, the present time. Zero if the answer has no time.
+	// firstSeen is when the service first saw the batch, on the node's clock. For a batch that the
+	// service does not know it is the time of the answer. It is zero if the answer has no time.
 	firstSeen time.Time
 }
 
@@ -34,13 +34,14 @@ type timestampJSON struct {
 type messageJSON struct {
 	TransactionID string `json:"transaction_id"`
 	Message       string `json:"error_message"`
-	Data          []int  `json:"error_data"` // byte by byte
+	Data          []int  `json:"error_data"` // an array of byte values
 }
 
-// decodeStatuses reads the answer in any order, matches it by id and returns at most one per
-// id. With an error it also returns the statuses that were complete before the error. maxBytes is
-// the limit for each JSON value, and for all receipts together. The whole answer has no limit: a
-// batch may have any number of transactions, and further batches follow after its list of them.
+// decodeStatuses reads an answer, whose elements may be in any order, matches them by id, and
+// returns at most one status per id. Together with an error it returns the statuses that were
+// complete before the error. maxBytes is the limit for each JSON value, and for all receipts
+// together. The whole answer has no limit: a batch may have any number of transactions, and the
+// list of them comes before further batches.
 func decodeStatuses(r io.Reader, maxBytes int64, ids []batch.ID) ([]answer, error) {
 	d := &statusDecoder{json: wire.NewStream(r, maxBytes), bytesLeft: maxBytes, unanswered: make(map[batch.ID]struct{}, len(ids))}
 	for _, id := range ids {
@@ -53,13 +54,13 @@ func decodeStatuses(r io.Reader, maxBytes int64, ids []batch.ID) ([]answer, erro
 
 type statusDecoder struct {
 	json       *wire.Stream
-	bytesLeft  int64                 // for receipts, in bytes
-	unanswered map[batch.ID]struct{} // asked and not answered
+	bytesLeft  int64                 // how many bytes of receipts may still be kept
+	unanswered map[batch.ID]struct{} // ids that were asked about and have no answer yet
 	answers    []answer
 	firstErr   error // the first error in a single element
 }
 
-// element reads one element. One that is well-formed and no status is left out.
+// element reads one element. It ignores a well-formed element that is no status.
 func (d *statusDecoder) element() error {
 	var e statusJSON
 	odd, err := d.json.Object(func(key string) (err error) {
@@ -99,9 +100,9 @@ func (d *statusDecoder) status(key string, e *statusJSON) error {
 	return d.json.Skip()
 }
 
-// receipts reads the transactions. The verdict does not depend on them, so those that cannot be
-// read, or for which there is no room, are left out. The field is missing for Unknown and Pending
-// before 0.6.13.
+// receipts reads the transactions. The verdict does not depend on them, so it leaves out those
+// that cannot be read, or that have no room. Nodes before 0.6.13 leave out the field for Unknown
+// and Pending.
 func (d *statusDecoder) receipts(e *statusJSON) error {
 	_, err := d.json.List(func() error {
 		var m messageJSON
@@ -156,9 +157,9 @@ func (d *statusDecoder) take(e statusJSON) {
 	d.answers = append(d.answers, a)
 }
 
-// firstCause returns the first cause of an invalid batch. A node lists all transactions; for the
-// innocent ones the message is only that their batch is invalid (0.6.14; data is empty for all,
-// older nodes give some for the failed one).
+// firstCause returns the first cause of an invalid batch. A node lists all transactions. For the
+// innocent ones the message only says that their batch is invalid. (0.6.14 leaves data empty for
+// all; older nodes give data for the failed transaction.)
 func firstCause(id batch.ID, receipts []batch.Receipt) string {
 	innocent := "containing batch (" + string(id) + ") is invalid"
 	why, sure := "", 0

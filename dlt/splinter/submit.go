@@ -24,7 +24,7 @@ const opSubmit = "submit"
 // whole (docs/ledgers/splinter.md#submitting). nil means HTTP 202: the node has the batch in
 // memory, no more. The error is a [*dlt.Error].
 func (c *Client) Submit(ctx context.Context, a batch.Attempt) (err error) {
-	if len(a.Payload) == 0 { // a node answers 202 to an empty body
+	if len(a.Payload) == 0 { // a node would answer an empty body with 202
 		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrRejected, Message: "the batch has no payload"}
 	}
 	p, err := c.locate(a.Service)
@@ -47,9 +47,9 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) (err error) {
 	return &dlt.Error{Op: opSubmit, Kind: dlt.ErrUnavailable, Message: "no connection to the node stays the same: nothing was posted"}
 }
 
-// postOn posts a batch. looked is the connection that it must take, nil for any. If it gets
-// another one, nothing of the batch is sent, and moved is true: no node executes a request without
-// its body.
+// postOn posts a batch. looked is the connection that the POST must use; nil means any. If the
+// POST gets another connection, nothing of the batch is sent, and moved is true: no node executes
+// a request without its body.
 func (c *Client) postOn(ctx context.Context, p location, a batch.Attempt, looked net.Conn) (moved bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -60,18 +60,18 @@ func (c *Client) postOn(ctx context.Context, p location, a batch.Attempt, looked
 	req.Header["Content-Type"] = []string{"application/octet-stream"}
 	body := &batchListBody{head: batchListHeader(len(a.Payload)), payload: a.Payload}
 	defer body.release()
-	// No GetBody: net/http must be unable to send it again.
+	// The request has no GetBody, so that net/http cannot send it again.
 	req.Body, req.ContentLength = body, int64(len(body.head)+len(a.Payload))
 	var other atomic.Bool
 	if looked != nil {
 		req = req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
 			if i.Conn != looked {
 				other.Store(true)
-				body.release() // before net/http reads it
+				body.release() // before net/http reads the body
 			}
 		}}))
 	}
-	// Before the POST, since its events may come before its answer.
+	// Added before the POST, since the POST's events may come before its answer.
 	c.sentTransactions.add(a.Key, transactionIDs(a.Payload))
 	resp, err := c.exchange(req, opSubmit, p) //nolint:bodyclose // drain closes it
 	if err != nil {
@@ -87,16 +87,16 @@ func (c *Client) postOn(ctx context.Context, p location, a batch.Attempt, looked
 }
 
 // checkConnection asks a suspected node for a status before a POST, and returns the connection
-// that answered; nil if the node is not suspected, or the connection is not known. A POST that no
-// thread reads is in doubt, and may be executed minutes later.
+// that has answered. It returns nil if the node is not suspected, or the connection is not known.
+// A POST that no thread reads is in doubt, and may be executed minutes later.
 func (c *Client) checkConnection(ctx context.Context, p location, id batch.ID) (looked net.Conn, err error) {
 	if !isID(string(id)) {
-		return nil, nil //nolint:nilnil // any connection will do
+		return nil, nil // nil means any connection
 	}
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { looked = i.Conn }})
 	for range maxConnectionChecks {
 		if !c.stalls(p.node).isSuspect(time.Now()) {
-			return nil, nil //nolint:nilnil // any connection will do
+			return nil, nil // nil means any connection
 		}
 		if _, err = c.ask(traced, p, []batch.ID{id}); err == nil {
 			return looked, nil
@@ -105,7 +105,7 @@ func (c *Client) checkConnection(ctx context.Context, p location, id batch.ID) (
 	return nil, &dlt.Error{Op: opSubmit, Kind: dlt.ErrUnavailable, Message: c.redactText("no connection to the node answers: " + err.Error())}
 }
 
-// kindOf404 returns the meaning of a 404, and nil for any other status.
+// kindOf404 returns the kind of error for a 404; nil for any other status.
 func (c *Client) kindOf404(p location, status int) error {
 	if status != http.StatusNotFound {
 		return nil
@@ -113,13 +113,14 @@ func (c *Client) kindOf404(p location, status int) error {
 	return c.absent.kindOf404(p, time.Now())
 }
 
-// batchListHeader returns the bytes before a serialized Batch that make it a BatchList of one.
+// batchListHeader returns the bytes that come before a serialized Batch in a BatchList of that
+// batch alone.
 func batchListHeader(payload int) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.BytesType), uint64(payload))
 }
 
-// transactionIDs returns the ids of a serialized Batch's transactions, as far as the payload
-// is one.
+// transactionIDs returns the ids of the transactions in a serialized Batch, as far as the payload
+// can be read.
 func transactionIDs(payload []byte) (ids []string) {
 	eachBytesField(payload, 3, func(tx []byte) {
 		eachBytesField(tx, 2, func(id []byte) {
@@ -131,7 +132,7 @@ func transactionIDs(payload []byte) (ids []string) {
 	return ids
 }
 
-// eachBytesField calls f with every field of bytes that has the number.
+// eachBytesField calls f with each field of bytes that has this number.
 func eachBytesField(b []byte, number protowire.Number, f func([]byte)) {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)
@@ -151,7 +152,7 @@ func eachBytesField(b []byte, number protowire.Number, f func([]byte)) {
 }
 
 // batchListBody reads a serialized Batch as a BatchList of one, without copying it. net/http may
-// go on reading a body after the response came. release ends that, since the payload belongs to
+// read a body even after the response has come. release ends that, since the payload belongs to
 // the caller again when Submit returns.
 type batchListBody struct {
 	mu            sync.Mutex

@@ -24,14 +24,14 @@ import (
 
 const jsonType = "application/json"
 
-// judged is what the engine makes of an error: where the batch goes and what it costs.
+// judged returns what the engine decides about a batch after an error.
 func judged(err error, b batch.Budget) store.Outcome {
 	return submitter.Judge(store.Claim{Attempt: 1, From: batch.Queued, Budget: b}, err, true, submitter.Rules{
 		Delay: func(batch.ServiceID, int) time.Duration { return time.Second },
 	})
 }
 
-// TestSubmitAnswers is every row of docs/ledgers/splinter.md#submitting.
+// TestSubmitAnswers shows the effect of each row of docs/ledgers/splinter.md#submitting.
 func TestSubmitAnswers(t *testing.T) {
 	b := inc(t, service, "x")
 	for name, row := range map[string]struct {
@@ -102,7 +102,7 @@ func TestSubmitAnswers(t *testing.T) {
 	}
 }
 
-// TestSubmitConnections is about requests that get no answer.
+// TestSubmitConnections shows the effect of requests that get no answer.
 func TestSubmitConnections(t *testing.T) {
 	b := inc(t, service, "x")
 	t.Run("refused connection", func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestSubmitConnections(t *testing.T) {
 		t.Cleanup(node.Close)
 		client := newClient(t, node.URL, nil)
 		var err error
-		for limit := 50 * time.Millisecond; ; limit *= 2 { // a busy machine sends nothing in so short a time
+		for limit := 50 * time.Millisecond; ; limit *= 2 { // a busy machine may send nothing in so short a time
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			err = client.Submit(ctx, attempt(b))
 			cancel()
@@ -207,8 +207,8 @@ func TestSubmitNeverLeaves(t *testing.T) {
 	}
 }
 
-// TestAbsentService is the 404 of docs/ledgers/splinter.md#submitting: retried for a while, and
-// then a misconfiguration.
+// TestAbsentService shows that a 404 is retried for a while, and is a misconfiguration after that
+// (docs/ledgers/splinter.md#submitting).
 func TestAbsentService(t *testing.T) {
 	var status int
 	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
@@ -234,10 +234,11 @@ func TestAbsentService(t *testing.T) {
 	status = 202
 	assert.Equal(t, batch.ErrorKind(""), kind())
 	status = 404
-	becomes() // it was there, and may be starting again
+	becomes() // the service has existed, and may be starting again
 }
 
-// The connections of a node live 5 s: ours must end before, or POSTs are lost in closing ones.
+// A node closes its connections after 5 s. The client closes them earlier, since a POST may get
+// lost in a closing connection.
 func TestIdleConnectionsEndBeforeTheNodes(t *testing.T) {
 	for name, own := range map[string]*http.Client{
 		"default": nil, "own": {Transport: &http.Transport{}}, "default transport": {}, "longer": {Transport: &http.Transport{IdleConnTimeout: time.Hour}},

@@ -52,7 +52,7 @@ func CylinderToken(s sawtooth.Signer) TokenSource {
 	}
 }
 
-// cylinderJWT uses standard base64 with padding in all three parts.
+// cylinderJWT returns a JWT whose three parts are in standard base64 with padding.
 func cylinderJWT(s sawtooth.Signer) (string, error) {
 	claims, err := json.Marshal(struct {
 		Issuer string `json:"iss"`
@@ -116,7 +116,7 @@ func biomeLogin(ctx context.Context, hc *http.Client, node, username, hashedPass
 	var doc struct {
 		Token string `json:"token"`
 	}
-	if json.Unmarshal(text, &doc) != nil || doc.Token == "" { // not shown: the text may hold a token
+	if json.Unmarshal(text, &doc) != nil || doc.Token == "" { // the error leaves the text out, since it may contain a token
 		return "", &dlt.Error{Op: op, StatusCode: resp.StatusCode, Kind: dlt.ErrUnavailable, Message: "an answer without a token"}
 	}
 	if !strings.HasPrefix(doc.Token, "Biome:") {
@@ -125,7 +125,7 @@ func biomeLogin(ctx context.Context, hc *http.Client, node, username, hashedPass
 	return doc.Token, nil
 }
 
-// tokenCache holds the nodes' tokens.
+// tokenCache holds the tokens of the nodes.
 type tokenCache struct {
 	source TokenSource
 
@@ -134,8 +134,8 @@ type tokenCache struct {
 }
 
 type nodeToken struct {
-	turn              chan struct{} // holds one while a request calls the source
-	current, previous string        // guarded by tokens.mu; a node may still echo before
+	turn              chan struct{} // holds a value while a request calls the source
+	current, previous string        // guarded by tokenCache.mu; a node may still echo previous
 }
 
 func (t *tokenCache) entry(node string) *nodeToken {
@@ -163,7 +163,7 @@ func (t *tokenCache) get(ctx context.Context, node string) (string, error) {
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	if token := t.cached(n); token != "" { // another request got it meanwhile
+	if token := t.cached(n); token != "" { // another request has got a token in the meantime
 		return token, nil
 	}
 	token, err := t.source(ctx, node)
@@ -187,7 +187,7 @@ func (t *tokenCache) cached(n *nodeToken) string {
 	return n.current
 }
 
-// drop forgets the token of a refused request, unless it was replaced.
+// drop forgets a token that a node has refused, unless it was replaced already.
 func (t *tokenCache) drop(node, authorization string) {
 	if t.source == nil {
 		return
@@ -200,7 +200,7 @@ func (t *tokenCache) drop(node, authorization string) {
 	}
 }
 
-// secrets returns the tokens, and their parts.
+// secrets returns the tokens and their parts, for redaction.
 func (t *tokenCache) secrets() (out []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -21,11 +21,11 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
 )
 
-// The vector of docs/ledgers/splinter.md#services-tokens-and-connections, whose key is not
-// known: its header and form are ours, and its signature is over what we sign.
+// The vector of docs/ledgers/splinter.md#services-tokens-and-connections. Its key is not known. It
+// has the header and the form of the client's tokens, and its signature covers the same bytes.
 const vectorJWT = "eyJhbGciOiJzZWNwMjU2azEiLCJ0eXAiOiJjeWxpbmRlcitqd3QifQ==.eyJpc3MiOiIwMjA5MWEwNmNjNDZjNWUwZDg4ZTg5Mjg0OTM2ZWRiMTY4MDBiMDNiNTZhOGYxYjdlYzI5MmYyMzJiN2M4Mzg1YTIifQ==.tOMakxmebss0WGWcvKCQhYo2AAo3aaMDPS28y9nfVnMXiYq98Be08CdxB0gXCY5qYHZSw53+kjuIG+8gPhXLBA=="
 
-// verifyJWT does what a node does with one, and returns the key.
+// verifyJWT verifies a token as a node does, and returns the key.
 func verifyJWT(t testing.TB, jwt string) (publicKey string, err error) {
 	t.Helper()
 	parts := strings.Split(jwt, ".")
@@ -56,7 +56,7 @@ func TestCylinderToken(t *testing.T) {
 	assert.Equal(t, key(t).PublicKey(), public)
 	assert.Equal(t, strings.Split(vectorJWT, ".")[0], strings.Split(jwt, ".")[0], "the same header, byte for byte")
 
-	// The vector's claims, signed with our key, differ from it in the signature only.
+	// The vector's claims, signed with this key, differ from the vector only in the signature.
 	s := &otherKey{PrivateKey: key(t), public: "02091a06cc46c5e0d88e89284936edb16800b03b56a8f1b7ec292f232b7c8385a2"}
 	_, err = splinter.CylinderToken(s)(t.Context(), "")
 	assert.Error(t, err, "a signature of another key is not sent")
@@ -76,7 +76,7 @@ func (k *otherKey) Sign(m []byte) (string, error) {
 	return k.PrivateKey.Sign(m)
 }
 
-// A refused token is asked for again by the next request; the refused one ends.
+// After a 401 the next request gets a new token; the refused request fails.
 func TestTokenIsRefreshedAfterA401(t *testing.T) {
 	var good atomic.Value
 	good.Store("OAuth2:first")
@@ -159,7 +159,7 @@ func TestTokenSourceErrors(t *testing.T) {
 	})
 }
 
-// Whoever echoes a token, it does not show.
+// A token never shows in an error, whatever an answer echoes.
 func TestTokensNeverShow(t *testing.T) {
 	const secret = "s3cr3t-t0ken"
 	echo := canned(t, 500, jsonType, `{"code":"500","message":"got Bearer OAuth2:`+secret+` and key-`+secret+`"}`)

@@ -8,17 +8,17 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// submitKinds is the table of answers to POST batches, in addition to [wire.Refuses] and the
-// statuses that classify tells apart by their bodies. A status that stands nowhere is doubt: a 500
-// covers both a bad batch and a batch that may be queued already; a 408, 502 or 504 says that
-// somebody waited long enough. The sources are the table in docs/ledgers/splinter.md#submitting,
-// and RFCs for what proxies say.
+// submitKinds is the table of answers to POST batches, in addition to [wire.Refuses] and to the
+// statuses that classify distinguishes by their bodies. Any other status is doubt: a 500 may mean
+// a bad batch or a batch that is queued already, and a 408, 502 or 504 means that a proxy has
+// waited long enough. The sources are the table in docs/ledgers/splinter.md#submitting, and RFCs
+// for proxies' answers.
 var submitKinds = map[int]error{
-	http.StatusAccepted: nil, // seen; for any body: the node has the batch
-	// Seen: the coordinator's queue is full; the node tests this before it queues anything.
+	http.StatusAccepted: nil, // seen; whatever the body is, the node has the batch
+	// Seen: the coordinator's queue is full; the node tests this before it queues a batch.
 	http.StatusTooManyRequests: dlt.ErrBusy,
-	// A proxy's, since nodes have no bound: it takes less than others do (RFC 9110, section
-	// 15.5.14).
+	// A proxy's answer, because nodes have no limit: the proxy accepts less than others (RFC 9110,
+	// section 15.5.14).
 	http.StatusRequestEntityTooLarge: dlt.ErrNotYet,
 }
 
@@ -26,8 +26,8 @@ var submitKinds = map[int]error{
 // [wire.Refuses] and 404.
 var queryKinds = map[int]error{
 	http.StatusTooManyRequests: dlt.ErrBusy,
-	http.StatusRequestTimeout:  dlt.ErrBusy,          // before 0.6.13 the end of a wait, which this client never asks for
-	http.StatusBadRequest:      dlt.ErrMisconfigured, // seen: repeating it changes nothing
+	http.StatusRequestTimeout:  dlt.ErrBusy,          // before 0.6.13 the end of a wait, which this client does not ask for
+	http.StatusBadRequest:      dlt.ErrMisconfigured, // seen: repeating the request would not help
 }
 
 // classify returns the meaning of a response to POST batches, for a list of one batch. absent is
@@ -39,9 +39,9 @@ func classify(status int, e envelope, h http.Header, absent error, now time.Time
 	case status == http.StatusNotFound:
 		kind = absent
 	case status == http.StatusBadRequest && e.isNodeForm && e.code == http.StatusBadRequest:
-		kind = dlt.ErrRejected // seen: the body or a verification, all or nothing
+		kind = dlt.ErrRejected // seen: a bad body or verification; no batch is accepted
 	case status == http.StatusBadRequest, wire.Refuses(status):
-		kind = dlt.ErrMisconfigured // of 400: the version guard, or a proxy
+		kind = dlt.ErrMisconfigured // a 400 of the version guard, or of a proxy
 	default:
 		kind = dlt.ErrDoubt
 	}

@@ -11,9 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// Each word of the tables is taken for what stands there, and a word that stands nowhere is a
-// doubt: never a success, and never the end of a batch. Only the node's own form of a code ends
-// one.
+// Each answer in the tables has its meaning there. Any other answer is doubt: never a success, and
+// never the end of a batch. A refusal needs a code in the node's own form.
 func TestWords(t *testing.T) {
 	for status := range 1000 {
 		for body, own := range map[string]bool{

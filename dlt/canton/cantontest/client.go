@@ -51,12 +51,12 @@ func (t inProcessTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// recordedAnswer collects an answer while it is written.
+// recordedAnswer records an answer while a handler writes it.
 type recordedAnswer struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
-	cut    bool // the connection was cut before the end
+	cut    bool // true if the connection was cut before the end
 }
 
 func (r *recordedAnswer) Header() http.Header { return r.header }
@@ -87,7 +87,7 @@ func (r *recordedAnswer) response(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// brokenBody is the end of a body whose connection was cut: a read gives io.ErrUnexpectedEOF.
+// brokenBody is the end of a body whose connection was cut: Read returns io.ErrUnexpectedEOF.
 type brokenBody struct{}
 
 func (brokenBody) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }

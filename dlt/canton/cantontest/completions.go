@@ -22,10 +22,10 @@ type completionReader struct {
 	user            string
 	parties         []string
 	after           int64
-	sinceCheckpoint int // completions since the last checkpoint
+	sinceCheckpoint int // how many completions came since the last checkpoint
 }
 
-// openCompletions checks a request for completions, and returns a reader of them. The caller does
+// openCompletions checks a request for completions, and returns a reader of them. The caller must
 // not hold the lock.
 func (p *Participant) openCompletions(r *http.Request, doc completionsJSON) (*completionReader, *answer) {
 	refuse := func(x refusalError) (*completionReader, *answer) {
@@ -94,8 +94,8 @@ func encodeCheckpoint(offset int64) any {
 	}})
 }
 
-// serveCompletions serves the list: until there are limit elements, or nothing new comes for the
-// idle time.
+// serveCompletions serves the list. It waits until there are limit elements, or nothing new has
+// come for the idle time.
 func (p *Participant) serveCompletions(w http.ResponseWriter, r *http.Request) {
 	var doc completionsJSON
 	refused := p.body(r, &doc)
@@ -151,7 +151,7 @@ func (p *Participant) readList(r *http.Request, from *completionReader, slow tim
 	return jsonAnswer(http.StatusOK, out)
 }
 
-// waitForMore returns when there may be something new. It returns false when idle fires, or the
+// waitForMore waits until there may be something new. It returns false when idle fires, or the
 // client has left.
 func (p *Participant) waitForMore(r *http.Request, changed <-chan struct{}, due time.Time, idle <-chan time.Time) bool {
 	var soon <-chan time.Time

@@ -24,8 +24,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// door stands before a participant, counts what comes in, and does what a
-// participant never does but a proxy may: redirect, or bend an answer.
+// door stands in front of a participant. It counts the requests, and does what a proxy may do and
+// a participant never does: it redirects, or changes an answer.
 type door struct {
 	*dlttest.Door
 	p    *cantontest.Participant
@@ -60,8 +60,8 @@ func openDoor(t dlttest.TB, prepares bool) *dlttest.Harness {
 	return h
 }
 
-// preparing does what the engine does: it prepares before the first POST, keeps what
-// comes, and hands it back.
+// preparing does the engine's work: it calls Prepare before the first POST, keeps the result, and
+// passes it to each later call.
 type preparing struct {
 	*canton.Client
 	mu   sync.Mutex
@@ -122,7 +122,7 @@ func (d *door) batch(s batch.ServiceID, content string) batch.Batch {
 	return batch.Batch{ID: id, Service: s, Payload: cantontest.Payload(t)}
 }
 
-// request has the participant do what it can do by itself.
+// request makes the faults that the participant can make by itself.
 func (d *door) request(p cantontest.RequestPoint) cantontest.Fault {
 	submits := map[dlttest.Fault]cantontest.Fault{
 		dlttest.Busy:          {Answer: cantontest.AnswerError, Error: "PARTICIPANT_BACKPRESSURE"},
@@ -161,7 +161,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		var doc struct {
 			CommandID batch.ID `json:"commandId"`
 		}
-		_ = json.Unmarshal(body, &doc) // the participant says what is wrong with it
+		_ = json.Unmarshal(body, &doc) // the participant answers to a body that is malformed
 		d.Posted(doc.CommandID)
 		if d.Fault() == dlttest.Redirect && !elsewhere {
 			w.Header().Set("Location", "/elsewhere")
@@ -204,15 +204,15 @@ func (d *door) query(w http.ResponseWriter, r *http.Request) {
 		list = bend(list)
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(list) // the client may have left
+	_ = json.NewEncoder(w).Encode(list) // the client may have ended the connection
 }
 
-// TestConformance holds the client of package canton against the contract.
+// TestConformance runs the suite of dlttest on the client of package canton.
 func TestConformance(t *testing.T) {
 	for name, prepares := range map[string]bool{"prepared": true, "looking back": false} {
 		t.Run(name, func(t *testing.T) {
 			if !prepares {
-				tier.Plain(t) // the same goroutines
+				tier.Plain(t) // starts the same goroutines as the other
 			}
 			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return openDoor(t, prepares) })
 		})

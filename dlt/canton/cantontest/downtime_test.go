@@ -25,7 +25,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// commandOf makes the command of an order, whose payload is a transfer.
+// commandOf returns the command of an order, whose payload is a transfer.
 func commandOf(_ context.Context, o order.Order) (canton.OrderCommands, error) {
 	var t cantontest.Transfer
 	if err := json.Unmarshal(o.Payload, &t); err != nil {
@@ -38,11 +38,12 @@ func commandOf(_ context.Context, o order.Order) (canton.OrderCommands, error) {
 	return canton.OrderCommands{Commands: doc.Commands}, nil
 }
 
-// orderOf pays somebody whom nobody else pays, so that a balance says how often it was.
+// orderOf returns an order that pays a party whom no other order pays, so that the party's balance
+// shows how often it was paid.
 func orderOf(id string, party batch.ServiceID, poison cantontest.Poison) order.Order {
 	b, err := json.Marshal(cantontest.Transfer{To: "To-" + id, Amount: 1, Poison: poison})
 	if err != nil {
-		panic(err) // strings and a number
+		panic(err) // cannot fail for strings and a number
 	}
 	return order.Order{ID: order.ID(id), Party: party, Payload: b}
 }
@@ -53,7 +54,7 @@ func paid(p *cantontest.Participant, id order.ID) int64 {
 
 var errDead = errors.New("this process is dead")
 
-// mortal is the store of a process: once that is dead nothing reaches it.
+// mortal is the store of a process. Once dead is true, no call reaches it.
 type mortal struct {
 	*memory.Store
 	dead atomic.Bool
@@ -73,7 +74,7 @@ func (m *mortal) SettleOrders(ctx context.Context, s []order.Settlement) ([]bool
 	return m.Store.SettleOrders(ctx, s)
 }
 
-// deadly kills its process with the first POST.
+// deadly is a client that kills its process at the first POST.
 type deadly struct {
 	*canton.Client
 	die func()
@@ -85,7 +86,7 @@ func (d deadly) Submit(ctx context.Context, a batch.Attempt) error {
 	return err
 }
 
-// application is one life of a process with a Runner and an Engine.
+// application is one process with a Runner and an Engine.
 type application struct {
 	*autobatch.Engine
 	stop context.CancelFunc
@@ -97,7 +98,7 @@ func (a *application) end() {
 	a.done.Wait()
 }
 
-// confirmed waits until the orders are confirmed, each of which is paid once.
+// confirmed waits until the orders are confirmed, and requires that each was paid once.
 func (a *application) confirmed(t *testing.T, p *cantontest.Participant, orders ...order.Order) (out []order.Record) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -112,7 +113,7 @@ func (a *application) confirmed(t *testing.T, p *cantontest.Participant, orders 
 	return out
 }
 
-// participant is one without a socket.
+// participant returns a participant without a socket.
 func participant(t *testing.T, o *cantontest.Options) *cantontest.Participant {
 	t.Helper()
 	p, err := cantontest.NewParticipant(o)
@@ -121,7 +122,7 @@ func participant(t *testing.T, o *cantontest.Options) *cantontest.Participant {
 	return p
 }
 
-// begin starts one. It dies of its first POST where it is mortal.
+// begin starts a process. If dies is true, it dies at its first POST.
 func begin(t *testing.T, p *cantontest.Participant, st *memory.Store, o canton.Options, dies bool, change ...func(*autobatch.Options)) *application {
 	t.Helper()
 	o.UserID, o.PollOnly, o.Client = "app", true, p.Client()
@@ -156,16 +157,16 @@ func begin(t *testing.T, p *cantontest.Participant, st *memory.Store, o canton.O
 	return a
 }
 
-// TestDowntime: a process dies of the POST of its orders, and nobody is there for
-// longer than the participant deduplicates. Whatever became of the batch, and whether or
-// not its completion was pruned, nothing is sent again unless it is certain that the
-// batch has not taken effect and never will, or a person says so; nothing is paid twice.
+// TestDowntime: a process dies at the POST of its orders, and no process runs for longer than the
+// participant deduplicates. Whatever the outcome of the batch is, and whether or not its
+// completion was pruned, nothing is sent again unless it is certain that the batch has not taken
+// effect and never will, or a person has decided so. No order is paid twice.
 func TestDowntime(t *testing.T) {
 	tier.Plain(t)
 	type fate struct {
 		name  string
 		fault cantontest.Fault
-		paid  bool // it took effect
+		paid  bool // true if the batch took effect
 	}
 	fates := []fate{
 		{name: "never arrived", fault: cantontest.Fault{Answer: cantontest.AnswerReset}},
@@ -214,7 +215,7 @@ func downtime(t *testing.T, fault cantontest.Fault, isPaid, pruned bool, decided
 	defer next.end()
 	known := !pruned && (isPaid || fault.Reject != "") // the completion says so
 	sure := known || (decided > 0 && !pruned)
-	time.Sleep(15 * time.Minute) // a new process gives a ledger that does not answer ten
+	time.Sleep(15 * time.Minute) // a new process waits ten minutes for a ledger that does not answer
 	rec, err := st.Get(t.Context(), key)
 	require.NoError(t, err)
 	if !sure {
@@ -240,7 +241,7 @@ func downtime(t *testing.T, fault cantontest.Fault, isPaid, pruned bool, decided
 	}
 }
 
-// A person who gives a batch in doubt up ends its orders, and they stay so.
+// When a person gives a batch in doubt up, its orders end, and stay ended.
 func TestDowntimeGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := participant(t, &cantontest.Options{Fault: func(at cantontest.RequestPoint) cantontest.Fault {
@@ -269,14 +270,13 @@ func TestDowntimeGivenUp(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, order.Failed, given.State)
 		assert.Equal(t, batch.KindCancelled, given.Error.Kind)
-		next.confirmed(t, p, b) // the party goes on
+		next.confirmed(t, p, b) // the party's later orders go on
 		assert.Zero(t, paid(p, "a"))
 	})
 }
 
 // TestRefusedAfterADoubt: the first POST of some orders is lost, and the second attempt is
-// rejected. That is evidence about the first one, too: nobody has to decide, and nothing
-// is declared.
+// rejected. The rejection is evidence about the first attempt, too: no person has to decide.
 func TestRefusedAfterADoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := participant(t, &cantontest.Options{Fault: func(at cantontest.RequestPoint) cantontest.Fault {
@@ -295,13 +295,13 @@ func TestRefusedAfterADoubt(t *testing.T) {
 	})
 }
 
-// TestNothingIsReleasedInDoubt: a submission whose answer is lost takes effect ten
-// minutes later. Whatever happens meanwhile, its orders are not made part of another batch.
+// TestNothingIsReleasedInDoubt: a submission whose answer is lost takes effect ten minutes later.
+// Whatever happens in between, its orders are not put into another batch.
 func TestNothingIsReleasedInDoubt(t *testing.T) {
 	slow := cantontest.Fault{Answer: cantontest.AnswerTimeout, Accept: true, CompleteAfter: 10 * time.Minute}
 	for name, c := range map[string]struct {
 		attempts int
-		second   cantontest.Fault // what becomes of the second attempt
+		second   cantontest.Fault // the fault of the second attempt
 	}{
 		"its budget is used up":                                       {attempts: 1},
 		"it is refused when tried again":                              {second: cantontest.Fault{Answer: cantontest.AnswerError, Error: "DAML_FAILURE"}},

@@ -67,19 +67,19 @@ func Errors() map[string]int {
 	}
 }
 
-// refusalError is an error of the participant before it is encoded.
+// refusalError is an error of the participant, before encoding.
 type refusalError struct {
 	id      string
 	cause   string
 	context map[string]string
-	// definite is a completion's definite_answer; "" leaves the key out, as the
-	// verdicts of mediators and of confirming participants do.
+	// definite is a completion's definite_answer. If it is "", the key is left out, as in the
+	// verdicts of mediators and of confirming participants.
 	definite string
 }
 
 func (r refusalError) category() int { return Errors()[r.id] }
 
-// metadata returns the context of an error, and the ErrorInfo of a completion.
+// metadata returns the context of an error with the keys of a completion's ErrorInfo.
 func (r refusalError) metadata(definite string) map[string]string {
 	m := maps.Clone(r.context)
 	if m == nil {
@@ -94,7 +94,7 @@ func (r refusalError) metadata(definite string) map[string]string {
 	return m
 }
 
-// answer is an answer before faults change it.
+// answer is an HTTP answer, before a fault changes it.
 type answer struct {
 	status      int
 	contentType string
@@ -104,7 +104,7 @@ type answer struct {
 func jsonAnswer(status int, v any) answer {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // cannot happen: maps, slices, strings and numbers
+		panic(err) // cannot fail for maps, slices, strings and numbers
 	}
 	return answer{status, "application/json", b}
 }
@@ -117,9 +117,9 @@ func pageAnswer(status int) answer {
 	return answer{status, "text/html", fmt.Appendf(nil, "<html><h1>%d %s</h1></html>\n", status, http.StatusText(status))}
 }
 
-// answer returns the error object of 1.5.
+// answer returns the answer with the error object (docs/ledgers/canton.md#errors).
 func (r refusalError) answer() answer {
-	if r.id == "JSON_API_MAXIMUM_LIST_ELEMENTS_NUMBER_REACHED" { // category 2, for any status
+	if r.id == "JSON_API_MAXIMUM_LIST_ELEMENTS_NUMBER_REACHED" { // has category 2 and this status
 		return jsonAnswer(http.StatusRequestEntityTooLarge, r.object(2))
 	}
 	return jsonAnswer(categories()[r.category()].http, r.object(r.category()))
@@ -145,8 +145,8 @@ func (r refusalError) object(number int) map[string]any {
 	return out
 }
 
-// status returns the status of a completion: the message has Canton's form, and the details
-// are protobuf, plus their decoded form unless old is set.
+// status returns the status of a completion. Its message has Canton's form. The details are
+// protobuf, with their decoded form unless old is true.
 func (r refusalError) status(old bool) map[string]any {
 	c := categories()[r.category()]
 	metadata := r.metadata(r.definite)

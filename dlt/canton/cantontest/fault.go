@@ -72,7 +72,7 @@ func (p *Participant) SetFault(f func(RequestPoint) Fault) {
 	p.fault = f
 }
 
-// drawFault returns the fault for a request. The caller holds the lock.
+// drawFault counts a request, and returns its fault. The caller holds the lock.
 func (p *Participant) drawFault(at RequestPoint) Fault {
 	key := string(at.Operation) + "/" + at.CommandID
 	p.tries[key]++

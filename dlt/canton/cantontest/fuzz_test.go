@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 )
 
-// Whatever the bodies are: an answer, and the books stay balanced.
+// For any bodies the participant answers, and the sum of all balances stays the same.
 func FuzzParticipant(f *testing.F) {
 	f.Add(command("b", "b#1", ""), `{"userId":"app","parties":["Alice"],"beginExclusive":0}`)
 	f.Add(command("b", "", `{"DeduplicationOffset":{"value":3}}`), `{"parties":[]}`)

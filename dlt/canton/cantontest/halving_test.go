@@ -26,7 +26,7 @@ import (
 
 var allPoisonous = flag.Bool("canton.poisonous", false, "on SQLite, too, parties of which 16 and all 256 orders are poisonous")
 
-// lot is the orders of a party, some of them poisonous.
+// lot is the orders of a party, some of which are poisonous.
 type lot struct {
 	party  batch.ServiceID
 	orders []order.Order
@@ -49,12 +49,12 @@ func newLot(party string, n, k int, poison cantontest.Poison, seed uint64) lot {
 	return l
 }
 
-// check waits for the orders and holds the participant's books against them: exactly
-// those that are poisonous are quarantined, each after a refusal of it alone, in no more
-// submissions than the bound allows.
+// check waits for the orders, and compares the participant's book with them: exactly the poisonous
+// orders are quarantined, each after a refusal of that order alone, with no more submissions than
+// the limit allows.
 func (l lot) check(t *testing.T, p *cantontest.Participant, st order.Store, await func(context.Context, order.ID) (order.Record, error)) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // of a bubble
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // an hour of virtual time
 	defer cancel()
 	submissions, refused := map[string]bool{}, map[string]bool{}
 	records := make([]order.Record, len(l.orders))
@@ -91,7 +91,8 @@ func (l lot) check(t *testing.T, p *cantontest.Participant, st order.Store, awai
 	assert.LessOrEqual(t, len(submissions), bound, "%d poisonous of %d", len(l.bad), len(l.orders))
 }
 
-// TestPoisonous: orders that the participant refuses, at the door or later, on virtual time.
+// TestPoisonous: the participant refuses some orders, in its answer or in a completion, in virtual
+// time.
 func TestPoisonous(t *testing.T) {
 	tier.Plain(t)
 	for poison, counts := range map[cantontest.Poison][]int{cantontest.PoisonSync: {1, 16}, cantontest.PoisonAsync: {0, 1, 3, 16, 256}} {
@@ -111,7 +112,8 @@ func TestPoisonous(t *testing.T) {
 	}
 }
 
-// TestPoisonousOnSQLite: the same over a socket and with a database, all parties at once.
+// TestPoisonousOnSQLite: the participant refuses some orders of several parties at once, over
+// sockets and with a database.
 func TestPoisonousOnSQLite(t *testing.T) {
 	tier.Plain(t)
 	p := cantontest.Start(t, &cantontest.Options{CompleteAfter: time.Millisecond})
@@ -150,8 +152,8 @@ func TestPoisonousOnSQLite(t *testing.T) {
 	}
 }
 
-// TestMisconfigurationNeverSplits: while the participant refuses everybody, for whatever
-// reason that is not the orders', they stay together, and then go through as they are.
+// TestMisconfigurationNeverSplits: while the participant refuses all batches for a reason that is
+// not the orders', the orders stay in one batch, which is then committed as it is.
 func TestMisconfigurationNeverSplits(t *testing.T) {
 	for _, id := range []string{"PERMISSION_DENIED", "NOT_CONNECTED_TO_ANY_SYNCHRONIZER", "INVALID_DEDUPLICATION_PERIOD"} {
 		for how, fault := range map[string]cantontest.Fault{

@@ -24,25 +24,25 @@ type Participant struct {
 	closed  chan struct{}
 
 	mu          sync.Mutex
-	end         int64 // the ledger's end
+	end         int64 // the offset of the ledger's end
 	pruned      int64
-	log         []completionRecord // by offset
+	log         []completionRecord // in the order of offsets
 	acceptances map[changeID][]acceptance
-	inFlight    []*submission // by the time of their completion
-	onTheWire   []*submission // on the wire, by the time of their arrival
+	inFlight    []*submission // in the order of their completion times
+	onTheWire   []*submission // sent and not arrived yet, in the order of arrival
 	balances    map[string]int64
 	archived    map[string]bool
 	journal     []Entry
 	tries       map[string]int
 	fault       func(RequestPoint) Fault
-	changed     chan struct{} // closed with every record
+	changed     chan struct{} // closed, and replaced, with each new record
 }
 
-// changeID identifies a change for deduplication: user, set of parties, command
+// changeID identifies a change for deduplication: a user, a set of parties, and a command
 // (docs/ledgers/canton.md#deduplication).
 type changeID struct{ user, parties, command string }
 
-// acceptance is an accepted completion of a change.
+// acceptance is a successful completion of a change.
 type acceptance struct {
 	offset     int64
 	at         time.Time
@@ -56,9 +56,9 @@ type submission struct {
 	actAs       []string
 	transfers   []Transfer
 	period      deduplicationPeriod
-	dueAt       time.Time // it completes, or arrives
+	dueAt       time.Time // when it completes, or arrives
 	fault       Fault
-	duplicateOf *acceptance // the submission completes as a duplicate of this
+	duplicateOf *acceptance // the earlier acceptance, if this submission completes as its duplicate
 }
 
 // deduplicationPeriod is a deduplication period: a duration, or an offset (exclusive).
@@ -68,7 +68,7 @@ type deduplicationPeriod struct {
 	byOffset bool
 }
 
-// completionRecord is a completion as the participant keeps it.
+// completionRecord is a completion as the participant stores it.
 type completionRecord struct {
 	offset int64
 	user   string
@@ -90,8 +90,8 @@ func NewParticipant(o *Options) (*Participant, error) {
 	}, nil
 }
 
-// doWhatIsDue does everything that is due: arrivals from the wire and completions, in the order of
-// their times. The caller holds the lock.
+// doWhatIsDue does everything that is due, arrivals and completions, in the order of their times.
+// The caller holds the lock.
 func (p *Participant) doWhatIsDue(now time.Time) {
 	for {
 		wire := len(p.onTheWire) > 0 && !p.onTheWire[0].dueAt.After(now)
@@ -100,7 +100,7 @@ func (p *Participant) doWhatIsDue(now time.Time) {
 		case wire && (!complete || p.onTheWire[0].dueAt.Before(p.inFlight[0].dueAt)):
 			s := p.onTheWire[0]
 			p.onTheWire = p.onTheWire[1:]
-			p.accept(s, s.dueAt) // nobody hears the answer
+			p.accept(s, s.dueAt) // nobody reads the answer
 		case complete:
 			s := p.inFlight[0]
 			p.inFlight = p.inFlight[1:]
@@ -111,7 +111,7 @@ func (p *Participant) doWhatIsDue(now time.Time) {
 	}
 }
 
-// nextDue returns the time at which something is due.
+// nextDue returns the time when something is due next. It returns false if there is nothing.
 func (p *Participant) nextDue() (time.Time, bool) {
 	var at time.Time
 	for _, list := range [...][]*submission{p.inFlight, p.onTheWire} {
@@ -132,7 +132,7 @@ func insert(list []*submission, s *submission) []*submission {
 	return slices.Insert(list, i, s)
 }
 
-// accept puts a submission in flight, or returns the refusal
+// accept adds a submission to those in flight, or returns the refusal
 // (docs/ledgers/canton.md#deduplication).
 func (p *Participant) accept(s *submission, now time.Time) *refusalError {
 	for _, f := range p.inFlight {
@@ -188,7 +188,7 @@ func (s *submission) entry(kind EntryKind) Entry {
 	return Entry{Kind: kind, User: s.change.user, Party: s.actAs[0], CommandID: s.change.command, SubmissionID: s.id, Transfers: s.transfers}
 }
 
-// complete decides on a submission.
+// complete completes a submission: it takes effect, is rejected, or is forgotten.
 func (p *Participant) complete(s *submission, now time.Time) {
 	if s.fault.Lose {
 		p.note(s.entry(Forgotten))
@@ -225,7 +225,7 @@ func (p *Participant) complete(s *submission, now time.Time) {
 	p.wake()
 }
 
-// execute moves the money, all or nothing.
+// execute executes the transfers of a submission, all or none.
 func (p *Participant) execute(s *submission) *refusalError {
 	changes := map[string]int64{}
 	from := s.actAs[0]
@@ -330,13 +330,13 @@ func (p *Participant) Crash() {
 	p.DropStreams()
 }
 
-// wake wakes all waiters for something new. The caller holds the lock.
+// wake wakes all that wait for a new record. The caller holds the lock.
 func (p *Participant) wake() {
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
 
-// partySet returns the set of parties as one text.
+// partySet returns a set of parties as one text.
 func partySet(actAs []string) string {
 	set := slices.Compact(slices.Sorted(slices.Values(actAs)))
 	return strings.Join(set, ",")

@@ -19,7 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 )
 
-// raw speaks to a participant without the client.
+// raw makes requests to a participant without the client.
 type raw struct {
 	t     *testing.T
 	p     *cantontest.Participant
@@ -40,7 +40,7 @@ func (r *raw) do(method, path, body string) (int, string, string) {
 	if r.token != "" {
 		req.Header.Set("Authorization", "Bearer "+r.token)
 	}
-	req.Close = true // no connection is left behind
+	req.Close = true // so that no connection is left open
 	resp, err := http.DefaultClient.Do(req)
 	require.NoError(r.t, err)
 	defer resp.Body.Close()
@@ -68,7 +68,7 @@ func command(id, submission, period string, ts ...cantontest.Transfer) string {
 	return string(b)
 }
 
-// submit posts and requires an error object with the code, or "" for success.
+// submit posts body, and requires the status and an error object with the code; "" means no error.
 func (r *raw) submit(body string, status int, code string) map[string]any {
 	r.t.Helper()
 	got, contentType, text := r.do("POST", "/v2/commands/async/submit", body)
@@ -84,7 +84,7 @@ func (r *raw) submit(body string, status int, code string) map[string]any {
 	return doc
 }
 
-// list asks for completions and returns their values.
+// list asks for completions, and returns their values.
 func (r *raw) list(begin int64, query string) []map[string]any {
 	r.t.Helper()
 	status, _, text := r.do("POST", "/v2/commands/completions?"+query, fmt.Sprintf(`{"userId":"app","parties":["Alice"],"beginExclusive":%d}`, begin))
@@ -121,7 +121,7 @@ func TestSubmissionAndCompletion(t *testing.T) {
 func TestAllOrNothing(t *testing.T) {
 	r := newRaw(t, &cantontest.Options{Balance: 10})
 	for i, ts := range [][]cantontest.Transfer{
-		{{To: "Bob", Amount: 6}, {To: "Carol", Amount: 6}}, // more than there is
+		{{To: "Bob", Amount: 6}, {To: "Carol", Amount: 6}}, // more than the balance
 		{{To: "Bob", Amount: 1}, {To: "Carol", Amount: 1, Poison: cantontest.PoisonAsync}},
 	} {
 		id := fmt.Sprintf("b%d", i)
@@ -140,10 +140,10 @@ func TestSpending(t *testing.T) {
 	r := newRaw(t, &cantontest.Options{CompleteAfter: time.Second})
 	spend := cantontest.Transfer{To: "Bob", Amount: 1, Spends: "00c"}
 	r.submit(command("a", "a#1", "", spend), 200, "")
-	r.submit(command("b", "b#1", "", spend), 200, "") // both are interpreted in time
+	r.submit(command("b", "b#1", "", spend), 200, "") // both are interpreted before one of them archives the contract
 	require.Eventually(t, func() bool { return r.p.Count(cantontest.Rejected, "b") == 1 }, 30*time.Second, time.Millisecond)
 	assert.Equal(t, 1, r.p.Count(cantontest.Executed, "a"))
-	r.submit(command("a", "a#2", "", spend), 404, "CONTRACT_NOT_FOUND") // and no duplicate
+	r.submit(command("a", "a#2", "", spend), 404, "CONTRACT_NOT_FOUND") // not answered as a duplicate
 	assert.EqualValues(t, 1_000_001, r.p.Balance("Bob"))
 }
 
@@ -194,7 +194,7 @@ func TestDeduplicationPeriods(t *testing.T) {
 	again(fmt.Sprintf(`{"DeduplicationOffset":{"value":%d}}`, at-1), 409, "DUPLICATE_COMMAND")
 	again(`{"Empty":{}}`, 409, "DUPLICATE_COMMAND")
 	require.NoError(t, r.p.Check(nil))
-	again(fmt.Sprintf(`{"DeduplicationOffset":{"value":%d}}`, at), 200, "") // exclusive
+	again(fmt.Sprintf(`{"DeduplicationOffset":{"value":%d}}`, at), 200, "") // the offset itself is not part of the period
 	require.Eventually(t, func() bool { return r.p.Count(cantontest.Executed, "b") == 2 }, 30*time.Second, time.Millisecond)
 	require.ErrorContains(t, r.p.Check(nil), "took effect twice")
 }
@@ -205,7 +205,7 @@ func TestListLimits(t *testing.T) {
 		r.submit(command(fmt.Sprintf("b%d", i), "", ""), 200, "")
 	}
 	require.Eventually(t, func() bool { return r.p.Count(cantontest.Executed, "b7") == 1 }, 30*time.Second, time.Millisecond)
-	for _, query := range []string{"", "limit=6"} { // none, and one over the participant's, which is ignored
+	for _, query := range []string{"", "limit=6"} { // no limit, and one above the participant's, which is ignored
 		status, _, text := r.do("POST", "/v2/commands/completions?"+query, `{"userId":"app","parties":["Alice"],"beginExclusive":0}`)
 		assert.Equal(t, 413, status)
 		assert.Contains(t, text, "JSON_API_MAXIMUM_LIST_ELEMENTS_NUMBER_REACHED")
@@ -251,8 +251,8 @@ func TestUsers(t *testing.T) {
 	assert.Len(t, r.list(0, "limit=1"), 1)
 }
 
-// A stream tells what comes after its beginning, ignores later requests, and ends
-// with one frame that is an error.
+// A stream has the completions after its beginning, ignores later requests, and ends with one
+// frame for an error.
 func TestStream(t *testing.T) {
 	r := newRaw(t, &cantontest.Options{Users: map[string]cantontest.User{"good": {ID: "app", ActAs: []string{"Alice"}}}, IdleCheckpoint: 20 * time.Millisecond})
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)

@@ -59,7 +59,7 @@ func Payload(transfers ...Transfer) []byte {
 func encode(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // cannot happen: strings and numbers
+		panic(err) // cannot fail for strings and numbers
 	}
 	return b
 }
@@ -80,7 +80,7 @@ type submitJSON struct {
 // maxAmount keeps sums from overflowing.
 const maxAmount = 1_000_000_000_000
 
-// transfers reads the commands. The error is the error of interpretation.
+// transfers reads the commands. An error is one of interpretation.
 func (s submitJSON) transfers() ([]Transfer, error) {
 	var out []Transfer
 	for _, command := range s.Commands {

@@ -31,7 +31,7 @@ func openSQLite(t *testing.T) *sqlite.Store {
 	return st
 }
 
-// watching notes what the engine hands to the client.
+// watching is a client that notes what the engine calls it with.
 type watching struct {
 	*canton.Client
 	mu       sync.Mutex
@@ -68,9 +68,8 @@ func (w *watching) BatchStatuses(ctx context.Context, s batch.ServiceID, attempt
 	return w.Client.BatchStatuses(ctx, s, attempts)
 }
 
-// A process dies between the keeping of what it prepared and its POST, or after the
-// POST; then the ledger goes on for longer than anybody looks back. The next process
-// goes by what is kept.
+// A process dies after its prepared bytes were stored, before or after the POST. Then the ledger's
+// end moves further than any client looks back. The next process uses the stored bytes.
 func TestPreparedOutlivesItsProcess(t *testing.T) {
 	for name, posted := range map[string]bool{"before its POST": false, "after its POST": true} {
 		for driver, open := range map[string]func(*testing.T) store.Store{
@@ -118,7 +117,7 @@ func TestPreparedOutlivesItsProcess(t *testing.T) {
 				require.NoError(t, err)
 				require.NotEqual(t, string(prepared), string(later), "the ledger has gone on")
 
-				next, err := canton.New(p.URL(), &canton.Options{ // it remembers nothing of what it read
+				next, err := canton.New(p.URL(), &canton.Options{ // a client that has read nothing yet
 					UserID: "app", LookBack: 1, PollOnly: true, IdleWait: 10 * time.Millisecond,
 					LateArrival: 50 * time.Millisecond, Grace: 50 * time.Millisecond, DecidedWithin: 100 * time.Millisecond,
 				})
@@ -139,7 +138,7 @@ func TestPreparedOutlivesItsProcess(t *testing.T) {
 				require.NoError(t, runner.Add(ctx, fresh))
 				for _, k := range []batch.Key{b.Key(), fresh.Key()} {
 					rec, err := runner.Await(wait, k)
-					for err != nil && wait.Err() == nil { // a read that took longer than RequestTimeout
+					for err != nil && wait.Err() == nil { // a read may take longer than RequestTimeout
 						rec, err = runner.Await(wait, k)
 					}
 					require.NoError(t, err)

@@ -39,7 +39,7 @@ func (p *Participant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pause waits, and reports whether the client is still there.
+// pause waits for d, and reports whether the client is still connected.
 func (p *Participant) pause(r *http.Request, d time.Duration) bool {
 	if d <= 0 {
 		return true
@@ -55,7 +55,7 @@ func (p *Participant) pause(r *http.Request, d time.Duration) bool {
 	return false
 }
 
-// body reads a JSON body. It returns the answer if the body is bad, else nil.
+// body reads a JSON body. It returns an answer if the body is malformed, else nil.
 func (p *Participant) body(r *http.Request, into any) *answer {
 	b, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, p.o.MaxBody))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
@@ -77,8 +77,8 @@ func missing(field string) *answer {
 	return &a
 }
 
-// who returns the user of a request, and checks that it may act, or read, for the parties
-// (docs/ledgers/canton.md#authorization).
+// who returns the user of a request, and checks that the user may act for the parties, or read as
+// them (docs/ledgers/canton.md#authorization).
 func (p *Participant) who(r *http.Request, bodyUser string, parties []string, act bool) (string, *answer) {
 	refuse := func(x refusalError) (string, *answer) {
 		a := x.answer()
@@ -202,8 +202,8 @@ func (p *Participant) submit(w http.ResponseWriter, r *http.Request) {
 	p.send(w, r, a, f)
 }
 
-// interpret checks a submission before it is accepted (docs/ledgers/canton.md#submissions).
-// err is the error of reading its transfers.
+// interpret checks a submission before it is accepted (docs/ledgers/canton.md#submissions). err is
+// the error from reading its transfers.
 func (p *Participant) interpret(doc submitJSON, transfers []Transfer, err error, user string, f Fault) (*submission, *refusalError) {
 	switch {
 	case *doc.CommandID == "" || len(doc.ActAs) == 0 || len(doc.Commands) == 0:
@@ -241,7 +241,7 @@ func (p *Participant) isSpent(contract string) bool {
 	return p.archived[contract]
 }
 
-// period reads the deduplication period (docs/ledgers/canton.md#submissions,
+// period reads the deduplication period of a submission (docs/ledgers/canton.md#submissions,
 // docs/ledgers/canton.md#deduplication).
 func (p *Participant) period(doc submitJSON) (deduplicationPeriod, *refusalError) {
 	wrong := func(cause string, context map[string]string) (deduplicationPeriod, *refusalError) {

@@ -20,7 +20,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// trouble is what happens to the first tries of a command, by seed.
+// trouble returns faults for the first tries of each command, drawn by seed.
 func trouble(seed int) func(cantontest.RequestPoint) cantontest.Fault {
 	return func(p cantontest.RequestPoint) cantontest.Fault {
 		h := fnv.New64a()
@@ -33,7 +33,7 @@ func trouble(seed int) func(cantontest.RequestPoint) cantontest.Fault {
 			return cantontest.Fault{Answer: cantontest.AnswerReset}
 		case p.Operation == cantontest.OpCompletions && n == 1:
 			return cantontest.Fault{Answer: cantontest.AnswerTruncated}
-		case p.Operation == cantontest.OpCompletions && n < 6: // as if there were none
+		case p.Operation == cantontest.OpCompletions && n < 6: // the answer has no completions
 			return cantontest.Fault{SlowRead: 50 * time.Millisecond}
 		case p.Operation == cantontest.OpStream && n < 5:
 			return cantontest.Fault{Answer: cantontest.AnswerReset}
@@ -62,13 +62,13 @@ func trouble(seed int) func(cantontest.RequestPoint) cantontest.Fault {
 	}
 }
 
-// The engine, over sockets, with a participant that fails in every way: everything
-// ends as it should, in order, and takes effect once.
+// The engine runs over sockets with a participant that fails in every way: each batch ends as it
+// should, in order, and takes effect at most once.
 func TestEngine(t *testing.T) {
 	const parties, each = 6, 8
 	for name, o := range map[string]canton.Options{
 		"streams": {}, "polling": {PollOnly: true},
-		// What was prepared is all that it goes by.
+		// With LookBack 1, the client finds an outcome only from the prepared bytes.
 		"prepared": {LookBack: 1, PollOnly: true}, "prepared, SQLite": {LookBack: 1, PollOnly: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestEngine(t *testing.T) {
 					tr := cantontest.Transfer{To: "Bank", Amount: 1}
 					b := batch.Batch{ID: batch.ID(fmt.Sprintf("p%d-%d", party, i)), Service: batch.ServiceID(fmt.Sprintf("Party%d", party))}
 					want[b.ID] = batch.Committed
-					if i%2 == 0 { // sent again after it took effect, it is refused
+					if i%2 == 0 { // such a command, sent again after it took effect, is refused
 						tr.Spends = string(b.ID)
 					}
 					if i == 3 {

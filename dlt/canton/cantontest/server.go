@@ -51,8 +51,8 @@ func Listen(o *Options) (*Participant, error) {
 type sockets struct {
 	mu   sync.Mutex
 	open map[*websocket.Conn]struct{}
-	down bool           // no new ones
-	busy sync.WaitGroup // in use
+	down bool           // no new sockets are accepted
+	busy sync.WaitGroup // sockets in use
 }
 
 // URL returns the base URL, "http://127.0.0.1:41234"; "" before the first listen.
@@ -103,11 +103,11 @@ func (p *Participant) DropStreams() {
 	open := slices.Collect(maps.Keys(p.sockets.open))
 	p.sockets.mu.Unlock()
 	for _, c := range open {
-		_ = c.CloseNow() // it may have ended already
+		_ = c.CloseNow() // the connection may have ended already
 	}
 }
 
-// send writes the answer, changed by the fault.
+// send writes an answer after the fault has changed it.
 func (p *Participant) send(w http.ResponseWriter, r *http.Request, a answer, f Fault) {
 	a = f.changedAnswer(a)
 	switch f.Answer {
@@ -127,5 +127,5 @@ func (p *Participant) send(w http.ResponseWriter, r *http.Request, a answer, f F
 	}
 	w.Header().Set("Content-Type", a.contentType)
 	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body) // the client may have left
+	_, _ = w.Write(a.body) // the client may have ended the connection
 }

@@ -18,14 +18,14 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// A set-up that is wrong ends no batch and spends nothing, whichever word says so: after a bounded
-// time a person is called about each batch, once, and everything is committed when the set-up is
-// right.
+// A wrong set-up makes no batch final and uses up no budget, whichever error reports it: after a
+// limited time each batch is reported to a person once, and all batches are committed when the
+// set-up is right.
 func TestAWrongSetUpEndsNoBatch(t *testing.T) {
 	for name, wrong := range map[string]func(id string) cantontest.Fault{
 		"at the door":    func(id string) cantontest.Fault { return cantontest.Fault{Answer: cantontest.AnswerError, Error: id} },
 		"in completions": func(id string) cantontest.Fault { return cantontest.Fault{Reject: id} },
-		"in completions, not definite": func(id string) cantontest.Fault { // though the word is a refusal's
+		"in completions, not definite": func(id string) cantontest.Fault { // although the error id is that of a refusal
 			return cantontest.Fault{Reject: "DAML_FAILURE", Definite: "false"}
 		},
 	} {
@@ -75,7 +75,7 @@ func TestAWrongSetUpEndsNoBatch(t *testing.T) {
 			require.NoError(t, runner.Add(ctx, added...))
 			require.Eventually(t, func() bool {
 				for _, b := range added {
-					if p.Count(cantontest.Posted, string(b.ID)) < 4 { // more than the budget
+					if p.Count(cantontest.Posted, string(b.ID)) < 4 { // more tries than the budget has
 						return false
 					}
 				}

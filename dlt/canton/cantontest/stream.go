@@ -11,8 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 )
 
-// stream serves the WebSocket: one request, and then completions until the client leaves
-// (docs/ledgers/canton.md#completions). An error is one frame, and the last.
+// stream serves the WebSocket: it reads one request, and sends completions until the client leaves
+// (docs/ledgers/canton.md#completions). An error is one frame, the last one.
 func (p *Participant) stream(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	p.doWhatIsDue(time.Now())
@@ -26,11 +26,11 @@ func (p *Participant) stream(w http.ResponseWriter, r *http.Request) {
 		p.send(w, r, jsonAnswer(http.StatusOK, map[string]any{}), f)
 		return
 	}
-	// Always answered, offered or not.
+	// The participant names this protocol even if the client has not offered it.
 	w.Header().Set("Sec-WebSocket-Protocol", "daml.ws.auth")
 	conn, err := websocket.Accept(w, r, nil)
 	if err != nil {
-		return // already answered
+		return // Accept has sent the answer
 	}
 	p.sockets.mu.Lock()
 	if p.sockets.down {
@@ -41,7 +41,7 @@ func (p *Participant) stream(w http.ResponseWriter, r *http.Request) {
 	p.sockets.open[conn] = struct{}{}
 	p.sockets.busy.Add(1)
 	p.sockets.mu.Unlock()
-	// The request's context has no meaning once its connection is taken over.
+	// The request's context has no meaning after its connection was taken over.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 	gone := make(chan struct{})
 	first := make(chan []byte, 1)
@@ -66,7 +66,7 @@ func (p *Participant) stream(w http.ResponseWriter, r *http.Request) {
 	case <-p.closed:
 	}
 	cancel()
-	_ = conn.CloseNow() // it may have ended already
+	_ = conn.CloseNow() // the connection may have ended already
 	<-gone
 	p.sockets.mu.Lock()
 	delete(p.sockets.open, conn)
@@ -80,7 +80,7 @@ func (p *Participant) sendAll(r *http.Request, conn *websocket.Conn, request []b
 		if !ok {
 			var err error
 			if b, err = json.Marshal(v); err != nil {
-				panic(err) // cannot happen: maps, slices, strings and numbers
+				panic(err) // cannot fail for maps, slices, strings and numbers
 			}
 		}
 		return conn.Write(r.Context(), websocket.MessageText, b) == nil

@@ -42,7 +42,6 @@ const pageSize = 64
 // page before. So pages may repeat receipts, and many receipts are never sent. The replay ends
 // with an empty page. A subscription with last_seen_event starts at that id; without it the first
 // page has no bound.
-// without it the first page has no bound.
 type replayCursor struct {
 	after    string
 	hasBound bool // true if the page begins after the id after

@@ -23,21 +23,22 @@ import (
 	"github.com/dltbatch/dltbatch/internal/transcript"
 )
 
-// passed is the entries of notHeld that the scenarios came by. They run one by one.
+// passed is the entries of notHeld whose lines the scenarios have reached. The scenarios run one
+// by one.
 var passed = map[string]bool{}
 
 const admin = "Bearer Cylinder:<jwt of the admin key>"
 
-// player goes through a record of real nodes and makes equivalent requests. Every line is
-// looked at by the scenario, or stands in notHeld with the reason.
+// player goes through a record of real nodes, and makes equivalent requests. Each line is compared
+// by the scenario, or is in notHeld with the reason.
 type player struct {
 	*testing.T
 	n       *splintertest.Network
 	file    string
 	entries []transcript.Entry
 	held    int
-	begun   time.Time // in virtual time
-	first   time.Time // by the record's clock
+	begun   time.Time // the start of the scenario, in virtual time
+	first   time.Time // the first time in the record
 
 	watched struct {
 		service batch.ServiceID
@@ -65,7 +66,7 @@ func play(t *testing.T, file string, o *splintertest.Options, scenario func(p *p
 	})
 }
 
-// peek returns the next entry that is to be held.
+// peek returns the next entry that is to be compared.
 func (p *player) peek() (transcript.Entry, bool) {
 	for len(p.entries) > 0 {
 		e := p.entries[0]
@@ -92,7 +93,7 @@ func (p *player) next() transcript.Entry {
 	return e
 }
 
-// note returns the next remark, which begins with a text.
+// note returns the next remark, which must begin with prefix.
 func (p *player) note(prefix string) string {
 	p.Helper()
 	e := p.next()
@@ -100,7 +101,7 @@ func (p *player) note(prefix string) string {
 	return e.Note
 }
 
-// exchange returns the next one, once it is its time.
+// exchange returns the next exchange, at its time in the record.
 func (p *player) exchange(label string) (*transcript.Exchange, int) {
 	p.Helper()
 	e := p.next()
@@ -109,7 +110,7 @@ func (p *player) exchange(label string) (*transcript.Exchange, int) {
 	return e.Exchange, e.Line
 }
 
-// keepPace sleeps until the record's clock says so, which it does by the second.
+// keepPace sleeps until the time of an exchange in the record, which has whole seconds.
 func (p *player) keepPace(x *transcript.Exchange) {
 	at, err := http.ParseTime(x.Answer.Header.Get("Date"))
 	if err != nil {
@@ -123,8 +124,8 @@ func (p *player) keepPace(x *transcript.Exchange) {
 	}
 }
 
-// call makes a request like that of the record and compares the answers. It takes as long
-// as the record's did, if that was a matter of milliseconds.
+// call makes a request like that of the record, and compares the answers. It first waits as long as
+// the record's request took, if that was less than a second.
 func (p *player) call(x *transcript.Exchange, line int, target string, body []byte) transcript.Answer {
 	p.Helper()
 	begun := time.Now()
@@ -143,7 +144,7 @@ func (p *player) call(x *transcript.Exchange, line int, target string, body []by
 	if len(s) > 3 {
 		node = max(0, p.n.NodeOf(batch.ServiceID(s[2]+"::"+s[3])))
 	}
-	if x.Failure != "" { // the client gives up
+	if x.Failure != "" { // in the record the client gave up
 		ctx, cancel := context.WithTimeout(p.Context(), x.Answer.After)
 		defer cancel()
 		done := make(chan struct{})
@@ -179,7 +180,7 @@ func (p *player) call(x *transcript.Exchange, line int, target string, body []by
 	return got
 }
 
-// ordered sorts an array of statuses, which come in any order.
+// ordered sorts an array of statuses, which may come in any order.
 func ordered(body string) string {
 	var list []struct {
 		ID     string          `json:"id"`
@@ -203,7 +204,7 @@ func ordered(body string) string {
 	return string(out)
 }
 
-// post makes a POST of batches. The service of the record's target takes it.
+// post makes a POST of batches to the service in the record's target.
 func (p *player) post(label string, bs ...batch.Batch) transcript.Answer {
 	p.Helper()
 	x, line := p.exchange(label)
@@ -212,7 +213,7 @@ func (p *player) post(label string, bs ...batch.Batch) transcript.Answer {
 	return p.call(x, line, x.Request.Target, list(bs...))
 }
 
-// body likewise, of anything.
+// body makes a POST of any body to the service in the record's target.
 func (p *player) body(label string, body []byte) transcript.Answer {
 	p.Helper()
 	x, line := p.exchange(label)
@@ -222,7 +223,7 @@ func (p *player) body(label string, body []byte) transcript.Answer {
 	return p.call(x, line, x.Request.Target, body)
 }
 
-// get makes a GET; with batches, of their statuses.
+// get makes a GET. With batches it asks for their statuses.
 func (p *player) get(label string, bs ...batch.Batch) transcript.Answer {
 	p.Helper()
 	x, line := p.exchange(label)
@@ -253,8 +254,8 @@ func (p *player) watch(s batch.ServiceID, bs ...batch.Batch) {
 	}
 }
 
-// seen holds what somebody saw who watched the last batch: it goes through the same
-// words, in the same order, to the same end. How quickly is another matter.
+// seen compares the statuses that the record saw of the last batch: the batch must go through the
+// same statuses, in the same order, to the same end. It does not compare the times.
 func (p *player) seen() {
 	p.Helper()
 	var want []string

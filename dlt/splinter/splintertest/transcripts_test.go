@@ -21,15 +21,15 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// scenery is how remarks begin that say nothing of the node: headings, dates, and what
-// this library made of the answers.
+// scenery is the beginnings of remarks that say nothing about the node: headings, dates, and
+// results of this library.
 var scenery = []string{
 	"2026-11-22T", "malformed bodies", "bad batches", "places", "authorization", "headers", "statuses", "big bodies",
 	"create registry", "append ", "names: ", "good, contract fails: our client's", "good, failing, good: our client's",
 	"failing, good: our client's", "45 posts of", "post ",
 }
 
-// notHeld is the lines of the records that are not held against the simulator, and why.
+// notHeld is the lines of the records that are not compared with the simulator, and the reasons.
 var notHeld = map[string]string{
 	"08-poison-trap.txt:8": "the service had stalled before the record begins; with what is not said",
 	"18-stall.txt:16":      "the other node was down; nobody listens in virtual time",
@@ -44,15 +44,15 @@ func options(version int, circuits ...string) *splintertest.Options {
 	return o
 }
 
-// TestTranscripts holds the simulator's answers against those of real nodes: status,
-// content type, and the body's keys, types and texts.
+// TestTranscripts compares the simulator's answers with those of real nodes: status, content type,
+// and the body's keys, types and texts.
 func TestTranscripts(t *testing.T) {
 	tier.Plain(t)
 	play(t, "02-errors.txt", options(2, "aaaaa-bbbbb"), errorsOf)
 	play(t, "03-dup.txt", options(2, "aaaaa-bbbbb"), duplicates)
 	play(t, "03-idem.txt", options(2, "idem0-00001"), idempotent)
 	flooded := options(2, "flood-00001")
-	flooded.CommitInterval = 1200 * time.Millisecond // as slow as that node was
+	flooded.CommitInterval = 1200 * time.Millisecond // as slow as the recorded node
 	play(t, "05-flood.txt", flooded, flood)
 	empty := emptyBatch(t)
 	foreign := tx(splintertest.Set("x", 1))
@@ -69,7 +69,7 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// emptyBatch is a batch without transactions, which no builder makes.
+// emptyBatch returns a batch without transactions, which no builder makes.
 func emptyBatch(t *testing.T) batch.Batch {
 	t.Helper()
 	key, err := sawtooth.ParsePrivateKey("2f1e7b7a130d7ba9da0068b3bb0ba1d79e7e77110302c9f746c3c2a63fe40088")
@@ -95,7 +95,7 @@ func errorsOf(p *player) {
 	}()
 	key := "026a2c795a9776f75464aa3bda3534c3154a6e91b357b1181d3f515110f84b67c5"
 	unhex := func(s string) []byte { b, err := hex.DecodeString(s); require.NoError(p, err); return b }
-	// resigned builds a list whose outer batch is signed over what it has, however broken.
+	// resigned returns a list whose batch is correctly signed, whatever mistakes it contains.
 	p.body("garbage text", []byte("not protobuf at all"))
 	p.body("garbage bytes", []byte{0xff, 0xff, 0xff})
 	p.body("truncated list", list(good)[:len(list(good))-7])
@@ -148,7 +148,7 @@ func errorsOf(p *player) {
 	} {
 		p.get(label)
 	}
-	for range 7 { // the number stands behind
+	for range 7 { // the label ends with the number
 		x, line := p.exchange("")
 		count, err := strconv.Atoi(strings.Fields(p.note(""))[0])
 		require.NoError(p, err)
@@ -163,17 +163,17 @@ func errorsOf(p *player) {
 		x, line := p.exchange(fmt.Sprint(size, " MiB"))
 		p.keepPace(x)
 		p.watch(p.n.Service(0), b)
-		// A field that nobody knows makes the list as long as the record's.
+		// An unknown field makes the list as long as the record's.
 		padding := protowire.AppendBytes(protowire.AppendTag(list(b), 15, protowire.BytesType), make([]byte, size<<20))
 		p.call(x, line, x.Request.Target, padding)
 		p.seen()
 	}
 }
 
-// broken is a batch whose transaction has a header that is no message.
+// broken returns a batch with a transaction whose header is no message.
 func broken(p *player) []byte {
 	b := inc(p)
-	const field = "\x0a\x42" // of the batcher's key, in the transaction's header
+	const field = "\x0a\x42" // the batcher's key in the transaction's header
 	at := bytes.LastIndex(b.Payload, []byte(field))
 	out := bytes.Clone(b.Payload)
 	out[at+1] = 0xff

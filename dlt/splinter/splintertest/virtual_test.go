@@ -19,8 +19,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
 )
 
-// mute is a listener that nobody calls, so that a network lives in virtual time: the
-// tests speak to the handlers of its nodes.
+// mute is a listener to which nobody connects, so that a network works in virtual time: the tests
+// call the handlers of its nodes.
 type mute struct {
 	closed chan struct{}
 	once   sync.Once
@@ -30,7 +30,7 @@ func (m *mute) Accept() (net.Conn, error) { <-m.closed; return nil, net.ErrClose
 func (m *mute) Close() error              { m.once.Do(func() { close(m.closed) }); return nil }
 func (m *mute) Addr() net.Addr            { return &net.TCPAddr{IP: net.IPv4zero, Port: 80} }
 
-// virtual runs f in virtual time with nodes that have the times of real ones.
+// virtual runs f in virtual time.
 func virtual(t *testing.T, o *splintertest.Options, f func(t *testing.T, n *splintertest.Network)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -40,7 +40,7 @@ func virtual(t *testing.T, o *splintertest.Options, f func(t *testing.T, n *spli
 	})
 }
 
-// measured is the options of real nodes with two circuits.
+// measured returns the options of real nodes, with two circuits.
 func measured(version int) *splintertest.Options {
 	o := splintertest.RealTimes()
 	o.Circuits = []splintertest.Circuit{{ID: "aaaaa-bbbbb", Version: version}, {ID: "ccccc-ddddd", Version: version}}
@@ -53,7 +53,8 @@ func newRequest(t testing.TB, s batch.ServiceID, body []byte) *http.Request {
 
 func path0(s batch.ServiceID) string { return "/scabbard/" + strings.Replace(string(s), "::", "/", 1) }
 
-// call asks a service's node without a socket; nil where the connection ended.
+// call makes a request to a service's node without a socket. It returns nil if the connection
+// ended.
 func call(ctx context.Context, n *splintertest.Network, s batch.ServiceID, method, rest string, body []byte) *response {
 	return serve(n, s, httptest.NewRequestWithContext(ctx, method, path0(s)+rest, bytes.NewReader(body)))
 }
@@ -61,7 +62,7 @@ func call(ctx context.Context, n *splintertest.Network, s batch.ServiceID, metho
 func serve(n *splintertest.Network, s batch.ServiceID, r *http.Request) (out *response) {
 	w := httptest.NewRecorder()
 	defer func() {
-		if recover() != nil { // http.ErrAbortHandler
+		if recover() != nil { // the panic is http.ErrAbortHandler
 			out = nil
 		}
 	}()
@@ -97,7 +98,7 @@ func root(t *testing.T, n *splintertest.Network, s batch.ServiceID) string {
 	return r.body
 }
 
-// leave sends a POST, and gives it up after three seconds.
+// leave sends a POST whose client gives up after three seconds.
 func leave(t *testing.T, n *splintertest.Network, s batch.ServiceID, b batch.Batch) (answered bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)

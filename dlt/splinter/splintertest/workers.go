@@ -8,11 +8,11 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 )
 
-// worker is one of the threads that serve a node's requests. A connection belongs to one
-// worker all its life, and a waiting handler holds the worker. So a node with two workers
-// leaves every second connection without an answer while one request waits for a stalled
-// service. Requests that clients send meanwhile are served when the worker is free, even if
-// the clients have left.
+// worker is one of the threads that serve a node's requests. A connection belongs to the same
+// worker all the time, and a handler that waits occupies the worker. So while one request waits
+// for a stalled service, a node with two workers leaves every second connection without an answer.
+// Requests that clients send in the meantime are served when the worker is free, even if the
+// clients have left.
 type worker struct {
 	busy    bool
 	waiting []*waitingRequest
@@ -20,9 +20,8 @@ type worker struct {
 
 type waitingRequest struct{ order float64 }
 
-// workersPerNode is how many requests a node serves at once. It is also how many requests may
-// wait for a stalled service until the node answers nothing at all. Real nodes have as many as
-// cores.
+// workersPerNode is how many requests a node serves at once. If as many wait for a stalled
+// service, the node answers nothing at all. Real nodes have as many workers as cores.
 const workersPerNode = 2
 
 func newWorkers() []*worker {
@@ -51,7 +50,7 @@ func (v *node) nextWorker() int {
 // ok is false if the node dies first. Waiting requests are served in any order.
 func (v *node) waitForWorker(r *http.Request) (done func(), ok bool) {
 	i, known := r.Context().Value(workerKey{}).(int)
-	if !known { // another server serves the node's handler
+	if !known { // the handler is used by another server
 		i = v.nextWorker()
 	}
 	v.mu.Lock()
@@ -106,8 +105,8 @@ func isClosed(life <-chan struct{}) bool {
 	}
 }
 
-// waitForLocks waits until no batch holds the locks of a service. It returns with the lock held,
-// unless the node died or the network is closed.
+// waitForLocks waits until no batch holds the locks of a service. If it returns true, the
+// network's lock is held; it returns false if the node died or the network is closed.
 func (v *node) waitForLocks(s *service) bool {
 	v.mu.Lock()
 	life := v.life
