@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leak.Check(m)) }
 
-// A program that ends before it listens is an error.
+// Run returns an error if the program ends before it listens.
 func TestRunEnds(t *testing.T) {
 	_, err := Run(os.Args[0], t.TempDir())
 	require.ErrorContains(t, err, "ended")
@@ -31,8 +31,8 @@ func ask(t *testing.T, n *Node, method string) string {
 	return string(text)
 }
 
-// A node that is stopped has its blocks afterwards, one that is killed those of its last dump, and
-// one that is renewed none.
+// A stopped node has all its blocks when it resumes, a killed one has those of its last dump, and
+// a renewed one has none.
 func TestAnvilIsKilled(t *testing.T) {
 	n := Start(t, "--no-mining", "--state-interval", "3600")
 	url := n.URL()

@@ -1,4 +1,4 @@
-// Package anvil runs a real EVM node for tests, anvil: each in a temporary folder, on a free port
-// of the loopback. Package binaries finds the program or brings it. On Linux a node dies with the
-// test binary, however that ends.
+// Package anvil runs anvil, a real EVM node, for tests: each node in a temporary folder, on a free
+// port of the loopback interface. Package binaries finds the program or downloads it. On Linux a
+// node ends with the test binary, however the binary ends.
 package anvil

@@ -11,19 +11,19 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// Node is an anvil, and its folder. One goroutine at a time calls its methods.
+// Node is an anvil with its folder. Its methods must be called by one goroutine at a time.
 type Node struct {
 	program   string
-	stateFile string // the file of its state
+	stateFile string // the file in which the node keeps its state
 	daemon.Server
 }
 
-// Start starts a node in a folder of the test, whose end stops it: see [Run]. Where there is no
-// anvil and none can be brought, the test fails.
+// Start starts a node in a folder of the test, and stops it at the test's end: see [Run]. If there
+// is no anvil and none can be downloaded, the test fails.
 func Start(t testing.TB, args ...string) *Node {
 	t.Helper()
 	tier.Server(t)
-	tier.Plain(t) // simulated nodes run with the race detector
+	tier.Plain(t) // runs with the race detector use simulated nodes
 	bin, err := binaries.Anvil().Bring()
 	if err != nil {
 		t.Fatalf("no anvil to test with: %v", err)
@@ -36,9 +36,9 @@ func Start(t testing.TB, args ...string) *Node {
 	return n
 }
 
-// Run starts a node whose finalized block is two behind the head, and which keeps its state in a
-// file of dir, once a second, unless args have another --state-interval. bin is the program: see
-// [binaries.Anvil]. args are more of its arguments. The caller stops the node.
+// Run starts a node whose finalized block is two blocks behind the head. It keeps its state in a
+// file of dir, and writes the file once a second, unless args have another --state-interval. bin
+// is the program: see [binaries.Anvil]. args are further arguments. The caller stops the node.
 func Run(bin, dir string, args ...string) (*Node, error) {
 	n := &Node{program: bin, stateFile: filepath.Join(dir, "state.json")}
 	if err := n.Resume(args...); err != nil {
@@ -49,7 +49,7 @@ func Run(bin, dir string, args ...string) (*Node, error) {
 
 const listeningPrefix = "Listening on "
 
-// Resume starts the node again, with the state of its file. Its address stays.
+// Resume starts the node again with the state in its file, at the same address.
 func (n *Node) Resume(args ...string) error {
 	kept := []string{"--slots-in-an-epoch", "1", "--state", n.stateFile}
 	if !slices.Contains(args, "--state-interval") {
@@ -58,7 +58,7 @@ func (n *Node) Resume(args ...string) error {
 	return n.startProcess(append(kept, args...))
 }
 
-// Renew starts the node again as another chain, which keeps no state. Its address stays.
+// Renew starts the node again as another chain, without a state file, at the same address.
 func (n *Node) Renew(args ...string) error { return n.startProcess(args) }
 
 func (n *Node) startProcess(args []string) error {
@@ -66,6 +66,6 @@ func (n *Node) startProcess(args []string) error {
 	return n.StartProgram(cmd, listeningPrefix, listeningPrefix)
 }
 
-// StateFile returns the file in which the node keeps its state. A node that is killed while it
-// writes may leave a part of it.
+// StateFile returns the file in which the node keeps its state. If the node is killed while it
+// writes the file, only a part of the state may be in it.
 func (n *Node) StateFile() string { return n.stateFile }

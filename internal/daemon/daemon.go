@@ -1,5 +1,5 @@
-// Package daemon runs servers for tests. They die with the process that started them, however it
-// ends, because the kernel kills them then.
+// Package daemon runs servers for tests. On Linux the kernel kills them when the process that
+// started them ends, however it ends.
 package daemon
 
 import (
@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// The time that a server may take to start, and to stop before it is killed.
+// How long a server may take to start, and to stop before it is killed.
 const (
 	startTimeout = time.Minute
 	stopTimeout  = 20 * time.Second
 )
 
-// Process is a server that runs.
+// Process is a running server.
 type Process struct {
 	cmd        *exec.Cmd
 	stopSignal syscall.Signal
@@ -29,8 +29,8 @@ type Process struct {
 	readyLine  string
 }
 
-// Start starts a program, and does not wait for a word of it. ended is closed once it has ended.
-// When this process dies, the kernel sends the program the signal last.
+// Start starts a program without waiting for its output. ended is closed when the program has
+// ended. When this process dies, the kernel sends the program the signal last.
 func Start(cmd *exec.Cmd, last syscall.Signal) (ended <-chan struct{}, err error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -38,7 +38,8 @@ func Start(cmd *exec.Cmd, last syscall.Signal) (ended <-chan struct{}, err error
 	DieWithParent(cmd.SysProcAttr, last)
 	started, end := make(chan error), make(chan struct{})
 	go func() {
-		// The signal comes when the thread that started it ends, so this one must not.
+		// The kernel sends the signal when the thread that started the program ends, so this
+		// thread must not end.
 		runtime.LockOSThread()
 		err := cmd.Start()
 		started <- err
@@ -50,7 +51,7 @@ func Start(cmd *exec.Cmd, last syscall.Signal) (ended <-chan struct{}, err error
 	return end, <-started
 }
 
-// Run is Start for a server, and waits until a line of its output contains ready.
+// Run starts a server as Start does, and waits until a line of its output contains ready.
 func Run(cmd *exec.Cmd, ready string, last syscall.Signal) (*Process, error) {
 	out, in, err := os.Pipe()
 	if err != nil {
@@ -81,16 +82,16 @@ func Run(cmd *exec.Cmd, ready string, last syscall.Signal) (*Process, error) {
 	}
 }
 
-// firstReport is the first report of a server: that it is ready, or, if it ended, all that it
-// printed.
+// firstReport is the first report about a server: that it is ready, or that it has ended, with all
+// its output.
 type firstReport struct {
 	ready bool
 	text  string
 }
 
-// readOutput reads the server's output until it ends.
+// readOutput reads the server's output to its end, and sends the first report to said.
 func readOutput(out io.ReadCloser, ready string, said chan<- firstReport) {
-	defer func() { _ = out.Close() }() // the server has ended
+	defer func() { _ = out.Close() }() // after the server has ended
 	var all strings.Builder
 	waiting := true
 	for lines := bufio.NewScanner(out); lines.Scan(); {
@@ -108,10 +109,10 @@ func readOutput(out io.ReadCloser, ready string, said chan<- firstReport) {
 	}
 }
 
-// ReadyLine returns the line that said so.
+// ReadyLine returns the output line that contained ready.
 func (p *Process) ReadyLine() string { return p.readyLine }
 
-// Crash kills the server without a warning, and waits for its end.
+// Crash kills the server with SIGKILL, and waits for its end.
 func (p *Process) Crash() error {
 	if err := p.cmd.Process.Kill(); err != nil {
 		return fmt.Errorf("kill %s: %w", p.cmd.Path, err)
@@ -120,9 +121,9 @@ func (p *Process) Crash() error {
 	return nil
 }
 
-// Stop sends the server its last signal, and kills it where it does not end soon.
+// Stop sends the server its last signal, and kills it if it does not end in time.
 func (p *Process) Stop() {
-	_ = p.cmd.Process.Signal(p.stopSignal) // the server may have ended by itself
+	_ = p.cmd.Process.Signal(p.stopSignal) // the server may have ended already
 	timer := time.NewTimer(stopTimeout)
 	defer timer.Stop()
 	select {

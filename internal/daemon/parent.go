@@ -4,5 +4,5 @@ package daemon
 
 import "syscall"
 
-// DieWithParent does nothing: only Linux's kernel can.
+// DieWithParent does nothing: only Linux has such a signal.
 func DieWithParent(*syscall.SysProcAttr, syscall.Signal) {}

@@ -9,14 +9,14 @@ import (
 )
 
 // Server is a program that serves HTTP on a port of 127.0.0.1, and that may be down. The zero
-// value has not started yet. One goroutine at a time calls its methods.
+// value has not started yet. Its methods must be called by one goroutine at a time.
 type Server struct {
 	port    string
-	process *Process // nil while it is down
+	process *Process // nil while the program is down
 }
 
-// Port is the port for the command line: 0, any free one, before the first start, and always the
-// same one after it.
+// Port returns the port for the command line. Before the first start it is 0, which means any free
+// port; after that it is always the same port.
 func (s *Server) Port() string {
 	if s.port == "" {
 		return "0"
@@ -25,7 +25,7 @@ func (s *Server) Port() string {
 }
 
 // StartProgram starts the program, and waits until a line of its output contains ready. In that
-// line the address follows on before, up to a space.
+// line, the text after before, up to a space, is the address.
 func (s *Server) StartProgram(cmd *exec.Cmd, ready, before string) error {
 	p, err := Run(cmd, ready, syscall.SIGTERM)
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *Server) StartProgram(cmd *exec.Cmd, ready, before string) error {
 // URL returns the address.
 func (s *Server) URL() string { return "http://" + net.JoinHostPort("127.0.0.1", s.port) }
 
-// Kill ends the program without a warning.
+// Kill ends the program with SIGKILL.
 func (s *Server) Kill() error {
 	if s.process == nil {
 		return nil
@@ -55,7 +55,7 @@ func (s *Server) Kill() error {
 	return err
 }
 
-// Stop ends the program with a signal, so that it writes down what it has.
+// Stop ends the program with a signal, so that the program can write its state.
 func (s *Server) Stop() {
 	if s.process != nil {
 		s.process.Stop()

@@ -10,52 +10,53 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A lane is one account's three payments, several of them under way. What a row keeps, and when a
-// slot is given up, is the same as for one payment; the lane adds how a nonce follows those of the
-// others. Each field breaks a rule.
+// laneRules are the rules of a lane: one account's three payments, several of which are under way.
+// The rules for storing bytes and giving a slot up are those of one payment. In a lane, a nonce
+// also follows those of the other payments. Each field that is true breaks a rule, unless its
+// comment says otherwise.
 type laneRules struct {
-	keepsUnfenced              bool // the row keeps bytes without reading its version and bytes
-	givesSlotUpForShallowBlock bool // a slot is given up for a block that may be taken back
-	takesNonceOfNode           bool // the next nonce is what the node counts with its pool
-	followsShallowForeignNonce bool // a nonce follows somebody else's that may be taken back
-	runContinuesAfterFailure   bool // the rest of a run goes on behind a payment that failed
-	leavesGapsOpen             bool // nobody closes a nonce that no payment holds
-	ignoresLaneNonces          bool // the nonces of the lane's other payments are not looked at
-	ordersRunByAge             bool // a run is in the order of age, and not of nonces
-	resentWaitsForLater        bool // what goes again waits for those behind it: it breaks nothing, and has fewer worlds
-	endsOnAcceptedClosing      bool // a withdrawn payment ends once what closes its nonce was accepted
-	noPersonActs               bool // no person acts: it breaks nothing, and has fewer worlds
+	keepsUnfenced              bool // bytes are stored without a test of the row's version and bytes
+	givesSlotUpForShallowBlock bool // a slot is given up because of a block that may be taken back
+	takesNonceOfNode           bool // the next nonce is the node's count with its pool
+	followsShallowForeignNonce bool // a nonce follows another wallet's transaction that may be taken back
+	runContinuesAfterFailure   bool // after a payment that failed, the rest of its run goes on
+	leavesGapsOpen             bool // a nonce that no payment holds is never closed
+	ignoresLaneNonces          bool // the nonces of the lane's other payments are ignored
+	ordersRunByAge             bool // a run is in the order of age, not of nonces
+	resentWaitsForLater        bool // a payment that is sent again waits for those behind it; breaks no rule, and makes fewer worlds
+	endsOnAcceptedClosing      bool // a withdrawn payment ends once the transaction that closes its nonce was accepted
+	noPersonActs               bool // no person acts; breaks no rule, and makes fewer worlds
 }
 
 const (
 	paymentCount   = 3
 	laneNonceCount = 6
-	foreignOwner   = int8(paymentCount) // owners: 0 to 2 are payments
+	foreignOwner   = int8(paymentCount) // the owners 0 to 2 are the payments
 	closingOwner   = int8(paymentCount + 1)
 	noNumber       = int8(-1)
 )
 
-// paymentRow is one payment's row.
+// paymentRow is the row of one payment.
 type paymentRow struct {
 	state             rowState
-	keptNonce         int8 // the nonce, none for no slot
-	mayNotFollow      bool // waits again, and may not follow those under way
-	wasGivenUp        bool // by a person: it may still be executed
-	lostSlotToForeign bool // had a slot that somebody else's transaction ended
-	// isWithdrawn by a person; keepsClosing says that the slot has a transfer of nothing.
+	keptNonce         int8 // the nonce of its slot; noNumber without a slot
+	mayNotFollow      bool // it is sent again, and may not follow payments under way
+	wasGivenUp        bool // a person has given it up: it may still be executed
+	lostSlotToForeign bool // another wallet's transaction has ended a slot of it
+	// isWithdrawn: a person has withdrawn it. keepsClosing: its slot has a transfer of nothing.
 	isWithdrawn, keepsClosing bool
 }
 
-// laneProcess is a process with a run of payments, or one that had it.
+// laneProcess is a process, with its run of payments if it has one.
 type laneProcess struct {
 	hasRun              bool
-	run                 [paymentCount]int8 // the payments of the run, of which at to end are left
+	run                 [paymentCount]int8 // the run's payments, of which those from nextInRun to endOfRun are left
 	nextInRun, endOfRun int8
 	stage               claimStage
-	rowIsUnchanged      [paymentCount]bool // the rows still have the versions of its claims
-	keptNonces          [paymentCount]int8 // what the rows kept when they were claimed, and what it kept since
+	rowIsUnchanged      [paymentCount]bool // the row still has the version of this process's claim
+	keptNonces          [paymentCount]int8 // the nonces in the rows at the claim, and those that this process has stored since
 	nonce               int8
-	sendsClosing        bool // what it sends closes the nonce of a withdrawn payment
+	sendsClosing        bool // it sends the transaction that closes the nonce of a withdrawn payment
 }
 
 // laneMonitor is a monitor that has read a row.
@@ -73,11 +74,11 @@ type laneWorld struct {
 	processes     [2]laneProcess
 	monitor       laneMonitor
 
-	sentOwners [laneNonceCount]int8 // bits of owners
+	sentOwners [laneNonceCount]int8 // for each nonce, a bit for each owner that has sent a transaction
 	deepOwners [laneNonceCount]int8
 	headOwner  int8
 	faultCount int8
-	// mustKeepOrder says that a rule is not broken which keeps the order, too.
+	// mustKeepOrder is true if no rule is broken that also keeps the order.
 	mustKeepOrder bool
 }
 
@@ -95,7 +96,7 @@ func newLaneWorld() (w laneWorld) {
 	return w
 }
 
-// currentPayment is the payment in hand.
+// currentPayment is the payment on which the process works.
 func (r *laneProcess) currentPayment() int8 { return r.run[r.nextInRun] }
 
 func idleLaneProcess() (r laneProcess) {
@@ -122,7 +123,7 @@ func (w *laneWorld) latestCount() int8 {
 	return w.deepCount()
 }
 
-// pendingCount is the count with a pool that has forgotten nothing.
+// pendingCount is the account's count at a node whose pool has forgotten nothing.
 func (w *laneWorld) pendingCount() int8 {
 	n := w.latestCount()
 	for n < laneNonceCount && w.sentOwners[n] != 0 {
@@ -171,7 +172,7 @@ func (w *laneWorld) brokenPromise() string {
 		case r.state == rejected && !r.wasGivenUp && times[i] > 0:
 			return "rejected, and executed"
 		}
-		for j := range i { // those behind a payment that was given up do not wait for it
+		for j := range i { // payments behind one that was given up do not wait for it
 			if w.mustKeepOrder && times[i] > 0 && times[j] > 0 && where[j] > where[i] && !w.rows[j].lostSlotToForeign && !w.rows[j].wasGivenUp {
 				return "executed in another order"
 			}
@@ -198,7 +199,7 @@ func (s *laneSteps) addStep(what string, change func(w *laneWorld)) {
 			w.processes[i] = idleLaneProcess()
 		}
 	}
-	if !w.processes[0].hasRun && w.processes[1].hasRun { // worlds are equal that differ in the names of processes
+	if !w.processes[0].hasRun && w.processes[1].hasRun { // worlds that differ only in the names of their processes are equal
 		w.processes[0], w.processes[1] = w.processes[1], w.processes[0]
 	}
 	s.emit(w, what)
@@ -226,8 +227,8 @@ func (s *laneSteps) addAllSteps() {
 		return
 	}
 	for i := range s.world.rows {
-		// Also while others keep bytes: they may have kept them since Decide looked, or it is
-		// withdrawn.
+		// A person may give a payment up even while others have bytes: those may have been stored
+		// since Decide looked, or the payment is withdrawn.
 		if r := s.world.rows[i]; r.state == pending && r.keptNonce != noNumber {
 			s.addFault("a person gives a payment up", func(w *laneWorld) {
 				w.changeVersion(int8(i))
@@ -273,7 +274,7 @@ func (s *laneSteps) addChainSteps() {
 	}
 }
 
-// addClaimStep takes a run as queuer.Pipelined does.
+// addClaimStep adds the claim of a run, as queuer.Pipelined makes it.
 func (s *laneSteps) addClaimStep(p int) {
 	accepted := int8(0)
 	end := int8(0)
@@ -283,7 +284,7 @@ func (s *laneSteps) addClaimStep(p int) {
 			open = append(open, int8(i))
 		}
 	}
-	if !s.ordersRunByAge { // what keeps bytes goes first, in the order of nonces
+	if !s.ordersRunByAge { // payments with bytes go first, in the order of their nonces
 		slices.SortStableFunc(open, func(i, j int8) int {
 			a, b := s.world.rows[i].keptNonce, s.world.rows[j].keptNonce
 			if a == noNumber || b == noNumber {
@@ -343,7 +344,8 @@ func (w *laneWorld) isOpen(i int8) bool {
 	return w.rows[i].state != committed && w.rows[i].state != rejected
 }
 
-// putBackPayment ends a run: its payment goes back, and those behind it.
+// putBackPayment puts the current payment back. If goesOn is true the run goes on; otherwise it
+// ends, and its later payments are put back, too.
 func (w *laneWorld) putBackPayment(p int, goesOn bool) {
 	r := &w.processes[p]
 	back := func(i int8) {
@@ -382,7 +384,7 @@ func (s *laneSteps) addProcessSteps(p int) {
 	case stageClaimed:
 		switch row := s.world.rows[at]; {
 		case r.keptNonces[at] == noNumber:
-		case !holds(&s.world) || !row.isWithdrawn || s.world.latestCount() > row.keptNonce: // or it is mined, by whomever
+		case !holds(&s.world) || !row.isWithdrawn || s.world.latestCount() > row.keptNonce: // or the nonce is used, by any transaction
 			s.addStep("kept bytes go again", func(w *laneWorld) { w.processes[p].nonce, w.processes[p].stage = r.keptNonces[at], stageMayPost })
 			return
 		case row.keepsClosing:
@@ -419,7 +421,7 @@ func (s *laneSteps) addProcessSteps(p int) {
 				row.keptNonce, me.keptNonces[at], me.stage = r.nonce, r.nonce, stageMayPost
 				return
 			}
-			*me = idleLaneProcess() // the claim is another's
+			*me = idleLaneProcess() // the row is another process's now
 		})
 	case stageMayPost:
 		if r.nonce > s.world.pendingCount() {
@@ -457,7 +459,7 @@ func (s *laneSteps) addProcessSteps(p int) {
 	}
 }
 
-// seesGap reports whether a process sees that nobody of the lane holds the next nonce.
+// seesGap reports whether, for a process, no payment of the lane holds the next nonce.
 func (s *laneSteps) seesGap(p int) bool {
 	if s.world.headOwner != noNumber || s.world.deepCount() == laneNonceCount {
 		return false
@@ -470,14 +472,14 @@ func (s *laneSteps) seesGap(p int) bool {
 	return true
 }
 
-// nextNonce is the next one for the payment of a process.
+// nextNonce returns the next nonce for a process's payment. It returns false if none may be taken.
 func (s *laneSteps) nextNonce(p int) (int8, bool) {
 	if s.takesNonceOfNode {
-		return s.world.latestCount(), true // of a node whose pool has forgotten
+		return s.world.latestCount(), true // the count of a node whose pool has forgotten everything
 	}
 	n := s.world.deepCount()
 	if !s.ignoresLaneNonces {
-		for { // in order
+		for { // skips the nonces that follow each other
 			next := false
 			for _, h := range s.world.processes[p].keptNonces {
 				next = next || h == n
@@ -573,9 +575,9 @@ func searchLane(r laneRules, b bounds) searchResult {
 	})
 }
 
-// With three payments of an account under way each is executed once at most, and the lane always
-// comes to its end. They are executed in their order, apart from a payment that has lost its nonce
-// to somebody else, and one that a person has given up: it may come behind later ones.
+// With three payments of an account under way, each is executed at most once, and the lane always
+// comes to an end. They are executed in their order, except a payment whose nonce another wallet
+// has used, and one that a person has given up: these may come after later ones.
 func TestLane(t *testing.T) {
 	all := []bounds{{processes: 1, faults: 1}, {processes: 2, faults: 0}}
 	if *runsLargeSearches {
@@ -592,7 +594,7 @@ func TestLane(t *testing.T) {
 	}
 }
 
-// Each rule of the lane is needed.
+// Without any one of the lane's rules, the search finds a wrong outcome.
 func TestBrokenLane(t *testing.T) {
 	const twice, refused, order, jam = "executed twice", "rejected, and executed", "executed in another order", "no end can be reached"
 	for name, c := range map[string]struct {

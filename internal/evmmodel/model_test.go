@@ -11,8 +11,8 @@ import (
 
 var runsLargeSearches = flag.Bool("evmmodel.large", false, "searches with more processes and faults, which take minutes")
 
-// The rules keep the promises: at most one execution, a commit only of what stays executed, a
-// rejection only of what never can be, and always a way to an end.
+// With all rules the promises hold: at most one execution, a commit only for a payment that stays
+// executed, a rejection only for one that never can be, and always a way to an end.
 func TestRules(t *testing.T) {
 	all := []bounds{{processes: 2, faults: 2}}
 	if *runsLargeSearches {
@@ -32,7 +32,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// Each rule is needed: without it the search finds what goes wrong.
+// Without any one of the rules, the search finds a wrong outcome.
 func TestBrokenRules(t *testing.T) {
 	const twice, rejection, commit, jam = "executed twice", "rejected, and may yet be executed", "committed, and not executed", "no end can be reached"
 	for name, c := range map[string]struct {

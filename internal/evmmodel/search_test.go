@@ -9,24 +9,24 @@ import (
 // searchResult is the result of a search.
 type searchResult struct {
 	worldCount    int
-	finalCount    int // of them, at their end
+	finalCount    int // how many of the worlds are final
 	finalsByState map[rowState]int
-	brokenPromise string // "": nothing
+	brokenPromise string // "" means none
 	steps         []string
 }
 
-// String returns what went wrong, and the shortest way to it.
+// String returns the broken promise, and the shortest way to it.
 func (f searchResult) String() string {
 	return fmt.Sprintf("%d worlds: %s, by %d steps:\n  %s", f.worldCount, f.brokenPromise, len(f.steps), strings.Join(f.steps, "\n  "))
 }
 
-// worldOrigin says how a world was reached first.
+// worldOrigin is the step by which a world was first reached.
 type worldOrigin struct {
 	fromWorld int32
 	stepName  string
 }
 
-// searchPayment goes through what can happen to one payment.
+// searchPayment searches all that can happen to one payment.
 func searchPayment(r brokenRules, b bounds) searchResult {
 	ends := map[rowState]int{}
 	f := explore(world{}, brokenPromise, (*world).isFinal, func(w world, emit func(world, string)) {
@@ -40,14 +40,14 @@ func searchPayment(r brokenRules, b bounds) searchResult {
 	return f
 }
 
-// explore goes through all worlds that can be reached, the nearest first. It stops at the first
-// that breaks a promise. Where none does, it looks for worlds from which no end can be reached any
-// more.
+// explore visits all worlds that can be reached, those with the fewest steps first. It stops at
+// the first world that breaks a promise. If none does, it looks for worlds from which no final one
+// can be reached.
 func explore[W comparable](first W, broken func(*W) string, final func(*W) bool, next func(W, func(W, string))) searchResult {
 	f := searchResult{}
 	worlds, links := []W{first}, []worldOrigin{{fromWorld: -1}}
 	seen := map[W]int32{first: 0}
-	var arrows [][2]int32 // from one world to the next
+	var arrows [][2]int32 // steps, each from one world to the next
 	for at := int32(0); int(at) < len(worlds); at++ {
 		w := worlds[at]
 		if final(&w) {
@@ -78,7 +78,7 @@ func explore[W comparable](first W, broken func(*W) string, final func(*W) bool,
 	return f
 }
 
-// brokenPromise says which promise a world breaks.
+// brokenPromise returns the promise that a world breaks; "" if it breaks none.
 func brokenPromise(w *world) string {
 	n := w.executions()
 	switch {
@@ -92,16 +92,16 @@ func brokenPromise(w *world) string {
 	return ""
 }
 
-// findStuckWorld returns a world from which no final one can be reached; -1 for none.
+// findStuckWorld returns a world from which no final one can be reached; -1 if there is none.
 func findStuckWorld(ends []bool, arrows [][2]int32) int32 {
-	first := make([]int32, len(ends)+1) // of the arrows to each world
+	first := make([]int32, len(ends)+1) // for each world, the index of its first arrow in before
 	for _, a := range arrows {
 		first[a[1]+1]++
 	}
 	for i := range ends {
 		first[i+1] += first[i]
 	}
-	before, at := make([]int32, len(arrows)), slices.Clone(first) // where the arrows come from, by where they go
+	before, at := make([]int32, len(arrows)), slices.Clone(first) // the worlds at which the arrows begin, sorted by the worlds at which they end
 	for _, a := range arrows {
 		before[at[a[1]]] = a[0]
 		at[a[1]]++

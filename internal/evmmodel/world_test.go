@@ -5,23 +5,24 @@ import (
 	"slices"
 )
 
-// brokenRules are the rules of the processes. Each field but given breaks one of them.
+// brokenRules are the rules of the processes. Each field that is true, except nonceIsGiven, breaks
+// a rule.
 type brokenRules struct {
-	nonceIsGiven bool // the nonce is part of the payload
+	nonceIsGiven bool // the payload has the nonce
 
-	// Of nonces that the client chooses:
-	keepsUnfenced                bool // the row keeps bytes without reading its present bytes
-	postsUnkept                  bool // bytes are sent before they are kept
+	// If the client chooses the nonce:
+	keepsUnfenced                bool // bytes are stored without a test of the row's present bytes
+	postsUnkept                  bool // bytes are sent before they are stored
 	takesNonceAboveHead          bool // a nonce follows a block that may be taken back
-	givesSlotUpForShallowBlock   bool // a slot is given up for a block that may be taken back
-	givesSlotUpForMissingReceipt bool // a slot is given up since its receipt is missing, while its nonce is used
+	givesSlotUpForShallowBlock   bool // a slot is given up because of a block that may be taken back
+	givesSlotUpForMissingReceipt bool // a slot is given up because its receipt is missing, while its nonce is used
 	givesSlotUpInDoubt           bool // a slot is given up whatever the chain says
-	givesUnseenSlotUp            bool // a process gives up another slot than it saw
-	// Of given nonces:
-	rejectsForShallowBlock   bool // another's transaction in a block that may be taken back ends the payment
-	rejectsForMissingReceipt bool // a missing receipt does, while the nonce is used
-	rejectsForUsedNonce      bool // "nonce too low" does
-	// Of both:
+	givesUnseenSlotUp            bool // a process gives a slot up that it has not seen
+	// If the payload has the nonce:
+	rejectsForShallowBlock   bool // another transaction in a block that may be taken back ends the payment
+	rejectsForMissingReceipt bool // a missing receipt ends the payment, while the nonce is used
+	rejectsForUsedNonce      bool // "nonce too low" ends the payment
+	// In both cases:
 	commitsShallowBlock bool // a receipt in a block that may be taken back is a commit
 }
 
@@ -29,13 +30,13 @@ const (
 	maxProcesses = 3
 	maxFaults    = 3
 	maxNonces    = maxFaults + 2 // each foreign transaction is a fault
-	bytesPerSlot = 2             // bytes of one slot: the first, and some with a higher fee
+	bytesPerSlot = 2             // the first bytes of a slot, and some with a higher fee
 )
 
-// bounds of a search.
+// bounds are the limits of a search.
 type bounds struct{ processes, faults int }
 
-// owner is whose transaction used a nonce.
+// owner says whose transaction used a nonce.
 type owner int8
 
 const (
@@ -55,11 +56,11 @@ const (
 	rejected
 )
 
-// keptSlot is the content of a row: a slot's nonce, and how many of its bytes. No bytes mean no
-// slot.
+// keptSlot is the content of a row: a slot's nonce, and how many byte sequences the slot has. 0
+// means that there is no slot.
 type keptSlot struct{ nonce, byteVersions int8 }
 
-// claimStage is how far a process is with its claim.
+// claimStage says how far a process is with its claim.
 type claimStage int8
 
 const (
@@ -70,12 +71,12 @@ const (
 	stagePosted
 )
 
-// claimingProcess has a claim, or had one.
+// claimingProcess is a process that has a claim, or had one.
 type claimingProcess struct {
 	stage             claimStage
-	rowIsUnchanged    bool     // the row still has the version of its claim
-	seenSlot          keptSlot // in the claim
-	signedNonce       int8     // of what it signed
+	rowIsUnchanged    bool     // the row still has the version of the claim
+	seenSlot          keptSlot // the slot that the claim saw
+	signedNonce       int8     // the nonce that the process has signed
 	signedByteVersion int8
 }
 
@@ -86,11 +87,11 @@ const (
 	notAsked verdict = iota
 	sendAgain
 	isOurs
-	neverOurs // never ours, or never sent
+	neverOurs // the nonce is another transaction's for good, or nothing was sent
 )
 
-// monitor has read the row, and then asked the chain. Of all processes at most one does so at a
-// time: two would write by the same version.
+// monitor is a monitor that has read the row and then asks the chain. At most one of all processes
+// does so at a time, because two would write with the same version.
 type monitor struct {
 	isAsking       bool
 	rowIsUnchanged bool
@@ -98,22 +99,22 @@ type monitor struct {
 	verdict        verdict
 }
 
-// world is a state of everything. Versions of the row are not counted: who holds the present one
-// is all that matters.
+// world is one state of everything. It does not count the versions of the row: it only matters who
+// has the present one.
 type world struct {
 	rowState     rowState
 	keptSlot     keptSlot
-	claimExpired bool // the claim is over; its holder may not know
+	claimExpired bool // the claim has expired, which its holder may not know
 	processes    [maxProcesses]claimingProcess
 	monitor      monitor
 
-	sentNonces [maxNonces]bool // some bytes with this nonce have left, and may be mined at any time
+	sentNonces [maxNonces]bool // bytes with this nonce were sent, and may be mined at any time
 	deepOwners [maxNonces]owner
-	headOwner  owner // of the block on top of the deep ones, if there is one
-	faultCount int8  // that have happened
+	headOwner  owner // the owner of the block on top of the deep ones, if there is one
+	faultCount int8  // how many faults have happened
 }
 
-// deepCount is the number of nonces that are used in deep blocks.
+// deepCount returns how many nonces are used in deep blocks.
 func (w *world) deepCount() int8 {
 	for n, o := range w.deepOwners {
 		if o == noOwner {
@@ -123,7 +124,7 @@ func (w *world) deepCount() int8 {
 	return maxNonces
 }
 
-// executions is how often the payment has been made, on the chain as it is.
+// executions returns how often the payment is executed on the present chain.
 func (w *world) executions() (n int) {
 	for _, o := range w.deepOwners {
 		if o == ownedByUs {
@@ -146,7 +147,7 @@ func (w *world) changeVersion() {
 
 func (w *world) isFinal() bool { return w.rowState == committed || w.rowState == rejected }
 
-// sortProcesses makes worlds equal that differ in the names of their processes.
+// sortProcesses makes worlds equal that differ only in the names of their processes.
 func (w *world) sortProcesses() {
 	flag := func(b bool) int8 {
 		if b {
@@ -160,7 +161,7 @@ func (w *world) sortProcesses() {
 	})
 }
 
-// stepMaker goes through all that can happen next.
+// stepMaker adds all steps that can happen next.
 type stepMaker struct {
 	brokenRules
 	bounds
@@ -168,7 +169,7 @@ type stepMaker struct {
 	emit  func(world, string)
 }
 
-// addStep is a step to a changed world.
+// addStep adds a step to a changed world.
 func (s *stepMaker) addStep(what string, change func(w *world)) {
 	w := s.world
 	change(&w)
@@ -176,7 +177,7 @@ func (s *stepMaker) addStep(what string, change func(w *world)) {
 	s.emit(w, what)
 }
 
-// addFault is a step that may happen a few times only.
+// addFault adds a step that may happen only a limited number of times.
 func (s *stepMaker) addFault(what string, change func(w *world)) {
 	if int(s.world.faultCount) < s.bounds.faults {
 		s.addStep(what, func(w *world) { w.faultCount++; change(w) })
@@ -189,7 +190,7 @@ func (s *stepMaker) addAllSteps() {
 		s.addProcessSteps(i)
 	}
 	if s.world.rowState == submitting && !s.world.claimExpired {
-		s.addStep("the claim expires", func(w *world) { w.claimExpired = true }) // which gives the row no new version
+		s.addStep("the claim expires", func(w *world) { w.claimExpired = true }) // the row gets no new version
 	}
 	s.addMonitorSteps()
 }
@@ -228,7 +229,7 @@ func (s *stepMaker) addProcessSteps(i int) {
 		s.addSignSteps(i)
 	case stageSigned:
 		s.addKeepStep(i)
-	case stageMayPost: // however long it was frozen
+	case stageMayPost: // the process may have been frozen for any time
 		s.addStep("bytes are sent", func(w *world) {
 			used := w.deepCount() > p.signedNonce || w.deepCount() == p.signedNonce && w.headOwner != noOwner
 			w.sentNonces[p.signedNonce] = true
@@ -252,8 +253,9 @@ func (s *stepMaker) addProcessSteps(i int) {
 	}
 }
 
-// addSignSteps signs: the kept slot, perhaps with a higher fee, or one with a nonce that the chain
-// has not used. The node that is asked may be a block behind.
+// addSignSteps adds the steps in which a process signs the stored slot, perhaps with a higher fee,
+// or a slot with a nonce that the chain has not used. The node that is asked may be a block
+// behind.
 func (s *stepMaker) addSignSteps(i int) {
 	saw := s.world.processes[i].seenSlot
 	sign := func(nonce, entry int8, to claimStage) {
@@ -296,7 +298,8 @@ func (s *stepMaker) addKeepStep(i int) {
 	})
 }
 
-// addMonitorSteps reads the row, asks the chain, and writes, with time between.
+// addMonitorSteps adds the steps of a monitor, which reads the row, asks the chain, and writes.
+// Other steps may come in between.
 func (s *stepMaker) addMonitorSteps() {
 	m := s.world.monitor
 	owned := s.world.rowState == pending || s.world.rowState == submitting && s.world.claimExpired
@@ -317,7 +320,7 @@ func (s *stepMaker) addMonitorSteps() {
 		s.addStep("the verdict is written", func(w *world) {
 			w.monitor = monitor{}
 			switch {
-			case m.verdict == isOurs && !w.isFinal(): // a fact, whatever has moved
+			case m.verdict == isOurs && !w.isFinal(): // a commit is a fact, whatever has changed
 				w.changeVersion()
 				w.rowState = committed
 			case !owned || !m.rowIsUnchanged:
@@ -335,13 +338,13 @@ func (s *stepMaker) addMonitorSteps() {
 	}
 }
 
-// possibleVerdicts are those to which a monitor may come now; unasked means that it asks again
+// possibleVerdicts returns the verdicts that a monitor may reach now. With unasked it asks again
 // later.
 func (s *stepMaker) possibleVerdicts() (all []verdict) {
 	n, m := int8(0), s.world.monitor
 	if !s.nonceIsGiven {
 		if n = m.seenSlot.nonce; m.seenSlot.byteVersions == 0 {
-			return []verdict{neverOurs} // nothing was kept, so nothing was sent
+			return []verdict{neverOurs} // no bytes were stored, so nothing was sent
 		}
 	}
 	last := s.world.deepOwners[n]

@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// A block is safe when so many are on it, and finalized when so many are, unless the options name
-// another number. A chain of geth --dev finalizes each block of an epoch.
+// A block is safe with safeDepth blocks on top, and finalized with finalizedDepth, unless the
+// options say otherwise. A chain of geth --dev finalizes the last block of each epoch.
 const (
 	safeDepth      = 2
 	finalizedDepth = 4
 	devEpoch       = 32
 )
 
-// A chain of geth --dev names its account as the one that gets the tips, and geth its version.
+// A chain of geth --dev pays the tips to this account, and its blocks name the version of geth.
 const (
 	feeRecipient = "0x71562b71999873db5b286df957af199ec94617f7"
 	extraData    = "0xd883011108846765746888676f312e32362e38856c696e7578" // 1.17.8, geth, go1.26.8, linux
@@ -33,7 +33,7 @@ type payload struct {
 	hash, timestamp   string
 	execution         json.RawMessage
 	executionRequests json.RawMessage
-	blobHashes        []string // hashes of the blobs of its transactions
+	blobHashes        []string // the hashes of its transactions' blobs
 }
 
 const zeroHash = "0x0000000000000000000000000000000000000000000000000000000000000000"
@@ -47,8 +47,8 @@ func (n *Node) Seal() error {
 	return n.addBlock(p)
 }
 
-// Mine makes a block of the transactions of the pool, as many as fit. It waits until the pool has
-// noticed the block before, and each transaction that the node has taken.
+// Mine makes a block of as many transactions of the pool as fit. It waits until the pool has
+// processed the last block and each transaction that the node has accepted.
 func (n *Node) Mine() error {
 	want, err := n.countDue()
 	if err != nil {
@@ -68,7 +68,7 @@ func (n *Node) Mine() error {
 	return n.addBlock(p)
 }
 
-// MakeBlock makes a block of these transactions, and of none of the pool.
+// MakeBlock makes a block of these transactions, and of none of the pool's.
 func (n *Node) MakeBlock(raw ...[]byte) error {
 	list := make([]string, len(raw))
 	for i, tx := range raw {
@@ -82,7 +82,7 @@ func (n *Node) MakeBlock(raw ...[]byte) error {
 }
 
 // Reorg replaces the last blocks by as many others. The first of them has the given transactions,
-// and the others have none: the node has those of the old blocks in its pool again.
+// and the others have none: the node puts the old blocks' transactions back into its pool.
 func (n *Node) Reorg(depth int, raw ...[]byte) error {
 	height := len(n.blocks) - 1 - depth
 	if depth < 1 || height < 0 {
@@ -102,11 +102,11 @@ func (n *Node) Reorg(depth int, raw ...[]byte) error {
 	return nil
 }
 
-// Height is the number of the last block.
+// Height returns the number of the last block.
 func (n *Node) Height() int { return len(n.blocks) - 1 }
 
-// countDue is how many transactions the next block should have, not counting that there may be no
-// room for all, or no funds: those that follow the nonces of their accounts and pay its base fee.
+// countDue returns how many transactions the next block should have, if there is room and there
+// are funds for all: those that follow the nonces of their accounts and pay its base fee.
 func (n *Node) countDue() (count int, err error) {
 	var fees struct{ BaseFeePerGas []string }
 	if err := n.callMethod(&fees, "eth_feeHistory", "0x1", "latest", []int{}); err != nil {
@@ -145,8 +145,8 @@ func (n *Node) countDue() (count int, err error) {
 	return count, nil
 }
 
-// buildBlock builds a block on the head, and returns how many transactions it has. Of no list it
-// takes those of the pool.
+// buildBlock builds a block on the head, and returns how many transactions it has. If list is nil,
+// it takes the pool's transactions.
 func (n *Node) buildBlock(list []string) (p payload, count int, err error) {
 	head := n.blocks[len(n.blocks)-1]
 	at := max(time.Now().Unix(), parseQuantity(head.timestamp).Int64()+1)
@@ -191,7 +191,7 @@ func (n *Node) buildBlock(list []string) (p payload, count int, err error) {
 	return payload{block.BlockHash, block.Timestamp, built.ExecutionPayload, built.ExecutionRequests, blobs}, len(block.Transactions), nil
 }
 
-// addBlock makes a block the head.
+// addBlock adds a block to the chain as its head.
 func (n *Node) addBlock(p payload) error {
 	if err := n.sendPayload(p); err != nil {
 		return err
@@ -211,15 +211,15 @@ func (n *Node) sendPayload(p payload) error {
 	return nil
 }
 
-// restoreLostBlocks hands a node that has just started the blocks that it has lost, except the
-// last ones, as many as lose says. A node may also have gone back to blocks that were replaced.
+// restoreLostBlocks sends a node that has just started the blocks that it has lost, except the
+// last lose blocks of the chain. The node may also have gone back to blocks that were replaced.
 func (n *Node) restoreLostBlocks(lose int) error {
 	var head string
 	if err := n.callMethod(&head, "eth_blockNumber"); err != nil {
 		return err
 	}
 	last := max(0, n.Height()-lose)
-	has := int(parseQuantity(head).Int64()) // it may show blocks above, too
+	has := int(parseQuantity(head).Int64()) // the node may show blocks above it, too
 	if has <= last {
 		n.blocks = n.blocks[:last+1]
 	}
@@ -233,12 +233,12 @@ func (n *Node) restoreLostBlocks(lose int) error {
 			break
 		}
 	}
-	// A node that has just started takes its own head, and ignores any other block that it has.
+	// A node that has just started keeps its own head, and ignores any other block that it has.
 	if err := n.tellHead(has); err != nil {
 		return err
 	}
 	for height := has + 1; height <= n.Height(); height++ {
-		// The node may have the block, and not the state after it.
+		// The node may have the block without the state after it.
 		if err := n.sendPayload(n.blocks[height]); err != nil {
 			return err
 		}
@@ -249,13 +249,13 @@ func (n *Node) restoreLostBlocks(lose int) error {
 	return n.setHead(last)
 }
 
-// setHead makes the block of a height the head, and forgets those above it.
+// setHead makes the block at a height the head, and forgets the blocks above it.
 func (n *Node) setHead(height int) error {
 	n.blocks = n.blocks[:height+1]
 	return n.tellHeadAndCheck(height)
 }
 
-// tellHead tells the node of a head, and of the blocks that are safe and finalized then.
+// tellHead tells the node which block is the head, and which ones are then safe and finalized.
 func (n *Node) tellHead(height int) error {
 	at := func(depth int) string { return n.blocks[max(0, height-depth)].hash }
 	safe, finalized := at(safeDepth), at(cmp.Or(n.options.FinalizedAfter, finalizedDepth))
@@ -276,7 +276,7 @@ func (n *Node) tellHead(height int) error {
 	return nil
 }
 
-// tellHeadAndCheck is update, and makes sure that the node has done so.
+// tellHeadAndCheck is tellHead, and makes sure that the node has this head.
 func (n *Node) tellHeadAndCheck(height int) error {
 	if err := n.tellHead(height); err != nil {
 		return err
@@ -291,10 +291,11 @@ func (n *Node) tellHeadAndCheck(height int) error {
 	return nil
 }
 
-// errRefused: the node answered with an error.
+// errRefused means that the node answered with an error.
 var errRefused = errors.New("geth refuses")
 
-// callMethod calls a method over the node's socket, which has those for its consensus client, too.
+// callMethod calls a method over the node's socket, which also has the methods for its consensus
+// client.
 func (n *Node) callMethod(out any, method string, params ...any) error {
 	if params == nil {
 		params = []any{}

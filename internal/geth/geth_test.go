@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leak.Check(m)) }
 
-// A program that is no geth is an error.
+// Run returns an error if the program is not geth.
 func TestRunEnds(t *testing.T) {
 	_, err := Run("false", t.TempDir(), Options{})
 	require.ErrorContains(t, err, "dumpgenesis")
@@ -28,8 +28,8 @@ func (n *Node) latestAndFinalized(t *testing.T) (number, finalized string) {
 	return number, finalized
 }
 
-// A node has all blocks after it was stopped and after it was killed, those before the ones that
-// its consensus client takes back, and finalizes as that says. Its address stays.
+// A node that was stopped, or killed, has all blocks again except those that its consensus client
+// takes back. It finalizes blocks as its consensus client says, and keeps its address.
 func TestGethIsKilled(t *testing.T) {
 	n := Start(t, Options{Funds: map[string]*big.Int{"0x00000000000000000000000000000000000000aa": big.NewInt(7)}})
 	url := n.URL()

@@ -21,37 +21,38 @@ import (
 // ChainID is the id of the nodes' chains.
 const ChainID = 1337
 
-// Options are about a node and its chain.
+// Options are the options of a node and its chain.
 type Options struct {
-	Funds   map[string]*big.Int // of accounts, by address
-	BaseFee *big.Int            // of block 0; nil is geth's own for new chains
-	// Dev says that blocks are final as those of geth --dev: the head is safe, and finalized is
-	// the last one whose number is a multiple of 32. Else a block is safe after two others, and
-	// finalized after FinalizedAfter.
+	Funds   map[string]*big.Int // the accounts' balances, by address
+	BaseFee *big.Int            // of block 0; nil means geth's own for new chains
+	// Dev is true if blocks are finalized as by geth --dev: the head is safe, and the finalized
+	// block is the last one whose number is a multiple of 32. Otherwise a block is safe with two
+	// others on top, and finalized with FinalizedAfter.
 	Dev bool
-	// FinalizedAfter is the number of blocks on a finalized block; 0 means four. It is above the
-	// number of blocks that a test loses and replaces without new ones between: no node goes back
-	// behind a finalized block.
+	// FinalizedAfter is how many blocks are on top of a finalized block; 0 means four. It must be
+	// more than a test loses or replaces without new blocks in between, because a node never goes
+	// back behind a finalized block.
 	FinalizedAfter int
-	Args           []string // more arguments of geth
+	Args           []string // further arguments of geth
 }
 
-// Node is a geth, its folder, and its consensus client. One goroutine at a time calls its methods,
-// except URL. Kill loses the states since the node was last stopped. One that was never stopped
-// loses all, and takes no block any more, since it wants to get the last state from its peers.
+// Node is a geth, with its folder and its consensus client. Its methods, except URL, must be
+// called by one goroutine at a time. Kill loses the states since the node was last stopped. A node
+// that was never stopped loses all, and accepts no more blocks, because it wants to get the last
+// state from its peers.
 type Node struct {
 	program string
 	folder  string
 	options Options
 	daemon.Server
-	// blocks has the payload of each block; that of block 0 has its hash only.
+	// blocks has the payload of each block. That of block 0 has only its hash.
 	blocks     []payload
-	buildCount int // blocks
+	buildCount int // how many blocks were built, so that no two are the same
 }
 
-// Start starts a node in a temporary folder. The end of the test stops it. Only make soak starts
-// one: to compile geth takes ten minutes. Where there is no geth and none can be brought, the test
-// fails.
+// Start starts a node in a temporary folder, and stops it at the test's end. Only make soak starts
+// one, because compiling geth takes ten minutes. If there is no geth and none can be compiled, the
+// test fails.
 func Start(t testing.TB, o Options) *Node {
 	t.Helper()
 	bin, dir := prepareNode(t)
@@ -63,7 +64,7 @@ func Start(t testing.TB, o Options) *Node {
 	return n
 }
 
-// StartDev is Start for a geth --dev, which makes its blocks by itself.
+// StartDev starts a geth --dev as Start does. It makes its blocks by itself.
 func StartDev(t testing.TB, args ...string) (url string) {
 	t.Helper()
 	bin, dir := prepareNode(t)
@@ -78,12 +79,12 @@ func StartDev(t testing.TB, args ...string) (url string) {
 func prepareNode(t testing.TB) (bin, dir string) {
 	t.Helper()
 	tier.Soak(t, "to compile geth takes ten minutes")
-	tier.Plain(t) // simulated nodes run with the race detector
+	tier.Plain(t) // runs with the race detector use simulated nodes
 	bin, err := binaries.Geth().Bring()
 	if err != nil {
 		t.Fatalf("no geth to test with: %v", err)
 	}
-	dir, err = os.MkdirTemp("", "geth") //nolint:usetesting // the folder of the test has a name that is too long
+	dir, err = os.MkdirTemp("", "geth") // the test's own folder has a name that is too long
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,8 +92,8 @@ func prepareNode(t testing.TB) (bin, dir string) {
 	return bin, dir
 }
 
-// Run starts a node with a new chain. bin is the program: see [binaries.Geth]. dir has its files
-// and its socket, so that the path is short. The caller stops the node.
+// Run starts a node with a new chain. bin is the program: see [binaries.Geth]. dir gets its files
+// and its socket, so its path must be short. The caller stops the node.
 func Run(bin, dir string, o Options) (*Node, error) {
 	n := &Node{program: bin, folder: dir, options: o}
 	if err := n.writeGenesis(); err != nil {
@@ -114,7 +115,7 @@ func Run(bin, dir string, o Options) (*Node, error) {
 	return n, nil
 }
 
-// writeGenesis writes block 0: that of geth --dev, with the accounts' funds.
+// writeGenesis writes block 0: that of geth --dev, with the funds of the options.
 func (n *Node) writeGenesis() error {
 	out, err := exec.Command(n.program, "--dev", "dumpgenesis").Output()
 	if err != nil {
@@ -126,7 +127,7 @@ func (n *Node) writeGenesis() error {
 	if err = errors.Join(err, json.Unmarshal(genesis["config"], &config), json.Unmarshal(genesis["alloc"], &alloc)); err != nil {
 		return fmt.Errorf("geth --dev dumpgenesis: %w: %s", err, out)
 	}
-	// A fork that no chain has yet.
+	// This fork exists on no chain yet.
 	maps.DeleteFunc(config, func(name string, _ json.RawMessage) bool { return name == "bogotaTime" || name == "amsterdamTime" })
 	for address, wei := range n.options.Funds {
 		alloc[strings.TrimPrefix(address, "0x")] = map[string]string{"balance": hexBig(wei)}
@@ -154,22 +155,22 @@ func (n *Node) writeGenesis() error {
 	return nil
 }
 
-// readyMark is on the line that has the address for everybody, which comes after those for this
-// package.
+// readyMark is in the output line with the public address. That line comes after the lines with
+// the addresses for this package.
 const readyMark = " auth=false"
 
 func (n *Node) startProcess() error {
 	args := append([]string{"--datadir", n.folder, "--networkid", fmt.Sprint(ChainID), "--syncmode", "full", "--cache", "64",
 		"--nodiscover", "--maxpeers", "0", "--nat", "none", "--port", "0", "--authrpc.port", "0", "--ipcpath", n.socket(),
 		"--http", "--http.addr", "127.0.0.1", "--http.port", n.Port(), "--http.api", "eth,net,web3,txpool",
-		"--miner.gasprice", "1"}, n.options.Args...) // the lowest tip is that of geth --dev
+		"--miner.gasprice", "1"}, n.options.Args...) // geth --dev has this lowest tip, too
 	return n.StartProgram(exec.Command(n.program, args...), readyMark, "endpoint=")
 }
 
 func (n *Node) socket() string { return filepath.Join(n.folder, "geth.ipc") }
 
-// Resume starts the node again, without the last blocks of its chain, as many as lose says: the
-// consensus client hands it those before them that it has lost. Its address stays.
+// Resume starts the node again, at the same address. The consensus client sends it the blocks that
+// it has lost, except the last lose blocks of the chain.
 func (n *Node) Resume(lose int) error {
 	if err := n.startProcess(); err != nil {
 		return err
@@ -177,8 +178,8 @@ func (n *Node) Resume(lose int) error {
 	return n.restoreLostBlocks(lose)
 }
 
-// Forget starts the node again with an empty pool: the file in which it keeps the transactions
-// that it was sent is gone. Its address stays.
+// Forget starts the node again, at the same address, with an empty pool: it removes the file in
+// which the node keeps the sent transactions.
 func (n *Node) Forget() error {
 	n.Stop()
 	if err := os.Remove(filepath.Join(n.folder, "geth", "transactions.rlp")); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -23,7 +23,7 @@ var (
 	host        = regexp.MustCompile(`(https?|tcp)://[0-9a-zA-Z.\-]+(:\d+)?`)
 )
 
-// maskIDs puts a mark in place of every id and every host, which differ from run to run.
+// maskIDs replaces every id and every host, which differ from run to run, by a mark.
 func maskIDs(s string) string {
 	s = shortenedID.ReplaceAllString(s, "ID")
 	s = longHex.ReplaceAllString(s, "ID")
@@ -100,7 +100,7 @@ func (c Comparer) shape(out []string, at string, want, have any) []string {
 		if a, b := maskIDs(want), maskIDs(text); a != b {
 			return differ("the text", fmt.Sprintf("%q", strings.TrimSpace(a)), fmt.Sprintf("%q", strings.TrimSpace(b)))
 		}
-	default: // a number, a boolean, null
+	default: // a number, a boolean or null
 		if want != have {
 			return differ("the value", want, have)
 		}

@@ -59,7 +59,7 @@ func Parse(text string) ([]Entry, error) {
 
 type parser struct {
 	lines     []string
-	lineIndex int // index of the next line
+	lineIndex int // the index of the next line
 	entries   []Entry
 }
 
@@ -87,8 +87,8 @@ func (p *parser) readLine(line string) {
 	if m := polled.FindStringSubmatch(line); m != nil {
 		e := &Exchange{Request: Request{Method: m[1], Target: m[2], Size: -1}}
 		e.Answer.Body = m[3]
-		e.Answer.Status, _ = strconv.Atoi(m[4])            // 0 where the line has no status
-		e.Answer.After, _ = time.ParseDuration("0" + m[5]) // likewise
+		e.Answer.Status, _ = strconv.Atoi(m[4])            // 0 if the line has no status
+		e.Answer.After, _ = time.ParseDuration("0" + m[5]) // 0 if the line has no time
 		p.add(at, Entry{Exchange: e})
 		return
 	}
@@ -194,7 +194,7 @@ func (p *parser) answer(e *Exchange) error {
 		p.lineIndex++
 		return nil
 	}
-	// The body goes on to the next blank line.
+	// The body ends at the next blank line.
 	first := p.lineIndex
 	for p.lineIndex < len(p.lines) && strings.TrimSpace(p.lines[p.lineIndex]) != "" {
 		p.lineIndex++
@@ -203,7 +203,8 @@ func (p *parser) answer(e *Exchange) error {
 	return nil
 }
 
-// removeCutMark removes the mark from a text that the record has only in part.
+// removeCutMark removes the mark of a text that the record has only in part. It reports whether
+// there was one.
 func removeCutMark(s string) (string, bool) {
 	at := cutMark.FindStringIndex(s)
 	if at == nil {
@@ -212,7 +213,7 @@ func removeCutMark(s string) (string, bool) {
 	return s[:at[0]], true
 }
 
-// headerMap reads a map as fmt prints it: values may hold blanks, names do not.
+// headerMap reads a map as fmt prints it. Values may contain blanks, and names do not.
 func headerMap(s string) http.Header {
 	h := http.Header{}
 	last := ""

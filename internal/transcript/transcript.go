@@ -25,7 +25,7 @@ import (
 
 // Entry is one thing in a record. Exactly one of Exchange, StatusSeen, Frame and Note is set.
 type Entry struct {
-	Line     int    // number of its first line, from 1
+	Line     int    // the number of its first line, from 1
 	Note     string // a remark, without the "# " or "== " before it
 	Exchange *Exchange
 	Seen     *StatusSeen
@@ -34,29 +34,29 @@ type Entry struct {
 
 // Exchange is a request and its answer.
 type Exchange struct {
-	Label   string // in brackets behind the path; or else the remark right before the exchange
+	Label   string // the text in brackets after the path, or else the remark right before the exchange
 	Request Request
 	Answer  Answer
-	Failure string // why there was no answer; then Answer holds only After
+	Failure string // why there was no answer; Answer then has only After
 }
 
 // Request is a recorded request. A record of a poll may name no method and no target.
 type Request struct {
 	Method, Target string
-	Cut            bool        // Target is only the beginning
+	Cut            bool        // true if Target is only the beginning
 	Header         http.Header // without Authorization, which is a remark in the field Authorization
 	Authorization  string
-	Size           int    // of the body, in bytes; -1 where the record does not say
-	Body           string // as far as the record has it: JSON, or hex digits
+	Size           int    // length of the body in bytes; -1 if the record does not say
+	Body           string // as much as the record has: JSON, or hex digits
 }
 
 // Answer is a recorded or received answer.
 type Answer struct {
-	Status int // 0 where the record does not say
+	Status int // 0 if the record does not say
 	After  time.Duration
 	Header http.Header
 	Body   string
-	Cut    bool // Body is only the beginning
+	Cut    bool // true if Body is only the beginning
 }
 
 // StatusSeen is a status that an observer of a batch saw.
@@ -69,10 +69,10 @@ type StatusSeen struct {
 // Frame is one message on a websocket, or the reader's error in place of one.
 type Frame struct {
 	At   time.Duration
-	Sent bool // by the client
+	Sent bool // true if the client sent it
 	Text string
-	Cut  bool // Text is only the beginning
-	End  bool // the connection ended; Text says how
+	Cut  bool // true if Text is only the beginning
+	End  bool // true if the connection ended; Text says how
 }
 
 // Exchanges returns the exchanges among the entries, in order.

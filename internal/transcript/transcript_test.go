@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// One of everything that the records of Sawtooth and Splinter nodes hold.
+// sample has each kind of line that the records of Sawtooth and Splinter nodes have.
 const sample = `# 2026-11-22T11:07:48Z  target http://127.0.0.1:8008 sim=false
 # first POST
 > POST /batches  content-type="application/octet-stream" [960 bytes]

@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/kms/fake/types"
 )
 
-// Options are those of one call.
+// Options are the options of one call.
 type Options struct{}
 
 // Client has one key.
@@ -19,7 +19,7 @@ type Client struct {
 	Key *key.Key
 }
 
-// GetPublicKeyInput names a key.
+// GetPublicKeyInput names the key to return.
 type GetPublicKeyInput struct{ KeyId *string } //nolint:staticcheck // the SDK's name
 
 // GetPublicKeyOutput has the DER of a SubjectPublicKeyInfo.

@@ -11,7 +11,7 @@ import (
 // SignatureAlgorithm is an algorithm.
 type SignatureAlgorithm string
 
-// SignatureAlgorithmES256K is the one of keys on secp256k1.
+// SignatureAlgorithmES256K is the algorithm of keys on secp256k1.
 const SignatureAlgorithmES256K SignatureAlgorithm = "ES256K"
 
 // JSONWebKey is a public key.
@@ -23,7 +23,7 @@ type (
 	KeyOperationResult struct{ Result []byte }
 )
 
-// The answers and options of the two calls.
+// The answers and options of the client's two methods.
 type (
 	GetKeyResponse struct{ KeyBundle }
 	GetKeyOptions  struct{}

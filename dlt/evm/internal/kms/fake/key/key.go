@@ -1,5 +1,5 @@
-// Package key is the key of the fakes. It signs digests, and every second signature has s in the
-// upper half of the order, as services that know nothing of a chain make them.
+// Package key is the key of the fakes. It signs digests. Every second signature has s in the upper
+// half of the order, because a service that knows nothing of a chain makes such signatures, too.
 package key
 
 import (
@@ -19,7 +19,7 @@ type Key struct {
 	signed  atomic.Uint32
 }
 
-// New returns the key of 32 bytes.
+// New returns the key with these 32 bytes.
 func New(private []byte) *Key { return &Key{private: secp256k1.PrivKeyFromBytes(private)} }
 
 // Point returns the 65 bytes of the public key's point.

@@ -4,10 +4,10 @@ package kmspb
 // GetPublicKeyRequest names the version of a key.
 type GetPublicKeyRequest struct{ Name string }
 
-// PublicKey is PEM.
+// PublicKey is a public key in PEM.
 type PublicKey struct{ Pem string }
 
-// GetPem returns it, and "" of nil.
+// GetPem returns the PEM; "" if p is nil.
 func (p *PublicKey) GetPem() string {
 	if p == nil {
 		return ""
@@ -18,7 +18,7 @@ func (p *PublicKey) GetPem() string {
 // Digest is the hash to be signed.
 type Digest struct{ Digest *Digest_Sha256 }
 
-// Digest_Sha256 has 32 bytes. The name is the SDK's.
+// Digest_Sha256 has the 32 bytes of a digest. The name is the SDK's.
 type Digest_Sha256 struct{ Sha256 []byte } //nolint:revive,staticcheck // as the SDK names it
 
 // AsymmetricSignRequest asks for a signature.
@@ -30,7 +30,7 @@ type AsymmetricSignRequest struct {
 // AsymmetricSignResponse has the DER of a signature.
 type AsymmetricSignResponse struct{ Signature []byte }
 
-// GetSignature returns it, and nil of nil.
+// GetSignature returns the signature; nil if r is nil.
 func (r *AsymmetricSignResponse) GetSignature() []byte {
 	if r == nil {
 		return nil

@@ -22,16 +22,16 @@ type (
 // Mechanism is an algorithm.
 type Mechanism struct{ Mechanism uint }
 
-// NewMechanism returns one.
+// NewMechanism returns the mechanism of an algorithm.
 func NewMechanism(mechanism uint, _ any) *Mechanism { return &Mechanism{Mechanism: mechanism} }
 
-// Attribute is of a key.
+// Attribute is an attribute of a key.
 type Attribute struct {
 	Type  uint
 	Value []byte
 }
 
-// NewAttribute returns one.
+// NewAttribute returns an attribute without a value.
 func NewAttribute(typ uint, _ any) *Attribute { return &Attribute{Type: typ} }
 
 // Ctx is a token with one key, which has the two handles, and one session.
@@ -62,7 +62,7 @@ func (c *Ctx) SignInit(session SessionHandle, m []*Mechanism, private ObjectHand
 	return nil
 }
 
-// Sign ends it: r and s of 32 bytes each.
+// Sign ends a signature, and returns r and s of 32 bytes each.
 func (c *Ctx) Sign(session SessionHandle, digest []byte) ([]byte, error) {
 	if session != c.Session || !c.began {
 		return nil, errors.New("CKR_OPERATION_NOT_INITIALIZED")
