@@ -124,8 +124,8 @@ func (p *player) keepPace(x *transcript.Exchange) {
 	}
 }
 
-// call makes a request like that of the record, and compares the answers. It first waits as long as
-// the record's request took, if that was less than a second.
+// call makes a request like that of the record, and compares the answers. It first waits as long
+// as the record's request took, if that was less than a second.
 func (p *player) call(x *transcript.Exchange, line int, target string, body []byte) transcript.Answer {
 	p.Helper()
 	begun := time.Now()
