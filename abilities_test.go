@@ -29,7 +29,7 @@ type core struct {
 	store.Delivery
 }
 
-// controlled is a store that holds lanes, and can do nothing else.
+// controlled is a store with one ability, store.CanControl.
 type controlled struct {
 	core
 	controls
@@ -50,8 +50,9 @@ func traitsOf(change func(*dlt.Traits)) dlt.Ledger {
 	return ledgermem.New(&ledgermem.Options{Traits: &traits})
 }
 
-// A store without the ability that the options or the ledger need is refused before anything
-// is stored, and the error names the ability and who needs it. A store that has it is not.
+// New refuses a store that lacks an ability which the options or the ledger need, before anything
+// is stored. The error names the ability and what needs it. New accepts a store that has the
+// ability.
 func TestNewRefusesAStoreThatCannot(t *testing.T) {
 	plain := ledgermem.New(nil)
 	prepares := prepared{traitsOf(func(tr *dlt.Traits) { tr.Prepares, tr.Resolves = true, false })}
@@ -88,13 +89,13 @@ func TestNewRefusesAStoreThatCannot(t *testing.T) {
 	require.NoError(t, err, "the defaults need none")
 }
 
-// prepared is a ledger that prepares nothing, and says that it prepares.
+// prepared is a ledger whose Prepare returns no bytes.
 type prepared struct{ dlt.Ledger }
 
 func (prepared) Prepare(context.Context, batch.Attempt) ([]byte, error) { return nil, nil }
 
-// Each act that a store has no method for is refused with the one sentinel, which names the
-// method and the ability.
+// Each operator's act that the store has no method for gives store.ErrUnsupported, and the error
+// names the method and the ability.
 func TestWhatAStoreCannot(t *testing.T) {
 	st := memory.New()
 	r, err := dltbatch.New(core{Delivery: st}, ledgermem.New(nil), nil)
@@ -138,8 +139,8 @@ func TestWhatAStoreCannot(t *testing.T) {
 	assert.Equal(t, rec, now)
 }
 
-// A store with the core alone delivers, also through lost answers, and Await works on Get. The
-// losses are logged once.
+// A Runner on a store without any ability delivers batches, also when answers of the ledger are
+// lost, and Await works by Get. The missing abilities are logged once.
 func TestTheCoreDelivers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{Fault: ledgermem.Faults{Seed: 3, Busy: 0.2, LostReply: 0.2, LostRequest: 0.2, LastAttempt: 2}.Fault})
@@ -182,8 +183,8 @@ func TestTheCoreDelivers(t *testing.T) {
 	})
 }
 
-// A service whose ledger needs what the store lacks is held with the reason, and the others go
-// on.
+// If the ledger of a service needs an ability that the store lacks, that service is held and the
+// reason is reported. Other services go on.
 func TestAServiceThatTheStoreCannotServeIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plain := traitsOf(func(tr *dlt.Traits) { tr.Resolves = false })

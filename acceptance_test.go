@@ -19,13 +19,14 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// If the commit is known at the first status query, the acceptance needs no write of its own.
-// Otherwise its write waits no longer than for that query, even if nobody answers.
+// If the first status query already finds the commit, one write records acceptance and commit
+// together. If the query gets no answer, the acceptance is written once the query has taken its
+// time.
 func TestAQuickCommitIsWrittenWithItsAcceptance(t *testing.T) {
 	harmless := &ledgermem.Options{Traits: &dlt.Traits{Name: "test", ResendHarmlessFor: dlt.Forever}}
 	synctest.Test(t, func(t *testing.T) {
 		r := started(t, unsalted{memory.New(), new(atomic.Int64)}, ledgermem.New(harmless), nil)
-		synctest.Wait() // while it starts, the first question may have to wait
+		synctest.Wait() // at its start the Runner may delay the first status query
 		b := one("s", "a")
 		require.NoError(t, r.Add(t.Context(), b))
 		assert.Equal(t, int64(3), await(t, r, b).Version, "added, claimed, committed")
@@ -48,7 +49,8 @@ func TestAQuickCommitIsWrittenWithItsAcceptance(t *testing.T) {
 	}
 }
 
-// holding is a store in which another process's live claim holds back commits for ten seconds.
+// holding is a store on which commits wait for ten seconds, as if another process had a live
+// claim.
 type holding struct {
 	store.Store
 	until time.Time
@@ -67,8 +69,9 @@ func (s *holding) Record(ctx context.Context, all []store.Outcome) ([]store.Appl
 	return applied, nil
 }
 
-// If a process sleeps until its claim has ended, and another process has claimed the batch, its
-// commit, written with the acceptance, waits for that claim: without a storm of writes.
+// A process sleeps past the end of its claim, and another process claims the batch. The commit
+// that the first process found, and writes together with the acceptance, waits for the second
+// claim. It is written few times meanwhile, not in a tight loop.
 func TestACommitWaitsForAnotherProcessesClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &holding{Store: memory.New(), until: time.Now().Add(10 * time.Second)}
@@ -92,7 +95,7 @@ func TestAStreamedCommitIsWrittenWithItsAcceptance(t *testing.T) {
 			}}), early: early, told: make(chan batch.ID, 10)}
 			st := unsalted{memory.New(), new(atomic.Int64)}
 			r := started(t, st, l, nil)
-			first := one("s", "first") // it opens the stream, and is reported
+			first := one("s", "first") // this batch opens the event stream, and its commit is reported
 			require.NoError(t, r.Add(t.Context(), first))
 			await(t, r, first)
 			time.Sleep(time.Second)
@@ -106,8 +109,8 @@ func TestAStreamedCommitIsWrittenWithItsAcceptance(t *testing.T) {
 	}
 }
 
-// unsalted is a store whose rows count their writes in their versions. It counts the outcomes that
-// it is to record.
+// unsalted is a store whose versions count the writes of a row. It also counts the outcomes that
+// it gets to record.
 type unsalted struct {
 	store.Store
 	outcomes *atomic.Int64
@@ -158,7 +161,8 @@ func (l *teller) Events(ctx context.Context, _ []batch.ServiceID, tell func(dlt.
 	}
 }
 
-// If a lane goes on once a whole run is acknowledged, acceptances wait for nothing.
+// If the strategy lets a lane go on once a whole run is acknowledged, acceptances are written at
+// once.
 func TestARunIsAcknowledgedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, memory.New(), &slow{Ledger: ledgermem.New(&ledgermem.Options{Traits: &dlt.Traits{
@@ -175,8 +179,8 @@ func TestARunIsAcknowledgedAtOnce(t *testing.T) {
 	})
 }
 
-// If a batch may not be sent again for long enough, a crash must leave as little as possible
-// in doubt: an acceptance is written at once.
+// If a resend is not harmless for long enough, an acceptance is written at once, so that a crash
+// leaves as few batches as possible in doubt.
 func TestAnAcceptanceThatACrashWouldMakeADoubtIsWrittenAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		harmless time.Duration
@@ -184,7 +188,7 @@ func TestAnAcceptanceThatACrashWouldMakeADoubtIsWrittenAtOnce(t *testing.T) {
 	}{
 		{0, batch.Pending},
 		{shortest - time.Millisecond, batch.Pending},
-		{shortest, batch.Submitting}, // held
+		{shortest, batch.Submitting}, // the acceptance is held back
 		{dlt.Forever, batch.Submitting},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -200,8 +204,8 @@ func TestAnAcceptanceThatACrashWouldMakeADoubtIsWrittenAtOnce(t *testing.T) {
 	}
 }
 
-// shortest is how long a resend must be harmless so that an acceptance is held: for two
-// claims, for late arrivals after either, and until the monitor asks.
+// shortest is the shortest ResendHarmlessFor with which the Runner holds an acceptance back. It
+// covers two claims, late arrivals after each, and the time until the monitor asks.
 const shortest = 2*time.Minute + 3*time.Second
 
 // forgiving is a ledger whose resends are harmless for a time.
@@ -211,8 +215,8 @@ func forgiving(harmless time.Duration) *ledgermem.Ledger {
 	return ledgermem.New(&ledgermem.Options{Traits: &traits})
 }
 
-// That long is enough: if a process died with an acceptance and the ledger lost the batch, it
-// is sent again, and no person has to decide.
+// The time named by shortest is long enough: a process dies before it has written an acceptance,
+// and the ledger loses the batch. The batch is sent again, and no person has to decide.
 func TestACrashWithAnAcceptanceIsNoDecision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, ledger := memory.New(), forgetful{forgiving(shortest)}
@@ -245,12 +249,12 @@ func (l forgetful) Submit(ctx context.Context, a batch.Attempt) error {
 	return l.Ledger.Submit(ctx, a)
 }
 
-// dumb is the store of a process that dies before it has recorded anything.
+// dumb is a store that records nothing, as if the process had died before each write.
 type dumb struct{ *memory.Store }
 
 func (dumb) Record(context.Context, []store.Outcome) ([]store.Applied, error) { return nil, errStore }
 
-// slow is a ledger that commits nothing, and perhaps does not answer.
+// slow is a ledger that commits nothing, and can be told not to answer status queries.
 type slow struct {
 	*ledgermem.Ledger
 	hangs bool

@@ -37,7 +37,8 @@ func (r *Runner) AddTx(ctx context.Context, tx store.Tx, batches ...batch.Batch)
 	return err
 }
 
-// badTxError refuses a Tx that would store the batches where this Runner does not look for them.
+// badTxError returns the error about a Tx that would store the batches where this Runner does not
+// look for them.
 func badTxError(value string) error {
 	return &batch.InputError{
 		Field: "tx", Value: value,

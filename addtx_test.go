@@ -26,7 +26,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// inTx runs do in its own transaction, and commits it also after an error of do.
+// inTx runs do in a transaction of its own, and commits it even after an error of do.
 func inTx(t *testing.T, db *sql.DB, do func(tx *sql.Tx) error) error {
 	tx, err := db.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
@@ -68,7 +68,7 @@ func TestAddTxStoresNothingThatTheLocalCheckRefuses(t *testing.T) {
 	require.ErrorIs(t, r.AddTx(t.Context(), pg.Tx(nil), good), batch.ErrInvalidInput)
 }
 
-// What is added in a transaction of the store in memory is stored as a whole by its commit.
+// The commit of a transaction of the memory store stores all that was added in the transaction.
 func TestAddTxInMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		corrupt := errors.New("corrupt")
@@ -97,8 +97,9 @@ func TestAddTxInMemory(t *testing.T) {
 	})
 }
 
-// An application that commits a transaction, and tells nobody, does not wait for a Runner that
-// rests: a second after AddTx the lane is looked at, in this process or in the one that delivers.
+// An application adds batches in its transaction and calls no Wake. The batches need not wait for
+// the end of the Runner's Rest: one second after AddTx a Runner looks at the lane, whether the
+// Runner is in this process or in another one.
 func TestAddTxWithoutWake(t *testing.T) {
 	for _, by := range []string{"this process", "another process"} {
 		t.Run(by, func(t *testing.T) {
@@ -123,8 +124,8 @@ func TestAddTxWithoutWake(t *testing.T) {
 	}
 }
 
-// A batch in the transaction of another store would never leave: no Runner looks for it there. The
-// error says what to do, and nothing is added.
+// AddTx refuses the transaction of another store, because no Runner would look there for the
+// batch. The error says what to do, and nothing is added.
 func TestAddTxOfAnotherStore(t *testing.T) {
 	ours, theirs := memory.New(), memory.New()
 	db, err := sql.Open("sqlite3", ":memory:")
@@ -157,7 +158,7 @@ func TestAddTxOfAnotherStore(t *testing.T) {
 	require.ErrorIs(t, r.AddTx(t.Context(), ours.Tx(theirs.Begin()), one("s", "b")), batch.ErrInvalidInput)
 }
 
-// ownTx is a transaction of no store.
+// ownTx is a Tx that no store made.
 type ownTx struct{}
 
 func (*ownTx) Add(context.Context, ...batch.Batch) error { panic("added") }

@@ -30,12 +30,13 @@ func differing(l dlt.Ledger, change func(s batch.ServiceID, t *dlt.Traits)) dlt.
 	}})
 }
 
-// A ledger may declare resends of one service harmless for ever, and execute those of another
-// twice: the latter's batches leave tombstones, in spite of the former.
+// A ledger declares resends harmless for ever for one service, and executes duplicates of another
+// service. Batches of the second service leave tombstones, whatever the traits of the first one
+// are.
 func TestTombstonesGoByService(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
-		inner := ledgermem.New(nil) // executes duplicates
+		inner := ledgermem.New(nil) // this ledger executes duplicates
 		ledger := differing(inner, func(s batch.ServiceID, t *dlt.Traits) {
 			if s == "" {
 				t.ResendHarmlessFor, t.AddAgainHarmless = dlt.Forever, true
@@ -55,9 +56,9 @@ func TestTombstonesGoByService(t *testing.T) {
 	})
 }
 
-// A claim of a ledger that prepares before each POST needs time for both requests: otherwise a
-// slow preparation puts the batch back each time, without an error. Where bytes are kept, they are
-// prepared once.
+// If a ledger prepares before each POST, a claim must have time for both requests. Otherwise a
+// slow preparation would put the batch back each time, without an error. Where the store keeps the
+// bytes, they are prepared once.
 func TestAClaimHasTimeForBothRequests(t *testing.T) {
 	const least = 7 * time.Second // twice RequestTimeout, and the margin of a third of it
 	for name, c := range map[string]struct {
@@ -173,7 +174,7 @@ func TestAServiceThatCannotBeServedIsHeld(t *testing.T) {
 	}
 }
 
-// otherFor is a ledger with another name for one service, and counts its status queries.
+// otherFor is a ledger that names itself differently for one service. It counts status queries.
 func otherFor(service batch.ServiceID, asked *int, change func(t *dlt.Traits)) dlt.Ledger {
 	l := differing(ledgermem.New(nil), func(s batch.ServiceID, t *dlt.Traits) {
 		if s == service {
@@ -189,7 +190,7 @@ func otherFor(service batch.ServiceID, asked *int, change func(t *dlt.Traits)) d
 	}})
 }
 
-// The batches in flight of another ledger are neither asked about nor settled by this one.
+// A batch that is in flight on another ledger is neither asked about nor settled by this ledger.
 func TestAnotherLedgersBatchIsNotAskedAbout(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {

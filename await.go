@@ -34,10 +34,11 @@ func (r *Runner) Await(ctx context.Context, key batch.Key) (batch.Record, error)
 	return rec, nil
 }
 
-// lastReadTime bounds how long an Await that has reached its deadline may read the record.
+// lastReadTime bounds the last read of the record in an Await whose deadline has passed.
 const lastReadTime = 500 * time.Millisecond
 
-// lastRecord returns the record of a batch when ctx is over, or the key alone.
+// lastRecord reads the record of a batch after ctx has ended. It returns the key alone if the read
+// fails.
 func (r *Runner) lastRecord(ctx context.Context, key batch.Key) batch.Record {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastReadTime)
 	defer cancel()
@@ -58,7 +59,7 @@ func (r *Runner) Idle(ctx context.Context) error {
 	hearing, stop := context.WithCancel(ctx)
 	defer stop()
 	for first := true; ; first = false {
-		final := r.idlers.Next() // before the read, so that nothing falls between the two
+		final := r.idlers.Next() // taken before the read, so that no batch becomes final unseen between the two
 		began := time.Now()
 		open, _, err := r.engine.Store().List(ctx, store.ListQuery{Open: true, Limit: 1})
 		if err != nil {
@@ -83,11 +84,13 @@ func (r *Runner) Idle(ctx context.Context) error {
 	}
 }
 
-// idleRest is how many times as long as a read of Idle took it rests before the next one: batches
-// may become final much faster than they can be listed. So Idle reads a tenth of the time at most.
+// idleRest is the pause of Idle after a read, as a multiple of the time that the read took:
+// batches may become final much faster than the store can list them. So Idle spends a tenth of the
+// time on reads at most.
 const idleRest = 9
 
-// onFinal wakes the waiters for a batch that this process saw become final, here and elsewhere.
+// onFinal wakes the waiters for a batch that this process saw become final, in this process and in
+// others.
 func (r *Runner) onFinal(key batch.Key) {
 	r.engine.Ended(key)
 	r.waiters.Final(key)

@@ -20,7 +20,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// counted counts the queries for final batches.
+// counted is a store that counts the queries for final batches.
 type counted struct {
 	store.Store
 	finals atomic.Int64
@@ -31,7 +31,8 @@ func (c *counted) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record,
 	return c.Store.Finals(ctx, keys)
 }
 
-// Nothing runs here: another process delivers.
+// All Awaits of a process share one query of the store in each PollInterval. No Run runs in this
+// process: another one delivers.
 func TestAllAwaitsShareOneQueryInAnInterval(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -69,7 +70,7 @@ func TestAwaitReturnsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 5 * time.Millisecond})
 		r := started(t, memory.New(), ledger, &dltbatch.Options{PollInterval: 10 * time.Second})
-		for i := range 20 { // each is the only waiter: the reader starts and stops
+		for i := range 20 { // each Await is the only one, so the shared reader starts and stops
 			b := one("s", batch.ID(fmt.Sprint(i)))
 			begin := time.Now()
 			require.NoError(t, r.Add(t.Context(), b))
@@ -94,8 +95,8 @@ func (b *between) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record,
 	return final, missing, err
 }
 
-// Await misses no batch that becomes final between its first read and its end, or was final
-// before: neither waits for the next poll.
+// Await does not miss a batch that was final before, or that becomes final during the first read:
+// in neither case Await waits for the next poll.
 func TestAwaitMissesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 5 * time.Second})
@@ -114,7 +115,7 @@ func TestAwaitMissesNothing(t *testing.T) {
 			for !committed() {
 				time.Sleep(time.Millisecond)
 			}
-			time.Sleep(time.Millisecond) // wait until this is reported, too
+			time.Sleep(time.Millisecond) // wait until the next batch is reported, too
 		}
 		var told time.Time
 		inner := st.meanwhile
@@ -128,7 +129,7 @@ func TestAwaitMissesNothing(t *testing.T) {
 	})
 }
 
-// late is a store whose answers about final batches are under way for a while.
+// late is a store that delays its answers about final batches.
 type late struct{ store.Store }
 
 func (s late) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record, []batch.Key, error) {
@@ -137,8 +138,8 @@ func (s late) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record, []b
 	return final, missing, err
 }
 
-// An Await that begins while a question about its batch is under way does not get the answer to
-// that question, which may be older than the Add or the Requeue before it.
+// An Await that begins while a query about its batch is in flight does not use the answer to that
+// query, which may be older than the Add or the Requeue before the Await.
 func TestAnAwaitGetsNoOlderAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var refuse atomic.Bool
@@ -156,7 +157,7 @@ func TestAnAwaitGetsNoOlderAnswer(t *testing.T) {
 				_, err := r.Await(t.Context(), b.Key())
 				early <- err
 			}()
-			time.Sleep(20 * time.Millisecond) // the question is under way
+			time.Sleep(20 * time.Millisecond) // the query is in flight
 		}
 		ask()
 		require.NoError(t, r.Add(t.Context(), b))

@@ -29,11 +29,11 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// callbook notes all calls.
+// callbook is an observer that keeps all calls.
 type callbook struct {
 	mu  sync.Mutex
 	all []batch.Call
-	ctx []any // the callers' tenants
+	ctx []any // the tenant in the context of each call
 }
 
 func (b *callbook) ObserveCall(ctx context.Context, c batch.Call) {
@@ -42,7 +42,7 @@ func (b *callbook) ObserveCall(ctx context.Context, c batch.Call) {
 	b.all, b.ctx = append(b.all, c), append(b.ctx, ctx.Value(tenant{}))
 }
 
-// of returns the calls of an operation.
+// of returns the calls of one operation of one part.
 func (b *callbook) of(part, op string) (out []batch.Call) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -62,19 +62,19 @@ func items(calls []batch.Call) (n int) {
 	return n
 }
 
-// workshop is a store that can do everything, even what nobody asked a memory store for.
+// workshop is a memory store with an Upkeep that gives a warning.
 type workshop struct{ *memory.Store }
 
 func (workshop) Upkeep(context.Context) ([]store.Warning, error) {
 	return []store.Warning{{Name: "w", Err: errors.New("worn")}}, nil
 }
 
-// careful is a ledger that prepares.
+// careful is a ledger whose client prepares.
 type careful struct{ *ledgermem.Ledger }
 
 func (careful) Prepare(_ context.Context, b batch.Attempt) ([]byte, error) { return []byte(b.ID), nil }
 
-// documented returns the operations that the documentation of Call names.
+// documented returns the operations that the documentation of batch.Call names.
 func documented(t *testing.T) (ops []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "batch/call.go", nil, parser.ParseComments)
@@ -99,7 +99,8 @@ func documented(t *testing.T) (ops []string) {
 	return ops
 }
 
-// Every call is told, once, by a word of the documented list, and no others are.
+// Each call is reported once, under an operation that the documentation lists, and each listed
+// operation occurs.
 func TestCallsAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := &callbook{}
@@ -202,7 +203,7 @@ func TestCallsAreReported(t *testing.T) {
 	})
 }
 
-// A CallObserver that panics hinders nobody; a call that panics is told, too.
+// A panic of a CallObserver disturbs no call, and a call that panics is reported, too.
 func TestCallObserversThatPanicAreContained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &logged{}

@@ -18,14 +18,13 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// steps are how far a database's clock may be off.
+// steps returns the times by which the tests move a database's clock.
 func steps() []time.Duration {
 	return []time.Duration{time.Minute, 7 * 24 * time.Hour, 365 * 24 * time.Hour}
 }
 
-// The database's clock steps while batches are on each of their ways, and is put right after ten
-// seconds, while the process runs: all batches are final soon, and nobody is called. A step back
-// that is put right does the same.
+// The database's clock steps ahead or back while batches are in every stage of delivery, and is
+// put right after ten seconds. All batches become final soon, and no person is called.
 func TestNothingStandsForAStepOfTheClock(t *testing.T) {
 	for _, size := range steps() {
 		for _, by := range []time.Duration{size, -size} {
@@ -72,8 +71,8 @@ func TestNothingStandsForAStepOfTheClock(t *testing.T) {
 	}
 }
 
-// A process claims a batch while the clock is ahead, and dies. The claim ends soon after the clock
-// was put right, by the time that it was made for.
+// A process claims a batch while the database's clock is ahead, and dies. The claim ends soon
+// after the clock was put right, as if it had been made by the right time.
 func TestAClaimFromAnAheadClockEnds(t *testing.T) {
 	for _, by := range steps() {
 		synctest.Test(t, func(t *testing.T) {
@@ -92,7 +91,7 @@ func TestAClaimFromAnAheadClockEnds(t *testing.T) {
 			rec, err := r.Get(t.Context(), b.Key())
 			require.NoError(t, err)
 			assert.Equal(t, batch.Submitting, rec.State, "%s: its process may still post it", by)
-			time.Sleep(4 * time.Minute) // nobody knows how the attempt ended: this process waits for a claim, too
+			time.Sleep(4 * time.Minute) // nobody knows how the attempt ended: this process waits for a whole claim, too
 			rec, err = r.Get(t.Context(), b.Key())
 			require.NoError(t, err)
 			assert.Equal(t, batch.Committed, rec.State, by)
@@ -101,8 +100,8 @@ func TestAClaimFromAnAheadClockEnds(t *testing.T) {
 }
 
 // The ledger deduplicates for an hour after the first attempt, and forgets its statuses. The first
-// attempt is made while the clock is ahead: nobody knows afterwards when that hour ends, and the
-// batch is not executed twice.
+// attempt is made while the database's clock is ahead, so its true time is not known afterwards.
+// The batch is not executed twice.
 func TestAResendWindowFromAnAheadClock(t *testing.T) {
 	tier.Long(t)
 	tier.Plain(t)

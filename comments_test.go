@@ -15,8 +15,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// A line of a comment ends before column 100, where a tab is four columns wide. A comment behind
-// code is not measured, and a long word, a table and the output of an example stay as they are.
+// Each comment line ends before column 100, where a tab is four columns wide. The rule leaves out
+// comments behind code, long words, tables and the output of examples.
 func TestCommentLines(t *testing.T) {
 	tier.Plain(t)
 	list, err := exec.CommandContext(t.Context(), "git", "ls-files", "*.go").Output()
@@ -24,7 +24,7 @@ func TestCommentLines(t *testing.T) {
 	for name := range strings.FieldsSeq(string(list)) {
 		src, err := os.ReadFile(name)
 		if os.IsNotExist(err) {
-			continue // it was removed, and that is not committed yet
+			continue // the file was removed, and the removal is not committed yet
 		}
 		require.NoError(t, err)
 		if strings.Contains(string(src[:min(len(src), 400)]), "// Code generated") {

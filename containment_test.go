@@ -91,7 +91,7 @@ func TestALedgerThatPanicsIsContained(t *testing.T) {
 				ledger := &panicky{in: method}
 				ledger.Ledger = ledgermem.New(&ledgermem.Options{Fault: func(a batch.Attempt) ledgermem.Fault {
 					if method == "Resolve" && a.Number == 1 {
-						return ledgermem.Fault{Kind: ledgermem.LostRequest} // so that evidence is looked for
+						return ledgermem.Fault{Kind: ledgermem.LostRequest} // loses the first POST, so that the Runner looks for evidence
 					}
 					return ledgermem.Fault{}
 				}})
@@ -173,9 +173,9 @@ func (p *panickyStore) Upkeep(context.Context) ([]store.Warning, error) {
 	return nil, nil
 }
 
-// A panic of a store is contained, logged with its stack, and counts as a failure of the call,
-// which may have done its work. Once the panics stop the batches end final, each executed once, in
-// order.
+// A panic of a store is contained and logged with its stack. It counts as a failure of the call,
+// which may have done its work. Once the panics stop, the batches end final, each executed once,
+// in order.
 func TestAStoreThatPanicsIsContained(t *testing.T) {
 	for _, method := range []string{"Lanes", "Claim", "Payloads", "Record", "Pending", "Upkeep"} {
 		t.Run(method, func(t *testing.T) {
@@ -210,7 +210,8 @@ func TestAStoreThatPanicsIsContained(t *testing.T) {
 	}
 }
 
-// A panic of the store in a call of the application is its error, and logged with its stack.
+// If the store panics in a call of the application, the call returns an error, and the stack is
+// logged.
 func TestAPanicOfTheStoreIsToldToTheApplication(t *testing.T) {
 	log := &logged{}
 	st := &panickyStore{noHints: noHints{memory.New()}, in: "Get"}
@@ -221,8 +222,8 @@ func TestAPanicOfTheStoreIsToldToTheApplication(t *testing.T) {
 	assert.Contains(t, log.String(), "containment_test.go", "with its stack")
 }
 
-// A panic in Traits at the start of Run is an error: without the ledger's name nothing is
-// recorded.
+// If the ledger panics in Traits at the start of Run, Run returns an error and records nothing,
+// because it does not know the ledger's name.
 func TestALedgerThatPanicsAtTheStartNamesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -241,7 +242,7 @@ func TestALedgerThatPanicsAtTheStartNamesNothing(t *testing.T) {
 	})
 }
 
-// A panic of an observer hinders nobody.
+// A panic of an observer disturbs no delivery.
 func TestAnObserverThatPanicsIsContained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &logged{}
@@ -265,7 +266,7 @@ func TestAnObserverThatPanicsIsContained(t *testing.T) {
 	})
 }
 
-// sulking is a strategy that panics, or lies, for a while about one service.
+// sulking is a strategy that panics, or gives a bad answer, about one service for a while.
 func sulking(bad func() []batch.Run, panics *atomic.Bool) queuer.Strategy {
 	return queuer.Strategy{Name: "sulking", Window: 1, Select: func(l batch.Lane) []batch.Run {
 		if l.Service == "bad" && panics.Load() {
@@ -278,7 +279,7 @@ func sulking(bad func() []batch.Run, panics *atomic.Bool) queuer.Strategy {
 	}}
 }
 
-// A strategy that panics or lies about a lane holds that lane, and is reported.
+// A strategy that panics or gives a bad answer about a lane holds only that lane, and is reported.
 func TestAStrategyThatPanicsHoldsItsLaneOnly(t *testing.T) {
 	for name, bad := range map[string]func() []batch.Run{
 		"panics": func() []batch.Run { panic("boom in the strategy") },
@@ -311,8 +312,8 @@ func TestAStrategyThatPanicsHoldsItsLaneOnly(t *testing.T) {
 	}
 }
 
-// A strategy's bad answer is reported after the claim, so that the observer may call the store:
-// inside of the claim it would wait for that claim.
+// A bad answer of a strategy is reported after the claim has ended. So the observer may call the
+// store, which would otherwise wait for the claim.
 func TestABadAnswerIsReportedAfterTheClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, sulks := memory.New(), &atomic.Bool{}
@@ -335,13 +336,12 @@ func TestABadAnswerIsReportedAfterTheClaim(t *testing.T) {
 	})
 }
 
-// strict is panicky with a Check, for which the Runner asks for the traits.
+// strict is panicky with a Check method, before which the Runner asks for the traits.
 type strict struct{ *panicky }
 
 func (strict) Check(batch.Batch) error { return nil }
 
-// An observer that hears of a panic in Traits may call the Runner, which asks for the traits
-// again.
+// An observer of a panic in Traits may call the Runner, which asks for the traits again.
 func TestAnObserverOfAPanicInTraitsMayAskForThem(t *testing.T) {
 	ledger := strict{&panicky{Ledger: ledgermem.New(nil), in: "Traits"}}
 	var r *dltbatch.Runner
@@ -364,7 +364,7 @@ func (brokenHandler) Handle(context.Context, slog.Record) error { panic("boom in
 func (brokenHandler) WithAttrs([]slog.Attr) slog.Handler        { panic("boom") }
 func (brokenHandler) WithGroup(string) slog.Handler             { panic("boom") }
 
-// A panic in the handler of Options.Logger hinders nobody, and Health shows it.
+// A panic in the handler of Options.Logger disturbs no delivery, and Health shows it.
 func TestALogHandlerThatPanicsIsContained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := started(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{Logger: slog.New(brokenHandler{})})

@@ -17,15 +17,15 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// divided is a ledger of circuits whose nodes have different states: it executes a batch,
-// shows it as Valid, and takes it back. A whole circuit commits.
+// divided is a ledger whose circuit has nodes with different states: a batch is executed, shown as
+// Valid, and taken back. A circuit that is whole commits the batch.
 type divided struct {
 	dlt.Unimplemented
 
 	mu    sync.Mutex
 	posts map[batch.ID][]time.Time
 	whole map[batch.ServiceID]bool
-	blind bool // there is no evidence
+	blind bool // true if the ledger gives no evidence
 }
 
 const dividedStale = time.Minute
@@ -76,8 +76,8 @@ func (l *divided) mend(s batch.ServiceID) {
 	l.whole[s] = true
 }
 
-// TestADividedCircuitIsHalted: after two executions that were taken back nothing leaves the
-// lane any more, from any instance, and everybody gets the reason; until the lane is released.
+// TestADividedCircuitIsHalted: after two executions that were taken back, the lane is halted. No
+// instance sends anything from the lane until it is released, and each act on it shows the reason.
 func TestADividedCircuitIsHalted(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestADividedCircuitIsHalted(t *testing.T) {
 		health := append(r.Health().HaltedServices, another.Health().HaltedServices...)
 		assert.Equal(t, []batch.ServiceID{"s"}, health, "the one that found it out says so")
 
-		// Released in vain: the count begins anew.
+		// The release does not help: the lane is halted again after two more executions.
 		_, err = r.Release(t.Context(), control, batch.By{Actor: "ann", Reason: "try"})
 		require.NoError(t, err)
 		time.Sleep(20 * time.Minute)
@@ -149,7 +149,8 @@ func TestADividedCircuitIsHalted(t *testing.T) {
 	})
 }
 
-// TestAnExecutionWithoutATrace: a person is asked within five minutes.
+// TestAnExecutionWithoutATrace: a batch was executed and taken back, and the ledger has no trace
+// of it. A person is asked within five minutes after nothing more could be found out.
 func TestAnExecutionWithoutATrace(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {

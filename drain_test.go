@@ -22,7 +22,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// A stop in the middle of a POST waits for its answer and writes it down.
+// A stop during a POST waits for the answer and records it.
 func TestAStopRecordsWhatIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -43,8 +43,8 @@ func TestAStopRecordsWhatIsUnderWay(t *testing.T) {
 	})
 }
 
-// A request that outlives its Run says nothing about the next Run: its late answer closes a gate
-// that nobody uses any more, and no Health is paused for it.
+// A request that outlasts its Run does not affect the next Run: its late answer closes a gate of
+// the ended Run, and Health does not show the next Run as paused.
 func TestARequestThatIsLeftBehindPausesNoLaterRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -53,7 +53,7 @@ func TestARequestThatIsLeftBehindPausesNoLaterRun(t *testing.T) {
 		traits.ResendHarmlessFor = dlt.Forever
 		ledger := hooked.Wrap(ledgermem.New(&ledgermem.Options{Traits: &traits}), hooked.Hooks{Submit: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
 			if first.CompareAndSwap(false, true) {
-				<-release // it ignores its context
+				<-release // the ledger ignores its context
 				return dlt.ErrBusy
 			}
 			return next(ctx, a)
@@ -88,8 +88,8 @@ var eager = queuer.Strategy{Name: "eager", Window: 10, Select: func(l batch.Lane
 	return []batch.Run{run}
 }}
 
-// Batches that were claimed and not posted when the stop came are put back without spending
-// anything, and another instance posts them at once.
+// A stop puts back the batches that were claimed and not posted. Their attempts are not spent, and
+// another instance posts the batches at once.
 func TestAStopPutsBackWhatWasNotPosted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -176,7 +176,7 @@ func (s *stuck) Record(ctx context.Context, o []store.Outcome) ([]store.Applied,
 	return s.Store.Record(ctx, o)
 }
 
-// A Run that is stopped before it began returns nil, too.
+// Run returns nil even if its context was done before it began.
 func TestAStopBeforeTheStart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -191,7 +191,7 @@ func (d deaf) Submit(context.Context, batch.Attempt) error {
 	return nil
 }
 
-// A ledger's client that ignores its context does not hold up a stop: Run returns an error.
+// A ledger's client that ignores its context does not delay a stop: Run returns an error.
 func TestAStopDoesNotWaitForADeafLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, memory.New(), deaf{ledgermem.New(nil)}, nil)
@@ -201,7 +201,7 @@ func TestAStopDoesNotWaitForADeafLedger(t *testing.T) {
 		begin := time.Now()
 		require.ErrorIs(t, stop(), dltbatch.ErrDrain)
 		assert.LessOrEqual(t, time.Since(begin), 31*time.Second)
-		time.Sleep(2 * time.Hour) // until the goroutines left behind have ended
+		time.Sleep(2 * time.Hour) // until the goroutines that Run left behind have ended
 	})
 }
 
@@ -216,7 +216,7 @@ func TestAStopWaitsForWhatTheMonitorAsked(t *testing.T) {
 		require.NoError(t, r.Add(t.Context(), b))
 		time.Sleep(500 * time.Millisecond) // the query is in flight
 		st.fails.Store(true)
-		time.Sleep(time.Second) // and the monitor tries in vain
+		time.Sleep(time.Second) // the store fails, and the monitor retries in vain
 		require.NoError(t, stop())
 		rec, err := r.Get(t.Context(), b.Key())
 		require.NoError(t, err)
@@ -237,7 +237,7 @@ func (s *pendingless) Pending(ctx context.Context, q store.PendingQuery) ([]stor
 	return s.Store.Pending(ctx, q)
 }
 
-// sluggish answers after a while and ignores its context.
+// sluggish is a ledger that answers after a while and ignores its context.
 type sluggish struct{ *ledgermem.Ledger }
 
 func (l *sluggish) BatchStatuses(_ context.Context, s batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {

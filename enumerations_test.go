@@ -26,8 +26,9 @@ const enumerationsFile = "testdata/enumerations.txt"
 
 var writeEnumerations = flag.Bool("enumerations.write", false, "write "+enumerationsFile+" anew")
 
-// Code that tells apart some values of an enumeration has to decide about a new one. A new value
-// fails this test, which names each such place that does not mention it.
+// A new value of an enumeration fails this test until the list in enumerationsFile has it. The
+// failure names each place in the code that tells other values of the enumeration apart, and does
+// not mention the new one.
 func TestEnumerations(t *testing.T) {
 	tier.Plain(t)
 	values, places := enumerations(parsed(t, os.DirFS(".")))
@@ -66,8 +67,8 @@ func without(places map[string]mentions, value string) (all []string) {
 	return all
 }
 
-// Each form in which code tells values apart is seen. A value that is only returned, passed or set
-// is not.
+// enumerations finds each form in which code tells values apart. It leaves out a value that is
+// only returned, passed or set.
 func TestEnumerationsSeesPlaces(t *testing.T) {
 	const declared = "package batch\ntype Kind int\nconst (\n\tA Kind = iota\n\tB\n\tC\n)\n"
 	for code, seen := range map[string]bool{
@@ -107,7 +108,7 @@ type source struct {
 	file *ast.File
 }
 
-// parsed reads the files of the module that are no tests and no programs of their own.
+// parsed reads the Go files of the module, without tests and without examples that are programs.
 func parsed(t *testing.T, root fs.FS) (all []source) {
 	t.Helper()
 	require.NoError(t, fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
@@ -143,7 +144,7 @@ type mentions map[string]bool
 // of as many exported errors, or the fields of dlt.Traits, which are told apart where one is set.
 func enumerations(all []source) (values map[string][]string, places map[string]map[string]mentions) {
 	values, places = map[string][]string{}, map[string]map[string]mentions{}
-	of := map[string]string{} // the enumeration of a value, both by the folder of their package
+	of := map[string]string{} // the enumeration of each value; both are named with their package's folder
 	for _, s := range all {
 		for _, d := range s.file.Decls {
 			if g, ok := d.(*ast.GenDecl); ok {
@@ -177,9 +178,9 @@ func enumerations(all []source) (values map[string][]string, places map[string]m
 	return values, places
 }
 
-// declares adds the exported values that a declaration has to those of their enumerations.
+// declares adds the exported values of a declaration to their enumerations in of.
 func declares(s source, d *ast.GenDecl, of map[string]string) {
-	last := "" // the type of a constant without one, of iota
+	last := "" // the type of the constants that name none, as after iota
 	for _, spec := range d.Specs {
 		if typ, ok := spec.(*ast.TypeSpec); ok && s.full(typ.Name) == traitsType {
 			for _, field := range typ.Type.(*ast.StructType).Fields.List {
@@ -209,13 +210,13 @@ func declares(s source, d *ast.GenDecl, of map[string]string) {
 }
 
 // compared yields the values, with their folders, that a declaration compares something with, or
-// lists. A value that it only returns, passes or sets is not among them.
+// lists. It leaves out values that the declaration only returns, passes or sets.
 func compared(s source, d ast.Decl) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		some := func(list ...ast.Expr) {
 			for _, x := range list {
 				for {
-					call, ok := x.(*ast.CallExpr) // a conversion, such as string(batch.KindBusy)
+					call, ok := x.(*ast.CallExpr) // a call here is a conversion, such as string(batch.KindBusy)
 					if !ok || len(call.Args) != 1 {
 						break
 					}
@@ -256,8 +257,9 @@ func compared(s source, d ast.Decl) iter.Seq[string] {
 	}
 }
 
-// full returns the name of a package's type, constant or variable behind its package's folder in
-// this module, or behind the import path of another module. It is "" for any other expression.
+// full returns the name of a type, constant or variable of a package, preceded by the package's
+// folder in this module or by the import path of another module. It returns "" for any other
+// expression.
 func (s source) full(x ast.Expr) string {
 	switch x := x.(type) {
 	case *ast.Ident:
@@ -278,7 +280,7 @@ func (s source) full(x ast.Expr) string {
 	return ""
 }
 
-// folder names a package of this module by its folder, and the root by its package.
+// folder returns the folder of a package of this module as its name; the root's is "dltbatch".
 func folder(name string) string {
 	if name == "" || name == "." {
 		return "dltbatch"

@@ -19,7 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// asked counts status requests.
+// asked counts the status requests that pass through it.
 type asked struct {
 	http.RoundTripper
 	n atomic.Int64
@@ -32,8 +32,8 @@ func (a *asked) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a.RoundTripper.RoundTrip(r)
 }
 
-// The socket of a real node's events is cut a hundred times, and no verdict is missed; nor is
-// the node asked more often than events can cause.
+// The WebSocket of a real node's events is cut a hundred times. No verdict is missed, and the node
+// is not asked more often than the events explain.
 func TestEventsWhoseSocketIsDroppedAHundredTimes(t *testing.T) {
 	tier.Plain(t)
 	const lanes, each, drops = 10, 12, 100
@@ -43,7 +43,7 @@ func TestEventsWhoseSocketIsDroppedAHundredTimes(t *testing.T) {
 	count := &asked{RoundTripper: transport}
 	ledger, err := sawtooth.New(node.URL(), &sawtooth.Options{Client: &http.Client{Transport: count}})
 	require.NoError(t, err)
-	// With the long interval, a verdict without an event takes much too long.
+	// With this long interval, a verdict that is found by polling comes much too late.
 	r := newRunner(t, memory.New(), ledger, &dltbatch.Options{PollInterval: 2 * time.Second})
 	key, err := sawtooth.GeneratePrivateKey()
 	require.NoError(t, err)
@@ -81,7 +81,7 @@ func TestEventsWhoseSocketIsDroppedAHundredTimes(t *testing.T) {
 	assert.Equal(t, drops, <-dropped)
 	all := time.Since(begin)
 	require.NoError(t, stop())
-	const perBatch = 9 // doubling from 10 ms to 2 s, without events
+	const perBatch = 9 // without events, the polls about one batch: their pause doubles from 10 ms to 2 s
 	assert.LessOrEqual(t, count.n.Load(), int64(all/(10*time.Millisecond))+perBatch*lanes*each)
 	t.Logf("%d batches in %s, %d questions", len(batches), took, count.n.Load())
 }

@@ -62,7 +62,7 @@ func payOnChain(ctx context.Context, st store.Store, url, genesis string, signed
 	return err
 }
 
-// A payment that somebody has signed gets onto an EVM chain, and twelve blocks on it is committed.
+// A signed payment is sent to an EVM chain, and is committed twelve blocks later.
 func Example_evm() {
 	node, err := evmtest.Listen(&evmtest.Options{BlockTime: 20 * time.Millisecond}) // or a node of your own
 	if err != nil {
@@ -107,8 +107,8 @@ func payWithAlternatives(ctx context.Context, runner *dltbatch.Runner, cheap, de
 	return err
 }
 
-// A payment that is signed three times, with rising fees: the lowest that pays the price of the
-// chain is sent.
+// A payment is signed three times, with rising fees. The client sends the one with the lowest fee
+// that pays the chain's price.
 func Example_evmAlternatives() {
 	node, err := evmtest.Listen(&evmtest.Options{BlockTime: 20 * time.Millisecond}) // or a node of your own
 	if err != nil {
@@ -181,7 +181,7 @@ func payByIntent(ctx context.Context, st store.Store, url, genesis string, key [
 	return err
 }
 
-// A payment that nobody has signed yet: the library chooses the nonce, and a key signs.
+// The payment is not signed yet: the library chooses the nonce, and the signer's key signs.
 func Example_evmIntent() {
 	node, err := evmtest.Listen(&evmtest.Options{BlockTime: 20 * time.Millisecond}) // or a node of your own
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// unstick looks at a batch that does not move, and does what moves it.
+// unstick does for a batch that does not move what Explain recommends.
 func unstick(ctx context.Context, runner *dltbatch.Runner, key batch.Key) error {
 	by := batch.By{Actor: "ada", Reason: "ticket 17"}
 	why, err := runner.Explain(ctx, key)
@@ -41,7 +41,7 @@ func unstick(ctx context.Context, runner *dltbatch.Runner, key batch.Key) error 
 	return err
 }
 
-// A lane is paused, and a person finds out why its batch does not leave.
+// A lane is paused, and a person finds out why its batch is not sent.
 func ExampleRunner_Explain() {
 	ctx := context.Background()
 	runner, err := dltbatch.New(memory.New(), ledgermem.New(nil), nil)
@@ -69,11 +69,11 @@ func ExampleRunner_Explain() {
 	// queued: nothing holds it; the next round of a running instance takes it
 }
 
-// A POST was lost, the ledger executes duplicates, and nothing proves whether it got the batch:
-// the Runner asks for a decision instead of sending the batch again.
+// A POST was lost, the ledger executes duplicates, and no evidence shows whether the ledger got
+// the batch. The Runner asks for a decision instead of sending the batch again.
 func ExampleRunner_Decide() {
 	traits := ledgermem.Unforgiving(0)
-	traits.Resolves = false // this ledger has no log to look into
+	traits.Resolves = false // this ledger gives no evidence about an attempt
 	ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, Fault: func(a batch.Attempt) (f ledgermem.Fault) {
 		if a.Number == 1 {
 			f.Kind = ledgermem.LostRequest
@@ -112,7 +112,7 @@ func ExampleRunner_Decide() {
 	// <nil>
 }
 
-// A service says over HTTP whether it is alive, and whether it can take requests.
+// A service serves two HTTP probes: whether it is alive, and whether it can take requests.
 func Example_probes() {
 	runner, err := dltbatch.New(memory.New(), ledgermem.New(nil), nil)
 	if err != nil {
@@ -132,7 +132,7 @@ func Example_probes() {
 	// 503 {"ok":false,"why":["Run does not run"],"health":{"running":false,"paused":false,"store":{"condition":"idle"},"ledger":{"condition":"idle"},"streams":{"condition":"idle"}},"attention":[{"part":"run","text":"Run does not run"}]}
 }
 
-// withMetrics delivers until ctx is done, and is measured by the provider's exporters.
+// withMetrics delivers until ctx is done, and reports metrics to the provider's exporters.
 func withMetrics(ctx context.Context, provider metric.MeterProvider, st store.Store, ledger dlt.Ledger, mine batch.Observer) error {
 	metrics, err := otelbatch.NewMetrics(provider) // once in a process
 	if err != nil {
@@ -145,7 +145,7 @@ func withMetrics(ctx context.Context, provider metric.MeterProvider, st store.St
 	return runner.Run(ctx)
 }
 
-// withTraces delivers until ctx is done, and makes spans for the provider's exporters.
+// withTraces delivers until ctx is done, and reports spans to the provider's exporters.
 func withTraces(ctx context.Context, provider trace.TracerProvider, st store.Store, ledger dlt.Ledger) error {
 	traces, err := otelbatch.NewTraces(provider) // once in a process
 	if err != nil {
@@ -160,7 +160,7 @@ func withTraces(ctx context.Context, provider trace.TracerProvider, st store.Sto
 	return runner.Run(ctx)
 }
 
-// The application brings the SDK, and its sampler.
+// The application brings OpenTelemetry's SDK and its sampler.
 func Example_traces() {
 	ctx, stop := context.WithTimeout(context.Background(), time.Second)
 	defer stop()
@@ -168,7 +168,8 @@ func Example_traces() {
 	// Output: <nil>
 }
 
-// The application brings the SDK; examples/metrics has one that serves Prometheus.
+// The application brings OpenTelemetry's SDK. The program examples/metrics serves the metrics to
+// Prometheus.
 func Example_metrics() {
 	ctx, stop := context.WithTimeout(context.Background(), time.Second)
 	defer stop()

@@ -16,10 +16,10 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
-// Shard is what docs/scale.md calls so.
+// Shard is the type of the same name in docs/scale.md.
 type Shard = shards.Shard[*pgxpool.Pool, *native.Store]
 
-// addToShard is the snippets of docs/scale.md.
+// addToShard has the snippets of docs/scale.md.
 func addToShard(ctx context.Context, list []Shard, ledger dlt.Ledger, options *dltbatch.Options, b batch.Batch) error {
 	set, err := shards.New(func(s Shard) (*dltbatch.Runner, error) { return dltbatch.New(s.Store, ledger, options) }, list...)
 	if err != nil {
@@ -37,8 +37,8 @@ func addToShard(ctx context.Context, list []Shard, ledger dlt.Ledger, options *d
 	return add()
 }
 
-// Sixteen schemas on one server share one pool, and one session that listens. The example is
-// compiled and not run here.
+// Sixteen schemas on one server share one connection pool, and one session that listens. The
+// example is only compiled here.
 func Example_shards() {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, "postgres://127.0.0.1/payments")
@@ -47,7 +47,7 @@ func Example_shards() {
 		return
 	}
 	defer pool.Close()
-	listen := native.ListenBeside(pool) // one session for all
+	listen := native.ListenBeside(pool) // one session that listens for all shards
 	var list []Shard
 	for i := range 16 {
 		st, err := native.New(pool, &postgres.Options{Schema: fmt.Sprintf("pay_%02d", i), Listen: listen, Shard: store.Shard{Set: "pay", Number: i, Of: 16}})

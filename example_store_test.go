@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// measured measures the claims of a store, and passes all other calls on.
+// measured is a store that measures claims, and passes all other calls on.
 type measured struct {
 	store.Store
 	took func(time.Duration)
@@ -22,7 +22,7 @@ func (m measured) Claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 	return m.Store.Claim(ctx, q, choose)
 }
 
-// A wrapper has the abilities of the store inside.
+// A wrapper of a store has the abilities of the store inside.
 func Example_wrappedStore() {
 	st := measured{memory.New(), func(time.Duration) {}}
 	fmt.Println(len(st.Abilities().Losses()), "lost")
@@ -34,11 +34,11 @@ func Example_wrappedStore() {
 	// <nil>
 }
 
-// Store is the beginning of a store of one's own; examples/toystore has the rest.
+// Store is the beginning of an application's own store; examples/toystore has the rest.
 type Store struct {
 	store.Unimplemented
 	// the maps, or the connections to a database
 }
 
-// Abilities says what the store has beside the eight methods.
+// Abilities returns what the store can do beyond the eight methods that every store has.
 func (s *Store) Abilities() store.Abilities { return store.CanList | store.CanPrune }

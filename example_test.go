@@ -58,7 +58,7 @@ func serve(ctx context.Context) error {
 	return runner.Run(ctx) // blocks; drains when ctx is done; nil on a clean stop
 }
 
-// send is the second.
+// send is the README's second snippet.
 func send(ctx context.Context, runner *dltbatch.Runner, key sawtooth.Signer, address string, payload []byte) error {
 	b, err := sawtooth.Build(key, "shipments", sawtooth.Transaction{
 		FamilyName: "intkey", FamilyVersion: "1.0", Nonce: rand.Text(),
@@ -78,7 +78,7 @@ func send(ctx context.Context, runner *dltbatch.Runner, key sawtooth.Signer, add
 	return nil
 }
 
-// together is the third.
+// together is the README's third snippet.
 func together(ctx context.Context, tx *sql.Tx, st *sqlite.Store, runner *dltbatch.Runner, b batch.Batch) error {
 	if err := runner.AddTx(ctx, st.Tx(tx), b); err != nil { // checks as Add does
 		return err
@@ -90,7 +90,7 @@ func together(ctx context.Context, tx *sql.Tx, st *sqlite.Store, runner *dltbatc
 	return nil
 }
 
-// cluster is the fourth.
+// cluster is the README's fourth snippet.
 func cluster(ctx context.Context, dsn string) error {
 	pool, err := pgxpool.New(ctx, dsn) // or sql.Open with lib/pq or pgx, and postgres.New(db, ...)
 	if err != nil {
@@ -107,7 +107,7 @@ func cluster(ctx context.Context, dsn string) error {
 	return nil
 }
 
-// scabbard is the fifth.
+// scabbard is the README's fifth snippet.
 func scabbard(key sawtooth.Signer, st *postgres.Store) (*splinter.Client, error) {
 	ledger, err := splinter.New("http://localhost:8085", &splinter.Options{
 		Token: splinter.CylinderToken(key), Journal: st,
@@ -115,7 +115,7 @@ func scabbard(key sawtooth.Signer, st *postgres.Store) (*splinter.Client, error)
 	return ledger, err
 }
 
-// pipelined is the sixth.
+// pipelined is the README's sixth snippet.
 func pipelined(ctx context.Context, st store.Store) error {
 	ledger, err := sawtooth.New("http://localhost:8008", &sawtooth.Options{SingleValidator: true})
 	if err != nil {
@@ -129,20 +129,20 @@ func pipelined(ctx context.Context, st store.Store) error {
 	return runner.Run(ctx)
 }
 
-// startNode is README's snippet about tests.
+// startNode is the README's snippet about tests.
 func startNode(t *testing.T) (*sawtooth.Client, error) {
 	node := sawtoothtest.Start(t, nil)
 	ledger, err := sawtooth.New(node.URL(), nil)
 	return ledger, err
 }
 
-// atOnce is the seventh.
+// atOnce is the README's seventh snippet.
 func atOnce(st store.Store, ledger dlt.Ledger) (*dltbatch.Runner, error) {
 	runner, err := dltbatch.New(st, ledger, &dltbatch.Options{Strategy: queuer.Parallel(0)})
 	return runner, err
 }
 
-// A batch goes through memory to a simulated node.
+// A batch goes through the memory store to a simulated node.
 func Example() {
 	node, err := sawtoothtest.Listen(nil)
 	if err != nil {
@@ -209,7 +209,7 @@ func ExampleRunner_AddTx() {
 		fmt.Println(err)
 		return
 	}
-	for _, id := range []batch.ID{"p1", "p1"} { // the second time the row is there: the batch must not be
+	for _, id := range []batch.ID{"p1", "p1"} { // the second time the row exists, and the batch must not be added
 		tx, err := db.BeginTx(ctx, nil)
 		if err != nil {
 			fmt.Println(err)
@@ -252,7 +252,7 @@ func Example_footprint() {
 	// 3 waits for 1: true
 }
 
-// Every Go snippet of the README and of docs/ is code that is compiled here, to the letter.
+// Each Go snippet of the README and of docs/ equals code that is compiled here.
 func TestReadmeSnippets(t *testing.T) {
 	pages, err := filepath.Glob("docs/*.md")
 	require.NoError(t, err)
@@ -287,7 +287,7 @@ func TestReadmeSnippets(t *testing.T) {
 	}
 }
 
-// migrated is a new database in a file, with its tables.
+// migrated returns a new database in a file, with its tables.
 func migrated(t *testing.T, path string) (*sql.DB, *sqlite.Store) {
 	t.Helper()
 	db, err := sqliteopen.Open(path)
@@ -299,11 +299,11 @@ func migrated(t *testing.T, path string) (*sql.DB, *sqlite.Store) {
 	return db, st
 }
 
-// The snippets that no Example runs do run, too.
+// The snippets that no Example runs are run here.
 func TestSnippetsRun(t *testing.T) {
 	tier.Plain(t)
 	t.Chdir(t.TempDir())
-	migrated(t, "queue.db") // a slow disk is not what is tested
+	migrated(t, "queue.db") // the file exists before the snippet runs, so a slow disk does not matter
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	require.NoError(t, serve(ctx), "nobody listens at the address, and nothing has to be sent")

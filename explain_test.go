@@ -24,8 +24,8 @@ import (
 
 var somebody = batch.By{Actor: "ada", Reason: "to see"}
 
-// maze is a lane whose parts are moved by hand, one random step at a time, so that it reaches
-// every reachable state.
+// maze is a lane whose owners act one random step at a time, so that the lane reaches every
+// reachable state.
 type maze struct {
 	t      *testing.T
 	r      *rand.Rand
@@ -137,7 +137,7 @@ func (m *maze) steer(s store.Steering) {
 	require.NoError(m.t, err)
 }
 
-// step does a random thing.
+// step does one random act.
 func (m *maze) step() {
 	key := m.keys[m.r.IntN(len(m.keys))]
 	ctx := m.t.Context()
@@ -158,13 +158,13 @@ func (m *maze) step() {
 	case 13:
 		m.steer(store.Steering{Scope: batch.Only(mazeLane), Action: batch.ActionSetPolicy, Policy: batch.Policy(m.r.IntN(4))})
 	case 14:
-		_, _ = m.runner.Cancel(ctx, m.see(key), somebody) // where it is allowed
+		_, _ = m.runner.Cancel(ctx, m.see(key), somebody) // fails where it is not allowed
 	default:
 		_, _ = m.runner.Requeue(ctx, m.see(key), somebody)
 	}
 }
 
-// follow obeys Explain until the batch has moved. The lane is not deep, so few steps are
+// follow obeys Explain until the batch has moved. The lane has few batches, so few steps are
 // enough.
 func (m *maze) follow(key batch.Key, causes map[batch.Cause]int) {
 	before := m.get(key)
@@ -185,7 +185,7 @@ func (m *maze) follow(key batch.Key, causes map[batch.Cause]int) {
 	m.t.Fatalf("%s did not move", key)
 }
 
-// explain asks the Runner, and a process without a ledger: both give the same answer while the
+// explain asks the Runner, and a process that has no ledger. Both give the same answer while the
 // Runner's instance runs.
 func (m *maze) explain(key batch.Key) batch.Explanation {
 	require.NoError(m.t, new(texts.Presence).Show(m.t.Context(), m.st, store.Instance{ID: "1", Name: "one"}))
@@ -197,7 +197,7 @@ func (m *maze) explain(key batch.Key) batch.Explanation {
 	return e
 }
 
-// causes checks that the groups of all open batches are what explanations say of each.
+// causes checks that the groups of all open batches agree with the explanation of each batch.
 func (m *maze) causes() {
 	want := map[operator.Reason]int{}
 	for _, key := range m.keys {
@@ -220,7 +220,7 @@ func (m *maze) causes() {
 			}
 			if released {
 				if !at.Final() {
-					r.State, r.Kind = 0, "" // it was requeued since
+					r.State, r.Kind = 0, "" // the batch was requeued since
 				}
 				break
 			}
@@ -309,7 +309,7 @@ func (m *maze) wait(e batch.Explanation) {
 	}
 }
 
-// Every reachable open batch has a cause, and obeying Explain moves it.
+// Every reachable open batch has a cause, and obeying Explain moves the batch.
 func TestExplainMovesWhateverStands(t *testing.T) {
 	tier.Plain(t)
 	causes := map[batch.Cause]int{}
@@ -318,7 +318,7 @@ func TestExplainMovesWhateverStands(t *testing.T) {
 			m := newMaze(t, seed)
 			for i := range 40 {
 				m.step()
-				if i%10 == int(seed)%10 { // it explains all batches
+				if i%10 == int(seed)%10 { // in this step the test explains all batches
 					m.causes()
 				}
 				key := m.keys[m.r.IntN(len(m.keys))]

@@ -14,8 +14,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// A Runner that posts nothing says why of each batch that waits for that, and no more once it
-// posts again.
+// While a Runner posts nothing because of the ledger, Explain says so of each batch that waits for
+// that, and no longer does once the Runner posts again.
 func TestExplainSaysThatNothingIsPosted(t *testing.T) {
 	for kind, says := range map[ledgermem.FaultKind]string{
 		ledgermem.Unavailable: "Nothing is posted: the ledger is not reached.", ledgermem.Misconfigured: "Nothing is posted: the ledger refuses this client.",

@@ -17,7 +17,7 @@ import (
 )
 
 // silent is a ledger that executes every batch that it gets, even twice, and answers no status
-// query: a person has to look at its executions.
+// query. A person has to look at its executions.
 type silent struct{ *ledgermem.Ledger }
 
 func (silent) BatchStatuses(_ context.Context, _ batch.ServiceID, attempts []batch.Attempt) (all []batch.Status, _ error) {
@@ -27,9 +27,9 @@ func (silent) BatchStatuses(_ context.Context, _ batch.ServiceID, attempts []bat
 	return all, nil
 }
 
-// Two people see the same doubt, and that the ledger has not executed the batch. One of them
-// decides so, and the batch is sent again: it is executed, and the answer is lost. The other's
-// decision is about the first attempt, and must not send the batch a third time.
+// Two people see the same doubt, and see that the ledger has not executed the batch. One of them
+// decides so, and the batch is sent again: the ledger executes it, and the answer is lost. The
+// second person's decision is about the first attempt, so it must not send the batch a third time.
 func TestADecisionIsAboutTheAttemptThatWasSeen(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestADecisionIsAboutTheAttemptThatWasSeen(t *testing.T) {
 	})
 }
 
-// Every act upon a batch applies to the record that was seen.
+// Each act of an operator on a batch applies only to the version that the operator saw.
 func TestWhatHasMovedOnIsLeftAsItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, memory.New(), ledgermem.New(nil), nil)
@@ -107,7 +107,7 @@ func TestWhatHasMovedOnIsLeftAsItIs(t *testing.T) {
 				assert.Equal(t, requeued, see(t, r, b))
 			}
 		}
-		// A key and a version are enough.
+		// Of the record that was seen, the key and the version are enough.
 		_, err = r.Cancel(t.Context(), batch.Record{Key: b.Key(), Version: requeued.Version}, somebody)
 		require.NoError(t, err)
 		_, err = r.Cancel(t.Context(), batch.Record{Key: b.Key()}, somebody)
@@ -118,8 +118,8 @@ func TestWhatHasMovedOnIsLeftAsItIs(t *testing.T) {
 	})
 }
 
-// A batch halts a lane, a person looks into it and releases the lane, and the next batch halts
-// it. A person who looked only into the first has not seen the second.
+// A batch halts a lane, a person looks into it and releases the lane, and the next batch halts the
+// lane again. A release by a person who saw only the first halt does not end the second.
 func TestAReleaseIsOfTheHaltThatWasSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger, _ := refuse("bad", "worse")

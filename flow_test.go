@@ -17,8 +17,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// A Run shows in the store what it saw of batches: how many became final, and three latencies
-// apart. Its latest stretches stay, and what was before them goes.
+// A Run shows in the store what it saw of batches: how many became final, and three separate
+// latencies. The store keeps the latest periods, and removes older ones.
 func TestFlows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()

@@ -25,13 +25,13 @@ import (
 // after a failover that lost commits, or after the restore of a backup.
 type rewound struct{ *memory.Store }
 
-// rewind puts the store back to the moment after these batches were added.
+// rewind puts the store back to the moment after the batches all were added.
 func (f *rewound) rewind(t *testing.T, all ...batch.Batch) {
 	f.Store = memory.New()
 	require.NoError(t, f.Add(t.Context(), all...))
 }
 
-// troubles collects the errors about what was forgotten.
+// troubles collects the errors about attempts that the database forgot.
 type troubles struct {
 	mu  sync.Mutex
 	all []error
@@ -45,8 +45,8 @@ func (s *troubles) Observe(_ context.Context, e batch.Event) {
 	}
 }
 
-// keepsBytes is a ledger whose client prepares bytes and finds a batch by them alone: without
-// bytes it says that nothing was sent, and that the batch is void.
+// keepsBytes is a ledger whose client prepares bytes, and finds a batch only by its bytes. Without
+// bytes the client says that nothing was sent, and that the batch is void.
 type keepsBytes struct{ *ledgermem.Ledger }
 
 func (l keepsBytes) Traits(s batch.ServiceID) dlt.Traits {
@@ -74,13 +74,13 @@ func (l keepsBytes) BatchStatuses(ctx context.Context, s batch.ServiceID, attemp
 	return all, nil
 }
 
-// TestWhatTheDatabaseForgotIsNotPosted puts the database back to a state in which nothing was
-// claimed, while the ledger works on three batches, and when they are final. The ledger executes
-// duplicates.
+// TestWhatTheDatabaseForgotIsNotPosted puts the database back to a state in which no batch was
+// claimed: once while the ledger works on three batches, and once when they are final. The ledger
+// executes duplicates.
 func TestWhatTheDatabaseForgotIsNotPosted(t *testing.T) {
 	for _, c := range []struct {
 		name     string
-		at       time.Duration // of the failure
+		at       time.Duration // when the database fails
 		prepares bool
 		strategy queuer.Strategy
 	}{
@@ -124,10 +124,10 @@ func TestWhatTheDatabaseForgotIsNotPosted(t *testing.T) {
 	}
 }
 
-// unanswered is a store of which the first answer to each Record is lost.
+// unanswered is a store that loses its first answer to each Record.
 type unanswered struct {
 	*rewound
-	lost bool // the last one was
+	lost bool // true if the last answer was lost
 }
 
 func (d *unanswered) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
@@ -175,9 +175,9 @@ func serveFor(t *testing.T, r *dltbatch.Runner, d time.Duration) {
 	require.NoError(t, r.Run(ctx))
 }
 
-// TestTheDoubtIsAsOldAsTheForgottenAttempt lets the time in which a resend is harmless end after
-// the first attempt, not after the claim that the database took for the first. The ledger forgets
-// what it did.
+// TestTheDoubtIsAsOldAsTheForgottenAttempt: the database has forgotten the first attempt and takes
+// a later claim for the first. The time in which a resend is harmless is counted from the first
+// attempt that this process knows. The ledger forgets what it did.
 func TestTheDoubtIsAsOldAsTheForgottenAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(0)
@@ -200,8 +200,8 @@ func TestTheDoubtIsAsOldAsTheForgottenAttempt(t *testing.T) {
 	})
 }
 
-// TestTheLedgerIsAskedAboutTheBytesThatWereSent lets the database forget nothing but the prepared
-// bytes: the process that has sent them asks about them, not about none.
+// TestTheLedgerIsAskedAboutTheBytesThatWereSent: the database forgets only the prepared bytes. The
+// process that sent them asks the ledger about those bytes, not about an attempt without bytes.
 func TestTheLedgerIsAskedAboutTheBytesThatWereSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 12 * time.Second})
@@ -227,7 +227,7 @@ func TestTheLedgerIsAskedAboutTheBytesThatWereSent(t *testing.T) {
 	})
 }
 
-// noKeeping is a store that keeps no bytes for a while.
+// noKeeping is a store whose KeepPrepared fails for a while.
 type noKeeping struct {
 	*rewound
 	until time.Time
@@ -240,10 +240,10 @@ func (d *noKeeping) KeepPrepared(ctx context.Context, all []store.Prepared) ([]b
 	return d.rewound.KeepPrepared(ctx, all)
 }
 
-// TestForgottenBytesAreKeptOnceTheStoreAnswers has the bytes of an attempt ended by another
-// process, so that they are void, and lets the store fail where this process wants to keep them
-// again. The failure says nothing about the batch: it is executed, also where the Runner is
-// stopped meanwhile.
+// TestForgottenBytesAreKeptOnceTheStoreAnswers: another process has declared the bytes of an
+// attempt void. This process, which sent the bytes, wants to keep them again, and the store fails.
+// The failure says nothing about the batch: the batch is executed, also if the Runner is stopped
+// meanwhile.
 func TestForgottenBytesAreKeptOnceTheStoreAnswers(t *testing.T) {
 	for _, serves := range []time.Duration{30 * time.Minute, 2 * time.Second} {
 		t.Run(serves.String(), func(t *testing.T) {
@@ -255,7 +255,7 @@ func TestForgottenBytesAreKeptOnceTheStoreAnswers(t *testing.T) {
 				b := batch.Batch{ID: "b", Service: "s", Payload: []byte("x")}
 				require.NoError(t, r.Add(t.Context(), b))
 				serveFor(t, r, time.Second)
-				time.Sleep(time.Hour) // a check is due
+				time.Sleep(time.Hour) // the next check is due
 				rows, err := st.Pending(t.Context(), store.PendingQuery{Limit: 1})
 				require.NoError(t, err)
 				require.Len(t, rows, 1)
@@ -276,8 +276,8 @@ func TestForgottenBytesAreKeptOnceTheStoreAnswers(t *testing.T) {
 	}
 }
 
-// endsBytes is a ledger on which the bytes of the first attempt are void: another transaction has
-// used up what they need.
+// endsBytes is a ledger on which the bytes of the first attempt are void, because another
+// transaction has used up what they need.
 type endsBytes struct{ keepsBytes }
 
 func (l endsBytes) Submit(ctx context.Context, a batch.Attempt) error {
@@ -301,9 +301,9 @@ func (l endsBytes) BatchStatuses(ctx context.Context, s batch.ServiceID, attempt
 	return all, nil
 }
 
-// TestAnotherProcessEndsTheBytes lets another process find that the bytes are void, claim the
-// batch again and die before it keeps new ones. The process that has sent the bytes still holds
-// them, and asks about them. What it finds counts for the row, though the database keeps no bytes.
+// TestAnotherProcessEndsTheBytes: another process finds that the bytes are void, claims the batch
+// again, and dies before it keeps new bytes. The process that sent the bytes still knows them, and
+// asks the ledger about them. What it finds is recorded, though the database keeps no bytes.
 func TestAnotherProcessEndsTheBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(nil)
@@ -336,8 +336,9 @@ func TestAnotherProcessEndsTheBytes(t *testing.T) {
 }
 
 // TestOtherBytesAreNotTheBytesThatWereSent puts the database back to the bytes of the first
-// attempt, which are void. The bytes of the second one were executed, and are in the database no
-// more: the end of the first ones says nothing about them, so the batch is not prepared anew.
+// attempt, which are void. The bytes of the second attempt were executed, and the database has
+// lost them. That the first bytes are void says nothing about the second, so the batch is not
+// prepared anew.
 func TestOtherBytesAreNotTheBytesThatWereSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(nil)

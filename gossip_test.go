@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// trick is a change that a proxy between the client and the node makes to a request.
+// trick is a change that a proxy between the client and the node makes to an answer.
 type trick string
 
 const (
@@ -31,8 +31,9 @@ const (
 	misspeaks  trick = "another word"
 )
 
-// gossip is a proxy before a node that reveals secrets: it puts the Authorization header and the
-// path into every answer of its own. Its own path is a key.
+// gossip is a proxy before a node. It reveals secrets: each answer that it makes itself repeats
+// the Authorization header and the path of the request. The path of its own address contains a
+// key.
 type gossip struct {
 	node  http.Handler
 	addr  string
@@ -40,7 +41,7 @@ type gossip struct {
 	ended chan struct{}
 
 	mu    sync.Mutex
-	plans map[string][]trick // by kind of request
+	plans map[string][]trick // tricks that remain, by kind of request
 	did   map[string]int
 }
 
@@ -64,16 +65,16 @@ func (g *gossip) up(t *testing.T) {
 	g.http, g.ended = server, ended
 	go func() {
 		defer close(ended)
-		_ = server.Serve(l) // returns when it is closed
+		_ = server.Serve(l) // returns when g.http is closed
 	}()
 }
 
 func (g *gossip) down() {
-	_ = g.http.Close() // open connections end with it
+	_ = g.http.Close() // closes the open connections, too
 	<-g.ended
 }
 
-// done reports whether every trick common to both ledgers was played.
+// done reports whether every trick that both ledgers have was played.
 func (g *gossip) done() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -88,7 +89,7 @@ func (g *gossip) next(r *http.Request) trick {
 	case strings.HasPrefix(r.Header.Get("Upgrade"), "websocket"):
 		what = "events"
 	case !strings.HasSuffix(r.URL.Path, "/batches"):
-		what = "receipts" // Sawtooth's, and the transactions of a block
+		what = "receipts" // Sawtooth's receipts, and the transactions of a block
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -106,7 +107,7 @@ func (g *gossip) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	echo := func(status int) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
-		_ = json.NewEncoder(w).Encode(map[string]any{ // both ledgers' errors in one
+		_ = json.NewEncoder(w).Encode(map[string]any{ // this object has the error fields of both ledgers
 			"code": strconv.Itoa(status), "message": "I was told " + told,
 			"error": map[string]any{"code": 30, "title": told, "message": "I was told " + told},
 		})
@@ -146,7 +147,7 @@ func (g *gossip) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// bend puts the secret in place of a status' word.
+// bend replaces the word of a status in an answer by the secret.
 func bend(w http.ResponseWriter, answer *httptest.ResponseRecorder, told string) {
 	text := answer.Body.String()
 	for _, word := range []string{"Unknown", "Pending", "Valid", "Invalid", "Committed"} {

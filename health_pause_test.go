@@ -26,8 +26,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// A pause that changes its reason is reported with the new one, in an event and in Health: "busy"
-// needs patience, and "this client is refused" needs a person.
+// If the reason of a pause changes, an event and Health report the new reason: a busy ledger needs
+// only patience, but a ledger that refuses this client needs a person.
 func TestAPauseThatChangesItsReasonIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var refuses atomic.Bool
@@ -66,8 +66,8 @@ func TestAPauseThatChangesItsReasonIsReported(t *testing.T) {
 	})
 }
 
-// A Runner whose last batch is gone does not stay paused until somebody adds another: once its
-// pause is over, nobody knows.
+// A Runner whose last open batch is gone does not show a pause until somebody adds another batch:
+// once the back-off is over, Health shows no pause.
 func TestAnIdleRunnerDoesNotStayPaused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(time.Second)
@@ -96,7 +96,7 @@ func TestAnIdleRunnerDoesNotStayPaused(t *testing.T) {
 	})
 }
 
-// standby answers reads and refuses writes, as a server does that was demoted.
+// standby is a store that answers reads and refuses writes, like a server that was demoted.
 type standby struct {
 	*memory.Store
 	demoted atomic.Bool
@@ -118,8 +118,8 @@ func (s *standby) SwapTexts(ctx context.Context, texts ...store.Text) (bool, err
 	return s.Store.SwapTexts(ctx, texts...)
 }
 
-// A database that answers reads and takes no writes is failing while there is work: a read that
-// succeeds does not hide it. The first write that succeeds ends it.
+// While there is work, Health shows a database that answers reads and refuses writes as failing: a
+// read that succeeds does not end the failure, and the first write that succeeds does.
 func TestADatabaseThatTakesNoWritesIsNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &standby{Store: memory.New()}
@@ -142,7 +142,8 @@ func TestADatabaseThatTakesNoWritesIsNotReady(t *testing.T) {
 	})
 }
 
-// A Run that begins during a failover waits, says so, and delivers once the database takes writes.
+// A Run that begins during a failover waits, reports that, and delivers once the database takes
+// writes.
 func TestRunBeginsOnADatabaseThatTakesNoWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, seen := &standby{Store: memory.New()}, &events{}
@@ -168,8 +169,8 @@ func TestRunBeginsOnADatabaseThatTakesNoWrites(t *testing.T) {
 	})
 }
 
-// An idle Runner notices, too, that its database takes no writes: it writes nothing but its own
-// row.
+// An idle Runner, too, notices that its database refuses writes, although it writes only the row
+// of its instance.
 func TestAnIdleRunnerSeesADatabaseThatTakesNoWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &standby{Store: memory.New()}
@@ -179,7 +180,7 @@ func TestAnIdleRunnerSeesADatabaseThatTakesNoWrites(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.Empty(t, r.Health().Attention(time.Now()))
 		st.demoted.Store(true)
-		time.Sleep(87 * time.Second) // the row is written 16 s after a minute at most, and Ready waits for 10 s
+		time.Sleep(87 * time.Second) // the row is written within 76 s, and Ready waits for 10 s
 		for range 600 {
 			time.Sleep(time.Second)
 			require.Equal(t, http.StatusServiceUnavailable, readiness(t, probe.Ready(r, nil)))
@@ -196,8 +197,8 @@ func TestAnIdleRunnerSeesADatabaseThatTakesNoWrites(t *testing.T) {
 	})
 }
 
-// A batch about which a person has to decide, and batches of which none moves, are causes in the
-// verdict of every instance; a pause that a person made is none.
+// A batch that needs a person's decision is a cause in the verdict of every instance, and so are
+// open batches of which none moves. A pause that a person made is not a cause.
 func TestAttentionToBatches(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {

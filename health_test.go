@@ -26,7 +26,7 @@ import (
 type outage struct {
 	mu   sync.Mutex
 	down error         // error of every call; nil for none
-	hold chan struct{} // closed when calls that hang go on; nil for none
+	hold chan struct{} // calls hang until it is closed; nil if none hang
 }
 
 func (o *outage) set(down error, hangs bool) {
@@ -98,11 +98,11 @@ func (s shaky) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, err
 
 var errDown = errors.New("connection refused")
 
-// until looks at the health twice a second until it is as wanted, for d at most.
+// until reads the health twice a second, until it is as want wishes or d has passed.
 func until(t *testing.T, r *dltbatch.Runner, d time.Duration, want func(health.Health) bool) (health.Health, time.Duration) {
 	t.Helper()
 	for begin := time.Now(); ; time.Sleep(500 * time.Millisecond) {
-		synctest.Wait() // until everything of this moment has happened
+		synctest.Wait() // until all that is due now has happened
 		h := r.Health()
 		if want(h) {
 			return h, time.Since(begin)
@@ -111,8 +111,8 @@ func until(t *testing.T, r *dltbatch.Runner, d time.Duration, want func(health.H
 	}
 }
 
-// An idle Runner knows that its database is there. An outage shows within seconds, whether the
-// database refuses or is silent, and clears itself when it is back.
+// An idle Runner checks its database. Health shows an outage within seconds, whether the database
+// refuses calls or does not answer, and shows the end of the outage.
 func TestHealthSeesTheDatabase(t *testing.T) {
 	tier.Plain(t)
 	for name, hangs := range map[string]bool{"it refuses": false, "it is silent": true} {
@@ -122,7 +122,7 @@ func TestHealthSeesTheDatabase(t *testing.T) {
 					st := shaky{noHints{memory.New()}, &outage{}}
 					r := newRunner(t, st, ledgermem.New(nil), nil)
 					stop := running(t, r)
-					for range 120 { // idle
+					for range 120 { // the Runner is idle
 						time.Sleep(time.Minute)
 						h := r.Health()
 						require.True(t, h.Running)
@@ -194,8 +194,8 @@ func (l unreached) BatchStatuses(ctx context.Context, s batch.ServiceID, as []ba
 	return l.Ledger.BatchStatuses(ctx, s, as)
 }
 
-// Health distinguishes a dead ledger from a dead database, and clears itself with the next
-// answer.
+// Health shows whether the ledger or the database fails, and shows the end of the failure with the
+// next answer.
 func TestHealthShowsADeadLedger(t *testing.T) {
 	tier.Plain(t)
 	for name, c := range map[string]struct {
@@ -245,7 +245,8 @@ func TestHealthShowsADeadLedger(t *testing.T) {
 	}
 }
 
-// A refusal of a batch, or busy, is an answer. A failure is forgotten if no calls follow it.
+// "Refused" about a batch, and "busy", are answers of a ledger that works. Health forgets a
+// failure that no call follows.
 func TestHealthForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := unreached{ledgermem.New(nil), &outage{}}
@@ -279,7 +280,7 @@ func TestHealthForgets(t *testing.T) {
 type telling struct {
 	*ledgermem.Ledger
 	*outage
-	broken chan struct{} // a stream takes one and breaks
+	broken chan struct{} // a stream that receives from it breaks
 }
 
 func (l telling) Traits(s batch.ServiceID) dlt.Traits {
@@ -303,8 +304,8 @@ func (l telling) Events(ctx context.Context, services []batch.ServiceID, yield f
 	}
 }
 
-// A lost stream of events is not a failure of the store or the ledger, nor a doubt about any
-// batch. It clears itself with the next event, and when nobody follows it.
+// A lost event stream counts neither as a failure of the store or the ledger nor as a doubt about
+// a batch. Health shows the loss until the next event, or until no batch needs the stream.
 func TestHealthShowsALostStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger, seen := telling{ledgermem.New(nil), &outage{}, make(chan struct{})}, &events{}
@@ -328,7 +329,7 @@ func TestHealthShowsALostStream(t *testing.T) {
 		ledger.broken <- struct{}{}
 		synctest.Wait()
 		for i := range 3 {
-			deliver(batch.ID(rune('b' + i))) // without it, by polling
+			deliver(batch.ID(rune('b' + i))) // committed by polling, without the stream
 			h := r.Health()
 			assert.Equal(t, health.ConditionFailing, h.Streams.Condition)
 			assert.Equal(t, since, h.Streams.FailingSince)
@@ -348,7 +349,7 @@ func TestHealthShowsALostStream(t *testing.T) {
 		h, took := until(t, r, time.Minute, func(h health.Health) bool { return h.Streams.Condition == health.ConditionOK })
 		t.Logf("cleared after %s", took)
 		assert.Empty(t, h.LostStreams)
-		// Lost again, and never followed again.
+		// The stream is lost again, and nothing follows it afterwards.
 		ledger.set(&dlt.Error{Op: "events", Kind: dlt.ErrUnavailable, Err: errDown}, false)
 		ledger.broken <- struct{}{}
 		time.Sleep(20 * time.Minute)
@@ -358,7 +359,7 @@ func TestHealthShowsALostStream(t *testing.T) {
 	})
 }
 
-// A probe's handler writes it as it is, and a tool reads it back.
+// A probe's handler writes Health as JSON, and a tool reads the same Health back.
 func TestHealthInJSON(t *testing.T) {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	h := health.Health{
@@ -430,7 +431,7 @@ func TestHealth(t *testing.T) {
 	})
 }
 
-// Health says how much is under way, of how much.
+// Health shows how much is under way, and the limits.
 func TestHealthCountsWhatIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{Fault: func(batch.Attempt) ledgermem.Fault {

@@ -50,15 +50,15 @@ type noHints struct{ *memory.Store }
 
 func (noHints) Abilities() store.Abilities { return store.AllAbilities &^ store.CanHint }
 
-// Without hints a scan a second answers for the monitor, too, while nothing is open. An Add of
-// another process is seen as soon as ever.
+// While nothing is open and the store has no hints, one scan a second finds work for the monitor,
+// too. An Add of another process is seen as soon as on a busy Runner.
 func TestIdleRunnerAsksLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, seen := noHints{memory.New()}, &opCounts{by: map[string]int{}}
 		r := started(t, st, ledgermem.New(nil), &dltbatch.Options{Calls: seen})
 		require.NoError(t, r.Add(t.Context(), one("s", "a")))
 		idle(t, r)
-		time.Sleep(time.Minute) // the batch's own work has passed
+		time.Sleep(time.Minute) // the follow-up work of the batch is over
 		seen.forget()
 		time.Sleep(time.Hour)
 		by := seen.forget()
@@ -79,9 +79,9 @@ func TestIdleRunnerAsksLittle(t *testing.T) {
 	})
 }
 
-// While hints arrive and nothing is open, an idle Runner sends less than 0.2 statements a second;
-// a hint, and an Add without one, are found all the same. A store that cannot be heard any more is
-// looked at as often as without hints, at once.
+// While hints arrive and nothing is open, an idle Runner sends less than 0.2 statements a second.
+// It finds a batch by its hint, and an Add whose hint was lost. When hints stop arriving, the
+// Runner at once reads the store as often as without hints.
 func TestIdleRunnerThatHearsAsksLess(t *testing.T) {
 	tier.Hints(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestIdleRunnerThatHearsAsksLess(t *testing.T) {
 		r := started(t, st, ledgermem.New(nil), &dltbatch.Options{Calls: seen})
 		require.NoError(t, r.Add(t.Context(), one("s", "a")))
 		idle(t, r)
-		time.Sleep(2 * time.Minute) // the batch's own work has passed
+		time.Sleep(2 * time.Minute) // the follow-up work of the batch is over
 		seen.forget()
 		time.Sleep(time.Hour)
 		by, all := seen.forget(), 0
@@ -156,8 +156,8 @@ func (m *muffled) cut() {
 	}
 }
 
-// With Options.Rest a database is left alone for as long, and what happens then happens within a
-// short time. What this process adds leaves at once.
+// With Options.Rest the Runner leaves an idle database alone for that long, and then does all its
+// work within a short time. A batch that this process adds is sent at once.
 func TestADatabaseMaySleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, seen := memory.New(), &opTimes{}
@@ -209,8 +209,8 @@ func (a *opTimes) forget() []time.Time {
 	return at
 }
 
-// A scan leaves out the lanes that are paused. So the monitor looks by itself now and then, and
-// finds what a process that died has left in them.
+// A scan leaves out paused lanes. So the monitor sometimes looks on its own, and finds the batches
+// in them that a dead process left in flight.
 func TestIdleRunnerFindsWhatOthersLeftInAPausedLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, st := t.Context(), memory.New()
@@ -228,11 +228,11 @@ func TestIdleRunnerFindsWhatOthersLeftInAPausedLane(t *testing.T) {
 	})
 }
 
-// A process that cannot send what it has taken tells the others, which rest: while its ledger is
-// not reached, and when it stops.
+// A process that cannot send a batch tells the idle processes: while its ledger cannot be reached,
+// and when it stops.
 func TestOthersHearWhatOneCannotSend(t *testing.T) {
 	tier.Hints(t)
-	for phase := range 4 { // of the others' scans, 15 s apart
+	for phase := range 4 { // the phase of the others' scans, which are 15 s apart
 		synctest.Test(t, func(t *testing.T) { othersHear(t, time.Duration(phase)*4*time.Second) })
 	}
 }
@@ -241,7 +241,7 @@ func othersHear(t *testing.T, phase time.Duration) {
 	t.Helper()
 	st := memory.New()
 	started(t, st, ledgermem.New(nil), nil)
-	waits := newRunner(t, st, ledgermem.New(nil), nil) // in a process that delivers nothing
+	waits := newRunner(t, st, ledgermem.New(nil), nil) // a Runner of a process that delivers nothing
 	r := newRunner(t, st, ledgermem.New(&ledgermem.Options{Fault: func(batch.Attempt) ledgermem.Fault {
 		return ledgermem.Fault{Kind: ledgermem.Unavailable}
 	}}), nil)
@@ -279,8 +279,8 @@ func (s *slowList) List(ctx context.Context, q store.ListQuery) ([]batch.Record,
 	return s.Store.List(ctx, q)
 }
 
-// Idle lists for a tenth of the time at most, however fast batches become final, and ends soon
-// after the last one.
+// Idle spends at most a tenth of the time on lists, however fast batches become final, and returns
+// soon after the last one is final.
 func TestIdleListsATenthOfTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &slowList{Store: memory.New()}

@@ -37,7 +37,7 @@ var house = []struct {
 	{"dlt/internal/wire", []string{"batch", "dlt"}},
 	{"dlt/internal/simnode", nil},
 	{"dlt/sawtooth", []string{"batch", "batch/autobatch/order", "dlt", "dlt/internal/wire", "dlt/sawtooth/internal/", "internal/redact", "internal/isnil"}},
-	{"dlt/splinter", []string{"batch", "dlt", "dlt/internal/wire", "dlt/sawtooth", "internal/redact"}}, // shares its formats
+	{"dlt/splinter", []string{"batch", "dlt", "dlt/internal/wire", "dlt/sawtooth", "internal/redact"}}, // shares Sawtooth's formats
 	{"dlt/canton", []string{"batch", "batch/autobatch/order", "dlt", "dlt/internal/wire", "internal/redact"}},
 	{"dlt/evm/internal/evmtx", []string{"batch"}},
 	{"dlt/evm", []string{"batch", "dlt", "dlt/internal/wire", "dlt/evm/internal/evmtx", "internal/redact", "internal/isnil"}},
@@ -53,7 +53,7 @@ var house = []struct {
 	{"internal/pool", nil},
 	{"health", []string{"batch", "dlt", "internal/incident"}},
 	{"probe", []string{"health", "store", "internal/isnil"}},
-	{"otelbatch", []string{"batch", "batch/autobatch/order", "batch/autobatch", "store", "dlt", "health"}}, // and the root
+	{"otelbatch", []string{"batch", "batch/autobatch/order", "batch/autobatch", "store", "dlt", "health"}}, // and the root package
 	{"internal/loop", nil},
 	{"internal/events", []string{"internal/traces", "batch", "store", "dlt", "health", "internal/loop", "internal/inhand", "internal/legible"}},
 	{"internal/await", []string{"batch", "internal/loop"}},
@@ -71,7 +71,7 @@ var house = []struct {
 	{"console", []string{"batch", "batch/autobatch/order", "store", "operator", "internal/desks", "internal/incident", "internal/loop", "internal/legible"}},
 	{"cmd/dltbatch", []string{"batch", "batch/autobatch/order", "store", "operator", "console", "store/postgres", "store/postgres/native", "store/sqlite", "store/sqlite/sqliteopen", "internal/desks", "internal/incident", "internal/moving", "internal/release", "internal/pgsettings", "internal/redact", "internal/legible"}},
 	{"internal/moving", []string{"batch", "store", "store/postgres", "store/postgres/native", "internal/pgsettings", "internal/sqlstore"}},
-	{"shards", []string{"batch", "store", "internal/totals"}}, // and the root
+	{"shards", []string{"batch", "store", "internal/totals"}}, // and the root package
 	{"internal/relied", []string{"batch", "store", "dlt", "queuer"}},
 	{"internal/texts", []string{"batch", "store"}},
 	{"internal/groups", []string{"batch", "store", "internal/loop", "internal/inhand"}},
@@ -108,7 +108,7 @@ func inPart(pkg, part string) bool {
 	return pkg == part
 }
 
-// The rooms of the house import only lower ones, and never each other.
+// Each package imports only the packages that house allows it.
 func TestHouse(t *testing.T) {
 	tier.Plain(t)
 	packages := list(t, "./...")
@@ -136,9 +136,9 @@ func TestHouse(t *testing.T) {
 	}
 }
 
-// The ground floor imports only the standard library; cgo, testing, drivers, pgx and
-// OpenTelemetry's API and sqlx reach only their own users, and its SDK nobody. The command's
-// library reaches the command alone.
+// The lowest packages import only the standard library. Only the packages that need them import
+// cgo, testing, drivers, pgx, OpenTelemetry's API or sqlx, and none imports OpenTelemetry's SDK.
+// Only the command imports the library for commands.
 func TestWhatImportersGet(t *testing.T) {
 	tier.Plain(t)
 	standard := map[string]bool{}
@@ -179,7 +179,8 @@ func TestWhatImportersGet(t *testing.T) {
 	}
 }
 
-// Who does not import dlt/evm gets nothing of it, and who does gets few packages from outside.
+// A program that does not import dlt/evm gets none of its dependencies, and a program that imports
+// dlt/evm gets few packages of other modules.
 func TestWhatEVMBrings(t *testing.T) {
 	tier.Plain(t)
 	foreign := func(patterns ...string) (out []string) {
@@ -191,7 +192,7 @@ func TestWhatEVMBrings(t *testing.T) {
 		return out
 	}
 	with := foreign("./dlt/evm")
-	require.LessOrEqual(t, len(with), 8, "%v", with) // four are the WebSocket's
+	require.LessOrEqual(t, len(with), 8, "%v", with) // four belong to the WebSocket library
 	require.Contains(t, with, "golang.org/x/crypto/sha3")
 	for _, p := range list(t, "./...") {
 		pkg := strings.TrimPrefix(p.ImportPath, module+"/")

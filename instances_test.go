@@ -21,7 +21,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// weighed is a slow database that counts its calls.
+// weighed is a store that is slow and counts its calls.
 type weighed struct {
 	store.Store
 	claims, scans, lanes *atomic.Int64
@@ -46,8 +46,8 @@ func (c weighed) Record(ctx context.Context, o []store.Outcome) ([]store.Applied
 	return c.Store.Record(ctx, o)
 }
 
-// Three instances on one database do not all run at the same lanes. For the same work they
-// together claim at most about twice as often as one instance, and look at twice the lanes.
+// Three instances on one database do not all claim from the same lanes. For the same work they
+// together make at most about twice as many claims as one instance, and look at twice the lanes.
 func TestThreeInstancesAreNoHerd(t *testing.T) {
 	tier.Plain(t)
 	const lanes, deep = 2000, 4
@@ -66,7 +66,7 @@ func TestThreeInstancesAreNoHerd(t *testing.T) {
 			runners = append(runners, r)
 		}
 		time.Sleep(time.Second)
-		for from := range lanes / 500 { // one instance adds to the lanes, like an application's process
+		for from := range lanes / 500 { // one instance adds to the lanes, as one process of an application does
 			var group []batch.Batch
 			for k := range deep {
 				for i := range 500 {
@@ -84,7 +84,8 @@ func TestThreeInstancesAreNoHerd(t *testing.T) {
 		b, together := work(t, 3)
 		t.Logf("one: %d claims, %d scans, %d lanes looked at, %s", a.claims.Load(), a.scans.Load(), a.lanes.Load(), alone)
 		t.Logf("three: %d claims, %d scans, %d lanes looked at, %s", b.claims.Load(), b.scans.Load(), b.lanes.Load(), together)
-		// Scheduling varies: on one processor it is at times a twentieth more than twice.
+		// On one processor the count is sometimes a twentieth more than twice, since scheduling
+		// varies.
 		assert.LessOrEqual(t, b.claims.Load(), 2*a.claims.Load()+a.claims.Load()/4, "claims")
 		assert.LessOrEqual(t, b.lanes.Load(), 2*a.lanes.Load(), "lanes that claims look at")
 		assert.LessOrEqual(t, b.scans.Load(), 3*a.scans.Load()+3, "scans")
@@ -99,8 +100,8 @@ func (mute) BatchStatuses(context.Context, batch.ServiceID, []batch.Attempt) ([]
 	return nil, errors.New("no answer")
 }
 
-// An instance that does not hear of its batches' outcomes does not delay new batches of their
-// lanes for long: another instance hears of them, and does not notify this one.
+// An instance that does not see the outcomes of its batches does not delay new batches of their
+// lanes for long: another instance sees the outcomes, and sends this one no hint.
 func TestALaneThatAnotherInstanceSetsFreeIsLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, l, seen := memory.New(), ledgermem.New(nil), &events{}
@@ -116,7 +117,7 @@ func TestALaneThatAnotherInstanceSetsFreeIsLookedAt(t *testing.T) {
 			added := time.Now()
 			require.NoError(t, r.Add(t.Context(), b))
 			await(t, other, b)
-			synctest.Wait() // until the observer has heard of it
+			synctest.Wait() // until the observer has got the event
 			claims := seen.of(batch.EventClaimed)
 			require.Len(t, claims, i+1)
 			assert.Less(t, claims[i].At.Sub(added), 100*time.Millisecond)
@@ -124,7 +125,7 @@ func TestALaneThatAnotherInstanceSetsFreeIsLookedAt(t *testing.T) {
 	})
 }
 
-// outpaced is a store to which another instance has always written a refusal first.
+// outpaced is a store to which another instance always writes a refusal first.
 type outpaced struct{ store.Store }
 
 func (s outpaced) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
@@ -139,8 +140,8 @@ func (s outpaced) Record(ctx context.Context, o []store.Outcome) ([]store.Applie
 	return s.Store.Record(ctx, o)
 }
 
-// The faster instance has notified only itself. When the slower one's outcome changes nothing,
-// it learns from this that the lane may go on.
+// Another instance was faster, and has notified only itself. The slower instance's outcome changes
+// nothing, and this tells the slower instance that the lane may go on.
 func TestALaneWhoseBatchAnotherInstanceDecidedIsLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := outpaced{memory.New()}
@@ -168,8 +169,9 @@ func (l aSecondLate) Submit(ctx context.Context, a batch.Attempt) error {
 	return l.Ledger.Submit(ctx, a)
 }
 
-// A Wake while a run of the lane is out, after an AddTx for example, says nothing about the run: a
-// look would be in vain, and the lane would then wait for a scan when the run is over.
+// A Wake while a run of the lane is under way, for example after an AddTx, does not hide the end
+// of the run: a look at the lane would find nothing then, and the lane would afterwards wait for a
+// scan.
 func TestAWakeDoesNotHideTheEndOfARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := outpaced{memory.New()}

@@ -44,7 +44,7 @@ func (p preparing) Submit(ctx context.Context, a batch.Attempt) error {
 	return p.Ledger.Submit(ctx, a)
 }
 
-// keeping is a store that is slow to keep prepared data.
+// keeping is a store whose KeepPrepared is slow.
 type keeping struct {
 	*memory.Store
 	mu     sync.Mutex

@@ -16,7 +16,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// With a ledger that accepts lists a run needs few requests; a bad batch in it is found.
+// On a ledger that accepts lists, a run needs few requests, and an invalid batch in a list is
+// found.
 func TestPipelinedGoesInLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(time.Second)

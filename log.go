@@ -9,13 +9,13 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// nonDefaults returns the options that are not their defaults. Of the application's own code it
-// shows only the types: its values may hold anything.
+// nonDefaults returns the options that differ from their defaults. For values of the application's
+// own types it shows only the type, because such a value may hold a secret.
 func (o Options) nonDefaults() (attrs []slog.Attr) {
 	own, usual := reflect.ValueOf(o), reflect.ValueOf((*Options)(nil).withDefaults())
 	for i := range own.NumField() {
 		name := own.Type().Field(i).Name
-		if name == "Strategy" { // it is shown anyhow
+		if name == "Strategy" { // the log has the strategy in any case
 			continue
 		}
 		switch v := own.Field(i).Interface().(type) {

@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// secretive is the application's code, with a value that is nobody's business.
+// secretive is a value of the application that holds a secret.
 type secretive struct{ token string }
 
 func (*secretive) Observe(context.Context, batch.Event)    {}
@@ -26,7 +26,7 @@ func (s *secretive) TraceRequest(ctx context.Context, _ []string) (context.Conte
 func TestTheLogNamesOptions(t *testing.T) {
 	assert.Empty(t, (*Options)(nil).withDefaults().nonDefaults())
 	app := &secretive{"tell-nobody"}
-	shown := map[string]bool{"Strategy": true, "Instance": true, "Logger": true} // they are shown anyhow, or say nothing
+	shown := map[string]bool{"Strategy": true, "Instance": true, "Logger": true} // these are always in the log, or tell nothing
 	for i := range reflect.TypeFor[Options]().NumField() {
 		name := reflect.TypeFor[Options]().Field(i).Name
 		if shown[name] {
@@ -65,7 +65,7 @@ func TestTheLogNamesOptions(t *testing.T) {
 			found[a.Key] = a.Value.String()
 		}
 		assert.Equal(t, want, found[name], name)
-		// One default grows with another option.
+		// The default of Drain grows with another option.
 		delete(found, name)
 		delete(found, "Drain")
 		assert.Empty(t, found, name)

@@ -39,7 +39,7 @@ func (j *journal) logger(level slog.Level) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(&j.logged, &slog.HandlerOptions{Level: level}))
 }
 
-// lines returns the lines whose message is one of these, or all.
+// lines returns the lines whose message is one of messages, or all lines if there are none.
 func (j *journal) lines(t *testing.T, messages ...string) (found []entry) {
 	t.Helper()
 	for text := range strings.SplitSeq(strings.TrimSpace(j.String()), "\n") {
@@ -55,7 +55,7 @@ func (j *journal) lines(t *testing.T, messages ...string) (found []entry) {
 	return found
 }
 
-// A Run on a good day writes three lines, and says what is unusual about its options.
+// A Run without failures writes three lines, and logs the options that differ from their defaults.
 func TestTheLogOfAGoodDay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &journal{}
@@ -89,8 +89,8 @@ func TestTheLogOfAGoodDay(t *testing.T) {
 	})
 }
 
-// A batch that ends badly leaves a line with the reason, and each thing is said once: in the log,
-// in the record and in the explanation.
+// The log has one line about a batch that ended badly, with the reason. Log, record and
+// explanation each give a fact once.
 func TestTheLogOfARefusedBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, st := &journal{}, memory.New()
@@ -114,14 +114,14 @@ func TestTheLogOfARefusedBatch(t *testing.T) {
 	})
 }
 
-// says400 is a ledger that refuses every batch.
+// says400 is a ledger that refuses every batch with HTTP status 400.
 type says400 struct{ *ledgermem.Ledger }
 
 func (says400) Submit(context.Context, batch.Attempt) error {
 	return &dlt.Error{Op: "submit", StatusCode: 400, Message: "bad nonce", Kind: dlt.ErrRejected}
 }
 
-// A line leaves out what is empty, at any level.
+// No log line has an empty attribute, at any level.
 func TestTheLogHasNoEmptyAttributes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &journal{}
@@ -154,13 +154,13 @@ func TestTheLogHasNoEmptyAttributes(t *testing.T) {
 	})
 }
 
-// When the database is gone, each part says so at once, then once a minute, and once when it is
-// over.
+// When the database fails, each part of the Runner logs that at once, then once a minute, and once
+// when the failure is over.
 func TestTroublesAreSummedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const minutes = 10
 		log, seen := &journal{}, &events{}
-		st := shaky{noHints{memory.New()}, &outage{}} // each loop calls it often, even while idle
+		st := shaky{noHints{memory.New()}, &outage{}} // each loop calls this store often, even while idle
 		r := newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Logger: log.logger(slog.LevelInfo), Observer: seen})
 		stop := running(t, r)
 		time.Sleep(time.Minute)
@@ -200,7 +200,7 @@ func TestTroublesAreSummedUp(t *testing.T) {
 	})
 }
 
-// At Debug each repetition is a line.
+// At level Debug each repetition of a trouble is a line.
 func TestTheLogHasEachRepetitionAtDebug(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, seen := &journal{}, &events{}
@@ -221,8 +221,8 @@ func TestTheLogHasEachRepetitionAtDebug(t *testing.T) {
 	})
 }
 
-// A ledger that is busy is no reason to look. One that cannot be reached is, and one that refuses
-// this client is a fault.
+// The log level of a pause is INFO for a busy ledger, WARN for one that cannot be reached, and
+// ERROR for one that refuses this client.
 func TestTheLogOfPauses(t *testing.T) {
 	for want, kind := range map[string]error{"INFO": dlt.ErrBusy, "WARN": dlt.ErrUnavailable, "ERROR": dlt.ErrMisconfigured} {
 		t.Run(want, func(t *testing.T) {
@@ -247,7 +247,7 @@ func TestTheLogOfPauses(t *testing.T) {
 	}
 }
 
-// The stop says what is under way, how long it took, and what was put back.
+// The lines about a stop tell what is under way, how long the stop took, and what was put back.
 func TestTheLogOfAStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &journal{}
@@ -269,8 +269,8 @@ func TestTheLogOfAStop(t *testing.T) {
 	})
 }
 
-// Outcomes that could not be written before the stop had to end are named, and a Run that is not
-// at rest is an error.
+// The log names the outcomes that could not be written before the stop had to end, and a Run that
+// leaves something under way is logged as an error.
 func TestTheLogOfAStopThatIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &journal{}
@@ -299,11 +299,11 @@ func TestTheLogOfAStopThatIsCutOff(t *testing.T) {
 		assert.Equal(t, "ERROR", end[0]["level"])
 		assert.Contains(t, end[0]["error"], "not at rest")
 		assert.EqualValues(t, 1, end[0]["unfinished"])
-		time.Sleep(2 * time.Hour) // until the goroutines left behind have ended
+		time.Sleep(2 * time.Hour) // until the goroutines that Run left behind have ended
 	})
 }
 
-// No value of the application's own code shows in the log, whatever it holds.
+// The log shows no value of the application's own types.
 func TestTheLogShowsNoValueOfTheApplication(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const secret = "tell-nobody"

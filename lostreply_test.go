@@ -23,8 +23,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// losing is a store that carries out a write, and then loses its reply: once, for the first write
-// with such an outcome.
+// losing is a store that carries out one write and loses its reply: the first write with an
+// outcome that the test chose.
 type losing struct {
 	flaky.Store
 	of   func(store.Outcome) bool
@@ -71,8 +71,8 @@ func (e *events) kinds(b batch.Batch, kinds ...batch.EventKind) (seen []batch.Ev
 	return seen
 }
 
-// A batch that was Rejected is committed after all, and the store's reply is lost: this is
-// reported. A commit of a batch that the ledger was too busy for, or that was never posted, is no
+// A Rejected batch is committed after all, and the store's reply is lost: the breach is reported.
+// The commit of a batch for which the ledger was too busy, or that was never posted, is not a
 // breach.
 func TestABreachIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 	for _, id := range []batch.ID{"bad", "busy", "waiting"} {
@@ -91,7 +91,7 @@ func TestABreachIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 			_, err := r.Pause(t.Context(), batch.Only("s"), somebody)
 			require.NoError(t, err)
 			require.NoError(t, r.Add(t.Context(), waiting))
-			time.Sleep(2 * time.Minute) // nothing is claimed now
+			time.Sleep(2 * time.Minute) // nothing is claimed meanwhile
 			l.told <- "bad"
 			l.told <- "busy"
 			l.told <- "waiting"
@@ -116,7 +116,7 @@ func TestABreachIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 	}
 }
 
-// A batch ends, its policy halts the lane, and the store's reply is lost: the halt is reported.
+// A batch ends, the policy halts the lane, and the store's reply is lost: the halt is reported.
 func TestAHaltIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 	for policy, want := range map[batch.Policy][]batch.EventKind{
 		batch.PolicyHalt:       {batch.EventFinal, batch.EventHalted},
@@ -137,7 +137,8 @@ func TestAHaltIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 	}
 }
 
-// So is a halt because the ledger took executions back, and Health names the lane.
+// If the ledger took executions back, the lane is halted. This halt is reported although the
+// store's reply is lost, and Health names the lane.
 func TestAHaltByTheLedgerIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := &divided{posts: map[batch.ID][]time.Time{}, whole: map[batch.ServiceID]bool{}}
@@ -155,7 +156,8 @@ func TestAHaltByTheLedgerIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 	})
 }
 
-// Where the strategy relies on the ledger's order, so is an Invalid that is executed after all.
+// A strategy relies on the ledger's order, an Invalid batch is executed after all, and the store's
+// reply is lost: the breach is reported.
 func TestAnInvalidThatCommitsIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := invalidFirst(30*time.Second, "01")
@@ -172,8 +174,8 @@ func TestAnInvalidThatCommitsIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 	})
 }
 
-// The ledger cannot take a batch for too long, and the store's reply to the outcome that says so
-// is lost: a person is asked all the same.
+// The ledger cannot take a batch for too long, and the store's reply to the outcome with that
+// finding is lost: a person is asked nevertheless.
 func TestADecisionIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(time.Second)
@@ -196,8 +198,9 @@ func TestADecisionIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 	})
 }
 
-// cutOff is a process's way to the store. It is cut after the first write whose answer the test
-// chooses: that answer is lost, and nothing gets through until it is mended.
+// cutOff is a process's connection to the store. It is cut after the first write whose outcome the
+// test chose: the reply to that write is lost, and every call fails until the connection is
+// mended.
 type cutOff struct {
 	store.Store
 	after func(store.Applied) bool
@@ -239,8 +242,8 @@ func (c *cutOff) Pending(ctx context.Context, q store.PendingQuery) ([]store.InF
 	return c.Store.Pending(ctx, q)
 }
 
-// A batch needs a decision, the store's reply to that is lost, and another process goes on with
-// the batch before the write is repeated: a person is asked all the same.
+// A batch needs a decision, the store's reply to that outcome is lost, and another process changes
+// the batch before the write is repeated: a person is asked nevertheless.
 func TestADecisionIsReportedAlthoughTheBatchMovedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -267,7 +270,7 @@ func TestADecisionIsReportedAlthoughTheBatchMovedOn(t *testing.T) {
 }
 
 // A batch ends and halts its lane, the store's reply is lost, and a person requeues the batch
-// before the write is repeated: both are reported.
+// before the write is repeated: the end and the halt are both reported.
 func TestAnEndAndAHaltAreReportedAlthoughTheBatchMovedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()

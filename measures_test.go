@@ -22,7 +22,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// only returns the one event of a kind in a state.
+// only returns the event of a kind in a state, and fails the test unless there is exactly one.
 func (e *events) only(t *testing.T, kind batch.EventKind, s batch.State) batch.Event {
 	t.Helper()
 	var found []batch.Event
@@ -35,21 +35,22 @@ func (e *events) only(t *testing.T, kind batch.EventKind, s batch.State) batch.E
 	return found[0]
 }
 
-// slack is the time that writes wait for one another.
+// slack is the time for which writes wait for one another.
 const slack = 20 * time.Millisecond
 
-// Events tell how long the batch has waited, by the database's clock, and how long the POST took.
+// Events have the time that the batch waited, by the database's clock, and the time that the POST
+// took.
 func TestEventsHaveTimes(t *testing.T) {
 	for name, c := range map[string]struct {
 		commitAfter time.Duration
-		together    bool // acceptance and outcome are one write
+		together    bool // true if acceptance and outcome are one write
 	}{"a slow commit": {2 * time.Second, false}, "a quick commit": {0, true}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const waited, post = 5 * time.Second, 300 * time.Millisecond
 				seen := &events{}
 				traits := ledgermem.Unforgiving(0)
-				traits.ResendHarmlessFor = dlt.Forever // so that an acceptance may wait for the outcome
+				traits.ResendHarmlessFor = dlt.Forever // lets an acceptance wait for the outcome
 				ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, IgnoreDuplicates: true, CommitAfter: c.commitAfter, Fault: func(batch.Attempt) ledgermem.Fault {
 					return ledgermem.Fault{Latency: post}
 				}})
@@ -119,7 +120,8 @@ func failing(err error, times int64) *faulty {
 	return l
 }
 
-// An event of a failed attempt tells the kind, the codes and the place, and no credentials.
+// An event of a failed attempt has the kind, the codes and the place of the error, and no
+// credentials.
 func TestEventsHaveFailures(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind  error
@@ -181,7 +183,8 @@ func TestEventsHaveFailures(t *testing.T) {
 	}
 }
 
-// Each attempt that was posted is in one event, with the number of batches in its request.
+// Exactly one event has the request of each posted attempt, with the number of batches in the
+// request.
 func TestEventsHaveRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(time.Second)
@@ -215,7 +218,7 @@ func TestEventsHaveRequests(t *testing.T) {
 	})
 }
 
-// A process that finds the outcome of another's attempt knows when the batch was added.
+// A process that finds the outcome of another process's attempt reports when the batch was added.
 func TestAnotherProcessKnowsTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, seen := memory.New(), &events{}
@@ -237,8 +240,8 @@ func TestAnotherProcessKnowsTimes(t *testing.T) {
 	})
 }
 
-// A decision has the kind of its cause. What a person ends has its age, and what is put back
-// keeps it.
+// A decision has the kind of its cause. The event of a batch that a person ends has the batch's
+// age, and a batch that is put back keeps its age.
 func TestEventsOfPeopleHaveTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(0)
@@ -283,7 +286,7 @@ func TestEventsOfPeopleHaveTimes(t *testing.T) {
 	})
 }
 
-// A database's clock that was put back makes no time negative.
+// If the database's clock steps back, no time in an event is negative.
 func TestEventsWhenTheClockStepsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, seen := memory.New(), &events{}
@@ -302,8 +305,9 @@ func TestEventsWhenTheClockStepsBack(t *testing.T) {
 	})
 }
 
-// The outcome of an attempt that another instance left behind says so, once, and so does what is
-// sent again. An attempt that is shared, or whose doubt is recorded, is not taken over.
+// If an instance left an attempt behind, the event of its outcome says "taken over" once, and so
+// does the event of a batch that is sent again. An attempt that its instance still follows, or
+// whose doubt is recorded, is not taken over.
 func TestEventsTellWhatIsTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, seen := memory.New(), &events{}
@@ -327,7 +331,7 @@ func TestEventsTellWhatIsTakenOver(t *testing.T) {
 			assert.Equal(t, e.State == batch.Unknown, e.TakenOver, "%s %s", e.Kind, e.State)
 		}
 	})
-	synctest.Test(t, func(t *testing.T) { // the doubt is recorded
+	synctest.Test(t, func(t *testing.T) { // here the doubt is recorded
 		st, seen := memory.New(), &events{}
 		ledger := ledgermem.New(&ledgermem.Options{Fault: func(batch.Attempt) ledgermem.Fault {
 			return ledgermem.Fault{Kind: ledgermem.LostReply}
@@ -348,7 +352,7 @@ func TestEventsTellWhatIsTakenOver(t *testing.T) {
 	})
 }
 
-// A trouble names its part.
+// The event of a trouble names the part of the Runner in trouble.
 func TestTroubleNamesItsPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, seen := shaky{memory.New(), &outage{}}, &events{}

@@ -27,7 +27,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite"
 )
 
-// A missing argument is an error where it is given, not a panic at its first use.
+// A constructor refuses a missing argument with an error, instead of a panic at the first use.
 func TestMissingArguments(t *testing.T) {
 	orders := func(context.Context, order.Order) ([]sawtooth.Transaction, error) { return nil, nil }
 	newRunner := func(o dltbatch.Options) error {

@@ -18,7 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// One batch of a list cannot be taken yet. Those before it can.
+// The ledger cannot take one batch of a list yet. The batches before it are sent.
 func TestANotYetInAListHoldsNothingBeforeIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(time.Second)

@@ -25,8 +25,8 @@ func from(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, tenant{}, name)
 }
 
-// tenants remembers, for each kind of event, the tenants in the contexts, and whether a context
-// was done.
+// tenants remembers, for each kind of event, the tenants in the events' contexts, and whether a
+// context was done.
 type tenants struct {
 	mu   sync.Mutex
 	of   map[batch.EventKind]map[any]int
@@ -94,7 +94,7 @@ func TestObserverGetsTheCallersValues(t *testing.T) {
 	})
 }
 
-// A decision has them, too.
+// The event of a decision has the values of the caller's context, too.
 func TestObserverGetsTheValuesOfADecision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := &tenants{}
@@ -115,8 +115,8 @@ func TestObserverGetsTheValuesOfADecision(t *testing.T) {
 	})
 }
 
-// ailing is a ledger that is misconfigured at first, and that names itself to all services but
-// one.
+// ailing is a ledger that is misconfigured at first, and gives one service another name than the
+// rest.
 type ailing struct {
 	*ledgermem.Ledger
 	until time.Time
@@ -137,7 +137,7 @@ func (l ailing) Submit(ctx context.Context, a batch.Attempt) error {
 	return l.Ledger.Submit(ctx, a)
 }
 
-// failingPrune is a store that cannot prune.
+// failingPrune is a store whose Prune fails.
 type failingPrune struct{ store.Store }
 
 func (failingPrune) Prune(context.Context, store.PruneQuery) (store.Pruned, error) {
@@ -175,7 +175,7 @@ func TestObserverGetsTheValuesOfRun(t *testing.T) {
 		seen := &tenants{}
 		ledger := ailing{ledgermem.New(nil), time.Now().Add(3 * time.Second)}
 		r := newRunner(t, failingPrune{memory.New()}, ledger, &dltbatch.Options{Observer: seen})
-		for range 2 { // each Run has its own
+		for range 2 { // each Run has a context of its own
 			ctx, stop := context.WithCancel(from(t.Context(), "run"))
 			ended := make(chan error, 1)
 			go func() { ended <- r.Run(ctx) }()

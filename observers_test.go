@@ -20,10 +20,10 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// queued is how many events wait for one of Options.Observers.
+// queued is how many events may wait for one of Options.Observers.
 const queued = 4096
 
-// stories returns what became of each batch, in the order of the events.
+// stories returns the kinds of events of each batch, in their order.
 func (e *events) stories() map[batch.Key][]string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -40,7 +40,7 @@ func (e *events) count() int {
 	return len(e.all)
 }
 
-// many adds n batches in lanes of their own.
+// many adds n batches, each in a lane of its own.
 func many(t *testing.T, r *dltbatch.Runner, n int) {
 	t.Helper()
 	all := make([]batch.Batch, n)
@@ -50,14 +50,14 @@ func many(t *testing.T, r *dltbatch.Runner, n int) {
 	require.NoError(t, r.Add(t.Context(), all...))
 }
 
-// Every observer gets every event, and those of a batch in their order.
+// Every observer gets every event, and the events of one batch in their order.
 func TestAllObserversGetAllEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, second, third := &events{}, &events{}, &events{}
 		others := []batch.Observer{second, third}
 		faults := ledgermem.Faults{Seed: 3, Busy: 0.2, LostReply: 0.2}
 		r := newRunner(t, memory.New(), ledgermem.New(&ledgermem.Options{Fault: faults.Fault}), &dltbatch.Options{Observer: first, Observers: others})
-		others[0] = nil // New has its own
+		others[0] = nil // New has its own copy of the list
 		stop := running(t, r)
 		many(t, r, 200)
 		idle(t, r)
@@ -69,8 +69,8 @@ func TestAllObserversGetAllEvents(t *testing.T) {
 	})
 }
 
-// An observer that blocks delays nobody. It loses what comes after 4,096 events, and the loss is
-// counted, and said.
+// An observer that blocks delays nothing. It loses the events beyond 4,096 that wait, and the loss
+// is counted and logged.
 func TestAnObserverThatBlocksLosesItsOwnEventsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, good, bad, log, gate := &events{}, &events{}, &events{}, &logged{}, make(chan struct{})
@@ -120,7 +120,7 @@ func TestAnObserverThatBlocksLosesItsOwnEventsOnly(t *testing.T) {
 		for key, story := range got {
 			assert.Equal(t, want[key][:len(story)], story, "from the first on")
 		}
-		many(t, r, 1) // it is known already, and added again
+		many(t, r, 1) // adds a batch that is known already
 		synctest.Wait()
 		assert.Equal(t, queued+2, bad.count(), "and it goes on")
 		require.NoError(t, stop())
@@ -158,7 +158,7 @@ func TestObserversThatPanicAreContained(t *testing.T) {
 	})
 }
 
-// An observer that is nil is refused by name.
+// New refuses a nil observer, and the error names its index.
 func TestObserversThatAreNil(t *testing.T) {
 	for name, bad := range map[string]batch.Observer{"nil": nil, "a nil func": batch.ObserverFunc(nil)} {
 		_, err := dltbatch.New(memory.New(), ledgermem.New(nil), &dltbatch.Options{Observers: []batch.Observer{&events{}, &events{}, bad}})
@@ -169,7 +169,8 @@ func TestObserversThatAreNil(t *testing.T) {
 	}
 }
 
-// At the end of Run a slow observer gets the events that wait, and one that blocks half a second.
+// At its end Run gives a slow observer time for the events that wait, and gives an observer that
+// blocks half a second.
 func TestRunGivesObserversTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &events{}
@@ -200,7 +201,7 @@ func TestRunGivesObserversTime(t *testing.T) {
 	})
 }
 
-// A context that reaches an observer late has the caller's values, and is not done.
+// The context of an event that an observer gets late has the caller's values, and is not done.
 func TestObserversGetContextsThatLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen, gate := &tenants{}, make(chan struct{})
@@ -227,8 +228,8 @@ func TestObserversGetContextsThatLast(t *testing.T) {
 	})
 }
 
-// The Runner goes on once Options.Observer has returned: that one misses nothing, however slow it
-// is.
+// The Runner goes on only once Options.Observer has returned, so that observer misses no event,
+// however slow it is.
 func TestTheFirstObserverIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, others := &events{}, make([]batch.Observer, 3)

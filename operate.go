@@ -63,18 +63,19 @@ func (r *Runner) Acquit(ctx context.Context, seen batch.Record, by batch.By) (ba
 	return r.desk.Acquit(ctx, seen, by)
 }
 
-// onAct reports an operator's act, and wakes the lane that it concerns.
+// onAct reports an operator's act on a batch, and wakes the lane of the batch.
 func (r *Runner) onAct(ctx context.Context, act batch.Act, rec batch.Record) {
 	r.events.Operated(ctx, act, rec)
 	r.engine.Freed(rec.Service)
 }
 
-// onSteered is operated for an act upon a lane or everything.
+// onSteered is onAct for an act on a lane or on everything. changed is false if the act changed
+// nothing.
 func (r *Runner) onSteered(ctx context.Context, act batch.Act, changed bool) {
 	if changed {
 		r.events.Steered(ctx, act)
 	}
-	if !act.Scope.All { // the next scans find the services that were paused with everything
+	if !act.Scope.All { // after an act on everything, scans find the services
 		r.engine.Freed(act.Scope.Service)
 	}
 }

@@ -39,13 +39,13 @@ func see(t *testing.T, r *dltbatch.Runner, b batch.Batch) batch.Record {
 	return rec
 }
 
-// A pause in one process holds in all; so does its end.
+// A pause made in one process holds in all, and so does the end of the pause.
 func TestPauseHoldsInTheWholeCluster(t *testing.T) {
-	tier.Hints(t) // of the resumption
+	tier.Hints(t) // the hint of Resume
 	for _, scope := range []batch.Scope{batch.Everything(), batch.Only("s")} {
 		synctest.Test(t, func(t *testing.T) {
 			st, ledger, seen := memory.New(), ledgermem.New(nil), &events{}
-			console := newRunner(t, st, ledger, &dltbatch.Options{Observer: seen}) // Run does not run here
+			console := newRunner(t, st, ledger, &dltbatch.Options{Observer: seen}) // on this Runner nothing calls Run
 			stop := running(t, newRunner(t, st, ledger, nil))
 			defer func() { require.NoError(t, stop()) }()
 			c, err := console.Pause(t.Context(), scope, somebody)
@@ -175,7 +175,7 @@ func TestCancelDecideAndTheEnd(t *testing.T) {
 	})
 }
 
-// Each service has its own retries, with their number and pauses.
+// RetryOf gives each service its own retries: their number and pauses.
 func TestRetryPolicyOfAService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{Fault: func(a batch.Attempt) ledgermem.Fault {
@@ -228,7 +228,7 @@ func TestRetryPolicyOfAService(t *testing.T) {
 	})
 }
 
-// An ordinary batch has no report.
+// A batch whose attempt simply succeeded leaves no report.
 func TestNothingIsKeptOfWhatSimplyWorked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, memory.New(), ledgermem.New(nil), nil)
@@ -243,7 +243,7 @@ func TestNothingIsKeptOfWhatSimplyWorked(t *testing.T) {
 	})
 }
 
-// Paused or halted lanes take neither rounds nor time from the others.
+// Paused or halted lanes delay no other lane.
 func TestClosedLanesSlowNobody(t *testing.T) {
 	took := func(closed int) (d time.Duration) {
 		synctest.Test(t, func(t *testing.T) {

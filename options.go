@@ -179,12 +179,12 @@ func (o *Options) withDefaults() Options {
 	return c
 }
 
-// margin returns how long before its claim ends a request must have ended.
+// margin returns how long before the end of its claim a request must have ended.
 func (o Options) margin() time.Duration {
 	return max(100*time.Millisecond, min(5*time.Second, o.RequestTimeout/3))
 }
 
-// check refuses options that cannot work together, naming both values.
+// check returns an error for options that contradict each other; the error names both values.
 func (o Options) check() error {
 	for _, d := range [...]struct {
 		name string
@@ -243,7 +243,7 @@ func (o Options) check() error {
 	return nil
 }
 
-// engineOptions returns what the engine has to know of the options.
+// engineOptions returns the options for the engine.
 func (o Options) engineOptions() engine.Options {
 	return engine.Options{
 		Strategy: o.Strategy, RequestTimeout: o.RequestTimeout, Margin: o.margin(), ClaimTTL: o.ClaimTTL,

@@ -22,13 +22,13 @@ func blind(window int) queuer.Strategy {
 	return queuer.Strategy{Name: "blind", Window: window, Select: func(batch.Lane) []batch.Run { return nil }}
 }
 
-// TestNewChecksItsOptions has every check of New. A check across fields names both values.
+// New refuses each bad option. An error about two fields names both values.
 func TestNewChecksItsOptions(t *testing.T) {
 	type options = dltbatch.Options
 	const s, ms = time.Second, time.Millisecond
 	for name, c := range map[string]struct {
 		o     options
-		field string   // at fault; "" for none
+		field string   // the field that the error names; "" if there is no error
 		names []string // values and fields that the error names
 	}{
 		"defaults":                    {options{}, "", nil},
@@ -89,8 +89,8 @@ func TestNewChecksItsOptions(t *testing.T) {
 	}
 }
 
-// Names end in logs, in labels of metrics, in tables of a terminal and in the database: each is
-// one line of printable text, of bounded length.
+// A name must be one line of printable text of bounded length, because it is shown in logs, labels
+// of metrics and tables of a terminal, and stored in the database.
 func TestNamesArePrintable(t *testing.T) {
 	newRunner := func(l dlt.Ledger, o dltbatch.Options) error {
 		_, err := dltbatch.New(memory.New(), l, &o)
@@ -126,7 +126,7 @@ func TestNamesArePrintable(t *testing.T) {
 	}
 }
 
-// The caller's options are not changed, nor read again.
+// New neither changes the caller's options nor reads them again later.
 func TestNewCopiesItsOptions(t *testing.T) {
 	o := dltbatch.Options{}
 	_, err := dltbatch.New(memory.New(), ledgermem.New(nil), &o)

@@ -18,8 +18,9 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// A process whose route of a service leads to another ledger, which it cannot even serve, asks
-// that ledger nothing about the batches in flight: its answers would end their doubts.
+// A process's route of a service leads to another ledger, which cannot even be served. The process
+// asks that ledger nothing about the batches in flight, because the answers would end their
+// doubts.
 func TestAnotherLedgerThatCannotServeIsNotAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -31,7 +32,7 @@ func TestAnotherLedgerThatCannotServeIsNotAsked(t *testing.T) {
 
 		asked := 0
 		second := otherFor("s", &asked, func(t *dlt.Traits) {
-			t.ResendHarmlessFor = 48 * time.Hour // and so it cannot be served with this Retention
+			t.ResendHarmlessFor = 48 * time.Hour // too long for this Retention, so the ledger cannot be served
 		})
 		r := newRunner(t, st, second, &dltbatch.Options{Retention: 24 * time.Hour})
 		stop = running(t, r)
@@ -45,7 +46,7 @@ func TestAnotherLedgerThatCannotServeIsNotAsked(t *testing.T) {
 	})
 }
 
-// offsets is a ledger that prepares its name.
+// offsets is a ledger whose prepared bytes contain its name.
 type offsets struct {
 	*ledgermem.Ledger
 	name          string
@@ -66,9 +67,9 @@ func (l offsets) Submit(ctx context.Context, a batch.Attempt) error {
 	return l.Ledger.Submit(ctx, a)
 }
 
-// Where the route changes between a claim and its request, the other ledger prepares nothing: its
-// bytes would be kept with the batch, and go out with it later. A call
-// that is refused for this reason does not count: neither Calls nor Health hears of it.
+// If a route changes between a claim and its request, the new ledger prepares nothing: its bytes
+// would be kept with the batch and sent with it later. The refused call is not counted by Calls or
+// Health.
 func TestAnotherLedgerPreparesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var moved atomic.Bool
@@ -98,8 +99,8 @@ func TestAnotherLedgerPreparesNothing(t *testing.T) {
 	})
 }
 
-// A requeue goes by the quiet time of the ledger that serves the service. A process without it
-// refuses.
+// Requeue uses the ResendQuiet of the ledger that serves the service. A process whose route leads
+// to another ledger refuses the requeue.
 func TestRequeueWhereAnotherLedgerServes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -116,7 +117,7 @@ func TestRequeueWhereAnotherLedgerServes(t *testing.T) {
 		rec, err := r.Await(t.Context(), b.Key())
 		require.NoError(t, err)
 		require.Equal(t, batch.Invalid, rec.State)
-		// A process with other routes only: its person requeues.
+		// A process whose routes are all served by the right ledgers can requeue the batch.
 		second := newRunner(t, st, newRouter(t, dlt.Route{Ledger: named("second", nil, nil), Serves: func(s batch.ServiceID) bool { return s == "other" }}), &dltbatch.Options{})
 		_, err = second.Requeue(t.Context(), rec, batch.By{Actor: "ann"})
 		require.ErrorIs(t, err, dltbatch.ErrOtherLedger)
@@ -133,19 +134,19 @@ func TestRequeueWhereAnotherLedgerServes(t *testing.T) {
 }
 
 // A process removes the old batches of a service that another ledger serves, and keeps their
-// tombstones: its own ledger's traits say nothing of that one.
+// tombstones, because the traits of its own ledger do not hold for that service.
 func TestRetentionOfAnotherLedgersBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
-		first := ledgermem.New(nil) // executes duplicates
+		first := ledgermem.New(nil) // this ledger executes duplicates
 		r := newRunner(t, st, first, &dltbatch.Options{Retention: time.Hour})
 		stop := running(t, r)
 		require.NoError(t, r.Add(t.Context(), one("s", "a")))
 		_, err := r.Await(t.Context(), one("s", "a").Key())
 		require.NoError(t, err)
 		require.NoError(t, stop())
-		// Another instance, whose route for s has changed: it holds s, and removes its old
-		// batches.
+		// Another instance has another route for s: it holds s, and still removes the old batches
+		// of s.
 		second := differing(ledgermem.New(nil), func(s batch.ServiceID, t *dlt.Traits) {
 			if s == "s" {
 				t.Name, t.ResendHarmlessFor, t.AddAgainHarmless = "other", dlt.Forever, true

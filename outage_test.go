@@ -38,8 +38,8 @@ func (s *starting) BatchStatuses(ctx context.Context, service batch.ServiceID, a
 	return s.Ledger.BatchStatuses(ctx, service, attempts)
 }
 
-// Everything was off for two hours, and the service starts a few seconds before the ledger: nobody
-// is called.
+// Everything was off for two hours, and the service starts a few seconds before the ledger: no
+// person is called.
 func TestARestartCallsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger, st, seen := newStarting(), memory.New(), &events{}
@@ -61,8 +61,8 @@ func TestARestartCallsNobody(t *testing.T) {
 	})
 }
 
-// The database's clock was a day ahead for a minute, in which a batch was posted: once the clock
-// is right, the batch is asked about within minutes, not after that day.
+// The database's clock is a day ahead for a minute, and a batch is posted in that minute. Once the
+// clock is right, the batch is asked about within minutes, not a day later.
 func TestAClockThatWasAheadSilencesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger, st, b := newStarting(), memory.New(), one("s", "a")

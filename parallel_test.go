@@ -38,7 +38,7 @@ func onFile(t *testing.T) store.Store {
 // purses are a test's accounts, with their balances.
 type purses map[string]int64
 
-// transfer moves money from one purse to another, or does nothing if there is not enough: so
+// transfer moves money from one purse to another, and does nothing if the first has too little. So
 // its result depends on the transfers before it.
 type transfer struct {
 	from, to string
@@ -70,9 +70,9 @@ func intkey(payload []byte, address, nonce string) sawtooth.Transaction {
 	}
 }
 
-// A node loses answers, is busy, and executes batches without conflicts in any order.
-// Transfers among a few purses still end as if they had been made one by one: every purse has
-// the same balance, and the same transfers were refused.
+// A node loses answers, is busy, and executes batches without conflicts in any order. Transfers
+// among a few purses end as if they had been made one after the other: each purse has the same
+// balance, and the same transfers were refused.
 func TestParallelOnSawtooth(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) store.Store{
 		"memory": func(*testing.T) store.Store { return memory.New() },
@@ -143,7 +143,8 @@ func TestParallelOnSawtooth(t *testing.T) {
 	}
 }
 
-// For a ledger without its own footprints the application's declarations count.
+// For a ledger without footprints of its own, the strategy uses the footprints that the
+// application declares.
 func TestParallelOnSQLite(t *testing.T) {
 	const lanes, each = 3, 25
 	faults := ledgermem.Faults{Seed: 3, Busy: 0.03, LostReply: 0.03, MaxLatency: 20 * time.Millisecond}
@@ -160,7 +161,7 @@ func TestParallelOnSQLite(t *testing.T) {
 		b := one(batch.ServiceID(fmt.Sprint("s", i%lanes)), batch.ID(fmt.Sprintf("b%03d", i)))
 		b.Footprint.Writes = []string{fmt.Sprint("account/", i/lanes%7)}
 		if i%11 == 0 {
-			b.Footprint.Reads = []string{"account/"} // a balance sheet
+			b.Footprint.Reads = []string{"account/"} // a batch that reads all accounts
 		}
 		require.NoError(t, runner.Add(t.Context(), b))
 		added[b.Service] = append(added[b.Service], b)

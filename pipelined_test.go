@@ -83,7 +83,7 @@ func TestPipelinedDoesNotWaitForCommits(t *testing.T) {
 	})
 }
 
-// The ledger's bound holds, even if the strategy would send more.
+// MaxInFlightPerService limits the batches in flight, even if the strategy would send more.
 func TestPipelinedHeedsMaxInFlightPerService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(time.Second)
@@ -98,8 +98,8 @@ func TestPipelinedHeedsMaxInFlightPerService(t *testing.T) {
 	})
 }
 
-// A failure in a run stops it: the later batches are put back, spend nothing, and overtake
-// nothing.
+// A failure stops the run: its later batches are put back, their attempts are not spent, and they
+// do not overtake the failed batch.
 func TestPipelinedStopsAtAFailure(t *testing.T) {
 	for name, fault := range map[string]ledgermem.FaultKind{
 		"busy": ledgermem.Busy, "unavailable": ledgermem.Unavailable, "misconfigured": ledgermem.Misconfigured,
@@ -133,8 +133,8 @@ func TestPipelinedStopsAtAFailure(t *testing.T) {
 	}
 }
 
-// A batch that is refused for good, or decided against, is out of the way, as with any
-// strategy.
+// A batch that is refused for good, or whose verdict is Invalid, does not hold up the batches
+// behind it, as with any strategy.
 func TestPipelinedGoesOnAfterARefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 3 * time.Second})
@@ -153,7 +153,7 @@ func TestPipelinedGoesOnAfterARefusal(t *testing.T) {
 	})
 }
 
-// gated is a ledger that counts the POSTs of a service in flight.
+// gated is a ledger that counts the POSTs of each service that are in flight.
 type gated struct {
 	*ledgermem.Ledger
 	mu    sync.Mutex
@@ -173,13 +173,13 @@ func (g *gated) Submit(ctx context.Context, a batch.Attempt) error {
 	return err
 }
 
-// watched is a store that checks every claim: nothing of a lane may be claimed while a batch
-// of it is Submitting.
+// watched is a store that checks every claim: no batch of a lane may be claimed while another
+// batch of the lane is Submitting.
 type watched struct {
 	store.Store
 	t      *testing.T
 	claims int
-	vain   int // number of lanes left alone because of that
+	vain   int // number of lanes that a claim left alone because of a Submitting batch
 	mu     sync.Mutex
 }
 
@@ -199,9 +199,9 @@ func (w *watched) Claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 	})
 }
 
-// Two instances take turns with the runs of a lane, each stopped for a while. Nothing of the
-// lane leaves while either has an unacknowledged run of it, though each looks for work all the
-// time.
+// Two instances take turns with the runs of a lane, and each of them is stopped for a while.
+// Nothing of the lane is sent while either instance has a run of it that is not acknowledged,
+// though each looks for work all the time.
 func TestTwoPipelinedInstancesNeverShareALane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := ledgermem.New(&ledgermem.Options{Latency: 300 * time.Millisecond, CommitAfter: time.Second})
@@ -211,7 +211,7 @@ func TestTwoPipelinedInstancesNeverShareALane(t *testing.T) {
 		var runners [2]*dltbatch.Runner
 		for i := range runners {
 			runners[i] = newRunner(t, st, ledger, &dltbatch.Options{
-				Strategy: queuer.Pipelined(8), Observer: seen[i], ScanInterval: 50 * time.Millisecond, Pool: 2, // fewer than lanes
+				Strategy: queuer.Pipelined(8), Observer: seen[i], ScanInterval: 50 * time.Millisecond, Pool: 2, // the pool is smaller than the number of lanes
 			})
 		}
 		order := map[batch.ServiceID][]batch.ID{}
@@ -250,15 +250,15 @@ func TestTwoPipelinedInstancesNeverShareALane(t *testing.T) {
 	})
 }
 
-// naming is a ledger that can report that an accepted attempt had no effect.
+// naming is a ledger whose answers can say that an accepted attempt had no effect.
 func naming(o ledgermem.Options) *ledgermem.Ledger {
 	traits := ledgermem.Unforgiving(time.Second)
 	o.Traits, o.NameAttempts = &traits, true
 	return ledgermem.New(&o)
 }
 
-// invalidFirst is a ledger that says Invalid about the batches whose ids end so, and executes them
-// 10 s later all the same.
+// invalidFirst is a ledger that answers Invalid about the batches whose ids end with end, and
+// executes them 10 s later nevertheless.
 func invalidFirst(settle time.Duration, end string) *ledgermem.Ledger {
 	return ledgermem.New(&ledgermem.Options{
 		Traits: &dlt.Traits{
@@ -272,8 +272,8 @@ func invalidFirst(settle time.Duration, end string) *ledgermem.Ledger {
 	})
 }
 
-// A batch that the ledger loses alone is sent again only when all later ones are decided, and
-// its late place is reported.
+// The ledger loses one batch of a run. The batch is sent again only when all later ones are final,
+// and its late place is reported.
 func TestPipelinedReportsWhatIsSentAgainBehindOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := naming(ledgermem.Options{CommitAfter: 3 * time.Second, Latency: 200 * time.Millisecond, Fault: func(a batch.Attempt) ledgermem.Fault {
@@ -294,8 +294,8 @@ func TestPipelinedReportsWhatIsSentAgainBehindOthers(t *testing.T) {
 	})
 }
 
-// Batches that are lost together, in a restart of the ledger, go again in their order, and
-// there is nothing to report.
+// Batches that the ledger lost together, in a restart, are sent again in their order, and nothing
+// is reported.
 func TestPipelinedSendsAgainInOrderWhatWasLostTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 20 * time.Second})
@@ -313,8 +313,9 @@ func TestPipelinedSendsAgainInOrderWhatWasLostTogether(t *testing.T) {
 	})
 }
 
-// A ledger that forgets what it has executed may lose one batch and execute the next: both have
-// no trace then, and go again in one run. The first one's place is not certain, and is reported.
+// A ledger that forgets what it has executed may lose one batch and execute the next. It then has
+// a trace of neither, and both are sent again in one run. The place of the first one is not
+// certain, and this is reported.
 func TestPipelinedReportsWhatGoesAgainWithABatchInDoubt(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -355,8 +356,8 @@ func TestPipelinedReportsWhatGoesAgainWithABatchInDoubt(t *testing.T) {
 	}
 }
 
-// If an Invalid batch is executed after all, behind later ones, this is reported; and nothing
-// more leaves before it is settled.
+// An Invalid batch is executed after all, behind later batches. This is reported, and no later
+// batch is sent before the Invalid batch is settled.
 func TestPipelinedReportsAnInvalidThatCommitsBehindOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := invalidFirst(30*time.Second, "01")
@@ -383,15 +384,15 @@ func (unlisted) List(context.Context, store.ListQuery) ([]batch.Record, store.Cu
 	return nil, "", errors.New("the list fails")
 }
 
-// Promise 6: reports about order, and the store that answers no question about them, hold up
-// neither the outcomes of others for long nor the posts of a claim.
+// Promise 6: while the store answers no query about order, the reports about order delay neither
+// the outcomes of other batches for long nor the POSTs of a claim.
 func TestPipelinedReportsWithoutAnAnswerHoldUpNothing(t *testing.T) {
 	const ttl, lanes = 40 * time.Second, 8
 	options := func(o dltbatch.Options) *dltbatch.Options {
 		o.Strategy, o.ClaimTTL, o.RequestTimeout = queuer.Pipelined(8), ttl, 2*time.Second
 		return &o
 	}
-	finals := func(seen *events, n int) (took time.Duration) { // a breach by a commit is its final event, too
+	finals := func(seen *events, n int) (took time.Duration) { // a breach by a commit is the batch's final event, too
 		ended := func() (n int) {
 			for _, e := range append(seen.of(batch.EventFinal), seen.of(batch.EventOrderBreach)...) {
 				if e.State == batch.Committed {

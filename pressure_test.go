@@ -34,7 +34,7 @@ func (m *moody) Submit(ctx context.Context, a batch.Attempt) error {
 	return m.err
 }
 
-// newMoody returns a ledger that accepts nothing for d, and whose pressure is the endpoint's.
+// newMoody returns a ledger that accepts nothing for d, and whose PressureScope is the endpoint.
 func newMoody(err error, d time.Duration) *moody {
 	traits := ledgermem.Unforgiving(time.Second)
 	traits.PressureScope = dlt.ScopeEndpoint
@@ -72,8 +72,8 @@ func fill(t *testing.T, r *dltbatch.Runner, lanes int, budget batch.Budget) map[
 	return order
 }
 
-// Promise 10: a misconfiguration burns no backlog. It is reported, probed once a back-off, and
-// everything goes on once it is corrected.
+// Promise 10: a misconfiguration uses up no batch of the backlog. It is reported, the ledger is
+// tried once in each back-off, and delivery goes on once the configuration is corrected.
 func TestAMisconfigurationBurnsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := newMoody(&dlt.Error{Op: "submit", Kind: dlt.ErrMisconfigured, StatusCode: 401}, 20*time.Minute)
@@ -131,7 +131,7 @@ func (b *busy) Submit(ctx context.Context, a batch.Attempt) error {
 	return b.Ledger.Submit(ctx, a)
 }
 
-// A busy ledger is left alone for its RetryAfter.
+// Nothing is sent to a busy ledger until its RetryAfter has passed.
 func TestRetryAfterIsHonoured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(time.Second)
@@ -155,8 +155,8 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	})
 }
 
-// A thousand lanes have a ledger that is not reached for ten minutes. All batches end final
-// soon after it is back, once and in order.
+// The ledger of a thousand lanes cannot be reached for ten minutes. All batches end final soon
+// after it is back, each executed once and in order.
 func TestAThousandLanesOutliveAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := newMoody(&dlt.Error{Op: "submit", Kind: dlt.ErrUnavailable}, 10*time.Minute)
@@ -177,8 +177,9 @@ func TestAThousandLanesOutliveAnOutage(t *testing.T) {
 	})
 }
 
-// What cannot be taken yet holds its lane only: the others go on at full speed, nothing is spent,
-// and past StuckAfter an event says why, once. Then it goes on as if nothing had been.
+// A batch that the ledger cannot take yet holds only its own lane: the others go on at full speed,
+// no attempt is spent, and after StuckAfter one event gives the reason. Once the ledger takes the
+// batch, the lane goes on as usual.
 func TestNotYetHoldsItsLaneOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(time.Second)
@@ -231,14 +232,14 @@ func TestNotYetHoldsItsLaneOnly(t *testing.T) {
 	})
 }
 
-// Promise 7: after an outage, requests of services that hang do not keep the place of a healthy
-// one.
+// Promise 7: after an outage, requests of services that hang do not take the only place in the
+// pool from a healthy service for long.
 //
 // At the end of the outage the gate's pause lasts for 18 s at most: 15 s, and a fifth for jitter.
-// Then one request after the other leaves, each 1 s after the last, since that one hangs
-// (`hangsAfter` in `internal/submit`), and the queuer looks each 20 ms. The healthy lane was added
-// last, behind 40 others, and whatever goes again stands behind it: 18 s and 40 times 1.02 s are
-// less than a minute.
+// Then one request after the other is sent, each 1 s after the one before, because that one hangs
+// (`hangsAfter` in `internal/submit`), and the queuer looks for work every 20 ms. The healthy lane
+// was added last, behind 40 others, and every lane that is tried again goes behind it: 18 s and 40
+// times 1.02 s are less than a minute.
 func TestHangingServicesDoNotKeepTheOnlyPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(time.Second)

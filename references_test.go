@@ -29,7 +29,7 @@ func TestReferences(t *testing.T) {
 	assert.Greater(t, followed, 300, "references that were found: is one of the patterns wrong?")
 }
 
-// Each way to break a reference is seen.
+// references finds each kind of broken reference.
 func TestBrokenReferencesAreSeen(t *testing.T) {
 	page := "# Page\n\n## What is *it*, `really`?\n\n```\n## no heading\n```\n\n### Promise 1: durable\n"
 	for text, want := range map[string]string{
@@ -77,7 +77,7 @@ var (
 // references returns the references in fsys that lead nowhere, and the number of references
 // followed.
 func references(fsys fs.FS) (broken []string, followed int, err error) {
-	headings := map[string][]string{} // of pages, as GitHub names them in links
+	headings := map[string][]string{} // of each page, as GitHub writes them in links
 	of := func(page string) []string {
 		text, err := fs.ReadFile(fsys, page)
 		if headings[page] == nil && err == nil {
@@ -122,7 +122,7 @@ func references(fsys fs.FS) (broken []string, followed int, err error) {
 			if path.Ext(name) == ".md" && strings.Contains(line, "](") {
 				for _, m := range linked.FindAllStringSubmatch(line, -1) {
 					switch page, slug, _ := strings.Cut(m[1], "#"); {
-					case strings.Contains(page, ":"): // another site
+					case strings.Contains(page, ":"): // an address on another site
 					case page == "":
 						follow(name, slug)
 					default:
@@ -167,8 +167,8 @@ func prose(page string) iter.Seq[string] {
 	}
 }
 
-// The tables below "Where it is decided" have one line for each question. A function that is
-// renamed or moved must not leave them wrong.
+// The tables below "Where it is decided" have one row for each question, and name functions that
+// exist.
 func TestTableOfDecisions(t *testing.T) {
 	tier.Plain(t)
 	page, err := os.ReadFile("docs/architecture.md")
@@ -214,7 +214,8 @@ func TestWrongTableOfDecisionsIsSeen(t *testing.T) {
 // constant.
 var declaration = regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?|type |var |const |\t+)([A-Za-z]\w*)(?:[(\[ ,]|$)`)
 
-// decisions returns the mistakes of tables of decisions, and how many places they name.
+// decisions returns the mistakes in tables of decisions, and how many places in the code they
+// name.
 func decisions(tables string, code map[string]string) (wrong []string, named int) {
 	folders := map[string]bool{}
 	for file := range code {
@@ -249,7 +250,7 @@ func decisions(tables string, code map[string]string) (wrong []string, named int
 	return wrong, named
 }
 
-// docs/field.md names code and tests: its rows must not outlive them.
+// The code and the tests that docs/field.md names exist.
 func TestFieldPage(t *testing.T) {
 	tier.Plain(t)
 	page, err := os.ReadFile("docs/field.md")
@@ -286,9 +287,9 @@ func TestWrongFieldPageIsSeen(t *testing.T) {
 }
 
 // pointers returns the wrong names in a table whose second column names functions and files in
-// sentences, and how many names it has.
+// sentences. named is the number of names.
 func pointers(table string, code map[string]string) (wrong []string, named int) {
-	declared := map[string]map[string]bool{} // by file, "" for all
+	declared := map[string]map[string]bool{} // by file; "" has the names of all files
 	folders, bases := map[string]bool{}, map[string][]string{}
 	for file, text := range code {
 		names := map[string]bool{}

@@ -34,7 +34,8 @@ func recordedTraits(t *testing.T, st store.Store, name string) (fields map[strin
 	return fields
 }
 
-// runFor runs a Runner on st, and returns the troubles that it reported, and its health.
+// runFor runs a Runner on st for a while. It returns the troubles that the Runner reported, and
+// its health.
 func runFor(t *testing.T, st store.Store, l dlt.Ledger, o dltbatch.Options) ([]batch.Event, health.Health) {
 	seen := &events{}
 	o.Observer = seen
@@ -104,8 +105,8 @@ func TestTraitsAreRecordedByRoute(t *testing.T) {
 	})
 }
 
-// A ledger whose traits differ by service does not differ from itself, no matter which of its
-// services is seen first. The duration of claims is recorded, too.
+// A ledger whose traits differ by service is not reported as different from its own record, no
+// matter which service is seen first. The duration of claims is recorded, too.
 func TestTraitsThatDifferByServiceAreComparedByService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -131,7 +132,7 @@ func TestTraitsThatDifferByServiceAreComparedByService(t *testing.T) {
 	})
 }
 
-// A difference in the strategy is reported, as each other.
+// Another strategy is reported, like other traits.
 func TestAnotherStrategyIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -150,7 +151,7 @@ func TestAnotherStrategyIsReported(t *testing.T) {
 	})
 }
 
-// record is a store on which Runners record what they rely on, and a Desk that reads it.
+// record is a store on which Runners record the traits they rely on, and a Desk reads them.
 type record struct {
 	*testing.T
 	*memory.Store
@@ -165,13 +166,13 @@ func (r *record) add(s batch.ServiceID) batch.Batch {
 	return b
 }
 
-// meet runs a Runner that meets a service.
+// meet runs a Runner until it has recorded the traits of service s.
 func (r *record) meet(s batch.ServiceID, l dlt.Ledger, o dltbatch.Options) {
 	r.add(s)
 	_, _ = runFor(r.T, r.Store, l, o)
 }
 
-// ask returns why a Desk does not know the quiet of a service; nil where it does.
+// ask returns the Desk's error about the ResendQuiet of a service, or nil if the Desk knows it.
 func (r *record) ask(s batch.ServiceID) error {
 	desk, err := operator.New(r.Store)
 	require.NoError(r, err)
@@ -196,8 +197,8 @@ func hourFor(service batch.ServiceID) dlt.Ledger {
 	})
 }
 
-// Two instances disagree about ResendQuiet. A third one, which differs in something else, does not
-// make them agree.
+// Two instances disagree about ResendQuiet, and the record keeps the disagreement. A third
+// instance, which differs in something else, does not hide it.
 func TestTheRecordKeepsEachDisagreement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &record{T: t, Store: memory.New()}
@@ -211,7 +212,8 @@ func TestTheRecordKeepsEachDisagreement(t *testing.T) {
 	})
 }
 
-// A difference does not make the record forget that services of the route differ.
+// The record still says that the traits of a route differ by service after another difference is
+// recorded.
 func TestTheRecordKeepsThatTraitsDifferByService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &record{T: t, Store: memory.New()}
@@ -223,15 +225,15 @@ func TestTheRecordKeepsThatTraitsDifferByService(t *testing.T) {
 	})
 }
 
-// The record holds for a service once a Runner has met it and its traits are the same. A Runner
-// whose traits of a named service differ takes it off.
+// The record holds for a service once a Runner has compared the service's traits with it. A Runner
+// that finds other traits for a service removes the service from the record.
 func TestTheRecordNamesTheServicesThatWereCompared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &record{T: t, Store: memory.New()}
 		r.meet("b", hourFor(""), dltbatch.Options{})
 		require.NoError(t, r.ask("b"))
 		require.ErrorIs(t, r.ask("a"), operator.ErrNotRecorded, "no Runner has met it")
-		r.meet("b", hourFor(""), dltbatch.Options{}) // there are batches of both
+		r.meet("b", hourFor(""), dltbatch.Options{}) // the store has batches of both services
 		require.NoError(t, r.ask("a"))
 		require.ErrorIs(t, r.ask("c"), operator.ErrNotRecorded)
 		r.meet("b", hourFor("a"), dltbatch.Options{})
@@ -240,8 +242,8 @@ func TestTheRecordNamesTheServicesThatWereCompared(t *testing.T) {
 	})
 }
 
-// Two instances with different settings live side by side. Each reports the other once at most, no
-// matter how many services it meets.
+// Two instances with different settings run together. Each reports the difference once at most, no
+// matter how many services it has.
 func TestADifferenceIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &record{T: t, Store: memory.New()}
@@ -262,8 +264,8 @@ func TestADifferenceIsReportedOnce(t *testing.T) {
 	})
 }
 
-// A Run reads and writes the record for as many services as that names, and once for all that
-// differ from the recorded one.
+// A Run reads and writes the record once for each service that the record names, and once for all
+// services that differ from the recorded ones.
 func TestTheRecordCostsLittle(t *testing.T) {
 	for special, most := range map[batch.ServiceID]int{"": 2 * 17, "b": 2} {
 		synctest.Test(t, func(t *testing.T) {
@@ -280,7 +282,7 @@ func TestTheRecordCostsLittle(t *testing.T) {
 	}
 }
 
-// keeps counts the reads and writes of traits.
+// keeps is a store that counts the reads and writes of traits.
 type keeps struct {
 	store.Store
 	n atomic.Int64
@@ -300,8 +302,8 @@ func (k *keeps) SwapTexts(ctx context.Context, all ...store.Text) (bool, error) 
 	return k.Store.SwapTexts(ctx, all...)
 }
 
-// A record names few services. Where these are alike it holds for all, until a Runner meets one
-// that differs.
+// A record names only a few services. If their traits are alike, the record holds for all
+// services, until a Runner finds one that differs.
 func TestTheRecordNamesFewOfManyServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &record{T: t, Store: memory.New()}

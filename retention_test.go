@@ -22,8 +22,8 @@ import (
 
 var retentionTime = flag.Duration("retention.time", 2*time.Hour, "virtual time of TestRetentionKeepsUp, more than 65 minutes")
 
-// A final batch is removed when its time has come, and not before; an open batch stays; and a
-// removed batch is not sent again.
+// A final batch is removed after the retention and not before, an open batch stays, and a removed
+// batch is not sent again.
 func TestRetention(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestRetentionKeepsUp(t *testing.T) {
 	const (
 		retention = time.Hour
 		slack     = 5 * time.Minute
-		every     = 6 * time.Second // between two additions of a load
+		every     = 6 * time.Second // time between two additions of a load
 	)
 	for name, load := range map[string]func(ctx context.Context, t *testing.T, r *dltbatch.Runner, st *memory.Store, i int){
 		"1,500 orders and 10 batches a minute": func(ctx context.Context, t *testing.T, r *dltbatch.Runner, st *memory.Store, i int) {
@@ -95,7 +95,7 @@ func TestRetentionKeepsUp(t *testing.T) {
 				orders[k] = order.Order{ID: order.ID(fmt.Sprintf("o%05d-%03d", i, k)), Party: "p", Payload: []byte("x"), Deadline: time.Now()}
 			}
 			require.NoError(t, st.AddOrders(ctx, orders...))
-			expired, err := st.ExpireOrders(ctx, 500) // overdue orders are final
+			expired, err := st.ExpireOrders(ctx, 500) // overdue orders become final
 			require.NoError(t, err)
 			require.Len(t, expired, len(orders))
 			require.NoError(t, r.Add(ctx, batch.Batch{ID: batch.ID(fmt.Sprintf("b%05d", i)), Service: "s", Payload: []byte("x")}))
@@ -129,7 +129,7 @@ func TestRetentionKeepsUp(t *testing.T) {
 				synctest.Wait()
 				cancel()
 				require.NoError(t, <-done)
-				// Only younger ones may still be there.
+				// Only orders and batches younger than the retention may be left.
 				overdue, err := st.Prune(t.Context(), store.PruneQuery{OlderThan: retention + slack, Limit: 100_000_000})
 				require.NoError(t, err)
 				require.Zero(t, overdue, "older than Retention and 5 minutes")
@@ -141,9 +141,10 @@ func TestRetentionKeepsUp(t *testing.T) {
 	}
 }
 
-// Where an Add of an old id may take effect again, the ids of all batches are kept, however they
-// ended: a caller that repeats its Add after retention gets the first outcome, or an error that
-// says how the batch ended. That the kept bytes may be sent again for ever says nothing about it.
+// If an Add of an old id might take effect again, the ids of all batches are kept, however the
+// batches ended. A caller that repeats its Add after the retention gets the first outcome, or an
+// error that says how the batch ended. This holds also if the kept bytes may be sent again for
+// ever.
 func TestAddAgainAfterRetention(t *testing.T) {
 	for name, traits := range map[string]dlt.Traits{
 		"nothing is said":                     {Name: "test"},
@@ -193,8 +194,8 @@ func TestAddAgainAfterRetention(t *testing.T) {
 	}
 }
 
-// A ledger whose client would prepare other bytes for a forgotten batch, or that forgets ids, does
-// not take an old id for ever.
+// Traits that let an old id be added again for ever are refused if the client would prepare other
+// bytes for a forgotten batch, or if the ledger forgets ids.
 func TestContradictingTraitsAreRefused(t *testing.T) {
 	for name, traits := range map[string]dlt.Traits{
 		"prepares":                {Name: "test", ResendHarmlessFor: dlt.Forever, AddAgainHarmless: true, Prepares: true},

@@ -16,8 +16,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// An intent of an EVM chain is paid once, also where its caller adds it again long after retention
-// has removed it: the forgotten bytes named the nonce, and a new attempt would get another one.
+// An intent on an EVM chain is paid once, even if its caller adds it again long after retention
+// has removed it. The removed bytes named the nonce, and a new attempt would get another nonce.
 func TestAnIntentIsPaidOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node, err := evmtest.Listen(&evmtest.Options{InMemory: true, ChainID: 1337, BlockTime: 2 * time.Second})
@@ -37,7 +37,7 @@ func TestAnIntentIsPaidOnce(t *testing.T) {
 		again, err := pay.Batch("invoice 4711, once more", from)
 		require.NoError(t, err)
 		again.DataChangeID = "4711"
-		for range 3 { // each time another process: one process knows for a while what it has posted
+		for range 3 { // each time another process, because a process knows for a while what it has posted
 			l, err := evm.NewSigner(node.URL(), 1337, signer, &evm.SignerOptions{Options: evm.Options{Client: client, Finality: evm.After(2)}})
 			require.NoError(t, err)
 			r := started(t, st, l, &dltbatch.Options{Retention: time.Hour})

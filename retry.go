@@ -37,8 +37,8 @@ type RetryPolicy struct {
 	QuickRetryPause time.Duration
 }
 
-// fillFrom fills the zero fields of p in from another policy. A longest delay below the first
-// follows it.
+// fillFrom fills the zero fields of p from other. If MaxDelay would be less than Delay, it becomes
+// Delay.
 func (p RetryPolicy) fillFrom(other RetryPolicy) RetryPolicy {
 	p.Budget = cmp.Or(p.Budget, other.Budget)
 	p.QuickRetries = cmp.Or(p.QuickRetries, other.QuickRetries)
@@ -59,7 +59,7 @@ func (o Options) retryOf(s batch.ServiceID) RetryPolicy {
 			p = RetryPolicy{} // it panicked: use the defaults
 		}
 	}
-	// What makes no sense counts as zero.
+	// Negative values count as zero.
 	p.Budget.Attempts = max(0, p.Budget.Attempts)
 	p.Delay, p.MaxDelay, p.QuickRetryPause = max(0, p.Delay), max(0, p.MaxDelay), max(0, p.QuickRetryPause)
 	p = p.fillFrom(o.Retry)
@@ -86,11 +86,11 @@ func (o Options) retryDelay(s batch.ServiceID, n int) time.Duration {
 	return jitter(min(d, most))
 }
 
-// maxRetryDelay keeps a delay from an overflow by the doubling and the jitter, which would make it
-// negative: the next try at once instead of never.
+// maxRetryDelay bounds a delay before the doubling and the jitter, which could otherwise overflow
+// to a negative duration, and the batch would be tried again at once instead of never.
 const maxRetryDelay = 100 * 365 * 24 * time.Hour
 
-// jitter spreads retries that began together.
+// jitter returns d changed by up to a fifth, so that retries which began together spread out.
 func jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
 }

@@ -34,8 +34,8 @@ func (l *turnsAway) Submit(context.Context, batch.Attempt) error {
 	return &dlt.Error{Op: "submit", Kind: dlt.ErrBusy}
 }
 
-// After each failure in a row a batch waits twice as long, up to MaxDelay. A fifth
-// of it is jitter, to either side.
+// The delay of a batch doubles after each failure in a row, up to MaxDelay, and varies by a fifth
+// in either direction.
 func TestRetryDelayDoubles(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestRetryDelayDoubles(t *testing.T) {
 	})
 }
 
-// A delay near the longest duration overflows nowhere: the next try does not come at once.
+// A delay near the longest duration does not overflow: the batch is not tried again at once.
 func TestADelayForEverIsNotNow(t *testing.T) {
 	for name, o := range map[string]dltbatch.Options{
 		"from the first failure on": {Retry: dltbatch.RetryPolicy{Delay: math.MaxInt64, QuickRetries: -1}},

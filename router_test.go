@@ -42,8 +42,9 @@ func newRouter(t *testing.T, routes ...dlt.Route) *dlt.Router {
 	return r
 }
 
-// A route that is full, or not there, holds up no batch of another route, for pressure by
-// service and by ledger, even before anything was sent to the other route.
+// A route whose ledger is full or cannot be reached holds up no batch of another route, even
+// before anything was sent to the other route. This holds for pressure by service and for pressure
+// by ledger.
 func TestARouteThatIsDownHoldsUpNoOther(t *testing.T) {
 	for name, scope := range map[string]dlt.PressureScope{"by service": dlt.ScopeService, "as a whole": dlt.ScopeEndpoint} {
 		t.Run(name, func(t *testing.T) {
@@ -72,9 +73,9 @@ func TestARouteThatIsDownHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// Each ledger of a Router has a pause of its own: one that is closed is not all, one that opens
-// ends no other's pause, and only when each is closed nothing is posted. Health, its verdict, the
-// row of the instance, Explain and the events say so alike.
+// Each ledger of a Router has its own pause. A pause of one is not a pause of all, the end of one
+// pause ends no other, and the Runner posts nothing only while each ledger is paused. Health, its
+// verdict, the row of the instance, Explain and the events agree about this.
 func TestEachLedgerHasItsOwnPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var east, west atomic.Uint32
@@ -155,8 +156,8 @@ func TestEachLedgerHasItsOwnPause(t *testing.T) {
 	})
 }
 
-// A database of one ledger goes on with a Router in which that ledger serves its old services.
-// A new route serves new services; known services stay with their route.
+// A database that was used with one ledger can be used with a Router in which that ledger serves
+// the old services. A new route serves new services, and known services stay with their route.
 func TestRoutesOfAnOlderDatabase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -173,12 +174,12 @@ func TestRoutesOfAnOlderDatabase(t *testing.T) {
 		require.NoError(t, st.Add(t.Context(), one("a", "a2"), one("new", "n1")))
 		run(newRouter(t, prefixed(added, "new"), dlt.Route{Ledger: old}), 0)
 
-		// The database's ledger is the first route, or serves "".
+		// The ledger of the database is that of the first route, or the one that serves "".
 		run(newRouter(t, dlt.Route{Ledger: old, Serves: func(s batch.ServiceID) bool { return s != "new" }}, prefixed(added, "new")), time.Minute)
 		assert.Equal(t, []batch.ID{"a1", "a2"}, old.Log("a"))
 		assert.Equal(t, []batch.ID{"n1"}, added.Log("new"))
 
-		// Another route for a known service is refused, before anything is sent.
+		// Another route for a known service is refused before anything is sent.
 		require.NoError(t, st.Add(t.Context(), one("a", "a3"), one("b", "b2")))
 		r := newRunner(t, st, newRouter(t, prefixed(old, "b"), prefixed(added, "a")), nil)
 		stop := running(t, r)
@@ -188,7 +189,8 @@ func TestRoutesOfAnOlderDatabase(t *testing.T) {
 		assert.Empty(t, added.Log("a"))
 		assert.Equal(t, []batch.ID{"b1", "b2"}, old.Log("b"))
 
-		// The plain ledger serves its own services, and none of the others'.
+		// Without the Router, the old ledger serves its own services, and no service of the other
+		// route.
 		require.NoError(t, st.Add(t.Context(), one("new", "n2")))
 		run(old, time.Minute)
 		assert.Equal(t, []batch.ID{"a1", "a2", "a3"}, old.Log("a"))
@@ -197,7 +199,8 @@ func TestRoutesOfAnOlderDatabase(t *testing.T) {
 	})
 }
 
-// A batch without a route is refused when it is added, and held if it is stored all the same.
+// Add refuses a batch of a service without a route. If such a batch is stored nevertheless, the
+// service is held.
 func TestNoRoute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -213,10 +216,9 @@ func TestNoRoute(t *testing.T) {
 	})
 }
 
-// A route whose answer changes while a Run lives, against its contract, executes nothing twice:
-// the batch in doubt at one ledger is neither asked about nor sent at another, and neither is a
-// batch that the first ledger has accepted. Their services are held and reported until the old
-// route is back.
+// A route that changes during a Run, against its contract, executes nothing twice. A batch in
+// doubt at one ledger is neither asked about nor sent at another, and neither is a batch that the
+// first ledger accepted. Their services are held and reported until the old route is back.
 func TestARouteThatChangesWhileABatchIsInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var moved, down atomic.Bool

@@ -124,7 +124,7 @@ func (r *Runner) Add(ctx context.Context, batches ...batch.Batch) error {
 // ([batch.Batch].Validate) is passed over: no batch can have it.
 func (r *Runner) Wake(service batch.ServiceID) {
 	if (batch.Key{Service: service, ID: "any"}).Validate() != nil {
-		return // nobody would ever forget the name
+		return // nothing would ever remove the name again
 	}
 	r.engine.Wake(service)
 }

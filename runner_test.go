@@ -70,7 +70,7 @@ func keepRunning(t *testing.T, r *dltbatch.Runner) {
 	t.Cleanup(func() { assert.NoError(t, stop()) })
 }
 
-// started is a Runner that runs until the test, or its bubble, ends.
+// started returns a Runner that runs until the test, or its bubble, ends.
 func started(t *testing.T, st store.Store, l dlt.Ledger, o *dltbatch.Options) *dltbatch.Runner {
 	t.Helper()
 	r := newRunner(t, st, l, o)
@@ -78,7 +78,7 @@ func started(t *testing.T, st store.Store, l dlt.Ledger, o *dltbatch.Options) *d
 	return r
 }
 
-// one is a batch of a service, with a payload that names it.
+// one returns a batch of a service, with a payload that names the batch.
 func one(service batch.ServiceID, id batch.ID) batch.Batch {
 	return batch.Batch{Service: service, ID: id, Payload: []byte("payload of " + id)}
 }
@@ -124,7 +124,7 @@ func TestRunTwice(t *testing.T) {
 		synctest.Wait()
 		require.ErrorIs(t, r.Run(t.Context()), dltbatch.ErrRunning)
 		require.NoError(t, stop())
-		stop = running(t, r) // and again, once it has returned
+		stop = running(t, r) // starts again, after the first Run has returned
 		b := one("s", "a")
 		require.NoError(t, r.Add(t.Context(), b))
 		assert.Equal(t, batch.Committed, await(t, r, b).State)
@@ -161,7 +161,7 @@ func TestRunRefusesAnotherLedgersDatabase(t *testing.T) {
 	})
 }
 
-// overrated is a ledger whose traits declare methods that it does not have.
+// overrated is a ledger whose traits declare methods that it lacks.
 type overrated struct {
 	dlt.Unimplemented
 	dlt.Submitter
@@ -171,8 +171,8 @@ type overrated struct {
 
 func (l overrated) Traits(batch.ServiceID) dlt.Traits { return l.traits }
 
-// Where the traits declare Prepares and the method is not there, nothing is sent, and Health says
-// why.
+// If the traits declare Prepares and the client has no Prepare, nothing is sent, and Health gives
+// the reason.
 func TestAMissingPrepareSendsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := ledgermem.New(nil)
@@ -188,7 +188,7 @@ func TestAMissingPrepareSendsNothing(t *testing.T) {
 	})
 }
 
-// A check that is declared and not there refuses every batch.
+// If the traits declare a check and the client has no Check, every batch is refused.
 func TestAMissingCheckRefuses(t *testing.T) {
 	inner := ledgermem.New(nil)
 	r := newRunner(t, memory.New(), overrated{Submitter: inner, BatchStatusReader: inner, traits: dlt.Traits{Name: "l", Checks: true}}, nil)
@@ -243,7 +243,7 @@ func (c checking) Traits(s batch.ServiceID) dlt.Traits {
 	return t
 }
 
-// The local check refuses a whole call: nothing of it is stored, and nobody is notified.
+// If the local check refuses a batch, nothing of the call is stored, and no hint is sent.
 func TestAddStoresNothingThatTheLocalCheckRefuses(t *testing.T) {
 	for name, bad := range map[string]func() error{
 		"refuses": func() error { return &batch.InputError{Field: "Payload", Want: "better"} },
@@ -280,8 +280,8 @@ func TestGet(t *testing.T) {
 	assert.Equal(t, batch.Queued, rec.State, "Add does not need Run")
 }
 
-// Await works from any process, whether or not Run runs there, and Invalid and
-// Rejected are records.
+// Await works from any process, whether or not Run runs there. Invalid and Rejected batches are
+// records, not errors.
 func TestAwait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, ledger := memory.New(), ledgermem.New(&ledgermem.Options{CommitAfter: 5 * time.Second})
@@ -320,8 +320,8 @@ func (silentGet) Get(ctx context.Context, _ batch.Key) (batch.Record, error) {
 	return batch.Record{}, ctx.Err()
 }
 
-// A database that does not answer holds an Await back for half a second, and its caller's cancel
-// for no time.
+// An Await whose deadline has passed waits half a second more for a database that does not answer.
+// An Await whose context is cancelled returns at once.
 func TestAwaitAtItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, silentGet{memory.New()}, ledgermem.New(nil), nil)
@@ -376,7 +376,8 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// Idle hears what another process delivers, also while an Await of the same Runner comes and goes.
+// Idle returns when another process has delivered the batches, also while an Await of the same
+// Runner begins and ends.
 func TestIdleHearsOtherProcesses(t *testing.T) {
 	tier.Hints(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -408,8 +409,8 @@ func (s *slowClaims) Claim(ctx context.Context, q store.ClaimQuery, f store.Choo
 	return s.Store.Claim(ctx, q, f)
 }
 
-// A claim that takes so long that no request fits into its rest is put back. That is reported, and
-// the lane rests, instead of being claimed again at once and in silence.
+// A claim is put back if it took so long that no request fits into its rest. This is reported, and
+// the lane rests instead of being claimed again at once.
 func TestAClaimThatLeavesNoTimeIsReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		o     dltbatch.Options
@@ -446,7 +447,7 @@ func TestWake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
 		r := newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{ScanInterval: time.Hour})
-		r.Wake("s") // without a Run it does nothing
+		r.Wake("s") // without a Run, Wake does nothing
 		keepRunning(t, r)
 		time.Sleep(time.Minute)
 		require.NoError(t, st.Add(t.Context(), one("s", "a")))

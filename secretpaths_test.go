@@ -24,8 +24,9 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
 )
 
-// Of each client: whatever a node repeats of a request, under any status and in any form, no part
-// of a key in the address or in a header is in an error, even where one key begins another.
+// A node may repeat any part of a request, under any status and in any form: no error of any
+// client then shows a part of a key in the address or in a header, even if one key is the
+// beginning of another.
 func TestKeysOfAnyClientShowNowhere(t *testing.T) {
 	const begin, longer = "hk-M3nB7vC1xZ5a", "hk-M3nB7vC1xZ5a-S9dF4gH8jK2l"
 	header := http.Header{"X-First": {begin}, "X-Second": {longer}, "X-Third": {"n=" + begin + "; m=" + longer}}

@@ -39,14 +39,14 @@ const (
 	secretPath = "pk-7Gd2Lx9QwErTy4UiOp6AsDf8"
 )
 
-// secrets returns the texts that must not appear, by name.
+// secrets returns the texts that must not appear in any output, by name.
 func secrets(t testing.TB, extra ...string) map[string][][]byte {
 	t.Helper()
 	key, err := hex.DecodeString(secretKey)
 	require.NoError(t, err)
 	all := map[string][][]byte{"private key": {key}, "payload": {[]byte(secretName)}}
 	for i, credential := range append([]string{secretToken, secretPath}, extra...) {
-		const window = 16 // a part of a token is too much
+		const window = 16 // even 16 bytes of a token must not appear
 		name := fmt.Sprint("token ", i)
 		for at := 0; at+window <= len(credential); at++ {
 			all[name] = append(all[name], []byte(credential[at:at+window]))
@@ -55,16 +55,16 @@ func secrets(t testing.TB, extra ...string) map[string][][]byte {
 	return all
 }
 
-// forms returns the forms that bytes take in a text.
+// forms returns the forms in which bytes may appear in a text.
 func forms(secret []byte) []string {
 	quoted := strconv.Quote(string(secret))
 	out := []string{
 		string(secret), quoted[1 : len(quoted)-1],
 		hex.EncodeToString(secret), strings.ToUpper(hex.EncodeToString(secret)),
-		strings.Trim(fmt.Sprintf("%d", secret), "[]"), // %v of []byte, too
+		strings.Trim(fmt.Sprintf("%d", secret), "[]"), // also matches %v of []byte
 	}
 	for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-		for offset, skip := range []int{0, 2, 3} { // leave out the characters that depend on neighbours
+		for offset, skip := range []int{0, 2, 3} { // leaves out the characters that depend on the bytes before and after
 			text := enc.EncodeToString(append(make([]byte, offset), secret...))[skip:]
 			if (offset+len(secret))%3 != 0 {
 				text = text[:len(text)-1]
@@ -90,12 +90,12 @@ func found(text string, secrets map[string][][]byte) map[string]string {
 	return where
 }
 
-// confided is a client whose errors are all printed, since the engine reports only the first
+// confided is a client that prints each of its errors, because the engine reports only the first
 // of several in a row.
 type confided struct {
 	ledger dlt.Ledger
 	out    *logged
-	slip   func(a batch.Attempt) error // a leak on purpose, in Submit's error; nil means none
+	slip   func(a batch.Attempt) error // makes Submit's error, with a secret in it, on purpose; nil for none
 }
 
 func confide(client dlt.Ledger) *confided {
@@ -169,7 +169,7 @@ func newSplinterConfidant(t *testing.T) *confidant {
 	c.build = func(t *testing.T, i int) batch.Batch {
 		payload, address := splintertest.Inc(secretName, 1)
 		if bad(i) {
-			payload = []byte(secretName) // one word: "a payload of 1 words"
+			payload = []byte(secretName) // appears in errors as "a payload of 1 words"
 		}
 		b, err := sawtooth.Build(key, network.Service(0), sawtooth.Transaction{
 			FamilyName: splintertest.Family, FamilyVersion: splintertest.FamilyVersion, Nonce: strconv.Itoa(i),
@@ -195,7 +195,7 @@ func newSawtoothConfidant(t *testing.T) *confidant {
 	c.build = func(t *testing.T, i int) batch.Batch {
 		payload, address := sawtoothtest.Set(secretName+strconv.Itoa(i), 1)
 		if bad(i) {
-			payload = append([]byte{0xff}, payload...) // not CBOR
+			payload = append([]byte{0xff}, payload...) // makes it invalid CBOR
 		}
 		b, err := sawtooth.Build(key, "s", sawtooth.Transaction{
 			FamilyName: "intkey", FamilyVersion: "1.0", Nonce: strconv.Itoa(i),
@@ -207,8 +207,8 @@ func newSawtoothConfidant(t *testing.T) *confidant {
 	return c
 }
 
-// tell prints an error and all errors that it wraps, down to the cause of a [dlt.Error]. Below
-// that are net/http's own errors, for errors.As, with net/http's texts.
+// tell prints an error and all errors that it wraps, down to the cause of a [dlt.Error]. The
+// errors below the cause are net/http's, with texts of net/http.
 func tell(out *logged, err error) {
 	if err == nil {
 		return
@@ -234,8 +234,8 @@ func (o told) ObserveCall(_ context.Context, c batch.Call) {
 	tell(o.out, c.Err)
 }
 
-// run delivers batches until every trick was played, and returns everything logged, observed
-// and recorded.
+// run delivers batches until every trick was played. It returns all that was logged, observed and
+// recorded.
 func (c *confidant) run(t *testing.T) string {
 	out := c.ledger.out
 	handler := &slog.HandlerOptions{Level: slog.LevelDebug, AddSource: true}
@@ -319,7 +319,7 @@ func (c *confidant) run(t *testing.T) string {
 	return out.String()
 }
 
-// cylinderSignature is the part of the JWT that is secret: the others are the public key.
+// cylinderSignature returns the secret part of the JWT: the other parts hold the public key.
 func cylinderSignature(t *testing.T) string {
 	t.Helper()
 	key, err := sawtooth.ParsePrivateKey(secretKey)
@@ -342,7 +342,7 @@ func TestSecretsDoNotShow(t *testing.T) {
 	})
 }
 
-// The test above would find each of its secrets in any place where it leaked.
+// TestSecretsDoNotShow would find each secret, wherever one leaked.
 func TestSecretsWouldShow(t *testing.T) {
 	for name, leak := range map[string]struct {
 		secret string

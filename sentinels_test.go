@@ -82,7 +82,7 @@ func TestBareErrorsOfALedger(t *testing.T) {
 				bare, seen := deliverWith(t, method, kind)
 				typed, _ := deliverWith(t, method, &dlt.Error{Op: "submit", Kind: kind})
 				assert.Equal(t, typed, bare)
-				if alone := want == batch.KindRejected || want == batch.KindNotYet; method != "SubmitList" || !alone { // each of a refused list goes alone
+				if alone := want == batch.KindRejected || want == batch.KindNotYet; method != "SubmitList" || !alone { // the batches of a list that is refused with such an error are sent one by one
 					assert.Contains(t, seen, want)
 				}
 			})
@@ -90,8 +90,8 @@ func TestBareErrorsOfALedger(t *testing.T) {
 	}
 }
 
-// deliverWith delivers batches through a ledger that fails at first. It returns what became of
-// the batches, and the kinds of errors that the attempts were stored with.
+// deliverWith delivers batches through a ledger that fails at first. became has what became of the
+// batches, kinds has the kinds of errors in the reports of the attempts.
 func deliverWith(t *testing.T, method string, err error) (became []string, kinds []batch.ErrorKind) {
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(time.Second)

@@ -21,7 +21,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// needsTheDatabase is a ledger whose answers wait until the database has a connection to spare.
+// needsTheDatabase is a ledger whose answers wait until the database has a free connection.
 type needsTheDatabase struct {
 	db    *sql.DB
 	calls atomic.Int64

@@ -23,7 +23,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// counter is a store that counts who counts, and fails while err is set.
+// counter is a store that counts which instances count, and fails while err is set.
 type counter struct {
 	store.Store
 	mu   sync.Mutex
@@ -65,8 +65,8 @@ func stats(t *testing.T, r *dltbatch.Runner) store.Stats {
 	return s
 }
 
-// Of several Runners one at a time counts for all, and each shows itself. A Runner that does not
-// run reads the same.
+// Of several Runners, one at a time counts for all, and each shows its own row. A Runner that does
+// not run reads the same counts.
 func TestStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -146,7 +146,7 @@ func TestStats(t *testing.T) {
 	})
 }
 
-// What a store cannot count hinders no delivery: it is reported, and tried again.
+// A failure to count delays no delivery: it is reported, and the count is tried again.
 func TestStatsFail(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestStatsFail(t *testing.T) {
 		assert.Len(t, stats(t, r).Instances, 1)
 		assert.Less(t, stats(t, r).Age, 17*time.Second)
 		assert.Equal(t, health.ConditionOK, r.Health().Store.Condition)
-		// The row of an instance that could not take its leave stays, and shows it.
+		// The row of an instance that could not remove it at its stop stays, and shows that.
 		st.fail(errDown)
 		require.NoError(t, stop())
 		time.Sleep(time.Hour)
@@ -186,7 +186,7 @@ func TestStatsFail(t *testing.T) {
 		require.Len(t, left, 1)
 		assert.False(t, left[0].Live)
 		assert.Greater(t, left[0].Unseen, 59*time.Minute)
-		// The next one forgets it when its time has come.
+		// A later instance removes the row when its time has come.
 		st.fail(nil)
 		stop = running(t, newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Instance: "next", Retention: 24 * time.Hour}))
 		time.Sleep(20 * time.Hour)
@@ -197,7 +197,7 @@ func TestStatsFail(t *testing.T) {
 	})
 }
 
-// hanging is a store that does not answer who takes his leave.
+// hanging is a store that does not answer an instance that removes its row.
 type hanging struct{ store.Store }
 
 func (h hanging) SwapTexts(ctx context.Context, texts ...store.Text) (bool, error) {
@@ -220,7 +220,7 @@ func TestStatsDoNotHoldUpTheStop(t *testing.T) {
 	})
 }
 
-// A busy ledger shows in the row of the instance that it makes wait.
+// The row of an instance shows that a busy ledger makes it wait.
 func TestStatsShowThatAnInstanceIsPaused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(0)
@@ -237,7 +237,7 @@ func TestStatsShowThatAnInstanceIsPaused(t *testing.T) {
 	})
 }
 
-// A store without the ability is asked for nothing.
+// Nothing is asked of a store without the ability.
 func TestStatsWithoutTheAbility(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, core{Delivery: memory.New()}, ledgermem.New(nil), nil)

@@ -22,13 +22,13 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// listing holds a line for each exported identifier of the public packages, below the reason
-// why it is exported: "# " and a text. Names with the same reason are together.
+// listing holds a line for each exported identifier of the public packages, below a line "# " with
+// the reason why it is exported. Names with the same reason are together.
 const listing = "testdata/surface.txt"
 
 var writeSurface = flag.Bool("surface.write", false, "write "+listing+" anew")
 
-// The exported surface changes on purpose only: a change of it is a change of the listing, too.
+// The exported surface changes only on purpose: a change needs the same change of the listing.
 func TestSurface(t *testing.T) {
 	tier.Plain(t)
 	have := surface(t)
@@ -51,7 +51,8 @@ func TestSurface(t *testing.T) {
 	}
 }
 
-// A new name stands without a reason until somebody gives one. A new method has its type's.
+// A new name is listed without a reason until somebody gives one. A new method gets its type's
+// reason.
 func TestSurfaceAsksForReasons(t *testing.T) {
 	const text = "# to store\nstore.New\nstore.T\nstore.T.Do\n\n# to send\ndlt.Gone\ndlt.Send\n"
 	groups := grouped(text)
@@ -66,7 +67,7 @@ func TestSurfaceAsksForReasons(t *testing.T) {
 	assert.NotContains(t, place(groups, []string{"dlt.Send"}), "to store", "a reason of no name")
 }
 
-// grouped reads a listing: names by their reason.
+// grouped parses a listing: names by their reason.
 func grouped(text string) map[string][]string {
 	groups, why := map[string][]string{}, ""
 	for line := range strings.Lines(text) {
@@ -83,7 +84,8 @@ func grouped(text string) map[string][]string {
 	return groups
 }
 
-// format writes a listing, groups by their first name, and last the names without a reason.
+// format writes a listing: groups in the order of their first names, and last the names without a
+// reason.
 func format(groups map[string][]string) string {
 	reasons := slices.SortedFunc(maps.Keys(groups), func(a, b string) int {
 		if a == "" || b == "" {
@@ -107,7 +109,7 @@ func namesOf(groups map[string][]string) (all []string) {
 	return all
 }
 
-// place groups the names that there are as groups says, and a new method with its type.
+// place puts each name of have into its group in groups, and a new method into its type's group.
 func place(groups map[string][]string, have []string) map[string][]string {
 	why := map[string]string{}
 	for reason, names := range groups {
@@ -119,14 +121,14 @@ func place(groups map[string][]string, have []string) map[string][]string {
 	for _, name := range have {
 		reason, known := why[name]
 		if typ := name[:strings.LastIndex(name, ".")]; !known {
-			reason = why[typ] // "" for a type, which has only its package before the dot
+			reason = why[typ] // "" for a type: only its package is before the dot
 		}
 		placed[reason] = append(placed[reason], name)
 	}
 	return placed
 }
 
-// Each way to change what a package exports is seen, and no other change of the code is.
+// surface sees each kind of change to what a package exports, and no other change of the code.
 func TestSurfaceSeesChanges(t *testing.T) {
 	for code, want := range map[string][]string{
 		"type Runner struct{ Field int }; func (r *Runner) Run() {}; func (Runner) stop() {}":         {"p.Runner", "p.Runner.Run"},
@@ -147,7 +149,7 @@ func TestSurfaceSeesChanges(t *testing.T) {
 	assert.Equal(t, []string{"gone: a", "new: c"}, changes([]string{"a", "b"}, []string{"b", "c"}))
 }
 
-// changes names the lines that are in one listing and not in the other, in order.
+// changes returns the lines that are in only one of the two listings, in order.
 func changes(listed, have []string) (all []string) {
 	for _, name := range listed {
 		if !slices.Contains(have, name) {
@@ -186,9 +188,9 @@ func surface(t *testing.T) (all []string) {
 	return all
 }
 
-// exported lists, in order, what a package exports: its names, the methods of its types, also
-// those that they have from embedded types which are not exported or internal, and the interfaces
-// that an interface embeds. Fields are not listed.
+// exported lists, in order, what a package exports: its names, the methods of its types, the
+// methods from embedded types that are internal or not exported, and the interfaces that an
+// interface embeds. Fields are not listed.
 func exported(pkg *types.Package) (all []string) {
 	base := strings.TrimPrefix(pkg.Path(), module+"/")
 	if pkg.Path() == module {
@@ -216,7 +218,7 @@ func exported(pkg *types.Package) (all []string) {
 			continue
 		}
 		for method := range types.NewMethodSet(types.NewPointer(of.Type())).Methods() {
-			listed := false // with the embedded type that it comes from
+			listed := false // the listing has the embedded type where the method comes from
 			if way := method.Index(); len(way) > 1 {
 				embedded := of.Type().Underlying().(*types.Struct).Field(way[0])
 				listed = embedded.Exported() && !strings.Contains(types.TypeString(embedded.Type(), nil), "/internal/")

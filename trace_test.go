@@ -20,8 +20,8 @@ const (
 	callersTrace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
 )
 
-// A batch keeps its own trace context, or else the caller's. What is no context is dropped and
-// counted, and the batch is added all the same.
+// A batch keeps its own trace context, or else gets the caller's. A text that is no trace context
+// is dropped and counted, and the batch is added nevertheless.
 func TestTraceContextsOfABatch(t *testing.T) {
 	for name, c := range map[string]struct {
 		own     string
@@ -57,8 +57,8 @@ func TestTraceContextsOfABatch(t *testing.T) {
 	}
 }
 
-// A TraceRequest gets the contexts of the batches in a POST; one that panics, or returns nothing,
-// keeps no batch back. Both are contained in what the POST does.
+// TraceRequest gets the trace contexts of the batches in a POST. If it panics or returns no
+// context, the POST goes on.
 func TestTraceRequest(t *testing.T) {
 	type key struct{}
 	for name, c := range map[string]struct {
@@ -113,8 +113,8 @@ func (p *posting) Submit(ctx context.Context, a batch.Attempt) error {
 	return p.Ledger.Submit(ctx, a)
 }
 
-// A TraceRequest that returns a context with a later deadline does not let the POST outlive its
-// time.
+// If TraceRequest returns a context with a later deadline, the POST still ends at its own
+// deadline.
 func TestTraceRequestWithALaterDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		left := make(chan time.Duration, 1)
@@ -134,7 +134,7 @@ func TestTraceRequestWithALaterDeadline(t *testing.T) {
 	})
 }
 
-// limits is a ledger that tells how much time a POST has.
+// limits is a ledger that records how much time a POST has.
 type limits struct {
 	*ledgermem.Ledger
 	left chan time.Duration

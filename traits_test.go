@@ -16,8 +16,9 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// A client is asked for the traits of a service once in a Run. One that stands for several ledgers
-// is asked again before each claim, POST and question: a route may have changed.
+// A client is asked for the traits of a service once in a Run. A client that routes to several
+// ledgers is asked again before each claim, POST and status query, because a route may have
+// changed.
 func TestTraitsAreAskedOnceAService(t *testing.T) {
 	const services, each = 10, 20
 	for routed, most := range map[bool]int64{false: services, true: 13 * services * each} {

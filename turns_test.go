@@ -17,15 +17,15 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// Questions about several services, of which one at a time finds a free hand, do not bring one
-// another along without a pause, however soon each is to be asked again.
+// Several services need status queries, and only one query may be in flight. The services take
+// turns, and do not ask in a tight loop, however soon each query is due again.
 func TestQuestionsTakeTurnsAtOneHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
 		ledger := hooked.Wrap(ledgermem.New(&ledgermem.Options{CommitAfter: time.Second}), hooked.Hooks{
 			BatchStatuses: func(ctx context.Context, s batch.ServiceID, all []batch.Attempt, next func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error)) ([]batch.Status, error) {
 				if asked.Add(1) > 8000 {
-					time.Sleep(time.Second) // so that time goes on where they do
+					time.Sleep(time.Second) // lets virtual time go on if queries are in a tight loop
 				}
 				return next(ctx, s, all)
 			},

@@ -42,8 +42,8 @@ func (w *warning) Upkeep(context.Context) ([]store.Warning, error) {
 
 var errLarge, errLarger, errOld = errors.New("large"), errors.New("larger"), errors.New("old")
 
-// A warning of the store is reported once while it stands, and again when it comes back.
-// Health has its present state, and no longer has it when it is over.
+// A warning of the store is reported once while it lasts, and again when it comes back. Health has
+// the warning only while it lasts.
 func TestWarningsOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -63,7 +63,7 @@ func TestWarningsOfTheStore(t *testing.T) {
 		for _, step := range []struct {
 			says string
 			now  []store.Warning
-			told []error // in the order of the list
+			told []error // in the order of their reports
 		}{
 			{"all is well", nil, nil},
 			{"one begins", []store.Warning{{Name: "log", Err: errLarge}}, []error{errLarge}},
@@ -74,7 +74,7 @@ func TestWarningsOfTheStore(t *testing.T) {
 			{"all is over", nil, nil},
 		} {
 			s.set(nil, step.now...)
-			time.Sleep(3 * time.Second) // three looks
+			time.Sleep(3 * time.Second) // three calls of Upkeep
 			mu.Lock()
 			require.Len(t, told, len(step.told), step.says)
 			for i, want := range step.told {
@@ -88,7 +88,7 @@ func TestWarningsOfTheStore(t *testing.T) {
 				assert.Equal(t, w.Err, got[i], step.says)
 			}
 		}
-		// A failure is reported, and the call repeated.
+		// A failure of Upkeep is reported, and the call is repeated.
 		s.set(errDown)
 		time.Sleep(3 * time.Second)
 		mu.Lock()
@@ -100,7 +100,7 @@ func TestWarningsOfTheStore(t *testing.T) {
 		assert.Equal(t, []error{errLarge}, r.Health().Warnings)
 		since := r.Health().WarningsSince
 		assert.InDelta(t, 10*time.Second, time.Since(since), float64(2*time.Second))
-		time.Sleep(20 * time.Second) // its row is written every 15 s
+		time.Sleep(20 * time.Second) // the row of the instance is written every 15 s
 		row := stats(t, r).Instances[0]
 		assert.Equal(t, []string{"large"}, row.Warnings, "for everybody who looks")
 		assert.WithinDuration(t, since, row.Seen.Add(-row.WarnsFor), time.Millisecond, "since when")
@@ -113,7 +113,7 @@ func TestWarningsOfTheStore(t *testing.T) {
 	})
 }
 
-// A Runner that has nothing to do from the start looks after the store before it rests.
+// A Runner that has nothing to do at its start calls Upkeep before it rests.
 func TestUpkeepBeforeTheFirstRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &warning{Store: memory.New()}
