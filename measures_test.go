@@ -305,9 +305,9 @@ func TestEventsWhenTheClockStepsBack(t *testing.T) {
 	})
 }
 
-// If an instance left an attempt behind, the event of its outcome says "taken over" once, and so
-// does the event of a batch that is sent again. An attempt that its instance still follows, or
-// whose doubt is recorded, is not taken over.
+// The event of the outcome of an attempt that another instance left behind has TakenOver, and the
+// event of a batch that is sent again has Again. An attempt that is shared, or whose doubt is
+// recorded, is not taken over.
 func TestEventsTellWhatIsTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, seen := memory.New(), &events{}

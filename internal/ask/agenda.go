@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// agenda holds the times at which rows will be due, in slots: rows that fall due close
-// together are asked about together, and there are never many slots.
+// agenda holds the times at which rows will be due, in slots. Rows that fall due close together
+// share a slot and are asked about together, and the number of slots stays small.
 type agenda struct {
 	start      time.Time
-	slotLength time.Duration // of a slot
+	slotLength time.Duration // the length of a slot
 
 	mu    sync.Mutex
-	slots []int64 // ascending; slot n is at start + n*grain
+	slots []int64 // ascending; slot n begins at start + n*slotLength
 }
 
-// maxSlots is about how many slots there are in the longest time that is noted.
+// maxSlots is about the number of slots in the longest time that the agenda notes.
 const maxSlots = 256
 
 func newAgenda(longest time.Duration) *agenda {
@@ -27,7 +27,8 @@ func (a *agenda) slotTime(slot int64) time.Time {
 	return a.start.Add(time.Duration(slot) * a.slotLength)
 }
 
-// add notes a time, rounded up. It reports whether the time is new, and before all others.
+// add notes a time, rounded up to a slot. It reports whether the time is new and earlier than all
+// others.
 func (a *agenda) add(at time.Time) (first bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -39,7 +40,7 @@ func (a *agenda) add(at time.Time) (first bool) {
 	return i == 0 && !known
 }
 
-// next returns the first noted time; zero for none.
+// next returns the earliest noted time, or the zero time if there is none.
 func (a *agenda) next() time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -49,7 +50,7 @@ func (a *agenda) next() time.Time {
 	return a.slotTime(a.slots[0])
 }
 
-// dropUntil drops the times that are not after now.
+// dropUntil removes the times up to now.
 func (a *agenda) dropUntil(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

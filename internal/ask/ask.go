@@ -14,12 +14,12 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// noHandPause is how long rows wait if no hand is free for them. Rows in hand are made into
-// questions anew after each pause: 10,000 rows are 100,000 questions a second, for as long as
-// requests hang.
+// noHandPause is how long rows wait if no hand is free for their request. After each pause the
+// table makes questions of the rows in hand again: 10,000 rows are 100,000 questions a second
+// while requests hang.
 const noHandPause = 100 * time.Millisecond
 
-// giveToHands gives the requests about rows to free hands. It does not wait for one.
+// giveToHands gives each request to a free hand, and does not wait for one.
 func (m *Monitor) giveToHands(ctx context.Context, all []inhand.Question) {
 	for _, g := range m.ledger.group(all) {
 		if wait := m.ledger.quietFor(g); wait > 0 {
@@ -28,7 +28,7 @@ func (m *Monitor) giveToHands(ctx context.Context, all []inhand.Question) {
 		}
 		hand, ok := m.hands.Acquire(g.key)
 		if !ok {
-			m.askLater(g, noHandPause, !m.hands.Hangs(g.key)) // else its group has used up its share
+			m.askLater(g, noHandPause, !m.hands.Hangs(g.key)) // a group without a free hand may have used up its share of the hands
 			loop.Poke(m.handFreed)                            // a hand may have become free meanwhile
 			continue
 		}
@@ -36,8 +36,8 @@ func (m *Monitor) giveToHands(ctx context.Context, all []inhand.Question) {
 	}
 }
 
-// askLater makes the questions of a request come again after wait. Refused for want of a hand,
-// they come sooner if one becomes free.
+// askLater lets the questions of a request come again after wait. If refused is true, no hand was
+// free for the request, and its questions come sooner when a hand becomes free.
 func (m *Monitor) askLater(g *group, wait time.Duration, refused bool) {
 	answers := make([]inhand.Answer, len(g.rows))
 	for i := range g.rows {
@@ -47,7 +47,8 @@ func (m *Monitor) askLater(g *group, wait time.Duration, refused bool) {
 	m.DueIn(in)
 }
 
-// askWhenFreed asks what found no free hand, as hands become free, until ctx is done.
+// askWhenFreed repeats the questions that found no free hand, as hands become free, until ctx is
+// done.
 func (m *Monitor) askWhenFreed(ctx context.Context) {
 	for {
 		select {
@@ -66,7 +67,7 @@ func (m *Monitor) askGroup(ctx context.Context, g *group) (hung bool) {
 	rules := m.o.Rules
 	rules.Streamed = m.table.Live(g.key)
 	var found []store.Outcome
-	var unclear func() // looks for evidence with the hand that asked, where no other is free
+	var unclear func() // looks for evidence on this hand, if no other hand is free
 	answers := make([]inhand.Answer, 0, len(g.rows))
 	for i := range g.rows {
 		q := &g.rows[i]
@@ -77,7 +78,7 @@ func (m *Monitor) askGroup(ctx context.Context, g *group) (hung bool) {
 		leased := !q.RowAskedAt.IsZero()
 		switch {
 		case q.Unwritten && (v.Outcome == nil || v.Outcome.Finding != store.IsCommitted):
-			// Its row is decided about once the acceptance is written.
+			// The row is decided about once the acceptance is written.
 			if a.Kind = inhand.StillAccepted; v.Outcome != nil {
 				a.Endpoint = v.Outcome.Endpoint
 			}
@@ -89,7 +90,7 @@ func (m *Monitor) askGroup(ctx context.Context, g *group) (hung bool) {
 		case v.Resolve && leased && unclear == nil:
 			unclear = func() { m.askForEvidence(ctx, g, q, k, v) }
 			continue
-		case v.Resolve: // for want of a lease, or of a hand
+		case v.Resolve: // there was no time left in the lease, or no hand
 			a.Kind, a.NextIn = inhand.LeftToScan, noHandPause
 		default:
 			a.NextIn, a.StateSaid = v.Next, saysState(st, f.State)
@@ -107,13 +108,13 @@ func (m *Monitor) askGroup(ctx context.Context, g *group) (hung bool) {
 	return timedOut(said.err)
 }
 
-// saysState reports whether the ledger says that a batch is in this very state.
+// saysState reports whether the answer st is the state s.
 func saysState(st *batch.Status, s batch.State) bool {
 	return st != nil && (st.Reported == batch.ReportedPending && s == batch.Pending || st.Reported == batch.ReportedValid && s == batch.Valid)
 }
 
-// resolve asks for evidence with another hand, since that may take long, and reports whether a
-// hand was free.
+// resolve asks for evidence on another hand, because that may take long. It reports whether a hand
+// was free.
 func (m *Monitor) resolve(ctx context.Context, g *group, q *inhand.Question, k monitor.Known, v monitor.Verdict) bool {
 	hand, ok := m.hands.Acquire(g.key + "\x00resolve")
 	if !ok {
@@ -161,8 +162,8 @@ func (m *Monitor) askForEvidence(ctx context.Context, g *group, q *inhand.Questi
 	return timedOut(err)
 }
 
-// maxWitnesses is how many earlier batches of the lane a resolver gets. A ledger that knows none
-// of many batches has forgotten the others, too.
+// maxWitnesses is the most earlier batches of the lane that a resolver gets. A ledger that knows
+// none of so many batches has forgotten the others, too.
 const maxWitnesses = 10
 
 // doubtAbout collects the known facts about an attempt that is to be resolved.
@@ -182,9 +183,9 @@ func (m *Monitor) doubtAbout(ctx context.Context, f store.InFlight, read time.Ti
 	if err != nil {
 		return d, err
 	}
-	// A slow status request may have passed since the row was read. If Since were too short, a
-	// log that began only after the doubt would count as proof; if Ended is too short, nothing
-	// is proved.
+	// A slow status request may have passed since the row was read. If Since were too short, a log
+	// that began only after the doubt would count as proof. If Ended is too short, nothing is
+	// proved.
 	d.Since = f.DoubtAgo + wall.Since(read)
 	return d, nil
 }

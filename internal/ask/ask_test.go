@@ -42,7 +42,7 @@ func TestAsksWithoutTheStore(t *testing.T) {
 	})
 }
 
-// Batches that fall due close together are asked about together, and a verdict is for the
+// Batches that fall due close together are asked about together, and the outcome is for the
 // version that was written.
 func TestAsksTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -65,7 +65,8 @@ func TestAsksTogether(t *testing.T) {
 	})
 }
 
-// Failures and a ledger that hangs leave nothing unasked for longer than its check.
+// Despite failures, and a ledger that hangs, every batch is asked about by its check at the
+// latest.
 func TestAsksThroughFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -89,8 +90,8 @@ func TestAsksThroughFailures(t *testing.T) {
 	})
 }
 
-// A first poll that is hardly sooner than the others is left to the store, and so is a ledger
-// that streams events.
+// If the first poll is hardly sooner than the store's check, the monitor leaves it to the check.
+// It does the same if the ledger streams events.
 func TestAsksNothingInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -114,8 +115,8 @@ func TestAsksNothingInVain(t *testing.T) {
 	})
 }
 
-// A batch that was just accepted is asked about once before the acceptance is written: together
-// with the others, and for nothing but a commit. Acceptance and commit are then one write.
+// A batch that was just accepted is asked about once before the acceptance is written, together
+// with others. Of the answers only a commit counts, and acceptance and commit are then one write.
 func TestAsksBeforeTheAcceptanceIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -164,7 +165,7 @@ func TestAsksBeforeTheAcceptanceIsWritten(t *testing.T) {
 	})
 }
 
-// If the ledger cannot be asked, the acceptance does not wait.
+// If the ledger cannot be asked, the acceptance is written without the answer.
 func TestAnAcceptanceDoesNotWaitInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

@@ -25,7 +25,7 @@ func TestAfterAStreamHasEndedTheMonitorPollsAtOnce(t *testing.T) {
 			o.Rules.PollInterval = time.Minute
 		})
 		m.Follow("s")
-		settle(90 * time.Second) // half of the way to the next read
+		settle(90 * time.Second) // half of the time to the next read
 		w.add("s", "a", 0)
 		settle(0)
 		require.Empty(t, w.asked("a"), "nobody said that something is due")
@@ -38,13 +38,13 @@ func TestAfterAStreamHasEndedTheMonitorPollsAtOnce(t *testing.T) {
 	})
 }
 
-// The first sight of an expired claim is kept for as long as the claim is asked about,
-// however long that is: the wait for a late arrival must not start anew.
+// The first sight of an expired claim is remembered for as long as the claim is asked about: the
+// wait for a late arrival must not start again.
 func TestTheFirstSightIsKeptWhileItIsAskedAbout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.traits = ledgerTraits
-		w.traits.LateArrival = 25 * time.Minute // longer than two generations of sights
+		w.traits.LateArrival = 25 * time.Minute // longer than a sight is remembered without a question
 		w.answer = saying(batch.ReportedUnknown)
 		w.add("s", "a", 0, func(r *row) {
 			r.State = batch.Submitting
@@ -59,7 +59,7 @@ func TestTheFirstSightIsKeptWhileItIsAskedAbout(t *testing.T) {
 	})
 }
 
-// A stop gives leased rows back: the next process asks at once, not after the lease.
+// A stop ends the leases of rows, so the next process asks at once and not after the leases.
 func TestAStopLeavesNoRowLeased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -80,8 +80,8 @@ func TestAStopLeavesNoRowLeased(t *testing.T) {
 	})
 }
 
-// A search for evidence needs a free connection. Without one the row is asked about again
-// soon, long before its lease ends; and one connection is enough for all of it.
+// A search for evidence needs a free connection. Without a free one, the row is asked about again
+// soon, long before its lease ends. One connection is enough for question and search.
 func TestEvidenceIsLookedForWithFewConnections(t *testing.T) {
 	for _, connections := range []int{1, 2} {
 		synctest.Test(t, func(t *testing.T) {
@@ -113,8 +113,8 @@ func TestEvidenceIsLookedForWithFewConnections(t *testing.T) {
 	}
 }
 
-// If the evidence does not tell, it is looked for again: it may be found later, while a person
-// has not decided yet.
+// If the evidence is not clear, the monitor looks for it again until a person decides, because it
+// may be found later.
 func TestEvidenceIsLookedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

@@ -15,9 +15,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// In doubt, where a resend would do harm: before LateArrival has passed on this process's own
-// clock, from its first sight of the claim's end, nothing follows from not being found, with any
-// age by the database's clock.
+// In doubt, if a resend would do harm, "not found" means nothing until LateArrival has passed on
+// this process's own clock since its first sight of the claim's end, whatever the database's clock
+// says.
 func TestLateArrivalIsWaitedOnTheOwnClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -43,8 +43,8 @@ func TestLateArrivalIsWaitedOnTheOwnClock(t *testing.T) {
 	})
 }
 
-// Accepted batches are aged by this process's own clock as well: a database whose clock has
-// jumped says that everything was posted long ago.
+// The age of accepted batches is measured by this process's own clock, too: a database whose clock
+// has jumped says that all was posted long ago.
 func TestAJumpOfTheDatabasesClockAgesNothing(t *testing.T) {
 	for _, state := range []batch.State{batch.Pending, batch.Valid, batch.Invalid} {
 		synctest.Test(t, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestAJumpOfTheDatabasesClockAgesNothing(t *testing.T) {
 	}
 }
 
-// A new version is a new sight: another attempt has its own late arrival.
+// Each version has its own first sight, because another attempt has its own late arrival.
 func TestTheFirstSightIsOfAVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -98,7 +98,7 @@ func TestTheFirstSightIsOfAVersion(t *testing.T) {
 	})
 }
 
-// Only evidence without an error is evidence.
+// Evidence that comes with an error is not used.
 func TestResolverErrorsAreNoEvidence(t *testing.T) {
 	for name, bad := range map[string]func() (dlt.Evidence, error){
 		"error":                 func() (dlt.Evidence, error) { return dlt.CannotTell, errLedger },
@@ -136,9 +136,9 @@ func TestResolverErrorsAreNoEvidence(t *testing.T) {
 	}
 }
 
-// Where a duplicate would be executed, a claim that expired on the database's clock
-// alone is not believed: its request may still be under way until a whole claim has
-// passed on this process's own clock.
+// If a duplicate would be executed, the monitor does not act on a claim that expired by the
+// database's clock alone: the claim's request may be under way until a whole claim has passed on
+// this process's own clock.
 func TestAnExpiredClaimIsNotBelievedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -180,8 +180,8 @@ func TestAResolverThatHangsIsCutOff(t *testing.T) {
 	})
 }
 
-// A status request may take long, and the doubt gets older meanwhile: a resolver that takes
-// the doubt for younger would take a log that began after it for proof.
+// A doubt gets older during a slow status request. A resolver that took the doubt for younger
+// would take a log that began after the doubt for proof.
 func TestADoubtIsNeverReportedYoungerThanItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -195,7 +195,7 @@ func TestADoubtIsNeverReportedYoungerThanItIs(t *testing.T) {
 		posted := time.Now().Add(-time.Hour)
 		var ago time.Duration
 		w.add("s", "a", 0, func(r *row) {
-			r.State, r.posted, r.DoubtAgo = batch.Submitting, posted, 2*time.Hour // when it is read, at the least
+			r.State, r.posted, r.DoubtAgo = batch.Submitting, posted, 2*time.Hour // the age at the time of the read, at least
 		})
 		w.resolve = func(_ context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 			told, ago = d, time.Since(posted)

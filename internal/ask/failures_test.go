@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Rows whose lease may have been written are asked about at once: no other process gets them
-// before that lease ends.
+// Rows whose lease may have been written are asked about at once, because no other process gets
+// them before the lease ends.
 func TestWhatMayBeLeasedIsAskedAbout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -32,15 +32,15 @@ func TestWhatMayBeLeasedIsAskedAbout(t *testing.T) {
 	})
 }
 
-// A write of the next check that fails is retried by itself, and the row does not wait for the
-// end of its lease.
+// If the write of the next checks fails, that write alone is repeated, and the rows do not wait
+// for the end of their leases.
 func TestNextChecksAreSetAllTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.answer = saying(batch.ReportedPending)
 		n := 0
 		w.refuse = func() error {
-			if n++; n%4 != 0 { // three in a row
+			if n++; n%4 != 0 { // three failures in a row
 				return errStore
 			}
 			return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// streaming runs a monitor whose ledger streams events, long after its stream was opened.
+// streaming runs a monitor on a ledger that streams events, long after the stream was opened.
 func streaming(t *testing.T, answer func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error), f func(w *world, m *ask.Monitor, events *wires)) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{}
@@ -29,8 +29,8 @@ func streaming(t *testing.T, answer func(context.Context, batch.ServiceID, []bat
 	})
 }
 
-// A question because of an event is about batches that this process posted, and needs no read
-// of the store.
+// After an event, the monitor asks about the batches that this process posted without a read of
+// the store.
 func TestAFlightIsAskedAboutWithoutTheStore(t *testing.T) {
 	streaming(t, nil, func(w *world, m *ask.Monitor, events *wires) {
 		w.accepted("s", "a")
@@ -47,14 +47,15 @@ func TestAFlightIsAskedAboutWithoutTheStore(t *testing.T) {
 	})
 }
 
-// Nothing may be asked while a claim is live: an answer from before the POST would count.
+// Nothing is asked about a batch while its claim is live, because an answer from before the POST
+// would count.
 func TestWhatIsNotStoredAsAcceptedIsNotAskedAbout(t *testing.T) {
 	streaming(t, nil, func(w *world, m *ask.Monitor, events *wires) {
 		w.answered("s", "a", 0)
 		events.tell(t, "", dlt.Event{})
 		settle(time.Second)
 		assert.Empty(t, w.asked("a"))
-		w.dueIn(w.table.Written([]inhand.Recorded{{Outcome: store.Outcome{Ref: store.Ref{Key: key("s", "a")}, Version: 2}, Applied: store.Applied{Result: store.Fenced}}})) // another process has it now
+		w.dueIn(w.table.Written([]inhand.Recorded{{Outcome: store.Outcome{Ref: store.Ref{Key: key("s", "a")}, Version: 2}, Applied: store.Applied{Result: store.Fenced}}})) // the row now belongs to another process
 		events.tell(t, "", dlt.Event{})
 		settle(time.Second)
 		assert.Empty(t, w.asked("a"))
@@ -77,8 +78,9 @@ func TestACommitIsRecordedOnce(t *testing.T) {
 	})
 }
 
-// A ledger commits roughly in the order of the POSTs. Its newest commits are then in one
-// answer, and so in one write, however many more are under way.
+// Questions have the batches in the order of their POSTs. A ledger commits roughly in that order,
+// so its newest commits are in one answer, and in one write, however many more batches are under
+// way.
 func TestFlightsAreAskedAboutInTheOrderOfTheirPosts(t *testing.T) {
 	streaming(t, nil, func(w *world, m *ask.Monitor, events *wires) {
 		w.mu.Lock()
@@ -117,7 +119,7 @@ func TestAnotherWordIsDecidedAbout(t *testing.T) {
 	}
 }
 
-// The node that shows a resend is kept, though its blocks put the polls off.
+// The endpoint that showed a resend is remembered, though events put the polls off.
 func TestWhoHasShownAResendIsKept(t *testing.T) {
 	pending := func(_ context.Context, _ batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
 		return []batch.Status{{ID: as[0].ID, Reported: batch.ReportedPending, Endpoint: "node"}}, nil
@@ -162,7 +164,7 @@ func TestWhatIsUnclearIsLeftToThePoll(t *testing.T) {
 	})
 }
 
-// A poll that has to look at the age of a batch comes, however many events there are.
+// A poll that is needed for the age of a batch takes place, however many events there are.
 func TestPollsAreNotPutOffForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{}
@@ -183,7 +185,7 @@ func TestPollsAreNotPutOffForEver(t *testing.T) {
 	})
 }
 
-// A poll that has to look for evidence comes, however many events there are.
+// A poll that looks for evidence takes place, however many events there are.
 func TestEventsDoNotPutOffEvidence(t *testing.T) {
 	for _, said := range []batch.Reported{batch.ReportedValid, batch.ReportedUnknown} {
 		streaming(t, saying(said), func(w *world, m *ask.Monitor, events *wires) {
@@ -205,8 +207,8 @@ func TestEventsDoNotPutOffEvidence(t *testing.T) {
 	}
 }
 
-// A batch that was accepted before the stream was live is asked about like the rest from its
-// next poll on.
+// A batch that was accepted before the stream was live is asked about after events, like the
+// others, from its next poll on.
 func TestARowFromBeforeTheStreamIsAdopted(t *testing.T) {
 	streaming(t, saying(batch.ReportedPending), func(w *world, m *ask.Monitor, events *wires) {
 		w.add("s", "a", 0)
@@ -221,9 +223,9 @@ func TestARowFromBeforeTheStreamIsAdopted(t *testing.T) {
 	})
 }
 
-// An event before a POST begins is not about its batch, however soon after that it is
-// accepted: a question would be one too many, and the next event's would have to wait for its
-// pause.
+// An event before a POST begins is not about the batch of that POST, even if the batch is accepted
+// soon after. A question would find nothing, and the next event's question would have to wait for
+// a pause.
 func TestAnEventBeforeThePostIsNoReasonToAsk(t *testing.T) {
 	streaming(t, nil, func(w *world, m *ask.Monitor, events *wires) {
 		events.tell(t, "", dlt.Event{})
@@ -244,8 +246,8 @@ func TestAnEventBeforeThePostIsNoReasonToAsk(t *testing.T) {
 	})
 }
 
-// A stream may become live while an acceptance is being written: it had no event about the
-// batch yet.
+// A stream may become live while an acceptance is being written. It then had no event about the
+// batch yet, and the batch is asked about.
 func TestAStreamThatComesAliveWhileTheAcceptanceIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{slow: time.Second}
@@ -267,7 +269,8 @@ func TestAStreamThatComesAliveWhileTheAcceptanceIsWritten(t *testing.T) {
 	})
 }
 
-// The batch is followed then, however late the first question would be without a stream.
+// A stream that becomes live while an acceptance is written follows the batch, however long
+// FirstPoll is.
 func TestAStreamThatComesAliveIsFollowedWhateverFirstPollIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{slow: time.Second}

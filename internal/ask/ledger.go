@@ -20,7 +20,7 @@ type ledger struct {
 	restarts restarts
 }
 
-// group is the rows that one request asks about.
+// group is the set of rows that one request asks about.
 type group struct {
 	key     string // a hanging request holds up only requests with the same key
 	service batch.ServiceID
@@ -28,7 +28,7 @@ type group struct {
 	rows    []inhand.Question
 }
 
-// onlyRow names the row of a group that has one, "" of a larger group.
+// onlyRow returns the name of the row of a group that has one row, and "" for a larger group.
 func (g *group) onlyRow() string {
 	if len(g.rows) != 1 {
 		return ""
@@ -37,8 +37,8 @@ func (g *group) onlyRow() string {
 	return "row\x00" + string(k.Service) + "\x00" + string(k.ID)
 }
 
-// group divides rows by service where the ledger wants it, else by ledger, and into requests
-// of at most MaxIDsPerQuery. It keeps their order.
+// group divides rows into requests of at most MaxIDsPerQuery, by service if the ledger wants that,
+// else by ledger. It keeps the order of the rows.
 func (l *ledger) group(rows []inhand.Question) []*group {
 	var groups []*group
 	open := map[string]*group{}
@@ -64,12 +64,12 @@ func (l *ledger) group(rows []inhand.Question) []*group {
 // answers are the answers to one request.
 type answers struct {
 	byID      map[batch.ID]*batch.Status
-	forgotten map[batch.ID]bool // by the endpoint that answered: see [restarts]
+	forgotten map[batch.ID]bool // which batches the answering endpoint has forgotten: see [restarts]
 	query     store.Query
 	err       error
 }
 
-// withQuery adds the query to an outcome that its answer has led to.
+// withQuery adds the query to an outcome to which its answer led.
 func (a *answers) withQuery(o store.Outcome) store.Outcome {
 	if a.err == nil || a.byID[o.Key.ID] != nil {
 		o.Query = a.query
@@ -77,26 +77,26 @@ func (a *answers) withQuery(o store.Outcome) store.Outcome {
 	return o
 }
 
-// ask makes a request as statuses does, notes how it went, and reports trouble.
+// ask makes a request by statuses, records its result, and reports trouble.
 func (l *ledger) ask(ctx context.Context, g *group) answers {
 	start := time.Now()
 	byID, err := l.statuses(ctx, g)
 	end := time.Now()
-	missing := len(byID) > 0 && dlt.Kind(err) == batch.KindDoubt // a part, which will be asked about again
+	missing := len(byID) > 0 && dlt.Kind(err) == batch.KindDoubt // only part of the answers is missing, and is asked for again
 	if ctx.Err() == nil && (missing || l.noteResult(g, err)) {
 		l.o.Trouble(fmt.Errorf("batch statuses: %w", err))
 	}
 	return answers{byID, l.restarts.learn(g, byID, start, end), store.Query{Took: end.Sub(start), Answered: end}, err}
 }
 
-// quietFor returns for how long nothing is asked about a group.
+// quietFor returns for how long the monitor asks nothing about a group.
 func (l *ledger) quietFor(g *group) time.Duration {
 	return max(l.pauses.remaining(g.key), l.pauses.remaining(g.onlyRow()))
 }
 
-// noteResult notes how the request about a group went, and reports whether it is the first failure
-// since a success. Where the group is one row, an answer that nobody understands silences that row
-// alone: the answers about others may be clear.
+// noteResult records the result of the request about a group, and reports whether it is the first
+// failure since a success. If the group is one row, an unclear answer pauses questions about that
+// row alone, because the answers about other rows may be clear.
 func (l *ledger) noteResult(g *group, err error) (first bool) {
 	key := g.key
 	if row := g.onlyRow(); row != "" && dlt.Kind(err) == batch.KindDoubt {
@@ -107,9 +107,9 @@ func (l *ledger) noteResult(g *group, err error) (first bool) {
 	return l.pauses.noteResult(key, err)
 }
 
-// statuses makes one request about a group. It returns the answers by id, even with an
-// error. Of several answers about one id Committed counts, which is a fact. Unknown counts only
-// alone: it may come from a node that is behind.
+// statuses makes one request about a group. It returns the answers by id, even with an error. Of
+// several answers about one id, Committed counts, because a commit is a fact. Unknown counts only
+// if it is the only answer, because it may come from a node that is behind.
 func (l *ledger) statuses(ctx context.Context, g *group) (map[batch.ID]*batch.Status, error) {
 	attempts := make([]batch.Attempt, len(g.rows))
 	for i := range g.rows {

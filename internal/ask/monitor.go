@@ -1,5 +1,5 @@
-// Package ask is the monitor at work: it asks the ledger about batches, and listens to its events.
-// Package monitor judges what the ledger says.
+// Package ask runs the monitor: it asks the ledger about batches, and receives the ledger's
+// events. Package monitor judges what the ledger says.
 package ask
 
 import (
@@ -22,16 +22,16 @@ var _ monitor.BatchUpdater = (*inhand.Table)(nil)
 // Options of a monitor; all but Empty and Rest must be set.
 type Options struct {
 	Rules          monitor.Rules
-	Connections    int           // status requests at once (dlt_connection_pool in docs/glossary.md#dlt-polling-monitor)
-	RequestTimeout time.Duration // of one
+	Connections    int           // most status requests at once (dlt_connection_pool in docs/glossary.md#dlt-polling-monitor)
+	RequestTimeout time.Duration // limit of one status request
 	RowsPerRead    int           // rows taken from the store at once
-	MaxStreams     int           // of events, open at once
-	// Empty reports that nothing was open within the time given, as seen by somebody who reads
-	// anyway: then the monitor need not read by itself. A scan is as good as a read by the
-	// monitor, where both come about as often. nil: nobody reads.
+	MaxStreams     int           // most event streams open at once
+	// Empty reports whether nothing was open within the given time, as another part of the process
+	// saw that reads the store anyway. Then the monitor need not read. A scan is as good as a read
+	// by the monitor, if both take place about as often. nil if no other part reads.
 	Empty func(within time.Duration) bool
-	// Rest returns how often the monitor looks by itself all the same, if that is less often than
-	// usual; 0 is as usual. nil: always as usual.
+	// Rest returns how often the monitor reads at least while Empty is true, if that is less often
+	// than usual; 0 means as usual. nil means always as usual.
 	Rest func() time.Duration
 	// Trouble is called for requests that failed.
 	Trouble func(error)
@@ -39,8 +39,8 @@ type Options struct {
 	Vanished func(key batch.Key, now batch.Reported)
 }
 
-// Monitor asks the ledger what the table gives it to ask, and looks for evidence. It gives the
-// table the rows that are due in the store, or that an event may be about, and listens to streams.
+// Monitor asks the ledger the table's questions, and looks for evidence. It gives the table the
+// rows that are due in the store, or that an event may be about, and receives event streams.
 // DueIn, Follow and Committed may be called at any time.
 type Monitor struct {
 	store             monitor.PendingBatchStore
@@ -48,11 +48,11 @@ type Monitor struct {
 	o                 *Options
 	ledger            *ledger
 	hands             *pool.Pool
-	underWay          sync.WaitGroup // all that is under way
+	underWay          sync.WaitGroup // all goroutines
 	streams           *streams
 	dueTimes          *agenda
 	incompleteCommits chan *incompleteCommit
-	wake              chan struct{} // of Run
+	wake              chan struct{} // wakes Run
 	handFreed         chan struct{} // a hand may have become free
 }
 
@@ -68,15 +68,17 @@ func New(s monitor.PendingBatchStore, l dlt.Ledger, t *inhand.Table, o Options) 
 	return m
 }
 
-// DueIn says that a row will be due after d, PollInterval at most; negative says nothing.
+// DueIn tells the monitor that a row will be due after d, at most PollInterval. A negative d means
+// that no row will be due.
 func (m *Monitor) DueIn(d time.Duration) {
 	if d >= 0 && m.dueTimes.add(time.Now().Add(min(d, m.o.Rules.PollInterval))) {
 		loop.Poke(m.wake)
 	}
 }
 
-// Follow says that this process posts, or will soon post, a batch of the service: its events
-// are wanted. Once Options.MaxStreams streams are open, further services are only polled.
+// Follow tells the monitor that this process posts, or will soon post, a batch of the service, so
+// the service's events are wanted. Once Options.MaxStreams streams are open, further services are
+// only polled.
 func (m *Monitor) Follow(s batch.ServiceID) {
 	if t := m.ledger.Traits(s); t.Streams && m.streams.follow(t, s) {
 		loop.Poke(m.wake)
@@ -87,10 +89,10 @@ func (m *Monitor) Follow(s batch.ServiceID) {
 // together.
 const minRoundPause = 2 * time.Millisecond
 
-// Run asks until ctx is done; then it cuts off the requests under way and waits for them to
-// end. Where the store fails, Run retries only that call, after a short backoff.
+// Run asks until ctx is done. Then it cuts off the requests under way and waits for their end. If
+// the store fails, Run repeats only the failed call, after a short backoff.
 func (m *Monitor) Run(ctx context.Context) {
-	var last, asked time.Time // of a round that was due, and of the store
+	var last, asked time.Time // last is the time of the last round that was due, asked that of the last read of the store
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	defer m.underWay.Wait()
@@ -134,9 +136,9 @@ func (m *Monitor) Run(ctx context.Context) {
 	}
 }
 
-// restingAskInterval is how often the monitor asks the store at least. Where lanes are paused or
-// halted, nobody sees that rows are under way in them, and the monitor's health needs a sign of
-// life.
+// restingAskInterval is the longest time between two reads of the store. The scans leave out
+// paused and halted lanes, so they do not see batches under way in those lanes, and the monitor's
+// health needs a call now and then.
 const restingAskInterval = 5 * time.Second
 
 // rests reports whether there is nothing to ask about: no row is noted as due, and nothing is
@@ -149,14 +151,14 @@ func (m *Monitor) rests(now, asked time.Time) bool {
 	return (next.IsZero() || next.After(now)) && now.Sub(asked) < rest && m.o.Empty != nil && m.o.Empty(2*m.o.Rules.PollInterval)
 }
 
-// round lets the table ask about all rows that are due.
+// round gives the table all rows that are due, and asks about them.
 func (m *Monitor) round(ctx context.Context) {
 	m.dueTimes.dropUntil(time.Now())
 	for ctx.Err() == nil {
 		asked := time.Now()
 		rows, err := m.selectRows(ctx, store.PendingQuery{Lease: 2 * m.o.RequestTimeout, Ahead: m.longestDelay()})
 		if err != nil {
-			return // it stops
+			return // Run stops
 		}
 		m.setChecks(ctx, m.table.Scanned(rows, asked, false))
 		if len(rows) < m.o.RowsPerRead {
@@ -165,14 +167,15 @@ func (m *Monitor) round(ctx context.Context) {
 	}
 }
 
-// longestDelay is longer than any monitor with these settings puts a check off.
+// longestDelay is longer than a monitor with these settings puts a check off.
 func (m *Monitor) longestDelay() time.Duration {
 	return 2 * max(m.o.Rules.PollInterval, 2*m.o.RequestTimeout, maxRetryAfter)
 }
 
-// selectRows selects due rows or, if q names services, all their rows under way. It retries if
-// the store fails; an error means that ctx is done. A call that failed may have leased the
-// rows it returns. They are asked about at once: nobody else asks before the lease ends.
+// selectRows selects due rows or, if q names services, all rows of those services that are under
+// way. It retries if the store fails; an error means that ctx is done. A failed call may have
+// leased the rows that it returns, so they are asked about at once: no other process asks before
+// the leases end.
 func (m *Monitor) selectRows(ctx context.Context, q store.PendingQuery) (rows []store.InFlight, err error) {
 	q.Limit = m.o.RowsPerRead
 	failed := func(err error) { m.o.Trouble(fmt.Errorf("select pending batches: %w", err)) }
@@ -188,9 +191,10 @@ func (m *Monitor) selectRows(ctx context.Context, q store.PendingQuery) (rows []
 	return rows, err
 }
 
-// setChecks sets when to ask next. After a stop it does so, too, with the rows due at once: else
-// they would be left alone until their leases end. It retries for as long as a request may
-// last; if it still fails, the leases end, and the rows are asked about.
+// setChecks writes when to ask about rows next. After a stop it sets the rows due at once, because
+// they would otherwise wait for the end of their leases. It repeats a failed write for as long as
+// a request may last. If the write still fails, the rows are asked about once their leases have
+// ended.
 func (m *Monitor) setChecks(ctx context.Context, due []store.Due) {
 	if len(due) == 0 {
 		return
@@ -212,10 +216,10 @@ func (m *Monitor) setChecks(ctx context.Context, due []store.Due) {
 	m.DueIn(max(0, soonest))
 }
 
-// answerEvents asks because of events until ctx is done. It runs beside the polling, which
-// would hold it up.
+// answerEvents asks about batches because of events, until ctx is done. It runs beside the
+// polling, which would delay it.
 func (m *Monitor) answerEvents(ctx context.Context) {
-	defer loop.Poke(m.streams.readMayBeDue) // for the next answerEvents
+	defer loop.Poke(m.streams.readMayBeDue) // wakes the next call of answerEvents
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil {
@@ -237,8 +241,8 @@ func (m *Monitor) answerEvents(ctx context.Context) {
 	}
 }
 
-// askAfterEvents asks about all batches under way in groups where more may have happened than the
-// events say, after a read of the store.
+// askAfterEvents reads the store, and asks about all batches under way in groups in which more may
+// have happened than the events say.
 func (m *Monitor) askAfterEvents(ctx context.Context) {
 	services := m.streams.beginRead()
 	for len(services) > 0 && ctx.Err() == nil {
@@ -246,12 +250,12 @@ func (m *Monitor) askAfterEvents(ctx context.Context) {
 		asked := time.Now()
 		q := store.PendingQuery{Services: services[:n]}
 		rows, err := m.selectRows(ctx, q)
-		if len(rows) >= m.o.RowsPerRead { // there may be more: then they take turns
+		if len(rows) >= m.o.RowsPerRead { // the store may have more rows: the groups take turns then
 			q.Lease = m.o.Rules.PollInterval
 			rows, err = m.selectRows(ctx, q)
 		}
 		if err != nil {
-			return // it stops
+			return // Run stops
 		}
 		m.setChecks(ctx, m.table.Scanned(rows, asked, true))
 		services = services[n:]

@@ -77,7 +77,8 @@ func TestAQueryHoldsAtMost50IDsByDefault(t *testing.T) {
 	})
 }
 
-// Promise 10: answers are matched by id, partial ones used, missing ones asked again.
+// Promise 10: answers are matched by id, partial answers are used, and missing ones are asked for
+// again.
 func TestAnswersAreMatchedByID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -121,8 +122,8 @@ func TestAMissingAnswerIsAskedAgainSoon(t *testing.T) {
 	})
 }
 
-// Status requests that fail are repeated with a growing pause, and not before the
-// time that the ledger asks for.
+// Status requests that fail are repeated with growing pauses, and not before the time that the
+// ledger asks for.
 func TestAStatusRequestThatFailsIsRepeatedWithPauses(t *testing.T) {
 	for name, c := range map[string]struct {
 		err         error
@@ -150,8 +151,8 @@ func TestAStatusRequestThatFailsIsRepeatedWithPauses(t *testing.T) {
 	}
 }
 
-// An error, or an answer that makes no sense, touches its own group only, and
-// is asked again.
+// An error, or an answer that makes no sense, affects its own group only, and the question is
+// repeated.
 func TestATroubleOfOneGroupTouchesNoOther(t *testing.T) {
 	for name, bad := range map[string]func(ctx context.Context) ([]batch.Status, error){
 		"error":   func(context.Context) ([]batch.Status, error) { return nil, errLedger },
@@ -205,11 +206,11 @@ func TestHangingGroupsDelayNoOther(t *testing.T) {
 			}
 			return committed(attempts), nil
 		}
-		for i := range 6 { // of four connections
+		for i := range 6 { // six of them hang, and there are four connections
 			w.add(batch.ServiceID(fmt.Sprint("h", i)), batch.ID(fmt.Sprint("x", i)), 0)
 		}
 		_, stop := w.start(t, nil)
-		settle(2 * time.Minute) // they are known by now
+		settle(2 * time.Minute) // the hanging groups are known by now
 		for i := range 20 {
 			id := batch.ID(fmt.Sprint("g", i))
 			at := w.now()
@@ -222,7 +223,7 @@ func TestHangingGroupsDelayNoOther(t *testing.T) {
 	})
 }
 
-// Without anything due the store is asked about once each poll interval.
+// If nothing is due, the store is asked once in each PollInterval.
 func TestAnIdleMonitorAsksOncePerPollInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -236,8 +237,8 @@ func TestAnIdleMonitorAsksOncePerPollInterval(t *testing.T) {
 	})
 }
 
-// Where somebody else sees that nothing is open, the monitor asks every five seconds only, and at
-// once about a row that it has noted.
+// If Empty says that nothing is open, the monitor reads the store only every five seconds, and
+// asks at once about a row that it has noted.
 func TestAMonitorRestsWhereNothingIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -260,7 +261,7 @@ func TestAMonitorRestsWhereNothingIsOpen(t *testing.T) {
 	})
 }
 
-// A batch that stays pending is asked about less and less often, down to the interval.
+// A batch that stays pending is asked about with growing pauses, up to PollInterval.
 func TestAPendingBatchIsAskedAboutLessAndLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -282,7 +283,7 @@ func TestAPendingBatchIsAskedAboutLessAndLess(t *testing.T) {
 	})
 }
 
-// After each of several DueIn, the monitor asks at its time.
+// After several calls of DueIn, the monitor asks at each of their times.
 func TestDueInWakesEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -324,7 +325,7 @@ func TestDueInZeroMakesItLookNow(t *testing.T) {
 	})
 }
 
-// A failed call of the store is retried by itself, with pauses.
+// A failed call of the store is repeated with pauses.
 func TestAnErrorOfTheStoreIsOutlived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -344,7 +345,7 @@ func TestAnErrorOfTheStoreIsOutlived(t *testing.T) {
 	})
 }
 
-// A stop cuts requests off, waits for them, and concludes nothing.
+// A stop cuts requests off, waits for their end, and records no outcome.
 func TestAStopCutsRequestsOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

@@ -11,16 +11,16 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// askPauses are the groups and rows that are left alone for a while, after status requests that
-// failed.
+// askPauses has the groups and rows that the monitor leaves alone for a while, after status
+// requests that failed.
 type askPauses struct {
-	firstPause time.Duration // after the first failure
+	firstPause time.Duration // the pause after the first failure
 	mu         sync.Mutex
 	byKey      map[string]*askPause
-	shrinkAt   int // with so many keys, the pauses that are long over are forgotten
+	shrinkAt   int // with so many keys, the keys whose pause ended long ago are forgotten
 }
 
-// minAskPauses is how many keys are never searched.
+// minAskPauses is the number of keys up to which none is forgotten.
 const minAskPauses = 1024
 
 type askPause struct {
@@ -28,7 +28,7 @@ type askPause struct {
 	pause *backoff.ExponentialBackOff
 }
 
-// remaining returns for how long a group or row is still left alone.
+// remaining returns the rest of the pause of a group or row.
 func (s *askPauses) remaining(key string) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,9 +38,9 @@ func (s *askPauses) remaining(key string) time.Duration {
 	return 0
 }
 
-// noteResult notes how a status request of a group or row went, and reports whether it is the
-// first failure since a success. The pause after a failure doubles, and is at least the ledger's
-// RetryAfter, up to maxRetryAfter.
+// noteResult records the result of a status request about a group or row, and reports whether it
+// is the first failure since a success. The pause doubles with each failure, and is at least the
+// ledger's RetryAfter, up to maxRetryAfter.
 func (s *askPauses) noteResult(key string, err error) (first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +62,7 @@ func (s *askPauses) noteResult(key string, err error) (first bool) {
 // maxRetryAfter bounds the pause that a ledger may ask for.
 const maxRetryAfter = 5 * time.Minute
 
-// shrink forgets keys that nobody has asked about for long, each time that the map has doubled.
+// shrink forgets keys that were last asked about long ago, each time that the map has doubled.
 func (s *askPauses) shrink(now time.Time) {
 	if len(s.byKey) < max(s.shrinkAt, minAskPauses) {
 		return

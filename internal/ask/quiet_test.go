@@ -15,8 +15,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// An answer about one row that nobody understands leaves that row alone for a while, and nothing
-// else. A ledger that cannot be reached silences its whole group, however small the request was.
+// An unclear answer about one row pauses the questions about that row, and about nothing else. A
+// ledger that cannot be reached pauses the whole group, however small the request was.
 func TestQuietOfOneRow(t *testing.T) {
 	of := func(ids ...batch.ID) *group {
 		g := &group{key: "ledger"}
@@ -29,7 +29,7 @@ func TestQuietOfOneRow(t *testing.T) {
 	for name, c := range map[string]struct {
 		asked              *group
 		err                error
-		same, other, whole bool // are left alone
+		same, other, whole bool // true if the same row, another row, the whole group is left alone
 	}{
 		"one row, garbled":            {of("a"), garbled, true, false, false},
 		"two rows, garbled":           {of("a", "b"), garbled, true, true, true},
@@ -50,7 +50,7 @@ func TestQuietOfOneRow(t *testing.T) {
 	}
 }
 
-// A group or row that nobody asks about any more is forgotten in the end.
+// A group or row that is no longer asked about is forgotten at last.
 func TestQuietsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := askPauses{firstPause: time.Millisecond, byKey: map[string]*askPause{}}

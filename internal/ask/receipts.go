@@ -14,21 +14,21 @@ const (
 	// receiptsPause is the time from a commit that was recorded without receipts to the question
 	// about them.
 	receiptsPause = 10 * time.Second
-	// maxIncomplete bounds the commits whose receipts are wanted, beside the one that waits for
-	// its question.
+	// maxIncomplete bounds the list of commits whose receipts are wanted. One more commit waits
+	// for its question outside of the list.
 	maxIncomplete = 1000
 )
 
 // incompleteCommit is a commit that was recorded without the receipts that its ledger gives. It is
-// asked about once. The list of them is in memory and bounded: a batch that is not in it keeps a
-// record without receipts.
+// asked about once. The list of such commits is in memory and bounded: the record of a batch that
+// is not in the list stays without receipts.
 type incompleteCommit struct {
 	row   store.InFlight
-	askAt time.Time // of the question
+	askAt time.Time // when to ask
 }
 
-// Committed says that the commit of a batch was recorded without receipts. prepared are the bytes
-// by which the ledger was asked about it.
+// Committed tells the monitor that the commit of a batch was recorded without receipts. prepared
+// are the bytes by which the ledger was asked about the batch.
 func (m *Monitor) Committed(ref store.Ref, attempt int, prepared []byte) {
 	if !m.ledger.Traits(ref.Key.Service).Receipts {
 		return
@@ -40,8 +40,8 @@ func (m *Monitor) Committed(ref store.Ref, attempt int, prepared []byte) {
 	}
 }
 
-// askForReceipts asks about one batch after the other, until ctx is done: each has the whole time
-// limit of a request for itself, and the ledger is busy with one. Without an answer the record
+// askForReceipts asks about one batch after the other, until ctx is done. Each question has the
+// whole time limit of a request, and the ledger gets one at a time. Without an answer the record
 // stays as it is.
 func (m *Monitor) askForReceipts(ctx context.Context) {
 	for {

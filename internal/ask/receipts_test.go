@@ -14,8 +14,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Receipts of commits that were recorded without any are asked for once, each for itself, and only
-// so many are remembered.
+// The receipts of a commit that was recorded without any are asked for once, each in a request of
+// its own, and only a limited number of commits is remembered.
 func TestReceiptsAreAskedForOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		denied      bool
@@ -23,7 +23,7 @@ func TestReceiptsAreAskedForOnce(t *testing.T) {
 		least, most int
 	}{
 		"a few":             {commit: 3, least: 3, most: 3},
-		"too many":          {commit: 1200, least: 1000, most: 1001}, // one is asked about, beside the list
+		"too many":          {commit: 1200, least: 1000, most: 1001}, // one is asked about outside of the list
 		"none are declared": {denied: true, commit: 3},
 	} {
 		t.Run(name, func(t *testing.T) {

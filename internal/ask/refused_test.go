@@ -17,8 +17,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// eightHands is a monitor whose questions are counted, by the calls that ask for a row's traits.
-// The store's checks are far away.
+// eightHands returns settings of a monitor with eight hands. made counts its questions, by the
+// calls that ask for a row's traits. The store's checks are hours away.
 func eightHands(w *world, made *atomic.Int64) func(*ask.Options) {
 	w.traitsOf = func(batch.ServiceID) dlt.Traits {
 		made.Add(1)
@@ -30,7 +30,8 @@ func eightHands(w *world, made *atomic.Int64) func(*ask.Options) {
 	}
 }
 
-// opened says that the ledger has accepted n batches, and that this is written.
+// opened tells the table that the ledger has accepted n batches, and that their acceptances are
+// written.
 func (w *world) opened(n int, service func(i int) batch.ServiceID) {
 	for i := range n {
 		id := batch.ID(fmt.Sprint(i))
@@ -41,15 +42,15 @@ func (w *world) opened(n int, service func(i int) batch.ServiceID) {
 
 func one(int) batch.ServiceID { return "s" }
 
-// Questions that no hand is free for are made again ten times a second, not whenever the table
-// looks: that would keep a core busy, and the table locked, for as long as requests hang.
+// Questions for which no hand is free are made again ten times a second, not whenever the table is
+// read. Otherwise they would keep a core busy and the table locked while requests hang.
 func TestQuestionsWithoutAHandAreMadeSeldom(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
 		const open, seconds = 9_990, 3
 		w := newWorld()
 		w.answer = func(ctx context.Context, _ batch.ServiceID, _ []batch.Attempt) ([]batch.Status, error) {
-			<-ctx.Done() // after 15 s
+			<-ctx.Done() // returns after 15 s
 			return nil, ctx.Err()
 		}
 		var made atomic.Int64
@@ -64,8 +65,9 @@ func TestQuestionsWithoutAHandAreMadeSeldom(t *testing.T) {
 	})
 }
 
-// While hands are busy and not hanging, each that becomes free takes the next request at once:
-// none waits for the pause, and none is made more than once or twice, however few rows it holds.
+// While hands are busy without hanging, each hand that becomes free takes the next request at
+// once. No request waits for the pause, and each is made only once or twice, however few rows it
+// holds.
 func TestAHandThatBecomesFreeTakesTheNextQuestions(t *testing.T) {
 	tier.Plain(t)
 	const took = 5 * time.Millisecond
@@ -91,7 +93,7 @@ func TestAHandThatBecomesFreeTakesTheNextQuestions(t *testing.T) {
 				settle(time.Second)
 				w.opened(c.open, c.service)
 				made.Store(0)
-				pauses := c.requests * int(took) / 8 / int(100*time.Millisecond) // while they are being asked
+				pauses := c.requests * int(took) / 8 / int(100*time.Millisecond) // the pauses that pass while the requests are made
 				settle(first + time.Duration(c.requests/8+3)*took)
 				assert.Len(t, w.found(), c.open)
 				assert.LessOrEqual(t, len(w.queries), c.requests+8)
@@ -102,8 +104,8 @@ func TestAHandThatBecomesFreeTakesTheNextQuestions(t *testing.T) {
 	}
 }
 
-// A ledger that answers twice about a batch, as through two nodes: a commit is a fact, and unknown
-// takes no answer away, in any order.
+// A ledger may answer twice about a batch, for example by two nodes. A commit always counts, and
+// Unknown replaces no other answer, in any order.
 func TestOfTwoAnswersTheCommitCounts(t *testing.T) {
 	for _, all := range [][]batch.Reported{
 		{batch.ReportedCommitted, batch.ReportedUnknown}, {batch.ReportedUnknown, batch.ReportedCommitted},
@@ -130,7 +132,8 @@ func TestOfTwoAnswersTheCommitCounts(t *testing.T) {
 	}
 }
 
-// Unknown may come from a node that is behind: beside it any other word counts, in any order.
+// Unknown may come from a node that is behind. Any other answer about the same batch counts
+// instead, in any order.
 func TestOfTwoAnswersUnknownNeverCounts(t *testing.T) {
 	for word, want := range map[batch.Reported]store.Finding{batch.ReportedValid: store.IsValid, batch.ReportedInvalid: store.IsInvalid, batch.ReportedCommitted: store.IsCommitted} {
 		for _, all := range [][]batch.Reported{{word, batch.ReportedUnknown}, {batch.ReportedUnknown, word}, {batch.ReportedUnknown, word, batch.ReportedUnknown}} {

@@ -7,15 +7,16 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// restarts remembers which nodes have lost their memory, on ledgers whose nodes ignore a resend
-// that they remember (dlt.Traits.ResendQuiet). One batch shows it for all: a node that has said
-// PENDING of it, and says UNKNOWN of the same attempt later, was started anew in between, and
-// forgot every batch that was posted before it said PENDING. docs/resend.md has the proof. Nothing
-// here is needed for safety: a restart that is forgotten costs a longer wait.
+// restarts remembers which nodes have lost their memory, on ledgers whose nodes ignore a resend of
+// a batch that they remember (dlt.Traits.ResendQuiet). One batch shows it for all: a node that
+// answered PENDING about it, and answers UNKNOWN about the same attempt later, was restarted in
+// between, and forgot every batch that was posted before it answered PENDING. docs/resend.md has
+// the proof. Safety does not depend on restarts: if a node's restart is forgotten here, a batch
+// waits longer.
 type restarts struct {
 	mu           sync.Mutex
 	pending      map[attemptKey]pendingAnswer
-	startedAfter map[string]time.Time // by endpoint: it was started anew after that
+	startedAfter map[string]time.Time // by endpoint: a time after which it was restarted
 }
 
 type attemptKey struct {
@@ -23,7 +24,7 @@ type attemptKey struct {
 	number int
 }
 
-// pendingAnswer says that an endpoint said PENDING of an attempt, after at.
+// pendingAnswer says that an endpoint answered PENDING about an attempt, after the time at.
 type pendingAnswer struct {
 	endpoint string
 	at       time.Time
@@ -35,7 +36,7 @@ const (
 	maxEndpoints      = 1000
 )
 
-// learn takes the answers to a question that was asked at a time, and answered at another. It
+// learn takes the answers to a question, and the times at which it was asked and answered. It
 // returns the batches of the group that their endpoints have forgotten.
 func (r *restarts) learn(g *group, byID map[batch.ID]*batch.Status, asked, answered time.Time) (forgotten map[batch.ID]bool) {
 	if g.traits.ResendQuiet == 0 || len(byID) == 0 {

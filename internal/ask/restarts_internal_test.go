@@ -13,7 +13,8 @@ import (
 )
 
 // TestANodeForgetsOnlyWhatItHasShown: a node that does not know a batch has lost its memory only
-// if it has shown this attempt itself. Another node has perhaps never had it.
+// if the same node has answered PENDING about this attempt. Another node may never have had the
+// batch.
 func TestANodeForgetsOnlyWhatItHasShown(t *testing.T) {
 	var r restarts
 	posted := time.Unix(1_000_000, 0)

@@ -15,47 +15,48 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// stream is the ledger's event stream about one group: a service, or a whole ledger (the event
-// monitor of docs/glossary.md#dlt-polling-monitor). Polling goes on beside it, as the floor.
+// stream is the ledger's event stream of one group: a service, or a whole ledger (the event
+// monitor of docs/glossary.md#dlt-polling-monitor). Polling goes on beside it, so no batch depends
+// on events.
 type stream struct {
 	*inhand.Stream
 	service    batch.ServiceID               // the group is this service, if any
-	openedFor  batch.ServiceID               // the service it was opened for
-	services   map[batch.ServiceID]time.Time // followed, and when last
+	openedFor  batch.ServiceID               // the service for which the stream was opened
+	services   map[batch.ServiceID]time.Time // the followed services, and when each was last followed
 	cancel     context.CancelFunc
-	followedAt time.Time // last followed
-	sweptAt    time.Time // when services that nobody follows any more were last forgotten
+	followedAt time.Time // when the stream was last followed
+	sweptAt    time.Time // when services that are no longer followed were last forgotten
 	closeAfter time.Duration
-	askAll     bool // an event may have been missed: look at all batches under way
+	askAll     bool // true if an event may have been missed, so all batches under way are to be asked about
 }
 
 const (
-	// streamIdle, plus the ledger's LateArrival, is how long a stream stays open after its
-	// last Follow: a doubt waits for LateArrival, and the log of the stream that settles it
-	// must reach as far.
+	// streamIdle, plus the ledger's LateArrival, is how long a stream stays open after its last
+	// Follow: a doubt waits for LateArrival, and the log of the stream that settles the doubt must
+	// cover that time.
 	streamIdle = 5 * time.Minute
 	// eventReadPause is the least time between two reads that events trigger.
 	eventReadPause = 10 * time.Millisecond
-	// servicesPerRead is how many services one selection for an ask names.
+	// servicesPerRead is the most services that one read after events names.
 	servicesPerRead = 250
-	// Reconnecting starts soon, since a broken stream is only slower, never wrong.
+	// Reconnecting starts soon. A broken stream does no harm, it only delays outcomes.
 	minReconnect, maxReconnect = 100 * time.Millisecond, 30 * time.Second
 )
 
-// streams are the streams that are open, or about to be opened.
+// streams has the streams that are open, or about to be opened.
 type streams struct {
 	o            *Options
 	ledger       dlt.Ledger
 	table        *inhand.Table
 	underWay     *sync.WaitGroup
-	sayDue       func(time.Duration) // says that rows are due
-	readMayBeDue chan struct{}       // a read may be due
+	sayDue       func(time.Duration) // tells when rows will be due
+	readMayBeDue chan struct{}       // wakes answerEvents, because a read may be due
 
 	mu       sync.Mutex
-	byGroup  map[string]*stream // group
+	byGroup  map[string]*stream // by the key of the group
 	unopened []*stream
-	readAt   time.Time // when to look at rows because of an event; zero: no event
-	lastRead time.Time // last because of an event
+	readAt   time.Time // when to read rows because of an event; zero if there is no event
+	lastRead time.Time // when rows were last read because of an event
 }
 
 // follow follows a service, and reports whether a stream is to be opened for it.
@@ -84,7 +85,7 @@ func (a *streams) follow(t dlt.Traits, s batch.ServiceID) (opens bool) {
 }
 
 // sweep forgets the services that were last followed too long ago. On a ledger with one stream for
-// everything they would be all services ever. a.mu is held.
+// all services the map would otherwise keep every service. a.mu is held.
 func (st *stream) sweep(now time.Time) {
 	st.sweptAt = now
 	maps.DeleteFunc(st.services, func(_ batch.ServiceID, at time.Time) bool { return now.Sub(at) > streamIdle })
@@ -98,7 +99,7 @@ func (a *streams) follows(group string, s batch.ServiceID) bool {
 	return st != nil && !st.services[s].IsZero()
 }
 
-// open opens new streams, and closes streams that nobody follows any more.
+// open opens new streams, and closes streams that are no longer followed.
 func (a *streams) open(ctx context.Context) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -120,12 +121,12 @@ func (a *streams) open(ctx context.Context) {
 	}
 }
 
-// close ends all streams. The next claims follow them again.
+// close ends all streams. Follow opens them again at the next claims.
 func (a *streams) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, st := range a.byGroup {
-		if st.cancel != nil { // else it was never opened
+		if st.cancel != nil { // nil if the stream was never opened
 			st.cancel()
 		}
 		st.Close()
@@ -134,7 +135,7 @@ func (a *streams) close() {
 	a.unopened = nil
 }
 
-// listen keeps a stream open until ctx is done.
+// listen keeps a stream connected until ctx is done.
 func (a *streams) listen(ctx context.Context, st *stream) {
 	pause := loop.NewPauses(minReconnect, maxReconnect)
 	services := []batch.ServiceID{st.openedFor}
@@ -153,7 +154,7 @@ func (a *streams) listen(ctx context.Context, st *stream) {
 		}
 		if !silent {
 			a.o.Trouble(fmt.Errorf("events: stream ended: %w", err))
-			silent = true // until it has lived again
+			silent = true // true until the stream is live again
 		}
 		if !loop.Sleep(ctx, pause.NextBackOff()) {
 			return
@@ -162,7 +163,7 @@ func (a *streams) listen(ctx context.Context, st *stream) {
 }
 
 // handle acts on an event. A commit is a fact and recorded as it is, in any state of the row
-// (docs/design.md#promise-5-fencing); anything else is a reason to ask.
+// (docs/design.md#promise-5-fencing). Any other event is only a reason to ask.
 func (a *streams) handle(st *stream, e dlt.Event) {
 	look := e.Live
 	var found []store.Outcome
@@ -197,14 +198,14 @@ func (a *streams) handle(st *stream, e dlt.Event) {
 	}
 }
 
-// nextRead returns when to look at rows because of an event; zero: no event.
+// nextRead returns when to read rows because of an event; zero if there is no event.
 func (a *streams) nextRead() time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.readAt
 }
 
-// beginRead begins a read, and returns the services whose rows to read.
+// beginRead begins a read, and returns the services whose rows are to be read.
 func (a *streams) beginRead() (services []batch.ServiceID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

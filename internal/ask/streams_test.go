@@ -19,13 +19,13 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// wires are the streams that a ledger has open.
+// wires has the streams that a ledger has open.
 type wires struct {
 	mu     sync.Mutex
-	open   map[batch.ServiceID]chan dlt.Event // close one to break it
+	open   map[batch.ServiceID]chan dlt.Event // closing a channel breaks its stream
 	opened int
 	refuse bool
-	slow   time.Duration // until a stream is live
+	slow   time.Duration // time until a stream is live
 }
 
 var errBroken = errors.New("the stream broke")
@@ -75,8 +75,8 @@ func (w *wires) tell(t *testing.T, s batch.ServiceID, e dlt.Event) {
 	c <- e
 }
 
-// at returns the service for which a stream was opened. "" stands for a whole ledger, whose
-// stream is opened for any one service, by which a router finds its route. w.mu is held.
+// at returns the service for which a stream was opened. s is "" for the stream of a whole ledger,
+// which is opened in the name of any service, by which a router finds its route. w.mu is held.
 func (w *wires) at(s batch.ServiceID) batch.ServiceID {
 	if s == "" && len(w.open) == 1 {
 		for s = range w.open {
@@ -101,12 +101,12 @@ func (w *wires) count() int {
 	return w.opened
 }
 
-// source has a ledger's events.
+// source is a ledger's method for events.
 type source interface {
 	Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error
 }
 
-// withEvents gives the world a ledger that sends events.
+// withEvents gives the world's ledger the event source e.
 func (w *world) withEvents(e source) func(*ask.Options) {
 	w.source = e
 	return func(o *ask.Options) { o.MaxStreams = 4 }
@@ -155,8 +155,8 @@ func TestAnEventWithoutAVerdictIsAReasonToAsk(t *testing.T) {
 	}
 }
 
-// An event may come while the acceptance is being written: then nothing can be asked about
-// yet, and the event must not be forgotten.
+// An event may come while the acceptance is being written. The batch cannot be asked about yet,
+// and the event must not be forgotten.
 func TestAnEventWhileTheAcceptanceIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{}
@@ -169,7 +169,7 @@ func TestAnEventWhileTheAcceptanceIsWritten(t *testing.T) {
 		events.tell(t, "s", dlt.Event{Statuses: []batch.Status{{ID: "a", Reported: batch.ReportedInvalid}}})
 		settle(20 * time.Millisecond)
 		require.Empty(t, w.asked("a"))
-		w.add("s", "a", poll) // now it is written
+		w.add("s", "a", poll) // now the acceptance is written
 		at := w.now()
 		w.stored("s", "a")
 		settle(20 * time.Millisecond)
@@ -207,8 +207,8 @@ func TestAsksThatEventsTriggerAreRateLimited(t *testing.T) {
 	})
 }
 
-// Questions because of events cost the store a write at most twice in a poll interval, and
-// they put the polls off.
+// Questions because of events cause at most two writes of the store in a PollInterval, and they
+// put the polls off.
 func TestAskingBecauseOfAnEventWritesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{}
@@ -249,7 +249,7 @@ func TestABrokenStreamIsOpenedAgainAndAskedAfter(t *testing.T) {
 			id := batch.ID(fmt.Sprint("missed", i))
 			w.add("s", id, time.Hour)
 			at := w.now()
-			events.cut("s") // and with it the event of its commit
+			events.cut("s") // the event of the commit is lost with the stream
 			settle(time.Second)
 			assert.Len(t, w.asked(id), 1)
 			assert.Less(t, w.putAt[id]-at, 200*time.Millisecond, "the new stream is live: what was missed is asked for")
@@ -360,8 +360,8 @@ func TestStreamsAreBoundedAndClosedWhenIdle(t *testing.T) {
 	})
 }
 
-// Promise 9: a ledger with one stream for everything costs as much as the services of the last
-// minutes, not as much as all services ever.
+// Promise 9: on a ledger with one stream for all services, the cost follows the services of the
+// last minutes, not the number of services that there ever were.
 func TestWhatNobodyFollowsAnyMoreIsForgotten(t *testing.T) {
 	for _, looks := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -378,11 +378,11 @@ func TestWhatNobodyFollowsAnyMoreIsForgotten(t *testing.T) {
 			m.Follow("new")
 			w.add("old7", "o", time.Hour)
 			w.add("new", "n", time.Hour)
-			settle(3*time.Minute + poll/2) // the old are six minutes old, and were swept over when they were four
+			settle(3*time.Minute + poll/2) // the old services were followed six minutes ago, and sweep looked at them when it was four
 			require.Equal(t, 10_001, m.Followed())
 			if looks {
 				before := len(w.selected())
-				events.cut("") // when it is live again, it looks at all that it knows
+				events.cut("") // once live again, the stream asks about all services that it knows
 				settle(poll)
 				assert.Len(t, w.asked("n"), 1)
 				assert.Empty(t, w.asked("o"), "it is left to the poll")
@@ -397,7 +397,7 @@ func TestWhatNobodyFollowsAnyMoreIsForgotten(t *testing.T) {
 	}
 }
 
-// A doubt is settled by the log of a stream that reaches beyond LateArrival.
+// The log of a stream that covers more than LateArrival settles a doubt.
 func TestAStreamOutlastsLateArrival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{}

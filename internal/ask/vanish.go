@@ -10,10 +10,10 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// watchCommits asks about commits that the ledger may yet take back, ten times while each may
-// vanish: a ledger that forks takes some back (docs/ledgers/sawtooth.md#statuses). The monitor
-// reports that and does nothing else: the batch stays Committed, since later batches have left
-// already. The list is in memory: a restart ends all watching.
+// watchCommits asks about commits that the ledger may still take back, ten times in the period in
+// which each may vanish: a ledger that forks takes some back (docs/ledgers/sawtooth.md#statuses).
+// The monitor only reports a commit that vanished: the batch stays Committed, because later
+// batches have been sent already. The list is in memory, so a restart ends the watch.
 func (m *Monitor) watchCommits(ctx context.Context) {
 	pause := m.o.Rules.PollInterval
 	for loop.Sleep(ctx, pause) {
@@ -21,7 +21,7 @@ func (m *Monitor) watchCommits(ctx context.Context) {
 	}
 }
 
-// watchOnce asks about all of them, and returns the time to the next questions.
+// watchOnce asks about all watched commits, and returns the time until the next questions.
 func (m *Monitor) watchOnce(ctx context.Context) time.Duration {
 	rows := m.table.Watched()
 	pause := time.Duration(math.MaxInt64)

@@ -50,41 +50,41 @@ type query struct {
 	attempts []int
 }
 
-// world is a store, a ledger and a recorder. A row whose outcome was put is gone.
+// world is a store, a ledger and a recorder. A row whose outcome was recorded is removed.
 type world struct {
 	dlt.Unimplemented
-	dlt.Submitter // nil: a monitor sends nothing
-	source        // nil where its ledger sends no events
+	dlt.Submitter // nil, because a monitor sends nothing
+	source        // nil if the ledger sends no events
 
 	begin    time.Time
 	traits   dlt.Traits
-	traitsOf func(batch.ServiceID) dlt.Traits // in place of traits, unless it is nil
+	traitsOf func(batch.ServiceID) dlt.Traits // used instead of traits, unless nil
 	answer   func(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error)
 	resolve  func(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
-	fail     func() error // of Pending
-	lose     func() error // the answer of Pending
-	refuse   func() error // of Checked
+	fail     func() error // returns the error of a call of Pending
+	lose     func() error // returns an error of Pending whose rows were leased
+	refuse   func() error // returns the error of a call of Checked
 
 	mu       sync.Mutex
 	rows     []*row
 	selects  []time.Duration
-	writes   int // leases and times set
+	writes   int // number of leases and checks written
 	queries  []query
-	outcomes []store.Outcome // but for acceptances
+	outcomes []store.Outcome // all except acceptances
 	accepts  map[batch.Key]store.Outcome
 	putAt    map[batch.ID]time.Duration
 	troubles []error
 
 	table   *inhand.Table
-	dueIn   func(time.Duration) // of the monitor
-	mayWait bool                // acceptances wait for the ledger's next word
+	dueIn   func(time.Duration) // the monitor's DueIn
+	mayWait bool                // true if acceptances may wait for the ledger's next answer
 }
 
 func newWorld() *world {
 	return &world{begin: time.Now(), traits: dlt.Traits{Name: "l"}, putAt: map[batch.ID]time.Duration{}, accepts: map[batch.Key]store.Outcome{}}
 }
 
-// Traits says that the ledger sends events where it does.
+// Traits has Streams set if the world has a source of events.
 func (w *world) Traits(s batch.ServiceID) dlt.Traits {
 	if w.traitsOf != nil {
 		return w.traitsOf(s)
@@ -98,7 +98,7 @@ func (w *world) Events(ctx context.Context, services []batch.ServiceID, yield fu
 
 func (w *world) now() time.Duration { return time.Since(w.begin) }
 
-// add puts a row into the store that is Pending, and due after d.
+// add puts a row into the store that is Pending and due after d.
 func (w *world) add(service batch.ServiceID, id batch.ID, d time.Duration, change ...func(*row)) {
 	r := &row{posted: time.Now(), due: time.Now().Add(d)}
 	r.InFlight = store.InFlight{
@@ -115,7 +115,8 @@ func (w *world) add(service batch.ServiceID, id batch.ID, d time.Duration, chang
 
 func key(service batch.ServiceID, id batch.ID) batch.Key { return batch.Key{Service: service, ID: id} }
 
-// answered says that the ledger has just accepted a batch, and returns the time to its check.
+// answered tells the table that the ledger has just accepted a batch, and returns when to ask
+// about it.
 func (w *world) answered(service batch.ServiceID, id batch.ID, took time.Duration, change ...func(*store.Outcome)) time.Duration {
 	was := store.NewRow().Claim(time.Now(), time.Minute, store.Resend{})
 	o := store.Outcome{Ref: store.Ref{Key: key(service, id), Row: 7}, Version: was.Version, Was: &was, Attempt: 1, By: batch.BySubmitter, Finding: store.Accepted}
@@ -129,7 +130,7 @@ func (w *world) answered(service batch.ServiceID, id batch.ID, took time.Duratio
 	return w.accepts[o.Key].Check
 }
 
-// acceptances returns the ids of the acceptances that are written.
+// acceptances returns the ids of the batches whose acceptance was written.
 func (w *world) acceptances() (ids []batch.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,13 +140,13 @@ func (w *world) acceptances() (ids []batch.ID) {
 	return ids
 }
 
-// accepted puts a row into the store like the Runner that posted the batch.
+// accepted puts a row into the store as the Runner that posted the batch does.
 func (w *world) accepted(service batch.ServiceID, id batch.ID) {
 	w.add(service, id, w.answered(service, id, 0))
 	w.stored(service, id)
 }
 
-// stored says that an acceptance is written.
+// stored tells the table that an acceptance is written.
 func (w *world) stored(service batch.ServiceID, id batch.ID, change ...func(*store.Row)) {
 	w.mu.Lock()
 	o := w.accepts[key(service, id)]
@@ -158,7 +159,7 @@ func (w *world) stored(service batch.ServiceID, id batch.ID, change ...func(*sto
 	w.wrote(o, row)
 }
 
-// wrote says that the store has written an outcome.
+// wrote tells the table that the store has written an outcome.
 func (w *world) wrote(o store.Outcome, row store.Row) {
 	w.dueIn(w.table.Written([]inhand.Recorded{{Outcome: o, Applied: store.Applied{Ref: o.Ref, Result: store.Written, Row: row}}}))
 }
@@ -300,7 +301,7 @@ func (w *world) start(t *testing.T, change func(*ask.Options)) (*ask.Monitor, co
 	}
 }
 
-// asked returns when a batch was asked about.
+// asked returns the times at which a batch was asked about.
 func (w *world) asked(id batch.ID) (at []time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -318,7 +319,7 @@ func (w *world) selected() []time.Duration {
 	return slices.Clone(w.selects)
 }
 
-// written returns how many leases were taken and times set.
+// written returns how many leases and checks were written.
 func (w *world) written() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -335,7 +336,7 @@ func (w *world) found() (out []string) {
 	return out
 }
 
-// settle lets d pass and everything come to rest.
+// settle lets d pass, and waits until all goroutines are idle.
 func settle(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

@@ -11,29 +11,31 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// access is the store as one user of it has it: a loop of a Run, or everybody outside of the
-// loops. Every call goes through call.
+// access is the store for one user of it: a loop of a Run, or all code outside of the loops. Every
+// call goes through call.
 type access struct {
-	store.Store // a substituted
+	store.Store // always a substituted
 	meter
 	loop string // "" outside of loops
-	// ownRow says that writes are of this instance's own row. They clear nothing but their own
-	// failures: other tables may take no writes.
+	// ownRow is true if the writes are of this instance's own row. They end no failures of other
+	// writes, because other tables may take no writes.
 	ownRow bool
-	// trouble reports a panic outside of loops, where nobody would log its stack; nil in a loop.
+	// trouble reports a panic outside of loops, where nothing else would log its stack. It is nil
+	// in a loop.
 	trouble func(error)
 
-	recalled *recall.Batches // takes what the store says of batches; nil outside of loops
-	// Queuer and monitor have these, because the store hands batches to them; else nil.
+	recalled *recall.Batches // learns what the store says about batches; nil outside of loops
+	// These are set for queuer and monitor, which get batches from the store, and nil for all
+	// others.
 	admission     *admission
-	takeForgotten func(context.Context, store.ClaimedRun, map[batch.Key]*recall.Forgotten) // takes a run instead of them
+	takeForgotten func(context.Context, store.ClaimedRun, map[batch.Key]*recall.Forgotten) // gets a run in place of the loop
 }
 
 // givenStore returns the store that New got.
 func (a access) givenStore() store.Store { return a.Store.(substituted).Store }
 
-// storeMeter returns the meter of calls to the store. For a loop invalid input and not found count
-// as answers, not as failures.
+// storeMeter returns the meter of calls to the store. In a loop, the errors for invalid input and
+// for "not found" count as answers, not as failures.
 func storeMeter(to calls, v *vitals) meter {
 	m := meter{part: "store", calls: to, vitals: v, isAnswer: func(err error) bool {
 		return errors.Is(err, batch.ErrInvalidInput) || errors.Is(err, batch.ErrNotFound)
@@ -44,11 +46,11 @@ func storeMeter(to calls, v *vitals) meter {
 	return m
 }
 
-// writingCalls are the calls of loops that write whenever they succeed: on a server that takes no
-// writes they fail, while reads go on.
+// writingCalls are the calls of loops that write whenever they succeed. On a server that takes no
+// writes they fail, while reads succeed.
 var writingCalls = map[string]bool{"claim": true, "record": true, "checked": true, "keep_prepared": true, "swap_texts": true}
 
-// call calls the store, about n items, or about as many as came back.
+// call makes a call to the store about n items, or about back(result) items if back is not nil.
 func call[T any](ctx context.Context, a access, op string, n int, back func(T) int, f func() (T, error)) (got T, err error) {
 	m, writes := a.meter, (*partCalls)(nil)
 	switch {
@@ -70,7 +72,7 @@ func call[T any](ctx context.Context, a access, op string, n int, back func(T) i
 	return got, err
 }
 
-// callErr is call for a method that gives nothing but an error.
+// callErr is call for a method that returns only an error.
 func callErr(ctx context.Context, a access, op string, n int, f func() error) error {
 	_, err := call(ctx, a, op, n, nil, func() (struct{}, error) { return struct{}{}, f() })
 	return err
@@ -119,7 +121,7 @@ func (a access) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceI
 	return call(ctx, a, "lanes", 0, length, func() ([]batch.ServiceID, error) { return a.Store.Lanes(ctx, q) })
 }
 
-// Claim takes nothing from lanes that the admission refuses, and leaves out the runs of lanes in
+// Claim claims nothing from lanes that the admission refuses, and leaves out the runs of lanes in
 // which the database has forgotten something.
 func (a access) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (claimed store.Claimed, err error) {
 	if a.admission != nil {
@@ -138,7 +140,7 @@ func (a access) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error
 	return call(ctx, a, "payloads", len(refs), nil, func() ([][]byte, error) { return a.Store.Payloads(ctx, refs) })
 }
 
-// KeepPrepared holds the bytes that are kept, before they are posted.
+// KeepPrepared notes the bytes that the store kept, before they are posted.
 func (a access) KeepPrepared(ctx context.Context, all []store.Prepared) ([]bool, error) {
 	kept, err := call(ctx, a, "keep_prepared", len(all), nil, func() ([]bool, error) { return a.Store.KeepPrepared(ctx, all) })
 	if err == nil && a.recalled != nil && len(kept) == len(all) {
@@ -151,9 +153,10 @@ func (a access) Record(ctx context.Context, outcomes []store.Outcome) ([]store.A
 	return call(ctx, a, "record", len(outcomes), nil, func() ([]store.Applied, error) { return a.Store.Record(ctx, outcomes) })
 }
 
-// Pending leaves out batches that another ledger serves: this ledger's answers mean nothing for
-// them. If a service is held for another reason, its batches in flight are still followed. It
-// gives back the bytes that the database has forgotten: the ledger must not be asked about others.
+// Pending leaves out batches that another ledger serves, because this ledger's answers mean
+// nothing for them. Batches in flight of a service that is held for another reason are still
+// followed. Pending fills in the bytes that the database has forgotten: the ledger must not be
+// asked about others.
 func (a access) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
 	rows, err := call(ctx, a, "pending", 0, length, func() ([]store.InFlight, error) { return a.Store.Pending(ctx, q) })
 	if a.admission != nil && err == nil {
@@ -177,7 +180,7 @@ func (a access) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, er
 	return call(ctx, a, "prune", 0, countPruned, func() (store.Pruned, error) { return a.Store.Prune(ctx, q) })
 }
 
-// datedTexts are texts with the clock.
+// datedTexts is the result of ReadTexts: texts and the database's time.
 type datedTexts struct {
 	all []store.Text
 	now time.Time

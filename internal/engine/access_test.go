@@ -13,8 +13,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A panic in a method of the store is the error of its call, is told, and counts as a failure. It
-// is contained here and nowhere else: only methods that nothing of the engine calls may panic.
+// A panic in a method of the store is the error of its call, is reported, and counts as a failure.
+// Only access contains panics of the store, so methods that the engine does not call may panic.
 func TestAPanicOfTheStoreIsTheErrorOfItsCall(t *testing.T) {
 	told := 0
 	v := newVitals()
@@ -22,11 +22,11 @@ func TestAPanicOfTheStoreIsTheErrorOfItsCall(t *testing.T) {
 		told++
 		assert.ErrorContains(t, c.Err, "panic: ", c.Op)
 	}
-	a := reflect.ValueOf(access{Store: substituted{abilities: store.AllAbilities}, meter: storeMeter(to, v), loop: "queuer"}) // it has no method: each panics
+	a := reflect.ValueOf(access{Store: substituted{abilities: store.AllAbilities}, meter: storeMeter(to, v), loop: "queuer"}) // the store inside is nil, so each method panics
 	var panicked []string
 	for i := range a.NumMethod() {
 		name, method := a.Type().Method(i).Name, a.Method(i)
-		if name == "Abilities" { // New has asked
+		if name == "Abilities" { // New has called it already
 			continue
 		}
 		args := []reflect.Value{reflect.ValueOf(t.Context())}

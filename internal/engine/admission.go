@@ -16,18 +16,18 @@ import (
 )
 
 // admission decides for each service, when a Run first meets it, whether this Run serves it. A
-// service that is not served is held, and reported once; the other services go on.
+// service that is not served is held and reported once, and the other services go on.
 //
 // A client that stands for several ledgers (dlt.Traits.Routed) is asked again about each service
-// before each claim, each POST and each question, and for each due row: where it answers otherwise
-// than before, the service is resolved and judged again. If its ledger has another name now, its
-// batch in doubt must neither be asked about at the new ledger nor be sent there.
+// before each claim, each POST and each question, and for each due row. If its answer has changed,
+// the service is resolved and judged again. If its ledger has another name now, a batch in doubt
+// must neither be asked about at the new ledger nor be sent there.
 type admission struct {
 	*services
 	store          access
 	o              Options
-	serviceChanged func(batch.ServiceID, error) // called when a service is held, or, with a nil error, no longer held
-	traitsDiffer   func(error)                  // called when the recorded traits are other ones
+	serviceChanged func(batch.ServiceID, error) // called with the reason when a service is held, and with nil when it is served again
+	traitsDiffer   func(error)                  // called when the recorded traits differ from the present ones
 
 	keepMutex sync.Mutex
 	records   map[string]keptRecord // by the name of a ledger
@@ -44,11 +44,11 @@ func newAdmission(all common, st access, news func(batch.ServiceID, error)) *adm
 // clientAnswer is a client's answer about a service that is to be judged.
 type clientAnswer struct {
 	dlt.Traits
-	err error // why the service is not served
+	err error // why the service is not served; nil if it is
 }
 
-// judge makes sure that every given service is judged. An error is the store's: some services
-// are then not judged, and the caller must do nothing about any of them.
+// judge judges every given service that is not judged. An error is the store's: some services are
+// then not judged, and the caller must do nothing about any of them.
 func (g *admission) judge(ctx context.Context, services []batch.ServiceID) error {
 	unjudged := g.unjudged(services)
 	if len(unjudged) == 0 {
@@ -61,8 +61,8 @@ func (g *admission) judge(ctx context.Context, services []batch.ServiceID) error
 		}
 		want := texts.Served{Service: s, Ledger: f.Name}
 		if f.err != nil {
-			// Another ledger may have its batches in flight, although this one cannot serve it.
-			// Without a name texts.Serve records nothing.
+			// The batches in flight of this service may belong to another ledger, although this
+			// ledger cannot serve the service. Without a name texts.Serve records nothing.
 			want.Ledger = ""
 			if old := g.entryOf(s); old.judged && old.err == nil && !loop.Panicked(f.err) {
 				f.err = errors.Join(otherLedger(old.name(), f.Name), f.err)
@@ -91,8 +91,8 @@ func (g *admission) judge(ctx context.Context, services []batch.ServiceID) error
 			}
 		}
 	}
-	// A Run that ErrDrain gave up may still be here, in a client that ignored its context. The
-	// next Run has begun to judge anew by then, and the map is its.
+	// A Run that ended with ErrDrain may still be here, in a client that ignored its context. The
+	// next Run has begun to judge anew, and the map belongs to the next Run.
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("who serves %d services: %w", len(unjudged), err)
 	}
@@ -104,8 +104,8 @@ func (g *admission) judge(ctx context.Context, services []batch.ServiceID) error
 	return nil
 }
 
-// unjudged returns the services without a lasting judgement of their client's present answer.
-// Where a client panics, its answer before counts.
+// unjudged returns the services whose client's present answer is not judged for good. If a client
+// panics, its earlier answer counts.
 func (g *admission) unjudged(services []batch.ServiceID) map[batch.ServiceID]*clientAnswer {
 	var out map[batch.ServiceID]*clientAnswer
 	for i, s := range services {
@@ -113,7 +113,7 @@ func (g *admission) unjudged(services []batch.ServiceID) map[batch.ServiceID]*cl
 			continue
 		}
 		f, old := clientAnswer{}, g.entryOf(s)
-		lasts := old.judged && !loop.Panicked(old.err) // the next answer may give another judgement
+		lasts := old.judged && !loop.Panicked(old.err) // false if the next answer may give another judgement
 		switch {
 		case old.terms == nil || old.terms.Routed:
 			f.Traits, f.err = g.askClient(s)
@@ -128,13 +128,13 @@ func (g *admission) unjudged(services []batch.ServiceID) map[batch.ServiceID]*cl
 		if out == nil {
 			out = map[batch.ServiceID]*clientAnswer{}
 		}
-		found := f // few need memory
+		found := f // a copy, because only a few need memory
 		out[s] = &found
 	}
 	return out
 }
 
-// otherLedger returns an error if the service belongs to another ledger than the wanted one.
+// otherLedger returns an error if the recorded ledger of a service is not the wanted one.
 func otherLedger(recorded, wanted string) error {
 	if recorded == "" || recorded == wanted {
 		return nil
@@ -142,13 +142,13 @@ func otherLedger(recorded, wanted string) error {
 	return fmt.Errorf("%w: the service is served by %q, this is %q", ErrOtherLedger, recorded, wanted)
 }
 
-// refusal returns nil for a served service. judge must have judged the service before.
+// refusal returns why the service is not served, or nil if it is. The service must be judged.
 func (g *admission) refusal(s batch.ServiceID) error {
 	return g.entryOf(s).err
 }
 
-// ownedByOther reports whether another ledger has the batches of a service. judge must have judged
-// the service before.
+// ownedByOther reports whether another ledger has the batches of a service. The service must be
+// judged.
 func (g *admission) ownedByOther(s batch.ServiceID) bool {
 	return errors.Is(g.refusal(s), ErrOtherLedger)
 }
@@ -173,8 +173,8 @@ func (g *admission) ownRows(ctx context.Context, rows []store.InFlight) ([]store
 	return slices.DeleteFunc(rows, func(f store.InFlight) bool { return g.ownedByOther(f.Key.Service) }), nil
 }
 
-// ledgerRenamed reports whether a route leads a service to a ledger of another name than the known
-// one. After a panic of the client the known name counts.
+// ledgerRenamed reports whether the client now leads a service to a ledger with another name than
+// the known one. After a panic of the client the known name counts.
 func (g *admission) ledgerRenamed(s batch.ServiceID, known service) bool {
 	if known.terms == nil || !known.terms.Routed {
 		return false

@@ -23,7 +23,7 @@ type idleStore struct{ store.Store }
 func (idleStore) Checked(context.Context, []store.Due) error                         { return nil }
 func (idleStore) Lanes(context.Context, store.LanesQuery) ([]batch.ServiceID, error) { return nil, nil }
 
-// Where nobody looks, no call costs an allocation, in a loop or outside.
+// If no observer wants calls, a call allocates nothing, in a loop or outside.
 func TestACallThatNobodySeesIsFree(t *testing.T) {
 	ctx := t.Context()
 	outside := access{Store: substituted{Store: idleStore{}}}

@@ -8,8 +8,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// nextCounts returns the counts after a read, and after those before. accepted is when the ledger
-// last took a batch of this process.
+// nextCounts returns the new counts after a read of s. accepted is when the ledger last took a
+// batch of this process.
 func nextCounts(c health.Counts, now time.Time, s store.Stats, accepted time.Time) health.Counts {
 	if s.At.IsZero() {
 		return health.Counts{}
@@ -32,7 +32,8 @@ func nextCounts(c health.Counts, now time.Time, s store.Stats, accepted time.Tim
 	return n
 }
 
-// sinceWhen is since when so many are not none: before says it of the counts before.
+// sinceWhen returns since when n has not been zero, or the zero time if n is zero. before is its
+// value at the last read.
 func sinceWhen(n int, before, now time.Time) time.Time {
 	switch {
 	case n == 0:
@@ -43,8 +44,8 @@ func sinceWhen(n int, before, now time.Time) time.Time {
 	return before
 }
 
-// stalled reports whether batches wait and nothing shows that one moves. Where as many lanes are
-// paused or halted as have open batches, the batches that wait may all be theirs.
+// stalled reports whether batches wait and nothing shows that one moves. If as many lanes are
+// paused or halted as have open batches, the waiting batches may all be in those lanes.
 func stalled(waiting int, s store.Stats) bool {
 	inHand := s.Open[batch.Pending] + s.Open[batch.Valid]
 	if waiting == 0 || inHand > 0 || s.AllPaused || s.Lanes <= s.Paused+s.Halted {

@@ -11,8 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A standstill begins when batches wait in a lane that nobody holds and nothing in the whole
-// database shows that one moves. It lasts until something does.
+// A standstill begins when batches wait in a lane that is not paused or halted, and nothing in the
+// whole database shows that a batch moves. It lasts until something moves.
 func TestCountsOfAStandstill(t *testing.T) {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	since := now.Add(-time.Hour)
@@ -52,10 +52,11 @@ func TestCountsOfAStandstill(t *testing.T) {
 	}
 }
 
-// What needs a person counts from the first read that has any, and an order from its refusal.
+// Batches that need a person are counted since the first read that has any, and refused orders
+// since the refusal.
 func TestCountsSaySinceWhen(t *testing.T) {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	ahead := time.Hour // of the database's clock
+	ahead := time.Hour // how far the database's clock is ahead
 	s := store.Stats{Totals: store.Totals{At: now.Add(ahead), Undecided: 1, Halted: 2, RefusedOrders: 1, OldestRefused: now.Add(ahead - time.Minute)}}
 	first := nextCounts(health.Counts{}, now, s, time.Time{})
 	later := nextCounts(first, now.Add(time.Minute), s, time.Time{})

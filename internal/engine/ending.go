@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// stopCounts counts the claims and outcomes that a stop of a Run leaves behind. The parts use it
-// concurrently.
+// stopCounts counts the claims and outcomes that the stop of a Run leaves behind. The parts of the
+// Run use it concurrently.
 type stopCounts struct {
 	since     time.Time // set by begin
 	stopBegan atomic.Bool
-	putBack   atomic.Int64 // claims
+	putBack   atomic.Int64 // number of claims put back
 	lost      atomic.Int64 // outcomes that could not be written
 }
 
-// begin says that the stop begins; nothing before it is counted.
+// begin marks the beginning of the stop. What happened before is not counted.
 func (e *stopCounts) begin() {
 	e.since = time.Now()
 	e.stopBegan.Store(true)

@@ -1,5 +1,5 @@
-// Package engine delivers batches: it joins queuer, submitter, monitor and the parts between them
-// to a store and a ledger.
+// Package engine delivers batches: it connects queuer, submitter, monitor and the parts between
+// them with a store and a ledger.
 package engine
 
 import (
@@ -42,10 +42,10 @@ type Options struct {
 	PollInterval   time.Duration
 	ScanInterval   time.Duration
 
-	Budget     batch.Budget // of services without their own
+	Budget     batch.Budget // for services without a budget of their own
 	BudgetOf   func(batch.ServiceID) batch.Budget
 	QuickRetry func(batch.ServiceID) (retries int, pause time.Duration)
-	RetryDelay func(s batch.ServiceID, n int) time.Duration // after the n-th certain failure in a row
+	RetryDelay func(s batch.ServiceID, n int) time.Duration // the wait after the n-th certain failure in a row
 	Policy     batch.Policy
 
 	ResendAtRiskOfExecutingTwice bool
@@ -58,18 +58,18 @@ type Options struct {
 	Instance, Host, Version string
 
 	Drain      time.Duration
-	Retention  time.Duration // 0: 30 days, or for ever where the store cannot prune; negative means for ever
+	Retention  time.Duration // 0 means 30 days, or for ever if the store cannot prune; negative means for ever
 	StuckAfter time.Duration
 	IdlePause  time.Duration
 
-	NonDefaults []slog.Attr // the options that are not their defaults, for the log
+	NonDefaults []slog.Attr // the options that differ from their defaults, for the log
 }
 
 // common has the parts that all Runs of an engine share.
 type common struct {
 	o        Options
-	store    access // outside of the loops
-	ledger   ledger // outside of Runs: without admission and meter
+	store    access // for calls outside of the loops
+	ledger   ledger // for calls outside of Runs, without admission and meter
 	events   *events.Reporter
 	recalled *recall.Batches
 	hints    *hints.Node
@@ -84,7 +84,7 @@ type Engine struct {
 	uncommitted uncommittedLanes
 }
 
-// New joins a store and a ledger, which must fit each other and the options.
+// New connects a store and a ledger, which must fit each other and the options.
 func New(s store.Store, l dlt.Ledger, o Options, r *events.Reporter) (*Engine, error) {
 	if err := o.Strategy.Check(); err != nil {
 		if in, ok := errors.AsType[*batch.InputError](err); ok {
@@ -128,7 +128,7 @@ func New(s store.Store, l dlt.Ledger, o Options, r *events.Reporter) (*Engine, e
 	return e, nil
 }
 
-// Run claims, posts and follows batches until ctx is done and everything has come to rest.
+// Run claims, posts and follows batches until ctx is done and all its parts have ended.
 func (e *Engine) Run(ctx context.Context) error {
 	if !e.running.CompareAndSwap(false, true) {
 		return ErrRunning
@@ -139,7 +139,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	if err := e.waitForWrites(ctx); err != nil {
 		news.End()
 		if ctx.Err() != nil {
-			return nil // stopped before it began
+			return nil // ctx was done before Run began
 		}
 		return err
 	}
@@ -154,7 +154,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	return err
 }
 
-// waitForWrites waits for a database that takes writes, and looks at it.
+// waitForWrites repeats checkLedger until the database takes writes.
 func (e *Engine) waitForWrites(ctx context.Context) error {
 	err := e.checkLedger(ctx)
 	for pause := loop.NewBriefPauses(); errors.Is(err, store.ErrReadOnly) && ctx.Err() == nil; err = e.checkLedger(ctx) {
@@ -164,9 +164,9 @@ func (e *Engine) waitForWrites(ctx context.Context) error {
 	return err
 }
 
-// checkLedger records the ledger's name on the first start and refuses any other name later.
+// checkLedger records the ledger's name on the first start, and refuses any other name later.
 func (e *Engine) checkLedger(ctx context.Context) error {
-	traits, err := e.ledger.askClient("") // the substitute after a panic must not be recorded for good
+	traits, err := e.ledger.askClient("") // a panic's substitute must not be recorded for good
 	if err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
@@ -201,18 +201,19 @@ func (e *Engine) TakesBatches() error {
 	return nil
 }
 
-// Store returns the store for the application's calls. It has all methods.
+// Store returns the store for the application's calls. It has all methods of a store.
 func (e *Engine) Store() store.Store { return e.store }
 
-// Call makes a call to the store that given store alone can make, about n items.
+// Call makes a call, about n items, of a method that only the store given to New has.
 func (e *Engine) Call(ctx context.Context, op string, n int, f func() error) error {
 	return callErr(ctx, e.store, op, n, f)
 }
 
-// Check returns the ledger's local check of a batch, where it has one.
+// Check returns the result of the client's local check of a batch, if the client has a check.
 func (e *Engine) Check(b batch.Batch) error { return e.ledger.Check(b) }
 
-// Added says that batches were added. Where this process delivers nothing it tells others.
+// Added tells the parts that batches were added. If no Run delivers in this process, it tells
+// other processes.
 func (e *Engine) Added(batches []batch.Batch) {
 	known := map[batch.ServiceID]struct{}{}
 	services := make([]batch.ServiceID, 0, len(batches))
@@ -226,26 +227,26 @@ func (e *Engine) Added(batches []batch.Batch) {
 	e.name(services)
 }
 
-// AddedTx says that an application's transaction has added batches.
+// AddedTx notes that an application's transaction has added batches.
 func (e *Engine) AddedTx(batches []batch.Batch) {
 	if !e.store.Abilities().Has(store.CanHint) {
-		return // scans come each ScanInterval
+		return // scans take place each ScanInterval
 	}
 	for _, b := range batches {
 		e.uncommitted.add(b.Service)
 	}
 }
 
-// Wake says that a service may have a batch to send.
+// Wake notes that a service may have a batch to send.
 func (e *Engine) Wake(s batch.ServiceID) {
 	e.uncommitted.cancel(s)
 	e.wakeQuietly(s)
 }
 
-// wakeQuietly is Wake without a word of the application.
+// wakeQuietly is Wake without a call of the application.
 func (e *Engine) wakeQuietly(s batch.ServiceID) { e.name([]batch.ServiceID{s}) }
 
-// name names lanes to the present Run, and to other processes those that it cannot take.
+// name gives lanes to the present Run, and tells other processes of those that it cannot send.
 func (e *Engine) name(services []batch.ServiceID) {
 	others := services
 	if r := e.run.Load(); r != nil {
@@ -260,7 +261,8 @@ func (e *Engine) name(services []batch.ServiceID) {
 	}
 }
 
-// Freed is Wake for a lane that an operator may have set free: batches in flight may be decided.
+// Freed is Wake for a lane that an operator may have set free. The operator may also have decided
+// about batches in flight.
 func (e *Engine) Freed(s batch.ServiceID) {
 	if r := e.run.Load(); r != nil {
 		r.monitor.Follow(s)
@@ -276,12 +278,13 @@ func (c common) ClaimQuery() store.ClaimQuery {
 	}
 }
 
-// Choose returns the choice of this engine's claims, which reports nothing.
+// Choose returns the choice function of this engine's claims. It reports no bad answers of the
+// strategy.
 func (e *Engine) Choose() store.Choose {
 	return queuer.Choose(e.o.Strategy, e.ledger.keepsOrder, func(batch.ServiceID, error) {})
 }
 
-// Serves returns why this engine's ledger does not serve a service; nil where it does.
+// Serves returns why this engine's ledger does not serve a service, or nil if it does.
 func (e *Engine) Serves(ctx context.Context, s batch.ServiceID) (unserved, err error) {
 	traits, unserved := e.ledger.askClient(s)
 	if unserved == nil {
@@ -293,7 +296,7 @@ func (e *Engine) Serves(ctx context.Context, s batch.ServiceID) (unserved, err e
 	return e.servedElsewhere(ctx, s, traits.Name)
 }
 
-// servedElsewhere returns an error if another ledger than the named one serves a service. It
+// servedElsewhere returns an error if a ledger other than the named one serves a service. It
 // records nothing.
 func (e *Engine) servedElsewhere(ctx context.Context, s batch.ServiceID, ledger string) (unserved, err error) {
 	by, err := texts.Serve(ctx, e.store, []texts.Served{{Service: s}})
@@ -303,21 +306,21 @@ func (e *Engine) servedElsewhere(ctx context.Context, s batch.ServiceID, ledger 
 	return otherLedger(by[0], ledger), nil
 }
 
-// Quiet returns the ResendQuiet of the ledger that serves a service. It fails where that is not
-// this engine's ledger: another ledger's time says nothing.
+// Quiet returns the ResendQuiet of the ledger that serves a service. It fails if that is not this
+// engine's ledger, whose ResendQuiet does not hold for another ledger.
 func (e *Engine) Quiet(ctx context.Context, s batch.ServiceID) (time.Duration, error) {
 	traits, err := e.ownTraits(ctx, s)
 	return traits.ResendQuiet, err
 }
 
 // Withdraws returns whether the ledger that serves a service can keep a batch from taking effect,
-// and the ledger's name. It fails as Quiet does.
+// and the ledger's name. It fails if that is not this engine's ledger.
 func (e *Engine) Withdraws(ctx context.Context, s batch.ServiceID) (can bool, ledger string, err error) {
 	traits, err := e.ownTraits(ctx, s)
 	return traits.Withdraws, traits.Name, err
 }
 
-// ownTraits returns the traits of a service that this engine's ledger serves.
+// ownTraits returns the traits of a service, and an error unless this engine's ledger serves it.
 func (e *Engine) ownTraits(ctx context.Context, s batch.ServiceID) (dlt.Traits, error) {
 	traits, err := e.ledger.askClient(s)
 	if err != nil {

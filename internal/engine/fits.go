@@ -18,8 +18,8 @@ func Bad(field, value, want string) error {
 	return fmt.Errorf("new: %w", &batch.InputError{Field: field, Value: value, Want: want})
 }
 
-// checkService refuses a service that its ledger cannot serve under these options, or not with
-// this store.
+// checkService refuses a service that its ledger cannot serve with these options or with this
+// store.
 func checkService(st store.Store, traits dlt.Traits, o Options) error {
 	if err := traits.Validate(); err != nil {
 		return err
@@ -39,8 +39,8 @@ func checkService(st store.Store, traits dlt.Traits, o Options) error {
 	return checkRetention(traits, o)
 }
 
-// checkRenewal refuses claims that have no time for both requests of an attempt, if the ledger's
-// client prepares before each POST. Where Prepare took as long as it may, no time would be left
+// checkRenewal refuses a ClaimTTL that has no time for both requests of an attempt, if the
+// ledger's client prepares before each POST. A Prepare that takes its whole time would leave none
 // for the POST: the batch would be put back and claimed again, for ever and without an error.
 func checkRenewal(traits dlt.Traits, o Options) error {
 	if least := 2*o.RequestTimeout + o.Margin; traits.Prepares && traits.Renews && o.ClaimTTL <= least {
@@ -70,7 +70,7 @@ func checkOneRun(traits dlt.Traits, o Options) error {
 	return nil
 }
 
-// checkRetention refuses to forget a batch that may still be sent again.
+// checkRetention refuses a retention that removes batches which may still be sent again.
 func checkRetention(traits dlt.Traits, o Options) error {
 	if h := traits.ResendHarmlessFor; o.Retention > 0 && h != dlt.Forever && o.Retention <= h {
 		return BadOption("Retention", o.Retention, fmt.Sprintf("more than the ResendHarmlessFor of the ledger %q (%s)", traits.Name, h))

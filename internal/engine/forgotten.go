@@ -12,14 +12,14 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// postable compares the runs of a claim with what this process holds of their batches, and
-// returns those that may be posted: even if the database says otherwise, a batch whose attempt
-// this process has made already is not posted as if it were new.
+// postable compares the runs of a claim with what this process knows of their batches, and returns
+// the runs that may be posted. If this process has attempted a batch already, the batch is not
+// posted as if it were new, whatever the database says.
 func (a access) postable(ctx context.Context, all []store.ClaimedRun) []store.ClaimedRun {
 	now := time.Now()
 	runs := all[:0]
 	for _, run := range all {
-		var forgotten map[batch.Key]*recall.Forgotten // hardly ever one
+		var forgotten map[batch.Key]*recall.Forgotten // nil almost always
 		for _, c := range run.Batches {
 			if f := a.recalled.Judge(c, now); f != nil {
 				if forgotten == nil {
@@ -41,7 +41,7 @@ func (a access) postable(ctx context.Context, all []store.ClaimedRun) []store.Cl
 	return runs
 }
 
-// holdSeen holds the rows that the store has shown, and gives back the bytes that it has
+// holdSeen notes the rows that the store has shown, and fills in the bytes that the store has
 // forgotten.
 func (a access) holdSeen(rows []store.InFlight) {
 	now := time.Now()
@@ -51,7 +51,7 @@ func (a access) holdSeen(rows []store.InFlight) {
 	}
 }
 
-// holdKept holds bytes that the store has kept.
+// holdKept notes bytes that the store has kept.
 func (a access) holdKept(all []store.Prepared, kept []bool) {
 	now := time.Now()
 	for i, p := range all {
@@ -61,8 +61,8 @@ func (a access) holdKept(all []store.Prepared, kept []bool) {
 	}
 }
 
-// holdWritten holds outcomes that the store has written. The recorder alone knows of those among
-// them whose first answer was lost: to the second the store says that the row has moved on.
+// holdWritten notes outcomes that the store has written. Only the recorder knows of an outcome
+// whose first answer was lost: the store's second answer is that the row has moved on.
 func (r *run) holdWritten(group []inhand.Recorded) {
 	now := time.Now()
 	for i := range group {
@@ -73,8 +73,8 @@ func (r *run) holdWritten(group []inhand.Recorded) {
 }
 
 // endForgotten ends the claims of a run in which the database has forgotten something. The batches
-// concerned are in doubt, and the monitor asks the ledger about them. The others go back: they may
-// come after these.
+// concerned become doubts, and the monitor asks the ledger about them. The others are put back,
+// because they may have to follow these.
 func (r *run) endForgotten(ctx context.Context, run store.ClaimedRun, which map[batch.Key]*recall.Forgotten) {
 	r.monitor.Follow(run.Service)
 	r.table.Claimed(run)
@@ -90,9 +90,9 @@ func (r *run) endForgotten(ctx context.Context, run store.ClaimedRun, which map[
 	}
 }
 
-// doubtAbout returns the outcome of a claim that cannot be. Bytes that the store has forgotten are
-// kept again first. Where a client needs them, and they are not known any more, the batch is never
-// sent again: other bytes might have the same effect once more.
+// doubtAbout returns the outcome of a claim of a batch whose attempt the database has forgotten.
+// First it keeps the forgotten bytes again. If a client needs the bytes and this process does not
+// know them any more, the batch is never sent again: other bytes might take effect a second time.
 func (r *run) doubtAbout(ctx context.Context, c store.Claim, f *recall.Forgotten) store.Outcome {
 	o := store.Outcome{
 		Ref: c.Ref, Version: c.Version, Budget: c.Budget, By: batch.BySubmitter, Attempt: c.Attempt,
@@ -111,9 +111,9 @@ func (r *run) doubtAbout(ctx context.Context, c store.Claim, f *recall.Forgotten
 	return o
 }
 
-// keepAgain keeps bytes that the store has forgotten. A failure says nothing about them: it is
-// repeated while the claim is live, after a stop, too. The answer is false where the row has moved
-// on, or where the store has not answered in that time.
+// keepAgain keeps bytes that the store has forgotten. It repeats the write after a failure while
+// the claim is live, also after a stop. kept is false if the row has moved on, or if the store has
+// not answered in that time.
 func (r *run) keepAgain(ctx context.Context, p store.Prepared) (kept bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.o.ClaimTTL)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// newHints returns what tells other processes, and hears them.
+// newHints returns the node that sends hints to other processes and receives theirs.
 func (e *Engine) newHints() *hints.Node {
 	o := hints.Options{Timeout: e.o.ClaimTTL / 4, Changed: e.hintsChanged}
 	if e.store.Abilities().Has(store.CanHint) {
@@ -19,7 +19,7 @@ func (e *Engine) newHints() *hints.Node {
 	return hints.New(o)
 }
 
-// Tell tells other processes, also while this one runs nothing.
+// Tell sends a hint to other processes, also while no Run runs in this process.
 func (e *Engine) Tell(_ context.Context, h store.Hint) {
 	e.hints.Tell(h)
 	if r := e.run.Load(); r != nil && h.WholeTopics.Has(store.TopicLanes) {
@@ -27,7 +27,7 @@ func (e *Engine) Tell(_ context.Context, h store.Hint) {
 	}
 }
 
-// Ended tells other processes that batches are final, where somebody may wait there.
+// Ended tells other processes that batches are final, if some process waits for such hints.
 func (e *Engine) Ended(keys ...batch.Key) {
 	if !e.hints.Wanted(store.TopicFinals) {
 		return
@@ -39,16 +39,16 @@ func (e *Engine) Ended(keys ...batch.Key) {
 	e.hints.Tell(h)
 }
 
-// Hash returns a batch's number in hints.
+// Hash returns the number that stands for a batch in hints.
 func Hash(key batch.Key) uint64 { return store.KeyHash(string(key.Service), string(key.ID)) }
 
-// HearEnds gives the hashes of batches that other processes saw become final to heard, until ctx
-// is done. It calls look when some may have been missed.
+// HearEnds calls heard with the hashes of batches that other processes saw become final, until ctx
+// is done. It calls look when hints may have been missed.
 func (e *Engine) HearEnds(ctx context.Context, heard func(hashes []uint64, many bool), look func()) {
 	e.hints.Hear(ctx, store.TopicFinals, func(h store.Hint) { heard(h.Finals, h.WholeTopics.Has(store.TopicFinals)) }, look)
 }
 
-// hear looks where other processes tell that there is work, until ctx is done.
+// hear acts on hints of other processes about new work, until ctx is done.
 func (r *run) hear(ctx context.Context) {
 	if r.o.IdlePause > 0 {
 		return // a session that listens would keep the database awake
@@ -56,9 +56,9 @@ func (r *run) hear(ctx context.Context) {
 	r.hints.Hear(ctx, store.TopicLanes, r.heard, r.queuer.Scan)
 }
 
-// heard names the lanes of a hint that this Run has served already. A scan finds the others, if
-// they have a batch: names may be made up, and who serves a service is decided for good when a
-// claim meets it. So does a scan while more lanes are due than one scan reads.
+// heard names the lanes of a hint that this Run has served before. A scan finds the others, if
+// they have a batch: names may be made up, and a claim that meets a service decides for good who
+// serves it. A scan also finds all lanes while more lanes are due than one scan reads.
 func (r *run) heard(h store.Hint) {
 	_, waiting := r.lanes.Waiting()
 	if h.WholeTopics.Has(store.TopicLanes) || waiting > scanLanes {
@@ -72,8 +72,8 @@ func (r *run) heard(h store.Hint) {
 	}
 }
 
-// canSend reports whether this Run can send a service's batches now, so that nobody else has to be
-// told.
+// canSend reports whether this Run can send a service's batches now, so that other processes need
+// not be told.
 func (r *run) canSend(s batch.ServiceID) bool {
 	return !r.stopCounts.stopBegan.Load() && r.admission.entryOf(s).err == nil && r.submitter.Closed(s) <= 0
 }
@@ -82,7 +82,8 @@ func (r *run) canSend(s batch.ServiceID) bool {
 func (r *run) tellAll() { r.hints.Tell(store.Hint{WholeTopics: store.TopicLanes}) }
 
 // tellAtEnd is tellAll at the end of a Run that leaves batches to others. It waits for the store,
-// for endTime at most: after Run the application may close the database. Who hears nothing scans.
+// for endTime at most, because the application may close the database after Run. A process that
+// misses the hint finds the batches by a scan.
 func (r *run) tellAtEnd(ctx context.Context) {
 	if !r.store.Abilities().Has(store.CanHint) || r.queuer.Empty(r.o.ScanInterval) {
 		return
@@ -92,12 +93,12 @@ func (r *run) tellAtEnd(ctx context.Context) {
 	_ = r.store.Tell(ctx, store.Hint{WholeTopics: store.TopicLanes}) // a hint may be lost
 }
 
-// hintsHealth says whether this Run hears hints.
+// hintsHealth returns whether this Run receives hints.
 func (r *run) hintsHealth() health.Hints {
 	return health.Hints(r.hints.State(store.TopicLanes))
 }
 
-// hintsChanged tells the present Run, which looks less often while hints arrive.
+// hintsChanged tells the present Run, which scans less often while hints arrive.
 func (e *Engine) hintsChanged(t store.Topics, before, now hints.State) {
 	hints.Log(e.events.Logger(), t, before, now)
 	if r := e.run.Load(); r != nil && t == store.TopicLanes {

@@ -13,19 +13,19 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// ledger is the ledger as the engine has it. A call of a Run passes the admission first, which
-// refuses without a call; then the meter makes the call, and contains a panic of the client. The
-// admission looks at the service again before each call, because a batch is posted some time after
-// its claim, and is asked about from memory, without a Pending.
+// ledger is the ledger for the engine. In a Run, a call passes the admission first, which may
+// refuse it. Then the meter makes the call, and contains a panic of the client. The admission
+// looks at the service before each call, because a batch is posted some time after its claim, and
+// is asked about from memory without a call of Pending.
 type ledger struct {
 	dlt.Ledger
 	*services
-	meter     // of a Run
+	meter     // set in a Run only
 	admission *admission
 }
 
-// ledgerMeter returns the meter of calls to the ledger; at makes it that of one ledger. A refusal
-// of a batch, for good or for now, and busy count as answers.
+// ledgerMeter returns the meter of calls to the ledger; its method at makes it the meter of one
+// ledger of several. Busy, and a refusal of a batch for good or for now, count as answers.
 func ledgerMeter(to calls, v *vitals) meter {
 	return meter{part: "ledger", calls: to, vitals: v, isAnswer: func(err error) bool {
 		switch dlt.Kind(err) {
@@ -36,11 +36,11 @@ func ledgerMeter(to calls, v *vitals) meter {
 	}}
 }
 
-// Traits returns the traits that a service is resolved to.
+// Traits returns the traits of a service, as its terms have them.
 func (l ledger) Traits(s batch.ServiceID) dlt.Traits { return l.termsOf(s).Traits }
 
-// names returns the names of the ledgers: one, or of all for which the client stands. It is nil
-// where the client stands for several and does not name them.
+// names returns the names of all ledgers for which the client stands. It is nil if the client
+// stands for several and does not name them.
 func (l ledger) names() []string {
 	switch t := l.Traits(""); {
 	case t.Ledgers != "":
@@ -57,7 +57,7 @@ func (l ledger) shownName() string {
 	return batch.Excerpt(cmp.Or(strings.Join(l.names(), ", "), l.Traits("").Name), 512)
 }
 
-// meterOf is the meter of calls about a service: each ledger has a health of its own.
+// meterOf returns the meter of calls about a service: each ledger has a health of its own.
 func (l ledger) meterOf(s batch.ServiceID) meter {
 	m := l.meter
 	if m.vitals != nil {
@@ -67,7 +67,7 @@ func (l ledger) meterOf(s batch.ServiceID) meter {
 	return m
 }
 
-// Check returns the client's local check, where its traits declare one.
+// Check returns the result of the client's local check, if the traits declare one.
 func (l ledger) Check(b batch.Batch) error {
 	if !l.termsOf(b.Service).Checks {
 		return nil
@@ -83,8 +83,8 @@ func (l ledger) SubmitList(ctx context.Context, list []batch.Attempt) error {
 	return l.post(ctx, "submit_list", list[0].Service, len(list), func() error { return l.Ledger.SubmitList(ctx, list) })
 }
 
-// post makes a request that posts n batches of a service. A panic is doubt about each of them, and
-// reported: nobody would notice it otherwise.
+// post makes a request that posts n batches of a service. A panic is a doubt about each of them,
+// and is reported, because nothing else would show it.
 func (l ledger) post(ctx context.Context, op string, s batch.ServiceID, n int, f func() error) error {
 	if err := l.admission.movedError("submit", s); err != nil {
 		return err
@@ -100,7 +100,8 @@ func (l ledger) post(ctx context.Context, op string, s batch.ServiceID, n int, f
 	return err
 }
 
-// Prepare gives no bytes of another ledger: they would be kept with the batch.
+// Prepare refuses if the service's ledger has changed since the claim: bytes of another ledger
+// would be kept with the batch.
 func (l ledger) Prepare(ctx context.Context, a batch.Attempt) (out []byte, err error) {
 	if err := l.admission.movedError("prepare", a.Service); err != nil {
 		return nil, err
@@ -113,8 +114,8 @@ func (l ledger) Prepare(ctx context.Context, a batch.Attempt) (out []byte, err e
 	return out, err
 }
 
-// BatchStatuses asks about the batches of the services that no other ledger has, and answers
-// nothing about the rest.
+// BatchStatuses asks only about batches that no other ledger has, and returns no answer about the
+// rest.
 func (l ledger) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt) (all []batch.Status, err error) {
 	services := make([]batch.ServiceID, len(attempts))
 	for i, a := range attempts {
@@ -135,7 +136,8 @@ func (l ledger) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts [
 	return all, err
 }
 
-// Resolve asks no other ledger: its records prove nothing.
+// Resolve does not ask the ledger about a batch of another ledger, because its records prove
+// nothing about that batch.
 func (l ledger) Resolve(ctx context.Context, d dlt.Doubt) (e dlt.Evidence, err error) {
 	if err := l.admission.judge(ctx, []batch.ServiceID{d.Service}); err != nil {
 		return dlt.CannotTell, err
@@ -151,8 +153,8 @@ func (l ledger) Resolve(ctx context.Context, d dlt.Doubt) (e dlt.Evidence, err e
 	return e, err
 }
 
-// Events returns one connection, and no call of the meter. Its error always means that the stream
-// is lost: it means nothing for the outcome of any batch.
+// Events runs one connection of a stream. The meter does not count it. Its error always means that
+// the stream is lost, and nothing about any batch.
 func (l ledger) Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error {
 	st := l.vitals.streamOf(ctx, services)
 	err := loop.Contain(func() error {

@@ -14,10 +14,10 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// panicking panics in each method, or in a method of each error.
+// panicking is a ledger that panics in each method, or returns an error whose methods panic.
 type panicking struct {
-	dlt.Ledger       // nil: each call panics
-	err        error // of Submit and Events, unless it is nil
+	dlt.Ledger       // nil, so each call panics
+	err        error // the error of Submit and Events; nil makes them panic
 }
 
 func (p panicking) Submit(ctx context.Context, a batch.Attempt) error {
@@ -44,9 +44,9 @@ func (unreadable) Error() string { panic("boom") }
 func (unknowable) Error() string { return "bad" }
 func (unknowable) As(any) bool   { panic("boom") }
 
-// A panic of the client, or of its error, is contained here and nowhere else. Where a batch was
-// posted it is doubt, and reported, since nobody would notice it otherwise. The call counts as a
-// failure.
+// A panic of the client, or of its error, is contained in package engine only. If a batch was
+// posted, the panic is a doubt and is reported, since nothing else would show it. The call counts
+// as a failure.
 func TestAPanicOfTheLedgerIsTheErrorOfItsCall(t *testing.T) {
 	ctx, a := t.Context(), batch.Attempt{Key: batch.Key{Service: "s", ID: "a"}}
 	for name, c := range map[string]struct {
@@ -87,7 +87,7 @@ func TestAPanicOfTheLedgerIsTheErrorOfItsCall(t *testing.T) {
 	}
 }
 
-// A stream whose client panics is lost.
+// If a client panics in Events, the stream is lost.
 func TestAPanicOfEventsLosesTheStream(t *testing.T) {
 	v := newVitals()
 	for _, client := range []dlt.Ledger{panicking{}, panicking{err: unknowable{}}, panicking{err: unreadable{}}} {
@@ -98,8 +98,7 @@ func TestAPanicOfEventsLosesTheStream(t *testing.T) {
 	assert.Len(t, v.streams, 1)
 }
 
-// A call that the admission refuses is no call: it is not counted, and the client sees nothing of
-// it.
+// A call that the admission refuses is not counted, and the client does not get it.
 func TestACallThatTheGateRefusesIsNotCounted(t *testing.T) {
 	ctx, a := t.Context(), batch.Attempt{Key: batch.Key{Service: "s", ID: "a"}}
 	client := panicking{}
@@ -119,8 +118,8 @@ func TestACallThatTheGateRefusesIsNotCounted(t *testing.T) {
 	assert.Empty(t, v.ledgers)
 }
 
-// The client is asked for the traits of a service once, however often they are read, unless it
-// stands for several ledgers: then the admission asks it each time, and everything else reads the
+// The client is asked for the traits of a service once, however often they are read. If it stands
+// for several ledgers, the admission asks it each time, and other code reads the admission's
 // answer.
 func TestTraitsAreAskedOnceAService(t *testing.T) {
 	for routed, asked := range map[bool]int{false: 1, true: 3} {
@@ -140,17 +139,17 @@ func TestTraitsAreAskedOnceAService(t *testing.T) {
 	}
 }
 
-// A Run that was given up keeps no judgement: the next Run judges for itself.
+// A Run that ended with ErrDrain keeps no judgement: the next Run judges for itself.
 func TestAJudgementAfterTheEndIsNotKept(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
-	client := answering{traits: func(batch.ServiceID) dlt.Traits { end(); return dlt.Traits{Routed: true} }} // no name: nothing is recorded
+	client := answering{traits: func(batch.ServiceID) dlt.Traits { end(); return dlt.Traits{Routed: true} }} // without a name nothing is recorded
 	known := newServices(client, nil)
 	g := &admission{services: known, store: access{Store: substituted{memory.New(), store.AllAbilities}}, serviceChanged: func(batch.ServiceID, error) { t.Error("reported") }}
 	require.ErrorIs(t, g.judge(ctx, []batch.ServiceID{"s"}), context.Canceled)
 	assert.False(t, known.entryOf("s").judged)
 }
 
-// answering is a client with traits.
+// answering is a client with the given traits.
 type answering struct {
 	dlt.Ledger
 	traits func(batch.ServiceID) dlt.Traits

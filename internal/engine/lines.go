@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The lines about a Run in the log, in addition to those of its events.
+// The log lines about a Run, in addition to the lines of its events.
 const (
 	lineStarted          = "started"
 	lineStopping         = "stopping"
@@ -15,8 +15,8 @@ const (
 	lineMissingAbilities = "the store lacks abilities"
 )
 
-// logMissingAbilities writes down once which abilities the store lacks, since its author may have
-// forgotten to name one.
+// logMissingAbilities logs once which abilities the store lacks, since its author may have
+// forgotten to declare one.
 func (e *Engine) logMissingAbilities(ctx context.Context) {
 	var losses []slog.Attr
 	for _, l := range e.store.Abilities().Losses() {
@@ -27,7 +27,7 @@ func (e *Engine) logMissingAbilities(ctx context.Context) {
 	}
 }
 
-// logStart writes down how this Run differs from others.
+// logStart logs the start of a Run, and the options that differ from their defaults.
 func (e *Engine) logStart(ctx context.Context) {
 	if !e.events.Logger().Enabled(ctx, slog.LevelInfo) {
 		return
@@ -43,13 +43,13 @@ func (e *Engine) logStart(ctx context.Context) {
 	e.events.Logger().LogAttrs(ctx, slog.LevelInfo, lineStarted, attrs...)
 }
 
-// logStopping writes down that a stop begins.
+// logStopping logs the beginning of a stop.
 func (r *run) logStopping(ctx context.Context) {
 	r.events.Logger().LogAttrs(ctx, slog.LevelInfo, lineStopping, slog.String("instance", r.o.Instance), slog.Int("under_way", r.table.Unfinished()))
 }
 
-// logStop writes down how a Run ended: how many claims were put back, and how many attempts the
-// next start has to ask about.
+// logStop logs the end of a Run: how many claims were put back, and about how many attempts the
+// next start has to ask.
 func (r *run) logStop(ctx context.Context, err error) {
 	level := slog.LevelInfo
 	attrs := []slog.Attr{

@@ -10,22 +10,22 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// calls reports calls to Options.Calls; nil reports to nobody.
+// calls reports calls to Options.Calls; nil reports nothing.
 type calls func(context.Context, batch.Call)
 
-// meter makes the calls to the store, or to the ledger: it contains their panics, tells
-// Options.Calls of them, and keeps for Health how those of a Run's loops went.
+// meter makes the calls to the store, or to the ledger. It contains their panics, reports them to
+// Options.Calls, and records for Health how the calls of a Run's loops went.
 type meter struct {
-	part      string // of batch.Call
+	part      string // batch.Call.Part
 	calls     calls
-	vitals    *vitals          // of the Run; nil outside of loops
-	wholePart *partCalls       // of vitals
-	ledger    string           // whose health it is; "" for the store
-	isAnswer  func(error) bool // errors that are answers: for Health the call succeeded
+	vitals    *vitals          // those of the Run; nil outside of loops
+	wholePart *partCalls       // the part of vitals for all calls
+	ledger    string           // the ledger whose health the calls show; "" for the store
+	isAnswer  func(error) bool // reports whether an error is an answer, so that the call succeeded for Health
 }
 
-// call makes a call of a loop, about *items items, a number that f may change. A panic is the
-// call's error. also is a further part of Health that the call belongs to, or nil.
+// call makes a call of the loop of, about *items items, a number that f may change. A panic is the
+// call's error. also is a further part of Health to which the call belongs, or nil.
 func (m meter) call(ctx context.Context, of, op string, items *int, also *partCalls, f func() error) error {
 	began := time.Now()
 	var parts [3]*partCalls
@@ -35,7 +35,7 @@ func (m meter) call(ctx context.Context, of, op string, items *int, also *partCa
 	answered := false
 	err := loop.Contain(func() error {
 		err := f()
-		if err != nil { // its methods are not the engine's code either
+		if err != nil { // the error's methods are not the engine's code
 			_, _ = errors.AsType[*dlt.Error](err)
 			_ = err.Error()
 			answered = m.isAnswer(err)

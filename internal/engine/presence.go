@@ -17,41 +17,41 @@ import (
 )
 
 const (
-	// statsInterval is the pause between two calls that keep the row of this instance and, where
-	// the counts are old enough, count anew.
+	// statsInterval is the pause between two calls of update, which write the row of this instance
+	// and count again if the counts are old enough.
 	statsInterval = 15 * time.Second
 	// statsJitter keeps instances that began together apart.
 	statsJitter = time.Second
-	// forgetInstancesAfter is after how long an instance that died is forgotten, where
+	// forgetInstancesAfter is the time after which an instance that died is forgotten, if
 	// Options.Retention keeps everything.
 	forgetInstancesAfter = 30 * 24 * time.Hour
 )
 
-// presence shows this Run to other processes, in the store.
+// presence shows this Run to other processes, by a row in the store.
 type presence struct {
-	store        access // no loop of the engine
-	row          access // writes this instance's own row
+	store        access // for calls that are not of a loop
+	row          access // for writes of this instance's own row
 	vitals       *vitals
-	unchanging   store.Instance // the unchanging fields
+	unchanging   store.Instance // the fields that do not change
 	texts        texts.Presence
 	forgetAfter  time.Duration
 	health       func() health.Health
 	unserved     func(time.Time) []store.Unserved
 	countClaims  func() int
 	restFor      func(time.Duration) time.Duration
-	restingSince func() time.Time // it rests; zero while it does not
-	idlePause    time.Duration    // the pause between two rows while nothing is open
+	restingSince func() time.Time // since when the Run rests; zero if it does not
+	idlePause    time.Duration    // the pause between two writes of the row while nothing is open
 	takeFlow     func(time.Time) (store.Flow, bool)
-	endedFlows   []endedFlow // only run uses it
+	endedFlows   []endedFlow // used by run only
 }
 
-// endedFlow is a flow, and when it ended.
+// endedFlow is the flow of a past period, and the end of the period.
 type endedFlow struct {
 	end time.Time
 	store.Flow
 }
 
-// newPresence returns nil where the store keeps no stats.
+// newPresence returns nil if the store keeps no stats.
 func (r *run) newPresence() *presence {
 	if !r.store.Abilities().Has(store.CanKeepTexts | store.CanCountOpen) {
 		return nil
@@ -80,17 +80,17 @@ func (o Options) settings() map[string]string {
 	}
 }
 
-// run keeps the row and the counts until ctx is done. Nobody waits for them, so a failure is only
-// reported, and shown in Health: the next call comes soon.
+// run writes the row and counts until ctx is done. Nothing waits for them, so a failure is only
+// reported and shown in Health, and the next call comes soon.
 func (p *presence) run(ctx context.Context, timeout time.Duration, trouble func(error)) {
 	var looked, shown, counted time.Time
-	var rested bool // at the last call, so that the row and the counts say so
+	var rested bool // whether the Run rested at the last call, so that the row and the counts say so
 	var err error
 	for first := true; first || loop.Sleep(ctx, statsInterval+mathrand.N(statsJitter)); first = false {
 		rest, now := p.restFor(idleWorkPause), time.Now()
 		flowed := p.endStretch(now)
-		// What came and went since the last read is shown now; that it is over is shown at the
-		// next read.
+		// If something began and ended since the last read, this read still shows it, and the next
+		// read shows that it is over.
 		idle := rest > 0 && !flowed && !p.restingSince().After(looked)
 		looked = now
 		if err == nil && rested && idle && now.Sub(shown) < rest {
@@ -109,9 +109,9 @@ func (p *presence) run(ctx context.Context, timeout time.Duration, trouble func(
 	}
 }
 
-// update writes the row, and where that is wanted counts, if it is due, and reads the counts. Of
-// the three only the row says whether the database takes writes: counting may fail because there
-// is too much to count.
+// update writes the row. If count is true it counts, if that is due, and reads the counts. Only
+// the write of the row shows whether the database takes writes: a count may fail because there is
+// too much to count.
 func (p *presence) update(ctx context.Context, rests, count bool) error {
 	row := p.ownRow(ctx)
 	if row.Every = statsInterval; rests {
@@ -129,8 +129,8 @@ func (p *presence) update(ctx context.Context, rests, count bool) error {
 	return errors.Join(kept, counted, read)
 }
 
-// endStretch ends a stretch of the flow, and reports whether anything happened in it. Stretches
-// are as long while the row is written less often.
+// endStretch ends a period of the flow, and reports whether anything happened in it. While the row
+// is written less often, the periods still have the usual length.
 func (p *presence) endStretch(at time.Time) bool {
 	f, ok := p.takeFlow(at)
 	if !ok {
@@ -182,8 +182,8 @@ func (p *presence) ownRow(ctx context.Context) store.Instance {
 	return i
 }
 
-// Closed says why this Run posts nothing of a service at present, and by which kind of answer. The
-// sentence is "" where it posts, and where no Run is under way.
+// Closed returns why this Run posts nothing of a service at present, and the kind of answer that
+// caused it. The sentence is "" if the Run posts, and if no Run is under way.
 func (e *Engine) Closed(s batch.ServiceID) (sentence string, kind batch.ErrorKind) {
 	r := e.run.Load()
 	if r == nil {
@@ -200,8 +200,8 @@ func (e *Engine) Closed(s batch.ServiceID) (sentence string, kind batch.ErrorKin
 	return incident.LanePostsNothing(kind), kind
 }
 
-// removeRow removes the row. A database that does not answer does not hold up the stop: the row
-// shows that this instance is not seen any more.
+// removeRow removes the row. A database that does not answer does not delay the stop for long: the
+// row then shows when this instance was last seen.
 func (p *presence) removeRow(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()

@@ -23,14 +23,14 @@ var ErrOtherTraits = errors.New("dltbatch: the ledger's traits differ from the r
 // keptRecord is the record under a ledger's name, as far as a Run knows it.
 type keptRecord struct {
 	relied.Settings
-	varies   bool // this Run met services with other traits
-	complete bool // further services with these settings change nothing
+	varies   bool // whether this Run met services with other traits
+	complete bool // whether further services with these settings change nothing
 }
 
-// keepTraits records what this process relies on for the ledger that serves s, once per ledger
-// name and Run, once more where a service has other traits, and for each service until the record
-// names enough of them or another process has replaced it. It reports a difference before it
-// replaces the old record: if the process dies in between, the next process reports it.
+// keepTraits records what this process relies on for the ledger that serves s: once for each
+// ledger name in a Run, once more if a service has other traits, and for each service until the
+// record names enough of them or another process has replaced it. It reports a difference before
+// it replaces the old record, so that the next process reports it if this one dies in between.
 func (g *admission) keepTraits(ctx context.Context, s batch.ServiceID, t dlt.Traits) (err error) {
 	own := relied.SettingsOf(s, t, g.o.ClaimTTL, g.o.Strategy)
 	g.keepMutex.Lock()
@@ -41,7 +41,7 @@ func (g *admission) keepTraits(ctx context.Context, s batch.ServiceID, t dlt.Tra
 		return nil
 	}
 	known = keptRecord{own, is && !same, known.complete}
-	g.records[t.Name] = known // nobody else need do it meanwhile
+	g.records[t.Name] = known // nothing else need do it meanwhile
 	g.keepMutex.Unlock()
 	done := false
 	defer func() {
@@ -66,7 +66,7 @@ func (g *admission) keepTraits(ctx context.Context, s batch.ServiceID, t dlt.Tra
 			if !changes {
 				return nil
 			}
-			if differs && is && same { // replaced since this Run recorded its own: it has its say once
+			if differs && is && same { // another process replaced the record since this Run wrote it: this Run writes once only
 				done = true
 				return nil
 			}
@@ -90,11 +90,11 @@ func (g *admission) keepTraits(ctx context.Context, s batch.ServiceID, t dlt.Tra
 	}
 }
 
-// nextRecord returns the record that is to replace the present one, whether that changes anything,
-// and whether the present record differs from this process's settings. A ledger whose traits
-// differ by service does not differ from itself: its settings for the recorded service are
-// compared. Its settings for the other recorded services, and for this one, then say whether
-// traits differ by service.
+// nextRecord returns the record that is to replace the present one, whether it changes anything,
+// and whether the present record differs from this process's settings. If the traits of a ledger
+// differ by service, that alone is no difference: nextRecord compares the settings of the recorded
+// service. The settings of the other recorded services, and of this one, tell whether traits
+// differ by service.
 func (g *admission) nextRecord(own relied.Settings, name, there string) (next relied.Record, changes, differs bool) {
 	was, err := relied.Read(there)
 	if err != nil {
@@ -124,8 +124,8 @@ func (g *admission) nextRecord(own relied.Settings, name, there string) (next re
 	return next, !reflect.DeepEqual(next, was), differs
 }
 
-// recordedSettings returns the present settings for the service whose traits are recorded, and
-// false where that service belongs to another ledger.
+// recordedSettings returns the present settings of the service whose traits are recorded. ok is
+// false if that service belongs to another ledger.
 func (g *admission) recordedSettings(s batch.ServiceID, name string) (its relied.Settings, ok bool) {
 	t, err := g.meet(s)
 	if err != nil {

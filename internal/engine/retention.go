@@ -12,13 +12,13 @@ import (
 // Retention prunes in chunks, with pauses, so that nobody waits for it.
 const (
 	pruneChunk    = 500
-	prunePause    = 100 * time.Millisecond // while there is more
+	prunePause    = 100 * time.Millisecond // while more is left to prune
 	pruneInterval = time.Minute
 )
 
 // retain removes records that have been final for Options.Retention, until ctx is done: batches
-// and orders, ids in the journal, acts of operators. It does so once a minute, and goes on at once
-// while a chunk of one kind was full. [store.Store].Prune says what stays.
+// and orders, ids in the journal, and acts of operators. It does so once a minute, and goes on at
+// once while a chunk of one kind was full. [store.Store].Prune tells what stays.
 func (r *run) retain(ctx context.Context) {
 	q := store.PruneQuery{OlderThan: r.o.Retention, Limit: pruneChunk, Tombstone: r.ledger.leavesTombstones}
 	var last time.Time
@@ -33,7 +33,7 @@ func (r *run) retain(ctx context.Context) {
 			return err
 		})
 		if err != nil {
-			return // it stops
+			return // Run stops
 		}
 		pause = pruneInterval
 		if pruned.More(q) {

@@ -22,7 +22,7 @@ import (
 	"github.com/dltbatch/dltbatch/submitter"
 )
 
-// run is one Run: the parts and their connections.
+// run is one Run: its parts and their connections.
 type run struct {
 	common
 	lanes      *lanes.Table
@@ -38,8 +38,8 @@ type run struct {
 	stopCounts stopCounts
 }
 
-// groupSize is how many outcomes one write has at most, groupBytes how many bytes of receipts
-// beside its first outcome, and Linger how long an acceptance waits for others to be written with
+// groupSize is the most outcomes in one write, groupBytes the most bytes of receipts beside those
+// of its first outcome, and Linger how long an acceptance waits for others that are written with
 // it (docs/design.md#defaults).
 const (
 	groupSize  = 500
@@ -47,11 +47,11 @@ const (
 	Linger     = 2 * time.Millisecond
 )
 
-// maxClaimedBytes is how many bytes of payloads are claimed and not yet posted, beside the last
-// batches of two claims.
+// maxClaimedBytes is the most bytes of payloads that are claimed and not yet posted, beside the
+// last batches of two claims.
 const maxClaimedBytes = 64 << 20
 
-// scanLanes is how many lanes one scan reads at most (docs/design.md#how-a-claim-works).
+// scanLanes is the most lanes that one scan reads (docs/design.md#how-a-claim-works).
 const scanLanes = 5000
 
 func newRun(all common, n *events.Run) *run {
@@ -79,8 +79,8 @@ func newRun(all common, n *events.Run) *run {
 	})
 	r.queuer = claim.New(r.storeHanding("queuer"), r.submitter, r.lanes, claim.Options{
 		Strategy: o.Strategy, Query: r.ClaimQuery(), Margin: o.Margin, RequestTime: o.RequestTimeout, ScanInterval: o.ScanInterval, Rest: r.idleScanRest,
-		// A batch that this engine asks about from memory is given to no other process before
-		// PollInterval.
+		// No other process gets a batch that this engine asks about from memory before
+		// PollInterval has passed.
 		BusyRest:     min(o.ScanInterval, o.PollInterval),
 		LanesPerScan: scanLanes, LanesPerClaim: o.ClaimLimit, MaxBytes: r.submitter.BytesLeft,
 		KeepsOrder: r.ledger.keepsOrder,
@@ -101,19 +101,19 @@ func newRun(all common, n *events.Run) *run {
 	return r
 }
 
-// onClaimed takes a run that is about to be posted.
+// onClaimed is called with a run that is about to be posted.
 func (r *run) onClaimed(ctx context.Context, run store.ClaimedRun) {
 	r.monitor.Follow(run.Service)
 	r.table.Claimed(run)
 	r.news.Claimed(ctx, run)
 }
 
-// onWritten takes outcomes that the store has answered about.
+// onWritten is called with outcomes that the store has answered about.
 func (r *run) onWritten(group []inhand.Recorded) {
 	r.holdWritten(group)
 	r.monitor.DueIn(r.table.Written(group))
 	r.wantReceipts(group)
-	// The next group waits for the notices, which may ask the store.
+	// The next group waits for the reports, which may ask the store.
 	ctx, cancel := context.WithTimeout(context.Background(), r.o.ClaimTTL/8)
 	defer cancel()
 	for _, w := range group {
@@ -124,14 +124,14 @@ func (r *run) onWritten(group []inhand.Recorded) {
 	}
 }
 
-// onLost takes outcomes that the recorder gave up.
+// onLost is called with outcomes that the recorder gave up.
 func (r *run) onLost(all []store.Outcome) {
 	r.stopCounts.lostOutcomes(len(all))
 	r.table.Lost(all)
 }
 
-// wantReceipts tells the monitor of commits that this process was the first to record, without
-// receipts.
+// wantReceipts tells the monitor of commits without receipts that this process was the first to
+// record.
 func (r *run) wantReceipts(group []inhand.Recorded) {
 	for i := range group {
 		w := &group[i]
@@ -142,21 +142,22 @@ func (r *run) wantReceipts(group []inhand.Recorded) {
 	}
 }
 
-// storeOf returns the store for one loop.
+// storeOf returns the store for the loop.
 func (r *run) storeOf(loop string) access {
 	return access{Store: r.store.Store, meter: storeMeter(r.store.calls, r.vitals), loop: loop, recalled: r.recalled}
 }
 
-// storeHanding returns the store for a loop that it hands batches to.
+// storeHanding returns the store for a loop that gets batches from it.
 func (r *run) storeHanding(loop string) access {
 	a := r.storeOf(loop)
 	a.admission, a.takeForgotten = r.admission, r.endForgotten
 	return a
 }
 
-// deliver blocks until ctx is done and everything has come to rest.
+// deliver blocks until ctx is done and all parts have ended.
 func (r *run) deliver(ctx context.Context) error {
-	// Recording outlives ctx: the outcomes of started work are recorded, within a bound.
+	// Recording goes on after ctx is done: the outcomes of work under way are recorded, within a
+	// time limit.
 	recording, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	keeping, kept := context.WithCancel(recording)
@@ -204,7 +205,7 @@ func (r *run) deliver(ctx context.Context) error {
 	case <-rest:
 		return nil
 	case <-bound.C:
-		stop() // the next start finds out the outcomes that are not written yet
+		stop() // outcomes that are not written yet are found by the next start
 	}
 	bound.Reset(endTime)
 	select {
@@ -215,8 +216,8 @@ func (r *run) deliver(ctx context.Context) error {
 	}
 }
 
-// keepRunning runs a part until ctx is done. A part retries its own failures; a panic starts it
-// anew.
+// keepRunning runs a part until ctx is done. A part retries its own failures, and is started again
+// after a panic.
 func (r *run) keepRunning(ctx context.Context, part string, run func(context.Context)) {
 	loop.Run(ctx, func(ctx context.Context) error { run(ctx); return nil }, r.trouble(part))
 }
@@ -226,13 +227,13 @@ func (r *run) trouble(part string) func(error) {
 	return func(err error) { r.events.Trouble(part, err) }
 }
 
-// tableOptions join the table in hand to the parts.
+// tableOptions connects the table in hand with the other parts.
 func (r *run) tableOptions() inhand.Options {
 	o := r.o
 	hold := min(holdPolls*o.FirstPoll, o.ClaimTTL/4)
 	reliant := o.Strategy.ReliesOnOrder
 	if reliant {
-		hold = 0 // a lane goes on once a run is acknowledged, so an acceptance does not wait
+		hold = 0 // the lane goes on once the run is acknowledged, so acceptances do not wait
 	}
 	return inhand.Options{
 		Rules:  inhand.Rules{FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, MaxHold: hold},
@@ -243,13 +244,13 @@ func (r *run) tableOptions() inhand.Options {
 	}
 }
 
-// holdPolls is how many times FirstPoll an acceptance waits at most for the answer to the
-// first question about it.
+// holdPolls is the most time, in units of FirstPoll, that an acceptance waits for the answer to
+// the first question about its batch.
 const holdPolls = 10
 
-// mayWaitUnwritten reports whether an acceptance may wait for the ledger's next word: a claimed
-// batch, with nothing written after the claim, can still be sent again once its claim has ended,
-// and the monitor has asked and found no trace.
+// mayWaitUnwritten reports whether an acceptance may wait for the ledger's next answer. This is so
+// if the batch, with nothing written after its claim, could still be sent again once the claim has
+// ended and the monitor has asked and found no trace.
 func (r *run) mayWaitUnwritten(o store.Outcome) bool {
 	if o.Was == nil {
 		return false
@@ -276,7 +277,7 @@ func (r *run) addPolicy(o *store.Outcome) {
 	}
 }
 
-// endTime is the time that loops get to end after their context is done.
+// endTime is the time that loops have to end after their context is done.
 const endTime = 500 * time.Millisecond
 
 // pauseOf returns the pause of a scope.
@@ -284,15 +285,15 @@ func pauseOf(sc submit.Scope) health.Pause {
 	return health.Pause{Ledger: sc.Ledger, Service: sc.Service, All: sc.All}
 }
 
-// allPaused reports whether nothing at all is posted: each of the ledgers is paused. Of a client
-// that stands for ledgers which it does not name nobody knows.
+// allPaused reports whether nothing at all is posted, because each of the ledgers is paused. It is
+// false for a client that stands for ledgers which it does not name.
 func allPaused(ledgers []string, pauses []health.Pause) bool {
 	return len(ledgers) > 0 && !slices.ContainsFunc(ledgers, func(name string) bool {
 		return !slices.ContainsFunc(pauses, func(p health.Pause) bool { return p.All && p.Ledger == name })
 	})
 }
 
-// pauseMemory returns for how long a pause counts that nothing has tried since.
+// pauseMemory returns how long a pause counts if nothing is tried after it.
 func (r *run) pauseMemory() time.Duration { return max(health.PauseMemory, 2*r.o.ScanInterval) }
 
 // health returns how this Run is doing.

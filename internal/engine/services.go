@@ -12,25 +12,25 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// services knows the services that this process has met. A service is resolved once, at first
-// sight: its ledger's client is asked for its traits. It is resolved anew only by the admission
+// services has the services that this process has met. A service is resolved once, when it is
+// first met: its ledger's client is asked for its traits. Only the admission resolves it again
 // ([admission]).
 type services struct {
 	ledger        dlt.Ledger
 	trouble       func(error)
-	panicReported atomic.Bool // a panic of Traits was reported: it is called too often to report each
+	panicReported atomic.Bool // whether a panic of Traits was reported, which is called too often to report each panic
 
 	mu          sync.Mutex
 	byService   map[batch.ServiceID]service
-	forgetAt    int // served services are forgotten where byService has grown to this
+	forgetAt    int // when byService has this many services, the served ones are forgotten
 	sharedTerms map[dlt.Traits]*terms
 }
 
 // service is one service as this process knows it.
 type service struct {
-	terms  *terms // nil after a panic
-	judged bool   // by the admission of this Run
-	err    error  // of the judgement: why this Run does not serve the service; nil if it does
+	terms  *terms // nil after a panic of Traits
+	judged bool   // whether the admission of this Run has judged the service
+	err    error  // the judgement: why this Run does not serve the service; nil if it does
 }
 
 // name returns the name of the ledger that the service is resolved to.
@@ -41,19 +41,19 @@ func (s service) name() string {
 	return s.terms.Name
 }
 
-// terms are a client's name and traits for a service. Services that are alike share one value.
+// terms are a client's name and traits for a service. Services with equal traits share one value.
 type terms struct{ dlt.Traits }
 
-// resend is the rule by which batches may be sent again.
+// resend returns the rule by which batches may be sent again.
 func (t *terms) resend() store.Resend {
 	return store.Resend{HarmlessFor: t.ResendHarmlessFor, LateArrival: t.LateArrival}
 }
 
 const (
-	// maxServices is how many services are remembered at least. Past it, the served ones are
-	// forgotten, and resolved and judged again.
+	// maxServices is the least number of services that are remembered. With more, the served ones
+	// are forgotten, and resolved and judged again.
 	maxServices = 100_000
-	// maxSharedTerms is how many different terms are remembered for sharing.
+	// maxSharedTerms is the most different terms that are remembered for sharing.
 	maxSharedTerms = 1000
 )
 
@@ -63,14 +63,15 @@ func newServices(l dlt.Ledger, trouble func(error)) *services {
 	return v
 }
 
-// forget begins anew, for a Run.
+// forget removes all services, at the start of a Run.
 func (v *services) forget() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.byService, v.forgetAt, v.sharedTerms = map[batch.ServiceID]service{}, maxServices, map[dlt.Traits]*terms{}
 }
 
-// askClient asks the client. No lock is held meanwhile: the client may panic, or call the Runner.
+// askClient asks the client for the traits. No lock is held meanwhile, since the client may panic
+// or call the Runner.
 func (v *services) askClient(s batch.ServiceID) (t dlt.Traits, err error) {
 	if err := loop.Contain(func() error { t = v.ledger.Traits(s); return nil }); err != nil {
 		return dlt.Traits{}, fmt.Errorf("the ledger's traits: %w", err)
@@ -85,7 +86,7 @@ func (v *services) entryOf(s batch.ServiceID) service {
 	return v.byService[s]
 }
 
-// meet returns the terms of a service, which it resolves at first sight.
+// meet returns the terms of a service, which it resolves if the service is new.
 func (v *services) meet(s batch.ServiceID) (*terms, error) {
 	if known := v.entryOf(s); known.terms != nil {
 		return known.terms, nil
@@ -110,15 +111,15 @@ func (v *services) termsOf(s batch.ServiceID) *terms {
 	if err == nil {
 		return t
 	}
-	if !v.panicReported.Swap(true) { // before the report: an observer may ask again
+	if !v.panicReported.Swap(true) { // set before the report, since an observer may ask again
 		v.trouble(err)
 	}
 	return &terms{dlt.Traits{Name: "unknown", LateArrival: dlt.Forever / 4, Grace: dlt.Forever / 4}}
 }
 
-// resolve keeps a client's answer about a service, and the admission's judgement, and reports
-// whether that is news: the service is held now, or not any more. A client that panicked has given
-// no answer.
+// resolve stores a client's answer about a service, and the admission's judgement. It reports
+// whether the service has become held, or is no longer held. A client that panicked has given no
+// answer.
 func (v *services) resolve(s batch.ServiceID, t dlt.Traits, err error) (news bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -148,7 +149,7 @@ func (v *services) shareTerms(t dlt.Traits) *terms {
 func (v *services) store(s batch.ServiceID, known service) {
 	if _, is := v.byService[s]; !is && len(v.byService) >= v.forgetAt {
 		maps.DeleteFunc(v.byService, func(_ batch.ServiceID, k service) bool { return k.err == nil })
-		v.forgetAt = max(maxServices, 2*len(v.byService)) // the held ones stay: they leave room for as many
+		v.forgetAt = max(maxServices, 2*len(v.byService)) // the held services stay, so the limit leaves room for as many others
 	}
 	v.byService[s] = known
 }
@@ -166,9 +167,9 @@ func (v *services) numbered(s batch.ServiceID) bool {
 
 func (v *services) keepsOrder(s batch.ServiceID) bool { return v.termsOf(s).KeepsOrder }
 
-// leavesTombstones reports that a service's batches leave tombstones, because a batch that is
-// added again would take effect again, or may: this Runner's traits say nothing of another ledger,
-// which serves the service.
+// leavesTombstones reports whether a service's batches leave tombstones, because a batch that is
+// added again would or might take effect again. It is true if another ledger serves the service,
+// because this Runner's traits do not hold for that ledger.
 func (v *services) leavesTombstones(s batch.ServiceID, ledger string) bool {
 	t := v.termsOf(s)
 	return otherLedger(ledger, t.Name) != nil || !t.AddAgainHarmless

@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// named is a ledger with a name, and counts how often it is asked for its traits.
+// named is a ledger with a name that counts how often it is asked for its traits.
 type named struct {
 	dlt.Ledger
 	asked int
@@ -24,7 +24,7 @@ func (l *named) Traits(batch.ServiceID) dlt.Traits {
 }
 
 // A process that holds very many services, because another process serves them, still remembers
-// those that it serves: else each claim and each batch would ask about them again.
+// the services that it serves. Otherwise each claim and each batch would ask about those again.
 func TestManyHeldServicesLeaveRoomForTheServed(t *testing.T) {
 	l := &named{}
 	v := newServices(l, nil)

@@ -8,9 +8,9 @@ import (
 	"github.com/dltbatch/dltbatch/health"
 )
 
-// stream is one stream of events, across all its connections.
+// stream is one event stream, across all its connections.
 type stream struct {
-	done            <-chan struct{} // closed when nobody follows the stream any more
+	done            <-chan struct{} // closed when the stream is no longer followed
 	receivedAt      time.Time       // time of the last event
 	lostAt          time.Time       // zero while events come, and before the first event or failure
 	lostConnections int             // connections lost since the last event
@@ -28,8 +28,8 @@ func (s *stream) health() health.PartHealth {
 	return h
 }
 
-// streamOf returns the stream of a connection. Connections of one stream share a context, which
-// is done when nobody follows the stream any more.
+// streamOf returns the stream of a connection. Connections of one stream share a context, which is
+// done when the stream is no longer followed.
 func (v *vitals) streamOf(ctx context.Context, services []batch.ServiceID) *stream {
 	var key batch.ServiceID // "" for the stream of a whole ledger
 	if len(services) > 0 {

@@ -11,9 +11,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// substituted is a store that answers for abilities which the store inside lacks: by the methods
-// that every store has, where these are enough, or by an answer that changes nothing. Calls that
-// need other abilities give [store.ErrUnsupported].
+// substituted is a store that replaces abilities which the store inside lacks: by the methods that
+// every store has, if these are enough, or by an answer that changes nothing. Calls that need
+// other abilities return [store.ErrUnsupported].
 type substituted struct {
 	store.Store
 	abilities store.Abilities // of the store inside
@@ -21,14 +21,14 @@ type substituted struct {
 
 func (s substituted) Abilities() store.Abilities { return s.abilities }
 
-// Finals reads outcomes from a store that cannot read many at once, one by one.
+// Finals reads records one by one if the store inside cannot read many at once.
 func (s substituted) Finals(ctx context.Context, keys []batch.Key) (final []batch.Record, missing []batch.Key, err error) {
 	if s.abilities.Has(store.CanReadFinals) {
 		return s.Store.Finals(ctx, keys)
 	}
 	seen := make(map[batch.Key]struct{}, len(keys))
 	read := 0
-	from := rand.IntN(len(keys) + 1) // each call begins elsewhere: the time may not suffice for all
+	from := rand.IntN(len(keys) + 1) // each call begins at another key, since the time may not be enough for all
 	for _, key := range slices.Concat(keys[from:], keys[:from]) {
 		if _, twice := seen[key]; twice {
 			continue
@@ -39,7 +39,7 @@ func (s substituted) Finals(ctx context.Context, keys []batch.Key) (final []batc
 		case errors.Is(failed, batch.ErrNotFound):
 			missing = append(missing, key)
 		case failed != nil:
-			err = failed // the batch counts as open, and is asked about again
+			err = failed // the batch counts as open, and is read again later
 			continue
 		case rec.Final():
 			final = append(final, rec)
@@ -52,7 +52,7 @@ func (s substituted) Finals(ctx context.Context, keys []batch.Key) (final []batc
 	return final, missing, nil
 }
 
-// Witnesses finds none in a store that cannot look for them.
+// Witnesses returns none if the store inside cannot look for them.
 func (s substituted) Witnesses(ctx context.Context, ref store.Ref, limit int) ([]batch.ID, error) {
 	if s.abilities.Has(store.CanFindWitnesses) {
 		return s.Store.Witnesses(ctx, ref, limit)
@@ -60,8 +60,8 @@ func (s substituted) Witnesses(ctx context.Context, ref store.Ref, limit int) ([
 	return nil, nil
 }
 
-// ReadTexts finds none where the store keeps no texts, and SwapTexts keeps none: so nothing that
-// is recorded contradicts.
+// ReadTexts finds no text if the store inside keeps no texts, and SwapTexts keeps none, so no
+// recorded text contradicts the present settings.
 func (s substituted) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) ([]store.Text, time.Time, error) {
 	if s.abilities.Has(store.CanKeepTexts) {
 		return s.Store.ReadTexts(ctx, kind, names...)

@@ -7,9 +7,10 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// uncommittedLanes are lanes to which an application's transaction has added. Nobody tells that
-// such a transaction is committed, unless the application calls Wake. So each lane is looked at
-// once more, after the time that a scan took before Runners rested.
+// uncommittedLanes has the lanes to which an application's transaction has added batches. Unless
+// the application calls Wake, nothing tells when such a transaction is committed. So each lane is
+// looked at once more after wakeAfter, the time in which a scan would find the batches if Runners
+// did not rest.
 type uncommittedLanes struct {
 	wakeAfter time.Duration
 	wake      func(batch.ServiceID)
@@ -18,7 +19,7 @@ type uncommittedLanes struct {
 	timers map[batch.ServiceID]*time.Timer
 }
 
-// add notes a lane. It is looked at once, however often it is noted meanwhile.
+// add notes a lane. A noted lane is looked at once, however often it is added meanwhile.
 func (u *uncommittedLanes) add(s batch.ServiceID) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -33,7 +34,7 @@ func (u *uncommittedLanes) add(s batch.ServiceID) {
 	}
 }
 
-// cancel says that somebody has told of a lane.
+// cancel removes a lane that Wake has named.
 func (u *uncommittedLanes) cancel(s batch.ServiceID) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -12,11 +12,10 @@ import (
 // upkeepInterval is the pause between two Upkeep calls to a store.
 const upkeepInterval = time.Second
 
-// upkeep calls the store's Upkeep until ctx is done, and reports each warning once, for as
-// long as it stands.
+// upkeep calls the store's Upkeep until ctx is done, and reports each warning once while it lasts.
 func (r *run) upkeep(ctx context.Context) {
 	var warnings []store.Warning
-	for last := (time.Time{}); loop.Sleep(ctx, upkeepInterval); { // it looks once before it rests
+	for last := (time.Time{}); loop.Sleep(ctx, upkeepInterval); { // the first call comes before the Run rests
 		if len(warnings) == 0 && time.Since(last) < r.idlePause(idleUpkeepPause) {
 			continue
 		}

@@ -13,30 +13,31 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// vitals records how the calls of one Run went: to its store, to its ledger, and of each loop.
+// vitals records how the calls of one Run went: those to its store, to its ledger, and of each
+// loop.
 type vitals struct {
 	ledgerNames []string // of all ledgers
 
 	mu         sync.Mutex
 	store      partCalls
-	ledgers    map[string]*partCalls // that were asked, by name
-	writes     partCalls             // to the store, of the loops: a read that succeeds says nothing about them
-	ownRow     partCalls             // the write of this instance's own row, which an idle Runner makes, too
+	ledgers    map[string]*partCalls // the ledgers that were called, by name
+	writes     partCalls             // the loops' writes to the store: a read that succeeds does not end their failure
+	ownRow     partCalls             // writes of this instance's own row, which an idle Run makes, too
 	acceptedAt time.Time             // when the ledger last took a batch
 	counts     health.Counts
-	anyOpen    bool // by the counts that were read last
+	anyOpen    bool // whether the counts that were read last have anything open
 	loops      map[loopOf]*partCalls
 	streams    map[batch.ServiceID]*stream
 }
 
-// loopOf is a loop, and the ledger that it asks; "" for a loop that asks the store.
+// loopOf is a loop, and the ledger that it calls; ledger is "" for a loop that calls the store.
 type loopOf struct{ loop, ledger string }
 
 func newVitals(ledgers ...string) *vitals {
 	return &vitals{ledgerNames: ledgers, ledgers: map[string]*partCalls{}, loops: map[loopOf]*partCalls{}, streams: map[batch.ServiceID]*stream{}}
 }
 
-// ledgerOf is the part of a ledger.
+// ledgerOf returns the record of the calls to a ledger.
 func (v *vitals) ledgerOf(name string) *partCalls {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -48,7 +49,7 @@ func (v *vitals) ledgerOf(name string) *partCalls {
 	return p
 }
 
-// fillHealth fills in the health of the parts.
+// fillHealth sets the health of the parts in h.
 func (v *vitals) fillHealth(now time.Time, h *health.Health) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -68,7 +69,7 @@ func (v *vitals) fillHealth(now time.Time, h *health.Health) {
 	}
 	h.Counts = v.counts
 	h.Loops = make(map[string]health.PartHealth, len(v.loops))
-	asking := map[string]map[string]health.PartHealth{} // loops, by ledger
+	asking := map[string]map[string]health.PartHealth{} // the loops that call a ledger, by ledger
 	for of, p := range v.loops {
 		if of.ledger == "" {
 			h.Loops[of.loop] = p.health(now)
@@ -92,8 +93,9 @@ func (v *vitals) fillHealth(now time.Time, h *health.Health) {
 	h.OpenStreams = len(v.streams) - len(h.LostStreams)
 }
 
-// bestHealth is the health of a whole of so many parts, of which these were used, where one that
-// works is enough: it fails only where each does, since the last of them began to.
+// bestHealth returns the health of a whole that has of parts and works while one part works. used
+// has the parts that were called. The whole fails only if each part fails, since the last of them
+// began to fail.
 func bestHealth(used map[string]health.PartHealth, of int) (all health.PartHealth) {
 	failing := 0
 	for _, p := range used {
@@ -119,7 +121,7 @@ func bestHealth(used map[string]health.PartHealth, of int) (all health.PartHealt
 	return all
 }
 
-// worseHealth merges two parts into one: it takes the condition of the part that has failed for
+// worseHealth merges two parts into one: the failure is that of the part that has failed for
 // longer.
 func worseHealth(a, b health.PartHealth) health.PartHealth {
 	last := a.LastSuccess
@@ -135,16 +137,16 @@ func worseHealth(a, b health.PartHealth) health.PartHealth {
 }
 
 // silenceLimit is how long calls may be in flight without any answer before that counts as a
-// failure. A frozen database refuses nothing, so no error would show it.
+// failure. A database that is frozen refuses nothing, so no error would show it.
 const silenceLimit = 3 * time.Second
 
 // partCalls records how the calls of one part went.
 type partCalls struct {
-	mayTakeLong  bool      // its calls may take as long as their own timeouts
+	mayTakeLong  bool      // whether calls may take as long as their own timeouts
 	inFlight     int       // calls in flight
-	since        time.Time // when the first of these calls began, or the last answer came, if later
+	since        time.Time // when the first call in flight began, or the last answer came, if that was later
 	succeededAt  time.Time
-	failingSince time.Time // when the first failed call since the last success began
+	failingSince time.Time // when the first call that failed since the last success began
 	failedAt     time.Time // when the last failed call ended
 	failures     int
 	err          error
@@ -156,8 +158,8 @@ func (p *partCalls) begin(now time.Time) {
 	}
 }
 
-// end records the result of a call that started at began. A call that was broken off counts as
-// nothing.
+// end records the result of a call that started at began. A call that was cancelled does not
+// count.
 func (p *partCalls) end(began, now time.Time, err error, brokenOff bool) {
 	p.inFlight--
 	switch {
@@ -192,8 +194,8 @@ func (p *partCalls) health(now time.Time) health.PartHealth {
 	return h
 }
 
-// begin takes note of a call of a loop that begins, and returns the parts that it belongs to:
-// whole, the loop, and also, which may be nil.
+// begin records the beginning of a call of a loop, and returns the parts to which the call
+// belongs: whole, the loop, and also, which may be nil.
 func (v *vitals) begin(now time.Time, whole *partCalls, loop loopOf, also *partCalls) [3]*partCalls {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -211,7 +213,7 @@ func (v *vitals) begin(now time.Time, whole *partCalls, loop loopOf, also *partC
 	return parts
 }
 
-// end takes note of how the call ended.
+// end records how the call ended.
 func (v *vitals) end(ctx context.Context, parts [3]*partCalls, began, now time.Time, err error) {
 	brokenOff := errors.Is(ctx.Err(), context.Canceled)
 	v.mu.Lock()
@@ -223,14 +225,14 @@ func (v *vitals) end(ctx context.Context, parts [3]*partCalls, began, now time.T
 	}
 }
 
-// batchAccepted says that the ledger has taken a batch.
+// batchAccepted records that the ledger has taken a batch.
 func (v *vitals) batchAccepted() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.acceptedAt = time.Now()
 }
 
-// countsRead takes the counts that were read.
+// countsRead records the counts that were read.
 func (v *vitals) countsRead(s store.Stats) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -239,7 +241,7 @@ func (v *vitals) countsRead(s store.Stats) {
 }
 
 // anyOpenNow reports whether the counts that were read last have an open batch or order. While
-// they have one, they are read as often as ever.
+// they have one, they are read at the usual interval.
 func (v *vitals) anyOpenNow() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
