@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A write that fails is tried again for as long as RetryFor and then given up, so that an
-// outage costs a bounded amount of memory. The claim's or the lease's end takes over.
+// A write that fails is repeated for RetryFor and then given up, so that an outage costs a bounded
+// amount of memory. Once the batch's claim or lease has ended, the monitor asks about the batch.
 func TestAFailedWriteIsGivenUpInTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{answer: func(context.Context, []store.Outcome) ([]store.Applied, error) { return nil, errTest }}
@@ -27,7 +27,7 @@ func TestAFailedWriteIsGivenUpInTheEnd(t *testing.T) {
 		synctest.Wait()
 		assert.Len(t, f.calls(), tries, "nothing is left to be written")
 		assert.Empty(t, r.written())
-		r.stop() // if anything were left, it would wait for that
+		r.stop() // would wait if any item were left
 		<-r.ended
 	})
 }

@@ -16,23 +16,23 @@ type PreparedStore interface {
 	KeepPrepared(ctx context.Context, kept []store.Prepared) ([]bool, error)
 }
 
-// ErrStopped is the error of a Keep that came too late.
+// ErrStopped is the error of a Keep that began after Run had ended.
 var ErrStopped = errors.New("keeper: stopped")
 
-// keeperWorkers is how many groups are written at once: a row that somebody has locked holds up
-// only the rows of its group.
+// keeperWorkers is how many groups are written at once. A row that is locked delays only the rows
+// of its group.
 const keeperWorkers = 4
 
-// Keeper keeps prepared bytes. No request waits for company.
+// Keeper keeps prepared bytes. A request does not linger for others that could share its write.
 type Keeper struct {
 	w *Writer[*request]
 }
 
 type request struct {
 	prepared  store.Prepared
-	abandoned <-chan struct{} // closed once nobody waits for the answer any more
-	stored    bool            // may be read after the answer
-	answered  chan error      // has room for one
+	abandoned <-chan struct{} // closed once the caller no longer waits for the answer
+	stored    bool            // read only after the answer
+	answered  chan error      // its capacity is one
 }
 
 func (r *request) gone() bool {
@@ -45,8 +45,8 @@ func (r *request) gone() bool {
 }
 
 // NewKeeper returns a keeper of groups of at most `most` requests; Run makes it work. timeout
-// bounds one write. A request that failed is retried for an eighth of that: meanwhile its caller's
-// claim runs out.
+// bounds one write. A failed request is repeated for an eighth of timeout, because its caller's
+// claim goes on meanwhile.
 func NewKeeper(s PreparedStore, most int, timeout time.Duration) *Keeper {
 	return &Keeper{newWriter(Settings{MaxItems: most, Timeout: timeout, RetryFor: timeout / 8}, rules[*request]{
 		workers: keeperWorkers,
@@ -55,7 +55,7 @@ func NewKeeper(s PreparedStore, most int, timeout time.Duration) *Keeper {
 		size:    func(r **request) int { return len((*r).prepared.Bytes) },
 		write:   func(ctx context.Context, group []*request) error { return keepRequests(ctx, s, group) },
 		done:    answerRequests, lost: answerRequests,
-		trouble: func(error) {}, // the callers get it
+		trouble: func(error) {}, // the callers get the error
 	})}
 }
 
@@ -86,12 +86,12 @@ func keepRequests(ctx context.Context, s PreparedStore, group []*request) error 
 	return err
 }
 
-// Keep stores p while Run runs, alone or with others. true says that p is stored, as
-// [store.Store].KeepPrepared does; after an error that is not known. Keep returns when ctx is
+// Keep stores p while Run runs, alone or with other requests. true means that p is stored, as for
+// [store.Store].KeepPrepared. After an error p may be stored or not. Keep returns when ctx is
 // done. It may be called concurrently.
 func (k *Keeper) Keep(ctx context.Context, p store.Prepared) (bool, error) {
 	if err := p.Validate(); err != nil {
-		return false, err // before it spoils a group
+		return false, err // refused here, because it would make its whole group fail
 	}
 	r := &request{prepared: p, abandoned: ctx.Done(), answered: make(chan error, 1)}
 	select {

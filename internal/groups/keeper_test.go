@@ -18,7 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// keeping is a store that takes 10 ms, and answers with answer.
+// keeping is a store whose writes take 10 ms and return what answer returns.
 type keeping struct {
 	answer func(ids []string) ([]bool, error)
 
@@ -73,7 +73,7 @@ type said struct {
 	err error
 }
 
-// all keeps n requests at once, and returns the answer to each.
+// all keeps n requests at once, and returns each answer by id.
 func all(ctx context.Context, k *groups.Keeper, n int) map[string]said {
 	out := map[string]said{}
 	var mu sync.Mutex
@@ -135,8 +135,8 @@ func TestWhatHasMovedOn(t *testing.T) {
 	})
 }
 
-// No caller of a failed write is told that it was done, and as few callers as possible get an
-// error.
+// If a write fails, no caller is told that its row was written, and as few callers as possible get
+// an error.
 func TestAWriteThatFails(t *testing.T) {
 	for name, answer := range map[string]func(ids []string) ([]bool, error){
 		"an error": func(ids []string) ([]bool, error) {
@@ -196,7 +196,7 @@ func TestAWriteThatHangs(t *testing.T) {
 	})
 }
 
-// A request whose caller has gone is not written.
+// A request whose caller no longer waits is not written.
 func TestWhoHasGone(t *testing.T) {
 	f := &keeping{}
 	run(t, f, func(t *testing.T, k *groups.Keeper, _ func()) {

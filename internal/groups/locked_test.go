@@ -18,7 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// locks is a store in which somebody holds rows: a write of them waits until it is cut off.
+// locks is a store in which rows are locked: a write of them waits until it is cut off.
 type locks struct {
 	fake
 	mu      sync.Mutex
@@ -51,7 +51,7 @@ func (l *locks) release() {
 	l.held = nil
 }
 
-// findings returns how the outcomes about a batch were written, in their order.
+// findings returns the findings of the outcomes that were written about a batch, in their order.
 func (l *locks) findings(id string) (all []store.Finding) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,14 +63,13 @@ func (l *locks) findings(id string) (all []store.Finding) {
 	return all
 }
 
-// asByDefault are the times and numbers of a Runner with its defaults.
+// asByDefault sets the times and numbers of a Runner with default options.
 func asByDefault(o *groups.Settings) {
 	o.MaxItems, o.Timeout, o.RetryFor = 500, 15*time.Second, time.Minute
 }
 
-// One locked row holds up no other outcome, except those of the first write, which has to find
-// out. More outcomes about that row hold up nobody, and are written in their order once the lock
-// ends.
+// One locked row delays only the outcomes of the first write, which hangs on it. More outcomes
+// about that row delay no others, and are written in their order once the lock ends.
 func TestALockedRowHoldsUpNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newLocks("locked")
@@ -105,8 +104,8 @@ func TestALockedRowHoldsUpNobodyElse(t *testing.T) {
 	})
 }
 
-// Many locked rows that came in one group with others do not hold these up for long, nor what
-// comes later.
+// Many locked rows in one group delay the other outcomes of the group, and later outcomes, only
+// for a short time.
 func TestLockedRowsAreSortedOut(t *testing.T) {
 	for _, n := range []int{1, 10} {
 		synctest.Test(t, func(t *testing.T) {
@@ -141,7 +140,8 @@ func TestLockedRowsAreSortedOut(t *testing.T) {
 	}
 }
 
-// An outcome whose turn never comes is given up as soon as any other: its memory is bounded.
+// An outcome that waits behind an earlier one of its batch is given up after RetryFor like any
+// other, so memory stays bounded.
 func TestWhatWaitsForItsTurnIsGivenUpInTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var held []string
@@ -158,15 +158,15 @@ func TestWhatWaitsForItsTurnIsGivenUpInTheEnd(t *testing.T) {
 		assert.Len(t, r.lost, 401)
 		r.mu.Unlock()
 		f.release()
-		r.verdict("r1") // nothing waits behind an outcome that was given up
+		r.verdict("r1") // an outcome that was given up holds up none behind it
 		time.Sleep(time.Second)
 		assert.Equal(t, []store.Finding{store.IsCommitted}, f.findings("r1"))
 		r.close()
 	})
 }
 
-// A later outcome of a batch is not written before an earlier one, even where they come in one
-// group and only the write of the earlier fails.
+// A later outcome of a batch is not written before an earlier one, even if both are in one group
+// and only the write of the earlier fails.
 func TestOutcomesOfABatchKeepTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fails, got := 3, []store.Finding(nil)
@@ -194,8 +194,8 @@ func TestOutcomesOfABatchKeepTheirOrder(t *testing.T) {
 	})
 }
 
-// A later outcome that comes alone, while an earlier one of its batch could not be written yet,
-// waits and is not lost.
+// A later outcome that arrives alone waits, and is not lost, while an earlier outcome of its batch
+// could not be written yet.
 func TestALaterOutcomeThatComesAloneWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool

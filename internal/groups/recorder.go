@@ -14,22 +14,22 @@ type OutcomeStore interface {
 	Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error)
 }
 
-// Recorder writes the outcomes of attempts. An Accepted lingers, since nobody waits for it, and so
-// does every outcome between writes of many outcomes: there it costs little and saves much. All
-// other outcomes are written at once. An outcome that is given up is not lost: its claim or its
-// lease expires, and the monitor asks the ledger.
+// Recorder writes the outcomes of attempts. An Accepted outcome lingers, because nothing waits for
+// it, and so does every outcome after a write of many outcomes, where lingering costs little and
+// saves many writes. All other outcomes are written at once. An outcome that is given up is not
+// lost: its batch's claim or lease expires, and the monitor asks the ledger.
 type Recorder = Writer[store.Outcome]
 
-// NewRecorder returns a recorder; Run makes it work. done is called with every group after the
-// store has answered about it, lost with outcomes that were given up, and trouble for failed
-// writes. done and lost must not keep the slice.
+// NewRecorder returns a recorder; Run makes it work. done is called with every group about which
+// the store has answered, lost with outcomes that were given up, and trouble for failed writes.
+// done and lost must not keep the slice.
 func NewRecorder(s OutcomeStore, o Settings, done func([]inhand.Recorded), lost func([]store.Outcome), trouble func(error)) *Recorder {
 	var answers []store.Applied
-	var told []inhand.Recorded // memory of the last group
+	var told []inhand.Recorded // the memory is used for each group
 	return newWriter(o, rules[store.Outcome]{
 		workers: 1, // the outcomes of a batch are written in their order
 		key:     func(o *store.Outcome) batch.Key { return o.Key },
-		lingers: func(o *store.Outcome) bool { return o.Finding == store.Accepted }, // it is not asked about before Check
+		lingers: func(o *store.Outcome) bool { return o.Finding == store.Accepted }, // an Accepted batch is not asked about before its Check
 		size:    receiptBytes,
 		write: func(ctx context.Context, all []store.Outcome) (err error) {
 			if answers, err = s.Record(ctx, all); err == nil && len(answers) != len(all) {
@@ -65,7 +65,7 @@ func recorded(told []inhand.Recorded, group []item[store.Outcome], answers []sto
 	for i, a := range answers {
 		it := &group[i]
 		if a.Result == store.Fenced && it.retried && a.Row.Version == it.value.Version+1 {
-			// The write before was committed and then failed: it raised the version itself.
+			// The earlier write was committed although it failed: it raised the version itself.
 			a.Result = store.Written
 		}
 		told = append(told, inhand.Recorded{Outcome: it.value, Applied: a, Again: it.retried})

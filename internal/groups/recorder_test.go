@@ -42,8 +42,8 @@ func TestGroupsFillUntilTheLingerOrTheMaximum(t *testing.T) {
 	})
 }
 
-// Outcomes that are found together are written together and passed to Done together, or a lane
-// might go on before everything is known that it waits for.
+// Outcomes that became known together are written together and given to Done together. Otherwise a
+// lane might go on before all outcomes that it waits for are known.
 func TestWhatIsKnownTogetherIsWrittenTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
@@ -60,7 +60,8 @@ func TestWhatIsKnownTogetherIsWrittenTogether(t *testing.T) {
 	})
 }
 
-// Somebody waits for a verdict: the next of its lane. Nobody does for an Accepted.
+// A verdict is written at once, because the next batch of the lane waits for it. An Accepted
+// lingers.
 func TestAVerdictIsWrittenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
@@ -96,7 +97,7 @@ func TestWhatComesDuringAWriteIsWrittenTogether(t *testing.T) {
 	})
 }
 
-// Where much is written, writes are kept apart, so that there are fewer of them.
+// After a write of many outcomes, later outcomes linger, so that there are fewer writes.
 func TestVerdictsLingerAfterAWriteOfMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
@@ -160,7 +161,7 @@ func TestAFailedGroupIsSplitUntilTheBadRowIsAlone(t *testing.T) {
 					all = append(all, fmt.Sprint("r", i))
 				}
 				r.put(all...)
-				time.Sleep(100 * time.Millisecond) // the first retry comes after 50 ms
+				time.Sleep(100 * time.Millisecond) // the first retry is made after 50 ms
 				synctest.Wait()
 				want := slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s == worst })
 				assert.ElementsMatch(t, want, r.written(), "with the first retry, each once")
@@ -204,7 +205,7 @@ func TestAFailedGroupIsTriedAgainAfterAnOutage(t *testing.T) {
 	})
 }
 
-// However much is to be written again, no write is larger than a group.
+// A write is never larger than a group, however many outcomes are repeated.
 func TestNoWriteIsLargerThanAGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
@@ -228,8 +229,8 @@ func TestNoWriteIsLargerThanAGroup(t *testing.T) {
 	})
 }
 
-// A commit that a live claim holds back is handed on like any other answer: the table of what is
-// in hand knows when to write it again.
+// A commit that a live claim holds back is reported to Done like any other answer. The table in
+// hand decides when to write it again.
 func TestHeldIsHandedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
@@ -258,20 +259,21 @@ func TestHeldIsHandedOn(t *testing.T) {
 	})
 }
 
-// After a COMMIT whose reply was lost, the fence is this process's own doing.
+// A write was committed and its reply was lost. The repeated write is fenced by the first one,
+// which counts as written.
 func TestALostCommitReplyIsRecognised(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := true
 		f := &fake{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
 			if first {
 				first = false
-				return nil, errTest // it was committed, though
+				return nil, errTest // the write was committed nevertheless
 			}
 			applied := written(o)
 			for i := range o {
 				applied[i].Result = store.Fenced
 				applied[i].Row.Version = o[i].Version + 1
-				if o[i].Key.ID == "other" { // another process moved it on
+				if o[i].Key.ID == "other" { // another process has changed this row
 					applied[i].Row.Version++
 				}
 			}
@@ -307,7 +309,7 @@ func TestGoneAndBadAreReportedAndNotTriedAgain(t *testing.T) {
 	})
 }
 
-// A store that answers too little counts as failed.
+// A store that returns too few answers has failed.
 func TestALyingStoreIsContained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
@@ -359,7 +361,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// Put waits while the recorder is far behind, but not once Run has returned.
+// Put waits while the recorder has many items to write, but does not wait once Run has returned.
 func TestPutDoesNotWaitForARecorderThatEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{answer: func(ctx context.Context, _ []store.Outcome) ([]store.Applied, error) {
@@ -382,7 +384,7 @@ func TestPutDoesNotWaitForARecorderThatEnded(t *testing.T) {
 		}
 		r.stop()
 		<-r.ended
-		<-put // else the bubble is deadlocked
+		<-put // the bubble would be deadlocked otherwise
 		r.Close()
 	})
 }

@@ -22,7 +22,7 @@ type fake struct {
 	answer func(ctx context.Context, o []store.Outcome) ([]store.Applied, error)
 
 	mu     sync.Mutex
-	groups [][]string // ids of each call
+	groups [][]string // the ids of each call
 	at     []time.Time
 }
 
@@ -43,7 +43,7 @@ func (f *fake) calls() [][]string {
 	return slices.Clone(f.groups)
 }
 
-// when returns the time of each call.
+// when returns the times of the calls.
 func (f *fake) when() []time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 func large(id string, bytes int) store.Outcome {
 	o := outcome(id)
 	o.Finding, o.By = store.IsCommitted, batch.ByMonitor
-	for bytes > 0 { // many receipts are as large as one
+	for bytes > 0 { // many receipts count like one of the same size
 		n := min(bytes, 40)
 		o.Receipts = append(o.Receipts, batch.Receipt{Data: make([]byte, n)})
 		bytes -= n
@@ -26,8 +26,8 @@ func large(id string, bytes int) store.Outcome {
 	return o
 }
 
-// A group is bounded by the bytes of its receipts, too, however its outcomes came together, and
-// one outcome that is larger goes alone.
+// A group is bounded by the bytes of its receipts, too, however its outcomes arrived. An outcome
+// that is larger than the bound is written alone.
 func TestAGroupHasSoManyBytes(t *testing.T) {
 	all := []store.Outcome{large("a", 60), large("b", 40), large("c", 1), large("d", 500), large("e", 0), large("f", 100)}
 	want := [][]string{{"a", "b"}, {"c"}, {"d"}, {"e", "f"}}

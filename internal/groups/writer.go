@@ -13,25 +13,25 @@ import (
 
 // Settings are the settings of every writer. MaxItems, Timeout and RetryFor must be set.
 type Settings struct {
-	// Linger is how long items wait for others to share a write: items that nobody waits for, and
-	// all items while much is written.
+	// Linger is how long items wait for others that share their write. Items linger if nothing
+	// waits for them, and all items linger after a write of many.
 	Linger   time.Duration
 	MaxItems int // items in a group
 	// MaxBytes bounds the sizes of a group's items; one item may be larger. 0 is no bound.
 	MaxBytes int
-	// Timeout bounds one write; a write that hangs fails. A write that is repeated has a sixteenth
-	// of it, since all other items of its worker wait meanwhile.
+	// Timeout bounds one write; a write that hangs fails. A repeated write has a sixteenth of
+	// Timeout, because all other items of its worker wait meanwhile.
 	Timeout time.Duration
 	// RetryFor is how long a failed write is retried.
 	RetryFor time.Duration
 }
 
-// rules of a writer for its kind of items.
+// rules are what a writer does with its kind of items.
 type rules[T any] struct {
 	write   func(context.Context, []T) error
-	key     func(*T) batch.Key // of the batch that an item is about
-	lingers func(*T) bool      // nobody waits for the item to be written
-	size    func(*T) int       // of an item, in bytes
+	key     func(*T) batch.Key // the batch of an item
+	lingers func(*T) bool      // whether nothing waits for the write of an item
+	size    func(*T) int       // the size of an item in bytes
 	workers int
 	// done is called with every group that was written, lost with items that were given up, and
 	// trouble for failed writes. None of them may keep the slice.
@@ -39,13 +39,13 @@ type rules[T any] struct {
 	trouble    func(error)
 }
 
-// Writer writes items in groups. Each of its workers writes one group at a time. Items that come
+// Writer writes items in groups. Each of its workers writes one group at a time. Items that arrive
 // while all workers are busy share the next write.
 //
-// A row that somebody has locked, or that cannot be written, must not hold up the others: a worker
-// repeats failed items in short rounds, and writes the next group between two rounds. While an
-// item waits to be repeated, later items of that worker about its batch wait behind it: they would
-// hang, too, and hold up the items that they share a write with, or overtake it.
+// A row that is locked, or that cannot be written, must not delay the others. So a worker repeats
+// failed items in short rounds, and writes the next group between two rounds. While an item waits
+// to be repeated, later items of that worker about the same batch wait, too. They would otherwise
+// hang like the failed item, delay the items in their write, or overtake the failed item.
 type Writer[T any] struct {
 	o        Settings
 	r        rules[T]
@@ -53,7 +53,7 @@ type Writer[T any] struct {
 	ended    chan struct{} // closed when Run returns
 }
 
-// arrival is items that became known together.
+// arrival has items that became known together.
 type arrival[T any] struct {
 	first T
 	rest  []T
@@ -61,9 +61,9 @@ type arrival[T any] struct {
 
 type item[T any] struct {
 	value    T
-	retried  bool      // an earlier write of it failed, and may have been applied all the same
-	err      error     // of that write
-	maxGroup int       // items in a group with it, after a repetition that hung; 0 for any number
+	retried  bool      // an earlier write of the item failed, and may have been applied nevertheless
+	err      error     // the error of the earlier write
+	maxGroup int       // most items in a group with this one, after a repeated write that hung; 0 for any number
 	giveUpAt time.Time // when it is given up; zero before the first failure
 }
 
@@ -71,9 +71,9 @@ func newWriter[T any](o Settings, r rules[T]) *Writer[T] {
 	return &Writer[T]{o: o, r: r, arrivals: make(chan arrival[T], 4*o.MaxItems), ended: make(chan struct{})}
 }
 
-// Put hands items over that became known together: up to MaxItems of them are written together. It
-// may be called concurrently, and waits while the workers are far behind. Once Run has returned,
-// Put does not wait, and the items are given up. It keeps rest.
+// Put adds items that became known together: up to MaxItems of them are written together. It may
+// be called concurrently, and waits while the workers have many items to write. Once Run has
+// returned, Put does not wait, and the items are given up. Put keeps the slice rest.
 func (w *Writer[T]) Put(first T, rest ...T) {
 	select {
 	case w.arrivals <- arrival[T]{first, rest}:
@@ -81,7 +81,7 @@ func (w *Writer[T]) Put(first T, rest ...T) {
 	}
 }
 
-// Close lets Run end once every item is written. No Put may follow.
+// Close lets Run return once every item is written. No Put may follow.
 func (w *Writer[T]) Close() { close(w.arrivals) }
 
 // Run writes until Close, or until ctx is done, which gives up the items that are left. It
@@ -95,14 +95,14 @@ func (w *Writer[T]) Run(ctx context.Context) {
 	all.Wait()
 }
 
-// worker is a goroutine that writes.
+// worker is a goroutine that writes groups.
 type worker[T any] struct {
 	*Writer[T]
-	busyUntil time.Time // until when all items linger, after a write of many
-	// stuck has the batches with an item that failed and is to be repeated, and how it failed; nil
-	// for none.
+	busyUntil time.Time // all items linger until then, after a write of many
+	// stuck has, by batch, the error of an item that failed and is to be repeated. It is nil if
+	// there is none.
 	stuck       map[batch.Key]error
-	progressed  bool      // the round was not in vain, it wrote items or made groups smaller
+	progressed  bool      // whether the last round wrote items or made groups smaller
 	groupMemory []item[T] // memory for the next group
 	itemsMemory []T       // memory for the next write
 }
@@ -110,15 +110,15 @@ type worker[T any] struct {
 func (w *worker[T]) run(ctx context.Context) {
 	in := w.arrivals
 	pause := loop.NewBriefPauses()
-	var again []item[T] // failed, or behind a failed one, to be written again
+	var again []item[T] // items that failed, or that wait behind a failed one
 	var retry <-chan time.Time
-	var hung time.Duration // how long the last round took, if it was in vain
+	var hung time.Duration // how long the last round took, if it made no progress
 	open := true
 	for open || (len(again) > 0 && ctx.Err() == nil) {
 		select {
 		case a, ok := <-in:
 			if open = ok; !ok {
-				in = nil // no more comes; only retries are left
+				in = nil // no more items arrive, only repetitions are left
 				continue
 			}
 			w.groupMemory = w.gather(appendAll(w.groupMemory[:0], a))
@@ -131,7 +131,7 @@ func (w *worker[T]) run(ctx context.Context) {
 			retry = nil
 			began := time.Now()
 			if again = w.repeat(ctx, again); w.progressed {
-				pause.Reset() // the rest is tried soon
+				pause.Reset() // the other failed items are repeated soon
 				hung = 0
 			} else {
 				hung = time.Since(began)
@@ -148,16 +148,15 @@ func (w *worker[T]) run(ctx context.Context) {
 	}
 }
 
-// retryRestFactor is how many times longer than a round in vain the pause after it is at least:
-// while a row is locked, all others have three quarters of the time.
+// retryRestFactor is the least pause after a round without progress, as a multiple of the round's
+// time. While a row is locked, all other items have three quarters of the time.
 const retryRestFactor = 3
 
-// manyItems is the number of outcomes from which on a write is worth waiting for: a transaction's
-// fixed cost is then the smaller part.
+// manyItems is the number of items in a write from which on it is worth waiting for more: the
+// fixed cost of a transaction is then the smaller part.
 const manyItems = 16
 
-// gather fills the group with items that came meanwhile, or come while the group may
-// linger.
+// gather adds to the group the items that have arrived, or that arrive while the group may linger.
 func (w *worker[T]) gather(group []item[T]) []item[T] {
 	now := time.Now()
 	until, busy := now.Add(w.o.Linger), w.busyUntil.After(now)
@@ -166,7 +165,7 @@ func (w *worker[T]) gather(group []item[T]) []item[T] {
 	}
 	linger := time.NewTimer(until.Sub(now))
 	defer linger.Stop()
-	counted := 0 // of the group
+	counted := 0 // number of items in the group that were counted
 	for wait, size := w.r.lingers(&group[0].value), 0; len(group) < w.o.MaxItems; {
 		if size += w.sizeOf(group[counted:]); w.o.MaxBytes > 0 && size >= w.o.MaxBytes {
 			return group
@@ -182,7 +181,8 @@ func (w *worker[T]) gather(group []item[T]) []item[T] {
 	return group
 }
 
-// groupLength returns how many of the first items may be one group, at least one of any.
+// groupLength returns how many of the first items may form one group. It is at least one if there
+// are any.
 func (w *worker[T]) groupLength(items []item[T]) (n int) {
 	size, most := 0, max(1, w.o.MaxItems)
 	for ; n < min(len(items), most); n++ {
@@ -212,7 +212,8 @@ func appendAll[T any](group []item[T], a arrival[T]) []item[T] {
 	return group
 }
 
-// nextArrival returns items that are there, or come before a wait ends; ok is false for none.
+// nextArrival returns items that have arrived, or arrive before the wait ends; ok is false if
+// there are none.
 func (w *worker[T]) nextArrival(wait bool, end <-chan time.Time) (a arrival[T], ok bool) {
 	select {
 	case a, ok = <-w.arrivals:
@@ -228,9 +229,9 @@ func (w *worker[T]) nextArrival(wait bool, end <-chan time.Time) (a arrival[T], 
 	return a, ok
 }
 
-// writeAll writes items, in groups that fit. It splits a group that fails, so that a bad
-// row does not hold up the others: into halves only, since in an outage every row fails and more
-// splits would add to the load. It returns the items that are to be repeated.
+// writeAll writes items in groups of allowed size. It splits a group that fails, so that a bad row
+// does not delay the others. It splits into halves only, since in an outage every row fails and
+// more splits would add to the load. It returns the items that are to be repeated.
 func (w *worker[T]) writeAll(ctx context.Context, items []item[T]) (again []item[T]) {
 	for len(items) > 0 {
 		n := w.groupLength(items)
@@ -248,9 +249,9 @@ func (w *worker[T]) retryTimeout() time.Duration {
 	return max(w.o.Timeout/16, min(w.o.Timeout, minRetryTimeout))
 }
 
-// repeat is one round of repetitions. A group that fails is split down to single rows. The round
-// begins no write after its time is over: a write that hangs ends it. The items that had no
-// turn are the first of the next round. repeat gives up items that are too old.
+// repeat makes one round of repeated writes. It splits a group that fails, down to single rows. It
+// begins no write after the round's time, so a write that hangs ends the round. Items that were
+// not tried are the first of the next round. repeat gives up items that are too old.
 func (w *worker[T]) repeat(ctx context.Context, items []item[T]) (left []item[T]) {
 	w.stuck, w.progressed = nil, false
 	end := time.Now().Add(w.retryTimeout())
@@ -278,7 +279,7 @@ func (w *worker[T]) markStuck(items []item[T]) {
 	}
 }
 
-// takeStuck takes the items about batches that are stuck out of a group.
+// takeStuck removes from a group the items about batches with a failed item.
 func (w *worker[T]) takeStuck(group []item[T]) (now, behind []item[T]) {
 	if len(w.stuck) == 0 {
 		return group, nil
@@ -298,8 +299,8 @@ func (w *worker[T]) takeStuck(group []item[T]) (now, behind []item[T]) {
 	return now, behind
 }
 
-// split writes a group, and if that fails its parts. After end, unless it is zero, a failure is
-// not followed by another write. It returns the items that are to be repeated.
+// split writes a group and, if that fails, its parts. After end, unless end is zero, it begins no
+// further write after a failure. It returns the items that are to be repeated.
 func (w *worker[T]) split(ctx context.Context, group []item[T], splits int, timeout time.Duration, end time.Time) (again []item[T]) {
 	if group, again = w.takeStuck(group); len(group) == 0 {
 		return again
@@ -311,7 +312,7 @@ func (w *worker[T]) split(ctx context.Context, group []item[T], splits int, time
 	}
 	if err := w.writeOnce(ctx, w.itemsMemory, timeout); err != nil {
 		late := !end.IsZero() && !time.Now().Before(end)
-		for i := range group { // it may have been committed all the same: then the halves are repeats, too
+		for i := range group { // the write may have been committed nevertheless, so the halves are repetitions, too
 			group[i].retried, group[i].err = true, err
 			if late {
 				group[i].maxGroup = max(1, len(group)/16)
@@ -346,7 +347,7 @@ func (w *worker[T]) markFailed(group []item[T], err error) []item[T] {
 		}
 	}
 	w.markStuck(group)
-	return slices.Clone(group) // its memory is the next group's
+	return slices.Clone(group) // the next group uses the memory of this one
 }
 
 // dropOld returns the items that are not too old.

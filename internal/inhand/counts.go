@@ -4,15 +4,15 @@ const (
 	// maxFollowed bounds the entries that are asked about from memory; other batches wait for
 	// their check in the store.
 	maxFollowed = 10_000
-	// maxWaiting bounds the outcomes that wait: a ledger may report all its commits ever, and
-	// then waits until some are written.
+	// maxWaiting bounds the outcomes that wait to be written. A ledger may report all commits that
+	// it ever made; the stream then waits until some are written.
 	maxWaiting = 4096
 	// maxWatched bounds the commits that are watched.
 	maxWatched = 10_000
 )
 
-// counts are the numbers of bounded entries, and of unfinished ones, for which Health asks. They
-// are used under the table's lock.
+// counts are the numbers of entries that are bounded, and the number of unfinished ones, for
+// Health. The table's lock guards them.
 type counts struct {
 	followed   int // in the phases Accepted and Open
 	watched    int // in the phase Watched

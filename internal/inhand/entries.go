@@ -8,11 +8,11 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// entries holds the entries, each in its slot, and keeps the counts, the schedule and the streams
-// true to them. It is used under the table's lock.
+// entries has all entries, each in a slot, and keeps the counts, the schedule and the streams up
+// to date. The table's lock guards it.
 type entries struct {
 	rules      Rules
-	keepFor    time.Duration // how long an entry is kept that nobody mentions
+	keepFor    time.Duration // how long an entry is kept that nothing mentions
 	wake       chan<- struct{}
 	slots      map[batch.Key]*slot
 	spareSlots []*slot
@@ -20,31 +20,31 @@ type entries struct {
 	times      schedule
 	streams    streams
 	toWrite    []store.Outcome // for Run to write
-	running    bool            // Run keeps the times; else nothing waits
+	running    bool            // whether Run runs; if not, nothing waits
 	ended      bool            // Run has ended
 	sweptAt    time.Time
 }
 
-// slot is the place for one batch.
+// slot is the entry of one batch, with its places in the other structures.
 type slot struct {
 	Entry
 	key           batch.Key
 	facts         serviceFacts
-	version       int64 // the newest that this process has claimed or written
-	claimVersion  int64 // of this process's last claim
+	version       int64 // the newest version that this process has claimed or written
+	claimVersion  int64 // the version of this process's last claim
 	usedAt        time.Time
-	stream        *Stream // in phase Open, where the ledger streams events
+	stream        *Stream // set in phase Open, if the ledger streams events
 	streamIndex   int     // in stream.openSlots
 	scheduledAt   time.Time
-	scheduleIndex int         // in the schedule; -1: nothing is scheduled
-	askedAt       time.Time   // the last question
-	scannedRow    *scannedRow // the next question is about this row; nil: about the entry's own row
+	scheduleIndex int         // the place in the schedule; -1 if it has none
+	askedAt       time.Time   // when the last question was asked
+	scannedRow    *scannedRow // the row of the next question; nil means the entry's own row
 }
 
 const (
-	// maxSpare bounds the memory that is kept for later entries.
+	// maxSpare bounds the slots that are kept for later entries.
 	maxSpare = 1024
-	// askTogether is the time within which questions that fall due close together are one.
+	// askTogether is the time within which questions that fall due are asked together.
 	askTogether = 2 * time.Millisecond
 )
 
@@ -64,7 +64,7 @@ func (all *entries) slot(key batch.Key, about serviceFacts, now time.Time) *slot
 	return s
 }
 
-// step lets an event happen.
+// step applies an event to the entry of a slot.
 func (all *entries) step(s *slot, ev *Event, now time.Time) Effects {
 	f := Facts{
 		Full: all.counts.followed >= maxFollowed, Crowded: all.counts.waiting >= maxWaiting || !all.running, Vanish: s.facts.vanish,
@@ -88,14 +88,14 @@ func (all *entries) set(s *slot, e Entry) {
 	all.recount(s, was)
 }
 
-// recount counts a slot's entry, which was in phase was and has left the counts, as it is now. A
-// slot whose entry says nothing any more is dropped, and may become another batch's.
+// recount counts a slot's entry as it is now. The entry was in phase was, and has been taken out
+// of the counts. A slot whose entry is empty is removed, and may be used for another batch.
 func (all *entries) recount(s *slot, was Phase) {
 	if s.Phase == Watched && was != Watched && all.counts.watched >= maxWatched {
 		s.Entry = Entry{}
 	}
 	if s.scannedRow != nil && s.AskAt.IsZero() {
-		s.AskAt = s.usedAt // at once, in any state of the batch
+		s.AskAt = s.usedAt // asked about at once, in any state of the batch
 	}
 	all.counts.add(&s.Entry, 1)
 	all.streams.join(s)
@@ -110,14 +110,14 @@ func (all *entries) recount(s *slot, was Phase) {
 	}
 }
 
-// written takes the store's answer about an outcome.
+// written applies the store's answer about an outcome.
 func (all *entries) written(w *Recorded, about serviceFacts, now time.Time) (out Effects) {
 	s := all.slot(w.Key, about, now)
 	version := w.Version
 	switch w.Applied.Result {
 	case store.Written:
 		version = w.Applied.Row.Version
-	case store.Held: // a commit is news, whichever version the question was about
+	case store.Held: // a commit is news, whatever version the question was about
 		version = 0
 	}
 	if s.isStale(version) {
@@ -132,12 +132,13 @@ func (all *entries) written(w *Recorded, about serviceFacts, now time.Time) (out
 }
 
 // isStale reports whether news about a version is older than the entry. While an outcome is being
-// written, only a newer claim makes news late: any other answer ends the writing.
+// written, news is stale only if a newer claim exists: any other answer ends the writing.
 func (s *slot) isStale(version int64) bool {
 	return version != 0 && version < s.version && (s.Phase != Writing || version < s.claimVersion)
 }
 
-// leaveToRun leaves outcomes for Run to write: the recorder, which reports, would wait for itself.
+// leaveToRun leaves outcomes for Run to write. The caller is the recorder, which would wait for
+// itself.
 func (all *entries) leaveToRun(out *Effects) {
 	if out.writes > 0 {
 		all.toWrite = append(all.toWrite, out.Write()...)
@@ -145,13 +146,13 @@ func (all *entries) leaveToRun(out *Effects) {
 	}
 }
 
-// due returns the questions and outcomes whose time has come, and the time until the next.
+// due returns the questions and outcomes that are due, and the time until the next ones.
 func (all *entries) due(now time.Time) (questions []Question, waited []store.Outcome, next time.Duration) {
 	waited, all.toWrite = all.toWrite, nil
 	for len(all.times) > 0 {
 		s := all.times[0]
 		if wait := s.scheduledAt.Sub(now); wait > 0 && (len(questions) == 0 || wait >= askTogether || now.Sub(s.askedAt) < askTogether) {
-			break // a batch just asked about, and due again soon, does not come along with each other question
+			break // a batch that was just asked about and is due again soon is not asked about with each other question
 		}
 		if !s.WriteAt.IsZero() && !s.WriteAt.After(now) {
 			out := all.step(s, &Event{Kind: WriteDue}, now)
@@ -167,11 +168,11 @@ func (all *entries) due(now time.Time) (questions []Question, waited []store.Out
 		}
 		all.set(s, e)
 	}
-	open, next := all.streams.due(now, all.keepFor) // keepFor is for the sweep
+	open, next := all.streams.due(now, all.keepFor) // keepFor, so that sweep is called in time
 	for _, s := range open {
 		e := s.Entry
 		if e.AskAt = (time.Time{}); now.Sub(e.PostBegan) > maxFollowTime {
-			e = Entry{} // nothing waits in phase Open
+			e = Entry{} // no outcome waits in phase Open
 		} else if !s.askedAt.Equal(now) {
 			questions = append(questions, s.question(now))
 		}
@@ -195,8 +196,9 @@ func (s *slot) question(now time.Time) Question {
 	return Question{Row: s.Aged(now), KnownFor: now.Sub(s.ReadAt), Unwritten: s.Phase == Accepted}
 }
 
-// hasten lets the questions about batches come now that were to come at a time, and reports
-// whether there were any: a batch may have been asked about meanwhile, or need no answer now.
+// hasten makes the questions about batches that were planned for the time at due now, and reports
+// whether there were any. A batch may have been asked about meanwhile, or need no question any
+// more.
 func (all *entries) hasten(keys []batch.Key, at, now time.Time) (came bool) {
 	for _, key := range keys {
 		if s := all.slots[key]; s != nil && s.AskAt.Equal(at) {
@@ -209,8 +211,8 @@ func (all *entries) hasten(keys []batch.Key, at, now time.Time) (came bool) {
 	return came
 }
 
-// sweep forgets entries that nobody mentioned for a while: outcomes were given up, or other
-// processes ended the batches.
+// sweep removes entries that nothing has mentioned for a while, because their outcomes were given
+// up, or other processes ended the batches.
 func (all *entries) sweep(now time.Time) {
 	if now.Sub(all.sweptAt) < all.keepFor {
 		return
@@ -224,7 +226,7 @@ func (all *entries) sweep(now time.Time) {
 	}
 }
 
-// stop returns everything that waits; nothing waits from now on.
+// stop returns all outcomes that wait. Nothing waits from now on.
 func (all *entries) stop(now time.Time) (waited []store.Outcome) {
 	all.running, all.ended = false, true
 	waited, all.toWrite = all.toWrite, nil

@@ -1,8 +1,8 @@
-// Package inhand is the table of what this process has in hand: everything that it knows, beyond
-// the database, about the batches that it has claimed or follows. There is one entry for each
-// batch. The queuer, the submitter, the monitor and the recorder report events to the table, and
-// its effects are carried out by them. Nothing in the table is needed for a promise: after a
-// crash the database knows enough.
+// Package inhand is the table of the batches that this process has in hand: all that it knows,
+// beyond the database, about the batches that it has claimed or follows. There is one entry for
+// each batch. The queuer, the submitter, the monitor and the recorder report events to the table,
+// and carry out the table's effects. No promise depends on the table: after a crash the database
+// knows enough.
 package inhand
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Phase says where a batch stands, as far as this process knows.
+// Phase is the phase of a batch, as far as this process knows.
 type Phase uint8
 
 // The phases.
@@ -22,17 +22,17 @@ const (
 	None Phase = iota
 	// Claimed: this process has claimed the batch, and no attempt has ended yet.
 	Claimed
-	// Accepted: the ledger has accepted the batch, and the acceptance is not written yet. It
-	// waits for the ledger's next word, so that acceptance and commit are one write.
+	// Accepted: the ledger has accepted the batch, and the acceptance is not written yet. It waits
+	// for the ledger's next answer, so that acceptance and commit are one write.
 	Accepted
-	// Writing: an outcome is being written that is not the commit.
+	// Writing: an outcome other than the commit is being written.
 	Writing
 	// Open: the store says Pending or Valid, and this process asks about the batch from memory.
 	Open
 	// Committing: the commit is known, and is being written or waits for the end of a live claim.
 	Committing
-	// Watched: the store says Committed, and the ledger may yet take that back. Of the row only
-	// the prepared bytes are known, by which the commit was found.
+	// Watched: the store says Committed, and the ledger may still take the commit back. Of the row
+	// only the prepared bytes are known, by which the commit was found.
 	Watched
 )
 
@@ -43,48 +43,49 @@ func (p Phase) followed() bool { return p == Accepted || p == Open }
 type Entry struct {
 	Phase Phase
 	reading
-	// PostBegan is the beginning of the last POST, or a little earlier.
+	// PostBegan is when the last POST began, or a little earlier.
 	PostBegan time.Time
-	// StreamLive says that, when the batch was accepted, a stream reported events about its group.
+	// StreamLive is true if a stream reported events about the batch's group when the batch was
+	// accepted.
 	StreamLive bool
 	waiting
-	// AskAt is the time of the next question. Zero: the next event, or the store's check, causes
-	// it.
+	// AskAt is the time of the next question. It is zero if the next event, or the store's check,
+	// is to cause the question.
 	AskAt time.Time
 	// CheckAt is when the row is due in the store.
 	CheckAt time.Time
-	// WatchUntil ends phase Watched.
+	// WatchUntil is the end of phase Watched.
 	WatchUntil time.Time
 }
 
-// reading is the row to ask about: in phase Accepted as it was claimed, in phase Open as it was
+// reading is the row to ask about. In phase Accepted it is the row as claimed, in phase Open as
 // written or read.
 type reading struct {
 	Row    store.InFlight
 	ReadAt time.Time // when the ages in Row were true
 }
 
-// Aged returns the row with its ages as they are now.
+// Aged returns the row with its ages at now.
 func (r *reading) Aged(now time.Time) store.InFlight {
 	f, d := r.Row, now.Sub(r.ReadAt)
 	f.PostedAgo += d
 	f.Age += d
 	f.DoubtAgo += d
-	f.ResendLeft = max(f.ResendLeft, math.MinInt64+d) - d // a row without a doubt has the least of all
+	f.ResendLeft = max(f.ResendLeft, math.MinInt64+d) - d // the least ResendLeft means that the row has no doubt
 	f.SettleLeft = max(f.SettleLeft, math.MinInt64+d) - d
 	f.CheckIn -= d
 	return f
 }
 
-// waiting is the outcome that is written at WriteAt: in phase Accepted the acceptance, in other
-// phases a commit that an event reported early, or that a live claim holds back. Without one,
-// WriteAt is zero.
+// waiting is an outcome that is written at WriteAt. In phase Accepted it is the acceptance, in
+// other phases a commit that an event reported early or that a live claim holds back. WriteAt is
+// zero if there is none.
 type waiting struct {
 	Unwritten store.Outcome
 	WriteAt   time.Time
 }
 
-// takeUnwritten takes the outcome, if there is one.
+// takeUnwritten removes and returns the outcome, if there is one.
 func (w *waiting) takeUnwritten() (o store.Outcome, ok bool) {
 	o, ok = w.Unwritten, !w.WriteAt.IsZero()
 	*w = waiting{}
@@ -93,27 +94,27 @@ func (w *waiting) takeUnwritten() (o store.Outcome, ok bool) {
 
 // Rules are the settings of [Entry.Step].
 type Rules struct {
-	FirstPoll    time.Duration // from acceptance to the first question
-	PollInterval time.Duration // after which any process asks
-	// MaxHold is how long an acceptance waits at most; with 0 none waits.
+	FirstPoll    time.Duration // the time from acceptance to the first question
+	PollInterval time.Duration // the time after which any process asks
+	// MaxHold is the most time that an acceptance waits; 0 means that none waits.
 	MaxHold time.Duration
 }
 
-// Facts are about the ledger and the table at the moment of an event.
+// Facts are facts about the ledger and the table at the time of an event.
 type Facts struct {
-	StreamLive     bool      // a stream reports events about the batch's group
-	StreamNamesIDs bool      // that stream names commits by their ids
+	StreamLive     bool      // whether a stream reports events about the batch's group
+	StreamNamesIDs bool      // whether that stream names commits by their ids
 	HeardAt        time.Time // when the stream last gave a reason to ask
-	Full           bool      // the table follows as many batches as it may
-	// Crowded: no more outcomes may wait.
+	Full           bool      // whether the table follows as many batches as it may
+	// Crowded is true if no more outcomes may wait.
 	Crowded bool
-	// Vanish is the ledger's trait.
+	// Vanish is the trait of the ledger.
 	Vanish time.Duration
-	// ResendQuiet says that a node of the ledger may ignore a resend: the trait ResendQuiet.
+	// ResendQuiet is true if a node of the ledger may ignore a resend: see the trait ResendQuiet.
 	ResendQuiet bool
 }
 
-// unseen reports whether no node has shown a resend yet.
+// unseen reports whether the batch was sent again, and no node has shown the resend yet.
 func (f *Facts) unseen(row *store.InFlight) bool {
 	return f.ResendQuiet && row.Resends > 0 && row.Seen == ""
 }
@@ -129,15 +130,15 @@ const (
 	AttemptEnded
 	// CommitStreamed: an event of the ledger reported the commit Outcome.
 	CommitStreamed
-	// OutcomeFound: a question gave an Outcome.
+	// OutcomeFound: a question led to an Outcome.
 	OutcomeFound
-	// StateSame: the ledger's answer leaves the row as it is; the next question is to come after
-	// NextIn. With StateSaid the ledger has named the very state that the row is in.
+	// StateSame: the ledger's answer does not change the row; the next question is to come after
+	// NextIn. With StateSaid the ledger has named the state that the row has.
 	StateSame
-	// NotAsked: a question could not be asked, and is to come again after NextIn.
+	// NotAsked: a question could not be asked, and is to be repeated after NextIn.
 	NotAsked
-	// LeftToScan: the answer needs a read of the row with a lease, as a scan for due rows makes
-	// it.
+	// LeftToScan: the answer needs a read of the row with a lease, such as a scan for due rows
+	// makes.
 	LeftToScan
 	// StillAccepted: a question about an acceptance that is not written found no commit.
 	StillAccepted
@@ -158,12 +159,12 @@ type Event struct {
 	Applied store.Applied
 	Row     store.InFlight // of RowRead
 	Took    time.Duration  // of AttemptEnded
-	// MayWait, of AttemptEnded, says that the acceptance may wait for the ledger's next word: a
+	// MayWait, of AttemptEnded, is true if the acceptance may wait for the ledger's next answer: a
 	// crash meanwhile would cost time, and leave no doubt.
 	MayWait bool
 	NextIn  time.Duration // of StateSame, NotAsked and RowRead
-	// Endpoint, of StillAccepted, is the endpoint that shows the attempt as under way, if that is
-	// worth a write.
+	// Endpoint, of StillAccepted, is the endpoint that has shown the attempt as under way, if that
+	// is worth a write.
 	Endpoint  string
 	StateSaid bool // of StateSame
 }
@@ -172,11 +173,11 @@ type Event struct {
 type Effects struct {
 	write  [2]store.Outcome
 	writes int
-	// DueIn is the time until the store's row is due; HasDueIn says that it is set.
+	// DueIn is the time until the store's row is due. HasDueIn is true if DueIn is set.
 	DueIn    time.Duration
 	HasDueIn bool
-	// PutOffCheck: the store's check is put off by a PollInterval, since the ledger was just
-	// asked.
+	// PutOffCheck is true if the store's check is to be put off by a PollInterval, because the
+	// ledger was just asked.
 	PutOffCheck bool
 }
 
@@ -190,7 +191,7 @@ func (f *Effects) addWrite(o store.Outcome) {
 
 func (f *Effects) setDueIn(d time.Duration) { f.DueIn, f.HasDueIn = d, true }
 
-// soonerDue returns the soonerDue of a time until a row is due, negative for none, and this one's.
+// soonerDue returns the smaller of d and DueIn. A negative d means none.
 func (f *Effects) soonerDue(d time.Duration) time.Duration {
 	if f.HasDueIn && (d < 0 || f.DueIn < d) {
 		return f.DueIn
@@ -199,27 +200,28 @@ func (f *Effects) soonerDue(d time.Duration) time.Duration {
 }
 
 const (
-	// earlyCommitHold is how long a commit waits for the answer to the POST that it overtook.
+	// earlyCommitHold is how long a commit waits for the answer to its POST, if the commit came
+	// first.
 	earlyCommitHold = 20 * time.Millisecond
-	// heldCommitPause is how long a commit waits for a live claim to end before it is written
+	// heldCommitPause is how long a commit that a live claim holds back waits before it is written
 	// again.
 	heldCommitPause = 250 * time.Millisecond
 	// maxStreamedHold is how long an acceptance may wait for an event without a question.
 	maxStreamedHold = time.Second
-	// maxFollowTime is how long events cause questions about a batch; after that only the store's
-	// checks do.
+	// maxFollowTime is how long events cause questions about a batch. After that only the store's
+	// checks cause questions.
 	maxFollowTime = 5 * time.Minute
 )
 
-// polls reports whether the first question comes so soon that it is worth asking from memory.
+// polls reports whether the first question is so early that it is worth asking from memory.
 func (r Rules) polls() bool { return r.FirstPoll <= r.PollInterval/4 }
 
-// Step lets an event change the entry, and returns the effects. It changes nothing else.
+// Step applies an event to the entry, and returns the effects. It changes nothing else.
 func (e *Entry) Step(ev *Event, now time.Time, f Facts, r Rules) (out Effects) {
 	switch ev.Kind {
 	case BatchClaimed:
 		if e.Phase == Accepted {
-			e.flush(&out) // its claim has ended long ago, by the store's clock
+			e.flush(&out) // the batch's claim has ended long ago, by the store's clock
 		}
 		*e = Entry{Phase: Claimed, waiting: e.waiting} // a commit that was reported early stays
 	case AttemptEnded:
@@ -227,8 +229,8 @@ func (e *Entry) Step(ev *Event, now time.Time, f Facts, r Rules) (out Effects) {
 	case CommitStreamed:
 		e.onStreamed(ev.Outcome, now, f, r, &out)
 	case OutcomeFound:
-		// A commit becomes one write with a waiting acceptance; after any other outcome the
-		// acceptance has waited in vain.
+		// A commit becomes one write with a waiting acceptance. Any other outcome is written after
+		// the acceptance.
 		if o := ev.Outcome; o.Finding == store.IsCommitted {
 			e.writeCommit(o, &out)
 		} else {
@@ -253,12 +255,12 @@ func (e *Entry) Step(ev *Event, now time.Time, f Facts, r Rules) (out Effects) {
 	case OutcomeWritten:
 		e.onWritten(ev, now, f, r, &out)
 	case OutcomeLost:
-		e.forget(&out) // the store's check finds out
+		e.forget(&out) // the store's check finds the commit
 	}
 	return out
 }
 
-// onAnswered takes the result of an attempt. An acceptance waits where the answer to the next
+// onAnswered applies the result of an attempt. An acceptance waits if the answer to the next
 // question, or an event, comes soon: then a quick commit and the acceptance are one write.
 func (e *Entry) onAnswered(ev *Event, now time.Time, f Facts, r Rules, out *Effects) {
 	o := ev.Outcome
@@ -277,8 +279,9 @@ func (e *Entry) onAnswered(ev *Event, now time.Time, f Facts, r Rules, out *Effe
 		return
 	}
 	e.PostBegan, e.StreamLive = now.Add(-ev.Took), f.StreamLive
-	// A node may be lost before it has shown a resend; then nobody would know that the next resend
-	// need not wait. So a question comes at once, and the acceptance is written with its answer.
+	// A node may be lost before it has shown a resend. Then it would stay unknown that the next
+	// resend need not wait. So a question is asked at once, and the acceptance is written with its
+	// answer.
 	resent := f.ResendQuiet && o.Was != nil && o.Was.Resends > 0
 	asks := r.polls() && (!f.StreamLive || resent) && !f.Full
 	switch {
@@ -303,15 +306,15 @@ func (e *Entry) onAnswered(ev *Event, now time.Time, f Facts, r Rules, out *Effe
 	}
 }
 
-// onStreamed takes a commit that an event reported. The ledger reports it once. If the POST is not
-// answered yet, or the answer is being written, the commit waits a moment for that.
+// onStreamed applies a commit that an event reported. The ledger reports a commit once. If the
+// POST is not answered yet, or the answer is being written, the commit waits a moment for that.
 func (e *Entry) onStreamed(o store.Outcome, now time.Time, f Facts, r Rules, out *Effects) {
 	switch e.Phase {
 	case Accepted, Open:
 		e.writeCommit(o, out)
 	case None, Claimed, Writing:
 		switch {
-		case !e.WriteAt.IsZero(): // it waits already
+		case !e.WriteAt.IsZero(): // the commit waits already
 		case r.MaxHold <= 0 || f.Crowded:
 			e.writeCommit(o, out)
 		default:
@@ -320,8 +323,8 @@ func (e *Entry) onStreamed(o store.Outcome, now time.Time, f Facts, r Rules, out
 	}
 }
 
-// beginWrite begins to write an outcome that is not the commit, after the acceptance, if that
-// still waits.
+// beginWrite begins to write an outcome other than the commit. An acceptance that waits is written
+// first.
 func (e *Entry) beginWrite(out *Effects) {
 	if e.Phase == Accepted {
 		e.flush(out)
@@ -331,8 +334,8 @@ func (e *Entry) beginWrite(out *Effects) {
 	}
 }
 
-// writeCommit adds a commit to the effects. An acceptance that waits is written with it, under the
-// claim's version; a commit that came without a version gets the version of the row, where that is
+// writeCommit adds a commit to the effects. An acceptance that waits is written with the commit,
+// at the claim's version. A commit that has no version gets the version of the row, if that is
 // known.
 func (e *Entry) writeCommit(o store.Outcome, out *Effects) {
 	switch {
@@ -354,7 +357,7 @@ func asCommit(accepted, committed store.Outcome) store.Outcome {
 	return accepted
 }
 
-// onSame takes an answer that leaves the row as it is. With a live stream the next event causes
+// onSame applies an answer that does not change the row. With a live stream the next event causes
 // the next question. The store's check is put off if the ledger has just confirmed the row's
 // state, and only if the check is near: a write for each question would cost more than the poll
 // that it saves.
@@ -372,7 +375,7 @@ func (e *Entry) onSame(ev *Event, now time.Time, f Facts, r Rules, out *Effects)
 	}
 }
 
-// onNotAsked makes a question come again.
+// onNotAsked plans a question again.
 func (e *Entry) onNotAsked(next time.Duration, now time.Time, f Facts, out *Effects) {
 	switch {
 	case e.Phase == Accepted:
@@ -385,7 +388,7 @@ func (e *Entry) onNotAsked(next time.Duration, now time.Time, f Facts, out *Effe
 	}
 }
 
-// askAfter asks after next, unless the store's check comes first.
+// askAfter plans a question after next, unless the store's check is earlier.
 func (e *Entry) askAfter(next time.Duration, now time.Time, out *Effects) {
 	if e.AskAt = now.Add(next); !e.AskAt.Before(e.CheckAt) {
 		e.onLeft(now, out)
@@ -400,8 +403,8 @@ func (e *Entry) onLeft(now time.Time, out *Effects) {
 	}
 }
 
-// onRowRead takes a row from the store. It is followed only where events cause questions about it:
-// without a stream the store's checks are enough.
+// onRowRead applies a row that was read from the store. The row is followed only if events cause
+// questions about it: without a stream the store's checks are enough.
 func (e *Entry) onRowRead(ev *Event, now time.Time, f Facts) {
 	switch e.Phase {
 	case None:
@@ -414,7 +417,7 @@ func (e *Entry) onRowRead(ev *Event, now time.Time, f Facts) {
 		return
 	}
 	e.Row, e.ReadAt, e.CheckAt, e.AskAt = ev.Row, now, now.Add(ev.NextIn), time.Time{}
-	e.Row.AskedAgo = 0 // from now on it is asked about
+	e.Row.AskedAgo = 0 // counted from now on
 }
 
 // flush writes the unwritten outcome.
@@ -437,7 +440,7 @@ func (e *Entry) forget(out *Effects) {
 	*e = Entry{}
 }
 
-// onWritten takes the store's answer about an outcome.
+// onWritten applies the store's answer about an outcome.
 func (e *Entry) onWritten(ev *Event, now time.Time, f Facts, r Rules, out *Effects) {
 	row, o := ev.Applied.Row, ev.Outcome
 	if ev.Applied.Result == store.Held {
@@ -455,20 +458,20 @@ func (e *Entry) onWritten(ev *Event, now time.Time, f Facts, r Rules, out *Effec
 		e.Row.Prepared = o.Prepared
 	case row.Final(), row.State.Claimable():
 		if row.State == batch.Committed {
-			e.takeUnwritten() // the store knows
+			e.takeUnwritten() // the store has it already
 		}
 		e.forget(out)
 	case row.State == batch.Pending || row.State == batch.Valid:
 		e.follow(ev, now, f, r, out)
-	default: // in doubt, or Invalid and not settled
+	default: // the batch is in doubt, or Invalid and not settled
 		e.forget(out)
 		out.setDueIn(o.Check)
 	}
 }
 
-// onHeld takes a commit that a live claim holds back. If the claim is this process's, its answer
-// and the commit become one write; else the commit waits for a while, again and again. Where it
-// may not wait it is dropped: the monitor finds the commit once the claim has ended.
+// onHeld applies a commit that a live claim holds back. If the claim is this process's, its answer
+// and the commit become one write. Otherwise the commit waits and is tried again. If it may not
+// wait it is dropped, and the monitor finds the commit once the claim has ended.
 func (e *Entry) onHeld(o store.Outcome, now time.Time, f Facts, out *Effects) {
 	switch {
 	case e.Phase == Accepted:
@@ -480,9 +483,9 @@ func (e *Entry) onHeld(o store.Outcome, now time.Time, f Facts, out *Effects) {
 	}
 }
 
-// follow follows a batch that the store says is Pending or Valid. An event that came since its
-// POST began may have been about it: then one question follows soon. So it does where the
-// stream went live after the acceptance.
+// follow follows a batch that the store says is Pending or Valid. If an event came since the
+// batch's POST began, or the stream became live after the acceptance, the event may have been
+// about the batch, and one question follows soon.
 func (e *Entry) follow(ev *Event, now time.Time, f Facts, r Rules, out *Effects) {
 	o, fresh := ev.Outcome, ev.Outcome.Finding == store.Accepted
 	at := ev.Applied.At
@@ -492,10 +495,10 @@ func (e *Entry) follow(ev *Event, now time.Time, f Facts, r Rules, out *Effects)
 	row := ev.Applied.Row.InFlight(ev.Applied.Ref, o.Budget, at)
 	known := fresh
 	if old := e.Aged(now); !fresh && (old.State == batch.Pending || old.State == batch.Valid) {
-		// The monitor's outcome knows neither budget nor ages.
+		// The monitor's outcome has neither budget nor ages.
 		row.Budget, row.PostedAgo, row.Age, row.DoubtAgo = old.Budget, old.PostedAgo, old.Age, old.DoubtAgo
 		if moved, at := ev.Applied.Row.MovedAt, ev.Applied.At; old.Was != nil && !moved.Equal(old.Was.MovedAt) && !at.IsZero() {
-			row.Age = at.Sub(moved) // its deadline began anew, or was put off
+			row.Age = at.Sub(moved) // the deadline began again, or was put off
 		}
 		row.ResendLeft, row.SettleLeft = old.ResendLeft, old.SettleLeft
 		known = true

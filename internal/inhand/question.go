@@ -9,14 +9,14 @@ import (
 // Question is a row to ask the ledger about.
 type Question struct {
 	Row store.InFlight
-	// RowAskedAt is when the store was asked for the row, which it gave to this process to ask
-	// about: the ages in Row are of then or a little later. Zero: the row is in hand, and its ages
-	// are of now.
+	// RowAskedAt is when the store was asked for the row that it gave to this process to ask
+	// about. The ages in Row are of that time or a little later. If it is zero, the row is in
+	// hand, and its ages are of now.
 	RowAskedAt time.Time
-	// KnownFor is how long this process has known the row as it is, with its claim over, on its
-	// own monotonic clock.
+	// KnownFor is how long this process has known the row unchanged, with its claim expired, by
+	// its own monotonic clock.
 	KnownFor time.Duration
-	// Unwritten: the acceptance is not written yet, and only a commit counts.
+	// Unwritten is true if the acceptance is not written yet, and only a commit counts.
 	Unwritten  bool
 	scannedRow *scannedRow
 }
@@ -28,19 +28,19 @@ type Answer struct {
 	Kind      EventKind
 	NextIn    time.Duration
 	StateSaid bool
-	// Endpoint, of StillAccepted, is [Event].Endpoint.
+	// Endpoint, of StillAccepted, is as in [Event].
 	Endpoint string
-	// Follow, of StateSame, says that the row may be followed if a scan gave it: it belongs to a
-	// lane that this process posts to.
+	// Follow, of StateSame, is true if a row that a scan gave may be followed, because it is in a
+	// lane to which this process posts.
 	Follow bool
-	// NoHand, of NotAsked, says that no hand was free. The refused answers of one call are one
-	// request, which HandsFree makes come before NextIn.
+	// NoHand, of NotAsked, is true if no hand was free. The refused answers of one call are one
+	// request, which HandsFree repeats earlier than NextIn.
 	NoHand bool
 }
 
-// Asked takes the answers to questions that gave no outcome. It returns the rows whose check in
-// the store is to be set, and after what time the first row is due there already; negative for
-// none.
+// Asked applies the answers to questions that led to no outcome. It returns the rows whose check
+// in the store is to be set. in is the time until the first other row is due in the store,
+// negative if there is none.
 func (t *Table) Asked(all []Answer) (due []store.Due, in time.Duration) {
 	now := time.Now()
 	var waited []store.Outcome

@@ -9,14 +9,13 @@ import (
 // refusal is a request that found no free hand.
 type refusal struct {
 	keys  []batch.Key
-	askAt time.Time // when its questions come again by themselves
+	askAt time.Time // when the questions are asked again without a free hand
 }
 
-// refusals are the requests that wait for a hand, the oldest first. They are used under the
-// table's lock.
+// refusals are the requests that wait for a hand, the oldest first. The table's lock guards them.
 type refusals []refusal
 
-// add remembers a refusal. It forgets refusals whose questions have come due by themselves.
+// add adds a refusal. It removes refusals whose questions are due again anyway.
 func (r *refusals) add(one refusal, now time.Time) {
 	for len(*r) > 0 && !now.Before((*r)[0].askAt) {
 		*r = (*r)[1:]

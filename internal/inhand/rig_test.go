@@ -34,11 +34,11 @@ type rig struct {
 	stop   func()
 
 	mu       sync.Mutex
-	writes   []string // "time: finding id, finding id"
+	writes   []string // each is "time: finding id, finding id"
 	outcomes []store.Outcome
-	asks     []string // "time: id, id"
+	asks     []string // each is "time: id, id"
 	asked    []inhand.Question
-	answer   func([]inhand.Question) // nil: later, or never
+	answer   func([]inhand.Question) // answers questions at once; nil if the test answers later, or never
 	lanes    []string
 }
 
@@ -57,7 +57,7 @@ func (r *rig) took(list *[]string) []string {
 	return got
 }
 
-// lanes notes what a table says about lanes.
+// lanes records the table's reports about lanes.
 type lanes struct{ r *rig }
 
 func (l lanes) Free(at time.Time, lanes ...batch.ServiceID) {
@@ -141,12 +141,12 @@ func (r *rig) answering(f func([]inhand.Question)) {
 	r.answer = f
 }
 
-// to is the answer to a question from memory.
+// to returns the answer to a question from memory.
 func to(key batch.Key, kind inhand.EventKind) inhand.Answer {
 	return inhand.Answer{Question: &inhand.Question{Row: store.InFlight{Ref: store.Ref{Key: key}}}, Kind: kind}
 }
 
-// askAboutRow asks about a row that the store gave, and returns the question.
+// askAboutRow gives the table a row from the store, and returns the question about it.
 func (r *rig) askAboutRow(t *testing.T, row store.InFlight) inhand.Question {
 	t.Helper()
 	assert.Empty(t, r.Scanned([]store.InFlight{row}, time.Now(), false))
@@ -170,7 +170,7 @@ func (r *rig) claimed(ids ...string) {
 	r.Claimed(run)
 }
 
-// posted is the submitter's outcome of a batch that was accepted.
+// posted returns the submitter's outcome of a batch that was accepted.
 func posted(id string) store.Outcome {
 	was := store.NewRow().Claim(time.Now(), time.Minute, store.Resend{})
 	return store.Outcome{
@@ -178,7 +178,7 @@ func posted(id string) store.Outcome {
 	}
 }
 
-// commit is the commit of a batch as an event reports it.
+// commit returns the commit of a batch as an event reports it.
 func commit(id string) store.Outcome {
 	return store.Outcome{
 		Ref: store.Ref{Key: key(id)}, Finding: store.IsCommitted, By: batch.ByMonitor,
@@ -190,7 +190,7 @@ func found(id string, f store.Finding) store.Outcome {
 	return store.Outcome{Ref: store.Ref{Key: key(id)}, Version: 3, Finding: f, By: batch.ByMonitor}
 }
 
-// wrote says that the store has written an outcome.
+// wrote tells the table that the store has written an outcome.
 func (r *rig) wrote(o store.Outcome, s batch.State, version int64) {
 	row := store.Row{State: s, Version: version, Attempt: 1, LastPost: time.Now()}
 	if s == batch.Committed {
@@ -199,7 +199,7 @@ func (r *rig) wrote(o store.Outcome, s batch.State, version int64) {
 	r.Written([]inhand.Recorded{{Outcome: o, Applied: store.Applied{Ref: o.Ref, Result: store.Written, Row: row}}})
 }
 
-// open follows a batch from its claim to Pending.
+// open takes a batch from its claim to Pending.
 func (r *rig) open(id string) {
 	r.claimed(id)
 	o := posted(id)

@@ -5,17 +5,17 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// runs are the last claims of the runs that are out, where their lanes wait for the whole run.
-// They are used under the table's lock.
+// runs has the last claim of each run under way whose lane waits for the whole run. The table's
+// lock guards it.
 type runs map[batch.ServiceID]rowVersion
 
-// begin notes a run.
+// begin adds a run.
 func (r runs) begin(run store.ClaimedRun) {
 	last := run.Batches[len(run.Batches)-1]
 	r[run.Service] = rowVersion{last.Key, last.Version}
 }
 
-// end reports whether a run has ended with this outcome.
+// end reports whether this outcome ends a run.
 func (r runs) end(o store.Outcome) bool {
 	if o.By != batch.BySubmitter || r[o.Key.Service] != (rowVersion{o.Key, o.Version}) {
 		return false

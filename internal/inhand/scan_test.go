@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// scan gives the table rows of a scan, and sends what comes back.
+// scan gives the table rows of a scan, and sends what Scanned returns.
 func (r *rig) scan(ids ...string) <-chan []store.Due {
 	var rows []store.InFlight
 	for i, id := range ids {
@@ -24,7 +24,8 @@ func (r *rig) scan(ids ...string) <-chan []store.Due {
 	return back
 }
 
-// without lets requests find no hand, or, if hanging, no hand of their group's share.
+// without makes requests find no free hand or, if hanging is true, none within their group's
+// share.
 func (r *rig) without(hanging bool) {
 	r.answering(func(all []inhand.Question) {
 		var answers []inhand.Answer
@@ -36,7 +37,8 @@ func (r *rig) without(hanging bool) {
 	})
 }
 
-// The rows of a scan are asked about in their order; the scan waits until hands were free for all.
+// The rows of a scan are asked about in their order. The scan waits until there was a hand for
+// each.
 func TestAScanWaitsForHands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
@@ -57,8 +59,8 @@ func TestAScanWaitsForHands(t *testing.T) {
 	})
 }
 
-// Rows whose group has used up its share of the hands go back to the store: a scan of others must
-// not wait for them.
+// Rows whose group has used up its share of the hands are given back to the store, so that a scan
+// of other rows does not wait for them.
 func TestAScanHandsBackWhatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
@@ -74,7 +76,7 @@ func TestAScanHandsBackWhatHangs(t *testing.T) {
 	})
 }
 
-// A stop hands back all rows that wait for a hand, and those of a scan that comes later.
+// A stop gives back all rows that wait for a hand, and the rows of a later scan.
 func TestAScanThatIsStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
@@ -87,7 +89,7 @@ func TestAScanThatIsStopped(t *testing.T) {
 	})
 }
 
-// Whatever happens to a batch that this process has in hand, the row of a scan is asked about.
+// The row of a scan is asked about, whatever event happens to the batch meanwhile.
 func TestAScanThatMeetsAnotherEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
@@ -101,15 +103,15 @@ func TestAScanThatMeetsAnotherEvent(t *testing.T) {
 	})
 }
 
-// No request asks about a batch twice: what was just read from the store comes first, and of two
-// scans the later.
+// No request asks about a batch twice. A row that was just read from the store replaces the row in
+// hand, and of two scans the later one counts.
 func TestAScanOfWhatIsFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
 		r.open("a")
 		time.Sleep(first)
 		assert.Len(t, r.took(&r.asks), 1)
-		r.Asked([]inhand.Answer{to(key("a"), inhand.StateSame)}) // it is due again at once
+		r.Asked([]inhand.Answer{to(key("a"), inhand.StateSame)}) // the row is due again at once
 		assert.Empty(t, <-r.scan("a"))
 		for _, asks := range r.took(&r.asks) {
 			assert.NotContains(t, asks, "a, a")
@@ -127,8 +129,8 @@ func TestAScanOfWhatIsFollowed(t *testing.T) {
 	})
 }
 
-// What the ledger says about a row of a scan sets its check in the store, unless an event was the
-// reason and the check is near and no later than the next question.
+// The ledger's answer about a row of a scan sets the row's check in the store. The exception is a
+// row that an event brought, if its check is near and no later than the next question.
 func TestWhenARowOfAScanIsDueAgain(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -161,8 +163,9 @@ func TestWhenARowOfAScanIsDueAgain(t *testing.T) {
 	}
 }
 
-// An event reads a row from the store while a scan, which has leased it, still waits for a hand.
-// The answer sets the check: else nobody would ask again before the lease ends.
+// An event reads a row from the store while a scan, which has leased the row, still waits for a
+// hand. The answer sets the check, because otherwise no process would ask again before the lease
+// ends.
 func TestAnEventTakesOverTheRowOfAScan(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

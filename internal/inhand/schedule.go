@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// schedule is a heap of slots by their next time. It is used under the table's lock.
+// schedule is a heap of slots by their next time. The table's lock guards it.
 type schedule []*slot
 
-// plan schedules the slot's next time, and reports whether it is new, and before all others.
+// plan schedules the slot's next time, and reports whether it is new and the earliest of all.
 func (h *schedule) plan(s *slot) (first bool) {
 	at := s.AskAt
 	if at.IsZero() || !s.WriteAt.IsZero() && s.WriteAt.Before(at) {

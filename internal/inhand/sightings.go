@@ -6,13 +6,13 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// sightings remembers when rows were first seen at a version, with their claims over. A poll may
-// see very many rows, so this is less than an entry. Sightings that nobody asked about for a
-// while are forgotten, a generation at a time. It is used under the table's lock.
+// sightings remembers when rows were first seen at a version, with their claims expired. A poll
+// may see very many rows, so a sighting is smaller than an entry. Sightings that no question used
+// for a while are forgotten, one generation at a time. The table's lock guards it.
 type sightings struct {
 	keepFor    time.Duration
 	young, old map[rowVersion]time.Time
-	youngSince time.Time // the younger generation began
+	youngSince time.Time // when the younger generation began
 }
 
 type rowVersion struct {
@@ -34,7 +34,7 @@ func (s *sightings) firstSeen(key rowVersion, now time.Time) time.Time {
 	return at
 }
 
-// seenAt returns when a row was first seen, if it was.
+// seenAt returns when a row was first seen. ok is false if it was not.
 func (s *sightings) seenAt(key rowVersion) (time.Time, bool) {
 	at, ok := s.young[key]
 	if !ok {
@@ -43,7 +43,7 @@ func (s *sightings) seenAt(key rowVersion) (time.Time, bool) {
 	return at, ok
 }
 
-// note says since when a row counts as seen.
+// note records when a row was first seen.
 func (s *sightings) note(key rowVersion, at time.Time) {
 	if s.young == nil {
 		s.young, s.youngSince = map[rowVersion]time.Time{}, at

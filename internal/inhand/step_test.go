@@ -20,7 +20,7 @@ var phases = map[inhand.Phase]string{
 
 var now = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// in returns an entry in a phase.
+// in returns an entry in phase p.
 func in(p inhand.Phase) inhand.Entry {
 	e := inhand.Entry{Phase: p}
 	switch p {
@@ -35,7 +35,7 @@ func in(p inhand.Phase) inhand.Entry {
 	return e
 }
 
-// early returns an entry in a phase, with a commit that was reported early.
+// early returns an entry in phase p, with a commit that was reported early.
 func early(p inhand.Phase) inhand.Entry {
 	e := in(p)
 	e.Unwritten, e.WriteAt = commit("a"), now.Add(hold)
@@ -84,8 +84,8 @@ var events = map[string]inhand.Event{
 	"could not be written": {Kind: inhand.OutcomeLost, Outcome: posted("a")},
 }
 
-// Every phase meets every event. A cell says the phase after it, the outcomes to write, and
-// when the ledger is asked. Without a stream of events; the table of a live stream is below.
+// The table has the result of every event in every phase, without an event stream. A cell has the
+// phase after the event, the outcomes to write, and when the ledger is asked.
 func TestEveryPhaseWithEveryEvent(t *testing.T) {
 	table := `
 		event                | none                | claimed             | accepted                       | writing             | open                    | committing            | watched
@@ -116,8 +116,9 @@ func TestEveryPhaseWithEveryEvent(t *testing.T) {
 		held  | none | committing; is committed | none`, inhand.Facts{Crowded: true}, in)
 }
 
-// A commit that an event reported before the acceptance was written is written with it, or
-// after it, and in the end by itself. So is a commit that a live claim holds back.
+// If an event reported a commit before the acceptance was written, the commit is written with the
+// acceptance, or after it, or at last alone. The same holds for a commit that a live claim holds
+// back.
 func TestAStreamedCommitThatComesEarly(t *testing.T) {
 	table := `
 		event                | none                            | claimed                         | writing                         | committing
@@ -136,7 +137,7 @@ func TestAStreamedCommitThatComesEarly(t *testing.T) {
 	check(t, table, inhand.Facts{}, early)
 }
 
-// A commit names the prepared bytes by which it was found, also where it is one write with the
+// A commit has the prepared bytes by which it was found, even if it is one write with the
 // acceptance.
 func TestACommitNamesWhatWasPrepared(t *testing.T) {
 	for _, p := range []inhand.Phase{inhand.None, inhand.Accepted, inhand.Open} {
@@ -151,7 +152,7 @@ func TestACommitNamesWhatWasPrepared(t *testing.T) {
 	}
 }
 
-// Where a stream reports events, they cause the questions.
+// If a stream reports events, the events cause the questions.
 func TestPhasesWithALiveStream(t *testing.T) {
 	table := `
 		event           | none                | claimed             | accepted                    | open
@@ -170,7 +171,7 @@ func TestPhasesWithALiveStream(t *testing.T) {
 		accepted        | accepted; waits`, names, in)
 }
 
-// check holds Step against a table.
+// check compares Step with a table.
 func check(t *testing.T, table string, f inhand.Facts, start func(inhand.Phase) inhand.Entry) {
 	t.Helper()
 	var heads []string
@@ -200,7 +201,7 @@ func check(t *testing.T, table string, f inhand.Facts, start func(inhand.Phase) 
 	}
 }
 
-// cell returns the words of the tables above.
+// cell returns the text of a cell in the tables above.
 func cell(e inhand.Entry, out inhand.Effects) string {
 	words := []string{phases[e.Phase]}
 	var writes []string

@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Group names the group in which a service's batches are asked about.
+// Group returns the name of the group in which a service's batches are asked about.
 func Group(t dlt.Traits, s batch.ServiceID) string {
 	if t.GroupsByService {
 		return t.Name + "\x00" + string(s)
@@ -19,20 +19,20 @@ func Group(t dlt.Traits, s batch.ServiceID) string {
 	return t.Name
 }
 
-// Stream is the ledger's stream of events about one group: the batches of a service, or of a whole
+// Stream is the ledger's event stream of one group: the batches of a service, or of a whole
 // ledger. All methods may be called concurrently. The table's lock guards the fields.
 type Stream struct {
 	t         *Table
 	group     string
 	closed    bool
-	live      bool      // it reports events
-	namesIDs  bool      // it has reported commits by their ids
+	live      bool      // whether it reports events
+	namesIDs  bool      // whether it has reported commits by their ids
 	heardAt   time.Time // when it last gave a reason to ask
-	askAt     time.Time // when to ask about all that is open; zero: no event
+	askAt     time.Time // when to ask about all open batches; zero if there is no event
 	openSlots []*slot   // the entries in phase Open
 }
 
-// Began says that the stream reports events.
+// Began notes that the stream reports events.
 func (s *Stream) Began() {
 	s.t.mu.Lock()
 	defer s.t.mu.Unlock()
@@ -41,7 +41,7 @@ func (s *Stream) Began() {
 	}
 }
 
-// Broke says that the stream reports events no longer, and returns whether it did.
+// Broke notes that the stream no longer reports events, and returns whether it did before.
 func (s *Stream) Broke() (lived bool) {
 	s.t.mu.Lock()
 	defer s.t.mu.Unlock()
@@ -49,7 +49,7 @@ func (s *Stream) Broke() (lived bool) {
 	return lived
 }
 
-// Close says that the stream was closed: its events cause no questions any more.
+// Close notes that the stream was closed, so that its events cause no more questions.
 func (s *Stream) Close() {
 	s.t.mu.Lock()
 	defer s.t.mu.Unlock()
@@ -66,14 +66,14 @@ func (s *Stream) Commits(all []store.Outcome) { s.t.takeOutcomes(all, s) }
 // askPause is the least time between two questions that events cause.
 const askPause = 10 * time.Millisecond
 
-// Heard says that an event came which may be about any batch of the group.
+// Heard notes an event that may be about any batch of the group.
 func (s *Stream) Heard() {
 	s.t.mu.Lock()
 	defer s.t.mu.Unlock()
 	s.heardAt = time.Now()
 }
 
-// AskSoon asks about everything open in the group, soon.
+// AskSoon causes a question about all open batches of the group.
 func (s *Stream) AskSoon() {
 	now := time.Now()
 	s.t.mu.Lock()
@@ -88,14 +88,13 @@ func (s *Stream) AskSoon() {
 	loop.Poke(s.t.wake)
 }
 
-// streams are the streams that have begun, and are not closed. They are used under the table's
-// lock.
+// streams has the streams that have begun and are not closed. The table's lock guards it.
 type streams struct {
 	begun   map[string]*Stream // by group
 	lastAsk time.Time          // when events last caused a question
 }
 
-// join puts a slot into the stream whose events cause questions about it, or takes it out.
+// join adds a slot to the stream whose events cause questions about it, or removes the slot.
 func (all *streams) join(s *slot) {
 	switch {
 	case s.Phase == Open && s.stream == nil:
@@ -113,10 +112,10 @@ func (all *streams) join(s *slot) {
 	}
 }
 
-// due returns the entries that events have caused questions about: all that is open in their
-// groups, in the order of the POSTs, which is roughly the order of the commits. Commits of the
-// same moment are then in one answer, and in one write. next is the time until the others, most at
-// most.
+// due returns the entries about which events have caused questions: all open entries of their
+// groups, in the order of the POSTs, which is roughly the order of the commits. Commits at about
+// the same time are then in one answer and in one write. next is the time until the next such
+// entries, at most most.
 func (all *streams) due(now time.Time, most time.Duration) (open []*slot, next time.Duration) {
 	next = most
 	for _, s := range all.begun {

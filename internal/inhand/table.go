@@ -11,24 +11,24 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Options of a table; all must be set except Events. The functions are called without a lock,
-// and may block, but not on the table; Written and Lost do not call Write.
+// Options of a table; all must be set except Events. The functions are called without a lock. They
+// may block, but must not wait for the table; Written and Lost do not call Write.
 type Options struct {
 	Rules
 	TTL    time.Duration // of this process's claims
 	Traits func(batch.ServiceID) dlt.Traits
-	// WholeRuns says that nothing of a lane leaves before its whole run has been answered, as
-	// where the strategy relies on the ledger's order.
+	// WholeRuns is true if nothing of a lane may be sent before its whole run has been answered,
+	// because the strategy relies on the ledger's order.
 	WholeRuns bool
-	// MayWait says whether an acceptance may wait for the ledger's next word.
+	// MayWait reports whether an acceptance may wait for the ledger's next answer.
 	MayWait func(store.Outcome) bool
 	// Write writes outcomes that became known together, and may keep the slice.
 	Write func(first store.Outcome, rest ...store.Outcome)
 	Lanes Lanes
 }
 
-// Lanes hears of lanes. Free says that lanes may go on at a time, and RunEnded that this process
-// has nothing under way in a lane.
+// Lanes receives reports about lanes. Free reports that lanes may go on at a time, RunEnded that
+// this process has nothing under way in a lane.
 type Lanes interface {
 	Free(at time.Time, lanes ...batch.ServiceID)
 	RunEnded(batch.ServiceID)
@@ -41,7 +41,7 @@ type serviceFacts struct {
 	quiet  bool
 }
 
-// factsOf asks the client, and so is called without a lock.
+// factsOf asks the client for the traits, so it is called without a lock.
 func (o *Options) factsOf(s batch.ServiceID) serviceFacts {
 	traits := o.Traits(s)
 	a := serviceFacts{vanish: traits.Vanish, quiet: traits.ResendQuiet > 0}
@@ -58,14 +58,14 @@ func (o *Options) write(all []store.Outcome) {
 	}
 }
 
-// Table takes the events of the parts, lets them happen to the entries, and carries out the
+// Table receives the events of the parts, applies them to the entries, and carries out the
 // effects. All methods may be called concurrently.
 type Table struct {
 	o    Options
-	wake chan struct{} // of Run, capacity one
+	wake chan struct{} // wakes Run; its capacity is one
 
-	mu        sync.Mutex // of all parts
-	asked     *sync.Cond // Run has asked the questions that were due, or has ended
+	mu        sync.Mutex // guards the entries and all that they contain
+	asked     *sync.Cond // signals that Run has asked the questions that were due, or has ended
 	entries   entries
 	runs      runs
 	refusals  refusals
@@ -87,7 +87,7 @@ func New(o Options) *Table {
 	return t
 }
 
-// Claimed says that this process has claimed a run, and is about to post it.
+// Claimed tells the table that this process has claimed a run, and is about to post it.
 func (t *Table) Claimed(run store.ClaimedRun) {
 	now, about := time.Now(), t.o.factsOf(run.Service)
 	var late []store.Outcome
@@ -105,7 +105,7 @@ func (t *Table) Claimed(run store.ClaimedRun) {
 	t.o.write(late)
 }
 
-// Answered says that an attempt has ended with an outcome.
+// Answered tells the table that an attempt has ended with an outcome.
 func (t *Table) Answered(o store.Outcome) {
 	now, about := time.Now(), t.o.factsOf(o.Key.Service)
 	ev := Event{Kind: AttemptEnded, Outcome: o, Took: o.Post.Took, MayWait: o.Finding == store.Accepted && t.o.MayWait(o)}
@@ -117,11 +117,12 @@ func (t *Table) Answered(o store.Outcome) {
 	}
 }
 
-// Put takes outcomes that questions gave, and that became known together. It may keep the
+// Put takes outcomes to which questions led, and that became known together. It may keep the
 // slice.
 func (t *Table) Put(all []store.Outcome) { t.takeOutcomes(all, nil) }
 
-// takeOutcomes takes outcomes that questions gave, or that an event of a stream reported.
+// takeOutcomes takes outcomes to which questions led, or that an event of the stream from
+// reported.
 func (t *Table) takeOutcomes(all []store.Outcome, from *Stream) {
 	if len(all) == 0 {
 		return
@@ -137,12 +138,12 @@ func (t *Table) takeOutcomes(all []store.Outcome, from *Stream) {
 		kind, from.namesIDs = CommitStreamed, true
 	}
 	for i := range all {
-		if all[i].Finding == store.HasReceipts { // it changes nothing about the batch
+		if all[i].Finding == store.HasReceipts { // receipts change nothing about the batch
 			found = append(found, all[i])
 			continue
 		}
 		s := t.entries.slot(all[i].Key, abouts[i], now)
-		if v := all[i].Version; v != 0 && v < s.version { // its row has moved on: the store will say so
+		if v := all[i].Version; v != 0 && v < s.version { // the row has moved on, and the store will say so
 			found = append(found, all[i])
 			continue
 		}
@@ -153,8 +154,8 @@ func (t *Table) takeOutcomes(all []store.Outcome, from *Stream) {
 	t.o.write(found)
 }
 
-// HandsFree says how many hands are free: the requests that found none come now, the oldest
-// first, one for each hand.
+// HandsFree tells how many hands are free. That many requests that found no hand are repeated now,
+// the oldest first.
 func (t *Table) HandsFree(hands int) {
 	now := time.Now()
 	t.mu.Lock()
@@ -172,13 +173,14 @@ func (t *Table) HandsFree(hands int) {
 type Recorded struct {
 	store.Outcome
 	Applied store.Applied
-	// Again says that an earlier write failed and may have been applied all the same.
+	// Again is true if an earlier write failed and may have been applied nevertheless.
 	Again bool
 }
 
-// Written says that the store has answered about a group of outcomes. It wakes the lanes concerned
-// all at once, so that lanes that can go on together do. It writes nothing itself. It returns
-// after what time the first of the rows is due in the store; negative for none.
+// Written tells the table that the store has answered about a group of outcomes. It wakes the
+// lanes concerned all at once, so that lanes that can go on together do so. It writes nothing
+// itself. It returns the time until the first of the rows is due in the store, negative if there
+// is none.
 func (t *Table) Written(group []Recorded) (due time.Duration) {
 	now := time.Now()
 	var free, over []batch.ServiceID
@@ -189,7 +191,7 @@ func (t *Table) Written(group []Recorded) (due time.Duration) {
 	}
 	t.mu.Lock()
 	for i := range group {
-		if t.runs.end(group[i].Outcome) { // a run's last batch: its lane may go on
+		if t.runs.end(group[i].Outcome) { // the run's last batch is written, so its lane may go on
 			free = append(free, group[i].Key.Service)
 		}
 	}
@@ -201,7 +203,7 @@ func (t *Table) Written(group []Recorded) (due time.Duration) {
 		_, out := t.runs[w.Key.Service]
 		switch {
 		case w.Applied.Result == store.Held: // the lane waits for the live claim
-		case w.Applied.Result != store.Written: // another process was faster, and has notified only its own queuer
+		case w.Applied.Result != store.Written: // another process was faster, and has notified only itself
 			over = append(over, w.Key.Service)
 		case (w.Applied.Row.Final() || t.foundAgain(w)) && !out:
 			free = append(free, w.Key.Service)
@@ -225,9 +227,9 @@ func (t *Table) Written(group []Recorded) (due time.Duration) {
 	return due
 }
 
-// endSighting ends the sighting of a row at the version that the monitor asked about. A doubt
-// about an accepted batch, and a rollback that is counted, change nothing of the attempt: the row
-// counts as seen for as long as before.
+// endSighting ends the sighting of a row at the version about which the monitor asked. A doubt
+// about an accepted batch, and a rollback that is counted, do not change the attempt, so the row
+// keeps the time since when it was seen.
 func (t *Table) endSighting(w *Recorded) {
 	was := rowVersion{w.Key, w.Version}
 	if (w.Finding == store.Doubtful || w.Finding == store.IsValid && w.RolledBack) && w.Applied.Result == store.Written {
@@ -242,16 +244,16 @@ func (t *Table) endSighting(w *Recorded) {
 	t.sightings.forget(was)
 }
 
-// foundAgain reports whether a batch is accepted now after it was in doubt: a lane whose batches
-// leave behind accepted ones may go on.
+// foundAgain reports whether a batch is now accepted after it was in doubt. A lane whose batches
+// are sent behind accepted ones may then go on.
 func (t *Table) foundAgain(w *Recorded) bool {
 	now := w.Applied.Row.State
 	return t.o.WholeRuns && w.By == batch.ByMonitor && w.Applied.From == batch.Submitting && (now == batch.Pending || now == batch.Valid)
 }
 
-// Lost says that outcomes could not be written and were given up. Nothing is lost by that: the
-// claims or leases of their batches end, and any process asks the ledger. Lost writes nothing
-// itself.
+// Lost tells the table that outcomes could not be written and were given up. Nothing is lost by
+// that: the claims or leases of their batches end, and any process asks the ledger. Lost writes
+// nothing itself.
 func (t *Table) Lost(all []store.Outcome) {
 	now := time.Now()
 	t.mu.Lock()
@@ -264,7 +266,7 @@ func (t *Table) Lost(all []store.Outcome) {
 	}
 }
 
-// Watched returns the commits that the ledger may yet take back: their keys, and the prepared
+// Watched returns the commits that the ledger may still take back: their keys, and the prepared
 // bytes by which each was found.
 func (t *Table) Watched() (rows []Question) {
 	t.mu.Lock()
@@ -279,13 +281,13 @@ func (t *Table) Watched() (rows []Question) {
 		}
 		rows = append(rows, Question{Row: store.InFlight{Ref: store.Ref{Key: key}, Prepared: s.Row.Prepared}})
 		if !now.Before(s.WatchUntil) {
-			t.entries.set(s, Entry{}) // it is asked about for the last time
+			t.entries.set(s, Entry{}) // this is the last question about it
 		}
 	}
 	return rows
 }
 
-// Unwatch ends the watch of commits: the ledger has taken them back.
+// Unwatch ends the watch of commits that the ledger has taken back.
 func (t *Table) Unwatch(keys []batch.Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -296,7 +298,7 @@ func (t *Table) Unwatch(keys []batch.Key) {
 	}
 }
 
-// Stream returns the stream of a group, which nobody else has open.
+// Stream returns the stream of a group. No other stream of the group may be open.
 func (t *Table) Stream(group string) *Stream { return &Stream{t: t, group: group} }
 
 // Live reports whether a stream reports events about a group.
@@ -307,9 +309,9 @@ func (t *Table) Live(group string) bool {
 	return s != nil && s.live
 }
 
-// Run keeps the table's times until ctx is done: it writes the outcomes that have waited long
+// Run acts at the table's times until ctx is done: it writes the outcomes that have waited long
 // enough, and calls ask with the questions that are due. ask must not block. While Run does not
-// run, no outcome waits, and at its end it writes all that still wait.
+// run, no outcome waits. At its end Run writes all outcomes that still wait.
 func (t *Table) Run(ctx context.Context, ask func([]Question)) {
 	t.mu.Lock()
 	t.entries.running, t.entries.ended = true, false

@@ -40,7 +40,7 @@ func TestACommitAndItsAcceptanceAreOneWrite(t *testing.T) {
 	})
 }
 
-// An acceptance is written when there is nothing left to wait for, and in the end anyhow.
+// An acceptance is written when there is nothing left to wait for, and after MaxHold in any case.
 func TestAnAcceptanceThatWaitsIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
@@ -66,8 +66,8 @@ func TestAnAcceptanceThatWaitsIsWritten(t *testing.T) {
 	})
 }
 
-// A commit that the ledger reports before it has answered the POST is one write with the
-// acceptance that follows, or follows another answer, or is written by itself.
+// If the ledger reports a commit before it has answered the POST, the commit is one write with the
+// acceptance that follows, or is written after another answer, or alone.
 func TestACommitThatOvertakesItsAcceptance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
@@ -91,13 +91,13 @@ func TestACommitThatOvertakesItsAcceptance(t *testing.T) {
 	})
 }
 
-// held says that a live claim holds a commit back.
+// held tells the table that a live claim holds a commit back.
 func (r *rig) held(o store.Outcome) {
 	r.Written([]inhand.Recorded{{Outcome: o, Applied: store.Applied{Ref: o.Ref, Result: store.Held}}})
 }
 
-// A commit that a live claim holds back is written again a few times a second, or at once with
-// the answer of that claim, if it is this process's.
+// A commit that a live claim holds back is written again a few times a second. If the claim is
+// this process's, the commit is written with the answer of that claim.
 func TestACommitThatIsHeldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
@@ -133,7 +133,7 @@ func TestACommitThatIsHeldBack(t *testing.T) {
 	})
 }
 
-// Without a time to wait, commits that are reported are written at once.
+// If MaxHold is 0, commits that events report are written at once.
 func TestWithoutHoldNothingWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(o *inhand.Options) { o.MaxHold = 0 })
@@ -144,8 +144,8 @@ func TestWithoutHoldNothingWaits(t *testing.T) {
 	})
 }
 
-// A ledger may report all its commits ever, and many batches may be accepted at once: what
-// waits and what is asked about from memory is bounded.
+// A ledger may report all commits that it ever made, and may accept many batches at once: the
+// number of outcomes that wait and of batches asked about from memory is bounded.
 func TestWhatIsInHandIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
@@ -175,12 +175,12 @@ func TestWhatIsInHandIsBounded(t *testing.T) {
 	})
 }
 
-// What the store says about an older version, or another process's, does not end the entry of a
-// newer claim.
+// The store's answer about an older version, or about another process's, does not end the entry of
+// a newer claim.
 func TestALateAnswerOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
-		r.claimed("a") // version 2
+		r.claimed("a") // version 2 of the row
 		r.stream.Commits([]store.Outcome{commit("a")})
 		time.Sleep(30 * time.Millisecond)
 		assert.Equal(t, []string{"20ms: is committed a"}, r.took(&r.writes))
@@ -193,7 +193,8 @@ func TestALateAnswerOfTheStore(t *testing.T) {
 	})
 }
 
-// The recorder reports what it has written, and would wait for itself if the table wrote then.
+// The table writes nothing while the recorder reports what it has written, because the recorder
+// would wait for itself.
 func TestNothingIsWrittenByTheRecordersOwnCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		block := make(chan struct{})
@@ -201,7 +202,7 @@ func TestNothingIsWrittenByTheRecordersOwnCall(t *testing.T) {
 		r := start(t, func(o *inhand.Options) {
 			o.Write = func(first store.Outcome, rest ...store.Outcome) {
 				if first.Finding == store.Doubtful {
-					return // by the submitter's call
+					return // written in the submitter's call
 				}
 				<-block
 				wrote += 1 + len(rest)
@@ -223,7 +224,8 @@ func TestNothingIsWrittenByTheRecordersOwnCall(t *testing.T) {
 	})
 }
 
-// A verdict against a batch is written while an event reports its commit: the commit is a fact.
+// An event reports the commit of a batch while another verdict about it is being written. The
+// commit is written, because it is a fact.
 func TestAStreamedCommitWhileTheBatchIsRejected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
@@ -239,7 +241,7 @@ func TestAStreamedCommitWhileTheBatchIsRejected(t *testing.T) {
 	})
 }
 
-// A group says when the first of its rows is due in the store; what is final never is.
+// Written returns when the first row of a group is due in the store. Final rows are never due.
 func TestTheFirstRowThatIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
@@ -258,7 +260,7 @@ func TestTheFirstRowThatIsDue(t *testing.T) {
 	})
 }
 
-// Two questions may give the same outcome: that the second is fenced changes nothing.
+// Two questions may lead to the same outcome. That the second one is fenced changes nothing.
 func TestASecondAnswerIsFenced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
@@ -278,7 +280,7 @@ func TestASecondAnswerIsFenced(t *testing.T) {
 	})
 }
 
-// A monitor's outcome knows neither the budget nor the ages: they are kept.
+// The monitor's outcome has neither the budget nor the ages of a row. The entry keeps them.
 func TestARowKeepsItsBudgetAndAges(t *testing.T) {
 	row := store.InFlight{
 		Ref: store.Ref{Key: key("a")}, Version: 3, State: batch.Pending, Attempt: 1, Budget: batch.Budget{Attempts: 1, EveryTry: true},
@@ -299,8 +301,8 @@ func TestARowKeepsItsBudgetAndAges(t *testing.T) {
 		[]time.Duration{got.PostedAgo, got.Age, got.DoubtAgo, got.ResendLeft})
 }
 
-// The database's clock may jump between a POST and the write of its acceptance: no age comes of
-// that.
+// If the database's clock jumps between a POST and the write of its acceptance, the row's ages
+// stay those since the POST.
 func TestAnAcceptanceIsAsYoungAsItsPost(t *testing.T) {
 	accepted := answered(store.Accepted)
 	ev := written(accepted.Outcome, batch.Pending)
@@ -313,7 +315,7 @@ func TestAnAcceptanceIsAsYoungAsItsPost(t *testing.T) {
 	assert.Zero(t, e.Aged(now).PostedAgo)
 }
 
-// Lanes go on when their batch is final, or when their run has been answered.
+// A lane goes on when its batch is final or, with WholeRuns, when its run has been answered.
 func TestLanesThatMayGoOn(t *testing.T) {
 	for _, runs := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -346,10 +348,10 @@ func TestLanesThatMayGoOn(t *testing.T) {
 	})
 }
 
-// An event that names no batch causes one question about everything open in its group, at most a
+// An event that names no batch causes one question about all open batches of its group, at most a
 // hundred times a second, in the order of the POSTs. An accepted batch that was in doubt and is
-// found again holds its lane no longer. Its row counts as known for as long as before the doubt,
-// which changed nothing of the attempt.
+// found again no longer holds its lane. Its row counts as known for as long as before the doubt,
+// which did not change the attempt.
 func TestADoubtAboutAnAcceptedBatch(t *testing.T) {
 	for _, runs := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -425,7 +427,7 @@ func TestAnEventAsksAboutWhatIsOpen(t *testing.T) {
 	})
 }
 
-// Commits are watched while the ledger may take them back.
+// Commits are watched while the ledger may still take them back.
 func TestCommitsAreWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
@@ -451,7 +453,8 @@ func TestCommitsAreWatched(t *testing.T) {
 	})
 }
 
-// The age of a sighting is of a version, on this process's clock, and is forgotten in the end.
+// The time since a row was seen is that of its version, by this process's clock, and is forgotten
+// at last.
 func TestSightings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
@@ -472,8 +475,8 @@ func TestSightings(t *testing.T) {
 	})
 }
 
-// A hand that becomes free takes one request that found none, and no question that was asked
-// meanwhile, or is over.
+// A hand that becomes free takes one request that found no hand. It does not take a question that
+// was asked meanwhile, or that is no longer needed.
 func TestAHandTakesNoQuestionTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
@@ -492,7 +495,7 @@ func TestAHandTakesNoQuestionTwice(t *testing.T) {
 		assert.Len(t, r.took(&r.asks), 1, "all together")
 		unasked(true, "a", "b")
 		unasked(true, "c")
-		unasked(false, "d") // not for want of a hand
+		unasked(false, "d") // refused for another reason than a missing hand
 		r.HandsFree(0)
 		assert.Empty(t, r.took(&r.asks))
 		r.HandsFree(1)
@@ -517,7 +520,8 @@ func TestAHandTakesNoQuestionTwice(t *testing.T) {
 	})
 }
 
-// The first sight of a row is kept from one question to the next, however rarely any process asks.
+// The first sight of a row is kept from one question to the next, however rarely questions are
+// asked.
 func TestTheFirstSightIsKeptWhereQuestionsAreRare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rare = 30 * time.Minute
@@ -525,7 +529,7 @@ func TestTheFirstSightIsKeptWhereQuestionsAreRare(t *testing.T) {
 		row := store.InFlight{Ref: store.Ref{Key: key("a")}, Version: 3}
 		for i := range 20 {
 			assert.Equal(t, time.Duration(i)*rare, r.seen(t, row))
-			for range 3 { // others are asked about meanwhile
+			for range 3 { // other rows are asked about meanwhile
 				time.Sleep(rare / 3)
 				r.seen(t, store.InFlight{Ref: store.Ref{Key: key("other")}, Version: 3})
 			}

@@ -8,8 +8,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// BenchmarkBatch is what the table does for a batch of one of 10,000 lanes with a backlog: the
-// lane is named, taken, read, out, and free again.
+// BenchmarkBatch measures the table's work for a batch of one of 10,000 lanes with a backlog: the
+// lane is named, taken, read, under way, and free again.
 func BenchmarkBatch(b *testing.B) {
 	t := New(250)
 	var lanes ids

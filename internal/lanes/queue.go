@@ -2,13 +2,13 @@ package lanes
 
 import "container/heap"
 
-// queues are the queues in which lanes stand.
+// queues has the queues of lanes.
 type queues struct {
-	byRequest [requestNamed + 1]queue // request; nothing stands in the one of none
+	byRequest [requestNamed + 1]queue // by request; the queue of requestNone is empty
 	turns     uint64
 }
 
-// place moves a lane to the queue of its rule; a lane that needs no move keeps its turn.
+// place moves a lane to the queue that its rule wants. A lane that needs no move keeps its turn.
 func (q *queues) place(l *lane) {
 	at, in := l.due()
 	if in == l.queuedFor && at.Equal(l.dueAt) {
@@ -23,7 +23,7 @@ func (q *queues) place(l *lane) {
 	}
 }
 
-// queue is a heap of lanes by the time from which on they are due.
+// queue is a heap of lanes by the time at which they are due.
 type queue []*lane
 
 func (q queue) Len() int { return len(q) }

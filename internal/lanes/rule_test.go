@@ -12,7 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// The rule, for each request with a rest, at a time before and after its end.
+// The test has the rule for each request, with a rest, at a time before and after the end of the
+// rest.
 func TestDue(t *testing.T) {
 	now := time.Unix(1000, 0)
 	early, late := now.Add(-time.Second), now.Add(time.Second)
@@ -42,7 +43,7 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// Every kind of entry with every event.
+// The test has every kind of entry with every event.
 func TestEvents(t *testing.T) {
 	const s = "s"
 	in := func(d time.Duration) time.Time { return time.Now().Add(d) }
@@ -51,7 +52,7 @@ func TestEvents(t *testing.T) {
 	kinds := []struct {
 		name string
 		make func(*Table)
-		want string // from when on the lane is due, after each of the events
+		want string // when the lane is due after each of the events
 	}{
 		{"unknown", func(*Table) {},
 			"-     0s    5s    0s    5s    -     found -     -     5s    soon  -     -"},
@@ -120,8 +121,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// worth says when a lane is due: "-" is never, "found" now and in the queue of found
-// lanes, and a pause after a failure is "soon".
+// worth returns when a lane is due: "-" is never, "found" is now and in the queue of found lanes,
+// and "soon" is after the pause that follows a failure.
 func worth(t *Table, s batch.ServiceID) string {
 	l := t.lanes[s]
 	if l == nil {

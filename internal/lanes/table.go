@@ -14,12 +14,12 @@ import (
 // methods may be called concurrently.
 type Table struct {
 	maxFound int
-	wake     chan struct{} // capacity one: a wake-up that is due
+	wake     chan struct{} // a wake-up that is due; its capacity is one
 
 	mu           sync.Mutex
 	lanes        map[batch.ServiceID]*lane
 	queues       queues
-	namedClaims  int // claims of named lanes since found lanes had their turn
+	namedClaims  int // claims of named lanes since the last claim of found lanes
 	foundClaimed int // found lanes that a claim looks at now
 }
 
@@ -27,11 +27,11 @@ type Table struct {
 type lane struct {
 	entry
 	service        batch.ServiceID
-	pauses         *backoff.ExponentialBackOff // of failures in a row; nil after a success
-	claimedAsFound bool                        // the claim under way has it from the queue of found lanes
+	pauses         *backoff.ExponentialBackOff // the pauses after failures in a row; nil after a success
+	claimedAsFound bool                        // whether the present claim has the lane from the queue of found lanes
 
 	queuedFor  request
-	dueAt      time.Time // it is due
+	dueAt      time.Time // when the lane is due
 	tieBreak   uint64    // decides between equal times
 	queueIndex int
 }
@@ -47,20 +47,21 @@ func (t *Table) Wake() { loop.Poke(t.wake) }
 // Woken gives the queuer its wake-ups.
 func (t *Table) Woken() <-chan struct{} { return t.wake }
 
-// Added says that batches were added to lanes, and wakes the queuer. While a run of a lane is out
-// and nothing may leave beside it, the queuer looks at the lane only when that run is over.
+// Added tells the table that batches were added to lanes, and wakes the queuer. While a run of a
+// lane is under way and nothing may be sent beside it, the queuer looks at the lane only when that
+// run has ended.
 func (t *Table) Added(lanes ...batch.ServiceID) {
 	t.Name(time.Now(), lanes...)
 	t.Wake()
 }
 
-// Name says that lanes may have work at a time. A lane that rests goes on resting.
+// Name tells the table that lanes may have work at a time. It does not end the rest of a lane.
 func (t *Table) Name(at time.Time, lanes ...batch.ServiceID) {
 	t.changeEach(lanes, func(l *lane, now time.Time) { l.name(at, now) })
 }
 
-// Free is Name for lanes that have no run out any more, as far as this process knows. It ends
-// their rests, and wakes the queuer. Correctness never depends on it.
+// Free is Name for lanes that no longer have a run under way, as far as this process knows. It
+// ends their rests, and wakes the queuer. Correctness does not depend on it.
 func (t *Table) Free(at time.Time, lanes ...batch.ServiceID) {
 	if len(lanes) > 0 {
 		t.changeEach(lanes, func(l *lane, now time.Time) { l.free(at, now) })
@@ -68,8 +69,8 @@ func (t *Table) Free(at time.Time, lanes ...batch.ServiceID) {
 	}
 }
 
-// RunEnded frees a lane if a run of it was out and nobody has freed the lane since. It does
-// nothing for any other lane, nor for a lane that the table has forgotten, but wakes the queuer.
+// RunEnded frees a lane if a run of it was under way and nothing has freed the lane since. For any
+// other lane, and for a lane that the table has forgotten, it only wakes the queuer.
 func (t *Table) RunEnded(s batch.ServiceID) {
 	t.changeEach([]batch.ServiceID{s}, func(l *lane, now time.Time) {
 		if l.runOut {
@@ -79,7 +80,7 @@ func (t *Table) RunEnded(s batch.ServiceID) {
 	t.Wake()
 }
 
-// Find adds lanes that a scan found, and forgets the entries that say nothing any more.
+// Find adds lanes that a scan found, and removes empty entries.
 func (t *Table) Find(lanes []batch.ServiceID) {
 	t.changeEach(lanes, func(l *lane, now time.Time) { l.find(now) })
 	t.mu.Lock()
@@ -92,16 +93,16 @@ func (t *Table) Find(lanes []batch.ServiceID) {
 	}
 }
 
-// namedPerFound is how many claims of named lanes go before one of found lanes. Without it a found
-// lane is never looked at while others are named all the time
+// namedPerFound is how many claims of named lanes are made before one of found lanes. Otherwise a
+// found lane would never be looked at while other lanes are named all the time
 // (TestAScanHasItsTurnsAmongLanesThatAreNamed).
 const namedPerFound = 4
 
-// Take begins a claim of lanes that are due now, in their order: up to n named lanes,
-// or, in their turn, found lanes. There is one claim of found lanes at a time, so that a lane
-// that is named meanwhile finds a claim free where the submitter has room
+// Take begins a claim of lanes that are due now, in their order: up to n named lanes or, when it
+// is their turn, found lanes. There is one claim of found lanes at a time, so that a lane that is
+// named meanwhile finds a free claim if the submitter has room
 // (TestANamedLaneDoesNotWaitForAScan). A lane that has failed is taken alone until a claim of it
-// goes well: somebody may hold its rows for hours, and the lanes beside it would wait with it.
+// succeeds: its rows may be locked for hours, and the lanes in the same claim would wait with it.
 // Each lane's claim ends by Done, Failed or Back.
 func (t *Table) Take(n int) (lanes []batch.ServiceID) {
 	t.mu.Lock()
@@ -128,7 +129,7 @@ func (t *Table) take(in request, n int) (lanes []batch.ServiceID) {
 		l := (*q)[0]
 		failed := l.pauses != nil
 		if failed && len(lanes) > 0 {
-			break // it comes first in the next claim
+			break // this lane is the first of the next claim
 		}
 		if l.request, l.claimed, l.claimedAsFound = requestNone, true, in == requestFound; l.claimedAsFound {
 			t.foundClaimed++
@@ -140,12 +141,12 @@ func (t *Table) take(in request, n int) (lanes []batch.ServiceID) {
 		}
 	}
 	if t.namedClaims++; in == requestFound || len(lanes) == 0 {
-		t.namedClaims = 0 // found lanes had their turn, or no others were before them
+		t.namedClaims = 0 // found lanes had their turn, or there was no other lane
 	}
 	return lanes
 }
 
-// Done ends a claim of lanes that went well.
+// Done ends a claim of lanes that succeeded.
 func (t *Table) Done(lanes ...batch.ServiceID) {
 	t.changeEach(lanes, func(l *lane, _ time.Time) {
 		t.end(l)
@@ -153,7 +154,7 @@ func (t *Table) Done(lanes ...batch.ServiceID) {
 	})
 }
 
-// Back ends a claim of lanes that nobody has looked at, and names them for a time.
+// Back ends a claim in which the lanes were not read, and names them for a time.
 func (t *Table) Back(at time.Time, lanes ...batch.ServiceID) {
 	t.changeEach(lanes, func(l *lane, now time.Time) {
 		t.end(l)
@@ -161,8 +162,8 @@ func (t *Table) Back(at time.Time, lanes ...batch.ServiceID) {
 	})
 }
 
-// Failed ends a claim of one lane over which the store failed. The lane is named, and rests for
-// the time that Failed returns, longer after each failure in a row; Free does not end this rest.
+// Failed ends a claim of one lane that failed in the store. The lane is named, and rests for the
+// time that Failed returns, which grows with each failure in a row. Free does not end this rest.
 func (t *Table) Failed(s batch.ServiceID) (wait time.Duration) {
 	t.changeEach([]batch.ServiceID{s}, func(l *lane, now time.Time) {
 		t.end(l)
@@ -183,16 +184,16 @@ func (t *Table) end(l *lane) {
 	l.claimed, l.claimedAsFound = false, false
 }
 
-// Rest leaves a lane alone until a time, because a claim has just read a long window of it. Each
-// batch that becomes final or is added names the lane, and one claim serves all.
+// Rest leaves a lane alone until a time, because a claim has just read many of its batches. Each
+// batch that becomes final or is added names the lane, and one claim serves all of them.
 func (t *Table) Rest(s batch.ServiceID, until time.Time) {
 	t.changeEach([]batch.ServiceID{s}, func(l *lane, _ time.Time) { l.restUntil = until })
 }
 
-// RunBegan says that a run of a lane is out, and that no other batch of the lane may leave. The
-// lane is left alone until Free or RunEnded: a claim would find nothing, and its lock would hold
-// up the next claim. After until it is looked at all the same: this table does not hear of it when
-// another process frees the lane.
+// RunBegan tells the table that a run of a lane is under way, and that no other batch of the lane
+// may be sent. The lane is left alone until Free or RunEnded: a claim would find nothing, and its
+// lock would delay the next claim. The lane is due again after until, because this table is not
+// told when another process frees the lane.
 func (t *Table) RunBegan(s batch.ServiceID, until time.Time) {
 	t.changeEach([]batch.ServiceID{s}, func(l *lane, _ time.Time) { l.runOut, l.restUntil = true, until })
 }
@@ -205,7 +206,7 @@ func (t *Table) Waiting() (found, all int) {
 	return len(t.queues.byRequest[requestFound]), len(t.queues.byRequest[requestFound]) + len(t.queues.byRequest[requestNamed])
 }
 
-// Next returns after what time Take has a lane, an hour at most.
+// Next returns the time until Take has a lane, at most an hour.
 func (t *Table) Next() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -218,7 +219,7 @@ func (t *Table) Next() time.Duration {
 	return wait
 }
 
-// changeEach changes lanes and moves them to where the rule wants them.
+// changeEach changes lanes, and moves each to the queue that the rule wants.
 func (t *Table) changeEach(lanes []batch.ServiceID, change func(l *lane, now time.Time)) {
 	now := time.Now()
 	t.mu.Lock()

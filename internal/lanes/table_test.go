@@ -30,14 +30,14 @@ func TestLanesKeepTheirOrderAndAreThereOnce(t *testing.T) {
 		l.Name(time.Now(), "c", "a", "c", "b", "a", "")
 		assert.Zero(t, l.Next(), "at once")
 		assert.Equal(t, ids{"c", "a"}, taken(l, 2))
-		l.Name(time.Now(), "c") // taken, and named again: behind the others
+		l.Name(time.Now(), "c") // taken, and then named again, so behind the others
 		assert.Equal(t, ids{"b", "", "c"}, taken(l, 10))
 		assert.Empty(t, taken(l, 10))
 		assert.Equal(t, time.Hour, l.Next())
 	})
 }
 
-// A lane that a scan found stands behind all named lanes, and is there once.
+// A lane that a scan found stands behind all named lanes, and stands in one queue only.
 func TestFoundLanesStandBehindNamedOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(10)
@@ -69,8 +69,8 @@ func TestFoundLanesStandBehindNamedOnes(t *testing.T) {
 	})
 }
 
-// There is one claim of found lanes at a time, of a few lanes, so that there is always room for
-// lanes that are named.
+// There is one claim of found lanes at a time, of a few lanes, so that named lanes always find
+// room.
 func TestFoundLanesLeaveRoomForNamedOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(2)
@@ -154,7 +154,7 @@ func TestTheEarlierOfTwoTimesCounts(t *testing.T) {
 	}
 }
 
-// A lane that fails rests longer each time; a success ends that.
+// A lane that fails rests longer after each failure, and the usual time again after a success.
 func TestPausesGrowUntilASuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(10)
@@ -180,8 +180,8 @@ func TestPausesGrowUntilASuccess(t *testing.T) {
 	})
 }
 
-// A lane that has failed is taken alone until a claim of it goes well: its claim may hang again,
-// and that of the lanes beside it with it.
+// A lane that has failed is taken alone until a claim of it succeeds: its claim may hang again,
+// and would delay the lanes in the same claim.
 func TestALaneThatFailedGoesAlone(t *testing.T) {
 	for _, in := range []request{requestNamed, requestFound} {
 		synctest.Test(t, func(t *testing.T) {
@@ -214,8 +214,9 @@ func TestALaneThatFailedGoesAlone(t *testing.T) {
 	}
 }
 
-// A claim in vain does not make the table forget that a run of the lane was out: another instance
-// may have recorded its outcome, and then the lane is named once this process learns of it.
+// A claim that finds nothing does not make the table forget that a run of the lane was under way.
+// Another instance may have recorded the run's outcome, and the lane is then named once this
+// process learns of that.
 func TestOverAfterALookInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(10)
@@ -237,8 +238,8 @@ func TestOverAfterALookInVain(t *testing.T) {
 	})
 }
 
-// After any events, each lane stands where the rule wants it, and lanes are taken in the order
-// of their times.
+// After any sequence of events, each lane stands in the queue that the rule wants, and lanes are
+// taken in the order of their times.
 func TestTheTableFollowsTheRule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 1))
@@ -314,7 +315,7 @@ func ripe(t *Table, in request) (lanes ids) {
 	return lanes
 }
 
-// alone returns the lanes that one claim may have: a lane that has failed has none beside it.
+// alone returns the lanes that one claim may have: a lane that has failed is claimed alone.
 func alone(t *Table, lanes ids) ids {
 	for i, s := range lanes {
 		if t.lanes[s].pauses != nil {
@@ -324,7 +325,7 @@ func alone(t *Table, lanes ids) ids {
 	return lanes
 }
 
-// check compares the queues with the rule, and with what the table says of them.
+// check compares the queues with the rule, and with the table's results.
 func check(t *testing.T, table *Table) {
 	t.Helper()
 	in, looks, next := [requestNamed + 1]int{}, 0, time.Hour

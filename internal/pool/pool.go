@@ -1,5 +1,4 @@
-// Package pool bounds the requests under way, and keeps hanging requests from taking the place
-// of the others.
+// Package pool bounds the requests under way, and limits the places that hanging requests take.
 package pool
 
 import (
@@ -7,11 +6,11 @@ import (
 	"time"
 )
 
-// Pool hands out a bounded number of hands. A key becomes slow when one of its requests takes
-// longer than slowAfter, or runs into its time limit, and stays slow until a request of it
-// ends within its limit. Slow keys share a quarter of the pool. A request that turns slow
-// gives its place to others (up to as many again), so that a few hanging requests cannot hold
-// up the rest. A ledger that is slow and answers is not punished for it.
+// Pool gives out a bounded number of hands. A key becomes slow when one of its requests takes
+// longer than slowAfter, or runs into its time limit. It stays slow until one of its requests ends
+// within its limit. Slow keys share a quarter of the pool. A request that becomes slow gives its
+// place to others (up to as many again), so that a few hanging requests cannot hold up the rest. A
+// ledger that is slow and answers loses no places.
 type Pool struct {
 	size      int
 	slowAfter time.Duration
@@ -21,12 +20,12 @@ type Pool struct {
 	notSlow    int // requests under way that are not slow
 	slow       int // requests under way that are slow
 	slowKeys   map[string]struct{}
-	postedNow  int // batches posted since the window began
-	postedPrev int // in the window before
+	postedNow  int // batches posted since the present window began
+	postedPrev int // batches posted in the window before
 	windowAt   time.Time
 }
 
-// maxSlowKeys bounds the memory of slow keys; past it the set starts over.
+// maxSlowKeys bounds the set of slow keys; beyond it all are forgotten.
 const maxSlowKeys = 10_000
 
 // New returns a pool of size hands. It calls freed each time a hand becomes free.
@@ -36,7 +35,7 @@ func New(size int, slowAfter time.Duration, freed func()) *Pool {
 
 func (p *Pool) slowSize() int { return max(1, p.size/4) }
 
-// Hand is the right to one request.
+// Hand is the right to make one request.
 type Hand struct {
 	p        *Pool
 	key      string
@@ -70,7 +69,7 @@ func (p *Pool) Crowded() bool {
 	return p.slow >= p.slowSize()
 }
 
-// Hangs reports whether key is slow, and gets no hand because slow keys have used up their share.
+// Hangs reports whether key is slow and gets no hand, because slow keys have used up their share.
 func (p *Pool) Hangs(key string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,7 +91,7 @@ func (p *Pool) Busy() int {
 	return p.notSlow + p.slow
 }
 
-// Posted reports that n were posted with this hand.
+// Posted tells the pool that n batches were posted with this hand.
 func (h *Hand) Posted(n int) {
 	p := h.p
 	p.mu.Lock()
@@ -101,7 +100,7 @@ func (h *Hand) Posted(n int) {
 	p.postedNow += n
 }
 
-// Recent returns how many were posted in about the last 100 ms.
+// Recent returns how many batches were posted in about the last 100 ms.
 func (p *Pool) Recent(now time.Time) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,20 +141,20 @@ func (p *Pool) markSlow(key string) {
 	p.slowKeys[key] = struct{}{}
 }
 
-// ReleaseUnused gives the hand back when no request was made: this says nothing about the key.
+// ReleaseUnused gives the hand back if no request was made. It tells nothing about the key.
 func (h *Hand) ReleaseUnused() {
 	h.release(func(*Pool) {})
 	h.p.onFreed()
 }
 
-// Release gives the hand back. hung says that the request ran into its time limit.
+// Release gives the hand back. hung is true if the request ran into its time limit.
 func (h *Hand) Release(hung bool) {
 	h.ReleaseQuietly(hung)
 	h.p.onFreed()
 }
 
-// ReleaseQuietly is Release without calling freed: the caller looks for work for the place itself,
-// and reports the free place if it finds none.
+// ReleaseQuietly is Release without a call of freed: the caller looks for work for the place
+// itself, and reports the free place if it finds none.
 func (h *Hand) ReleaseQuietly(hung bool) {
 	h.release(func(p *Pool) {
 		if hung {

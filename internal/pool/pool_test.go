@@ -56,7 +56,7 @@ func TestHandsAreBounded(t *testing.T) {
 func TestSlowKeysShareAQuarter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := pool.New(8, slowAfter, func() {})
-		for i := range 8 { // all of them ran into their time limit once
+		for i := range 8 { // each ran into its time limit once
 			acquire(t, p, fmt.Sprint("slow", i)).Release(true)
 		}
 		a, b := acquire(t, p, "slow0"), acquire(t, p, "slow1")
@@ -73,7 +73,7 @@ func TestSlowKeysShareAQuarter(t *testing.T) {
 		a.Release(true)
 		c := acquire(t, p, "slow2")
 		refused(t, p, "slow0")
-		b.Release(false) // it answered in time: not slow any more
+		b.Release(false) // it ended in time, so the key is no longer slow
 		others[0].Release(false)
 		d := acquire(t, p, "slow1")
 		assert.Equal(t, 0, p.Free(), "slow1 is served as any other again")
@@ -95,7 +95,7 @@ func TestASmallPoolHasOneHandForSlowKeys(t *testing.T) {
 	})
 }
 
-// A request that turns slow gives its place to others while it goes on.
+// A request that becomes slow gives its place to others while it goes on.
 func TestARequestThatTurnsSlowGivesItsPlaceUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var freed atomic.Int64
@@ -129,7 +129,7 @@ func TestARequestThatTurnsSlowGivesItsPlaceUp(t *testing.T) {
 		assert.Equal(t, 4, p.Free())
 		assert.Equal(t, 0, p.Busy())
 		refusedAfter := acquire(t, p, "hangs0")
-		refused(t, p, "other0") // they hung, too
+		refused(t, p, "other0") // this key hung, too
 		refusedAfter.Release(false)
 	})
 }
@@ -156,7 +156,7 @@ func TestRecentCountsAboutTheLast100ms(t *testing.T) {
 		assert.Zero(t, p.Recent(time.Now()))
 		end := func(n int) {
 			h := acquire(t, p, "a")
-			h.Posted(n - 1) // several with one hand
+			h.Posted(n - 1) // several batches with one hand
 			h.Posted(1)
 			h.Release(false)
 		}

@@ -20,16 +20,17 @@ type sender struct {
 	gates  *gates
 }
 
-// makeAttempt makes the tries of one attempt; several claims make one request. It retries only a
-// batch that the ledger certainly did not take, soon and a few times; the first doubt ends it.
-// Where batches leave behind accepted ones, a ledger that cannot be reached ends it, too: it may
-// have lost the accepted ones, so the next try needs a new claim ([batch.Waiting.MayFollow]). post
-// is the last request. If none was made, an error beside that says why, and is never doubt. lane
-// are the prepared bytes of the lane's other batches; kept, what the row of the first claim keeps.
+// makeAttempt makes the tries of one attempt; several claims are one request. It tries again only
+// if the ledger certainly did not take the batch, soon and a few times; the first doubt ends the
+// attempt. If batches are sent behind accepted ones, a ledger that cannot be reached ends the
+// attempt, too: it may have lost the accepted ones, so the next try needs a new claim
+// ([batch.Waiting.MayFollow]). post is the last request. If none was made, an error tells why, and
+// is never doubt. lane has the prepared bytes of the lane's other batches, kept those that the row
+// of the first claim keeps.
 func (s *sender) makeAttempt(ctx context.Context, claims []store.Claim, payloads [][]byte, lane [][]byte, until time.Time, at *approach) (post store.Post, kept []byte, err error) {
 	first := &claims[0]
 	retries, every := s.o.Retry(first.Key.Service)
-	var pause *backoff.ExponentialBackOff // hardly ever needed
+	var pause *backoff.ExponentialBackOff // almost never needed
 	g := s.gates.gateOf(first.Key.Service)
 	prepared := first.Prepared
 	ready := !s.prepares(*first)
@@ -44,9 +45,9 @@ func (s *sender) makeAttempt(ctx context.Context, claims []store.Claim, payloads
 			prepared, said, err = s.prepare(ctx, first, payloads[0], lane, until)
 			stopped := ctx.Err() != nil
 			if stopped || !said || (err == nil && !s.requestFits(until)) {
-				g.end(turn, resultUnsure, 0, time.Now()) // no news about the ledger
+				g.end(turn, resultUnsure, 0, time.Now()) // tells nothing about the ledger
 				if stopped {
-					err = nil // it was cut off, or came too late
+					err = nil // the request was cut off, or too late
 				}
 				return store.Post{}, prepared, err
 			}
@@ -65,7 +66,7 @@ func (s *sender) makeAttempt(ctx context.Context, claims []store.Claim, payloads
 		if pause == nil {
 			pause = loop.NewPauses(every, 15*time.Second)
 		}
-		// Not before the gate, which this very answer closed, lets a probe through.
+		// The wait lasts at least until the gate, which this answer closed, lets a probe through.
 		wait := max(pause.NextBackOff(), dlt.RetryAfter(err), g.closedFor(time.Now()))
 		if try >= retries || wall.Until(until)-wait < s.o.RequestTimeout || !loop.Sleep(ctx, wait) || !s.requestFits(until) {
 			return post, prepared, err
@@ -77,7 +78,7 @@ func (s *sender) makeAttempt(ctx context.Context, claims []store.Claim, payloads
 func wasSent(p store.Post) bool { return p.Batches > 0 }
 
 // postOnce makes one request, bounded by the request timeout and by the claim. A stop of the
-// Runner does not cut it off: that would leave a doubt where an answer is near.
+// Runner does not cut the request off: that would leave a doubt although an answer is near.
 func (s *sender) postOnce(ctx context.Context, claims []store.Claim, payloads [][]byte, prepared []byte, lane [][]byte, until time.Time) (err error) {
 	ctx, cancel := s.requestContext(context.WithoutCancel(ctx), until)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/submit"
 )
 
-// Nothing more is taken while the payloads that wait, or are being sent, are so large together.
+// Nothing more is taken while the payloads that wait or are being sent have MaxBytes together.
 func TestPayloadsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, taking(time.Second), func(o *submit.Options, _ *ledger) { o.MaxBytes = 25 })
@@ -34,7 +34,7 @@ func TestPayloadsAreBounded(t *testing.T) {
 	})
 }
 
-// A stop gives back what was never sent.
+// A stop gives back the bytes of runs that were not sent.
 func TestAStopGivesBytesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := build(fine, func(o *submit.Options, _ *ledger) { o.MaxBytes = 25 })

@@ -11,26 +11,26 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// gate holds back all requests in one scope (an endpoint or a service) after the ledger said
-// "busy", could not be reached, or refused this client. When its time has come it lets one
-// request through as a probe; the probe's success opens the gate. A request that hangs keeps its
-// place no longer than the patience: it may hang for a reason of its own service, and the others
-// must not wait for its time limit.
+// gate holds back all requests in one scope (a ledger or a service) after the ledger was busy,
+// could not be reached, or refused this client. When its pause is over it lets one request through
+// as a probe; the probe's success opens the gate. A request that hangs for longer than hangsAfter
+// loses its place: it may hang for a reason of its own service, and the others must not wait for
+// its time limit.
 type gate struct {
 	mu                 sync.Mutex
-	openAt             time.Time // no request before; zero while the gate is open
+	openAt             time.Time // no request is let through before; zero while the gate is open
 	probeBegan         time.Time // when the last probe began; zero if it has ended
-	openedAt           time.Time // when a probe opened it last
+	openedAt           time.Time // when a probe opened the gate last
 	pause              *backoff.ExponentialBackOff
-	misconfiguredPause *backoff.ExponentialBackOff // after a misconfiguration
-	limit              int                         // requests at once; grows again with each success
+	misconfiguredPause *backoff.ExponentialBackOff // the pauses after a misconfiguration
+	limit              int                         // most requests at once; grows again with each success
 	underWay           []time.Time                 // when each request under way began
 	maxRequests        int
 	hangsAfter         time.Duration // a request under way for longer does not count
 
-	announced    bool            // reported as closed
-	announcing   bool            // a goroutine is about to report
-	cause        error           // the error of the last probe, or of the request that closed it
+	announced    bool            // whether the gate was reported as closed
+	announcing   bool            // whether a goroutine is about to report
+	cause        error           // the error of the last probe, or of the request that closed the gate
 	reportedKind batch.ErrorKind // the kind of error that was reported with the pause
 }
 
@@ -49,13 +49,13 @@ func (g *gate) closedFor(now time.Time) time.Duration {
 	switch {
 	case g.roomLocked(now) > 0:
 		return 0
-	case !g.openAt.After(now): // it is open, and full; or there is a probe
+	case !g.openAt.After(now): // the gate is open and has no room, or a probe is under way
 		return probePause
 	}
 	return g.openAt.Sub(now)
 }
 
-// probePause is how soon to look again while a probe is under way, or while a ledger under
+// probePause is the wait before the next look while a probe is under way, or while a ledger under
 // pressure has all the requests that it may have.
 const probePause = 20 * time.Millisecond
 
@@ -69,7 +69,7 @@ func (g *gate) room(now time.Time) int {
 func (g *gate) roomLocked(now time.Time) int {
 	switch {
 	case g.openAt.IsZero() && g.limit == g.maxRequests:
-		return g.maxRequests // no pressure: the pool bounds the requests under way, and knows which hang
+		return g.maxRequests // no pressure: the pool bounds the requests under way, and knows which of them hang
 	case g.openAt.IsZero():
 		n := g.limit
 		for _, began := range g.underWay {
@@ -87,7 +87,7 @@ func (g *gate) roomLocked(now time.Time) int {
 // admitted is a request that a gate let through.
 type admitted struct {
 	began time.Time
-	probe bool // it finds out whether the gate can be opened
+	probe bool // whether its result decides if the gate can be opened
 }
 
 // admit starts a request, or reports that it must not be sent now.
@@ -105,18 +105,18 @@ func (g *gate) admit(now time.Time) (admitted, bool) {
 	return t, true
 }
 
-// result of a request, as far as a gate cares.
+// result is what a request's answer means for a gate.
 type result uint8
 
 const (
-	resultTaken         result = iota // the ledger takes batches, or not this one only
+	resultTaken         result = iota // the ledger takes batches, or refused only this one
 	resultUnsure                      // says nothing about the ledger's state
 	resultBusy                        // busy, or not reached
-	resultMisconfigured               // misconfigured
+	resultMisconfigured               // this client is refused
 )
 
-// end ends a request. It reports whether the gate was closed, or is still closed for the reason
-// of this request, and whether it was opened.
+// end ends a request. closed reports whether the request closed the gate, or the gate is still
+// closed for the reason of this request; opened reports whether it was opened.
 func (g *gate) end(t admitted, res result, retryAfter time.Duration, now time.Time) (closed, opened bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -138,7 +138,7 @@ func (g *gate) end(t admitted, res result, retryAfter time.Duration, now time.Ti
 		g.limit = min(g.maxRequests, g.limit+1)
 	case resultBusy, resultMisconfigured:
 		if wasClosed && !t.probe || t.began.Before(g.openedAt) {
-			return false, false // it was sent before the gate closed, or opened: no news
+			return false, false // the request was sent before the gate closed, or opened: it tells nothing
 		}
 		pause := g.pause
 		if res == resultMisconfigured {
@@ -149,7 +149,7 @@ func (g *gate) end(t admitted, res result, retryAfter time.Duration, now time.Ti
 		g.openAt = now.Add(max(retryAfter, pause.NextBackOff()))
 		return true, false
 	case resultUnsure:
-		if last && wasClosed { // no answer either way, and no later probe: probe again a little later
+		if last && wasClosed { // no clear answer, and no later probe: probe again a little later
 			g.openAt = now.Add(g.pause.NextBackOff())
 		}
 	}
@@ -157,7 +157,7 @@ func (g *gate) end(t admitted, res result, retryAfter time.Duration, now time.Ti
 }
 
 // pauseOver reports whether the gate's pause has been over for so long that a probe would have
-// been sent if anything waited: then nobody knows whether the ledger takes batches again.
+// been sent if anything waited. It is then unknown whether the ledger takes batches again.
 func (g *gate) pauseOver(now time.Time, after time.Duration) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

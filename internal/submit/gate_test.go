@@ -80,7 +80,7 @@ func TestTheGatesPauseIsBounded(t *testing.T) {
 	}
 }
 
-// A request that was sent before the gate closed is no probe, whenever it comes back.
+// A request that was sent before the gate closed is not a probe, whenever its answer comes.
 func TestOnlyTheProbeSpeaksForAClosedGate(t *testing.T) {
 	for _, res := range []result{resultBusy, resultMisconfigured, resultUnsure} {
 		now := time.Unix(1000, 0)
@@ -119,7 +119,7 @@ func TestDoubtDoesNotCloseTheGate(t *testing.T) {
 	assert.Equal(t, 4, g.room(now))
 }
 
-// Pressure halves how many requests are under way, each success allows one more.
+// Pressure halves the number of requests that may be under way, and each success adds one.
 func TestPressureHalvesAndSuccessAddsOne(t *testing.T) {
 	now := time.Unix(1000, 0)
 	g := newGate(8, time.Second)
@@ -157,8 +157,8 @@ func TestAMisconfigurationDoesNotHalve(t *testing.T) {
 	assert.Equal(t, 8, g.room(now))
 }
 
-// A request that hangs says nothing about the ledger, and keeps no place from those that might be
-// answered.
+// A request that hangs tells nothing about the ledger, and takes no place from requests that might
+// be answered.
 func TestAHangingRequestKeepsNoPlace(t *testing.T) {
 	now := time.Unix(1000, 0)
 	g := newGate(2, time.Second)
@@ -188,7 +188,7 @@ func TestAHangingRequestKeepsNoPlace(t *testing.T) {
 	assert.Equal(t, 2, g.room(now))
 }
 
-// A probe that hung and is answered late says nothing about a gate that a later probe has opened.
+// The late answer of a probe that hung does not change a gate that a later probe has opened.
 func TestALateAnswerIsNoNews(t *testing.T) {
 	for _, res := range []result{resultBusy, resultMisconfigured} {
 		now := time.Unix(1000, 0)
@@ -212,7 +212,7 @@ func TestALateAnswerIsNoNews(t *testing.T) {
 	}
 }
 
-// A ledger that hangs gets a probe each time that the patience is over, and no more.
+// A ledger that hangs gets one probe each time that hangsAfter has passed, and no more.
 func TestProbesOfALedgerThatHangs(t *testing.T) {
 	now := time.Unix(1000, 0)
 	g := newGate(64, time.Second)

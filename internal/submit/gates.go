@@ -8,15 +8,15 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// Scope is the part that back-pressure slows: a service, or a whole ledger.
+// Scope is what back-pressure slows: a service, or a whole ledger.
 type Scope struct {
 	Ledger  string
-	Service batch.ServiceID // "" of a whole ledger
-	All     bool            // the whole ledger
+	Service batch.ServiceID // "" for a whole ledger
+	All     bool            // whether the scope is the whole ledger
 }
 
-// maxGates is how many scopes are remembered at least. Past it, services whose gate is open
-// and has no request under way are forgotten.
+// maxGates is the least number of scopes that are remembered. With more, services whose gate is
+// open and has no request under way are forgotten.
 const maxGates = 10_000
 
 // gates are the gates of all scopes.
@@ -26,8 +26,8 @@ type gates struct {
 
 	mu          sync.Mutex
 	byScope     map[Scope]*gate
-	ledgerGates []*gate // whose scope is a whole ledger
-	forgetAt    int     // with so many gates, those that hold nothing back are forgotten
+	ledgerGates []*gate // the gates of whole ledgers
+	forgetAt    int     // with so many gates, gates that hold nothing back are forgotten
 }
 
 func (a *gates) scopeOf(service batch.ServiceID) Scope {
@@ -62,7 +62,7 @@ func (a *gates) gateOf(service batch.ServiceID) *gate {
 	return g
 }
 
-// onlyGate returns the gate of a whole ledger, if there is one such gate.
+// onlyGate returns the gate of a whole ledger, if there is exactly one such gate.
 func (a *gates) onlyGate() *gate {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -72,7 +72,8 @@ func (a *gates) onlyGate() *gate {
 	return a.ledgerGates[0]
 }
 
-// knownGate returns the gate of a service, nil where nothing was sent there yet, or not for long.
+// knownGate returns the gate of a service, or nil if nothing was sent there yet, or not for a long
+// time.
 func (a *gates) knownGate(service batch.ServiceID) (*gate, Scope) {
 	sc := a.scopeOf(service)
 	a.mu.Lock()
@@ -89,8 +90,8 @@ func (a *gates) closedFor(service batch.ServiceID) time.Duration {
 	return g.closedFor(time.Now())
 }
 
-// closedBy returns the error for which the gate of a service is closed, nil where it is open or
-// its pause is over, and whether it is the gate of a whole ledger.
+// closedBy returns the error for which the gate of a service is closed, or nil if the gate is open
+// or its pause is over. all reports whether it is the gate of a whole ledger.
 func (a *gates) closedBy(service batch.ServiceID, after time.Duration) (why error, all bool) {
 	g, sc := a.knownGate(service)
 	if g == nil || g.pauseOver(time.Now(), after) {
@@ -101,7 +102,7 @@ func (a *gates) closedBy(service batch.ServiceID, after time.Duration) (why erro
 	return g.cause, sc.All
 }
 
-// pauseOver reports whether the gate of a scope is open, or closed and of no use: see
+// pauseOver reports whether the gate of a scope is open, or its pause is over: see
 // [gate.pauseOver].
 func (a *gates) pauseOver(sc Scope, after time.Duration) bool {
 	a.mu.Lock()
@@ -132,9 +133,9 @@ func (a *gates) end(g *gate, t admitted, service batch.ServiceID, err error) {
 }
 
 // announce reports by Paused or Resumed that the gate has changed since its last report, and by
-// Paused that it stays closed for another kind of reason. One goroutine reports at a time, without
-// the lock, and looks again after each report: so the last report is true, even if the gate closes
-// and opens at about the same time.
+// Paused that the gate stays closed for another kind of reason. One goroutine reports at a time,
+// without the lock, and checks again after each report. So the last report is true, even if the
+// gate closes and opens at about the same time.
 func (a *gates) announce(g *gate, sc Scope, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

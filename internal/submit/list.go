@@ -6,9 +6,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// listLength returns how many batches of a run, from i on, go into one request: as many as the
-// ledger's traits allow. Batches that must be prepared go one by one, and a list ends before a
-// batch without a payload.
+// listLength returns how many batches of a run, from i on, are sent in one request: as many as the
+// ledger's traits allow. Batches that must be prepared are sent one by one, and a list ends before
+// a batch without a payload.
 func (s *sender) listLength(r run, i int) (n int) {
 	t := s.ledger.Traits(r.Service)
 	if t.MaxList < 2 || t.Prepares {
@@ -24,10 +24,10 @@ func (s *sender) listLength(r run, i int) (n int) {
 	return n
 }
 
-// recordable returns for how many of n batches, sent in one request, its result is recorded.
-// Success and doubt hold for each batch. If the ledger certainly took none, only the first
-// counts as failed: the others are put back like batches that were not sent. A refused list, or
-// one that cannot be taken yet, never comes here: post sends its batches one by one.
+// recordable returns for how many of the n batches of one request the result is recorded. Success
+// and doubt hold for each batch. If the ledger certainly took none, only the first batch counts as
+// failed, and the others are put back like batches that were not sent. A list that is refused, or
+// that cannot be taken yet, does not come here: post sends its batches one by one.
 func recordable(n int, err error) int {
 	switch dlt.Kind(err) {
 	case batch.KindBusy, batch.KindUnavailable, batch.KindMisconfigured, batch.KindRejected, batch.KindNotYet:

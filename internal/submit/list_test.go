@@ -18,7 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// lister takes lists, as answers says.
+// lister is a ledger that accepts lists, and answers with answers.
 type lister struct {
 	r       *rig
 	answers func(ids []batch.ID) error
@@ -60,7 +60,7 @@ func listing(t *testing.T, most int, single func(context.Context, batch.Attempt)
 
 func all([]batch.ID) error { return nil }
 
-// singles returns the requests of single batches, by id.
+// singles returns the ids of the requests with a single batch.
 func (r *rig) singles() (out string) {
 	for _, q := range r.seen() {
 		out += string(q.id)
@@ -115,7 +115,7 @@ type nothingToPrepare struct{}
 
 func (nothingToPrepare) Prepare(context.Context, batch.Attempt) ([]byte, error) { return nil, nil }
 
-// refusing refuses every list that contains one of the ids.
+// refusing returns answers that refuse each list with one of the ids.
 func refusing(bad ...batch.ID) func([]batch.ID) error {
 	return func(ids []batch.ID) error {
 		for _, id := range bad {
@@ -131,8 +131,8 @@ func refuses(bad ...batch.ID) func(context.Context, batch.Attempt) error {
 	return func(_ context.Context, a batch.Attempt) error { return refusing(bad...)([]batch.ID{a.ID}) }
 }
 
-// A list that is refused says nothing about any of its batches: they go one by one, so
-// that the good ones go through and the bad one is found, which ends the run.
+// The refusal of a list does not decide about its batches. They are sent one by one: the good ones
+// are accepted, and the bad one is found and ends the run.
 func TestARefusedListGoesOneByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := listing(t, 4, refuses("c"), refusing("c"), nil)
@@ -144,8 +144,8 @@ func TestARefusedListGoesOneByOne(t *testing.T) {
 	})
 }
 
-// A list may be refused although none of its batches is bad: for its length, say. The batches
-// behind it go in lists again.
+// A list may be refused although none of its batches is bad, for example for its length. The
+// batches behind it are sent in lists again.
 func TestAListThatIsRefusedForNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := listing(t, 3, fine, refusing("b"), nil)
@@ -177,8 +177,9 @@ func TestDoubtAboutAListIsDoubtAboutEach(t *testing.T) {
 	}
 }
 
-// If the ledger certainly took no batch of a list, the list is tried again as it is. Then it
-// is the failure of the first batch, as if that had been sent alone; the others spend nothing.
+// If the ledger certainly took no batch of a list, the same list is tried again. After the last
+// try, the first batch counts as failed, as if it had been sent alone, and the others spend
+// nothing.
 func TestAListThatIsNotTaken(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
@@ -199,8 +200,8 @@ func TestAListThatIsNotTaken(t *testing.T) {
 	}
 }
 
-// Attempts are counted for each batch of a list: with every try spent, a doubt spends one of
-// each.
+// Attempts are counted for each batch of a list: if every try is spent, a doubt spends one of each
+// batch.
 func TestEachBatchOfAListSpendsItsTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := listing(t, 3, fine, func([]batch.ID) error { return &dlt.Error{Op: "submit"} }, nil)
@@ -223,7 +224,7 @@ func TestEachBatchOfAListSpendsItsTry(t *testing.T) {
 	})
 }
 
-// A batch without a payload is not part of a list, and ends the run where it stands.
+// A batch without a payload is not sent in a list, and ends the run at its place.
 func TestAListEndsBeforeAMissingPayload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := listing(t, 9, fine, all, nil)
@@ -239,7 +240,7 @@ func TestAListEndsBeforeAMissingPayload(t *testing.T) {
 	})
 }
 
-// The gate counts requests: a list is one, and its success opens it.
+// The gate counts requests: a list is one request, and its success opens the gate.
 func TestAListIsOneRequestToTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := true

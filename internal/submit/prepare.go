@@ -13,11 +13,11 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// prepare asks the ledger for the bytes that must be known before the POST, and keeps them where
-// they are more than the claim has. The batch may be posted only if said is true and there is no
-// error. said is false where the result is not the ledger's word: the row has moved on, the store
-// failed, or the client did. The error is never doubt: no request that could take effect was sent.
-// A stop cuts off the ledger's answer, but not the write.
+// prepare asks the ledger for the bytes that must be known before the POST, and keeps them if they
+// are more than the claim has. The batch may be posted only if said is true and there is no error.
+// said is false if the result is not the ledger's answer: the row has moved on, the store failed,
+// or the client failed. The error is never doubt, because no request that could take effect was
+// sent. A stop cuts off the request to the ledger, but not the write.
 func (s *sender) prepare(ctx context.Context, c *store.Claim, payload []byte, lane [][]byte, until time.Time) (kept []byte, said bool, err error) {
 	kept, said, err = s.askToPrepare(ctx, *c, payload, lane, until)
 	switch {
@@ -27,11 +27,12 @@ func (s *sender) prepare(ctx context.Context, c *store.Claim, payload []byte, la
 		return nil, false, &dlt.Error{Op: opPrepare, Kind: dlt.ErrMisconfigured, Message: fmt.Sprintf("%d bytes, more than %d", len(kept), dlt.MaxPrepared)}
 	case !bytes.HasPrefix(kept, c.Prepared):
 		return nil, false, &dlt.Error{Op: opPrepare, Kind: dlt.ErrMisconfigured, Message: fmt.Sprintf("%d bytes that do not begin with the %d that are kept", len(kept), len(c.Prepared))}
-	case len(kept) == len(c.Prepared): // nothing new needs no keeping
+	case len(kept) == len(c.Prepared): // nothing new is to be kept
 		return c.Prepared, said, nil
 	}
 	c.Was = nil // the prepared bytes will be part of the row, and Was does not have them
-	// A stop does not cut this off: whether it was written would not be known.
+	// A stop does not cut the write off, because it would not be known whether the bytes were
+	// written.
 	ctx, cancel := s.requestContext(context.WithoutCancel(ctx), until)
 	defer cancel()
 	did, err := s.o.Keep(ctx, store.Prepared{Ref: c.Ref, Version: c.Version, Was: c.Prepared, Bytes: kept})
@@ -43,8 +44,8 @@ func (s *sender) prepare(ctx context.Context, c *store.Claim, payload []byte, la
 
 const opPrepare = "prepare"
 
-// prepares reports whether a claim is prepared before its POST: where nothing is kept of it, and
-// before each POST where the traits say Renews.
+// prepares reports whether a claim is prepared before its POST: if its row keeps no bytes, and
+// before each POST if the traits have Renews.
 func (s *sender) prepares(c store.Claim) bool {
 	t := s.ledger.Traits(c.Key.Service)
 	return t.Prepares && (c.Prepared == nil || t.Renews)
@@ -63,8 +64,8 @@ func (s *sender) askToPrepare(ctx context.Context, c store.Claim, payload []byte
 	return bytes.Clone(out), true, nil
 }
 
-// withoutDoubt makes ErrUnavailable of a doubt: nothing was posted yet, so nothing can take
-// effect. Other errors stay as they are.
+// withoutDoubt turns a doubt into ErrUnavailable: nothing was posted yet, so nothing can take
+// effect. It returns other errors unchanged.
 func withoutDoubt(err error) error {
 	kind, text, after := dlt.Kind(err), err.Error(), dlt.RetryAfter(err)
 	if kind != batch.KindDoubt {
@@ -76,8 +77,8 @@ func withoutDoubt(err error) error {
 	}
 }
 
-// plainError is an error reduced to its text and whether it was a timeout: its kind would speak of
-// a POST.
+// plainError has an error's text, and whether it was a timeout. It drops the kind, which would be
+// about a POST.
 type plainError struct {
 	text     string
 	timedOut bool
@@ -88,8 +89,8 @@ func (s *plainError) Error() string { return s.text }
 // Is implements errors.Is.
 func (s *plainError) Is(target error) bool { return s.timedOut && target == context.DeadlineExceeded }
 
-// runPrepared returns the prepared bytes of a run's batches, to be brought up to date as the run
-// goes on. It is nil where the ledger does not prepare a batch by those before it.
+// runPrepared returns the prepared bytes of a run's batches. The caller updates them as the run
+// goes on. It is nil if the ledger does not prepare a batch by those before it.
 func (s *sender) runPrepared(r run) [][]byte {
 	if !s.ledger.Traits(r.Service).PreparesInOrder {
 		return nil
@@ -101,8 +102,8 @@ func (s *sender) runPrepared(r run) [][]byte {
 	return own
 }
 
-// lanePrepared returns the prepared bytes of all batches of a lane but the i-th of a run. own is
-// the run's ([sender.runPrepared]).
+// lanePrepared returns the prepared bytes of all batches of a lane except the i-th of a run. own
+// has those of the run ([sender.runPrepared]).
 func lanePrepared(r run, own [][]byte, i int) (all [][]byte) {
 	if own == nil {
 		return nil

@@ -20,7 +20,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// preparer is the test's Prepare, and the store behind it.
+// preparer is the ledger's Prepare and the store's Keep in a test.
 type preparer struct {
 	prepare func(ctx context.Context, b batch.Attempt) ([]byte, error)
 	keep    func(ctx context.Context, p store.Prepared) (bool, error)
@@ -47,7 +47,7 @@ func (p *preparer) options(o *submit.Options, l *ledger) {
 	}
 }
 
-// posts hands over one claim.
+// posts posts a run of one claim.
 func (r *rig) posts(until time.Duration, c store.Claim) {
 	c.Ref.Key = batch.Key{Service: "s", ID: "a"}
 	c.Ref.Row, c.Version, c.From, c.Attempt = 7, 5, batch.Delayed, max(1, c.Attempt)
@@ -83,7 +83,8 @@ func TestPreparedBeforeTheFirstPost(t *testing.T) {
 	})
 }
 
-// As after a crash between the two: the first POST is still to come, or was under way.
+// Bytes that the row keeps are not prepared again, as after a crash between Prepare and the POST
+// or during the first POST.
 func TestWhatIsKeptIsNotPreparedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &preparer{}
@@ -102,7 +103,8 @@ func TestWhatIsKeptIsNotPreparedAgain(t *testing.T) {
 	})
 }
 
-// A ledger that renews is asked before each attempt, and what it adds is kept before the POST.
+// A ledger that renews is asked before each attempt, and the bytes that it adds are kept before
+// the POST.
 func TestWhatIsKeptGrows(t *testing.T) {
 	for name, c := range map[string]struct {
 		renewed string
@@ -126,7 +128,7 @@ func TestWhatIsKeptGrows(t *testing.T) {
 					prepare: func(_ context.Context, a batch.Attempt) ([]byte, error) {
 						assert.Equal(t, "kept", string(a.Prepared))
 						assert.Equal(t, 2, a.Number)
-						a.Prepared[0] = 'X' // it is a copy
+						a.Prepared[0] = 'X' // a.Prepared is a copy
 						return []byte(c.renewed), nil
 					},
 					keep: func(_ context.Context, p store.Prepared) (bool, error) {
@@ -249,8 +251,8 @@ func TestPrepareFails(t *testing.T) {
 	}
 }
 
-// A try that was not posted costs no try under a budget of definite failures, either. A
-// refusal is a definite failure.
+// A try that was not posted spends nothing, also of a budget of definite failures. A refusal is a
+// definite failure.
 func TestPrepareRefusesAndSpends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &preparer{prepare: func(context.Context, batch.Attempt) ([]byte, error) { return nil, dlt.ErrRejected }}
@@ -285,7 +287,8 @@ func TestPrepareAgainAfterBusy(t *testing.T) {
 	})
 }
 
-// Preparing takes some of the claim's time: the rest must do for a whole request.
+// Prepare takes a part of the claim's time, and the POST needs a whole request timeout of the
+// rest.
 func TestPrepareIsWithinTheClaim(t *testing.T) {
 	for name, c := range map[string]struct {
 		takes, until time.Duration
@@ -335,7 +338,7 @@ func TestAStopCutsPrepareOff(t *testing.T) {
 	})
 }
 
-// Without bytes there is nothing to keep.
+// If Prepare returns no bytes, nothing is kept.
 func TestPreparedNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &preparer{prepare: func(context.Context, batch.Attempt) ([]byte, error) { return []byte{}, nil }}
@@ -348,7 +351,8 @@ func TestPreparedNothing(t *testing.T) {
 	})
 }
 
-// If a service's traits deny Prepares, Prepare is never called, even if the method exists.
+// Prepare is not called for a service whose traits deny Prepares, even if the client has the
+// method.
 func TestWhatIsDeniedIsNotPrepared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &preparer{}
@@ -365,8 +369,8 @@ func TestWhatIsDeniedIsNotPrepared(t *testing.T) {
 	})
 }
 
-// A ledger that prepares in order gets what the lane's other batches keep: as the claim saw it,
-// and as the run has kept it since.
+// A ledger that prepares in order gets the bytes of the lane's other batches: those that the claim
+// saw, and those that the run has kept since.
 func TestPreparedBesideTheLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &preparer{prepare: func(_ context.Context, a batch.Attempt) ([]byte, error) { return []byte("of " + a.ID), nil }}

@@ -17,12 +17,13 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// The ledger's answer closes the gate; one probe a pause finds out when it is over.
+// The ledger's answer closes the gate, and one probe in each pause finds out when the cause is
+// over.
 func TestTheGate(t *testing.T) {
 	for name, c := range map[string]struct {
 		err       error
-		maxProbes int           // within the minute that it lasts
-		reopen    time.Duration // at the latest after it is over
+		maxProbes int           // within the minute for which the cause lasts
+		reopen    time.Duration // the longest time after the end of the cause
 	}{
 		"busy":               {dlt.ErrBusy, 12, 20 * time.Second},
 		"unreachable":        {dlt.ErrUnavailable, 12, 20 * time.Second},
@@ -70,7 +71,7 @@ func TestTheGate(t *testing.T) {
 	}
 }
 
-// Many requests that come back busy at a time are one piece of news.
+// Many requests that end busy at about the same time close the gate once.
 func TestManyBusyAnswersCloseTheGateOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(ctx context.Context, a batch.Attempt) error {
@@ -97,7 +98,8 @@ func TestManyBusyAnswersCloseTheGateOnce(t *testing.T) {
 	})
 }
 
-// An observer that is slow to handle the closing of the gate is called last with its opening.
+// Even if the observer is slow to handle the closing of the gate, its last call reports the
+// opening.
 func TestPausedAndResumedAreReportedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var events []string
@@ -105,7 +107,7 @@ func TestPausedAndResumedAreReportedInOrder(t *testing.T) {
 			if a.ID == "busy" {
 				return dlt.ErrBusy
 			}
-			return taking(100*time.Millisecond)(ctx, a) // sent before the gate closed; opens it
+			return taking(100*time.Millisecond)(ctx, a) // sent before the gate closed; its answer opens the gate
 		}, func(o *submit.Options, _ *ledger) {
 			o.Retry = never
 			o.Paused = func(submit.Scope, error) {
@@ -190,7 +192,7 @@ func TestRoomIsWhatHandsCanPost(t *testing.T) {
 	})
 }
 
-// One hand posts all batches of a run: room counts batches, not runs.
+// One hand posts all batches of a run, so Room counts batches, not runs.
 func TestRoomCountsBatchesOfRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, taking(time.Millisecond), func(o *submit.Options, _ *ledger) { o.MaxBatches = 100 })
@@ -211,7 +213,7 @@ func TestRoomCountsBatchesOfRuns(t *testing.T) {
 	})
 }
 
-// Runs that wait for a hand take room.
+// Runs that wait for a hand reduce Room.
 func TestQueuedRunsTakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, taking(500*time.Millisecond), nil)
@@ -234,7 +236,8 @@ func TestQueuedRunsTakeRoom(t *testing.T) {
 	})
 }
 
-// Promise 7: services that hang wait for their own share, and nobody waits for them.
+// Promise 7: requests of services that hang wait for their own share, and no other service waits
+// for them.
 func TestServicesThatHangAreClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(ctx context.Context, a batch.Attempt) error {
@@ -246,7 +249,7 @@ func TestServicesThatHangAreClosed(t *testing.T) {
 		for i := range 8 {
 			r.post(far, batch.ServiceID(fmt.Sprint("h", i)), batch.ID(fmt.Sprint("x", i)))
 		}
-		time.Sleep(2 * timeout) // all of them are known now
+		time.Sleep(2 * timeout) // the pool knows by now that they hang
 		r.post(far, "h0", "y0")
 		r.post(far, "h1", "y1")
 		synctest.Wait()
@@ -255,7 +258,7 @@ func TestServicesThatHangAreClosed(t *testing.T) {
 		n, _ := r.Room()
 		assert.Equal(t, 8, n)
 		before := r.readies()
-		r.post(far, "h2", "y2") // a claim that slipped through does not block others
+		r.post(far, "h2", "y2") // a run that was claimed nevertheless does not hold up others
 		synctest.Wait()
 		assert.Greater(t, r.readies(), before, "whoever saw it count for Room looks again")
 		r.post(far, "good", "g")
@@ -265,8 +268,8 @@ func TestServicesThatHangAreClosed(t *testing.T) {
 	})
 }
 
-// A run in a hand takes up the room behind the gate before the gate knows of it. Otherwise another
-// lane is claimed meanwhile, finds no room, and goes back behind all others.
+// A run that has a hand reduces the room of the gate before the gate knows of it. Otherwise
+// another lane would be claimed meanwhile, find no room, and go back behind all others.
 func TestRoomCountsRunsOnTheirWayToTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r *rig
@@ -278,7 +281,7 @@ func TestRoomCountsRunsOnTheirWayToTheGate(t *testing.T) {
 			}
 			return nil
 		}, func(o *submit.Options, _ *ledger) {
-			o.Retry = func(batch.ServiceID) (int, time.Duration) { // it is asked for just before the gate
+			o.Retry = func(batch.ServiceID) (int, time.Duration) { // called just before the gate
 				n, again := r.Room()
 				assert.Equal(t, n == 0, again > 0, "nobody wakes the queuer")
 				rooms = append(rooms, n)

@@ -9,8 +9,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// reportOf returns the report to keep of an attempt with outcome o; nil if the attempt was
-// accepted and no attempt before it failed or is in doubt.
+// reportOf returns the report to keep of an attempt with outcome o. It is nil if the attempt was
+// accepted and no earlier attempt failed or is in doubt.
 func reportOf(c store.Claim, o store.Outcome, err error, took time.Duration) *batch.Report {
 	if err == nil && c.Failures == 0 && !c.Doubt {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/submitter"
 )
 
-// ledger answers with submit.
+// ledger is a ledger whose Submit calls submit.
 type ledger struct {
 	dlt.Ledger
 	traits   dlt.Traits
@@ -64,7 +64,7 @@ type rig struct {
 
 	mu       sync.Mutex
 	requests []request
-	lists    []string // of each request that carried several, their ids
+	lists    []string // the ids of each request with several batches
 	outcomes []store.Outcome
 	events   []event
 	errs     []error
@@ -78,7 +78,7 @@ func start(t *testing.T, answer func(ctx context.Context, a batch.Attempt) error
 	return r
 }
 
-// build makes it, and run runs it.
+// build makes the rig that run runs.
 func build(answer func(ctx context.Context, a batch.Attempt) error, change func(*submit.Options, *ledger)) *rig {
 	r := &rig{begin: time.Now(), ended: make(chan struct{})}
 	r.ledger = &ledger{traits: dlt.Traits{Name: "fake"}, submit: func(ctx context.Context, a batch.Attempt) error {
@@ -126,7 +126,7 @@ func (r *rig) run(t *testing.T) {
 	}()
 }
 
-// post hands a run over whose requests must have ended until after now.
+// post posts a run whose requests must have ended at until after now.
 func (r *rig) post(until time.Duration, service batch.ServiceID, ids ...batch.ID) {
 	run := store.ClaimedRun{Service: service}
 	var payloads [][]byte
@@ -169,7 +169,7 @@ func (r *rig) found() (out []string) {
 
 func fine(context.Context, batch.Attempt) error { return nil }
 
-// scripted answers with each error in turn, and the last one from then on.
+// scripted answers with each error in turn, and then always with the last one.
 func scripted(answers ...error) func(context.Context, batch.Attempt) error {
 	var mu sync.Mutex
 	return func(context.Context, batch.Attempt) error {

@@ -1,5 +1,5 @@
-// Package submit is the submitter's work: one goroutine takes claimed runs, a bounded pool of
-// hands posts them, and the outcome of each attempt is handed on to be recorded.
+// Package submit is the submitter at work: one goroutine takes claimed runs, a bounded pool of
+// hands posts them, and the outcome of each attempt is given to the recorder.
 package submit
 
 import (
@@ -19,17 +19,18 @@ import (
 
 // Options of a submitter; all must be set except Trace and, where no traits say Prepares, Keep.
 type Options struct {
-	MaxRequests    int           // requests at once
-	RequestTimeout time.Duration // of one request
+	MaxRequests    int           // most requests at once
+	RequestTimeout time.Duration // limit of one request
 	// Retry says how many times a service is tried again within a claim, and the first pause,
 	// which then doubles.
 	Retry func(batch.ServiceID) (retries int, pause time.Duration)
-	// Reliant says that batches leave behind others that the ledger has accepted and not decided:
-	// see [batch.Waiting.MayFollow]. Then only a busy ledger is tried again within a claim.
+	// Reliant is true if batches are sent behind others that the ledger has accepted and not
+	// decided: see [batch.Waiting.MayFollow]. Then only a busy ledger is tried again within a
+	// claim.
 	Reliant    bool
-	MaxBatches int // batches taken and not yet posted, at most
-	// MaxBytes is how many bytes of payloads are taken and not yet posted: with this number
-	// nothing more is taken. 0 is no bound.
+	MaxBatches int // most batches that are taken and not yet posted
+	// MaxBytes is how many bytes of payloads may be taken and not yet posted: when they are
+	// reached, nothing more is taken. 0 means no bound.
 	MaxBytes int
 	Rules    submitter.Rules
 	// Keep stores the bytes that the ledger has prepared. Nothing is posted unless Keep returns
@@ -37,8 +38,9 @@ type Options struct {
 	Keep func(context.Context, store.Prepared) (bool, error)
 	// Record takes the outcome of an attempt. It may block, but not on the submitter.
 	Record func(store.Outcome)
-	// Trace begins a span for a request that posts claims. The request has the context that it
-	// returns, and end, unless it is nil, is called with the request's error. nil makes no spans.
+	// Trace begins a span for a request that posts claims. The request gets the context that Trace
+	// returns, and end, unless it is nil, is called with the request's error. A nil Trace makes no
+	// spans.
 	Trace func(context.Context, []store.Claim) (_ context.Context, end func(error))
 	// Ready is called whenever there may be room again.
 	Ready func()
@@ -47,7 +49,7 @@ type Options struct {
 	Resumed func(sc Scope)
 }
 
-// hangsAfter returns how long a request is under way when it is taken to hang: others get its hand
+// hangsAfter returns the time after which a request counts as hanging: others then get its hand
 // and its place at the gate.
 func (o *Options) hangsAfter() time.Duration { return min(time.Second, o.RequestTimeout/4) }
 
@@ -63,16 +65,16 @@ type Submitter struct {
 	mu         sync.Mutex
 	queue      []run // taken and not yet given to a hand
 	bytes      int   // of the payloads in the queue and in the hands
-	full       bool  // Room was 0 because of the queue
-	stopped    bool  // no more is posted
-	beforeGate int   // batches that the hands have and the gate does not know of yet
+	full       bool  // whether Room was 0 because of the queue
+	stopped    bool  // whether nothing more is posted
+	beforeGate int   // batches that have a hand and that the gate does not know of yet
 }
 
 // run is a claimed run with everything needed to post it.
 type run struct {
 	store.ClaimedRun
 	payloads [][]byte
-	bytes    int // of the payloads
+	bytes    int // size of the payloads
 	until    time.Time
 }
 
@@ -87,10 +89,10 @@ func New(l dlt.Ledger, o Options) *Submitter {
 	return s
 }
 
-// Room returns how many batches can be taken: the free hands or the number that the pool posted in
-// the last 100 ms, whichever is more, less the queued batches, and never more than fit through the
-// gate of a ledger under pressure. If that is 0, again is when it may change by itself. A lane
-// that is claimed and finds the gate closed goes back behind all others, so nothing more is
+// Room returns how many batches can be taken: the number of free hands or the number of batches
+// posted in the last 100 ms, whichever is more, less the queued batches, and never more than the
+// gate of a ledger under pressure lets through. If n is 0, again is when it may change by itself.
+// A lane that is claimed and finds the gate closed goes back behind all others, so no more is
 // claimed than the gate lets through.
 func (s *Submitter) Room() (n int, again time.Duration) {
 	now := time.Now()
@@ -108,9 +110,9 @@ func (s *Submitter) Room() (n int, again time.Duration) {
 	ready := s.beforeGate
 	s.mu.Unlock()
 	n -= queued
-	// A closed gate stops everything only where there is one ledger. One gate does not prove
-	// that: a gate is made by the first request. With several ledgers Closed decides for each
-	// lane.
+	// A closed gate stops everything only if there is one ledger. That there is one gate does not
+	// prove this, because a gate is made by the first request. With several ledgers Closed decides
+	// for each lane.
 	if g := s.gates.onlyGate(); g != nil && !s.ledger.Traits("").Routed {
 		if g.closedFor(now) > 0 {
 			return 0, g.closedFor(now)
@@ -121,7 +123,7 @@ func (s *Submitter) Room() (n int, again time.Duration) {
 	return max(0, n), again
 }
 
-// BytesLeft returns how many bytes of payloads may be taken, at least one; 0 is no bound.
+// BytesLeft returns how many bytes of payloads may be taken, at least one; 0 means no bound.
 func (s *Submitter) BytesLeft() int {
 	if s.o.MaxBytes <= 0 {
 		return 0
@@ -134,8 +136,8 @@ func (s *Submitter) BytesLeft() int {
 // Busy returns how many requests are under way.
 func (s *Submitter) Busy() int { return s.pool.Busy() }
 
-// PausedBy returns the error for which nothing of a service is posted at present, nil where
-// something is, and whether the whole of its ledger is concerned. after is as in PauseOver.
+// PausedBy returns the error for which nothing of a service is posted at present, or nil if its
+// batches are posted. all reports whether its whole ledger is paused. after is as in PauseOver.
 func (s *Submitter) PausedBy(service batch.ServiceID, after time.Duration) (why error, all bool) {
 	return s.gates.closedBy(service, after)
 }
@@ -152,15 +154,15 @@ func (s *Submitter) Closed(service batch.ServiceID) time.Duration {
 		return wait
 	}
 	if s.pool.Hangs(string(service)) {
-		return 100 * time.Millisecond // its own requests hang
+		return 100 * time.Millisecond // requests of this service hang
 	}
 	return 0
 }
 
-// queuedBatches returns how many batches wait for a hand. Batches whose service has all its hands
-// in requests that hang do not count: they keep no other service from being claimed.
+// queuedBatches returns how many batches wait for a hand. Batches of a service whose requests hang
+// and have its whole share do not count: they keep no other service from being claimed.
 func (s *Submitter) queuedBatches() (n int) {
-	crowded := s.pool.Crowded() // hardly ever
+	crowded := s.pool.Crowded() // rarely true
 	for _, r := range s.queue {
 		if !crowded || !s.pool.Hangs(string(r.Service)) {
 			n += len(r.Batches)
@@ -169,8 +171,8 @@ func (s *Submitter) queuedBatches() (n int) {
 	return n
 }
 
-// Post takes a run over. It does not wait until the run is sent. After a stop the run is put
-// back. A batch whose payload is nil fails without being sent.
+// Post takes a run, and does not wait until the run is sent. After a stop it puts the run back. A
+// batch whose payload is nil fails without being sent.
 func (s *Submitter) Post(r store.ClaimedRun, payloads [][]byte, until time.Time) {
 	s.mu.Lock()
 	if s.stopped {
@@ -195,16 +197,15 @@ func (s *Submitter) Return(claims []store.Claim) {
 	}
 }
 
-// Run posts the runs it is given until ctx is done. Then it puts back the runs that no hand
-// has taken yet, waits for the requests under way, which end within the request timeout, and
-// returns.
+// Run posts the runs that Post takes until ctx is done. Then it puts back the runs that have no
+// hand yet, waits for the requests under way, which end within the request timeout, and returns.
 func (s *Submitter) Run(ctx context.Context) {
 	var hands sync.WaitGroup
 	stopping := context.AfterFunc(ctx, func() { loop.Poke(s.wake) })
 	defer stopping()
 	for {
 		if left, room := s.dispatch(ctx, &hands); room || left && s.pool.Crowded() {
-			s.o.Ready() // a run with a hand counts once for Room, and runs of a crowded service do not count
+			s.o.Ready() // Room counts a run with a hand as one, and does not count runs of a crowded service
 		}
 		if ctx.Err() != nil {
 			break
@@ -227,9 +228,9 @@ func (s *Submitter) drain() {
 	}
 }
 
-// dispatch gives runs to free hands, in order, and reports whether runs are left; it passes over a
-// run whose service has used up its share. room says that there may be room again, where Room has
-// counted each batch of the runs: a hand has a whole run.
+// dispatch gives runs to free hands, in order. It passes over a run whose service has used up its
+// share. left reports whether runs are left. room reports whether there may be room again: Room
+// counts each batch of a run that waits, and one hand takes the whole run.
 func (s *Submitter) dispatch(ctx context.Context, hands *sync.WaitGroup) (left, room bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -252,8 +253,8 @@ func (s *Submitter) dispatch(ctx context.Context, hands *sync.WaitGroup) (left, 
 	return len(rest) > 0, room
 }
 
-// work posts a run, and then runs that wait for a hand: a goroutine that has posted already
-// has the stack that a request needs.
+// work posts a run, and then runs that wait for a hand: a goroutine that has posted already has
+// the stack that a request needs.
 func (s *Submitter) work(ctx context.Context, r run, hand *pool.Hand) {
 	for ok := true; ok; {
 		used, hung := s.post(ctx, r, hand)
@@ -269,23 +270,23 @@ func (s *Submitter) work(ctx context.Context, r run, hand *pool.Hand) {
 	loop.Poke(s.wake)
 }
 
-// releasePayloads says that the payloads of a run are not needed any more.
+// releasePayloads frees the bytes of a run whose payloads are no longer needed.
 func (s *Submitter) releasePayloads(r run) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bytes -= r.bytes
 }
 
-// takeNext takes the first run that may have a hand.
+// takeNext takes the first waiting run that may have a hand.
 func (s *Submitter) takeNext(ctx context.Context) (run, *pool.Hand, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ctx.Err() != nil { // it stops: the waiting runs are put back
+	if ctx.Err() != nil { // Run stops, and puts the waiting runs back
 		return run{}, nil, false
 	}
 	for i, r := range s.queue {
 		if hand, ok := s.pool.Acquire(string(r.Service)); ok {
-			if i == 0 { // as nearly always
+			if i == 0 { // almost always true
 				s.queue[0], s.queue = run{}, s.queue[1:]
 			} else {
 				s.queue = slices.Delete(s.queue, i, i+1)
@@ -297,20 +298,20 @@ func (s *Submitter) takeNext(ctx context.Context) (run, *pool.Hand, bool) {
 	return run{}, nil, false
 }
 
-// post sends the batches of a run, one after the other or several in one request, until one
-// fails; the rest is put back. It reports whether anything was sent, and whether the last
+// post sends the batches of a run, one after the other or several in one request, until one fails,
+// and puts the rest back. used reports whether anything was sent, and hung whether the last
 // request ran into its time limit.
 func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hung bool) {
 	at := approach{s: s, batches: len(r.Batches)}
 	defer at.end()
 	prepared := s.sender.runPrepared(r)
-	alone := 0 // batches up to here go one by one, since their list was refused, for good or for now
+	alone := 0 // batches before this index are sent one by one, since their list was refused or could not be taken yet
 	for i := 0; i < len(r.Batches); {
 		if ctx.Err() != nil || !s.sender.requestFits(r.until) {
 			s.Return(r.Batches[i:])
 			return used, hung
 		}
-		if r.payloads[i] == nil { // nothing to send: it waits, longer each time, and its lane with it
+		if r.payloads[i] == nil { // nothing to send: batch and lane wait, longer each time
 			s.o.Record(submitter.Judge(r.Batches[i], errNoPayload, true, s.o.Rules))
 			s.Return(r.Batches[i+1:])
 			return used, hung
@@ -349,13 +350,13 @@ func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hun
 	return used, hung
 }
 
-// approach is a run's way from a hand to the gate.
+// approach counts the batches of a run between its hand and the gate.
 type approach struct {
 	s       *Submitter
 	batches int
 }
 
-// end says that the gate knows of the run, or never will.
+// end is called when the gate knows of the run, or never will.
 func (a *approach) end() {
 	if a.batches > 0 {
 		a.s.mu.Lock()
@@ -365,5 +366,5 @@ func (a *approach) end() {
 	}
 }
 
-// errNoPayload is a certain failure that spends nothing: a person has to look.
+// errNoPayload is a certain failure that spends nothing. A person has to look.
 var errNoPayload = &dlt.Error{Op: "load payload", Kind: dlt.ErrMisconfigured, Err: batch.ErrNotFound}

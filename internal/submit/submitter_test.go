@@ -18,7 +18,7 @@ import (
 
 const (
 	timeout = 10 * time.Second
-	far     = time.Hour // an until that does not matter
+	far     = time.Hour // a value of until that has no effect
 )
 
 func TestARunIsPostedInOrder(t *testing.T) {
@@ -68,7 +68,7 @@ func TestARunStopsAtItsFirstFailure(t *testing.T) {
 	}
 }
 
-// Quick retries follow only if the batch was certainly not taken; the first doubt ends the
+// A quick retry follows only if the batch was certainly not taken. The first doubt ends the
 // attempt.
 func TestQuickRetries(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -113,8 +113,9 @@ func TestQuickRetries(t *testing.T) {
 	}
 }
 
-// Where batches leave behind accepted ones, a ledger that could not be reached may have lost
-// these: the store decides whether the batch may follow, in a new claim.
+// If batches are sent behind accepted ones, a ledger that could not be reached may have lost the
+// accepted ones. There is no quick retry: the store decides in a new claim whether the batch may
+// follow.
 func TestNoQuickRetryBehindAcceptedBatches(t *testing.T) {
 	for name, c := range map[string]struct {
 		answers []error
@@ -156,7 +157,7 @@ func TestQuickRetriesHonourRetryAfter(t *testing.T) {
 func TestQuickRetriesFitIntoTheClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, scripted(dlt.ErrBusy), nil)
-		until := timeout + 500*time.Millisecond // room for one pause of 250 ms, not for another of 500 ms
+		until := timeout + 500*time.Millisecond // room for one pause of 250 ms, and not for the next one of 500 ms
 		r.post(until, "s", "a")
 		time.Sleep(until - timeout)
 		synctest.Wait()
@@ -202,7 +203,7 @@ func TestNoRequestStartsTooLate(t *testing.T) {
 	}
 }
 
-// Promise 4, second half: a hanging request is cut off, and no request outlives its claim.
+// Promise 4, second half: a request that hangs is cut off, and no request outlives its claim.
 func TestARequestThatHangsIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, taking(time.Hour), nil)
@@ -245,7 +246,7 @@ func TestAStopDrains(t *testing.T) {
 		r := start(t, taking(5*time.Second), func(o *submit.Options, _ *ledger) { o.MaxRequests = 1 })
 		r.post(far, "s", "a1", "a2")
 		synctest.Wait()
-		r.post(far, "t", "b1", "b2") // waits for the hand; the first turns slow after a second
+		r.post(far, "t", "b1", "b2") // waits for the hand, until the first run's request becomes slow after a second
 		time.Sleep(500 * time.Millisecond)
 		r.stop()
 		synctest.Wait()
@@ -278,8 +279,8 @@ func TestAStopEndsThePauseBeforeAQuickRetry(t *testing.T) {
 	})
 }
 
-// A run of many batches waits for a hand as many, and has one hand then: the queuer, which found
-// no room before, hears of it at once, and not when the run's first request ends.
+// While a run waits for a hand, each of its batches reduces Room; then the run has one hand. The
+// queuer, which found no room before, is told at once, and not when the run's first request ends.
 func TestARunThatGetsAHandMakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := build(taking(time.Second), nil)

@@ -14,9 +14,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A machine that was suspended after a claim wakes long after the claim's expiry, which its
-// monotonic clock does not show: nothing is posted. These tests run on the real clocks, since
-// times in a bubble have no monotonic reading; none waits for as long as it says.
+// A machine is suspended after a claim, and wakes long after the claim's expiry, which its
+// monotonic clock does not show: nothing is posted. These tests use the real clocks, because times
+// in a bubble have no monotonic reading. None of the tests waits for the times that it names.
 func TestNothingIsPostedAfterTheMachineSlept(t *testing.T) {
 	run := func(ids ...batch.ID) (r store.ClaimedRun, payloads [][]byte) {
 		r.Service = "s"
@@ -71,7 +71,7 @@ func TestNothingIsPostedAfterTheMachineSlept(t *testing.T) {
 	})
 }
 
-// slowly prepares in 200 ms.
+// slowly is a ledger whose Prepare takes 200 ms.
 type slowly struct{}
 
 func (slowly) Prepare(context.Context, batch.Attempt) ([]byte, error) {
