@@ -1,5 +1,5 @@
-// Package await lets any number of callers wait for outcomes, with one question to the store
-// in each interval.
+// Package await lets any number of callers wait for outcomes, with one query of the store in each
+// interval.
 package await
 
 import (
@@ -13,16 +13,17 @@ import (
 
 // Options of waiters; all must be set.
 type Options[K comparable, R any] struct {
-	Interval time.Duration // between two questions about all keys
-	Linger   time.Duration // the shortest time between two questions, so that keys that come together are asked about together
-	Timeout  time.Duration // of a question
+	Interval time.Duration // between two queries about all keys
+	Linger   time.Duration // shortest time between two queries, so that keys that come together are in one query
+	Timeout  time.Duration // limit of one query
 	// Finals returns the records of keys that are final, and the keys that are not stored.
 	Finals func(ctx context.Context, keys []K) (final []R, missing []K, err error)
 	Key    func(R) K
-	// Hear hears what other processes tell of keys that became final, until ctx is done: their
-	// hashes, or that many did. It calls look when it may have missed some. nil: nobody tells.
+	// Hear calls heard with what other processes tell of keys that became final, until ctx is
+	// done: their hashes, or that many became final. It calls look when it may have missed some.
+	// nil means that no process tells.
 	Hear func(ctx context.Context, heard func(hashes []uint64, many bool), look func())
-	// Hash is the hash of a key; nil where Hear is.
+	// Hash returns the hash of a key; nil if Hear is nil.
 	Hash func(K) uint64
 }
 
@@ -32,27 +33,27 @@ type Waiters[K comparable, R any] struct {
 	options Options[K, R]
 
 	mu      sync.Mutex
-	hashes  map[uint64]map[K]struct{}     // the keys of waiting by their hashes, where somebody tells of them
-	waiting map[K]map[chan answer[R]]bool // the waiters for each key, and whether a question was put since they came
-	reader  *reader[K]                    // nil: no reader runs
+	hashes  map[uint64]map[K]struct{}     // the keys of waiting by their hashes, if Hear is set
+	waiting map[K]map[chan answer[R]]bool // the waiters for each key; true if a query began since the waiter came
+	reader  *reader[K]                    // nil while no reader runs
 }
 
-// reader reads for the waiters.
+// reader makes the queries for the waiters.
 type reader[K comparable] struct {
 	stop      context.CancelFunc
-	wake      chan struct{}  // makes the reader ask about newKeys at once
-	newKeys   map[K]struct{} // under the waiters' lock
-	allWanted bool           // all keys are to be asked about once that is due; under the waiters' lock
-	allDue    time.Time      // when all keys may be asked about again; only the reader uses it
+	wake      chan struct{}  // makes the reader query newKeys at once
+	newKeys   map[K]struct{} // guarded by the waiters' lock
+	allWanted bool           // whether all keys are to be queried once allDue has come; guarded by the waiters' lock
+	allDue    time.Time      // when all keys may be queried again; used by the reader only
 }
 
-// answer is the result for a waiter.
+// answer is a query's result for a waiter.
 type answer[R any] struct {
 	rec R
 	err error
 }
 
-// New returns Waiters without a waiter.
+// New returns Waiters for which no caller waits.
 func New[K comparable, R any](o Options[K, R]) *Waiters[K, R] {
 	return &Waiters[K, R]{options: o, waiting: map[K]map[chan answer[R]]bool{}, hashes: map[uint64]map[K]struct{}{}}
 }
@@ -60,7 +61,7 @@ func New[K comparable, R any](o Options[K, R]) *Waiters[K, R] {
 // Wait returns the record of key once it is final, or [batch.ErrNotFound], the
 // store's error, or ctx's.
 func (w *Waiters[K, R]) Wait(ctx context.Context, key K) (R, error) {
-	c := w.join(key) // before the first read, so that nothing falls in between
+	c := w.join(key) // joined before the first read, so that no end in between is missed
 	defer w.leave(key, c)
 	select {
 	case <-ctx.Done():
@@ -71,8 +72,7 @@ func (w *Waiters[K, R]) Wait(ctx context.Context, key K) (R, error) {
 	}
 }
 
-// Final reports that this process saw keys become final: the reader asks the store about them
-// at once.
+// Final reports that this process saw keys become final. The reader queries them at once.
 func (w *Waiters[K, R]) Final(keys ...K) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,13 +83,13 @@ func (w *Waiters[K, R]) Final(keys ...K) {
 	}
 }
 
-// read asks which of the waiters' keys are final, until ctx is done: all keys in every
-// interval, and fresh keys at once, unless it has just asked.
+// read queries which of the waiters' keys are final, until ctx is done: all keys in every
+// interval, and new keys at once, unless a query has just ended.
 func (w *Waiters[K, R]) read(ctx context.Context, now *reader[K]) {
 	tick := time.NewTicker(w.options.Interval)
 	defer tick.Stop()
 	var asked time.Time
-	var later <-chan time.Time // when all keys may be asked about
+	var later <-chan time.Time // when all keys may be queried
 	for {
 		all := false
 		select {
@@ -117,7 +117,7 @@ func (w *Waiters[K, R]) read(ctx context.Context, now *reader[K]) {
 			now.allDue = time.Now().Add(min(pauseFactor*time.Since(asked), w.options.Interval))
 		}
 		if ctx.Err() != nil {
-			return // nobody waits any more
+			return // no caller waits any more
 		}
 		if err != nil {
 			for _, key := range keys {
@@ -134,12 +134,11 @@ func (w *Waiters[K, R]) read(ctx context.Context, now *reader[K]) {
 	}
 }
 
-// pauseFactor is how many times longer than a question about all keys the pause after it is,
-// where others tell that many are final: of a flood of hints they cost one part in pauseFactor of
-// the time.
+// pauseFactor is the pause after a query of all keys, as a multiple of its time, if other
+// processes tell that many keys are final. So many hints take one part in pauseFactor of the time.
 const pauseFactor = 20
 
-// onHeard takes what other processes tell.
+// onHeard acts on what other processes tell.
 func (w *Waiters[K, R]) onHeard(hashes []uint64, many bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -157,7 +156,7 @@ func (w *Waiters[K, R]) onHeard(hashes []uint64, many bool) {
 	}
 }
 
-// askAnew asks anew about all keys that were asked about already.
+// askAnew makes the reader query all keys again.
 func (w *Waiters[K, R]) askAnew() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -234,8 +233,8 @@ func (r *reader[K]) ask(key K) {
 	loop.Poke(r.wake)
 }
 
-// keysToAsk returns the keys to ask about now, and notes who waits for the answers. It says
-// whether these are all keys, and after what time all are to be asked about; 0: they are not.
+// keysToAsk returns the keys to query now, and marks their waiters. It also returns whether these
+// are all keys, and the time after which all are to be queried; 0 means that they are not.
 func (w *Waiters[K, R]) keysToAsk(r *reader[K], all bool) (keys []K, _ bool, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -262,9 +261,9 @@ func (w *Waiters[K, R]) keysToAsk(r *reader[K], all bool) (keys []K, _ bool, wai
 	return keys, all, wait
 }
 
-// answerWaiters answers the waiters that were there when the question was put. For a waiter that
-// came later the answer may be older than the Add or the Requeue before its Wait; it has asked
-// anew.
+// answerWaiters answers the waiters that came before the query began. For a waiter that came
+// later, the answer may be older than the Add or the Requeue before its Wait, and that waiter has
+// caused another query.
 func (w *Waiters[K, R]) answerWaiters(key K, a answer[R]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -274,7 +273,7 @@ func (w *Waiters[K, R]) answerWaiters(key K, a answer[R]) {
 		}
 		select {
 		case c <- a:
-		default: // it has an answer, and is about to leave
+		default: // the waiter has an answer, and is about to leave
 		}
 	}
 }

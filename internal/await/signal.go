@@ -6,7 +6,7 @@ import "sync"
 // concurrently.
 type Signal struct {
 	mu   sync.Mutex
-	next chan struct{} // nil if nobody waits
+	next chan struct{} // nil if nothing waits
 }
 
 // Next returns a channel that the next Notify closes.
@@ -19,7 +19,7 @@ func (s *Signal) Next() <-chan struct{} {
 	return s.next
 }
 
-// Notify wakes all who wait.
+// Notify wakes all waiters.
 func (s *Signal) Notify() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,14 +14,14 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// claimTask is one claim from several lanes, and its result. A claim that fails is made again from
+// claimTask is one claim from several lanes, and its result. A claim that fails is repeated from
 // halves of its lanes.
 type claimTask struct {
-	room         int               // batches that it may claim
-	roomLeft     int               // of room, not used yet
+	room         int               // the most batches that it may claim
+	roomLeft     int               // the part of room that is not used yet
 	err          error             // the last failure
-	failedLanes  int               // claims of single lanes that failed, in a row
-	succeeded    bool              // a claim of some of the lanes went well
+	failedLanes  int               // claims of single lanes that failed in a row
+	succeeded    bool              // whether a claim of some of the lanes succeeded
 	failedLane   batch.ServiceID   // the last lane that failed alone
 	heldLanes    []batch.ServiceID // lanes that fail although the store works
 	strategyErrs []strategyError
@@ -33,9 +33,9 @@ type strategyError struct {
 	err     error
 }
 
-// strategyErrors keeps bad answers until the claims have ended. The strategy is asked inside of
-// the claiming transaction, where Held must not be called: the application may call the store in
-// it, and would wait for this very claim. Claims that are under way together share it.
+// strategyErrors keeps bad answers until the claims have ended. The strategy is called within the
+// claiming transaction, where Held must not be called: in Held the application may call the store,
+// and would wait for this claim. Claims that are under way together share one strategyErrors.
 type strategyErrors struct {
 	mu  sync.Mutex
 	all []strategyError
@@ -47,7 +47,7 @@ func (b *strategyErrors) add(s batch.ServiceID, err error) {
 	b.all = append(b.all, strategyError{s, err})
 }
 
-// take returns the answers and forgets them.
+// take removes and returns the answers.
 func (b *strategyErrors) take() (all []strategyError) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -56,36 +56,36 @@ func (b *strategyErrors) take() (all []strategyError) {
 }
 
 // maxTasks is how many claims may be under way at once, on different lanes: while the database
-// works on one, the answer to the other is on its way. Serial over 100 lanes (mode order) then
-// posts a lane's next batch after 0.8 of the time, at 1.1 times the CPU. The second claim waits
-// for room of an eighth of a claim, which takes 0.83 of the statements for each batch with
+// works on one, the answer to the other is on its way. With two, Serial over 100 lanes (mode
+// order) posts a lane's next batch after 0.8 of the time, at 1.1 times the CPU. The second claim
+// waits for room of an eighth of a claim, which takes 0.83 of the statements for each batch with
 // Pipelined(32).
 const maxTasks = 2
 
-// maxFailedLanes is the number of lanes that fail alone, in a row, from which on the store is at
-// fault and not the lanes: TestAStoreThatIsDownIsLeftAlone counts the claims.
+// maxFailedLanes is the number of single lanes that fail in a row from which on the store counts
+// as failing, and not the lanes: TestAStoreThatIsDownIsLeftAlone counts the claims.
 const maxFailedLanes = 3
 
-// heldAfter is the pause from which on a lane's failures are reported as the lane's own: a
-// store that fails only now and then recovers before.
+// heldAfter is the pause from which on a lane's failures are reported as the lane's own: a store
+// that fails only sometimes has recovered before.
 const heldAfter = time.Second
 
-// claimer makes the claims; several are under way at once.
+// claimer makes the claims. Several claims are under way at once.
 type claimer struct {
 	store        Store
 	sub          Submitter
 	o            *Options
 	lanes        *lanes.Table
-	strategyErrs *strategyErrors // of choose
+	strategyErrs *strategyErrors // the errors that choose adds
 	choose       store.Choose
 	wanted       func(batch.Lane) int
-	// oneRun says that no other batch of a lane leaves while a run of it is out:
+	// oneRun is true if no other batch of a lane may be sent while a run of it is under way:
 	// [queuer.Strategy.OneRun].
 	oneRun bool
 }
 
-// claimInHalves claims from lanes together and, where that fails, from their halves, until a lane
-// that the store cannot read is alone and keeps only itself waiting.
+// claimInHalves claims from lanes together and, if that fails, from their halves, until a lane
+// that the store cannot read is alone and delays only itself.
 func (c *claimer) claimInHalves(ctx context.Context, lanes []batch.ServiceID, f *claimTask) {
 	if f.failedLanes >= maxFailedLanes || f.roomLeft <= 0 {
 		c.lanes.Back(time.Now(), lanes...)
@@ -113,15 +113,15 @@ func (c *claimer) claimInHalves(ctx context.Context, lanes []batch.ServiceID, f 
 	}
 }
 
-// claim claims from the lanes and hands over. It computes until from a time before the claim,
-// on this process's monotonic clock, so that no request outlives its claim, even if the
-// database's clock jumps. claim returns how many batches it took; after an error these are
-// being put back, if there are any.
+// claim claims from the lanes and gives the runs to the submitter. It computes until from a time
+// before the claim, on this process's monotonic clock, so that no request outlives its claim, even
+// if the database's clock jumps. It returns how many batches it gave. After an error, batches that
+// were claimed are being put back.
 func (c *claimer) claim(ctx context.Context, lanes []batch.ServiceID, room int) (took int, err error) {
 	began := time.Now()
 	until := began.Add(c.o.Query.TTL - c.o.Margin)
-	// A stop does not cut a claim short: its batches would be unknown, and wait for its
-	// expiry.
+	// A stop does not cut a claim short: its batches would be unknown, and would wait for the
+	// claim's expiry.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.o.Query.TTL/4)
 	defer cancel()
 	reads := make([]laneRead, 0, len(lanes))
@@ -133,17 +133,16 @@ func (c *claimer) claim(ctx context.Context, lanes []batch.ServiceID, room int) 
 		return c.choose(lane)
 	})
 	if err != nil {
-		// The claim may be committed all the same. No other process knows of its batches, and
-		// nobody posts them. So they are put back by version, which shows whether they were
-		// claimed.
+		// The claim may be committed nevertheless. No other process knows of its batches, and none
+		// posts them. So they are put back by version, which shows whether they were claimed.
 		c.putBack(claimed.Runs)
 		return 0, fmt.Errorf("claim: %w", err)
 	}
-	c.noteLanes(claimed, reads, began) // before one of the batches can be over
+	c.noteLanes(claimed, reads, began) // before one of the batches can be final
 	return c.handOver(ctx, claimed, until)
 }
 
-// bytesShare returns the bytes of payloads that are left to one of the claims under way.
+// bytesShare returns how many bytes of payloads one more claim may take.
 func (c *claimer) bytesShare() int {
 	if c.o.MaxBytes == nil {
 		return 0
@@ -155,24 +154,25 @@ func (c *claimer) bytesShare() int {
 	return n
 }
 
-// laneRead holds the facts that one claim found out about a lane.
+// laneRead has the facts that one claim read about a lane.
 type laneRead struct {
 	service    batch.ServiceID
 	read       int  // open batches
-	hasUnready bool // a batch waits that is not ready yet
+	hasUnready bool // whether a batch waits that is not ready yet
 }
 
 // restPerBatch is how long a lane rests for each open batch that a claim has read: a lane of a
-// thousand is read a hundred times a second at most. Without it 930 batches were read for each
-// that left, because each batch that is final, is added, or is cut off by a limit names the lane.
+// thousand open batches is read a hundred times a second at most. Without this rest, 930 batches
+// were read for each that was sent, because each batch that becomes final, is added, or is left
+// out by a limit names the lane.
 const restPerBatch = 10 * time.Microsecond
 
 // lockedPause is how long a lane waits that another instance had locked: about half of the time
 // that a claim takes (docs/performance-appendix.md#modes-that-are-gone). Without it the queuer
-// would spin until the other claim ends.
+// would claim in a tight loop until the other claim ends.
 const lockedPause = 5 * time.Millisecond
 
-// noteLanes notes in the table the facts that a claim has found out about its lanes.
+// noteLanes writes the facts that a claim has read about its lanes into the table.
 func (c *claimer) noteLanes(claimed store.Claimed, reads []laneRead, began time.Time) {
 	now := time.Now()
 	var waiting []batch.ServiceID
@@ -184,14 +184,14 @@ func (c *claimer) noteLanes(claimed store.Claimed, reads []laneRead, began time.
 	}
 	if c.oneRun {
 		for _, r := range claimed.Runs {
-			// This takes 0.86 of the CPU at half of the full rate over 100 lanes, and 0.67 of
+			// This rest takes 0.86 of the CPU at half of the full rate over 100 lanes, and 0.67 of
 			// the time to the next POST (docs/performance-appendix.md).
 			c.lanes.RunBegan(r.Service, began.Add(c.o.BusyRest))
 		}
 	}
 	c.lanes.Name(now.Add(lockedPause), claimed.Locked...)
-	// The lanes that the limit left out come first: else a lane with many ready batches would use
-	// up every claim.
+	// The lanes that the limit left out come first, because a lane with many ready batches would
+	// otherwise use up every claim.
 	served := make(map[batch.ServiceID]bool, len(claimed.Runs))
 	for _, r := range claimed.Runs {
 		served[r.Service] = true
@@ -210,9 +210,9 @@ func (c *claimer) noteLanes(claimed store.Claimed, reads []laneRead, began time.
 	}
 }
 
-// waitingLanesPause returns for how long n waiting lanes are left alone at least. NextReady is the
-// time of the first lane only, so this pause lets all n be read again as often as the scans read:
-// of a hundred lanes 7,600 reads a minute, 6,000,000 at each NextReady
+// waitingLanesPause returns the least time for which n waiting lanes are left alone. NextReady is
+// the time of the first lane only. With this pause the n lanes are read again as often as scans
+// read them: for a hundred lanes 7,600 reads a minute, instead of 6,000,000 at each NextReady
 // (TestManyWaitingLanesCostNoMoreThanAScan).
 func (c *claimer) waitingLanesPause(n int) time.Duration {
 	_, others := c.lanes.Waiting()

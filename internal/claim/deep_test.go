@@ -22,7 +22,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// filled is a store with n batches of a service that share no address.
+// filled adds n batches of a service that share no address to a store.
 func filled(t *testing.T, st *memory.Store, service batch.ServiceID, n int) {
 	t.Helper()
 	for i := range n {
@@ -33,7 +33,7 @@ func filled(t *testing.T, st *memory.Store, service batch.ServiceID, n int) {
 	}
 }
 
-// onStore lets a world's queuer work on a store.
+// onStore makes a world's queuer work on a store.
 func onStore(w *world, st *memory.Store, resend store.Resend) {
 	w.claim = func(q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 		q.Resend = func(batch.ServiceID) store.Resend { return resend }
@@ -41,8 +41,8 @@ func onStore(w *world, st *memory.Store, resend store.Resend) {
 	}
 }
 
-// Promise 7 for a lane with many batches that may leave at once: it goes behind the lanes that
-// the same claim had no room for.
+// Promise 7 for a lane with many batches that may be sent at once: it goes behind the lanes for
+// which the same claim had no room.
 func TestADeepLaneTakesTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -57,7 +57,7 @@ func TestADeepLaneTakesTurns(t *testing.T) {
 		for _, s := range services(5) {
 			q.Hint(s)
 		}
-		time.Sleep(scan / 2) // it rests in between
+		time.Sleep(scan / 2) // the lane rests in between
 		synctest.Wait()
 		stop()
 		posts := w.posts()
@@ -72,14 +72,14 @@ func TestADeepLaneTakesTurns(t *testing.T) {
 	})
 }
 
-// A strategy may ask for all batches of a lane: the largest of all windows is no overflow, even of
-// several lanes together.
+// A strategy may ask for all batches of a lane: the largest window overflows nothing, even with
+// several lanes.
 func TestTheLargestWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
 		w := &world{claim: oneOfEach, room: func() (int, time.Duration) {
 			if asked++; asked > 10 {
-				return 0, 0 // a queuer that gives its lanes back would ask for ever
+				return 0, 0 // a queuer that puts its lanes back would ask for ever
 			}
 			return 100, 0
 		}}
@@ -92,9 +92,9 @@ func TestTheLargestWindow(t *testing.T) {
 	})
 }
 
-// A lane of many open batches is not read each time that a batch of it is final or added: it
-// rests for as long as its reading is worth. A hint after a rest is not kept waiting, nor is a
-// lane of few batches.
+// A lane of many open batches is not read each time that one of them becomes final or is added: it
+// rests for a time that depends on their number. A hint after the rest causes a read at once, and
+// so does a hint for a lane of few batches.
 func TestADeepLaneRests(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -131,10 +131,10 @@ func TestADeepLaneRests(t *testing.T) {
 	})
 }
 
-// liar changes its answers when lie is set.
+// liar is a strategy that answers wrongly while lie is set.
 type liar struct {
 	mu  sync.Mutex
-	lie func(batch.Lane) []batch.Run // nil: honest
+	lie func(batch.Lane) []batch.Run // the wrong answer; nil for the right one
 }
 
 func (l *liar) Select(lane batch.Lane) []batch.Run {
@@ -146,8 +146,8 @@ func (l *liar) Select(lane batch.Lane) []batch.Run {
 	return l.lie(lane)
 }
 
-// With any answer of a strategy, nothing leaves that may not: its lane is held, whole and
-// unchanged, other lanes go on, and so does this lane when the strategy is well again.
+// If a strategy gives a wrong answer, no batch is sent that may not be sent: the lane is held,
+// unchanged, and other lanes go on. The lane goes on when the strategy gives right answers again.
 func TestALyingStrategyHoldsItsLane(t *testing.T) {
 	for name, lie := range map[string]func(batch.Lane) []batch.Run{
 		"passes a conflict": func(batch.Lane) []batch.Run { return []batch.Run{{1}} },

@@ -12,7 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Only a scan of all lanes says that nothing is open: not a part of them, nor a scan that failed.
+// Empty is true only after a scan that read all lanes, not after a part of them or a scan that
+// failed.
 func TestEmpty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answers := []struct {

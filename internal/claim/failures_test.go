@@ -16,8 +16,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Named lanes are claimed from while scans fail, and a scan that fails is made again soon,
-// however often others failed before.
+// While scans fail, claims of named lanes go on. A failed scan is repeated soon, however often
+// scans failed before.
 func TestNamedLanesGoOnWhileScansFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
@@ -51,7 +51,7 @@ func TestNamedLanesGoOnWhileScansFail(t *testing.T) {
 	})
 }
 
-// A scan that takes long holds up no claim.
+// A scan that takes long delays no claim.
 func TestNamedLanesGoOnWhileAScanLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
@@ -71,7 +71,7 @@ func TestNamedLanesGoOnWhileAScanLasts(t *testing.T) {
 	})
 }
 
-// Two scans fail, and the third one succeeds: that is over in a moment, and resets the pause.
+// Two scans fail and the third succeeds, all within a moment, and the success resets the pause.
 func TestAScanThatFailsIsMadeAgainSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, n := &world{}, 0
@@ -92,8 +92,8 @@ func TestAScanThatFailsIsMadeAgainSoon(t *testing.T) {
 	})
 }
 
-// A claim whose answer was lost may have been made: all its batches are put back, and none is
-// posted, since only the version shows whether it was claimed.
+// A claim whose answer was lost may have been made. All its batches are put back and none is
+// posted, since only the version shows whether a batch was claimed.
 func TestWhatMayBeClaimedIsPutBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -128,8 +128,8 @@ func TestWhatMayBeClaimedIsPutBack(t *testing.T) {
 	})
 }
 
-// While the store fails altogether it is asked little, however many lanes there are; when it
-// is back all of them are claimed from within seconds.
+// While the store fails altogether it gets few calls, however many lanes there are. When it is
+// back, all lanes are claimed from within seconds.
 func TestAStoreThatIsDownIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{list: func(store.LanesQuery) ([]batch.ServiceID, error) { return nil, nil }}
@@ -160,8 +160,8 @@ func TestAStoreThatIsDownIsLeftAlone(t *testing.T) {
 	})
 }
 
-// Claims whose payloads cannot be loaded are not made again at once: putting them back names
-// their lanes, and so it would go on for ever.
+// If the payloads of a claim cannot be loaded, the claim is not repeated at once. Putting the
+// batches back names their lanes, and the claims would otherwise go on for ever.
 func TestPayloadsThatCannotBeLoadedPauseTheLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{payloads: func([]store.Ref) ([][]byte, error) { return nil, errStore }}
@@ -169,7 +169,7 @@ func TestPayloadsThatCannotBeLoadedPauseTheLane(t *testing.T) {
 		w.claim = func(c store.ClaimQuery, _ store.Choose) (out store.Claimed, _ error) {
 			for _, s := range c.Lanes {
 				out.Runs = append(out.Runs, run(s, batch.ID("of "+s)))
-				time.AfterFunc(time.Millisecond, func() { q.Hint(s) }) // it is put back
+				time.AfterFunc(time.Millisecond, func() { q.Hint(s) }) // as when it is put back
 			}
 			return out, nil
 		}
@@ -183,7 +183,8 @@ func TestPayloadsThatCannotBeLoadedPauseTheLane(t *testing.T) {
 	})
 }
 
-// A panic while a claim begins ends Run, which begins anew. The lanes are not lost by that.
+// A panic while a claim begins ends Run, which is called again. The lanes of the claim are not
+// lost.
 func TestAPanicLosesNoLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var panics atomic.Bool

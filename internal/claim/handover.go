@@ -11,18 +11,17 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// errNotLoaded marks a claim that was made, and put back because its payloads did not load.
+// errNotLoaded marks a claim that was put back because its payloads could not be loaded.
 var errNotLoaded = errors.New("load payloads")
 
-// errTooLate marks a claim that was made, and put back because no request fits into the rest of
-// it.
+// errTooLate marks a claim that was put back because no request fits into the rest of its time.
 var errTooLate = errors.New("put back")
 
 // handOver loads the payloads that did not come with the claim, and gives the claimed runs to the
 // submitter. It returns how many batches it gave. If the payloads cannot be loaded, or no request
 // fits any more, it puts the claims back. It loads before it calls Claimed, which may take long:
-// ctx ends soon, and a claim that is put back because of that is made again with the same batches,
-// for ever.
+// otherwise the load could fail because ctx has ended, and the same batches would be claimed and
+// put back for ever.
 func (c *claimer) handOver(ctx context.Context, claimed store.Claimed, until time.Time) (n int, err error) {
 	var refs []store.Ref
 	for _, r := range claimed.Runs {
@@ -42,12 +41,12 @@ func (c *claimer) handOver(ctx context.Context, claimed store.Claimed, until tim
 		c.o.Claimed(ctx, r)
 	}
 	if n > 0 && wall.Until(until) < c.o.RequestTime {
-		// The submitter would put it back without a word, and the lane would be claimed again at
-		// once.
+		// The submitter would put the run back without a report, and the lane would be claimed
+		// again at once.
 		c.putBack(claimed.Runs)
 		return 0, fmt.Errorf("%w: the claim took so long that no request fits into the rest of it: a longer ClaimTTL than %s is needed, or a quicker database", errTooLate, c.o.Query.TTL)
 	}
-	payloads := make([][]byte, 0, n) // of all runs
+	payloads := make([][]byte, 0, n) // those of all runs
 	for _, r := range claimed.Runs {
 		from := len(payloads)
 		for _, b := range r.Batches {
@@ -55,7 +54,7 @@ func (c *claimer) handOver(ctx context.Context, claimed store.Claimed, until tim
 			if !has {
 				payload, loaded = loaded[0], loaded[1:]
 			}
-			if payload == nil { // it is gone, or was never complete: only its own lane waits
+			if payload == nil { // the payload is lost or was never complete: only its own lane waits
 				c.o.Held(r.Service, fmt.Errorf("payload of %s: %w", b.Key, batch.ErrNotFound))
 			}
 			payloads = append(payloads, payload)

@@ -14,7 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Promise 4 begins here: until is computed from a time before the claim.
+// Promise 4: until is computed from a time before the claim.
 func TestUntilIsReckonedFromBeforeTheClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
@@ -24,7 +24,7 @@ func TestUntilIsReckonedFromBeforeTheClaim(t *testing.T) {
 				return store.Claimed{}, nil
 			}
 			first = false
-			time.Sleep(7 * time.Second) // a slow database
+			time.Sleep(7 * time.Second) // the database is slow
 			return store.Claimed{Runs: []store.ClaimedRun{run("s", "a", "b"), run("t", "c")}}, nil
 		}
 		w.payloads = func(refs []store.Ref) ([][]byte, error) {
@@ -48,7 +48,7 @@ func TestUntilIsReckonedFromBeforeTheClaim(t *testing.T) {
 	})
 }
 
-// Claims whose payloads cannot be loaded are put back.
+// If the payloads of claims cannot be loaded, the claims are put back.
 func TestPayloadErrorsPutClaimsBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		payloads func([]store.Ref) ([][]byte, error)
@@ -75,8 +75,8 @@ func TestPayloadErrorsPutClaimsBack(t *testing.T) {
 	}
 }
 
-// Promise 6: what is reported about a claim may take as long as it may, and the batches are posted
-// all the same: put back, they would be claimed again, and reported again, for ever.
+// Promise 6: if the reports about a claim take their whole time, the batches are posted
+// nevertheless. If they were put back, they would be claimed and reported again, for ever.
 func TestAClaimOfWhichMuchIsReportedIsPosted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{claim: once(store.Claimed{Runs: []store.ClaimedRun{run("a", "1"), run("b", "2")}})}
@@ -93,7 +93,7 @@ func TestAClaimOfWhichMuchIsReportedIsPosted(t *testing.T) {
 	})
 }
 
-// Promise 6: a payload that is gone holds up its own lane and no other.
+// Promise 6: a lost payload holds up its own lane and no other.
 func TestAMissingPayloadHoldsItsOwnLaneOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{payloads: func(refs []store.Ref) (out [][]byte, _ error) {
@@ -117,7 +117,7 @@ func TestAMissingPayloadHoldsItsOwnLaneOnly(t *testing.T) {
 			return c, nil
 		}
 		q, stop := w.start(t, nil)
-		q.Hint("bad", "good") // in one claim
+		q.Hint("bad", "good") // both lanes in one claim
 		time.Sleep(10 * time.Millisecond)
 		q.Hint("better")
 		time.Sleep(10 * time.Millisecond)
@@ -135,8 +135,8 @@ func TestAMissingPayloadHoldsItsOwnLaneOnly(t *testing.T) {
 	})
 }
 
-// Payloads that came with a claim are not loaded again, the others are, and each goes with its
-// own batch. A missing payload is missing in both cases.
+// Payloads that came with a claim are not loaded again, the others are, and each goes with its own
+// batch. A payload may be missing in both cases.
 func TestOnlyPayloadsThatDidNotComeAreLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var loaded []batch.ID
@@ -189,7 +189,7 @@ func TestNothingIsLoadedWhereAllPayloadsCame(t *testing.T) {
 	})
 }
 
-// No claim is made that no hand could post.
+// No claim is made while no hand could post its batches.
 func TestNothingIsClaimedWithoutRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{lanes: services(3)}
@@ -198,7 +198,7 @@ func TestNothingIsClaimedWithoutRoom(t *testing.T) {
 			case w.now() < 2*time.Second:
 				return 0, 2*time.Second - w.now()
 			case w.now() < 4*time.Second:
-				return 0, 0 // until woken
+				return 0, 0 // ask again only when woken
 			}
 			return 2, 0
 		}
@@ -235,7 +235,7 @@ func TestRoomIsAskedForWhenItMayHaveChanged(t *testing.T) {
 	})
 }
 
-// A service that may not be sent to waits until it may; the others go on.
+// A service to which nothing may be sent waits until that ends. Other services go on.
 func TestClosedServicesWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{list: func(store.LanesQuery) ([]batch.ServiceID, error) { return nil, nil }}
@@ -256,7 +256,7 @@ func TestClosedServicesWait(t *testing.T) {
 	})
 }
 
-// A stop begins no claim, and does not cut short the claims under way.
+// After a stop no claim begins, and the claims under way are not cut short.
 func TestAStopLetsTheClaimsUnderWayEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
@@ -274,7 +274,7 @@ func TestAStopLetsTheClaimsUnderWayEnd(t *testing.T) {
 	})
 }
 
-// A strategy's bad answer and panic reach Held, and nothing of the lane is claimed.
+// A strategy's bad answer, or its panic, is reported by Held, and nothing of the lane is claimed.
 func TestABadStrategyIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
@@ -296,8 +296,8 @@ func TestABadStrategyIsReported(t *testing.T) {
 	})
 }
 
-// Claims go on beside each other, on different lanes and within the room. A lane that is named
-// during its claim is looked at after it.
+// Claims are made beside each other, on different lanes and within the room. A lane that is named
+// during its claim is claimed again after it.
 func TestClaimsBesideEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
@@ -326,7 +326,7 @@ func TestClaimsBesideEachOther(t *testing.T) {
 	})
 }
 
-// Hints to a lane during its claim cause a read after it, and not beside it.
+// Hints about a lane during its claim cause another claim after it, and not beside it.
 func TestALaneIsClaimedFromOnceAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
@@ -346,9 +346,9 @@ func TestALaneIsClaimedFromOnceAtATime(t *testing.T) {
 	})
 }
 
-// While lanes that a scan found wait for their turn, there is no other scan: it would find
-// lanes that other instances work on, and lanes that wait already. As soon as they have had
-// it, all other lanes have theirs.
+// While lanes that a scan found wait for their turn, there is no further scan: it would find lanes
+// that other instances work on, and lanes that wait already. Once these lanes had their turn, the
+// scan goes on to all others.
 func TestAScanWaitsForWhatTheLastOneCameUpon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := true

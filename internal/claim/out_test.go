@@ -23,9 +23,9 @@ func oneOfEach(q store.ClaimQuery, _ store.Choose) (c store.Claimed, _ error) {
 	return c, nil
 }
 
-// While a batch of a lane is under way, a read of batches added to it would be in vain: the
-// look comes when that batch is over, and not much later if nobody reports the end. So it is with
-// a run of a strategy that relies on the ledger's order.
+// While a batch of a lane is under way, a claim for batches added to the lane would find nothing.
+// The claim is made when that batch is final, or a little later if nothing reports the end. The
+// same holds for a run of a strategy that relies on the ledger's order.
 func TestALaneWithABatchUnderWayIsLeftAlone(t *testing.T) {
 	for name, over := range map[string]func(*asked){
 		"final":     func(q *asked) { q.Hint("a") },
@@ -55,7 +55,8 @@ func TestALaneWithABatchUnderWayIsLeftAlone(t *testing.T) {
 	}
 }
 
-// A lane whose run is out is not looked at for the batches that the run's claim cut off.
+// While a run of a lane is under way, the queuer does not look for the batches that the run's
+// claim left out.
 func TestALaneThatWasCutShortWaitsForItsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{claim: once(store.Claimed{Runs: []store.ClaimedRun{run("a", "1", "2")}, Left: []batch.ServiceID{"a"}})}
@@ -70,7 +71,7 @@ func TestALaneThatWasCutShortWaitsForItsRun(t *testing.T) {
 	})
 }
 
-// A scan that finds such a lane does not look at it, either.
+// A scan that finds a lane with a batch under way does not cause a claim of it.
 func TestAScanLeavesALaneWithABatchUnderWayAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{lanes: []batch.ServiceID{"a"}, claim: oneOfEach}
@@ -87,7 +88,7 @@ func TestAScanLeavesALaneWithABatchUnderWayAlone(t *testing.T) {
 	})
 }
 
-// Where a lane may have more batches under way, the queuer looks at added batches.
+// If more batches of a lane may be under way, an added batch causes a claim.
 func TestALaneThatTakesMoreIsLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{claim: oneOfEach}
@@ -102,7 +103,7 @@ func TestALaneThatTakesMoreIsLookedAt(t *testing.T) {
 	})
 }
 
-// A batch may be over before its claim has ended.
+// A batch may become final before its claim has ended, and its lane is then claimed again.
 func TestALaneWhoseBatchIsQuickIsLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{claim: once(store.Claimed{Runs: []store.ClaimedRun{run("a", "1")}})}
@@ -118,8 +119,8 @@ func TestALaneWhoseBatchIsQuickIsLookedAt(t *testing.T) {
 	})
 }
 
-// The note about a lane that was left alone does not outlive the next scan; after that, the
-// end of its batch is no news.
+// The note about a lane that was left alone is removed by the next scan. After that, the end of
+// its batch causes no claim.
 func TestLanesThatWereLeftAloneAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{claim: oneOfEach}

@@ -1,5 +1,5 @@
-// Package claim is the queuer's work: it goes round the lanes, claims the batches that a strategy
-// picks, and hands them to the submitter.
+// Package claim is the queuer at work: it takes lanes in turn, claims the batches that a strategy
+// picks, and gives them to the submitter.
 package claim
 
 import (
@@ -25,15 +25,15 @@ type Store interface {
 
 // Submitter is the part of a submitter that the queuer needs.
 type Submitter interface {
-	// Room returns how many batches can be taken now. If that is 0, again is the time after
-	// which to ask again (0: when woken).
+	// Room returns how many batches can be taken now. If n is 0, again is the time after which to
+	// ask again; 0 means when woken.
 	Room() (n int, again time.Duration)
 	// Closed returns for how long no batch of a service may be sent; 0 if sending is allowed.
 	Closed(service batch.ServiceID) time.Duration
-	// Post takes a run over. Its requests must have ended at until. A nil payload was not
-	// found; the run stops there.
+	// Post takes a run. Its requests must have ended at until. A nil payload was not found, and
+	// the run stops there.
 	Post(run store.ClaimedRun, payloads [][]byte, until time.Time)
-	// Return takes over claims that will not be posted.
+	// Return takes claims that will not be posted.
 	Return(claims []store.Claim)
 }
 
@@ -43,39 +43,40 @@ type Options struct {
 	// Query has the fields that all claims have in common: Window, TTL, Budget, Instance,
 	// StuckAfter, Resend and MaxInFlight.
 	Query  store.ClaimQuery
-	Margin time.Duration // a claim's requests end this long before the claim does
-	// RequestTime is the time that a request needs. A claim that leaves less is put back,
+	Margin time.Duration // a claim's requests end this long before the claim
+	// RequestTime is the time that a request needs. A claim with less time left is put back,
 	// reported, and made again after a pause.
 	RequestTime  time.Duration
 	ScanInterval time.Duration
-	// Rest returns the longest pause between scans while nothing is open, for as long as hints
-	// tell of what others add; 0 where no hints arrive. Then ScanInterval counts.
+	// Rest returns the longest pause between scans while nothing is open and hints tell what other
+	// processes add. It returns 0 if no hints arrive; ScanInterval is then the pause.
 	Rest func() time.Duration
-	// BusyRest is how long a lane with a batch under way is left alone at most, where no other
-	// batch of the lane may leave; with 0 the lane is not left alone.
+	// BusyRest is the longest time for which a lane with a batch under way is left alone, if no
+	// other batch of the lane may be sent. With 0 the lane is not left alone.
 	BusyRest      time.Duration
-	LanesPerScan  int // lanes that one scan reads at most
-	LanesPerClaim int // lanes that one claim looks at
-	// MaxBytes returns how many bytes of payloads all claims under way may take; nil and 0 are no
-	// bound.
+	LanesPerScan  int // most lanes that one scan reads
+	LanesPerClaim int // most lanes that one claim reads
+	// MaxBytes returns how many bytes of payloads all claims under way may take together. A nil
+	// func, and 0, mean no bound.
 	MaxBytes func() int
-	// KeepsOrder says whether a lane's ledger keeps the order of submission; nil: no ledger
-	// does.
+	// KeepsOrder reports whether a lane's ledger keeps the order of submission. nil means that no
+	// ledger does.
 	KeepsOrder func(batch.ServiceID) bool
-	// Held is called when a lane cannot go on: for a strategy's bad answer or panic, a lost
-	// payload, or a lane over which the store fails again and again.
+	// Held is called when a lane cannot go on: after a strategy's bad answer or panic, if a
+	// payload is lost, or if the store fails for this lane again and again.
 	Held func(batch.ServiceID, error)
 	// Claimed is called for every claimed run, after the claim is committed and its payloads are
-	// loaded, and before anything is posted. It returns soon when ctx is done: the requests need
-	// the rest of the claim's time.
+	// loaded, and before anything is posted. It must return soon after ctx is done, because the
+	// requests need the rest of the claim's time.
 	Claimed func(context.Context, store.ClaimedRun)
 	// Trouble is called for each failure of the store, and for each claim that took too long; the
 	// queuer retries.
 	Trouble func(error)
 }
 
-// Queuer goes round the lanes: it scans for lanes, takes from the table the lanes that are worth a
-// claim, claims from them, hands the runs over, and notes in the table when each lane is due next.
+// Queuer works on all lanes: it scans for lanes, takes from the table the lanes that are worth a
+// claim, claims from them, gives the runs to the submitter, and writes into the table when each
+// lane is due next.
 type Queuer struct {
 	sub        Submitter
 	o          *Options
@@ -83,14 +84,14 @@ type Queuer struct {
 	claimer    *claimer
 	endedTasks chan claimTask
 
-	// Run's own; kept from one Run to the next.
+	// These are used by Run only, and kept from one Run to the next.
 	scan        scan
 	tasks       int                         // claims under way
-	tasksRoom   int                         // batches that these may claim
-	failedLanes int                         // claims of single lanes that failed, in a row
-	failedLane  batch.ServiceID             // the last one's
-	downUntil   time.Time                   // the store fails, and is left alone until then
-	pauses      *backoff.ExponentialBackOff // of the store's failures in a row
+	tasksRoom   int                         // batches that the claims under way may take
+	failedLanes int                         // claims of single lanes that failed in a row
+	failedLane  batch.ServiceID             // the lane of the last of them
+	downUntil   time.Time                   // until then the failing store gets no claim
+	pauses      *backoff.ExponentialBackOff // the pauses after failures of the store in a row
 }
 
 // New returns a queuer; Run makes it work.
@@ -109,9 +110,9 @@ func New(s Store, sub Submitter, table *lanes.Table, o Options) *Queuer {
 	}
 }
 
-// Empty may be called at any time. It reports that the last scan read all lanes and found no open
-// batch, and began within the last d, or that nobody has named a lane since ([Queuer.Rests]). It
-// has not looked at lanes that are paused or halted ([store.Store].Lanes).
+// Empty reports whether the last scan read all lanes and found no open batch, and either began
+// within the last d or still counts by [Queuer.Rests]. It may be called at any time. The scan
+// leaves out lanes that are paused or halted ([store.Store].Lanes).
 func (q *Queuer) Empty(d time.Duration) bool {
 	e := q.scan.empty.Load()
 	if e != nil && time.Since(e.began) <= d {
@@ -121,9 +122,9 @@ func (q *Queuer) Empty(d time.Duration) bool {
 	return rests
 }
 
-// Rests may be called at any time. It reports that the last scan, which began then, found nothing
-// open, and that nobody has named a lane since, where hints would have named one. since is the
-// start of that time.
+// Rests reports whether the last scan found nothing open and no lane was named since, while hints
+// would have named one. began is when that scan began, since the time from which on scans have
+// found nothing. It may be called at any time.
 func (q *Queuer) Rests() (since, began time.Time, rests bool) {
 	e := q.scan.empty.Load()
 	if e == nil || !time.Now().Before(e.until) || q.o.Rest() <= 0 {
@@ -132,14 +133,14 @@ func (q *Queuer) Rests() (since, began time.Time, rests bool) {
 	return e.since, e.began, true
 }
 
-// Scan makes the next scan come soon, because another process told that there is work somewhere.
+// Scan makes the next scan come soon, because another process has told that some lane has work.
 func (q *Queuer) Scan() {
 	q.scan.hinted.Store(true)
 	q.lanes.Wake()
 }
 
-// Run claims and hands over until ctx is done. Where the store fails, Run retries only that
-// scan or claim, after a short backoff; nothing else waits for it.
+// Run claims until ctx is done. If the store fails, Run repeats only the failed scan or claim,
+// after a short backoff, and nothing else waits for that.
 func (q *Queuer) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -171,8 +172,8 @@ func (q *Queuer) Run(ctx context.Context) {
 	}
 }
 
-// round begins claims of the lanes that are due, as many as the submitter has room for,
-// and returns the time until the next round.
+// round begins claims of the lanes that are due, as many as the submitter has room for, and
+// returns the time until the next round.
 func (q *Queuer) round(ctx context.Context) (again time.Duration) {
 	for ctx.Err() == nil {
 		if wait := time.Until(q.downUntil); wait > 0 {
@@ -180,7 +181,7 @@ func (q *Queuer) round(ctx context.Context) (again time.Duration) {
 		}
 		room, wait := q.sub.Room()
 		if room -= q.tasksRoom; room <= 0 || q.tasks == maxTasks || q.tasks > 0 && room < q.o.LanesPerClaim/8 {
-			return cmp.Or(wait, time.Hour) // the end of a claim wakes it, too
+			return cmp.Or(wait, time.Hour) // the end of a claim wakes the queuer, too
 		}
 		lanes := q.lanes.Take(min(q.o.LanesPerClaim, room))
 		if len(lanes) == 0 {
@@ -191,8 +192,8 @@ func (q *Queuer) round(ctx context.Context) (again time.Duration) {
 	return q.lanes.Next()
 }
 
-// beginClaim begins a claim of the lanes that were taken and whose services are open. A panic ends
-// Run, and must not take the lanes with it.
+// beginClaim begins a claim of the lanes in taken whose services are open. If it panics, which
+// ends Run, it puts the lanes back into the table.
 func (q *Queuer) beginClaim(ctx context.Context, taken []batch.ServiceID, room int) {
 	begun := false
 	defer func() {
@@ -217,7 +218,7 @@ func (q *Queuer) beginClaim(ctx context.Context, taken []batch.ServiceID, room i
 // startTask starts a claim from lanes, beside the claims under way.
 func (q *Queuer) startTask(ctx context.Context, lanes []batch.ServiceID, room int) {
 	room = min(room, q.o.LanesPerClaim)
-	if window := q.o.Query.Window; window <= room/len(lanes) { // so no window makes the product overflow
+	if window := q.o.Query.Window; window <= room/len(lanes) { // compared in this way, no window makes the product overflow
 		room = window * len(lanes)
 	}
 	f := claimTask{room: room, roomLeft: room}
@@ -243,8 +244,8 @@ func (q *Queuer) endTask(f claimTask) {
 	for _, b := range f.strategyErrs {
 		q.o.Held(b.service, b.err)
 	}
-	// A lane that has failed is claimed from alone. So claims in a row may be of one lane;
-	// but one lane that fails again and again says nothing of the store.
+	// A lane that has failed is claimed from alone, so claims in a row may be of one lane. One
+	// lane that fails again and again does not show that the store fails.
 	if f.succeeded {
 		q.failedLanes = 0
 	}

@@ -22,8 +22,8 @@ const (
 	scan   = 10 * time.Second
 )
 
-// Promise 6: a lane without a hint is found, however many lanes there are, at the latest after
-// as many scans as it takes to read them all.
+// Promise 6: a lane without a hint is found, however many lanes there are, at the latest after as
+// many scans as it takes to read all lanes.
 func TestTheScanRotatesOverAllLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{lanes: append([]batch.ServiceID{""}, services(7)...)} // LanesPerScan is 3
@@ -40,7 +40,7 @@ func TestTheScanRotatesOverAllLanes(t *testing.T) {
 	})
 }
 
-// A slow scan has a twentieth of the time, and is made once a minute at least.
+// Slow scans take a twentieth of the time, and one is made in each minute at least.
 func TestAScanThatTakesLongIsMadeLessOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -72,8 +72,8 @@ func TestAScanThatTakesLongIsMadeLessOften(t *testing.T) {
 	})
 }
 
-// The scan goes on where it was after an error, else lanes past the first LanesPerScan
-// would never be read where errors are frequent.
+// After an error the scan goes on at its place. Otherwise, with frequent errors, lanes beyond the
+// first LanesPerScan would never be read.
 func TestTheScanGoesOnAfterAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
@@ -99,8 +99,8 @@ func TestTheScanGoesOnAfterAnError(t *testing.T) {
 	})
 }
 
-// Promise 6: a lane that the store cannot read keeps only itself waiting, longer each
-// time, and is reported.
+// Promise 6: a lane that the store cannot read delays only itself, longer each time, and is
+// reported.
 func TestALaneThatCannotBeReadWaitsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{lanes: services(3)}
@@ -164,8 +164,8 @@ func TestAHintIsFollowedAtOnce(t *testing.T) {
 	})
 }
 
-// Another process tells of lanes that this one does not know. Each time a scan follows at once; of
-// a flood, ten a second.
+// A hint about lanes that this process does not know causes a scan at once. Many hints cause at
+// most ten scans a second.
 func TestHintsLeadToScans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
@@ -191,7 +191,8 @@ func TestHintsLeadToScans(t *testing.T) {
 	})
 }
 
-// A scan that is slow because it finds much causes no long rest; one that is slow in vain does.
+// A scan that is slow because it finds many lanes is followed by a short rest. A scan that is slow
+// and finds few is followed by a long rest.
 func TestASlowScanThatFindsMuch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for found, want := range map[int]int{5000: 16, 1: 4} {
@@ -210,7 +211,8 @@ func TestASlowScanThatFindsMuch(t *testing.T) {
 	})
 }
 
-// Scans take half of the time at most, however much they find, and however many hints ask for one.
+// Scans take half of the time at most, however many lanes they find, and however many hints ask
+// for a scan.
 func TestScansTakeHalfOfTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for found, took := range map[int]time.Duration{200: 150 * time.Millisecond, 4000: 4 * time.Second} {
@@ -232,7 +234,7 @@ func TestScansTakeHalfOfTheTime(t *testing.T) {
 	})
 }
 
-// Lanes that a scan found, most of them in vain, do not hold up a named lane.
+// Lanes that a scan found, most of them without work for this process, do not delay a named lane.
 func TestANamedLaneDoesNotWaitForAScan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{lanes: services(2000)}
@@ -253,7 +255,7 @@ func TestANamedLaneDoesNotWaitForAScan(t *testing.T) {
 	})
 }
 
-// A hinted lane that another instance had locked keeps its hint.
+// A named lane that another instance had locked is claimed again.
 func TestALockedLaneKeepsItsHint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
@@ -289,8 +291,8 @@ func TestALaneThatWasLeftGoesOn(t *testing.T) {
 	})
 }
 
-// NextReady is when a batch of the lanes becomes ready: the queuer looks at them again then,
-// and not only at the next scan.
+// NextReady is when a batch of the lanes becomes ready. The queuer claims from the lanes again at
+// that time, and not only after the next scan.
 func TestNextReadyIsLookedAtInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{lanes: services(30), list: func(store.LanesQuery) ([]batch.ServiceID, error) { return nil, nil }}
@@ -317,7 +319,7 @@ func TestNextReadyIsLookedAtInTime(t *testing.T) {
 	})
 }
 
-// Promise 9: waiting lanes are not looked at over and over because one of them becomes ready
+// Promise 9: many waiting lanes are not read again and again because one of them becomes ready
 // every few milliseconds.
 func TestManyWaitingLanesCostNoMoreThanAScan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -338,7 +340,7 @@ func TestManyWaitingLanesCostNoMoreThanAScan(t *testing.T) {
 	})
 }
 
-// An error of the store loses no lane: they are asked for again.
+// After an error of the store no lane is forgotten: the claim is repeated.
 func TestAnErrorOfTheStoreKeepsTheLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{list: func(store.LanesQuery) ([]batch.ServiceID, error) { return nil, nil }}
@@ -362,8 +364,8 @@ func TestAnErrorOfTheStoreKeepsTheLanes(t *testing.T) {
 	})
 }
 
-// Lanes without a hint have their turns, however many lanes are named all the time: a lane
-// that another process adds to, say.
+// Lanes without a hint, for example because another process added to them, have their turns,
+// however many lanes are named all the time.
 func TestAScanHasItsTurnsAmongLanesThatAreNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		busy := services(40)
@@ -371,7 +373,7 @@ func TestAScanHasItsTurnsAmongLanesThatAreNamed(t *testing.T) {
 		w.claim = func(q store.ClaimQuery, _ store.Choose) (store.Claimed, error) {
 			time.Sleep(time.Millisecond)
 			left := slices.DeleteFunc(slices.Clone(q.Lanes), func(s batch.ServiceID) bool { return s == "unnamed" })
-			return store.Claimed{Left: left}, nil // there is always more
+			return store.Claimed{Left: left}, nil // there is always more to claim
 		}
 		q, stop := w.start(t, func(o *claim.Options) { o.LanesPerScan, o.ScanInterval = 100, time.Second })
 		q.Hint(busy...)

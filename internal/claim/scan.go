@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// scan is the rotating scan: it finds the lanes that nobody has named.
+// scan is the rotating scan. It finds the lanes that were not named.
 type scan struct {
 	store Store
 	o     *Options
@@ -22,31 +22,31 @@ type scan struct {
 	afterLane batch.ServiceID
 	fromStart bool
 	due       time.Time
-	// hinted says that another process told of lanes that this one does not know, or of many: the
-	// next scan may come at soonest, which is past by the scans that are spared.
+	// hinted is true if another process told of lanes that this one does not know, or of many. The
+	// next scan may then begin at soonest. Scans that were not made move soonest into the past.
 	hinted  atomic.Bool
 	soonest time.Time
-	pause   *backoff.ExponentialBackOff // after a scan that failed
-	running bool                        // a scan is under way
-	ended   chan scanResult             // capacity one
+	pause   *backoff.ExponentialBackOff // the pauses after failed scans
+	running bool                        // whether a scan is under way
+	ended   chan scanResult             // its capacity is one
 
-	// rest is the pause after the last scan, where that found nothing open, and nobody has named a
-	// lane since; else 0. emptySince is the start of the first scan in a row that found
-	// nothing.
+	// rest is the pause after the last scan, if it found nothing open and no lane was named since;
+	// else 0. emptySince is the start of the first of the scans in a row that found nothing.
 	rest       time.Duration
 	emptySince time.Time
-	// empty is set where the last scan read all lanes and found none. Anybody reads it.
+	// empty is set if the last scan read all lanes and found none open. It may be read at any
+	// time.
 	empty atomic.Pointer[emptiness]
 }
 
-// emptiness says that a scan found nothing open.
+// emptiness records that a scan found nothing open.
 type emptiness struct {
-	since time.Time // scans have found nothing, and nobody has named a lane
-	began time.Time // the scan
-	until time.Time // the next scan comes, unless somebody names a lane before
+	since time.Time // since then scans have found nothing, and no lane was named
+	began time.Time // when the scan began
+	until time.Time // when the next scan begins, unless a lane is named before
 }
 
-// scanResult is the end of a scan.
+// scanResult is the result of a scan.
 type scanResult struct {
 	lanes []batch.ServiceID
 	began time.Time
@@ -54,13 +54,13 @@ type scanResult struct {
 	err   error
 }
 
-// dueIn returns after what time the next scan is due. While most of the lanes that the last scan
-// found still wait for their turn, a scan would find only the same lanes, or others that wait
-// longer; and several busy instances at one database would each read all lanes for the others'
+// dueIn returns the time until the next scan is due. While most of the lanes that the last scan
+// found still wait for their turn, a scan would find only the same lanes, or others that have to
+// wait longer. Several busy instances on one database would each read all lanes for the others'
 // work. This takes 0.9 of the CPU of a batch, over 10,000 lanes (258 us instead of 288).
 func (p *scan) dueIn() time.Duration {
 	if found, _ := p.lanes.Waiting(); p.running || found > p.o.LanesPerScan/2 {
-		return time.Hour // the scan's end wakes the queuer, or a claim of these lanes
+		return time.Hour // the end of the scan, or of a claim of these lanes, wakes the queuer
 	}
 	if p.hinted.Load() && p.soonest.Before(p.due) {
 		return time.Until(p.soonest)
@@ -68,8 +68,8 @@ func (p *scan) dueIn() time.Duration {
 	return time.Until(p.due)
 }
 
-// begin reads the next lanes that have open batches, beside the claims: if the database holds
-// many dead rows, a scan takes seconds, and claims do not wait for it.
+// begin reads the next lanes that have open batches, beside the claims: if the database has many
+// dead rows, a scan takes seconds, and claims do not wait for it.
 func (p *scan) begin(ctx context.Context) {
 	query := store.LanesQuery{After: p.afterLane, Start: p.fromStart, Limit: p.o.LanesPerScan}
 	p.running = true
@@ -84,8 +84,8 @@ func (p *scan) begin(ctx context.Context) {
 	}()
 }
 
-// end adds the lanes that a scan read. A lane without a hint is found here, at the latest
-// after as many scans as it takes to read all lanes. A scan that failed is made again soon,
+// end adds the lanes that a scan read to the table. A lane without a hint is found here, at the
+// latest after as many scans as it takes to read all lanes. A scan that failed is repeated soon,
 // from the same place.
 func (p *scan) end(ctx context.Context, s scanResult) {
 	now := time.Now()
@@ -97,7 +97,7 @@ func (p *scan) end(ctx context.Context, s scanResult) {
 		p.rest = 0
 		p.due = now.Add(max(p.pause.NextBackOff(), share))
 		p.soonest = p.due
-		p.lanes.Find(nil) // it also forgets what hints have left
+		p.lanes.Find(nil) // this also removes entries that hints have left
 		if ctx.Err() == nil {
 			p.o.Trouble(fmt.Errorf("scan lanes: %w", s.err))
 		}
@@ -126,8 +126,8 @@ func (p *scan) end(ctx context.Context, s scanResult) {
 	p.empty.Store(&emptiness{p.emptySince, s.began, p.due.Add(p.o.Query.TTL / 4)})
 }
 
-// endRest ends a rest, because somebody named a lane, or because no hints arrive any more: from
-// now on scans come as often as usual, until they find nothing again.
+// endRest ends a rest, because a lane was named, or because no hints arrive any more. From now on
+// scans are made as often as usual, until they find nothing again.
 func (p *scan) endRest() {
 	if p.rest == 0 {
 		return
@@ -143,18 +143,18 @@ func (p *scan) endRest() {
 	}
 }
 
-// Hints cause a scan in each hintedScanPause at most. hintedScansAtOnce of them need not keep it
-// after a rest: where one new lane comes after the other, each leaves at once.
+// Hints cause at most one scan in each hintedScanPause. After a rest, hintedScansAtOnce scans need
+// not wait for that pause, so that a few new lanes, one after the other, are each served at once.
 const (
 	hintedScanPause   = 100 * time.Millisecond
 	hintedScansAtOnce = 10
 )
 
-// A slow scan costs the database so much that it would hold up claims: where many dead rows
-// cannot be removed yet, say. So scans have at most one part in scanShare of the time, but the
-// next starts after longestPause at the latest. A freeTimePerLane for each lane that it finds does
-// not count: on a busy machine a scan of thousands of lanes takes long, and the Runner, once it
-// has claimed from all of them, would rest for seconds while as many others wait. But each scan is
+// A slow scan costs the database so much that it would delay claims, for example if many dead rows
+// cannot be removed yet. So scans have at most one part in scanShare of the time, and the next
+// scan starts after longestPause at the latest. A freeTimePerLane for each lane found does not
+// count: on a busy machine a scan of thousands of lanes takes long, and the Runner, once it has
+// claimed from all of them, would rest for seconds while as many others wait. Each scan is
 // followed by a rest as long as itself.
 const (
 	scanShare       = 20

@@ -21,16 +21,16 @@ var errStore = errors.New("database down")
 
 // call is one call of Claim.
 type call struct {
-	at    time.Duration // since the start
+	at    time.Duration // time since the start
 	lanes []batch.ServiceID
 	limit int
 }
 
-// world is a store and a submitter that answer by its funcs, and keep a journal. Funcs that
-// are nil do the obvious.
+// world is a store and a submitter that answer by its funcs, and keep a journal. A func that is
+// nil stands for the usual answer.
 type world struct {
 	begin time.Time
-	lanes []batch.ServiceID // with open batches, in order
+	lanes []batch.ServiceID // the lanes with open batches, in order
 
 	claim    func(q store.ClaimQuery, choose store.Choose) (store.Claimed, error)
 	payloads func(refs []store.Ref) ([][]byte, error)
@@ -56,7 +56,7 @@ type post struct {
 
 func (w *world) now() time.Duration { return time.Since(w.begin) }
 
-// look returns a value of the journal.
+// look reads a value of the journal under the lock.
 func look[T any](w *world, f func() T) T {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -66,7 +66,7 @@ func look[T any](w *world, f func() T) T {
 func (w *world) journal() []call { return look(w, func() []call { return slices.Clone(w.calls) }) }
 func (w *world) posts() []post   { return look(w, func() []post { return slices.Clone(w.posted) }) }
 
-// asked returns when a lane was part of a claim.
+// asked returns the times at which a lane was part of a claim.
 func (w *world) asked(s batch.ServiceID) (at []time.Duration) {
 	for _, c := range w.journal() {
 		if slices.Contains(c.lanes, s) {
@@ -151,7 +151,7 @@ func (w *world) Return(claims []store.Claim) {
 	w.returned = append(w.returned, claims...)
 }
 
-// asked is a queuer with the lanes that others name to it.
+// asked is a queuer with its table of lanes.
 type asked struct {
 	*claim.Queuer
 	*lanes.Table
@@ -214,7 +214,7 @@ func run(service batch.ServiceID, ids ...batch.ID) store.ClaimedRun {
 	return r
 }
 
-// once answers the first claim with c, and later ones with nothing.
+// once answers the first claim with c, and later claims with nothing.
 func once(c store.Claimed) func(store.ClaimQuery, store.Choose) (store.Claimed, error) {
 	first := true
 	return func(store.ClaimQuery, store.Choose) (store.Claimed, error) {
@@ -226,7 +226,7 @@ func once(c store.Claimed) func(store.ClaimQuery, store.Choose) (store.Claimed, 
 	}
 }
 
-// strategy is a func as a strategy.
+// strategy makes a strategy of a func.
 func strategy(sel func(batch.Lane) []batch.Run) queuer.Strategy {
 	return queuer.Strategy{Name: "own", Window: 10, Select: sel}
 }

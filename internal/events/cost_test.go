@@ -9,7 +9,7 @@ import (
 
 var happened = batch.Event{Kind: batch.EventState, Key: batch.Key{Service: "s", ID: "b"}, State: batch.Pending, Attempt: 1}
 
-// Where nobody looks, an event costs no allocation.
+// If nothing observes events, an event allocates nothing.
 func TestAnEventThatNobodySeesIsFree(t *testing.T) {
 	r, ctx := New(Options{}), t.Context()
 	if n := testing.AllocsPerRun(100, func() { r.Observe(ctx, happened) }); n != 0 {
@@ -25,8 +25,8 @@ func BenchmarkEventThatNobodySees(b *testing.B) {
 	}
 }
 
-// Where nobody gives a context, an Add costs no allocation more; and where all batches have their
-// own.
+// An Add without a trace context allocates nothing more, and neither does an Add whose batches all
+// have their own.
 func TestATraceThatNobodyWantsIsFree(t *testing.T) {
 	r, ctx := New(Options{}), t.Context()
 	for name, own := range map[string]string{"none": "", "own": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"} {

@@ -1,5 +1,5 @@
-// Package events makes the events of a Runner and hands them on: to the application's observers,
-// to the log, and to what Health says of pauses, held services, warnings and troubles.
+// Package events makes the events of a Runner. It passes them to the application's observers and
+// to the log, and keeps what Health shows of pauses, held services, warnings and troubles.
 package events
 
 import (
@@ -25,17 +25,17 @@ type Options struct {
 	Calls        batch.CallObserver
 	TraceParent  func(ctx context.Context) string
 	TraceRequest func(ctx context.Context, traceParents []string) (_ context.Context, end func(error))
-	Logger       *slog.Logger    // nil: silence
+	Logger       *slog.Logger    // nil means no log
 	Final        func(batch.Key) // called when this process saw a batch become final
 }
 
-// Reporter makes the events of one Runner and hands them on. Its methods may be called
+// Reporter makes the events of one Runner and passes them on. Its methods may be called
 // concurrently.
 type Reporter struct {
 	o          Options
 	log        *slog.Logger
-	run        atomic.Pointer[func(batch.Event)] // observe with the values of the present Run's context
-	queues     []*queue[delivery]                // of Options.Observers
+	run        atomic.Pointer[func(batch.Event)] // reports an event with the values of the present Run's context
+	queues     []*queue[delivery]                // the queues of Options.Observers
 	repeats    *repeats[topic, writeLine]
 	flow       flow
 	conditions conditions
@@ -52,7 +52,7 @@ func New(o Options) *Reporter {
 	return r
 }
 
-// Logger returns Options.Logger, whose panics are contained.
+// Logger returns Options.Logger, with panics of its handler contained.
 func (r *Reporter) Logger() *slog.Logger { return r.log }
 
 // Observe passes an event to the application's observers and to the log. It contains a panic in an
@@ -69,7 +69,7 @@ func (r *Reporter) Observe(ctx context.Context, e batch.Event) {
 	r.logEvent(ctx, e)
 }
 
-// Report is Observe for an event that no caller's context belongs to: the work of a Run.
+// Report is Observe for an event of a Run's own work, to which no caller's context belongs.
 func (r *Reporter) Report(e batch.Event) {
 	if f := r.run.Load(); f != nil {
 		(*f)(e)
@@ -84,7 +84,7 @@ func (r *Reporter) Trouble(part string, err error) {
 	r.Report(batch.Event{Kind: batch.EventTrouble, Part: part, Err: fmt.Errorf("%s: %w", part, err)})
 }
 
-// LaneHeld reports that a lane stays where it is.
+// LaneHeld reports that nothing of a lane is sent.
 func (r *Reporter) LaneHeld(s batch.ServiceID, err error) {
 	r.conditions.troubled(err)
 	r.Report(batch.Event{Kind: batch.EventLaneHeld, Key: batch.Key{Service: s}, Err: err})
@@ -104,7 +104,7 @@ func (r *Reporter) Added(ctx context.Context, batches []batch.Batch) {
 	}
 }
 
-// Operated reports an operator's act upon a batch.
+// Operated reports an operator's act on a batch.
 func (r *Reporter) Operated(ctx context.Context, act batch.Act, rec batch.Record) {
 	r.Observe(ctx, batch.Event{
 		Kind: batch.EventOperated, Key: rec.Key, State: rec.State, By: batch.ByOperator, Attempt: rec.Attempt, Act: act, SinceAdded: timeBetween(rec.CreatedAt, rec.FinalAt),
@@ -115,7 +115,7 @@ func (r *Reporter) Operated(ctx context.Context, act batch.Act, rec batch.Record
 	}
 }
 
-// Steered is Operated for an act upon a lane or everything.
+// Steered is Operated for an act on a lane or on everything.
 func (r *Reporter) Steered(ctx context.Context, act batch.Act) {
 	if act.Action == batch.ActionRelease {
 		r.conditions.released(act.Scope.Service)
@@ -123,7 +123,7 @@ func (r *Reporter) Steered(ctx context.Context, act batch.Act) {
 	r.Observe(ctx, batch.Event{Kind: batch.EventOperated, Key: batch.Key{Service: act.Scope.Service}, By: batch.ByOperator, Act: act})
 }
 
-// Calls returns what Options.Calls gets; nil where nobody wants to know.
+// Calls returns the function that reports calls to Options.Calls, or nil if that is not set.
 func (r *Reporter) Calls() func(context.Context, batch.Call) {
 	o := r.o.Calls
 	if o == nil {
@@ -139,11 +139,11 @@ func (r *Reporter) contain(ctx context.Context, name string, call func()) {
 	}
 }
 
-// TakeFlow returns the flow of batches since it was taken last, and begins anew, if that is a
-// second ago or more: a shorter one says nothing about rates.
+// TakeFlow returns the flow of batches since it was last taken, and starts a new one. It returns
+// false if that was less than a second ago: a shorter flow shows no rates.
 func (r *Reporter) TakeFlow(now time.Time) (store.Flow, bool) { return r.flow.take(now) }
 
-// Health returns what the events say of it.
+// Health returns the parts of Health that events show.
 func (r *Reporter) Health(now time.Time) health.Health {
 	h := r.conditions.health(now)
 	h.LostEvents, h.DroppedTraces = r.lostEvents(), r.traces.Dropped()

@@ -8,11 +8,11 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// flow sums up what this Runner sees of batches, until somebody takes it.
+// flow sums up what this Runner sees of batches, until it is taken.
 type flow struct {
 	mu    sync.Mutex
 	began time.Time
-	sum   store.Flow // without Ago and Took
+	sum   store.Flow // Ago and Took are not set
 }
 
 // add adds an event.
@@ -38,8 +38,8 @@ func (f *flow) add(e batch.Event) {
 	}
 }
 
-// finalState reports whether an event other than EventFinal says that its batch became final: no
-// other event says so then.
+// finalState reports whether an event other than EventFinal shows that its batch became final, in
+// a case in which no EventFinal is reported.
 func finalState(e batch.Event) bool {
 	switch e.Act.Action {
 	case "", batch.ActionDecide, batch.ActionCancel:
@@ -48,8 +48,8 @@ func finalState(e batch.Event) bool {
 	return false
 }
 
-// take returns the flow since it was taken last, and begins anew, if that is a second ago or more:
-// a shorter one says nothing about rates.
+// take returns the flow since it was last taken, and starts a new one. It returns false if that
+// was less than a second ago: a shorter flow shows no rates.
 func (f *flow) take(now time.Time) (taken store.Flow, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// The lines about a Run, beside the events, whose lines begin with their kinds.
+// The log lines about a Run, in addition to those of events, which begin with the events' kinds.
 const (
 	lineStarted  = "started"
 	lineStopping = "stopping"
@@ -25,7 +25,7 @@ const (
 )
 
 const (
-	// sumInterval is how often the log has a line about something that happens again and again.
+	// sumInterval is the time between two lines about a repeated event.
 	sumInterval = time.Minute
 	// maxSums bounds the number of things that are summed up.
 	maxSums = 4096
@@ -34,12 +34,13 @@ const (
 // topic is the subject of a line of the log. Lines of one topic are summed up.
 type topic struct {
 	text    string
-	where   string // the part, or the ledger, that it is about
+	where   string // the part or the ledger that the line is about
 	service batch.ServiceID
 	reason  string
 }
 
-// writeLine writes a line; a sum has more attributes, and may be about something that is over.
+// writeLine writes a line. The line of a sum has more attributes. over is true if the topic has
+// not occurred since the line before.
 type writeLine func(over bool, more ...slog.Attr)
 
 func newSums() *repeats[topic, writeLine] {
@@ -52,11 +53,11 @@ func newSums() *repeats[topic, writeLine] {
 	})
 }
 
-// logOnce writes a line to the log, unless a line of its topic was written before and that is not
-// over yet: then it only counts, and returns false (docs/operations.md#logs). Only the first line
-// has the stack of a panic.
+// logOnce writes a line to the log, unless a line of its topic was written before and the topic is
+// not over. It then only counts the line and returns false (docs/operations.md#logs). Only the
+// first line has the stack of a panic.
 func (r *Reporter) logOnce(ctx context.Context, level slog.Level, about topic, err error, attrs ...slog.Attr) (first bool) {
-	attrs = slices.Clone(attrs) // the sums read it later, and the caller goes on with its own
+	attrs = slices.Clone(attrs) // the sums read it later, and the caller changes its own
 	if err != nil {
 		attrs = append(attrs, slog.Any("error", err))
 	}
@@ -96,8 +97,8 @@ func (r *Reporter) logEvent(ctx context.Context, e batch.Event) {
 	r.log.LogAttrs(ctx, level, string(e.Kind), append(attrs, stackOf(e.Err)...)...)
 }
 
-// levelOf returns the level of an event: Error and Warn for somebody who should look at it, Info
-// for a change that an operator wants to find again, Debug for all others.
+// levelOf returns the level of an event: Error and Warn if a person should look, Info for a change
+// that an operator wants to find later, and Debug for all others.
 func levelOf(e batch.Event) slog.Level {
 	switch e.Kind {
 	case batch.EventOrderBreach, batch.EventVanished:
@@ -119,14 +120,14 @@ func levelOf(e batch.Event) slog.Level {
 	case batch.EventOperated, batch.EventResumed:
 		return slog.LevelInfo
 	case batch.EventFinal:
-		if e.State == batch.Rejected || e.State == batch.Invalid { // it has ended badly: the line has the reason
+		if e.State == batch.Rejected || e.State == batch.Invalid { // the batch has ended badly, and the line has the reason
 			return slog.LevelInfo
 		}
 	}
 	return slog.LevelDebug
 }
 
-// topicOf returns the topic of an event that may happen again and again.
+// topicOf returns the topic of an event that may be repeated.
 func topicOf(e batch.Event) topic {
 	t := topic{text: string(e.Kind), where: cmp.Or(e.Part, e.Ledger), service: e.Key.Service}
 	if e.Err != nil {
@@ -135,8 +136,8 @@ func topicOf(e batch.Event) topic {
 	return t
 }
 
-// withoutNumbers leaves out the words that have a digit: ids, counts, durations and ports differ
-// from one time to the next.
+// withoutNumbers leaves out the words with a digit: ids, counts, durations and ports differ from
+// one time to the next.
 func withoutNumbers(text string) string {
 	const most = 256
 	var b strings.Builder

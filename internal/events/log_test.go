@@ -54,7 +54,7 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// What differs only in numbers is the same.
+// Lines that differ only in numbers have one topic.
 func TestTopics(t *testing.T) {
 	trouble := func(where, text string) topic {
 		return topicOf(batch.Event{Kind: batch.EventTrouble, Part: where, Err: errors.New(text)})

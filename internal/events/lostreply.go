@@ -15,15 +15,15 @@ import (
 
 var errMaybeBreach = errors.New("the store's answer was lost: the batch may have been final before")
 
-// lostReply returns the store's answer to an outcome whose first answer may have been lost: the
-// second answer says how the row is now, and not how the first write found it. An uncertain
-// breach or halt counts as one, since nobody else reports it.
+// lostReply returns the answer to an outcome whose first answer from the store may have been lost.
+// The second answer has the row as it is now, and not how the first write found it. A breach or
+// halt that is possible is reported, since nothing else reports it.
 func (r *Run) lostReply(ctx context.Context, w inhand.Recorded) store.Applied {
 	a := w.Applied
 	if a.From != a.Row.State {
-		return a // the second try wrote it
+		return a // the second write made the change
 	}
-	switch moved := a.Row.Version == w.Version+1; { // a row that was asked about, or claimed, was open
+	switch moved := a.Row.Version == w.Version+1; { // the row was open when it was asked about, or claimed
 	case moved && w.Was != nil:
 		a.From = w.Was.State
 	case moved && w.By == batch.BySubmitter:
@@ -34,16 +34,15 @@ func (r *Run) lostReply(ctx context.Context, w inhand.Recorded) store.Applied {
 			a.Breach, a.Err = true, errMaybeBreach
 		}
 	}
-	a.Halt = w.Halt // the store's second answer names no halt
+	a.Halt = w.Halt // the store's second answer has no halt
 	a.Stuck = a.Stuck || calledPerson(w)
 	a.Halted = a.Governs() && (a.Halted || r.mayHalt(ctx, a, w.Policy))
 	return a
 }
 
-// movedOn reports the events of an outcome whose first answer may have been lost, where the row
-// has moved on by more than this outcome before the repetition, which was fenced: nobody else
-// reports them. The row, its reports and acts and the lane's control say whether the first write
-// was done.
+// movedOn reports the events of an outcome whose first answer may have been lost, if the row has
+// changed further before the repeated write, which was fenced. Nothing else reports them. The row,
+// its reports and acts, and the lane's control show whether the first write was made.
 func (r *Run) movedOn(ctx context.Context, w inhand.Recorded) {
 	row := w.Applied.Row
 	event := batch.Event{
@@ -79,8 +78,8 @@ func calledPerson(w inhand.Recorded) bool {
 	return may && w.Applied.Row.Called() && (w.Was == nil || !w.Was.Called())
 }
 
-// madeFinal reports whether an outcome made its batch final, and in which state: the row still is,
-// or a person requeued the batch since the outcome's report was stored.
+// madeFinal reports whether an outcome made its batch final, and in which state. The batch is
+// final still, or a person requeued it after the outcome's report was stored.
 func (r *Run) madeFinal(ctx context.Context, w inhand.Recorded) (state batch.State, ended bool) {
 	if row := w.Applied.Row; row.Final() {
 		return row.State, row.State != batch.Committed // the commit was reported as final
@@ -99,13 +98,13 @@ func (r *Run) madeFinal(ctx context.Context, w inhand.Recorded) (state batch.Sta
 	return 0, false
 }
 
-// finalBefore reports whether the batch of a row may have been final before. Then the store has a
-// report of a verdict against it, of an attempt that spent its budget, or an operator's act. If
-// the store gives no answer in time, that is reported as trouble.
+// finalBefore reports whether the batch of a row may have been final before. The store then has a
+// report of a verdict against it or of an attempt that used up its budget, or an operator's act.
+// If the store gives no answer in time, that is reported as trouble.
 func (r *Run) finalBefore(ctx context.Context, key batch.Key, row store.Row) bool {
 	reports, acts, err := r.reportsAndActs(ctx, key)
 	switch {
-	case ctx.Err() != nil: // many replies were lost: better one trouble than a breach for each batch
+	case ctx.Err() != nil: // many replies were lost: one trouble is better than a breach for each batch
 		r.Trouble("lost reply", fmt.Errorf("was %s final before it was committed? %w", key, err))
 		return false
 	case err != nil:
@@ -116,18 +115,18 @@ func (r *Run) finalBefore(ctx context.Context, key batch.Key, row store.Row) boo
 	})
 }
 
-// mayHalt reports whether an outcome halted its lane, or may have.
+// mayHalt reports whether an outcome has halted its lane, or may have.
 func (r *Run) mayHalt(ctx context.Context, a store.Applied, by batch.Policy) bool {
 	c, err := r.control(ctx, a.Key.Service)
 	if err != nil {
-		return !errors.Is(err, store.ErrUnsupported) // such a store halts nothing
+		return !errors.Is(err, store.ErrUnsupported) // a store without controls halts nothing
 	}
 	a, _ = a.Enforce(c, by, time.Now())
 	return !c.HaltedAt.IsZero() && (a.Halted || c.HaltedBy == a.Key.ID)
 }
 
-// reportsAndActs returns the stored reports of a batch's attempts, and the acts of operators upon
-// it.
+// reportsAndActs returns the stored reports of a batch's attempts, and the acts of operators on
+// the batch.
 func (r *Run) reportsAndActs(ctx context.Context, key batch.Key) (reports []batch.Report, acts []batch.Act, err error) {
 	err = r.readUntilDone(ctx, "lost reply", func(ctx context.Context) (err error) {
 		if reports, err = r.store.Attempts(ctx, key); err == nil {
@@ -147,7 +146,7 @@ func (r *Run) control(ctx context.Context, s batch.ServiceID) (c batch.Control, 
 	return c, err
 }
 
-// readUntilDone reads from the store for an event, and tries again until ctx is done.
+// readUntilDone reads from the store for an event, and repeats a failed read until ctx is done.
 func (r *Run) readUntilDone(ctx context.Context, what string, from func(context.Context) error) error {
 	return loop.Retry(ctx, func(err error) { r.Trouble(what, err) }, func() error {
 		err := from(ctx)

@@ -9,10 +9,10 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// maxQueued is how many events wait at most for one of Options.Observers.
+// maxQueued is the most events that wait for one of Options.Observers.
 const maxQueued = 4096
 
-// delivery gives an event to an observer, which has a name in the log.
+// delivery gives an event to an observer. name is the observer's name in the log.
 type delivery func(o batch.Observer, name string)
 
 // newQueues returns the queues of Options.Observers.
@@ -25,7 +25,7 @@ func (r *Reporter) newQueues() []*queue[delivery] {
 	return queues
 }
 
-// observerName names one of Options.Observers.
+// observerName returns the name of one of Options.Observers in the log.
 func observerName(i int) string { return fmt.Sprintf("Observers[%d]", i) }
 
 // deliver gives an event to an observer, and contains a panic in it.
@@ -33,7 +33,7 @@ func (r *Reporter) deliver(ctx context.Context, o batch.Observer, name string, e
 	r.contain(ctx, name, func() { o.Observe(ctx, e) })
 }
 
-// queue queues an event for Options.Observers.
+// queue adds an event to the queues of Options.Observers.
 func (r *Reporter) queue(ctx context.Context, e batch.Event) {
 	if ctx.Done() != nil {
 		ctx = context.WithoutCancel(ctx)
@@ -46,10 +46,10 @@ func (r *Reporter) queue(ctx context.Context, e batch.Event) {
 	}
 }
 
-// drainTime is how long the events that wait get at the end of a Run.
+// drainTime is the time for events that still wait at the end of a Run.
 const drainTime = 500 * time.Millisecond
 
-// drainQueues gives the queues of Options.Observers time to become empty.
+// drainQueues waits until the queues of Options.Observers are empty, for drainTime at most.
 func (r *Reporter) drainQueues() {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
@@ -58,7 +58,8 @@ func (r *Reporter) drainQueues() {
 	}
 }
 
-// lostEvents returns how many events each of Options.Observers has lost; nil if none has.
+// lostEvents returns how many events each of Options.Observers has lost, or nil if none has lost
+// any.
 func (r *Reporter) lostEvents() []uint64 {
 	var lost []uint64
 	for i, q := range r.queues {

@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Claimed informs about a run that is about to be posted.
+// Claimed reports a run that is about to be posted.
 func (r *Run) Claimed(ctx context.Context, run store.ClaimedRun) {
 	r.reportSentBehind(ctx, run)
 	for _, c := range run.Batches {
@@ -19,7 +19,7 @@ func (r *Run) Claimed(ctx context.Context, run store.ClaimedRun) {
 	}
 }
 
-// Written reports what the store did with an outcome: it wrote, refused, or held back the outcome.
+// Written reports the store's answer to an outcome: written, fenced, or held back.
 func (r *Run) Written(ctx context.Context, w inhand.Recorded) {
 	if w.Again && w.Applied.Result == store.Written {
 		w.Applied = r.lostReply(ctx, w)
@@ -29,7 +29,7 @@ func (r *Run) Written(ctx context.Context, w inhand.Recorded) {
 	case store.Bad:
 		r.Trouble("store", w.Applied.Err)
 		return
-	case store.Held: // it is written again
+	case store.Held: // the outcome is written again
 		return
 	case store.Gone, store.Fenced:
 		late := attributes(batch.Event{Key: key, Attempt: w.Attempt})
@@ -39,17 +39,17 @@ func (r *Run) Written(ctx context.Context, w inhand.Recorded) {
 		}
 		return
 	}
-	if w.Finding == store.HasReceipts { // its commit was reported
+	if w.Finding == store.HasReceipts { // the commit was reported already
 		return
 	}
 	if row.State == batch.Committed {
 		r.conditions.released(key.Service)
 	}
 	if row.State == batch.Committed && w.Applied.From == batch.Committed && !w.Again {
-		r.o.Final(key) // somebody else recorded it, and reports it
+		r.o.Final(key) // another process recorded it, and reports it
 		return
 	}
-	if w.By == batch.BySubmitter && w.Finding == store.IsCommitted && w.Applied.From == batch.Submitting { // two outcomes in one
+	if w.By == batch.BySubmitter && w.Finding == store.IsCommitted && w.Applied.From == batch.Submitting { // acceptance and commit in one
 		accepted := batch.Event{Kind: batch.EventState, Key: key, State: batch.Pending, From: batch.Submitting, By: w.By, Attempt: row.Attempt, TraceParent: w.Applied.TraceParent}
 		accepted.SinceAdded = timeBetween(w.Applied.Created, row.LastPost)
 		addPost(&accepted, w.Outcome)
@@ -67,7 +67,7 @@ func (r *Run) Written(ctx context.Context, w inhand.Recorded) {
 	case row.Final():
 		r.o.Final(key)
 	case w.Finding == store.Accepted:
-		r.conditions.released(key.Service) // somebody released it
+		r.conditions.released(key.Service) // the lane was released
 	}
 	if w.Applied.Stuck || !changedNoState(w) {
 		r.Report(event)
@@ -81,8 +81,8 @@ func (r *Run) Written(ctx context.Context, w inhand.Recorded) {
 	}
 }
 
-// halted reports that a batch halted its lane: by the policy, or, as why says, because the ledger
-// took it back again and again.
+// halted reports that a batch halted its lane: by the policy or, if why says so, because the
+// ledger took the batch back again and again.
 func (r *Run) halted(event batch.Event, why string) {
 	event.Kind = batch.EventHalted
 	if why != "" {
@@ -92,9 +92,9 @@ func (r *Run) halted(event batch.Event, why string) {
 	r.Report(event)
 }
 
-// changedNoState reports whether an outcome changed no state: the row keeps which node has shown
-// the batch, that its deadline is put off, or why a person, who was called before, has to decide
-// about this attempt, too.
+// changedNoState reports whether an outcome changed no state. It may have changed which node has
+// shown the batch, put off the deadline, or given the reason why a person, who was called before,
+// has to decide about this attempt, too.
 func changedNoState(w inhand.Recorded) bool {
 	switch w.Finding {
 	case store.IsPending:
@@ -107,14 +107,15 @@ func changedNoState(w inhand.Recorded) bool {
 	return false
 }
 
-// takenOver reports whether the outcome is the first about an attempt that another instance left.
+// takenOver reports whether the outcome is the first about an attempt that another instance left
+// behind.
 func (r *Run) takenOver(w inhand.Recorded) bool {
 	was := w.Was
 	return was != nil && w.By == batch.ByMonitor && was.State == batch.Submitting && was.ClaimedBy != r.o.Instance &&
 		!was.ClaimExpires.Equal(was.LastPost) && !was.Undecided()
 }
 
-// eventOf returns the observer's event for an outcome that was written.
+// eventOf returns the event for an outcome that was written.
 func eventOf(w inhand.Recorded, breach error) batch.Event {
 	row := w.Applied.Row
 	event := batch.Event{
@@ -134,7 +135,7 @@ func eventOf(w inhand.Recorded, breach error) batch.Event {
 	case w.Applied.Stuck:
 		event.Kind, event.Err = batch.EventDecision, errors.New(row.Decision)
 		if w.Error != nil {
-			event.Err = w.Error // the same text
+			event.Err = w.Error // with the same text
 		}
 	case w.Finding == store.Doubtful || (row.State == batch.Submitting && w.Finding != store.Undecidable):
 		event.Kind = batch.EventInDoubt
@@ -158,7 +159,7 @@ func eventOf(w inhand.Recorded, breach error) batch.Event {
 	return event
 }
 
-// addPost adds to an event the POST whose answer caused it.
+// addPost adds the POST whose answer caused an event to the event.
 func addPost(e *batch.Event, o store.Outcome) {
 	e.Took, e.InRequest = o.Post.Took, o.Post.Batches
 	if !o.Post.Answered.IsZero() {
@@ -169,8 +170,8 @@ func addPost(e *batch.Event, o store.Outcome) {
 	}
 }
 
-// timeBetween returns the time from one moment of the database's clock to another; 0 where one is
-// not known, or the clock was put back in between.
+// timeBetween returns the time from one moment of the database's clock to another. It is 0 if one
+// of them is not known, or if the clock was put back in between.
 func timeBetween(from, to time.Time) time.Duration {
 	if from.IsZero() || to.IsZero() {
 		return 0

@@ -9,9 +9,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// reportSentBehind reports the batches of a run that the ledger had accepted and lost, and that
-// are sent again behind others, before they are sent. It asks the store until ctx is done, and
-// then says "perhaps": the requests need the rest of the claim's time.
+// reportSentBehind reports, before they are sent, the batches of a run that the ledger had
+// accepted and lost, and that are sent again behind others. It asks the store until ctx is done,
+// and after that reports that this may be so: the requests need the rest of the claim's time.
 func (r *Run) reportSentBehind(ctx context.Context, run store.ClaimedRun) {
 	if !r.reliesOnOrder {
 		return
@@ -30,9 +30,9 @@ func (r *Run) reportSentBehind(ctx context.Context, run store.ClaimedRun) {
 }
 
 // sentBehindError returns an error if the i-th batch of a run is sent again behind a batch of its
-// lane that was executed, or may have been. A batch that was lost, too, was not: it waits to go
-// again in its turn. Only a ledger that forgets batches that it has reported may say of an
-// executed batch that it has no trace of it, and so the doubt about it is open.
+// lane that was executed, or may have been. A batch that was lost, too, was not executed: it waits
+// to be sent again in its turn. Only if the ledger forgets batches that it has reported may it
+// have no trace of an executed batch, so that the doubt about that batch is open.
 func (r *Run) sentBehindError(ctx context.Context, run store.ClaimedRun, i int, forgets bool) error {
 	if in := run.InDoubtAfter(i); forgets && in != "" {
 		return fmt.Errorf("sent again, perhaps behind %s, which is in doubt and was to come after it", in)
@@ -42,9 +42,9 @@ func (r *Run) sentBehindError(ctx context.Context, run store.ClaimedRun, i int, 
 	})
 }
 
-// overtakenError returns an error if the ledger executes a batch that it had decided against, or
-// that was taken for lost, and batches that left after it may have gone ahead. It is nil for a
-// batch that keeps its place.
+// overtakenError returns an error if the ledger executes a batch that it had declared Invalid, or
+// that counted as lost, and batches sent after it may have been executed before it. It is nil for
+// a batch that keeps its place.
 func (r *Run) overtakenError(ctx context.Context, o store.Outcome, a store.Applied) error {
 	if !r.reliesOnOrder || o.By != batch.ByMonitor {
 		return nil
@@ -59,15 +59,16 @@ func (r *Run) overtakenError(ctx context.Context, o store.Outcome, a store.Appli
 	})
 }
 
-// keepsPlace reports whether a batch has its place in the order in which the ledger executes a
-// lane by its prepared bytes: whenever it is sent again or executed, none goes ahead of it.
+// keepsPlace reports whether the prepared bytes of a batch give it its place in the order of its
+// lane: whenever it is sent again or executed, no later batch is executed before it.
 func (r *Run) keepsPlace(s batch.ServiceID, prepared []byte) bool {
 	return len(prepared) > 0 && r.traits(s).PreparesInOrder
 }
 
-// behindError names another batch, about which is says so, that a batch follows although it should
-// come first; nil if no batch does. It asks the store, so it is called for few batches.
-// Without an answer until ctx is done it returns an error, since there may be one.
+// behindError returns an error that names a batch for which is is true, and that this batch
+// follows although it should precede it. It returns nil if there is none. It asks the store, so it
+// is called for few batches. Without an answer until ctx is done it returns an error, because
+// there may be such a batch.
 func (r *Run) behindError(ctx context.Context, key batch.Key, why string, is func(batch.Record) bool) error {
 	var ahead batch.ID
 	perhaps := ""

@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// twoOfALane are the reads of a store in which the second batch of a lane is committed.
+// twoOfALane is a store in which the second batch of a lane is committed.
 type twoOfALane struct{ Reads }
 
 func (twoOfALane) Get(_ context.Context, key batch.Key) (batch.Record, error) {
@@ -24,9 +24,9 @@ func (twoOfALane) List(context.Context, store.ListQuery) ([]batch.Record, store.
 	return []batch.Record{{Key: batch.Key{Service: "s", ID: "second"}, State: batch.Committed, CreatedAt: time.Unix(2, 0)}}, "", nil
 }
 
-// A batch that the ledger had lost is sent again, or is executed after all, while the next one of
-// its lane is committed. That is a breach of order, except where the batch keeps prepared bytes
-// that have its place: a nonce below that of the other one.
+// A batch that the ledger had lost is sent again, or is executed after all, while the next batch
+// of its lane is committed. That is a breach of order, unless the batch keeps prepared bytes that
+// fix its place: a nonce below that of the next batch.
 func TestABatchWithANumberKeepsItsPlace(t *testing.T) {
 	first := store.Ref{Key: batch.Key{Service: "s", ID: "first"}}
 	for name, c := range map[string]struct {

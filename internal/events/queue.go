@@ -5,10 +5,9 @@ import (
 	"sync"
 )
 
-// queue holds values for a receiver that may be slow, and never makes their sender wait. It holds
-// them until they are delivered, one after the other and in their order, on a goroutine that
-// exists only while there are any. A value that finds the queue full is lost. All methods may be
-// called concurrently.
+// queue holds values for a receiver that may be slow, and never makes their sender wait. It
+// delivers them one after the other, in their order, on a goroutine that exists only while there
+// are values. A value that finds the queue full is lost. All methods may be called concurrently.
 type queue[T any] struct {
 	deliver  func(T)
 	capacity int
@@ -17,11 +16,11 @@ type queue[T any] struct {
 	values  []T
 	running bool
 	lost    uint64
-	empty   chan struct{} // closed when the last value was delivered; nil if nobody waits for that
+	empty   chan struct{} // closed when the last value was delivered; nil if nothing waits for that
 }
 
-// newQueue returns an empty queue. It holds at most `most` values, and delivers one more at the
-// time.
+// newQueue returns an empty queue. It holds at most `most` values, in addition to the one that is
+// being delivered.
 func newQueue[T any](most int, deliver func(T)) *queue[T] {
 	return &queue[T]{deliver: deliver, capacity: most}
 }
@@ -45,7 +44,7 @@ func (q *queue[T]) put(v T) bool {
 func (q *queue[T]) run() {
 	over := false
 	defer func() {
-		if !over { // the receiver has ended the goroutine
+		if !over { // the receiver has ended its goroutine
 			go q.run()
 		}
 	}()
@@ -59,7 +58,7 @@ func (q *queue[T]) run() {
 	}
 }
 
-// next takes the first value. On an empty queue the goroutine is over.
+// next takes the first value. If the queue is empty, ok is false and the goroutine ends.
 func (q *queue[T]) next() (v T, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leak.CheckBubbles(m)) }
 
-// slow is a receiver that takes a value at each turn of its gate.
+// slow is a receiver that takes one value each time that its gate lets it.
 type slow struct {
 	gate chan struct{}
 	mu   sync.Mutex
@@ -45,8 +45,8 @@ func upTo(from, to int) (all []int) {
 	return all
 }
 
-// Put never waits. What finds the queue full is lost and counted, all else comes in order, however
-// the queue was filled and emptied before.
+// put never waits. A value that finds the queue full is lost and counted, and all others arrive in
+// order, however the queue was filled and emptied before.
 func TestQueueIsBoundedAndInOrder(t *testing.T) {
 	for _, most := range []int{1, 2, 15, 16, 17, 100} {
 		synctest.Test(t, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestQueueIsBoundedAndInOrder(t *testing.T) {
 				return lost
 			}
 			require.Zero(t, put(1))
-			synctest.Wait() // it is being delivered
+			synctest.Wait() // the value is being delivered
 			require.Zero(t, put(most))
 			require.Equal(t, 3, put(3), "full")
 			require.EqualValues(t, 3, q.lostSoFar())
@@ -85,12 +85,13 @@ func TestQueueIsBoundedAndInOrder(t *testing.T) {
 	}
 }
 
-// Its goroutine ends when the queue is empty: the bubble would say that one is left.
+// The goroutine of a queue ends when the queue is empty. The bubble would report a goroutine that
+// is left.
 func TestQueueRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{gate: make(chan struct{})}
 		q := newQueue(4, s.take)
-		q.waitEmpty(t.Context()) // nothing is there
+		q.waitEmpty(t.Context()) // returns at once, since nothing waits
 		before := runtime.NumGoroutine()
 		require.True(t, q.put(1))
 		synctest.Wait()
@@ -108,7 +109,7 @@ func TestQueueRests(t *testing.T) {
 	})
 }
 
-// A receiver that ends its goroutine, as the failure of a test does, loses nothing that waits.
+// If the receiver ends its goroutine, as a failed test does, no waiting value is lost.
 func TestQueueOutlivesItsGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got atomic.Int64

@@ -6,18 +6,19 @@ import (
 	"time"
 )
 
-// sum counts the events under one key since the line before.
+// sum counts the events of one key since the line before.
 type sum[V any] struct {
 	last  V
 	times int
-	// span is the time since the first, or, if it is over, from the first to the last.
+	// span is the time since the first event or, if over is true, from the first to the last.
 	span time.Duration
-	// over says that nothing happened since the line before. times is then the number of all.
+	// over is true if nothing happened since the line before. times is then the number of all
+	// events.
 	over bool
 }
 
-// repeats sums up by key what happens again and again, so that a log has one line for many. All
-// methods may be called concurrently.
+// repeats sums up repeated events by key, so that a log has one line for many. All methods may be
+// called concurrently.
 type repeats[K comparable, V any] struct {
 	interval time.Duration
 	maxKeys  int
@@ -25,26 +26,26 @@ type repeats[K comparable, V any] struct {
 
 	mu    sync.Mutex
 	byKey map[K]*occurrences[V]
-	timer *time.Timer // for the next line; nil while nothing is known
+	timer *time.Timer // fires for the next line; nil while there is nothing to sum up
 }
 
 type occurrences[V any] struct {
 	value            V
 	first, last      time.Time
-	nextLine         time.Time // of the next line
-	total, sinceLine int       // occurrences in all, and since the last line
+	nextLine         time.Time // when the next line is due
+	total, sinceLine int       // number of events in all, and since the last line
 }
 
 // newRepeats returns an empty repeats, which starts nothing. It calls report for a key once in
-// each interval, as long as something happens under it, and once when nothing did in the last
-// interval. report is called by a timer, or by reportAll. It knows at most maxKeys keys: an event
-// under another key is always new.
+// each interval in which something happens under the key, and once when nothing has happened in
+// the last interval. A timer or reportAll calls report. It keeps at most maxKeys keys: an event
+// under a further key is always the first.
 func newRepeats[K comparable, V any](interval time.Duration, maxKeys int, report func(sum[V])) *repeats[K, V] {
 	return &repeats[K, V]{interval: interval, maxKeys: maxKeys, report: report, byKey: map[K]*occurrences[V]{}}
 }
 
-// happened says that something happened. It returns true for the first time, which the caller says
-// itself: repeats does not.
+// happened notes an event. It returns true for the first event of a key, which the caller has to
+// report itself.
 func (l *repeats[K, V]) happened(key K, value V) (first bool) {
 	now := time.Now()
 	l.mu.Lock()
@@ -71,7 +72,8 @@ func (l *repeats[K, V]) tick() {
 	}
 }
 
-// due returns the sums to say now, those first that began first, and sets the timer for the next.
+// due returns the sums to report now, in the order in which they began, and sets the timer for the
+// next ones.
 func (l *repeats[K, V]) due(now time.Time) []sum[V] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,7 +101,8 @@ func (l *repeats[K, V]) due(now time.Time) []sum[V] {
 	return takeSums(said, now)
 }
 
-// reportAll says the sums that are left, and forgets everything. seen may follow, and begins anew.
+// reportAll reports the sums that are left, and forgets all keys. happened may be called
+// afterwards, and starts anew.
 func (l *repeats[K, V]) reportAll() {
 	for _, s := range l.takeAll(time.Now()) {
 		l.report(s)
@@ -123,7 +126,8 @@ func (l *repeats[K, V]) takeAll(now time.Time) []sum[V] {
 	return takeSums(said, now)
 }
 
-// takeSums returns what to say, and begins new sums. What happened only once was said already.
+// takeSums returns the sums to report, and begins new ones. An event that happened only once was
+// reported already.
 func takeSums[V any](said []*occurrences[V], now time.Time) (all []sum[V]) {
 	slices.SortFunc(said, func(a, b *occurrences[V]) int { return a.first.Compare(b.first) })
 	for _, r := range said {

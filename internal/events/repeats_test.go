@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// book notes what is said, with its time.
+// book keeps the reports, with their times.
 type book struct {
 	begin time.Time
 	mu    sync.Mutex
@@ -39,7 +39,8 @@ func newLog(most int) (*book, *repeats[string, string]) {
 	return b, newRepeats[string](time.Minute, most, b.say)
 }
 
-// The first is the caller's. Then there is a line a minute, and one when it is over.
+// The caller reports the first event. Later ones are one line a minute, and one line when they are
+// over.
 func TestRepeatsAreSummedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, l := newLog(9)
@@ -61,7 +62,8 @@ func TestRepeatsAreSummedUp(t *testing.T) {
 	})
 }
 
-// What happens once is one line, the caller's. Keys do not mix, and each has its own minute.
+// An event that happens once is one line, which the caller writes. Keys are counted separately,
+// each with its own minute.
 func TestRepeatsByKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, l := newLog(9)
@@ -81,7 +83,8 @@ func TestRepeatsByKey(t *testing.T) {
 	})
 }
 
-// At the end it says what it has not said yet, and no timer is left that speaks later.
+// At the end all sums are reported that were not yet, and no timer is left that would report
+// later.
 func TestRepeatsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, l := newLog(9)
@@ -105,7 +108,8 @@ func TestRepeatsEnd(t *testing.T) {
 	})
 }
 
-// Where there are too many kinds, what comes late is always new: better too much than nothing.
+// If there are too many keys, an event under a further key is always new: a line too many is
+// better than none.
 func TestRepeatsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, l := newLog(2)

@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Reads are the reads of the store that the events of a Run need.
+// Reads has the reads of the store that the events of a Run need.
 type Reads interface {
 	Get(ctx context.Context, key batch.Key) (batch.Record, error)
 	List(ctx context.Context, q store.ListQuery) ([]batch.Record, store.Cursor, error)
@@ -30,8 +30,8 @@ type Run struct {
 	ended         atomic.Bool
 }
 
-// Begin begins a Run. Until its end events carry the values of ctx, also after ctx is done.
-// reliant says that the strategy relies on the order in which the ledger gets batches.
+// Begin begins a Run. Until the Run's end, events have the values of ctx, also after ctx is done.
+// reliant is true if the strategy relies on the order in which the ledger gets batches.
 func (r *Reporter) Begin(ctx context.Context, s Reads, traits func(batch.ServiceID) dlt.Traits, reliant bool) *Run {
 	values := context.WithoutCancel(ctx)
 	observe := func(e batch.Event) { r.Observe(values, e) }
@@ -39,22 +39,22 @@ func (r *Reporter) Begin(ctx context.Context, s Reads, traits func(batch.Service
 	return &Run{Reporter: r, store: s, traits: traits, reliesOnOrder: reliant}
 }
 
-// End ends the Run. The queues of Options.Observers get time to become empty, and sums in the log
-// are written.
+// End ends the Run. The queues of Options.Observers get time to become empty, and the sums are
+// written to the log.
 func (r *Run) End() {
-	r.ended.Store(true) // before Health is cleared
+	r.ended.Store(true) // set before Health is cleared
 	r.conditions.clearRun()
 	r.drainQueues()
 	r.repeats.reportAll()
 	r.run.Store(nil)
 }
 
-// Requests that ignore their context may outlive their Run, which then returns ErrDrain. Their
-// answers close and open only the gates of that Run, so Paused, Resumed and Unserved say nothing
-// then: Health and the events are about the Run of now, and nobody would ever take the news back.
+// Requests that ignore their context may outlast their Run, which then returns ErrDrain. Their
+// answers close and open only the gates of that Run, so Paused, Resumed and Unserved then report
+// nothing: Health and the events are about the present Run, and nothing would ever correct them.
 
-// Unserved is LaneHeld for a service that this Run does not serve at all. A nil error means
-// that the Run serves it by now.
+// Unserved is LaneHeld for a service that this Run does not serve at all. A nil error means that
+// the Run now serves it.
 func (r *Run) Unserved(s batch.ServiceID, err error) {
 	if r.ended.Load() {
 		return
@@ -65,8 +65,8 @@ func (r *Run) Unserved(s batch.ServiceID, err error) {
 	}
 }
 
-// Paused reports that nothing is posted to a ledger, or for a service. Since and Because of the
-// pause are not read.
+// Paused reports that nothing is posted to a ledger, or for a service. It does not read Since and
+// Because of the pause.
 func (r *Run) Paused(p health.Pause, err error) {
 	if r.ended.Load() {
 		return
@@ -83,7 +83,7 @@ func (r *Run) Paused(p health.Pause, err error) {
 	r.Report(event)
 }
 
-// Resumed reports that such a pause is over.
+// Resumed reports that a pause reported by Paused is over.
 func (r *Run) Resumed(p health.Pause) {
 	if r.ended.Load() {
 		return
@@ -108,7 +108,7 @@ type answerError struct {
 func (e *answerError) Error() string   { return e.kind.Error() }
 func (e *answerError) Unwrap() []error { return []error{e.kind, e.err} }
 
-// addPostError adds to an event where, and by which codes, a POST failed.
+// addPostError adds to an event the place and the codes of a failed POST.
 func addPostError(e *batch.Event, r batch.Report) {
 	r = r.Fit()
 	e.StatusCode, e.Code, e.Endpoint = r.StatusCode, r.Code, r.Endpoint

@@ -11,14 +11,14 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// conditions keeps the conditions that last since an event, for Health.
+// conditions has the lasting conditions that events have shown, for Health.
 type conditions struct {
 	mu            sync.Mutex
 	pauses        map[health.Pause]pauseReason    // by ledger, service and All
 	haltedLanes   map[batch.ServiceID]time.Time   // since when
 	unservedLanes map[batch.ServiceID]pauseReason // that the present Run refuses to serve
 	warnings      []store.Warning
-	warned        map[string]time.Time // since when each of them stands, by its name
+	warned        map[string]time.Time // since when each warning lasts, by its name
 	trouble       error
 	troubleAt     time.Time
 }
@@ -29,7 +29,8 @@ type pauseReason struct {
 	because error
 }
 
-// clearRun forgets all but the last trouble: it is about a Run that is over.
+// clearRun forgets all conditions except the last trouble, because they are about a Run that is
+// over.
 func (s *conditions) clearRun() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,8 +92,8 @@ func (r *Reporter) UnservedLanes(now time.Time) (all []store.Unserved) {
 	return all
 }
 
-// paused begins a pause, or gives it another reason. What is not p's is not touched: each ledger,
-// and each service, has a pause of its own.
+// paused begins a pause, or gives it another reason. It changes no other pause: each ledger and
+// each service has its own.
 func (s *conditions) paused(p health.Pause, why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +127,7 @@ func (s *conditions) warns(all []store.Warning) (fresh []store.Warning) {
 	return fresh
 }
 
-// health returns the present health, as far as it is known here.
+// health returns the parts of Health that are known here.
 func (s *conditions) health(now time.Time) health.Health {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +154,7 @@ func (s *conditions) health(now time.Time) health.Health {
 	return h
 }
 
-// earliest is the earliest of some times; zero without any.
+// earliest returns the earliest of some times, or the zero time if there are none.
 func earliest[K comparable](times map[K]time.Time) (first time.Time) {
 	for _, t := range times {
 		if first.IsZero() || t.Before(first) {

@@ -9,12 +9,13 @@ import (
 )
 
 // Traced returns the batches with their trace contexts: their own, or else the caller's. It drops
-// and counts a context that is not valid, and leaves the caller's slice as it is.
+// and counts a context that is not valid, and does not change the caller's slice.
 func (r *Reporter) Traced(ctx context.Context, batches []batch.Batch) []batch.Batch {
 	return traces.Traced(ctx, &r.traces, r.o.TraceParent, batches, func(b *batch.Batch) *string { return &b.TraceParent })
 }
 
-// TraceRequest returns the function that begins the span of a POST; nil where nobody wants one.
+// TraceRequest returns the function that begins the span of a POST, or nil if Options.TraceRequest
+// is not set.
 func (r *Reporter) TraceRequest() func(context.Context, []store.Claim) (context.Context, func(error)) {
 	if r.o.TraceRequest == nil {
 		return nil

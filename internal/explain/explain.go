@@ -1,4 +1,4 @@
-// Package explain says why a batch does not move, from one read of its store. It is a pure
+// Package explain finds out why a batch does not move, from one read of its store. It is a pure
 // function, for processes with a ledger and for processes without one.
 package explain
 
@@ -12,14 +12,14 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Explain explains the batch of one read of the store, for processes that claim by q and choose.
+// Explain explains the batch of one read of the store, for processes that claim with q and choose.
 func Explain(l store.Look, q store.ClaimQuery, choose store.Choose) batch.Explanation {
 	e := Judge(l, q, choose)
 	e.Text = Sentence(e)
 	return e
 }
 
-// Judge is Explain without the sentence.
+// Judge is Explain without the text of the sentence.
 func Judge(l store.Look, q store.ClaimQuery, choose store.Choose) batch.Explanation {
 	l.Row = l.Row.AsOf(l.At)
 	x := explainer{look: l, lane: q.InOrder(l.Ref.Key.Service, l.Lane), query: q, choose: choose, now: l.At}
@@ -70,8 +70,7 @@ func (x *explainer) explainState() {
 	}
 }
 
-// explainFinal explains a batch that has ended. It names a requeue only where the store allows
-// one.
+// explainFinal explains a final batch. It names a requeue only if the store allows one.
 func (x *explainer) explainFinal() {
 	cause, remedy := batch.CauseFinal, batch.RemedyRequeue
 	if x.look.Row.Quarantined {
@@ -100,7 +99,7 @@ func (x *explainer) explainClaimable() {
 		x.say(batch.ByQueuer, batch.CauseDelayed, batch.RemedyWait)
 		x.explanation.Next = x.look.Row.NotBefore.Sub(x.now)
 	case !x.look.Row.Resendable(x.now, x.query.TTL, x.resendRule()):
-		x.say(batch.ByMonitor, batch.CauseInDoubt, batch.RemedyWait) // the next claim hands it back
+		x.say(batch.ByMonitor, batch.CauseInDoubt, batch.RemedyWait) // the next claim returns it to the monitor
 	default:
 		x.explainReady()
 	}
@@ -113,7 +112,7 @@ func (x *explainer) resendRule() store.Resend {
 	return x.query.Resend(x.explanation.Service)
 }
 
-// explainReady explains a batch that could leave now if its lane lets it.
+// explainReady explains a batch that could be sent now if its lane allows it.
 func (x *explainer) explainReady() {
 	q := x.query
 	if x.claimWouldTake(x.look.Lane, q) {
@@ -126,11 +125,11 @@ func (x *explainer) explainReady() {
 		return
 	}
 	me := x.positionIn(x.lane)
-	if me < 0 { // farther back than claims look
+	if me < 0 { // farther back than claims read
 		x.setBlocker(batch.CauseBehind, x.first(), "")
 		return
 	}
-	// If the batch leaves once its conflicts are gone, the first conflicting batch blocks it.
+	// If the batch can be sent once its conflicts are gone, the first batch in conflict blocks it.
 	var conflicts []store.LaneRow
 	for _, r := range x.lane[:me] {
 		if r.Footprint.Conflicts(x.look.Footprint) {
@@ -156,7 +155,7 @@ func (x *explainer) setBlocker(cause batch.Cause, blocker batch.Key, address str
 	x.explanation.Blocker, x.explanation.Address = blocker, address
 }
 
-// claimWouldTake reports whether a claim that sees these rows would take the batch.
+// claimWouldTake reports whether a claim that reads these rows would take the batch.
 func (x *explainer) claimWouldTake(rows []store.LaneRow, q store.ClaimQuery) bool {
 	plan := store.PlanLane(x.explanation.Service, slices.Clone(rows), x.now, q, len(rows), x.choose)
 	for _, run := range plan.Runs {
@@ -173,8 +172,8 @@ func (x *explainer) positionIn(rows []store.LaneRow) int {
 	return slices.IndexFunc(rows, func(r store.LaneRow) bool { return r.Key == x.explanation.Key })
 }
 
-// first returns the batch for which a lane without conflicts waits. It returns the zero Key
-// where the front is the batch itself.
+// first returns the batch for which a batch without conflicts waits. It returns the zero Key if
+// that is the batch itself.
 func (x *explainer) first() batch.Key {
 	if k := First(x.lane); k != x.explanation.Key {
 		return k
@@ -182,8 +181,8 @@ func (x *explainer) first() batch.Key {
 	return batch.Key{}
 }
 
-// First returns the batch for which a batch waits that claims do not look at yet: the first in
-// flight, or else the front of the lane, which is in the order of claims.
+// First returns the batch for which a batch waits that claims do not read yet: the first batch in
+// flight, or else the front of the lane. lane is in the order of claims.
 func First(lane []store.LaneRow) batch.Key {
 	for _, r := range lane {
 		if !r.Row.State.Claimable() {
@@ -196,8 +195,8 @@ func First(lane []store.LaneRow) batch.Key {
 	return batch.Key{}
 }
 
-// conflictAddress returns an address at which two footprints conflict: of two prefixes, if one
-// begins with the other, the longer. It returns "" where a footprint declares nothing.
+// conflictAddress returns an address at which two footprints conflict: of two prefixes, of which
+// one begins with the other, the longer. It returns "" if a footprint declares nothing.
 func conflictAddress(f, g batch.Footprint) string {
 	for _, pair := range [...][2][]string{{f.Writes, g.Writes}, {f.Writes, g.Reads}, {f.Reads, g.Writes}} {
 		for _, a := range pair[0] {
@@ -214,11 +213,11 @@ func conflictAddress(f, g batch.Footprint) string {
 	return ""
 }
 
-// Sentence puts an explanation into words.
+// Sentence returns an explanation as a sentence.
 func Sentence(e batch.Explanation) string { return sentence(e, causeText(e)) }
 
-// ClaimedAlone returns the Sentence of a claimed batch while no instance runs: nobody is known to
-// go on with the attempt.
+// ClaimedAlone returns the Sentence of a claimed batch while no instance runs, so that no process
+// is known to go on with the attempt.
 func ClaimedAlone(e batch.Explanation) string {
 	return sentence(e, fmt.Sprintf("%s began attempt %d, and its claim ends in %s at most", instanceText(e.ClaimedBy), e.Attempts, e.ClaimLeft.Round(time.Millisecond)))
 }
@@ -227,7 +226,7 @@ func sentence(e batch.Explanation, cause string) string {
 	s := e.State.String() + ": " + withDecision(e, cause)
 	switch {
 	case e.LastError == nil:
-	case string(e.LastError.Kind) == e.State.String() && e.LastError.Message != "": // the state is said already
+	case string(e.LastError.Kind) == e.State.String() && e.LastError.Message != "": // the sentence has the state already
 		s += " (" + e.LastError.Message + ")"
 	default:
 		s += " (last error: " + e.LastError.Error() + ")"
@@ -235,7 +234,7 @@ func sentence(e batch.Explanation, cause string) string {
 	return s
 }
 
-// withDecision says why, and that a person was called about an earlier attempt.
+// withDecision adds to the reason that a person was called about an earlier attempt.
 func withDecision(e batch.Explanation, s string) string {
 	if e.Withdrawn {
 		s += "; it is withdrawn: what takes effect first decides, the batch or what is sent to exclude it"
@@ -256,13 +255,13 @@ func causeText(e batch.Explanation) string {
 	case batch.CausePaused:
 		return fmt.Sprintf("%s was paused by %s%s; resume it", e.Control.Scope, e.Control.PausedBy.Actor, reasonText(e.Control.PausedBy.Reason))
 	case batch.CauseHalted:
-		if e.Blocker == e.Key { // a batch that waits and halted its lane was requeued
+		if e.Blocker == e.Key { // the batch halted the lane, and was requeued
 			return "it halted its lane" + reasonText(e.Control.HaltReason) + ", and was requeued since; release the lane"
 		}
 		return fmt.Sprintf("its lane was halted by batch %s%s; release the lane", e.Blocker.ID, reasonText(e.Control.HaltReason))
 	case batch.CauseDelayed:
 		s := fmt.Sprintf("it waits another %s", e.Next.Round(time.Millisecond))
-		if e.State == batch.Queued && e.Attempts > 0 { // requeued: the quiet time of the ledger
+		if e.State == batch.Queued && e.Attempts > 0 { // it was requeued, and waits for the ledger's quiet time
 			s += fmt.Sprintf(": it may be sent again from %s, since the ledger may remember the last attempt until then", e.At.Add(e.Next).UTC().Format("15:04:05Z"))
 		}
 		if e.Decision != "" {

@@ -16,19 +16,18 @@ func ByInstance(c batch.Cause) bool {
 	return false
 }
 
-// ByLedger reports whether a batch with this cause goes on only once instances post again, where
-// none does because of the ledger's answers of this kind. A ledger that is not reached cannot be
-// asked either.
+// ByLedger reports whether a batch with this cause goes on only once instances post again, while
+// none posts because of the ledger's answers of this kind. A ledger that cannot be reached cannot
+// be asked either.
 func ByLedger(c batch.Cause, kind batch.ErrorKind) bool {
 	switch c {
 	case batch.CauseInDoubt, batch.CauseLedger, batch.CauseSettling:
 		return kind != batch.KindMisconfigured && kind != batch.KindBusy
 	}
-	return ByInstance(c) // a claimed one finds out whether the ledger takes batches again
+	return ByInstance(c) // a claimed batch finds out whether the ledger takes batches again
 }
 
-// WithCause returns the text of an explanation with the sentence that says why no instance moves
-// the batch.
+// WithCause returns the text of an explanation with a sentence on why no instance moves the batch.
 func WithCause(e batch.Explanation, why string) string {
 	switch {
 	case e.Cause == batch.CauseReady:

@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// An explanation of a batch that has ended names a requeue only where the store carries one out.
+// The explanation of a final batch names a requeue only if the store can make one.
 func TestRemedyOfTheEnd(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, in := range []struct {

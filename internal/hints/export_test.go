@@ -1,6 +1,6 @@
 package hints
 
-// Peers is how many listeners a node remembers.
+// Peers returns how many listeners a node remembers.
 func (n *Node) Peers() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -20,15 +20,15 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// wire is a store's way between processes, which can be cut.
+// wire is a store whose hints between processes can be cut off.
 type wire struct {
 	*memory.Store
 	mu   sync.Mutex
 	told []store.Hint
 	at   []time.Time
-	err  error              // of each Tell and Hear
-	slow time.Duration      // of each Tell
-	cut  context.CancelFunc // of the present Hear
+	err  error              // the error of each Tell and Hear
+	slow time.Duration      // the time that each Tell takes
+	cut  context.CancelFunc // ends the present Hear
 }
 
 func (w *wire) Tell(ctx context.Context, h store.Hint) error {
@@ -76,8 +76,8 @@ func (w *wire) take() (all []store.Hint, at []time.Time) {
 
 func lane(s batch.ServiceID) store.Hint { return store.Hint{Lanes: []batch.ServiceID{s}} }
 
-// The first hint leaves at once, those after it together; a process that adds all the time tells a
-// hundred times a second at most, and nothing is left running.
+// The first hint is sent at once, and those after it are sent together. A process that adds all
+// the time sends a hundred hints a second at most, and leaves no goroutine running.
 func TestHintsAreToldInGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{Store: memory.New()}
@@ -97,13 +97,13 @@ func TestHintsAreToldInGroups(t *testing.T) {
 			assert.ElementsMatch(t, []batch.ServiceID{"a", "b"}, h.Lanes, "each once")
 			assert.NotEmpty(t, h.From)
 		}
-		n.Tell(lane("a")) // the test ends with a timer, not with a goroutine
+		n.Tell(lane("a")) // the test ends while a timer is set, and without a goroutine
 		n.Tell(lane("b"))
 	})
 }
 
-// While a store is slow to tell, telling takes one part in twenty of the time, whether it succeeds
-// or not. Nothing is lost by it, and after one very slow answer the next hint waits for 5 s.
+// If the store is slow to send hints, sending takes one twentieth of the time, whether it succeeds
+// or not. No hint is lost by that, and after one very slow answer the next hint waits for 5 s.
 func TestTellingTakesAPartOfTheTime(t *testing.T) {
 	for _, err := range []error{nil, errCut} {
 		synctest.Test(t, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestTellingTakesAPartOfTheTime(t *testing.T) {
 			synctest.Wait()
 			w.slow = 0
 			n.Tell(lane("b"))
-			time.Sleep(18 * time.Second) // a pause behind a failure has jitter, of half of 5 s at most
+			time.Sleep(18 * time.Second) // a pause after a failure has jitter: 5 s and half of it at most
 			told, at := w.take()
 			require.Len(t, told, 2)
 			if err == nil {
@@ -141,7 +141,7 @@ func TestTellingTakesAPartOfTheTime(t *testing.T) {
 	}
 }
 
-// What is too much to name is told as a whole.
+// If there are too many names for one hint, the hint is about the whole topic.
 func TestManyHints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{Store: memory.New()}
@@ -159,7 +159,7 @@ func TestManyHints(t *testing.T) {
 	})
 }
 
-// A store that cannot tell is asked less and less often.
+// After failures to send a hint, the store is called with growing pauses.
 func TestHintsThatFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{Store: memory.New(), err: errCut}
@@ -181,7 +181,7 @@ func TestHintsThatFail(t *testing.T) {
 	})
 }
 
-// A listener that is lost begins again, and then everything is looked at once.
+// A listener whose connection is lost listens again, and then look is called once.
 func TestAListenerThatIsLost(t *testing.T) {
 	tier.Hints(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -220,7 +220,7 @@ func TestAListenerThatIsLost(t *testing.T) {
 	})
 }
 
-// Several may hear about the same topics: while one of them does, the node hears.
+// Several calls of Hear may listen to the same topics. The node is live while one of them is.
 func TestSeveralHearTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		changes := 0
@@ -244,7 +244,7 @@ func TestSeveralHearTheSame(t *testing.T) {
 	})
 }
 
-// Who hears for a while knows whether anybody wants to be told.
+// A node that has listened for a while knows whether another process listens.
 func TestWanted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{Store: memory.New()}
@@ -270,7 +270,7 @@ func TestWanted(t *testing.T) {
 	})
 }
 
-// Whoever makes up listeners fills no memory, and takes no hint from those that listen.
+// Made up listeners take no more than bounded memory, and no hint from listeners that exist.
 func TestListenersThatAreMadeUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{Store: memory.New()}
@@ -287,7 +287,7 @@ func TestListenersThatAreMadeUp(t *testing.T) {
 		go waits.Hear(ctx, store.TopicFinals, none, func() {})
 		synctest.Wait()
 		assert.True(t, runs.Wanted(store.TopicFinals))
-		time.Sleep(2 * hints.ForgetAfter) // who listens says so each minute
+		time.Sleep(2 * hints.ForgetAfter) // real listeners name themselves each minute
 		assert.True(t, runs.Wanted(store.TopicFinals))
 		assert.False(t, runs.Wanted(store.TopicOrders))
 		stop()
@@ -296,7 +296,7 @@ func TestListenersThatAreMadeUp(t *testing.T) {
 	})
 }
 
-// A store without hints is left alone.
+// A node on a store without hints calls no method of the store.
 func TestNoHints(t *testing.T) {
 	n := hints.New(hints.Options{Timeout: time.Second})
 	n.Tell(lane("a"))

@@ -8,14 +8,15 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// The lines of a log about what is heard.
+// The log lines about received hints.
 const (
 	lineHears        = "hears hints"
 	lineHearsNothing = "hears no hints: scans find what other processes do"
 )
 
-// Log writes down that no hints about topics arrive, once for each reason, and that they arrive,
-// and how. For a store that never gives hints it writes nothing: its abilities say so.
+// Log logs that no hints about topics arrive, once for each reason, and that they arrive again,
+// and how. It logs nothing about a store without hints, because the line about its abilities says
+// so.
 func Log(log *slog.Logger, t store.Topics, before, now State) {
 	attrs := []slog.Attr{slog.String("about", t.String())}
 	level, line := slog.LevelDebug, lineHears
@@ -26,7 +27,7 @@ func Log(log *slog.Logger, t store.Topics, before, now State) {
 		level, line = slog.LevelWarn, lineHearsNothing
 		attrs = append(attrs, slog.Any("error", now.Err))
 	case !now.Live:
-		return // it has ended as it should
+		return // the listener ended because its context was done
 	default:
 		attrs = append(attrs, slog.String("way", now.Way))
 		if before.Err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A log says that nothing is heard and why, and that it is heard again and how. It is quiet about
-// a store that never gives hints, and about an end that was asked for.
+// The log has a line if no hints arrive, with the reason, and a line if they arrive again, with
+// the way. It has none about a store without hints, and none about an end that was asked for.
 func TestLog(t *testing.T) {
 	live := hints.State{Live: true, Way: "by wire"}
 	for _, c := range []struct {

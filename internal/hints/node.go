@@ -1,5 +1,5 @@
-// Package hints tells other processes where there is something new, and hears what they tell.
-// Nothing rests on it: scans and the reads of those who wait find everything without it, later.
+// Package hints sends hints to other processes, and receives theirs. Nothing depends on hints:
+// scans, and the reads for callers that wait, find everything without them, later.
 package hints
 
 import (
@@ -24,37 +24,37 @@ type Store interface {
 
 // Options of a node; all must be set unless they say otherwise.
 type Options struct {
-	Store Store // nil is a store without hints: nothing is told, and nothing heard
+	Store Store // nil means a store without hints: no hint is sent or received
 	// Timeout bounds a Tell.
 	Timeout time.Duration
-	// Changed is called when the node begins to hear about topics, and when it hears no more of
-	// them or the reason for that changes; nil is nobody.
+	// Changed is called when the node begins to receive hints about topics, when it no longer
+	// receives them, and when the reason for that changes. It may be nil.
 	Changed func(t store.Topics, before, now State)
 }
 
-// State says whether somebody who listens hears hints.
+// State tells whether hints about topics arrive.
 type State struct {
 	Live  bool
-	Since time.Time // that it is so
-	Way   string    // how they arrive, for people; "" while not Live
-	Err   error     // why not; nil at first, and after a listener that ended as it should
+	Since time.Time // since when Live has this value
+	Way   string    // how hints arrive, for people; "" if not Live
+	Err   error     // why no hints arrive; nil at first, and after a listener that ended as asked
 }
 
-// ForgetAfter is after how long without a word of it a listener counts as gone. Listeners tell of
-// themselves once a minute.
+// ForgetAfter is the time after which a listener that did not name itself counts as gone.
+// Listeners name themselves once a minute.
 const ForgetAfter = 150 * time.Second
 
-// Node tells and hears for one Runner. Its methods may be called concurrently.
+// Node sends and receives hints for one Runner. Its methods may be called concurrently.
 type Node struct {
 	options Options
 	id      string
 	sender  sender
 
 	mu         sync.Mutex
-	peers      map[peer]time.Time   // when each was heard of last
-	overflowAt time.Time            // when one more was heard of than are remembered
-	liveCalls  map[store.Topics]int // calls of Hear that are live; none of topics without one
-	liveSince  time.Time            // when the first of them became so
+	peers      map[peer]time.Time   // when each last named itself
+	overflowAt time.Time            // when a listener beyond maxPeers last named itself
+	liveCalls  map[store.Topics]int // number of calls of Hear that are live, by topics
+	liveSince  time.Time            // when the first of them became live
 	states     map[store.Topics]State
 }
 
@@ -64,22 +64,22 @@ type peer struct {
 	topics store.Topics
 }
 
-// New returns a node that neither hears nor tells anything yet.
+// New returns a node that does not send or receive anything yet.
 func New(o Options) *Node {
 	n := &Node{options: o, id: rand.Text(), peers: map[peer]time.Time{}, liveCalls: map[store.Topics]int{}, states: map[store.Topics]State{}}
 	n.sender = sender{store: o.Store, timeout: o.Timeout, from: n.id}
 	return n
 }
 
-// Tell tells others, soon and without waiting.
+// Tell sends a hint to other processes, soon and without waiting.
 func (n *Node) Tell(h store.Hint) {
 	if n.options.Store != nil {
 		n.sender.add(h)
 	}
 }
 
-// Wanted reports whether another process may listen to one of these topics. A node that does not
-// hear who listens, or not for long enough to know, says yes.
+// Wanted reports whether another process may listen to one of these topics. It is true if this
+// node does not know who listens, because it does not listen, or not for long enough.
 func (n *Node) Wanted(t store.Topics) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -99,16 +99,16 @@ func (n *Node) Wanted(t store.Topics) bool {
 	return false
 }
 
-// maxPeers bounds how many listeners a node remembers: anybody may make them up. With more it
-// takes it that somebody listens to everything.
+// maxPeers bounds how many listeners a node remembers, because any client of the database may make
+// them up. With more, Wanted is true for every topic.
 const maxPeers = 1000
 
-// forget drops the listeners that are gone. The caller holds the lock.
+// forget removes the listeners that are gone. The caller holds the lock.
 func (n *Node) forget(now time.Time) {
 	maps.DeleteFunc(n.peers, func(_ peer, at time.Time) bool { return now.Sub(at) >= ForgetAfter })
 }
 
-// heard takes note of who listens.
+// heard notes a listener that names itself.
 func (n *Node) heard(h store.Hint) {
 	if h.Hears == 0 || h.From == "" {
 		return
@@ -118,7 +118,7 @@ func (n *Node) heard(h store.Hint) {
 	p, now := peer{h.From, h.Hears}, time.Now()
 	if _, known := n.peers[p]; !known && len(n.peers) >= maxPeers {
 		if now.Sub(n.overflowAt) < time.Second {
-			return // it was full just now
+			return // there were too many just now
 		}
 		if n.forget(now); len(n.peers) >= maxPeers {
 			n.overflowAt = now
@@ -128,11 +128,11 @@ func (n *Node) heard(h store.Hint) {
 	n.peers[p] = now
 }
 
-// Hear gives hints about these topics to heard until ctx is done. It calls look when what happened
-// before may not have been heard: each time that it has become live. Where hints do not arrive it
-// tries again, less and less often. Several calls may hear about the same topics.
+// Hear calls heard with hints about these topics until ctx is done. It calls look each time that
+// it has become live, because earlier hints may have been missed. If hints do not arrive it tries
+// again, with growing pauses. Several calls may listen to the same topics.
 func (n *Node) Hear(ctx context.Context, topics store.Topics, heard func(store.Hint), look func()) {
-	live := false // only Live and, after Hear has returned, this function use it
+	live := false // used only by Live and, after the store's Hear has returned, by this function
 	var mu sync.Mutex
 	l := store.Listener{
 		ID: n.id, Wants: topics,
@@ -174,7 +174,7 @@ func (n *Node) Hear(ctx context.Context, topics store.Topics, heard func(store.H
 		}
 		if errors.Is(err, store.ErrUnsupported) {
 			end(err)
-			return nil // it never can
+			return nil // this store never has hints
 		}
 		if err == nil {
 			err = errEnded
@@ -188,8 +188,8 @@ func (n *Node) Hear(ctx context.Context, topics store.Topics, heard func(store.H
 
 var errEnded = errors.New("the store stopped to listen")
 
-// change notes a state, and how many more calls of Hear are live. While another one is, the
-// state stays.
+// change notes a state, and by how many the calls of Hear that are live change. While another call
+// is live, the state stays live.
 func (n *Node) change(t store.Topics, s State, more int) {
 	n.mu.Lock()
 	before := n.states[t]
@@ -203,7 +203,7 @@ func (n *Node) change(t store.Topics, s State, more int) {
 	}
 	s.Since = before.Since
 	if !s.Live && s.Err == nil && !before.Live {
-		s.Err = before.Err // it has ended without being live
+		s.Err = before.Err // this call ended without becoming live
 	}
 	changed := before.Live != s.Live || text(before.Err) != text(s.Err)
 	if before.Live != s.Live || s.Since.IsZero() {
@@ -223,7 +223,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-// State says whether this node hears about topics, as they were given to Hear.
+// State returns whether this node receives hints about topics. t is as it was given to Hear.
 func (n *Node) State(t store.Topics) State {
 	n.mu.Lock()
 	defer n.mu.Unlock()

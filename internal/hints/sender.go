@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// minTellPause is the shortest time between two hints of a process: PostgreSQL commits
+	// minTellPause is the shortest time between two hints of a process, because PostgreSQL commits
 	// transactions that notify one after the other.
 	minTellPause = 10 * time.Millisecond
-	// tellPauseFactor bounds the part of the time that telling takes to one in so many: while the
-	// database has more to do than it can, a hint helps nobody.
+	// tellPauseFactor bounds the part of the time that sending takes to one in tellPauseFactor:
+	// while the database is overloaded, hints do not help.
 	tellPauseFactor = 20
-	// maxTellPause is the longest pause after a Tell: those who hear scan after 15 s without a
-	// hint, and one slow answer does not keep them waiting for longer than that.
+	// maxTellPause is the longest pause after a Tell. Without a hint the receivers scan after 15
+	// s, and one slow answer must not make them wait that long.
 	maxTellPause = 5 * time.Second
-	// maxNames is how many names of a topic wait to be told. With more the topic is told as a
-	// whole.
+	// maxNames is how many names of a topic one hint may have. With more the hint is about the
+	// whole topic.
 	maxNames = 1000
 )
 
-// sender tells hints in groups. Nothing runs while nothing is to be told.
+// sender sends hints in groups. No goroutine runs while there is nothing to send.
 type sender struct {
 	store   Store
 	timeout time.Duration
@@ -35,13 +35,13 @@ type sender struct {
 
 	mu       sync.Mutex
 	nextHint store.Hint
-	lanes    map[batch.ServiceID]struct{} // of next
-	busy     bool                         // a timer or a Tell is under way, which takes next
+	lanes    map[batch.ServiceID]struct{} // the lanes of nextHint
+	busy     bool                         // whether a timer or a Tell is under way that will take nextHint
 	nextTell time.Time                    // when the next Tell may begin
-	pauses   *backoff.ExponentialBackOff  // of failures in a row; nil after a success
+	pauses   *backoff.ExponentialBackOff  // the pauses after failures in a row; nil after a success
 }
 
-// add adds to the next hint. The first hint leaves at once, those after it together.
+// add adds to the next hint. The first hint is sent at once, and those after it together.
 func (s *sender) add(h store.Hint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,8 +53,8 @@ func (s *sender) add(h store.Hint) {
 	s.start()
 }
 
-// start begins a Tell, now or when it may. A timer has no goroutine: in a test's bubble nothing is
-// left behind.
+// start begins a Tell, now or at nextTell. It uses a timer, not a goroutine, so that nothing is
+// left in a test's bubble.
 func (s *sender) start() {
 	if wait := time.Until(s.nextTell); wait > 0 {
 		time.AfterFunc(wait, s.send)
@@ -63,7 +63,7 @@ func (s *sender) start() {
 	go s.send()
 }
 
-// send tells the added hint. A failure loses it: a scan finds the same.
+// send sends nextHint. A failure loses the hint: a scan finds the same.
 func (s *sender) send() {
 	s.mu.Lock()
 	h := s.nextHint

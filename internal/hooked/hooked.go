@@ -1,4 +1,4 @@
-// Package hooked wraps ledgers for tests whose methods are closures.
+// Package hooked wraps ledgers in tests, with functions in place of methods.
 package hooked
 
 import (

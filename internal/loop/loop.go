@@ -11,15 +11,15 @@ import (
 	"github.com/cenkalti/backoff/v4"
 )
 
-// Bounds of the pause before a loop starts again (docs/design.md#defaults).
+// The bounds of the pause before a loop starts again (docs/design.md#defaults).
 const (
 	MinPause = time.Second
 	MaxPause = time.Minute
 )
 
-// Run calls f until it returns nil or ctx is done. After an error or a panic it calls trouble
-// and starts f again after a pause of 1 s doubling to 60 s, with jitter; a run of f that
-// lasted longer than the longest pause starts over at 1 s.
+// Run calls f until it returns nil or ctx is done. After an error or a panic it calls trouble, and
+// calls f again after a pause of 1 s, which doubles up to 60 s, with jitter. If f ran for longer
+// than the longest pause, the next pause is 1 s again.
 func Run(ctx context.Context, f func(context.Context) error, trouble func(error)) {
 	pause := NewPauses(MinPause, MaxPause)
 	for {
@@ -38,7 +38,7 @@ func Run(ctx context.Context, f func(context.Context) error, trouble func(error)
 	}
 }
 
-// NewPauses returns pauses from lo doubling to hi, with jitter, for ever.
+// NewPauses returns pauses without end from lo, doubling up to hi, with jitter.
 func NewPauses(lo, hi time.Duration) *backoff.ExponentialBackOff {
 	return backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(lo),
@@ -49,10 +49,10 @@ func NewPauses(lo, hi time.Duration) *backoff.ExponentialBackOff {
 	)
 }
 
-// NewBriefPauses returns the pauses of a single retried action, a call to the store say: from 10
-// ms to 5 s, each half as long again as the one before, with jitter. Most failures are over at
-// once, and ten in a row within a second or so; and when the store is back after a long time
-// nobody waits much longer.
+// NewBriefPauses returns the pauses between tries of a single action, such as a call to the store:
+// from 10 ms to 5 s, each half as long again as the one before, with jitter. Most failures last a
+// moment, and ten tries are made within about a second. When the store is back after a long time,
+// the wait is not much longer than 5 s.
 func NewBriefPauses() *backoff.ExponentialBackOff {
 	b := NewPauses(10*time.Millisecond, 5*time.Second)
 	b.Multiplier = 1.5
@@ -85,13 +85,13 @@ func Retry(ctx context.Context, trouble func(error), f func() error) error {
 // Final marks an error after which [Retry] does not try again.
 func Final(err error) error { return backoff.Permanent(err) }
 
-// PanicError is a panic in somebody else's code, contained.
+// PanicError is a contained panic in code of another package.
 type PanicError struct {
 	Value any
 	Stack []byte
 }
 
-// Error implements error; it leaves the stack to the caller that logs it.
+// Error implements error. It leaves the stack out: the caller logs that.
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
 // Panicked reports whether an error is, or wraps, a panic that [Contain] returned.
@@ -110,8 +110,8 @@ func Contain(f func() error) (err error) {
 	return f()
 }
 
-// Poke wakes a loop by a channel with room for one element: a second poke before it wakes is the
-// first.
+// Poke wakes a loop by a channel of capacity one. A second poke before the loop wakes changes
+// nothing.
 func Poke(wake chan<- struct{}) {
 	select {
 	case wake <- struct{}{}:
@@ -119,7 +119,7 @@ func Poke(wake chan<- struct{}) {
 	}
 }
 
-// Sleep waits, or reports false when ctx is done first.
+// Sleep waits for d and returns true, or returns false if ctx is done first.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

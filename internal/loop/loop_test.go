@@ -134,8 +134,8 @@ func TestBackoffNeverEnds(t *testing.T) {
 	})
 }
 
-// A failed action is retried by itself, soon and then every five seconds or so, for as long as
-// it must; every failure is reported, and a panic is a failure.
+// A failed action is retried, soon and later about every five seconds, for as long as it fails.
+// Each failure is reported, and a panic is a failure.
 func TestRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var at []time.Duration

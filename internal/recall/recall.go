@@ -1,7 +1,8 @@
-// Package recall remembers the batches that this process has claimed, posted or read, beyond what
-// the database says of them. A database may forget: an asynchronous failover loses the last
-// commits, and a person restores a backup. A claim that contradicts this memory proves it. Then
-// the batch must not be posted as if it were new: the ledger may execute the earlier attempt.
+// Package recall remembers the batches that this process has claimed, posted or read,
+// independently of the database. A database may forget: an asynchronous failover loses the last
+// commits, or a person restores a backup. A claim that contradicts this memory proves that. The
+// batch must then not be posted as if it were new, because the ledger may execute the earlier
+// attempt.
 package recall
 
 import (
@@ -14,30 +15,30 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// DefaultBytes is about how much memory a process spends on this. It suffices for the last 100,000
+// DefaultBytes is about how much memory a process uses for this. It is enough for the last 100,000
 // batches without prepared bytes.
 const DefaultBytes = 8 << 20
 
 // entryBytes is about the memory that an entry takes beside its prepared bytes.
 const entryBytes = 64
 
-// Batches is the memory. All methods may be called concurrently. It holds the batches that were
+// Batches is the memory. All methods may be called concurrently. It keeps the batches that were
 // mentioned last, and forgets whole generations of the others, so that its size is bounded.
 type Batches struct {
-	maxBytes int // bytes of a generation
+	maxBytes int // size of a generation in bytes
 	seed     maphash.Seed
 
 	mu         sync.Mutex
-	young, old map[uint64]entry // by the hash of the key: two batches with one hash cost a question
-	size       int              // bytes of young
+	young, old map[uint64]entry // by the hash of the key: two batches with one hash cost only a question
+	size       int              // size of young in bytes
 }
 
 // entry is the memory of one batch.
 type entry struct {
 	attempt  int       // the last known attempt
 	final    bool      // the batch was seen as final
-	since    time.Time // of the first attempt that is known
-	prepared []byte    // kept for it
+	since    time.Time // the time of the first known attempt
+	prepared []byte    // the bytes that were kept for it
 }
 
 // New returns an empty memory of about `most` bytes.
@@ -45,17 +46,17 @@ func New(most int) *Batches {
 	return &Batches{maxBytes: most / 2, seed: maphash.MakeSeed(), young: map[uint64]entry{}}
 }
 
-// Claimed says that a claim is about to be posted.
+// Claimed notes a claim that is about to be posted.
 func (m *Batches) Claimed(c store.Claim, now time.Time) {
 	m.change(c.Key, now, func(e *entry) { e.claimed(c.Attempt, c.Prepared) })
 }
 
-// Kept says that bytes are kept, before they are posted.
+// Kept notes bytes that the store has kept, before they are posted.
 func (m *Batches) Kept(p store.Prepared, now time.Time) {
 	m.change(p.Key, now, func(e *entry) { e.prepared = bytes.Clone(p.Bytes) })
 }
 
-// Seen says that a row was read.
+// Seen notes a row that was read.
 func (m *Batches) Seen(row store.InFlight, now time.Time) {
 	first := now.Add(-max(row.PostedAgo, row.Age, 0))
 	m.change(row.Key, first, func(e *entry) {
@@ -65,11 +66,11 @@ func (m *Batches) Seen(row store.InFlight, now time.Time) {
 	})
 }
 
-// Written says that an outcome was written, and that the row is as the store says.
+// Written notes an outcome that was written, and the row as the store returned it.
 func (m *Batches) Written(o store.Outcome, row store.Row, now time.Time) {
 	m.change(o.Key, now, func(e *entry) {
 		e.attempt, e.final = max(e.attempt, row.Attempt), row.Final()
-		if o.ForgottenFor > 0 { // from now on the database knows of the doubt
+		if o.ForgottenFor > 0 { // the database now knows of the doubt
 			e.attempt = row.Attempt
 		}
 		if o.Finding == store.IsVoid {
@@ -78,8 +79,8 @@ func (m *Batches) Written(o store.Outcome, row store.Row, now time.Time) {
 	})
 }
 
-// Prepared returns the bytes by which the ledger is to be asked about a batch of which the store
-// keeps have: more bytes where the store has forgotten some.
+// Prepared returns the bytes by which the ledger is to be asked about a batch. have are the bytes
+// that the store keeps; the result is longer if the store has forgotten some.
 func (m *Batches) Prepared(key batch.Key, have []byte) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -89,21 +90,21 @@ func (m *Batches) Prepared(key batch.Key, have []byte) []byte {
 	return have
 }
 
-// Forgotten is the proof that the database has forgotten something about a batch.
+// Forgotten describes what the database has forgotten about a batch.
 type Forgotten struct {
-	// Age is the age of the first attempt that is known.
+	// Age is the age of the first known attempt.
 	Age time.Duration
 	// Attempt is the last known attempt.
 	Attempt int
-	// Final: the batch was final.
+	// Final is true if the batch was final.
 	Final bool
-	// Prepared are the bytes that the store has to keep again; nil where it lacks none.
+	// Prepared are the bytes that the store has to keep again; nil if it lacks none.
 	Prepared []byte
-	// OtherBytes: the store keeps other bytes than the ones that were sent last.
+	// OtherBytes is true if the store keeps other bytes than those that were sent last.
 	OtherBytes bool
 }
 
-// Judge returns nil for a claim that agrees with the memory.
+// Judge returns nil if a claim agrees with the memory.
 func (m *Batches) Judge(c store.Claim, now time.Time) *Forgotten {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -121,9 +122,9 @@ func (m *Batches) Judge(c store.Claim, now time.Time) *Forgotten {
 	return f
 }
 
-// contradicts reports whether a claim cannot be, unless the database has forgotten something. Each
-// claim raises the attempt. Only a requeue makes a final batch claimable, and no requeue is taken
-// back. Kept bytes grow, or are replaced by other ones.
+// contradicts reports whether a claim is possible only if the database has forgotten something.
+// Each claim raises the attempt. Only a requeue makes a final batch claimable, and a requeue is
+// never undone. Kept bytes become longer, or are replaced by other bytes.
 func (e *entry) contradicts(c store.Claim) bool {
 	switch {
 	case c.Attempt <= e.attempt:
@@ -134,12 +135,13 @@ func (e *entry) contradicts(c store.Claim) bool {
 	return e.hasMore(c.Prepared)
 }
 
-// hasMore reports whether the entry holds more bytes than the store keeps.
+// hasMore reports whether the entry has longer bytes than the store.
 func (e *entry) hasMore(have []byte) bool {
 	return len(e.prepared) > len(have) && bytes.HasPrefix(e.prepared, have)
 }
 
-// claimed takes the attempt and the bytes of an open row. A requeue of a final batch begins anew.
+// claimed notes the attempt and the bytes of an open row. A requeue of a final batch starts a new
+// entry.
 func (e *entry) claimed(attempt int, prepared []byte) {
 	if e.final {
 		e.final, e.prepared = false, nil
@@ -148,7 +150,7 @@ func (e *entry) claimed(attempt int, prepared []byte) {
 	e.keep(prepared)
 }
 
-// keep takes the bytes of a row, unless the entry holds more of the same.
+// keep notes the bytes of a row, unless the entry has longer bytes of the same beginning.
 func (e *entry) keep(have []byte) {
 	if len(have) > 0 && !e.hasMore(have) {
 		e.prepared = bytes.Clone(have)
@@ -165,7 +167,8 @@ func (m *Batches) entryOf(h uint64) (entry, bool) {
 	return e, ok
 }
 
-// change changes the entry of a batch. first is a time at which the batch had been attempted.
+// change changes the entry of a batch. first is a time at which the batch had been attempted
+// already.
 func (m *Batches) change(key batch.Key, first time.Time, change func(*entry)) {
 	h := m.hash(key)
 	m.mu.Lock()

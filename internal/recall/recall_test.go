@@ -25,7 +25,7 @@ func claim(attempt int, prepared string, requeued bool) store.Claim {
 	return c
 }
 
-// TestJudge says which claims prove that the database has forgotten something.
+// TestJudge has the claims that prove that the database has forgotten something.
 func TestJudge(t *testing.T) {
 	posted := func(attempt int, kept string) func(*Batches) {
 		return func(m *Batches) {
@@ -102,22 +102,22 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestTheFirstAttemptIsTheOldestThatIsKnown lets another process have attempted the batch an hour
-// before this one claimed it. This one reads that only later: the doubt is as old as the other's
-// attempt.
+// TestTheFirstAttemptIsTheOldestThatIsKnown: another process attempted the batch an hour before
+// this one claimed it, and this one reads that only later. The doubt is as old as the other
+// process's attempt.
 func TestTheFirstAttemptIsTheOldestThatIsKnown(t *testing.T) {
 	c := claim(2, "", false)
 	m := New(DefaultBytes)
 	m.Claimed(c, start)
 	m.Seen(store.InFlight{Ref: store.Ref{Key: c.Key}, Attempt: 2, PostedAgo: time.Minute, Age: time.Hour}, start.Add(time.Minute))
-	m.Seen(store.InFlight{Ref: store.Ref{Key: c.Key}, Attempt: 2, PostedAgo: 2 * time.Minute}, start.Add(2*time.Minute)) // younger
+	m.Seen(store.InFlight{Ref: store.Ref{Key: c.Key}, Attempt: 2, PostedAgo: 2 * time.Minute}, start.Add(2*time.Minute)) // reads a younger attempt
 	got := m.Judge(claim(1, "", false), start.Add(2*time.Minute))
 	require.NotNil(t, got)
 	assert.Equal(t, time.Hour+time.Minute, got.Age)
 }
 
-// TestTheMemoryIsBounded fills the memory with many batches, and with large ones. What was
-// mentioned last stays.
+// TestTheMemoryIsBounded fills the memory with many batches, and with large ones. The batches that
+// were mentioned last are kept.
 func TestTheMemoryIsBounded(t *testing.T) {
 	for _, size := range []int{0, 1000} {
 		m := New(1 << 20)
