@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// measured is a store that measures claims, and passes all other calls on.
+// measured measures the claims of a store, and passes all other calls on.
 type measured struct {
 	store.Store
 	took func(time.Duration)

@@ -70,7 +70,7 @@ func (h Health) Attention(now time.Time) (all []Attention) {
 	}{{PartDatabase, h.Store}, {PartLedger, h.Ledger}, {PartStreams, h.Streams}} {
 		switch {
 		case p.Condition != ConditionFailing:
-		case p.name == PartLedger && h.Paused: // it is said below
+		case p.name == PartLedger && h.Paused: // the cause is listed below
 		default:
 			add(p.name, p.FailingSince, "has failed for %s: %v", ago(now, p.FailingSince), p.Err)
 		}
@@ -92,7 +92,7 @@ func (h Health) Attention(now time.Time) (all []Attention) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(h.Loops)) {
 		l := h.Loops[name]
-		looks := name == "queuer" || name == "monitor" // the others wait for work
+		looks := name == "queuer" || name == "monitor" // these loops read the database all the time, the others wait for work
 		switch {
 		case l.Condition == ConditionFailing && h.loopNeedFails(name):
 			// it is said of what the loop needs
@@ -109,8 +109,8 @@ func (h Health) Attention(now time.Time) (all []Attention) {
 	return all
 }
 
-// postingAttention is the part of the verdict about ledgers to which nothing is posted, or that
-// fail while others work.
+// postingAttention returns the causes about ledgers to which nothing is posted, or that fail while
+// others work.
 func (h Health) postingAttention(now time.Time) (all []Attention) {
 	whole := slices.DeleteFunc(slices.Clone(h.Pauses), func(p Pause) bool { return !p.All })
 	if h.Paused && len(whole) > 0 {
@@ -130,16 +130,16 @@ func (h Health) postingAttention(now time.Time) (all []Attention) {
 		for i, p := range of {
 			names[i] = p.Ledger
 		}
-		since := of[0].Since // that of the longest
+		since := of[0].Since // that of the longest pause
 		all = append(all, Attention{PartPosting, since, withDetails(incident.LedgersGetNothing(names, nil, 0, kind), ago(now, since), pauseReasons(of))})
 	}
 	if h.Ledger.Condition == ConditionFailing {
-		return all // it is said of the whole
+		return all // the cause about the whole is enough
 	}
 	for _, name := range slices.Sorted(maps.Keys(h.Ledgers)) {
 		l := h.Ledgers[name]
 		paused := slices.ContainsFunc(whole, func(p Pause) bool { return p.Ledger == name })
-		if l.Condition == ConditionFailing && !paused { // status queries to it, say
+		if l.Condition == ConditionFailing && !paused { // for example status queries to it
 			all = append(all, Attention{PartPosting, l.FailingSince, fmt.Sprintf("ledger %s has failed for %s: %v", name, ago(now, l.FailingSince), l.Err)})
 		}
 	}
@@ -158,7 +158,7 @@ func (h Health) PausedKind() batch.ErrorKind {
 	return incident.WorstKind(kinds...)
 }
 
-// pauseReasons joins the reasons of pauses; those of several ledgers with their names.
+// pauseReasons joins the reasons of pauses, with the names of their ledgers if there are several.
 func pauseReasons(all []Pause) error {
 	if len(all) == 1 {
 		return all[0].Because
@@ -174,7 +174,8 @@ func pauseReasons(all []Pause) error {
 	return errors.New(strings.Join(errs, "; "))
 }
 
-// pausedServices are the services that are paused alone, and since when the first of them is.
+// pausedServices returns the services that are paused alone, and since when the first of them is
+// paused.
 func (h Health) pausedServices() (all []batch.ServiceID, since time.Time) {
 	for _, p := range h.Pauses {
 		if !p.All {
@@ -201,7 +202,7 @@ func ago(now, since time.Time) time.Duration { return now.Sub(since).Round(time.
 // withDetails returns a sentence with the time since it holds, and an error.
 func withDetails(sentence string, lasts time.Duration, err error) string {
 	s := fmt.Sprintf("%s For %s", sentence, lasts)
-	if e, is := errors.AsType[*batch.SubmissionError](err); is { // its kind is said already
+	if e, is := errors.AsType[*batch.SubmissionError](err); is { // the sentence has the kind already
 		s += ": " + e.Message
 	} else if err != nil {
 		s += ": " + err.Error()
@@ -209,7 +210,7 @@ func withDetails(sentence string, lasts time.Duration, err error) string {
 	return s
 }
 
-// someServices names a few services.
+// someServices returns a text with the names of a few services.
 func someServices(all []batch.ServiceID) string {
 	const most = 5
 	var names []string
@@ -248,7 +249,7 @@ type Counts struct {
 	StandingSince time.Time `json:"standing_since,omitzero"`
 }
 
-// attention returns the part of the verdict that comes from the counts.
+// attention returns the causes that the counts show. stale is how old the counts may be.
 func (c Counts) attention(now time.Time, stale time.Duration) (all []Attention) {
 	if c.ReadAt.IsZero() {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// The verdict is a function of Health and the time: each cause is one sentence, and nothing else
-// is.
+// Attention depends only on Health and the time: each cause is one sentence, and nothing else is
+// listed.
 func TestAttention(t *testing.T) {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	before := func(d time.Duration) time.Time { return now.Add(-d) }

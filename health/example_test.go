@@ -8,7 +8,7 @@ import (
 	"github.com/dltbatch/dltbatch/health"
 )
 
-// A Runner whose ledger has refused connections for two minutes.
+// A Runner's ledger has refused connections for two minutes.
 func ExampleHealth_Attention() {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	h := health.Health{Running: true, Store: health.PartHealth{Condition: health.ConditionOK, LastSuccess: now}, Ledger: health.PartHealth{

@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// waitings are verdicts of all kinds that leave a batch where it is, or send it again.
+// waitings has verdicts of all kinds that leave a batch as it is, or send it again.
 var waitings = map[string]struct {
 	f store.InFlight
 	k monitor.Known
@@ -45,8 +45,8 @@ var waitings = map[string]struct {
 	"decided beforehand to resend": {f: store.InFlight{State: batch.Submitting}, k: monitor.Known{Status: said(batch.ReportedUnknown), Evidence: evidence(dlt.CannotTell)}, r: func(_ *dlt.Traits, r *monitor.Rules) { r.AssumeNotCommitted = true }},
 }
 
-// Promise 6: whatever the ledger says, and whatever else is decided, a batch that has not moved
-// for StuckAfter calls a person, once, with a cause.
+// Promise 6: whatever the ledger answers, and whatever else is decided, a batch that has not moved
+// for StuckAfter calls a person once, with a cause.
 func TestDecideCallsAPersonAfterTheDeadline(t *testing.T) {
 	for name, c := range waitings {
 		t.Run(name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestDecideCallsAPersonAfterTheDeadline(t *testing.T) {
 			if c.f.State == batch.Submitting {
 				row.ClaimExpires = row.LastPost
 			}
-			if name == "waits for its whole claim" { // nobody recorded how it ended
+			if name == "waits for its whole claim" { // the end of the claim was not recorded
 				row.LastPost = time.Time{}
 			}
 			say := func(moved time.Duration, asked time.Duration) (store.Row, store.Applied, monitor.Verdict) {
@@ -102,9 +102,9 @@ func TestDecideCallsAPersonAfterTheDeadline(t *testing.T) {
 	}
 }
 
-// After a stop that lasted longer than StuckAfter, a ledger that does not answer is given ten
-// minutes: it may start a little later than the service. The row keeps that, so that a process
-// that is started again and again calls a person, too.
+// After a stop that lasted longer than StuckAfter, a ledger that does not answer gets ten minutes,
+// because it may start a little later than the service. The row keeps that time, so a process that
+// is started again and again calls a person, too.
 func TestTheDeadlineAfterALongStop(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	row := store.Row{State: batch.Pending, Version: 8, Attempt: 1, DoubtAttempt: 1, MovedAt: now.Add(-100 * stuck), LastPost: now.Add(-100 * stuck), AskedAt: now.Add(-99 * stuck)}
@@ -113,7 +113,7 @@ func TestTheDeadlineAfterALongStop(t *testing.T) {
 		row = row.Leased(now, time.Second)
 		f := row.InFlight(store.Ref{}, batch.Budget{}, now)
 		f.AskedAgo = row.AskedAgo(asked, now)
-		v := monitor.Decide(f, monitor.Known{}, ledgerTraits, rules) // each look is a new process's first
+		v := monitor.Decide(f, monitor.Known{}, ledgerTraits, rules) // the first look of a new process each time
 		if v.Outcome == nil {
 			return false
 		}
@@ -134,7 +134,7 @@ func TestTheDeadlineAfterALongStop(t *testing.T) {
 	}
 }
 
-// A clock that was ahead when the batch moved does not silence the deadline for as long.
+// If a clock was ahead when the batch moved, the deadline does not come later by that much.
 func TestTheDeadlineAfterAClockThatWasAhead(t *testing.T) {
 	for _, ahead := range []time.Duration{time.Minute, 7 * 24 * time.Hour, 365 * 24 * time.Hour} {
 		now := time.Unix(1_000_000, 0)

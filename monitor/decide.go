@@ -46,13 +46,13 @@ type Known struct {
 	Forgotten bool
 }
 
-// Verdict says what to do with a row: record an outcome, ask the resolver, or ask the ledger
-// again after Next.
+// Verdict is what to do with a row: record an outcome, ask the resolver, or ask the ledger again
+// after Next.
 type Verdict struct {
-	Outcome *store.Outcome // to be recorded; nil where there is nothing to record yet
-	Resolve bool           // the resolver is to be asked (dlt.Ledger.Resolve)
-	Ended   time.Duration  // of a Resolve: how long ago the last POST ended, at least
-	Next    time.Duration  // until the ledger is asked again
+	Outcome *store.Outcome // to be recorded; nil if there is nothing to record yet
+	Resolve bool           // whether the resolver is to be asked (dlt.Ledger.Resolve)
+	Ended   time.Duration  // for Resolve: the least time since the last POST ended
+	Next    time.Duration  // time until the ledger is asked again
 	why     string         // the row waits, for the person who is called once that has lasted too long
 }
 
@@ -74,15 +74,16 @@ func Decide(f store.InFlight, k Known, t dlt.Traits, r Rules) Verdict {
 	return v
 }
 
-// deadline asks store.DeadlineOf in front of each verdict. An outcome that calls a person is
-// applied all the same (store.Outcome.StuckAfter). Where there is none, the call is the outcome.
+// deadline applies store.DeadlineOf to each verdict. A verdict with an outcome keeps it, and the
+// store calls the person with it (store.Outcome.StuckAfter). Without an outcome, the call of the
+// person is the outcome.
 func (d *decider) deadline(v Verdict) Verdict {
 	f, waits := d.f, v.Outcome == nil && !v.Resolve
 	if v.Outcome != nil {
 		v.Outcome.StuckAfter = d.r.StuckAfter
 	}
 	if f.Called {
-		if waits && f.PostedAgo > d.r.StuckAfter { // of this attempt, too, nothing more will be heard
+		if waits && f.PostedAgo > d.r.StuckAfter { // also for this attempt no further answer is expected
 			return d.callPerson(d.stillText(f.PostedAgo, v.why))
 		}
 		return v
@@ -102,7 +103,7 @@ func (d *decider) deadline(v Verdict) Verdict {
 	return v
 }
 
-// decisive reports whether a finding ends a batch, or calls a person anyhow.
+// decisive reports whether a finding ends a batch, or calls a person in any case.
 func decisive(f store.Finding) bool {
 	return f == store.IsCommitted || f == store.IsInvalid || f == store.Settled || f == store.Refused || f == store.Undecidable
 }
@@ -113,7 +114,7 @@ func (d *decider) putOff() Verdict {
 	return v
 }
 
-// stillText says for how long a batch has not moved, and why.
+// stillText returns a text with the time for which a batch has not moved, and why.
 func (d *decider) stillText(since time.Duration, why string) string {
 	s := d.f.State.String()
 	if d.f.Attempt > 1 {
@@ -153,10 +154,11 @@ func (d *decider) decide() Verdict {
 	return d.waitAsUsual(fmt.Sprintf("the ledger says %s", st.Reported))
 }
 
-// decider makes the verdict.
+// decider makes a verdict from data.
 type decider struct{ data }
 
-// outcome is fenced by the version that was read before the ledger was asked.
+// outcome returns an outcome with this finding, fenced by the version that was read before the
+// ledger was asked.
 func (d *decider) outcome(finding store.Finding) *store.Outcome {
 	o := &store.Outcome{
 		Ref: d.f.Ref, Version: d.f.Version, Was: d.f.Was, By: batch.ByMonitor, Finding: finding, Check: d.nextQuestion(),
@@ -183,15 +185,17 @@ func (d *decider) record(finding store.Finding) Verdict {
 	return Verdict{Outcome: d.outcome(finding), Next: d.nextQuestion()}
 }
 
-// wait asks again after a time. why is for a person.
+// wait returns the verdict to ask again after at, within FirstPoll and PollInterval. why is the
+// reason, for a person.
 func (d *decider) wait(at time.Duration, why string) Verdict {
 	return Verdict{Next: min(max(at, d.r.FirstPoll), d.r.PollInterval), why: why}
 }
 
-// waitAsUsual asks again when that is usual.
+// waitAsUsual returns the verdict to ask again after the usual time.
 func (d *decider) waitAsUsual(why string) Verdict { return Verdict{Next: d.nextQuestion(), why: why} }
 
-// ledgerWords returns the ledger's own about a batch that waits, for the person who has to decide.
+// ledgerWords returns the ledger's message about a batch that waits, for the person who has to
+// decide.
 func (d *decider) ledgerWords() string {
 	if st := d.k.Status; st != nil && st.Message != "" {
 		return ": " + st.Message
@@ -199,7 +203,7 @@ func (d *decider) ledgerWords() string {
 	return ""
 }
 
-// callPerson writes a doubt down that a person must decide, once.
+// callPerson records a doubt that a person must decide, once.
 func (d *decider) callPerson(cause string) Verdict {
 	if d.f.Undecided {
 		return Verdict{Next: d.r.PollInterval}
@@ -212,13 +216,14 @@ func (d *decider) callPerson(cause string) Verdict {
 
 func (d *decider) decideInState(s batch.State, finding store.Finding) Verdict {
 	if s == batch.Valid && d.rolledBack() && !d.f.RolledBack {
-		// Written at once: the ledger may have forgotten it when the attempt is resolved.
+		// The state is recorded at once, because the ledger may have forgotten it when the attempt
+		// is resolved.
 		v := d.record(finding)
 		d.countRollback(v.Outcome)
 		return v
 	}
 	if d.f.State == s && d.t.Resolves && d.t.Stale > 0 && d.endedAgo() > d.t.Stale {
-		return Verdict{Resolve: true, Next: d.nextQuestion()} // the ledger may have dropped it without saying so
+		return Verdict{Resolve: true, Next: d.nextQuestion()} // the ledger may have dropped it without a report
 	}
 	seen := ""
 	if s == batch.Pending {
@@ -232,8 +237,8 @@ func (d *decider) decideInState(s batch.State, finding store.Finding) Verdict {
 	return v
 }
 
-// shownBy returns the endpoint that shows this attempt as under way, if that is worth a write:
-// it is "" if the next resend need not wait anyhow, or if an endpoint is kept already.
+// shownBy returns the endpoint that shows this attempt as under way, if that is worth a write. It
+// returns "" if the next resend need not wait anyway, or if the row has an endpoint already.
 func shownBy(f store.InFlight, st *batch.Status, t dlt.Traits) string {
 	if f.Resends == 0 || t.ResendQuiet == 0 || f.Seen != "" {
 		return ""
@@ -244,7 +249,7 @@ func shownBy(f store.InFlight, st *batch.Status, t dlt.Traits) string {
 func (d *decider) decideInvalid() Verdict {
 	switch {
 	case d.f.Requeued && d.endedAgo() < d.t.Settle:
-		// It may be the verdict from before the requeue
+		// This may be the verdict from before the requeue
 		// (docs/ledgers/sawtooth.md#the-same-bytes-again).
 		return d.wait(d.t.Settle-d.endedAgo(), "the ledger says invalid, perhaps of before the requeue")
 	case d.f.State == batch.Invalid:
@@ -254,7 +259,7 @@ func (d *decider) decideInvalid() Verdict {
 	case d.earlierOnly() && d.f.Refused && d.k.Status.Attempt > d.f.DoubtAttempt:
 		return d.decideNoTrace() // that verdict is recorded already
 	case !d.f.AboutLast(d.k.Status.Attempt):
-		return d.decideNoTrace() // no trace of this attempt: the ledger speaks of another
+		return d.decideNoTrace() // no trace of this attempt: the answer is about another one
 	}
 	v := d.record(store.IsInvalid)
 	v.Outcome.Settle = d.t.Settle
@@ -271,12 +276,12 @@ func invalidMessage(st *batch.Status) string {
 	return batch.Excerpt(text, batch.MaxErrorText)
 }
 
-// decideFailed handles the ledger's word that an attempt had no effect. That counts only for the
-// attempt that the ledger names.
+// decideFailed handles the ledger's answer that an attempt had no effect. The answer counts only
+// for the attempt that it names.
 func (d *decider) decideFailed() Verdict {
 	st := d.k.Status
 	if st.Attempt != 0 && st.Attempt < d.f.Attempt {
-		return d.decideNoTrace() // no trace of this attempt: the ledger speaks of an earlier one
+		return d.decideNoTrace() // no trace of this attempt: the answer is about an earlier one
 	}
 	if d.f.State == batch.Invalid || st.Attempt > d.f.Attempt {
 		return d.waitAsUsual("the ledger speaks of another attempt")
@@ -291,7 +296,7 @@ func (d *decider) decideFailed() Verdict {
 	v.Outcome.Spend = true
 	v.Outcome.Error = &batch.SubmissionError{Kind: batch.KindFailed, Message: batch.Excerpt(st.Message, batch.MaxErrorText)}
 	if d.f.Budget.EveryTry {
-		v.Outcome.Spend = false // spent at the claim
+		v.Outcome.Spend = false // the claim has spent it
 	}
 	spent := d.f.Spent
 	if v.Outcome.Spend {
@@ -309,9 +314,9 @@ func (d *decider) budgetUsedUp() *batch.SubmissionError {
 }
 
 // decideNoTrace handles an answer that has no trace of the batch. An accepted batch that others
-// may follow is in doubt from the first such answer on, and nothing of its lane leaves: if the
-// ledger lost it, any batch that leaves now would overtake it. An answer that shows the batch
-// ends the doubt.
+// may follow is in doubt from the first such answer on, and nothing of its lane is sent: if the
+// ledger lost the batch, any batch sent now would overtake it. An answer that shows the batch ends
+// the doubt.
 func (d *decider) decideNoTrace() Verdict {
 	v := d.decideAbsent()
 	if v.Outcome == nil && d.passable() {
@@ -323,8 +328,9 @@ func (d *decider) decideNoTrace() Verdict {
 	return v
 }
 
-// decideAbsent returns the hard case: a ledger that does not know the batch may yet get it, or may
-// have forgotten it. The batch is sent again only where that is declared harmless or proved to be.
+// decideAbsent handles the hard case: a ledger that does not know the batch may still get it, or
+// may have forgotten it. The batch is sent again only if that is declared harmless or proved to
+// be.
 func (d *decider) decideAbsent() Verdict {
 	f, t := d.f, d.t
 	if f.State == batch.Invalid {
@@ -332,7 +338,7 @@ func (d *decider) decideAbsent() Verdict {
 	}
 	again := d.spendable() && (store.Resend{LateArrival: t.LateArrival}).Allows(d.resendLeft(), d.r.TTL)
 	age := f.PostedAgo
-	if !again { // it would do harm, and the database's clock may have jumped: this process waits by its own clock, too
+	if !again { // a resend would do harm, and the database's clock may have jumped: this process waits by its own clock, too
 		age = min(age, d.k.Seen)
 	}
 	late := t.LateArrival - age
@@ -348,7 +354,7 @@ func (d *decider) decideAbsent() Verdict {
 		}
 		return d.record(store.NoTrace)
 	}
-	if !f.Ended { // nobody recorded the end of the last POST: by our clock it may still run (see ended)
+	if !f.Ended { // the end of the last POST was not recorded: by our clock it may still run (see endedAgo)
 		if late := d.lateArrivalLeft(); late > 0 {
 			return d.wait(late, "not found, and the last attempt may yet arrive")
 		}
@@ -359,12 +365,13 @@ func (d *decider) decideAbsent() Verdict {
 	return d.decideCannotTell("not found, and this ledger gives no evidence")
 }
 
-// decideStalled handles a batch that the ledger has and that does not get on: it is sent again as
-// if there were no trace of it, though never faster than questions come, and at no cost.
+// decideStalled handles a batch that the ledger has and makes no progress with. It is sent again
+// as if there were no trace of it, never more often than questions are asked, and without spending
+// an attempt.
 func (d *decider) decideStalled() Verdict {
 	f, t := d.f, d.t
 	if f.Budget.EveryTry && f.Spent > 0 {
-		f.Spent-- // of the attempt that the next one helps
+		f.Spent-- // the attempt that the next one helps
 	}
 	again := data{f: f, k: d.k, t: t, r: d.r}
 	early := f.PostedAgo < max(t.ResendQuiet, t.LateArrival, d.r.PollInterval)
@@ -376,9 +383,9 @@ func (d *decider) decideStalled() Verdict {
 	return v
 }
 
-// decideVoid handles the end of the prepared bytes that the ledger was asked about:
-// the row may keep others by now. They may be more than the store kept when the row was read,
-// where it has forgotten some, or where another process has found them void already.
+// decideVoid handles an answer that the prepared bytes by which the ledger was asked are void. The
+// row may keep other bytes by now. The bytes asked about may be more than the store kept when the
+// row was read: the store may have forgotten some, or another process has already found them void.
 func (d *decider) decideVoid() Verdict {
 	if d.f.State == batch.Invalid {
 		return d.settle()
@@ -387,7 +394,7 @@ func (d *decider) decideVoid() Verdict {
 	if was := d.f.Was; was != nil && bytes.HasPrefix(d.f.Prepared, was.Prepared) {
 		v.Outcome.Prepared = was.Prepared
 	}
-	if st := d.k.Status; d.f.Withdrawn && st.Message != "" { // the row ends, and this is why
+	if st := d.k.Status; d.f.Withdrawn && st.Message != "" { // the row ends, with this reason
 		v.Outcome.Error = &batch.SubmissionError{Kind: batch.KindCancelled, Message: st.Message}
 		return v
 	}
@@ -402,9 +409,9 @@ func (d *decider) lastIfSpent(o *store.Outcome) {
 	}
 }
 
-// untraced waits until no trace means something. A batch that was accepted is asked about as soon
-// as any other meanwhile: the node that answers may hear of it in a moment from the node that took
-// it. So is a batch in doubt that holds up its lane.
+// untraced waits until "no trace" is meaningful. Meanwhile a batch that was accepted is asked
+// about as soon as any other: the node that answers may get the batch in a moment from the node
+// that accepted it. The same holds for a batch in doubt that holds up its lane.
 func (d *decider) untraced(left time.Duration) Verdict {
 	if d.f.State == batch.Pending || d.f.State == batch.Valid || d.sendsBehindAccepted() {
 		left = min(left, d.nextQuestion())
@@ -412,7 +419,7 @@ func (d *decider) untraced(left time.Duration) Verdict {
 	return d.wait(left, "not found, which says nothing yet")
 }
 
-// settle ends an Invalid once it cannot become Committed any more, by both clocks. If the
+// settle ends an Invalid batch once it can no longer become Committed, by both clocks. If the
 // database's clock was ahead at the verdict, and was put right, only this process's clock counts.
 func (d *decider) settle() Verdict {
 	left := d.t.Settle - d.k.Seen
@@ -425,7 +432,8 @@ func (d *decider) settle() Verdict {
 	v := d.record(store.Settled)
 	v.Outcome.Settle = d.t.Settle
 	if d.f.SettleLeft > d.t.Settle {
-		// When this is written, the row's time may be ahead by less than Settle: it never counts.
+		// When this is written, the time in the row may be ahead by less than Settle, and would
+		// never count.
 		v.Outcome.Settle = time.Nanosecond
 	}
 	return v
@@ -451,9 +459,8 @@ func (d *decider) decideEvidence() Verdict {
 }
 
 // evidenceTime is how long beyond Stale a resolver that cannot tell is asked again about an
-// executed batch; after that its answer counts as final. A process that has just started takes
-// Stale to see for itself that nothing moves, and a log is written a little later than its
-// events happen.
+// executed batch. After that its answer is final. A process that has just started takes Stale to
+// see that nothing moves, and a log is written a little later than its events happen.
 const evidenceTime = time.Minute
 
 func (d *decider) decideCannotTell(cause string) Verdict {
@@ -464,12 +471,12 @@ func (d *decider) decideCannotTell(cause string) Verdict {
 }
 
 // maxRollbacks is the number of executions in a row that were taken back at which a lane is
-// halted. One may come of a crash; two of one batch, with Traits.LateArrival between them, show
-// that the ledger's nodes disagree, and each further one may do harm.
+// halted. One may have been caused by a crash. Two of one batch, with Traits.LateArrival between
+// them, show that the ledger's nodes disagree, and each further one may do harm.
 const maxRollbacks = 2
 
-// countRollback counts an execution that was taken back, once for each attempt. The count is the
-// row's: neither a restart of the ledger's nodes nor one of this process begins it anew.
+// countRollback counts an execution that was taken back, once for each attempt. The count is in
+// the row, so no restart, of the ledger's nodes or of this process, sets it back.
 func (d *decider) countRollback(o *store.Outcome) {
 	o.RolledBack = true
 	if n := d.f.Rollbacks + 1; n >= maxRollbacks {

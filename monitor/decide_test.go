@@ -34,7 +34,7 @@ func evidence(e dlt.Evidence) *dlt.Evidence { return &e }
 
 func said(word batch.Reported) *batch.Status { return &batch.Status{ID: "b", Reported: word} }
 
-// verdictWord describes a verdict in a word.
+// verdictWord returns a verdict as a word.
 func verdictWord(v monitor.Verdict) string {
 	switch {
 	case v.Outcome != nil && v.Resolve:
@@ -47,11 +47,11 @@ func verdictWord(v monitor.Verdict) string {
 	return "wait"
 }
 
-// unknownWord is a word that no client may pass on.
+// unknownWord is a value that no client may return.
 const unknownWord = batch.Reported(99)
 
-// TestDecideEveryWordInEveryState is the plain half of docs/design.md#states-of-a-batch: the
-// ledger's word about a batch, whose time of grace is over, in each state that the monitor
+// TestDecideEveryWordInEveryState is the simple half of docs/design.md#states-of-a-batch: each
+// answer of the ledger about a batch, after the time of grace, in each state that the monitor
 // owns. The ledger declares nothing harmless and gives no evidence.
 func TestDecideEveryWordInEveryState(t *testing.T) {
 	words := []batch.Reported{
@@ -85,7 +85,7 @@ func TestDecideEveryWordInEveryState(t *testing.T) {
 	}
 }
 
-// TestDecideNoTrace is the hard half of docs/design.md#doubt.
+// TestDecideNoTrace has the hard half of docs/design.md#doubt.
 func TestDecideNoTrace(t *testing.T) {
 	type change func(*store.InFlight, *monitor.Known, *dlt.Traits, *monitor.Rules)
 	ripe := func(f *store.InFlight, k *monitor.Known, tr *dlt.Traits, r *monitor.Rules) {}
@@ -134,13 +134,13 @@ func TestDecideNoTrace(t *testing.T) {
 	reliant := func(f *store.InFlight, _ *monitor.Known, tr *dlt.Traits, r *monitor.Rules) {
 		tr.KeepsOrder, r.Reliant = true, true
 	}
-	const window = ttl + late // what a resend needs at least
+	const window = ttl + late // the least ResendLeft for a resend
 	ever := harmless(dlt.Forever)
 
 	for name, c := range map[string]struct {
 		change []change
 		want   string
-		next   time.Duration // of a wait; 0 is not looked at
+		next   time.Duration // of a wait; 0 is not checked
 	}{
 		"nothing is declared":                           {[]change{ripe}, "undecidable", 0},
 		"harmless for ever":                             {[]change{ever}, "no trace", 0},
@@ -244,9 +244,9 @@ func TestDecideNoTrace(t *testing.T) {
 	}
 }
 
-// TestDecideADoubtThatOthersMayFollow: the doubt about an accepted batch names no attempt anew and
-// costs nothing. It ends when the ledger shows the batch. Where either the strategy or the ledger
-// does not let others follow, there is none.
+// TestDecideADoubtThatOthersMayFollow: the doubt about an accepted batch starts no new attempt and
+// spends nothing. It ends when the ledger shows the batch. If the strategy or the ledger does not
+// let others follow, there is no such doubt.
 func TestDecideADoubtThatOthersMayFollow(t *testing.T) {
 	f, tr, r := dueRow(batch.Pending), ledgerTraits, rules
 	f.PostedAgo = time.Second
@@ -269,8 +269,8 @@ func TestDecideADoubtThatOthersMayFollow(t *testing.T) {
 	assert.Equal(t, "wait", verdictWord(monitor.Decide(f, unknown, tr, r)))
 }
 
-// The node that shows an attempt is kept once, where it may matter: after a resend, on a
-// ledger whose nodes ignore a resend that they remember.
+// The node that shows an attempt is recorded once, and only if that may matter: after a resend, on
+// a ledger whose nodes ignore a resend that they remember.
 func TestDecideKeepsWhoHasShownAResend(t *testing.T) {
 	pending := batch.Status{ID: "b", Reported: batch.ReportedPending, Endpoint: "node"}
 	for name, c := range map[string]struct {
@@ -301,7 +301,7 @@ func TestDecideKeepsWhoHasShownAResend(t *testing.T) {
 	}
 }
 
-// A stalled batch is sent again only once its last POST has arrived, or never will: also on a
+// A stalled batch is sent again only once its last POST has arrived or never will, also on a
 // ledger whose nodes need no quiet.
 func TestDecideStalledWaitsForTheLastPost(t *testing.T) {
 	f, tr := dueRow(batch.Pending), ledgerTraits
@@ -313,8 +313,8 @@ func TestDecideStalledWaitsForTheLastPost(t *testing.T) {
 	assert.Equal(t, store.NoTrace.String(), verdictWord(monitor.Decide(f, k, tr, rules)))
 }
 
-// An execution that was taken back is counted at once, and once, and the second in a row halts the
-// lane. So a node that is killed before the attempt is resolved hides nothing.
+// An execution that was taken back is counted at once, and only once, and the second in a row
+// halts the lane. So a node that is killed before the attempt is resolved hides nothing.
 func TestDecideRollbacks(t *testing.T) {
 	tr := ledgerTraits
 	tr.Resolves, tr.Stale = true, time.Minute
@@ -366,8 +366,8 @@ func TestDecideRollbacks(t *testing.T) {
 	}
 }
 
-// A batch that was executed, with no hope of more evidence, waits for a person within minutes,
-// not after StuckAfter.
+// A batch that was executed, and about which no more evidence can be found, waits for a person
+// within minutes, not after StuckAfter.
 func TestDecideAnExecutionWithoutATrace(t *testing.T) {
 	tr := ledgerTraits
 	tr.Resolves, tr.Stale = true, time.Minute
@@ -410,7 +410,7 @@ func TestDecideInvalid(t *testing.T) {
 	v = monitor.Decide(f, monitor.Known{Status: st}, ledgerTraits, rules)
 	assert.Equal(t, "too late", v.Outcome.Error.Message)
 
-	// After a requeue an INVALID counts only Settle after the new POST.
+	// After a requeue an INVALID counts only when Settle has passed since the new POST.
 	f.Requeued = true
 	f.PostedAgo = ledgerTraits.Settle - 70*time.Millisecond
 	k := monitor.Known{Status: st, Seen: time.Hour}
@@ -429,8 +429,8 @@ func TestDecideInvalid(t *testing.T) {
 	assert.Equal(t, 40*time.Millisecond, v.Next)
 }
 
-// A row that is settled by this process's clock, since the database's was ahead at the verdict, is
-// final whenever that is written, also when the row's time is ahead by less than Settle by then.
+// A row that is settled by this process's clock, because the database's was ahead at the verdict,
+// is final whenever that is written, even if the row's time is ahead by less than Settle then.
 func TestDecideSettledByItsOwnClock(t *testing.T) {
 	now := time.Now()
 	settle := ledgerTraits.Settle
@@ -447,8 +447,8 @@ func TestDecideSettledByItsOwnClock(t *testing.T) {
 	}
 }
 
-// An INVALID that names no attempt may be about an earlier attempt, while the last is still on
-// its way: scabbard's is about the last execution.
+// An INVALID that names no attempt may be about an earlier attempt while the last one may still
+// arrive: scabbard's is about the last execution.
 func TestDecideInvalidOfAnEarlierAttempt(t *testing.T) {
 	st := &batch.Status{ID: "b", Reported: batch.ReportedInvalid}
 	f := store.InFlight{Version: 8, State: batch.Submitting, Attempt: 2, DoubtAttempt: 2, Ended: true}
@@ -473,8 +473,8 @@ func TestDecideInvalidOfAnEarlierAttempt(t *testing.T) {
 	assert.Equal(t, "is invalid", verdictWord(decide()), "the last was taken")
 }
 
-// An INVALID that names another attempt says as much about the present one as "unknown":
-// nothing. It ends a doubt about the attempt that it names, where nothing was taken since.
+// An INVALID that names another attempt tells nothing about the present one, like "unknown". It
+// ends a doubt about the attempt that it names, if no attempt was accepted since.
 func TestDecideInvalidThatNamesAnotherAttempt(t *testing.T) {
 	ever := func(f *store.InFlight) { f.ResendLeft = dlt.Forever }
 	for name, c := range map[string]struct {
@@ -577,8 +577,8 @@ func TestDecideFailed(t *testing.T) {
 	}
 }
 
-// An attempt that was refused in doubt (its budget is used up, say) is resolved when the
-// ledger says that it failed; its word about a later attempt resolves no earlier one.
+// An attempt that was refused in doubt, for example because its budget is used up, is resolved
+// when the ledger answers that it failed. An answer about a later attempt resolves no earlier one.
 func TestDecideFailedResolvesItsOwnDoubt(t *testing.T) {
 	f := store.InFlight{State: batch.Submitting, Attempt: 3, DoubtAttempt: 3, Refused: true, Ended: true, PostedAgo: time.Minute}
 	k := monitor.Known{Status: &batch.Status{Reported: batch.ReportedFailed, Attempt: 3}, Seen: time.Minute}
@@ -590,7 +590,7 @@ func TestDecideFailedResolvesItsOwnDoubt(t *testing.T) {
 	assert.Equal(t, "resolve", verdictWord(monitor.Decide(f, k, tr, rules)))
 }
 
-// A failure of an earlier attempt says as much about the present one as "unknown", so that an
+// A failure of an earlier attempt tells nothing about the present one, like "unknown", so an
 // attempt that was lost on its way is not left to a person.
 func TestDecideFailedThatNamesAnEarlierAttempt(t *testing.T) {
 	f := store.InFlight{State: batch.Submitting, Attempt: 3, DoubtAttempt: 3, Resends: 1, Ended: true, PostedAgo: time.Minute}
@@ -604,8 +604,8 @@ func TestDecideFailedThatNamesAnEarlierAttempt(t *testing.T) {
 	assert.Equal(t, "wait", verdictWord(monitor.Decide(f, k, tr, rules)), "of one that is not known here")
 }
 
-// A verdict that names no attempt may be about an earlier one while the last may yet arrive:
-// neither "failed" nor "invalid" ends it before that.
+// A verdict that names no attempt may be about an earlier one while the last may still arrive.
+// Before that time is over, neither "failed" nor "invalid" ends the batch.
 func TestDecideVerdictOfAnEarlierAttempt(t *testing.T) {
 	f := store.InFlight{State: batch.Submitting, Attempt: 2, DoubtAttempt: 2, Failures: 1, Ended: true, PostedAgo: time.Hour}
 	tr := ledgerTraits
@@ -618,7 +618,7 @@ func TestDecideVerdictOfAnEarlierAttempt(t *testing.T) {
 	}
 }
 
-// The text of a decision has the ledger's words about what the batch waits for.
+// The text of a decision has the ledger's message about what the batch waits for.
 func TestADecisionHasTheLedgersWords(t *testing.T) {
 	for s, word := range map[batch.State]batch.Reported{batch.Pending: batch.ReportedPending, batch.Valid: batch.ReportedValid} {
 		f := store.InFlight{State: s, PostedAgo: 2 * stuck, Age: 2 * stuck}
@@ -635,8 +635,9 @@ func TestADecisionHasTheLedgersWords(t *testing.T) {
 	}
 }
 
-// A ledger that has accepted a batch and does not know it may only be slow to say so, such as a
-// node beside the node that took it: the next question comes as soon as if it knew the batch.
+// A ledger that has accepted a batch and does not know it may only be slow, for example if the
+// answer comes from another node than the one that accepted it. The next question comes as soon as
+// if the ledger knew the batch.
 func TestAnAcceptedBatchWithoutATraceIsAskedAboutSoon(t *testing.T) {
 	for ago, want := range map[time.Duration]time.Duration{
 		0: first, 25 * time.Millisecond: 25 * time.Millisecond, poll: poll, grace - 70*time.Millisecond: 70 * time.Millisecond,

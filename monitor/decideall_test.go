@@ -15,7 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// TestDecideEverything walks the product of all inputs of Decide and holds each verdict
+// TestDecideEverything calls Decide with all combinations of its inputs, and checks each verdict
 // against the promises and against the row's own rules.
 func TestDecideEverything(t *testing.T) {
 	tier.Long(t)
@@ -53,7 +53,7 @@ func TestDecideEverything(t *testing.T) {
 						switch state {
 						case batch.Submitting:
 							row.ClaimExpires = now.Add(-age)
-							if crashed { // nobody recorded how the attempt ended
+							if crashed { // the end of the attempt was not recorded
 								row.LastPost = time.Time{}
 							}
 						case batch.Invalid:
@@ -63,7 +63,7 @@ func TestDecideEverything(t *testing.T) {
 							row.Decision = "told"
 						}
 						if row.Live(now) {
-							continue // the submitter's
+							continue // the submitter's state
 						}
 						f := row.InFlight(store.Ref{Key: batch.Key{ID: "b"}}, budget, now)
 						tr := ledgerTraits
@@ -71,7 +71,7 @@ func TestDecideEverything(t *testing.T) {
 						for _, word := range words {
 							for _, named := range []int{0, 1, 2, 3, 4} {
 								if named != 0 && word != batch.ReportedFailed && word != batch.ReportedInvalid {
-									continue // it is looked at for these only
+									continue // only looked at for these
 								}
 								for _, seen := range seens {
 									for _, proof := range proofs {
@@ -100,15 +100,15 @@ func TestDecideEverything(t *testing.T) {
 	assert.Greater(t, count, 100_000)
 }
 
-// TestDecideEverythingAboutWhatWasShown does the same for attempts that a node has shown: only
-// the word of the same node about the same attempt ends the long wait early.
+// TestDecideEverythingAboutWhatWasShown does the same for attempts that a node has shown: only an
+// answer of the same node about the same attempt ends the long wait early.
 func TestDecideEverythingAboutWhatWasShown(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	early := 0
 	for _, state := range []batch.State{batch.Submitting, batch.Pending, batch.Valid} {
 		for _, age := range []time.Duration{0, late, grace - 1, grace, quiet - 1, quiet, stuck + 1} {
 			for bits := range 1 << 4 {
-				for shown := range 5 { // attempt; 0 is none
+				for shown := range 5 { // the attempt that was shown; 0 is none
 					row := store.Row{
 						State: state, Version: 5, Attempt: 3, DoubtAttempt: 3 - bits&1, Resends: bits & 1, DoubtSince: now.Add(-age - ttl),
 						LastPost: now.Add(-age), ResendUntil: now.Add(24 * time.Hour), SeenAttempt: shown, Refused: bits&2 != 0,
@@ -149,7 +149,7 @@ func holds(row store.Row, f store.InFlight, k monitor.Known, tr dlt.Traits, v mo
 	over := min(f.PostedAgo, k.Seen) >= max(tr.LateArrival, tr.Grace)
 	unknown := k.Status != nil && k.Status.Reported == batch.ReportedUnknown
 	if k.Status != nil && f.State == batch.Submitting && f.DoubtAttempt < f.Attempt {
-		// A verdict that is recorded already says nothing about the earlier attempt.
+		// A verdict that is recorded already tells nothing about the earlier attempt.
 		unknown = unknown || (k.Status.Reported == batch.ReportedFailed && (f.Refused || (f.Ended && f.Failures > 0))) ||
 			(k.Status.Reported == batch.ReportedInvalid && f.Refused && k.Status.Attempt > f.DoubtAttempt)
 	}
@@ -170,7 +170,7 @@ func holds(row store.Row, f store.InFlight, k monitor.Known, tr dlt.Traits, v mo
 	exhausted := f.Budget.Exhausted(f.Spent)
 	switch o.Finding {
 	case store.NoTrace:
-		over = f.PostedAgo >= max(tr.LateArrival, tr.Grace) // a resend is harmless, so the database's clock will do
+		over = f.PostedAgo >= max(tr.LateArrival, tr.Grace) // a resend is harmless, so the database's clock is enough
 		gone := row.SeenAttempt == row.Attempt && row.SeenEndpoint != "" && k.Status.Endpoint == row.SeenEndpoint
 		if k.Status.Reported == batch.ReportedStalled {
 			refunds := f.Budget.EveryTry && f.Spent > 0

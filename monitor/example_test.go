@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// The same row, about which a ledger gives three answers.
+// A ledger gives three answers about the same row.
 func ExampleDecide() {
 	row := store.InFlight{State: batch.Pending, Attempt: 1, PostedAgo: 5 * time.Second}
 	traits := dlt.Traits{Name: "mine", Grace: time.Minute}

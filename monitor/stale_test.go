@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// dueRow is a row in a state that was accepted once.
+// dueRow returns a row in a state, of a batch that was accepted once.
 func dueRow(s batch.State) store.InFlight {
 	return store.InFlight{
 		Ref: store.Ref{Key: batch.Key{ID: "b"}, Row: 3}, Version: 8, State: s, Attempt: 1, DoubtAttempt: 1, Ended: true,

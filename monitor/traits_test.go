@@ -73,7 +73,7 @@ var (
 	_ monitor.BatchUpdater  = writer{}
 )
 
-// A batch goes all the way by the snippets alone.
+// A batch goes from Add to its outcome by the snippets alone.
 func TestTraitsTogether(t *testing.T) {
 	ctx := t.Context()
 	st := memory.New()

@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// A service that takes requests is ready without its ledger, and not before Run runs.
+// With these options a service is ready without its ledger, and not ready before Run runs.
 func Example() {
 	runner, err := dltbatch.New(memory.New(), ledger.New(nil), nil)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// A batch that stays open for longer than it may makes its database's instances not ready, and
-// never dead. They are ready again by themselves, soon after it is final.
+// A batch that is open for longer than Oldest makes all instances on its database not ready, and
+// never not alive. They are ready again soon after it is final.
 func TestReadySeesAnOldBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, err := dltbatch.New(memory.New(), ledgermem.New(&ledgermem.Options{CommitAfter: time.Hour}), nil)
@@ -50,7 +50,7 @@ func TestReadySeesAnOldBatch(t *testing.T) {
 	})
 }
 
-// counted is a source whose counts fail, or hang.
+// counted is a source whose counts fail or hang.
 type counted struct {
 	fixed
 	stats func(ctx context.Context) (store.Stats, error)
@@ -58,8 +58,8 @@ type counted struct {
 
 func (c counted) Stats(ctx context.Context) (store.Stats, error) { return c.stats(ctx) }
 
-// Counts that cannot be read decide nothing, and hold an answer up for a second; a source without
-// them is a mistake that shows at once.
+// Counts that cannot be read decide nothing, and delay an answer by at most a second. Options with
+// Oldest for a source without Stats are a mistake that the answer shows.
 func TestReadyWithoutCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := fixed(health.Health{Running: true, Store: health.PartHealth{Condition: health.ConditionOK, LastSuccess: time.Now()}})

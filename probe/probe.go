@@ -98,7 +98,7 @@ type handler struct {
 	why    func(h health.Health, o Options, now time.Time) []string
 }
 
-// whyOldest says that a batch has been open for longer than it may.
+// whyOldest returns the cause if a batch has been open for longer than Oldest.
 func (h handler) whyOldest(ctx context.Context) []string {
 	if h.o.Oldest <= 0 {
 		return nil
@@ -111,7 +111,7 @@ func (h handler) whyOldest(ctx context.Context) []string {
 	defer cancel()
 	s, err := source.Stats(ctx)
 	if err != nil || s.Oldest.IsZero() {
-		return nil // Options.Store says how long the database may fail
+		return nil // Options.Store is the time for which the database may fail
 	}
 	if old := s.At.Sub(s.Oldest); old > h.o.Oldest {
 		return []string{fmt.Sprintf("oldest batch: open for %s, when it was counted %s ago", old.Round(time.Second), s.Age.Round(time.Second))}
@@ -119,7 +119,7 @@ func (h handler) whyOldest(ctx context.Context) []string {
 	return nil
 }
 
-// ServeHTTP answers any request alike.
+// ServeHTTP answers every request in the same way.
 func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if isnil.Is(h.source) {
 		http.Error(w, "probe: no source, such as a *dltbatch.Runner, was given", http.StatusServiceUnavailable)
@@ -145,8 +145,8 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(append(body, '\n'))
 }
 
-// whyNotLive says which loops have stopped. The loops that look at the database all the time are
-// queuer and monitor; the others wait for work.
+// whyNotLive returns which loops have stopped. Queuer and monitor read the database all the time;
+// the other loops wait for work.
 func whyNotLive(h health.Health, o Options, now time.Time) (why []string) {
 	if !h.Running || o.Silence < 0 {
 		return nil
@@ -167,8 +167,8 @@ func whyNotLive(h health.Health, o Options, now time.Time) (why []string) {
 	return why
 }
 
-// whyNotReady returns the verdict of Health about the parts whose patience the options give. The
-// other causes are no reason to send requests elsewhere.
+// whyNotReady returns the causes about the parts that may fail only for the time in the options.
+// Other causes are no reason to send requests to another instance.
 func whyNotReady(h health.Health, o Options, now time.Time) (why []string) {
 	may := map[string]time.Duration{
 		health.PartRun: 0, health.PartDatabase: o.Store, health.PartLedger: o.Ledger, health.PartStreams: o.Streams,

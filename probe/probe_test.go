@@ -39,7 +39,7 @@ var errDown = errors.New("connection refused")
 
 func (d *database) met() error {
 	if gate := d.hang.Load(); gate != nil {
-		<-*gate // whatever the context says
+		<-*gate // ignores the context
 	}
 	if d.down.Load() {
 		return errDown
@@ -82,7 +82,7 @@ func (d *database) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned,
 	return d.Store.Prune(ctx, q)
 }
 
-// node is a ledger that can be down, and whose stream of events can end.
+// node is a ledger that can be down, and whose event stream can end.
 type node struct {
 	*ledgermem.Ledger
 	down, lost atomic.Bool
@@ -123,7 +123,7 @@ type answer struct {
 	Health health.Health `json:"health"`
 }
 
-// parse reads an answer, and requires that it does not contradict itself.
+// parse decodes an answer, and checks that its parts agree.
 func parse(t *testing.T, resp *http.Response) answer {
 	t.Helper()
 	body, err := io.ReadAll(resp.Body)
@@ -142,7 +142,7 @@ func parse(t *testing.T, resp *http.Response) answer {
 	return a
 }
 
-// ask asks a handler.
+// ask makes a request to a handler.
 func ask(t *testing.T, h http.Handler) answer {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -168,8 +168,9 @@ func running(t *testing.T, r *dltbatch.Runner) (stop func()) {
 	}
 }
 
-// Over a socket: not ready before Run; ready; not while the database, the ledger or a stream is
-// gone; ready by itself when it is back; not ready after Run. It stays alive all the time.
+// The test asks over a socket: the process is not ready before Run, then ready, not ready while
+// the database, the ledger or a stream fails, ready again without a restart, and not ready after
+// Run. It is alive all the time.
 func TestOverASocket(t *testing.T) {
 	db, ledger := &database{Store: memory.New()}, &node{Ledger: ledgermem.New(nil)}
 	r := newRunner(t, db, ledger, &dltbatch.Options{
@@ -224,13 +225,13 @@ func TestOverASocket(t *testing.T) {
 	becomes("Run does not run")
 }
 
-// Each part may fail for so long; the defaults are as documented.
+// Each part may fail for the time in the options, and the defaults are as documented.
 func TestReadyIsPatient(t *testing.T) {
 	tier.Plain(t)
 	for name, c := range map[string]struct {
 		o    *probe.Options
 		fail func(db *database, l *node)
-		may  time.Duration // 0 for ever
+		may  time.Duration // 0 means for ever
 	}{
 		"database":           {nil, func(db *database, _ *node) { db.down.Store(true) }, 10 * time.Second},
 		"ledger":             {nil, func(_ *database, l *node) { l.down.Store(true) }, 5 * time.Minute},
@@ -246,7 +247,7 @@ func TestReadyIsPatient(t *testing.T) {
 				r := newRunner(t, db, ledger, nil)
 				stop := running(t, r)
 				feed := make(chan struct{})
-				go func() { // the ledger's health needs work
+				go func() { // the ledger's health shows only with work
 					defer close(feed)
 					for i := 0; t.Context().Err() == nil && i < 500; i++ {
 						_ = r.Add(t.Context(), batch.Batch{Service: batch.ServiceID(fmt.Sprint(i % 3)), ID: batch.ID(fmt.Sprint(i)), Payload: []byte("x")})
@@ -286,8 +287,8 @@ func TestReadyIsPatient(t *testing.T) {
 	}
 }
 
-// A database that refuses for hours is no reason to restart. A call that ignores its deadline is,
-// and no longer when it ends.
+// A database that refuses calls for hours is no reason to restart. A call that ignores its
+// deadline is one, until it ends.
 func TestLive(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -307,7 +308,7 @@ func TestLive(t *testing.T) {
 		db.hang.Store(&gate)
 		time.Sleep(10*time.Minute - 5*time.Second)
 		assert.True(t, ask(t, h).OK)
-		time.Sleep(30 * time.Second) // an idle Runner asks every 15 s
+		time.Sleep(30 * time.Second) // an idle Runner calls the store every 15 s
 		a := ask(t, h)
 		assert.False(t, a.OK)
 		require.Len(t, a.Why, 2)
@@ -319,7 +320,7 @@ func TestLive(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		assert.True(t, ask(t, h).OK, "by itself")
 
-		db.down.Store(true) // it fails, and then it hangs: the failure before excuses nothing
+		db.down.Store(true) // the database fails, and then hangs: the failure before does not excuse the silence
 		time.Sleep(time.Minute)
 		gate = make(chan struct{})
 		db.hang.Store(&gate)
@@ -338,13 +339,13 @@ func TestLive(t *testing.T) {
 	})
 }
 
-// fixed is a Source that says the same each time.
+// fixed is a Source that always returns the same Health.
 type fixed health.Health
 
 func (f fixed) Health() health.Health { return health.Health(f) }
 
-// A loop that makes no call any more has stopped, even if its last call went well. A loop that
-// waits for work has not.
+// A loop that makes no more calls has stopped, even if its last call succeeded. A loop that waits
+// for work has not.
 func TestLiveSeesALoopThatHasStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long, ok := time.Now().Add(-time.Hour), health.PartHealth{Condition: health.ConditionOK, LastSuccess: time.Now()}
@@ -358,7 +359,7 @@ func TestLiveSeesALoopThatHasStopped(t *testing.T) {
 				"queuer": ok, "monitor": {Condition: health.ConditionOK, LastSuccess: long}, "recorder": {Condition: health.ConditionOK, LastSuccess: long},
 			}}, []string{"monitor: has done nothing for 1h0m0s"}},
 			{health.Health{Running: true, Loops: map[string]health.PartHealth{
-				"queuer": {LastSuccess: long}, // it failed long ago, and nothing came after that
+				"queuer": {LastSuccess: long}, // its last call was long ago
 			}}, []string{"queuer: has done nothing for 1h0m0s"}},
 			{health.Health{Running: true, Loops: map[string]health.PartHealth{
 				"queuer": {Condition: health.ConditionFailing, LastSuccess: long, FailingSince: long, Err: errDown},
@@ -370,7 +371,7 @@ func TestLiveSeesALoopThatHasStopped(t *testing.T) {
 	})
 }
 
-// A Runner that has not reached the database yet is not ready, even if it fails only since now.
+// A Runner that has not reached the database yet is not ready, even if the failure has just begun.
 func TestReadyWantsTheDatabaseOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := health.Health{Running: true}

@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// threadTime is the CPU time of the calling thread: the cost of a func on a machine that
-// others keep busy. It goes with runtime.LockOSThread.
+// threadTime returns the CPU time of the calling thread, which measures a func's cost also on a
+// busy machine. The caller uses runtime.LockOSThread.
 func threadTime() time.Duration {
 	const threadCPU = 3 // CLOCK_THREAD_CPUTIME_ID
 	var ts syscall.Timespec

@@ -6,5 +6,5 @@ import "time"
 
 var began = time.Now()
 
-// threadTime is wall time here: the CPU time of a thread is not known.
+// threadTime returns wall time on this platform, which does not give a thread's CPU time.
 func threadTime() time.Duration { return time.Since(began) }

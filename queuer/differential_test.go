@@ -19,9 +19,9 @@ import (
 // state is a ledger's contents, by address.
 type state map[string]string
 
-// program is a batch that does as it declared: it reads every address that it may read, and
-// writes the result to every address that it may write. Some programs refuse their input, and
-// then write nothing.
+// program is a batch that does what it declares: it reads every address that it may read, and
+// writes the result to every address that it may write. Some programs are invalid for some input,
+// and then write nothing.
 type program struct {
 	id        string
 	footprint batch.Footprint
@@ -58,16 +58,16 @@ func (p program) run(s state) bool {
 	}
 	for _, a := range addresses() {
 		if under(p.footprint.Writes, a) {
-			s[a] = fmt.Sprintf("%s:%x", p.id, uint16(sum)) // depends on all reads, and on the last writer
+			s[a] = fmt.Sprintf("%s:%x", p.id, uint16(sum)) // depends on all reads, and on the last writer of each
 		}
 	}
 	return true
 }
 
-// fate says which batches a ledger found valid.
+// fate has, for each batch, whether a ledger found it valid.
 type fate map[string]bool
 
-// oneByOne is strictly serial execution.
+// oneByOne executes the programs one after the other.
 func oneByOne(ps []program) (state, fate) {
 	s, f := state{}, fate{}
 	for _, p := range ps {
@@ -76,8 +76,8 @@ func oneByOne(ps []program) (state, fate) {
 	return s, f
 }
 
-// anyOrder lets a strategy feed a ledger that executes accepted batches in any order and at
-// any time. Some POSTs fail, and are tried again later.
+// anyOrder lets a strategy choose the batches for a ledger that executes accepted batches in any
+// order and at any time. Some POSTs fail, and are repeated later.
 func anyOrder(t *testing.T, r *rand.Rand, choose func(batch.Lane) []batch.Run, ps []program) (state, fate) {
 	t.Helper()
 	s, f := state{}, fate{}
@@ -107,7 +107,7 @@ func anyOrder(t *testing.T, r *rand.Rand, choose func(batch.Lane) []batch.Run, p
 		case batch.Delayed:
 			open[i].Ready = true
 		}
-		// As a store shows them: attempted batches, then waiting ones.
+		// The lane is as a store shows it: attempted batches, then waiting ones.
 		slices.SortStableFunc(open, func(a, b batch.Waiting) int { return min(b.Attempt, 1) - min(a.Attempt, 1) })
 		if split := slices.IndexFunc(open, func(b batch.Waiting) bool { return b.Attempt == 0 }); split > 0 {
 			slices.SortFunc(open[:split], func(a, b batch.Waiting) int { return strings.Compare(string(a.ID), string(b.ID)) })
@@ -122,7 +122,7 @@ func workload(r *rand.Rand) []program {
 		word := func() (out []string) {
 			for range r.IntN(3) {
 				b := ""
-				for range r.IntN(10) / 3 { // mostly whole addresses
+				for range r.IntN(10) / 3 { // most addresses are whole
 					b += string("abc"[r.IntN(3)])
 				}
 				out = append(out, b[:min(len(b), 2)])
@@ -134,12 +134,12 @@ func workload(r *rand.Rand) []program {
 	return ps
 }
 
-// Ten thousand random workloads end as if they had been executed one by one.
+// Ten thousand random workloads end in the same state as if they had been executed one by one.
 func TestParallelEndsAsSerialExecution(t *testing.T) {
 	tier.Plain(t)
 	choose := queuer.Choose(queuer.Parallel(0), nil, func(_ batch.ServiceID, err error) { t.Error(err) })
 	const workloads = 10_000
-	shared := 0 // workloads in which order mattered
+	shared := 0 // number of workloads in which the order mattered
 	for seed := range uint64(workloads) {
 		r := rand.New(rand.NewPCG(seed, 11))
 		ps := workload(r)
@@ -156,7 +156,8 @@ func TestParallelEndsAsSerialExecution(t *testing.T) {
 	assert.Greater(t, shared, workloads/4, "workloads whose order matters")
 }
 
-// The model catches a strategy that lets conflicts pass: the test above can fail.
+// The model ledger shows the difference if a strategy lets conflicting batches pass, so
+// TestParallelEndsAsSerialExecution can fail.
 func TestModelLedgerDistinguishesOrder(t *testing.T) {
 	all := func(l batch.Lane) (runs []batch.Run) {
 		for p, b := range l.Batches {

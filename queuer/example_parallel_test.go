@@ -19,7 +19,7 @@ func transferred(id batch.ID, from, to string) batch.Batch {
 	}
 }
 
-// Some batches leave at once, and others wait for them.
+// Some batches may leave at once, and others wait for them.
 func ExampleParallel() {
 	lane := batch.Lane{Service: "bank"}
 	for _, b := range []batch.Batch{

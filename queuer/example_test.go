@@ -14,8 +14,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// A ledger that takes a quarter of a second for a commit and keeps the order of
-// submission: eight at a time, and still in order.
+// The ledger takes a quarter of a second for a commit, and keeps the order of submission. Eight
+// batches at a time are under way, and are committed in order.
 func ExamplePipelined() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -48,7 +48,7 @@ func ExamplePipelined() {
 	// true
 }
 
-// unordered is a ledger that takes batches in any order it likes.
+// unordered is a ledger that executes batches in any order.
 type unordered struct{ *ledgermem.Ledger }
 
 func (l unordered) Traits(s batch.ServiceID) dlt.Traits {

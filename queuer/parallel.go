@@ -31,13 +31,13 @@ func Parallel(queued int) Strategy {
 	})
 }
 
-// selectParallel picks every ready batch that conflicts with nothing before it, each as a run of
+// selectParallel picks every ready batch that conflicts with no batch before it, each as a run of
 // its own. Its time grows with the number of entries in the footprints.
 func selectParallel(sets *footprintSets, lane batch.Lane) []batch.Run {
 	before := sets.take()
 	defer sets.put(before)
-	// A batch under way blocks wherever it stands: a batch that an operator sends again has
-	// its old place, and others may have gone ahead since.
+	// A batch under way blocks others wherever it stands: a batch that an operator requeued has
+	// its old place, and other batches may have been sent since.
 	for _, b := range lane.Batches {
 		if !b.State.Claimable() {
 			before.Add(b.Footprint)
@@ -52,7 +52,7 @@ func selectParallel(sets *footprintSets, lane batch.Lane) []batch.Run {
 			picked = append(picked, p)
 		}
 		if b.Footprint.Empty() {
-			break // nothing passes it
+			break // no batch may pass a batch without a footprint
 		}
 	}
 	if len(picked) == 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/queuer"
 )
 
-// hexAddress is a full address in a namespace.
+// hexAddress returns a full address in a namespace.
 func hexAddress(r *rand.Rand) string {
 	b := []byte("1cf126")
 	for len(b) < 70 {
@@ -24,8 +24,8 @@ func hexAddress(r *rand.Rand) string {
 	return string(b)
 }
 
-// wide makes a window of 1,000 open batches of 4 addresses each. Their strings lie about as a
-// store's do.
+// wide returns a lane of 1,000 open batches with 4 addresses each. Its strings are in memory about
+// as a store would return them.
 func wide(address func(r *rand.Rand, i int) string) batch.Lane {
 	r := rand.New(rand.NewPCG(1, 2))
 	lane := batch.Lane{Service: "s", Batches: make([]batch.Waiting, 1000)}
@@ -59,9 +59,9 @@ var windows = []struct {
 	}},
 }
 
-// BenchmarkParallel decides over 1,000 open batches of 4 addresses each: at most 500 us at p99
-// and 64 allocations. The times are CPU times, not wall times: the work of other processes
-// does not count.
+// BenchmarkParallel selects from 1,000 open batches with 4 addresses each: at most 500 us at p99,
+// and at most 64 allocations. The times are CPU times, so the work of other processes does not
+// count.
 func BenchmarkParallel(b *testing.B) {
 	for _, w := range windows {
 		lane := w.lane()
@@ -88,7 +88,7 @@ func BenchmarkParallel(b *testing.B) {
 	}
 }
 
-// Deciding has a budget of allocations: it runs inside the claiming transaction.
+// Select has a limit of allocations, because it runs within the claiming transaction.
 func TestParallelAllocations(t *testing.T) {
 	tier.Plain(t)
 	for _, w := range windows {
@@ -101,8 +101,8 @@ func TestParallelAllocations(t *testing.T) {
 	}
 }
 
-// Deciding, with the check of the answer, is far from comparing all pairs, on any
-// machine and however busy that is.
+// Select and the check of its answer take much less time than a comparison of all pairs, on any
+// machine however busy.
 func TestParallelDoesNotComparePairs(t *testing.T) {
 	tier.Plain(t)
 	lane := windows[0].lane()

@@ -14,7 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/queuer"
 )
 
-// readsWrites is a footprint.
+// readsWrites makes a footprint of words.
 func readsWrites(reads, writes string) batch.Footprint {
 	split := func(s string) (out []string) {
 		for _, c := range s {
@@ -25,7 +25,7 @@ func readsWrites(reads, writes string) batch.Footprint {
 	return batch.Footprint{Reads: split(reads), Writes: split(writes)}
 }
 
-// laneOf is a lane of waiting batches, all ready, named from 1.
+// laneOf makes a lane of waiting batches, all ready, with the ids "1", "2" and so on.
 func laneOf(fs ...batch.Footprint) batch.Lane {
 	l := batch.Lane{Service: "s"}
 	for i, f := range fs {
@@ -34,7 +34,8 @@ func laneOf(fs ...batch.Footprint) batch.Lane {
 	return l
 }
 
-// rounds lets a strategy empty a lane; batches that leave are final before the next call.
+// rounds calls a strategy until the lane is empty; the batches of an answer are final before the
+// next call.
 func rounds(t *testing.T, s queuer.Strategy, l batch.Lane) (out [][]batch.ID) {
 	t.Helper()
 	for len(l.Batches) > 0 {
@@ -127,7 +128,7 @@ func nested(r *rand.Rand, n int) (out []string) {
 	return out
 }
 
-// In any state of the lane, the strategy agrees with a comparison of all pairs.
+// For any states of a lane's batches, the strategy agrees with a comparison of all pairs.
 func TestParallelAgreesWithAllPairs(t *testing.T) {
 	tier.Plain(t)
 	s := queuer.Parallel(0)

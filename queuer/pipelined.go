@@ -32,8 +32,7 @@ func Pipelined(n int) Strategy {
 // pipelineDepth is how many batches may be under way.
 type pipelineDepth int
 
-// choose picks one run: the batches behind the accepted ones, up to the first that is not
-// ready.
+// choose picks one run: the batches behind the accepted ones, up to the first that is not ready.
 func (n pipelineDepth) choose(lane batch.Lane) []batch.Run {
 	if !lane.KeepsOrder {
 		return selectSerial(lane)
@@ -62,14 +61,14 @@ func (n pipelineDepth) wants(attempted batch.Lane) int {
 }
 
 // acceptedFront returns how many batches at the front of a lane are accepted, and whether other
-// batches may leave behind them. behind says that others are accepted behind one that must go
-// again: only that one may leave, if it is numbered.
+// batches may leave behind them. behind is true if batches are accepted behind one that must be
+// sent again. Only that batch may leave then, if it is numbered.
 func acceptedFront(lane batch.Lane) (accepted int, behind, ok bool) {
 	for p, b := range lane.Batches {
 		switch {
 		case b.State.Claimable():
 		case b.State != batch.Pending && b.State != batch.Valid:
-			return accepted, behind, false // no answer yet, or invalid and perhaps committed later
+			return accepted, behind, false // no answer yet, or Invalid and perhaps committed later
 		case p > accepted:
 			behind = true
 		default:
@@ -79,8 +78,8 @@ func acceptedFront(lane batch.Lane) (accepted int, behind, ok bool) {
 	return accepted, behind, true
 }
 
-// positionsToSend returns the positions that may leave: behind the accepted batches, up to the
-// first that is not ready.
+// positionsToSend returns the positions that may leave: those behind the accepted batches, up to
+// the first that is not ready.
 func (n pipelineDepth) positionsToSend(lane batch.Lane) (from, end int) {
 	accepted, behind, ok := acceptedFront(lane)
 	if !ok {
@@ -88,7 +87,7 @@ func (n pipelineDepth) positionsToSend(lane batch.Lane) (from, end int) {
 	}
 	for end = accepted; end < len(lane.Batches) && end < int(n) && lane.Batches[end].Ready; end++ {
 		switch b := lane.Batches[end]; {
-		case behind && !b.Numbered: // it would come behind them
+		case behind && !b.Numbered: // it would come behind the batches accepted later
 			return accepted, end
 		case accepted > 0 && !b.MayFollow(): // the accepted batches may yet turn out to be lost
 			return accepted, end

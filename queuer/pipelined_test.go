@@ -16,9 +16,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// standing makes a lane of a ledger that keeps order: q queued, d delayed and u unknown,
-// all ready; f like d, and n not ready, of an attempt that failed; s submitting, p pending, v
-// valid, i invalid; D, U and F like d, u and f, and numbered.
+// standing makes a lane on a ledger that keeps order, with one batch for each letter: q queued, d
+// delayed and u unknown, all ready; f delayed and n not ready, after an attempt that failed; s
+// submitting, p pending, v valid, i invalid; D, U and F like d, u and f, and numbered.
 func standing(states string) batch.Lane {
 	l := batch.Lane{Service: "s", KeepsOrder: true}
 	for i, c := range states {
@@ -49,18 +49,18 @@ func TestPipelinedSelect(t *testing.T) {
 		"vpqqq":    {2, 3},
 		"vvpqqq":   {3},
 		"ppppqq":   nil,
-		"pppppqq":  nil, // more than four, by another process's bound
+		"pppppqq":  nil, // more than four: another process's strategy has a larger depth
 		"nqq":      nil,
 		"qnq":      {0},
-		"pnq":      nil, // nothing overtakes a failed batch
+		"pnq":      nil, // no batch passes a failed one
 		"fqq":      {0, 1, 2},
-		"pfq":      nil, // while the ledger could not be reached, it may have lost the accepted one
+		"pfq":      nil, // when the ledger could not be reached, it may have lost the accepted one
 		"pqfq":     {1},
 		"pun":      nil, // the lost batch waits for the pending one: it may be lost, too
-		"sqq":      nil, // unacknowledged
+		"sqq":      nil, // not acknowledged
 		"psqq":     nil,
 		"qs":       nil,
-		"iqq":      nil, // may be committed yet
+		"iqq":      nil, // may still be committed
 		"piq":      nil,
 		"upq":      nil, // the pending batch cannot be called back, and the lost one waits for it
 		"upu":      nil,
@@ -68,13 +68,13 @@ func TestPipelinedSelect(t *testing.T) {
 		"pupq":     nil,
 		"uupq":     nil,
 		"ddpq":     nil,
-		"uuq":      {0, 1, 2}, // lost together
+		"uuq":      {0, 1, 2}, // both were lost together
 		"pppqqqqq": {3},
 		"Upp":      {0}, // its bytes keep its place
 		"pUp":      {1},
 		"pFp":      {1},
 		"pUUp":     {1, 2},
-		"pUupp":    {1}, // the other one has no place of its own
+		"pUupp":    {1}, // the second u has no place of its own
 		"uUp":      nil,
 		"pUq":      {1, 2},
 		"pUpq":     {1}, // and nothing new leaves before it is sent
@@ -99,19 +99,19 @@ func TestPipelinedSelect(t *testing.T) {
 	assert.False(t, queuer.Parallel(0).ReliesOnOrder)
 }
 
-// reliant is a strategy that relies on order.
+// reliant makes a strategy that relies on order.
 func reliant(sel func(batch.Lane) []batch.Run) queuer.Strategy {
 	s := strategy(sel)
 	s.ReliesOnOrder = true
 	return s
 }
 
-// A batch may pass accepted ones only if both the strategy and the ledger say so.
+// Choose lets a batch pass accepted ones only if both the strategy and the ledger allow it.
 func TestChooseLetsPassWhatWasAccepted(t *testing.T) {
 	pick := func(batch.Lane) []batch.Run { return []batch.Run{{1}} }
 	second := strategy(pick)
 	lane := standing("pq")
-	lane.KeepsOrder = false // as a store shows it
+	lane.KeepsOrder = false // the value in the lane as a store shows it
 	for name, c := range map[string]struct {
 		strategy queuer.Strategy
 		keeps    bool
@@ -165,7 +165,7 @@ func TestChooseContainsLyingReliantStrategies(t *testing.T) {
 	}
 }
 
-// A ledger that panics holds the lane.
+// If keepsOrder panics, nothing of the lane is picked, and the panic is reported.
 func TestChooseContainsTheLedger(t *testing.T) {
 	var told []error
 	choose := queuer.Choose(queuer.Pipelined(2), func(batch.ServiceID) bool { panic(errors.New("boom")) },
@@ -174,12 +174,12 @@ func TestChooseContainsTheLedger(t *testing.T) {
 	require.Len(t, told, 1)
 }
 
-// The waiting batches that a strategy does not want to see would not have changed its answer,
-// wherever they stand among the attempted ones.
+// The waiting batches beyond the number that Wants returns would not have changed the answer of
+// Select, wherever they stand among the attempted ones.
 func TestWantsIsEnough(t *testing.T) {
 	tier.Plain(t)
 	var lanes []string
-	for letters, most := range map[string]int{"qdunspviw": 3, "dupw": 5, "DUupw": 4} { // w waits, and was never attempted
+	for letters, most := range map[string]int{"qdunspviw": 3, "dupw": 5, "DUupw": 4} { // w is waiting, and was never attempted
 		some := []string{""}
 		for from := 0; len(some[from]) < most; from++ {
 			for _, c := range letters {
@@ -218,7 +218,7 @@ func left(runs []store.ClaimedRun) (ids []batch.ID) {
 	return ids
 }
 
-// inStore is a lane as a store has it, by its order keys.
+// inStore returns a lane's rows as a store has them, in the order of their order keys.
 func inStore(lane string, now time.Time) (attempted, waiting []store.LaneRow) {
 	for i, b := range standing(lane).Batches {
 		r := store.LaneRow{Ref: store.Ref{Key: batch.Key{Service: "s", ID: b.ID}, Created: now.Add(time.Duration(i))}, Row: store.NewRow()}

@@ -14,15 +14,15 @@ import (
 	"github.com/dltbatch/dltbatch/queuer"
 )
 
-// predecessorTree is the validator's own, by which its parallel scheduler decides which
-// transactions a transaction waits for (docs/ledgers/sawtooth.md#addresses-and-conflicts): per
-// address a set of readers and one latest writer. The tree itself is left out: addresses above
-// and below are found by looking at all of them.
+// predecessorTree is the algorithm by which the validator's parallel scheduler decides which
+// transactions a transaction waits for (docs/ledgers/sawtooth.md#addresses-and-conflicts): for
+// each address a set of readers and one latest writer. The tree itself is left out: prefixes of an
+// address, and addresses that it is a prefix of, are found by a search in all of them.
 type predecessorTree map[string]*treeNode
 
 type treeNode struct {
 	readers map[int]bool
-	writer  int // -1 is none
+	writer  int // -1 if there is none
 }
 
 func (t predecessorTree) node(a string) *treeNode {
@@ -32,7 +32,7 @@ func (t predecessorTree) node(a string) *treeNode {
 	return t[a]
 }
 
-// readPredecessors: the nearest writer at or above a, and all writers below it.
+// readPredecessors adds the nearest writer at a or above, and all writers below a.
 func (t predecessorTree) readPredecessors(a string, into map[int]bool) {
 	for end := len(a); end >= 0; end-- {
 		if n := t[a[:end]]; n != nil && n.writer >= 0 {
@@ -47,8 +47,8 @@ func (t predecessorTree) readPredecessors(a string, into map[int]bool) {
 	}
 }
 
-// writePredecessors: the nearest writer at or above a, all readers at or above, and
-// all readers and writers below.
+// writePredecessors adds the nearest writer at a or above, all readers at a or above, and all
+// readers and writers below a.
 func (t predecessorTree) writePredecessors(a string, into map[int]bool) {
 	t.readPredecessors(a, into)
 	for b, n := range t {
@@ -71,7 +71,8 @@ func (t predecessorTree) add(i int, f batch.Footprint) map[int]bool {
 		t.node(a).readers[i] = true
 	}
 	for _, a := range f.Writes {
-		// A write clears the readers and drops all below: they are ordered before it.
+		// A write removes the readers of its address and everything below: their transactions are
+		// ordered before it.
 		for b := range t {
 			if strings.HasPrefix(b, a) {
 				delete(t, b)
@@ -83,8 +84,8 @@ func (t predecessorTree) add(i int, f batch.Footprint) map[int]bool {
 	return before
 }
 
-// The batches that may leave at once are the ones that a validator's scheduler would run at
-// once, whichever part of the lane is final: transitively, both rules order the same pairs.
+// The batches that may leave at once are those that a validator's scheduler would run at once,
+// whichever part of the lane is final: transitively, both rules order the same pairs.
 func TestParallelAgreesWithPredecessorTree(t *testing.T) {
 	tier.Plain(t)
 	s := queuer.Parallel(0)
@@ -94,7 +95,7 @@ func TestParallelAgreesWithPredecessorTree(t *testing.T) {
 		n := 2 + r.IntN(8)
 		fs := make([]batch.Footprint, n)
 		tree := predecessorTree{}
-		after := make([]map[int]bool, n) // transitively
+		after := make([]map[int]bool, n) // after[i] has all batches that i waits for, also indirectly
 		for i := range fs {
 			for fs[i].Empty() {
 				fs[i] = batch.Footprint{Reads: nested(r, 2), Writes: nested(r, 2)}
@@ -105,7 +106,8 @@ func TestParallelAgreesWithPredecessorTree(t *testing.T) {
 				maps.Copy(after[i], after[p])
 			}
 		}
-		// Pairs: of two batches left in the lane, the second waits for the first or does not.
+		// First the pairs: of two batches left in the lane, the second waits for the first or does
+		// not.
 		closure := make([]map[int]bool, n)
 		for i := range fs {
 			closure[i] = map[int]bool{}
@@ -119,7 +121,7 @@ func TestParallelAgreesWithPredecessorTree(t *testing.T) {
 			ordered += len(closure[i])
 			free += i - len(closure[i])
 		}
-		// And the whole lane: a batch leaves first if it waits for none.
+		// Then the whole lane: a batch leaves first if it waits for none.
 		var want []batch.Run
 		for i := range fs {
 			if len(after[i]) == 0 {

@@ -6,9 +6,9 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// footprintSets lends sets of footprints, so that deciding allocates its answer and little else.
-// It is no sync.Pool: after each garbage collection a set would grow anew, while the claiming
-// transaction waits. It keeps as many sets as were ever needed at once.
+// footprintSets lends sets of footprints, so that Select allocates little more than its answer. It
+// is not a sync.Pool, because after each garbage collection a set would grow anew while the
+// claiming transaction waits. It keeps as many sets as were ever used at once.
 type footprintSets struct {
 	mu   sync.Mutex
 	free []*batch.Footprints

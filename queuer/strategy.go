@@ -38,21 +38,21 @@ type Strategy struct {
 	builtin builtin
 }
 
-// builtin has this package's facts about its own strategies, which change no lane.
+// builtin has this package's facts about its own strategies. They change no answer.
 type builtin struct {
-	code   uintptr // of Select, as this package made it; 0: it did not
+	code   uintptr // address of this package's Select; 0 for a strategy of another package
 	serial bool
-	sets   *footprintSets // what Select uses
+	sets   *footprintSets // the sets that Select uses
 }
 
-// markBuiltin notes that Select is this package's.
+// markBuiltin records that Select is this package's.
 func markBuiltin(s Strategy) Strategy {
 	s.builtin.code = reflect.ValueOf(s.Select).Pointer()
 	return s
 }
 
-// isBuiltin reports whether Select is this package's. A copy of its strategies may have got
-// another one, about which nothing is known.
+// isBuiltin reports whether Select is this package's. The application may have set another Select
+// in a copy of a strategy of this package, and nothing is known about that.
 func (s Strategy) isBuiltin() bool {
 	return s.builtin.code != 0 && s.builtin.code == reflect.ValueOf(s.Select).Pointer()
 }
@@ -103,7 +103,7 @@ func Serial() Strategy {
 	return markBuiltin(Strategy{Name: nameSerial, Window: 1, Select: selectSerial, Wants: serialWants, builtin: builtin{serial: true}})
 }
 
-// selectSerial picks the front of a lane that has nothing under way.
+// selectSerial picks the front of a lane if nothing of the lane is under way.
 func selectSerial(lane batch.Lane) []batch.Run {
 	if !isIdle(lane) || len(lane.Batches) == 0 || !lane.Batches[0].Ready {
 		return nil
@@ -157,7 +157,7 @@ func Choose(s Strategy, keepsOrder func(batch.ServiceID) bool, report func(batch
 	if s.isBuiltin() {
 		show = sameLane
 	}
-	sets := s.builtin.sets // the memory that Select has just used, while it is in the CPU's cache
+	sets := s.builtin.sets // the memory that Select has just used, and that is still in the CPU's cache
 	if sets == nil {
 		sets = new(footprintSets)
 	}
@@ -185,7 +185,7 @@ func orderKeeper(s Strategy, keepsOrder func(batch.ServiceID) bool) func(batch.S
 	}
 }
 
-// sameLane shows a lane to the strategies of this package, which do not change it.
+// sameLane returns the lane itself, for the strategies of this package, which do not change it.
 func sameLane(lane batch.Lane) batch.Lane { return lane }
 
 // cloneLane returns a lane that shares no memory with the given one.

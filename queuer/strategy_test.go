@@ -14,10 +14,10 @@ import (
 	"github.com/dltbatch/dltbatch/queuer"
 )
 
-// verdicts is docs/glossary.md#one-round-serial-queuer with docs/design.md#decisions: the
-// meaning of a state at the front of a lane, for that batch and for all batches behind it.
+// verdicts is docs/glossary.md#one-round-serial-queuer with docs/design.md#decisions: the meaning
+// of a state at the front of a lane, for that batch and for all batches behind it.
 var verdicts = map[batch.State]struct {
-	leaves bool // when it is ready
+	leaves bool // whether it leaves when it is ready
 	why    string
 }{
 	batch.Queued:     {true, "queue now: not submitted, and nothing of the service is before it"},
@@ -80,7 +80,7 @@ func TestSerialOverThreeBatches(t *testing.T) {
 	}
 }
 
-// strategy makes a func a [queuer.Strategy].
+// strategy makes a [queuer.Strategy] of a func.
 func strategy(sel func(batch.Lane) []batch.Run) queuer.Strategy {
 	return queuer.Strategy{Name: "own", Window: 10, Select: sel}
 }
@@ -106,7 +106,7 @@ func TestStrategiesAreChecked(t *testing.T) {
 	require.False(t, ok)
 }
 
-// A strategy that lies picks nothing and is reported; its lane stays where it is.
+// If a strategy gives a bad answer, nothing of the lane is picked, and the answer is reported.
 func TestChooseContainsLyingStrategies(t *testing.T) {
 	boom := errors.New("boom")
 	apart := func(s string) batch.Footprint { return batch.Footprint{Writes: []string{s}} }
@@ -121,7 +121,7 @@ func TestChooseContainsLyingStrategies(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		answer func(batch.Lane) []batch.Run
-		want   []batch.Run // nil: held
+		want   []batch.Run // nil means that nothing is picked
 	}{
 		"honest":               {func(batch.Lane) []batch.Run { return []batch.Run{{2}, {3, 4}} }, []batch.Run{{2}, {3, 4}}},
 		"nothing":              {func(batch.Lane) []batch.Run { return nil }, nil},
@@ -167,8 +167,8 @@ func TestChooseContainsLyingStrategies(t *testing.T) {
 	}
 }
 
-// A copy of a strategy of this package with another Select is one's own strategy: it has a name of
-// its own, and it is shown a lane that it may change.
+// A copy of a strategy of this package with another Select is a strategy of the application: it
+// needs its own name, and it gets a lane that it may change.
 func TestACopyWithAnotherSelectIsOnesOwn(t *testing.T) {
 	lane := batch.Lane{Service: "s", Batches: []batch.Waiting{{ID: "a", State: batch.Submitting, Attempt: 1}}}
 	for _, s := range []queuer.Strategy{queuer.Serial(), queuer.Pipelined(4), queuer.Parallel(4)} {

@@ -140,10 +140,10 @@ func (s *Set[DB, S]) forEach(ctx context.Context, do func(ctx context.Context, o
 	return all.Wait()
 }
 
-// restartPause is how long a Run that has failed rests.
+// restartPause is the pause before a Run that has failed is called again.
 const restartPause = 5 * time.Second
 
-// final are the errors of a Run that no later try mends.
+// final reports whether err is an error of a Run that another try cannot mend.
 func final(err error) bool {
 	for _, is := range []error{
 		store.ErrOtherShard, store.ErrNotMigrated, store.ErrNewerSchema, store.ErrUnreleasedSchema, batch.ErrInvalidInput,

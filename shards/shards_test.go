@@ -35,7 +35,7 @@ type fake struct {
 
 func (f *fake) Shard() store.Shard { return f.shard }
 
-// ReadTexts is the first call of a Run.
+// ReadTexts is the first call to the store in a Run.
 func (f *fake) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) ([]store.Text, time.Time, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -63,7 +63,7 @@ func newSet(t *testing.T, n int) (*set, []shard) {
 	return s, list
 }
 
-// in is a batch of a lane of a shard.
+// in returns a batch of a lane of the shard number.
 func in(number, of int) batch.Batch {
 	for i := 0; ; i++ {
 		if lane := batch.ServiceID(fmt.Sprint("lane ", i)); shards.Number(lane, of) == number {
@@ -72,7 +72,8 @@ func in(number, of int) batch.Batch {
 	}
 }
 
-// A shard whose first reads fail is tried again every 5 s, and the others deliver meanwhile.
+// If the first reads of a shard fail, its Run is tried again every 5 s, and the other shards
+// deliver meanwhile.
 func TestRunTriesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, list := newSet(t, 3)
@@ -105,8 +106,8 @@ func TestRunTriesAgain(t *testing.T) {
 	})
 }
 
-// An error that no later try mends ends the Runs of all shards. A stop does not wait for the next
-// try.
+// An error that another try cannot mend ends the Runs of all shards. A stop does not wait for the
+// next try.
 func TestRunEnds(t *testing.T) {
 	for _, final := range []error{
 		store.ErrOtherShard, store.ErrNotMigrated, store.ErrNewerSchema, store.ErrUnreleasedSchema, &batch.InputError{Field: "traits"}, dltbatch.ErrOtherLedger,
@@ -133,7 +134,7 @@ func TestRunEnds(t *testing.T) {
 	})
 }
 
-// All shards of one set, in the order of their numbers, and nothing else.
+// New accepts all shards of one set, in the order of their numbers, and nothing else.
 func TestNew(t *testing.T) {
 	list := []shard{}
 	for i := range 2 {
@@ -148,7 +149,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// A call of Add is of one shard, or stores nothing; what is found is of all.
+// The batches of an Add belong to one shard, or nothing is stored. Find searches all shards.
 func TestAddAndFind(t *testing.T) {
 	ctx := t.Context()
 	s, _ := newSet(t, 2)
@@ -171,7 +172,7 @@ func TestAddAndFind(t *testing.T) {
 	assert.True(t, all.At.IsZero(), "nobody has counted")
 }
 
-// The counts of all shards are one, and each process is there once for each shard.
+// Stats sums the counts of all shards, and lists each process once for each shard.
 func TestStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newSet(t, 3)
@@ -195,7 +196,7 @@ func TestStats(t *testing.T) {
 	})
 }
 
-// crowded counts the POSTs that are in flight.
+// crowded is a ledger that counts the POSTs in flight.
 type crowded struct {
 	*ledger.Ledger
 	now, most atomic.Int64
@@ -209,9 +210,9 @@ func (c *crowded) Submit(ctx context.Context, a batch.Attempt) error {
 	return c.Ledger.Submit(ctx, a)
 }
 
-// delivers delivers 10 batches of each of 200 lanes, to a ledger that takes 20 ms, over so many
-// shards, of which each may have so many POSTs, and as many questions, in flight. It returns the
-// time, and how many POSTs were.
+// delivers delivers 10 batches of each of 200 lanes over n shards, to a ledger that takes 20 ms.
+// Each shard may have pool POSTs, and as many questions, in flight. It returns the time taken, and
+// the most POSTs that were in flight.
 func delivers(t *testing.T, n, pool int) (took time.Duration, most int64) {
 	synctest.Test(t, func(t *testing.T) {
 		var list []shard
@@ -239,9 +240,9 @@ func delivers(t *testing.T, n, pool int) (took time.Duration, most int64) {
 	return took, most
 }
 
-// A pool that is divided over the shards of a process bounds them together, and delivers about as
-// fast as one of the same size: lanes are spread evenly. Where each shard has all of it, the
-// ledger gets so many times as much.
+// A Pool that is divided among the shards of a process bounds them together, and delivers about as
+// fast as one shard with the whole Pool, because lanes are spread evenly. If each shard has the
+// whole Pool, the ledger gets as many times more POSTs.
 func TestPoolsOfShards(t *testing.T) {
 	one, most := delivers(t, 1, 64)
 	assert.EqualValues(t, 64, most)

@@ -11,7 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/submitter"
 )
 
-// A busy ledger certainly has no effect; a connection that broke may have had one.
+// An attempt at a busy ledger certainly has no effect. An attempt over a connection that broke may
+// have one.
 func ExampleJudge() {
 	claim := store.Claim{Attempt: 1, From: batch.Queued}
 	rules := submitter.Rules{FirstCheck: 10 * time.Millisecond, Delay: func(_ batch.ServiceID, n int) time.Duration {

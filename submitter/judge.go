@@ -48,7 +48,7 @@ func Judge(c store.Claim, err error, posted bool, r Rules) store.Outcome {
 	default:
 		o.Finding = store.Doubtful
 	}
-	// The claim has spent this attempt already, where every try spends.
+	// If every try spends, the claim has spent this attempt already.
 	if (o.Finding == store.Failed || o.Finding == store.Doubtful) && c.Budget.EveryTry && !o.Refund && !c.Withdrawn && c.Budget.Exhausted(c.Spent) {
 		o.Last = true
 		o.Error = &batch.SubmissionError{
@@ -59,7 +59,7 @@ func Judge(c store.Claim, err error, posted bool, r Rules) store.Outcome {
 			o.Finding = store.Refused
 		}
 	}
-	if o.Finding == store.Failed { // of a doubt the monitor says so, once it has asked
+	if o.Finding == store.Failed { // about a doubt the monitor decides, once it has asked
 		o.StuckAfter = r.StuckAfter
 	}
 	return o

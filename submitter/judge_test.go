@@ -20,7 +20,7 @@ func kindOf(kind error) error { return &dlt.Error{Op: "submit", Kind: kind, Mess
 
 // TestJudge checks every result of an attempt under every budget.
 func TestJudge(t *testing.T) {
-	const unlimited, definite, everyTry = 0, 1, 2 // budgets; the limited ones have one attempt left
+	const unlimited, definite, everyTry = 0, 1, 2 // budgets; definite and everyTry have one attempt left
 	type verdict struct {
 		finding store.Finding
 		spend   bool
@@ -32,11 +32,12 @@ func TestJudge(t *testing.T) {
 	accepted := verdict{finding: store.Accepted}
 	doubt := verdict{finding: store.Doubtful, kind: batch.KindDoubt}
 	refused := verdict{finding: store.Refused, spend: true, last: true, kind: batch.KindRejected}
-	// Where every try spends, the claim has spent it.
+	// If every try spends, the claim has spent it.
 	refusedEvery := verdict{finding: store.Refused, last: true, kind: batch.KindRejected}
 	failed := func(k batch.ErrorKind) verdict { return verdict{finding: store.Failed, kind: k, delayed: true} }
-	// EveryTry spends one for each attempt that was posted (docs/design.md#budgets), before it is
-	// made. The last of them ends the batch, a doubtful one once its doubt is resolved.
+	// EveryTry spends one for each attempt that was posted (docs/design.md#budgets), before the
+	// attempt is made. The last attempt ends the batch; if it is in doubt, once the doubt is
+	// resolved.
 	usedUp := func(f store.Finding) verdict {
 		return verdict{finding: f, last: true, kind: batch.KindExhausted, delayed: f == store.Refused}
 	}
@@ -119,7 +120,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A budget that is not used up yet ends nothing.
+// A budget that is not used up does not end the batch.
 func TestJudgeSpendsOneAtATime(t *testing.T) {
 	r := submitter.Rules{Delay: func(batch.ServiceID, int) time.Duration { return time.Second }}
 	c := store.Claim{Spent: 1, Budget: batch.Budget{Attempts: 2, EveryTry: true}}

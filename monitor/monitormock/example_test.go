@@ -17,7 +17,7 @@ type reporter struct{}
 func (reporter) Errorf(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 func (reporter) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 
-// One batch is due, and no other.
+// One batch is due, and no other is.
 func Example() {
 	due := monitormock.NewMockPendingBatchStore(gomock.NewController(reporter{})) // in a test: NewController(t)
 	row := store.InFlight{Ref: store.Ref{Key: batch.Key{Service: "shipments", ID: "b1"}}, State: batch.Pending}

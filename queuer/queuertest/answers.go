@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// testWindow tests Window, which is asked for at every claim and must never be 0.
+// testWindow tests Window, which is read at every claim and must never be 0.
 func (s suite) testWindow(t *testing.T) {
 	st := s.newStrategy()
 	w := st.Window
@@ -21,10 +21,10 @@ func (s suite) testWindow(t *testing.T) {
 	assert.Empty(t, st.Select(batch.Lane{Service: "s"}), "of a lane without batches")
 }
 
-// checkAnswer fails unless an answer is valid: positions of the lane, claimable and ready,
-// ascending, none twice. No batch passes an open batch it conflicts with, except an accepted
-// batch where the ledger keeps the order. The rule is written down here a second time, apart
-// from [batch.Lane.Check], and slowly.
+// checkAnswer fails the test unless an answer is valid: its positions are in the lane, claimable
+// and ready, ascending, and none occurs twice. No batch passes an open batch with which it
+// conflicts, except an accepted batch if the ledger keeps the order. The rule is written here a
+// second time, independent of [batch.Lane.Check], and simple instead of quick.
 func checkAnswer(t *testing.T, l batch.Lane, runs []batch.Run) {
 	t.Helper()
 	if bad := whyInvalid(l, runs); bad != "" {
@@ -33,9 +33,9 @@ func checkAnswer(t *testing.T, l batch.Lane, runs []batch.Run) {
 	require.NoError(t, l.Check(runs))
 }
 
-// whyInvalid says why an answer is invalid, "" if it is valid.
+// whyInvalid returns why an answer is invalid, or "" if it is valid.
 func whyInvalid(l batch.Lane, runs []batch.Run) string {
-	run := map[int]int{} // position to the run that took it
+	run := map[int]int{} // position to the number of the run that took it
 	for i, ps := range runs {
 		last := -1
 		for _, p := range ps {
@@ -59,7 +59,7 @@ func whyInvalid(l batch.Lane, runs []batch.Run) string {
 			accepted := b.State == batch.Pending || b.State == batch.Valid
 			switch {
 			case b.State == batch.Submitting:
-			case l.KeepsOrder && q > p && (accepted || b.State == batch.Invalid): // it would follow
+			case l.KeepsOrder && q > p && (accepted || b.State == batch.Invalid): // b would be executed behind the later batch
 			case l.KeepsOrder && q < p && accepted && (l.Batches[p].State == batch.Unknown || l.Batches[p].Failed): // both may be lost
 			case q >= p, l.KeepsOrder && accepted:
 				continue
@@ -87,7 +87,7 @@ func (s suite) testUnchanged(t *testing.T) {
 		before := cloneLane(l)
 		runs := st.Select(l)
 		require.Equal(t, before, l, "the lane belongs to the caller")
-		for _, run := range runs { // the answer is the caller's, too
+		for _, run := range runs { // the caller may change the answer
 			for i := range run {
 				run[i] = -7
 			}
@@ -97,7 +97,7 @@ func (s suite) testUnchanged(t *testing.T) {
 }
 
 // testPure: the answer depends on the lane alone, not on earlier or concurrent calls or on their
-// caller. A claim whose transaction is cut off asks again.
+// caller. A claim whose transaction is cut off calls Select again.
 func (s suite) testPure(t *testing.T) {
 	const askers = 4
 	st := s.newStrategy()
@@ -107,11 +107,11 @@ func (s suite) testPure(t *testing.T) {
 		wg.Go(func() {
 			own := st
 			if k == 0 {
-				own = s.newStrategy() // a strategy that was never asked before
+				own = s.newStrategy() // a strategy that was never called before
 			}
 			answers[k] = make([][]batch.Run, s.rounds)
 			for i := range s.rounds {
-				if k > 1 { // in another order
+				if k > 1 { // calls it in another order
 					i = s.rounds - 1 - i
 				}
 				answers[k][i] = own.Select(s.randomLane(rand.New(rand.NewPCG(s.seed, uint64(i))), own.Window))
@@ -129,7 +129,7 @@ func (s suite) testPure(t *testing.T) {
 	}
 }
 
-// sameRuns compares two answers without their empty runs.
+// sameRuns compares two answers, and ignores empty runs.
 func sameRuns(a, b []batch.Run) bool {
 	return assert.ObjectsAreEqual(withoutEmpty(a), withoutEmpty(b))
 }

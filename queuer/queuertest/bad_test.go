@@ -17,7 +17,7 @@ import (
 
 var bad = flag.String("queuertest.bad", "", "run the suite on this broken strategy")
 
-// broken makes a strategy with something wrong.
+// broken makes a strategy with a fault.
 func broken(window int, sel func(batch.Lane) []batch.Run) queuer.Strategy {
 	return queuer.Strategy{Name: "broken", Window: window, Select: sel}
 }
@@ -25,7 +25,7 @@ func broken(window int, sel func(batch.Lane) []batch.Run) queuer.Strategy {
 // right returns the answer of a correct strategy.
 func right(l batch.Lane) []batch.Run { return queuer.Parallel(0).Select(l) }
 
-// hands makes runs of the positions that pass.
+// hands makes a run of each position for which pass is true.
 func hands(l batch.Lane, pass func(p int, b batch.Waiting) bool) (out []batch.Run) {
 	for p, b := range l.Batches {
 		if pass(p, b) {
@@ -38,7 +38,7 @@ func hands(l batch.Lane, pass func(p int, b batch.Waiting) bool) (out []batch.Ru
 func ready(_ int, b batch.Waiting) bool { return b.Ready && b.State.Claimable() }
 
 // brokenStrategies maps each broken strategy to the test of the suite that must catch it. Each
-// is made anew for every test.
+// test gets new strategies.
 func brokenStrategies() map[string]struct {
 	test string
 	make func() queuer.Strategy
@@ -89,8 +89,8 @@ func relying(window int, sel func(batch.Lane) []batch.Run) queuer.Strategy {
 	return s
 }
 
-// reliant hides batches that pass picks, which nothing may pass, from a correct strategy, and
-// returns its answer.
+// reliant makes a strategy with a fault: it hides the batches for which pass is true, and which no
+// batch may pass, from a correct strategy, and returns the answer of that.
 func reliant(pass func(batch.Waiting) bool) func() queuer.Strategy {
 	return func() queuer.Strategy {
 		return relying(9, func(l batch.Lane) []batch.Run {
@@ -112,7 +112,7 @@ func reliant(pass func(batch.Waiting) bool) func() queuer.Strategy {
 	}
 }
 
-// tooLate sends a lost batch as soon as it can, even behind batches that left after it.
+// tooLate sends a lost batch as soon as it can, even behind batches that were sent after it.
 func tooLate(l batch.Lane) []batch.Run {
 	if l.KeepsOrder && len(l.Batches) > 0 && ready(0, l.Batches[0]) {
 		return []batch.Run{{0}}
@@ -120,14 +120,14 @@ func tooLate(l batch.Lane) []batch.Run {
 	return queuer.Pipelined(9).Select(l)
 }
 
-// blindly takes every ledger for one with KeepsOrder.
+// blindly treats every lane as if it had KeepsOrder.
 func blindly(l batch.Lane) []batch.Run {
 	l.KeepsOrder = true
 	return queuer.Pipelined(9).Select(l)
 }
 
-// forgetful compares with the batches that leave and are under way, not with those left
-// behind.
+// forgetful compares a batch with those that leave and those under way, and not with those that
+// have to wait.
 func forgetful(l batch.Lane) (out []batch.Run) {
 	var before batch.Footprints
 	for p, b := range l.Batches {
@@ -199,7 +199,7 @@ func lastFirst(l batch.Lane) []batch.Run {
 	return runs[max(0, len(runs)-1):]
 }
 
-// remembers favours a lane a little less if it has just served it.
+// remembers picks less of a lane that it has just served.
 func remembers() queuer.Strategy {
 	var mu sync.Mutex
 	var last batch.ServiceID
@@ -214,7 +214,7 @@ func remembers() queuer.Strategy {
 	})
 }
 
-// The suite catches each broken strategy, in the test that is about it.
+// The suite catches each broken strategy in the test about its fault.
 func TestSuiteReports(t *testing.T) {
 	if *bad != "" {
 		queuertest.Run(t, brokenStrategies()[*bad].make, &queuertest.Options{Rounds: 300})

@@ -19,12 +19,13 @@ func randomPrefix(r *rand.Rand) string {
 	return string(b)
 }
 
-// randomFootprint is mostly narrow, sometimes wide, and now and then unknown.
+// randomFootprint returns a footprint that is mostly narrow, sometimes wide, and sometimes
+// declares nothing.
 func randomFootprint(r *rand.Rand) (f batch.Footprint) {
 	switch k := r.IntN(20); {
 	case k == 0:
 		return f
-	case k < 12: // one of a few addresses that do not overlap
+	case k < 12: // one of a few addresses, of which none is a prefix of another
 		return batch.Footprint{Writes: []string{fmt.Sprintf("aa%02x", r.IntN(12))}}
 	}
 	for range r.IntN(3) {
@@ -36,7 +37,7 @@ func randomFootprint(r *rand.Rand) (f batch.Footprint) {
 	return f
 }
 
-// randomLane makes a lane as a store shows it: attempted batches, then waiting ones.
+// randomLane returns a lane as a store shows it: attempted batches, then waiting ones.
 func (s suite) randomLane(r *rand.Rand, window int) batch.Lane {
 	attempted, waiting := r.IntN(6), r.IntN(min(window, 12)+1)
 	l := batch.Lane{Service: "s", Batches: make([]batch.Waiting, attempted+waiting), KeepsOrder: s.reliesOnOrder && r.IntN(2) == 0}
@@ -63,7 +64,7 @@ func cloneLane(l batch.Lane) batch.Lane {
 	return l
 }
 
-// describe prints a lane and an answer, for a failure.
+// describe returns a lane and an answer as text for a failure.
 func describe(l batch.Lane, runs []batch.Run) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "lane %q, keeps order %t, answer %v\n", l.Service, l.KeepsOrder, runs)

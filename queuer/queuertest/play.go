@@ -12,16 +12,15 @@ import (
 	"github.com/dltbatch/dltbatch/queuer"
 )
 
-// maxTicks is how many ticks a batch takes at most from claimable to final, its failures
-// included: each of up to maxFailures attempts that have no effect waits, and then the ledger
-// takes its time.
+// maxTicks is the most ticks that a batch takes from claimable to final, with its failures: after
+// each of up to maxFailures attempts without effect it waits, and then the ledger takes its time.
 const (
 	maxTicks    = (maxFailures + 1) * (maxWait + 1)
 	maxFailures = 2
 	maxWait     = 6
 )
 
-// item is one batch of a service under play.
+// item is one batch of a service.
 type item struct {
 	batch.Waiting
 	seq          int // its place in the lane
@@ -33,8 +32,8 @@ type item struct {
 	claimedTick  int // the tick of its last claim
 }
 
-// service plays one lane against a ledger. A posted batch is accepted, fails without effect,
-// or ends in doubt. An accepted batch becomes final after a while, or is lost, in any order.
+// service simulates one lane and a ledger. A posted batch is accepted, fails without effect, or
+// ends in doubt. An accepted batch becomes final after a while, or is lost, in any order.
 type service struct {
 	t          *testing.T
 	name       batch.ServiceID
@@ -44,14 +43,14 @@ type service struct {
 	nextSeq    int     // seq of the next batch
 	open       []*item // by seq
 	trace      []string
-	keepsOrder bool // the ledger keeps the order of submission, for a strategy that relies on it
+	keepsOrder bool // whether the ledger keeps the order of submission, for a strategy that relies on it
 }
 
 func newService(t *testing.T, name batch.ServiceID, st queuer.Strategy, rng *rand.Rand) *service {
 	return &service{t: t, name: name, strategy: st, rng: rng, keepsOrder: st.ReliesOnOrder}
 }
 
-// add appends a batch, which must be final in time: all before it may have to go first.
+// add appends a batch. It must be final in time, even if all batches before it have to go first.
 func (s *service) add(f batch.Footprint) *item {
 	b := &item{seq: s.nextSeq, deadlineTick: s.now + (len(s.open)+2)*maxTicks}
 	b.ID, b.State, b.Footprint = batch.ID(fmt.Sprint(s.nextSeq)), batch.Queued, f
@@ -60,7 +59,7 @@ func (s *service) add(f batch.Footprint) *item {
 	return b
 }
 
-// show returns the lane as a store shows it, and the items behind its positions.
+// show returns the lane as a store shows it, and the item of each position.
 func (s *service) show() (l batch.Lane, items []*item) {
 	waiting := 0
 	for _, attempted := range []bool{true, false} {
@@ -82,14 +81,14 @@ func (s *service) show() (l batch.Lane, items []*item) {
 	return l, items
 }
 
-// claim asks the strategy, checks the answer, and posts up to limit batches.
+// claim calls the strategy, checks the answer, and posts up to limit batches.
 func (s *service) claim(limit int) (posted int) {
 	l, items := s.show()
 	runs := s.strategy.Select(l)
 	checkAnswer(s.t, l, runs)
 	for _, run := range runs {
 		run = run[:min(len(run), limit-posted)]
-		for _, p := range run { // all are marked before the first is posted
+		for _, p := range run { // the whole run is marked before its first batch is posted
 			b := items[p]
 			b.from, b.State, b.claimedTick = b.State, batch.Submitting, s.now
 			b.Attempt++
@@ -107,7 +106,7 @@ func (s *service) claim(limit int) (posted int) {
 	return posted
 }
 
-// post reports whether the run goes on.
+// post posts a batch, and reports whether the run goes on.
 func (s *service) post(b *item) bool {
 	for _, o := range s.open {
 		if o == b || !o.Footprint.Conflicts(b.Footprint) {
@@ -129,7 +128,7 @@ func (s *service) post(b *item) bool {
 		b.State, b.readyTick = batch.Delayed, b.dueTick
 		b.failures++
 		return false
-	case 1: // in doubt: it stays Submitting
+	case 1: // in doubt: the batch stays Submitting
 		b.failures++
 		return false
 	}
@@ -148,10 +147,10 @@ func (s *service) tick() {
 			continue
 		}
 		switch b.State {
-		case batch.Submitting: // the doubt is resolved: it never arrived
+		case batch.Submitting: // the doubt is resolved: the batch never arrived
 			b.State, b.readyTick = batch.Unknown, s.now
 		case batch.Pending:
-			if b.failures < maxFailures && s.rng.IntN(20) == 0 { // it was accepted, and is lost
+			if b.failures < maxFailures && s.rng.IntN(20) == 0 { // the batch was accepted, and is lost
 				b.State, b.readyTick = batch.Unknown, s.now
 				b.failures++
 				s.note("lost", b)
@@ -167,20 +166,20 @@ func (s *service) note(what string, b *item) {
 	s.trace = append(s.trace, fmt.Sprintf("%d %s %s", s.now, what, b.ID))
 }
 
-// String is for failures.
+// String describes the service for a failure.
 func (s *service) String() string {
 	l, _ := s.show()
 	return fmt.Sprintf("tick %d; the last that happened: %q\n%s", s.now, s.trace[max(0, len(s.trace)-12):], describe(l, nil))
 }
 
-// playGames plays whole lanes to their end, in a tenth of the suite's rounds.
+// playGames calls test, which plays whole lanes to their end, in a tenth of the suite's rounds.
 func (s suite) playGames(t *testing.T, test func(t *testing.T, r *rand.Rand)) {
 	t.Helper()
 	s.rounds = max(1, s.rounds/10)
 	s.each(t, test)
 }
 
-// finish plays until all batches are final; no more are added.
+// finish plays until all batches are final. No batch may be added afterwards.
 func (s *service) finish() {
 	for len(s.open) > 0 {
 		s.claim(1 << 30)
@@ -188,8 +187,8 @@ func (s *service) finish() {
 	}
 }
 
-// testOrder: conflicting batches are posted one after the other, in the order they were added in,
-// with any answers of the ledger at any time.
+// testOrder: conflicting batches are posted one after the other, in the order in which they were
+// added, whatever the ledger answers and whenever.
 func (s suite) testOrder(t *testing.T) {
 	st := s.newStrategy()
 	s.playGames(t, func(t *testing.T, r *rand.Rand) {
@@ -205,9 +204,9 @@ func (s suite) testOrder(t *testing.T) {
 	})
 }
 
-// testStarvation: how soon a batch is final depends on the batches before it, not on the batches
-// that keep coming after it. New batches conflict with nothing, or with the batch that waits for
-// many.
+// testStarvation: the time until a batch is final depends on the batches before it, not on the
+// batches that are added behind it all the time. New batches conflict with nothing, or with the
+// batch that waits for many.
 func (s suite) testStarvation(t *testing.T) {
 	st := s.newStrategy()
 	s.playGames(t, func(t *testing.T, r *rand.Rand) {
@@ -218,15 +217,15 @@ func (s suite) testStarvation(t *testing.T) {
 		sv.add([]batch.Footprint{{}, {Writes: []string{"aa"}}, {Reads: []string{"aa"}}}[r.IntN(3)]) // waits for all of them
 		for i := range 8 * maxTicks {
 			sv.add(batch.Footprint{Writes: []string{[]string{"bb", "aa"}[r.IntN(2)] + fmt.Sprintf("%06x", i)}})
-			sv.claim(1) // no faster than new batches come
+			sv.claim(1) // no more than the new batches
 			sv.tick()
 		}
 		sv.finish()
 	})
 }
 
-// testFairness: a lane's answers do not depend on the other lanes that the strategy is asked
-// about, and a full lane does not keep a free lane from leaving.
+// testFairness: a lane's answers do not depend on the other lanes about which the strategy is
+// called, and a full lane does not hold up a free lane.
 func (s suite) testFairness(t *testing.T) {
 	const lanes = 4
 	st := s.newStrategy()

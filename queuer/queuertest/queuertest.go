@@ -61,7 +61,7 @@ func Run(t *testing.T, newStrategy func() queuer.Strategy, o *Options) {
 	t.Run("lanes are fair", s.testFairness)
 }
 
-// each plays a test with random numbers of its own, once a round, until it fails.
+// each calls a test once in each round, with new random numbers, until it fails.
 func (s suite) each(t *testing.T, test func(t *testing.T, r *rand.Rand)) {
 	t.Helper()
 	for round := range s.rounds {

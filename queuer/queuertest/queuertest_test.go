@@ -17,7 +17,7 @@ func TestParallel(t *testing.T) {
 	queuertest.Run(t, func() queuer.Strategy { return queuer.Parallel(0) }, nil)
 }
 
-// A window smaller than a lane sees it move by.
+// The suite passes with a window that is smaller than the lane.
 func TestParallelNarrow(t *testing.T) {
 	queuertest.Run(t, func() queuer.Strategy { return queuer.Parallel(3) }, nil)
 }
