@@ -105,7 +105,7 @@ func (e *InputError) Error() string {
 	s += ": want " + e.Want
 	if e.Key.ID != "" {
 		key := Excerpt(e.Key.String(), 80)
-		if strings.ContainsAny(key, "\n\t") { // a bad key shall not break the line of a log
+		if strings.ContainsAny(key, "\n\t") { // a bad key must not break the log line
 			key = strconv.Quote(key)
 		}
 		s += " (batch " + key + ")"

@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// An Observer follows two batches of one lane. The Runner calls it after each write, so the
-// batches of a lane come in order; it must be quick and safe for concurrent calls.
+// An Observer follows two batches of one lane. The Runner calls it after each write, so the events
+// of a lane come in order. It must be quick and safe for concurrent calls.
 func ExampleObserver() {
 	observer := batch.ObserverFunc(func(_ context.Context, e batch.Event) {
 		switch {
@@ -29,7 +29,7 @@ func ExampleObserver() {
 	ctx, stop := context.WithCancel(context.Background())
 	err = runner.Add(ctx,
 		batch.Batch{Service: "shipments", ID: "b1", Payload: []byte("tea")},
-		batch.Batch{Service: "shipments", ID: "b2", Payload: []byte("invalid")}) // this ledger decides against it
+		batch.Batch{Service: "shipments", ID: "b2", Payload: []byte("invalid")}) // this ledger answers Invalid about it
 	if err != nil {
 		fmt.Println(err)
 	}

@@ -52,8 +52,7 @@ func overlap(a, b []string) bool {
 func (f Footprint) Compact() Footprint {
 	writes, reads := withoutCovered(f.Writes), withoutCovered(f.Reads)
 	reads = slices.DeleteFunc(reads, func(r string) bool {
-		// No write is a prefix of another, so only the last write before r can be a prefix of
-		// r.
+		// No write is a prefix of another, so only the last write before r can be a prefix of r.
 		i, same := slices.BinarySearch(writes, r)
 		return same || i > 0 && strings.HasPrefix(r, writes[i-1])
 	})

@@ -45,7 +45,7 @@ func TestConflicts(t *testing.T) {
 }
 
 func TestConflictsIsSymmetric(t *testing.T) {
-	short := func(in [][2]bool) []string { // few letters, so that prefixes meet
+	short := func(in [][2]bool) []string { // few letters, so that many are prefixes of others
 		var out []string
 		for _, p := range in {
 			s := ""

@@ -15,7 +15,7 @@ type Footprints struct {
 	last   owner // the newest owner given to a footprint
 }
 
-// owner is the owner of an entry: nobody, one footprint (from 1), or several.
+// owner is the owner of an entry: none, one footprint (from 1), or several.
 type owner int32
 
 const (
@@ -23,7 +23,7 @@ const (
 	ownerSeveral owner = -1
 )
 
-// joined returns the owner after who has joined o.
+// joined returns the owner of an entry that o owned and who owns, too.
 func (o owner) joined(who owner) owner {
 	if o == ownerNobody || o == who {
 		return who
@@ -34,18 +34,18 @@ func (o owner) joined(who owner) owner {
 // includesOther reports whether o includes an owner other than who.
 func (o owner) includesOther(who owner) bool { return o != ownerNobody && o != who }
 
-// node is where entries part, or where an entry ends that others continue. Nodes and leaves
-// lie in two slices and refer to each other by index. So a tree of thousands is a handful of
-// allocations, and a step down touches one place in memory.
+// node is a place where entries part, or where an entry ends that others continue. Nodes and
+// leaves are in two slices and refer to each other by index. So a tree of thousands of nodes needs
+// few allocations, and a step down the tree reads one place in memory.
 type node struct {
 	children      [16]link // by the next hex digit
 	firstOddChild link     // the first child by any other byte
-	nextSibling   link     // its sibling
-	end           int32    // key[:end] leads here
+	nextSibling   link     // the next child of the same parent by any other byte
+	end           int32    // key[:end] is the node's prefix
 	key           string   // an entry that begins with the node's prefix
 
-	read, written   owner // exactly here
-	reads, writings owner // here or below
+	read, written   owner // owners of the entries that end exactly here
+	reads, writings owner // owners of the entries that end here or below
 }
 
 // leaf is the end of an entry that no other entry continues. Most entries end in leaves.
@@ -65,7 +65,7 @@ func (x *Footprints) Add(f Footprint) (conflicts bool) {
 	return x.add(f, x.last)
 }
 
-// maxKeptEntries is the largest number of entries for which an empty set keeps room: about 8 MB.
+// maxKeptEntries is the largest number of entries for which an empty set keeps memory: about 8 MB.
 const maxKeptEntries = 1 << 16
 
 // Reset empties the set, and keeps its memory unless that is out of proportion.
@@ -73,13 +73,13 @@ func (x *Footprints) Reset() {
 	if cap(x.leaves) > maxKeptEntries || cap(x.nodes) > maxKeptEntries {
 		*x = Footprints{}
 	}
-	clear(x.nodes) // so that the entries can be collected
+	clear(x.nodes) // lets the entries be collected
 	clear(x.leaves)
 	x.nodes, x.leaves, x.last = x.nodes[:0], x.leaves[:0], 0
 }
 
-// add adds f for the owner who and reports whether it conflicts with another owner's
-// footprint. It must not be mixed with Add, which invents owners itself.
+// add adds f for the owner who, and reports whether f conflicts with another owner's footprint. A
+// set that uses add must not use Add, which numbers owners itself.
 func (x *Footprints) add(f Footprint, who owner) (conflicts bool) {
 	if len(x.nodes) == 0 {
 		x.nodes = append(x.nodes, node{})
@@ -104,14 +104,14 @@ func (x *Footprints) insert(p string, write bool, who owner) (meets bool) {
 	for {
 		meets = meets || n.written.includesOther(who) || write && n.read.includesOther(who)
 		if n.written == ownerSeveral {
-			return true // so does every later entry here or below
+			return true // every later entry that ends here or below meets it, too
 		}
 		if int(n.end) == len(p) {
 			break
 		}
 		n.note(write, who)
-		// The first byte is the same. Most entries part byte by byte, and then the key, which
-		// lies somewhere else in memory, need not be read.
+		// The first byte is the same. Most entries part byte by byte, and then the key, which is
+		// elsewhere in memory, need not be read.
 		switch at := x.childPlace(n, p[n.end]); {
 		case *at == 0:
 			l := leaf{key: p}
@@ -163,7 +163,7 @@ func (l *leaf) set(write bool, who owner) {
 	}
 }
 
-// partNode inserts a node above a node, where p[:end] ends or takes another way.
+// partNode inserts a node above a node, where p[:end] ends or differs.
 func (x *Footprints) partNode(at *link, p string, end int) *node {
 	k := &x.nodes[*at]
 	x.nodes = append(x.nodes, node{key: p, end: int32(end), nextSibling: k.nextSibling, reads: k.reads, writings: k.writings})
@@ -188,9 +188,9 @@ func (x *Footprints) partLeaf(at *link, p string, end int) *node {
 	return mid
 }
 
-// digit returns the value of a hex digit, and 16 for any other byte. Addresses are hex
-// throughout, so their children are found at once. Their digits are random, so this code does
-// not branch on the digit.
+// digit returns the value of a hex digit, and 16 for any other byte. Addresses have only hex
+// digits, so their children are found at once. The digits are random, so this code does not branch
+// on the digit.
 func digit(c byte) int {
 	set := uint64(0x3ff) << '0'
 	if c >= 64 {
@@ -226,7 +226,8 @@ func (x *Footprints) oddKey(l link) (key string, next *link) {
 	return x.nodes[l].key, &x.nodes[l].nextSibling
 }
 
-// commonLen returns how far a and b agree, up to end. They are known to agree up to from.
+// commonLen returns the length of the common prefix of a and b, at most end. They are known to be
+// equal up to from.
 func commonLen(a, b string, from, end int) int {
 	for end = min(end, len(a)); from < end && a[from] == b[from]; {
 		from++

@@ -14,8 +14,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// randomPrefix returns short words of few letters, so that they are often the same or prefixes
-// of one another; some are not hex digits.
+// randomPrefix returns a short word of few letters, so that many words are equal or prefixes of
+// one another. Some letters are not hex digits.
 func randomPrefix(r *rand.Rand) string {
 	const letters = "0aZ~\xff"
 	b := make([]byte, r.IntN(6))
@@ -35,7 +35,7 @@ func randomFootprint(r *rand.Rand) (f batch.Footprint) {
 	return f
 }
 
-// The tree agrees with a comparison of all pairs.
+// Footprints agrees with a comparison of all pairs.
 func TestFootprintsAgreeWithConflicts(t *testing.T) {
 	var x batch.Footprints // one for all rounds: Reset forgets everything
 	conflicts := 0
@@ -89,7 +89,7 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-// A compact footprint has the conflicts of the long one, and no others.
+// A compact footprint conflicts with the same footprints as the long one.
 func TestCompactKeepsConflicts(t *testing.T) {
 	for seed := range uint64(20_000) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -113,7 +113,8 @@ func TestTransactionMark(t *testing.T) {
 	assert.False(t, fp(a, "00").Conflicts(fp(b, "11")))
 }
 
-// slowCheck is the order rule of [batch.Lane.Check] as a sentence: all pairs.
+// slowCheck is the order rule of [batch.Lane.Check] in its simplest form: a comparison of all
+// pairs.
 func slowCheck(l batch.Lane, runs []batch.Run) string {
 	run := map[int]int{}
 	for r, ps := range runs {
@@ -166,7 +167,7 @@ func TestLaneCheckAgreesWithAllPairs(t *testing.T) {
 	assert.Greater(t, bad, 1000)
 }
 
-// A set that held a lot releases its memory; a set of a usual size keeps it.
+// Reset frees the memory of a set that was large, and keeps that of a set of usual size.
 func TestFootprintsLetGo(t *testing.T) {
 	var x batch.Footprints
 	few := fp("ab", "cd", "ef")

@@ -46,8 +46,8 @@ func (k Key) Validate() error {
 	return CheckText("Service", string(k.Service), MaxServiceLen)
 }
 
-// CheckText refuses bytes that databases and logs treat differently: invalid UTF-8, NUL and
-// other control characters.
+// CheckText returns an error for text with bytes that databases and logs treat differently:
+// invalid UTF-8, NUL and other control characters.
 func CheckText(field, s string, maxLen int) error {
 	switch {
 	case len(s) > maxLen:

@@ -52,7 +52,7 @@ func (l Lane) Check(runs []Run) error { return l.CheckIn(new(Footprints), runs) 
 // CheckIn is Check with a scratch set, for frequent callers. Nothing else may use the set
 // meanwhile; CheckIn leaves it empty.
 func (l Lane) CheckIn(scratch *Footprints, runs []Run) error {
-	taken := make([]int, len(l.Batches)) // 1 + the run that took it
+	taken := make([]int, len(l.Batches)) // 1 + the number of the run that took the position; 0 for none
 	for r, run := range runs {
 		last := -1
 		for _, p := range run {
@@ -72,11 +72,11 @@ func (l Lane) CheckIn(scratch *Footprints, runs []Run) error {
 	return l.checkOrder(scratch, runs, taken)
 }
 
-// checkOrder looks for a position that passes a conflicting batch. All positions of one run
-// count as one, so that they may follow each other. It costs no more than reading the
-// footprints: a lane of many batches is checked inside the claiming transaction.
+// checkOrder looks for a position that passes a batch with which it conflicts. All positions of
+// one run count as one, so that they may follow each other. It takes no longer than reading the
+// footprints: a lane of many batches is checked within the claiming transaction.
 func (l Lane) checkOrder(before *Footprints, runs []Run, taken []int) error {
-	end := 0 // after the last position that is taken
+	end := 0 // the position after the last one that is taken
 	for p, r := range taken {
 		if r != 0 {
 			end = p + 1
@@ -110,8 +110,8 @@ func (l Lane) checkOrder(before *Footprints, runs []Run, taken []int) error {
 	return l.checkBehind(before, taken)
 }
 
-// inTheWay reports whether a batch holds up conflicting batches wherever it stands. A batch in
-// flight does: another strategy may have sent it ahead of its place.
+// inTheWay reports whether a batch blocks conflicting batches wherever it stands. A batch in
+// flight does, because another strategy may have sent it ahead of its place.
 func (l Lane) inTheWay(b Waiting) bool { return !b.State.Claimable() && !l.passable(b) }
 
 // passable reports whether later batches need not wait for an open batch.
@@ -126,7 +126,7 @@ func (l Lane) passable(b Waiting) bool {
 // is numbered need not wait.
 func (b Waiting) MayFollow() bool { return b.Numbered || b.State != Unknown && !b.Failed }
 
-// checkLost looks for a batch that must not follow an accepted one, and would.
+// checkLost looks for a batch that would follow an accepted one and must not.
 func (l Lane) checkLost(accepted *Footprints, taken []int) error {
 	const picked, under = owner(1), owner(2)
 	accepted.Reset()
@@ -142,8 +142,8 @@ func (l Lane) checkLost(accepted *Footprints, taken []int) error {
 }
 
 // checkBehind looks for a batch that would be sent again behind a later, conflicting one in
-// flight. The ledger may have lost the later one, too; then both go again, in their order. One
-// that is numbered keeps its place.
+// flight. The ledger may have lost the later one, too, and both are then sent again in their
+// order. A batch that is numbered keeps its place.
 func (l Lane) checkBehind(later *Footprints, taken []int) error {
 	const picked, under = owner(1), owner(2)
 	later.Reset()
@@ -160,7 +160,7 @@ func (l Lane) checkBehind(later *Footprints, taken []int) error {
 	return nil
 }
 
-// passedBatch names the first batch that position p must not pass.
+// passedBatch returns an error that names the first batch that position p must not pass.
 func (l Lane) passedBatch(p int, taken []int) error {
 	for q, b := range l.Batches {
 		earlier := q < p && taken[q] != taken[p] && !l.passable(b)

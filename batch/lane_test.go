@@ -12,8 +12,8 @@ func fp(writes ...string) batch.Footprint { return batch.Footprint{Writes: write
 
 func reads(prefixes ...string) batch.Footprint { return batch.Footprint{Reads: prefixes} }
 
-// waiting makes a lane: q queued and ready, n queued and not yet, s submitting,
-// p pending, v valid, i invalid, u unknown and ready, f failed and ready.
+// waiting makes a lane with one batch for each letter: q queued and ready, n queued and not ready,
+// s submitting, p pending, v valid, i invalid, u unknown and ready, f failed and ready.
 func waiting(states string, footprints ...batch.Footprint) batch.Lane {
 	l := batch.Lane{Service: "s"}
 	for i, c := range states {
@@ -31,7 +31,7 @@ func waiting(states string, footprints ...batch.Footprint) batch.Lane {
 			w.State, w.Ready = batch.Unknown, true
 		case 'f':
 			w.State, w.Ready, w.Failed = batch.Delayed, true, true
-		case 'r': // a driver that calls a batch ready that cannot be
+		case 'r': // a driver's mistake: it marks a batch as ready that cannot be
 			w.State, w.Ready = batch.Valid, true
 		}
 		if len(footprints) > 0 {
@@ -42,7 +42,7 @@ func waiting(states string, footprints ...batch.Footprint) batch.Lane {
 	return l
 }
 
-// kept returns a lane whose ledger keeps the order of submission.
+// kept returns the lane with KeepsOrder set.
 func kept(l batch.Lane) batch.Lane {
 	l.KeepsOrder = true
 	return l
@@ -53,7 +53,7 @@ func TestLaneCheck(t *testing.T) {
 	for name, c := range map[string]struct {
 		lane batch.Lane
 		runs []batch.Run
-		bad  string // of the error; "" for a good answer
+		bad  string // text of the error; "" for a good answer
 	}{
 		"nothing":                          {lane: waiting("qqq")},
 		"an empty run":                     {waiting("qqq"), []batch.Run{{}}, ""},

@@ -17,7 +17,7 @@ const (
 	NotExecutedReject Ruling = "not_executed_reject"
 )
 
-// rulings has each ruling with the state that it gives, and in words.
+// rulings has, for each ruling, the state that it gives and its statement in words.
 var rulings = [...]struct {
 	ruling Ruling
 	to     State

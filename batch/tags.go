@@ -83,7 +83,7 @@ func (t Tag) Validate() error {
 	return tagError(CheckText("Tags", t.Value, MaxTagValue), Tag{t.Name, Excerpt(t.Value, 64)}.String(), "a value: ")
 }
 
-// tagError adds to an error of CheckText which tag it is about, and which part of it.
+// tagError adds to an error of CheckText which tag, and which part of the tag, the error is about.
 func tagError(err error, shown, part string) error {
 	if in, ok := errors.AsType[*InputError](err); ok {
 		in.Value, in.Want = shown, part+in.Want

@@ -9,7 +9,7 @@ import (
 // Excerpt makes outside text fit to be logged and stored: valid UTF-8, no control characters
 // except newline and tab (each other one becomes U+FFFD), and at most limit bytes.
 func Excerpt(s string, limit int) string {
-	if len(s) > limit+4 { // keep one more rune, so that the cut below is on a boundary
+	if len(s) > limit+4 { // keeps one more rune, so that the cut below is on a boundary
 		s = s[:limit+4]
 	}
 	s = strings.Map(func(r rune) rune {

@@ -15,7 +15,8 @@ func ValidTraceParent(s string) bool {
 	return isID(s[traceID:parentID-1]) && isID(s[parentID:flags-1]) && isHex(s[flags:])
 }
 
-// isID reports whether s has lower-case hexadecimal digits only, and not only zeros.
+// isID reports whether s has only lower-case hexadecimal digits, of which at least one is not
+// zero.
 func isID(s string) bool {
 	for i := range len(s) {
 		if s[i] != '0' {

@@ -13,7 +13,7 @@ import (
 
 const traceParent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
-// badTraceParents are values that a header may have and that no batch keeps.
+// badTraceParents returns values that a header may have and that no batch keeps.
 func badTraceParents() map[string]string {
 	return map[string]string{
 		"empty":               "",
@@ -43,7 +43,7 @@ func TestValidTraceParent(t *testing.T) {
 	}
 }
 
-// A store refuses what a Runner would have dropped, and says so in few words.
+// Validate refuses a trace context that a Runner would have dropped, with a short error.
 func TestValidateTraceParent(t *testing.T) {
 	b := batch.Batch{Service: "s", ID: "b", Payload: []byte("p"), TraceParent: traceParent}
 	require.NoError(t, b.Validate())

@@ -9,8 +9,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// moves is the table of docs/design.md#states-of-a-batch, written a second time: the moves
-// that each actor may make. All others are forbidden.
+// moves is the table of docs/design.md#states-of-a-batch, written a second time: the moves that
+// each actor may make. All others are not allowed.
 var moves = map[batch.Actor]map[batch.State][]batch.State{
 	batch.ByQueuer: {
 		batch.Queued: {batch.Submitting}, batch.Delayed: {batch.Submitting}, batch.Unknown: {batch.Submitting},
@@ -76,8 +76,7 @@ func TestTransitionsSayWhy(t *testing.T) {
 	}
 }
 
-// Nothing is stuck: from every state but Committed a batch can get to Committed,
-// and nothing leaves Committed.
+// From every state except Committed a batch can get to Committed, and no move leaves Committed.
 func TestTransitionsLeadToAnEnd(t *testing.T) {
 	for _, from := range batch.States() {
 		out := 0
@@ -95,7 +94,7 @@ func TestTransitionsLeadToAnEnd(t *testing.T) {
 	}
 }
 
-// Only a claim makes an attempt, and only from a claimable state.
+// Only a claim leads to Submitting, and only from a claimable state.
 func TestTransitionsIntoSubmitting(t *testing.T) {
 	for _, from := range batch.States() {
 		assert.Equal(t, from.Claimable(), batch.Allowed(from, batch.Submitting, batch.ByQueuer), from)

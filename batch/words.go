@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// States, policies and the like are stored as numbers, and written as words in JSON and any
-// other text. A number would mean nothing to a reader, and something else to another version.
-// A word is exactly the text of String.
+// States, policies and similar values are stored as numbers, and written as words in JSON and any
+// other text, because a number would mean nothing to a reader, and perhaps something else to
+// another version. A word is exactly the text of String.
 
-// wordOf returns the word of a value; "" for a zero value that has no word.
+// wordOf returns the word of a value, or "" for a zero value that has no word.
 func wordOf[T ~uint8](field string, v T, words []string, name func() string) ([]byte, error) {
 	if int(v) >= len(words) {
 		return nil, &InputError{Field: field, Value: name(), Want: oneOf(words)}

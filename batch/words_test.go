@@ -20,12 +20,12 @@ type word interface {
 	fmt.Stringer
 }
 
-// wordy is one type of such values.
+// wordy is one type of such values, with its words.
 type wordy struct {
 	name  string
 	value func(n uint8) word
 	read  func(text []byte) (word, error)
-	words []string // words of the values in order; "" if the zero value has none
+	words []string // the words of the values, in order; "" if the zero value has none
 }
 
 func wordyOf[T ~uint8, P interface {
@@ -36,7 +36,7 @@ func wordyOf[T ~uint8, P interface {
 		name: name, words: words,
 		value: func(n uint8) word { return as(T(n)) },
 		read: func(text []byte) (word, error) {
-			v := T(200) // an unreadable word leaves it as it was
+			v := T(200) // an unreadable word leaves the value unchanged
 			err := P(&v).UnmarshalText(text)
 			return as(v), err
 		},
@@ -54,7 +54,7 @@ func wordies() []wordy {
 	}
 }
 
-// All valid values become text and JSON and come back, and no others do.
+// All valid values become text and JSON and are read back, and no others are.
 func TestWords(t *testing.T) {
 	for _, w := range wordies() {
 		for n := range 256 {
@@ -95,7 +95,7 @@ func TestWords(t *testing.T) {
 	require.Error(t, json.Unmarshal([]byte(`{"State": 3}`), &v), "no numbers")
 }
 
-// A word that is read is written again unchanged.
+// A word that was read is written again unchanged.
 func FuzzWords(f *testing.F) {
 	for _, w := range wordies() {
 		for _, text := range w.words {
@@ -117,7 +117,7 @@ func FuzzWords(f *testing.F) {
 	})
 }
 
-// written compares a value's JSON; it must come back unchanged.
+// written compares a value's JSON with want, and reads the same value back.
 func written[T any](t *testing.T, v T, want string) {
 	t.Helper()
 	text, err := json.Marshal(v)
@@ -128,7 +128,7 @@ func written[T any](t *testing.T, v T, want string) {
 	assert.Equal(t, v, back)
 }
 
-// A ruling is one of three words, and no state passes for one.
+// A ruling is one of three words, and the name of a state is not a ruling.
 func TestRulings(t *testing.T) {
 	require.Len(t, batch.Rulings(), 3)
 	for _, r := range batch.Rulings() {
@@ -143,7 +143,8 @@ func TestRulings(t *testing.T) {
 	}
 }
 
-// What embeds a key or a scope prints more than that.
+// A type that embeds a key or a scope has a String of its own, so it does not print as the key or
+// the scope alone.
 func TestPrinting(t *testing.T) {
 	key := batch.Key{Service: "c::s", ID: "b1"}
 	assert.Equal(t, "c::s/b1: pending", fmt.Sprint(batch.Record{Key: key, State: batch.Pending}))
@@ -154,7 +155,7 @@ func TestPrinting(t *testing.T) {
 	}))
 }
 
-// The JSON of an HTTP handler or a log is for people.
+// TestRecordsInJSON has the JSON that an HTTP handler or a log shows to people.
 func TestRecordsInJSON(t *testing.T) {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 6000, time.UTC)
 	key := batch.Key{Service: "c::s", ID: "b1"}
@@ -193,7 +194,7 @@ func TestRecordsInJSON(t *testing.T) {
 		`{"attempt": 1, "at": "2030-01-02T03:04:05.000006Z", "kind": "busy", "status_code": 429, "took_ns": 1000000000}`)
 }
 
-// The error of an event is any error, and in JSON its text.
+// The error of an event may be any error, and is its text in JSON.
 func TestEventsInJSON(t *testing.T) {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	key := batch.Key{Service: "s", ID: "b1"}

@@ -15,8 +15,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Retention removes an order and its batch, whose tombstone stays. The order is a new order when
-// it is added again, and must not wait for ever because its builder derives the same id.
+// Retention removes an order and its batch, and the batch's tombstone stays. An order that is
+// added again is a new order. It must not wait for ever because its builder derives the id of the
+// removed batch again.
 func TestOrdersAddedAgainAfterRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var troubles []error
@@ -47,7 +48,7 @@ func TestOrdersAddedAgainAfterRetention(t *testing.T) {
 	})
 }
 
-// A builder that gives its batches one id for ever is reported, and not called for ever.
+// A builder that gives all its batches the same id is reported, and is not called without end.
 func TestKnownIDWithoutRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls int

@@ -15,8 +15,8 @@ import (
 // partiesPage is the largest number of idle parties in one answer of the store.
 const partiesPage = 500
 
-// linger is the shortest time between two passes of a loop, so that orders that come together
-// leave together, and batches that end together are settled together.
+// linger is the shortest time between two passes of a loop, so that orders that come together are
+// in one batch, and batches that end together are settled together.
 const linger = 2 * time.Millisecond
 
 // batching starts one new batch for each idle party in each cycle (docs/glossary.md#auto-batch).
@@ -35,7 +35,7 @@ func (e *Engine) batching(ctx context.Context) error {
 	}
 }
 
-// cycle looks at all idle parties once, and returns the longest time until the next pass.
+// cycle starts work on all idle parties once, and returns the longest time until the next pass.
 func (e *Engine) cycle(ctx context.Context) (time.Duration, error) {
 	next := e.options.BatchInterval
 	begin := time.Now()
@@ -105,14 +105,14 @@ func (e *Engine) makeNextBatch(ctx context.Context, party batch.ServiceID) error
 	conflict, err := e.prepare(ctx, party, orders, roundOf(orders))
 	if _, rounds := e.builder.(order.RoundBuilder); conflict && rounds {
 		// These orders were added again after retention had removed them and their batch, whose
-		// tombstone still has the id. Without another round the party would be stuck for ever.
+		// tombstone still has the id. Without another round the party would never get a batch.
 		_, err = e.prepare(ctx, party, orders, roundAgain(orders))
 	}
 	return err
 }
 
-// prepare makes and stores a batch of these orders. conflict means that its id or its DataChangeID
-// is known.
+// prepare makes and stores a batch of these orders. conflict is true if the id or the DataChangeID
+// of the batch is known already.
 func (e *Engine) prepare(ctx context.Context, party batch.ServiceID, orders []order.Waiting, round int64) (conflict bool, err error) {
 	b, refused, err := e.build(ctx, party, orders, round)
 	switch {
@@ -128,7 +128,7 @@ func (e *Engine) prepare(ctx context.Context, party batch.ServiceID, orders []or
 		ok, err = e.orders.PrepareBatch(ctx, b, refs(orders))
 		return err
 	})
-	if ok || err != nil { // after an error the batch may well be stored
+	if ok || err != nil { // after an error the batch may be stored
 		defer e.options.Wake(party) // last, since it may panic
 	}
 	if err != nil {
@@ -141,7 +141,7 @@ func (e *Engine) prepare(ctx context.Context, party batch.ServiceID, orders []or
 		}
 		e.report(ctx, OrderEvent{Kind: EventPrepared, Party: party, Batch: b.ID, TraceParent: b.TraceParent, Orders: vs})
 	}
-	return false, nil // else another instance was faster
+	return false, nil // another instance was faster
 }
 
 func (e *Engine) nextOrders(ctx context.Context, party batch.ServiceID) ([]order.Waiting, error) {
@@ -158,9 +158,9 @@ func (e *Engine) nextOrders(ctx context.Context, party batch.ServiceID) ([]order
 	return orders, nil
 }
 
-// build calls the Builder. refused means that no batch can be made of these orders. A batch
-// that cannot be stored is no refusal: the Builder is at fault, and dividing would quarantine
-// every order.
+// build calls the Builder. refused is true if no batch can be made of these orders. A batch that
+// cannot be stored is not refused: the Builder is at fault, and dividing the orders would
+// quarantine every one of them.
 func (e *Engine) build(ctx context.Context, party batch.ServiceID, orders []order.Waiting, round int64) (b batch.Batch, refused bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, e.options.BuildTimeout)
 	defer cancel()
@@ -197,7 +197,7 @@ func (e *Engine) build(ctx context.Context, party batch.ServiceID, orders []orde
 	return b, false, nil
 }
 
-// builderError means that the Builder returned no valid batch.
+// builderError is the error of a Builder that returned no valid batch.
 type builderError struct{ err error }
 
 func (e *builderError) Error() string { return "the builder returned no batch: " + e.err.Error() }
@@ -226,7 +226,7 @@ func (e *Engine) writeRefusal(ctx context.Context, party batch.ServiceID, orders
 	if ok {
 		e.report(ctx, OrderEvent{Kind: EventRefused, Party: party, Orders: verdicts, Err: cause})
 	}
-	e.onSettled(verdicts)    // without ok, too: an answer before may have been lost
-	loop.Poke(e.findParties) // there is more
+	e.onSettled(verdicts)    // called even if ok is false, because an earlier answer may have been lost
+	loop.Poke(e.findParties) // more orders wait
 	return nil
 }

@@ -19,14 +19,15 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// slow is a ledger that takes 50 ms for a submission, and for nothing else.
+// slow returns the options of a ledger on which a submission takes 50 ms, and nothing else takes
+// time.
 func slow() *ledgermem.Options {
 	return &ledgermem.Options{Fault: func(batch.Attempt) ledgermem.Fault {
 		return ledgermem.Fault{Latency: 50 * time.Millisecond}
 	}}
 }
 
-// transfer adds n orders of one party at once, and returns how long it took to confirm all.
+// transfer adds n orders of one party at once, and returns the time until all are confirmed.
 func transfer(t testing.TB, maxSize, n int) time.Duration {
 	r := newRig(t, builder{}, &autobatch.Options{MaxSize: maxSize}, slow())
 	defer r.end()
@@ -49,7 +50,7 @@ func transfer(t testing.TB, maxSize, n int) time.Duration {
 	return time.Since(start)
 }
 
-// load adds rate orders a second for d, one by one, and returns how long each took, sorted.
+// load adds rate orders a second for d, one by one, and returns the time that each took, sorted.
 func load(t testing.TB, parties, rate int, d time.Duration) []time.Duration {
 	r := newRig(t, builder{}, nil, slow())
 	defer r.end()
@@ -59,7 +60,7 @@ func load(t testing.TB, parties, rate int, d time.Duration) []time.Duration {
 	begin, n := time.Now(), int(d.Seconds()*float64(rate))
 	for i := range n {
 		if wait := time.Until(begin.Add(time.Duration(i) * time.Second / time.Duration(rate))); wait > 0 {
-			time.Sleep(wait) // the rate is measured; this waits for nothing
+			time.Sleep(wait) // keeps the rate that is measured
 		}
 		o := anOrder(batch.ServiceID(fmt.Sprint("p", i%parties)), i)
 		start := time.Now()
@@ -80,7 +81,8 @@ func load(t testing.TB, parties, rate int, d time.Duration) []time.Duration {
 	return took
 }
 
-// TestThroughput: 100 transfers per submission are at least 50 times as fast as one.
+// TestThroughput: with 100 transfers in each submission, transfers are at least 50 times as fast
+// as with one.
 func TestThroughput(t *testing.T) {
 	tier.Plain(t)
 	var one, many float64
@@ -90,7 +92,7 @@ func TestThroughput(t *testing.T) {
 	assert.GreaterOrEqual(t, many/one, 50.0)
 }
 
-// TestLatency: with the default intervals of a second, no order waits for one of them.
+// TestLatency: with the default intervals of one second, no order waits for an interval.
 func TestLatency(t *testing.T) {
 	tier.Plain(t)
 	for name, c := range map[string]struct {
@@ -121,7 +123,8 @@ func BenchmarkTransfers(b *testing.B) {
 	}
 }
 
-// BenchmarkLatency measures an order's time from Add to Await, 50 ms of it the submission.
+// BenchmarkLatency measures an order's time from Add to Await, of which the submission takes 50
+// ms.
 func BenchmarkLatency(b *testing.B) {
 	for _, c := range []struct{ parties, rate int }{{1, 5}, {1, 600}, {20, 2000}} {
 		b.Run(fmt.Sprintf("parties=%d,rate=%d", c.parties, c.rate), func(b *testing.B) {

@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// core is shared by the making of batches and the settling of orders.
+// core has what the making of batches and the settling of orders share.
 type core struct {
 	orders      order.Store
 	options     Options
@@ -34,12 +34,13 @@ func (c *core) retry(ctx context.Context, party batch.ServiceID, f func() error)
 	})
 }
 
-// writeContext returns the context of a write, which a stop does not interrupt.
+// writeContext returns the context of a write, which a stop does not cut off.
 func (c *core) writeContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), c.options.StoreTimeout)
 }
 
-// onSettled wakes the waiters of orders that became final in this process, here and elsewhere.
+// onSettled wakes the waiters of orders that became final in this process, in this process and in
+// others.
 func (c *core) onSettled(verdicts []order.Verdict) {
 	final := make([]order.ID, 0, len(verdicts))
 	for _, v := range verdicts {
@@ -78,9 +79,8 @@ func (c *core) report(ctx context.Context, ev OrderEvent) {
 	c.options.Logger.LogAttrs(ctx, level, "auto-batch "+string(ev.Kind), as...)
 }
 
-// logBad writes a line about each order that ended badly, with the reason: a person who looks for
-// an order finds it here, and a batch that was refused is tried in parts, so that a line about the
-// batch would not name it.
+// logBad logs each order that ended badly, with the reason, so that a person can find the order. A
+// batch that was refused is tried in parts, and a line about the batch would not name the order.
 func (c *core) logBad(ctx context.Context, ev OrderEvent) {
 	if !c.options.Logger.Enabled(ctx, slog.LevelInfo) {
 		return

@@ -12,27 +12,27 @@ import (
 	"github.com/dltbatch/dltbatch/internal/legible"
 )
 
-// keysAhead is more than the orders of one call can be ahead of the clock: their keys are a
+// keysAhead is longer than the orders of one call can be ahead of the clock: their keys are a
 // microsecond apart.
 const keysAhead = time.Second
 
-// waitLeft returns how long the orders of an idle party wait on: 0 or less means not at all. The
-// first limit reached counts: number, bytes or age.
+// waitLeft returns how long the orders of an idle party still wait: 0 or less means that they do
+// not. The first limit that is reached counts: number, bytes or age.
 func (o Options) waitLeft(l order.PartyLoad) time.Duration {
 	if l.Urgent || l.Split || l.Orders >= o.MaxSize || (o.MaxBytes > 0 && l.Bytes >= o.MaxBytes) {
 		return 0
 	}
-	if l.Oldest < -keysAhead { // the clock stepped back: nobody knows the age
+	if l.Oldest < -keysAhead { // the clock stepped back, and the age is not known
 		return 0
 	}
 	return o.FlushAge - l.Oldest
 }
 
-// settle returns the new states of a batch's orders. It returns false while these are open:
-// the batch is not final, or an attempt of it is in doubt and may still be executed.
+// settle returns the new states of a batch's orders. It returns false while these are open: the
+// batch is not final, or an attempt of it is in doubt and may still be executed.
 //
-// A refusal halves the orders. settle never concludes which order is at fault, not even if the
-// ledger names it or the other half was fine (docs/design.md#auto-batching).
+// A refusal divides the orders into halves. settle never concludes which order is at fault, not
+// even if the ledger names it or the other half was committed (docs/design.md#auto-batching).
 func settle(b order.Batch) (order.Settlement, bool) {
 	s := order.Settlement{Batch: b.Record.Key, Version: b.Record.Version, TraceParent: b.Record.TraceParent}
 	all := func(state order.State, group string, err *batch.SubmissionError) (order.Settlement, bool) {
@@ -70,7 +70,7 @@ func refusedForGood(rec batch.Record) bool {
 			(rec.Error.Kind == batch.KindRejected || rec.Error.Kind == batch.KindInvalid))
 }
 
-// endedOutsideBatch reports whether a batch was given up for a reason outside the batch.
+// endedOutsideBatch reports whether a batch was given up for a reason that is not in the batch.
 func endedOutsideBatch(err *batch.SubmissionError) bool {
 	if err == nil {
 		return false
@@ -102,8 +102,8 @@ func halves(orders []order.Ref, group, seed string) []order.Verdict {
 	return out
 }
 
-// refusalOf says how to go on with orders that the Builder refused: as after a ledger's refusal.
-// alone is an order to quarantine, split are the halves of several.
+// refusalOf returns the new states of orders that the Builder refused, as after a ledger's
+// refusal. alone is a single order to quarantine, split are the halves of several.
 func refusalOf(orders []order.Waiting, err error) (alone, split []order.Verdict) {
 	if len(orders) == 1 {
 		return []order.Verdict{{
@@ -112,7 +112,7 @@ func refusalOf(orders []order.Waiting, err error) (alone, split []order.Verdict)
 			Error: &batch.SubmissionError{Kind: batch.KindRejected, Message: batch.Excerpt(legible.Error(err), batch.MaxErrorText)},
 		}}, nil
 	}
-	// No batch exists whose id could name the groups. An order has each version only once.
+	// There is no batch whose id could name the groups. An order has each version only once.
 	seed := fmt.Sprintf("order %d of %s", orders[0].Version, orders[0].ID)
 	return nil, halves(refs(orders), orders[0].Group, seed)
 }
@@ -125,8 +125,8 @@ func refs(orders []order.Waiting) []order.Ref {
 	return out
 }
 
-// roundOf distinguishes batches of the same orders: it is 0 before the first, and grows whenever
-// the orders were part of another batch or were split.
+// roundOf distinguishes batches of the same orders: it is 0 before the first batch, and grows
+// whenever the orders were part of another batch or were split.
 func roundOf(orders []order.Waiting) (n int64) {
 	for _, o := range orders {
 		n += o.Version - 1
@@ -134,8 +134,9 @@ func roundOf(orders []order.Waiting) (n int64) {
 	return n
 }
 
-// roundAgain returns the round of orders whose batch of [roundOf] is known from orders of the same
-// ids, which retention has removed since. It differs by the times when these orders were added.
+// roundAgain returns another round for orders if the batch with the round of [roundOf] is known:
+// orders of the same ids had it, and retention has removed those since. The round differs by the
+// times when the orders were added.
 func roundAgain(orders []order.Waiting) int64 {
 	n := roundOf(orders)
 	for _, o := range orders {

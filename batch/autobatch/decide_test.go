@@ -50,8 +50,8 @@ func batchOf(n int, group string, state batch.State, kind batch.ErrorKind) order
 	return b
 }
 
-// The new states of the orders of every possible batch: nothing is inferred, and a doubt
-// changes nothing.
+// TestSettle has the new states of the orders of every possible batch: no cause is inferred, and a
+// doubt changes nothing.
 func TestSettle(t *testing.T) {
 	type want struct {
 		state order.State
@@ -88,8 +88,9 @@ func TestSettle(t *testing.T) {
 									w.state = order.Quarantined
 								}
 							case state == batch.Rejected && (kind == batch.KindCancelled || kind == batch.KindGivenUp || kind == "" || kind == "of tomorrow"):
-								// Above all not put back: what was given up may yet be executed,
-								// and another batch would have the orders' effect once more.
+								// These orders must not be put back: the batch that was given up
+								// may still be executed, and another batch would have the orders'
+								// effect once more.
 								w.state = order.Failed
 							case state == batch.Rejected:
 								w.state = order.Queued
@@ -122,7 +123,8 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// Halving any number of orders ends at each alone, in order, with names that fit a store.
+// Halving any number of orders, again and again, ends with each order alone, in order, under group
+// names that a store accepts.
 func TestHalves(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 10 {

@@ -39,7 +39,7 @@ type Engine struct {
 	running  atomic.Bool
 	observed sync.Once
 	observes chan struct{} // closed once a Runner of this process has reported an outcome
-	slots    chan struct{} // one for each party in work
+	slots    chan struct{} // one element for each party in work
 	builds   sync.WaitGroup
 }
 

@@ -42,7 +42,7 @@ func TestDisabled(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		require.ErrorIs(t, e.Add(ctx, anOrder("p", 1)), autobatch.ErrDisabled)
-		require.NoError(t, st.AddOrders(ctx, anOrder("p", 1))) // another instance adds it
+		require.NoError(t, st.AddOrders(ctx, anOrder("p", 1))) // as another instance would
 		e.Wake()
 		require.NoError(t, e.Run(ctx), "it only waits")
 		require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded)
@@ -50,13 +50,13 @@ func TestDisabled(t *testing.T) {
 	})
 }
 
-// counting counts calls, and fails on demand.
+// counting is a store that counts calls, and fails when the test wants.
 type counting struct {
 	*memory.Store
 	calls  atomic.Int64
 	finals atomic.Int64
 	down   atomic.Bool
-	bad    func(order.Settlement) bool // a settlement that the database refuses
+	bad    func(order.Settlement) bool // reports whether the database refuses a settlement
 }
 
 func (c *counting) call() error {
@@ -102,7 +102,7 @@ func (c *counting) SettleOrders(ctx context.Context, settled []order.Settlement)
 	return c.Store.SettleOrders(ctx, settled)
 }
 
-// Each loop tries again by itself, after 10 ms to 5 s; when the database is back they go on.
+// Each loop repeats a failed call after 10 ms to 5 s, and goes on when the database is back.
 func TestBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &counting{Store: memory.New()}
@@ -150,8 +150,8 @@ func TestAwaitsShare(t *testing.T) {
 	})
 }
 
-// A party whose Builder fails, panics, hangs or returns no batch holds up no other, and loses
-// nothing: it goes on when the Builder works again.
+// A party whose Builder fails, panics, hangs or returns no batch holds up no other party, and no
+// order is lost: the party goes on when the Builder works again.
 func TestBuildersFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mended atomic.Bool
@@ -226,7 +226,7 @@ func TestABrokenSettlement(t *testing.T) {
 		open, _, err := st.List(ctx, store.ListQuery{Open: true})
 		require.NoError(t, err)
 		require.Len(t, open, 3)
-		for _, b := range open { // a person's cancellation is the quickest verdict
+		for _, b := range open { // a cancellation ends a batch at once
 			_, err := st.Cancel(ctx, b, batch.By{Actor: "test", Reason: "no longer wanted"})
 			require.NoError(t, err)
 		}
@@ -266,7 +266,8 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// A batch that the ledger's check refuses is not stored: it would block its party for good.
+// A batch that the ledger's check refuses is not stored, because it would hold up its party for
+// good.
 func TestABatchThatFailsItsCheckIsNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()

@@ -83,7 +83,7 @@ func FromEnv(getenv func(string) string) (Options, error) {
 		EnvBatchInterval: &o.BatchInterval, EnvMonitorInterval: &o.MonitorInterval,
 		EnvRetryInterval: &o.RetryInterval, EnvRecoveryInterval: &o.RecoveryInterval,
 	} {
-		duration(name, into, time.Millisecond) // 0 would mean the default, which surprises people who write 0
+		duration(name, into, time.Millisecond) // 0 would mean the default, which users who write 0 do not expect
 	}
 	if len(errs) > 0 {
 		return Options{}, fmt.Errorf("autobatch: environment: %w", errors.Join(errs...))

@@ -15,7 +15,7 @@ import (
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 )
 
-// sizes returns the number of orders of each batch on the ledger, in order.
+// sizes returns the number of orders in each batch on the ledger, in order.
 func (r *rig) sizes(party batch.ServiceID) (n []int) {
 	for _, id := range r.books.Log(party) {
 		n = append(n, strings.Count(r.books.contents[id], `"`)/2)
@@ -62,7 +62,7 @@ func TestFlush(t *testing.T) {
 	})
 }
 
-// Orders that fill MaxBytes leave at once; the rest waits for more.
+// Orders that fill MaxBytes are sent at once, and the rest waits for more orders.
 func TestFlushByBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, builder{}, &autobatch.Options{MaxBytes: 4 * len(pay), FlushAge: 10 * time.Second}, &ledgermem.Options{CommitAfter: 2 * time.Second})
@@ -73,7 +73,7 @@ func TestFlushByBytes(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		assert.Zero(t, r.books.submissions(), "there is room for one more")
 		big := anOrder("p", 3)
-		big.Deadline = start.Add(time.Hour) // it changes nothing
+		big.Deadline = start.Add(time.Hour) // has no effect
 		require.NoError(t, r.engine.Add(t.Context(), big, anOrder("p", 4)))
 		require.Equal(t, order.Confirmed, await(t, r.engine, big.ID).State)
 		assert.Less(t, time.Since(start), 9*time.Second, "by bytes, and not by age")
@@ -84,7 +84,7 @@ func TestFlushByBytes(t *testing.T) {
 	})
 }
 
-// An urgent order does not wait for others, except for a batch of its party in flight; its
+// An urgent order does not wait for other orders, but for a batch of its party in flight. Its
 // place in the order follows its priority.
 func TestUrgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -109,8 +109,8 @@ func TestUrgent(t *testing.T) {
 }
 
 // An order whose deadline passes before it is part of a batch fails, and is never sent: while
-// another batch of its party is in flight, while it waits for others, and if the deadline had
-// passed before it came. Once part of a batch it has no deadline.
+// another batch of its party is in flight, while it waits for other orders, or if the deadline had
+// passed before Add. An order that is part of a batch no longer has a deadline.
 func TestDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, builder{}, &autobatch.Options{FlushAge: 30 * time.Second}, &ledgermem.Options{CommitAfter: 20 * time.Second})
@@ -120,7 +120,7 @@ func TestDeadline(t *testing.T) {
 			o.Deadline = start.Add(d)
 			return o
 		}
-		first := within("busy", 0, time.Second) // it is in flight by then
+		first := within("busy", 0, time.Second) // in flight by then
 		first.Urgent = true
 		require.NoError(t, r.engine.Add(t.Context(), first))
 		time.Sleep(100 * time.Millisecond)

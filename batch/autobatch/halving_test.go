@@ -22,7 +22,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// rig is a Runner and an Engine that hint at each other, as in an application.
+// rig is a Runner and an Engine that send each other hints, as in an application.
 type rig struct {
 	st     *memory.Store
 	books  *books
@@ -58,8 +58,8 @@ func (r *rig) end() {
 	r.done.Wait()
 }
 
-// TestHalving: k bad orders of n cost at most 2k(log2(n/k)+1) more submissions, and none if k
-// is 0. Each bad order is quarantined, and no other is.
+// TestHalving: k bad orders of n cost at most 2k(log2(n/k)+1) more submissions, and none if k is
+// 0. Each bad order is quarantined, and no other order is.
 func TestHalving(t *testing.T) {
 	tier.Plain(t)
 	const n = 256

@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// newHints returns what tells other processes, and hears them.
+// newHints returns the node that sends hints to other processes and receives theirs.
 func (c *core) newHints() *hints.Node {
 	return hints.New(hints.Options{
 		Store: c.orders, Timeout: c.options.StoreTimeout,
@@ -23,7 +23,7 @@ func (c *core) newHints() *hints.Node {
 // them by its looks (Options.BatchInterval). Before Run, and after it, it hears nothing.
 func (e *Engine) Hints() health.Hints { return health.Hints(e.hints.State(store.TopicOrders)) }
 
-// orderHash returns an order's number in hints.
+// orderHash returns the number that stands for an order in hints.
 func orderHash(id order.ID) uint64 { return store.KeyHash(string(id)) }
 
 // tellOrders tells the processes that make batches that orders wait.
@@ -34,7 +34,7 @@ func (c *core) tellLane(party batch.ServiceID) {
 	c.hints.Tell(store.Hint{Lanes: []batch.ServiceID{party}})
 }
 
-// tellFinals tells other processes that orders are final, where somebody may wait there.
+// tellFinals tells other processes that orders are final, if some process waits for such hints.
 func (c *core) tellFinals(ids []order.ID) {
 	if len(ids) == 0 || !c.hints.Wanted(store.TopicOrderFinals) {
 		return
@@ -46,24 +46,24 @@ func (c *core) tellFinals(ids []order.ID) {
 	c.hints.Tell(h)
 }
 
-// hearFinals gives the hashes of orders that other processes settled to heard, until ctx is done.
-// It calls look when some may have been missed.
+// hearFinals calls heard with the hashes of orders that other processes settled, until ctx is
+// done. It calls look when hints may have been missed.
 func (c *core) hearFinals(ctx context.Context, heard func(hashes []uint64, many bool), look func()) {
 	c.hints.Hear(ctx, store.TopicOrderFinals, func(h store.Hint) { heard(h.OrderFinals, h.WholeTopics.Has(store.TopicOrderFinals)) }, look)
 }
 
-// hearOrders looks for idle parties where another process tells that orders wait, until ctx is
+// hearOrders looks for idle parties when another process tells that orders wait, until ctx is
 // done.
 func (e *Engine) hearOrders(ctx context.Context) error {
 	look := func() { loop.Poke(e.findParties) }
 	e.hints.Hear(ctx, store.TopicOrders, func(store.Hint) { look() }, look)
-	<-ctx.Done() // a store without hints ends it before
+	<-ctx.Done() // Hear returns earlier on a store without hints
 	return nil
 }
 
-// hearOutcomes reads verdicts where another process tells of final batches, until ctx is done.
-// Where a Runner of this process reports to this Engine it need not: then each process with a
-// Runner has an Engine, too, which settles what that Runner has finished.
+// hearOutcomes reads verdicts when another process tells of final batches, until ctx is done. It
+// need not do so if a Runner of this process reports to this Engine: then each process with a
+// Runner has an Engine, too, which settles the batches that its Runner has finished.
 func (e *Engine) hearOutcomes(ctx context.Context) error {
 	hearing, stop := context.WithCancel(ctx)
 	defer stop()

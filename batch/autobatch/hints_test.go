@@ -27,8 +27,8 @@ type silent struct{ *memory.Store }
 func (silent) Tell(context.Context, store.Hint) error { return nil }
 
 // One process adds an order, a second makes its batch and delivers it, and a third awaits the
-// order. Nobody waits for the interval of another; and where all hints are lost, for no more than
-// that.
+// order. None waits for an interval, and if all hints are lost, none waits longer than the
+// intervals.
 func TestOrdersBetweenProcesses(t *testing.T) {
 	for name, c := range map[string]struct {
 		store func(*memory.Store) order.Store
@@ -45,7 +45,7 @@ func TestOrdersBetweenProcesses(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o := autobatch.Options{BatchInterval: time.Minute, MonitorInterval: time.Minute, FlushAge: time.Nanosecond}
 				r := newRig(t, builder{}, &o, nil)
-				r.end() // its process does not deliver
+				r.end() // this process does not deliver
 				engine := func() *autobatch.Engine {
 					e, err := autobatch.New(c.store(r.st), builder{}, &o)
 					require.NoError(t, err)
@@ -64,7 +64,7 @@ func TestOrdersBetweenProcesses(t *testing.T) {
 				start := time.Now()
 				r.done.Go(func() { assert.NoError(t, runner.Run(ctx)) })
 				r.done.Go(func() { assert.NoError(t, makes.Run(ctx)) })
-				time.Sleep(90 * time.Second) // everything is idle
+				time.Sleep(90 * time.Second) // all are idle by then
 				if h := makes.Hints(); name == "none possible" {
 					require.ErrorIs(t, h.Err, store.ErrUnsupported)
 				} else {
@@ -92,8 +92,8 @@ type deaf struct{ *memory.Store }
 func (deaf) Tell(context.Context, store.Hint) error     { return store.ErrUnsupported }
 func (deaf) Hear(context.Context, store.Listener) error { return store.ErrUnsupported }
 
-// Where the Runners are in other processes, their hints let the orders be settled at once, until a
-// Runner of this process reports.
+// If the Runners are in other processes, their hints make this Engine settle orders at once, until
+// a Runner of this process reports.
 func TestOutcomesOfOtherProcesses(t *testing.T) {
 	tier.Hints(t)
 	synctest.Test(t, func(t *testing.T) {

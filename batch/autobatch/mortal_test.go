@@ -10,11 +10,11 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// mortal is the store in one life of one instance. At its last call it dies, before or after
-// the call takes effect: the caller gets no answer, and later calls do not reach the store.
+// mortal is the store of one process. At its last call the process dies, before or after the call
+// takes effect: the caller gets no answer, and later calls do not reach the store.
 type mortal struct {
 	*watched
-	last  uint64 // 0: immortal
+	last  uint64 // 0 means that the process does not die
 	after bool
 	calls atomic.Uint64
 	dead  atomic.Bool

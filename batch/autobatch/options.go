@@ -118,7 +118,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// withDefaults returns a copy with every default filled in.
+// withDefaults returns a copy in which every zero field has its default.
 func (o *Options) withDefaults() Options {
 	var c Options
 	if o != nil {
@@ -154,7 +154,7 @@ func (o Options) budget() batch.Budget {
 	return batch.Budget{Attempts: max(0, o.MaxAttempts), EveryTry: true}
 }
 
-// check refuses options that cannot work together, naming both values.
+// check returns an error for options that contradict each other; the error names both values.
 func (o Options) check() error {
 	for _, d := range [...]struct {
 		name string

@@ -19,7 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// moments records when the Builder is called for a party.
+// moments records when the Builder is called for each party.
 type moments struct {
 	builder
 	fail func(party batch.ServiceID) error
@@ -49,8 +49,8 @@ func (m *moments) of(party batch.ServiceID) []time.Time {
 	return m.at[party]
 }
 
-// A batch that has used up its budget gives its orders back. The party then rests for
-// RetryInterval: the ledger that could not be reached is not asked again at once.
+// A batch that has used up its budget gives its orders back. The party then waits for
+// RetryInterval, so that a ledger that could not be reached is not tried again at once.
 func TestAPartyRestsAfterABudgetIsUsedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, b := memory.New(), &moments{}
@@ -102,7 +102,7 @@ func (c crowd) SettleableBatches(ctx context.Context, limit int) ([]order.Batch,
 	return append(all, more...)[:min(limit, len(all)+len(more))], err
 }
 
-// Batches that cannot be settled yet, in any number, do not hide younger ones.
+// Batches that cannot be settled yet, however many, do not hide younger ones.
 func TestHeldBatchesHideNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := crowd{Store: memory.New(), held: 1000}
@@ -127,7 +127,7 @@ func TestHeldBatchesHideNoOther(t *testing.T) {
 	})
 }
 
-// A party whose Builder fails is left alone for a while, longer each time.
+// A party whose Builder fails is left alone for a time that grows with each failure.
 func TestAFailingPartyIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &moments{fail: func(batch.ServiceID) error { return errors.New("away") }}

@@ -28,7 +28,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// commands is what an order is on the ledger.
+// commands returns the ledger's commands for an order.
 func commands(_ context.Context, o order.Order) (canton.OrderCommands, error) {
 	command, err := json.Marshal(map[string]any{"ExerciseCommand": map[string]any{
 		"templateId": "#dltbatch-book:Book:Book", "contractId": "00b00c", "choice": "Transfer",
@@ -70,7 +70,7 @@ func wallet(ctx context.Context, url string, st *memory.Store, serve func(contex
 	return group.Wait()
 }
 
-// payOne is the second.
+// payOne is the second snippet of docs/orders.md.
 func payOne(ctx context.Context, engine *autobatch.Engine, party batch.ServiceID, payload []byte) error {
 	transfer := order.Order{
 		ID: "transfer-4711", Party: party, Payload: payload, // adding it again is harmless
@@ -87,7 +87,7 @@ func payOne(ctx context.Context, engine *autobatch.Engine, party batch.ServiceID
 	return nil
 }
 
-// payTogether is the third.
+// payTogether is the third snippet of docs/orders.md.
 func payTogether(ctx context.Context, st *sqlite.Store, tx *sql.Tx, engine *autobatch.Engine, transfer order.Order) error {
 	if err := st.AddOrdersTx(ctx, tx, transfer); err != nil {
 		return err
@@ -99,7 +99,7 @@ func payTogether(ctx context.Context, st *sqlite.Store, tx *sql.Tx, engine *auto
 	return nil
 }
 
-// Orders become batches, on a simulated participant.
+// Orders become batches on a simulated participant.
 func Example_orders() {
 	os.Setenv(autobatch.EnvSwitch, "true")
 	defer os.Unsetenv(autobatch.EnvSwitch)
@@ -126,7 +126,7 @@ func Example_orders() {
 	// 1000005
 }
 
-// Switched off, as it is by default, nothing is taken and nothing runs.
+// If auto-batching is switched off, as it is by default, Add accepts nothing and no loop runs.
 func TestSnippetsSwitchedOff(t *testing.T) {
 	t.Setenv(autobatch.EnvSwitch, "")
 	ctx, cancel := context.WithCancel(t.Context())

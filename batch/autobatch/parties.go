@@ -11,28 +11,28 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// parties says which party may have a batch made now.
+// parties decides for which party a batch may be made now.
 type parties struct {
 	o *Options
 
 	mu        sync.Mutex
 	byParty   map[batch.ServiceID]*partyState
-	probeLine []batch.ServiceID // parties that failed, and wait to be tried again
-	probes    int               // number of these in work
+	probeLine []batch.ServiceID // parties that failed and wait for another try
+	probes    int               // number of such parties in work
 }
 
-// partyState is the memory of a party.
+// partyState has what is known of a party.
 type partyState struct {
-	busy        bool // a worker has it
-	moreOrders  bool // new orders came meanwhile
-	isProbe     bool // it is a probe
-	inLine      bool // it waits to be a probe
+	busy        bool // whether a worker has the party
+	moreOrders  bool // whether new orders came while the party was busy
+	isProbe     bool // whether the present try is a probe
+	inLine      bool // whether the party waits to be a probe
 	failPauses  *backoff.ExponentialBackOff
-	pausedUntil time.Time // left alone until then
-	lastOrders  time.Time // the last time it had orders
+	pausedUntil time.Time // the party is left alone until then
+	lastOrders  time.Time // when the party last had orders
 }
 
-// stateOf returns the memory of a party. The caller holds a.mu.
+// stateOf returns the state of a party, and makes one if there is none. The caller holds a.mu.
 func (a *parties) stateOf(party batch.ServiceID) *partyState {
 	p := a.byParty[party]
 	if p == nil {
@@ -42,7 +42,7 @@ func (a *parties) stateOf(party batch.ServiceID) *partyState {
 	return p
 }
 
-// forget drops parties without orders since begin, when the cycle began.
+// forget removes the parties that have had no orders since begin, the start of the cycle.
 func (a *parties) forget(begin time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -70,7 +70,7 @@ func (a *parties) pause(party batch.ServiceID, d time.Duration) {
 	if until := time.Now().Add(d); until.After(p.pausedUntil) {
 		p.pausedUntil = until
 	}
-	a.leaveLine(party, p) // it would keep the others from their turn
+	a.leaveLine(party, p) // the party would otherwise hold up the others in the line
 }
 
 // take makes a party busy, or returns the time until the next try.
@@ -93,8 +93,9 @@ func (a *parties) take(party batch.ServiceID) time.Duration {
 	return 0
 }
 
-// mayProbe limits parties that failed before to a share of the workers, since their Builders
-// may hang again. The party that waits longest goes first. The caller holds a.mu.
+// mayProbe reports whether a party that failed before may be tried now. Such parties get only a
+// part of the workers, since their Builders may hang again, and the one that has waited longest
+// comes first. The caller holds a.mu.
 func (a *parties) mayProbe(party batch.ServiceID, p *partyState) bool {
 	if !p.inLine {
 		p.inLine = true
@@ -111,7 +112,7 @@ func (a *parties) mayProbe(party batch.ServiceID, p *partyState) bool {
 }
 
 // release ends take, and reports whether new orders came meanwhile. After a failure the party is
-// left alone, longer each time.
+// left alone, for a time that grows with each failure.
 func (a *parties) release(party batch.ServiceID, failed bool) (again bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -127,7 +128,7 @@ func (a *parties) release(party batch.ServiceID, failed bool) (again bool) {
 		fallthrough
 	case failed:
 		p.pausedUntil = time.Now().Add(p.failPauses.NextBackOff())
-	case time.Until(p.pausedUntil) > 0: // paused in between
+	case time.Until(p.pausedUntil) > 0: // pause was called meanwhile
 		p.failPauses = nil
 	default:
 		delete(a.byParty, party)

@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// A pause does not end a longer one, such as that of a party that has failed often.
+// A pause does not end a longer one, such as the pause of a party that has failed often.
 func TestTheLongerPauseCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := parties{o: &Options{}, byParty: map[batch.ServiceID]*partyState{}}

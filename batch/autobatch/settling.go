@@ -10,13 +10,13 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// The largest number of batches that one call settles, and of deadlines that it ends.
+// The largest number of batches that one call settles, and of orders that one call expires.
 const (
 	settlePage = 100
 	expirePage = 500
 )
 
-// settler settles orders, and ends those whose time is over.
+// settler settles orders, and expires orders whose deadline has passed.
 type settler struct {
 	*core
 	readVerdicts chan struct{} // wakes the reading of verdicts
@@ -42,8 +42,8 @@ func (t *settler) settling(ctx context.Context) error {
 	}
 }
 
-// settleSome settles the oldest batches, and reports whether there may be more. held are
-// batches that were seen and cannot be settled, by version.
+// settleSome settles the oldest batches, and reports whether there may be more. held has, by
+// version, the batches that were read before and cannot be settled.
 func (t *settler) settleSome(ctx context.Context, held map[batch.ID]int64) (more bool, err error) {
 	limit := settlePage + len(held) // held batches must not hide the others
 	batches, err := t.settleable(ctx, limit)
@@ -80,8 +80,8 @@ func (t *settler) settleable(ctx context.Context, limit int) ([]order.Batch, err
 	return t.orders.SettleableBatches(ctx, limit)
 }
 
-// settleAll writes settlements together. If that fails it writes them one by one, so that one
-// bad settlement does not delay the others. It returns the number of written settlements.
+// settleAll writes settlements together. If that fails it writes them one by one, so that a bad
+// settlement does not delay the others. It returns the number of settlements written.
 func (t *settler) settleAll(ctx context.Context, settled []order.Settlement) (int, error) {
 	if len(settled) == 0 {
 		return 0, nil
@@ -114,7 +114,7 @@ func (t *settler) settleOnce(ctx context.Context, settled []order.Settlement) (n
 	defer cancel()
 	done, err := t.orders.SettleOrders(ctx, settled)
 	if err != nil {
-		for _, s := range settled { // they may be settled all the same, so waiters look again
+		for _, s := range settled { // they may be settled nevertheless, so their waiters read again
 			t.onSettled(s.Orders)
 			t.restParty(s)
 		}
@@ -123,7 +123,7 @@ func (t *settler) settleOnce(ctx context.Context, settled []order.Settlement) (n
 	}
 	for i, s := range settled {
 		if i >= len(done) || !done[i] {
-			continue // it has moved on, and will be read again
+			continue // the batch has changed, and will be read again
 		}
 		n++
 		t.restParty(s)
@@ -131,12 +131,12 @@ func (t *settler) settleOnce(ctx context.Context, settled []order.Settlement) (n
 		t.onSettled(s.Orders)
 	}
 	if n > 0 {
-		loop.Poke(t.findParties) // their parties are idle
+		loop.Poke(t.findParties) // the parties are idle now
 	}
 	return n, nil
 }
 
-// restParty leaves a party alone for a while whose batch used up its budget.
+// restParty pauses a party whose batch used up its budget.
 func (t *settler) restParty(s order.Settlement) {
 	if s.Orders[0].State == order.Queued && s.Orders[0].Group == s.Orders[len(s.Orders)-1].Group {
 		t.parties.pause(s.Batch.Service, t.options.RetryInterval)

@@ -22,29 +22,29 @@ import (
 
 var seeds = flag.Int("autobatch.seeds", tier.Seeds(20, 200), "seeds of the simulation")
 
-// kinds are the ledgers of the seeds.
+// kinds are the ledgers of the simulation, one of them for each seed.
 var kinds = []struct {
 	traits dlt.Traits
 	ignore bool
 }{
-	{traits: dlt.Traits{ // executes duplicates
+	{traits: dlt.Traits{ // this ledger executes duplicates
 		Name: "memory", LateArrival: 3 * time.Second, MaxIDsPerQuery: 50, GroupsByService: true,
 		PressureScope: dlt.ScopeService, Resolves: true,
 	}},
-	{ignore: true, traits: dlt.Traits{ // as Sawtooth
+	{ignore: true, traits: dlt.Traits{ // like Sawtooth
 		Name: "memory", ResendHarmlessFor: dlt.Forever, Grace: 4 * time.Second,
 		ResendQuiet: 60 * time.Second, Settle: 5 * time.Second, MaxIDsPerQuery: 50, Resolves: true,
 	}},
-	{ignore: true, traits: dlt.Traits{ // and without evidence, so that a person decides
+	{ignore: true, traits: dlt.Traits{ // like Sawtooth without evidence, so that a person decides
 		Name: "memory", ResendHarmlessFor: dlt.Forever, Grace: 4 * time.Second,
 		ResendQuiet: 60 * time.Second, Settle: 5 * time.Second, MaxIDsPerQuery: 50,
 	}},
 }
 
-// TestSimulation: two engines and two Runners on one store die at any call of it. The ledger
-// loses, doubles, delays, and is away for so long that budgets are used up. Some orders poison
-// their batches, and Builders fail. Every order ends exactly once, in the state that the
-// ledger's books show.
+// TestSimulation: two engines and two Runners on one store die at any call of the store. The
+// ledger loses batches, executes them twice or late, and cannot be reached for so long that
+// budgets are used up. Some orders make their batches invalid, and Builders fail. Every order ends
+// exactly once, in the state that the ledger's books show.
 func TestSimulation(t *testing.T) {
 	tally := map[string]int{}
 	for n := uint64(1); n <= uint64(*seeds); n++ {
@@ -62,7 +62,7 @@ func TestSimulation(t *testing.T) {
 	if *seeds < 50 {
 		return
 	}
-	for _, what := range []string{ // else the seeds prove nothing
+	for _, what := range []string{ // otherwise the seeds prove nothing
 		"prepared", "settled confirmed", "settled quarantined", "settled halved", "settled put back",
 		"refused halved", "refused quarantined", "expired", "trouble", "died",
 	} {
@@ -94,7 +94,7 @@ func simulate(t *testing.T, seed uint64) map[string]int {
 				return ledgermem.Fault{Kind: []ledgermem.FaultKind{ledgermem.Busy, ledgermem.Unavailable}[seed%2]}
 			}
 			f := faults.Fault(a)
-			f.InvalidFirst = f.InvalidFirst && restarted.Load() // else a good order would stay invalid
+			f.InvalidFirst = f.InvalidFirst && restarted.Load() // otherwise a good order would stay invalid
 			if strings.HasPrefix(string(a.Payload), refuse) {   // dlt/memory refuses on submission only
 				switch f.Kind {
 				case ledgermem.LostReply, ledgermem.Late, ledgermem.HangAccepted:
@@ -141,8 +141,8 @@ func simulate(t *testing.T, seed uint64) map[string]int {
 	return w.tally
 }
 
-// TestDeathAtEveryStep dies at each call of the store in turn, before and after it, with
-// orders to divide and one to put back.
+// TestDeathAtEveryStep: the process dies at each call of the store in turn, before or after the
+// call takes effect. Some orders have to be divided, and one is put back.
 func TestDeathAtEveryStep(t *testing.T) {
 	tier.Plain(t)
 	for last := uint64(1); last <= 60; last++ {

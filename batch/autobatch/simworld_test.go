@@ -22,27 +22,27 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// world is one simulation: a store, a ledger, and instances that live and die.
+// world is one simulation: a store, a ledger, and instances that start and die.
 type world struct {
 	t     *testing.T
 	seed  uint64
 	st    *watched
 	books *books
 	start time.Time
-	calm  atomic.Bool // nothing goes wrong any more
+	calm  atomic.Bool // true if no more faults are made
 	o     autobatch.Options
 	all   context.Context
-	front *autobatch.Engine // it adds and awaits, and does not run
+	front *autobatch.Engine // adds and awaits orders, and does not run
 	lives sync.WaitGroup
 	added map[batch.ServiceID][]order.Order
 
 	mu    sync.Mutex
-	now   []*autobatch.Engine // of each instance
+	now   []*autobatch.Engine // the present Engine of each instance
 	deal  int
-	tally map[string]int // number of events by kind
+	tally map[string]int // number of events of each kind
 }
 
-// count keeps the tally.
+// count counts an event.
 func (w *world) count(ev autobatch.OrderEvent) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,7 +76,7 @@ func newWorld(t *testing.T, seed uint64, o autobatch.Options, lo ledgermem.Optio
 	return w, stop
 }
 
-// trip makes a Builder fail at times.
+// trip makes a Builder fail sometimes.
 func (w *world) trip([]order.Order) error {
 	if w.calm.Load() {
 		return nil
@@ -95,7 +95,8 @@ func (w *world) trip([]order.Order) error {
 	return nil
 }
 
-// live is one life of an instance. last is the call of the store at which it dies, 0 for none.
+// live runs an instance once, for d at most. last is the call of the store at which it dies; 0 if
+// it does not.
 func (w *world) live(i int, d time.Duration, last uint64, after bool) {
 	ctx, cancel := context.WithTimeout(w.all, d)
 	defer cancel()
@@ -110,7 +111,7 @@ func (w *world) live(i int, d time.Duration, last uint64, after bool) {
 	ro := &dltbatch.Options{
 		RequestTimeout: 3 * time.Second, ClaimTTL: 12 * time.Second, StuckAfter: 3 * time.Hour, Retry: dltbatch.RetryPolicy{MaxDelay: 4 * time.Second, QuickRetries: -1}, Drain: 5 * time.Second,
 	}
-	if i == 0 { // the other instance has no hints at all
+	if i == 0 { // the other instance gets no hints from a Runner
 		ro.Observer = engine
 	}
 	runner, err = dltbatch.New(m, w.books, ro)
@@ -132,7 +133,7 @@ func (w *world) live(i int, d time.Duration, last uint64, after bool) {
 	both.Wait()
 }
 
-// instance lives again and again, until nothing goes wrong any more; then for good.
+// instance starts an instance again and again, until calm; then it runs to the end.
 func (w *world) instance(i int) {
 	w.lives.Go(func() {
 		rng := rand.New(rand.NewPCG(w.seed, uint64(10+i)))
@@ -148,7 +149,7 @@ func (w *world) instance(i int) {
 	})
 }
 
-// add adds an order through an instance that may die of it, and then once more.
+// add adds an order through an instance that may die in the call, and then adds it again.
 func (w *world) add(i int, o order.Order) {
 	w.mu.Lock()
 	e := w.now[i]
@@ -160,8 +161,8 @@ func (w *world) add(i int, o order.Order) {
 	w.added[o.Party] = append(w.added[o.Party], o)
 }
 
-// operate plays the person for batches that need a decision: a ledger that executes no
-// duplicate may get them once more.
+// operate decides about batches that need a decision: a ledger that executes no duplicates may get
+// them again.
 func (w *world) operate() {
 	for {
 		select {
@@ -181,7 +182,7 @@ func (w *world) operate() {
 	}
 }
 
-// check waits until everything is final, and compares the orders with the books.
+// check waits until all is final, and compares the orders with the books.
 func (w *world) check() {
 	t := w.t
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
@@ -194,7 +195,7 @@ func (w *world) check() {
 			records[o.ID] = rec
 		}
 	}
-	time.Sleep(90 * time.Second) // late submissions arrive now
+	time.Sleep(90 * time.Second) // late submissions have arrived by then
 	for party, orders := range w.added {
 		executed := w.books.executed(party)
 		times, place := map[order.ID]int{}, map[order.ID]int{}
@@ -234,7 +235,7 @@ func (w *world) check() {
 	}
 }
 
-// stuck returns the things that are not at rest.
+// stuck returns a text about what is not final yet, or "".
 func (w *world) stuck(party batch.ServiceID) (say string) {
 	open, _, _ := w.st.List(context.Background(), store.ListQuery{Open: true, Service: &party})
 	for _, rec := range open {

@@ -13,7 +13,7 @@ func (e *Engine) traced(ctx context.Context, orders []order.Order) []order.Order
 	return traces.Traced(ctx, &e.traces, e.options.TraceParent, orders, func(o *order.Order) *string { return &o.TraceParent })
 }
 
-// traceOf returns the context of a new batch: the Builder's, or else the context of TraceBatch.
+// traceOf returns the trace context of a new batch: the Builder's, or else TraceBatch's.
 func (e *Engine) traceOf(ctx context.Context, b batch.Batch, orders []order.Order) string {
 	if b.TraceParent != "" || e.options.TraceBatch == nil {
 		return e.traces.Valid(b.TraceParent)

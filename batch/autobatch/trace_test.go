@@ -18,9 +18,9 @@ const (
 	callersTrace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
 )
 
-// An order keeps its own trace context, or else the caller's; a batch has its Builder's, or else
-// TraceBatch's. Texts that are no contexts, and panics, are dropped and counted, and nothing is
-// held back.
+// An order keeps its own trace context, or else gets the caller's. A batch has its Builder's, or
+// else TraceBatch's. A text that is no context, and a panic, are dropped and counted, and delay
+// nothing.
 func TestTraceContextsOfOrders(t *testing.T) {
 	is := func(s string) func(context.Context) string { return func(context.Context) string { return s } }
 	of := func(s string) func(context.Context, []order.Order) string {

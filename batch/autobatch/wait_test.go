@@ -15,7 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// An Await hears at once of an order that this process expires.
+// An Await returns at once if this process expires its order.
 func TestAwaitOfWhatExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, builder{}, &autobatch.Options{MonitorInterval: time.Hour, FlushAge: 24 * time.Hour}, nil)
@@ -31,8 +31,8 @@ func TestAwaitOfWhatExpires(t *testing.T) {
 	})
 }
 
-// A clock that steps back delays no order: its key is ahead of the clock, and nobody knows its
-// age.
+// If the clock steps back, no order is delayed, although its key is ahead of the clock and its age
+// is not known.
 func TestOrdersAfterTheClockStepsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, builder{}, nil, nil)
@@ -47,7 +47,7 @@ func TestOrdersAfterTheClockStepsBack(t *testing.T) {
 	})
 }
 
-// A panic in Options.Wake loses no event.
+// If Options.Wake panics, the event is reported nevertheless.
 func TestAPanicInWakeLosesNoEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := map[autobatch.OrderEventKind]int{}

@@ -17,17 +17,17 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// The effect of an order's payload.
+// The payload of an order decides what happens to its batch.
 const (
 	pay         = "pay"
-	refuse      = "reject"  // its batch is refused on submission
-	invalid     = "invalid" // the ledger decides against its batch
+	refuse      = "reject"  // the batch is refused on submission
+	invalid     = "invalid" // the ledger answers Invalid about the batch
 	unbuildable = "unbuildable"
 )
 
-// builder makes batches whose payload names their orders, as dlt/memory reads it.
+// builder is a Builder of batches whose payload names their orders, in the format of dlt/memory.
 type builder struct {
-	trip func(orders []order.Order) error // a failure; may be nil
+	trip func(orders []order.Order) error // returns the error of the Builder; may be nil
 }
 
 func (b builder) Build(ctx context.Context, party batch.ServiceID, orders []order.Order) (batch.Batch, error) {
@@ -65,7 +65,7 @@ type books struct {
 
 	mu       sync.Mutex
 	contents map[batch.ID]string
-	posts    map[batch.ID]map[int]bool // posted attempts of a batch
+	posts    map[batch.ID]map[int]bool // the posted attempts of each batch
 	wrong    []error
 }
 
@@ -100,7 +100,7 @@ func (b *books) Submit(ctx context.Context, a batch.Attempt) error {
 		b.fail("%s is posted with other bytes", a.Key)
 	}
 	err = b.Ledger.Submit(ctx, a)
-	if errors.Is(err, dlt.ErrMisconfigured) { // spends nothing
+	if errors.Is(err, dlt.ErrMisconfigured) { // such an attempt spends nothing
 		b.mu.Lock()
 		delete(b.posts[a.ID], a.Number)
 		b.mu.Unlock()
@@ -115,8 +115,8 @@ func (b *books) submissions() int {
 	return len(b.posts)
 }
 
-// executed returns the executed orders of a party, in order; an order that was executed twice
-// appears twice.
+// executed returns the executed orders of a party, in order. An order that was executed twice
+// occurs twice.
 func (b *books) executed(party batch.ServiceID) (ids []order.ID) {
 	log := b.Log(party)
 	b.mu.Lock()
@@ -138,7 +138,7 @@ func (b *books) check() error {
 	return errors.Join(b.wrong...)
 }
 
-// watched is a store that sees the batches with unsettled orders of a party.
+// watched is a store that records, for each party, the batches with unsettled orders.
 type watched struct {
 	*memory.Store
 	books *books

@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 )
 
-// lines makes a batch of one line for each order, and derives its id from the orders.
+// lines is a Builder of batches with one line for each order. It derives the id from the orders.
 type lines struct{}
 
 func (l lines) Build(ctx context.Context, party batch.ServiceID, orders []order.Order) (batch.Batch, error) {
@@ -32,8 +32,8 @@ func (lines) BuildRound(_ context.Context, party batch.ServiceID, orders []order
 	return b, nil
 }
 
-// The same orders in the same round are the same batch. If that batch came to nothing, they make
-// another one in the next round.
+// The same orders in the same round are the same batch. If that batch had no effect, the next
+// round makes another one.
 func ExampleRoundBuilder() {
 	var b order.RoundBuilder = lines{}
 	ctx, orders := context.Background(), []order.Order{
@@ -54,8 +54,8 @@ func ExampleRoundBuilder() {
 	// true false
 }
 
-// A driver loads the row of an order, asks for the next one, and writes it where the version is
-// still the one that it has loaded.
+// A driver reads the row of an order, calls a method for the next one, and writes that if the
+// version is still the one that it has read.
 func ExampleRow() {
 	now, loaded := time.Now(), order.NewRow()
 	row, ok := loaded.Dequeue(now, time.Time{}, loaded.Version, "b1", 0)

@@ -13,7 +13,7 @@ import (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// orderRows is an order in each of its states, all at version 3.
+// orderRows returns an order in each of its states, all at version 3.
 func orderRows() map[order.State]order.Row {
 	rows := map[order.State]order.Row{}
 	for s := order.Queued; s <= order.Quarantined; s++ {
@@ -26,7 +26,8 @@ func orderRows() map[order.State]order.Row {
 	return rows
 }
 
-// Every move of an order, from every state: a move that is not named leaves the row as it was.
+// TestOrderMoves has every move of an order from every state: a move that is not named does not
+// change the row.
 func TestOrderMoves(t *testing.T) {
 	deadline := start.Add(time.Minute)
 	verdict := func(s order.State) order.Verdict {

@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 )
 
-// All states become text and JSON and come back, and nothing else does.
+// All states become text and JSON and are read back, and no other value does.
 func TestStateWords(t *testing.T) {
 	words := []string{"", "queued", "dequeued", "confirmed", "failed", "quarantined"}
 	var in *batch.InputError
@@ -46,7 +46,7 @@ func TestStateWords(t *testing.T) {
 	}
 }
 
-// A record in JSON comes back unchanged.
+// A record is the same after it was written to JSON and read.
 func TestRecordInJSON(t *testing.T) {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 6000, time.UTC)
 	rec := order.Record{ID: "o", Party: "p", State: order.Dequeued, Version: 2, CreatedAt: at, Batch: "b1", Batches: 1}

@@ -53,7 +53,7 @@ func addKeeps(f *fixture) {
 	assert.Equal(f, byte(0), f.nextOrders("p", 9)[0].Payload[0], "the slice is not kept")
 }
 
-// addTrace gives every second order a context, and follows them to the end.
+// addTrace gives every second order a trace context, and checks it until the order is final.
 func addTrace(f *fixture) {
 	os := newOrders("p", "a", 6)
 	want := make([]string, len(os))
@@ -217,7 +217,8 @@ func addInvalid(f *fixture) {
 		"nul key":        func(o *order.Order) { o.Key = "\x00" },
 		"no payload":     func(o *order.Order) { o.Payload = nil },
 		"early deadline": func(o *order.Order) { o.Deadline = time.Unix(-1, 0) },
-		// The databases keep 0 microseconds for none, which a caller may mean by it as well.
+		// In the databases 0 microseconds means "no deadline", and a caller may set that time,
+		// too.
 		"deadline at the epoch":  func(o *order.Order) { o.Deadline = time.Unix(0, 0) },
 		"deadline just after it": func(o *order.Order) { o.Deadline = time.Unix(0, 999) },
 		"deadline far before it": func(o *order.Order) { o.Deadline = time.Time{}.Add(1) },

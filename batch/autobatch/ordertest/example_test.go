@@ -7,8 +7,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// The whole suite in one test. The harness declares what this store lacks: nothing survives the
-// process, and there are no transactions of the application.
+// The whole suite in one test. The harness declares what this store lacks: nothing is kept after
+// the process ends, and there are no transactions of the application.
 func ExampleRun() { //nolint:testableexamples // it wants a test
 	var t *testing.T // of func TestOrders(t *testing.T)
 	ordertest.Run(t, func(*testing.T) ordertest.Harness {

@@ -17,7 +17,8 @@ func expireTests() []test {
 	}
 }
 
-// expire returns the number of orders that expired. Each is stored as it was returned.
+// expire returns the number of orders that expired, and checks that each is stored as it was
+// returned.
 func (f *fixture) expire(limit int) int {
 	f.Helper()
 	all := must(f.store.ExpireOrders(f.ctx, limit))(f)

@@ -13,37 +13,38 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// fixture is one test's store.
+// fixture is the store of one test, with helpers.
 type fixture struct {
 	*testing.T
-	promise string // in words
+	promise string // the tested promise, in words
 
 	harness Harness
 	store   Store
-	ctx     context.Context // one test has one
+	ctx     context.Context // the context of the whole test
 
-	// unit is the tests' unit of time: the clock moves by whole ones, and durations are odd
-	// parts of it.
+	// unit is the tests' unit of time: the clock is moved by whole units, and durations are
+	// fractions of it.
 	unit   time.Duration
 	offset time.Duration // how far the store's clock was moved
 }
 
-// Errorf says first which promise the store breaks. The assertions of package testify call it.
+// Errorf names the promise that the store breaks, and then the failure. The assertions of package
+// testify call it.
 func (f *fixture) Errorf(format string, args ...any) {
 	f.Helper()
 	f.T.Errorf("the store breaks a promise, %s"+format, append([]any{f.promise}, args...)...)
 }
 
-// now returns the store's clock, nearly.
+// now returns about the time of the store's clock.
 func (f *fixture) now() time.Time { return time.Now().Add(f.offset).UTC() }
 
-// units is n units.
+// units returns the duration of n units.
 func (f *fixture) units(n float64) time.Duration { return time.Duration(n * float64(f.unit)) }
 
-// passUnits lets n units of the store's time pass. Only a clock that can be set goes back.
+// passUnits lets n units of the store's time pass. A negative n needs a clock that can be set.
 func (f *fixture) passUnits(n int) { f.stepClock(time.Duration(n) * f.unit) }
 
-// tick makes the next call later than the one before, on the coarsest clock.
+// tick makes the next call later than the one before, even on a coarse clock.
 func (f *fixture) tick() { f.stepClock(2 * time.Millisecond) }
 
 func (f *fixture) stepClock(d time.Duration) {
@@ -65,7 +66,7 @@ func newOrder(party batch.ServiceID, id order.ID) order.Order {
 	return order.Order{ID: id, Party: party, Payload: []byte("payload of " + string(id))}
 }
 
-// newOrders is n orders of a party whose ids sort against their order.
+// newOrders returns n orders of a party. Their ids sort in the reverse of their order.
 func newOrders(party batch.ServiceID, prefix string, n int) []order.Order {
 	os := make([]order.Order, n)
 	for i := range os {
@@ -114,7 +115,7 @@ func refsOf(os []order.Waiting) []order.Ref {
 	return rs
 }
 
-// verdictsOn returns one for each of these, all the same.
+// verdictsOn returns the same verdict for each of the orders.
 func verdictsOn(rs []order.Ref, v order.Verdict) []order.Verdict {
 	vs := make([]order.Verdict, len(rs))
 	for i, r := range rs {
@@ -150,7 +151,7 @@ func (f *fixture) prepare(party batch.ServiceID, id batch.ID, maxOrders int) (ba
 	return b, rs
 }
 
-// finish makes the batch, which is the first of its lane, final.
+// finish makes the batch final. It must be the first of its lane.
 func (f *fixture) finish(b batch.Batch, finding store.Finding) {
 	f.Helper()
 	got, err := f.store.Claim(f.ctx, store.ClaimQuery{Lanes: []batch.ServiceID{b.Service}, Limit: 1, Window: 1, TTL: f.units(1.5)},
@@ -184,7 +185,7 @@ func (f *fixture) write(o store.Outcome) {
 	require.Equal(f, store.Written, applied[0].Result, "%v", applied[0].Err)
 }
 
-// settleable returns the batch that is to be settled, which must be the only one.
+// settleable returns the batch whose orders are to be settled. There must be exactly one.
 func (f *fixture) settleable() order.Batch {
 	f.Helper()
 	found := must(f.store.SettleableBatches(f.ctx, 9))(f)
@@ -192,7 +193,7 @@ func (f *fixture) settleable() order.Batch {
 	return found[0]
 }
 
-// settlement says the same of all orders of a batch.
+// settlement returns a settlement with the same verdict about all orders of a batch.
 func settlement(b order.Batch, v order.Verdict) order.Settlement {
 	return order.Settlement{Batch: b.Record.Key, Version: b.Record.Version, Orders: verdictsOn(b.Orders, v)}
 }
@@ -213,7 +214,7 @@ func (f *fixture) list(party batch.ServiceID) []order.Record {
 	return rs
 }
 
-// record is that of one order.
+// record returns the record of one order.
 func (f *fixture) record(party batch.ServiceID, id order.ID) order.Record {
 	f.Helper()
 	for _, r := range f.list(party) {
@@ -225,7 +226,7 @@ func (f *fixture) record(party batch.ServiceID, id order.ID) order.Record {
 	return order.Record{}
 }
 
-// parties returns all that Parties finds.
+// parties returns all that Parties returns.
 func (f *fixture) parties() []order.PartyLoad {
 	f.Helper()
 	ps := must(f.store.Parties(f.ctx, order.PartiesQuery{Start: true, Limit: 1000, Cap: 1000}))(f)
@@ -240,7 +241,7 @@ func partyNames(ps []order.PartyLoad) []batch.ServiceID {
 	return names
 }
 
-// must returns the value that a call returns, which may not fail: must(call())(t).
+// must returns the value of a call that may not fail: must(call())(t).
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()

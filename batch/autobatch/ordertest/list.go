@@ -21,7 +21,7 @@ func listTests() []test {
 	}
 }
 
-// oneOfEach is orders of a party in every state.
+// oneOfEach makes orders of one party, one in every state.
 func (f *fixture) oneOfEach() (party batch.ServiceID, is map[order.State]order.ID) {
 	f.Helper()
 	os := newOrders("p", "o", 5)

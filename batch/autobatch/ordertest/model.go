@@ -23,19 +23,19 @@ func modelTests() []test {
 // modelOrder is the model of one order.
 type modelOrder struct {
 	order.Order
-	place int // its place among all
+	place int // the place among all orders
 	row   order.Row
 }
 
-// randomWalk makes random calls, and keeps a model of their effects.
+// randomWalk makes random calls, and a model of their effects.
 type randomWalk struct {
 	*fixture
 	*rand.Rand
 	seed        uint64
 	orders      []*modelOrder
 	byID        map[order.ID]*modelOrder
-	open        map[batch.ServiceID]batch.Batch // of a party, and not settled
-	final       map[batch.ID]bool               // may be settled
+	open        map[batch.ServiceID]batch.Batch // the batch of a party that is not settled
+	final       map[batch.ID]bool               // whether the batch may be settled
 	batchesMade int
 }
 
@@ -49,7 +49,7 @@ func modelWalk(f *fixture) {
 			name := w.step()
 			w.compare(fmt.Sprintf("seed %d, step %d: %s", seed, step, name))
 		}
-		for _, b := range w.open { // so that the next walk finds nothing that is open
+		for _, b := range w.open { // so that the next walk finds nothing open
 			w.finishBatch(b)
 		}
 		w.settleAll()
@@ -63,7 +63,7 @@ func modelWalk(f *fixture) {
 
 func (w *randomWalk) party() batch.ServiceID { return w.name(w.IntN(3)) }
 
-// name returns a party of this walk alone.
+// name returns a party that only this walk uses.
 func (w *randomWalk) name(i int) batch.ServiceID { return batch.ServiceID(fmt.Sprint(w.seed, "p", i)) }
 
 func (w *randomWalk) step() string {
@@ -234,7 +234,7 @@ func (w *randomWalk) judgeSome(party batch.ServiceID) {
 	}
 }
 
-// compare compares every order, and what Parties says.
+// compare compares every order, and the result of Parties, with the model.
 func (w *randomWalk) compare(step string) {
 	w.Helper()
 	var parties []batch.ServiceID
@@ -263,7 +263,7 @@ func (w *randomWalk) compare(step string) {
 	}
 	var found []batch.ServiceID
 	for _, p := range partyNames(w.parties()) {
-		if strings.HasPrefix(string(p), fmt.Sprint(w.seed)) { // the walks before left theirs
+		if strings.HasPrefix(string(p), fmt.Sprint(w.seed)) { // earlier walks left parties of their own
 			found = append(found, p)
 		}
 	}

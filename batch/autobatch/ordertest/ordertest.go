@@ -90,11 +90,11 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	}
 }
 
-// test is one promise, in words.
+// test is the test of one promise.
 type test struct {
 	name string
 	run  func(f *fixture)
-	// exempt reports that a store whose harness declares this does not make the promise.
+	// exempt reports whether a store with this harness does not make the promise.
 	exempt func(Harness) bool
 }
 
@@ -103,7 +103,7 @@ type suite struct {
 	declared Harness
 }
 
-// harness checks that every difference is declared, and returns the declarations.
+// harness checks that the harness declares each thing that it lacks, and returns it.
 func (s suite) harness(t *testing.T) Harness {
 	h := s.open(t)
 	require.NotNil(t, h.Store, "Harness.Store")
@@ -118,7 +118,7 @@ func (s suite) start(t *testing.T, promise string) *fixture {
 	h := s.open(t)
 	f := &fixture{T: t, promise: promise, harness: h, store: h.Store, ctx: t.Context(), unit: time.Hour}
 	if h.StepClock == nil {
-		f.unit = time.Second // long enough for a busy machine to keep to
+		f.unit = time.Second // long enough for a busy machine
 	}
 	return f
 }

@@ -24,7 +24,7 @@ func prepareTests() []test {
 	}
 }
 
-// refuse checks that nothing is stored of a batch that is not prepared.
+// refuse checks that nothing is stored of a batch that PrepareBatch refuses.
 func (f *fixture) refuse(b batch.Batch, rs []order.Ref) {
 	f.Helper()
 	was := f.list(b.Service)

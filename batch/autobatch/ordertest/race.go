@@ -23,7 +23,7 @@ func raceTests() []test {
 	}
 }
 
-// together runs n of do at once.
+// together runs do n times at once.
 func (f *fixture) together(n int, do func(i int) error) {
 	f.Helper()
 	errs := make([]error, n)
@@ -97,7 +97,7 @@ func raceSettle(f *fixture) {
 	var won atomic.Int64
 	f.together(6, func(i int) error {
 		var ss []order.Settlement
-		for j := range found { // in different orders
+		for j := range found { // each in another order
 			ss = append(ss, settlement(found[(i+j)%len(found)], order.Verdict{State: order.Confirmed}))
 		}
 		done, err := f.store.SettleOrders(f.ctx, ss)

@@ -82,7 +82,7 @@ func settleRefused(f *fixture) {
 	s.Orders[1].State, s.Orders[1].Group = order.Queued, "half"
 	s.Orders[2].State = order.Queued
 	s.Orders[3].State, s.Orders[3].Error = order.Failed, &batch.SubmissionError{Kind: batch.KindCancelled}
-	s.Orders[0], s.Orders[3] = s.Orders[3], s.Orders[0] // in any order
+	s.Orders[0], s.Orders[3] = s.Orders[3], s.Orders[0] // the order does not matter
 	require.True(f, f.settle(s))
 	got := f.list("p")
 	assert.Equal(f, order.Quarantined, got[0].State)

@@ -29,7 +29,7 @@ func verdictsFail(f *fixture) {
 		{Ref: order.Ref{ID: "none", Version: 1}, State: order.Failed},
 		{Ref: order.Ref{ID: "nul\x00", Version: 1}, State: order.Failed},
 		{Ref: rs[2], State: order.Failed},
-		{Ref: order.Ref{ID: "x", Version: 2}, State: order.Failed}, // Dequeued
+		{Ref: order.Ref{ID: "x", Version: 2}, State: order.Failed}, // a Dequeued order
 	}
 	done := must(f.store.FailOrders(f.ctx, vs))(f)
 	assert.Equal(f, []bool{true, false, false, false, true, false}, done)
