@@ -143,8 +143,7 @@ func TestRulings(t *testing.T) {
 	}
 }
 
-// A type that embeds a key or a scope has a String of its own, so it does not print as the key or
-// the scope alone.
+// A record, an explanation and a control embed a key or a scope, and print more than that.
 func TestPrinting(t *testing.T) {
 	key := batch.Key{Service: "c::s", ID: "b1"}
 	assert.Equal(t, "c::s/b1: pending", fmt.Sprint(batch.Record{Key: key, State: batch.Pending}))

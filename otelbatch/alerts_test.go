@@ -46,7 +46,7 @@ func rules(t *testing.T) (all []rule) {
 	return all
 }
 
-// headings returns the headings of a page, as links name them.
+// headings returns the headings of a page in the form that links use.
 func headings(page string) (all []string) {
 	for _, h := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(page, -1) {
 		plain := regexp.MustCompile(`[^\w\- ]`).ReplaceAllString(strings.ToLower(h[1]), "")
@@ -55,8 +55,8 @@ func headings(page string) (all []string) {
 	return all
 }
 
-// Each alert names metrics that exist, says what to do and where to read on, and stands in
-// docs/operations.md with the same words and how urgent it is; and no other does.
+// Each alert names metrics that exist, says what to do and has a link. docs/operations.md has the
+// same alerts, with the same texts and how urgent each is, and no others.
 func TestAlerts(t *testing.T) {
 	all, seen := exported(t), map[string]bool{}
 	text, err := os.ReadFile("../docs/operations.md")
@@ -92,7 +92,7 @@ func TestAlerts(t *testing.T) {
 	require.NoError(t, err, out)
 }
 
-// The files that promtool reads.
+// promTests and the types below are the files that promtool reads.
 type (
 	promTests struct {
 		RuleFiles          []string    `yaml:"rule_files"`
@@ -131,7 +131,7 @@ func promtool(t *testing.T, args ...string) (out string, err error) {
 	return string(text), err
 }
 
-// testRules lets promtool run the rules over series.
+// testRules makes promtool evaluate the rules over series.
 func testRules(t *testing.T, interval string, tests []promGroup) {
 	t.Helper()
 	file, err := filepath.Abs(alertsFile)
@@ -140,7 +140,7 @@ func testRules(t *testing.T, interval string, tests []promGroup) {
 	require.NoError(t, err, out)
 }
 
-// fired is the alerts that have fired by a time, each once.
+// fired returns a test that exactly these alerts have fired by a time.
 func fired(at string, names ...string) promTest {
 	test := promTest{Expr: `group by (alertname) (max_over_time(ALERTS{alertstate="firing"}[7d]))`, At: at}
 	for _, name := range names {
@@ -149,12 +149,12 @@ func fired(at string, names ...string) promTest {
 	return test
 }
 
-// minutes is series, one value a minute, and whether an alert then fires.
+// minutes has series with one value a minute, and whether an alert then fires.
 type minutes struct {
 	alert  string
 	fires  bool
 	at     string
-	series []string // a series and its values, in turns
+	series []string // each series is followed by its values
 }
 
 const (
@@ -173,10 +173,11 @@ const (
 	lost      = `dltbatch_observer_lost_total{dltbatch_observer="0"}`
 )
 
-// Each alert fires over one series, and is quiet over others that are nearly as bad.
+// alertSeries has, for each alert, series over which it fires, and series nearly as bad over which
+// it does not.
 var alertSeries = []minutes{
 	{"DltbatchOrderBreach", true, "141m", []string{breaches, "0+0x140 1+0x20"}},
-	{"DltbatchOrderBreach", true, "150m", []string{breaches, "_x149 1+0x20"}}, // of a process that has just begun
+	{"DltbatchOrderBreach", true, "150m", []string{breaches, "_x149 1+0x20"}}, // the process has just begun
 	{"DltbatchOrderBreach", false, "150m", []string{breaches, "3+0x160"}},
 	{"DltbatchVanished", true, "141m", []string{vanished, "0+0x140 1+0x20"}},
 	{"DltbatchVanished", true, "150m", []string{vanished, "_x149 1+0x20"}},
@@ -251,14 +252,14 @@ var alertSeries = []minutes{
 	{"DltbatchStoreWarns", true, "11m", []string{`dltbatch_warnings`, "0 1+0x20"}},
 	{"DltbatchStoreWarns", false, "12m", []string{`dltbatch_warnings`, "0 1+0x5 0+0x9"}},
 	{"DltbatchDeadRows", true, "45m", []string{dead, "0+20000x80"}},
-	{"DltbatchDeadRows", false, "45m", []string{dead, "900000+0x80"}},                      // many, and no more
-	{"DltbatchDeadRows", false, "45m", []string{dead, "0+20000x19 0+20000x19 0+20000x19"}}, // cleaned up again and again
+	{"DltbatchDeadRows", false, "45m", []string{dead, "900000+0x80"}},                      // many dead rows, and no new ones
+	{"DltbatchDeadRows", false, "45m", []string{dead, "0+20000x19 0+20000x19 0+20000x19"}}, // the dead rows are removed again and again
 }
 
-// Each alert fires over a series, and not over another. Where it is quiet, all are.
+// Each alert fires over its series. Where alertSeries says that an alert does not fire, none does.
 func TestAlertsFire(t *testing.T) {
 	tier.Plain(t)
-	steps := map[string][]promGroup{} // by how often rules are evaluated: a day of minutes takes long
+	steps := map[string][]promGroup{} // by the interval of evaluation: a day in minutes takes long
 	fires, quiet := map[string]bool{}, map[string]bool{}
 	for _, m := range alertSeries {
 		g := promGroup{Name: m.alert, Interval: "1m"}
@@ -290,7 +291,7 @@ func TestAlertsFire(t *testing.T) {
 	}
 }
 
-// with adds labels to a series.
+// with returns a series with more labels.
 func with(series, labels string) string {
 	if name, of, ok := strings.Cut(series, "{"); ok {
 		return name + "{" + labels + "," + of

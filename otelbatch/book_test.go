@@ -11,18 +11,18 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 )
 
-// book is a MeterProvider that writes down what it is told: a counter's sum, the number of a
-// histogram's values and their sum, a gauge's last value. fails and panics are for one instrument.
+// book is a MeterProvider that keeps what it gets: the sum of a counter, the number and the sum of
+// a histogram's values, the last value of a gauge. fails and panics are for one instrument.
 type book struct {
 	noop.MeterProvider
-	fails  string // to be made; "callback" is RegisterCallback
-	panics bool   // when something is measured
+	fails  string // the instrument that cannot be made; "callback" is RegisterCallback
+	panics bool   // whether a measurement panics
 	err    error
 
 	mu       sync.Mutex
 	values   map[string]float64 // by name{key=value,...}
 	counts   map[string]int
-	watched  map[string]bool // what was observed, and not measured
+	watched  map[string]bool // the series that were observed, not measured
 	callback metric.Callback
 }
 
@@ -32,7 +32,7 @@ func newBook() *book {
 
 func (b *book) Meter(string, ...metric.MeterOption) metric.Meter { return meter{b: b} }
 
-// series names a series as Prometheus would.
+// nameOf returns the name of a series as Prometheus has it.
 func nameOf(name string, attrs attribute.Set) string {
 	var all []string
 	for _, a := range attrs.ToSlice() {
@@ -58,7 +58,7 @@ func (b *book) note(name string, attrs attribute.Set, v float64, add bool) {
 	b.counts[name]++
 }
 
-// forget drops what was observed, so that only what is observed next is there.
+// forget removes what was observed, so that only later observations are left.
 func (b *book) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -83,7 +83,7 @@ func (b *book) times(format string, args ...any) int {
 	return b.counts[fmt.Sprintf(format, args...)]
 }
 
-// series returns the names of all series that are not at 0.
+// series returns the names of all series whose value is not 0.
 func (b *book) series() (all []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -48,16 +48,16 @@ func (m *Metrics) observeCall(ctx context.Context, c batch.Call) {
 	}
 }
 
-// canceled is the error of a call that its caller gave up, mostly because the Runner stops.
+// canceled is the error of a call that its caller cancelled, mostly because the Runner stops.
 const canceled = "canceled"
 
-// ledgerKinds are the values of ledgerError, without success and canceled.
+// ledgerKinds are the values of ledgerError except success and canceled.
 var ledgerKinds = []string{
 	string(batch.KindRejected), string(batch.KindBusy), string(batch.KindNotYet), string(batch.KindUnavailable), string(batch.KindMisconfigured), string(batch.KindDoubt),
 }
 
-// ledgerError classifies the error of a call to the ledger as [dlt.Kind] does: "doubt" is any
-// other.
+// ledgerError returns the kind of the error of a call to the ledger, as [dlt.Kind] does. "doubt"
+// is any error that has no other kind.
 func ledgerError(err error) string {
 	if errors.Is(err, context.Canceled) {
 		return canceled
@@ -65,7 +65,7 @@ func ledgerError(err error) string {
 	return string(dlt.Kind(err))
 }
 
-// storeSentinels classify the errors of calls to the store: the first that fits counts.
+// storeSentinels classify the errors of calls to the store. The first that matches counts.
 var storeSentinels = []struct {
 	err  error
 	name string
@@ -82,7 +82,7 @@ var storeSentinels = []struct {
 	{store.ErrUnsupported, "unsupported"},
 }
 
-// storeKinds returns the values of storeError, without success and other.
+// storeKinds returns the values of storeError except success and other.
 func storeKinds() (all []string) {
 	for _, s := range storeSentinels {
 		all = append(all, s.name)

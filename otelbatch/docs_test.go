@@ -32,7 +32,7 @@ func prometheus(d definition) string {
 	return name
 }
 
-// written is docs/metrics.md.
+// written returns the text of docs/metrics.md.
 func written(defs []definition) string {
 	var b strings.Builder
 	b.WriteString(`# Metrics
@@ -83,7 +83,7 @@ func labelsOf(d definition) (all []string) {
 	return all
 }
 
-// docs/metrics.md is what the code says, word for word.
+// docs/metrics.md is exactly the text that the code generates.
 func TestPage(t *testing.T) {
 	want := written(definitions(t))
 	if *writePage {
@@ -94,7 +94,7 @@ func TestPage(t *testing.T) {
 	assert.Equal(t, want, string(have), "to write it anew: go test ./otelbatch -run TestPage -metrics.write")
 }
 
-// Every metric that another page names exists, and so does each label and value.
+// Every metric, label and value that another page names exists.
 func TestOtherPagesNameMetricsThatExist(t *testing.T) {
 	names, labels := map[string]bool{}, map[string][]string{}
 	for _, d := range definitions(t) {
@@ -111,7 +111,7 @@ func TestOtherPagesNameMetricsThatExist(t *testing.T) {
 	require.NoError(t, err)
 	found := regexp.MustCompile(`\b(?:dltbatch|messaging)_[a-z_]+\b`).FindAllString(string(text), -1)
 	require.NotEmpty(t, found)
-	names["dltbatch_schema"], names["dltbatch_migrations"] = true, true // tables
+	names["dltbatch_schema"], names["dltbatch_migrations"] = true, true // names of tables
 	for _, name := range found {
 		if _, label := labels[name]; !label {
 			assert.True(t, names[name], "%s is no metric", name)
@@ -124,7 +124,7 @@ func TestOtherPagesNameMetricsThatExist(t *testing.T) {
 	}
 }
 
-// A name is unique, says what it belongs to, and has a text.
+// The name of each metric is unique and begins with what it is about, and each metric has a text.
 func TestNames(t *testing.T) {
 	seen := map[string]bool{}
 	for _, d := range definitions(t) {

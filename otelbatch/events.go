@@ -7,9 +7,9 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// noContext is the context of what the Runner does by itself. A meter looks in a context for a
-// span, to name it as an example. Here that would be a span around Run: it says nothing, and each
-// read costs an allocation.
+// noContext is the context of the Runner's own work. A meter looks in a context for a span, to
+// record it with the value as an exemplar. Here that would be a span around Run, which is of no
+// use, and each look costs an allocation.
 var noContext = context.Background()
 
 // countEvent counts an event.
@@ -29,7 +29,7 @@ func (m *Metrics) countEvent(e batch.Event) {
 		m.countFinal(e)
 	case batch.EventOrderBreach:
 		m.breaches.add(1, key{})
-		if e.State == batch.Committed { // no other event reports the outcome
+		if e.State == batch.Committed { // the outcome is in no other event
 			m.countOutcome(e)
 			m.countFinal(e)
 		}
@@ -90,7 +90,7 @@ func (m *Metrics) countFinal(e batch.Event) {
 	}
 }
 
-// countOperated counts the final states and the ends of doubts that people decided.
+// countOperated counts the final states and the ends of doubts that operators decided.
 func (m *Metrics) countOperated(e batch.Event) {
 	if e.Act.Action == batch.ActionDecide {
 		m.resolved.add(1, key{e.State.String(), e.By.String()})
@@ -105,7 +105,7 @@ func isFinalAct(e batch.Event) bool {
 	return (e.Act.Action == batch.ActionDecide || e.Act.Action == batch.ActionCancel) && (e.State == batch.Committed || e.State == batch.Rejected)
 }
 
-// kindOfReason returns the kind of a ledger's answer; other where it has none.
+// kindOfReason returns the kind of a ledger's answer, or otherValue if it has none.
 func kindOfReason(err error) string {
 	if e, ok := errors.AsType[*batch.SubmissionError](err); ok && e != nil {
 		return string(e.Kind)

@@ -22,7 +22,7 @@ import (
 
 func because(k batch.ErrorKind) error { return &batch.SubmissionError{Kind: k} }
 
-// moved returns the series that something changed, with their differences.
+// moved returns the series that do has changed, with the differences.
 func moved(t *testing.T, do func(m *Metrics)) map[string]float64 {
 	t.Helper()
 	b := newBook()
@@ -41,7 +41,7 @@ func moved(t *testing.T, do func(m *Metrics)) map[string]float64 {
 	return changed
 }
 
-// Each kind of event counts once, where it belongs.
+// Each kind of event is counted once, in its metric.
 func TestEvents(t *testing.T) {
 	const second = time.Second
 	for name, c := range map[string]struct {
@@ -144,7 +144,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// Each call counts in the metrics of its part.
+// Each call is counted in the metrics of its part.
 func TestCalls(t *testing.T) {
 	for name, c := range map[string]struct {
 		call batch.Call
@@ -191,7 +191,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// Of each label the values are those that the Runner has.
+// The list of values of each label has exactly the values that the Runner uses.
 func TestLabels(t *testing.T) {
 	engine, err := filepath.Glob("../internal/engine/*.go")
 	require.NoError(t, err)

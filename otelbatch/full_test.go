@@ -32,16 +32,16 @@ type fullRig struct {
 	db *sql.DB
 	st *sqlite.Store
 	b  *book
-	n  int // batches that were added
+	n  int // number of batches that were added
 }
 
-// fill starts a Runner on a database in a folder.
+// fill starts a Runner on a database in the folder dir.
 func fill(t *testing.T, dir string) *fullRig {
 	t.Helper()
 	db, err := sqliteopen.Open(filepath.Join(dir, "queue.db"))
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, db.Close()) })
-	db.SetMaxOpenConns(1) // the pragma is of a connection
+	db.SetMaxOpenConns(1) // the pragma is set for one connection
 	st, err := sqlite.New(db, nil)
 	require.NoError(t, err)
 	require.NoError(t, st.Migrate(t.Context()))
@@ -73,7 +73,7 @@ func (f *fullRig) add(t *testing.T) error {
 	return err
 }
 
-// untilFull adds until the database takes no more.
+// untilFull adds batches until the database takes no more.
 func (f *fullRig) untilFull(t *testing.T) {
 	t.Helper()
 	var err error
@@ -83,12 +83,12 @@ func (f *fullRig) untilFull(t *testing.T) {
 	require.ErrorContains(t, err, "full")
 }
 
-// refused is how many Adds the series of DltbatchWritesFail has counted.
+// refused returns how many Adds are counted in the series of the alert DltbatchWritesFail.
 func (f *fullRig) refused() int {
 	return f.b.times("dltbatch.store.operation.duration{dltbatch.operation=add,error.type=_OTHER}")
 }
 
-// goesOn checks that everything is delivered once there is room, and nothing of it is lost.
+// goesOn checks that all batches are delivered once there is room, and none is lost.
 func (f *fullRig) goesOn(t *testing.T) {
 	t.Helper()
 	require.NoError(t, f.add(t))
@@ -102,8 +102,8 @@ func (f *fullRig) goesOn(t *testing.T) {
 	}
 }
 
-// An Add to a SQLite database that may not grow any more fails, and counts in the series of
-// DltbatchWritesFail. Once there is room, everything goes on.
+// An Add to a SQLite database that may not grow any more fails, and is counted in the series of
+// the alert DltbatchWritesFail. Once there is room, all goes on.
 func TestFullDatabase(t *testing.T) {
 	f := fill(t, t.TempDir())
 	var pages int
@@ -121,8 +121,8 @@ func TestFullDatabase(t *testing.T) {
 	f.goesOn(t)
 }
 
-// The same on a disk that is full: a file system of 8 MiB in memory, where the system lets a test
-// mount one. Each Add that is tried meanwhile counts, too, and the database can be read.
+// The same test on a full disk: a file system of 8 MiB in memory, if the system lets a test mount
+// one. Each Add that is tried meanwhile is counted, too, and the database can be read.
 func TestFullDisk(t *testing.T) {
 	tier.Plain(t)
 	dir, resize, err := tmpfs(t, 8<<20)
@@ -134,7 +134,7 @@ func TestFullDisk(t *testing.T) {
 	f := fill(t, dir)
 	seen := scrapes{metrics: byName(t), series: map[string][]string{}}
 	if *fullFor > 0 {
-		for range 8 { // healthy, as Prometheus sees it
+		for range 8 { // Prometheus collects from a healthy service
 			seen.take(t, f.b)
 			time.Sleep(scrapeEvery)
 		}
@@ -158,7 +158,7 @@ func TestFullDisk(t *testing.T) {
 	f.goesOn(t)
 }
 
-// stayFull collects while the application goes on trying, and has promtool say which alert is
+// stayFull collects while the application goes on trying, and lets promtool find which alert fires
 // first.
 func (f *fullRig) stayFull(t *testing.T, seen *scrapes, quiet int) {
 	t.Helper()

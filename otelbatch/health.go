@@ -11,9 +11,9 @@ import (
 	"github.com/dltbatch/dltbatch/health"
 )
 
-// collect observes the counters, and the present state of all Runners: numbers are added up, and
-// of times the longest counts. Of each store it reads the counts that are kept there, and no
-// others: it reads them last, so that a database which is gone takes only them.
+// collect observes the counters, and the present state of all Runners: it adds numbers, and takes
+// the longest of times. Of each store it reads only the counts that the store keeps, and reads
+// them last, so that with a failed database only these counts are missing.
 func (m *Metrics) collect(ctx context.Context, o metric.Observer) error {
 	m.mu.Lock()
 	runners, engines := m.runners, m.engines
@@ -59,8 +59,8 @@ func (m *Metrics) collect(ctx context.Context, o metric.Observer) error {
 	return nil
 }
 
-// runnersInUse returns the Runners that run, or all if none runs: the database of a stopped Runner
-// may be closed.
+// runnersInUse returns the Runners that run, or all if none runs, because the database of a
+// stopped Runner may be closed.
 func runnersInUse(all []runner) []runner {
 	running := slices.DeleteFunc(slices.Clone(all), func(r runner) bool { return !r.Health().Running })
 	if len(running) == 0 {
@@ -72,16 +72,16 @@ func runnersInUse(all []runner) []runner {
 // failingParts are the values of the label parts, by the part of Health's verdict.
 var failingParts = map[string]string{health.PartDatabase: "store", health.PartLedger: "ledger", health.PartStreams: "streams"}
 
-// totals are the Healths of several Runners.
+// totals sums up the Healths of several Runners.
 type totals struct {
 	running, claims, streams, warnings int
-	pools                              [2]health.Use // as in pools
-	closed                             [3]int        // as in reasons
+	pools                              [2]health.Use // in the order of pools
+	closed                             [3]int        // in the order of reasons
 	ledgerClosed                       float64
-	failing, ages                      map[string]float64 // seconds
+	failing, ages                      map[string]float64 // in seconds
 	lost                               map[int]int
 	attention                          map[string]int // by part
-	dropped                            int            // trace contexts
+	dropped                            int            // number of dropped trace contexts
 }
 
 func (t *totals) add(now time.Time, h health.Health) {

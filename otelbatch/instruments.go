@@ -10,10 +10,10 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// otherValue is the value of a label for all values that are not in its list.
+// otherValue is the value of a label that stands for all values outside of its list.
 const otherValue = "_OTHER"
 
-// label is a label and all its values, without otherValue. also gives attributes that go with a
+// label is a label and all its values except otherValue. also returns attributes that go with a
 // value.
 type label struct {
 	key             string
@@ -21,7 +21,7 @@ type label struct {
 	extraAttributes func(value string) []attribute.KeyValue
 }
 
-// key are the values of at most two labels.
+// key is the values of at most two labels.
 type key [2]string
 
 // definition describes a metric, for docs/metrics.md.
@@ -30,7 +30,7 @@ type definition struct {
 	labels                 []label
 }
 
-// builder makes instruments, and remembers their definitions and the first error.
+// builder makes instruments, and keeps their definitions and the first error.
 type builder struct {
 	meter    metric.Meter
 	defs     []definition
@@ -46,7 +46,7 @@ func (b *builder) addDefinition(d definition, err error) {
 	}
 }
 
-// series are the attributes of all values of a metric's labels. They are made beforehand, so that
+// series has the attributes of all values of a metric's labels. They are made beforehand, so that
 // measuring allocates nothing.
 type series[O any] struct {
 	labels []label
@@ -54,7 +54,7 @@ type series[O any] struct {
 }
 
 // newSeries makes the attributes of each combination of the labels' values. The value "" of
-// error.type is no attribute at all: nothing failed.
+// error.type means success and makes no attribute.
 func newSeries[O any](labels []label, option func(metric.MeasurementOption) O) series[O] {
 	s := series[O]{labels, map[key][]O{}}
 	var add func(k key, i int, attrs []attribute.KeyValue)
@@ -79,7 +79,7 @@ func newSeries[O any](labels []label, option func(metric.MeasurementOption) O) s
 	return s
 }
 
-// knownKey returns k with otherValue in the place of values that no list has.
+// knownKey returns k with otherValue in place of values that are in no list.
 func (s series[O]) knownKey(k key) key {
 	if _, ok := s.all[k]; ok {
 		return k
@@ -92,9 +92,9 @@ func (s series[O]) knownKey(k key) key {
 	return k
 }
 
-// counter counts in this process's memory, and is observed when somebody collects: to count costs
-// an atomic addition and no allocation, and a series begins at 0, so that an alert on an increase
-// sees the first one.
+// counter counts in this process's memory, and is observed at a collection: to count costs an
+// atomic addition and no allocation. A series begins at 0, so that an alert on an increase sees
+// the first one.
 type counter struct {
 	gauge
 	counts map[key]*atomic.Int64
@@ -134,7 +134,7 @@ func (h histogram) record(ctx context.Context, v float64, k key) {
 	h.to.Record(ctx, v, h.all[h.knownKey(k)]...)
 }
 
-// gauge is observed when somebody collects.
+// gauge is observed at a collection.
 type gauge struct {
 	int   metric.Int64Observable
 	float metric.Float64Observable
@@ -152,19 +152,19 @@ func (b *builder) gauge(g gauge, d definition, err error) gauge {
 	return g
 }
 
-// number returns how many of something there are now.
+// number makes a gauge of how many of something there are.
 func (b *builder) number(name, unit, text string, labels ...label) gauge {
 	to, err := b.meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(text))
 	return b.gauge(gauge{int: to}, definition{name, "gauge", unit, text, labels}, err)
 }
 
-// age returns for how long something is so now.
+// age makes a gauge of the time for which something is so.
 func (b *builder) age(name, text string, labels ...label) gauge {
 	to, err := b.meter.Float64ObservableGauge(name, metric.WithUnit("s"), metric.WithDescription(text))
 	return b.gauge(gauge{float: to}, definition{name, "gauge", "s", text, labels}, err)
 }
 
-// total returns a counter whose sum is known when somebody collects.
+// total makes a counter whose sum is read at a collection.
 func (b *builder) total(name, unit, text string, labels ...label) gauge {
 	to, err := b.meter.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(text))
 	return b.gauge(gauge{int: to}, definition{name, "counter", unit, text, labels}, err)

@@ -92,7 +92,8 @@ func (m *Metrics) watch(r runner) {
 	m.runners = append(m.runners, r)
 }
 
-// observer stands before the application's own. A panic in a meter does not keep an event from it.
+// observer calls the Metrics and then the application's Observer, which gets the event even if a
+// meter panics.
 type observer struct {
 	m    *Metrics
 	next batch.Observer
@@ -106,7 +107,7 @@ func (o observer) Observe(ctx context.Context, e batch.Event) {
 	o.m.countEvent(e)
 }
 
-// callObserver stands before the application's own CallObserver.
+// callObserver calls the Metrics and then the application's CallObserver.
 type callObserver struct {
 	m    *Metrics
 	next batch.CallObserver

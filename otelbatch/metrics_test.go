@@ -32,7 +32,7 @@ func one(s batch.ServiceID, id batch.ID) batch.Batch {
 	return batch.Batch{ID: id, Service: s, Payload: []byte(id)}
 }
 
-// counted counts events and calls, as an application does.
+// counted counts events and calls, as an application might.
 type counted struct {
 	mu     sync.Mutex
 	events map[batch.EventKind]int
@@ -79,8 +79,8 @@ func delivered(t *testing.T, lanes, each int, runners ...*dltbatch.Runner) (keys
 	return keys
 }
 
-// The counters of two instances agree with the store and with the ledger, to the batch, whatever
-// goes wrong. Nothing names a batch or a lane.
+// The counters of two instances agree exactly with the store and with the ledger, whatever fails.
+// No label names a batch or a lane.
 func TestCountersAreExact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const lanes, each = 40, 15
@@ -164,7 +164,8 @@ func TestCountersAreExact(t *testing.T) {
 	})
 }
 
-// What the application's own observer has seen is counted: there is no queue between them.
+// An event that the application's own observer has got is counted already: there is no queue in
+// between.
 func TestEventsAreCountedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, err := NewMetrics(noop.NewMeterProvider())
@@ -182,7 +183,7 @@ func TestEventsAreCountedAtOnce(t *testing.T) {
 	})
 }
 
-// A Metrics that cannot be made says why.
+// If a Metrics cannot be made, the error gives the reason.
 func TestNewMetricsFails(t *testing.T) {
 	_, err := NewMetrics(nil)
 	var in *batch.InputError
@@ -212,7 +213,7 @@ type without struct{ noop.MeterProvider }
 
 func (without) Meter(string, ...metric.MeterOption) metric.Meter { return nil }
 
-// definitions returns what is defined.
+// definitions returns the definitions of all metrics.
 func definitions(t *testing.T) []definition {
 	t.Helper()
 	b := &builder{meter: noop.Meter{}}
@@ -221,8 +222,8 @@ func definitions(t *testing.T) []definition {
 	return b.defs
 }
 
-// Meters that panic hinder nobody: the batches are delivered, and the application's own observers
-// get everything.
+// Meters that panic disturb nothing: the batches are delivered, and the application's own
+// observers get all events.
 func TestMetersThatPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, seen := newBook(), newCounted()
@@ -239,7 +240,7 @@ func TestMetersThatPanic(t *testing.T) {
 	})
 }
 
-// An application's observer that panics takes nothing from the metrics.
+// If an application's observer panics, the metrics still count the event.
 func TestObserversThatPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBook()
@@ -260,7 +261,7 @@ type panicking struct{}
 
 func (panicking) ObserveCall(context.Context, batch.Call) { panic("mine") }
 
-// The options that are given stay as they are.
+// NewRunner does not change the options that it gets.
 func TestOptionsAreCopied(t *testing.T) {
 	m, err := NewMetrics(noop.NewMeterProvider())
 	require.NoError(t, err)
@@ -279,8 +280,7 @@ func (f fixed) Stats(context.Context) (store.Stats, error) {
 	return store.Stats{}, store.ErrUnsupported
 }
 
-// The gauges are the Healths of all Runners: numbers are added up, and of times the longest
-// counts.
+// The gauges show the Healths of all Runners: numbers are added, and of times the longest counts.
 func TestGauges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
@@ -307,7 +307,7 @@ func TestGauges(t *testing.T) {
 			})
 		}
 		m.watch(fixed{Running: true, Loops: map[string]health.PartHealth{"queuer": {LastSuccess: ago(9 * time.Second)}}})
-		m.watch(fixed{Claims: 1000, LostEvents: []uint64{7}, DroppedTraces: 1}) // does not run, and has lost what it has lost
+		m.watch(fixed{Claims: 1000, LostEvents: []uint64{7}, DroppedTraces: 1}) // this one does not run, and what it has lost still counts
 		require.NoError(t, b.collect())
 		for name, want := range map[string]float64{
 			"dltbatch.runners": 3, "dltbatch.claims.held": 10, "dltbatch.streams": 12, "dltbatch.warnings": 2,
@@ -327,7 +327,7 @@ func TestGauges(t *testing.T) {
 	})
 }
 
-// A Runner that was made by NewRunner is watched.
+// A Runner made by NewRunner is in the gauges.
 func TestNewRunnerIsWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBook()
@@ -348,7 +348,7 @@ func TestNewRunnerIsWatched(t *testing.T) {
 	})
 }
 
-// Counting allocates nothing by itself.
+// Counting allocates nothing.
 func TestCountingAllocatesNothing(t *testing.T) {
 	m, err := NewMetrics(noop.NewMeterProvider())
 	require.NoError(t, err)
@@ -360,7 +360,7 @@ func TestCountingAllocatesNothing(t *testing.T) {
 	}
 }
 
-// keeps is a Runner whose store has these counts, or gives this error.
+// keeps is a Runner whose store has the given counts, or returns the given error.
 type keeps struct {
 	fixed
 	stats store.Stats
@@ -369,8 +369,8 @@ type keeps struct {
 
 func (k keeps) Stats(context.Context) (store.Stats, error) { return k.stats, k.err }
 
-// The gauges of the database are its own counts, once for each database, however many Runners of
-// this process read it, and nothing where one cannot be read.
+// The gauges of a database are its own counts, once for each database, however many Runners of
+// this process read it. If one database cannot be read, none of these gauges is observed.
 func TestGaugesOfStores(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	one := store.Stats{
@@ -381,10 +381,10 @@ func TestGaugesOfStores(t *testing.T) {
 		},
 		Age: 20 * time.Second, Instances: []store.Instance{{ID: "1", Live: true, Shared: true}, {ID: "2", Shared: true}, {ID: "3"}},
 	}
-	later := one // read after somebody counted anew
+	later := one // read after a new count
 	later.At, later.Open = at.Add(15*time.Second), map[batch.State]int{batch.Queued: 100}
 	other := store.Stats{Totals: store.Totals{At: at, By: "y", Open: map[batch.State]int{batch.Queued: 1000}, Schema: 3}, Age: 5 * time.Second}
-	never := store.Stats{Instances: []store.Instance{{ID: "4"}}} // nobody has counted yet
+	never := store.Stats{Instances: []store.Instance{{ID: "4"}}} // never counted yet
 	gauges := func(runners ...runner) (*book, error) {
 		b := newBook()
 		m, err := NewMetrics(b)
@@ -425,7 +425,7 @@ func TestGaugesOfStores(t *testing.T) {
 	assert.Contains(t, b.values, "dltbatch.open.lanes", "a Runner that has stopped")
 }
 
-// Every state that a batch or an order can be open in is a value of its label.
+// Each state in which a batch or an order can be open is a value of its label.
 func TestOpenStates(t *testing.T) {
 	for s := batch.Queued; s.Known(); s++ {
 		if s != batch.Committed && s != batch.Rejected {
@@ -435,7 +435,7 @@ func TestOpenStates(t *testing.T) {
 	assert.Equal(t, []string{order.Queued.String(), order.Dequeued.String()}, orderStates.values)
 }
 
-// Clocks differ by what is outside of the time in which the database was read.
+// clockDifference returns the part of the difference that the time of the read does not explain.
 func TestApart(t *testing.T) {
 	before := time.Now()
 	after := before.Add(2 * time.Second)

@@ -7,7 +7,8 @@ import (
 	"github.com/dltbatch/dltbatch/health"
 )
 
-// The bounds of histograms. requestBounds are the bounds in the convention for messaging.
+// requestBounds and the others are the bounds of histograms. requestBounds are those of the
+// convention for messaging.
 var (
 	requestBounds = []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10}
 	storeBounds   = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
@@ -15,7 +16,7 @@ var (
 	sizeBounds    = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000}
 )
 
-// accepted is the result of an attempt that the ledger took.
+// accepted is the result of an attempt that the ledger accepted.
 const accepted = "accepted"
 
 // The labels, with all their values.
@@ -49,7 +50,7 @@ var (
 	addOps   = label{key: "dltbatch.operation", values: []string{"add", "add_tx"}}
 	groupOps = label{key: "dltbatch.operation", values: []string{"add", "add_tx", "claim", "record", "checked", "pending"}}
 
-	// messages are the operations upon a queue, in the words of the convention for messaging.
+	// messages has the operations on a queue, by the names of the convention for messaging.
 	messages = label{
 		key: "messaging.operation.name", values: []string{"add", "add_tx", "claim", "submit", "submit_list", "record"},
 		extraAttributes: func(op string) []attribute.KeyValue {
@@ -62,19 +63,19 @@ var (
 		},
 	}
 
-	// "" is success, and then no attribute.
+	// The value "" means success, and makes no attribute.
 	storeErrors  = label{key: "error.type", values: append([]string{""}, storeKinds()...)}
 	ledgerErrors = label{key: "error.type", values: append([]string{"", canceled}, ledgerKinds...)}
 	anyErrors    = label{key: "error.type", values: append(append([]string{""}, storeKinds()...), ledgerKinds...)}
 )
 
-// instruments are all metrics.
+// instruments has all metrics.
 type instruments struct {
 	added, attempts, finals, resends, takeovers, doubts, resolved, decisions counter
 	breaches, vanished, halts, quarantined, held, pauses, empty, troubles    counter
 	pruned                                                                   counter
 
-	counters []counter // all of them
+	counters []counter // all counters
 
 	operation, wait, attempt, decided, whole, asked, stored, request, group histogram
 

@@ -25,8 +25,9 @@ import (
 )
 
 // One process adds orders, and ends. Another one makes a batch of them and delivers it. The span
-// of each order is in the trace of who added it, and has a link to its batch; the batch's span has
-// a link to each order that was sampled, and the spans of its way are its children.
+// of each order is in the trace of the caller that added it, and has a link to the batch. The
+// batch's span has a link to each sampled order, and the spans of the batch's attempts are its
+// children.
 func TestSpansOfOrders(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "queue.db")
 	made := &spans{}
@@ -102,7 +103,7 @@ func TestSpansOfOrders(t *testing.T) {
 	assert.Equal(t, map[trace.TraceID]bool{one.TraceID(): true, two.TraceID(): true}, parents)
 }
 
-// An order has one span, when it is final; one that waits again has none yet.
+// An order has one span, made when it is final. An order that waits again has none yet.
 func TestSpansOfOrderEvents(t *testing.T) {
 	verdict := func(s order.State) []order.Verdict {
 		return []order.Verdict{
@@ -137,7 +138,8 @@ func TestSpansOfOrderEvents(t *testing.T) {
 	}
 }
 
-// An order that expires before it is part of a batch has its span, in the trace of who added it.
+// An order that expires before it is part of a batch has its span in the trace of the caller that
+// added it.
 func TestSpanOfAnExpiredOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		made := &spans{}
@@ -174,7 +176,7 @@ func TestWatchEngine(t *testing.T) {
 	assert.InDelta(t, 3, b.of("dltbatch.traces.dropped"), 1e-9)
 }
 
-// Orders of which none was sampled make no span, and their batch has no context.
+// If none of the orders was sampled, no span is made, and their batch has no trace context.
 func TestABatchThatNobodySampled(t *testing.T) {
 	made := &spans{}
 	traces, err := NewTraces(made)

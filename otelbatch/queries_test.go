@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The words of PromQL that queries here use, and that are no names.
+// The words of PromQL in the queries here that are not names.
 var (
 	operators   = []string{"and", "or", "unless", "offset", "bool"}
 	aggregators = []string{"sum", "max", "min", "avg", "count", "group"}
@@ -24,8 +24,7 @@ var (
 	word  = regexp.MustCompile(`^[A-Za-z_]`)
 )
 
-// names returns the metrics and the labels that a query names. What is wrong with its grammar is
-// for promtool to say.
+// names returns the metrics and the labels in a query. Errors of grammar are left to promtool.
 func names(query string) (metrics, labels []string) {
 	tokens := token.FindAllString(query, -1)
 	inBraces, inGrouping := false, false
@@ -65,7 +64,7 @@ func TestNamesOfQueries(t *testing.T) {
 	}
 }
 
-// series are the names in Prometheus, each with its labels and their values.
+// exported returns the names in Prometheus, each with its labels and their values.
 func exported(t *testing.T) map[string]map[string][]string {
 	all := map[string]map[string][]string{}
 	for _, d := range definitions(t) {
@@ -88,8 +87,8 @@ func exported(t *testing.T) map[string]map[string][]string {
 
 var matcher = regexp.MustCompile(`(\w+)(?:=~|!~|!=|=)"([^"]*)"`)
 
-// checkQuery fails if a query names a metric, a label or a value that does not exist. All values
-// of a label are in a list of this package, so no id and no lane is among them.
+// checkQuery fails the test if a query has a metric, a label or a value that does not exist. All
+// values of a label are in a list of this package, so none is an id or a lane.
 func checkQuery(t *testing.T, all map[string]map[string][]string, where, query string) (metrics []string) {
 	t.Helper()
 	metrics, labels := names(query)
@@ -134,8 +133,8 @@ type dashboard struct {
 	Panels      []panel
 }
 
-// Every query of the dashboard names metrics and labels that exist, its legends name labels of the
-// query, and every metric is on it. promtool reads each query.
+// Every query of the dashboard has metrics and labels that exist, and its legend has labels of the
+// query. Every metric is on the dashboard. promtool parses each query.
 func TestDashboard(t *testing.T) {
 	text, err := os.ReadFile("dashboard.json")
 	require.NoError(t, err)
@@ -200,7 +199,7 @@ func TestDashboard(t *testing.T) {
 	require.NoError(t, err, out)
 }
 
-// write writes a file of YAML.
+// write writes content as YAML to a file, and returns the name of the file.
 func write(t *testing.T, content any) string {
 	t.Helper()
 	text, err := yaml.Marshal(content)

@@ -33,7 +33,8 @@ func (t *Traces) SendRequest(ctx context.Context, traceParents []string) (contex
 	return dlt.WithTraceParent(ctx, parent), end
 }
 
-// startRequest begins the span of a POST of several batches. It returns its context, and its end.
+// startRequest begins the span of a POST of several batches. It returns the span's context, and a
+// func that ends the span.
 func (t *Traces) startRequest(traceParents []string) (parent string, end func(error)) {
 	if len(traceParents) == 1 {
 		return "", nil
@@ -54,7 +55,7 @@ func (t *Traces) startRequest(traceParents []string) (parent string, end func(er
 	}
 }
 
-// appendLink adds a link to a context that was sampled.
+// appendLink appends a link to the context parent if that was sampled.
 func appendLink(links []trace.Link, parent string) []trace.Link {
 	if s := sampledContext(parent); s.IsValid() {
 		links = append(links, trace.Link{SpanContext: s})
@@ -62,7 +63,7 @@ func appendLink(links []trace.Link, parent string) []trace.Link {
 	return links
 }
 
-// startJoined begins a span of several callers: a child of the first, with a link to each.
+// startJoined begins a span for several callers: a child of the first, with a link to each.
 func (t *Traces) startJoined(kind trace.SpanKind, name string, links []trace.Link, of attribute.KeyValue) (context.Context, trace.Span) {
 	return t.tracer.Start(trace.ContextWithRemoteSpanContext(noContext, links[0].SpanContext), name, //nolint:spancheck // the caller ends it
 		trace.WithSpanKind(kind), trace.WithLinks(links...), trace.WithAttributes(of))

@@ -26,7 +26,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// contexts are the traceparents of several callers; the last two are not sampled, and none.
+// contexts returns the traceparents of several callers. The last but one is not sampled, and the
+// last is "".
 func contexts() []string {
 	return []string{
 		"00-4b000000000000000000000000000001-f000000000000001-01", "00-4b000000000000000000000000000002-f000000000000002-01",
@@ -34,7 +35,7 @@ func contexts() []string {
 	}
 }
 
-// posts is a ledger that notes which traceparents the contexts of its POSTs have.
+// posts is a ledger that records the traceparents in the contexts of its POSTs.
 type posts struct {
 	*ledgermem.Ledger
 	mu   sync.Mutex
@@ -57,8 +58,8 @@ func (p *posts) SubmitList(ctx context.Context, list []batch.Attempt) error {
 	return p.Ledger.SubmitList(ctx, list)
 }
 
-// listed posts four batches with the four contexts in one request, and returns what was sent and
-// the spans of the request.
+// listed posts four batches with the four contexts in one request. It returns the traceparents
+// that were sent, and the spans of the request.
 func listed(t *testing.T, request func(*Traces) func(context.Context, []string) (context.Context, func(error))) (sent []string, requests []span) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -104,7 +105,7 @@ func listed(t *testing.T, request func(*Traces) func(context.Context, []string) 
 	return sent, requests
 }
 
-// A request with several batches is a span of its own, with a link to each batch that was sampled.
+// A request with several batches has a span of its own, with a link to each sampled batch.
 func TestSpanOfAList(t *testing.T) {
 	sent, requests := listed(t, func(t *Traces) func(context.Context, []string) (context.Context, func(error)) { return t.Request })
 	assert.Equal(t, []string{""}, sent, "the ledger is a foreign party")
@@ -146,7 +147,7 @@ func TestOneBatchSendsItsOwnContext(t *testing.T) {
 	assert.Empty(t, made.all)
 }
 
-// A list in which nobody was sampled makes no span, and sends no context.
+// If no batch of a list was sampled, no span is made and no context is sent.
 func TestAListThatNobodySampled(t *testing.T) {
 	made := &spans{}
 	traces, err := NewTraces(made)
@@ -157,7 +158,7 @@ func TestAListThatNobodySampled(t *testing.T) {
 	assert.Empty(t, made.all)
 }
 
-// The span of a request that failed says how, and not what the ledger wrote.
+// The span of a failed request has the kind of the failure, and not the ledger's text.
 func TestSpanOfAListThatFails(t *testing.T) {
 	made := &spans{}
 	traces, err := NewTraces(made)
@@ -169,7 +170,7 @@ func TestSpanOfAListThatFails(t *testing.T) {
 	assert.Equal(t, string(batch.KindBusy), made.all[0].why)
 }
 
-// On the wire: a ledger's client sends the header where the application asks for it, and only with
+// A ledger's client sends the header traceparent if the application asks for that, and only with
 // the POST.
 func TestTheHeaderOnTheWire(t *testing.T) {
 	for name, asked := range map[string]bool{"asked for": true, "not asked for": false} {
@@ -228,7 +229,7 @@ func TestTheHeaderOnTheWire(t *testing.T) {
 	}
 }
 
-// A context that no header may have is never sent: Add has dropped it.
+// A context that is not a valid traceparent is never sent, because Add has dropped it.
 func TestNoBadContextIsSent(t *testing.T) {
 	traces, err := NewTraces(&spans{})
 	require.NoError(t, err)

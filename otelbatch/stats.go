@@ -11,10 +11,11 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// statsTimeout is how long a collection waits for a store's counts, which are a few rows.
+// statsTimeout is how long a collection waits for the counts that a store keeps, which are a few
+// rows.
 const statsTimeout = 2 * time.Second
 
-// The labels of the store's gauges, with all their values.
+// openStates and the others are the labels of the store's gauges, with all their values.
 var (
 	openStates  = label{key: "dltbatch.state", values: []string{"queued", "submitting", "pending", "valid", "delayed", "unknown", "invalid"}}
 	orderStates = label{key: "dltbatch.state", values: []string{"queued", "dequeued"}}
@@ -27,7 +28,7 @@ var (
 	}}
 )
 
-// storeGauges are the gauges of a store's counts: see [store.Totals].
+// storeGauges has the gauges of a store's counts: see [store.Totals].
 type storeGauges struct {
 	age, oldest, oldestOrder, oldestDoubt, clock         gauge
 	open, orders, lanes, stopped, allPaused              gauge
@@ -59,15 +60,15 @@ func newStoreGauges(b *builder) (g storeGauges) {
 	return g
 }
 
-// markStored marks the last definition as one of the stores' own.
+// markStored marks the last definition as a metric of the stores.
 func (b *builder) markStored(g gauge) gauge {
 	b.defs[len(b.defs)-1].kind = "stored"
 	return g
 }
 
-// collect observes the counts of the stores of these Runners, each store's once. A store that
-// keeps no counts is passed over. If one could not be read, nothing is observed, rather than a
-// part: that is no error, since an exporter would then send no metric at all, not even the
+// collect observes the counts of the stores of these Runners, each store once. It leaves out a
+// store that keeps no counts. If one store could not be read, it observes nothing instead of a
+// part. That is not an error, because an exporter would then send no metric at all, not even the
 // application's own. The call to the store is measured like any other.
 func (g storeGauges) collect(ctx context.Context, runners []runner, o metric.Observer) {
 	ctx, cancel := context.WithTimeout(ctx, statsTimeout)
@@ -96,13 +97,14 @@ func (g storeGauges) collect(ctx context.Context, runners []runner, o metric.Obs
 	t.observe(g, o)
 }
 
-// clockDifference returns how far a time of the database is from the time at which it was read.
+// clockDifference returns how far the database's time read is outside of the time from before to
+// after, in which it was read.
 func clockDifference(read, before, after time.Time) time.Duration {
 	return max(0, before.Sub(read), read.Sub(after))
 }
 
-// sameStore reports whether two Runners have read the same store, also if somebody has counted in
-// between: the counts or an instance, whose ID is random, are the same.
+// sameStore reports whether two Runners have read the same store, even if there was a new count in
+// between: the counts, or an instance, whose ID is random, are the same.
 func sameStore(a, b store.Stats) bool {
 	if a.At.Equal(b.At) && a.By == b.By {
 		return true
@@ -112,7 +114,7 @@ func sameStore(a, b store.Stats) bool {
 	})
 }
 
-// storeCounts are the counts of several stores.
+// storeCounts has the counts of several stores.
 type storeCounts struct {
 	open, orders                        map[string]int
 	bytes, dead                         map[string]int64
@@ -153,7 +155,7 @@ func (t *storeCounts) add(s store.Stats) {
 		}
 	}
 	t.schema, t.age = max(t.schema, s.Schema), max(t.age, s.Age)
-	since := func(oldest time.Time) time.Duration { // all on the database's clock
+	since := func(oldest time.Time) time.Duration { // both times are of the database's clock
 		if oldest.IsZero() {
 			return 0
 		}

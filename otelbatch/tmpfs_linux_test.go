@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// tmpfs mounts a file system of so many bytes, and returns its folder and how to give it another
-// size. The error is the system's: mostly, that only root may mount.
+// tmpfs mounts a file system of that many bytes. It returns the folder and a func that changes the
+// size. The error is the system's: in most cases only root may mount.
 func tmpfs(t *testing.T, bytes int) (dir string, resize func(bytes int) error, err error) {
 	t.Helper()
 	dir = t.TempDir()

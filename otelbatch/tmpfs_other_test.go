@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// tmpfs mounts nothing here.
+// tmpfs cannot mount on this platform.
 func tmpfs(*testing.T, int) (dir string, resize func(bytes int) error, err error) {
 	return "", nil, errors.ErrUnsupported
 }

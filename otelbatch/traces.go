@@ -69,7 +69,7 @@ func (t *Traces) Observe(_ context.Context, e batch.Event) {
 		t.traceOutcome(caller, e)
 		t.traceFinal(caller, e)
 	case batch.EventOrderBreach:
-		if e.State == batch.Committed { // no other event reports the outcome
+		if e.State == batch.Committed { // the outcome is in no other event
 			t.traceOutcome(caller, e)
 			t.traceFinal(caller, e)
 		}
@@ -80,7 +80,7 @@ func (t *Traces) Observe(_ context.Context, e batch.Event) {
 	}
 }
 
-// traceOutcome makes the span of an attempt, and the span of the outcome of one.
+// traceOutcome makes the span of an attempt, and the span of its outcome.
 func (t *Traces) traceOutcome(caller trace.SpanContext, e batch.Event) {
 	if e.InRequest > 0 {
 		result, failure := accepted, ""
@@ -109,7 +109,7 @@ func (t *Traces) traceOutcome(caller trace.SpanContext, e batch.Event) {
 func showsOutcome(e batch.Event) bool {
 	switch e.State {
 	case batch.Committed:
-		return e.By == batch.ByMonitor || e.By == batch.BySubmitter && e.InRequest == 0 // one write with the acceptance
+		return e.By == batch.ByMonitor || e.By == batch.BySubmitter && e.InRequest == 0 // commit and acceptance in one write
 	case batch.Invalid, batch.Rejected, batch.Delayed, batch.Unknown:
 		return e.By == batch.ByMonitor && e.State != e.From // not the end of settling
 	}
@@ -126,8 +126,8 @@ func (t *Traces) traceFinal(caller trace.SpanContext, e batch.Event) {
 		attribute.Int("dltbatch.attempt", e.Attempt), attribute.String("dltbatch.state", e.State.String()), attribute.String("dltbatch.by", e.By.String())))
 }
 
-// traceSpan makes a span. It is a child of the caller's span, so that every sampler does as the
-// caller's did, and has a link to it, because the caller has usually ended long before.
+// traceSpan makes a span. It is a child of the caller's span, so that every sampler decides as the
+// caller's did. It also has a link to that span, because the caller has usually ended long before.
 func (t *Traces) traceSpan(caller trace.SpanContext, name string, from, to time.Time, failure string, more ...trace.SpanStartOption) {
 	ctx := trace.ContextWithRemoteSpanContext(noContext, caller)
 	_, s := t.tracer.Start(ctx, name, append(more, trace.WithTimestamp(from), trace.WithLinks(trace.Link{SpanContext: caller}))...)
@@ -137,7 +137,8 @@ func (t *Traces) traceSpan(caller trace.SpanContext, name string, from, to time.
 	s.End(trace.WithTimestamp(to))
 }
 
-// sampledContext returns the span of a sampled traceparent; otherwise the result is not valid.
+// sampledContext returns the span context of a sampled traceparent. For any other, the result is
+// not valid.
 func sampledContext(parent string) trace.SpanContext {
 	if !batch.ValidTraceParent(parent) {
 		return trace.SpanContext{}

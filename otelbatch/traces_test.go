@@ -25,7 +25,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// spans is a TracerProvider that writes down which spans were made and ended.
+// spans is a TracerProvider that records which spans were made and ended.
 type spans struct {
 	noop.TracerProvider
 	mu      sync.Mutex
@@ -49,7 +49,7 @@ func (s span) took() time.Duration { return s.end.Sub(s.start) }
 
 func (s *spans) Tracer(string, ...trace.TracerOption) trace.Tracer { return tracer{s: s} }
 
-// made returns the spans by name; each name may come once.
+// made returns the spans by name. Each name must be unique.
 func (s *spans) made(t *testing.T) map[string]span {
 	t.Helper()
 	s.mu.Lock()
@@ -98,7 +98,7 @@ func (r *recording) End(o ...trace.SpanEndOption) {
 	r.s.all = append(r.s.all, r.span)
 }
 
-// caller is a context with a span in it.
+// caller returns a context with a span.
 func caller(ctx context.Context, flags trace.TraceFlags) (context.Context, trace.SpanContext) {
 	sc := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{0x4b, 15: 0x36}, SpanID: trace.SpanID{0xf0, 7: 0xb7}, TraceFlags: flags})
 	return trace.ContextWithSpanContext(ctx, sc), sc
@@ -123,8 +123,8 @@ func runs(t *testing.T, r *dltbatch.Runner) (stop func()) {
 	}
 }
 
-// belong checks that all spans belong to the caller's, and that no attribute names a batch or a
-// lane.
+// belong checks that all spans belong to the caller's trace, and that no attribute names a batch
+// or a lane.
 func belong(t *testing.T, all map[string]span, sc trace.SpanContext, secrets ...string) {
 	t.Helper()
 	for name, s := range all {
@@ -157,7 +157,7 @@ func TestNewTracesRefusesNoProvider(t *testing.T) {
 	assert.Equal(t, "provider", in.Field)
 }
 
-// late is a store that takes its time to write an outcome.
+// late is a store that writes outcomes slowly.
 type late struct {
 	*memory.Store
 	by time.Duration
@@ -168,7 +168,7 @@ func (s late) Record(ctx context.Context, all []store.Outcome) ([]store.Applied,
 	return s.Store.Record(ctx, all)
 }
 
-// slowToSay is a ledger that takes its time to answer a query.
+// slowToSay is a ledger that answers queries slowly.
 type slowToSay struct {
 	*ledgermem.Ledger
 	by time.Duration
@@ -179,8 +179,8 @@ func (l slowToSay) BatchStatuses(ctx context.Context, s batch.ServiceID, all []b
 	return l.Ledger.BatchStatuses(ctx, s, all)
 }
 
-// The spans of a batch say when it was posted, when its outcome was found, and how long it took in
-// all.
+// The spans of a batch show when it was posted, when its outcome was found, and how long it took
+// in all.
 func TestSpansOfABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const post, commit, write, query = 300 * time.Millisecond, 5 * time.Second, 2 * time.Second, 200 * time.Millisecond
@@ -227,7 +227,8 @@ func TestSpansOfABatch(t *testing.T) {
 	})
 }
 
-// The parent was not sampled, or there is none: no span is made, whatever the sampler would do.
+// If the parent was not sampled, or there is none, no span is made, whatever the sampler would
+// decide.
 func TestSamplingIsTheParents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		made := &spans{}
@@ -246,8 +247,8 @@ func TestSamplingIsTheParents(t *testing.T) {
 	})
 }
 
-// An instance posts a batch and dies before it writes the outcome. Another one finds it: its spans
-// belong to the trace of the caller that added the batch to the first one.
+// An instance posts a batch and dies before it writes the outcome. Another instance finds the
+// outcome: its spans belong to the trace of the caller that added the batch to the first instance.
 func TestSpansAfterACrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &staged{Store: memory.New()}
@@ -279,7 +280,7 @@ func TestSpansAfterACrash(t *testing.T) {
 	})
 }
 
-// Which event makes which spans.
+// TestSpansOfEvents has the spans of each kind of event.
 func TestSpansOfEvents(t *testing.T) {
 	const second = time.Second
 	because := func(k batch.ErrorKind) error { return &batch.SubmissionError{Kind: k, Message: "with a secret"} }
@@ -287,7 +288,7 @@ func TestSpansOfEvents(t *testing.T) {
 	at := time.Now()
 	for name, c := range map[string]struct {
 		e    batch.Event
-		want []string // name and status
+		want []string // "name status" of each span
 	}{
 		"accepted": {
 			batch.Event{Kind: batch.EventState, State: batch.Pending, From: batch.Submitting, By: batch.BySubmitter, InRequest: 1, Took: second}, []string{spanAttempt},
@@ -353,7 +354,7 @@ func TestSpansOfEvents(t *testing.T) {
 	}
 }
 
-// What a database may hold that somebody else has written makes no span, and no trouble.
+// A text in the database that is not a trace context makes no span and no trouble.
 func TestNoSpanOfABadContext(t *testing.T) {
 	made := &spans{}
 	o := observed(t, made)[0]
@@ -363,7 +364,7 @@ func TestNoSpanOfABadContext(t *testing.T) {
 	assert.Empty(t, made.all)
 }
 
-// A tracer that panics keeps no event from other observers.
+// If a tracer panics, the other observers still get the event.
 func TestATracerThatPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := newCounted()
@@ -385,7 +386,7 @@ func (broken) Start(context.Context, string, ...trace.SpanStartOption) (context.
 	panic(errors.New("the tracer is broken"))
 }
 
-// An event without a sampled context costs a tracer nothing.
+// An event without a sampled context costs no allocation.
 func TestNoContextNoAllocation(t *testing.T) {
 	o := observed(t, &spans{})[0]
 	ctx, _ := caller(t.Context(), 0)

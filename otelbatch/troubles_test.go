@@ -26,18 +26,18 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// staged is a store and a ledger in which trouble can be staged.
+// staged is a store and a ledger in which failures can be switched on.
 type staged struct {
 	*memory.Store
-	down     atomic.Bool               // the database is gone
-	readonly atomic.Bool               // it takes no more writes
-	mute     atomic.Bool               // outcomes are not written, as if the process had died
-	warns    atomic.Bool               // its log grows
-	held     atomic.Pointer[time.Time] // since when dead rows cannot be cleaned up
+	down     atomic.Bool               // whether the database fails
+	readonly atomic.Bool               // whether it takes no more writes
+	mute     atomic.Bool               // whether outcomes are not written, as if the process had died
+	warns    atomic.Bool               // whether the store warns that its log grows
+	held     atomic.Pointer[time.Time] // since when dead rows cannot be removed
 	fault    atomic.Uint32
 }
 
-// Abilities are without hints: a Runner that hears them rests, and tells of troubles later.
+// Abilities is without hints: a Runner with hints rests, and reports troubles later.
 func (s *staged) Abilities() store.Abilities { return store.AllAbilities &^ store.CanHint }
 
 var errDown = errors.New("connection refused")
@@ -71,7 +71,7 @@ func (s *staged) Claim(ctx context.Context, q store.ClaimQuery, choose store.Cho
 }
 
 func (s *staged) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
-	if err := s.fail(true); err != nil { // it takes leases
+	if err := s.fail(true); err != nil { // Pending writes leases
 		return nil, err
 	}
 	return s.Store.Pending(ctx, q)
@@ -108,7 +108,8 @@ func (s *staged) ReadTexts(ctx context.Context, kind store.TextKind, names ...st
 	return s.Store.ReadTexts(ctx, kind, names...)
 }
 
-// deadRows is how many rows a second a busy PostgreSQL leaves behind, beside a held snapshot.
+// deadRows is how many dead rows a second a busy PostgreSQL makes that cannot be removed while a
+// snapshot is held.
 const deadRows = 1000
 
 func (s *staged) CountOpen(ctx context.Context) (store.Totals, error) {
@@ -126,10 +127,10 @@ func (s *staged) Upkeep(context.Context) ([]store.Warning, error) {
 	return nil, nil
 }
 
-// scrapeEvery is how often Prometheus collects, and evaluates its rules, in these tests.
+// scrapeEvery is how often Prometheus collects and evaluates its rules in these tests.
 const scrapeEvery = 15 * time.Second
 
-// scrapes is what Prometheus has collected: of each series a value for each time, or "_".
+// scrapes has what Prometheus has collected: for each series one value for each time, or "_".
 type scrapes struct {
 	metrics map[string]definition
 	times   int
@@ -171,7 +172,7 @@ func (s *scrapes) take(t *testing.T, b *book) {
 	s.times++
 }
 
-// group is the scrapes as promtool reads them, without the metrics that no rule uses.
+// group returns the scrapes in promtool's form, without the metrics that no rule uses.
 func (s *scrapes) group(name string, used map[string]bool, tests ...promTest) promGroup {
 	g := promGroup{Name: name, Interval: scrapeEvery.String(), Tests: tests}
 	for _, series := range slices.Sorted(maps.Keys(s.series)) {
@@ -192,23 +193,23 @@ func byName(t *testing.T) map[string]definition {
 	return all
 }
 
-// quietFor is how many scrapes of a healthy service go before each trouble.
+// quietFor is the number of scrapes of a healthy service before each trouble.
 const quietFor = 20
 
-// trouble is one that is staged.
+// trouble is a trouble that the test causes.
 type trouble struct {
 	scope  dlt.PressureScope
 	policy batch.Policy
-	slow   time.Duration // the ledger takes so long for a batch
-	lane   int           // so many batches are added to one lane
+	slow   time.Duration // the time that the ledger takes for a batch
+	lane   int           // the number of batches that are added to one lane
 	stage  func(s *staged)
-	kill   bool // an instance, with what it has posted; another one starts
-	stop   bool // the only instance
+	kill   bool // whether an instance is killed with the batches it has posted, and another one starts
+	stop   bool // whether the only instance stops
 	metric string
-	above  float64       // the metric shows it from there on; below 0: where it is 0
-	within time.Duration // for the metric
-	alert  string        // the first
-	after  time.Duration // for the alert
+	above  float64       // the metric shows the trouble from this value on; if it is negative, at 0
+	within time.Duration // the longest time until the metric shows it
+	alert  string        // the alert that fires first
+	after  time.Duration // the time until the alert fires
 }
 
 var troubles = map[string]trouble{
@@ -284,8 +285,8 @@ var troubles = map[string]trouble{
 	},
 }
 
-// Each trouble that can be staged shows in its metric, soon; and of all alerts one fires first, as
-// docs/operations.md#how-soon-an-alert-fires says.
+// Each trouble that the test can cause shows in its metric soon. One of the alerts fires first,
+// after the time in docs/operations.md#how-soon-an-alert-fires.
 func TestTroublesShow(t *testing.T) {
 	tier.Plain(t)
 	page, err := os.ReadFile("../docs/operations.md")
@@ -315,13 +316,13 @@ func TestTroublesShow(t *testing.T) {
 	testRules(t, scrapeEvery.String(), tests)
 }
 
-// short is a duration in words.
+// short returns a duration in minutes and seconds.
 func short(d time.Duration) string {
 	text := fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)
 	return strings.TrimPrefix(strings.TrimSuffix(text, " 0 s"), "0 min ")
 }
 
-// show stages the trouble, and collects as Prometheus does.
+// show causes the trouble, and collects as Prometheus does.
 func (c trouble) show(t *testing.T, got *scrapes) {
 	s := &staged{Store: memory.New()}
 	traits := ledgermem.Unforgiving(time.Second)

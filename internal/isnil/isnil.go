@@ -1,4 +1,4 @@
-// Package isnil finds a missing argument where it is given, and not at its first call.
+// Package isnil finds a missing argument when it is passed, instead of at its first use.
 package isnil
 
 import "reflect"

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Patience is how long goroutines get to end after the last test.
+// Patience is the time that goroutines have to end after the last test.
 const Patience = 5 * time.Second
 
 // Check runs the tests of m, then calls stop to end shared resources, and returns the exit
@@ -24,7 +24,7 @@ func Check(m *testing.M, stop ...func()) int {
 	before := goroutines()
 	code := runAndCheck(m, stop)
 	if code != 0 {
-		return code // a failed test may well leave a goroutine behind
+		return code // a failed test may leave goroutines behind
 	}
 	return report(os.Stderr, before, Patience)
 }
@@ -47,7 +47,8 @@ func runAndCheck(m *testing.M, stop []func()) int {
 	return m.Run()
 }
 
-// report waits until no new goroutine is left.
+// report waits until no new goroutine is left, for patience at most. It writes the stacks of the
+// goroutines that are left then.
 func report(w io.Writer, before map[string]string, patience time.Duration) int {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -63,8 +64,7 @@ func report(w io.Writer, before map[string]string, patience time.Duration) int {
 	}
 }
 
-// leaks returns the stacks that are new, except stacks of the runtime and of the testing
-// package itself.
+// leaks returns the stacks that are new, without those of the runtime and of package testing.
 func leaks(before, after map[string]string) (out []string) {
 	for id, stack := range after {
 		if _, old := before[id]; !old && !isExpected(stack) {
@@ -76,10 +76,10 @@ func leaks(before, after map[string]string) (out []string) {
 
 func isExpected(stack string) bool {
 	for _, f := range [...]string{
-		"leak.goroutines(",   // the goroutine that calls this
+		"leak.goroutines(",   // the goroutine that calls leaks
 		"testing.(*M).",      // alarms
-		"os/signal.",         // started once and for all by fuzzing
-		"runtime.ReadTrace(", // -trace
+		"os/signal.",         // started once by fuzzing
+		"runtime.ReadTrace(", // of the flag -trace
 	} {
 		if strings.Contains(stack, f) {
 			return true
@@ -101,7 +101,7 @@ func goroutines() map[string]string {
 	}
 	out := make(map[string]string)
 	for stack := range bytes.SplitSeq(buf, []byte("\n\n")) {
-		// goroutine 18 [running]:
+		// A stack begins with a line such as "goroutine 18 [running]:".
 		fields := bytes.Fields(stack)
 		if len(fields) > 1 && string(fields[0]) == "goroutine" {
 			out[string(fields[1])] = string(stack)

@@ -5,9 +5,9 @@ import (
 	"log/slog"
 )
 
-// Handler returns a handler of a log that passes everything on to h, with texts as [Text] and
-// [Error] have them, and with durations as people write them: a number without a unit means
-// nothing to a reader.
+// Handler returns a log handler that passes everything on to h, with texts as [Text] and [Error]
+// return them, and with durations in words, because a number without a unit means nothing to a
+// reader.
 func Handler(h slog.Handler) slog.Handler { return handler{h} }
 
 type handler struct{ slog.Handler }
@@ -51,7 +51,7 @@ func attr(a slog.Attr) slog.Attr {
 	return a
 }
 
-// legibleError is an error as the log shows it; a handler of the application's own still finds its
+// legibleError is an error as the log shows it. A handler of the application can still find its
 // kind.
 type legibleError struct{ error }
 

@@ -1,6 +1,6 @@
-// Package legible makes texts of others fit to be shown, by the log, the command and the console
-// alike: names of lanes, ids, reasons and errors come from strangers, and a person decides by what
-// the screen shows.
+// Package legible makes texts from outside fit to be shown in the log, the command and the
+// console: names of lanes, ids, reasons and errors come from strangers, and a person decides by
+// what the screen shows.
 package legible
 
 import (
@@ -11,9 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// Text returns a text with its invisible characters written out, as \u202e: marks of direction,
-// with which one name looks like another, spaces of no width, and characters of control. Joiners
-// stay, which some languages need.
+// Text returns a text with its invisible characters written out, such as \u202e: marks of
+// direction, by which one name can look like another, spaces of no width, and control characters.
+// It keeps joiners, which some languages need.
 func Text(s string) string {
 	if !strings.ContainsFunc(s, invisible) {
 		return s
@@ -57,9 +57,9 @@ func invisible(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf)
 }
 
-// HTML returns a page of html/template with the invisible characters of its texts written out.
-// Those in tags stay: a form sends the value that it was given. The template writes < and > of
-// strangers as entities, so that each of the page is its own.
+// HTML returns a page of html/template with the invisible characters of its texts written out. It
+// keeps those in tags, because a form must send the value that it got. The template writes < and >
+// of strangers as entities, so each < and > is the page's own.
 func HTML(page []byte) []byte {
 	if !bytes.ContainsFunc(page, invisible) {
 		return page
@@ -84,12 +84,12 @@ func HTML(page []byte) []byte {
 	return b.Bytes()
 }
 
-// Error returns the text of an error without the prefixes of this module's own errors: a person
-// who reads it knows whose they are, and where one error wraps another they stand in the middle.
+// Error returns the text of an error without the prefixes of this module's own errors. The reader
+// knows the module, and in errors that wrap others the prefixes would be in the middle.
 func Error(err error) string { return Text(strings.ReplaceAll(err.Error(), "dltbatch: ", "")) }
 
-// Sentences joins texts, such as an error and the advice about it, and leaves empty ones out. Each
-// ends with a full stop, unless it has an end of its own.
+// Sentences joins texts, such as an error and the advice about it, and leaves out empty ones. Each
+// gets a full stop, unless it ends with a mark of its own.
 func Sentences(texts ...string) string {
 	var b strings.Builder
 	for _, text := range texts {

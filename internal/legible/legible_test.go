@@ -27,7 +27,7 @@ func TestText(t *testing.T) {
 	assert.Equal(t, `a b c d\u202e`, legible.Line("a\nb\tc\u2028d\u202e"))
 }
 
-// An error, and the advice about it, are sentences of their own.
+// An error and its advice become separate sentences.
 func TestSentences(t *testing.T) {
 	for want, texts := range map[string][]string{
 		"It failed. Look at the log.": {"It failed", "Look at the log."}, "Why? Because.": {"Why?", "", "Because"}, "One. Two.": {"One.\n", "Two"},
@@ -37,7 +37,8 @@ func TestSentences(t *testing.T) {
 	}
 }
 
-// A form of a page sends what it was given, and the page shows what that is.
+// A form sends the value that it got, and the page shows that value with invisible characters
+// written out.
 func TestHTML(t *testing.T) {
 	page := template.Must(template.New("").Parse(`<p title="{{.}}">{{.}}</p><input value="{{.}}"><a href="x?y={{.}}">{{.}}</a>`))
 	for _, name := range []string{reversed, "<b>\u202e</b>", `">` + reversed} {
@@ -50,8 +51,8 @@ func TestHTML(t *testing.T) {
 	assert.Equal(t, same, legible.HTML(same))
 }
 
-// A line of the log has durations with a unit, shows what is invisible, and says each thing once;
-// a handler still finds the error.
+// A log line has durations with a unit, shows invisible characters, and says each thing once. A
+// handler still finds the error.
 func TestHandler(t *testing.T) {
 	cause := errors.New("dltbatch: no such batch")
 	var b bytes.Buffer

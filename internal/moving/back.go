@@ -7,15 +7,15 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// canGoBack reports whether the old server has not been given up.
+// canGoBack reports whether the old server was not given up yet.
 func (f facts) canGoBack() bool {
 	return f.old != nil && f.old.Role == roleOld && (f.old.State == announced || f.old.State == moved || f.old.State == returning) &&
 		(f.new == nil || f.new.State != arrived)
 }
 
 // Back takes the move back: the old server serves as before. It may be interrupted and called
-// again. Where the new database is not known, what the move has made there stays and serves
-// nobody.
+// again. If the new database is not known, what the move has made there stays, and nothing uses
+// it.
 func (m *Move) Back(ctx context.Context) error {
 	f, err := m.look(ctx)
 	if err != nil {
@@ -50,7 +50,7 @@ func (m *Move) Back(ctx context.Context) error {
 	return m.old.unmark(ctx, f.old)
 }
 
-// giveBack puts the tables back where the users of the old server find them.
+// giveBack moves the tables back to the schema where users of the old server find them.
 func (m *Move) giveBack(ctx context.Context, f facts) error {
 	s := m.old
 	return s.at(ctx, f.old, func(tx pgx.Tx) error {
@@ -73,7 +73,7 @@ func (m *Move) giveBack(ctx context.Context, f facts) error {
 	})
 }
 
-// clear removes from the new database what the move has made there, but for the empty schema.
+// clear removes from the new database what the move has made there, except the empty schema.
 func (m *Move) clear(ctx context.Context, f facts) error {
 	s := m.new
 	return s.at(ctx, f.new, func(tx pgx.Tx) error {

@@ -8,11 +8,11 @@ import (
 	"github.com/dltbatch/dltbatch/internal/pgsettings"
 )
 
-// clocksApart is how far apart the clocks of both servers may be: order keys and claims go by
-// them.
+// clocksApart is the most by which the clocks of both servers may differ, because order keys and
+// claims depend on them.
 const clocksApart = 2 * time.Second
 
-// check looks whether the move can be carried out, before anything is changed.
+// check finds out whether the move can be carried out, before anything is changed.
 func (m *Move) check(ctx context.Context, f facts) error {
 	if f.newTables {
 		return refuse("the new database has tables of a store in the schema already")
@@ -46,8 +46,8 @@ func (m *Move) check(ctx context.Context, f facts) error {
 	return m.clocks(ctx)
 }
 
-// settings refuses a database that takes no writes, or whose settings break a promise of the
-// store.
+// settings returns an error for a database that takes no writes, or whose settings break a promise
+// of the store.
 func (s *side) settings(ctx context.Context) error {
 	list := pgsettings.For(pgsettings.Own, false)
 	have := make([]string, len(list))
@@ -68,8 +68,8 @@ func (s *side) settings(ctx context.Context) error {
 	return nil
 }
 
-// owners refuses roles that could not carry out the move, or after which the application could not
-// use the tables.
+// owners returns an error for roles that could not carry out the move, or after which the
+// application could not use the tables.
 func (m *Move) owners(ctx context.Context) error {
 	var owner, user string
 	var mine, create bool
@@ -118,14 +118,14 @@ func (m *Move) clocks(ctx context.Context) error {
 
 // grant is a right to the schema or to a table or sequence in it.
 type grant struct {
-	Object string  // "": the schema
-	Kind   string  // of the object, as GRANT has it
-	Role   *string // nil: everybody
+	Object string  // "" for the schema itself
+	Kind   string  // kind of the object, as in GRANT
+	Role   *string // nil for PUBLIC
 	Right  string
-	Option bool // it may be handed on
+	Option bool // whether the role may grant it to others
 }
 
-// grants reads who else than the owner may use the schema and what is in it.
+// grants reads which roles other than the owner may use the schema and the objects in it.
 func (s *side) grants(ctx context.Context) ([]grant, error) {
 	rows, err := s.pool.Query(ctx, `SELECT c.relname::text, CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END,
 		CASE WHEN a.grantee <> 0 THEN pg_get_userbyid(a.grantee)::text END, a.privilege_type, a.is_grantable
@@ -148,7 +148,7 @@ func (s *side) grants(ctx context.Context) ([]grant, error) {
 	return list, rows.Err()
 }
 
-// fit refuses tables that are not the same on both servers.
+// fit returns an error for tables that differ between the servers.
 func fit(old, made []relation) error {
 	for _, n := range made {
 		i := slices.IndexFunc(old, func(o relation) bool { return o.Name == n.Name })

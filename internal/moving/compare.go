@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// fingerprint is that of a table: how many rows it has, and a sum of a hash of each, which does
-// not depend on their order. Of a sequence it is the state.
+// fingerprint of a table is the number of its rows, and a sum of a hash of each row, which does
+// not depend on their order. For a sequence it is the sequence's state.
 type fingerprint struct {
 	Rows int64
 	Hash string

@@ -52,7 +52,7 @@ func (m *Move) copyOne(ctx context.Context, from, to pgx.Tx, r relation) error {
 	var work errgroup.Group
 	work.Go(func() error {
 		_, err := from.Conn().PgConn().CopyTo(ctx, write, `COPY `+source+` (`+columns+`) TO STDOUT (FORMAT binary)`)
-		_ = write.CloseWithError(err) // nil ends the rows; it returns nil
+		_ = write.CloseWithError(err) // with a nil error the rows end; it returns nil
 		return err
 	})
 	work.Go(func() error {
@@ -63,7 +63,7 @@ func (m *Move) copyOne(ctx context.Context, from, to pgx.Tx, r relation) error {
 	if err := work.Wait(); err != nil {
 		return err
 	}
-	// Without statistics the server would choose bad plans until it makes them itself.
+	// Without statistics the server would choose bad plans until it collects them itself.
 	_, err := to.Exec(ctx, `ANALYZE `+target)
 	return err
 }
@@ -80,7 +80,7 @@ func columnsOf(r relation) string {
 	return strings.Join(all, ", ")
 }
 
-// snapshot runs do in a transaction that only reads, and sees one moment.
+// snapshot runs do in a read-only transaction that sees one snapshot.
 func (s *side) snapshot(ctx context.Context, do func(tx pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, locally); err != nil {

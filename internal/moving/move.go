@@ -25,20 +25,20 @@ type side struct {
 	names
 	pool *pgxpool.Pool
 	st   *native.Store
-	name string // for people
+	name string // name for people
 }
 
 // Move moves one schema from a database to another. Only one goroutine may use it.
 type Move struct {
-	old, new *side // new is nil where it is not known
+	old, new *side // new is nil if it is not known
 	o        postgres.Options
 	say      func(string)
-	id       string // of the move that this process has a part in
+	id       string // id of the move in which this process takes part
 }
 
-// New returns the move of the schema that the options name, from one database to another. A move
-// that is only looked at, or taken back, may do without the other (nil). say is told, while a step
-// waits, what it waits for.
+// New returns the move of the schema in the options, from one database to another. A move that is
+// only read, or taken back, may do without the other database (nil). While a step waits, say is
+// called with what the step waits for.
 func New(from, to *pgxpool.Pool, o postgres.Options, say func(string)) (*Move, error) {
 	n := names{cmp.Or(o.Schema, postgres.DefaultSchema), o.Prefix}
 	if most := 63 - len("_arriving"); len(n.schema) > most {
@@ -58,18 +58,18 @@ func newSide(n names, p *pgxpool.Pool, o postgres.Options) (*side, error) {
 	return &side{n, p, st, fmt.Sprintf("%s:%d/%s", c.Host, c.Port, c.Database)}, err
 }
 
-// Standing says where a move stands.
+// Standing is the progress of a move.
 type Standing struct {
-	Move string `json:"move,omitzero"` // names the move; "": none has begun
-	// Next is the next step: "done" after the last; "" where the new database is not known.
+	Move string `json:"move,omitzero"` // id of the move; "" if none has begun
+	// Next is the next step: "done" after the last; "" if the new database is not known.
 	Next Step `json:"next,omitzero"`
-	// Back says that the move can still be taken back.
+	// Back is true if the move can still be taken back.
 	Back bool `json:"back"`
-	// Stood is for how long the lanes stood, once the new server serves.
+	// Stood is for how long nothing left the lanes. It is set once the new server serves.
 	Stood time.Duration `json:"stood,omitzero"`
 }
 
-// Stand reads where the move stands.
+// Stand returns the progress of the move.
 func (m *Move) Stand(ctx context.Context) (Standing, error) {
 	f, err := m.look(ctx)
 	if err != nil {
@@ -88,7 +88,7 @@ func (m *Move) Stand(ctx context.Context) (Standing, error) {
 	return s, err
 }
 
-// stood is the time from the pause to the resumption, as the history of the lanes has it.
+// stood returns the time from the pause to the resumption, by the history of the lanes.
 func (s *side) stood(ctx context.Context, move string) (time.Duration, error) {
 	var micro int64
 	err := s.pool.QueryRow(ctx, `SELECT coalesce(max(at) FILTER (WHERE action = $1) - min(at) FILTER (WHERE action = $2), 0)
@@ -97,7 +97,7 @@ func (s *side) stood(ctx context.Context, move string) (time.Duration, error) {
 	return time.Duration(micro) * time.Microsecond, err
 }
 
-// look reads the facts.
+// look reads the facts from both databases.
 func (m *Move) look(ctx context.Context) (f facts, err error) {
 	f.move = m.id
 	if f.old, f.oldTables, err = m.old.look(ctx); err != nil {
@@ -127,8 +127,8 @@ func (s *side) look(ctx context.Context) (*mark, bool, error) {
 	return at, tables, err
 }
 
-// Next does the next step, and says where the move stands then. After an error the move may be
-// begun again, by this process or by another.
+// Next does the next step, and returns the progress after it. After an error the move may be
+// continued, by this process or by another.
 func (m *Move) Next(ctx context.Context) (Standing, error) {
 	for {
 		f, err := m.look(ctx)
@@ -166,7 +166,8 @@ func (m *Move) do(ctx context.Context, next Step, f facts) error {
 	case StepTables:
 		return m.tables(ctx, f)
 	case StepPause:
-		// The mark is held meanwhile: nobody resumes what a move pauses that was taken back.
+		// The mark is locked meanwhile, so that no pause is made for a move that was taken back
+		// and would never be resumed.
 		return m.old.at(ctx, f.old, func(pgx.Tx) error {
 			_, _, err := m.old.st.Steer(ctx, store.Steering{Scope: batch.Everything(), Action: batch.ActionPause, By: by(f.old.Move)})
 			return err
@@ -196,10 +197,11 @@ func (m *Move) do(ctx context.Context, next Step, f facts) error {
 
 func by(move string) batch.By { return batch.By{Actor: store.MoveActor, Reason: "move " + move} }
 
-// ours reports whether the move has paused everything.
+// ours reports whether the pause of everything was made by this move.
 func ours(c batch.Control, move string) bool { return !c.PausedAt.IsZero() && c.PausedBy == by(move) }
 
-// resume ends the move's own pause. Another's stays, which takes its place ([store.MoveActor]).
+// resume ends the move's own pause. If an operator's pause has replaced it ([store.MoveActor]),
+// that pause stays.
 func (s *side) resume(ctx context.Context, f facts) error {
 	_, _, err := s.st.Steer(ctx, store.Steering{Scope: batch.Everything(), Action: batch.ActionResume, By: by(f.old.Move), Seen: f.control.Version})
 	if errors.Is(err, batch.ErrMovedOn) {
@@ -212,7 +214,7 @@ func newID() string { return rand.Text()[:10] }
 
 const again = 200 * time.Millisecond
 
-// wait waits a moment, and tells what for.
+// wait calls say with what the step waits for, and waits a moment.
 func (m *Move) wait(ctx context.Context, what string) error {
 	m.say(what)
 	timer := time.NewTimer(again)

@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// place puts the tables of the new server into place: from now on it serves.
+// place moves the tables of the new server into their schema. From now on the new server serves.
 func (m *Move) place(ctx context.Context, f facts) error {
 	s := m.new
 	return s.at(ctx, f.new, func(tx pgx.Tx) error {

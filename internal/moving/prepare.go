@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
-// announce marks the old database.
+// announce makes the mark of the old database.
 func (m *Move) announce(ctx context.Context, f facts) error {
 	if err := m.check(ctx, f); err != nil {
 		return err
@@ -27,7 +27,7 @@ func (m *Move) announce(ctx context.Context, f facts) error {
 	return err
 }
 
-// prepare marks the new database, before anybody can make tables there.
+// prepare makes the mark of the new database, before another process can make tables there.
 func (m *Move) prepare(ctx context.Context, f facts) error {
 	return m.new.begin(ctx, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `CREATE SCHEMA IF NOT EXISTS `+pgx.Identifier{m.new.schema}.Sanitize()); err != nil {
@@ -45,7 +45,7 @@ func (m *Move) prepare(ctx context.Context, f facts) error {
 	})
 }
 
-// bind writes down at the old database which one the rows go to.
+// bind writes into the old database's mark to which database the rows go.
 func (m *Move) bind(ctx context.Context, f facts) error {
 	return m.old.at(ctx, f.old, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE `+m.old.mark()+` SET place = $1`, f.new.Place)
@@ -53,7 +53,7 @@ func (m *Move) bind(ctx context.Context, f facts) error {
 	})
 }
 
-// tables makes the tables in the new database, with the rights that the old ones have.
+// tables makes the tables in the new database, with the rights of the old tables.
 func (m *Move) tables(ctx context.Context, f facts) error {
 	o := m.o
 	o.Schema = m.new.arriving()
@@ -107,8 +107,8 @@ func (m *Move) tables(ctx context.Context, f facts) error {
 type relation struct {
 	Name     string
 	Sequence bool
-	Columns  []string // that are copied
-	Shape    string   // the columns and their types
+	Columns  []string // names of the columns that are copied
+	Shape    string   // the columns and their types as a text
 }
 
 // relations lists the tables and sequences of a schema, without sequences that belong to a column.
@@ -145,8 +145,8 @@ func contains(list []relation, name string) bool {
 	return slices.ContainsFunc(list, func(r relation) bool { return r.Name == name })
 }
 
-// shift moves the tables and sequences of a list to another schema. What belongs to a table goes
-// with it.
+// shift moves the tables and sequences of a list to another schema. Objects that belong to a table
+// move with it.
 func shift(ctx context.Context, tx pgx.Tx, list []relation, from, to string) error {
 	for _, r := range list {
 		kind := "TABLE"
@@ -160,7 +160,8 @@ func shift(ctx context.Context, tx pgx.Tx, list []relation, from, to string) err
 	return nil
 }
 
-// lock locks tables against everybody. The lock of each that is held is waited for, for a moment.
+// lock locks tables exclusively. It waits a short time for each table that another transaction has
+// locked.
 func lock(ctx context.Context, tx pgx.Tx, list []relation, schema string) error {
 	var all []string
 	for _, r := range list {

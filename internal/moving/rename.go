@@ -13,18 +13,18 @@ import (
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
-// errBusy means that somebody else still works with the tables.
+// errBusy means that another transaction still works with the tables.
 var errBusy = errors.New("still in use")
 
-// rename takes the tables away from the old server's users, once no claim may still be posting and
-// each transaction that has touched a table has ended.
+// rename takes the tables away from the users of the old server, once no claim may still be
+// posting and each transaction that has used a table has ended.
 func (m *Move) rename(ctx context.Context, f facts) error {
 	list, err := relations(ctx, m.new.pool, m.new.arriving())
 	if err != nil {
 		return err
 	}
 	for {
-		// Without a lock first: adders go on meanwhile.
+		// The first look takes no lock, so Adds go on meanwhile.
 		claims, err := m.old.claims(ctx, m.old.pool)
 		if err != nil {
 			return err
@@ -49,19 +49,19 @@ func (m *Move) rename(ctx context.Context, f facts) error {
 	}
 }
 
-// takeAway is rename's transaction.
+// takeAway is the transaction of rename.
 func (m *Move) takeAway(ctx context.Context, tx pgx.Tx, list []relation) error {
 	s := m.old
 	if err := lock(ctx, tx, list, s.schema); err != nil {
 		return err
 	}
-	// Whoever had begun to claim before the pause has ended now, and is seen.
+	// With the locks held, each claim that began before the pause has ended, and is visible.
 	var paused bool
 	if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM `+s.in(s.schema, "controls")+` WHERE everything AND paused_at <> 0)`).Scan(&paused); err != nil {
 		return err
 	}
 	if !paused {
-		return errMovedOn // somebody has resumed everything
+		return errMovedOn // everything was resumed meanwhile
 	}
 	if claims, err := s.claims(ctx, tx); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (s *side) claims(ctx context.Context, q querier) (n int, err error) {
 	return n, err
 }
 
-// busy reports whether another transaction was in the way.
+// busy reports whether the error means that another transaction was in the way.
 func busy(err error) bool {
 	const lockNotAvailable, deadlock = "55P03", "40P01"
 	if pg, is := errors.AsType[*pgconn.PgError](err); is {
@@ -96,7 +96,7 @@ func busy(err error) bool {
 	return errors.Is(err, errBusy)
 }
 
-// holders names the transactions that use the tables.
+// holders returns the transactions that use the tables, as a text.
 func (s *side) holders(ctx context.Context, list []relation) (string, error) {
 	all := make([]string, len(list))
 	for i, r := range list {

@@ -30,7 +30,7 @@ const (
 	StepGoBack Step = "go back"
 )
 
-// steps lists what each step does, in the order of the steps.
+// steps has what each step does, in the order of the steps.
 var steps = []struct {
 	Step Step
 	Does string
@@ -50,7 +50,7 @@ var steps = []struct {
 	{StepTidy, "remove the mark of the new database"},
 }
 
-// Does says what a step does.
+// Does returns what a step does, in words.
 func (s Step) Does() string {
 	for _, x := range steps {
 		if x.Step == s {
@@ -60,22 +60,22 @@ func (s Step) Does() string {
 	return ""
 }
 
-// ErrRefused means that a move cannot begin or go on. Nothing was done.
+// ErrRefused means that a move cannot begin or continue. Nothing was done.
 var ErrRefused = errors.New("the schema cannot be moved so")
 
 func refuse(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrRefused, fmt.Errorf(format, args...))
 }
 
-// facts are what the two databases say.
+// facts are what the two databases show.
 type facts struct {
-	old, new             *mark // nil: none
-	oldTables, newTables bool  // the store's tables are in the schema
+	old, new             *mark // nil if there is none
+	oldTables, newTables bool  // whether the store's tables are in the schema
 	control              batch.Control
-	move                 string // that this process has a part in; "": none yet
+	move                 string // id of the move in which this process takes part; "" if none yet
 }
 
-// decide returns the next step. It is the whole order of a move.
+// decide returns the next step. It is the only place that knows the order of the steps.
 func decide(f facts) (Step, error) {
 	if err := f.fit(); err != nil {
 		return "", err
@@ -107,12 +107,12 @@ func decide(f facts) (Step, error) {
 			return StepCopy, nil
 		case copied:
 			return StepCompare, nil
-		case compared, arrived: // arrived: a failover has taken back that the old server was given up
+		case compared, arrived: // arrived occurs if a failover of the old server has undone the step that gave it up
 			return StepLetGo, nil
 		}
 	case gone:
 		switch {
-		case at == ready: // a failover of the new server has taken back the rows: the old one has them still
+		case at == ready: // a failover of the new server has undone the copy, and the old server still has the rows
 			return StepCopy, nil
 		case at == copied:
 			return StepCompare, nil
@@ -134,7 +134,7 @@ func decide(f facts) (Step, error) {
 	return "", refuse("the old database says %q and the new one %q, which is no state of a move", f.old.State, at)
 }
 
-// fit reports whether the marks belong together.
+// fit returns an error if the marks do not belong together.
 func (f facts) fit() error {
 	switch {
 	case f.old == nil && f.move != "":

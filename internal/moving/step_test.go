@@ -9,7 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// after is the facts once a step is done.
+// after returns the facts after a step.
 func after(f facts, next Step) facts {
 	set := func(m *mark, s state) *mark {
 		c := *m
@@ -48,8 +48,8 @@ func after(f facts, next Step) facts {
 	return f
 }
 
-// A move goes through all steps in their order. The tables are never to be found on both servers,
-// and the way back ends before the new one has them.
+// A move makes all steps in their order. Stores never find the tables on both servers, and Back is
+// possible only until the new server has them.
 func TestDecide(t *testing.T) {
 	f := facts{oldTables: true}
 	var went []Step

@@ -5,28 +5,29 @@ package pgsettings
 
 import "strings"
 
-// Setting is one line of the list.
+// Setting is one entry of the list.
 type Setting struct {
 	Name string
-	// value is the setting as a text, in SQL. Without it the value is current_setting(Name).
+	// value is the SQL expression for the setting as a text. If it is "", the value is
+	// current_setting(Name).
 	value string
 	// fits reports whether a store keeps its promises with this value.
 	fits func(have string) bool
 	// Want is the value that fits, Why the reason, Do the remedy.
 	Want, Why, Do string
-	// local says that a store sets a value that fits for each of its own transactions. Another
+	// local is true if a store sets a fitting value for each of its own transactions. Another
 	// value then matters only in a transaction of the application.
 	local bool
-	// durable says that the value only decides what survives a crash: a store's options may accept
-	// it.
+	// durable is true if the value only decides what survives a crash. A store's options may
+	// accept other values.
 	durable bool
-	// advice says that a store works with any value, and that only the doctor speaks of it.
+	// advice is true if a store works with any value, and only the doctor shows the setting.
 	advice bool
 }
 
 func is(want string) func(string) bool { return func(have string) bool { return have == want } }
 
-// milliseconds accepts 0, which is no limit, and limits that are not below least.
+// milliseconds returns a func that accepts 0, which means no limit, and limits of least or more.
 func milliseconds(least int) func(string) bool {
 	return func(have string) bool {
 		n := 0
@@ -46,12 +47,12 @@ const (
 
 // all returns the list.
 //
-// These change nothing, and have no line. Transactions name their isolation level themselves.
-// Times and numbers travel as integers and texts, so that DateStyle, IntervalStyle, TimeZone,
-// extra_float_digits and lc_* do not show. Errors are told apart by their codes, so lc_messages
-// does not matter. A store sets array_nulls and what its plans need for each transaction.
-// default_transaction_read_only is obeyed: writes fail. With row_security = off statements fail
-// instead of hiding rows.
+// Some settings need no entry. Transactions set their isolation level themselves. Times and
+// numbers are sent as integers and texts, so DateStyle, IntervalStyle, TimeZone,
+// extra_float_digits and lc_* have no effect. Errors are told apart by their codes, so lc_messages
+// does not matter. A store sets array_nulls and the settings that its plans need for each
+// transaction. With default_transaction_read_only writes fail, as it says. With row_security = off
+// statements fail instead of hiding rows.
 func all() []Setting {
 	return []Setting{
 		{
@@ -81,7 +82,7 @@ func all() []Setting {
 			Why: weak, Do: "set it to on for the role or the database, and open new connections",
 		},
 		{
-			// The line above names the other values that do not wait for a standby's disk.
+			// The Want above has the other values that do not wait for a standby's disk.
 			Name: "synchronous_commit", fits: func(have string) bool { return have != "local" && have != "remote_write" }, Want: "on", advice: true,
 			value: `current_setting('synchronous_commit') || CASE WHEN current_setting('synchronous_commit') = 'local'
 				AND current_setting('synchronous_standby_names') <> '' THEN '` + beside + `' ELSE '' END`,
@@ -136,19 +137,19 @@ func all() []Setting {
 	}
 }
 
-// beside is added to a synchronous_commit that waits for no standby though the server has
+// beside is appended to a synchronous_commit that waits for no standby although the server has
 // synchronous ones.
 const (
 	beside         = " with synchronous standbys"
 	besideStandbys = "local" + beside
 )
 
-// limit returns a time limit in milliseconds. A server without this setting has no limit.
+// limit returns SQL for a time limit in milliseconds. A server without this setting has no limit.
 func limit(name string) string {
 	return `coalesce((SELECT setting FROM pg_settings WHERE name = '` + name + `'), '0')`
 }
 
-// Kind says who asks.
+// Kind is the purpose of a list.
 type Kind int
 
 // Kinds of lists.
@@ -157,14 +158,14 @@ const (
 	Own Kind = iota
 	// Applications is for a transaction that an application began.
 	Applications
-	// Doctor is for a person: all lines.
+	// Doctor is for a person: all entries.
 	Doctor
 )
 
-// List is the lines for one purpose.
+// List has the entries for one purpose.
 type List []Setting
 
-// For returns the lines for a purpose. volatile says that commits need not survive a crash.
+// For returns the entries for a purpose. volatile is true if commits need not survive a crash.
 func For(k Kind, volatile bool) List {
 	var list List
 	for _, s := range all() {
@@ -175,7 +176,7 @@ func For(k Kind, volatile bool) List {
 	return list
 }
 
-// Columns returns the values of all lines, for a SELECT.
+// Columns returns the values of all entries as columns of a SELECT.
 func (l List) Columns() string {
 	columns := make([]string, len(l))
 	for i, s := range l {
@@ -186,13 +187,13 @@ func (l List) Columns() string {
 	return strings.Join(columns, ", ")
 }
 
-// Wrong is a line whose value does not fit.
+// Wrong is an entry whose value does not fit.
 type Wrong struct {
 	Setting
 	Have string
 }
 
-// Wrong returns the lines that do not fit, by the values in the order of Columns.
+// Wrong returns the entries that do not fit. have has the values in the order of Columns.
 func (l List) Wrong(have []string) []Wrong {
 	var wrong []Wrong
 	for i, s := range l {

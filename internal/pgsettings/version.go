@@ -11,11 +11,11 @@ const (
 	NewestVersion = 18
 )
 
-// Tested reports whether the tests run on a server's version, as its server_version_num has it.
+// Tested reports whether the tests run on a server's version, given as server_version_num.
 func Tested(number string) bool {
 	n, err := strconv.Atoi(number)
 	return err == nil && n/10000 >= OldestVersion && n/10000 <= NewestVersion
 }
 
-// TestedVersions says which versions these are.
+// TestedVersions returns these versions as a text.
 func TestedVersions() string { return fmt.Sprintf("%d to %d", OldestVersion, NewestVersion) }

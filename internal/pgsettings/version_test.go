@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/pgsettings"
 )
 
-// The doctor takes a version for a tested one exactly where the tests can bring it.
+// The doctor counts a version as tested exactly if the tests can start it.
 func TestVersions(t *testing.T) {
 	for major := 9; major < 30; major++ {
 		_, err := binaries.PostgreSQL(strconv.Itoa(major))

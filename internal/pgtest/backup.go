@@ -10,9 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// backUp copies the data of a server that runs to a folder, from which a standby starts, and
-// follows the server at the address primary. It does the same as pg_basebackup, which npm's
-// package lacks.
+// backUp copies the data of a running server to a folder, from which a standby starts that follows
+// the server at the address primary. It does what pg_basebackup does, which npm's package lacks.
 func (c *Cluster) backUp(ctx context.Context, to, primary string) (err error) {
 	db, err := pgx.Connect(ctx, c.DSN(""))
 	if err != nil {
@@ -38,11 +37,11 @@ func (c *Cluster) backUp(ctx context.Context, to, primary string) (err error) {
 	if err := db.QueryRow(ctx, "SELECT labelfile FROM "+end).Scan(&label); err != nil {
 		return err
 	}
-	// The log comes last: it has all that was written during the backup.
+	// The log comes last, because it must have all that was written during the backup.
 	if err := c.copyData(to, log, func(string) bool { return false }); err != nil {
 		return err
 	}
-	const settings = "postgresql.auto.conf" // where ALTER SYSTEM writes: a test may set another address
+	const settings = "postgresql.auto.conf" // the file that ALTER SYSTEM writes, so a test may set another address
 	text, err := os.ReadFile(filepath.Join(to, settings))
 	if err != nil {
 		return err
@@ -59,7 +58,7 @@ func (c *Cluster) backUp(ctx context.Context, to, primary string) (err error) {
 	return nil
 }
 
-// copyData copies a folder of the data. Files that the server removes meanwhile are not missed.
+// copyData copies a folder of the data. It ignores files that the server removes meanwhile.
 func (c *Cluster) copyData(to, folder string, skip func(name string) bool) error {
 	return fs.WalkDir(os.DirFS(c.data()), folder, func(name string, d fs.DirEntry, err error) error {
 		switch {

@@ -21,7 +21,8 @@ func (s *servers) startBouncer() (string, error) {
 }
 
 // ServeBouncer starts a PgBouncer in transaction mode before the server of dsn, for programs that
-// are no tests. It returns the data source name, a URL, through it, and a function that stops it.
+// are not tests. It returns the data source name through PgBouncer, a URL, and a function that
+// stops it.
 func ServeBouncer(dsn string) (behind string, stop func(), err error) {
 	p, behind, err := runBouncer(dsn)
 	if err != nil {
@@ -30,8 +31,8 @@ func ServeBouncer(dsn string) (behind string, stop func(), err error) {
 	return behind, p.stop, nil
 }
 
-// PgBouncer runs in transaction mode, with fewer connections to the server than tests have to
-// it, so that transactions of one client do land on different ones.
+// PgBouncer runs in transaction mode, with fewer connections to the server than the tests have to
+// PgBouncer, so that transactions of one client use different connections.
 const bouncerConfig = `[databases]
 * = host=%s port=%s user=%s
 [pgbouncer]

@@ -11,9 +11,9 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// Cluster is a server of one test. The test may crash it, let a standby follow it, and
-// replace it by the standby. Unlike the shared server it keeps the defaults about durability:
-// fsync and synchronous_commit are on. One goroutine at a time calls its methods.
+// Cluster is a server of one test. The test may crash it, let a standby follow it, and replace it
+// by the standby. Unlike the shared server it has the default settings for durability: fsync and
+// synchronous_commit are on. Its methods must be called by one goroutine at a time.
 type Cluster struct {
 	who      identity
 	bin      string
@@ -24,8 +24,8 @@ type Cluster struct {
 	crashed  bool
 }
 
-// NewCluster makes and starts a Cluster. settings are "name=value". The end of the test
-// removes it.
+// NewCluster makes and starts a Cluster. settings are "name=value". The Cluster is removed at the
+// end of the test.
 func NewCluster(t testing.TB, settings ...string) *Cluster {
 	t.Helper()
 	tier.Server(t)
@@ -38,8 +38,8 @@ func NewCluster(t testing.TB, settings ...string) *Cluster {
 	return c
 }
 
-// Standby makes a server that follows this one, and starts it. The end of the test removes
-// it. addr is another address of this server, a proxy's; "" is its own. No commit waits for
+// Standby makes and starts a server that follows this one. It is removed at the end of the test.
+// addr is another address of this server, such as a proxy's; "" is its own. No commit waits for
 // the standby until synchronous_standby_names says so.
 func (c *Cluster) Standby(t testing.TB, addr string) *Cluster {
 	t.Helper()
@@ -51,7 +51,7 @@ func (c *Cluster) Standby(t testing.TB, addr string) *Cluster {
 	return s
 }
 
-// newCluster starts a server. Where PostgreSQL is missing, bring says whether it is brought.
+// newCluster starts a server. If PostgreSQL is missing and bring is true, it is brought.
 func newCluster(name string, bring bool, settings []string) (*Cluster, error) {
 	c := &Cluster{settings: settings}
 	var err error
@@ -67,8 +67,8 @@ func newCluster(name string, bring bool, settings []string) (*Cluster, error) {
 	return c, nil
 }
 
-// open starts the server in a folder of its own, whose data fill makes. It leaves nothing of a
-// server that cannot start.
+// open starts the server in a folder of its own, with data that fill makes. It removes the folder
+// if the server cannot start.
 func (c *Cluster) open(name string, fill func() error) (err error) {
 	if c.dir, err = c.who.tempDir(name); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (c *Cluster) open(name string, fill func() error) (err error) {
 	if err = fill(); err != nil {
 		return removeAfter(c.dir, err)
 	}
-	for range 3 { // the port may be taken between the test and the start
+	for range 3 { // the port may be taken before the start
 		if c.port, err = freePort(); err != nil {
 			break
 		}
@@ -87,9 +87,9 @@ func (c *Cluster) open(name string, fill func() error) (err error) {
 	return removeAfter(c.dir, err)
 }
 
-// Serve is [NewCluster] for programs that are no tests: it returns the data source name, a
-// URL, of a superuser, and a function that stops the server and removes it. If [Variable]
-// names a server, Serve uses that server as it is, and does not stop it.
+// Serve is [NewCluster] for programs that are not tests. It returns the data source name of a
+// superuser, a URL, and a function that stops the server and removes it. If [Variable] names a
+// server, Serve returns that server, and does not stop it.
 func Serve(settings ...string) (dsn string, stop func(), err error) {
 	if dsn = os.Getenv(Variable); dsn != "" {
 		return dsn, func() {}, nil
@@ -100,8 +100,8 @@ func Serve(settings ...string) (dsn string, stop func(), err error) {
 	return dsn, stop, nil
 }
 
-// Throwaway is [Serve] without [Variable]. Unless bring is set, it brings nothing: where
-// PostgreSQL is missing, the error is [binaries.ErrMissing].
+// Throwaway is [Serve] without [Variable]. If PostgreSQL is missing and bring is false, the error
+// is [binaries.ErrMissing].
 func Throwaway(bring bool, settings ...string) (dsn string, stop func(), err error) {
 	c, err := newCluster("pgserve", bring, settings)
 	if err != nil {
@@ -115,12 +115,12 @@ func (c *Cluster) start() (err error) {
 	args := []string{
 		"-D", c.data(), "-c", "listen_addresses=127.0.0.1", "-c", "port=" + c.port, "-c", "unix_socket_directories=" + c.dir,
 		"-c", "max_connections=200", "-c", "shared_buffers=64MB", "-c", "lc_messages=C", "-c", "log_destination=stderr",
-		"-c", "logging_collector=off", "-c", "wal_retrieve_retry_interval=100ms", // or a promotion may wait 5 s
+		"-c", "logging_collector=off", "-c", "wal_retrieve_retry_interval=100ms", // otherwise a promotion may wait 5 s
 	}
 	for _, s := range c.settings {
 		args = append(args, "-c", s)
 	}
-	// A standby says "ready to accept read-only connections".
+	// A standby logs "ready to accept read-only connections".
 	c.p, err = c.who.run(c.dir, "database system is ready to accept", filepath.Join(c.bin, "postgres"), args...)
 	c.crashed = c.crashed && err != nil
 	return err
@@ -139,8 +139,8 @@ func (c *Cluster) command(name string, args ...string) error {
 // Addr returns the server's address. It stays the same after a restart.
 func (c *Cluster) Addr() string { return net.JoinHostPort("127.0.0.1", c.port) }
 
-// DSN returns the data source name, a URL, of a superuser. addr is another address of the server,
-// a proxy's; "" is its own.
+// DSN returns the data source name of a superuser, a URL. addr is another address of the server,
+// such as a proxy's; "" is its own.
 func (c *Cluster) DSN(addr string) string {
 	if addr == "" {
 		addr = c.Addr()
@@ -148,18 +148,18 @@ func (c *Cluster) DSN(addr string) string {
 	return DSN(addr)
 }
 
-// DSN is the data source name, a URL, of a superuser of a server at an address.
+// DSN returns the data source name of a superuser, a URL, of the server at addr.
 func DSN(addr string) string { return "postgres://postgres@" + addr + "/postgres?sslmode=disable" }
 
-// Restart does the same as pg_ctl restart -m immediate: every process of the server ends at
-// once, and the next start has a crash to recover from.
+// Restart does what pg_ctl restart -m immediate does: every process of the server ends at once,
+// and the next start recovers from a crash.
 func (c *Cluster) Restart() error {
 	c.p.Stop()
 	return c.start()
 }
 
-// Crash kills the first process of the server without a warning; the others notice and end,
-// too. The server stays down until Restart.
+// Crash kills the first process of the server without a warning. The other processes notice that
+// and end, too. The server stays down until Restart.
 func (c *Cluster) Crash() error {
 	if err := c.p.Crash(); err != nil {
 		return err
@@ -168,13 +168,13 @@ func (c *Cluster) Crash() error {
 	return nil
 }
 
-// Promote makes a standby take writes. It returns once the standby does.
+// Promote makes a standby the primary. It returns once the standby takes writes.
 func (c *Cluster) Promote() error {
 	return c.command("pg_ctl", "promote", "-D", c.data(), "--wait")
 }
 
-// stop ends the server and removes its folder. A killed server has left shared memory behind,
-// which its next start takes away.
+// stop ends the server and removes its folder. A killed server leaves shared memory behind, which
+// the next start removes.
 func (c *Cluster) stop() {
 	if c.crashed && c.start() != nil {
 		_ = os.RemoveAll(c.dir)

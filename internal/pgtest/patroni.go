@@ -21,41 +21,41 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// Patroni is a cluster of three nodes, which have no store of their settings beside Patroni's own
-// Raft. Each node is a machine to the test: it can be killed, frozen, and cut off.
+// Patroni is a cluster of three nodes. They keep their state in Patroni's own Raft, without
+// another store. Each node stands for a machine: a test can kill it, freeze it, and cut it off.
 type Patroni struct {
 	Nodes    []*Node
 	identity identity
-	bin      string // of PostgreSQL
-	run      string // Patroni
+	bin      string // folder of PostgreSQL's programs
+	run      string // path of Patroni
 }
 
-// Node is a machine of [Patroni]: PostgreSQL and the Patroni that runs it.
+// Node is a machine of [Patroni]: PostgreSQL and the Patroni that manages it.
 type Node struct {
 	Name      string
 	c         *Patroni
 	dir       string
-	ownAddrs  [3]string // addresses of PostgreSQL, of Patroni's REST and of its Raft
-	peerAddrs [3]string // the same, as other nodes reach them
+	ownAddrs  [3]string // addresses of PostgreSQL, of Patroni's REST API and of its Raft
+	peerAddrs [3]string // the same addresses as other nodes reach them
 	config    string
 	log       *os.File
 	cmd       *exec.Cmd // nil while the node is down
 	ended     <-chan struct{}
 }
 
-// The places of a node's addresses.
+// The indexes of a node's addresses.
 const (
 	NodePostgres = iota
 	NodeREST
 	NodeRaft
 )
 
-// TTL is how long a primary that Patroni cannot reach stays the primary, in Patroni's own terms.
-const TTL = 20 * time.Second // the least that Patroni takes
+// TTL is Patroni's ttl: how long a primary that Patroni cannot reach stays the primary.
+const TTL = 20 * time.Second // the least that Patroni accepts
 
 // NewPatroni makes and starts a cluster, and returns once it has a primary and two standbys. reach
-// returns the address by which other nodes reach the own address of a node: a proxy's, for
-// example. The end of the test removes the cluster.
+// returns the address by which other nodes reach an address of a node, for example a proxy's. The
+// cluster is removed at the end of the test.
 func NewPatroni(t testing.TB, synchronous bool, reach func(node, place int, own string) string) *Patroni {
 	t.Helper()
 	tier.Server(t)
@@ -80,7 +80,7 @@ func newPatroni(synchronous bool, reach func(node, place int, own string) string
 	if c.bin, err = programs(true); err != nil {
 		return nil, err
 	}
-	// npm's package has neither of them.
+	// npm's package has neither program.
 	for _, program := range []string{"pg_basebackup", "pg_rewind"} {
 		if _, err := os.Stat(filepath.Join(c.bin, program)); err != nil {
 			return nil, fmt.Errorf("Patroni needs %s beside the server: install PostgreSQL's own packages: %w", program, err)
@@ -105,7 +105,7 @@ func newPatroni(synchronous bool, reach func(node, place int, own string) string
 		}
 	}
 	for _, n := range c.Nodes {
-		text, err := json.Marshal(n.settings(synchronous)) // which is YAML, too
+		text, err := json.Marshal(n.settings(synchronous)) // JSON is YAML, too
 		if err != nil {
 			return c, err
 		}
@@ -117,7 +117,7 @@ func newPatroni(synchronous bool, reach func(node, place int, own string) string
 	return c, nil
 }
 
-// settings are those of Patroni: its shortest times, and the defaults beside these.
+// settings returns Patroni's settings: the shortest times, and the defaults for the rest.
 func (n *Node) settings(synchronous bool) map[string]any {
 	type m = map[string]any
 	var partners []string
@@ -144,7 +144,8 @@ func (n *Node) settings(synchronous bool) map[string]any {
 			"data_dir": filepath.Join(n.dir, "data"), "bin_dir": n.c.bin, "pgpass": filepath.Join(n.dir, "pgpass"),
 			"authentication": m{"superuser": m{"username": "postgres"}, "replication": m{"username": "follower"}},
 			"pg_hba":         []string{"local all all trust", "host all all 127.0.0.1/32 trust", "host replication all 127.0.0.1/32 trust"},
-			// A machine that is killed here loses no page that it has written.
+			// A machine that is killed in a test loses no page that it has written, so fsync is
+			// off.
 			"parameters": m{
 				"unix_socket_directories": n.dir, "shared_buffers": "32MB", "lc_messages": "C", "fsync": "off", "wal_retrieve_retry_interval": "100ms",
 			},
@@ -168,7 +169,7 @@ func (c *Patroni) start() error {
 	return errors.Join(errors.New("no primary with two standbys after 2 minutes"), c.LogEnds())
 }
 
-// countFollowers returns how many standbys follow a primary, in Patroni's words.
+// countFollowers returns how many standbys follow the primary p, according to Patroni.
 func (c *Patroni) countFollowers(p *Node) (n int) {
 	var cluster struct {
 		Members []struct {
@@ -193,8 +194,8 @@ func (c *Patroni) IsWhole() bool {
 	return p != nil && c.countFollowers(p) == len(c.Nodes)-1
 }
 
-// Primary is the node that says that it is the primary, or nil. During a partition there may be
-// two for some seconds: then it is one of them.
+// Primary returns the node that reports to be the primary, or nil. During a partition there may be
+// two for some seconds, and it returns one of them.
 func (c *Patroni) Primary() *Node {
 	for _, n := range c.Nodes {
 		if n.IsPrimary() {
@@ -204,12 +205,12 @@ func (c *Patroni) Primary() *Node {
 	return nil
 }
 
-// LogEnds returns, as an error, the end of what each Patroni has written.
+// LogEnds returns, as an error, the end of each Patroni's log.
 func (c *Patroni) LogEnds() error {
 	var errs []error
 	for _, n := range c.Nodes {
 		if n.log == nil {
-			continue // it was not started
+			continue // the node was not started
 		}
 		text, _ := os.ReadFile(n.log.Name())
 		errs = append(errs, fmt.Errorf("%s: %s", n.Name, text[max(0, len(text)-4<<10):]))
@@ -228,13 +229,13 @@ func (c *Patroni) stop() {
 	}
 }
 
-// Addr is the node's own address at one of the places.
+// Addr returns the node's own address with this index.
 func (n *Node) Addr(place int) string { return n.ownAddrs[place] }
 
-// IsPrimary asks the node, not through what other nodes reach it by.
+// IsPrimary asks the node at its own address, not at the one that other nodes use.
 func (n *Node) IsPrimary() bool { return n.ask("/primary", nil) == nil }
 
-// ask asks Patroni's REST. A frozen node does not answer.
+// ask makes a request to Patroni's REST API. A frozen node does not answer.
 func (n *Node) ask(path string, answer any) error {
 	client := http.Client{Timeout: 500 * time.Millisecond}
 	defer client.CloseIdleConnections()
@@ -263,7 +264,7 @@ func (n *Node) Start() (err error) {
 	n.c.identity.runAs(cmd)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = n.dir, n.log, n.log
 	cmd.Env = append(os.Environ(), "HOME="+n.dir, "LC_ALL=C")
-	// At this signal Patroni stops PostgreSQL, which does not die with it.
+	// At this signal Patroni stops PostgreSQL, which would otherwise outlive it.
 	ended, err := daemon.Start(cmd, syscall.SIGTERM)
 	if err != nil {
 		return err
@@ -272,7 +273,7 @@ func (n *Node) Start() (err error) {
 	return nil
 }
 
-// Kill kills the node as a machine whose power fails: Patroni, and all of PostgreSQL.
+// Kill ends the node like a power failure of its machine: Patroni, and all of PostgreSQL.
 func (n *Node) Kill() {
 	if n.cmd == nil {
 		return
@@ -288,14 +289,14 @@ func (n *Node) Kill() {
 	}
 }
 
-// Crash kills PostgreSQL, and leaves Patroni.
+// Crash kills PostgreSQL, and lets Patroni run.
 func (n *Node) Crash() {
 	if pid := n.postmaster(); pid > 0 {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
 
-// Freeze stops the node as a hypervisor stops a machine: nothing of it goes on until Resume.
+// Freeze stops the node as a hypervisor stops a machine: none of its processes runs until Resume.
 func (n *Node) Freeze() error { return n.signal(syscall.SIGSTOP) }
 
 // Resume ends Freeze.
@@ -305,7 +306,7 @@ func (n *Node) signal(s syscall.Signal) error {
 	if n.cmd == nil {
 		return nil
 	}
-	for range 2 { // a process may have been made meanwhile
+	for range 2 { // twice, because a process may have been started meanwhile
 		for _, pid := range n.processes() {
 			if err := syscall.Kill(pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
 				return err
@@ -315,14 +316,14 @@ func (n *Node) signal(s syscall.Signal) error {
 	return nil
 }
 
-// processes returns the processes of the node, those first that make others.
+// processes returns the processes of the node, parents before their children.
 func (n *Node) processes() []int {
 	all := []int{n.cmd.Process.Pid}
 	if pid := n.postmaster(); pid > 0 {
 		all = append(all, pid)
 	}
 	for i := 0; i < len(all); i++ {
-		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", all[i])) // none once it has ended
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", all[i])) // no files once the process has ended
 		for _, of := range threads {
 			text, _ := os.ReadFile(of)
 			for field := range strings.FieldsSeq(string(text)) {
@@ -335,7 +336,7 @@ func (n *Node) processes() []int {
 	return all
 }
 
-// postmaster is the first process of PostgreSQL; 0 where there is none.
+// postmaster returns the first process of PostgreSQL, or 0 if there is none.
 func (n *Node) postmaster() int {
 	text, err := os.ReadFile(filepath.Join(n.dir, "data", "postmaster.pid"))
 	if err != nil {
@@ -346,7 +347,8 @@ func (n *Node) postmaster() int {
 	if err != nil {
 		return 0
 	}
-	// The file outlives the server, and the number may be another's by then.
+	// The file may be left from a server that has ended, and another process may have its number
+	// by now.
 	if at, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)); err != nil || at != filepath.Join(n.dir, "data") {
 		return 0
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/daemon"
 )
 
-// identity is the user that servers run as: both refuse to run as root.
+// identity is the user that servers run as, because both servers refuse to run as root.
 type identity struct{ credential *syscall.Credential }
 
 func unprivileged() (identity, error) {
@@ -43,8 +43,8 @@ func (i identity) runAs(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: i.credential}
 }
 
-// tempDir is not the test's own folder, because the server outlives the first test, and
-// because other users may not look into that folder.
+// tempDir makes a folder for a server. It is not the test's own, because the server runs for
+// longer than the first test, and because other users cannot read that folder.
 func (i identity) tempDir(name string) (string, error) {
 	dir, err := os.MkdirTemp("", "dltbatch-"+name+"-")
 	if err != nil {
@@ -79,13 +79,13 @@ func (i identity) write(name string, text []byte) error {
 
 func removeAfter(dir string, err error) error { return errors.Join(err, os.RemoveAll(dir)) }
 
-// process is a server and its folder.
+// process is a server process and its folder.
 type process struct {
 	*daemon.Process
 	dir string
 }
 
-// run starts a server and waits until it says that it is ready.
+// run starts a server and waits until its output has the text ready.
 func (i identity) run(dir, ready, name string, args ...string) (*process, error) {
 	cmd := exec.Command(name, args...)
 	i.runAs(cmd)

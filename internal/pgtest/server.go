@@ -16,12 +16,12 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// Variable is the environment variable that names a running server to use instead: its data
-// source name, as a URL, of a superuser. Tests make and remove schemas and databases in it.
+// Variable is the environment variable with the data source name, a URL, of a superuser of a
+// running server to use instead. Tests make and remove schemas and databases in it.
 const Variable = "DLTBATCH_TEST_POSTGRES"
 
-// VersionVariable is the environment variable that says which version of PostgreSQL is started:
-// "14" to "18". Without it any that is installed will do.
+// VersionVariable is the environment variable with the version of PostgreSQL to start: "14" to
+// "18". Without it any installed version is used.
 const VersionVariable = "DLTBATCH_TEST_POSTGRES_VERSION"
 
 // servers are the servers of one test binary.
@@ -30,14 +30,14 @@ type servers struct {
 	postgres   *Cluster
 	bouncer    *process
 	dsn        string
-	bouncerDSN string // the data source name through the bouncer
-	err        error  // why the first start failed: there is no second try
+	bouncerDSN string // the data source name through PgBouncer
+	err        error  // the error of the first start; there is no second try
 }
 
 var shared servers
 
 // Main runs the tests of a package, stops the processes that they started, the servers last, and
-// returns the exit code, which is 1 if goroutines are left.
+// returns the exit code. It is 1 if goroutines are left.
 func Main(m *testing.M, stop ...func()) int {
 	return leak.Check(m, append([]func(){shared.stop}, stop...)...)
 }
@@ -78,7 +78,7 @@ func (s *servers) startLocked() (string, error) {
 	if s.dsn = os.Getenv(Variable); s.dsn == "" {
 		s.postgres, s.err = newCluster("pgtest", true, []string{"max_connections=300", "shared_buffers=128MB",
 			"fsync=off", "full_page_writes=off", // no test needs its data after a crash of the machine
-			"array_nulls=off"}) // a database may have this, and no test may notice
+			"array_nulls=off"}) // a database may have this setting, and no test may depend on the default
 		if s.err == nil {
 			s.dsn = s.postgres.DSN("")
 		}
@@ -97,8 +97,8 @@ func (s *servers) stop() {
 	}
 }
 
-// initdb makes a cluster whose default collation does not compare bytes, so that tests notice
-// a column that forgets to ask for bytes.
+// initdb makes the server's data with a default collation that does not compare bytes, so that
+// tests notice a column without COLLATE "C".
 func initdb(who identity, bin, data string) error {
 	args := []string{"-D", data, "-U", "postgres", "--auth=trust", "--no-sync", "--encoding=UTF8"}
 	var errs []string
@@ -118,7 +118,7 @@ func initdb(who identity, bin, data string) error {
 	return fmt.Errorf("%s", strings.Join(errs, "\n"))
 }
 
-// programs finds the folder of PostgreSQL's programs. Where they are missing and bring is set, it
+// programs returns the folder of PostgreSQL's programs. If they are missing and bring is true, it
 // brings them.
 func programs(bring bool) (string, error) {
 	p, err := binaries.PostgreSQL(os.Getenv(VersionVariable))
@@ -131,7 +131,7 @@ func programs(bring bool) (string, error) {
 	}
 	bin, err := find()
 	if err == nil {
-		bin, err = filepath.EvalSymlinks(bin) // initdb is beside the program itself
+		bin, err = filepath.EvalSymlinks(bin) // initdb is beside the program itself, not beside the link
 	}
 	return filepath.Dir(bin), err
 }

@@ -1,5 +1,5 @@
-// Package pipes is a network of pipes for tests in a bubble of testing/synctest, which a socket
-// would keep from its virtual time. Only tests import it.
+// Package pipes is a network of pipes for tests in a bubble of testing/synctest, where sockets do
+// not work with virtual time. Only tests import it.
 package pipes
 
 import (
@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// Net is a network without sockets, so that it lives in virtual time. The zero value has no
+// Net is a network without sockets, so it works with virtual time. The zero value has no
 // listeners. Its methods may be called concurrently.
 type Net struct {
 	mu        sync.Mutex
@@ -28,7 +28,7 @@ type address string
 func (address) Network() string  { return "pipe" }
 func (a address) String() string { return string(a) }
 
-// Listen listens at the address, in place of an earlier listener.
+// Listen listens at the address, and replaces an earlier listener.
 func (p *Net) Listen(addr string) (net.Listener, error) {
 	l := &listener{addr: addr, conns: make(chan net.Conn), done: make(chan struct{})}
 	p.mu.Lock()
@@ -40,7 +40,7 @@ func (p *Net) Listen(addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// Dial connects to the listener at the address. It is a DialContext of http.Transport.
+// Dial connects to the listener at the address. It can be the DialContext of an http.Transport.
 func (p *Net) Dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	p.mu.Lock()
 	l := p.listeners[addr]
@@ -62,8 +62,8 @@ func (p *Net) Dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	return nil, &net.OpError{Op: "dial", Err: errors.Join(errors.New("nobody listens any more"), ctx.Err())}
 }
 
-// copyBuffered carries the bytes written at one end to the other, as a socket does: the writer
-// does not wait for the reader.
+// copyBuffered copies the bytes written at one end to the other, and like a socket it does not
+// make the writer wait for the reader.
 func copyBuffered(from, to net.Conn) {
 	chunks := make(chan []byte, 1000)
 	go func() {
@@ -84,7 +84,7 @@ func copyBuffered(from, to net.Conn) {
 			}
 		}
 		_ = to.Close()
-		for range chunks { // so that the reader comes to its end
+		for range chunks { // lets the reader end
 		}
 	}()
 }

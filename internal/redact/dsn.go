@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// passwordForm matches the parts of texts that may hold a password: of addresses, and of data
+// passwordForm matches the parts of texts that may hold a password, in addresses and in data
 // source names.
 var passwordForm = regexp.MustCompile(`://\S*@|(?i)(password|passfile|sslkey|sslpassword)\s*=\s*('(\\.|[^'\\])*'|"(\\.|[^"\\])*"|\S+)`)
 
-// mayHoldPassword matches in each data source name that may hold a password.
+// mayHoldPassword matches every data source name that may hold a password.
 var mayHoldPassword = regexp.MustCompile(`(?i)://|password`)
 
 // DSN hides passwords in a text that may quote data source names or addresses.
 func DSN(text string) string { return passwordForm.ReplaceAllString(text, hidden) }
 
-// HideArgument hides, in a text that quotes a command line, an argument that may be a data source
-// name, or the part of it that the text quotes: people type one in the wrong place, with spaces
-// and quotes that DSN does not foresee. written are the forms in which the text may have the
-// argument; each counts in quotes, too.
+// HideArgument hides an argument that may be a data source name in a text that quotes a command
+// line, also if the text quotes only a part of it. Users may type a data source name in the wrong
+// place, with spaces and quotes that DSN does not expect. written are the forms in which the text
+// may have the argument; each counts in quotes, too.
 func HideArgument(text string, written ...string) string {
 	forms := written
 	for _, form := range written {
@@ -41,7 +41,7 @@ func HideArgument(text string, written ...string) string {
 				}
 			}
 		}
-		if most == 0 { // of another argument, or of no argument
+		if most == 0 { // the text quotes another argument, or none
 			b.WriteString(text[from:end])
 			from = end
 			continue
@@ -56,8 +56,8 @@ func inQuotes(s string) string {
 	return s[1 : len(s)-1]
 }
 
-// sharedBegin returns how many bytes two texts have in common at the beginning, sharedEnd at the
-// end.
+// sharedBegin returns how many bytes two texts have in common at their beginning, sharedEnd at
+// their end.
 func sharedBegin(a, b string) (n int) {
 	for n < len(a) && n < len(b) && a[n] == b[n] {
 		n++

@@ -21,27 +21,27 @@ import (
 type Redactor struct{ secrets []string }
 
 const (
-	// minSecret is the length of the shortest secret, in bytes: shorter ones are no secrets, and
-	// may be anywhere.
+	// minSecret is the length of the shortest text that counts as a secret, in bytes. Shorter
+	// texts may occur anywhere.
 	minSecret = 4
 	// minPart is the length of the shortest part of an address or a header that is hidden by
-	// itself: a segment such as "v2" is no key, and to hide it would hide half of all texts.
+	// itself. A segment such as "v2" is no key, and to hide it would hide half of all texts.
 	minPart = 6
-	// minTokenPart is that of a part between dots, as a JWT has them.
+	// minTokenPart is minPart for a part between dots, as a JWT has them.
 	minTokenPart = 16
 )
 
-// hidden stands in a text in place of secrets.
+// hidden replaces secrets in a text.
 const hidden = "[redacted]"
 
-// New returns a redactor of the secrets, in each form in which somebody may repeat them.
+// New returns a redactor of the secrets, in each form in which a text may repeat them.
 func New(secrets []string) *Redactor {
 	r := &Redactor{}
 	for _, s := range secrets {
 		if s = strings.TrimSpace(s); len(s) < minSecret {
 			continue
 		}
-		// JSON's writers escape other characters each: Go's <, > and &, PHP's the slash.
+		// Writers of JSON escape different characters: Go's <, > and &, PHP's the slash.
 		for _, form := range []string{
 			s, url.QueryEscape(s), url.PathEscape(s), html.EscapeString(s), inQuotes(s), inJSON(s), strings.ReplaceAll(inQuotes(s), "/", `\/`),
 		} {
@@ -53,21 +53,21 @@ func New(secrets []string) *Redactor {
 	return r
 }
 
-// inJSON returns a text as encoding/json writes it, without the quotes.
+// inJSON returns a text in the form of encoding/json, without the quotes.
 func inJSON(s string) string {
 	text, err := json.Marshal(s)
-	if err != nil { // that cannot be
+	if err != nil { // impossible
 		return s
 	}
 	return string(text[1 : len(text)-1])
 }
 
-// escapeForm matches the escaped bytes of an address, whose digits have either case.
+// escapeForm matches the escaped bytes of an address, whose hex digits may have either case.
 var escapeForm = regexp.MustCompile(`%[0-9A-F]{2}`)
 
 // Hide returns the text with "[redacted]" in place of each stretch that secrets cover. Secrets may
-// begin, hold or overlap one another: the stretch is all that any of them covers. A text may have
-// been cut off, so the beginning of a secret at its end counts, too.
+// begin, contain or overlap one another: the stretch is all that any of them covers. A text may
+// have been cut off, so the beginning of a secret at its end counts, too.
 func (r *Redactor) Hide(text string) string {
 	if r == nil {
 		return text

@@ -17,8 +17,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/redact"
 )
 
-// No byte of a text that belongs to an occurrence of any secret remains, whatever the order of the
-// secrets, and whether one begins, holds or overlaps another.
+// No byte of any occurrence of a secret is left in a text, whatever the order of the secrets, and
+// whether one begins, contains or overlaps another.
 func TestNothingOfASecretRemains(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -62,7 +62,7 @@ func TestNothingOfASecretRemains(t *testing.T) {
 	}
 }
 
-// A secret is hidden in each form in which somebody may repeat it.
+// A secret is hidden in each form in which a text may repeat it.
 func TestFormsOfSecrets(t *testing.T) {
 	const key = `k/9 +"z%&=ü` + "abcdefghijkl"
 	basic := base64.StdEncoding.EncodeToString([]byte("someone:pass-word-1"))
@@ -116,8 +116,8 @@ func TestFormsOfSecrets(t *testing.T) {
 	assert.Equal(t, "text", none.Hide("text"))
 }
 
-// The name of an endpoint shows no part of its URL that may be a key, and two endpoints have two
-// names.
+// The shown name of an endpoint has no part of its URL that may be a key, and two endpoints have
+// different names.
 func TestShownURL(t *testing.T) {
 	var names []string
 	for _, s := range []string{
@@ -137,7 +137,7 @@ func TestShownURL(t *testing.T) {
 	assert.Len(t, slices.Compact(names), 7)
 }
 
-// An argument that may hold a password is hidden as a whole, and the rest of the error stays.
+// An argument that may hold a password is hidden completely, and the rest of the error stays.
 func TestArgument(t *testing.T) {
 	for arg, c := range map[string]struct{ text, want string }{
 		"postgres://a:b c@h":    {`unknown command "postgres://a:b c@h" for "dltbatch"`, `unknown command "[redacted]" for "dltbatch"`},
@@ -164,7 +164,8 @@ func TestDSN(t *testing.T) {
 	}
 }
 
-// An endpoint that somebody else named loses credentials, query and fragment, be it a URL or not.
+// A name of an endpoint from outside loses credentials, query and fragment, whether it is a URL or
+// not.
 func TestBareEndpoint(t *testing.T) {
 	for name, want := range map[string]string{
 		"http://node:8008/api":                  "http://node:8008/api",
@@ -178,7 +179,7 @@ func TestBareEndpoint(t *testing.T) {
 	}
 }
 
-// The text of a cause has no secret of any URL, and below it stands no URL in a field.
+// The text of a cause has no secret of any URL, and no error that it wraps has a URL in a field.
 func TestCause(t *testing.T) {
 	cut := errors.New("cut off")
 	err := redact.ShownError(fmt.Errorf("again: %w", &url.Error{

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// HeaderSecrets returns the secrets in the values of a header: each value, its parts, and what
-// Basic authorization encodes.
+// HeaderSecrets returns the secrets in the values of a header: each value, its parts, and the text
+// that Basic authorization encodes.
 func HeaderSecrets(h http.Header) (out []string) {
 	for _, values := range h {
 		for _, v := range values {
 			out = append(out, TokenSecrets(v)...)
 			scheme, credential, _ := strings.Cut(strings.TrimSpace(v), " ")
-			out = append(out, TokenSecrets(credential)...) // "Bearer abc"
+			out = append(out, TokenSecrets(credential)...) // for "Bearer abc"
 			if strings.EqualFold(scheme, "Basic") {
 				out = append(out, basicSecrets(credential)...)
 			}
@@ -24,7 +24,7 @@ func HeaderSecrets(h http.Header) (out []string) {
 	return out
 }
 
-// basicSecrets returns what Basic authorization encodes (RFC 7617).
+// basicSecrets returns the secrets that Basic authorization encodes (RFC 7617).
 func basicSecrets(credential string) []string {
 	text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(credential))
 	if err != nil {
@@ -37,11 +37,11 @@ func basicSecrets(credential string) []string {
 // TokenSecrets returns a token, and the parts of it that are secrets by themselves.
 func TokenSecrets(token string) []string {
 	out := []string{token}
-	if _, credential, ok := strings.Cut(token, ":"); ok { // "OAuth2:abc"
+	if _, credential, ok := strings.Cut(token, ":"); ok { // for "OAuth2:abc"
 		out = append(out, credential)
 	}
 	parts := strings.FieldsFunc(token, func(r rune) bool { return strings.ContainsRune(" ,;=:&\"", r) })
-	for _, p := range parts { // of a list, and of pairs
+	for _, p := range parts { // parts of a list, and of pairs
 		if len(p) >= minPart {
 			out = append(out, p)
 		}
@@ -67,20 +67,21 @@ func URLSecrets(u *url.URL) (out []string) {
 	if u.User != nil {
 		password, _ := u.User.Password()
 		pair := u.User.Username() + ":" + password
-		// net/http sends it as Basic authorization.
+		// net/http sends user and password as Basic authorization.
 		out = append(out, u.User.Username(), password, pair, base64.StdEncoding.EncodeToString([]byte(pair)))
 	}
 	add(u.RawQuery)
 	for _, path := range []string{u.Path, u.EscapedPath()} {
 		add(strings.Split(path, "/")...)
 		if path = strings.TrimRight(path, "/"); path != "" {
-			out = append(out, u.Host+path) // a short path, too, where it is an address's
+			out = append(out, u.Host+path) // even a short path, together with its host
 		}
 	}
 	for pair := range strings.FieldsFuncSeq(u.RawQuery, func(r rune) bool { return r == '&' || r == ';' }) {
-		// Of each pair, also where url.ParseQuery reads none: providers may read them otherwise.
+		// Each pair counts, even if url.ParseQuery reads none, because providers may read the
+		// query in another way.
 		key, value, _ := strings.Cut(pair, "=")
-		value = cmp.Or(value, key) // where the key is all there is
+		value = cmp.Or(value, key) // the key may be all there is
 		add(value)
 		if plain, err := url.QueryUnescape(value); err == nil {
 			add(plain)

@@ -18,7 +18,7 @@ func ShownURL(u *url.URL) string {
 }
 
 // BareEndpoint cuts off the parts of an endpoint's name that may hold a secret. It does not parse
-// the URL: text that is no URL may hold a secret as well.
+// the URL, because a text that is not a URL may hold a secret as well.
 func BareEndpoint(s string) string {
 	if i := strings.IndexAny(s, "?#"); i >= 0 {
 		s = s[:i]

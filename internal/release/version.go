@@ -1,4 +1,4 @@
-// Package release says which version of this module runs.
+// Package release has the version of this module.
 package release
 
 import "runtime/debug"
@@ -9,7 +9,7 @@ const Version = "v0.1.0"
 const module = "github.com/dltbatch/dltbatch"
 
 // Running returns the version of this module in the running program: the one that the build
-// records, and Version where it records none, as in a program that was built in a checkout.
+// records, or Version if the build records none, as in a program that was built in a checkout.
 func Running() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -17,7 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Settings are the traits and options that one process relies on. Traits may differ by service:
+// Settings are the traits and options on which one process relies. Traits may differ by service:
 // these are the traits of Service.
 type Settings struct {
 	Service               batch.ServiceID `json:"service"`
@@ -28,31 +28,31 @@ type Settings struct {
 	Settle                string          `json:"settle"`
 	MaxInFlightPerService int             `json:"max_in_flight_per_service"`
 	KeepsOrder            bool            `json:"keeps_order"`
-	// PreparesInOrder says that a lane's order is that of its prepared bytes
+	// PreparesInOrder is true if a lane's order is that of its prepared bytes
 	// (store.ClaimQuery.Numbered).
 	PreparesInOrder bool   `json:"prepares_in_order"`
 	ClaimTTL        string `json:"claim_ttl"`
 	// Strategy is one of the names below, or the type of the application's own strategy.
 	Strategy string `json:"strategy"`
 	Window   int    `json:"window"`
-	// AddAgain is dlt.Traits.AddAgainHarmless, "true" or "false": which batches Prune forgets with
-	// their ids.
+	// AddAgain is dlt.Traits.AddAgainHarmless, "true" or "false". It decides whether Prune keeps
+	// ids of removed batches.
 	AddAgain string `json:"add_again_harmless"`
 	// Withdraws is the trait of this name.
 	Withdraws bool `json:"withdraws"`
 }
 
-// Record is the text under a ledger's name: the settings of the last process that replaced others.
+// Record is the text under a ledger's name: the settings of the last process that replaced the
+// record.
 type Record struct {
 	Settings
-	// Alike are further services whose settings were compared and are the same, maxAlike at
-	// most.
+	// Alike has further services whose settings were compared and are the same, maxAlike at most.
 	Alike []batch.ServiceID `json:"alike,omitempty"`
-	// Varies says that services of the route were seen with other traits than Service has.
+	// Varies is true if a service of the route was seen with other traits than Service has.
 	Varies bool `json:"varies,omitempty"`
-	// Other are the oldest settings that another process has since replaced by its own, and
-	// Further are the later ones, oldest first. They stay until a person says that no process has
-	// them any more; Agreed names that person. More says that there were more than maxOther, so
+	// Other has the oldest settings that another process has since replaced by its own, and
+	// Further the later ones, oldest first. They stay until a person confirms that no process has
+	// them any more; Agreed names that person. More is true if there were more than maxOther, so
 	// that some are not kept.
 	Other   *Settings  `json:"other,omitempty"`
 	Further []Settings `json:"further,omitempty"`
@@ -67,10 +67,10 @@ const (
 	maxOther = 8
 )
 
-// Full reports whether Alike takes no more services.
+// Full reports whether Alike is full.
 func (r Record) Full() bool { return len(r.Alike) >= maxAlike }
 
-// Compare returns the record after the settings of s were found to be the same.
+// Compare returns the record after a comparison that found the settings of s to be the same.
 func (r Record) Compare(s batch.ServiceID) Record {
 	if s != r.Service && !r.Full() && !slices.Contains(r.Alike, s) {
 		r.Alike = append(slices.Clone(r.Alike), s)
@@ -78,8 +78,8 @@ func (r Record) Compare(s batch.ServiceID) Record {
 	return r
 }
 
-// Uniform reports whether the settings are taken to hold for every service: Alike is full, and no
-// service was seen with other traits.
+// Uniform reports whether the settings count for every service: Alike is full, and no service was
+// seen with other traits.
 func (r Record) Uniform() bool { return r.Full() && !r.Varies }
 
 // Holds reports whether the settings hold for s.
@@ -88,7 +88,7 @@ func (r Record) Holds(s batch.ServiceID) bool {
 }
 
 // Replace returns the record with other settings. It keeps the former settings if they differ, and
-// where there are too many, the oldest.
+// the oldest of them if there are too many.
 func (r Record) Replace(by Settings) Record {
 	others := slices.DeleteFunc(r.others(), by.Same)
 	if !slices.ContainsFunc(others, r.Same) {
@@ -101,14 +101,15 @@ func (r Record) Replace(by Settings) Record {
 	return r
 }
 
-// WithAgreement returns the record after a person has said that no process has other settings.
+// WithAgreement returns the record after a person has confirmed that no process has other
+// settings.
 func (r Record) WithAgreement(by batch.By) Record {
 	r.Other, r.Further, r.More, r.Agreed = nil, nil, false, &by
 	return r
 }
 
-// Disagree reports whether other settings are on record that differ from the present settings.
-// same compares two of them.
+// Disagree reports whether the record has other settings that differ from the present ones. same
+// compares two settings.
 func (r Record) Disagree(same func(a, b Settings) bool) bool {
 	return r.More || slices.ContainsFunc(r.others(), func(o Settings) bool { return !same(r.Settings, o) })
 }
@@ -134,13 +135,13 @@ func SettingsOf(s batch.ServiceID, t dlt.Traits, claimTTL time.Duration, strateg
 	}
 }
 
-// Same reports whether two settings are equal, the service apart.
+// Same reports whether two settings are equal except for the service.
 func (s Settings) Same(as Settings) bool {
 	as.Service = s.Service
 	return s == as
 }
 
-// Read reads a record.
+// Read parses a record.
 func Read(text string) (r Record, err error) {
 	if err = json.Unmarshal([]byte(text), &r); err != nil {
 		return Record{}, fmt.Errorf("the recorded traits: %w", err)
@@ -148,7 +149,7 @@ func Read(text string) (r Record, err error) {
 	return r, nil
 }
 
-// Text returns the record as it is kept.
+// Text returns the record in the form in which it is kept.
 func (r Record) Text() (string, error) {
 	text, err := json.Marshal(r)
 	return string(text), err
@@ -157,9 +158,9 @@ func (r Record) Text() (string, error) {
 // Quiet returns dlt.Traits.ResendQuiet.
 func (s Settings) Quiet() (time.Duration, error) { return parseDuration("resend_quiet", s.ResendQuiet) }
 
-// Rules returns how the process claims: without lanes and limit, and for every service alike.
-// known is false where the strategy is not one of package queuer: choose is then nil, and the
-// window 1.
+// Rules returns how the process claims. q has no lanes and no limit, and counts for every service.
+// known is false if the strategy is not one of package queuer: choose is nil then, and the window
+// is 1.
 func (s Settings) Rules() (q store.ClaimQuery, choose store.Choose, known bool, err error) {
 	var rule store.Resend
 	if rule.HarmlessFor = dlt.Forever; s.ResendHarmlessFor != "forever" {

@@ -14,7 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/queuer"
 )
 
-// with returns settings with a quiet of some seconds.
+// with returns settings with a ResendQuiet of some seconds.
 func with(seconds int) relied.Settings {
 	return relied.SettingsOf("s", dlt.Traits{ResendQuiet: time.Duration(seconds) * time.Second}, time.Minute, queuer.Serial())
 }
@@ -52,7 +52,7 @@ func TestReplace(t *testing.T) {
 	assert.False(t, agreed.Disagree(sameQuiet))
 }
 
-// Earlier code kept one former setting.
+// A record of an earlier version, which kept one former setting, can be read.
 func TestOneFormerSettingIsRead(t *testing.T) {
 	former, err := json.Marshal(with(1))
 	require.NoError(t, err)

@@ -8,18 +8,19 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Report is a text that takes long to make: one process at a time makes it ([store.StatsTurn]),
+// Report is a text that takes long to make. One process at a time makes it ([store.StatsTurn]),
 // and all others read it.
 type Report struct {
 	store.StatsTurn
-	Detail json.RawMessage `json:"detail,omitempty"` // nil: nobody has made it yet
-	Now    time.Time       `json:"-"`                // the database's clock, when it was read
+	Detail json.RawMessage `json:"detail,omitempty"` // nil if it was never made
+	Now    time.Time       `json:"-"`                // the database's time of the read
 
 	kind    store.TextKind
 	version int64
 }
 
-// ReadReport reads the report of a kind. A text that other code wrote counts as no report.
+// ReadReport reads the report of a kind. A text from another version of the code counts as no
+// report.
 func ReadReport(ctx context.Context, s Store, kind store.TextKind) (Report, error) {
 	found, now, err := s.ReadTexts(ctx, kind, "")
 	if err != nil {
@@ -33,8 +34,8 @@ func ReadReport(ctx context.Context, s Store, kind store.TextKind) (Report, erro
 	return r, nil
 }
 
-// Keep writes the report in place of the one that was read, unless another process has written
-// since.
+// Keep writes the report in place of the one that was read. It returns false if another process
+// has written since.
 func (r *Report) Keep(ctx context.Context, s Store) (bool, error) {
 	body, err := json.Marshal(r)
 	if err != nil {

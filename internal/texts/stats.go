@@ -17,7 +17,7 @@ type Counter interface {
 }
 
 // Refresh counts open batches and orders, if the kept counts are old enough
-// ([store.StatsTurn.Due]) and nobody else counts; true says that it did. It also forgets
+// ([store.StatsTurn.Due]) and no other process counts. true means that it did. It also forgets
 // instances.
 func Refresh(ctx context.Context, s Counter, q store.RefreshQuery) (bool, error) {
 	q, err := q.Bounded()
@@ -43,7 +43,7 @@ func Refresh(ctx context.Context, s Counter, q store.RefreshQuery) (bool, error)
 	if r.StatsTurn = r.End(r.Now.Add(took), totals.At, took); failed == nil {
 		var before store.Totals
 		if json.Unmarshal(r.Detail, &before) != nil {
-			before = store.Totals{} // of other code: the new counts replace it
+			before = store.Totals{} // written by another version of the code; the new counts replace it
 		}
 		totals.Took, totals.By = took, q.By
 		if r.Detail, err = json.Marshal(totals.After(before)); err != nil {
@@ -57,8 +57,8 @@ func Refresh(ctx context.Context, s Counter, q store.RefreshQuery) (bool, error)
 	return true, forgetInstances(ctx, s, q.Forget)
 }
 
-// forgetInstances removes the instances that were not seen for after, and all but the last
-// [store.MaxInstances].
+// forgetInstances removes the instances that were last seen longer than after ago, and all except
+// the last [store.MaxInstances].
 func forgetInstances(ctx context.Context, s Store, after time.Duration) error {
 	found, now, err := s.ListTexts(ctx, store.TextsQuery{Kind: store.TextInstance, Limit: 2 * store.MaxInstances})
 	if err != nil {
@@ -69,7 +69,7 @@ func forgetInstances(ctx context.Context, s Store, after time.Duration) error {
 			continue
 		}
 		t.Body = ""
-		if _, err := s.SwapTexts(ctx, t); err != nil { // one that was seen since stays
+		if _, err := s.SwapTexts(ctx, t); err != nil { // an instance that was seen since stays
 			return err
 		}
 	}
@@ -103,13 +103,13 @@ func Stats(ctx context.Context, s Store) (store.Stats, error) {
 	return read.AsOf(now), nil
 }
 
-// Presence shows one instance to other processes. The zero value shows none yet. Its methods are
-// called one after another.
+// Presence shows one instance to other processes. The zero value shows none yet. Its methods must
+// not be called concurrently.
 type Presence struct {
-	text store.Text // as last written
+	text store.Text // as it was last written
 }
 
-// Show writes the instance. Since and Seen are the store's.
+// Show writes the instance. The store sets Since and Seen.
 func (p *Presence) Show(ctx context.Context, s Store, i store.Instance) error {
 	if err := i.Validate(); err != nil {
 		return err

@@ -71,7 +71,8 @@ func add(t *testing.T, st *counting, id string) {
 	require.NoError(t, st.Add(t.Context(), batch.Batch{Service: "s", ID: batch.ID(id), Payload: []byte("x")}))
 }
 
-// Nobody counts before the counts are old; the counts before stay, so many of them.
+// No process counts before the kept counts are old. The earlier counts are kept, a limited number
+// of them.
 func TestCountsAreKept(t *testing.T) {
 	inBubble(t, func(t *testing.T, st *counting) {
 		none := read(t, st)
@@ -97,7 +98,8 @@ func TestCountsAreKept(t *testing.T) {
 	})
 }
 
-// Of many at once one counts; of two that count one after another the later one counts.
+// Of many processes at once, one counts. Of two that count one after the other, the later one's
+// counts are kept.
 func TestOneCountsForAll(t *testing.T) {
 	inBubble(t, func(t *testing.T, st *counting) {
 		st.takes = time.Second
@@ -133,10 +135,10 @@ func TestOneCountsForAll(t *testing.T) {
 	})
 }
 
-// reading is a store as one process uses it: all processes read before one of them writes.
+// reading is a store for one process: all processes read before one of them writes.
 type reading struct {
 	*counting
-	once func() // after the first read
+	once func() // called after the first read
 }
 
 func (r *reading) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) ([]store.Text, time.Time, error) {
@@ -145,7 +147,7 @@ func (r *reading) ReadTexts(ctx context.Context, kind store.TextKind, names ...s
 	return found, now, err
 }
 
-// Of many that see the same turn one takes it.
+// Of many processes that read the same turn, one takes it.
 func TestOneOfManyTakesTheTurn(t *testing.T) {
 	inBubble(t, func(t *testing.T, st *counting) {
 		var read, all sync.WaitGroup
@@ -167,7 +169,7 @@ func TestOneOfManyTakesTheTurn(t *testing.T) {
 	})
 }
 
-// A count that fails leaves the counts before, and has a rest.
+// A count that fails leaves the earlier counts, and is followed by a pause.
 func TestACountThatFails(t *testing.T) {
 	inBubble(t, func(t *testing.T, st *counting) {
 		require.True(t, refresh(t, st, store.RefreshQuery{By: "me"}))
@@ -235,14 +237,14 @@ func TestAnInstanceFromItsStartToItsStop(t *testing.T) {
 
 		require.NoError(t, other.Show(t.Context(), st, store.Instance{ID: "other", Name: "a"}))
 		assert.Equal(t, "other", read(t, st).Instances[0].ID, "by name")
-		for range 2 { // again is harmless
+		for range 2 { // a second call is harmless
 			require.NoError(t, p.End(t.Context(), st))
 			assert.Len(t, read(t, st).Instances, 1)
 		}
 	})
 }
 
-// losing is a store that writes, and loses the first answer.
+// losing is a store that writes, and loses its first answer.
 type losing struct {
 	*counting
 	lost bool
@@ -257,8 +259,8 @@ func (l *losing) SwapTexts(ctx context.Context, all ...store.Text) (bool, error)
 	return did, err
 }
 
-// An instance whose text was written without an answer, or was forgotten, is shown again, and
-// ends.
+// An instance whose text was written with a lost answer, or was removed, is shown again, and can
+// be ended.
 func TestAnInstanceIsShownAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, st *counting) {
 		var p texts.Presence

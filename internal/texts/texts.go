@@ -1,4 +1,5 @@
-// Package texts keeps in a store the texts that the library has to know again ([store.TextKind]).
+// Package texts keeps in a store the texts that the library has to read again later
+// ([store.TextKind]).
 package texts
 
 import (
@@ -18,7 +19,7 @@ type Store interface {
 	SwapTexts(ctx context.Context, texts ...store.Text) (bool, error)
 }
 
-// Read returns one text.
+// Read reads one text.
 func Read(ctx context.Context, s Store, kind store.TextKind, name string) (store.Text, error) {
 	found, _, err := s.ReadTexts(ctx, kind, name)
 	if err != nil {
@@ -27,7 +28,7 @@ func Read(ctx context.Context, s Store, kind store.TextKind, name string) (store
 	return found[0], nil
 }
 
-// Ledger records the name of the ledger that a store's batches belong to, unless one is recorded,
+// Ledger records the name of the ledger to which a store's batches belong, unless one is recorded,
 // and returns the recorded name.
 func Ledger(ctx context.Context, s Store, name string) (string, error) {
 	names, err := keepOnce(ctx, s, store.TextLedger, []string{""}, []string{name})
@@ -44,8 +45,8 @@ type Served struct {
 }
 
 // Serve records for each service the ledger that serves it, unless one is recorded, and returns
-// the recorded names in the order of services. A name "" records nothing and only looks; the
-// result is "" where no name is recorded.
+// the recorded names in the order of services. The name "" records nothing and only reads; the
+// result is "" if no name is recorded.
 func Serve(ctx context.Context, s Store, services []Served) ([]string, error) {
 	names, ledgers := make([]string, len(services)), make([]string, len(services))
 	for i, want := range services {
@@ -54,7 +55,7 @@ func Serve(ctx context.Context, s Store, services []Served) ([]string, error) {
 	return keepOnce(ctx, s, store.TextServed, names, ledgers)
 }
 
-// keepOnce keeps each body that is not "" under its name, if no text is kept there, and returns
+// keepOnce writes each body that is not "" under its name, if no text is kept there, and returns
 // the kept bodies.
 func keepOnce(ctx context.Context, s Store, kind store.TextKind, names, bodies []string) ([]string, error) {
 	for range len(names) + 1 {
@@ -64,7 +65,7 @@ func keepOnce(ctx context.Context, s Store, kind store.TextKind, names, bodies [
 		}
 		kept := make([]string, len(names))
 		var fresh []store.Text
-		place := map[string]int{} // in fresh
+		place := map[string]int{} // indexes in fresh
 		for i, body := range bodies {
 			t := found[i]
 			kept[i] = t.Body
@@ -83,14 +84,14 @@ func keepOnce(ctx context.Context, s Store, kind store.TextKind, names, bodies [
 		}
 		if did, err := s.SwapTexts(ctx, fresh...); err != nil || did {
 			return kept, err
-		} // another call was faster for one of them at least
+		} // another call was faster for at least one of them
 	}
 	return nil, fmt.Errorf("%s of %d names: %w", kind, len(names), errBusy)
 }
 
-// Put writes a text over any that is kept, or removes it where it has no Body, and returns the
-// version that it has then, beside an error the last that it had. t.Version is what the caller
-// believes to be kept: a right one saves a read.
+// Put writes a text over any that is kept, or removes it if t has no Body. It returns the version
+// after that or, with an error, the last known version. t.Version is the version that the caller
+// expects: if it is right, a read is saved.
 func Put(ctx context.Context, s Store, t store.Text) (int64, error) {
 	for range 4 {
 		if t.Version > 0 || t.Body != "" {
@@ -115,6 +116,5 @@ func Put(ctx context.Context, s Store, t store.Text) (int64, error) {
 	return t.Version, fmt.Errorf("%s %s: %w", t.Kind, t.Name, errBusy)
 }
 
-// errBusy says that the store refuses a text as if another process had changed it, again and
-// again.
+// errBusy means that another process changed the text before each write.
 var errBusy = errors.New("texts: another process was faster each time")

@@ -48,10 +48,10 @@ func TestWhoServesIsRecordedOnce(t *testing.T) {
 	assert.Equal(t, []string{"one", "two", "one"}, serve(look...))
 }
 
-// late is a store as one process uses it: all processes read before one of them writes.
+// late is a store for one process: all processes read before one of them writes.
 type late struct {
 	*memory.Store
-	once func() // after the first read
+	once func() // called after the first read
 }
 
 func (l *late) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) (found []store.Text, now time.Time, err error) {
@@ -60,7 +60,7 @@ func (l *late) ReadTexts(ctx context.Context, kind store.TextKind, names ...stri
 	return found, now, err
 }
 
-// Processes that meet the same services at once agree on who serves each.
+// Processes that meet the same services at once agree on the ledger of each.
 func TestProcessesAgreeOnWhoServes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -71,7 +71,7 @@ func TestProcessesAgreeOnWhoServes(t *testing.T) {
 			all.Go(func() {
 				l := &late{Store: st, once: sync.OnceFunc(func() { read.Done(); read.Wait() })}
 				services := []texts.Served{{Service: "a", Ledger: fmt.Sprint(i)}, {Service: "b", Ledger: fmt.Sprint(i)}}
-				if i%2 == 1 { // meets fewer of them
+				if i%2 == 1 { // this process meets fewer services
 					services = services[1:]
 				}
 				var err error

@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// MarkSuite says how often a test of store/storetest runs, whose suite runs in the test of that
-// name. It is [Plain], unless goroutines meet in its group of tests: the others call one method
-// after another.
+// MarkSuite declares how often a test of store/storetest runs in the test name. It calls [Plain],
+// unless goroutines meet in the test's group: the other groups call one method after another.
 func MarkSuite(t testing.TB, name string) {
 	t.Helper()
 	test, inside := strings.CutPrefix(t.Name(), name+"/")

@@ -1,13 +1,14 @@
-// Package tier lets a test say which servers it needs and how often it runs. Only tests import it.
+// Package tier lets a test declare which servers it needs and how often it runs. Only tests import
+// it.
 //
-//   - make quick runs what needs no server and takes little time, without the race detector.
-//   - make test runs all packages so, with servers, and the packages in which much happens at once
-//     with the race detector once more.
-//   - make soak runs what takes too long for that.
+//   - make quick runs tests that need no server and take little time, without the race detector.
+//   - make test runs all packages in this way, with servers, and repeats the packages in which
+//     much happens concurrently with the race detector.
+//   - make soak runs tests that take too long for make test.
 //
 // A call skips the test in the runs to which it does not belong, with a line that begins with
 // [Mark]. internal/tools/testrun reads these lines: make test fails if such a test passed in none
-// of its runs, unless [Soak] says why.
+// of its runs, unless [Soak] gives the reason.
 package tier
 
 import (
@@ -26,8 +27,8 @@ const SoakVariable = "DLTBATCH_SOAK"
 // isSoak reports whether this is a run of make soak.
 func isSoak() bool { return os.Getenv(SoakVariable) == "1" }
 
-// Plain says that the test gains nothing from the race detector: little happens at once in it, or
-// other tests of the package let the same happen.
+// Plain declares that the race detector finds nothing more in the test: little happens
+// concurrently in it, or other tests of the package cover the same.
 func Plain(t testing.TB) {
 	t.Helper()
 	if Raced {
@@ -35,8 +36,8 @@ func Plain(t testing.TB) {
 	}
 }
 
-// Server says that the test needs a program from outside of this module: PostgreSQL, an EVM node,
-// a browser. What starts one calls Server itself.
+// Server declares that the test needs a program from outside of this module: PostgreSQL, an EVM
+// node, a browser. Helpers that start such a program call Server themselves.
 func Server(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -44,8 +45,8 @@ func Server(t testing.TB) {
 	}
 }
 
-// Hints says that the test shows what hints between processes bring, so that it cannot pass where
-// all of them are lost ([deaf.On]).
+// Hints declares that the test needs hints between processes, so that it cannot pass if all of
+// them are lost ([deaf.On]).
 func Hints(t testing.TB) {
 	t.Helper()
 	if deaf.On {
@@ -53,7 +54,8 @@ func Hints(t testing.TB) {
 	}
 }
 
-// Long says that the test takes too long for make quick: more than some seconds of one processor.
+// Long declares that the test takes too long for make quick: more than some seconds of one
+// processor.
 func Long(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -61,7 +63,7 @@ func Long(t testing.TB) {
 	}
 }
 
-// Soak says that only make soak runs the test, and why.
+// Soak declares that only make soak runs the test, and why.
 func Soak(t testing.TB, why string) {
 	t.Helper()
 	if !isSoak() {
@@ -69,14 +71,14 @@ func Soak(t testing.TB, why string) {
 	}
 }
 
-// Instead says that the test of that full name, of the same package, shows the same.
+// Instead declares that the test of that full name, in the same package, shows the same.
 func Instead(t testing.TB, name string) {
 	t.Helper()
 	t.Skip(Mark + "instead: " + name)
 }
 
-// Seeds returns how many seeds a simulation runs if no flag says so. With the race detector each
-// takes ten times as long.
+// Seeds returns how many seeds a simulation runs unless a flag says otherwise. With the race
+// detector each takes ten times as long.
 func Seeds(raced, plain int) int {
 	if Raced {
 		return raced

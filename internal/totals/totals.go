@@ -1,4 +1,4 @@
-// Package totals adds up what several stores count.
+// Package totals sums the counts of several stores.
 package totals
 
 import (

@@ -1,4 +1,4 @@
-// Package traces finds the trace contexts of batches and of orders, and drops bad ones.
+// Package traces finds the trace contexts of batches and of orders, and drops invalid ones.
 package traces
 
 import (
@@ -17,7 +17,8 @@ type Finder struct{ dropped atomic.Uint64 }
 // Dropped returns how many contexts were dropped.
 func (f *Finder) Dropped() uint64 { return f.dropped.Load() }
 
-// Valid returns parent if it is a trace context, or "".
+// Valid returns parent if it is a trace context or "". For any other text it returns "", and
+// counts the text as dropped.
 func (f *Finder) Valid(parent string) string {
 	if parent == "" || batch.ValidTraceParent(parent) {
 		return parent
@@ -26,7 +27,7 @@ func (f *Finder) Valid(parent string) string {
 	return ""
 }
 
-// Ask calls a function of the application, and contains a panic in it.
+// Ask calls a function of the application, and contains its panic.
 func (f *Finder) Ask(app func() string) (parent string) {
 	if err := loop.Contain(func() error { parent = app(); return nil }); err != nil {
 		f.dropped.Add(1)
@@ -35,9 +36,9 @@ func (f *Finder) Ask(app func() string) (parent string) {
 	return f.Valid(parent)
 }
 
-// Traced returns items with their contexts, to which at points: their own, or else the context of
-// their caller, which app returns; nil where nobody wants to know. It leaves the caller's slice as
-// it is, and returns it, without an allocation, where nothing changes.
+// Traced returns items with their trace contexts, to which at points: their own, or else the
+// caller's context, which app returns. app may be nil. Traced does not change the caller's slice,
+// and returns that slice, without an allocation, if nothing changes.
 func Traced[T any](ctx context.Context, f *Finder, app func(context.Context) string, items []T, at func(*T) *string) []T {
 	callers := ""
 	if app != nil && len(items) > 0 {

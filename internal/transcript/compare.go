@@ -12,8 +12,8 @@ import (
 // Comparer compares answers. The zero value compares all texts and numbers of a body, except
 // ids and addresses of hosts.
 type Comparer struct {
-	// Free are keys of JSON objects whose value may be any of the same JSON type:
-	// times, nonces, payloads.
+	// Free has the keys of JSON objects whose value may be any of the same JSON type: times,
+	// nonces, payloads.
 	Free []string
 }
 
@@ -31,9 +31,9 @@ func maskIDs(s string) string {
 }
 
 // Differences lists the differences of an answer from the recorded answer: in status, content
-// type, or body. JSON bodies are equal if they have the same keys, the same types, as many
-// elements, and the same texts and numbers. It does not compare parts that the record cut off
-// or does not name. Nil means no difference.
+// type, or body. JSON bodies are equal if they have the same keys, types, numbers of elements,
+// texts and numbers. Parts that the record cut off or does not have are not compared. nil means no
+// difference.
 func (c Comparer) Differences(record, got Answer) []string {
 	var out []string
 	if record.Status != 0 && record.Status != got.Status {

@@ -33,8 +33,8 @@ var (
 	frameEnd = regexp.MustCompile(`^\s*(\d+\.\d+) raw read: (.*)$`)
 )
 
-// Parse reads a record. A line of no known form is a Note. The error names the first line that
-// begins like part of an exchange but is not.
+// Parse parses a record. A line of no known form is a Note. The error names the first line that
+// begins like part of an exchange and is not one.
 func Parse(text string) ([]Entry, error) {
 	p := parser{lines: strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")}
 	for p.lineIndex < len(p.lines) {
@@ -68,7 +68,7 @@ func (p *parser) add(line int, e Entry) {
 	p.entries = append(p.entries, e)
 }
 
-// readLine reads an entry of one line.
+// readLine parses an entry of one line.
 func (p *parser) readLine(line string) {
 	at := p.lineIndex
 	p.lineIndex++

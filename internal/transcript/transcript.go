@@ -1,9 +1,8 @@
-// Package transcript reads records of the answers of real nodes, and compares an answer in
-// such a record with the answer of another server.
+// Package transcript parses records of the answers of real nodes, and compares an answer in such a
+// record with the answer of another server.
 //
-// A record is text. It holds one exchange after another, remarks between them, and the
-// observations of somebody who watched a batch or a websocket. [Parse] knows the two ways in
-// which the records of this project were written:
+// A record is text. It has one exchange after another, remarks between them, and observations of a
+// batch or of a WebSocket. [Parse] knows the two forms of this project's records:
 //
 //	> POST /batches  content-type="application/octet-stream" [960 bytes]
 //	< 202 (104ms)  Content-Type: application/json; charset=utf-8
@@ -23,7 +22,7 @@ import (
 	"time"
 )
 
-// Entry is one thing in a record. Exactly one of Exchange, StatusSeen, Frame and Note is set.
+// Entry is one item of a record. Exactly one of Exchange, StatusSeen, Frame and Note is set.
 type Entry struct {
 	Line     int    // the number of its first line, from 1
 	Note     string // a remark, without the "# " or "== " before it
@@ -40,7 +39,7 @@ type Exchange struct {
 	Failure string // why there was no answer; Answer then has only After
 }
 
-// Request is a recorded request. A record of a poll may name no method and no target.
+// Request is a recorded request. The record of a poll may lack method and target.
 type Request struct {
 	Method, Target string
 	Cut            bool        // true if Target is only the beginning
@@ -59,14 +58,14 @@ type Answer struct {
 	Cut    bool // true if Body is only the beginning
 }
 
-// StatusSeen is a status that an observer of a batch saw.
+// StatusSeen is a status that an observer of a batch recorded.
 type StatusSeen struct {
 	After  time.Duration
 	ID     string // the beginning of the batch's id
 	Status string
 }
 
-// Frame is one message on a websocket, or the reader's error in place of one.
+// Frame is one message on a WebSocket, or the reader's error in place of a message.
 type Frame struct {
 	At   time.Duration
 	Sent bool // true if the client sent it

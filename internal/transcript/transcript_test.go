@@ -187,8 +187,8 @@ func TestRead(t *testing.T) {
 	require.Equal(t, "pot", a.Body)
 }
 
-// For any bytes, Parse neither panics nor loses the order of lines, and an answer never
-// differs from itself.
+// For any bytes, Parse does not panic and keeps the order of lines, and an answer never differs
+// from itself.
 func FuzzParse(f *testing.F) {
 	f.Add(sample)
 	f.Add("> GET /a\n< 200 (1ms)\n\n\n#")
