@@ -18,12 +18,12 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// saysAlways is a ledger that takes each attempt, or leaves it in doubt, and then says the same
-// word of it, so that the batch is sent again.
+// saysAlways is a ledger that accepts each attempt, or leaves it in doubt, and then always gives
+// the same answer about it, so that the batch is sent again.
 type saysAlways struct {
 	*ledgermem.Ledger
 	word     batch.Reported
-	evidence dlt.Evidence // asked for where there is any
+	evidence dlt.Evidence // the evidence, if the ledger is asked for any
 	answer   error        // to a POST
 
 	mu    sync.Mutex

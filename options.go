@@ -263,7 +263,7 @@ func instanceName() string {
 	if name == "" {
 		name = "host"
 	}
-	const room = 32 // for the number and the word
+	const room = 32 // for the process's number and the random word
 	return fmt.Sprintf("%s-%d-%s", batch.Excerpt(name, batch.MaxInstanceLen-room), os.Getpid(), rand.Text()[:8])
 }
 

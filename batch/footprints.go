@@ -23,7 +23,7 @@ const (
 	ownerSeveral owner = -1
 )
 
-// joined returns the owner of an entry that o owned and who owns, too.
+// joined returns the owner of an entry that belongs to o and also to who.
 func (o owner) joined(who owner) owner {
 	if o == ownerNobody || o == who {
 		return who
@@ -146,7 +146,7 @@ func (x *Footprints) insert(p string, write bool, who owner) (meets bool) {
 	return meets
 }
 
-// note records that who reads or writes here or below.
+// note records that the owner who reads or writes here or below.
 func (n *node) note(write bool, who owner) {
 	if write {
 		n.writings = n.writings.joined(who)

@@ -33,7 +33,7 @@ const (
 	PartLedger   = "ledger"   // it is not reached, or refuses this client
 	PartStreams  = "streams"  // of the ledger's events
 	PartPosting  = "posting"  // nothing is posted, to a ledger or for a service, or at all
-	PartBatches  = "batches"  // some wait for a person, or none moves; orders were refused
+	PartBatches  = "batches"  // batches wait for a person, or none moves; or orders were refused
 	PartLoops    = "loops"    // a loop fails, or stands
 	PartWarnings = "warnings" // of the store
 )

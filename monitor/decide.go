@@ -53,7 +53,7 @@ type Verdict struct {
 	Resolve bool           // whether the resolver is to be asked (dlt.Ledger.Resolve)
 	Ended   time.Duration  // for Resolve: the least time since the last POST ended
 	Next    time.Duration  // time until the ledger is asked again
-	why     string         // the row waits, for the person who is called once that has lasted too long
+	why     string         // why the row waits; a sentence for the person who is called if that lasts too long
 }
 
 // Decide turns a row and the knowledge about it into a verdict. It is the table of
@@ -176,9 +176,9 @@ func (d *decider) outcome(finding store.Finding) *store.Outcome {
 	return o
 }
 
-// delay is the pause before the next attempt. It grows with the attempts and not with the failures
-// in a row: these begin anew when the ledger takes an attempt, and a ledger may take each one and
-// then say each time that it had no effect.
+// delay returns the pause before the next attempt. It grows with the number of attempts, and not
+// with the failures in a row: that number begins again when the ledger accepts an attempt, and a
+// ledger may accept each attempt and then answer each time that it had no effect.
 func (d *decider) delay() time.Duration { return d.r.Delay(d.f.Key.Service, d.f.Attempt) }
 
 func (d *decider) record(finding store.Finding) Verdict {

@@ -14,8 +14,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/ask"
 )
 
-// While a stream is open the next read may be a whole PollInterval away. When the stream
-// ends, the monitor looks at once.
+// While a stream is open, the next read may be a whole PollInterval away. When the stream ends,
+// the monitor reads the store at once.
 func TestAfterAStreamHasEndedTheMonitorPollsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{}

@@ -9,7 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Retention prunes in chunks, with pauses, so that nobody waits for it.
+// Retention prunes in chunks, with pauses, so that no other transaction waits for it.
 const (
 	pruneChunk    = 500
 	prunePause    = 100 * time.Millisecond // while more is left to prune

@@ -110,7 +110,7 @@ type result uint8
 
 const (
 	resultTaken         result = iota // the ledger takes batches, or refused only this one
-	resultUnsure                      // says nothing about the ledger's state
+	resultUnsure                      // the answer does not show the ledger's state
 	resultBusy                        // busy, or not reached
 	resultMisconfigured               // this client is refused
 )

@@ -125,7 +125,7 @@ func TestPausedAndResumedAreReportedInOrder(t *testing.T) {
 	})
 }
 
-// Back-pressure slows the endpoint or the service, as the traits say.
+// Back-pressure slows the endpoint or the service, according to the traits.
 func TestPressureSlowsItsScope(t *testing.T) {
 	for scope, others := range map[dlt.PressureScope]bool{dlt.ScopeEndpoint: false, dlt.ScopeService: true} {
 		t.Run(fmt.Sprint(scope), func(t *testing.T) {
