@@ -395,7 +395,6 @@ func TestIdleHearsOtherProcesses(t *testing.T) {
 	})
 }
 
-// After an AddTx, or an Add elsewhere, Wake saves the wait for a scan.
 // slowClaims is a store whose claims take long.
 type slowClaims struct {
 	store.Store

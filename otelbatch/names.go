@@ -63,7 +63,7 @@ var (
 		},
 	}
 
-	// The value "" means success, and makes no attribute.
+	// In storeErrors and ledgerErrors the value "" means success, and makes no attribute.
 	storeErrors  = label{key: "error.type", values: append([]string{""}, storeKinds()...)}
 	ledgerErrors = label{key: "error.type", values: append([]string{"", canceled}, ledgerKinds...)}
 	anyErrors    = label{key: "error.type", values: append(append([]string{""}, storeKinds()...), ledgerKinds...)}

@@ -31,8 +31,8 @@ func ServeBouncer(dsn string) (behind string, stop func(), err error) {
 	return behind, p.stop, nil
 }
 
-// PgBouncer runs in transaction mode, with fewer connections to the server than the tests have to
-// PgBouncer, so that transactions of one client use different connections.
+// bouncerConfig lets PgBouncer run in transaction mode, with fewer connections to the server than
+// the tests have to PgBouncer, so that transactions of one client use different connections.
 const bouncerConfig = `[databases]
 * = host=%s port=%s user=%s
 [pgbouncer]

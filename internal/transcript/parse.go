@@ -10,25 +10,34 @@ import (
 )
 
 var (
-	// > POST /batches  content-type="application/octet-stream" [960 bytes]
+	// requestType matches a line such as
+	//	> POST /batches  content-type="application/octet-stream" [960 bytes]
 	requestType = regexp.MustCompile(`^> ([A-Z]+) (\S+)  content-type="([^"]*)" ?(.*)$`)
-	// > POST /scabbard/aaaaa-bbbbb/a000/batches   [truncated list]
+	// requestLabel matches a line such as
+	//	> POST /scabbard/aaaaa-bbbbb/a000/batches   [truncated list]
 	requestLabel = regexp.MustCompile(`^> ([A-Z]+) (\S+(?:\.\.\.\[\d+ bytes\])?)(?: +\[(.*)\])?$`)
-	// > Host http://127.0.0.1:18085  Authorization: (none)  headers map[A:b]  body 2 bytes = 0a00
+	// requestMore matches a line such as
+	//	> Host http://127.0.0.1:18085  Authorization: (none)  headers map[A:b]  body 2 bytes = 0a00
 	requestMore = regexp.MustCompile(`^> Host (\S+)  Authorization: (.*?)  headers map\[(.*)\]  body (\d+) bytes(?: = (.*))?$`)
 	cutMark     = regexp.MustCompile(`\.\.\.\[\d+ bytes\]$|\.\.\.\(cut\)$`)
 	bytesOnly   = regexp.MustCompile(`^\[(\d+) bytes\]$`)
-	// < 202 (104ms)  Content-Type: text/plain, or < 202 after 3ms  A: b | C: d
+	// answerLine matches a line such as one of
+	//	< 202 (104ms)  Content-Type: text/plain
+	//	< 202 after 3ms  A: b | C: d
 	answerLine = regexp.MustCompile(`^< (\d{3}) (?:\(([^)]*)\)|after (\S+))(?:  (.*))?$`)
 	failedLine = regexp.MustCompile(`^< error after (\S+): (.*)$`)
-	// #   t=   30.1 ms  status of 25fc2a71: PENDING
+	// seenStatus matches a line such as
+	//	#   t=   30.1 ms  status of 25fc2a71: PENDING
 	seenStatus = regexp.MustCompile(`^#\s+t=\s*([\d.]+) ms\s+status of ([0-9a-zA-Z]+): (\S+)$`)
-	//        25ms  9dc729aa100e... -> Pending
+	// seenArrow matches a line such as
+	//	       25ms  9dc729aa100e... -> Pending
 	seenArrow = regexp.MustCompile(`^\s+(\S+)  ([0-9a-fA-F]+)\.\.\. -> (\S+)$`)
-	// 11:32:27.401 GET /batch_statuses {...}HTTP2000.650854s
-	// (status 200 and the time 0.650854s, without a space between)
+	// polled matches a line such as the following one, with status 200 and the time 0.650854s without
+	// a space between
+	//	11:32:27.401 GET /batch_statuses {...}HTTP2000.650854s
 	polled = regexp.MustCompile(`^\d\d:\d\d:\d\d(?:\.\d+)? (?:([A-Z]+) (\S+) )?(\{.*\})(?:HTTP(\d{3})([\d.]+s))?$`)
-	//   0.048 raw < {...}
+	// frame matches a line such as
+	//	  0.048 raw < {...}
 	frame    = regexp.MustCompile(`^\s*(\d+\.\d+) raw ([<>]) (.*)$`)
 	frameEnd = regexp.MustCompile(`^\s*(\d+\.\d+) raw read: (.*)$`)
 )
