@@ -442,6 +442,8 @@ func TestAClaimThatLeavesNoTimeIsReported(t *testing.T) {
 	}
 }
 
+// After an AddTx, or an Add in another process, Wake makes the batch leave without the wait for a
+// scan.
 func TestWake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
