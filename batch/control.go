@@ -8,8 +8,8 @@ import (
 
 // Scope is the range of a control: one service, or everything.
 type Scope struct {
-	All     bool      `json:"all"`     // everything; then Service is ""
-	Service ServiceID `json:"service"` // "" is a service like any other
+	All     bool      `json:"all"`     // whether the scope is everything; Service is "" then
+	Service ServiceID `json:"service"` // the service, if not All; "" is a service like any other
 }
 
 // Everything returns the scope of all services, future ones included.

@@ -89,9 +89,9 @@ func (e *MovedOnError) Unwrap() error { return ErrMovedOn }
 // InputError names the field of the caller's input that is wrong, its value and the expected
 // value. It wraps [ErrInvalidInput], and Err where there is a cause.
 type InputError struct {
-	Key   Key    // of the batch at fault, where it is known
-	Field string // as the struct or the document names it
-	Value string // bounded excerpt; never a payload or a secret
+	Key   Key    // key of the batch with the error, if known
+	Field string // name of the field in the struct or the document
+	Value string // bounded excerpt of the value; never a payload or a secret
 	Want  string
 	Err   error
 }

@@ -23,7 +23,7 @@ type Waiting struct {
 	ID      ID
 	State   State
 	Attempt int  // number of claims so far
-	Ready   bool // Queued, Delayed or Unknown, and its not-before time has passed
+	Ready   bool // whether the state is Queued, Delayed or Unknown, and the not-before time has passed
 	// Failed says that the last attempt failed and that this was not the ledger's own word about
 	// it: busy, not yet, or no effect. The ledger may have been down, and have lost what it had
 	// accepted.

@@ -19,10 +19,10 @@ type Record struct {
 	CreatedAt    time.Time `json:"created_at"`        // when it was added, which is its place in the lane
 	FinalAt      time.Time `json:"final_at,omitzero"` // when the outcome became final
 
-	ClaimExpires time.Time `json:"claim_expires,omitzero"` // Submitting: the submitter owns it until then
-	NotBefore    time.Time `json:"not_before,omitzero"`    // Delayed, Unknown, requeued: may be claimed from then on
+	ClaimExpires time.Time `json:"claim_expires,omitzero"` // in state Submitting: end of the claim, until which the submitter owns the batch
+	NotBefore    time.Time `json:"not_before,omitzero"`    // in states Delayed and Unknown, and after a requeue: when the batch may be claimed
 	LastPost     time.Time `json:"last_post,omitzero"`     // end of the last attempt that may have had an effect
-	SettlesAt    time.Time `json:"settles_at,omitzero"`    // Invalid: until then it may still be committed
+	SettlesAt    time.Time `json:"settles_at,omitzero"`    // in state Invalid: when the ledger can no longer commit the batch
 
 	// DoubtSince is the start of the first attempt whose outcome is not known; an attempt in
 	// progress counts. ResendUntil is the end of the time in which the ledger declares a
@@ -68,16 +68,16 @@ type ErrorKind string
 // The kinds of submission errors (the column submission_error).
 const (
 	KindRejected      ErrorKind = "rejected"      // the ledger refused the batch for good
-	KindBusy          ErrorKind = "busy"          // not accepted, try later
+	KindBusy          ErrorKind = "busy"          // not accepted, because the ledger is busy; may be sent later
 	KindUnavailable   ErrorKind = "unavailable"   // the ledger was not reached
-	KindMisconfigured ErrorKind = "misconfigured" // not accepted, nor would any other batch be
-	KindNotYet        ErrorKind = "not_yet"       // not accepted: this batch cannot be now
-	KindDoubt         ErrorKind = "doubt"         // outcome not known
-	KindFailed        ErrorKind = "failed"        // the ledger says: no effect, may be repeated
+	KindMisconfigured ErrorKind = "misconfigured" // not accepted; the ledger would accept no batch of this client
+	KindNotYet        ErrorKind = "not_yet"       // not accepted; the ledger cannot take this batch yet
+	KindDoubt         ErrorKind = "doubt"         // the outcome of the attempt is not known
+	KindFailed        ErrorKind = "failed"        // the ledger reports that the attempt had no effect; may be repeated
 	KindInvalid       ErrorKind = "invalid"       // the ledger decided against the batch
 	KindExhausted     ErrorKind = "exhausted"     // the budget is used up
-	KindCancelled     ErrorKind = "cancelled"     // by an operator
-	KindGivenUp       ErrorKind = "given_up"      // by an operator, although an attempt may still take effect
+	KindCancelled     ErrorKind = "cancelled"     // an operator cancelled the batch
+	KindGivenUp       ErrorKind = "given_up"      // an operator ended the batch, although an attempt may still take effect
 )
 
 // ErrorKinds returns all kinds of submission errors.

@@ -23,12 +23,12 @@ type Report struct {
 	At      time.Time `json:"at"`      // when it was recorded, on the database's clock
 	// Kind is the error; "" means accepted.
 	Kind       ErrorKind     `json:"kind,omitzero"`
-	StatusCode int           `json:"status_code,omitzero"` // HTTP status; 0 where there was no response
-	Code       int           `json:"code,omitzero"`        // the ledger's own code; 0 where there was none
-	Endpoint   string        `json:"endpoint,omitzero"`    // without credentials and query
-	Took       time.Duration `json:"took_ns,omitzero"`     // of the last request, on the instance's clock; 0 where none was made
-	Text       string        `json:"text,omitzero"`        // an excerpt of the answer
-	Instance   string        `json:"instance,omitzero"`    // that made the attempt, or asked about it
+	StatusCode int           `json:"status_code,omitzero"` // HTTP status; 0 if there was no response
+	Code       int           `json:"code,omitzero"`        // the ledger's own code; 0 if there was none
+	Endpoint   string        `json:"endpoint,omitzero"`    // URL without credentials and query
+	Took       time.Duration `json:"took_ns,omitzero"`     // duration of the last request, on the instance's clock; 0 if there was none
+	Text       string        `json:"text,omitzero"`        // excerpt of the ledger's answer
+	Instance   string        `json:"instance,omitzero"`    // name of the instance that made the attempt, or asked about it
 }
 
 // Fit returns the report made fit to be stored: texts that any database accepts (valid UTF-8, no

@@ -5,8 +5,8 @@ import "time"
 // StreamEntry is one write of the reader of a ledger's events. Age, and the times in
 // [StreamFound], are durations, so that no worker's clock mixes in.
 type StreamEntry struct {
-	Stream string // at most [MaxIDLen] bytes; a client names its streams
-	Epoch  int64  // of the writer's lease
+	Stream string // name that the client gives the stream, at most [MaxIDLen] bytes
+	Epoch  int64  // epoch of the writer's lease
 	// IDs are the batches that were seen committed. Each has at most [MaxIDLen] bytes.
 	IDs []string
 	// Cursor is the place to go on from, in the ledger's terms. At most [MaxIDLen] bytes.

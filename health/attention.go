@@ -29,13 +29,13 @@ func (a Attention) String() string { return a.Part + ": " + a.Text }
 // The parts of an [Attention].
 const (
 	PartRun      = "run"      // Run does not run
-	PartDatabase = "database" // it is not reached, or takes no writes
-	PartLedger   = "ledger"   // it is not reached, or refuses this client
-	PartStreams  = "streams"  // of the ledger's events
-	PartPosting  = "posting"  // nothing is posted, to a ledger or for a service, or at all
+	PartDatabase = "database" // the database cannot be reached, or takes no writes
+	PartLedger   = "ledger"   // the ledger cannot be reached, or refuses this client
+	PartStreams  = "streams"  // an event stream of the ledger is lost
+	PartPosting  = "posting"  // nothing is posted to a ledger, for a service, or at all
 	PartBatches  = "batches"  // batches wait for a person, or none moves; or orders were refused
-	PartLoops    = "loops"    // a loop fails, or stands
-	PartWarnings = "warnings" // of the store
+	PartLoops    = "loops"    // a loop fails, or makes no progress
+	PartWarnings = "warnings" // the store has warnings
 )
 
 // Bounds of the verdict. They are longer than what delivery without any trouble takes.

@@ -12,10 +12,10 @@ import (
 
 // Rules are the settings of [Decide], beside the ledger's traits.
 type Rules struct {
-	TTL          time.Duration // of this process's claims: how long a resend takes at most to leave
-	FirstPoll    time.Duration // from acceptance to the first query
-	PollInterval time.Duration // between queries, at most
-	StuckAfter   time.Duration // after which an open batch that has not moved needs a decision
+	TTL          time.Duration // duration of this process's claims, and so the longest time until a resend is sent
+	FirstPoll    time.Duration // time from acceptance to the first query
+	PollInterval time.Duration // longest time between two queries
+	StuckAfter   time.Duration // time after which an open batch that has not moved needs a decision
 	// Delay returns how long a batch of the service waits after its n-th attempt, where another
 	// one follows.
 	Delay func(s batch.ServiceID, n int) time.Duration

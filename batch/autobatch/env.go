@@ -14,14 +14,14 @@ import (
 const (
 	EnvSwitch           = "AUTO_BATCH_SWITCH"            // true or false; defaults to false
 	EnvDBType           = "AUTO_BATCH_DB_TYPE"           // in-memory (default), psql or sqlite
-	EnvMaxSize          = "AUTO_BATCH_MAX_SIZE"          // orders
-	EnvMaxBytes         = "AUTO_BATCH_MAX_BYTES"         // bytes; -1 is unlimited
-	EnvFlushAge         = "AUTO_BATCH_FLUSH_AGE"         // this and the durations below as in Go: 500ms, 1m
+	EnvMaxSize          = "AUTO_BATCH_MAX_SIZE"          // largest number of orders in a batch
+	EnvMaxBytes         = "AUTO_BATCH_MAX_BYTES"         // largest number of bytes in a batch; -1 means unlimited
+	EnvFlushAge         = "AUTO_BATCH_FLUSH_AGE"         // a duration; this and the durations below as in Go: 500ms, 1m
 	EnvBatchInterval    = "AUTO_BATCH_BATCH_INTERVAL"    //
 	EnvMonitorInterval  = "AUTO_BATCH_MONITOR_INTERVAL"  //
 	EnvRetryInterval    = "AUTO_BATCH_RETRY_INTERVAL"    //
 	EnvRecoveryInterval = "AUTO_BATCH_RECOVERY_INTERVAL" //
-	EnvMaxAttempts      = "AUTO_BATCH_MAX_ATTEMPTS"      // attempts; -1 is unlimited
+	EnvMaxAttempts      = "AUTO_BATCH_MAX_ATTEMPTS"      // number of attempts; -1 means unlimited
 )
 
 // FromEnv reads options from variables, as docs/glossary.md#auto-batch configures a wallet.

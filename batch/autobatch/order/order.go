@@ -16,7 +16,7 @@ type ID string
 // turns the orders of a party into batches. An Order does not change once it is stored.
 type Order struct {
 	ID    ID
-	Party batch.ServiceID // its batches carry the order
+	Party batch.ServiceID // the party whose batches carry the order
 
 	// Payload is the input from which the application's [Builder] makes this order's part of a
 	// batch.

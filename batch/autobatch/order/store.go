@@ -131,7 +131,7 @@ func (q FindQuery) Validate() error {
 // PartiesQuery asks for parties with something to do.
 type PartiesQuery struct {
 	After batch.ServiceID
-	Start bool // there is no After
+	Start bool // whether to begin at the first party, without After
 	Limit int  // at most; must be positive
 	// Cap bounds the count of a party's orders. At least 1.
 	Cap int
@@ -141,18 +141,18 @@ type PartiesQuery struct {
 type PartyLoad struct {
 	Party  batch.ServiceID
 	Orders int // counted up to Cap
-	Bytes  int // of the payloads of the counted orders
+	Bytes  int // size of the payloads of the counted orders
 	// Oldest is how long the party's oldest order has waited. It is negative where the clock
 	// stepped back since.
 	Oldest time.Duration
-	Urgent bool // a counted order is urgent; drivers may know of others
-	Split  bool // a split group waits
+	Urgent bool // whether a counted order is urgent; a driver may look at further orders
+	Split  bool // whether a split group waits
 }
 
 // NextQuery bounds a batch.
 type NextQuery struct {
-	Max      int // orders, at least 1
-	MaxBytes int // of payloads; 0 is unlimited
+	Max      int // most orders; at least 1
+	MaxBytes int // most bytes of payloads; 0 means unlimited
 }
 
 // Cut returns how many orders at the front of a queue, of these sizes, make one batch.
@@ -173,8 +173,8 @@ func (q NextQuery) Cut(sizes []int) int {
 type Ref struct {
 	ID          ID
 	Version     int64
-	TraceParent string    // [Order].TraceParent
-	Created     time.Time // of the order's record
+	TraceParent string    // the same as in [Order]
+	Created     time.Time // when the order was added
 }
 
 // Waiting is an order that may become part of a batch.
@@ -182,20 +182,20 @@ type Waiting struct {
 	Order
 	Version int64
 	Group   string
-	Created time.Time // of its record
+	Created time.Time // when the order was added
 }
 
 // Batch is a batch and its orders.
 type Batch struct {
-	Record batch.Record // final
-	Orders []Ref        // in the order in which it was built
-	Group  string       // the orders' group, "" for none
+	Record batch.Record // record of the batch, which is final
+	Orders []Ref        // orders in the order in which the batch was built
+	Group  string       // the orders' group; "" for none
 }
 
 // Settlement holds the verdicts about the orders of a final batch.
 type Settlement struct {
 	Batch   batch.Key
-	Version int64 // of the batch's record
+	Version int64 // version of the batch's record
 	Orders  []Verdict
 	// TraceParent of the batch's record; no store reads it.
 	TraceParent string
