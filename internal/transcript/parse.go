@@ -32,8 +32,8 @@ var (
 	// seenArrow matches a line such as
 	//	       25ms  9dc729aa100e... -> Pending
 	seenArrow = regexp.MustCompile(`^\s+(\S+)  ([0-9a-fA-F]+)\.\.\. -> (\S+)$`)
-	// polled matches a line such as the following one, with status 200 and the time 0.650854s and no
-	// space between them
+	// polled matches a line such as the following one, with status 200 and the time 0.650854s
+	// without a space in between
 	//	11:32:27.401 GET /batch_statuses {...}HTTP2000.650854s
 	polled = regexp.MustCompile(`^\d\d:\d\d:\d\d(?:\.\d+)? (?:([A-Z]+) (\S+) )?(\{.*\})(?:HTTP(\d{3})([\d.]+s))?$`)
 	// frame matches a line such as
