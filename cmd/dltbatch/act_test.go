@@ -128,7 +128,7 @@ func TestWithdraw(t *testing.T) {
 	inStores(t, func(s *screen) {
 		s.add("s", "b1")
 		s.ends("s", store.Doubtful)
-		assert.Contains(s, s.fails(exitSettings, "withdraw", "b1", "--reason", "r", "--yes"), "look for lane_held in its log")
+		assert.Contains(s, s.fails(exitSettings, "withdraw", "b1", "--reason", "r", "--yes"), "dltbatch instances which lanes an instance does not take")
 		s.serves("s")
 		assert.Contains(s, s.fails(exitRefused, "withdraw", "b1", "--reason", "r", "--yes"), "cannot keep a batch from taking effect")
 		text, err := relied.Record{Settings: relied.SettingsOf("s", dlt.Traits{Name: "ledger", Withdraws: true}, time.Minute, queuer.Serial())}.Text()

@@ -156,7 +156,7 @@ func (a *app) printError(err error, code int) {
 	case errors.Is(err, operator.ErrDisagree):
 		advice = "dltbatch settings SERVICE shows the record, dltbatch agree SERVICE ends a disagreement"
 	case code == exitSettings:
-		advice = "dltbatch settings SERVICE shows what is on record. Where an instance runs (dltbatch instances), look for lane_held in its log: it names the lanes that the instance does not take, and why"
+		advice = "dltbatch settings SERVICE shows what is on record, dltbatch instances which lanes an instance does not take, and why; of more than 16 lanes its log does (lane_held)"
 	case errors.Is(err, batch.ErrInDoubt):
 		advice = "dltbatch explain ID says what it waits for; dltbatch withdraw ID asks the ledger to keep it from taking effect, where the ledger can"
 	case errors.Is(err, store.ErrNotMigrated):
