@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -37,10 +38,10 @@ func (d *Desk) explain(ctx context.Context, key batch.Key) (e batch.Explanation,
 	if err != nil {
 		return e, err
 	}
-	if e, err = rules.judge(look); err != nil && r.ledger != "" {
+	if e, err = rules.judge(look); err != nil && !errors.Is(err, ErrNotRecorded) {
 		return e, err
 	}
-	unmet := err // no instance has taken batches of the lane: perhaps because none posts
+	unmet := err // no instance has recorded enough about the lane: perhaps because none posts
 	if unmet != nil {
 		e.Cause, e.Remedy = CauseUnknown, batch.RemedyWait
 	} else {

@@ -253,3 +253,25 @@ func TestALaneBehindAGate(t *testing.T) {
 		assert.Contains(o, says("s", "b"), "the next round of a running instance takes it", "it may be over")
 	})
 }
+
+// While nothing is posted, an instance compares the settings of a new lane late. An explanation
+// says what the lane waits for, and not that its settings are missing.
+func TestALaneThatWasMetWhileNothingIsPosted(t *testing.T) {
+	inStores(t, func(o *office) {
+		o.serves(traits, queuer.Serial(), "s")
+		_, err := texts.Serve(o.ctx(), o.st, []texts.Served{{Service: "new", Ledger: traits.Name}})
+		require.NoError(o, err)
+		o.add(one("new", "b"))
+		var p texts.Presence
+		i := store.Instance{ID: "one", Name: "one", Ledger: traits.Name}
+		require.NoError(o, p.Show(o.ctx(), o.st, i))
+		_, err = o.Explain(o.ctx(), batch.Key{Service: "new", ID: "b"})
+		require.ErrorIs(o, err, operator.ErrNotRecorded)
+		i.Paused, i.Pauses = true, []store.Pause{{Ledger: traits.Name, All: true, Kind: batch.KindUnavailable, For: time.Minute}}
+		require.NoError(o, p.Show(o.ctx(), o.st, i))
+		e, err := o.Explain(o.ctx(), batch.Key{Service: "new", ID: "b"})
+		require.NoError(o, err)
+		assert.Equal(o, operator.CauseUnknown, e.Cause)
+		assert.Contains(o, e.Text, "Nothing is posted: the ledger is not reached.")
+	})
+}
