@@ -6,18 +6,18 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// ActRow is a row of a history as people read it: an act, or several in a row that are parts of
-// one bulk action.
+// ActRow is a row of a history as people read it: one act, or successive acts that belong to one
+// bulk action.
 type ActRow struct {
-	batch.Act // the first of them, with the reason that the person gave
-	// N is how many acts the row stands for, and Token names the bulk action ([Bulks.Get]); "" for
-	// none.
+	batch.Act // the first act of the row; its reason is the one that the person gave
+	// N is how many acts the row stands for. Token names their bulk action ([Bulks.Get]); it is ""
+	// if the act was done alone.
 	N     int    `json:"n"`
 	Token string `json:"token,omitzero"`
 }
 
-// ActRows makes rows of acts: the parts of a bulk action that stand together are one row. The
-// action itself has each batch.
+// ActRows groups acts into rows: successive acts of one bulk action become one row. [Bulks] keeps
+// what happened to each batch of the action.
 func ActRows(acts []batch.Act) []ActRow {
 	var rows []ActRow
 	for _, act := range acts {
@@ -34,11 +34,12 @@ func ActRows(acts []batch.Act) []ActRow {
 	return rows
 }
 
-// bulkPartPattern finds the token in what bulkMark made.
+// bulkPartPattern matches a reason that begins with bulkMark, and finds the token.
 var bulkPartPattern = regexp.MustCompile(`^bulk ([0-9a-f]{32}): (.*)$`)
 
-// BulkPart reads the reason of an act that was part of a bulk action: the action's token, and the
-// reason that the person gave. It is false for an act that was done alone.
+// BulkPart reads the reason of an act. If the act belongs to a bulk action, it returns the
+// action's token, the reason that the person gave, and true. For an act that was done alone it
+// returns "", the reason and false.
 func BulkPart(reason string) (token, given string, is bool) {
 	found := bulkPartPattern.FindStringSubmatch(reason)
 	if found == nil {

@@ -15,35 +15,36 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// MaxBulk is how many batches one bulk action is about.
+// MaxBulk is the largest number of batches in one bulk action.
 const MaxBulk = 100_000
 
 const (
-	maxShownRecords = 100    // records that a preview shows
+	maxShownRecords = 100    // most records that a preview shows
 	chunkBatches    = 100    // batches between two reports of progress
-	maxKeptLanes    = 10_000 // about so many lanes' reasons are remembered; others are read again
+	maxKeptLanes    = 10_000 // about this many lanes' reasons are remembered; reasons of other lanes are read again
 )
 
-// Filter selects batches: all its conditions hold. Its zero value selects all. An age below 0, and
-// a list that is empty and not nil, are a [*batch.InputError]: as no condition they would select
-// batches that nobody meant.
+// Filter selects batches: a batch must meet all conditions. The zero value selects all batches. An
+// age below 0, and a list that is empty and not nil, give a [*batch.InputError]: taken as no
+// condition, they would select batches that nobody meant.
 type Filter struct {
 	Service *batch.ServiceID `json:"service,omitzero"`
 	// Tag is as in [store.ListQuery]; the zero value is no condition.
 	Tag    batch.Tag     `json:"tag,omitzero"`
 	States []batch.State `json:"states,omitzero"`
-	// Kinds are kinds of the last error.
+	// Kinds selects batches by the kind of their last error.
 	Kinds []batch.ErrorKind `json:"kinds,omitzero"`
-	// Causes are as [Desk.Causes] has them, for final batches as [Desk.Explain] has them.
+	// Causes selects open batches by the cause that [Desk.Causes] gives, and final batches by the
+	// cause that [Desk.Explain] gives.
 	Causes []batch.Cause `json:"causes,omitzero"`
-	// Quarantined selects batches that a policy set aside.
+	// Quarantined is true to select only batches that a policy set aside.
 	Quarantined bool `json:"quarantined,omitzero"`
 	// OlderThan and NewerThan bound the age, as in [store.ListQuery].
 	OlderThan time.Duration `json:"older_than_ns,omitzero"`
 	NewerThan time.Duration `json:"newer_than_ns,omitzero"`
 }
 
-// check returns an error for a condition that excludes nothing.
+// check returns an error for a condition that every batch meets.
 func (f Filter) check() error {
 	for _, list := range []struct {
 		field string
@@ -60,7 +61,8 @@ func (f Filter) check() error {
 	return checkAges("Filter", f.OlderThan, f.NewerThan)
 }
 
-// checkAges returns an error for a bound of the age that the stores take for none.
+// checkAges returns an error for a bound of the age that the stores would treat as no bound. The
+// parameter of is the name of the struct in the error.
 func checkAges(of string, older, newer time.Duration) error {
 	for _, age := range []struct {
 		field string
@@ -73,80 +75,81 @@ func checkAges(of string, older, newer time.Duration) error {
 	return nil
 }
 
-// Bulk is an act upon all batches that a filter selects and that are in a state which admits the
-// act.
+// Bulk is an act upon all batches that a filter selects and whose state admits the act.
 type Bulk struct {
-	// Action is ActionCancel, ActionRequeue, ActionDecide or ActionAcquit. ActionDecide is
-	// about batches that need a decision, and no others.
+	// Action is ActionCancel, ActionRequeue, ActionDecide or ActionAcquit. ActionDecide is done
+	// only to batches that need a decision.
 	Action batch.Action `json:"action"`
 	Ruling batch.Ruling `json:"ruling,omitzero"` // with ActionDecide
 	Filter Filter       `json:"filter"`
 }
 
-// Seen is a batch as it was at a preview. An act applies to this version, or does nothing.
+// Seen is a batch as it was at a preview. An act applies to this version of the batch; if the
+// batch has another version by now, the act does nothing.
 type Seen struct {
 	batch.Key
 	Version   int64     `json:"version"`
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// Count is a number of batches with one reason.
+// Count is a number of batches that wait for the same reason.
 type Count struct {
 	Reason
 	Batches int `json:"batches"`
 }
 
-// Selection holds the batches to which a bulk action would be done: those matched at one preview,
-// and no others. It is JSON as it is, so that a person may look at it in one process and
-// [Desk.Run] may carry it out in another.
+// Selection holds the batches of a bulk action: those that matched at one preview. It can be
+// written as JSON, so that a person reads it in one process and [Desk.Run] carries it out in
+// another.
 type Selection struct {
 	Bulk Bulk `json:"bulk"`
 	// At is when the preview began, on the database's clock.
 	At time.Time `json:"at"`
-	// Batches are by order key.
+	// Batches are sorted by order key.
 	Batches []Seen `json:"batches"`
-	// More says that more batches match: these are the first [MaxBulk].
+	// More is true if more batches match: Batches then holds the first [MaxBulk].
 	More   bool           `json:"more,omitzero"`
 	Causes []Count        `json:"causes"` // the largest first
 	First  []batch.Record `json:"first"`  // the first hundred
-	// Token stands for the bulk, the moment and the batches. Run refuses a selection with
-	// another one, which was changed since its preview.
+	// Token is a digest of the bulk action, the time and the batches. Run refuses a selection
+	// whose token does not match, because the selection was changed after its preview.
 	Token string `json:"token"`
 }
 
-// NotDone is a batch to which nothing was done.
+// NotDone is a batch upon which the bulk action did not act.
 type NotDone struct {
 	batch.Key
 	Why string `json:"why"`
-	// Changed says that it is not as it was at the preview: it has moved on, or is gone.
+	// Changed is true if the batch has changed since the preview, or was removed.
 	Changed bool `json:"changed,omitzero"`
 }
 
-// Report says how far the bulk action on a selection has come.
+// Report says how far a bulk action has come.
 type Report struct {
 	Token    string `json:"token"`
 	Selected int    `json:"selected"`
 	Done     int    `json:"done"`
-	// NotDone are the other batches that had their turn.
+	// NotDone holds the batches that had their turn and were not acted upon.
 	NotDone []NotDone `json:"not_done"`
-	// Next is the index in Selection.Batches from which another Run goes on. It equals the field
+	// Next is the index in Selection.Batches from which another Run continues. It equals the field
 	// Selected once all batches have had their turn.
 	Next int `json:"next"`
 }
 
 // RunOptions are for [Desk.Run].
 type RunOptions struct {
-	// From is the place in Selection.Batches to begin at: Report.Next of an earlier Run. To
-	// begin again at 0 is harmless: finished batches have moved on, and are reported as changed.
+	// From is the index in Selection.Batches to begin at: Report.Next of an earlier Run. To begin
+	// again at 0 is harmless: batches that were acted upon have changed, and are reported as
+	// changed.
 	From int
-	// Progress is called after each chunk of 100 batches; nil is nobody. It must not keep
+	// Progress is called after each chunk of 100 batches, unless it is nil. It must not keep
 	// NotDone.
 	Progress func(Report)
 }
 
-// Preview selects batches for a bulk action and changes nothing. It reads all records of the
-// service, or of the store, whose states the action admits, page by page: for final batches that
-// may be a long history. Causes are judged as by [Desk.Causes]. It needs a store with
+// Preview selects batches for a bulk action and changes nothing. It reads, page by page, all
+// records of the service, or of the store, whose states the action admits; final batches may make
+// that a long history. It finds causes as [Desk.Causes] does. It needs a store with
 // [store.CanList] and [store.CanSurvey].
 func (d *Desk) Preview(ctx context.Context, b Bulk) (Selection, error) {
 	sel, err := d.preview(ctx, b)
@@ -200,8 +203,8 @@ func (d *Desk) preview(ctx context.Context, b Bulk) (Selection, error) {
 	return sel, err
 }
 
-// query returns the list in which the records for the bulk are found. Without states in it no
-// record can match.
+// query returns the list query that finds the records for the bulk action. If the query names no
+// state, no record can match.
 func (b Bulk) query() (store.ListQuery, error) {
 	f := b.Filter
 	if err := f.check(); err != nil {
@@ -231,31 +234,31 @@ func (b Bulk) query() (store.ListQuery, error) {
 	return q, nil
 }
 
-// admits reports whether a record of the query is one for the bulk.
+// admits reports whether the bulk action may be done to a record that the query found.
 func (b Bulk) admits(rec batch.Record) bool {
 	switch {
 	case b.Action == batch.ActionDecide && !isUndecided(rec):
 		return false
 	case b.Action == batch.ActionCancel && !rec.DoubtSince.IsZero():
-		return false // Cancel refuses it; a person decides the doubt
+		return false // Cancel refuses a batch in doubt; a person decides the doubt
 	case b.Action == batch.ActionRequeue && !rec.Final():
-		return false // an Invalid that may still be committed
+		return false // an Invalid batch that may still be committed
 	}
 	return len(b.Filter.Kinds) == 0 || slices.Contains(b.Filter.Kinds, kindOf(rec.Error))
 }
 
-// isUndecided is [store.Row.Undecided] of a record.
+// isUndecided reports [store.Row.Undecided] for a record.
 func isUndecided(rec batch.Record) bool {
 	return store.Row{Decision: rec.Decision, Error: rec.Error}.Undecided()
 }
 
-// laneReasons are the reasons of a lane's open batches.
+// laneReasons holds the reasons why the open batches of a lane wait.
 type laneReasons struct {
 	shown map[batch.ID]Reason
-	rest  Reason // of those behind
+	rest  Reason // of the batches behind those in shown
 }
 
-// reasonOf returns the reason of a record.
+// reasonOf returns the reason why the batch of a record waits.
 func (l laneReasons) reasonOf(rec batch.Record) Reason {
 	switch why, shown := l.shown[rec.ID]; {
 	case rec.Final() && rec.Quarantined:
@@ -268,8 +271,8 @@ func (l laneReasons) reasonOf(rec batch.Record) Reason {
 	return l.rest
 }
 
-// addReasons adds the reasons of the lanes in which open batches of a page are. It first forgets
-// all, if these are many.
+// addReasons adds to known the reasons of each lane that has open batches on the page. If known
+// has more than maxKeptLanes lanes, addReasons first clears it.
 func (v *view) addReasons(ctx context.Context, page []batch.Record, known map[batch.ServiceID]laneReasons) error {
 	if len(known) > maxKeptLanes {
 		clear(known)
@@ -308,7 +311,7 @@ func countList(causes map[Reason]int) []Count {
 	return all
 }
 
-// token returns a digest of what the selection would do to which batches.
+// token returns a digest of the selection: the bulk action, the time and the batches.
 func (s Selection) token() (string, error) {
 	text, err := json.Marshal(struct {
 		Bulk    Bulk      `json:"bulk"`
@@ -322,7 +325,7 @@ func (s Selection) token() (string, error) {
 	return hex.EncodeToString(sum[:16]), nil
 }
 
-// check returns an error for a selection that was changed, or that nobody can mean.
+// check returns an error for a selection that was changed since its preview, or that is not valid.
 func (s Selection) check() error {
 	if token, err := s.token(); err != nil || token != s.Token {
 		return errors.Join(err, &batch.InputError{Field: "Selection.Token", Value: batch.Excerpt(s.Token, 64), Want: "a selection as Preview returned it"})
@@ -331,14 +334,15 @@ func (s Selection) check() error {
 	return err
 }
 
-// Run carries a bulk action out: to each batch of the selection as it was at the preview, one by
-// one. To a batch that has changed since it does nothing, and reports it; batches that match only
-// now are not touched. Each act is in the history of its batch with actor and reason.
+// Run carries out a bulk action: it acts upon the batches of the selection one by one, each as it
+// was at the preview. A batch that has changed since then is reported and left as it is. A batch
+// that matches the filter only now is not touched. The history of each batch has the act, with
+// actor and reason.
 //
-// Run ends early when ctx is done, or the store fails. The report then comes with the error, and
-// Next is the place where another Run goes on: in any process that has the selection. The act
-// at Next may have been done. Nobody goes on by itself. Run keeps nothing: see [Bulks] for an
-// action that another process can go on with by its token alone.
+// Run ends early when ctx is done or the store fails. It then returns the report with the error,
+// and Next is the index from which another Run continues, in any process that has the selection.
+// The act at Next may have been done. No process continues by itself. Run keeps nothing in the
+// store: see [Bulks] for an action that another process can continue by its token alone.
 func (d *Desk) Run(ctx context.Context, s Selection, by batch.By, o *RunOptions) (Report, error) {
 	if o == nil {
 		o = &RunOptions{}
@@ -386,8 +390,7 @@ func (d *Desk) run(ctx context.Context, s Selection, by batch.By, o RunOptions, 
 	return nil
 }
 
-// chunkDesk returns where the acts of a chunk are done: it asks once for the settings of a
-// service.
+// chunkDesk returns a desk for the acts of one chunk. It reads the settings of each service once.
 func (d *Desk) chunkDesk() acts.Desk {
 	type quiet struct {
 		d   time.Duration
@@ -406,7 +409,7 @@ func (d *Desk) chunkDesk() acts.Desk {
 	return desk
 }
 
-// act does the bulk's act to one batch.
+// act does the bulk action to one batch.
 func (b Bulk) act(ctx context.Context, desk acts.Desk, to Seen, by batch.By) (err error) {
 	seen := batch.Record{Key: to.Key, Version: to.Version, CreatedAt: to.CreatedAt}
 	switch b.Action {
@@ -422,8 +425,8 @@ func (b Bulk) act(ctx context.Context, desk acts.Desk, to Seen, by batch.By) (er
 	return err
 }
 
-// notDone returns why nothing was done to a batch; stop says that the error is not the batch's,
-// so that the next batch would fare no better.
+// notDone returns the reason why nothing was done to a batch. The result stop is true if the error
+// does not depend on the batch: the next batch would fail in the same way.
 func (s Seen) notDone(err error) (why NotDone, stop bool) {
 	if err == nil {
 		return why, false

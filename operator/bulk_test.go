@@ -45,8 +45,8 @@ func idsOf(bs []batch.Batch) (ids []batch.ID) {
 	return ids
 }
 
-// What was seen is done, one by one. What has changed is skipped and reported; what matches only
-// since the preview is left out.
+// A bulk action acts upon the batches that the preview showed, one by one. Batches that have
+// changed are skipped and reported. Batches that match only since the preview are left out.
 func TestBulk(t *testing.T) {
 	inStores(t, func(o *office) {
 		o.serves(traits, queuer.Serial(), "s", "t")
@@ -61,10 +61,10 @@ func TestBulk(t *testing.T) {
 		assert.Equal(o, 249, sel.Causes[0].Batches)
 		assert.Equal(o, batch.Queued, o.see(s[0]).State, "a preview does nothing")
 
-		claimed := o.claim(queuer.Serial(), "s") // the first leaves meanwhile
+		claimed := o.claim(queuer.Serial(), "s") // the first batch leaves after the preview
 		_, err := o.Cancel(o.ctx(), o.see(s[7]), ada)
 		require.NoError(o, err)
-		_, err = o.Requeue(o.ctx(), o.see(s[7]), ada) // it matches again, and nobody saw it like this
+		_, err = o.Requeue(o.ctx(), o.see(s[7]), ada) // the batch matches again, with a version that the preview did not show
 		require.NoError(o, err)
 		late := one("s", "late")
 		o.add(late)
@@ -103,12 +103,13 @@ func TestBulk(t *testing.T) {
 	})
 }
 
-// A batch that was removed, and added again under its id and with the version that was seen, is
-// another batch: nobody has seen it. That holds for a selection that went through JSON, too.
+// A batch that was removed and added again, under the same id and with the version that was seen,
+// is a different batch, which nobody has seen. This also holds for a selection that was written to
+// JSON and read again.
 func TestBulkOfWhatWasAddedAgain(t *testing.T) {
 	inStores(t, func(o *office) {
 		o.serves(traits, queuer.Serial(), "s")
-		bs := o.lane("s", 3) // the third keeps its order key from being given out again
+		bs := o.lane("s", 3) // the third batch keeps its order key from being given out again
 		service := batch.ServiceID("s")
 		sel := o.preview(operator.Bulk{Action: batch.ActionCancel, Filter: operator.Filter{Service: &service}})
 		_, err := o.Cancel(o.ctx(), o.see(bs[1]), bob)
@@ -171,7 +172,7 @@ func TestBulkCancelsUnknown(t *testing.T) {
 		bs := append(o.lane("s", 1), o.lane("doubt", 1)...)
 		o.record(store.Doubtful, o.claim(queuer.Serial(), "s", "doubt")...)
 		o.found(store.NotCommitted, bs[0].Key())
-		o.found(store.NoTrace, bs[1].Key()) // it may be sent again, and the doubt stays
+		o.found(store.NoTrace, bs[1].Key()) // the batch may be sent again, and the doubt stays
 		for _, b := range bs {
 			require.Equal(o, batch.Unknown, o.see(b).State)
 		}
@@ -186,7 +187,7 @@ func TestBulkCancelsUnknown(t *testing.T) {
 	})
 }
 
-// A bulk action that nobody can mean is refused, and a selection that was changed is not run.
+// A bulk action that makes no sense is refused, and a selection that was changed is not run.
 func TestBulkInput(t *testing.T) {
 	inStores(t, func(o *office) {
 		o.serves(traits, queuer.Serial(), "s")
@@ -219,8 +220,8 @@ func TestBulkInput(t *testing.T) {
 	})
 }
 
-// A condition that excludes nothing, such as an age below 0, is refused: without it a bulk action
-// would be about the whole store.
+// A condition that every batch meets, such as an age below 0, is refused: with it a bulk action
+// would act upon the whole store.
 func TestFilterThatExcludesNothing(t *testing.T) {
 	o := newOffice(t, memory.New())
 	o.lane("s", 1)
@@ -257,7 +258,7 @@ func (s *failing) Cancel(ctx context.Context, seen batch.Record, by batch.By) (b
 	return s.Store.Cancel(ctx, seen, by)
 }
 
-// A run that ends early says where another goes on, and nothing goes on by itself.
+// A Run that ends early says where another Run continues, and no process continues by itself.
 func TestBulkGoesOn(t *testing.T) {
 	broken := errors.New("broken")
 	for name, c := range map[string]struct {
@@ -294,14 +295,15 @@ func TestBulkGoesOn(t *testing.T) {
 	}
 }
 
-// unminding is a store whose acts pay no heed to their context.
+// unminding is a store whose acts ignore the end of their context.
 type unminding struct{ store.Store }
 
 func (s unminding) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
 	return s.Store.Cancel(context.WithoutCancel(ctx), seen, by)
 }
 
-// Without a record nothing is requeued, and the report says of each batch why.
+// Without a record of the ledger's settings no batch is requeued, and the report says why for each
+// batch.
 func TestBulkWithoutARecord(t *testing.T) {
 	inStores(t, func(o *office) {
 		bs := o.lane("s", 2)

@@ -9,15 +9,15 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// maxCancelTries is how often Cancel tries to be faster than the process that carries the action
-// out.
+// maxCancelTries is how often Cancel tries to write the action before the process that carries the
+// action out writes it.
 const maxCancelTries = 20
 
-// Cancel ends an action: the process that carries it out stops after the batches that it is at,
-// 100 at most. Acts that were done stay done. Where a process ended before it kept its progress,
-// Cancel counts its acts by the histories of these batches. The error is [batch.ErrNotAllowed] for
-// an action that is over; a further Cancel of a cancelled action counts again, which helps where
-// the store failed in the first one.
+// Cancel ends a bulk action: the process that carries the action out stops after the batches in
+// its hands, 100 at most. Acts that were done stay done. Where that process ended before it kept
+// its progress, Cancel counts the acts by the histories of the batches. The error is
+// [batch.ErrNotAllowed] for an action that is over. A second Cancel of a cancelled action counts
+// again, which helps where the store failed during the first.
 func (s *Bulks) Cancel(ctx context.Context, token string, by batch.By) (Progress, error) {
 	p, err := s.cancel(ctx, token, by)
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *Bulks) cancel(ctx context.Context, token string, by batch.By) (Progress
 		if b.kept.State == BulkFinished {
 			return b.progress(), fmt.Errorf("%w: it is %s", batch.ErrNotAllowed, b.kept.State)
 		}
-		if b.kept.State == BulkOpen { // first of all: the count takes time, in which a process would go on
+		if b.kept.State == BulkOpen { // the state is written first: the count takes time, in which a process would continue
 			b.kept.event("cancel", by)
 			b.kept.State = BulkCancelled
 			if b, err = s.saveBulk(ctx, b, nil); err == nil {
@@ -61,9 +61,9 @@ func (s *Bulks) cancel(ctx context.Context, token string, by batch.By) (Progress
 	}
 }
 
-// countUnseen keeps the acts of a cancelled action that were done behind its progress, by the
-// histories of the batches: a process ended, or has still to notice the cancel, before it kept
-// them.
+// countUnseen adds the acts that were done after the last kept progress of a cancelled action, and
+// finds them in the histories of the batches. A process did these acts, and ended, or has not yet
+// noticed the cancel, before it kept them.
 func (s *Bulks) countUnseen(ctx context.Context, b bulk) (bulk, error) {
 	if b.kept.Next >= b.kept.Selected {
 		return b, nil
@@ -98,7 +98,7 @@ func (s *Bulks) countUnseen(ctx context.Context, b bulk) (bulk, error) {
 	return s.saveBulk(ctx, counted, part)
 }
 
-// whySkipped says why nothing was done to a batch, as far as the batch itself still shows it.
+// whySkipped returns why nothing was done to a batch, as far as the batch's record still shows it.
 func (s *Bulks) whySkipped(ctx context.Context, seen Seen) (NotDone, error) {
 	rec, err := s.d.Get(ctx, seen.Key)
 	if err == nil {

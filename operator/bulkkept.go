@@ -12,10 +12,11 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// bulkLifetime is how long a bulk action is kept after its last change.
+// bulkLifetime is how long the store keeps a bulk action after its last change.
 const bulkLifetime = 30 * 24 * time.Hour
 
-// keptBulk is the text of a bulk action: all of Progress that the store does not keep beside it.
+// keptBulk is the stored text of a bulk action: all of Progress except what the store keeps beside
+// the text.
 type keptBulk struct {
 	Bulk     Bulk        `json:"bulk"`
 	At       time.Time   `json:"at"`
@@ -26,16 +27,16 @@ type keptBulk struct {
 	Events   []BulkEvent `json:"events"`
 }
 
-// keptPart is the text of one part: its batches, and after their turn the batches to which nothing
-// was done.
+// keptPart is the stored text of one part of an action: its batches, and, after their turn, those
+// upon which the action did not act.
 type keptPart struct {
 	Batches []Seen    `json:"batches"`
 	NotDone []NotDone `json:"not_done,omitzero"`
 
-	text store.Text // as it was read
+	text store.Text // the text as it was read from the store
 }
 
-// bulk is an action as it was read.
+// bulk is a bulk action as it was read from the store.
 type bulk struct {
 	store.Text
 	kept keptBulk
@@ -71,7 +72,7 @@ func (b bulk) progress() Progress {
 	return Progress{b.Name, k.Bulk, k.At, k.State, b.Begun, b.Changed, k.Selected, k.Next, k.Done, k.Events}
 }
 
-// event notes an act of a person.
+// event adds an act of a person to the action's events.
 func (k *keptBulk) event(event string, by batch.By) {
 	const most = 100
 	by.Reason = batch.Excerpt(by.Reason, batch.MaxErrorText)
@@ -80,7 +81,7 @@ func (k *keptBulk) event(event string, by batch.By) {
 	}
 }
 
-// forget removes the actions that nobody has changed for [bulkLifetime], with their parts.
+// forget removes the actions that have not changed for [bulkLifetime], with their parts.
 func (s *Bulks) forget(ctx context.Context) error {
 	old, _, err := s.d.store.ListTexts(ctx, store.TextsQuery{Kind: store.TextBulk, Unchanged: bulkLifetime, Limit: maxListedBulks})
 	if err != nil {
@@ -88,7 +89,7 @@ func (s *Bulks) forget(ctx context.Context) error {
 	}
 	for _, t := range old {
 		b, err := readBulk(t)
-		if err != nil { // of other code, which knows its parts
+		if err != nil { // written by a later version, which knows the parts
 			continue
 		}
 		parts, _, err := s.d.store.ReadTexts(ctx, store.TextBulkPart, b.kept.parts(t.Name)...)
@@ -99,15 +100,15 @@ func (s *Bulks) forget(ctx context.Context) error {
 		for i := range all {
 			all[i].Body = ""
 		}
-		if _, err := s.d.store.SwapTexts(ctx, all...); err != nil { // one that was changed since stays
+		if _, err := s.d.store.SwapTexts(ctx, all...); err != nil { // an action that has changed meanwhile stays
 			return err
 		}
 	}
 	return nil
 }
 
-// saveBulk keeps a change of an action, and of a part of it where part is not nil. The error is
-// [batch.ErrMovedOn] where one of them has changed since it was read.
+// saveBulk writes a change of an action, and of the part if part is not nil. The error is
+// [batch.ErrMovedOn] if the action or the part has changed since it was read.
 func (s *Bulks) saveBulk(ctx context.Context, b bulk, part *keptPart) (bulk, error) {
 	body, err := json.Marshal(b.kept)
 	if err != nil {
@@ -161,7 +162,8 @@ func (s *Bulks) readPart(ctx context.Context, token string, place int) (*keptPar
 	return p, nil
 }
 
-// reread reads the text of a part again, and leaves the part as it is.
+// reread reads the stored text of a part again, and leaves the other fields of the part as they
+// are.
 func (s *Bulks) reread(ctx context.Context, p *keptPart) error {
 	t, err := texts.Read(ctx, s.d.store, store.TextBulkPart, p.text.Name)
 	if err == nil && t.Version == 0 {

@@ -14,18 +14,18 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// maxListedBulks is how many actions List returns.
+// maxListedBulks is the largest number of actions that List returns.
 const maxListedBulks = 100
 
-// Bulks are the bulk actions whose progress the store keeps (docs/operations.md#bulk-actions).
-// After a crash of the process that carries one out, nothing goes on by itself: a person lets
-// another process go on, by the token of the selection. Its methods may be called concurrently.
-// They return [store.ErrUnsupported] where the store lacks [store.CanKeepTexts],
-// [batch.ErrNotFound] for a token that is not known, or not any more (an action is kept for 30
-// days after its last change), and the store's error.
+// Bulks gives access to the bulk actions whose progress the store keeps
+// (docs/operations.md#bulk-actions). After a crash of the process that carries an action out, no
+// process continues by itself: a person lets another process continue, by the token of the
+// selection. The methods may be called concurrently. They return [store.ErrUnsupported] where the
+// store lacks [store.CanKeepTexts], [batch.ErrNotFound] for a token that is unknown or no longer
+// known (an action is kept for 30 days after its last change), and the store's error.
 type Bulks struct{ d *Desk }
 
-// NewBulks returns the bulk actions of a desk's store.
+// NewBulks returns the bulk actions in a desk's store.
 func NewBulks(d *Desk) *Bulks { return &Bulks{d} }
 
 // BulkState says whether a bulk action is over.
@@ -33,7 +33,7 @@ type BulkState string
 
 // States of a bulk action.
 const (
-	BulkOpen      BulkState = "open" // under way, or waiting for somebody who goes on with it
+	BulkOpen      BulkState = "open" // under way, or waiting for a person who continues it
 	BulkFinished  BulkState = "finished"
 	BulkCancelled BulkState = "cancelled"
 )
@@ -54,17 +54,17 @@ type Progress struct {
 	// Begun and Changed are the times of the first and the last change, on the database's clock.
 	Begun   time.Time `json:"begun"`
 	Changed time.Time `json:"changed"`
-	// Next is the place in the selection of the first batch whose turn is still to come.
+	// Next is the index in the selection of the next batch to act upon.
 	Selected int `json:"selected"`
 	Next     int `json:"next"`
 	Done     int `json:"done"`
-	// Events come oldest first: the first, and the newest 99.
+	// Events come oldest first: the first event, and the newest 99.
 	Events []BulkEvent `json:"events"`
 }
 
-// Begin keeps a selection, as [Desk.Preview] returned it, and changes no batch yet: [Bulks.Resume]
-// does. Where the selection is kept already it changes nothing and returns its progress. The error
-// is a [*batch.InputError] for a selection that was changed.
+// Begin stores a selection as [Desk.Preview] returned it, and changes no batch: [Bulks.Resume]
+// acts upon the batches. If the selection is stored already, Begin changes nothing and returns its
+// progress. The error is a [*batch.InputError] for a selection that was changed.
 func (s *Bulks) Begin(ctx context.Context, sel Selection, by batch.By) (Progress, error) {
 	if err := by.Validate(); err != nil {
 		return Progress{}, err
@@ -93,19 +93,19 @@ func (s *Bulks) Begin(ctx context.Context, sel Selection, by batch.By) (Progress
 	if err != nil {
 		return Progress{}, fmt.Errorf("begin a bulk action: %w", err)
 	}
-	b, err := s.readBulk(ctx, sel.Token) // its times, or the action that is kept already
+	b, err := s.readBulk(ctx, sel.Token) // the action's times, or the action that was kept before
 	return b.progress(), err
 }
 
-// Resume goes on with an action, which another person or process may have begun: it acts upon each
-// batch as it was at the preview, one by one. After each 100 batches it keeps the progress, and
-// calls progress, which may be nil. Each act is in the history of its batch, by this person, with
-// the token before the reason. A batch to which the action was done already, before the progress
-// was kept, counts as done, and nothing is done to it again.
+// Resume continues an action, which another person or process may have begun: it acts upon the
+// batches one by one, each as it was at the preview. After each 100 batches it stores the
+// progress, and calls progress unless that is nil. The history of each batch has the act, with
+// this person's name, and with the token before the reason. A batch to which the action was done
+// before the progress was stored counts as done, and is not acted upon again.
 //
-// The error is [batch.ErrNotAllowed] for an action that is over, and [batch.ErrMovedOn] once
-// somebody else goes on with the action or has cancelled it: this call then stops. It also stops
-// when ctx is done, or the store fails; the progress comes with the error.
+// The error is [batch.ErrNotAllowed] for an action that is over, and [batch.ErrMovedOn] if another
+// call continues the action or somebody has cancelled it: Resume then stops. It also stops when
+// ctx is done or the store fails. It returns the progress with the error.
 func (s *Bulks) Resume(ctx context.Context, token string, by batch.By, progress func(Progress)) (Progress, error) {
 	p, err := s.resume(ctx, token, by, progress)
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *Bulks) resume(ctx context.Context, token string, by batch.By, progress 
 	if b.kept.State != BulkOpen {
 		return b.progress(), fmt.Errorf("%w: it is %s", batch.ErrNotAllowed, b.kept.State)
 	}
-	// The person who began most often goes on first; the events say so once.
+	// The person who began the action usually makes the first Resume, which adds no second event.
 	if last := b.kept.Events[len(b.kept.Events)-1]; last.Event != "begin" || last.By.Actor != by.Actor || b.kept.Next > 0 {
 		b.kept.event("resume", by)
 		if b, err = s.saveBulk(ctx, b, nil); err != nil {
@@ -160,8 +160,9 @@ func (s *Bulks) resume(ctx context.Context, token string, by batch.By, progress 
 	return b.progress(), nil
 }
 
-// keepLate keeps the progress that a call made while somebody cancelled the action; moved is the
-// error. Where somebody else goes on, that call counts these batches.
+// keepLate stores the progress of a call during which somebody cancelled the action; moved is the
+// error of the first write. If another call continues the action instead, that call counts these
+// batches.
 func (s *Bulks) keepLate(ctx context.Context, was bulk, next keptBulk, part *keptPart, moved error) (Progress, error) {
 	for try := 1; ; try++ {
 		now, err := s.readBulk(ctx, was.Name)
@@ -171,7 +172,7 @@ func (s *Bulks) keepLate(ctx context.Context, was bulk, next keptBulk, part *kep
 		if err != nil {
 			return was.progress(), errors.Join(moved, err)
 		}
-		// Cancel may have counted a part of these batches already.
+		// Cancel may have counted some of these batches already.
 		if now.kept.State != BulkCancelled || now.kept.Next < was.kept.Next || now.kept.Next > next.Next {
 			return now.progress(), moved
 		}
@@ -185,10 +186,11 @@ func (s *Bulks) keepLate(ctx context.Context, was bulk, next keptBulk, part *kep
 	}
 }
 
-// bulkMark begins the reason of each act of a bulk action, so that another process knows the act.
+// bulkMark returns the text with which the reason of each act of a bulk action begins, so that
+// another process recognizes the act.
 func bulkMark(token string) string { return "bulk " + token + ": " }
 
-// chunk acts upon the batches of a part, and returns how far the action has come then.
+// chunk acts upon the batches of a part, and returns the action with its new progress.
 func (s *Bulks) chunk(ctx context.Context, k keptBulk, part *keptPart, by batch.By, mark string) (keptBulk, error) {
 	desk := s.d.chunkDesk()
 	part.NotDone = nil
@@ -203,8 +205,8 @@ func (s *Bulks) chunk(ctx context.Context, k keptBulk, part *keptPart, by batch.
 		}
 		done := err == nil
 		if !done {
-			// Whether the act was done before decides what is kept for good: without an answer the
-			// action stops here.
+			// The history says whether the act was done before. The result is kept for good, so
+			// the action stops here if the history cannot be read.
 			if done, err = s.wasDone(ctx, seen, k.Bulk.Action, mark); err != nil {
 				return k, err
 			}
@@ -222,8 +224,8 @@ func (s *Bulks) chunk(ctx context.Context, k keptBulk, part *keptPart, by batch.
 	return k, nil
 }
 
-// wasDone reports whether this bulk action was done to a batch before, by the batch's history. A
-// batch that is gone has none.
+// wasDone reports whether the batch's history has an act of this bulk action. A batch that was
+// removed has no history.
 func (s *Bulks) wasDone(ctx context.Context, to Seen, action batch.Action, mark string) (bool, error) {
 	acts, err := s.d.History(ctx, to.Key)
 	if err != nil && !errors.Is(err, batch.ErrNotFound) {
@@ -243,8 +245,7 @@ func (s *Bulks) Get(ctx context.Context, token string) (Progress, error) {
 	return b.progress(), nil
 }
 
-// Report returns the batches to which nothing was done, each with the reason, of all that had
-// their turn.
+// Report returns the batches that had their turn and were not acted upon, each with the reason.
 func (s *Bulks) Report(ctx context.Context, token string) (Report, error) {
 	b, err := s.readBulk(ctx, token)
 	r := Report{Token: token, Selected: b.kept.Selected, Done: b.kept.Done, Next: b.kept.Next, NotDone: []NotDone{}}
@@ -260,8 +261,8 @@ func (s *Bulks) Report(ctx context.Context, token string) (Report, error) {
 	return r, nil
 }
 
-// List returns the actions that began last, the newest first: a hundred at most, of the thousand
-// that were changed last.
+// List returns the actions that began last, newest first: 100 at most, out of the 1,000 actions
+// that changed last.
 func (s *Bulks) List(ctx context.Context) ([]Progress, error) {
 	all, _, err := s.d.store.ListTexts(ctx, store.TextsQuery{Kind: store.TextBulk, Limit: 10 * maxListedBulks})
 	if err != nil {

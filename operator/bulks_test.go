@@ -26,7 +26,7 @@ import (
 
 var bob = batch.By{Actor: "bob", Reason: "ticket 18"}
 
-// begun is a kept action that cancels all batches of a lane.
+// begun begins a kept action that cancels all batches of a lane.
 func (o *office) begun(lane batch.ServiceID) (*operator.Bulks, operator.Progress) {
 	o.Helper()
 	s := operator.NewBulks(o.Desk)
@@ -35,8 +35,8 @@ func (o *office) begun(lane batch.ServiceID) (*operator.Bulks, operator.Progress
 	return s, p
 }
 
-// A kept action is carried out by its token, and leaves a report. What has changed since the
-// preview is skipped, and what matches since is left out.
+// A kept action is carried out by its token, and leaves a report. Batches that have changed since
+// the preview are skipped, and batches that match only since then are left out.
 func TestBulks(t *testing.T) {
 	inStores(t, func(o *office) {
 		o.serves(traits, queuer.Serial(), "s")
@@ -85,12 +85,12 @@ func TestBulks(t *testing.T) {
 	})
 }
 
-// previewed is a selection that nobody previewed.
+// previewed returns a selection with the token of p that no preview made.
 func (o *office) previewed(p operator.Progress) operator.Selection {
 	return operator.Selection{Bulk: p.Bulk, At: p.At, Token: p.Token}
 }
 
-// An action about nothing is finished at once, and input that makes no sense is refused.
+// An action without batches is finished at once, and invalid input is refused.
 func TestBulksInput(t *testing.T) {
 	inStores(t, func(o *office) {
 		s, p := o.begun("s")
@@ -116,7 +116,7 @@ func TestBulksInput(t *testing.T) {
 	})
 }
 
-// An action that this code cannot read keeps nobody from a new one.
+// A stored action that this version cannot read does not prevent a new action.
 func TestAnUnreadableActionIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -140,7 +140,7 @@ func TestAnUnreadableActionIsLeftAlone(t *testing.T) {
 	})
 }
 
-// acting is a store that does something before one of the acts.
+// acting is a store that calls a function before one of its acts.
 type acting struct {
 	store.Store
 	left int
@@ -154,8 +154,8 @@ func (s *acting) Cancel(ctx context.Context, seen batch.Record, by batch.By) (ba
 	return s.Store.Cancel(ctx, seen, by)
 }
 
-// A person cancels an action that is under way: the process stops, the rest is as it was, and the
-// report counts what was done.
+// A person cancels an action that is under way: its process stops, the remaining batches stay
+// unchanged, and the report counts the acts that were done.
 func TestBulksCancelled(t *testing.T) {
 	st := &acting{Store: memory.New(), left: 150}
 	o := newOffice(t, st)
@@ -179,7 +179,7 @@ func TestBulksCancelled(t *testing.T) {
 	require.ErrorIs(t, err, batch.ErrNotAllowed)
 }
 
-// Two people go on with one action: one of them stops, and each batch is acted upon once.
+// If two people resume one action, one of the calls stops, and each batch is acted upon once.
 func TestBulksTwice(t *testing.T) {
 	st := &acting{Store: memory.New(), left: 150}
 	o := newOffice(t, st)
@@ -195,7 +195,7 @@ func TestBulksTwice(t *testing.T) {
 	o.once(bs, p.Token)
 }
 
-// once checks that the action was done once to each batch.
+// once checks that the action was done exactly once to each batch.
 func (o *office) once(bs []batch.Batch, token string) {
 	o.Helper()
 	for _, b := range bs {
@@ -209,7 +209,7 @@ func (o *office) once(bs []batch.Batch, token string) {
 	assert.Equal(o, len(bs), report.Done)
 }
 
-// A store fails: another call goes on from where the progress was kept.
+// After the store has failed, another call continues from the kept progress.
 func TestBulksGoOn(t *testing.T) {
 	broken := errors.New("broken")
 	st := &failing{Store: memory.New(), left: 230, fail: func() error { return broken }}
@@ -225,12 +225,12 @@ func TestBulksGoOn(t *testing.T) {
 	o.once(bs, p.Token)
 }
 
-// forgetful is a store that cancels a batch without an answer, once, and that cannot read
-// histories for a while.
+// forgetful is a store that once cancels a batch without returning an answer, and whose histories
+// cannot be read for a while.
 type forgetful struct {
 	store.Store
 	left  int
-	reads error // of each history
+	reads error // the error of each read of a history
 }
 
 var errLost = errors.New("the answer was lost")
@@ -250,7 +250,7 @@ func (s *forgetful) History(ctx context.Context, key batch.Key) ([]batch.Act, er
 	return s.Store.History(ctx, key)
 }
 
-// A history that cannot be read does not say that nothing was done: the action stops, and the
+// A history that cannot be read is no proof that nothing was done: the action stops, and the
 // report of the next call is right.
 func TestBulksWithoutHistories(t *testing.T) {
 	reset := errors.New("connection reset")
@@ -271,8 +271,8 @@ func TestBulksWithoutHistories(t *testing.T) {
 	o.once(bs, p.Token)
 }
 
-// An action is cancelled after its process ended in the middle of a part: what was done there is
-// counted, and what was skipped there is reported.
+// After the process of an action ended in the middle of a part, Cancel counts the acts that were
+// done in the part, and reports the batches that were skipped.
 func TestBulksCancelledAfterACrash(t *testing.T) {
 	inStores(t, func(o *office) {
 		broken := errors.New("broken")
@@ -303,7 +303,8 @@ func TestBulksCancelledAfterACrash(t *testing.T) {
 	})
 }
 
-// Where the histories cannot be read, the action is cancelled at once, and a further call counts.
+// If the histories cannot be read, Cancel ends the action at once, and a second Cancel counts the
+// acts.
 func TestBulksCancelledWithoutHistories(t *testing.T) {
 	st := &forgetful{Store: memory.New(), left: 5}
 	o := newOffice(t, st)
@@ -322,7 +323,7 @@ func TestBulksCancelledWithoutHistories(t *testing.T) {
 	assert.Len(t, got.Events, 2)
 }
 
-// A batch that retention has removed was not done, and does not stop the action.
+// A batch that retention removed counts as not done, and does not stop the action.
 func TestBulksOfAGoneBatch(t *testing.T) {
 	st := &forgetful{Store: memory.New()}
 	o := newOffice(t, st)
@@ -340,11 +341,12 @@ func TestBulksOfAGoneBatch(t *testing.T) {
 	assert.True(t, report.NotDone[0].Changed)
 }
 
-// bulkChild names the database, the token and the number of acts of a process that TestBulksKilled
-// starts.
+// bulkChild is the environment variable that gives a child process of TestBulksKilled the
+// database, the token and the number of acts.
 const bulkChild = "DLTBATCH_TEST_BULK"
 
-// bulkProcess carries an action out, and is killed before one of its acts.
+// bulkProcess carries out the action in the database at path, and kills its own process before one
+// of the acts.
 func bulkProcess(path, token string, acts int) error {
 	db, err := sqliteopen.Open(path)
 	if err != nil {
@@ -367,8 +369,8 @@ func bulkProcess(path, token string, acts int) error {
 	return err
 }
 
-// Processes that carry an action out are killed, in the middle of its parts. Nothing goes on by
-// itself; another process goes on by the token, and each batch is acted upon once.
+// Processes that carry out an action are killed in the middle of its parts. No process continues
+// by itself; another process continues by the token, and each batch is acted upon once.
 func TestBulksKilled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "queue.db")
 	db, err := sqliteopen.Open(path)

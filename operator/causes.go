@@ -12,84 +12,86 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// CauseUnknown is the cause of batches about which the record of their route does not say
-// enough: Why is the reason. [Desk.Explain] gives a [*SettingsError] for them.
+// CauseUnknown is the cause of batches that cannot be explained because the record of their
+// ledger's settings lacks something; Why gives the reason. [Desk.Explain] returns a
+// [*SettingsError] for such batches.
 const CauseUnknown batch.Cause = "unknown"
 
 // Bounds of one survey of all lanes.
 const (
-	// maxSampledLanes is the number of lanes of which also the batches behind the front are read,
-	// where the strategy may take more than one batch of a lane at once.
+	// maxSampledLanes is the largest number of lanes in which the batches behind the front are
+	// read, too. They are read where the strategy may take more than one batch of a lane at once.
 	maxSampledLanes = 1000
-	// maxSampledBatches is the number of batches that are read of such a lane: so many of those
-	// that were never tried, and as many of those that wait for a further attempt.
+	// maxSampledBatches is how many batches of such a lane are read: this many that were never
+	// attempted, and this many that wait for a further attempt.
 	maxSampledBatches = 20
 	// surveyPageLanes is the number of lanes that one call of the store's Survey reads.
 	surveyPageLanes = 5000
-	// maxExampleLanes is the number of lanes of a group in which an example is looked for.
+	// maxExampleLanes is the number of lanes in which an example for a group is looked for.
 	maxExampleLanes = 3
 	// maxCountedBatches bounds the count of waiting batches in each lane.
 	maxCountedBatches = 1000
-	// defaultTimeLimit is CausesQuery.Within where it is not set.
+	// defaultTimeLimit is the limit if CausesQuery.Within is not set.
 	defaultTimeLimit = 10 * time.Second
 )
 
 // CausesQuery bounds a survey of all lanes.
 type CausesQuery struct {
-	// Within is how long the survey may take. Lanes that were not reached by then are left out,
-	// and the report is marked incomplete. Defaults to 10 s.
+	// Within limits how long the survey may take. Lanes that were not reached in that time are
+	// left out, and the report is marked incomplete. The default is 10 s.
 	Within time.Duration
-	// Kept says that a survey which another process has kept will do; Within does not count then.
-	// Causes.Age is its age.
+	// Kept is true to accept a stored survey of another process; Within is then ignored.
+	// Causes.Age is the age of that survey.
 	Kept bool
 }
 
 // Causes are the open batches of a store, grouped by the reason why they wait.
 type Causes struct {
 	At time.Time `json:"at"` // of the last survey, on the database's clock
-	// Age is the time since At of a kept survey; 0 for a survey that was made for the caller.
+	// Age is the time since At for a stored survey, and 0 for a survey made by this call.
 	Age time.Duration `json:"age_ns"`
-	// Groups come with the largest first.
+	// Groups are sorted by size, the largest first.
 	Groups []Group `json:"groups"`
-	// Batches and Lanes are the numbers counted; AtLeast says that there are more batches.
+	// Batches and Lanes are the numbers counted; AtLeast is true if there are more batches.
 	Batches int  `json:"batches"`
 	Lanes   int  `json:"lanes"`
 	AtLeast bool `json:"at_least,omitzero"`
-	// Incomplete says that the time was over before all lanes were reached: the lanes behind
-	// After, in byte order, are missing.
+	// Incomplete is true if the time ran out before all lanes were reached: the lanes after the
+	// lane After, in byte order, are missing.
 	Incomplete bool            `json:"incomplete,omitzero"`
 	After      batch.ServiceID `json:"after,omitzero"`
 }
 
-// Reason has the facts that the batches of a group have in common.
+// Reason holds the facts that the batches of a group have in common.
 type Reason struct {
 	Cause  batch.Cause  `json:"cause"`
 	Remedy batch.Remedy `json:"remedy,omitzero"`
-	// Root is the cause of the batch in the way, with [batch.RemedyBlocker]. Where that waits
-	// for another batch in turn, Root, State and Kind describe the last batch in this row.
+	// Root is set with [batch.RemedyBlocker]: the cause of the batch that blocks. If that batch is
+	// blocked in turn, Root, State and Kind describe the last batch of the chain.
 	Root batch.Cause `json:"root,omitzero"`
-	// State and Kind are the state and the last error of the batch in the way, or, where none
-	// is, of the batches themselves. State is 0 where it is not known.
+	// State and Kind are the state and the last error of the batch that blocks, or, if no batch
+	// blocks, of the batches themselves. State is 0 where it is not known.
 	State batch.State     `json:"state,omitzero"`
 	Kind  batch.ErrorKind `json:"kind,omitzero"`
-	// Called says that a person was called about that batch, because it has not moved for long,
-	// and that its cause is not [batch.CauseDecision].
+	// Called is true if a person was called about that batch because it has not moved for long,
+	// and its cause is not [batch.CauseDecision].
 	Called bool `json:"called,omitzero"`
-	// Ledger is the name of the lanes' ledger: set in [Causes], and "" where no instance has met
-	// them.
+	// Ledger is the name of the lanes' ledger, set in [Causes]. It is "" if no instance has taken
+	// batches of the lanes yet.
 	Ledger string `json:"ledger,omitzero"`
-	// Why names the missing setting, with CauseUnknown, and Missing says what is missing.
+	// Why says in words which setting is missing, with CauseUnknown; Missing says it as a
+	// constant.
 	Why     string  `json:"why,omitzero"`
 	Missing Missing `json:"missing,omitzero"`
 }
 
-// Missing names the setting that the record lacks, with CauseUnknown.
+// Missing names, with CauseUnknown, the setting that the record lacks.
 type Missing string
 
 // The values of [Missing].
 const (
-	MissingLedger    Missing = "ledger"    // no instance has taken batches of the lane
-	MissingRecord    Missing = "record"    // the settings that an answer depends on
+	MissingLedger    Missing = "ledger"    // no instance has taken batches of the lane yet
+	MissingRecord    Missing = "record"    // the settings that an explanation depends on are not recorded
 	MissingAgreement Missing = "agreement" // instances have recorded different settings
 )
 
@@ -97,25 +99,25 @@ const (
 type Group struct {
 	Reason
 	Batches int `json:"batches"`
-	// AtLeast says that there are more: in a lane no more than 1,000 waiting batches are
+	// AtLeast is true if there may be more batches: at most 1,000 waiting batches of a lane are
 	// counted.
 	AtLeast bool `json:"at_least,omitzero"`
 	Lanes   int  `json:"lanes"`
-	// Oldest is the time since the oldest of them was added. Where nobody looked at the batch
-	// itself, but at the one before it, it is the age of that.
+	// Oldest is the time since the oldest batch of the group was added. Where the survey did not
+	// read that batch, Oldest is the age of the batch before it.
 	Oldest time.Duration `json:"oldest_ns"`
-	// Attempts is the most that one of them has made; of batches in whose way others are, the most
-	// that a batch of their lanes has made.
+	// Attempts is the largest number of attempts of a batch in the group. For blocked batches it
+	// is the largest number of attempts of any batch in their lanes.
 	Attempts int `json:"attempts,omitzero"`
-	// Example explains one of the batches. Its ID is "" where the store was not asked for one,
-	// or the batches have moved on meanwhile.
+	// Example explains one batch of the group. Its ID is "" if the store was not asked for an
+	// example, or if the batches have changed meanwhile.
 	Example batch.Explanation `json:"example"`
-	// Blocker explains the batch at the end of the row that begins with the example's; its ID
-	// is "" where none is in the way.
+	// Blocker explains the last batch in the chain of batches that blocks the example; its ID is
+	// "" if no batch blocks the example.
 	Blocker batch.Explanation `json:"blocker,omitzero"`
-	// Sampled says that some of the batches were not looked at one by one: the strategy may
-	// take several of a lane at once, by conflicts, and this is looked into in 1,000 lanes, and
-	// for the first batches of each. The others are counted as waiting behind the front.
+	// Sampled is true if some batches were not read one by one. Where the strategy may take
+	// several batches of a lane at once, by their conflicts, the survey reads 1,000 lanes in this
+	// way, and the first batches of each. It counts the others as waiting behind the front.
 	Sampled bool `json:"sampled,omitzero"`
 }
 
@@ -156,25 +158,25 @@ func (d *Desk) surveyCauses(ctx context.Context, q CausesQuery, unserved map[bat
 // item is a number of batches of one lane that wait for the same reason.
 type item struct {
 	Reason
-	// id is "" for batches that nobody looked at: they wait behind the others.
+	// id is "" for batches that the survey did not read: they wait behind the others.
 	id      batch.ID
-	place   int // in the order of claims; -1 where they do not look at it
+	place   int // place in the order of claims; -1 if claims do not reach the batch
 	n       int
 	atLeast bool
 	sampled bool
-	created time.Time // of the oldest
-	// e and blocker have no sentences yet; blocker's ID is "" where none is in the way.
+	created time.Time // when the oldest batch was added
+	// e and blocker have no sentences yet. The ID of blocker is "" if no batch blocks.
 	e, blocker batch.Explanation
 }
 
-// collector makes groups of items.
+// collector groups items by their reasons.
 type collector struct {
 	report Causes
 	groups map[Reason]*Group
-	lanes  map[Reason][]batch.ServiceID // the first lanes of each
+	lanes  map[Reason][]batch.ServiceID // the first lanes of each reason
 }
 
-// addItems adds the items of one lane, seen at a moment.
+// addItems adds the items of one lane, which was read at the time at.
 func (c *collector) addItems(at time.Time, l store.LaneSurvey, items []item) {
 	c.report.Lanes++
 	for i := range items {
@@ -206,8 +208,8 @@ func (c *collector) addItems(at time.Time, l store.LaneSurvey, items []item) {
 	}
 }
 
-// attemptsAt returns those of the item at a place, which is the place of its row; of a batch
-// behind others, the most in its lane.
+// attemptsAt returns the attempts of the row at a place. For a batch that others block, it returns
+// the largest number of attempts in the lane.
 func attemptsAt(l store.LaneSurvey, place int, behind bool) int {
 	most := 0
 	for i := range l.Rows {
@@ -218,8 +220,8 @@ func attemptsAt(l store.LaneSurvey, place int, behind bool) int {
 	return most
 }
 
-// examples looks for examples of groups whose batches nobody looked at, and puts all examples
-// into words.
+// examples looks for examples of the groups that have none yet, and adds the sentences to all
+// examples.
 func (c *collector) examples(ctx context.Context, v *view) error {
 	var ask []batch.ServiceID
 	for r, g := range c.groups {
@@ -269,8 +271,7 @@ func (c *collector) sorted() Causes {
 	return c.report
 }
 
-// compareCounts puts the larger of two numbers first, and equal ones in the order of their
-// reasons.
+// compareCounts sorts the larger of two numbers first, and equal numbers by their reasons.
 func compareCounts(n, m int, a, b Reason) int {
 	called := func(r Reason) int {
 		if r.Called {

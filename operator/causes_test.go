@@ -17,7 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// lane adds a lane of so many batches.
+// lane adds n batches to a lane.
 func (o *office) lane(service batch.ServiceID, n int, footprints ...batch.Footprint) (bs []batch.Batch) {
 	o.Helper()
 	for i := range n {
@@ -39,7 +39,7 @@ func (o *office) causes() operator.Causes {
 	return c
 }
 
-// group returns the group of a reason.
+// group returns the group that has the reason r.
 func group(t *testing.T, c operator.Causes, r operator.Reason) operator.Group {
 	t.Helper()
 	for _, g := range c.Groups {
@@ -51,7 +51,7 @@ func group(t *testing.T, c operator.Causes, r operator.Reason) operator.Group {
 	return operator.Group{}
 }
 
-// A night: lanes that stand still for several reasons, each a group with its size, and an example
+// Lanes that wait for several reasons make one group for each reason, with its size and an example
 // that says what to do.
 func TestCauses(t *testing.T) {
 	inStores(t, func(o *office) {
@@ -116,7 +116,8 @@ func TestCauses(t *testing.T) {
 	})
 }
 
-// What is not on record is no guess: the batches are a group that says so.
+// Causes does not guess where a setting is not on record: the batches form a group that says which
+// setting is missing.
 func TestCausesWithoutARecord(t *testing.T) {
 	inStores(t, func(o *office) {
 		o.lane("s", 5)
@@ -131,7 +132,7 @@ func TestCausesWithoutARecord(t *testing.T) {
 		assert.Empty(o, g.Example.Text)
 		assert.NotEmpty(o, g.Example.ID, "a lane whose settings to look at")
 
-		// The strategy is the application's own: what is under way needs no strategy.
+		// The strategy is the application's own. Batches under way are explained without it.
 		o.serves(traits, own(), "s", "t")
 		o.record(store.Accepted, o.claim(queuer.Serial(), "s")...)
 		c = o.causes()
@@ -142,7 +143,7 @@ func TestCausesWithoutARecord(t *testing.T) {
 	})
 }
 
-// Conflicts are looked into for the first batches of a lane, and the rest is marked.
+// Conflicts are examined for the first batches of a lane only, and the group is marked as sampled.
 func TestCausesOfConflictsAreSampled(t *testing.T) {
 	inStores(t, func(o *office) {
 		o.serves(traits, queuer.Parallel(0), "long", "short")
@@ -163,7 +164,7 @@ func TestCausesOfConflictsAreSampled(t *testing.T) {
 	})
 }
 
-// Of a lane only so much is counted.
+// At most 1,000 waiting batches of a lane are counted.
 func TestCausesOfALongLane(t *testing.T) {
 	inStores(t, func(o *office) {
 		o.serves(traits, queuer.Serial(), "s")
@@ -175,11 +176,11 @@ func TestCausesOfALongLane(t *testing.T) {
 	})
 }
 
-// slow is a store whose pages take their time, or fail.
+// slow is a store whose pages take time, or fail.
 type slow struct {
 	store.Store
 	asked []store.SurveyQuery
-	after int // so many pages
+	after int // number of pages before the slow one
 	err   error
 }
 
@@ -195,7 +196,7 @@ func (s *slow) Survey(ctx context.Context, q store.SurveyQuery) (store.Survey, e
 	return s.Store.Survey(ctx, q)
 }
 
-// Lanes that were not reached in time are missing, and the report says which.
+// Lanes that were not reached in time are missing from the report, and the report says which.
 func TestCausesInTime(t *testing.T) {
 	st := &slow{Store: memory.New(), after: 1}
 	o := newOffice(t, st)
@@ -218,7 +219,7 @@ func TestCausesInTime(t *testing.T) {
 	require.ErrorIs(t, err, broken)
 }
 
-// The cost follows the lanes, not the batches: a page of lanes is one question, and shows one
+// The cost grows with the lanes, not with the batches: a page of lanes is one query, and reads one
 // waiting batch of each lane.
 func TestCausesCost(t *testing.T) {
 	st := &slow{Store: memory.New(), after: 100}

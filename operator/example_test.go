@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// show prints what stands still, the largest group first, and what would move it.
+// show prints the groups of waiting batches, the largest first, and what would move each of them.
 func show(ctx context.Context, desk *operator.Desk) error {
 	causes, err := desk.Causes(ctx, operator.CausesQuery{})
 	if err != nil {
@@ -23,7 +23,7 @@ func show(ctx context.Context, desk *operator.Desk) error {
 	return nil
 }
 
-// cancelAll cancels what a filter selects, once a person has agreed to the preview.
+// cancelAll cancels the batches that a filter selects, after a person has agreed to the preview.
 func cancelAll(ctx context.Context, desk *operator.Desk, f operator.Filter, by batch.By, agree func(operator.Selection) bool) error {
 	seen, err := desk.Preview(ctx, operator.Bulk{Action: batch.ActionCancel, Filter: f})
 	if err != nil || !agree(seen) {
@@ -37,8 +37,8 @@ func cancelAll(ctx context.Context, desk *operator.Desk, f operator.Filter, by b
 	return err
 }
 
-// A service was paused and forgotten. A person who has nothing but the store finds that out, and
-// cancels what nobody needs any more.
+// A person who has only the store finds out that a service was paused, and cancels the batches
+// that nobody needs any more.
 func Example() {
 	ctx, by := context.Background(), batch.By{Actor: "ada", Reason: "ticket 17"}
 	st := memory.New()

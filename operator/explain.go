@@ -67,28 +67,28 @@ func (d *Desk) explain(ctx context.Context, key batch.Key) (e batch.Explanation,
 	return e, nil
 }
 
-// rules are how claims are made, as far as that is on record.
+// rules say how batches are claimed, as far as the settings are on record.
 type rules struct {
 	query  store.ClaimQuery
 	choose store.Choose
-	// refuse is why nothing may be concluded from the query, and choice why nothing may from
-	// choose; nil where it may.
+	// refuse is the error if nothing may be concluded from query, and choice the error if nothing
+	// may be concluded from choose; nil if conclusions are allowed.
 	refuse, choice error
-	unknown        Reason // of batches that choice is about
+	unknown        Reason // the reason of batches whose explanation needs choose
 }
 
-// numbered is store.ClaimQuery.Numbered.
+// numbered calls store.ClaimQuery.Numbered; it is false if that is nil.
 func (u rules) numbered(s batch.ServiceID) bool {
 	return u.query.Numbered != nil && u.query.Numbered(s)
 }
 
-// claimRules returns the record about claims. A missing setting is an error only once an answer
-// depends on it.
+// claimRules returns the rules for claims from the record. A missing setting becomes an error only
+// when an explanation depends on it.
 func (r serviceRecord) claimRules() (u rules, err error) {
 	u.query.Window = 1
 	if u.refuse = r.checkUsable("strategy, claim_ttl and traits", claimsAlike); u.refuse != nil {
 		u.choice, u.unknown = u.refuse, unknownReason(u.refuse)
-		return u, nil //nolint:nilerr // it is in u.refuse
+		return u, nil // u.refuse holds the error
 	}
 	known := false
 	if u.query, u.choose, known, err = r.Rules(); err != nil {
@@ -102,13 +102,14 @@ func (r serviceRecord) claimRules() (u rules, err error) {
 	return u, nil
 }
 
-// claimsAlike reports whether processes with these settings claim alike.
+// claimsAlike reports whether processes with these settings claim in the same way.
 func claimsAlike(a, b relied.Settings) bool {
 	a.Grace, a.ResendQuiet, a.Settle, a.AddAgain, a.Withdraws = b.Grace, b.ResendQuiet, b.Settle, b.AddAgain, b.Withdraws
 	return a.Same(b)
 }
 
-// judge explains a batch without a sentence, or returns why the record does not suffice for that.
+// judge explains a batch without adding a sentence. The error says which missing setting the
+// explanation depends on.
 func (u rules) judge(l store.Look) (batch.Explanation, error) {
 	var missing error
 	q, choose := u.query, u.choose

@@ -7,26 +7,26 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// FlowCell is the length of one [Cell].
+// FlowCell is the length of time of one [Cell].
 const FlowCell = 15 * time.Second
 
-// When the queue grows: this number of counts are each above the one before, and by more than
-// 1/growShare of the batches that become final.
+// The queue grows if each of the last minGrowingCounts counts is above the one before, and the
+// kept counts grow by more than 1/growPercent of the rate at which batches become final.
 const (
 	minGrowingCounts = 4
 	growPercent      = 20
 )
 
-// Cell is a stretch of time, and what all instances saw in it.
+// Cell is one interval of time, with what all instances reported for it.
 type Cell struct {
-	Seen                    bool    // an instance has shown it
-	Rate                    float64 // final batches a second
+	Seen                    bool    // at least one instance has reported this interval
+	Rate                    float64 // batches per second that became final
 	Queue, Flight, Finality store.Times
 }
 
-// Cells puts the stretches of all instances into cells, the earliest first. A stretch is in the
-// cell of its middle, and its rate goes with its own length. The last cell ends now.
-// Cells before the first that somebody has shown are left out.
+// Cells sorts the intervals that the instances reported into cells, earliest first. An interval
+// belongs to the cell that contains its middle; its rate is computed with its own length. The last
+// cell ends now. Cells before the first reported one are left out.
 func Cells(instances []store.Instance) []Cell {
 	cells := make([]Cell, store.MaxFlows)
 	for _, i := range instances {
@@ -54,29 +54,29 @@ func Cells(instances []store.Instance) []Cell {
 	return cells
 }
 
-// Flow is how batches flow now. It is of the last stretch that each live instance has written,
-// which began half a minute ago or less: means of minutes show a flow for long after it has
+// Flow says how batches flow now. It uses the last interval that each live instance has written,
+// if that began half a minute ago or less: means over minutes would show a flow long after it has
 // stopped.
 type Flow struct {
-	// Known says that an instance lives and has written a stretch. Final is how many batches
-	// become final a second.
+	// Known is true if at least one live instance has written an interval. Final is the number of
+	// batches per second that become final.
 	Known bool    `json:"known"`
 	Final float64 `json:"final"`
-	// Added is how many are added a second: Final, and the growth between the last two counts. It
-	// has the requeued ones, too. AddedKnown says that there are two counts.
+	// Added is the number of batches per second that are added: Final plus the growth between the
+	// last two counts. It includes requeued batches. AddedKnown is true if there are two counts.
 	Added      float64 `json:"added"`
 	AddedKnown bool    `json:"added_known"`
-	// Queue, Flight and Finality are the times of [store.Flow] in these stretches.
+	// Queue, Flight and Finality are the times of [store.Flow] in these intervals.
 	Queue    store.Times `json:"queue,omitzero"`
 	Flight   store.Times `json:"flight,omitzero"`
 	Finality store.Times `json:"finality,omitzero"`
 	// Waits is the age of the oldest open batch; 0 where none is open.
 	Waits time.Duration `json:"waits_ns,omitzero"`
-	// Growing says in a sentence that the queue grows faster than it leaves; "" where it does not.
+	// Growing is a sentence that says that the queue grows; "" if it does not.
 	Growing string `json:"growing,omitzero"`
 }
 
-// FlowOf returns how batches flow, by the counts and the instances.
+// FlowOf computes how batches flow from the counts and the instances in s.
 func FlowOf(s store.Stats) (f Flow) {
 	for _, i := range s.Instances {
 		if n := len(i.Flows); i.Live && n > 0 && i.Flows[n-1].Took > 0 {
@@ -102,7 +102,8 @@ func FlowOf(s store.Stats) (f Flow) {
 	return f
 }
 
-// growingText compares all kept counts with the batches that became final meanwhile.
+// growingText compares the kept counts with the number of batches that became final in the same
+// time.
 func growingText(s store.Stats) string {
 	final, seen := 0.0, 0.0
 	for _, c := range Cells(s.Instances) {
@@ -134,7 +135,7 @@ func growingText(s store.Stats) string {
 		last.Open-first.Open, took.Round(time.Second), PerSecond(max(0, final+grows)), PerSecond(final))
 }
 
-// PerSecond puts a rate into words.
+// PerSecond returns a rate in words.
 func PerSecond(rate float64) string {
 	switch {
 	case rate >= 9.95:

@@ -13,18 +13,19 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Front is the front of a lane at one moment: the batches under way, the first that wait, and
-// which batch each waits for.
+// Front is the front of a lane at one moment: the batches under way, the first waiting batches,
+// and which batch each of these waits for.
 type Front struct {
 	Service batch.ServiceID `json:"service"`
 	At      time.Time       `json:"at"` // the database's clock
-	// Rows are open batches that were attempted, and the first that wait, in the order in which
-	// claims take them. Those at which claims do not look yet stand behind.
+	// Rows are the open batches that were attempted, and the first waiting batches, in the order
+	// in which claims take them. Batches that claims do not reach yet come last.
 	Rows []FrontRow `json:"rows"`
-	// More counts open batches behind Rows; AtLeast says that there may be more than that.
+	// More is the number of open batches that Rows leaves out; AtLeast is true if there may be
+	// more than that.
 	More    int  `json:"more,omitzero"`
 	AtLeast bool `json:"at_least,omitzero"`
-	// Text says the same in a sentence or two.
+	// Text says in a sentence or two how the batches stand.
 	Text string `json:"text"`
 }
 
@@ -32,24 +33,24 @@ type Front struct {
 type FrontRow struct {
 	batch.Explanation
 	Tone Tone `json:"tone"`
-	// Word is how the batch stands, in a word or two.
+	// Word says in a word or two how the batch stands.
 	Word string `json:"word"`
-	// Blocked is the place in Rows of the batch that this one waits for; -1 where it waits for
-	// none, or for one that is not in Rows.
+	// Blocked is the index in Rows of the batch that this batch waits for. It is -1 if the batch
+	// waits for no other, or for one that is not in Rows.
 	Blocked int       `json:"blocked"`
 	Created time.Time `json:"created"`
 }
 
-// The bounds of a [Front].
+// Limits of a [Front].
 const (
 	maxFront = 100
-	// frontWindow is how many waiting batches are read at least, so that the answer rests on as
-	// much as a claim usually sees.
+	// frontWindow is the least number of waiting batches that are read, so that the answer uses as
+	// many batches as a claim usually reads.
 	frontWindow = 50
 )
 
-// Front returns the front of a lane: at most n batches that were attempted, and as many that wait;
-// n is at most 100. A lane without open batches has no Rows. It needs a store with
+// Front returns the front of a lane: at most n batches that were attempted and n that wait, where
+// n is at most 100. Rows is empty for a lane without open batches. It needs a store with
 // [store.CanSurvey].
 func (d *Desk) Front(ctx context.Context, service batch.ServiceID, n int) (Front, error) {
 	n = min(max(n, 1), maxFront)
@@ -63,12 +64,12 @@ func (d *Desk) Front(ctx context.Context, service batch.ServiceID, n int) (Front
 	return f, nil
 }
 
-// frontOf makes the picture of a lane whose batches were judged.
+// frontOf makes the Front of a lane from its explained batches.
 func frontOf(at time.Time, l store.LaneSurvey, items []item, q store.SurveyQuery, n int) Front {
 	f := Front{Service: l.Service, At: at, Rows: []FrontRow{}}
 	var places []int
 	open, tried, waits := l.Waiting, 0, 0
-	for i := range l.Rows { // the items have the same order, and those that nobody looked at come last
+	for i := range l.Rows { // items has the same order as l.Rows; items for batches that were not read come last
 		r, it := &l.Rows[i], &items[i]
 		if r.Row.Attempted() {
 			open++
@@ -80,7 +81,7 @@ func frontOf(at time.Time, l store.LaneSurvey, items []item, q store.SurveyQuery
 			continue
 		}
 		row := FrontRow{Explanation: it.e, Created: r.Created, Blocked: -1}
-		if row.ID == "" { // its place was estimated
+		if row.ID == "" { // the batch was not explained itself
 			row.Explanation = batch.Explanation{
 				Key: r.Key, Version: r.Row.Version, At: at, State: r.Row.State, Attempts: r.Row.Attempt,
 				Cause: it.Cause, Remedy: it.Remedy, Blocker: it.blocker.Key,
@@ -93,7 +94,7 @@ func frontOf(at time.Time, l store.LaneSurvey, items []item, q store.SurveyQuery
 		where := len(f.Rows)
 		if it.place >= 0 {
 			where, _ = slices.BinarySearchFunc(places, it.place, func(at, want int) int {
-				if at < 0 { // behind all at which claims look
+				if at < 0 { // -1: claims do not reach that batch
 					return 1
 				}
 				return cmp.Compare(at, want)
@@ -112,7 +113,7 @@ func frontOf(at time.Time, l store.LaneSurvey, items []item, q store.SurveyQuery
 	return f
 }
 
-// standingText returns how a batch stands, in a word or two.
+// standingText says in a word or two how a batch stands.
 func standingText(e batch.Explanation) (string, Tone) {
 	switch e.Cause {
 	case batch.CauseReady:
@@ -143,7 +144,8 @@ func standingText(e batch.Explanation) (string, Tone) {
 	return "not known", ToneWait
 }
 
-// say tells the picture in words: how many batches stand how, and for which most of them wait.
+// say describes the front in words: how many batches stand in which way, and which batch most of
+// them wait for.
 func (f Front) say() string {
 	var order []string
 	by, waits := map[string]int{}, map[batch.Key]int{}
@@ -172,7 +174,7 @@ func (f Front) say() string {
 	}
 	s += "."
 	most := batch.Key{}
-	for _, r := range f.Rows { // in the order of rows, so that the answer is always the same
+	for _, r := range f.Rows { // iterates over rows, not over the map, so that the text is always the same
 		if r.Remedy == batch.RemedyBlocker && waits[r.Blocker] > waits[most] {
 			most = r.Blocker
 		}

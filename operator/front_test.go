@@ -48,7 +48,7 @@ func TestFront(t *testing.T) {
 	})
 }
 
-// A front says of lanes at random what Explain says of each batch.
+// For random lanes, Front says of each batch what Explain says.
 func TestAFrontIsAsExplained(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(5) {
@@ -78,14 +78,15 @@ func TestAFrontIsAsExplained(t *testing.T) {
 	}
 }
 
-// Where prepared bytes are numbers, those that keep some go first, in their order: Explain, Causes
-// and the picture of the lane show the order that claims use, not that of the order keys.
+// On a ledger whose prepared bytes have numbers, batches that keep prepared bytes go first, in the
+// order of their numbers. Explain, Causes and Front show this order, which claims use, and not the
+// order of the order keys.
 func TestTheOrderOfNumbers(t *testing.T) {
 	inStores(t, func(o *office) {
 		o.serves(dlt.Traits{Name: "chain", ResendHarmlessFor: dlt.Forever, Prepares: true, PreparesInOrder: true}, queuer.Serial(), "s")
 		bs := o.lane("s", 3)
 		q := store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 3, TTL: time.Minute, Instance: "one"}
-		for number, b := range []batch.Batch{bs[1], bs[0]} { // the first became visible late, and has the later number
+		for number, b := range []batch.Batch{bs[1], bs[0]} { // the first batch became visible late, and has the later number
 			claimed, err := o.st.Claim(o.ctx(), q, func(l batch.Lane) []batch.Run {
 				return []batch.Run{{slices.IndexFunc(l.Batches, func(w batch.Waiting) bool { return w.ID == b.ID })}}
 			})

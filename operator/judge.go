@@ -11,23 +11,23 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// judge judges the batches of one lane.
+// judge explains the batches of one lane.
 type judge struct {
 	v    *view
 	u    rules
 	rows []store.LaneRow
-	lane []store.LaneRow // as many as claims look at, in their order
+	lane []store.LaneRow // the rows that claims read, in the order of claims
 	look store.Look
 }
 
-// explainRow explains one row.
+// explainRow explains the batch of one row.
 func (j *judge) explainRow(r *store.LaneRow) (batch.Explanation, error) {
 	l := j.look
 	l.Ref, l.Row, l.Budget, l.Footprint = r.Ref, r.Row, r.Budget, r.Footprint
 	return j.u.judge(l)
 }
 
-// item explains one row, and the batch in its way.
+// item explains the batch of one row, and the batch that blocks it.
 func (j *judge) item(r *store.LaneRow) item {
 	it := item{id: r.Key.ID, n: 1, created: r.Created}
 	var err error
@@ -41,18 +41,19 @@ func (j *judge) item(r *store.LaneRow) item {
 	case batch.RemedyBlocker:
 		j.blocked(&it, it.e.Blocker)
 	case batch.RemedyRelease:
-		f := j.v.final[it.e.Blocker] // the zero value where it is not final any more
+		f := j.v.final[it.e.Blocker] // the zero value if the batch is no longer final
 		it.State, it.Kind, it.Called = f.state, f.kind, false
 	}
 	return it
 }
 
-// called reports whether a person was called about a batch that no ruling ends.
+// called reports whether a person was called about a batch whose doubt no ruling can end.
 func called(r *store.LaneRow, e batch.Explanation) bool {
 	return r.Row.Called() && e.Cause != batch.CauseDecision
 }
 
-// behind is for batches that wait behind the front of their lane: nobody looked at them.
+// behind returns an item for n batches behind the front of their lane, which the survey did not
+// read.
 func (j *judge) behind(created time.Time, n int) item {
 	it := item{n: n, created: created, Reason: Reason{Cause: batch.CauseBehind, Remedy: batch.RemedyBlocker}}
 	if j.u.choice != nil {
@@ -63,8 +64,8 @@ func (j *judge) behind(created time.Time, n int) item {
 	return it
 }
 
-// blocked fills in the reason of a batch that others block, from its blocker to the end of the
-// row.
+// blocked fills in the reason of a batch that others block. It follows the chain of blocking
+// batches to its end.
 func (j *judge) blocked(it *item, by batch.Key) {
 	for range j.rows { // each batch waits for an earlier one
 		i := slices.IndexFunc(j.rows, func(r store.LaneRow) bool { return r.Key == by })
@@ -85,10 +86,11 @@ func (j *judge) blocked(it *item, by batch.Key) {
 	}
 }
 
-// unknownReason returns the reason of batches about which too little is on record.
+// unknownReason returns the reason of batches that cannot be explained because settings are not on
+// record.
 func unknownReason(err error) Reason {
 	r := Reason{Cause: CauseUnknown, Why: err.Error(), Missing: MissingRecord}
-	if s, is := errors.AsType[*SettingsError](err); is { // of all services of the ledger alike
+	if s, is := errors.AsType[*SettingsError](err); is { // the same for all services of the ledger
 		switch {
 		case errors.Is(s.Err, ErrDisagree):
 			r.Missing = MissingAgreement

@@ -13,37 +13,40 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Bounds of a judgement.
+// Limits of a judgement.
 const (
-	// busyIncidentAfter is how long an instance posts nothing before a busy ledger is an incident:
-	// a shorter pause is over before its row is written again.
+	// busyIncidentAfter is how long an instance must post nothing before a busy ledger becomes an
+	// incident. A shorter pause is over before the instance writes its row again.
 	busyIncidentAfter = 15 * time.Second
-	// laneTries is how many attempts a batch has made in vain before its lane's ledger is an
-	// incident: one failed attempt is over with the next.
+	// laneTries is the number of failed attempts of a batch from which its lane's ledger is an
+	// incident. A single failed attempt is usually followed by one that works.
 	laneTries = 3
-	// meetTimeLimit is how old a batch may be that no instance has met, or whose lane's settings
-	// nobody has recorded: that is done with the next scan.
+	// meetTimeLimit is how old a batch may be before it is an incident that no instance has taken
+	// batches of its lane, or that the lane's settings are not recorded. Normally an instance does
+	// both at its next scan.
 	meetTimeLimit = time.Minute
-	// countsOldAfter is from when on counts are old. The longest rest of an instance comes on top.
+	// countsOldAfter is the age from which counts are old. The longest rest of an instance is
+	// added to it.
 	countsOldAfter = 10 * time.Minute
 )
 
-// judgement makes incidents of the facts that were read.
+// judgement derives incidents from the facts that were read.
 type judgement struct {
 	Sight
 	now       time.Time
 	incidents map[IncidentKind]*Incident
 	gone      []Incident
 	moving    map[batch.Cause]*Moving
-	// closed is the incident for which no instance posts anything; "" where one posts. shut are
-	// the ledgers to which no instance posts anything, and why.
+	// closed is the kind of incident because of which no instance posts anything; "" if an
+	// instance posts. pausedLedgers holds the ledgers to which no instance posts, with the kind of
+	// incident.
 	closed        IncidentKind
 	pausedLedgers map[string]IncidentKind
-	// laneSince is since when a service was paused alone, by the incident.
+	// laneSince is when a single service was paused, for each kind of incident.
 	laneSince map[IncidentKind]time.Time
 }
 
-// incidentOf returns the incident of a kind, which it makes.
+// incidentOf returns the incident of a kind. It creates the incident if there is none.
 func (x *judgement) incidentOf(kind IncidentKind) *Incident {
 	if x.incidents[kind] == nil {
 		x.incidents[kind] = &Incident{Kind: kind}
@@ -51,14 +54,15 @@ func (x *judgement) incidentOf(kind IncidentKind) *Incident {
 	return x.incidents[kind]
 }
 
-// setSince takes the earlier time.
+// setSince sets Since to t if t is earlier.
 func (i *Incident) setSince(t time.Time) {
 	if i.Since.IsZero() || !t.IsZero() && t.Before(i.Since) {
 		i.Since = t
 	}
 }
 
-// ledgerKind returns the incident of a closed ledger.
+// ledgerKind returns the kind of incident for a ledger that is closed because of an error of this
+// kind.
 func ledgerKind(kind batch.ErrorKind) IncidentKind {
 	switch kind {
 	case batch.KindMisconfigured:
@@ -69,13 +73,13 @@ func ledgerKind(kind batch.ErrorKind) IncidentKind {
 	return IncidentLedgerDown
 }
 
-// isLedgerError reports whether an error of this kind is the ledger's, whichever batch it is
-// about.
+// isLedgerError reports whether an error of this kind comes from the state of the ledger, and not
+// from the batch.
 func isLedgerError(kind batch.ErrorKind) bool {
 	return kind == batch.KindMisconfigured || kind == batch.KindBusy || kind == batch.KindUnavailable
 }
 
-// errorKind returns the reverse of ledgerKind.
+// errorKind is the inverse of ledgerKind.
 func (k IncidentKind) errorKind() batch.ErrorKind {
 	switch k {
 	case IncidentLedgerRefuses:
@@ -86,14 +90,14 @@ func (k IncidentKind) errorKind() batch.ErrorKind {
 	return batch.KindUnavailable
 }
 
-// judgeInstances judges the instances, live ones and gone ones.
+// judgeInstances finds the incidents about live instances and about gone ones.
 func (x *judgement) judgeInstances() {
 	if !x.Counted {
 		return
 	}
 	live := 0
 	var last time.Time
-	var rest time.Duration // the longest after which a live instance does something
+	var rest time.Duration // the longest time that a live instance may rest
 	p := pauses{ledgers: map[string]*paused{}, since: map[IncidentKind]time.Time{}}
 	for _, i := range x.Stats.Instances {
 		if !i.Live {
@@ -131,8 +135,8 @@ func (x *judgement) judgeInstances() {
 	}
 }
 
-// addWarnings takes the warnings of an instance's store. Instances on one database often have the
-// same.
+// addWarnings adds the warnings of an instance's store. Instances on one database often have the
+// same warnings.
 func (x *judgement) addWarnings(i store.Instance) {
 	if len(i.Warnings) == 0 {
 		return
@@ -150,7 +154,7 @@ func (x *judgement) addWarnings(i store.Instance) {
 	}
 }
 
-// judgeControls judges what people have paused and what batches have halted.
+// judgeControls finds the incidents about what people have paused and what batches have halted.
 func (x *judgement) judgeControls() {
 	halted, paused := 0, 0
 	for _, c := range append(slices.Clone(x.Held), x.Everything) {
@@ -181,8 +185,8 @@ func (x *judgement) judgeControls() {
 	}
 }
 
-// addControl makes a pause or a halt the example. The text and the command are about the
-// same one.
+// addControl makes a paused or halted lane the example, so that the text and the command are about
+// the same lane.
 func (i *Incident) addControl(c batch.Control) {
 	switch {
 	case i.Kind == IncidentHalted && !c.HaltedAt.IsZero():
@@ -200,9 +204,10 @@ func actorText(b batch.By) string {
 	return "By " + b.Actor + ": " + b.Reason
 }
 
-// judgeGroups makes each group of batches a part of an incident, or of what moves by itself.
+// judgeGroups adds each group of batches to an incident, or to the batches that move by
+// themselves.
 func (x *judgement) judgeGroups() {
-	lanes := map[IncidentKind]int{} // from which nothing is posted, although instances post
+	lanes := map[IncidentKind]int{} // lanes from which nothing is posted although instances post
 	for _, g := range x.Causes.Groups {
 		kind := x.incidentKind(g)
 		if kind == "" {
@@ -233,16 +238,17 @@ func (x *judgement) judgeGroups() {
 		s.Since = x.DecisionSince
 	}
 	for _, kind := range []IncidentKind{IncidentDisagree, IncidentUnserved, IncidentNotRecorded, IncidentHeld} {
-		// Nothing has moved these batches since the oldest was added: that is as early as is
-		// known.
+		// Nothing has moved these batches since the oldest was added: that is the earliest known
+		// time.
 		if s := x.incidents[kind]; s != nil && s.Oldest > 0 {
 			s.setSince(x.now.Add(-s.Oldest))
 		}
 	}
 }
 
-// judgeCounts judges batches that were counted and not seen: the survey did not reach them, or is
-// older, or more lanes are held than were read.
+// judgeCounts finds incidents about batches that were counted and not seen by the survey: the
+// survey did not reach them, or is older than the counts, or more lanes have a control than were
+// read.
 func (x *judgement) judgeCounts() {
 	if n := x.Stats.Undecided; n > 0 && x.incidents[IncidentDecision] == nil && (x.Causes.Incomplete || x.Stats.At.After(x.Causes.At)) {
 		s := x.incidentOf(IncidentDecision)
@@ -254,12 +260,12 @@ func (x *judgement) judgeCounts() {
 	}
 }
 
-// setText makes the sentence of batches.
+// setText sets the sentence of an incident about batches.
 func (i *Incident) setText(kind IncidentKind) {
 	switch kind {
 	case IncidentDecision:
 		i.Text, i.Why = incident.NeedDecision(i.Batches-i.Behind), i.Example.Decision
-	case IncidentHalted: // it was released since
+	case IncidentHalted: // the lane was released meanwhile
 		i.Text = incident.Halted(i.Lanes)
 	case IncidentPaused:
 		i.Text = incident.Paused(i.Lanes)
@@ -274,7 +280,8 @@ func (i *Incident) setText(kind IncidentKind) {
 	}
 }
 
-// incidentKind returns the incident that a group is part of; "" where it moves by itself.
+// incidentKind returns the kind of incident that a group belongs to; "" if the group moves by
+// itself.
 func (x *judgement) incidentKind(g Group) IncidentKind {
 	root := cmp.Or(g.Root, g.Cause)
 	switch root {
@@ -302,7 +309,7 @@ func (x *judgement) incidentKind(g Group) IncidentKind {
 		return IncidentNoInstance
 	case x.closed != "" && waitsForLedger(root, x.closed):
 		return x.closed
-	case root == CauseUnknown && len(x.pausedLedgers) > 0: // a lane of a ledger that is shut is met by nobody
+	case root == CauseUnknown && len(x.pausedLedgers) > 0: // no instance takes batches of this lane, since its ledger is closed
 		return x.worstShut()
 	case x.pausedLedgers[g.Ledger] != "" && waitsForLedger(root, x.pausedLedgers[g.Ledger]):
 		return x.pausedLedgers[g.Ledger]
@@ -316,13 +323,13 @@ func (x *judgement) incidentKind(g Group) IncidentKind {
 	return ""
 }
 
-// waitsForLedger reports whether a batch with a cause goes on once instances post again, where the
-// ledger is closed as the incident says.
+// waitsForLedger reports whether a batch with this cause moves once instances post again. The
+// parameter closed is the incident that says why the ledger is closed.
 func waitsForLedger(c batch.Cause, closed IncidentKind) bool {
 	return c == CauseUnknown || explain.ByLedger(c, closed.errorKind())
 }
 
-// addGroup counts a group in.
+// addGroup adds the numbers of a group to the incident.
 func (i *Incident) addGroup(g Group) {
 	i.Batches += g.Batches
 	if g.Root != "" {
@@ -347,14 +354,14 @@ func (i *Incident) addGroup(g Group) {
 	default:
 		return
 	}
-	if held.All || !i.Example.Control.Closed() { // a pause of everything comes before any pause of a lane
+	if held.All || !i.Example.Control.Closed() { // a pause of everything takes precedence over any pause of a lane
 		i.Example.Control = held
 	}
 	i.addControl(i.Example.Control)
 }
 
-// addMoving counts a group among the batches that move by themselves; a group behind another
-// counts with that one.
+// addMoving adds a group to the batches that move by themselves. A group that waits behind another
+// one is counted with that one.
 func (x *judgement) addMoving(g Group) {
 	root := cmp.Or(g.Root, g.Cause)
 	m := x.moving[root]
@@ -379,7 +386,8 @@ func (x *judgement) addMoving(g Group) {
 	}
 }
 
-// judgeFlow judges whether the queue grows. While nothing is posted, that is why.
+// judgeFlow finds out whether the queue grows. If nothing is posted, another incident already says
+// why.
 func (x *judgement) judgeFlow() {
 	if x.closed != "" || x.incidents[IncidentNoInstance] != nil || !x.Everything.PausedAt.IsZero() {
 		return
@@ -390,7 +398,7 @@ func (x *judgement) judgeFlow() {
 	}
 }
 
-// finishIncident adds the fields that follow from the others.
+// finishIncident sets the fields that follow from the other fields.
 func (x *judgement) finishIncident(i *Incident) {
 	if !i.Since.IsZero() {
 		i.For = max(0, x.now.Sub(i.Since))
@@ -404,8 +412,9 @@ func (x *judgement) finishIncident(i *Incident) {
 	}
 }
 
-// whyHeld says why a batch of a ledger with this cause does not leave although nothing in its lane
-// holds it: no instance runs, or none posts. It is "" where the batch's own explanation is all.
+// whyHeld says why a batch of a ledger with this cause is not posted although nothing in its lane
+// holds it: no instance runs, or no instance posts. It is "" if the batch's own explanation is
+// complete.
 func (x *judgement) whyHeld(c batch.Cause, ledger string) string {
 	shut := x.pausedLedgers[ledger]
 	switch {
@@ -440,11 +449,11 @@ func (x *judgement) whyLaneHeld(c batch.Cause, service batch.ServiceID, ledger s
 	return legible.Sentences(cmp.Or(held, incident.LanePostsNothing(lane.kind.errorKind())), lane.text())
 }
 
-// movesItself reports whether an instance moves a batch with this cause.
+// movesItself reports whether a batch with this cause needs only an instance in order to move.
 func movesItself(c batch.Cause) bool { return c == CauseUnknown || explain.ByInstance(c) }
 
-// waitText returns the text of an explanation with the sentence that says why no instance moves
-// the batch.
+// waitText returns the text of an explanation, followed by the sentence that says why no instance
+// moves the batch.
 func waitText(e batch.Explanation, held string) string {
 	if e.Cause == CauseUnknown {
 		return legible.Sentences(e.State.String()+": it waits in its lane", held)

@@ -11,10 +11,10 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Bounds of the report of causes that a store keeps for all processes.
+// Limits of the report of causes that a store keeps for all processes.
 const (
-	minKeptSurvey = 200 * time.Millisecond // a survey that takes less is not kept, since another one is as cheap
-	keptFreshFor  = time.Second            // nobody makes another one sooner
+	minKeptSurvey = 200 * time.Millisecond // a survey that took less is not kept, since a new one is as cheap
+	keptFreshFor  = time.Second            // for this long no process makes another survey
 )
 
 // keptSurvey is the text of a kept report.
@@ -23,15 +23,15 @@ type keptSurvey struct {
 	Causes Causes        `json:"causes"`
 }
 
-// Causes groups all open batches by the reason why they wait. A batch that waits behind others
-// counts as such, even if it has to wait for a time of its own as well. Its cost grows with the
-// lanes that have open batches, with the batches in flight there, and with at most 1,000 of the
-// batches that wait in each. The lanes are not looked at in one moment. It needs a store with
+// Causes groups all open batches by the reason why they wait. A batch that waits behind others is
+// counted under that reason, even if it also has to wait for a time of its own. The cost grows
+// with the lanes that have open batches, with the batches in flight in them, and with the waiting
+// batches, at most 1,000 a lane. The lanes are not read at the same moment. It needs a store with
 // [store.CanSurvey].
 //
-// A survey of more than 0.2 s is kept in a store with [store.CanKeepTexts]. With q.Kept all
-// processes read it for fifty times as long as it took, while one process at a time makes another
-// (docs/design.md#counting-what-is-open).
+// A survey that took more than 0.2 s is kept in a store with [store.CanKeepTexts]. With q.Kept all
+// processes read the kept survey for fifty times as long as it took, while one process at a time
+// makes another (docs/design.md#counting-what-is-open).
 func (d *Desk) Causes(ctx context.Context, q CausesQuery) (Causes, error) {
 	return d.causes(ctx, q, nil)
 }
@@ -42,8 +42,8 @@ func (d *Desk) causes(ctx context.Context, q CausesQuery, unserved map[batch.Ser
 	if q.Within <= 0 {
 		q.Within = defaultTimeLimit
 	}
-	// A caller whose role may not read or keep reports makes a survey of its own, without an
-	// error.
+	// If the caller's role may not read or write kept reports, Causes makes its own survey and
+	// returns no error.
 	report, err := texts.ReadReport(ctx, d.store, store.TextCauses)
 	keeps := err == nil
 	kept, is := keptSurveyOf(report)
@@ -53,7 +53,7 @@ func (d *Desk) causes(ctx context.Context, q CausesQuery, unserved map[batch.Ser
 		}
 		report.StatsTurn = report.Take(report.Now)
 		mine, err := report.Keep(ctx, d.store)
-		if err == nil && !mine { // another process makes one
+		if err == nil && !mine { // another process is making a survey
 			return kept.asOf(report.Now), nil
 		}
 		keeps = err == nil
@@ -69,7 +69,7 @@ func (d *Desk) causes(ctx context.Context, q CausesQuery, unserved map[batch.Ser
 	return c, nil
 }
 
-// keep lets other processes read a survey, unless one of them has begun another since.
+// keep stores a survey for other processes, unless one of them has begun another survey since.
 func (d *Desk) keep(ctx context.Context, k keptSurvey, report texts.Report) {
 	text, err := json.Marshal(k)
 	if err != nil {
@@ -79,16 +79,16 @@ func (d *Desk) keep(ctx context.Context, k keptSurvey, report texts.Report) {
 	_, _ = report.Keep(ctx, d.store)
 }
 
-// keptSurveyOf reads a kept report. A text of other code has none. The report of a survey that
-// took little time does not count, nor does a report from before the clock stepped back: nobody
-// knows its age.
+// keptSurveyOf reads a kept survey. The result is false for a text of another version, for a
+// survey that took little time, and for a survey from before the database's clock stepped back,
+// whose age is not known.
 func keptSurveyOf(r texts.Report) (kept keptSurvey, is bool) {
 	is = r.Detail != nil && json.Unmarshal(r.Detail, &kept) == nil && kept.Took >= minKeptSurvey && !kept.Causes.At.After(r.Now)
 	return kept, is
 }
 
-// asOf returns the report as it is read at a moment of the database's clock, not before the
-// survey.
+// asOf returns the survey with its age at the time now on the database's clock. The age is never
+// negative.
 func (k keptSurvey) asOf(now time.Time) Causes {
 	c := k.Causes
 	c.Age = now.Sub(c.At)

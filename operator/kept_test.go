@@ -19,11 +19,11 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// wide is a store whose looks at all lanes take long.
+// wide is a store whose surveys of all lanes take long.
 type wide struct {
 	store.Store
 	takes  time.Duration
-	reads  time.Duration // to read what is kept
+	reads  time.Duration // how long a read of kept reports takes
 	mu     sync.Mutex
 	looks  int
 	keeps  error
@@ -69,7 +69,8 @@ func (w *wide) desk(t *testing.T) *operator.Desk {
 }
 
 // A survey that takes long is kept: other processes read it at once, with its age, for fifty times
-// as long. One of them looks again then, while the others read on.
+// as long as it took. Then one of them makes a new survey, while the others still read the kept
+// one.
 func TestCausesKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wide{Store: memory.New(), takes: 2 * time.Second}
@@ -98,7 +99,7 @@ func TestCausesKept(t *testing.T) {
 		assert.Equal(t, 1, w.looks)
 
 		time.Sleep(10 * time.Second)
-		w.reads = time.Millisecond // all read before one of them begins
+		w.reads = time.Millisecond // all processes read before one of them begins
 		var all sync.WaitGroup
 		for range 5 {
 			all.Go(func() { causes(w.desk(t), true) })
@@ -133,9 +134,9 @@ func TestCausesKept(t *testing.T) {
 	})
 }
 
-// The database's clock steps back. A survey from before is not of the past, and nobody knows its
-// age: it does not count, in any process, and the next survey replaces it. A survey that is older
-// than the step goes on.
+// After the database's clock has stepped back, a survey with a later time has no known age: no
+// process uses it, and the next survey replaces it. A survey from before the new time of the clock
+// is still used.
 func TestCausesKeptWhenTheClockStepsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := memory.New()
@@ -176,7 +177,8 @@ func TestCausesKeptWhenTheClockStepsBack(t *testing.T) {
 	})
 }
 
-// A survey is an answer where it cannot be kept, and where what is kept is another code's.
+// Causes answers with a survey of its own where surveys cannot be kept, and where the kept text is
+// of another version.
 func TestCausesThatCannotBeKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wide{Store: memory.New(), takes: time.Second, keeps: errors.New("permission denied")}

@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// The kinds of a text in [Desk.Lookup].
+// What a text given to [Desk.Lookup] may be.
 const (
 	ByBatchID  = "batch id"
 	ByBatchKey = "batch key" // [batch.Batch].DataChangeID
@@ -25,7 +25,7 @@ const (
 // Lookup is an answer of [Desk.Lookup].
 type Lookup struct {
 	Hits []Hit `json:"hits"` // exact hits first
-	// More says that the text begins other names, too.
+	// More is true if the text is the beginning of further names.
 	More bool `json:"more,omitzero"`
 }
 
@@ -34,18 +34,18 @@ type Hit struct {
 	By    string `json:"by"`             // ByBatchID and so on
 	Whole bool   `json:"whole,omitzero"` // the text is the whole name, and not its beginning
 	Name  string `json:"name"`           // that the text is, or begins
-	// One of these is set.
+	// Exactly one of these is set.
 	Batch *batch.Record    `json:"batch,omitempty"`
 	Order *order.Record    `json:"order,omitempty"`
 	Lane  *batch.ServiceID `json:"lane,omitempty"`
 }
 
-// Lookup returns everything that a text may name: batches by their ids and their callers' keys,
-// orders by theirs, and lanes; whole or by the beginning, and batches by a whole tag, as
-// "invoice=4711" or by its value alone; up to limit of each kind (0 is 10, at most 100). Batches
-// and orders may be open, final or, for batches, removed by retention. Upper and lower case
-// differ. It needs a store with [store.CanFind], and its cost grows with the limit, not with the
-// number of stored batches.
+// Lookup returns everything that a text may name: batches by their ids and by their callers' keys,
+// orders by theirs, and lanes. The text may be a whole name or its beginning, and for batches a
+// whole tag ("invoice=4711") or a tag's whole value. Lookup returns up to limit hits of each kind
+// (0 means 10; at most 100). Batches and orders may be open or final; batches may also be removed
+// by retention. Upper and lower case differ. It needs a store with [store.CanFind]; its cost grows
+// with the limit, not with the number of stored batches.
 func (d *Desk) Lookup(ctx context.Context, text string, limit int) (Lookup, error) {
 	found := Lookup{Hits: []Hit{}}
 	if text == "" {
@@ -56,7 +56,8 @@ func (d *Desk) Lookup(ctx context.Context, text string, limit int) (Lookup, erro
 			return Lookup{}, fmt.Errorf("look %q up: %w", batch.Excerpt(text, 64), err)
 		}
 	}
-	// Each kind comes in byte order, in which the whole text is before all that it begins.
+	// The hits of each kind are sorted in byte order, in which a whole name comes before longer
+	// names that begin with it.
 	slices.SortStableFunc(found.Hits, func(a, b Hit) int {
 		switch {
 		case a.Whole == b.Whole:
@@ -106,8 +107,8 @@ func (d *Desk) batchesLike(ctx context.Context, text string, limit int, found *L
 	return nil
 }
 
-// wholeAndBegun finds batches by a whole text and by its beginning. With many that begin so, the
-// store need not see the whole one.
+// wholeAndBegun finds batches by a whole name and by its beginning. If many names begin with the
+// text, the store may not return the whole one, so this asks for it separately.
 func (d *Desk) wholeAndBegun(ctx context.Context, q store.FindQuery) ([]batch.Record, bool, error) {
 	whole, more, err := d.store.Find(ctx, q)
 	if err != nil {
@@ -123,11 +124,11 @@ func (d *Desk) wholeAndBegun(ctx context.Context, q store.FindQuery) ([]batch.Re
 	return whole, more || alsoMore, err
 }
 
-// tagged finds batches by a whole tag, or by its whole value.
+// tagged finds batches by a whole tag, or by a tag's whole value.
 func (d *Desk) tagged(ctx context.Context, text string, limit int, found *Lookup) error {
 	tag, err := batch.ParseTag(text)
 	if err != nil || tag.Validate() != nil || !d.store.Abilities().Has(store.CanList) {
-		return nil //nolint:nilerr // no batch has an invalid tag
+		return nil // no batch has an invalid tag
 	}
 	recs, next, err := d.store.List(ctx, store.ListQuery{Tag: tag, Limit: store.FindQuery{Limit: limit}.Bounded().Limit})
 	for _, rec := range recs {
@@ -174,14 +175,14 @@ func (d *Desk) ordersLike(ctx context.Context, text string, limit int, found *Lo
 	return nil
 }
 
-// AmbiguousError is the [batch.ErrInvalidInput] of a text that names more than one thing: by the
-// beginning of its name, or by its caller's key.
+// AmbiguousError says that a text names more than one thing, by the beginning of its name or by
+// its caller's key. It is a [batch.ErrInvalidInput].
 type AmbiguousError struct {
 	What  string   // "batch" or "lane"
-	Text  string   // that was given
-	Key   bool     // it is the whole key of one of them or more
-	Names []string // of the batches or lanes
-	More  bool     // there are others
+	Text  string   // the text that was given
+	Key   bool     // true if the text is the whole key of at least one batch
+	Names []string // the names of the batches or lanes
+	More  bool     // there are more than Names
 }
 
 // Error implements error.
@@ -203,14 +204,14 @@ func (e *AmbiguousError) Error() string {
 // Unwrap returns [batch.ErrInvalidInput].
 func (*AmbiguousError) Unwrap() error { return batch.ErrInvalidInput }
 
-// Batch returns the batch that a text names: its whole id, or a caller's whole key that one batch
-// has, or the beginning of its id and of no other. A text that is the key of one batch and begins
-// the id of another names neither. Otherwise the error is [batch.ErrNotFound] or an
-// [*AmbiguousError].
+// Batch returns the batch that a text names: its whole id, a caller's whole key that only one
+// batch has, or the beginning of only one id. If the text is the key of one batch and the
+// beginning of another batch's id, it names neither. Otherwise the error is [batch.ErrNotFound] or
+// an [*AmbiguousError].
 func (d *Desk) Batch(ctx context.Context, text string) (batch.Record, error) {
 	var found []batch.Record
 	e := &AmbiguousError{What: "batch", Text: text}
-	tooMany := false // ids begin like this one
+	tooMany := false // too many ids begin with the text
 	for _, q := range []store.FindQuery{{ID: batch.ID(text)}, {DataChangeID: text}, {ID: batch.ID(text), Begins: true}} {
 		recs, more, err := d.Find(ctx, q)
 		if err != nil {
@@ -239,9 +240,10 @@ func (d *Desk) Batch(ctx context.Context, text string) (batch.Record, error) {
 	return batch.Record{}, fmt.Errorf("%w: no id is %s or begins so, and no caller's key is it", batch.ErrNotFound, batch.Excerpt(text, 64))
 }
 
-// Lane returns the lane that a text names: one that anybody knows ([Desk.KnowsLane]) by its whole
-// name, or by the beginning of its name and of no other. known is false, and the lane is the text,
-// where no name begins so; an [*AmbiguousError] says that several do.
+// Lane returns the lane that a text names: by its whole name, if the lane is known
+// ([Desk.KnowsLane]), or by the beginning of only one lane's name. If no name begins with the
+// text, known is false and the lane is the text itself. The error is an [*AmbiguousError] if
+// several names do.
 func (d *Desk) Lane(ctx context.Context, text string) (lane batch.ServiceID, known bool, err error) {
 	lane = batch.ServiceID(text)
 	if known, err = d.KnowsLane(ctx, lane); known || err != nil || text == "" {
@@ -264,12 +266,12 @@ func (d *Desk) Lane(ctx context.Context, text string) (lane batch.ServiceID, kno
 	return lane, false, e
 }
 
-// KnowsLane reports whether anybody knows the lane: it has batches or orders, open or final, a
-// control that was set, or a ledger on record. A lane that nobody knows may be new, and its name
+// KnowsLane reports whether the store knows the lane: it has batches or orders, open or final, a
+// control that was set, or a ledger on record. A lane that is not known may be new, or its name
 // may be a typing error.
 func (d *Desk) KnowsLane(ctx context.Context, lane batch.ServiceID) (bool, error) {
 	if !d.store.Abilities().Has(store.CanFind) {
-		return true, nil // nobody can tell
+		return true, nil // the store cannot tell
 	}
 	lanes, err := d.store.FindLanes(ctx, store.FindLanesQuery{Name: lane, Limit: 1})
 	if err != nil {

@@ -76,7 +76,7 @@ func TestLookup(t *testing.T) {
 	})
 }
 
-// A person gives as much of an id or of a name as is enough.
+// A beginning of an id or of a lane's name is enough if only one thing begins with it.
 func TestOneThingOfAText(t *testing.T) {
 	inStores(t, func(o *office) {
 		o.add(keyed("payments", "abc1", "key 1"), keyed("payroll", "abc2", "key 2"), keyed("refunds", "abc", "key 2"), one("pay", "x"))
@@ -120,7 +120,7 @@ func TestOneThingOfAText(t *testing.T) {
 	})
 }
 
-// hidden is a store in which too many ids begin alike to see those that begin with a text.
+// hidden is a store in which too many ids begin with the same text to list them.
 type hidden struct{ store.Store }
 
 func (h hidden) Find(ctx context.Context, q store.FindQuery) ([]batch.Record, bool, error) {
@@ -130,8 +130,8 @@ func (h hidden) Find(ctx context.Context, q store.FindQuery) ([]batch.Record, bo
 	return h.Store.Find(ctx, q)
 }
 
-// The beginning of an id is never preferred to a caller's whole key: whoever gives the key of one
-// batch must not act upon another.
+// A caller's whole key takes precedence over the beginning of an id: a person who gives the key of
+// one batch must not act upon another batch.
 func TestAWholeKeyAndABeginning(t *testing.T) {
 	inStores(t, func(o *office) {
 		o.add(one("s", "4711f00d"), keyed("s", "b", "4711"), keyed("s", "99beef", "99"), keyed("s", "c", "b"))
@@ -157,7 +157,7 @@ func TestAWholeKeyAndABeginning(t *testing.T) {
 	})
 }
 
-// Many ids that begin alike are no reason to guess.
+// If too many ids begin with the text, no batch is chosen.
 func TestTooManyBeginAlike(t *testing.T) {
 	inStores(t, func(o *office) {
 		o.lane("s", 30)

@@ -9,12 +9,11 @@ import (
 	"github.com/dltbatch/dltbatch/internal/incident"
 )
 
-// setRemedy says what to do about an incident: in words, as a command, and as a page of the
-// console.
+// setRemedy sets the remedy of an incident: in words, as a command, and as a page of the console.
 func (i *Incident) setRemedy() {
 	e := i.Example
 	service := string(e.Service)
-	i.Command, i.Page, i.Link = "dltbatch instances", "instances", "The instances" // where nothing here mends it
+	i.Command, i.Page, i.Link = "dltbatch instances", "instances", "The instances" // the default, where neither command nor console has a remedy
 	switch i.Kind {
 	case IncidentNoInstance:
 		i.Do = "Start an instance of the application: nothing moves until one runs."
@@ -33,14 +32,14 @@ func (i *Incident) setRemedy() {
 		if i.Batches-i.Behind > 1 {
 			i.Page, i.Link = consolePath("bulk", "action", string(batch.ActionDecide), "cause", string(batch.CauseDecision)), "Decide about all of them"
 		}
-		if e.ID != "" && e.Cause != batch.CauseDecision { // no ruling ends that
+		if e.ID != "" && e.Cause != batch.CauseDecision { // no ruling ends this doubt
 			i.Do = "It has not moved for long, for the reason above. Mend that: it goes on by itself then. If it must not be sent any more, cancel it, or withdraw it where it is under way."
 			i.Command = command("explain", "", string(e.ID))
 			i.Page, i.Link = batchPage(e.Key), "the batch"
 		}
 	case IncidentHalted:
 		i.Do = "Look at the batch that halted the lane, requeue it if it should be sent again, and release the lane."
-		if i.Blocker.Cause == batch.CauseHalted { // it waits itself
+		if i.Blocker.Cause == batch.CauseHalted { // the blocking batch is itself in a halted lane
 			i.Do = "The batch that halted the lane was requeued since. Release the lane: it begins with that batch."
 		}
 		service = string(e.Control.Service)
@@ -86,20 +85,21 @@ func (i *Incident) setRemedy() {
 		i.Do = `Look for "stats" in the logs of the instances.`
 		i.Command, i.Page, i.Link = "dltbatch status --refresh", "instances", "The instances"
 	}
-	if i.Kind == IncidentHalted && e.Control.HaltedAt.IsZero() { // which lanes is not known
+	if i.Kind == IncidentHalted && e.Control.HaltedAt.IsZero() { // the halted lanes are not known
 		i.Command, i.Page, i.Link = "dltbatch lanes", consolePath("lanes", "held", "1"), "Lanes that are held"
 	}
 	if e.ID == "" {
 		switch i.Kind {
 		case IncidentDecision, IncidentHeld:
-			i.Command, i.Page, i.Link = "dltbatch causes --refresh", "./", "Look again" // they have moved on meanwhile
+			i.Command, i.Page, i.Link = "dltbatch causes --refresh", "./", "Look again" // the batches have changed meanwhile
 		case IncidentDisagree, IncidentNotRecorded, IncidentUnserved:
 			i.Command, i.Page, i.Link = "dltbatch lanes", "lanes", "the lanes"
 		}
 	}
 }
 
-// Command returns the command that carries the remedy of an explanation out; "" where none does.
+// Command returns the command that carries out the remedy of an explanation; "" if no command
+// does.
 func Command(e batch.Explanation) string {
 	switch e.Remedy {
 	case batch.RemedyResume:
@@ -123,7 +123,8 @@ func resume(s batch.Scope) string {
 	return command("resume", "--reason WHY", string(s.Service))
 }
 
-// command returns a command line. A name that begins with "-" stands behind "--": it is no flag.
+// command returns a command line. If a name begins with "-", "--" precedes the names, so that they
+// are not read as flags.
 func command(verb, flags string, names ...string) string {
 	words := []string{"dltbatch", verb}
 	flag := slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, "-") })
@@ -134,7 +135,7 @@ func command(verb, flags string, names ...string) string {
 		words = append(words, "--")
 	}
 	for _, n := range names {
-		if n != rulingWords() { // the person chooses one
+		if n != rulingWords() { // the person replaces it by one ruling
 			n = incident.Quote(n)
 		}
 		words = append(words, n)
@@ -145,7 +146,7 @@ func command(verb, flags string, names ...string) string {
 	return strings.Join(words, " ")
 }
 
-// rulingWords returns the words of a decision.
+// rulingWords returns the rulings that a person may give, as one argument of the command line.
 func rulingWords() string {
 	var words []string
 	for _, r := range batch.Rulings() {

@@ -17,7 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Causes says of stores at random what Explain says of each batch.
+// For random stores, Causes says of each batch what Explain says.
 func TestCausesAreAsExplained(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -27,7 +27,7 @@ func TestCausesAreAsExplained(t *testing.T) {
 				o.atRandom(r)
 				want, got := o.explained(), map[operator.Reason]int{}
 				for _, g := range o.causes().Groups {
-					g.Ledger, g.Why, g.Missing = "", "", "" // Why names one of the services
+					g.Ledger, g.Why, g.Missing = "", "", "" // Why names only one of the services
 					got[g.Reason] += g.Batches
 					if g.Cause != operator.CauseUnknown {
 						assert.NotEmpty(o, g.Example.ID, "%+v", g.Reason)
@@ -39,7 +39,7 @@ func TestCausesAreAsExplained(t *testing.T) {
 	}
 }
 
-// atRandom makes lanes of few batches, with a strategy, and lets everything happen to them.
+// atRandom makes lanes with a few batches and a strategy, and applies random events to them.
 func (o *office) atRandom(r *rand.Rand) {
 	o.Helper()
 	strategies := []queuer.Strategy{queuer.Parallel(0), queuer.Pipelined(3), queuer.Serial(), queuer.Serial(), queuer.Serial()}
@@ -53,7 +53,7 @@ func (o *office) atRandom(r *rand.Rand) {
 		lanes = append(lanes, batch.ServiceID(fmt.Sprintf("lane %d", i)))
 	}
 	serves := lanes
-	for i := range r.IntN(2) * 20 { // so that the record holds for every service
+	for i := range r.IntN(2) * 20 { // makes the record hold for every service
 		serves = append(serves, batch.ServiceID(fmt.Sprintf("other %d", i)))
 	}
 	o.serves(ledger, strategy, serves...)
@@ -71,9 +71,9 @@ func (o *office) atRandom(r *rand.Rand) {
 		}
 		bs := o.lane(lane, 1+r.IntN(6), footprints...)
 		for range r.IntN(5) {
-			for _, c := range o.claim(strategies[r.IntN(5)], lane) { // the strategy was another one before
+			for _, c := range o.claim(strategies[r.IntN(5)], lane) { // an earlier strategy may have been a different one
 				if r.IntN(6) == 0 {
-					continue // it is live
+					continue // the claim is live
 				}
 				f := []store.Finding{store.Accepted, store.Doubtful, store.Unposted, store.Failed, store.Refused}[r.IntN(5)]
 				o.recordDelayed(f, time.Duration(r.IntN(2))*time.Hour, c)
@@ -100,7 +100,7 @@ func (o *office) atRandom(r *rand.Rand) {
 	}
 }
 
-// explained explains each open batch, and what is in its way.
+// explained explains each open batch, and the batch that blocks it, and counts the reasons.
 func (o *office) explained() map[operator.Reason]int {
 	o.Helper()
 	all := map[operator.Reason]int{}

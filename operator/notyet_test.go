@@ -13,8 +13,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A batch that the ledger could not take yet is claimed again, and its process dies. The monitor
-// has not asked yet: nothing needs a decision.
+// A batch that the ledger answered with "not yet" is claimed again, and the process that claimed
+// it dies. Before the monitor has asked the ledger, nothing needs a decision.
 func TestABatchUnderWayNeedsNoDecisionForWhatItWaitedFor(t *testing.T) {
 	inStores(t, func(o *office) {
 		o.serves(traits, queuer.Serial(), "s")
@@ -40,7 +40,7 @@ func TestABatchUnderWayNeedsNoDecisionForWhatItWaitedFor(t *testing.T) {
 			require.NoError(o, err)
 			require.Equal(o, again > 0, applied[0].Stuck)
 		}
-		claim() // attempt 3: the ledger may take it, and the process dies
+		claim() // attempt 3: the ledger may have taken the batch when the process died
 		sel := o.preview(operator.Bulk{Action: batch.ActionDecide, Ruling: batch.NotExecutedReject})
 		assert.Empty(o, sel.Batches, "while the claim is live")
 		time.Sleep(50 * time.Millisecond)
@@ -54,7 +54,7 @@ func TestABatchUnderWayNeedsNoDecisionForWhatItWaitedFor(t *testing.T) {
 	})
 }
 
-// After a second attempt the explanation still names the first one whose outcome is not known.
+// After a second attempt the explanation still names the first attempt whose outcome is not known.
 func TestExplainNamesTheAttemptInDoubt(t *testing.T) {
 	inStores(t, func(o *office) {
 		o.serves(traits, queuer.Serial(), "s")

@@ -27,7 +27,7 @@ import (
 
 var ada = batch.By{Actor: "ada", Reason: "ticket 17"}
 
-// office is a store, and a person at its desk.
+// office is a store, with a Desk for it.
 type office struct {
 	*testing.T
 	*operator.Desk
@@ -72,7 +72,7 @@ func (o *office) see(b batch.Batch) batch.Record {
 	return rec
 }
 
-// claim claims what a strategy takes of lanes.
+// claim claims the batches that a strategy takes from the lanes.
 func (o *office) claim(s queuer.Strategy, lanes ...batch.ServiceID) []store.Claim {
 	o.Helper()
 	q := store.ClaimQuery{Lanes: lanes, Limit: 100, Window: max(1, s.Window), TTL: time.Minute, Instance: "one"}
@@ -85,7 +85,7 @@ func (o *office) claim(s queuer.Strategy, lanes ...batch.ServiceID) []store.Clai
 	return all
 }
 
-// record records how claims ended. What failed waits for an hour.
+// record writes how the claims ended. A batch whose attempt failed waits for an hour.
 func (o *office) record(f store.Finding, claims ...store.Claim) {
 	o.Helper()
 	o.recordDelayed(f, time.Hour, claims...)
@@ -107,7 +107,7 @@ func (o *office) recordDelayed(f store.Finding, delay time.Duration, claims ...s
 	}
 }
 
-// found records what the ledger said about a batch.
+// found writes what the ledger answered about a batch.
 func (o *office) found(f store.Finding, key batch.Key) {
 	o.Helper()
 	look, err := o.st.Look(o.ctx(), key, 1)
@@ -122,7 +122,7 @@ func (o *office) found(f store.Finding, key batch.Key) {
 
 var traits = dlt.Traits{Name: "ledger", ResendHarmlessFor: dlt.Forever, ResendQuiet: 20 * time.Minute}
 
-// serves records that a Runner with these traits and this strategy serves services.
+// serves writes the record that a Runner with these traits and this strategy serves the services.
 func (o *office) serves(t dlt.Traits, s queuer.Strategy, services ...batch.ServiceID) {
 	o.Helper()
 	for _, service := range services {
@@ -150,7 +150,8 @@ func TestNewWantsAStore(t *testing.T) {
 	require.ErrorIs(t, err, batch.ErrInvalidInput)
 }
 
-// Each act is done to what was seen or not at all, and is in the history with who did it.
+// Each act applies to the version that was seen or does nothing, and the history records the
+// person.
 func TestActs(t *testing.T) {
 	inStores(t, func(o *office) {
 		o.serves(traits, queuer.Serial(), "s")
@@ -243,7 +244,7 @@ func TestOrders(t *testing.T) {
 	})
 }
 
-// bare is a store with no more than it takes to deliver.
+// bare is a store with only the abilities that delivery needs.
 type bare struct {
 	store.Unimplemented
 	store.Delivery
@@ -263,7 +264,7 @@ func TestAStoreThatLacksAbilities(t *testing.T) {
 	}
 }
 
-// settings returns the error of a Desk that lacks a setting.
+// settings checks that err is a SettingsError that wraps is, and returns it.
 func settings(t *testing.T, err, is error) *operator.SettingsError {
 	t.Helper()
 	var s *operator.SettingsError
@@ -273,7 +274,7 @@ func settings(t *testing.T, err, is error) *operator.SettingsError {
 	return s
 }
 
-// A requeue waits as long as the record says. Without a record nothing is requeued.
+// A requeue waits as long as the recorded settings say. Without a record no batch is requeued.
 func TestARequeueNeedsTheRecord(t *testing.T) {
 	inStores(t, func(o *office) {
 		b := one("s", "a")
@@ -301,7 +302,7 @@ func TestARequeueNeedsTheRecord(t *testing.T) {
 		refused(operator.ErrNotRecorded) // the traits of another service are on record
 		kept.Varies = false
 		o.keep("ledger", kept)
-		refused(operator.ErrNotRecorded) // nobody has compared the two
+		refused(operator.ErrNotRecorded) // no Runner has compared the traits of the two services
 		kept = kept.Compare("s")
 
 		former := kept.Settings
@@ -333,8 +334,8 @@ func (o *office) relied(s batch.ServiceID) operator.Relied {
 	return r
 }
 
-// The record has the settings of one service. They hold for another one once a Runner has compared
-// it, or has found none that differs among many.
+// The record holds the settings of one service. They hold for another service once a Runner has
+// compared the two, or has compared many services and found no difference.
 func TestTheRecordHoldsForServicesThatWereCompared(t *testing.T) {
 	inStores(t, func(o *office) {
 		b := one("s", "a")
@@ -364,7 +365,7 @@ func TestTheRecordHoldsForServicesThatWereCompared(t *testing.T) {
 	})
 }
 
-// Other settings that the answer does not depend on are no reason to refuse it.
+// An answer is not refused because of different settings that it does not depend on.
 func TestOtherSettingsThatDoNotMatter(t *testing.T) {
 	inStores(t, func(o *office) {
 		b := one("s", "a")
@@ -387,7 +388,7 @@ func TestOtherSettingsThatDoNotMatter(t *testing.T) {
 	})
 }
 
-// An explanation is refused where it depends on what is not on record, and only there.
+// An explanation is refused only where it depends on a setting that is not on record.
 func TestExplainNeedsTheRecord(t *testing.T) {
 	inStores(t, func(o *office) {
 		a, b := one("s", "a"), one("s", "b")
@@ -418,7 +419,7 @@ func TestExplainNeedsTheRecord(t *testing.T) {
 		o.record(store.Accepted, claims...)
 		cause(a, batch.CauseLedger)
 
-		// Of a strategy that only its process has.
+		// The strategy is the application's own, and only its process has it.
 		o.serves(traits, queuer.Serial(), "s")
 		o.keep("ledger", relied.Record{Settings: relied.SettingsOf("s", traits, time.Minute, own())})
 		assert.Equal(o, "strategy", refused(b))
@@ -428,7 +429,8 @@ func TestExplainNeedsTheRecord(t *testing.T) {
 	})
 }
 
-// Of a batch that is claimed nobody says that an attempt is being made while no instance runs.
+// While no instance runs, an explanation of a claimed batch does not say that an attempt is being
+// made.
 func TestExplainOfAClaimWithoutInstances(t *testing.T) {
 	inStores(t, func(o *office) {
 		b := one("s", "b")
@@ -449,12 +451,12 @@ func TestExplainOfAClaimWithoutInstances(t *testing.T) {
 	})
 }
 
-// own is an application's own strategy.
+// own returns a strategy that belongs to an application.
 func own() queuer.Strategy {
 	return queuer.Strategy{Name: "main.own", Window: 1, Select: queuer.Serial().Select}
 }
 
-// The record has the names that later code knows, too.
+// A record may hold names that only a later version knows.
 func TestTheRecordIsRead(t *testing.T) {
 	r, err := relied.Read(`{"service":"s","resend_harmless_for":"forever","late_arrival":"1m0s","grace":"2s","resend_quiet":"21m0s",` +
 		`"settle":"30s","max_in_flight_per_service":7,"keeps_order":true,"prepares_in_order":false,"claim_ttl":"1m0s","strategy":"main.own","window":1,"add_again_harmless":"false","withdraws":true}`)

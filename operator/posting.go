@@ -12,35 +12,35 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// ledgerKinds are the incidents of closed ledgers, in their order.
+// ledgerKinds are the kinds of incidents about closed ledgers, the worst first.
 var ledgerKinds = []IncidentKind{IncidentLedgerRefuses, IncidentLedgerDown, IncidentLedgerBusy}
 
-// pauses are what live instances do not post. Each ledger, and each service, is paused for itself;
-// an instance is only where all its ledgers are.
+// pauses is what live instances do not post. Each ledger, and each service, is paused separately.
+// An instance posts nothing only if all its ledgers are paused.
 type pauses struct {
 	whole   []whole            // instances that post nothing
-	ledgers map[string]*paused // that are paused in an instance, by name
+	ledgers map[string]*paused // by name: ledgers that are paused in an instance that posts to others
 	since   map[IncidentKind]time.Time
 }
 
 // whole is an instance that posts nothing.
 type whole struct {
 	instance string
-	kind     IncidentKind // of several ledgers the worst
-	since    time.Time    // of several ledgers the last: before it, something was posted
+	kind     IncidentKind // the worst of the instance's ledgers
+	since    time.Time    // the latest of its ledgers: until then the instance posted something
 	why      string
 }
 
 // paused is a ledger to which instances post nothing.
 type paused struct {
-	kind      IncidentKind // of several instances the worst
-	instances []string     // whose other ledgers go on
-	all       []string     // those above, and those that post nothing at all
+	kind      IncidentKind // the worst of the instances
+	instances []string     // instances that post to their other ledgers
+	all       []string     // these, and the instances that post nothing at all
 	since     time.Time
 	why       string
 }
 
-// addInstance takes what a live instance does not post.
+// addInstance adds what a live instance does not post.
 func (p *pauses) addInstance(i store.Instance) {
 	w := whole{instance: i.Name}
 	posts := !i.Paused
@@ -49,7 +49,7 @@ func (p *pauses) addInstance(i store.Instance) {
 		kind, since := ledgerKind(one.Kind), i.Seen.Add(-one.For)
 		switch {
 		case kind == IncidentLedgerBusy && one.For < busyIncidentAfter:
-			posts = posts || one.All // it may be over before the row is written again
+			posts = posts || one.All // the pause may be over before the row is written again
 		case !one.All:
 			if at := p.since[kind]; at.IsZero() || since.Before(at) {
 				p.since[kind] = since
@@ -87,8 +87,8 @@ func (p *pauses) addInstance(i store.Instance) {
 	}
 }
 
-// NotPosted says what an instance does not post: " to ledger east", or " of lane s". It is ""
-// where the instance has one ledger, and posts nothing at all.
+// NotPosted says what an instance does not post: " to ledger east", or " of lane s". It is "" for
+// an instance that has one ledger and posts nothing at all.
 func NotPosted(i store.Instance, p store.Pause) string {
 	switch {
 	case !p.All:
@@ -99,7 +99,7 @@ func NotPosted(i store.Instance, p store.Pause) string {
 	return " to ledger " + p.Ledger
 }
 
-// worseKind is the kind that comes first among the incidents.
+// worseKind returns the kind that comes first in ledgerKinds.
 func worseKind(a, b IncidentKind) IncidentKind {
 	if a == "" || slices.Index(ledgerKinds, b) < slices.Index(ledgerKinds, a) {
 		return b
@@ -107,12 +107,12 @@ func worseKind(a, b IncidentKind) IncidentKind {
 	return a
 }
 
-// ledgerSays says of one ledger of several why it takes nothing.
+// ledgerSays says why one of several ledgers takes nothing.
 func ledgerSays(name string, kind batch.ErrorKind, why string) string {
 	return "Ledger " + name + ": " + cmp.Or(why, incident.LedgerClosed(kind))
 }
 
-// judgePosting judges what is not posted, where so many instances live.
+// judgePosting finds the incidents about what is not posted; live is the number of live instances.
 func (x *judgement) judgePosting(p pauses, live int) {
 	x.laneSince, x.pausedLedgers = p.since, map[string]IncidentKind{}
 	for name, l := range p.ledgers {
@@ -138,7 +138,7 @@ func (x *judgement) judgePosting(p pauses, live int) {
 	}
 }
 
-// judgePartly judges the ledgers of a kind to which instances post nothing that post to others.
+// judgePartly finds incidents about paused ledgers of instances that post to other ledgers.
 func (x *judgement) judgePartly(kind IncidentKind, p pauses, live int) {
 	var names, instances []string
 	var why string
@@ -162,7 +162,7 @@ func (x *judgement) judgePartly(kind IncidentKind, p pauses, live int) {
 		return
 	}
 	text, s := incident.LedgersGetNothing(names, instances, live, kind.errorKind()), x.incidentOf(kind)
-	if s.Text != "" { // other instances post nothing at all, which is said first
+	if s.Text != "" { // the text says first that other instances post nothing at all
 		s.Why = legible.Sentences(s.Why, text, why)
 	} else if s.Text, s.Why = text, why; len(names) == 1 {
 		s.Why = p.ledgers[names[0]].why
@@ -171,7 +171,7 @@ func (x *judgement) judgePartly(kind IncidentKind, p pauses, live int) {
 	s.Instances = append(s.Instances, instances...)
 }
 
-// worstShut is the incident of the ledgers to which no instance posts anything.
+// worstShut returns the worst kind of incident among the ledgers to which no instance posts.
 func (x *judgement) worstShut() (kind IncidentKind) {
 	for _, k := range x.pausedLedgers {
 		kind = worseKind(kind, k)

@@ -12,26 +12,26 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Errors of a Desk that has to know what Runners rely on. A [*SettingsError] wraps one of them.
+// Errors of a Desk that needs settings which Runners record. A [*SettingsError] wraps one of them.
 var (
 	// ErrNotRecorded: no Runner has recorded its settings, or the record does not hold for the
-	// service. A Runner that serves the service records it, or compares its own traits of the
-	// service with the recorded ones and says so. Where it has done so for 17 services and none
-	// differed, the record holds for every service. Where traits differ by service, the record
-	// holds for the services that it names alone. A Runner's own Explain and Requeue need no
-	// record.
+	// service. A Runner that serves the service records its settings, or compares its own traits
+	// for the service with the recorded ones and records the result. Once it has done so for 17
+	// services and found no difference, the record holds for every service. If traits differ by
+	// service, the record holds only for the services that it names. A Runner's own Explain and
+	// Requeue need no record.
 	ErrNotRecorded = errors.New("operator: not on record")
-	// ErrDisagree: Runners recorded different settings. [Desk.Relied] shows them. Once no
-	// process has the other settings any more, [Desk.Agree] says so.
+	// ErrDisagree: Runners recorded different settings. [Desk.Relied] shows them. Once no process
+	// has the other settings any more, a person says so with [Desk.Agree].
 	ErrDisagree = errors.New("operator: the instances disagree")
 )
 
-// SettingsError says which setting a Desk has to know and does not. [Desk.Relied] shows the
+// SettingsError names the setting that a Desk needs and does not know. [Desk.Relied] shows the
 // record.
 type SettingsError struct {
 	Service batch.ServiceID
-	Ledger  string // that serves the service; "" where none is recorded
-	Setting string // such as "resend_quiet"
+	Ledger  string // the ledger that serves the service; "" if none is recorded
+	Setting string // the name of the setting, such as "resend_quiet"
 	Why     string
 	Err     error // ErrNotRecorded or ErrDisagree
 }
@@ -48,23 +48,23 @@ func (e *SettingsError) Error() string {
 // Unwrap returns ErrNotRecorded or ErrDisagree.
 func (e *SettingsError) Unwrap() error { return e.Err }
 
-// Relied is the record of the settings that Runners rely on for a service.
+// Relied is the record of the settings that Runners use for a service.
 type Relied struct {
 	Service batch.ServiceID `json:"service"`
-	// Ledger is the name of the ledger that serves the service; "" where no Runner has met
-	// the service yet.
+	// Ledger is the name of the ledger that serves the service; "" if no Runner has taken batches
+	// of the service yet.
 	Ledger string `json:"ledger"`
-	// Kept is the record under that name, as JSON: the settings of the Runner that wrote last.
-	// Where these replaced different ones, "other" and "further" hold the former ones: the
-	// first eight, and "more" says that there were more. "alike" names services that were
-	// compared and have these settings, too. "varies" says that the route has services with
-	// other traits than these. Kept is "" without a record.
+	// Kept is the record under that name, as JSON: the settings of the Runner that wrote last. If
+	// they replaced different settings, "other" and "further" hold the first eight of the former
+	// settings, and "more" says that there were more. "alike" names services that were compared
+	// and have these settings, too. "varies" says that the route has services with other traits.
+	// Kept is "" if there is no record.
 	Kept string `json:"kept"`
-	// Disagree says that other settings are on record, and that nobody has agreed on these yet.
+	// Disagree is true if other settings are on record, and no person has agreed on these yet.
 	Disagree bool `json:"disagree"`
 }
 
-// Relied returns the record of the settings that Runners rely on for a service.
+// Relied returns the record of the settings that Runners use for a service.
 func (d *Desk) Relied(ctx context.Context, service batch.ServiceID) (Relied, error) {
 	r, err := d.readServiceRecord(ctx, service)
 	if err != nil {
@@ -73,11 +73,11 @@ func (d *Desk) Relied(ctx context.Context, service batch.ServiceID) (Relied, err
 	return Relied{Service: service, Ledger: r.ledger, Kept: r.text, Disagree: r.Disagree(neverSame)}, nil
 }
 
-// Agree says that no process relies on the other settings any more: an instance with a wrong
-// setting was corrected, or all were replaced. Agree removes these from the record that the
-// person saw, and names the person in it. Where the record is another one by now it does
-// nothing, and the error is [batch.ErrMovedOn]. A wrong word may send a requeued batch too early,
-// or make explanations wrong.
+// Agree says that no process uses the other settings any more: an instance with a wrong setting
+// was corrected, or all instances were replaced. Agree removes the other settings from the record
+// that the person saw, and adds the person's name to it. If the record has changed since, Agree
+// does nothing, and the error is [batch.ErrMovedOn]. If the person is wrong, a requeued batch may
+// be sent too early, and explanations may be wrong.
 func (d *Desk) Agree(ctx context.Context, seen Relied, by batch.By) error {
 	if err := by.Validate(); err != nil {
 		return fmt.Errorf("agree: %w", err)
@@ -99,7 +99,7 @@ func (d *Desk) Agree(ctx context.Context, seen Relied, by batch.By) error {
 		return fmt.Errorf("agree: %w", err)
 	}
 	if kept.Body == text {
-		return nil // by an earlier call, whose answer was lost
+		return nil // an earlier call did this, and its answer was lost
 	}
 	did := false
 	if kept.Body == seen.Kept {
@@ -118,8 +118,8 @@ func (d *Desk) Agree(ctx context.Context, seen Relied, by batch.By) error {
 // serviceRecord is the record about a service.
 type serviceRecord struct {
 	service batch.ServiceID
-	ledger  string // "" where none is recorded
-	text    string // "" where none is recorded
+	ledger  string // "" if no ledger is recorded
+	text    string // "" if no settings are recorded
 	relied.Record
 }
 
@@ -131,8 +131,8 @@ func (d *Desk) readServiceRecord(ctx context.Context, service batch.ServiceID) (
 	return d.recorded(ctx, service, names[0], map[string]string{})
 }
 
-// recorded returns the record about a service that a ledger serves. records are those that are
-// known already, by the name of a ledger.
+// recorded returns the record about a service of a ledger. The map records caches the texts that
+// were read, by the name of the ledger.
 func (d *Desk) recorded(ctx context.Context, service batch.ServiceID, ledger string, records map[string]string) (r serviceRecord, err error) {
 	r.service, r.ledger = service, ledger
 	if ledger == "" {
@@ -153,8 +153,9 @@ func (d *Desk) recorded(ctx context.Context, service batch.ServiceID, ledger str
 	return r, err
 }
 
-// checkUsable refuses settings that are not on record, or not for this service, or on which
-// Runners disagree: same compares what the caller uses of two settings.
+// checkUsable returns an error if settings are not on record, do not hold for this service, or
+// differ between Runners. The function same reports whether two settings are equal as far as the
+// caller uses them.
 func (r serviceRecord) checkUsable(setting string, same func(a, b relied.Settings) bool) error {
 	fail := func(err error, why string) error {
 		return &SettingsError{Service: r.service, Ledger: r.ledger, Setting: setting, Why: why, Err: err}
@@ -176,7 +177,7 @@ func (r serviceRecord) checkUsable(setting string, same func(a, b relied.Setting
 	return nil
 }
 
-// neverSame compares settings that differ: each is another one.
+// neverSame makes any two recorded settings count as different.
 func neverSame(_, _ relied.Settings) bool { return false }
 
 // resendQuiet returns the ResendQuiet of a service's ledger.
@@ -191,8 +192,8 @@ func (d *Desk) resendQuiet(ctx context.Context, service batch.ServiceID) (time.D
 	return r.Quiet()
 }
 
-// canWithdraw returns whether a service's ledger can keep a batch from taking effect, and its
-// name.
+// canWithdraw reports whether a service's ledger can prevent a batch from taking effect, and
+// returns the ledger's name.
 func (d *Desk) canWithdraw(ctx context.Context, service batch.ServiceID) (can bool, ledger string, err error) {
 	r, err := d.readServiceRecord(ctx, service)
 	if err == nil {

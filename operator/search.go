@@ -12,36 +12,36 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// SearchQuery selects open batches by properties that no index finds. All conditions that are set
-// hold; the zero value selects every open batch.
+// SearchQuery selects open batches by properties that have no index. A batch must meet all
+// conditions that are set; the zero value selects every open batch.
 type SearchQuery struct {
-	// Filter is as in a [Bulk]. It selects open batches only: with Quarantined set nothing
-	// matches.
+	// Filter is as in a [Bulk], and selects open batches only. With Quarantined set nothing
+	// matches, because a batch in quarantine is final.
 	Filter
 	// Trace is the trace id in the TraceParent with which the batch was added: 32
 	// hexadecimal digits.
 	Trace string
-	// Attempts is the least number of attempts.
+	// Attempts is the smallest number of attempts.
 	Attempts int
-	// Limit is how many batches are returned. Defaults to 100, at most 1,000.
+	// Limit is how many batches are returned, at most 1,000. The default is 100.
 	Limit int
-	// Within is how long the search may take. Defaults to 2 s.
+	// Within limits how long the search may take. The default is 2 s.
 	Within time.Duration
 }
 
 // Searched is an answer of [Desk.Search].
 type Searched struct {
-	// Batches are the oldest that match.
+	// Batches are the oldest batches that match.
 	Batches []batch.Record `json:"batches"`
-	// Looked is how many open batches were read.
+	// Looked is the number of open batches that were read.
 	Looked int `json:"looked"`
-	// Incomplete says that the search ended before all open batches were read: the time was
-	// over, or more than Limit batches match.
+	// Incomplete is true if the search ended before all open batches were read: the time ran out,
+	// or more than Limit batches match.
 	Incomplete bool `json:"incomplete,omitzero"`
 }
 
-// Search reads the open batches, the oldest first, and returns those that match. Its cost grows
-// with the number of open batches, up to q.Within; it changes nothing. It needs a store with
+// Search reads the open batches, oldest first, and returns those that match. Its cost grows with
+// the number of open batches, for at most q.Within. It changes nothing. It needs a store with
 // [store.CanList], and with [store.CanSurvey] if q has causes. The error is a [*batch.InputError]
 // for an invalid Trace, and for a [Filter] with an age below 0 or an empty list.
 func (d *Desk) Search(ctx context.Context, q SearchQuery) (Searched, error) {
@@ -107,7 +107,7 @@ func (d *Desk) search(ctx context.Context, q SearchQuery, found *Searched) error
 	}
 }
 
-// matches reports whether a record has the properties of the query, causes apart.
+// matches reports whether a record meets the conditions of the query except its causes.
 func (q SearchQuery) matches(rec batch.Record) bool {
 	if q.Trace != "" {
 		_, trace, _ := strings.Cut(rec.TraceParent, "-")

@@ -16,7 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// Open batches are found by what no index knows; final ones are not.
+// Search finds open batches by properties that have no index, and finds no final batch.
 func TestSearch(t *testing.T) {
 	inStores(t, func(o *office) {
 		o.serves(traits, queuer.Serial(), "s", "t")
@@ -71,7 +71,7 @@ func TestSearch(t *testing.T) {
 	})
 }
 
-// slowPages is a store whose pages take a second each.
+// slowPages is a store that takes a second for each page.
 type slowPages struct{ store.Store }
 
 func (s slowPages) List(ctx context.Context, q store.ListQuery) ([]batch.Record, store.Cursor, error) {
@@ -83,7 +83,8 @@ func (s slowPages) List(ctx context.Context, q store.ListQuery) ([]batch.Record,
 	}
 }
 
-// A search that takes too long returns what it has, and says that this is not all.
+// A search that reaches its time limit returns what it has found, and says that this is not
+// everything.
 func TestSearchEndsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()

@@ -7,26 +7,27 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// shape is all that decides about a lane with one batch that was attempted, or none, seen briefly.
-// Very many lanes have few shapes, and one of each is judged.
+// shape holds everything that decides how a lane with at most one attempted batch is explained in
+// a brief survey. Very many lanes have few different shapes, so one lane of each shape is judged.
 type shape struct {
-	ledger string // whose record holds for all its services
-	// closed says how the lane is closed, and by what kind of batch.
+	ledger string // the record of this ledger holds for all its services
+	// These three say how the lane is closed, and how the batch that halted it ended.
 	paused, halted   bool
 	by               finalState
 	attempted, waits batchShape
-	behind           bool // the waiting batch stands behind the attempted one
-	more             bool // more of them wait
+	behind           bool // the waiting batch comes after the attempted one
+	more             bool // more batches wait
 }
 
-// batchShape is all that decides about one batch.
+// batchShape holds everything that decides how one batch is explained.
 type batchShape struct {
 	state                       batch.State
 	kind                        batch.ErrorKind
 	live, early, resend, decide bool
 }
 
-// items is lane, and for a brief survey without the explanations.
+// items returns the items of a lane. For a brief survey it leaves out the explanations, and reuses
+// the items of another lane of the same shape.
 func (v *view) items(s store.Survey, l store.LaneSurvey, u rules, q store.SurveyQuery) []item {
 	if !q.Brief {
 		return v.lane(s, l, u, q)
@@ -45,14 +46,14 @@ func (v *view) items(s store.Survey, l store.LaneSurvey, u rules, q store.Survey
 	for i := range v.again {
 		it := &v.again[i]
 		it.created = l.Rows[min(i, len(l.Rows)-1)].Created
-		if i == len(l.Rows) { // the others that wait
+		if i == len(l.Rows) { // the item for the other waiting batches
 			it.n, it.atLeast = l.Waiting-1, l.Waiting == q.Cap
 		}
 	}
 	return v.again
 }
 
-// withoutExplanations leaves out the explanations: a brief survey does not know them for certain.
+// withoutExplanations clears the explanations, since a brief survey does not read enough for them.
 func withoutExplanations(items []item) []item {
 	for i := range items {
 		items[i].id, items[i].e, items[i].blocker = "", batch.Explanation{}, batch.Explanation{}
@@ -60,7 +61,7 @@ func withoutExplanations(items []item) []item {
 	return items
 }
 
-// shapeOf returns the shape of a lane, if it has one.
+// shapeOf returns the shape of a lane; is is false if the lane has none.
 func (v *view) shapeOf(s store.Survey, l store.LaneSurvey, u rules) (f shape, is bool) {
 	if _, is = v.rules[l.Ledger]; !is || len(l.Rows) > 2 {
 		return f, false
@@ -89,7 +90,7 @@ func (v *view) shapeOf(s store.Survey, l store.LaneSurvey, u rules) (f shape, is
 	return f, true
 }
 
-// resend is the rule of a service's ledger.
+// resend returns the resend rule of the ledger of service s.
 func resend(u rules, s batch.ServiceID) store.Resend {
 	if u.query.Resend == nil {
 		return store.Resend{}

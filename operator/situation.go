@@ -12,58 +12,57 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Bounds of one survey.
+// Limits of one survey.
 const (
-	maxHeldLanes = 10_000 // lanes with a control of their own
-	maxLeftRows  = 1000   // batches that are being submitted, where an instance has gone
+	maxHeldLanes = 10_000 // most lanes with a control of their own
+	maxLeftRows  = 1000   // most batches that are read to find those left by gone instances
 )
 
-// Sight is all that a Desk reads to say what is wrong.
+// Sight is all that a Desk reads in order to say what is wrong.
 type Sight struct {
 	Causes Causes      `json:"causes"`
 	Stats  store.Stats `json:"stats"`
-	// Counted says that the store keeps counts and instances; Stats is the zero value where it
-	// does not.
+	// Counted is true if the store keeps counts and instances; otherwise Stats is the zero value.
 	Counted bool `json:"counted"`
-	// Everything is the control of all lanes. Held are the lanes with a control of their own:
-	// 10,000 at most, and HeldMore says that there are more.
+	// Everything is the control of all lanes. Held are the lanes with a control of their own,
+	// 10,000 at most; HeldMore is true if there are more.
 	Everything batch.Control   `json:"everything,omitzero"`
 	Held       []batch.Control `json:"held"`
 	HeldMore   bool            `json:"held_more,omitzero"`
-	// Left counts the batches that instances which have gone were submitting and that need no
-	// decision, by the name of the instance. A name that a live instance has is not among them: it
-	// was started again.
+	// Left counts, by the name of the instance, the batches that gone instances were submitting
+	// and that need no decision. A name that a live instance has is left out, because that
+	// instance was started again.
 	Left map[string]int `json:"left,omitempty"`
-	// SetAside is the first batch that a policy set aside; its ID is "" where there is none any
-	// more.
+	// SetAside is the first batch that a policy set aside; its ID is "" if there is none.
 	SetAside batch.Record `json:"set_aside,omitzero"`
-	// DecisionSince is since when the example of the batches that need a decision is in doubt.
+	// DecisionSince is since when the outcome of the example has been in doubt, where batches need
+	// a decision.
 	DecisionSince time.Time `json:"decision_since,omitzero"`
 }
 
-// Situation has the incidents, as every surface shows them.
+// Situation holds the incidents; the command, the console and the pages show the same.
 type Situation struct {
 	Sight
 	State State `json:"state"`
-	// Incidents come with the worst first.
+	// Incidents are sorted, the worst first.
 	Incidents []Incident `json:"incidents"`
-	// Itself are the batches that move by themselves and that no incident is about, by their
-	// cause, with the batches behind them.
+	// Itself are the batches that move by themselves and belong to no incident, by their cause,
+	// with the batches behind them.
 	Itself []Moving `json:"itself"`
 }
 
-// Moving are batches that move by themselves: a group, and the batches behind it.
+// Moving holds batches that move by themselves: a group, and the batches behind it.
 type Moving struct {
 	Group
-	// Behind of the group's batches wait behind others of it.
+	// Behind is how many of the group's batches wait behind others of the group.
 	Behind int `json:"behind,omitzero"`
 	// Held says why no instance posts the lane of the example at present, since when, and which
 	// instances; "" where one does.
 	Held string `json:"held,omitzero"`
 }
 
-// Situation says what is wrong. It reads what [Desk.Causes] and [Desk.Stats] read, and the lanes
-// that are held. A store that keeps no counts has no incidents about instances.
+// Situation says what is wrong. It reads what [Desk.Causes] and [Desk.Stats] read, and the
+// controls of lanes. With a store that keeps no counts it finds no incidents about instances.
 func (d *Desk) Situation(ctx context.Context, q CausesQuery) (Situation, error) {
 	s, err := d.readSight(ctx, q)
 	if err != nil {
@@ -88,7 +87,7 @@ func (d *Desk) readSight(ctx context.Context, q CausesQuery) (s Sight, err error
 	if s.Left, err = d.countLeft(ctx, s.Stats.Instances); err != nil {
 		return s, err
 	}
-	if s.Stats.Quarantined > 0 { // as it was counted: it may be over since
+	if s.Stats.Quarantined > 0 { // the counted number; the quarantine may have ended since
 		first, _, err := d.store.List(ctx, store.ListQuery{Quarantined: true, Limit: 1})
 		if err != nil {
 			return s, err
@@ -115,8 +114,8 @@ func (d *Desk) readSight(ctx context.Context, q CausesQuery) (s Sight, err error
 	return s, nil
 }
 
-// heldLanes reads the lanes with a control of their own, page by page, and whether there may be
-// more of them.
+// heldLanes reads the lanes with a control of their own, page by page. more is true if there may
+// be more of them.
 func (d *Desk) heldLanes(ctx context.Context) (all []batch.Control, more bool, err error) {
 	q := store.ControlsQuery{Start: true, Limit: 1000}
 	for len(all) < maxHeldLanes {
@@ -132,7 +131,7 @@ func (d *Desk) heldLanes(ctx context.Context) (all []batch.Control, more bool, e
 	return all, true, nil
 }
 
-// readCounts reads the counts; false says that the store keeps none.
+// readCounts reads the counts. The bool is false if the store keeps none.
 func (d *Desk) readCounts(ctx context.Context) (store.Stats, bool, error) {
 	s, err := d.Stats(ctx)
 	if errors.Is(err, store.ErrUnsupported) {
@@ -141,8 +140,8 @@ func (d *Desk) readCounts(ctx context.Context) (store.Stats, bool, error) {
 	return s, err == nil, err
 }
 
-// countLeft counts the batches that instances which have gone were submitting, that are not final
-// yet and need no decision.
+// countLeft counts the batches that gone instances were submitting, that are not final yet and
+// that need no decision.
 func (d *Desk) countLeft(ctx context.Context, instances []store.Instance) (map[string]int, error) {
 	left := map[string]int{}
 	for _, i := range instances {
@@ -158,13 +157,14 @@ func (d *Desk) countLeft(ctx context.Context, instances []store.Instance) (map[s
 	if len(left) == 0 {
 		return left, nil
 	}
-	// The oldest come first, and instances that have gone left the older batches.
+	// The list begins with the oldest batches, and gone instances left older batches than live
+	// ones have.
 	rows, _, err := d.store.List(ctx, store.ListQuery{States: []batch.State{batch.Submitting}, Limit: maxLeftRows})
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range rows {
-		if _, is := left[r.ClaimedBy]; is && r.Decision == "" { // who has to decide is told already
+		if _, is := left[r.ClaimedBy]; is && r.Decision == "" { // another incident is about batches that need a decision
 			left[r.ClaimedBy]++
 		}
 	}

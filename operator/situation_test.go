@@ -20,7 +20,7 @@ import (
 // looked is when the surveys of these tests were made.
 var looked = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
-// wrong is the one incident of a kind.
+// wrong returns the only incident of a kind.
 func wrong(t *testing.T, s operator.Sight, kind operator.IncidentKind) operator.Incident {
 	var found []operator.Incident
 	for _, i := range s.Situation().Incidents {
@@ -32,7 +32,7 @@ func wrong(t *testing.T, s operator.Sight, kind operator.IncidentKind) operator.
 	return found[0]
 }
 
-// The reason and the time beside a command are of the lane that the command is about.
+// Since, Why and Command of an incident are about the same lane.
 func TestAnIncidentIsAboutOneLane(t *testing.T) {
 	lane := func(name batch.ServiceID, hour int) batch.Control {
 		at := looked.Add(time.Duration(hour-12) * time.Hour)
@@ -66,7 +66,8 @@ func TestAnIncidentIsAboutOneLane(t *testing.T) {
 	assert.Equal(t, "By bob.", i.Why)
 }
 
-// What was not looked at is not well, and what was counted there is told.
+// The state is not "all well" if the survey did not reach all lanes, and batches that were only
+// counted make incidents, too.
 func TestALookThatDidNotFinish(t *testing.T) {
 	sight := operator.Sight{Causes: operator.Causes{At: looked}}
 	assert.Equal(t, operator.StateWell, sight.Situation().State)
@@ -90,8 +91,8 @@ func TestALookThatDidNotFinish(t *testing.T) {
 	wrong(t, sight, operator.IncidentDecision)
 }
 
-// A batch that a person was called about, because it has not moved for long, is told as what is
-// counted of it and as its own page says; one that a ruling ends comes before it.
+// A batch about which a person was called because it has not moved for long is an incident, with
+// the same text as the batch's explanation. A batch that needs a ruling comes before it.
 func TestACallIsAnIncident(t *testing.T) {
 	group := func(id batch.ID, cause batch.Cause, remedy batch.Remedy) operator.Group {
 		e := batch.Explanation{Key: batch.Key{Service: "s", ID: id}, Cause: cause, Remedy: remedy, Decision: "why of " + string(id), Text: "text"}
@@ -113,8 +114,8 @@ func TestACallIsAnIncident(t *testing.T) {
 	assert.Equal(t, "why of doubt.", i.Why)
 }
 
-// Nothing is well while something is wrong, also where that ends by itself; and each example says
-// something.
+// The state is not "all well" while an incident is open that ends by itself, and each example has
+// a text.
 func TestWhatEndsByItselfIsNotWell(t *testing.T) {
 	busy := operator.Group{
 		Reason: operator.Reason{Cause: batch.CauseDelayed, Kind: batch.KindBusy}, Batches: 1, Lanes: 1, Attempts: 9,
@@ -142,7 +143,8 @@ func TestCountsOfInstancesThatRest(t *testing.T) {
 	wrong(t, sight, operator.IncidentCountsOld)
 }
 
-// A lane's ledger is an incident by the batch with the most attempts, whichever is the example.
+// The most attempts of any batch of a group decide whether the ledger is an incident, not those of
+// the example.
 func TestTheMostAttemptsCount(t *testing.T) {
 	g := operator.Group{
 		Reason: operator.Reason{Cause: batch.CauseDelayed, Kind: batch.KindUnavailable}, Batches: 2, Lanes: 2, Attempts: 9,
@@ -151,7 +153,7 @@ func TestTheMostAttemptsCount(t *testing.T) {
 	wrong(t, operator.Sight{Causes: operator.Causes{At: looked, Groups: []operator.Group{g}}}, operator.IncidentLedgerDown)
 }
 
-// A lane or a batch whose name begins with "-" is no flag of a suggested command.
+// A lane or a batch whose name begins with "-" is not read as a flag of a suggested command.
 func TestANameIsNoFlag(t *testing.T) {
 	e := batch.Explanation{Key: batch.Key{Service: "--all", ID: "-b"}, Remedy: batch.RemedyResume}
 	e.Control.Scope = batch.Only("--all")
@@ -164,7 +166,7 @@ func TestANameIsNoFlag(t *testing.T) {
 	assert.Equal(t, "dltbatch decide b committed|not_executed_send_again|not_executed_reject --reason WHY", operator.Command(e))
 }
 
-// Each kind of incident is in the table of the manual, which is what a person who is called reads.
+// The manual's table lists each kind of incident, because the person who is called reads it.
 func TestEachIncidentIsInTheManual(t *testing.T) {
 	code, err := os.ReadFile("incident.go")
 	require.NoError(t, err)
@@ -178,8 +180,8 @@ func TestEachIncidentIsInTheManual(t *testing.T) {
 	}
 }
 
-// An incident of batches that nothing moves, or of a store that warns, says since when it is
-// there.
+// An incident about batches that nothing moves, or about a store with a warning, says when it
+// began.
 func TestEachIncidentSaysSinceWhen(t *testing.T) {
 	group := func(cause batch.Cause, missing operator.Missing) operator.Group {
 		return operator.Group{Reason: operator.Reason{Cause: cause, Missing: missing}, Batches: 1, Lanes: 1, Oldest: time.Hour}

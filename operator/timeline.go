@@ -9,51 +9,51 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// StepKind is the subject of a [Step].
+// StepKind says what a [Step] is about.
 type StepKind string
 
 // The kinds of steps.
 const (
 	StepAdded    StepKind = "added"
 	StepTaken    StepKind = "taken"    // an instance claimed the batch for an attempt
-	StepAnswered StepKind = "answered" // an attempt, and its outcome
+	StepAnswered StepKind = "answered" // an attempt ended, with its outcome
 	StepMissing  StepKind = "missing"  // attempts without a report
 	StepDoubt    StepKind = "doubt"    // the outcome of an attempt is not known
 	StepCalled   StepKind = "called"   // nothing more can be found out: a person has to decide
-	StepAct      StepKind = "act"      // an act of a person
+	StepAct      StepKind = "act"      // a person acted
 	StepOutcome  StepKind = "outcome"  // the batch became final
-	StepAhead    StepKind = "ahead"    // something that is due, if nothing else comes first
-	StepRemoved  StepKind = "removed"  // by retention
+	StepAhead    StepKind = "ahead"    // something is due, unless another step comes first
+	StepRemoved  StepKind = "removed"  // retention removed the batch
 )
 
-// Tone says at a glance how a [Step] is to be taken.
+// Tone says how good or bad a [Step] is.
 type Tone string
 
 // The tones.
 const (
 	TonePlain  Tone = "plain"
-	ToneGood   Tone = "good"   // the ledger took it, or committed it
-	ToneWait   Tone = "wait"   // it failed and is tried again
-	ToneDoubt  Tone = "doubt"  // it is not known what happened
-	ToneBad    Tone = "bad"    // it ended without effect
+	ToneGood   Tone = "good"   // the ledger accepted or committed the batch
+	ToneWait   Tone = "wait"   // the attempt failed and is repeated
+	ToneDoubt  Tone = "doubt"  // the outcome is not known
+	ToneBad    Tone = "bad"    // the batch ended without effect
 	TonePerson Tone = "person" // a person acted, or is called
 )
 
-// Step is one thing in the life of a batch.
+// Step is one event of a batch's history, or one that is due.
 type Step struct {
-	// At is when it happened, or is due, on the database's clock. It is zero where that is not
-	// known: the step stands in its place.
+	// At is when the step happened, or is due, on the database's clock. It is zero if that is not
+	// known; the step then has its place in the order only.
 	At   time.Time `json:"at,omitzero"`
 	Kind StepKind  `json:"kind"`
 	Tone Tone      `json:"tone"`
 	// Title says what happened, in a few words.
 	Title string `json:"title"`
-	// Text is the ledger's answer, or the reason that a person gave. It may come from
-	// outside.
+	// Text is the ledger's answer, or the reason that a person gave. It may come from an untrusted
+	// source.
 	Text string `json:"text,omitzero"`
-	// By is the instance, or the person.
+	// By is the name of the instance or the person.
 	By string `json:"by,omitzero"`
-	// Attempt is the number of the attempt; 0 where the step is about none.
+	// Attempt is the number of the attempt; 0 if the step is about no attempt.
 	Attempt int `json:"attempt,omitzero"`
 	// Endpoint, StatusCode, Code and Took are the fields of the attempt's [batch.Report].
 	Endpoint   string        `json:"endpoint,omitzero"`
@@ -62,12 +62,12 @@ type Step struct {
 	Took       time.Duration `json:"took_ns,omitzero"`
 }
 
-// Timeline tells the life of a batch, the oldest step first, from what a store keeps of it: its
-// record, the reports of its attempts, and its history. now is the database's clock; what is due
-// after it comes last. It does no I/O.
+// Timeline returns the steps of a batch, oldest first, from what a store keeps about it: its
+// record, the reports of its attempts, and its history. now is the time of the database's clock;
+// steps that are due after it come last. It does no I/O.
 //
-// A store keeps no report of an attempt that went well at once, and a limited number of the others
-// ([batch.MaxReports]); the steps say where something is missing.
+// A store keeps no report of a first attempt that succeeded, and a limited number of the others
+// ([batch.MaxReports]); a step says where reports are missing.
 func Timeline(r batch.Record, reports []batch.Report, history []batch.Act, now time.Time) []Step {
 	t := timeline{r: r, now: now}
 	t.add(Step{At: r.CreatedAt, Kind: StepAdded, Tone: TonePlain, Title: "Added"})
@@ -88,8 +88,8 @@ type timeline struct {
 	r     batch.Record
 	now   time.Time
 	steps []Step
-	// untimed says that nobody knows when the attempt of a StepDoubt was sent; its time is only
-	// its place.
+	// untimed is true if nobody knows when the attempt of a StepDoubt was sent; the step's time
+	// then only gives its place.
 	untimed bool
 }
 
@@ -104,7 +104,7 @@ func (t *timeline) attempts(reports []batch.Report) {
 		answer, tone := answerText(p.Kind)
 		title := fmt.Sprintf("Attempt %d: %s", p.Attempt, answer)
 		switch {
-		case i > 0 && reports[i-1].Attempt == p.Attempt: // it was sent once, so this answers a question about it
+		case i > 0 && reports[i-1].Attempt == p.Attempt: // the attempt was one POST, so this second report answers a question about it
 			title = fmt.Sprintf("The ledger was asked about attempt %d: %s", p.Attempt, answer)
 		case i > 0 && reports[i-1].Kind == batch.KindDoubt:
 			title = fmt.Sprintf("Sent again, attempt %d: %s", p.Attempt, answer)
@@ -170,8 +170,8 @@ func (t *timeline) acts(history []batch.Act) {
 // century is longer than any time that a person waits for.
 const century = 100 * 365 * 24 * time.Hour
 
-// end adds the facts of the record itself: the last attempt, what is open about it, and how it
-// ended.
+// end adds the steps that the record itself gives: the last attempt, what is still open, and how
+// the batch ended.
 func (t *timeline) end(reports []batch.Report, history []batch.Act) {
 	r := t.r
 	reported := slices.ContainsFunc(reports, func(p batch.Report) bool { return p.Attempt == r.Attempt })
@@ -240,14 +240,14 @@ func (t *timeline) unreported(reports []batch.Report) {
 	}
 }
 
-// outcome adds how the batch ended, unless an act has said so.
+// outcome adds the step that ended the batch, unless an act of a person did.
 func (t *timeline) outcome(reports []batch.Report, history []batch.Act) {
 	r := t.r
 	if !r.Final() || slices.ContainsFunc(history, func(a batch.Act) bool { return a.At.Equal(r.FinalAt) && a.To == r.State && a.From != a.To }) {
 		return
 	}
 	s := Step{At: r.FinalAt, Kind: StepOutcome, Tone: ToneBad}
-	// The report of the attempt that ended it is written in the same breath, and may have the
+	// The report of the last attempt is written at the same time as the outcome, and may have the
 	// later time.
 	if n := len(reports); n > 0 && reports[n-1].At.Sub(s.At) > 0 && reports[n-1].At.Sub(s.At) < time.Second {
 		s.At = reports[n-1].At
@@ -272,9 +272,9 @@ func (t *timeline) outcome(reports []batch.Report, history []batch.Act) {
 	t.add(s)
 }
 
-// missing says between which steps attempts have no report. All the attempts after a failed one
-// are reported, so these were claims that ended without a POST, or processes that died, or the
-// bound on reports.
+// missing adds a step where attempts have no report. A store reports every attempt after a failed
+// one, so a missing attempt was a claim that ended without a POST, or its process died, or the
+// store dropped the report at its limit.
 func (t *timeline) missing(reports []batch.Report) {
 	for i := 1; i < len(reports); i++ {
 		first, last := reports[i-1].Attempt+1, reports[i].Attempt-1
@@ -292,8 +292,8 @@ func (t *timeline) missing(reports []batch.Report) {
 	}
 }
 
-// Origin is where the step comes from, in one line for people: the person or the instance, the
-// endpoint, its answer's numbers, and how long it took.
+// Origin says in one line where the step comes from: the person or the instance, the endpoint, the
+// HTTP status and the code of the answer, and how long the attempt took.
 func (s Step) Origin() string {
 	var parts []string
 	if s.By != "" {
@@ -314,8 +314,8 @@ func (s Step) Origin() string {
 	return strings.Join(parts, ", ")
 }
 
-// tookText shows how long an attempt took: in milliseconds below a second, and with a unit apart,
-// as in prose.
+// tookText returns the duration of an attempt in words: in milliseconds below a second, with a
+// space before the unit.
 func tookText(d time.Duration) string {
 	switch {
 	case d < time.Millisecond:

@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// told are the steps of a timeline in short: seconds since the batch was added, tone and title.
+// told writes the steps of a timeline in short: seconds since the batch was added, tone and title.
 func told(steps []operator.Step) (lines []string) {
 	for _, s := range steps {
 		at := "?"

@@ -11,23 +11,23 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// view judges lanes page by page, and remembers the records of routes that it has read.
+// view judges lanes page by page, and caches the records of ledgers that it has read.
 type view struct {
 	d     *Desk
 	at    time.Time
-	texts map[string]string        // the record of each ledger
-	rules map[string]rules         // of each ledger whose record holds for all its services
-	later []batch.ServiceID        // lanes to be looked at more closely
-	full  bool                     // no more of these
-	final map[batch.Key]finalState // batches that halted lanes
-	// shapes are the items of lanes of the present page that were judged: see [shape].
+	texts map[string]string        // the record of each ledger, as text
+	rules map[string]rules         // the rules of each ledger whose record holds for all its services
+	later []batch.ServiceID        // lanes that judgeSamples reads again with more batches
+	full  bool                     // later takes no more lanes
+	final map[batch.Key]finalState // the batches that halted lanes
+	// shapes holds the items of judged lanes of the present page, by [shape].
 	shapes map[shape][]item
 	again  []item // reused for lanes of a known shape
 	// unserved says why no live instance serves a lane; nil where the instances were not read yet.
 	unserved map[batch.ServiceID]string
 }
 
-// finalState is the end of a batch that halted its lane.
+// finalState is how a batch that halted its lane ended.
 type finalState struct {
 	state batch.State
 	kind  batch.ErrorKind
@@ -37,7 +37,8 @@ func (d *Desk) newView() *view {
 	return &view{d: d, texts: map[string]string{}, rules: map[string]rules{}, final: map[batch.Key]finalState{}}
 }
 
-// judgePage judges the lanes of a page, and returns how many the page has, and the last.
+// judgePage judges the lanes of a page. It returns the number of lanes on the page, and the last
+// lane.
 func (v *view) judgePage(ctx context.Context, q store.SurveyQuery, take func(time.Time, store.LaneSurvey, []item)) (n int, last batch.ServiceID, err error) {
 	s, err := v.d.store.Survey(ctx, q)
 	if err != nil {
@@ -57,7 +58,7 @@ func (v *view) judgePage(ctx context.Context, q store.SurveyQuery, take func(tim
 	for _, l := range s.Lanes {
 		last = l.Service
 		if len(l.Rows) == 0 {
-			continue // it became empty
+			continue // the lane has no open batch any more
 		}
 		u, err := v.rulesOf(ctx, l)
 		if err != nil {
@@ -77,20 +78,20 @@ func (v *view) judgePage(ctx context.Context, q store.SurveyQuery, take func(tim
 	return len(s.Lanes), last, nil
 }
 
-// countsFootprints reports whether footprints count in a lane: more than one batch may leave at
-// once, or more than one was attempted.
+// countsFootprints reports whether footprints decide anything in a lane: more than one batch may
+// leave at once, or more than one was attempted.
 func countsFootprints(u rules, l store.LaneSurvey) bool {
 	tried, again := 0, false
 	for i := range l.Rows {
 		if l.Rows[i].Row.Attempted() {
 			tried++
-			again = again || l.Rows[i].Row.State.Claimable() // a brief look shows no prepared bytes
+			again = again || l.Rows[i].Row.State.Claimable() // a brief survey shows no prepared bytes
 		}
 	}
 	return tried > 1 || (u.query.Window > 1 || again && u.numbered(l.Service)) && tried+l.Waiting > 1
 }
 
-// judgeSamples judges the lanes that page has put back.
+// judgeSamples judges the lanes in v.later, with more of their batches.
 func (v *view) judgeSamples(ctx context.Context, take func(time.Time, store.LaneSurvey, []item)) error {
 	for some := range slices.Chunk(v.later, 100) {
 		if _, _, err := v.judgePage(ctx, store.SurveyQuery{Services: some, Window: maxSampledBatches, Cap: maxCountedBatches}, take); err != nil {
@@ -100,7 +101,7 @@ func (v *view) judgeSamples(ctx context.Context, take func(time.Time, store.Lane
 	return nil
 }
 
-// rulesOf returns how the lane's batches are claimed.
+// rulesOf returns the rules by which batches of the lane are claimed.
 func (v *view) rulesOf(ctx context.Context, l store.LaneSurvey) (rules, error) {
 	if u, known := v.rules[l.Ledger]; known {
 		return u, nil
@@ -116,7 +117,7 @@ func (v *view) rulesOf(ctx context.Context, l store.LaneSurvey) (rules, error) {
 	return u, err
 }
 
-// readHalters reads the batches that halted lanes of a page.
+// readHalters reads the batches that halted the lanes of a page.
 func (v *view) readHalters(ctx context.Context, lanes []store.LaneSurvey) error {
 	var ask []batch.Key
 	for _, l := range lanes {
@@ -146,7 +147,7 @@ func kindOf(err *batch.SubmissionError) batch.ErrorKind {
 
 // lane returns the open batches of a lane with their reasons.
 func (v *view) lane(s store.Survey, l store.LaneSurvey, u rules, q store.SurveyQuery) []item {
-	for i := range l.Rows { // a brief survey shows no ids, and an explanation names batches by them
+	for i := range l.Rows { // a brief survey has no ids, and an explanation names batches by their ids
 		if r := &l.Rows[i]; r.Key.ID == "" {
 			r.Key.ID = batch.ID(strconv.FormatInt(r.Ref.Row, 10))
 		}
@@ -156,7 +157,7 @@ func (v *view) lane(s store.Survey, l store.LaneSurvey, u rules, q store.SurveyQ
 		attempted = len(l.Rows)
 	}
 	waiting, window := len(l.Rows)-attempted, u.query.Window
-	partial := waiting < min(l.Waiting, window) // a claim sees more than this
+	partial := waiting < min(l.Waiting, window) // a claim would read more waiting batches
 	if partial {
 		window = waiting
 	}
@@ -175,7 +176,7 @@ func (v *view) lane(s store.Survey, l store.LaneSurvey, u rules, q store.SurveyQ
 			again++
 		}
 		var it item
-		if i < attempted && again > maxSampledBatches && r.Row.State.Claimable() { // each costs a read of the whole lane
+		if i < attempted && again > maxSampledBatches && r.Row.State.Claimable() { // each such explanation reads the whole lane
 			it = j.behind(r.Created, 1)
 			it.sampled = true
 		} else {
@@ -186,7 +187,7 @@ func (v *view) lane(s store.Survey, l store.LaneSurvey, u rules, q store.SurveyQ
 		items = append(items, it)
 	}
 	if rest := l.Waiting - waiting; rest > 0 {
-		front := items[len(items)-1] // of the waiting rows, which come last
+		front := items[len(items)-1] // the last waiting row, since waiting rows come last
 		it := item{n: rest, created: front.created, Reason: front.Reason}
 		if !isClosed(s, l) {
 			it = j.behind(front.created, rest)
@@ -198,7 +199,7 @@ func (v *view) lane(s store.Survey, l store.LaneSurvey, u rules, q store.SurveyQ
 	return items
 }
 
-// isClosed reports whether nothing leaves the lane, whichever batch it is.
+// isClosed reports whether a pause or a halt stops all batches of the lane.
 func isClosed(s store.Survey, l store.LaneSurvey) bool {
 	return s.Everything.Closed() || l.Control.Closed()
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// underWay has batches of a lane under way that keep bytes, as intents do.
+// underWay adds batches, claims them, and stores prepared bytes for each, as a client that
+// prepares in order does.
 func (o *office) underWay(bs ...batch.Batch) {
 	o.Helper()
 	o.add(bs...)
@@ -39,8 +40,9 @@ func (o *office) underWay(bs ...batch.Batch) {
 	}
 }
 
-// A batch is withdrawn only where it is on record that its ledger can do that. The record and the
-// explanation say so, the history has who did it, and nothing is given up that can be withdrawn.
+// A batch is withdrawn only if the record says that its ledger can do that. The record and the
+// explanation then say that the batch is withdrawn, the history names the person, and a batch that
+// can be withdrawn cannot be rejected by a ruling.
 func TestWithdraw(t *testing.T) {
 	inStores(t, func(o *office) {
 		a, b := one("s", "a"), one("s", "b")
@@ -80,7 +82,8 @@ func TestWithdraw(t *testing.T) {
 		assert.Equal(o, batch.ActionWithdraw, acts[0].Action)
 		assert.Equal(o, ada, acts[0].By)
 
-		// Where the ledger was asked, and cannot do it, a person may give it up; and the last one.
+		// Once the ledger has been asked and cannot prevent the batch, a ruling may reject it; so
+		// may a ruling on the last batch under way.
 		o.found(store.Undecidable, a.Key())
 		rec, err = o.Decide(o.ctx(), o.see(a), batch.NotExecutedReject, ada)
 		require.NoError(o, err)
