@@ -128,7 +128,7 @@ func (d *Desk) wholeAndBegun(ctx context.Context, q store.FindQuery) ([]batch.Re
 func (d *Desk) tagged(ctx context.Context, text string, limit int, found *Lookup) error {
 	tag, err := batch.ParseTag(text)
 	if err != nil || tag.Validate() != nil || !d.store.Abilities().Has(store.CanList) {
-		return nil // no batch has an invalid tag
+		return nil //nolint:nilerr // no batch has an invalid tag
 	}
 	recs, next, err := d.store.List(ctx, store.ListQuery{Tag: tag, Limit: store.FindQuery{Limit: limit}.Bounded().Limit})
 	for _, rec := range recs {

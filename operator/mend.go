@@ -39,7 +39,7 @@ func (i *Incident) setRemedy() {
 		}
 	case IncidentHalted:
 		i.Do = "Look at the batch that halted the lane, requeue it if it should be sent again, and release the lane."
-		if i.Blocker.Cause == batch.CauseHalted { // the blocking batch is itself in a halted lane
+		if i.Blocker.Cause == batch.CauseHalted { // the halting batch is open again, and waits in its halted lane
 			i.Do = "The batch that halted the lane was requeued since. Release the lane: it begins with that batch."
 		}
 		service = string(e.Control.Service)
