@@ -23,7 +23,7 @@ func (v *visit) actingPerson() (batch.By, error) {
 	return by, nil
 }
 
-// checkConfirmed compares the word that was typed.
+// checkConfirmed returns an error unless the person typed the word want.
 func checkConfirmed(form url.Values, want string) error {
 	if want != "" && strings.TrimSpace(form.Get("confirm")) != want {
 		return &refusal{http.StatusBadRequest, "Nothing was done", "It was not confirmed: the word " + strconv.Quote(batch.Excerpt(want, 64)) + " has to be typed."}
@@ -31,7 +31,7 @@ func checkConfirmed(form url.Values, want string) error {
 	return nil
 }
 
-// act carries a form out, upon the version that its person saw.
+// act carries out a form, upon the version that the person saw.
 func act(ctx context.Context, v *visit) (*answer, error) {
 	by, err := v.actingPerson()
 	if err != nil {
@@ -75,7 +75,7 @@ func act(ctx context.Context, v *visit) (*answer, error) {
 	return &answer{to: to}, nil
 }
 
-// actUponBatch returns the page to look at afterwards.
+// actUponBatch acts upon a batch and returns the address of the page to show next.
 func (v *visit) actUponBatch(ctx context.Context, do batch.Action, by batch.By) (string, error) {
 	seen, err := seenBatch(v.form)
 	if err != nil {
@@ -96,7 +96,7 @@ func (v *visit) actUponBatch(ctx context.Context, do batch.Action, by batch.By) 
 	return link("batch", "service", string(seen.Service), "id", string(seen.ID), "done", string(do)) + "#done", err
 }
 
-// steer returns the page to look at afterwards.
+// steer acts upon a lane or everything and returns the address of the page to show next.
 func (v *visit) steer(ctx context.Context, do batch.Action, by batch.By) (string, error) {
 	seen, err := seenControl(v.form)
 	if err != nil {
@@ -122,7 +122,7 @@ func (v *visit) steer(ctx context.Context, do batch.Action, by batch.By) (string
 	return scopeLink(seen.Scope) + "&done=" + url.QueryEscape(string(do)) + "#done", err
 }
 
-// version reads the fence of a form.
+// version reads the version that a form names.
 func version(form url.Values) (int64, error) {
 	text := form.Get("version")
 	n, err := strconv.ParseInt(text, 10, 64)
@@ -155,7 +155,7 @@ func seenControl(form url.Values) (c batch.Control, err error) {
 	return c, nil
 }
 
-// whyNot returns the reason why an act is not possible; "" where it is.
+// whyNot returns the reason why an act is not possible; "" if it is possible.
 func whyNot(err error) string {
 	switch {
 	case err == nil:

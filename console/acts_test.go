@@ -18,7 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// why is what people type into each form.
+// why is the reason that people type into each form.
 const why = "ticket 17"
 
 func reason(more ...string) map[string]string {
@@ -29,8 +29,8 @@ func reason(more ...string) map[string]string {
 	return words
 }
 
-// done says that the last act upon a lane, or a batch, was this one, by ada, alone or as part of a
-// bulk action.
+// done checks that the last act upon a lane or a batch was this action, by ada, alone or as part
+// of a bulk action.
 func (p *person) done(acts []batch.Act, err error, action batch.Action) {
 	p.Helper()
 	require.NoError(p, err)
@@ -44,8 +44,8 @@ func (p *person) done(acts []batch.Act, err error, action batch.Action) {
 	assert.Equal(p, ada.Reason, last.Reason)
 }
 
-// Somebody is called at night, finds the cause on the first page, and mends it in three clicks at
-// most and a typed word.
+// For each incident, a person finds the cause on the first page, and mends it with at most three
+// clicks and one typed word.
 func TestIncidents(t *testing.T) {
 	for name, incident := range map[string]func(p *person){
 		"paused and forgotten": func(p *person) {
@@ -107,8 +107,8 @@ func TestIncidents(t *testing.T) {
 	}
 }
 
-// Each act of the page of a batch is done to what was seen; an act that its state does not allow
-// is greyed with the reason.
+// Each act on the page of a batch applies to the version that was seen. An act that the batch's
+// state does not allow is disabled, with the reason.
 func TestActsUponABatch(t *testing.T) {
 	inStores(t, func(p *person) {
 		p.serves(nil, "s")
@@ -145,7 +145,7 @@ func TestActsUponABatch(t *testing.T) {
 	})
 }
 
-// The page of a batch that keeps bytes offers to withdraw it where its ledger can do that.
+// The page of a batch with prepared bytes offers to withdraw it where its ledger can do that.
 func TestWithdraw(t *testing.T) {
 	inStores(t, func(p *person) {
 		p.serves(nil, "s")
@@ -187,7 +187,7 @@ func button(s sheet, words string) *element {
 	return &element{}
 }
 
-// A lane, and everything, are paused and resumed; a lane gets a policy.
+// A person pauses and resumes a lane and everything, and sets a lane's policy.
 func TestActsUponLanes(t *testing.T) {
 	inStores(t, func(p *person) {
 		control := func(s batch.Scope) batch.Control {
@@ -221,7 +221,7 @@ func TestActsUponLanes(t *testing.T) {
 	})
 }
 
-// What is wrong with a form is said, and nothing is done.
+// A form with an error does nothing, and the page says what is wrong.
 func TestBadForms(t *testing.T) {
 	p := newPerson(t)
 	p.serves(nil, "s")
@@ -263,7 +263,7 @@ func TestBadForms(t *testing.T) {
 	assert.Equal(t, http.StatusBadRequest, p.ask(http.MethodPost, p.url+"act", url.Values{"reason": {strings.Repeat("x", 8<<20+1)}}).status)
 }
 
-// Where the settings are not on record a requeue is refused, with a way to them.
+// Where the ledger's settings are not on record a requeue is refused, with a link to the settings.
 func TestSettingsAreNotKnown(t *testing.T) {
 	p := newPerson(t)
 	p.add("s", "b1")
@@ -277,7 +277,8 @@ func TestSettingsAreNotKnown(t *testing.T) {
 	assert.Contains(t, p.get("").text(), "No instance runs.")
 }
 
-// Many batches are previewed, and only these are acted upon; the report names the others.
+// A bulk action acts only upon the batches of its preview, and its report names the batches that
+// it left as they are.
 func TestBulk(t *testing.T) {
 	inStores(t, func(p *person) {
 		p.serves(nil, "s")
@@ -318,7 +319,7 @@ func TestBulk(t *testing.T) {
 	})
 }
 
-// Doubts of many lanes are decided at once, three clicks from the first page.
+// A person decides the doubts of many lanes at once, with three clicks from the first page.
 func TestDecideAll(t *testing.T) {
 	inStores(t, func(p *person) {
 		p.serves(nil, "s", "t")
@@ -345,7 +346,7 @@ func TestDecideAll(t *testing.T) {
 	})
 }
 
-// A browser takes ten thousand batches at most.
+// A bulk action in a browser takes at most ten thousand batches.
 func TestBulkIsBounded(t *testing.T) {
 	p := newPerson(t)
 	p.add("t", names(11_501)[1500:]...)
@@ -355,7 +356,7 @@ func TestBulkIsBounded(t *testing.T) {
 	assert.Less(t, len(preview.html), 200_000)
 }
 
-// Nothing is acted upon while the claim of an attempt lives, and the page says so.
+// While the claim of an attempt is live, no act upon the batch is possible, and the page says so.
 func TestALiveClaim(t *testing.T) {
 	p := newPerson(t)
 	require.NoError(t, new(texts.Presence).Show(p.ctx(), p.st, store.Instance{ID: "1", Name: "one", Ledger: traits.Name}))

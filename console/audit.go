@@ -11,7 +11,7 @@ import (
 // auditBody lists acts, the newest first.
 type auditBody struct {
 	Service batch.ServiceID
-	One     bool // of one lane
+	One     bool // the list is of one lane
 	Acts    []batch.Act
 	Pages   pager
 }
@@ -25,7 +25,7 @@ func audit(ctx context.Context, v *visit) (*answer, error) {
 	}
 	if one != nil {
 		b.Service, b.One = *one, true
-		if b.Acts, err = v.desk.LaneHistory(ctx, batch.Only(*one)); err != nil { // a hundred at most
+		if b.Acts, err = v.desk.LaneHistory(ctx, batch.Only(*one)); err != nil { // at most a hundred
 			return nil, err
 		}
 		slices.Reverse(b.Acts)

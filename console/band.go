@@ -10,17 +10,17 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// maxTopLineAge is how old the survey may be that the band rests on, on pages that make
-// none themselves.
+// maxTopLineAge is how old a kept survey may be for the top line of pages that make no survey
+// themselves.
 const maxTopLineAge = 2 * time.Minute
 
-// topLine is the first line of each page, short enough to be read from across the room.
+// topLine is the first line of each page, large enough to be read from a distance.
 type topLine struct {
 	mark
 	Why string
 }
 
-// readTopLine says how things are; nil where that is not known.
+// readTopLine returns the line about the state of the store; nil if the state is not known.
 func (v *visit) readTopLine(ctx context.Context, a *answer) *topLine {
 	if a.status >= http.StatusInternalServerError {
 		return nil // the page says that the store fails
@@ -33,7 +33,7 @@ func (v *visit) readTopLine(ctx context.Context, a *answer) *topLine {
 	return &s
 }
 
-// topLineOf says the worst that is wrong.
+// topLineOf returns the line about the worst incident.
 func topLineOf(o overview) topLine {
 	if o.State == operator.StatePart {
 		return topLine{mark{toneWarn, "warn", "Not everything was looked at"}, "the time was over before all lanes were reached"}
@@ -46,7 +46,7 @@ func topLineOf(o overview) topLine {
 	}
 	if m, is := marks[o.State]; is {
 		why, more := o.Incidents[0].Text, ""
-		if strings.HasPrefix(why, m.Word) { // the sentence says the state, too
+		if strings.HasPrefix(why, m.Word) { // the sentence already names the state
 			m.Word, why = why, ""
 		}
 		if n := len(o.Incidents) - 1; n > 0 {

@@ -12,28 +12,29 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Bounds of the page of a batch.
+// Limits of the page of a batch.
 const (
-	maxRowShown   = 10 // batches in the way of one another
-	maxPartsShown = 50 // of its addresses, receipts and orders
+	maxRowShown   = 10 // explanations: the batch, and those that block it in turn
+	maxPartsShown = 50 // of each list: addresses, receipts and orders
 )
 
-// batchBody is one batch.
+// batchBody is the data of a batch's page.
 type batchBody struct {
 	Rec batch.Record
-	// Row explains the batch, and then each batch in the way of the one before.
+	// Row explains the batch, and then each batch that blocks the one before.
 	Row []batch.Explanation
-	// NoRow is why there is no explanation, or none of a batch in the way.
+	// NoRow is why Row has no explanation of the batch, or of a batch that blocks it.
 	NoRow string
-	// Mend is the remedy in words. The page To, under Name, carries it out.
+	// Mend is the remedy in words. To is the page that carries it out, and Name its label.
 	Mend, To, Name string
-	// Described is the application's description, or NotDescribed the reason why there is none.
+	// Described is the application's description of the batch, or NotDescribed the reason why
+	// there is none.
 	Described    []Field
 	NotDescribed string
 	Tags         []batch.Tag
 	Facts        []fact
 	Steps        []stepLine
-	// Before and After are its neighbours in the lane.
+	// Before and After are the neighbouring batches in the lane.
 	Before, After *batch.Record
 	Receipts      []batch.Receipt
 	MoreReceipts  int
@@ -100,7 +101,7 @@ func oneBatch(ctx context.Context, v *visit) (*answer, error) {
 		remedy = b.Row[0].Remedy
 	}
 	withdraws := false
-	if l.Row.Prepared != nil { // else there is nothing to withdraw, on no ledger
+	if l.Row.Prepared != nil { // without prepared bytes there is nothing to withdraw
 		if withdraws, err = v.desk.Withdraws(ctx, key.Service); err != nil && !errors.Is(err, operator.ErrNotRecorded) && !errors.Is(err, operator.ErrDisagree) {
 			return nil, err
 		}
@@ -116,7 +117,7 @@ func removedBatch(v *visit, rec batch.Record) *answer {
 	}}
 }
 
-// followBlockers follows the batches in the way to the front.
+// followBlockers appends an explanation of each blocking batch, up to the front of the lane.
 func followBlockers(ctx context.Context, desk *operator.Desk, key batch.Key, b *batchBody) error {
 	for len(b.Row) < maxRowShown {
 		e, err := desk.Explain(ctx, key)
@@ -141,7 +142,7 @@ func followBlockers(ctx context.Context, desk *operator.Desk, key batch.Key, b *
 	return nil
 }
 
-// factLines returns the lines about a batch that say something.
+// factLines returns the lines about a batch, without those that would be empty.
 func factLines(now time.Time, r batch.Record) []fact {
 	budget := "no budget limits them"
 	if r.Budget.Attempts > 0 {
@@ -152,7 +153,7 @@ func factLines(now time.Time, r batch.Record) []fact {
 		set = "yes, by the policy of its lane"
 	}
 	if !r.PrunedAt.IsZero() {
-		attempts = fmt.Sprint(r.Attempt) // nothing more is known
+		attempts = fmt.Sprint(r.Attempt) // only the number is known
 	}
 	withdrawn := ""
 	if r.Withdrawn {

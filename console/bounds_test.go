@@ -20,7 +20,7 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// packed packs a text as a form carries a selection.
+// packed compresses and encodes a text as the form's selection field holds it.
 func packed(t *testing.T, text string) string {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -30,7 +30,7 @@ func packed(t *testing.T, text string) string {
 	return base64.RawURLEncoding.EncodeToString(b.Bytes())
 }
 
-// allocated returns how many bytes a call allocates in all.
+// allocated returns how many bytes a call of f allocates in total.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -64,7 +64,7 @@ func TestAShortFormTakesLittleMemory(t *testing.T) {
 	}
 }
 
-// TestASelectionComesBack packs the largest selection.
+// TestASelectionComesBack packs and unpacks the largest selection.
 func TestASelectionComesBack(t *testing.T) {
 	s := operator.Selection{At: time.Unix(1, 2).UTC(), More: true, Token: "t", Bulk: operator.Bulk{Action: batch.ActionCancel}}
 	for i := range maxBulk {

@@ -13,13 +13,13 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// maxBulk is how many batches a selection in a browser has at most, since the form carries it. The
-// command has no such bound.
+// maxBulk is the largest number of batches in a browser's selection, since the form carries them
+// all. The command has no such limit.
 const maxBulk = 10_000
 
 var bulkActions = []batch.Action{batch.ActionRequeue, batch.ActionCancel, batch.ActionDecide, batch.ActionAcquit}
 
-// bulkStates are the states that any bulk action admits.
+// bulkStates are the states that at least one bulk action admits.
 var bulkStates = []batch.State{batch.Queued, batch.Delayed, batch.Unknown, batch.Submitting, batch.Pending, batch.Valid, batch.Invalid, batch.Rejected}
 
 var bulkCauses = []batch.Cause{
@@ -33,23 +33,24 @@ type bulkBody struct {
 	Service                                 batch.ServiceID
 	Tag, Older, Newer                       string
 	Quarantined                             bool
-	Wrong                                   string // the wrong field of the form; "" for none
-	// Selection is the preview; nil where none was asked for.
+	Wrong                                   string // the name of the invalid field; "" if none is
+	// Selection is the preview; nil if none was asked for.
 	Selection  *operator.Selection
 	ActionName string
 	N          int
-	Rest       int    // batches that are not shown
-	Packed     string // for the form; "" without any, for the reason in Not
+	Rest       int    // number of batches that are not shown
+	Packed     string // the selection for the form; if it is "", Not says why
 	Not        string
 }
 
-// Narrowed says that states, errors or causes were chosen.
+// Narrowed reports whether states, kinds of errors or causes were chosen.
 func (b bulkBody) Narrowed() bool {
 	on := func(c choice) bool { return c.On }
 	return slices.ContainsFunc(b.States, on) || slices.ContainsFunc(b.Kinds, on) || slices.ContainsFunc(b.Causes, on)
 }
 
-// bulk asks which act upon which batches, and previews it. It changes nothing.
+// bulk shows the form of a bulk action, and previews the action once one is chosen. It changes
+// nothing.
 func bulk(ctx context.Context, v *visit) (*answer, error) {
 	b := bulkBody{
 		Actions: textChoices(bulkActions, v.q["action"]), Rulings: rulings(v.q["ruling"]), States: choices(bulkStates, v.q["state"]),
@@ -64,10 +65,10 @@ func bulk(ctx context.Context, v *visit) (*answer, error) {
 		return nil, err
 	}
 	b.Service = shownService(service)
-	// A link from another page leaves a word to be chosen first, such as the outcome of a doubt.
+	// A link from another page may leave the ruling open. Without it there is no preview yet.
 	if v.q.Has("action") && (v.q.Get("action") != string(batch.ActionDecide) || v.q.Get("ruling") != "") {
 		err := preview(ctx, v, &b, service)
-		if in, is := errors.AsType[*batch.InputError](err); is { // the form stays, filled in as it was
+		if in, is := errors.AsType[*batch.InputError](err); is { // the form is shown again as it was filled in
 			r, _ := explainError(in)
 			b.Wrong = r.text
 			return &answer{status: r.status, page: "bulk", title: "Many batches at once", body: b}, nil
@@ -79,7 +80,7 @@ func bulk(ctx context.Context, v *visit) (*answer, error) {
 	return &answer{page: "bulk", title: "Many batches at once", body: b}, nil
 }
 
-// withSpaces makes words of names such as not_yet.
+// withSpaces turns names such as not_yet into words.
 func withSpaces(list []choice) []choice {
 	for i := range list {
 		list[i].Title = strings.ReplaceAll(list[i].Title, "_", " ")
@@ -104,7 +105,7 @@ func rulings(on []string) []choice {
 	return list
 }
 
-// preview adds what the action would do.
+// preview adds the batches that the action would act upon.
 func preview(ctx context.Context, v *visit, b *bulkBody, service *batch.ServiceID) error {
 	asked, err := parseBulk(v.q, service)
 	if err != nil {
@@ -155,7 +156,7 @@ func parseBulk(q url.Values, service *batch.ServiceID) (b operator.Bulk, err err
 	return b, err
 }
 
-// parseWords reads words of a list; an empty word does not count.
+// parseWords reads the values of a list field; empty values are ignored.
 func parseWords[T ~string](field string, all []T, texts []string) (list []T, err error) {
 	for _, text := range texts {
 		if text == "" {
@@ -174,7 +175,7 @@ func duration(field, text string) (time.Duration, error) {
 		return 0, nil
 	}
 	d, err := time.ParseDuration(text)
-	if err != nil || d <= 0 { // 0 would be no bound, and the person gave one
+	if err != nil || d <= 0 { // 0 would mean no bound, although the person gave one
 		return 0, &batch.InputError{Field: field, Value: batch.Excerpt(text, 64), Want: "a duration such as 90s, 15m or 2h30m"}
 	}
 	return d, nil

@@ -12,32 +12,34 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// Bounds of the bulk actions that one process carries out.
+// Limits of the bulk actions that one process carries out.
 const (
-	maxCarried     = 4           // at once
-	carryWaitLimit = time.Second // how long a form waits for the end, so that most people see the report at once
-	maxKeptEnds    = 100         // reasons why an action ended early
+	maxCarried     = 4           // actions at the same time
+	carryWaitLimit = time.Second // how long a request waits for the end of the action, so that most people see the report at once
+	maxKeptEnds    = 100         // remembered reasons why actions ended early
 )
 
-// carriedBulks are the bulk actions that this process carries out: each in a goroutine, which
-// outlives the request that began it and keeps its progress in the store.
+// carriedBulks are the bulk actions that this process carries out: each runs in a goroutine that
+// outlives its request and keeps its progress in the store.
 type carriedBulks struct {
 	mu     sync.Mutex
 	closed bool
-	stops  map[string]context.CancelFunc // by token
-	ends   map[string]string             // by token: why one ended early, in words
+	stops  map[string]context.CancelFunc // cancel functions, by token
+	ends   map[string]string             // why an action ended early, in words, by token
 	all    sync.WaitGroup
 }
 
-// isUnderWay reports whether this process carries an action out, or else why it ended early here.
+// isUnderWay reports whether this process carries out the action with this token; if not, why says
+// why it ended early here.
 func (u *carriedBulks) isUnderWay(token string) (is bool, why string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.stops[token] != nil, u.ends[token]
 }
 
-// start begins a goroutine, unless one of this token is under way. do returns why the action ended
-// early, or "". ended is closed with the goroutine; nil where one is under way.
+// start runs do in a goroutine, unless the action with this token is under way. do returns why the
+// action ended early, or "". The channel ended is closed when the goroutine ends; it is nil if the
+// action was under way already.
 func (u *carriedBulks) start(ctx context.Context, token string, do func(ctx context.Context) string) (ended <-chan struct{}, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -45,7 +47,7 @@ func (u *carriedBulks) start(ctx context.Context, token string, do func(ctx cont
 	case u.closed:
 		return nil, &refusal{http.StatusServiceUnavailable, "This console is shutting down", "Go on with the action in another one: it is kept."}
 	case u.stops[token] != nil:
-		return nil, nil //nolint:nilnil // nothing has begun, and nothing is wrong
+		return nil, nil //nolint:nilnil // nothing was started, and this is no error
 	case len(u.stops) >= maxCarried:
 		return nil, &refusal{http.StatusServiceUnavailable, "Too many bulk actions at once", "This console carries out others at present. The action is kept: go on with it when one of these has ended."}
 	}
@@ -73,7 +75,7 @@ func (u *carriedBulks) start(ctx context.Context, token string, do func(ctx cont
 	return end, nil
 }
 
-// close stops all, and waits for their end.
+// close cancels all actions, and waits until they have ended.
 func (u *carriedBulks) close() {
 	u.mu.Lock()
 	u.closed = true
@@ -84,20 +86,20 @@ func (u *carriedBulks) close() {
 	u.all.Wait()
 }
 
-// carryOut lets this process go on with a kept action. It returns after the end, or after a
-// moment.
+// carryOut continues a kept action in this process. It returns when the action ends, or after
+// carryWaitLimit.
 func (v *visit) carryOut(ctx context.Context, token string, by batch.By) error {
-	c := v.Console // not the visit, which ends before
+	c := v.Console // the goroutine must not use v, which ends earlier
 	ended, err := c.bulkActions.start(ctx, token, func(ctx context.Context) string {
 		defer c.forgetReads()
-		// Nobody else recovers here, as the server does for a request.
+		// A panic would end the process here: unlike in a request, no server recovers it.
 		err := loop.Contain(func() error {
 			_, err := c.bulks.Resume(ctx, token, by, nil)
 			return err
 		})
 		switch {
 		case err == nil, errors.Is(err, batch.ErrMovedOn), errors.Is(err, context.Canceled):
-			return "" // its progress says so
+			return "" // the progress in the store says so
 		}
 		attrs := []any{slog.String("token", token), slog.Any("error", err)}
 		if p, is := errors.AsType[*loop.PanicError](err); is {

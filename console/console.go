@@ -1,23 +1,24 @@
-// Package console is package operator in a browser: it shows the batches that stand still, the
-// reason, and the remedy, and lets a person act. It is one [net/http.Handler], which needs a store
-// and nothing else, no ledger client. The command "dltbatch console" serves it.
+// Package console shows package operator in a browser: the batches that do not move, the reason
+// and the remedy, and the acts that a person may do. It is one [net/http.Handler], which needs a
+// store and no ledger client. The command "dltbatch console" serves it.
 //
-// The pages are HTML, and every file comes from the handler itself. The one script is small: it
-// switches the theme, copies ids, suggests what a search may mean, and keeps the first page up to
-// date; nothing needs it. Nothing is loaded from elsewhere, no cookie is set, and no session is
-// kept: any number of replicas may answer. Mount it where only operators look, at a pattern that
-// ends in a slash, behind the application's own authentication: the console asks for no password.
-// All links are relative, so that it works below any prefix.
+// The pages are HTML, and the handler serves every file itself. The only script is small: it
+// switches the theme, copies ids, suggests results for a search, and keeps the first page up to
+// date; every page also works without it. Nothing is loaded from another site, no cookie is set,
+// and no session is kept, so any number of replicas may answer. Mount the console where only
+// operators have access, at a pattern that ends in a slash, behind the application's own
+// authentication: the console asks for no password. All links are relative, so that it works below
+// any prefix.
 //
 // A GET changes nothing. An act is a POST of a form, from the same origin
-// ([net/http.CrossOriginProtection]). It has a reason, and is upon the version that its person
-// saw. [Options].Actor names this person. Dangerous acts want a word typed. Pages never show a
-// payload, and no error that may quote a data source name: such an error is in the log
-// (docs/operations.md#the-console).
+// ([net/http.CrossOriginProtection]). It has a reason, and applies to the version that the person
+// saw. [Options].Actor names this person. For dangerous acts the person has to type a word. Pages
+// never show a payload, and no error that may quote a data source name: such an error goes to the
+// log (docs/operations.md#the-console).
 //
 // A bulk action outlives the request that begins it. The process of the console carries it out,
 // and the store keeps its progress ([operator.Bulks]), so that any replica shows the progress,
-// cancels the action, or goes on with it after a crash.
+// cancels the action, or continues it after a crash.
 package console
 
 import (
@@ -40,42 +41,42 @@ import (
 //go:embed page
 var files embed.FS
 
-// Bounds of one request.
+// Limits of one request.
 const (
-	pageTimeLimit = 10 * time.Second // to read a page
-	actTimeLimit  = time.Minute      // to carry a form out
-	pageRows      = 100              // of a list on one page
-	maxForm       = 8 << 20          // bytes of a form; the largest one has a bulk selection
-	maxField      = 256              // fields of a form or an address: each takes much more memory than its text
+	pageTimeLimit = 10 * time.Second // for reading a page
+	actTimeLimit  = time.Minute      // for carrying out a form
+	pageRows      = 100              // rows of a list on one page
+	maxForm       = 8 << 20          // bytes of a form; the largest form holds a bulk selection
+	maxField      = 256              // fields of a form or an address, since each field takes much more memory than its text
 )
 
 // Options of a console.
 type Options struct {
-	// Actor names the person who makes a request, for the history, by what the application's own
-	// authentication knows of the request. It may be called concurrently. Nobody else names the
-	// actor, least of all a form. Where it is nil, the console is read-only. After an error, or
-	// with a name that [batch.By] does not take, this request may look and not act; the error is
-	// logged and not shown.
+	// Actor returns the name of the person who makes a request, for the history, from what the
+	// application's own authentication knows about the request. It may be called concurrently.
+	// Nothing else names the actor; a form cannot. If Actor is nil, the console is read-only. If
+	// Actor returns an error, or a name that [batch.By] does not accept, this request may read and
+	// not act; the error is logged and not shown.
 	Actor func(*http.Request) (string, error)
 	// Title is the product and the environment that each page names, such as "payments,
-	// production": a person who has several consoles open sees which one this is. Defaults to
-	// dltbatch.
+	// production", so that a person with several consoles open can tell them apart. The default is
+	// "dltbatch".
 	Title string
-	// Describe returns facts of the application about a batch, such as {"invoice",
-	// "4711"} and {"amount", "5 EUR"}: the console itself never shows a payload. Every visitor
-	// sees the answer, also one who may not act. It gets a copy of the batch as added, without
-	// Transactions, SignerPublicKey and Trace, and may be called concurrently. A page waits for it
-	// for a second. A panic is contained, and logged without its value. The first 30 fields are
-	// shown. Nothing is described by default.
+	// Describe returns facts of the application about a batch, such as {"invoice", "4711"} and
+	// {"amount", "5 EUR"}, since the console itself never shows a payload. Every visitor sees
+	// these facts, including visitors who may not act. Describe gets a copy of the batch as added,
+	// without Transactions, SignerPublicKey and Trace, and may be called concurrently. A page
+	// waits for it for at most a second. A panic is contained, and logged without its value. The
+	// first 30 fields are shown. If Describe is nil, nothing is described.
 	Describe func(batch.Batch) []Field
-	// Logger gets the errors of the store and of Actor. Silent by default.
+	// Logger gets the errors of the store and of Actor. If it is nil, nothing is logged.
 	Logger *slog.Logger
 }
 
 // New returns the console of a store. It does no I/O and starts nothing. [Console.Close] ends what
-// its visitors have started. A store that lacks
-// abilities ([store.Abilities]) has pages that say so. nil options mean a console that changes
-// nothing. The error is a [*batch.InputError] where there is no store.
+// visitors have started. For a store that lacks abilities ([store.Abilities]), the pages say so.
+// With nil options the console changes nothing. The error is a [*batch.InputError] if the store is
+// nil.
 func New(s store.Store, o *Options) (*Console, error) {
 	c, err := newConsole(o)
 	if err != nil {
@@ -90,7 +91,7 @@ func New(s store.Store, o *Options) (*Console, error) {
 	return c, nil
 }
 
-// newConsole is a console without a store.
+// newConsole returns a console without a store.
 func newConsole(o *Options) (c *Console, err error) {
 	if o == nil {
 		o = &Options{}
@@ -119,13 +120,13 @@ func newConsole(o *Options) (c *Console, err error) {
 
 // Console is the handler of all pages. Its methods may be called concurrently.
 type Console struct {
-	shards      []*Console // of all shards; nil where this is the console of one store
-	set         *Console   // of all shards; nil where the store is no shard
-	name        string     // of the shard
+	shards      []*Console // the consoles of the single shards; nil if this console has one store
+	set         *Console   // the console of all shards; nil if the store is no shard
+	name        string     // name of the shard
 	store       store.Store
 	desk        *operator.Desk
 	bulks       *operator.Bulks
-	orders      order.Store // nil where the store keeps no orders
+	orders      order.Store // nil if the store keeps no orders
 	title       string
 	actor       func(*http.Request) (string, error)
 	log         *slog.Logger
@@ -133,7 +134,7 @@ type Console struct {
 	pages       *template.Template
 	style       []byte
 	overview    *sharedAnswer[overview]
-	readMark    int64 // the acts before the last read; only the visitor who reads overview uses it
+	readMark    int64 // the number of acts before the last read; only the visitor who reads the overview uses it
 	present     *sharedAnswer[present]
 	lanes       *sharedAnswer[allLanes]
 	script      []byte
@@ -143,10 +144,10 @@ type Console struct {
 }
 
 // Close ends the streams of pages that are kept up to date. It stops the bulk actions that this
-// process carries out, each after the batch that it is at, and returns once they have stopped.
-// They stay open in the store, and go on by a click in another process. No further bulk action
-// begins here; the pages go on to answer. Call it when the server shuts down:
-// [http.Server.RegisterOnShutdown] is the place, since [http.Server.Shutdown] waits for streams.
+// process carries out, each after its present batch, and returns once they have stopped. These
+// actions stay open in the store, and a person can continue them in another process. No further
+// bulk action begins here; the pages still answer. Call Close when the server shuts down, by
+// [http.Server.RegisterOnShutdown], because [http.Server.Shutdown] waits for streams.
 func (c *Console) Close() {
 	c.live.end.Do(func() { close(c.live.done) })
 	c.bulkActions.close()
@@ -155,8 +156,9 @@ func (c *Console) Close() {
 	}
 }
 
-// headers go with every answer. A form is refused by browsers that send no Sec-Fetch-Site if its
-// Origin is "null", as it is with the policy no-referrer: hence same-origin.
+// headers are sent with every answer. The referrer policy is same-origin because with no-referrer
+// browsers send "null" as the Origin of a form, and a form with that Origin and without
+// Sec-Fetch-Site is refused.
 var headers = map[string]string{
 	"Content-Security-Policy":      "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
 	"X-Content-Type-Options":       "nosniff",
@@ -209,17 +211,17 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// write writes an answer. A visitor who has gone does not get it.
+// write writes an answer. Errors are ignored, because the visitor has then gone.
 func write(w http.ResponseWriter, status int, kind string, body []byte) {
 	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
 }
 
-// page answers a request.
+// page is the function that answers requests for a page.
 type page func(ctx context.Context, v *visit) (*answer, error)
 
-// pageAt returns the page at a path; nil without a page.
+// pageAt returns the page at a path; nil if there is none.
 func pageAt(path string) page {
 	switch strings.TrimPrefix(path, "/") {
 	case "":
@@ -256,7 +258,7 @@ func pageAt(path string) page {
 	return nil
 }
 
-// changeAt returns what carries a form out; nil where a path takes none.
+// changeAt returns the function that carries out forms of a path; nil if the path takes no forms.
 func changeAt(path string) page {
 	switch strings.TrimPrefix(path, "/") {
 	case "act":
@@ -269,7 +271,7 @@ func changeAt(path string) page {
 	return nil
 }
 
-// present is the moment of the database, and whether everything is paused.
+// present holds the time of the database, and whether everything is paused.
 type present struct {
 	at         time.Time
 	everything batch.Control
@@ -283,7 +285,7 @@ func (c *Console) readClockAndPause(ctx context.Context) (present, error) {
 	return present{s.At, s.Everything}, err
 }
 
-// forgetReads makes the next visitor look at the store again, since something was done.
+// forgetReads makes the next visitor read the store again, because an act was done.
 func (c *Console) forgetReads() {
 	c.overview.forget()
 	c.lanes.forget()

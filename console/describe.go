@@ -12,20 +12,19 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Field is one thing that a person may know about a batch: a name, such as "invoice", and its
-// value.
+// Field is a fact about a batch that people may see: a name, such as "invoice", and its value.
 type Field struct{ Name, Value string }
 
-// Bounds of a description.
+// Limits of a description.
 const (
 	describeTime  = time.Second
-	describeTurns = 4 // descriptions at one time, those that hang included; each holds a payload
+	describeTurns = 4 // descriptions at the same time, including hanging ones; each holds a payload
 	maxDescribed  = 30
 )
 
-// describer asks the application what its payloads are.
+// describer gets the application's descriptions of batches.
 type describer struct {
-	ask   func(batch.Batch) []Field // nil where the application describes nothing
+	ask   func(batch.Batch) []Field // nil if the application describes nothing
 	turns chan struct{}
 	log   *slog.Logger
 }
@@ -34,8 +33,9 @@ func newDescriber(ask func(batch.Batch) []Field, log *slog.Logger) *describer {
 	return &describer{ask: ask, turns: make(chan struct{}, describeTurns), log: log}
 }
 
-// describe returns what the application says about a stored batch, or why there is nothing to
-// show. A description that hangs or panics costs its page a second, and nobody else anything.
+// describe returns the application's description of a stored batch, or why there is none. A
+// description that hangs or panics delays its own page by a second at most, and affects no other
+// page.
 func (d *describer) describe(ctx context.Context, s store.Store, l store.Look) (fields []Field, why string) {
 	if d.ask == nil {
 		return nil, ""
@@ -83,8 +83,8 @@ func (d *describer) describe(ctx context.Context, s store.Store, l store.Look) (
 
 var errNoPayload = errors.New("console: the payload was not read")
 
-// logFailure logs why there is no description. The value of a panic may quote the payload: its
-// type and its place have to do.
+// logFailure logs why there is no description. For a panic it logs the type and the place and not
+// the value, which may quote the payload.
 func (d *describer) logFailure(ctx context.Context, l store.Look, err error) {
 	attrs := []slog.Attr{slog.String("service", string(l.Ref.Key.Service)), slog.String("batch", string(l.Ref.Key.ID))}
 	if p, is := errors.AsType[*loop.PanicError](err); is {

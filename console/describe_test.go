@@ -13,9 +13,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// The application says what a person may see of a batch; the payload itself stays hidden. A
-// description that panics, hangs or is hostile costs its own page a little, and nobody else
-// anything.
+// A page shows the application's description of a batch and not the payload. A description that
+// panics, hangs or returns hostile text delays its own page a little, and affects no other page.
 func TestDescribe(t *testing.T) {
 	st := memory.New()
 	hang := make(chan struct{})
@@ -31,7 +30,7 @@ func TestDescribe(t *testing.T) {
 		case "nothing":
 			return nil
 		}
-		defer clear(b.Payload) // it is the describer's own
+		defer clear(b.Payload) // the payload is the describer's own copy
 		return []console.Field{{Name: "Invoice", Value: b.Tags["invoice"]}, {Name: "Amount", Value: "5 EUR of " + string(b.Payload[:5])}}
 	}})
 	for _, id := range []batch.ID{"good", "panics", "hangs", "hostile", "nothing"} {
@@ -46,7 +45,7 @@ func TestDescribe(t *testing.T) {
 		assert.Contains(t, got.text(), "4711", "the tags")
 		return got.text()
 	}
-	for range 2 { // the payload is what it was
+	for range 2 { // a second description gets the unchanged payload
 		assert.Contains(t, page("good"), "5 EUR of ada, ")
 	}
 	assert.Contains(t, page("panics"), "could not describe the batch")
@@ -54,14 +53,15 @@ func TestDescribe(t *testing.T) {
 	assert.NotContains(t, p.log.String(), secret)
 	assert.Contains(t, page("hostile"), `<script>alert(1)</script>`, "as a text")
 	assert.NotContains(t, page("nothing"), "describe")
-	for range 5 { // more than may hang at one time
+	for range 5 { // more than describeTurns
 		text := page("hangs")
 		assert.True(t, strings.Contains(text, "within 1s") || strings.Contains(text, "busy with descriptions"), text)
 	}
 	assert.Contains(t, page("good"), "busy with descriptions")
 }
 
-// Batches are listed by a tag, or by a value under any name, final ones too; and the newest first.
+// Batches are listed by a tag, or by a tag's value under any name, including final ones, and
+// newest first.
 func TestBatchesByTag(t *testing.T) {
 	inStores(t, func(p *person) {
 		p.serves(nil, "s")

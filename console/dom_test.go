@@ -15,10 +15,10 @@ type element struct {
 	attrs  map[string]string
 	parent *element
 	kids   []*element
-	chars  string // of a piece of text, which has no name
+	chars  string // the characters of a text node, which has no name
 }
 
-// text is the text of the element and of all below.
+// text returns the text of the element and of all elements below it.
 func (e *element) text() string {
 	var b strings.Builder
 	var walk func(e *element)
@@ -32,17 +32,17 @@ func (e *element) text() string {
 	return b.String()
 }
 
-// void are the elements without an end.
+// void are the elements without an end tag.
 var void = []string{"meta", "link", "input", "br", "hr"}
 
-// known are the elements that pages are made of: whatever else there is comes from data.
+// known are the names of the elements that the pages use. Any other element would come from data.
 var known = []string{
 	"html", "head", "meta", "title", "link", "body", "a", "header", "nav", "ul", "li", "form", "label", "input", "button", "main", "h1", "h2", "h3",
 	"p", "strong", "small", "time", "span", "section", "article", "div", "table", "caption", "thead", "tbody", "tr", "th", "td", "dl", "dt", "dd",
 	"fieldset", "legend", "select", "option", "code", "pre", "kbd", "details", "summary", "footer", "svg", "polyline", "polygon", "line", "defs", "symbol", "ol", "path", "circle", "use", "datalist", "progress", "script",
 }
 
-// attributes are those that pages use.
+// attributes are the names of the attributes that the pages use.
 var attributes = []string{
 	"lang", "charset", "name", "content", "rel", "href", "class", "id", "for", "type", "value", "method", "action", "role", "tabindex", "scope", "datetime",
 	"open", "required", "disabled", "checked", "selected", "maxlength", "pattern", "autocomplete", "autocapitalize", "spellcheck", "inputmode",
@@ -50,7 +50,7 @@ var attributes = []string{
 	"aria-label", "aria-labelledby", "aria-describedby", "aria-current", "aria-hidden",
 }
 
-// parse reads a page, and finds fault where an element is not ended, or ended twice.
+// parse reads a page. It returns an error if an element has no end tag, or two.
 func parse(text string) (*element, error) {
 	root := &element{}
 	at := root
@@ -92,7 +92,7 @@ func parse(text string) (*element, error) {
 	return root, nil
 }
 
-// all returns the elements of a name below, in order.
+// all returns the elements below e that have this name, in order.
 func (e *element) all(name string) (found []*element) {
 	for _, k := range e.kids {
 		if k.name != "" && (k.name == name || name == "") {
@@ -103,7 +103,7 @@ func (e *element) all(name string) (found []*element) {
 	return found
 }
 
-// faults are what makes a page wrong, unsafe, or hard to use without a mouse or eyes.
+// faults returns what makes a page wrong, unsafe, or hard to use by keyboard or screen reader.
 func (e *element) faults() (faults []string) {
 	say := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	ids, labels := map[string]bool{}, map[string]bool{}

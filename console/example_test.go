@@ -22,7 +22,7 @@ func mount(mux *http.ServeMux, st store.Store, logIn func(*http.Request) (string
 		return nil, err
 	}
 	mux.Handle("/ops/queue/", http.StripPrefix("/ops/queue", pages))
-	return pages, nil // Close it when the server shuts down
+	return pages, nil // the caller closes it when the server shuts down
 }
 
 // An application shows its queue to its operators.
@@ -33,7 +33,7 @@ func Example() {
 		return
 	}
 	mux := http.NewServeMux()
-	// The proxy in front of this server sets the header, and takes away any that a browser sends.
+	// The proxy in front of this server sets the header, and removes one that a browser sends.
 	byProxy := func(r *http.Request) (string, error) { return r.Header.Get("X-Forwarded-User"), nil }
 	pages, err := mount(mux, st, byProxy)
 	if err != nil {
@@ -47,8 +47,8 @@ func Example() {
 	// Output: 200 true
 }
 
-// An application stores tags with a batch, by which people find it, and says what they may see of
-// its payload.
+// An application stores tags with a batch, by which people find the batch, and describes the
+// payload for them.
 func ExampleOptions() {
 	st := memory.New()
 	invoice := batch.Batch{

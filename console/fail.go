@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// refusal is the error of a request that the console does not carry out. Its texts are shown.
+// refusal is the error of a request that the console does not carry out. Pages show its texts.
 type refusal struct {
 	status      int
 	title, text string
@@ -25,7 +25,7 @@ func (e *refusal) Error() string { return e.title + ": " + e.text }
 // failure is the body of the page about an error.
 type failure struct {
 	Text string
-	// To is a page that helps on, if there is one.
+	// To is the address of a page that helps, and Name its label; both are "" if there is none.
 	To, Name string
 }
 
@@ -90,7 +90,7 @@ func explainError(err error) (refusal, failure) {
 	return refusal{http.StatusServiceUnavailable, "The database failed", "It was not reached, or gave an error. The log of the console's process has the error."}, f
 }
 
-// explainMovedOn names the change, and the page to look at it again.
+// explainMovedOn says what has changed, and leads to the page that shows the present state.
 func explainMovedOn(e *batch.MovedOnError) (text string, f failure) {
 	const again = " Look at it again, and decide about that."
 	switch now := e.Now; {

@@ -13,10 +13,10 @@ import (
 // flowCell is the time of one point of a plot.
 const flowCell = operator.FlowCell
 
-// flowBody are the numbers of the last half minute, and the plots of the last minutes.
+// flowBody holds the plots of the last minutes, each with the number of the last half minute.
 type flowBody struct{ Plots []plot }
 
-// newFlow makes the plots; nil where nobody has counted.
+// newFlow makes the plots; nil if nothing was counted yet.
 func newFlow(s store.Stats) *flowBody {
 	if s.At.IsZero() {
 		return nil
@@ -53,9 +53,10 @@ func newFlow(s store.Stats) *flowBody {
 	}}
 }
 
-// addedRates returns how many batches were added a second between one count and the next: the
-// growth, and what became final meanwhile, by the cell of the middle. NaN is where no instance has
-// shown that. from is when the first of them begins. age is the age of the last count.
+// addedRates returns how many batches per second were added between successive counts: the growth
+// plus the batches that became final. The result has one rate for each gap. The rate of final
+// batches is that of the cell at the middle of the gap; where no instance has reported it, the
+// added rate is NaN. from says when the first gap begins, and age is the age of the last count.
 func addedRates(counts []store.OpenAt, cells []operator.Cell, age time.Duration) (rates []float64, from string) {
 	now := counts[len(counts)-1].At.Add(age)
 	for i, c := range counts[1:] {
@@ -100,7 +101,7 @@ func latencyPlot(title, about string, all store.Times, cells []operator.Cell, of
 			means[i] = of(c).Mean().Seconds()
 		}
 	}
-	unit := time.Second // of the scale
+	unit := time.Second // unit of the scale
 	if maxValue(means) > time.Minute.Seconds() {
 		unit = time.Minute
 		for i := range means {
@@ -111,10 +112,10 @@ func latencyPlot(title, about string, all store.Times, cells []operator.Cell, of
 	return p
 }
 
-// agoText is when the earliest of the cells began.
+// agoText says how long ago the earliest of the cells began.
 func agoText(cells int) string { return briefText(time.Duration(cells)*flowCell) + " ago" }
 
-// briefText shows a duration as short as it can.
+// briefText writes a duration as short as possible.
 func briefText(d time.Duration) string {
 	switch {
 	case d >= time.Minute:

@@ -14,7 +14,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// staged are the stats of two instances, each 15 s a stretch, and of as many counts.
+// staged returns the stats of two instances that report an interval each 15 s, with one count for
+// each number in open.
 func staged(open ...int) store.Stats {
 	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	var s store.Stats
@@ -43,7 +44,8 @@ func numbers(b *flowBody) map[string]string {
 	return all
 }
 
-// Rates are of all instances, what was added follows from the growth, and latencies stand apart.
+// Rates add up over all instances, the rate of added batches follows from the growth, and the
+// times are shown separately.
 func TestFlow(t *testing.T) {
 	b := newFlow(staged(100, 115, 160, 190))
 	assert.Equal(t, map[string]string{"Open": "190", "Final": "4.0/s", "Added": "6.0/s", "Queue time": "5 min", "Submit time": "20 ms", "Finality": "4.0 s"}, numbers(b))
@@ -64,7 +66,7 @@ func TestFlow(t *testing.T) {
 	assert.Contains(t, b.Plots[0].About, "90 fewer than 45 s ago")
 }
 
-// What is not known is said to be so.
+// A number that is not known is shown as not known.
 func TestFlowUnknown(t *testing.T) {
 	assert.Nil(t, newFlow(store.Stats{}))
 	s := staged(7)
@@ -73,7 +75,7 @@ func TestFlowUnknown(t *testing.T) {
 	assert.Equal(t, map[string]string{"Open": "7", "Final": "not known", "Added": "not known", "Queue time": "5 min", "Submit time": "none", "Finality": "none"}, numbers(b))
 	s = staged(7, 9)
 	for i := range s.Instances {
-		s.Instances[i].Unseen, s.Instances[i].Live = time.Hour, false // gone
+		s.Instances[i].Unseen, s.Instances[i].Live = time.Hour, false // the instance has gone
 	}
 	assert.Equal(t, "not known", numbers(newFlow(s))["Final"])
 	s = staged(7, 9)
@@ -81,8 +83,8 @@ func TestFlowUnknown(t *testing.T) {
 	require.NotPanics(t, func() { newFlow(s) })
 }
 
-// A line goes from the left to the right, from 0 up to a round number. A value that is not known
-// leaves a gap that the line bridges.
+// A line goes from left to right, on a scale from 0 up to a round number. For a value that is not
+// known the line connects its neighbours.
 func TestLine(t *testing.T) {
 	name := func(v float64) string { return fmt.Sprint(v) }
 	var p plot
@@ -99,7 +101,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// Durations are as short as they can be.
+// Durations are written as short as possible.
 func TestBrief(t *testing.T) {
 	assert.Equal(t, []string{"0.5 ms", "20 ms", "1.5 s", "12 s", "1 min 5 s", "5 min"},
 		[]string{briefText(500 * time.Microsecond), briefText(20 * time.Millisecond), briefText(1500 * time.Millisecond), briefText(12 * time.Second), briefText(65 * time.Second), briefText(5 * time.Minute)})

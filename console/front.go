@@ -8,16 +8,18 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// maxFrontRows is how many attempted batches of a lane its picture has, and as many that wait.
+// maxFrontRows is how many attempted batches the picture of a lane shows, and how many waiting
+// ones.
 const maxFrontRows = 12
 
-// front is the picture of a lane's front: a row of text for each batch, and beside the rows a
-// drawing that shows with lines who waits for whom. The rows say all that the drawing shows.
+// front is the picture of a lane's front: a row of text for each batch, and a drawing beside the
+// rows whose lines show which batch waits for which. The rows alone say everything that the
+// drawing shows.
 type front struct {
 	operator.Front
 	Lines           []frontLine
 	Arcs            []arc
-	ViewBox, Height string // of the drawing; a row has the same height there and in the style sheet
+	ViewBox, Height string // of the drawing; a row has the same height in it as in the style sheet
 }
 
 type frontLine struct {
@@ -26,10 +28,10 @@ type frontLine struct {
 	Y    int
 }
 
-// arc leads from a batch to the batch that it waits for, with a head there.
+// arc is a line from a batch to the batch that it waits for, with an arrow head at the end.
 type arc struct{ Line, Head string }
 
-// The drawing's units: a hundredth of a rem.
+// Lengths of the drawing, in hundredths of a rem.
 const (
 	rowHigh  = 400
 	drawWide = 300
@@ -55,7 +57,7 @@ func drawFront(f operator.Front) front {
 	return d
 }
 
-// drawArc draws an arc; the farther it leads, the wider it is, so that many stay apart.
+// drawArc draws an arc. The longer it is, the wider it is, so that several arcs do not overlap.
 func drawArc(from, to int) arc {
 	rows := max(from-to, to-from) / rowHigh
 	x := max(20, nodeX-90-18*rows)

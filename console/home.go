@@ -11,21 +11,21 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Bounds of the first page.
+// Limits of the first page.
 const (
 	homeTimeLimit  = 5 * time.Second  // for a survey of all lanes
-	homeListRows   = 20               // of each of its lists
+	homeListRows   = 20               // rows in each of its lists
 	keepUpInterval = 30 * time.Second // between two reads by a page that is kept up to date
 )
 
 // overview has the data of the first page.
 type overview struct {
 	operator.Situation
-	shards []desks.Answer[operator.Situation] // of each shard; nil where there are none
+	shards []desks.Answer[operator.Situation] // the answer of each shard; nil if there are none
 }
 
 func (c *Console) readOverview(ctx context.Context) (o overview, err error) {
-	// A kept report of causes serves only as long as no visitor has acted since the last survey.
+	// A kept report of causes is used only if no visitor has acted since the last survey.
 	acts := c.overview.acts.Load()
 	if o.Situation, err = c.desk.Situation(ctx, operator.CausesQuery{Within: homeTimeLimit, Kept: acts == c.readMark}); err != nil {
 		return o, err
@@ -37,17 +37,17 @@ func (c *Console) readOverview(ctx context.Context) (o overview, err error) {
 // homeBody is the first page: the causes, and the counts.
 type homeBody struct {
 	operator.Situation
-	Age       time.Duration // of the survey
+	Age       time.Duration // the age of the survey
 	CountsAge time.Duration
 	Open      int
 	States    []stateCount
 	Instances []store.Instance
-	More      int             // instances that are not shown
-	Held      []batch.Control // the first that are paused or halted
+	More      int             // number of instances that are not shown
+	Held      []batch.Control // the first lanes that are paused or halted
 	MoreHeld  bool
-	Flow      *flowBody // nil where nobody has counted
+	Flow      *flowBody // nil if nothing was counted yet
 	Shards    []shardRow
-	Keeps     bool // this page reads itself again
+	Keeps     bool // the page reads itself again
 	Every     time.Duration
 }
 
@@ -56,7 +56,7 @@ type stateCount struct {
 	N     int
 }
 
-// home is the first page.
+// home shows the first page.
 func home(ctx context.Context, v *visit) (*answer, error) {
 	read, keeps := v.overview.get, v.q.Get("keep") != ""
 	if keeps {
@@ -89,7 +89,7 @@ func home(ctx context.Context, v *visit) (*answer, error) {
 	return a, nil
 }
 
-// closedFirst orders lanes that stand still before those that only have a policy.
+// closedFirst sorts paused and halted lanes before lanes that only have a policy.
 func closedFirst(c batch.Control) int {
 	if c.Closed() {
 		return 0
@@ -97,7 +97,8 @@ func closedFirst(c batch.Control) int {
 	return 1
 }
 
-// remedyText puts a remedy into words, and names the page where it is carried out.
+// remedyText returns a remedy in words, and the address and the label of the page that carries it
+// out.
 func remedyText(e batch.Explanation) (then, to, name string) {
 	lane := scopeLink(batch.Only(e.Service))
 	switch e.Remedy {

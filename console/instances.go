@@ -15,7 +15,7 @@ type instancesBody struct {
 	Pages pager
 }
 
-// instances lists the instances of Runners, dead ones too.
+// instances lists the instances of Runners, live ones and gone ones.
 func instances(ctx context.Context, v *visit) (*answer, error) {
 	from, err := parsePlace(v.q.Get("from"))
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// laneBody is one lane, or everything.
+// laneBody is the data of the page of one lane, or of everything.
 type laneBody struct {
 	Control  batch.Control
 	Front    front
@@ -58,8 +58,8 @@ func lane(ctx context.Context, v *visit) (*answer, error) {
 	return &answer{page: "lane", title: title, body: b}, nil
 }
 
-// actDone returns the act that a form has just led to, from the history: an address alone proves
-// nothing.
+// actDone returns the act that the form has just done, if the history confirms it: the address
+// alone proves nothing, since anybody may have written it.
 func actDone(did string, history []batch.Act) *batch.Act {
 	if n := len(history); n > 0 && string(history[n-1].Action) == did {
 		return &history[n-1]

@@ -13,10 +13,10 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Bounds of the list of lanes.
+// Limits of the list of lanes.
 const (
-	maxLanes       = 10_000 // that are looked at
-	lanesPageRows  = 1000   // in one question of the store
+	maxLanes       = 10_000 // most lanes that are read
+	lanesPageRows  = 1000   // lanes in one query of the store
 	lanesTimeLimit = 5 * time.Second
 )
 
@@ -24,13 +24,13 @@ const (
 type lanesBody struct {
 	Views []choice
 	Sorts []laneColumn
-	Kept  []field // of the address, which the form keeps
-	Name  string  // is part of the names of all that are listed
+	Kept  []field // fields of the address that the form keeps
+	Name  string  // the listed lanes have this text in their names
 	State string
-	Held  bool // only lanes with a pause, a halt or a policy
+	Held  bool // only lanes with a pause, a halt or a policy are listed
 	Rows  []laneRow
 	Pages pager
-	// Incomplete says that no more than Looked lanes were read.
+	// Incomplete is true if not all lanes were read: Looked is how many were.
 	Incomplete bool
 	Looked     int
 }
@@ -81,7 +81,7 @@ var laneViews = []laneView{
 type laneSort struct {
 	name, title string
 	number      bool
-	sort        string // as aria-sort has it
+	sort        string // as the attribute aria-sort wants it
 	compare     func(a, b laneRow) int
 }
 
@@ -93,7 +93,7 @@ var laneSorts = []laneSort{
 	{"state", "Held", false, "descending", func(a, b laneRow) int { return closedFirst(a.Control) - closedFirst(b.Control) }},
 }
 
-// laneColumn is the head of a column, with the address of the list in its order.
+// laneColumn is the head of a column, with the address of the list sorted by it.
 type laneColumn struct {
 	choice
 	Number bool
@@ -106,7 +106,7 @@ type allLanes struct {
 	incomplete bool
 }
 
-// readLanes looks at the front of each lane.
+// readLanes reads the front of each lane.
 func (c *Console) readLanes(ctx context.Context) (all allLanes, err error) {
 	begin := time.Now()
 	q := store.SurveyQuery{Start: true, Limit: lanesPageRows}
@@ -117,7 +117,7 @@ func (c *Console) readLanes(ctx context.Context) (all allLanes, err error) {
 		}
 		for _, l := range s.Lanes {
 			if len(l.Rows) == 0 {
-				continue // it became empty
+				continue // the lane has no open batch any more
 			}
 			row := laneRow{Service: l.Service, Waiting: l.Waiting, AtLeast: l.Waiting >= q.Bounded().Cap, Control: l.Control}
 			by := map[batch.State]int{}
@@ -196,7 +196,8 @@ func lanes(ctx context.Context, v *visit) (*answer, error) {
 	return &answer{page: "lanes", title: "Lanes", body: b}, nil
 }
 
-// heldLanes lists the lanes with a pause, a halt or a policy, by name; some have no open batch.
+// heldLanes lists the lanes with a pause, a halt or a policy, by name. Some of them have no open
+// batch.
 func heldLanes(ctx context.Context, v *visit, b lanesBody) (*answer, error) {
 	after, err := parseService(v.q.Get("after"))
 	if err != nil {
@@ -217,7 +218,7 @@ func heldLanes(ctx context.Context, v *visit, b lanesBody) (*answer, error) {
 	return &answer{page: "lanes", title: "Lanes that are held or have a policy", body: b}, nil
 }
 
-// stateCounts returns the states that have batches.
+// stateCounts returns the states that have batches, with their numbers.
 func stateCounts(by map[batch.State]int) (list []stateCount) {
 	for _, s := range batch.States() {
 		if n := by[s]; n > 0 {
@@ -227,7 +228,7 @@ func stateCounts(by map[batch.State]int) (list []stateCount) {
 	return list
 }
 
-// parsePlace reads a place in a list.
+// parsePlace reads a position in a list.
 func parsePlace(text string) (int, error) {
 	if text == "" {
 		return 0, nil

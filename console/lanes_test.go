@@ -18,13 +18,13 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// Lanes are listed by age, depth, state or name, and by what holds them; each list is an address,
-// and goes on where the heads of its columns, its form, and its next page lead.
+// Lanes are listed by age, depth, state or name, and by what holds them. Each list has its own
+// address, which the heads of its columns, its form and the link to its next page keep.
 func TestLanesSortAndFilter(t *testing.T) {
 	inStores(t, func(p *person) {
 		p.serves(nil, "deep", "old", "paused", "doubt")
 		p.add("old", "o1")
-		time.Sleep(2 * time.Millisecond) // the stores' clocks tell microseconds
+		time.Sleep(2 * time.Millisecond) // the stores' clocks have a resolution of microseconds
 		p.add("deep", "d1", "d2", "d3")
 		p.add("paused", "p1")
 		p.add("doubt", "x1", "x2")
@@ -59,7 +59,7 @@ func sorted(names []string) []string {
 	return names
 }
 
-// Each page names the console that it is of, and says how things are.
+// Each page shows the title of its console, and the state of the store.
 func TestTitleAndState(t *testing.T) {
 	p := newPerson(t)
 	require.NoError(t, new(texts.Presence).Show(p.ctx(), p.st, store.Instance{ID: "1", Name: "host-7", Ledger: traits.Name}))

@@ -17,14 +17,14 @@ func parseService(text string) (batch.ServiceID, error) {
 	return s, batch.Only(s).Validate()
 }
 
-// serviceOf returns the service that a list is about; nil is all. A link names one exactly, a form
-// leaves its field empty for all.
+// serviceOf returns the service whose batches a list shows; nil means all services. A link always
+// names one exactly. A form leaves the field empty to mean all.
 func serviceOf(q url.Values) (*batch.ServiceID, error) {
 	text := q.Get("service")
 	if q.Has("lane") {
 		text = q.Get("lane")
 	} else if text == "" {
-		return nil, nil //nolint:nilnil // all services
+		return nil, nil //nolint:nilnil // nil means all services
 	}
 	s, err := parseService(text)
 	return &s, err
@@ -38,7 +38,7 @@ func shownService(s *batch.ServiceID) batch.ServiceID {
 	return *s
 }
 
-// parse reads words such as the names of states; an empty word does not count.
+// parse reads values such as the names of states; empty values are ignored.
 func parse[T any, P interface {
 	*T
 	UnmarshalText([]byte) error
@@ -56,15 +56,15 @@ func parse[T any, P interface {
 	return list, nil
 }
 
-// choice is one value of a field of a form.
+// choice is one value of a field in a form.
 type choice struct {
 	Value, Title string
 	On           bool
-	// Not is why it cannot be chosen now.
+	// Not is why the value cannot be chosen now; "" if it can.
 	Not string
 }
 
-// choices offers values by their names.
+// choices returns a choice for each value, and marks those in on.
 func choices[T fmt.Stringer](all []T, on []string) []choice {
 	list := make([]choice, len(all))
 	for i, v := range all {
@@ -76,7 +76,7 @@ func choices[T fmt.Stringer](all []T, on []string) []choice {
 	return list
 }
 
-// pager leads on through a list.
+// pager holds the links to other pages of a list.
 type pager struct {
 	First      bool   // this is the first page
 	Page, Next string // the addresses of the first page and of the next; Next is "" at the end
@@ -86,7 +86,7 @@ type pager struct {
 type batchesBody struct {
 	Service batch.ServiceID
 	Tag     string
-	Newest  bool // the newest first
+	Newest  bool // newest first
 	Show    []choice
 	States  []choice
 	Rows    []batch.Record

@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// Bounds of the streams that keep pages up to date.
+// Limits of the streams that keep pages up to date.
 const (
-	maxLiveStreams    = 100              // streams of one process
-	liveCheckInterval = 2 * time.Second  // between two checks whether there is a newer read
-	liveBeatInterval  = 16 * time.Second // between signs of life; a proxy closes a stream that is silent for long
-	liveTimeLimit     = 10 * time.Minute // then the browser asks again, and the application's authentication with it
+	maxLiveStreams    = 100              // streams in one process
+	liveCheckInterval = 2 * time.Second  // between two checks for a newer read
+	liveBeatInterval  = 16 * time.Second // between two events; a proxy closes a stream that is silent for long
+	liveTimeLimit     = 10 * time.Minute // the browser then asks again, and the application authenticates it again
 	liveWriteTimeout  = 30 * time.Second // for one write
-	liveRetryDelay    = 30 * time.Second // before a browser whose stream has ended asks again
+	liveRetryDelay    = 30 * time.Second // before a browser asks again whose stream has ended
 )
 
-// keepUpToDate lets pages beside the first be kept up to date. A page with forms reads itself
-// again by the script alone, which leaves it as it is once somebody fills a form in.
+// keepUpToDate allows pages other than the first to be kept up to date. On a page with forms only
+// the script does so, and it stops once somebody fills in a form.
 func (v *visit) keepUpToDate(a *answer) {
 	var script bool
 	switch a.page {
@@ -49,15 +49,15 @@ func (v *visit) keepUpToDate(a *answer) {
 // liveStreams are the streams of a process.
 type liveStreams struct {
 	open atomic.Int64
-	done chan struct{} // closed at the end
+	done chan struct{} // closed when the console ends
 	end  sync.Once
 }
 
 // serveLive streams an event "look" for each new read that all visitors share. A page that is kept
-// up to date reads itself again then: within seconds of an act, and else every half a minute. All
-// streams together cost no more than one page. The newest event is repeated as a sign of life. An
-// event "fails" says that the store begins to fail, and "over" that the browser should ask again
-// at once.
+// up to date then reads itself again: within seconds of an act, and otherwise every half minute.
+// All streams together cost no more than one page. The newest event is repeated to keep the
+// connection open. The event "fails" says that the store begins to fail, and "over" that the
+// browser should ask again at once.
 func (c *Console) serveLive(w http.ResponseWriter, r *http.Request) {
 	if c.live.open.Add(1) > maxLiveStreams {
 		c.live.open.Add(-1)
@@ -69,7 +69,7 @@ func (c *Console) serveLive(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Accel-Buffering", "no")
 	out := http.NewResponseController(w)
 	send := func(text string) bool {
-		// A server whose writer has no deadline has none to extend.
+		// A writer that supports no deadline returns an error, which does not matter.
 		_ = out.SetWriteDeadline(time.Now().Add(liveWriteTimeout))
 		_, err := fmt.Fprint(w, text)
 		return err == nil && out.Flush() == nil
@@ -101,7 +101,7 @@ func (c *Console) serveLive(w http.ResponseWriter, r *http.Request) {
 	send("event: over\ndata: ask again\n\n")
 }
 
-// newestRead returns the number of the newest read, after a further read where one is due.
+// newestRead returns the number of the newest read. It reads again first if a read is due.
 func (c *Console) newestRead(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeLimit)
 	defer cancel()

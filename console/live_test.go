@@ -22,7 +22,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// listens opens a stream, and returns its events as they come; the channel is closed at its end.
+// listens opens a stream, and returns its events as they arrive. The channel is closed when the
+// stream ends.
 func (p *person) listens() (events <-chan string) {
 	p.Helper()
 	r, err := http.NewRequestWithContext(p.Context(), http.MethodGet, p.url+"live", nil)
@@ -45,8 +46,8 @@ func (p *person) listens() (events <-chan string) {
 	return all
 }
 
-// A page that is kept up to date learns of a new look within seconds of an act. The streams end
-// with the console, and there are only so many.
+// A page that is kept up to date gets an event within seconds of an act. The streams end with the
+// console, and their number is limited.
 func TestLive(t *testing.T) {
 	p := newPerson(t)
 	page := p.get("?keep=1")
@@ -72,7 +73,7 @@ func TestLive(t *testing.T) {
 	resp.Body.Close()
 	assert.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, "one too many")
 	p.pages.Close()
-	for range events { // until its end
+	for range events { // until the stream ends
 	}
 	after := p.listens()
 	<-after
@@ -80,7 +81,7 @@ func TestLive(t *testing.T) {
 	assert.False(t, open, "a console that is closed has no streams")
 }
 
-// flushed counts what was sent, and keeps it.
+// flushed records how often the answer was flushed, and its text.
 type flushed struct {
 	*httptest.ResponseRecorder
 	mu   sync.Mutex
@@ -98,8 +99,9 @@ func (f *flushed) Write(b []byte) (int, error) {
 
 func (f *flushed) Flush() {}
 
-// Fifty streams together look no oftener than one page that is kept up to date. A silent one gives
-// signs of life, and each ends after a while, so that the browser is asked again who it is.
+// Fifty streams together read the store no more often than one page that is kept up to date. A
+// stream without news repeats its event, and each stream ends after a while, so that the browser
+// is authenticated again.
 func TestStreamsAreCheap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &counting{Store: memory.New()}
@@ -127,7 +129,7 @@ func TestStreamsAreCheap(t *testing.T) {
 	})
 }
 
-// A stream of a visitor who has gone ends.
+// A stream ends when its visitor has gone.
 func TestAStreamThatNobodyReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -142,7 +144,7 @@ func TestAStreamThatNobodyReads(t *testing.T) {
 	})
 }
 
-// failing is a store whose looks fail for a while.
+// failing is a store whose reads fail for a while.
 type failing struct {
 	store.Store
 	from, to time.Time
@@ -155,7 +157,8 @@ func (f *failing) Survey(ctx context.Context, q store.SurveyQuery) (store.Survey
 	return f.Store.Survey(ctx, q)
 }
 
-// A page that is kept up to date learns that the store begins to fail, and that it answers again.
+// A page that is kept up to date gets an event when the store begins to fail, and another when the
+// store answers again.
 func TestAStreamTellsOfAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()

@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// Local wraps the handler of a server that listens on the loopback alone, and refuses requests
-// under a name that is not this machine's own (status 421). It asks for nothing else: a stranger's
-// page in a browser here, whose name was made to lead to this machine (DNS rebinding), would else
-// count as the console's own origin. Behind a proxy it refuses everything.
+// Local wraps the handler of a server that listens on the loopback interface only. It refuses
+// requests whose host is not a name of this machine (status 421): otherwise a page of an attacker,
+// opened in a browser on this machine under a name that resolves to this machine (DNS rebinding),
+// would have the console's own origin. It checks nothing else. Behind a proxy it refuses
+// everything.
 func Local(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host

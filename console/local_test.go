@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/console"
 )
 
-// On the loopback the console answers under this machine's names, and under no other.
+// On the loopback interface the console answers only under this machine's names.
 func TestLocal(t *testing.T) {
 	asked := 0
 	h := console.Local(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))

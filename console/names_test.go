@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A name that no store takes is a wrong request, on every page and in every form: no store is
+// A name that no store accepts is a bad request on every page and in every form, and no store is
 // asked.
 func TestANameThatNoStoreTakesIsAWrongRequest(t *testing.T) {
 	inStores(t, func(p *person) {
@@ -26,7 +26,8 @@ func TestANameThatNoStoreTakesIsAWrongRequest(t *testing.T) {
 	})
 }
 
-// An act about settings that nobody has recorded says so. The database has not failed.
+// An act that needs settings which are not on record gets an error about the settings, and not
+// about the database.
 func TestSettingsThatAreNotOnRecordAreNoFailureOfTheDatabase(t *testing.T) {
 	inStores(t, func(p *person) {
 		got := p.ask(http.MethodPost, p.url+"act", url.Values{"do": {"agree"}, "service": {"nobody"}, "ledger": {"none"}, "kept": {""}, "reason": {"why"}, "confirm": {"agree"}})

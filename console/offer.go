@@ -11,28 +11,28 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// actAgree is the one act of the console that is no [batch.Action].
+// actAgree is the only act of the console that is not a [batch.Action].
 const actAgree batch.Action = "agree"
 
-// offer is an act on a page: a form, or the reason against it.
+// offer is an act on a page: its form, or the reason why it is not possible.
 type offer struct {
 	Do           batch.Action
 	Title, About string
-	// Not is why it cannot be done now; "" where it can.
+	// Not is why the act cannot be done now; "" if it can.
 	Not string
-	// Fields say what the person saw.
+	// Fields hold what the person saw.
 	Fields []field
-	// Word is to be typed; "" for none. Typed says that it is the value that was chosen.
+	// Word has to be typed to confirm; "" for none. Typed is true if the word is the chosen value.
 	Word  string
 	Typed bool
-	// Choices are the values of the field Choose, under a Legend.
+	// Choices are the values of the field Choose, with the label Legend.
 	Choose, Legend string
 	Choices        []choice
 }
 
 type field struct{ Name, Value string }
 
-// confirmWord returns the word to be typed before an act; "" for an act without.
+// confirmWord returns the word that has to be typed before an act; "" if none has to.
 func confirmWord(do batch.Action, all bool, ruling string) string {
 	switch do {
 	case batch.ActionCancel, batch.ActionRequeue, batch.ActionWithdraw, batch.ActionRelease, actAgree:
@@ -47,8 +47,8 @@ func confirmWord(do batch.Action, all bool, ruling string) string {
 	return ""
 }
 
-// batchOffers returns the acts upon a batch, the remedy first. The rules are the store's own.
-// withdraws says that the ledger can keep a batch from taking effect.
+// batchOffers returns the acts upon a batch, the remedy first. The store's own rules decide which
+// are possible. withdraws is true if the ledger can prevent a batch under way from taking effect.
 func (v *visit) batchOffers(l store.Look, remedy batch.Remedy, withdraws bool) []offer {
 	rec := l.Record
 	fields := []field{
@@ -161,8 +161,8 @@ func (v *visit) laneOffers(c batch.Control, r operator.Relied) []offer {
 	return readyOffers(v.denied, offers, fields, first)
 }
 
-// askUnknown has a word typed before any act upon a lane that nobody knows: its name may be a
-// typing error.
+// askUnknown asks for a typed word before any act upon a lane that the store does not know,
+// because its name may be a typing error.
 func (v *visit) askUnknown(ctx context.Context, lane batch.ServiceID, offers []offer) error {
 	known, err := v.desk.KnowsLane(ctx, lane)
 	if known || err != nil {
@@ -175,8 +175,8 @@ func (v *visit) askUnknown(ctx context.Context, lane batch.ServiceID, offers []o
 	return nil
 }
 
-// readyOffers completes offers with the fields of the fence, greys them for a visitor who may only
-// look, and puts the act first to the front.
+// readyOffers adds the version fields to the offers, disables them for a visitor who may only read
+// (denied says why), and moves the act first to the front.
 func readyOffers(denied string, offers []offer, fields []field, first batch.Action) []offer {
 	for i := range offers {
 		offers[i].Fields = fields

@@ -19,9 +19,9 @@ type ordersBody struct {
 	Rows    []order.Record
 	Pages   pager
 	Parties []order.PartyLoad
-	More    bool // parties that are not shown
+	More    bool // there are parties that are not shown
 	Cap     int
-	Alone   bool // these are the orders that were refused alone
+	Alone   bool // lists the orders that were refused alone
 }
 
 // orders lists orders by age.

@@ -12,11 +12,11 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// maxPacked bounds a selection that is unpacked, in bytes: 10,000 of the longest names are less.
+// maxPacked limits an unpacked selection, in bytes; 10,000 of the longest names need less.
 const maxPacked = 16 << 20
 
-// pack writes a selection for the field of a form. So no process keeps it, and any replica may go
-// on. It leaves out the parts that are for people only.
+// pack writes a selection for the field of a form. So no process has to keep the selection, and
+// any replica may continue. It leaves out the parts that are only for people.
 func pack(s operator.Selection) (string, error) {
 	s.First, s.Causes = nil, nil
 	var b bytes.Buffer
@@ -31,7 +31,7 @@ func pack(s operator.Selection) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(b.Bytes()), nil
 }
 
-// unpack reads a selection. The desk refuses a selection that was changed.
+// unpack reads a selection. The desk later refuses one that was changed.
 func unpack(text string) (s operator.Selection, err error) {
 	bad := func(err error) error {
 		return &batch.InputError{Field: "selection", Value: batch.Excerpt(text, 32), Want: "a selection as the preview has it", Err: err}
@@ -50,12 +50,12 @@ func unpack(text string) (s operator.Selection, err error) {
 	return s, nil
 }
 
-// maxBulkText bounds the bulk action of a selection, which names filters, in bytes.
+// maxBulkText limits the bulk action in a selection, which includes its filter, in bytes.
 const maxBulkText = 64 << 10
 
-// decode reads a selection value by value: a short text may stand for millions of small values,
-// which take a hundred times the memory of their text. The parts that are for people only must be
-// empty.
+// decode reads a selection value by value, because a short text may stand for millions of small
+// values, which take a hundred times the memory of their text. The parts that are only for people
+// must be empty.
 func decode(d *json.Decoder) (s operator.Selection, err error) {
 	if err := expectToken(d, '{'); err != nil {
 		return s, err

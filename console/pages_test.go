@@ -27,13 +27,13 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// hostile is in every field that a ledger or a user writes.
+// hostile is the text in every field that a ledger or a user writes.
 const hostile = `<script>alert(1)</script>"'><img src=x onerror=alert(2)>{{.}}&amp;`
 
-// long is a name as ledgers make them.
+// long is a name of the length that ledgers use.
 var long = strings.Repeat("0123456789abcdef", 8)
 
-// names are n ids in order.
+// names returns n ids in order.
 func names(n int) []batch.ID {
 	ids := make([]batch.ID, n)
 	for i := range ids {
@@ -42,7 +42,7 @@ func names(n int) []batch.ID {
 	return ids
 }
 
-// night stages a store in which everything stands still, all of it named by a stranger. It returns
+// night fills a store with lanes that do not move, for all reasons, with hostile names. It returns
 // the service.
 func (p *person) night() batch.ServiceID {
 	p.Helper()
@@ -120,8 +120,8 @@ func (p *person) night() batch.ServiceID {
 	return s
 }
 
-// Every page that can be reached from the first one by links is there, whole, labelled, and shows
-// strange names as text.
+// Every page that links lead to from the first page exists, is complete and labelled, and shows
+// hostile names as text.
 func TestEveryPage(t *testing.T) {
 	inStores(t, func(p *person) {
 		s := p.night()
@@ -159,7 +159,7 @@ func TestEveryPage(t *testing.T) {
 	})
 }
 
-// shapeOf is an address without the values of its query.
+// shapeOf returns an address without the values of its query.
 func shapeOf(address string) string {
 	u := must(url.Parse(address))
 	var names []string
@@ -181,7 +181,7 @@ func link(page string, pairs ...string) string {
 	return page + "?" + q.Encode()
 }
 
-// A store that is empty has pages that say so.
+// The pages of an empty store say that it is empty.
 func TestEmptyStore(t *testing.T) {
 	inStores(t, func(p *person) {
 		for page, says := range map[string]string{
@@ -203,8 +203,8 @@ func TestEmptyStore(t *testing.T) {
 	})
 }
 
-// A list is a hundred on a page, with a link on; all of them are reached. One of ten thousand is
-// no longer than the others.
+// A list shows a hundred rows on a page, with a link to the next page, and these links reach all
+// rows. A page of ten thousand rows is no longer than a page of a few.
 func TestLongLists(t *testing.T) {
 	p := newPerson(t)
 	p.add("s", names(10_000)...)
@@ -228,7 +228,7 @@ func TestLongLists(t *testing.T) {
 				require.Positive(t, n)
 				found += n
 				if page == "batches" && found == want {
-					break // and 9,750 more
+					break // 9,750 more follow
 				}
 				if !strings.Contains(s.text(), "The next page") {
 					assert.Contains(t, p.follow(s, "The first page").text(), "The next page")
@@ -244,7 +244,7 @@ func TestLongLists(t *testing.T) {
 	assert.Contains(t, p.get("").text(), "1000 or more")
 }
 
-// broken is a store that fails, and says too much about it.
+// broken is a store that fails with errors that quote a secret.
 type broken struct {
 	store.Store
 	err error
@@ -254,7 +254,7 @@ func (b *broken) Survey(context.Context, store.SurveyQuery) (store.Survey, error
 	return store.Survey{}, b.err
 }
 
-// steerless only fails when it is steered.
+// steerless is a store whose acts upon lanes fail.
 type steerless struct {
 	store.Store
 	err error
@@ -264,7 +264,7 @@ func (s *steerless) Steer(context.Context, store.Steering) (batch.Control, bool,
 	return batch.Control{}, false, s.err
 }
 
-// What the store says about a failure is in the log and in no page.
+// The text of a store's error is in the log and on no page.
 func TestTheStoreFails(t *testing.T) {
 	st := memory.New()
 	err := errors.New("dial postgres://ada:" + secret + "@db/queue: refused")
@@ -278,18 +278,18 @@ func TestTheStoreFails(t *testing.T) {
 
 	p = visits(t, st, &steerless{st, err}, byHeader)
 	form := reason()
-	form["confirm"] = "pause" // nobody knows the lane
+	form["confirm"] = "pause" // the store does not know the lane
 	got := p.submit(p.get("lane?service=s"), "Pause", form)
 	assert.Equal(t, http.StatusServiceUnavailable, got.status)
 	assert.Contains(t, got.text(), "It is not known whether the act was done")
 }
 
-// counting counts looks at lanes.
+// counting counts surveys of lanes.
 type counting struct {
 	store.Store
 	surveys int
-	starts  int           // looks at all lanes
-	takes   time.Duration // each of these
+	starts  int           // surveys of all lanes
+	takes   time.Duration // how long each takes
 }
 
 func (c *counting) Survey(ctx context.Context, q store.SurveyQuery) (store.Survey, error) {
@@ -301,7 +301,8 @@ func (c *counting) Survey(ctx context.Context, q store.SurveyQuery) (store.Surve
 	return c.Store.Survey(ctx, q)
 }
 
-// Fifty people who have the first page open, and reload it, look at the lanes no oftener than one.
+// Fifty people who have the first page open, and reload it, cause no more surveys of the lanes
+// than one.
 func TestManyVisitors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &counting{Store: memory.New()}
@@ -325,8 +326,8 @@ func TestManyVisitors(t *testing.T) {
 	})
 }
 
-// Fifty pages that are kept up to date, each every half a minute, look at the lanes every half a
-// minute at most, whoever asks when. A person who reloads sees the present.
+// Fifty pages that are kept up to date, each every half minute, cause at most one survey of the
+// lanes in half a minute. A person who reloads sees the present state.
 func TestPagesKeptUpToDate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &counting{Store: memory.New()}
@@ -358,14 +359,14 @@ func TestPagesKeptUpToDate(t *testing.T) {
 		assert.Equal(t, "30", list.Header().Get("Refresh"))
 		assert.Contains(t, list.Body.String(), `id="live" href="batches?show=all" data-look="`)
 		assert.Contains(t, visit("/batches?show=all").Body.String(), `id="live" href="batches?keep=1&amp;show=all" data-look="`)
-		lane := visit("/lane?service=s&keep=1") // a form on it would be lost
+		lane := visit("/lane?service=s&keep=1") // reading this page again would lose its form
 		assert.Empty(t, lane.Header().Get("Refresh"))
 		assert.Contains(t, lane.Body.String(), `id="live" href="lane?keep=1&amp;service=s" data-look="`)
 	})
 }
 
-// Where a read takes long, the consoles of all processes read one that was kept; an act makes the
-// next visitor look again.
+// Where a survey takes long, the consoles of all processes read a kept one; after an act the next
+// visitor gets a new survey.
 func TestALookThatIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &counting{Store: memory.New(), takes: time.Second}
@@ -401,13 +402,13 @@ func TestALookThatIsKept(t *testing.T) {
 	})
 }
 
-// bare is a store with no more than it takes to deliver.
+// bare is a store with only the abilities that delivery needs.
 type bare struct {
 	store.Unimplemented
 	store.Delivery
 }
 
-// A store that lacks abilities has pages that say so.
+// For a store that lacks abilities the pages say so.
 func TestAStoreThatLacksAbilities(t *testing.T) {
 	st := memory.New()
 	p := visits(t, st, bare{Delivery: st}, byHeader)
@@ -418,8 +419,8 @@ func TestAStoreThatLacksAbilities(t *testing.T) {
 	}
 }
 
-// A batch and an order are found by their ids and their callers' keys, and a lane by its name: by
-// the whole, or by the beginning.
+// A search finds a batch and an order by their ids and their callers' keys, and a lane by its
+// name: by the whole text, or by its beginning.
 func TestSearch(t *testing.T) {
 	inStores(t, func(p *person) {
 		require.NoError(p, p.st.Add(p.ctx(), batch.Batch{Service: "s", ID: "b1", Payload: []byte("x"), DataChangeID: "change 7"}))
@@ -453,7 +454,8 @@ func TestSearch(t *testing.T) {
 	})
 }
 
-// Of a batch that retention removed, the search and the page show what is kept, and offer no act.
+// For a batch that retention removed, the search and the page show what is kept of it, and offer
+// no act.
 func TestARemovedBatch(t *testing.T) {
 	inStores(t, func(p *person) {
 		p.serves(nil, "s")
@@ -473,7 +475,7 @@ func TestARemovedBatch(t *testing.T) {
 	})
 }
 
-// Acts of all batches and lanes are on one list, the newest first, a hundred on a page.
+// One list shows the acts upon all batches and lanes, newest first, a hundred on a page.
 func TestAudit(t *testing.T) {
 	inStores(t, func(p *person) {
 		for i := range 40 {

@@ -30,22 +30,23 @@ import (
 
 var ada = batch.By{Actor: "ada", Reason: "ticket 17"}
 
-// prefix is where the console is mounted.
+// prefix is the path at which the console is mounted.
 const prefix = "/ops/queue"
 
-// person has a browser, and looks at the console of a store.
+// person is a browser that shows the console of a store.
 type person struct {
 	*testing.T
 	st     store.Store
 	client *http.Client
 	url    string // of the first page
-	name   string // "" for nobody
+	name   string // "" for a visitor without a name
 	clicks int
 	log    *strings.Builder
 	pages  *console.Console
 }
 
-// byHeader is an application that knows people by a header of its own proxy.
+// byHeader is an Actor function that takes the name from a header which the application's proxy
+// sets.
 func byHeader(r *http.Request) (string, error) {
 	name := r.Header.Get("X-User")
 	if name == "" {
@@ -54,15 +55,16 @@ func byHeader(r *http.Request) (string, error) {
 	return name, nil
 }
 
-// secret is in no page.
+// secret is a text that no page may show.
 const secret = "hunter2-Zq"
 
-// visits gives a person a console with options; the store may wrap st.
+// visits returns a person for a console over the store s, which may wrap st.
 func visits(t *testing.T, st store.Store, s store.Store, actor func(*http.Request) (string, error)) *person {
 	return visitsWith(t, st, s, &console.Options{Actor: actor})
 }
 
-// visitsWith is visits for any options; the log is the person's.
+// visitsWith returns a person for a console with any options; the console logs into the person's
+// log.
 func visitsWith(t *testing.T, st store.Store, s store.Store, o *console.Options) *person {
 	p := &person{T: t, st: st, name: "ada", log: &strings.Builder{}}
 	o.Logger = slog.New(slog.NewTextHandler(p.log, nil))
@@ -98,7 +100,7 @@ func inStores(t *testing.T, run func(p *person)) {
 	})
 }
 
-// sheet is a page as the browser has it.
+// sheet is a page as the browser gets it.
 type sheet struct {
 	*element
 	status int
@@ -157,7 +159,7 @@ func (p *person) get(page string) sheet {
 	return s
 }
 
-// follow clicks on the first link in the main part with these words.
+// follow follows the first link in the main part that has these words.
 func (p *person) follow(s sheet, words string) sheet {
 	p.Helper()
 	for _, a := range s.all("main")[0].all("a") {
@@ -179,7 +181,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// form returns what the form with a button has; words are typed, or chosen, into its fields.
+// form returns the address and the fields of the form that has this button; words holds what is
+// typed or chosen, by field.
 func (p *person) form(s sheet, button string, words map[string]string) (to *url.URL, fields url.Values) {
 	p.Helper()
 	for _, f := range s.all("form") {
@@ -207,7 +210,7 @@ func (p *person) form(s sheet, button string, words map[string]string) (to *url.
 	return nil, nil
 }
 
-// submit fills the form with a button in, and sends it.
+// submit fills in and sends the form that has this button.
 func (p *person) submit(s sheet, button string, words map[string]string) sheet {
 	p.Helper()
 	to, fields := p.form(s, button, words)
@@ -235,7 +238,8 @@ func (p *person) see(service batch.ServiceID, id batch.ID) batch.Record {
 
 var traits = dlt.Traits{Name: "ledger", ResendHarmlessFor: dlt.Forever, ResendQuiet: time.Minute}
 
-// serves records that a Runner serves services; other is a setting that another one has.
+// serves writes the record of a Runner that serves the services; if other is not nil, another
+// Runner has recorded these traits.
 func (p *person) serves(other *dlt.Traits, services ...batch.ServiceID) {
 	p.Helper()
 	r := relied.Record{Settings: relied.SettingsOf(services[0], traits, time.Minute, queuer.Serial())}

@@ -9,20 +9,20 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// mark is a state as people see it: a word, with an icon and a tone. The tone alone says nothing
-// that the word does not say.
+// mark is a state as people see it: a word, with an icon and a tone. The tone adds nothing that
+// the word does not say.
 type mark struct{ Tone, Icon, Word string }
 
-// Tones of marks and of notes: classes of the style sheet.
+// Tones of marks and of notes. Each is a class of the style sheet.
 const (
-	toneOK   = "ok"   // done, or well
+	toneOK   = "ok"   // done, or all well
 	toneRun  = "run"  // under way
-	toneWait = "wait" // nothing happens yet
+	toneWait = "wait" // waits
 	toneWarn = "warn" // not known, or held by a person
-	toneBad  = "bad"  // has failed, or stands still
+	toneBad  = "bad"  // failed, or does not move
 )
 
-// markOf shows a state of a batch, an order, a bulk action, an instance or a lane.
+// markOf returns the mark of a state of a batch, an order, a bulk action, an instance or a lane.
 func markOf(of any) mark {
 	word := fmt.Sprint(of)
 	m := mark{toneWait, "clock", word}
@@ -83,7 +83,7 @@ func batchTone(s batch.State) (tone, icon string) {
 	return toneWait, "clock"
 }
 
-// heldMarks returns the marks of a lane: none where nothing holds it.
+// heldMarks returns the marks for a lane's pause, halt and policy; none if the lane has none.
 func heldMarks(c batch.Control) (marks []mark) {
 	if !c.PausedAt.IsZero() {
 		marks = append(marks, mark{toneWarn, "pause", "paused"})

@@ -6,24 +6,25 @@ import (
 	"strings"
 )
 
-// Bounds of a plot, in its own units.
+// Sizes of a plot, in its own units.
 const (
 	plotWide  = 240
 	plotHigh  = 72
 	plotInset = 1
 )
 
-// plot is a number, and a plot of how it came to be.
+// plot is a number, with a plot of its earlier values.
 type plot struct {
 	Title, Number, About string
-	// Points are the line's points, for SVG, and Area the polygon below it; "" with less than two.
+	// Points are the line's points, for SVG, and Area is the polygon below it; both are "" if
+	// fewer than two values are known.
 	Points, Area string
-	// Top and Half are the scale, From is where the time begins.
+	// Top and Half label the scale, and From says when the plot begins.
 	Top, Half, From string
 }
 
-// line draws values from the left to the right, from 0 up to a round number that is not below any
-// of them. NaN is a value that is not known. The words of the scale are name's.
+// line draws values from left to right, on a scale from 0 up to a round number that is not below
+// any value. NaN is a value that is not known. The function name writes a value of the scale.
 func (p *plot) line(values []float64, from string, name func(float64) string) {
 	known := 0
 	for _, v := range values {
@@ -55,15 +56,15 @@ func (p *plot) line(values []float64, from string, name func(float64) string) {
 
 func maxValue(values []float64) (most float64) {
 	for _, v := range values {
-		if v > most { // NaN is not
+		if v > most { // false if v is NaN
 			most = v
 		}
 	}
 	return most
 }
 
-// roundUp returns the next number that people count by: 1, 2, 4, 6 or 10 of a power of ten. So the
-// half of it is as short.
+// roundUp returns the next number of the form 1, 2, 4, 6 or 10 times a power of ten, so that half
+// of it is short, too.
 func roundUp(v float64) float64 {
 	if v <= 0 {
 		return 1

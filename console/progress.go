@@ -12,11 +12,11 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Bounds of the page of a bulk action.
+// Limits of the page of a bulk action.
 const (
-	progressInterval    = 2 * time.Second  // between two reads, while it moves
-	maxProgressInterval = 30 * time.Second // at most, while it does not
-	maxNotDoneRows      = 1000             // batches that are shown to which nothing was done
+	progressInterval    = 2 * time.Second  // between two reads while the action makes progress
+	maxProgressInterval = 30 * time.Second // the longest time between two reads while it makes none
+	maxNotDoneRows      = 1000             // most rows of batches that were not acted upon
 )
 
 // bulksBody lists the bulk actions.
@@ -27,10 +27,10 @@ type bulksBody struct {
 // bulkRow is a bulk action in a list.
 type bulkRow struct {
 	operator.Progress
-	ID         batch.ID // the token, which may be long
+	ID         batch.ID // the token, typed as an id because it is long
 	ActionName string
 	By         string
-	Under      bool // this process carries it out
+	Under      bool // this process carries out the action
 }
 
 // bulks lists the kept bulk actions, the newest first.
@@ -48,25 +48,25 @@ func bulks(ctx context.Context, v *visit) (*answer, error) {
 	return &answer{page: "bulks", title: "Bulk actions", body: b}, nil
 }
 
-// progressBody is how far a bulk action has come.
+// progressBody is the data of the page of a bulk action.
 type progressBody struct {
 	operator.Progress
 	ActionName string
-	Under      bool   // this process carries it out
-	Ended      string // why it ended early in this process; "" if it did not
+	Under      bool   // this process carries out the action
+	Ended      string // why the action ended early in this process; "" if it did not
 	Not        string // why this visitor cannot act; "" if he can
-	Keeps      bool   // this page reads itself again
+	Keeps      bool   // the page reads itself again
 	Every      time.Duration
-	// NotDone are batches to which nothing was done, and More how many are not shown. They are not
-	// read for a page that reads itself again.
+	// NotDone are batches that were not acted upon, and More is how many of them are not shown. A
+	// page that reads itself again does not read them.
 	NotDone []operator.NotDone
 	More    int
 }
 
-// Open says that something is left to do.
+// Open reports whether the action is not over.
 func (b progressBody) Open() bool { return b.State == operator.BulkOpen }
 
-// progress shows how far a bulk action has come, and the batches to which nothing was done.
+// progress shows how far a bulk action has come, and the batches that were not acted upon.
 func progress(ctx context.Context, v *visit) (*answer, error) {
 	p, err := v.bulks.Get(ctx, v.q.Get("token"))
 	if err != nil {
@@ -116,7 +116,7 @@ func beginBulk(ctx context.Context, v *visit) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A form that is sent twice finds the action, and maybe its end.
+	// If the same form is sent twice, the second request finds the action, which may be over.
 	if p.State == operator.BulkOpen {
 		if err := v.carryOut(ctx, p.Token, by); err != nil {
 			return nil, err
@@ -125,7 +125,7 @@ func beginBulk(ctx context.Context, v *visit) (*answer, error) {
 	return &answer{to: link("progress", "token", p.Token, "keep", "1")}, nil
 }
 
-// changeBulk goes on with a kept action, or cancels it.
+// changeBulk continues a kept action, or cancels it.
 func changeBulk(ctx context.Context, v *visit) (*answer, error) {
 	by, err := v.actingPerson()
 	if err != nil {

@@ -33,7 +33,7 @@ func (p *person) preview(lane batch.ServiceID) operator.Selection {
 	return sel
 }
 
-// slow does something before one of its cancels.
+// slow is a store that calls a function before one of its cancels.
 type slow struct {
 	store.Store
 	left atomic.Int64
@@ -49,8 +49,8 @@ func (s *slow) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batc
 	return s.Store.Cancel(ctx, seen, by)
 }
 
-// slowly is a person whose console stops before the 150th batch of 250, until go on is closed or
-// the console is.
+// slowly returns a person whose console stops before the 150th batch of 250, until goOn or the
+// console is closed.
 func slowly(t *testing.T) (p *person, goOn chan struct{}) {
 	goOn = make(chan struct{})
 	st := memory.New()
@@ -69,7 +69,7 @@ func slowly(t *testing.T) (p *person, goOn chan struct{}) {
 	return p, goOn
 }
 
-// begins a bulk action that does not end.
+// begins starts a bulk action that does not end.
 func (p *person) begins(preview sheet) sheet {
 	p.Helper()
 	page := p.submit(preview, "Carry it out: cancel", reason("confirm", "250"))
@@ -77,7 +77,7 @@ func (p *person) begins(preview sheet) sheet {
 	return page
 }
 
-// once says that each of the batches was cancelled once, and by the bulk action.
+// once checks that the bulk action cancelled each of the batches exactly once.
 func (p *person) once(ids []batch.ID) {
 	p.Helper()
 	for _, id := range ids {
@@ -88,7 +88,7 @@ func (p *person) once(ids []batch.ID) {
 	}
 }
 
-// until asks again for a page until it has these words.
+// until reads a page again until it has these words.
 func (p *person) until(s sheet, words string) sheet {
 	p.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
@@ -100,8 +100,8 @@ func (p *person) until(s sheet, words string) sheet {
 	return s
 }
 
-// A bulk action outlives its request: the page shows how far it has come, and at the end what was
-// not done.
+// A bulk action outlives its request. The page shows its progress, and at the end the batches that
+// were not acted upon.
 func TestBulkUnderWay(t *testing.T) {
 	p, goOn := slowly(t)
 	preview := p.get("bulk?action=cancel")
@@ -134,12 +134,12 @@ func TestBulkUnderWay(t *testing.T) {
 	assert.Contains(t, p.ask(http.MethodGet, p.url+"progress", nil).text(), "30 days")
 }
 
-// Where the console's process dies, nothing goes on by itself. A person goes on in another
-// process, and no batch is acted upon twice.
+// After the console's process has died, no process continues by itself. A person continues the
+// action in another process, and no batch is acted upon twice.
 func TestBulkAfterACrash(t *testing.T) {
 	p, _ := slowly(t)
 	page := p.begins(p.get("bulk?action=cancel"))
-	p.pages.Close() // in the midst of a hundred: their progress is not kept
+	p.pages.Close() // in the middle of a chunk, whose progress is not kept
 	assert.Equal(t, batch.Rejected, p.see("s", names(250)[148]).State)
 	assert.Equal(t, http.StatusServiceUnavailable, p.submit(p.get("bulk?action=cancel"), "Carry it out: cancel", reason("confirm", "101")).status, "it is closed")
 
@@ -162,7 +162,7 @@ func TestBulkAfterACrash(t *testing.T) {
 	p.once(names(250))
 }
 
-// A person cancels an action that is under way: the rest is as it was.
+// A person cancels an action that is under way, and the remaining batches stay as they are.
 func TestBulkCancelledInABrowser(t *testing.T) {
 	p, goOn := slowly(t)
 	page := p.follow(p.begins(p.get("bulk?action=cancel")), "Stop that, to go on with it, to cancel it, or for what was not done")
@@ -176,8 +176,8 @@ func TestBulkCancelledInABrowser(t *testing.T) {
 	assert.Equal(t, batch.Queued, p.see("s", names(250)[200]).State)
 }
 
-// Where the store fails, or it or its driver panics, the action ends and not the process. The page
-// says so, and not how, and a person goes on.
+// If the store fails, or the store or its driver panics, the action ends and the process goes on.
+// The page says that the action ended, without the error's text, and a person can continue it.
 func TestBulkEndsEarly(t *testing.T) {
 	const broken = "dial postgres://ada:" + secret + "@db: refused"
 	for name, c := range map[string]struct {
@@ -208,7 +208,8 @@ func TestBulkEndsEarly(t *testing.T) {
 	}
 }
 
-// One process carries out four at once, and a selection that waits for its turn is kept.
+// One process carries out at most four actions at once, and a selection that waits for its turn is
+// kept.
 func TestBulksAtOnce(t *testing.T) {
 	goOn := make(chan struct{})
 	st := memory.New()
@@ -237,7 +238,7 @@ func TestBulksAtOnce(t *testing.T) {
 	p.until(p.submit(page, "Go on", reason("confirm", "1")), "It is finished")
 }
 
-// held holds each cancel until it is closed.
+// held is a store whose cancels wait until the channel is closed.
 type held struct {
 	store.Store
 	goOn chan struct{}

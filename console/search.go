@@ -11,27 +11,27 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// How many things of each kind a search shows, and how many the suggestions below a field are.
+// Limits of the hits of each kind that a search shows, and of the suggestions below its field.
 const (
 	maxSearchHits  = 20
 	maxSuggestions = 8
 )
 
-// searchBody is the result of a search that did not find one batch.
+// searchBody is the data of the page of a search that did not lead to a single batch.
 type searchBody struct {
 	Q     string
 	Asked bool
 	Lanes []batch.ServiceID
-	// Batches and Orders have the words as their id or their caller's key, or begin with them.
+	// Batches and Orders are those whose id or caller's key is the text, or begins with it.
 	Batches []batch.Record
 	Orders  []order.Record
-	More    bool   // others begin so, too
-	Missing string // says which shards did not answer
+	More    bool   // there are more that begin with the text
+	Missing string // names the shards that did not answer
 }
 
 // search finds batches and orders by their ids and their callers' keys, and lanes by their names:
-// whole, or by the beginning. The one batch that has the words as its whole name is shown at once,
-// and so is all that is found alone.
+// by the whole text, or by its beginning. A batch whose whole name is the text, or a single hit,
+// is shown at once.
 func search(ctx context.Context, v *visit) (*answer, error) {
 	b := searchBody{Q: strings.TrimSpace(v.q.Get("q"))}
 	b.Asked = b.Q != ""
@@ -59,7 +59,7 @@ func search(ctx context.Context, v *visit) (*answer, error) {
 	return &answer{page: "search", title: "Search", body: b}, nil
 }
 
-// onlyHit returns the hit to be shown at once; nil without one.
+// onlyHit returns the hit that is shown at once; nil if there is none.
 func onlyHit(found operator.Lookup) (one *operator.Hit) {
 	if len(found.Hits) == 1 && found.Hits[0].Order == nil {
 		return &found.Hits[0]
@@ -88,7 +88,7 @@ func hitLink(h operator.Hit) string {
 	return link("search", "q", string(h.Order.ID))
 }
 
-// suggestion is a line below the field of a search.
+// suggestion is a line below the search field.
 type suggestion struct {
 	Kind  string `json:"kind"` // such as "batch id"
 	Name  string `json:"name"`
@@ -97,7 +97,7 @@ type suggestion struct {
 	Href  string `json:"href"` // relative to the console
 }
 
-// suggest answers while somebody types, from the same search.
+// suggest answers while a person types, with the hits of a search.
 func suggest(ctx context.Context, v *visit) (*answer, error) {
 	found, _, err := v.lookup(ctx, strings.TrimSpace(v.q.Get("q")), maxSuggestions)
 	if err != nil {

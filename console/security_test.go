@@ -26,7 +26,7 @@ func TestNewWantsAStore(t *testing.T) {
 	require.ErrorIs(t, err, batch.ErrInvalidInput)
 }
 
-// all is everything in the store that an act could change.
+// all returns everything in the store that an act could change, as text.
 func (p *person) all() string {
 	p.Helper()
 	recs, _, err := p.st.List(p.ctx(), store.ListQuery{Limit: 1000})
@@ -44,7 +44,7 @@ func (p *person) all() string {
 	return all
 }
 
-// filled are complete forms: a POST of each, as it is, does something.
+// filled returns complete forms: a POST of each one does something.
 func (p *person) filled() map[string]url.Values {
 	p.Helper()
 	_, cancel := p.form(p.get("batch?service=s&id=b1"), "Cancel", reason("confirm", "cancel"))
@@ -61,7 +61,7 @@ func (p *person) filled() map[string]url.Values {
 	return map[string]url.Values{"act?a": cancel, "act?b": pause, "act?c": everything, "bulk?d": bulk, "progress?e": giveUp, "progress?f": goOn}
 }
 
-// No GET and no HEAD changes anything, whatever it asks for.
+// No GET and no HEAD changes anything, whatever its path and form.
 func TestLooksChangeNothing(t *testing.T) {
 	p := newPerson(t)
 	p.add("s", "b1", "b2", "b3")
@@ -76,7 +76,7 @@ func TestLooksChangeNothing(t *testing.T) {
 				assert.Contains(t, got.header.Get("Allow"), http.MethodPost)
 			}
 			assert.Equal(t, before, p.all(), "%s %s", method, path)
-			p.ask(method, p.url+path, form) // in the body of a request that is no POST
+			p.ask(method, p.url+path, form) // the form in the body of a request that is not a POST
 			assert.Equal(t, before, p.all(), "%s %s", method, path)
 		}
 		assert.Equal(t, http.StatusBadRequest, p.ask(http.MethodPost, p.url+path+"?"+form.Encode(), url.Values{}).status, "a form in the address")
@@ -84,7 +84,7 @@ func TestLooksChangeNothing(t *testing.T) {
 	}
 }
 
-// A form that another site sends, or makes a browser send, is refused.
+// A form that comes from another site, directly or through a browser, is refused.
 func TestFormsFromElsewhere(t *testing.T) {
 	p := newPerson(t)
 	p.add("s", "b1", "b2", "b3")
@@ -104,7 +104,7 @@ func TestFormsFromElsewhere(t *testing.T) {
 	}
 }
 
-// Without somebody who names the actor, nothing is done; every form is greyed.
+// Without a function that names the actor nothing can be done, and every form is disabled.
 func TestReadOnly(t *testing.T) {
 	writer := newPerson(t)
 	writer.add("s", "b1", "b2", "b3")
@@ -143,12 +143,12 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// The history names whom the application named, and nobody whom a browser names.
+// The history has the name that the application gave, and never a name from the browser.
 func TestNobodyActsAsAnother(t *testing.T) {
 	p := newPerson(t)
 	p.add("s", "b1", "b2", "b3")
 	forms := p.filled()
-	for _, page := range slices.Sorted(maps.Keys(forms)) { // the many after the one
+	for _, page := range slices.Sorted(maps.Keys(forms)) { // sorted: acts upon one batch come before bulk actions
 		form := forms[page]
 		path, _, _ := strings.Cut(page, "?")
 		for _, field := range []string{"actor", "Actor", "by", "By", "user"} {
@@ -163,7 +163,7 @@ func TestNobodyActsAsAnother(t *testing.T) {
 	assert.Contains(t, p.all(), "ada")
 }
 
-// The console works at the root of a server, too, and its answers have no header of a stranger's.
+// The console also works at the root of a server, and a request cannot add headers to its answers.
 func TestAtTheRoot(t *testing.T) {
 	st := memory.New()
 	h, err := console.New(st, nil)
@@ -182,8 +182,8 @@ func TestAtTheRoot(t *testing.T) {
 	}
 }
 
-// A name that a stranger chose adds nothing to the address that an act, or a search, leads to, and
-// no header. One that would end a header is no name.
+// A hostile name adds nothing to the address of the page after an act or a search, and adds no
+// header. A name that would end a header is refused.
 func TestNamesInAddresses(t *testing.T) {
 	p := newPerson(t)
 	p.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

@@ -17,14 +17,15 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// shardTime bounds how long a page about all shards waits for one of them.
+// shardTime limits how long a page about all shards waits for each of them.
 const shardTime = 4 * time.Second
 
-// NewShards returns the console of all shards of a set (package shards), with their stores in the
-// order of their numbers: a store that was opened as another shard gives a [*batch.InputError].
-// Its first page and its search are about all of them. Each shard has its own pages below, at the
-// path of its number; a link to a lane or a batch leads there. What one shard does not answer
-// hides nothing of the others. Options are those of all; the rest is as with [New].
+// NewShards returns the console of all shards of a set (package shards). The stores are in the
+// order of their shards' numbers: a store that was opened as another shard gives a
+// [*batch.InputError]. The first page and the search cover all shards. Each shard has its own
+// pages, below the path of its number, and links to lanes and batches lead there. If a shard does
+// not answer, the others are still shown. The options apply to all shards; otherwise it works as
+// [New] does.
 func NewShards(o *Options, stores ...store.Store) (*Console, error) {
 	if len(stores) == 0 {
 		return nil, fmt.Errorf("console: %w", &batch.InputError{Field: "stores", Value: "none", Want: "the stores of all shards"})
@@ -54,8 +55,8 @@ func NewShards(o *Options, stores ...store.Store) (*Console, error) {
 	return c, nil
 }
 
-// serveShard hands a request to the console of the shard that its path begins with; false where it
-// begins with none.
+// serveShard passes a request to the console of the shard with whose number the path begins. It
+// returns false if the path begins with no such number.
 func (c *Console) serveShard(w http.ResponseWriter, r *http.Request) bool {
 	first, rest, is := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	n, err := strconv.Atoi(first)
@@ -69,7 +70,7 @@ func (c *Console) serveShard(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// route is the page at a path.
+// route returns the page at a path.
 func (c *Console) route(path string) page {
 	p := pageAt(path)
 	switch strings.TrimPrefix(path, "/") {
@@ -82,11 +83,11 @@ func (c *Console) route(path string) page {
 	return p
 }
 
-// shardsBody leads to the pages of the shards.
+// shardsBody holds links to the pages of the shards.
 type shardsBody struct{ Links []choice }
 
-// inShard leads to a page of the shard of its lane; where the page is about no lane, it has a link
-// for each shard.
+// inShard redirects to the page in the shard of the request's lane. If the page is about no lane,
+// it shows a link for each shard.
 func inShard(_ context.Context, v *visit) (*answer, error) {
 	page := strings.TrimPrefix(v.r.URL.Path, "/")
 	if v.r.URL.RawQuery != "" {
@@ -104,7 +105,8 @@ func inShard(_ context.Context, v *visit) (*answer, error) {
 	return &answer{page: "shards", title: "Choose a shard", body: b}, nil
 }
 
-// ask asks all shards, and logs the errors of those that fail. The error is that all failed.
+// askShards asks all shards, and logs the errors of shards that fail. It returns an error only if
+// all failed.
 func askShards[T any](ctx context.Context, c *Console, do func(context.Context, *Console) (T, error)) ([]desks.Answer[T], error) {
 	answers := desks.Ask(ctx, c.shards, func(ctx context.Context, one *Console) (T, error) {
 		ctx, cancel := context.WithTimeout(ctx, shardTime)
@@ -142,7 +144,7 @@ func (c *Console) readOverviews(ctx context.Context) (o overview, err error) {
 	return o, nil
 }
 
-// lookup is what a text names, in all shards. missing names those that did not answer.
+// lookup returns what a text names in all shards. missing names the shards that did not answer.
 func (c *Console) lookup(ctx context.Context, text string, limit int) (found operator.Lookup, missing string, err error) {
 	if c.shards == nil {
 		found, err = c.desk.Lookup(ctx, text, limit)
@@ -157,7 +159,7 @@ func (c *Console) lookup(ctx context.Context, text string, limit int) (found ope
 	return desks.JoinLookups(desks.Values(answers)), desks.Missing(answers), nil
 }
 
-// shardRow is a shard on the first page of all.
+// shardRow is a shard on the first page of all shards.
 type shardRow struct {
 	Number    int
 	Failed    bool
@@ -165,8 +167,8 @@ type shardRow struct {
 	Open      int
 	Lanes     int
 	Oldest    time.Time
-	Final     string // a second
-	Instances int    // that are live
+	Final     string // batches per second
+	Instances int    // live instances
 }
 
 func (o overview) rows() (rows []shardRow) {

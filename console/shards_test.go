@@ -21,7 +21,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// downStore is the store of a server that is not reached.
+// downStore is the store of a server that cannot be reached.
 type downStore struct{ store.Store }
 
 var errDown = errors.New("connection refused: password=" + secret)
@@ -38,7 +38,8 @@ func (downStore) Survey(context.Context, store.SurveyQuery) (store.Survey, error
 	return store.Survey{}, errDown
 }
 
-// ofShards has a person look at the console of n shards; down is one that is not reached, or n.
+// ofShards returns a person with the console of n shards. The shard with the number down cannot be
+// reached; n means that all can.
 func ofShards(t *testing.T, n, down int) (p *person, stores []store.Store) {
 	p = &person{T: t, name: "ada", log: &strings.Builder{}}
 	over := make([]store.Store, n)
@@ -59,7 +60,7 @@ func ofShards(t *testing.T, n, down int) (p *person, stores []store.Store) {
 	return p, stores
 }
 
-// shardLane is a lane of a shard.
+// shardLane returns the name of a lane that belongs to a shard.
 func shardLane(number, of int) batch.ServiceID {
 	for i := 0; ; i++ {
 		if lane := batch.ServiceID(fmt.Sprint("lane ", i)); store.ShardOf(lane, of) == number {
@@ -68,7 +69,7 @@ func shardLane(number, of int) batch.ServiceID {
 	}
 }
 
-// numbered is a store that knows which shard it is.
+// numbered is a store that knows its shard's number.
 type numbered struct {
 	store.Store
 	is store.Shard
@@ -76,8 +77,8 @@ type numbered struct {
 
 func (n numbered) Shard() store.Shard { return n.is }
 
-// Stores that are not in the order of their numbers are refused: a form on the pages of one shard
-// would act upon another.
+// Stores that are not in the order of their numbers are refused: otherwise a form on the pages of
+// one shard would act upon another.
 func TestShardsOutOfPlaceAreRefused(t *testing.T) {
 	at := func(number int) store.Store {
 		return numbered{memory.New(), store.Shard{Set: "pay", Number: number, Of: 2}}
@@ -93,8 +94,8 @@ func TestShardsOutOfPlaceAreRefused(t *testing.T) {
 	}
 }
 
-// One first page and one search are about all shards; the pages of a shard, with its acts, are
-// below.
+// The first page and the search cover all shards; the pages of a shard, with its acts, are below
+// its path.
 func TestShards(t *testing.T) {
 	const n = 3
 	p, stores := ofShards(t, n, n)
@@ -137,7 +138,7 @@ func TestShards(t *testing.T) {
 	require.ErrorIs(t, err, batch.ErrInvalidInput)
 }
 
-// A shard that is not reached is said first, and the others are shown.
+// A shard that cannot be reached is named first, and the others are shown.
 func TestAShardThatIsDown(t *testing.T) {
 	const n = 3
 	p, stores := ofShards(t, n, 1)

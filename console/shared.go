@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// Bounds of how long an answer is shared.
+// Limits of how long an answer is shared.
 const (
-	minShareTime      = time.Second      // at least
-	shareFactor       = 20               // times as long as the reading took
-	maybeOldShareTime = 30 * time.Second // at least, with pages that read themselves again
+	minShareTime      = time.Second      // the shortest time
+	shareFactor       = 20               // times the duration of the read
+	maybeOldShareTime = 30 * time.Second // the shortest time for pages that read themselves again
 )
 
 // sharedAnswer is an answer of the store that all visitors share, so that many open consoles cost
-// no more than one: once it is old, one visitor reads it again while the others wait. Nobody
-// changes a value.
+// no more than one. Once the answer is old, one visitor reads it again while the others wait. Its
+// value must not be changed.
 type sharedAnswer[T any] struct {
 	read func(context.Context) (T, error)
-	turn chan struct{} // has an element while nobody holds kept
+	turn chan struct{} // holds an element while no visitor holds kept
 	kept struct {
 		value       T
 		at, expires time.Time // on this process's clock
-		after       int64     // so many acts
+		after       int64     // number of acts before the read
 	}
 	acts  atomic.Int64
-	reads atomic.Int64 // that succeeded
+	reads atomic.Int64 // reads that succeeded
 }
 
 func newShared[T any](read func(context.Context) (T, error)) *sharedAnswer[T] {
@@ -39,13 +39,14 @@ func (s *sharedAnswer[T]) get(ctx context.Context) (value T, age time.Duration, 
 	return s.getWithin(ctx, 0)
 }
 
-// getMaybeOld is get for a page that nobody waits for: an answer that is half a minute old will
-// do.
+// getMaybeOld returns the answer for a page that no person waits for: it accepts an answer that is
+// up to half a minute old.
 func (s *sharedAnswer[T]) getMaybeOld(ctx context.Context) (value T, age time.Duration, err error) {
 	return s.getWithin(ctx, maybeOldShareTime)
 }
 
-// getWithin returns the answer where it is no older than this, or than it may be anyhow.
+// getWithin returns the kept answer if it is younger than old, or has not expired; otherwise it
+// reads again.
 func (s *sharedAnswer[T]) getWithin(ctx context.Context, old time.Duration) (value T, age time.Duration, err error) {
 	select {
 	case <-s.turn:
@@ -67,5 +68,5 @@ func (s *sharedAnswer[T]) getWithin(ctx context.Context, old time.Duration) (val
 	return value, end.Sub(begin), nil
 }
 
-// forget makes the next visitor read, since something was done.
+// forget makes the next visitor read again, because an act was done.
 func (s *sharedAnswer[T]) forget() { s.acts.Add(1) }

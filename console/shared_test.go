@@ -15,7 +15,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Fifty visitors at once, again and again, cost one reading a second, or less where it takes long.
+// Fifty visitors who read again and again cause at most one read a second, and fewer if a read
+// takes long.
 func TestShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reads atomic.Int64
@@ -58,7 +59,7 @@ func TestShared(t *testing.T) {
 	})
 }
 
-// An error is nobody else's, and a visitor who goes does not wait.
+// An error is not shared with other visitors, and a visitor who has gone does not wait.
 func TestSharedFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fail := errors.New("refused")
@@ -86,7 +87,7 @@ func TestSharedFails(t *testing.T) {
 	})
 }
 
-// Times are relative and exact, and no duration is negative.
+// Times are shown as relative and as exact, and no duration is negative.
 func TestTimes(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	assert.Equal(t, stamp{}, pastStamp(now, time.Time{}))

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Texts stand out from what is behind them as WCAG AA wants it, by day and by night.
+// The contrast of each text with its background meets WCAG AA, in the light and in the dark theme.
 func TestContrast(t *testing.T) {
 	css, err := files.ReadFile("page/style.css")
 	require.NoError(t, err)
@@ -46,7 +46,7 @@ func TestContrast(t *testing.T) {
 	}
 }
 
-// luminance is the relative luminance of a colour in WCAG's sense.
+// luminance returns the relative luminance of a colour as WCAG defines it.
 func luminance(t *testing.T, hex string) (sum float64) {
 	for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
 		n, err := strconv.ParseUint(hex[2*i:2*i+2], 16, 8)

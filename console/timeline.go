@@ -17,7 +17,7 @@ type stepLine struct {
 	operator.Step
 	Mark  mark
 	At    stamp
-	Later string // since the step before
+	Later string // time since the step before
 	Now   bool
 }
 
@@ -62,8 +62,8 @@ func stepMark(s operator.Step) mark {
 	return m
 }
 
-// neighbours returns the batches right before and behind a batch in its lane, final ones too; nil
-// where there is none, and where the store has no lists.
+// neighbours returns the batches directly before and after a batch in its lane, including final
+// ones; nil if there is none, or if the store has no lists.
 func (v *visit) neighbours(ctx context.Context, r batch.Record) (before, after *batch.Record, err error) {
 	q := store.ListQuery{Service: &r.Service, Limit: 1, After: store.CursorAfter(r.CreatedAt, string(r.ID))}
 	for _, to := range []struct {
@@ -85,7 +85,7 @@ func (v *visit) neighbours(ctx context.Context, r batch.Record) (before, after *
 	return before, after, nil
 }
 
-// sortedTags are tags in the order of their names.
+// sortedTags returns tags sorted by name.
 func sortedTags(t batch.Tags) []batch.Tag {
 	list := make([]batch.Tag, 0, len(t))
 	for _, name := range slices.Sorted(maps.Keys(t)) {

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// An act upon a lane that nobody knows wants a word: its name may be a typing error.
+// An act upon a lane that the store does not know needs a typed word, because the lane's name may
+// be a typing error.
 func TestALaneThatNobodyKnows(t *testing.T) {
 	inStores(t, func(p *person) {
 		p.add("payments", "b1")
@@ -23,7 +24,7 @@ func TestALaneThatNobodyKnows(t *testing.T) {
 	})
 }
 
-// A wrong duration does not lose what else was filled in.
+// After an error in a duration, the form keeps the other fields.
 func TestAWrongDurationKeepsTheForm(t *testing.T) {
 	inStores(t, func(p *person) {
 		got := p.ask(http.MethodGet, p.url+"bulk?action=cancel&service=lane-7&older=soon", nil)
@@ -34,7 +35,7 @@ func TestAWrongDurationKeepsTheForm(t *testing.T) {
 	})
 }
 
-// A name with marks of direction is shown with them written out.
+// Marks of text direction in a name are shown as visible escapes.
 func TestMarksOfDirectionAreShown(t *testing.T) {
 	inStores(t, func(p *person) {
 		p.add("pay\u202etnem", "b1")

@@ -2,7 +2,7 @@ package console
 
 import "slices"
 
-// Views are lists of batches that people ask for often, each an address.
+// Views returns links to lists of batches that people often need.
 func (b batchesBody) Views() []choice {
 	var states []string
 	for _, s := range b.States {

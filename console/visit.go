@@ -16,39 +16,39 @@ import (
 	"github.com/dltbatch/dltbatch/internal/legible"
 )
 
-// visit is one request.
+// visit is one request, with what its answer needs.
 type visit struct {
 	*Console
 	r          *http.Request
-	q          url.Values // of the address
-	form       url.Values // of the body of a POST, and nothing of the address
-	by         string     // who acts
+	q          url.Values // parameters of the address
+	form       url.Values // fields of the body of a POST, without those of the address
+	by         string     // name of the person who acts
 	denied     string     // why this visitor cannot act; "" if he can
 	now        time.Time  // on the database's clock
 	everything batch.Control
-	look       int64 // the number of the newest read before this page's own
+	look       int64 // the number of the newest read before this page's own read
 }
 
-// answer ends a visit: a page, or another address.
+// answer is the result of a visit: a page, or a redirect to another address.
 type answer struct {
-	status int    // 0 is 200
-	to     string // relative
+	status int    // HTTP status; 0 means 200
+	to     string // relative address of a redirect
 	style  bool
 	script bool
 	json   []byte
-	page   string // a template
+	page   string // name of a template
 	title  string
 	body   any
-	again  time.Duration // the browser asks again after it; 0 is never
-	live   *liveLink     // nil where the page cannot be kept up to date
+	again  time.Duration // time after which the browser asks again; 0 means never
+	live   *liveLink     // nil if the page cannot be kept up to date
 }
 
-// answer answers, with an error for [visit.errorPage].
+// answer returns the answer of the request, or an error for [visit.errorPage].
 func (v *visit) answer(ctx context.Context, w http.ResponseWriter) (*answer, error) {
 	v.findActor(ctx)
 	looks, changes := v.route(v.r.URL.Path), changeAt(v.r.URL.Path)
 	if v.shards != nil {
-		changes = nil // a shard takes forms
+		changes = nil // the pages about all shards take no forms; those of a shard do
 	}
 	var do page
 	switch v.r.Method {
@@ -87,8 +87,8 @@ func (v *visit) answer(ctx context.Context, w http.ResponseWriter) (*answer, err
 	return do(ctx, v)
 }
 
-// checkStorable refuses a name that no store takes, before any store is asked: databases refuse
-// some of them by an error of their own, which would look like a failure.
+// checkStorable returns an error for a name that no store accepts, before a store is asked:
+// databases refuse some names with errors of their own, which would look like failures.
 func checkStorable(values url.Values) error {
 	for field, all := range values {
 		for _, text := range all {
@@ -120,7 +120,7 @@ func allowedMethods(looks, changes bool) string {
 	return strings.Join(methods, ", ")
 }
 
-// findActor finds out who acts. Nothing that the browser chose counts for it.
+// findActor sets the name of the person who acts. It uses nothing that the browser chose.
 func (v *visit) findActor(ctx context.Context) {
 	if v.actor == nil {
 		v.denied = "This console is read-only."
@@ -131,7 +131,7 @@ func (v *visit) findActor(ctx context.Context) {
 		err = batch.By{Actor: name}.Validate()
 	}
 	if err != nil {
-		level := slog.LevelDebug // to look needs no name
+		level := slog.LevelDebug // reading needs no name
 		if v.r.Method == http.MethodPost {
 			level = slog.LevelWarn
 		}
@@ -142,7 +142,8 @@ func (v *visit) findActor(ctx context.Context) {
 	v.by = name
 }
 
-// checkForm refuses a form from elsewhere, or of nobody, and else reads it.
+// checkForm refuses a form from another origin or of a visitor without a name; otherwise it parses
+// the form.
 func (v *visit) checkForm(w http.ResponseWriter) error {
 	if err := v.cross.Check(v.r); err != nil {
 		return &refusal{http.StatusForbidden, "Not from here", "The form was not sent by a page of this console, so nothing was done."}
@@ -171,18 +172,18 @@ var errFields = errors.New("too many fields")
 // frame is the data for the template of a page.
 type frame struct {
 	Title, Page, Product string
-	Up                   string // the address of the pages about all shards; "" where this is such a page, or there are none
+	Up                   string // the address of the pages about all shards; "" if this is one of them, or if there are no shards
 	By, Denied           string
 	Now                  time.Time
 	Everything           batch.Control
-	Band                 *topLine  // nil where it is not known
-	Live                 *liveLink // nil where the page cannot be kept up to date
+	Band                 *topLine  // nil if the state is not known
+	Live                 *liveLink // nil if the page cannot be kept up to date
 	Body                 any
 }
 
-// liveLink leads to the same page, kept up to date, or no longer so. With Script, only the script
-// shows it. The page shows the read of this number, or a later one: with the next number it
-// is read again.
+// liveLink is a link to the same page that turns keeping it up to date on or off. If Script is
+// set, only the script shows the link. The page shows the read with the number in this link, or a
+// later one; it is read again once there is a higher number.
 type liveLink struct {
 	On     bool
 	To     string

@@ -30,17 +30,17 @@ func templateFuncs() template.FuncMap {
 	}
 }
 
-// rows are a list, or one thing, for a template that shows times.
+// rows holds a list, or a single value, for a template that shows times.
 type rows struct {
 	Now     time.Time
 	Caption string
 	List    any
-	Shown   bool // the caption is for everybody, not for screen readers alone
+	Shown   bool // the caption is visible, not only for screen readers
 }
 
-// stamp is a time in words: relative to the present, and exact.
+// stamp is a time in words: relative to now, and exact.
 type stamp struct {
-	Machine, Relative, Exact string // all "" for no time
+	Machine, Relative, Exact string // all "" if the time is zero
 }
 
 func exactStamp(t time.Time) stamp {
@@ -51,7 +51,7 @@ func exactStamp(t time.Time) stamp {
 	return stamp{Machine: t.Format(time.RFC3339Nano), Exact: t.Format("2006-01-02 15:04:05") + " UTC"}
 }
 
-// pastStamp shows when something happened. A clock that stepped back makes it now.
+// pastStamp shows when something happened. If the clock has stepped back since, it shows now.
 func pastStamp(now, t time.Time) stamp {
 	s := exactStamp(t)
 	if !t.IsZero() {
@@ -60,7 +60,7 @@ func pastStamp(now, t time.Time) stamp {
 	return s
 }
 
-// dueStamp shows the time of something that may still be ahead.
+// dueStamp shows when something is due.
 func dueStamp(now, t time.Time) stamp {
 	if !t.After(now) {
 		return pastStamp(now, t)
@@ -70,7 +70,7 @@ func dueStamp(now, t time.Time) stamp {
 	return s
 }
 
-// ageText shows a duration in two parts at most, and never a negative one.
+// ageText shows a duration in at most two units, and a negative one as 0.
 func ageText(d time.Duration) string {
 	d = max(d, 0)
 	switch {
@@ -84,7 +84,7 @@ func ageText(d time.Duration) string {
 	return fmt.Sprintf("%d d %d h", int(d.Hours())/24, int(d.Hours())%24)
 }
 
-// service shows a lane: the name "" is one like any other.
+// service shows the name of a lane. "" is a valid name.
 func service(s batch.ServiceID) string {
 	if s == "" {
 		return `""`
@@ -92,13 +92,14 @@ func service(s batch.ServiceID) string {
 	return string(s)
 }
 
-// maxID is the longest id that is shown whole in a text: ledgers name batches by 128 digits.
+// maxID is the length up to which an id is shown whole in a text. Ledgers name batches by 128
+// digits.
 const (
 	maxID   = 24
 	shortID = 16
 )
 
-// shortText shows an id, or its beginning: the link, and the page of the batch, have all of it.
+// shortText shows an id or its beginning. The link and the page of the batch show all of it.
 func shortText(id batch.ID) string {
 	if len(id) <= maxID {
 		return string(id)
@@ -117,11 +118,11 @@ func explanationText(e batch.Explanation) string {
 	return text
 }
 
-// bulkPartOf is the reason of an act, taken apart: the bulk action's token, and the person's
-// reason.
+// bulkPartOf holds the two parts of the reason of an act: the bulk action's token, and the
+// person's reason.
 type bulkPartOf struct{ Token, Reason string }
 
-// bulkPart reads the reason of an act; nil where the act was done alone.
+// bulkPart reads the reason of an act; nil if the act was done alone.
 func bulkPart(reason string) *bulkPartOf {
 	if token, given, is := operator.BulkPart(reason); is {
 		return &bulkPartOf{token, given}
@@ -129,7 +130,7 @@ func bulkPart(reason string) *bulkPartOf {
 	return nil
 }
 
-// countText shows a number that may be larger.
+// countText shows a number; more is true if the real number may be larger.
 func countText(n int, more bool) string {
 	if more {
 		return fmt.Sprintf("%d or more", n)
@@ -137,7 +138,7 @@ func countText(n int, more bool) string {
 	return fmt.Sprint(n)
 }
 
-// errorText shows an error beside a state, which says already that a batch was rejected or is
+// errorText shows an error beside a state that already says that the batch was rejected or is
 // invalid.
 func errorText(e *batch.SubmissionError) string {
 	switch {
@@ -149,7 +150,7 @@ func errorText(e *batch.SubmissionError) string {
 	return e.Error()
 }
 
-// hasErrors reports whether one of the batches has an error: a column without is left out.
+// hasErrors reports whether one of the batches has an error. If none has, the column is left out.
 func hasErrors(list any) bool {
 	all, _ := list.([]batch.Record)
 	return slices.ContainsFunc(all, func(r batch.Record) bool { return r.Error != nil })
@@ -228,8 +229,8 @@ func scopeLink(s batch.Scope) string {
 	return link("lane", "service", string(s.Service))
 }
 
-// nextPageLink returns the address of a list's next page: the present one, with another place to
-// begin.
+// nextPageLink returns the address of a list's next page: the present address with another
+// position.
 func nextPageLink(now url.Values, page, name, place string) string {
 	q := maps.Clone(now)
 	q.Set(name, place)
