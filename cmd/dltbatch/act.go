@@ -19,7 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// consent holds the actor of an act, the reason, and whether nobody is to be asked.
+// consent holds the actor and the reason of an act, and whether to ask for confirmation.
 type consent struct {
 	a   *app
 	by  batch.By
@@ -37,7 +37,7 @@ func (a *app) addActFlags(c *cobra.Command, asks bool) *consent {
 	return t
 }
 
-// who completes actor and reason.
+// who returns the actor and the reason, and fills in what the flags leave out.
 func (t *consent) who() (batch.By, error) {
 	if strings.TrimSpace(t.by.Reason) == "" {
 		return t.by, fmt.Errorf("%w: give a --reason: the history keeps it", errUsage)
@@ -52,8 +52,8 @@ func (t *consent) who() (batch.By, error) {
 	return t.by, nil
 }
 
-// confirm shows the batches or lanes of an act, and waits for the typed word until ctx is done.
-// Without a question nobody is asked.
+// confirm shows the batches or lanes of an act, asks the question, and waits until the person
+// types word or ctx is done. It asks nothing if question is "".
 func (t *consent) confirm(ctx context.Context, word, question string, people func(p *page)) error {
 	if question == "" || t.yes {
 		return nil
@@ -118,7 +118,7 @@ func (a *app) batchCommand(c *cobra.Command, args int, does func(args []string, 
 		if err != nil {
 			return err
 		}
-		if err := db.desk.Refuses(ctx, rec, batch.Action(c.Name()), act.ruling); err != nil { // before anybody is asked
+		if err := db.desk.Refuses(ctx, rec, batch.Action(c.Name()), act.ruling); err != nil { // a person is not asked to confirm an act that cannot be done
 			return err
 		}
 		question := act.asks
@@ -158,7 +158,7 @@ func (a *app) batchCommand(c *cobra.Command, args int, does func(args []string, 
 
 // batchAct is an act upon one batch.
 type batchAct struct {
-	asks   string // what is to be confirmed; "" asks nothing
+	asks   string // the question to confirm; "" asks nothing
 	ruling batch.Ruling
 	do     func(context.Context, *operator.Desk, batch.By) (batch.Record, error)
 }
@@ -219,7 +219,7 @@ func ruling(word string) (batch.Ruling, error) {
 	return r, nil
 }
 
-// statements has a line for each ruling.
+// statements returns a line for each ruling.
 func statements() string {
 	var lines strings.Builder
 	for _, r := range batch.Rulings() {
@@ -258,12 +258,14 @@ func (a *app) acquit() *cobra.Command {
 
 // steering is a command that acts upon a lane, or upon everything.
 type steering struct {
-	asks func(batch.Scope) string // "" asks nothing
-	all  bool                     // takes --all
-	more int                      // arguments behind the service
-	// nothing says why there is nothing to do upon a control; "" goes on, and nil always does.
+	asks func(batch.Scope) string // returns the question to confirm; "" asks nothing
+	all  bool                     // true if the command takes --all
+	more int                      // number of arguments after the service
+	// nothing returns why an act upon a control would do nothing; "" if it would do something. A
+	// nil function stands for "" always.
 	nothing func(batch.Control) string
-	// of asks before an act upon this control of one lane; nil asks nothing.
+	// of returns the question to confirm before an act upon this control of one lane; nil asks
+	// nothing.
 	of func(ctx context.Context, db *database, seen batch.Control) (string, error)
 	do func(ctx context.Context, d *operator.Desk, seen batch.Control, more []string, by batch.By) (batch.Control, error)
 }
@@ -313,8 +315,8 @@ func (a *app) steerCommand(c *cobra.Command, s steering) *cobra.Command {
 			}
 		}
 		if s.nothing != nil {
-			// A name with a typing error must not pass for done: the lane that was meant is still
-			// held.
+			// The name may have a typing error. The command must then not report success, because
+			// the lane that was meant is still held.
 			why := ""
 			controls = slices.DeleteFunc(controls, func(x desks.Answer[batch.Control]) bool {
 				no := s.nothing(x.Value)
@@ -356,11 +358,11 @@ func (a *app) steerCommand(c *cobra.Command, s steering) *cobra.Command {
 			}
 		}
 		controls = desks.WithoutErrors(done)
-		if where.areSeveral() { // one that fails keeps nobody from acting upon the others
+		if where.areSeveral() { // if one shard fails, the act is still done in the others
 			tellFailed(where, done)
 			noteMissing(where, done)
 			if len(controls) == 0 {
-				return nil // the error names them
+				return nil // the error names the shards
 			}
 			return a.print(shardAnswers[batch.Control]{controls}, show)
 		}
@@ -371,9 +373,9 @@ func (a *app) steerCommand(c *cobra.Command, s steering) *cobra.Command {
 	})
 }
 
-// lane returns the lane of an act, and what to ask about its name: a lane that nobody knows may be
-// a typing error, and a beginning stands for the one lane that begins so. With --yes, where nobody
-// is asked, a name is the whole name.
+// lane returns the lane of an act, and a question about its name: a lane that the store does not
+// know may be a typing error, and the beginning of a name stands for the only lane that begins
+// with it. With --yes the command asks nothing, and text must be the whole name.
 func (t *consent) lane(ctx context.Context, all *databases, text string) (db *database, lane batch.ServiceID, question string, err error) {
 	if t.yes {
 		db, err = all.ofLane(batch.ServiceID(text))
@@ -394,7 +396,7 @@ func (t *consent) lane(ctx context.Context, all *databases, text string) (db *da
 	return db, lane, "", nil
 }
 
-// scopeText names a scope for people.
+// scopeText returns a name of a scope for people.
 func scopeText(s batch.Scope) string {
 	if s.All {
 		return "everything as a whole"
@@ -402,7 +404,7 @@ func scopeText(s batch.Scope) string {
 	return "the lane " + quote(batch.Excerpt(string(s.Service), 64))
 }
 
-// askOfAll asks before an act upon everything.
+// askOfAll returns a function that asks the question only before an act upon everything.
 func askOfAll(question string) func(batch.Scope) string {
 	return func(s batch.Scope) string {
 		if s.All {
@@ -465,10 +467,11 @@ code is 4.`,
 	})
 }
 
-// releaseQuestion asks before the release of a lane: it says where the lane goes on.
+// releaseQuestion returns the question before the release of a lane. It says with which batch the
+// lane continues.
 func releaseQuestion(ctx context.Context, db *database, seen batch.Control) (string, error) {
 	switch halter, err := db.desk.Get(ctx, batch.Key{Service: seen.Scope.Service, ID: seen.HaltedBy}); {
-	case errors.Is(err, batch.ErrNotFound): // retention removed it
+	case errors.Is(err, batch.ErrNotFound): // retention removed the batch
 	case err != nil:
 		return "", err
 	case !halter.Final():

@@ -17,7 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// What a person does to a batch is in its history, and nothing happens without a reason and a
+// The history of a batch has the acts of a person, and no act is done without a reason and a
 // confirmation.
 func TestActsUponBatches(t *testing.T) {
 	inStores(t, func(s *screen) {
@@ -47,7 +47,7 @@ func TestActsUponBatches(t *testing.T) {
 	})
 }
 
-// What a person reads after an act, and in the history, names what was done to what.
+// The text after an act, and the history, say what was done, and to which batch or lane.
 func TestSentencesOfActs(t *testing.T) {
 	inStores(t, func(s *screen) {
 		s.serves("s")
@@ -78,7 +78,7 @@ func TestSentenceOfAReceipt(t *testing.T) {
 	assert.Equal(t, "t2: not valid: too little money", receiptText(batch.Receipt{TransactionID: "t2", Message: "too little money"}))
 }
 
-// Nobody is asked to confirm an act that cannot be done.
+// The command does not ask for confirmation of an act that cannot be done.
 func TestRefusedBeforeItIsAsked(t *testing.T) {
 	inStores(t, func(s *screen) {
 		s.serves("s")
@@ -123,7 +123,7 @@ func TestDecide(t *testing.T) {
 	})
 }
 
-// What the ledger can do has to be on record, and it has to be able to do it.
+// A batch is withdrawn only if the record says that its ledger can do so.
 func TestWithdraw(t *testing.T) {
 	inStores(t, func(s *screen) {
 		s.add("s", "b1")
@@ -204,8 +204,8 @@ func TestActsUponLanes(t *testing.T) {
 	})
 }
 
-// An act that ends no pause and no halt is not done: after a typing error the lane that was meant
-// is still held.
+// An act that would end no pause and no halt is an error, because after a typing error the lane
+// that was meant is still held.
 func TestNothingToEnd(t *testing.T) {
 	inStores(t, func(s *screen) {
 		s.add("lane-1", "b1")
@@ -220,8 +220,8 @@ func TestNothingToEnd(t *testing.T) {
 	})
 }
 
-// A lane that nobody knows is a question, and wants --yes in a pipe. A beginning is asked about,
-// too.
+// For a lane that the store does not know, and for the beginning of a name, the command asks; in a
+// pipe it needs --yes.
 func TestALaneThatNobodyKnows(t *testing.T) {
 	inStores(t, func(s *screen) {
 		s.add("payments", "b1")

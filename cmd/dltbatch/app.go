@@ -28,17 +28,17 @@ type app struct {
 	in       io.Reader
 	out, err io.Writer
 	env      func(string) string
-	user     func() (string, error) // the operating system's name of the caller
+	user     func() (string, error) // returns the name of the user at the operating system
 	open     func(ctx context.Context, t target) (*database, error)
-	colour   bool // out is a terminal
-	width    int  // of the terminal that out is; 0: out is no terminal
+	colour   bool // true if out is a terminal that shows colours
+	width    int  // columns of the terminal; 0 if out is no terminal
 
-	dsns, schemas []string // as they were given
+	dsns, schemas []string // the values of the flags or the environment
 	prefix        string
-	namedTargets  []target // what they name: one, or the shards of a set
-	args          []string // as they were typed
+	namedTargets  []target // the databases that dsns and schemas name: one, or the shards of a set
+	args          []string // the arguments of the command line
 	json          bool
-	understood    bool // the command line was understood
+	understood    bool // true once the command line is parsed without an error
 }
 
 func newApp() *app {
@@ -119,7 +119,8 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// group makes a command of commands: alone, or with a word that it does not know, it is wrong use.
+// group makes c a command that only has subcommands: without one, or with an unknown one, it
+// returns a usage error.
 func group(c *cobra.Command) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
@@ -140,7 +141,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 		return exitDone
 	}
 	if !a.understood {
-		a.json = a.json || slices.Contains(args, "--json") // the flag may stand behind the wrong word
+		a.json = a.json || slices.Contains(args, "--json") // the flag may follow the unknown word
 		err = fmt.Errorf("%w: %w; see dltbatch --help", errUsage, err)
 	}
 	code := exitCode(err)
@@ -170,7 +171,7 @@ func (a *app) printError(err error, code int) {
 	a.printErrorLine("  " + legible.Sentences(advice))
 }
 
-// printErrorText writes an error in words to the error output.
+// printErrorText writes the text of an error to the error output.
 func (a *app) printErrorText(text string, code int) {
 	if a.json {
 		_ = encode(a.err, failure{Error: text, Code: code})
@@ -179,8 +180,8 @@ func (a *app) printErrorText(text string, code int) {
 	a.printErrorLine("dltbatch: " + text)
 }
 
-// printErrorLine writes a line on the error output. It ignores the write's error, since it has no
-// other output.
+// printErrorLine writes a line to the error output. It ignores the write's error, since there is
+// no other output.
 func (a *app) printErrorLine(line string) { _, _ = fmt.Fprintln(a.err, line) }
 
 type failure struct {
@@ -188,8 +189,8 @@ type failure struct {
 	Code  int    `json:"code"` // the exit code
 }
 
-// safeText returns the text of an error without the data source name. pgx's errors of connecting
-// quote parts of it, so only their cause is shown.
+// safeText returns the text of an error without the data source name. pgx's connection errors
+// quote parts of that name, so only their cause is shown.
 func (a *app) safeText(err error) string {
 	text := legible.Error(err)
 	if c, is := errors.AsType[*pgconn.ConnectError](err); is {
@@ -204,7 +205,7 @@ func (a *app) safeText(err error) string {
 			text = strings.ReplaceAll(text, dsn, "(the DSN)")
 		}
 	}
-	if code := exitCode(err); code == exitUsage || code == exitNotFound { // these name arguments
+	if code := exitCode(err); code == exitUsage || code == exitNotFound { // such errors quote arguments
 		for _, arg := range a.args {
 			text = redact.HideArgument(text, arg, batch.Excerpt(arg, 4*len(arg))) // an InputError has no control characters
 		}
@@ -212,8 +213,8 @@ func (a *app) safeText(err error) string {
 	return redact.DSN(text)
 }
 
-// once joins the lines of a text, and leaves out those that it has already: pgx says the same of
-// each way to connect that it tried.
+// once joins the lines of a text and leaves out repeated lines, because pgx returns the same text
+// for each address that it tried.
 func once(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -224,7 +225,7 @@ func once(text string) string {
 	return strings.Join(lines, "; ")
 }
 
-// databaseCommand is a command that runs do with one open database.
+// databaseCommand returns a command that runs do with one open database.
 func (a *app) databaseCommand(c *cobra.Command, do func(ctx context.Context, db *database, args []string) error) *cobra.Command {
 	return a.plainCommand(c, func(ctx context.Context, args []string) error {
 		t, err := a.target()
@@ -289,7 +290,7 @@ func (a *app) root() *cobra.Command {
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
-	// The help of a flag is divided, too.
+	// The help texts of flags are wrapped, too.
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 100 "))
 	flags := root.PersistentFlags()
 	flags.StringArrayVar(&a.dsns, "dsn", nil, "the database, as `DSN`; again for each shard; default: the variable DLTBATCH_DSN")

@@ -30,16 +30,16 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leak.Check(m)) }
 
-// screen is a store, and a person with the command before it.
+// screen is a test with a store upon which it runs the command.
 type screen struct {
 	*testing.T
 	st  store.Store
-	dsn string // "": the store is in this process
+	dsn string // "" means that the store is in this process
 
-	shards []store.Store // in this process, in place of st; nil: there are none
-	down   int           // the shard that is not reached; where it is the first, none
+	shards []store.Store // stores of this process that replace st; nil if there are no shards
+	down   int           // number of the shard that cannot be reached; 0 if all can
 
-	width int // of the terminal; 0: there is none
+	width int // columns of the terminal; 0 if there is none
 }
 
 // inStores runs a test on the memory store, and on a SQLite file that the command opens itself.
@@ -59,13 +59,13 @@ func newFile(t *testing.T) *screen {
 	return &screen{T: t, st: st, dsn: path}
 }
 
-// said is what a call of the command printed.
+// said is the exit code of a command, and what it printed.
 type said struct {
 	code     int
 	out, err string
 }
 
-// typed runs the command with an input.
+// typed runs the command with this input.
 func (s *screen) typed(input string, args ...string) said {
 	s.Helper()
 	var out, errs bytes.Buffer
@@ -83,7 +83,7 @@ func (s *screen) typed(input string, args ...string) said {
 	return said{code, out.String(), errs.String()}
 }
 
-// open is open for stores of this process. A schema is the number of a shard.
+// open opens a store of this process. The schema of a target is the number of a shard.
 func (s *screen) open(_ context.Context, t target) (*database, error) {
 	if s.shards == nil {
 		return newDatabase(s.st, func() {})
@@ -101,7 +101,7 @@ func (s *screen) open(_ context.Context, t target) (*database, error) {
 	return db, nil
 }
 
-// does runs the command, which must succeed, and returns what it printed.
+// does runs the command, requires success, and returns its output.
 func (s *screen) does(args ...string) string {
 	s.Helper()
 	got := s.typed("", args...)
@@ -110,7 +110,7 @@ func (s *screen) does(args ...string) string {
 	return got.out
 }
 
-// fails runs the command, which must exit with a code, and returns its errors.
+// fails runs the command, requires this exit code, and returns its error output.
 func (s *screen) fails(code int, args ...string) string {
 	s.Helper()
 	got := s.typed("", args...)
@@ -118,7 +118,7 @@ func (s *screen) fails(code int, args ...string) string {
 	return got.err
 }
 
-// reads runs the command with --json.
+// reads runs the command with --json and decodes its output.
 func reads[T any](s *screen, args ...string) (v T) {
 	s.Helper()
 	d := json.NewDecoder(strings.NewReader(s.does(append(args, "--json")...)))
@@ -142,7 +142,7 @@ func (s *screen) see(id batch.ID) batch.Record {
 	return recs[0]
 }
 
-// serves records that a Runner serves services.
+// serves writes the record that a Runner serves the services.
 func (s *screen) serves(services ...batch.ServiceID) {
 	s.Helper()
 	traits := dlt.Traits{Name: "ledger", ResendHarmlessFor: dlt.Forever}
@@ -156,7 +156,7 @@ func (s *screen) serves(services ...batch.ServiceID) {
 	require.NoError(s, err)
 }
 
-// ends makes the first batch of a lane end in a state.
+// ends makes the attempt of the first batch of a lane end with a finding.
 func (s *screen) ends(service batch.ServiceID, f store.Finding) {
 	s.Helper()
 	q := store.ClaimQuery{Lanes: []batch.ServiceID{service}, Limit: 1, Window: 1, TTL: time.Minute, Instance: "one"}
@@ -174,8 +174,8 @@ func (s *screen) ends(service batch.ServiceID, f store.Finding) {
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
-// A word that a group of commands does not know must not pass for help that was asked for: a
-// script would go on.
+// An unknown subcommand is a usage error. It must not succeed like a request for help, because a
+// script would continue.
 func TestWrongCommandsAreWrongUse(t *testing.T) {
 	s := &screen{T: t, st: memory.New()}
 	for _, args := range [][]string{{"migrate", "upp"}, {"migrate"}, {"bulk", "prevew", "cancel"}, {"bulk"}, {"statsu"}} {
@@ -185,7 +185,7 @@ func TestWrongCommandsAreWrongUse(t *testing.T) {
 	require.Contains(t, s.does("bulk", "--help"), "preview")
 }
 
-// Ctrl-C ends the command also where it waits for a word.
+// Ctrl-C ends the command also while it waits for a confirmation.
 func TestConfirmationEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
@@ -197,6 +197,6 @@ func TestConfirmationEndsWithTheContext(t *testing.T) {
 		c := &consent{a: a}
 		require.ErrorIs(t, c.confirm(ctx, "cancel", "Really?", func(*page) {}), errUnconfirmed)
 		require.Contains(t, errs.String(), "Type cancel")
-		require.NoError(t, w.Close()) // the terminal ends with the process
+		require.NoError(t, w.Close()) // the terminal closes when the process ends
 	})
 }

@@ -76,7 +76,7 @@ func asText[T ~string](list []T) []string {
 	return out
 }
 
-// writeFile writes a new file, and removes it after an error.
+// writeFile writes a new file. After an error it removes the file.
 func writeFile(path string, sel operator.Selection) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -87,7 +87,7 @@ func writeFile(path string, sel operator.Selection) error {
 		err = closed
 	}
 	if err != nil {
-		_ = os.Remove(path) // the earlier error is returned
+		_ = os.Remove(path) // the error of the write is returned
 	}
 	return err
 }
@@ -165,13 +165,13 @@ func (a *app) readSelectionFile(file string, yes bool) (sel operator.Selection, 
 		if err != nil {
 			return sel, fmt.Errorf("%w: %w", errUsage, err)
 		}
-		defer func() { _ = f.Close() }() // nothing was written
+		defer func() { _ = f.Close() }() // the file was only read
 		in = f
 	case !yes:
 		return sel, fmt.Errorf("%w: a selection from the input wants --yes, since nobody can be asked there", errUsage)
 	}
 	text, err := io.ReadAll(in)
-	if err != nil { // of a directory, for example
+	if err != nil { // for example of a directory
 		return sel, fmt.Errorf("%w: read the selection: %w", errUsage, err)
 	}
 	if err := json.Unmarshal(text, &sel); err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// A preview changes nothing. A run is about what the person saw, and reports what has changed
-// since.
+// A preview changes nothing. A run acts upon the batches of the preview, and reports those that
+// have changed since.
 func TestBulk(t *testing.T) {
 	inStores(t, func(s *screen) {
 		s.serves("s")
@@ -74,7 +74,7 @@ func TestBulk(t *testing.T) {
 	})
 }
 
-// An action whose process ended goes on by its token, or is given up.
+// An action whose process ended is continued by its token, or cancelled.
 func TestBulkResume(t *testing.T) {
 	inStores(t, func(s *screen) {
 		s.serves("s")
@@ -105,8 +105,8 @@ func TestBulkResume(t *testing.T) {
 	})
 }
 
-// A filter that excludes nothing is wrong use: a script with an empty variable must not act upon
-// the whole store.
+// A filter that every batch meets is a usage error, because a script with an empty variable must
+// not act upon the whole store.
 func TestFiltersThatExcludeNothing(t *testing.T) {
 	s := &screen{T: t, st: memory.New()}
 	s.serves("s")
@@ -141,7 +141,7 @@ func TestHistoryOfABulkActIsOneRow(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "sel")
 		seen := reads[operator.Selection](s, "bulk", "preview", "cancel", "--service", "s", "--out", file)
 		require.Len(s, seen.Batches, 63)
-		ran := s.typed("", "bulk", "run", file, "--token", seen.Token, "--reason", "ticket 9", "--yes") // it tells how far it is
+		ran := s.typed("", "bulk", "run", file, "--token", seen.Token, "--reason", "ticket 9", "--yes") // prints the progress, too
 		require.Equal(s, exitDone, ran.code, ran.err)
 		text := s.does("history")
 		assert.Equal(s, 3, strings.Count(text, "\n"), "a head and two rows: %s", text)
@@ -152,8 +152,8 @@ func TestHistoryOfABulkActIsOneRow(t *testing.T) {
 	})
 }
 
-// A bulk act and a search select by a tag, and by the beginning of a lane's name; a beginning of
-// several is an error.
+// A bulk action and a search select by a tag and by the beginning of a lane's name. The beginning
+// of several names is an error.
 func TestSelectsByTagAndBeginning(t *testing.T) {
 	inStores(t, func(s *screen) {
 		for _, b := range []batch.Batch{

@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// bulkAnswer is a bulk action with its acts that were not done.
+// bulkAnswer is a bulk action with the batches that it did not act upon.
 type bulkAnswer struct {
 	operator.Progress
 	NotDone []operator.NotDone `json:"not_done"`
@@ -35,7 +35,7 @@ stops. The end is the report of the whole action, as that of "dltbatch bulk run"
 		if err != nil {
 			return err
 		}
-		if p.State != operator.BulkOpen { // before anybody is asked
+		if p.State != operator.BulkOpen { // checked before the command asks
 			return fmt.Errorf("%w: bulk action %s is %s", batch.ErrNotAllowed, batch.Excerpt(args[0], 64), p.State)
 		}
 		if err := t.confirm(ctx, strconv.Itoa(p.Selected-p.Next), "They are acted upon.", func(page *page) { page.printProgress(p) }); err != nil {
@@ -45,7 +45,7 @@ stops. The end is the report of the whole action, as that of "dltbatch bulk run"
 	})
 }
 
-// carryOut goes on with an action, and prints its report.
+// carryOut continues an action, and prints its report.
 func (a *app) carryOut(ctx context.Context, db *database, token string, by batch.By) error {
 	s := operator.NewBulks(db.desk)
 	before, err := s.Get(ctx, token)
@@ -58,9 +58,9 @@ func (a *app) carryOut(ctx context.Context, db *database, token string, by batch
 		}
 	})
 	if err != nil && p.Next == before.Next {
-		return err // nothing more was done: the error says all
+		return err // nothing was done in this call, so there is no report
 	}
-	free := context.WithoutCancel(ctx) // a cancelled action has a report, too
+	free := context.WithoutCancel(ctx) // the report of an interrupted action is printed, too
 	if shown := a.bulkReport(free, db, token); err == nil || !errors.Is(shown, errLeft) {
 		return errors.Join(err, shown)
 	}
@@ -121,7 +121,7 @@ which nothing was done, with the reason. Exit code 6 says that there are such ba
 	})
 }
 
-// bulkList are the bulk actions that a store keeps.
+// bulkList holds the bulk actions that a store keeps.
 type bulkList struct {
 	Bulks []operator.Progress `json:"bulks"`
 }

@@ -35,7 +35,7 @@ JSON is operator.Causes with the incidents.`,
 	})
 }
 
-// causesAnswer is an answer of causes.
+// causesAnswer is what "causes" prints.
 type causesAnswer struct {
 	incidentsPart
 	Itself []operator.Moving `json:"itself"`

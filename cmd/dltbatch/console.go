@@ -16,14 +16,14 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Bounds of the console's server.
+// Limits of the console's server.
 const (
 	headerTime  = 10 * time.Second
-	requestTime = 90 * time.Second // longer than the console takes for a form
+	requestTime = 90 * time.Second // longer than the console may take for a form
 	stopTime    = 5 * time.Second
 )
 
-// consoleAnswer is the answer of console, before it serves.
+// consoleAnswer is what "console" prints before it serves.
 type consoleAnswer struct {
 	URL   string `json:"url"`
 	Actor string `json:"actor,omitzero"` // "": it is read-only
@@ -98,7 +98,7 @@ its search are about all of them, and each has its own pages below.`,
 	})
 }
 
-// serve serves until the context is done, and lets requests under way end.
+// serve serves until the context is done, and lets requests under way finish.
 func serve(ctx context.Context, l net.Listener, s *http.Server) error {
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(l) }()
@@ -111,7 +111,7 @@ func serve(ctx context.Context, l net.Listener, s *http.Server) error {
 	defer cancel()
 	err := s.Shutdown(stopping)
 	if err != nil {
-		_ = s.Close() // the earlier error is returned
+		_ = s.Close() // the error of Shutdown is returned
 	}
 	if end := <-ended; err == nil && !errors.Is(end, http.ErrServerClosed) {
 		err = end
@@ -119,7 +119,8 @@ func serve(ctx context.Context, l net.Listener, s *http.Server) error {
 	return err
 }
 
-// logger writes to the error output, errors without the data source name.
+// logger returns a logger that writes to the error output. It removes the data source name from
+// errors.
 func (a *app) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{ReplaceAttr: func(_ []string, at slog.Attr) slog.Attr {
 		if err, is := at.Value.Any().(error); is {

@@ -20,7 +20,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// served runs "dltbatch console" until stop is called, which returns the exit code and the errors.
+// served runs "dltbatch console" until stop is called. stop returns the exit code and the error
+// output.
 func (s *screen) served(args ...string) (at consoleAnswer, stop func() (int, string)) {
 	s.Helper()
 	out, in := io.Pipe()
@@ -44,7 +45,7 @@ func (s *screen) served(args ...string) (at consoleAnswer, stop func() (int, str
 	}
 }
 
-// visit asks the console, as a browser does.
+// visit sends a request to the console as a browser does.
 func (s *screen) visit(c *http.Client, method, address, host string, form url.Values) (int, string) {
 	s.Helper()
 	r, err := http.NewRequestWithContext(s.Context(), method, address, strings.NewReader(form.Encode()))
@@ -61,7 +62,8 @@ func (s *screen) visit(c *http.Client, method, address, host string, form url.Va
 	return resp.StatusCode, string(text)
 }
 
-// The command serves the console: to look without an actor, and to act as the one it got.
+// The command serves the console, read-only without an actor, and otherwise with the actor of the
+// command line.
 func TestConsole(t *testing.T) {
 	inStores(t, func(s *screen) {
 		s.add("s", "b1")
@@ -113,7 +115,7 @@ func TestConsoleLogsNoSecrets(t *testing.T) {
 func TestConsoleRefusesOtherAddresses(t *testing.T) {
 	s := &screen{T: t, dsn: newFile(t).dsn}
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // an address that was not refused would be served
+	cancel() // without this, the test would hang if an address were not refused
 	for _, address := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0"} {
 		var errs bytes.Buffer
 		a := newApp()

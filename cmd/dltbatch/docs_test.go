@@ -26,7 +26,7 @@ import (
 
 var write = flag.Bool("command.write", false, "write docs/command.md from the commands' help")
 
-// docs/command.md is made from the help.
+// docs/command.md has the same text as the commands' help.
 func TestDocs(t *testing.T) {
 	a := newApp()
 	root := a.root()
@@ -89,7 +89,7 @@ func block(s string) string {
 	return "```\n" + strings.TrimRight(s, "\n") + "\n```\n"
 }
 
-// answers are what the commands print with --json.
+// answers lists the types that the commands print with --json.
 var answers = []struct {
 	command string
 	answer  any
@@ -103,14 +103,14 @@ var answers = []struct {
 	{"doctor of several shards", shardAnswers[diagnosis]{}}, {"pause --all, resume --all of several shards", shardAnswers[batch.Control]{}},
 }
 
-// title names a type; the types of its parts have no paths.
+// title returns the name of a type, with the package paths of its type arguments left out.
 func title(r reflect.Type) string {
 	return paths.ReplaceAllString(strings.TrimPrefix(r.String(), "main."), "[")
 }
 
 var paths = regexp.MustCompile(`\[[^\]]*/(main\.|dltbatch\.)?`)
 
-// shapes lists the fields of all answers.
+// shapes returns the fields of all answers, as text for docs/command.md.
 func shapes(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString("\n## The JSON\n\nA field with ? may be absent. [] is a list, {} an object with names as the state or the setting.\n\n| answer of | type |\n|---|---|\n")
@@ -166,7 +166,7 @@ func shapes(t *testing.T) string {
 	return b.String()
 }
 
-// The shells complete commands, states and outcomes.
+// Shell completion completes commands, states and outcomes.
 func TestCompletion(t *testing.T) {
 	s := &screen{T: t}
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
@@ -180,14 +180,14 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// Each command that a page, or an alert, tells a person to type exists, and so do its flags.
+// Each command and flag that a page or an alert mentions exists.
 func TestPagesNameCommandsThatExist(t *testing.T) {
 	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
 	require.NoError(t, err)
 	root := newApp().root()
 	root.InitDefaultCompletionCmd()
-	// In a page a command stands between backticks, or begins a line of a block. Spans of traces
-	// are named in the same way.
+	// A page has a command between backticks, or at the beginning of a line of a code block. Names
+	// of trace spans are written in the same way, and are left out.
 	span, line := regexp.MustCompile("`dltbatch ([^`\n]+)`"), regexp.MustCompile(`(?m)^dltbatch ([^\n]+)`)
 	traced := []string{"attempt", "request", "query", "outcome", "final", "build", "order"}
 	for _, path := range append(pages, filepath.Join("..", "..", "README.md"), filepath.Join("..", "..", "otelbatch", "alerts.yaml")) {

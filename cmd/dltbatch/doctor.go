@@ -20,7 +20,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// finding is doctor's result of one check.
+// finding is the result of one of doctor's checks.
 type finding struct {
 	Check string `json:"check"`
 	OK    bool   `json:"ok"`
@@ -28,18 +28,18 @@ type finding struct {
 	Do    string `json:"do,omitzero"` // what to do; "" if the finding is good
 }
 
-// diagnosis is an answer of doctor.
+// diagnosis is what "doctor" prints.
 type diagnosis struct {
 	OK       bool      `json:"ok"`
 	Findings []finding `json:"findings"`
 }
 
-// exam collects findings.
+// exam collects the findings of one run of doctor.
 type exam struct {
 	db       *database
 	t        target
 	findings []finding
-	safe     func(error) string // its text, without the data source name
+	safe     func(error) string // returns the text of an error without the data source name
 }
 
 func (x *exam) addGood(check, format string, args ...any) {
@@ -50,7 +50,7 @@ func (x *exam) addBad(check, do, format string, args ...any) {
 	x.findings = append(x.findings, finding{Check: check, Do: do, Found: fmt.Sprintf(format, args...)})
 }
 
-// addFinding adds a finding: good if ok, else bad with the remedy do.
+// addFinding adds a finding: a good one if ok, otherwise a bad one with the remedy do.
 func (x *exam) addFinding(ok bool, check, do, format string, args ...any) {
 	if ok {
 		x.addGood(check, format, args...)
@@ -59,7 +59,8 @@ func (x *exam) addFinding(ok bool, check, do, format string, args ...any) {
 	}
 }
 
-// addUnlessEmpty adds a finding: good if a list is empty, else bad with the list's first entries.
+// addUnlessEmpty adds a finding: a good one if the list is empty, otherwise a bad one with the
+// first entries of the list.
 func (x *exam) addUnlessEmpty(check, empty, do string, list []string) {
 	const most = 5
 	named := strings.Join(list[:min(len(list), most)], ", ")
@@ -69,7 +70,7 @@ func (x *exam) addUnlessEmpty(check, empty, do string, list []string) {
 	x.addFinding(len(list) == 0, check, do, "%s", map[bool]string{true: empty, false: fmt.Sprintf("%d: %s", len(list), named)}[len(list) == 0])
 }
 
-// Limits from which doctor finds something.
+// Limits above which doctor reports a fault.
 const (
 	maxClockDifference = 2 * time.Second
 	maxSnapshotAge     = 10 * time.Minute
@@ -144,13 +145,13 @@ and "findings", each with "check", "ok", "found" and "do".`,
 	})
 }
 
-// shardFinding is what doctor found in some of several shards.
+// shardFinding is a finding with the shards that it applies to.
 type shardFinding struct {
 	finding
 	shards []int
 }
 
-// joinFindings joins equal findings of shards.
+// joinFindings joins findings that several shards have in common.
 func joinFindings(answers []desks.Answer[diagnosis]) (list []shardFinding) {
 	places := map[finding]int{}
 	for _, x := range desks.WithoutErrors(answers) {
@@ -182,7 +183,7 @@ func (x *exam) checkAll(ctx context.Context) error {
 		}
 		x.addFinding(s.Current, "schema", do, "version %d; this program knows %d", s.Have, s.Want)
 		if !s.Current {
-			return x.server(ctx) // the store refuses to read a table
+			return x.server(ctx) // the role may not read a table
 		}
 	}
 	if err := x.server(ctx); err != nil {
@@ -194,14 +195,14 @@ func (x *exam) checkAll(ctx context.Context) error {
 	}{{"incidents", x.incidents}, {"instances", x.instances}, {"settings", x.settings}, {"upkeep", x.upkeep}, {"hints", x.hints}} {
 		if err := look.at(ctx); ctx.Err() != nil {
 			return err
-		} else if err != nil { // a setting or a schema with which a store refuses to work
+		} else if err != nil { // a setting or a schema with which the store refuses to work
 			x.addBad(look.check, "mend the findings above, and ask again", "cannot be looked at: %s", x.safe(err))
 		}
 	}
 	return nil
 }
 
-// server looks at PostgreSQL itself.
+// server checks the PostgreSQL server itself.
 func (x *exam) server(ctx context.Context) error {
 	if x.db.postgres == nil {
 		return nil
@@ -214,8 +215,8 @@ func (x *exam) server(ctx context.Context) error {
 	return nil
 }
 
-// serverSettings looks at the settings that decide whether a store keeps its promises, by the list
-// that the store itself goes by.
+// serverSettings checks the settings on which a store's promises depend. The list of settings is
+// the store's own.
 func (x *exam) serverSettings(ctx context.Context) error {
 	list := pgsettings.For(pgsettings.Doctor, false)
 	var version, number string
@@ -255,8 +256,8 @@ func (x *exam) clock(ctx context.Context) error {
 	return nil
 }
 
-// pooler finds a pooler: when a connection begins, a server names its process, and PgBouncer a
-// number of its own.
+// pooler checks whether a pooler stands in front of the server. When a connection begins,
+// PostgreSQL sends the number of its process, and PgBouncer sends a number of its own.
 func (x *exam) pooler(ctx context.Context) error {
 	conn, err := x.db.postgres.Acquire(ctx)
 	if err != nil {
@@ -350,7 +351,7 @@ func (x *exam) vacuum(ctx context.Context) error {
 	return nil
 }
 
-// incidents returns the present incidents, the same as in every other command.
+// incidents adds the present incidents, the same as every other command shows.
 func (x *exam) incidents(ctx context.Context) error {
 	s, err := x.db.situation(ctx)
 	if err != nil {
@@ -372,7 +373,7 @@ func (x *exam) incidents(ctx context.Context) error {
 	return nil
 }
 
-// instances looks at the instances that run.
+// instances checks the instances that run.
 func (x *exam) instances(ctx context.Context) error {
 	s, err := x.db.stats(ctx, false)
 	if err != nil {
@@ -395,10 +396,10 @@ func (x *exam) instances(ctx context.Context) error {
 	return nil
 }
 
-// settings looks at the settings that instances rely on, also where no batch waits for them.
+// settings checks the recorded settings, also those that no waiting batch needs.
 func (x *exam) settings(ctx context.Context) error {
 	if slices.ContainsFunc(x.findings, func(f finding) bool { return f.Check == string(operator.IncidentDisagree) }) {
-		return nil // it is said already
+		return nil // an incident says so already
 	}
 	sv, err := x.db.Store.Survey(ctx, store.SurveyQuery{Start: true, Limit: surveyLanes})
 	if err != nil {
@@ -423,7 +424,7 @@ func (x *exam) settings(ctx context.Context) error {
 	return nil
 }
 
-// upkeep asks the store itself.
+// upkeep adds the warnings of the store itself.
 func (x *exam) upkeep(ctx context.Context) error {
 	warnings, err := x.db.Store.Upkeep(ctx)
 	if err != nil {
@@ -438,12 +439,12 @@ func (x *exam) upkeep(ctx context.Context) error {
 	return nil
 }
 
-// hints tries whether this program hears what other processes do. No promise rests on it, so that
-// to hear nothing is no trouble.
+// hints checks whether this program receives the hints of other processes. No promise depends on
+// hints, so without them the finding is still good.
 func (x *exam) hints(ctx context.Context) error {
 	hearing, stop := context.WithTimeout(ctx, hearTimeLimit)
 	defer stop()
-	var live atomic.Pointer[string] // how
+	var live atomic.Pointer[string] // the way by which hints arrive
 	err := x.db.Store.Hear(hearing, store.Listener{
 		ID: rand.Text(), Wants: store.TopicLanes, Heard: func(store.Hint) {},
 		Live: func(way string) {

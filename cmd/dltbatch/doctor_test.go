@@ -20,7 +20,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// troubles returns what doctor found by check.
+// troubles returns the bad findings of doctor, by the name of the check.
 func (s *screen) troubles() map[string]finding {
 	s.Helper()
 	got := s.typed("", "doctor", "--json")
@@ -40,7 +40,7 @@ func (s *screen) troubles() map[string]finding {
 	return found
 }
 
-// A set-up without fault has no findings, and each fault has its own.
+// A correct set-up has no bad finding, and each fault has its own.
 func TestDoctor(t *testing.T) {
 	inStores(t, func(s *screen) {
 		assert.Contains(s, s.troubles(), "no_instance", "nobody runs")
@@ -54,7 +54,7 @@ func TestDoctor(t *testing.T) {
 		two := one
 		two.ID, two.Version = "2", "v0.2.0"
 		require.NoError(s, new(texts.Presence).Show(s.Context(), s.st, two))
-		require.Eventually(s, func() bool { // SQLite's clock goes on by milliseconds
+		require.Eventually(s, func() bool { // SQLite's clock advances by milliseconds
 			require.NoError(s, new(texts.Presence).Show(s.Context(), s.st, one))
 			kept, err := texts.Stats(s.Context(), s.st)
 			require.NoError(s, err)
@@ -82,7 +82,7 @@ func TestDoctor(t *testing.T) {
 	})
 }
 
-// doctor works where there are no tables yet.
+// doctor works with a database that has no tables yet.
 func TestDoctorWithoutTables(t *testing.T) {
 	s := newFile(t)
 	s.dsn = filepath.Join(t.TempDir(), "empty.db")
@@ -92,13 +92,13 @@ func TestDoctorWithoutTables(t *testing.T) {
 	assert.Len(t, found, 1)
 }
 
-// command is the command in what to do.
+// command returns the command that the remedy do contains.
 func command(do string) string {
 	_, c, _ := strings.Cut(do, "$ ")
 	return c
 }
 
-// A pause is found, with its age and the person.
+// doctor reports a pause, with its age and the person.
 func TestDoctorFindsPauses(t *testing.T) {
 	st := memory.New()
 	s := &screen{T: t, st: st}
@@ -111,12 +111,12 @@ func TestDoctorFindsPauses(t *testing.T) {
 	assert.Equal(t, "dltbatch resume --all --reason WHY", command(f.Do))
 }
 
-// deafStore gives no hints.
+// deafStore is a store that delivers no hints.
 type deafStore struct{ store.Store }
 
 func (deafStore) Hear(context.Context, store.Listener) error { return store.ErrUnsupported }
 
-// Who hears nothing is told so, and it is no trouble.
+// doctor says that no hints arrive, and that this is no fault.
 func TestDoctorHearsNothing(t *testing.T) {
 	s := &screen{T: t, st: deafStore{memory.New()}}
 	got := s.typed("", "doctor")

@@ -9,14 +9,14 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// explainAnswer is an answer of explain.
+// explainAnswer is what "explain" prints.
 type explainAnswer struct {
 	batch.Explanation
-	// Row are the explanations of the batches in the way, each of the one before.
+	// Row holds the explanations of the blocking batches, each one blocking the batch before it.
 	Row []batch.Explanation `json:"row"`
 }
 
-// maxExplainedRow bounds how far explain follows blockers.
+// maxExplainedRow is the number of blocking batches that explain follows at most.
 const maxExplainedRow = 10
 
 func (a *app) explain() *cobra.Command {

@@ -10,15 +10,15 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// surveyTimeLimit bounds the survey of all lanes in a command that prints more than the survey.
+// surveyTimeLimit limits the survey of all lanes in a command that prints more than the survey.
 const surveyTimeLimit = 5 * time.Second
 
-// situation says what is wrong, by a survey that another process has kept, where there is one.
+// situation says what is wrong, from a survey that another process has kept if there is one.
 func (db *database) situation(ctx context.Context) (operator.Situation, error) {
 	return db.desk.Situation(ctx, operator.CausesQuery{Within: surveyTimeLimit, Kept: true})
 }
 
-// incidentsPart is the part of an answer with the incidents.
+// incidentsPart holds the incidents; several answers contain it.
 type incidentsPart struct {
 	State     operator.State      `json:"state"`
 	Incidents []operator.Incident `json:"incidents"`
@@ -26,8 +26,8 @@ type incidentsPart struct {
 
 func incidentsOf(s operator.Situation) incidentsPart { return incidentsPart{s.State, s.Incidents} }
 
-// printIncidents shows the incidents, each with its remedy. The command that shows them is not
-// advised.
+// printIncidents prints the incidents, each with its remedy. It leaves out a remedy that is the
+// command shows itself.
 func (p *page) printIncidents(all []operator.Incident, shows string) {
 	for _, i := range all {
 		style := red
@@ -55,7 +55,7 @@ func (p *page) printIncidents(all []operator.Incident, shows string) {
 	}
 }
 
-// sinceText says since when an incident is there.
+// sinceText says when an incident began.
 func sinceText(i operator.Incident) string {
 	if i.Since.IsZero() {
 		return ""
@@ -63,7 +63,7 @@ func sinceText(i operator.Incident) string {
 	return fmt.Sprintf(" Since %s, for %s.", timeText(i.Since), ageText(i.For))
 }
 
-// batchCount counts the batches of an incident.
+// batchCount says how many batches an incident concerns.
 func batchCount(i operator.Incident) string {
 	text := "1 batch"
 	if i.Batches > 1 || i.AtLeast {

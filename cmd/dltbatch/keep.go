@@ -17,7 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// ordersAnswer is an answer of orders.
+// ordersAnswer is what "orders" prints.
 type ordersAnswer struct {
 	Orders []order.Record `json:"orders"`
 	Next   store.Cursor   `json:"next,omitzero"` // for --after; "" at the end
@@ -85,8 +85,8 @@ each a order.Record, and "next" for --after.`,
 	})
 }
 
-// findBatchID returns the batch of orders that a text names; a text that names none is taken as it
-// stands: orders are kept longer than their batch may be.
+// findBatchID returns the id of the batch that a text names. A text that names no batch is
+// returned unchanged, because orders may be kept longer than their batch.
 func (all *databases) findBatchID(ctx context.Context, text string) (batch.ID, error) {
 	_, rec, err := all.findBatch(ctx, text)
 	if errors.Is(err, batch.ErrNotFound) {
@@ -131,7 +131,7 @@ func (a *app) export() *cobra.Command {
 	})
 }
 
-// encodeEach writes a line for each row.
+// encodeEach writes one line of JSON for each row.
 func encodeEach[T any](lines *json.Encoder, rows iter.Seq2[T, error]) error {
 	for row, err := range rows {
 		if err != nil {
@@ -144,7 +144,7 @@ func encodeEach[T any](lines *json.Encoder, rows iter.Seq2[T, error]) error {
 	return nil
 }
 
-// pruneAnswer is an answer of prune.
+// pruneAnswer is what "prune" prints.
 type pruneAnswer struct {
 	Batches   int `json:"batches"`
 	Orders    int `json:"orders"`

@@ -54,7 +54,8 @@ func TestPrune(t *testing.T) {
 	})
 }
 
-// Pruning keeps ids: the command does not know whether a second submission would harm.
+// prune keeps the ids of batches, because the command does not know whether a second submission
+// would do harm.
 func TestPruneKeepsIDs(t *testing.T) {
 	type steps interface{ StepClock(d time.Duration) }
 	s := &screen{T: t, st: memory.New()}
@@ -98,7 +99,7 @@ func TestMigrate(t *testing.T) {
 	assert.Empty(t, reads[batchesAnswer](s, "list").Batches)
 
 	assert.Contains(t, s.does("migrate", "sql"), "-- 00001_tables.sql\n")
-	// A version from before the first release.
+	// The schema is of a version from before the first release.
 	path = filepath.Join(t.TempDir(), "old.db")
 	db, err := sqliteopen.Open(path)
 	require.NoError(t, err)

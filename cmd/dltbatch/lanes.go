@@ -14,14 +14,14 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// laneList is an answer of lanes.
+// laneList is what "lanes" prints.
 type laneList struct {
 	Everything batch.Control      `json:"everything"` // as a whole; of several shards it has the scope alone
 	Lanes      []store.LaneCounts `json:"lanes"`
 	// Controls are the controls of lanes that are paused, halted or have a policy.
 	Controls []batch.Control  `json:"controls"`
 	Next     *batch.ServiceID `json:"next,omitempty"` // for --after; absent at the end
-	// Shards are the controls of everything in each of several shards.
+	// Shards holds, for several shards, the control of everything in each of them.
 	Shards []desks.Answer[batch.Control] `json:"shards,omitempty"`
 }
 
@@ -82,7 +82,7 @@ func (db *database) lanes(ctx context.Context, q store.CountsQuery) (list laneLi
 	return list, nil
 }
 
-// joinLanes joins the lanes of shards in one order.
+// joinLanes sorts the lanes of all shards into one list.
 func joinLanes(answers []desks.Answer[laneList], limit int) laneList {
 	all := laneList{Everything: batch.Control{Scope: batch.Everything()}}
 	var pages [][]store.LaneCounts
@@ -127,10 +127,11 @@ func (p *page) printLanes(all laneList, limit int) {
 	}
 }
 
-// printControls shows pauses, halts and policies.
+// printControls prints pauses, halts and policies.
 func (p *page) printControls(list ...batch.Control) { p.printShardControls(nil, list...) }
 
-// printShardControls is controls, first of everything in some of several shards.
+// printShardControls prints the controls of everything in each shard of whole, and then those of
+// list.
 func (p *page) printShardControls(whole []desks.Answer[batch.Control], list ...batch.Control) {
 	t := p.table("HELD", "PAUSED", "BY", "REASON", "HALTED", "BY BATCH", "POLICY", "VERSION")
 	for i, c := range append(desks.Values(whole), list...) {

@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// batchesAnswer is an answer of list.
+// batchesAnswer is what "list" prints.
 type batchesAnswer struct {
 	Batches []batch.Record `json:"batches"`
 	Next    store.Cursor   `json:"next,omitzero"` // for --after; "" at the end
@@ -71,7 +71,7 @@ and "next" for --after.`,
 	})
 }
 
-// printBatches shows a list of batches.
+// printBatches prints a list of batches.
 func (p *page) printBatches(recs []batch.Record) {
 	t := p.table("SERVICE", "ID", "STATE", "ATTEMPTS", "ADDED", "ERROR")
 	for _, r := range recs {

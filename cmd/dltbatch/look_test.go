@@ -18,7 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// A person sees what stands still, why, and the command that moves it.
+// causes prints the batches that do not move, the reason, and the command that moves them.
 func TestCauses(t *testing.T) {
 	inStores(t, func(s *screen) {
 		s.serves("shipments")
@@ -43,7 +43,7 @@ func TestCauses(t *testing.T) {
 	})
 }
 
-// explain follows what is in the way to the front.
+// explain follows the blocking batches to the front of the lane.
 func TestExplainFollowsBlockers(t *testing.T) {
 	inStores(t, func(s *screen) {
 		s.serves("s")
@@ -58,7 +58,8 @@ func TestExplainFollowsBlockers(t *testing.T) {
 	})
 }
 
-// Where nothing is on record, explain refuses with a code of its own, and says what to do.
+// Without a record of settings explain is refused with an exit code of its own, and says what to
+// do.
 func TestExplainWithoutRecord(t *testing.T) {
 	inStores(t, func(s *screen) {
 		s.add("s", "b1")
@@ -102,7 +103,7 @@ func TestListAndShow(t *testing.T) {
 	})
 }
 
-// Open batches are found by what no index knows.
+// search finds open batches by properties that have no index.
 func TestSearch(t *testing.T) {
 	inStores(t, func(s *screen) {
 		s.serves("s")
@@ -118,7 +119,8 @@ func TestSearch(t *testing.T) {
 	})
 }
 
-// A text finds what it names, or begins: open or final, without the lane of a key.
+// search finds the batches, orders and lanes whose name is a text or begins with it, open or
+// final, and a caller's key without its lane.
 func TestSearchForAText(t *testing.T) {
 	inStores(t, func(s *screen) {
 		require.NoError(s, s.st.Add(s.Context(), batch.Batch{Service: "lane-s", ID: "b1", Payload: []byte("x"), DataChangeID: "invoice 4711"}))
@@ -136,8 +138,8 @@ func TestSearchForAText(t *testing.T) {
 	})
 }
 
-// On a terminal tables have less than 100 columns, and ids that a person can type; in a pipe they
-// are whole.
+// On a terminal tables have fewer than 100 columns, and ids are short enough to type; in a pipe
+// ids are whole.
 func TestShortIDsOnATerminal(t *testing.T) {
 	inStores(t, func(s *screen) {
 		long := batch.ID(strings.Repeat("0123456789abcdef", 8))
@@ -158,7 +160,7 @@ func TestShortIDsOnATerminal(t *testing.T) {
 
 		next := "f" + long[1:]
 		s.serves("s")
-		s.add("s", next, next[:127]+"0") // the second waits behind the first
+		s.add("s", next, next[:127]+"0") // the second batch waits behind the first
 		for _, args := range [][]string{{"explain", string(next[:127]) + "0"}, {"causes"}} {
 			s.width = terminalWidth
 			short := s.typed("", args...)
@@ -173,7 +175,7 @@ func TestShortIDsOnATerminal(t *testing.T) {
 	})
 }
 
-// As much of an id is given as is enough.
+// The beginning of an id is enough if only one batch has it.
 func TestBeginningOfAnID(t *testing.T) {
 	inStores(t, func(s *screen) {
 		require.NoError(s, s.st.Add(s.Context(), batch.Batch{Service: "s", ID: "abc1", Payload: []byte("x"), DataChangeID: "key"}))
@@ -192,7 +194,7 @@ func TestBeginningOfAnID(t *testing.T) {
 	})
 }
 
-// later is a store whose database is an hour ahead of this machine.
+// later is a store whose database clock is an hour ahead of this machine's.
 type later struct{ store.Store }
 
 func (l later) Survey(ctx context.Context, q store.SurveyQuery) (store.Survey, error) {
@@ -201,7 +203,7 @@ func (l later) Survey(ctx context.Context, q store.SurveyQuery) (store.Survey, e
 	return s, err
 }
 
-// What is due is told by the database's clock.
+// show compares due times with the database's clock.
 func TestShowUsesTheClockOfTheDatabase(t *testing.T) {
 	at := func(st store.Store) time.Time {
 		now, err := (&database{Store: st}).now(t.Context())
@@ -235,7 +237,7 @@ func TestStatusAndInstances(t *testing.T) {
 	})
 }
 
-// A place in a list that no list returned is wrong use, with a text that no database holds, too.
+// A cursor that no list returned is a usage error, even if it is a text that no database accepts.
 func TestPlacesThatNoListReturned(t *testing.T) {
 	s := newFile(t)
 	for _, id := range []string{"\x00", "\xff"} {
@@ -246,7 +248,7 @@ func TestPlacesThatNoListReturned(t *testing.T) {
 	}
 }
 
-// Texts of others cannot write to a terminal, and colours do not move columns.
+// Text from others cannot send control sequences to a terminal, and colours do not shift columns.
 func TestTables(t *testing.T) {
 	p := &page{colour: true}
 	tab := p.table("A", "B")

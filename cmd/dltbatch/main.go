@@ -1,10 +1,10 @@
-// Command dltbatch shows and mends the batches in a store of dltbatch: the waiting batches and the
-// cause, the acts of operators upon them, and every act that a person may do. It needs the
-// database and no ledger.
+// Command dltbatch shows the batches in a store of dltbatch and acts upon them: which batches wait
+// and why, what operators did, and every act that a person may do. It needs the database and no
+// ledger.
 //
 //	go install github.com/dltbatch/dltbatch/cmd/dltbatch@latest
 //
-// Built without cgo it is a static program, and opens SQLite files with a driver that is Go only.
+// Built without cgo it is a static program, and opens SQLite files with a driver in pure Go.
 // docs/command.md lists its commands, their JSON and their exit codes.
 package main
 

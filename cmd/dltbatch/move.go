@@ -10,13 +10,13 @@ import (
 	"github.com/dltbatch/dltbatch/internal/moving"
 )
 
-// moveAnswer is an answer of move.
+// moveAnswer is what "move" prints.
 type moveAnswer struct {
 	moving.Standing
 	Steps []stepDone `json:"steps,omitzero"` // that this call has done
 }
 
-// stepDone is a step of a move that was done.
+// stepDone is a step that this call of the command has done.
 type stepDone struct {
 	Step moving.Step   `json:"step"`
 	Took time.Duration `json:"took"`
@@ -122,7 +122,7 @@ func (a *app) openMove(ctx context.Context, from *database, to string) (m *movin
 	return m, done, err
 }
 
-// runMove does the steps that are left. It says each of them before it does it.
+// runMove does the remaining steps, and prints each one before it does it.
 func (a *app) runMove(ctx context.Context, m *moving.Move, yes bool) error {
 	s, err := m.Stand(ctx)
 	if err != nil {
@@ -148,14 +148,14 @@ func (a *app) runMove(ctx context.Context, m *moving.Move, yes bool) error {
 	return a.print(answer, func(p *page) { p.printStanding(answer.Standing) })
 }
 
-// progress writes a line for people on the error output.
+// progress writes a line for people to the error output.
 func (a *app) progress(line string) {
 	if !a.json {
 		a.printErrorLine(line)
 	}
 }
 
-// printStanding says where a move stands.
+// printStanding prints how far a move has come.
 func (p *page) printStanding(s moving.Standing) {
 	switch {
 	case s.Move == "":

@@ -20,9 +20,9 @@ import (
 // target names a database.
 type target struct {
 	dsn, schema, prefix string
-	// create allows to make a missing SQLite file.
+	// create allows open to create a missing SQLite file.
 	create bool
-	pool   *pgxpool.Pool // of a database that is open, with the same dsn; nil: none is
+	pool   *pgxpool.Pool // an open pool with the same dsn; nil if there is none
 }
 
 func (t target) options() *postgres.Options {
@@ -31,7 +31,7 @@ func (t target) options() *postgres.Options {
 
 func (t target) schemaName() string { return cmp.Or(t.schema, postgres.DefaultSchema) }
 
-// file returns the path of a SQLite file; ok is false where the target is PostgreSQL.
+// file returns the path of a SQLite file; ok is false if the target is PostgreSQL.
 func (t target) file() (path string, ok bool) {
 	if path, ok = strings.CutPrefix(t.dsn, "sqlite:"); ok {
 		return path, true
@@ -48,18 +48,18 @@ type database struct {
 	close    func()
 
 	t     target
-	shard func(context.Context) (store.Shard, error) // which it is; nil: it cannot be one
-	down  error                                      // why a shard is left out
+	shard func(context.Context) (store.Shard, error) // says which shard the store is; nil if it cannot be a shard
+	down  error                                      // why the shard is left out; nil if it is not
 }
 
-// Bounds of the connections to PostgreSQL.
+// Limits of the connections to PostgreSQL.
 const (
 	maxConns       = 4
 	connectTimeout = 10 * time.Second
 )
 
-// open opens the database of a target. No error quotes the data source name, and no error wraps
-// another that quotes it.
+// open opens the database of a target. No error text contains the data source name, and no error
+// wraps another one that does.
 func open(ctx context.Context, t target) (*database, error) {
 	if t.dsn == "" {
 		return nil, fmt.Errorf("%w: no database: give --dsn, or set DLTBATCH_DSN", errUsage)
@@ -90,7 +90,7 @@ func open(ctx context.Context, t target) (*database, error) {
 	return db, err
 }
 
-// connect makes a pool of connections, which opens none yet.
+// connect returns a pool that has opened no connection yet.
 func connect(ctx context.Context, dsn string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {

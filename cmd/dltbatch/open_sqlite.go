@@ -10,14 +10,14 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// openFile opens a SQLite file. A missing one is made only where create says so: a path with a
-// typing error would look like an empty queue.
+// openFile opens a SQLite file. It creates a missing file only if create is set: otherwise a path
+// with a typing error would look like an empty queue.
 func openFile(path string, create bool) (*database, error) {
 	switch _, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist) && !create:
 		return nil, errNoFile
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("look at the database file: %w", errors.Unwrap(err)) // without the path
+		return nil, fmt.Errorf("look at the database file: %w", errors.Unwrap(err)) // leaves out the path
 	}
 	db, err := sqliteopen.Open(path)
 	if err != nil {
@@ -25,7 +25,7 @@ func openFile(path string, create bool) (*database, error) {
 	}
 	st, err := sqlite.New(db, nil)
 	if err != nil {
-		_ = db.Close() // the earlier error is returned
+		_ = db.Close() // the error before is returned
 		return nil, err
 	}
 	opened, err := newDatabase(st, func() { _ = db.Close() })

@@ -23,7 +23,7 @@ func encode(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// print writes an answer: as JSON, or for people.
+// print writes an answer: as JSON, or as text for people.
 func (a *app) print(v any, people func(p *page)) error {
 	if a.json {
 		return encode(a.out, v)
@@ -38,18 +38,18 @@ func (a *app) print(v any, people func(p *page)) error {
 type page struct {
 	bytes.Buffer
 	colour bool
-	width  int // of the terminal; 0: no terminal, where everything is written whole
+	width  int // columns of the terminal; 0 if there is none, and everything is written whole
 }
 
-// The least columns of a terminal that a table takes, and how much of an id of random digits it
-// shows: enough to name the one batch.
+// The columns of a terminal, at least, for which tables are made, and how many digits of a long id
+// are shown: enough to name one batch.
 const (
 	terminalWidth = 100
 	shortID       = 12
 )
 
-// id returns an id as it is shown: on a terminal the beginning of one of many random digits, which
-// every command takes in place of the whole.
+// id returns an id as it is shown. On a terminal this is the beginning of an id of many random
+// digits; every command accepts it in place of the whole id.
 func (p *page) id(id string) string {
 	if digits := strings.TrimPrefix(id, "0x"); p.width > 0 && longID.FindString(digits) == digits && digits != "" {
 		return id[:len(id)-len(digits)+shortID]
@@ -57,14 +57,14 @@ func (p *page) id(id string) string {
 	return id
 }
 
-// longID is an id of many random digits.
+// longID matches an id of many random digits.
 var longID = regexp.MustCompile(`\b[0-9a-fA-F]{40,}\b|\b0x[0-9a-fA-F]{40,}\b`)
 
-// ids returns a sentence with its ids as they are shown. A command in it would not do: it takes
-// whole ids alone with --yes.
+// ids returns a sentence with its ids as they are shown. It is not for text that contains a
+// command, because with --yes a command takes whole ids only.
 func (p *page) ids(sentence string) string { return longID.ReplaceAllStringFunc(sentence, p.id) }
 
-// line writes a line. Texts of others in it are made safe by clean.
+// line writes a line. Text from others in args is made safe by clean.
 func (p *page) line(format string, args ...any) {
 	for i, arg := range args {
 		switch v := arg.(type) {
@@ -77,7 +77,7 @@ func (p *page) line(format string, args ...any) {
 	fmt.Fprintf(p, format+"\n", args...)
 }
 
-// styled is line in a style.
+// styled writes a line in a style.
 func (p *page) styled(style, format string, args ...any) {
 	if p.colour && style != plain {
 		p.WriteString(style)
@@ -143,9 +143,9 @@ func (t *table) row(style string, cells ...any) {
 // write writes to memory, which does not fail.
 func (t *table) write(s string) { _, _ = t.w.Write([]byte(s)) }
 
-// end writes the table.
+// end writes the table to the page.
 func (t *table) end() {
-	_ = t.w.Flush() // to memory
+	_ = t.w.Flush() // a write to memory does not fail
 	for i, line := range strings.Split(strings.TrimSuffix(t.text.String(), "\n"), "\n") {
 		line = strings.TrimRight(line, " ")
 		if runes := []rune(line); t.p.width > 0 && !t.facts && len(runes) > t.p.width {
@@ -166,7 +166,7 @@ func timeText(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05Z")
 }
 
-// ageText shows a duration in two parts at most, and never a negative one.
+// ageText shows a duration in at most two units, and a negative one as 0.
 func ageText(d time.Duration) string {
 	d = max(d, 0)
 	switch {
@@ -180,7 +180,7 @@ func ageText(d time.Duration) string {
 	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
 }
 
-// countText shows a number that may be larger.
+// countText shows a number; more is true if the real number may be larger.
 func countText(n int, more bool) string {
 	if more {
 		return fmt.Sprintf("%d+", n)
@@ -188,7 +188,7 @@ func countText(n int, more bool) string {
 	return fmt.Sprint(n)
 }
 
-// laneText shows a service: "" is one like any other.
+// laneText shows the name of a service. "" is a valid name.
 func laneText(s batch.ServiceID) string {
 	if s == "" {
 		return `""`
@@ -196,10 +196,10 @@ func laneText(s batch.ServiceID) string {
 	return string(s)
 }
 
-// quote writes a word as a shell reads it back.
+// quote quotes a word for a shell.
 func quote(s string) string { return incident.Quote(s) }
 
-// errorText shows an error beside a state, which says already that a batch was rejected or is
+// errorText shows an error beside a state that already says that the batch was rejected or is
 // invalid.
 func errorText(e *batch.SubmissionError) string {
 	switch {

@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite"
 )
 
-// migrations returns the SQL files of a target, which needs no connection.
+// migrations returns the SQL files for a target. It needs no connection.
 func (t target) migrations() (fs.FS, error) {
 	if _, ok := t.file(); ok {
 		return sqlite.Migrations(), nil
@@ -20,22 +20,22 @@ func (t target) migrations() (fs.FS, error) {
 	return postgres.Migrations(t.options())
 }
 
-// schemaAnswer is an answer of migrate.
+// schemaAnswer is what "migrate" prints.
 type schemaAnswer struct {
 	Have int64 `json:"have"` // 0: no schema
 	Want int64 `json:"want"` // the last that this program knows
-	// Current says that the schema needs no migration: it is at version Want, or at the next.
+	// Current is true if the schema needs no migration: it has the version Want, or the next one.
 	Current bool `json:"current"`
 }
 
-// migratable is a store in a database.
+// migratable is a store with a schema that can be migrated.
 type migratable interface {
 	Migrate(ctx context.Context) error
 	Schema(ctx context.Context) (store.Schema, error)
 }
 
-// schema compares the schema with what this program knows. It changes nothing. why says why the
-// schema is not current.
+// schema compares the database's schema with the version of this program. It changes nothing. why
+// says why the schema is not current; nil if it is.
 func (db *database) schema(ctx context.Context) (s schemaAnswer, why, err error) {
 	in, ok := db.Store.(migratable)
 	if !ok {

@@ -15,15 +15,15 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// causesKnown are the causes by which a filter may select.
+// causesKnown lists the causes by which a filter may select.
 var causesKnown = []batch.Cause{
 	batch.CauseReady, batch.CausePaused, batch.CauseHalted, batch.CauseDelayed, batch.CauseBehind, batch.CauseInFlight, batch.CauseHeld,
 	batch.CauseUnserved, batch.CauseClaimed, batch.CauseInDoubt, batch.CauseDecision, batch.CauseLedger, batch.CauseSettling, batch.CauseFinal, batch.CauseQuarantined,
 	operator.CauseUnknown,
 }
 
-// addFilterFlags gives a command the flags of a filter. read sets the filter by them, and returns
-// the databases to ask.
+// addFilterFlags gives a command the flags of a filter. read fills in the filter from the flags,
+// and returns the databases to ask.
 func (a *app) addFilterFlags(c *cobra.Command, to *operator.Filter) (read func(context.Context, *databases) (*databases, error)) {
 	var tag string
 	var states, kinds, causes []string
@@ -58,7 +58,7 @@ func (a *app) addFilterFlags(c *cobra.Command, to *operator.Filter) (read func(c
 	}
 }
 
-// parseWords reads words of a list.
+// parseWords reads the values of a list flag.
 func parseWords[T ~string](what string, all []T, words []string) (list []T, err error) {
 	for _, word := range words {
 		if !slices.Contains(all, T(word)) {
@@ -69,9 +69,9 @@ func parseWords[T ~string](what string, all []T, words []string) (list []T, err 
 	return list, nil
 }
 
-// checkFilters refuses a filter that was given and excludes nothing, such as --older-than=-24h, or
-// --state= with an empty variable of a script. Without the filter the command, such as a bulk
-// action, would be about the whole store.
+// checkFilters refuses a filter flag that was given and that every batch meets, such as
+// --older-than=-24h, or --state= with an empty variable of a script. Ignoring the flag would make
+// the command, such as a bulk action, apply to the whole store.
 func checkFilters(c *cobra.Command) error {
 	f := c.Flags()
 	for _, name := range []string{"older-than", "newer-than"} {
@@ -92,14 +92,14 @@ func checkFilters(c *cobra.Command) error {
 	return nil
 }
 
-// checkNames refuses an argument or a flag that no store takes as a name, before any store is
-// asked: databases refuse some of them by an error of their own, which would look like a failure
-// (exit code 1). FILE of a bulk run is no name, and a bad cursor of --after is refused by every
-// store.
+// checkNames refuses an argument or a flag that no store accepts as a name, before a store is
+// asked: databases refuse some names with errors of their own, which would look like failures
+// (exit code 1). The argument FILE of a bulk run is not a name, and every store refuses a bad
+// cursor of --after itself.
 func checkNames(c *cobra.Command, args []string) error {
 	for i, arg := range args {
 		if strings.Contains(c.Use, "FILE") || arg == "" {
-			continue // an empty SERVICE is a lane, and every other command refuses an empty argument itself
+			continue // an empty SERVICE is a lane, and the other commands refuse an empty argument themselves
 		}
 		if err := checkName(fmt.Sprintf("argument %d", i+1), arg); err != nil {
 			return err
@@ -165,7 +165,7 @@ shown.`,
 	})
 }
 
-// lookup shows the batches, orders and lanes that a text names.
+// lookup prints the batches, orders and lanes that a text names.
 func (a *app) lookup(ctx context.Context, all *databases, c *cobra.Command, text string, limit int) error {
 	for _, flag := range []string{"service", "tag", "state", "error", "cause", "older-than", "newer-than", "trace", "attempts", "within"} {
 		if c.Flags().Changed(flag) {
@@ -188,7 +188,7 @@ func (a *app) lookup(ctx context.Context, all *databases, c *cobra.Command, text
 	return a.print(found, func(p *page) { p.printHits(found) })
 }
 
-// printHits shows the batches, orders and lanes that a text names.
+// printHits prints the batches, orders and lanes that a text names.
 func (p *page) printHits(found operator.Lookup) {
 	if len(found.Hits) == 0 {
 		p.line("nothing has this id, key or name, or one that begins so; upper and lower case differ")

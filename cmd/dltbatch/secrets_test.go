@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// No error, help or answer shows the data source name or a part of its secrets, however it fails.
+// No error, help or answer of any command shows the data source name or a part of its secrets.
 func TestNoSecrets(t *testing.T) {
 	const secret = "hunter2-Zq"
 	missing := filepath.Join(t.TempDir(), "missing-"+secret+".db")

@@ -18,40 +18,42 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// databases are all shards of a set in the order of their numbers (package shards), or one
-// database that may be no shard.
+// databases holds all shards of a set in the order of their numbers (package shards), or one
+// database, which need not be a shard.
 type databases struct {
 	a          *app
 	list       []*database
-	toldShards []int   // the shards that failed
-	missing    []shard // those of them that were asked: the answer is without them
-	// timeLimit is how long a question may take beside answerLimit, as the command line says.
+	toldShards []int   // shards whose failure was printed
+	missing    []shard // failed shards that were asked: the answer lacks their part
+	// timeLimit is added to answerLimit: how long a query may take, as the command line says.
 	timeLimit time.Duration
 }
 
-// shard is a shard that failed, and why.
+// shard is a shard that failed, with the reason.
 type shard struct {
 	number int
 	err    error
 }
 
-// areSeveral reports whether these are shards.
+// areSeveral reports whether there is more than one database, so that these are shards.
 func (all *databases) areSeveral() bool { return len(all.list) > 1 }
 
-// errNotWhole says that an answer has not all shards.
+// errNotWhole says that an answer lacks some shards.
 var errNotWhole = errors.New("the answer is not whole")
 
-// shardLimit bounds how long a command waits for a server before it goes on without the shard.
+// shardLimit is how long a command waits for a server before it continues without the shard.
 const shardLimit = 15 * time.Second
 
-// answerLimit bounds how long a command waits for the answer of one of several shards: a server
-// may freeze after it was opened. It is longer than any look at a whole schema.
+// answerLimit is how long a command waits for the answer of one of several shards, since a server
+// may freeze after it was opened. It is longer than any read of a whole schema takes.
 const answerLimit = time.Minute
 
-// errNoAnswer is of a shard whose server may have done what it was asked.
+// errNoAnswer is the error for a shard that did not answer in time. Its server may still have done
+// the act.
 var errNoAnswer = errors.New("no answer")
 
-// bounded is a call of one database. A shard that does not answer keeps nobody from the others.
+// bounded calls do for one database. With several shards it limits the time, so that a shard that
+// does not answer does not block the others.
 func bounded[T any](ctx context.Context, all *databases, do func(context.Context) (T, error)) (T, error) {
 	if !all.areSeveral() {
 		return do(ctx)
@@ -66,8 +68,8 @@ func bounded[T any](ctx context.Context, all *databases, do func(context.Context
 	return v, err
 }
 
-// targets are the databases that the command line names: as many schemas as data source names, or
-// one of either for all.
+// targets returns the databases that the command line names. It takes as many schemas as data
+// source names, or one of either that is used for all.
 func (a *app) targets() ([]target, error) {
 	dsns, schemas := a.dsns, a.schemas
 	if len(dsns) == 0 {
@@ -94,7 +96,7 @@ func (a *app) targets() ([]target, error) {
 	return list, nil
 }
 
-// target is the one database of a command that works on one.
+// target returns the database for a command that works on one only.
 func (a *app) target() (target, error) {
 	if len(a.namedTargets) > 1 {
 		return target{}, fmt.Errorf("%w: the command works on one database: give one data source name and one schema, of one shard", errUsage)
@@ -102,7 +104,7 @@ func (a *app) target() (target, error) {
 	return a.namedTargets[0], nil
 }
 
-// databasesCommand is a command over all databases that the command line names.
+// databasesCommand returns a command that runs do with all databases of the command line.
 func (a *app) databasesCommand(c *cobra.Command, do func(ctx context.Context, all *databases, args []string) error) *cobra.Command {
 	return a.plainCommand(c, func(ctx context.Context, args []string) error {
 		all, err := a.openAll(ctx)
@@ -117,8 +119,8 @@ func (a *app) databasesCommand(c *cobra.Command, do func(ctx context.Context, al
 	})
 }
 
-// partError is the error of an answer without the shards that failed; nil where it has all. Where
-// each of them has answered and refused, the error is that of the first.
+// partError returns the error for an answer without the shards that failed; nil if no shard
+// failed. If all of these shards answered with a refusal, the error wraps the first refusal.
 func (all *databases) partError(then string) error {
 	var silent, refused []int
 	var why error
@@ -141,26 +143,28 @@ func (all *databases) partError(then string) error {
 	return nil
 }
 
-// refusal is an answer without the shards that refused. Its text is without the reason, which was
-// told of each of them; the reason gives the exit code.
+// refusal is the error of an answer without the shards that refused. Its text leaves out the
+// reasons, which were printed for each shard. The field why, the first reason, decides the exit
+// code.
 type refusal struct {
 	error
 	why error
 }
 
-// Unwrap returns what the text says, and the reason.
+// Unwrap returns the error with the text, and the reason.
 func (r *refusal) Unwrap() []error { return []error{r.error, r.why} }
 
 func (all *databases) close() {
-	for _, db := range slices.Backward(all.list) { // the first of those on one pool closes it
+	for _, db := range slices.Backward(all.list) { // the first database of those that share a pool closes it
 		if db.close != nil {
 			db.close()
 		}
 	}
 }
 
-// openAll opens all databases. Of several it reads which shards they are: all of one set, in the
-// order of their numbers. One that fails is told and left out.
+// openAll opens all databases. If there are several, it reads which shards they are: they must be
+// all shards of one set, in the order of their numbers. It prints the error of a database that
+// fails, and leaves that shard out.
 func (a *app) openAll(ctx context.Context) (*databases, error) {
 	all := &databases{a: a}
 	if len(a.namedTargets) == 1 {
@@ -211,7 +215,7 @@ func (a *app) openAll(ctx context.Context) (*databases, error) {
 	return all, nil
 }
 
-// tellFailed tells of shards that failed, each once.
+// tellFailed prints the errors of shards that failed, once for each shard.
 func tellFailed[T any](all *databases, answers []desks.Answer[T]) {
 	for _, x := range answers {
 		if x.Err != nil && !slices.Contains(all.toldShards, x.Shard) {
@@ -221,7 +225,7 @@ func tellFailed[T any](all *databases, answers []desks.Answer[T]) {
 	}
 }
 
-// noteMissing notes the shards that failed, in the order of their numbers.
+// noteMissing adds the shards that failed to missing, in the order of their numbers.
 func noteMissing[T any](all *databases, answers []desks.Answer[T]) {
 	for _, x := range answers {
 		if x.Err != nil {
@@ -231,8 +235,9 @@ func noteMissing[T any](all *databases, answers []desks.Answer[T]) {
 	slices.SortFunc(all.missing, func(a, b shard) int { return cmp.Compare(a.number, b.number) })
 }
 
-// askAll asks all databases. It tells of shards that fail, and notes that they are missing; the
-// error is one that no other shard makes good: the question is wrong, or all failed.
+// askAll asks all databases. It prints the errors of shards that fail, and notes that they are
+// missing. It returns an error only if no other shard's answer can help: the query is invalid, or
+// all failed.
 func askAll[T any](ctx context.Context, all *databases, do func(ctx context.Context, db *database) (T, error)) ([]desks.Answer[T], error) {
 	answers := desks.Ask(ctx, all.list, func(ctx context.Context, db *database) (none T, err error) {
 		if db.down != nil {
@@ -254,13 +259,13 @@ func askAll[T any](ctx context.Context, all *databases, do func(ctx context.Cont
 	return answers, nil
 }
 
-// shardAnswers is an answer with one of each shard.
+// shardAnswers holds the answer of each shard.
 type shardAnswers[T any] struct {
 	Shards []desks.Answer[T] `json:"shards"`
 }
 
-// joinSituations has the incidents of all databases, and the answer that --json prints: that of
-// the one, or of each shard, with the incidents of all.
+// joinSituations returns the incidents of all databases, and the answer for --json: that of the
+// only database, or those of all shards with the incidents of all.
 func joinSituations[T any](all *databases, answers []desks.Answer[operator.Situation], of func(operator.Situation) T) (operator.Situation, any) {
 	if !all.areSeveral() {
 		return answers[0].Value, of(answers[0].Value)
@@ -273,13 +278,13 @@ func joinSituations[T any](all *databases, answers []desks.Answer[operator.Situa
 	return now, list
 }
 
-// shardsWrong is shardAnswers with what is wrong in all shards.
+// shardsWrong is shardAnswers with the incidents of all shards.
 type shardsWrong[T any] struct {
 	incidentsPart
 	shardAnswers[T]
 }
 
-// ofLane is the database of a lane.
+// ofLane returns the database of a lane.
 func (all *databases) ofLane(lane batch.ServiceID) (*database, error) {
 	if !all.areSeveral() {
 		return all.list[0], nil
@@ -291,8 +296,9 @@ func (all *databases) ofLane(lane batch.ServiceID) (*database, error) {
 	return all.list[n], nil
 }
 
-// findLane is the lane that a text names, whole or by the beginning of its name and of no other,
-// and its database. A text that names none is taken as it stands, and known is false.
+// findLane returns the lane that a text names, and its database. The text is the whole name, or
+// the beginning of only one lane's name. If it names no lane, the text itself is the lane, and
+// known is false.
 func (all *databases) findLane(ctx context.Context, text string) (db *database, lane batch.ServiceID, known bool, err error) {
 	lane = batch.ServiceID(text)
 	db, err = all.ofLane(lane)
@@ -339,8 +345,8 @@ func (all *databases) findLane(ctx context.Context, text string) (db *database, 
 	return db, lane, known, err
 }
 
-// findBatch is the batch that a text names in all databases, as [operator.Desk.Batch] has it in
-// one, and its database.
+// findBatch returns the batch that a text names in all databases, and its database. The rules are
+// those of [operator.Desk.Batch].
 func (all *databases) findBatch(ctx context.Context, text string) (*database, batch.Record, error) {
 	if !all.areSeveral() {
 		rec, err := all.list[0].desk.Batch(ctx, text)
@@ -396,8 +402,9 @@ func (all *databases) findBatch(ctx context.Context, text string) (*database, ba
 	return all.list[found[0].Shard], *found[0].Value.rec, nil
 }
 
-// joinPage is one page of a list of all databases, and where it goes on. of is the cursor behind
-// an entry; nil takes the cursor of the database whose page ends first, which all understand.
+// joinPage returns one page of a list over all databases, and the cursor of the next page. of
+// returns the cursor after an entry. If of is nil, the cursor is that of the database whose page
+// ends first, which all databases understand.
 func joinPage[T any](ctx context.Context, all *databases, limit int, compare func(a, b T) int, of func(T) store.Cursor,
 	list func(context.Context, *database) ([]T, store.Cursor, error),
 ) ([]T, store.Cursor, error) {

@@ -18,7 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// overShards is a person before the command over n shards, with a batch in each of some lanes.
+// overShards returns a screen with n shards, and a batch in several lanes of each.
 func overShards(t *testing.T, n int) *screen {
 	s := &screen{T: t}
 	for range n {
@@ -27,7 +27,7 @@ func overShards(t *testing.T, n int) *screen {
 	return s
 }
 
-// all are arguments that name all shards.
+// all returns the arguments with those that name all shards.
 func (s *screen) all(args ...string) []string {
 	for i := range s.shards {
 		args = append(args, fmt.Sprint("--schema=", i))
@@ -42,7 +42,7 @@ func (s *screen) put(service batch.ServiceID, id batch.ID) {
 	require.NoError(s, st.Add(s.Context(), batch.Batch{Service: service, ID: id, DataChangeID: "key of " + string(id), Payload: []byte("x")}))
 }
 
-// laneIn is a lane of a shard.
+// laneIn returns the name of a lane that belongs to a shard.
 func (s *screen) laneIn(shard int) string {
 	for i := 0; ; i++ {
 		if lane := fmt.Sprint("lane-", i); store.ShardOf(batch.ServiceID(lane), len(s.shards)) == shard {
@@ -51,8 +51,8 @@ func (s *screen) laneIn(shard int) string {
 	}
 }
 
-// Lists have the rows of all shards in one order, page by page; a text names what it names in all
-// of them; acts go to the shard of the lane or of the batch.
+// Lists have the rows of all shards in one order, page by page; a text is looked up in all shards;
+// an act goes to the shard of its lane or batch.
 func TestSeveral(t *testing.T) {
 	s := overShards(t, 4)
 	var ids []string
@@ -128,7 +128,8 @@ func TestSeveral(t *testing.T) {
 	assert.Contains(t, s.fails(exitUsage, s.all("prune", "--older-than=24h", "--yes")...), "one database")
 }
 
-// A shard that fails is said first, and the others are shown. What needs its answer is refused.
+// A shard that fails is named first, and the others are shown. A command that needs its answer is
+// refused.
 func TestAShardThatIsDown(t *testing.T) {
 	s := overShards(t, 4)
 	s.down = 2
@@ -157,8 +158,8 @@ func TestAShardThatIsDown(t *testing.T) {
 	assert.Equal(t, exitDone, got.code, got.err)
 }
 
-// freezing is a store whose server freezes after it was opened: as soon as anything is read, or as
-// soon as anybody acts.
+// freezing is a store whose server freezes after it was opened: at the first read, or at the first
+// act.
 type freezing struct {
 	store.Store
 	read, act bool
@@ -180,7 +181,7 @@ func (f freezing) Steer(ctx context.Context, s store.Steering) (batch.Control, b
 	return f.Store.Steer(ctx, s)
 }
 
-// A shard whose server freezes while the command works keeps nobody from the others.
+// A shard whose server freezes during a command does not block the other shards.
 func TestAShardThatFreezes(t *testing.T) {
 	for _, f := range []freezing{{read: true}, {act: true}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -215,14 +216,15 @@ func TestAShardThatFreezes(t *testing.T) {
 	}
 }
 
-// refusing is a store in which another person has acted just before.
+// refusing is a store in which another person has always acted just before.
 type refusing struct{ store.Store }
 
 func (refusing) Steer(_ context.Context, s store.Steering) (batch.Control, bool, error) {
 	return batch.Control{}, false, &batch.MovedOnError{Seen: s.Seen}
 }
 
-// A shard that refuses an act has answered: that is said, and the exit code is that of a refusal.
+// A shard that refuses an act has answered: the command says so, and its exit code is that of a
+// refusal.
 func TestAShardThatRefuses(t *testing.T) {
 	s := overShards(t, 3)
 	s.does(s.all("pause", "--all", "--reason=r", "--yes")...)
@@ -238,7 +240,7 @@ func TestAShardThatRefuses(t *testing.T) {
 	assert.Equal(t, exitFailed, got.code, got.err)
 }
 
-// Shards in another order, too few of them, and lists that do not fit are refused.
+// Shards in the wrong order, missing shards, and lists of different lengths are refused.
 func TestWrongShards(t *testing.T) {
 	s := overShards(t, 3)
 	assert.Contains(t, s.fails(exitUsage, "list", "--schema=1", "--schema=0", "--schema=2"), `database 1 is shard 1 of 3 of the set "pay"`)
@@ -248,7 +250,7 @@ func TestWrongShards(t *testing.T) {
 	assert.Contains(t, s.fails(exitFailed, "list"), "no such database file")
 }
 
-// The console is over all shards: what is typed there leads to the shard.
+// The console covers all shards, and its search leads to the right shard.
 func TestConsoleOverShards(t *testing.T) {
 	s := overShards(t, 2)
 	s.put(batch.ServiceID(s.laneIn(1)), "b1")

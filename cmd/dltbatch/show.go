@@ -15,7 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// batchFlags are the flags that name a batch beside its id.
+// batchFlags are the flags that name a batch, besides its id.
 type batchFlags struct {
 	a      *app
 	c      *cobra.Command
@@ -28,8 +28,7 @@ func (n *batchFlags) addFlags(c *cobra.Command) {
 	c.Flags().StringVar(&n.change, "data-change-id", "", "in place of an ID: the batch with this `KEY` of its caller")
 }
 
-// findStored is find for a command about what retention removes with a batch, or that acts upon
-// the batch.
+// findStored is find, but refuses a batch that retention has removed.
 func (n *batchFlags) findStored(ctx context.Context, all *databases, args []string) (*database, batch.Record, error) {
 	db, rec, err := n.find(ctx, all, args)
 	if err == nil && !rec.PrunedAt.IsZero() {
@@ -39,8 +38,8 @@ func (n *batchFlags) findStored(ctx context.Context, all *databases, args []stri
 	return db, rec, err
 }
 
-// find returns the batch that the first of args, or flags, name, or its tombstone after retention
-// removed it (PrunedAt); and its database.
+// find returns the batch that the first of args, or the flags, name, and its database. For a batch
+// that retention removed it returns the tombstone (PrunedAt).
 func (n *batchFlags) find(ctx context.Context, all *databases, args []string) (*database, batch.Record, error) {
 	byChange := n.c.Flags().Changed("data-change-id")
 	if byChange == (len(args) > 0) || byChange && n.change == "" {
@@ -87,9 +86,9 @@ func (n *batchFlags) find(ctx context.Context, all *databases, args []string) (*
 	return db, recs[0], nil
 }
 
-// laneOfFlag returns the lane of a flag that selects by one, and the database to ask; nil, and
-// all, where the flag was not given. Where the text is the beginning of its name, people are told
-// which lane it is.
+// laneOfFlag returns the lane that a flag names, and the database to ask. If the flag was not
+// given, it returns nil and all databases. If the text is the beginning of a lane's name, the
+// command prints which lane this is.
 func (a *app) laneOfFlag(ctx context.Context, all *databases, c *cobra.Command, flag string) (*databases, *batch.ServiceID, error) {
 	f := c.Flags().Lookup(flag)
 	if f == nil || !f.Changed {
@@ -103,12 +102,12 @@ func (a *app) laneOfFlag(ctx context.Context, all *databases, c *cobra.Command, 
 	return &databases{a: a, list: []*database{db}}, &only, err
 }
 
-// showAnswer is an answer of show.
+// showAnswer is what "show" prints.
 type showAnswer struct {
 	Batch    batch.Record   `json:"batch"`
 	Attempts []batch.Report `json:"attempts"` // failed ones, and those accepted after a failure
 	History  []batch.Act    `json:"history"`
-	// Timeline tells all of this in order.
+	// Timeline has all of this as steps in order.
 	Timeline []operator.Step `json:"timeline"`
 }
 
@@ -129,7 +128,7 @@ Of a batch that retention removed, it shows what is kept: how the batch ended an
 			return err
 		}
 		s := showAnswer{Batch: rec}
-		if rec.PrunedAt.IsZero() { // these go with the batch
+		if rec.PrunedAt.IsZero() { // reports and history are removed with the batch
 			if s.Attempts, err = db.desk.Attempts(ctx, rec.Key); err != nil {
 				return err
 			}
@@ -151,7 +150,7 @@ Of a batch that retention removed, it shows what is kept: how the batch ended an
 	})
 }
 
-// now returns the database's clock, or this machine's where the store does not tell.
+// now returns the database's clock, or this machine's clock if the store does not show its own.
 func (db *database) now(ctx context.Context) (time.Time, error) {
 	if !db.Abilities().Has(store.CanSurvey) {
 		return time.Now().UTC(), nil
@@ -163,7 +162,7 @@ func (db *database) now(ctx context.Context) (time.Time, error) {
 	return s.At, nil
 }
 
-// printTimeline shows the life of a batch.
+// printTimeline prints the steps of a batch.
 func (p *page) printTimeline(steps []operator.Step) {
 	t := p.table("AT", "WHAT", "WHERE", "TEXT")
 	for _, s := range steps {
@@ -229,7 +228,7 @@ func (p *page) printRecord(r batch.Record, live bool) {
 	t.end()
 }
 
-// receiptText is a receipt for people. Its data is for programs: the JSON has it.
+// receiptText shows a receipt. It leaves out the data, which is for programs and in the JSON.
 func receiptText(r batch.Receipt) string {
 	s := r.TransactionID + ": valid"
 	if !r.Valid {
@@ -241,8 +240,8 @@ func receiptText(r batch.Receipt) string {
 	return s
 }
 
-// printActs shows acts, those of one bulk action in one row; of many lanes says that a batch has
-// to be named with its lane, and more that other acts follow.
+// printActs prints acts, with the acts of one bulk action in one row. ofMany is true if the acts
+// are of many lanes, so that a batch is shown with its lane; more is true if further acts follow.
 func (p *page) printActs(acts []batch.Act, ofMany, more bool) {
 	t := p.table("AT", "ACTOR", "ACTION", "UPON", "CHANGE", "REASON")
 	rows := operator.ActRows(acts)
@@ -253,7 +252,7 @@ func (p *page) printActs(acts []batch.Act, ofMany, more bool) {
 			upon = countText(a.N, more && i == len(rows)-1) + " batches"
 		case upon == "":
 			upon = a.Scope.String()
-		case a.Action == batch.ActionRelease: // upon the lane; the batch is the one that halted it
+		case a.Action == batch.ActionRelease: // upon the lane; the batch is the one that halted the lane
 			upon = a.Scope.String() + ", halted by " + upon
 		case ofMany:
 			upon += " of " + a.Scope.String()

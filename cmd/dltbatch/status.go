@@ -70,7 +70,7 @@ the flow.`,
 	})
 }
 
-// printShards has a line for each shard.
+// printShards prints a line for each shard.
 func (p *page) printShards(answers []desks.Answer[operator.Situation]) {
 	t := p.table("SHARD", "STATE", "OPEN", "LANES", "OLDEST", "BECOME FINAL", "NEED A DECISION", "INSTANCES")
 	for _, x := range answers {
@@ -96,7 +96,7 @@ func (p *page) printShards(answers []desks.Answer[operator.Situation]) {
 	t.end()
 }
 
-// statusAnswer is an answer of status.
+// statusAnswer is what "status" prints.
 type statusAnswer struct {
 	incidentsPart
 	Flow operator.Flow `json:"flow"`

@@ -32,20 +32,20 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// runs runs an instance on a ledger whose attempts end so, until the test ends.
+// runs runs an instance until the test ends, on a ledger whose attempts have these faults.
 func (s *screen) runs(name string, resolves bool, o dltbatch.Options, fault func(batch.Attempt) ledgermem.Fault) (r *dltbatch.Runner, stop func()) {
 	s.Helper()
 	return s.runsOn(name, ledgerOf("memory", resolves, fault), o)
 }
 
-// ledgerOf is a ledger whose attempts end so.
+// ledgerOf returns a ledger whose attempts have these faults.
 func ledgerOf(name string, resolves bool, fault func(batch.Attempt) ledgermem.Fault) dlt.Ledger {
 	t := ledgermem.Unforgiving(0)
 	t.Name, t.Resolves, t.PressureScope = name, resolves, dlt.ScopeEndpoint
 	return ledgermem.New(&ledgermem.Options{Traits: &t, Fault: fault})
 }
 
-// runsOn is runs on a ledger.
+// runsOn runs an instance on a ledger.
 func (s *screen) runsOn(name string, l dlt.Ledger, o dltbatch.Options) (r *dltbatch.Runner, stop func()) {
 	s.Helper()
 	o.Instance, o.RequestTimeout = name, 2*time.Second
@@ -69,13 +69,13 @@ func always(k ledgermem.FaultKind) func(batch.Attempt) ledgermem.Fault {
 	return func(batch.Attempt) ledgermem.Fault { return ledgermem.Fault{Kind: k} }
 }
 
-// soon waits for what an instance is about to do.
+// soon waits until a condition is true that an instance is about to bring about.
 func (s *screen) soon(what string, is func() bool) {
 	s.Helper()
 	require.Eventually(s, is, time.Minute, 20*time.Millisecond, what)
 }
 
-// wrongNow is what is wrong, as every surface should have it.
+// wrongNow returns the incidents that every command and page must show.
 func (s *screen) wrongNow() operator.Situation {
 	s.Helper()
 	d, err := operator.New(s.st)
@@ -91,7 +91,7 @@ func (s *screen) has(kind operator.IncidentKind) bool {
 
 var tags = regexp.MustCompile(`(?s)<[^>]*>`)
 
-// page is a page of the console, as it is read.
+// page returns the text of a page of the console.
 func (s *screen) page(address string) string {
 	s.Helper()
 	c, err := console.New(s.st, nil)
@@ -103,9 +103,9 @@ func (s *screen) page(address string) string {
 	return strings.Join(strings.Fields(html.UnescapeString(tags.ReplaceAllString(w.Body.String(), " "))), " ")
 }
 
-// Each incident has one sentence, and whoever is called reads the same one everywhere: in causes,
-// status, doctor, instances, explain, the console and the health of the instance itself. No
-// surface says otherwise, and once it is over none has it any more.
+// Each incident has one sentence, which is the same in causes, status, doctor, instances, explain,
+// the console and the health of the instance. Once the incident is over, none of them shows it any
+// more.
 func TestSurfacesSayTheSame(t *testing.T) {
 	rejected := func(a batch.Attempt) ledgermem.Fault {
 		if a.ID == "b1" {
@@ -127,11 +127,12 @@ func TestSurfacesSayTheSame(t *testing.T) {
 				i := s.wrongNow().Stats.Instances
 				return len(i) > 0 && i[0].Paused && (k != ledgermem.Busy || i[0].Pauses[0].For >= 15*time.Second)
 			})
-			s.add("met by nobody", "b3") // its lane is new, and nothing is claimed
+			s.add("met by nobody", "b3") // the lane is new, and no instance claims its batch
 			return r
 		}
 	}
-	// oneOf is a Router with a ledger that takes nothing, for all lanes but t, and one that works.
+	// oneOf runs an instance with two ledgers: one that accepts nothing, for all lanes but t, and
+	// one that works.
 	oneOf := func(s *screen) *dltbatch.Runner {
 		router, err := dlt.NewRouter(
 			dlt.Route{Ledger: ledgerOf("west", true, nil), Serves: func(s batch.ServiceID) bool { return s == "t" }},
@@ -152,7 +153,8 @@ func TestSurfacesSayTheSame(t *testing.T) {
 		})
 		return r
 	}
-	// orders has an order that the ledger, or the builder, refuses, beside a good one.
+	// orders runs an instance with an order that the ledger or the builder refuses, beside a valid
+	// order.
 	orders := func(refuses func(payload []byte) error, fault func(batch.Attempt) ledgermem.Fault) func(s *screen) *dltbatch.Runner {
 		return func(s *screen) *dltbatch.Runner {
 			build := func(_ context.Context, party batch.ServiceID, orders []order.Order) (batch.Batch, error) {
@@ -195,16 +197,16 @@ func TestSurfacesSayTheSame(t *testing.T) {
 	for _, in := range []struct {
 		name  string
 		kind  operator.IncidentKind
-		stage func(s *screen) *dltbatch.Runner // nil where none runs
+		stage func(s *screen) *dltbatch.Runner // nil if no instance runs
 		says  string
-		// command mends it, or shows more, and is typed as it is shown, with the reason and with
-		// ruling in the place of rulings; shows is what it prints then. ends says that it ends the
-		// incident, and then is a further command that does. explains is what explain says of b1
-		// beside.
+		// command mends the incident, or shows more. The test types it as it is shown, with a
+		// reason, and with ruling in place of the list of rulings. shows is what the command
+		// prints. ends is true if the command ends the incident, and then is a further command
+		// that does. explains is what explain also says about b1.
 		command, ruling, shows, then string
 		ends                         bool
 		explains                     string
-		timeless                     bool // nobody knows since when
+		timeless                     bool // the incident has no known beginning
 	}{
 		{
 			name: "the ledger is not reached", kind: operator.IncidentLedgerDown, stage: closed(ledgermem.Unavailable),
@@ -353,7 +355,7 @@ func TestSurfacesSayTheSame(t *testing.T) {
 			s := newFile(t)
 			r := in.stage(s)
 			s.soon("the incident", func() bool { return s.has(in.kind) })
-			if r != nil { // nobody runs for a moment, until its row is there
+			if r != nil { // no instance is known until its row is written
 				s.soon("the instance's row", func() bool { return !s.has(operator.IncidentNoInstance) })
 			}
 			now := s.wrongNow()
@@ -361,7 +363,7 @@ func TestSurfacesSayTheSame(t *testing.T) {
 			found := now.Incidents[i]
 			require.Equal(t, in.says, found.Text)
 			assert.Equal(t, in.command, found.Command)
-			if in.name != "nobody runs" && !in.timeless { // nobody ever ran
+			if in.name != "nobody runs" && !in.timeless { // no instance ever ran
 				assert.False(t, found.Since.IsZero(), "since when?")
 			}
 			count := 0
@@ -381,7 +383,7 @@ func TestSurfacesSayTheSame(t *testing.T) {
 			for name, text := range surfaces {
 				assert.Contains(t, strings.Join(strings.Fields(text), " "), in.says, name)
 				switch {
-				case name == "the first page": // it has forms
+				case name == "the first page": // the page has forms
 				case in.command == "dltbatch "+name:
 					assert.NotContains(t, text, "  $ "+in.command+"\n", "it does not advise itself")
 				default:
@@ -397,7 +399,7 @@ func TestSurfacesSayTheSame(t *testing.T) {
 				assert.Contains(t, s.does("explain", "b1"), in.explains)
 				assert.Contains(t, s.page("batch?service=s&id=b1"), in.explains)
 			}
-			if strings.HasPrefix(in.says, "Nothing is posted") { // so it is of a lane that no instance has met, too
+			if strings.HasPrefix(in.says, "Nothing is posted") { // the incident is then also about a lane that no instance has met
 				assert.Regexp(t, regexp.QuoteMeta(in.says)+"|"+regexp.QuoteMeta(in.explains), s.does("explain", "b3"), "met by nobody, or by a probe")
 				assert.Equal(t, 3, found.Batches, "all that wait")
 				assert.Empty(t, now.Itself)
@@ -414,7 +416,7 @@ func TestSurfacesSayTheSame(t *testing.T) {
 					return strings.Contains(string(all), in.says)
 				})
 			}
-			if got := s.walks(in.command, in.ruling); in.kind != operator.IncidentStore { // doctor says that something is left
+			if got := s.walks(in.command, in.ruling); in.kind != operator.IncidentStore { // doctor says that a finding is left
 				require.Equal(t, exitDone, got.code, got.err)
 				assert.Contains(t, got.out, in.shows)
 			}
@@ -432,8 +434,8 @@ func TestSurfacesSayTheSame(t *testing.T) {
 	}
 }
 
-// walks types a command as a screen shows it: with a reason, with one of the rulings, and with yes
-// where the command asks.
+// walks runs a command as it is shown: with a reason, with the given ruling in place of the list,
+// and with --yes if the command asks.
 func (s *screen) walks(command, ruling string) said {
 	s.Helper()
 	args := strings.Fields(command)[1:]
@@ -449,13 +451,13 @@ func (s *screen) walks(command, ruling string) said {
 	return s.typed("", args...)
 }
 
-// shows writes the row of an instance that runs.
+// shows writes the row of a running instance.
 func (s *screen) shows(i store.Instance) {
 	s.Helper()
 	require.NoError(s, new(texts.Presence).Show(s.Context(), s.st, i))
 }
 
-// exec changes the database behind the store's back: time that passes.
+// exec changes the database directly, for example to let time pass.
 func (s *screen) exec(statement string) {
 	s.Helper()
 	db, err := sqliteopen.Open(s.dsn)

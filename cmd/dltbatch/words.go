@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// notNull returns a list that is no null in JSON.
+// notNull returns an empty list in place of nil, so that JSON has [] and not null.
 func notNull[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -27,7 +27,7 @@ func textsOf[T stringer](list []T) []string {
 
 func join[T stringer](list []T) string { return strings.Join(textsOf(list), ", ") }
 
-// parse reads words such as the names of states.
+// parse reads values such as the names of states.
 func parse[T any, P interface {
 	*T
 	UnmarshalText([]byte) error
@@ -43,9 +43,10 @@ func parse[T any, P interface {
 	return out, nil
 }
 
-// completeFlag completes the values of a flag.
+// completeFlag adds shell completion for the values of a flag.
 func completeFlag(c *cobra.Command, flag string, values []string) {
-	// The error says that the flag does not exist, or has completions already: see the test.
+	// An error would say that the flag does not exist or already has completions. A test covers
+	// both.
 	_ = c.RegisterFlagCompletionFunc(flag, fixedCompletions(values))
 }
 

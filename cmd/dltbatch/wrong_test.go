@@ -12,9 +12,9 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// What a person typed wrong is wrong use, whichever database it is, and is refused before the
-// database is asked: some databases refuse such a name by an error of their own, which would look
-// like a failure.
+// An invalid name on the command line is a usage error with any database, and is refused before
+// the database is asked: some databases refuse such a name with an error of their own, which would
+// look like a failure.
 func TestWrongNamesAreWrongUse(t *testing.T) {
 	long, bad := strings.Repeat("x", 300), "a\xff"
 	for _, name := range []string{long, bad, "a\x01b"} {
@@ -48,7 +48,7 @@ type unread struct{}
 
 func (unread) Read([]byte) (int, error) { return 0, errors.New("input/output error") }
 
-// A file or an input that cannot be used says nothing about the database.
+// An error of a file or of the input is not reported as a failure of the database.
 func TestFilesAndInputsAreNoFailureOfTheDatabase(t *testing.T) {
 	inStores(t, func(s *screen) {
 		s.add("s", "b1")
@@ -67,7 +67,7 @@ func TestFilesAndInputsAreNoFailureOfTheDatabase(t *testing.T) {
 	})
 }
 
-// An error is one line, and says nothing twice: pgx joins what it met on each way to the server.
+// An error is one line, and repeats nothing: pgx joins the errors of all addresses that it tried.
 func TestAnErrorIsOneLine(t *testing.T) {
 	assert.Equal(t, "a: refused; b: refused", once("a: refused\nb: refused\na: refused"))
 }
