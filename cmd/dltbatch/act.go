@@ -37,7 +37,7 @@ func (a *app) addActFlags(c *cobra.Command, asks bool) *consent {
 	return t
 }
 
-// who returns the actor and the reason, and fills in what the flags leave out.
+// who returns the actor, by default the user of the operating system, and the required reason.
 func (t *consent) who() (batch.By, error) {
 	if strings.TrimSpace(t.by.Reason) == "" {
 		return t.by, fmt.Errorf("%w: give a --reason: the history keeps it", errUsage)

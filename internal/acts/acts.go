@@ -1,5 +1,5 @@
-// Package acts has the acts of people upon stored batches and lanes. Processes with a ledger and
-// processes without one do it by the same code.
+// Package acts does the acts of people upon stored batches and lanes, with the same code in
+// processes with a ledger and in processes without one.
 package acts
 
 import (
@@ -12,20 +12,19 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Desk is where people act, and look up who did what.
+// Desk does acts upon a store and reads their history.
 type Desk struct {
 	Store store.Store
 	// Quiet returns dlt.Traits.ResendQuiet of a service's ledger.
 	Quiet func(ctx context.Context, service batch.ServiceID) (time.Duration, error)
 	// Withdraws returns dlt.Traits.Withdraws of a service's ledger, and its name.
 	Withdraws func(ctx context.Context, service batch.ServiceID) (can bool, ledger string, err error)
-	// Tell tells other processes which lanes or batches an act set free or ended; nil tells
-	// nobody.
+	// Tell tells other processes which lanes or batches an act set free or ended; may be nil.
 	Tell func(ctx context.Context, h store.Hint)
-	// Done is called after each act upon a batch, which is rec now; nil is nobody.
+	// Done is called after each act upon a batch; rec is the batch after the act. May be nil.
 	Done func(ctx context.Context, act batch.Act, rec batch.Record)
-	// Steered is called after each act upon a lane or everything; changed says whether there
-	// was anything to do. nil is nobody.
+	// Steered is called after each act upon a lane or everything; changed reports whether the act
+	// changed anything. May be nil.
 	Steered func(ctx context.Context, act batch.Act, changed bool)
 }
 
@@ -45,8 +44,8 @@ func (d Desk) Requeue(ctx context.Context, seen batch.Record, by batch.By) (batc
 	return d.done(ctx, rec, err, batch.Act{Action: batch.ActionRequeue, By: by}, seen.Key)
 }
 
-// Decide ends a doubt. It does not give a batch up that can be withdrawn, and for which others of
-// its lane would wait.
+// Decide ends a doubt. It refuses to reject a batch that can be withdrawn while others of its lane
+// are under way.
 func (d Desk) Decide(ctx context.Context, seen batch.Record, ruling batch.Ruling, by batch.By) (batch.Record, error) {
 	err := d.checkRuling(ctx, seen, ruling)
 	var rec batch.Record
@@ -62,9 +61,9 @@ func (d Desk) Acquit(ctx context.Context, seen batch.Record, by batch.By) (batch
 	return d.done(ctx, rec, err, batch.Act{Action: batch.ActionAcquit, By: by}, seen.Key)
 }
 
-// Refuses returns the error with which an act upon the batch that was seen would be refused now,
-// and nil where it would be done, where the batch has moved on since, as the act itself says, or
-// where the store cannot look.
+// Refuses returns the error that an act upon the batch would return now. It returns nil if the act
+// would be done, if the batch has changed since it was seen (the act itself reports that), or if
+// the store cannot inspect a batch.
 func (d Desk) Refuses(ctx context.Context, seen batch.Record, do batch.Action, ruling batch.Ruling) error {
 	if !d.Store.Abilities().Has(store.CanInspect) {
 		return nil
@@ -101,7 +100,7 @@ func (d Desk) refuses(ctx context.Context, seen batch.Record, look store.Look, d
 	return err
 }
 
-// Withdraw asks the ledger to keep a batch from taking effect.
+// Withdraw asks the ledger to prevent a batch from taking effect.
 func (d Desk) Withdraw(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
 	err := d.mayWithdraw(ctx, seen)
 	var rec batch.Record
@@ -111,7 +110,7 @@ func (d Desk) Withdraw(ctx context.Context, seen batch.Record, by batch.By) (bat
 	return d.done(ctx, rec, err, batch.Act{Action: batch.ActionWithdraw, By: by}, seen.Key)
 }
 
-// mayWithdraw refuses to withdraw a batch of a ledger that cannot do that.
+// mayWithdraw returns an error if the batch's ledger cannot withdraw batches.
 func (d Desk) mayWithdraw(ctx context.Context, seen batch.Record) error {
 	can, ledger, err := d.Withdraws(ctx, seen.Service)
 	if err == nil && !can {
@@ -120,22 +119,22 @@ func (d Desk) mayWithdraw(ctx context.Context, seen batch.Record) error {
 	return err
 }
 
-// checkRuling refuses a ruling that gives up a batch where the ledger can be asked for certainty,
-// and where other batches of the lane are under way, whose bytes rest on this one's. A batch that
-// is withdrawn already may be given up: the ledger was asked, and cannot do it.
+// checkRuling refuses NotExecutedReject for a batch that the ledger can withdraw, while other
+// batches of the lane are under way whose prepared bytes build on this batch. If the batch is
+// withdrawn already, the ruling is allowed: the ledger was asked, and could not prevent the batch.
 func (d Desk) checkRuling(ctx context.Context, seen batch.Record, ruling batch.Ruling) error {
 	if ruling != batch.NotExecutedReject || !d.Store.Abilities().Has(store.CanInspect) {
 		return nil
 	}
 	look, err := d.Store.Look(ctx, seen.Key, 1)
 	if errors.Is(err, batch.ErrNotFound) {
-		return nil // Decide says so
+		return nil // Decide returns this error itself
 	}
 	if err != nil {
 		return err
 	}
 	if _, err := look.Row.Withdraw(look.At); err != nil || look.Row.Version != seen.Version {
-		return nil //nolint:nilerr // there is nothing to ask for, or it has moved on, as Decide says
+		return nil //nolint:nilerr // the batch has no doubt or has changed, which Decide reports
 	}
 	others := 0
 	for _, r := range look.Lane {
@@ -147,7 +146,7 @@ func (d Desk) checkRuling(ctx context.Context, seen batch.Record, ruling batch.R
 		return nil
 	}
 	if can, _, err := d.Withdraws(ctx, seen.Service); err != nil || !can {
-		return nil //nolint:nilerr // where nobody knows, a person does
+		return nil //nolint:nilerr // if the record does not say whether the ledger can, the person decides
 	}
 	return fmt.Errorf("%w: what was sent for it may still take effect, and others of its lane are under way (%d): withdraw it, and the ledger decides", batch.ErrNotAllowed, others)
 }
@@ -174,7 +173,7 @@ func (d Desk) tell(ctx context.Context, h store.Hint) {
 	}
 }
 
-// Pause lets nothing leave a scope.
+// Pause stops the posting of a scope.
 func (d Desk) Pause(ctx context.Context, scope batch.Scope, by batch.By) (batch.Control, error) {
 	return d.steer(ctx, store.Steering{Scope: scope, Action: batch.ActionPause, By: by})
 }
@@ -184,7 +183,7 @@ func (d Desk) Resume(ctx context.Context, seen batch.Control, by batch.By) (batc
 	return d.steer(ctx, store.Steering{Scope: seen.Scope, Action: batch.ActionResume, Seen: seen.Version, By: by})
 }
 
-// SetPolicy gives a lane a policy.
+// SetPolicy sets the policy of a lane.
 func (d Desk) SetPolicy(ctx context.Context, seen batch.Control, p batch.Policy, by batch.By) (batch.Control, error) {
 	return d.steer(ctx, store.Steering{Scope: seen.Scope, Action: batch.ActionSetPolicy, Policy: p, Seen: seen.Version, By: by})
 }

@@ -20,13 +20,13 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// incident is something that goes wrong at night.
+// incident is an incident that an operator is called about.
 type incident struct {
 	name  string
 	stage func(s *stand)
-	// here says that it is mended here: in three clicks at most and a typed word, or in three
-	// commands. Else two clicks, or two commands, lead to its cause; the page says what to do
-	// outside.
+	// here is true if the console and the command can mend the incident: with at most three clicks
+	// and one typed word, or with three commands. Otherwise two clicks, or two commands, lead to
+	// its cause, and the page says what to do elsewhere.
 	here     bool
 	console  func(p *person)
 	commands func(p *person)
@@ -276,9 +276,9 @@ func incidents() []incident {
 	}
 }
 
-// Somebody is called at night, looks at the first page, and mends it in three clicks at most and a
-// typed word, or in three commands; or reads the cause, and what to do outside, after two clicks
-// at most.
+// An operator who is called looks at the first page, and mends the incident with at most three
+// clicks and one typed word, or with three commands; or finds the cause, and what to do elsewhere,
+// with at most two clicks.
 func TestIncidents(t *testing.T) {
 	v, err := chromedp.CallBrowser(chrome.ctx, browser.GetVersion, cdp.Empty{})
 	require.NoError(t, err)

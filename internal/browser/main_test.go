@@ -19,14 +19,14 @@ import (
 // docs is the folder for pictures: they are made on demand, so that tests leave the tree as it is.
 var docs = flag.String("browser.docs", "", "the `folder` for pictures of the pages; none are made without")
 
-// chrome is the one browser of the tests; each test has a tab of its own, without cookies.
+// chrome is the browser of all tests. Each test has a tab of its own, without cookies.
 var chrome struct {
 	ctx  context.Context // chromedp takes its handle of a browser as a context
 	stop func()
 	axe  string
 }
 
-// buildDir is for the command.
+// buildDir is the folder into which the command is built.
 var buildDir string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -63,12 +63,12 @@ func start() error {
 	options := slices.Concat(chromedp.DefaultExecAllocatorOptions[:], []chromedp.ExecAllocatorOption{chromedp.ExecPath(bin), chromedp.WSURLReadTimeout(time.Minute),
 		chromedp.Flag("hide-scrollbars", true)})
 	if os.Getuid() == 0 {
-		options = append(options, chromedp.NoSandbox) // root has none; the pages are the tests' own
+		options = append(options, chromedp.NoSandbox) // root has no sandbox; all pages come from the tests
 	}
 	all, stopAll := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, stop := chromedp.NewContext(all)
 	chrome.ctx, chrome.stop = ctx, func() {
-		_ = chromedp.Cancel(ctx) // the process is waited for
+		_ = chromedp.Cancel(ctx) // waits for the process
 		stop()
 		stopAll()
 	}

@@ -28,12 +28,12 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// long is an id as ledgers make them.
+// long returns an id of the length that ledgers use.
 func long(n int) batch.ID {
 	return batch.ID(strings.Repeat(fmt.Sprintf("%02x7f3ac91e5d02b8", n), 8))
 }
 
-// night stages a busy system in which some of everything has gone wrong.
+// night fills the store as on a busy system in which many things have gone wrong.
 func (s *stand) night() {
 	s.Helper()
 	fault := func(a batch.Attempt) memory.Fault {
@@ -92,7 +92,7 @@ func (s *stand) desk() *operator.Desk {
 	return d
 }
 
-// instances show themselves: two that work, and one that has gone.
+// instances writes the rows of two live instances and of one that has gone.
 func (s *stand) instances() {
 	settings := map[string]string{"Strategy": "*queuer.Parallel", "ClaimTTL": "1m0s", "Policy": "continue"}
 	for n, name := range []string{"worker-1", "worker-2", "worker-3"} {
@@ -114,12 +114,12 @@ func (s *stand) instances() {
 	s.exec(`UPDATE dltbatch_texts SET changed_at = changed_at - 400000000 WHERE kind = 'instance' AND name = 'worker-3'`)
 }
 
-// beat lets the instances that work show themselves, as they do every 15 s.
+// beat makes the live instances seen now, as they do themselves every 15 s.
 func (s *stand) beat() {
 	s.exec(`UPDATE dltbatch_texts SET changed_at = CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) WHERE kind = 'instance' AND name <> 'worker-3'`)
 }
 
-// earlier are the counts before the last one: the queue grows.
+// earlier returns earlier counts from which the queue has grown.
 func (s *stand) earlier() string {
 	last := s.stats().OpenAt()
 	all := make([]store.OpenAt, store.MaxFlows)
@@ -132,13 +132,13 @@ func (s *stand) earlier() string {
 	return string(text)
 }
 
-// page is one page for the eye.
+// page is a page that the tests visit.
 type page struct {
 	name string // of its picture
 	path string
-	// begun says that the path ends with the token of the open bulk action.
+	// begun is true if the path ends with the token of the open bulk action.
 	begun bool
-	// then leads on from it.
+	// then goes on from the page to the one that is checked; nil if that is the page itself.
 	then func(p *person)
 }
 
@@ -194,7 +194,7 @@ func dark(on bool) chromedp.Action[chromedp.Void] {
 	}
 }
 
-// finding is what axe finds wrong.
+// finding is a fault that axe found.
 type finding struct {
 	ID, Help string
 	Nodes    []struct {
@@ -203,7 +203,7 @@ type finding struct {
 	}
 }
 
-// asked evaluates an expression, whose promise is kept, in the page.
+// asked evaluates an expression in the page, waits for its promise, and returns the result.
 func asked[T any](p *person, expression string) T {
 	p.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
@@ -213,7 +213,8 @@ func asked[T any](p *person, expression string) T {
 	return got
 }
 
-// faults are what axe finds on the present page, by WCAG 2.2 AA and its own good practice.
+// faults returns the faults that axe finds on the present page, by WCAG 2.2 AA and its own best
+// practices.
 func (p *person) faults() (all []finding) {
 	p.Helper()
 	text := asked[string](p, chrome.axe+`;axe.run(document, {resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']})
@@ -222,8 +223,8 @@ func (p *person) faults() (all []finding) {
 	return all
 }
 
-// Each page is without fault, by day and by night; on a phone none is wider than the screen; and
-// the browser finds nothing that the policy forbids.
+// axe finds no fault on any page, in the light and in the dark theme; on a phone no page is wider
+// than the screen; and the browser reports no breach of the content security policy.
 func TestPages(t *testing.T) {
 	s := newStand(t)
 	s.night()
@@ -242,7 +243,7 @@ func TestPages(t *testing.T) {
 			p.run(dark(false), chromedp.EmulateViewport(360, 700))
 			assert.LessOrEqual(t, asked[int](p, `document.documentElement.scrollWidth`), 360, "wider than a phone")
 			p.run(chromedp.EmulateViewport(1200, 900))
-			if pg.name == "kept" { // its script runs, and the policy lets it listen
+			if pg.name == "kept" { // its script runs, and the policy lets it open a stream
 				assert.Equal(t, "Pause live", asked[string](p, `document.querySelector('#live').textContent.trim()`))
 				assert.NotEmpty(t, asked[string](p, `new Promise((heard, failed) => {
 					const stream = new EventSource('live');
@@ -259,7 +260,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// visit opens a page, and does what leads on from it.
+// visit opens a page, and does the steps in then.
 func (p *person) visit(pg page) {
 	p.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
@@ -283,7 +284,7 @@ func (p *person) visit(pg page) {
 	}
 }
 
-// pictures takes pictures of the whole page: by day, by night, and on a phone.
+// pictures takes pictures of the whole page: light, dark, and on a phone.
 func (p *person) pictures(name string) {
 	p.Helper()
 	for _, of := range []struct {
@@ -303,7 +304,7 @@ func (p *person) pictures(name string) {
 	p.run(chromedp.EmulateViewport(1200, 900))
 }
 
-// What makes a page hard to use is found: a field that loses its names.
+// axe finds a fault that was made on purpose: a field without a name.
 func TestFaultsAreFound(t *testing.T) {
 	p := newStand(t).person()
 	p.open("")
@@ -314,8 +315,8 @@ func TestFaultsAreFound(t *testing.T) {
 	assert.Equal(t, "label", faults[0].ID)
 }
 
-// The script switches the theme, which stays, and puts a button that copies beside each id. A
-// first page that is live shows what has changed, until that is paused.
+// The script switches the theme and keeps it, and adds a button to each id that copies the id. A
+// first page that is kept up to date shows changes, until a person pauses this.
 func TestScript(t *testing.T) {
 	s := newStand(t)
 	s.add(one("orders", "b1"))
@@ -361,7 +362,8 @@ func TestScript(t *testing.T) {
 	p.open("")
 	assert.Equal(t, "Go live", asked[string](p, `document.querySelector('#live').textContent.trim()`), "it stays paused")
 
-	// Words that are typed open nothing, and neither does a choice that several hits share.
+	// Typing words into the search opens no page, and neither does choosing a suggestion that
+	// several hits share.
 	s.add(batch.Batch{Service: "orders", ID: "k1", DataChangeID: "4711", Payload: []byte("p")}, batch.Batch{Service: "orders", ID: "k2", DataChangeID: "47112", Payload: []byte("p")},
 		batch.Batch{Service: "other", ID: "k3", DataChangeID: "4711", Payload: []byte("p")})
 	offered := func() {
@@ -374,7 +376,7 @@ func TestScript(t *testing.T) {
 	asked[bool](p, `const q = document.getElementById('q'); q.form.addEventListener('submit', event => { event.preventDefault(); document.body.dataset.searched = 'yes'; }); q.dispatchEvent(new InputEvent('input', {inputType: 'insertReplacementText'}))`)
 	assert.Equal(t, "yes", asked[string](p, `document.body.dataset.searched`))
 
-	// A page that nothing keeps up to date says so, and says it no longer once it is read again.
+	// A page whose stream fails says that it is not kept up to date, until it is read again.
 	p.choose("live")
 	p.until("a read", func() bool { return !strings.Contains(p.text(), "Not kept up to date") })
 	s.away.Store(true)

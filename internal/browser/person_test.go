@@ -29,14 +29,14 @@ const (
 	why = "ticket 17"
 )
 
-// stand is a database in which something stands still, and the console of it.
+// stand is a database with batches that do not move, and a console for it.
 type stand struct {
 	*testing.T
 	st   *sqlite.Store
 	db   *sql.DB
 	file string
 	url  string // of the first page
-	// away says that the first page is not answered.
+	// away is true while the server does not answer for the first page.
 	away atomic.Bool
 }
 
@@ -72,7 +72,7 @@ func newStand(t *testing.T) *stand {
 	return s
 }
 
-// person sits before the browser, or the shell, and is called now.
+// person uses the browser or the shell, as an operator who was called.
 type person struct {
 	*stand
 	ctx      context.Context // chromedp takes its handle of a tab as a context
@@ -89,12 +89,12 @@ func (s *stand) person() *person {
 	ctx, cancel := chromedp.NewContext(chrome.ctx, chromedp.WithNewBrowserContext())
 	s.Cleanup(cancel)
 	p := &person{stand: s, ctx: ctx}
-	require.NoError(s, chromedp.Do(ctx, chromedp.EmulateViewport(1200, 900))) // it opens the tab, which lives as long as its context
+	require.NoError(s, chromedp.Do(ctx, chromedp.EmulateViewport(1200, 900))) // opens the tab, which stays open as long as its context
 	p.called = time.Now()
 	return p
 }
 
-// run carries actions out, which do not lead to another page.
+// run carries out actions that do not lead to another page.
 func (p *person) run(actions ...chromedp.Action[chromedp.Void]) {
 	p.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
@@ -102,7 +102,7 @@ func (p *person) run(actions ...chromedp.Action[chromedp.Void]) {
 	require.NoError(p, chromedp.Do(ctx, actions...))
 }
 
-// goes carries actions out that lead to another page, and waits for it.
+// goes carries out actions that lead to another page, and waits for that page.
 func (p *person) goes(actions ...chromedp.Action[chromedp.Void]) {
 	p.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
@@ -112,13 +112,13 @@ func (p *person) goes(actions ...chromedp.Action[chromedp.Void]) {
 	require.Less(p, got.Status, int64(http.StatusBadRequest), "%s", got.URL)
 }
 
-// open opens a page by its address: what a bookmark does.
+// open opens a page by its address, as a bookmark does.
 func (p *person) open(page string) {
 	p.Helper()
 	p.goes(chromedp.Navigate(p.url + page))
 }
 
-// text is what a person reads on the page.
+// text returns the visible text of the page.
 func (p *person) text() string {
 	p.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
@@ -128,7 +128,7 @@ func (p *person) text() string {
 	return text
 }
 
-// reads finds words on the page.
+// reads checks that the page has these words.
 func (p *person) reads(words ...string) {
 	p.Helper()
 	text := strings.Join(strings.Fields(p.text()), " ")
@@ -141,7 +141,7 @@ func byWords(element, words string) string {
 	return "//" + element + `[normalize-space()='` + words + `']`
 }
 
-// click clicks on the first link with these words.
+// click follows the first link with these words.
 func (p *person) click(words string) {
 	p.Helper()
 	p.clicks++
@@ -154,7 +154,7 @@ func (p *person) types(id, words string) {
 	p.run(chromedp.SendKeys("#"+id, words))
 }
 
-// choose clicks on what does not lead to another page.
+// choose clicks an element that does not lead to another page.
 func (p *person) choose(id string) {
 	p.Helper()
 	p.clicks++
@@ -184,8 +184,8 @@ var program = sync.OnceValues(func() (string, error) {
 	return bin, nil
 })
 
-// command runs dltbatch, and types what it asks for. It returns what it shows. Exit code 6 says
-// that something was found.
+// command runs dltbatch with the given input, and returns its output. It accepts exit code 6, with
+// which the command reports that it found something.
 func (p *person) command(typed string, args ...string) string {
 	p.Helper()
 	bin, err := program()
@@ -202,7 +202,7 @@ func (p *person) command(typed string, args ...string) string {
 	return strings.Join(strings.Fields(out.String()), " ")
 }
 
-// done says that the last act was this one, by whoever sits here.
+// done checks that the last act is this action, by the expected person.
 func (p *person) done(acts []batch.Act, err error, action batch.Action) {
 	p.Helper()
 	require.NoError(p, err)

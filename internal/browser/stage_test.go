@@ -32,7 +32,8 @@ func (s *stand) add(batches ...batch.Batch) {
 	require.NoError(s, s.st.Add(s.Context(), batches...))
 }
 
-// faulty is a ledger whose attempts have faults; it gives evidence where it resolves.
+// faulty returns a ledger whose attempts have faults. If resolves is true, the ledger gives
+// evidence about them.
 func faulty(resolves bool, fault func(batch.Attempt) memory.Fault) *memory.Ledger {
 	t := memory.Unforgiving(0)
 	t.Resolves, t.PressureScope = resolves, dlt.ScopeEndpoint
@@ -43,7 +44,7 @@ func always(k memory.FaultKind) func(batch.Attempt) memory.Fault {
 	return func(batch.Attempt) memory.Fault { return memory.Fault{Kind: k} }
 }
 
-// first is a fault of one batch alone.
+// first returns a function that gives a fault to one batch only.
 func first(id batch.ID, k memory.FaultKind) func(batch.Attempt) memory.Fault {
 	return func(a batch.Attempt) memory.Fault {
 		if a.ID == id {
@@ -76,7 +77,7 @@ func (s *stand) runs(name string, l dlt.Ledger, o dltbatch.Options) (stop func()
 	return stop
 }
 
-// until waits for what an instance is about to do. Nobody has called the person yet.
+// until waits for something that an instance is about to do, before the person opens the browser.
 func (s *stand) until(what string, done func() bool) {
 	s.Helper()
 	end := time.Now().Add(time.Minute)
@@ -93,7 +94,7 @@ func (s *stand) stats() store.Stats {
 	return stats
 }
 
-// counted counts now.
+// counted makes the store count now.
 func (s *stand) counted() {
 	s.until("a count", func() bool {
 		did, err := texts.Refresh(s.Context(), s.st, store.RefreshQuery{OlderThan: time.Microsecond})
@@ -120,8 +121,7 @@ func (s *stand) paused() {
 	})
 }
 
-// exec changes the database behind the store's back: an instance that is killed, or time that
-// passes.
+// exec changes the database directly, as if an instance was killed, or as if time passed.
 func (s *stand) exec(statement string, args ...any) {
 	s.Helper()
 	_, err := s.db.ExecContext(s.Context(), statement, args...)

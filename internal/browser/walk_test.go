@@ -29,7 +29,7 @@ func quickstart(t *testing.T) string {
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		require.NoError(t, cmd.Process.Signal(os.Interrupt))
-		_ = cmd.Wait() // 130: interrupted
+		_ = cmd.Wait() // the exit code is 130: interrupted
 		require.Equal(t, 130, cmd.ProcessState.ExitCode())
 	})
 	lines := bufio.NewScanner(text)
@@ -43,7 +43,7 @@ func quickstart(t *testing.T) string {
 	return ""
 }
 
-// The walk of docs/operations.md#two-minutes-in-the-console leads where it says.
+// Each step of docs/operations.md#two-minutes-in-the-console leads to the page that it says.
 func TestWalk(t *testing.T) {
 	p := (&stand{T: t, url: quickstart(t)}).person()
 	p.open("")

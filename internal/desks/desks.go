@@ -1,5 +1,6 @@
-// Package desks joins the answers of several desks: those of the shards of a set (package shards),
-// for the command and the console. A shard that fails hides nothing of the others.
+// Package desks joins the answers of several desks, which are those of the shards of a set
+// (package shards), for the command and the console. If a shard fails, the answers of the others
+// are still used.
 package desks
 
 import (
@@ -10,7 +11,7 @@ import (
 	"sync"
 )
 
-// Answer is what one shard answered.
+// Answer is the answer of one shard, or its error.
 type Answer[T any] struct {
 	Shard int   `json:"shard"`
 	Value T     `json:"answer"`
@@ -41,7 +42,7 @@ func WithoutErrors[T any](list []Answer[T]) (good []Answer[T]) {
 	return good
 }
 
-// Values are the answers without an error, without their shards.
+// Values returns the values of the answers without an error.
 func Values[T any](list []Answer[T]) (values []T) {
 	for _, a := range WithoutErrors(list) {
 		values = append(values, a.Value)
@@ -49,7 +50,8 @@ func Values[T any](list []Answer[T]) (values []T) {
 	return values
 }
 
-// NameShards names shards, of so many: "shard 3", "shards 0 to 2 and 5", "all shards".
+// NameShards names shards out of a number of shards: "shard 3", "shards 0 to 2 and 5", "all
+// shards".
 func NameShards(shards []int, of int) string {
 	if len(shards) == of && of > 1 {
 		return "all shards"
@@ -81,7 +83,7 @@ func NameShards(shards []int, of int) string {
 	return word + strings.Join(parts, "")
 }
 
-// Missing names the shards that did not answer; "" where all did.
+// Missing says which shards did not answer; "" if all did.
 func Missing[T any](list []Answer[T]) string {
 	var shards []int
 	for _, a := range list {
@@ -96,11 +98,11 @@ func Missing[T any](list []Answer[T]) string {
 	return strings.ToUpper(name[:1]) + name[1:] + " did not answer"
 }
 
-// Page is one page of a list of which each shard has a page, in the order of compare: at most
-// limit of it, 0 is all. more[i] says that shard i has more behind its page, so that nothing of
-// the others that comes behind the end of that page can be shown yet. Of the shards with more, end
-// is the one whose page ends first, -1 without one; goesOn says that the list goes on behind this
-// page.
+// Page joins pages of a list, one from each shard, into one page in the order of compare, with at
+// most limit elements; 0 means no limit. more[i] is true if shard i has more elements after its
+// page: elements of other shards that come after the end of that page cannot be shown yet. Of the
+// shards with more, end is the index of the one whose page ends first; -1 if there is none. goesOn
+// is true if the list continues after this page.
 func Page[T any](pages [][]T, more []bool, limit int, compare func(a, b T) int) (page []T, end int, goesOn bool) {
 	end = -1
 	for i, p := range pages {
@@ -118,7 +120,7 @@ func Page[T any](pages [][]T, more []bool, limit int, compare func(a, b T) int) 
 		}
 	}
 	if limit > 0 && n > limit {
-		for n = limit; n < len(page) && compare(page[n-1], page[n]) == 0; { // a cursor does not tell them apart
+		for n = limit; n < len(page) && compare(page[n-1], page[n]) == 0; { // a cursor does not distinguish equal elements
 			n++
 		}
 	}

@@ -18,8 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// A list that is read page by page, from shards whose pages end anywhere, has everything once and
-// in order.
+// Page returns every element once and in order, wherever the pages of the shards end.
 func TestPage(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -39,7 +38,7 @@ func TestPage(t *testing.T) {
 			for i, s := range shards {
 				begin, _ := slices.BinarySearch(s, after+1)
 				end := min(len(s), begin+1+rng.IntN(4))
-				for end < len(s) && end > begin && s[end] == s[end-1] { // a shard's own cursor tells them apart
+				for end < len(s) && end > begin && s[end] == s[end-1] { // a shard's own cursor distinguishes equal elements
 					end++
 				}
 				pages[i], more[i] = s[begin:end], end < len(s)
@@ -66,8 +65,8 @@ func TestNamed(t *testing.T) {
 	assert.Equal(t, "shard 0", desks.NameShards([]int{0}, 1))
 }
 
-// A shard that fails is said first, and hides nothing of the others. Each shard is judged by
-// itself; the same words of several are one incident.
+// A shard that fails is named first, and the others are still shown. Each shard is judged by
+// itself; incidents with the same text in several shards are joined.
 func TestSituation(t *testing.T) {
 	of := func(state operator.State, kinds ...operator.IncidentKind) (s operator.Situation) {
 		s.State = state

@@ -14,14 +14,15 @@ import (
 // IncidentShard is the kind of the incident of a shard that did not answer.
 const IncidentShard operator.IncidentKind = "shard"
 
-// JoinSituations returns what is wrong in all shards. Each shard is judged by itself, since its
-// batches need instances of their own. Incidents of the same words are one, and each begins with
-// its shards. page makes an incident's address of those in the consoles of the shards.
+// JoinSituations joins the incidents of all shards. Each shard is judged by itself, since its
+// batches need instances of their own. Incidents with the same text become one, whose text begins
+// with the shards. page returns the address of an incident's page, from the shard and the address
+// in that shard's console.
 func JoinSituations(list []Answer[operator.Situation], page func(shard int, address string) string) (all operator.Situation) {
 	good := WithoutErrors(list)
 	all.Incidents, all.Itself, all.Counted = shardsDownIncident(list), []operator.Moving{}, len(good) > 0
 	all.State = worstState(good, len(list))
-	found := map[[4]string]int{} // an incident's words, and its place
+	found := map[[4]string]int{} // from the texts of an incident to its index
 	var where [][]int            // the shards of each incident
 	var stats []store.Stats
 	skip := len(all.Incidents)
@@ -68,8 +69,7 @@ func JoinSituations(list []Answer[operator.Situation], page func(shard int, addr
 	return all
 }
 
-// shardsDownIncident returns the incident of the shards that did not answer; nothing where all
-// did.
+// shardsDownIncident returns the incident about the shards that did not answer; nil if all did.
 func shardsDownIncident[T any](list []Answer[T]) []operator.Incident {
 	missing := Missing(list)
 	if missing == "" {
@@ -81,8 +81,9 @@ func shardsDownIncident[T any](list []Answer[T]) []operator.Incident {
 	}}
 }
 
-// worstState returns the worst state of all shards. That no instance runs, or nothing is posted,
-// is said where it holds for every shard; where it holds for some, a person is needed.
+// worstState returns the worst state of all shards. "No instance runs" and "nothing is posted" are
+// returned only if they hold for every shard; if they hold for some, the state is that a person is
+// needed.
 func worstState(good []Answer[operator.Situation], of int) operator.State {
 	if len(good) < of {
 		return operator.StatePerson
@@ -106,7 +107,7 @@ func worstState(good []Answer[operator.Situation], of int) operator.State {
 	return all
 }
 
-// joinMoving adds the batches of a shard that move by themselves to those of other shards.
+// joinMoving adds the batches of a shard that move by themselves to those of the other shards.
 func joinMoving(all, more []operator.Moving) []operator.Moving {
 	for _, m := range more {
 		at := slices.IndexFunc(all, func(o operator.Moving) bool { return o.Reason == m.Reason })
@@ -125,7 +126,7 @@ func joinMoving(all, more []operator.Moving) []operator.Moving {
 	return all
 }
 
-// JoinLookups joins what a text names in shards: the whole names first.
+// JoinLookups joins the hits of several shards, whole names first.
 func JoinLookups(list []operator.Lookup) operator.Lookup {
 	all := operator.Lookup{Hits: []operator.Hit{}}
 	for _, l := range list {
@@ -143,13 +144,13 @@ func JoinLookups(list []operator.Lookup) operator.Lookup {
 	return all
 }
 
-// CompareAge compares batches by the order that lists have.
+// CompareAge compares batches in the order of lists: by the time when they were added.
 func CompareAge(a, b batch.Record) int {
 	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
 }
 
-// JoinSearched joins the open batches that shards found, the oldest first, at most limit of them
-// (0 is 100, at most 1,000, as in [operator.SearchQuery]).
+// JoinSearched joins the open batches that several shards found, oldest first. limit is the
+// largest number of batches (0 means 100; at most 1,000, as in [operator.SearchQuery]).
 func JoinSearched(list []operator.Searched, limit int) operator.Searched {
 	all := operator.Searched{Batches: []batch.Record{}}
 	for _, s := range list {

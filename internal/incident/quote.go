@@ -2,7 +2,7 @@ package incident
 
 import "strings"
 
-// Quote writes a word as a shell reads it back.
+// Quote quotes a word for a shell.
 func Quote(s string) string {
 	special := func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_.:/@%+=,-", r))

@@ -1,4 +1,4 @@
-// Package incident has the sentences about what is wrong. Each thing that may be wrong has one,
+// Package incident has the sentences about what is wrong. Each kind of incident has one sentence,
 // and the command, the console, package operator and
 // [github.com/dltbatch/dltbatch/health.Health.Attention] all take it from here.
 package incident
@@ -9,8 +9,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// LedgerClosed says why a ledger takes nothing. A kind that a client does not name is a ledger
-// that is not reached.
+// LedgerClosed says why a ledger takes nothing. Any kind that the function does not know is
+// described as a ledger that cannot be reached.
 func LedgerClosed(kind batch.ErrorKind) string {
 	switch kind {
 	case batch.KindMisconfigured:
@@ -21,14 +21,14 @@ func LedgerClosed(kind batch.ErrorKind) string {
 	return "the ledger is not reached"
 }
 
-// ClosedKinds are the kinds for which a ledger takes nothing, the one that needs a person most
-// first.
+// ClosedKinds returns the kinds of errors after which a ledger takes nothing. The kind that needs
+// a person most comes first.
 func ClosedKinds() []batch.ErrorKind {
 	return []batch.ErrorKind{batch.KindMisconfigured, batch.KindUnavailable, batch.KindBusy}
 }
 
-// WorstKind is the first of [ClosedKinds] among these. A kind that is not among them is a ledger
-// that is not reached.
+// WorstKind returns the kind among kinds that comes first in [ClosedKinds]. A kind that is not in
+// ClosedKinds counts as a ledger that cannot be reached.
 func WorstKind(kinds ...batch.ErrorKind) batch.ErrorKind {
 	found := batch.KindBusy
 	for _, k := range kinds {
@@ -65,7 +65,8 @@ func LanePostsNothing(kind batch.ErrorKind) string {
 	return "Nothing of its lane is posted: " + LedgerClosed(kind) + "."
 }
 
-// InstancesPostNothing returns the sentence that of so many live instances these post nothing.
+// InstancesPostNothing says that the named instances post nothing; live is the number of all live
+// instances.
 func InstancesPostNothing(names []string, live int, kind batch.ErrorKind) string {
 	switch {
 	case len(names) == live:
@@ -76,8 +77,8 @@ func InstancesPostNothing(names []string, live int, kind batch.ErrorKind) string
 	return fmt.Sprintf("%d of %d instances post nothing: %s.", len(names), live, LedgerClosed(kind))
 }
 
-// LedgersGetNothing is about ledgers to which instances post nothing, while they post to others.
-// The instances are as for [InstancesPostNothing].
+// LedgersGetNothing says that instances post nothing to these ledgers, while they post to others.
+// names and live are as for [InstancesPostNothing].
 func LedgersGetNothing(ledgers []string, names []string, live int, kind batch.ErrorKind) string {
 	who := "Nothing is posted to "
 	switch {
@@ -139,17 +140,17 @@ func Refused(n int) string {
 // Disagree is the sentence that instances have different settings.
 const Disagree = "The instances disagree about the settings of a ledger."
 
-// Unserved returns the sentence that no instance takes batches of so many lanes.
+// Unserved returns the sentence that no instance takes the batches of n lanes.
 func Unserved(lanes int) string {
 	return "No instance takes batches of " + Count(lanes, "lane", "lanes") + "."
 }
 
-// Held returns the sentence that the strategy takes nothing of so many lanes.
+// Held returns the sentence that the strategy takes no batch of n lanes.
 func Held(lanes int) string {
 	return "The strategy takes nothing of " + Count(lanes, "lane", "lanes") + "."
 }
 
-// NotRecorded returns the sentence that no instance has recorded the settings of so many lanes.
+// NotRecorded returns the sentence that no instance has recorded the settings of n lanes.
 func NotRecorded(lanes int) string {
 	return "The settings of " + Count(lanes, "lane", "lanes") + " are not on record."
 }

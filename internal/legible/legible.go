@@ -29,7 +29,7 @@ func Text(s string) string {
 	return b.String()
 }
 
-// Line is Text in one line: each line break, tab and other control character becomes a space.
+// Line is Text on one line: each line break, tab and other control character becomes a space.
 func Line(s string) string {
 	return Text(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {

@@ -1,4 +1,4 @@
-// Package pages turns lists of pages, each with the cursor of the next, into one sequence.
+// Package pages turns a list that is read page by page into one sequence.
 package pages
 
 import "iter"

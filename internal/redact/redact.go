@@ -2,9 +2,9 @@
 // the command. Nothing else in this module hides a secret.
 //
 //   - [Redactor] hides known secrets: [HeaderSecrets], [TokenSecrets] and [URLSecrets] find them
-//     in the parts of a request, and [Cause] makes an error of net/http fit to be shown.
-//   - [ShownURL] names an endpoint, [BareEndpoint] cuts a name that somebody else gave.
-//   - [DSN] and [Argument] hide data source names, and a text that was typed in place of one.
+//     in the parts of a request, and [ShownError] makes an error of net/http safe to show.
+//   - [ShownURL] names an endpoint, and [BareEndpoint] cuts a name that comes from outside.
+//   - [DSN] hides passwords, and [HideArgument] hides an argument typed in the wrong place.
 package redact
 
 import (
@@ -16,8 +16,8 @@ import (
 	"strings"
 )
 
-// Redactor hides secrets wherever a text has them. It does not change, and its
-// methods may be called concurrently. nil hides nothing.
+// Redactor hides secrets wherever a text has them. It is immutable, and its methods may be called
+// concurrently. A nil Redactor hides nothing.
 type Redactor struct{ secrets []string }
 
 const (

@@ -151,7 +151,7 @@ func TestArgument(t *testing.T) {
 	}
 }
 
-// A data source name of either form loses its password, and keeps the rest.
+// In both forms of a data source name the password is hidden, and the rest stays.
 func TestDSN(t *testing.T) {
 	for text, want := range map[string]string{
 		"no postgres://ada:pass@h/db here":          "no postgres[redacted]h/db here",

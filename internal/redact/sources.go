@@ -34,7 +34,7 @@ func basicSecrets(credential string) []string {
 	return []string{string(text), user, password}
 }
 
-// TokenSecrets returns a token, and the parts of it that are secrets by themselves.
+// TokenSecrets returns a token, and its parts that are secrets by themselves.
 func TokenSecrets(token string) []string {
 	out := []string{token}
 	if _, credential, ok := strings.Cut(token, ":"); ok { // for "OAuth2:abc"
@@ -55,7 +55,7 @@ func TokenSecrets(token string) []string {
 }
 
 // URLSecrets returns the parts of an address that may be keys: all but scheme, host and port.
-// Providers put keys into any of them.
+// Providers put keys into any of the other parts.
 func URLSecrets(u *url.URL) (out []string) {
 	add := func(parts ...string) {
 		for _, p := range parts {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// ShownURL returns the part of a base URL that may be shown: scheme, host and port, and a digest
-// of the rest, if there is any, which tells two endpoints of one host apart.
+// ShownURL returns the part of a base URL that may be shown: scheme, host and port. If the URL has
+// more, ShownURL adds a digest of the rest, which distinguishes two endpoints of one host.
 func ShownURL(u *url.URL) string {
 	shown := (&url.URL{Scheme: u.Scheme, Host: u.Host}).String()
 	if rest := strings.Trim(u.EscapedPath(), "/") + u.RawQuery + u.User.String(); rest != "" {

@@ -125,7 +125,7 @@ func TestOneCountsForAll(t *testing.T) {
 		synctest.Wait()
 		kept, err := texts.Read(t.Context(), st, store.TextStats, "")
 		require.NoError(t, err)
-		kept.Body = "{}" // as if the process that counts had died long ago
+		kept.Body = "{}" // as if the counting process had died long ago
 		did2, err := st.SwapTexts(t.Context(), kept)
 		require.NoError(t, err)
 		require.True(t, did2)

@@ -86,14 +86,14 @@ func TestProcessesAgreeOnWhoServes(t *testing.T) {
 	})
 }
 
-// stubborn is a store in which another process is always faster.
+// stubborn is a store in which another process always writes first.
 type stubborn struct{ *memory.Store }
 
 func (stubborn) SwapTexts(context.Context, ...store.Text) (bool, error) { return false, nil }
 
 var errDown = errors.New("database down")
 
-// refusing is a store that takes no writes.
+// refusing is a store that accepts no writes.
 type refusing struct{ *memory.Store }
 
 func (refusing) SwapTexts(context.Context, ...store.Text) (bool, error) { return false, errDown }
