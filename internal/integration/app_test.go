@@ -21,17 +21,17 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
-// app is an application with a store, and its own way to the database: database/sql, or pgx's
+// app is an application with a store and a database connection of its own: database/sql, or pgx's
 // pool.
 type app struct {
 	*postgres.Store
-	db     *sql.DB // of the pool, too
+	db     *sql.DB // also set with pgx's pool
 	pool   *pgxpool.Pool
-	native *native.Store // where there is a pool
+	native *native.Store // nil without pgx's pool
 	open   *transactions
 }
 
-// openApp opens a store as an application does. It is not migrated.
+// openApp opens a store as an application does, and does not migrate it.
 func openApp(t testing.TB, d driver, dsn string, o *postgres.Options) *app {
 	t.Helper()
 	a := &app{open: &transactions{}}
@@ -45,7 +45,7 @@ func openApp(t testing.TB, d driver, dsn string, o *postgres.Options) *app {
 	return a.with(t, o)
 }
 
-// open opens a store in the space, which may not be migrated; with options or without.
+// open opens a store in the space and does not migrate it; o may be nil.
 func (s *space) open(o *postgres.Options) *app {
 	s.t.Helper()
 	if o == nil {
@@ -54,7 +54,8 @@ func (s *space) open(o *postgres.Options) *app {
 	return openApp(s.t, s.d, s.dsn, o)
 }
 
-// listen is the session that the store needs for hints where its pool has none.
+// listen returns the option that opens a session for hints, for stores whose pool cannot provide
+// one.
 func (s *space) listen() func(context.Context) (postgres.Listener, error) {
 	switch {
 	case s.d.bouncer:
@@ -65,7 +66,7 @@ func (s *space) listen() func(context.Context) (postgres.Listener, error) {
 	return nil
 }
 
-// app is an application with a migrated store in the space.
+// app returns an application with a migrated store in the space.
 func (s *space) app() *app {
 	s.t.Helper()
 	a := s.open(nil)
@@ -73,7 +74,7 @@ func (s *space) app() *app {
 	return a
 }
 
-// with is another store on the same connections.
+// with opens another store on the same connections.
 func (a *app) with(t testing.TB, o *postgres.Options) *app {
 	t.Helper()
 	b := *a
@@ -88,7 +89,7 @@ func (a *app) with(t testing.TB, o *postgres.Options) *app {
 	return &b
 }
 
-// close ends the application, as a crash would: its transactions are gone.
+// close ends the application as a crash would: its open transactions are rolled back.
 func (a *app) close() {
 	a.open.end()
 	_ = a.db.Close()
@@ -97,7 +98,7 @@ func (a *app) close() {
 	}
 }
 
-// whole is the store with all methods of the driver.
+// whole returns the store as the driver's own type, with all methods.
 func (a *app) whole() interface {
 	store.Store
 	order.Store
@@ -130,7 +131,7 @@ func (a *app) begin(ctx context.Context) (*appTx, error) {
 	return x, nil
 }
 
-// mustBegin is begin for a transaction that the end of the test rolls back.
+// mustBegin is begin for a transaction that is rolled back at the end of the test.
 func (a *app) mustBegin(t testing.TB) *appTx {
 	t.Helper()
 	x, err := a.begin(t.Context())
@@ -142,7 +143,7 @@ func (a *app) addTx(ctx context.Context, x *appTx, bs ...batch.Batch) error {
 	return a.ownTx(x).Add(ctx, bs...)
 }
 
-// ownTx is what the store makes of a transaction.
+// ownTx returns the store.Tx for a transaction.
 func (a *app) ownTx(x *appTx) store.Tx {
 	if a.native != nil {
 		return a.native.Tx(x.pgx)
@@ -166,7 +167,7 @@ func (x *appTx) exec(ctx context.Context, text string) (err error) {
 	return err
 }
 
-// read reads the one value of a statement.
+// read runs a statement that returns one value, and stores the value in into.
 func (x *appTx) read(ctx context.Context, into any, text string) error {
 	if x.pgx != nil {
 		return x.pgx.QueryRow(ctx, text).Scan(into)
@@ -190,8 +191,8 @@ func (x *appTx) rollback() error {
 	return x.sql.Rollback()
 }
 
-// transactions are the open transactions of an application: a pool waits for them when it is
-// closed.
+// transactions holds the open transactions of an application, because closing a pool waits for
+// them.
 type transactions struct {
 	mu  sync.Mutex
 	all []*appTx
@@ -218,8 +219,8 @@ func (o *transactions) end() {
 	}
 }
 
-// openPool opens a pool of pgx that keptOnly watches, of as many connections as a test may
-// want.
+// openPool opens a pgx pool with as many connections as a test may need; keptOnly watches its
+// statements.
 func openPool(t testing.TB, dsn string) *pgxpool.Pool {
 	t.Helper()
 	if !strings.Contains(dsn, "pool_max_conns=") {

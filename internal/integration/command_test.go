@@ -22,7 +22,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
-// terminal is the command dltbatch, and the schema that it is about.
+// terminal runs the command dltbatch for a schema.
 type terminal struct {
 	*testing.T
 	program, dsn, schema string
@@ -41,7 +41,7 @@ func buildCommand(t *testing.T) string {
 	return program
 }
 
-// runs runs the command, which must exit with a code.
+// runs runs the command and requires this exit code.
 func (c terminal) runs(code int, args ...string) (out, errs string) {
 	c.Helper()
 	out, errs, have := c.output(args...)
@@ -66,7 +66,7 @@ func (c terminal) output(args ...string) (out, errs string, code int) {
 	return o.String(), e.String(), code
 }
 
-// troubles returns what doctor found.
+// troubles returns the bad findings of doctor.
 func (c terminal) troubles() map[string]string {
 	c.Helper()
 	out, _ := c.runs(6, "doctor", "--json")
@@ -86,7 +86,7 @@ func (c terminal) troubles() map[string]string {
 	return found
 }
 
-// Over shards, of which one is on a server that is down, the command shows and changes the others.
+// With one of the shards on a server that is down, the command shows and changes the others.
 func TestCommandOverShards(t *testing.T) {
 	t.Parallel()
 	const n = 3
@@ -120,7 +120,7 @@ func TestCommandOverShards(t *testing.T) {
 	assert.Contains(t, errs, "in the order of their numbers")
 }
 
-// The command makes a schema, shows what stands still in it, and acts.
+// The command creates a schema, shows the batches in it that do not move, and acts.
 func TestCommand(t *testing.T) {
 	s := newSpace(t, pooled)
 	c := newTerminal(t, s)
@@ -152,8 +152,8 @@ func TestCommand(t *testing.T) {
 	assert.NotContains(t, found, "held snapshot")
 	assert.NotContains(t, found, "pooler")
 
-	// The schema's clock is an hour ahead, and so a transaction that is open is an hour old. The
-	// half minute keeps the text the same, however exactly the clock is read.
+	// The schema's clock is an hour ahead, so an open transaction appears to be an hour old. The
+	// extra half minute keeps the text the same however exactly the clock is read.
 	tx, err := s.admin.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
 	_, err = tx.Exec(`SELECT pg_current_xact_id()`)
@@ -164,7 +164,8 @@ func TestCommand(t *testing.T) {
 	assert.Contains(t, found["held snapshot"], "1h")
 	require.NoError(t, tx.Rollback())
 
-	// A setting with which the store refuses to work keeps nothing from being found.
+	// doctor finds all faults even if one of them is a setting with which the store refuses to
+	// work.
 	u, err := url.Parse(c.dsn)
 	require.NoError(t, err)
 	asynchronous := *u
@@ -185,7 +186,7 @@ func TestCommand(t *testing.T) {
 	assert.NotContains(t, errs, "hunter2-Zq")
 }
 
-// doctor sees PgBouncer, and how the data source name has to be for it.
+// doctor recognizes PgBouncer, and says which parameters the data source name needs.
 func TestCommandThroughPgBouncer(t *testing.T) {
 	s := newSpace(t, pooledBounced)
 	c := newTerminal(t, s)

@@ -18,7 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Every page of the console is there on PostgreSQL, with times by the database's clock, and a form
+// Every page of the console works on PostgreSQL, with times by the database's clock, and a form
 // acts upon what its page showed.
 func TestConsole(t *testing.T) {
 	s := newSpace(t, pooled)
@@ -63,9 +63,9 @@ func TestConsole(t *testing.T) {
 	assert.Contains(t, ask(http.MethodGet, "", nil).Body.String(), "By ada: r.")
 }
 
-// Fifty people keep the first page up to date, at one process. They cost at most one statement a
-// second together: one read serves all for half a minute (TestPagesKeptUpToDate of package
-// console), and it takes no more than thirty statements.
+// Fifty people who keep the first page up to date at one process cause at most one statement a
+// second together: one read, of at most thirty statements, serves all of them for half a minute
+// (TestPagesKeptUpToDate of package console).
 func TestConsoleIsCheap(t *testing.T) {
 	s := newSpace(t, pooled)
 	s.store()

@@ -18,7 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
-// copies are the COPY statements that a tracer of pgx was shown.
+// copies counts the COPY statements that pgx traces.
 type copies struct {
 	mu    sync.Mutex
 	begun []string
@@ -55,7 +55,7 @@ func (c *copies) take() (begun, ended int) {
 	return begun, ended
 }
 
-// many are batches with all kinds of columns.
+// many returns batches that use all kinds of columns.
 func many(n int) []batch.Batch {
 	list := make([]batch.Batch, n)
 	for i := range list {
@@ -76,12 +76,12 @@ func many(n int) []batch.Batch {
 			b.Tags = batch.Tags{"invoice": fmt.Sprint(i), "customer": "77"}
 		}
 	}
-	list[7].Payload = make([]byte, 300_000) // several messages of COPY
+	list[7].Payload = make([]byte, 300_000) // takes several messages of COPY
 	return list
 }
 
-// rows are the rows of added batches in the order in which they were added, without the columns
-// that differ from Add to Add.
+// rows returns the rows of added batches in the order of adding, without the columns that differ
+// from Add to Add.
 func (s *space) rows() (all []string) {
 	s.t.Helper()
 	found, err := s.admin.Query(`SELECT (to_jsonb(b) - 'seq' - 'created_at')::text || (to_jsonb(w) - 'seq' - 'created_at')::text || (w.seq = b.seq)
@@ -100,9 +100,9 @@ func (s *space) rows() (all []string) {
 	return all
 }
 
-// Many new batches go by COPY over pgx's own pool, and their rows are those of an INSERT. Where
-// one of them is known the store adds the others, and nothing after a conflict, as ever. A COPY
-// that has to wait ends with its context. AddTx is the same.
+// Add writes many new batches by COPY with pgx's own pool, and the rows are the same as those of
+// an INSERT. If one of the batches is known the store adds the others; after a conflict it adds
+// nothing. A COPY that has to wait ends with its context. AddTx does the same.
 func TestManyAreCopied(t *testing.T) {
 	t.Parallel()
 	const n = 250
@@ -135,7 +135,7 @@ func TestManyAreCopied(t *testing.T) {
 			require.NoError(t, st.Add(t.Context(), few))
 			copied(0, "one batch")
 			s.exec(`DELETE FROM ` + s.schema + `.waiting_batches; DELETE FROM ` + s.schema + `.batches`)
-			other := s.app() // whose transaction holds up a COPY
+			other := s.app() // its transaction makes a COPY wait
 			x := other.mustBegin(t)
 			require.NoError(t, other.addTx(t.Context(), x, list[3]))
 			soon, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -151,14 +151,15 @@ func TestManyAreCopied(t *testing.T) {
 			require.NoError(t, st.Add(t.Context(), more[n/2:]...))
 			copied(1, "some are known")
 			assert.Len(t, s.rows(), n+50)
-			more = many(n + 60) // and after a known one nothing is copied for a while
+			more = many(n + 60) // after a known batch the store uses no COPY for a while
 			more[0].Payload = []byte("other")
 			require.ErrorIs(t, st.Add(t.Context(), more...), batch.ErrConflict)
 			assert.Len(t, s.rows(), n+50)
 			copied(0, "after a known one")
-			// The same in the application's own transaction, which goes on after each of them.
+			// The same holds in the application's own transaction, which can continue after each
+			// of these calls.
 			s.exec(`DELETE FROM ` + s.schema + `.waiting_batches; DELETE FROM ` + s.schema + `.transactions; DELETE FROM ` + s.schema + `.batch_tags; DELETE FROM ` + s.schema + `.batches`)
-			st, err = native.New(p, &postgres.Options{Schema: s.schema}) // which does not know of the known one
+			st, err = native.New(p, &postgres.Options{Schema: s.schema}) // a new store, which does not know of the known batch
 			require.NoError(t, err)
 			own, err := p.Begin(t.Context())
 			require.NoError(t, err)
@@ -181,7 +182,7 @@ func TestManyAreCopied(t *testing.T) {
 			require.NoError(t, own.Commit(t.Context()))
 			got := s.rows()
 			require.Len(t, got, n+50)
-			// The keys of one transaction follow one another, as those of one Add.
+			// The order keys of one transaction are consecutive, like those of one Add.
 			assert.Equal(t, want, got[:n])
 
 			var left int

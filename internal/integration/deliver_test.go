@@ -9,7 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// onlyFront picks the first batch of a lane that has none under way.
+// onlyFront picks the first batch of a lane, unless a batch of the lane is under way.
 func onlyFront(l batch.Lane) []batch.Run {
 	for _, b := range l.Batches {
 		if !b.State.Claimable() {
@@ -22,7 +22,8 @@ func onlyFront(l batch.Lane) []batch.Run {
 	return []batch.Run{{0}}
 }
 
-// deliverAll claims as many batches of lanes as it can, and records them as committed.
+// deliverAll claims as many batches of the lanes as it can, and records them as committed. It
+// returns their number.
 func deliverAll(ctx context.Context, st *postgres.Store, ttl time.Duration, lanes ...batch.ServiceID) (int, error) {
 	c, err := st.Claim(ctx, store.ClaimQuery{Lanes: lanes, Limit: 100, Window: 1, TTL: ttl, Instance: "new"}, onlyFront)
 	if err != nil {
@@ -45,7 +46,7 @@ func deliverAll(ctx context.Context, st *postgres.Store, ttl time.Duration, lane
 	return len(done), err
 }
 
-// front takes the first batch of a lane.
+// front picks the first batch of a lane if it is ready.
 func front(l batch.Lane) []batch.Run {
 	if len(l.Batches) == 0 || !l.Batches[0].Ready {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// A schema that Citus distributes is refused at the first call, and one beside it is not. A table
-// of the name of Citus' own stands for the extension.
+// A schema with tables that Citus distributes is refused at the first call, and another schema
+// beside it is not. A table with the name of Citus' own stands for the extension.
 func TestADistributedSchemaIsRefused(t *testing.T) {
 	tier.Plain(t)
 	t.Parallel()

@@ -25,10 +25,10 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// found is what doctor says of one check.
+// found is a finding of doctor.
 type found struct{ Check, Found, Do string }
 
-// findings are the troubles that doctor finds.
+// findings returns the bad findings of doctor.
 func (c terminal) findings() (all []found) {
 	c.Helper()
 	out, errs, code := c.output("doctor", "--json")
@@ -48,13 +48,13 @@ func (c terminal) findings() (all []found) {
 	return all
 }
 
-// only are the findings of one check.
+// only returns the findings of one check.
 func only(check string, all []found) []found {
 	return slices.DeleteFunc(all, func(f found) bool { return f.Check != check })
 }
 
-// varying are the parts of findings that differ from one run to the next, each with the text for
-// the documentation.
+// varying lists the parts of findings that differ between runs, each with the text that the
+// documentation has instead.
 var varying = []struct {
 	from *regexp.Regexp
 	to   string
@@ -66,8 +66,8 @@ var varying = []struct {
 	{regexp.MustCompile(`this program knows \d+`), "this program knows N"},
 }
 
-// doctor names what is wrong with each of these set-ups, and what to do. The documentation has it
-// (docs/operations.md#what-doctor-says).
+// doctor says what is wrong with each of these set-ups, and what to do. The documentation quotes
+// this (docs/operations.md#what-doctor-says).
 func TestDoctorOnBrokenSetUps(t *testing.T) {
 	cluster := pgtest.NewCluster(t)
 	dsn := cluster.DSN("")
@@ -120,7 +120,7 @@ func TestDoctorOnBrokenSetUps(t *testing.T) {
 
 	says("`synchronous_commit` is local for this role", with("synchronous_commit=local").findings(), "synchronous_commit")
 	says("`synchronous_commit` is remote_write for this role", with("synchronous_commit=remote_write").findings(), "synchronous_commit")
-	t.Run("standby", func(t *testing.T) { // which ends with it
+	t.Run("standby", func(t *testing.T) { // the standby ends with the subtest
 		cluster.Standby(t, "")
 		require.Eventually(t, func() bool { return len(c.findings()) > 0 }, time.Minute, 10*time.Millisecond)
 		says("a standby follows, and no commit waits for it", c.findings(), "synchronous_standby_names")
@@ -138,7 +138,8 @@ func TestDoctorOnBrokenSetUps(t *testing.T) {
 
 	exec(`CREATE SCHEMA minute`, `CREATE FUNCTION minute.clock_timestamp() RETURNS timestamptz LANGUAGE sql
 		AS 'SELECT pg_catalog.clock_timestamp() + interval ''1 minute'''`)
-	// The instance wrote with a clock that was right, and seems to be gone.
+	// The instance wrote its row with a correct clock, so by the schema's clock it seems to have
+	// gone.
 	says("a clock is a minute off", only("clock", with("search_path=minute,pg_catalog").findings()), "clock")
 
 	tx, err := db.BeginTx(t.Context(), nil)
@@ -147,7 +148,8 @@ func TestDoctorOnBrokenSetUps(t *testing.T) {
 	require.NoError(t, err)
 	exec(`CREATE SCHEMA hour`, `CREATE FUNCTION hour.clock_timestamp() RETURNS timestamptz LANGUAGE sql
 		AS 'SELECT pg_catalog.clock_timestamp() + interval ''1 hour'''`)
-	// So that the transaction is an hour old the clock is an hour ahead, which is another finding.
+	// The clock is an hour ahead so that the transaction is an hour old, which gives a second
+	// finding.
 	says("a transaction was forgotten", only("held snapshot", with("search_path=hour,pg_catalog").findings()), "held snapshot")
 	require.NoError(t, tx.Rollback())
 
@@ -164,7 +166,7 @@ func TestDoctorOnBrokenSetUps(t *testing.T) {
 	s := newSpace(t, pooledBounced)
 	bounced := c
 	bounced.dsn, bounced.schema = s.base+map[bool]string{true: "&", false: "?"}[strings.Contains(s.base, "?")]+"default_query_exec_mode=cache_statement", "none"
-	// That server is another one, without fsync.
+	// PgBouncer leads to another server, which runs without fsync.
 	says("PgBouncer in transaction mode, and prepared statements", only("pooler", bounced.findings()), "pooler")
 
 	docs, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))

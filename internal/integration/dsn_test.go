@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// No error shows the password of a data source name, whatever is wrong with it.
+// No error shows the password of a data source name, whatever is wrong with the name.
 func TestDSNsAreNotShown(t *testing.T) {
 	for _, d := range []driver{pgx, libpq} {
 		for _, dsn := range []string{

@@ -17,8 +17,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
-// flakyStore is a migrated store whose statements fail. With database/sql their connections go
-// on, with pgx's pool they break.
+// flakyStore opens a migrated store whose statements fail. With database/sql the connections stay
+// usable; with pgx's pool they break.
 func flakyStore(t *testing.T, d driver, f *flaky.Faults) store.Store {
 	st, _ := flakyApp(t, newSpace(t, d), f)
 	return st
@@ -30,7 +30,7 @@ type both interface {
 	order.Store
 }
 
-// flakyApp also returns a function that adds in a transaction of an application.
+// flakyApp also returns a function that adds batches in a transaction of the application.
 func flakyApp(t *testing.T, s *space, f *flaky.Faults) (both, func(ctx context.Context, batches ...batch.Batch) error) {
 	d := s.d
 	o := &postgres.Options{Schema: s.schema}
@@ -75,7 +75,7 @@ func flakyApp(t *testing.T, s *space, f *flaky.Faults) (both, func(ctx context.C
 	}
 }
 
-// The test checks the promises of Claim and Pending after an error.
+// Claim and Pending keep their promises after an error.
 func TestContractOfErrors(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, pgx, libpq} {
@@ -86,8 +86,8 @@ func TestContractOfErrors(t *testing.T) {
 	}
 }
 
-// One statement in ten fails. The test runs in real time: all batches become final, once and
-// in order; the log shows how long that took.
+// All batches become final, once and in order, while one statement in ten fails. The test runs in
+// real time; the log shows how long it took.
 func TestOneStatementInTenFails(t *testing.T) {
 	t.Parallel()
 	load := flaky.Load{Lanes: 8, Pause: 200 * time.Millisecond, For: 4 * time.Second}
@@ -102,8 +102,8 @@ func TestOneStatementInTenFails(t *testing.T) {
 	}
 }
 
-// Each statement of each operation fails once, in each way in which a server or a connection
-// fails.
+// Each statement of each operation fails once, in each way in which a server or a connection can
+// fail.
 func TestEveryStatementFails(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
@@ -115,7 +115,7 @@ func TestEveryStatementFails(t *testing.T) {
 			calm := s.as("postgres")
 			kinds := []flaky.Kind{flaky.Before, flaky.After, flaky.Cut, flaky.Shutdown, flaky.Doomed}
 			if d.pool {
-				kinds = kinds[1:] // Before is Cut there
+				kinds = kinds[1:] // with pgx's pool, Before is the same as Cut
 			}
 			flaky.Every(t, flaky.Subject{Store: st, Faultless: calm.both, Faults: f, Kinds: kinds, AddTx: addTx, ManyBatches: 100})
 		})

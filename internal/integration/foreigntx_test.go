@@ -14,9 +14,9 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// A transaction in another database with the same tables would take the batch, and no Runner of
-// the store would find it there: it is refused, from the first call of a process on, and goes on
-// without the batch.
+// AddTx refuses a transaction in another database that has the same tables, from the first call of
+// a process on: that database would store the batch, and no Runner of the store would find it. The
+// transaction can continue without the batch.
 func TestATransactionInAnotherDatabaseIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
@@ -50,7 +50,7 @@ func TestATransactionInAnotherDatabaseIsRefused(t *testing.T) {
 	}
 }
 
-// A process whose transactions hold all connections adds all the same, and hardly waits.
+// AddTx works, and hardly waits, in a process whose transactions hold all connections.
 func TestAddTxWhereNoConnectionIsLeft(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, libpq)
@@ -77,8 +77,8 @@ func TestAddTxWhereNoConnectionIsLeft(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Package postgres names the rights that suffice for a role that only adds, also where AddTx is
-// the first call of a process. In a schema that was never used such a role adds nothing.
+// The rights that package postgres documents suffice for a role that only adds, also if AddTx is
+// the first call of a process. In a schema that was never used such a role cannot add.
 func TestARoleThatOnlyAdds(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, libpq)

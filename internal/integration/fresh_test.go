@@ -13,8 +13,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A claim does not read back what the same process has just added. The bytes are the store's own:
-// the caller of Add may change his.
+// A claim does not read again what the same process has just added. The store keeps its own copy
+// of the bytes, because the caller of Add may change the slice.
 func TestClaimFromMemory(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
@@ -28,7 +28,7 @@ func TestClaimFromMemory(t *testing.T) {
 				c := got.Runs[0].Batches[0]
 				return c.Key.ID, string(got.Payloads[c.Row])
 			}
-			for i := range 3 { // whether the claim before had to read or not
+			for i := range 3 { // whether or not the claim before had to read
 				a, b := one(fmt.Sprint("own", i), fmt.Sprint("a", i)), one(fmt.Sprint("others", i), fmt.Sprint("b", i))
 				want := string(a.Payload)
 				require.NoError(t, own.Add(t.Context(), a, b))
@@ -52,8 +52,8 @@ func TestClaimFromMemory(t *testing.T) {
 	}
 }
 
-// Three processes on one schema: each claim shows and returns what was added under its id,
-// whichever process added it, and whatever happened to the batch or to others before.
+// With three processes on one schema, each claim returns for an id what was added under it,
+// whichever process added the batch, and whatever happened to this or other batches before.
 func TestClaimsAreWhatWasAdded(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
@@ -86,7 +86,7 @@ func TestClaimsAreWhatWasAdded(t *testing.T) {
 			for range 400 {
 				a := apps[r.IntN(len(apps))]
 				switch r.IntN(8) {
-				case 0, 1: // in half of the cases beside a batch that is known
+				case 0, 1: // in half of the cases, together with a known batch
 					in := some()
 					again := in
 					if rec, ok := find(a); ok && r.IntN(2) == 0 {
@@ -96,7 +96,7 @@ func TestClaimsAreWhatWasAdded(t *testing.T) {
 					for _, b := range in {
 						added[b.ID] = b
 					}
-				case 2: // of a call with a conflict nothing is stored
+				case 2: // a call with a conflict stores nothing
 					if rec, ok := find(a); ok {
 						b := added[rec.Key.ID]
 						b.Payload = []byte("other")
@@ -115,7 +115,7 @@ func TestClaimsAreWhatWasAdded(t *testing.T) {
 					}
 				case 4:
 					if rec, ok := find(a); ok {
-						_, _ = a.Cancel(ctx, rec, batch.By{Actor: "test", Reason: "why"}) // not in every state
+						_, _ = a.Cancel(ctx, rec, batch.By{Actor: "test", Reason: "why"}) // fails in some states
 					}
 				case 5:
 					if rec, ok := find(a); ok {

@@ -15,11 +15,11 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// gauge counts the buffers of tables and indexes that a call of a store reads, on an
-// otherwise idle server: no autovacuum, and one connection for the store.
+// gauge counts the buffers of tables and indexes that a call of a store reads, on an otherwise
+// idle server: autovacuum is off, and the store has one connection.
 type gauge struct {
 	t     testing.TB
-	db    *sql.DB // the store's
+	db    *sql.DB // the store's connection
 	admin *sql.DB
 	st    *postgres.Store
 	dsn   string
@@ -38,10 +38,10 @@ func newGauge(t testing.TB) *gauge {
 	return g
 }
 
-// buffers is the number of buffers that all connections have found or read so far. The server
-// counts what a connection did up to a second after it became idle, or at once on request (since
-// PostgreSQL 15). So both connections request it: what the test itself wrote before is not to be
-// counted later, as a read of the store.
+// buffers returns the number of buffers that all connections have found or read so far. The server
+// adds the numbers of a connection up to a second after it became idle, or at once on request
+// (since PostgreSQL 15). So both connections request it: otherwise what the test itself wrote
+// before would count later, as a read of the store.
 func (g *gauge) buffers() (n int64) {
 	g.t.Helper()
 	for _, db := range []*sql.DB{g.db, g.admin} {
@@ -68,7 +68,7 @@ func (g *gauge) vacuum() {
 	require.NoError(g.t, err)
 }
 
-// hold opens a snapshot in a transaction that stays open.
+// hold opens a snapshot in a transaction that stays open until end is called.
 func (g *gauge) hold() (end func()) {
 	g.t.Helper()
 	tx, err := g.admin.BeginTx(g.t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
@@ -78,13 +78,13 @@ func (g *gauge) hold() (end func()) {
 	return func() { require.NoError(g.t, tx.Rollback()) }
 }
 
-// traveller sends batches through a store.
+// traveller delivers batches through a store.
 type traveller struct {
 	*gauge
 	ctx   context.Context
 	lanes []batch.ServiceID
 	added int
-	keys  []batch.Key // of the batches that were finished last
+	keys  []batch.Key // of the batches that became final last
 }
 
 func (v *traveller) add(n int) {
@@ -117,7 +117,7 @@ func (v *traveller) claim(n int) (claims []store.Claim) {
 	return claims
 }
 
-// record records one finding about all of them.
+// record records one finding about all claims.
 func (v *traveller) record(claims []store.Claim, by batch.Actor, finding store.Finding) {
 	v.t.Helper()
 	os := make([]store.Outcome, len(claims))
@@ -137,7 +137,7 @@ func (v *traveller) record(claims []store.Claim, by batch.Actor, finding store.F
 	}
 }
 
-// pass sends n batches all the way, and then prunes them.
+// pass delivers n batches, and then prunes them.
 func (v *traveller) pass(n int) {
 	v.t.Helper()
 	group := 100 * len(v.lanes)

@@ -15,8 +15,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// gate keeps sessions of one name waiting when they read the clock. A claim reads it in the
-// statement that locks its lanes: by then it has its snapshot, and not yet the locks.
+// gate makes sessions with one name wait when they read the clock. A claim reads the clock in the
+// statement that locks its lanes: at that time it has its snapshot, and not yet the locks.
 type gate struct {
 	s    *space
 	name string // of the sessions that wait
@@ -35,12 +35,12 @@ func newGate(s *space) *gate {
 	return g
 }
 
-// store returns a store whose sessions wait at the gate.
+// store opens a store whose sessions wait at the gate.
 func (g *gate) store() *postgres.Store {
 	return openApp(g.s.t, g.s.d, with(g.s.dsn, "application_name="+g.name), &postgres.Options{Schema: g.s.schema}).Store
 }
 
-// close keeps them waiting until open is called.
+// close makes these sessions wait until open is called.
 func (g *gate) close() (open func()) {
 	g.s.t.Helper()
 	c, err := g.s.admin.Conn(context.Background())
@@ -60,8 +60,8 @@ func (g *gate) waiting() bool {
 	return n == 1
 }
 
-// A claim that waits for a lane's lock sees another claim's batches and committed batches
-// once it has the lock: else a batch passes another that is being sent.
+// A claim that waits for a lane's lock sees, once it has the lock, the batches that another claim
+// took or that were committed meanwhile. Otherwise a batch could overtake one that is being sent.
 func TestClaimSeesWhatCameBeforeItsLock(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)
@@ -104,8 +104,8 @@ func TestClaimSeesWhatCameBeforeItsLock(t *testing.T) {
 	assert.Empty(t, a.claimed.Runs, "one of the lane is being sent")
 }
 
-// An application's open transaction, with the first batch of a lane in it, delays neither
-// other Adds to the lane nor their claim.
+// An application's open transaction with the first batch of a lane delays neither other Adds to
+// the lane nor their claim.
 func TestOpenAddTxHoldsUpNoClaim(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
@@ -124,7 +124,7 @@ func TestOpenAddTxHoldsUpNoClaim(t *testing.T) {
 	}
 }
 
-// A claim expires after its TTL on the database's clock, not on the worker's.
+// A claim expires after its TTL by the database's clock, not by the worker's.
 func TestClaimsExpireOnTheDatabasesClock(t *testing.T) {
 	t.Parallel()
 	for _, ahead := range []time.Duration{time.Hour, -time.Hour} {

@@ -17,8 +17,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// A Runner that has nothing to do notices five seconds without PostgreSQL while they last,
-// and their end.
+// An idle Runner notices five seconds without PostgreSQL while they last, and it notices their
+// end.
 func TestHealthWithoutPostgreSQL(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.NewCluster(t)

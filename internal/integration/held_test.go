@@ -13,15 +13,15 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Traffic under a held snapshot leaves this many dead rows behind in each lane: as many as 8
-// minutes of 2,000 batches/s over 400 lanes.
+// While a snapshot is held, traffic leaves this many dead rows in each lane: as many as 8 minutes
+// of 2,000 batches/s over 400 lanes.
 const (
 	heldLanes   = 4
 	heldPerLane = 2400
 )
 
-// calls measures every call of a Runner on a store in which some batches wait and some are
-// under way, with one batch of each lane at least. The order of the names is that of the calls.
+// calls measures every call of a Runner on a store in which some batches wait and some are under
+// way, at least one batch of each lane. names has the order of the calls.
 func (v *traveller) calls() (names []string, buffers map[string]int64) {
 	v.t.Helper()
 	buffers = map[string]int64{}
@@ -101,8 +101,8 @@ func (v *traveller) calls() (names []string, buffers map[string]int64) {
 	return names, buffers
 }
 
-// least is the lowest cost of each call, of several turns: the first turn reads more, of the
-// catalogs and of pages that it cleans.
+// least returns the lowest cost of each call in several turns. The first turn costs more, since it
+// also reads the catalogs and cleans pages.
 func (v *traveller) least() (names []string, least map[string]int64) {
 	v.t.Helper()
 	for range 3 {
@@ -117,8 +117,8 @@ func (v *traveller) least() (names []string, least map[string]int64) {
 	return names, least
 }
 
-// While a snapshot is held, so that no cleaning is possible, each call reads at most twice
-// the buffers that it reads without.
+// While a snapshot is held, so that the server cannot clean up, each call reads at most twice the
+// buffers that it reads without the snapshot.
 func TestCallsUnderAHeldSnapshot(t *testing.T) {
 	t.Parallel()
 	v := &traveller{gauge: newGauge(t), ctx: t.Context()}
@@ -132,7 +132,7 @@ func TestCallsUnderAHeldSnapshot(t *testing.T) {
 	end := v.hold()
 	defer end()
 	v.pass(heldLanes * heldPerLane)
-	v.vacuum() // in vain
+	v.vacuum() // cannot remove anything
 	_, held := v.least()
 	var table strings.Builder
 	for _, name := range names {
@@ -145,13 +145,13 @@ func TestCallsUnderAHeldSnapshot(t *testing.T) {
 	t.Logf("buffers of a call, without and with a held snapshot:\n%s", &table)
 }
 
-// heldMore is the number of extra buffers that a call may read: its rows are on pages of
-// their own then.
+// heldMore is the number of additional buffers that a call may read, because its rows are on pages
+// of their own while the snapshot is held.
 const heldMore = 40
 
-// growing are calls that walk dead rows: see docs/performance-appendix.md. A scan for lanes does
-// so after a scan that found none. A List without a lane reads all open rows, and a List of a
-// lane passes over the rows that retention has removed in front.
+// growing lists the calls that read dead rows: see docs/performance-appendix.md. A scan for lanes
+// does so after a scan that found none. A List without a lane reads all open rows, and a List of a
+// lane reads over the rows in front that retention has removed.
 var growing = map[string]bool{
 	"Lanes, nothing open": true, "Counts": true, "List, open": true, "List of a lane": true,
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// ordering sends orders of one party through a store, in batches of one size.
+// ordering delivers orders of one party through a store, in batches of one size.
 type ordering struct {
 	*traveller
 	each    int
@@ -20,7 +20,7 @@ type ordering struct {
 	batches int
 }
 
-// turn brings a batch's orders to their end, and returns the buffers that its calls read.
+// turn brings the orders of one batch to their end, and returns the buffers that each call reads.
 func (o *ordering) turn() (buffers map[string]int64) {
 	o.t.Helper()
 	const party = "party"
@@ -74,9 +74,9 @@ func (o *ordering) turn() (buffers map[string]int64) {
 	return buffers
 }
 
-// Orders remember no position: each look at a party walks the party's orders that were finished
-// since the snapshot was taken. This cost stays in proportion, and only calls that look at parties
-// have it.
+// The store remembers no position for orders, so each read of a party's orders also reads the
+// party's orders that were finished since the snapshot was taken. This cost stays proportional,
+// and only calls that read parties have it.
 func TestOrdersUnderAHeldSnapshot(t *testing.T) {
 	t.Parallel()
 	o := &ordering{traveller: &traveller{gauge: newGauge(t), ctx: t.Context(), lanes: []batch.ServiceID{"party"}}, each: 50}
@@ -101,6 +101,6 @@ func TestOrdersUnderAHeldSnapshot(t *testing.T) {
 	}
 }
 
-// deadOrder is the number of buffers that a call reads at most for each dead order of the
-// party; the other calls read none.
+// deadOrder is the largest number of buffers that a call reads for each dead order of the party.
+// Other calls read none.
 var deadOrder = map[string]int64{"Parties": 1, "NextOrders": 1}

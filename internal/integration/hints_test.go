@@ -21,14 +21,14 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
-// slowly are the options of a Runner that finds nothing by itself within a test.
+// slowly returns the options of a Runner whose own scans and polls come too late for a test.
 func slowly(o dltbatch.Options) *dltbatch.Options {
 	o.ScanInterval, o.PollInterval = 10*time.Minute, 10*time.Minute
 	return &o
 }
 
-// twoProcesses are two Runners on a space: the first runs, the second adds and waits. The listener
-// is live, and the first scan is over.
+// twoProcesses returns two Runners on a space: one runs, and the other adds and waits. Hints are
+// delivered, and the first scan is over.
 func twoProcesses(t *testing.T, s *space, o dltbatch.Options) (runs, adds *dltbatch.Runner) {
 	t.Helper()
 	tier.Hints(t)
@@ -54,7 +54,8 @@ func runInBackground(t *testing.T, r *dltbatch.Runner) {
 	})
 }
 
-// delivered adds a batch and waits for its end, far sooner than a scan would find it.
+// delivered adds a batch and waits for its end, which comes far sooner than a scan would find the
+// batch.
 func delivered(t *testing.T, r *dltbatch.Runner, b batch.Batch) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -65,8 +66,8 @@ func delivered(t *testing.T, r *dltbatch.Runner, b batch.Batch) {
 	assert.Equal(t, batch.Committed, rec.State)
 }
 
-// What one process adds another delivers at once, and the first hears of its end, with every
-// driver, and through PgBouncer with a session that goes past it.
+// One process delivers at once what another adds, and the other learns of the end by a hint, with
+// every driver, and through PgBouncer with a separate session.
 func TestProcessesWakeEachOther(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -87,7 +88,8 @@ func TestProcessesWakeEachOther(t *testing.T) {
 	}
 }
 
-// A session that the server ends is opened anew, and what was added meanwhile is found at once.
+// After the server has ended the session for hints, the store opens another, and finds at once
+// what was added meanwhile.
 func TestAListenerThatIsKilled(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pooled)
@@ -104,7 +106,7 @@ func TestAListenerThatIsKilled(t *testing.T) {
 	require.Eventually(t, func() bool { return runs.Health().Hints.Live }, 30*time.Second, time.Millisecond)
 }
 
-// hearing returns why a store cannot hear.
+// hearing returns why a store cannot receive hints; nil if it can.
 func hearing(t *testing.T, st store.Store) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -114,8 +116,8 @@ func hearing(t *testing.T, st store.Store) error {
 	return err
 }
 
-// Where nothing can arrive a test finds that out: behind PgBouncer in transaction mode, with
-// lib/pq, in a pool of few connections, on a standby, and in another database.
+// The store finds out where no hint can arrive: behind PgBouncer in transaction mode, with lib/pq,
+// in a pool of few connections, on a standby, and in another database.
 func TestWhoHearsNothing(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(t *testing.T) error{
@@ -162,12 +164,13 @@ func TestWhoHearsNothing(t *testing.T) {
 	})
 }
 
-// observed gets the word for each call.
+// observed is called with the name of each operation.
 type observed func(op string)
 
 func (o observed) ObserveCall(_ context.Context, c batch.Call) { o(c.Op) }
 
-// Floods of notifications cost no scan if they are not ours, and few if they claim to be.
+// A flood of notifications that are not the store's causes no scan, and a flood that look like the
+// store's causes few.
 func TestAFloodOfNotifications(t *testing.T) {
 	t.Parallel()
 	tier.Hints(t)
@@ -183,7 +186,7 @@ func TestAFloodOfNotifications(t *testing.T) {
 	})})
 	channel := "dltbatch:" + s.schema + ":"
 	flood := func(payload string) (scanned, claimed int64) {
-		delivered(t, adds, one("s", 1)) // adding again is harmless
+		delivered(t, adds, one("s", 1)) // adding the batch again is harmless
 		before, began := scans.Load(), claims.Load()
 		for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
 			s.exec(`SELECT pg_notify('` + channel + `', ` + payload + `) FROM generate_series(1, 1000) i`)
@@ -198,7 +201,7 @@ func TestAFloodOfNotifications(t *testing.T) {
 	assert.LessOrEqual(t, scanned, int64(60), "ten a second")
 }
 
-// Another schema's and another database's processes are left alone.
+// Hints do not reach the processes of another schema or another database.
 func TestHintsStayWithTheirTables(t *testing.T) {
 	t.Parallel()
 	first, second := newSpace(t, pooled), newSpace(t, pooled)

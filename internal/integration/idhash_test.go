@@ -13,9 +13,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// The store looks a batch up by a hash of its id. If two ids have the same hash, it never
-// takes one for the other, and it refuses the second at once, whether the first is stored or
-// was. No two such ids are known, so the test writes such a hash into the database.
+// The store finds a batch by a hash of its id. If two ids have the same hash, it does not confuse
+// them, and refuses the second at once, whether the first is stored or was removed. No two such
+// ids are known, so the test writes the hash into the database.
 func TestHashOfAnotherID(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
@@ -23,9 +23,9 @@ func TestHashOfAnotherID(t *testing.T) {
 			s := newSpace(t, d)
 			st := s.app()
 			stored, other := one("s", "stored"), one("s", "other")
-			other.Payload = stored.Payload // so that they differ by their ids alone
+			other.Payload = stored.Payload // so that only their ids differ
 			refused := func() {
-				for i := range 3 { // the first call takes the batch for new
+				for i := range 3 { // for the first call the batch is new
 					err := st.Add(t.Context(), one("s", fmt.Sprint("new", i)), other)
 					require.ErrorIs(t, err, batch.ErrConflict)
 					assert.ErrorContains(t, err, "batch "+other.Key().String()+": its id has the hash of batch "+string(stored.ID))

@@ -31,7 +31,7 @@ import (
 
 var idleFor = flag.Duration("idle.time", 5*time.Second, "how long an idle Runner is watched")
 
-// traffic is the messages sent to a server.
+// traffic counts the messages sent to a server.
 type traffic struct {
 	mu sync.Mutex
 	counts
@@ -39,8 +39,8 @@ type traffic struct {
 
 type counts struct {
 	trips  int // messages that wait for an answer
-	frames int // BEGIN, SET, COMMIT and ROLLBACK, each of them
-	work   int // any other statement
+	frames int // each BEGIN, SET, COMMIT and ROLLBACK
+	work   int // all other statements
 }
 
 func (t *traffic) now() counts {
@@ -55,7 +55,7 @@ func (t *traffic) dial(ctx context.Context, network, address string) (net.Conn, 
 	return &watched{Conn: c, t: t}, err
 }
 
-// Dial and DialTimeout make it a pq.Dialer.
+// Dial and DialTimeout implement pq.Dialer.
 func (t *traffic) Dial(network, address string) (net.Conn, error) {
 	return t.dial(context.Background(), network, address)
 }
@@ -66,14 +66,14 @@ func (t *traffic) DialTimeout(network, address string, d time.Duration) (net.Con
 	return t.dial(ctx, network, address)
 }
 
-// watched is a connection whose messages to the server are counted.
+// watched is a connection that counts its messages to the server.
 type watched struct {
 	net.Conn
 	t      *traffic
-	begun  bool // the first message has no kind
+	begun  bool // false for the first message, which has no kind
 	rest   []byte
-	frames map[string]bool // prepared statements that are frames, by name
-	frame  bool            // the last one that was bound is
+	frames map[string]bool // names of prepared statements that are frames
+	frame  bool            // the statement bound last is a frame
 }
 
 func (w *watched) Write(p []byte) (int, error) {
@@ -99,11 +99,11 @@ func (w *watched) Write(p []byte) (int, error) {
 	return w.Conn.Write(p)
 }
 
-// isFrame reports whether a statement begins, sets or ends a transaction.
+// isFrame reports whether a statement begins or ends a transaction, or sets something in it.
 func isFrame(statement string) bool {
 	word, rest, _ := strings.Cut(strings.TrimSpace(statement), " ")
 	if strings.HasPrefix(rest, "set_config(") {
-		return true // a SET of the native driver
+		return true // the native driver's SET
 	}
 	return slices.Contains([]string{"BEGIN", "SET", "COMMIT", "ROLLBACK"}, strings.ToUpper(word))
 }
@@ -113,12 +113,12 @@ func (w *watched) see(kind byte, body []byte) {
 	first, rest, _ := strings.Cut(string(body), "\x00")
 	second, _, _ := strings.Cut(rest, "\x00")
 	switch kind {
-	case 'P': // parse: the name, and the text
+	case 'P': // Parse: the name, and the text
 		if w.frames == nil {
 			w.frames = map[string]bool{}
 		}
 		w.frames[first] = isFrame(second)
-	case 'B': // bind: the portal, and the name
+	case 'B': // Bind: the portal, and the name
 		w.frame = w.frames[second]
 	}
 	w.t.see(kind, body, w.frame)
@@ -128,14 +128,14 @@ func (t *traffic) see(kind byte, body []byte, frame bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch kind {
-	case 'Q': // a text of statements
+	case 'Q': // Query: a text of statements
 		t.trips++
 		for s := range strings.SplitSeq(strings.TrimRight(string(body), "\x00"), ";") {
 			switch s = strings.TrimSpace(s); {
 			case s == "":
 			case strings.HasPrefix(s, "--"):
-				// This is the driver's ping of a connection that was idle for a second, which
-				// happens on a busy machine.
+				// pgx sends this to check a connection that was idle for a second, which happens
+				// on a busy machine.
 				t.trips--
 			case isFrame(s):
 				t.frames++
@@ -143,9 +143,9 @@ func (t *traffic) see(kind byte, body []byte, frame bool) {
 				t.work++
 			}
 		}
-	case 'S': // the end of messages sent together
+	case 'S': // Sync: ends a group of messages
 		t.trips++
-	case 'E': // execute
+	case 'E': // Execute
 		if frame {
 			t.frames++
 		} else {
@@ -154,9 +154,9 @@ func (t *traffic) see(kind byte, body []byte, frame bool) {
 	}
 }
 
-// An idle Runner leaves the database alone: in all it sends at most two statements a second. It
-// asks for lanes each second, which answers for the monitor, too, and now and then it looks for
-// batches that another process left under way, shows itself, counts and prunes.
+// An idle Runner hardly uses the database: in total it sends at most two statements a second. It
+// asks for lanes each second, which also serves the monitor. From time to time it looks for
+// batches that another process left under way, writes its row, counts and prunes.
 func TestIdleRunnerIsQuiet(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
@@ -175,7 +175,7 @@ func TestIdleRunnerIsQuiet(t *testing.T) {
 			go func() { done <- r.Run(ctx) }()
 			require.NoError(t, r.Add(ctx, one("s", "a")))
 			require.NoError(t, r.Idle(ctx))
-			wait := time.NewTimer(time.Second) // the batch's own work has passed
+			wait := time.NewTimer(time.Second) // the work for the batch itself is over
 			<-wait.C
 			before, from := seen.now(), time.Now()
 			wait.Reset(*idleFor)
@@ -186,19 +186,20 @@ func TestIdleRunnerIsQuiet(t *testing.T) {
 			rate := func(before, after int) float64 { return float64(after-before) / seconds }
 			t.Logf("a second: %.1f statements, %.1f more for their transactions, %.1f round trips",
 				rate(before.work, after.work), rate(before.frames, after.frames), rate(before.trips, after.trips))
-			// A short time may have more than its share of what comes every 15 s, or every minute.
+			// A short time may contain more than its share of what happens every 15 s or every
+			// minute.
 			const beats = 16
 			assert.LessOrEqual(t, float64(after.work-before.work), 2*seconds+beats)
-			// A transaction is not needed to see that there is nothing. With lib/pq a statement in
-			// one takes two round trips.
+			// Finding nothing needs no transaction. With lib/pq a statement in a transaction takes
+			// two round trips.
 			const transactions = 6
 			assert.LessOrEqual(t, float64(after.trips-before.trips), 2*seconds+beats+2*transactions*(1+seconds/15), "round trips")
 		})
 	}
 }
 
-// The idle Runners of a process with four shards of one database send no more than so many single
-// ones, and they all hear on one session.
+// The idle Runners of a process with four shards in one database send no more than four single
+// ones, and share one session for hints.
 func TestIdleShardsAreQuiet(t *testing.T) {
 	t.Parallel()
 	const n = 4
@@ -239,7 +240,7 @@ func TestIdleShardsAreQuiet(t *testing.T) {
 	assert.LessOrEqual(t, float64(after.work-before.work), n*(2*seconds+beats))
 }
 
-// watchedStore is a store whose messages are counted.
+// watchedStore opens a store whose messages are counted.
 func (s *space) watchedStore(seen *traffic) store.Store {
 	s.t.Helper()
 	o := &postgres.Options{Schema: s.schema}

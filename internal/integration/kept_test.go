@@ -17,8 +17,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// keptOnly watches connections: in a transaction whose plans the server keeps, it allows only
-// statements that TestKeptPlans looks at, and statements that name no table.
+// keptOnly watches connections. In a transaction whose plans the server keeps, it allows only the
+// statements that TestKeptPlans checks, and statements that name no table.
 type keptOnly struct {
 	t     testing.TB
 	kept  map[string]bool // by text, with {name} for a table
@@ -26,7 +26,7 @@ type keptOnly struct {
 	keep  string // the settings of a transaction whose plans the server keeps
 
 	mu   sync.Mutex
-	open map[*driverpgx.Conn]bool // in such a transaction
+	open map[*driverpgx.Conn]bool // connections in such a transaction
 }
 
 func newKeptOnly(t testing.TB) *keptOnly {
@@ -55,10 +55,10 @@ func (k *keptOnly) TraceBatchStart(ctx context.Context, c *driverpgx.Conn, b dri
 	return ctx
 }
 
-// setAnew is the setting of sqlPlanAnew.
+// setAnew is the statement of sqlPlanAnew that turns kept plans off.
 const setAnew = "set_config('plan_cache_mode', 'force_custom_plan', true)"
 
-// setting finds a SET.
+// setting matches a SET statement.
 var setting = regexp.MustCompile(`(^|; *)SET `)
 
 func (k *keptOnly) see(c *driverpgx.Conn, text string) {
@@ -77,7 +77,7 @@ func (k *keptOnly) see(c *driverpgx.Conn, text string) {
 	}
 	named := k.names.ReplaceAllString(text, "{$1}")
 	tables := slices.DeleteFunc(tableToken.FindAllString(named, -1), func(name string) bool {
-		return slices.Contains([]string{"{" + postgres.MigrationsTable + "}", "{dltbatch_migrations}", "{moved}"}, name) // a read of the schema's version
+		return slices.Contains([]string{"{" + postgres.MigrationsTable + "}", "{dltbatch_migrations}", "{moved}"}, name) // reads the schema's version
 	})
 	assert.True(k.t, len(tables) == 0 || k.kept[named], "sent with a plan that is kept: %s", named)
 }
@@ -89,7 +89,7 @@ func (*keptOnly) TraceBatchQuery(context.Context, *driverpgx.Conn, driverpgx.Tra
 
 func (*keptOnly) TraceBatchEnd(context.Context, *driverpgx.Conn, driverpgx.TraceBatchEndData) {}
 
-// openWatched opens a pool of connections of pgx that keptOnly watches.
+// openWatched opens a pgx pool that keptOnly watches, as a database/sql pool.
 func openWatched(t testing.TB, dsn string) *sql.DB {
 	config, err := driverpgx.ParseConfig(dsn)
 	require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A scan finds the same lanes if the store remembers none, some, or all of them.
+// A scan finds the same lanes whether the store remembers none, some, or all of them.
 func TestScansFindTheSameLanesWhateverIsRemembered(t *testing.T) {
 	t.Parallel()
 	s := usedSpace(t, pgx)
@@ -21,7 +21,7 @@ func TestScansFindTheSameLanesWhateverIsRemembered(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	lane := func(i int) batch.ServiceID { return batch.ServiceID(fmt.Sprintf("lane%02d", i)) }
-	// take claims the batch in front of a lane, if it can be claimed.
+	// take claims the first batch of a lane, if it can be claimed.
 	take := func(l batch.ServiceID) (c store.Claim, ok bool) {
 		got, err := remembers.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{l}, Limit: 1, Window: 1, TTL: time.Minute}, func(l batch.Lane) []batch.Run {
 			if l.Batches[0].State != batch.Queued {
@@ -51,14 +51,14 @@ func TestScansFindTheSameLanesWhateverIsRemembered(t *testing.T) {
 		for range 10 {
 			l := lane(rng.IntN(40))
 			switch add(l); rng.IntN(4) {
-			case 0: // stays, so the store must not remember the lane
-			case 1: // stays in a remembered lane
+			case 0: // the batch stays, so the store must not remember the lane
+			case 1: // the batch stays in a remembered lane
 				finish(l)
 				add(l)
-			case 2: // stays in flight
+			case 2: // the batch stays in flight
 				take(l)
 				add(lane(rng.IntN(40)))
-			case 3: // comes back to its place in front
+			case 3: // the batch returns to its place at the front
 				key, ok := finish(l)
 				if !ok {
 					continue
@@ -70,9 +70,9 @@ func TestScansFindTheSameLanesWhateverIsRemembered(t *testing.T) {
 			}
 		}
 		switch round {
-		case 3: // nobody claims from it, so it is behind the last lane that is remembered
+		case 3: // no process claims from this lane, so it is behind the last lane that is remembered
 			add("lane99")
-		case 6: // an empty lane has a name, too
+		case 6: // an empty lane, which has a row
 			add("")
 		}
 		forgets, _ := s.store()
@@ -90,8 +90,7 @@ func TestScansFindTheSameLanesWhateverIsRemembered(t *testing.T) {
 	}
 }
 
-// If the store remembers many lanes, a scan reads all of them together, unless that takes
-// long.
+// If the store remembers many lanes, a scan reads all of them together, unless that takes long.
 func TestAScanThatTakesLongLooksAtRememberedLanes(t *testing.T) {
 	t.Parallel()
 	s := usedSpace(t, pgx)

@@ -28,7 +28,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// The functions up to the first test are snippets of docs/layers.md.
+// The functions before the first test are snippets of docs/layers.md.
 
 // Purchase is a row of the application.
 type Purchase struct {
@@ -86,14 +86,14 @@ func buyEnt(ctx context.Context, db *entsql.Driver, st migrating, runner *dltbat
 	return tx.Commit()
 }
 
-// insert is what a client that ent has generated does.
+// insert does what generated code of ent does.
 func insert(ctx context.Context, driver *entsql.Driver, p Purchase) error {
 	query, args := entsql.Dialect(driver.Dialect()).Insert("purchases").Columns("id", "customer").Values(p.ID, p.Customer).Query()
 	return driver.Exec(ctx, query, args, nil)
 }
 
-// With each layer the application's row and the batch are stored together, or neither is: after a
-// commit, after a batch that AddTx refuses, and after a commit that the database refuses.
+// With each data access layer the application's row and the batch are stored together or not at
+// all: after a commit, after AddTx refused the batch, and after the database refused the commit.
 func TestLayers(t *testing.T) {
 	tier.Plain(t)
 	t.Parallel()

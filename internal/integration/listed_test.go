@@ -17,7 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// ends counts transactions by their end.
+// ends counts transactions by the statement that ended them.
 type ends struct {
 	mu   sync.Mutex
 	seen map[string]int
@@ -28,7 +28,7 @@ func (e *ends) TraceQueryStart(ctx context.Context, _ *driverpgx.Conn, q driverp
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, end := range []string{"COMMIT", "ROLLBACK"} {
-		if strings.HasSuffix(q.SQL, end) { // COMMIT has a statement before it
+		if strings.HasSuffix(q.SQL, end) { // a COMMIT may follow another statement
 			e.seen[end]++
 		}
 	}
@@ -38,7 +38,7 @@ func (e *ends) TraceQueryStart(ctx context.Context, _ *driverpgx.Conn, q driverp
 // TraceQueryEnd does nothing.
 func (*ends) TraceQueryEnd(context.Context, *driverpgx.Conn, driverpgx.TraceQueryEndData) {}
 
-// since returns the counts, and begins anew.
+// since returns the counts since the last call, and resets them.
 func (e *ends) since() map[string]int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -47,8 +47,9 @@ func (e *ends) since() map[string]int {
 	return seen
 }
 
-// A claim does not begin in vain for a new lane: the store makes the lane's row before. If it
-// knows that the row is there, it makes nothing; if the row has gone, it makes it again.
+// The first claim of a new lane needs no second transaction: the store inserts the lane's row
+// beforehand. If it knows that the row exists, it inserts nothing; if the row was removed, it
+// inserts it again.
 func TestAClaimFromNewLanesDoesNotBeginTwice(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)

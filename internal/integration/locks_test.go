@@ -44,8 +44,8 @@ type added struct {
 	committed  bool
 }
 
-// 64 writers add to one lane, some in transactions that stay open, some of which are rolled
-// back. Other transactions stay open all the time: no writer waits for them. In the end the
+// 64 writers add to one lane, some in transactions that stay open, and some of these are rolled
+// back. Other transactions stay open all the time, and no writer waits for them. At the end the
 // lane holds the committed batches, and Adds that did not overlap are in order.
 func TestManyWritersOfOneLane(t *testing.T) {
 	t.Parallel()
@@ -92,7 +92,7 @@ func TestManyWritersOfOneLane(t *testing.T) {
 			wg.Wait()
 			require.NoError(t, errors.Join(errs...))
 			place := map[batch.ID]int{}
-			for i, id := range lane(t, st.Store, "s") { // the open ones do not hold up a claim, either
+			for i, id := range lane(t, st.Store, "s") { // the open transactions do not delay a claim either
 				place[id] = i
 			}
 			compareOrder(t, all, place)
@@ -116,7 +116,7 @@ func addSomehow(ctx context.Context, st *app, random *rand.Rand, bs []batch.Batc
 	if err := st.addTx(ctx, tx, bs...); err != nil {
 		return false, errors.Join(err, tx.rollback())
 	}
-	if how > 1 { // the application goes on in its transaction
+	if how > 1 { // the application continues in its transaction
 		if err := tx.exec(ctx, fmt.Sprintf("SELECT pg_sleep(%f)", random.Float64()/20)); err != nil {
 			return false, errors.Join(err, tx.rollback())
 		}
@@ -155,7 +155,7 @@ func compareOrder(t *testing.T, all []added, place map[batch.ID]int) {
 	require.Positive(t, pairs, "no two calls followed one another: this tests nothing")
 }
 
-// An Add of an id that an open transaction has added waits for that transaction alone.
+// An Add of an id that an open transaction has added waits for that transaction only.
 func TestSameIDWaits(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
@@ -179,7 +179,7 @@ func TestSameIDWaits(t *testing.T) {
 	}
 }
 
-// A claim skips at once a lane that another claim holds, names it, and does not wait for it.
+// A claim skips a lane that another claim holds, returns its name, and does not wait for it.
 func TestHeldLanesAreNamed(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)
@@ -206,8 +206,8 @@ func TestHeldLanesAreNamed(t *testing.T) {
 	assert.Len(t, got.Runs, 2)
 }
 
-// A claim does not also list a held lane as left: the queuer must leave the lane alone for a
-// while, however early the claim reaches its limit.
+// A claim does not return a lane as left if another claim holds it: the queuer must leave the lane
+// alone for a while, even if the claim reaches its limit early.
 func TestHeldLanesAreNotLeft(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)
@@ -228,7 +228,7 @@ func TestHeldLanesAreNotLeft(t *testing.T) {
 	assert.Equal(t, []batch.ServiceID{"c"}, got.Left)
 }
 
-// The claim holds the lane while it calls choose: no other claim sees the lane.
+// A claim holds the lane while it calls choose: no other claim sees the lane.
 func TestChooseHoldsTheLane(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)
@@ -236,7 +236,7 @@ func TestChooseHoldsTheLane(t *testing.T) {
 	require.NoError(t, st.Add(t.Context(), one("a", 1)))
 	q := store.ClaimQuery{Lanes: []batch.ServiceID{"a"}, Limit: 9, Window: 9, TTL: time.Minute}
 	got, err := st.Claim(t.Context(), q, func(l batch.Lane) []batch.Run {
-		other, err := st.Claim(t.Context(), q, front) // which a strategy must not do
+		other, err := st.Claim(t.Context(), q, front) // a strategy must not do this
 		require.NoError(t, err)
 		assert.Equal(t, q.Lanes, other.Locked)
 		assert.Empty(t, other.Runs)
@@ -246,8 +246,8 @@ func TestChooseHoldsTheLane(t *testing.T) {
 	require.Len(t, got.Runs, 1)
 }
 
-// A lease that ends while another holder waits for the stream's row is over for that holder: it
-// reads the clock under the lock.
+// If a lease ends while another holder waits for the lock of the stream's row, that holder sees
+// that it has ended, because it reads the clock after it got the lock.
 func TestALeaseEndsDuringTheWaitForItsLock(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)

@@ -26,7 +26,7 @@ func oneOf(t *testing.T, st *postgres.Store, lane batch.ServiceID) (store.Claime
 	return st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{lane}, Limit: 1, Window: 9, TTL: time.Minute}, front)
 }
 
-// takeOver kills the server, and lets the standby take its place.
+// takeOver kills the server, and makes the standby the primary.
 func takeOver(t *testing.T, c, standby *pgtest.Cluster, to func(*pgtest.Cluster)) {
 	t.Helper()
 	require.NoError(t, c.Crash())
@@ -34,15 +34,15 @@ func takeOver(t *testing.T, c, standby *pgtest.Cluster, to func(*pgtest.Cluster)
 	to(standby)
 }
 
-// A standby takes over that lacks the last acknowledged write. The next claim says so before it
-// takes anything, once, and upkeep goes on saying it.
+// After a failover to a standby that lacks the last acknowledged write, the next claim reports
+// this once before it takes anything, and Upkeep reports it from then on.
 func TestLostCommitsAreReported(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		lose  func(t *testing.T, st *postgres.Store)
 		pause bool
 		text  string
-		// restarted says that the primary was started anew between the loss and the failover.
+		// restarted is true if the primary was restarted between the loss and the failover.
 		restarted bool
 	}{
 		{"an Add", func(t *testing.T, st *postgres.Store) { require.NoError(t, st.Add(t.Context(), one("s", "lost"))) }, true, "batch s/lost is gone", false},
@@ -64,7 +64,7 @@ func TestLostCommitsAreReported(t *testing.T) {
 			if c.restarted {
 				require.NoError(t, primary.Restart())
 				require.Eventually(t, func() bool { return db.Ping() == nil }, 20*time.Second, 20*time.Millisecond)
-				require.NoError(t, st.Add(t.Context(), one("s", "lost"))) // again, and the store looks: it is there
+				require.NoError(t, st.Add(t.Context(), one("s", "lost"))) // added again, and now the store has the batch
 			}
 			takeOver(t, primary, standby, to)
 			require.Eventually(t, func() bool { return db.Ping() == nil }, 20*time.Second, 20*time.Millisecond)
@@ -93,8 +93,8 @@ func TestLostCommitsAreReported(t *testing.T) {
 	}
 }
 
-// Nothing is reported where nothing is lost: after a crash of the server, after a batch was
-// removed with its tombstone, and where commits wait for the standby that takes over.
+// No loss is reported if nothing is lost: after a crash of the server, after a batch was removed
+// with its tombstone, and if commits wait for the standby that becomes the primary.
 func TestNoLossIsReportedWhereNothingIsLost(t *testing.T) {
 	t.Run("a crash", func(t *testing.T) {
 		t.Parallel()
@@ -163,8 +163,8 @@ func TestNoLossIsReportedWhereNothingIsLost(t *testing.T) {
 	})
 }
 
-// A Runner reports the loss as an event and in its Health, and what it had posted itself is
-// executed once: Adds are gone, and batches that were Committed are waiting again.
+// A Runner reports the loss as an event and in its Health. Adds are gone, and batches that were
+// Committed wait again; batches that the Runner itself had posted are still executed once.
 func TestARunnerReportsLostCommits(t *testing.T) {
 	t.Parallel()
 	c := pgtest.NewCluster(t, "fsync=off")
@@ -236,8 +236,8 @@ func TestARunnerReportsLostCommits(t *testing.T) {
 	}
 }
 
-// A pooler leads known connections to the server that has taken over. More batches are added there
-// than a process remembers, before anybody looks at these connections again.
+// The loss is noticed behind a pooler that directs known connections to the new primary, although
+// more batches are added there than a process remembers before the connections are checked again.
 func TestLostCommitsBehindAPooler(t *testing.T) {
 	t.Parallel()
 	primary := pgtest.NewCluster(t, "fsync=off")
@@ -266,8 +266,8 @@ func TestLostCommitsBehindAPooler(t *testing.T) {
 }
 
 // Two instances pause everything on lost commits, and the one that has lost none claims first: it
-// takes nothing before the other one has looked. A person who has resumed everything is not
-// overruled by a third instance, which finds its own loss later.
+// takes nothing before the other one has checked. After a person has resumed everything, a third
+// instance that later finds its own loss does not pause again.
 func TestLostCommitsOfAnotherInstance(t *testing.T) {
 	t.Parallel()
 	primary := pgtest.NewCluster(t, "fsync=off")
@@ -284,7 +284,7 @@ func TestLostCommitsOfAnotherInstance(t *testing.T) {
 	}
 	posts, show := open("posts")
 	first, showFirst := open("first")
-	late, _ := open("late") // shows itself nowhere, as one that only adds
+	late, _ := open("late") // writes no row, like a process that only adds
 	require.NoError(t, posts.Add(t.Context(), one("s", "posted"), one("s", "behind")))
 	show()
 	showFirst()
@@ -298,7 +298,7 @@ func TestLostCommitsOfAnotherInstance(t *testing.T) {
 	got, err := oneOf(t, first, "s")
 	require.ErrorContains(t, err, "not every instance has looked")
 	assert.Empty(t, got.Runs)
-	show() // which looks, and pauses everything
+	show() // checks, and pauses everything
 	assert.Empty(t, next(t, first, "s"), "everything is paused")
 	_, err = oneOf(t, posts, "s")
 	require.ErrorIs(t, err, postgres.ErrLostCommits)

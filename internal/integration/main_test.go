@@ -23,24 +23,25 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m, pool.close)) }
 
-// driver is a driver of database/sql, and its names; or pgx's own pool.
+// driver is a driver of database/sql, with its names, or pgx's own pool.
 type driver struct {
 	name    string // in test names
-	sql     string // in database/sql
-	pool    bool   // of pgx, without database/sql
-	params  string // added to the data source name
+	sql     string // its name in database/sql
+	pool    bool   // pgx's own pool, without database/sql
+	params  string // appended to the data source name
 	bouncer bool
-	raced   bool // by tests that run with the race detector, too
+	raced   bool // also used in tests that run with the race detector
 }
 
-// inRace is the driver for a test that runs with the race detector, too, with pgx's pool: one in
-// which much happens at once within the process. The others wait for the server most of the time.
+// inRace returns the driver for a test that also runs with the race detector. Only pgx's pool
+// does, since it is the one in which much happens at once within the process; with the others most
+// of the time is spent waiting for the server.
 func (d driver) inRace() driver {
 	d.raced = d == pooled
 	return d
 }
 
-// needs says what a test with the driver needs.
+// needs states the tier of a test with this driver, or skips it.
 func (d driver) needs(t testing.TB) {
 	t.Helper()
 	if !d.raced {
@@ -60,9 +61,9 @@ var (
 
 var schemas atomic.Int64
 
-// space is a schema of one test, with a clock of its own: a function clock_timestamp that is
-// found before PostgreSQL's. Behind PgBouncer it is a database of one test, since PgBouncer
-// does not pass a search_path on.
+// space is a schema of one test, with a clock of its own: its function clock_timestamp is found
+// before PostgreSQL's. Behind PgBouncer the space is a database of its own, since PgBouncer does
+// not pass on a search_path.
 type space struct {
 	t      testing.TB
 	d      driver
@@ -72,7 +73,7 @@ type space struct {
 	base   string // without the driver's own parameters
 }
 
-// newSpace makes a space that no other test has used; it is gone with the test.
+// newSpace makes a space that no other test has used, and removes it at the end of the test.
 func newSpace(t testing.TB, d driver) *space {
 	t.Helper()
 	s := makeSpace(t, d)
@@ -113,8 +114,8 @@ func makeSpace(t testing.TB, d driver) *space {
 	return s
 }
 
-// openAdmin opens a connection that outlasts the test. A transaction that a test
-// left open is an error there, not a hang.
+// openAdmin opens a connection that outlasts the test. If a test left a transaction open, closing
+// fails and does not hang.
 func openAdmin(t testing.TB, dsn string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("pgx", with(dsn, "lock_timeout=20000"))
@@ -140,8 +141,8 @@ func with(dsn, params string) string {
 	return dsn + "?" + params
 }
 
-// spacePool holds spaces that a test has left as it found them, by driver and way of
-// connecting. Making a space takes longer than most tests.
+// spacePool holds spaces that tests have left clean, by driver and way of connecting. Making a
+// space takes longer than most tests.
 type spacePool struct {
 	mu   sync.Mutex
 	idle map[bool][]*space
@@ -177,7 +178,7 @@ func (p *spacePool) close() {
 	}
 }
 
-// usedSpace is a migrated space that another test may have used before: its tables are empty
+// usedSpace returns a migrated space that another test may have used before: its tables are empty
 // and its clock is right.
 func usedSpace(t testing.TB, d driver) *space {
 	t.Helper()
@@ -193,10 +194,10 @@ func usedSpace(t testing.TB, d driver) *space {
 	return s
 }
 
-// clear empties the store's tables, without the record of its migrations, and sets the clock
-// right. DELETE would leave dead rows, through which later tests walk. TRUNCATE makes new files
-// of a table and its indexes, which takes longer than most tests: a table without pages is left
-// alone, because no row was ever written to it since the last TRUNCATE.
+// clear empties the store's tables except the record of its migrations, and sets the clock right.
+// DELETE would leave dead rows, which later tests would read. TRUNCATE makes new files for a table
+// and its indexes, which takes longer than most tests, so a table without pages is left alone: no
+// row was written to it since the last TRUNCATE.
 func (s *space) clear() {
 	s.t.Helper()
 	if used := s.tables("pg_relation_size(format('%I.%I', schemaname, tablename)::regclass) > 0"); used != "" {
@@ -205,7 +206,7 @@ func (s *space) clear() {
 	s.exec(`UPDATE ` + s.schema + `.clock SET ahead = '0'`)
 }
 
-// tables lists the store's tables for which a condition holds, without the record of its
+// tables lists the store's tables for which a condition holds, except the record of its
 // migrations.
 func (s *space) tables(where string) (list string) {
 	s.t.Helper()
@@ -239,7 +240,7 @@ func (s *space) step(d time.Duration) {
 	s.exec(fmt.Sprintf(`UPDATE %s.clock SET ahead = ahead + %d * interval '1 microsecond'`, s.schema, d.Microseconds()))
 }
 
-// openDSN opens a database as an application of database/sql would.
+// openDSN opens a database as an application with database/sql would.
 func openDSN(t testing.TB, d driver, dsn string) *sql.DB {
 	t.Helper()
 	var db *sql.DB
@@ -255,7 +256,7 @@ func openDSN(t testing.TB, d driver, dsn string) *sql.DB {
 	return db
 }
 
-// store is a migrated store in the space, and its database.
+// store returns a migrated store in the space, and its database.
 func (s *space) store() (*postgres.Store, *sql.DB) {
 	s.t.Helper()
 	a := s.app()

@@ -24,9 +24,9 @@ func TestMigrateAtOnce(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			s := newSpace(t, d)
-			o := &postgres.Options{Schema: s.schema + "_new"} // a schema that does not exist yet
+			o := &postgres.Options{Schema: s.schema + "_new"} // this schema does not exist yet
 			var stores []*postgres.Store
-			for range 6 { // a pool each, as processes have
+			for range 6 { // a separate pool for each, as in separate processes
 				stores = append(stores, s.open(o).Store)
 			}
 			all := func(do func(st *postgres.Store) error) {
@@ -52,7 +52,8 @@ func TestMigrateAtOnce(t *testing.T) {
 	}
 }
 
-// Without tables, or with tables of another version, every method returns that error.
+// Every method returns store.ErrNotMigrated if there are no tables, or an error about the version
+// if the tables are of another one.
 func TestNotMigrated(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
@@ -79,8 +80,8 @@ func TestNotMigrated(t *testing.T) {
 			st = st.with(t, &postgres.Options{Schema: s.schema})
 			every(store.ErrNewerSchema)
 			require.ErrorIs(t, st.Migrate(t.Context()), store.ErrNewerSchema)
-			// The store serves the version after this one, and leaves it as it is: a rolling
-			// deploy.
+			// The store works with the next version of the schema, and Migrate does not change it,
+			// so that processes can be replaced one by one.
 			s.exec(`UPDATE ` + table + ` SET version_id = 2 WHERE version_id = 99`)
 			st = st.with(t, &postgres.Options{Schema: s.schema})
 			require.NoError(t, st.Migrate(t.Context()))
@@ -88,7 +89,7 @@ func TestNotMigrated(t *testing.T) {
 			s.exec(`UPDATE ` + table + ` SET version_id = 99 WHERE version_id = 2`)
 			s.exec(`DELETE FROM ` + table + ` WHERE version_id = 99`)
 			require.NoError(t, st.Add(t.Context(), one("a", "new")))
-			// The store notices, too, when tables go while it runs.
+			// The store also notices if tables are removed while it runs.
 			s.exec(`ALTER TABLE ` + s.schema + `.batches RENAME TO elsewhere`)
 			require.ErrorIs(t, st.Add(t.Context(), one("a", 2)), store.ErrNotMigrated)
 		})
@@ -165,8 +166,8 @@ func calls(t *testing.T, st *postgres.Store) map[string]func() error {
 	}
 }
 
-// Reserved words of SQL, and prefixes, are only names. Two stores in one schema do not see
-// each other.
+// Reserved words of SQL are valid as names and prefixes. Two stores in one schema do not see each
+// other's rows.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, libpq)

@@ -28,7 +28,7 @@ import (
 )
 
 // removal is an application whose schema moves from one server to another. Processes with either
-// data source name run from the beginning to the end.
+// data source name run during the whole move.
 type removal struct {
 	*testing.T
 	schema string
@@ -38,9 +38,9 @@ type removal struct {
 	ledger *memory.Ledger
 
 	mu      sync.Mutex
-	order   map[batch.ServiceID][]batch.ID // acknowledged
-	refused []batch.Key                    // their Add gave an error
-	inTx    int                            // of the acknowledged ones
+	order   map[batch.ServiceID][]batch.ID // acknowledged batches
+	refused []batch.Key                    // batches whose Add returned an error
+	inTx    int                            // number of acknowledged batches added in a transaction
 	turned  [2]int                         // calls that succeeded on each server
 }
 
@@ -56,7 +56,7 @@ func newRemoval(t *testing.T) *removal {
 		var err error
 		r.stores[i], err = native.New(r.pools[i], &postgres.Options{Schema: r.schema})
 		require.NoError(t, err)
-		// The application's own rows are elsewhere.
+		// The application's own rows are in another schema.
 		r.exec(i, `CREATE SCHEMA own_`+r.schema, `CREATE TABLE own_`+r.schema+`.transfers (id text PRIMARY KEY)`)
 	}
 	t.Cleanup(func() {
@@ -77,14 +77,14 @@ func (r *removal) exec(server int, statements ...string) {
 	}
 }
 
-// count is a number from a server.
+// count returns the number that a query yields on a server.
 func (r *removal) count(server int, query string) (n int) {
 	r.Helper()
 	require.NoError(r, r.pools[server].QueryRow(r.Context(), query).Scan(&n))
 	return n
 }
 
-// move is a new process that moves the schema.
+// move returns a new process that moves the schema.
 func (r *removal) move() (m *moving.Move, end func()) { return r.moveAnd(func(string) {}) }
 
 func (r *removal) moveAnd(say func(string)) (m *moving.Move, end func()) {
@@ -110,8 +110,8 @@ func (r *removal) step(ctx context.Context) (moving.Standing, error) {
 	return m.Next(ctx)
 }
 
-// deliver runs a Runner against one of the servers until ctx ends, again after each error, as a
-// supervisor would.
+// deliver runs a Runner on one of the servers until ctx ends, and restarts it after each error, as
+// a supervisor would.
 func (r *removal) deliver(ctx context.Context, server int) error {
 	for ctx.Err() == nil {
 		run, err := dltbatch.New(r.stores[server], r.ledger, &dltbatch.Options{PollInterval: 10 * time.Millisecond, ScanInterval: 50 * time.Millisecond})
@@ -126,7 +126,7 @@ func (r *removal) deliver(ctx context.Context, server int) error {
 	return nil
 }
 
-// elsewhere reports whether an error says that the schema is not there.
+// elsewhere reports whether an error says that the schema is not on this server.
 func elsewhere(err error) bool {
 	if pg, is := errors.AsType[*pgconn.PgError](err); is && (pg.Code == "40P01" || pg.Code == "55P03") { // the transaction was rolled back
 		return true
@@ -147,8 +147,9 @@ func (r *removal) add(ctx context.Context, server int, b batch.Batch, inTx bool)
 	})
 }
 
-// adds adds to a lane until the new server has taken some batches. After an error it turns to the
-// other server, with another batch: the one of the error must not be stored anywhere.
+// adds adds to a lane until the new server has taken some batches. After an error it changes to
+// the other server and uses another batch, since the batch of the failed call must not be stored
+// anywhere.
 func (r *removal) adds(ctx context.Context, lane string) error {
 	for i, server, late := 0, 0, 0; late < 5; i++ {
 		if err := ctx.Err(); err != nil {
@@ -179,8 +180,8 @@ func (r *removal) adds(ctx context.Context, lane string) error {
 	return nil
 }
 
-// settled checks what is left when everything has moved: nothing is lost, twice or out of order,
-// and what was refused is nowhere.
+// settled checks the result after everything has moved: no batch is lost, executed twice or out of
+// order, and no refused batch is stored.
 func (r *removal) settled(server int) {
 	r.Helper()
 	ctx := r.Context()
@@ -203,8 +204,8 @@ func (r *removal) settled(server int) {
 	assert.Equal(r, r.inTx, r.count(0, own)+r.count(1, own))
 }
 
-// A schema moves under load, in steps that are interrupted somewhere and done by another process
-// each. Adders and Runners with both data source names go on all the time.
+// A schema moves under load. Each step is interrupted at some point, and another process completes
+// it. Adders and Runners with both data source names run all the time.
 func TestMovingUnderLoad(t *testing.T) {
 	t.Parallel()
 	r := newRemoval(t)
@@ -243,7 +244,8 @@ func TestMovingUnderLoad(t *testing.T) {
 	assert.Positive(t, last.Stood)
 	t.Logf("%d calls on the old server, %d on the new one, %d refused", r.turned[0], r.turned[1], len(r.refused))
 
-	// The old server never serves again, whoever comes; and the new one knows of no move.
+	// The old server never serves the schema again, for any process, and the new one has no record
+	// of a move.
 	require.ErrorIs(t, r.stores[0].Migrate(t.Context()), store.ErrSchemaMoved)
 	fresh, err := native.New(r.pools[0], &postgres.Options{Schema: r.schema})
 	require.NoError(t, err)
@@ -297,8 +299,9 @@ func (r *removal) pausesLate() {
 	assert.True(r, c.PausedAt.IsZero(), "by %s", c.PausedBy)
 }
 
-// A move is taken back after each step before the old server is given up, and the old one serves
-// as before. Then it is done: the rights of others are as they were, and a person's pause stays.
+// A move is taken back after each step before the old server is given up, and the old server works
+// as before. Afterwards the move is completed: the rights of other roles are as they were, and a
+// person's pause stays.
 func TestMovingBack(t *testing.T) {
 	t.Parallel()
 	r := newRemoval(t)
@@ -358,8 +361,8 @@ func TestMovingBack(t *testing.T) {
 	require.Equal(t, moving.StepDone, all().Next, "once more: nothing is left")
 }
 
-// The tables are taken away once the transactions that have touched them have ended, and no claim
-// may still be posting; and a row that differs on the new server is found.
+// The tables are removed only once the transactions that have touched them have ended and no claim
+// may still be posting. A row that differs on the new server is found.
 func TestMovingWaits(t *testing.T) {
 	t.Parallel()
 	r := newRemoval(t)
@@ -371,7 +374,7 @@ func TestMovingWaits(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
-	for range 1000 { // the numbers of transactions are higher on the old server
+	for range 1000 { // so that transaction numbers are higher on the old server
 		r.exec(0, `SELECT txid_current()`)
 	}
 	require.NoError(t, r.stores[0].Add(ctx, one("claimed", "posting")))

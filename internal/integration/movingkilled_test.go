@@ -18,8 +18,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// The command moves a schema with a history under load, and is killed again and again, at moments
-// that nobody chose.
+// The command moves a schema with a history under load, and is killed again and again, at random
+// times.
 func TestMovingKilled(t *testing.T) {
 	tier.Soak(t, "TestMovingUnderLoad interrupts every step, in one process; this kills the command's process, many times")
 	program := buildCommand(t)
@@ -48,7 +48,7 @@ func TestMovingKilled(t *testing.T) {
 				if killer.Stop(); err == nil {
 					break
 				}
-				require.Equal(t, -1, cmd.ProcessState.ExitCode(), "%v", err) // killed
+				require.Equal(t, -1, cmd.ProcessState.ExitCode(), "%v", err) // the process was killed
 				kills++
 			}
 			var last moving.Standing

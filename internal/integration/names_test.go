@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A read with a name that PostgreSQL refuses finds nothing or is wrong input. The database's own
-// error would pass for a failure of the database.
+// A read with a name that PostgreSQL refuses finds nothing or returns an input error. The
+// database's own error would look like a failure of the database.
 func TestNamesThatPostgreSQLRefuses(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -22,7 +22,7 @@ func TestNamesThatPostgreSQLRefuses(t *testing.T) {
 		key := batch.Key{Service: bad, ID: batch.ID(bad)}
 		cursor := store.CursorAfter(time.UnixMicro(1), string(bad))
 		for name, c := range map[string]struct {
-			want error // nil where nothing is found
+			want error // nil if nothing is found
 			do   func() error
 		}{
 			"list a service":    {nil, func() error { _, _, err := st.List(ctx, store.ListQuery{Service: &bad}); return err }},

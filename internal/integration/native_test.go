@@ -13,8 +13,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A call that fails ends its transaction and gives its connection back; a connection that may be
-// in a transaction does not come back. There is one connection, so that the next call gets it.
+// A call that fails ends its transaction and returns its connection; a connection that may be in a
+// transaction is not reused. The pool has one connection, so the next call gets it.
 func TestAFailedCallLeavesNoTransaction(t *testing.T) {
 	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestAFailedCallLeavesNoTransaction(t *testing.T) {
 			soon, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
 			require.ErrorIs(t, st.Add(soon, one("s", "waits"), one("s", "held")), context.DeadlineExceeded)
-			require.Eventually(t, func() bool { // the server notices in its own time
+			require.Eventually(t, func() bool { // the server notices after some time
 				var n int
 				require.NoError(t, s.admin.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'`, s.schema).Scan(&n))
 				return n == 0
@@ -68,8 +68,8 @@ func TestAFailedCallLeavesNoTransaction(t *testing.T) {
 	}
 }
 
-// Each call takes so many trips to the server, once its statements are prepared. With pgx's pool
-// BEGIN and its settings share a trip with the first statement.
+// Each call takes this many round trips to the server, once its statements are prepared. With
+// pgx's pool BEGIN and its settings share a round trip with the first statement.
 func TestTrips(t *testing.T) {
 	for _, c := range []struct {
 		d    driver
@@ -126,8 +126,8 @@ func TestTrips(t *testing.T) {
 	}
 }
 
-// The settings of a transaction end with it: the application uses the same connections, and behind
-// PgBouncer so do others.
+// The settings of a transaction end with it, because the application uses the same connections,
+// and behind PgBouncer other applications do.
 func TestSettingsEndWithTheTransaction(t *testing.T) {
 	for _, d := range []driver{pooled, libpq, pooledBounced, pooledSimple} {
 		t.Run(d.name, func(t *testing.T) {

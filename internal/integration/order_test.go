@@ -15,10 +15,10 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Writers wait for rows in the order of the rows' numbers, and do not keep others waiting
-// meanwhile for a later row: else two instances with the same news about the same batches
-// would block each other until PostgreSQL notices, a second later. Writes without an earlier
-// read come in kinds, each a statement of its own.
+// Writers lock rows in the order of the rows' numbers, and hold no lock on a later row while they
+// wait for an earlier one. Otherwise two instances with the same answers about the same batches
+// would deadlock until PostgreSQL notices, a second later. Writes without an earlier read are
+// grouped by kind, with one statement for each kind.
 func TestRecordWaitsInOneOrder(t *testing.T) {
 	t.Parallel()
 	for name, second := range map[string]store.Finding{"known and read": store.Refused, "known in two ways": store.IsCommitted} {
@@ -53,8 +53,8 @@ func TestRecordWaitsInOneOrder(t *testing.T) {
 				}
 				done <- err
 			}()
-			// It waits for the first row, for longer than others' transactions take, and the
-			// second row is free.
+			// The write waits for the first row, for longer than transactions usually take, and
+			// the second row is not locked.
 			require.Eventually(t, func() bool {
 				var free int
 				require.NoError(t, s.admin.QueryRow(`SELECT count(*) FROM (SELECT 1 FROM `+s.schema+`.attempted_batches
@@ -70,10 +70,10 @@ func TestRecordWaitsInOneOrder(t *testing.T) {
 	}
 }
 
-// A statement that finds a row by its version, and then writes it by its place without a lock
-// in between, writes it only while the row has that version: releases of PostgreSQL from
-// before the end of 2025 do not look again at the place of a row that another transaction was
-// just changing, and go on with the changed row.
+// A statement that finds a row by its version, and then writes it by its place without a lock in
+// between, repeats the version in the condition of the write. PostgreSQL releases from before the
+// end of 2025 do not check again the place of a row that another transaction was just changing,
+// and write the changed row.
 func TestWhatIsWrittenByItsPlaceNamesItsVersion(t *testing.T) {
 	byPlace := regexp.MustCompile(`(\w+)\.ctid = u\.place`)
 	seen := 0

@@ -18,7 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// byOrder makes a batch of each call's orders.
+// byOrder makes a batch of the orders of each call.
 type byOrder struct{}
 
 func (byOrder) Build(_ context.Context, party batch.ServiceID, orders []order.Order) (batch.Batch, error) {
@@ -28,8 +28,8 @@ func (byOrder) Build(_ context.Context, party batch.ServiceID, orders []order.Or
 	return batch.Batch{ID: batch.ID(fmt.Sprintf("batch-of-%s-%d", orders[0].ID, len(orders))), Service: party, Payload: orders[0].Payload}, nil
 }
 
-// One process adds orders, a second makes and delivers their batches, a third awaits them. Each
-// looks once in an hour by itself: what makes them look are hints.
+// One process adds orders, a second makes and delivers their batches, and a third awaits them.
+// Each polls only once an hour, so what makes them look are hints.
 func TestOrdersBetweenProcessesOnPostgres(t *testing.T) {
 	t.Parallel()
 	tier.Hints(t)

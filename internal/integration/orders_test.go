@@ -15,8 +15,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch/autobatch/ordertest"
 )
 
-// The conformance suite of orders, with pgx's pool and lib/pq, and with either of them through
-// PgBouncer.
+// The conformance suite of orders passes with pgx's pool and lib/pq, and with either of them
+// through PgBouncer.
 func TestOrders(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq, pooledBounced, pqBounced} {
@@ -62,7 +62,7 @@ func refsOf(orders []order.Waiting) (refs []order.Ref) {
 	return refs
 }
 
-// Order keys that tie, as those of overlapping AddOrders may, break by id, also where a
+// Orders with equal order keys, which overlapping AddOrders may give, are sorted by id, also if a
 // batch ends between them.
 func TestOrderTiesBreakByID(t *testing.T) {
 	t.Parallel()
@@ -93,8 +93,8 @@ func TestOrderTiesBreakByID(t *testing.T) {
 	assert.Equal(t, []order.ID{"a", "b", "c", "d"}, got)
 }
 
-// A second batch of a party waits for the transaction that settles the first. Rows of the
-// first batch that are about to go do not turn it away.
+// The preparation of a second batch of a party waits for the transaction that settles the first
+// one. Rows of the first batch that are about to be removed do not make it fail.
 func TestPrepareWaitsForSettling(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)
@@ -129,8 +129,8 @@ func TestPrepareWaitsForSettling(t *testing.T) {
 	require.NoError(t, <-settled)
 }
 
-// A write of an order names the version that it was decided on, and changes nothing where the
-// order has another one.
+// A write of an order names the version that it was decided on, and changes nothing if the order
+// has another version.
 func TestOrderWritesNameTheVersion(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// statements are the constants of the store's files of queries, and of those that the SQL stores
-// share, whose names begin with "sql".
+// statements returns the statements of the store's query files, and of the files that the SQL
+// stores share: the constants whose names begin with "sql".
 func statements(t *testing.T) map[string]string {
 	found := constants(t)
 	maps.DeleteFunc(found, func(name, _ string) bool { return !strings.HasPrefix(name, "sql") })
@@ -59,7 +59,7 @@ func constants(t testing.TB) map[string]string {
 		case *ast.Ident:
 			require.Contains(t, exprs, e.Name)
 			return eval(exprs[e.Name])
-		case *ast.SelectorExpr: // of sqlstore
+		case *ast.SelectorExpr: // a constant of sqlstore
 			return eval(e.Sel)
 		}
 		require.Failf(t, "expression", "%T", e)
@@ -77,7 +77,7 @@ var (
 	paramToken = regexp.MustCompile(`\$\d+::(\w+)(\[\])?`)
 )
 
-// samples are values as calls of 100 have them.
+// samples returns parameter values as in calls with n elements.
 func samples(n int) map[string]string {
 	var numbers, lanes, places, hashes []string
 	for i := range n {
@@ -129,7 +129,7 @@ func (s *space) fill(waiting, attempted, final int) {
 	}
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT false, 'paused' || i, 1, 'me', '', 0, 0, '', '', 1 FROM generate_series(1, %d) i`, table("controls"), waiting+attempted))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT false, 'paused' || i, 1, 'pause', 'me', '', i, '', 0 FROM generate_series(1, %d) i`, table("lane_acts"), waiting+attempted))
-	// Orders: some that wait, fewer in flight, and finished ones.
+	// Some orders wait, fewer are in flight, and the others are finished.
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT i, md5('o' || i), 'lane' || lpad((i %% 1000)::text, 4, '0'), 1000000 + i, CASE WHEN i %% 3 = 0 THEN 'key' || i ELSE '' END,
 		i %% 4, false, CASE WHEN i %% 5 = 0 THEN 9000000000000000 ELSE 0 END, '\x00', decode(repeat('00', 100), 'hex') FROM generate_series(1, %d) i`, table("orders"), waiting+attempted+final))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT seq, party, priority, created_at, deadline, urgent, 100, 1, 1, '', 0, 0, '' FROM %s WHERE seq <= %d`,
@@ -155,33 +155,34 @@ func plan(t *testing.T, db *sql.DB, statement string) string {
 	return strings.Join(lines, "\n")
 }
 
-// mayRead names the statements that read a table from its beginning to its end on purpose.
+// mayRead lists the statements that are allowed to read a whole table, with the table.
 var mayRead = map[string]string{
 	"sqlDue":          "attempted_batches", // where all recently claimed batches are due
 	"sqlLookDue":      "attempted_batches",
 	"sqlAnyOpen":      "waiting_batches attempted_batches", // EXISTS reads one row
 	"sqlAnyAttempted": "attempted_batches",
 	"sqlAnyBuried":    "tombstones",  // EXISTS reads the first row
-	"sqlAdders":       "pg_database", // of the server
-	// The table is as large as the work in flight.
+	"sqlAdders":       "pg_database", // a table of the server
+	// This table is as large as the work in flight.
 	"sqlSettleable":      "unsettled_batches",
 	"sqlDeleteUnsettled": "unsettled_batches",
 	// There are few streams, and a prune names most of them.
 	"sqlLockStreams": "streams",
 	"sqlRaiseSince":  "streams",
-	// One process of all counts what is open, now and then, and nobody waits for it.
+	// One process of all counts the open batches from time to time, and no call waits for it.
 	"sqlCountOpen":    "waiting_batches attempted_batches controls open_orders dltbatch_schema",
 	"sqlRaiseNumbers": "batch_seq", "sqlRaiseOrderNumbers": "orders_seq", // a sequence is one row
 }
 
-// The planner's choices in a database with a backlog and a history, without statistics and with
-// fresh statistics. To fill the tables takes longer than to look.
+// The planner chooses good plans in a database with a backlog and a history, without statistics
+// and with fresh ones. Filling the tables takes most of the test's time, so all plans are checked
+// in one test.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)
 	s.store()
 	for name := range strings.SplitSeq(s.tables("true"), ", ") {
-		// Autovacuum makes statistics, too. What is not logged is filled sooner.
+		// Autovacuum would make statistics, too. Unlogged tables are filled faster.
 		s.exec(`ALTER TABLE ` + name + ` SET (autovacuum_enabled = off), SET UNLOGGED`)
 	}
 	s.fill(60_000, 10_000, 70_000)
@@ -219,7 +220,7 @@ func noStatementScans(t *testing.T, s *space) {
 	}
 }
 
-// filledIn is a statement with its tables, and with values as a call has them.
+// filledIn returns a statement with its tables, and with parameter values as in a call.
 func (s *space) filledIn(t *testing.T, statement string, calls int) string {
 	values := samples(calls)
 	text := tableToken.ReplaceAllString(statement, s.schema+".$1")
@@ -230,8 +231,8 @@ func (s *space) filledIn(t *testing.T, statement string, calls int) string {
 	})
 }
 
-// Statements that look back or ask for lanes follow their index, and no further than they
-// must.
+// lanePlans lists parts of plans: statements that look back or ask for lanes use their index, and
+// read no further than they must.
 var lanePlans = map[string][]string{
 	"sqlWitnesses": {"Index Scan Backward using batches_lane", "Limit"},
 	// The lanes are looked up only if an order key is ahead of the clock.
@@ -239,12 +240,12 @@ var lanePlans = map[string][]string{
 	"sqlBeforeOrders": {"One-Time Filter", "using orders_created", "using orders_party", "Limit"},
 	"sqlOwned":        {"using attempted_batches_lane", "using attempted_batches_pkey"},
 	"sqlLookOwned":    {"using attempted_batches_lane", "using attempted_batches_pkey"},
-	// Of what is final a count reads what a policy set aside.
+	// Of the final batches a count reads only those that a policy set aside.
 	"sqlCountOpen": {"using outcomes_quarantined"},
 }
 
-// The loops of auto-batching follow the indexes of waiting orders, of claims that may expire
-// and of orders in flight, and go no further than they must.
+// orderPlans lists parts of plans: the loops of auto-batching use the indexes of waiting orders,
+// of claims that may expire and of orders in flight, and read no further than they must.
 var orderPlans = map[string][]string{
 	"sqlNextOrders":      {"using open_orders_queue", "Limit"},
 	"sqlPartiesAfter":    {"using open_orders_queue", "using open_orders_age", "using open_orders_split", "Recursive Union", "Limit"},
@@ -257,7 +258,7 @@ var orderPlans = map[string][]string{
 	"sqlPrunableOrders":  {"using final_orders_final", "Limit"},
 }
 
-// statementsUse looks for parts of the statements' plans.
+// statementsUse checks that the plans of the statements have these parts.
 func statementsUse(t *testing.T, s *space, want map[string][]string) {
 	all := statements(t)
 	for name, parts := range want {
@@ -269,29 +270,28 @@ func statementsUse(t *testing.T, s *space, want map[string][]string) {
 	}
 }
 
-// Parties stops at its limit: it looks up only as many parties as it returns and passes over,
-// however many there are.
+// Parties stops at its limit: it looks up only the parties that it returns and those that it
+// skips, however many there are.
 func partiesReadsWhatItReturns(t *testing.T, s *space) {
 	text := tableToken.ReplaceAllString(statements(t)["sqlPartiesFirst"], s.schema+".$1")
 	text = strings.NewReplacer("$1::bigint", "3::bigint", "$2::bigint", "10::bigint").Replace(text)
 	got := plan(t, s.admin, "(ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) "+text)
 	at := regexp.MustCompile(`CTE Scan on parties p.*\(actual rows=(\d+)`).FindStringSubmatch(got)
 	require.NotNil(t, at, got)
-	// lane0000 has no batch and lane0001 to lane0500 do: three lanes without a batch come
-	// after these.
+	// lane0000 has no batch, and lane0001 to lane0500 have batches; after these come three lanes
+	// without a batch.
 	assert.Equal(t, "3", at[1], got)
 	removed := regexp.MustCompile(`Rows Removed by Filter: (\d+)`).FindStringSubmatch(got)
 	require.NotNil(t, removed, got)
 	assert.Equal(t, "500", removed[1], got)
 }
 
-// keptStatements are the statements that store/postgres sends with plans that the server keeps:
-// see keptOnly.
+// keptStatements are the statements of store/postgres whose plans the server keeps: see keptOnly.
 var keptStatements = []string{"sqlLockLanes", "sqlAdders", "sqlLanesThere", "sqlNewLanes", "sqlAttempted", "sqlWaiting", "sqlClaimable", "sqlTake", "sqlSeqs",
 	"sqlPayloads", "sqlNowBrisk", "sqlAdvance", "sqlFinish", "sqlShard"}
 
-// A kept plan that was made when all tables were empty does not read through tables that grow
-// after that: it reaches every table by a condition on an index, or on a place.
+// A kept plan that was made when all tables were empty does not read whole tables that have grown
+// since: it reaches every table by a condition on an index, or by a place.
 func TestKeptPlans(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)
@@ -305,7 +305,7 @@ func TestKeptPlans(t *testing.T) {
 	}
 	_, settings, _ := strings.Cut(constants(t)["beginKept"], "; ")
 	require.Contains(t, settings, "generic")
-	// A database or role may switch these off: the plans below must not depend on that.
+	// A database or role may switch these methods off: the plans below must not depend on that.
 	for _, method := range []string{"nestloop", "indexscan", "tidscan"} {
 		exec("SET enable_" + method + " = off")
 	}
@@ -344,7 +344,7 @@ func TestKeptPlans(t *testing.T) {
 				switch {
 				case strings.HasPrefix(n.Type, "Index"):
 					assert.NotEmpty(t, n.IndexCond, "%s, statistics: %s\n%s", name, statistics, encoded)
-					// The first column of an index, not a later one.
+					// The condition must be on the first column of the index.
 					first := map[string]string{
 						"attempted_batches_pkey": "(seq = ", "batches_pkey": "(seq = ", "attempted_batches_lane": "(service_id = ", "batches_id": "(id_hash = ",
 						"waiting_batches_pkey": "(service_id = ", "services_pkey": "(service_id = ", "controls_pkey": "((everything = ",
@@ -352,7 +352,7 @@ func TestKeptPlans(t *testing.T) {
 					}[n.Index]
 					require.NotEmpty(t, first, n.Index)
 					assert.True(t, strings.HasPrefix(strings.TrimLeft(n.IndexCond, "("), strings.TrimLeft(first, "(")), "%s, statistics: %s\n%s", name, statistics, encoded)
-				case strings.HasSuffix(n.Type, "Sort"): // of the call's values, not of a lane
+				case strings.HasSuffix(n.Type, "Sort"): // sorts the values of the call, not a lane
 					assert.Equal(t, "sqlNewLanes", name, "statistics: %s\n%s", statistics, encoded)
 				case strings.Contains(n.Type, "Scan"):
 					assert.Contains(t, []string{"Function Scan", "CTE Scan", "Subquery Scan", "Tid Scan"}, n.Type, "%s, statistics: %s\n%s", name, statistics, encoded)
@@ -363,7 +363,7 @@ func TestKeptPlans(t *testing.T) {
 	}
 }
 
-// node is a node of a plan, in EXPLAIN's form.
+// node is a node of a plan, in EXPLAIN's JSON format.
 type node struct {
 	Type      string `json:"Node Type"`
 	Index     string `json:"Index Name"`

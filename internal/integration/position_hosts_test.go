@@ -22,8 +22,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// A host may hide locks from a role: all of them, or those of other roles. The store still
-// sees that a slow Add has begun.
+// A host may hide locks from a role: all of them, or those of other roles. The store still sees
+// that a slow Add has begun.
 func TestWhereLocksAreHidden(t *testing.T) {
 	for name, view := range map[string]string{
 		"all": `CREATE FUNCTION %s.hide() RETURNS boolean LANGUAGE plpgsql AS 'BEGIN RAISE insufficient_privilege; END';
@@ -39,7 +39,7 @@ func TestWhereLocksAreHidden(t *testing.T) {
 			slow := g.store()
 			_, err := slow.Get(t.Context(), batch.Key{Service: "s", ID: "none"})
 			require.ErrorIs(t, err, batch.ErrNotFound)
-			tx, err := s.open(nil).db.Begin() // holds all ids up
+			tx, err := s.open(nil).db.Begin() // keeps all transaction ids from advancing
 			require.NoError(t, err)
 			defer func() { _ = tx.Rollback() }()
 			_, err = tx.Exec(`SELECT pg_current_xact_id()`)
@@ -58,8 +58,8 @@ func TestWhereLocksAreHidden(t *testing.T) {
 	}
 }
 
-// A foreign transaction, in another database of the server, holds up all transaction ids. The
-// locks show that no Add is under way, and claims begin at the open work.
+// A transaction in another database of the server keeps all transaction ids from advancing. The
+// locks show that no Add is under way, so claims still begin at the open work.
 func TestAWriterElsewhereHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	v := &traveller{gauge: newGauge(t), ctx: t.Context(), lanes: []batch.ServiceID{"s"}}
@@ -87,7 +87,7 @@ func TestAWriterElsewhereHoldsNothingUp(t *testing.T) {
 	assert.Less(t, least, int64(100), "of a lane with 1,500 dead rows")
 }
 
-// If another claim holds a lane, the store does not look for work in it.
+// If another claim holds a lane, the store does not look for work in the lane.
 func TestAHeldLaneIsNotRead(t *testing.T) {
 	t.Parallel()
 	v := &traveller{gauge: newGauge(t), ctx: t.Context(), lanes: []batch.ServiceID{"s"}}
@@ -109,8 +109,8 @@ func TestAHeldLaneIsNotRead(t *testing.T) {
 	assert.Less(t, buffers, int64(100), "of a lane with 1,500 dead rows")
 }
 
-// With asynchronous commits a final batch may be open again after a crash, from which the
-// server recovers without another start.
+// With asynchronous commits a final batch may be open again after a crash of a server process,
+// from which the server recovers without a restart.
 func TestAsynchronousCommitsAreNotBelieved(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)
@@ -125,7 +125,7 @@ func TestAsynchronousCommitsAreNotBelieved(t *testing.T) {
 	assert.Equal(t, batch.ID("first"), next(t, st, "s"))
 }
 
-// switched is a pool of connections to a server that may be another server each time.
+// switched returns a pool of connections whose server can be exchanged.
 func switched(t *testing.T, c *pgtest.Cluster) (*sql.DB, func(*pgtest.Cluster)) {
 	var addr atomic.Value
 	addr.Store(c.Addr())
@@ -144,7 +144,7 @@ func switched(t *testing.T, c *pgtest.Cluster) (*sql.DB, func(*pgtest.Cluster)) 
 	return db, func(c *pgtest.Cluster) { addr.Store(c.Addr()) }
 }
 
-// leaveBehind lets a standby get all commits of before, and none of later.
+// leaveBehind lets a standby get all commits so far, and no later ones.
 func leaveBehind(t *testing.T, c, standby *pgtest.Cluster) {
 	primary, follower := openAdmin(t, c.DSN("")), openAdmin(t, standby.DSN(""))
 	defer func() { _, _ = primary.Close(), follower.Close() }()
@@ -163,8 +163,9 @@ func leaveBehind(t *testing.T, c, standby *pgtest.Cluster) {
 	}, 20*time.Second, 20*time.Millisecond)
 }
 
-// A standby that has missed the last commits takes over: the batches that they finished are
-// open again there, before the store's remembered position of the lane.
+// After a failover to a standby that lacks the last commits, the batches that these commits
+// finished are open again, and the store finds them although they stand before its remembered
+// position of the lane.
 func TestAnotherServerIsReadFromTheBeginning(t *testing.T) {
 	t.Parallel()
 	c := pgtest.NewCluster(t, "fsync=off")
@@ -187,8 +188,8 @@ func TestAnotherServerIsReadFromTheBeginning(t *testing.T) {
 	assert.Equal(t, batch.ID("first"), next(t, st, "s"))
 }
 
-// Behind a batch that stays in flight, and that others may pass, a claim reads no finished rows,
-// however many the server cannot clean up.
+// Behind a batch that stays in flight, and that other batches may pass, a claim reads no finished
+// rows, however many of them the server cannot clean up.
 func TestAClaimBehindAStuckBatch(t *testing.T) {
 	t.Parallel()
 	v := &traveller{gauge: newGauge(t), ctx: t.Context(), lanes: []batch.ServiceID{"lane"}}
@@ -212,7 +213,7 @@ func TestAClaimBehindAStuckBatch(t *testing.T) {
 	least := func() int64 {
 		n := pass(8)
 		for range 5 {
-			time.Sleep(150 * time.Millisecond) // in which the store learns
+			time.Sleep(150 * time.Millisecond) // the store learns the position in this time
 			n = min(n, pass(8))
 		}
 		return n

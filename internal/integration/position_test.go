@@ -15,8 +15,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// newLateGate keeps sessions of one name waiting once they have read the clock for an order
-// key: batches that others add meanwhile have later keys, and are visible sooner.
+// newLateGate makes a gate at which sessions of one name wait after they have read the clock for
+// an order key: batches that others add meanwhile have later keys, and are visible sooner.
 func newLateGate(s *space) *gate {
 	g := &gate{s: s, name: "slow_" + s.schema, key: schemas.Add(1)}
 	s.exec(fmt.Sprintf(`CREATE OR REPLACE FUNCTION %s.clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE plpgsql AS '
@@ -31,8 +31,8 @@ func newLateGate(s *space) *gate {
 	return g
 }
 
-// learn lets a store learn as much as possible about the start of a lane's open work: for
-// long enough, batches are added, claimed and finished.
+// learn lets a store learn as much as possible about the start of a lane's open work: batches are
+// added, claimed and finished for long enough.
 func learn(t testing.TB, st *postgres.Store, lane string, name string) {
 	t.Helper()
 	for n, end := 0, time.Now().Add(600*time.Millisecond); time.Now().Before(end); n++ {
@@ -57,9 +57,8 @@ func next(t testing.TB, st *postgres.Store, lane batch.ServiceID) batch.ID {
 	return got.Runs[0].Batches[0].Key.ID
 }
 
-// The store's remembered start of a lane waits for every call that gives out an order key and
-// is slow to store it: a batch that becomes visible long after later batches is claimed in
-// its place.
+// The store's remembered start of a lane does not pass an order key that a slow call has got and
+// not yet stored: a batch that becomes visible long after later batches is claimed in its place.
 func TestSlowAddersAreSeen(t *testing.T) {
 	late := one("s", "late")
 	for name, prepare := range map[string]func(t *testing.T, st, slow *app) func() error{
@@ -148,8 +147,8 @@ func TestRequeueByAnotherProcess(t *testing.T) {
 	}
 }
 
-// A batch goes back to its place in a lane without any claim so far, and a first claim begins
-// while that is on its way.
+// A batch returns to its place in a lane from which nothing was claimed so far, while a first
+// claim begins.
 func TestRequeueIntoALaneThatIsNew(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)
@@ -184,12 +183,13 @@ func TestRequeueIntoALaneThatIsNew(t *testing.T) {
 	<-learned
 	got, err := st.Get(t.Context(), old.Key())
 	require.NoError(t, err)
-	if got.State == batch.Queued { // else another claim took it meanwhile
+	if got.State == batch.Queued { // otherwise another claim has taken the batch
 		assert.Equal(t, old.ID, next(t, st, "s"))
 	}
 }
 
-// A paused lane shows nothing, and the store does not take it for an empty lane.
+// While a lane is paused a read of it returns nothing, and the store does not treat the lane as
+// empty.
 func TestAPausedLaneKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)
@@ -216,9 +216,9 @@ func TestAPausedLaneKeepsItsPlace(t *testing.T) {
 	assert.Equal(t, batch.ID("first"), next(t, st, "s"))
 }
 
-// The remembered start of a lane waits for a transaction that has added and stays open. The
-// store reports that claims become slower meanwhile, and the transaction that causes it,
-// until it has ended.
+// The remembered start of a lane does not pass the order key of a transaction that has added and
+// stays open. Until it has ended the store reports that claims become slower, and which
+// transaction causes this.
 func TestALongAddIsReported(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)

@@ -31,8 +31,8 @@ func finished(t *testing.T, st *app, ids ...string) {
 	}
 }
 
-// A transaction that names known batches and orders keeps Prune from these alone, however long it
-// stays open, and later it may name more of them.
+// A transaction that names known batches and orders keeps Prune from removing these, and only
+// these, however long it stays open, and it may name more of them later.
 func TestPruneBesideAnOpenAddTx(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
@@ -61,8 +61,8 @@ func TestPruneBesideAnOpenAddTx(t *testing.T) {
 	}
 }
 
-// A snapshot from before Prune does not show the tombstone that Prune left. The batch must not be
-// queued again all the same: it would be executed twice.
+// A snapshot from before Prune does not show the tombstone that Prune left. The batch must still
+// not be queued again, because it would be executed twice.
 func TestSnapshotTxOfWhatIsPrunedMeanwhile(t *testing.T) {
 	t.Parallel()
 	buried := store.PruneQuery{Tombstone: func(batch.ServiceID, string) bool { return true }}
@@ -79,7 +79,7 @@ func TestSnapshotTxOfWhatIsPrunedMeanwhile(t *testing.T) {
 					tx := st.mustBegin(t)
 					require.NoError(t, tx.exec(ctx, "SET TRANSACTION ISOLATION LEVEL "+level))
 					var n int
-					require.NoError(t, tx.read(ctx, &n, "SELECT 1")) // the snapshot
+					require.NoError(t, tx.read(ctx, &n, "SELECT 1")) // takes the snapshot
 					return tx
 				}
 				finished(t, st, "a")
@@ -112,7 +112,7 @@ func TestSnapshotTxOfWhatIsPrunedMeanwhile(t *testing.T) {
 	}
 }
 
-// removed wants a batch to be gone but for its tombstone.
+// removed checks that only the tombstone of a batch is left.
 func removed(t *testing.T, st *app, b batch.Batch) {
 	t.Helper()
 	r, err := st.Get(t.Context(), b.Key())
@@ -121,7 +121,7 @@ func removed(t *testing.T, st *app, b batch.Batch) {
 	assert.Equal(t, batch.Committed, r.State)
 }
 
-// A batch or an order that is removed while a transaction adds it anew is added.
+// A batch or an order that is removed while a transaction adds it again is added.
 func TestAddTxOfWhatIsPrunedMeanwhile(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
@@ -132,7 +132,7 @@ func TestAddTxOfWhatIsPrunedMeanwhile(t *testing.T) {
 			s := newSpace(t, d)
 			st := s.app()
 			held, heldOrder := one("lane", "z"), anOrder("party", "z")
-			held.DataChangeID, heldOrder.Key = "z", "z" // it comes behind a
+			held.DataChangeID, heldOrder.Key = "z", "z" // sorts after a
 			for what, add := range map[string]func(tx *appTx, all bool) error{
 				"batches": func(tx *appTx, all bool) error {
 					if !all {
@@ -172,7 +172,8 @@ func TestAddTxOfWhatIsPrunedMeanwhile(t *testing.T) {
 	}
 }
 
-// A lane that was released between a read of its control and a halt is halted for the new reason.
+// If a lane was released between a read of its control and a new halt, the halt has the new
+// reason.
 func TestHaltAfterAReleaseHasItsOwnReason(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

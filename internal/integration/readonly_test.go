@@ -22,8 +22,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// name is the address by which clients know a server, as DNS has it: new connections go where it
-// leads now, and old ones stay where they are.
+// name is an address by which clients know a server, as DNS provides it: new connections go to its
+// present target, and old ones stay where they are.
 type name struct {
 	t  testing.TB
 	l  net.Listener
@@ -72,14 +72,14 @@ func newName(t testing.TB, to string) *name {
 
 func (n *name) addr() string { return n.l.Addr().String() }
 
-// lead makes new connections go to another server.
+// lead directs new connections to another server.
 func (n *name) lead(to string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.to = to
 }
 
-// cut ends all connections, as the end of a server does.
+// cut ends all connections, as a server does when it stops.
 func (n *name) cut() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -89,21 +89,22 @@ func (n *name) cut() {
 	n.up = nil
 }
 
-// busy uses some connections at once, so that the pool has them.
+// busy uses some connections at once, so that the pool keeps several.
 func busy(t *testing.T, st *app) {
 	t.Helper()
 	var calls sync.WaitGroup
 	for range 4 {
 		calls.Go(func() {
-			_, _ = st.Counts(t.Context(), store.CountsQuery{Start: true, Limit: 10}) // whatever it says
+			_, _ = st.Counts(t.Context(), store.CountsQuery{Start: true, Limit: 10}) // the result does not matter
 		})
 	}
 	calls.Wait()
 }
 
-// After a switch-over the name leads to the old server for a moment, which is a standby now. The
-// pool keeps connections to it. The store does not write there, does not read what may be old, and
-// once the name leads to the new server it needs no restart and no idle time.
+// After a switch-over the name leads for a moment to the old server, which is now a standby, and
+// the pool keeps connections to it. The store does not write there and does not read data that may
+// be old. Once the name leads to the new server the store works again, without a restart or idle
+// time.
 func TestSwitchOver(t *testing.T) {
 	primary := pgtest.NewCluster(t)
 	standby := primary.Standby(t, "")
@@ -145,8 +146,8 @@ func TestSwitchOver(t *testing.T) {
 	}
 }
 
-// The owner of a database, or its provider, has made it read-only: the store obeys, says so, and
-// goes on by itself once it may. What only reads goes on meanwhile.
+// If the owner of a database, or its provider, makes it read-only, the store does not write,
+// reports it, and continues by itself once writing is allowed. Reads work meanwhile.
 func TestOwnerMakesItReadOnly(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
@@ -209,7 +210,7 @@ func TestOwnerMakesItReadOnly(t *testing.T) {
 	}
 }
 
-// On a standby the command reads, says that the server is one, and changes nothing.
+// On a standby the command reads, says that the server is a standby, and changes nothing.
 func TestCommandOnAStandby(t *testing.T) {
 	primary := pgtest.NewCluster(t)
 	st := openApp(t, pgx, primary.DSN(""), nil)
@@ -228,14 +229,14 @@ func TestCommandOnAStandby(t *testing.T) {
 		out, _ := c.runs(0, args...)
 		assert.NotEmpty(t, out, args)
 	}
-	c.runs(5, "explain", "b3") // no instance has met its lane, and the command records nothing
+	c.runs(5, "explain", "b3") // no instance has taken batches of its lane, and the command records nothing
 	assert.Contains(t, c.troubles()["role of the server"], "standby")
 	_, errs, code := c.output("pause", "s", "--reason", "r", "--actor", "ada")
 	assert.NotZero(t, code)
 	assert.Contains(t, errs, "takes no writes")
 }
 
-// recordSettings records what a Runner of a ledger relies on, and that it serves a service.
+// recordSettings writes the settings of a Runner of a ledger, and that it serves a service.
 func recordSettings(t *testing.T, st *app, service batch.ServiceID) {
 	_, err := texts.Serve(t.Context(), st, []texts.Served{{Service: service, Ledger: "ledger"}})
 	require.NoError(t, err)

@@ -15,8 +15,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 )
 
-// TestReceiptsAreKept: the receipts of every commit that a Runner finds by asking a
-// Sawtooth node are in PostgreSQL.
+// TestReceiptsAreKept checks that PostgreSQL has the receipts of every commit that a Runner finds
+// by asking a Sawtooth node.
 func TestReceiptsAreKept(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {

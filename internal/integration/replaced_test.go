@@ -21,9 +21,9 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// TestOtherTablesAreReadFromTheBeginning puts other tables in the place of the known ones, as the
-// restore of a dump does, on a server that goes on running. An old batch in them stands before the
-// remembered position of its lane.
+// TestOtherTablesAreReadFromTheBeginning replaces the known tables by others, as the restore of a
+// dump does, while the server keeps running. An old batch in the new tables stands before the
+// remembered position of its lane, and is found.
 func TestOtherTablesAreReadFromTheBeginning(t *testing.T) {
 	tier.Plain(t)
 	t.Parallel()
@@ -60,7 +60,7 @@ func TestOtherTablesAreReadFromTheBeginning(t *testing.T) {
 	assert.Contains(t, err.Error(), "the oid of the table")
 }
 
-// warningAbout returns the warning of a kind, or nil.
+// warningAbout returns the store's warning of a kind, or nil.
 func warningAbout(t *testing.T, st *postgres.Store, kind error) error {
 	t.Helper()
 	warnings, err := st.Upkeep(t.Context())
@@ -74,8 +74,8 @@ func warningAbout(t *testing.T, st *postgres.Store, kind error) error {
 }
 
 // TestAfterALossyFailoverNothingIsSentTwice claims and posts three batches after the last commit
-// that the standby gets, and lets the standby take over while the ledger, which executes
-// duplicates, works on them.
+// that the standby gets. It lets the standby become the primary while the ledger, which executes
+// duplicates, works on these batches.
 func TestAfterALossyFailoverNothingIsSentTwice(t *testing.T) {
 	t.Parallel()
 	c := pgtest.NewCluster(t, "fsync=off")
@@ -120,7 +120,7 @@ func TestAfterALossyFailoverNothingIsSentTwice(t *testing.T) {
 		defer mu.Unlock()
 		return posted == len(keys)
 	}, 20*time.Second, 10*time.Millisecond)
-	require.NoError(t, warningAbout(t, st, postgres.ErrReplaced)) // it has looked
+	require.NoError(t, warningAbout(t, st, postgres.ErrReplaced)) // the store has checked
 	require.NoError(t, c.Crash())
 	require.NoError(t, standby.Promote())
 	to(standby)

@@ -13,9 +13,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// An Add that waits for a Prune of the same id finds its tombstone, and sends nothing. It is a
-// success where the batch was committed, and an error that stores nothing where the batch ended
-// without effect.
+// An Add that waits for a Prune of the same id finds the tombstone, and stores nothing. It
+// succeeds if the batch was committed, and returns an error if the batch ended without effect.
 func TestAddDuringPrune(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
@@ -38,7 +37,7 @@ func TestAddDuringPrune(t *testing.T) {
 	}
 }
 
-// addDuringPrune adds two batches, of which "a" is just being removed.
+// addDuringPrune adds two batches while "a" is being removed.
 func addDuringPrune(t *testing.T, s *space, st *postgres.Store, committed bool) {
 	s.exec(`CREATE FUNCTION ` + s.schema + `.slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.3); RETURN NULL; END'`)
 	s.exec(`CREATE TRIGGER slow AFTER DELETE ON ` + s.schema + `.batches EXECUTE FUNCTION ` + s.schema + `.slow()`)
@@ -69,7 +68,7 @@ func addDuringPrune(t *testing.T, s *space, st *postgres.Store, committed bool) 
 	assert.NotZero(t, rec.PrunedAt)
 }
 
-// Order keys that tie, as those of overlapping Adds may, break by id, also where the
+// Batches with equal order keys, which overlapping Adds may give, are sorted by id, also if the
 // window ends between them.
 func TestTiesBreakByID(t *testing.T) {
 	t.Parallel()
@@ -97,8 +96,9 @@ func TestTiesBreakByID(t *testing.T) {
 	assert.Equal(t, batch.ID("d"), found[0].ID)
 }
 
-// All updates of a batch under way stay in their page: no index is written. The test runs alone:
-// a page keeps the old rows that the snapshots of other tests may see.
+// All updates of a batch under way are heap-only (HOT): they stay in their page, and no index is
+// written. The test runs alone, because a page keeps the old rows that the snapshots of other
+// tests may see.
 func TestUpdatesAreHOT(t *testing.T) {
 	const lanes = 200
 	s := newSpace(t, pgx)
@@ -123,7 +123,7 @@ func TestUpdatesAreHOT(t *testing.T) {
 	due, err := st.Pending(t.Context(), store.PendingQuery{Limit: lanes, Lease: time.Minute})
 	require.NoError(t, err)
 	require.Len(t, due, lanes)
-	require.NoError(t, db.Close()) // which reports its counts
+	require.NoError(t, db.Close()) // a closed connection reports its counts
 	var all, hot int
 	require.Eventually(t, func() bool {
 		row := s.admin.QueryRow(`SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE schemaname = $1 AND relname = 'attempted_batches'`, s.schema)
@@ -133,8 +133,8 @@ func TestUpdatesAreHOT(t *testing.T) {
 	assert.GreaterOrEqual(t, hot, all*95/100)
 }
 
-// The end of a lane counts also if the clock has not gone on since, and if it is behind. The
-// ends of other lanes do not matter.
+// A new order key is after the end of its lane even if the clock has not advanced since, or has
+// stepped back. The ends of other lanes do not matter.
 func TestOrderKeysAreAheadOfTheClock(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)
@@ -165,7 +165,7 @@ func TestOrderKeysAreAheadOfTheClock(t *testing.T) {
 	assert.Equal(t, []int64{-1_000_000}, keys("third"))
 }
 
-// No two batches have one number, however many are added.
+// No two batches have the same number, however many are added.
 func TestNumbersAreNotShared(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)

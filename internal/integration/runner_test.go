@@ -12,13 +12,13 @@ import (
 	"github.com/dltbatch/dltbatch/queuer"
 )
 
-// Two Runners on one schema, as two instances have them, deliver everything once and in order
-// to a ledger that would execute a batch as often as it is sent.
+// Two Runners on one schema, as in two instances, deliver everything once and in order to a ledger
+// that executes a batch each time it is sent.
 func TestTwoRunners(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq, pooledSimple, pqBounced} {
 		t.Run(d.name, func(t *testing.T) {
-			const lanes, each = 11, 8 // odd, so that each lane gets its batches through both in turns
+			const lanes, each = 11, 8 // odd, so that the batches of each lane go through both Runners in turns
 			traits := memory.Unforgiving(10 * time.Millisecond)
 			ledger := memory.New(&memory.Options{Traits: &traits, CommitAfter: 5 * time.Millisecond})
 			var all []batch.Batch

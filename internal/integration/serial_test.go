@@ -17,9 +17,9 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// Serializable transactions that add to different lanes do not fail for each other: none of them
-// reads a page of a table or an index that another one writes. All are open together here, and
-// take turns.
+// Serializable transactions that add to different lanes do not make each other fail: none of them
+// reads a page of a table or an index that another one writes. In this test all transactions are
+// open together, and take turns.
 func TestSerializableTxOfDifferentLanes(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
@@ -79,8 +79,8 @@ func TestSerializableTxOfDifferentLanes(t *testing.T) {
 	}
 }
 
-// The clock was stepped back. A process that has seen the time before keeps the order of a lane
-// also in serializable transactions.
+// After the clock was stepped back, a process that has seen the earlier time keeps the order of a
+// lane also in serializable transactions.
 func TestSerializableTxAfterAStepBack(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -104,8 +104,8 @@ func TestSerializableTxAfterAStepBack(t *testing.T) {
 	assert.Equal(t, []batch.ID{"first", "second", "third", "fourth"}, lane(t, st.Store, "s"))
 }
 
-// A batch that is removed, and has ended without taking effect, is refused in the application's
-// transaction, too, by its id and by its key. The transaction may go on.
+// A batch that has ended without effect, and was removed, is also refused in the application's
+// transaction, by its id and by its key. The transaction can continue.
 func TestAddTxOfWhatHasEnded(t *testing.T) {
 	t.Parallel()
 	for _, level := range []string{"READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"} {
@@ -142,8 +142,8 @@ func TestAddTxOfWhatHasEnded(t *testing.T) {
 	}
 }
 
-// A copy of the data by logical replication has the rows, and sequences that begin anew. Additions
-// move them behind the rows, whichever way they go.
+// A copy made by logical replication has the rows, and sequences that begin anew. Each kind of Add
+// first moves the sequences behind the rows.
 func TestSequencesBehindTheRows(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
@@ -152,7 +152,7 @@ func TestSequencesBehindTheRows(t *testing.T) {
 			ctx := t.Context()
 			s := newSpace(t, d)
 			st := s.app()
-			for i := range 20 { // more than an addition is tried again
+			for i := range 20 { // more than the repetitions of one Add
 				require.NoError(t, st.Add(ctx, one("old", i)))
 				require.NoError(t, st.AddOrders(ctx, anOrder("old", order.ID(fmt.Sprint(i)))))
 			}
@@ -191,7 +191,8 @@ func TestSequencesBehindTheRows(t *testing.T) {
 	}
 }
 
-// An index of the application's own says no. That is not the answer to a known batch.
+// A violation of the application's own unique index is an error. The store does not treat it as a
+// batch that is known already.
 func TestAnotherUniqueIndex(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {

@@ -22,7 +22,7 @@ import (
 // session is a store whose connections have a setting that a role or a database may have.
 type session struct {
 	both
-	addTx func(b batch.Batch) error // in a transaction of the application
+	addTx func(b batch.Batch) error // adds in a transaction of the application
 }
 
 // as opens a store on connections of a role.
@@ -60,7 +60,7 @@ func (s *space) as(role string) session {
 	}}
 }
 
-// odd is a batch with texts and bytes that a wrong setting changes.
+// odd returns a batch with texts and bytes that a wrong setting would change.
 func odd(service, id string) batch.Batch {
 	payload := make([]byte, 256)
 	for i := range payload {
@@ -106,9 +106,9 @@ func (c session) cycle(t *testing.T, b batch.Batch) error {
 	return c.Add(t.Context(), b)
 }
 
-// Whatever a role, a database or a data source name sets: a store refuses it by the name of the
-// setting, or stores what it was given, and another process with the usual settings reads the
-// same.
+// Whatever settings a role, a database or a data source name has, a store either refuses the
+// setting by its name, or stores what it was given, so that another process with the usual
+// settings reads the same.
 func TestSettingsChangeNothing(t *testing.T) {
 	t.Parallel()
 	const refused = true
@@ -123,9 +123,9 @@ func TestSettingsChangeNothing(t *testing.T) {
 			t.Cleanup(func() { s.exec(`DROP ROLE ` + role) })
 			for i, c := range []struct {
 				name, value string
-				own, tx     bool // is refused to the store, to an application's transaction
+				own, tx     bool // true if refused for the store, or for an application's transaction
 			}{
-				{"client_encoding", "LATIN1", false, d.sql == pgx.sql}, // lib/pq always says UTF8
+				{"client_encoding", "LATIN1", false, d.sql == pgx.sql}, // lib/pq always sets UTF8
 				{"client_encoding", "SQL_ASCII", false, d.sql == pgx.sql},
 				{"client_encoding", "EUC_JP", false, d.sql == pgx.sql},
 				{"standard_conforming_strings", "off", refused, refused},

@@ -32,7 +32,7 @@ type (
 	shardSet = shards.Set[*pgxpool.Pool, *native.Store]
 )
 
-// shardPool is a pool of connections to a server.
+// shardPool opens a pool of connections to a server.
 func shardPool(t *testing.T, dsn string) *pgxpool.Pool {
 	pool, err := pgxpool.New(t.Context(), dsn)
 	require.NoError(t, err)
@@ -40,7 +40,7 @@ func shardPool(t *testing.T, dsn string) *pgxpool.Pool {
 	return pool
 }
 
-// shardSchema is a name for a schema of a test, which the end of the test removes.
+// shardSchema returns a name for a schema, which is removed at the end of the test.
 func shardSchema(t *testing.T, pool *pgxpool.Pool, name string) string {
 	schema := fmt.Sprintf("shards_%s_%d", name, time.Now().UnixNano())
 	t.Cleanup(func() {
@@ -50,7 +50,7 @@ func shardSchema(t *testing.T, pool *pgxpool.Pool, name string) string {
 	return schema
 }
 
-// openShards makes and migrates n shards, in turn on these servers.
+// openShards creates and migrates n shards, distributed over these servers.
 func openShards(t *testing.T, n int, pools ...*pgxpool.Pool) (list []shard, schemas []string) {
 	for i := range n {
 		pool := pools[i%len(pools)]
@@ -72,9 +72,9 @@ func joinShards(t *testing.T, l dlt.Ledger, list []shard) *shardSet {
 	return set
 }
 
-// Adders of forty lanes, in calls and in transactions of the application, on two shards of one
-// server and on four of two: each batch takes effect once, and each lane stays in order. The set
-// shows all of them.
+// With adders in forty lanes, in calls and in transactions of the application, on two shards of
+// one server and on four of two servers, each batch takes effect once, and each lane stays in
+// order. The set lists all batches.
 func TestShards(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ shards, servers int }{{2, 1}, {4, 2}} {
@@ -162,7 +162,7 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// shardTx adds a batch and a row of the application in one transaction of the lane's shard.
+// shardTx adds a batch and a row of the application in one transaction in the lane's shard.
 func shardTx(ctx context.Context, set *shardSet, schemas []string, b batch.Batch) error {
 	s := set.Of(b.Service)
 	err := driverpgx.BeginFunc(ctx, s.DB, func(tx driverpgx.Tx) error {
@@ -175,7 +175,7 @@ func shardTx(ctx context.Context, set *shardSet, schemas []string, b batch.Batch
 	return err
 }
 
-// laneOf is a lane that belongs to a shard.
+// laneOf returns a lane that belongs to a shard.
 func laneOf(number, of int) batch.ServiceID {
 	for i := 0; ; i++ {
 		if lane := batch.ServiceID(fmt.Sprint("lane ", i)); shards.Number(lane, of) == number {
@@ -184,8 +184,8 @@ func laneOf(number, of int) batch.ServiceID {
 	}
 }
 
-// A schema that is opened as another shard is refused by everything, and a lane of another shard
-// by every addition, also where the process does not know of shards.
+// A schema that is opened as another shard is refused by every call. A lane of another shard is
+// refused by every Add, also in a process that does not know of shards.
 func TestOtherShardsAreRefused(t *testing.T) {
 	t.Parallel()
 	ctx, pool := t.Context(), shardPool(t, pgtest.Start(t))
@@ -251,8 +251,8 @@ func TestOtherShardsAreRefused(t *testing.T) {
 	require.ErrorAs(t, err, &in, "out of order")
 }
 
-// Stores of shards in one database hear on one session, each its own hints. Where the session is
-// lost, all of them hear again on one.
+// Stores of shards in one database share one session for hints, and each gets its own hints. After
+// the session is lost, they share a new one.
 func TestShardsShareASession(t *testing.T) {
 	t.Parallel()
 	const n = 4
@@ -313,8 +313,9 @@ func TestShardsShareASession(t *testing.T) {
 	waitFor(t, func() bool { return sessions() == 0 })
 }
 
-// A process that takes an empty schema for no shard adds to it while another one makes it a shard:
-// either its batch is first, and the schema becomes no shard, or the batch is refused.
+// A process that treats an empty schema as no shard adds to it while another process makes it a
+// shard: either the batch is first, and the schema does not become a shard, or the batch is
+// refused.
 func TestASchemaBecomesAShardBesideAnAdd(t *testing.T) {
 	t.Parallel()
 	pool := shardPool(t, pgtest.Start(t))
@@ -333,7 +334,7 @@ func TestASchemaBecomesAShardBesideAnAdd(t *testing.T) {
 		schema := shardSchema(t, pool, "first")
 		none, shard := open(schema, store.Shard{}), open(schema, own)
 		require.NoError(t, none.Migrate(t.Context()))
-		_, err := none.Get(t.Context(), batch.Key{Service: lane, ID: "x"}) // it has looked
+		_, err := none.Get(t.Context(), batch.Key{Service: lane, ID: "x"}) // the store has read that the schema is no shard
 		require.ErrorIs(t, err, batch.ErrNotFound)
 		require.NoError(t, shard.Migrate(t.Context()))
 		require.ErrorIs(t, add(none), store.ErrOtherShard)
@@ -345,7 +346,7 @@ func TestASchemaBecomesAShardBesideAnAdd(t *testing.T) {
 		require.NoError(t, none.Migrate(t.Context()))
 		tx, err := pool.Begin(t.Context())
 		require.NoError(t, err)
-		defer func() { _ = tx.Rollback(t.Context()) }() // else nobody could remove the schema
+		defer func() { _ = tx.Rollback(t.Context()) }() // otherwise the schema could not be removed
 		require.NoError(t, none.Tx(tx).Add(t.Context(), one(string(lane), "x")))
 		migrated := make(chan error, 1)
 		go func() { migrated <- shard.Migrate(t.Context()) }()

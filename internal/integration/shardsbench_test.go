@@ -20,8 +20,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
-// The same work, eight adders of 100 batches a call in 400 lanes and their delivery, on one shard
-// and on several of one server.
+// BenchmarkShards does the same work, eight adders of 100 batches a call in 400 lanes and their
+// delivery, on one shard and on several of one server.
 func BenchmarkShards(b *testing.B) {
 	for _, n := range []int{1, 2, 4} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) { benchShards(b, n) })

@@ -24,17 +24,18 @@ import (
 
 var stallTime = flag.Duration("stall.time", 10*time.Second, "how long lanes are watched for one that stands still")
 
-// stallBound is how often the watch sees a lane as it was until that stands still. The watch looks
-// five times a second, and less often on a machine that has much to do, as everybody else does. A
-// lane that may go on does so after some milliseconds, and a scan looks at it after a second.
+// stallBound is how many reads of the watch may find a lane unchanged before it counts as standing
+// still. The watch reads five times a second, and less often on a busy machine, as everything else
+// does. A lane that can continue does so after some milliseconds, and a scan reads it after a
+// second.
 const stallBound = 50
 
-// No lane with room stands still: beside bursts and rests, transactions that stay open, pauses,
-// and a snapshot that is held for half of the time. Where one Runner adds everything and wakes for
-// each AddTx, no lane needs a scan.
+// No lane whose batches may leave stands still, beside bursts and rests, transactions that stay
+// open, pauses, and a snapshot that is held for half of the time. Where one Runner adds everything
+// and wakes after each AddTx, no lane needs a scan.
 func TestNoLaneStandsStill(t *testing.T) {
 	t.Parallel()
-	var all sync.WaitGroup // side by side, however many tests run at once
+	var all sync.WaitGroup // the cases run side by side, however many tests run at once
 	defer all.Wait()
 	for name, c := range map[string]struct {
 		d        driver
@@ -104,13 +105,13 @@ type walk struct {
 	runners  []*dltbatch.Runner
 	ledger   *chains
 	lanes    int
-	wake     bool // after each AddTx
+	wake     bool // wakes the Runner after each AddTx
 
 	mu   sync.Mutex
 	rnd  *rand.Rand
-	next map[string]int // of each chain: the number of its next batch
+	next map[string]int // the number of each chain's next batch
 
-	longest int // in looks, the watch's own
+	longest int // number of reads of the watch
 }
 
 func (w *walk) draw(n int) int {
@@ -119,8 +120,8 @@ func (w *walk) draw(n int) int {
 	return w.rnd.IntN(n)
 }
 
-// some are batches of lanes that begin with a prefix. Those of one address of a lane are a chain,
-// which the ledger must execute in this order.
+// some returns batches in lanes whose names begin with a prefix. Batches of a lane with the same
+// address form a chain, which the ledger must execute in this order.
 func (w *walk) some(prefix string, lanes, n int) (all []batch.Batch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -138,7 +139,7 @@ func (w *walk) some(prefix string, lanes, n int) (all []batch.Batch) {
 	return all
 }
 
-// gone takes the numbers of batches back that were rolled back.
+// gone takes back the numbers of batches that were rolled back.
 func (w *walk) gone(all []batch.Batch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -148,7 +149,7 @@ func (w *walk) gone(all []batch.Batch) {
 	}
 }
 
-// rest waits up to d, and reports whether the load goes on.
+// rest waits up to d, and reports whether the load continues.
 func (w *walk) rest(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -166,8 +167,8 @@ func (w *walk) add(ctx context.Context) {
 	}
 }
 
-// addTx adds in transactions that stay open, to lanes of its own: the order of two transactions
-// that are open at once is not promised.
+// addTx adds in transactions that stay open, to lanes of its own, because the order of two
+// transactions that are open at once is not promised.
 func (w *walk) addTx(ctx context.Context) {
 	for w.rest(ctx, 300*time.Millisecond) {
 		i := w.draw(len(w.runners))
@@ -193,7 +194,7 @@ func (w *walk) addTx(ctx context.Context) {
 	}
 }
 
-// pause pauses a lane now and then for up to a second.
+// pause pauses a lane from time to time for up to a second.
 func (w *walk) pause(ctx context.Context) {
 	by := batch.By{Actor: "test", Reason: "test"}
 	for w.rest(ctx, 2*time.Second) {
@@ -225,13 +226,13 @@ func (w *walk) hold(ctx context.Context) {
 	}
 }
 
-// fronts is what must change where a lane goes on: its first batch that was never tried, and the
-// batches that were, with their versions.
+// fronts selects what must change when a lane moves on: its first batch that was never attempted,
+// and the attempted batches with their versions.
 const fronts = `SELECT service_id, coalesce(w.first, 0) || ' ' || coalesce(a.tried, '') FROM
 	(SELECT service_id, min(created_at) AS first FROM waiting_batches GROUP BY 1) w
 	FULL JOIN (SELECT service_id, string_agg(seq || ':' || state || ':' || version, ' ' ORDER BY seq) AS tried FROM attempted_batches GROUP BY 1) a USING (service_id)`
 
-// watch looks at the front of each lane until ctx is done.
+// watch reads the front of each lane until ctx is done.
 func (w *walk) watch(ctx context.Context) {
 	type mark struct {
 		front string
@@ -285,14 +286,14 @@ func (w *walk) activity() (all string) {
 	return fmt.Sprint(all, " ", err)
 }
 
-// chains is a ledger: it commits the batches of each chain some milliseconds after it accepted
-// them, in their order, and executes none again.
+// chains is a ledger that commits the batches of each chain some milliseconds after it accepted
+// them, in their order, and executes none twice.
 type chains struct {
 	dlt.Unimplemented
 
 	mu        sync.Mutex
 	rnd       *rand.Rand
-	accepted  map[string][]time.Time // when the last ones are committed
+	accepted  map[string][]time.Time // when the last batches of each chain are committed
 	committed map[string]int
 	wrong     []string
 }
@@ -356,7 +357,7 @@ func (c *chains) BatchStatuses(_ context.Context, _ batch.ServiceID, attempts []
 	return all, nil
 }
 
-// check compares with the batches that were added.
+// check compares the ledger with the batches that were added.
 func (c *chains) check(t *testing.T, want map[string]int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

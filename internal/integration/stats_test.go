@@ -15,14 +15,15 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// waitFor waits for something that happens soon.
+// waitFor waits for a condition that becomes true soon.
 func waitFor(t *testing.T, is func() bool) {
 	t.Helper()
 	require.Eventually(t, is, 30*time.Second, 5*time.Millisecond)
 }
 
-// A count waits for nobody's writes and nobody waits for it, however long it takes. A process that
-// is followed by another while it counts changes nothing, and one that died is followed.
+// A count waits for no writes and no write waits for it, however long it takes. If another process
+// takes over while a process counts, the first one changes nothing; if the counting process died,
+// another takes over.
 func TestStatsTurns(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
@@ -35,7 +36,7 @@ func TestStatsTurns(t *testing.T) {
 			refresh := func(of *app, by string) (bool, error) { return texts.Refresh(ctx, of, store.RefreshQuery{By: by}) }
 			require.NoError(t, new(texts.Presence).Show(ctx, a, store.Instance{ID: "a"}))
 
-			// The counts stop here until the transaction ends.
+			// The count waits here until the transaction ends.
 			hold := func() (release func()) {
 				tx, err := s.admin.Begin()
 				require.NoError(t, err)
@@ -80,7 +81,7 @@ func TestStatsTurns(t *testing.T) {
 			require.Equal(t, "b", kept.By)
 			require.Equal(t, map[batch.State]int{batch.Queued: 1, batch.Submitting: 1}, kept.Open, "at b's moment")
 
-			// One dies while it counts.
+			// One process dies while it counts.
 			s.step(10 * time.Minute)
 			release = hold()
 			dying, die := context.WithCancel(ctx)
@@ -101,7 +102,7 @@ func TestStatsTurns(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, "again", kept.By)
 
-			// Two that see the same turn do not both take it.
+			// Of two processes that see the same turn only one takes it.
 			s.step(10 * time.Minute)
 			tx, err := s.admin.Begin()
 			require.NoError(t, err)
@@ -117,7 +118,7 @@ func TestStatsTurns(t *testing.T) {
 			require.NoError(t, errors.Join(one.err, other.err))
 			require.NotEqual(t, one.did, other.did)
 
-			// A count that fails leaves the counts before.
+			// A count that fails leaves the earlier counts.
 			s.step(10 * time.Minute)
 			s.exec(`ALTER TABLE ` + s.schema + `.open_orders RENAME TO elsewhere`)
 			_, err = refresh(a, "a")
@@ -131,7 +132,7 @@ func TestStatsTurns(t *testing.T) {
 	}
 }
 
-// What a count reads follows what is open, and what a read of the counts reads follows nothing.
+// The cost of a count grows with what is open, and the cost of reading the counts does not grow.
 func TestStatsCost(t *testing.T) {
 	t.Parallel()
 	g := newGauge(t)
@@ -177,13 +178,13 @@ func TestStatsCost(t *testing.T) {
 	assert.InDelta(t, looked, g.of(read), 4)
 }
 
-// Dead rows that a held snapshot keeps are counted, for the metric dltbatch_table_dead: a cleaning
+// Dead rows that a held snapshot keeps are counted, for the metric dltbatch_table_dead: vacuum
 // does not remove them before the snapshot ends.
 func TestDeadRowsOfAHeldSnapshotAreCounted(t *testing.T) {
 	t.Parallel()
 	v := &traveller{gauge: newGauge(t), ctx: t.Context(), lanes: []batch.ServiceID{"s"}}
 	dead := func() (n int64) {
-		v.buffers() // the store's connection tells the server what it has deleted
+		v.buffers() // makes the store's connection report what it has deleted
 		v.vacuum()
 		require.Eventually(t, func() bool {
 			did, err := texts.Refresh(v.ctx, v.st, store.RefreshQuery{OlderThan: time.Microsecond})

@@ -11,15 +11,16 @@ import (
 	"github.com/dltbatch/dltbatch/store/storetest"
 )
 
-// groups are what the drivers run of the suite, if not all of it. The rules and the statements are
-// one code for all of them: a driver encodes values and holds connections. pgx's own pool runs
-// everything, and lib/pq, which encodes in another way, all but the model and each outcome in each
-// state, which try rules. pgx's driver of database/sql encodes as the pool does, and PgBouncer
-// passes bytes on: they run what has transactions, texts, and calls that are given up. In the
-// groups in which goroutines meet, the pool runs with the race detector, too.
+// groups are the parts of the suite that the drivers run which do not run all of it. The rules and
+// the statements are the same code for all drivers: a driver encodes values and holds connections.
+// pgx's own pool runs everything. lib/pq, which encodes in another way, runs all except the model
+// and each outcome in each state, which test rules. pgx's driver of database/sql encodes as the
+// pool does, and PgBouncer passes bytes on: they run what has transactions, texts, and calls that
+// are cancelled. In the groups with many goroutines, the pool also runs with the race detector.
 var groups = []string{"harness", "add", "claim", "record", "pending", "operate", "text", "context"}
 
-// The conformance suite, with every driver, and with pgx's pool and lib/pq through PgBouncer.
+// The conformance suite passes with every driver, and with pgx's pool and lib/pq through
+// PgBouncer.
 func TestStore(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, pgx, libpq, pooledBounced, pqBounced} {
@@ -30,11 +31,11 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// inSuite is the driver for a test of the suite. It skips what other drivers show.
+// inSuite returns the driver for a test of the suite, or skips the test if other drivers cover it.
 func (d driver) inSuite(t *testing.T) driver {
 	t.Helper()
 	parts := strings.SplitN(t.Name(), "/", 4) // TestStore, the driver, the group, the test
-	if len(parts) < 4 {                       // what the harness declares, for all groups
+	if len(parts) < 4 {                       // declared by the harness, for all groups
 		parts = append(parts, "harness", "")
 	}
 	group := parts[2]

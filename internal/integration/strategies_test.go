@@ -15,7 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/queuer"
 )
 
-// deliver lets two Runners deliver batches, added in turns through the one and the other.
+// deliver lets two Runners deliver batches that are added through each of them in turn.
 func deliver(t *testing.T, d driver, ledger *memory.Ledger, strategy queuer.Strategy, batches []batch.Batch) {
 	s := newSpace(t, d)
 	s.exec(`DROP FUNCTION ` + s.schema + `.clock_timestamp()`)
@@ -45,8 +45,8 @@ func deliver(t *testing.T, d driver, ledger *memory.Ledger, strategy queuer.Stra
 	}
 }
 
-// Two instances whose lanes are pipelined deliver each lane in order, each batch once, and
-// with several batches of a lane under way.
+// Two instances with pipelined lanes deliver each lane in order, each batch once, and with several
+// batches of a lane under way.
 func TestTwoRunnersPipelined(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
@@ -78,8 +78,8 @@ func TestTwoRunnersPipelined(t *testing.T) {
 	}
 }
 
-// Two instances let every batch leave at once that conflicts with no batch before it. Batches
-// that write the same address are executed in the order in which they were added, each once.
+// Two instances let every batch leave at once that conflicts with no batch before it. Batches that
+// write the same address are executed in the order in which they were added, each once.
 func TestTwoRunnersParallel(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {

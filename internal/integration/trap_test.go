@@ -14,9 +14,9 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// An idle instance on empty, vacuumed tables must not keep plans for tables of no rows: each
-// call of the next burst would read through the whole table (524 batches a second instead of
-// 27,000).
+// An idle instance on empty, vacuumed tables must not keep plans for tables without rows: with
+// such plans each call of the next burst would read the whole table (524 batches a second instead
+// of 27,000).
 func TestIdleInstanceIsNotTrapped(t *testing.T) {
 	t.Parallel()
 	const rows = 20_000
@@ -30,7 +30,7 @@ func TestIdleInstanceIsNotTrapped(t *testing.T) {
 			st := s.app()
 			st.db.SetMaxOpenConns(1) // so that all plans are on one connection
 			s.analyze("VACUUM ANALYZE")
-			reads := func() (n int) { // of rows, by connections that have ended
+			reads := func() (n int) { // rows read, by connections that have ended
 				row := s.admin.QueryRow(`SELECT sum(n) FROM (SELECT seq_tup_read AS n FROM pg_stat_user_tables WHERE schemaname = $1 AND relname <> 'clock'
 					UNION ALL SELECT idx_tup_read FROM pg_stat_user_indexes WHERE schemaname = $1) t`, s.schema)
 				require.NoError(t, row.Scan(&n))
@@ -50,7 +50,7 @@ func TestIdleInstanceIsNotTrapped(t *testing.T) {
 					for _, c := range r.Batches {
 						refs = append(refs, c.Ref)
 						o := store.Outcome{Ref: c.Ref, Version: c.Version, Finding: store.IsCommitted, By: batch.BySubmitter}
-						if len(refs)%2 == 0 { // the store does not first read what it knows
+						if len(refs)%2 == 0 { // otherwise the store first reads what it does not know
 							o.Was, o.Report = c.Was, &batch.Report{Attempt: c.Attempt}
 							known = append(known, o)
 							continue
@@ -75,7 +75,7 @@ func TestIdleInstanceIsNotTrapped(t *testing.T) {
 				require.Zero(t, round())
 			}
 			s.fill(rows, 0, rows)
-			before := -1 // a session reports its counts once a second at most: so do the sessions that filled it
+			before := -1 // a session reports its counts at most once a second, also those that filled the tables
 			require.Eventually(t, func() bool {
 				was := before
 				before = reads()
@@ -84,7 +84,7 @@ func TestIdleInstanceIsNotTrapped(t *testing.T) {
 			for range 3 {
 				require.Equal(t, 20, round())
 			}
-			st.close() // which reports its counts
+			st.close() // a closed connection reports its counts
 			last := -1
 			require.Eventually(t, func() bool {
 				was := last
@@ -96,7 +96,8 @@ func TestIdleInstanceIsNotTrapped(t *testing.T) {
 	}
 }
 
-// AddTx and AddOrdersTx leave the application's transaction as it was, also where they refuse.
+// AddTx and AddOrdersTx leave the settings of the application's transaction as they were, also if
+// they refuse.
 func TestAddTxLeavesTheTransactionAsItWas(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, pgx, libpq, pooledBounced, pooledSimple, pgxBounced, pqBounced} {
@@ -174,7 +175,7 @@ func TestAddTxWantsReadCommitted(t *testing.T) {
 				require.NoError(t, err)
 				require.Len(t, next, i+1)
 			}
-			tx := begin("READ UNCOMMITTED") // it is READ COMMITTED here
+			tx := begin("READ UNCOMMITTED") // PostgreSQL treats it as READ COMMITTED
 			require.NoError(t, st.addTx(t.Context(), tx, batch.Batch{Service: "s", ID: "u", Payload: []byte("x")}))
 			require.NoError(t, tx.rollback())
 		})

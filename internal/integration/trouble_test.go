@@ -19,7 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// An outcome that the database refuses fails alone.
+// If the database refuses one outcome, only that one fails.
 func TestRefusedOutcomeFailsAlone(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
@@ -66,8 +66,8 @@ func TestRefusedOutcomeFailsAlone(t *testing.T) {
 	}
 }
 
-// The store replaces connections that the server has ended. A call on such a connection is
-// undone.
+// The store replaces connections that the server has ended. A call on such a connection is rolled
+// back.
 func TestConnectionsThatDie(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, pgx, libpq} {
@@ -79,7 +79,7 @@ func TestConnectionsThatDie(t *testing.T) {
 				require.NoError(t, err)
 			}
 			var conns []*sql.Conn
-			for range 6 { // idle connections, more than are tried by chance
+			for range 6 { // idle connections, more than random retries would reach
 				c, err := db.Conn(t.Context())
 				require.NoError(t, err)
 				conns = append(conns, c)
@@ -106,7 +106,8 @@ func TestConnectionsThatDie(t *testing.T) {
 	}
 }
 
-// The store does not promise commits that the server would lose in a crash.
+// The store refuses to work if the server could lose acknowledged commits in a crash
+// (synchronous_commit off).
 func TestAsynchronousCommitIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)
@@ -125,8 +126,8 @@ func TestAsynchronousCommitIsRefused(t *testing.T) {
 	}
 }
 
-// Two calls that add the same batches in opposite orders wait in one direction only. The server
-// counts deadlocks for a whole database: the test runs alone.
+// Two calls that add the same batches in opposite orders do not deadlock. The server counts
+// deadlocks for a whole database, so the test runs alone.
 func TestOppositeOrders(t *testing.T) {
 	const rounds, each = 8, 300
 	s := newSpace(t, pgx)
@@ -155,12 +156,12 @@ func TestOppositeOrders(t *testing.T) {
 	wg.Wait()
 	require.NoError(t, errors.Join(errs...))
 	require.Len(t, lane(t, st, "s"), rounds*each)
-	require.NoError(t, db.Close()) // which reports its counts
+	require.NoError(t, db.Close()) // a closed connection reports its counts
 	require.Eventually(t, func() bool { return s.sessions("true") == 0 }, 10*time.Second, 20*time.Millisecond)
 	assert.Equal(t, before, deadlocks())
 }
 
-// Large values come back as they were.
+// Large values are read as they were written.
 func TestLargeValues(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq, pooledSimple} {
@@ -260,8 +261,8 @@ func TestDeadlockIsRepeated(t *testing.T) {
 	}
 }
 
-// Somebody holds the row of a waiting batch. A claim of it fails soon, so that the queuer can
-// claim from the other lanes.
+// If another session holds the row of a waiting batch, a claim of the batch fails soon, so that
+// the queuer can claim from other lanes.
 func TestALockedRowFailsClaimSoon(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
@@ -294,8 +295,8 @@ func TestALockedRowFailsClaimSoon(t *testing.T) {
 	}
 }
 
-// Somebody holds the row of one batch. A write of it fails soon, with the row's state known to
-// this process and without, so that the recorder can write the other rows without it.
+// If another session holds the row of one batch, a write of it fails soon, whether or not this
+// process knows the row's state, so that the recorder can write the other rows without it.
 func TestALockedRowFailsRecordSoon(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {

@@ -14,15 +14,16 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// follower is a lane of one batch after the other, and a monitor that asks meanwhile.
+// follower has a lane with one batch after the other, and a monitor that asks about due batches
+// meanwhile.
 type follower struct {
 	t  *testing.T
 	st *postgres.Store
 	n  int
 }
 
-// goOn brings some batches to their ends, and asks about due batches, for long enough that
-// each batch under way is looked at several times.
+// goOn delivers some batches, and asks about due batches, for long enough that each batch under
+// way is read several times.
 func (f *follower) goOn() {
 	f.t.Helper()
 	for end := time.Now().Add(1300 * time.Millisecond); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
@@ -62,9 +63,10 @@ func record(t *testing.T, st *postgres.Store, c store.Claim, finding store.Findi
 	require.Equal(t, store.Written, applied[0].Result)
 }
 
-// The monitor asks about a batch that has been under way for long when it is due, however
-// many batches went through since. The same holds for a batch whose claim commits late. The test
-// runs alone: transactions of other tests would keep the store from moving on.
+// The monitor asks about a batch that has been under way for long when it is due, however many
+// batches were finished since. The same holds for a batch whose claim commits late. The test runs
+// alone, because transactions of other tests would keep the store's remembered position from
+// advancing.
 func TestPendingFindsWhatIsSlowAndWhatIsLate(t *testing.T) {
 	s := usedSpace(t, pgx)
 	st, _ := s.store()
@@ -93,8 +95,9 @@ func TestPendingFindsWhatIsSlowAndWhatIsLate(t *testing.T) {
 	require.ElementsMatch(t, []batch.ID{"slow", "late"}, f.pending(), "and again")
 }
 
-// A process that knows where the lane's open work began counts and lists a batch that another
-// process has put back into its place. The test runs alone, too.
+// A process that knows where the lane's open work began still counts and lists a batch that
+// another process has put back into its place. The test runs alone, for the same reason as the one
+// above.
 func TestWhatIsPutBackIsCounted(t *testing.T) {
 	s := usedSpace(t, pgx)
 	st, _ := s.store()
@@ -115,8 +118,8 @@ func TestWhatIsPutBackIsCounted(t *testing.T) {
 	require.Len(t, found, 1)
 }
 
-// A server that was restored, or took over, may give out lower transaction numbers than a
-// process knows of: the process still finds its rows.
+// A server that was restored, or became the primary, may give lower transaction numbers than a
+// process knows: the process still finds its rows.
 func TestAnotherServerIsNoticedByAQuickLook(t *testing.T) {
 	t.Parallel()
 	c := pgtest.NewCluster(t, "fsync=off", "synchronous_commit=on")
@@ -145,14 +148,14 @@ func TestAnotherServerIsNoticedByAQuickLook(t *testing.T) {
 	require.Eventually(t, func() bool { return len(f.pending()) == 1 }, 30*time.Second, 50*time.Millisecond)
 }
 
-// A Prune that is rolled back finds the same rows again at once, even if others were removed
-// before.
+// After a Prune is rolled back, the next Prune finds the same rows at once, even if others were
+// removed before.
 func TestAPruneThatIsRolledBackFindsItAgain(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)
 	st, db := s.store()
 	v := &traveller{gauge: &gauge{t: t, db: db, st: st}, ctx: t.Context(), lanes: []batch.ServiceID{"a", "b", "c", "d"}}
-	v.pass(2400) // enough that the next read does not begin at the beginning
+	v.pass(2400) // so many that the next read begins in the middle
 	v.add(400)
 	claims := v.claim(400)
 	v.record(claims, batch.BySubmitter, store.Accepted)

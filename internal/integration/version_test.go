@@ -23,8 +23,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// nextVersion is a migration as docs/migrations.md wants it: columns in each table that an
-// addition, a claim or a record writes, a table, and an index of a table that grows.
+// nextVersion is a migration that follows docs/migrations.md: columns in each table that an Add, a
+// claim or a record writes, a table, and an index of a table that grows.
 const nextVersion = `-- +goose NO TRANSACTION
 -- +goose Up
 -- +goose StatementBegin
@@ -43,7 +43,7 @@ CREATE INDEX CONCURRENTLY {.batches_next} ON {batches} (next, created_at);
 `
 
 // migrateNext migrates to the version after this code's, as the code of that version will: it
-// tries again where a lock is not to be had.
+// tries again if it cannot get a lock.
 func (s *space) migrateNext(ctx context.Context) {
 	s.t.Helper()
 	files, err := postgres.Migrations(&postgres.Options{Schema: s.schema})
@@ -65,9 +65,9 @@ func (s *space) migrateNext(ctx context.Context) {
 	}
 }
 
-// While two processes of this code add and deliver, somebody migrates to the next version. No
-// batch is lost, none is submitted a second time, and each lane stays in order, with processes of
-// this code that start afterwards, too. The ledger executes what it is sent as often as it is
+// While two processes of this version add and deliver, the schema is migrated to the next version.
+// No batch is lost, none is submitted a second time, and each lane stays in order, also with
+// processes of this version that start afterwards. The ledger executes a batch each time it is
 // sent.
 func TestTheNextVersionComesUnderLoad(t *testing.T) {
 	t.Parallel()
@@ -162,8 +162,8 @@ func (s *space) version() (v int) {
 	return v
 }
 
-// A database that a version from before the first release made is refused by every call, and by
-// Migrate before it writes anything.
+// Every call refuses a database that a version from before the first release made, and Migrate
+// refuses it before it writes anything.
 func TestUnreleasedSchemaIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
@@ -195,7 +195,7 @@ func TestUnreleasedSchemaIsRefused(t *testing.T) {
 	}
 }
 
-// What is no trace context is in no column.
+// A trace context that is not valid is not stored.
 func TestTraceContextsAreWhole(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)

@@ -15,8 +15,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/binaries"
 )
 
-// forgets reports whether anvil has put an account's next transaction behind one that is mined
-// already. It never mines it (docs/ledgers/evm.md#22-what-an-acceptance-is-worth).
+// forgets reports whether anvil holds an account's next transaction as the successor of one that
+// is mined already. anvil never mines it (docs/ledgers/evm.md#22-what-an-acceptance-is-worth).
 func (r rpc) forgets(account string) bool {
 	_, queued, err := r.pool(account)
 	if err != nil || len(queued) == 0 {
@@ -29,18 +29,18 @@ func (r rpc) forgets(account string) bool {
 
 var withoutMining = []string{"--no-mining", "--chain-id", strconv.Itoa(chainID)}
 
-// anvilBackend is anvil. Its chain is as durable as the file that it writes once a second.
+// anvilBackend runs anvil. Its chain is as durable as the file that anvil writes once a second.
 type anvilBackend struct {
 	rpc
 	mu       sync.Mutex
 	n        *anvil.Node
 	restarts int
-	// saved is the last file that was whole, written at savedAt, and has the blocks up to height.
+	// saved is the last complete state file, written at savedAt; it has the blocks up to height.
 	saved   []byte
 	savedAt time.Time
 	height  uint64
-	began   string // the time of block 0
-	signed  bool   // a transaction is known by its hash, and not by its data
+	began   string // the timestamp of block 0
+	signed  bool   // true if a transaction is known by its hash, false if by its data
 }
 
 func newAnvil(dir string, signed bool) (chain, error) {
@@ -61,7 +61,7 @@ func newAnvil(dir string, signed bool) (chain, error) {
 			return nil, err
 		}
 	}
-	for b.height <= maxReorg { // before that a kill would begin another chain
+	for b.height <= maxReorg { // a kill before these blocks would start a new chain
 		time.Sleep(50 * time.Millisecond)
 		if err := b.save(); err != nil {
 			return nil, err
@@ -93,7 +93,7 @@ func (b *anvilBackend) price(gwei int) error {
 }
 
 func (b *anvilBackend) reorg(depth int) error {
-	// A node that has just started has no state to go back to, until it has made some blocks.
+	// A new node has no saved state to go back to until it has made some blocks.
 	var err error
 	for range 100 {
 		if err = b.call(nil, "anvil_reorg", depth, []any{}); !errors.Is(err, errRefused) {
@@ -104,7 +104,7 @@ func (b *anvilBackend) reorg(depth int) error {
 	return err
 }
 
-// save remembers the node's file, if it is a new one and whole.
+// save keeps the node's state file, if the file is new and complete.
 func (b *anvilBackend) save() error {
 	info, err := os.Stat(b.n.StateFile())
 	if errors.Is(err, os.ErrNotExist) || err == nil && info.ModTime().Equal(b.savedAt) {
@@ -117,14 +117,14 @@ func (b *anvilBackend) save() error {
 	if err != nil {
 		return err
 	}
-	// anvil makes a block 0 at each start, and writes down those that it had, too. Which of them
-	// it takes at the next start is chance, and makes it another chain: only the first is handed
-	// on.
+	// anvil makes a block 0 at each start, and also writes the earlier ones into its file. Which
+	// of them it uses at the next start is random, and would change the chain, so only the first
+	// is kept.
 	var state map[string]json.RawMessage
 	var head uint64
 	var blocks []json.RawMessage
 	if json.Unmarshal(text, &state) != nil || json.Unmarshal(state["best_block_number"], &head) != nil || json.Unmarshal(state["blocks"], &blocks) != nil {
-		return nil // only a part of it was written
+		return nil // the file is incomplete
 	}
 	if !ofOneMoment(text) {
 		return nil
@@ -149,11 +149,11 @@ func (b *anvilBackend) save() error {
 	return nil
 }
 
-// ofOneMoment reports whether a state file has all blocks, whether each account has sent as many
-// transactions as they have, and whether there is a receipt for just these. anvil does not stop
-// while it writes, so that the accounts or the receipts may be those after a block that is
-// missing. A node that starts with such a file has an effect that no block explains, or for ever a
-// receipt of a block that it does not have, which no chain of several nodes can have.
+// ofOneMoment reports whether a state file is consistent: it has all blocks, each account has sent
+// as many transactions as the blocks have, and there is a receipt for exactly these. anvil goes on
+// while it writes, so the accounts or the receipts may be newer than the blocks. A node that
+// starts with such a file has an effect that no block explains, or a receipt of a block that it
+// does not have. No chain of several nodes can be in this state.
 func ofOneMoment(text []byte) bool {
 	var state struct {
 		Accounts map[string]struct{ Nonce uint64 }
@@ -214,7 +214,7 @@ func (b *anvilBackend) mine(pays bool) error {
 	return b.call(nil, "evm_mine")
 }
 
-// restart kills the node. What it had not written down is gone, and its pool.
+// restart kills the node. It loses its pool, and everything that it had not written.
 func (b *anvilBackend) restart(down time.Duration) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -225,7 +225,7 @@ func (b *anvilBackend) restart(down time.Duration) error {
 	if err := b.save(); err != nil {
 		return err
 	}
-	if err := os.WriteFile(b.n.StateFile(), b.saved, 0o600); err != nil { // it may have been killed while it wrote
+	if err := os.WriteFile(b.n.StateFile(), b.saved, 0o600); err != nil { // the kill may have left an incomplete file
 		return err
 	}
 	b.restarts++

@@ -12,27 +12,26 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// TestSawtooth submits to a Sawtooth node, which forgets its pool and all statuses
-// when it starts again.
+// TestSawtooth submits to a Sawtooth node, which loses its pool and all statuses when it restarts.
 func TestSawtooth(t *testing.T) { chaos(t, sawtoothNode) }
 
 // TestUnforgiving submits to a ledger that executes every duplicate.
 func TestUnforgiving(t *testing.T) { chaos(t, unforgiving) }
 
-// TestIntents executes intents on a real EVM node, anvil, which loses its pool and its last blocks
-// when it is killed, replaces blocks, and whose accounts somebody else uses, too.
+// TestIntents executes intents on a real EVM node, anvil. The node loses its pool and its last
+// blocks when it is killed, and replaces blocks; other senders use its accounts, too.
 func TestIntents(t *testing.T) { t.Parallel(); chaos(t, evmNode) }
 
-// TestSigned does so with signed transactions, several of an account at once. It runs beside
-// TestIntents, since both wait for blocks.
+// TestSigned is TestIntents with signed transactions, several of an account at once. It runs
+// beside TestIntents, because both mostly wait for blocks.
 func TestSigned(t *testing.T) {
 	tier.Soak(t, "TestIntents has the same faults, and TestFaults of dlt/evm has them for signed transactions")
 	t.Parallel()
 	chaos(t, evmSigned)
 }
 
-// TestIntentsOnGeth executes intents on a geth. A kill takes back its last blocks, what they had
-// is in its pool again ten seconds later, and a reorganization puts it there at once.
+// TestIntentsOnGeth executes intents on geth. A kill removes its last blocks, whose transactions
+// return to its pool ten seconds later; a reorganization returns them at once.
 func TestIntentsOnGeth(t *testing.T) {
 	tier.Soak(t, "to compile geth takes ten minutes, and TestIntents has the same faults")
 	_, err := binaries.Geth().Bring()
@@ -72,10 +71,10 @@ func chaos(t *testing.T, ledger string) {
 	w.check(st, acked)
 }
 
-// faults is how many there are: enough for each kind to occur.
+// faults is the number of faults: enough for each kind to occur.
 func (w *world) faults() int {
 	if onChain(w.kind) {
-		return max(*chaosFaults, 3*len(w.kinds())/2) // many have the same object, and wait for it
+		return max(*chaosFaults, 3*len(w.kinds())/2) // many kinds have the same object, and wait for it
 	}
 	return *chaosFaults
 }

@@ -36,7 +36,7 @@ func (w *world) check(st *postgres.Store, acked []addition) {
 			}
 		}
 	}
-	for id, n := range w.add.nonces { // whose nonce somebody else has used is never executed
+	for id, n := range w.add.nonces { // an intent whose nonce another sender has used is never executed
 		if _, added := want[id]; added && slices.Contains(r.Used, n) {
 			want[id] = batch.Rejected
 		}
@@ -48,7 +48,7 @@ func (w *world) check(st *postgres.Store, acked []addition) {
 	}
 	late := map[batch.ID]batch.ServiceID{}
 	for _, err := range checkExecuted(r.Executed, acked, want) {
-		// An intent whose nonce somebody else has used comes behind those that are under way.
+		// An intent whose nonce another sender has used is moved behind those that are under way.
 		if o := (*outOfOrder)(nil); errors.As(err, &o) && (w.kind == evmNode || w.kind == gethNode) {
 			late[o.id] = o.lane
 			continue
@@ -75,8 +75,8 @@ func (w *world) check(st *postgres.Store, acked []addition) {
 		a["claim"], a["write"], a["fenced"], a["decision"], a["trouble"], len(r.Late))
 }
 
-// withdrawals expects of each intent that a person has withdrawn what its record says: whichever
-// of its transactions was mined has decided, and the chain must say the same.
+// withdrawals sets the expected state of each intent that a person has withdrawn to that of its
+// record. Whichever of the intent's transactions was mined has decided, and the chain must agree.
 func (w *world) withdrawals(st *postgres.Store, want map[batch.ID]batch.State) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,7 +95,7 @@ func (w *world) withdrawals(st *postgres.Store, want map[batch.ID]batch.State) {
 	w.t.Logf("a person has withdrawn %d intents, or has tried to, and %d of them were never executed", len(w.withdrawn), closed)
 }
 
-// outOfOrder says that a batch was executed after one behind it.
+// outOfOrder says that a batch was executed after a batch behind it.
 type outOfOrder struct {
 	lane batch.ServiceID
 	id   batch.ID
@@ -107,8 +107,9 @@ func (o *outOfOrder) Error() string {
 	return fmt.Sprintf("%s/%s was executed after one %s", o.lane, o.id, o.how)
 }
 
-// checkExecuted finds batches that were executed twice, or without an Add, or not although
-// they should have been, or before a batch that was acknowledged before their Add.
+// checkExecuted finds batches that were executed twice, that nobody added, that should have been
+// executed and were not, or that were executed before a batch that was acknowledged before their
+// Add began.
 func checkExecuted(executed []execution, acked []addition, want map[batch.ID]batch.State) (errs []error) {
 	type place struct {
 		lane     batch.ServiceID
@@ -161,7 +162,7 @@ func checkExecuted(executed []execution, acked []addition, want map[batch.ID]bat
 func (w *world) checkRecords(st *postgres.Store, want map[batch.ID]batch.State) {
 	var after store.Cursor
 	n, slowest, which := 0, time.Duration(0), ""
-	last := map[batch.ServiceID]time.Time{} // when the one before in its lane was final
+	last := map[batch.ServiceID]time.Time{} // when the last batch of each lane became final
 	for {
 		records, next, err := st.List(w.t.Context(), store.ListQuery{Limit: 1000, After: after})
 		require.NoError(w.t, err)
@@ -197,9 +198,9 @@ func (w *world) checkLate(all []late) {
 	}
 }
 
-// checkAudit reads the workers' audits. One claim or write makes a version of a batch, and a
-// write that is not a fact was made to the very version that its worker had: so the store
-// accepted none from a worker whose claim had gone to another.
+// checkAudit reads the workers' audits. Only one claim or write may make a given version of a
+// batch, and a write that is not a fact must apply to the version that its worker read. So it
+// proves that the store accepted no write from a worker whose claim another worker had taken over.
 func (w *world) checkAudit() map[string]int {
 	files, err := filepath.Glob(filepath.Join(w.dir, "*.audit"))
 	require.NoError(w.t, err)
@@ -230,7 +231,7 @@ func (w *world) checkAudit() map[string]int {
 				}
 			case "breach", "bad":
 				if e.Op == "breach" && onChain(w.kind) {
-					break // sent again while later ones are under way: nonces keep the order
+					break // the batch was sent again while later ones are under way: nonces keep the order
 				}
 				w.t.Errorf("%s: %s of %s: %s", worker, e.Op, e.ID, e.Text)
 			}

@@ -23,15 +23,16 @@ import (
 	"github.com/dltbatch/dltbatch/internal/geth"
 )
 
-// A kill takes back at most mayLose blocks, because no block is made while so many are not written
-// down, and a reorganization at most maxReorg: deep is a block above which there are more.
+// A kill removes at most mayLose blocks, because the node makes no block while this many are not
+// written to disk. A reorganization replaces at most maxReorg blocks. A block with more than deep
+// blocks above it is final.
 const (
 	blockEvery = 250 * time.Millisecond
 	mayLose    = 10
 	maxReorg   = 3
 	deep       = mayLose + maxReorg + 1
-	// payday is how many blocks there are between two times at which all accounts have funds: a
-	// reorganization may take back the first.
+	// payday is the number of blocks between two times at which all accounts get funds. A
+	// reorganization may undo the first payment.
 	payday  = 8
 	chainID = geth.ChainID
 )
@@ -41,10 +42,10 @@ var (
 	elsewhere = evmtest.Named("elsewhere").Address()
 )
 
-// payer is the account of a lane.
+// payer returns the account of a lane.
 func payer(lane int) evmtest.Account { return evmtest.Named("payer " + strconv.Itoa(lane)) }
 
-// intent is a payment whose data is its id, so that the chain tells what was executed.
+// intent returns a payment whose data is its id, so that the chain shows what was executed.
 func intent(account batch.ServiceID, rng *rand.Rand) (batch.Batch, error) {
 	id := fmt.Sprintf("%016x", rng.Uint64())
 	data, err := hex.DecodeString(id)
@@ -54,7 +55,8 @@ func intent(account batch.ServiceID, rng *rand.Rand) (batch.Batch, error) {
 	return evm.Intent{To: shop, Value: big.NewInt(1), Data: data, Gas: 40_000}.Batch(batch.ID(id), string(account))
 }
 
-// payment is a signed transaction of a lane. Its data tells it from those of somebody else.
+// payment returns a signed transaction of a lane. Its data distinguishes it from transactions of
+// other senders.
 func payment(account batch.ServiceID, nonce uint64) (batch.Batch, error) {
 	for lane := range lanes {
 		if from := payer(lane); from.Address() == string(account) {
@@ -67,13 +69,13 @@ func payment(account batch.ServiceID, nonce uint64) (batch.Batch, error) {
 	return batch.Batch{}, fmt.Errorf("%s is no lane", account)
 }
 
-// signed is a worker's client of signed transactions. Its Grace is longer than a few blocks, so
-// that what it remembers of the node's pool is used.
+// signed returns a worker's client for signed transactions. Its Grace is longer than a few blocks,
+// so that what it remembers of the node's pool is used.
 func (j job) signed() (dlt.Ledger, error) {
 	return evm.New(j.URL, chainID, &evm.Options{Finality: evm.After(deep), LateArrival: lateArrival, Grace: 5 * time.Second, HeadInterval: blockEvery / 2})
 }
 
-// intents is a worker's client. Its signer has all keys, and fails at times.
+// intents returns a worker's client for intents. Its signer has all keys, and sometimes fails.
 func (j job) intents() (dlt.Ledger, error) {
 	var keys [][]byte
 	for lane := range lanes {
@@ -117,7 +119,7 @@ func (m *moody) Sign(ctx context.Context, account string, tx evm.Unsigned) ([65]
 	return m.Signer.Sign(ctx, account, tx)
 }
 
-// evmKinds are the faults of a chain, beside those of every ledger.
+// evmKinds are the faults of a chain, in addition to those of every ledger.
 var evmKinds = []fault{
 	{"blocks replaced", only("ledger"), func(f *faults, _ string, d draw) error {
 		return f.w.control("POST", fmt.Sprintf("/reorg?depth=%d", 1+int(d[0]*maxReorg)%maxReorg), nil)
@@ -126,7 +128,7 @@ var evmKinds = []fault{
 		return f.w.control("POST", "/forget", nil)
 	}},
 	{"somebody else uses the key", only("ledger"), func(f *faults, _ string, d draw) error {
-		// At the nonce that the next intent will have, or the one under way has.
+		// The nonce is that of the next intent, or of the one under way.
 		return f.w.chain().foreign(payer(int(d[0]*lanes)), d[1] < 0.7, big.NewInt(1))
 	}},
 	{"the price leaps", only("ledger"), func(f *faults, _ string, d draw) error {
@@ -137,9 +139,9 @@ var evmKinds = []fault{
 	}},
 }
 
-// withdrawal is a fault of intents only. Most that are under way are in blocks, so the last blocks
-// are taken back then, and the pool forgets what they had: a nonce is closed, or the intent is in
-// time all the same.
+// withdrawal is a fault for intents only. Most intents under way are in blocks already, so the
+// fault also takes back the last blocks and empties the pool: then a withdrawal takes the nonce,
+// or the intent is mined all the same.
 var withdrawal = fault{"a person withdraws intents", only("ledger"), func(f *faults, _ string, d draw) error {
 	if err := f.w.withdraw(f.st); err != nil {
 		return err
@@ -148,8 +150,8 @@ var withdrawal = fault{"a person withdraws intents", only("ledger"), func(f *fau
 	return errors.Join(f.w.control("POST", fmt.Sprintf("/reorg?depth=%d", maxReorg), nil), f.w.control("POST", "/forget", nil))
 }}
 
-// foreign sends a transfer past the workers, at the account's next nonce, or at the one after all
-// that the pool has.
+// foreign sends a transfer that no worker knows of, with the account's next nonce on the chain, or
+// with the nonce after those in the pool.
 func (r rpc) foreign(from evmtest.Account, next bool, wei *big.Int) error {
 	nonce, err := r.nonce(from, map[bool]string{true: "latest", false: "pending"}[next])
 	if err != nil {
@@ -164,16 +166,16 @@ func (r rpc) foreign(from evmtest.Account, next bool, wei *big.Int) error {
 
 var funds = evmtest.Ether(10)
 
-// chain is a backend that is an EVM node. What is done to it waits for a restart.
+// chain is a backend that is an EVM node. Its methods wait during a restart.
 type chain interface {
 	backend
 	reorg(depth int) error
-	forget() error        // the pool
-	price(gwei int) error // of the next block
+	forget() error        // empties the pool
+	price(gwei int) error // sets the price of the next block
 	dry(lane int) error   // takes the account's funds
 }
 
-// steer serves what is done to a chain.
+// steer serves the control requests of a chain.
 func steer(mux *http.ServeMux, c chain) {
 	for path, do := range map[string]func(int) error{
 		"/reorg": c.reorg, "/forget": func(int) error { return c.forget() }, "/price": c.price, "/dry": c.dry,
@@ -205,7 +207,7 @@ func (w *world) chain() rpc { return rpc(w.ledger.said[0]) }
 // rpc is the address of a node.
 type rpc string
 
-// errRefused: the node answered with an error.
+// errRefused says that the node answered with an error.
 var errRefused = errors.New("the node refuses")
 
 func (r rpc) call(out any, method string, params ...any) error {
@@ -249,7 +251,7 @@ func (r rpc) nonce(a evmtest.Account, tag string) (uint64, error) {
 	return r.quantity("eth_getTransactionCount", a.Address(), tag)
 }
 
-// about is what the node shows of an account, for whoever asks why its lane stands still.
+// about returns what the node shows of an account, for the report about a lane that does not move.
 func (r rpc) about(account string) string {
 	var next, pending, funds string
 	head, err := r.quantity("eth_blockNumber")
@@ -272,8 +274,8 @@ func (r rpc) about(account string) string {
 	return fmt.Sprintf("%s at block %d: next nonce %s, with the pool %s, funds %s, pool %v, queued %v, nonces used: %s; %v", account, head, next, pending, funds, pool, queued, strings.Join(used, ", "), err)
 }
 
-// pool returns the nonces of an account's transactions that the next block may have, and of those
-// that wait for an earlier one, each with its fee cap.
+// pool returns the account's transactions in the pool as a map from nonce to fee cap: pending are
+// those that the next block may have, and queued those that wait for an earlier nonce.
 func (r rpc) pool(account string) (pending, queued map[string]string, err error) {
 	type transactions map[string]map[string]struct{ MaxFeePerGas string }
 	var all struct{ Pending, Queued transactions }
@@ -295,7 +297,8 @@ func (r rpc) pool(account string) (pending, queued map[string]string, err error)
 	return of(all.Pending), of(all.Queued), nil
 }
 
-// executed reads the whole chain, except what an account has sent that is nobody's.
+// executed reads the whole chain. except is an account whose transactions are left out, because no
+// test added them.
 func (r rpc) executed(signed bool, except string) (out report) {
 	fail := func(err error) report { return report{Breach: err.Error()} }
 	head, err := r.quantity("eth_blockNumber")

@@ -8,10 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFailover loses the database's machine for good and goes on with its synchronous
-// standby. Before that no bytes pass between the two for a while, so that the database has
-// committed batches that the standby never gets: no caller may have got an acknowledgement of
-// these, and no POST may have sent them.
+// TestFailover loses the database's machine for good and continues with its synchronous standby.
+// Before that no bytes pass between the two for a while, so that the database has committed
+// batches that the standby never gets: no caller may have got an acknowledgement of these, and no
+// POST may have sent them.
 func TestFailover(t *testing.T) {
 	w := newWorld(t, unforgiving, 2)
 	between := newProxy(t, w.cluster.Addr())

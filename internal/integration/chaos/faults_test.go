@@ -11,25 +11,25 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// fault is a kind of fault. It has an object, which suffers no other fault in the meantime.
+// fault is a kind of fault. Its object suffers one fault at a time.
 type fault struct {
 	name   string
 	object func(f *faults) string
 	do     func(f *faults, object string, d draw) error
 }
 
-// draw is the random part of a fault: numbers from 0 to 1.
+// draw holds the random numbers of a fault, from 0 to 1.
 type draw [2]float64
 
 func (d draw) between(i int, least, most time.Duration) time.Duration {
 	return least + time.Duration(d[i]*float64(most-least))
 }
 
-// faults deals them out: each kind occurs once in a deck, and the deck is shuffled again at
-// its end.
+// faults chooses the faults: each kind occurs once in a deck, and the deck is shuffled again when
+// it is used up.
 type faults struct {
 	w     *world
-	st    *postgres.Store // a person's own
+	st    *postgres.Store // the store of the test's operator
 	kinds []fault
 	rng   *rand.Rand
 	wg    sync.WaitGroup
@@ -81,8 +81,8 @@ var commonKinds = []fault{
 		return f.w.control("POST", fmt.Sprintf("/restart?down=%d", d.between(0, 0, 700*time.Millisecond).Milliseconds()), nil)
 	}},
 	{"ledger restarted twice", only("ledger"), func(f *faults, _ string, d draw) error {
-		// The second restart comes while batches that the first made it forget are under way
-		// again.
+		// The second restart comes while the batches that the first restart made the ledger forget
+		// are under way again.
 		for i := range d {
 			time.Sleep(d.between(i, 0, 900*time.Millisecond))
 			if err := f.w.control("POST", "/restart?down=100", nil); err != nil {
@@ -110,7 +110,7 @@ var commonKinds = []fault{
 	mute("database"), mute("node"),
 }
 
-// kinds are the faults of this world's ledger.
+// kinds returns the faults of this world's ledger.
 func (w *world) kinds() []fault {
 	switch {
 	case w.kind == evmNode || w.kind == gethNode:
@@ -167,8 +167,8 @@ func mute(what string) fault {
 	}}
 }
 
-// deal makes n faults, spread over d, and more in the same pace until each kind has occurred. It
-// returns when all are over.
+// deal makes n faults, spread over d, and then more at the same rate until each kind has occurred.
+// It returns when all are over.
 func (w *world) deal(seed uint64, n int, d time.Duration) (*faults, error) {
 	f := &faults{w: w, st: w.store(), kinds: w.kinds(), rng: rand.New(rand.NewPCG(seed, 9)), busy: map[string]bool{}, count: map[string]int{}}
 	tick := time.NewTicker(d / time.Duration(n))
@@ -176,12 +176,12 @@ func (w *world) deal(seed uint64, n int, d time.Duration) (*faults, error) {
 	var deck []int
 	for i := 0; (i < n || len(f.count) < len(f.kinds)) && f.err() == nil; i++ {
 		<-tick.C
-		if len(deck) < len(f.kinds) { // faults that could not be dealt stay on top
+		if len(deck) < len(f.kinds) { // faults that could not begin stay on top
 			deck = append(deck, f.rng.Perm(len(f.kinds))...)
 		}
 		at := f.next(deck)
 		for ; at < 0; at = f.next(deck) {
-			time.Sleep(20 * time.Millisecond) // every object suffers already
+			time.Sleep(20 * time.Millisecond) // every object suffers a fault already
 		}
 		deck = append(deck[:at], deck[at+1:]...)
 	}
@@ -189,7 +189,7 @@ func (w *world) deal(seed uint64, n int, d time.Duration) (*faults, error) {
 	return f, f.err()
 }
 
-// next begins the first fault of the deck whose object is free, and returns its place.
+// next begins the first fault of the deck whose object is free, and returns its index.
 func (f *faults) next(deck []int) int {
 	for at, k := range deck {
 		kind := f.kinds[k]

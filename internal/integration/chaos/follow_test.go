@@ -19,10 +19,9 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
-// A commit that waits for a synchronous standby and is cancelled is done on this server, and
-// PostgreSQL calls it a success, with a warning. The store must not count it as a success.
-// Nor may a call that finds the batch there, and has nothing to write itself, report it as
-// stored.
+// If a commit that waits for a synchronous standby is cancelled, it has happened on this server
+// only, and PostgreSQL reports success with a warning. The store must not count this as success. A
+// call that finds such a batch and writes nothing itself must not report it as stored either.
 func TestCommitThatNobodyFollows(t *testing.T) {
 	for _, name := range allDrivers {
 		t.Run(name, func(t *testing.T) {
@@ -42,14 +41,14 @@ func TestCommitThatNobodyFollows(t *testing.T) {
 				defer cancel()
 				return do(ctx)
 			}
-			for range 2 { // the second call finds the batch there, on this server alone
+			for range 2 { // the second call finds the batch, which is on this server only
 				err := soon(func(ctx context.Context) error {
 					return st.Add(ctx, batch.Batch{ID: "new", Service: "s", Payload: []byte("p")})
 				})
 				assert.ErrorIs(t, err, context.DeadlineExceeded)
 			}
 			for range 2 {
-				held := true // by the claim before, until the server knows that it was given up
+				held := true // by the claim before, until the server notices that its client has given up
 				var err error
 				for held {
 					require.NoError(t, t.Context().Err())
@@ -68,8 +67,8 @@ func TestCommitThatNobodyFollows(t *testing.T) {
 	}
 }
 
-// A batch and an order may also be known by the caller's key, under another id: a process that
-// crashed may have made a new id for its retry.
+// The same holds for a batch or an order that is known by the caller's key, under another id: a
+// process that crashed may have made a new id for its retry.
 func TestKeyThatNobodyFollows(t *testing.T) {
 	cluster := pgtest.NewCluster(t)
 	stores := map[string]*postgres.Store{}
@@ -106,8 +105,8 @@ func TestKeyThatNobodyFollows(t *testing.T) {
 				return st.AddOrders(ctx, order.Order{ID: order.ID(id + name), Party: "p", Payload: []byte("p"), Key: name})
 			})
 		}
-		// The first is stored, on this server alone. On a busy machine its time may end before its
-		// commit.
+		// The first batch is stored, on this server only. On a busy machine the call's time may
+		// end before its commit.
 		for !isThere(`SELECT EXISTS (SELECT 1 FROM dltbatch.batches WHERE header_signature = $1)`, "first"+name) {
 			batchOf("first")
 		}
@@ -140,7 +139,7 @@ func waits(t *testing.T, db *sql.DB, names string) {
 	}, 10*time.Second, 10*time.Millisecond)
 }
 
-// stands waits until commits do wait, for ever: the server's checkpointer decides when,
+// stands waits until commits wait for ever. The server's checkpointer decides when this begins,
 // because it reads its settings late.
 func stands(t *testing.T, db *sql.DB) {
 	t.Helper()
@@ -152,7 +151,7 @@ func stands(t *testing.T, db *sql.DB) {
 	}, 30*time.Second, 10*time.Millisecond)
 }
 
-// openAs opens a database and a store as an application of a driver does.
+// openAs opens a database and a store as an application with this driver does.
 func openAs(t *testing.T, driver, dsn string) (*sql.DB, *postgres.Store) {
 	if driver != "native" {
 		db, err := sql.Open(driver, dsn)

@@ -12,20 +12,21 @@ import (
 	"github.com/dltbatch/dltbatch/internal/geth"
 )
 
-// faucet pays for everything that geth cannot be told: the accounts' funds, and prices.
+// faucet is the account that pays for everything that geth cannot be configured to do: the
+// accounts' funds, and prices.
 var faucet = evmtest.Named("faucet")
 
-// gethLoses is how many blocks a kill takes back at most.
+// gethLoses is how many blocks a kill removes at most.
 const gethLoses = 3
 
-// gethBackend is geth. A kill takes back its last blocks, and puts what they had into its pool ten
-// seconds later.
+// gethBackend runs geth. A kill removes its last blocks, and their transactions return to its pool
+// ten seconds later.
 type gethBackend struct {
 	rpc
 	mu       sync.Mutex
 	n        *geth.Node
 	restarts int
-	highest  int // block that there was
+	highest  int // the highest block so far
 }
 
 func newGeth(dir string) (chain, error) {
@@ -47,7 +48,7 @@ func newGeth(dir string) (chain, error) {
 			return nil, err
 		}
 	}
-	n.Stop() // before that a kill would end the chain
+	n.Stop() // a kill before these blocks would end the chain
 	if err := n.Resume(0); err != nil {
 		return nil, err
 	}
@@ -66,14 +67,14 @@ func (b *gethBackend) mine(pays bool) error {
 			return err
 		}
 	}
-	// Where nobody else uses the chain, its price falls to nothing.
+	// If nobody else uses the chain, its price falls to nothing.
 	if price, err := b.next(); err != nil || price.Cmp(big.NewInt(1e9)) < 0 {
 		return cmp.Or(err, b.burn())
 	}
 	return b.n.Seal()
 }
 
-// next is the price of the next block.
+// next returns the price of the next block.
 func (b *gethBackend) next() (*big.Int, error) {
 	var fees struct{ BaseFeePerGas []string }
 	if err := b.call(&fees, "eth_feeHistory", "0x1", "latest", []int{}); err != nil {
@@ -86,12 +87,12 @@ func (b *gethBackend) next() (*big.Int, error) {
 	return price, nil
 }
 
-// burn makes a full block of nothing.
+// burn makes a full block without any effect.
 func (b *gethBackend) burn() error {
-	return b.spend(evmtest.Unsigned{Data: []byte{0xfe}, Gas: 11_000_000}) // it uses all its gas
+	return b.spend(evmtest.Unsigned{Data: []byte{0xfe}, Gas: 11_000_000}) // 0xfe is an invalid instruction, which uses all gas
 }
 
-// spend makes a block of transactions of the faucet's.
+// spend makes a block with transactions of the faucet.
 func (b *gethBackend) spend(all ...evmtest.Unsigned) error {
 	nonce, err := b.nonce(faucet, "latest")
 	if err != nil {
@@ -136,7 +137,7 @@ func (b *gethBackend) balance(lane int) (*big.Int, error) {
 	return has, nil
 }
 
-// dry has somebody who has the key take nearly all.
+// dry takes nearly all funds of an account, as another holder of its key could.
 func (b *gethBackend) dry(lane int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -145,7 +146,7 @@ func (b *gethBackend) dry(lane int) error {
 		return err
 	}
 	if has.Sub(has, big.NewInt(9e15)).Sign() <= 0 {
-		return nil // it is dry
+		return nil // the account is empty already
 	}
 	return b.foreign(payer(lane), true, has)
 }

@@ -7,14 +7,13 @@ import (
 	"time"
 )
 
-// holds is the number of times that a transaction keeps the server from cleaning up while
+// holds is how many transactions keep the server from cleaning up, one after the other, while
 // there are faults.
 const holds = 4
 
-// hold keeps the server from cleaning up for half of the time, until ctx ends, and returns
-// for how long: with a transaction that has a snapshot and stays open, and, in turns, a
-// transaction that has written in another database. If the server is restarted it begins
-// again.
+// hold keeps the server from cleaning up for half of the time, until ctx ends, and returns for how
+// long it did. It uses in turns a transaction that has a snapshot and stays open, and a
+// transaction that has written in another database. After a restart of the server it begins again.
 func (w *world) hold(ctx context.Context, d time.Duration) (held time.Duration) {
 	each := d / (2 * holds)
 	for i := 0; ctx.Err() == nil; i++ {
@@ -31,7 +30,7 @@ func (w *world) hold(ctx context.Context, d time.Duration) (held time.Duration) 
 	return held
 }
 
-// sit leaves a transaction open until ctx or the server ends.
+// sit keeps a transaction open until ctx ends or the server stops.
 func (w *world) sit(ctx context.Context, elsewhere bool) {
 	dsn, statement := w.cluster.DSN(""), "SELECT count(*) FROM pg_class"
 	if elsewhere {

@@ -22,31 +22,31 @@ import (
 // The ledgers.
 const (
 	sawtoothNode = "sawtooth"
-	unforgiving  = "unforgiving" // executes a batch as often as it is sent
+	unforgiving  = "unforgiving" // executes a batch each time it is sent
 	evmNode      = "anvil"       // with intents
 	evmSigned    = "signed"      // anvil, with signed transactions
 	gethNode     = "geth"        // with intents
 )
 
-// lateArrival of the unforgiving ledger. A machine that does ten things at once takes some
-// time to hand on a request.
+// lateArrival is the LateArrival of the unforgiving ledger. A machine that does ten things at once
+// may pass a request on late.
 const lateArrival = 800 * time.Millisecond
 
-// report is everything that the ledger has seen.
+// report is everything that the ledger has recorded.
 type report struct {
 	Executed []execution // committed batches, in order
-	Invalid  []batch.ID  // batches decided against
+	Invalid  []batch.ID  // batches that ended Invalid
 	Late     []late
-	Posted   []post // requests that the unforgiving ledger may have taken, in order
+	Posted   []post // requests that the unforgiving ledger may have accepted, in order
 	Posts    int
 	Restarts int
-	Foreign  int    // executed transactions that nobody added
-	Used     []use  // nonces that these have used
-	Breach   string // the ledger's own finding
+	Foreign  int    // number of executed transactions that the test did not add
+	Used     []use  // nonces that these transactions used
+	Breach   string // a broken promise that the ledger itself found
 }
 
 type execution struct {
-	Service batch.ServiceID // of the unforgiving ledger only
+	Service batch.ServiceID // for the unforgiving ledger only
 	ID      batch.ID
 }
 
@@ -56,7 +56,7 @@ type post struct {
 	At     time.Time
 }
 
-// use is a nonce that a transaction of somebody else has used.
+// use is a nonce that a transaction of another sender has used.
 type use struct {
 	Service batch.ServiceID
 	Nonce   uint64
@@ -67,10 +67,10 @@ func onChain(ledger string) bool {
 	return ledger == evmNode || ledger == evmSigned || ledger == gethNode
 }
 
-// late is a POST that came later than its sender's claim and LateArrival allow. This happens only
-// if the sender was frozen just before it wrote. It is the one hole that
-// docs/design.md#promise-3-at-most-once names, so the ledger does not take it; the parent checks
-// that the sender was frozen.
+// late is a POST that arrived later than its sender's claim and LateArrival allow. This happens
+// only if the sender was frozen just before it wrote. It is the one hole that
+// docs/design.md#promise-3-at-most-once names, so the ledger does not accept the POST, and the
+// parent checks that the sender was frozen.
 type late struct {
 	Worker   string
 	ID       batch.ID
@@ -78,14 +78,14 @@ type late struct {
 	At       time.Time
 }
 
-// backend is a ledger behind a socket.
+// backend is a ledger that serves requests over a socket.
 type backend interface {
 	restart(down time.Duration) error
 	report() report
 	url() string
 }
 
-// serveLedger is the main of the ledger's process: it prints the ledger's address and its
+// serveLedger is the main function of the ledger's process: it prints the ledger's address and its
 // control address, and serves until its standard input ends.
 func serveLedger(j job, in io.Reader, out io.Writer) error {
 	mux := http.NewServeMux()
@@ -164,14 +164,14 @@ func (n node) report() (r report) {
 			r.Restarts++
 		}
 	}
-	// POSTs of a worker that was frozen may come at any time, and are harmless here.
+	// POSTs of a worker that was frozen may arrive at any time, and are harmless on Sawtooth.
 	if err := n.Check(sawtoothtest.Expectation{TimeTolerance: 1000 * time.Hour}); err != nil {
 		r.Breach = err.Error()
 	}
 	return r
 }
 
-// wire is the in-process ledger behind a socket.
+// wire serves the in-process ledger over a socket.
 type wire struct {
 	ledger *ledgermem.Ledger
 	addr   string
@@ -213,7 +213,7 @@ func (w *wire) listen() error {
 	return nil
 }
 
-// restart forgets batches that were accepted and not executed, and every status.
+// restart forgets every status, and the batches that were accepted and not executed.
 func (w *wire) restart(down time.Duration) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -277,13 +277,13 @@ func reply(w http.ResponseWriter, v any, err error) {
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
-	_ = json.NewEncoder(w).Encode(v) // a client that is gone is killed, not wrong
+	_ = json.NewEncoder(w).Encode(v) // an error means that the client has gone
 }
 
 func (w *wire) submit(rw http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // the client is gone before it was taken
+		return // the client has gone before the ledger took the batch
 	}
 	q := r.URL.Query()
 	n, err := strconv.Atoi(q.Get("attempt"))
@@ -304,7 +304,7 @@ func (w *wire) submit(rw http.ResponseWriter, r *http.Request) {
 		rw.WriteHeader(http.StatusGatewayTimeout)
 		return
 	}
-	if bytes.HasPrefix(body, []byte(rejectWord)) { // before the in-process ledger may lose its answer to this
+	if bytes.HasPrefix(body, []byte(rejectWord)) { // decided here, because the in-process ledger might lose its answer
 		rw.WriteHeader(http.StatusForbidden)
 		return
 	}
@@ -340,7 +340,7 @@ func (l *wireLedger) Submit(ctx context.Context, a batch.Attempt) error {
 		"service": {string(a.Service)}, "id": {string(a.ID)}, "attempt": {strconv.Itoa(a.Number)},
 		"worker": {l.worker}, "deadline": {strconv.FormatInt(deadline.UnixNano(), 10)},
 	}
-	// net/http itself never resends a request whose body cannot be read twice.
+	// net/http never resends a request whose body cannot be read twice, hence NopCloser.
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.url+"/submit?"+q.Encode(), io.NopCloser(bytes.NewReader(a.Payload)))
 	if err != nil {
 		return err

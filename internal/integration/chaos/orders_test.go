@@ -28,7 +28,7 @@ func openOrders(connect func(driver, dsn string) (*sql.DB, error), driver, dsn s
 	return postgres.New(db, nil)
 }
 
-// newDatabase makes a database on the server that this binary's tests share.
+// newDatabase creates a database on the server that the tests of this package share.
 func newDatabase(t *testing.T, name string) string {
 	at, err := url.Parse(pgtest.Start(t))
 	require.NoError(t, err)
@@ -41,8 +41,8 @@ func newDatabase(t *testing.T, name string) string {
 	return at.String()
 }
 
-// TestKillOrders kills workers that make batches of orders for a Canton participant, two at a
-// time, with either driver. Without evidence a person decides doubts.
+// TestKillOrders kills workers that make batches of orders for a Canton participant. Two workers
+// run at a time, with either driver. Without evidence a person decides doubts.
 func TestKillOrders(t *testing.T) {
 	decided := map[string]time.Duration{"evidence": 400 * time.Millisecond, "a person": 0}
 	if *orderKills < 2 { // the other way round with SQLite

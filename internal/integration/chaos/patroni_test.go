@@ -29,8 +29,9 @@ var (
 )
 
 // TestPatroni submits to a ledger that executes every duplicate, with the database on a cluster of
-// three servers by Patroni. Beside the other faults its primary is killed, frozen and cut off, in
-// most cases while its standbys lag. What must hold depends on the mode: see [patroni.judge].
+// three servers that Patroni manages. Besides the other faults its primary is killed, frozen and
+// cut off, in most cases while its standbys lag. What must hold depends on the mode: see
+// [patroni.judge].
 func TestPatroni(t *testing.T) {
 	tier.Soak(t, "a failover by Patroni takes half a minute, and many are needed")
 	for _, m := range []*patroni{
@@ -57,23 +58,23 @@ func TestPatroni(t *testing.T) {
 	}
 }
 
-// patroni is a cluster of three servers, and what stands between it and the others.
+// patroni is a cluster of three servers, with the proxies between its parts.
 type patroni struct {
 	mode                string
 	synchronous, pauses bool
 
 	cluster *pgtest.Patroni
-	reach   [3][3]*proxy // of nodes, by which other nodes reach them
-	front   *proxy       // of the test itself: it leads to the primary
+	reach   [3][3]*proxy // the proxies between nodes
+	front   *proxy       // the test's own proxy to the primary
 	stop    context.CancelFunc
 	wg      sync.WaitGroup
 
 	mu        sync.Mutex
 	primary   *pgtest.Node
-	beside    int // the worker that is on the primary's side of a partition; -1: there is none
+	beside    int // the worker on the primary's side of a partition; -1 if there is none
 	failovers int
 	resumed   int // how often a person has looked and resumed everything
-	acted     int // batches that this person has ended
+	acted     int // number of batches that this person has ended
 }
 
 // newPatroniWorld starts a cluster, a ledger and workers.
@@ -106,14 +107,14 @@ func newPatroniWorld(t *testing.T, p *patroni) *world {
 	return w
 }
 
-// end ends what follows the cluster.
+// end stops what follows the cluster.
 func (p *patroni) end() {
 	p.stop()
 	p.wg.Wait()
 }
 
-// raftNode is the node that makes a connection of Raft: its first message, compressed behind four
-// bytes, is its address.
+// raftNode returns the node that opened a connection of Raft. The first message, compressed after
+// four bytes, is its address.
 func raftNode(first []byte) string {
 	if len(first) < 4 {
 		return ""
@@ -133,9 +134,9 @@ func raftNode(first []byte) string {
 	return ""
 }
 
-// lead does the work of HAProxy, by Patroni's own health check: it leads the workers and the test
-// to the primary. Of some workers it cuts the connections to the old one, and others keep theirs
-// for as long as the old one does.
+// lead does the work of HAProxy, by Patroni's own health check: it directs the workers and the
+// test to the primary. It cuts the connections of some workers to the old primary; other workers
+// keep theirs until the old primary closes them.
 func (p *patroni) lead(ctx context.Context, w *world) {
 	for ctx.Err() == nil {
 		pause(ctx, 100*time.Millisecond)
@@ -168,7 +169,7 @@ func (p *patroni) lead(ctx context.Context, w *world) {
 	}
 }
 
-// whole waits until the cluster is whole.
+// whole waits until the cluster is complete.
 func (p *patroni) whole() error {
 	until := time.Now().Add(4 * time.Minute)
 	for !p.cluster.IsWhole() {
@@ -180,7 +181,7 @@ func (p *patroni) whole() error {
 	return nil
 }
 
-// another waits until another node than n is the primary.
+// another waits until a node other than n is the primary.
 func (p *patroni) another(n *pgtest.Node) error {
 	until := time.Now().Add(2 * time.Minute)
 	for {
@@ -197,7 +198,7 @@ func (p *patroni) another(n *pgtest.Node) error {
 	}
 }
 
-// patroniKinds are the faults of a cluster by Patroni.
+// patroniKinds are the faults of a Patroni cluster.
 var patroniKinds = []fault{
 	ofPrimary("primary killed", func(p *patroni, n *pgtest.Node, _ int, _ *faults) error {
 		n.Kill()
@@ -212,7 +213,7 @@ var patroniKinds = []fault{
 		return errors.Join(err, n.Resume())
 	}),
 	ofPrimary("primary cut off, and a worker with it", func(p *patroni, n *pgtest.Node, at int, f *faults) error {
-		beside := at // one of the workers
+		beside := at // the number of a worker
 		p.mu.Lock()
 		p.beside = beside
 		p.mu.Unlock()
@@ -253,8 +254,8 @@ var patroniKinds = []fault{
 	}),
 }
 
-// ofPrimary is a fault of the primary, which in three of four cases its standbys lag behind. It
-// ends once the cluster is whole again.
+// ofPrimary makes a fault of the primary. In three of four cases the standbys lag behind. It ends
+// once the cluster is complete again.
 func ofPrimary(name string, do func(p *patroni, n *pgtest.Node, at int, f *faults) error) fault {
 	return fault{name, only("primary"), func(f *faults, _ string, d draw) error {
 		p := f.w.patroni
@@ -270,14 +271,14 @@ func ofPrimary(name string, do func(p *patroni, n *pgtest.Node, at int, f *fault
 			time.Sleep(d.between(0, 300*time.Millisecond, 2*time.Second))
 		}
 		err := do(p, n, at, f)
-		p.reach[at][pgtest.NodePostgres].cut(false) // what they lack they do not get any more
+		p.reach[at][pgtest.NodePostgres].cut(false) // the standbys never get the commits that they lack
 		p.reach[at][pgtest.NodePostgres].open()
 		return errors.Join(err, p.whole())
 	}}
 }
 
-// person looks where everything is paused, compares with the ledger, ends what the ledger has
-// executed, and resumes everything.
+// person waits until everything is paused, compares the store with the ledger, ends the batches
+// that the ledger has executed, and resumes everything.
 func (p *patroni) person(ctx context.Context, w *world, st *postgres.Store) {
 	ledger, err := job{Ledger: w.kind, URL: w.ledger.said[0]}.client()
 	if err != nil {
@@ -295,7 +296,7 @@ func (p *patroni) person(ctx context.Context, w *world, st *postgres.Store) {
 		if err != nil || seen.PausedAt.IsZero() {
 			continue
 		}
-		pause(ctx, requestTimeout+lateArrival+claimTTL) // what is under way arrives
+		pause(ctx, requestTimeout+lateArrival+claimTTL) // requests under way arrive in this time
 		if p.compare(ctx, w, st, runner) != nil {
 			continue
 		}
@@ -310,7 +311,7 @@ func (p *patroni) person(ctx context.Context, w *world, st *postgres.Store) {
 	}
 }
 
-// compare ends the batches that wait and that the ledger has executed.
+// compare ends the waiting batches that the ledger has executed.
 func (p *patroni) compare(ctx context.Context, w *world, st *postgres.Store, runner *dltbatch.Runner) error {
 	var r report
 	if err := w.control("GET", "/report", &r); err != nil {
@@ -336,7 +337,7 @@ func (p *patroni) compare(ctx context.Context, w *world, st *postgres.Store, run
 			p.mu.Unlock()
 		} else if seen.State == batch.Queued {
 			err = refused
-		} // the monitor asks about all others
+		} // the monitor asks about all other batches
 	}
 	return err
 }

@@ -16,20 +16,20 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// tally is what became of the acknowledged batches in one mode.
+// tally counts what happened to the acknowledged batches in one mode.
 type tally struct {
 	added    int
-	lost     int // the database does not have them
-	known    int // lost, and the worker that had acknowledged them said that commits are lost
-	unknown  int // lost, and that worker was killed before it could say so
+	lost     int // missing in the database
+	known    int // lost, and the worker that acknowledged them reported lost commits
+	unknown  int // lost, and that worker was killed before it could report it
 	doubled  int // executed twice
-	byOthers int // of these, those that another worker had posted before, which was alive
+	byOthers int // those of doubled that another worker, still alive, had posted before
 }
 
-// judge compares the acknowledged batches with the database, the ledger and what workers said:
-// whoever lives says that it has lost something; nobody posts again what a living worker has
-// posted, if that worker posts it itself or everything is paused until a person has looked; and
-// with synchronous_mode nothing is lost or doubled, and nobody says so.
+// judge compares the acknowledged batches with the database, the ledger and the workers' reports.
+// Each living worker reports what it has lost. No batch that a living worker has posted is posted
+// again, if that worker posts it itself, or if everything is paused until a person has looked.
+// With synchronous_mode nothing is lost or executed twice, and no worker reports a loss.
 func (p *patroni) judge(w *world, acked []addition, f *faults) {
 	var r report
 	require.NoError(w.t, w.control("GET", "/report", &r))
@@ -111,7 +111,7 @@ func (p *patroni) judge(w *world, acked []addition, f *faults) {
 		n.added, len(times), n.lost, n.known, n.unknown, n.doubled, n.byOthers, p.resumed, p.acted)
 }
 
-// stored are the ids of all batches that the database has.
+// stored returns the ids of all batches in the database.
 func (w *world) stored() map[batch.ID]bool {
 	st, there := w.store(), map[batch.ID]bool{}
 	var after store.Cursor
@@ -127,7 +127,7 @@ func (w *world) stored() map[batch.ID]bool {
 	}
 }
 
-// said is when each worker said last that commits are lost.
+// said returns when each worker last reported lost commits.
 func (w *world) said() map[string]time.Time {
 	files, err := filepath.Glob(filepath.Join(w.dir, "*.audit"))
 	require.NoError(w.t, err)

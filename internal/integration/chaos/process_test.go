@@ -24,12 +24,12 @@ type process struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
 	ended chan struct{}
-	err   error // its result
-	tail  tail  // of its standard error
+	err   error // the error with which it ended
+	tail  tail  // the end of its standard error
 }
 
-// spawn starts a child and waits for its first line. The kernel kills it when this
-// process dies, even while it is stopped.
+// spawn starts a child and waits for its first line. The kernel kills the child when this process
+// dies, even while the child is stopped.
 func spawn(j job) (*process, error) {
 	text, err := json.Marshal(j)
 	if err != nil {
@@ -49,7 +49,7 @@ func spawn(j job) (*process, error) {
 	}
 	started, line := make(chan error, 1), make(chan string, 1)
 	go func() {
-		runtime.LockOSThread() // the signal comes when the thread that started it ends
+		runtime.LockOSThread() // the kernel sends the signal when the thread that started the child ends
 		defer close(p.ended)
 		err := p.cmd.Start()
 		started <- err
@@ -81,7 +81,7 @@ func spawn(j job) (*process, error) {
 
 func (p *process) signal(s syscall.Signal) error { return p.cmd.Process.Signal(s) }
 
-// kill is kill -9.
+// kill sends SIGKILL.
 func (p *process) kill() {
 	_ = p.signal(syscall.SIGKILL) // the child may have ended
 	<-p.ended
@@ -95,7 +95,7 @@ func (p *process) stop() error {
 	select {
 	case <-p.ended:
 	case <-timer.C:
-		_ = p.signal(syscall.SIGQUIT) // the child prints where it hangs
+		_ = p.signal(syscall.SIGQUIT) // makes the child print where it hangs
 		<-p.ended
 		return fmt.Errorf("%s does not end: %s", p.name, &p.tail)
 	}

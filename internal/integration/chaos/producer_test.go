@@ -21,20 +21,20 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Sizes of the producers. In some lanes two producers add at the same time; there only Adds
+// Sizes of the producers. In some lanes two producers add at the same time; in these only Adds
 // that do not overlap have an order.
 const (
 	lanes      = 14
-	sharedFrom = 11 // lanes from here on
+	sharedFrom = 11 // from this number on, lanes have two producers
 	addPause   = 350 * time.Millisecond
-	backlog    = 250 // open batches; from this number on nothing is added
+	backlog    = 250 // number of open batches from which nothing is added
 )
 
-// addition is an Add, from before its first try until it was acknowledged.
+// addition is an Add, from before its first attempt until it was acknowledged.
 type addition struct {
 	batches  []batch.Batch
 	from, to time.Time
-	by       string // the worker that has acknowledged it
+	by       string // the worker that acknowledged it
 }
 
 // producer adds through the workers and remembers the acknowledged Adds.
@@ -49,11 +49,11 @@ type producer struct {
 	mu     sync.Mutex
 	acked  []addition
 	nonces map[batch.ID]use // of signed transactions
-	again  int              // Adds whose outcome was unknown, or that failed
+	again  int              // number of Adds that failed or whose outcome was unknown
 	errs   []error
 }
 
-// lane is the service of a lane.
+// lane returns the service of a lane.
 func (w *world) lane(i int) batch.ServiceID {
 	if onChain(w.kind) {
 		return batch.ServiceID(payer(i).Address())
@@ -61,8 +61,8 @@ func (w *world) lane(i int) batch.ServiceID {
 	return batch.ServiceID(fmt.Sprintf("lane%02d", i))
 }
 
-// backlog is how many open batches are enough: a lane of a chain takes seconds for each, and has
-// several under way.
+// backlog returns the number of open batches that is enough. A lane of a chain takes seconds for
+// each batch, and has several under way.
 func (w *world) backlog() int {
 	if onChain(w.kind) {
 		return 3 * lanes
@@ -87,7 +87,7 @@ func newProducer(w *world) *producer {
 	p.wg.Go(func() { p.watch(ctx, st) })
 	for lane := range lanes {
 		n := 1
-		if lane >= sharedFrom && w.kind != evmSigned { // whoever signs counts the nonces
+		if lane >= sharedFrom && w.kind != evmSigned { // the sender of signed transactions counts the nonces itself
 			n = 2
 		}
 		for i := range n {
@@ -107,7 +107,7 @@ func (p *producer) end() []addition {
 	return p.acked
 }
 
-// watch keeps the backlog from growing for as long as the faults go on.
+// watch keeps the backlog from growing as long as there are faults.
 func (p *producer) watch(ctx context.Context, st store.Store) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -160,8 +160,8 @@ func (p *producer) failed(err error) {
 	p.errs = append(p.errs, err)
 }
 
-// repeat adds the same bytes through one worker after the other until one of them has
-// acknowledged them, and returns its name. After the end of the faults that may not take long.
+// repeat adds the same bytes through one worker after another until one has acknowledged them, and
+// returns that worker's name. After the last fault this must not take long.
 func (p *producer) repeat(ctx context.Context, batches []batch.Batch, rng *rand.Rand) (by string, err error) {
 	body, err := json.Marshal(batches)
 	if err != nil {
@@ -209,7 +209,7 @@ const (
 	rejectWord  = "reject"
 )
 
-// batch makes the n-th of a lane. Ids do not follow the order of adding.
+// batch returns batch n of a lane. Ids do not follow the order of adding.
 func (p *producer) batch(lane batch.ServiceID, n int, rng *rand.Rand) (batch.Batch, error) {
 	if p.w.kind == sawtoothNode {
 		payload, address := sawtoothtest.Set(string(lane), int64(n))

@@ -9,21 +9,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// proxy stands between a worker and its peer, and misbehaves on command.
+// proxy stands between a worker and its peer, and delays, drops or cuts connections on command.
 //
-// It never hands on late the bytes that a client gave up waiting for: a ledger's LateArrival
-// says how late these may be, and here nothing may be later.
+// It drops bytes that the client no longer waits for instead of delivering them late: a ledger's
+// LateArrival says how late bytes may arrive, and the proxy must not exceed it.
 type proxy struct {
 	listener net.Listener
 
 	mu     sync.Mutex
 	target string
 	refuse bool
-	delay  time.Duration // each way
-	hole   chan struct{} // not nil while no bytes get through; closed at its end
+	delay  time.Duration // in each direction
+	hole   chan struct{} // not nil while no bytes pass; closed when they pass again
 	links  map[*link]struct{}
-	barred string                    // the client that gets no link; "" bars none
-	name   func(first []byte) string // the client's name, by the first bytes that it sends; may be nil
+	barred string                    // the client that gets no connection; "" for none
+	name   func(first []byte) string // returns the client's name from its first bytes; may be nil
 	wg     sync.WaitGroup
 }
 
@@ -35,7 +35,7 @@ type link struct {
 	once           sync.Once
 
 	mu    sync.Mutex
-	muted bool   // a flow that some box in between has forgotten
+	muted bool   // a connection whose state a device in between has lost
 	from  string // the client's name, once it is known
 }
 
@@ -60,7 +60,7 @@ func (p *proxy) serve() {
 	for {
 		c, err := p.listener.Accept()
 		if err != nil {
-			return // closed
+			return // the proxy is closed
 		}
 		p.wg.Go(func() { p.connect(c) })
 	}
@@ -91,7 +91,8 @@ func (p *proxy) connect(c net.Conn) {
 	p.wg.Go(func() { l.pump(s, c, false) })
 }
 
-// cut ends all connections with a reset. refuse resets new ones, too, until the next call.
+// cut resets all connections. If refuse is true, new connections are reset, too, until the next
+// call.
 func (p *proxy) cut(refuse bool) {
 	p.mu.Lock()
 	p.refuse = refuse
@@ -110,7 +111,7 @@ func (p *proxy) all() []*link {
 	return links
 }
 
-// point sends connections from now on to another target, and cuts the present ones.
+// point directs new connections to another target, and cuts the present ones.
 func (p *proxy) point(target string) {
 	p.mu.Lock()
 	p.target = target
@@ -118,14 +119,14 @@ func (p *proxy) point(target string) {
 	p.cut(false)
 }
 
-// lead sends connections from now on to another target, and leaves the present ones.
+// lead directs new connections to another target, and leaves the present ones.
 func (p *proxy) lead(target string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.target = target
 }
 
-// bar ends the links of a client, and gives it no others until the next call.
+// bar ends the connections of a client, and refuses it new ones until the next call.
 func (p *proxy) bar(client string) {
 	p.mu.Lock()
 	p.barred = client
@@ -141,7 +142,7 @@ func (p *proxy) bar(client string) {
 	}
 }
 
-// begins takes the first bytes of a client, and reports whether it may go on.
+// begins gets the first bytes of a client, and reports whether the connection is allowed.
 func (l *link) begins(first []byte) bool {
 	if l.p.name == nil {
 		return true
@@ -161,7 +162,7 @@ func (p *proxy) slow(d time.Duration) {
 	p.delay = d
 }
 
-// swallow lets no bytes through until open, and keeps them.
+// swallow holds all bytes back until open is called.
 func (p *proxy) swallow() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -179,7 +180,7 @@ func (p *proxy) open() {
 	}
 }
 
-// mute makes the present connections silent, until they are given up; new connections work.
+// mute makes the present connections silent until their clients give up; new connections work.
 func (p *proxy) mute() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -190,8 +191,8 @@ func (p *proxy) mute() {
 	}
 }
 
-// found resets the connections that were made silent, as keep-alive probes would after two
-// minutes: lib/pq waits for an answer even when its context has ended.
+// found resets the silent connections, as keep-alive probes would after two minutes. This is
+// needed because lib/pq waits for an answer even when its context has ended.
 func (p *proxy) found() {
 	p.mu.Lock()
 	links := p.all()
@@ -218,17 +219,17 @@ func (p *proxy) latency() time.Duration {
 	return p.delay
 }
 
-// chunk is a read's bytes, and the time to hand them on.
+// chunk holds the bytes of one read, and the time at which to deliver them.
 type chunk struct {
 	data []byte
 	at   time.Time
 }
 
-// pump hands on from's bytes. When the client leaves, bytes on their way are lost; when the
-// server leaves, they are handed on before.
+// pump delivers the bytes that it reads from from. When the client disconnects, bytes on their way
+// are dropped; when the server disconnects, they are delivered first.
 func (l *link) pump(from, to net.Conn, fromClient bool) {
 	chunks := make(chan chunk, 4096)
-	left := make(chan struct{}) // closed when the client has left
+	left := make(chan struct{}) // closed when the client has disconnected
 	l.p.wg.Go(func() {
 		defer close(chunks)
 		for first := fromClient; ; first = false {
@@ -261,10 +262,10 @@ func (l *link) pump(from, to net.Conn, fromClient bool) {
 			break
 		}
 	}
-	l.through(nil) // an end does not get through either
+	l.through(nil) // a hole also delays the end of a connection
 }
 
-// until waits for a time, unless the client leaves.
+// until waits for a time, unless the client disconnects.
 func (l *link) until(at time.Time, left <-chan struct{}) bool {
 	d := time.Until(at)
 	if d <= 0 {
@@ -281,11 +282,11 @@ func (l *link) until(at time.Time, left <-chan struct{}) bool {
 	return false
 }
 
-// forgotten is the time that a silent connection is kept, unless its client leaves it before.
-// The server does not notice until then.
+// forgotten is how long a silent connection is kept, unless its client disconnects earlier. The
+// server does not notice until then.
 const forgotten = 4 * time.Second
 
-// through waits until bytes get through, unless the client leaves.
+// through waits until bytes may pass, unless the client disconnects.
 func (l *link) through(left <-chan struct{}) bool {
 	for {
 		select {
@@ -331,7 +332,7 @@ func (l *link) close() {
 	})
 }
 
-// abort closes a connection with a reset, not a goodbye.
+// abort closes a connection with a reset instead of an orderly close.
 func abort(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
 		_ = t.SetLinger(0)

@@ -18,30 +18,31 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// A batch may be first in its lane, unchanged, for so many blocks and a poll without a reason.
+// A batch may be first in its lane, unchanged and without a reason, for this many blocks and a
+// poll.
 const (
 	mayStand = 3
 	allowed  = mayStand*blockEvery + pollInterval
 )
 
-// watcher looks at the first batch of each lane, and asks why it stands still.
+// watcher reads the first batch of each lane, and asks Explain why it does not move.
 type watcher struct {
 	w      *world
 	st     *postgres.Store
-	runner *dltbatch.Runner // of the parent; it only explains
+	runner *dltbatch.Runner // of the parent process; it only explains
 	stop   context.CancelFunc
 	done   sync.WaitGroup
 
 	mu      sync.Mutex
 	calmed  bool // the faults are over
 	first   map[batch.ServiceID]stand
-	longest map[string]string // how long batches stood, by what was said of them
+	longest map[string]string // how long batches stood, by the explanation
 	blocks  map[string]uint64
-	silent  []string // stood for too long, and nothing was said
+	silent  []string // batches that stood too long without an explanation
 	looks   int
 }
 
-// stand is a batch that is first in its lane, since a block.
+// stand is a batch that has been first in its lane since a block.
 type stand struct {
 	key     batch.Key
 	version int64
@@ -72,8 +73,8 @@ func (w *world) watch() *watcher {
 	return s
 }
 
-// look looks once. Where the database or the node does not answer, nothing is said of this time:
-// everything that stands begins anew.
+// look reads the lanes once. If the database or the node does not answer, this time does not
+// count: all batches are counted anew.
 func (s *watcher) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -96,7 +97,7 @@ func (s *watcher) look(ctx context.Context) {
 	}
 	for lane, r := range at {
 		was, ok := s.first[lane]
-		// A chain that a fault has made shorter begins anew.
+		// After a fault has made the chain shorter, the count begins anew.
 		if !ok || was.key != r.Key || was.version != r.Version || head < was.block {
 			was = stand{key: r.Key, version: r.Version, block: head, at: began}
 		}
@@ -109,11 +110,11 @@ func (s *watcher) look(ctx context.Context) {
 	s.first = now
 }
 
-// explain notes what is said of a batch that stands. s.mu is held.
+// explain notes the explanation of a batch that does not move. s.mu is held.
 func (s *watcher) explain(ctx context.Context, r batch.Record, was stand, head uint64) {
 	e, err := s.runner.Explain(ctx, r.Key)
 	if err != nil || e.Version != was.version {
-		return // it has moved
+		return // the batch has moved
 	}
 	what := fmt.Sprintf("%s, %s", e.State, e.Cause)
 	if s.calmed {
@@ -123,10 +124,10 @@ func (s *watcher) explain(ctx context.Context, r batch.Record, was stand, head u
 		s.blocks[what] = n
 		s.longest[what] = fmt.Sprintf("%d blocks, %s (%s)", n, time.Since(was.at).Round(time.Millisecond), e.Text)
 	}
-	// A worker that dies or freezes between its claim and its end, or in the middle of a
-	// transaction, holds up a lane for the TTL of its claim. So what fails the test is that time
-	// more, and not while a worker or the database suffers. It is counted in looks, since a
-	// machine that has much to do looks less often, too.
+	// A worker that dies or freezes between its claim and the claim's end, or in the middle of a
+	// transaction, delays a lane for the TTL of its claim. So the test fails only after that
+	// additional time, and not while a worker or the database suffers a fault. It counts reads,
+	// because a busy machine reads less often, too.
 	well := s.w.well()
 	if late := allowed + claimTTL; well.IsZero() || min(time.Since(well), time.Duration(was.looks)*blockEvery) < late {
 		return
@@ -136,7 +137,7 @@ func (s *watcher) explain(ctx context.Context, r batch.Record, was stand, head u
 	}
 }
 
-// calm says that the faults are over: what stands is counted anew.
+// calm says that the faults are over: the count of each batch begins anew.
 func (s *watcher) calm() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,7 +145,7 @@ func (s *watcher) calm() {
 	clear(s.first)
 }
 
-// end compares.
+// end fails the test for batches that stood too long without an explanation.
 func (s *watcher) end() {
 	s.stop()
 	s.done.Wait()

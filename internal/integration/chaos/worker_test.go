@@ -29,13 +29,13 @@ import (
 type job struct {
 	Role   string // "worker" or "ledger"
 	Name   string
-	Ledger string // its kind
+	Ledger string // kind of ledger
 	Seed   uint64
 	URL    string // of the ledger, through the proxy
 	Driver string // one of allDrivers
 	DSN    string // through the proxy
-	Audit  string // file that a worker appends to
-	Dir    string // of the ledger's files
+	Audit  string // the file that a worker appends to
+	Dir    string // the folder for the ledger's files
 	Pauses bool   // postgres.Options.PauseOnLostCommits
 }
 
@@ -60,9 +60,8 @@ func child(text string) error {
 	return work(j, os.Stdin, os.Stdout)
 }
 
-// work is the main of a worker's process: an application with a Runner, which adds the
-// batches that the parent sends. It prints its address, and ends when its standard input
-// does.
+// work is the main function of a worker's process: an application with a Runner, which adds the
+// batches that the parent sends. It prints its address, and ends when its standard input does.
 func work(j job, in io.Reader, out io.Writer) error {
 	file, err := os.OpenFile(j.Audit, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -109,7 +108,7 @@ func work(j job, in io.Reader, out io.Writer) error {
 	return <-ended
 }
 
-// options are those of each Runner.
+// options returns the options of each Runner.
 func (j job) options() *dltbatch.Options {
 	o := &dltbatch.Options{
 		RequestTimeout: requestTimeout, ClaimTTL: claimTTL, PollInterval: pollInterval,
@@ -121,7 +120,7 @@ func (j job) options() *dltbatch.Options {
 	return o
 }
 
-// store opens a store whose statements fail.
+// store opens a store whose statements fail at times.
 func (j job) store(faults *flaky.Faults) (*postgres.Store, error) {
 	o := &postgres.Options{PauseOnLostCommits: j.Pauses}
 	if j.Driver == "native" {
@@ -149,7 +148,7 @@ func (j job) store(faults *flaky.Faults) (*postgres.Store, error) {
 	return postgres.New(db, o)
 }
 
-// keepRunning does the work of a service's supervisor: the database may be away when the
+// keepRunning restarts the Runner as a supervisor would, because the database may be down when the
 // Runner starts.
 func keepRunning(ctx context.Context, r *dltbatch.Runner) error {
 	for {
@@ -207,7 +206,8 @@ type entry struct {
 	At      time.Time `json:",omitzero"` // of "trouble" and "lost"
 }
 
-// auditor writes down every change that the store accepted, before the Runner knows of it.
+// auditor writes every change that the store accepted to a file, before the Runner gets the
+// result.
 type auditor struct {
 	mu   sync.Mutex
 	file *os.File
@@ -248,7 +248,7 @@ func (a *auditor) Observe(_ context.Context, e batch.Event) {
 	}
 }
 
-// auditedStore is a store that writes down its claims and writes.
+// auditedStore is a store that writes its claims and writes to the audit.
 type auditedStore struct {
 	*postgres.Store
 	audit *auditor
@@ -275,15 +275,15 @@ func (s auditedStore) Record(ctx context.Context, outcomes []store.Outcome) ([]s
 		o := outcomes[i]
 		fact := o.Finding == store.IsCommitted
 		switch {
-		case a.Result == store.Written && fact && a.From == batch.Committed: // the commit was known, nothing was written
+		case a.Result == store.Written && fact && a.From == batch.Committed: // the commit was known already, and nothing was written
 		case a.Result == store.Written:
 			lines = append(lines, entry{Op: "write", ID: o.Key.ID, Was: o.Version, Version: a.Row.Version, Fact: fact, Text: o.Finding.String()})
 		case a.Result == store.Fenced:
 			lines = append(lines, entry{Op: "fenced", ID: o.Key.ID, Was: o.Version, Version: a.Row.Version, Text: o.Finding.String()})
 		case a.Result == store.Gone && o.Finding == store.Unposted:
-			// The Runner puts back a claim whose COMMIT had no answer. The batch, whose Add
-			// was not acknowledged, may have been lost with the database's machine; it was
-			// not sent.
+			// The Runner puts back a claim whose COMMIT had no answer. If the batch's Add was not
+			// acknowledged, the batch may have been lost with the database's machine. It was not
+			// sent.
 		case a.Result == store.Bad || a.Result == store.Gone:
 			lines = append(lines, entry{Op: "bad", ID: o.Key.ID, Text: fmt.Sprint(o.Finding, ": ", a.Err)})
 		}

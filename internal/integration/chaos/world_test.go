@@ -26,12 +26,12 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// world is all parts of a test.
+// world holds all parts of a test.
 type world struct {
 	t       testing.TB
-	kind    string // of the ledger
+	kind    string // kind of ledger
 	dir     string
-	cluster *pgtest.Cluster // nil where Patroni runs the database
+	cluster *pgtest.Cluster // nil if Patroni runs the database
 	patroni *patroni
 	at      string // the address of the database
 	ledger  *process
@@ -41,9 +41,9 @@ type world struct {
 	mu      sync.Mutex
 	freezes map[string][]span // by worker
 	deaths  map[string]time.Time
-	hurt    int       // faults of workers, their connections and the database that are under way
-	hurtAt  time.Time // when one of them last began or ended
-	// withdrawn are the intents that a person has withdrawn, or has tried to.
+	hurt    int       // number of present faults of workers, of their connections and of the database
+	hurtAt  time.Time // when one of these faults last began or ended
+	// withdrawn are the intents that a person has withdrawn, or has tried to withdraw.
 	withdrawn map[batch.ID]bool
 }
 
@@ -56,11 +56,11 @@ type slot struct {
 	node     *proxy
 
 	mu     sync.Mutex
-	born   int // workers started in this slot
+	born   int // number of workers started in this slot
 	worker *process
 }
 
-// drivers are of database/sql; allDrivers has pgx's own pool, too.
+// drivers lists those of database/sql; allDrivers also has pgx's own pool.
 var (
 	drivers    = []string{"pgx", "postgres"}
 	allDrivers = []string{"pgx", "postgres", "native"}
@@ -74,14 +74,14 @@ func newWorld(t testing.TB, kind string, workers int, settings ...string) *world
 	return w
 }
 
-// open starts all but the database.
+// open starts everything except the database.
 func (w *world) open(workers int) {
 	t, kind := w.t, w.kind
 	w.dir, w.freezes, w.deaths, w.withdrawn = t.TempDir(), map[string][]span{}, map[string]time.Time{}, map[batch.ID]bool{}
 	require.NoError(t, w.store().Migrate(t.Context()))
 	var err error
 	dir := w.dir
-	if kind == gethNode { // which still writes when it is told to end
+	if kind == gethNode { // geth still writes files while it ends
 		dir, err = os.MkdirTemp("", "geth")
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = os.RemoveAll(dir) })
@@ -105,7 +105,7 @@ func (w *world) open(workers int) {
 	w.add = newProducer(w)
 }
 
-// start puts a new worker into a slot. Drivers alternate.
+// start starts a new worker in a slot. The drivers alternate.
 func (w *world) start(s *slot) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +129,7 @@ func (s *slot) current() *process {
 	return s.worker
 }
 
-// store is the parent's own, with no proxy in between.
+// store opens a store for the parent, without a proxy.
 func (w *world) store() *postgres.Store { return w.storeAt(w.at) }
 
 func (w *world) storeAt(addr string) *postgres.Store {
@@ -141,7 +141,7 @@ func (w *world) storeAt(addr string) *postgres.Store {
 	return st
 }
 
-// control sends a request to the ledger's process, not through a proxy.
+// control sends a request to the ledger's process, without a proxy.
 func (w *world) control(method, path string, answer any) error {
 	return ask(method, w.ledger.said[1]+path, answer)
 }
@@ -167,8 +167,8 @@ func ask(method, url string, answer any) error {
 	return json.NewDecoder(resp.Body).Decode(answer)
 }
 
-// restFor is the time that all batches may take to become final once faults have stopped. Those of
-// a chain wait for blocks.
+// restFor returns how long batches may take to become final after the last fault. Batches on a
+// chain wait for blocks.
 func (w *world) restFor() time.Duration {
 	if onChain(w.kind) {
 		return 15 * time.Minute
@@ -176,12 +176,12 @@ func (w *world) restFor() time.Duration {
 	return 90 * time.Second
 }
 
-// helpAfter is how often a person looks after signed transactions that are not final.
+// helpAfter is how often a person checks signed transactions that are not final.
 const helpAfter = 10 * time.Second
 
-// person does what docs/evm.md leaves to one: anvil holds a transaction back from its blocks until
-// its pool is empty, and after a restart it has no old state that would prove who used a nonce.
-// The person sees it in the blocks.
+// person does what docs/ledgers/evm.md leaves to a person: anvil holds back a transaction until
+// its pool is empty, and after a restart it has no old state that would prove which transaction
+// used a nonce. The person finds the answer in the blocks.
 func (w *world) person(ctx context.Context, st *postgres.Store, open []batch.Record) {
 	var r report
 	require.NoError(w.t, w.control("GET", "/report", &r))
@@ -192,12 +192,12 @@ func (w *world) person(ctx context.Context, st *postgres.Store, open []batch.Rec
 			continue
 		}
 		_, err := runner.Decide(ctx, seen, batch.NotExecutedReject, batch.By{Actor: "a person", Reason: "another transaction has the nonce"})
-		w.t.Logf("a person decides that %s is Rejected: %v", seen.Key, err) // it may be claimed just now
+		w.t.Logf("a person decides that %s is Rejected: %v", seen.Key, err) // the batch may have just been claimed
 	}
 	w.t.Logf("%d open: a person empties the pool: %v", len(open), w.control("POST", "/forget", nil))
 }
 
-// runner is one for a person's acts. It does not run.
+// runner returns a Runner for a person's acts. It is never run.
 func (w *world) runner(st *postgres.Store) (*dltbatch.Runner, error) {
 	ledger, err := job{Ledger: w.kind, URL: w.ledger.said[0]}.client()
 	if err != nil {
@@ -206,9 +206,8 @@ func (w *world) runner(st *postgres.Store) (*dltbatch.Runner, error) {
 	return dltbatch.New(st, ledger, job{Ledger: w.kind}.options())
 }
 
-// withdraw lets a person withdraw the intents that are under way. That the claim of one is live,
-// or that the database restarts just now, leaves it as it is, or may: the records say so in the
-// end.
+// withdraw lets a person withdraw the intents that are under way. A withdrawal may fail because a
+// claim is live or because the database restarts; the records show the result at the end.
 func (w *world) withdraw(st *postgres.Store) error {
 	runner, err := w.runner(st)
 	if err != nil {
@@ -218,7 +217,7 @@ func (w *world) withdraw(st *postgres.Store) error {
 	defer cancel()
 	open, _, err := st.List(ctx, store.ListQuery{Open: true, Limit: 20})
 	if err != nil {
-		return nil //nolint:nilerr // there is nobody to ask just now
+		return nil //nolint:nilerr // the database does not answer at the moment
 	}
 	for _, one := range open {
 		seen, err := st.Get(ctx, one.Key)
@@ -233,12 +232,13 @@ func (w *world) withdraw(st *postgres.Store) error {
 	return nil
 }
 
-// patience is how often a person sees that anvil has forgotten an intent before it empties the
+// patience is how often a person finds that anvil has forgotten an intent before emptying the
 // pool.
 const patience = 6
 
-// unlock does what docs/ledgers/evm.md leaves to a person: an intent whose fees are at their limit
-// cannot replace the transaction that anvil has put behind one that is mined already.
+// unlock does what docs/ledgers/evm.md leaves to a person: it empties the pool for an intent whose
+// fees are at their limit, and which therefore cannot replace the transaction that anvil holds as
+// the successor of a mined one.
 func (w *world) unlock(open []batch.Record, forgotten map[batch.Key]int) {
 	for _, seen := range open {
 		if seen.Attempt == 0 || !w.chain().forgets(string(seen.Service)) {
@@ -251,18 +251,18 @@ func (w *world) unlock(open []batch.Record, forgotten map[batch.Key]int) {
 	}
 }
 
-// suffers says that a fault begins (1) or ends (-1).
+// suffers notes that a fault begins (n is 1) or ends (n is -1).
 func (w *world) suffers(object string, n int) {
 	if object == "ledger" {
-		return // its workers and its database go on
+		return // the workers and the database are not affected
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.hurt, w.hurtAt = w.hurt+n, time.Now()
 }
 
-// well returns since when no worker, no connection and no database suffers a fault; zero if one
-// does.
+// well returns since when no worker, connection or database has suffered a fault; zero if one
+// suffers now.
 func (w *world) well() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -272,8 +272,8 @@ func (w *world) well() time.Time {
 	return w.hurtAt
 }
 
-// rest waits until all batches are final, and stops the workers. It gives up when nothing has
-// moved for restFor: how long all of it takes depends on the machine.
+// rest waits until all batches are final, and stops the workers. It fails if nothing has moved for
+// restFor; the total time depends on the machine and is not limited.
 func (w *world) rest(st *postgres.Store) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -284,7 +284,7 @@ func (w *world) rest(st *postgres.Store) {
 		s.database.found()
 		s.node.found()
 	}
-	var open []batch.Record // as it was last seen
+	var open []batch.Record // as last read
 	begun := time.Now()
 	forgotten := map[batch.Key]int{} // how often a person saw that anvil has forgotten an intent
 	for {

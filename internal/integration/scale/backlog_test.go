@@ -17,12 +17,12 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// mostRatio is how much slower a long backlog or history should make a round. The benchmark
-// points out more, but does not fail: a backlog that is larger than the memory measures the
-// machine.
+// mostRatio is how much slower a round may be with a long backlog or history. Above it the
+// benchmark prints a warning and does not fail, because with a backlog larger than the memory it
+// measures the machine.
 const mostRatio = 1.5
 
-// roundLanes is the number of lanes, and batches, of a round.
+// roundLanes is the number of lanes, and of batches, in a round.
 const roundLanes = 500
 
 // place is a schema with some backlog and some history.
@@ -55,7 +55,7 @@ func BenchmarkBacklog(b *testing.B) {
 	for range b.N {
 		for round := range warm + flags.rounds {
 			for i := range places {
-				p := places[(i+round)%len(places)] // no place is always first
+				p := places[(i+round)%len(places)] // no place is always the first
 				quiet()
 				p.round(b, round)
 			}
@@ -87,7 +87,7 @@ func BenchmarkBacklog(b *testing.B) {
 
 func laneName(i int) batch.ServiceID { return batch.ServiceID(fmt.Sprintf("lane%06d", i)) }
 
-// round takes the fronts of lanes, loads their payloads, records them as accepted and
+// round takes the first batches of lanes, loads their payloads, records them as accepted and
 // committed, and adds as many again.
 func (p *place) round(b *testing.B, round int) {
 	ctx := b.Context()
@@ -98,7 +98,7 @@ func (p *place) round(b *testing.B, round int) {
 	}
 	q := store.ClaimQuery{Limit: roundLanes, Window: 1, TTL: time.Minute}
 	for i := range min(roundLanes, flags.lanes) {
-		// Lanes that are far apart, another part of them each time.
+		// The lanes are far apart, and each round uses others.
 		q.Lanes = append(q.Lanes, laneName((i*(flags.lanes/roundLanes)+round)%flags.lanes))
 	}
 	var refs []store.Ref
@@ -148,7 +148,7 @@ func (p *place) round(b *testing.B, round int) {
 	part("add", func() { require.NoError(b, p.st.Add(ctx, again...)) })
 }
 
-// look reads the window of one lane, and leaves it as it is.
+// look reads the window of one lane, and leaves the lane unchanged.
 func look(ctx context.Context, b *testing.B, st *postgres.Store, lane batch.ServiceID) {
 	seen := 0
 	_, err := st.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{lane}, Limit: 1, Window: 1, TTL: time.Minute}, func(l batch.Lane) []batch.Run {
@@ -159,7 +159,7 @@ func look(ctx context.Context, b *testing.B, st *postgres.Store, lane batch.Serv
 	require.LessOrEqual(b, seen, 1)
 }
 
-// front takes the first batch of a lane.
+// front picks the first batch of a lane if it is ready.
 func front(l batch.Lane) []batch.Run {
 	if len(l.Batches) == 0 || !l.Batches[0].Ready {
 		return nil

@@ -19,11 +19,11 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// BenchmarkCauses groups -scale.rows stuck batches in -scale.lanes lanes by the reason why they
-// wait, and lets the command show it and the counts. In each lane the first batch was attempted,
-// and all others wait behind it: two fifths of the first ones are in doubt, a fifth needs a
-// decision, a fifth is at its ledger, and a fifth waits for its next attempt. Every hundredth lane
-// is paused.
+// BenchmarkCauses groups -scale.rows waiting batches in -scale.lanes lanes by the reason why they
+// wait, and lets the command show the groups and the counts. In each lane the first batch was
+// attempted, and all others wait behind it: two fifths of the first ones are in doubt, a fifth
+// needs a decision, a fifth is at its ledger, and a fifth waits for its next attempt. Every
+// hundredth lane is paused.
 func BenchmarkCauses(b *testing.B) {
 	dsn := newServer(b, "shared_preload_libraries=pg_stat_statements", "pg_stat_statements.track_planning=on")
 	db := open(b, dsn)

@@ -17,19 +17,19 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/memory"
 )
 
-// leastDrain is how much slower many short lanes may be than few long ones.
+// leastDrain is the smallest allowed rate of many short lanes, relative to the rate of few long
+// ones.
 const leastDrain = 0.5
 
-// fast is a ledger inside the process that commits at once.
+// fast returns a ledger inside the process that commits at once.
 func fast() *memory.Ledger {
 	return memory.New(&memory.Options{IgnoreDuplicates: true, Traits: &dlt.Traits{
 		Name: "fast", ResendHarmlessFor: dlt.Forever, MaxIDsPerQuery: 100,
 	}})
 }
 
-// A backlog of one batch in each of very many lanes drains at no less than half the
-// rate of one with a thousandth of the lanes, with a whole Runner that finds it when
-// it starts.
+// A backlog of one batch in each of very many lanes drains at no less than half the rate of a
+// backlog with a thousandth of the lanes. A whole Runner finds the backlog when it starts.
 func BenchmarkDrain(b *testing.B) {
 	db := newCluster(b, "shared_preload_libraries=pg_stat_statements", "pg_stat_statements.track_planning=on")
 	exec(b, db, `CREATE EXTENSION pg_stat_statements`)
@@ -58,7 +58,7 @@ func BenchmarkDrain(b *testing.B) {
 	}
 }
 
-// drain returns the time that a Runner takes for all waiting batches of a schema.
+// drain returns the time in which a Runner delivers all waiting batches of a schema.
 func drain(b *testing.B, db *sql.DB, schema string, lanes int) time.Duration {
 	st := newStore(b, db, schema)
 	fill(b, db, schema, lanes, flags.drain, 0)
@@ -74,7 +74,7 @@ func drain(b *testing.B, db *sql.DB, schema string, lanes int) time.Duration {
 	go func() { done <- r.Run(ctx) }()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for open := true; open; <-tick.C { // Idle lists, which costs something itself
+	for open := true; open; <-tick.C { // ticks are rare, because Idle lists, which costs time
 		require.NoError(b, db.QueryRowContext(ctx, fmt.Sprintf(`SELECT EXISTS (SELECT 1 FROM %[1]s.waiting_batches) OR EXISTS (SELECT 1 FROM %[1]s.attempted_batches)`, schema)).Scan(&open))
 	}
 	took := time.Since(start)
@@ -98,7 +98,7 @@ func costliest(b *testing.B, db *sql.DB, schema string) string {
 		var query string
 		require.NoError(b, rows.Scan(&calls, &total, &plan, &query))
 		query = strings.NewReplacer(`"`+schema+`".`, "", schema+".", "").Replace(query)
-		if len(query) > 120 { // they begin much alike
+		if len(query) > 120 { // many statements begin alike
 			query = query[:25] + " ... " + query[len(query)-90:]
 		}
 		fmt.Fprintf(&all, "\n%7d calls %7d ms (%d of it planning)  %s", calls, total, plan, query)

@@ -17,7 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// options of the benchmarks.
+// options are the flags of the benchmarks.
 type options struct {
 	rows, small, lanes, rounds int
 	drain, runs                int
@@ -41,14 +41,14 @@ func TestMain(m *testing.M) {
 	os.Exit(pgtest.Main(m))
 }
 
-// newCluster is a server with autovacuum and enough memory, and without protection against a
-// crash of the machine: that would cost all contenders the same.
+// newCluster starts a server with autovacuum and enough memory, and without protection against a
+// crash of the machine, which would cost all cases the same. It returns a connection.
 func newCluster(b *testing.B, settings ...string) *sql.DB {
 	b.Helper()
 	return open(b, newServer(b, settings...))
 }
 
-// newServer is newCluster's data source name.
+// newServer starts the same server, and returns its data source name.
 func newServer(b *testing.B, settings ...string) string {
 	b.Helper()
 	c := pgtest.NewCluster(b, slices.Concat([]string{
@@ -81,9 +81,9 @@ func exec(b *testing.B, db *sql.DB, format string, args ...any) {
 	require.NoError(b, err, format)
 }
 
-// fill stores batches as if they were added, one lane after the other: lanes of the same
-// length that wait, and others that were committed in the last hour. Payloads are tiny; ids
-// are as random as signatures.
+// fill stores batches as if they were added, one lane after the other: lanes of the same length
+// that wait, and others that were committed in the last hour. Payloads are tiny; ids are as random
+// as signatures.
 func fill(b *testing.B, db *sql.DB, schema string, lanes, waiting, final int) {
 	b.Helper()
 	start := time.Now()
@@ -115,7 +115,7 @@ func megabytes(b *testing.B, db *sql.DB, schema string) (n int) {
 	return n
 }
 
-// median of durations.
+// median returns the median of durations.
 func median(all []time.Duration) time.Duration {
 	sorted := slices.Sorted(slices.Values(all))
 	return sorted[len(sorted)/2]

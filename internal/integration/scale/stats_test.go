@@ -12,15 +12,16 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// What a count may take with a million open batches in a hundred thousand lanes, and a read.
+// The longest times of a count with a million open batches in a hundred thousand lanes, and of a
+// read of the counts.
 const (
 	mostRefresh = 2 * time.Second
 	mostRead    = 100 * time.Millisecond
 )
 
-// To count what is open, and to read the counts, with -scale.rows that wait and one batch under
-// way in each of -scale.lanes; without a history, and with one of -scale.rows. The rest of a long
-// history is not read (docs/design.md#counting-what-is-open).
+// BenchmarkStats counts what is open, and reads the counts, with -scale.rows waiting batches and
+// one batch under way in each of -scale.lanes; once without a history, and once with one of
+// -scale.rows. A count does not read the history (docs/design.md#counting-what-is-open).
 func BenchmarkStats(b *testing.B) {
 	db := newCluster(b)
 	places := []*place{
@@ -61,7 +62,7 @@ func BenchmarkStats(b *testing.B) {
 	b.Log(table.String())
 }
 
-// count counts, and reads the counts.
+// count makes the counts, and reads them.
 func (p *place) count(b *testing.B) {
 	ctx := b.Context()
 	exec(b, p.db, `DELETE FROM %s.texts WHERE kind = 'stats'`, p.name)

@@ -18,20 +18,20 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// The allowed growth of a soak's last quarter over its second one. Small tables vary by as
-// much as autovacuum lets pile up before it comes.
+// The allowed growth in the last quarter of a soak over the second quarter. Small tables vary by
+// as much as autovacuum lets pile up before it runs.
 const (
 	mostGrowth = 1.5
 	slackBytes = 2 << 20
 	slackDead  = 4000
 )
 
-// sample is a table's state at one time.
+// sample is a table's size and its dead rows at one time.
 type sample struct{ bytes, dead int64 }
 
-// Under a steady load, with autovacuum and with retention, which removes as much as is added,
-// no table grows, and none gathers dead rows. All tables count: final batches are kept for a
-// tenth of the time only.
+// Under a steady load, with autovacuum and with retention, which removes as much as is added, no
+// table grows, and no table collects dead rows. All tables are checked: final batches are kept for
+// a tenth of the time only.
 func BenchmarkSteady(b *testing.B) {
 	const quarters, lanes, perSecond = 4, 1000, 20
 	keep := flags.soak / 10
@@ -99,7 +99,7 @@ func load(ctx context.Context, r *dltbatch.Runner, lanes, n int, every time.Dura
 		}
 		if err := r.Add(ctx, bs...); err != nil {
 			if ctx.Err() != nil {
-				return nil //nolint:nilerr // the end of the load
+				return nil //nolint:nilerr // the load ends
 			}
 			return err
 		}
