@@ -18,7 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
-// copies counts the COPY statements that pgx traces.
+// copies records the COPY statements that pgx traces.
 type copies struct {
 	mu    sync.Mutex
 	begun []string

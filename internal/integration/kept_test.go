@@ -89,7 +89,7 @@ func (*keptOnly) TraceBatchQuery(context.Context, *driverpgx.Conn, driverpgx.Tra
 
 func (*keptOnly) TraceBatchEnd(context.Context, *driverpgx.Conn, driverpgx.TraceBatchEndData) {}
 
-// openWatched opens a pgx pool that keptOnly watches, as a database/sql pool.
+// openWatched opens a database/sql pool of pgx connections that keptOnly watches.
 func openWatched(t testing.TB, dsn string) *sql.DB {
 	config, err := driverpgx.ParseConfig(dsn)
 	require.NoError(t, err)

@@ -41,7 +41,7 @@ func (d driver) inRace() driver {
 	return d
 }
 
-// needs states the tier of a test with this driver, or skips it.
+// needs skips a test that is not for runs with the race detector, unless the driver is raced.
 func (d driver) needs(t testing.TB) {
 	t.Helper()
 	if !d.raced {
@@ -114,8 +114,8 @@ func makeSpace(t testing.TB, d driver) *space {
 	return s
 }
 
-// openAdmin opens a connection that outlasts the test. If a test left a transaction open, closing
-// fails and does not hang.
+// openAdmin opens a connection that outlasts the test. If a test left a transaction open, a
+// statement that waits for its locks fails after 20 s and does not hang.
 func openAdmin(t testing.TB, dsn string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("pgx", with(dsn, "lock_timeout=20000"))
