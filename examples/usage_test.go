@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// -h says what a program shows and how to start it, and is no error.
+// With -h a program prints what it shows and how to start it, and exits without an error.
 func TestUsage(t *testing.T) {
 	tier.Long(t)
 	mains, err := filepath.Glob("*/main.go")

@@ -33,7 +33,7 @@ import (
 type config struct {
 	dsn                            string
 	batches, lanes, workers, kills int
-	install                        bool // PostgreSQL, if it is missing
+	install                        bool // install PostgreSQL if it is missing
 }
 
 // about is the text of -h before the flags.
@@ -64,14 +64,14 @@ func main() {
 	demo.Main("cluster", func(ctx context.Context, out io.Writer, live bool) error { return run(ctx, c, out, live) })
 }
 
-// Times are scaled down together, so that the deaths of a minute fit into seconds: only their
-// order matters.
+// All times are scaled down by the same factor, so that what happens to a cluster in minutes takes
+// seconds; only their order matters.
 const (
 	blockInterval = 200 * time.Millisecond
 	cacheTime     = 2 * time.Second       // how long the node ignores known batches
-	latency       = 60 * time.Millisecond // of a request, at most
+	latency       = 60 * time.Millisecond // longest time of a request
 	addEvery      = 100 * time.Millisecond
-	addSteps      = 100 // so adding takes ten seconds; with few batches less
+	addSteps      = 100 // adding therefore takes ten seconds, and less with few batches
 	lookEvery     = 50 * time.Millisecond
 	restartAfter  = 1500 * time.Millisecond
 )
@@ -94,15 +94,15 @@ func run(ctx context.Context, c config, out io.Writer, live bool) (err error) {
 		return err
 	}
 	defer func() {
-		if where == "yours" { // the other one is removed in a moment
+		if where == "yours" { // a throwaway server is removed soon
 			err = errors.Join(err, drop(context.WithoutCancel(ctx)))
 		}
 	}()
-	// The node is in this process, so that its journal is at hand. Workers reach it over a
-	// socket, like any other node.
+	// The node runs in this process, so that its journal can be read. Workers reach it over a
+	// socket, as they would any other node.
 	node, err := sawtoothtest.Listen(&sawtoothtest.Options{
 		BlockInterval: blockInterval, CacheTime: cacheTime,
-		Faults: &sawtoothtest.Faults{Latency: 1, MaxLatency: latency}, // so that deaths hit requests on their way
+		Faults: &sawtoothtest.Faults{Latency: 1, MaxLatency: latency}, // so that some kills interrupt a request
 	})
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func run(ctx context.Context, c config, out io.Writer, live bool) (err error) {
 	return s.run(ctx, runner)
 }
 
-// open returns the part common to all processes: a Runner over the database and the node.
+// open returns what all processes have in common: a Runner over the database and the node.
 func (j job) open() (runner *dltbatch.Runner, done func(), err error) {
 	db, err := sql.Open("postgres", j.DSN)
 	if err != nil {
@@ -139,11 +139,12 @@ func (j job) open() (runner *dltbatch.Runner, done func(), err error) {
 		db.Close()
 		return nil, nil, err
 	}
-	// Keep the defaults for real nodes: these values are for a node with a block every 200 ms.
+	// Keep the defaults for real nodes: these values are for a node that makes a block every 200
+	// ms.
 	ledger, err := sawtooth.New(j.URL, &sawtooth.Options{Grace: time.Second, ResendQuiet: cacheTime + time.Second, Settle: time.Second})
 	if err == nil {
 		runner, err = dltbatch.New(st, ledger, &dltbatch.Options{
-			// A dead worker's claim expires after two seconds; by default after sixty.
+			// The claim of a killed worker expires after two seconds; the default is sixty.
 			RequestTimeout: time.Second, ClaimTTL: 2 * time.Second,
 			FirstPoll: 50 * time.Millisecond, PollInterval: 200 * time.Millisecond, ScanInterval: 250 * time.Millisecond,
 			Retry: dltbatch.RetryPolicy{Delay: 250 * time.Millisecond}, Drain: 3 * time.Second, Observer: j.observer,

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
-// It ends with the proof and leaves nothing behind.
+// The program ends with the proof and leaves nothing behind.
 func TestRun(t *testing.T) {
 	tier.Server(t)
 	p := demotest.Built(t, "-install", "-batches", "240", "-lanes", "12", "-workers", "2", "-kills", "2")
@@ -31,7 +31,7 @@ func TestRun(t *testing.T) {
 	p.RequireClean(t)
 }
 
-// interrupt starts it, lets it kill a worker, and sends it what Ctrl-C sends.
+// interrupt starts the program, lets it kill a worker, and sends it SIGINT, as Ctrl-C does.
 func interrupt(t *testing.T, args ...string) *demotest.Program {
 	p := demotest.Built(t, append(args, "-lanes", "12", "-kills", "20")...)
 	require.NoError(t, p.Start())
@@ -51,7 +51,7 @@ func TestInterrupt(t *testing.T) {
 	interrupt(t, "-install", "-batches", "500")
 }
 
-// In somebody's own database nothing is left, even after Ctrl-C.
+// The program leaves nothing behind in the database that -dsn names, even after Ctrl-C.
 func TestInterruptDSN(t *testing.T) {
 	tier.Server(t)
 	dsn := pgtest.Start(t)

@@ -10,10 +10,12 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 )
 
-// slack is how late the node may learn that a killed worker's connection has ended.
+// slack is how much later than the kill the node may notice that the killed worker's connection
+// has ended.
 const slack = 50 * time.Millisecond
 
-// prove reads the node's own journal, not the workers' notes.
+// prove compares the node's journal with the batches that were added. It uses no record of the
+// workers.
 func prove(out io.Writer, journal []sawtoothtest.Entry, added []batch.Batch, kills int, took time.Duration) error {
 	lane, order := map[batch.ID]string{}, map[string][]batch.ID{}
 	for _, b := range added {

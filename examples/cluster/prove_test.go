@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 )
 
-// A journal that says anything else than what was promised is no proof.
+// prove returns an error for every journal that differs from what was promised.
 func TestProve(t *testing.T) {
 	added := []batch.Batch{{ID: "a1", Service: "a"}, {ID: "b1", Service: "b"}, {ID: "a2", Service: "a"}}
 	begin := time.Now()

@@ -14,25 +14,25 @@ import (
 	"github.com/dltbatch/dltbatch/examples/internal/demo"
 )
 
-// show is the parent: it adds, kills, restarts, and shows.
+// show is the parent process: it adds batches, kills and restarts workers, and shows the state.
 type show struct {
 	c       config
 	j       job
 	node    *sawtoothtest.Node
 	screen  *demo.Line
 	workers []*worker
-	said    chan string // troubles of the workers
+	said    chan string // errors that workers report
 	begun   time.Time
 	added   atomic.Int64
 	kills   int
 }
 
-// worker is a process, and after its death the next one.
+// worker is the place of a process. A killed process is followed by another in the same place.
 type worker struct {
 	demo.Process
-	ended   <-chan error // nil while it is dead
-	back    time.Time    // when it comes back
-	commits atomic.Int64 // that it has written, in all its lives
+	ended   <-chan error // nil while no process runs
+	back    time.Time    // when the next process starts
+	commits atomic.Int64 // number of commits written by all processes in this place
 }
 
 func (s *show) run(ctx context.Context, runner *dltbatch.Runner) error {
@@ -110,7 +110,7 @@ func (s *show) say(format string, args ...any) {
 	s.screen.Say(time.Since(s.begun), format, args...)
 }
 
-// hear takes a line of a worker.
+// hear takes a line that a worker printed.
 func (s *show) hear(i int, line string) {
 	if line == committed {
 		s.workers[i].commits.Add(1)
@@ -118,7 +118,7 @@ func (s *show) hear(i int, line string) {
 	}
 	select {
 	case s.said <- fmt.Sprintf("worker %d says: %s", i+1, line):
-	default: // nobody reads so many
+	default: // the channel is full, and more errors are not needed
 	}
 }
 
@@ -130,7 +130,7 @@ func (s *show) start(i int, how string) (err error) {
 	return err
 }
 
-// look restarts dead workers, kills one in turn if it is time and POSTs are on their way, and
+// look restarts killed workers, kills one at the planned times while POSTs are under way, and
 // shows the state.
 func (s *show) look() error {
 	for i, w := range s.workers {
@@ -161,7 +161,7 @@ func (s *show) look() error {
 	return nil
 }
 
-// posting counts the POSTs that the node has not answered.
+// posting returns the number of POSTs that the node has not answered.
 func posting(journal []sawtoothtest.Entry) (n int) {
 	for _, e := range journal {
 		switch e.Kind {

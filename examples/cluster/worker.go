@@ -18,12 +18,12 @@ type job struct {
 	observer batch.Observer
 }
 
-// committed is the line with which a worker says that it has written a commit. It says of troubles
-// in a line of their own. Both are only for show: the proof uses neither.
+// committed is the line that a worker prints when it has written a commit. A worker prints an
+// error on a line of its own. Both are only shown: the proof uses neither.
 const committed = "committed"
 
-// runWorker is a whole worker: it runs a Runner on the shared database until its standard
-// input ends.
+// runWorker is the whole worker process: it runs a Runner on the shared database until its
+// standard input ends.
 func runWorker(in io.Reader, out io.Writer) error {
 	return demo.Work(in, func(ctx context.Context, j job) error {
 		var mu sync.Mutex

@@ -16,10 +16,10 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// Client is a dlt.Ledger for the notary. A ledger needs no more than this file, without the
-// trait Resolves.
+// Client is a dlt.Ledger for the notary. A client without the trait Resolves needs no more than
+// this file.
 type Client struct {
-	dlt.Unimplemented // the methods that the notary has no use for
+	dlt.Unimplemented // answers for the methods that the notary does not need
 
 	base string
 	http http.Client
@@ -29,13 +29,14 @@ type Client struct {
 func NewClient(base string) *Client {
 	return &Client{base: base, http: http.Client{
 		Transport: &http.Transport{MaxIdleConnsPerHost: 64},
-		// To follow a redirect would be a second POST that nobody counted.
+		// Following a redirect would be a second POST that is counted nowhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// Traits declares that the notary writes an id once, however often it is sent. An entry that
-// it does not know a quarter of a second after the connection ended will not arrive any more.
+// Traits declares that the notary writes an id once, however often it is sent. If the notary does
+// not know an entry a quarter of a second after the connection ended, the entry will not arrive
+// any more.
 func (c *Client) Traits(batch.ServiceID) dlt.Traits {
 	const late = 250 * time.Millisecond
 	return dlt.Traits{Name: "notary", ResendHarmlessFor: dlt.Forever, LateArrival: late, Grace: late, MaxIDsPerQuery: 20, Resolves: true}
@@ -44,7 +45,7 @@ func (c *Client) Traits(batch.ServiceID) dlt.Traits {
 // Submit makes one POST.
 func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
 	query := url.Values{"lane": {string(a.Service)}, "id": {string(a.ID)}}
-	// A clone of the payload: net/http may go on reading after the answer.
+	// The payload is cloned, because net/http may still read it after the answer.
 	resp, err := c.do(ctx, "submit", http.MethodPost, query, bytes.NewReader(bytes.Clone(a.Payload)))
 	if err != nil {
 		return err
@@ -53,11 +54,11 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
 	if resp.StatusCode == http.StatusAccepted {
 		return nil
 	}
-	wait, _ := time.ParseDuration(resp.Header.Get("Retry-After") + "s") // 0 without the header
+	wait, _ := time.ParseDuration(resp.Header.Get("Retry-After") + "s") // 0 if the header is missing
 	return &dlt.Error{Op: "submit", StatusCode: resp.StatusCode, RetryAfter: wait, Kind: map[int]error{
 		http.StatusUnprocessableEntity: dlt.ErrRejected, http.StatusTooManyRequests: dlt.ErrBusy,
 		http.StatusUnauthorized: dlt.ErrMisconfigured, http.StatusForbidden: dlt.ErrMisconfigured,
-	}[resp.StatusCode]} // any other is doubt
+	}[resp.StatusCode]} // any other status is a doubt
 }
 
 func (c *Client) do(ctx context.Context, op, method string, query url.Values, body io.Reader) (*http.Response, error) {
@@ -65,9 +66,9 @@ func (c *Client) do(ctx context.Context, op, method string, query url.Values, bo
 	if err != nil {
 		return nil, &dlt.Error{Op: op, Kind: dlt.ErrMisconfigured, Err: err}
 	}
-	req.GetBody = nil // net/http must be unable to send it again
+	req.GetBody = nil // so that net/http cannot send the request again
 	resp, err := c.http.Do(req)
-	if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" { // never connected, so certainly not sent
+	if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" { // the connection was never made, so the request was certainly not sent
 		return nil, &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, Err: err}
 	} else if err != nil {
 		return nil, &dlt.Error{Op: op, Kind: dlt.ErrDoubt, Err: err}
@@ -75,7 +76,7 @@ func (c *Client) do(ctx context.Context, op, method string, query url.Values, bo
 	return resp, nil
 }
 
-// BatchStatuses asks about up to 20 entries at a time, of any lanes.
+// BatchStatuses asks about at most 20 entries in one request; they may be of any lanes.
 func (c *Client) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []batch.Attempt) (out []batch.Status, err error) {
 	for part := range slices.Chunk(attempts, 20) {
 		statuses, askErr := c.ask(ctx, part)
@@ -105,7 +106,7 @@ func (c *Client) ask(ctx context.Context, attempts []batch.Attempt) (out []batch
 		return nil, &dlt.Error{Op: op, StatusCode: resp.StatusCode, Err: err}
 	}
 	for _, e := range entries {
-		if word, known := words[e.State]; !known { // an error, never a status
+		if word, known := words[e.State]; !known { // an unknown state is an error, never a status
 			err = errors.Join(err, &dlt.Error{Op: op, Message: "unknown state " + batch.Excerpt(e.State, 40)})
 		} else if asked[e.ID] {
 			out = append(out, batch.Status{ID: batch.ID(e.ID), Reported: word, Message: batch.Excerpt(e.Reason, 200)})

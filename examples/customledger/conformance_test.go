@@ -16,7 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/dlttest"
 )
 
-// TestConformance is the whole suite, against a notary that goes wrong on demand.
+// TestConformance runs the whole suite against a notary that fails on demand.
 func TestConformance(t *testing.T) {
 	dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness {
 		d := &door{notary: NewNotary(5 * time.Millisecond)}
@@ -31,7 +31,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// door stands before the notary and does what goes wrong.
+// door stands in front of the notary and makes requests fail.
 type door struct {
 	*dlttest.Door
 	notary *Notary
@@ -80,7 +80,7 @@ func (d *door) post(w http.ResponseWriter, r *http.Request, fault dlttest.Fault)
 	case dlttest.UnknownAnswer:
 		w.WriteHeader(http.StatusTeapot)
 	case dlttest.LostRequest:
-		panic(http.ErrAbortHandler) // which closes the connection
+		panic(http.ErrAbortHandler) // closes the connection
 	case dlttest.LostReply:
 		d.notary.ServeHTTP(httptest.NewRecorder(), r)
 		reset(w)
@@ -92,7 +92,8 @@ func (d *door) post(w http.ResponseWriter, r *http.Request, fault dlttest.Fault)
 	}
 }
 
-// reset ends a connection rudely, which looks different from one that is closed.
+// reset ends a connection with a reset, which a client sees as a different error than an orderly
+// close.
 func reset(w http.ResponseWriter) {
 	if c, _, err := w.(http.Hijacker).Hijack(); err == nil {
 		_ = c.(*net.TCPConn).SetLinger(0)
@@ -121,5 +122,5 @@ func (d *door) states(w http.ResponseWriter, r *http.Request, fault dlttest.Faul
 	case dlttest.StatusShuffled:
 		slices.Reverse(states)
 	}
-	_ = json.NewEncoder(w).Encode(states) // whoever asked may have left
+	_ = json.NewEncoder(w).Encode(states) // an error means that the client has gone
 }

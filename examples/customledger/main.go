@@ -1,6 +1,6 @@
-// Customledger shows how to connect a ledger that dltbatch does not know: the client is
-// client.go, and passes the suite dlt/dlttest. The ledger is a made-up notary, which this
-// program serves; it is closed for a second in the middle.
+// Customledger shows how to connect a ledger that dltbatch does not know: the client is client.go,
+// and passes the suite dlt/dlttest. The ledger is an invented notary, which this program serves
+// and closes for a second in the middle.
 //
 //	go run ./examples/customledger
 package main
@@ -39,7 +39,7 @@ func run(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = office.Shut() }() // its error does not matter any more
+	defer func() { _ = office.Shut() }() // an error does not matter any more
 	t.say("a notary at %s\n", office.URL())
 
 	client := NewClient(office.URL())

@@ -31,7 +31,7 @@ type Notary struct {
 
 type entry struct {
 	text string
-	at   time.Time // it is written, or void, from then on
+	at   time.Time // the time from which the entry is written, or void
 }
 
 func (e *entry) void() bool { return strings.HasPrefix(e.text, "void") }
@@ -55,7 +55,7 @@ func (n *Notary) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		n.take(batch.ServiceID(r.FormValue("lane")), batch.ID(r.FormValue("id")), string(text))
 		w.WriteHeader(http.StatusAccepted)
 	default:
-		_ = json.NewEncoder(w).Encode(n.states(r.URL.Query()["id"])) // the client may have left
+		_ = json.NewEncoder(w).Encode(n.states(r.URL.Query()["id"])) // an error means that the client has gone
 	}
 }
 
@@ -108,7 +108,7 @@ func (n *Notary) Book(lane batch.ServiceID) (texts []string) {
 	return texts
 }
 
-// Office serves a handler; it opens and shuts at one address.
+// Office serves a handler; it can be opened and shut, always at the same address.
 type Office struct {
 	handler http.Handler
 	addr    string
@@ -116,7 +116,7 @@ type Office struct {
 	served  chan error
 }
 
-// NewOffice opens an office at a free port.
+// NewOffice opens an office on a free port.
 func NewOffice(h http.Handler) (*Office, error) {
 	o := &Office{handler: h, addr: "127.0.0.1:0"}
 	return o, o.Open()

@@ -7,8 +7,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// Resolve is optional, and Traits.Resolves declares it: it gives evidence about attempts
-// in doubt. After LateArrival the answer "none" is final.
+// Resolve gives evidence about attempts in doubt. It is optional; Traits.Resolves declares it.
+// After LateArrival the answer "none" is final.
 func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 	statuses, err := c.ask(ctx, []batch.Attempt{d.Attempt})
 	if err != nil || len(statuses) == 0 {

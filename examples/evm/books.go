@@ -22,33 +22,36 @@ var (
 	elsewhere = evmtest.Named("elsewhere").Address()
 )
 
-// prices are the most that a payment offers for a unit of gas, in gwei. Each payment is signed
-// once for each price: so its fees can rise, although the process that sends has no key.
+// prices are the highest prices that a payment offers for a unit of gas, in gwei. Each payment is
+// signed once for each price, so that its fees can rise although the process that sends it has no
+// key.
 var prices = [...]int64{3, 12, 48}
 
-// payment pays an invoice. Its data is the invoice's number, and its value as many wei.
+// payment pays an invoice. Its data is the invoice's number, and its value is the same number in
+// wei.
 type payment struct {
 	invoice, account int
-	nonce            uint64 // of a signed one
+	nonce            uint64 // set for a signed payment
 	batch            batch.Batch
-	hashes           []string // of its signed transactions, by price
+	hashes           []string // hashes of its signed transactions, by price
 }
 
-// books are the application's own. It has the keys, and gives each transaction of an account the
-// next nonce; of intents the library does that, and the process that sends has the key.
+// books belong to the application. It has the keys, and gives each transaction of an account the
+// next nonce. For intents the library chooses the nonces, and the process that sends has the keys.
 type books struct {
 	chain   uint64
 	intents bool
-	next    []uint64 // nonce, by account
+	next    []uint64 // next nonce, by account
 	signed  map[batch.ID]payment
-	foreign map[string]uint64 // nonces that another wallet with the same keys was seen to take, by the hash
+	foreign map[string]uint64 // nonces that another wallet with the same keys took, by transaction hash
 }
 
 func newBooks(chain uint64, accounts int, intents bool) *books {
 	return &books{chain: chain, intents: intents, next: make([]uint64, accounts), signed: map[batch.ID]payment{}, foreign: map[string]uint64{}}
 }
 
-// write makes a payment of an invoice: an intent, or signed. The lane of its batch is the account.
+// write makes a payment of an invoice: an intent, or a signed one. The lane of its batch is the
+// account.
 func (b *books) write(invoice, account int) (payment, error) {
 	if !b.intents {
 		return b.sign(invoice, account)
@@ -63,7 +66,7 @@ func (b *books) write(invoice, account int) (payment, error) {
 	return p, nil
 }
 
-const gas = 25_000 // enough for a transfer with a number
+const gas = 25_000 // enough for a transfer whose data is a number
 
 func dataOf(invoice int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(invoice)) }
 
@@ -89,8 +92,8 @@ func (b *books) sign(invoice, account int) (payment, error) {
 	return p, nil
 }
 
-// take signs a transaction with a nonce that a payment of the account will have or has, as another
-// wallet with the same key does, which does not know of that payment.
+// take signs a transaction with the nonce of a present or future payment of the account, as
+// another wallet does that has the same key and does not know of the payment.
 func (b *books) take(account int, nonce uint64) (raw, hash string) {
 	signed, hash := evmtest.Dev(account).Sign(evmtest.Unsigned{
 		ChainID: b.chain, Nonce: nonce, To: elsewhere, Value: big.NewInt(1), Tip: big.NewInt(3e9), FeeCap: big.NewInt(60e9),
@@ -99,7 +102,7 @@ func (b *books) take(account int, nonce uint64) (raw, hash string) {
 	return "0x" + hex.EncodeToString(signed), hash
 }
 
-// invoiceOf reads the data of a payment.
+// invoiceOf reads the invoice's number from the data of a payment.
 func invoiceOf(input string) (invoice int, ok bool) {
 	data, err := hex.DecodeString(input[min(2, len(input)):])
 	if err != nil || len(data) != 4 {
@@ -108,7 +111,7 @@ func invoiceOf(input string) (invoice int, ok bool) {
 	return int(binary.BigEndian.Uint32(data)), true
 }
 
-// accounts returns the accounts by their addresses.
+// accounts returns the number of each account, by its address.
 func (b *books) accounts() map[string]int {
 	all := map[string]int{}
 	for account := range b.next {
@@ -117,7 +120,7 @@ func (b *books) accounts() map[string]int {
 	return all
 }
 
-// inOrder returns the payments by account, and by nonce where the books have it.
+// inOrder returns the payments sorted by account, and by nonce if the books have nonces.
 func (b *books) inOrder() []payment {
 	return slices.SortedFunc(maps.Values(b.signed), func(x, y payment) int {
 		return cmp.Or(cmp.Compare(x.account, y.account), cmp.Compare(x.nonce, y.nonce), cmp.Compare(x.invoice, y.invoice))

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// errNode: the node did not carry out a request.
+// errNode says that the node did not carry out a request.
 var errNode = errors.New("the node")
 
-// chain asks the node, beside the library.
+// chain sends requests to the node without the library.
 type chain struct {
 	url     string
 	http    *http.Client
@@ -24,7 +24,7 @@ type chain struct {
 	genesis string
 }
 
-// dial asks the node which chain it has.
+// dial connects to the node and reads its chain id.
 func dial(ctx context.Context, url string) (*chain, error) {
 	c := &chain{url: url, http: &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second}}
 	var id number
@@ -87,12 +87,12 @@ func (c *chain) mine(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = c.call(ctx, nil, "evm_mine") // the node may be dead just now
+			_ = c.call(ctx, nil, "evm_mine") // the node may be down at the moment
 		}
 	}
 }
 
-// number is a quantity as nodes write it.
+// number is an integer in the JSON form that nodes use.
 type number uint64
 
 func (n number) MarshalText() ([]byte, error) {
@@ -154,7 +154,7 @@ func (c *chain) since(ctx context.Context, from, to number) (all []block, err er
 	return all, nil
 }
 
-// executed counts the transactions of blocks.
+// executed counts the transactions in blocks.
 func executed(blocks []block) (n int) {
 	for _, b := range blocks {
 		n += len(b.Transactions)

@@ -1,14 +1,14 @@
-// Evm shows payments on an EVM chain: a thousand invoices are paid from ten accounts, while the
-// base fee leaps, another wallet takes nonces of these accounts, the chain replaces its last
+// Evm shows payments on an EVM chain: a thousand invoices are paid from ten accounts. Meanwhile
+// the base fee jumps, another wallet takes nonces of these accounts, the chain replaces its last
 // blocks, and the node and the process that sends are killed with kill -9. Each payment is signed
-// three times with rising fees, so that they rise although the process that sends has no key. At
-// the end the chain itself is read, block by block: every invoice was paid exactly once. The node
-// is a real anvil where there is one, and otherwise a simulated one. You need not install
-// anything.
+// three times with rising fees, so that its fees can rise although the process that sends has no
+// key. At the end the program reads the chain itself, block by block: every invoice was paid
+// exactly once. The node is a real anvil if there is one, and otherwise a simulated one. You need
+// not install anything.
 //
 // With -intents one busy account pays all of them. Its payments are intents, of which the library
 // chooses the nonces and the fees: sixteen are under way at a time, and the process that sends has
-// the key. The same things strike.
+// the key. The same faults happen.
 //
 //	go run ./examples/evm
 //	go run ./examples/evm -intents
@@ -33,7 +33,7 @@ import (
 
 type config struct {
 	node     string
-	install  bool // anvil, if it is missing
+	install  bool // install anvil if it is missing
 	invoices int
 	accounts int
 	intents  bool
@@ -72,7 +72,7 @@ func main() {
 	}
 	if c.invoices == 0 {
 		c.invoices = 1000
-		if c.intents { // sixteen in the time until a block is deep
+		if c.intents { // sixteen payments in the time until a block is deep
 			c.invoices = 200
 		}
 	}

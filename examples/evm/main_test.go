@@ -17,8 +17,9 @@ import (
 
 func TestMain(m *testing.M) { demotest.Main(m, main) }
 
-// It ends with the proof after everything that strikes, on both kinds of nodes and for both kinds
-// of payments, and leaves nothing behind. Each line fits, and in a pipe none is written over.
+// With both kinds of nodes and both kinds of payments, the program ends with the proof after all
+// faults, and leaves nothing behind. Its lines fit 100 columns, and in a pipe no line overwrites
+// another.
 func TestRun(t *testing.T) {
 	for kind, args := range map[string][]string{
 		"signed, simulated": {"-node", simulatedNode}, "signed, anvil": {"-node", anvilNode, "-install"}, "intents": {"-node", simulatedNode, "-intents"},

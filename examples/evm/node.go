@@ -10,9 +10,9 @@ import (
 	"github.com/dltbatch/dltbatch/internal/binaries"
 )
 
-// Times are scaled down together, so that minutes of a chain fit into seconds. A block counts as
-// deep once it lies further back than a reorganization (3 blocks) and a kill (all blocks since the
-// node last wrote its state, a second's) take back together.
+// All times are scaled down by the same factor, so that minutes of a chain take seconds. A block
+// counts as deep once a reorganization (3 blocks) and a kill (all blocks of the second since the
+// node last wrote its state) together cannot remove it.
 const (
 	blockTime  = 250 * time.Millisecond
 	depth      = 10
@@ -25,11 +25,11 @@ const (
 	simulatedNode = "simulated"
 )
 
-// node is a chain's node, which makes blocks on request.
+// node is a node of a chain that makes blocks on request.
 type node interface {
 	URL() string
-	Kill() error   // kill -9
-	Resume() error // after a kill, at the same address
+	Kill() error   // sends SIGKILL
+	Resume() error // starts the node again after Kill, at the same address
 	Stop()
 }
 
@@ -40,13 +40,13 @@ func (n realNode) Resume() error { return n.Node.Resume(onRequest) }
 
 const onRequest = "--no-mining"
 
-// simNode is simulated, and speaks as anvil does.
+// simNode is a simulated node with the interface of anvil.
 type simNode struct{ *evmtest.Node }
 
 func (n simNode) Kill() error { n.Node.Kill(); return nil }
 func (n simNode) Stop()       { n.Close() }
 
-// startNode starts a node, and says in words which.
+// startNode starts a node. what describes it in words.
 func startNode(kind string, install bool, dir string) (n node, what string, err error) {
 	if kind != anyNode && kind != anvilNode && kind != simulatedNode {
 		return nil, "", fmt.Errorf("-node %q: want %s, %s or %s", kind, anyNode, anvilNode, simulatedNode)

@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm"
 )
 
-// proof has both sides of the comparison: the chain, which no process of ours writes, and what the
-// application believes.
+// proof holds both sides of the comparison: the chain, which none of the program's processes
+// writes, and the application's books.
 type proof struct {
 	books    *books
 	records  map[batch.ID]batch.Record
@@ -22,7 +22,7 @@ type proof struct {
 	invoices int
 }
 
-// prove prints the chain, and returns an error unless it says that each invoice was paid once.
+// prove prints the chain, and returns an error unless each invoice was paid exactly once on it.
 func prove(out io.Writer, p proof) error {
 	accounts := p.books.accounts()
 	printChain(out, p, accounts)
@@ -74,7 +74,7 @@ func prove(out io.Writer, p proof) error {
 	rejected, risen := 0, 0
 	for _, pay := range p.books.inOrder() {
 		rec := p.records[pay.batch.ID]
-		if p.books.intents { // its receipt says which transaction it was
+		if p.books.intents { // the receipt of an intent names its transaction
 			if r, err := receiptOf(rec); err == nil {
 				pay.hashes = []string{r.Hash}
 			}
@@ -118,7 +118,7 @@ func prove(out io.Writer, p proof) error {
 	return nil
 }
 
-// receiptOf is the first receipt of a payment.
+// receiptOf returns the first receipt of a payment.
 func receiptOf(rec batch.Record) (evm.Receipt, error) {
 	if len(rec.Receipts) == 0 {
 		return evm.Receipt{}, errors.New("it has no receipt")
@@ -126,10 +126,10 @@ func receiptOf(rec batch.Record) (evm.Receipt, error) {
 	return evm.ReadReceipt(rec.Receipts[0])
 }
 
-// width is how many columns a terminal surely has.
+// width is the number of columns that a terminal is assumed to have.
 const width = 100
 
-// printChain prints the blocks that executed something, with the nonces that each account used.
+// printChain prints the blocks with transactions, and the nonces that each account used in them.
 func printChain(out io.Writer, p proof, accounts map[string]int) {
 	fmt.Fprintf(out, "\nThe chain, block by block: the nonces that each account used. A * is another wallet's.\n\n")
 	for _, b := range p.blocks {

@@ -15,14 +15,14 @@ import (
 
 const (
 	stepEvery   = 100 * time.Millisecond
-	workerBack  = time.Second            // after its kill
-	nodeBack    = 500 * time.Millisecond // after its kill
+	workerBack  = time.Second            // after it was killed
+	nodeBack    = 500 * time.Millisecond // after it was killed
 	patience    = time.Minute            // far more than needed
 	nodeRetries = 20
 )
 
-// show plays the application, which signs payments, adds them and awaits their outcomes, and
-// everything that strikes meanwhile.
+// show plays the application, which signs payments, adds them and awaits their outcomes. It also
+// causes the faults.
 type show struct {
 	c       config
 	node    node
@@ -33,14 +33,14 @@ type show struct {
 	screen  *demo.Line
 
 	begun    time.Time
-	added    int // invoices
-	paid     int // invoices with a committed payment
+	added    int // number of invoices
+	paid     int // number of invoices with a committed payment
 	records  map[batch.ID]batch.Record
 	outcomes chan outcome
 	awaiting sync.WaitGroup
-	ended    <-chan error     // the worker's; nil while it is killed
-	back     <-chan time.Time // when the worker comes back
-	strikes  []strike         // that are still to come
+	ended    <-chan error     // of the worker; nil while none runs
+	back     <-chan time.Time // when the next worker starts
+	strikes  []strike         // faults still to come
 }
 
 var errEnded = errors.New("the process that sends has ended by itself")
@@ -51,8 +51,8 @@ type outcome struct {
 	err error
 }
 
-// strike is something that goes wrong once a part of the invoices was added. It reports whether it
-// has happened; else it is tried again a little later.
+// strike is a fault that begins once a certain part of the invoices was added. Its function
+// reports whether the fault happened; if not, it is called again a little later.
 type strike struct {
 	at float64
 	do func(s *show, ctx context.Context) (bool, error)
@@ -117,7 +117,7 @@ func (s *show) start() (err error) {
 	return err
 }
 
-// step adds the next payments, does the next strike if it is due, and shows the state.
+// step adds the next payments, begins the next fault if it is due, and shows the state.
 func (s *show) step(ctx context.Context) error {
 	due := s.c.invoices
 	if s.c.over > 0 {
@@ -135,7 +135,7 @@ func (s *show) step(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if done || s.added == s.c.invoices && s.paid == s.c.invoices { // no payment is left to strike at
+		if done || s.added == s.c.invoices && s.paid == s.c.invoices { // no payment is left for a fault
 			s.strikes = s.strikes[1:]
 		}
 	}
@@ -171,9 +171,9 @@ func (s *show) pay(ctx context.Context, invoices ...int) error {
 	return nil
 }
 
-// decided takes the end of a payment. A signed one whose nonce went to somebody else is signed
-// anew, with the account's next nonce: it was certainly not made. The library does so of an
-// intent.
+// decided handles the end of a payment. A signed payment whose nonce another transaction took was
+// certainly not made; it is signed again with the account's next nonce. For an intent the library
+// does this.
 func (s *show) decided(ctx context.Context, o outcome) error {
 	if o.err != nil {
 		return o.err
@@ -195,7 +195,7 @@ func (s *show) decided(ctx context.Context, o outcome) error {
 func (s *show) foreignWallet(ctx context.Context) (bool, error) {
 	account := (3 + 4*len(s.books.foreign)) % s.c.accounts
 	nonce := s.books.next[account]
-	if s.c.intents { // of which only the chain knows it
+	if s.c.intents { // only the chain knows the nonce of an intent
 		var pending number
 		if err := s.chain.call(ctx, &pending, "eth_getTransactionCount", evmtest.Dev(account).Address(), "pending"); err != nil {
 			return false, err
@@ -204,7 +204,7 @@ func (s *show) foreignWallet(ctx context.Context) (bool, error) {
 	}
 	raw, hash := s.books.take(account, nonce)
 	err := s.chain.call(ctx, nil, "eth_sendRawTransaction", raw)
-	if s.c.intents && errors.Is(err, errNode) { // a payment was faster
+	if s.c.intents && errors.Is(err, errNode) { // a payment took the nonce first
 		delete(s.books.foreign, hash)
 		return false, nil
 	}
@@ -212,14 +212,15 @@ func (s *show) foreignWallet(ctx context.Context) (bool, error) {
 	return true, err
 }
 
-// leap lets the base fee leap above the lower prices. It falls again by an eighth with each block.
+// leap makes the base fee jump above the lower prices. It then falls by an eighth with each block.
 func (s *show) leap(ctx context.Context) (bool, error) {
 	const gwei = 30
 	s.say("the base fee leaps to %d gwei: payments that offer less now offer more", gwei)
 	return true, s.chain.call(ctx, nil, "anvil_setNextBlockBaseFeePerGas", number(gwei*1e9))
 }
 
-// reorg lets the chain replace its last blocks by empty ones, once there is something in them.
+// reorg makes the chain replace its last blocks by empty ones, once there is a transaction in
+// them.
 func (s *show) reorg(ctx context.Context) (bool, error) {
 	head, err := s.chain.head(ctx)
 	if err != nil || head < reorgDepth {
@@ -236,8 +237,8 @@ func (s *show) reorg(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// killNode kills the node and starts it again. It has forgotten the blocks since it last wrote its
-// state, and all that waited for a block.
+// killNode kills the node and starts it again. The node has then lost the blocks since it last
+// wrote its state, and all transactions that waited for a block.
 func (s *show) killNode(ctx context.Context) (bool, error) {
 	head, err := s.chain.head(ctx)
 	if err != nil {

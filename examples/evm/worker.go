@@ -22,13 +22,14 @@ type job struct {
 	Intents bool   `json:"intents"`
 }
 
-// service is a Runner on the database and the chain.
+// service is a Runner over the database and the chain.
 type service struct {
 	runner *dltbatch.Runner
 	close  func()
 }
 
-// open starts nothing: the process that adds and awaits does not call Run.
+// open opens the service and starts nothing, because the process that adds and awaits does not
+// call Run.
 func open(ctx context.Context, j job) (*service, error) {
 	st, _, done, err := demo.Open(ctx, "sqlite", j.DB)
 	if err != nil {
@@ -41,7 +42,7 @@ func open(ctx context.Context, j job) (*service, error) {
 	}
 	runner, err := dltbatch.New(st, ledger, &dltbatch.Options{
 		Strategy: queuer.Pipelined(underWay),
-		// A dead process's claim expires after three seconds; by default after sixty.
+		// The claim of a killed process expires after three seconds; the default is sixty.
 		RequestTimeout: time.Second, ClaimTTL: 3 * time.Second, Drain: 3 * time.Second,
 		FirstPoll: blockTime / 2, PollInterval: 2 * blockTime, ScanInterval: blockTime, Retry: dltbatch.RetryPolicy{Delay: blockTime},
 	})
@@ -52,11 +53,11 @@ func open(ctx context.Context, j job) (*service, error) {
 	return &service{runner: runner, close: func() { ledger.CloseIdleConnections(); done() }}, nil
 }
 
-// underWay is how many payments of an account are under way at most.
+// underWay is the largest number of payments of an account that are under way.
 const underWay = 16
 
-// client is the chain's. Keep the defaults of times for real chains: these are for blocks of 250
-// ms.
+// client returns the client of the chain. Keep the default times for real chains: these values are
+// for blocks of 250 ms.
 func (j job) client() (interface {
 	dlt.Ledger
 	CloseIdleConnections()
@@ -74,7 +75,7 @@ func (j job) client() (interface {
 	return evm.NewSigner(j.URL, j.Chain, signer, &evm.SignerOptions{Options: o})
 }
 
-// runWorker is the main of a worker process: it sends until its standard input ends.
+// runWorker is the main function of a worker process: it sends until its standard input ends.
 func runWorker(in io.Reader) error {
 	return demo.Work(in, func(ctx context.Context, j job) error {
 		s, err := open(ctx, j)

@@ -98,7 +98,7 @@ func run(ctx context.Context, listen string, rate int, out io.Writer) (err error
 	go func() { ended <- s.runner.Run(ctx) }()
 	go func() { ended <- s.sell(ctx, rate) }()
 	go func() { ended <- server.Serve(listener) }()
-	err = <-ended // the first end is the end of all
+	err = <-ended // if one part ends, all end
 	stop()
 	err = errors.Join(err, server.Close(), <-ended, <-ended)
 	if errors.Is(err, http.ErrServerClosed) && ctx.Err() != nil {

@@ -45,7 +45,7 @@ func listed(t *testing.T, section string) (names []string) {
 	return names
 }
 
-// What Prometheus gets has the names, kinds and labels of docs/metrics.md, and no others.
+// Prometheus gets exactly the names, kinds and labels that docs/metrics.md lists.
 func TestMetrics(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var out demotest.Output
@@ -69,7 +69,7 @@ func TestMetrics(t *testing.T) {
 		served[found[1]] = found[2]
 	}
 	for _, name := range counters {
-		if name != "dltbatch_observer_lost_total" { // none is lost
+		if name != "dltbatch_observer_lost_total" { // no event is lost in this test
 			assert.Equal(t, "counter", served[name], name)
 		}
 	}
@@ -88,7 +88,7 @@ func TestMetrics(t *testing.T) {
 	assert.Contains(t, text, "\ndltbatch_runners 1\n")
 	assert.Contains(t, text, `messaging_client_operation_duration_seconds_count{messaging_operation_name="add_tx",messaging_operation_type="send",messaging_system="dltbatch"}`)
 
-	// An order of a request with a traceparent is traced, and its spans are printed.
+	// An order whose request has a traceparent is traced, and its spans are printed.
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/orders/mine", http.NoBody)
 	require.NoError(t, err)
 	req.Header.Set("Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
@@ -118,7 +118,7 @@ func TestWrongFlags(t *testing.T) {
 	require.Error(t, run(t.Context(), "nowhere", 1, t.Output()))
 }
 
-// The test's own program is the first process, too.
+// This test binary also runs as the first process.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(addIn); dir != "" {
 		fmt.Fprintln(os.Stderr, addAndDie(context.Background(), dir))
@@ -127,7 +127,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// One trace goes through both processes: the first added the batch and was killed.
+// One trace spans both processes: the first added the batch and was killed.
 func TestTraced(t *testing.T) {
 	var out demotest.Output
 	require.NoError(t, traced(t.Context(), &out))

@@ -20,7 +20,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// shop is the outbox: an order is a row of the shop's own table and a batch, in one transaction.
+// shop is the outbox: it writes an order as a row of its own table and as a batch, in one
+// transaction.
 type shop struct {
 	db        *sql.DB
 	store     *sqlite.Store
@@ -29,7 +30,7 @@ type shop struct {
 	spans     *trace.TracerProvider
 }
 
-// open opens the shop in a folder, with metrics, health and traces. save gets each span.
+// open opens the shop in a folder, with metrics, health and traces. save is called with each span.
 func open(ctx context.Context, dir string, ledger dlt.Ledger, save saver) (_ *shop, err error) {
 	db, err := sqliteopen.Open(filepath.Join(dir, "shop.db"))
 	if err != nil {
@@ -50,7 +51,7 @@ func open(ctx context.Context, dir string, ledger dlt.Ledger, save saver) (_ *sh
 	if _, err := db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS orders_of_the_shop (id TEXT PRIMARY KEY, customer TEXT NOT NULL)`); err != nil {
 		return nil, err
 	}
-	// A sampler that follows its parent, and an exporter: Jaeger's or Tempo's take the place of
+	// The sampler follows the parent span. An exporter for Jaeger or Tempo would take the place of
 	// this one.
 	s := &shop{db: db, store: st, spans: trace.NewTracerProvider(trace.WithSampler(trace.ParentBased(trace.AlwaysSample())), trace.WithSyncer(save))}
 	traces, err := otelbatch.NewTraces(s.spans)

@@ -17,8 +17,8 @@ import (
 
 // measured returns a Runner whose metrics and health the handler serves.
 func measured(s store.Store, l dlt.Ledger, o *dltbatch.Options) (*dltbatch.Runner, http.Handler, error) {
-	// The SDK, with Prometheus to read it. Other exporters of OpenTelemetry take the place of
-	// these lines.
+	// This sets up the SDK, with Prometheus as the reader. For another exporter of OpenTelemetry
+	// replace these lines.
 	registry := prometheus.NewRegistry()
 	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo())
 	if err != nil {
@@ -26,7 +26,7 @@ func measured(s store.Store, l dlt.Ledger, o *dltbatch.Options) (*dltbatch.Runne
 	}
 	provider := sdk.NewMeterProvider(sdk.WithReader(reader))
 
-	// The library.
+	// This connects the library.
 	metrics, err := otelbatch.NewMetrics(provider)
 	if err != nil {
 		return nil, nil, err

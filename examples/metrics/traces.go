@@ -21,11 +21,13 @@ import (
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 )
 
-// addIn names the folder for a process that adds a batch and is killed: see traced.
+// addIn is the environment variable with the folder for a process that adds a batch and is killed:
+// see traced.
 const addIn = "DLTBATCH_EXAMPLE_ADD_IN"
 
 // traced shows one trace through two processes: the first places an order within a span, and is
-// killed with kill -9 before anything is posted; the second, this one, delivers the batch.
+// killed with kill -9 before anything is posted; the second, which is this process, delivers the
+// batch.
 func traced(ctx context.Context, out io.Writer) (err error) {
 	dir, err := os.MkdirTemp("", "dltbatch-traces-")
 	if err != nil {
@@ -71,7 +73,7 @@ func addAndDie(ctx context.Context, dir string) error {
 	return errors.Join(self.Kill(), errors.New("still there"))
 }
 
-// quick returns a ledger without troubles.
+// quick returns a ledger that never fails.
 func quick() dlt.Ledger {
 	return ledgermem.New(&ledgermem.Options{CommitAfter: 100 * time.Millisecond})
 }
@@ -87,10 +89,10 @@ func deliver(ctx context.Context, dir string) error {
 	go func() { ended <- s.runner.Run(run) }()
 	_, err = s.runner.Await(ctx, batch.Key{Service: "customer-1", ID: "b1"})
 	stop()
-	return errors.Join(err, <-ended, s.close(ctx)) // Run gives the observers time
+	return errors.Join(err, <-ended, s.close(ctx)) // Run gives the observers time to finish
 }
 
-// span is a span as a saver gets it.
+// span is a span in the form that a saver gets.
 type span struct {
 	Process           int
 	Trace, ID, Parent string
@@ -99,10 +101,10 @@ type span struct {
 	Failure           string
 }
 
-// saver is an exporter that gives each span to a func.
+// saver is an exporter that calls a function with each span.
 type saver func(span) error
 
-// appended appends spans to a file.
+// appended returns a saver that appends spans to a file.
 func appended(dir string) saver {
 	return func(s span) (err error) {
 		file, err := os.OpenFile(filepath.Join(dir, "spans"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)

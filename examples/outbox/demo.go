@@ -17,12 +17,12 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 )
 
-// call is an order of the demonstration.
+// call is an order of the demonstration, with what is expected of its requests.
 type call struct {
 	order
-	want   int  // the answer to one of its requests; the others get 200
-	times  int  // number of requests, all at once
-	misuse bool // another order with the same key follows
+	want   int  // expected status of one of its requests; the others get 200
+	times  int  // number of requests, sent at the same time
+	misuse bool // true if another order with the same key follows
 }
 
 func calls(n int) []call {
@@ -30,9 +30,9 @@ func calls(n int) []call {
 	for i := range out {
 		c := call{order: order{ID: newKey(), Customer: fmt.Sprintf("customer-%d", i%7), Item: "apple", Quantity: int64(1 + i%9)}, want: http.StatusCreated, times: 1}
 		switch i % 10 {
-		case 3, 7: // more than the stock: the transaction is rolled back
+		case 3, 7: // more than the stock, so the transaction is rolled back
 			c.Item, c.Quantity, c.want = "quince", 50, http.StatusConflict
-		case 4, 8: // a client that does not wait for the answer before it tries again
+		case 4, 8: // a client that repeats the request before it got the answer
 			c.times = 3
 		case 9: // a client that uses a key twice
 			c.misuse = true
@@ -92,11 +92,11 @@ func demonstrate(ctx context.Context, out io.Writer, s *shop, node *sawtoothtest
 	return s.compare(ctx, out, node, append(orders, alone...), time.Since(begin))
 }
 
-// single is how many orders come one by one.
+// single is the number of orders that are sent one after the other.
 const single = 10
 
-// oneByOne sends orders while nothing else is under way, and shows how long each took to the other
-// process and back.
+// oneByOne sends orders while nothing else is under way, and shows how long each took until the
+// other process had sent it, and until its outcome was back.
 func (s *shop) oneByOne(ctx context.Context, out io.Writer, node *sawtoothtest.Node, url string) ([]call, error) {
 	orders := make([]call, single)
 	var posted, told []time.Duration
@@ -128,7 +128,7 @@ func (s *shop) oneByOne(ctx context.Context, out io.Writer, node *sawtoothtest.N
 	return orders, nil
 }
 
-// usual says how long things took: half of them, and the longest.
+// usual returns the median and the maximum of durations, in words.
 func usual(d []time.Duration) string {
 	if len(d) == 0 {
 		return "never"
@@ -150,7 +150,7 @@ func (c call) send(ctx context.Context, url string) error {
 	if err := requests.Wait(); err != nil {
 		return err
 	}
-	want[c.times-1] = c.want // the answer to the request that took effect first
+	want[c.times-1] = c.want // the status of the request that took effect first
 	if slices.Sort(got); !slices.Equal(got, want) {
 		return fmt.Errorf("order %s was answered %v, want %v", c.ID, got, want)
 	}
@@ -196,7 +196,7 @@ func (s *shop) compare(ctx context.Context, out io.Writer, node *sawtoothtest.No
 	if err != nil {
 		return err
 	}
-	var sent []batch.ID // in any POST, accepted or not
+	var sent []batch.ID // in any POST, whether or not the node accepted it
 	for _, e := range node.Journal() {
 		if e.Kind == sawtoothtest.PostStart {
 			sent = append(sent, e.Batches...)

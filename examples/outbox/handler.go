@@ -36,8 +36,8 @@ var (
 	errOtherOrder = errors.New("this Idempotency-Key belongs to another order")
 )
 
-// place is the point of this program: the order, the stock and the batch change together, or
-// not at all. It reports whether the order is new.
+// place is the point of this program: the order, the stock and the batch change in one
+// transaction, or not at all. It reports whether the order is new.
 func (s *shop) place(ctx context.Context, o order, b batch.Batch) (created bool, err error) {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -49,11 +49,11 @@ func (s *shop) place(ctx context.Context, o order, b batch.Batch) (created bool,
 		ON CONFLICT (id) DO NOTHING`, o.ID, o.Customer, o.Item, o.Quantity, string(b.ID))
 	if n, err := affected(r, err); err != nil {
 		return false, err
-	} else if n == 0 { // the order came before, with its batch
+	} else if n == 0 { // the order was placed before, with its batch
 		return false, sameOrder(ctx, tx, o, b)
 	}
-	// Not Add of the store's transaction, which knows no ledger: it would store a batch that the
-	// node cannot read together with the order, and that batch would never end.
+	// This calls AddTx of the Runner and not of the store. The store knows no ledger: it would
+	// store a batch that the node cannot read, and that batch would never end.
 	if err := s.runner.AddTx(ctx, s.store.Tx(tx), b); err != nil {
 		return false, err
 	}
@@ -61,16 +61,16 @@ func (s *shop) place(ctx context.Context, o order, b batch.Batch) (created bool,
 	if n, err := affected(r, err); err != nil {
 		return false, err
 	} else if n == 0 {
-		return false, errOutOfStock // the order and its batch never existed
+		return false, errOutOfStock // the rollback removes the order and its batch
 	}
 	if err := tx.Commit(); err != nil {
 		return false, err
 	}
-	s.runner.Wake(b.Service) // tells the worker; without it, its next scan finds the batch, within a second
+	s.runner.Wake(b.Service) // tells the worker; otherwise its next scan finds the batch, within a second
 	return true, nil
 }
 
-// sameOrder compares a repeated order with the stored one by their batches: the same order
+// sameOrder compares a repeated order with the stored one by their batches, since the same order
 // always has the same batch.
 func sameOrder(ctx context.Context, tx *sql.Tx, o order, b batch.Batch) error {
 	var known string
@@ -88,11 +88,11 @@ func affected(r sql.Result, err error) (int64, error) {
 	return r.RowsAffected()
 }
 
-// sign makes the batch of an order. It makes the same batch each time, because signatures are
-// deterministic and the nonce is the client's key. Replace the simulated node's transactions
-// with those of your own family.
+// sign makes the batch of an order. The same order always has the same batch, because signatures
+// are deterministic and the nonce is the client's key. Replace the simulated node's transactions
+// with those of your own transaction family.
 func (s *shop) sign(o order) (batch.Batch, error) {
-	name := sha256.Sum256([]byte(o.Item + "/" + o.ID)) // intkey's names have 20 characters at most
+	name := sha256.Sum256([]byte(o.Item + "/" + o.ID)) // intkey's names have at most 20 characters
 	payload, address := sawtoothtest.Set(hex.EncodeToString(name[:10]), o.Quantity)
 	b, err := sawtooth.Build(s.key, batch.ServiceID(o.Customer), sawtooth.Transaction{
 		FamilyName: "intkey", FamilyVersion: "1.0", Nonce: o.ID,
@@ -157,7 +157,7 @@ func (s *shop) getOrder(w http.ResponseWriter, r *http.Request) {
 	}{o, rec.State.String()})
 }
 
-// tables are the application's own.
+// tables creates the application's own tables.
 const tables = `CREATE TABLE IF NOT EXISTS orders (
 	id text PRIMARY KEY, customer text NOT NULL, item text NOT NULL, quantity bigint NOT NULL, batch text NOT NULL);
 CREATE TABLE IF NOT EXISTS stock (item text PRIMARY KEY, remaining bigint NOT NULL);

@@ -42,8 +42,8 @@ import (
 type config struct {
 	dsn, listen, url, key string
 	orders                int
-	install               bool // PostgreSQL, if it is missing
-	kept                  bool // keep the tables: -dsn and -listen
+	install               bool // install PostgreSQL if it is missing
+	kept                  bool // keep the tables: set with -dsn and -listen
 }
 
 // about is the text of -h before the flags.
@@ -72,10 +72,10 @@ func main() {
 	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for the cleaning up
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
 	err := run(ctx, c, os.Stdout)
 	switch {
-	case c.listen != "" && ctx.Err() != nil && err == nil: // serving ends like this
+	case c.listen != "" && ctx.Err() != nil && err == nil: // the normal end of a server
 	case ctx.Err() != nil:
 		fmt.Fprintln(os.Stderr, "\noutbox: interrupted:", err)
 		os.Exit(130)
@@ -104,7 +104,7 @@ func run(ctx context.Context, c config, out io.Writer) (err error) {
 	})
 }
 
-// start starts all parts, and ends them when do returns. node is nil if there is a real one.
+// start starts all parts, and ends them when do returns. node is nil if a real node is used.
 func start(ctx context.Context, c config, out io.Writer, do func(ctx context.Context, s *shop, node *sawtoothtest.Node, url string) error) (err error) {
 	dsn, schema, done, err := database(ctx, c)
 	if err != nil {
@@ -144,7 +144,7 @@ func start(ctx context.Context, c config, out io.Writer, do func(ctx context.Con
 	ready := make(chan struct{})
 	worker := &demo.Process{Job: j, Heard: func(line string) {
 		fmt.Fprintln(out, line)
-		close(ready) // it says one line
+		close(ready) // the worker prints one line
 	}}
 	return s.serve(ctx, listener, worker, func(ctx context.Context) error {
 		select {
@@ -171,21 +171,21 @@ func (s *shop) serve(ctx context.Context, listener net.Listener, worker *demo.Pr
 	go func() { did <- do(doing) }()
 	select {
 	case err = <-did:
-	case err = <-served: // too early
+	case err = <-served: // before do returned
 		cancel()
 		err = errors.Join(err, <-did)
 		served <- nil
-	case err = <-gone: // too early, too
+	case err = <-gone: // before do returned
 		cancel()
 		err = errors.Join(err, errors.New("the worker has ended"), <-did)
 	}
-	// No new orders; then the worker finishes its work.
+	// The server first takes no new orders; then the worker finishes its work.
 	bound, cancelBound := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancelBound()
 	return errors.Join(err, server.Shutdown(bound), worker.Stop(), ignoreClosed(<-served))
 }
 
-// ignoreClosed drops the error with which a server ends that somebody has closed.
+// ignoreClosed drops http.ErrServerClosed, with which a server ends that was shut down.
 func ignoreClosed(err error) error {
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
@@ -193,8 +193,8 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// database returns the place of the tables. The application's tables and the library's are in
-// one database, because a transaction cannot span two.
+// database returns the data source name and the schema of the tables. The application's tables and
+// the library's are in one database, because a transaction cannot span two.
 func database(ctx context.Context, c config) (dsn, schema string, done func() error, err error) {
 	if c.kept {
 		dsn, err = throwaway.Within(c.dsn, keptSchema)
@@ -213,14 +213,14 @@ func database(ctx context.Context, c config) (dsn, schema string, done func() er
 	}
 	return dsn, schema, func() error {
 		defer stop()
-		if err := drop(context.WithoutCancel(ctx)); err != nil && ctx.Err() == nil { // Ctrl-C may have ended a throwaway server
+		if err := drop(context.WithoutCancel(ctx)); err != nil && ctx.Err() == nil { // after Ctrl-C a throwaway server may be gone
 			return err
 		}
 		return nil
 	}, nil
 }
 
-// keptSchema is the schema of tables that are kept.
+// keptSchema is the schema for tables that are kept.
 const keptSchema = "outbox"
 
 func signer(path string) (sawtooth.Signer, error) {

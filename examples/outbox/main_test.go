@@ -47,7 +47,7 @@ func requireProof(t *testing.T, out string) {
 	require.Contains(t, out, "\nPROVED in ")
 }
 
-// The program as it is started: it ends with the proof and leaves nothing behind.
+// The program ends with its proof and leaves nothing behind.
 func TestProgram(t *testing.T) {
 	tier.Server(t)
 	p := demotest.Built(t, "-orders", "20", "-install")
@@ -56,7 +56,7 @@ func TestProgram(t *testing.T) {
 	p.RequireClean(t)
 }
 
-// In somebody's own database nothing is left of the demonstration.
+// The demonstration leaves nothing behind in the database that -dsn names.
 func TestDSN(t *testing.T) {
 	tier.Server(t)
 	dsn := pgtest.Start(t)
@@ -68,7 +68,7 @@ func TestDSN(t *testing.T) {
 	require.Zero(t, left)
 }
 
-// What the demonstration shows would be noticed if it were not so.
+// The demonstration returns an error if one of the facts that it shows is wrong.
 func TestProofFails(t *testing.T) {
 	tier.Server(t)
 	for name, c := range map[string]struct {
@@ -125,7 +125,7 @@ var (
 	probes = regexp.MustCompile(`GET (http://\S+)/readyz`)
 )
 
-// serving serves as -listen does until the test calls stop.
+// serving runs the program as with -listen, until the test calls stop.
 func serving(t *testing.T, c config) (url, worker string, stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var out demotest.Output
@@ -139,7 +139,8 @@ func serving(t *testing.T, c config) (url, worker string, stop func()) {
 	}
 }
 
-// With -listen it serves until it is stopped, and a later start goes on where it was.
+// With -listen the program serves until it is stopped, and the next start continues with the same
+// tables.
 func TestListen(t *testing.T) {
 	tier.Server(t)
 	dsn := pgtest.Start(t)
@@ -191,7 +192,7 @@ func TestListen(t *testing.T) {
 	require.JSONEq(t, `{"id":"my-1","customer":"ann","item":"apple","quantity":2,"state":"committed"}`, get(url))
 }
 
-// probed asks what the snippet for Kubernetes asks.
+// probed sends the requests that the configuration for Kubernetes has.
 func probed(t *testing.T, worker string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/operations.md")

@@ -20,8 +20,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
-// job is all that both processes need to know: the web process adds and awaits, the worker
-// delivers.
+// job is what both processes need to know: the web process adds and awaits, the worker delivers.
 type job struct {
 	DSN    string        `json:"dsn"`
 	Schema string        `json:"schema"`
@@ -41,11 +40,11 @@ func (j job) open() (s *shop, done func(), err error) {
 	}
 	done = func() {
 		ledger.CloseIdleConnections()
-		_ = db.Close() // at the end of its use
+		_ = db.Close() // at the end of the process
 	}
 	st, err := postgres.New(db, &postgres.Options{
 		Schema: j.Schema, Prefix: "dltbatch_",
-		Listen: native.Listen(j.DSN), // lib/pq cannot wait for hints through database/sql; the pool of pgx can
+		Listen: native.Listen(j.DSN), // lib/pq cannot wait for hints through database/sql; pgx's pool can
 	})
 	if err != nil {
 		done()
@@ -59,7 +58,7 @@ func (j job) open() (s *shop, done func(), err error) {
 	return &shop{db: db, store: st, runner: runner}, done, nil
 }
 
-// report prints, on the standard error, the events that a person should read.
+// report prints the events that a person should read to the standard error.
 func report(_ context.Context, e batch.Event) {
 	if e.Kind == batch.EventDecision || e.Kind == batch.EventTrouble || e.Kind == batch.EventLaneHeld {
 		fmt.Fprintf(os.Stderr, "%s %.20s: %v\n", e.Kind, e.Key, e.Err)
@@ -67,7 +66,7 @@ func report(_ context.Context, e batch.Event) {
 }
 
 // runWorker is the whole worker process: it runs the Runner until its standard input ends, and
-// serves what Kubernetes asks.
+// serves the probes of Kubernetes.
 func runWorker(in io.Reader, out io.Writer) error {
 	return demo.Work(in, func(ctx context.Context, j job) error {
 		s, done, err := j.open()
@@ -84,7 +83,7 @@ func runWorker(in io.Reader, out io.Writer) error {
 		mux.Handle("GET /readyz", probe.Ready(s.runner, nil))
 		server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 		defer server.Close()
-		go func() { _ = server.Serve(listener) }() // until Close
+		go func() { _ = server.Serve(listener) }() // ends with Close
 		fmt.Fprintf(out, "process %d delivers to %s; GET http://%s/readyz\n", os.Getpid(), j.URL, listener.Addr())
 		return s.runner.Run(ctx)
 	})

@@ -9,7 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 )
 
-// build signs one counter's steps for each service: the first batch sets the counter, the
+// build signs the steps of one counter for each service: the first batch sets the counter and the
 // others add to it, so that a batch out of order would show.
 func build(c config) ([]batch.Batch, error) {
 	key, err := sawtooth.GeneratePrivateKey()
@@ -18,7 +18,7 @@ func build(c config) ([]batch.Batch, error) {
 	}
 	names := make([]string, c.services)
 	for i := range names {
-		names[i] = rand.Text()[:12] // intkey's names have 20 characters at most
+		names[i] = rand.Text()[:12] // intkey's names have at most 20 characters
 	}
 	batches := make([]batch.Batch, c.batches)
 	for i := range batches {

@@ -112,7 +112,7 @@ func run(ctx context.Context, c config, out io.Writer, live bool) error {
 	idle := make(chan error, 1)
 	go func() { idle <- runner.Idle(running) }()
 
-	restarted := node == nil // a real node is left alone
+	restarted := node == nil // a real node is not restarted
 	for tick := time.NewTicker(100 * time.Millisecond); ; {
 		select {
 		case err := <-ended:
@@ -147,8 +147,8 @@ func run(ctx context.Context, c config, out io.Writer, live bool) error {
 	}
 }
 
-// show runs the Runner on, and serves the console of its store at a free port, until ctx is done.
-// There is something to mend: a lane that is paused, unless the file is kept.
+// show keeps the Runner running, and serves the console of its store on a free port, until ctx is
+// done. It pauses a lane, so that there is something to mend, unless the file is kept.
 func show(ctx context.Context, c config, out io.Writer, st store.Store, runner *dltbatch.Runner) error {
 	const actor, lane = "quickstart", "service-00"
 	if c.db == "" {
@@ -185,7 +185,7 @@ func show(ctx context.Context, c config, out io.Writer, st store.Store, runner *
 	return errors.Join(err, <-ended)
 }
 
-// prove reads the node's own journal, not the Runner's records.
+// prove compares the node's journal with the batches. It uses no record of the Runner.
 func prove(out io.Writer, node *sawtoothtest.Node, batches []batch.Batch) error {
 	if node == nil {
 		return nil

@@ -21,7 +21,7 @@ type progress struct {
 	start   time.Time
 	want    int
 	claimed map[batch.ID]time.Time
-	took    []time.Duration // from the first claim to the outcome
+	took    []time.Duration // times from the first claim to the outcome
 	states  map[batch.State]int
 	resent  int
 }
@@ -59,7 +59,7 @@ func (p *progress) finals() int {
 	return len(p.took)
 }
 
-// refresh shows how far it has come, and end leaves that on the screen.
+// refresh shows the present state, and end leaves the last state on the screen.
 func (p *progress) refresh() { p.screen.Refresh(p.line()) }
 func (p *progress) end()     { p.screen.End(p.line()) }
 

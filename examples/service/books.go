@@ -14,7 +14,7 @@ import (
 
 const table = `CREATE TABLE IF NOT EXISTS payments (id text PRIMARY KEY, recipient text NOT NULL, cents bigint NOT NULL, batch text NOT NULL)`
 
-// inPostgres is the books beside the batches, in one database.
+// inPostgres keeps the books in the same database as the batches.
 type inPostgres struct {
 	pool  *pgxpool.Pool
 	store *native.Store
@@ -34,7 +34,7 @@ func (b inPostgres) Enter(ctx context.Context, p payment, id batch.ID, add func(
 		if there != string(id) {
 			return errTaken
 		}
-		return add(b.store.Tx(tx)) // the same batch again changes nothing
+		return add(b.store.Tx(tx)) // adding the same batch again changes nothing
 	})
 }
 

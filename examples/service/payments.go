@@ -25,8 +25,8 @@ type payment struct {
 
 // books is the service's own table.
 type books interface {
-	// Enter writes a payment and the id of its batch, unless they are there, and calls add before
-	// the commit.
+	// Enter writes a payment and the id of its batch, unless they are stored already, and calls
+	// add before the commit.
 	Enter(ctx context.Context, p payment, id batch.ID, add func(store.Tx) error) error
 	// Batch returns the id of a payment's batch, or errMissing.
 	Batch(ctx context.Context, payment string) (batch.ID, error)
@@ -37,14 +37,15 @@ var (
 	errMissing = errors.New("no such payment")
 )
 
-// payments is the service without its surroundings.
+// payments is the service's own work, without HTTP server, database and ledger.
 type payments struct {
 	books  books
 	runner *dltbatch.Runner
 	key    sawtooth.Signer
 }
 
-// lane has all payments, so that they reach the ledger in the order of their commits.
+// lane is the one lane of all payments, so that they reach the ledger in the order of their
+// commits.
 const lane batch.ServiceID = "payments"
 
 func (s *payments) handler() http.Handler {
@@ -70,19 +71,19 @@ func (s *payments) post(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusConflict)
 	case errors.Is(err, batch.ErrInvalidInput):
 		http.Error(w, err.Error(), http.StatusBadRequest)
-	case err != nil: // it may be stored: the client sends the same again
+	case err != nil: // the payment may be stored; the client sends it again
 		http.Error(w, "try again", http.StatusServiceUnavailable)
 	default:
 		s.runner.Wake(lane)
-		w.WriteHeader(http.StatusAccepted) // from now on its delivery is certain
+		w.WriteHeader(http.StatusAccepted) // from now on delivery is certain
 	}
 }
 
-// sign makes the batch. The same payment has the same batch, so that a client may repeat its
-// request.
+// sign makes the batch of a payment. The same payment has the same batch, so that a client may
+// repeat its request.
 func (s *payments) sign(p payment) (batch.Batch, error) {
 	sum := sha256.Sum256([]byte(p.To + "/" + p.ID))
-	payload, address := sawtoothtest.Set(hex.EncodeToString(sum[:10]), p.Cents) // intkey's; yours has the whole payment
+	payload, address := sawtoothtest.Set(hex.EncodeToString(sum[:10]), p.Cents) // an intkey payload; yours would have the whole payment
 	b, err := sawtooth.Build(s.key, lane, sawtooth.Transaction{
 		FamilyName: "intkey", FamilyVersion: "1.0", Nonce: p.ID,
 		Inputs: []string{address}, Outputs: []string{address}, Payload: payload,
@@ -107,6 +108,6 @@ func (s *payments) get(w http.ResponseWriter, r *http.Request) {
 	case !rec.Final():
 		fmt.Fprintln(w, "waiting")
 	default:
-		fmt.Fprintln(w, rec.State) // committed, or what the ledger said
+		fmt.Fprintln(w, rec.State) // "Committed", or another state
 	}
 }

@@ -21,7 +21,7 @@ import (
 	stores "github.com/dltbatch/dltbatch/store/memory"
 )
 
-// inMemory is the books of a test.
+// inMemory keeps the books of a test in memory.
 type inMemory struct {
 	store *stores.Store
 	mu    sync.Mutex
@@ -53,7 +53,7 @@ func (b *inMemory) Batch(_ context.Context, payment string) (batch.ID, error) {
 	return id, nil
 }
 
-// A payment is accepted while the ledger is down, and takes effect once when it is back.
+// A payment is accepted while the ledger is down, and takes effect once after the ledger is back.
 func TestLedgerDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()

@@ -13,7 +13,7 @@ import (
 
 const count = 20
 
-// prove makes payments, each in two requests, and counts what the node has executed.
+// prove makes payments, with two requests for each, and counts what the node has executed.
 func prove(ctx context.Context, out io.Writer, url string, node *sawtoothtest.Node) error {
 	begin := time.Now()
 	for i := range 2 * count {

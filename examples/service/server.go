@@ -25,7 +25,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
-// config comes from flags and the environment.
+// config holds the settings from flags and the environment.
 type config struct {
 	listen, node, database, schema, password string
 	log                                      *slog.Logger
@@ -65,7 +65,7 @@ func serve(ctx context.Context, c config, do func(ctx context.Context, url strin
 	if err != nil {
 		return err
 	}
-	key, err := sawtooth.GeneratePrivateKey() // yours comes from where you keep secrets
+	key, err := sawtooth.GeneratePrivateKey() // a service reads its key from where it keeps its secrets
 	if err != nil {
 		return err
 	}
@@ -79,14 +79,14 @@ func serve(ctx context.Context, c config, do func(ctx context.Context, url strin
 	mux.Handle("/console/", login(c.password, http.StripPrefix("/console", desk)))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.Handle("GET /livez", probe.Live(runner, nil))
-	mux.Handle("GET /readyz", probe.Ready(runner, &probe.Options{Ledger: -1, Streams: -1})) // it takes payments without the ledger, too
+	mux.Handle("GET /readyz", probe.Ready(runner, &probe.Options{Ledger: -1, Streams: -1})) // ready without the ledger, too, since it still takes payments
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.listen)
 	if err != nil {
 		return err
 	}
 
-	// First no more requests, then the end of the POSTs that are under way.
+	// First the server stops taking requests, then the POSTs under way end.
 	parts, ctx := errgroup.WithContext(ctx)
 	delivering, stop := context.WithCancel(context.WithoutCancel(ctx))
 	parts.Go(func() error { return runner.Run(delivering) })
@@ -107,7 +107,7 @@ func serve(ctx context.Context, c config, do func(ctx context.Context, url strin
 	return parts.Wait()
 }
 
-// login asks for the password. Your single sign-on takes its place.
+// login asks for the password. Replace it with your single sign-on.
 func login(password string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, given, _ := r.BasicAuth()
@@ -120,7 +120,7 @@ func login(password string, next http.Handler) http.Handler {
 	})
 }
 
-// person names who acts in the console, for the history.
+// person returns the name of the person who acts in the console, for the history.
 func person(r *http.Request) (string, error) {
 	name, _, _ := r.BasicAuth()
 	return name, nil

@@ -9,9 +9,9 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
 )
 
-// The circuits. In version 2 only the coordinator is used, as package splinter advises. In
-// version 1 both services are used; sometimes they propose at the same time, and then one
-// proposal is rolled back.
+// The circuits of the example. With version 2 only the coordinator is used, as package splinter
+// advises. With version 1 both services are used: sometimes they propose at the same time, and
+// then one proposal is rolled back.
 var (
 	circuits = []splintertest.Circuit{
 		{ID: "aaaaa-bbbbb", Version: 2, Services: []string{"a000", "a001"}},
@@ -20,8 +20,8 @@ var (
 	lanes = []batch.ServiceID{"aaaaa-bbbbb::a000", "ccccc-ddddd::a000", "ccccc-ddddd::a001"}
 )
 
-// build signs one counter's steps for each service. A step that is executed twice counts
-// twice, and so would show.
+// build signs the steps of one counter for each service. A step that is executed twice counts
+// twice, so that a duplicate would show.
 func build(key sawtooth.Signer, n int) ([]batch.Batch, error) {
 	batches := make([]batch.Batch, n)
 	for i := range batches {
@@ -39,9 +39,9 @@ func build(key sawtooth.Signer, n int) ([]batch.Batch, error) {
 	return batches, nil
 }
 
-// faults lose one POST or answer in thirty: a third of them before the node gets the batch, a
-// third after. In the last third the connection ends first and the node gets the batch a
-// moment later.
+// faults loses one POST or answer in thirty. A third of these are lost before the node gets the
+// batch, and a third after. For the last third the connection ends first, and the node gets the
+// batch a moment later.
 func faults(asked *questions) *splintertest.Faults {
 	return &splintertest.Faults{
 		ResetBefore: 0.011, ResetAfter: 0.011, Late: 0.011, MaxLateDelay: lateArrival / 2,

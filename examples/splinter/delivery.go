@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// delivery runs the Runner, and its successor.
+// delivery runs a Runner, and after its restart another one.
 type delivery struct {
 	network  *splintertest.Network
 	store    store.Store
@@ -36,7 +36,7 @@ func (d *delivery) run(ctx context.Context, batches []batch.Batch) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = end() }() // a second call returns the same
+	defer func() { _ = end() }() // a second call returns the same error
 	if err := runner.Add(ctx, batches...); err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (d *delivery) run(ctx context.Context, batches []batch.Batch) error {
 				return err
 			}
 			err = end()
-			d.progress.end() // with the last events: the store knows of the last commit before them
+			d.progress.end() // after the last events, which come later than the store's last commit
 			return err
 		case <-tick.C:
 		}
@@ -79,8 +79,8 @@ func (d *delivery) run(ctx context.Context, batches []batch.Batch) error {
 	}
 }
 
-// begin makes a Runner with its own client, like a new process, and runs it until the returned
-// func is called.
+// begin makes a Runner with its own client, as a new process would, and runs it until the returned
+// function is called.
 func (d *delivery) begin(ctx context.Context, fail context.CancelCauseFunc) (r *dltbatch.Runner, end func() error, err error) {
 	ledger, err := connect(d.network, d.key, d.store)
 	if err != nil {
@@ -88,7 +88,7 @@ func (d *delivery) begin(ctx context.Context, fail context.CancelCauseFunc) (r *
 	}
 	r, err = dltbatch.New(d.store, ledger, &dltbatch.Options{
 		Observer: d.progress, PollInterval: pollInterval, StuckAfter: stuckAfter,
-		// A person's decision must wait until the claim has expired.
+		// A person's decision has to wait until the claim has expired.
 		RequestTimeout: time.Second, ClaimTTL: 3 * time.Second,
 	})
 	if err != nil {

@@ -1,15 +1,15 @@
-// Splinter shows the whole way on a ledger that executes a batch every time that it gets it:
-// six hundred signed batches of three scabbard services go from a SQLite file to two Splinter
-// nodes, in order and each once. Meanwhile POSTs and answers are lost, proposals are rolled
-// back, and a node and the Runner are restarted. You need not install anything: the nodes are
-// simulated ones on loopback.
+// Splinter shows the whole way on a ledger that executes a batch each time it gets it: six hundred
+// signed batches of three scabbard services go from a SQLite file to two Splinter nodes, in order
+// and each once. Meanwhile POSTs and answers are lost, proposals are rolled back, and a node and
+// the Runner are restarted. You need not install anything: the nodes are simulated ones on the
+// loopback interface.
 //
 //	go run ./examples/splinter
 //	go run ./examples/splinter -store memory
 //	go run ./examples/splinter -db queue.db     (keeps the file, whose batches only these nodes knew)
 //
-// Unlike quickstart it has no -url: real nodes need a circuit and a Sabre contract, and have
-// no journal for a proof.
+// Unlike quickstart it has no -url: real nodes need a circuit and a Sabre contract, and have no
+// journal for a proof.
 package main
 
 import (
@@ -24,8 +24,8 @@ import (
 	"github.com/dltbatch/dltbatch/examples/internal/demo"
 )
 
-// Scabbard's times, scaled down with the simulated nodes'. Use the defaults for real nodes;
-// they are in the comments.
+// Times of scabbard and the client, scaled down by the same factor as the simulated nodes' times.
+// Use the defaults for real nodes; they are in the comments.
 const (
 	commitInterval     = 10 * time.Millisecond  // the nodes' interval; real nodes make a few commits a second
 	lateArrival        = 600 * time.Millisecond // 660 s

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leak.Check(m)) }
 
-// It ends with the proof, after both restarts.
+// The program ends with its proof, after both restarts.
 func TestRun(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	var out strings.Builder
@@ -41,7 +41,7 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
-// The proof is one: it finds what was executed twice, too early, or never.
+// prove finds a batch that was executed twice, too early, or never.
 func TestProve(t *testing.T) {
 	network, err := splintertest.Listen(&splintertest.Options{Circuits: circuits, CommitInterval: time.Millisecond})
 	require.NoError(t, err)

@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
 )
 
-// questions counts the status queries to the nodes. A query about a batch in doubt also has
-// its witnesses, after it.
+// questions counts the status queries to the nodes. A query about a batch in doubt also has the
+// batch's witnesses, after it.
 type questions struct {
 	mu    sync.Mutex
 	count int
@@ -33,15 +33,16 @@ func (q *questions) note(p splintertest.RequestPoint) splintertest.Fault {
 	return splintertest.Fault{}
 }
 
-// saved reports how many queries the events saved, of n batches.
+// saved says how many status queries the events of the nodes saved, for n batches.
 func (q *questions) saved(n int) string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return fmt.Sprintf("events reported %d batches; the nodes were asked about the other %d, %d times", n-len(q.about), len(q.about), q.count)
 }
 
-// listen starts two nodes that require a token. They wait for a silent peer as long as the client
-// is given: a proposal whose peer has restarted holds its circuit for that time.
+// listen starts two nodes that require a token. The nodes wait for a silent peer as long as the
+// client's CoordinatorTimeout says: a proposal whose peer has restarted blocks its circuit for
+// that time.
 func listen(asked *questions) (*splintertest.Network, error) {
 	return splintertest.Listen(&splintertest.Options{
 		Circuits: circuits, CommitInterval: commitInterval, CoordinatorTimeout: coordinatorTimeout, Faults: faults(asked),
@@ -51,12 +52,13 @@ func listen(asked *questions) (*splintertest.Network, error) {
 	})
 }
 
-// connect makes the client of both nodes.
+// connect makes a client for both nodes.
 func connect(network *splintertest.Network, key sawtooth.Signer, journal dlt.Journal) (*splinter.Client, error) {
 	return splinter.New(network.URL(0), &splinter.Options{
 		Node:  func(s batch.ServiceID) string { return network.URL(network.NodeOf(s)) },
 		Token: splinter.CylinderToken(key),
-		// Events of commits are stored beside the queue: without them little can be proved.
+		// Commit events are stored in the same database as the queue: without them little can be
+		// proved.
 		Journal:     journal,
 		LateArrival: lateArrival, CoordinatorTimeout: coordinatorTimeout,
 		ClockMargin: margin, ProbeInterval: probeInterval, StreamLease: streamLease,

@@ -11,9 +11,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// person decides a doubt without proof, by looking at the ledger itself: at the executions,
-// which no REST API shows. In your program this is an operator, alerted by batch.EventDecision
-// or by Record.Decision.
+// person decides a doubt without proof, by reading the executions on the nodes, which no REST API
+// shows. In a real program this is an operator, alerted by batch.EventDecision or by
+// Record.Decision.
 type person struct {
 	network  *splintertest.Network
 	store    store.Store
@@ -33,11 +33,11 @@ func (p *person) work(ctx context.Context) error {
 	}
 }
 
-// decide looks at the ledger and decides. The claim may have a while to go.
+// decide reads the ledger and decides. It repeats this until the claim has expired.
 func (p *person) decide(ctx context.Context, e batch.Event) error {
 	for {
-		// First the record, then the ledger: so the finding is about this attempt, and the
-		// decision about no later one.
+		// The record is read before the ledger, so that the finding is about this attempt and the
+		// decision applies to no later one.
 		seen, err := p.store.Get(ctx, e.Key)
 		if err != nil {
 			return err
@@ -48,9 +48,9 @@ func (p *person) decide(ctx context.Context, e batch.Event) error {
 		}
 		_, err = p.store.Decide(ctx, seen, ruling, batch.By{Actor: "a person", Reason: "looked at the ledger"})
 		switch {
-		case errors.Is(err, batch.ErrInDoubt): // its claim has not expired
-		case errors.Is(err, batch.ErrMovedOn): // look again, at its present state
-		case errors.Is(err, batch.ErrNotAllowed): // it goes on by itself: proof came meanwhile
+		case errors.Is(err, batch.ErrInDoubt): // the batch's claim has not expired
+		case errors.Is(err, batch.ErrMovedOn): // read again, and decide about the present state
+		case errors.Is(err, batch.ErrNotAllowed): // proof came meanwhile, so no decision is needed
 			return nil
 		case err != nil:
 			return err

@@ -14,7 +14,7 @@ import (
 
 // progress observes the Runner and shows its progress.
 type progress struct {
-	calls chan batch.Event // for the person
+	calls chan batch.Event // events for the person
 
 	mu       sync.Mutex
 	screen   demo.Line
@@ -22,10 +22,10 @@ type progress struct {
 	want     int
 	claimed  map[batch.ID]bool
 	final    map[batch.ID]bool
-	doubtful map[batch.ID]bool // in doubt now
+	doubtful map[batch.ID]bool // batches in doubt now
 	lost     int               // attempts whose answer was lost, or whose batch the node forgot
-	adopted  int               // of these: found on the ledger, or on their way
-	resent   int               // proved to have had no effect
+	adopted  int               // those of lost whose batch was found on the ledger, or on its way
+	resent   int               // those of lost that were proved to have had no effect
 	asked    int
 }
 
@@ -50,12 +50,12 @@ func (p *progress) Observe(_ context.Context, e batch.Event) {
 	case e.Kind == batch.EventDecision:
 		select {
 		case p.calls <- e:
-		default: // Record.Decision has it, too
+		default: // the person also finds it in Record.Decision
 		}
 	case e.Kind == batch.EventFinal:
 		p.final[id] = true
 		p.settle(id)
-	case e.Kind == batch.EventState && e.State == batch.Unknown: // on this ledger that needs proof
+	case e.Kind == batch.EventState && e.State == batch.Unknown: // on this ledger Unknown needs proof
 		p.resent++
 		delete(p.doubtful, id)
 	case e.Kind == batch.EventState && (e.State == batch.Pending || e.State == batch.Valid):
@@ -63,7 +63,7 @@ func (p *progress) Observe(_ context.Context, e batch.Event) {
 	}
 }
 
-// settle ends a doubt because the batch is there.
+// settle ends a doubt because the ledger has the batch.
 func (p *progress) settle(id batch.ID) {
 	if p.doubtful[id] {
 		p.adopted++
@@ -95,7 +95,7 @@ func (p *progress) finals() int {
 	return len(p.final)
 }
 
-// refresh shows how far it has come, and end leaves that on the screen.
+// refresh shows the present state, and end leaves the last state on the screen.
 func (p *progress) refresh() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +108,7 @@ func (p *progress) end() {
 	p.screen.End(p.line())
 }
 
-// line returns how far it has come. p.mu is held.
+// line returns the text of the progress line. p.mu is held.
 func (p *progress) line() string {
 	const width = 40
 	full := width * len(p.final) / max(1, p.want)

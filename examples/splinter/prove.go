@@ -7,13 +7,13 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
 )
 
-// prove reads the nodes' own journal, not the Runner's records.
+// prove compares the nodes' journal with the batches. It uses no record of the Runner.
 func prove(network *splintertest.Network, batches []batch.Batch) error {
 	order := map[batch.ServiceID][]batch.ID{}
 	for _, b := range batches {
 		order[b.Service] = append(order[b.Service], b.ID)
 	}
-	if err := network.Check(order); err != nil { // twice, or out of order
+	if err := network.Check(order); err != nil { // executed twice, or out of order
 		return fmt.Errorf("the nodes' journal says: %w", err)
 	}
 	for service, ids := range order {
@@ -30,7 +30,8 @@ func prove(network *splintertest.Network, batches []batch.Batch) error {
 	return nil
 }
 
-// rolledBack counts the proposals that were rolled back because another one crossed them.
+// rolledBack counts the proposals that were rolled back because two proposals were made at the
+// same time.
 func rolledBack(network *splintertest.Network) (n int) {
 	for _, e := range network.Journal() {
 		if e.Kind == splintertest.Executed && e.Word == "Rejected" {

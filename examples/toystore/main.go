@@ -96,7 +96,7 @@ func run(ctx context.Context, w io.Writer, batches, services int) error {
 	return nil
 }
 
-// absent prints the abilities that a store lacks, and the loss without each.
+// absent prints the abilities that a store lacks, and what is lost without each.
 func absent(w io.Writer, st store.Store) error {
 	fmt.Fprintf(w, "the store has the methods that deliver a batch; it does without\n\n")
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -110,7 +110,7 @@ func absent(w io.Writer, st store.Store) error {
 	return table.Flush()
 }
 
-// wrap divides a text into lines of at most width bytes.
+// wrap breaks a text into lines of at most width bytes.
 func wrap(text string, width int) (lines []string) {
 	for word := range strings.FieldsSeq(text) {
 		if last := len(lines) - 1; last >= 0 && len(lines[last])+1+len(word) <= width {

@@ -17,15 +17,15 @@ import (
 var _ store.Store = (*Store)(nil)
 
 // Store is a [store.Store] with the methods that deliver a batch, [store.Delivery]. It keeps
-// everything in maps, under one mutex: each method is a transaction for as long as it holds
-// that. In a database each would be a transaction of the database, and the maps tables with
+// everything in maps, under one mutex: a method is a transaction while it holds the mutex. In a
+// database each method would be a transaction of the database, and the maps would be tables with
 // indexes.
 //
 // The store decides nothing by itself. It finds rows, asks package store for the next row, and
 // writes that back. So it behaves as all other stores do, and storetest can compare it with the
 // same rules.
 type Store struct {
-	store.Unimplemented // the other methods; none of them is needed to deliver a batch
+	store.Unimplemented // the other methods, which are not needed to deliver a batch
 
 	mu       sync.Mutex
 	offset   time.Duration // of the store's clock: see StepClock
@@ -34,10 +34,10 @@ type Store struct {
 	lanes    map[batch.ServiceID]*lane
 }
 
-// stored is one batch: a part that never changes, and the row, which does.
+// stored is one batch: a part that never changes, and the row, which changes.
 type stored struct {
 	batch.Batch
-	created time.Time // with the ID the order key, which gives the batch its place in its lane
+	created time.Time // together with the ID it is the order key, which gives the batch its place in its lane
 	row     store.Row
 }
 
@@ -47,8 +47,8 @@ func (e *stored) ref() store.Ref {
 
 // lane is the queue of one service.
 type lane struct {
-	open []*stored // by order key; a batch leaves when it is final, so that the cost of a claim does not grow with history
-	last time.Time // the order key given out last
+	open []*stored // by order key; without final batches, so that the cost of a claim does not grow with history
+	last time.Time // the last order key that was given out
 }
 
 // change is a caller's own key for a batch.
@@ -62,8 +62,8 @@ func New() *Store {
 	return &Store{batches: map[batch.ID]*stored{}, byChange: map[change]*stored{}, lanes: map[batch.ServiceID]*lane{}}
 }
 
-// StepClock moves the store's clock, forwards or back, as a database's clock may jump. Only
-// tests need it.
+// StepClock moves the store's clock, forwards or back, as a database's clock may jump. Only tests
+// need it.
 func (s *Store) StepClock(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,10 +71,11 @@ func (s *Store) StepClock(d time.Duration) {
 }
 
 // now returns the clock by which the store decides. All processes on one database must see the
-// same clock, so it is the database's. A microsecond is what databases keep. s.mu is held.
+// same clock, so it is the database's. It has the resolution of databases, a microsecond. s.mu is
+// held.
 func (s *Store) now() time.Time { return time.Now().Add(s.offset).UTC().Truncate(time.Microsecond) }
 
-// begin starts a method: nothing is done for a caller that has gone.
+// begin starts a method. It returns an error if the caller's context is done.
 func (s *Store) begin(ctx context.Context) (end func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -83,8 +84,8 @@ func (s *Store) begin(ctx context.Context) (end func(), err error) {
 	return s.mu.Unlock, nil
 }
 
-// Add stores all batches of the call or none: first it looks at each, then it stores the new
-// ones. Adding a batch again is harmless, since callers repeat an Add whose answer was lost.
+// Add stores all batches of the call or none: first it checks each, and then it stores the new
+// ones. Adding a batch again is harmless, because callers repeat an Add whose answer was lost.
 func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 	for _, b := range batches {
 		if err := b.Validate(); err != nil {
@@ -99,7 +100,7 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 		return err
 	}
 	defer end()
-	known, changes := map[batch.ID]batch.Batch{}, map[change]bool{} // of this call's new batches
+	known, changes := map[batch.ID]batch.Batch{}, map[change]bool{} // new batches of this call
 	var fresh []batch.Batch
 	for _, b := range batches {
 		same, again := known[b.ID]
@@ -141,7 +142,7 @@ func (s *Store) insert(b batch.Batch, at time.Time) {
 	if behind := l.last.Add(time.Microsecond); at.Before(behind) {
 		at = behind
 	}
-	// The caller may use its slices again.
+	// The caller may reuse its slices and maps.
 	b.Payload = bytes.Clone(b.Payload)
 	b.Tags = maps.Clone(b.Tags)
 	b.Footprint = batch.Footprint{Reads: slices.Clone(b.Footprint.Reads), Writes: slices.Clone(b.Footprint.Writes)}
@@ -153,7 +154,8 @@ func (s *Store) insert(b batch.Batch, at time.Time) {
 	}
 }
 
-// find returns the batch of a key, or nil; an id under another service is not it. s.mu is held.
+// find returns the batch of a key, or nil. An id that is stored under another service is not
+// found. s.mu is held.
 func (s *Store) find(key batch.Key) *stored {
 	if e := s.batches[key.ID]; e != nil && e.Service == key.Service {
 		return e
@@ -187,7 +189,7 @@ func (s *Store) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
 	return rec, nil
 }
 
-// own copies all that a row points to and a caller may change.
+// own copies everything that a row points to and that a caller may change.
 func own(r store.Row) store.Row {
 	if r.Error != nil {
 		e := *r.Error
@@ -200,8 +202,8 @@ func own(r store.Row) store.Row {
 	return r
 }
 
-// Lanes lists services with open batches: after a restart a Runner knows none, and hints from
-// other processes do not reach it.
+// Lanes lists services with open batches. A Runner needs this after a restart, when it knows none,
+// and because hints from other processes do not reach it.
 func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
 	end, err := s.begin(ctx)
 	if err != nil {
@@ -217,12 +219,12 @@ func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceI
 	return found, nil
 }
 
-// Claim gives the caller the right to post batches. It reads of each lane all batches that were
-// ever attempted and the first that wait; PlanLane decides. Nothing is written before all lanes
-// are planned: if choose panics, nothing is claimed.
+// Claim gives the caller the right to post batches. For each lane it reads all batches that were
+// ever attempted and the first waiting ones; PlanLane decides. Nothing is written before all lanes
+// are planned, so if choose panics, nothing is claimed.
 //
-// A database would lock a lane before it reads the lane, and name the lanes in Claimed.Locked
-// that others have locked. Here the mutex locks them all.
+// A database would lock a lane before it reads the lane, and return in Claimed.Locked the lanes
+// that other claims have locked. Here the mutex locks all lanes.
 func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	end, err := s.begin(ctx)
 	if err != nil {
@@ -255,7 +257,7 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 	return claimed, nil
 }
 
-// window returns a lane as a claim reads it. s.mu is held.
+// window returns the rows of a lane that a claim reads. s.mu is held.
 func (s *Store) window(service batch.ServiceID, q store.ClaimQuery, now time.Time) []store.LaneRow {
 	l := s.lanes[service]
 	if l == nil {
@@ -274,8 +276,8 @@ func (s *Store) window(service batch.ServiceID, q store.ClaimQuery, now time.Tim
 	return append(attempted, waiting[:min(n, len(waiting))]...)
 }
 
-// Payloads returns the payloads of claimed batches. They are read apart, since a claim shows
-// many batches and takes few.
+// Payloads returns the payloads of claimed batches. They are read separately, because a claim
+// reads many batches and takes few.
 func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error) {
 	end, err := s.begin(ctx)
 	if err != nil {
@@ -291,9 +293,9 @@ func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error
 	return payloads, nil
 }
 
-// Record applies outcomes, each for itself. Apply refuses an outcome whose version is not the
-// row's: somebody else was faster. Since the store lacks [store.CanControl] and
-// [store.CanInspect], that is all.
+// Record applies outcomes, each independently. Apply refuses an outcome whose version is not the
+// row's, because another writer came first. Since the store lacks [store.CanControl] and
+// [store.CanInspect], nothing else has to be written.
 func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
 	end, err := s.begin(ctx)
 	if err != nil {
@@ -308,7 +310,7 @@ func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.A
 			applied[i] = store.Applied{Ref: o.Ref, Result: store.Gone}
 			continue
 		}
-		o = o.Sanitised() // to texts that every database takes
+		o = o.Sanitised() // to texts that every database accepts
 		o.Ref = e.ref()
 		next, a := e.row.Apply(o, now)
 		if a.Result == store.Written {
@@ -320,7 +322,7 @@ func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.A
 	return applied, nil
 }
 
-// Pending gives the caller batches to ask the ledger about, and nobody else gets them for
+// Pending gives the caller batches to ask the ledger about. No other caller gets these batches for
 // q.Lease.
 func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
 	end, err := s.begin(ctx)
@@ -350,7 +352,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 		asked := e.row.AskedAt
 		s.put(e, e.row.Leased(now, q.Lease))
 		if !e.row.Monitored(now) {
-			continue // a live claim, whose times are right now
+			continue // a live claim keeps its times
 		}
 		f := e.row.InFlight(e.ref(), e.Budget, now)
 		f.AskedAgo = e.row.AskedAgo(asked, now)
@@ -359,8 +361,8 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 	return rows, nil
 }
 
-// Checked sets the time of the next question about batches that stay as they are. A batch that
-// has moved on meanwhile is left alone.
+// Checked sets the time of the next question about batches that did not change. It does nothing to
+// a batch that has changed meanwhile.
 func (s *Store) Checked(ctx context.Context, due []store.Due) error {
 	end, err := s.begin(ctx)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/storetest"
 )
 
-// TestStore is the whole suite. It logs the abilities that are absent, and does not run what
-// needs them.
+// TestStore runs the whole suite. It logs the abilities that the store lacks, and skips the tests
+// that need them.
 func TestStore(t *testing.T) {
 	storetest.Run(t, func(*testing.T) storetest.Harness {
 		s := New()

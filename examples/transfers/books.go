@@ -13,8 +13,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 )
 
-// prove compares the orders' records, and the transfers, with the participant's journal and
-// books, which no worker writes.
+// prove compares the orders' records, and the transfers, with the participant's journal and books,
+// which no worker writes.
 func prove(out io.Writer, all []transfer, records map[order.ID]order.Record, journal []cantontest.Entry, books map[string]int64) error {
 	l := read(journal)
 	printBooks(out, books)
@@ -78,10 +78,10 @@ func prove(out io.Writer, all []transfer, records map[order.ID]order.Record, jou
 	return nil
 }
 
-// ledger is the summary of a journal.
+// ledger is a summary of the participant's journal.
 type ledger struct {
-	posts, commands int            // POSTs, and distinct commands in them
-	refused         int            // refused submissions
+	posts, commands int            // number of POSTs, and of distinct commands in them
+	refused         int            // number of refused submissions
 	executed        map[string]int // number of executions, by note
 	refusedAlone    map[string]int
 }

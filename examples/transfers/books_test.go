@@ -14,7 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 )
 
-// Books that say anything else than what was asked for are found out.
+// prove returns an error for books that differ from the transfers.
 func TestProve(t *testing.T) {
 	all := draw(config{transfers: 20, parties: 4, poison: 10})
 	require.Equal(t, 2, poisonous(all))

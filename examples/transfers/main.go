@@ -1,11 +1,11 @@
 // Transfers shows auto-batching: ten thousand transfers of fifty parties, one in a thousand of
-// them poisonous, go into a SQLite file as they come. They reach a simulated Canton
-// participant many at a time, while the process that sends them is killed with kill -9 and
-// started again. The participant's own books prove that every good transfer took effect
-// exactly once. You need not install anything.
+// them invalid, go into a SQLite file as they arrive. They reach a simulated Canton participant
+// many at a time, while the process that sends them is killed with kill -9 and started again. The
+// participant's own books prove that every valid transfer took effect exactly once. You need not
+// install anything.
 //
 //	go run ./examples/transfers
-//	go run ./examples/transfers -db transfers.db    (keeps the file, to look into)
+//	go run ./examples/transfers -db transfers.db    (keeps the file, so that you can read it)
 //
 // Its exit status is not 0 if the books do not agree.
 package main
@@ -58,7 +58,7 @@ func main() {
 	demo.Main("transfers", func(ctx context.Context, out io.Writer, live bool) error { return run(ctx, c, out, live) })
 }
 
-// onTheWire is the time that a submission needs to reach the participant.
+// onTheWire is the time that a submission takes to reach the participant.
 const onTheWire = 100 * time.Millisecond
 
 func run(ctx context.Context, c config, out io.Writer, live bool) error {
@@ -68,8 +68,8 @@ func run(ctx context.Context, c config, out io.Writer, live bool) error {
 	if _, err := os.Stat(c.db); err == nil {
 		return fmt.Errorf("-db %s: want a file that does not exist yet; the participant begins anew each time, and what an earlier one was sent means nothing to it", c.db)
 	}
-	// The participant is in this process, so that its books are at hand. The worker reaches it
-	// over a socket, like any other participant.
+	// The participant runs in this process, so that its books can be read. The worker reaches it
+	// over a socket, as it would any other participant.
 	participant, err := cantontest.Listen(&cantontest.Options{
 		CompleteAfter: c.takes, Balance: openingBalance,
 		Fault: func(at cantontest.RequestPoint) (f cantontest.Fault) {

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { demotest.Main(m, main) }
 
-// It ends with the proof, after the kill, and leaves nothing behind but what was asked for.
+// The program ends with the proof, after the kill, and leaves behind only the file that -db names.
 func TestRun(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "kept.db")
 	p := demotest.New(t, "-n", "600", "-parties", "6", "-poison", "200", "-over", "1s", "-takes", "50ms", "-db", db)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// state is the data of the line.
+// state is the data of the progress line.
 type state struct {
 	elapsed                         time.Duration
 	added, confirmed, others, total int

@@ -16,15 +16,15 @@ import (
 	"github.com/dltbatch/dltbatch/examples/internal/demo"
 )
 
-// service is the application's part: an Engine, which makes batches of orders, and a Runner,
-// which delivers them, on one store.
+// service is the application's part, on one store: an Engine, which makes batches of orders, and a
+// Runner, which delivers them.
 type service struct {
 	engine *autobatch.Engine
 	runner *dltbatch.Runner
 	ledger *canton.Client
 }
 
-// commands returns the only func that an application must write: it turns an order into commands.
+// commands is the only function that an application has to write: it turns an order into commands.
 func commands(_ context.Context, o order.Order) (canton.OrderCommands, error) {
 	var t cantontest.Transfer
 	if err := json.Unmarshal(o.Payload, &t); err != nil {
@@ -36,12 +36,12 @@ func commands(_ context.Context, o order.Order) (canton.OrderCommands, error) {
 // newService starts nothing: a process that only adds and awaits need not call run.
 func newService(st demo.Store, url string) (_ *service, err error) {
 	s := &service{}
-	// Keep the defaults for real participants: these values are for one that is a few times
+	// Keep the defaults for real participants: these values are for one that is several times
 	// faster.
 	if s.ledger, err = canton.New(url, &canton.Options{
 		UserID: "transfers", LateArrival: time.Second, Grace: time.Second, IdleWait: 50 * time.Millisecond,
-		// It has no default. Without it a batch that is refused on submission while an earlier
-		// attempt of it was lost needs a person's decision, since nothing proves the outcome
+		// DecidedWithin has no default. Without it a batch that is refused on submission, after an
+		// earlier attempt was lost, needs a person's decision, because nothing proves the outcome
 		// of that attempt.
 		DecidedWithin: 2 * time.Second,
 	}); err != nil {
@@ -59,15 +59,15 @@ func newService(st demo.Store, url string) (_ *service, err error) {
 		return nil, err
 	}
 	s.runner, err = dltbatch.New(st, s.ledger, &dltbatch.Options{
-		// A dead worker's claim expires after three seconds; by default after sixty.
+		// The claim of a killed worker expires after three seconds; the default is sixty.
 		RequestTimeout: 2 * time.Second, ClaimTTL: 3 * time.Second, Drain: 5 * time.Second,
 		FirstPoll: 50 * time.Millisecond, PollInterval: 500 * time.Millisecond, ScanInterval: 250 * time.Millisecond,
-		Observer: s.engine, // so that it hears of a batch's outcome at once
+		Observer: s.engine, // so that the engine learns of a batch's outcome at once
 	})
 	return s, err
 }
 
-// run runs both until ctx is done.
+// run runs the engine and the Runner until ctx is done.
 func (s *service) run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

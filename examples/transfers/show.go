@@ -18,7 +18,7 @@ const (
 	patience     = 5 * time.Minute // far more than needed
 )
 
-// show plays the customers, who add transfers and await their outcomes, and kills the worker.
+// show plays the customers, who add transfers and await their outcomes. It also kills the worker.
 type show struct {
 	c           config
 	all         []transfer
@@ -32,7 +32,7 @@ type show struct {
 	records map[order.ID]order.Record
 }
 
-// news is one of three: orders were added, or an order has an outcome, or the run has ended.
+// news is one of three events: orders were added, an order has an outcome, or the run has ended.
 type news struct {
 	added int
 	rec   order.Record
@@ -152,8 +152,8 @@ func (s *show) start(how string) (<-chan error, error) {
 	return ended, err
 }
 
-// ripe reports whether to kill now: in the middle, with as many submissions in flight as
-// possible.
+// ripe reports whether to kill the worker now: in the middle of the run, with as many submissions
+// in flight as possible.
 func (s *show) ripe() bool {
 	n := len(s.records)
 	return 2*n >= len(s.all) && (4*n >= 3*len(s.all) || 3*inFlight(s.participant.Journal()) >= s.c.parties)

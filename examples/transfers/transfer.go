@@ -20,8 +20,8 @@ type transfer struct {
 	cantontest.Transfer
 }
 
-// order returns the transfer as an order. Its id is the caller's. So it is harmless to add it
-// again after a call with an unknown result.
+// order returns the transfer as an order. The caller chooses its id, so that it is harmless to add
+// the order again after a call with an unknown result.
 func (t transfer) order() (order.Order, error) {
 	payload, err := json.Marshal(t.Transfer)
 	return order.Order{ID: t.id, Party: t.from, Payload: payload}, err
@@ -29,8 +29,8 @@ func (t transfer) order() (order.Order, error) {
 
 func party(i int) string { return fmt.Sprintf("party-%02d::1220", i) }
 
-// draw draws the transfers, the same each time. Only the participant recognizes a poisonous
-// one. It refuses a submission that has one: half of them at once, half after it accepted the
+// draw makes the transfers, the same ones each time. Only the participant recognizes an invalid
+// transfer. It refuses a submission with one: half of them at once, and half after it accepted the
 // submission.
 func draw(c config) []transfer {
 	rng := rand.New(rand.NewPCG(uint64(c.transfers), uint64(c.parties)))

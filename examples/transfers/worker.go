@@ -13,7 +13,7 @@ type job struct {
 	URL string `json:"url"`
 }
 
-// runWorker returns a whole worker process: it runs the service until its standard input ends.
+// runWorker is the whole worker process: it runs the service until its standard input ends.
 func runWorker(in io.Reader) error {
 	return demo.Work(in, func(ctx context.Context, j job) error {
 		st, _, done, err := demo.Open(ctx, "sqlite", j.DB)

@@ -1,6 +1,6 @@
 // Unittest is a small service that writes shipments to a ledger, and shows how to test such a
-// service: against fakes, in virtual time, where a ledger that is down for an hour takes a
-// millisecond. The tests are the point of it:
+// service: with fakes, in virtual time, in which a ledger that is down for an hour takes a
+// millisecond. The tests are the point of the example:
 //
 //	go test -v ./examples/unittest
 //
@@ -44,7 +44,7 @@ const outage = 2 * time.Second
 
 func run(ctx context.Context, w io.Writer) error {
 	start := time.Now()
-	traits := ledger.Unforgiving(200 * time.Millisecond) // it executes duplicates
+	traits := ledger.Unforgiving(200 * time.Millisecond) // the ledger executes duplicates
 	fake := ledger.New(&ledger.Options{Traits: &traits, CommitAfter: 100 * time.Millisecond, Fault: func(a batch.Attempt) ledger.Fault {
 		switch {
 		case time.Since(start) < outage:

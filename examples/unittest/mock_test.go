@@ -19,9 +19,9 @@ import (
 	"github.com/dltbatch/dltbatch/store/storemock"
 )
 
-// TestDatabaseDown prescribes what the service is answered: a generated mock is the
-// shortest way to a failure that a fake does not have. The service needs Add and Get,
-// so that the mock of a small interface does, without a Runner or a ledger.
+// TestDatabaseDown sets what the service is answered. A generated mock is the shortest way to a
+// failure that a fake does not have. The service needs only Add and Get, so the mock of a small
+// interface suffices, without a Runner or a ledger.
 func TestDatabaseDown(t *testing.T) {
 	queue := storemock.NewMockBatchStore(gomock.NewController(t))
 	queue.EXPECT().Add(gomock.Any(), gomock.Any()).Return(errors.New("disk full"))
@@ -34,8 +34,8 @@ func TestDatabaseDown(t *testing.T) {
 	assert.Equal(t, http.StatusServiceUnavailable, code)
 }
 
-// TestWhatIsSent prescribes that the ledger gets exactly one attempt, of exactly
-// these bytes. The store is no mock: store/memory keeps what the Runner writes.
+// TestWhatIsSent expects that the ledger gets exactly one attempt, with exactly these bytes. The
+// store is no mock: store/memory keeps what the Runner writes.
 func TestWhatIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mock := dltmock.NewMockLedger(gomock.NewController(t))

@@ -15,7 +15,7 @@ type Queue interface {
 	Get(ctx context.Context, key batch.Key) (batch.Record, error)
 }
 
-// Shipments writes shipments to a ledger, the shipments of one carrier in order:
+// Shipments writes shipments to a ledger, the shipments of each carrier in order:
 //
 //	POST /shipments                 {"carrier": "sea", "id": "s-1", "goods": "tea"}
 //	GET  /shipments/{carrier}/{id}  {"state": "confirmed"}
@@ -43,7 +43,7 @@ type Shipment struct {
 }
 
 func (s Shipment) batch() (batch.Batch, error) {
-	payload, err := json.Marshal(s) // signed, on a ledger that needs signatures
+	payload, err := json.Marshal(s) // to be signed, if the ledger needs signatures
 	return batch.Batch{ID: batch.ID(s.ID), Service: batch.ServiceID(s.Carrier), Payload: payload}, err
 }
 
@@ -66,7 +66,7 @@ func (s *Shipments) post(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, batch.ErrConflict):
 		http.Error(w, "another shipment has this id", http.StatusConflict)
 	default:
-		// It may have been stored; the client can safely send it again.
+		// The shipment may have been stored; the client can safely send it again.
 		http.Error(w, "try again", http.StatusServiceUnavailable)
 	}
 }
@@ -87,7 +87,7 @@ func (s *Shipments) get(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "try again", http.StatusServiceUnavailable)
 	default:
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(answer(rec)) // the client may have left
+		_ = json.NewEncoder(w).Encode(answer(rec)) // an error means that the client has gone
 	}
 }
 

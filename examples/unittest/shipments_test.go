@@ -20,7 +20,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// world is the service over a queue and a ledger in memory.
+// world is the service with a queue and a ledger in memory.
 type world struct {
 	*Shipments
 	ledger *ledger.Ledger
@@ -28,8 +28,8 @@ type world struct {
 	runner *dltbatch.Runner
 }
 
-// start runs it all until the test ends. Call it in a bubble of testing/synctest:
-// its time jumps ahead whenever everybody waits.
+// start runs the service until the test ends. Call it in a bubble of testing/synctest: its clock
+// jumps ahead whenever all goroutines wait.
 func start(t *testing.T, o ledger.Options) *world {
 	o.Latency, o.CommitAfter = 50*time.Millisecond, 2*time.Second
 	w := &world{ledger: ledger.New(&o), store: memory.New()}
@@ -59,7 +59,7 @@ func call(t *testing.T, h http.Handler, method, path, body string) (int, Answer)
 
 const tea = `{"carrier": "sea", "id": "s-1", "goods": "tea"}`
 
-// book posts the tea.
+// book posts the shipment of tea.
 func book(t *testing.T, h http.Handler) {
 	code, _ := call(t, h, "POST", "/shipments", tea)
 	require.Equal(t, http.StatusAccepted, code)
@@ -71,7 +71,7 @@ func ask(t *testing.T, h http.Handler) Answer {
 	return a
 }
 
-// final waits until the ledger has decided about the tea.
+// final waits until the ledger has decided about the shipment of tea.
 func (w *world) final(t *testing.T) batch.Record {
 	rec, err := w.runner.Await(t.Context(), batch.Key{Service: "sea", ID: "s-1"})
 	require.NoError(t, err)
@@ -89,7 +89,7 @@ func TestConfirmed(t *testing.T) {
 	})
 }
 
-// TestLedgerDown: shipments are taken while the ledger is down, for an hour, and
+// TestLedgerDown shows that shipments are accepted while the ledger is down for an hour, and are
 // delivered within seconds once it is back.
 func TestLedgerDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestLedgerDown(t *testing.T) {
 	})
 }
 
-// TestRejected: a shipment that the ledger refuses holds up nobody.
+// TestRejected shows that a shipment that the ledger refuses does not delay others.
 func TestRejected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, ledger.Options{Fault: func(a batch.Attempt) ledger.Fault {
@@ -136,15 +136,16 @@ func TestRejected(t *testing.T) {
 	})
 }
 
-// TestDoubt: the reply is lost after the ledger took the shipment. It executes
-// duplicates, so that sending it again would ship the tea twice.
+// TestDoubt shows that a shipment is delivered once if the reply is lost after the ledger took the
+// shipment. The ledger executes duplicates, so sending the shipment again would deliver the tea
+// twice.
 func TestDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, ledger.Options{Fault: func(batch.Attempt) ledger.Fault {
 			return ledger.Fault{Kind: ledger.LostReply}
 		}})
 		book(t, w)
-		time.Sleep(500 * time.Millisecond) // the attempt is over, and its outcome open
+		time.Sleep(500 * time.Millisecond) // the attempt is over, and its outcome is not known
 		a := ask(t, w)
 		assert.Equal(t, "waiting", a.State)
 		assert.Contains(t, a.Why, "not known yet")
@@ -154,8 +155,8 @@ func TestDoubt(t *testing.T) {
 	})
 }
 
-// TestDoubtThatNobodyCanResolve: a ledger that executes duplicates and gives no
-// evidence. The shipment is not sent again; a person decides.
+// TestDoubtThatNobodyCanResolve shows that a shipment in doubt is not sent again on a ledger that
+// executes duplicates and gives no evidence; a person decides.
 func TestDoubtThatNobodyCanResolve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, ledger.Options{
@@ -174,7 +175,8 @@ func TestDoubtThatNobodyCanResolve(t *testing.T) {
 		assert.Contains(t, a.Why, "no evidence")
 		assert.Empty(t, w.ledger.Log("sea"))
 
-		// Somebody looked, and it is not there: send it again.
+		// A person has found that the ledger does not have the shipment, and rules that it is sent
+		// again.
 		seen, err := w.store.Get(t.Context(), batch.Key{Service: "sea", ID: "s-1"})
 		require.NoError(t, err)
 		_, err = w.store.Decide(t.Context(), seen, batch.NotExecutedSendAgain, batch.By{Actor: "ann", Reason: "looked it up by hand"})
@@ -186,12 +188,12 @@ func TestDoubtThatNobodyCanResolve(t *testing.T) {
 	})
 }
 
-// TestInput is what the callers of the service can do wrong.
+// TestInput shows what the service answers to invalid requests.
 func TestInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, ledger.Options{})
 		book(t, w)
-		book(t, w) // the same again is the same
+		book(t, w) // sending the same shipment again is accepted
 		for body, want := range map[string]int{
 			strings.Replace(tea, "tea", "gold", 1): http.StatusConflict,
 			`{"carrier": "sea", "goods": "tea"}`:   http.StatusBadRequest,

@@ -8,14 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// most is how many columns a line has that is not shown on a terminal.
+// most is the number of columns of a line that is not written to a terminal.
 const most = 100
 
-// columns divides long lines at spaces, and writes whole lines only. It may be used concurrently.
+// columns breaks long lines at spaces, and writes whole lines only. It may be used concurrently.
 type columns struct {
 	mu   sync.Mutex
 	w    io.Writer
-	rest []byte // of a line without its end
+	rest []byte // the beginning of a line whose end was not written yet
 }
 
 // Write implements io.Writer.
@@ -36,7 +36,7 @@ func (c *columns) Write(p []byte) (int, error) {
 	}
 }
 
-// end writes the last line, if it has no end.
+// end writes the last line if it does not end with a line feed.
 func (c *columns) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -44,13 +44,13 @@ func (c *columns) end() {
 	c.rest = nil
 }
 
-// fold divides a line at spaces. The lines after the first are indented by two more columns.
+// fold breaks a line at spaces. The lines after the first are indented by two more columns.
 func fold(line string) (lines []string) {
 	indent := line[:len(line)-len(strings.TrimLeft(line, " "))] + "  "
 	for utf8.RuneCountInString(line) > most {
 		at := strings.LastIndex(string([]rune(line)[:most+1]), " ")
 		if at <= len(indent) {
-			break // one word is longer than a line
+			break // a word is longer than a line
 		}
 		lines = append(lines, strings.TrimRight(line[:at], " "))
 		line = indent + strings.TrimLeft(line[at:], " ")

@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// Line shows one line: refreshed in place on a terminal, otherwise a new one now and then. Out,
-// Live and Every do not change once it is in use.
+// Line shows one line: on a terminal it is refreshed in place, elsewhere a new line is printed
+// from time to time. Out, Live and Every must not change once the Line is in use.
 type Line struct {
 	Out   io.Writer
 	Live  bool          // Out is a terminal
-	Every time.Duration // between two lines elsewhere
+	Every time.Duration // time between two lines, if not live
 
-	last time.Time // when it was shown
+	last time.Time // when the line was last shown
 }
 
-// Say prints a lasting line.
+// Say prints a line that stays.
 func (l *Line) Say(at time.Duration, format string, args ...any) {
 	l.clear()
 	fmt.Fprintf(l.Out, "%5.1f s  %s\n", at.Seconds(), fmt.Sprintf(format, args...))
 }
 
-// Refresh shows the line as it is now.
+// Refresh shows the present state of the line.
 func (l *Line) Refresh(now string) {
 	switch {
 	case l.Live:

@@ -1,4 +1,4 @@
-// Package demo has the parts that examples need to be programs: the end by Ctrl-C, a line that is
+// Package demo has parts that the example programs share: the end by Ctrl-C, a line that is
 // refreshed in place, and a worker process that can be killed.
 package demo
 
@@ -11,12 +11,12 @@ import (
 	"syscall"
 )
 
-// Main runs a program until it is done, and returns after that; live says that out is a terminal.
-// Elsewhere, as in a pipe, lines are divided at 100 columns. After Ctrl-C, or a SIGTERM, it ends
-// the context, and exits with 130; after an error it exits with 1.
+// Main runs a program and returns when it is done; live is true if out is a terminal. If out is
+// not a terminal, such as a pipe, lines are broken at 100 columns. After Ctrl-C or a SIGTERM Main
+// ends the context, and exits with status 130; after an error it exits with 1.
 func Main(name string, run func(ctx context.Context, out io.Writer, live bool) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for the cleaning up
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
 	err := func() error {
 		if isTerminal(os.Stdout) {
 			return run(ctx, os.Stdout, true)

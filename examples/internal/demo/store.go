@@ -14,14 +14,14 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// Store has the batches and the orders of a program.
+// Store stores the batches and the orders of a program.
 type Store interface {
 	store.Store
 	order.Store
 }
 
-// Open opens a store of a kind, "sqlite" or "memory". Without a path the file of SQLite is in a
-// temporary folder, which done removes. where says where the store is.
+// Open opens a store of a kind, "sqlite" or "memory". If path is "", the SQLite file is in a
+// temporary folder, which done removes. where says in words where the store is.
 func Open(ctx context.Context, kind, path string) (st Store, where string, done func(), err error) {
 	switch {
 	case kind == "memory" && path != "":

@@ -13,11 +13,12 @@ import (
 	"time"
 )
 
-// WorkerCommand is the argument that makes a program a worker: its main calls [Work] then.
+// WorkerCommand is the argument with which a program becomes a worker: its main function then
+// calls [Work].
 const WorkerCommand = "worker"
 
-// Work runs a whole worker process. It reads its job, a line of JSON, and calls run, whose
-// context ends with the standard input: also if the parent dies.
+// Work runs a whole worker process. It reads its job, a line of JSON, and calls run. The context
+// of run ends with the standard input, and so also when the parent dies.
 func Work[J any](in io.Reader, run func(ctx context.Context, job J) error) error {
 	lines := bufio.NewReader(in)
 	line, err := lines.ReadBytes('\n')
@@ -37,10 +38,10 @@ func Work[J any](in io.Reader, run func(ctx context.Context, job J) error) error
 	return run(ctx, job)
 }
 
-// Process is a worker in its own process, which may be started again after its end.
+// Process is a worker in a process of its own, which may be started again after its end.
 type Process struct {
-	Job   any               // as JSON
-	Heard func(line string) // gets each line of its output, before it counts as ended; may be nil
+	Job   any               // given to the worker as JSON
+	Heard func(line string) // called with each line of output, the last before ended is closed; may be nil
 
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
@@ -48,7 +49,7 @@ type Process struct {
 	ended  chan error
 }
 
-// Start starts the worker. ended gets the error with which it ended, if there is one, and is
+// Start starts the worker. ended receives the error with which the worker ended, if any, and is
 // closed.
 func (p *Process) Start() (ended <-chan error, err error) {
 	self, err := os.Executable()
@@ -62,7 +63,7 @@ func (p *Process) Start() (ended <-chan error, err error) {
 	p.stderr.Reset()
 	cmd := exec.Command(self, WorkerCommand)
 	cmd.Stderr = &p.stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for the parent
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that Ctrl-C reaches the parent only
 	if p.stdin, err = cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -96,15 +97,15 @@ func (p *Process) Start() (ended <-chan error, err error) {
 // PID returns the number of the process that was started last.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Kill is kill -9.
+// Kill sends SIGKILL.
 func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill() // it may have ended already
+	_ = p.cmd.Process.Kill() // the process may have ended already
 	for range p.ended {
 	}
 	_ = p.stdin.Close()
 }
 
-// Stop lets the worker finish its work, for 20 s. It does nothing before the first Start.
+// Stop lets the worker finish its work, for at most 20 s. It does nothing before the first Start.
 func (p *Process) Stop() error {
 	if p.cmd == nil {
 		return nil

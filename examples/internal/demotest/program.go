@@ -1,4 +1,4 @@
-// Package demotest helps to test the examples: it runs them as processes. Only tests import it.
+// Package demotest helps to test the examples by running them as processes. Only tests import it.
 package demotest
 
 import (
@@ -20,10 +20,11 @@ import (
 	"github.com/dltbatch/dltbatch/internal/leak"
 )
 
-// asProgram is set where a test's binary is to be the program itself, or its worker.
+// asProgram is the environment variable that makes a test's binary run as the program itself, or
+// as its worker.
 const asProgram = "DLTBATCH_TEST_EXAMPLE"
 
-// Main runs the program where [New] has started this binary, or else the tests of m.
+// Main runs the program if [New] has started this binary, and otherwise the tests of m.
 func Main(m *testing.M, program func()) {
 	if os.Getenv(asProgram) != "" {
 		program()
@@ -32,7 +33,7 @@ func Main(m *testing.M, program func()) {
 	os.Exit(leak.Check(m))
 }
 
-// Output may be read while it is written.
+// Output is a buffer that may be read while it is written.
 type Output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -60,7 +61,7 @@ type Program struct {
 	temp string
 }
 
-// New is this test's own binary as the program: [Main] runs that.
+// New returns this test's own binary as a program, which [Main] then runs.
 func New(t *testing.T, args ...string) *Program {
 	t.Helper()
 	p := program(t, os.Args[0], t.TempDir(), args...)
@@ -68,14 +69,14 @@ func New(t *testing.T, args ...string) *Program {
 	return p
 }
 
-// Built is this folder's program, built. Other users may look into its folder for temporary files:
-// a PostgreSQL server that root has started is another user's.
+// Built builds the program of this folder. Other users may read its folder for temporary files,
+// because a PostgreSQL server that root starts runs as another user.
 func Built(t *testing.T, args ...string) *Program {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "program")
 	built, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-w", "-o", binary, ".").CombinedOutput()
 	require.NoError(t, err, string(built))
-	temp, err := os.MkdirTemp("", "example-") //nolint:usetesting // t.TempDir lies in a folder that only its owner may look into
+	temp, err := os.MkdirTemp("", "example-") //nolint:usetesting // only its owner may read the parent of t.TempDir
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(temp)) })
 	require.NoError(t, os.Chmod(temp, 0o711))
@@ -89,8 +90,8 @@ func program(t *testing.T, binary, temp string, args ...string) *Program {
 	return p
 }
 
-// RequireLines wants lines that fit a screen of 100 columns, and no carriage returns, as in a pipe
-// or a log.
+// RequireLines requires lines of at most 100 columns without carriage returns, as is right for a
+// pipe or a log.
 func RequireLines(t *testing.T, out string) {
 	t.Helper()
 	for line := range strings.Lines(out) {
@@ -102,8 +103,8 @@ func RequireLines(t *testing.T, out string) {
 
 var pids = regexp.MustCompile(`(?:pid|process) (\d+)`)
 
-// RequireClean wants lines as [RequireLines] does, and no process that the output names, and no
-// file, to be left when the program has ended.
+// RequireClean requires lines as [RequireLines] does, and that after the program's end no process
+// that the output names is left, and no file.
 func (p *Program) RequireClean(t *testing.T) {
 	t.Helper()
 	RequireLines(t, p.Out.String())

