@@ -22,7 +22,7 @@ func mount(mux *http.ServeMux, st store.Store, logIn func(*http.Request) (string
 		return nil, err
 	}
 	mux.Handle("/ops/queue/", http.StripPrefix("/ops/queue", pages))
-	return pages, nil // the caller closes it when the server shuts down
+	return pages, nil // Close it when the server shuts down
 }
 
 // An application shows its queue to its operators.
