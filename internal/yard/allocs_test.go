@@ -15,8 +15,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// instant takes every batch, and reports it as committed at the first question. It allocates
-// only its answers, one slice a query.
+// instant is a ledger that accepts every batch, and reports it as committed at the first question.
+// It allocates only its answers, one slice for each query.
 type instant struct{ dlt.Unimplemented }
 
 func (instant) Traits(batch.ServiceID) dlt.Traits {
@@ -33,11 +33,11 @@ func (instant) BatchStatuses(_ context.Context, _ batch.ServiceID, as []batch.At
 	return out, nil
 }
 
-// A batch costs so many allocations in this process, from Add to its commit: exact figures of
-// a run on the memory store, without a ledger's client, with a little room for groups of
-// other sizes. A change that costs more has to say why.
+// A batch costs at most this many allocations in this process, from Add to its commit. The figures
+// are those of a run on the memory store, without a ledger's client, with a little room for groups
+// of other sizes. A change that costs more has to give a reason.
 func TestAllocationsOfARun(t *testing.T) {
-	budget := map[string]float64{"add": 5.4, "claim": 12.0, "post": 10.4, "record": 1.5, "poll": 1.7, "rest": 0.3} // rest: mostly the start, as the JSON of a presence
+	budget := map[string]float64{"add": 5.4, "claim": 12.0, "post": 10.4, "record": 1.5, "poll": 1.7, "rest": 0.3} // rest is mostly the start, such as the JSON of a presence
 	const n, lanes = 5_000, 500
 	w := newWork(1, n, lanes, leastSize)
 	defer func(rate int) { runtime.MemProfileRate = rate }(runtime.MemProfileRate)

@@ -19,14 +19,14 @@ import (
 	"time"
 )
 
-// roleVariable is the variable that makes this program one of its own children.
+// roleVariable is the environment variable that makes this program one of its own children.
 const roleVariable = "DLTBATCH_YARD_ROLE"
 
 // The roles.
 const (
-	roleLedger = "ledger" // says its URL and serves until its standard input ends
+	roleLedger = "ledger" // prints its URL, and serves until its standard input ends
 	roleJob    = "job"    // reads a job, and writes a result
-	roleAdds   = "adds"   // reads a job, adds its batches, and writes the times of each
+	roleAdds   = "adds"   // reads a job, adds its batches, and writes the times of each batch
 )
 
 // runAsChild does a child's work, and reports whether this process is a child.
@@ -72,7 +72,7 @@ func serveLedger(in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// serve reads a job, does it, and writes its result.
+// serve reads a job, runs do with it, and writes the result.
 func serve[T any](in io.Reader, out io.Writer, do func(context.Context, job) (T, error)) error {
 	var j job
 	if err := json.NewDecoder(in).Decode(&j); err != nil {
@@ -112,7 +112,7 @@ func childCommand(ctx context.Context, as string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// ledgerProcess is the fake ledger.
+// ledgerProcess is the process of the fake ledger.
 type ledgerProcess struct {
 	url string
 	pid int
@@ -148,7 +148,8 @@ func runInChild(ctx context.Context, j job) (r result, err error) {
 	return r, runInProcess(ctx, roleJob, j, &r)
 }
 
-// runInProcess gives a job to a process of its own, and reads its result.
+// runInProcess runs a job in a process of its own with the role as, and decodes its result into
+// came.
 func runInProcess(ctx context.Context, as string, j job, came any) error {
 	cmd, err := childCommand(ctx, as)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// client talks to the fake ledger. All contenders use it, so that they differ only in their
-// work between the requests.
+// client sends requests to the fake ledger. All contenders use it, so that they differ only in
+// their work between the requests.
 type client struct {
 	base string
 	http *http.Client
@@ -62,7 +62,7 @@ func (c *client) statuses(ctx context.Context, ids []string) ([]answer, error) {
 	return out, json.NewDecoder(resp.Body).Decode(&out)
 }
 
-// reset makes the fake ledger forget, and returns its tally.
+// reset makes the fake ledger forget everything, and returns its tally.
 func (c *client) reset(ctx context.Context) (t tally, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/reset", http.NoBody)
 	if err != nil {

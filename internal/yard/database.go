@@ -27,14 +27,14 @@ const poolSize = 16
 type database struct {
 	job   job
 	wire  *wire
-	admin *pgxdriver.Conn // nil for SQLite; not counted
+	admin *pgxdriver.Conn // nil for SQLite; its round trips are not counted
 	lsn   string          // position in the write-ahead log at the start
 }
 
 func (j job) onSQLite() bool { return j.Store == sqlite }
 
-// openDatabase connects, and removes the schemas of earlier processes, unless the job uses
-// them.
+// openDatabase connects to the database, and removes the schemas of earlier processes unless the
+// job uses them.
 func openDatabase(ctx context.Context, j job) (*database, error) {
 	d := &database{job: j, wire: &wire{}}
 	if j.onSQLite() || j.Store == inMemory {
@@ -57,7 +57,7 @@ func openDatabase(ctx context.Context, j job) (*database, error) {
 
 func (d *database) close() {
 	if d.admin != nil {
-		_ = d.admin.Close(context.Background()) // at the end of the process
+		_ = d.admin.Close(context.Background()) // closed with the process
 	}
 }
 
@@ -70,8 +70,8 @@ func (d *database) exec(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-// settleTables brings prepared tables into the state that they reach after a while: vacuumed, and
-// on the disk.
+// settleTables brings prepared tables into the state that they normally reach after a while:
+// vacuumed, and written to the disk.
 func (d *database) settleTables(ctx context.Context) error {
 	if d.admin == nil {
 		return nil
@@ -79,7 +79,7 @@ func (d *database) settleTables(ctx context.Context) error {
 	return d.exec(ctx, `VACUUM ANALYZE`, `CHECKPOINT`)
 }
 
-// start begins to measure, stop ends it.
+// start begins a measurement, and stop ends it.
 func (d *database) start(ctx context.Context, m *meter) error {
 	if d.admin != nil {
 		if err := d.admin.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text`).Scan(&d.lsn); err != nil {
@@ -104,7 +104,7 @@ func (d *database) stop(ctx context.Context, m *meter, r *result, n int) error {
 	return err
 }
 
-// config is pgx's configuration, with a wire that counts.
+// config returns pgx's configuration, with a connection that counts round trips.
 func (d *database) config() (*pgxdriver.ConnConfig, error) {
 	dsn := d.job.DSN
 	if d.job.Store == bouncer {
@@ -147,7 +147,7 @@ type storeWithoutHints struct{ store.Store }
 
 func (s storeWithoutHints) Abilities() store.Abilities { return s.Store.Abilities() &^ store.CanHint }
 
-// store opens the library's store in the database, as the job wants it.
+// store opens the library's store in the database, with or without hints as the job says.
 func (d *database) store(ctx context.Context, migrate bool) (_ store.Store, shut func(), err error) {
 	st, shut, err := d.open(ctx, migrate)
 	if d.job.WithoutHints {
@@ -156,7 +156,7 @@ func (d *database) store(ctx context.Context, migrate bool) (_ store.Store, shut
 	return st, shut, err
 }
 
-// open opens the library's store in the database. If migrate is set, it makes the tables.
+// open opens the library's store in the database. If migrate is true, it creates the tables.
 func (d *database) open(ctx context.Context, migrate bool) (_ store.Store, shut func(), err error) {
 	switch {
 	case d.job.onSQLite():
@@ -173,7 +173,7 @@ func (d *database) open(ctx context.Context, migrate bool) (_ store.Store, shut 
 	db.SetMaxOpenConns(poolSize)
 	db.SetMaxIdleConns(poolSize)
 	o := &postgres.Options{}
-	if d.job.Store != pgx { // else the store cannot hear hints by the pool
+	if d.job.Store != pgx { // the pools of other drivers cannot receive hints
 		o.Listen = pgnative.Listen(d.job.DSN)
 	}
 	st, err := postgres.New(db, o)

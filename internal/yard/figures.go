@@ -35,8 +35,8 @@ func (e *entryFigures) add(r result) {
 	}
 }
 
-// ratioTo returns the median of the ratios of the rounds, because a disturbance in a round hits
-// all entries of that round.
+// ratioTo returns the median over the rounds of the ratio of the two rates, because a disturbance
+// in a round affects all entries of that round.
 func (e *entryFigures) ratioTo(base *entryFigures) float64 {
 	var ratios []float64
 	for i, r := range e.Rates {
@@ -47,7 +47,7 @@ func (e *entryFigures) ratioTo(base *entryFigures) float64 {
 	return median(ratios, func(x float64) float64 { return x })
 }
 
-// entry returns the entry with that label, or nil.
+// entry returns the entry with this label, or nil.
 func (f *figures) entry(label string) *entryFigures {
 	for i := range f.Entries {
 		if f.Entries[i].Label == label {
@@ -57,7 +57,7 @@ func (f *figures) entry(label string) *entryFigures {
 	return nil
 }
 
-// aboutMachine describes the machine and the server that the figures were taken on.
+// aboutMachine describes the machine and the server on which the figures were measured.
 func aboutMachine(server string) string {
 	cpu := ""
 	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {

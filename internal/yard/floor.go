@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// The floor shows what the machine can do: the same durable steps without any library and
-// without its promises. All steps
-// overlap, and each writing step moves many rows at once. Any error ends the floor.
+// The floor shows what the machine can do: the same durable steps without any library and without
+// its promises. All steps overlap, and each writing step writes many rows at once. Any error ends
+// the floor.
 const (
 	floorRows    = 500                  // in a statement, at most
-	floorLinger  = 2 * time.Millisecond // until a statement leaves although it is not full
+	floorLinger  = 2 * time.Millisecond // longest wait before a statement that is not full is sent
 	floorWorkers = 32
 	floorPollers = 2
 	floorAsk     = 100 // ids in a query
@@ -27,11 +27,11 @@ type row struct {
 	payload  []byte
 }
 
-// floorTables holds the floor's rows. One goroutine uses each of its funcs; the goroutines
-// run at the same time.
+// floorTables holds the floor's rows. Each of its functions is called by one goroutine; the
+// goroutines run at the same time.
 type floorTables struct {
 	add       func(rows []row)
-	claim     func(after int64) []*row // the next ones, with payloads
+	claim     func(after int64) []*row // the next rows, with payloads
 	accepted  func(rows []*row)
 	committed func(rows []*row)
 	final     func() int
@@ -39,7 +39,7 @@ type floorTables struct {
 }
 
 func runFloor(ctx context.Context, j job, w *work, m *meter, r *result) error {
-	ctx = context.WithoutCancel(ctx) // a context that can be cancelled costs something for each request and statement
+	ctx = context.WithoutCancel(ctx) // a cancellable context has a cost for each request and statement
 	d, err := openDatabase(ctx, j)
 	if err != nil {
 		return err
@@ -151,7 +151,7 @@ func floorRun(ctx context.Context, j job, w *work, c *client, t *floorTables) {
 	}
 }
 
-// ask asks until all batches are committed.
+// ask asks about rows until all batches are committed.
 func ask(ctx context.Context, w *work, c *client, rows []*row, final chan<- *row) {
 	for len(rows) > 0 {
 		ids := make([]string, len(rows))
@@ -178,8 +178,8 @@ func ask(ctx context.Context, w *work, c *client, rows []*row, final chan<- *row
 	}
 }
 
-// groupRows passes incoming rows on, up to size at once. The first of a group waits for others
-// no longer than the linger.
+// groupRows passes rows on in groups of at most size. The first row of a group waits for others no
+// longer than the linger.
 func groupRows(in <-chan *row, size int) <-chan []*row {
 	out := make(chan []*row)
 	go func() {
@@ -193,7 +193,7 @@ func groupRows(in <-chan *row, size int) <-chan []*row {
 			for len(group) < size {
 				var x *row
 				ok := true
-				select { // rows that are there are taken without reading the time
+				select { // rows that have arrived are taken without reading the clock
 				case x, ok = <-in:
 				default:
 					select {

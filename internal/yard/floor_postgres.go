@@ -9,9 +9,9 @@ import (
 	pgxdriver "github.com/jackc/pgx/v5"
 )
 
-// One table holds the columns that never change. The other holds the columns that do: it is
-// narrow and leaves room in its pages for the next versions of its rows. The floor finds the
-// states by a number that grows.
+// One table holds the columns that never change. The other holds the columns that do: it is narrow
+// and leaves room in its pages for new versions of its rows. The floor finds states by a number
+// that grows.
 var floorSchema = []string{
 	`CREATE SCHEMA floor`,
 	`CREATE TABLE floor.payloads (seq bigint PRIMARY KEY, payload bytea NOT NULL)`,
@@ -27,7 +27,7 @@ const (
 	floorRecord = `UPDATE floor.states SET state = $2 WHERE seq = ANY($1)`
 )
 
-// floorPostgres has a connection for each step.
+// floorPostgres returns the floor's tables in PostgreSQL, with a connection for each step.
 func floorPostgres(ctx context.Context, d *database) (*floorTables, error) {
 	if err := d.exec(ctx, floorSchema...); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func floorPostgres(ctx context.Context, d *database) (*floorTables, error) {
 		},
 		close: func() {
 			for _, c := range conns {
-				_ = c.Close(ctx) // at the end of the process
+				_ = c.Close(ctx) // closed with the process
 			}
 		},
 	}, nil
@@ -91,7 +91,7 @@ func floorClaimed(ctx context.Context, c *pgxdriver.Conn, after int64) []*row {
 	defer rows.Close()
 	claimed := make([]*row, 0, floorRows)
 	for rows.Next() {
-		v := rows.RawValues() // the POST's bytes come from the database, not from memory
+		v := rows.RawValues() // the payload comes from the database, not from memory
 		claimed = append(claimed, &row{int64(binary.BigEndian.Uint64(v[0])), string(v[1]), string(v[2]), bytes.Clone(v[3])})
 	}
 	panicOnError(rows.Err())

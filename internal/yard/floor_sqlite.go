@@ -10,7 +10,8 @@ import (
 	_ "github.com/mattn/go-sqlite3" // registers "sqlite3"
 )
 
-// floorSQLite has one connection, as SQLite has one writer.
+// floorSQLite returns the floor's tables in SQLite, with one connection, because SQLite has one
+// writer.
 func floorSQLite(ctx context.Context, d *database) (*floorTables, error) {
 	path := filepath.Join(d.job.Dir, "floor.db")
 	if err := removeSQLite(path); err != nil {

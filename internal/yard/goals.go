@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// goal is a figure to reach: a ratio of the rates of two entries in one run, a value of one
-// entry, or the ratio of a value of one entry to the same value of the other, or, if beyond is
-// set, the difference. A goal without a measure belongs to the line of the goal before it.
+// goal is a figure to reach: the ratio of the rates of two entries in one run, a value of one
+// entry, or the ratio of a value between two entries, or, if beyond is set, the difference. A goal
+// without a measure belongs to the line of the goal before it.
 type goal struct {
 	measure      string
 	mode         string

@@ -12,25 +12,25 @@ import (
 )
 
 const (
-	heldGroups      = 50              // Adds a second
-	heldRetention   = time.Minute     // retention, so that the disk suffices
+	heldGroups      = 50              // Adds per second
+	heldRetention   = time.Minute     // so short that the disk suffices
 	heldWarmUpShare = 4               // the warm-up takes a quarter of the time, or
-	maxHeldWarmUp   = 2 * time.Minute // this: tables and retention are steady then
-	minFreeBytes    = int64(2 << 30)  // bytes that stay free
+	maxHeldWarmUp   = 2 * time.Minute // this time if it is shorter: tables and retention are then steady
+	minFreeBytes    = int64(2 << 30)  // bytes that stay free on the disk
 )
 
-// bytesPerHeldBatch is the size that a batch leaves on the disk while no cleaning is possible,
-// beside its payload: rows, their dead versions, and index entries.
+// bytesPerHeldBatch is how many bytes a batch leaves on the disk while the server cannot clean up,
+// without its payload: rows, their dead versions, and index entries.
 const bytesPerHeldBatch = 2500
 
-// steadyRun sends batches at a steady pace: first for a warm-up, and then while another
-// transaction holds a snapshot, if the job says so. Only batches added in the second part count.
+// steadyRun sends batches at a steady pace: first for a warm-up, and then, if the job says so,
+// while another transaction holds a snapshot. Only batches added in the second part count.
 type steadyRun struct {
 	*database
 	w    *work
 	j    job
 	add  func(ctx context.Context, bs []batch.Batch) error
-	left func() int64 // batches that are not final
+	left func() int64 // returns the number of batches that are not final
 }
 
 // steadyCounts returns the number of batches of a run, and of its warm-up.
@@ -64,7 +64,7 @@ func (s *steadyRun) run(ctx context.Context, m *meter, r *result) error {
 	return s.stop(ctx, m, r, int(left-s.left()))
 }
 
-// send adds batches at the pace. It catches up if an Add took long.
+// send adds batches at the pace. If an Add took long, it adds faster until it is on time again.
 func (s *steadyRun) send(ctx context.Context, from, to int) error {
 	began := time.Now()
 	group := int(s.j.Pace / heldGroups)
@@ -85,13 +85,13 @@ func (s *steadyRun) send(ctx context.Context, from, to int) error {
 	return nil
 }
 
-// hold opens a transaction that holds a snapshot until release.
+// hold opens a transaction that holds a snapshot until release is called.
 func (s *steadyRun) hold(ctx context.Context) (release func(), err error) {
 	c, err := pgxdriver.Connect(ctx, s.j.DSN)
 	if err != nil {
 		return nil, err
 	}
-	release = func() { _ = c.Close(context.WithoutCancel(ctx)) } // with it ends the transaction
+	release = func() { _ = c.Close(context.WithoutCancel(ctx)) } // closing the connection ends the transaction
 	for _, q := range []string{`BEGIN ISOLATION LEVEL REPEATABLE READ`, `SELECT 1 FROM pg_class LIMIT 1`} {
 		if _, err := c.Exec(ctx, q); err != nil {
 			release()
@@ -101,8 +101,8 @@ func (s *steadyRun) hold(ctx context.Context) (release func(), err error) {
 	return release, nil
 }
 
-// requireRoom refuses a run that might fill the disk of the server, if the server is on this
-// machine.
+// requireRoom returns an error if the run might fill the disk of the server, if the server is on
+// this machine.
 func (s *steadyRun) requireRoom(ctx context.Context, n int) error {
 	var dir string
 	if err := s.admin.QueryRow(ctx, `SELECT current_setting('data_directory')`).Scan(&dir); err != nil {

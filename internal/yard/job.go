@@ -24,31 +24,31 @@ const (
 	inMemory = "memory"
 )
 
-// job is the work of one process.
+// job describes the work of one process.
 type job struct {
 	Contender    string
 	Store        string
 	N            int
 	Lanes        int
-	Pipelined    int           // ours: batches of a lane under way at once; 0 is Serial
-	Waiting      int           // batches that wait in the database already: the job adds none, and awaits N of them
-	Rest         time.Duration // between batches that are added one by one, each after the end of the one before; 0: all at once
-	Adders       int           // how many other processes add them; 0: this one does
-	AdderIndex   int           // which of these processes this is
-	Begin        time.Time     // they add nothing before; zero is at once
-	WithoutHints bool          // ours: the store neither tells hints nor hears them
+	Pipelined    int           // ours: batches of a lane under way at once; 0 means Serial
+	Waiting      int           // batches that wait in the database already: the job adds none, and waits for N of them
+	Rest         time.Duration // time between batches that are added one by one, each after the end of the one before; 0: all at once
+	Adders       int           // number of other processes that add the batches; 0: this process does
+	AdderIndex   int           // the index of this process among them
+	Begin        time.Time     // these processes add nothing before; zero: at once
+	WithoutHints bool          // ours: the store neither sends nor receives hints
 
-	// Hold is the length of the measured part at a steady Pace, in batches a second. Meanwhile
-	// another transaction holds a snapshot, if Snapshot is set.
+	// Hold is the length of the measured part at a steady Pace, in batches per second. If Snapshot
+	// is set, another transaction holds a snapshot meanwhile.
 	Hold     time.Duration
 	Pace     float64
 	Snapshot bool
 
-	Began       time.Time // by the clock that all processes have in common; zero for the job's own start
+	Began       time.Time // on the wall clock, which all processes share; zero for the job's own start
 	Seed        uint64
 	DSN         string // of PostgreSQL
-	Bouncer     string // the same database through PgBouncer
-	Dir         string // for files of SQLite
+	Bouncer     string // data source name of the same database through PgBouncer
+	Dir         string // folder for files of SQLite
 	Ledger      string // URL of the fake ledger
 	LedgerPID   int
 	PostgresPID int
@@ -62,8 +62,8 @@ type result struct {
 	P50     float64 `json:"p50"`  // ms from Add until final
 	P99     float64 `json:"p99"`
 
-	// Where each batch is added alone: ms from Add until its return, until the POST, and until
-	// the answer of Await; and from the return of Add until the POST.
+	// These are set if each batch is added alone, in ms: from the call of Add until its return,
+	// until the POST, and until the return of Await; and from the return of Add until the POST.
 	Add50     float64 `json:"add50,omitzero"`
 	Post50    float64 `json:"post50,omitzero"`
 	Post90    float64 `json:"post90,omitzero"`
@@ -84,8 +84,8 @@ type result struct {
 	PeakRSS    float64    `json:"peakRSS"` // MiB
 }
 
-// workMicroseconds returns the CPU that a batch costs the three processes together, in
-// microseconds. On a machine that others use, too, it says more than the rate.
+// workMicroseconds returns the CPU time, in microseconds, that a batch costs the three processes
+// together. On a shared machine it says more than the rate.
 func (r result) workMicroseconds() float64 {
 	if r.Rate == 0 {
 		return 0
@@ -123,7 +123,7 @@ func run(ctx context.Context, j job) (r result, err error) {
 		w = newWork(j.Seed, n, j.Lanes, payloadSize)
 	}
 	if j.Adders > 0 {
-		w.begin = w.begin.Round(0) // without the clock that only this process has
+		w.begin = w.begin.Round(0) // without the monotonic reading, which only this process has
 		j.Began = w.begin
 	}
 	switch j.Contender {

@@ -14,8 +14,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// lateWarmUpBatches is how many of the batches that are added one by one do not count: connections
-// and statements are new then, and so are lanes.
+// lateWarmUpBatches is how many of the batches that are added one by one do not count, because
+// connections, statements and lanes are then new.
 const lateWarmUpBatches = 20
 
 // setLateFigures sets the figures of batches that were added one by one.
@@ -33,7 +33,7 @@ func (r *result) setLateFigures(w *work) {
 	r.Answer50, r.Answer90, r.Answer99, r.AnswerMax = milliseconds(percentile(answer, 50)), milliseconds(percentile(answer, 90)), milliseconds(percentile(answer, 99)), milliseconds(percentile(answer, 100))
 }
 
-// oneByOne adds each batch to an idle queue, awaits its end, and rests.
+// oneByOne adds each batch to an idle queue, waits for its end, and rests.
 func oneByOne(ctx context.Context, j job, w *work, r *dltbatch.Runner) error {
 	for b := range w.batchesOf(j) {
 		m := w.moment(b.ID)
@@ -53,13 +53,13 @@ func oneByOne(ctx context.Context, j job, w *work, r *dltbatch.Runner) error {
 	return nil
 }
 
-// rest waits for d, or up to half of it less or more, so that batches come at no certain time of
-// anybody's interval.
+// rest waits for d, or up to half of it less or more, so that batches are not synchronized with
+// any interval.
 func rest(ctx context.Context, d time.Duration) error {
 	return sleep(ctx, d/2+rand.N(d))
 }
 
-// sleep waits, unless ctx ends first.
+// sleep waits for d, unless ctx ends first.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -71,17 +71,18 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// batchTimes are the moments of a batch that the process knows that adds it.
+// batchTimes are the times of a batch that only the process knows that adds it.
 type batchTimes struct{ Added, Stored, Answered int64 }
 
-// addReport holds the times of each batch of the work, and how many round trips to PostgreSQL the
-// process made that adds.
+// addReport holds the times of each batch, and the number of round trips to PostgreSQL of the
+// process that adds.
 type addReport struct {
 	Batches []batchTimes
 	Trips   int64
 }
 
-// batchesOf yields the batches that this process adds: a lane's batches are all of one process.
+// batchesOf yields the batches that this process adds: all batches of a lane belong to one
+// process.
 func (w *work) batchesOf(j job) iter.Seq[batch.Batch] {
 	return func(yield func(batch.Batch) bool) {
 		for i, b := range w.batches {
@@ -92,10 +93,10 @@ func (w *work) batchesOf(j job) iter.Seq[batch.Batch] {
 	}
 }
 
-// addPart adds what this process has to add, as fast as it can, and counts its round trips.
+// addPart adds this process' batches as fast as it can, and counts its round trips.
 func (w *work) addPart(ctx context.Context, j job, r *dltbatch.Runner, count *wire) error {
 	batches := slices.Collect(w.batchesOf(j))
-	if _, err := r.Stats(ctx); err != nil { // a connection is open at the beginning
+	if _, err := r.Stats(ctx); err != nil { // opens a connection before the measurement
 		return err
 	}
 	if err := sleep(ctx, time.Until(j.Begin)); err != nil {
@@ -105,8 +106,7 @@ func (w *work) addPart(ctx context.Context, j job, r *dltbatch.Runner, count *wi
 	return w.addThese(ctx, batches, r.Add)
 }
 
-// addInProcesses lets other processes add the batches, and takes over the times that they
-// report.
+// addInProcesses lets other processes add the batches, and collects the times that they report.
 func (w *work) addInProcesses(ctx context.Context, j job) error {
 	parts := make([]addReport, j.Adders)
 	g, ctx := errgroup.WithContext(ctx)
@@ -138,7 +138,7 @@ func (w *work) addInProcesses(ctx context.Context, j job) error {
 	return nil
 }
 
-// add does the work of the process that adds, and returns the times of each batch.
+// add runs the process that adds, and returns the times of each batch.
 func (j job) add(ctx context.Context) (a addReport, err error) {
 	w := newWork(j.Seed, j.N, j.Lanes, payloadSize)
 	w.begin = j.Began
@@ -153,7 +153,7 @@ func (j job) add(ctx context.Context) (a addReport, err error) {
 			return a, err
 		}
 		defer shut()
-		r, err := dltbatch.New(st, &fakeLedgerClient{w: w}, nil) // it runs nothing
+		r, err := dltbatch.New(st, &fakeLedgerClient{w: w}, nil) // this Runner only adds
 		if err != nil {
 			return a, err
 		}

@@ -33,15 +33,15 @@ const (
 	wordCommitted = "COMMITTED"
 )
 
-// ledgerPart is a part of the fake ledger's batches and lanes, under a lock of its own.
+// ledgerPart holds a part of the fake ledger's batches and lanes, under a lock of its own.
 type ledgerPart struct {
 	mu       sync.Mutex
 	accepted map[string]bool   // by id
-	next     map[uint32]uint32 // by lane: the place that is due in it
+	next     map[uint32]uint32 // by lane: the place of the next batch
 }
 
-// fakeLedger takes batches, and commits each at once. It enforces no order, but counts batches
-// that come out of turn.
+// fakeLedger accepts batches, and commits each at once. It enforces no order, but counts batches
+// that arrive out of order.
 type fakeLedger struct {
 	parts [64]ledgerPart
 
@@ -134,7 +134,7 @@ func (l *fakeLedger) serveStatuses(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, out)
 }
 
-// partOf returns the part of an id. The id's first digits are random.
+// partOf returns the part of an id, by the id's first digits, which are random.
 func (l *fakeLedger) partOf(id string) *ledgerPart {
 	n := uint32(0)
 	for i := range min(8, len(id)) {
@@ -153,7 +153,7 @@ func (l *fakeLedger) reset() tally {
 	return tally{l.posts.Swap(0), l.batches.Swap(0), l.twice.Swap(0), l.breaches.Swap(0)}
 }
 
-// appendAll is io.ReadAll into a slice that the caller may pass in.
+// appendAll is io.ReadAll with a buffer from the caller.
 func appendAll(b []byte, r io.Reader) ([]byte, error) {
 	for {
 		if len(b) == cap(b) {
@@ -179,5 +179,5 @@ func writeJSON(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)
-	_, _ = w.Write(body) // a client that left does no harm
+	_, _ = w.Write(body) // an error means that the client has gone
 }

@@ -48,7 +48,7 @@ func names() (all []string) {
 	return all
 }
 
-// options are the flags.
+// options are the values of the flags.
 type options struct {
 	modes, only   string
 	n, rounds     int
@@ -57,7 +57,7 @@ type options struct {
 	profile, docs string
 }
 
-// page loads the page's figures so far.
+// page loads the figures that the page has so far.
 func (o options) page() (page, error) {
 	if o.docs == "" {
 		return page{}, nil
@@ -65,7 +65,7 @@ func (o options) page() (page, error) {
 	return loadPage(o.docs)
 }
 
-// remakePage makes the page from the figures beside it.
+// remakePage writes the page again from its figures.
 func (o options) remakePage() error {
 	p, err := loadPage(o.docs)
 	if err != nil {
@@ -74,9 +74,9 @@ func (o options) remakePage() error {
 	return p.save(o.docs)
 }
 
-// chosenModes returns the modes to run, as the flags change them.
+// chosenModes returns the modes to run, as changed by the flags.
 func (o options) chosenModes() ([]mode, error) {
-	// The flags -hold and -pace are allowed: the page shows them beside the figures.
+	// The flags -hold and -pace are allowed, because the page shows their values with the figures.
 	if o.docs != "" && (o.only != "" || o.n > 0) {
 		return nil, fmt.Errorf("-docs %s: want no flag beside it that changes what is measured", o.docs)
 	}

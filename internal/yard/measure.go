@@ -20,7 +20,8 @@ func measure(ctx context.Context, o options, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	// The server is durable, as a user's is, and has default settings except its address.
+	// The server is durable, as a user's server is, and has default settings except shared_buffers
+	// and its address.
 	dsn, stop, err := pgtest.Serve("shared_buffers=128MB")
 	if err != nil {
 		return err
@@ -76,7 +77,7 @@ func measure(ctx context.Context, o options, out io.Writer) (err error) {
 		if o.docs == "" {
 			continue
 		}
-		if err := p.save(o.docs); err != nil { // at once: the next mode may fail, or be stopped
+		if err := p.save(o.docs); err != nil { // saved at once, because the next mode may fail, or be stopped
 			return err
 		}
 	}
@@ -108,7 +109,7 @@ func aboutServer(ctx context.Context, dsn string) (pid int, about string, err er
 	}
 	p, err := readProcess(backend)
 	if err != nil {
-		return 0, about, nil //nolint:nilerr // it is in a container of its own: its share is not known
+		return 0, about, nil //nolint:nilerr // the server is in a container of its own, so its CPU cannot be measured
 	}
 	return p.parent, about, nil
 }
@@ -120,7 +121,7 @@ type yard struct {
 	seed   uint64
 }
 
-// mode runs the entries of a mode in turns. The first entry changes from round to round.
+// mode runs the entries of a mode in turns. In each round another entry is first.
 func (y *yard) mode(ctx context.Context, m mode) (figures, error) {
 	f := figures{Mode: m.name, Title: m.title}
 	for _, e := range m.entries {

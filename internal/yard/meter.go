@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// ticksPerSecond is how many ticks of /proc/*/stat a second has.
+// ticksPerSecond is the number of ticks in a second in /proc/*/stat.
 const ticksPerSecond = 100
 
-// meter measures the cost of a run's processes, from start to stop.
+// meter measures the cost of a run's processes between start and stop.
 type meter struct {
-	postgres int // the first process of the server; 0 if it is not on this machine
+	postgres int // the first process of the server; 0 if the server is not on this machine
 	ledger   int
 
 	at     time.Time
@@ -23,7 +23,7 @@ type meter struct {
 	memory runtime.MemStats
 }
 
-// cpuSeconds are seconds of CPU, or cores once they are divided by time.
+// cpuSeconds are seconds of CPU time, or numbers of cores after a division by time.
 type cpuSeconds struct {
 	Client   float64 `json:"client"`
 	Postgres float64 `json:"postgres"`
@@ -39,7 +39,7 @@ func (m *meter) start() error {
 	return err
 }
 
-// stop sets a run's cost for each of its n batches.
+// stop sets the cost of each of the run's n batches.
 func (m *meter) stop(r *result, n int) error {
 	r.Seconds = time.Since(m.at).Seconds()
 	now, err := m.used()
@@ -59,11 +59,11 @@ func (m *meter) stop(r *result, n int) error {
 	return err
 }
 
-// used returns the CPU that the processes have used since each began.
+// used returns the CPU time that the processes have used since each began.
 func (m *meter) used() (cpuSeconds, error) {
 	var s cpuSeconds
 	var err error
-	if s.Client, err = familyCPU(os.Getpid()); err != nil { // with the processes that add
+	if s.Client, err = familyCPU(os.Getpid()); err != nil { // includes the processes that add
 		return s, err
 	}
 	if m.ledger != 0 {
@@ -92,13 +92,13 @@ func readProcess(pid int) (process, error) {
 	if err != nil {
 		return process{}, err
 	}
-	_, rest, ok := strings.Cut(string(b), ") ") // the name may hold spaces
+	_, rest, ok := strings.Cut(string(b), ") ") // the name may contain spaces
 	f := strings.Fields(rest)
 	if !ok || len(f) < 15 {
 		return process{}, fmt.Errorf("/proc/%d/stat: %q", pid, b)
 	}
 	n := make([]int, 15)
-	for _, i := range []int{1, 11, 12, 13, 14} { // parent; user and system, of itself and of its children
+	for _, i := range []int{1, 11, 12, 13, 14} { // parent; user and system time, of the process and of its children
 		if n[i], err = strconv.Atoi(f[i]); err != nil {
 			return process{}, err
 		}
@@ -106,7 +106,8 @@ func readProcess(pid int) (process, error) {
 	return process{n[1], float64(n[11]+n[12]) / ticksPerSecond, float64(n[13]+n[14]) / ticksPerSecond}, nil
 }
 
-// familyCPU returns the CPU that a process and its children have used, dead or alive.
+// familyCPU returns the CPU time that a process and its children have used, including ended
+// children.
 func familyCPU(pid int) (float64, error) {
 	head, err := readProcess(pid)
 	if err != nil {
@@ -122,14 +123,14 @@ func familyCPU(pid int) (float64, error) {
 		if err != nil {
 			continue
 		}
-		if p, err := readProcess(child); err == nil && p.parent == pid { // the child may have ended since
+		if p, err := readProcess(child); err == nil && p.parent == pid { // the child may have ended meanwhile
 			sum += p.self
 		}
 	}
 	return sum, nil
 }
 
-// statusMiB returns a line of /proc/self/status, in MiB.
+// statusMiB returns the value of a line of /proc/self/status, in MiB.
 func statusMiB(name string) (float64, error) {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// mode is a question; entries that take turns answer it. The others are compared with the
-// first entry.
+// mode is a question that several entries answer. The entries run in turns, and the others are
+// compared with the first.
 type mode struct {
 	name    string
 	title   string
 	entries []entry
 }
 
-// entry is one way to run the mode's work.
+// entry is one way to do the work of a mode.
 type entry struct {
 	label string
 	job   job
@@ -49,7 +49,7 @@ const (
 const (
 	defaultPace = 2000
 	defaultHold = 2 * time.Minute
-	heldRounds  = 3 // at most: the runs are long
+	heldRounds  = 3 // at most, because the runs are long
 )
 
 func modes() []mode {

@@ -19,8 +19,9 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// deliver delivers a work on the memory store, without a ledger's client. It is measured by the
-// provider, unless that is nil. traced is the context of whoever adds, or "" for no traces.
+// deliver delivers a work on the memory store, without a ledger's client. If p is not nil, it is
+// the provider for the metrics. traced is the trace context of the caller of Add; "" for no
+// traces.
 func deliver(ctx context.Context, tb testing.TB, w *work, p metric.MeterProvider, traced string, started func()) {
 	tb.Helper()
 	done := newFinals(w, len(w.batches))
@@ -58,8 +59,8 @@ func deliver(ctx context.Context, tb testing.TB, w *work, p metric.MeterProvider
 	require.Zero(tb, done.notCommitted.Load())
 }
 
-// Metrics cost no allocation a batch, with a provider that does nothing or with the SDK: only
-// calls to the store, which are for groups of batches, cost a few.
+// Metrics cost no allocation for a batch, with a provider that does nothing or with the SDK. Only
+// calls of the store, which are for groups of batches, cost a few.
 func TestAllocationsOfMetrics(t *testing.T) {
 	const n, lanes = 5_000, 500
 	allocations := func(provider func() metric.MeterProvider, traced string) float64 {
@@ -80,12 +81,12 @@ func TestAllocationsOfMetrics(t *testing.T) {
 	on := allocations(func() metric.MeterProvider { return sdk.NewMeterProvider(sdk.WithReader(sdk.NewManualReader())) }, "")
 	all := allocations(func() metric.MeterProvider { return sdk.NewMeterProvider(sdk.WithReader(sdk.NewManualReader())) }, unsampled)
 	t.Logf("%.2f allocations a batch without, %.2f with a provider that does nothing, %.2f with the SDK, %.2f with traces, too, of callers that were not sampled", off, idle, on, all)
-	const room = 1.0 // groups of other sizes
+	const room = 1.0 // for groups of other sizes
 	require.LessOrEqual(t, idle, off+room)
 	require.LessOrEqual(t, on, off+room)
 	const traced = 4 // a copy of the context, and for a POST its contexts and the span that is not made
 	require.LessOrEqual(t, all, off+room+traced)
 }
 
-// unsampled is the context of a caller that was not sampled.
+// unsampled is the trace context of a caller that is not sampled.
 const unsampled = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"

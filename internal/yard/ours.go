@@ -14,10 +14,10 @@ import (
 	"github.com/dltbatch/dltbatch/queuer"
 )
 
-// addGroup is the number of batches that one call adds, for every contender.
+// addGroup is the number of batches in one call, for every contender.
 const addGroup = 500
 
-// fakeLedgerClient is the client of the fake ledger, as a user would write one.
+// fakeLedgerClient is a client of the fake ledger, as a user would write it.
 type fakeLedgerClient struct {
 	dlt.Unimplemented
 
@@ -25,13 +25,13 @@ type fakeLedgerClient struct {
 	w *work
 }
 
-// Traits implements dlt.Ledger. The fake ledger commits batches at once, and so in the order
-// of acceptance.
+// Traits implements dlt.Ledger. The fake ledger commits batches at once, and therefore in the
+// order of acceptance.
 func (*fakeLedgerClient) Traits(batch.ServiceID) dlt.Traits {
 	return dlt.Traits{Name: "yard", ResendHarmlessFor: dlt.Forever, AddAgainHarmless: true, MaxIDsPerQuery: 100, KeepsOrder: true}
 }
 
-// Submit implements dlt.Submitter. Every error is a doubt.
+// Submit implements dlt.Submitter. It treats every error as a doubt.
 func (f *fakeLedgerClient) Submit(ctx context.Context, a batch.Attempt) error {
 	if m := f.w.moment(a.ID); m != nil {
 		m.posted = f.w.now()
@@ -64,11 +64,11 @@ func (f *fakeLedgerClient) BatchStatuses(ctx context.Context, _ batch.ServiceID,
 	return out, nil
 }
 
-// finalCounter counts final batches, and closes all when none is left.
+// finalCounter counts final batches, and closes all when every batch is final.
 type finalCounter struct {
 	w            *work
 	notFinal     atomic.Int64
-	notCommitted atomic.Int64 // final, but not committed
+	notCommitted atomic.Int64 // final batches that are not Committed
 	all          chan struct{}
 }
 
@@ -125,7 +125,7 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	if j.Waiting > 0 { // all work is in the database: the start belongs to the measured time
+	if j.Waiting > 0 { // all batches are in the database, so the start belongs to the measured time
 		if err := d.start(ctx, m); err != nil {
 			return err
 		}
@@ -200,13 +200,14 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 	return nil
 }
 
-// warmUp is the time that a contender runs idle before its work begins.
+// warmUp is how long a contender runs idle before its work begins.
 const warmUp = 300 * time.Millisecond
 
-// timePerBatch is the time that the processes that add, started together, have to make a batch.
+// timePerBatch is the time allowed for making a batch, in the processes that add and that are
+// started together.
 const timePerBatch = 100 * time.Microsecond
 
-// runLoad adds batches of lanes that wait for a later process.
+// runLoad adds batches that a later process delivers.
 func runLoad(ctx context.Context, j job) error {
 	d, err := openDatabase(ctx, j)
 	if err != nil {
@@ -218,10 +219,10 @@ func runLoad(ctx context.Context, j job) error {
 		return err
 	}
 	defer shut()
-	const part = 100_000 // so that this process stays small, too
+	const part = 100_000 // limits the memory of this process, too
 	for from := 0; from < j.Waiting; from += part {
 		w := newWork(j.Seed+uint64(from), min(part, j.Waiting-from), j.Lanes, payloadSize)
-		for i := range w.batches { // places go on where the last part ended
+		for i := range w.batches { // continues the places where the last part ended
 			binary.BigEndian.PutUint32(w.batches[i].Payload[idLen+4:], uint32((from+i)/j.Lanes))
 		}
 		if err := w.add(ctx, st.Add); err != nil {

@@ -9,8 +9,8 @@ import (
 	pgxdriver "github.com/jackc/pgx/v5"
 )
 
-// ownDatabase makes a database of this process on a server, so that the yard drops, vacuums
-// and counts only its own tables. dsn is a URL.
+// ownDatabase creates a database for this process on a server, so that the yard drops, vacuums and
+// counts only its own tables. dsn is a URL.
 func ownDatabase(ctx context.Context, dsn string) (own string, drop func() error, err error) {
 	u, err := url.Parse(dsn)
 	if err != nil {
@@ -31,7 +31,7 @@ func ownDatabase(ctx context.Context, dsn string) (own string, drop func() error
 	}
 	u.Path = "/" + name
 	return u.String(), func() error {
-		// The drop runs even when ctx is done: the server may belong to a user.
+		// The database is dropped even when ctx is done, because the server may belong to a user.
 		if err := do(context.WithoutCancel(ctx), `DROP DATABASE `+name+` WITH (FORCE)`); err != nil {
 			return fmt.Errorf("drop a database: %w", err)
 		}

@@ -11,20 +11,20 @@ import (
 	"time"
 )
 
-// The yard makes the text between these lines of a page from its figures, and keeps the rest,
+// The yard writes the part of a page between these lines from its figures, and keeps the rest,
 // which people write.
 const (
 	pageBegin = "<!-- figures: made by make bench, as is all up to the end of them -->"
 	pageEnd   = "<!-- end of the figures -->"
 )
 
-// page holds the latest figures of each mode. Its file is beside the page, so that the yard
-// can measure one mode anew without the others.
+// page holds the latest figures of each mode. They are in a file beside the page, so that the yard
+// can measure one mode again without the others.
 type page struct {
 	Modes []figures `json:"modes"`
 }
 
-// figuresOf and plotOf are the files beside a page.
+// figuresOf and plotOf return the names of the files beside a page.
 func figuresOf(path string) string { return strings.TrimSuffix(path, ".md") + ".json" }
 func plotOf(path string) string    { return strings.TrimSuffix(path, ".md") + ".svg" }
 
@@ -73,7 +73,7 @@ func (p page) save(path string) error {
 	return nil
 }
 
-// replacePart puts a text between the two lines.
+// replacePart replaces the text between the two lines.
 func replacePart(all, part string) (string, error) {
 	before, rest, ok := strings.Cut(all, pageBegin+"\n")
 	_, after, end := strings.Cut(rest, pageEnd)

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// message is a message of PostgreSQL's protocol; the first has no letter.
+// message returns a message of PostgreSQL's protocol; the first message has no letter.
 func message(letter string, body int) []byte {
 	b := binary.BigEndian.AppendUint32([]byte(letter), uint32(4+body))
 	return append(b, make([]byte, body)...)
@@ -119,7 +119,8 @@ func TestMeterCounts(t *testing.T) {
 	require.Positive(t, r.Rate)
 }
 
-// A group leaves when it is full, or its first has waited; nothing is lost.
+// A group is passed on when it is full, or when its first row has waited for the linger; no row is
+// lost.
 func TestGrouped(t *testing.T) {
 	in := make(chan *row, 10)
 	out := groupRows(in, 4)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The plot's measures, in its own units.
+// Sizes of the plot, in its own units.
 const (
 	plotWidth  = 900
 	plotLabels = 260 // left of the bars
@@ -18,7 +18,8 @@ const (
 )
 
 // svg draws a bar for the rate of each entry, and a thin line from its slowest to its fastest
-// round, in groups by mode. It shows the modes of throughput: the rates of others say little.
+// round, in groups by mode. It shows the modes of throughput only, because the rates of the others
+// say little.
 func (p page) svg() string {
 	var shown []figures
 	most := 1.0
@@ -69,6 +70,6 @@ func color(label string) string {
 
 func escape(text string) string {
 	var s strings.Builder
-	_ = xml.EscapeText(&s, []byte(text)) // into a strings.Builder
+	_ = xml.EscapeText(&s, []byte(text)) // a strings.Builder returns no error
 	return s.String()
 }

@@ -17,17 +17,17 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// River's best settings here.
+// The settings with which River is fastest here.
 const (
 	riverWorkers = 200
 	riverGroup   = 1000
 )
 
-// riverHistory are finished jobs, so that the planner has seen some.
+// riverHistory inserts finished jobs, so that the planner has statistics about some.
 const riverHistory = `INSERT INTO river.river_job (args, attempt, attempted_at, finalized_at, kind, max_attempts, state, queue, priority, scheduled_at)
 	SELECT json_build_object('body', repeat(md5(i::text), 47)), 1, now(), now(), 'post', 25, 'completed', 'default', 1, now() FROM generate_series(1, %d) i`
 
-// post is one job: the POST of a batch. River asks for no statuses.
+// post is one job: the POST of a batch. The River contender asks for no statuses.
 type post struct {
 	Body []byte `json:"body"`
 }
@@ -132,7 +132,7 @@ func runRiver(ctx context.Context, j job, w *work, m *meter, r *result) error {
 			if e.Kind != riverqueue.EventKindJobCompleted {
 				return fmt.Errorf("job %d: %s", e.Job.ID, e.Kind)
 			}
-			if j.Rest == 0 { // of any batch: which one does not matter
+			if j.Rest == 0 { // notes the time of any batch, whichever it is
 				w.moments[done].added, w.moments[done].final = 0, max(1, int64(time.Since(e.Job.CreatedAt)))
 			}
 			done++
@@ -145,7 +145,7 @@ func runRiver(ctx context.Context, j job, w *work, m *meter, r *result) error {
 			return ctx.Err()
 		}
 	}
-	if failed != nil { // whoever adds may end after the last job, and tells of the moments then
+	if failed != nil { // the process that adds may end after the last job, and only then reports the times
 		if err := <-failed; err != nil {
 			return err
 		}
@@ -176,8 +176,8 @@ func riverAdd(ctx context.Context, queue *riverqueue.Client[pgxdriver.Tx], w *wo
 	return nil
 }
 
-// riverOneByOne inserts each job alone, into an idle queue. No queue is told in this process of
-// the end of a job that another process works on, so only the time until the POST counts.
+// riverOneByOne inserts each job alone, into an idle queue. A process is not told about the end of
+// a job that another process works on, so only the time until the POST counts.
 func riverOneByOne(ctx context.Context, j job, w *work) error {
 	pool, err := pgxpool.New(ctx, j.DSN)
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// stages are the stages of a batch, and the func or package that each stage's goroutines run
-// in. A store's and a driver's allocations count for the stage that calls them. Those of
-// net/http have a stage of their own, and "rest" gets allocations that match no stage.
+// stages are the stages of a batch, each with the function or package in which its goroutines run.
+// Allocations of a store and a driver count for the stage that calls them. Allocations of net/http
+// have a stage of their own, and "rest" gets those that match no stage.
 var stages = [...]struct{ name, frame string }{
 	{"add", "dltbatch.(*Runner).Add"},
 	{"claim", "dltbatch/internal/claim."},
@@ -26,7 +26,7 @@ type stacks map[[32]uintptr]int64
 
 // allocated returns the allocations since runtime.MemProfileRate became 1.
 func allocated() stacks {
-	for range 3 { // the profile lags behind: it lacks allocations since the last collections
+	for range 3 { // the profile lacks the allocations since the last collections
 		runtime.GC()
 	}
 	records := make([]runtime.MemProfileRecord, 10_000)
@@ -41,13 +41,13 @@ func allocated() stacks {
 	return all
 }
 
-// usage is the stages' allocations for each batch, and their places.
+// usage holds the allocations of each stage for a batch, and where they were made.
 type usage struct {
 	stages [len(stages)]float64
 	places [len(stages)]map[string]float64
 }
 
-// since returns the allocations since before, for each of n batches.
+// since returns the allocations since before, divided by n batches.
 func (s stacks) since(before stacks, n int) (u usage) {
 	for stack, objects := range s {
 		if objects -= before[stack]; objects == 0 {
@@ -75,7 +75,7 @@ func stageOf(stack [32]uintptr) (stage int, where string) {
 		if where == "" && !strings.HasPrefix(f.Function, "runtime.") {
 			where = fmt.Sprintf("%s:%d", f.Function, f.Line)
 		}
-		for i, s := range stages { // the outermost frame counts: it names the goroutine
+		for i, s := range stages { // the outermost frame decides, since it names the goroutine
 			if s.frame == "" || !strings.Contains(f.Function, s.frame) {
 				continue
 			}

@@ -16,20 +16,20 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Each call of a store costs so many allocations a batch, in groups of 500 from as many
-// lanes. The figures include the driver's own.
+// Each call of a store costs at most this many allocations for a batch, in groups of 500 from 500
+// lanes. The figures include the driver's own allocations.
 func TestAllocationsOfStores(t *testing.T) {
 	const lanes = addGroup
-	// A read of the beginning of the open work, each half second, costs more. On a busy machine
-	// each round takes longer, and few are without one.
+	// Each half second a round also reads the beginning of the open work, and costs more. On a
+	// busy machine each round takes longer, so that few rounds are without such a read.
 	const warm, counted, most = 3, 5, 50
 	dsn, drop, err := ownDatabase(t.Context(), pgtest.Start(t))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, drop()) }()
-	// Reading a row costs one allocation for each number above 255. Two of them came with
-	// schema version 2: the time of the batch's first claim, and the claim's own period. The
-	// begin of each row's lane costs another. An Add copies each id and payload, so that the claim
-	// does not read them.
+	// Reading a row costs one allocation for each number above 255. Schema version 2 added two
+	// such numbers: the time of the batch's first claim, and the claim's own period. The beginning
+	// of each row's lane costs another. An Add copies each id and payload, so that the claim does
+	// not read them.
 	postgres := map[string]float64{"add": 3.7, "claim": 22.4, "payloads": 8.4, "accepted": 14.9, "pending": 16.6, "committed": 15.9}
 	for _, s := range []struct {
 		store  string
@@ -64,7 +64,7 @@ func TestAllocationsOfStores(t *testing.T) {
 				w := newWork(uint64(round), addGroup, lanes, payloadSize)
 				for part, n := range storeRound(ctx, t, st, w) {
 					if round >= warm {
-						least[part] = min(least[part], n) // what other goroutines allocate meanwhile comes on top
+						least[part] = min(least[part], n) // other goroutines may add allocations meanwhile
 					}
 				}
 			}

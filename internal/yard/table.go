@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 )
 
-// text returns a table for people at a terminal.
+// text returns the figures as a table for a terminal.
 func (f *figures) text() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "\n%s: %s; medians of %d\n", f.Mode, f.Title, len(f.Entries[0].Rates))
@@ -15,7 +15,7 @@ func (f *figures) text() string {
 	for _, line := range f.lines() {
 		fmt.Fprintln(w, strings.Join(line, "\t")+"\t")
 	}
-	_ = w.Flush() // into a strings.Builder
+	_ = w.Flush() // a strings.Builder returns no error
 	s.WriteByte('\n')
 	return s.String()
 }
@@ -28,7 +28,7 @@ type column struct {
 }
 
 func columns(mode string) []column {
-	if mode == "latency" { // an idle queue costs what it costs
+	if mode == "latency" { // the cost of an idle queue is left out
 		return []column{
 			{"Add p50 ms", "%.1f", func(r result) float64 { return r.Add50 }},
 			{"POST p50", "%.1f", func(r result) float64 { return r.Post50 }},
@@ -53,8 +53,8 @@ func columns(mode string) []column {
 	}
 }
 
-// lines returns a head and a line for each entry. A value that does not apply is empty, and a
-// column that applies nowhere is left out.
+// lines returns a head line and a line for each entry. A value that does not apply is empty, and a
+// column that applies to no entry is left out.
 func (f *figures) lines() [][]string {
 	out := make([][]string, 1+len(f.Entries))
 	out[0] = []string{""}

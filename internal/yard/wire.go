@@ -9,10 +9,10 @@ import (
 )
 
 // wire counts the round trips of clients to PostgreSQL, with any driver: the messages after which
-// a client waits for the answer.
+// a client waits for an answer.
 type wire struct{ trips atomic.Int64 }
 
-// Dial, DialTimeout and DialContext are the methods that drivers ask for.
+// Dial, DialTimeout and DialContext are the methods that drivers call to connect.
 func (w *wire) Dial(network, addr string) (net.Conn, error) {
 	return w.DialContext(context.Background(), network, addr)
 }
@@ -31,15 +31,15 @@ func (w *wire) DialContext(ctx context.Context, network, addr string) (net.Conn,
 	return &wireConn{Conn: c, wire: w, need: 4}, nil // the first message has no letter
 }
 
-// wireConn reads the heads of the messages that pass: a letter and a length in four
-// bytes, which counts itself.
+// wireConn reads the heads of the messages that pass: a letter, and a length of four bytes that
+// includes itself.
 type wireConn struct {
 	net.Conn
 	wire *wire
 	head [5]byte
-	have int // bytes of the head
+	have int // bytes of the head read so far
 	need int
-	skip int // bytes of the body to come
+	skip int // bytes of the body still to come
 }
 
 func (c *wireConn) Write(p []byte) (int, error) {
@@ -62,7 +62,7 @@ func (c *wireConn) count(p []byte) {
 		c.skip = int(binary.BigEndian.Uint32(c.head[c.need-4:])) - 4
 		if c.need == 5 {
 			switch c.head[0] {
-			case 'Q', 'S', 'c': // a query in one message, sync, the end of a COPY
+			case 'Q', 'S', 'c': // Query, Sync, CopyDone
 				c.wire.trips.Add(1)
 			}
 		}

@@ -17,20 +17,20 @@ const (
 	leastSize = idLen + 8
 )
 
-// work is the batches that one process has to deliver. The lanes take turns. A batch's index is
-// in the last digits of its id; the first digits are random, as a signature's are.
+// work holds the batches that one process has to deliver. The lanes take turns. A batch's index is
+// in the last digits of its id; the first digits are random, as in a signature.
 type work struct {
 	begin   time.Time
 	lanes   int
 	size    int
 	random  *rand.ChaCha8
-	batches []batch.Batch // none if they are made one by one
+	batches []batch.Batch // empty if batches are made one by one
 	moments []moments
-	trips   int64 // round trips to PostgreSQL in other processes, which add
+	trips   int64 // round trips to PostgreSQL of the other processes, which add
 }
 
-// moments of a batch, in nanoseconds since the work was made; 0 is never. Stored is the return of
-// Add, and answered that of Await.
+// moments holds the times of a batch, in nanoseconds since the work was made; 0 means never.
+// stored is the return of Add, and answered the return of Await.
 type moments struct{ added, stored, posted, final, answered int64 }
 
 // newWork makes n batches.
@@ -44,7 +44,7 @@ func newWork(seed uint64, n, lanes, size int) *work {
 	return w
 }
 
-// newSteadyWork returns the work of n batches, and each is made when it is added.
+// newSteadyWork returns a work of n batches, each of which is made when it is added.
 func newSteadyWork(seed uint64, n, lanes, size int) *work {
 	w := &work{begin: time.Now(), lanes: lanes, size: size, moments: make([]moments, n)}
 	var key [32]byte
@@ -53,7 +53,7 @@ func newSteadyWork(seed uint64, n, lanes, size int) *work {
 	return w
 }
 
-// batch makes batch i in p. One goroutine at a time calls it.
+// batch makes batch i in the buffer p. It must not be called concurrently.
 func (w *work) batch(i int, p []byte) batch.Batch {
 	_, _ = w.random.Read(p) // never fails
 	var id [idLen / 2]byte
@@ -68,7 +68,7 @@ func (w *work) batch(i int, p []byte) batch.Batch {
 
 func laneName(i int) batch.ServiceID { return batch.ServiceID(fmt.Sprintf("lane-%06d", i)) }
 
-// index finds a batch of the work by its id; -1 if the work has no such batch.
+// index returns the index of a batch of the work by its id; -1 if the work has no such batch.
 func (w *work) index(id string) int {
 	if len(id) != idLen {
 		return -1
@@ -91,8 +91,8 @@ func (w *work) moment(id batch.ID) *moments {
 
 func (w *work) now() int64 { return int64(time.Since(w.begin)) }
 
-// waits returns the times that batches took from Add until they were final, or, where
-// somebody awaited that, until the answer.
+// waits returns how long batches took from the call of Add until they were final, or until Await
+// returned if somebody called it.
 func (w *work) waits() (whole []time.Duration) {
 	for _, m := range w.moments {
 		if end := max(m.final, m.answered); end > 0 {
@@ -102,8 +102,8 @@ func (w *work) waits() (whole []time.Duration) {
 	return whole
 }
 
-// between returns how long the batches took from one moment to another, without those that lack
-// the latter.
+// between returns how long the batches took from one moment to another. It leaves out batches
+// without the second moment.
 func (w *work) between(from, to func(moments) int64) (d []time.Duration) {
 	for _, m := range w.moments {
 		if end := to(m); end > 0 {

@@ -18,9 +18,9 @@ func TestMain(m *testing.M) {
 	os.Exit(pgtest.Main(m))
 }
 
-// Every contender delivers all of its batches, once: else it ends with an error.
+// Every contender delivers each of its batches once; otherwise it ends with an error.
 func TestModes(t *testing.T) {
-	t.Setenv(pgtest.Variable, pgtest.Start(t)) // the test wants no figures: durability does not matter
+	t.Setenv(pgtest.Variable, pgtest.Start(t)) // the test measures nothing, so durability does not matter
 	var out strings.Builder
 	o := options{modes: "all", n: 3, rounds: 1, limit: 2 * time.Minute, hold: 500 * time.Millisecond, pace: 200}
 	require.NoError(t, measure(t.Context(), o, &out), "%s", &out)

@@ -1,11 +1,11 @@
 // Compare runs the benchmarks of packages in this tree and at another revision, in turns, and
 // prints benchstat's comparison of the two. The other tree is a git worktree in a temporary
-// folder. This tree is used as it stands, with changes that were not committed.
+// folder. This tree is used as it is, with changes that were not committed.
 //
 //	go run -C internal/tools ./compare -base main [folder ...]
 //
-// Folders are packages, from the root; without folders, all packages of the root's module
-// that have benchmarks. A package that the base does not have is left out.
+// Folders are packages, relative to the root; without folders, all packages of the root's module
+// that have benchmarks are compared. A package that the base does not have is left out.
 package main
 
 import (
@@ -51,7 +51,7 @@ type comparison struct {
 type side struct {
 	name, root string
 	binaries   []string // of the folders, in their order
-	results    string   // file
+	results    string   // name of the file
 }
 
 func (c *comparison) run(ctx context.Context, folders []string) (err error) {
@@ -71,7 +71,7 @@ func (c *comparison) run(ctx context.Context, folders []string) (err error) {
 		return err
 	}
 	defer func() {
-		// The removal runs even when ctx is done: git would remember the folder.
+		// The worktree is removed even when ctx is done; otherwise git would still list it.
 		_, e := command(context.WithoutCancel(ctx), c.root, "git", "worktree", "remove", "--force", tree)
 		err = errors.Join(err, e)
 	}()
@@ -98,7 +98,7 @@ func (c *comparison) run(ctx context.Context, folders []string) (err error) {
 	}
 	for round := range c.rounds {
 		for i, folder := range folders {
-			for k := range sides { // the first side changes
+			for k := range sides { // the trees take turns at being first
 				s := sides[(k+round)%2]
 				fmt.Fprintf(c.out, "%d/%d %s %s\n", round+1, c.rounds, folder, s.name)
 				if err := s.measure(ctx, folder, s.binaries[i], c.bench, c.time); err != nil {
@@ -141,7 +141,7 @@ func (s *side) measure(ctx context.Context, folder, binary, bench, time string) 
 	return errors.Join(err, f.Close())
 }
 
-// command returns a program's standard output.
+// command runs a program and returns its standard output.
 func command(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
@@ -161,7 +161,7 @@ func withBenchmarks(root string) (folders []string, err error) {
 			return err
 		}
 		if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil && path != root || strings.HasPrefix(d.Name(), ".") && path != root {
-			return fs.SkipDir // a module of its own, or not Go's
+			return fs.SkipDir // another module, or a folder that go ignores
 		}
 		found, err := hasBenchmark(path)
 		if err != nil || !found {

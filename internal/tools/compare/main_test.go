@@ -22,7 +22,7 @@ func BenchmarkMake(b *testing.B) {
 }
 `
 
-// The comparison shows a change that allocates twice as often beside its base, and leaves the
+// The comparison shows that a change allocates twice as often as its base, and leaves the
 // repository as it was.
 func TestCompare(t *testing.T) {
 	root := t.TempDir()

@@ -1,5 +1,5 @@
-// Generate writes all generated code of the module: protobuf and mocks. Run it in
-// the folder of this module; the files land in the tree, or below -out.
+// Generate writes all generated code of the module: protobuf and mocks. Run it in the folder of
+// this module; it writes the files into the tree, or below -out.
 //
 //	go run ./generate
 package main
@@ -12,21 +12,22 @@ import (
 	"path/filepath"
 )
 
-// protos are the .proto files, from the root of the module. Their Go code lies beside them.
+// protos are the .proto files, relative to the root of the module. The Go code of each is in the
+// same folder.
 var protos = []string{
 	"dlt/sawtooth/internal/pb/sawtooth.proto",
 }
 
-// mock is a file of mocks. It mocks every interface of one source file that leftOut does not name.
+// mock is a file of mocks: one for each interface of a source file that leftOut does not name.
 type mock struct {
-	source, file string // from the root of the module
+	source, file string // relative to the root of the module
 	pkg          string
-	leftOut      string // separated by commas
+	leftOut      string // names of interfaces, separated by commas
 }
 
-// mocks are of the small interfaces whose single answers a user's test prescribes. The
-// whole store has no mock: a test uses store/memory. Nor has what an application or a client
-// implements itself: a test calls it.
+// mocks are for the small interfaces whose single answers a user's test sets. The whole store has
+// no mock, because a test uses store/memory. An interface that an application or a client
+// implements itself has no mock either, because a test calls it.
 var mocks = []mock{
 	{source: "dlt/ledger.go", file: "dlt/dltmock/mock.go", pkg: "dltmock", leftOut: "Resolver,Checker"},
 	{source: "store/batchstore.go", file: "store/storemock/mock.go", pkg: "storemock"},
@@ -49,7 +50,7 @@ func main() {
 // generate reads sources below root and writes the generated code below out.
 func generate(root, out string) error {
 	for _, p := range protos {
-		// protogen writes its output beside its input.
+		// protogen writes its output into the folder of its input.
 		text, err := os.ReadFile(filepath.Join(root, p))
 		if err != nil {
 			return err
@@ -81,7 +82,7 @@ func generate(root, out string) error {
 	return nil
 }
 
-// write leaves a file that holds the text already as it is.
+// write writes a file, unless the file has this text already.
 func write(file string, text []byte) error {
 	if old, err := os.ReadFile(file); err == nil && string(old) == string(text) {
 		return nil

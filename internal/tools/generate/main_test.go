@@ -11,16 +11,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fromTools is the root of the module, from the folder of the tools.
+// fromTools is the path from the folder of the tools to the root of the module.
 const fromTools = "../.."
 
-// maxMockLines bounds the mocks, all together.
+// maxMockLines is the largest number of lines of all mocks together.
 const maxMockLines = 500
 
-// TestGeneratedUpToDate generates everything again and compares it with the tree. Every file
-// of the tree that says it is generated must be among the output.
+// TestGeneratedUpToDate generates everything again and compares it with the tree. Every file of
+// the tree that is marked as generated must be among the output.
 func TestGeneratedUpToDate(t *testing.T) {
-	t.Chdir("..") // the commands belong to the module's own folder
+	t.Chdir("..") // the commands run in the module's own folder
 	out := t.TempDir()
 	require.NoError(t, generate(fromTools, out))
 	made, lines := map[string]bool{}, 0

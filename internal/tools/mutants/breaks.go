@@ -1,12 +1,12 @@
 package main
 
-// breakage is a change made by hand that breaks a promise of docs/design.md, and that none of the
-// mutation operators makes: it changes several lines, or adds code.
+// breakage is a change, written by hand, that breaks a promise of docs/design.md. No mutation
+// operator makes such a change: it changes several lines, or adds code.
 type breakage struct {
-	name     string // the promise in words, and what breaks it
+	name     string // the promise in a word, and how it is broken
 	file     string
-	old, new string // old occurs once
-	test     test   // it must fail
+	old, new string // old occurs once in the file
+	test     test   // this test must fail
 }
 
 var promises = []breakage{
@@ -192,8 +192,8 @@ var promises = []breakage{
 		old: "case \"\", batch.KindRejected, batch.KindNotYet:\n\t\tres = resultTaken\n\tcase batch.KindBusy, batch.KindUnavailable:",
 		new: "case \"\", batch.KindRejected:\n\t\tres = resultTaken\n\tcase batch.KindBusy, batch.KindUnavailable, batch.KindNotYet:",
 	},
-	// Promise 8, short transactions, has none: no call of a store leaves a transaction open.
-	// Promise 9: cost.
+	// Promise 8, short transactions, has no breakage, because no call of a store leaves a
+	// transaction open. Promise 9: cost.
 	{
 		name: "cost: each Add writes the row of its lane", file: "store/postgres/add.go", test: test{"internal/integration", "^(TestOpenAddTxHoldsUpNoClaim)$/^(native)$", true},
 		old: "func (t *session) add(ctx context.Context, in []addition, fresh bool) error {\n",

@@ -1,7 +1,8 @@
-// Mutants breaks the code on purpose, one small change at a time, and says which changes no test
-// notices. The seed chooses them, and the week chooses the seed. -promises tries the breaks of
-// promises.go instead, for each of which one named test must fail; -check only makes sure that
-// these still apply and would build, which takes seconds. The tree itself is never written to.
+// Mutants breaks the code on purpose, one small change at a time, and prints the changes that no
+// test notices. The seed chooses the changes, and by default the number of the week is the seed.
+// With -promises it makes the breakages of promises instead, for each of which one named test must
+// fail; with -check it only checks, in seconds, that these still apply and build. It never writes
+// to the tree itself.
 package main
 
 import (
@@ -17,7 +18,7 @@ import (
 	"time"
 )
 
-// whole is the library: packages, which are taken with all that they import of the module.
+// whole is the library: these packages, with all packages of the module that they import.
 const whole = "./cmd/dltbatch ./otelbatch ./probe ./batch/autobatch ./store/memory ./dlt/memory ./dlt/sawtooth ./dlt/splinter ./dlt/canton ./dlt/evm"
 
 func main() {
@@ -109,7 +110,8 @@ func draw(root, packages string, seed uint64, n int, end time.Time) error {
 	return errors.Join(bad...)
 }
 
-// inTurns shuffles changes so that each operator has its turn: otherwise most would be constants.
+// inTurns shuffles changes so that the operators alternate: otherwise most changes would be of
+// constants.
 func inTurns(rng *rand.Rand, all []change) []change {
 	by := map[string][]change{}
 	for _, c := range all {

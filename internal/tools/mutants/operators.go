@@ -14,15 +14,15 @@ import (
 
 // change is one small change of the code.
 type change struct {
-	file     string // from the root of the module
+	file     string // relative to the root of the module
 	fn       string // the function, with its receiver's type
-	op       string // the operator that made it
-	start    int    // of the old text in the file
+	op       string // the operator that made the change
+	start    int    // offset of the old text in the file
 	old, new string
-	nth      int // among changes of this function with the same operator and texts, from 1
+	nth      int // number among the changes of this function with the same operator and texts, from 1
 }
 
-// other maps a token to the one that the operators put in its place.
+// other maps a token to its replacement.
 var other = map[token.Token]struct {
 	op  string
 	tok token.Token
@@ -39,10 +39,10 @@ var other = map[token.Token]struct {
 	token.BREAK: {"statement", token.CONTINUE}, token.CONTINUE: {"statement", token.BREAK},
 }
 
-// named maps a function's or a method's name to the one that the operators put in its place.
+// named maps the name of a function or a method to its replacement.
 var named = map[string]string{"Before": "After", "After": "Before", "min": "max", "max": "min", "HasPrefix": "HasSuffix", "HasSuffix": "HasPrefix"}
 
-// sql maps words of SQL to those that the operators put in their place.
+// sql maps words of SQL to their replacements.
 var sql = []struct {
 	op   string
 	find *regexp.Regexp
@@ -121,17 +121,17 @@ func (f *finder) put(op string, from, to token.Pos, text string) {
 	f.all = append(f.all, c)
 }
 
-// change puts a text in a node's place.
+// change replaces a node by a text.
 func (f *finder) change(op string, n ast.Node, text string) { f.put(op, n.Pos(), n.End(), text) }
 
-// token puts another token in the place of a token.
+// token replaces a token by its counterpart in other.
 func (f *finder) token(at token.Pos, t token.Token) {
 	if o, ok := other[t]; ok {
 		f.put(o.op, at, at+token.Pos(len(t.String())), o.tok.String())
 	}
 }
 
-// swap exchanges pairs of expressions that have one type.
+// swap exchanges pairs of expressions that have the same type.
 func (f *finder) swap(op string, list []ast.Expr) {
 	for i, a := range list {
 		for _, b := range list[i+1:] {
@@ -143,7 +143,7 @@ func (f *finder) swap(op string, list []ast.Expr) {
 	}
 }
 
-// zero puts the zero value of a type in the place of a value.
+// zero replaces a value by the zero value of its type.
 func (f *finder) zero(op string, e ast.Expr) {
 	tv := f.p.info.Types[e]
 	if tv.Type == nil || !tv.IsValue() || tv.Value != nil || tv.IsNil() {
@@ -171,14 +171,14 @@ func (f *finder) zero(op string, e ast.Expr) {
 	}
 }
 
-// condition drops a condition: it is always true, or never.
+// condition makes a condition always true, and always false.
 func (f *finder) condition(e ast.Expr) {
 	f.change("condition", e, "true || ("+f.node(e)+")")
 	f.change("condition", e, "false && ("+f.node(e)+")")
 	f.change("negation", e, "!("+f.node(e)+")")
 }
 
-// visit finds the changes at one node, and says whether its parts are to be visited.
+// visit finds the changes at one node, and reports whether to visit the parts of the node.
 func (f *finder) visit(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.ImportSpec, *ast.Field:
@@ -303,11 +303,11 @@ func (f *finder) call(n *ast.CallExpr) bool {
 		f.swap("arguments", n.Args)
 	}
 	for _, e := range n.Args {
-		if !ok || id.Name != "make" { // there it is room at most
+		if !ok || id.Name != "make" { // a zero in the arguments of make changes the capacity at most
 			f.zero("arguments", e)
 		}
 	}
-	return in != "fmt" && in != "errors" && in != "slog" // nobody decides by the words of an error
+	return in != "fmt" && in != "errors" && in != "slog" // no code decides by the text of an error
 }
 
 func (f *finder) literal(n *ast.BasicLit) {
@@ -334,7 +334,7 @@ func (f *finder) literal(n *ast.BasicLit) {
 	}
 }
 
-// constant puts the next constant of a type in the place of one, such as another state.
+// constant replaces a constant by the next one of its type, such as another state.
 func (f *finder) constant(n *ast.Ident) {
 	c, ok := f.p.info.Uses[n].(*types.Const)
 	if !ok {

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// tryPromises breaks promises: with check it only sees that each break applies and builds.
+// tryPromises makes the breakages of promises; if check is true, it only checks that each one
+// applies and builds.
 func tryPromises(root, only string, check bool) error {
 	var folders []string
 	for _, br := range promises {

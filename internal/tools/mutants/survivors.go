@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// survivors are changes that nobody needs to notice, by their first three lines. These name no
-// number of a line in the code, so that edits elsewhere leave them alone.
+// survivors are changes that no test needs to notice, by the first three lines of their entries.
+// These lines contain no line number of the code, so that edits elsewhere do not change them.
 type survivors map[string]*survivor
 
 type survivor struct {
-	line  int  // of survivors.txt
-	found bool // in the code
+	line  int  // in survivors.txt
+	found bool // true if the code has this place
 }
 
-// entry returns how a change stands in survivors.txt, without its reason.
+// entry returns the text of a change in survivors.txt, without its reason.
 func (c change) entry(dir string) string {
 	nth := ""
 	if c.nth > 1 {
@@ -27,7 +27,8 @@ func (c change) entry(dir string) string {
 // words returns a text on one line.
 func words(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// readSurvivors reads entries that are apart by an empty line. Behind an entry stands its reason.
+// readSurvivors reads the entries, which are separated by empty lines. The reason follows an
+// entry.
 func readSurvivors(path string) (survivors, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -57,7 +58,7 @@ func trimmed(lines []string) string {
 	return strings.Join(out, "\n")
 }
 
-// leaveOut returns the changes of a package that are no accepted survivors.
+// leaveOut returns the changes of a package that are not accepted survivors.
 func (s survivors) leaveOut(dir string, all []change) (rest []change) {
 	for _, c := range all {
 		e, ok := s[trimmed(strings.Split(c.entry(dir), "\n"))]
@@ -70,7 +71,7 @@ func (s survivors) leaveOut(dir string, all []change) (rest []change) {
 	return rest
 }
 
-// stale returns an error for each entry of the folders whose place the code does not have.
+// stale returns an error for each entry of the folders whose place is not in the code any more.
 func (s survivors) stale(of func(dir string) bool) (bad []error) {
 	for key, e := range s {
 		if dir, _, _ := strings.Cut(key, " "); of(dir) && !e.found {

@@ -16,27 +16,28 @@ import (
 	"path/filepath"
 )
 
-// tree is the module's packages as they are. It takes their imports from the compiler's output:
-// so a change's types are checked in a moment, where a build takes seconds.
+// tree holds the module's packages without a change. It reads the imported types from the
+// compiler's output, so that checking the types of a change takes milliseconds, where a build
+// takes seconds.
 type tree struct {
 	root    string
 	set     *token.FileSet
-	pkgs    map[string]*pkg   // by folder, from the root
-	exports map[string]string // files of the compiler, by import path
+	pkgs    map[string]*pkg   // by folder, relative to the root
+	exports map[string]string // files with the compiler's export data, by import path
 	imports types.Importer
 }
 
 // pkg is a package without its tests.
 type pkg struct {
 	dir, path string
-	asked     bool                 // for by a pattern, and not only imported
-	files     map[string]*ast.File // by their paths
+	asked     bool                 // true if a pattern names it; false if it is only imported
+	files     map[string]*ast.File // by path
 	src       map[string][]byte
-	types     *types.Package // once it was checked
+	types     *types.Package // nil until the package is checked
 	info      types.Info
 }
 
-// load reads the packages that patterns name, and all of the module that they import.
+// load reads the packages that the patterns name, and all packages of the module that they import.
 func load(root string, patterns []string) (*tree, error) {
 	t := &tree{root: root, set: token.NewFileSet(), pkgs: map[string]*pkg{}, exports: map[string]string{}}
 	t.imports = importer.ForCompiler(t.set, "gc", func(path string) (io.ReadCloser, error) { return os.Open(t.exports[path]) })
@@ -76,7 +77,7 @@ func load(root string, patterns []string) (*tree, error) {
 	}
 }
 
-// rel returns a path from the root.
+// rel returns a path relative to the root.
 func (t *tree) rel(path string) string {
 	rel, err := filepath.Rel(t.root, path)
 	if err != nil {
@@ -85,7 +86,7 @@ func (t *tree) rel(path string) string {
 	return filepath.ToSlash(rel)
 }
 
-// check finds the types of a package as it is.
+// check computes the types of a package without a change.
 func (t *tree) check(p *pkg) error {
 	if p.types != nil {
 		return nil
@@ -96,7 +97,7 @@ func (t *tree) check(p *pkg) error {
 	return err
 }
 
-// builds reports whether a package would build with another text of one of its files.
+// builds returns an error if a package does not build with another text of one of its files.
 func (t *tree) builds(file, text string) error {
 	p := t.pkgs[filepath.ToSlash(filepath.Dir(file))]
 	if p == nil {

@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// test is a package's tests, or some of them.
+// test names the tests of a package, or some of them.
 type test struct {
-	dir  string // from the root; it may be of another module
-	run  string // a pattern
-	long bool   // also what make quick leaves out
+	dir  string // relative to the root; the package may be of another module
+	run  string // a pattern for go test -run
+	long bool   // includes the tests that make quick leaves out
 }
 
 const servers = "internal/integration"
 
-// also names tests beside a package's own that must notice a change of it, cheapest first.
+// also lists tests of other packages that must notice a change of a package, cheapest first.
 var also = map[string][]test{
 	".":                             {{dir: "internal/sim", run: "TestRunner|TestOperators"}},
 	"batch":                         {{dir: "store"}, {dir: "queuer"}, {dir: "batch/autobatch"}, {dir: "internal/sim", run: "Decisions"}},
@@ -61,13 +61,13 @@ var also = map[string][]test{
 	"submitter":                     {{dir: "internal/submit"}, {dir: "internal/sim", run: "Decisions|TestRunner"}, {dir: "."}},
 }
 
-// of returns the tests for a package: its own that take little time, those of others, and in the
-// end all of its own.
+// of returns the tests for a package: first its own short ones, then those of other packages, and
+// then all of its own.
 func of(dir string) []test {
 	return slices.Concat([]test{{dir: dir}}, also[dir], []test{{dir: dir, long: true}})
 }
 
-// verdict is the tests' answer to a change of the code.
+// verdict is what the tests say about a change of the code.
 type verdict string
 
 const (
@@ -76,19 +76,19 @@ const (
 	unseen   verdict = "survived: no test comes by"
 )
 
-// bench tries changes of the code with overlays: the tree itself is never written to.
+// bench runs tests on changed code with overlays, so that it never writes to the tree itself.
 type bench struct {
 	root, tmp string
 	lines     map[string]profile // by test and package
 }
 
-// profile is which lines of a package a test comes by, and how long it takes.
+// profile says which lines of a package a test executes, and how long the test takes.
 type profile struct {
 	seen map[string][][2]int // ranges of lines, by file
 	took time.Duration
 }
 
-// kill runs the tests that come by a change's line, until one fails.
+// kill runs the tests that execute the line of a change, until one fails.
 func (b *bench) kill(p *pkg, c change, text string) (verdict, test, error) {
 	line := 1 + strings.Count(string(p.src[filepath.Join(b.root, c.file)][:c.start]), "\n")
 	v := unseen
@@ -97,8 +97,7 @@ func (b *bench) kill(p *pkg, c change, text string) (verdict, test, error) {
 		if err != nil {
 			return "", t, err
 		}
-		// A statement of several lines, or a package's variable, belongs to no line that is
-		// counted.
+		// Coverage has no line for a package's variable, or for the later lines of a statement.
 		if !seen.covers(c.file, line) && c.fn != "-" {
 			continue
 		}
@@ -119,7 +118,7 @@ func (p profile) covers(file string, line int) bool {
 	return false
 }
 
-// profile runs a test on the tree as it is.
+// profile runs a test on the unchanged tree.
 func (b *bench) profile(p *pkg, t test) (profile, error) {
 	key := fmt.Sprint(t, p.dir)
 	if known, ok := b.lines[key]; ok {
@@ -151,7 +150,7 @@ func (b *bench) profile(p *pkg, t test) (profile, error) {
 	return found, nil
 }
 
-// fails reports whether a test fails with another text of a file.
+// fails reports whether a test fails after one file was replaced by text.
 func (b *bench) fails(t test, file, text string, limit time.Duration) (bool, error) {
 	changed, overlay := filepath.Join(b.tmp, "changed.go"), filepath.Join(b.tmp, "overlay.json")
 	replace, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(b.root, file): changed}})
@@ -180,7 +179,7 @@ func (b *bench) run(t test, args ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// Without vet and debug information, which take as long as most tests.
+	// vet and debug information are left out, because they take as long as most tests.
 	args = append([]string{"test", "-vet=off", "-ldflags=-w", "-count=1", "-run=" + t.run, "-short=" + strconv.FormatBool(!t.long)}, args...)
 	cmd := exec.Command("go", append(args, "./"+filepath.ToSlash(folder))...)
 	cmd.Dir = home

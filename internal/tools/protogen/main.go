@@ -1,5 +1,5 @@
-// Protogen writes the Go code of the .proto files named, beside them. It needs
-// no compiler on the machine: parser and generator are Go libraries.
+// Protogen writes the Go code of the named .proto files into the folders of these files. It needs
+// no compiler on the machine, because parser and generator are Go libraries.
 package main
 
 import (

@@ -1,5 +1,6 @@
-// Package published tests the files that only run where the project is published: workflows, forms
-// of issues, the bot of dependencies. And it lists the licences of all that importers link.
+// Package published tests the files that are only used where the project is published: workflows,
+// issue forms, and the configuration of the dependency bot. It also lists the licences of all
+// modules that an importer links.
 package published
 
 import (
@@ -48,7 +49,7 @@ func read(t *testing.T, name string, into any) {
 	require.NoError(t, yaml.Unmarshal(text, into), name)
 }
 
-// Each workflow calls targets, packages and actions that there are.
+// Each workflow uses only make targets, packages and actions that exist.
 func TestWorkflows(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	require.NoError(t, err)
@@ -96,7 +97,7 @@ func TestWorkflows(t *testing.T) {
 	assert.Equal(t, []string{"14", "15", "16", "17", "18"}, nightly.Jobs["postgres"].Strategy.Matrix["version"])
 }
 
-// The bot watches each module of the repository.
+// The dependency bot watches each module of the repository.
 func TestDependabot(t *testing.T) {
 	var d struct {
 		Version int
@@ -120,7 +121,7 @@ func TestDependabot(t *testing.T) {
 	assert.ElementsMatch(t, modules, watched)
 }
 
-// The form of a bug asks for what doctor prints.
+// The form for a bug asks for the output of doctor.
 func TestIssueForms(t *testing.T) {
 	for _, file := range []string{"bug.yml", "wish.yml"} {
 		var form struct {
@@ -144,8 +145,8 @@ func TestIssueForms(t *testing.T) {
 	}
 }
 
-// Everything that a program links that imports the library has a licence that asks for no more
-// than its text.
+// Every module that a program with the library links has a licence that requires no more than a
+// copy of its text.
 func TestLicences(t *testing.T) {
 	var list bytes.Buffer
 	for _, name := range linked(t) {
@@ -165,8 +166,8 @@ func TestLicences(t *testing.T) {
 	}
 }
 
-// linked returns the modules, with their folders, whose packages the library and the command link,
-// with cgo and without.
+// linked returns the modules, with their folders, that the library and the command link, with cgo
+// and without.
 func linked(t *testing.T) []string {
 	const list = "go list -deps -json=Module ./..."
 	both := output(t, "env", "CGO_ENABLED=1", "sh", "-c", list) + output(t, "env", "CGO_ENABLED=0", "sh", "-c", list)
@@ -196,14 +197,15 @@ func linked(t *testing.T) []string {
 	return all
 }
 
-// licence names the licence of a module by the words that only its text has.
+// licence returns the name of a module's licence, which it recognizes by words that only this
+// licence has.
 func licence(t *testing.T, dir string) string {
 	files, err := filepath.Glob(filepath.Join(dir, "[Ll][Ii][Cc][Ee][Nn][CcSs][Ee]*"))
 	require.NoError(t, err)
 	for _, file := range files {
 		raw, err := os.ReadFile(file)
 		if err != nil {
-			continue // a folder
+			continue // a folder with such a name
 		}
 		text := strings.Join(strings.Fields(string(raw)), " ")
 		for _, l := range []struct{ words, name string }{

@@ -1,9 +1,9 @@
 // Testrun runs the tests of this repository, "quick" or all of them ("test"), and prints a line
-// for each package. It fails when a test fails and when one is skipped: a test that is left out
-// silently protects nobody. In the same way it fails when no run of "test" has heard of a test.
+// for each package. It fails if a test fails or is skipped, because a test that is silently left
+// out protects nothing. It also fails if no run of "test" reports a test that the files contain.
 // Only three kinds may be skipped: the parts of store/storetest for abilities that a store does
-// not declare; a test that does not belong to one run as it says itself by a call of
-// internal/tier, and that passed in another; and what make soak runs.
+// not declare; a test that calls internal/tier to say that it does not belong to this run, and
+// that passed in another; and what make soak runs.
 package main
 
 import (
@@ -19,10 +19,10 @@ import (
 	"time"
 )
 
-const root = "../.." // go run -C internal/tools ./testrun
+const root = "../.." // for go run -C internal/tools ./testrun
 
-// sqlite is the setting in the environment with which cgo compiles SQLite in a third of the time;
-// make test compiles it twice.
+// sqlite is the environment setting with which cgo compiles SQLite in a third of the time; make
+// test compiles it twice.
 const sqlite = "CGO_CFLAGS=-O1"
 
 func main() {
@@ -59,12 +59,12 @@ func fatal(err error) {
 	os.Exit(1)
 }
 
-// run runs the command, prints its output, and adds to the results.
+// run runs the command, prints its output, and adds its tests to the results.
 func (r run) run(total *results) {
 	args := r.args
 	if r.args[0] == "test" {
-		// Without debug information a test is linked in half of the time; go vet runs before. The
-		// timeout only ends what hangs, on a machine that has much to do, too.
+		// Without debug information a test is linked in half of the time, and go vet runs before.
+		// The timeout only ends tests that hang, even on a busy machine.
 		args = slices.Concat([]string{"test", "-json", "-vet=off", "-ldflags=-w", "-timeout=40m"}, r.args[1:])
 	}
 	cmd := exec.Command("go", args...)
@@ -82,7 +82,7 @@ func (r run) run(total *results) {
 	began := time.Now()
 	n, unread := report(bufio.NewReaderSize(out, 1<<20), total)
 	if unread != nil {
-		_, _ = io.Copy(os.Stdout, out) // else the command would wait for somebody who reads
+		_, _ = io.Copy(os.Stdout, out) // otherwise the command would block on its output
 	}
 	err = errors.Join(unread, cmd.Wait())
 	cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()

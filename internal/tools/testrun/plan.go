@@ -2,25 +2,26 @@ package main
 
 import "slices"
 
-// run is one command of go, in the folder of a module.
+// run is one go command, in the folder of a module.
 type run struct {
 	module string
 	args   []string
 }
 
-// plans are the commands to run, by the argument. Stages follow each other; the lines of a stage
-// run at the same time, since each waits at times; the runs of a line follow each other.
+// plans are the commands to run, by the argument. Stages run one after the other. The lines of a
+// stage run at the same time, since each of them waits at times. The runs of a line run one after
+// the other.
 var plans = map[string]func() [][][]run{
-	// Between two edits. Four packages at a time, since the tests of many wait for sockets: two
-	// took 219 s for 175 s of CPU.
+	// This plan runs between two edits. It tests four packages at a time, because many tests wait
+	// for sockets: with two at a time 175 s of CPU took 219 s.
 	"quick": func() [][][]run {
 		return [][][]run{{{
 			{module: ".", args: []string{"test", "-short", "-p=4", "./..."}},
 			{module: "internal/tools", args: []string{"test", "-short", "./..."}},
 		}}}
 	},
-	// What CI runs. A package is compiled by go vet first, so that no two lines compile it at
-	// once.
+	// This plan runs in CI. go vet compiles each package first, so that no two lines compile it at
+	// the same time.
 	"test": func() [][][]run {
 		var vets, modules []run
 		for _, m := range []string{".", "internal/integration", "internal/tools", "internal/yard", "examples/metrics", "examples/service"} {
@@ -40,21 +41,22 @@ var plans = map[string]func() [][][]run{
 	},
 }
 
-// elsewhere are the modules that make test leaves out, by what runs them.
+// elsewhere are the modules that make test leaves out, with the command that tests them.
 var elsewhere = map[string]string{
 	"internal/lint":           "nothing: it has no code",
 	"internal/browser":        "make browser",
 	"dlt/evm/internal/oracle": "make fuzz",
 }
 
-// raced are the packages that make test also runs with the race detector: those in which
-// our goroutines share memory, and packages whose tests run several processes.
+// raced are the packages that make test also runs with the race detector: those in which the
+// module's own goroutines share memory, and packages whose tests run several processes.
 var raced = []string{
 	".", "./batch/autobatch", "./queuer", "./submitter", "./store/memory", "./store/sqlite",
 	"./internal/ask", "./internal/groups", "./internal/inhand", "./internal/lanes", "./internal/loop", "./internal/pool",
 	"./internal/sim",
 	"./dlt", "./dlt/memory", "./dlt/internal/wire", "./dlt/sawtooth", "./dlt/splinter", "./dlt/canton", "./dlt/evm",
-	// Here dlt/dlttest calls the methods of a client from many goroutines.
+	// In the tests of these packages dlt/dlttest calls the methods of a client from many
+	// goroutines.
 	"./dlt/sawtooth/sawtoothtest", "./dlt/splinter/splintertest", "./dlt/canton/cantontest",
 	"./otelbatch", "./probe", "./console",
 }

@@ -19,13 +19,13 @@ type event struct {
 	Elapsed float64
 }
 
-// counts are of top-level tests and subtests.
+// counts are numbers of top-level tests and subtests.
 type counts struct{ passed, failed int }
 
-// report prints the important events, counts them, and notes in total how each test ended. The
-// error is about a line that is no event: the events behind it are lost.
+// report prints the important events, counts them, and notes in total how each test ended. It
+// returns an error for a line that is not an event, because the events after it are lost.
 func report(r io.Reader, total *results) (n counts, err error) {
-	outputs := map[test][]string{} // kept until the test ends well
+	outputs := map[test][]string{} // kept until the test has passed
 	var took []event               // whole tests
 	defer func() { printSlowest(took) }()
 	dec := json.NewDecoder(r)
@@ -69,14 +69,14 @@ func report(r io.Reader, total *results) (n counts, err error) {
 	}
 }
 
-// printUnended prints the output of the tests of pkg that have neither passed nor failed: a
-// panic ends the process, and no event says which test it ended.
+// printUnended prints the output of the tests of pkg that have neither passed nor failed: a panic
+// ends the process, and no event says which test it ended.
 func printUnended(pkg string, outputs map[test][]string) {
 	for key, out := range outputs {
 		if key.pkg != pkg || key.name == "" {
 			continue
 		}
-		// The end of a panic's output is goroutines, and its reason is at the beginning.
+		// The reason of a panic is at the beginning of the output, and the end lists goroutines.
 		fmt.Printf("      did not end: %s\n%s", key.name, strings.Join(out[:min(len(out), 400)], ""))
 	}
 }

@@ -13,11 +13,11 @@ import (
 
 type test struct{ pkg, name string }
 
-// results are of all runs.
+// results are the results of all runs.
 type results struct {
 	mu      sync.Mutex
 	passed  map[test]bool
-	skipped map[test]string // the last output of it
+	skipped map[test]string // with the last output of the test
 	cpu     time.Duration
 	errs    []error
 }
@@ -49,8 +49,8 @@ func (r *results) end(cpu time.Duration, err error) {
 	}
 }
 
-// check returns the failures, and every test that was skipped and did not pass elsewhere, unless
-// it says that make soak runs it, or quick is set and it says that make test does.
+// check returns the failures, and every test that was skipped and passed in no run. A test may be
+// skipped if it says that make soak runs it, or, if quick is true, that make test does.
 func (r *results) check(quick bool) error {
 	counts, soaks := map[string]int{}, map[test]string{}
 	for _, t := range slices.SortedFunc(maps.Keys(r.skipped), func(a, b test) int {
@@ -61,7 +61,7 @@ func (r *results) check(quick bool) error {
 			counts["declared absent"]++
 			continue
 		}
-		_, mark, _ := strings.Cut(output, ": tier: ") // internal/tier.Mark, after the line's number
+		_, mark, _ := strings.Cut(output, ": tier: ") // internal/tier.Mark, after the line number
 		mark, _, _ = strings.Cut(mark, "\n")
 		kind, rest, _ := strings.Cut(mark, ": ")
 		ran := t

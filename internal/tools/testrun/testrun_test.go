@@ -48,7 +48,7 @@ func TestNothingIsSkippedSilently(t *testing.T) {
 	}
 }
 
-// What is no event is an error, because events behind it are lost.
+// A line that is not an event is an error, because the events after it are lost.
 func TestEventsAreRead(t *testing.T) {
 	total := &results{}
 	n, err := report(strings.NewReader(`{"Action":"pass","Package":"p","Test":"TestIt"}`+"\npanic\n"), total)
@@ -56,7 +56,7 @@ func TestEventsAreRead(t *testing.T) {
 	require.Equal(t, counts{passed: 1}, n)
 }
 
-// A test of which no run says anything fails make test.
+// make test fails if no run reports a test.
 func TestNoTestIsForgotten(t *testing.T) {
 	folder := t.TempDir()
 	write := func(file, text string) {
@@ -78,7 +78,7 @@ func TestNoTestIsForgotten(t *testing.T) {
 	require.NoError(t, total.unseen(folder))
 }
 
-// The plan of make test has every module with tests, but for those that run elsewhere.
+// The plan of make test contains every module with tests, except those that run elsewhere.
 func TestAllModulesAreRun(t *testing.T) {
 	run := map[string]bool{}
 	for _, stage := range plans["test"]() {

@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// modules is the path of the module in the root; those of the others begin with it and end with
-// their folders.
+// modules is the path of the root's module. The paths of the other modules begin with it and end
+// with their folders.
 const modules = "github.com/dltbatch/dltbatch"
 
 var declared = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)(?:[^a-z\s(][^\s(]*)?)\(\w+ \*testing\.[TF]\)`)
 
-// unseen returns an error about each test in the files below a folder that has neither passed nor
-// was skipped: it stands behind a build tag, in a folder that go leaves out, in a module that no
-// run names, or TestMain has ended before it.
+// unseen returns an error for each test in the files below a folder that neither passed nor was
+// skipped: it has a build tag, is in a folder that go ignores, is in a module that no run names,
+// or TestMain ended before it.
 func (r *results) unseen(folder string) error {
 	var errs []error
 	err := filepath.WalkDir(folder, func(file string, d fs.DirEntry, err error) error {
