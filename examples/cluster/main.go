@@ -1,15 +1,15 @@
-// Cluster shows several instances on one PostgreSQL: worker processes share the
-// batches of a hundred lanes, are killed with kill -9 in the middle of it and started
-// again, and the simulated Sawtooth node's journal proves that every batch was
-// committed exactly once and in the order of its lane. It starts a
-// throwaway server of the PostgreSQL that is installed on this machine.
+// Cluster shows several instances on one PostgreSQL. Worker processes share the batches of a
+// hundred lanes, and are killed with kill -9 meanwhile and started again. The simulated Sawtooth
+// node's journal proves that every batch was committed exactly once and in the order of its lane.
+// The program starts a throwaway server of the PostgreSQL that is installed on this machine.
 //
 //	go run ./examples/cluster
 //	go run ./examples/cluster -install              (installs PostgreSQL if it is missing)
 //	go run ./examples/cluster -workers 5 -kills 12
-//	go run ./examples/cluster -dsn postgres://user:password@host/database   (in a schema of its own, dropped at the end)
+//	go run ./examples/cluster -dsn postgres://user:password@host/database
 //
-// Its exit status is not 0 where the proof fails.
+// With -dsn it uses a schema of its own, which is dropped at the end. Its exit status is not 0 if
+// the proof fails.
 package main
 
 import (

@@ -1,17 +1,17 @@
-// Metrics is the outbox of examples/outbox with its telemetry on: it serves metrics to Prometheus
-// and its health to Kubernetes, and makes traces. Read telemetry.go and shop.go. Orders come all
-// the time, each a row of the shop's own table and a batch in one transaction of a SQLite
-// database. A ledger in memory takes most of the batches, and is sometimes busy, and loses
-// requests and answers.
+// Metrics is the outbox of examples/outbox with telemetry: it serves metrics to Prometheus and its
+// health to Kubernetes, and makes traces. Read telemetry.go and shop.go. Orders arrive all the
+// time; each is a row of the shop's own table and a batch, in one transaction of a SQLite
+// database. A ledger in memory accepts most of the batches. Sometimes it is busy, and sometimes it
+// loses requests and answers.
 //
-// It is a module of its own, because it brings OpenTelemetry's SDK, which the library does not
-// link:
+// It is a module of its own, because it uses OpenTelemetry's SDK, which the library does not link:
 //
 //	go run -C examples/metrics .
+//	go run -C examples/metrics . -trace
 //
-//	go run -C examples/metrics . -trace   (one trace through two processes, the first killed: read traces.go)
-//
-// Without -trace it serves until Ctrl-C, and prints the spans of the orders that you POST:
+// With -trace it shows one trace through two processes, the first of which is killed: read
+// traces.go. Without -trace it serves until Ctrl-C, and prints the spans of the orders that you
+// POST:
 //
 //	curl http://127.0.0.1:8080/metrics
 //	curl http://127.0.0.1:8080/livez

@@ -1,18 +1,21 @@
-// Outbox shows how a service changes its own tables and sends a batch in one transaction, so
-// that both happen or neither: read handler.go. It is two processes, as most services are: this
-// one serves HTTP and adds, and a worker, which it starts, delivers. The program sends orders to
-// its own HTTP server. Some fail on purpose and some come twice. At the end it counts the
-// outcomes, and shows how soon the worker sent what this process had added. It starts a throwaway
-// server of the PostgreSQL that is installed on this machine.
+// Outbox shows how a service changes its own tables and sends a batch in one transaction, so that
+// both happen or neither: read handler.go. It consists of two processes, as most services do: this
+// one serves HTTP and adds batches, and a worker, which it starts, delivers them. The program
+// sends orders to its own HTTP server. Some fail on purpose and some are sent twice. At the end it
+// counts the outcomes, and shows how soon the worker sent what this process had added. It starts a
+// throwaway server of the PostgreSQL that is installed on this machine.
 //
 //	go run ./examples/outbox
 //	go run ./examples/outbox -install           (installs PostgreSQL if it is missing)
-//	go run ./examples/outbox -dsn postgres://user:password@host/database    (in a schema of its own, dropped at the end)
-//	go run ./examples/outbox -dsn ... -listen 127.0.0.1:8080 -key key.priv [-url http://localhost:8008]
+//	go run ./examples/outbox -dsn postgres://user:password@host/database
+//	go run ./examples/outbox -dsn ... -listen 127.0.0.1:8080 -key key.priv
 //
-// The last one serves until Ctrl-C and keeps its tables, in the schema "outbox":
+// With -dsn it uses a schema of its own, which is dropped at the end. With -listen it serves until
+// Ctrl-C and keeps its tables, in the schema "outbox"; -url names a real node, such as
+// http://localhost:8008:
 //
-//	curl -i -X POST http://127.0.0.1:8080/orders -H 'Idempotency-Key: my-1' -d '{"customer":"ann","item":"apple","quantity":2}'
+//	curl -i -X POST http://127.0.0.1:8080/orders -H 'Idempotency-Key: my-1' \
+//	  -d '{"customer":"ann","item":"apple","quantity":2}'
 //	curl http://127.0.0.1:8080/orders/my-1
 //
 // examples/metrics is an outbox with metrics and traces, too.

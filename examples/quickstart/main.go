@@ -1,12 +1,12 @@
-// Quickstart shows the whole way: a thousand signed batches of twenty services go from a
-// SQLite file to a Sawtooth node, in order, while the node is restarted in the middle. You
-// need not install anything: the node is a simulated one on loopback.
+// Quickstart shows the whole way: a thousand signed batches of twenty services go from a SQLite
+// file to a Sawtooth node, in order, while the node is restarted in the middle. You need not
+// install anything: the node is a simulated one on the loopback interface.
 //
 //	go run ./examples/quickstart
 //	go run ./examples/quickstart -store memory
-//	go run ./examples/quickstart -db queue.db     (keeps the file; run it again and it goes on)
-//	go run ./examples/quickstart -console  (at the end, keeps a console open on loopback until Ctrl-C)
-//	go run ./examples/quickstart -url http://localhost:8008   (a real node with the intkey processor)
+//	go run ./examples/quickstart -db queue.db     (keeps the file; the next run continues with it)
+//	go run ./examples/quickstart -console         (at the end serves a console until Ctrl-C)
+//	go run ./examples/quickstart -url http://localhost:8008   (a node with the intkey processor)
 package main
 
 import (

@@ -6,7 +6,7 @@
 //
 //	go run ./examples/splinter
 //	go run ./examples/splinter -store memory
-//	go run ./examples/splinter -db queue.db     (keeps the file, whose batches only these nodes knew)
+//	go run ./examples/splinter -db queue.db     (keeps the file; only these nodes knew its batches)
 //
 // Unlike quickstart it has no -url: real nodes need a circuit and a Sabre contract, and have no
 // journal for a proof.
