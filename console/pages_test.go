@@ -495,7 +495,7 @@ func TestAudit(t *testing.T) {
 		rows := func(s sheet) []*element { return s.all("main")[0].all("tbody")[0].all("tr") }
 		require.Len(p, rows(first), 100)
 		assert.Contains(p, rows(first)[0].text(), "everything")
-		// Of acts of one moment those upon lanes come first.
+		// Of acts at the same time, those upon lanes come first.
 		assert.Contains(p, first.all("main")[0].text(), "reason lane 39", "of a batch that nobody named")
 		rest := p.follow(first, "The next page")
 		require.Len(p, rows(rest), 21)

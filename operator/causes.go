@@ -121,7 +121,7 @@ type Group struct {
 	Sampled bool `json:"sampled,omitzero"`
 }
 
-// surveyCauses looks at all lanes.
+// surveyCauses reads all lanes and groups their open batches.
 func (d *Desk) surveyCauses(ctx context.Context, q CausesQuery, unserved map[batch.ServiceID]string) (Causes, error) {
 	bounded, cancel := context.WithTimeout(ctx, q.Within)
 	defer cancel()

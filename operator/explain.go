@@ -11,12 +11,13 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Explain returns why a batch does not move and how it would. It reads and changes nothing, and
-// its answer was true at one moment. It is the answer of a Runner's Explain, with the settings
-// that are on record. That no Runner serves the service ([batch.CauseUnserved]) it takes from the
-// rows of the live instances ([store.Instance].Unserved), where the batch would move otherwise. It
-// returns [batch.ErrNotFound], the store's error, or a [*SettingsError]: only where the answer
-// depends on settings that are not known, not for a batch that is paused or in doubt, say.
+// Explain returns why a batch does not move, and what would move it. It changes nothing, and its
+// answer is true for one moment. It answers as a Runner's Explain does, with the settings that are
+// on record. It finds in the rows of the live instances ([store.Instance].Unserved) that no Runner
+// serves the service ([batch.CauseUnserved]), for a batch that would otherwise move. It returns
+// [batch.ErrNotFound], the store's error, or a [*SettingsError] if the answer depends on settings
+// that are not known. An answer about a batch that is paused or in doubt, for example, does not
+// depend on settings.
 func (d *Desk) Explain(ctx context.Context, key batch.Key) (batch.Explanation, error) {
 	e, err := d.explain(ctx, key)
 	if err != nil {

@@ -36,8 +36,8 @@ func (d *Desk) Causes(ctx context.Context, q CausesQuery) (Causes, error) {
 	return d.causes(ctx, q, nil)
 }
 
-// causes is Causes for a caller who has read the instances, and knows the unserved lanes by them;
-// nil where nobody has.
+// causes is Causes with the lanes that no instance serves, which the caller has read; unserved is
+// nil if nobody has read them.
 func (d *Desk) causes(ctx context.Context, q CausesQuery, unserved map[batch.ServiceID]string) (Causes, error) {
 	if q.Within <= 0 {
 		q.Within = defaultTimeLimit

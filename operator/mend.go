@@ -61,7 +61,7 @@ func (i *Incident) setRemedy() {
 		i.Do = `Look for "lane_held" in the logs of the instances, and give the application a ledger, or options, that serve the lane. Nothing here does that.`
 		i.Command = command("settings", "", service)
 		i.Page, i.Link = lanePage(batch.Only(e.Service)), "the lane"
-		if e.Cause == batch.CauseUnserved { // an instance has said why
+		if e.Cause == batch.CauseUnserved { // the explanation has the reason that an instance gave
 			i.Do = "Give the application a ledger, or options, that serve the lane: the reason is above. Nothing here does that."
 			i.Command = command("explain", "", string(e.ID))
 		}

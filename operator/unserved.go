@@ -10,11 +10,11 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// unservedLanes returns the lanes of which no live instance takes batches, as the rows of the
-// instances say, and why. A lane that one of them has not met yet is not among them.
+// unservedLanes returns the lanes whose batches no live instance takes, by the rows of the
+// instances, each with the reason. It leaves out a lane that one of the instances has not met yet.
 func unservedLanes(instances []store.Instance) map[batch.ServiceID]string {
 	type refusal struct {
-		by    []string // instances
+		by    []string // names of instances
 		since time.Time
 		why   string
 	}
@@ -46,20 +46,20 @@ func unservedLanes(instances []store.Instance) map[batch.ServiceID]string {
 	return lanes
 }
 
-// isUnserved reports whether it matters to a batch with this cause that nobody serves its lane. An
-// attempt that is being made goes on.
+// isUnserved reports whether it matters for a batch with this cause that no instance serves its
+// lane. It does not matter for a claimed batch, whose attempt is under way.
 func isUnserved(c batch.Cause) bool { return movesItself(c) && c != batch.CauseClaimed }
 
-// withUnserved returns the explanation of a batch whose lane nobody serves.
+// withUnserved returns the explanation of a batch whose lane no instance serves.
 func withUnserved(e batch.Explanation, why string) batch.Explanation {
 	e.Owner, e.Cause, e.Remedy, e.Decision, e.Blocker = batch.ByOperator, batch.CauseUnserved, batch.RemedyLedger, why, batch.Key{}
 	e.Text = explain.Sentence(e)
 	return e
 }
 
-// unservedItems are the items of a lane that nobody serves.
+// unservedItems returns the items of a lane that no instance serves.
 func unservedItems(items []item, why string) []item {
-	items = slices.Clone(items) // lanes of one shape share them
+	items = slices.Clone(items) // lanes of one shape share the slice
 	for i := range items {
 		it := &items[i]
 		if isUnserved(it.Cause) && (it.Root == "" || isUnserved(it.Root)) {

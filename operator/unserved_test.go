@@ -15,9 +15,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A lane is unserved once no live instance serves it: the survey and the explanation of a batch
-// say so, with the reason, also of a lane that nobody has met, and of the batches behind the
-// first.
+// Once no live instance serves a lane, the survey and the explanation of each of its batches say
+// so, with the reason. This also holds for a batch behind others, and for a lane whose batches no
+// instance has taken.
 func TestALaneThatNoInstanceServes(t *testing.T) {
 	inStores(t, func(o *office) {
 		o.serves(traits, queuer.Serial(), "held", "other", "paused")

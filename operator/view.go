@@ -22,8 +22,9 @@ type view struct {
 	final map[batch.Key]finalState // the batches that halted lanes
 	// shapes holds the items of judged lanes of the present page, by [shape].
 	shapes map[shape][]item
-	again  []item // reused for lanes of a known shape
-	// unserved says why no live instance serves a lane; nil where the instances were not read yet.
+	again  []item // buffer for the items of lanes of a known shape
+	// unserved maps each lane that no live instance serves to the reason; nil if the instances
+	// were not read.
 	unserved map[batch.ServiceID]string
 }
 
