@@ -151,7 +151,7 @@ func (p *person) ask(method, address string, form url.Values, header ...string) 
 	return s
 }
 
-// get opens a page of the console, which must be there.
+// get opens a page of the console, which must exist.
 func (p *person) get(page string) sheet {
 	p.Helper()
 	s := p.ask(http.MethodGet, p.url+page, nil)

@@ -384,7 +384,7 @@ func TestBulksKilled(t *testing.T) {
 	s, p := o.begun("s")
 	self, err := os.Executable()
 	require.NoError(t, err)
-	for _, acts := range []int{150, 120, 1} { // of the second, 49 are done again in vain
+	for _, acts := range []int{150, 120, 1} { // the second process repeats 49 acts, which change nothing
 		child := exec.CommandContext(t.Context(), self)
 		child.Env = append(os.Environ(), bulkChild+"="+path, bulkChild+"_TOKEN="+p.Token, bulkChild+"_ACTS="+strconv.Itoa(acts))
 		text, err := child.CombinedOutput()

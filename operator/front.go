@@ -81,7 +81,7 @@ func frontOf(at time.Time, l store.LaneSurvey, items []item, q store.SurveyQuery
 			continue
 		}
 		row := FrontRow{Explanation: it.e, Created: r.Created, Blocked: -1}
-		if row.ID == "" { // the batch was not explained itself
+		if row.ID == "" { // the survey did not explain this batch itself
 			row.Explanation = batch.Explanation{
 				Key: r.Key, Version: r.Row.Version, At: at, State: r.Row.State, Attempts: r.Row.Attempt,
 				Cause: it.Cause, Remedy: it.Remedy, Blocker: it.blocker.Key,

@@ -146,7 +146,7 @@ func (d Desk) checkRuling(ctx context.Context, seen batch.Record, ruling batch.R
 		return nil
 	}
 	if can, _, err := d.Withdraws(ctx, seen.Service); err != nil || !can {
-		return nil //nolint:nilerr // if the record does not say whether the ledger can, the person decides
+		return nil //nolint:nilerr // the ledger cannot, or the record does not say: a person decides
 	}
 	return fmt.Errorf("%w: what was sent for it may still take effect, and others of its lane are under way (%d): withdraw it, and the ledger decides", batch.ErrNotAllowed, others)
 }

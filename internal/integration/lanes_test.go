@@ -72,7 +72,7 @@ func TestScansFindTheSameLanesWhateverIsRemembered(t *testing.T) {
 		switch round {
 		case 3: // no process claims from this lane, so it is behind the last lane that is remembered
 			add("lane99")
-		case 6: // an empty lane, which has a row
+		case 6: // "" is a valid name of a lane
 			add("")
 		}
 		forgets, _ := s.store()

@@ -96,7 +96,7 @@ func TestNoLaneStandsStill(t *testing.T) {
 	}
 }
 
-// walk is one case: its load and its watch.
+// walk is one case of TestNoLaneStandsStill, with its load and its watch.
 type walk struct {
 	t        *testing.T
 	space    *space

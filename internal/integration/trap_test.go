@@ -50,7 +50,7 @@ func TestIdleInstanceIsNotTrapped(t *testing.T) {
 					for _, c := range r.Batches {
 						refs = append(refs, c.Ref)
 						o := store.Outcome{Ref: c.Ref, Version: c.Version, Finding: store.IsCommitted, By: batch.BySubmitter}
-						if len(refs)%2 == 0 { // otherwise the store first reads what it does not know
+						if len(refs)%2 == 0 { // with the known row the store does not read it first
 							o.Was, o.Report = c.Was, &batch.Report{Attempt: c.Attempt}
 							known = append(known, o)
 							continue

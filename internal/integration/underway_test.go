@@ -155,7 +155,7 @@ func TestAPruneThatIsRolledBackFindsItAgain(t *testing.T) {
 	s := newSpace(t, pgx)
 	st, db := s.store()
 	v := &traveller{gauge: &gauge{t: t, db: db, st: st}, ctx: t.Context(), lanes: []batch.ServiceID{"a", "b", "c", "d"}}
-	v.pass(2400) // so many that the next read begins in the middle
+	v.pass(2400) // so many that the next read does not begin at the first row
 	v.add(400)
 	claims := v.claim(400)
 	v.record(claims, batch.BySubmitter, store.Accepted)

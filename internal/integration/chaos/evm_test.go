@@ -134,7 +134,7 @@ var evmKinds = []fault{
 	{"the price leaps", only("ledger"), func(f *faults, _ string, d draw) error {
 		return f.w.control("POST", fmt.Sprintf("/price?gwei=%d", 10+int(d[0]*100)), nil)
 	}},
-	{"an account runs dry", only("ledger"), func(f *faults, _ string, d draw) error { // until the next payday
+	{"an account runs dry", only("ledger"), func(f *faults, _ string, d draw) error { // it has funds again at the next payday
 		return f.w.control("POST", fmt.Sprintf("/dry?lane=%d", int(d[0]*lanes)), nil)
 	}},
 }

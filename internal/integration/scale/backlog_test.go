@@ -98,7 +98,7 @@ func (p *place) round(b *testing.B, round int) {
 	}
 	q := store.ClaimQuery{Limit: roundLanes, Window: 1, TTL: time.Minute}
 	for i := range min(roundLanes, flags.lanes) {
-		// The lanes are far apart, and each round uses others.
+		// The lanes are far apart in the order of names, and each round uses others.
 		q.Lanes = append(q.Lanes, laneName((i*(flags.lanes/roundLanes)+round)%flags.lanes))
 	}
 	var refs []store.Ref

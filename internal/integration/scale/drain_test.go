@@ -74,7 +74,7 @@ func drain(b *testing.B, db *sql.DB, schema string, lanes int) time.Duration {
 	go func() { done <- r.Run(ctx) }()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for open := true; open; <-tick.C { // asks the database, because Idle lists, which costs more
+	for open := true; open; <-tick.C { // reads the tables, because Runner.Idle lists batches, which costs more
 		require.NoError(b, db.QueryRowContext(ctx, fmt.Sprintf(`SELECT EXISTS (SELECT 1 FROM %[1]s.waiting_batches) OR EXISTS (SELECT 1 FROM %[1]s.attempted_batches)`, schema)).Scan(&open))
 	}
 	took := time.Since(start)
