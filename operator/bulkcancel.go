@@ -13,8 +13,8 @@ import (
 // action out writes it.
 const maxCancelTries = 20
 
-// Cancel ends a bulk action: the process that carries the action out stops after the batches in
-// its hands, 100 at most. Acts that were done stay done. Where that process ended before it kept
+// Cancel ends a bulk action: the process that carries the action out stops after its present chunk
+// of at most 100 batches. Acts that were done stay done. Where that process ended before it kept
 // its progress, Cancel counts the acts by the histories of the batches. The error is
 // [batch.ErrNotAllowed] for an action that is over. A second Cancel of a cancelled action counts
 // again, which helps where the store failed during the first.

@@ -19,7 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 )
 
-// The ledgers.
+// The kinds of ledgers.
 const (
 	sawtoothNode = "sawtooth"
 	unforgiving  = "unforgiving" // executes a batch each time it is sent
