@@ -21,9 +21,15 @@ import (
 
 const root = "../.." // for go run -C internal/tools ./testrun
 
-// sqlite is the environment setting with which cgo compiles SQLite in a third of the time; make
-// test compiles it twice.
-const sqlite = "CGO_CFLAGS=-O1"
+// settings returns the environment settings that each command of go gets in addition.
+func settings() []string {
+	return []string{
+		// cgo compiles SQLite in a third of the time; make test compiles it twice.
+		"CGO_CFLAGS=-O1",
+		// The build cache then serves every clone and work tree of this repository.
+		"GOFLAGS=" + strings.TrimSpace(os.Getenv("GOFLAGS")+" -trimpath"),
+	}
+}
 
 func main() {
 	if len(os.Args) != 2 || plans[os.Args[1]] == nil {
@@ -68,7 +74,7 @@ func (r run) run(total *results) {
 		args = slices.Concat([]string{"test", "-json", "-vet=off", "-ldflags=-w", "-timeout=40m"}, r.args[1:])
 	}
 	cmd := exec.Command("go", args...)
-	cmd.Dir, cmd.Env = root+"/"+r.module, append(os.Environ(), sqlite)
+	cmd.Dir, cmd.Env = root+"/"+r.module, append(os.Environ(), settings()...)
 	title := strings.Join(slices.Concat([]string{"go"}, r.args[:1], []string{"-C", r.module}, r.args[1:]), " ")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
