@@ -27,6 +27,10 @@ func (r rpc) forgets(account string) bool {
 	return err == nil && is
 }
 
+// maxTorn is how long the chain stands still before the node starts again from its last whole
+// file. anvil writes the file once a second.
+const maxTorn = 20 * time.Second
+
 var withoutMining = []string{"--no-mining", "--chain-id", strconv.Itoa(chainID)}
 
 // anvilBackend runs anvil. Its chain is as durable as the file that anvil writes once a second.
@@ -208,8 +212,16 @@ func (b *anvilBackend) mine(pays bool) error {
 		}
 	}
 	head, err := b.quantity("eth_blockNumber")
-	if err != nil || head >= b.height+mayLose {
+	if err != nil {
 		return err
+	}
+	if head >= b.height+mayLose {
+		// A file that was torn by a reorganization may stay so: then only a restart from the last
+		// whole one lets the chain grow again.
+		if time.Since(b.savedAt) > maxTorn {
+			return b.restartFromFile(0)
+		}
+		return nil
 	}
 	return b.call(nil, "evm_mine")
 }
@@ -218,6 +230,11 @@ func (b *anvilBackend) mine(pays bool) error {
 func (b *anvilBackend) restart(down time.Duration) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.restartFromFile(down)
+}
+
+// restartFromFile is restart for callers that hold b.mu.
+func (b *anvilBackend) restartFromFile(down time.Duration) error {
 	if err := b.n.Kill(); err != nil {
 		return err
 	}
