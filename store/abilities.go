@@ -29,14 +29,15 @@ const (
 	CanKeepStreams                         // LeaseStream, AppendStream, FindStream
 	CanHint                                // Tell, Hear
 
-	noAbility // stays the last
+	noAbility // stays the last constant
 )
 
 // AllAbilities are the abilities of a store that has every method, as the stores of this module
 // have.
 const AllAbilities = noAbility - 1
 
-// abilityLosses are the names of the abilities, in order, each with the loss without it.
+// abilityLosses are the names of the abilities, in the order of their constants. Each has a text
+// that says what a Runner lacks without the ability.
 var abilityLosses = [...]struct{ name, loss string }{
 	{"CanReadFinals", "each Await reads its batch by itself"},
 	{"CanList", "no Idle, and no strategy that relies on the ledger's order"},
@@ -59,7 +60,8 @@ var abilityLosses = [...]struct{ name, loss string }{
 // Has reports whether a has all of these abilities.
 func (a Abilities) Has(all Abilities) bool { return a&all == all }
 
-// String names the abilities as one writes them in Go: "store.CanList|store.CanPrune"; "none".
+// String names the abilities as Go code has them, such as "store.CanList|store.CanPrune"; the
+// empty set is "none".
 func (a Abilities) String() string {
 	var names []string
 	for rest := a & AllAbilities; rest != 0; rest &= rest - 1 {
@@ -73,7 +75,7 @@ func (a Abilities) String() string {
 
 // Loss says which part of a Runner's work is missing where a store lacks an ability.
 type Loss struct {
-	Ability Abilities // one
+	Ability Abilities // exactly one ability
 	Text    string
 }
 

@@ -11,7 +11,7 @@ import (
 
 // ActsQuery is a page of all acts.
 type ActsQuery struct {
-	After Cursor // "" is the beginning
+	After Cursor // the place behind which the page begins; "" is the beginning of the list
 	Limit int    // defaults to 100; 1,000 at most
 }
 
@@ -25,8 +25,9 @@ func (q ActsQuery) Bounded() ActsQuery {
 	return q
 }
 
-// ActPlace is the place of an act in the list that [Store].Acts returns, for stores. Of two acts
-// of one moment acts upon lanes come first; all that decides after that is up to the store.
+// ActPlace is the place of an act in the list that [Store].Acts returns. Stores use it. Of two
+// acts of the same moment an act upon a lane comes first; each store chooses the rest of the
+// order.
 type ActPlace struct {
 	At       int64  `json:"at"` // microseconds since 1970
 	Lane     bool   `json:"lane,omitzero"`
@@ -49,11 +50,11 @@ func (p ActPlace) Compare(o ActPlace) int {
 		cmp.Compare(o.Batch, p.Batch), cmp.Compare(o.Seq, p.Seq), cmp.Compare(o.Position, p.Position))
 }
 
-// Cursor returns the place as a caller passes it on.
+// Cursor returns the place as a cursor, which the caller passes to the next call.
 func (p ActPlace) Cursor() Cursor {
 	text, err := json.Marshal(p)
 	if err != nil {
-		panic(err) // numbers and texts: this cannot happen
+		panic(err) // a struct of numbers and texts always has a JSON form
 	}
 	return Cursor(base64.RawURLEncoding.EncodeToString(text))
 }

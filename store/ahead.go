@@ -8,13 +8,14 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// aheadReach is the number of later batches that one Ahead looks at.
+// aheadReach is the number of later batches that one call of [Ahead] looks at.
 const aheadReach = 100
 
-// Ahead looks for a batch that has gone ahead of key: the first of the next hundred behind key in
-// its lane about which is says so; "" if there is none. is must not call the store. On a ledger
-// that keeps the order of submission, a POST or execution of key that happens only now comes after
-// a batch that is Committed, and perhaps after one that is under way.
+// Ahead looks for a batch that has gone ahead of key. It returns the id of the first batch for
+// which is returns true, among the next hundred behind key in its lane; "" if there is none. is
+// must not call the store. On a ledger that keeps the order of submission, key comes after a batch
+// that is Committed if key is posted or executed only now, and perhaps after a batch that is under
+// way.
 func Ahead(ctx context.Context, s interface {
 	Get(ctx context.Context, key batch.Key) (batch.Record, error)
 	List(ctx context.Context, q ListQuery) ([]batch.Record, Cursor, error)

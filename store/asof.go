@@ -30,7 +30,7 @@ func (r Row) AsOf(now time.Time) Row {
 	}
 	ahead := r.latestPastTime().Sub(now)
 	posting := r.State == batch.Submitting && !r.endRecorded()
-	if r.NotBefore.After(now) { // also under a live claim, which leaves it as it is
+	if r.NotBefore.After(now) { // also under a live claim, since a claim does not change NotBefore
 		r.NotBefore = now
 	}
 	if r.State.Claimable() {
@@ -44,7 +44,7 @@ func (r Row) AsOf(now time.Time) Row {
 	switch {
 	case r.State == batch.Submitting && !posting:
 		r.ClaimExpires = r.LastPost
-	case posting && r.endRecorded(): // nobody has recorded its end
+	case posting && r.endRecorded(): // the claim's end is not recorded, and must not look recorded
 		r.LastPost = r.LastPost.Add(-time.Microsecond)
 	}
 	if r.DoubtAttempt == 0 {
@@ -62,11 +62,11 @@ func (r Row) AsOf(now time.Time) Row {
 	return r
 }
 
-// ClockSlack is how far a time that has passed may be ahead of now without a step of the clock:
-// transactions that overlap read the clock at different times.
+// ClockSlack is the time by which a stored time that has passed may be ahead of now without a step
+// of the clock. Reason: transactions that overlap read the clock at different times.
 const ClockSlack = 5 * time.Second
 
-// Ahead reports whether a time of the row shows that the clock was ahead of now: [Row.AsOf]
+// Ahead reports whether a time of the row shows that the clock was ahead of now. If so, [Row.AsOf]
 // changes the row.
 func (r Row) Ahead(now time.Time) bool { return r.latestPastTime().Sub(now) > ClockSlack }
 
@@ -76,7 +76,7 @@ func (r Row) claimAhead(now time.Time) bool {
 	return r.Live(now) && r.claimBegan().Sub(now) > ClockSlack
 }
 
-// latestPastTime returns the row's latest time that has passed by its meaning.
+// latestPastTime returns the latest of the row's times that have passed by their meaning.
 func (r Row) latestPastTime() time.Time {
 	latest := r.LastPost
 	for _, t := range [...]time.Time{r.AskedAt, r.MovedAt, r.DoubtSince} {
@@ -97,10 +97,10 @@ func (r Row) latestPastTime() time.Time {
 	return latest
 }
 
-// unknownTTL is the most that a claim lasts whose duration the row does not know.
+// unknownTTL bounds how long a claim lasts if the row does not know the claim's duration.
 const unknownTTL = time.Hour
 
-// claimBegan is when the claim began, or earlier.
+// claimBegan returns when the claim began, or an earlier time.
 func (r Row) claimBegan() time.Time {
 	if r.ClaimTTL <= 0 {
 		return r.ClaimExpires.Add(-unknownTTL)
@@ -109,9 +109,9 @@ func (r Row) claimBegan() time.Time {
 	return r.ClaimExpires.Add(-r.ClaimTTL).Truncate(time.Microsecond)
 }
 
-// waitsSince is when a claimable row began to wait for its NotBefore. NextCheck says so since the
-// last attempt, and LastPost after a requeue. A NextCheck after NotBefore is of the claim before
-// it.
+// waitsSince returns when a claimable row began to wait for its NotBefore. That is NextCheck after
+// an attempt, and LastPost after a requeue. A NextCheck later than NotBefore was set by the claim
+// before the wait.
 func (r Row) waitsSince() time.Time {
 	if r.NextCheck.After(r.NotBefore) || r.NextCheck.Before(r.LastPost) {
 		return r.LastPost
@@ -119,10 +119,11 @@ func (r Row) waitsSince() time.Time {
 	return r.NextCheck
 }
 
-// longAgo is before any other time of a row, and is not the zero time, which means none.
+// longAgo returns a time before every other time of a row. It is not the zero time, which means
+// "no time".
 func longAgo() time.Time { return time.UnixMicro(1).UTC() }
 
-// notAfter is t, or now where t is later.
+// notAfter returns t, or now if t is later than now.
 func notAfter(t, now time.Time) time.Time {
 	if t.After(now) {
 		return now
@@ -130,7 +131,8 @@ func notAfter(t, now time.Time) time.Time {
 	return t
 }
 
-// harmlessForEver reports whether the bytes of the attempts in doubt may be sent again for ever.
+// harmlessForEver reports whether there are attempts in doubt whose bytes may be sent again for
+// ever.
 func (r Row) harmlessForEver() bool {
 	const atLeast = 100 * 365 * 24 * time.Hour // dlt.Forever, as far as a time can be in the future
 	return r.DoubtAttempt != 0 && r.ResendUntil.Sub(r.DoubtSince) > atLeast

@@ -10,9 +10,10 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// What a row says holds for any sequence of findings, by a clock that steps by seconds to a year
-// either way: no time counts for longer than its rule allows, nothing changes without a step, and
-// a resend that is harmless for a limited time is not harmless after a step that the row shows.
+// AsOf keeps its rules for any sequence of findings and any step of the clock, by seconds or by up
+// to a year in either direction: no time counts for longer than its rule allows, a row changes
+// only after a step, and a resend that is harmless for a limited time is not harmless after a step
+// that the row shows.
 func TestAsOf(t *testing.T) {
 	const ttl = 45 * time.Second
 	steps := []time.Duration{time.Second, 3 * time.Second, time.Minute, time.Hour, 24 * time.Hour, 365 * 24 * time.Hour}

@@ -13,22 +13,22 @@ type Choose func(lane batch.Lane) []batch.Run
 
 // LanesQuery asks for services that have open batches.
 type LanesQuery struct {
-	// After is the last service of the call before; Start says that there was none
-	// ("" is a service like any other).
+	// After is the last service of the previous call. Start means that there was no previous call,
+	// because the service "" is a service like any other.
 	After batch.ServiceID
 	Start bool
-	Limit int // at most; must be positive
+	Limit int // the largest number of services; must be positive
 }
 
 // ClaimQuery asks for batches.
 type ClaimQuery struct {
-	Lanes []batch.ServiceID // looked at in this order
+	Lanes []batch.ServiceID // the claim looks at the lanes in this order
 	Limit int               // the largest number of batches
 	// Bytes is how many bytes of payloads a claim takes. It takes the batch that goes beyond them
 	// only where that is the first of its lane, and no lane after that ([Claimed.Add]). 0 is no
 	// bound.
 	Bytes  int
-	Window int           // waiting batches of a lane shown to choose; 0 counts as 1
+	Window int           // the number of waiting batches of a lane that choose sees; 0 counts as 1
 	TTL    time.Duration // of the claims, on the database's clock
 	// Budget is the budget of batches that have none of their own; nil is unlimited.
 	Budget func(batch.ServiceID) batch.Budget
@@ -62,7 +62,7 @@ type ClaimQuery struct {
 	Wants func(attempted batch.Lane) int
 }
 
-// budget returns the budget of a batch: own, or the query's where own is zero.
+// budget returns own, or the query's budget of the service if own is the zero value.
 func (q ClaimQuery) budget(s batch.ServiceID, own batch.Budget) batch.Budget {
 	if own == (batch.Budget{}) && q.Budget != nil {
 		return q.Budget(s)
@@ -75,10 +75,11 @@ func (q ClaimQuery) numbered(s batch.ServiceID) bool { return q.Numbered != nil 
 // Claimed is the result of a Claim; beside an error, the claims that it may have made.
 type Claimed struct {
 	Runs []ClaimedRun
-	// Locked lanes were held by another claim: try them again.
+	// Locked are the lanes that another claim held. The caller tries them again.
 	Locked []batch.ServiceID
-	// Left lanes were not looked at, or not to their end, because of Limit. A lane that
-	// MaxInFlight holds back is not Left: it goes on when one of its batches is final.
+	// Left are the lanes that the claim did not look at, or not to their end, because of Limit. A
+	// lane that MaxInFlight holds back is not in Left: it goes on when one of its batches is
+	// final.
 	Left []batch.ServiceID
 	// NextReady is the time until the first batch of these lanes that waits for its not-before
 	// time becomes ready; 0 where none waits so.
@@ -131,22 +132,22 @@ func (r ClaimedRun) InDoubtAfter(i int) batch.ID {
 // Claim is the right to make one attempt.
 type Claim struct {
 	Ref
-	Version  int64       // as raised by the claim; its outcome carries it
-	From     batch.State // an unposted batch goes back to this state
+	Version  int64       // the version that the claim has written; the claim's outcome names it
+	From     batch.State // the state to which a batch that was not posted returns
 	Attempt  int
-	Spent    int // includes this attempt where every try spends
-	Failures int // certain failures in a row before this attempt
+	Spent    int // the spent attempts; includes this attempt if Budget.EveryTry is set
+	Failures int // the number of certain failures in a row before this attempt
 	Budget   batch.Budget
-	// Doubt says that an earlier attempt is unresolved.
+	// Doubt is true if an earlier attempt is unresolved.
 	Doubt bool
-	// Again says that an earlier attempt was accepted, or may have been, and that nobody
-	// requeued the batch since. On a ledger that keeps the order of submission other batches
-	// may have gone ahead: see [Ahead].
+	// Again is true if an earlier attempt was accepted, or may have been, and nobody has requeued
+	// the batch since. On a ledger that keeps the order of submission other batches may have gone
+	// ahead: see [Ahead].
 	Again bool
-	// Prepared are the bytes that an earlier attempt kept, nil for none.
+	// Prepared are the bytes that an earlier attempt kept; nil if none are kept.
 	Prepared []byte
-	// Withdrawn says that a person has withdrawn the batch.
+	// Withdrawn is true if a person has withdrawn the batch.
 	Withdrawn bool
-	// Was is for the claim's outcome: [Outcome].Was.
+	// Was is what the claim's outcome has as [Outcome].Was.
 	Was *Row
 }

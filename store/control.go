@@ -8,8 +8,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// MoveActor is who pauses everything while a schema moves to another server. The move resumes it
-// by itself.
+// MoveActor is the actor who pauses everything while a schema moves to another server. The move
+// resumes everything by itself.
 const MoveActor = "dltbatch move"
 
 // Steering is an operator's change to a lane, or to everything.
@@ -84,11 +84,12 @@ func (s Steering) Apply(c batch.Control, now time.Time) (next batch.Control, act
 	return next, act, changed, nil
 }
 
-// raisedVersion returns the version of a control after a change. It is the time, unless the clock
-// has stepped back: so no version comes a second time where a row was lost.
+// raisedVersion returns the version of a control after a change. It is the present time in
+// microseconds, or the version before plus one if the clock has stepped back. So no version comes
+// a second time after a row was lost.
 func raisedVersion(c batch.Control, now time.Time) int64 { return max(c.Version+1, now.UnixMicro()) }
 
-// fitBy returns by with a reason that any database takes.
+// fitBy returns by with a reason that every database can store.
 func fitBy(by batch.By) batch.By {
 	by.Reason = batch.Excerpt(by.Reason, batch.MaxErrorText)
 	return by
@@ -134,11 +135,11 @@ func (a Applied) Enforce(c batch.Control, by batch.Policy, now time.Time) (Appli
 		by = c.Policy
 	}
 	if !c.HaltedAt.IsZero() && c.HaltReason != "" {
-		a.Halt = "" // a reason is named once for a lane, though several of its batches show it
+		a.Halt = "" // a lane is halted for one reason, though several of its batches may name it
 	}
 	if a.Halt != "" || (a.Ended() && by == batch.PolicyHalt) {
 		a.Halted = true
-		if c.HaltedAt.IsZero() { // else the first halt stays
+		if c.HaltedAt.IsZero() { // otherwise the time and reason of the first halt stay
 			c.Scope, c.HaltedAt, c.HaltedBy, c.HaltReason = batch.Only(a.Key.Service), now, a.Key.ID, a.Halt
 			c.Version = raisedVersion(c, now)
 		}

@@ -55,7 +55,8 @@ func TestSteer(t *testing.T) {
 		assert.Equal(t, wantAct, act, c.action)
 		assert.Equal(t, c.changes, changed, c.action)
 	}
-	// A move lifts its own pause, so that a pause of anybody else takes its place.
+	// A move resumes only its own pause. So a pause by anybody else replaces the pause of the
+	// move.
 	mover := batch.By{Actor: store.MoveActor, Reason: "move m"}
 	for _, c := range []struct {
 		was, by batch.By
@@ -80,7 +81,7 @@ func TestSteer(t *testing.T) {
 	assert.Len(t, act.Reason, batch.MaxErrorText)
 }
 
-// Every action except a pause applies only to the version that was seen.
+// Every action other than a pause applies only to the version that the operator saw.
 func TestSteerIsFenced(t *testing.T) {
 	lane, now := batch.Only("s"), start.Add(time.Hour)
 	c := batch.Control{Scope: lane, PausedAt: start, PausedBy: ann, Policy: batch.PolicyHalt, HaltedAt: start, HaltedBy: "bad", Version: 7}
@@ -104,8 +105,8 @@ func TestSteerIsFenced(t *testing.T) {
 	}
 }
 
-// Every outcome in every standing, under every policy: only a finding that ends a batch as
-// Invalid or Rejected has a consequence.
+// Only a finding that ends a batch as Invalid or Rejected has a consequence for the lane. The test
+// applies every finding to every row under every policy.
 func TestEnforce(t *testing.T) {
 	now := start.Add(time.Second)
 	ended := 0

@@ -10,10 +10,10 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Cursor is a place in a list, opaque to callers.
+// Cursor is a place in a list. Callers do not look into its text.
 type Cursor string
 
-// CursorAfter returns the place in a list behind an order key. Every driver understands it.
+// CursorAfter returns the place in a list that follows an order key. Every driver can read it.
 func CursorAfter(created time.Time, id string) Cursor {
 	text := strconv.FormatInt(created.UnixMicro(), 10) + " " + id
 	return Cursor(base64.RawURLEncoding.EncodeToString([]byte(text)))
@@ -29,7 +29,7 @@ func ParseCursor(c Cursor) (at int64, id string, err error) {
 	if err == nil {
 		number, rest, ok := strings.Cut(string(text), " ")
 		at, err = strconv.ParseInt(number, 10, 64)
-		if err == nil && ok && rest != "" { // a database must not be asked for an id that no store holds
+		if err == nil && ok && rest != "" { // no store holds the id ""
 			err = batch.Key{ID: batch.ID(rest)}.Validate()
 		}
 		if err == nil && ok {

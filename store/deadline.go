@@ -48,7 +48,7 @@ func DeadlineOf(still, unseen, after time.Duration) Deadline {
 	return Late
 }
 
-// putOff puts the deadline off: see LookGap.
+// putOff puts the deadline off by the rule of [LookGap].
 func (r Row) putOff(now time.Time, after time.Duration) Row {
 	if r.MovedAt.After(now) {
 		r.MovedAt = now
@@ -58,9 +58,8 @@ func (r Row) putOff(now time.Time, after time.Duration) Row {
 	return r
 }
 
-// withWaitPutOff returns the row as a claim at now finds it. If nobody could claim it for long,
-// because its lane was paused or halted, its ledger rested, or no process ran, that does not count
-// against it.
+// withWaitPutOff returns the row as a claim at now finds it. Time in which nobody could claim the
+// batch does not count: its lane was paused or halted, its ledger rested, or no process ran.
 func (r Row) withWaitPutOff(now time.Time, after time.Duration) Row {
 	if r.MovedAt.IsZero() || r.Called() {
 		return r
@@ -77,7 +76,8 @@ func (r Row) withWaitPutOff(now time.Time, after time.Duration) Row {
 	return r
 }
 
-// AskedAgo is [InFlight].AskedAgo of a row, which was asked about last at asked; zero for never.
+// AskedAgo returns [InFlight].AskedAgo of a row. asked is when somebody last asked about the row;
+// the zero time means never.
 func (r Row) AskedAgo(asked, now time.Time) time.Duration {
 	for _, at := range [...]time.Time{r.MovedAt, r.lastPostEnd()} {
 		if at.After(asked) {
@@ -97,25 +97,25 @@ func (r Row) Undecided() bool {
 }
 
 // markMoved notes that the batch has moved towards a final state: its deadline begins anew, and
-// nobody waits for a person.
+// the call to a person is over.
 func (r *Row) markMoved(now time.Time) { r.MovedAt, r.Decision = now, "" }
 
-// setDecision sets the row's decision where the outcome that has led to the row calls a person, or
-// where a person was called about it before: an attempt has ended or begun since, and the decision
-// is not about the present one. was is the row before the outcome.
+// setDecision sets the row's decision if the outcome calls a person, or if a person was called
+// about the batch before and an attempt has begun or ended since, so that the kept decision is not
+// about the present attempt. was is the row before the outcome.
 func (r *Row) setDecision(was Row, o Outcome, now time.Time) {
 	switch {
 	case r.Final(), o.Finding == Undecidable, o.Finding == PutOff:
 		return
 	case r.Called() && o.Finding == IsPending && was.State == batch.Pending:
-		return // nothing happened
+		return // nothing has changed since the call
 	case r.Called():
 		if r.Error == nil {
 			text, _ := strings.CutPrefix(r.Decision, string(batch.KindDoubt)+": ")
 			r.Error = &batch.SubmissionError{Kind: batch.KindDoubt, Message: text}
 		}
 	case o.Finding == Failed && o.By == batch.BySubmitter && was.Error == nil:
-		return // the first failure may come right after an outage
+		return // the first failure calls nobody, since it may come right after an outage
 	case DeadlineOf(was.age(now), 0, o.StuckAfter) != Late || !r.MovedAt.Equal(was.MovedAt):
 		return
 	case r.Error == nil || o.Error == nil && !r.Refused:

@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// The rule of docs/design.md#deadlines.
+// DeadlineOf follows the rule of docs/design.md#deadlines.
 func TestDeadlineOf(t *testing.T) {
 	const gap = store.LookGap
 	for name, c := range map[string]struct {
@@ -36,8 +36,9 @@ func TestDeadlineOf(t *testing.T) {
 // stuckAfter is the deadline of these tests.
 const stuckAfter = time.Hour
 
-// A loop of attempts that never succeed calls a person once, StuckAfter after the first claim,
-// whatever the loop is made of. What begins the count anew is the first acceptance, and a person.
+// A loop of attempts that never succeed calls a person exactly once, StuckAfter after the first
+// claim, whatever outcomes the loop consists of. Only the first acceptance and a person's act
+// begin the count anew.
 func TestALoopOfAttemptsCallsOnce(t *testing.T) {
 	kinds := map[string]func(r store.Row) []store.Outcome{
 		"busy":        func(r store.Row) []store.Outcome { return []store.Outcome{failed(r, batch.KindBusy)} },
@@ -69,7 +70,7 @@ func TestALoopOfAttemptsCallsOnce(t *testing.T) {
 					now = now.Add(time.Second)
 					o.Version, o.StuckAfter, o.Settle = row.Version, stuckAfter, time.Minute
 					if i == 0 && o.By == batch.BySubmitter && o.Finding != store.Failed {
-						o.StuckAfter = 0 // see submitter.Judge
+						o.StuckAfter = 0 // submitter.Judge sets StuckAfter only with a Failed
 					}
 					next, a := row.Apply(o, now)
 					require.Equal(t, store.Written, a.Result, "%s: %v", o.Finding, a.Err)
@@ -95,7 +96,8 @@ func failed(r store.Row, kind batch.ErrorKind) store.Outcome {
 	return o
 }
 
-// outcomes are the submitter's first finding, and what the monitor then finds.
+// outcomes returns the submitter's finding about an attempt, and the findings of the monitor after
+// it.
 func outcomes(r store.Row, submitter store.Finding, monitor ...store.Finding) []store.Outcome {
 	all := []store.Outcome{submitted(r, submitter)}
 	for _, f := range monitor {
@@ -104,8 +106,8 @@ func outcomes(r store.Row, submitter store.Finding, monitor ...store.Finding) []
 	return all
 }
 
-// The count begins anew with the first acceptance, and with an act of a person; a claim after a
-// long time in which nobody could make one leaves ten minutes.
+// The first acceptance and a person's act begin the deadline anew. A claim after a long time in
+// which nobody could claim leaves ten minutes.
 func TestWhatBeginsTheDeadlineAnew(t *testing.T) {
 	ever := store.Resend{HarmlessFor: 1000 * time.Hour}
 	at := func(m int) time.Time { return start.Add(time.Duration(m) * time.Minute) }

@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// Pages of batches that wait longer than an hour, and the number of open batches in each lane.
-// Every store does this, in any process.
+// The example lists batches that have waited for longer than an hour, page by page, and counts the
+// open batches of each lane. Every store can do this, in any process.
 func Example_listAndCounts() {
 	ctx, st := context.Background(), memory.New()
 	for _, b := range []batch.Batch{{Service: "air", ID: "a1"}, {Service: "sea", ID: "s1"}, {Service: "sea", ID: "s2"}} {
@@ -21,7 +21,7 @@ func Example_listAndCounts() {
 			return
 		}
 	}
-	st.StepClock(2 * time.Hour) // only the memory store has this, for tests
+	st.StepClock(2 * time.Hour) // only the memory store has StepClock, for tests
 	if err := st.Add(ctx, batch.Batch{Service: "sea", ID: "s3", Payload: []byte("goods")}); err != nil {
 		fmt.Println(err)
 		return
@@ -57,11 +57,11 @@ func Example_listAndCounts() {
 	// <nil>
 }
 
-// Store is how a store of one's own begins: docs/stores.md.
+// Store shows how the code of a new store begins: see docs/stores.md.
 type Store struct {
 	store.Unimplemented
 	// the maps, or the connections to a database
 }
 
-// Abilities declares the groups of methods that the store has written.
+// Abilities declares the groups of methods that this store has.
 func (s *Store) Abilities() store.Abilities { return store.CanList | store.CanPrune }

@@ -9,8 +9,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// The ledger reports an attempt as failed, though nobody had recorded its POST: it was posted
-// all the same. Since others may have followed it, the next claim has Again set.
+// An attempt that the ledger reports as failed was posted, even if nobody recorded its POST. Other
+// batches may have followed it, so the next claim has Again set.
 func TestALateFailureWasPosted(t *testing.T) {
 	now := time.Now()
 	row := NewRow().Claim(now, time.Minute, Resend{})

@@ -38,7 +38,7 @@ func (q FindQuery) Validate() error {
 // FindLanesQuery asks for lanes by name, or by its beginning.
 type FindLanesQuery struct {
 	Name   batch.ServiceID
-	Begins bool // Name is only the beginning; "" begins every name
+	Begins bool // true if Name is only the beginning of the names; every name begins with ""
 	// Limit is how many lanes at most. Defaults to 10, at most 100.
 	Limit int
 }

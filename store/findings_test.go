@@ -17,9 +17,9 @@ var findings = []store.Finding{
 	store.IsPending, store.IsValid, store.IsInvalid, store.IsCommitted, store.Settled, store.NoTrace, store.NotCommitted, store.IsVoid, store.Undecidable,
 }
 
-// byMonitor shows the state after each finding of a monitor, from everywhere. p pending, v
-// valid, i invalid, c committed, d delayed, u unknown, r rejected, s submitting; - bad, f
-// fenced, h held. The columns are a monitor's findings.
+// byMonitor has the state after each finding of a monitor (columns), for each row of standings. p
+// is pending, v valid, i invalid, c committed, d delayed, u unknown, r rejected, s submitting; -
+// is the result Bad, f Fenced and h Held.
 const byMonitor = `
                   failed refused pending valid invalid committed settled notrace notcommitted isvoid undecidable
 queued            -      -       -       -     -       c         -       -       -            -      -
@@ -90,7 +90,7 @@ func TestSubmittersFindings(t *testing.T) {
 	}
 	rows := standings(t)
 	for f, state := range want {
-		for _, name := range []string{"live", "expired"} { // while the version stands
+		for _, name := range []string{"live", "expired"} { // while the row still has the claim's version
 			r := rows[name]
 			o := submitted(r, f)
 			o.Back = batch.Queued
@@ -152,7 +152,7 @@ func TestFailed(t *testing.T) {
 	assert.Zero(t, must(t, accepted, submitted(accepted, store.Accepted), start).Failures, "acceptance ends the row of failures")
 }
 
-// A verdict about a later attempt says nothing about the attempt that is in doubt.
+// An Invalid of a later attempt says nothing about the earlier attempt that is in doubt.
 func TestInvalidOfALaterAttempt(t *testing.T) {
 	r := standings(t)["pending again"]
 	o := monitored(r, store.IsInvalid)
@@ -170,8 +170,8 @@ func TestInvalidOfALaterAttempt(t *testing.T) {
 	assert.Equal(t, o.Error, last.Error)
 }
 
-// A verdict that names another attempt does not end the present one, in any row. It does where
-// the POSTs since that attempt are known to have had no effect.
+// A verdict that names another attempt does not end the present one, in any row. The exception is
+// a row whose POSTs since the named attempt are known to have had no effect.
 func TestInvalidOfAnotherAttempt(t *testing.T) {
 	written := 0
 	for name, r := range standings(t) {
@@ -193,7 +193,7 @@ func TestInvalidOfAnotherAttempt(t *testing.T) {
 	assert.Equal(t, 1, written, "attempt 2 was refused at the door, and the verdict about attempt 1 ends the doubt")
 }
 
-// The endpoint that reported an attempt as under way is kept for that attempt alone.
+// The endpoint that reported an attempt as under way counts for that attempt only.
 func TestShown(t *testing.T) {
 	r := standings(t)["pending again"]
 	ref, none := store.Ref{}, batch.Budget{}

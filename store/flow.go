@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// MaxFlows is how many stretches [Instance].Flows has at most, and how many counts
-// [Totals].Earlier: of five minutes, where each is 15 s long.
+// MaxFlows is the largest number of stretches in [Instance].Flows, and of counts in
+// [Totals].Earlier. At 15 s for each these cover five minutes.
 const MaxFlows = 20
 
 // Flow has the batches that one instance saw in a stretch of time
@@ -36,7 +36,7 @@ type Times struct {
 // Plus returns the times with one more duration.
 func (t Times) Plus(d time.Duration) Times { return t.With(Times{N: 1, Sum: d, Max: d}) }
 
-// With returns the times of both.
+// With returns the times of t and o together.
 func (t Times) With(o Times) Times {
 	return Times{N: t.N + o.N, Sum: t.Sum + o.Sum, Max: max(t.Max, o.Max)}
 }

@@ -20,10 +20,10 @@ const (
 	TopicOrders                         // orders that wait to become part of a batch
 	TopicOrderFinals                    // orders that became final
 
-	noTopic // stays the last
+	noTopic // stays the last constant
 )
 
-// AllTopics are all of them.
+// AllTopics is the set of all topics.
 const AllTopics = noTopic - 1
 
 // Has reports whether t has all of these topics.
@@ -65,13 +65,13 @@ type Listener struct {
 // Another one may have the same number: that costs a read. It is the 64-bit FNV-1a of the parts,
 // each ended by a byte 0, so that every process and every version computes the same.
 func KeyHash(parts ...string) uint64 {
-	const offset, prime = 14695981039346656037, 1099511628211 // as in hash/fnv, which allocates
+	const offset, prime = 14695981039346656037, 1099511628211 // as in hash/fnv, whose functions allocate
 	sum := uint64(offset)
 	for _, part := range parts {
 		for i := range len(part) {
 			sum = (sum ^ uint64(part[i])) * prime
 		}
-		sum *= prime // the byte 0 ends a part
+		sum *= prime // multiplies in the byte 0 that ends a part
 	}
 	return sum
 }
@@ -96,10 +96,12 @@ func (h Hint) For(l Listener) bool {
 	return (h.From == "" || h.From != l.ID) && (h.Topics()&l.Wants != 0 || h.Hears != 0)
 }
 
-// hintMark begins every text of a hint. The number is the version of the rest.
+// hintMark begins the text of every hint. The number in it is the version of the format that
+// follows.
 const hintMark = "dltbatch1"
 
-// hintText is the rest, in JSON. The lists of numbers are eight bytes each.
+// hintText is the part after hintMark, as JSON. Each list of numbers is encoded with eight bytes a
+// number.
 type hintText struct {
 	From        string            `json:"from,omitzero"`
 	Hears       Topics            `json:"hears,omitzero"`
@@ -140,13 +142,14 @@ func lanesLen(lanes []batch.ServiceID) (n int) {
 
 func (h Hint) text() string {
 	body, err := json.Marshal(hintText{h.From, h.Hears, h.WholeTopics, h.Lanes, numbersToBytes(h.Finals), numbersToBytes(h.OrderFinals)})
-	if err != nil { // these types give none
+	if err != nil { // values of these types can always be encoded
 		return ""
 	}
 	return hintMark + toASCII(string(body))
 }
 
-// toASCII writes everything else in JSON's own way: a database may have any encoding.
+// toASCII writes each character outside ASCII as a JSON escape, since a database may have any
+// encoding.
 func toASCII(body string) string {
 	plain := func(r rune) bool { return r < 0x80 }
 	if !strings.ContainsFunc(body, func(r rune) bool { return !plain(r) }) {
@@ -195,7 +198,7 @@ func ParseHint(text string) (Hint, bool) {
 		Finals: bytesToNumbers(t.Finals), OrderFinals: bytesToNumbers(t.OrderFinals),
 	}
 	for _, s := range t.Lanes {
-		if (batch.Key{Service: s, ID: "any"}).Validate() == nil { // else no batch can have it
+		if (batch.Key{Service: s, ID: "any"}).Validate() == nil { // otherwise no batch can have this service
 			h.Lanes = append(h.Lanes, s)
 		}
 	}

@@ -35,7 +35,7 @@ func TestHintText(t *testing.T) {
 	assert.Equal(t, store.Hint{Lanes: long.Lanes, WholeTopics: store.TopicFinals}, got)
 }
 
-// Processes compare these numbers, of whatever version they are.
+// KeyHash gives the same numbers as FNV-1a, since processes of different versions compare them.
 func TestKeyHash(t *testing.T) {
 	for _, parts := range [][]string{{}, {""}, {"s", "a"}, {"sa", ""}, {"Größe 🚢", "x"}} {
 		sum := fnv.New64a()
@@ -46,7 +46,8 @@ func TestKeyHash(t *testing.T) {
 	}
 }
 
-// What is not ours costs nothing, and of what somebody made up only what can be true is left.
+// ParseHint refuses a text that no Hint wrote. Of a forged hint it keeps only the parts that can
+// be true.
 func TestHintsOfOthers(t *testing.T) {
 	for _, text := range []string{
 		"", "hello", "dltbatch", "dltbatch1", "dltbatch1{}", `dltbatch1{"from":"me"}`, `dltbatch2{"whole":1}`, `dltbatch1{"whole":"x"}`,

@@ -19,17 +19,17 @@ func (q ClaimQuery) InOrder(service batch.ServiceID, rows []LaneRow) []LaneRow {
 	return shown
 }
 
-// inOrder returns the places of the rows in the order in which a claim shows them. Attempted
-// rows stand before waiting rows: they are under way, and a waiting row became visible later,
-// or must not hold them up. An attempted row that waits again keeps the place of its order
-// key: it stands behind every waiting row with an earlier key. Such a waiting row exists
-// because another strategy let the attempted row go first, or because the waiting row became
-// visible late. wanted returns how many waiting rows were asked for; where more waiting rows
-// than were read may stand in front of an attempted row that waits again, that row is not
-// shown.
+// inOrder returns the indexes of the rows in the order in which a claim shows them. Attempted rows
+// come before waiting rows, because they are under way, and a waiting row that became visible
+// later must not hold them up. An attempted row that waits again keeps the place of its order key:
+// it comes after every waiting row with an earlier key. Such a waiting row exists because another
+// strategy let the attempted row go first, or because the waiting row became visible late. wanted
+// returns how many waiting rows were asked for. An attempted row that waits again is not shown if
+// waiting rows that were not read may come before it.
 //
-// Where numbered is true, rows with prepared bytes stand before all others, in the order of these
-// bytes: one with a later number could not go before them, and would hold them up for ever.
+// If numbered is true, rows with prepared bytes come before all others, in the order of these
+// bytes: a row with a later number could not be executed before them, and would hold them up for
+// ever.
 func inOrder(rows []LaneRow, numbered bool, wanted func(attempted []LaneRow) int) []int {
 	order := make([]int, 0, len(rows))
 	var attempted []LaneRow

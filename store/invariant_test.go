@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// life is one batch under random findings, and beside it the knowledge of a ledger: the
-// attempts that may yet take effect.
+// life is one batch under random findings, together with what a ledger knows: the attempts that
+// may yet take effect.
 type life struct {
 	t     *testing.T
 	r     *rand.Rand
@@ -24,8 +24,8 @@ type life struct {
 	trace []string
 }
 
-// A batch is sent again, or refused for good, only where no attempt can take
-// effect twice; and its row is whole after every step.
+// A batch is sent again, or refused for good, only if no attempt can take effect twice. Its row
+// keeps all invariants after every step.
 func TestRowInvariants(t *testing.T) {
 	for seed := range uint64(400) {
 		l := &life{t: t, r: rand.New(rand.NewPCG(seed, 2)), row: store.NewRow(), now: start, trace: []string{fmt.Sprint("seed ", seed)}}
@@ -83,7 +83,7 @@ func (l *life) finding() {
 	if l.row.Live(l.now) {
 		o = submitted(l.row, findings[l.r.IntN(5)])
 		o.Back = []batch.State{batch.Queued, batch.Delayed, batch.Unknown}[l.r.IntN(3)]
-	} else if o.Finding == store.Accepted || o.Finding == store.Unposted { // not a monitor's
+	} else if o.Finding == store.Accepted || o.Finding == store.Unposted { // a finding that only a submitter makes
 		return
 	}
 	o.Attempt = []int{0, l.row.Attempt}[l.r.IntN(2)]
@@ -143,7 +143,7 @@ func (l *life) operate() {
 	l.say("%s", what)
 }
 
-// whole checks the invariants of every row.
+// whole checks the invariants that every row has.
 func (l *life) whole(before store.Row) {
 	r := l.row
 	l.require(r.Version == before.Version || r.Version == before.Version+1, "the version goes from %d to %d", before.Version, r.Version)

@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Two looks at a stream agree on the common part of their spans only.
+// And keeps only the common part of the spans of two reads of one stream.
 func TestStreamAnd(t *testing.T) {
 	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
 	span := func(since, until int) store.Stream { return store.Stream{Since: at(since), Until: at(until)} }
@@ -49,7 +49,8 @@ func TestStreamLease(t *testing.T) {
 	assert.False(t, held, "to the writer, too")
 }
 
-// A clock that was ahead for a while must not block a stream for as long.
+// A lease that was taken while the clock was ahead does not block the stream after the clock is
+// put right.
 func TestStreamLeaseAfterAStepBack(t *testing.T) {
 	ahead, held := store.Stream{}.Lease(start.Add(24*time.Hour), "dead", time.Minute)
 	require.True(t, held)

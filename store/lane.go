@@ -25,7 +25,7 @@ type Plan struct {
 	Runs    []ClaimedRun
 	Claims  int  // batches in Runs
 	Bytes   int  // of their payloads
-	More    bool // the limit cut the lane short
+	More    bool // true if the limit kept batches of this lane from being claimed
 	// NextReady is the time until the first waiting batch becomes ready; 0 where none waits
 	// so.
 	NextReady time.Duration
@@ -63,10 +63,10 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 		claimed := ClaimedRun{Service: service}
 		for _, pos := range run {
 			if pos < 0 || pos >= len(order) || taken[pos] || !lane.Batches[pos].Ready {
-				break // a run is posted in order: the rest after a bad position stays, too
+				break // a run is posted in order, so the positions after a bad one are not claimed either
 			}
 			if p.Claims >= room {
-				break // and there is no more before something of the lane is final
+				break // More stays false: the lane goes on only after one of its batches is final
 			}
 			if p.Claims == limit {
 				p.More = true
@@ -87,7 +87,7 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 			r.Row.Version += int64(q.Salt)
 			r.Row.ClaimedBy = q.Instance
 			if claim.Budget.EveryTry {
-				r.Row.Spent++ // before the try: a try that a crash cuts off counts, too
+				r.Row.Spent++ // spent before the attempt, so that an attempt that a crash cuts off counts, too
 			}
 			claim.Version, claim.Attempt, claim.Spent = r.Row.Version, r.Row.Attempt, r.Row.Spent
 			was := r.Row

@@ -54,8 +54,8 @@ func TestPlanLaneShowsTheLane(t *testing.T) {
 	assert.Equal(t, store.Plan{NextReady: 59 * time.Second}, p)
 }
 
-// TestPlanLaneShowsWhichFailed: a batch that failed must not follow accepted ones, unless the
-// ledger has said that it is up and cannot take the batch now.
+// TestPlanLaneShowsWhichFailed: a batch whose last attempt failed must not follow accepted
+// batches, unless the error shows that the ledger is up and cannot take the batch now.
 func TestPlanLaneShowsWhichFailed(t *testing.T) {
 	delayed := standings(t)["delayed"]
 	for kind, want := range map[batch.ErrorKind]bool{
@@ -92,8 +92,8 @@ func TestPlanLaneClaims(t *testing.T) {
 	assert.Equal(t, store.NewRow().Claim(start, ttl, hour), p.Changed[1].Row)
 }
 
-// Again is set for a batch that was sent and may have been taken; it is not set for a batch
-// that was never sent, or that a person has requeued since.
+// Again is set for a batch that was posted and may have been taken. It is not set for a batch that
+// was never posted, or that a person has requeued since.
 func TestPlanLaneSaysWhatIsSentAgain(t *testing.T) {
 	row := store.Row{State: batch.Delayed, Version: 3, Attempt: 1}
 	sent, requeued := row, row
@@ -130,8 +130,8 @@ func TestPlanLaneLimit(t *testing.T) {
 	}
 }
 
-// A claim goes on until its batches or its bytes are used up. It names the lanes that a bound cut
-// short, and the shortest of their waits.
+// Claimed.Add goes on until Limit or Bytes is used up. It names the lanes that a bound cut short
+// in Left, and keeps the shortest NextReady.
 func TestClaimedAdd(t *testing.T) {
 	run := store.ClaimedRun{Service: "a"}
 	for name, c := range map[string]struct {
@@ -160,8 +160,8 @@ func TestClaimedAdd(t *testing.T) {
 	assert.Equal(t, 6, q.Bytes)
 }
 
-// MaxInFlight bounds a lane, and a lane at its bound is not a reason to come back at once: it
-// goes on when one of its batches is final.
+// MaxInFlight bounds the batches of a lane that are under way. A lane at this bound does not set
+// More, since it goes on only when one of its batches is final.
 func TestPlanLaneInFlight(t *testing.T) {
 	states := []batch.State{batch.Submitting, batch.Pending, batch.Valid, batch.Invalid, batch.Delayed, batch.Unknown}
 	in := make([]store.LaneRow, 0, 10)
@@ -185,7 +185,7 @@ func TestPlanLaneInFlight(t *testing.T) {
 		{4, 9, nil, false},
 		{5, 9, []string{"a"}, false},
 		{7, 9, []string{"a", "bc"}, false},
-		{6, 2, []string{"a", "b"}, false}, // of both limits the ledger's counts
+		{6, 2, []string{"a", "b"}, false}, // both bounds are reached, and MaxInFlight makes more false
 		{7, 2, []string{"a", "b"}, true},
 		{8, 9, []string{"a", "bcd"}, false},
 		{0, 9, []string{"a", "bcd"}, false},
@@ -203,8 +203,8 @@ func TestPlanLaneInFlight(t *testing.T) {
 	}
 }
 
-// A batch that is not ready is not claimed, whichever the strategy picks, and neither is the
-// rest of its run.
+// A batch that is not ready is not claimed, whatever the strategy picks, and neither are the
+// batches after it in its run.
 func TestPlanLaneBadAnswers(t *testing.T) {
 	for name, r := range standings(t) {
 		if r.Ready(start.Add(time.Second)) {
@@ -231,7 +231,7 @@ func TestPlanLaneBadAnswers(t *testing.T) {
 	}
 }
 
-// A batch that can no longer be sent again goes back to the monitor instead.
+// A claim returns a batch that may no longer be sent again to the monitor.
 func TestPlanLaneReturns(t *testing.T) {
 	r := standings(t)["unknown"]
 	last := r.ResendUntil.Add(-ttl - hour.LateArrival)
@@ -255,7 +255,7 @@ func TestPlanLaneReturns(t *testing.T) {
 			assert.Equal(t, []string{"a"}, planned(p))
 		}
 	}
-	delayed := standings(t)["delayed again"] // not ready: it has its time
+	delayed := standings(t)["delayed again"] // not ready: its NotBefore is in the future
 	p := store.PlanLane("s", []store.LaneRow{laneRow("a", delayed)}, start, laneQuery(store.Resend{}), 9, answer())
 	assert.Empty(t, p.Changed)
 	q := laneQuery(hour)
@@ -276,8 +276,8 @@ func TestPlanLaneNextReady(t *testing.T) {
 	assert.Zero(t, store.PlanLane("s", in, start.Add(time.Hour), laneQuery(hour), 9, answer()).NextReady)
 }
 
-// Wants sees the lane that PlanLane will show: a batch that cannot be sent again any more is
-// in doubt.
+// Wants gets the lane as PlanLane will show it: a batch that may no longer be sent again is shown
+// as in doubt.
 func TestWanted(t *testing.T) {
 	q := laneQuery(store.Resend{})
 	assert.Equal(t, 9, store.Wanted("s", nil, start, q), "nobody says")
@@ -316,29 +316,29 @@ func TestInOrder(t *testing.T) {
 	back.State, lost.State = batch.Queued, batch.Unknown
 	kinds := map[byte]store.Row{'u': under, 'd': again, 'q': back, 'l': lost, 'w': waits}
 	for _, c := range []struct {
-		lane   string // by their order keys
+		lane   string // the kinds of the rows, in the order of their keys
 		window int
-		want   string // 1 is the first of lane
+		want   string // the order that is shown, by the numbers of the rows in lane; 1 is the first
 	}{
 		{"www", 9, "123"},
-		{"wwu", 9, "312"}, // let go first, or these became visible late
-		{"wwd", 9, "123"}, // and now it waits like them
+		{"wwu", 9, "312"}, // row 3 was claimed first, or rows 1 and 2 became visible late
+		{"wwd", 9, "123"}, // row 3 waits again at its place
 		{"wwq", 9, "123"},
 		{"wwl", 9, "123"},
 		{"dww", 9, "123"},
 		{"wdw", 9, "123"},
 		{"udw", 9, "123"},
-		{"duw", 9, "123"}, // the batch that waits again stays in front of a later batch under way
-		{"wdu", 9, "123"}, // and the waiting batch in front of that, too
+		{"duw", 9, "123"}, // row 1, which waits again, stays before row 2, which is under way
+		{"wdu", 9, "123"}, // row 1, which waits, stays before both
 		{"wud", 9, "213"},
 		{"wudwdw", 9, "213456"},
-		{"wwd", 2, "12"}, // more waiting batches may stand in front of it
+		{"wwd", 2, "12"}, // waiting batches that were not read may come before row 3
 		{"wwd", 1, "1"},
 		{"wwud", 1, "31"},
 		{"wdwd", 1, "1"},
 		{"wwdu", 2, "124"},
 		{"dw", 1, "12"},
-		{"wd", 2, "12"}, // there are no more waiting batches
+		{"wd", 2, "12"}, // all waiting batches were read
 		{"du", 0, "12"},
 	} {
 		var in []store.LaneRow
@@ -346,7 +346,7 @@ func TestInOrder(t *testing.T) {
 			waiting := 0
 			for i, k := range []byte(c.lane) {
 				r := laneRow(batch.ID(fmt.Sprint(i+1)), kinds[k])
-				r.Created = start.Add(time.Duration(i / 2)) // the id breaks ties
+				r.Created = start.Add(time.Duration(i / 2)) // two rows have the same time, and their ids decide
 				if r.Row.Attempted() != tried {
 					continue
 				}
@@ -363,9 +363,9 @@ func TestInOrder(t *testing.T) {
 	}
 }
 
-// Where prepared bytes are numbers, what keeps some goes before all else, in their order: a batch
-// that became visible late, or has lost its number, gets a later one, and would wait for those
-// behind it.
+// If prepared bytes are numbers, the batches that keep bytes go before all others, in the order of
+// the bytes. A batch that became visible late, or has lost its number, gets a later number, and
+// would wait for the batches behind it.
 func TestPlanLaneNumbered(t *testing.T) {
 	tried := store.NewRow().Claim(start, time.Minute, hour)
 	tried.State = batch.Unknown

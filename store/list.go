@@ -82,7 +82,7 @@ func (q CountsQuery) Bounded() CountsQuery {
 	return q
 }
 
-// boundedLimit returns n, but at most highest; where n is not set, it returns byDefault.
+// boundedLimit returns n, at most highest. If n is not positive it returns byDefault.
 func boundedLimit(n, byDefault, highest int) int {
 	if n <= 0 {
 		return byDefault

@@ -86,7 +86,7 @@ func (r Row) Decide(now time.Time, ruling batch.Ruling, reason string) (Row, err
 	switch r.State {
 	case batch.Pending, batch.Valid:
 		open = r.Undecided()
-	case batch.Delayed, batch.Unknown: // it may not be cancelled while an earlier attempt is in doubt
+	case batch.Delayed, batch.Unknown: // such a batch may not be cancelled while an earlier attempt is in doubt
 		open = r.DoubtAttempt != 0
 	}
 	if !open {
@@ -149,12 +149,11 @@ func (r Row) Withdraw(now time.Time) (Row, error) {
 	return r, nil
 }
 
-// sameBytesForEver reports whether each further attempt sends what the attempts in doubt have
-// sent, on a ledger that never executes it twice. A person's word about such a doubt is not needed
-// for a resend, and is not trusted: the doubt ends with the ledger's word only. Otherwise a batch
-// whose budget is used up afterwards would be rejected, its kept bytes forgotten, and the same
-// effect made again under other bytes, while the first may still come
-// (docs/design.md#prepared-bytes).
+// sameBytesForEver reports whether each further attempt sends the bytes of the attempts in doubt,
+// to a ledger that never executes them twice. A resend then does not need a person's ruling about
+// the doubt, and the ruling is not trusted: only the ledger ends the doubt. Otherwise a batch
+// whose budget is used up later would be rejected and its bytes forgotten, and other bytes would
+// repeat the effect while the first may still come (docs/design.md#prepared-bytes).
 func (r Row) sameBytesForEver() bool {
 	return r.Prepared != nil && r.harmlessForEver()
 }

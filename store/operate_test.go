@@ -13,8 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// allBut checks an operation from everywhere: where it is not allowed the row
-// stays as it is.
+// allBut checks that do returns an error and the unchanged row for all rows but the allowed ones.
 func allBut(t *testing.T, do func(store.Row) (store.Row, error), allowed, inDoubt string) {
 	t.Helper()
 	for name, r := range standings(t) {
@@ -46,8 +45,8 @@ func TestCancel(t *testing.T) {
 	assert.LessOrEqual(t, len(r.Error.Message), batch.MaxErrorText)
 }
 
-// A batch is withdrawn of which bytes are kept that may be sent again for ever, with an attempt in
-// doubt and no live claim. Nothing but its note, its deadline and its next check changes.
+// Withdraw is allowed for a batch whose kept bytes may be sent again for ever, with an attempt in
+// doubt and no live claim. It changes only Withdrawn, the deadline and the next check.
 func TestWithdraw(t *testing.T) {
 	withdraw := func(r store.Row) (store.Row, error) { return r.Withdraw(start.Add(time.Hour)) }
 	allBut(t, withdraw, "", "")
@@ -76,9 +75,9 @@ func TestWithdraw(t *testing.T) {
 	}
 }
 
-// A refusal of a later attempt does not end a withdrawn batch, and it waits for nothing: the batch
-// is sent again after "not found", until the ledger's word ends it. A refusal that was kept before
-// the withdrawal is no obstacle, either.
+// A refusal of a later attempt does not end a withdrawn batch and holds nothing up: the batch is
+// sent again after "not found", until the ledger ends it. A refusal that was kept before the
+// withdrawal does not prevent this either.
 func TestRefusalOfWithdrawn(t *testing.T) {
 	r := standings(t)["refused in doubt"]
 	r.Prepared, r.ResendUntil = []byte("nonce 7"), r.DoubtSince.Add(dlt.Forever)
@@ -116,9 +115,9 @@ func TestRequeue(t *testing.T) {
 	assert.True(t, next.Ready(start), "it was never posted")
 }
 
-// Where each attempt sends the same kept bytes, for ever, a person's word does not end a doubt,
-// and what is given up does not come back: its bytes are forgotten, and others would make its
-// effect twice.
+// If each attempt sends the same kept bytes for ever, a person's ruling does not end the doubt. A
+// batch that was given up is never requeued: its bytes are forgotten, and other bytes would repeat
+// its effect.
 func TestAPersonsWordAboutKeptBytes(t *testing.T) {
 	now := start.Add(time.Hour)
 	for name, c := range map[string]struct {

@@ -62,7 +62,7 @@ var findingNames = [...]string{
 	PutOff: "put off", HasReceipts: "has receipts",
 }
 
-// String returns the finding in words.
+// String returns the finding as a word.
 func (f Finding) String() string {
 	if f < Accepted || f > HasReceipts {
 		return fmt.Sprintf("finding(%d)", uint8(f))
@@ -150,11 +150,11 @@ type Query struct {
 	Answered time.Time // when the answer came
 }
 
-// Post is a request that sent batches. Its times are of the clock of the process that made it.
+// Post is a request that sent batches. Its times are by the clock of the process that made it.
 type Post struct {
-	Batches  int // in the request
+	Batches  int // the number of batches in the request
 	Took     time.Duration
-	Answered time.Time // when the answer came, or the request was given up
+	Answered time.Time // when the answer came, or the process gave the request up
 }
 
 // Result is the way in which an outcome was handled.
@@ -219,14 +219,14 @@ func (r Row) Apply(o Outcome, now time.Time) (Row, Applied) {
 		}
 		return r, res
 	case o.Finding == IsCommitted && r.Live(now) && (o.By != batch.BySubmitter || o.Version != r.Version):
-		return fail(Held, nil) // even by a submitter: the live claim is another's
+		return fail(Held, nil) // even if a submitter reports the commit: the live claim is another process's
 	case o.Finding == IsCommitted:
-		res.Breach = r.Final() || (r.Requeued && r.State == batch.Queued) // it was final, and others may have gone ahead
+		res.Breach = r.Final() || (r.Requeued && r.State == batch.Queued) // the batch was final, and others may have gone ahead
 	case o.Version != r.Version || r.Final():
 		return fail(Fenced, nil)
 	case o.Finding == IsVoid && !bytes.Equal(o.Prepared, r.Prepared):
 		return fail(Fenced, nil)
-	case o.By == batch.ByMonitor && r.Live(now): // the claim was over, and the clock was put back
+	case o.By == batch.ByMonitor && r.Live(now): // the claim had expired, and then the clock was put back
 		return fail(Fenced, nil)
 	}
 	next, err := r.AsOf(now).applyFinding(o, now)
@@ -251,7 +251,8 @@ func (r Row) Apply(o Outcome, now time.Time) (Row, Applied) {
 	return next, res
 }
 
-// applyFinding returns the row after the finding, with version and budget untouched.
+// applyFinding returns the row after the finding. It leaves the version and the spent attempts as
+// they are.
 func (r Row) applyFinding(o Outcome, now time.Time) (Row, error) {
 	switch o.Finding {
 	case Accepted, IsPending:
@@ -272,7 +273,7 @@ func (r Row) applyFinding(o Outcome, now time.Time) (Row, error) {
 		r.resolveOwn()
 		r.State = o.Back
 		r.ClaimExpires = time.Time{}
-		if !r.NotBefore.IsZero() { // it had passed at the claim; see [Row.waitsSince]
+		if !r.NotBefore.IsZero() { // NotBefore had passed at the claim; see [Row.waitsSince]
 			r.NotBefore, r.NextCheck = now, now
 		}
 	case Failed:
@@ -284,7 +285,7 @@ func (r Row) applyFinding(o Outcome, now time.Time) (Row, error) {
 			return r, fmt.Errorf("%w: the verdict is about attempt %d, and what became of attempt %d is open", batch.ErrNotAllowed, o.Attempt, r.Attempt)
 		}
 		if r.DoubtAttempt != 0 && o.Attempt > r.DoubtAttempt {
-			// The verdict is about a later attempt; the earlier one is still open.
+			// The verdict is about a later attempt; the earlier attempt stays unresolved.
 			o.Last = true
 			r.doubt(now, o)
 			break
@@ -306,11 +307,11 @@ func (r Row) applyFinding(o Outcome, now time.Time) (Row, error) {
 		r.final(batch.Invalid, now)
 	case IsCommitted:
 		if o.By == batch.BySubmitter && r.Live(now) {
-			r.LastPost = now // its POST has ended, though its claim has not
+			r.LastPost = now // the claim's POST has ended, though the claim has not
 		} else {
 			r.LastPost = r.lastPostEnd()
 		}
-		r.Error, r.Receipts = nil, o.Receipts // the values of an earlier verdict are false now
+		r.Error, r.Receipts = nil, o.Receipts // the error and the receipts of an earlier verdict are no longer true
 		r.final(batch.Committed, now)
 	case NoTrace:
 		if r.Refused {
@@ -338,7 +339,7 @@ func (r Row) applyFinding(o Outcome, now time.Time) (Row, error) {
 }
 
 func (r *Row) accept(now time.Time, o Outcome) {
-	if r.LastPost.IsZero() { // until now no attempt may have been taken
+	if r.LastPost.IsZero() { // no earlier attempt may have been taken
 		r.markMoved(now)
 	}
 	if o.Finding == Accepted {
@@ -349,20 +350,20 @@ func (r *Row) accept(now time.Time, o Outcome) {
 	r.ClaimExpires, r.NotBefore, r.SettlesAt = time.Time{}, time.Time{}, time.Time{}
 	r.NextCheck = now.Add(o.Check)
 	r.Failures = 0
-	r.Receipts = nil // of a verdict that was taken back
+	r.Receipts = nil // receipts of a verdict that the ledger took back
 	if !r.Refused {
 		r.Error = nil
 	}
 }
 
-// fail lets the batch wait for another try after an attempt that certainly had no effect.
+// fail makes the batch wait for another attempt after an attempt that certainly had no effect.
 func (r *Row) fail(now time.Time, o Outcome) {
-	if r.Refused { // there is no further attempt, however this one ended
+	if r.Refused { // no further attempt follows, however this one ended
 		o.Error = r.Error
 		r.refuse(now, o)
 		return
 	}
-	if o.By == batch.ByMonitor { // it was posted, and others may have followed it
+	if o.By == batch.ByMonitor { // the attempt was posted, and other batches may have followed it
 		r.LastPost = r.lastPostEnd()
 	}
 	r.resolveOwn()
@@ -373,7 +374,7 @@ func (r *Row) fail(now time.Time, o Outcome) {
 	r.Error = o.Error
 }
 
-// refuse ends the batch, or leaves it in doubt where an earlier attempt may still take effect.
+// refuse ends the batch, or leaves it in doubt if an earlier attempt may still take effect.
 func (r *Row) refuse(now time.Time, o Outcome) {
 	r.resolveOwn()
 	if r.DoubtAttempt != 0 {
@@ -385,11 +386,11 @@ func (r *Row) refuse(now time.Time, o Outcome) {
 	r.final(batch.Rejected, now)
 }
 
-// doubt leaves the attempt's outcome open and gives the row to the monitor at once.
+// doubt keeps the attempt as unresolved and gives the row to the monitor at once.
 func (r *Row) doubt(now time.Time, o Outcome) {
 	over := now
 	if p := r.lastPostEnd(); o.By == batch.ByMonitor && !p.IsZero() {
-		over = p // nothing was posted since; the wait must not start anew with every answer
+		over = p // nothing was posted since, and the wait must not begin anew with every answer
 	}
 	r.State = batch.Submitting
 	r.ClaimExpires = over
@@ -399,15 +400,17 @@ func (r *Row) doubt(now time.Time, o Outcome) {
 	if !r.Refused {
 		r.Error = o.Error
 	}
-	// A withdrawn batch needs further attempts, whatever became of this one: one of them ends it.
+	// A withdrawn batch needs further attempts however this one ended, since one of them ends the
+	// batch.
 	r.Refused = r.Refused || o.Last && !r.Withdrawn
 	if o.ForgottenFor > 0 {
 		r.ageDoubt(now.Add(-o.ForgottenFor))
 	}
 }
 
-// ageDoubt makes the doubt as old as the first attempt that the store has forgotten, and ends the
-// time in which a resend is harmless accordingly. That attempt counts as one more POST.
+// ageDoubt makes the doubt as old as since, when the first attempt that the store has forgotten
+// began. The time in which a resend is harmless ends earlier by as much. The forgotten attempt
+// counts as one more POST.
 func (r *Row) ageDoubt(since time.Time) {
 	if young := r.DoubtSince.Sub(since); young > 0 {
 		r.DoubtSince, r.ResendUntil = since, r.ResendUntil.Add(-young)
@@ -415,8 +418,8 @@ func (r *Row) ageDoubt(since time.Time) {
 	r.Resends++
 }
 
-// markPending marks the batch as known to the ledger. A repeated answer changes only the endpoint
-// that gave it and the next check.
+// markPending marks the batch as accepted by the ledger. A repeated answer changes only the
+// endpoint that gave it and the next check.
 func (r *Row) markPending(now time.Time, o Outcome) {
 	if r.State != batch.Pending {
 		r.accept(now, o)
@@ -428,8 +431,8 @@ func (r *Row) markPending(now time.Time, o Outcome) {
 	}
 }
 
-// notCommitted resolves the doubt: the batch becomes claimable again, or ends where there is
-// no further attempt.
+// notCommitted resolves the doubt: the batch becomes claimable again, or it ends if no further
+// attempt may follow.
 func (r *Row) notCommitted(now time.Time, o Outcome) {
 	r.countRollback(o)
 	r.clearDoubt()
@@ -447,8 +450,8 @@ func (r *Row) notCommitted(now time.Time, o Outcome) {
 	r.claimableAgain(now, o.Delay)
 }
 
-// withdrawnError is the error of a batch that a person has withdrawn, and that had no effect. why
-// is the ledger's word, or nil.
+// withdrawnError returns the error of a batch that a person has withdrawn and that had no effect.
+// why is the ledger's answer, or nil.
 func withdrawnError(why *batch.SubmissionError) *batch.SubmissionError {
 	text := "withdrawn"
 	if why != nil && why.Message != "" {
@@ -457,7 +460,7 @@ func withdrawnError(why *batch.SubmissionError) *batch.SubmissionError {
 	return &batch.SubmissionError{Kind: batch.KindCancelled, Message: text}
 }
 
-// countRollback counts an execution of the present attempt that the ledger took back. After a halt
+// countRollback counts an execution of the present attempt that the ledger took back. With a halt
 // the count begins anew.
 func (r *Row) countRollback(o Outcome) {
 	if o.RolledBack && !r.rollbackCounted() {
@@ -477,7 +480,7 @@ func (r *Row) claimableAgain(now time.Time, pause time.Duration) {
 	r.NotBefore, r.NextCheck = now.Add(pause), now
 }
 
-// resolveOwn ends the doubt about the current attempt, which had no effect. An earlier attempt
+// resolveOwn ends the doubt about the present attempt, which had no effect. An earlier attempt
 // stays in doubt.
 func (r *Row) resolveOwn() {
 	if r.DoubtAttempt == r.Attempt {

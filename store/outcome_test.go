@@ -29,7 +29,7 @@ func monitored(r store.Row, f store.Finding) store.Outcome {
 	return o
 }
 
-// must applies an outcome that has to be written.
+// must applies an outcome and fails the test unless the result is Written.
 func must(t *testing.T, r store.Row, o store.Outcome, now time.Time) store.Row {
 	t.Helper()
 	next, a := r.Apply(o, now)
@@ -41,7 +41,8 @@ func must(t *testing.T, r store.Row, o store.Outcome, now time.Time) store.Row {
 	return next
 }
 
-// refusedInDoubt is a batch whose first attempt is in doubt and whose second was refused.
+// refusedInDoubt returns the row of a batch whose first attempt is in doubt and whose second
+// attempt was refused.
 func refusedInDoubt(t *testing.T) store.Row {
 	r := store.NewRow().Claim(start, ttl, hour)
 	r = must(t, r, submitted(r, store.Doubtful), start.Add(time.Second))
@@ -57,8 +58,8 @@ func refusedInDoubt(t *testing.T) store.Row {
 	return r
 }
 
-// A refused batch is never sent again, not even when the ledger says that an
-// attempt of it had no effect.
+// A refused batch is never sent again, even if the ledger says that an attempt of it had no
+// effect.
 func TestFailedAfterRefusalIsNotClaimableAgain(t *testing.T) {
 	r := refusedInDoubt(t)
 	o := monitored(r, store.Failed)
@@ -85,8 +86,8 @@ func TestDoubtByTheMonitorKeepsItsAge(t *testing.T) {
 	}
 }
 
-// A batch that goes on by itself needs no decision about the attempt that is over. The call is
-// remembered until it moves: nobody is called twice.
+// After a call about an attempt that is over, a batch that goes on by itself needs no decision.
+// The row remembers the call until the batch moves, so that no person is called twice.
 func TestACallIsAboutItsAttempt(t *testing.T) {
 	for _, f := range []store.Finding{store.Failed, store.IsInvalid, store.IsPending, store.IsValid, store.NoTrace, store.NotCommitted} {
 		r := store.NewRow().Claim(start, ttl, hour)
@@ -104,7 +105,8 @@ func TestACallIsAboutItsAttempt(t *testing.T) {
 	}
 }
 
-// A commit is held while another's live claim may be posting, no matter who reports it.
+// A commit is Held while another process's live claim may still be posting, whoever reports the
+// commit.
 func TestCommitIsHeldByAnothersLiveClaim(t *testing.T) {
 	r := store.NewRow().Claim(start, ttl, hour)
 	late := submitted(r, store.IsCommitted)
@@ -121,7 +123,7 @@ func TestCommitIsHeldByAnothersLiveClaim(t *testing.T) {
 	assert.Equal(t, start.Add(time.Second), r.LastPost, "and the POST is over")
 }
 
-// The receipts of a verdict go with the verdict.
+// Receipts of a verdict are removed when the ledger takes the verdict back.
 func TestReceiptsOfAVerdictThatWasTakenBack(t *testing.T) {
 	r := store.NewRow().Claim(start, ttl, hour)
 	r = must(t, r, submitted(r, store.Accepted), start)
@@ -137,8 +139,8 @@ func TestReceiptsOfAVerdictThatWasTakenBack(t *testing.T) {
 	}
 }
 
-// An error belongs to the attempt that failed: the next attempt that is accepted has none.
-// Only a refusal, which waits for a doubt to be resolved, stays.
+// An error belongs to the attempt that failed, so the next accepted attempt clears it. Only a
+// refusal that waits for a doubt to be resolved stays.
 func TestAcceptanceClearsTheError(t *testing.T) {
 	for _, accepted := range []func(store.Row) store.Outcome{
 		func(r store.Row) store.Outcome { return submitted(r, store.Accepted) },
@@ -161,8 +163,8 @@ func TestAcceptanceClearsTheError(t *testing.T) {
 	}
 }
 
-// What the ledger cannot take yet needs a decision once it has been open for StuckAfter, which is
-// said once; the batch goes on waiting, and the decision goes with the first acceptance.
+// A batch that the ledger cannot take yet needs a decision once it has been open for StuckAfter.
+// The outcome says so once. The batch goes on waiting, and the first acceptance ends the need.
 func TestWhatIsNotTakenForLongNeedsADecision(t *testing.T) {
 	at := func(m int) time.Time { return start.Add(time.Duration(m) * time.Minute) }
 	notYet := func(r store.Row, text string) store.Outcome {
@@ -196,8 +198,9 @@ func TestWhatIsNotTakenForLongNeedsADecision(t *testing.T) {
 	assert.False(t, doubtful.Undecided(), "the ledger was not asked about this attempt")
 }
 
-// An attempt is in doubt, a resend is harmless, and the ledger cannot take the batch yet. A person
-// is asked once that has lasted for StuckAfter, and may not cancel: so the person may decide.
+// A batch waits with an attempt in doubt, because a resend is harmless and the ledger cannot take
+// the batch yet. After StuckAfter a person is called. The person may decide, since the person may
+// not cancel.
 func TestWhatWaitsWithADoubtCanBeDecided(t *testing.T) {
 	at := func(m int) time.Time { return start.Add(time.Duration(m) * time.Minute) }
 	r := store.NewRow().Claim(start, ttl, hour)
@@ -231,8 +234,9 @@ func TestWhatWaitsWithADoubtCanBeDecided(t *testing.T) {
 	}
 }
 
-// TestRollbacksAreCountedOnceAnAttempt: an execution that was taken back is counted when it is
-// seen, and not again when the attempt is resolved, whatever the ledger has forgotten by then.
+// TestRollbacksAreCountedOnceAnAttempt: an execution that the ledger took back is counted when the
+// ledger shows it, and not again when the attempt is resolved, whatever the ledger has forgotten
+// by then.
 func TestRollbacksAreCountedOnceAnAttempt(t *testing.T) {
 	row := store.NewRow()
 	at := start

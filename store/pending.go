@@ -8,8 +8,8 @@ import (
 
 // PendingQuery asks for due rows.
 type PendingQuery struct {
-	Limit int           // at most; must be positive
-	Lease time.Duration // how long nobody else gets them; 0 only reads, and writes nothing
+	Limit int           // the largest number of rows; must be positive
+	Lease time.Duration // how long the rows belong to the caller alone; 0 only reads, and writes nothing
 	// Services, where it is not nil, selects the rows of these services that the monitor owns,
 	// due or not, leased or not; a live claim is never the monitor's. It serves events that a
 	// ledger sends by itself. The cost grows with the batches in flight in these services.
@@ -61,7 +61,7 @@ type InFlight struct {
 	// DoubtAttempt is the first unresolved attempt, claimed DoubtAgo.
 	DoubtAttempt int
 	DoubtAgo     time.Duration
-	Failures     int // certain failures in a row; a doubt ends the row
+	Failures     int // certain failures in a row; a doubt sets the number to 0
 	// Ended says that the last POST certainly ended: the doubt was recorded. Otherwise the
 	// claim has expired on the database's clock, and its request may still be under way if
 	// that clock jumped.
@@ -71,13 +71,13 @@ type InFlight struct {
 	ClaimTTL time.Duration
 	// Seen is the endpoint that reported this very attempt as under way; "" for none.
 	Seen      string
-	Refused   bool   // an error is kept that becomes final once the doubt is resolved
-	Withdrawn bool   // by a person: [Row].Withdrawn
-	Requeued  bool   // verdicts from before the requeue may still be reported
-	Called    bool   // a person was called since it moved last: see [Row].Called
-	Undecided bool   // and about this attempt: see [Row].Undecided
-	Prepared  []byte // bytes that KeepPrepared kept, nil for none
-	Was       *Row   // for the outcome: [Outcome].Was
+	Refused   bool   // the row keeps a refusal, which becomes final once the doubt is resolved
+	Withdrawn bool   // a person has withdrawn the batch: [Row].Withdrawn
+	Requeued  bool   // verdicts about attempts before the requeue may still be reported
+	Called    bool   // a person was called since the batch moved last: see [Row].Called
+	Undecided bool   // a person was called about this attempt: see [Row].Undecided
+	Prepared  []byte // the bytes that KeepPrepared kept; nil if none are kept
+	Was       *Row   // the row for the outcome: [Outcome].Was
 	// CheckIn is the time until the row is due (again): Lease, where there is one.
 	CheckIn time.Duration
 }

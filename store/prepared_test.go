@@ -61,7 +61,7 @@ func TestWhatIsKeptOnlyGrows(t *testing.T) {
 	}
 }
 
-// A void counts only while the row keeps what the ledger was asked about.
+// A void applies only while the row keeps the bytes that the ledger was asked about.
 func TestVoid(t *testing.T) {
 	for name, r := range standings(t) {
 		if !r.Monitored(start.Add(time.Second)) || r.State == batch.Invalid {

@@ -7,7 +7,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Reported returns the report to keep of the outcome's attempt. It returns false where the
+// Reported returns the report of the outcome's attempt that a store keeps. It returns false if the
 // outcome has no report or was not applied just now: a repeated commit is not reported again.
 func (o Outcome) Reported(a Applied, now time.Time) (batch.Report, bool) {
 	if o.Report == nil || a.Result != Written || a.From == batch.Committed {

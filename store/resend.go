@@ -17,7 +17,7 @@ type Resend struct {
 // the library asks here whether a batch in doubt may be sent again
 // (docs/design.md#how-a-claim-works).
 func (r Resend) Allows(left, ttl time.Duration) bool {
-	return left >= r.LateArrival && left-r.LateArrival >= ttl // their sum may be too large
+	return left >= r.LateArrival && left-r.LateArrival >= ttl // compared so, because the sum could overflow
 }
 
 // Resendable reports whether a claim taken now can be posted without a chance to take effect
@@ -27,12 +27,14 @@ func (r Row) Resendable(now time.Time, ttl time.Duration, rule Resend) bool {
 	return r.DoubtAttempt == 0 || rule.Allows(r.ResendUntil.Sub(now), ttl)
 }
 
-// pastResend reports whether a row is ready to be claimed, but may not be posted any more.
+// pastResend reports whether a row is ready to be claimed, and its batch may no longer be sent
+// again.
 func (r *LaneRow) pastResend(now time.Time, ttl time.Duration, rule Resend) bool {
 	return r.Row.ready(now) && !r.Row.Resendable(now, ttl, rule)
 }
 
-// backToMonitor makes a row that may no longer be resent the monitor's again, as in doubt.
+// backToMonitor gives a row whose batch may no longer be sent again back to the monitor, as in
+// doubt.
 func (r Row) backToMonitor(now time.Time) Row {
 	r.State = batch.Submitting
 	r.Version++

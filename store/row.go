@@ -20,8 +20,8 @@ type Row struct {
 
 	ClaimExpires time.Time
 	NotBefore    time.Time
-	NextCheck    time.Time // when the monitor asks next
-	AskedAt      time.Time // when the monitor asked last
+	NextCheck    time.Time // when the monitor asks about the batch next
+	AskedAt      time.Time // when the monitor asked about the batch last
 	LastPost     time.Time
 	SettlesAt    time.Time
 	FinalAt      time.Time // zero while the row is open
@@ -100,7 +100,7 @@ func (r Row) Live(now time.Time) bool {
 	return r.State == batch.Submitting && r.ClaimExpires.After(now) && !r.endRecorded()
 }
 
-// endRecorded reports whether the end of the last attempt is recorded, as a doubt.
+// endRecorded reports whether the end of the last attempt is recorded as a doubt.
 func (r Row) endRecorded() bool { return r.ClaimExpires.Equal(r.LastPost) }
 
 // Monitored reports whether the monitor owns the row.
@@ -176,7 +176,8 @@ func (r Row) Leased(now time.Time, lease time.Duration) Row {
 	return r
 }
 
-// lastPostEnd returns the latest time at which the last POST that may have had an effect ended.
+// lastPostEnd returns the latest time at which the last POST that may have had an effect can have
+// ended.
 func (r Row) lastPostEnd() time.Time {
 	if r.State == batch.Submitting {
 		return r.ClaimExpires
@@ -191,7 +192,7 @@ func (f InFlight) AboutLast(named int) bool {
 	return named == 0 || named == f.Attempt || (named == f.DoubtAttempt && f.Resends == 0)
 }
 
-// age returns the time since the batch moved last, or was last posted where that is not known.
+// age returns the time since the batch moved last, or since its last POST if that is not known.
 func (r Row) age(now time.Time) time.Duration {
 	if r.MovedAt.IsZero() {
 		return now.Sub(r.lastPostEnd())

@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// standing is a row by name, at start + 1 minute or earlier.
+// standings returns rows in all standings by name, at start + 1 minute or earlier.
 func standings(t *testing.T) map[string]store.Row {
 	t.Helper()
 	settle := func(o store.Outcome, d time.Duration) store.Outcome { o.Settle = d; return o }
@@ -70,7 +70,7 @@ func TestClaim(t *testing.T) {
 	assert.Equal(t, start.Add(2*time.Hour), again.ResendUntil)
 }
 
-// A claim is over at its expiry, not after it.
+// A claim is over at ClaimExpires, not after it.
 func TestLiveEndsAtTheExpiry(t *testing.T) {
 	r := store.NewRow().Claim(start, ttl, hour)
 	assert.True(t, r.Live(start.Add(ttl-1)))
@@ -105,7 +105,7 @@ func TestReady(t *testing.T) {
 	assert.True(t, r.Ready(r.NotBefore))
 }
 
-// A resend is allowed while its POST arrives, at the latest, when it is still harmless.
+// A resend is allowed if its POST arrives, at the latest, when a resend is still harmless.
 func TestResendableToTheInstant(t *testing.T) {
 	r := standings(t)["unknown"]
 	last := r.ResendUntil.Add(-ttl - hour.LateArrival)
@@ -116,7 +116,7 @@ func TestResendableToTheInstant(t *testing.T) {
 	assert.True(t, standings(t)["not committed"].Resendable(start.Add(1000*time.Hour), ttl, store.Resend{}), "resolved")
 }
 
-// A row whose resend is no longer harmless goes back with the age of its last POST.
+// A row that may no longer be resent goes back to the monitor with the age of its last POST.
 func TestReturn(t *testing.T) {
 	for _, name := range []string{"unknown", "delayed again"} {
 		r := standings(t)[name]
@@ -173,7 +173,7 @@ func TestRecordOfARow(t *testing.T) {
 	}
 }
 
-// Times at the ends of what a duration holds do not wrap round.
+// Allows gives the right answer for the smallest and the largest duration, without overflow.
 func TestResendAllows(t *testing.T) {
 	const never, forever = time.Duration(math.MinInt64), time.Duration(math.MaxInt64)
 	for _, c := range []struct {
@@ -195,7 +195,7 @@ func TestResendAllows(t *testing.T) {
 	}
 }
 
-// A batch is settled once, when it is final, and is not requeued from then on.
+// SettleOrders succeeds once, when the batch is final. From then on the batch cannot be requeued.
 func TestRowSettleOrders(t *testing.T) {
 	for name, r := range standings(t) {
 		next, ok := r.SettleOrders(r.Version)

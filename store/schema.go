@@ -27,8 +27,8 @@ var (
 
 // Schema compares the version of a database's schema with the code's.
 type Schema struct {
-	Have int64 `json:"have"` // of the database; 0: it has no tables
-	Want int64 `json:"want"` // that the code is made for
+	Have int64 `json:"have"` // the database's version; 0 if the database has no tables
+	Want int64 `json:"want"` // the version that the code is made for
 }
 
 // Check is the rule for rolling deploys: code of schema version n works on versions n and n+1,

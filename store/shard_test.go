@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// The shard of a lane never changes: these were computed by Python's hashlib.
+// The shard of a lane never changes. The wanted numbers were computed with Python's hashlib.
 func TestShardOf(t *testing.T) {
 	for service, want := range map[batch.ServiceID]map[int]int{
 		"":                 {1: 0, 2: 0, 16: 4, 1000: 652},

@@ -19,15 +19,15 @@ const (
 	// OldestLanes is how many lanes [Totals].OldestLanes has at most.
 	OldestLanes = 10
 
-	// statsAge is RefreshQuery.OlderThan where that is 0.
+	// statsAge is the default of [RefreshQuery].OlderThan.
 	statsAge = 15 * time.Second
-	// statsLease is how long a process that counts keeps others from it. If that process dies,
-	// another may count then.
+	// statsLease is how long a process that counts keeps other processes from counting. If that
+	// process dies, another may count after this time.
 	statsLease = 2 * StatsLimit
-	// statsShare is the part of the time that counting may take: a fiftieth.
+	// statsShare bounds the part of the time in which processes count: one part of 50.
 	statsShare = 50
-	// livePauses is how long an instance counts as live after it was seen, in the pauses in which
-	// it writes its row.
+	// livePauses is how many of its pauses an instance counts as live after it was seen last. It
+	// writes its row once in each pause.
 	livePauses = 3
 )
 
@@ -56,8 +56,8 @@ func (q RefreshQuery) Bounded() (RefreshQuery, error) {
 // clock. A process reads both, swaps them with [StatsTurn.Take], makes the text, and swaps it in
 // with [StatsTurn.End]. So a process that was slow, and was followed by another, changes nothing.
 type StatsTurn struct {
-	At   time.Time `json:"at,omitzero"`   // the moment of the kept text; zero without one
-	Rest time.Time `json:"rest,omitzero"` // nobody makes it again before
+	At   time.Time `json:"at,omitzero"`   // the time of the kept text; zero if none is kept
+	Rest time.Time `json:"rest,omitzero"` // no process makes the text again before this time
 }
 
 // Due reports whether to count now. Counts from before the clock stepped back do not matter:
@@ -110,8 +110,8 @@ type Totals struct {
 	// At is the moment, on the database's clock; zero where nobody has counted yet, and then
 	// nothing else is set.
 	At   time.Time     `json:"at,omitzero"`
-	Took time.Duration `json:"took"` // to count
-	By   string        `json:"by"`   // the instance that counted
+	Took time.Duration `json:"took"` // how long the count took
+	By   string        `json:"by"`   // the instance that has counted
 
 	// Open are the batches that are not final, by state. A state that none has is left out.
 	Open map[batch.State]int `json:"open"`
@@ -162,7 +162,7 @@ type Totals struct {
 type LaneAge struct {
 	Service batch.ServiceID `json:"service"`
 	Oldest  time.Time       `json:"oldest"` // when it was added
-	Open    int             `json:"open"`   // batches of the lane
+	Open    int             `json:"open"`   // the number of the lane's open batches
 }
 
 // Size is the size of a part of a database.
@@ -260,7 +260,8 @@ const MaxUnserved = 16
 // MaxWarnings is how many warnings an Instance has at most.
 const MaxWarnings = 8
 
-// maxSettings and maxSettingLen bound the lists and texts of an Instance.
+// maxSettings and maxSettingLen bound the settings of an Instance: their number, and the bytes of
+// each text.
 const (
 	maxSettings   = 64
 	maxSettingLen = 1024
@@ -318,17 +319,17 @@ func (s Stats) AsOf(now time.Time) Stats {
 	slices.SortFunc(all, func(a, b Instance) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
 	})
-	last := 0 // the last seen of the instances so far with this name
+	last := 0 // the index of the instance of this name that was seen last
 	for i := range all {
 		a := &all[i]
-		a.Unseen = now.Sub(a.Seen).Abs() // seen before the clock was put back: one that lives is seen again soon
+		a.Unseen = now.Sub(a.Seen).Abs() // negative before if the clock was put back; a live instance is seen again soon
 		a.Live, a.Shared = a.Unseen < livePauses*max(a.Every, statsAge), false
 		before := &all[last]
 		if last == i || before.Name != a.Name {
 			last = i
 			continue
 		}
-		// A restart begins after its predecessor was seen last.
+		// A restarted instance begins after its predecessor was seen last.
 		if before.Live && a.Live && before.Seen.After(a.Since) {
 			before.Shared, a.Shared = true, true
 		}

@@ -81,8 +81,8 @@ func TestStatsAsOf(t *testing.T) {
 		all = append(all, shown{i.ID, i.Unseen, i.Live, i.Shared})
 	}
 	assert.Equal(t, []shown{
-		{"5", 100 * time.Second, false, false}, // the clock has stepped back, and nobody has seen it since
-		{"1", 60 * time.Second, false, false},  // who is gone shares no name
+		{"5", 100 * time.Second, false, false}, // seen in the future, before the clock was put back, and not since
+		{"1", 60 * time.Second, false, false},  // not live, so no instance shares its name
 		{"2", 80 * time.Second, false, false},
 		{"3", 40 * time.Second, true, false},
 		{"4", 20 * time.Second, true, false},

@@ -53,15 +53,15 @@ func (q SurveyQuery) Bounded() SurveyQuery {
 
 // Survey is a page of lanes, all of one moment, or with Brief perhaps of several.
 type Survey struct {
-	At         time.Time     // the database's clock, at the last moment
-	Everything batch.Control // of all lanes
+	At         time.Time     // the database's clock, when the last lane was read
+	Everything batch.Control // the control of all lanes
 	Lanes      []LaneSurvey
 }
 
 // LaneSurvey is a lane with open batches, seen from its front.
 type LaneSurvey struct {
 	Service batch.ServiceID
-	Ledger  string // that is recorded to serve it ([TextServed]); "" for none
+	Ledger  string // the ledger that serves the lane ([TextServed]); "" if none is recorded
 	// Rows are all open batches of the lane that were ever attempted, and then the first of the
 	// waiting batches, both by order key, as [ClaimQuery.InOrder] takes them; perhaps without
 	// their receipts.
@@ -69,5 +69,5 @@ type LaneSurvey struct {
 	// Waiting counts the open batches that were never claimed.
 	// Where it equals the query's Cap there may be more.
 	Waiting int
-	Control batch.Control // of this lane
+	Control batch.Control // the control of this lane
 }

@@ -14,17 +14,17 @@ type TextKind string
 
 // The kinds of texts.
 const (
-	TextLedger   TextKind = "ledger"    // the name of the one ledger that the batches belong to; named ""
-	TextServed   TextKind = "served"    // the ledger that serves a service; named as the service
-	TextTraits   TextKind = "traits"    // the settings that Runners rely on (JSON); named as the ledger
-	TextShard    TextKind = "shard"     // the [Shard] that the database is (JSON); named ""
-	TextPruned   TextKind = "pruned"    // up to when batches that were final are removed (microseconds); named ""
-	TextLost     TextKind = "lost"      // lost commits for which everything was paused; named by the database's incarnation
-	TextStats    TextKind = "stats"     // counts of open batches and orders (JSON); named ""
-	TextCauses   TextKind = "causes"    // why batches wait (JSON); named ""
-	TextInstance TextKind = "instance"  // an [Instance] (JSON); named by its ID
-	TextBulk     TextKind = "bulk"      // how far a bulk action has come (JSON); named by its token
-	TextBulkPart TextKind = "bulk part" // some batches of a bulk action (JSON); named by token and number
+	TextLedger   TextKind = "ledger"    // the name of the ledger that the batches belong to; its name is ""
+	TextServed   TextKind = "served"    // the ledger that serves a service; its name is the service
+	TextTraits   TextKind = "traits"    // the settings that Runners rely on (JSON); its name is the ledger's
+	TextShard    TextKind = "shard"     // the [Shard] that the database is (JSON); its name is ""
+	TextPruned   TextKind = "pruned"    // the time up to which final batches were removed (microseconds); its name is ""
+	TextLost     TextKind = "lost"      // lost commits for which everything was paused; its name is the database's incarnation
+	TextStats    TextKind = "stats"     // counts of open batches and orders (JSON); its name is ""
+	TextCauses   TextKind = "causes"    // why batches wait (JSON); its name is ""
+	TextInstance TextKind = "instance"  // an [Instance] (JSON); its name is the Instance's ID
+	TextBulk     TextKind = "bulk"      // the progress of a bulk action (JSON); its name is the action's token
+	TextBulkPart TextKind = "bulk part" // some batches of a bulk action (JSON); its name is the token and a number
 )
 
 // Text is a small text as a store keeps it ([CanKeepTexts]).
@@ -42,10 +42,10 @@ type TextsQuery struct {
 	Kind TextKind
 	// Unchanged selects the texts that nobody has changed for this time; 0 selects all.
 	Unchanged time.Duration
-	Limit     int // at most
+	Limit     int // the largest number of texts
 }
 
-// maxTextName is how long the name of a text may be, in bytes.
+// maxTextName is the largest length of a text's name, in bytes.
 const maxTextName = 1024
 
 // ValidTexts returns a [*batch.InputError] for texts that cannot be written: a kind, name or body

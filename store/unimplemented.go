@@ -18,18 +18,18 @@ var ErrUnsupported = fmt.Errorf("store: %w", errors.ErrUnsupported)
 // none, Owns says false, and Upkeep does nothing.
 type Unimplemented struct{}
 
-// lacks returns the error of a method that belongs to an ability which the store lacks.
+// lacks returns the error of a method whose ability the store lacks.
 func lacks(method string, a Abilities) error {
 	return fmt.Errorf("%s: %w: the store lacks %s", method, ErrUnsupported, a)
 }
 
-// Abilities returns none.
+// Abilities returns the empty set.
 func (Unimplemented) Abilities() Abilities { return 0 }
 
-// Owns says false.
+// Owns returns false.
 func (Unimplemented) Owns(Tx) bool { return false }
 
-// Upkeep does nothing.
+// Upkeep does nothing and returns no warnings.
 func (Unimplemented) Upkeep(context.Context) ([]Warning, error) { return nil, nil }
 
 // Finals gives [ErrUnsupported].

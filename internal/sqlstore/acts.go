@@ -11,20 +11,20 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// keepBatchAct adds to the history of a batch whose row is locked.
+// keepBatchAct adds an act to the history of a batch whose row is locked.
 func keepBatchAct(ctx context.Context, t Tx, seq int64, a batch.Act) error {
 	return appendAct(ctx, t, sqlInsertBatchAct, sqlTrimBatchActs, batch.MaxActs, []any{seq},
 		string(a.Action), a.Actor, a.Reason, ToMicro(a.At), int64(a.From), int64(a.To))
 }
 
-// keepLaneAct adds to the history of a scope whose control is locked.
+// keepLaneAct adds an act to the history of a scope whose control is locked.
 func keepLaneAct(ctx context.Context, t Tx, a batch.Act) error {
 	return appendAct(ctx, t, sqlInsertLaneAct, sqlTrimLaneActs, batch.MaxActs, []any{a.Scope.All, string(a.Scope.Service)},
 		string(a.Action), a.Actor, a.Reason, ToMicro(a.At), string(a.Batch), int64(a.Policy))
 }
 
-// appendAct adds to a list, and keeps the newest `most` entries of it: insert returns the new
-// position, and trim removes old positions up to a given one.
+// appendAct adds an entry to a list, and keeps its newest `most` entries: insert returns the
+// position of the new entry, and trim removes the entries up to a position.
 func appendAct(ctx context.Context, t Tx, insert, trim string, most int64, of []any, values ...any) error {
 	newest, _, err := Get[int64](ctx, t, insert, append(slices.Clip(of), values...)...)
 	if err != nil || newest <= most {
@@ -34,7 +34,7 @@ func appendAct(ctx context.Context, t Tx, insert, trim string, most int64, of []
 	return err
 }
 
-// actCols is an act as a table has it: columns that a table lacks stay zero.
+// actCols is an act as a table has it. Columns that the table lacks stay zero.
 type actCols struct {
 	Action string `db:"action"`
 	Actor  string `db:"actor"`
@@ -71,8 +71,8 @@ func (s *Store) History(ctx context.Context, key batch.Key) ([]batch.Act, error)
 	return all, nil
 }
 
-// readOf returns the rows that a statement finds about a batch. The error wraps
-// batch.ErrNotFound where there is no such batch.
+// readOf returns the rows that a statement finds about a batch. The error wraps batch.ErrNotFound
+// if the batch is not stored.
 func readOf[T any](ctx context.Context, s *Store, op string, key batch.Key, statement string) ([]T, error) {
 	return ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) ([]T, error) {
 		n, err := seqOf(ctx, t, key)
@@ -113,7 +113,7 @@ func (s *Store) Acts(ctx context.Context, q store.ActsQuery) (found []batch.Act,
 	if err != nil {
 		return nil, "", s.d.Wrap(op, err)
 	}
-	// Of one moment those upon lanes come first.
+	// Of several acts of one moment, the acts upon lanes come first.
 	seq, position := from.Seq, from.Position
 	if from.Lane {
 		seq, position = math.MaxInt64, math.MaxInt64
@@ -164,10 +164,11 @@ type reportCols struct {
 	Instance   string `db:"instance"`
 }
 
-// reportTime is the place of a report's time in its row.
+// reportTime is the index of a report's time among the values of its row.
 const reportTime = 2
 
-// Reports returns the reports to keep of outcomes that were applied: rows for KeepReports.
+// Reports returns the rows of the reports that are to be kept of applied outcomes. KeepReports
+// writes them.
 func Reports(outcomes []store.Outcome, applied []store.Applied) (rows [][]any) {
 	for i := range outcomes {
 		if r, ok := outcomes[i].Reported(applied[i], time.Time{}); ok {
@@ -180,9 +181,9 @@ func Reports(outcomes []store.Outcome, applied []store.Applied) (rows [][]any) {
 	return rows
 }
 
-// KeepReports keeps reports of batches whose rows are locked. insert and trim are for ExecAll:
-// insert takes the rows, and trim numbers of batches, each with how many reports are kept beside
-// the first, at position 1.
+// KeepReports keeps reports of batches whose rows are locked. insert and trim are statements for
+// ExecAll. insert takes the rows. trim takes rows of two values: the number of a batch, and how
+// many of its reports are kept beside the first one, at position 1.
 func KeepReports(ctx context.Context, t Tx, rows [][]any, insert, trim string) error {
 	if len(rows) == 0 {
 		return nil
@@ -217,7 +218,7 @@ func (s *Store) Attempts(ctx context.Context, key batch.Key) ([]batch.Report, er
 	return reports, nil
 }
 
-// Look is [store.Store].Look: one transaction that only reads, and so sees one moment.
+// Look is [store.Store].Look. It is one transaction that only reads, so it sees one moment.
 func (s *Store) Look(ctx context.Context, key batch.Key, window int) (store.Look, error) {
 	return ask(ctx, s.d.Snapshot, "look", func(ctx context.Context, t Tx) (store.Look, error) {
 		return s.readLook(ctx, t, key, max(1, window))

@@ -10,16 +10,16 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Addition is a batch that passed the checks before the first statement of an Add.
+// Addition is a batch that an Add has checked before its first statement.
 type Addition struct {
 	*batch.Batch
 	PayloadHash  [sha256.Size]byte
 	IDHash       [16]byte
 	FootprintCol []byte
-	TagsCol      string // "": none
-	Twin         bool   // perhaps of an earlier batch of the call: see [store.Twins]
+	TagsCol      string // "" means no tags
+	Twin         bool   // true if an earlier batch of the call may be the same: see [store.Twins]
 	At           int64  // the order key
-	Seq          int64  // 0: it is not stored
+	Seq          int64  // 0 while the batch is not stored
 }
 
 // Prepare checks batches that are to be added.
@@ -42,11 +42,11 @@ func Prepare(batches []batch.Batch) ([]Addition, error) {
 	return in, nil
 }
 
-// NewOrder is an order that passed the checks before the first statement of an AddOrders.
+// NewOrder is an order that an AddOrders has checked before its first statement.
 type NewOrder struct {
 	*order.Order
 	Hash [sha256.Size]byte
-	Twin bool  // perhaps of an earlier order of the call: see [order.Check]
+	Twin bool  // true if an earlier order of the call may be the same: see [order.Check]
 	At   int64 // the order key
 	Seq  int64
 }
@@ -64,8 +64,8 @@ func PrepareOrders(orders []order.Order) ([]NewOrder, error) {
 	return in, nil
 }
 
-// CompareOrders compares orders that were not added with the stored orders of their ids and their
-// keys. It returns the twins whose id and key are both not stored.
+// CompareOrders compares the orders that the insert did not add with the stored orders of their
+// ids and keys. It returns the twins of which neither the id nor the key is stored.
 func CompareOrders(ctx context.Context, t Tx, known, twins []*NewOrder) (left []*NewOrder, err error) {
 	in := slices.Concat(known, twins)
 	if len(in) == 0 {
@@ -104,7 +104,7 @@ func CompareOrders(ctx context.Context, t Tx, known, twins []*NewOrder) (left []
 		case ok && string(k.Hash) != string(o.Hash[:]):
 			return nil, order.KeyConflict(*o.Order)
 		case !ok && i < len(known):
-			return nil, ErrMoved // pruned since
+			return nil, ErrMoved // the stored order was pruned since the insert
 		case !ok:
 			left = append(left, o)
 		}

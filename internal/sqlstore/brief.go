@@ -14,16 +14,17 @@ import (
 const (
 	// briefRows is how many rows of a table one statement of a brief survey reads.
 	briefRows = 50_000
-	// briefLanes is the smallest number of lanes to which the rows of one statement may belong.
-	// Where they belong to fewer, the lanes are long, and it costs less to look each of them up
-	// than to read all of their rows.
+	// briefLanes is the smallest number of lanes to which the rows of one statement may belong. If
+	// they belong to fewer lanes, the lanes are long, and to look up each lane costs less than to
+	// read all of their rows.
 	briefLanes = 50
-	// briefBeside is how many rows of lanes that were not asked for such a statement may read.
+	// briefBeside is how many rows of other lanes than those asked for such a statement may read.
 	briefBeside = 1000
 )
 
-// brief is Survey for [store.SurveyQuery].Brief. Survey looks each lane up in each table; brief
-// reads the tables in the order of lanes, from one lane to another, and the database counts.
+// brief is Survey for a [store.SurveyQuery] with Brief. Other surveys look up each lane in each
+// table. brief reads the tables in the order of the lanes, one span of lanes after the other, and
+// lets the database count.
 func (s *Store) brief(ctx context.Context, q store.SurveyQuery) (found store.Survey, err error) {
 	for first := true; first || len(found.Lanes) < q.Limit; first = false {
 		part := q
@@ -51,8 +52,8 @@ func (s *Store) brief(ctx context.Context, q store.SurveyQuery) (found store.Sur
 	return found, nil
 }
 
-// briefPart reads lanes at one moment. more says that there may be lanes behind them; long says
-// that it read nothing, since the next lanes are long.
+// briefPart reads lanes at one moment. more reports whether further lanes may follow. long reports
+// that briefPart has read no lane, because the next lanes are long.
 func (s *Store) briefPart(ctx context.Context, t Tx, q store.SurveyQuery) (found store.Survey, more, long bool, err error) {
 	if found, err = readMoment(ctx, t); err != nil {
 		return found, false, false, err
@@ -70,7 +71,7 @@ func (s *Store) briefPart(ctx context.Context, t Tx, q store.SurveyQuery) (found
 		if len(counted) < briefLanes {
 			return found, true, true, nil
 		}
-		counted, more = counted[:len(counted)-1], true // the last one may have more rows
+		counted, more = counted[:len(counted)-1], true // the last lane may have more rows
 	}
 	more = more || len(counted) == q.Limit
 	if more {
@@ -80,7 +81,7 @@ func (s *Store) briefPart(ctx context.Context, t Tx, q store.SurveyQuery) (found
 	if err != nil {
 		return found, false, false, err
 	}
-	if len(tried) > briefRows { // and the last of these lanes may have more of them
+	if len(tried) > briefRows { // the last of these lanes may have more attempted rows
 		cut := tried[len(tried)-1].ServiceID
 		tried = tried[:slices.IndexFunc(tried, func(c briefCols) bool { return c.ServiceID == cut })]
 		counted = slices.DeleteFunc(counted, func(c briefCount) bool { return c.Service >= cut })
@@ -106,15 +107,16 @@ func (s *Store) briefPart(ctx context.Context, t Tx, q store.SurveyQuery) (found
 	return found, more, false, nil
 }
 
-// laneSpan is the lanes behind one and up to another.
+// laneSpan is a span of lanes in the order of services: the lanes after one lane, up to and
+// including another.
 type laneSpan struct {
 	after     batch.ServiceID
-	fromFirst bool // from the first lane on
+	fromFirst bool // true if the span begins with the first lane
 	to        batch.ServiceID
-	hasEnd    bool // ends with to
+	hasEnd    bool // true if the span ends with to
 }
 
-// where adds the conditions on a column of services.
+// where adds the conditions that a column of services is in the span.
 func (in laneSpan) where(c *conditions, column string) {
 	if !in.fromFirst {
 		c.add(column+" > ?::text", string(in.after))
@@ -124,8 +126,8 @@ func (in laneSpan) where(c *conditions, column string) {
 	}
 }
 
-// briefCount is a row of Queries.BriefCounts: a lane with the number and the first order key of
-// its waiting rows, or of all rows, and then with the first row.
+// briefCount is a row of Queries.BriefCounts: a lane, with the number and the first order key of
+// its waiting rows. With BriefAll these are of all its rows, and the first row follows.
 type briefCount struct {
 	Service string `db:"lane"`
 	N       int64  `db:"n"`
@@ -133,7 +135,7 @@ type briefCount struct {
 	front   *briefCols
 }
 
-// briefFront is a briefCount with its first row.
+// briefFront is a briefCount and the first row of the lane.
 type briefFront struct {
 	briefCount
 	briefCols
@@ -159,7 +161,7 @@ type briefCols struct {
 // attempted is [store.Row.Attempted].
 func (c *briefCols) attempted() bool { return c.Attempt > 0 }
 
-// fill makes the row of the columns; r is zero before.
+// fill writes the columns into r, which is zero before.
 func (c *briefCols) fill(r *store.LaneRow) {
 	r.Key.Service, r.Ref.Row, r.Created = batch.ServiceID(c.ServiceID), c.Seq, FromMicro(c.CreatedAt)
 	w := &r.Row
@@ -195,11 +197,11 @@ func (s *Store) briefRows(ctx context.Context, t Tx, in laneSpan) ([]briefCols, 
 	return QueryMany[briefCols](ctx, t, briefRows/10, statement, args...)
 }
 
-// mergeBrief makes lanes of two lists, both in the order of services. all says that the counts are
-// of all rows.
+// mergeBrief combines the counts and the attempted rows of lanes, both in the order of services.
+// all is true if the counts include the attempted rows.
 func mergeBrief(counted []briefCount, tried []briefCols, all bool) []store.LaneSurvey {
 	lanes := make([]store.LaneSurvey, 0, max(len(counted), 1))
-	rows := make([]store.LaneRow, len(counted)+len(tried)) // of all lanes
+	rows := make([]store.LaneRow, len(counted)+len(tried)) // the rows of all lanes
 	for len(counted) > 0 || len(tried) > 0 {
 		var c briefCount
 		switch {
@@ -218,12 +220,12 @@ func mergeBrief(counted []briefCount, tried []briefCols, all bool) []store.LaneS
 	return lanes
 }
 
-// briefLane makes a lane of its count and its attempted rows. It fills the first of rows, which
-// are zero before.
+// briefLane combines the count and the attempted rows of a lane. It fills the first elements of
+// rows, which are zero before.
 func briefLane(c briefCount, tried []briefCols, all bool, rows []store.LaneRow) store.LaneSurvey {
 	l := store.LaneSurvey{Service: batch.ServiceID(c.Service), Waiting: int(c.N)}
 	n := 0
-	var front *briefCols // the first waiting row
+	var front *briefCols // the first waiting row, if the statement has read it
 	for i := range tried {
 		if r := &tried[i]; r.attempted() {
 			r.fill(&rows[n])
@@ -238,7 +240,7 @@ func briefLane(c briefCount, tried []briefCols, all bool, rows []store.LaneRow) 
 	if all {
 		l.Waiting = max(0, l.Waiting-n)
 	}
-	if n > 1 { // the statement leaves open which of two rows of one time is first
+	if n > 1 { // the statement does not say which of two rows with the same time is first
 		slices.SortFunc(rows[:n], func(a, b store.LaneRow) int {
 			return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Ref.Row, b.Ref.Row))
 		})
@@ -249,7 +251,7 @@ func briefLane(c briefCount, tried []briefCols, all bool, rows []store.LaneRow) 
 	if c.N > 0 && l.Waiting > 0 && (front == nil || c.Oldest < front.CreatedAt) {
 		first := &rows[n]
 		first.Row, first.Created, first.Key.Service, first.Ref.Row = store.NewRow(), FromMicro(c.Oldest), l.Service, -1
-		if all { // the first row of all was attempted
+		if all { // the first row of the lane was attempted
 			first.Created = first.Created.Add(time.Microsecond)
 		}
 		n++
@@ -261,8 +263,9 @@ func briefLane(c briefCount, tried []briefCols, all bool, rows []store.LaneRow) 
 	return l
 }
 
-// readBriefLaneFacts is besides for lanes of a span. It reads the controls and ledgers of the
-// whole span, unless the span has many more than these lanes; then it reads theirs alone.
+// readBriefLaneFacts reads the controls and ledgers of lanes of a span. It reads those of the
+// whole span, unless the span has many more lanes than these; then it reads those of these lanes
+// only.
 func readBriefLaneFacts(ctx context.Context, t Tx, in laneSpan, lanes []store.LaneSurvey) (b laneFacts, err error) {
 	names := make([]batch.ServiceID, len(lanes))
 	for i := range lanes {

@@ -9,17 +9,17 @@ import (
 
 // Window has the rows of a lane that a driver read for a claim.
 type Window interface {
-	// Wants is how many waiting rows the lane wants.
+	// Wants returns how many waiting rows of the lane the claim wants.
 	Wants() (service batch.ServiceID, rows int)
-	// Rows are the rows that were read, in order.
+	// Rows returns the rows that were read, in order.
 	Rows() []store.LaneRow
 }
 
-// PlanLanes plans lanes one after the other into out, until left claims are made or q.Bytes are
-// used up, and returns how many are left then. wait adds the waiting rows to windows, planned
-// takes the rows as a plan has changed them. PlanLanes reads waiting rows only of lanes that the
-// limit lets through; after a round with fewer rows than wanted, the next round reads a few more
-// lanes.
+// PlanLanes plans one lane after the other into out, until left claims are made or q.Bytes are
+// used up, and returns how many claims are left. wait adds the waiting rows to windows. planned
+// takes the rows as a plan has changed them. PlanLanes reads the waiting rows only of those lanes
+// that the limit lets through. After a round with fewer rows than wanted, the next round reads a
+// few more lanes.
 func PlanLanes[W Window](windows []W, now time.Time, q *store.ClaimQuery, left int, choose store.Choose, out *store.Claimed,
 	wait func(windows []W) error, planned func(w W, lane []store.LaneRow) error,
 ) (int, error) {
@@ -50,8 +50,8 @@ func PlanLanes[W Window](windows []W, now time.Time, q *store.ClaimQuery, left i
 	return left, nil
 }
 
-// rowsToRead returns how many of the first windows together want that number of rows, at least
-// one.
+// rowsToRead returns how many of the first windows, at least one, together want that number of
+// rows.
 func rowsToRead[W Window](windows []W, rows int) int {
 	for i, w := range windows {
 		if rows <= 0 && i > 0 {

@@ -38,21 +38,21 @@ func (s *Store) Steer(ctx context.Context, st store.Steering) (next batch.Contro
 	return next, changed, nil
 }
 
-// lockControl reads a control and locks it until the transaction ends. A row must exist for that;
-// setControl removes a row with nothing set.
+// lockControl reads a control and locks it until the transaction ends. It adds the row if there is
+// none, since only a row can be locked. setControl removes a row with nothing set.
 func lockControl(ctx context.Context, t Tx, scope batch.Scope) (batch.Control, error) {
 	if _, err := t.Exec(ctx, sqlNewControl, scope.All, string(scope.Service)); err != nil {
 		return batch.Control{}, err
 	}
 	found, err := Query[ControlCols](ctx, t, sqlLockControl, scope.All, string(scope.Service))
-	if err == nil && len(found) == 0 { // it was there, and has been removed since
+	if err == nil && len(found) == 0 { // the row was there, and another transaction has removed it since
 		err = fmt.Errorf("%w: the control of %s", ErrMoved, scope)
 	}
 	return controlOf(found, scope), err
 }
 
-// setControl writes a control that has a row. A control with nothing set is kept for its version,
-// too, unless it was never set.
+// setControl writes a control that has a row. A control with nothing set keeps its row, for the
+// version, unless it was never set.
 func setControl(ctx context.Context, t Tx, c batch.Control) (err error) {
 	if !c.Set() && c.Version == 0 {
 		_, err = t.Exec(ctx, sqlDeleteControl, c.All, string(c.Service))
@@ -123,8 +123,8 @@ func (c *ControlCols) Control() batch.Control {
 	}
 }
 
-// controlOf returns the control of a scope among found; without one it returns a control with
-// only its scope.
+// controlOf returns the control of a scope among found. If found has none, the result has only its
+// scope.
 func controlOf(found []ControlCols, scope batch.Scope) batch.Control {
 	for i := range found {
 		if found[i].Everything == scope.All && found[i].Service == string(scope.Service) {

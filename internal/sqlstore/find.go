@@ -13,8 +13,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// nameRange returns the first and the last text that begin so; with a whole text it is both. No
-// name has the character U+10FFFF, which is not printable, and databases compare names as bytes.
+// nameRange returns the first and the last text that begin with text, or text twice if begins is
+// false. No name has the character U+10FFFF, which is not printable, and databases compare names
+// as bytes.
 func nameRange(text string, begins bool) (first, last string) {
 	if begins {
 		return text, text + "\U0010FFFF"
@@ -110,15 +111,15 @@ func (s *Store) begunTombs(ctx context.Context, t Tx, q store.FindQuery) ([]batc
 	return ids, len(ids) > q.Limit, err
 }
 
-// A search for the beginning of an id compares ids whose hashes begin alike, in pages of this
-// number.
+// findByBeginning compares the ids whose hashes begin alike, in pages of beginningPageRows, and at
+// most maxBeginningPages of them.
 const (
 	beginningPageRows = 1000
 	maxBeginningPages = 20
 )
 
-// findByBeginning finds ids by their beginning, through their hashes: of a longer beginning these
-// say only the first bytes.
+// findByBeginning finds ids by their beginning, through the hashes of ids. A hash has only the
+// first bytes of a longer beginning, so each id is compared, too.
 func findByBeginning(ctx context.Context, t Tx, statement string, q store.FindQuery) (ids []batch.ID, more bool, err error) {
 	low, high := hashesFrom(q.ID)
 	page := q.Limit + 1
@@ -149,7 +150,7 @@ func findByBeginning(ctx context.Context, t Tx, statement string, q store.FindQu
 	return ids, true, nil
 }
 
-// nextHash returns the hash after a hash; zero after the last.
+// nextHash returns the hash that follows h; zero after the last hash.
 func nextHash(h [16]byte) [16]byte {
 	for i := len(h) - 1; i >= 0; i-- {
 		if h[i]++; h[i] != 0 {

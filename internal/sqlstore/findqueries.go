@@ -1,6 +1,6 @@
 package sqlstore
 
-// The statements of searches. The names between $1 and $2 begin alike.
+// Statements of searches. $1 and $2 are the first and the last of the names that begin alike.
 const (
 	findChanges    = `SELECT b.header_signature FROM {batches} b WHERE `
 	findTombs      = `SELECT b.header_signature FROM {tombstones} b WHERE `
@@ -16,7 +16,7 @@ const (
 	sqlFindOrderKeys = `SELECT ` + colsOrderRecord + ` FROM {orders} o` + joinOrderRows +
 		` WHERE o.idempotency_key >= $1::text AND o.idempotency_key <= $2::text AND o.idempotency_key <> ''
 	ORDER BY o.idempotency_key, o.party LIMIT $3::bigint`
-	// These jump from name to name, however many rows each has.
+	// These statements jump from name to name, however many rows each name has.
 	sqlLanesOfBatches = `WITH RECURSIVE lanes (s) AS (SELECT min(b.service_id) FROM {batches} b WHERE b.service_id >= $1::text AND b.service_id <= $2::text
 		UNION ALL SELECT (SELECT min(b.service_id) FROM {batches} b WHERE b.service_id > lanes.s AND b.service_id <= $2::text) FROM lanes WHERE lanes.s IS NOT NULL)
 	SELECT lanes.s FROM lanes WHERE lanes.s IS NOT NULL LIMIT $3::bigint`

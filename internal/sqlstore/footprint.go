@@ -8,8 +8,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// A footprint is stored as the number of reads, and then every prefix, reads first,
-// each behind its length; all numbers are varints.
+// A footprint is stored as the number of reads, and then all prefixes, the reads first, each after
+// its length. All numbers are varints.
 
 // EncodeFootprint returns nil for a footprint that declares nothing.
 func EncodeFootprint(f batch.Footprint) []byte {
@@ -39,7 +39,7 @@ func DecodeFootprint(b []byte) (f batch.Footprint, err error) {
 	if len(b) == 0 {
 		return f, nil
 	}
-	text := string(b) // one copy, shared by all the prefixes
+	text := string(b) // one copy, which all prefixes share
 	reads, at := binary.Uvarint(b)
 	if at <= 0 || reads > batch.MaxFootprint {
 		return f, fmt.Errorf("%w: number of reads", errFootprint)

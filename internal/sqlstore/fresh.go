@@ -8,33 +8,34 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// FreshBytes is how much memory a store spends on batches that it has just added. With the garbage
-// that Go allows beside it this stays below the goal of 64 MiB with 1,000,000 batches that wait,
-// which take 37 without it (docs/performance.md).
+// FreshBytes is how much memory a store uses for batches that it has just added. With the garbage
+// that Go allows, a process with 1,000,000 waiting batches stays below the goal of 64 MiB; without
+// these batches it takes 37 MiB (docs/performance.md).
 const FreshBytes = 12 << 20
 
-// freshEntryBytes is about the memory that an entry takes beside its texts and bytes.
+// freshEntryBytes is about the memory that an entry takes beside its texts and its bytes.
 const freshEntryBytes = 256
 
-// freshRefusals is how many batches find no room before one takes the place of others. So entries
-// that this process never claims, because another process did or their lane is paused, leave in
-// the end. A smaller number would push out batches that are about to be claimed, where many wait.
+// freshRefusals is how many batches find no room before a batch replaces other entries. So entries
+// that this process never claims, because another process did or their lane is paused, are removed
+// in the end. If many batches wait, a smaller number would remove batches that are about to be
+// claimed.
 const freshRefusals = 8
 
-// Fresh holds batches that this process has just added, so that its own claims need not read them
-// back. It holds only the parts that never change while the row exists, under the number of the
-// row. It is no more than a shortcut: any entry may be missing, and a claim reads the existence
-// and the place of the row from the database. Its methods may be called concurrently.
+// Fresh keeps batches that this process has just added, so that its own claims need not read them
+// back. It keeps only the parts that never change while the row exists, under the number of the
+// row. It is only a cache: any entry may be missing, and a claim reads from the database whether
+// the row exists and where its place is. Its methods may be called concurrently.
 type Fresh struct {
 	maxBytes int
 
 	mu      sync.Mutex
 	entries map[int64]freshBatch
-	size    int // bytes of all entries
-	refused int // batches without room since one took the place of others
+	size    int // the bytes of all entries
+	refused int // the batches without room since the last batch that replaced others
 }
 
-// FreshBatch is the part of an entry that a claim needs to choose.
+// FreshBatch is the part of an entry that a claim needs to choose batches.
 type FreshBatch struct {
 	ID        batch.ID
 	Budget    batch.Budget
@@ -51,12 +52,12 @@ type freshBatch struct {
 	size    int
 }
 
-// NewFresh returns an empty Fresh that takes about `most` bytes.
+// NewFresh returns an empty Fresh that uses about `most` bytes.
 func NewFresh(most int) *Fresh { return &Fresh{maxBytes: most, entries: map[int64]freshBatch{}} }
 
-// Put holds a copy of a batch, if there is room. Nobody may have claimed the batch yet: call it
-// before others can see the batch. If the transaction that added it then fails, or may have
-// failed, call Take. created is the order key of the batch.
+// Put keeps a copy of a batch, if there is room. Nobody may have claimed the batch yet, so call
+// Put before others can see the batch. If the transaction that added the batch fails after that,
+// or may have failed, call Take. created is the order key of the batch.
 func (f *Fresh) Put(seq, created int64, b *batch.Batch) {
 	footprint := EncodeFootprint(b.Footprint)
 	size := freshEntryBytes + len(b.ID) + len(footprint) + len(b.Payload) + len(b.TraceParent)
@@ -75,7 +76,8 @@ func (f *Fresh) Put(seq, created int64, b *batch.Batch) {
 	f.size += size
 }
 
-// makeRoom reports whether an entry of this size may be added, and makes room for some.
+// makeRoom reports whether an entry of this size may be added. It removes other entries after
+// freshRefusals refusals.
 func (f *Fresh) makeRoom(size int) bool {
 	if f.size+size <= f.maxBytes {
 		return true
@@ -87,7 +89,7 @@ func (f *Fresh) makeRoom(size int) bool {
 		return false
 	}
 	f.refused = 0
-	for seq := range f.entries { // any
+	for seq := range f.entries { // in any order
 		if f.remove(seq); f.size+size <= f.maxBytes {
 			break
 		}
@@ -100,9 +102,9 @@ func (f *Fresh) remove(seq int64) {
 	delete(f.entries, seq)
 }
 
-// Of returns the batch of a row that waits, and has never been claimed, if it is held. A number
-// may have been used again where somebody made the database count from the beginning, so the order
-// key must match, too; a batch that was moved in its lane has another one and is read.
+// Of returns the batch of a row that waits and was never claimed, if Fresh has it. The order key
+// must match, because the database may have used the number again if somebody has reset its
+// sequence. A batch that was moved in its lane has another order key, and is read.
 func (f *Fresh) Of(seq, created int64) (FreshBatch, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,8 +112,8 @@ func (f *Fresh) Of(seq, created int64) (FreshBatch, bool) {
 	return e.FreshBatch, ok && e.created == created
 }
 
-// Take returns the payload of a batch that Of has returned and that is claimed now. It is held no
-// more, and the bytes belong to the caller.
+// Take returns the payload of a batch that Of has returned and that is claimed now. It removes the
+// entry, and the bytes belong to the caller.
 func (f *Fresh) Take(seq, created int64) ([]byte, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -123,7 +125,7 @@ func (f *Fresh) Take(seq, created int64) ([]byte, bool) {
 	return e.payload, true
 }
 
-// Forget empties it: the database may be another one.
+// Forget removes all entries, because the database may be another one now.
 func (f *Fresh) Forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

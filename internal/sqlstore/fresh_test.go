@@ -25,26 +25,26 @@ func freshBatch(n, size int) *batch.Batch {
 	return b
 }
 
-// The entries hold what was put under their number and order key, or nothing, in any order of
-// calls; and they take no more memory than they may.
+// Of and Take return the batch that was put under the number and the order key, or nothing, in any
+// order of calls. The entries take no more memory than they may.
 func TestFreshHoldsWhatWasPut(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		most := []int{0, 3_000, 30_000, 1 << 20}[seed%4]
 		f := sqlstore.NewFresh(most)
 		type place struct{ seq, created int64 }
-		put := map[place]*batch.Batch{} // what may be held
+		put := map[place]*batch.Batch{} // the batches that Fresh may have
 		for n := range 2_000 {
 			at := place{r.Int64N(40), r.Int64N(3)}
 			switch want := put[at]; r.IntN(4) {
 			case 0, 1:
 				b := freshBatch(n, 1+r.IntN(900))
 				f.Put(at.seq, at.created, b)
-				for created := range int64(3) { // a number has one entry
+				for created := range int64(3) { // a number has only one entry
 					delete(put, place{at.seq, created})
 				}
 				put[at] = freshBatch(n, len(b.Payload))
-				clear(b.Payload) // it belongs to the caller
+				clear(b.Payload) // the payload belongs to the caller
 			case 2:
 				if got, ok := f.Of(at.seq, at.created); ok {
 					require.NotNil(t, want)
@@ -78,8 +78,8 @@ func TestFreshHoldsWhatWasPut(t *testing.T) {
 	}
 }
 
-// Where many wait, the first of them stay, since they are claimed first. What nobody claims
-// leaves in the end.
+// If many batches wait, Fresh keeps the first of them, since these are claimed first. Entries that
+// nobody claims are removed in the end.
 func TestFreshKeepsTheFirst(t *testing.T) {
 	const room = 100
 	f := sqlstore.NewFresh(room * 1_300)
@@ -102,7 +102,7 @@ func TestFreshKeepsTheFirst(t *testing.T) {
 	assert.Less(t, held(0, room), room/10)
 }
 
-// Its calls may run at the same time, and a payload is taken once.
+// The methods of Fresh may run at the same time, and each payload is taken once.
 func TestFreshAtOnce(t *testing.T) {
 	const n = 2_000
 	f := sqlstore.NewFresh(n * 100)

@@ -9,7 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// streamCols is a store.Stream.
+// streamCols are the columns of a store.Stream.
 type streamCols struct {
 	Holder       string `db:"holder"`
 	Epoch        int64  `db:"epoch"`
@@ -26,8 +26,9 @@ func (c *streamCols) stream() store.Stream {
 	}
 }
 
-// changeStream locks a stream, applies the rule, and writes the stream back where the rule returns
-// true. It reads the clock under the lock: a lease may have ended during the wait for it.
+// changeStream locks a stream, applies rule, and writes the stream back if rule returns true. It
+// reads the clock after it has the lock, since a lease may have ended while it waited for the
+// lock.
 func changeStream(ctx context.Context, t Tx, name string, create bool, rule func(store.Stream, time.Time) (store.Stream, bool)) (
 	next store.Stream, now int64, held bool, err error,
 ) {
@@ -89,7 +90,7 @@ func (s *Store) AppendStream(ctx context.Context, e batch.StreamEntry) (held boo
 	return held && err == nil, err
 }
 
-// streamRow is a row of sqlFindStream: the span, or an id.
+// streamRow is a row of sqlFindStream: the span of the stream, or an id.
 type streamRow struct {
 	IsID  bool   `db:"is_id"`
 	Text  string `db:"cursor"`
@@ -137,7 +138,8 @@ func (s *Store) FindStream(ctx context.Context, stream string, ids []string) (fo
 	return found, nil
 }
 
-// chunks splits ids into statements of MaxKeys; no ids give one empty chunk.
+// chunks splits ids into slices of MaxKeys, one for each statement. Without ids it returns one
+// empty slice.
 func chunks(ids []string) [][]string {
 	if len(ids) == 0 {
 		return [][]string{{}}

@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// lockedStream is a transaction that waits for the lock of a stream: the clock goes on meanwhile.
+// lockedStream is a transaction that waits for the lock of a stream. Its clock goes on meanwhile.
 type lockedStream struct {
 	Tx
 	stream streamCols
@@ -60,8 +60,8 @@ func (r *oneRow) Columns() ([]string, error) { return r.names, nil }
 func (r *oneRow) Err() error   { return nil }
 func (r *oneRow) Close() error { return nil }
 
-// A lease that ends while its holder waits for the stream's lock is over: the clock is read under
-// the lock. Otherwise the holder writes after somebody else has got the lease.
+// A lease that ends while its holder waits for the lock of the stream is over, because the clock
+// is read under the lock. Otherwise the holder would write after another holder has got the lease.
 func TestALeaseMayEndDuringTheWaitForItsLock(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	ends := now.Add(time.Minute)

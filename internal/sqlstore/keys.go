@@ -10,8 +10,8 @@ import (
 // Wanted is the set of keys that one call asks for and has not found yet.
 type Wanted[K comparable] map[K]bool
 
-// Want sorts the keys of a call. ask are the keys that fit, each once: no store takes others, and
-// a database must not be asked for them.
+// Want sorts the keys of a call. ask are the keys for which fits is true, each once. The other
+// keys are in no store, and a database must not be asked for them.
 func Want[K comparable](keys []K, fits func(K) bool) (ask []K, w Wanted[K]) {
 	w = make(Wanted[K], len(keys))
 	for _, k := range keys {
@@ -23,7 +23,7 @@ func Want[K comparable](keys []K, fits func(K) bool) (ask []K, w Wanted[K]) {
 	return ask, w
 }
 
-// Take reports whether the call asked for the key, and takes the key off the list.
+// Take reports whether the call asked for the key, and removes the key from the set.
 func (w Wanted[K]) Take(k K) bool {
 	had := w[k]
 	delete(w, k)
@@ -33,7 +33,7 @@ func (w Wanted[K]) Take(k K) bool {
 // Missing returns the keys that were not taken.
 func (w Wanted[K]) Missing() []K { return slices.Collect(maps.Keys(w)) }
 
-// Distinct drops repeated values.
+// Distinct returns list without repeated values.
 func Distinct[T comparable](list []T) []T {
 	seen := make(map[T]struct{}, len(list))
 	once := make([]T, 0, len(list))
@@ -46,13 +46,13 @@ func Distinct[T comparable](list []T) []T {
 	return once
 }
 
-// Services returns the services that can be stored, each once. The others have no batches, and
-// must not be sent to a database.
+// Services returns the services that can be stored, each once. Others have no batches, and must
+// not be sent to a database.
 func Services(services []batch.ServiceID) []batch.ServiceID {
 	return slices.DeleteFunc(Distinct(services), func(s batch.ServiceID) bool { return !areStorable(s) })
 }
 
-// Known drops zeros and repeated numbers.
+// Known returns seqs without zeros and repeated numbers.
 func Known(seqs []int64) []int64 {
 	return slices.DeleteFunc(Distinct(seqs), func(seq int64) bool { return seq == 0 })
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// KnownRow is an outcome that comes with its row, and its place in the call.
+// KnownRow is an outcome that comes with its row.
 type KnownRow struct {
 	At   int
 	Seq  int64
@@ -16,14 +16,14 @@ type KnownRow struct {
 }
 
 // SortKnown applies the outcomes that come with their rows. It returns the outcomes whose row
-// [Advances] or [Finishes], which drivers write without reading the row, and the places of all
-// others.
+// [Advances] or [Finishes], which drivers write without reading the row, and the indexes of all
+// other outcomes.
 func SortKnown(outcomes []store.Outcome, applied []store.Applied, now time.Time) (advance, finish []KnownRow, rest []int) {
-	named := make(map[batch.Key]int, len(outcomes)) // a batch named twice is read first
+	named := make(map[batch.Key]int, len(outcomes)) // how often each batch is named; a batch that is named twice is read first
 	for i := range outcomes {
 		named[outcomes[i].Key]++
 	}
-	for i, o := range outcomes { // a void is about bytes that may have changed without a version
+	for i, o := range outcomes { // a void is about bytes that may have changed without a new version
 		if o.Was != nil && o.Was.Version == o.Version && o.Row != 0 && named[o.Key] == 1 && o.Finding != store.IsVoid {
 			_, applied[i] = o.Was.Apply(o, now)
 			k := KnownRow{At: i, Seq: o.Row, Was: o.Was, Next: &applied[i].Row}
@@ -42,10 +42,10 @@ func SortKnown(outcomes []store.Outcome, applied []store.Applied, now time.Time)
 	return advance, finish, rest
 }
 
-// Advances reports whether the short UPDATE of a driver can write a change without reading the
-// row: the row stays open, had no receipts, and differs only in its state, its version, which is
-// one higher, and the times of its claim, its next check, its last POST and its last move. A row
-// changes so when the ledger accepts the batch and goes on executing it.
+// Advances reports whether a driver can write a change by its short UPDATE, without reading the
+// row. It can if the row stays open, had no receipts, and differs only in its state, in its
+// version, which is one higher, and in the times of its claim, its next check, its last POST and
+// its last move. A row changes so when the ledger accepts the batch and goes on executing it.
 func Advances(was, next *store.Row) bool {
 	return onlyStepped(was, next) && !next.Final() && next.NotBefore.Equal(was.NotBefore) && next.DoubtAttempt == was.DoubtAttempt &&
 		next.DoubtSince.Equal(was.DoubtSince) && next.ResendUntil.Equal(was.ResendUntil) && next.Resends == was.Resends &&
@@ -53,9 +53,9 @@ func Advances(was, next *store.Row) bool {
 		next.ClaimTTL == was.ClaimTTL && next.Rollbacks == was.Rollbacks && next.SeenAttempt == was.SeenAttempt && next.SeenEndpoint == was.SeenEndpoint
 }
 
-// Finishes reports whether a row that had no receipts was committed, and the kept columns
-// differ only in the state, the version, which is one higher, and the times of the last POST
-// and of the end.
+// Finishes reports whether a row that had no receipts was committed and its kept columns differ
+// only in the state, in the version, which is one higher, and in the times of the last POST and of
+// the end.
 func Finishes(was, next *store.Row) bool {
 	return onlyStepped(was, next) && !was.Final() && next.Final() && next.State == batch.Committed
 }

@@ -39,7 +39,7 @@ func (s *Store) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
 }
 
 // List is [store.Store].List. Without a service it also reads the records that the other
-// conditions exclude: it is for people and tools.
+// conditions exclude. That is acceptable, because List is for people and tools.
 func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Record, next store.Cursor, err error) {
 	q = q.Bounded()
 	if err := cmp.Or(q.Validate(), checkCursor(q.After)); err != nil {
@@ -51,7 +51,7 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Reco
 	more := false
 	found, err = ask(ctx, s.d.Snapshot, "list", func(ctx context.Context, t Tx) (_ []batch.Record, err error) {
 		var now int64
-		if q.OlderThan > 0 || q.NewerThan > 0 { // a value, which an index can search for; the clock function cannot be
+		if q.OlderThan > 0 || q.NewerThan > 0 { // the time as a value, because an index cannot be searched for the result of the clock function
 			if now, err = Now(ctx, t); err != nil {
 				return nil, err
 			}
@@ -88,7 +88,8 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Reco
 	return found, next, nil
 }
 
-// conditions are the end of a statement, which has a "?" for each argument, and the arguments.
+// conditions are the conditions at the end of a statement, with a "?" for each argument, and the
+// arguments.
 type conditions struct {
 	where []string
 	args  []any
@@ -98,20 +99,20 @@ func (c *conditions) add(condition string, args ...any) {
 	c.where, c.args = append(c.where, condition), append(c.args, args...)
 }
 
-// statement returns a statement with the conditions between its two parts.
+// statement returns a statement with the conditions between from and end.
 func (c *conditions) statement(from, end string, args ...any) (string, []any) {
 	return sqlx.Rebind(sqlx.DOLLAR, from+strings.Join(append(c.where, "TRUE"), " AND ")+end), append(c.args, args...)
 }
 
-// states adds a condition on a state.
+// states adds the condition that an expression is one of n states.
 func (c *conditions) states(t Tx, expression string, n int, at func(i int) any) {
 	if n > 0 {
 		c.add(expression+" = ANY (?::smallint[])", t.Array(n, at))
 	}
 }
 
-// pageStatement adds where a list goes on, and returns the statement, which asks for one row more
-// than the limit.
+// pageStatement adds the condition where the page begins, and returns the statement, which asks
+// for one row more than the limit.
 func (c *conditions) pageStatement(from string, after store.Cursor, created, id string, newest bool, limit int) (string, []any, error) {
 	beyond, way := ">", ""
 	if newest {
@@ -123,7 +124,7 @@ func (c *conditions) pageStatement(from string, after store.Cursor, created, id 
 			return "", nil, err
 		}
 		c.add(fmt.Sprintf("(%s, %s) %s (?::bigint, ?::text)", created, id, beyond), at, last)
-		// The same again for an index that does not hold the id.
+		// The condition on the time alone serves an index that does not have the id.
 		c.add(fmt.Sprintf("%s %s= ?::bigint", created, beyond), at)
 	}
 	end := fmt.Sprintf(" ORDER BY %s%s, %s%s LIMIT ?::bigint", created, way, id, way)
@@ -131,9 +132,9 @@ func (c *conditions) pageStatement(from string, after store.Cursor, created, id 
 	return statement, args, nil
 }
 
-// checkAfter refuses a place in a list of services that no list returned: PostgreSQL would answer
-// with an error that does not look like wrong input. unused says that the query does not use the
-// place.
+// checkAfter returns an error for a place in a list of services that no list has returned.
+// PostgreSQL's own error would not look like one of wrong input. unused is true if the query does
+// not use the place.
 func checkAfter(after batch.ServiceID, unused bool) error {
 	if unused {
 		return nil
@@ -149,18 +150,19 @@ func checkCursor(after store.Cursor) error {
 	return err
 }
 
-// list builds the statement. now is the database's clock in microseconds, where the query has
-// ages; low is an order key below which nothing of the lane is open.
+// list builds the statement of a List. now is the database's clock in microseconds if the query
+// has ages. low is an order key below which nothing of the lane is open.
 func (d *Driver) list(t Tx, q store.ListQuery, now, low int64) (string, []any, error) {
 	var c conditions
-	// Open batches are found through their own tables, however long the history is.
+	// Open batches are found through their own tables, so the length of the history does not
+	// matter.
 	from, b := d.ListAll, "b"
 	if q.Open || areOpen(q.States) {
 		from, b = d.ListOpen, "o"
 	}
 	if q.Quarantined {
 		from, b = d.ListQuarantined, "b"
-		if q.Open { // a batch in quarantine is final
+		if q.Open { // no batch in quarantine is open
 			c.add("FALSE")
 		}
 	}
@@ -185,8 +187,8 @@ func (d *Driver) list(t Tx, q store.ListQuery, now, low int64) (string, []any, e
 	return c.pageStatement(from, q.After, at, "b.header_signature", q.NewestFirst, q.Limit)
 }
 
-// addTag adds the conditions of a list of tagged batches, which does not go by the tables of open
-// batches or of those in quarantine.
+// addTag adds the conditions of a list of tagged batches. Such a list does not use the tables of
+// open batches or of batches in quarantine.
 func (c *conditions) addTag(q store.ListQuery) {
 	if q.Open {
 		c.add("f.seq IS NULL")
@@ -213,7 +215,7 @@ func areOpen(states []batch.State) bool {
 // Finals is [store.Store].Finals.
 func (s *Store) Finals(ctx context.Context, keys []batch.Key) (final []batch.Record, missing []batch.Key, err error) {
 	err = s.d.Snapshot(ctx, "find final batches", func(ctx context.Context, t Tx) error {
-		ask, want := Want(keys, func(k batch.Key) bool { return k.Validate() == nil }) // anew each time: a found record is taken out of want
+		ask, want := Want(keys, func(k batch.Key) bool { return k.Validate() == nil }) // in each run of the transaction, since each found record is taken out of want
 		final = nil
 		for some := range slices.Chunk(ask, store.MaxKeys) {
 			found, err := readRecords(ctx, t, sqlFinals, hashesOf(t, some))
@@ -272,7 +274,7 @@ func (s *Store) Counts(ctx context.Context, q store.CountsQuery) ([]store.LaneCo
 	})
 }
 
-// lanes lists lanes that have open batches, closed ones included.
+// lanes returns the lanes that have open batches, closed lanes included.
 func (s *Store) lanes(ctx context.Context, t Tx, q store.LanesQuery) ([]batch.ServiceID, error) {
 	if q.Start {
 		return Query[batch.ServiceID](ctx, t, s.d.AllLanesFirst, int64(q.Limit))
@@ -280,7 +282,7 @@ func (s *Store) lanes(ctx context.Context, t Tx, q store.LanesQuery) ([]batch.Se
 	return Query[batch.ServiceID](ctx, t, s.d.AllLanesAfter, int64(q.Limit), string(q.After))
 }
 
-// count counts the open batches of lanes; low are the floors of these lanes.
+// count counts the open batches of lanes. low are the floors of these lanes: see Tx.Floors.
 func (s *Store) count(ctx context.Context, t Tx, lanes []batch.ServiceID, low []int64, most int) ([]stateCount, error) {
 	args := []any{texts(t, lanes), int64(most)}
 	if low != nil {
@@ -289,16 +291,16 @@ func (s *Store) count(ctx context.Context, t Tx, lanes []batch.ServiceID, low []
 	return Query[stateCount](ctx, t, s.d.Counts, args...)
 }
 
-// stateCount is one number of a lane: the count of its attempted batches in a state, or, where
-// State is 0, of its waiting batches.
+// stateCount is one number about a lane: how many attempted batches it has in a state, or, if
+// State is 0, how many waiting batches.
 type stateCount struct {
 	Service string `db:"service_id"`
 	State   int64  `db:"state"`
 	N       int64  `db:"n"`
 }
 
-// laneCounts combines the numbers of lanes, in the order of lanes. It keeps lanes without batches
-// where keep is true.
+// laneCounts combines the numbers of lanes, in the order of lanes. If keep is true, the result
+// includes lanes without batches.
 func laneCounts(lanes []batch.ServiceID, found []stateCount, keep bool) []store.LaneCounts {
 	at := make(map[string]int, len(lanes))
 	all := make([]store.LaneCounts, len(lanes))

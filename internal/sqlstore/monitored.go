@@ -41,7 +41,7 @@ func (s *Store) KeepPrepared(ctx context.Context, kept []store.Prepared) ([]bool
 	})
 }
 
-// Checked is [store.Store].Checked. It leaves a row alone that the monitor no longer owns.
+// Checked is [store.Store].Checked. It does not change a row that the monitor no longer owns.
 func (s *Store) Checked(ctx context.Context, due []store.Due) error {
 	if len(due) == 0 {
 		return nil
@@ -68,8 +68,8 @@ func (s *Store) Checked(ctx context.Context, due []store.Due) error {
 	})
 }
 
-// lockAttempted locks and reads the attempted rows of n batches, in their order; nil for a batch
-// without one.
+// lockAttempted locks and reads the attempted rows of n batches, in the order of the batches. The
+// element of a batch without an attempted row is nil.
 func lockAttempted(ctx context.Context, t Tx, n int, ref func(i int) store.Ref) ([]*Stored, time.Time, error) {
 	seqs, err := Seqs(ctx, t, n, ref)
 	if err != nil {

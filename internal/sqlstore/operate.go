@@ -38,8 +38,8 @@ func (s *Store) Acquit(ctx context.Context, seen batch.Record, by batch.By) (bat
 		func(r store.Row, _ time.Time) (store.Row, error) { return r.Acquit() })
 }
 
-// operate applies rule to a batch that is still as it was seen; asked holds the act and its
-// author.
+// operate applies rule to a batch whose record is still the one that the person saw. asked has the
+// action and its author.
 func (s *Store) operate(ctx context.Context, seen batch.Record, asked batch.Act, rule func(store.Row, time.Time) (store.Row, error)) (batch.Record, error) {
 	op := string(asked.Action)
 	if err := asked.Validate(); err != nil {
@@ -51,7 +51,8 @@ func (s *Store) operate(ctx context.Context, seen batch.Record, asked batch.Act,
 	key := seen.Key
 	return ask(ctx, s.d.Write, op, func(ctx context.Context, t Tx) (none batch.Record, err error) {
 		if s.d.CountRequeue != "" && asked.Action == batch.ActionRequeue && areStorable(key.Service) {
-			// Before the batch shows in its old place, so that no claim starts behind it.
+			// Counted before the batch becomes visible in its old place, so that no claim begins
+			// to read behind that place.
 			if _, err := t.Exec(ctx, s.d.CountRequeue, string(key.Service)); err != nil {
 				return none, err
 			}
@@ -86,8 +87,8 @@ func (s *Store) operate(ctx context.Context, seen batch.Record, asked batch.Act,
 	})
 }
 
-// loadOne is Load for the batch of a key. The error wraps batch.ErrNotFound if there is no such
-// batch.
+// loadOne is Tx.Load for the batch of a key. The error wraps batch.ErrNotFound if the batch is not
+// stored.
 func loadOne(ctx context.Context, t Tx, key batch.Key) (*Stored, int64, error) {
 	n, err := seqOf(ctx, t, key)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 )
 
-// orderCols is a stored order as the tables have it: columns that a statement does not read stay
+// orderCols is a stored order as the tables have it. Columns that a statement does not read stay
 // zero.
 type orderCols struct {
 	Seq         int64  `db:"seq"`
@@ -28,12 +28,12 @@ type orderCols struct {
 	Batches     int    `db:"batches"`
 	Group       string `db:"split_group"`
 
-	FinalAt int64          `db:"final_at"` // from here on of final orders
+	FinalAt int64          `db:"final_at"` // this and the following columns exist only for final orders
 	Kind    sql.NullString `db:"error"`
 	Message string         `db:"error_message"`
 }
 
-// order returns the constant part of the order, without its payload.
+// order returns the part of the order that never changes, without its payload.
 func (c *orderCols) order() order.Order {
 	return order.Order{
 		ID: order.ID(c.ID), Party: batch.ServiceID(c.Party), Key: c.Key, Priority: c.Priority, Urgent: c.Urgent,
@@ -41,7 +41,7 @@ func (c *orderCols) order() order.Order {
 	}
 }
 
-// row returns the part that changes.
+// row returns the part of the order that changes.
 func (c *orderCols) row() order.Row {
 	r := order.Row{
 		State: order.State(c.State), Version: c.Version, Batch: batch.ID(c.Batch), Place: c.Place, Batches: c.Batches,
@@ -63,7 +63,7 @@ func (c *orderCols) record() order.Record {
 	return c.row().Record(c.order(), FromMicro(c.CreatedAt))
 }
 
-// sortFront sorts the front of a queue, and cuts it to one batch.
+// sortFront sorts the first orders of a queue, and cuts them to those of one batch.
 func sortFront(front []frontCols, q order.NextQuery) (seqs []int64) {
 	slices.SortFunc(front, func(a, b frontCols) int { return a.before(&b.orderCols) })
 	sizes := make([]int, len(front))
@@ -79,13 +79,13 @@ type frontCols struct {
 	Size int `db:"size"`
 }
 
-// before returns the order of a queue.
+// before compares two orders by their places in a queue.
 func (c *orderCols) before(o *orderCols) int {
 	return cmp.Or(cmp.Compare(o.Priority, c.Priority), cmp.Compare(c.CreatedAt, o.CreatedAt), cmp.Compare(c.ID, o.ID))
 }
 
-// firstGroup returns the numbers of the orders of the first split group; split are the orders
-// of all groups.
+// firstGroup returns the numbers of the orders of the first split group. split are the orders of
+// all split groups.
 func firstGroup(split []orderCols) (seqs []int64) {
 	if len(split) == 0 {
 		return nil
@@ -105,7 +105,7 @@ type queuedCols struct {
 	Payload []byte `db:"payload"`
 }
 
-// sortQueued returns these orders in the order of their queue.
+// sortQueued returns the orders in the order of their queue.
 func sortQueued(rows []queuedCols) []order.Waiting {
 	slices.SortFunc(rows, func(a, b queuedCols) int { return a.before(&b.orderCols) })
 	found := make([]order.Waiting, len(rows))
@@ -116,8 +116,8 @@ func sortQueued(rows []queuedCols) []order.Waiting {
 	return found
 }
 
-// areStorable reports whether a database can be asked for these names; stores hold no other
-// names.
+// areStorable reports whether a store can have these names. A database must not be asked for
+// others.
 func areStorable(service batch.ServiceID, ids ...string) bool {
 	for _, id := range append(ids, "x") {
 		if (batch.Key{Service: service, ID: batch.ID(id)}).Validate() != nil {

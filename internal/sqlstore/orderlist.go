@@ -11,7 +11,7 @@ import (
 // FinalOrders is [order.Store].FinalOrders.
 func (s *Store) FinalOrders(ctx context.Context, ids []order.ID) (final []order.Record, missing []order.ID, err error) {
 	err = s.d.Read(ctx, "find final orders", func(ctx context.Context, t Tx) error {
-		ask, want := Want(ids, func(id order.ID) bool { return areStorable("", string(id)) }) // anew each time: a found record is taken out of want
+		ask, want := Want(ids, func(id order.ID) bool { return areStorable("", string(id)) }) // in each run of the transaction, since each found record is taken out of want
 		final = nil
 		for some := range slices.Chunk(ask, store.MaxKeys) {
 			found, err := Query[orderCols](ctx, t, sqlOrderRows, texts(t, some))
@@ -33,8 +33,8 @@ func (s *Store) FinalOrders(ctx context.Context, ids []order.ID) (final []order.
 	return final, missing, nil
 }
 
-// ListOrders is [order.Store].ListOrders. Without a party or a batch it also reads the
-// records that the states exclude: it is for people and tools.
+// ListOrders is [order.Store].ListOrders. Without a party or a batch it also reads the records
+// that the states exclude. That is acceptable, because it is for people and tools.
 func (s *Store) ListOrders(ctx context.Context, q order.ListQuery) (found []order.Record, next store.Cursor, err error) {
 	const op = "list orders"
 	q = q.Bounded()
@@ -64,7 +64,7 @@ func (s *Store) ListOrders(ctx context.Context, q order.ListQuery) (found []orde
 	return found, next, nil
 }
 
-// listOrders builds the statement.
+// listOrders builds the statement of ListOrders.
 func listOrders(t Tx, q order.ListQuery) (string, []any, error) {
 	var c conditions
 	from := listAllOrders

@@ -29,7 +29,7 @@ func (s *Store) Parties(ctx context.Context, q order.PartiesQuery) ([]order.Part
 	return ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) (found []order.PartyLoad, err error) {
 		rows, err := Query[load](ctx, t, statement, args...)
 		for _, r := range rows {
-			s.d.Unusable.Usable([]batch.ServiceID{r.Party}) // its orders are counted, and none leaves
+			s.d.Unusable.Usable([]batch.ServiceID{r.Party}) // the orders of an unusable name are counted, and none of them leaves
 			found = append(found, order.PartyLoad{
 				Party: r.Party, Orders: r.Orders, Bytes: r.Bytes, Urgent: r.Urgent, Oldest: time.Duration(r.Oldest) * time.Microsecond, Split: r.Split,
 			})
@@ -49,7 +49,7 @@ func (s *Store) NextOrders(ctx context.Context, party batch.ServiceID, q order.N
 			return nil, err
 		}
 		rows, err := Query[queuedCols](ctx, t, s.d.QueuedOrders, t.Ints(seqs))
-		return sortQueued(rows), err // without the orders that have moved on since
+		return sortQueued(rows), err // without the orders that have changed since the first statement
 	})
 }
 

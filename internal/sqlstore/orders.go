@@ -31,7 +31,7 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []order.Re
 		if err != nil {
 			return err
 		}
-		if n == 0 { // it is known
+		if n == 0 { // the batch is stored already
 			return checkPrepared(ctx, t, b, refs)
 		}
 		free, err := t.Exec(ctx, sqlInsertUnsettled, n, string(b.Service))
@@ -54,7 +54,7 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []order.Re
 		}
 		changed := make([]orderChange, len(refs))
 		for i, o := range orders {
-			if o == nil { // it is final, or not stored
+			if o == nil { // the order is final, or not stored
 				if _, err := ordersInAnyState(ctx, t, b, refs); err != nil {
 					return err
 				}
@@ -70,8 +70,8 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []order.Re
 	}))
 }
 
-// ordersInAnyState reads orders in any state. An order of another party is the caller's mistake in
-// each.
+// ordersInAnyState reads orders in any state. In each state an order of another party is an error
+// of the caller.
 func ordersInAnyState(ctx context.Context, t Tx, b batch.Batch, refs []order.Ref) ([]*orderCols, error) {
 	orders, err := ordersOf(ctx, t, sqlOrderRows, len(refs), func(i int) order.ID { return refs[i].ID })
 	if err == nil {
@@ -80,7 +80,7 @@ func ordersInAnyState(ctx context.Context, t Tx, b batch.Batch, refs []order.Ref
 	return orders, err
 }
 
-// checkPrepared returns nil where the stored batch was made of these orders.
+// checkPrepared returns nil if the stored batch was made of these orders.
 func checkPrepared(ctx context.Context, t Tx, b batch.Batch, refs []order.Ref) error {
 	orders, err := ordersInAnyState(ctx, t, b, refs)
 	if err != nil {
@@ -103,13 +103,14 @@ func checkParty(b batch.Batch, orders []*orderCols) error {
 	return nil
 }
 
-// ErrFenced rolls back a call that must not be done. It never leaves the drivers.
+// ErrFenced rolls back a call that must not be done. Drivers do not return it to their callers.
 var ErrFenced = errors.New("fenced")
 
-// ErrMoved says that a row has changed since it was read: a driver begins the transaction again.
+// ErrMoved means that a row has changed since it was read. A driver begins the transaction again.
 var ErrMoved = errors.New("another transaction was faster")
 
-// unlessFenced returns the result of a call that must not be done in part: a fence gives false.
+// unlessFenced returns the result of a call that is done as a whole or not at all. It returns
+// false and no error for ErrFenced.
 func unlessFenced(err error) (bool, error) {
 	if errors.Is(err, ErrFenced) {
 		return false, nil
@@ -117,7 +118,8 @@ func unlessFenced(err error) (bool, error) {
 	return err == nil, err
 }
 
-// ordersOf reads the orders of n ids, in the order of the ids; nil for an id without one.
+// ordersOf reads the orders of n ids, in the order of the ids. The element of an id without an
+// order is nil.
 func ordersOf(ctx context.Context, t Tx, statement string, n int, id func(i int) order.ID) ([]*orderCols, error) {
 	var ids []order.ID
 	for i := range n {
@@ -146,9 +148,8 @@ type orderChange struct {
 	next order.Row
 }
 
-// saveOrders writes rows, by compare-and-set on the versions that were read, to the tables they
-// belong in, in the order of their numbers. If another transaction was faster the error is
-// ErrMoved.
+// saveOrders writes rows to their tables, in the order of their numbers, by compare-and-set on the
+// versions that were read. If another transaction has changed a row since, the error is ErrMoved.
 func (s *Store) saveOrders(ctx context.Context, t Tx, changed []orderChange) error {
 	slices.SortFunc(changed, func(a, b orderChange) int { return cmp.Compare(a.Seq, b.Seq) })
 	var open, gone, final [][]any
@@ -194,8 +195,8 @@ func (s *Store) SplitOrders(ctx context.Context, vs []order.Verdict) (bool, erro
 	return unlessFenced(err)
 }
 
-// saveVerdicts writes verdicts about open orders, each alone or, where all is set, all or none:
-// then a fence gives ErrFenced.
+// saveVerdicts writes verdicts about open orders. If all is false, each is written for itself. If
+// all is true, all or none are written, and a verdict that does not apply gives ErrFenced.
 func (s *Store) saveVerdicts(ctx context.Context, op string, vs []order.Verdict, all bool,
 	rule func(order.Row, time.Time, order.Verdict) (order.Row, bool), allowed ...order.State,
 ) ([]bool, error) {
@@ -229,7 +230,7 @@ func (s *Store) saveVerdicts(ctx context.Context, op string, vs []order.Verdict,
 	})
 }
 
-// ExpireOrders is [order.Store].ExpireOrders. It leaves orders that another call holds to
+// ExpireOrders is [order.Store].ExpireOrders. It leaves the orders that another call has locked to
 // the next call.
 func (s *Store) ExpireOrders(ctx context.Context, limit int) ([]order.Verdict, error) {
 	const op = "expire orders"

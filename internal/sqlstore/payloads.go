@@ -12,8 +12,8 @@ type payloadCols struct {
 	Payload []byte `db:"serialized_batch"`
 }
 
-// Payloads is [store.Store].Payloads. A number may have been used again since: the key must match,
-// too.
+// Payloads is [store.Store].Payloads. The key must match as well as the number, since a number may
+// have been used again.
 func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error) {
 	if len(refs) == 0 {
 		return [][]byte{}, nil
@@ -37,7 +37,7 @@ func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error
 			if !ok || p.Key() != refs[i].Key {
 				continue
 			}
-			if payloads[i] = p.Payload; used[seq] { // a repeated ref gets bytes of its own
+			if payloads[i] = p.Payload; used[seq] { // a repeated ref gets a copy of its own
 				payloads[i] = bytes.Clone(p.Payload)
 			}
 			used[seq] = true

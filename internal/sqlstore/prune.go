@@ -9,8 +9,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Prune is [store.Store].Prune. It removes in small transactions: after an error or a cancel
-// it returns the number removed so far, and the next call removes the rest.
+// Prune is [store.Store].Prune. It removes in small transactions. After an error or a cancelled
+// context it returns the number removed so far, and the next call removes the rest.
 func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (p store.Pruned, err error) {
 	q = q.Bounded()
 	if p.Batches, err = s.pruneAll(ctx, q, s.pruneBatches); err != nil {
@@ -26,8 +26,8 @@ func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (p store.Pruned, 
 	return p, err
 }
 
-// removal is one transaction of Prune: now is the clock, and until the time of the youngest rows
-// that it removes.
+// removal is one transaction of Prune. now is the database's clock, and until is the time of the
+// youngest rows that it removes.
 type removal struct {
 	Tx
 	store.PruneQuery
@@ -67,7 +67,7 @@ const (
 )
 
 // Aged is a row that can be removed, and the time from which its age counts. A batch and an order
-// have a number; an id of a journal has the two names.
+// have a number; an id in a stream's log has the two names.
 type Aged struct {
 	Seq    int64  `db:"seq"`
 	Stream string `db:"stream"`
@@ -86,7 +86,7 @@ func (s *Store) pruneBatches(ctx context.Context, r removal) (int, error) {
 	return len(old), removeOld(ctx, r, old, s.d.PruneBatches)
 }
 
-// keepTombstones keeps tombstones of the batches whose services want them.
+// keepTombstones writes tombstones for the batches whose services keep them.
 func (s *Store) keepTombstones(ctx context.Context, r removal, old []Aged) error {
 	of, err := Query[BatchCols](ctx, r, sqlServicesOf,
 		r.Array(len(old), func(i int) any { return old[i].Seq }))
@@ -118,7 +118,7 @@ func (s *Store) pruneOrders(ctx context.Context, r removal) (int, error) {
 	return len(old), removeOld(ctx, r, old, s.d.PruneOrders)
 }
 
-// removeOld runs statements that remove rows by their numbers.
+// removeOld runs the statements that remove rows by their numbers.
 func removeOld(ctx context.Context, r removal, old []Aged, statements []string) error {
 	rows := make([][]any, len(old))
 	for i := range old {
@@ -132,8 +132,8 @@ func removeOld(ctx context.Context, r removal, old []Aged, statements []string) 
 	return nil
 }
 
-// pruneStreams removes old ids, and shortens the streams' spans. It locks the streams first, as
-// AppendStream does, and in one order.
+// pruneStreams removes old ids, and shortens the spans of their streams. It locks the streams
+// first, as AppendStream does, and always in the same order.
 func (s *Store) pruneStreams(ctx context.Context, r removal) (int, error) {
 	old, err := r.Old(ctx, AgingIDs, r.until, r.maxRows)
 	if err != nil || len(old) == 0 {
