@@ -1,81 +1,88 @@
 package sqlstore
 
-// Queries are the statements that drivers write each for itself: their tables for open batches
-// are others, or their planners want something else.
+// Queries are the statements that each driver writes for itself, because its tables for open
+// batches or its planner differ.
 type Queries struct {
-	// State is an expression for the state of a batch in the following three statements.
+	// State is an expression for the state of a batch in the next three statements.
 	State string
 	// ListAll, ListOpen and ListQuarantined end with WHERE and return a record: the columns of
 	// ColsBatch, Tags, the columns of an open row, final_at and quarantined. PostgreSQL has three
 	// tables for rows, SQLite two. The batch is b; open rows, found through their own tables, are
 	// o.
 	ListAll, ListOpen, ListQuarantined string
-	// ListTagged is ListAll for the batches of rows t of batch_tags; f is the batch's outcome.
+	// ListTagged is ListAll for the batches of the rows t of batch_tags; f is the outcome of the
+	// batch.
 	ListTagged string
-	// Look finds the batch of the hash $1: the columns of a record with prepared, and then
-	// orders_settled, the footprint and the clock.
+	// Look finds the batch of the hash $1. It returns the columns of a record with the prepared
+	// bytes, and then orders_settled, the footprint and the clock.
 	Look string
-	// CountRequeue makes claims forget the beginning of lane $1; it is "" in a driver whose claims
-	// do not remember it.
+	// CountRequeue makes claims forget where the open batches of the lane $1 begin. It is "" in a
+	// driver whose claims do not remember that.
 	CountRequeue string
 	// AllLanesFirst and AllLanesAfter jump from lane to lane; $1 is a limit, $2 the last lane.
 	AllLanesFirst, AllLanesAfter string
-	// Counts counts in the lanes $1, up to $2 waiting batches in each; $3 are floors, if any.
+	// Counts counts in the lanes $1, up to $2 waiting batches in each. $3 are the floors of the
+	// lanes, if the driver has floors.
 	Counts string
-	// BriefCounts and BriefCountsEnd, around conditions on w.service_id, count the first rows by
-	// lane, up to a number of rows and of lanes: see [briefCount]. BriefRows, before conditions on
-	// a.service_id, reads the attempted rows. BriefAll says that BriefCounts counts these, too,
-	// and that each lane comes with its first row.
+	// BriefCounts and BriefCountsEnd, with conditions on w.service_id between them, count the
+	// first rows by lane, up to a number of rows and of lanes: see [briefCount]. BriefRows, with
+	// conditions on a.service_id after it, reads the attempted rows. BriefAll is true if
+	// BriefCounts counts these rows, too, and returns the first row of each lane.
 	BriefCounts, BriefCountsEnd, BriefRows string
 	BriefAll                               bool
-	// CountOpen counts all open batches, as of $1: rows of kind, name, code, number and time.
-	// [CountBeside] is its end.
+	// CountOpen counts all open batches, as of $1, in rows of kind, name, code, number and time.
+	// It ends with [CountBeside].
 	CountOpen string
 
-	// LockOrders reads the open orders of the ids $1, LockBatchOrders the orders in the
-	// batches $1, for a change: PostgreSQL locks the rows in one order, SQLite the database.
+	// LockOrders reads the open orders of the ids $1, and LockBatchOrders the orders in the
+	// batches $1, to change them. PostgreSQL locks the rows in a fixed order, SQLite the whole
+	// database.
 	LockOrders, LockBatchOrders string
-	// These write rows of ExecAll. The rows of UpdateOrders and DeleteOpenOrders begin with number
-	// and version, and both write only a row that still has this version.
+	// These statements write rows of ExecAll. The rows of UpdateOrders and DeleteOpenOrders begin
+	// with the number and the version, and both write only to a row that still has this version.
 	UpdateOrders, DeleteOpenOrders, InsertFinalOrders string
-	// AnyExpired says whether an order has expired; it is "" in a driver that gains nothing by a
-	// look that only reads. Expired reads up to $2 orders that have expired at $1.
+	// AnyExpired reports whether an order has expired; it is "" in a driver that gains nothing by
+	// a separate statement that only reads. Expired reads up to $2 orders that had expired at $1.
 	AnyExpired, Expired string
-	// Settleable returns up to $1 final batches of orders that are not settled; SQLite sorts them
-	// by numbers first.
+	// Settleable returns up to $1 final batches whose orders are not settled; SQLite sorts them by
+	// their numbers first.
 	Settleable string
-	// PartiesFirst and PartiesAfter jump from party to party; $1 is a limit, $2 bounds the orders
-	// that count, $3 is the last party.
+	// PartiesFirst and PartiesAfter jump from party to party. $1 is a limit, $2 bounds the orders
+	// that are counted, and $3 is the last party.
 	PartiesFirst, PartiesAfter string
-	// SplitOrders reads the orders of party $1 that were split, NextOrders the front of its queue,
-	// $3 orders and more only where ids break ties, both as of $2; QueuedOrders reads the orders
-	// $1 with their payloads, which SQLite keeps in a table of their own.
+	// SplitOrders reads the orders of the party $1 that were split, as of $2. NextOrders reads the
+	// first $3 orders of the queue of $1, as of $2, and further orders only where the ids decide
+	// between equal places. QueuedOrders reads the orders $1 with their payloads, which SQLite
+	// keeps in a separate table.
 	SplitOrders, NextOrders, QueuedOrders string
 
-	// PruneBatches and PruneOrders remove everything of a number, for ExecAll: PostgreSQL looks
-	// rows of several tables up by their places. PruneLaneActs removes up to $2 rows as old as $1.
+	// PruneBatches and PruneOrders are statements for ExecAll that remove everything about a
+	// number; PostgreSQL finds rows of several tables by their physical places. PruneLaneActs
+	// removes up to $2 rows that are at least as old as $1.
 	PruneBatches, PruneOrders []string
 	PruneLaneActs             string
-	// Bury keeps tombstones of the batches $1 as of $2, and Tombs finds those of the ids $1;
-	// SQLite's have no hash of the id.
+	// Bury writes tombstones of the batches $1 as of $2. Tombs finds the tombstones of the ids $1;
+	// in SQLite they have no hash of the id.
 	Bury, Tombs string
-	// TombsByHash finds the ids of up to $3 tombstones whose hashes are $1 to $2; in a driver
-	// without these hashes TombsByID finds those whose ids are $1 to $2.
+	// TombsByHash finds the ids of up to $3 tombstones with hashes from $1 to $2. A driver without
+	// these hashes has TombsByID, which finds ids from $1 to $2.
 	TombsByHash, TombsByID string
-	// DeleteStreamIDs removes ids: rows of stream, id and the latest time.
+	// DeleteStreamIDs removes ids. Its rows are a stream, an id and the latest time at which the
+	// id may have been written.
 	DeleteStreamIDs string
 
 	// Payloads reads number, id, service and payload of the batches $1.
 	Payloads string
-	// Witnesses finds up to $6 final batches of the states $4 among the $5 batches before batch
-	// $1, which is in doubt and has the id $2 and the service $3: the youngest first, and only
-	// batches that were final before the doubt.
+	// Witnesses finds up to $6 final batches, the youngest first, with a state of $4, among the $5
+	// batches before the batch $1. $1 is in doubt and has the id $2 and the service $3. Only
+	// batches that were final before the doubt began count.
 	Witnesses string
-	// SetChecks writes when to ask next: rows of number, version, next_check and due_at.
+	// SetChecks writes when the monitor asks next. Its rows are the number, the version,
+	// next_check and due_at.
 	SetChecks string
 }
 
-// The statements that drivers share. A test of each driver asks its planner about each
+// These are the statements that all drivers use. A test of each driver asks its planner about each
 // statement, and fails on a scan of a table that grows.
 //
 // clock_timestamp is not qualified, so that tests can put a function of their own before it.
@@ -88,11 +95,11 @@ const (
 	ColsBatch = `b.seq, b.header_signature, b.service_id, b.created_at, b.data_change_id, b.budget_attempts, b.budget_every_try, ` + TraceParent
 	// TraceParent is the trace context of a batch, or "".
 	TraceParent = `coalesce(b.trace_parent, '') AS trace_parent`
-	// Tags are the tags of a batch, or "". Only what makes a record reads them.
+	// Tags are the tags of a batch, or "". Only statements that make a record read them.
 	Tags      = `coalesce(b.tags, '') AS tags`
 	sqlTagsOf = `SELECT ` + Tags + ` FROM {batches} b WHERE b.seq = $1::bigint`
-	// ofTag and ofValue are conditions on a row t of batch_tags. A batch with a value under two
-	// names counts once.
+	// ofTag and ofValue are conditions on a row t of batch_tags. A batch that has a value under
+	// two names counts once.
 	ofTag   = `t.name = ?::text AND t.value = ?::text`
 	ofValue = `t.value = ?::text AND NOT EXISTS (SELECT 1 FROM {batch_tags} x
 		WHERE x.batch_seq = t.batch_seq AND x.name < t.name AND x.value = t.value)`
@@ -103,17 +110,17 @@ const (
 	ColsOutcome = `f.state, f.version, f.attempt, f.spent, f.failures, f.asked_at, f.last_post, f.settles_at, f.final_at,
 	f.requeued, f.submission_error, f.submission_error_message, f.receipts, f.orders_settled, f.quarantined`
 
-	// ClaimAhead, with the clock behind it and a bracket, says that an attempted row has a live
-	// claim which lasts for longer than a claim that begins now, and so is to be put right
-	// ([store.Row].AsOf).
+	// ClaimAhead, followed by the clock and a closing bracket, is the condition that an attempted
+	// row has a live claim which lasts longer than a claim that begins now. Such a claim is to be
+	// put right ([store.Row].AsOf).
 	ClaimAhead = `(state = 2 AND claim_expires <> last_post
 		AND claim_expires - CASE WHEN claim_ttl > 0 THEN claim_ttl ELSE 3600000000 END - 5000000 > `
 
 	// ColsTombstone are the columns of a tombstone.
 	ColsTombstone = `p.header_signature, p.service_id, p.payload_hash, p.pruned_at,
 	p.data_change_id, p.created_at, p.state, p.version, p.attempt, p.final_at, p.submission_error, p.submission_error_message`
-	// BuryInto are the columns of a tombstone but for its own, BuryFrom their values of batches b
-	// with their outcomes f.
+	// BuryInto are the columns that the tombstones of all drivers have. BuryFrom are their values,
+	// from batches b with their outcomes f.
 	BuryInto = `header_signature, service_id, payload_hash, pruned_at,
 	data_change_id, created_at, state, version, attempt, final_at, submission_error, submission_error_message`
 	BuryFrom = `b.header_signature, b.service_id, b.payload_hash, $2::bigint,
@@ -123,7 +130,7 @@ const (
 	sqlReceipts = `SELECT r.batch_seq, r.transaction_id, r.result_valid, r.error_message, r.error_data FROM unnest($1::bigint[]) AS u (seq)
 	CROSS JOIN LATERAL (SELECT * FROM {transaction_receipts} r WHERE r.batch_seq = u.seq OFFSET 0) r ORDER BY r.batch_seq, r.position`
 
-	// Of an open batch it finds only the key, and all else is zero.
+	// sqlFinals returns an open batch with its key only, and zeros in all other columns.
 	sqlFinals = `SELECT ` + ColsBatch + `, ` + Tags + `, coalesce(f.state, 0) AS state, coalesce(f.version, 0) AS version, coalesce(f.attempt, 0) AS attempt,
 	coalesce(f.spent, 0) AS spent, coalesce(f.failures, 0) AS failures, coalesce(f.asked_at, 0) AS asked_at, coalesce(f.last_post, 0) AS last_post,
 	coalesce(f.settles_at, 0) AS settles_at, coalesce(f.final_at, 0) AS final_at, coalesce(f.requeued, false) AS requeued, f.submission_error,
@@ -136,14 +143,14 @@ const (
 	// open row.
 	ColsOrder     = `o.seq, o.order_id, o.party, o.created_at, o.idempotency_key, o.priority, o.urgent, o.deadline, coalesce(o.trace_parent, '') AS trace_parent`
 	ColsOpenOrder = `q.state, q.version, q.batch, q.place, q.batches, q.split_group`
-	// An order is in one of two tables; one statement reads both.
+	// An order is in one of two tables, and one statement reads both.
 	colsOrderRecord = ColsOrder + `, coalesce(q.state, f.state) AS state, coalesce(q.version, f.version) AS version,
 	coalesce(q.batch, f.batch) AS batch, coalesce(q.place, f.place) AS place, coalesce(q.batches, f.batches) AS batches,
 	coalesce(q.split_group, f.split_group) AS split_group, coalesce(f.final_at, 0) AS final_at, f.error, coalesce(f.error_message, '') AS error_message`
 	joinOrderRows = ` LEFT JOIN {open_orders} q ON q.seq = o.seq LEFT JOIN {final_orders} f ON f.seq = o.seq`
 	listAllOrders = `SELECT ` + colsOrderRecord + ` FROM {orders} o` + joinOrderRows + ` WHERE `
-	// listBatchOrders finds the orders that are, or were last, part of a batch, which it names
-	// twice.
+	// listBatchOrders finds the orders that are, or were last, part of a batch. The batch is an
+	// argument twice.
 	listBatchOrders = `SELECT ` + colsOrderRecord + ` FROM (SELECT seq FROM {open_orders} WHERE batch <> '' AND batch = ?::text
 		UNION ALL SELECT seq FROM {final_orders} WHERE batch <> '' AND batch = ?::text) d
 	JOIN {orders} o ON o.seq = d.seq` + joinOrderRows + ` WHERE `
@@ -151,8 +158,9 @@ const (
 	CROSS JOIN LATERAL (SELECT * FROM {orders} o WHERE o.order_id = u.id OFFSET 0) o
 	LEFT JOIN LATERAL (SELECT * FROM {open_orders} q WHERE q.seq = o.seq OFFSET 0) q ON true
 	LEFT JOIN LATERAL (SELECT * FROM {final_orders} f WHERE f.seq = o.seq OFFSET 0) f ON true`
-	// PostgreSQL's locks cause a write: a commit waits for synchronous standbys only after a
-	// write, and an order that is known, by its id or by its Key, may not have reached them yet.
+	// On PostgreSQL the row locks are a write, so the commit waits for synchronous standbys.
+	// Without a write it would not wait, and an order that is already stored, by its id or its
+	// Key, may not have reached the standbys yet.
 	sqlKnownOrders = `SELECT o.order_id AS name, o.party, o.payload_hash FROM unnest($1::text[]) AS u (id)
 	JOIN {orders} o ON o.order_id = u.id FOR KEY SHARE OF o`
 	sqlKnownOrderKeys = `SELECT o.idempotency_key AS name, o.party, o.payload_hash FROM unnest($1::text[], $2::text[]) AS u (p, k)
@@ -200,7 +208,7 @@ const (
 	sqlTrimBatchActs = `DELETE FROM {batch_acts} WHERE batch_seq = $1::bigint AND position <= $2::bigint`
 	sqlBatchActs     = `SELECT action, actor, reason, at, from_state, to_state FROM {batch_acts}
 	WHERE batch_seq = $1::bigint ORDER BY position`
-	// sqlAllBatchActs and sqlAllLaneActs read acts from the newest on, behind a place.
+	// sqlAllBatchActs and sqlAllLaneActs read the acts after a place, the newest first.
 	sqlAllBatchActs = `SELECT d.action, d.actor, d.reason, d.at, d.from_state, d.to_state, b.service_id, b.header_signature AS batch, d.batch_seq, d.position
 	FROM (SELECT * FROM {batch_acts} a WHERE a.at <= $1::bigint AND (a.at, a.batch_seq, a.position) < ($1::bigint, $2::bigint, $3::bigint)
 		ORDER BY a.at DESC, a.batch_seq DESC, a.position DESC LIMIT $4::bigint) d
@@ -211,13 +219,14 @@ const (
 	sqlAttempts = `SELECT attempt, at, kind, status_code, code, endpoint, took, answer, instance FROM {attempts}
 	WHERE batch_seq = $1::bigint ORDER BY position`
 
-	// The first row of sqlTexts and sqlListTexts is the clock.
+	// The first row that sqlTexts and sqlListTexts return is the clock.
 	sqlTexts = textsNow + `SELECT x.name, x.version, x.begun_at, x.changed_at, x.body, 0 FROM {texts} x
 	WHERE x.name = ANY ($2::text[]) AND x.kind = $1::text`
 	sqlListTexts = textsNow + `SELECT * FROM (SELECT x.name, x.version, x.begun_at, x.changed_at, x.body, 0 FROM {texts} x WHERE x.kind = $1::text
 		AND ($2::bigint = 0 OR x.changed_at <= ` + Clock + ` - $2::bigint) ORDER BY x.changed_at DESC, x.name LIMIT $3::bigint) d`
 	textsNow = `SELECT '' AS name, 0 AS version, 0 AS begun_at, 0 AS changed_at, '' AS body, ` + Clock + ` AS now UNION ALL `
-	// SQLite takes ON for a join's without WHERE.
+	// The WHERE is needed because SQLite would read the ON of ON CONFLICT as the condition of a
+	// join.
 	sqlAddTexts = `INSERT INTO {texts} (kind, name, version, begun_at, changed_at, body)
 	SELECT $1::text, u.n, 1, ` + Clock + `, ` + Clock + `, u.b FROM unnest($2::text[], $3::text[]) AS u (n, b) WHERE true ON CONFLICT DO NOTHING`
 	sqlChangeText = `UPDATE {texts} SET version = version + 1, changed_at = ` + Clock + `, body = $4::text
@@ -239,10 +248,10 @@ const (
 	sqlLockStreams = `SELECT s.stream FROM {streams} s WHERE s.stream = ANY ($1::text[]) ORDER BY s.stream FOR UPDATE`
 	sqlRaiseSince  = `UPDATE {streams} SET since = $2::bigint WHERE stream = ANY ($1::text[]) AND since BETWEEN 1 AND $2::bigint`
 
-	// InDoubt is [store.Row].InDoubt of an attempted row a, as of $1.
+	// InDoubt is the condition [store.Row].InDoubt for an attempted row a, as of $1.
 	InDoubt = `a.doubt_attempt <> 0 AND a.state NOT IN (3, 4, 8) AND (a.state <> 2 OR a.claim_expires <= $1::bigint OR a.claim_expires = a.last_post OR a.doubt_attempt <> a.attempt)`
-	// CountBeside reads the version of the schema, and counts the lanes that are held, the open
-	// orders, and as of $1 the refused ones.
+	// CountBeside reads the version of the schema, and counts the lanes that are paused or halted,
+	// the open orders, and the orders that were refused lately, as of $1.
 	CountBeside = `
 	UNION ALL SELECT 'schema', '', 0, coalesce(max(m.version_id), 0), 0 FROM {dltbatch_schema} m
 	UNION ALL SELECT 'paused', '', CASE WHEN c.everything THEN 1 ELSE 0 END, count(*), 0 FROM {controls} c WHERE c.paused_at <> 0 GROUP BY c.everything

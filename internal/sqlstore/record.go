@@ -11,8 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Sanitised returns outcomes whose texts can be stored. Most outcomes have no text: where none
-// has, they are the same slice.
+// Sanitised returns outcomes whose texts can be stored. If no outcome has a text, which is usual,
+// it returns the same slice.
 func Sanitised(outcomes []store.Outcome) []store.Outcome {
 	clean := outcomes
 	for i, o := range outcomes {
@@ -27,9 +27,9 @@ func Sanitised(outcomes []store.Outcome) []store.Outcome {
 	return clean
 }
 
-// RecordRead records the outcomes at these places: it reads and locks their rows, applies the
-// outcomes in their order, and saves the rows. halt halts lanes: rows of service, time, id and
-// reason, for ExecAll.
+// RecordRead records the outcomes at these indexes: it reads and locks their rows, applies the
+// outcomes in their order, and saves the rows. halt is the statement that halts lanes; its rows
+// for ExecAll are the service, the time, the id and the reason.
 func RecordRead(ctx context.Context, t Tx, outcomes []store.Outcome, applied []store.Applied, at []int, halt string) error {
 	read, did := make([]store.Outcome, len(at)), make([]store.Applied, len(at))
 	for i, place := range at {
@@ -65,8 +65,8 @@ func RecordRead(ctx context.Context, t Tx, outcomes []store.Outcome, applied []s
 	return t.Save(ctx, slices.SortedFunc(maps.Values(found), func(a, b *Stored) int { return cmp.Compare(a.Seq, b.Seq) }))
 }
 
-// loadAgain looks for batches that were removed and added again since the outcome's ref was
-// handed out. A commit is a fact about the id, in any row.
+// loadAgain loads batches that were removed and added again since the outcome's ref was read. Only
+// a commit is recorded so, since it is a fact about the id, whichever row has the id.
 func loadAgain(ctx context.Context, t Tx, outcomes []store.Outcome, seqs []int64, found map[int64]*Stored) error {
 	var at []int
 	for i, o := range outcomes {
@@ -95,8 +95,8 @@ func loadAgain(ctx context.Context, t Tx, outcomes []store.Outcome, seqs []int64
 	return err
 }
 
-// refuseBroken carries out halts, and the lanes' policies about batches that ended badly: the rows
-// are locked and not saved yet. Other outcomes cost nothing here.
+// refuseBroken carries out halts, and the policies of lanes about batches that ended as Invalid or
+// Rejected. The rows are locked and not saved yet. Other outcomes cause no statement here.
 func refuseBroken(ctx context.Context, t Tx, outcomes []store.Outcome, applied []store.Applied, found map[int64]*Stored, now time.Time, halt string) error {
 	var ended []batch.ServiceID
 	for i := range applied {
@@ -111,7 +111,7 @@ func refuseBroken(ctx context.Context, t Tx, outcomes []store.Outcome, applied [
 	if err != nil {
 		return err
 	}
-	var halted [][]any // the first batch of each lane
+	var halted [][]any // the first such batch of each lane
 	for i, a := range applied {
 		if !a.Governs() {
 			continue
@@ -121,12 +121,12 @@ func refuseBroken(ctx context.Context, t Tx, outcomes []store.Outcome, applied [
 			!slices.ContainsFunc(halted, func(row []any) bool { return row[0] == string(service) }) {
 			halted = append(halted, []any{string(service), ToMicro(now), string(a.Key.ID), a.Halt})
 		}
-		if s := found[a.Ref.Row]; s.Now.Version == a.Row.Version { // else it was committed after all
+		if s := found[a.Ref.Row]; s.Now.Version == a.Row.Version { // otherwise a later outcome has committed the batch
 			s.Now.Quarantined = a.Row.Quarantined
 		}
 		applied[i] = a
 	}
-	for i := range applied { // a fenced outcome reports the present row
+	for i := range applied { // a fenced outcome returns the present row
 		if s := found[applied[i].Ref.Row]; s != nil && applied[i].Row.Version == s.Now.Version {
 			applied[i].Row.Quarantined = s.Now.Quarantined
 		}

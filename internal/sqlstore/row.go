@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// BatchCols are the columns of a batch that never change, as the rules need them.
+// BatchCols are those columns of a batch that never change, as far as the rules need them.
 type BatchCols struct {
 	Seq             int64  `db:"seq"`
 	HeaderSignature string `db:"header_signature"`
@@ -32,7 +32,7 @@ func (c *BatchCols) Ref() store.Ref {
 	return store.Ref{Key: c.Key(), Row: c.Seq, TraceParent: c.TraceParent, Created: FromMicro(c.CreatedAt)}
 }
 
-// Budget returns the batch's own.
+// Budget returns the budget of the batch itself.
 func (c *BatchCols) Budget() batch.Budget {
 	return batch.Budget{Attempts: int(c.BudgetAttempts), EveryTry: c.BudgetEveryTry}
 }
@@ -44,8 +44,7 @@ func (c *BatchCols) Record(row store.Row) batch.Record {
 	return r
 }
 
-// RowCols is a store.Row as the tables have it: columns that a statement does not read stay
-// zero.
+// RowCols is a store.Row as the tables have it. Columns that a statement does not read stay zero.
 type RowCols struct {
 	State        int64          `db:"state"`
 	Version      int64          `db:"version"`
@@ -70,7 +69,7 @@ type RowCols struct {
 	Kind         sql.NullString `db:"submission_error"`
 	Message      string         `db:"submission_error_message"`
 	Decision     string         `db:"decision"`
-	Receipts     int64          `db:"receipts"` // how many transaction_receipts there are
+	Receipts     int64          `db:"receipts"` // the number of rows in transaction_receipts
 	Prepared     []byte         `db:"prepared"`
 	ClaimedBy    string         `db:"claimed_by"`
 	Quarantined  bool           `db:"quarantined"`
@@ -103,7 +102,7 @@ func (c *RowCols) Row() store.Row {
 	return r
 }
 
-// ErrorCols returns the columns of an error; the first is nil for no error.
+// ErrorCols returns the columns of an error. kind is nil if there is no error.
 func ErrorCols(e *batch.SubmissionError) (kind any, message string) {
 	if e == nil {
 		return nil, ""
@@ -111,12 +110,12 @@ func ErrorCols(e *batch.SubmissionError) (kind any, message string) {
 	return string(e.Kind), e.Message
 }
 
-// Stored is a batch as a call has it: with its row in the database, and with the row that is to
-// be there.
+// Stored is a batch during a call. Was is its row in the database, and Now the row that the call
+// is to write.
 type Stored struct {
 	BatchCols
 	Was, Now store.Row
-	Had      int64 // how many receipts are in the database
+	Had      int64 // the number of receipts in the database
 }
 
 // Record returns the application's view.
@@ -140,7 +139,7 @@ type receiptCols struct {
 // Receipts returns the receipts of the batches of these numbers.
 func Receipts(ctx context.Context, t Tx, seqs []int64) (map[int64][]batch.Receipt, error) {
 	if len(seqs) == 0 {
-		return nil, nil //nolint:nilnil // none is asked for
+		return nil, nil //nolint:nilnil // no receipts are asked for
 	}
 	rows, err := Query[receiptCols](ctx, t, sqlReceipts, t.Ints(seqs))
 	if err != nil {
@@ -156,7 +155,7 @@ func Receipts(ctx context.Context, t Tx, seqs []int64) (map[int64][]batch.Receip
 	return found, nil
 }
 
-// LoadReceipts reads the receipts of rows that have some.
+// LoadReceipts reads the receipts of those rows that have receipts.
 func LoadReceipts(ctx context.Context, t Tx, found map[int64]*Stored) error {
 	var seqs []int64
 	for seq, s := range found {
@@ -171,7 +170,7 @@ func LoadReceipts(ctx context.Context, t Tx, found map[int64]*Stored) error {
 	return err
 }
 
-// foundCols are a batch and its row as one statement reads them.
+// foundCols are a batch and its row, as one statement reads them.
 type foundCols struct {
 	BatchCols
 	RowCols
@@ -189,7 +188,7 @@ func readRecords(ctx context.Context, t Tx, statement string, args ...any) ([]ba
 	return withReceipts(ctx, t, rows)
 }
 
-// withReceipts returns the records of rows.
+// withReceipts returns the records of rows, with their receipts.
 func withReceipts(ctx context.Context, t Tx, rows []foundCols) ([]batch.Record, error) {
 	var seqs []int64
 	for i := range rows {

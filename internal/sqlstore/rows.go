@@ -10,8 +10,8 @@ import (
 	"github.com/jmoiron/sqlx/reflectx"
 )
 
-// columnCache knows where the columns of statements go: a column of a row goes into the field that
-// has the column's name as its tag db. Each statement is looked at once, when it finds its first
+// columnCache knows the fields into which the columns of a statement go: a column goes into the
+// field whose tag db is the column's name. The cache examines each statement once, at its first
 // row. The methods may be called concurrently.
 type columnCache struct {
 	mapper *reflectx.Mapper
@@ -19,7 +19,7 @@ type columnCache struct {
 	known  map[rowShape][][]int
 }
 
-// rowShape is a statement, and the struct that takes its rows.
+// rowShape is a statement, and the type of the struct that takes its rows.
 type rowShape struct {
 	dest      reflect.Type
 	statement string
@@ -29,8 +29,8 @@ func newColumns() *columnCache {
 	return &columnCache{mapper: reflectx.NewMapper("db"), known: map[rowShape][][]int{}}
 }
 
-// dest returns where the columns of a row go in the value that one points to: into its fields, or,
-// where the value is no struct, into the value.
+// dest returns pointers to where the columns of a row go in the value that one points to: its
+// fields, or the value itself if it is no struct.
 func (c *columnCache) dest(statement string, rows Rows, one any) ([]any, error) {
 	v := reflect.ValueOf(one).Elem()
 	if v.Kind() != reflect.Struct {
@@ -58,7 +58,7 @@ func (c *columnCache) fields(r rowShape, rows Rows) ([][]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, name := range names { // SQLite has pragmas that put the table before a name
+	for i, name := range names { // some pragmas of SQLite put the table before the column's name
 		names[i] = name[strings.LastIndexByte(name, '.')+1:]
 	}
 	fields = make([][]int, len(names))

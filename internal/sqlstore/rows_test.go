@@ -19,8 +19,8 @@ type outer struct {
 	other string
 }
 
-// A column goes into the field of its name, in whatever order the columns come. One that has no
-// field, or shares it, is refused: its value would be lost, or be the other's.
+// A column goes into the field of its name, in whatever order the columns come. A column without a
+// field, and two columns of one field, are refused: a value would be lost.
 func TestColumnsByName(t *testing.T) {
 	c := newColumns()
 	read := func(names ...string) (o outer, err error) {
@@ -31,7 +31,7 @@ func TestColumnsByName(t *testing.T) {
 		}
 		return o, err
 	}
-	for range 2 { // the second time it is known
+	for range 2 { // the second round uses the cache
 		o, err := read("name", "bytes", "seq")
 		require.NoError(t, err)
 		assert.Equal(t, outer{inner{7, []byte("b")}, "n", ""}, o)

@@ -8,22 +8,22 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// MigrationsTable is goose's table of the migrations that were made.
+// MigrationsTable is goose's table of the migrations that have run.
 const MigrationsTable = "dltbatch_schema"
 
 // MovedTable is a table that a schema on PostgreSQL has while its tables move to another server,
-// and on the old server for ever after (package moving). While its note is not empty, every call
-// gives [store.ErrSchemaMoved], and Migrate, too: nobody makes new tables there, and tables that
-// another tool has made there serve nobody.
+// and on the old server for ever after (package moving). While the table's note is not empty,
+// every call returns [store.ErrSchemaMoved]. So does Migrate, so that nobody makes new tables
+// there. Tables that another tool makes there are not used either.
 const MovedTable = "moved"
 
-// unreleasedTable was that table in versions from before the first release, whose migrations were
-// others.
+// unreleasedTable is the table of migrations in versions from before the first release, which had
+// other migrations.
 const unreleasedTable = "dltbatch_migrations"
 
-// SchemaVersion returns the number of the last migration that was made; 0 for none. exists is a
-// statement that says whether there is the table {table}. The error wraps
-// [store.ErrUnreleasedSchema] where a version from before the first release made the database.
+// SchemaVersion returns the number of the last migration that has run; 0 if none has. exists is a
+// statement that reports whether the table {table} exists. The error wraps
+// [store.ErrUnreleasedSchema] if a version from before the first release made the database.
 func SchemaVersion(ctx context.Context, t Tx, exists string) (int64, error) {
 	have, found, err := lastMigration(ctx, t, exists, MigrationsTable)
 	if err != nil || found {
@@ -35,7 +35,8 @@ func SchemaVersion(ctx context.Context, t Tx, exists string) (int64, error) {
 	return 0, fmt.Errorf("%w: it has the table %s, at version %d, and no %s", store.ErrUnreleasedSchema, unreleasedTable, have, MigrationsTable)
 }
 
-// lastMigration reads the last version in a table of migrations, if there is the table.
+// lastMigration reads the last version in a table of migrations. found is false if the table does
+// not exist.
 func lastMigration(ctx context.Context, t Tx, exists, table string) (have int64, found bool, err error) {
 	if found, _, err = Get[bool](ctx, t, strings.ReplaceAll(exists, "{table}", "{"+table+"}")); err != nil || !found {
 		return 0, false, err

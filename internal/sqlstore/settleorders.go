@@ -27,7 +27,7 @@ func (s *Store) SettleableBatches(ctx context.Context, limit int) ([]order.Batch
 			for _, o := range of[r.ID] {
 				b.Orders, b.Group = append(b.Orders, o.ref()), o.Group
 			}
-			if len(b.Orders) > 0 { // else it was settled between the two statements
+			if len(b.Orders) > 0 { // otherwise the batch was settled between the two statements
 				found = append(found, b)
 			}
 		}
@@ -35,7 +35,7 @@ func (s *Store) SettleableBatches(ctx context.Context, limit int) ([]order.Batch
 	})
 }
 
-// ordersIn returns the open orders that a statement finds in batches.
+// ordersIn returns the open orders that a statement finds in n batches, by batch.
 func ordersIn(ctx context.Context, t Tx, statement string, n int, id func(i int) batch.ID) (map[batch.ID][]*orderCols, error) {
 	orders, err := Query[orderCols](ctx, t, statement, t.Array(n, func(i int) any { return string(id(i)) }))
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Store) SettleOrders(ctx context.Context, settled []order.Settlement) ([
 // settle writes the settlements that apply, and marks them in did.
 func (s *Store) settle(ctx context.Context, t Tx, settled []order.Settlement, did []bool) error {
 	var ask []store.Ref
-	asked := map[batch.ID]bool{} // an id may come twice, and its orders may not
+	asked := map[batch.ID]bool{} // an id may come twice, and its orders may be settled only once
 	for _, st := range settled {
 		if st.Batch.Validate() == nil {
 			ask = append(ask, store.Ref{Key: st.Batch})
@@ -81,7 +81,8 @@ func (s *Store) settle(ctx context.Context, t Tx, settled []order.Settlement, di
 	if err != nil {
 		return err
 	}
-	// The rows of the batches are locked before the rows of their orders, each in one order.
+	// The rows of the batches are locked before the rows of their orders, each kind in a fixed
+	// order.
 	batches, us, err := t.Load(ctx, Known(seqs))
 	if err != nil {
 		return err
@@ -129,7 +130,8 @@ func (s *Store) settle(ctx context.Context, t Tx, settled []order.Settlement, di
 	return err
 }
 
-// orderChanges returns the changes to all orders of a batch, or false.
+// orderChanges returns the changes to all orders of a batch. It returns false if the settlement
+// does not name exactly these orders.
 func orderChanges(st order.Settlement, orders []*orderCols, now time.Time) ([]orderChange, bool) {
 	if len(orders) != len(st.Orders) {
 		return nil, false

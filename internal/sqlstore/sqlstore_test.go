@@ -32,7 +32,7 @@ func TestFootprintRoundTrip(t *testing.T) {
 	assert.Nil(t, sqlstore.EncodeFootprint(batch.Footprint{}))
 }
 
-// A row is due when, and only when, the rules give it to the monitor.
+// A row is due exactly if the rules give it to the monitor.
 func TestDueAt(t *testing.T) {
 	now := time.UnixMicro(1_000_000_000).UTC()
 	for _, s := range batch.States() {
@@ -67,7 +67,7 @@ func TestServices(t *testing.T) {
 	assert.Equal(t, []batch.ServiceID{"s", ""}, sqlstore.Services([]batch.ServiceID{"s", "\xff", "", "s", "\x00"}))
 }
 
-// The hashes in databases were computed so: it cannot change.
+// IDHash gives the hashes that databases already have, so its result may never change.
 func TestIDHash(t *testing.T) {
 	assert.Equal(t, "616263000000ba7816bf8f01cfea4141", fmt.Sprintf("%x", sqlstore.IDHash("abc")))
 	err := sqlstore.HashConflict(batch.Key{Service: "s", ID: "a"}, "b")

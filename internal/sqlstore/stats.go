@@ -38,7 +38,7 @@ type countRow struct {
 func (r *countRow) addTo(c *store.Totals) error {
 	n, at := int(r.N), FromMicro(r.At)
 	switch r.Kind {
-	case "state": // several rows may have one state
+	case "state": // several rows may have the same state
 		if n != 0 {
 			c.Open[batch.State(r.Code)] += n
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// The statement that counts refused orders goes back as far as the contract says.
+// The statement that counts refused orders counts those of the last store.RefusedFor.
 func TestRefusedOrdersCountForADay(t *testing.T) {
 	assert.Equal(t, refusedFor, strconv.FormatInt(store.RefusedFor.Microseconds(), 10))
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Survey is [store.Store].Survey. It looks at its lanes in one transaction that only reads, and
-// so sees one moment; with Brief in several.
+// Survey is [store.Store].Survey. It reads its lanes in one transaction that only reads, so it
+// sees one moment. With Brief it reads in several transactions.
 func (s *Store) Survey(ctx context.Context, q store.SurveyQuery) (found store.Survey, err error) {
 	q = q.Bounded()
 	if err := checkAfter(q.After, q.Start || q.Services != nil); err != nil {
@@ -39,7 +39,7 @@ func (s *Store) Survey(ctx context.Context, q store.SurveyQuery) (found store.Su
 const opSurvey = "survey"
 
 func readSurvey(ctx context.Context, t Tx, s *Store, lanes []batch.ServiceID, q store.SurveyQuery) (found store.Survey, err error) {
-	low, err := t.Floors(ctx, lanes) // before the first statement, which sets the moment
+	low, err := t.Floors(ctx, lanes) // read before the first statement of the snapshot, which sets its moment
 	if err != nil {
 		return found, err
 	}
@@ -73,7 +73,7 @@ func readSurvey(ctx context.Context, t Tx, s *Store, lanes []batch.ServiceID, q 
 	return found, nil
 }
 
-// readMoment reads the clock, and the control that holds for everything.
+// readMoment reads the clock, and the control of all lanes.
 func readMoment(ctx context.Context, t Tx) (found store.Survey, err error) {
 	now, err := Now(ctx, t)
 	if err != nil {
@@ -98,7 +98,7 @@ func readLaneFacts(ctx context.Context, t Tx, lanes []batch.ServiceID) (b laneFa
 	return b, err
 }
 
-// laneSurvey makes a lane of its rows, its control and its ledger.
+// laneSurvey combines the rows, the control and the ledger of a lane.
 func (b laneFacts) laneSurvey(service batch.ServiceID, rows []store.LaneRow, waiting int) store.LaneSurvey {
 	l := store.LaneSurvey{
 		Service: service, Ledger: b.ledgers[string(service)], Rows: rows, Waiting: waiting, Control: b.controls[service],

@@ -7,20 +7,20 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// encodeTags returns the column of tags, or "" for none.
+// encodeTags returns the text of the column of tags; "" for no tags.
 func encodeTags(t batch.Tags) string {
 	if len(t) == 0 {
 		return ""
 	}
 	text, err := json.Marshal(t)
-	if err != nil { // of strings alone
+	if err != nil { // impossible for strings alone
 		return ""
 	}
 	return string(text)
 }
 
-// decodeTags reads what encodeTags wrote. Tags that somebody has broken in the database are no
-// tags: the batch goes its way.
+// decodeTags reads a text of encodeTags. A text that somebody has broken in the database counts as
+// no tags, so that the batch is delivered all the same.
 func decodeTags(text string) (t batch.Tags) {
 	if text == "" {
 		return nil
@@ -31,7 +31,7 @@ func decodeTags(text string) (t batch.Tags) {
 	return t
 }
 
-// tagsOf reads the tags of a batch. The rows that claims and outcomes read do not have them.
+// tagsOf reads the tags of a batch, which are not in the rows that claims and outcomes read.
 func tagsOf(ctx context.Context, t Tx, seq int64) (batch.Tags, error) {
 	text, _, err := Get[string](ctx, t, sqlTagsOf, seq)
 	return decodeTags(text), err

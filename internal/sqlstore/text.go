@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// textCols is a row of the table of texts, or, with a version of 0, the clock.
+// textCols is a row of the table of texts, or the clock if its version is 0.
 type textCols struct {
 	Name    string `db:"name"`
 	Version int64  `db:"version"`
@@ -81,11 +81,11 @@ func (s *Store) ListTexts(ctx context.Context, q store.TextsQuery) ([]store.Text
 	return found.all, found.now, err
 }
 
-// errSwapped says that a text is not kept with the version that the caller saw.
+// errSwapped means that a text does not have the version that the caller saw.
 var errSwapped = errors.New("a text has another version")
 
-// SwapTexts is [store.Store].SwapTexts. It writes in one order, so that no two calls wait for each
-// other.
+// SwapTexts is [store.Store].SwapTexts. It writes in a fixed order, so that no two calls wait for
+// each other.
 func (s *Store) SwapTexts(ctx context.Context, all ...store.Text) (bool, error) {
 	const op = "keep texts"
 	if err := store.ValidTexts(all); err != nil {
@@ -99,7 +99,7 @@ func (s *Store) SwapTexts(ctx context.Context, all ...store.Text) (bool, error) 
 	err := s.d.Write(ctx, op, func(ctx context.Context, t Tx) error {
 		for rest := all; len(rest) > 0; {
 			n := 1
-			if rest[0].Version == 0 { // the new texts of a kind are one statement
+			if rest[0].Version == 0 { // the new texts of one kind are written by one statement
 				for n < len(rest) && rest[n].Version == 0 && rest[n].Kind == rest[0].Kind {
 					n++
 				}
@@ -121,8 +121,8 @@ func (s *Store) SwapTexts(ctx context.Context, all ...store.Text) (bool, error) 
 	return err == nil, err
 }
 
-// swapTexts writes one text, or new texts of one kind, and returns the number of those that it
-// wrote.
+// swapTexts writes one text, or several new texts of one kind. It returns the number of texts
+// written.
 func swapTexts(ctx context.Context, t Tx, all []store.Text) (int64, error) {
 	kind := string(all[0].Kind)
 	switch one := all[0]; {

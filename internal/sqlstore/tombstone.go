@@ -42,7 +42,7 @@ func (c *TombCols) Record() batch.Record {
 	return r
 }
 
-// OfID compares the tombstone, found by the id of a batch or the hash of it, with the batch.
+// OfID compares a batch with the tombstone that was found by the batch's id or the hash of the id.
 func (c *TombCols) OfID(a *Addition) error {
 	switch {
 	case c.ID != string(a.ID):
@@ -53,7 +53,7 @@ func (c *TombCols) OfID(a *Addition) error {
 	return nil
 }
 
-// OfChange compares the tombstone, found by the DataChangeID of a batch, with the batch.
+// OfChange compares a batch with the tombstone that was found by the batch's DataChangeID.
 func (c *TombCols) OfChange(a *Addition) error {
 	if string(c.Hash) != string(a.PayloadHash[:]) {
 		return store.ChangeConflict(a.Key(), a.DataChangeID)

@@ -12,24 +12,24 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Unusable remembers the names of lanes that a scan found and no call takes: somebody has written
-// to the tables without this package, or with another encoding. Their batches never leave, and a
-// person must learn why. Its methods may be called concurrently.
+// Unusable remembers the names of lanes that a scan found and that no call accepts, because
+// somebody has written to the tables without this package, or with another encoding. Their batches
+// never leave, so a warning has to say why. Its methods may be called concurrently.
 type Unusable struct {
 	mu       sync.Mutex
 	lastSeen map[batch.ServiceID]time.Time
 }
 
 const (
-	// unusableLifetime is how long a name is reported after a scan has found it: scans come once a
-	// minute at least.
+	// unusableLifetime is how long a name is reported after a scan has found it. Scans come at
+	// least once a minute.
 	unusableLifetime = 2 * time.Minute
-	// maxUnusable is how many names are remembered, maxNamedUnusable how many of them a warning
-	// names.
+	// maxUnusable is how many names are remembered. maxNamedUnusable is how many of them a warning
+	// lists.
 	maxUnusable, maxNamedUnusable = 100, 5
 )
 
-// Usable returns the names that calls take, and remembers the others.
+// Usable returns the names that calls accept, and remembers the others.
 func (u *Unusable) Usable(found []batch.ServiceID) []batch.ServiceID {
 	if !slices.ContainsFunc(found, func(s batch.ServiceID) bool { return !areStorable(s) }) {
 		return found
@@ -50,8 +50,8 @@ func (u *Unusable) Usable(found []batch.ServiceID) []batch.ServiceID {
 	})
 }
 
-// Page reads lanes up to the limit of the query. A lane that is left out must not look like the
-// end of a scan.
+// Page reads lanes up to the limit of the query. It reads on if it leaves lanes out, since a short
+// page would look like the end of a scan.
 func (u *Unusable) Page(q store.LanesQuery, read func(q store.LanesQuery) ([]batch.ServiceID, error)) (lanes []batch.ServiceID, err error) {
 	for {
 		found, err := read(q)
@@ -64,14 +64,14 @@ func (u *Unusable) Page(q store.LanesQuery, read func(q store.LanesQuery) ([]bat
 			return lanes, nil
 		}
 		last := found[len(found)-1]
-		if !q.Start && last == q.After { // a database that sorts this name otherwise
+		if !q.Start && last == q.After { // a database that sorts this name differently
 			return lanes, nil
 		}
 		q.After, q.Start, q.Limit = last, false, q.Limit-len(usable)
 	}
 }
 
-// Warnings reports the names that were found of late.
+// Warnings returns a warning about the names that scans found lately, if there are any.
 func (u *Unusable) Warnings(now time.Time) []store.Warning {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A scan passes over a name that no call takes, finds all lanes behind it, and a warning names it,
-// until it is gone.
+// A scan passes over a name that no call accepts, and finds all lanes after it. A warning names it
+// until scans no longer find it.
 func TestUnusableNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bad := []batch.ServiceID{"Z\xfcrich", "a\nb", batch.ServiceID(strings.Repeat("x", 2000))}
