@@ -22,7 +22,7 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 	}
 	add := func(fresh bool) error {
 		err := s.addTransaction(ctx, op, func(ctx context.Context, t *session) error {
-			s.forgetAdded(in) // of a try before
+			s.forgetAdded(in) // an earlier try of the transaction may have set them
 			err := t.add(ctx, in, fresh)
 			if err == nil {
 				s.keepAdded(in)
@@ -43,11 +43,11 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 	return add(false)
 }
 
-// notFreshError reports whether the server refused to take all batches for new, so that the
-// careful way may do better: one is known, the numbers of all are behind those that are stored,
-// or row-level security applies to this role, which takes no COPY then. Where one is known, the
-// next additions are careful from the beginning. Other unique indexes, which the application
-// made, are no concern of that way.
+// notFreshError reports whether the server refused to take all batches as new, so that an Add that
+// looks for known batches may succeed. Reasons are a known batch, numbers that are behind the
+// stored ones, or row-level security for this role, which allows no COPY. After a known batch the
+// next Adds look for known batches from the beginning. A violation of a unique index that the
+// application made is not such an error.
 func (s *Store) notFreshError(err error) bool {
 	switch sqlState(err) {
 	case featureNotSupported:
@@ -58,7 +58,7 @@ func (s *Store) notFreshError(err error) bool {
 		return false
 	}
 	switch name := constraint(err); name {
-	case s.names.index("batches_id"), s.names.index("batches_change"), "": // not every driver names it
+	case s.names.index("batches_id"), s.names.index("batches_change"), "": // not every driver names the constraint
 		s.fresh.noteKnown()
 		return true
 	default:
@@ -66,8 +66,9 @@ func (s *Store) notFreshError(err error) bool {
 	}
 }
 
-// keepAdded keeps the batches of an Add for this process's own claims. Claims see them only once
-// the transaction is committed; if the commit fails, or is not certain, forget follows.
+// keepAdded keeps the batches of an Add for this process's own claims. Claims see the batches only
+// after the transaction is committed. If the commit fails, or may have failed, the caller forgets
+// them.
 func (s *Store) keepAdded(in []addition) {
 	for i := range in {
 		if in[i].Seq != 0 {
@@ -100,10 +101,10 @@ func (t *session) Add(ctx context.Context, b batch.Batch) (int64, error) {
 	return in[0].Seq, nil
 }
 
-// add adds the batches that are not known. If fresh is set it takes all for new, and a known
-// batch gives an error of the state uniqueViolation, which ends the transaction. Plans are
-// generic up to the last insert, and custom again after it. A batch that is not stored loses its
-// number.
+// add adds the batches that are not known. If fresh is true it takes all batches as new, and a
+// known batch gives an error of the state uniqueViolation, which ends the transaction. Plans are
+// generic up to the last insert, and custom after it. The number of a batch that is not stored is
+// set to 0.
 func (t *session) add(ctx context.Context, in []addition, fresh bool) error {
 	if err := t.recheckShard(ctx); err != nil {
 		return err
@@ -118,7 +119,7 @@ func (t *session) add(ctx context.Context, in []addition, fresh bool) error {
 	first := make([]*addition, 0, len(in))
 	var twins []*addition
 	for i := range in {
-		in[i].Seq = 0 // of a try before
+		in[i].Seq = 0 // an earlier try may have set it
 		if in[i].Twin {
 			twins = append(twins, &in[i])
 		} else {
@@ -144,7 +145,7 @@ func (t *session) add(ctx context.Context, in []addition, fresh bool) error {
 	}
 }
 
-// splitTwins divides twins whose first was not stored: some of them are the first now.
+// splitTwins divides twins of which the first was not stored: some of them are the first now.
 func splitTwins[T any](left []T, isTwin func(T) bool) (first, twins []T) {
 	for _, x := range left {
 		if isTwin(x) {
@@ -156,18 +157,18 @@ func splitTwins[T any](left []T, isTwin func(T) bool) (first, twins []T) {
 	return first, twins
 }
 
-// addFirst is add for batches that may be new, and compares their twins.
+// addFirst is add for batches that may be new. It also compares their twins.
 func (t *session) addFirst(ctx context.Context, sorted, twins []*addition, seqs []int64, fresh bool) (err error) {
-	// In the order of callers' keys and then of ids' hashes, so that two calls with the same
-	// batches wait for each other in one direction only. A caller that retries may have made
-	// new ids.
+	// Batches are in the order of the callers' keys and then of the ids' hashes, so that two calls
+	// with the same batches wait for each other in one direction only. A caller that retries may
+	// have made new ids.
 	slices.SortStableFunc(sorted, func(a, b *addition) int {
 		return cmp.Or(cmp.Compare(a.DataChangeID, b.DataChangeID), bytes.Compare(a.IDHash[:], b.IDHash[:]))
 	})
-	for i, a := range sorted { // so that each goes to the end of its index
+	for i, a := range sorted { // numbered in order, so that each goes to the end of its index
 		a.Seq = seqs[i]
 	}
-	var buried bool // there may be tombstones of these
+	var buried bool // true if the batches may have tombstones
 	if fresh && len(twins) == 0 {
 		buried, err = t.addNew(ctx, sorted)
 	} else if err = t.addAll(ctx, sorted, twins, fresh); err == nil {
@@ -182,7 +183,8 @@ func (t *session) addFirst(ctx context.Context, sorted, twins []*addition, seqs 
 	return t.unqueue(ctx, slices.Concat(sorted, twins))
 }
 
-// addNew adds batches that are not known. The statements behind the last insert go out with it.
+// addNew adds batches that are not known. Further statements are sent together with the last
+// insert.
 func (t *session) addNew(ctx context.Context, in []*addition) (buried bool, err error) {
 	var last []conns.Statement
 	if c := t.copier(len(in)); c != nil {
@@ -203,8 +205,7 @@ func (t *session) addNew(ctx context.Context, in []*addition) (buried bool, err 
 	return buried, err
 }
 
-// insertNew inserts all batches but the last, which are left to be inserted by the statement that
-// it returns.
+// insertNew inserts all batches except those of the last statement, which it returns.
 func (t *session) insertNew(ctx context.Context, in []*addition) (last []conns.Statement, err error) {
 	for n := chunk(in, bytesOf); n < len(in); n = chunk(in, bytesOf) {
 		if err := t.insert(ctx, in[:n], nil); err != nil {
@@ -260,13 +261,13 @@ func (t *session) addAll(ctx context.Context, in, twins []*addition, fresh bool)
 }
 
 type knownCols struct {
-	N       int64  `db:"n"` // the batch's place in the question
+	N       int64  `db:"n"` // the index of the batch in the arguments
 	ID      string `db:"header_signature"`
 	Service string `db:"service_id"`
 	Hash    []byte `db:"payload_hash"`
 }
 
-// same compares a batch, found by the hash of its id, with a.
+// same compares the stored batch, found by the hash of its id, with a.
 func (k *knownCols) same(a *addition) error {
 	switch {
 	case k.ID != string(a.ID):
@@ -308,7 +309,8 @@ func (t *session) compareKnown(ctx context.Context, in, twins []*addition, added
 	return nil
 }
 
-// readKnown finds the stored batches of these ids, nil where there is none, and of these keys.
+// readKnown finds the stored batches of these ids, with nil for an id that is not stored, and the
+// payload hashes of these keys.
 func (t *session) readKnown(ctx context.Context, ask []*addition) ([]*knownCols, map[changeKey][]byte, error) {
 	rows, err := sqlstore.Query[knownCols](ctx, t, sqlKnown, hashArray(len(ask), func(i int) [16]byte { return ask[i].IDHash }))
 	if err != nil {
@@ -322,8 +324,8 @@ func (t *session) readKnown(ctx context.Context, ask []*addition) ([]*knownCols,
 	return known, changes, err
 }
 
-// unknownTwins returns the twins of which neither the id nor the key is stored. So it is where the
-// first batch of the key is known by its id, without the key, or has a tombstone.
+// unknownTwins returns the twins of which neither the id nor the key is stored. There are such
+// twins if the first batch of the key was stored by its id without the key, or has a tombstone.
 func (t *session) unknownTwins(ctx context.Context, first, twins []*addition) (left []*addition, err error) {
 	stored := make(map[changeKey]bool, len(first))
 	for _, a := range first {
@@ -354,7 +356,8 @@ type changeKey struct {
 	change  string
 }
 
-// knownChanges returns the hashes of the payloads to which these batches' keys were given.
+// knownChanges returns the payload hashes of the keys of these batches, as far as the keys are
+// stored.
 func (t *session) knownChanges(ctx context.Context, in []*addition) (map[changeKey][]byte, error) {
 	var ask []*addition
 	for _, a := range in {
@@ -363,7 +366,7 @@ func (t *session) knownChanges(ctx context.Context, in []*addition) (map[changeK
 		}
 	}
 	if len(ask) == 0 {
-		return nil, nil //nolint:nilnil // none is asked for
+		return nil, nil //nolint:nilnil // no keys are asked for
 	}
 	type knownChange struct {
 		Service batch.ServiceID `db:"service_id"`

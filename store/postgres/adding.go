@@ -2,7 +2,7 @@ package postgres
 
 import "context"
 
-// addTransaction is tx for calls that give out order keys: see beginAdd.
+// addTransaction is tx for calls that assign order keys: see beginAdd.
 func (s *Store) addTransaction(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
 	if err := s.ensureSchemaChecked(ctx, op); err != nil {
 		return err
@@ -10,7 +10,7 @@ func (s *Store) addTransaction(ctx context.Context, op string, do func(ctx conte
 	return s.txAs(ctx, op, s.sql(beginAdd), do)
 }
 
-// ensureSchemaChecked makes sure that somebody has looked at the schema.
+// ensureSchemaChecked checks the schema, unless this process has checked it before.
 func (s *Store) ensureSchemaChecked(ctx context.Context, op string) error {
 	if s.checked.Load() != nil {
 		return nil

@@ -43,7 +43,7 @@ func (s *Store) Owns(tx store.Tx) bool {
 	return is && own.s == s
 }
 
-// sqlTxOf returns a transaction of database/sql; nil where there is none.
+// sqlTxOf returns a transaction of database/sql as a conns.Tx; nil stays nil.
 func sqlTxOf(tx *sql.Tx) conns.Tx {
 	if tx == nil {
 		return nil
@@ -88,8 +88,8 @@ func (s *Store) addTx(ctx context.Context, tx conns.Tx, batches ...batch.Batch) 
 	})
 }
 
-// inTx runs do in the application's own transaction; after an error it undoes the work of do.
-// adds says that do gives out order keys, as in [Store.addTransaction].
+// inTx runs do in the application's own transaction. After an error it undoes the work of do. adds
+// is true if do assigns order keys, as in [Store.addTransaction].
 func (s *Store) inTx(ctx context.Context, op string, tx conns.Tx, adds bool, do func(t *session) error) error {
 	if tx == nil {
 		return wrap(op, &batch.InputError{Field: "tx", Value: "nil", Want: "an open transaction of this database: a *sql.Tx, or a pgx.Tx in store/postgres/native"})
@@ -117,14 +117,14 @@ func (s *Store) inTx(ctx context.Context, op string, tx conns.Tx, adds bool, do 
 	if t.level.hidesCommits() && !s.o.AllowSnapshotTx {
 		return wrap(op, &IsolationError{Level: level})
 	}
-	// Once something is known of the schema, only transactions of the store's own look again: this
-	// one may have rights and a snapshot of its own.
+	// Once the schema has been checked, only transactions of the store check it again, because the
+	// application's transaction may have other rights and an older snapshot.
 	if s.checked.Load() == nil {
 		if err := s.checkSchema(ctx, t); err != nil {
 			return wrap(op, err)
 		}
 	}
-	// The settings made behind a savepoint are undone with it, or below.
+	// Settings that are made after a savepoint are undone with it, or below.
 	begin := "SAVEPOINT dltbatch_add; " + sqlCustomPlans
 	if adds {
 		begin += "; " + s.sql(takeNumber)

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Arrays are sent as PostgreSQL's text for them, which every driver passes on unchanged and
-// every protocol takes; a statement names their type.
+// Arrays are sent as PostgreSQL's text form, which every driver passes on unchanged and every
+// protocol accepts. The statement names the type.
 
 func intArray(n int, at func(i int) int64) string {
 	b := append(make([]byte, 0, 2+n*8), '{')
@@ -42,7 +42,7 @@ func textArray(n int, at func(i int) string) string {
 	for i := range n {
 		size += len(at(i)) + len(`"",`)
 	}
-	b := append(make([]byte, 0, size), '{') // enough, unless there is something to escape
+	b := append(make([]byte, 0, size), '{') // enough if no value needs an escape
 	for i := range n {
 		if i > 0 {
 			b = append(b, ',')
@@ -52,21 +52,21 @@ func textArray(n int, at func(i int) string) string {
 	return string(append(b, '}'))
 }
 
-// rowArrays collects rows: each column is an array.
+// rowArrays collects rows. Each column is an array.
 type rowArrays struct {
 	n          int64
 	capacity   int
 	columns    [][]byte
-	nextColumn int // column of the row
+	nextColumn int // the index of the row's next column
 }
 
-// row begins a row, one of `most` rows at most.
+// row begins a row. most is the largest number of rows.
 func (a *rowArrays) row(most int) *rowArrays {
 	a.n, a.capacity, a.nextColumn = a.n+1, most, 0
 	return a
 }
 
-// column returns the row's next column, up to its value.
+// column begins the row's next column and returns the text to which the value is appended.
 func (a *rowArrays) column() *[]byte {
 	if a.n == 1 {
 		a.columns = append(a.columns, append(make([]byte, 0, 2+18*a.capacity), '{'))
@@ -107,7 +107,7 @@ func (a *rowArrays) null() *rowArrays {
 	return a
 }
 
-// args returns the columns.
+// args returns the arrays of the columns.
 func (a *rowArrays) args() []any {
 	args := make([]any, len(a.columns))
 	for i, c := range a.columns {
@@ -125,7 +125,7 @@ func escaped(text string) string {
 
 var arrayEscapes = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
 
-// Array returns an array of any type.
+// Array returns an array of any element type.
 func (t *session) Array(n int, at func(i int) any) any {
 	b := append(make([]byte, 0, 2+12*n), '{')
 	for i := range n {
@@ -142,7 +142,7 @@ func (t *session) Array(n int, at func(i int) any) any {
 		case nil:
 			b = append(b, "NULL"...)
 		default:
-			panic(fmt.Sprintf("an array of %T", v)) // rather than a NULL that nobody meant
+			panic(fmt.Sprintf("an array of %T", v)) // so that no value is silently written as NULL
 		}
 	}
 	return string(append(b, '}'))
@@ -151,7 +151,7 @@ func (t *session) Array(n int, at func(i int) any) any {
 // Ints returns an array of numbers.
 func (t *session) Ints(list []int64) any { return ints(list) }
 
-// ExecAll sends an array for each column.
+// ExecAll runs one statement, with an array for each column.
 func (t *session) ExecAll(ctx context.Context, statement string, rows [][]any) (int64, error) {
 	if len(rows) == 0 {
 		return 0, nil

@@ -9,15 +9,15 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// maxChannel is the longest name of a channel that PostgreSQL takes, and maxPayload the longest
-// payload.
+// maxChannel is the longest name of a channel that PostgreSQL accepts, and maxPayload the longest
+// payload, in bytes.
 const (
 	maxChannel = 63
 	maxPayload = 7999
 )
 
-// channel returns the name of the channel on which the processes on these tables tell hints. Each
-// database has channels of its own.
+// channel returns the name of the channel on which the processes that use these tables send hints.
+// Each database has its own channels.
 func (n names) channel() string {
 	const mark = "dltbatch:"
 	name := mark + n.schema + ":" + n.prefix
@@ -28,12 +28,12 @@ func (n names) channel() string {
 	return mark + hex.EncodeToString(sum[:16])
 }
 
-// notify tells a hint. The server takes a lock of the whole cluster for the commit of a
-// transaction that notifies, and gives it a number and a record of its log: so the statement has a
-// transaction of its own, which does not wait for the disk nor for standbys.
+// notify sends a hint. For the commit of a transaction that notifies, the server takes a lock of
+// the whole cluster, and gives the transaction a number and a record of its log. So the statement
+// has a transaction of its own, which waits neither for the disk nor for standbys.
 const notify = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)"
 
-// notifyAtCommit is notify in a transaction of the application.
+// notifyAtCommit sends a hint when the transaction of the application commits.
 const notifyAtCommit = "SELECT pg_notify($1, $2)"
 
 // Tell implements [store.Store] by NOTIFY.
@@ -51,7 +51,7 @@ func (s *Store) Tell(ctx context.Context, h store.Hint) error {
 	return nil
 }
 
-// tell sends a hint by a statement.
+// tell sends a hint with the statement text.
 func tell(ctx context.Context, to conns.Tx, text, channel string, h store.Hint) error {
 	_, err := to.Exec(ctx, text, channel, h.Text(maxPayload))
 	return err

@@ -14,7 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// freshLanesError names lanes that need a row before they can be locked.
+// freshLanesError names lanes that have no row that a claim could lock.
 type freshLanesError []batch.ServiceID
 
 func (f freshLanesError) Error() string {
@@ -22,9 +22,9 @@ func (f freshLanesError) Error() string {
 }
 
 // Claim is [store.Store].Claim: one transaction (docs/design.md#how-a-claim-works). If choose
-// panics, nothing is claimed. After a conflict with another transaction Claim asks choose again,
-// and drops its earlier answer. It waits for a locked row for 1.5 s, and then fails; it passes
-// over locked lanes.
+// panics, nothing is claimed. After a conflict with another transaction Claim begins again, asks
+// choose again and drops the first answer. Claim skips locked lanes. It waits for another locked
+// row for 1.5 s, and then fails.
 func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	const op = "claim"
 	q.Lanes = sqlstore.Services(q.Lanes)
@@ -36,9 +36,9 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 	for try := 1; ; try++ {
 		var claimed store.Claimed
 		var fresh freshLanesError
-		var from *position.Claim // where its lanes begin; made before the transaction begins
+		var from *position.Claim // where the open work of the lanes begins; made before the transaction begins
 		err := s.txBefore(ctx, op, beginClaim, func() { from = s.memory.Lanes.Claim(time.Now()) }, func(ctx context.Context, t *session) (err error) {
-			// The next claim finds lanes that appear during this one.
+			// Lanes that appear while this claim runs are left to the next claim.
 			claimed, fresh, err = t.claim(ctx, q, choose, from, try > 1)
 			if err == nil && len(fresh) > 0 {
 				return fresh
@@ -69,13 +69,13 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 		lanes = lanes[len(some):]
 		got, locked, unknown, us, err := t.lock(ctx, some, from)
 		if err == nil {
-			err = t.checkLoss(ctx) // a pooler may lead a known connection to another server
+			err = t.checkLoss(ctx) // a pooler may have led a known connection to another server
 		}
 		if err != nil {
 			return out, nil, err
 		}
 		if len(unknown) > 0 && !all {
-			_, more, err := t.splitLanes(ctx, lanes) // so that this happens once
+			_, more, err := t.splitLanes(ctx, lanes) // the same lanes are not looked up again
 			return out, append(unknown, more...), err
 		}
 		t.s.memory.Listed.Add(services(got))
@@ -93,7 +93,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 				t.noteRead(from, w, false)
 			}
 		}
-		var first []*stored // claimed for the first time
+		var first []*stored // the rows that this call claims for the first time
 		left, err = sqlstore.PlanLanes(windows, now, &q, left, choose, &out, func(windows []*window) error {
 			err := t.waiting(ctx, sqlWaiting, windows)
 			for _, w := range windows {
@@ -131,9 +131,9 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 	return out, nil, t.Save(ctx, changed)
 }
 
-// lanesTogether returns how many lanes are locked, and looked up, at once: not many more than the
-// limit lets through. If the wanted rows of each lane are known before its waiting rows are read,
-// it is some more.
+// lanesTogether returns how many lanes a claim locks and looks up at once: not many more than the
+// limit lets through. It returns some more if the claim knows how many waiting rows each lane
+// wants before it reads them.
 func lanesTogether(q store.ClaimQuery, left int) int {
 	n := left / q.Window
 	if q.Wants != nil {
@@ -157,33 +157,34 @@ func lanesWithout(lanes, others []batch.ServiceID) []batch.ServiceID {
 	})
 }
 
-// window is a claim's view of a lane, in order. Two statements read it, and no row moves
-// between attempted and waiting meanwhile: only a claim moves one, and needs the lane's lock
-// for that.
+// window is a claim's view of a lane, in order. Two statements read it. No row moves between
+// attempted and waiting between the two, since only a claim moves a row and it needs the lane's
+// lock.
 type window struct {
 	service batch.ServiceID
 	rows    []*stored
 	lane    []store.LaneRow // the rows that the strategy sees
-	waiting []*stored       // its rows of the table of waiting batches
-	wanted  int             // waiting rows
+	waiting []*stored       // the rows from the table of waiting batches
+	wanted  int             // the number of waiting rows that the lane wants
 	ranges  []position.Range
-	closed  bool // the first statement found the lane closed: the strategy sees no row of it
+	closed  bool // true if the first statement found the lane closed; the strategy then sees no row
 
-	attemptedKeys, waitingKeys []int64 // as the two statements found them, closed or not
+	attemptedKeys, waitingKeys []int64 // the order keys that the two statements found, whether the lane is closed or not
 }
 
-// Wants returns how many waiting rows the lane wants.
+// Wants returns how many waiting rows of the lane the claim wants.
 func (w *window) Wants() (service batch.ServiceID, rows int) { return w.service, w.wanted }
 
-// Rows returns the rows that a strategy sees.
+// Rows returns the rows that the strategy sees.
 func (w *window) Rows() []store.LaneRow { return w.lane }
 
 // attempted reads the attempted rows of locked lanes, and returns the windows of all lanes in
-// order; windows of other lanes are empty. wanted says how many waiting rows each lane wants.
+// order. The windows of lanes that are not locked are empty. wanted returns how many waiting rows
+// a lane wants.
 func (t *session) attempted(ctx context.Context, statement string, locked []heldLane, all []batch.ServiceID,
 	wanted func(batch.ServiceID, []store.LaneRow) int,
 ) ([]*window, error) {
-	memory, keys := make([]window, len(all)), make([]int64, 2*len(all)) // most have one key
+	memory, keys := make([]window, len(all)), make([]int64, 2*len(all)) // most lanes have one attempted row
 	lanes := make(map[batch.ServiceID]*window, len(all))
 	windows := make([]*window, len(all))
 	for i, service := range all {
@@ -226,9 +227,9 @@ func (t *session) attempted(ctx context.Context, statement string, locked []held
 	return windows, nil
 }
 
-// waiting adds the first waiting rows, as many as each window wants. It reads the batches of these
-// rows only where they are not known from their Add: with the rows, where that was so the last
-// time.
+// waiting adds the first waiting rows, as many as each window wants. It reads the batches of those
+// rows that this process does not know from their Add: in the same statement if that was necessary
+// the last time, and otherwise afterwards.
 func (t *session) waiting(ctx context.Context, statement string, windows []*window) error {
 	var ask []*window
 	total := 0
@@ -272,7 +273,7 @@ func (t *session) waiting(ctx context.Context, statement string, windows []*wind
 		}
 	}
 	for _, w := range ask {
-		w.waiting = slices.DeleteFunc(w.waiting, func(s *stored) bool { return s.HeaderSignature == "" }) // somebody removed the batch
+		w.waiting = slices.DeleteFunc(w.waiting, func(s *stored) bool { return s.HeaderSignature == "" }) // somebody removed the batch of such a row
 		inOrder(w.waiting)
 		first := w.waiting[:min(len(w.waiting), w.wanted)]
 		w.rows = append(w.rows, first...)
@@ -303,7 +304,7 @@ type rangePart struct {
 	position.Range
 }
 
-// rangeArrays returns the arguments of the statements that read windows: they name a lane once for
+// rangeArrays returns the arguments of the statements that read windows. A lane is named once for
 // each of its ranges.
 func rangeArrays(windows []*window) (parts []rangePart, args []any) {
 	parts = make([]rangePart, 0, len(windows))
@@ -342,13 +343,13 @@ func (w *window) appendRows(rows []*stored) error {
 	return nil
 }
 
-// isTaken reports whether a row is claimed for the first time, so that sqlTake writes it: it was
-// read as waiting, with two columns beside [store.NewRow], and a plan does nothing else with such
-// a row.
+// isTaken reports whether a row is claimed for the first time, so that sqlTake writes it. Such a
+// row was read as waiting, with two columns more than [store.NewRow], and a plan changes it in no
+// other way.
 func (s *stored) isTaken() bool { return s.Place != "" && s.Now.State == batch.Submitting }
 
-// writeTaken writes rows that were taken, and adds their payloads to payloads. It reads the
-// payloads that are not known from an Add.
+// writeTaken writes rows that are claimed for the first time, and adds their payloads to payloads.
+// It reads the payloads that are not known from an Add.
 func (t *session) writeTaken(ctx context.Context, payloads map[int64][]byte, rows []*stored, now time.Time, q store.ClaimQuery,
 ) (map[int64][]byte, error) {
 	if len(rows) == 0 {

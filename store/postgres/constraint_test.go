@@ -7,13 +7,13 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// violation is an error as a driver gives it, with the constraint in a field.
+// violation is a driver's error that has the constraint's name in a field.
 type violation struct{ State, ConstraintName string }
 
 func (v *violation) Error() string    { return v.State }
 func (v *violation) SQLState() string { return v.State }
 
-// A unique violation means what its constraint's name says.
+// The name of the violated constraint says what a unique violation means.
 func TestUniqueViolationsByName(t *testing.T) {
 	s := &Store{names: names{prefix: "app_"}}
 	for name, want := range map[string]struct{ careful, known, raced bool }{
@@ -23,7 +23,7 @@ func TestUniqueViolationsByName(t *testing.T) {
 		"batches_id":                {},
 		"one_signer":                {},
 		"pg_type_typname_nsp_index": {raced: true},
-		"":                          {careful: true, known: true, raced: true}, // a driver that does not say
+		"":                          {careful: true, known: true, raced: true}, // the driver does not name the constraint
 	} {
 		s.fresh.doubts.Store(0)
 		err := fmt.Errorf("add: %w", &violation{uniqueViolation, name})

@@ -9,8 +9,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// minCopyRows is from how many new batches on an Add copies them. COPY costs the server less for
-// each row than an INSERT, and two trips more.
+// minCopyRows is the least number of new batches for which an Add uses COPY. COPY costs the server
+// less for each row than INSERT, and two round trips more.
 const minCopyRows = 100
 
 const (
@@ -18,7 +18,7 @@ const (
 	copyQueuedColumns  = 5
 )
 
-// copier returns the connection if it can copy this many new batches, rows, and nil otherwise.
+// copier returns the connection if it can copy rows new batches, and nil otherwise.
 func (t *session) copier(rows int) conns.Copier {
 	if rows < minCopyRows {
 		return nil
@@ -27,8 +27,8 @@ func (t *session) copier(rows int) conns.Copier {
 	return c
 }
 
-// copyNew is sqlInsertNew by COPY. The rows go into each index in the same order, so that two
-// calls with the same batches wait for each other in one direction only, by COPY or by INSERT.
+// copyNew does by COPY what sqlInsertNew does. The rows go into each index in the same order as by
+// INSERT, so that two calls with the same batches wait for each other in one direction only.
 func (t *session) copyNew(ctx context.Context, c conns.Copier, in []*addition) error {
 	text, columns := copyBatches, uint16(copyBatchesColumns)
 	if hasMore(in) {
@@ -46,24 +46,24 @@ func (t *session) copyNew(ctx context.Context, c conns.Copier, in []*addition) e
 	}})
 }
 
-// copyReader reads rows as COPY takes them (PostgreSQL's documentation, COPY, binary format).
+// copyReader makes rows in the binary format of COPY (PostgreSQL's documentation, COPY).
 type copyReader struct {
-	n    int                          // rows
-	row  func(b []byte, i int) []byte // appends a row
-	next int                          // the next row
+	n    int                          // the number of rows
+	row  func(b []byte, i int) []byte // appends row i
+	next int                          // the index of the next row
 	rest []byte                       // the part of made that was not read yet
 	made []byte                       // the buffer of rest
-	at   uint8                        // the part that comes next: the head, rows, or nothing
+	at   uint8                        // the part that comes next: the head, the rows, or nothing
 }
 
-// The head of the format: its signature, no flags, and no extension. Its end is a row of -1
-// columns.
+// copyHead has the signature of the format, no flags and no extension. copyEnd is a row of -1
+// columns, which ends the data.
 const (
 	copyHead = "PGCOPY\n\xff\r\n\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00"
 	copyEnd  = "\xff\xff"
 )
 
-// Read fills p, so that messages to the server are large.
+// Read fills p as far as it can, so that messages to the server are large.
 func (c *copyReader) Read(p []byte) (n int, err error) {
 	for {
 		done := copy(p[n:], c.rest)
@@ -88,7 +88,7 @@ func (c *copyReader) Read(p []byte) (n int, err error) {
 	}
 }
 
-// appendBatch appends a row of copyBatches, or with two columns more of copyBatchesMore.
+// appendBatch appends a row of copyBatches, or, with two more columns, of copyBatchesMore.
 func appendBatch(b []byte, a *addition, columns uint16) []byte {
 	b = binary.BigEndian.AppendUint16(b, columns)
 	b = appendInt(b, a.Seq)
@@ -135,7 +135,7 @@ func appendValue[T ~string | ~[]byte](b []byte, value T) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(len(value))), value...)
 }
 
-// appendOrNull appends NULL for no bytes.
+// appendOrNull appends value, or NULL if value is empty.
 func appendOrNull[T ~string | ~[]byte](b []byte, value T) []byte {
 	if len(value) == 0 {
 		return append(b, 0xff, 0xff, 0xff, 0xff)

@@ -17,7 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// noCopy is a script whose connections refuse to copy.
+// noCopy is a script whose connections return an error for COPY.
 type noCopy struct {
 	script
 	copies int
@@ -37,13 +37,13 @@ func (c *noCopyConn) Copy(context.Context, string, io.Reader) error {
 	return stateError(featureNotSupported)
 }
 
-// Where the server takes no COPY, as with row-level security, the batches are inserted.
+// If the server refuses COPY, as with row-level security, the batches are inserted.
 func TestWhereNothingMayBeCopied(t *testing.T) {
 	n := &noCopy{script: script{answers: map[string][][]any{}}}
 	list := make([]batch.Batch, minCopyRows)
 	for i := range list {
 		list[i] = batch.Batch{Service: "s", ID: batch.ID(fmt.Sprint(i)), Payload: []byte("a")}
-		n.answers["ON CONFLICT"] = append(n.answers["ON CONFLICT"], []any{int64(1001 + i)}) // of the second try
+		n.answers["ON CONFLICT"] = append(n.answers["ON CONFLICT"], []any{int64(1001 + i)}) // the rows that the second try inserts
 	}
 	s, _, err := Over(n, nil)
 	require.NoError(t, err)
@@ -59,7 +59,8 @@ func TestWhereNothingMayBeCopied(t *testing.T) {
 	assert.Equal(t, 1, n.copies, "the next one does not try")
 }
 
-// Rows for COPY are the same bytes however they are read, and each Read is as large as it can be.
+// The rows for COPY are the same bytes however large the reads are. Each Read returns as much as
+// it can.
 func TestCopiedRows(t *testing.T) {
 	row := func(b []byte, i int) []byte { return append(b, bytes.Repeat([]byte{byte('a' + i)}, 3*i)...) }
 	want := copyHead

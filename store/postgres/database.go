@@ -21,7 +21,7 @@ var errUnreadableDSN = errors.New("the data source name is no URL that can be re
 
 func (p sqlPool) Acquire(ctx context.Context) (conns.Conn, error) {
 	c, err := p.db.Conn(ctx)
-	if u, is := errors.AsType[*url.Error](err); is && u.Op == "parse" { // it quotes all of it
+	if u, is := errors.AsType[*url.Error](err); is && u.Op == "parse" { // such an error quotes the whole data source name
 		return nil, errUnreadableDSN
 	}
 	if err != nil {
@@ -60,8 +60,9 @@ func (c *sqlConn) Begin(ctx context.Context, text string) error {
 func (c *sqlConn) Begun() bool             { return c.begun }
 func (c *sqlConn) Session() *conns.Session { return c.session }
 
-// commit is COMMIT. A server answers COMMIT in a failed transaction with ROLLBACK, and drivers
-// call that a success. The first statement, which changes nothing, fails there.
+// commit is COMMIT after a statement that changes nothing. A server answers COMMIT in a failed
+// transaction with ROLLBACK, which drivers return as a success. In such a transaction the first
+// statement fails.
 const commit = "SELECT 1; " + conns.Commit
 
 func (c *sqlConn) Exec(ctx context.Context, text string, args ...any) (int64, error) {
@@ -79,10 +80,10 @@ func (c *sqlConn) Together(ctx context.Context, list ...conns.Statement) error {
 	return conns.InTurn(ctx, c, list)
 }
 
-func (c *sqlConn) Release() { _ = c.c.Close() } // nothing can be lost by now
+func (c *sqlConn) Release() { _ = c.c.Close() } // the transaction has ended, so an error of Close changes nothing
 
 func (c *sqlConn) Discard(context.Context) {
-	_ = c.c.Raw(func(any) error { return driver.ErrBadConn }) // this closes the connection, and Raw returns this error
+	_ = c.c.Raw(func(any) error { return driver.ErrBadConn }) // closes the connection; Raw returns this error
 	_ = c.c.Close()
 }
 

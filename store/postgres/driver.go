@@ -33,20 +33,21 @@ func (s *Store) driver() sqlstore.Driver {
 	}
 }
 
-// beginLook begins a transaction whose statements all see one moment.
+// beginLook begins a transaction of which all statements see one moment.
 const beginLook = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT " + beginLocal + ", " + planAnew
 
-// snapshotTx is tx whose statements all see one moment.
+// snapshotTx is tx for a transaction of which all statements see one moment.
 func (s *Store) snapshotTx(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
 	return s.readAs(ctx, op, beginLook, do)
 }
 
-// surveyTx is snapshot for a read of lanes in the order of an index, which no sort improves.
+// surveyTx is snapshotTx for a read of lanes in the order of an index. It forbids the plans that
+// would sort.
 func (s *Store) surveyTx(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
 	return s.readAs(ctx, op, beginLook+", set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)", do)
 }
 
-// deliverTx is read with plans that the server may keep.
+// deliverTx is a transaction that reads, with plans that the server may keep.
 func (s *Store) deliverTx(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
 	return s.readAs(ctx, op, beginDeliver, do)
 }
@@ -75,7 +76,7 @@ func (t *session) Windows(ctx context.Context, services []batch.ServiceID, low [
 	return lanes, nil
 }
 
-// NextKey returns an order key behind the whole lane.
+// NextKey returns an order key after all keys of the lane.
 func (t *session) NextKey(ctx context.Context, service batch.ServiceID) (int64, error) {
 	last := map[batch.ServiceID]int64{}
 	now, _, err := t.readFacts(ctx, adding, []batch.ServiceID{service}, 0, last, customPlans)

@@ -34,7 +34,7 @@ func (e *SettingError) Error() string {
 // IsolationError refuses an application's transaction that may not see the end of a lane.
 // Begin it with READ COMMITTED, or see Options.AllowSnapshotTx.
 type IsolationError struct {
-	Level string // of the transaction, as PostgreSQL calls it
+	Level string // the isolation level of the transaction, as PostgreSQL calls it
 }
 
 // Error implements error.
@@ -42,7 +42,7 @@ func (e *IsolationError) Error() string {
 	return "dltbatch: postgres: the transaction is " + e.Level + ", want read committed"
 }
 
-// wrap adds the operation that failed.
+// wrap adds the name of the operation to an error.
 func wrap(op string, err error) error {
 	if err == nil {
 		return nil
@@ -50,7 +50,7 @@ func wrap(op string, err error) error {
 	return fmt.Errorf("postgres: %s: %w", op, err)
 }
 
-// sqlState is PostgreSQL's five-character class of an error, or "".
+// sqlState returns the SQLSTATE of an error, a code of five characters, or "".
 func sqlState(err error) string {
 	var s interface{ SQLState() string }
 	if errors.As(err, &s) {
@@ -60,7 +60,7 @@ func sqlState(err error) string {
 }
 
 // constraint returns the name of the constraint or the unique index that a statement violated, or
-// "": drivers have it in a field of their error.
+// "". Drivers have the name in a field of their error.
 func constraint(err error) string {
 	var s interface{ SQLState() string }
 	if !errors.As(err, &s) {
@@ -70,7 +70,7 @@ func constraint(err error) string {
 	if v.Kind() != reflect.Struct {
 		return ""
 	}
-	for _, name := range [...]string{"ConstraintName", "Constraint"} { // of pgx, of lib/pq
+	for _, name := range [...]string{"ConstraintName", "Constraint"} { // the fields of pgx and of lib/pq
 		if f := v.FieldByName(name); f.Kind() == reflect.String {
 			return f.String()
 		}
@@ -78,7 +78,7 @@ func constraint(err error) string {
 	return ""
 }
 
-// States of PostgreSQL (its documentation, appendix A).
+// These are SQLSTATEs of PostgreSQL (appendix A of its documentation).
 const (
 	serializationFailure  = "40001"
 	deadlockDetected      = "40P01"
@@ -97,7 +97,7 @@ const (
 	readOnlyTransaction   = "25006"
 )
 
-// canRetry reports whether the transaction did nothing and may be begun again.
+// canRetry reports whether the transaction had no effect and may be begun again.
 func canRetry(err error) bool {
 	if errors.Is(err, sqlstore.ErrMoved) {
 		return true
@@ -109,8 +109,8 @@ func canRetry(err error) bool {
 	return false
 }
 
-// lost reports whether a connection was gone before any statement ran on it, or was unfit and is
-// gone now.
+// lost reports whether a connection was gone before any statement ran on it, or was unfit and has
+// been closed.
 func (s *Store) lost(err error) bool {
 	if _, is := errors.AsType[unfitError](err); is {
 		return true

@@ -10,9 +10,9 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// A store in a schema of its own. It wants a server, so it is not run here; examples/outbox
-// starts one.
-func ExampleNew() { //nolint:testableexamples // it wants a server
+// The example opens a store in a schema of its own. It is not run here, because it needs a server;
+// examples/outbox starts a server.
+func ExampleNew() { //nolint:testableexamples // it needs a server
 	db, err := sql.Open("postgres", "postgres://user:password@host/database")
 	if err != nil {
 		fmt.Println(err)
@@ -20,13 +20,13 @@ func ExampleNew() { //nolint:testableexamples // it wants a server
 	}
 	defer db.Close()
 	db.SetMaxOpenConns(16)
-	db.SetMaxIdleConns(16) // the default, 2, opens and closes connections all the time
+	db.SetMaxIdleConns(16) // with the default, 2, connections are opened and closed all the time
 	st, err := postgres.New(db, &postgres.Options{Schema: "dltbatch"})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	if err := st.Migrate(context.Background()); err != nil { // any number of processes may do this at once
+	if err := st.Migrate(context.Background()); err != nil { // any number of processes may call Migrate at the same time
 		fmt.Println(err)
 	}
 }

@@ -18,22 +18,23 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// script is a server that gives out the numbers 1, 1001 and so on, at the time of 5. It answers
-// other queries by a part of their text.
+// script is a server that assigns the numbers 1, 1001 and so on, at the time 5. It answers each
+// other query by a part of the query's text.
 type script struct {
 	conns.Pool
 	calls   int64
-	commits []error // of the next commits
+	commits []error // the errors of the next commits
 	answers map[string][][]any
-	session conns.Session // of the only connection
-	wrong   string        // the setting that does not fit
-	// The name of the database, and whether the pool has one connection.
+	session conns.Session // the session of the only connection
+	wrong   string        // the name of the setting whose value does not fit
+	// database is the name of the database. single is true if the pool has one connection.
 	database string
 	single   bool
-	server   string // when it was started; "" is a time of 2023
+	server   string // the time at which the server was started; "" stands for a time in 2023
 }
 
-// settings are some texts, and the values of a list, all of which fit but one.
+// settings returns some texts and the values of a list of settings. All values fit, except that of
+// s.wrong.
 func (s *script) settings(k pgsettings.Kind, have ...string) *scriptRows {
 	for _, line := range pgsettings.For(k, false) {
 		if line.Name == s.wrong {
@@ -103,7 +104,8 @@ type scriptRows struct {
 	row   []any
 }
 
-// rowsOf are rows of one value each, or the names of columns and then the rows of their values.
+// rowsOf returns rows of one value each. If the first row has several values, these are the names
+// of the columns.
 func rowsOf(list [][]any) *scriptRows {
 	r := &scriptRows{list: list}
 	if len(list) > 0 && len(list[0]) > 1 {
@@ -151,8 +153,9 @@ type stateError string
 func (e stateError) Error() string    { return string(e) }
 func (e stateError) SQLState() string { return string(e) }
 
-// A claim of this process finds in memory what an Add has stored, and nothing else: no transaction
-// that failed, may have failed or is the application's, and no batch that was not stored.
+// A claim of this process finds in memory the batches that an Add has stored. It finds no batch of
+// a transaction that failed, may have failed or is the application's, and no batch that was not
+// stored.
 func TestOnlyWhatIsStoredIsHeld(t *testing.T) {
 	z := batch.Batch{Service: "s", ID: "z", Payload: []byte("z")}
 	b := batch.Batch{Service: "s", ID: "b", Payload: []byte("b")}
@@ -163,7 +166,7 @@ func TestOnlyWhatIsStoredIsHeld(t *testing.T) {
 		script script
 		add    func(s *Store) error
 		err    error
-		want   []string // the ids that are held, with number and order key
+		want   []string // the ids that are kept, with their numbers and order keys
 	}{
 		"all":                         {want: []string{"b 1 6", "z 2 5"}},
 		"a commit without an answer":  {script: script{commits: []error{lost}}, err: lost},

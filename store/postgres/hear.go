@@ -14,63 +14,64 @@ import (
 )
 
 const (
-	// hearTestInterval is the pause between two tests that notifications arrive, hearTestLimit how
-	// long one may take to arrive.
+	// hearTestInterval is the pause between two tests that notifications arrive. hearTestLimit is
+	// how long the notification of such a test may take.
 	hearTestInterval = time.Minute
 	hearTestLimit    = 10 * time.Second
-	// sessionLinger is how long a session goes on without a listener: a process that waits for one
-	// batch after the other opens no session for each.
+	// sessionLinger is how long a session goes on without a listener. So a process that waits for
+	// one batch after another does not open a session for each.
 	sessionLinger = 3 * time.Second
 )
 
-// ErrDeaf says that a session listens, and that notifications do not arrive there: a pooler in
-// transaction mode is between, say. See Options.Listen.
+// ErrDeaf means that a session listens and notifications do not arrive there, for example because
+// a pooler in transaction mode is in between. See Options.Listen.
 var ErrDeaf = errors.New("a notification that was sent through the pool did not arrive at the session that listens, as behind a pooler in transaction mode: set Options.Listen")
 
-// Pauses after a session that failed: behind a pooler the next one would fail alike.
+// pauseAfterLoss and pauseWhenDeaf are pauses after a session that failed, since behind a pooler
+// the next session would fail in the same way.
 const (
 	pauseAfterLoss = time.Second
 	pauseWhenDeaf  = time.Minute
 )
 
-// errStalled is ErrDeaf of a session on which notifications arrived before: the server is slow,
-// say, or the connection was cut without a word.
+// errStalled is ErrDeaf for a session on which notifications arrived before: the server is slow,
+// for example, or the connection was cut without a reset.
 var errStalled = fmt.Errorf("a notification that was sent through the pool has not arrived within %s, as earlier ones did", hearTestLimit)
 
-// ears share one session among all listeners of a store.
+// ears are the listeners of a store. They share one session.
 type ears struct {
 	mu      sync.Mutex
 	all     map[*ear]struct{}
-	session *listening // nil: none runs
-	err     error      // of the last session
-	closed  time.Time  // until when no other is opened
+	session *listening // nil while no session runs
+	err     error      // the error of the last session
+	closed  time.Time  // the time until which no other session is opened
 }
 
-// ear is a listener.
+// ear is one listener.
 type ear struct {
 	store.Listener
-	failed     chan error // capacity one: why it hears nothing any more
-	toldAt     time.Time  // when it told the others last that it listens; zero: never by this session
-	hasArrived bool       // that has arrived here
+	failed     chan error // has capacity one; the reason why the listener gets no hints any more
+	toldAt     time.Time  // when this session last told others that the listener listens; zero means never
+	hasArrived bool       // true if that notification has arrived here
 }
 
-// listening is a session that listens.
+// listening is one session that listens.
 type listening struct {
-	changed chan struct{}              // capacity one: a listener came or went
-	back    chan struct{}              // capacity one: the listener's own notification has arrived
-	tested  map[introduction]time.Time // when; only the tests use it
-	proven  bool                       // something has arrived; only the tests use it
-	way     string                     // for people: how notifications arrive; set before any can
+	changed chan struct{}              // has capacity one; a listener was added or removed
+	back    chan struct{}              // has capacity one; the listener's own notification has arrived
+	tested  map[introduction]time.Time // the time of each test; only tests use it
+	proven  bool                       // true if a notification has arrived; only tests use it
+	way     string                     // how notifications arrive, for people; set before the first can arrive
 }
 
-// introduction is a listener's message about itself to the others.
+// introduction is what a listener tells other processes about itself.
 type introduction struct {
 	id    string
 	wants store.Topics
 }
 
-// Hear is [store.Store].Hear: it passes hints on to the listener until ctx is done. It uses
-// LISTEN, and all calls share one session.
+// Hear is [store.Store].Hear: it passes hints to the listener until ctx is done. It uses LISTEN.
+// All calls of a store share one session.
 func (s *Store) Hear(ctx context.Context, l store.Listener) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -106,7 +107,7 @@ func (s *Store) join(l store.Listener) (*ear, error) {
 	return e, nil
 }
 
-// open begins a session. The caller holds the lock.
+// open begins a session. The caller holds s.ears.mu.
 func (s *Store) open() {
 	s.ears.session = &listening{changed: make(chan struct{}, 1), back: make(chan struct{}, 1), tested: map[introduction]time.Time{}}
 	go s.listen(s.ears.session)
@@ -128,14 +129,14 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// listen keeps a session until nobody listens any more, or nothing can be heard.
+// listen keeps a session until no listener is left, or until notifications do not arrive.
 func (s *Store) listen(on *listening) {
 	err := s.session(on)
 	s.ears.mu.Lock()
 	defer s.ears.mu.Unlock()
 	s.ears.session = nil
-	if err == nil { // nobody listened
-		if len(s.ears.all) > 0 { // but somebody has come since
+	if err == nil { // no listener was left
+		if len(s.ears.all) > 0 { // a listener has been added since
 			s.open()
 		}
 		return
@@ -145,7 +146,7 @@ func (s *Store) listen(on *listening) {
 		pause = pauseWhenDeaf
 	}
 	s.ears.err, s.ears.closed = err, time.Now().Add(pause)
-	for e := range s.ears.all { // each calls Hear again
+	for e := range s.ears.all { // each of them calls Hear again
 		e.failed <- err
 		delete(s.ears.all, e)
 	}
@@ -188,7 +189,7 @@ func (s *Store) session(on *listening) error {
 	return err
 }
 
-// openSession opens the session, and says for people whose it is.
+// openSession opens the session. way says for people whose connection it is.
 func (s *Store) openSession(ctx context.Context) (l conns.Listener, way string, err error) {
 	if s.o.Listen == nil {
 		return s.pool.Listen(ctx)
@@ -197,7 +198,7 @@ func (s *Store) openSession(ctx context.Context) (l conns.Listener, way string, 
 	return l, "a connection of Options.Listen", err
 }
 
-// deliverHint gives a hint to the listeners of its topics.
+// deliverHint passes a hint to the listeners of its topics.
 func (s *Store) deliverHint(on *listening, h store.Hint) {
 	s.ears.mu.Lock()
 	all := slices.Collect(maps.Keys(s.ears.all))
@@ -222,8 +223,9 @@ func (s *Store) deliverHint(on *listening, h store.Hint) {
 	}
 }
 
-// testListeners lets each new listener, and once a minute every listener, tell the others that it
-// listens. Its hint goes through the pool, as all hints do, and has to arrive at the session.
+// testListeners makes each new listener, and once a minute every listener, tell other processes
+// that it listens. That hint goes through the pool, as all hints do, and has to arrive at the
+// session.
 func (s *Store) testListeners(ctx context.Context, on *listening) error {
 	tick := time.NewTicker(hearTestInterval)
 	defer tick.Stop()
@@ -261,7 +263,8 @@ func (s *Store) forgetIntroductions() {
 	}
 }
 
-// introduce tells of the listeners that have not told yet, and waits until that has arrived.
+// introduce tells other processes of the listeners that were not told of yet, and waits until the
+// notification arrives here.
 func (s *Store) introduce(ctx context.Context, on *listening) error {
 	why := ErrDeaf
 	if on.proven {
@@ -303,8 +306,8 @@ func (s *Store) introduce(ctx context.Context, on *listening) error {
 	}
 }
 
-// takeUntold returns the listeners that have not told yet that they listen, and notes that they
-// do.
+// takeUntold returns the listeners that other processes were not told of yet, and notes that they
+// are told of now.
 func (s *Store) takeUntold() (all []*ear) {
 	s.ears.mu.Lock()
 	defer s.ears.mu.Unlock()

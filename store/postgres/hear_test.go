@@ -16,14 +16,14 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// exchange is a server that carries notifications, and nothing else.
+// exchange is a server that only passes notifications on.
 type exchange struct {
 	conns.Pool
 	mu       sync.Mutex
 	sessions map[*hearer]bool
 	opened   int
 	told     []string
-	deaf     bool // LISTEN is carried out somewhere else
+	deaf     bool // true if LISTEN is carried out on another connection
 }
 
 var errGone = errors.New("terminated")
@@ -39,7 +39,7 @@ func (x *exchange) Listen(context.Context) (conns.Listener, string, error) {
 	return h, "the exchange", nil
 }
 
-// end ends all sessions, as a server does.
+// end closes all sessions, as a server does when it stops.
 func (x *exchange) end() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -105,7 +105,7 @@ func (h *hearer) Close(error) {
 	delete(h.x.sessions, h)
 }
 
-// ofTest is a listener of a test.
+// ofTest is the listener of a test.
 type ofTest struct {
 	mu    sync.Mutex
 	lives int
@@ -138,8 +138,8 @@ func onExchange(t *testing.T) (*Store, *exchange) {
 	return s, x
 }
 
-// All listeners of a store share one session, which tests itself each minute, tells of each of
-// them, and goes on for a moment when nobody listens.
+// All listeners of a store share one session. The session tests itself each minute, tells other
+// processes of each listener, and goes on for a moment after the last listener has gone.
 func TestListenersShareASession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, x := onExchange(t)
@@ -189,7 +189,7 @@ func TestListenersShareASession(t *testing.T) {
 	})
 }
 
-// Where notifications do not arrive, or do not arrive any more, a test finds that out.
+// A test finds out if notifications never arrive, or do not arrive any more.
 func TestASessionThatIsDeaf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, x := onExchange(t)
@@ -219,7 +219,7 @@ func TestASessionThatIsDeaf(t *testing.T) {
 	})
 }
 
-// Each schema, with each prefix, has a channel of its own, and PostgreSQL takes its name.
+// Each schema, with each prefix, has its own channel, and PostgreSQL accepts the channel's name.
 func TestChannels(t *testing.T) {
 	seen := map[string]bool{}
 	for _, n := range []names{

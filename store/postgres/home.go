@@ -10,11 +10,11 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// location is the database that a connection leads to. No two servers were started at one time,
-// and no two databases of a server have one name.
+// location is the database that a connection leads to. No two servers have the same start time,
+// and no two databases of a server have the same name.
 type location struct{ server, database string }
 
-// selectLocation reads a location, as two of the texts of [eachText].
+// selectLocation selects a location, as two of the texts of [eachText].
 const selectLocation = started + `, current_database()::text, `
 
 // String names the location for people.
@@ -26,7 +26,7 @@ func (p location) String() string {
 	return fmt.Sprintf("database %s of the server that was started at %s", p.database, since)
 }
 
-// home is where the store's own connections lead to.
+// home is the database that the store's own connections lead to.
 type home struct {
 	at     atomic.Pointer[location]  // nil: not known
 	failed atomic.Pointer[time.Time] // when the last look for an unknown home failed
@@ -41,7 +41,8 @@ func (h *home) isLookDue() bool {
 }
 
 // lookHomeLimit bounds how long an addition in the application's transaction waits for a
-// connection of the store: transactions of the application may hold all of the pool.
+// connection of the store, because transactions of the application may hold all connections of the
+// pool.
 const lookHomeLimit = time.Second
 
 // checkHome refuses a transaction of another database than the store's own, which may have the

@@ -14,15 +14,15 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// unreachable is a pool without a connection for the store.
+// unreachable is a pool from which the store gets no connection.
 type unreachable struct{ *script }
 
 func (unreachable) Acquire(context.Context) (conns.Conn, error) {
 	return nil, errors.New("all connections are in use")
 }
 
-// An application's transaction is taken where the store's own connections lead to its database,
-// also where a restart has changed the location, and where the store cannot know.
+// An application's transaction is accepted if the store's own connections lead to the same
+// database, also after a restart has changed the location, and if the store cannot find out.
 func TestWhoseTransactionIsTaken(t *testing.T) {
 	own := location{"1700000000.5", "own"}
 	elsewhere := location{"1700000000.5", "other"}
@@ -31,8 +31,8 @@ func TestWhoseTransactionIsTaken(t *testing.T) {
 		known   *location
 		met     location
 		single  bool
-		noneNow bool // the store gets no connection
-		input   bool // a *batch.InputError is expected
+		noneNow bool // true if the store gets no connection
+		input   bool // true if a *batch.InputError is expected
 		refused bool
 		after   *location
 	}{

@@ -9,17 +9,18 @@ import (
 	"time"
 )
 
-// ErrReplaced is a [store.Warning], kept for an hour: the database is not the one that this
-// process has used before, or has lost what it had: a dump was restored, the database was renamed
-// or copied, or a standby was promoted. The error says what has changed. A part of the work may be
-// forgotten: compare with the ledger.
+// ErrReplaced is a [store.Warning], which stands for an hour: the database is not the database
+// that this process has used before, or has lost data. A dump was restored, the database was
+// renamed or copied, or a standby was promoted. The error says what has changed. A part of the
+// work may be forgotten: compare with the ledger.
 var ErrReplaced = errors.New("dltbatch: the database was replaced")
 
 // replacedErrorLifetime is how long Upkeep reports that the database was replaced.
 const replacedErrorLifetime = time.Hour
 
-// identifying are the parts of a database's identity that a plain restart leaves as they are, each
-// with the statement that reads it. A server may refuse some: these are then not compared.
+// identifying are the parts of a database's identity that a plain restart does not change, each
+// with the statement that reads it. A part that the server does not let this role read is not
+// compared.
 var identifying = [...]struct{ name, query string }{
 	{"the oid of the database", `SELECT d.oid::text FROM pg_database d WHERE d.datname = current_database()`},
 	{"the oid of the table {waiting_batches}", `SELECT '{waiting_batches}'::regclass::oid::text`},
@@ -27,22 +28,23 @@ var identifying = [...]struct{ name, query string }{
 	{"the server's timeline", `SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) END`},
 }
 
-// identity is the database as this process has seen it.
+// identity is what this process has seen of the database's identity.
 type identity struct {
 	mu          sync.Mutex
-	incarnation int64 // the last one; 0: none was read
+	incarnation int64 // the last incarnation; 0 while none was read
 	parts       [len(identifying)]string
 	next        time.Time // when the parts are read again
-	at          time.Time // of the last change
-	changed     []string  // since then
+	at          time.Time // the time of the last change
+	changed     []string  // the parts that have changed since then
 }
 
-// identityReadInterval is how often the parts are read, beside each change of the incarnation.
+// identityReadInterval is how often the parts are read, besides after each change of the
+// incarnation.
 const identityReadInterval = time.Minute
 
-// checkIncarnation takes an incarnation that a statement read. Another one than before ends
-// everything that this process remembers, and the transaction begins again: what is known of its
-// connection may be of another server, because a pooler has moved it.
+// checkIncarnation takes an incarnation that a statement has read. If it differs from the one
+// before, this process forgets all that it remembers of the database, and the transaction begins
+// again, because a pooler may have moved the connection to another server.
 func (s *Store) checkIncarnation(incarnation int64) error {
 	d := &s.identity
 	d.mu.Lock()
@@ -66,7 +68,7 @@ func (s *Store) checkIncarnation(incarnation int64) error {
 	return errElsewhere
 }
 
-// readIdentity reads the parts now and then, and notes those that have changed.
+// readIdentity reads the parts from time to time, and notes those that have changed.
 func (s *Store) readIdentity(ctx context.Context) {
 	d := &s.identity
 	now := time.Now()
@@ -120,7 +122,7 @@ func (s *Store) readText(ctx context.Context, statement string) (value string) {
 	return value
 }
 
-// replacedError returns an error for a while after the database was replaced.
+// replacedError returns an error for some time after the database was replaced, and nil otherwise.
 func (s *Store) replacedError(now time.Time) error {
 	d := &s.identity
 	d.mu.Lock()

@@ -10,20 +10,20 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// freshness says whether added batches are likely to be new. Then Add goes the quick way, and
-// undoes it as a whole if a batch is known: that costs twice the time, dead rows, and a line in
-// the server's log.
+// freshness estimates whether added batches are likely to be new. If so, Add takes the fast way,
+// and undoes it as a whole if a batch is known. Undoing costs twice the time, dead rows, and a
+// line in the server's log.
 type freshness struct{ doubts atomic.Int32 }
 
-// carefulAdditions is how many additions go the careful way after an addition that met a known
-// batch. A caller that keeps adding known batches gains nothing from the quick way.
+// carefulAdditions is how many additions take the slow way after an addition with a known batch. A
+// caller that keeps adding known batches gains nothing from the fast way.
 const carefulAdditions = 1000
 
 func (f *freshness) expectsFresh() bool { return f.doubts.Load() <= 0 || f.doubts.Add(-1) < 0 }
 func (f *freshness) noteKnown()         { f.doubts.Store(carefulAdditions) }
 
-// The largest insert of one statement. A larger one is not faster, and holds more in memory on
-// both sides.
+// chunkRows and chunkBytes bound the insert of one statement. A larger insert is not faster, and
+// takes more memory on both sides.
 const (
 	chunkRows  = 1000
 	chunkBytes = 2 << 20
@@ -44,8 +44,8 @@ func chunk[T any](in []T, bytes func(T) int) int {
 // bytesOf returns how many bytes of a batch are sent in one value: see sqlInsertBatches.
 func bytesOf(a *addition) int { return len(a.PayloadHash) + len(a.FootprintCol) + len(a.Payload) }
 
-// insert puts into added the numbers of the batches whose id was not known; if added is nil
-// all are new.
+// insert adds to added the numbers of the batches whose ids were not known. If added is nil, all
+// batches are new.
 func (t *session) insert(ctx context.Context, in []*addition, added map[int64]bool) error {
 	if added == nil {
 		statement, args := insertion(in, sqlInsertNew, sqlInsertNewMore)
@@ -60,8 +60,8 @@ func (t *session) insert(ctx context.Context, in []*addition, added map[int64]bo
 	return err
 }
 
-// insertion returns one of two statements, with its arguments: plain, or more if a batch has a
-// trace context or tags.
+// insertion returns a statement and its arguments: more if a batch has a trace context or tags,
+// and plain otherwise.
 func insertion(in []*addition, plain, more string) (statement string, args []any) {
 	args = insertArgs(in)
 	if !hasMore(in) {
@@ -107,7 +107,7 @@ func insertArgs(in []*addition) []any {
 	}
 }
 
-// tagArgs returns the arguments of sqlInsertTags, as transactionArgs are of its statement.
+// tagArgs returns the arguments of sqlInsertTags, as transactionArgs does for its statement.
 func tagArgs(in []*addition, added map[int64]bool) []any {
 	var seqs, at []int64
 	var names, values []string
@@ -128,8 +128,9 @@ func tagArgs(in []*addition, added map[int64]bool) []any {
 	}
 }
 
-// transactionArgs returns the arguments of sqlInsertTransactions, for the transactions of the
-// batches in added; if added is nil, of all. They are nil if the batches have no transactions.
+// transactionArgs returns the arguments of sqlInsertTransactions for the transactions of the
+// batches in added; if added is nil, of all batches. It returns nil if the batches have no
+// transactions.
 func transactionArgs(in []*addition, added map[int64]bool) []any {
 	var seqs, positions []int64
 	var list []batch.Transaction

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// After a known batch the quick way is not tried for a while, and then it is.
+// After a known batch the fast way is not tried for some time, and then it is tried again.
 func TestFreshness(t *testing.T) {
 	var f freshness
 	for range 3 {
