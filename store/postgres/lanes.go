@@ -12,23 +12,24 @@ import (
 )
 
 const (
-	// maxKnownLanes is up to how many remembered lanes Lanes looks at one by one, without a scan
-	// first.
+	// maxKnownLanes is the number of remembered lanes up to which Lanes looks at each lane,
+	// without a scan before.
 	maxKnownLanes = 1000
-	// quickScanTimeout is how long a scan of all lanes may take if more lanes are remembered.
+	// quickScanTimeout is how long a scan of all lanes may take if more lanes than that are
+	// remembered.
 	quickScanTimeout = "200ms"
 )
 
-// Lanes is [store.Store].Lanes. It passes over names that no call takes, and [Store.Upkeep]
-// reports them.
+// Lanes is [store.Store].Lanes. It leaves out names that no call accepts; [Store.Upkeep] reports
+// them.
 func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
 	return s.unusable.Page(q, func(q store.LanesQuery) ([]batch.ServiceID, error) { return s.scan(ctx, q) })
 }
 
-// scan reads lanes. A scan jumps from lane to lane, and passes over the dead rows
-// of each: many of them while somebody holds a snapshot. So Lanes looks one by one at lanes
-// whose open work is known to begin further on, from there: always if they are few, else after a
-// scan that took long.
+// scan reads lanes. A scan jumps from lane to lane, and reads over the dead rows of each, of which
+// there are many while some transaction holds an old snapshot. So scan looks up each lane whose
+// open work is known to begin further on, from that place on. It does so at once if these lanes
+// are few, and otherwise after a scan that took too long.
 func (s *Store) scan(ctx context.Context, q store.LanesQuery) (lanes []batch.ServiceID, err error) {
 	if !s.memory.Scan.Found.Load() && s.isFalse(ctx, s.sql(sqlAnyOpen)) {
 		return nil, nil
@@ -66,20 +67,20 @@ func (t *session) allLanes(ctx context.Context, q store.LanesQuery) ([]batch.Ser
 	return sqlstore.Query[batch.ServiceID](ctx, t, sqlLanesAfter, int64(q.Limit), string(q.After))
 }
 
-// knownLanes looks at the remembered lanes one by one, and between them for others.
+// knownLanes looks up each remembered lane, and searches for other lanes between them.
 func (t *session) knownLanes(ctx context.Context, q store.LanesQuery, names []batch.ServiceID) (lanes []batch.ServiceID, err error) {
 	if at, found := slices.BinarySearch(names, q.After); !q.Start {
 		if !found {
 			names = slices.Insert(names, at, q.After)
 		}
-		names = names[at:] // the first one is not asked for
+		names = names[at:] // q.After itself is not asked for
 	} else if len(names) == 0 || names[0] != "" {
 		names = slices.Insert(names, 0, "")
 	}
 	last := names[len(names)-1]
 	for first := !q.Start; len(names) > 0; first = false {
 		part := names[:min(len(names), max(q.Limit, maxKnownLanes))]
-		next := append(slices.Clone(part[1:]), part[len(part)-1]) // no lane is behind the last one
+		next := append(slices.Clone(part[1:]), part[len(part)-1]) // no lane follows the last one
 		if names = names[len(part):]; len(names) > 0 {
 			next[len(next)-1] = names[0]
 		}
@@ -89,7 +90,7 @@ func (t *session) knownLanes(ctx context.Context, q store.LanesQuery, names []ba
 		}
 		type known struct {
 			Open bool `db:"open"`
-			More bool `db:"more"` // between it and the next
+			More bool `db:"more"` // true if there may be lanes between this lane and the next
 		}
 		all, err := sqlstore.Query[known](ctx, t, sqlKnownLanes, texts(part), ints(low), texts(next))
 		if err != nil {
@@ -115,8 +116,8 @@ func (t *session) knownLanes(ctx context.Context, q store.LanesQuery, names []ba
 	return append(lanes, more...), err
 }
 
-// lock takes the lanes that no other claim holds. It also returns the lanes that are held, and
-// the lanes that have batches and were never claimed from.
+// lock locks the lanes that no other claim has locked. It also returns the lanes that others have
+// locked, and the lanes with batches from which no claim was ever made.
 func (t *session) lock(ctx context.Context, lanes []batch.ServiceID, from *position.Claim) (got []heldLane, locked, fresh []batch.ServiceID, now int64, err error) {
 	rows, err := sqlstore.Query[lockedRow](ctx, t, sqlLockLanes, texts(lanes))
 	if err != nil {
@@ -139,8 +140,8 @@ func (t *session) lock(ctx context.Context, lanes []batch.ServiceID, from *posit
 	return got, locked, fresh, now, err
 }
 
-// splitLanes separates lanes that have a row to lock from lanes that have only batches. Closed
-// lanes are neither.
+// splitLanes separates the lanes that have a row to lock from the lanes that have only batches. It
+// leaves out closed lanes.
 func (t *session) splitLanes(ctx context.Context, lanes []batch.ServiceID) (there, fresh []batch.ServiceID, err error) {
 	if len(lanes) == 0 {
 		return nil, nil, nil
@@ -162,8 +163,8 @@ func (t *session) splitLanes(ctx context.Context, lanes []batch.ServiceID) (ther
 	return there, fresh, err
 }
 
-// makeLaneRows makes the rows that claims lock, for lanes that have something to claim, in a
-// transaction of its own, so that no other claim waits for this one.
+// makeLaneRows inserts the rows that claims lock, for lanes with open batches. It does so in a
+// transaction of its own, so that no other claim has to wait.
 func (s *Store) makeLaneRows(ctx context.Context, op string, lanes []batch.ServiceID) error {
 	return s.txAs(ctx, op, beginKept, func(ctx context.Context, t *session) error {
 		_, err := t.Exec(ctx, sqlNewLanes, texts(lanes))

@@ -12,13 +12,14 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// minOpenConns is the smallest limit of open connections of a *sql.DB from which the store takes
-// one for hints, for good.
+// minOpenConns is the smallest limit of open connections of a *sql.DB at which the store keeps one
+// of them for hints.
 const minOpenConns = 4
 
-// Listen takes a connection of the pool, since database/sql hides how it connects. That needs a
-// driver whose connections have a method Conn, and what it returns a WaitForNotification: pgx's.
-// Package postgres does not import it, so that nobody links a driver that he does not use.
+// Listen takes a connection of the pool, because database/sql hides how to open another one. The
+// driver's connection must have a method Conn whose result has a method WaitForNotification, as
+// pgx's has. The package finds these methods by reflection, so that nobody links a driver that is
+// not used.
 func (p sqlPool) Listen(ctx context.Context) (_ conns.Listener, way string, err error) {
 	if n := p.db.Stats().MaxOpenConnections; n > 0 && n < minOpenConns {
 		return nil, "", fmt.Errorf("the pool may open %d connections, and one of %d or more would be taken to listen: %w", n, minOpenConns, conns.ErrNoListener)
@@ -42,7 +43,8 @@ func (p sqlPool) Listen(ctx context.Context) (_ conns.Listener, way string, err 
 	return sqlListener{c, wait}, fmt.Sprintf("a connection of the pool (%T)", p.db.Driver()), nil
 }
 
-// waitMethod returns the WaitForNotification of a driver's connection, or nothing.
+// waitMethod returns the WaitForNotification of a driver's connection, or the zero Value if it has
+// none.
 func waitMethod(connection any) (none reflect.Value) {
 	of := reflect.ValueOf(connection).MethodByName("Conn")
 	if !of.IsValid() || of.Type().NumIn() != 0 || of.Type().NumOut() != 1 {
@@ -66,7 +68,7 @@ type sqlListener struct {
 
 // Listen implements [conns.Listener].
 func (l sqlListener) Listen(ctx context.Context, channel string) error {
-	_, err := l.c.ExecContext(ctx, `LISTEN "`+channel+`"`) // a name without quotes
+	_, err := l.c.ExecContext(ctx, `LISTEN "`+channel+`"`) // the name of the channel has no quotes
 	return err
 }
 
@@ -89,13 +91,13 @@ func (l sqlListener) Next(ctx context.Context) (payload string, err error) {
 	return payload, err
 }
 
-// unlistenLimit bounds the goodbye to the server.
+// unlistenLimit bounds how long Close waits for the server.
 const unlistenLimit = time.Second
 
 func (l sqlListener) Close(error) {
 	ctx, cancel := context.WithTimeout(context.Background(), unlistenLimit)
 	defer cancel()
-	_, _ = l.c.ExecContext(ctx, `UNLISTEN *`)                 // the session is over either way
-	_ = l.c.Raw(func(any) error { return driver.ErrBadConn }) // it closes the connection, which still listens
+	_, _ = l.c.ExecContext(ctx, `UNLISTEN *`)                 // an error does not matter, since the session ends
+	_ = l.c.Raw(func(any) error { return driver.ErrBadConn }) // closes the connection, which may still listen
 	_ = l.c.Close()
 }

@@ -33,7 +33,8 @@ func (t *session) Load(ctx context.Context, seqs []int64) (found map[int64]*sqls
 		missing = without(seqs, found)
 	}
 	if len(missing) > 0 {
-		// A missing row is gone, or moved against the direction of the search.
+		// A missing row was removed, or was moved from a table that was searched later to one that
+		// was searched earlier.
 		there, err := sqlstore.Query[int64](ctx, t, sqlThere, ints(missing))
 		if err != nil {
 			return nil, 0, err

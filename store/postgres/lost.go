@@ -23,19 +23,19 @@ var ErrLostCommits = errors.New("dltbatch: the database has lost commits that it
 
 const (
 	// maxWitnesses is how many of its last writes a process remembers. A standby has the log up to
-	// some place and nothing behind it, so the last write would suffice, if no other process wrote
-	// to the same batch.
+	// some place and nothing after it, so the last write would suffice if no other process wrote
+	// to the same batches.
 	maxWitnesses = 16
-	// maxWitnessesOfTx is how many of them are of one commit.
+	// maxWitnessesOfTx is how many witnesses are kept of one commit.
 	maxWitnessesOfTx = 4
 	// lossErrorLifetime is how long Upkeep reports lost commits.
 	lossErrorLifetime = 24 * time.Hour
-	// pruneSlack is how much the time of a write may be wrong beside the mark of Prune: both
-	// clocks go at their own pace.
+	// pruneSlack is by how much the time of a write may differ from the time up to which Prune has
+	// removed, because the two clocks run at their own rates.
 	pruneSlack = 10 * time.Second
 )
 
-// witness is a batch as a committed write of this process has left it.
+// witness is the state in which a committed write of this process has left a batch.
 type witness struct {
 	key     batch.Key
 	seq     int64
@@ -43,29 +43,29 @@ type witness struct {
 	at      time.Time
 }
 
-// commitMemory is a process's memory of its own commits.
+// commitMemory is what a process remembers of its own commits.
 type commitMemory struct {
 	mu     sync.Mutex
-	server string    // when the server was started that was looked at last
-	due    bool      // some witnesses were not looked at there
-	since  time.Time // connections lead to that server, or the database was another one
-	heard  bool      // since then all others have looked, or had the time to
-	last   []witness // the latest last, and each batch once
-	lost   error     // the proof
-	at     time.Time // of the proof
-	untold bool      // no claim has reported it
+	server string    // the start time of the server that was checked last
+	due    bool      // true if some witnesses were not checked on that server
+	since  time.Time // when connections began to lead to that server, or the database was replaced
+	heard  bool      // true if since then all other instances have checked, or had the time to
+	last   []witness // the latest witness is the last, and each batch occurs once
+	lost   error     // the proof of a loss, or nil
+	at     time.Time // the time of the proof
+	untold bool      // true while no claim has reported the proof
 }
 
-// requireCheck makes the next transaction that writes look at the witnesses.
+// requireCheck makes the next transaction that writes check the witnesses.
 func (w *commitMemory) requireCheck() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.due, w.since, w.heard = true, time.Now(), false
 }
 
-// unseenWitnesses returns the witnesses that are to be looked at on a server: on each that is not
-// the one that was looked at last. For some moments after a failover some connections may lead to
-// the old one.
+// unseenWitnesses returns the witnesses that are to be checked on a server, if it is not the
+// server that was checked last. For a moment after a failover some connections may lead to the old
+// server.
 func (w *commitMemory) unseenWitnesses(server string) (last []witness, due bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -82,9 +82,9 @@ func (w *commitMemory) unseenWitnesses(server string) (last []witness, due bool)
 	return slices.Clone(w.last), true
 }
 
-// endCheck ends a check of a server. It keeps the witnesses that the server has, for the next
-// failover, and returns those that it has lost, if no other check has returned them before. What
-// was written during the check is checked next.
+// endCheck ends the check of a server. It keeps the witnesses that the server has, for the next
+// failover. It returns those that the server has lost, unless another check has returned them
+// before. Writes that were committed during the check are checked next.
 func (w *commitMemory) endCheck(server string, looked, lost []witness) (news []witness) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -100,9 +100,9 @@ func (w *commitMemory) endCheck(server string, looked, lost []witness) (news []w
 	return news
 }
 
-// noteCommitted takes writes that a server has committed. It may be another one than was looked at
-// last: for some moments after a failover the old one may take writes, and only there they are.
-// While witnesses are to be looked at, new ones push out none.
+// noteCommitted notes writes that a server has committed. The server may differ from the one that
+// was checked last: for a moment after a failover the old server may take writes, which only it
+// has. While witnesses are to be checked, new witnesses do not replace them.
 func (w *commitMemory) noteCommitted(server string, writes []witness) {
 	if len(writes) == 0 {
 		return
@@ -122,14 +122,14 @@ func (w *commitMemory) noteCommitted(server string, writes []witness) {
 	}
 }
 
-// keepProof keeps a proof. tell makes the next claim report it.
+// keepProof keeps the proof of a loss. If tell is true, the next claim reports it.
 func (w *commitMemory) keepProof(proof []string, now time.Time, tell bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lost, w.at, w.untold = fmt.Errorf("%w: %s", ErrLostCommits, strings.Join(proof, "; ")), now, tell
 }
 
-// untoldLoss returns the proof that no claim has reported.
+// untoldLoss returns the proof of a loss that no claim has reported, or nil.
 func (w *commitMemory) untoldLoss() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -145,7 +145,7 @@ func (w *commitMemory) noteTold() {
 	w.untold = false
 }
 
-// recentLoss returns the proof, for a while.
+// recentLoss returns the proof of a loss for lossErrorLifetime, and nil after that.
 func (w *commitMemory) recentLoss(now time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -155,7 +155,7 @@ func (w *commitMemory) recentLoss(now time.Time) error {
 	return fmt.Errorf("%s ago: %w", now.Sub(w.at).Round(time.Minute), w.lost)
 }
 
-// noteWrite takes a write of this transaction. A commit is there as a whole or not at all, so some
+// noteWrite notes a write of this transaction. A commit is kept as a whole or not at all, so some
 // of its writes suffice.
 func (t *session) noteWrite(key batch.Key, seq, version int64) {
 	if len(t.writes) < maxWitnessesOfTx {
@@ -163,7 +163,7 @@ func (t *session) noteWrite(key batch.Key, seq, version int64) {
 	}
 }
 
-// noteAdded takes the batches of an addition that were not known.
+// noteAdded notes the batches of an addition that were not known before.
 func (t *session) noteAdded(in []addition) {
 	for i := range in {
 		if in[i].Seq != 0 {
@@ -172,8 +172,9 @@ func (t *session) noteAdded(in []addition) {
 	}
 }
 
-// A row that moves between the tables is in one of them at any moment. Whoever prunes moves the
-// mark ([session.Old]): a batch that was final before it may be gone without a tombstone.
+// A row that moves between the tables is in one of them at any moment. Each Prune moves the time
+// up to which it has removed ([session.Old]): a batch that was final before that time may be gone
+// without a tombstone.
 const (
 	sqlOwnWrites = `SELECT u.n, coalesce(a.version, f.version, w.version, -1) AS version, p.id_hash IS NOT NULL AS buried,
 		` + clock + ` AS now, coalesce((SELECT t.body::bigint FROM {texts} t WHERE t.kind = 'pruned' AND t.name = ''), 0) AS pruned
@@ -186,8 +187,9 @@ const (
 	WHERE t.body::bigint < excluded.body::bigint`
 )
 
-// checkWitnesses looks at the witnesses where that is due. It proves a loss if one is gone or
-// older than this process left it: nothing takes a version back, and only Prune removes a batch.
+// checkWitnesses checks the witnesses if that is due. A witness that is gone, or has a lower
+// version than this process wrote, proves a loss: nothing lowers a version, and only Prune removes
+// a batch.
 func (t *session) checkWitnesses(ctx context.Context) error {
 	w := &t.s.commitMemory
 	last, due := w.unseenWitnesses(t.server)
@@ -233,12 +235,12 @@ func (t *session) checkWitnesses(ctx context.Context) error {
 	return nil
 }
 
-// errElsewhere ends a transaction of which the connection leads to another server than it did: a
-// pooler has moved it. The next try looks at the connection anew.
+// errElsewhere ends a transaction whose connection leads to another server than before, because a
+// pooler has moved it. The next try checks the connection again.
 var errElsewhere = fmt.Errorf("%w: the connection leads to another server than before", sqlstore.ErrMoved)
 
-// checkServer compares the server that a statement has met with the one that the connection is
-// known for. A transaction of the application has none.
+// checkServer compares the server on which a statement ran with the server that the connection is
+// known to lead to. For a transaction of the application no server is known.
 func (t *session) checkServer(server string) error {
 	if t.server != "" && t.server != server {
 		return errElsewhere
@@ -246,8 +248,8 @@ func (t *session) checkServer(server string) error {
 	return nil
 }
 
-// noteContradiction takes facts that a process knows better than the database, about batches that
-// it was about to post again.
+// noteContradiction notes batches of which this process knows more than the database has, and
+// which it was about to post again.
 func (s *Store) noteContradiction(outcomes []store.Outcome) {
 	var proof []string
 	for _, o := range outcomes {
@@ -255,8 +257,8 @@ func (s *Store) noteContradiction(outcomes []store.Outcome) {
 			proof = append(proof, fmt.Sprintf("batch %s had been attempted %s before", o.Key, o.ForgottenFor.Round(time.Second)))
 		}
 	}
-	// The engine has reported each of these batches, so that a claim has to fail only where it
-	// pauses everything. An earlier proof says the same.
+	// The engine has reported each of these batches, so a claim has to fail only if it pauses
+	// everything. An earlier proof has the same effect.
 	if now := time.Now(); len(proof) > 0 && s.commitMemory.recentLoss(now) == nil {
 		s.commitMemory.keepProof(proof, now, s.o.PauseOnLostCommits)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Two claims find a loss at once: the second one fails as the first did, though that has told of
-// it.
+// If two claims find a loss at once, the second fails as the first did, although the first has
+// reported the loss.
 func TestClaimsThatFindALossTogether(t *testing.T) {
 	s, _, err := Over(&script{}, &Options{PauseOnLostCommits: true})
 	require.NoError(t, err)
@@ -21,13 +21,13 @@ func TestClaimsThatFindALossTogether(t *testing.T) {
 	require.ErrorIs(t, s.reportLoss(t.Context(), found), ErrLostCommits)
 }
 
-// written is a write of a batch.
+// written is the witness of a write to the batch a.
 func written(seq, version int64) witness {
 	return witness{key: batch.Key{Service: "s", ID: "a"}, seq: seq, version: version}
 }
 
-// Each server but the one that has the witnesses is looked at, however connections to two servers
-// alternate, and what it has stays remembered.
+// The witnesses are checked on each server other than the one that has them, however connections
+// to two servers alternate. The witnesses that a server has stay remembered.
 func TestWitnessesAreLookedAtOnEachServer(t *testing.T) {
 	var w commitMemory
 	_, due := w.unseenWitnesses("old")
@@ -56,15 +56,15 @@ func TestWitnessesAreLookedAtOnEachServer(t *testing.T) {
 	assert.True(t, due, "the database may be another one on the same server")
 }
 
-// A transaction began on the old server before another one has looked at the new server, and is
-// committed after it: its write is looked for on the new server, too.
+// A transaction begins on the old server before the new server is checked, and is committed there
+// after the check. Its write is then looked for on the new server, too.
 func TestAWriteToTheOldServerIsLookedFor(t *testing.T) {
 	var w commitMemory
 	_, _ = w.unseenWitnesses("old")
 	w.noteCommitted("old", []witness{written(1, 0)})
 	looked, due := w.unseenWitnesses("new")
 	require.True(t, due)
-	w.noteCommitted("old", []witness{written(2, 0)}) // during the look
+	w.noteCommitted("old", []witness{written(2, 0)}) // committed during the check
 	assert.Empty(t, w.endCheck("new", looked, nil))
 	looked, due = w.unseenWitnesses("new")
 	require.True(t, due)
@@ -73,7 +73,7 @@ func TestAWriteToTheOldServerIsLookedFor(t *testing.T) {
 	_, due = w.unseenWitnesses("new")
 	require.False(t, due)
 
-	w.noteCommitted("old", []witness{written(3, 0)}) // after the look
+	w.noteCommitted("old", []witness{written(3, 0)}) // committed after the check
 	for i := range int64(40) {
 		w.noteCommitted("new", []witness{written(10+i, 0)})
 	}

@@ -12,11 +12,11 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// instanceGoneAfter is for how long a claim waits for other instances. Those that live write their
-// rows every 15 s, and count as gone after this time.
+// instanceGoneAfter is how long a claim waits for other instances. A live instance writes its row
+// every 15 s, and counts as gone after this time.
 const instanceGoneAfter = 45 * time.Second
 
-// checkLoss looks at the witnesses in a claim, and fails once after a loss was proved.
+// checkLoss checks the witnesses in a claim, and fails once after a loss was proved.
 func (t *session) checkLoss(ctx context.Context) error {
 	if err := t.checkWitnesses(ctx); err != nil {
 		return err
@@ -27,14 +27,14 @@ func (t *session) checkLoss(ctx context.Context) error {
 	return t.waitForOthers(ctx)
 }
 
-// errOthers holds up the claims of a store with Options.PauseOnLostCommits after a failover.
+// errOthers delays the claims of a store with Options.PauseOnLostCommits after a failover.
 var errOthers = errors.New("another server answers, and not every instance has looked whether commits are lost: nothing is claimed for 45 s at most")
 
 const sqlInstances = `SELECT t.body FROM {texts} t WHERE t.kind = 'instance' AND t.changed_at > ` + clock + ` - $1::bigint`
 
-// waitForOthers holds up the claim, where everything is paused on a loss, until each instance that
-// is alive has looked at this server: only it knows what it has written. It takes no longer than
-// hearFor.
+// waitForOthers delays the claim, if everything is to be paused on a loss, until each live
+// instance has checked this server, because only the instance knows what it has written. The delay
+// is bounded by instanceGoneAfter.
 func (t *session) waitForOthers(ctx context.Context) error {
 	w := &t.s.commitMemory
 	if !t.s.o.PauseOnLostCommits || !w.othersMayKnow(time.Now()) {
@@ -43,7 +43,8 @@ func (t *session) waitForOthers(ctx context.Context) error {
 	if err := t.planAnew(ctx); err != nil {
 		return err
 	}
-	// After a failover the database's clock is another machine's, so that more rows may be alive.
+	// After a failover the clock is that of another machine, so the statement allows for a longer
+	// time.
 	rows, err := sqlstore.Query[string](ctx, t, sqlInstances, int64(2*instanceGoneAfter/time.Microsecond))
 	if err != nil {
 		return fmt.Errorf("look for other instances: %w", err)
@@ -58,7 +59,7 @@ func (t *session) waitForOthers(ctx context.Context) error {
 	return nil
 }
 
-// othersMayKnow reports whether others may know of a loss.
+// othersMayKnow reports whether other instances may know of a loss that this one does not know of.
 func (w *commitMemory) othersMayKnow(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,9 +72,9 @@ func (w *commitMemory) noteOthersHeard() {
 	w.heard = true
 }
 
-// Looked is [store.Instance].Looked: the server on which nothing of this store is lost, or for
-// which everything is paused. It looks itself, because this store may not claim for a while. It is
-// "" without Options.PauseOnLostCommits: then nobody waits.
+// Looked is [store.Instance].Looked: the server on which no commit of this store is lost, or for
+// whose loss everything is paused. It checks the server itself, because this store may not claim
+// for a while. Without Options.PauseOnLostCommits no instance waits, and it returns "".
 func (s *Store) Looked(ctx context.Context) string {
 	if !s.o.PauseOnLostCommits {
 		return ""
@@ -92,10 +93,10 @@ func (s *Store) Looked(ctx context.Context) string {
 	return server
 }
 
-// serverUnknown is no server: the instance does not know yet.
+// serverUnknown stands for the server while the instance does not know it.
 const serverUnknown = "?"
 
-// lossActor pauses everything where Options.PauseOnLostCommits is set.
+// lossActor is the actor who pauses everything if Options.PauseOnLostCommits is set.
 const lossActor = "dltbatch"
 
 const (
@@ -104,9 +105,9 @@ const (
 	SELECT 'lost', ` + sqlIncarnation + `::text, 1, ` + clock + `, ` + clock + `, $1::text ON CONFLICT DO NOTHING`
 )
 
-// reportLoss ends the claim that found a loss. If everything is to be paused and cannot be, the
-// next claim fails, too. What one instance has paused, and a person has resumed, no other pauses
-// again for the same failover.
+// reportLoss ends the claim that found a loss. If everything is to be paused and the pause fails,
+// the next claim fails, too. If one instance has paused everything and a person has resumed it, no
+// other instance pauses it again for the same failover.
 func (s *Store) reportLoss(ctx context.Context, err error) error {
 	if s.o.PauseOnLostCommits {
 		if failed := s.pauseOnLoss(ctx, err); failed != nil {
@@ -117,7 +118,7 @@ func (s *Store) reportLoss(ctx context.Context, err error) error {
 	return err
 }
 
-// pauseOnLoss pauses everything, once for each time that the database was another one.
+// pauseOnLoss pauses everything, once for each incarnation of the database.
 func (s *Store) pauseOnLoss(ctx context.Context, loss error) error {
 	const op = "pause on lost commits"
 	known := false
@@ -130,7 +131,7 @@ func (s *Store) pauseOnLoss(ctx context.Context, loss error) error {
 	}
 	pause := store.Steering{
 		Scope: batch.Everything(), Action: batch.ActionPause,
-		// A claim beside this one may have told of the proof.
+		// Another claim at the same time may have reported the proof.
 		By: batch.By{Actor: lossActor, Reason: loss.Error()},
 	}
 	if _, _, err := s.Steer(ctx, pause); err != nil {

@@ -45,7 +45,7 @@ func Migrations(o *Options) (fs.FS, error) {
 	return n.migrations()
 }
 
-// migrations fills the names into the files.
+// migrations returns the SQL files with the names of the schema and the tables filled in.
 func (n names) migrations() (fs.FS, error) {
 	files, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {
@@ -62,7 +62,7 @@ func (n names) migrations() (fs.FS, error) {
 	return filled, nil
 }
 
-// migrateTimeLimit is how long Migrate tries while others migrate the same schema.
+// migrateTimeLimit is how long Migrate tries while other processes migrate the same schema.
 const migrateTimeLimit = 30 * time.Second
 
 // Migrate makes the schema and the tables, or brings old tables up to date. Any number of
@@ -122,7 +122,7 @@ func (s *Store) migrate(ctx context.Context) error {
 	return err
 }
 
-// makeSchema makes a missing schema.
+// makeSchema creates the schema if it does not exist.
 func (s *Store) makeSchema(ctx context.Context) error {
 	return s.onAny(ctx, beginSQL, func() {}, func(ctx context.Context, t *session, _ *conns.Session) error {
 		// CREATE SCHEMA IF NOT EXISTS needs the right to create a schema, even if it exists.
@@ -151,7 +151,7 @@ func (t *session) version(ctx context.Context) (int64, error) {
 	return have, t.s.names.withSchemaName(err)
 }
 
-// checkNotMoved refuses a schema whose tables are elsewhere.
+// checkNotMoved returns an error for a schema whose tables have moved to another server.
 func (t *session) checkNotMoved(ctx context.Context) error {
 	there, _, err := sqlstore.Get[bool](ctx, t, `SELECT to_regclass('{`+sqlstore.MovedTable+`}') IS NOT NULL`)
 	if err != nil || !there {
@@ -164,7 +164,7 @@ func (t *session) checkNotMoved(ctx context.Context) error {
 	return fmt.Errorf("%w: %s", store.ErrSchemaMoved, note)
 }
 
-// checkKnown says whether this code works on a version of the schema.
+// checkKnown returns an error if this code does not work on a version of the schema.
 func (s *Store) checkKnown(have int64) error {
 	return s.names.withSchemaName(store.Schema{Have: have, Want: schemaVersion}.Check())
 }
@@ -180,10 +180,10 @@ func (n names) withSchemaName(err error) error {
 // isMigrationRace reports whether another process was making the same tables.
 func isMigrationRace(err error) bool {
 	switch sqlState(err) {
-	case uniqueViolation: // of a row of the catalogue; rows of a table that a migration refuses stay as they are
+	case uniqueViolation: // of a row of the catalogue; the rows of a table that a migration refuses would stay as they are
 		name := constraint(err)
 		return name == "" || strings.HasPrefix(name, "pg_")
-	case "42P06", "42P07", "42710", "42701", // schema, table, object, column exist
+	case "42P06", "42P07", "42710", "42701", // schema, table, object or column exists
 		"XX000", // tuple concurrently updated
 		serializationFailure, deadlockDetected, lockNotAvailable:
 		return true
@@ -191,14 +191,14 @@ func isMigrationRace(err error) bool {
 	return false
 }
 
-// gooseStore is goose's own store with another TableExists: goose does not find a table by its
-// quoted name.
+// gooseStore is goose's own store with another TableExists, because goose does not find a table by
+// its quoted name.
 type gooseStore struct {
 	database.Store
 	names
 }
 
-// TableExists is an optional method of goose's.
+// TableExists implements an optional method of goose.
 func (g gooseStore) TableExists(ctx context.Context, db database.DBTxConn) (found bool, err error) {
 	err = db.QueryRowContext(ctx, g.fill(`SELECT to_regclass('{`+MigrationsTable+`}') IS NOT NULL`)).Scan(&found)
 	return found, err

@@ -10,13 +10,13 @@ import (
 // DefaultSchema holds the tables if Options.Schema is "".
 const DefaultSchema = "dltbatch"
 
-// maxPrefix leaves room for the longest name, transaction_receipts_pkey, in PostgreSQL's 63
-// bytes.
+// maxPrefix is the longest prefix, in bytes. With it the longest name, transaction_receipts_pkey,
+// fits into PostgreSQL's 63 bytes.
 const maxPrefix = 30
 
 var identifier = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
-// names turns the names in this package's statements into the database's names.
+// names converts the names in this package's statements into the database's names.
 type names struct{ schema, prefix string }
 
 func newNames(o Options) (names, error) {
@@ -36,10 +36,10 @@ func newNames(o Options) (names, error) {
 // table returns the quoted name of a table with its schema.
 func (n names) table(name string) string { return `"` + n.schema + `"."` + n.prefix + name + `"` }
 
-// index returns the name of an index, as the server reports it.
+// index returns the name of an index as the server reports it.
 func (n names) index(name string) string { return n.prefix + name }
 
-// token is a name in a statement: {table}, or {.index}, which has no schema.
+// token matches a name in a statement: {table}, or {.index}, which gets no schema.
 var token = regexp.MustCompile(`\{\.?[a-z_]+\}`)
 
 func (n names) fill(statement string) string {
@@ -51,5 +51,5 @@ func (n names) fill(statement string) string {
 	})
 }
 
-// sql returns a statement as the database gets it.
+// sql returns a statement in the form in which the database gets it.
 func (s *Store) sql(statement string) string { return s.texts.Of(statement) }

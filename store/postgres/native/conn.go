@@ -14,13 +14,13 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// conn is a [conns.Conn]. BEGIN and the settings go out together with the first statement, which
-// saves a trip. The server carries them out one after the other, as if each had been answered, and
-// after the first error none of the others: so no statement is ever outside of its transaction.
+// conn is a [conns.Conn]. It sends BEGIN and the settings together with the first statement, which
+// saves a round trip. The server runs them one after the other, and none after the first error. So
+// no statement runs outside of its transaction.
 type conn struct {
 	c       *pgxpool.Conn
 	p       *pool
-	begin   []string // what begins the transaction, if it is still to be sent
+	begin   []string // the statements that begin the transaction, if they are not sent yet
 	begun   bool
 	session *conns.Session
 }
@@ -36,12 +36,12 @@ func (c *conn) Session() *conns.Session { return c.session }
 func (c *conn) Exec(ctx context.Context, text string, args ...any) (int64, error) {
 	switch {
 	case c.begin != nil && (text == conns.Commit || text == conns.Rollback):
-		c.begin = nil // nobody else knows of this transaction
+		c.begin = nil // the server does not know of this transaction
 		return 0, nil
 	case c.begin != nil:
 		var last pgx.BatchResults
 		var err error
-		if len(args) == 0 { // and maybe several statements
+		if len(args) == 0 { // the text may consist of several statements
 			list := c.p.statements(text)
 			c.begin = append(slices.Clip(c.begin), list[:len(list)-1]...)
 			text = list[len(list)-1]
@@ -49,10 +49,10 @@ func (c *conn) Exec(ctx context.Context, text string, args ...any) (int64, error
 		if last, err = c.sendFirst(ctx, text, args); err != nil {
 			return 0, err
 		}
-		tag, _ := last.Exec() // Close has its error
+		tag, _ := last.Exec() // Close returns the same error
 		return tag.RowsAffected(), c.readEnd(last)
 	case text == conns.Commit && c.c.Conn().PgConn().TxStatus() == 'E':
-		return 0, pgx.ErrTxCommitRollback // the server would roll back, and call that a success
+		return 0, pgx.ErrTxCommitRollback // the server would roll back and report success
 	case len(args) == 0:
 		return 0, c.sendText(ctx, text)
 	}
@@ -87,13 +87,13 @@ func (c *conn) Together(ctx context.Context, list ...conns.Statement) error {
 	return c.readEnd(all)
 }
 
-// sendFirst sends a statement behind the beginning of its transaction.
+// sendFirst sends a statement after the beginning of its transaction.
 func (c *conn) sendFirst(ctx context.Context, text string, args []any) (pgx.BatchResults, error) {
 	return c.send(ctx, []conns.Statement{{Text: text, Args: args}})
 }
 
-// send sends statements, behind the beginning of their transaction if that is still to be sent. It
-// reads the results of that beginning, and returns the statements' results to be read.
+// send sends statements, after the beginning of their transaction if that is not sent yet. It
+// reads the results of the beginning, and returns the results of the statements.
 func (c *conn) send(ctx context.Context, list []conns.Statement) (pgx.BatchResults, error) {
 	b := &pgx.Batch{}
 	for _, s := range c.begin {
@@ -101,7 +101,7 @@ func (c *conn) send(ctx context.Context, list []conns.Statement) (pgx.BatchResul
 	}
 	for _, s := range list {
 		q := b.Queue(s.Text, s.Args...)
-		if s.Read != nil { // when the results are closed
+		if s.Read != nil { // called when the results are closed
 			q.Query(func(r pgx.Rows) error { return s.Read(rows{r}) })
 		}
 	}
@@ -110,9 +110,9 @@ func (c *conn) send(ctx context.Context, list []conns.Statement) (pgx.BatchResul
 	all := c.c.SendBatch(ctx, b)
 	for range begin {
 		if _, err := all.Exec(); err != nil {
-			_ = all.Close() // which has the same error
+			_ = all.Close() // it returns the same error
 			if early, is := errors.AsType[pgx.ErrPreprocessingBatch](err); is && !slices.Contains(begin, early.SQL()) {
-				return nil, err // of preparing a statement, before anything was carried out
+				return nil, err // preparing a statement failed, before anything was run
 			}
 			return nil, fmt.Errorf("begin: %w", err)
 		}
@@ -120,21 +120,22 @@ func (c *conn) send(ctx context.Context, list []conns.Statement) (pgx.BatchResul
 	return all, nil
 }
 
-// readEnd reads the end of the results.
+// readEnd reads the results to their end.
 func (c *conn) readEnd(all pgx.BatchResults) error {
 	err := all.Close()
 	c.begun = c.begun || err == nil
 	return err
 }
 
-// firstRows are the rows of a statement that was sent with the beginning of its transaction.
+// firstRows are the rows of a statement that was sent together with the beginning of its
+// transaction.
 type firstRows struct {
 	rows
 	c   *conn
 	all pgx.BatchResults
 }
 
-// Close returns an error that Err does not have: of the end of the results.
+// Close also returns an error at the end of the results, which Err does not have.
 func (r firstRows) Close() error {
 	r.Rows.Close()
 	if err := r.c.readEnd(r.all); r.Err() == nil {
@@ -143,9 +144,9 @@ func (r firstRows) Close() error {
 	return nil
 }
 
-// sendText sends a text without arguments, such as COMMIT. It is pgx's Exec with one difference:
-// where the connection breaks before the answer, the error of pgx's Exec says that nothing was
-// sent, and does not say why it broke.
+// sendText sends a text without arguments, such as COMMIT. It differs from pgx's Exec in one case:
+// if the connection breaks before the answer, the error of pgx's Exec says that nothing was sent,
+// and does not say why the connection broke.
 func (c *conn) sendText(ctx context.Context, text string) error {
 	on := c.c.Conn()
 	return traced(ctx, on, c.p.tracer, text, func(ctx context.Context) error {
@@ -153,7 +154,8 @@ func (c *conn) sendText(ctx context.Context, text string) error {
 	})
 }
 
-// traced sends a text below pgx, and shows it to the tracer, if there is one, as pgx does.
+// traced sends a text without pgx's Exec, and reports it to the tracer, if there is one, as pgx
+// does.
 func traced(ctx context.Context, on *pgx.Conn, tracer pgx.QueryTracer, text string, send func(ctx context.Context) error) error {
 	if tracer != nil {
 		ctx = tracer.TraceQueryStart(ctx, on, pgx.TraceQueryStartData{SQL: text})
@@ -169,10 +171,10 @@ func (c *conn) Release() { c.c.Release() }
 
 func (c *conn) Discard(ctx context.Context) {
 	_ = c.c.Conn().Close(ctx)
-	c.c.Release() // which keeps no closed connection
+	c.c.Release() // the pool does not keep a closed connection
 }
 
-// statements returns the statements of a text, for a protocol that takes them one by one.
+// statements returns the statements of a text, for the protocol that takes them one by one.
 func (p *pool) statements(text string) []string {
 	if known, ok := p.parts.Load(text); ok {
 		return known.([]string)

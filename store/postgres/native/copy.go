@@ -31,11 +31,11 @@ func copyFrom(ctx context.Context, on *pgx.Conn, tracer pgx.QueryTracer, text st
 	})
 }
 
-// untilCopied reads rows for a COPY until that has returned: pgx may go on reading for a moment
-// after it has found the connection broken.
+// untilCopied is the reader of a COPY until the COPY has returned. pgx may go on reading for a
+// moment after it has found the connection broken.
 type untilCopied struct {
 	mu sync.Mutex
-	r  io.Reader // nil: the COPY has returned
+	r  io.Reader // nil once the COPY has returned
 }
 
 // Read implements io.Reader.

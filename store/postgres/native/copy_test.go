@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// slow reads for a while.
+// slow is a reader whose Read takes some time.
 type slow struct {
 	begun chan struct{}
 	done  bool
@@ -22,8 +22,8 @@ func (s *slow) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Once a COPY has returned nobody reads the caller's payloads: it waits for a Read that is under
-// way, and there is none after it.
+// After a COPY has returned nobody reads the caller's payloads: the COPY waits for a Read that is
+// under way, and further Reads return nothing.
 func TestNothingIsReadAfterACopy(t *testing.T) {
 	s := &slow{begun: make(chan struct{})}
 	u := &untilCopied{r: s}

@@ -1,4 +1,4 @@
-package native_test //nolint:testableexamples // it wants a server
+package native_test //nolint:testableexamples // it needs a server
 
 import (
 	"context"
@@ -11,13 +11,13 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
-// open opens a store on the pool that the rest of the service uses, too.
+// open opens a store over the pool that the rest of the service uses, too.
 func open(ctx context.Context, pool *pgxpool.Pool) (*native.Store, error) {
 	st, err := native.New(pool, &postgres.Options{Schema: "dltbatch"})
 	if err != nil {
 		return nil, err
 	}
-	return st, st.Migrate(ctx) // any number of processes may do this at once
+	return st, st.Migrate(ctx) // any number of processes may call Migrate at the same time
 }
 
 // ship changes a table of the service and adds a batch, both or neither.

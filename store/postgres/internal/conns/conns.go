@@ -1,6 +1,6 @@
-// Package conns is the narrow way in which package postgres reaches a server. Package postgres
-// has it over database/sql, package native over pgx's own pool. It is internal, so that nobody
-// else depends on it.
+// Package conns is the interface through which package postgres reaches a server. Package postgres
+// implements it over database/sql, and package native over pgx's own pool. It is internal, so that
+// nobody else depends on it.
 package conns
 
 import (
@@ -18,38 +18,39 @@ import (
 type Pool interface {
 	// Acquire waits for a connection.
 	Acquire(ctx context.Context) (Conn, error)
-	// Idle is about how many open connections nobody uses.
+	// Idle returns about how many open connections are not in use.
 	Idle() int
 	// Single reports whether the pool has one connection at most.
 	Single() bool
-	// Unsent reports whether a statement failed before anything was sent: another connection may
-	// take it.
+	// Unsent reports whether a statement failed before anything was sent. If so, another
+	// connection may run it.
 	Unsent(err error) bool
-	// Listen opens a session that waits for notifications, and does not stand in the pool's way.
-	// [ErrNoListener] says that the pool's driver or its settings do not allow one. way says for
-	// people whose session it is.
+	// Listen opens a session that waits for notifications and leaves the pool's connections to
+	// other calls. The error is [ErrNoListener] if the pool's driver or its settings do not allow
+	// such a session. way says for people whose connection it is.
 	Listen(ctx context.Context) (l Listener, way string, err error)
-	// OpenDB is the pool as database/sql has it, for the tool that migrates. The caller calls done
-	// once it needs db no more; the pool stays open.
+	// OpenDB returns the pool as a *sql.DB, for the migration tool. The caller calls done when it
+	// needs db no more; the pool stays open.
 	OpenDB() (db *sql.DB, done func())
 }
 
-// ErrNoListener says why a pool has no session that can wait for notifications.
+// ErrNoListener means that a pool has no session that can wait for notifications. Its text says
+// what to set.
 var ErrNoListener = errors.New("set Options.Listen, for example to native.Listen with a data source name")
 
-// Listener is a session that waits for notifications. One caller uses it.
+// Listener is a session that waits for notifications. Only one caller may use it.
 type Listener interface {
 	// Listen begins to listen on a channel. It is called once, before Next.
 	Listen(ctx context.Context, channel string) error
 	// Next waits for a notification on the channel, and returns its payload.
 	Next(ctx context.Context) (payload string, err error)
-	// Close ends the session, and also UNLISTENs: a pooler may have carried LISTEN out on a
-	// connection that others use. It does not wait for the server for long. lost says why nothing
-	// is heard; nil where nobody listens any more.
+	// Close ends the session. It also sends UNLISTEN, since a pooler may have carried out LISTEN
+	// on a connection that others use. It does not wait long for the server. lost is the reason
+	// why no notifications arrive any more, or nil if no listener is left.
 	Close(lost error)
 }
 
-// Commit and Rollback end a transaction.
+// Commit and Rollback are the statements that end a transaction.
 const (
 	Commit   = "COMMIT"
 	Rollback = "ROLLBACK"
@@ -58,49 +59,48 @@ const (
 // Conn is a connection that one caller has to itself, until it calls Release or Discard.
 type Conn interface {
 	Tx
-	// Begin begins a transaction by a text of statements, BEGIN and settings, separated by "; ".
-	// It may leave the text to the next statement, which then has the errors of both. A
-	// transaction without any statement ends without a trip.
+	// Begin begins a transaction with text: BEGIN and settings, separated by "; ". It may leave
+	// the text to the next statement, which then returns the errors of both. A transaction without
+	// any statement ends without a round trip.
 	Begin(ctx context.Context, text string) error
-	// Begun reports whether the server has answered to all of that text.
+	// Begun reports whether the server has answered all statements of that text.
 	Begun() bool
-	// Session is the store's memory of this connection.
+	// Session returns what the store knows about this connection.
 	Session() *Session
-	// Release gives the connection back to the pool. It must not be in a transaction.
+	// Release returns the connection to the pool. The connection must not be in a transaction.
 	Release()
 	// Discard closes the connection, which may be in a transaction.
 	Discard(ctx context.Context)
 }
 
-// Tx takes statements, one after the other. The rows of a query end before the next statement.
-// Arguments are int64, string, bool and []byte.
+// Tx runs statements one after the other. The rows of a query must be closed before the next
+// statement. Arguments are int64, string, bool and []byte.
 type Tx interface {
-	// Exec returns how many rows the statement changed. A text without arguments may hold several
-	// statements, and nobody counts its rows.
+	// Exec returns how many rows the statement changed. A text without arguments may consist of
+	// several statements; the number is then meaningless.
 	Exec(ctx context.Context, text string, args ...any) (int64, error)
-	// Query is Exec for rows. An error of the statement may come with the rows.
+	// Query runs a statement and returns its rows. The rows may return the error of the statement.
 	Query(ctx context.Context, text string, args ...any) (sqlstore.Rows, error)
-	// Together is Exec or Query for statements that do not need each other's results, in one
-	// trip where that is possible. The server carries them out in their order, up to the first
-	// error.
+	// Together runs statements that do not need each other's results, in one round trip if
+	// possible. The server runs them in their order, up to the first error.
 	Together(ctx context.Context, list ...Statement) error
 }
 
 // Copier is a [Tx] that also takes many rows at once.
 type Copier interface {
-	// Copy sends the rows of data behind a text, COPY ... FROM STDIN, in one trip. It reads data
-	// to its end, maybe in another goroutine, and no more once it has returned.
+	// Copy sends data after a text, COPY ... FROM STDIN, in one round trip. It reads data to its
+	// end, perhaps in another goroutine, and reads no more after it has returned.
 	Copy(ctx context.Context, text string, data io.Reader) error
 }
 
-// Statement is one of several.
+// Statement is one of the statements of [Tx].Together.
 type Statement struct {
 	Text string
 	Args []any
-	Read func(rows sqlstore.Rows) error // nil where there are no rows to read
+	Read func(rows sqlstore.Rows) error // nil for a statement without rows
 }
 
-// InTurn is Together by one statement after the other.
+// InTurn implements Together by one statement after the other.
 func InTurn(ctx context.Context, t Tx, list []Statement) error {
 	for _, s := range list {
 		if s.Read == nil {
@@ -120,7 +120,7 @@ func InTurn(ctx context.Context, t Tx, list []Statement) error {
 	return nil
 }
 
-// Adders add in a transaction that the application began.
+// Adders are the functions that add in a transaction of the application.
 type Adders struct {
 	Batches func(ctx context.Context, tx Tx, batches ...batch.Batch) error
 	Orders  func(ctx context.Context, tx Tx, orders ...order.Order) error

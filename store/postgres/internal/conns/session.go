@@ -6,16 +6,16 @@ import (
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
-// Session is a store's knowledge of one connection, for as long as the connection lives. Only the
-// caller who has the connection uses it.
+// Session is what a store knows about one connection, for as long as the connection is open. Only
+// the caller who has the connection uses it.
 type Session struct {
 	Since   time.Time // when the store got the connection for the first time
-	Looked  time.Time // when the connection's settings were checked last; zero: never
-	Standby bool      // the server only followed another one then
-	Server  string    // when the server was started that it led to then
+	Looked  time.Time // when the store last checked the connection's settings; zero means never
+	Standby bool      // true if the server was a standby at that time
+	Server  string    // the start time of the server to which the connection led at that time
 }
 
-// Sessions has the session of each open connection of a pool. Its method may be called
+// Sessions has the Session of each open connection of a pool. Its method may be called
 // concurrently.
 type Sessions struct{ byConn sqlstore.PerConn[Session] }
 
