@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A process that runs while somebody migrates further than its code goes notices it within a
-// minute: see [Store.Migrate].
+// A running process notices within a minute that somebody has migrated the schema further than its
+// code allows: see [Store.Migrate].
 func TestNewerSchemaWhileRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := script{answers: map[string][][]any{"to_regclass": {{true}}}}
@@ -46,9 +46,9 @@ func TestNewerSchemaWhileRunning(t *testing.T) {
 	})
 }
 
-// An application's transaction may have rights and a snapshot of its own. What it shows of the
-// schema says nothing about the others. Its settings are those that its commit goes by, and are
-// asked each time.
+// An application's transaction is not asked about the schema, because it may have other rights and
+// an older snapshot, and says nothing about other transactions. It is asked for its settings each
+// time, since its commit goes by them.
 func TestAnApplicationsTransactionIsAskedForItsSettingsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := script{answers: map[string][][]any{"to_regclass": {{true}}, "max(version_id)": {{int64(schemaVersion)}}}}
@@ -64,7 +64,7 @@ func TestAnApplicationsTransactionIsAskedForItsSettingsOnly(t *testing.T) {
 		for _, line := range pgsettings.For(pgsettings.Applications, false) {
 			other.wrong = line.Name
 			err := s.addTx(t.Context(), &scriptConn{s: &other}, b)
-			if line.Name == "session_replication_role" { // it fits whatever it is, but for "replica"
+			if line.Name == "session_replication_role" { // any other value than "replica" fits
 				require.NoError(t, err)
 				continue
 			}

@@ -2,19 +2,20 @@ package postgres
 
 import "github.com/dltbatch/dltbatch/internal/sqlstore"
 
-// The statements about operators' acts; the comment in queries.go applies to these, too.
+// These are the statements about operators' acts. The comment in queries.go applies to them, too.
 const (
-	// notClosed is a condition on the lane u.s. OFFSET 0 keeps the planner from a join: the
-	// controls of each lane are looked up.
+	// notClosed is the condition that the lane u.s is not closed. OFFSET 0 makes the planner look
+	// up the controls of each lane instead of joining them.
 	notClosed = `NOT EXISTS (SELECT 1 FROM {controls} c WHERE c.everything = true AND c.service_id = '' AND ` + sqlstore.IsClosed + ` OFFSET 0)
 	AND NOT EXISTS (SELECT 1 FROM {controls} c WHERE c.everything = false AND c.service_id = u.s AND ` + sqlstore.IsClosed + ` OFFSET 0)`
-	// sqlCountRequeue makes claims forget where they begin in a lane, and keeps them from the lane
-	// until the transaction has ended. A lane that was never claimed from has no row yet.
+	// sqlCountRequeue makes claims forget where the open batches of a lane begin, and keeps claims
+	// from the lane until the transaction has ended. A lane from which no claim was ever made gets
+	// its row here.
 	sqlCountRequeue = `INSERT INTO {services} AS s (service_id, requeues) VALUES ($1::text, 1)
 	ON CONFLICT (service_id) DO UPDATE SET requeues = s.requeues + 1`
-	// The first halt stays, even if two calls did not see each other; after a release that
-	// neither call saw, the lane is halted anew. Rows are written in one order, so that no two
-	// calls wait for each other.
+	// sqlHalt keeps the first halt of a lane, even if two calls did not see each other. After a
+	// release that neither call saw, the lane is halted again. Rows are written in a fixed order,
+	// so that no two calls wait for each other.
 	sqlHalt = `INSERT INTO {controls} AS c (everything, service_id, paused_at, paused_by, paused_reason, policy, halted_at, halted_by,
 		halt_reason, version)
 	SELECT false, u.s, 0, '', '', 0, u.at, u.id, u.reason, u.at FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[])
@@ -33,20 +34,21 @@ const (
 		u.status_code, u.code, u.endpoint, u.took, u.answer, u.instance
 	FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[], $7::text[], $8::bigint[], $9::text[],
 		$10::text[]) WITH ORDINALITY AS u (seq, attempt, at, kind, status_code, code, endpoint, took, answer, instance, n)`
-	// The first report stays.
+	// sqlTrimAttempts keeps the first report of a batch.
 	sqlTrimAttempts = `DELETE FROM {attempts} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::bigint[], $2::bigint[]) AS u (seq, most)
 	CROSS JOIN LATERAL (SELECT x.ctid FROM {attempts} x WHERE x.batch_seq = u.seq AND x.position BETWEEN 2 AND
 		(SELECT max(y.position) FROM {attempts} y WHERE y.batch_seq = u.seq) - u.most OFFSET 0) r))`
 	sqlPruneAttempts = `DELETE FROM {attempts} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::bigint[]) AS u (seq)
 	CROSS JOIN LATERAL (SELECT x.ctid FROM {attempts} x WHERE x.batch_seq = u.seq OFFSET 0) r))`
 
-	// These read the tables in the order of their indexes, which is the order of lanes.
+	// These statements read the tables in the order of their indexes, which is the order of lanes.
 	briefCounts    = `SELECT u.service_id AS lane, count(*) AS n, min(u.created_at) AS oldest FROM (SELECT w.service_id, w.created_at FROM {waiting_batches} w WHERE `
 	briefCountsEnd = ` ORDER BY w.service_id, w.created_at, w.seq LIMIT ?::bigint) u GROUP BY u.service_id ORDER BY u.service_id LIMIT ?::bigint`
 	briefRows      = `SELECT ` + sqlstore.BriefCols + ` FROM {attempted_batches} a WHERE `
 
-	// sqlCountOpen reads waiting and attempted rows from end to end: one pass over both for the
-	// lanes, and one over the attempted rows for their states. All others are Queued.
+	// sqlCountOpen reads the waiting and the attempted rows from end to end: once through both for
+	// the lanes, and once through the attempted rows for their states. All other open batches are
+	// Queued.
 	sqlCountOpen = `WITH lanes AS MATERIALIZED (SELECT u.service_id, min(u.created_at) AS oldest, count(*) AS n
 		FROM (SELECT w.service_id, w.created_at FROM {waiting_batches} w
 			UNION ALL SELECT b.service_id, b.created_at FROM {attempted_batches} b) u GROUP BY u.service_id),

@@ -8,12 +8,13 @@ import (
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
-// numbering is how the rows of a table get their order keys and their numbers.
+// numbering is how the rows of a table get their order keys and their numbers. Its fields are
+// statements.
 type numbering struct {
-	before string // the facts for an addition: see [session.readFacts]
+	before string // reads the facts for an addition: see [session.readFacts]
 	serial string // likewise, without reading any table
-	taken  string // whether rows have one of these numbers
-	raise  string // moves the sequence behind all numbers of rows
+	taken  string // reports whether rows have one of these numbers
+	raise  string // sets the sequence to the largest number of a row
 }
 
 var (
@@ -21,8 +22,8 @@ var (
 	addingOrders = numbering{sqlBeforeOrders, sqlSerialOrders, sqlOrdersTaken, sqlRaiseOrderNumbers}
 )
 
-// orderKeys gives n batches or orders their order keys, max(clock, the lane's last + 1 us), 1 us
-// apart within the call, and returns one number for each. of returns the lane of each; more are
+// orderKeys gives n batches or orders their order keys: max(clock, the lane's last key + 1 us), 1
+// us apart within the call. It returns a number for each. of returns the lane of each; more are
 // further arguments of the statement of by.
 func (t *session) orderKeys(ctx context.Context, by numbering, n int, of func(i int) (lane batch.ServiceID, at *int64), more ...any) (seqs []int64, err error) {
 	last := map[batch.ServiceID]int64{}
@@ -38,7 +39,7 @@ func (t *session) orderKeys(ctx context.Context, by numbering, n int, of func(i 
 	if err != nil {
 		return nil, err
 	}
-	latest := now - 1 // the latest key that this call gave out, in any lane
+	latest := now - 1 // the latest key that this call has assigned, in any lane
 	for i := range n {
 		lane, at := of(i)
 		latest = max(latest, last[lane]) + 1
@@ -48,7 +49,7 @@ func (t *session) orderKeys(ctx context.Context, by numbering, n int, of func(i 
 	return seqs, nil
 }
 
-// noteOrderKey keeps the latest order key, or time of the database's clock, that this process has
+// noteOrderKey keeps the latest order key or time of the database's clock that this process has
 // seen.
 func (s *Store) noteOrderKey(at int64) {
 	for {
@@ -59,16 +60,16 @@ func (s *Store) noteOrderKey(at int64) {
 	}
 }
 
-// seqBlock is how many numbers one step of a sequence takes.
+// seqBlock is how many numbers one increment of a sequence reserves.
 const seqBlock = 1000
 
-// readFacts reads the facts for an addition of n: the clock, n numbers, and into last the last
-// order key of each of these lanes or parties, if it may be ahead of the clock. more are further
-// arguments of the statement.
+// readFacts reads the facts for an addition of n: the clock, n numbers, and, into last, the last
+// order key of each lane or party whose key may be ahead of the clock. more are further arguments
+// of the statement.
 //
-// A read of a lane's end, however narrow, locks a whole page of an index in a serializable
-// transaction, and other lanes may end in the same page. So such a transaction looks only where
-// the clock is behind what this process has seen before: then lanes may end ahead of the clock.
+// In a serializable transaction any read of a lane's end locks a whole page of an index, in which
+// other lanes may end, too. So such a transaction reads the ends only if the clock is behind what
+// this process has seen before, because only then may lanes end ahead of the clock.
 func (t *session) readFacts(ctx context.Context, by numbering, lanes []batch.ServiceID, n int, last map[batch.ServiceID]int64, more ...any) (now int64, seqs []int64, err error) {
 	blocks := int64(n+seqBlock-1) / seqBlock
 	if t.level != serializable {
@@ -82,7 +83,7 @@ func (t *session) readFacts(ctx context.Context, by numbering, lanes []batch.Ser
 	return now, seqs, err
 }
 
-// scanFacts reads the answer to a statement of a numbering.
+// scanFacts reads the result of a statement of a numbering.
 func (t *session) scanFacts(ctx context.Context, n int, last map[batch.ServiceID]int64, statement string, args ...any) (now int64, seqs []int64, err error) {
 	type fact struct {
 		Kind    int    `db:"kind"`
@@ -113,9 +114,10 @@ func (t *session) scanFacts(ctx context.Context, n int, last map[batch.ServiceID
 	return now, seqs, nil
 }
 
-// notStored returns the error for rows that were not inserted, although neither their ids nor
-// their keys are stored: the addition may be tried again. Either they were stored and are removed
-// since, or their numbers are taken: then the sequence is behind, and is moved.
+// notStored returns the error for rows that were not inserted although neither their ids nor their
+// keys are stored. The addition may be tried again. Either the rows were stored and have been
+// removed since, or their numbers are taken, because the sequence is behind; then notStored moves
+// the sequence.
 func (t *session) notStored(ctx context.Context, by numbering, seqs ...int64) error {
 	taken, _, err := sqlstore.Get[bool](ctx, t, by.taken, ints(seqs))
 	if err != nil {

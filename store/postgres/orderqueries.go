@@ -2,7 +2,7 @@ package postgres
 
 import "github.com/dltbatch/dltbatch/internal/sqlstore"
 
-// The statements about orders; the comment in queries.go applies to these, too.
+// These are the statements about orders. The comment in queries.go applies to them, too.
 const (
 	// sqlBeforeOrders is sqlBeforeAdd for orders.
 	sqlBeforeOrders = clockOnce + `
@@ -16,8 +16,8 @@ const (
 	sqlOrdersTaken       = `SELECT EXISTS (SELECT 1 FROM {orders} o WHERE o.seq = ANY ($1::bigint[]))`
 	sqlRaiseOrderNumbers = `SELECT setval('{orders_seq}', m.seq) FROM (SELECT max(o.seq) AS seq FROM {orders} o) m
 	WHERE m.seq > (SELECT s.last_value FROM {orders_seq} s)`
-	// All bytes come in one value: the hash, then the payload of each order. An Add without a
-	// trace context leaves the column out.
+	// The bytes of all orders are one value: for each order the hash, then the payload. An Add
+	// without a trace context does not name that column.
 	sqlInsertOrders       = insertOrders + `)` + insertOrdersSelect + insertOrdersFrom + `)` + insertOrdersAs + `)` + insertOrdersQueued
 	sqlInsertOrdersTraced = insertOrders + `, trace_parent)` + insertOrdersSelect + `, nullif(u.trace_parent, '')` +
 		insertOrdersFrom + `, $13::text[])` + insertOrdersAs + `, trace_parent)` + insertOrdersQueued
@@ -40,7 +40,7 @@ const (
 	colsOrder     = sqlstore.ColsOrder
 	colsOpenOrder = sqlstore.ColsOpenOrder
 
-	// Rows are locked in one order, so that no two calls wait for each other.
+	// Rows are locked in a fixed order, so that no two calls wait for each other.
 	sqlLockOrders = `SELECT ` + colsOrder + `, ` + colsOpenOrder + ` FROM {open_orders} q JOIN {orders} o ON o.seq = q.seq
 	WHERE q.seq = ANY (ARRAY (SELECT r.seq FROM unnest($1::text[]) AS u (id)
 		CROSS JOIN LATERAL (SELECT x.seq FROM {orders} x WHERE x.order_id = u.id OFFSET 0) r)) ORDER BY q.seq FOR UPDATE OF q`
@@ -51,7 +51,8 @@ const (
 	sqlSplitOrders = `SELECT ` + colsOrder + `, ` + colsOpenOrder + ` FROM (SELECT * FROM {open_orders} x WHERE x.state = 1
 		AND x.split_group <> '' AND x.party = $1::text AND (x.deadline = 0 OR x.deadline > $2::bigint) OFFSET 0) q
 	CROSS JOIN LATERAL (SELECT * FROM {orders} r WHERE r.seq = q.seq OFFSET 0) o`
-	// WITH TIES, because the id breaks ties, and this table does not have it.
+	// FETCH ... WITH TIES is needed because the id decides between orders with equal keys, and
+	// this table does not have the id.
 	sqlNextOrders = `SELECT q.seq, q.size, q.priority, q.created_at, o.order_id FROM (SELECT * FROM {open_orders} x
 		WHERE x.state = 1 AND x.party = $1::text AND (x.deadline = 0 OR x.deadline > $2::bigint)
 		ORDER BY x.priority DESC, x.created_at FETCH FIRST ($3::bigint) ROWS WITH TIES) q
@@ -60,8 +61,8 @@ const (
 	CROSS JOIN LATERAL (SELECT * FROM {open_orders} x WHERE x.seq = u.seq OFFSET 0) q
 	CROSS JOIN LATERAL (SELECT * FROM {orders} r WHERE r.seq = u.seq OFFSET 0) o WHERE q.state = 1`
 
-	// Like lanes, it jumps from party to party. OFFSET 0 keeps the planner from a join, for
-	// which it would read all parties first.
+	// sqlPartiesFirst jumps from party to party, as sqlLanesFirst does from lane to lane. OFFSET 0
+	// keeps the planner from a join, for which it would read all parties first.
 	sqlPartiesFirst = `WITH RECURSIVE parties (party) AS (
 		SELECT (SELECT min(x.party) FROM {open_orders} x WHERE x.state = 1)` + partiesNext
 	sqlPartiesAfter = `WITH RECURSIVE parties (party) AS (
@@ -99,7 +100,8 @@ const (
 		WHERE x.state = 1 AND x.deadline <> 0 AND x.deadline <= $1::bigint ORDER BY x.deadline LIMIT $2::bigint FOR UPDATE SKIP LOCKED) q
 	CROSS JOIN LATERAL (SELECT * FROM {orders} r WHERE r.seq = q.seq OFFSET 0) o`
 
-	// As in sqlPrunable, a transaction that names a known order keeps only this order.
+	// As with sqlPrunable, a transaction that names a known order keeps only this order from
+	// removal.
 	sqlPrunableOrders = `SELECT f.seq, f.final_at AS at FROM {final_orders} f
 	CROSS JOIN LATERAL (SELECT r.seq FROM {orders} r WHERE r.seq = f.seq OFFSET 0) o
 	WHERE f.final_at <= $1::bigint AND f.final_at >= $3::bigint ORDER BY f.final_at LIMIT $2::bigint FOR UPDATE OF f, o SKIP LOCKED`

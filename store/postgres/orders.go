@@ -80,10 +80,10 @@ func (t *session) addOrders(ctx context.Context, in []sqlstore.NewOrder) error {
 	}
 }
 
-// addFirstOrders adds orders that are not stored. It returns the twins of which neither the id nor
-// the Key is stored then.
+// addFirstOrders adds orders that may be new. It returns the twins of which, after that, neither
+// the id nor the Key is stored.
 func (t *session) addFirstOrders(ctx context.Context, sorted, twins []*sqlstore.NewOrder) (left []*sqlstore.NewOrder, err error) {
-	// In the order of keys and then of ids, as batches are.
+	// Orders are in the order of keys and then of ids, as batches are.
 	slices.SortStableFunc(sorted, func(a, b *sqlstore.NewOrder) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.ID, b.ID)) })
 	added := make(map[int64]bool, len(sorted))
 	for rest := sorted; len(rest) > 0; {
@@ -110,7 +110,7 @@ func (t *session) addFirstOrders(ctx context.Context, sorted, twins []*sqlstore.
 	return left, err
 }
 
-// insertOrders puts into added the numbers of the orders that were not known.
+// insertOrders adds to added the numbers of the orders that were not known.
 func (t *session) insertOrders(ctx context.Context, in []*sqlstore.NewOrder, added map[int64]bool) error {
 	var bytes []byte
 	at := make([]int64, len(in))

@@ -57,7 +57,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (found []stor
 				cmp.Compare(a.HeaderSignature, b.HeaderSignature))
 		})
 		found = make([]store.InFlight, 0, len(rows))
-		var right rowArrays // rows whose times are put right
+		var right rowArrays // the rows whose times are put right
 		for i := range rows {
 			r, now := &rows[i], sqlstore.FromMicro(rows[i].Clock)
 			r.unpack()
@@ -67,7 +67,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (found []stor
 				r.Now = before.Leased(now, q.Lease)
 				right.row(len(rows)).attempted(&r.Stored)
 			}
-			if r.Now.Monitored(now) { // due_at says so already; the rule has the last word
+			if r.Now.Monitored(now) { // due_at says the same, but the rule decides
 				f := r.Now.InFlight(r.Ref(), r.Budget(), now)
 				f.AskedAgo = r.Now.AskedAgo(sqlstore.FromMicro(r.AskedWas), now)
 				found = append(found, f)
@@ -85,7 +85,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (found []stor
 	return found, err
 }
 
-// lookUnderWay now and then looks for the place of the monitor's rows.
+// lookUnderWay reads from time to time where the monitor's rows begin.
 func (t *session) lookUnderWay(ctx context.Context, upkeep bool) error {
 	l, due := t.s.memory.UnderWay.Due(time.Now(), t.s.o.AllowAsynchronousCommit, upkeep)
 	if !due {
@@ -117,9 +117,9 @@ func (t *session) lookUnderWay(ctx context.Context, upkeep bool) error {
 	return nil
 }
 
-// nothingUnderWay reports that no row is under way, in one round trip, which some drivers
-// grant only to a statement without arguments. Its text changes when from moves: drivers that
-// prepare it do so twice a second at most.
+// nothingUnderWay reports whether no row is under way, in one round trip. Some drivers need two
+// for a statement with arguments, so the arguments are written into the text. The text changes
+// when from moves, so a driver that prepares it does so twice a second at most.
 func (s *Store) nothingUnderWay(ctx context.Context) bool {
 	from, started, enough := s.memory.UnderWay.Front(time.Now(), s.o.AllowAsynchronousCommit)
 	return enough && s.isFalse(ctx, strings.NewReplacer("$1", strconv.FormatInt(from, 10), "$2", strconv.FormatInt(started, 10)).Replace(s.sql(sqlAnyAttempted)))

@@ -13,10 +13,10 @@ import (
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
-// maxPositions bounds the number of lanes remembered.
+// maxPositions is the largest number of lanes that a process remembers.
 const maxPositions = 1 << 17
 
-// heldLane is a lane locked by a claim, with the order keys that the claim reads.
+// heldLane is a lane that a claim has locked, with the ranges of order keys that the claim reads.
 type heldLane struct {
 	service batch.ServiceID
 	ranges  []position.Range
@@ -30,9 +30,9 @@ func services(held []heldLane) []batch.ServiceID {
 	return names
 }
 
-// lockedRow is a row of the statements that lock lanes: a lane, the clock and how often a
-// batch of the lane was requeued; or, where Xmin is not 0, the incarnation and the transaction's
-// own number in their places.
+// lockedRow is a row of the statements that lock lanes: a lane, the clock, and how often batches
+// of the lane were requeued. If Xmin is not 0, the row is no lane, and has the incarnation and the
+// transaction's own number in these columns.
 type lockedRow struct {
 	Service  batch.ServiceID `db:"service_id"`
 	At       int64           `db:"at"`
@@ -40,7 +40,7 @@ type lockedRow struct {
 	Xmin     int64           `db:"oldest"`
 }
 
-// whoAdds takes the row that is not a lane out of rows, and reports it.
+// whoAdds removes the row that is no lane from rows, and tells from about it.
 func (t *session) whoAdds(ctx context.Context, from *position.Claim, rows []lockedRow) ([]lockedRow, error) {
 	at := slices.IndexFunc(rows, func(r lockedRow) bool { return r.Xmin != 0 })
 	if at < 0 {
@@ -61,7 +61,7 @@ func (t *session) whoAdds(ctx context.Context, from *position.Claim, rows []lock
 	return rows, nil
 }
 
-// readFrom returns where to read each locked lane from.
+// readFrom returns the range from which each locked lane is read.
 func readFrom(from *position.Claim, rows []lockedRow) []heldLane {
 	held := make([]heldLane, len(rows))
 	for i, r := range rows {
@@ -70,8 +70,9 @@ func readFrom(from *position.Claim, rows []lockedRow) []heldLane {
 	return held
 }
 
-// lookAtLocks reads who may be adding. A server that shows all locks also shows the oldest
-// running transaction; a server that does not show it may hide adders, too.
+// lookAtLocks reads which transactions may be adding. A server that shows all locks also shows the
+// oldest running transaction. A server that does not show that transaction may also hide
+// transactions that add.
 func (t *session) lookAtLocks(ctx context.Context, from *position.Claim, xmin int64) error {
 	type adders struct {
 		Names string `db:"names"`
@@ -92,7 +93,7 @@ func (t *session) lookAtLocks(ctx context.Context, from *position.Claim, xmin in
 	return nil
 }
 
-// noteRead reports the rows that were read of a lane; asked says that its waiting rows were read.
+// noteRead tells from which rows of a lane were read. asked is true if the waiting rows were read.
 func (t *session) noteRead(from *position.Claim, w *window, asked bool) {
 	seen := position.Window{Attempted: w.attemptedKeys, Waiting: w.waitingKeys, Limit: w.wanted, Open: asked}
 	if from.SawWindow(w.service, seen) {
@@ -100,22 +101,22 @@ func (t *session) noteRead(from *position.Claim, w *window, asked bool) {
 	}
 }
 
-// Floors returns the order keys below which nothing of these lanes is open, as far as is known:
-// for a reader without the lane's lock. It may miss a row that is put below its floor after
-// this.
+// Floors returns the order keys below which nothing of these lanes is open, as far as this process
+// knows. It is for a reader without the lanes' locks, who may miss a row that is put below its
+// floor after this call.
 func (t *session) Floors(ctx context.Context, lanes []batch.ServiceID) (floors []int64, err error) {
 	known, started := t.s.memory.Lanes.Floors(lanes)
 	return t.unchangedFloors(ctx, lanes, known, started)
 }
 
-// scanFloors are floors for a scan: see [position.Lanes.ScanFloors].
+// scanFloors returns floors for a scan: see [position.Lanes.ScanFloors].
 func (t *session) scanFloors(ctx context.Context, lanes []batch.ServiceID) (floors []int64, err error) {
 	known, started := t.s.memory.Lanes.ScanFloors(lanes, time.Now())
 	return t.unchangedFloors(ctx, lanes, known, started)
 }
 
-// unchangedFloors returns the known floor of each lane that has not changed since, and the
-// least key for the others.
+// unchangedFloors returns the known floor of each lane that has not changed since it became known,
+// and the least key for other lanes.
 func (t *session) unchangedFloors(ctx context.Context, lanes []batch.ServiceID, known []position.Floor, started int64) (floors []int64, err error) {
 	floors = make([]int64, len(lanes))
 	for i := range floors {

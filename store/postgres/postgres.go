@@ -66,7 +66,7 @@ type Options struct {
 // wait for long.
 type Listener = conns.Listener
 
-// shared has the methods that all SQL stores have in common.
+// shared has the methods that are the same in all SQL stores.
 type shared = sqlstore.Store
 
 // Store is a [store.Store]. Its methods may be called concurrently, and by any
@@ -77,29 +77,29 @@ type Store struct {
 	o        Options
 	names    names
 	texts    *sqlstore.Texts
-	checked  atomic.Pointer[time.Time] // until when the schema counts as good; nil: nobody has looked
-	doubted  atomic.Pointer[time.Time] // earlier checks of connections do not count
-	writable atomic.Bool               // a server was seen that takes writes
-	readOnly atomic.Pointer[readOnly]  // the last write was refused; nil: it was not
-	memory   *position.Memory          // where open work begins
+	checked  atomic.Pointer[time.Time] // the time up to which the schema counts as checked; nil before the first check
+	doubted  atomic.Pointer[time.Time] // the time before which checks of connections do not count
+	writable atomic.Bool               // true once a server that takes writes was seen
+	readOnly atomic.Pointer[readOnly]  // set while the database refuses writes; nil otherwise
+	memory   *position.Memory          // where the open work begins
 	hidden   atomic.Pointer[hidden]    // the last hidden batch that a claim found
-	noLocks  atomic.Bool               // this role may not read pg_locks
+	noLocks  atomic.Bool               // true if this role may not read pg_locks
 	fresh    freshness
-	latest   atomic.Int64      // the last order key or time of the clock that this process saw in an addition
-	added    *sqlstore.Fresh   // batches of this process's Adds that it has not claimed yet
-	unknown  atomic.Bool       // the last claim read batches that are not in added
-	unusable sqlstore.Unusable // names that scans found
+	latest   atomic.Int64      // the last order key or time of the clock that this process has seen in an addition
+	added    *sqlstore.Fresh   // the batches of this process's Adds that it has not claimed yet
+	unknown  atomic.Bool       // true if the last claim read batches that are not in added
+	unusable sqlstore.Unusable // the unusable names that scans found
 
 	ears ears // the listeners
 
 	home         home
 	identity     identity
 	commitMemory commitMemory
-	shard        atomic.Pointer[store.Shard] // that the schema is; nil: nobody has looked
-	settled      atomic.Bool                 // it is no shard, and nobody can make it one any more
+	shard        atomic.Pointer[store.Shard] // the shard that the schema is; nil before it was read
+	settled      atomic.Bool                 // true once the schema is no shard and can no longer become one
 }
 
-// Abilities returns all of them.
+// Abilities returns all abilities.
 func (s *Store) Abilities() store.Abilities { return store.AllAbilities }
 
 var (
@@ -132,7 +132,7 @@ func Over(pool conns.Pool, o *Options) (*Store, conns.Adders, error) {
 		return nil, conns.Adders{}, err
 	}
 	lanes := maxPositions
-	if opts.AllowAsynchronousCommit { // a crash may take back that a row was final, and the server keeps its start time
+	if opts.AllowAsynchronousCommit { // a crash may undo the end of a batch, and the server may keep its start time
 		lanes = 0
 	}
 	s := &Store{

@@ -6,9 +6,9 @@ import (
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
-// Attempted locks the rows of batches of which an attempt is recorded, and returns them. A lock is
-// a write, so the commit waits for the standbys, and what others wrote earlier is durable, too.
-// The commit of a transaction that wrote nothing would not wait for them.
+// Attempted locks the rows of attempted batches, and returns them. A lock is a write, so the
+// commit waits for the standbys, and the earlier writes of others are durable, too. A transaction
+// without a write would not wait for the standbys.
 func (t *session) Attempted(ctx context.Context, seqs []int64) (map[int64]*sqlstore.Stored, int64, error) {
 	if len(seqs) == 0 {
 		return map[int64]*sqlstore.Stored{}, 0, nil
@@ -24,9 +24,9 @@ func (t *session) Attempted(ctx context.Context, seqs []int64) (map[int64]*sqlst
 	return found, now, err
 }
 
-// SetPrepared sends all bytes in one value, as Add does.
+// SetPrepared sends the bytes of all batches in one value, as Add does.
 func (t *session) SetPrepared(ctx context.Context, set []*sqlstore.Stored) error {
-	all := []byte{} // no bytes are an empty value, as the column wants it
+	all := []byte{} // without bytes the value is empty, and not NULL, as the column requires
 	seqs, was := make([]int64, len(set)), make([]int64, len(set))
 	at, size := make([]int64, len(set)), make([]int64, len(set))
 	for i, r := range set {

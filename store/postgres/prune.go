@@ -8,8 +8,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
-// Old finds rows from where the last read ended. It marks up to when batches are removed, so that
-// no other process takes them for lost.
+// Old finds rows from the place on where the last read ended. It notes the time up to which
+// batches are removed, so that no other process takes these batches for lost.
 func (t *session) Old(ctx context.Context, of sqlstore.Aging, until int64, limit int) ([]sqlstore.Aged, error) {
 	statement := [...]string{sqlstore.AgingBatches: sqlPrunable, sqlstore.AgingOrders: sqlPrunableOrders, sqlstore.AgingIDs: sqlOldStreamIDs}[of]
 	o := &t.s.memory.Removed[of]
@@ -24,7 +24,7 @@ func (t *session) Old(ctx context.Context, of sqlstore.Aging, until int64, limit
 	return rows, err
 }
 
-// pruneTx is tx for removals. After a rollback it forgets where the next reads begin, since the
+// pruneTx is tx for removals. After a rollback it forgets where the next reads begin, because the
 // rows that the transaction had found are still there.
 func (s *Store) pruneTx(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
 	begun := false

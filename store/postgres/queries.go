@@ -2,77 +2,79 @@ package postgres
 
 import "github.com/dltbatch/dltbatch/internal/sqlstore"
 
-// The statements that only this driver sends, except those for migrations; package sqlstore has
-// the others. {name} is a table. A test asks the planner about each statement and fails on a scan
-// of a table that grows.
+// These are the statements that only this driver sends, except those of migrations; package
+// sqlstore has the others. {name} is a table. A test asks the planner about each statement and
+// fails on a scan of a table that grows.
 const (
-	// sqlIncarnation is a number that stays the same while the tables are the same tables, of the
-	// same database, on a server that goes on running. All that a process remembers of the
-	// database holds for one such number. To write a table anew, as VACUUM FULL does, changes it,
-	// too, which costs a little time only.
-	// The path of a table's file has the oid of the database.
+	// sqlIncarnation is a number that stays the same while the tables are the same tables of the
+	// same database on a server that was not restarted. Everything that a process remembers of the
+	// database is valid for one such number. Rewriting a table, as VACUUM FULL does, also changes
+	// the number, which only costs a little time. The path of a table's file contains the oid of
+	// the database.
 	sqlIncarnation = `(SELECT hashtextextended(concat_ws(' ', (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint,
 		'{waiting_batches}'::regclass::oid, pg_relation_filepath('{waiting_batches}'::regclass),
 		pg_relation_filepath('{attempted_batches}'::regclass), pg_relation_filepath('{services}'::regclass)), 0))`
-	// started is when the server was started, as a text: no two servers have one time.
+	// started is the time at which the server was started, as a text. No two servers have the same
+	// time.
 	started = `extract(epoch FROM pg_postmaster_start_time())::text`
 	clock   = sqlstore.Clock
-	// sqlNowBrisk also bounds how long the transaction waits for a row: see [session.recordKnown].
+	// sqlNowBrisk also bounds how long the transaction waits for a locked row: see
+	// [session.recordKnown].
 	sqlNowBrisk = `SELECT ` + clock + ` AS now, ` + started + ` AS server FROM set_config('lock_timeout', '50ms', true) s WHERE s <> ''`
 
-	// sqlTimeout bounds how long each statement of the transaction takes from now on.
+	// sqlTimeout bounds how long each further statement of the transaction may take.
 	sqlTimeout = `SELECT set_config('statement_timeout', $1::text, true)`
 
-	// A beginning is one message to the server. Its settings end with the transaction. A
-	// statement that costs milliseconds gains nothing from being compiled. While the
-	// statistics still say that a table is almost empty, the server would scan it for each row
-	// to be written: no statement here is meant to read a table from end to end. And where
-	// array_nulls is off, NULL in an array is a text. The settings of [beginLocal] are those of
-	// package pgsettings that a store sets itself. Nothing says READ WRITE, so that
-	// default_transaction_read_only is obeyed.
+	// A beginning is one message to the server: BEGIN and settings, which end with the
+	// transaction. Compilation (jit) is off, since a statement of milliseconds gains nothing from
+	// it. enable_seqscan is off, because no statement here is meant to read a table from end to
+	// end, and while the statistics say that a table is almost empty, the server would scan it for
+	// each row to be written. array_nulls is on, since otherwise NULL in an array is a text. The
+	// settings of [beginLocal] are those of package pgsettings that a store sets itself. Nothing
+	// says READ WRITE, so that default_transaction_read_only is obeyed.
 	//
 	// All settings of a beginning are one SELECT, because a router such as PgDog refuses SET
-	// beside other statements, and a driver may take the statements one by one.
+	// together with other statements, and a driver may send the statements one by one.
 	beginAny      = "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT " + beginSettings
 	beginLocal    = "set_config('client_encoding', 'UTF8', true), set_config('bytea_output', 'hex', true), set_config('jit', 'off', true)"
 	beginSettings = beginLocal + ", set_config('enable_seqscan', 'off', true), set_config('array_nulls', 'on', true), "
 	// beginRead is beginSQL for statements that only read.
 	beginRead = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; SELECT " + beginSettings + planAnew
-	// beginSQL makes plans anew each time, for the reason in the package comment.
+	// beginSQL makes the server plan each statement anew, for the reason in the package comment.
 	beginSQL = beginAny + planAnew
 	planAnew = "set_config('plan_cache_mode', '" + customPlans + "', true)"
-	// beginKept is for the few transactions that deliver batches, whose plans the server may
-	// keep: planning is half of the server's cost of a claim or a record of some batches. A
-	// kept plan may date from when the tables were empty, so each of their statements allows
-	// only one plan here: it reaches a table inside of LATERAL with OFFSET 0, by the first
-	// columns of its index, or by its ctid, and then joins no other column that an index has.
-	// Other statements come after [session.planAnew]. The steps of such a plan must be
-	// enabled: a database or a role may have disabled them, and where no plan is allowed the
-	// server takes the plan that costs least while the table is empty.
+	// beginKept is for the few transactions that deliver batches, whose plans the server may keep,
+	// because planning is half of the server's cost of a claim or a record of some batches. A kept
+	// plan may date from when the tables were empty, so each of these statements allows only one
+	// plan: it reaches a table inside of LATERAL with OFFSET 0, by the first columns of its index
+	// or by its ctid, and joins no other column that an index has. Other statements follow
+	// [session.planAnew]. The steps of the only plan must be enabled, because a database or a role
+	// may have disabled them; if no plan is allowed, the server takes the plan that costs least
+	// while the table is empty.
 	beginKept = beginAny + keepPlans
 	keepPlans = "set_config('enable_nestloop', 'on', true), set_config('enable_indexscan', 'on', true), set_config('enable_tidscan', 'on', true), " +
 		"set_config('enable_bitmapscan', 'off', true), set_config('plan_cache_mode', '" + genericPlans + "', true)"
 	// beginDeliver is beginKept for statements that only read.
 	beginDeliver = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; SELECT " + beginSettings + keepPlans
-	// A claim waits for a lock only where somebody else has locked a row that it takes. See
-	// patience.
+	// beginClaim begins a claim. A claim waits for a lock only if another transaction has locked a
+	// row that it takes: see waitBriefly.
 	beginClaim = beginKept + ", " + waitBriefly
 
-	// beginAdd begins a transaction that gives out order keys. It takes a lock that others can
-	// see and a transaction id before it reads the clock and the ends of lanes, in a statement
-	// that sees everything committed before: the keys that it gives out are above any key of
-	// the lane that somebody saw before. See package position.
+	// beginAdd begins a transaction that assigns order keys. Before it reads the clock and the
+	// ends of lanes, it takes a lock that others can see, and a transaction id. The statement that
+	// reads them sees everything that was committed before, so the assigned keys are above any key
+	// of the lane that anybody saw before. See package position.
 	beginAdd   = beginSQL + "; " + takeNumber
 	takeNumber = "LOCK TABLE {waiting_batches} IN ROW EXCLUSIVE MODE; SELECT txid_current()"
 
-	// The columns of package pgsettings follow. plan_cache_mode is one of three words, and safe to
-	// be sent back unchanged.
+	// selectTxSettings selects, before the columns of package pgsettings, the isolation level and
+	// plan_cache_mode. plan_cache_mode is one of three words, so it may be sent back unchanged.
 	selectTxSettings = `current_setting('transaction_isolation'), current_setting('plan_cache_mode'), `
 
-	// sqlBeforeAdd reads the facts for an Add: the clock, the last order key of each lane, and
-	// numbers for the batches; and the server: see [session.checkServer]. While no order key at
-	// all is ahead of the clock, which is almost always, no lane's key is, and none is looked up.
-	// It also sets plan_cache_mode for the next statements.
+	// sqlBeforeAdd reads the facts for an Add: the clock, the last order key of each lane, numbers
+	// for the batches, and the server ([session.checkServer]). While no order key of the database
+	// is ahead of the clock, which is usual, it looks up no lane's last key. It also sets
+	// plan_cache_mode for the next statements.
 	sqlBeforeAdd = clockOnce + `
 	SELECT 0 AS kind, set_config('plan_cache_mode', $3::text, true) AS service_id, t.now AS n FROM t
 	UNION ALL SELECT 1, u.s, coalesce((SELECT max(b.created_at) FROM {batches} b WHERE b.service_id = u.s), 0)
@@ -80,24 +82,25 @@ const (
 		WHERE (SELECT min(b.created_at) FROM {batches} b WHERE b.created_at >= (SELECT t.now FROM t)) IS NOT NULL
 	UNION ALL SELECT 2, '', nextval('{batch_seq}') FROM generate_series(1, $2::bigint)
 	UNION ALL SELECT 3, ` + started + `, 0`
-	// sqlSerialAdd is for a serializable transaction, and reads no table: see [session.readFacts].
+	// sqlSerialAdd is sqlBeforeAdd for a serializable transaction. It reads no table: see
+	// [session.readFacts].
 	sqlSerialAdd = `SELECT 0 AS kind, set_config('plan_cache_mode', $2::text, true) AS service_id, ` + clock + ` AS n
 	UNION ALL SELECT 2, '', nextval('{batch_seq}') FROM generate_series(1, $1::bigint)`
-	// All bytes come in one value: the hash, then the footprint, then the payload of each
-	// batch. Arrays of bytes are slow with every driver. It is the last argument, because
-	// drivers would copy it into a larger buffer for an argument after it.
+	// sqlInsertBatches takes all bytes in one value: the hash, then the footprint, then the
+	// payload of each batch. Arrays of bytes are slow with every driver. The value is the last
+	// argument, because drivers would copy it into a larger buffer for an argument after it.
 	sqlInsertBatches = `WITH added AS (` + insertBatches + ` ON CONFLICT DO NOTHING RETURNING seq, service_id, created_at)` + insertQueued
 	insertQueued     = `,
 	queued AS (INSERT INTO {waiting_batches} (seq, service_id, created_at, version, requeued)
 		SELECT seq, service_id, created_at, $14::bigint, false FROM added)
 	SELECT seq FROM added`
-	// These two insert batches by COPY: see [session.copyNew].
+	// copyBatches and copyBatchesMore insert batches by COPY: see [session.copyNew].
 	copyBatches     = copyBatchesInto + `)` + copyRows
 	copyBatchesMore = copyBatchesInto + `, trace_parent, tags)` + copyRows
 	copyQueued      = `COPY {waiting_batches} (seq, service_id, created_at, version, requeued)` + copyRows
 	copyRows        = ` FROM STDIN (FORMAT binary)`
 	copyBatchesInto = `COPY {batches} (` + colsInsert
-	// sqlInsertNew is for batches that are most likely not known: a known batch ends the
+	// sqlInsertNew is for batches that are most likely not known. A known batch fails the
 	// transaction. It saves a search of each unique index, and a second visit to each row.
 	sqlInsertNew    = insertNewQueued + insertBatches
 	insertNewQueued = `WITH queued AS (INSERT INTO {waiting_batches} (seq, service_id, created_at, version, requeued)
@@ -105,9 +108,9 @@ const (
 		FROM unnest($1::bigint[], $3::text[], $4::bigint[]) AS u (seq, service_id, created_at))
 	`
 	insertBatches = insertInto + `)` + insertSelect + insertFrom + `)` + insertAs + `)`
-	// These two are for an Add in which a batch has a trace context or tags: every other Add does
-	// without the arguments. They come behind the bytes, so that all other arguments have the same
-	// numbers: a driver may copy the bytes once more.
+	// sqlInsertMore and sqlInsertNewMore are for an Add in which a batch has a trace context or
+	// tags; other Adds do not send these arguments. The arguments follow the bytes, so that all
+	// other arguments keep their numbers, although a driver may then copy the bytes once more.
 	sqlInsertMore    = `WITH added AS (` + insertMore + ` ON CONFLICT DO NOTHING RETURNING seq, service_id, created_at)` + insertQueued
 	sqlInsertNewMore = insertNewQueued + insertMore
 	insertMore       = insertInto + `, trace_parent, tags)` + insertSelect + `, nullif(u.trace_parent, ''), nullif(u.tags, '')` +
@@ -126,47 +129,51 @@ const (
 		$9::boolean[], $10::integer[], $11::integer[], $12::integer[], $13::uuid[]`
 	insertAs = `
 		AS u (seq, id, service_id, created_at, change, signer, trace, attempts, every_try, at, footprint, payload, id_hash`
-	// The statements above and the statement below have no other plan than the generic plan.
-	// The server makes it once, and does not copy the bytes.
+	// The statements above and the statement below have only one possible plan, the generic plan.
+	// The server makes it once, without a copy of the bytes.
 	genericPlans   = "force_generic_plan"
 	customPlans    = "force_custom_plan"
 	sqlCustomPlans = `SELECT ` + planAnew
-	// sqlShard is sent with a plan that may be kept.
+	// sqlShard is sent in transactions in which the server may keep plans.
 	sqlShard = `SELECT t.body FROM {texts} t WHERE t.kind = 'shard' AND t.name = ''`
-	// NULL is the default of the role, the database or the server.
+	// NULL restores the default of the role, the database or the server.
 	sqlPlanAnew = sqlCustomPlans + `, set_config('enable_bitmapscan', NULL, true)`
-	// Somebody may hold a lock for hours: then this call fails, and its caller takes or writes the
-	// other rows without that row. It waits for longer than deadlock_timeout (1 s), so that a
-	// deadlock is found.
+	// waitBriefly bounds the wait for a lock, which somebody may hold for hours. Then the call
+	// fails, and its caller takes or writes the other rows without the locked row. The wait is
+	// longer than deadlock_timeout (1 s), so that a deadlock is found.
 	waitBriefly           = `set_config('lock_timeout', '1500', true)` // milliseconds
 	sqlPlanPatient        = sqlPlanAnew + `, ` + waitBriefly
 	sqlInsertTransactions = `INSERT INTO {transactions} (batch_seq, position, header_signature, family_name, family_version, signer_public_key)
 	SELECT * FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::text[])`
 	sqlInsertTags = `INSERT INTO {batch_tags} (batch_seq, name, value, created_at)
 	SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[])`
-	// The locks cause a write: a commit waits for synchronous standbys only after a write, and a
-	// batch that is known, by its id or by the caller's key, may not have reached them yet.
+	// The row locks are a write, so that the commit waits for synchronous standbys. Without a
+	// write it would not wait, and a batch that is known, by its id or by the caller's key, may
+	// not have reached the standbys yet.
 	sqlKnown = `SELECT u.n, b.header_signature, b.service_id, b.payload_hash
 	FROM unnest($1::uuid[]) WITH ORDINALITY AS u (id_hash, n) JOIN {batches} b ON b.id_hash = u.id_hash FOR KEY SHARE OF b`
 	sqlKnownChanges = `SELECT b.service_id, b.data_change_id, b.payload_hash FROM unnest($1::text[], $2::text[]) AS u (s, c)
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.service_id = u.s AND r.data_change_id = u.c
 		AND r.data_change_id <> '' OFFSET 0) b FOR KEY SHARE OF b`
-	// These come after the insert in statements of their own, so that they see the rows that
-	// Prune removed before that. The first sets plan_cache_mode, as sqlBeforeAdd does.
+	// sqlAnyBuried and sqlBuried are statements of their own after the insert, so that they see
+	// what Prune committed before the insert. The first sets plan_cache_mode, as sqlBeforeAdd
+	// does.
 	sqlAnyBuried = `SELECT EXISTS (SELECT 1 FROM {tombstones}) FROM set_config('plan_cache_mode', $1::text, true)`
 	sqlBuried    = `SELECT u.n, ` + sqlstore.ColsTombstone + ` FROM unnest($1::uuid[]) WITH ORDINALITY AS u (id_hash, n)
 	CROSS JOIN LATERAL (SELECT * FROM {tombstones} t WHERE t.id_hash = u.id_hash OFFSET 0) p`
 	sqlBuriedChange = `SELECT u.n, ` + sqlstore.ColsTombstone + ` FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u (s, c, n)
 	CROSS JOIN LATERAL (SELECT * FROM {tombstones} t WHERE t.service_id = u.s AND t.data_change_id = u.c
 		AND t.data_change_id <> '' OFFSET 0) p`
-	// These two are for a transaction above READ COMMITTED: see [session.probeTombstones].
+	// sqlProbe and sqlUnprobe are for a transaction above READ COMMITTED: see
+	// [session.probeTombstones].
 	sqlProbe = `INSERT INTO {tombstones} (id_hash, header_signature, service_id, payload_hash, pruned_at, data_change_id, created_at, state,
 		version, attempt, final_at, submission_error_message)
 	SELECT u.h, u.id, u.s, '', 0, u.c, 0, 0, 0, 0, 0, '' FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[]) AS u (h, id, s, c)
 	ON CONFLICT DO NOTHING RETURNING ctid::text`
 	sqlUnprobe = `DELETE FROM {tombstones} WHERE ctid = ANY ($1::tid[])`
-	// A number that is to be given out is taken where the sequence is behind the rows, as in a
-	// copy of the data by logical replication. Then it is moved behind them.
+	// sqlTaken finds numbers that rows already have, although the sequence is still to assign
+	// them, as in a copy of the data by logical replication. sqlRaiseNumbers then sets the
+	// sequence to the largest number of a row.
 	sqlTaken        = `SELECT EXISTS (SELECT 1 FROM {batches} b WHERE b.seq = ANY ($1::bigint[]))`
 	sqlRaiseNumbers = `SELECT setval('{batch_seq}', m.seq) FROM (SELECT max(b.seq) AS seq FROM {batches} b) m
 	WHERE m.seq > (SELECT s.last_value FROM {batch_seq} s)`
@@ -180,10 +187,10 @@ const (
 	a.claim_ttl, a.moved_at, a.rollbacks, a.seen_attempt, a.seen_endpoint, a.withdrawn`
 	colsOutcome = sqlstore.ColsOutcome
 
-	// Rows are locked in one order, so that no two calls wait for each other. The planner must
-	// not use an index with this order, or turn the join round: that looks cheap while the
-	// statistics say that the table is almost empty, and they also say so where most rows are
-	// dead and cannot be removed.
+	// Rows are locked in a fixed order, so that no two calls wait for each other. The planner must
+	// not use an index with this order, nor reverse the join. Either looks cheap while the
+	// statistics say that the table is almost empty, which they also say if most rows are dead and
+	// cannot be removed.
 	sqlAttemptedRows = `SELECT ` + colsBatch + `, ` + colsRow + `, ` + clock + ` AS now FROM {attempted_batches} a
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = a.seq OFFSET 0) b
 	WHERE a.seq = ANY ($1::bigint[]) ORDER BY a.seq + 0 FOR UPDATE OF a`
@@ -227,13 +234,14 @@ const (
 		rollbacks = u.rollbacks, seen_attempt = u.seen_attempt, seen_endpoint = u.seen_endpoint, withdrawn = u.withdrawn
 	FROM (SELECT u.*, r.ctid AS place FROM ` + changedRows + ` CROSS JOIN LATERAL (SELECT x.ctid FROM {attempted_batches} x
 		WHERE x.seq = u.seq AND x.version = u.was OFFSET 0) r) u WHERE a.ctid = u.place AND a.version = u.was`
-	// These two write rows that nobody has read or locked since the store handed them out:
-	// they skip a row that has moved on. In the order of their numbers, so that no two calls
-	// wait for each other. Receipts are where the caller cannot see them. The version is named
-	// twice: releases of PostgreSQL from before the end of 2025 go on with a row that another
-	// transaction was just changing, although it is in another place by then (pgsql-hackers,
-	// September 2025, "missing EvalPlanQual recheck for TID scans"). The end of a claim may be put
-	// right without a new version.
+	// sqlAdvance and sqlFinish write rows that the call has neither read nor locked: they skip a
+	// row that has changed since the store returned it. They write in the order of the numbers, so
+	// that no two calls wait for each other. A row may have got receipts that the caller cannot
+	// see. The version is compared twice, because releases of PostgreSQL from before the end of
+	// 2025 go on with a row that another transaction was just changing, although the row is in
+	// another place by then (pgsql-hackers, September 2025, "missing EvalPlanQual recheck for TID
+	// scans"). The end of a claim is compared, too, because it may be put right without a new
+	// version.
 	sqlAdvance = `UPDATE {attempted_batches} a SET state = u.state, version = u.was + 1, claim_expires = u.claim_expires,
 		next_check = u.next_check, last_post = u.last_post, due_at = u.due_at, moved_at = u.moved_at
 	FROM (SELECT u.*, r.ctid AS place FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[],
@@ -251,10 +259,10 @@ const (
 		submission_error, submission_error_message, receipts)
 	SELECT seq, $4::smallint, version + 1, attempt, spent, failures, asked_at, last_post, settles_at, $5::bigint, requeued, NULL, '', 0
 	FROM gone RETURNING seq, asked_at`
-	// sqlTake moves rows that are claimed for the first time. The place in the table is where
-	// the row was just read; the number detects another row in that place, with + 0 so that no
-	// plan looks for the number in the index, where it is the last column. The payloads come
-	// with it where they are not known, which saves a transaction that loads them.
+	// sqlTake moves rows that are claimed for the first time. The place in the table is where the
+	// row was just read. The number detects another row in that place; it has + 0 so that no plan
+	// searches for it in the index, where it is the last column. Payloads that are not known are
+	// returned, which saves the transaction that would load them.
 	sqlTake = `WITH gone AS (DELETE FROM {waiting_batches} w
 		USING unnest($1::tid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $12::boolean[])
 			AS u (place, seq, was, spent, resend_until, load)
@@ -266,7 +274,8 @@ const (
 			$10::bigint, $8::bigint, 0, 0, '', false FROM gone)
 	SELECT g.seq, b.serialized_batch FROM gone g
 	LEFT JOIN LATERAL (SELECT r.serialized_batch FROM {batches} r WHERE g.load AND r.seq = g.seq OFFSET 0) b ON true`
-	// Only sqlKeepPrepared writes this column, of locked rows; it goes with the row.
+	// Only sqlKeepPrepared writes the column prepared, in locked rows. The column is removed with
+	// the row.
 	sqlKeepPrepared = `UPDATE {attempted_batches} a SET prepared = substring($3::bytea FROM u.at FOR u.size)
 	FROM unnest($1::bigint[], $2::bigint[], $4::integer[], $5::integer[]) AS u (seq, was, at, size)
 	WHERE a.seq = u.seq AND a.version = u.was`
@@ -287,17 +296,17 @@ const (
 	sqlDeleteOutcomes = `DELETE FROM {outcomes} f USING unnest($1::bigint[], $2::bigint[]) AS u (seq, was)
 	WHERE f.seq = u.seq AND f.version = u.was`
 
-	// One statement, so that a batch claimed meanwhile counts once.
+	// sqlCounts is one statement, so that a batch that is claimed meanwhile counts once.
 	sqlCounts = `SELECT u.s AS service_id, a.state::bigint AS state, count(*) AS n FROM unnest($1::text[], $3::bigint[]) AS u (s, low)
 	CROSS JOIN LATERAL (SELECT r.state FROM {attempted_batches} r WHERE r.service_id = u.s AND r.created_at >= u.low OFFSET 0) a GROUP BY 1, 2
 	UNION ALL SELECT u.s, 0, w.n FROM unnest($1::text[], $3::bigint[]) AS u (s, low) CROSS JOIN LATERAL (SELECT count(*) AS n FROM
 		(SELECT 1 FROM {waiting_batches} r WHERE r.service_id = u.s AND r.created_at >= u.low LIMIT $2::bigint) c) w`
 
-	// OFFSET 0 and LATERAL keep the planner from turning the join round: without statistics it
-	// believes that a hundred lanes are half of the table. Closed lanes show no rows. A lane
-	// that is halted between the two statements still shows, in the first, the batch that
-	// halted it. Rows of closed lanes come with a mark: so a lane that shows no rows is empty,
-	// open or closed. A lane may come with several ranges of order keys.
+	// OFFSET 0 and LATERAL keep the planner from reversing the join: without statistics it
+	// estimates that a hundred lanes are half of the table. Closed lanes show no rows. A lane that
+	// is halted between the two statements still shows, in the first, the batch that halted it.
+	// The rows of closed lanes are marked, so that a lane without rows is empty, open or closed. A
+	// lane may have several ranges of order keys.
 	sqlAttempted    = attemptedOf + isClosedLane + attemptedIn
 	sqlWaiting      = waitingOf + isClosedLane + waitingIn
 	windowAttempted = attemptedOf + `false` + attemptedIn
@@ -307,38 +316,40 @@ const (
 	attemptedIn     = ` AS closed FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS u (s, low, high) OFFSET 0) u
 	CROSS JOIN LATERAL (SELECT * FROM {attempted_batches} r WHERE r.service_id = u.s AND r.created_at >= u.low AND r.created_at <= u.high OFFSET 0) a
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = a.seq OFFSET 0) b`
-	// WITH TIES, because the id breaks ties, and this table does not have it. The last argument
-	// says whether the batches are read, too: see [session.waiting].
+	// FETCH ... WITH TIES is needed because the id decides among equal order keys, and this table
+	// does not have the id. The last argument says whether the batches are read, too: see
+	// [session.waiting].
 	waitingOf = `SELECT u.part, w.seq, w.created_at, u.closed, w.version, w.requeued, w.place::text AS place, ` + colsClaim + ` FROM (SELECT u.*, `
 	waitingIn = ` AS closed FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS u (s, low, high, n, part) OFFSET 0) u
 	CROSS JOIN LATERAL (SELECT q.seq, q.created_at, q.version, q.requeued, q.ctid AS place FROM {waiting_batches} q WHERE q.service_id = u.s
 		AND q.created_at >= u.low AND q.created_at <= u.high ORDER BY q.created_at FETCH FIRST (u.n) ROWS WITH TIES) w
 	LEFT JOIN LATERAL (SELECT * FROM {batches} r WHERE $5::boolean AND r.seq = w.seq OFFSET 0) b ON true`
-	// sqlClaimable reads the columns of waiting rows that were not read with them.
+	// sqlClaimable reads those columns of waiting batches that were not read together with the
+	// rows.
 	sqlClaimable = `SELECT u.n AS part, ` + colsClaim + ` FROM unnest($1::bigint[]) WITH ORDINALITY AS u (seq, n)
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = u.seq OFFSET 0) b`
 	colsClaim = `coalesce(b.header_signature, '') AS header_signature, coalesce(b.budget_attempts, 0) AS budget_attempts,
 	coalesce(b.budget_every_try, false) AS budget_every_try, b.footprint, ` + payloadSize + `, ` + sqlstore.TraceParent
-	// The server knows the size without reading the payload.
+	// octet_length does not read the payload itself.
 	payloadSize = `coalesce(octet_length(b.serialized_batch), 0) AS size`
 
 	sqlPayloads = `SELECT b.seq, b.header_signature, b.service_id, b.serialized_batch FROM {batches} b
 	WHERE b.seq = ANY ($1::bigint[])`
 
-	// Due rows are found among the rows under way: see [underWay]. Where more rows are due
-	// than it can take it leaves some to callers that come at the same time.
+	// sqlDue finds due rows among the rows under way: see [position.UnderWay]. If more rows are
+	// due than it takes, other callers at the same time take others.
 	sqlDue = clockOnce + `, due AS MATERIALIZED (` + dueRows + ` FOR UPDATE OF a SKIP LOCKED)
 	UPDATE {attempted_batches} a SET asked_at = due.now, next_check = due.now + $6::bigint, due_at = due.now + $6::bigint` + leasedRows
-	// sqlOwned is like it, for the named lanes: rows that are due at any time, and are not
-	// live claims ($3 is Submitting). The numbers come first, so that each lane is looked up
-	// in its index.
+	// sqlOwned is sqlDue for named lanes: it takes rows that the monitor owns, due or not, and no
+	// live claims ($3 is Submitting). It looks up each lane in the index that begins with the
+	// lane.
 	sqlOwned = clockOnce + `, due AS MATERIALIZED (` + ownedRows + ` FOR UPDATE OF a SKIP LOCKED)
 	UPDATE {attempted_batches} a SET asked_at = due.now, next_check = due.now + $5::bigint, due_at = due.now + $5::bigint` + leasedRows
-	// These two lease nothing.
+	// sqlLookDue and sqlLookOwned take no lease.
 	sqlLookDue   = clockOnce + `, due AS MATERIALIZED (` + dueRows + `)` + lookRows
 	sqlLookOwned = clockOnce + `, due AS MATERIALIZED (` + ownedRows + `)` + lookRows
 	clockOnce    = `WITH t AS MATERIALIZED (SELECT ` + clock + ` AS now)`
-	// Rows are found by their places, so that no plan goes through the table for them.
+	// Rows are found by their places, so that no plan reads the whole table.
 	leasedRows = `
 	FROM due CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = due.seq OFFSET 0) b WHERE a.ctid = due.place
 	RETURNING ` + colsBatch + `, ` + colsRow + `, due.asked_at AS asked_was, due.now`
@@ -355,8 +366,8 @@ const (
 				AND (a.state <> $5::bigint OR a.claim_expires <= t.now OR a.claim_expires = a.last_post))
 				OR ` + sqlstore.ClaimAhead + `t.now))
 		ORDER BY a.asked_at, a.created_at, a.seq LIMIT $1::bigint`
-	// A check that is further ahead than $4 was set before the clock was put back; a live claim
-	// ($5 is Submitting) is left alone, unless it was made before that, too.
+	// A check that is further ahead than $4 was set before the clock was put back. A live claim
+	// ($5 is Submitting) is not due so, unless it was also made before that.
 	isDue = `(x.due_at <= (SELECT t.now FROM t)
 					OR (x.due_at > (SELECT t.now + $4::bigint FROM t) AND x.due_at < 9223372036854775807
 					AND (x.state <> $5::bigint OR x.claim_expires <= (SELECT t.now FROM t) OR x.claim_expires = x.last_post))
@@ -392,8 +403,8 @@ const (
 	sqlDeleteStreamIDs = `DELETE FROM {stream_ids} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::text[], $2::text[], $3::bigint[]) AS u (stream, id, until)
 	CROSS JOIN LATERAL (SELECT x.ctid FROM {stream_ids} x WHERE x.stream = u.stream AND x.id = u.id AND x.at <= u.until OFFSET 0) r))`
 
-	// A batch is in one of three tables; one statement reads all of them, since the batch may
-	// move in between.
+	// A batch has a row in one of three tables. One statement reads all three, because the batch
+	// may move meanwhile.
 	colsRecord = `SELECT ` + colsBatch + `, ` + sqlstore.Tags + `, ` + colsAny + `, coalesce(a.claimed_by, '') AS claimed_by, ` + colsAnyClaim
 	colsAny    = stateOf + ` AS state, coalesce(a.version, f.version, w.version) AS version, coalesce(a.attempt, f.attempt, 0) AS attempt,
 	coalesce(a.spent, f.spent, 0) AS spent, coalesce(a.failures, f.failures, 0) AS failures, coalesce(a.claim_expires, 0) AS claim_expires,
@@ -407,35 +418,35 @@ const (
 	colsAnyClaim = `coalesce(a.claim_ttl, 0) AS claim_ttl, coalesce(a.moved_at, 0) AS moved_at,
 	coalesce(a.rollbacks, 0) AS rollbacks, coalesce(a.seen_attempt, 0) AS seen_attempt,
 	coalesce(a.seen_endpoint, '') AS seen_endpoint, coalesce(a.withdrawn, false) AS withdrawn`
-	// joinRows looks each batch up: see sqlAttemptedRows.
+	// joinRows looks up each batch: see sqlAttemptedRows.
 	joinRows = ` LEFT JOIN LATERAL (SELECT * FROM {attempted_batches} r WHERE r.seq = b.seq OFFSET 0) a ON true
 	LEFT JOIN LATERAL (SELECT * FROM {outcomes} r WHERE r.seq = b.seq OFFSET 0) f ON true
 	LEFT JOIN LATERAL (SELECT * FROM {waiting_batches} r WHERE r.service_id = b.service_id AND r.created_at = b.created_at
 		AND r.seq = b.seq OFFSET 0) w ON true`
 	listAll = colsRecord + ` FROM {batches} b` + joinRows + ` WHERE `
-	// A batch without a row in the other two is Queued, 1.
+	// A batch without a row in the other two tables is Queued (1).
 	stateOf = `coalesce(a.state, f.state, 1)`
-	// listOpen is for open batches: they are found through their own tables, however long the
-	// history is.
+	// listOpen finds open batches through their own tables, so the length of the history does not
+	// matter.
 	listOpen = colsRecord + ` FROM (
 		SELECT seq, service_id, created_at FROM {waiting_batches} UNION ALL
 		SELECT seq, service_id, created_at FROM {attempted_batches}) o
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = o.seq OFFSET 0) b` + joinRows + ` WHERE `
 
-	// listQuarantined is for batches in quarantine: they are found through their own index.
+	// listQuarantined finds batches in quarantine through their own index.
 	listQuarantined = colsRecord + ` FROM {outcomes} f CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = f.seq OFFSET 0) b
 	LEFT JOIN LATERAL (SELECT * FROM {attempted_batches} r WHERE r.seq = f.seq OFFSET 0) a ON true
 	LEFT JOIN LATERAL (SELECT * FROM {waiting_batches} r WHERE r.service_id = b.service_id AND r.created_at = b.created_at
 		AND r.seq = b.seq OFFSET 0) w ON true WHERE f.quarantined AND `
 
-	// listTagged is for batches with a tag: they are found through their own indexes, in order.
+	// listTagged finds batches with a tag through the indexes of tags, in order.
 	listTagged = colsRecord + ` FROM {batch_tags} t CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = t.batch_seq OFFSET 0) b` +
 		joinRows + ` WHERE `
 
-	// sqlPrunable is store.Row.Prunable as an index finds it. OFFSET 0 keeps the planner from
-	// joining: batches in flight are looked up. A transaction that names a known batch holds its
-	// row for as long as the transaction stays open (see sqlKnown): Prune waits for no such row,
-	// and holds none that it does not remove.
+	// sqlPrunable finds batches by the rule store.Row.Prunable, through an index. OFFSET 0 makes
+	// the planner look up batches in flight instead of joining. A transaction that names a known
+	// batch holds the batch's row until it ends (see sqlKnown). Prune does not wait for such a
+	// row, and locks no row that it does not remove.
 	sqlPrunable = `SELECT f.seq, f.final_at AS at FROM {outcomes} f
 	CROSS JOIN LATERAL (SELECT r.seq FROM {batches} r WHERE r.seq = f.seq OFFSET 0) b
 	WHERE f.final_at <= $1::bigint AND f.final_at >= $3::bigint AND NOT f.quarantined

@@ -9,11 +9,11 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Record is [store.Store].Record. The outcomes of a call are one transaction. Where the
-// database refuses a value of an outcome, they are written in halves, until that outcome is
-// alone and Bad. Known rows are written kind by kind, and each kind in the order of its
-// numbers; if such a write has to wait for a row, the call starts again and reads all rows
-// first, in one order, as every caller does. It waits for a locked row for 1.5 s, and then fails.
+// Record is [store.Store].Record. The outcomes of a call are one transaction. If the database
+// refuses a value of an outcome, Record writes the outcomes in halves, until that outcome is alone
+// and Bad. Known rows are written by kind, and within a kind in the order of their numbers. If
+// such a write has to wait for a row, the call begins again and reads all rows first, in the order
+// in which every caller reads them. It waits for a locked row for 1.5 s, and then fails.
 func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
 	if len(outcomes) == 0 {
 		return nil, nil
@@ -51,15 +51,15 @@ func (s *Store) recordParts(ctx context.Context, outcomes []store.Outcome) (appl
 	return applied, nil
 }
 
-// isRefusal reports whether the database refused its input: the classes of data exceptions,
-// violated constraints and exceeded limits.
+// isRefusal reports whether the database refused the input: a data exception, a violated
+// constraint, or an exceeded limit.
 func isRefusal(err error) bool {
 	state := sqlState(err)
 	return strings.HasPrefix(state, "22") || strings.HasPrefix(state, "23") || strings.HasPrefix(state, "54")
 }
 
-// record writes first the outcomes whose rows it need not read, unless inTurn is set, and then the
-// rest.
+// record first writes the outcomes whose rows it need not read, unless inTurn is true, and then
+// the other outcomes.
 func (t *session) record(ctx context.Context, outcomes []store.Outcome, inTurn bool) (applied []store.Applied, err error) {
 	applied = make([]store.Applied, len(outcomes))
 	var rest []int
@@ -72,7 +72,7 @@ func (t *session) record(ctx context.Context, outcomes []store.Outcome, inTurn b
 	}
 	if len(rest) > 0 {
 		plan := sqlPlanAnew
-		if len(rest) == len(outcomes) { // nothing is written yet, and so no row is locked
+		if len(rest) == len(outcomes) { // nothing is written yet, so no row is locked
 			plan = sqlPlanPatient
 		}
 		if err := t.plan(ctx, plan); err != nil {

@@ -12,11 +12,11 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// recordKnown writes outcomes that come with their rows, and returns the places of the
-// outcomes whose rows must be read first. A row that has moved on since is among them: every
-// write is compare-and-set on the version. The clock is read before the rows are locked; this
-// makes no difference, since a row that changes meanwhile is not written. From here on the
-// transaction waits only briefly for locks, because it may hold locks that others wait for.
+// recordKnown writes outcomes that come with their rows. It returns the indexes of the outcomes
+// whose rows must be read first, including those whose row has changed since: every write is
+// compare-and-set on the version. The clock is read before the rows are locked; this makes no
+// difference, since a row that changes meanwhile is not written. From here on the transaction
+// waits only briefly for locks, because it may hold locks that others wait for.
 func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, applied []store.Applied) (_ []int, err error) {
 	asks := false
 	for i := range outcomes {
@@ -38,7 +38,7 @@ func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, app
 		us = s.Now
 	}
 	advance, finish, rest := sqlstore.SortKnown(outcomes, applied, sqlstore.FromMicro(us))
-	asked := make(map[int64]int64, len(advance)+len(finish)) // when the monitor asked, by written row
+	asked := make(map[int64]int64, len(advance)+len(finish)) // when the monitor asked, by the number of the written row
 	var list []conns.Statement
 	for _, step := range [...]struct {
 		rows      []sqlstore.KnownRow
@@ -63,13 +63,13 @@ func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, app
 			rest = append(rest, k.At)
 			continue
 		}
-		k.Next.AskedAt = sqlstore.FromMicro(at) // a lease raises no version
+		k.Next.AskedAt = sqlstore.FromMicro(at) // a lease changes AskedAt without a new version
 		t.noteWrite(outcomes[k.At].Key, k.Seq, k.Next.Version)
 	}
 	return rest, nil
 }
 
-// readAsked reads the numbers of rows that were written, and when somebody asked about them last.
+// readAsked reads the numbers of the written rows, and when somebody asked about each last.
 func readAsked(asked map[int64]int64) func(rows sqlstore.Rows) error {
 	return func(rows sqlstore.Rows) error {
 		var seq, at int64

@@ -5,11 +5,11 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// place is the table that holds a batch's row.
+// place is the table that has a batch's row.
 type place uint8
 
 const (
-	inWaiting place = iota + 1 // the order of the steps of Save
+	inWaiting place = iota + 1 // in the order of the steps of Save
 	inAttempted
 	inOutcomes
 )
@@ -28,23 +28,23 @@ func placeOf(r store.Row) place {
 type stored struct {
 	sqlstore.Stored
 	sqlstore.RowCols
-	Footprint []byte `db:"footprint"` // only where a claim reads it
-	Size      int    `db:"size"`      // of the payload, likewise
-	Clock     int64  `db:"now"`       // as the statement read it
-	AskedWas  int64  `db:"asked_was"` // asked_at before a lease
-	Part      int    `db:"part"`      // the element of the statement's arguments that found it
-	Place     string `db:"place"`     // ctid in waiting_batches, where a claim read it
-	Closed    bool   `db:"closed"`    // its lane was closed, where a claim read it
+	Footprint []byte `db:"footprint"` // read only by claims
+	Size      int    `db:"size"`      // the bytes of the payload; read only by claims
+	Clock     int64  `db:"now"`       // the clock when the statement read the row
+	AskedWas  int64  `db:"asked_was"` // asked_at before the lease
+	Part      int    `db:"part"`      // the index of the statement's argument that found the row
+	Place     string `db:"place"`     // ctid in waiting_batches; read only by claims
+	Closed    bool   `db:"closed"`    // true if the lane was closed; read only by claims
 }
 
-// unpack makes the row from the columns.
+// unpack fills the row from the columns.
 func (s *stored) unpack() {
 	s.Was = s.Row()
 	s.Now, s.Had = s.Was, s.RowCols.Receipts
 }
 
-// unpackWaiting makes the row of a batch that was never attempted; the table has two columns
-// for it.
+// unpackWaiting fills the row of a batch that was never attempted. Its table has two columns of
+// the row.
 func (s *stored) unpackWaiting() {
 	s.Was = store.NewRow()
 	s.Was.Version, s.Was.Requeued = s.Version, s.Requeued

@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
-// Save writes all rows that differ from the database's, each by compare-and-set on the version
-// that was read, to the tables they belong in. If another transaction was faster the error is
+// Save writes all rows in which Now differs from Was to their tables, each by compare-and-set on
+// the version that was read. If another transaction has changed a row since, the error is
 // sqlstore.ErrMoved.
 func (t *session) Save(ctx context.Context, all []*sqlstore.Stored) error {
 	var changed []*sqlstore.Stored
@@ -36,7 +36,7 @@ func (t *session) Save(ctx context.Context, all []*sqlstore.Stored) error {
 		{statement: sqlUpdateAttempted}, {statement: sqlDeleteWaiting}, {statement: sqlDeleteAttempted}, {statement: sqlDeleteOutcomes},
 		{statement: sqlInsertWaiting}, {statement: sqlInsertAttempted}, {statement: sqlInsertOutcomes},
 	}
-	const update, remove, insert = 0, 0, 3 // and the place of a row
+	const update, remove, insert = 0, 0, 3 // an element of steps is one of these plus the row's place
 	for _, s := range changed {
 		from, to := placeOf(s.Was), placeOf(s.Now)
 		if from == inAttempted && to == inAttempted {
@@ -48,7 +48,7 @@ func (t *session) Save(ctx context.Context, all []*sqlstore.Stored) error {
 			gone.texts(s.ServiceID).ints(s.CreatedAt)
 		}
 		switch made := steps[insert+to].rows.row(len(changed)); to {
-		case inWaiting: // it was never attempted, and these are all that such a row has
+		case inWaiting: // such a row was never attempted, and has only these columns
 			made.ints(s.Seq, s.Now.Version).bools(s.Now.Requeued).texts(s.ServiceID).ints(s.CreatedAt)
 		case inAttempted:
 			made.attempted(s)
@@ -74,7 +74,7 @@ func (t *session) Save(ctx context.Context, all []*sqlstore.Stored) error {
 	return nil
 }
 
-// attempted adds a row in the order of changedRows.
+// attempted adds a row with the columns of changedRows.
 func (a *rowArrays) attempted(s *sqlstore.Stored) {
 	r := &s.Now
 	a.ints(s.Seq, s.Was.Version, int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures),
@@ -86,7 +86,7 @@ func (a *rowArrays) attempted(s *sqlstore.Stored) {
 	a.texts(r.SeenEndpoint, s.ServiceID).ints(s.CreatedAt).bools(r.Withdrawn)
 }
 
-// final adds a row in the order of sqlInsertOutcomes.
+// final adds a row with the columns of sqlInsertOutcomes.
 func (a *rowArrays) final(s *sqlstore.Stored) {
 	r := &s.Now
 	a.ints(s.Seq, int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), sqlstore.ToMicro(r.AskedAt),
@@ -94,7 +94,7 @@ func (a *rowArrays) final(s *sqlstore.Stored) {
 	a.failure(r.Error).ints(s.Had).bools(r.OrdersSettled, r.Quarantined)
 }
 
-// failure adds two columns.
+// failure adds the two columns of an error.
 func (a *rowArrays) failure(e *batch.SubmissionError) *rowArrays {
 	if e == nil {
 		return a.null().texts("")
@@ -102,7 +102,7 @@ func (a *rowArrays) failure(e *batch.SubmissionError) *rowArrays {
 	return a.texts(string(e.Kind), e.Message)
 }
 
-// saveReceipts replaces the receipts that differ from the database's.
+// saveReceipts replaces the receipts of rows whose receipts have changed.
 func (t *session) saveReceipts(ctx context.Context, changed []*sqlstore.Stored) error {
 	var remove, seqs []int64
 	var list []batch.Receipt

@@ -16,7 +16,7 @@ const (
 	sqlUsed = `SELECT ` + isUsed
 )
 
-// A schema that has batches or orders, or had some, belongs to nobody else.
+// A schema that has or had batches or orders cannot become a shard.
 const sqlRecordShard = `INSERT INTO {texts} (kind, name, version, begun_at, changed_at, body)
 	SELECT 'shard', '', 1, ` + sqlstore.Clock + `, ` + sqlstore.Clock + `, $1::text
 	WHERE NOT ` + isUsed + ` ON CONFLICT DO NOTHING`
@@ -24,7 +24,7 @@ const sqlRecordShard = `INSERT INTO {texts} (kind, name, version, begun_at, chan
 // Shard returns Options.Shard.
 func (s *Store) Shard() store.Shard { return s.o.Shard }
 
-// recordShard makes the schema the shard that the options name, if it has no batches yet.
+// recordShard records the shard of the options in a schema that has no batches yet.
 func (s *Store) recordShard(ctx context.Context) error {
 	if s.o.Shard == (store.Shard{}) {
 		return nil
@@ -34,7 +34,7 @@ func (s *Store) recordShard(ctx context.Context) error {
 		return err
 	}
 	return s.onAny(ctx, beginSQL, func() {}, func(ctx context.Context, t *session, _ *conns.Session) error {
-		// Whoever adds to a schema without batches, and takes it for no shard, ends before.
+		// The lock waits for additions to a schema that is still empty and no shard.
 		if _, err := t.Exec(ctx, `LOCK TABLE {texts} IN SHARE ROW EXCLUSIVE MODE`); err != nil {
 			return err
 		}
@@ -66,10 +66,10 @@ func (t *session) shard(ctx context.Context) (have store.Shard, err error) {
 	return have, nil
 }
 
-// recheckShard looks again whether the schema is a shard, for as long as another process may make
-// it one: until there is a batch or an order, or a lane that had one. In an empty schema the lock
-// makes [Store.recordShard] wait for the end of this transaction, and so for what it adds. The
-// lock needs more rights than an addition otherwise does.
+// recheckShard reads again whether the schema is a shard, as long as another process may make it
+// one: until there is a batch or an order, or a lane that had one. In an empty schema it takes a
+// lock that makes [Store.recordShard] wait for the end of this transaction, and so for its
+// additions. The lock needs more rights than an addition otherwise does.
 func (t *session) recheckShard(ctx context.Context) error {
 	s := t.s
 	if have := s.shard.Load(); have == nil || *have != (store.Shard{}) || s.settled.Load() {
@@ -84,7 +84,8 @@ func (t *session) recheckShard(ctx context.Context) error {
 			return err
 		}
 	}
-	// It is read after that: a schema that is used, and was no shard before, is none for ever.
+	// The shard is read after isUsed: a schema that is in use and was no shard before never
+	// becomes a shard.
 	have, err := t.shard(ctx)
 	if err != nil {
 		return err
@@ -97,7 +98,7 @@ func (t *session) recheckShard(ctx context.Context) error {
 	return nil
 }
 
-// checkOwns returns an error if one of these lanes belongs to another shard.
+// checkOwns returns an error if one of n lanes belongs to another shard.
 func (s *Store) checkOwns(n int, lane func(i int) batch.ServiceID) error {
 	have := s.shard.Load()
 	if have == nil {

@@ -8,11 +8,11 @@ import (
 )
 
 // beginCount begins a transaction that counts at one moment. It reads tables from end to end,
-// which costs least; in one process, and with the memory for a hundred thousand lanes.
+// which costs least, in one server process, and with memory for a hundred thousand lanes.
 const beginCount = beginLook + ", set_config('max_parallel_workers_per_gather', '0', true), " +
 	"set_config('work_mem', '32768', true), set_config('statement_timeout', '10000', true)"
 
-// countTx is snapshot for a count. The server itself cuts it off after [store.StatsLimit].
+// countTx is snapshotTx for a count. The server cancels a count after [store.StatsLimit].
 func (s *Store) countTx(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
 	return s.readAs(ctx, op, beginCount, do)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// anyBuried asks whether the database has tombstones. Above READ COMMITTED it does not ask: see
-// probe.
+// anyBuried returns the statement that reads whether the database has tombstones. Above READ
+// COMMITTED that statement does not read it: see [session.probeTombstones].
 func (t *session) anyBuried(yes *bool) conns.Statement {
 	if t.level.hidesCommits() {
 		return conns.Statement{Text: sqlCustomPlans}
@@ -26,11 +26,11 @@ func (t *session) anyBuried(yes *bool) conns.Statement {
 }
 
 // probeTombstones reports whether one of the added batches may have a tombstone, in a transaction
-// whose snapshot may not show it. It inserts tombstones and takes them away again. An insert meets
-// what a read does not: a tombstone that the snapshot does not show gives serializationFailure,
-// and the batch is not executed a second time. And an insert leaves no predicate lock. A read of
-// the table, however narrow, locks whole pages of its index in a serializable transaction, and
-// transactions of different lanes would fail for it.
+// whose snapshot may not show it. It inserts tombstones and deletes them again. Unlike a read, an
+// insert finds a tombstone that the snapshot does not show: it fails with serializationFailure,
+// and the batch is not executed a second time. An insert also takes no predicate lock. In a
+// serializable transaction any read of the table locks whole pages of its index, and transactions
+// of different lanes would fail.
 func (t *session) probeTombstones(ctx context.Context, in []*addition) (buried bool, err error) {
 	var added []*addition
 	for _, a := range in {
@@ -50,20 +50,20 @@ func (t *session) probeTombstones(ctx context.Context, in []*addition) (buried b
 	if err != nil || len(places) == 0 {
 		return true, err
 	}
-	// By its place, because an index would be read, and locked.
+	// The rows are deleted by their places, because a search of an index would lock its pages.
 	_, err = t.Exec(ctx, sqlUnprobe, textArray(len(places), func(i int) string { return places[i] }))
 	return len(places) < n, err
 }
 
-// buriedCols is a tombstone, and the place of its batch in the question.
+// buriedCols is a tombstone, and the index of its batch in the arguments.
 type buriedCols struct {
 	N int64 `db:"n"`
 	sqlstore.TombCols
 }
 
-// unqueue removes added batches that have tombstones of their ids or keys, because retention had
-// removed them before. A batch that has ended without taking effect is an error. Of a batch that
-// was known, and so was not added, only the bytes are compared with its own tombstone.
+// unqueue removes added batches whose ids or keys have tombstones, because retention had removed
+// them before. A batch that has ended without taking effect is an error. For a known batch, which
+// was not added, only the bytes are compared with its own tombstone.
 func (t *session) unqueue(ctx context.Context, in []*addition) error {
 	buried, err := sqlstore.Query[buriedCols](ctx, t, sqlBuried, hashArray(len(in), func(i int) [16]byte { return in[i].IDHash }))
 	if err != nil {
@@ -115,7 +115,8 @@ func (t *session) unqueue(ctx context.Context, in []*addition) error {
 	return nil
 }
 
-// appendBuried appends the number of an added batch to those that are removed again.
+// appendBuried appends the number of an added batch to the numbers of the batches that are removed
+// again.
 func appendBuried(remove []int64, a *addition, remains batch.Record) ([]int64, error) {
 	if a.Seq == 0 {
 		return remove, nil

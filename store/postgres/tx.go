@@ -13,14 +13,14 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// session is one connection in a transaction.
+// session is a connection in a transaction.
 type session struct {
 	tx    conns.Tx
 	s     *Store
 	level isolation
-	// server is the one that the connection led to when it was looked at: conns.Session.Server.
+	// server is the server to which the connection led when it was checked: conns.Session.Server.
 	server string
-	// writes are rows that this transaction has written, for [commitMemory].
+	// writes are the rows that this transaction has written, for [commitMemory].
 	writes []witness
 }
 
@@ -28,29 +28,28 @@ type session struct {
 type isolation uint8
 
 const (
-	readCommitted isolation = iota // READ UNCOMMITTED is the same
+	readCommitted isolation = iota // READ UNCOMMITTED is the same in PostgreSQL
 	repeatableRead
 	serializable
 )
 
-// hidesCommits reports whether the transaction may not see everything that was committed since it
-// began.
+// hidesCommits reports whether the transaction may not see what was committed since it began.
 func (i isolation) hidesCommits() bool { return i != readCommitted }
 
-// Texts returns the store's.
+// Texts returns the cache of statements of the store.
 func (t *session) Texts() *sqlstore.Texts { return t.s.texts }
 
-// Exec sends a statement whose names are not filled in.
+// Exec runs a statement after it has filled in the names of tables.
 func (t *session) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
 	return t.tx.Exec(ctx, t.s.sql(statement), args...)
 }
 
-// Query is Exec for rows.
+// Query is Exec for a statement that returns rows.
 func (t *session) Query(ctx context.Context, statement string, args ...any) (sqlstore.Rows, error) {
 	return t.tx.Query(ctx, t.s.sql(statement), args...)
 }
 
-// sendTogether sends statements that need no results of each other.
+// sendTogether runs statements that do not need each other's results.
 func (t *session) sendTogether(ctx context.Context, list ...conns.Statement) error {
 	for i := range list {
 		list[i].Text = t.s.sql(list[i].Text)
@@ -58,25 +57,26 @@ func (t *session) sendTogether(ctx context.Context, list ...conns.Statement) err
 	return t.tx.Together(ctx, list...)
 }
 
-// How often a transaction is begun again after a conflict with another transaction.
+// maxRetries is how often a transaction is begun again after conflicts with other transactions.
 const maxRetries = 8
 
-// tx runs do in a transaction and commits; after a conflict with others it starts again.
+// tx runs do in a transaction and commits. After a conflict with another transaction it begins
+// again.
 func (s *Store) tx(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
 	return s.txAs(ctx, op, beginSQL, do)
 }
 
-// read is tx for statements that only read: a standby takes them, too.
+// read is tx for statements that only read, which a standby takes, too.
 func (s *Store) read(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
 	return s.readAs(ctx, op, beginRead, do)
 }
 
-// readAs is read with another beginning.
+// readAs is read with another text that begins the transaction.
 func (s *Store) readAs(ctx context.Context, op, begin string, do func(ctx context.Context, t *session) error) error {
 	return s.repeat(ctx, op, toRead, begin, func() {}, do)
 }
 
-// txAs is tx with another beginning.
+// txAs is tx with another text that begins the transaction.
 func (s *Store) txAs(ctx context.Context, op, begin string, do func(ctx context.Context, t *session) error) error {
 	return s.txBefore(ctx, op, begin, func() {}, do)
 }
@@ -93,14 +93,14 @@ func (s *Store) txBefore(ctx context.Context, op, begin string, before func(), d
 	return err
 }
 
-// repeat runs do in a transaction, and again where another transaction was in its way.
+// repeat runs do in a transaction, and again after a conflict with another transaction.
 func (s *Store) repeat(ctx context.Context, op string, as purpose, begin string, before func(), do func(ctx context.Context, t *session) error) error {
 	var b backoff.BackOff
 	for {
 		err := s.runOnce(ctx, as, begin, before, do)
 		if err == nil || !canRetry(err) || ctx.Err() != nil {
 			err = s.explain(ctx, op, err)
-			if errors.Is(err, store.ErrNotMigrated) { // tables that were there a moment ago may have moved
+			if errors.Is(err, store.ErrNotMigrated) { // tables that existed a moment ago may have moved
 				if _, moved := s.schemaVersionOf(ctx); errors.Is(moved, store.ErrSchemaMoved) {
 					return wrap(op, moved)
 				}
@@ -125,9 +125,9 @@ func (s *Store) repeat(ctx context.Context, op string, as purpose, begin string,
 	}
 }
 
-// isFalse reports whether a statement without arguments gives false, in one round trip: an idle
-// instance asks once a second. On an error it returns false, and the caller's transaction reports
-// the error.
+// isFalse reports whether a statement without arguments returns false. It takes one round trip,
+// since an idle instance asks once a second. After an error isFalse returns false, and the
+// caller's own transaction returns the error.
 func (s *Store) isFalse(ctx context.Context, text string) bool {
 	if !s.schemaChecked() {
 		return false
@@ -138,7 +138,7 @@ func (s *Store) isFalse(ctx context.Context, text string) bool {
 	}
 	defer c.Release()
 	if !s.connChecked(c.Session(), time.Now()) {
-		return false // and the caller's transaction looks
+		return false // the caller's transaction checks the connection
 	}
 	something := true
 	rows, err := c.Query(ctx, text)
@@ -151,8 +151,9 @@ func (s *Store) isFalse(ctx context.Context, text string) bool {
 	return errors.Join(err, rows.Err(), rows.Close()) == nil && !something
 }
 
-// runOnce runs do in one transaction. As database/sql does, it tries another connection when the
-// server has closed the pool's: after a restart, say. It also does so where the pool's was unfit.
+// runOnce runs do in one transaction. As database/sql does, it tries another connection if the
+// server has closed the connection of the pool, after a restart for example. It also does so if
+// the connection was unfit.
 func (s *Store) runOnce(ctx context.Context, as purpose, begin string, before func(), do func(ctx context.Context, t *session) error) error {
 	checked := func(ctx context.Context, t *session, of *conns.Session) error {
 		if err := s.checkConn(ctx, t, of, as); err != nil {
@@ -193,9 +194,9 @@ func (s *Store) onAny(ctx context.Context, begin string, before func(), do func(
 	}
 }
 
-// tryConn runs do in one transaction, on one connection. begun is false where this connection
-// failed before the server had begun the transaction, and where it was unfit and is closed: then
-// nothing took effect. A panic of do passes through after the rollback.
+// tryConn runs do in one transaction, on one connection. begun is false if the connection failed
+// before the server had begun the transaction, or was unfit and is closed; then nothing took
+// effect. A panic of do is passed on after the rollback.
 func (s *Store) tryConn(ctx context.Context, begin string, do func(ctx context.Context, t *session, of *conns.Session) error) (begun bool, err error) {
 	c, err := s.pool.Acquire(ctx)
 	if err != nil {
@@ -226,7 +227,7 @@ func (s *Store) tryConn(ctx context.Context, begin string, do func(ctx context.C
 	}
 	done = true
 	// A commit that was cancelled while it waited for a synchronous standby is done on this
-	// server, and a success to PostgreSQL and to lib/pq. A failover would undo it.
+	// server, and PostgreSQL and lib/pq report success. A failover would undo it.
 	if err := ctx.Err(); err != nil {
 		return false, &sqlstore.CommitError{Err: err}
 	}
@@ -234,10 +235,10 @@ func (s *Store) tryConn(ctx context.Context, begin string, do func(ctx context.C
 	return false, nil
 }
 
-// planAnew makes plans anew for the following statements in a transaction of [beginKept].
+// planAnew makes the server plan the following statements anew, in a transaction of [beginKept].
 func (t *session) planAnew(ctx context.Context) error { return t.plan(ctx, sqlPlanAnew) }
 
-// plan is planAnew by a statement: sqlPlanAnew, or another that contains it.
+// plan is planAnew with a statement that contains sqlPlanAnew.
 func (t *session) plan(ctx context.Context, statement string) error {
 	if _, err := t.Exec(ctx, statement); err != nil {
 		return fmt.Errorf("set plan_cache_mode: %w", err)
@@ -248,8 +249,8 @@ func (t *session) plan(ctx context.Context, statement string) error {
 // rollbackTimeLimit is how long a rollback may take before the connection is given up.
 const rollbackTimeLimit = 5 * time.Second
 
-// rollback ends the transaction, with a context of its own, and the use of the connection. A
-// connection that may still be in a transaction does not go back to the pool.
+// rollback ends the transaction, with a context of its own, and releases the connection. A
+// connection that may still be in a transaction does not return to the pool.
 func rollback(ctx context.Context, c conns.Conn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeLimit)
 	defer cancel()
@@ -260,15 +261,15 @@ func rollback(ctx context.Context, c conns.Conn) {
 	c.Release()
 }
 
-// discard closes the connection, and the server ends its transaction.
+// discard closes the connection, so that the server ends its transaction.
 func discard(ctx context.Context, c conns.Conn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeLimit)
 	defer cancel()
 	c.Discard(ctx)
 }
 
-// checkInterval is how often a process looks at the schema's version, since somebody may migrate
-// further than this code goes, and at the settings of each connection.
+// checkInterval is how often a process checks the schema's version, because somebody may migrate
+// it further than this code allows, and the settings of each connection.
 const checkInterval = time.Minute
 
 // schemaChecked reports whether the last check of the schema still counts.
@@ -277,8 +278,8 @@ func (s *Store) schemaChecked() bool {
 	return until != nil && time.Now().Before(*until)
 }
 
-// checkSchemaAndConn asks the database now and then whether this code knows its schema. Where
-// several transactions find that it is time, one of them looks.
+// checkSchemaAndConn checks from time to time whether this code works on the schema. If several
+// transactions find that a check is due, one of them makes it.
 func (s *Store) checkSchemaAndConn(ctx context.Context, t *session) error {
 	was := s.checked.Load()
 	if s.schemaChecked() {
@@ -301,7 +302,7 @@ func (s *Store) checkSchemaAndConn(ctx context.Context, t *session) error {
 	return err
 }
 
-// checkSchema asks the database, in a transaction of the store or of the application.
+// checkSchema reads the schema's version in a transaction of the store or of the application.
 func (s *Store) checkSchema(ctx context.Context, t *session) error {
 	until := time.Now().Add(checkInterval)
 	have, err := t.version(ctx)
@@ -323,8 +324,8 @@ func (s *Store) checkSchema(ctx context.Context, t *session) error {
 	return nil
 }
 
-// explain wraps an error, together with the context's error if that is the cause: not every driver
-// says so. After an error about a missing table, the next call checks the schema again.
+// explain wraps an error, together with the context's error if that is the cause, which not every
+// driver says. After an error about a missing table, the next call checks the schema again.
 func (s *Store) explain(ctx context.Context, op string, err error) error {
 	if c := ctx.Err(); err != nil && c != nil && !errors.Is(err, c) {
 		return fmt.Errorf("postgres: %s: %w: %w", op, c, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// purpose says what a transaction is for.
+// purpose is what a transaction is for: reads only, or writes.
 type purpose bool
 
 const (
@@ -19,13 +19,14 @@ const (
 	toRead  purpose = true
 )
 
-// renewAfter is how old a connection is before it is closed because it is unfit. A younger one
-// shows what the server, or the name of the server, leads to now: another would be no better.
+// renewAfter is the least age at which an unfit connection is closed. A younger connection shows
+// where the name of the server leads now, so another connection would be no better.
 const renewAfter = time.Second
 
-// isUnfit reports whether the connection is the trouble, and not the call: the server takes no
-// writes, or a setting breaks a promise. A connection keeps such a state. After a switch-over it
-// would keep to the old server, and after the mend of a setting to the old value.
+// isUnfit reports whether the error is about the connection and not about the call: the server
+// takes no writes, or a setting breaks a promise. A connection keeps such a state: after a
+// switch-over it would stay on the old server, and after a setting was corrected it would keep the
+// old value.
 func isUnfit(err error) bool {
 	_, setting := errors.AsType[*SettingError](err)
 	return setting || errors.Is(err, ErrReadOnly) || sqlState(err) == readOnlyTransaction
@@ -37,18 +38,18 @@ type unfitError struct{ error }
 
 func (e unfitError) Unwrap() error { return e.error }
 
-// connChecked reports whether the last check of the connection still counts: it was less than a
-// minute ago, because the application may share the pool and change a setting, and no connection
-// has turned out to be unfit since.
+// connChecked reports whether the last check of the connection still counts. It counts for a
+// minute, because the application may share the pool and change a setting, and until another
+// connection turns out to be unfit.
 func (s *Store) connChecked(of *conns.Session, now time.Time) bool {
 	doubted := s.doubted.Load()
 	return !of.Standby && !of.Looked.IsZero() && now.Sub(of.Looked) < checkInterval && (doubted == nil || of.Looked.After(*doubted))
 }
 
-// checkConn looks at the connection's settings where that is due, and refuses a connection that
-// does not fit the purpose. A standby fits a call that only reads, such as a person's command,
-// unless this store has seen a server that takes writes: then the standby may lag behind what this
-// process has written.
+// checkConn checks the connection's settings if a check is due, and returns an error if the
+// connection does not fit the purpose. A standby fits a call that only reads, such as a person's
+// command, unless this store has seen a server that takes writes: the standby may lag behind what
+// this process has written.
 func (s *Store) checkConn(ctx context.Context, t *session, of *conns.Session, as purpose) error {
 	if now := time.Now(); !s.connChecked(of, now) {
 		list := pgsettings.For(pgsettings.Own, s.o.AllowAsynchronousCommit)
@@ -71,7 +72,7 @@ func (s *Store) checkConn(ctx context.Context, t *session, of *conns.Session, as
 	return nil
 }
 
-// wrongSetting returns the error about the first setting that does not fit.
+// wrongSetting returns the error about the first setting that does not fit, or nil.
 func wrongSetting(list pgsettings.List, have []string) error {
 	for _, w := range list.Wrong(have) {
 		return &SettingError{Setting: w.Name, Have: w.Have, Want: w.Want, Why: w.Why, Do: w.Do}
@@ -79,16 +80,16 @@ func wrongSetting(list pgsettings.List, have []string) error {
 	return nil
 }
 
-// eachText returns a statement that finds each of some texts as a row, in their order.
+// eachText returns a statement that returns each of some texts as a row, in their order.
 func eachText(list string) string { return `SELECT unnest(ARRAY[` + list + `])` }
 
-// readOnly is since when the database refuses this store's writes, and its error.
+// readOnly is the time since which the database refuses this store's writes, and the error.
 type readOnly struct {
 	since time.Time
 	err   error
 }
 
-// noteReadOnly remembers that the database refused a write.
+// noteReadOnly notes that the database refused a write.
 func (s *Store) noteReadOnly(err error) {
 	now := time.Now()
 	s.doubted.Store(&now)
@@ -99,7 +100,7 @@ func (s *Store) noteReadOnly(err error) {
 	s.readOnly.Store(&readOnly{since, err})
 }
 
-// noteWritable remembers that the database has taken a write.
+// noteWritable notes that the database has taken a write.
 func (s *Store) noteWritable() {
 	if s.readOnly.Load() != nil {
 		s.readOnly.Store(nil)

@@ -11,10 +11,10 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// ErrSlowClaims is a [store.Warning]: claims walk over finished rows that the server was not
-// able to clean up, and the number grows while this lasts; their results are right. Either a
-// transaction that added batches stays open, or a transaction that writes anything stays open
-// and the server does not show who adds (pg_locks).
+// ErrSlowClaims is a [store.Warning]: claims read over finished rows that the server could not
+// clean up, and their number grows while this lasts. The results of the claims are right. Either a
+// transaction that added batches stays open, or a transaction that writes anything stays open and
+// the server does not show which transactions add (pg_locks).
 var ErrSlowClaims = errors.New("dltbatch: claims pass over finished rows")
 
 // ErrHiddenBatch is a [store.Warning], kept for an hour: a claim that read a whole lane, as one
@@ -24,13 +24,13 @@ var ErrSlowClaims = errors.New("dltbatch: claims pass over finished rows")
 var ErrHiddenBatch = errors.New("dltbatch: an open batch stood before the open work of its lane")
 
 const (
-	// slowClaimsAfter is how long no place moves before Upkeep calls claims slow.
+	// slowClaimsAfter is how long the place of no lane moves before Upkeep reports slow claims.
 	slowClaimsAfter = 10 * time.Second
 	// hiddenErrorLifetime is how long Upkeep reports a hidden batch.
 	hiddenErrorLifetime = time.Hour
 )
 
-// hidden is a batch that was hidden from claims.
+// hidden is a batch that claims could not see.
 type hidden struct {
 	at      time.Time
 	service batch.ServiceID

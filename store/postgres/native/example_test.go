@@ -26,22 +26,22 @@ func ship(ctx context.Context, pool *pgxpool.Pool, st *native.Store, runner *dlt
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback(ctx) }() // nothing after a commit
+	defer func() { _ = tx.Rollback(ctx) }() // after a commit this does nothing
 	if _, err := tx.Exec(ctx, "UPDATE shipments SET batch = $1 WHERE id = 7", string(b.ID)); err != nil {
 		return err
 	}
-	if err := runner.AddTx(ctx, st.Tx(tx), b); err != nil { // checks as Add does
+	if err := runner.AddTx(ctx, st.Tx(tx), b); err != nil { // checks the batch as Add does
 		return err
 	}
 	if err := tx.Commit(ctx); err != nil {
 		return err
 	}
-	runner.Wake(b.Service) // tells the processes that deliver; without it their next scan finds the batch
+	runner.Wake(b.Service) // tells the processes that deliver; otherwise their next scan finds the batch
 	return nil
 }
 
-// A store on a pool of pgx, and a batch in a transaction of pgx. It wants a server, so it is not
-// run here.
+// The example opens a store over a pool of pgx, and adds a batch in a transaction of pgx. It is
+// not run here, because it needs a server.
 func ExampleNew() {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, "postgres://user:password@host/database?pool_max_conns=32")
@@ -53,7 +53,7 @@ func ExampleNew() {
 	if err != nil {
 		return
 	}
-	runner, err := dltbatch.New(st, nil, nil) // and your ledger
+	runner, err := dltbatch.New(st, nil, nil) // a service also gives its ledger
 	if err != nil {
 		return
 	}

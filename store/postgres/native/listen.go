@@ -34,12 +34,13 @@ func ListenBeside(p *pgxpool.Pool) func(context.Context) (postgres.Listener, err
 	return connectBeside(p).newLine
 }
 
-// connectBeside connects beside a pool, whose Close waits for connections in use.
+// connectBeside opens sessions with the settings of a pool, outside the pool. The pool's Close
+// would wait for a connection of the pool that is in use.
 func connectBeside(p *pgxpool.Pool) *session {
 	return newSession(func(ctx context.Context) (*pgx.Conn, error) {
 		all := p.Config()
 		own := all.ConnConfig.Copy()
-		if all.BeforeConnect != nil { // it has the password, maybe
+		if all.BeforeConnect != nil { // it may set the password
 			if err := all.BeforeConnect(ctx, own); err != nil {
 				return nil, err
 			}
@@ -55,5 +56,5 @@ func (p *pool) Listen(ctx context.Context) (_ conns.Listener, way string, err er
 	return l, "a connection beside pgx's pool", err
 }
 
-// closeLimit bounds the goodbye to the server.
+// closeLimit bounds how long Close waits for the server.
 const closeLimit = time.Second

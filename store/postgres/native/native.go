@@ -71,7 +71,7 @@ func (s *Store) AddOrdersTx(ctx context.Context, t pgx.Tx, orders ...order.Order
 	return s.adders.Orders(ctx, txOf(t), orders...)
 }
 
-// txOf returns a transaction of pgx; nil where there is none.
+// txOf returns a transaction of pgx as a conns.Tx; nil stays nil.
 func txOf(t pgx.Tx) conns.Tx {
 	if t == nil {
 		return nil
@@ -83,7 +83,7 @@ func txOf(t pgx.Tx) conns.Tx {
 type pool struct {
 	p        *pgxpool.Pool
 	tracer   pgx.QueryTracer
-	parts    sync.Map // texts of several statements, and their statements
+	parts    sync.Map // the statements of each text that has several
 	sessions conns.Sessions
 	listens  *session
 }
@@ -102,7 +102,7 @@ func (p *pool) Unsent(err error) bool { return pgconn.SafeToRetry(err) }
 
 func (p *pool) OpenDB() (*sql.DB, func()) {
 	db := stdlib.OpenDBFromPool(p.p)
-	return db, func() { _ = db.Close() } // it holds no connection by now
+	return db, func() { _ = db.Close() } // db has no connection in use any more
 }
 
 // tx is an application's transaction, a [conns.Tx].
@@ -134,7 +134,7 @@ func found(r pgx.Rows, err error) (sqlstore.Rows, error) {
 	return rows{r}, nil
 }
 
-// rows are [sqlstore.Rows]. Err has every error, so that Close has none.
+// rows are [sqlstore.Rows]. Err returns every error, so that Close returns none.
 type rows struct{ pgx.Rows }
 
 func (r rows) Columns() ([]string, error) {

@@ -11,18 +11,19 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// session is one session on which several stores listen. It is open while one of them does.
+// session is one session on which several stores listen. It is open while at least one of them
+// listens.
 type session struct {
 	open func(context.Context) (*pgx.Conn, error)
-	turn chan struct{} // capacity one: held while wire is looked at
-	wire *wire         // the last that was opened; nil: none was
+	turn chan struct{} // has capacity one; whoever reads or changes wire has put its element
+	wire *wire         // the connection that was opened last; nil before the first
 }
 
 func newSession(open func(context.Context) (*pgx.Conn, error)) *session {
 	return &session{open: open, turn: make(chan struct{}, 1)}
 }
 
-// newLine is a [postgres.Options].Listen: a listener of its own for each call.
+// newLine is a [postgres.Options].Listen. Each call returns a new listener.
 func (s *session) newLine(ctx context.Context) (conns.Listener, error) {
 	select {
 	case s.turn <- struct{}{}:
@@ -41,28 +42,28 @@ func (s *session) newLine(ctx context.Context) (conns.Listener, error) {
 	}
 	s.wire = &wire{c: c, lines: map[*line]string{}, ended: make(chan struct{})}
 	l := s.wire.join()
-	go s.wire.run() //nolint:gosec // the connection outlives this call
+	go s.wire.run() //nolint:gosec // the connection is used for longer than this call
 	return l, nil
 }
 
-// wire is a connection, and the listeners on it.
+// wire is a connection, and the listeners that share it.
 type wire struct {
 	c     *pgx.Conn
-	ended chan struct{} // closed after the connection
-	err   error         // why; set before gone
+	ended chan struct{} // closed after the connection is closed
+	err   error         // why the connection ended; set before gone
 
 	mu        sync.Mutex
-	lines     map[*line]string // the channel of each; "": none yet
-	over      bool             // nobody joins any more
-	gone      bool             // and nobody carries asks out
+	lines     map[*line]string // the channel of each listener; "" before its Listen
+	over      bool             // true once no listener may join
+	gone      bool             // true once no asks are carried out
 	asks      []ask
-	interrupt context.CancelFunc // of the wait for a notification; nil: it waits for none yet
+	interrupt context.CancelFunc // cancels the wait for a notification; nil while there is no such wait
 }
 
-// ask is a statement that somebody waits for.
+// ask is a statement for the connection, and the channel for its result.
 type ask struct {
 	do   func(c *pgconn.PgConn) error
-	done chan error // capacity one
+	done chan error // has capacity one
 }
 
 // line is the [conns.Listener] of one store.
@@ -72,11 +73,11 @@ type line struct {
 	closed chan struct{}
 }
 
-// lineCapacity is how many notifications wait for a store that is slow to take them. Then all
-// wait.
+// lineCapacity is how many notifications wait for a store that takes them slowly. If more come,
+// all stores on the connection wait.
 const lineCapacity = 64
 
-// join returns a listener on the connection; nil where it has ended.
+// join returns a listener on the connection, or nil if the connection has ended.
 func (w *wire) join() *line {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -88,7 +89,7 @@ func (w *wire) join() *line {
 	return l
 }
 
-// run waits for notifications until nobody listens, or the connection is lost.
+// run waits for notifications until no listener is left, or the connection is lost.
 func (w *wire) run() {
 	w.err = w.wait()
 	w.mu.Lock()
@@ -101,11 +102,11 @@ func (w *wire) run() {
 	defer cancel()
 	// A pooler may have carried LISTEN out on a connection that others use.
 	_ = w.c.PgConn().Exec(ctx, "UNLISTEN *").Close()
-	_ = w.c.Close(ctx) // the session is over either way
+	_ = w.c.Close(ctx) // an error does not matter, since the session ends
 	close(w.ended)
 }
 
-// errUnheard says that nobody listens any more.
+// errUnheard means that no listener is left.
 var errUnheard = errors.New("nobody listens on the session any more")
 
 func (w *wire) wait() error {
@@ -122,7 +123,7 @@ func (w *wire) wait() error {
 			interrupt()
 			return errUnheard
 		}
-		n, err := w.c.WaitForNotification(ctx) // a wait that is interrupted leaves the connection as it is
+		n, err := w.c.WaitForNotification(ctx) // a wait that is cancelled leaves the connection usable
 		asked := ctx.Err() != nil
 		interrupt()
 		switch {
@@ -134,7 +135,7 @@ func (w *wire) wait() error {
 	}
 }
 
-// deliver hands a notification to those who listen on its channel.
+// deliver passes a notification to the listeners of its channel.
 func (w *wire) deliver(n *pgconn.Notification) {
 	var to []*line
 	w.mu.Lock()
@@ -152,7 +153,7 @@ func (w *wire) deliver(n *pgconn.Notification) {
 	}
 }
 
-// send lets the connection carry a statement out.
+// send lets the connection run a statement.
 func (w *wire) send(a ask) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -196,8 +197,8 @@ func (l *line) Next(ctx context.Context) (string, error) {
 	}
 }
 
-// Close implements [conns.Listener]. Whoever has heard nothing tries another connection; the
-// others stay on this one until they find that out, too.
+// Close implements [conns.Listener]. A store that has got no notifications opens another
+// connection next time. The other stores stay on this connection until they find that out, too.
 func (l *line) Close(lost error) {
 	close(l.closed)
 	w := l.w
