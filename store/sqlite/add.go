@@ -73,7 +73,7 @@ func (s *Store) addTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) e
 	})
 }
 
-// inTx runs do in the application's own transaction; after an error it undoes the work of do.
+// inTx runs do in the application's own transaction. After an error it undoes the work of do.
 func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, do func(free context.Context, t *session) error) error {
 	if tx == nil {
 		return wrap(op, &batch.InputError{Field: "tx", Value: "nil", Want: "an open *sql.Tx of this database"})
@@ -82,8 +82,8 @@ func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, do func(free co
 		return wrap(op, err)
 	}
 	free := context.WithoutCancel(ctx)
-	// In a transaction this fails, and changes nothing. Elsewhere the savepoint would begin a
-	// transaction, and its release commit it.
+	// Within a transaction BEGIN fails and changes nothing. Outside of one the savepoint would
+	// begin a transaction, and its release would commit it.
 	if _, err := tx.ExecContext(free, "BEGIN"); err == nil {
 		_, err = tx.ExecContext(free, "ROLLBACK")
 		return wrap(op, errors.Join(ErrTxEnded, err))
@@ -115,9 +115,9 @@ func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, do func(free co
 
 type addition = sqlstore.Addition
 
-// maxAddedTogether batches are stored by one statement, which costs less than as many statements.
-// SQLite copies the pages that the statement changes, so that it can take the statement alone
-// back: two or three for each batch, and more where a page is full. As soon as it has copied 64
+// maxAddedTogether is how many batches one statement stores, which costs less than a statement for
+// each. SQLite copies the pages that the statement changes, so that it can undo the statement
+// alone: two or three pages for each batch, and more where a page is full. Once it has copied 64
 // KiB for one statement, it copies into a file for all later statements of the transaction. With 8
 // batches together that happened in each Add over 100 lanes, and cost a quarter of the Add's CPU.
 const (
@@ -139,14 +139,14 @@ func (t *session) Add(ctx context.Context, b batch.Batch) (int64, error) {
 	return seq, err
 }
 
-// add stores the batches, and returns how many were new. It asks stopped again and again: a call
-// may be long.
+// add stores the batches, and returns how many of them were new. It calls stopped repeatedly,
+// because a call may take long.
 func (t *session) add(ctx context.Context, in []addition, stopped func() error) (int64, error) {
 	now, err := t.now(ctx)
 	if err != nil {
 		return 0, err
 	}
-	seq, _, err := sqlstore.Get[int64](ctx, t, sqlLastSeq) // the number given out last
+	seq, _, err := sqlstore.Get[int64](ctx, t, sqlLastSeq) // the number assigned last
 	if err != nil {
 		return 0, err
 	}
@@ -154,7 +154,7 @@ func (t *session) add(ctx context.Context, in []addition, stopped func() error) 
 	if err != nil {
 		return 0, err
 	}
-	last := map[batch.ServiceID]int64{} // of each lane; without a key that is ahead of the clock none matters
+	last := map[batch.ServiceID]int64{} // the last key of each lane; needed only while a key is ahead of the clock
 	if latest >= now.UnixMicro() {
 		if last, err = t.laneLasts(ctx, in); err != nil {
 			return 0, err
@@ -203,8 +203,8 @@ func (t *session) add(ctx context.Context, in []addition, stopped func() error) 
 	return seq - first + 1, err
 }
 
-// together reports whether these batches may be stored by one statement: SQLite copies all of
-// their payloads first.
+// together reports whether these batches may be stored by one statement. SQLite first copies all
+// their payloads, so they must be small.
 func together(in []addition) bool {
 	size := 0
 	for _, b := range in {
@@ -213,8 +213,8 @@ func together(in []addition) bool {
 	return len(in) == maxAddedTogether && size <= 1<<20 && !slices.ContainsFunc(in, func(b addition) bool { return b.Twin })
 }
 
-// addTogether stores batches that are all new, behind the number last. It returns false, and
-// stores none, where one of them may be known.
+// addTogether stores batches that are all new, with the numbers after last. If one of them may be
+// known it stores none, and returns false.
 func (t *session) addTogether(ctx context.Context, in []addition, last int64, nextKey func(batch.ServiceID) int64) (bool, error) {
 	var rows [maxAddedTogether * batchColumns]any
 	var payloads [maxAddedTogether * 2]any
@@ -231,7 +231,7 @@ func (t *session) addTogether(ctx context.Context, in []addition, last int64, ne
 	if n != maxAddedTogether {
 		for i := range in {
 			in[i].Seq = 0
-			// No other batch has this key: it is behind all keys of its lane.
+			// No other batch has this key, which follows all keys of its lane.
 			if _, err := t.Exec(ctx, sqlDeleteAt, string(in[i].Service), in[i].At); err != nil {
 				return false, err
 			}
@@ -249,8 +249,8 @@ func (t *session) addTogether(ctx context.Context, in []addition, last int64, ne
 	return true, nil
 }
 
-// addOne stores a batch behind the number last, unless it is known. It returns how many were
-// stored.
+// addOne stores a batch with the number after last, unless the batch is known. It returns how many
+// batches it has stored.
 func (t *session) addOne(ctx context.Context, b *addition, last int64, tombs bool, nextKey func(batch.ServiceID) int64) (int64, error) {
 	if tombs {
 		buried, err := t.buried(ctx, b)
@@ -267,7 +267,7 @@ func (t *session) addOne(ctx context.Context, b *addition, last int64, tombs boo
 		b.Seq = 0
 		known, err := t.compareKnown(ctx, b)
 		if err == nil && !known {
-			err = fmt.Errorf("batch %s: its number or its place is taken", b.Key()) // sqlite_sequence was changed
+			err = fmt.Errorf("batch %s: its number or its place is taken", b.Key()) // somebody has changed sqlite_sequence
 		}
 		return 0, err
 	}
@@ -277,8 +277,8 @@ func (t *session) addOne(ctx context.Context, b *addition, last int64, tombs boo
 	return 1, t.addTransactions(ctx, b)
 }
 
-// buried reports whether retention has removed the batch, which may be stored under its
-// DataChangeID alone. The error says whether it is another batch, or has not taken effect.
+// buried reports whether retention has removed the batch, or the batch to which its DataChangeID
+// was given. It returns an error if that batch is another one, or has not taken effect.
 func (t *session) buried(ctx context.Context, b *addition) (bool, error) {
 	found, err := sqlstore.Query[sqlstore.TombCols](ctx, t, sqlTomb, string(b.ID))
 	if err != nil {
@@ -303,7 +303,7 @@ func (t *session) buried(ctx context.Context, b *addition) (bool, error) {
 	return true, store.AddedAgain(found[0].Record())
 }
 
-// insertArgs returns the values of sqlInsertBatch.
+// insertArgs returns the arguments of sqlInsertBatch.
 func insertArgs(b *addition) []any {
 	return []any{
 		b.Seq, b.IDHash[:], string(b.ID), string(b.Service), b.At, b.DataChangeID, b.SignerPublicKey, b.Trace, b.PayloadHash[:],
@@ -311,7 +311,7 @@ func insertArgs(b *addition) []any {
 	}
 }
 
-// laneLasts reads the last order key of every lane of a call; 0 for a lane without batches.
+// laneLasts reads the last order key of each lane of a call; 0 for a lane without batches.
 func (t *session) laneLasts(ctx context.Context, in []addition) (map[batch.ServiceID]int64, error) {
 	last := map[batch.ServiceID]int64{}
 	for _, b := range in {
@@ -324,7 +324,7 @@ func (t *session) laneLasts(ctx context.Context, in []addition) (map[batch.Servi
 	return last, t.readLasts(ctx, last, sqlLaneLasts, string(names))
 }
 
-// readLasts puts the keys that a statement finds into last, by service or party.
+// readLasts writes the keys that a statement finds into last, by service or party.
 func (t *session) readLasts(ctx context.Context, last map[batch.ServiceID]int64, query, names string) error {
 	type key struct {
 		Service batch.ServiceID `db:"service_id"`
@@ -336,8 +336,7 @@ func (t *session) readLasts(ctx context.Context, last map[batch.ServiceID]int64,
 	}, query, names)
 }
 
-// addTransactions stores the transactions of a batch that is stored, its trace context and its
-// tags.
+// addTransactions stores the transactions, the trace context and the tags of a stored batch.
 func (t *session) addTransactions(ctx context.Context, b *addition) error {
 	if b.TraceParent != "" {
 		if _, err := t.Exec(ctx, sqlSetTrace, b.TraceParent, b.Seq); err != nil {
@@ -362,10 +361,10 @@ func (t *session) addTransactions(ctx context.Context, b *addition) error {
 	return nil
 }
 
-// orderKey returns the next order key of a lane, after its last key, so that a clock that stepped
-// back does not put a batch before an earlier batch. SQLite's clock has milliseconds, so
-// within a millisecond the keys count on from the key given out last in any lane: then they
-// are in the order of adding across lanes, too.
+// orderKey returns the next order key of a lane, which is after the lane's last key, so that a
+// clock that stepped back does not put a batch before an earlier batch. SQLite's clock has
+// milliseconds. So within a millisecond the keys count on from the last key in any lane, and are
+// also in the order of adding across lanes.
 func orderKey(now, lane, latest int64) int64 {
 	if now <= latest && latest < now+clockStep {
 		now = latest + 1
@@ -376,7 +375,7 @@ func orderKey(now, lane, latest int64) int64 {
 // clockStep is the resolution of the database's clock in microseconds.
 const clockStep = 1000
 
-// isKnown compares a batch with the stored batch of the hash of its id, if any.
+// isKnown compares a batch with the stored batch that has the hash of its id, if there is one.
 func (t *session) isKnown(ctx context.Context, b *addition) (bool, error) {
 	type stored struct {
 		ID   batch.ID `db:"header_signature"`
@@ -394,7 +393,7 @@ func (t *session) isKnown(ctx context.Context, b *addition) (bool, error) {
 	return true, nil
 }
 
-// compareKnown compares a batch with the stored batches of its id and of its DataChangeID, and
+// compareKnown compares a batch with the stored batches of its id and of its DataChangeID. It
 // reports whether there are any.
 func (t *session) compareKnown(ctx context.Context, b *addition) (bool, error) {
 	known, err := t.isKnown(ctx, b)
@@ -408,7 +407,7 @@ func (t *session) compareKnown(ctx context.Context, b *addition) (bool, error) {
 	return known || changed, err
 }
 
-// footprintArg is NULL for no bytes.
+// footprintArg returns b, or NULL for nil.
 func footprintArg(b []byte) any {
 	if b == nil {
 		return nil

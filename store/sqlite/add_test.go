@@ -14,8 +14,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// Calls of many batches, of which some are known, and some conflict with others: all or none are
-// stored, in the order of the calls, as in the store in memory.
+// In calls of many batches, some are known and some conflict with others. As in the store in
+// memory, all or none of a call are stored, in the order of the calls.
 func TestAddOfMany(t *testing.T) {
 	tier.Plain(t)
 	for seed := range uint64(15) {
@@ -80,9 +80,9 @@ func TestAddOfMany(t *testing.T) {
 	}
 }
 
-// Batches that were not stored together leave nothing, and no other batch goes with them: neither
-// one whose number would be given out again, where somebody made the database count from the
-// beginning again, nor one of the same lane.
+// Batches that could not be stored together leave nothing, and remove no other batch: not one
+// whose number would be assigned again, after somebody has reset the database's counter, and not
+// one of the same lane.
 func TestAddTogetherGoesBack(t *testing.T) {
 	s, _, _ := fresh(t)
 	ctx := t.Context()

@@ -16,7 +16,7 @@ import (
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 )
 
-// arrivals is a ledger that notes what is submitted.
+// arrivals is a ledger that records what is submitted.
 type arrivals struct {
 	*ledgermem.Ledger
 	mu   sync.Mutex
@@ -30,8 +30,8 @@ func (a *arrivals) Submit(ctx context.Context, at batch.Attempt) error {
 	return a.Ledger.Submit(ctx, at)
 }
 
-// One process sends what four others add at the same time: each batch once, and each lane in the
-// order in which its batches were added, although all five write to one file.
+// One process sends what four others add at the same time, although all five write to one file.
+// Each batch is sent once, and each lane is sent in the order in which its batches were added.
 func TestFourProcessesAdd(t *testing.T) {
 	const adders, lanes, lines, together = 4, 5, 20, 4
 	s, _, path := fresh(t)

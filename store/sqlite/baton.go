@@ -5,41 +5,42 @@ import (
 	"sync"
 )
 
-// writerConn is a writer's connection, with its prepared statements.
+// writerConn is the connection of a writer, with its prepared statements.
 type writerConn struct {
 	*session
 	conn      *sql.Conn
-	timesLeft int // how many times it was left to another
+	timesLeft int // how many times in a row it was left to another writer
 }
 
-// maxTimesLeft is how many times in a row a connection is left to another writer. Only a
-// connection that goes back to the pool learns that the pool was closed, or that it is too
+// maxTimesLeft is how many times in a row a connection is left to another writer. Only when a
+// connection is returned to the pool is it closed if the pool was closed or the connection is too
 // old.
 const maxTimesLeft = 100
 
-// close gives the connection back to the pool; nothing can be lost by now.
+// close returns the connection to the pool. The transaction has ended, so an error does not
+// matter.
 func (w *writerConn) close() {
 	w.session.close()
 	_ = w.conn.Close()
 }
 
-// writerHandover is the connection that a writer leaves to the next writer, if one waits. Another
-// connection would be worse: SQLite drops all pages that a connection has read once another
-// connection writes, and statements are prepared on one connection.
+// writerHandover passes the connection of a writer on to the next writer, if one waits. Another
+// connection would cost more: when one connection writes, SQLite drops all pages that another has
+// read, and statements are prepared on one connection.
 type writerHandover struct {
 	mu      sync.Mutex
-	waiting int // writers that wait for their turn
+	waiting int // the number of writers that wait for their turn
 	conn    *writerConn
 }
 
-// wait announces a writer, before it waits for its turn.
+// wait announces a writer before it waits for its turn.
 func (b *writerHandover) wait() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.waiting++
 }
 
-// take gives a writer whose turn it is the connection left to it, or nil.
+// take returns the connection that was left to the writer whose turn it is, or nil.
 func (b *writerHandover) take() *writerConn {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -49,7 +50,8 @@ func (b *writerHandover) take() *writerConn {
 	return w
 }
 
-// forgo is for a writer that waits no more: a connection that nobody else waits for goes back.
+// forgo ends the wait of a writer without a turn. It returns a connection that no other writer
+// waits for to the pool.
 func (b *writerHandover) forgo() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -59,7 +61,7 @@ func (b *writerHandover) forgo() {
 	}
 }
 
-// pass leaves w to the next writer, and reports whether there is one.
+// pass leaves w to the next writer. It reports whether a writer waits.
 func (b *writerHandover) pass(w *writerConn) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// waiters waits until so many writers wait for their turn.
+// waiters waits until n writers wait for their turn.
 func waiters(t *testing.T, s *Store, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -26,7 +26,8 @@ func waiters(t *testing.T, s *Store, n int) {
 	}, 10*time.Second, time.Millisecond)
 }
 
-// Writers that wait for each other write on one connection, and the last gives it back.
+// Writers that wait for each other use the same connection, and the last of them returns it to the
+// pool.
 func TestWritersShareAConnection(t *testing.T) {
 	s, _, _ := fresh(t)
 	var used []*session
@@ -54,7 +55,8 @@ func TestWritersShareAConnection(t *testing.T) {
 	assert.Zero(t, s.db.Stats().InUse)
 }
 
-// A writer that failed, or panicked, leaves its connection to nobody, and its work is undone.
+// A writer that failed or panicked passes its connection to no other writer, and its work is
+// undone.
 func TestFailedWriterLeavesNothing(t *testing.T) {
 	for name, fail := range map[string]func() error{
 		"error": func() error { return errors.New("no") },
@@ -97,7 +99,7 @@ func TestFailedWriterLeavesNothing(t *testing.T) {
 	}
 }
 
-// A connection that was left to a writer that waits no more goes back to the pool.
+// A connection that was left to a writer that no longer waits returns to the pool.
 func TestWriterForgoesItsTurn(t *testing.T) {
 	s, _, _ := fresh(t)
 	w, err := s.takeTurn(t.Context())
@@ -115,8 +117,8 @@ func TestWriterForgoesItsTurn(t *testing.T) {
 	require.NoError(t, s.Add(t.Context(), newBatch("a", 2)))
 }
 
-// Where no connection is free, writers that follow each other without a pause do not keep the
-// last connection from callers that wait for it.
+// If no connection is free, writers that follow each other without a pause do not keep the last
+// connection from callers that wait for one.
 func TestLastConnectionIsShared(t *testing.T) {
 	for name, conns := range map[string]int{"the only one": 1, "the others are held": 3} {
 		t.Run(name, func(t *testing.T) {
@@ -145,7 +147,7 @@ func TestLastConnectionIsShared(t *testing.T) {
 	}
 }
 
-// Writers that follow each other without a pause end with the pool.
+// Writers that follow each other without a pause get an error once the pool is closed.
 func TestWritersEndWithThePool(t *testing.T) {
 	s, _, _ := fresh(t)
 	const writers = 4
@@ -157,7 +159,7 @@ func TestWritersEndWithThePool(t *testing.T) {
 			for i := 0; i < 20*maxTimesLeft && err == nil; i++ {
 				err = s.write(t.Context(), "test", func(context.Context, *session) error { return nil })
 				if i == 0 && ready.Add(1) == writers {
-					_ = s.db.Close() // the other writers get the error that the test reads
+					_ = s.db.Close() // the other writers get the error that the test checks
 				}
 			}
 			ended <- err
@@ -168,8 +170,8 @@ func TestWritersEndWithThePool(t *testing.T) {
 	}
 }
 
-// Migrate takes a connection from the pool: it first gives back the connection that was left
-// to it.
+// Migrate, which takes a connection from the pool, first returns the connection that was left to
+// it.
 func TestMigrateGivesBackWhatWasLeft(t *testing.T) {
 	s, _, _ := fresh(t)
 	s.db.SetMaxOpenConns(1)

@@ -13,8 +13,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// The benchmarks measure docs/design.md#promise-9-cost: the cost of a round follows the ready
-// batches, not the waiting or finished ones.
+// The benchmarks measure docs/design.md#promise-9-cost: the cost of a round depends on the ready
+// batches, and not on the waiting or final ones.
 
 const (
 	benchLanes = 1000
@@ -38,7 +38,7 @@ func benchBatch(n int) batch.Batch {
 
 func benchLane(n int) batch.ServiceID { return batch.ServiceID(fmt.Sprintf("lane%04d", n%benchLanes)) }
 
-// fill puts n batches into the tables, as Add would, waiting or committed long ago.
+// fill writes n batches into the tables, as Add would: waiting, or committed long ago.
 func (s *Store) fill(b *testing.B, n int, final bool) {
 	b.Helper()
 	if n == 0 {
@@ -62,8 +62,8 @@ func (s *Store) fill(b *testing.B, n int, final bool) {
 	run(`PRAGMA wal_checkpoint(TRUNCATE)`)
 }
 
-// A round takes 500 lanes' fronts, loads their payloads, records them as accepted
-// and then as committed.
+// BenchmarkRound claims the first batches of 500 lanes, loads their payloads, and records them as
+// accepted and then as committed.
 func BenchmarkRound(b *testing.B) {
 	for _, c := range []struct {
 		name          string
@@ -75,7 +75,7 @@ func BenchmarkRound(b *testing.B) {
 			s := benchStore(b)
 			s.fill(b, c.waiting, false)
 			s.fill(b, c.over, true)
-			if c.over > 0 { // behind the history, as many as in the first case
+			if c.over > 0 { // added after the history, as many as in the first case
 				for g := range 20 {
 					s.benchAdd(b, 2_000_000+g*benchGroup)
 				}
@@ -159,7 +159,7 @@ func (s *Store) benchRound(b *testing.B, round int, parts map[string]time.Durati
 	})
 }
 
-// A million open batches in a hundred thousand lanes are counted, and the counts are read.
+// BenchmarkStats counts a million open batches in a hundred thousand lanes, and reads the counts.
 func BenchmarkStats(b *testing.B) {
 	const open, lanes = 1_000_000, 100_000
 	s := benchStore(b)

@@ -23,7 +23,7 @@ func TestCancelled(t *testing.T) {
 		assert.ErrorIs(t, call(), context.Canceled, name)
 	}
 	require.NoError(t, s.Add(t.Context(), newBatch("a", 1)))
-	// While another writes, a call returns when its context ends, not when the other ends.
+	// While another caller writes, a call returns when its own context ends.
 	s.writer <- struct{}{}
 	ctx, cancel = context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
@@ -31,7 +31,7 @@ func TestCancelled(t *testing.T) {
 	<-s.writer
 }
 
-// A long Add stops between two batches, and then none is stored.
+// A long Add stops between two batches when its context ends, and then no batch is stored.
 func TestCancelledInTheMiddle(t *testing.T) {
 	s, _, _ := fresh(t)
 	in, err := sqlstore.Prepare([]batch.Batch{newBatch("a", 1), newBatch("a", 2), newBatch("a", 3)})
@@ -54,9 +54,9 @@ func TestCancelledInTheMiddle(t *testing.T) {
 }
 
 // While another process writes, a call returns when its context ends, although SQLite goes on
-// waiting; and the connection that waits is given back.
+// waiting. The connection that waits is returned to the pool afterwards.
 func TestCancelledWhileAnotherProcessWrites(t *testing.T) {
-	s, _, path := fresh(t) // waits 20 s for a writer
+	s, _, path := fresh(t) // waits up to 20 s for a writer
 	other, err := sqliteopen.Open(path)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, other.Close()) }()

@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Lanes is [store.Store].Lanes. It passes over names that no call takes, and [Store.Upkeep]
-// reports them.
+// Lanes is [store.Store].Lanes. It leaves out names that no call accepts; [Store.Upkeep] reports
+// them.
 func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
 	return s.unusable.Page(q, func(q store.LanesQuery) ([]batch.ServiceID, error) { return s.scan(ctx, q) })
 }
@@ -28,8 +28,8 @@ func (s *Store) scan(ctx context.Context, q store.LanesQuery) (lanes []batch.Ser
 	return lanes, err
 }
 
-// Claim is [store.Store].Claim. SQLite locks the whole database while it chooses,
-// so no lane is ever named in Locked.
+// Claim is [store.Store].Claim. SQLite locks the whole database while choose runs, so Locked is
+// always empty.
 func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	const op = "claim"
 	var claimed store.Claimed
@@ -55,7 +55,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 	var claims changeGroups[claimChange]
 	lanes, left := sqlstore.Services(q.Lanes), q.Limit
 	for len(lanes) > 0 && left > 0 {
-		// Lanes are looked at together, but not many more than the limit lets through.
+		// Lanes are read together, but not many more than the limit lets through.
 		some := lanes[:min(len(lanes), max(left/q.Window, 8), 500)]
 		lanes = lanes[len(some):]
 		windows, err := t.readAttempted(ctx, sqlAttempted, true, some, func(s batch.ServiceID, attempted []store.LaneRow) int {
@@ -77,7 +77,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 	return out, t.saveClaims(ctx, claims)
 }
 
-// claimChange is the change of a row that is claimed: see sqlClaim.
+// claimChange is how a claim changes a row: see sqlClaim.
 type claimChange struct {
 	wasVersion, state, version, attempt, spent, claimExpires, nextCheck    int64
 	doubtAttempt, doubtSince, resendUntil, resends, due, claimTTL, movedAt int64
@@ -93,14 +93,14 @@ func claimOf(was int64, r *store.Row) claimChange {
 	}
 }
 
-// claimsOnly reports whether a claim has changed only what sqlClaim writes.
+// claimsOnly reports whether a claim has changed only columns that sqlClaim writes.
 func claimsOnly(was, next *store.Row) bool {
 	return next.LastPost.Equal(was.LastPost) && next.AskedAt.Equal(was.AskedAt) && next.NotBefore.Equal(was.NotBefore)
 }
 
-// saveLane writes the rows of a lane that a plan changed; the plan left them in lane. Rows that
-// are claimed wait in claims for their write, together with the rows of other lanes. It touches no
-// receipts: they were not loaded. It adds the payloads that are known from an Add.
+// saveLane writes the rows of a lane that a plan has changed in lane. Claimed rows are collected
+// in claims, and written together with those of other lanes. saveLane does not write receipts,
+// which were not loaded. It adds the payloads that are known from an Add.
 func (t *session) saveLane(ctx context.Context, rows []*claimable, lane []store.LaneRow, claims *changeGroups[claimChange], payloads map[int64][]byte) error {
 	for i, c := range rows {
 		r := &lane[i]
@@ -116,7 +116,7 @@ func (t *session) saveLane(ctx context.Context, rows []*claimable, lane []store.
 				continue
 			}
 		}
-		// It goes back to the monitor, or its times were put right, too.
+		// The row goes back to the monitor, or its times were put right, too.
 		n, err := t.Exec(ctx, sqlUpdateOpen, append(openArgs(r.Row, c.Had), c.Seq, c.Now.Version)...)
 		if err == nil && n != 1 {
 			err = fmt.Errorf("%d rows written, want 1", n)
@@ -128,7 +128,7 @@ func (t *session) saveLane(ctx context.Context, rows []*claimable, lane []store.
 	return nil
 }
 
-// saveClaims writes the rows that were claimed.
+// saveClaims writes the claimed rows.
 func (t *session) saveClaims(ctx context.Context, claims changeGroups[claimChange]) error {
 	for _, g := range claims.list {
 		if len(g.seqs) >= manyRows {
@@ -155,16 +155,16 @@ func (t *session) saveClaim(ctx context.Context, c claimChange, rows int, statem
 	return err
 }
 
-// A claim reads about this number of bytes of payloads: others wait to write, so the rest is left
-// to Payloads.
+// maxClaimedBytes is about how many bytes of payloads a claim reads. It leaves the other payloads
+// to Payloads, because other callers wait to write.
 const maxClaimedBytes = 1 << 20
 
-// errEnough ends the reading of rows that are not needed any more.
+// errEnough ends the reading of rows when no more are needed.
 var errEnough = errors.New("enough")
 
-// claimedPayloads reads the payloads of the claimed batches that are not known from an Add, or the
-// first of them. This connection has just claimed these batches: another connection would first
-// read the pages again.
+// claimedPayloads reads the payloads of the claimed batches that are not known from an Add, up to
+// about maxClaimedBytes. It uses the connection that has just claimed these batches, since another
+// connection would first read the pages again.
 func (t *session) claimedPayloads(ctx context.Context, claimed *store.Claimed) error {
 	var seqs []int64
 	for _, r := range claimed.Runs {

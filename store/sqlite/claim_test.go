@@ -13,15 +13,15 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A claim brings payloads, but does not keep others from writing while it reads many large
-// ones: it leaves them to Payloads.
+// A claim returns payloads with the claimed batches. It leaves large payloads to Payloads, so that
+// it does not keep others from writing for long.
 func TestClaimBringsSomeBytes(t *testing.T) {
 	tier.Plain(t)
 	for _, c := range []struct{ n, size, brought int }{
 		{100, 10, 100}, {52, maxClaimedBytes/50 + 1, 50}, {4, maxClaimedBytes / 2, 2}, {4, 8 * maxClaimedBytes, 1},
 	} {
 		adder, clk, path := fresh(t)
-		s := reopen(t, path, clk) // another process: it has not added the batches
+		s := reopen(t, path, clk) // a second process, which has not added the batches
 		ctx := t.Context()
 		want := map[batch.Key][]byte{}
 		var in []batch.Batch
@@ -54,7 +54,7 @@ func TestClaimBringsSomeBytes(t *testing.T) {
 	}
 }
 
-// A claim that does not write all the rows it has chosen claims nothing.
+// A claim that cannot write all rows that it has chosen claims nothing.
 func TestAClaimWritesAllOrNothing(t *testing.T) {
 	for _, n := range []int{manyRows - 1, manyRows} {
 		s, _, _ := fresh(t)

@@ -13,11 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// clock is a database clock that a test steps. It replaces SQLite's unixepoch in
-// the connections of one database.
+// clock is a database clock that a test can change. It replaces SQLite's unixepoch in the
+// connections of one database.
 type clock struct {
 	offset atomic.Int64
-	frozen atomic.Int64 // milliseconds; 0: it runs
+	frozen atomic.Int64 // the time in milliseconds at which it stands; 0 means that it runs
 }
 
 func (c *clock) step(d time.Duration) { c.offset.Add(int64(d)) }
@@ -32,8 +32,8 @@ func (c *clock) unixepoch(...any) float64 {
 	return float64(time.Now().Add(time.Duration(c.offset.Load())).UnixMilli()) / 1000
 }
 
-// clocks holds the clock of each test's database by its name in the "clock"
-// parameter of the data source name, which SQLite ignores.
+// clockDriver has the clock of each test's database, under the name in the parameter "clock" of
+// the data source name, which SQLite ignores.
 type clockDriver struct {
 	mu     sync.Mutex
 	clocks map[string]*clock
@@ -53,30 +53,30 @@ var drivers = func() *clockDriver {
 	return d
 }()
 
-// These tests do not look at the losses of a power failure, and waiting for the disk at each
-// of their thousands of commits would take minutes: hence NORMAL.
+// testSettings has synchronous=NORMAL, because these tests do not cover power failures, and to
+// wait for the disk at each of their thousands of commits would take minutes.
 const testSettings = "_journal_mode=WAL&_busy_timeout=20000&_synchronous=NORMAL&_foreign_keys=on&_txlock=immediate&_stmt_cache_size=64"
 
-// openClock opens a database file whose clock is c.
+// openClock opens a database file with the clock c.
 func openClock(t testing.TB, path string, c *clock) *sql.DB {
 	t.Helper()
 	return mattn.open(t, path, c)
 }
 
-// fresh is a migrated store on a new file.
+// fresh returns a migrated store on a new file.
 func fresh(t testing.TB) (*Store, *clock, string) {
 	t.Helper()
 	return mattn.fresh(t)
 }
 
-// reopen is a store on a file that is there.
+// reopen returns a store on an existing file.
 func reopen(t testing.TB, path string, c *clock) *Store {
 	t.Helper()
 	return mattn.reopen(t, path, c)
 }
 
-// migrated is the bytes of an empty database with all tables: migrating anew for
-// every test would take most of the time.
+// migrated returns the bytes of an empty database with all tables. Most of the time of the tests
+// would be spent if each of them migrated.
 func migrated(t testing.TB) []byte {
 	t.Helper()
 	template.Do(func() {
@@ -85,7 +85,7 @@ func migrated(t testing.TB) []byte {
 		s, err := New(db, &Options{AllowNormal: true})
 		require.NoError(t, err)
 		require.NoError(t, s.Migrate(t.Context()))
-		require.NoError(t, db.Close()) // this brings the write-ahead log into the file
+		require.NoError(t, db.Close()) // this copies the write-ahead log into the file
 		template.bytes, err = os.ReadFile(path)
 		require.NoError(t, err)
 	})

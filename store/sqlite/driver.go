@@ -14,7 +14,7 @@ func (s *Store) driver() sqlstore.Driver {
 	as := sqlstore.Runner[*session]
 	return sqlstore.Driver{
 		Read: as(s.read), Write: as(s.write), Adding: as(s.write), Snapshot: as(s.snapshot),
-		Pruning: as(s.write), PruneChunk: 100, // other writers wait no longer than that takes
+		Pruning: as(s.write), PruneChunk: 100, // other writers wait no longer than the removal of 100 rows takes
 		Delivering: as(s.read), Wrap: wrap, Want: schemaVersion, Have: s.schemaVersionOf, Unusable: &s.unusable,
 		Counting: as(s.snapshot), Surveying: as(s.snapshot), Sizes: s.sizes,
 		Queries: sqlstore.Queries{
@@ -26,7 +26,7 @@ func (s *Store) driver() sqlstore.Driver {
 			InsertFinalOrders: sqlInsertFinalOrder,
 			AnyExpired:        sqlAnyExpired, Expired: sqlExpired, Settleable: sqlSettleable, PartiesFirst: sqlPartiesFirst, PartiesAfter: sqlPartiesAfter,
 			SplitOrders: sqlSplitOrders, NextOrders: sqlNextOrders, QueuedOrders: sqlQueued,
-			// Nothing relies on ON DELETE CASCADE, which works only where foreign_keys is on.
+			// Nothing relies on ON DELETE CASCADE, which works only if foreign_keys is on.
 			PruneBatches: []string{sqlDeleteReceipts, sqlDeleteBatchActs, sqlDeleteAttempts, sqlDeleteTransactions, sqlDeleteTags, sqlDeletePayload, sqlDeleteFinal, sqlDeleteBatch},
 			PruneOrders:  []string{sqlDeleteOrderPayload, sqlDeleteOrderOutcome, sqlDeleteOrder}, PruneLaneActs: sqlPruneLaneActs,
 			Bury: sqlBury, Tombs: sqlTombs, TombsByID: sqlTombsByID, DeleteStreamIDs: sqlDeleteStreamID,
@@ -35,7 +35,7 @@ func (s *Store) driver() sqlstore.Driver {
 	}
 }
 
-// Array returns a list in JSON.
+// Array returns a list as a JSON text.
 func (t *session) Array(n int, at func(i int) any) any {
 	list := make([]any, n)
 	for i := range list {
@@ -44,16 +44,16 @@ func (t *session) Array(n int, at func(i int) any) any {
 	return jsonText(list)
 }
 
-// Ints returns a list of numbers in JSON.
+// Ints returns a list of numbers as a JSON text.
 func (t *session) Ints(list []int64) any { return jsonText(list) }
 
 func jsonText(list any) string {
-	b, _ := json.Marshal(list) //nolint:errchkjson // numbers, texts and truths always marshal
+	b, _ := json.Marshal(list) //nolint:errchkjson // numbers, texts and booleans can always be encoded
 	return string(b)
 }
 
-// ExecAll writes row by row: SQLite prepares a statement once, and looks up each row, also where
-// the planner has no statistics.
+// ExecAll runs the statement for each row: SQLite prepares it once, and looks up each row by an
+// index even if the planner has no statistics.
 func (t *session) ExecAll(ctx context.Context, statement string, rows [][]any) (n int64, err error) {
 	for _, row := range rows {
 		did, err := t.Exec(ctx, statement, row...)
@@ -65,10 +65,10 @@ func (t *session) ExecAll(ctx context.Context, statement string, rows [][]any) (
 	return n, nil
 }
 
-// Floors are not known here: nothing finished is in the way of open batches.
+// Floors returns nil: in SQLite no finished rows are among the open ones.
 func (t *session) Floors(context.Context, []batch.ServiceID) ([]int64, error) { return nil, nil }
 
-// NextKey returns an order key behind the whole lane.
+// NextKey returns an order key after all keys of the lane.
 func (t *session) NextKey(ctx context.Context, service batch.ServiceID) (int64, error) {
 	now, err := sqlstore.Now(ctx, t)
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// underTest is a driver that the suites run with.
+// underTest is a driver with which the suites run.
 type underTest struct {
-	// connect opens a database by the name of its file, whose clock is c.
+	// connect opens the database in a file, with the clock c.
 	connect func(t testing.TB, path string, c *clock) *sql.DB
-	// long are the groups of storetest that take most of the time, which only make soak runs.
+	// long are the groups of storetest that take most of the time; only make soak runs them.
 	long []string
 }
 
-// mattn is the driver of all other tests, too.
+// mattn is also the driver of all other tests.
 var mattn = underTest{connect: func(t testing.TB, path string, c *clock) *sql.DB {
 	t.Helper()
 	drivers.mu.Lock()

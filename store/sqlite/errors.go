@@ -13,10 +13,10 @@ var ErrTxEnded = errors.New("dltbatch: SQLite has ended the transaction: only ro
 // SettingError names a setting of a connection that does not keep the promises of a store, and
 // the parameter for the data source name that does.
 type SettingError struct {
-	Setting string // the pragma
+	Setting string // the name of the pragma
 	Have    string
 	Want    string
-	DSN     string // the parameter for mattn's and modernc's drivers
+	DSN     string // the parameter for the data source name of mattn's and modernc's drivers
 }
 
 // Error implements error.
@@ -24,7 +24,7 @@ func (e *SettingError) Error() string {
 	return fmt.Sprintf("dltbatch: sqlite: %s is %s, want %s: put %s into the data source name", e.Setting, e.Have, e.Want, e.DSN)
 }
 
-// wrap adds the operation that failed.
+// wrap adds the name of the operation to an error.
 func wrap(op string, err error) error {
 	if err == nil {
 		return nil

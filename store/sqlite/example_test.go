@@ -9,9 +9,9 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// add opens the database, stores a batch, and stores it again, which changes nothing.
+// add opens the database, stores a batch, and stores it a second time, which changes nothing.
 func add(ctx context.Context, path string, b batch.Batch) error {
-	db, err := sqliteopen.Open(path) // or bring your own *sql.DB
+	db, err := sqliteopen.Open(path) // or use your own *sql.DB
 	if err != nil {
 		return err
 	}
@@ -20,7 +20,7 @@ func add(ctx context.Context, path string, b batch.Batch) error {
 	if err != nil {
 		return err
 	}
-	if err := st.Migrate(ctx); err != nil { // makes the tables
+	if err := st.Migrate(ctx); err != nil { // creates the tables
 		return err
 	}
 	for range 2 {

@@ -17,8 +17,8 @@ import (
 // by the next start. Put the file back, or close the database and open it anew. Before a file is
 // replaced, stop every process that has it open.
 type FileError struct {
-	Path string // of the file
-	Now  string // describes the file that is there
+	Path string // the path of the file
+	Now  string // what is at the path now
 }
 
 // Error implements error.
@@ -26,7 +26,7 @@ func (e *FileError) Error() string {
 	return fmt.Sprintf("dltbatch: sqlite: the open file %s was removed or replaced: %s", e.Path, e.Now)
 }
 
-// The kinds of thing at the path of a file.
+// These texts say what is at the path of a file.
 const (
 	nowMissing = "no file is there"
 	nowAnother = "another file is there"
@@ -34,17 +34,18 @@ const (
 
 // files remembers which files the store has open.
 type files struct {
-	main string      // the path of the database, as SQLite names it; "" in memory
-	path string      // likewise; "" where there is no such file, too
-	info fs.FileInfo // of the database
+	main string      // the path of the database, as SQLite gives it; "" for a database in memory
+	path string      // the same path; also "" if there is no such file
+	info fs.FileInfo // describes the database's file
 
 	mu sync.Mutex
-	// logs are the logs that connections have open, by their drivers' connections. Only the last
-	// connection to a database removes its log: while one has it open, it stays the same file.
+	// logs are the logs that connections have open, by the connections of the driver. Only the
+	// last connection to a database removes its log, so the log stays the same file while a
+	// connection has it open.
 	logs map[any]fs.FileInfo
 }
 
-// maxLogs bounds the memory about connections. Most of them are closed by then.
+// maxLogs bounds how many connections logs remembers. Most of the earlier ones are closed by then.
 const maxLogs = 64
 
 func openFiles(path string) (*files, error) {
@@ -53,14 +54,14 @@ func openFiles(path string) (*files, error) {
 		return f, nil
 	}
 	var err error
-	f.info, err = os.Stat(path)         //nolint:gosec // the path that SQLite itself opened
-	if errors.Is(err, fs.ErrNotExist) { // a driver that keeps it elsewhere
+	f.info, err = os.Stat(path)         //nolint:gosec // SQLite itself opened this path
+	if errors.Is(err, fs.ErrNotExist) { // the driver keeps the database elsewhere
 		f.path, err = "", nil
 	}
 	return f, err
 }
 
-// checkSame returns a [*FileError] if the file at the path is not the open one. It costs about a
+// checkSame returns a [*FileError] if the file at the path is not the open file. It takes about a
 // microsecond.
 func (f *files) checkSame() error {
 	if f.path == "" {
@@ -71,7 +72,7 @@ func (f *files) checkSame() error {
 
 // checkSameFile compares the file at a path with an open one.
 func checkSameFile(path string, open fs.FileInfo) error {
-	now, err := os.Stat(path) //nolint:gosec // the path that SQLite itself opened
+	now, err := os.Stat(path) //nolint:gosec // SQLite itself opened this path
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return &FileError{Path: path, Now: nowMissing}
@@ -86,9 +87,9 @@ func checkSameFile(path string, open fs.FileInfo) error {
 // log returns the path of the database's write-ahead log.
 func (f *files) log() string { return f.path + "-wal" }
 
-// checkSameOn is same for a connection that is in a transaction: its log must be the one of its
-// first transaction, too. A connection that is new must have opened the file by the path of the
-// others.
+// checkSameOn is checkSame for a connection in a transaction. The log must also be the log of the
+// connection's first transaction. A new connection must have opened the file at the path of the
+// other connections.
 func (f *files) checkSameOn(ctx context.Context, conn *sql.Conn) error {
 	if f.path == "" {
 		return nil
@@ -137,13 +138,13 @@ func (f *files) checkSameOn(ctx context.Context, conn *sql.Conn) error {
 
 const sqlMainPath = `SELECT file FROM pragma_database_list WHERE name = 'main'`
 
-// mainPath returns the path of a connection's database; "" in memory.
+// mainPath returns the path of a connection's database; "" for a database in memory.
 func mainPath(ctx context.Context, conn queryer) (path string, err error) {
 	err = conn.QueryRowContext(ctx, sqlMainPath).Scan(&path)
 	return path, err
 }
 
-// nameOf returns a database's path for people.
+// nameOf returns the path of a database for people.
 func nameOf(path string) string {
 	if path == "" {
 		return "a database in memory"
@@ -151,8 +152,8 @@ func nameOf(path string) string {
 	return path
 }
 
-// forgetOtherFile returns err. Where err is a [*FileError], the store forgets what it remembers of
-// the file that was there before.
+// forgetOtherFile returns err. If err is a [*FileError], the store forgets what it remembers of
+// the earlier file.
 func (s *Store) forgetOtherFile(err error) error {
 	if _, other := errors.AsType[*FileError](err); other {
 		s.schemaKnownUntil.Store(nil)

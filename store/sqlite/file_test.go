@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// openAt opens the database at a path, which may be missing.
+// openAt opens the database at a path. The file need not exist.
 func openAt(t *testing.T, path string) *Store {
 	db, err := sqliteopen.Open(path)
 	require.NoError(t, err)
@@ -24,8 +24,9 @@ func openAt(t *testing.T, path string) *Store {
 	return s
 }
 
-// TestAnotherFile does to the files of an open database what deploys, restores and people do. From
-// then on nothing is written to the open files, and each call says so, until the files are back.
+// TestAnotherFile moves, removes and replaces the files of an open database, as deploys, restores
+// and people do. From then on nothing is written to the open files, and each call returns an
+// error, until the files are back.
 func TestAnotherFile(t *testing.T) {
 	move := func(t *testing.T, path string, names ...string) {
 		for _, n := range names {
@@ -90,7 +91,7 @@ func TestAnotherFile(t *testing.T) {
 	}
 }
 
-// TestTheFileIsBack goes on where the file was only away for a moment.
+// TestTheFileIsBack shows that calls succeed again after the file was moved away for a moment.
 func TestTheFileIsBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "queue.db")
 	s := openAt(t, path)
@@ -102,7 +103,8 @@ func TestTheFileIsBack(t *testing.T) {
 	require.NoError(t, s.Add(t.Context(), newBatch("b", 1)))
 }
 
-// TestALinkToAnotherFile lets a new connection of the pool open another file than the others.
+// TestALinkToAnotherFile shows that a new connection of the pool is refused if its path has come
+// to lead to another file.
 func TestALinkToAnotherFile(t *testing.T) {
 	dir := t.TempDir()
 	one, two, link := filepath.Join(dir, "one.db"), filepath.Join(dir, "two.db"), filepath.Join(dir, "queue.db")
@@ -117,7 +119,7 @@ func TestALinkToAnotherFile(t *testing.T) {
 	require.NoError(t, s.Add(t.Context(), newBatch("b", 1)))
 	require.NoError(t, os.Remove(link))
 	require.NoError(t, os.Symlink(two, link))
-	db.SetMaxIdleConns(0) // every call opens the file anew
+	db.SetMaxIdleConns(0) // each call opens the file again
 	var other *FileError
 	require.ErrorAs(t, s.Add(t.Context(), newBatch("c", 2)), &other)
 	t.Log(other)

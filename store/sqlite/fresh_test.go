@@ -16,7 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// claimAll claims the front of each lane, until nothing is left.
+// claimAll claims the first batches of each lane until none is left.
 func claimAll(t testing.TB, s *Store, lanes ...batch.ServiceID) (claims []store.Claim, payloads map[batch.ID]string) {
 	t.Helper()
 	payloads = map[batch.ID]string{}
@@ -39,8 +39,8 @@ func claimAll(t testing.TB, s *Store, lanes ...batch.ServiceID) (claims []store.
 	return claims, payloads
 }
 
-// A claim does not read back what the same process has just added. The bytes are the store's
-// own: the caller of Add may change his.
+// A claim does not read from the database what the same process has just added. The store keeps
+// its own copy of the bytes, since the caller of Add may change them.
 func TestClaimFromMemory(t *testing.T) {
 	s, clk, path := fresh(t)
 	a, b := newBatch("a", 1), newBatch("b", 2)
@@ -55,8 +55,9 @@ func TestClaimFromMemory(t *testing.T) {
 	assert.Equal(t, map[batch.ID]string{b.ID: "read"}, payloads, "another process has to read")
 }
 
-// A number and an order key that a transaction gave up go to another batch, under a clock that
-// stands still. A claim returns what is stored, and nothing of what was given up.
+// If a transaction fails after it was assigned a number and an order key, both go to another
+// batch, because the clock stands still. A claim returns the stored batch, and nothing of the
+// failed one.
 func TestNothingGivenUpIsClaimed(t *testing.T) {
 	for name, giveUp := range map[string]func(t *testing.T, s *Store, f *flaky.Faults, given, first batch.Batch){
 		"an Add with a conflict": func(t *testing.T, s *Store, _ *flaky.Faults, given, first batch.Batch) {
@@ -93,7 +94,7 @@ func TestNothingGivenUpIsClaimed(t *testing.T) {
 			t.Cleanup(func() { _ = db.Close() })
 			s, err := New(db, &Options{AllowNormal: true})
 			require.NoError(t, err)
-			if name != "a file that counts from the beginning again" { // there the clock has gone on
+			if name != "a file that counts from the beginning again" { // in that case the clock has gone on
 				clk.freeze()
 			}
 			first, given, stored := newBatch("a", 1), newBatch("b", 2), newBatch("b", 3)
@@ -109,8 +110,9 @@ func TestNothingGivenUpIsClaimed(t *testing.T) {
 	}
 }
 
-// Two processes on one file, one of which remembers what it adds, in any room: each claim shows
-// and returns what was added under its id, whatever happened to the batch, or to others, before.
+// Two processes use one file, and one of them remembers what it adds, in caches of various sizes.
+// Each claim returns what was added under its id, whatever happened to this batch or to others
+// before.
 func TestClaimsAreWhatWasAdded(t *testing.T) {
 	tier.Plain(t)
 	for seed := range uint64(12) {
@@ -157,7 +159,7 @@ func TestClaimsAreWhatWasAdded(t *testing.T) {
 				in := some()
 				require.NoError(t, s.Add(ctx, in...))
 				keep(in)
-			case 2: // of a call with a conflict nothing is stored
+			case 2: // a call with a conflict stores nothing
 				if rec, ok := find(); ok {
 					b := added[rec.Key.ID]
 					b.Payload = []byte("other")
@@ -176,7 +178,7 @@ func TestClaimsAreWhatWasAdded(t *testing.T) {
 				}
 			case 4:
 				if rec, ok := find(); ok {
-					_, _ = s.Cancel(ctx, rec, batch.By{Actor: "test", Reason: "why"}) // not in every state
+					_, _ = s.Cancel(ctx, rec, batch.By{Actor: "test", Reason: "why"}) // not allowed in every state
 				}
 			case 5:
 				if rec, ok := find(); ok {

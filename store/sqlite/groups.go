@@ -1,18 +1,18 @@
 package sqlite
 
-// changeGroup is rows that one statement changes alike: all its arguments are the same but the
-// numbers.
+// changeGroup are rows that one statement changes in the same way: all its arguments are equal,
+// except the numbers.
 type changeGroup[K comparable] struct {
 	change K
 	seqs   []int64
-	places []int // of the rows in the call
+	places []int // the indexes of the rows in the call
 }
 
-// manyRows is how many rows one statement for all of them needs to be cheaper than a statement for
-// each: SQLite first makes a table of the numbers.
+// manyRows is the number of rows from which one statement for all of them is cheaper than a
+// statement for each. SQLite first makes a table of the numbers.
 const manyRows = 16
 
-// changeGroups gathers rows by the change that they need, in the order of their first rows.
+// changeGroups collects rows by their change, in the order in which the changes first occur.
 type changeGroups[K comparable] struct {
 	index map[K]int
 	list  []changeGroup[K]

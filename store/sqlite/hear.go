@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Abilities returns all of them, but [store.CanHint] only where [Store.Hear] works: for a file, on
-// Linux.
+// Abilities returns all abilities. [store.CanHint] is among them only where [Store.Hear] works:
+// for a file, on Linux.
 func (s *Store) Abilities() store.Abilities {
 	all := s.sharedStore.Abilities()
 	if canWatch && s.files.path != "" {
@@ -22,8 +22,8 @@ func (s *Store) Abilities() store.Abilities {
 	return all
 }
 
-// Tell gives a hint to the listeners of this store. Other processes, and other stores, see
-// the commit itself: it costs nobody anything.
+// Tell passes a hint to the listeners of this store. Other processes, and other stores, notice the
+// commit itself, so Tell costs them nothing.
 func (s *Store) Tell(ctx context.Context, h store.Hint) error {
 	if !s.Abilities().Has(store.CanHint) {
 		return s.sharedStore.Tell(ctx, h)
@@ -36,13 +36,13 @@ func (s *Store) Tell(ctx context.Context, h store.Hint) error {
 }
 
 const (
-	// hearTestInterval is the pause between two tests. hearTestTimeLimit is the time that the
-	// event of one test may take.
+	// hearTestInterval is the pause between two tests. hearTestTimeLimit is how long the event of
+	// a test may take.
 	hearTestInterval  = time.Minute
 	hearTestTimeLimit = time.Second
-	hearReadTimeLimit = 5 * time.Second // for one read
+	hearReadTimeLimit = 5 * time.Second // the time limit of one read
 
-	hearWay = "inotify on the write-ahead log" // for people
+	hearWay = "inotify on the write-ahead log" // how hints arrive, for people
 )
 
 // Hear is [store.Store].Hear. It waits until the system says that the log was written (inotify),
@@ -62,7 +62,7 @@ func (s *Store) Hear(ctx context.Context, l store.Listener) error {
 		return wrap(op, err)
 	}
 	defer w.close()
-	defer context.AfterFunc(ctx, w.close)() // it ends a wait
+	defer context.AfterFunc(ctx, w.close)() // this ends a wait
 	defer s.listeners.add(l)()
 	h := &hearCall{s: s, w: w, l: l}
 	if err := h.run(ctx); ctx.Err() == nil {
@@ -71,11 +71,12 @@ func (s *Store) Hear(ctx context.Context, l store.Listener) error {
 	return ctx.Err()
 }
 
-// observation is what a [watch] saw of the database's files: written means that a commit may have
-// been written, and touched that only their times were set, as the watch's own test does.
+// observation is what a [watch] saw of the database's files. written is true if a commit may have
+// been written. touched is true if only the times of a file were set, as the watch's own test
+// does.
 type observation struct{ written, touched bool }
 
-// hearCall is one Hear.
+// hearCall is one call of Hear.
 type hearCall struct {
 	s *Store
 	w *watch
@@ -84,18 +85,19 @@ type hearCall struct {
 	marks [topicCount]readMark
 }
 
-// run hears until an error.
+// run reads and passes hints on until an error.
 func (h *hearCall) run(ctx context.Context) error {
-	if err := h.readNews(ctx); err != nil { // from here on everything is new
+	if err := h.readNews(ctx); err != nil { // sets the marks; later rows are new
 		return err
 	}
 	return h.listen(ctx)
 }
 
-// listen looks after each write, and tests now and each minute that writes are seen.
+// listen reads after each write. At the beginning and once a minute it tests that it notices
+// writes.
 func (h *hearCall) listen(ctx context.Context) error {
 	var looks readPace
-	touched := false // a test waits for its event
+	touched := false // true while a test waits for its event
 	for next := time.Now(); ; {
 		if !time.Now().Before(next) {
 			if touched {
@@ -120,15 +122,15 @@ func (h *hearCall) listen(ctx context.Context) error {
 		if saw.written {
 			looks.noteWrite(time.Now())
 		}
-		if touched && saw != (observation{}) { // events of any kind arrive
+		if touched && saw != (observation{}) { // an event of any kind shows that events arrive
 			touched, next = false, time.Now().Add(hearTestInterval)
 			h.l.Live(hearWay)
 		}
 	}
 }
 
-// wait waits for an event, until a moment at most. While more is written all the time, mostly by
-// this process itself, the next read is soon, and no event wakes it before.
+// wait waits for an event, at most until a given time. During frequent writes, which are mostly
+// this process's own, it only waits for the next read, which is due soon.
 func (h *hearCall) wait(ctx context.Context, until time.Time) (observation, error) {
 	d := time.Until(until)
 	if d <= 0 || d > busyPause {
@@ -144,7 +146,7 @@ func (h *hearCall) wait(ctx context.Context, until time.Time) (observation, erro
 	}
 }
 
-// readNews reads the new rows, and gives a hint about them.
+// readNews reads the new rows, and passes a hint about them to the listener.
 func (h *hearCall) readNews(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, hearReadTimeLimit)
 	defer cancel()
@@ -172,27 +174,27 @@ func (h *hearCall) readNews(ctx context.Context) error {
 	return nil
 }
 
-// readMark is how far a table was read: its last number, or its last time and how many rows have
-// it, since the clock has milliseconds.
+// readMark is how far a table was read: up to its last number, or its last time together with the
+// number of rows of that time, since the clock has milliseconds.
 type readMark struct {
 	Begun bool  `db:"-"`
 	Last  int64 `db:"last"`
 	N     int64 `db:"n"`
-	Ahead bool  `db:"ahead"` // the clock stepped back behind it, so that new rows do not show
+	Ahead bool  `db:"ahead"` // true if the clock has stepped back behind Last, so that new rows cannot be recognised
 }
 
-// maxHintNames is how many lanes, or batches, one hint names at most.
+// maxHintNames is the largest number of lanes, or of batches, that one hint names.
 const maxHintNames = 500
 
-// topic is a table that a [hearCall] looks at.
+// topic is a table that a [hearCall] reads.
 type topic struct {
 	store.Topics
 	markQuery string // reads the mark
-	newsQuery string // reads the new rows between two marks, names+1 at most; "" where nothing is named
+	newsQuery string // reads up to maxHintNames+1 new rows between two marks; "" if the hint names nothing
 	addNames  func(ctx context.Context, t *session, statement string, from, to readMark, h *store.Hint) (n int, err error)
 }
 
-// topicCount is how many there are.
+// topicCount is the number of topics.
 const topicCount = 6
 
 func (s *Store) topics() [topicCount]topic {
@@ -206,7 +208,7 @@ func (s *Store) topics() [topicCount]topic {
 	}
 }
 
-// readNews adds the new rows since a mark to a hint, and moves the mark.
+// readNews adds the rows that are new since a mark to a hint, and advances the mark.
 func (p topic) readNews(ctx context.Context, t *session, last *readMark, h *store.Hint) error {
 	found, err := sqlstore.Query[readMark](ctx, t, p.markQuery)
 	if err != nil {
@@ -228,7 +230,7 @@ func (p topic) readNews(ctx context.Context, t *session, last *readMark, h *stor
 	return err
 }
 
-// nameAdded names the lanes to which somebody else has added.
+// nameAdded names the lanes to which another store has added.
 func (s *Store) nameAdded(ctx context.Context, t *session, statement string, from, to readMark, h *store.Hint) (n int, err error) {
 	for _, gap := range s.own.gaps(from.Last+1, to.Last) {
 		found, err := sqlstore.Query[laneCols](ctx, t, statement, gap.first, gap.last, int64(maxHintNames+1))
@@ -241,7 +243,7 @@ func (s *Store) nameAdded(ctx context.Context, t *session, statement string, fro
 	return n, nil
 }
 
-// laneCols are a lane, or all of them.
+// laneCols is a lane, or stands for all lanes.
 type laneCols struct {
 	Service    batch.ServiceID `db:"service_id"`
 	Everything bool            `db:"everything"`
@@ -258,7 +260,8 @@ func nameLanes(h *store.Hint, found []laneCols) {
 	}
 }
 
-// nameActedOn names the lanes on which a person has acted: it may have set them free.
+// nameActedOn names the lanes on which a person has acted, because their batches may be free to
+// leave now.
 func nameActedOn(ctx context.Context, t *session, statement string, from, _ readMark, h *store.Hint) (int, error) {
 	found, err := sqlstore.Query[laneCols](ctx, t, statement, from.Last, int64(maxHintNames+1))
 	nameLanes(h, found)
@@ -294,7 +297,7 @@ type listeners struct {
 	all []*store.Listener
 }
 
-// add adds a listener; the returned function removes it.
+// add adds a listener. The returned function removes it.
 func (s *listeners) add(l store.Listener) (remove func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

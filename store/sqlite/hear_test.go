@@ -22,11 +22,11 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// otherPath is the environment variable that makes the test's binary another process on a
-// database.
+// otherPath is the environment variable with the path of a database. If it is set, the test's
+// binary acts as another process on that database.
 const otherPath = "DLTBATCH_SQLITE_OTHER"
 
-// TestMain is that other process where the variable is set: it does what each line of its input
+// TestMain acts as the other process if the variable is set: it does what each line of its input
 // says.
 func TestMain(m *testing.M) {
 	path := os.Getenv(otherPath)
@@ -58,7 +58,7 @@ func serve(path string) error {
 	return db.Close()
 }
 
-// do does what a line says: a word, and then a lane, a batch or an order.
+// do does what a line says. The line is a command, and then a lane, a batch or an order.
 func do(ctx context.Context, s *Store, words []string) error {
 	by := batch.By{Actor: "somebody", Reason: "a test"}
 	one := func(lane batch.ServiceID, id string) batch.Batch {
@@ -126,13 +126,13 @@ func startOther(t *testing.T, path string) *other {
 	return &other{t, in, bufio.NewScanner(out), cmd.Wait}
 }
 
-// does lets the process do something, and waits until it has.
+// does makes the process do something, and waits until it is done.
 func (o *other) does(line string) {
 	o.t.Helper()
 	require.NoError(o.t, o.tell(line))
 }
 
-// tell is does for any goroutine.
+// tell is does for use in any goroutine.
 func (o *other) tell(line string) error {
 	if _, err := fmt.Fprintln(o.in, line); err != nil {
 		return err
@@ -150,7 +150,7 @@ func (o *other) end() {
 	require.NoError(o.t, o.close())
 }
 
-// close is end for any goroutine.
+// close is end for use in any goroutine.
 func (o *other) close() error {
 	if err := o.in.Close(); err != nil {
 		return err
@@ -160,14 +160,14 @@ func (o *other) close() error {
 	return o.wait()
 }
 
-// ear is a Hear of a store, with a listener that wants everything.
+// ear is a call of Hear, with a listener for all topics.
 type ear struct {
 	t     *testing.T
 	heard chan store.Hint
 	ended chan error
 }
 
-// hear returns when hints arrive.
+// hear calls Hear, and returns when hints arrive.
 func hear(t *testing.T, s *Store) *ear {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -186,7 +186,7 @@ func hear(t *testing.T, s *Store) *ear {
 	return e
 }
 
-// until returns all hints up to the first one that fits.
+// until returns all hints up to the first for which fits is true.
 func (e *ear) until(what string, fits func(store.Hint) bool) (all []store.Hint) {
 	e.t.Helper()
 	for limit := time.After(time.Minute); ; {
@@ -207,8 +207,8 @@ func lane(s batch.ServiceID) func(store.Hint) bool {
 	return func(h store.Hint) bool { return slices.Contains(h.Lanes, s) }
 }
 
-// A process hears of everything that another process does, and that is new to it: by the
-// commits alone.
+// A process gets a hint about everything that another process does and that is new to it. The
+// commits of the other process suffice for that.
 func TestHearAnotherProcess(t *testing.T) {
 	s, _, path := fresh(t)
 	e, o := hear(t, s), startOther(t, path)
@@ -224,7 +224,7 @@ func TestHearAnotherProcess(t *testing.T) {
 		{"pause", func(h store.Hint) bool { return h.WholeTopics.Has(store.TopicLanes) }},
 		{"order party d", func(h store.Hint) bool { return h.WholeTopics.Has(store.TopicOrders) }},
 		{"truncate", nil},
-		{"add lane3 e", lane("lane3")}, // in a log that begins anew
+		{"add lane3 e", lane("lane3")}, // in a log that SQLite began anew
 	} {
 		o.does(c.line)
 		if c.fits != nil {
@@ -234,7 +234,8 @@ func TestHearAnotherProcess(t *testing.T) {
 	o.end()
 }
 
-// A store names no lane to which it has added itself: whoever added has named it.
+// A store does not name a lane to which only it has added, because the caller of its Add has named
+// the lane.
 func TestHearNothingOfOwnAdds(t *testing.T) {
 	s, _, path := fresh(t)
 	e, o := hear(t, s), startOther(t, path)
@@ -252,10 +253,11 @@ func TestHearNothingOfOwnAdds(t *testing.T) {
 	o.end()
 }
 
-// The last connection that is closed removes the log. The next one makes another, and is heard.
+// The last connection that is closed removes the log. The next connection makes another log, and
+// Hear notices writes to it.
 func TestHearThroughALogThatIsMadeAnew(t *testing.T) {
 	s, _, path := fresh(t)
-	s.db.SetMaxIdleConns(-1) // keep none
+	s.db.SetMaxIdleConns(-1) // the pool keeps no idle connection
 	e := hear(t, s)
 	for i := range 3 {
 		o := startOther(t, path)
@@ -266,7 +268,7 @@ func TestHearThroughALogThatIsMadeAnew(t *testing.T) {
 	}
 }
 
-// A Hear ends where the file is another one: nothing that happens in it concerns this store.
+// Hear returns when the file was replaced, since nothing in the new file concerns this store.
 func TestHearEndsWithItsFile(t *testing.T) {
 	s, _, path := fresh(t)
 	e := hear(t, s)
@@ -280,7 +282,7 @@ func TestHearEndsWithItsFile(t *testing.T) {
 	}
 }
 
-// In memory nobody else can write, and nobody is heard.
+// For a database in memory Hear is not supported, because no other process can write to it.
 func TestHearInMemory(t *testing.T) {
 	db, err := sqliteopen.Open(sqliteopen.Memory)
 	require.NoError(t, err)
@@ -292,7 +294,7 @@ func TestHearInMemory(t *testing.T) {
 	require.ErrorIs(t, s.Tell(t.Context(), store.Hint{}), store.ErrUnsupported)
 }
 
-// What this store has added is told from what others have.
+// The store tells its own additions from those of others by their numbers.
 func TestGaps(t *testing.T) {
 	var s ownSpans
 	assert.Equal(t, []numberSpan{{1, 9}}, s.gaps(1, 9))
@@ -303,7 +305,7 @@ func TestGaps(t *testing.T) {
 	assert.Empty(t, s.gaps(2, 4))
 	assert.Equal(t, []numberSpan{{5, 6}}, s.gaps(3, 7))
 	s.add([]numberSpan{{9, 12}})
-	s.remove([]numberSpan{{9, 12}}) // which was part of a longer one
+	s.remove([]numberSpan{{9, 12}}) // a part of a longer span
 	assert.Equal(t, []numberSpan{{1, 1}, {5, 6}, {9, 9}}, s.gaps(1, 9))
 	for i := range int64(2 * maxSpans) {
 		s.add([]numberSpan{{10 + 2*i, 10 + 2*i}})

@@ -1,9 +1,9 @@
 package sqlite
 
-// The statements of [Store.Hear]; the comment in queries.go applies to these, too. A mark is how
-// far a table was read: each reads the end of an index once or twice. The clock has
-// milliseconds, and one transaction writes many rows, so a time is a mark together with the number
-// of its rows.
+// These are the statements of [Store.Hear]. The comment in queries.go applies to them, too. A mark
+// is how far a table was read; each statement reads the end of an index once or twice. The clock
+// has milliseconds, and one transaction writes many rows, so a mark by time also has the number of
+// rows of that time.
 const (
 	sqlMarkBatches = `SELECT coalesce(max(seq), 0) AS last, 0 AS n, 0 AS ahead FROM dltbatch_batches`
 	sqlMarkOrders  = `SELECT coalesce(max(seq), 0) AS last, 0 AS n, 0 AS ahead FROM dltbatch_orders`
@@ -12,8 +12,8 @@ const (
 	sqlMarkActs        = markOf + `(SELECT count(*) FROM dltbatch_batch_acts WHERE at = d.last) AS n FROM (SELECT max(at) AS last FROM dltbatch_batch_acts) d`
 	sqlMarkLaneActs    = markOf + `(SELECT count(*) FROM dltbatch_lane_acts WHERE at = d.last) AS n FROM (SELECT max(at) AS last FROM dltbatch_lane_acts) d`
 	sqlMarkFinalOrders = markOf + `(SELECT count(*) FROM dltbatch_final_orders WHERE final_at = d.last) AS n FROM (SELECT max(final_at) AS last FROM dltbatch_final_orders) d`
-	// A batch that was set aside is not found here: who awaits it hears of it at its next own
-	// read.
+	// sqlMarkFinals does not find a batch in quarantine. A caller that awaits such a batch finds
+	// it by its own next read.
 	sqlMarkFinals = markOf + `(SELECT count(*) FROM dltbatch_outcomes WHERE quarantined = 0 AND final_at = d.last) AS n
 	FROM (SELECT max(final_at) AS last FROM dltbatch_outcomes WHERE quarantined = 0) d`
 

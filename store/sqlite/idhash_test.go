@@ -11,8 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Two ids of one hash are two ids: the second is refused with an error, and never taken for
-// the first, even where both have the same payload.
+// Two ids with the same hash are two ids: the second is refused with an error, and never taken for
+// the first, even if both batches have the same payload.
 func TestTwoIDsOfOneHash(t *testing.T) {
 	s, _, _ := fresh(t)
 	ctx := t.Context()
@@ -63,7 +63,7 @@ func TestTwoIDsOfOneHash(t *testing.T) {
 	assert.Equal(t, first.Key(), rows[0].Key)
 }
 
-// The database itself holds an id once, even if other code writes to it.
+// The database itself stores an id only once, even if other code writes to it.
 func TestIDIsHeldOnce(t *testing.T) {
 	s, _, _ := fresh(t)
 	b := newBatch("a", 1)
@@ -73,8 +73,8 @@ func TestIDIsHeldOnce(t *testing.T) {
 	require.ErrorContains(t, err, "UNIQUE constraint failed: dltbatch_batches.id_hash")
 }
 
-// A copy of the data may lack SQLite's own table of the numbers that were given out. Add does not
-// give out the number of a stored batch then.
+// A copy of the data may lack SQLite's own table of assigned numbers. Add then does not assign the
+// number of a stored batch.
 func TestAddWithATakenNumber(t *testing.T) {
 	s, _, _ := fresh(t)
 	first, second := newBatch("a", 1), newBatch("a", 2)
@@ -90,7 +90,7 @@ func TestAddWithATakenNumber(t *testing.T) {
 	require.NoError(t, s.Add(t.Context(), first), "which is known")
 }
 
-// idHash is the key by which batches are looked up.
+// idHash returns the key by which batches are looked up.
 func idHash(id batch.ID) []byte {
 	h := sqlstore.IDHash(id)
 	return h[:]

@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A lease raises no version. An outcome recorded after its lease has ended applies to the
-// present row, not to the row of the lease.
+// A lease does not change the version. An outcome that is recorded after its lease has ended
+// applies to the present row, and not to the row of the lease.
 func TestKnownRowLeasedAgain(t *testing.T) {
 	for _, finding := range []store.Finding{store.IsValid, store.IsCommitted} {
 		t.Run(finding.String(), func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestKnownRowLeasedAgain(t *testing.T) {
 			}
 			first := lease()
 			again := lease()
-			for again.Was.AskedAt.Equal(first.Was.AskedAt) { // the clock has milliseconds
+			for again.Was.AskedAt.Equal(first.Was.AskedAt) { // repeats until the time differs, because the clock has milliseconds
 				again = lease()
 			}
 			require.Equal(t, first.Version, again.Version)
@@ -53,7 +53,7 @@ func TestKnownRowLeasedAgain(t *testing.T) {
 	}
 }
 
-// claimed adds and claims a batch in each of n lanes, and returns an outcome of each.
+// claimed adds and claims a batch in each of n lanes, and returns an outcome for each.
 func claimed(t *testing.T, s *Store, n int, o store.Outcome) (outcomes []store.Outcome) {
 	var in []batch.Batch
 	var lanes []batch.ServiceID
@@ -73,8 +73,8 @@ func claimed(t *testing.T, s *Store, n int, o store.Outcome) (outcomes []store.O
 	return outcomes
 }
 
-// Many commits are written at once. Where one of their rows has moved on since, it alone is read
-// first, and what became of it stays.
+// Many commits are written at once. If some of their rows have changed since, only those are read
+// first, and the changes stay.
 func TestManyKnownRowsOfWhichSomeHaveMovedOn(t *testing.T) {
 	tier.Plain(t)
 	const n = 2 * manyRows
@@ -121,8 +121,8 @@ func TestManyKnownRowsOfWhichSomeHaveMovedOn(t *testing.T) {
 	}
 }
 
-// Many acceptances are written at once. Where one of their rows has moved on since, it alone is
-// read first: what was put back stays so, and a lease stays in the row.
+// Many acceptances are written at once. If some of their rows have changed since, only those are
+// read first: a batch that was put back stays so, and a lease stays in the row.
 func TestManyKnownRowsAdvance(t *testing.T) {
 	tier.Plain(t)
 	const n, moved = 2 * manyRows, 3
@@ -152,7 +152,7 @@ func TestManyKnownRowsAdvance(t *testing.T) {
 				l, err := s.Look(ctx, a.Key, 1)
 				require.NoError(t, err)
 				require.Equal(t, state, l.Row.State, i)
-				a.Row.ResendUntil = l.Row.ResendUntil // for ever, which the row has in microseconds
+				a.Row.ResendUntil = l.Row.ResendUntil // this time is in the far future, and the row has it in microseconds
 				require.Equal(t, l.Row, a.Row, i)
 			}
 			require.Equal(t, name == "leased", applied[moved].Row.AskedAt.UnixMicro() == 7)

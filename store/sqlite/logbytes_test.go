@@ -19,17 +19,17 @@ import (
 
 const (
 	heldLanes   = 400
-	heldGroup   = 50 // the size of a Runner's calls at 1,500 batches a second
+	heldGroup   = 50 // the number of batches in a Runner's calls at 1,500 batches a second
 	heldPayload = 1500
 )
 
-// held is a store beside a reader that stays: nothing leaves its log, so the bytes that each
-// call writes can be counted there. It has a history, whose indexes have many pages.
+// held is a store whose log cannot shrink, because a reader stays open. So the bytes that each
+// call writes can be counted in the log. The store has a history, whose indexes have many pages.
 type held struct {
-	adds, takes *Store // as in two processes: neither has the other's pages in memory
+	adds, takes *Store // as in two processes, neither has the other's pages in memory
 	path        string
-	n           int              // batches so far
-	bytes       map[string]int64 // by operation
+	n           int              // the number of batches so far
+	bytes       map[string]int64 // the bytes of each operation
 	reads       map[string][]int64
 }
 
@@ -51,7 +51,7 @@ func hold(t testing.TB, history int, o *sqliteopen.Options) *held {
 	return &held{adds: adds, takes: takes, path: path, bytes: map[string]int64{}, reads: map[string][]int64{}}
 }
 
-// onOne is a store with one connection. It does not wait for the disk, which is not counted
+// onOne returns a store with one connection. It does not wait for the disk, which is not measured
 // here.
 func onOne(t testing.TB, path string, o *sqliteopen.Options) *Store {
 	t.Helper()
@@ -66,7 +66,8 @@ func onOne(t testing.TB, path string, o *sqliteopen.Options) *Store {
 	return s
 }
 
-// count adds up the bytes that a call wrote to the log, and that this process read.
+// count adds up the bytes that a call wrote to the log, and the bytes that this process read
+// meanwhile.
 func (h *held) count(t testing.TB, op string, call func() error) {
 	t.Helper()
 	size, read := logBytes(t, h.path), readBytes(t)
@@ -75,7 +76,7 @@ func (h *held) count(t testing.TB, op string, call func() error) {
 	h.bytes[op] += logBytes(t, h.path) - size
 }
 
-// round takes a group of batches through the store.
+// round delivers a group of batches.
 func (h *held) round(t testing.TB) {
 	t.Helper()
 	ctx := t.Context()
@@ -114,7 +115,7 @@ func (h *held) round(t testing.TB) {
 	h.count(t, "committed", record)
 }
 
-// prune removes as many batches of the history.
+// prune removes as many batches of the history as a round adds.
 func (h *held) prune(t testing.TB) {
 	t.Helper()
 	h.count(t, "prune", func() error {
@@ -124,7 +125,7 @@ func (h *held) prune(t testing.TB) {
 	})
 }
 
-// perBatch is the bytes of each operation for each batch, and of all without retention.
+// perBatch returns the bytes of each operation for each batch, and the sum of all but retention.
 func (h *held) perBatch() (of map[string]int64, sum int64) {
 	of = map[string]int64{}
 	for op, n := range h.bytes {
@@ -136,14 +137,15 @@ func (h *held) perBatch() (of map[string]int64, sum int64) {
 	return of, sum
 }
 
-// readBytes is how much this process has read from files so far, from the page cache or not.
+// readBytes returns how many bytes this process has read from files so far, also from the page
+// cache.
 func readBytes(t testing.TB) int64 {
 	t.Helper()
 	read, _ := fileBytes(t)
 	return read
 }
 
-// fileBytes is how much this process has read from files and written to files so far.
+// fileBytes returns how many bytes this process has read from and written to files so far.
 func fileBytes(t testing.TB) (read, written int64) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/io")
@@ -156,8 +158,8 @@ func fileBytes(t testing.TB) (read, written int64) {
 	return read, written
 }
 
-// An Add writes to the log only. SQLite copies the pages that a statement changes, to a file where
-// one statement changes many: see maxAddedTogether.
+// An Add writes to the log only, and to no temporary file. SQLite copies the pages that a
+// statement changes to a file if one statement changes many: see maxAddedTogether.
 func TestAddWritesToTheLogOnly(t *testing.T) {
 	tier.Plain(t)
 	h := hold(t, 40_000, nil)
@@ -177,8 +179,8 @@ func TestAddWritesToTheLogOnly(t *testing.T) {
 	assert.Less(t, after-before, grown+grown/2, "bytes written to all files, and to the log")
 }
 
-// While a reader stays, each operation grows the log by so much for a batch of 1,500 bytes in
-// the groups that a Runner makes, and no more; and the bytes that each operation reads do not
+// While a reader stays open, each operation grows the log by at most a known number of bytes for a
+// batch of 1,500 bytes, in groups as a Runner makes them. The bytes that an operation reads do not
 // grow with the log.
 func TestLogBytesWhileAReaderStays(t *testing.T) {
 	tier.Plain(t)
@@ -210,8 +212,8 @@ func total(all []int64) (n int64) {
 	return n
 }
 
-// BenchmarkLogWhileAReaderStays measures how much a batch grows the log while a reader stays,
-// with a long history, by page size.
+// BenchmarkLogWhileAReaderStays measures how much a batch grows the log while a reader stays open,
+// with a long history, for each page size.
 func BenchmarkLogWhileAReaderStays(b *testing.B) {
 	for _, page := range []int{1024, 2048, 4096} {
 		b.Run(fmt.Sprint("pages of ", page), func(b *testing.B) {

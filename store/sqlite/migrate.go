@@ -29,12 +29,12 @@ const schemaVersion = 1
 func Migrations() fs.FS {
 	sub, err := fs.Sub(migrations, "migrations")
 	if err != nil {
-		panic(err) // the directory is embedded above: this cannot happen
+		panic(err) // impossible, because the directory is embedded above
 	}
 	return sub
 }
 
-// migrateTimeLimit is how long Migrate tries while others migrate the same database.
+// migrateTimeLimit is how long Migrate tries while other processes migrate the same database.
 const migrateTimeLimit = 30 * time.Second
 
 // Migrate makes the tables, or brings old tables up to date. Any number of processes may call
@@ -53,12 +53,12 @@ func (s *Store) Migrate(ctx context.Context) error {
 	}
 	defer func() { <-s.writer }()
 	if w != nil {
-		w.close() // the pool may have no other to migrate on
+		w.close() // the pool may have no other connection to migrate on
 	}
 	b := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(10*time.Millisecond), backoff.WithMaxInterval(time.Second), backoff.WithMaxElapsedTime(migrateTimeLimit))
-	// The loser of a race finds a table that exists or a database that is locked. The error
-	// depends on the driver; but in the end the tables are there.
+	// If two processes migrate at once, one of them finds a table that exists, or a locked
+	// database. The error depends on the driver, but in the end the tables exist.
 	err = backoff.Retry(func() error {
 		have, err := s.schemaVersionOf(ctx)
 		switch {
@@ -100,14 +100,14 @@ func (t *session) version(ctx context.Context) (int64, error) {
 	return sqlstore.SchemaVersion(ctx, t, `SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{table}')`)
 }
 
-// checkKnown says whether this code works on a version of the schema.
+// checkKnown returns an error if this code does not work on a version of the schema.
 func checkKnown(have int64) error { return store.Schema{Have: have, Want: schemaVersion}.Check() }
 
-// schemaCheckInterval is how often a process looks at the schema's version: somebody may migrate
-// further than this code goes.
+// schemaCheckInterval is how often a process checks the schema's version, because somebody may
+// migrate it further than this code allows.
 const schemaCheckInterval = time.Minute
 
-// checkSchema looks now and then whether this code knows the schema.
+// checkSchema checks from time to time whether this code works on the schema.
 func (s *Store) checkSchema(ctx context.Context, t *session) error {
 	now := time.Now()
 	if until := s.schemaKnownUntil.Load(); until != nil && now.Before(*until) {

@@ -29,7 +29,7 @@ func (p pausing) Query(ctx context.Context, st string, args ...any) (sqlstore.Ro
 	return p.Tx.Query(ctx, st, args...)
 }
 
-// between runs do before the at-th query of the first read of a store on the same file.
+// between returns a store on the same file that runs do before query number at of its first read.
 func between(t *testing.T, s *Store, at int, do func()) sqlstore.Store {
 	t.Helper()
 	d, n := s.driver(), 0
@@ -42,7 +42,8 @@ func between(t *testing.T, s *Store, at int, do func()) sqlstore.Store {
 	return sqlstore.New(d)
 }
 
-// A batch of two groups would be refused, and divided, with parts of both.
+// NextOrders reads all orders of a batch at one moment. A batch with orders of two groups would be
+// refused, and divided into parts with orders of both.
 func TestNextOrdersAreOfOneMoment(t *testing.T) {
 	s, clk, path := fresh(t)
 	ctx := t.Context()
@@ -66,7 +67,7 @@ func TestNextOrdersAreOfOneMoment(t *testing.T) {
 	assert.Equal(t, map[string]int{"": 3}, groups)
 }
 
-// A record comes with its own receipts, and not with those of a later verdict.
+// A record has the receipts of its own state, and not those of a later verdict.
 func TestReceiptsAreOfTheirRecord(t *testing.T) {
 	s, clk, path := fresh(t)
 	ctx := t.Context()
@@ -93,8 +94,8 @@ func TestReceiptsAreOfTheirRecord(t *testing.T) {
 	assert.Equal(t, []batch.Receipt{{TransactionID: "t", Message: "why it is invalid"}}, final[0].Receipts)
 }
 
-// On a full disk SQLite ends the application's transaction. AddTx says so, and adds nothing
-// outside of one.
+// On a full disk SQLite ends the application's transaction. AddTx returns that as an error, and
+// adds nothing outside of a transaction.
 func TestAddTxOnAFullDisk(t *testing.T) {
 	s, _, _ := fresh(t)
 	ctx := t.Context()
@@ -115,7 +116,7 @@ func TestAddTxOnAFullDisk(t *testing.T) {
 	require.ErrorIs(t, s.Tx(tx).Add(ctx, big), ErrTxEnded)
 	require.ErrorIs(t, s.Tx(tx).Add(ctx, newBatch("a", 2)), ErrTxEnded)
 	require.ErrorIs(t, s.AddOrdersTx(ctx, tx, order.Order{ID: "o", Party: "p", Payload: []byte("x")}), ErrTxEnded)
-	_ = tx.Rollback() // there is none any more
+	_ = tx.Rollback() // there is no transaction any more
 	var n int
 	require.NoError(t, s.db.QueryRow("SELECT count(*) FROM app").Scan(&n))
 	assert.Zero(t, n)
@@ -123,7 +124,7 @@ func TestAddTxOnAFullDisk(t *testing.T) {
 	require.ErrorIs(t, err, batch.ErrNotFound)
 }
 
-// A name that is not UTF-8 is no other lane's name.
+// A service name that is not valid UTF-8 does not claim from another lane.
 func TestClaimOfANameThatIsNotUTF8(t *testing.T) {
 	s, _, _ := fresh(t)
 	require.NoError(t, s.Add(t.Context(), newBatch("\uFFFD", 1)))

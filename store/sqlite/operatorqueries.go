@@ -2,14 +2,15 @@ package sqlite
 
 import "github.com/dltbatch/dltbatch/internal/sqlstore"
 
-// The statements about operators' acts; the comment in queries.go applies to these, too.
+// These are the statements about operators' acts. The comment in queries.go applies to them, too.
 const (
-	// notClosed is a condition on the lane j.value.
+	// notClosed is the condition that the lane j.value is not closed.
 	notClosed = notAllClosed + ` AND NOT EXISTS (SELECT 1 FROM dltbatch_controls c WHERE c.everything = 0 AND c.service_id = j.value
 		AND ` + sqlstore.IsClosed + `)`
 	notAllClosed = `NOT EXISTS (SELECT 1 FROM dltbatch_controls c WHERE c.everything = 1 AND c.service_id = '' AND ` + sqlstore.IsClosed + `)`
 
-	// These read the indexes in the order of lanes; the first row of each lane is looked up.
+	// These statements read the indexes in the order of lanes, and look up the first row of each
+	// lane.
 	briefCounts = `SELECT g.service_id AS lane, g.n, g.oldest, ` + sqlstore.BriefCols + ` FROM (SELECT u.service_id, count(*) AS n, min(u.created_at) AS oldest
 		FROM (SELECT w.service_id, w.created_at FROM dltbatch_open_batches w INDEXED BY dltbatch_open_batches_lane WHERE `
 	briefCountsEnd = ` ORDER BY w.service_id, w.created_at LIMIT ?::bigint) u GROUP BY u.service_id ORDER BY u.service_id LIMIT ?::bigint) g
@@ -29,7 +30,7 @@ const (
 
 	sqlInsertAttempt = `INSERT INTO dltbatch_attempts (batch_seq, position, attempt, at, kind, status_code, code, endpoint, took, answer, instance)
 	VALUES (?1, (SELECT coalesce(max(x.position), 0) + 1 FROM dltbatch_attempts x WHERE x.batch_seq = ?1), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)`
-	// The first report stays.
+	// sqlTrimAttempts keeps the first report of a batch.
 	sqlTrimAttempts = `DELETE FROM dltbatch_attempts WHERE batch_seq = ?1
 	AND position BETWEEN 2 AND (SELECT max(x.position) FROM dltbatch_attempts x WHERE x.batch_seq = ?1) - ?2`
 	sqlDeleteAttempts = `DELETE FROM dltbatch_attempts WHERE batch_seq = ?`

@@ -2,7 +2,7 @@ package sqlite
 
 import "github.com/dltbatch/dltbatch/internal/sqlstore"
 
-// The statements about orders; the comment in queries.go applies to these, too.
+// These are the statements about orders. The comment in queries.go applies to them, too.
 const (
 	sqlAnyOrderLast = `SELECT coalesce(max(created_at), 0) FROM dltbatch_orders
 	WHERE seq = (SELECT max(seq) FROM dltbatch_orders)`
@@ -22,14 +22,14 @@ const (
 	CROSS JOIN dltbatch_orders o ON o.order_id = j.value CROSS JOIN dltbatch_open_orders q ON q.seq = o.seq`
 	sqlSplitOrders = `SELECT ` + colsOrder + `, ` + colsOpenOrder + ` FROM dltbatch_open_orders q
 	CROSS JOIN dltbatch_orders o ON o.seq = q.seq WHERE q.state = 1 AND q.split_group <> '' AND q.party = ? AND (q.deadline = 0 OR q.deadline > ?)`
-	// An order key is unique among a party's: no id breaks a tie.
+	// An order key is unique within a party, so the id need not decide.
 	sqlNextOrders = `SELECT q.seq, q.size, q.priority, q.created_at FROM dltbatch_open_orders q WHERE q.state = 1 AND q.party = ? AND (q.deadline = 0 OR q.deadline > ?)
 	ORDER BY q.priority DESC, q.created_at LIMIT ?`
 	sqlQueued = `SELECT ` + colsOrder + `, ` + colsOpenOrder + `, p.payload FROM json_each(?) j
 	CROSS JOIN dltbatch_open_orders q ON q.seq = j.value CROSS JOIN dltbatch_orders o ON o.seq = q.seq CROSS JOIN dltbatch_order_payloads p ON p.seq = q.seq
-	WHERE +q.state = 1` // the sign keeps SQLite from an index on state
-	// Like lanes, it jumps from party to party. MATERIALIZED keeps SQLite from counting a party's
-	// orders once for each column.
+	WHERE +q.state = 1` // the + keeps SQLite from using an index on state
+	// sqlPartiesFirst jumps from party to party, as sqlLanesFirst does from lane to lane.
+	// MATERIALIZED keeps SQLite from counting the orders of a party once for each column.
 	sqlPartiesFirst = `WITH RECURSIVE parties (party) AS (SELECT min(party) FROM dltbatch_open_orders WHERE state = 1` + partiesNext
 	sqlPartiesAfter = `WITH RECURSIVE parties (party) AS (SELECT min(party) FROM dltbatch_open_orders WHERE state = 1 AND party > ?3` + partiesNext
 	partiesNext     = `
@@ -47,7 +47,7 @@ const (
 		EXISTS (SELECT 1 FROM dltbatch_open_orders q WHERE q.state = 1 AND q.split_group <> '' AND q.party = loads.party) AS split
 	FROM loads`
 
-	// Batches in flight are sorted here, and not read along the index by age.
+	// The statement sorts the batches in flight, and does not read along the index by age.
 	sqlSettleable = `SELECT ` + colsBatch + `, ` + colsFinal + ` FROM (SELECT u.batch_seq, b.created_at FROM dltbatch_unsettled_batches u
 		CROSS JOIN dltbatch_outcomes f ON f.seq = u.batch_seq CROSS JOIN dltbatch_batches b ON b.seq = u.batch_seq
 		ORDER BY b.created_at, b.header_signature LIMIT ?) d

@@ -69,7 +69,7 @@ func (t *session) addOrders(ctx context.Context, in []sqlstore.NewOrder, stopped
 	return err
 }
 
-// addOrder stores an order that is not known, and reports whether it did.
+// addOrder stores an order unless it is known. It reports whether it has stored the order.
 func (t *session) addOrder(ctx context.Context, o *sqlstore.NewOrder) (bool, error) {
 	deadline := sqlstore.ToMicro(o.Deadline)
 	seq, added, err := sqlstore.Get[int64](ctx, t, sqlInsertOrder, string(o.ID), string(o.Party), o.At, o.Key, int64(o.Priority), o.Urgent, deadline, o.Hash[:])

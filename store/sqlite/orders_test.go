@@ -41,8 +41,8 @@ func testOrders(t *testing.T, d underTest) {
 	})
 }
 
-// A write of an order names the version that it was decided on, and changes nothing where the
-// order has another one.
+// A write of an order names the version that it was decided on, and changes nothing if the order
+// has another version.
 func TestOrderWritesNameTheVersion(t *testing.T) {
 	s, _, _ := fresh(t)
 	ctx := t.Context()
@@ -56,7 +56,7 @@ func TestOrderWritesNameTheVersion(t *testing.T) {
 			sqlDeleteOpenOrder: {int64(1), was},
 		} {
 			if was == version && statement == sqlDeleteOpenOrder {
-				continue // the other one has written that version
+				continue // the other statement has written this version
 			}
 			require.NoError(t, s.write(ctx, "write", func(ctx context.Context, t2 *session) error {
 				n, err := t2.ExecAll(ctx, statement, [][]any{row})

@@ -14,9 +14,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A transaction of another file that has the same tables would take the batch, and no Runner of
-// this store would find it. However the path of the same file is written, its transactions are
-// taken.
+// AddTx refuses a transaction of another file with the same tables, because no Runner of this
+// store would find the batch there. It accepts transactions of the same file, however the file's
+// path is written.
 func TestATransactionOfAnotherFileIsRefused(t *testing.T) { testOtherFile(t, mattn) }
 
 func testOtherFile(t *testing.T, d underTest) {

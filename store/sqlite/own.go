@@ -5,21 +5,22 @@ import (
 	"sync"
 )
 
-// numberSpan are numbers of batches, first and last included.
+// numberSpan is a span of numbers of batches, from first to last, both included.
 type numberSpan struct{ first, last int64 }
 
-// ownSpans are the batches that this store has added: the caller of Add has named their lanes, so
-// a listener does not name them again, which would cost a claim in vain. Its methods may be
+// ownSpans are the batches that this store has added. The caller of Add has named their lanes, so
+// a listener does not name them again, which would cause a useless claim. Its methods may be
 // called concurrently.
 type ownSpans struct {
 	mu  sync.Mutex
-	all []numberSpan // in order, none beside another
+	all []numberSpan // in order, and never adjacent
 }
 
-// maxSpans bounds the memory: a batch of a forgotten span is taken for another's.
+// maxSpans bounds the number of spans. A batch of a forgotten span counts as one that another
+// store added.
 const maxSpans = 1024
 
-// add adds the numbers of a transaction that is about to commit.
+// add notes the numbers of a transaction that is about to commit.
 func (s *ownSpans) add(added []numberSpan) {
 	if len(added) == 0 {
 		return
@@ -38,14 +39,14 @@ func (s *ownSpans) add(added []numberSpan) {
 	}
 }
 
-// remove is for a transaction that did not commit, as far as is known: its numbers may be given
-// out again.
+// remove removes the numbers of a transaction that did not commit, or may not have, because these
+// numbers may be assigned again.
 func (s *ownSpans) remove(added []numberSpan) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range added {
 		for i := range s.all {
-			if own := &s.all[i]; own.last >= a.first { // it was added last
+			if own := &s.all[i]; own.last >= a.first { // the span was added last
 				own.last = a.first - 1
 			}
 		}
@@ -53,11 +54,11 @@ func (s *ownSpans) remove(added []numberSpan) {
 	s.all = slices.DeleteFunc(s.all, func(own numberSpan) bool { return own.last < own.first })
 }
 
-// maxGaps bounds how many parts are read one by one.
+// maxGaps bounds how many gaps are read one by one.
 const maxGaps = 8
 
-// gaps returns the numbers from first to last that this store has not added, or all of them where
-// they are in many parts.
+// gaps returns the numbers from first to last that this store has not added, as spans. If there
+// are too many spans, it returns the whole span.
 func (s *ownSpans) gaps(first, last int64) (gaps []numberSpan) {
 	all := []numberSpan{{first, last}}
 	s.mu.Lock()

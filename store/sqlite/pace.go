@@ -3,31 +3,32 @@ package sqlite
 import "time"
 
 const (
-	// A write is seen before its commit can be read: SQLite writes the log, waits for the disk,
-	// and only then shows the commit, which nothing tells. So one write leads to several reads,
-	// after pauses from firstPause to lastPause, each half as long again as the one before: a
-	// commit for which the disk takes d is found d/2 after it, or a firstPause. A disk that takes
-	// longer than all of them together, about a second, leaves the commit to the next write, or to
-	// a scan.
+	// firstPause and lastPause bound the pauses between the reads after a write. A write is
+	// noticed before its commit can be read, because SQLite writes the log, waits for the disk,
+	// and only then shows the commit without any further event. So one write leads to several
+	// reads, after pauses from firstPause to lastPause, each half as long again as the pause
+	// before. A commit for which the disk takes d is found d/2 after it, or a firstPause. If the
+	// disk takes longer than all pauses together, about a second, the next write or a scan finds
+	// the commit.
 	firstPause = time.Millisecond
 	lastPause  = 400 * time.Millisecond
-	// busyPause is the pause while more is written all the time, mostly by this process itself.
-	// After a rest, spared reads need not keep it: the commits of a batch that is delivered are a
-	// few.
+	// busyPause is the pause during frequent writes, which are mostly this process's own. After a
+	// rest, spared reads may follow without it, because the delivery of a batch makes only a few
+	// commits.
 	busyPause = 5 * time.Millisecond
 	spared    = 10
-	// lookShare bounds the part of the time that reads take to one part in this number.
+	// lookShare bounds the part of the time that reads take: one part in lookShare.
 	lookShare = 3
 )
 
-// readPace says when a [hearCall] reads.
+// readPace decides when a [hearCall] reads.
 type readPace struct {
-	due       time.Time     // the next read; zero: none
-	pause     time.Duration // after it
-	notBefore time.Time     // no read comes before it; it lies in the past by the time that was spared
+	due       time.Time     // the time of the next read; zero if none is due
+	pause     time.Duration // the pause after the next read
+	notBefore time.Time     // no read comes earlier; in the past by the time that was not used
 }
 
-// noteWrite takes note of a write that was seen. It does not wait for the end of a long pause,
+// noteWrite notes a write that was seen. The next read does not wait for the end of a long pause,
 // which belongs to an earlier write.
 func (p *readPace) noteWrite(now time.Time) {
 	at := later(now.Add(firstPause), p.notBefore)
@@ -52,7 +53,7 @@ func (p *readPace) noteRead(began, ended time.Time) {
 	p.pause = p.pause * 3 / 2
 }
 
-// nextRead is when the next read is due, or the earlier of that and another moment.
+// nextRead returns when the next read is due, or other if that is earlier.
 func (p *readPace) nextRead(other time.Time) time.Time {
 	if p.due.IsZero() || other.Before(p.due) {
 		return other

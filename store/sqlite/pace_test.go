@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// paced plays looks that take a time each, while something is written at these moments.
+// paced simulates reads that take took each, while something is written at these times. It returns
+// when the reads began.
 func paced(took time.Duration, writes ...time.Duration) (looks []time.Duration) {
 	begin := time.Unix(0, 0)
 	var p readPace
@@ -27,7 +28,7 @@ func paced(took time.Duration, writes ...time.Duration) (looks []time.Duration) 
 	return looks
 }
 
-// One write leads to looks that come more and more rarely, and end.
+// One write leads to reads with growing pauses, which end.
 func TestPaceOfOneWrite(t *testing.T) {
 	looks := paced(0, time.Second)
 	assert.Equal(t, time.Second+firstPause, looks[0])
@@ -39,8 +40,8 @@ func TestPaceOfOneWrite(t *testing.T) {
 	assert.Greater(t, looks[len(looks)-1], 1800*time.Millisecond, "for a disk that takes long")
 }
 
-// A write is looked at soon, however long a pause the ones before it have come to, and so are the
-// few commits of a batch that is delivered.
+// A write is read soon, however long the pauses after earlier writes have become. So are the few
+// commits of a batch that is delivered.
 func TestPaceOfWritesOneByOne(t *testing.T) {
 	const took = 200 * time.Microsecond
 	for gap := 2 * time.Millisecond; gap < 2*time.Second; gap += 7 * time.Millisecond {
@@ -54,8 +55,8 @@ func TestPaceOfWritesOneByOne(t *testing.T) {
 	}
 }
 
-// While more is written all the time there is a read in each busyPause, or in lookShare times as
-// long as a read takes.
+// During frequent writes a read begins in each busyPause, or in lookShare times the duration of a
+// read.
 func TestPaceOfManyWrites(t *testing.T) {
 	var writes []time.Duration
 	for at := time.Duration(0); at < 2*time.Minute; at += 300 * time.Microsecond {

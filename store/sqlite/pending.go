@@ -45,7 +45,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 	return found, err
 }
 
-// inFlight reads the rows that a query selects, and leases them where it asks for that.
+// inFlight reads the rows that a query selects, and leases them if the query asks for a lease.
 func (t *session) inFlight(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
 	now, err := t.now(ctx)
 	if err != nil {
@@ -59,7 +59,7 @@ func (t *session) inFlight(ctx context.Context, q store.PendingQuery) ([]store.I
 	for i := range rows {
 		r := rows[i]
 		row := r.Now.Leased(now, q.Lease)
-		if row.Monitored(now) { // due_at says so already; the rule has the last word
+		if row.Monitored(now) { // due_at says the same, but the rule decides
 			f := row.InFlight(r.Ref(), r.Budget(), now)
 			f.AskedAgo = row.AskedAgo(r.Now.AskedAt, now)
 			found = append(found, f)

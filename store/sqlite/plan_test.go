@@ -21,8 +21,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// statements reads the constants of the files of queries whose names begin with "sql", shared
-// ones as this package sends them.
+// statements returns the constants with names that begin with "sql" from the files of queries.
+// Shared statements are in the form in which this package sends them.
 func statements(t *testing.T) map[string]string {
 	exprs := map[string]ast.Expr{}
 	for _, name := range []string{"queries.go", "orderqueries.go", "hearqueries.go", "operatorqueries.go", "../../internal/sqlstore/queries.go", "../../internal/sqlstore/findqueries.go"} {
@@ -52,7 +52,7 @@ func statements(t *testing.T) map[string]string {
 		case *ast.Ident:
 			require.Contains(t, exprs, e.Name)
 			return eval(exprs[e.Name])
-		case *ast.SelectorExpr: // of sqlstore
+		case *ast.SelectorExpr: // a constant of sqlstore
 			return eval(e.Sel)
 		}
 		require.Failf(t, "expression", "%T", e)
@@ -68,7 +68,7 @@ func statements(t *testing.T) map[string]string {
 	return found
 }
 
-// plan returns the planner's plan, a line for each step.
+// plan returns the planner's plan of a query, a line for each step.
 func plan(t *testing.T, s *Store, query string) []string {
 	t.Helper()
 	n := len(regexp.MustCompile(`\?(\D|$)`).FindAllString(query, -1))
@@ -106,7 +106,7 @@ func sent(t *testing.T, s *Store, do func() error) (last string) {
 	return last
 }
 
-// scanned lists the tables that may be read from end to end, with the reason.
+// scanned lists the tables that a statement may read from end to end, with the reason.
 var scanned = map[string]string{
 	"SCAN CONSTANT ROW":                  "one row",
 	"SCAN j VIRTUAL TABLE INDEX 1:":      "the numbers of one call",
@@ -124,8 +124,9 @@ var scanned = map[string]string{
 	"SCAN dltbatch_unsettled_batches":    "the same",
 }
 
-// counted are the lines of statements that read everything of a kind, with the reason. No claim,
-// Add or Record waits for these statements, and one process of all sends them.
+// counted lists the lines of the plans of statements that read everything of a kind, with the
+// reason. No claim, Add or Record waits for these statements, and only one process of the cluster
+// sends them.
 var counted = map[string]map[string]string{
 	"sqlCountOpen": {
 		"SCAN o USING COVERING INDEX dltbatch_open_batches_lane": "what is open, without its rows",
@@ -145,7 +146,7 @@ var counted = map[string]map[string]string{
 	"sqlSize":            {"SCAN p VIRTUAL TABLE INDEX 0:": "one row", "SCAN s VIRTUAL TABLE INDEX 0:": "one row"},
 }
 
-// badPlanOf is badPlan for a statement that may be one of counted.
+// badPlanOf is badPlan for a statement that may have lines in counted.
 func badPlanOf(name string, lines []string) (bad []string) {
 	return slices.DeleteFunc(badPlan(lines), func(line string) bool {
 		_, ok := counted[name][line]
@@ -169,8 +170,8 @@ func badPlan(lines []string) (bad []string) {
 	return bad
 }
 
-// No statement of the engine reads through rows whose number grows with the backlog or with
-// history (docs/design.md#promise-9-cost).
+// No statement of the engine scans rows whose number grows with the backlog or with history
+// (docs/design.md#promise-9-cost).
 func TestNoStatementScans(t *testing.T) {
 	s, _, _ := fresh(t)
 	all := statements(t)
@@ -184,8 +185,8 @@ func TestNoStatementScans(t *testing.T) {
 	}
 }
 
-// The planner chooses by the contents of the tables, so it is asked again when they hold rows
-// and it knows how many (ANALYZE is the application's to run or not).
+// The planner decides by the contents of the tables, so the test asks it again when the tables
+// have rows and statistics. The application may or may not run ANALYZE.
 func TestNoStatementScansAfterAnalyze(t *testing.T) {
 	s, _, _ := fresh(t)
 	var in []batch.Batch
@@ -261,7 +262,7 @@ func TestListPlans(t *testing.T) {
 	}
 }
 
-// Statements follow an index, in its order where they have one, and no further than they must.
+// Statements use an index, in its order if they need an order, and read no further than they must.
 func TestIndexesOfStatements(t *testing.T) {
 	s, _, _ := fresh(t)
 	all := statements(t)
@@ -271,7 +272,7 @@ func TestIndexesOfStatements(t *testing.T) {
 	})
 	for name, c := range map[string]struct {
 		query, want string
-		sorts       int // of what was found
+		sorts       int // how many times the found rows are sorted
 	}{
 		"attempted rows":         {sqlAttempted, "USING INDEX dltbatch_open_batches_attempted (service_id=?)", 0},
 		"what waits in a lane":   {sqlWaiting, "USING INDEX dltbatch_open_batches_lane (service_id=?)", 0},
@@ -313,7 +314,7 @@ func TestIndexesOfStatements(t *testing.T) {
 	}
 }
 
-// The recursion of Parties goes no further than its limit: it would end nowhere here.
+// The recursion of Parties stops at its limit. The one of this test would never end otherwise.
 func TestPartiesStopAtTheirLimit(t *testing.T) {
 	s, _, _ := fresh(t)
 	endless := "WITH RECURSIVE parties (party) AS (SELECT 'p' UNION ALL SELECT party || 'p' FROM parties)"
@@ -329,7 +330,7 @@ func TestPartiesStopAtTheirLimit(t *testing.T) {
 		return found
 	}
 	assert.Equal(t, []string{"p", "pp", "ppp"}, find("SELECT party FROM ("+endless+tail+")", 3, 10))
-	for _, statement := range []string{sqlLanesFirst, sqlAllLanesFirst} { // and the recursions of Lanes and Counts
+	for _, statement := range []string{sqlLanesFirst, sqlAllLanesFirst} { // the recursions of Lanes and Counts do, too
 		_, tail, ok := strings.Cut(statement, "IS NOT NULL)")
 		require.True(t, ok)
 		assert.Equal(t, []string{"p", "pp"}, find(strings.NewReplacer("parties", "lanes", "party", "value").Replace(endless)+tail, 2))

@@ -17,7 +17,8 @@ func (t *session) Attempted(ctx context.Context, seqs []int64) (map[int64]*sqlst
 	return found, now, err
 }
 
-// SetPrepared writes row by row. No bytes are an empty value, as the column wants it.
+// SetPrepared writes each row by itself. Without bytes the value is empty, and not NULL, as the
+// column requires.
 func (t *session) SetPrepared(ctx context.Context, set []*sqlstore.Stored) error {
 	for _, r := range set {
 		n, err := t.Exec(ctx, sqlKeepPrepared, append([]byte{}, r.Now.Prepared...), r.Seq, r.Was.Version)

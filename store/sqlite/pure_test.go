@@ -13,8 +13,8 @@ import (
 	modernc "modernc.org/sqlite"
 )
 
-// The goroutines of ours are those of the tests with cgo, so this file is left out with the race
-// detector: to compile SQLite in Go for it takes a minute of one processor.
+// This file is left out with the race detector. The library's goroutines are those of the tests
+// with cgo, and to compile SQLite's Go code for the detector takes a minute of one processor.
 
 func TestStoreWithoutCgo(t *testing.T) { testStore(t, pure) }
 
@@ -22,7 +22,7 @@ func TestATransactionOfAnotherFileIsRefusedWithoutCgo(t *testing.T) { testOtherF
 
 func TestOrdersWithoutCgo(t *testing.T) { testOrders(t, pure) }
 
-// pure is the driver that needs no cgo: it passes over the parameter for a cache of statements.
+// pure is the driver that needs no cgo. It ignores the parameter for a cache of statements.
 var pure = underTest{
 	connect: func(t testing.TB, path string, c *clock) *sql.DB {
 		t.Helper()

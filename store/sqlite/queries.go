@@ -2,15 +2,16 @@ package sqlite
 
 import "github.com/dltbatch/dltbatch/internal/sqlstore"
 
-// The statements that only this driver sends; package sqlstore has the others. A test asks the
-// planner about each statement, those of sqlstore included, and fails on a scan of a table that
-// grows.
+// These are the statements that only this driver sends; package sqlstore has the others. A test
+// asks the planner about each statement, those of sqlstore included, and fails on a scan of a
+// table that grows.
 const (
 	// ownClock is the database's clock in microseconds; its resolution is milliseconds.
 	ownClock = `CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000`
 
-	// sqlLastSeq is the number given out last. A copy of the data without SQLite's own table of
-	// such numbers, or with an old one, must not give out numbers that stored batches have.
+	// sqlLastSeq reads the number assigned last. In a copy of the data without SQLite's own table
+	// of assigned numbers, or with an old one, the numbers of stored batches must not be assigned
+	// again.
 	sqlLastSeq   = `SELECT max((SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'dltbatch_batches'), (SELECT coalesce(max(seq), 0) FROM dltbatch_batches))`
 	sqlAnyLast   = `SELECT coalesce(max(created_at), 0) FROM dltbatch_batches`
 	sqlLaneLasts = `SELECT j.value AS service_id, coalesce((SELECT max(b.created_at) FROM dltbatch_batches b WHERE b.service_id = j.value), 0) AS created_at
@@ -19,14 +20,14 @@ const (
 	trace, payload_hash, budget_attempts, budget_every_try, footprint) VALUES `
 	batchValues    = `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlInsertBatch = `INSERT` + insertBatch + batchValues + ` ON CONFLICT DO NOTHING`
-	// These are for maxAddedTogether batches.
+	// These statements insert maxAddedTogether batches.
 	sqlInsertBatches = `INSERT OR IGNORE` + insertBatch + batchValues + `, ` + batchValues + `, ` + batchValues + `, ` + batchValues + `, ` +
 		batchValues
 	sqlInsertPayloads = `INSERT INTO dltbatch_batch_payloads (seq, serialized_batch) VALUES (?, ?), (?, ?), (?, ?), (?, ?), (?, ?)`
-	// sqlSetTrace is a statement of its own, so that a batch without a trace context costs nothing
+	// sqlSetTrace is a separate statement, so that a batch without a trace context costs nothing
 	// more. The row has just been written, and is in memory.
 	sqlSetTrace = `UPDATE dltbatch_batches SET trace_parent = ? WHERE seq = ?`
-	// So are these two for a batch without tags.
+	// sqlSetTags and sqlInsertTag are separate for the same reason: most batches have no tags.
 	sqlSetTags           = `UPDATE dltbatch_batches SET tags = ? WHERE seq = ?`
 	sqlInsertTag         = `INSERT INTO dltbatch_batch_tags (batch_seq, name, value, created_at) VALUES (?, ?, ?, ?)`
 	sqlDeleteAt          = `DELETE FROM dltbatch_batches WHERE service_id = ? AND created_at = ?`
@@ -52,7 +53,7 @@ const (
 	CROSS JOIN dltbatch_open_batches o ON o.seq = j.value CROSS JOIN dltbatch_batches b ON b.seq = o.seq`
 	sqlFinalRow = `SELECT ` + colsBatch + `, ` + colsFinal + ` FROM dltbatch_outcomes f JOIN dltbatch_batches b ON b.seq = f.seq WHERE f.seq = ?`
 
-	// CROSS JOIN keeps SQLite from turning the join round: the lanes come first. Closed lanes
+	// CROSS JOIN keeps SQLite from reversing the join, so that the lanes come first. Closed lanes
 	// show no rows.
 	sqlAttempted    = `SELECT ` + colsClaim + fromAttempted + ` WHERE ` + notClosed
 	windowAttempted = `SELECT ` + colsBatch + `, b.footprint, ` + colsOpen + fromAttempted
@@ -61,19 +62,18 @@ const (
 	CROSS JOIN dltbatch_open_batches o ON o.service_id = j.value AND o.attempt > 0 CROSS JOIN dltbatch_batches b ON b.seq = o.seq`
 	fromWaiting = ` FROM json_each(?) j
 	CROSS JOIN dltbatch_open_batches o ON ` + areWaiting + ` CROSS JOIN dltbatch_batches b ON b.seq = o.seq`
-	// areWaiting are the first ?2 rows of a lane that wait. The row after which no more is wanted
-	// is looked up first: a list of the rows would be a table of its own for each lane, made and
-	// thrown away.
+	// areWaiting is the condition for the first ?2 waiting rows of a lane. It first looks up the
+	// last row that is wanted. A list of the rows would be a temporary table for each lane.
 	areWaiting = `o.service_id = j.value AND o.created_at <= coalesce((SELECT w.created_at FROM dltbatch_open_batches w
 		WHERE w.service_id = j.value AND w.attempt = 0 ORDER BY w.created_at LIMIT 1 OFFSET ?2 - 1), 9223372036854775807)
 		AND o.attempt = 0`
 	// colsClaim are the columns that a claim reads of every attempted row.
 	colsClaim = `b.seq, b.header_signature, b.service_id, b.created_at, b.budget_attempts, b.budget_every_try, ` + sqlstore.TraceParent + `, b.footprint, ` + payloadSize + `,
 	o.state, o.version, o.attempt, o.requeued`
-	// SQLite knows the size without reading the payload.
+	// length does not read the payload itself.
 	payloadSize = `coalesce((SELECT length(p.serialized_batch) FROM dltbatch_batch_payloads p WHERE p.seq = b.seq), 0) AS size`
-	// sqlWaiting are the first waiting rows of lanes without their batches: j.key is the lane's
-	// place in the list.
+	// sqlWaiting reads the first waiting rows of lanes without their batches. j.key is the index
+	// of the lane in the list.
 	sqlWaiting = `SELECT j.key AS lane, o.seq, o.created_at, o.state, o.version, o.attempt FROM json_each(?) j
 	CROSS JOIN dltbatch_open_batches o ON ` + areWaiting + ` WHERE ` + notClosed
 	sqlBatches = `SELECT ` + colsBatch + `, b.footprint, ` + payloadSize + ` FROM json_each(?) j CROSS JOIN dltbatch_batches b ON b.seq = j.value`
@@ -83,7 +83,7 @@ const (
 	resend_until = ?, resends = ?, refused = ?, requeued = ?, submission_error = ?, submission_error_message = ?, decision = ?,
 	receipts = ?, due_at = ?, claimed_by = ?, claim_ttl = ?, moved_at = ?, rollbacks = ?,
 	seen_attempt = ?, seen_endpoint = ?, withdrawn = ? WHERE seq = ? AND version = ?`
-	// These are for rows that were not read first: see recordKnown.
+	// These statements write rows that the call has not read: see recordKnown.
 	sqlAdvance     = advance + ofOne + ` AND ` + isKnown
 	sqlAdvanceMany = advance + ofMany + ` AND ` + isKnown
 	advance        = `UPDATE OR FAIL dltbatch_open_batches SET state = ?, version = ?, claim_expires = ?, next_check = ?, last_post = ?, due_at = ?,
@@ -92,7 +92,8 @@ const (
 	sqlFinishMany = finish + ofMany + ` AND ` + isKnown
 	sqlDelete     = `DELETE FROM dltbatch_open_batches WHERE ` + ofOne
 	sqlDeleteMany = `DELETE FROM dltbatch_open_batches WHERE ` + ofMany
-	// sqlUnfinish takes sqlFinishMany back: no other row is in both tables.
+	// sqlUnfinish undoes sqlFinishMany. Only rows that sqlFinishMany has inserted are in both
+	// tables.
 	sqlUnfinish = `DELETE FROM dltbatch_outcomes WHERE seq IN (SELECT o.seq FROM json_each(?) j CROSS JOIN dltbatch_open_batches o ON o.seq = j.value)`
 	ofOne       = `seq = ?`
 	ofMany      = `seq IN (SELECT value FROM json_each(?))`
@@ -100,8 +101,8 @@ const (
 	finish      = `INSERT INTO dltbatch_outcomes (seq, state, version, attempt, spent, failures, asked_at, last_post, settles_at,
 	final_at, requeued, submission_error, submission_error_message, receipts, orders_settled, quarantined)
 	SELECT seq, ?, ?, attempt, spent, failures, asked_at, ?, settles_at, ?, requeued, NULL, '', 0, 0, 0 FROM dltbatch_open_batches WHERE `
-	// sqlClaim writes all columns that a claim changes. OR FAIL keeps SQLite from copying each
-	// page first: after an error the whole transaction is undone.
+	// sqlClaim writes all columns that a claim changes. With OR FAIL SQLite does not first copy
+	// each page, which is not needed, since after an error the whole transaction is undone.
 	sqlClaim     = claim + ofOne + ` AND version = ?`
 	sqlClaimMany = claim + ofMany + ` AND version = ?`
 	claim        = `UPDATE OR FAIL dltbatch_open_batches SET state = ?, version = ?, attempt = ?, spent = ?, claim_expires = ?, next_check = ?,
@@ -113,7 +114,7 @@ const (
 	submission_error_message, decision, receipts, due_at, claimed_by, claim_ttl, moved_at, rollbacks,
 	seen_attempt, seen_endpoint, withdrawn, seq, service_id, created_at)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	// Only sqlKeepPrepared writes this column; it goes with the row.
+	// Only sqlKeepPrepared writes the column prepared. The column is removed with the row.
 	sqlKeepPrepared = `UPDATE dltbatch_open_batches SET prepared = ? WHERE seq = ? AND version = ?`
 	sqlDeleteOpen   = `DELETE FROM dltbatch_open_batches WHERE seq = ? AND version = ?`
 	sqlInsertFinal  = `INSERT INTO dltbatch_outcomes (seq, state, version, attempt, spent, failures, asked_at, last_post, settles_at,
@@ -129,12 +130,13 @@ const (
 
 	sqlClaimedPayloads = `SELECT p.seq, p.serialized_batch FROM json_each(?) j CROSS JOIN dltbatch_batch_payloads p ON p.seq = j.value`
 
-	// Lanes jumps from service to service: one lookup for each, however long its lane is.
+	// sqlLanesFirst and sqlLanesAfter jump from service to service: one lookup for each, however
+	// long its lane is.
 	sqlLanesFirst = `WITH RECURSIVE lanes (value) AS (SELECT CASE WHEN ` + notAllClosed + `
 		THEN (SELECT min(service_id) FROM dltbatch_open_batches) END` + lanesNext + ` AND ` + notClosed + ` LIMIT ?`
 	sqlLanesAfter = `WITH RECURSIVE lanes (value) AS (SELECT CASE WHEN ` + notAllClosed + `
 		THEN (SELECT min(service_id) FROM dltbatch_open_batches WHERE service_id > ?) END` + lanesNext + ` AND ` + notClosed + ` LIMIT ?`
-	// These two find closed lanes, too.
+	// sqlAllLanesFirst and sqlAllLanesAfter return closed lanes, too.
 	sqlAllLanesFirst = `WITH RECURSIVE lanes (value) AS (SELECT min(service_id) FROM dltbatch_open_batches` + lanesNext + ` LIMIT ?`
 	sqlAllLanesAfter = `WITH RECURSIVE lanes (value) AS (SELECT min(service_id) FROM dltbatch_open_batches WHERE service_id > ?2` + lanesNext + ` LIMIT ?1`
 	lanesNext        = `
@@ -143,14 +145,14 @@ const (
 		WHERE lanes.value IS NOT NULL)
 	SELECT j.value FROM lanes j WHERE j.value IS NOT NULL`
 
-	// One statement, so that a batch claimed meanwhile counts once.
+	// sqlCounts is one statement, so that a batch that is claimed meanwhile counts once.
 	sqlCounts = `SELECT j.value AS service_id, o.state, count(*) AS n FROM json_each(?1) j
 	CROSS JOIN dltbatch_open_batches o ON o.service_id = j.value AND o.attempt > 0 GROUP BY 1, 2
 	UNION ALL SELECT j.value, 0, (SELECT count(*) FROM (SELECT 1 FROM dltbatch_open_batches w
 		WHERE w.service_id = j.value AND w.attempt = 0 LIMIT ?2) d) FROM json_each(?1) j`
 
-	// sqlCountOpen reads the index of all open batches, and the rows of those that were attempted;
-	// all others are Queued.
+	// sqlCountOpen reads the index of all open batches, and the rows of the attempted ones. All
+	// other open batches are Queued.
 	sqlCountOpen = `WITH lanes AS MATERIALIZED (SELECT o.service_id, min(o.created_at) AS oldest, count(*) AS n
 		FROM dltbatch_open_batches o INDEXED BY dltbatch_open_batches_lane GROUP BY o.service_id),
 	found AS MATERIALIZED (SELECT a.state, count(*) AS n, count(*) FILTER (WHERE ` + sqlstore.InDoubt + `) AS doubts,
@@ -175,7 +177,7 @@ const (
 		ORDER BY asked_at, created_at, seq LIMIT ?4) d
 	CROSS JOIN dltbatch_open_batches o ON o.seq = d.seq CROSS JOIN dltbatch_batches b ON b.seq = d.seq
 	ORDER BY o.asked_at, o.created_at, b.header_signature`
-	// sqlOwned is like it, for the named lanes: rows that are due at any time, and are not
+	// sqlOwned is sqlDue for named lanes: it reads rows that the monitor owns, due or not, and no
 	// live claims.
 	sqlOwned = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM (SELECT r.seq FROM json_each(?) j
 		CROSS JOIN dltbatch_open_batches r ON r.service_id = j.value AND r.attempt > 0
@@ -195,8 +197,8 @@ const (
 	sqlOldStreamIDs   = `SELECT stream, id, at FROM dltbatch_stream_ids WHERE at <= ? ORDER BY at LIMIT ?`
 	sqlDeleteStreamID = `DELETE FROM dltbatch_stream_ids WHERE stream = ? AND id = ? AND at <= ?`
 
-	// A batch is in one of the two tables; one statement reads both, since the batch may move
-	// in between.
+	// A batch has a row in one of two tables. One statement reads both, because the batch may move
+	// meanwhile.
 	colsRecord = `SELECT ` + colsBatch + `, ` + sqlstore.Tags + `, ` + colsAny + `, coalesce(o.claimed_by, '') AS claimed_by, ` + colsAnyClaim
 	stateOf    = `coalesce(o.state, f.state)`
 	colsAny    = stateOf + ` AS state, coalesce(o.version, f.version) AS version, coalesce(o.attempt, f.attempt) AS attempt,
@@ -215,15 +217,15 @@ const (
 	LEFT JOIN dltbatch_outcomes f ON f.seq = b.seq WHERE `
 	listOpen = colsRecord + ` FROM dltbatch_open_batches o CROSS JOIN dltbatch_batches b ON b.seq = o.seq
 	LEFT JOIN dltbatch_outcomes f ON f.seq = b.seq WHERE `
-	// listQuarantined is for batches in quarantine: they are found through their own index.
+	// listQuarantined finds batches in quarantine through their own index.
 	listQuarantined = colsRecord + ` FROM dltbatch_outcomes f CROSS JOIN dltbatch_batches b ON b.seq = f.seq
 	LEFT JOIN dltbatch_open_batches o ON o.seq = f.seq WHERE f.quarantined = 1 AND `
 
-	// listTagged is for batches with a tag: they are found through their own indexes, in order.
+	// listTagged finds batches with a tag through the indexes of tags, in order.
 	listTagged = colsRecord + ` FROM dltbatch_batch_tags t CROSS JOIN dltbatch_batches b ON b.seq = t.batch_seq
 	LEFT JOIN dltbatch_open_batches o ON o.seq = b.seq LEFT JOIN dltbatch_outcomes f ON f.seq = b.seq WHERE `
 
-	// sqlPrunable is store.Row.Prunable as an index finds it.
+	// sqlPrunable finds batches by the rule store.Row.Prunable, through an index.
 	sqlPrunable = `SELECT seq, final_at AS at FROM dltbatch_outcomes f WHERE final_at <= ? AND quarantined = 0
 	AND NOT EXISTS (SELECT 1 FROM dltbatch_unsettled_batches u WHERE u.batch_seq = f.seq) ORDER BY final_at LIMIT ?`
 	sqlBury = `INSERT INTO dltbatch_tombstones (` + sqlstore.BuryInto + `)

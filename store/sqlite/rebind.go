@@ -7,9 +7,9 @@ import (
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
-// sqlForms turn a shared statement into SQLite's, one after the other. json_each has the values of
-// a list, and CROSS JOIN keeps SQLite from turning a join round. The tables' prefix keeps them
-// apart from the application's tables in the same file.
+// sqlForms convert a shared statement into SQLite's form, one after the other. json_each returns
+// the values of a list, and CROSS JOIN keeps SQLite from reversing a join. The prefix separates
+// the tables from the application's tables in the same file.
 var sqlForms = []struct {
 	from *regexp.Regexp
 	to   string
@@ -25,11 +25,11 @@ var sqlForms = []struct {
 	{regexp.MustCompile(`= ANY \(\$(\d+)::\w+\[\]\)`), `IN (SELECT value FROM json_each(?$1))`},
 	{regexp.MustCompile(`\$(\d+)::uuid`), `unhex(?$1)`},
 	{regexp.MustCompile(`\$(\d+)(::\w+)?`), `?$1`},
-	{regexp.MustCompile(`\s+FOR (UPDATE|KEY SHARE)\b.*$`), ``},     // a transaction that writes holds the whole database
+	{regexp.MustCompile(`\s+FOR (UPDATE|KEY SHARE)\b.*$`), ``},     // no row locks, since a transaction that writes locks the whole database
 	{regexp.MustCompile(`\{(?:dltbatch_)?(\w+)\}`), `dltbatch_$1`}, // the tables of migrations have the prefix already
 }
 
-// rebind returns a shared statement as SQLite takes it.
+// rebind returns a shared statement in SQLite's form.
 func rebind(statement string) string {
 	text := strings.ReplaceAll(statement, sqlstore.Clock, ownClock)
 	for _, f := range sqlForms {

@@ -8,7 +8,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
-// Each form in which a shared statement is written has its form here.
+// rebind converts each form that shared statements use.
 func TestRebind(t *testing.T) {
 	for shared, want := range map[string]string{
 		`SELECT a FROM {t} WHERE b = $1::text AND c > $2::bigint FOR UPDATE`:                            `SELECT a FROM dltbatch_t WHERE b = ?1 AND c > ?2`,

@@ -11,11 +11,11 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// recordKnown writes outcomes that come with their rows and make a usual change, and returns
-// the places of the outcomes whose rows must be read first. A row that has moved on since is
-// among them: every write is compare-and-set on the version, and on asked_at, which a lease
-// changes without raising the version. Together it writes many rows with one statement, or fails
-// with errMovedOn.
+// recordKnown writes outcomes that come with their rows and make a usual change. It returns the
+// indexes of the outcomes whose rows must be read first, including those whose row has changed
+// since: every write is compare-and-set on the version, and on asked_at, which a lease changes
+// without a new version. If together is true it writes many rows with one statement, or fails with
+// errMovedOn.
 func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, applied []store.Applied, now time.Time, together bool) ([]int, error) {
 	advance, finish, rest := sqlstore.SortKnown(outcomes, applied, now)
 	var moves changeGroups[rowMove]
@@ -44,7 +44,7 @@ func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, app
 	return rest, nil
 }
 
-// rowMove is the change of a row that is known and stays open: see sqlAdvance.
+// rowMove is the change of a known row that stays open: see sqlAdvance.
 type rowMove struct {
 	wasVersion, wasAsked, state, version, claimExpires, nextCheck, lastPost, due, movedAt int64
 }
@@ -58,10 +58,10 @@ func moveOf(was, next *store.Row) rowMove {
 }
 
 // errMovedOn ends a transaction that was to write many rows together, and found that some have
-// changed since. Nobody could say which of the rows it wrote.
+// changed since. The statement does not say which of the rows it has written.
 var errMovedOn = errors.New("rows have changed since")
 
-// moveAll writes the next rows of a group, and returns the places of the rows that have changed
+// moveAll writes the next rows of a group. It returns the indexes of the rows that have changed
 // since.
 func (t *session) moveAll(ctx context.Context, g changeGroup[rowMove], together bool) (left []int, err error) {
 	m := g.change
@@ -87,7 +87,7 @@ func (t *session) moveAll(ctx context.Context, g changeGroup[rowMove], together 
 	return left, nil
 }
 
-// rowEnding is the change of a row that is known and ends: see sqlFinish.
+// rowEnding is the change of a known row that becomes final: see sqlFinish.
 type rowEnding struct{ wasVersion, wasAsked, state, version, lastPost, finalAt int64 }
 
 func endingOf(was, next *store.Row) rowEnding {
@@ -97,7 +97,7 @@ func endingOf(was, next *store.Row) rowEnding {
 	}
 }
 
-// finishAll moves the rows of a group to the outcomes, and returns the places of the rows that
+// finishAll moves the rows of a group to the outcomes. It returns the indexes of the rows that
 // have changed since.
 func (t *session) finishAll(ctx context.Context, g changeGroup[rowEnding]) (left []int, err error) {
 	if len(g.seqs) >= manyRows {
@@ -121,8 +121,8 @@ func (t *session) finishAll(ctx context.Context, g changeGroup[rowEnding]) (left
 	return left, nil
 }
 
-// finish copies rows, as many as the argument rows says, to the outcomes, and then deletes them
-// where none has changed since.
+// finish copies rows to the outcomes, and then deletes the open rows if none has changed since.
+// rows is their number.
 func (t *session) finish(ctx context.Context, e rowEnding, rows int, insert, remove string, seqs any) (bool, error) {
 	n, err := t.Exec(ctx, insert, e.state, e.version, e.lastPost, e.finalAt, seqs, e.wasVersion, e.wasAsked)
 	if err != nil || int(n) != rows {

@@ -22,7 +22,8 @@ func (c *rowCols) stored() *sqlstore.Stored {
 	return s
 }
 
-// openRows reads the open rows of these numbers, without receipts. It leaves out other rows.
+// openRows reads the open rows of these numbers, without receipts. It leaves out numbers without
+// an open row.
 func (t *session) openRows(ctx context.Context, seqs []int64) (map[int64]*sqlstore.Stored, error) {
 	found := make(map[int64]*sqlstore.Stored, len(seqs))
 	return found, sqlstore.Each(ctx, t, func(c *rowCols) error {
@@ -51,7 +52,7 @@ func (t *session) Load(ctx context.Context, seqs []int64) (found map[int64]*sqls
 	return found, now, sqlstore.LoadReceipts(ctx, t, found)
 }
 
-// Save writes rows one by one.
+// Save writes each row by itself.
 func (t *session) Save(ctx context.Context, all []*sqlstore.Stored) error {
 	for _, s := range all {
 		if s.Now.Version == s.Was.Version {
@@ -64,7 +65,7 @@ func (t *session) Save(ctx context.Context, all []*sqlstore.Stored) error {
 	return nil
 }
 
-// save writes the row to the table it belongs in; from then on the database has it.
+// save writes the row to its table. After that, Was is the row in the database.
 func (t *session) save(ctx context.Context, s *sqlstore.Stored) error {
 	if err := t.saveReceipts(ctx, s); err != nil {
 		return err
@@ -113,7 +114,8 @@ func (t *session) saveReceipts(ctx context.Context, s *sqlstore.Stored) error {
 	return nil
 }
 
-// openArgs returns the values of a row in the order of sqlUpdateOpen and sqlInsertOpen.
+// openArgs returns the values of a row in the order of the columns of sqlUpdateOpen and
+// sqlInsertOpen.
 func openArgs(r store.Row, receipts int64) []any {
 	kind, message := sqlstore.ErrorCols(r.Error)
 	return append(make([]any, 0, 32),
@@ -131,8 +133,8 @@ func finalArgs(seq int64, r store.Row, receipts int64) []any {
 		r.Quarantined}
 }
 
-// dueAt is NULL for a row that is not the monitor's, so that the index of due rows holds no
-// others; and never before the end of a claim.
+// dueAt returns when the row is due: NULL for a row that is not the monitor's, so that the index
+// of due rows has no others, and never before the end of a claim.
 func dueAt(r store.Row) any { return dueArg(sqlstore.DueAt(r)) }
 
 func dueArg(at int64) any {

@@ -12,32 +12,32 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// setting is a line of the list of settings that change what stored data means, what is locked or
-// what survives a power loss.
+// setting is an entry of the list of settings that change what stored data means, what is locked,
+// or what survives a power loss.
 type setting struct {
-	name string // of the pragma
-	// fits reports whether the store keeps its promises with this value; where is the connection.
+	name string // the name of the pragma
+	// fits reports whether the store keeps its promises with this value in this database.
 	fits func(have string, at databaseFacts) bool
 	want string
-	dsn  string // the parameter for mattn's and modernc's drivers
-	// commits says that the value of an application's transaction decides about its commit.
+	dsn  string // the parameter for the data source name of mattn's and modernc's drivers
+	// commits is true if the value in an application's transaction matters for its commit.
 	commits bool
 }
 
-// databaseFacts has the facts about a database on which the judgement of a value depends.
+// databaseFacts are the facts about a database on which the judgement of a value depends.
 type databaseFacts struct {
-	memory bool // the database is in memory: nothing survives anyway
-	single bool // the pool has one connection
-	normal bool // Options.AllowNormal
+	memory bool // true for a database in memory, which is lost at the end anyway
+	single bool // true if the pool has at most one connection
+	normal bool // the value of Options.AllowNormal
 }
 
 // settings returns the list.
 //
-// These change nothing, and have no line. Nothing relies on foreign_keys, on LIKE
-// (case_sensitive_like) or on triggers (recursive_triggers), and every statement that needs an
-// order names it. With query_only, mode=ro or a file without the right to write, writes fail and
-// reads work. immutable=1, nolock=1 and a VFS without locks show in journal_mode, or nothing can
-// be opened.
+// Other settings change nothing for the store, and are not in the list. Nothing relies on
+// foreign_keys, on LIKE (case_sensitive_like) or on triggers (recursive_triggers), and every
+// statement that needs an order names it. With query_only, with mode=ro or without the right to
+// write the file, writes fail and reads work. immutable=1, nolock=1 and a VFS without locks show
+// in journal_mode, or prevent opening.
 func settings() []setting {
 	number := func(have string) int { n, _ := strconv.Atoi(have); return n }
 	off := func(have string, _ databaseFacts) bool { return have == "0" }
@@ -72,7 +72,7 @@ func settings() []setting {
 // inMemory is the journal_mode of a database in memory.
 const inMemory = "memory"
 
-// sqlValues reads the values of settings, in one statement.
+// sqlValues returns one statement that reads the values of settings.
 func sqlValues(list []setting) string {
 	columns := make([]string, len(list))
 	for i, s := range list {
@@ -102,7 +102,7 @@ func checkFits(ctx context.Context, on queryer, list []setting, at databaseFacts
 	return judge(list, have, at)
 }
 
-// pointers returns where Scan puts texts.
+// pointers returns pointers to the texts, for Scan.
 func pointers(texts []string) []any {
 	into := make([]any, len(texts))
 	for i := range texts {
@@ -125,10 +125,11 @@ func judge(list []setting, have []string, at databaseFacts) error {
 // settingsTimeout bounds how long New waits for connections of the pool.
 const settingsTimeout = 10 * time.Second
 
-// checkSettings looks at two connections where the pool has more than one: a pragma that was
-// executed on only one of them would not show on the other.
+// checkSettings checks two connections if the pool may have more than one, since a pragma that was
+// executed on only one of them does not apply to the other.
 func checkSettings(db *sql.DB, o Options) error {
-	// New takes no context: this is as local as opening a file, unless the pool is used up.
+	// New takes no context, because this takes as little time as opening a file, unless all
+	// connections of the pool are in use.
 	ctx, cancel := context.WithTimeout(context.Background(), settingsTimeout)
 	defer cancel()
 	at := databaseFactsOf(db, o)
@@ -142,7 +143,7 @@ func checkSettings(db *sql.DB, o Options) error {
 		if err != nil {
 			return wrap("connect", err)
 		}
-		defer func() { _ = conn.Close() }() // held until all are looked at, so that they are different connections
+		defer func() { _ = conn.Close() }() // held until all are checked, so that they are different connections
 		if err := checkVersion(ctx, conn); err != nil {
 			return err
 		}
@@ -173,9 +174,9 @@ func checkVersion(ctx context.Context, conn *sql.Conn) error {
 	return &SettingError{Setting: "sqlite_version()", Have: version, Want: "3.42 or newer", DSN: "nothing: use a newer driver"}
 }
 
-// checkCache refuses connections that share a cache (cache=shared): SQLite does not wait for the
-// locks between them, with any busy_timeout. No pragma shows it, but such connections share the
-// size of the cache.
+// checkCache refuses connections that share a cache (cache=shared), because SQLite does not wait
+// for the locks between them, whatever the busy_timeout. No pragma shows that, but connections
+// that share a cache share its size.
 func checkCache(ctx context.Context, a, b *sql.Conn) (err error) {
 	size := func(conn *sql.Conn) (n int) {
 		if err == nil {
@@ -201,9 +202,9 @@ func checkCache(ctx context.Context, a, b *sql.Conn) (err error) {
 	return nil
 }
 
-// connect takes a connection from the pool. It looks at the settings of a new one, and of others
-// once a minute: the application may share the pool. A connection that is unfit is closed, and
-// another is tried.
+// connect takes a connection from the pool. It checks the settings of a new connection, and of an
+// older one once a minute, because the application may share the pool. It closes a connection that
+// is unfit, and tries another.
 func (s *Store) connect(ctx context.Context) (*sql.Conn, error) {
 	at := databaseFactsOf(s.db, s.o)
 	for left := s.db.Stats().OpenConnections + 1; ; left-- {
@@ -216,8 +217,8 @@ func (s *Store) connect(ctx context.Context) (*sql.Conn, error) {
 			return conn, nil
 		}
 		_, setting := errors.AsType[*SettingError](err)
-		if setting && !at.single { // the only connection of a database in memory is the database
-			_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // this closes the connection, and Raw returns this error
+		if setting && !at.single { // the only connection of a database in memory is the database itself
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // closes the connection; Raw returns this error
 		}
 		_ = conn.Close()
 		if !setting || at.single || left <= 0 {
@@ -226,7 +227,7 @@ func (s *Store) connect(ctx context.Context) (*sql.Conn, error) {
 	}
 }
 
-// checkConn looks at a connection where that is due.
+// checkConn checks the settings of a connection if a check is due.
 func (s *Store) checkConn(ctx context.Context, conn *sql.Conn, at databaseFacts) error {
 	var looked *time.Time
 	if err := conn.Raw(func(c any) error {
@@ -246,9 +247,9 @@ func (s *Store) checkConn(ctx context.Context, conn *sql.Conn, at databaseFacts)
 	return nil
 }
 
-// takes refuses an application's transaction of another database, where no Runner of this store
-// would find the batches, and one whose commit would not keep the promises. One statement reads
-// both.
+// takes returns an error for an application's transaction of another database, in which no Runner
+// of this store would find the batches, and for one whose commit would not keep the promises. One
+// statement reads both.
 func (s *Store) takes(ctx context.Context, tx queryer) error {
 	var list []setting
 	for _, line := range settings() {

@@ -17,13 +17,13 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// New names the wrong setting of a connection, and its cure.
+// New returns an error that names the wrong setting of a connection and how to correct it.
 func TestNewChecksSettings(t *testing.T) {
 	for name, c := range map[string]struct {
-		dsn  string // with a file in front where it begins with "?"
+		dsn  string // the name of a file is put before it if it begins with "?"
 		max  int
 		o    *Options
-		want *SettingError // nil: New succeeds
+		want *SettingError // nil if New succeeds
 	}{
 		"good":          {dsn: "?_journal_mode=WAL&_busy_timeout=5000&_synchronous=FULL"},
 		"extra":         {dsn: "?_journal_mode=WAL&_synchronous=EXTRA"},
@@ -65,7 +65,7 @@ func TestNewChecksSettings(t *testing.T) {
 	}
 }
 
-// A pragma that was executed on one connection does not show on the next.
+// New finds a wrong setting even if a pragma was executed on one connection only.
 func TestNewLooksAtMoreThanOneConnection(t *testing.T) {
 	db, err := sql.Open("sqlite3", "file:"+filepath.Join(t.TempDir(), "q.db")+"?_journal_mode=WAL")
 	require.NoError(t, err)
@@ -78,9 +78,9 @@ func TestNewLooksAtMoreThanOneConnection(t *testing.T) {
 	assert.Equal(t, "synchronous", got.Setting)
 }
 
-// A setting that the application changes later, on a connection that it shares with the store, is
-// noticed when the connection is taken next and a minute has passed. Such a connection is closed,
-// and another one serves.
+// If the application changes a setting on a connection that it shares with the store, the store
+// notices it when it takes the connection after more than a minute. It closes that connection and
+// uses another one.
 func TestSettingsAreLookedAtAgain(t *testing.T) {
 	for _, c := range []struct{ pragma, setting string }{
 		{"synchronous = OFF", "synchronous"},
@@ -112,7 +112,8 @@ func TestSettingsAreLookedAtAgain(t *testing.T) {
 	}
 }
 
-// The only connection of a database in memory is the database: it is refused, and kept.
+// The only connection of a database in memory is the database itself. If it is unfit, calls fail,
+// and the connection stays open.
 func TestAnUnfitConnectionInMemoryIsKept(t *testing.T) {
 	db, err := sqliteopen.Open(sqliteopen.Memory)
 	require.NoError(t, err)
@@ -132,8 +133,8 @@ func TestAnUnfitConnectionInMemoryIsKept(t *testing.T) {
 	}
 }
 
-// An application's transaction may be on a connection that was opened otherwise: its commit would
-// not be durable.
+// AddTx refuses a transaction on a connection with other settings if its commit would not be
+// durable.
 func TestAddTxChecksTheCommit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "q.db")
 	db, err := sqliteopen.Open(path)
@@ -162,7 +163,7 @@ func TestAddTxChecksTheCommit(t *testing.T) {
 	}
 }
 
-// Keys would sort in another order in a file whose texts are UTF-16.
+// New refuses a file whose texts are UTF-16, because keys would sort in another order.
 func TestAFileOfAnotherEncodingIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "q.db")
 	db, err := sql.Open("sqlite3", "file:"+path)
@@ -180,7 +181,7 @@ func TestAFileOfAnotherEncodingIsRefused(t *testing.T) {
 	assert.Equal(t, "encoding", setting.Setting)
 }
 
-// Pragmas without a line in the list change nothing that the store does.
+// Pragmas that are not in the list do not change what the store does.
 func TestOtherPragmasChangeNothing(t *testing.T) {
 	tier.Plain(t)
 	for _, pragma := range []string{
@@ -198,7 +199,7 @@ func TestOtherPragmasChangeNothing(t *testing.T) {
 			s, err := New(db, nil)
 			require.NoError(t, err)
 			require.NoError(t, s.Migrate(t.Context()))
-			for i := range 30 { // in one call, in several, and again
+			for i := range 30 { // in one call, in several calls, and repeated
 				b := []batch.Batch{newBatch("Zürich", 3*i), newBatch("Zürich", 3*i+1), newBatch("zürich", 3*i+2)}
 				require.NoError(t, s.Add(t.Context(), b...))
 				require.NoError(t, s.Add(t.Context(), b[1]))
@@ -226,7 +227,7 @@ func TestOtherPragmasChangeNothing(t *testing.T) {
 	}
 }
 
-// New changes nothing, and without tables every method names Migrate.
+// New changes nothing in the database. Without tables the error of every method names Migrate.
 func TestNotMigrated(t *testing.T) {
 	for _, path := range []string{filepath.Join(t.TempDir(), "q.db"), sqliteopen.Memory} {
 		db, err := sqliteopen.Open(path)

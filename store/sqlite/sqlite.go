@@ -23,7 +23,7 @@ type Options struct {
 	LogWarning int64
 }
 
-// sharedStore has the methods that all SQL stores have in common.
+// sharedStore has the methods that are the same in all SQL stores.
 type sharedStore = sqlstore.Store
 
 // Store is a [store.Store]. Its methods may be called concurrently, and by any
@@ -33,16 +33,16 @@ type Store struct {
 	db    *sql.DB
 	o     Options
 	texts *sqlstore.Texts
-	// settingsReadAt is when the settings of each connection were looked at last.
+	// settingsReadAt is when the settings of each connection were checked last.
 	settingsReadAt sqlstore.PerConn[time.Time]
-	// writer holds one value while a transaction of this store writes: waiting here honours
-	// contexts and is fair, unlike SQLite's busy handler.
+	// writer has one element while a transaction of this store writes. Waiting for this channel
+	// ends with the context and is fair, unlike waiting in SQLite's busy handler.
 	writer   chan struct{}
 	handover writerHandover
 	fresh    *sqlstore.Fresh
-	unusable sqlstore.Unusable // names that scans found
-	// schemaKnownUntil is until when the last check of the schema's version counts; nil: there was
-	// none.
+	unusable sqlstore.Unusable // the unusable names that scans found
+	// schemaKnownUntil is when the last check of the schema's version expires; nil before the
+	// first check.
 	schemaKnownUntil atomic.Pointer[time.Time]
 
 	files      *files

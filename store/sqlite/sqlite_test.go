@@ -21,7 +21,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// calls has every method once, each with something to do.
+// calls returns a call of every method, each with something to do.
 func calls(t *testing.T, s *Store) map[string]func() error {
 	return callsWith(t.Context(), s)
 }
@@ -57,13 +57,13 @@ func callsWith(ctx context.Context, s *Store) map[string]func() error {
 	}
 }
 
-// Any number of processes may migrate one file at once.
+// Any number of processes may migrate one file at the same time.
 func TestMigrateAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "q.db")
 	var g errgroup.Group
 	start := make(chan struct{})
-	for range 4 { // a *sql.DB each, as processes have
-		// Neither a transaction that begins with the lock nor a shared store helps here.
+	for range 4 { // each has its own *sql.DB, as processes have
+		// Neither transactions that begin with the lock nor a shared store are used here.
 		db, err := sql.Open("sqlite3", "file:"+path+"?_journal_mode=WAL&_busy_timeout=1000&_synchronous=FULL")
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = db.Close() })
@@ -92,7 +92,7 @@ func TestMigrateAtOnce(t *testing.T) {
 // A panic of choose undoes the claim and leaves the connection fit for use.
 func TestPanicOfChoose(t *testing.T) {
 	s, _, _ := fresh(t)
-	s.db.SetMaxOpenConns(1) // so that the next call gets the same connection
+	s.db.SetMaxOpenConns(1) // with one connection the next call gets the same
 	ctx := t.Context()
 	require.NoError(t, s.Add(ctx, newBatch("a", 1), newBatch("b", 2)))
 	panics := func(l batch.Lane) []batch.Run {
@@ -108,7 +108,8 @@ func TestPanicOfChoose(t *testing.T) {
 	assert.Equal(t, 1, got.Runs[0].Batches[0].Attempt, "the attempt that was counted before the panic is undone")
 }
 
-// AddTx is part of the application's transaction, and fails alone.
+// AddTx is part of the application's transaction. After an error of AddTx the transaction can go
+// on.
 func TestAddTx(t *testing.T) {
 	s, _, _ := fresh(t)
 	ctx := t.Context()
@@ -142,7 +143,7 @@ func TestAddTx(t *testing.T) {
 	assert.Equal(t, []batch.ID{newBatch("a", 1).ID, newBatch("a", 3).ID}, ids)
 }
 
-// Prune leaves nothing behind, whether or not foreign keys are enforced.
+// Prune leaves no rows of a removed batch, whether or not foreign keys are enforced.
 func TestPruneLeavesNothing(t *testing.T) {
 	for _, fk := range []string{"on", "off"} {
 		t.Run("foreign_keys="+fk, func(t *testing.T) {
@@ -180,7 +181,8 @@ func TestPruneLeavesNothing(t *testing.T) {
 	}
 }
 
-// While nothing is due, Pending needs no lock: another's transaction may write on.
+// While nothing is due Pending needs no lock, so it does not wait for another transaction that
+// writes.
 func TestPendingReadsWhileNothingIsDue(t *testing.T) {
 	s, _, _ := fresh(t)
 	tx, err := s.db.Begin() // BEGIN IMMEDIATE
@@ -191,8 +193,9 @@ func TestPendingReadsWhileNothingIsDue(t *testing.T) {
 	require.NoError(t, tx.Rollback())
 }
 
-// A number that does not fit its key names nothing. But a commit is a fact about the
-// id: it finds the batch, as after it was pruned and added again.
+// A ref whose number does not fit its key matches nothing. A commit is the exception, since it is
+// a fact about the id: it applies to the batch of that id, such as one that was pruned and added
+// again.
 func TestNumberOfAnotherBatch(t *testing.T) {
 	s, _, _ := fresh(t)
 	ctx := t.Context()
@@ -217,7 +220,7 @@ func TestNumberOfAnotherBatch(t *testing.T) {
 	assert.Equal(t, batch.Committed, rec.State)
 }
 
-// The caller sees SQLite's error.
+// Errors wrap the error of SQLite.
 func TestErrorsKeepTheirCause(t *testing.T) {
 	s, _, path := fresh(t)
 	require.NoError(t, os.Chmod(path, 0o600))
@@ -229,8 +232,8 @@ func TestErrorsKeepTheirCause(t *testing.T) {
 	assert.Error(t, errors.Unwrap(err))
 }
 
-// An application has its own tables in the same file, whichever names they have and whoever comes
-// first.
+// An application may have its own tables in the same file, whatever their names, and whoever
+// creates tables first.
 func TestApplicationsTables(t *testing.T) {
 	const own = `CREATE TABLE IF NOT EXISTS orders (id TEXT PRIMARY KEY, item TEXT NOT NULL); CREATE TABLE IF NOT EXISTS batches (id TEXT);
 		CREATE INDEX IF NOT EXISTS batches_id ON batches (id); INSERT INTO orders VALUES ('o', 'apple')`

@@ -15,7 +15,7 @@ func (s *Store) sizes(ctx context.Context, t sqlstore.Tx) ([]store.Size, error) 
 	}
 	sizes := []store.Size{{Name: "database", Bytes: bytes}}
 	if s.files.path == "" {
-		return sizes, nil // in memory
+		return sizes, nil // a database in memory has no log
 	}
 	log, err := s.logSize()
 	return append(sizes, store.Size{Name: "log", Bytes: log}), err

@@ -9,19 +9,19 @@ import (
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
-// session is one connection, in a transaction or not, with its prepared statements. Statements
-// run with the context that they get; in loops this context has no Done channel, because the
-// driver starts a goroutine for every statement that can be interrupted.
+// session is a connection with its prepared statements, in a transaction or not. A statement runs
+// with the context that it gets. In loops that context has no Done channel, because the driver
+// starts a goroutine for every statement that can be interrupted.
 type session struct {
 	conn  preparer
 	stmts map[string]*sql.Stmt
 	texts *sqlstore.Texts
 	fresh *sqlstore.Fresh
-	// onCommit runs once the transaction is committed for certain, and nobody else writes yet;
-	// nil runs nothing. Only write knows of a commit.
+	// onCommit runs after the transaction has certainly been committed and before another writer
+	// begins. nil runs nothing. Only write calls it.
 	onCommit func()
 	own      *ownSpans
-	added    []numberSpan // by its transaction
+	added    []numberSpan // the numbers that its transaction has added
 }
 
 type preparer interface {
@@ -34,7 +34,7 @@ func (s *Store) session(conn preparer) *session {
 
 func (t *session) close() {
 	for _, s := range t.stmts {
-		_ = s.Close() // its error does not matter
+		_ = s.Close() // an error does not matter here
 	}
 	clear(t.stmts)
 }
@@ -52,10 +52,10 @@ func (t *session) stmt(ctx context.Context, statement string) (*sql.Stmt, error)
 	return s, nil
 }
 
-// Texts returns the store's.
+// Texts returns the cache of statements of the store.
 func (t *session) Texts() *sqlstore.Texts { return t.texts }
 
-// Exec runs a statement of this package, or one that is shared.
+// Exec runs a statement of this package or of package sqlstore.
 func (t *session) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
 	s, err := t.stmt(ctx, statement)
 	if err != nil {
@@ -68,13 +68,13 @@ func (t *session) Exec(ctx context.Context, statement string, args ...any) (int6
 	return res.RowsAffected()
 }
 
-// Query is Exec for rows.
+// Query is Exec for a statement that returns rows.
 func (t *session) Query(ctx context.Context, statement string, args ...any) (sqlstore.Rows, error) {
 	s, err := t.stmt(ctx, statement)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.QueryContext(ctx, args...) //nolint:rowserrcheck // sqlstore checks it
+	rows, err := s.QueryContext(ctx, args...) //nolint:rowserrcheck // package sqlstore checks the error
 	if err != nil {
 		return nil, err
 	}
@@ -87,11 +87,11 @@ func (t *session) now(ctx context.Context) (time.Time, error) {
 	return sqlstore.FromMicro(us), err
 }
 
-// write runs do in a transaction that holds the database's write lock from its beginning, so
-// that rows which do reads cannot change before it writes. A panic of do passes through after
-// the rollback.
+// write runs do in a transaction that has the database's write lock from its beginning, so that
+// rows which do reads cannot change before it writes. A panic of do is passed on after the
+// rollback.
 func (s *Store) write(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
-	if err := s.forgetOtherFile(s.files.checkSame()); err != nil { // before the pool makes another file
+	if err := s.forgetOtherFile(s.files.checkSame()); err != nil { // before the pool creates another file
 		return wrap(op, err)
 	}
 	w, err := s.takeTurn(ctx)
@@ -118,21 +118,21 @@ func (s *Store) write(ctx context.Context, op string, do func(ctx context.Contex
 				}
 				return do(ctx, t)
 			})
-			if err == nil { // a commit to a file that nobody finds again does not count
+			if err == nil { // a commit to a file that is no longer at the path does not count
 				if err = s.forgetOtherFile(s.files.checkSameOn(ctx, w.conn)); err != nil {
 					err = &sqlstore.CommitError{Err: err}
 				}
 			}
 		} else {
-			w.undo(free) // it may have begun all the same
+			w.undo(free) // the transaction may have begun in spite of the error
 		}
 		done = err == nil
 		return wrap(op, err)
 	case <-ctx.Done():
-		// While another process writes, SQLite waits inside of its busy handler, for
-		// busy_timeout at most, and nothing interrupts it: the caller need not wait along.
+		// While another process writes, SQLite waits in its busy handler, for busy_timeout at
+		// most, and nothing interrupts that. The caller does not wait for it.
 		go func() {
-			<-began //nolint:errcheck // it may have begun although it failed
+			<-began //nolint:errcheck // the transaction may have begun in spite of an error
 			w.undo(free)
 			s.endTurn(w, false)
 		}()
@@ -140,8 +140,8 @@ func (s *Store) write(ctx context.Context, op string, do func(ctx context.Contex
 	}
 }
 
-// waitTurn waits until no other writes, and returns the connection that the previous writer left,
-// or nil.
+// waitTurn waits until no other caller writes. It returns the connection that the previous writer
+// left, or nil.
 func (s *Store) waitTurn(ctx context.Context) (*writerConn, error) {
 	s.handover.wait()
 	select {
@@ -153,8 +153,8 @@ func (s *Store) waitTurn(ctx context.Context) (*writerConn, error) {
 	}
 }
 
-// takeTurn is enter, and takes a connection from the pool where none was left. The turn ends with
-// leave.
+// takeTurn is waitTurn, and takes a connection from the pool if none was left. endTurn ends the
+// turn.
 func (s *Store) takeTurn(ctx context.Context) (*writerConn, error) {
 	if w, err := s.waitTurn(ctx); w != nil || err != nil {
 		return w, err
@@ -167,9 +167,9 @@ func (s *Store) takeTurn(ctx context.Context) (*writerConn, error) {
 	return &writerConn{session: s.session(conn), conn: conn}, nil
 }
 
-// endTurn ends a turn. It leaves only a connection in good order to another writer; where all
-// connections are in use it leaves none, since readers and the application may wait for it,
-// too.
+// endTurn ends a turn. It leaves a connection to the next writer only if the connection is in good
+// order, and only if another connection is free, since readers and the application may also wait
+// for a connection.
 func (s *Store) endTurn(w *writerConn, good bool) {
 	if !good || s.allConnsUsed() || !s.handover.pass(w) {
 		w.close()
@@ -210,20 +210,20 @@ func transact(ctx context.Context, w *writerConn, do func(ctx context.Context, t
 	return nil
 }
 
-// undo ends the transaction. The statements go first: SQLite keeps a connection that is closed
-// before them, with its transaction and its lock.
+// undo ends the transaction. It closes the statements first, because SQLite keeps a connection
+// that is closed before its statements, with its transaction and its lock.
 func (w *writerConn) undo(ctx context.Context) {
 	w.session.close()
 	rollback(ctx, w.conn)
 }
 
-// rollback ends the transaction. A connection that may still be in a transaction does not go
-// back to the pool.
+// rollback ends the transaction. A connection that may still be in a transaction is closed and
+// does not return to the pool.
 func rollback(ctx context.Context, conn *sql.Conn) {
 	if _, err := conn.ExecContext(ctx, "ROLLBACK"); err == nil {
 		return
 	}
-	_ = conn.Raw(func(dc any) error { // its error is the verdict below
+	_ = conn.Raw(func(dc any) error { // Raw returns the error of this function
 		if c, ok := dc.(interface{ AutoCommit() bool }); ok && c.AutoCommit() {
 			return nil // SQLite had rolled back by itself, as it does when the disk is full
 		}
@@ -231,7 +231,7 @@ func rollback(ctx context.Context, conn *sql.Conn) {
 	})
 }
 
-// read runs do on one connection, without a lock. ctx interrupts it.
+// read runs do on one connection, without a lock. The end of ctx interrupts it.
 func (s *Store) read(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
 	if err := s.forgetOtherFile(s.files.checkSame()); err != nil {
 		return wrap(op, err)
@@ -250,7 +250,7 @@ func (s *Store) read(ctx context.Context, op string, do func(ctx context.Context
 	return wrap(op, err)
 }
 
-// snapshot is read where do sees one moment.
+// snapshot is read in a transaction in which do sees one moment.
 func (s *Store) snapshot(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
 	if err := s.forgetOtherFile(s.files.checkSame()); err != nil {
 		return wrap(op, err)

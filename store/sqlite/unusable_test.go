@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Names that somebody wrote without this package, as a text that is no UTF-8, or with a line
-// break: the lanes beside them are found, and a warning names them.
+// Somebody has written service names without this package, as a text that is not UTF-8 or that has
+// a line break. Lanes finds the other lanes, and a warning names these.
 func TestNamesThatNoCallTakes(t *testing.T) {
 	s, _, _ := fresh(t)
 	require.NoError(t, s.Add(t.Context(), newBatch("a", 1), newBatch("b1", 2), newBatch("b2", 3), newBatch("c", 5)))

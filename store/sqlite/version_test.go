@@ -17,8 +17,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// On a schema that is more than one version further on every call gives that error, and nothing is
-// done. On the next version everything goes on.
+// On a schema that is more than one version further on, every call returns ErrNewerSchema and does
+// nothing. On the next version every call works.
 func TestNewerSchema(t *testing.T) {
 	ctx := t.Context()
 	db := openClock(t, t.TempDir()+"/q.db", &clock{})
@@ -61,14 +61,14 @@ func TestNewerSchema(t *testing.T) {
 		require.NotErrorIs(t, err, store.ErrNotMigrated, name)
 		until := s.schemaKnownUntil.Load()
 		require.Less(t, time.Until(*until), time.Minute)
-		over := time.Now() // of the minute after which a store that runs looks again
+		over := time.Now() // the end of the minute after which a store checks again
 		s.schemaKnownUntil.Store(&over)
 		require.ErrorIs(t, call(s), store.ErrNewerSchema, name)
 		s.schemaKnownUntil.Store(until)
 	}
 }
 
-// nextVersion is a migration as docs/migrations.md wants it: columns in each table that an
+// nextVersion is a migration by the rules of docs/migrations.md: columns in each table that an
 // addition, a claim or a record writes, a table, and an index.
 const nextVersion = `-- +goose Up
 ALTER TABLE dltbatch_batches ADD COLUMN next TEXT NOT NULL DEFAULT '';
@@ -79,8 +79,7 @@ CREATE INDEX dltbatch_batches_next ON dltbatch_batches (next, created_at);
 `
 
 // While two stores of this code add and deliver, somebody migrates to the next version. No batch
-// is lost, and none is claimed a second time, by stores of this code that are opened afterwards,
-// too.
+// is lost or claimed a second time, also by stores of this code that are opened afterwards.
 func TestTheNextVersionComesUnderLoad(t *testing.T) {
 	ctx := t.Context()
 	path := t.TempDir() + "/q.db"
@@ -167,8 +166,8 @@ func TestTheNextVersionComesUnderLoad(t *testing.T) {
 	assert.Equal(t, len(claims), columns)
 }
 
-// A database that a version from before the first release made is refused by every call, and by
-// Migrate before it writes anything.
+// A database that was made by a version from before the first release is refused by every call,
+// and by Migrate before it writes anything.
 func TestUnreleasedSchemaIsRefused(t *testing.T) {
 	ctx := t.Context()
 	for _, version := range []int{1, 2, 7} {
@@ -206,7 +205,7 @@ func TestUnreleasedSchemaIsRefused(t *testing.T) {
 	}
 }
 
-// What is no trace context is in no column.
+// A text that is no valid trace context is not stored.
 func TestTraceContextsAreWhole(t *testing.T) {
 	s, err := New(openClock(t, t.TempDir()+"/q.db", &clock{}), &Options{AllowNormal: true})
 	require.NoError(t, err)

@@ -19,15 +19,15 @@ import (
 // DefaultLogWarning stands for an Options.LogWarning of 0: 1 GiB.
 const DefaultLogWarning = 1 << 30
 
-// logKept is how large the log may stay on the disk while nobody holds it. SQLite overwrites
-// it again and again, which costs less than a new file.
+// logKept is how large the log's file may stay while no transaction holds the log. SQLite
+// overwrites it, which costs less than a new file.
 const logKept = 64 << 20
 
-// maxLogTail is how many frames of the log may still be missing from the database when it is cut
-// off: writers wait while those frames are copied.
+// maxLogTail is how many frames of the log may still be missing from the database when the log is
+// truncated. Writers wait while those frames are copied.
 const maxLogTail = 1000
 
-// minLogWarning is below every healthy size of the log.
+// minLogWarning is the least Options.LogWarning. A log grows larger than this while all is well.
 const minLogWarning = 1 << 20
 
 func (o *Options) logWarning() (int64, error) {
@@ -40,7 +40,7 @@ func (o *Options) logWarning() (int64, error) {
 	return o.LogWarning, nil
 }
 
-// filePath returns the path of a database; "" in memory.
+// filePath returns the path of a database; "" for a database in memory.
 func filePath(db *sql.DB) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), settingsTimeout)
 	defer cancel()
@@ -58,7 +58,7 @@ func filePath(db *sql.DB) (string, error) {
 // any transaction that has read stays open, on any connection and in any process. It shrinks
 // within seconds of the end of that transaction.
 type LogError struct {
-	Path  string // of the log
+	Path  string // the path of the log
 	Size  int64  // in bytes
 	Limit int64  // Options.LogWarning
 }
@@ -108,10 +108,10 @@ func (s *Store) logKept() int64 {
 	return min(logKept, s.logWarning/2)
 }
 
-// logSize returns the size of the log on the disk; 0 where there is no log.
+// logSize returns the size of the log on the disk; 0 if there is no log.
 func (s *Store) logSize() (int64, error) {
 	if s.files.path == "" {
-		return 0, nil // in memory
+		return 0, nil // a database in memory has no log
 	}
 	info, err := os.Stat(s.files.log())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -123,8 +123,8 @@ func (s *Store) logSize() (int64, error) {
 	return info.Size(), nil
 }
 
-// cutLog empties the log's file, if nobody reads from it. First it copies the log to the
-// database beside running writers: they wait only while it copies the rest.
+// cutLog empties the log's file, if no transaction reads from it. It first copies the log to the
+// database while writers go on. They wait only while it copies the rest.
 func (s *Store) cutLog(ctx context.Context) error {
 	var copied bool
 	err := s.read(ctx, "copy the log", func(ctx context.Context, t *session) (err error) {
@@ -144,8 +144,8 @@ func (s *Store) cutLog(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// With a timeout it would wait for readers under the lock for which all other processes
-	// wait.
+	// With a timeout the checkpoint would wait for readers while it has the lock for which all
+	// other processes wait.
 	free := context.WithoutCancel(ctx)
 	if _, err = w.conn.ExecContext(free, "PRAGMA busy_timeout = 0"); err == nil {
 		_, err = w.checkpoint(free, "TRUNCATE")
@@ -158,8 +158,8 @@ func (s *Store) cutLog(ctx context.Context) error {
 	return err
 }
 
-// checkpoint copies frames from the log, and reports whether almost all are copied. While
-// another checkpoint runs it does nothing.
+// checkpoint copies frames from the log to the database, and reports whether almost all are
+// copied. While another checkpoint runs it does nothing.
 func (t *session) checkpoint(ctx context.Context, mode string) (bool, error) {
 	type result struct {
 		Busy bool `db:"busy"`

@@ -19,7 +19,7 @@ import (
 )
 
 // holdReader begins a transaction that has read, on a connection of its own, as a report or a
-// backup does; release ends it.
+// backup does. release ends it.
 func holdReader(t testing.TB, path string) (release func()) {
 	t.Helper()
 	db, err := sql.Open("sqlite3", "file:"+path+"?_query_only=1")
@@ -34,7 +34,7 @@ func holdReader(t testing.TB, path string) (release func()) {
 	})
 }
 
-// warned is a store on a new file that warns of a log of 1 MiB.
+// warned returns a store on a new file that warns of a log of 1 MiB.
 func warned(t testing.TB) (*Store, string) {
 	t.Helper()
 	_, c, path := fresh(t)
@@ -43,7 +43,7 @@ func warned(t testing.TB) (*Store, string) {
 	return s, path
 }
 
-// large is a batch that alone grows the log by half of the limit.
+// large returns a batch that grows the log by half of that limit.
 func large(n int) batch.Batch {
 	b := newBatch("large", n)
 	b.Payload = make([]byte, 1<<19)
@@ -57,8 +57,8 @@ func logBytes(t testing.TB, path string) int64 {
 	return info.Size()
 }
 
-// While a reader stays the log grows, and Upkeep warns; when the reader has gone the log
-// becomes small again on the disk, the warning ends, and nothing is lost.
+// While a reader stays open the log grows, and Upkeep warns. After the reader has ended, the log's
+// file becomes small again, the warning ends, and nothing is lost.
 func TestTheLogShrinksWhenTheReaderHasGone(t *testing.T) {
 	s, path := warned(t)
 	ctx := t.Context()
@@ -67,7 +67,7 @@ func TestTheLogShrinksWhenTheReaderHasGone(t *testing.T) {
 		require.NoError(t, err)
 		return warnings
 	}
-	for round := range 2 { // the warning is over, and may begin again
+	for round := range 2 { // the warning may begin again after it has ended
 		release := holdReader(t, path)
 		defer release()
 		assert.Empty(t, look())
@@ -96,7 +96,7 @@ func TestTheLogShrinksWhenTheReaderHasGone(t *testing.T) {
 			assert.Len(t, got[0], 1<<19)
 		}
 	}
-	// No connection keeps the setting of a moment.
+	// No connection keeps the timeout of 0 that cutLog sets.
 	var conns []*sql.Conn
 	for range 4 {
 		c, err := s.db.Conn(ctx)
@@ -111,7 +111,7 @@ func TestTheLogShrinksWhenTheReaderHasGone(t *testing.T) {
 	}
 }
 
-// A log that is small is left alone: nothing is gained by making it anew.
+// Upkeep does not truncate a small log.
 func TestASmallLogIsLeftAlone(t *testing.T) {
 	s, path := warned(t)
 	b := newBatch("small", 1)

@@ -16,8 +16,9 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// A batch is added, delivered and recorded as final: by eight adders, ten batches a call, in 100
-// lanes. Run it with CGO_ENABLED=1 and with CGO_ENABLED=0 to compare the drivers.
+// BenchmarkDelivery adds batches, delivers them and records them as final, with eight adders, ten
+// batches a call, in 100 lanes. Run it with CGO_ENABLED=1 and with CGO_ENABLED=0 to compare the
+// drivers.
 func BenchmarkDelivery(b *testing.B) {
 	const adders, call, lanes = 8, 10, 100
 	db, err := sqliteopen.Open(filepath.Join(b.TempDir(), "q.db"))

@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// A new database file, and the store in it.
+// The example makes a new database file, and opens a store in it.
 func ExampleOpen() {
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {
@@ -24,7 +24,7 @@ func ExampleOpen() {
 		return
 	}
 	defer db.Close()
-	st, err := sqlite.New(db, nil) // it would refuse a database with unsafe settings
+	st, err := sqlite.New(db, nil) // New refuses a database with unsafe settings
 	if err != nil {
 		fmt.Println(err)
 		return

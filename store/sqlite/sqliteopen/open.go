@@ -15,15 +15,15 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// maxConns is how many connections a database file gets: one writes at a time, the others read
-// beside it.
+// maxConns is how many connections a database file gets: one of them writes at a time, and the
+// others read meanwhile.
 const maxConns = 4
 
-// DefaultPageSize stands for an Options.PageSize of 0.
+// DefaultPageSize is the default of [Options].PageSize.
 const DefaultPageSize = 2048
 
-// copyAfter is the size of the log in bytes from which a commit copies it to the database. It
-// is SQLite's default, 1000 pages, with SQLite's own page size, 4096.
+// copyAfter is the size of the log, in bytes, from which a commit copies it to the database. It is
+// SQLite's default of 1000 pages with SQLite's default page size of 4096.
 const copyAfter = 1000 * 4096
 
 // Options of a database file. nil and the zero value are good choices.
@@ -74,7 +74,7 @@ func OpenWith(path string, o *Options) (*sql.DB, error) {
 		db.SetMaxIdleConns(1)
 	} else {
 		db.SetMaxOpenConns(maxConns)
-		db.SetMaxIdleConns(maxConns) // opening one and setting it up costs more than keeping it
+		db.SetMaxIdleConns(maxConns) // to open a connection and set it up costs more than to keep it
 	}
 	if err := db.Ping(); err != nil {
 		_ = db.Close() // the earlier error is returned
@@ -83,13 +83,13 @@ func OpenWith(path string, o *Options) (*sql.DB, error) {
 	return db, nil
 }
 
-// shared returns the parameters of a data source name that both drivers know. Foreign keys are
+// shared returns the parameters of a data source name that both drivers have. Foreign keys are
 // enforced for the application's own tables.
 func shared() url.Values {
 	return url.Values{"_busy_timeout": {"5000"}, "_synchronous": {"FULL"}, "_foreign_keys": {"on"}, "_txlock": {"immediate"}}
 }
 
-// cacheSize is the cache of each connection: 16 MiB of pages.
+// cacheSize is the size of each connection's cache: 16 MiB.
 const cacheSize = "-16384"
 
 // location returns the URI of a path, without parameters.
@@ -104,7 +104,8 @@ func location(path string) (*url.URL, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The path of a URI: '?', '#' and '%' in a file's name are part of the name.
+	// The path becomes the path of a URI, so that '?', '#' and '%' in a file's name stay parts of
+	// the name.
 	return &url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(filepath.ToSlash(abs), "/")}, nil
 }
 

@@ -11,8 +11,8 @@ import (
 	sqlite3 "github.com/mattn/go-sqlite3"
 )
 
-// mattn makes connections as sql.Open would, and makes settings that a data source name cannot
-// hold.
+// mattn opens connections as sql.Open would, and makes the settings that a data source name cannot
+// express.
 type mattn struct {
 	driver sqlite3.SQLiteDriver
 	dsn    string
@@ -29,12 +29,13 @@ func (c *mattn) Connect(context.Context) (driver.Conn, error) { return c.driver.
 
 func (c *mattn) Driver() driver.Driver { return &c.driver }
 
-// hook sets a connection up. The page size comes before the log, because the log creates the file.
+// hook returns the function that sets up a connection. It sets the page size before the journal
+// mode, which creates the file.
 func hook(pageSize int) func(*sqlite3.SQLiteConn) error {
 	pragmas := fmt.Sprintf("PRAGMA page_size = %d; PRAGMA wal_autocheckpoint = %d", pageSize, copyAfter/pageSize)
 	return func(c *sqlite3.SQLiteConn) error {
 		_, err := c.Exec(pragmas, nil)
-		if err == nil && c.GetFilename("") != "" { // not in memory
+		if err == nil && c.GetFilename("") != "" { // the database is not in memory
 			_, err = c.Exec("PRAGMA journal_mode = WAL", nil)
 		}
 		return err

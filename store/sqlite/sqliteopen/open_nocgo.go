@@ -10,8 +10,8 @@ import (
 	"modernc.org/sqlite"
 )
 
-// connector makes connections with modernc's driver. It carries out _pragma in the order of the
-// list, and _journal_mode, which creates the file, after them.
+// connector opens connections with modernc's driver. The driver executes each _pragma in the order
+// of the list, and then _journal_mode, which creates the file.
 func connector(where *url.URL, pageSize int) (driver.Connector, error) {
 	settings := shared()
 	settings["_pragma"] = []string{

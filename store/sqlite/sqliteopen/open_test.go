@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// Open opens a file of any name, with settings that New accepts.
+// Open opens files of any name, with settings that New accepts.
 func TestOpen(t *testing.T) {
 	for _, name := range []string{"q.db", "with space.db", "what?.db", "100%25#1.db", "a&b=c;d.db", "ünï.db", sqliteopen.Memory} {
 		t.Run(name, func(t *testing.T) {
@@ -22,7 +22,7 @@ func TestOpen(t *testing.T) {
 			if name == sqliteopen.Memory {
 				path = name
 			}
-			for range 2 { // the second time it is there
+			for range 2 { // in the second round the file exists
 				db, err := sqliteopen.Open(path)
 				require.NoError(t, err)
 				s, err := sqlite.New(db, nil)
@@ -48,8 +48,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// A new file has pages of the requested size, and keeps it, however it is opened later;
-// commits copy the log from the same number of bytes on.
+// A new file gets pages of the requested size, and keeps that size however it is opened later.
+// Commits copy the log from the same number of bytes on.
 func TestPageSize(t *testing.T) {
 	for asked, want := range map[int]int{0: sqliteopen.DefaultPageSize, 512: 512, 1024: 1024, 4096: 4096, 65536: 65536} {
 		path := filepath.Join(t.TempDir(), "q.db")
@@ -78,7 +78,7 @@ func TestPageSize(t *testing.T) {
 	}
 }
 
-// A relative path is one of the working directory.
+// A relative path is relative to the working directory.
 func TestOpenRelative(t *testing.T) {
 	t.Chdir(t.TempDir())
 	db, err := sqliteopen.Open("q.db")
