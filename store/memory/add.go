@@ -34,11 +34,11 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 	return nil
 }
 
-// notStored returns the entries that are not stored yet, nor added in tx, by an earlier entry
-// neither. tx may be nil. s.mu is held.
+// notStored returns the entries that are not stored yet, not added in tx, and not the same as an
+// earlier entry. tx may be nil. s.mu is held.
 func (s *Store) notStored(entries []*entry, tx *Tx) ([]*entry, error) {
 	fresh := entries[:0]
-	ids, changes := make(map[batch.ID]bool, len(entries)), map[changeKey]bool{} // of fresh
+	ids, changes := make(map[batch.ID]bool, len(entries)), map[changeKey]bool{} // the ids and keys of the entries in fresh
 	for _, e := range entries {
 		known, err := s.isKnown(e, tx)
 		if err == nil {
@@ -59,7 +59,7 @@ func (s *Store) notStored(entries []*entry, tx *Tx) ([]*entry, error) {
 	return fresh, nil
 }
 
-// insertAll stores the new entries of one call. s.mu is held.
+// insertAll stores the new entries of a call. s.mu is held.
 func (s *Store) insertAll(fresh []*entry) {
 	now := s.now()
 	for i, e := range fresh {
@@ -111,7 +111,7 @@ func (s *Store) isKnown(e *entry, tx *Tx) (bool, error) {
 	return old != nil || change != nil, nil
 }
 
-// insert stores a new entry at the end of its lane, even if the clock stepped back. s.mu is
+// insert stores a new entry at the end of its lane, even if the clock has stepped back. s.mu is
 // held.
 func (s *Store) insert(e *entry, now time.Time) {
 	s.insertAt(e, s.lane(e.key.Service).orderKey(now))
@@ -136,7 +136,7 @@ func (s *Store) insertAt(e *entry, at time.Time) {
 			l = &list[*entry]{before: byOrder}
 			s.byTag[value] = l
 		}
-		l.remove(e) // it may have the value under two names
+		l.remove(e) // l may have e twice, with the value under two names
 		l.insert(e)
 	}
 	e.lane.all.insert(e)

@@ -190,7 +190,7 @@ func (s *Store) SettleOrders(ctx context.Context, settled []order.Settlement) ([
 	return done, nil
 }
 
-// settle writes one settlement, or nothing. s.mu is held.
+// settle writes a settlement if it applies, and reports whether it did. s.mu is held.
 func (s *Store) settle(st order.Settlement) bool {
 	e := s.find(st.Batch)
 	if e == nil || len(s.orders.unsettled[e]) != len(st.Orders) {
@@ -216,7 +216,8 @@ func (s *Store) settle(st order.Settlement) bool {
 	return true
 }
 
-// nextRows returns the next rows of all of these orders, or false. s.mu is held.
+// nextRows returns the next rows of all orders of vs. It returns false if f returns false for one
+// of them. s.mu is held.
 func (s *Store) nextRows(vs []order.Verdict, f func(*orderEntry, order.Verdict) (order.Row, bool)) ([]order.Row, bool) {
 	rows := make([]order.Row, len(vs))
 	for i, v := range vs {

@@ -13,8 +13,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// Under synctest the store runs on the bubble's time, which stands still while
-// anything runs: order keys differ all the same, and a claim expires to the instant.
+// Under synctest the store uses the bubble's time, which stands still while anything runs. Order
+// keys differ nevertheless, and a claim expires exactly at its end.
 func TestBubbleTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()

@@ -8,8 +8,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Claim is [store.Store].Claim. No lane is ever locked here. If choose panics, nothing is
-// claimed.
+// Claim is [store.Store].Claim. Locked is always empty. If choose panics, nothing is claimed.
 func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	if err := ctx.Err(); err != nil {
 		return store.Claimed{}, err
@@ -44,8 +43,8 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 	return claimed, nil
 }
 
-// window returns a claim's view of a lane: the attempted rows, and the first waiting rows, as many
-// as wanted returns. s.mu is held.
+// window returns a claim's view of a lane: the attempted rows, and then the first waiting rows, as
+// many as wanted returns. s.mu is held.
 func (s *Store) window(service batch.ServiceID, wanted func(attempted []store.LaneRow) int) (rows []store.LaneRow) {
 	l := s.lanes[service]
 	if l == nil {

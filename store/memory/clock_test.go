@@ -14,8 +14,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// A database clock that steps forward while a request is under way lets no second request out:
-// the claim only looks expired, and the monitor waits for the first request on its own clock.
+// If the database's clock steps forward while a request is under way, no second request goes out:
+// the claim only looks expired, and the monitor waits for the first request by its own clock.
 func TestClockThatStepsForward(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := ledgermem.New(&ledgermem.Options{Fault: func(a batch.Attempt) ledgermem.Fault {

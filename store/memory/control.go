@@ -38,15 +38,15 @@ func (s *Store) control(scope batch.Scope) batch.Control {
 	return c
 }
 
-// setControl keeps a control with nothing set, too, for its version, unless it was never set.
-// s.mu is held.
+// setControl keeps a control. A control with nothing set is kept, too, for its version, unless it
+// was never set. s.mu is held.
 func (s *Store) setControl(scope batch.Scope, c batch.Control) {
 	if c.Set() || c.Version > 0 {
 		s.controls[scope] = c
 	}
 }
 
-// closed reports whether nothing may leave a lane. s.mu is held.
+// closed reports whether a control keeps the lane's batches from leaving. s.mu is held.
 func (s *Store) closed(service batch.ServiceID) bool {
 	return s.controls[batch.Everything()].Closed() || s.controls[batch.Only(service)].Closed()
 }
@@ -87,8 +87,8 @@ func (s *Store) ControlsOf(ctx context.Context, q store.ControlsQuery) ([]batch.
 	return slices.Clip(found[:min(len(found), q.Limit)]), nil
 }
 
-// pruneSteered forgets up to limit acts of operators on lanes, done at until or before. s.mu
-// is held.
+// pruneSteered removes up to limit acts of operators on lanes that were done at until or before.
+// s.mu is held.
 func (s *Store) pruneSteered(until time.Time, limit int) (removed int) {
 	for scope := range maps.Clone(s.laneActs) {
 		s.laneActs[scope] = slices.DeleteFunc(s.laneActs[scope], func(a batch.Act) bool {

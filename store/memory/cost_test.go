@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// serial takes the first batch of a lane where it is ready.
+// serial takes the first batch of a lane if it is ready.
 func serial(l batch.Lane) []batch.Run {
 	if len(l.Batches) > 0 && l.Batches[0].Ready {
 		return []batch.Run{{0}}
@@ -32,7 +32,7 @@ func filled(t testing.TB, n int) *Store {
 	return s
 }
 
-// one takes a batch all the way.
+// one claims a waiting batch, and records it as accepted and then as committed.
 func one(t testing.TB, s *Store) {
 	ctx := t.Context()
 	got, err := s.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: time.Minute}, serial)
@@ -50,8 +50,8 @@ func one(t testing.TB, s *Store) {
 	}
 }
 
-// A claim or a check does not look at final and waiting batches: they are in none of the
-// structures that it goes through (docs/design.md#promise-9-cost).
+// A claim or a check does not read final and waiting batches, which are in none of the structures
+// that it reads (docs/design.md#promise-9-cost).
 func TestFinishedAndWaitingAreOutOfTheWay(t *testing.T) {
 	s := filled(t, 3000)
 	for range 2000 {
@@ -64,7 +64,7 @@ func TestFinishedAndWaitingAreOutOfTheWay(t *testing.T) {
 	assert.Equal(t, 2000, s.final.len())
 }
 
-// A lane that is gone leaves nothing behind once its batches are pruned.
+// A lane leaves nothing in memory after its batches were pruned.
 func TestPrunedLanesAreForgotten(t *testing.T) {
 	s := New()
 	for i := range 500 {
@@ -79,7 +79,7 @@ func TestPrunedLanesAreForgotten(t *testing.T) {
 	assert.Empty(t, s.lanes)
 	assert.Empty(t, s.byID)
 	assert.Zero(t, s.all.len())
-	for range 2 { // the first reader notices, the second does it
+	for range 2 { // the first reader notices the empty lanes, and the second removes them
 		lanes, err := s.Lanes(t.Context(), store.LanesQuery{Start: true, Limit: 10})
 		require.NoError(t, err)
 		assert.Empty(t, lanes)
@@ -87,7 +87,8 @@ func TestPrunedLanesAreForgotten(t *testing.T) {
 	assert.Empty(t, s.openLaneNames.sorted)
 }
 
-// The cost of a batch must be the same with any number of waiting and of finished batches.
+// BenchmarkOne measures the cost of a batch, which must not depend on the number of waiting and of
+// final batches.
 func BenchmarkOne(b *testing.B) {
 	for _, backlog := range []int{10_000, 300_000} {
 		b.Run(fmt.Sprintf("backlog=%d", backlog), func(b *testing.B) {

@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// entry is one stored batch: its constant part, and its row. Transactions are not kept, since
-// no method of the contract reads them.
+// entry is a stored batch: the part that never changes, and its row. Transactions are not kept,
+// since no method of the contract reads them.
 type entry struct {
 	number       int64
 	key          batch.Key
@@ -30,7 +30,7 @@ type entry struct {
 	reports []batch.Report
 }
 
-// changeKey is a caller's key in its service.
+// changeKey is a DataChangeID within its service.
 type changeKey struct {
 	service batch.ServiceID
 	change  string
@@ -42,7 +42,7 @@ func (e *entry) ref() store.Ref {
 	return store.Ref{Key: e.key, Row: e.number, Created: e.created, TraceParent: e.traceParent}
 }
 
-// record returns the application's view; it shares nothing with the entry.
+// record returns the application's view of the entry. It shares no memory with the entry.
 func (e *entry) record() batch.Record {
 	r := cloneRow(e.row).Record(e.key)
 	r.Budget, r.DataChangeID, r.CreatedAt, r.TraceParent = e.budget, e.dataChangeID, e.created, e.traceParent
@@ -50,10 +50,10 @@ func (e *entry) record() batch.Record {
 	return r
 }
 
-// isWaiting reports whether the row is open and counts as never attempted.
+// isWaiting reports whether the row is open and was never attempted.
 func isWaiting(r store.Row) bool { return !r.Final() && !r.Attempted() }
 
-// isInFlight reports whether the monitor owns the row, or will once a claim is over.
+// isInFlight reports whether the monitor owns the row, or will own it when a claim has expired.
 func isInFlight(r store.Row) bool { return !r.Final() && !r.State.Claimable() }
 
 // find returns the entry of a key, or nil. An id under another service does not match. s.mu is
@@ -65,7 +65,7 @@ func (s *Store) find(key batch.Key) *entry {
 	return nil
 }
 
-// put writes a row back and keeps every index in step with it. s.mu is held.
+// put writes a row back and updates every index. s.mu is held.
 func (s *Store) put(e *entry, next store.Row) {
 	was := e.row
 	next = truncated(next)
@@ -99,7 +99,7 @@ func truncated(r store.Row) store.Row {
 	return r
 }
 
-// cloneRow copies the row and everything that it points to.
+// cloneRow copies the row and everything that the row points to.
 func cloneRow(r store.Row) store.Row {
 	if r.Error != nil {
 		e := *r.Error

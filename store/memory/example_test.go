@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// In a test, a transaction of the store stands for the application's: a batch is there once it is
-// committed.
+// In a test, a transaction of the store stands for the application's. A batch is stored when the
+// transaction is committed.
 func Example() {
 	ctx := context.Background()
 	st := memory.New()

@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Find is [store.Store].Find. It looks at all batches.
+// Find is [store.Store].Find. It reads all batches.
 func (s *Store) Find(ctx context.Context, q store.FindQuery) ([]batch.Record, bool, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
@@ -48,17 +48,17 @@ func (s *Store) Find(ctx context.Context, q store.FindQuery) ([]batch.Record, bo
 	return firstOf(found, q.Limit)
 }
 
-// nameMatches reports whether a name is the text, or begins with it.
+// nameMatches reports whether name is text, or, if begins is true, begins with text.
 func nameMatches(name, text string, begins bool) bool {
 	return name == text || begins && strings.HasPrefix(name, text)
 }
 
-// firstOf returns up to limit of the found.
+// firstOf returns up to limit elements of found, and whether there are more.
 func firstOf[T any](found []T, limit int) ([]T, bool, error) {
 	return found[:min(len(found), limit)], len(found) > limit, nil
 }
 
-// FindLanes is [store.Store].FindLanes. It looks at all lanes.
+// FindLanes is [store.Store].FindLanes. It reads all lanes.
 func (s *Store) FindLanes(ctx context.Context, q store.FindLanesQuery) ([]batch.ServiceID, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (s *Store) FindLanes(ctx context.Context, q store.FindLanesQuery) ([]batch.
 	return found[:min(len(found), q.Limit)], nil
 }
 
-// FindOrders is [order.Store].FindOrders. It looks at all orders.
+// FindOrders is [order.Store].FindOrders. It reads all orders.
 func (s *Store) FindOrders(ctx context.Context, q order.FindQuery) ([]order.Record, bool, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, err

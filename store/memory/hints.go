@@ -8,7 +8,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Tell gives a hint to the other listeners of this store, before it returns.
+// Tell passes a hint to the other listeners of this store before it returns.
 func (s *Store) Tell(ctx context.Context, h store.Hint) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -19,7 +19,7 @@ func (s *Store) Tell(ctx context.Context, h store.Hint) error {
 	return nil
 }
 
-// Hear gives hints to a listener until ctx is done. None is lost.
+// Hear passes hints to a listener until ctx is done. No hint is lost.
 func (s *Store) Hear(ctx context.Context, l store.Listener) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (s *Store) Hear(ctx context.Context, l store.Listener) error {
 	}
 }
 
-// listenersOf returns who gets a hint.
+// listenersOf returns the listeners that get a hint.
 func (s *Store) listenersOf(h store.Hint) (all []*store.Listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,7 +56,7 @@ func (s *Store) listenersOf(h store.Hint) (all []*store.Listener) {
 	return all
 }
 
-// removeListener ends a listener.
+// removeListener removes a listener.
 func (s *Store) removeListener(own *store.Listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

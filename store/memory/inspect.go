@@ -40,7 +40,7 @@ func (s *Store) Look(ctx context.Context, key batch.Key, window int) (l store.Lo
 	return l, err
 }
 
-// inspect shows f a batch.
+// inspect calls f with the entry of a batch.
 func (s *Store) inspect(ctx context.Context, key batch.Key, f func(*entry)) error {
 	if err := ctx.Err(); err != nil {
 		return err

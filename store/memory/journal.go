@@ -8,13 +8,14 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// stream is one log of a ledger's events.
+// stream is the log of a stream of events.
 type stream struct {
 	store.Stream
 	ids map[string]bool
 }
 
-// loggedID is an id in the order of writing.
+// loggedID is an id of a stream's log. The ids of all streams are kept in the order in which they
+// were written.
 type loggedID struct {
 	stream *stream
 	id     string
@@ -96,7 +97,8 @@ func (s *Store) FindStream(ctx context.Context, name string, ids []string) (batc
 	return found, nil
 }
 
-// pruneLog forgets up to limit ids written at until or before, oldest first. s.mu is held.
+// pruneLog removes up to limit ids that were written at until or before, the oldest first. s.mu is
+// held.
 func (s *Store) pruneLog(until time.Time, limit int) (n int) {
 	for n < min(limit, len(s.log)) && !s.log[n].at.After(until) {
 		l := s.log[n]
@@ -105,6 +107,6 @@ func (s *Store) pruneLog(until time.Time, limit int) (n int) {
 		n++
 	}
 	clear(s.log[:n])
-	s.log = s.log[n:] // the rest is copied when it has to grow, not by every call
+	s.log = s.log[n:] // the rest is copied only when the slice has to grow
 	return n
 }

@@ -11,15 +11,15 @@ import (
 // lane is the queue of one service.
 type lane struct {
 	service    batch.ServiceID
-	lastKey    time.Time    // the order key given out last
-	all        list[*entry] // all its batches, open and final
-	queued     list[*entry] // open and never attempted
-	attempted  list[*entry] // open and attempted
-	inLaneList bool         // known to the laneOrder
+	lastKey    time.Time    // the last order key of the lane
+	all        list[*entry] // all batches of the lane, open and final
+	queued     list[*entry] // the open batches that were never attempted
+	attempted  list[*entry] // the open batches that were attempted
+	inLaneList bool         // true if the lane is in Store.openLaneNames
 }
 
-// orderKey returns the order key for a batch that goes to the end of the lane now, even if the
-// clock stepped back.
+// orderKey returns the order key for a batch that is added at the end of the lane now, even if the
+// clock has stepped back.
 func (l *lane) orderKey(now time.Time) time.Time {
 	if behind := l.lastKey.Add(time.Microsecond); behind.After(now) {
 		now = behind
@@ -30,7 +30,7 @@ func (l *lane) orderKey(now time.Time) time.Time {
 
 func (l *lane) open() int { return l.queued.len() + l.attempted.len() }
 
-// lane returns the lane of a service, made if need be. s.mu is held.
+// lane returns the lane of a service. It makes the lane if there is none. s.mu is held.
 func (s *Store) lane(service batch.ServiceID) *lane {
 	l := s.lanes[service]
 	if l == nil {
@@ -40,7 +40,7 @@ func (s *Store) lane(service batch.ServiceID) *lane {
 	return l
 }
 
-// enlist puts an open entry into its lane's list. s.mu is held.
+// enlist adds an open entry to its lane's list. s.mu is held.
 func (s *Store) enlist(e *entry) {
 	switch {
 	case e.row.Final():
@@ -55,7 +55,7 @@ func (s *Store) enlist(e *entry) {
 	}
 }
 
-// unlist takes an entry out of its lane's list. s.mu is held.
+// unlist removes an entry from its lane's list. s.mu is held.
 func (s *Store) unlist(e *entry) {
 	switch {
 	case e.row.Final():
@@ -83,7 +83,7 @@ func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceI
 	return s.openLanes(q, func(service batch.ServiceID) bool { return !s.closed(service) }), nil
 }
 
-// openLanes lists lanes that have open batches and are wanted. s.mu is held.
+// openLanes returns the lanes that have open batches and for which wanted is true. s.mu is held.
 func (s *Store) openLanes(q store.LanesQuery, wanted func(batch.ServiceID) bool) (found []batch.ServiceID) {
 	passed := 0
 	for _, l := range s.openLaneNames.queuesAfter(q.After, q.Start) {

@@ -2,8 +2,8 @@ package memory
 
 import "sort"
 
-// list is an ordered list that is cheap to change at both ends, where queues change: inserting
-// and removing move the shorter side.
+// list is an ordered list that is cheap to change at both ends, where queues change. Inserting and
+// removing move the elements of the shorter side.
 type list[T comparable] struct {
 	before func(a, b T) bool
 	items  []T // items[:head] are zero
@@ -14,7 +14,7 @@ func (l *list[T]) len() int        { return len(l.items) - l.head }
 func (l *list[T]) at(i int) T      { return l.items[l.head+i] }
 func (l *list[T]) first(n int) []T { return l.items[l.head : l.head+min(n, l.len())] }
 
-// search returns the position of the first entry that is not before e.
+// search returns the index of the first element that is not before e.
 func (l *list[T]) search(e T) int {
 	return sort.Search(l.len(), func(i int) bool { return !l.before(l.at(i), e) })
 }
@@ -22,7 +22,7 @@ func (l *list[T]) search(e T) int {
 func (l *list[T]) insert(e T) {
 	n := l.len()
 	i := n
-	if n > 0 && !l.before(l.at(n-1), e) { // most come last
+	if n > 0 && !l.before(l.at(n-1), e) { // most elements are added at the end
 		i = l.search(e)
 	}
 	if i < n/2 && l.head > 0 {
@@ -31,7 +31,7 @@ func (l *list[T]) insert(e T) {
 		l.items[l.head+i] = e
 		return
 	}
-	if l.head > n { // more gap than entries: move down instead of growing
+	if l.head > n { // so large a gap is reused: the elements move down
 		copy(l.items, l.items[l.head:])
 		clear(l.items[n:])
 		l.items, l.head = l.items[:n], 0
@@ -42,7 +42,7 @@ func (l *list[T]) insert(e T) {
 	l.items[l.head+i] = e
 }
 
-// remove takes e out; nothing happens where it is not in.
+// remove removes e, if the list has it.
 func (l *list[T]) remove(e T) {
 	i := l.search(e)
 	n := l.len()

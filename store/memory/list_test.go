@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// The list is a sorted slice, in whichever way it moves its entries.
+// The list has the elements of a sorted slice, whichever side it moves.
 func TestListIsASortedSlice(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for seed := range uint64(20) {
@@ -21,11 +21,11 @@ func TestListIsASortedSlice(t *testing.T) {
 		for step := range 250 {
 			e := &entry{key: batch.Key{ID: batch.ID(rune('a' + r.IntN(26)))}, created: start.Add(time.Duration(step) * time.Second)}
 			switch n := r.IntN(10); {
-			case n < 5: // most come last
+			case n < 5: // most elements are added at the end
 			case n < 7:
 				e.created = start.Add(time.Duration(r.IntN(250)) * time.Second)
 			case len(want) > 0:
-				i := 0 // and most go first
+				i := 0 // most elements are removed at the front
 				if n == 9 {
 					i = r.IntN(len(want))
 				}

@@ -7,19 +7,19 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// namedQueue is an element of names.
+// namedQueue is an element of queueNames.
 type namedQueue interface {
 	name() batch.ServiceID
 	empty() bool
-	setListed(bool) // sets whether it is in a names
+	setListed(bool) // sets whether the queue is in a queueNames
 }
 
-// queueNames keeps queues in byte order. A reader merges new queues in, and drops empty queues at
-// the same time, so that adding or emptying a queue costs no pass over all queues.
+// queueNames keeps queues in the byte order of their names. A reader merges new queues in, and
+// removes empty queues at the same time. So adding or emptying a queue does not read all queues.
 type queueNames[T namedQueue] struct {
 	sorted    []T
 	newQueues []T
-	manyEmpty bool // a reader met many empty queues
+	manyEmpty bool // true if a reader met many empty queues
 }
 
 func (o *queueNames[T]) add(q T) {
@@ -27,7 +27,8 @@ func (o *queueNames[T]) add(q T) {
 	o.newQueues = append(o.newQueues, q)
 }
 
-// queuesAfter returns all queues after a name, or all; some may be empty.
+// queuesAfter returns the queues after a name, or all queues if start is true. Some of them may be
+// empty.
 func (o *queueNames[T]) queuesAfter(after batch.ServiceID, start bool) []T {
 	o.merge()
 	if start {
@@ -36,7 +37,7 @@ func (o *queueNames[T]) queuesAfter(after batch.ServiceID, start bool) []T {
 	return o.sorted[sort.Search(len(o.sorted), func(i int) bool { return o.sorted[i].name() > after }):]
 }
 
-// merge makes sorted complete.
+// merge adds the new queues to sorted, and removes empty ones.
 func (o *queueNames[T]) merge() {
 	if len(o.newQueues) == 0 && !o.manyEmpty {
 		return
@@ -51,7 +52,7 @@ func (o *queueNames[T]) merge() {
 			all = append(all, q)
 		}
 	}
-	slices.SortFunc(all, func(a, b T) int { // nearly sorted, and so cheap
+	slices.SortFunc(all, func(a, b T) int { // the slice is nearly sorted, so this is cheap
 		switch {
 		case a.name() < b.name():
 			return -1

@@ -39,7 +39,8 @@ func (s *Store) Acquit(ctx context.Context, seen batch.Record, by batch.By) (bat
 		func(r store.Row, _ time.Time) (store.Row, error) { return r.Acquit() })
 }
 
-// operate applies f to a batch that is still as it was seen; act holds the act and its author.
+// operate applies f to a batch whose record is still the one that the person saw. act has the
+// action and its author.
 func (s *Store) operate(ctx context.Context, seen batch.Record, act batch.Act, f func(store.Row, time.Time) (store.Row, error)) (batch.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return batch.Record{}, err

@@ -8,7 +8,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 )
 
-// orderEntry is one stored order: its constant part, and its row.
+// orderEntry is a stored order: the part that never changes, and its row.
 type orderEntry struct {
 	order.Order
 	party   *party
@@ -18,7 +18,7 @@ type orderEntry struct {
 	row order.Row
 }
 
-// record returns the application's view; it shares nothing with the order.
+// record returns the application's view of the order. It shares no memory with the order.
 func (o *orderEntry) record() order.Record {
 	r := o.row.Record(o.Order, o.created)
 	if r.Error != nil {
@@ -31,12 +31,12 @@ func (o *orderEntry) record() order.Record {
 // party is the queue of orders of one party.
 type party struct {
 	service batch.ServiceID
-	lastKey time.Time // the order key given out last
-	stored  int       // its orders, open and final
+	lastKey time.Time // the last order key of the party
+	stored  int       // the number of stored orders, open and final
 	queue   list[*orderEntry]
-	byAge   list[*orderEntry] // the queue, by age
-	split   list[*orderEntry] // queued orders that have a group
-	batch   *entry            // its batch with unsettled orders, or nil
+	byAge   list[*orderEntry] // the orders of queue, by age
+	split   list[*orderEntry] // the queued orders that have a split group
+	batch   *entry            // the party's batch whose orders are not settled, or nil
 	listed  bool
 }
 
@@ -44,7 +44,7 @@ func (p *party) name() batch.ServiceID { return p.service }
 func (p *party) empty() bool           { return p.queue.len() == 0 }
 func (p *party) setListed(is bool)     { p.listed = is }
 
-// orderKey is a caller's key of an order, in its party.
+// orderKey is the key of an order within its party.
 type orderKey struct {
 	party batch.ServiceID
 	key   string
@@ -52,7 +52,7 @@ type orderKey struct {
 
 func (o *orderEntry) name() orderKey { return orderKey{o.Party, o.Key} }
 
-// orders holds all orders, and the indexes that their loops read.
+// orders has all orders, and the indexes that the methods read.
 type orders struct {
 	byID      map[order.ID]*orderEntry
 	byKey     map[orderKey]*orderEntry // orders that have a key
@@ -72,7 +72,7 @@ func newOrders() orders {
 	}
 }
 
-// party returns the party's queue, made if need be.
+// party returns the queue of a party. It makes the queue if there is none.
 func (os *orders) party(service batch.ServiceID) *party {
 	p := os.parties[service]
 	if p == nil {
@@ -84,13 +84,13 @@ func (os *orders) party(service batch.ServiceID) *party {
 	return p
 }
 
-// insert stores a new order behind all others of its party, even if the clock stepped back.
+// insert stores a new order after all others of its party, even if the clock has stepped back.
 func (os *orders) insert(o *orderEntry, now time.Time) {
 	o.created = keyAfter(os.party(o.Party).lastKey, now)
 	os.place(o)
 }
 
-// place stores a new order that has its order key.
+// place stores a new order whose order key is set.
 func (os *orders) place(o *orderEntry) {
 	o.party = os.party(o.Party)
 	if o.created.After(o.party.lastKey) {
@@ -105,7 +105,7 @@ func (os *orders) place(o *orderEntry) {
 	os.enlist(o)
 }
 
-// put writes a row back and keeps every index in step with it.
+// put writes a row back and updates every index.
 func (os *orders) put(o *orderEntry, next order.Row) {
 	os.unlist(o)
 	next.FinalAt = next.FinalAt.Truncate(time.Microsecond)
@@ -145,7 +145,7 @@ func (os *orders) unlist(o *orderEntry) {
 	}
 }
 
-// remove forgets a final order.
+// remove removes a final order.
 func (os *orders) remove(o *orderEntry) {
 	os.final.remove(o)
 	os.all.remove(o)

@@ -21,7 +21,7 @@ func (s *Store) AddOrders(ctx context.Context, added ...order.Order) error {
 	return s.addOrders(ctx, nil, added)
 }
 
-// addOrders stores orders, or adds them in t where t is not nil.
+// addOrders stores orders, or adds them in t if t is not nil.
 func (s *Store) addOrders(ctx context.Context, t *Tx, added []order.Order) error {
 	if _, err := order.Check(added); err != nil {
 		return err
@@ -66,10 +66,10 @@ func (s *Store) addOrders(ctx context.Context, t *Tx, added []order.Order) error
 	return nil
 }
 
-// freshOrders returns the orders that are not stored yet, nor added in t. s.mu is held.
+// freshOrders returns the orders that are not stored yet and not added in t. s.mu is held.
 func (s *Store) freshOrders(added []order.Order, t *Tx) ([]*orderEntry, error) {
 	var fresh []*orderEntry
-	ids, keys := make(map[order.ID]bool, len(added)), map[orderKey]bool{} // of fresh
+	ids, keys := make(map[order.ID]bool, len(added)), map[orderKey]bool{} // the ids and keys of the orders in fresh
 	for _, o := range added {
 		key := orderKey{o.Party, o.Key}
 		byID, byKey := s.orders.byID[o.ID], s.orders.byKey[key]
@@ -163,7 +163,7 @@ func selectsOrder(q order.ListQuery, o *orderEntry) bool {
 		(q.Batch == "" || q.Batch == o.row.Batch)
 }
 
-// pruneOrders forgets up to limit orders that became final at until or before. s.mu is held.
+// pruneOrders removes up to limit orders that became final at until or before. s.mu is held.
 func (s *Store) pruneOrders(until time.Time, limit int) (removed int) {
 	for removed < limit && s.orders.final.len() > 0 {
 		o := s.orders.final.at(0)

@@ -9,8 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Pending is [store.Store].Pending. It looks only at batches in flight, not at waiting or
-// final ones.
+// Pending is [store.Store].Pending. It reads only batches in flight, and no waiting or final ones.
 func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -28,7 +27,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 			}
 		}
 	}
-	// A total order, so that the map's random order does not show.
+	// This is a total order, so that the map's random order does not matter.
 	sort.Slice(due, func(i, j int) bool {
 		a, b := due[i], due[j]
 		if !a.row.AskedAt.Equal(b.row.AskedAt) {
@@ -68,8 +67,7 @@ func (s *Store) monitoredEntries(services []batch.ServiceID, now time.Time) (fou
 	return found
 }
 
-// Checked is [store.Store].Checked. It leaves a row alone that the monitor no longer owns:
-// the row has moved on.
+// Checked is [store.Store].Checked. It does not change a row that the monitor no longer owns.
 func (s *Store) Checked(ctx context.Context, due []store.Due) error {
 	if err := ctx.Err(); err != nil {
 		return err

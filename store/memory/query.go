@@ -62,7 +62,7 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) ([]batch.Record, st
 	return found, store.CursorAfter(last.CreatedAt, string(last.ID)), nil
 }
 
-// page returns the rows of a page, and one more. s.mu is held.
+// page returns the rows of a page, and one more row. s.mu is held.
 func (s *Store) page(q store.ListQuery, l *list[*entry], after *entry) (rows []*entry) {
 	now, from, to := s.now(), 0, l.len()
 	switch {
@@ -103,7 +103,7 @@ func isSelected(q store.ListQuery, e *entry) bool {
 		(q.Tag.Name == "" || e.tags[q.Tag.Name] == q.Tag.Value)
 }
 
-// parseCursor returns an entry at the cursor's place.
+// parseCursor returns an entry that has the order key of the cursor.
 func parseCursor(c store.Cursor) (*entry, error) {
 	at, id, err := store.ParseCursor(c)
 	if err != nil {

@@ -19,8 +19,8 @@ func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.A
 	applied := make([]store.Applied, len(outcomes))
 	for i, o := range outcomes {
 		e := s.find(o.Key)
-		// The number detects a batch that was pruned and added again since. A commit is a fact
-		// about the id, under any number.
+		// The number tells whether the batch was pruned and added again since. A commit applies to
+		// the batch of the id under any number.
 		if e == nil || (o.Row != 0 && o.Row != e.number && o.Finding != store.IsCommitted) {
 			applied[i] = store.Applied{Ref: o.Ref, Result: store.Gone}
 			continue

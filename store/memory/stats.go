@@ -11,8 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// CountOpen is [store.Store].CountOpen. It counts while everybody waits: this store keeps no more
-// than a process can hold.
+// CountOpen is [store.Store].CountOpen. Other callers wait while it counts. This does not take
+// long, since the store has no more batches than fit into memory.
 func (s *Store) CountOpen(ctx context.Context) (store.Totals, error) {
 	if err := ctx.Err(); err != nil {
 		return store.Totals{}, err
@@ -82,7 +82,7 @@ func (s *Store) count(now time.Time) store.Totals {
 	return c
 }
 
-// earlierTime returns the earlier of two times; zero is no time.
+// earlierTime returns the earlier of two times; if a is the zero time, it returns b.
 func earlierTime(a, b time.Time) time.Time {
 	if a.IsZero() || b.Before(a) {
 		return b

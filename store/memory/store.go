@@ -26,27 +26,27 @@ var (
 // same calls at the same times give the same results.
 type Store struct {
 	mu     sync.Mutex
-	offset time.Duration // of the store's clock: see StepClock
+	offset time.Duration // how far the store's clock is ahead of time.Now: see StepClock
 
-	lastNumber         int64 // the last entry's number
+	lastNumber         int64 // the number of the last entry
 	byID               map[batch.ID]*entry
-	byChange           map[changeKey]*entry // batches that have a DataChangeID
+	byChange           map[changeKey]*entry // the batches that have a DataChangeID
 	lanes              map[batch.ServiceID]*lane
 	openLaneNames      queueNames[*lane]
-	all                list[*entry]             // by order key; List reads it
-	byTag              map[string]*list[*entry] // by the value of a tag, as all
-	final              list[*entry]             // by the time they became final, without quarantine; Prune reads it
+	all                list[*entry]             // in the order of their keys; List reads it
+	byTag              map[string]*list[*entry] // the batches by the value of a tag, in the order of all
+	final              list[*entry]             // the final batches that are not in quarantine, by the time they became final; Prune reads it
 	inFlight           map[batch.ID]*entry
 	tombstones         map[batch.ID]*tombstone
-	tombstonesByChange map[changeKey]*tombstone // tombstones that have a DataChangeID
+	tombstonesByChange map[changeKey]*tombstone // the tombstones that have a DataChangeID
 
-	controls map[batch.Scope]batch.Control // controls that are set
+	controls map[batch.Scope]batch.Control // the controls that are or were set
 	laneActs map[batch.Scope][]batch.Act
 
 	streams map[string]*stream
 	log     []loggedID // the ids of all streams, in the order in which they were written
 
-	listeners []*store.Listener // in the order in which they began
+	listeners []*store.Listener // in the order in which they began to listen
 
 	orders orders
 	texts  map[store.TextKind]map[string]store.Text // by name
@@ -75,10 +75,10 @@ func New() *Store {
 	}
 }
 
-// Abilities returns all of them.
+// Abilities returns all abilities.
 func (s *Store) Abilities() store.Abilities { return store.AllAbilities }
 
-// Upkeep does nothing: memory needs no care.
+// Upkeep does nothing and returns no warnings.
 func (s *Store) Upkeep(context.Context) ([]store.Warning, error) { return nil, nil }
 
 // StepClock moves the store's clock by d, forwards or back, as a database's clock may jump:

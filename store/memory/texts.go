@@ -24,7 +24,7 @@ func (s *Store) ReadTexts(ctx context.Context, kind store.TextKind, names ...str
 	return found, s.now(), nil
 }
 
-// text returns the text of a name. s.mu is held.
+// text returns the text of a name; its Version is 0 if there is none. s.mu is held.
 func (s *Store) text(kind store.TextKind, name string) store.Text {
 	if t, is := s.texts[kind][name]; is {
 		return t

@@ -9,13 +9,13 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// tombstone is the remainder of a batch after Prune.
+// tombstone is what remains of a batch after Prune.
 type tombstone struct {
 	batch.Record
 	hash [sha256.Size]byte
 }
 
-// keepTombstone keeps a tombstone of an entry that is removed now. s.mu is held.
+// keepTombstone adds the tombstone of an entry that is removed now. s.mu is held.
 func (s *Store) keepTombstone(e *entry, now time.Time) {
 	t := &tombstone{store.Remains(e.record(), now), e.hash}
 	s.tombstones[e.key.ID] = t
@@ -24,7 +24,7 @@ func (s *Store) keepTombstone(e *entry, now time.Time) {
 	}
 }
 
-// tombstoneRecord returns the tombstone of a batch that was removed. s.mu is held.
+// tombstoneRecord returns the record that the tombstone of a removed batch keeps. s.mu is held.
 func (s *Store) tombstoneRecord(key batch.Key) (batch.Record, bool) {
 	t := s.tombstones[key.ID]
 	if t == nil || t.Key != key {
@@ -38,8 +38,8 @@ func (s *Store) tombstoneRecord(key batch.Key) (batch.Record, bool) {
 	return r, true
 }
 
-// isBuried reports whether retention has removed the batch, which may be stored under its
-// DataChangeID alone. s.mu is held.
+// isBuried reports whether retention has removed the batch, or the batch to which its DataChangeID
+// was given. s.mu is held.
 func (s *Store) isBuried(e *entry, stored bool) (bool, error) {
 	t := s.tombstones[e.key.ID]
 	switch {

@@ -19,7 +19,7 @@ type Tx struct {
 	s     *Store
 	ended chan struct{} // closed by Commit and Rollback
 
-	// The additions. s.mu guards them.
+	// The following fields are the additions. s.mu guards them.
 	batches     []*entry
 	byID        map[batch.ID]*entry
 	byChange    map[changeKey]*entry
@@ -71,7 +71,7 @@ func (t *Tx) end(op string, do func()) error {
 
 var errTxEnded = errors.New("the transaction has ended already, by a Commit or a Rollback")
 
-// checkLive is nil while the transaction has not ended. s.mu is held.
+// checkLive returns nil if the transaction is open. s.mu is held.
 func (t *Tx) checkLive() error {
 	if !t.s.openTxs[t] {
 		return errTxEnded
@@ -157,7 +157,7 @@ func (s *Store) addTx(ctx context.Context, t *Tx, batches []batch.Batch) error {
 	return nil
 }
 
-// keyAfter returns an order key behind another one: at, or the next one.
+// keyAfter returns at, or, if at is not after the order key other, the next key after other.
 func keyAfter(other, at time.Time) time.Time {
 	if next := other.Add(time.Microsecond); next.After(at) {
 		return next
@@ -165,8 +165,8 @@ func keyAfter(other, at time.Time) time.Time {
 	return at
 }
 
-// lockFor locks s.mu once no open transaction but own holds an id or a key of these batches and
-// orders.
+// lockFor locks s.mu when no open transaction other than own has an id or a key of these batches
+// and orders.
 func (s *Store) lockFor(ctx context.Context, own *Tx, entries []*entry, orders []order.Order) error {
 	for {
 		s.mu.Lock()
@@ -183,7 +183,8 @@ func (s *Store) lockFor(ctx context.Context, own *Tx, entries []*entry, orders [
 	}
 }
 
-// holder returns an open transaction but own that holds an id or a key. s.mu is held.
+// holder returns an open transaction other than own that has one of these ids or keys, or nil.
+// s.mu is held.
 func (s *Store) holder(own *Tx, entries []*entry, orders []order.Order) *Tx {
 	for t := range s.openTxs {
 		if t == own {

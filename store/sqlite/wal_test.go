@@ -124,8 +124,8 @@ func TestASmallLogIsLeftAlone(t *testing.T) {
 	assert.Equal(t, size, logBytes(t, path))
 }
 
-// upkeepSoon wants Upkeep to wait for no reader and no writer: the connections' busy_timeout is 20
-// s.
+// upkeepSoon requires that Upkeep waits for no reader and no writer: the connections' busy_timeout
+// is 20 s.
 func upkeepSoon(t *testing.T, s *Store) {
 	t.Helper()
 	done := make(chan error, 1)
@@ -141,8 +141,8 @@ func upkeepSoon(t *testing.T, s *Store) {
 	}
 }
 
-// Where a reader came after all was copied, the file cannot be cut off: nothing waits for that
-// reader, least of all under the lock that other writers need.
+// If a reader began after everything was copied, the file cannot be truncated. Upkeep does not
+// wait for that reader, and does not wait with the lock that other writers need.
 func TestCuttingTheLogWaitsForNobody(t *testing.T) {
 	s, path := warned(t)
 	ctx := t.Context()
@@ -150,7 +150,7 @@ func TestCuttingTheLogWaitsForNobody(t *testing.T) {
 	for i := range 3 {
 		require.NoError(t, s.Add(ctx, large(i)))
 	}
-	late := holdReader(t, path) // sees all of it, and needs the log for that
+	late := holdReader(t, path) // reads the whole log, and needs it
 	early()
 	upkeepSoon(t, s)
 	assert.Greater(t, logBytes(t, path), int64(1<<20))
@@ -161,8 +161,8 @@ func TestCuttingTheLogWaitsForNobody(t *testing.T) {
 	assert.Less(t, logBytes(t, path), int64(1<<19))
 }
 
-// An application's transaction holds the lock under which the log is cut off: that is done
-// another time.
+// If an application's transaction holds the lock with which the log is truncated, Upkeep truncates
+// it another time.
 func TestCuttingTheLogBesideAWriter(t *testing.T) {
 	s, path := warned(t)
 	ctx := t.Context()
@@ -178,7 +178,7 @@ func TestCuttingTheLogBesideAWriter(t *testing.T) {
 	require.NoError(t, tx.Commit())
 }
 
-// The option has a range, and a default.
+// Options.LogWarning has a range and a default.
 func TestLogWarning(t *testing.T) {
 	_, c, path := fresh(t)
 	for limit, want := range map[int64]int64{0: DefaultLogWarning, 1 << 20: 1 << 20, 1 << 40: 1 << 40, -1: -1} {
@@ -216,7 +216,7 @@ func TestNoLogInMemory(t *testing.T) {
 	assert.Empty(t, warnings)
 }
 
-// A Runner reports a large log once, and nothing when it is small again.
+// A Runner reports a large log once, and reports nothing after the log is small again.
 func TestARunnerReportsALargeLog(t *testing.T) {
 	s, path := warned(t)
 	told := make(chan error, 100)

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// canWatch says that the system tells when a file was written, and takes no time until then.
+// canWatch is true if the system reports that a file was written, at no cost until then.
 const canWatch = true
 
-// watch tells when the log of a database, or the database's file, was written or replaced: by
-// inotify. It watches their directory, so that it goes on where the log is deleted and made anew.
-// It opens neither file: a process that closes any descriptor of a file loses all locks that
-// SQLite has on the file in this process.
+// watch reports that the log of a database, or the database's file, was written or replaced, by
+// inotify. It watches their directory, so that it also works after the log was deleted and made
+// again. It opens neither file, because a process that closes any descriptor of a file loses all
+// locks that SQLite has on that file in this process.
 type watch struct {
 	events *os.File
 	paths  [2]string // of the log and of the database's file
@@ -25,7 +25,7 @@ type watch struct {
 	buf    [4096]byte
 }
 
-// watchedEvents are the events of a directory.
+// watchedEvents are the events of the directory that a watch asks for.
 const watchedEvents = syscall.IN_MODIFY | syscall.IN_ATTRIB | syscall.IN_CREATE | syscall.IN_MOVED_TO | syscall.IN_MOVED_FROM |
 	syscall.IN_DELETE | syscall.IN_DELETE_SELF | syscall.IN_MOVE_SELF
 
@@ -45,10 +45,11 @@ func newWatch(f *files) (*watch, error) {
 	return w, nil
 }
 
-// close ends wait, too.
+// close closes the watch, and ends a wait.
 func (w *watch) close() { _ = w.events.Close() }
 
-// wait returns the events since the last wait. It waits for something, for d at most.
+// wait returns what has happened since the last wait. If that is nothing, it waits for an event,
+// at most for d.
 func (w *watch) wait(d time.Duration) (observation, error) {
 	raw, err := w.events.SyscallConn()
 	if err != nil {
@@ -58,8 +59,8 @@ func (w *watch) wait(d time.Duration) (observation, error) {
 	var failed error
 	drain := func(fd uintptr) { all, failed = w.drain(int(fd)) }
 	if d <= 0 {
-		// A Read would return the deadline of an earlier wait, and leave the events where they
-		// are.
+		// SyscallConn is used because a Read would return the error of an earlier deadline without
+		// reading the events.
 		err = raw.Control(drain)
 		return all, errors.Join(err, failed)
 	}
@@ -76,7 +77,7 @@ func (w *watch) wait(d time.Duration) (observation, error) {
 	return all, errors.Join(err, failed)
 }
 
-// drain reads all events that have come.
+// drain reads all events that have arrived.
 func (w *watch) drain(fd int) (all observation, err error) {
 	for {
 		n, err := syscall.Read(fd, w.buf[:])
@@ -93,9 +94,9 @@ func (w *watch) drain(fd int) (all observation, err error) {
 	}
 }
 
-// read sums up the events in b, each a struct inotify_event (see inotify(7)). Where the kernel has
+// read combines the events in b, each a struct inotify_event (see inotify(7)). If the kernel has
 // dropped events, or the directory itself was moved, it reports a write: the caller then reads the
-// database, and so finds what has changed.
+// database, and finds out what has changed.
 func (w *watch) read(b []byte) (s observation) {
 	for len(b) >= syscall.SizeofInotifyEvent {
 		mask, size := binary.NativeEndian.Uint32(b[4:]), int(binary.NativeEndian.Uint32(b[12:]))
@@ -114,8 +115,9 @@ func (w *watch) read(b []byte) (s observation) {
 	return s
 }
 
-// touch sets the times of the log, or of the database's file where no connection is open and there
-// is no log: an event, or on some file systems none, as for all that is written there.
+// touch sets the times of the log; if no connection is open and there is no log, the times of the
+// database's file. That causes an event. On some file systems it does not, and neither does any
+// write there.
 func (w *watch) touch() error {
 	now := time.Now()
 	err := os.Chtimes(w.paths[0], now, now)

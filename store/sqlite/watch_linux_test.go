@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A watch loses no event: neither one that comes together with a test's own, nor one that comes
-// after the deadline of a wait in vain.
+// A watch loses no event: neither an event that comes together with that of the watch's own test,
+// nor one that comes after a wait has ended without an event.
 func TestWatch(t *testing.T) {
 	dir := t.TempDir()
 	f := &files{path: filepath.Join(dir, "q.db")}
@@ -50,7 +50,7 @@ func TestWatch(t *testing.T) {
 	require.Error(t, err, "it is closed")
 }
 
-// A commit is heard although the event of a test came together with its own.
+// Hear reports a commit even if its event came together with the event of a test.
 func TestHearDuringTheTest(t *testing.T) {
 	s, _, path := fresh(t)
 	w, err := newWatch(s.files)

@@ -4,12 +4,12 @@ package sqlite
 
 import "time"
 
-// canWatch is false: there is inotify on Linux only. A watch by kqueue opens the files and closes
-// them again, by which the process loses all locks that SQLite has on them; and to look again and
-// again costs an idle process more than its scans do.
+// canWatch is false, because only Linux has inotify. A watch by kqueue opens and closes the files,
+// by which the process loses all locks that SQLite has on them. Polling would cost an idle process
+// more than its scans do.
 const canWatch = false
 
-// watch is never made.
+// watch is not used on this system.
 type watch struct{}
 
 func newWatch(*files) (*watch, error) { return nil, nil }

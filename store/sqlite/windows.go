@@ -16,25 +16,25 @@ import (
 type window struct {
 	service batch.ServiceID
 	rows    []*claimable
-	wanted  int // waiting rows wanted
+	wanted  int // the number of waiting rows that the lane wants
 }
 
-// Wants returns how many waiting rows the lane wants.
+// Wants returns how many waiting rows of the lane the claim wants.
 func (w *window) Wants() (service batch.ServiceID, rows int) { return w.service, w.wanted }
 
-// Rows returns the rows that a strategy sees.
+// Rows returns the rows that the strategy sees.
 func (w *window) Rows() []store.LaneRow { return laneRows(w.rows) }
 
 // claimable is a batch with its footprint.
 type claimable struct {
 	sqlstore.Stored
 	footprint batch.Footprint
-	size      int  // of the payload, where a claim reads it
-	partial   bool // few columns of the row are read yet
+	size      int  // the bytes of the payload; read only by claims
+	partial   bool // true while only a few columns of the row were read
 }
 
-// claimable returns the batch in the columns of colsClaim, where claim is set, or in all. Nothing
-// else matters of a row that cannot be claimed.
+// claimable returns the batch in the columns of colsClaim if claim is true, and in all columns
+// otherwise. A claim needs no other columns of a row that cannot be claimed.
 func (c *rowCols) claimable(claim bool) (r *claimable, err error) {
 	r = &claimable{Stored: sqlstore.Stored{BatchCols: c.BatchCols}, size: c.Size}
 	if r.footprint, err = sqlstore.DecodeFootprint(c.Footprint); err != nil {
@@ -50,8 +50,8 @@ func (c *rowCols) claimable(claim bool) (r *claimable, err error) {
 	return r, nil
 }
 
-// readAttempted reads the attempted rows of lanes, and returns the windows of all in order. wanted
-// says how many waiting rows each lane wants.
+// readAttempted reads the attempted rows of lanes, and returns the windows of all lanes in order.
+// wanted returns how many waiting rows a lane wants.
 func (t *session) readAttempted(ctx context.Context, query string, claim bool, services []batch.ServiceID,
 	wanted func(batch.ServiceID, []store.LaneRow) int,
 ) ([]*window, error) {
@@ -66,8 +66,8 @@ func (t *session) readAttempted(ctx context.Context, query string, claim bool, s
 	return windows, nil
 }
 
-// addWaiting adds the first waiting rows, as many as each window wants. One statement serves all
-// windows that want the same number.
+// addWaiting adds the first waiting rows, as many as each window wants. One statement reads them
+// for all windows that want the same number.
 func (t *session) addWaiting(ctx context.Context, claim bool, windows []*window) error {
 	ask := map[int][]batch.ServiceID{}
 	for _, w := range windows {
@@ -95,7 +95,7 @@ func (t *session) addWaiting(ctx context.Context, claim bool, windows []*window)
 	return nil
 }
 
-// readClaimables are rows of lanes, by lane and in order.
+// readClaimables reads rows of lanes, and returns them by lane and in order.
 func (t *session) readClaimables(ctx context.Context, query string, claim bool, services []batch.ServiceID, args ...any,
 ) (map[batch.ServiceID][]*claimable, error) {
 	found := make(map[batch.ServiceID][]*claimable, len(services))
@@ -124,9 +124,9 @@ func sortLanes(found map[batch.ServiceID][]*claimable) {
 	}
 }
 
-// frontCols are the columns of colsFront.
+// frontCols are the columns of sqlWaiting.
 type frontCols struct {
-	Lane      int   `db:"lane"` // its place in the list of lanes
+	Lane      int   `db:"lane"` // the index of the lane in the list of lanes
 	Seq       int64 `db:"seq"`
 	CreatedAt int64 `db:"created_at"`
 	State     int64 `db:"state"`
@@ -135,9 +135,9 @@ type frontCols struct {
 }
 
 // readFronts returns the first waiting rows of lanes as a claim needs them, by lane and in order.
-// It reads the batches of these rows only where they are not known from their Add, and the other
-// columns only of rows that are not as they were added: every change of a row that waits raises
-// its version.
+// It reads the batches only of those rows that this process does not know from their Add. It reads
+// the other columns only of rows that have changed since they were added; every change of a
+// waiting row raises its version.
 func (t *session) readFronts(ctx context.Context, services []batch.ServiceID, want int) (map[batch.ServiceID][]*claimable, error) {
 	found := make(map[batch.ServiceID][]*claimable, len(services))
 	parts, unknown := map[int64]*claimable{}, map[int64]*claimable{}
@@ -171,7 +171,7 @@ func (t *session) readFronts(ctx context.Context, services []batch.ServiceID, wa
 	return found, t.readRest(ctx, parts)
 }
 
-// readBatches reads the columns of rows that never change.
+// readBatches reads the columns that never change of rows.
 func (t *session) readBatches(ctx context.Context, rows map[int64]*claimable) error {
 	if len(rows) == 0 {
 		return nil
@@ -184,7 +184,7 @@ func (t *session) readBatches(ctx context.Context, rows map[int64]*claimable) er
 	}, sqlBatches, jsonText(slices.Collect(maps.Keys(rows))))
 }
 
-// readRest reads the other columns of rows.
+// readRest reads the other columns of rows that were read in part.
 func (t *session) readRest(ctx context.Context, parts map[int64]*claimable) error {
 	if len(parts) == 0 {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A claim reads few columns of most rows. Its claims hold the same values as a read of the
+// A claim reads only a few columns of most rows. Its claims have the same values as a read of the
 // whole row, with any history of the row.
 func TestClaimReadsWhatMatters(t *testing.T) {
 	s, _, _ := fresh(t)
@@ -39,7 +39,7 @@ func TestClaimReadsWhatMatters(t *testing.T) {
 		claim := r.Batches[0]
 		l, err := s.Look(t.Context(), claim.Key, 1)
 		require.NoError(t, err)
-		claim.Was.ResendUntil = claim.Was.ResendUntil.Truncate(time.Microsecond) // as it is stored
+		claim.Was.ResendUntil = claim.Was.ResendUntil.Truncate(time.Microsecond) // as the database stores it
 		assert.Equal(t, l.Row, *claim.Was, claim.Key)
 	}
 }

@@ -152,8 +152,6 @@ func testClaimLimit(f *fixture) {
 	assert.Empty(f, f.claim(q, chooseEveryReady).Runs)
 }
 
-// A lane that is at its bound of batches in flight is not Left: to come again would be in
-// vain. Another lane has its own bound, and a final batch makes room.
 // claimBytes claims payloads that are too large together: of batches that were never tried, and of
 // batches that wait again.
 func testClaimBytes(f *fixture) {
@@ -180,6 +178,9 @@ func testClaimBytes(f *fixture) {
 	require.Len(f, claimedIDs(f.claim(q, chooseEveryReady)), len(all))
 }
 
+// testClaimInFlight: a lane at its bound of batches in flight is not in Left, since another claim
+// would find nothing before a batch is final. Another lane has its own bound, and a final batch
+// makes room.
 func testClaimInFlight(f *fixture) {
 	for _, s := range []batch.ServiceID{"x", "y", "z"} {
 		f.add(newBatches(s, string(s), 4)...)
