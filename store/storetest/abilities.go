@@ -14,14 +14,15 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// method is a call of one method of a store.
+// method is a call of a method of a store.
 type method struct {
 	name    string
-	ability store.Abilities // to which it belongs; none for the methods that every store has
+	ability store.Abilities // the ability to which the method belongs; none for the methods that every store has
 	call    func() error
 }
 
-// methods returns a call of each method of a store. key and seen name batches by their standings.
+// methods returns a call of each method of a store. key and seen return a batch in the named
+// standing.
 func methods(ctx context.Context, st store.Store, key func(standing string) batch.Key, seen func(standing string) batch.Record) []method {
 	const ttl = 100 * time.Hour
 	return []method{
@@ -104,8 +105,8 @@ func methods(ctx context.Context, st store.Store, key func(standing string) batc
 	}
 }
 
-// undeclared compares the abilities that a store declares with its methods, and names each
-// difference. No call changes anything, since the context of all is done.
+// undeclared compares the abilities that a store declares with its methods, and returns each
+// difference. The calls change nothing, since their context is done.
 func undeclared(st store.Store) (faults []string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -129,7 +130,7 @@ func undeclared(st store.Store) (faults []string) {
 // has reports whether the store has these abilities.
 func (f *fixture) has(all store.Abilities) bool { return f.abilities.Has(all) }
 
-// endWithout ends the test here where the store lacks one of these abilities.
+// endWithout ends the test at this point if the store lacks one of these abilities.
 func (f *fixture) endWithout(all store.Abilities) {
 	f.Helper()
 	if lacks := all &^ f.abilities; lacks != 0 {
@@ -137,15 +138,15 @@ func (f *fixture) endWithout(all store.Abilities) {
 	}
 }
 
-// reopen opens the data that the store left behind.
+// reopen opens the data that the store has left.
 func (f *fixture) reopen() {
 	f.Helper()
 	f.store = f.harness.Reopen(f.T)
 	require.Equal(f, f.abilities, f.store.Abilities(), "the abilities of the store, opened anew")
 }
 
-// storedIDs returns the ids of all batches by order key: as List finds them, or, without a List,
-// as claims see the open batches.
+// storedIDs returns the ids of all batches by order key, from List. If the store has no List, it
+// returns the open batches, as claims see them.
 func (f *fixture) storedIDs() []batch.ID {
 	f.Helper()
 	var all []batch.Record

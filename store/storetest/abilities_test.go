@@ -14,7 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// one has the methods that deliver, and one more.
+// one has the methods of Delivery, and one method more.
 type one struct {
 	store.Unimplemented
 	store.Delivery
@@ -27,7 +27,8 @@ func (s one) Counts(context.Context, store.CountsQuery) ([]store.LaneCounts, err
 
 func (s one) Witneses(context.Context, store.Ref, int) ([]batch.ID, error) { return nil, nil }
 
-// The suite sees an ability whose method is misspelt, and a method whose ability is not declared.
+// The suite finds an ability whose method has a misspelt name, and a method whose ability is not
+// declared.
 func TestWhatAStoreDeclaresIsThere(t *testing.T) {
 	m := memory.New()
 	assert.Empty(t, undeclared(m))
@@ -39,10 +40,10 @@ func TestWhatAStoreDeclaresIsThere(t *testing.T) {
 	assert.Len(t, undeclared(one{Delivery: m, can: store.CanCount | (store.AllAbilities + 1)}), 1)
 }
 
-// The suite calls every method of a store, and each ability has one.
+// The suite calls every method of a store, and each ability has at least one method.
 func TestMethods(t *testing.T) {
 	none := func(string) batch.Key { return batch.Key{} }
-	names := []string{"Abilities", "Owns", "Upkeep"} // these say nothing about abilities
+	names := []string{"Abilities", "Owns", "Upkeep"} // these methods belong to no ability
 	var can store.Abilities
 	for _, m := range methods(t.Context(), memory.New(), none, nil) {
 		names = append(names, m.name)

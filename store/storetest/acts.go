@@ -17,7 +17,7 @@ func actsTests() []test {
 	}
 }
 
-// allActs returns all acts, read in pages of limit acts.
+// allActs returns all acts, which it reads in pages of limit acts.
 func (f *fixture) allActs(limit int) (all []batch.Act) {
 	f.Helper()
 	for q := (store.ActsQuery{Limit: limit}); ; {

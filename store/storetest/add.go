@@ -73,7 +73,7 @@ func testAddKnown(f *fixture) {
 	again := b
 	again.DataChangeID, again.Budget, again.Trace = "another", batch.Budget{Attempts: 4}, true
 	again.TraceParent, again.Tags = traceParent("another"), batch.Tags{"other": "tag"}
-	f.add(again) // the model keeps the first
+	f.add(again) // the model keeps the first trace context and the first tags
 	f.get("a")
 	f.take("a")
 	f.add(again)
@@ -179,7 +179,7 @@ func testAddOrder(f *fixture) {
 	for i := range want[1:] {
 		require.True(f, f.batches[want[i]].created.Before(f.batches[want[i+1]].created))
 	}
-	f.take(want[:5]...) // the order of claiming is the same
+	f.take(want[:5]...) // claims have the same order
 	got := f.claim(store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 100, Window: 100, TTL: f.units(1.5)}, chooseEveryReady)
 	assert.Equal(f, want[5:], claimedIDs(got))
 }
@@ -243,7 +243,7 @@ func testAddRace(f *fixture) {
 		for i := range errs {
 			wg.Go(func() {
 				b := newBatch("s", id)
-				b.Payload = []byte{byte(i / 4)} // four batches have one payload, and four another
+				b.Payload = []byte{byte(i / 4)} // four batches have one payload, and four have another
 				errs[i] = f.store.Add(context.WithoutCancel(f.ctx), b)
 			})
 		}
@@ -282,8 +282,8 @@ func testAddCopies(f *fixture) {
 	}
 }
 
-// In another process, too, after a claim that nobody ended. Every call compares what the store
-// hands out with the batch that was added first.
+// testAddTrace: every call returns the trace context of the batch that was added first, also in
+// another process after a claim that nobody ended.
 func testAddTrace(f *fixture) {
 	var all []batch.Batch
 	for i := range 20 { // as many as a store may write together

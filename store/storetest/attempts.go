@@ -31,7 +31,7 @@ func failedReport(attempt int) *batch.Report {
 	}
 }
 
-// recordFailure records that the batch's attempt failed, with a report, and takes it again.
+// recordFailure records with a report that the batch's attempt failed, and claims the batch again.
 func (f *fixture) recordFailure(id batch.ID) {
 	f.Helper()
 	o := f.submitterOutcome(id, store.Failed)

@@ -69,8 +69,8 @@ func testClaimWindow(f *fixture) {
 	f.take(is[1], is[3], is[5], is[7])
 	f.recordEach(f.submitterOutcome, store.Accepted, is[1])
 	f.recordEach(f.submitterOutcome, store.Failed, is[3])
-	f.recordEach(f.submitterOutcome, store.Unposted, is[7]) // queued again, but attempted
-	// Batches under way come first; a batch that waits again takes its place, if that is
+	f.recordEach(f.submitterOutcome, store.Unposted, is[7]) // queued again, and still an attempted batch
+	// Batches under way come first. A batch that waits again stands at its place, if that is
 	// within the window.
 	for n, want := range [][]batch.ID{
 		{is[1], is[0], is[5]},
@@ -96,8 +96,8 @@ func testClaimWindow(f *fixture) {
 	assert.Equal(f, []batch.ID{is[5], is[0]}, laneIDs(f.view("s", 1)), "final ones are gone")
 }
 
-// Each lane is shown as many waiting batches behind its attempted batches as it wants, and no
-// lane is skipped because another lane wants batches that it does not have.
+// testClaimWants: a claim shows each lane with as many waiting batches after its attempted batches
+// as the lane wants. It skips no lane because another lane wants more batches than it has.
 func testClaimWants(f *fixture) {
 	for _, s := range []batch.ServiceID{"v", "w", "x", "y", "z"} {
 		f.add(newBatches(s, string(s), map[batch.ServiceID]int{"v": 1, "w": 1, "x": 6, "y": 6, "z": 6}[s])...)
@@ -110,10 +110,10 @@ func testClaimWants(f *fixture) {
 		Lanes: []batch.ServiceID{"v", "x", "none", "w", "y", "z"}, Limit: 6, Window: 5, TTL: f.units(1.5), Resend: resendRule(f.units(1000.5), 0),
 		Wants: func(attempted batch.Lane) int { return 3 - len(attempted.Batches) },
 	}
-	choose := func(l batch.Lane) []batch.Run { // all ready batches of the first three
+	choose := func(l batch.Lane) []batch.Run { // takes all ready batches among the first three
 		return chooseEveryReady(batch.Lane{Batches: l.Batches[:min(3, len(l.Batches))]})
 	}
-	got := f.claim(q, choose) // the claim and the lanes shown are compared with the model
+	got := f.claim(q, choose) // compares the claim and the lanes that it shows with the model
 	assert.Equal(f, []batch.ID{"v00001", "x00005", "x00004", "w00001", "y00004", "z00005"}, claimedIDs(got))
 	assert.Equal(f, []batch.ServiceID{"z"}, got.Left, "the limit cut it short; y waits for one that failed")
 	got = f.claim(q, choose)
@@ -128,7 +128,7 @@ func testClaimFootprints(f *fixture) {
 	b := newBatch("s", "a")
 	b.Footprint = batch.Footprint{Reads: []string{"00aa", "00"}, Writes: []string{"11", "", "ü"}}
 	f.add(b, newBatch("s", "b"))
-	f.view("s", 10) // compared with the model
+	f.view("s", 10) // compares the lane with the model
 	f.take("a")
 	f.view("s", 10)
 }
@@ -152,8 +152,8 @@ func testClaimLimit(f *fixture) {
 	assert.Empty(f, f.claim(q, chooseEveryReady).Runs)
 }
 
-// claimBytes claims payloads that are too large together: of batches that were never tried, and of
-// batches that wait again.
+// testClaimBytes claims payloads that are together larger than Bytes: of batches that were never
+// attempted, and of batches that wait again.
 func testClaimBytes(f *fixture) {
 	const size = 10_000
 	all := slices.Concat(newBatches("a", "a", 3), newBatches("b", "b", 2), newBatches("c", "c", 1))
@@ -164,7 +164,7 @@ func testClaimBytes(f *fixture) {
 	is := batchIDs(all)
 	lanes := []batch.ServiceID{"a", "b", "c"}
 	q := store.ClaimQuery{Lanes: lanes, Limit: 99, Window: 9, TTL: f.units(1.5), Bytes: 2*size + size/2}
-	for range 2 { // then they are attempted
+	for range 2 { // in the second round the batches were attempted before
 		got := f.claim(q, chooseEveryReady)
 		require.Equal(f, []batch.ID{is[0], is[1], is[3]}, claimedIDs(got), "the rest of a lane waits, and once it is full the next lane")
 		assert.Equal(f, lanes, got.Left)
@@ -202,7 +202,7 @@ func testClaimInFlight(f *fixture) {
 	assert.Empty(f, f.claim(q, chooseEveryReady).Runs, "accepted, or in doubt, is under way")
 	f.recordEach(f.monitorOutcome, store.IsCommitted, "x00004")
 	f.recordEach(f.monitorOutcome, store.NoTrace, "y00004")
-	f.passUnits(3) // a resend has its time
+	f.passUnits(3) // enough time for a resend
 	got = f.claim(q, chooseEveryReady)
 	assert.Equal(f, []batch.ID{"x00002", "y00004"}, claimedIDs(got), "what is final, or known not to be there, is not")
 	assert.Empty(f, got.Left)
@@ -303,7 +303,8 @@ func testClaimOnce(f *fixture) {
 	}
 }
 
-// TTL 1.5 and LateArrival 0.75 must end within 6 of the first attempt.
+// testClaimReturns: a TTL of 1.5 and a LateArrival of 0.75 units must end within 6 units of the
+// first attempt.
 func testClaimReturns(f *fixture) {
 	rule := resendRule(f.units(6), f.units(0.75))
 	f.add(newBatch("s", "a"), newBatch("s", "b"), newBatch("t", "c"))
@@ -360,7 +361,7 @@ func testClaimPanic(f *fixture) {
 	f.take("a", "b")
 }
 
-// payloadsOf checks the payloads that came with a claim: each is the payload of its batch.
+// payloadsOf checks that each payload that came with a claim is the payload of its batch.
 func (f *fixture) payloadsOf(claimed store.Claimed) {
 	f.Helper()
 	for _, r := range claimed.Runs {
@@ -387,7 +388,7 @@ func testClaimPayloads(f *fixture) {
 	other := store.Ref{Key: cs[0].Key, Row: cs[1].Row}
 	got, err = f.store.Payloads(f.ctx, []store.Ref{other, {Key: batch.Key{Service: "t", ID: "a"}, Row: cs[1].Row}})
 	require.NoError(f, err)
-	for i, p := range got { // a store that numbers its rows also checks the key
+	for i, p := range got { // a store that numbers its rows also compares the key
 		assert.NotEqual(f, newBatch("", "a").Payload, p, "%d: the payload of another key", i)
 	}
 

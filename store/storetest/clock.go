@@ -40,7 +40,7 @@ func testClockOrder(f *fixture) {
 	assert.Equal(f, want, claimedIDs(got))
 }
 
-// A requeued batch takes its old place, before batches that were added after it.
+// A requeued batch returns to its old place, before batches that were added after it.
 func testClockFinal(f *fixture) {
 	f.add(newBatch("s", "first"))
 	require.NoError(f, f.cancel("first", ""))
@@ -75,8 +75,8 @@ func testClockWaits(f *fixture) {
 	assert.Equal(f, []batch.ID{"a"}, claimedIDs(got))
 }
 
-// The clock was ahead by a day, a week and years while something happened to each batch, and was
-// put right: each goes on within its own time.
+// testClockStands: the clock was ahead by a day, a week or years while something happened to each
+// batch, and was then put right. Each batch goes on within its own time.
 func testClockStands(f *fixture) {
 	for i, step := range []int{24, 7 * 24, 3 * 365 * 24} {
 		id := func(name string) batch.ID { return batch.ID(fmt.Sprint(name, i)) }
@@ -95,11 +95,11 @@ func testClockStands(f *fixture) {
 		f.passUnits(-step)
 		ahead := store.PendingQuery{Limit: 9, Lease: f.units(0.5), Ahead: f.units(10.5)}
 		assert.ElementsMatch(f, []batch.ID{id("doubt"), id("pending"), id("invalid")}, inFlightIDs(f.pendingBy(ahead)), "%d", step)
-		f.passUnits(2) // the claim has lasted for its time
+		f.passUnits(2) // the claim lasts until the end of its TTL
 		asked := f.pendingBy(ahead)
 		assert.ElementsMatch(f, []batch.ID{id("posting"), id("doubt"), id("pending"), id("invalid")}, inFlightIDs(asked), "%d", step)
 		for _, r := range asked {
-			since := 2.0 // it was put right
+			since := 2.0 // the time was put right
 			if r.Key.ID == id("posting") {
 				since = 0.5
 			}
@@ -118,8 +118,8 @@ func testClockStands(f *fixture) {
 	}
 }
 
-// A resend that is harmless for a while is not harmless any more where nobody knows how long ago
-// that while began; a resend that is harmless for ever is harmless.
+// A resend that is harmless for a limited time is not harmless any more if nobody knows how long
+// ago that time began. A resend that is harmless for ever stays harmless.
 func testClockWindow(f *fixture) {
 	for i, from := range []batch.State{batch.Submitting, batch.Unknown} {
 		for _, window := range []time.Duration{f.units(1000.5), math.MaxInt64} {
@@ -152,13 +152,13 @@ func testClockWindow(f *fixture) {
 	}
 }
 
-// The clock was put back after a check was set: nobody waits until it is there again. A live claim
-// is left alone.
+// If the clock was put back after a check was set, the check is due at once. The monitor does not
+// get a live claim so.
 func testClockAhead(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("t", "b"), newBatch("u", "claimed"), newBatch("v", "over"), newBatch("w", "doubt"), newBatch("x", "expired"))
 	f.take("expired")
 	f.passUnits(50)
-	f.pending(9, f.units(20)) // expired
+	f.pending(9, f.units(20)) // the claim of "expired" is over
 	f.take("a", "b", "over", "doubt")
 	f.recordEach(f.submitterOutcome, store.Accepted, "a", "b")
 	f.recordEach(f.submitterOutcome, store.Doubtful, "doubt")

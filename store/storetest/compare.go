@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// withNearTimesOf returns got with the times and durations of want where they are the same except
-// for the clocks' difference, so that the two values can be compared whole.
+// withNearTimesOf returns got with those times and durations of want that differ only by the
+// difference of the clocks, so that the two values can be compared as a whole.
 func withNearTimesOf[T any](f *fixture, want, got T) T {
 	w, g := reflect.ValueOf(&want).Elem(), reflect.ValueOf(&got).Elem()
 	for i := range w.NumField() {
@@ -26,7 +26,7 @@ func withNearTimesOf[T any](f *fixture, want, got T) T {
 			if f.areNear(v, g.Field(i).Interface().(time.Duration)) {
 				g.Field(i).Set(w.Field(i))
 			}
-		case []batch.Receipt: // empty and nil are the same
+		case []batch.Receipt: // empty and nil are equal
 			if rs := g.Field(i).Interface().([]batch.Receipt); sameReceipts(v, rs) {
 				g.Field(i).Set(w.Field(i))
 			}
@@ -63,8 +63,7 @@ func (s *modelBatch) record() batch.Record {
 	return r
 }
 
-// sameRow compares the part of a batch that changes. It compares Prepared as bytes: empty and
-// nil are the same.
+// sameRow compares the part of a batch that changes. In Prepared it takes empty and nil as equal.
 func (f *fixture) sameRow(want, got store.Row) {
 	f.Helper()
 	if len(want.Prepared) == 0 && len(got.Prepared) == 0 {
@@ -96,7 +95,7 @@ func (f *fixture) sameApplied(want, got store.Applied, o store.Outcome) {
 	}
 }
 
-// sameError compares by the sentinels of package batch.
+// sameError compares errors by the sentinels of package batch.
 func (f *fixture) sameError(want, got error) {
 	f.Helper()
 	if want == nil {
@@ -124,7 +123,7 @@ func (f *fixture) sameLanes(want, got []batch.Lane) {
 	}
 }
 
-// sameWaiting compares prefixes as a set: their number and order do not count.
+// sameWaiting compares prefixes as sets: their number and their order do not matter.
 func sameWaiting(a, b batch.Waiting) bool {
 	return a.ID == b.ID && a.State == b.State && a.Attempt == b.Attempt && a.Ready == b.Ready &&
 		samePrefixes(a.Footprint.Reads, b.Footprint.Reads) && samePrefixes(a.Footprint.Writes, b.Footprint.Writes)
@@ -159,12 +158,12 @@ func (f *fixture) sameClaimed(want, got store.Claimed) {
 		"next ready in %s, want %s", got.NextReady, want.NextReady)
 }
 
-// sameKnownRow compares the row that a store hands out for the outcome. It may hand out none.
+// sameKnownRow compares the row that a store returns for the outcome. A store may return none.
 func (f *fixture) sameKnownRow(want, got *store.Row) {
 	f.Helper()
 	if got != nil {
 		g := withNearTimesOf(f, *want, *got)
-		g.Receipts, g.AskedAt, g.NextCheck = want.Receipts, want.AskedAt, want.NextCheck // not part of Was
+		g.Receipts, g.AskedAt, g.NextCheck = want.Receipts, want.AskedAt, want.NextCheck // these are no part of Was
 		require.Equal(f, *want, g)
 	}
 }
@@ -176,7 +175,7 @@ func (f *fixture) sameInFlight(want, got []store.InFlight) {
 		g := withNearTimesOf(f, w, got[i])
 		f.sameKnownRow(w.Was, g.Was)
 		g.Row, g.Was = w.Row, w.Was
-		// Without a time the age means nothing.
+		// Without a ResendUntil the time left has no meaning.
 		if s := f.batches[w.Key.ID]; s.row.ResendUntil.IsZero() {
 			g.ResendLeft = w.ResendLeft
 		}

@@ -22,7 +22,7 @@ func testContextDone(f *fixture) {
 		if s := f.batches[named[standing]]; s != nil {
 			return s.batch.Key()
 		}
-		return newBatch("s", "none").Key() // no batch stands so where the store lacks an ability
+		return newBatch("s", "none").Key() // the store lacks the ability to bring a batch into this standing
 	}
 	seen := func(standing string) batch.Record {
 		if s := f.batches[named[standing]]; s != nil {

@@ -26,14 +26,14 @@ func controlTests() []test {
 	}
 }
 
-// openLanes lists the services that a scan finds.
+// openLanes returns the services that a scan finds.
 func (f *fixture) openLanes() []batch.ServiceID {
 	f.Helper()
 	lanes := must(f.store.Lanes(f.ctx, store.LanesQuery{Start: true, Limit: 1000}))(f)
 	return lanes
 }
 
-// claimAll claims all that it can from these lanes.
+// claimAll claims all batches of these lanes that it can.
 func (f *fixture) claimAll(services ...batch.ServiceID) store.Claimed {
 	f.Helper()
 	return f.claim(store.ClaimQuery{Lanes: services, Limit: 9, Window: 9, TTL: f.units(1.5), Resend: resendRule(f.units(1000.5), 0), Instance: "one"}, chooseEveryReady)
@@ -42,7 +42,7 @@ func (f *fixture) claimAll(services ...batch.ServiceID) store.Claimed {
 func testControlPause(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("t", "b"), newBatch("s", "c"))
 	f.take("a")
-	f.recordEach(f.submitterOutcome, store.Failed, "a") // so that there is a time to wait for
+	f.recordEach(f.submitterOutcome, store.Failed, "a") // so that the batch has a NotBefore
 	f.pause(batch.Only("s"))
 	assert.Equal(f, []batch.ServiceID{"t"}, f.openLanes())
 	got := f.claimAll("s", "t", "s2")
@@ -70,7 +70,7 @@ func testControlEverything(f *fixture) {
 
 func testControlAlone(f *fixture) {
 	f.add(newBatch("", "a"), newBatch("s", "b"))
-	f.pause(batch.Only("")) // a service like any other
+	f.pause(batch.Only("")) // "" is a service like any other
 	f.pause(batch.Everything())
 	f.resume(batch.Everything())
 	assert.Equal(f, []batch.ServiceID{"s"}, f.openLanes())

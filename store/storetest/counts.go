@@ -21,7 +21,7 @@ func countsTests() []test {
 	}
 }
 
-// counts asks, and compares with the model.
+// counts calls Counts, and compares the result with the model.
 func (f *fixture) counts(q store.CountsQuery) []store.LaneCounts {
 	f.Helper()
 	f.endWithout(store.CanCount)
@@ -65,7 +65,7 @@ func testCountsStates(f *fixture) {
 	f.take("b00009", "b00007", "b00005", "b00003", "b00001")
 	f.recordEach(f.submitterOutcome, store.Accepted, "b00009", "b00003")
 	f.recordEach(f.submitterOutcome, store.Failed, "b00005")
-	f.recordEach(f.submitterOutcome, store.Unposted, "b00001") // queued again, but attempted
+	f.recordEach(f.submitterOutcome, store.Unposted, "b00001") // queued again, and still an attempted batch
 	s := batch.ServiceID("s")
 	assert.Equal(f, []store.LaneCounts{{Service: "s", Waiting: 4, Attempted: map[batch.State]int{
 		batch.Pending: 2, batch.Delayed: 1, batch.Submitting: 1, batch.Queued: 1,

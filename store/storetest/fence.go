@@ -8,7 +8,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// An operation applies to the record that the person saw, or not at all.
+// fenceTests show that an operation applies to the record that the person saw, or not at all.
 func fenceTests() []test {
 	return []test{
 		{name: "a decision about one attempt is none about the next", run: testFenceDecide},
@@ -22,13 +22,13 @@ func fenceTests() []test {
 	}
 }
 
-// see returns a batch's record as a person sees it.
+// see returns the record of a batch, as a person sees it.
 func (f *fixture) see(id batch.ID) batch.Record {
 	f.Helper()
 	return f.get(id)
 }
 
-// requireMovedOn checks that an operation was refused, with the present record.
+// requireMovedOn checks that an operation was refused, and that the error has the present record.
 func (f *fixture) requireMovedOn(err error, now batch.Record) {
 	f.Helper()
 	require.ErrorIs(f, err, batch.ErrMovedOn)
@@ -43,7 +43,7 @@ func testFenceDecide(f *fixture) {
 	f.add(newBatch("s", "a"))
 	f.take("a")
 	f.recordEach(f.submitterOutcome, store.Doubtful, "a")
-	first := f.see("a") // and looks at the ledger, which does not have it
+	first := f.see("a") // the person asks the ledger, which does not have the batch
 	f.recordEach(f.monitorOutcome, store.NoTrace, "a")
 	f.take("a")
 	f.recordEach(f.submitterOutcome, store.Doubtful, "a")
@@ -55,12 +55,12 @@ func testFenceDecide(f *fixture) {
 	}
 	assert.Empty(f, f.history("a"))
 	require.NoError(f, f.decide("a", batch.NotExecutedSendAgain, "looked again"))
-	_, err := f.store.Decide(f.ctx, second, batch.WasCommitted, actorWith("another person")) // who saw the same record
+	_, err := f.store.Decide(f.ctx, second, batch.WasCommitted, actorWith("another person")) // the other person saw the same record
 	f.requireMovedOn(err, f.get("a"))
 }
 
-// testFenceAll: in every standing, whether the operation would be allowed there or not, an older
-// version and a future version are refused alike.
+// testFenceAll: in every standing, whether the operation is allowed there or not, an older version
+// and a future version are refused in the same way.
 func testFenceAll(f *fixture) {
 	for name, id := range f.makeOneOfEach() {
 		now := f.get(id)
@@ -88,8 +88,8 @@ func testFenceAll(f *fixture) {
 	}
 }
 
-// testFenceLook: a monitor's questions about a batch (Pending, Checked) do not outdate the record
-// that a person saw.
+// testFenceLook: the monitor's reads of a batch (Pending, Checked) do not outdate the record that
+// a person saw.
 func testFenceLook(f *fixture) {
 	f.add(newBatch("s", "a"))
 	f.take("a")
@@ -131,7 +131,7 @@ func testFenceNone(f *fixture) {
 	f.get("a")
 }
 
-// seeControl returns a control as a person sees it.
+// seeControl returns a control, as a person sees it.
 func (f *fixture) seeControl(scope batch.Scope) batch.Control {
 	f.Helper()
 	f.endWithout(store.CanControl)
@@ -140,8 +140,8 @@ func (f *fixture) seeControl(scope batch.Scope) batch.Control {
 	return c
 }
 
-// steerMoved steers a control that was seen at an older version, and checks that this is
-// refused, with the present control.
+// steerMoved steers a control that has changed since it was seen, and checks that the error has
+// the present control.
 func (f *fixture) steerMoved(seen batch.Control, action batch.Action) {
 	f.Helper()
 	_, changed, err := f.store.Steer(f.ctx, store.Steering{
@@ -165,7 +165,7 @@ func testFencePause(f *fixture) {
 		nothing := f.seeControl(scope)
 		require.False(f, nothing.Set())
 		f.steerMoved(first, batch.ActionResume)
-		f.pause(scope) // for another reason
+		f.pause(scope) // with another reason
 		f.steerMoved(first, batch.ActionResume)
 		f.steerMoved(nothing, batch.ActionResume)
 		assert.True(f, f.seeControl(scope).Closed())
@@ -176,7 +176,7 @@ func testFencePause(f *fixture) {
 			f.setPolicy(scope.Service, batch.PolicyContinue)
 			f.steerMoved(paused, batch.ActionSetPolicy)
 		}
-		// A pause asks for no version, and changes none where it is paused already.
+		// A pause needs no version, and changes nothing if the scope is paused already.
 		before := f.seeControl(scope)
 		_, changed := must2(f.store.Steer(f.ctx, store.Steering{Scope: scope, Action: batch.ActionPause, By: actorWith("at once"), Seen: 1}))(f)
 		assert.False(f, changed)
@@ -219,7 +219,7 @@ func testFenceControlRace(f *fixture) {
 		c, err := f.store.Control(f.ctx, seen.Scope)
 		require.NoError(f, err)
 		require.False(f, c.Closed())
-		// The model follows: it was resumed once.
+		// The model is changed, too: it was resumed once.
 		st.Seen = f.control(seen.Scope).Version
 		want, act, _, err := st.Apply(f.control(seen.Scope), f.now())
 		require.NoError(f, err)

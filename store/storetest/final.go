@@ -73,7 +73,7 @@ func testFinalLateCommit(f *fixture) {
 	for _, name := range []string{"invalid", "rejected", "cancelled", "quarantined"} {
 		id := named[name]
 		if id == "" {
-			continue // the store has no way there
+			continue // no step of the store leads to this standing
 		}
 		before := f.get(id)
 		f.passUnits(1)
@@ -109,8 +109,8 @@ func testFinalReceipts(f *fixture) {
 	}
 	for id, o := range map[batch.ID]store.Outcome{
 		"a": f.monitorOutcome("a", store.IsCommitted),
-		"b": {Ref: store.Ref{Key: f.monitorOutcome("b", store.IsCommitted).Key}, By: batch.ByMonitor, Finding: store.IsCommitted}, // reported by an event; nobody has read the row
-		"c": f.submitterOutcome("c", store.IsCommitted),                                                                           // acceptance and commit in one
+		"b": {Ref: store.Ref{Key: f.monitorOutcome("b", store.IsCommitted).Key}, By: batch.ByMonitor, Finding: store.IsCommitted}, // an event has reported the commit, and nobody has read the row
+		"c": f.submitterOutcome("c", store.IsCommitted),                                                                           // acceptance and commit as one outcome
 	} {
 		o.Receipts = want(id)
 		f.recordAll(o)

@@ -20,7 +20,7 @@ func finalsTests() []test {
 	}
 }
 
-// finals asks for these keys, and compares with the model.
+// finals calls Finals for these keys, and compares the result with the model.
 func (f *fixture) finals(keys ...batch.Key) (final []batch.ID, missing []batch.Key) {
 	f.Helper()
 	f.endWithout(store.CanReadFinals)

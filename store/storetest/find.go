@@ -24,7 +24,7 @@ func findTests() []test {
 	}
 }
 
-// found returns what Find finds, compared with the model.
+// found calls Find, and compares the result with the model.
 func (f *fixture) found(q store.FindQuery) (ids []batch.ID) {
 	f.Helper()
 	recs, more := must2(f.store.Find(f.ctx, q))(f)
@@ -73,7 +73,7 @@ func testFindBeginnings(f *fixture) {
 	}
 }
 
-// testFindAlike looks for ids that differ only at the end.
+// testFindAlike searches for ids that differ only in their last characters.
 func testFindAlike(f *fixture) {
 	const n = 2500
 	all := make([]batch.Batch, n)

@@ -14,22 +14,22 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// fixture is one test's store and, beside it, the model of its contents.
+// fixture is the store of one test, and the model of the store's contents.
 type fixture struct {
 	*testing.T
-	openAnother func(t *testing.T) Harness // another store
+	openAnother func(t *testing.T) Harness // opens another store
 
-	promise   string // in words
+	promise   string // the promise that the test shows, in words
 	harness   Harness
 	store     store.Store
 	abilities store.Abilities
 	ctx       context.Context
 
-	// unit is the tests' unit of time. Durations are odd parts of it and the clock moves by
-	// whole units, so that the two clocks, which differ by a little, never differ about
-	// whether a duration is over.
+	// unit is the tests' unit of time. Durations are odd fractions of it, and the clock moves by
+	// whole units. So the two clocks, which differ by a little, always agree whether a duration is
+	// over.
 	unit   time.Duration
-	offset time.Duration // how far the store's clock was moved
+	offset time.Duration // how far the test has moved the store's clock
 
 	batches    map[batch.ID]*modelBatch
 	tombstones map[batch.ID]*modelTombstone
@@ -39,7 +39,7 @@ type fixture struct {
 	laneActs map[batch.Scope][]batch.Act
 }
 
-// Errorf says first which promise the store breaks. The assertions of package testify call it.
+// Errorf begins with the promise that the store breaks. The assertions of package testify call it.
 func (f *fixture) Errorf(format string, args ...any) {
 	f.Helper()
 	f.T.Errorf("the store breaks a promise, %s"+format, append([]any{f.promise}, args...)...)
@@ -53,25 +53,25 @@ type modelBatch struct {
 	row       store.Row
 	acts      []batch.Act
 	reports   []batch.Report
-	handedOut *store.Row // as the store handed it out last
-	passed    int        // how often it was passed back
+	handedOut *store.Row // the row as the store last returned it
+	passed    int        // how many times it was passed back
 }
 
-// handedOutRef returns the ref that a store hands out.
+// handedOutRef returns the ref that the store returns for the batch.
 func (s *modelBatch) handedOutRef() store.Ref {
 	return store.Ref{Key: s.batch.Key(), Row: s.ref.Row, Created: s.created, TraceParent: s.batch.TraceParent}
 }
 
-// now returns the store's clock, nearly.
+// now returns the time of the store's clock, nearly.
 func (f *fixture) now() time.Time { return time.Now().Add(f.offset).UTC() }
 
-// units is n units.
+// units returns a duration of n units.
 func (f *fixture) units(n float64) time.Duration { return time.Duration(n * float64(f.unit)) }
 
-// passUnits lets n units of the store's time pass. Only a clock that can be set goes back.
+// passUnits lets n units of the store's time pass. n is negative only if the clock can be set.
 func (f *fixture) passUnits(n int) { f.stepClock(time.Duration(n) * f.unit) }
 
-// tick makes the next call later than the one before, on the coarsest clock.
+// tick makes the next call later than the call before, even on the coarsest clock.
 func (f *fixture) tick() { f.stepClock(2 * time.Millisecond) }
 
 func (f *fixture) stepClock(d time.Duration) {
@@ -88,7 +88,7 @@ func (f *fixture) stepClock(d time.Duration) {
 	}
 }
 
-// isNear reports whether two times are the same except for the clocks' difference.
+// isNear reports whether two times differ only by the difference of the clocks.
 func (f *fixture) isNear(a, b time.Time) bool {
 	if a.IsZero() || b.IsZero() {
 		return a.IsZero() && b.IsZero()
@@ -111,13 +111,14 @@ func newBatch(service batch.ServiceID, id batch.ID) batch.Batch {
 	return b
 }
 
-// traceParent returns a trace context of its own for each text.
+// traceParent returns a trace context that differs for each text.
 func traceParent(of string) string {
 	h := sha256.Sum256([]byte(of))
 	return fmt.Sprintf("00-%x-%x-01", h[:16], h[16:24])
 }
 
-// newBatches is n batches of a service whose ids sort against their order.
+// newBatches returns n batches of a service. The order of their ids is opposite to the order of
+// the batches.
 func newBatches(service batch.ServiceID, prefix string, n int) []batch.Batch {
 	bs := make([]batch.Batch, n)
 	for i := range bs {
@@ -181,8 +182,7 @@ func chooseEveryReady(l batch.Lane) []batch.Run {
 
 func chooseNothing(batch.Lane) []batch.Run { return nil }
 
-// chooseOnly returns a strategy that puts the named batches into one run, and leaves out the
-// others.
+// chooseOnly returns a strategy that puts the named batches into one run, and no others.
 func chooseOnly(want ...batch.ID) store.Choose {
 	wanted := make(map[batch.ID]bool, len(want))
 	for _, id := range want {
@@ -199,14 +199,15 @@ func chooseOnly(want ...batch.ID) store.Choose {
 	}
 }
 
-// forEver is how long bytes may be sent again that a ledger never executes twice (dlt.Forever).
+// forEver is how long bytes may be sent again to a ledger that never executes them twice
+// (dlt.Forever).
 const forEver = time.Duration(math.MaxInt64)
 
 func resendRule(harmless, late time.Duration) func(batch.ServiceID) store.Resend {
 	return func(batch.ServiceID) store.Resend { return store.Resend{HarmlessFor: harmless, LateArrival: late} }
 }
 
-// get returns the record of a batch that the model knows, compared with it.
+// get returns the record of a batch of the model, after comparing the two.
 func (f *fixture) get(id batch.ID) batch.Record {
 	f.Helper()
 	s := f.batches[id]
@@ -216,7 +217,7 @@ func (f *fixture) get(id batch.ID) batch.Record {
 	return r
 }
 
-// requireAbsent checks that nothing is stored under the batches' keys.
+// requireAbsent checks that nothing is stored under the keys of the batches.
 func (f *fixture) requireAbsent(bs ...batch.Batch) {
 	f.Helper()
 	for _, b := range bs {
@@ -230,8 +231,8 @@ func (f *fixture) requireAbsent(bs ...batch.Batch) {
 	}
 }
 
-// view returns a lane as a claim sees it, and changes nothing: every ready batch must be
-// resendable.
+// view returns a lane as a claim sees it, and changes nothing. Every ready batch of the lane must
+// be resendable.
 func (f *fixture) view(service batch.ServiceID, window int) batch.Lane {
 	f.Helper()
 	var seen batch.Lane
@@ -244,7 +245,7 @@ func (f *fixture) view(service batch.ServiceID, window int) batch.Lane {
 	return seen
 }
 
-// must returns the value that a call returns, which may not fail: must(call())(t).
+// must returns the value of a call that must not fail: must(call())(t).
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
@@ -253,7 +254,7 @@ func must[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
-// must2 is must for two values.
+// must2 is must for a call with two values.
 func must2[A, B any](a A, b B, err error) func(testing.TB) (A, B) {
 	return func(t testing.TB) (A, B) {
 		t.Helper()

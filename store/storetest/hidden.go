@@ -12,10 +12,10 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A store may remember where the open work of a lane starts, so that it need not look at
-// finished work. These tests go through everything that puts work before such a place.
+// A store may remember where the open work of a lane begins, so that it need not read final
+// batches. These tests add batches before such a place in every possible way.
 
-// addHidden adds batches that nobody sees before show is called.
+// addHidden adds batches in a transaction. They become visible when show commits it.
 func (f *fixture) addHidden(bs ...batch.Batch) (show func()) {
 	f.Helper()
 	at := f.now()
@@ -32,7 +32,7 @@ func (f *fixture) addHidden(bs ...batch.Batch) (show func()) {
 	}
 }
 
-// chooseFront takes the first of a lane.
+// chooseFront takes the first batch of a lane.
 func chooseFront(l batch.Lane) []batch.Run {
 	if len(l.Batches) == 0 || !l.Batches[0].Ready {
 		return nil
@@ -40,7 +40,7 @@ func chooseFront(l batch.Lane) []batch.Run {
 	return []batch.Run{{0}}
 }
 
-// addAndEnd adds batches and brings them to their ends, one by one.
+// addAndEnd adds batches and makes each of them final.
 func (f *fixture) addAndEnd(bs ...batch.Batch) {
 	f.Helper()
 	f.add(bs...)
@@ -52,7 +52,7 @@ func (f *fixture) addAndEnd(bs ...batch.Batch) {
 }
 
 // letRemember lets a store learn all that it can remember of these lanes, by claims that take
-// nothing, and by the time that passes between them.
+// nothing, and by the time between them.
 func (f *fixture) letRemember(lanes ...batch.ServiceID) {
 	f.Helper()
 	for range 5 {
@@ -71,7 +71,7 @@ func (f *fixture) waitABit() {
 	}
 }
 
-// requireDrains takes the first of a lane, and brings it to its end, until nothing is left.
+// requireDrains takes the first batch of a lane and makes it final, until the lane is empty.
 func (f *fixture) requireDrains(service batch.ServiceID, want ...batch.ID) {
 	f.Helper()
 	var got []batch.ID
@@ -117,9 +117,9 @@ func testLateInPlace(f *fixture) {
 	f.requireDrains("t", "late 2")
 }
 
-// After a step back the clock gives out keys before keys that were visible already: in a lane
-// with batches they still come behind its last key, in a lane without batches they may come
-// anywhere.
+// After a step back the clock gives order keys before keys that were visible already. In a lane
+// with batches the new keys still follow the lane's last key. In a lane without batches they may
+// be anywhere.
 func testLateStep(f *fixture) {
 	f.addAndEnd(newBatch("s", "a"))
 	f.letRemember("s", "t")
@@ -138,7 +138,7 @@ func testLateStep(f *fixture) {
 	f.requireDrains("t", "late 2", "e")
 }
 
-// A closed lane shows nothing, and a store must not take it for empty.
+// A closed lane shows no batches, and a store must not remember it as empty.
 func testLateClosed(f *fixture) {
 	f.addAndEnd(newBatch("s", "a"), newBatch("t", "b"))
 	f.letRemember("s", "t")
@@ -160,7 +160,7 @@ func testLateClosed(f *fixture) {
 	f.requireDrains("t", "e", "late 2", "h")
 }
 
-// The rows that a claim saw are real, even where its own writes are rolled back.
+// A store may remember the rows that a claim saw, even if the claim's own writes are rolled back.
 func testLateRolledBack(f *fixture) {
 	rolledBack := func() {
 		f.Helper()
@@ -225,8 +225,8 @@ func testLateRequeued(f *fixture) {
 	f.requireDrains("s", append(append([]batch.ID{"a"}, late...), "more0", "more1")...)
 }
 
-// testLateRace: every added batch is claimed, each adder's batches in their order, though some
-// become visible late, and two claim at once.
+// testLateRace: every added batch is claimed, and each adder's batches are claimed in their order,
+// although some become visible late and two instances claim at once.
 func testLateRace(f *fixture) {
 	const adders, each = 3, 12
 	lanes := []batch.ServiceID{"s", "t"}

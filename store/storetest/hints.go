@@ -22,7 +22,7 @@ func hintTests() []test {
 	}
 }
 
-// ear is a listener of a test.
+// ear is the listener of a test.
 type ear struct {
 	f     *fixture
 	heard chan store.Hint
@@ -30,7 +30,7 @@ type ear struct {
 	stop  context.CancelFunc
 }
 
-// listen begins to hear, and waits until hints arrive.
+// listen begins to listen, and waits until hints arrive.
 func (f *fixture) listen(id string, wants store.Topics) *ear {
 	f.Helper()
 	ctx, stop := context.WithCancel(f.ctx)
@@ -50,7 +50,8 @@ func (f *fixture) listen(id string, wants store.Topics) *ear {
 	return e
 }
 
-// hintThat returns the first hint that fits; the others say too much, or who listens.
+// hintThat returns the first hint for which fits is true. Other hints may name more, or be about
+// listeners.
 func (e *ear) hintThat(fits func(store.Hint) bool) store.Hint {
 	e.f.Helper()
 	limit := time.After(testTimeLimit)
@@ -77,7 +78,7 @@ func (e *ear) end() {
 	}
 }
 
-// isAbout reports whether a hint covers a lane.
+// isAbout returns a func that reports whether a hint covers a lane.
 func isAbout(s batch.ServiceID) func(store.Hint) bool {
 	return func(h store.Hint) bool {
 		return slices.Contains(h.Lanes, s) || h.WholeTopics.Has(store.TopicLanes)

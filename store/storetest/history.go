@@ -52,7 +52,7 @@ func testHistoryBatch(f *fixture) {
 	}
 	assert.True(f, got[1].At.After(got[0].At))
 	assert.Empty(f, f.history("b"))
-	f.sameControl(batch.Only("s")) // and nothing in its lane's history
+	f.sameControl(batch.Only("s")) // the history of the lane has nothing either
 }
 
 func testHistoryLane(f *fixture) {

@@ -28,7 +28,7 @@ func idempotencyTests() []test {
 	}
 }
 
-// newKeyedBatch returns a batch with the given key and payload.
+// newKeyedBatch returns a batch with the given DataChangeID and payload.
 func newKeyedBatch(service batch.ServiceID, id batch.ID, change, payload string) batch.Batch {
 	return batch.Batch{Service: service, ID: id, DataChangeID: change, Payload: []byte(payload)}
 }
@@ -82,8 +82,8 @@ func testChangeTwice(f *fixture) {
 	assert.Equal(f, []batch.ID{"b", "z", "c"}, f.storedIDs(), "the first one is stored")
 	f.changeConflict(newKeyedBatch("s", "d", "new", "p"), newKeyedBatch("s", "e", "new", "q"))
 	f.requireAbsent(newKeyedBatch("s", "d", "new", "p"), newKeyedBatch("s", "e", "new", "q"))
-	// A batch that is not stored because of its key is still compared with the batch of its
-	// id.
+	// A batch that is not stored because of its DataChangeID is still compared with the stored
+	// batch of its id.
 	require.ErrorIs(f, f.store.Add(f.ctx, newKeyedBatch("s", "d", "new", "p"), newKeyedBatch("s", "z", "new", "p")), batch.ErrConflict)
 	f.requireAbsent(newKeyedBatch("s", "d", "new", "p"))
 }
@@ -98,7 +98,8 @@ func testChangeKnownID(f *fixture) {
 	assert.Len(f, f.storedIDs(), 4)
 }
 
-// A caller that did not get the answer adds the last batch again, by itself: it is stored already.
+// A caller that did not get the answer adds the last batch again alone: the batch counts as
+// stored.
 func testChangeOfKnownID(f *fixture) {
 	f.add(newKeyedBatch("s", "a", "", "p"), newKeyedBatch("s", "b", "", "p"))
 	f.add(newKeyedBatch("s", "z", "", "p"), newKeyedBatch("s", "a", "key", "p"), newKeyedBatch("s", "b", "key", "p"), newKeyedBatch("s", "e", "key", "p"), newKeyedBatch("s", "d", "key", "p"), newKeyedBatch("s", "y", "", "p"))
@@ -149,7 +150,7 @@ func testChangeRace(f *fixture) {
 		errs := make([]error, 8)
 		for i := range errs {
 			wg.Go(func() {
-				// Four have one payload, and four another, each under an id of its own.
+				// Four calls have one payload, and four have another. Each has its own id.
 				errs[i] = f.store.Add(f.ctx, newKeyedBatch("s", batch.ID(fmt.Sprint(round, "/", 9-i)), fmt.Sprint("key", round), fmt.Sprint(i/4)))
 			})
 		}

@@ -37,7 +37,7 @@ func journalTests() []test {
 	}
 }
 
-// lease gets a lease.
+// lease takes or renews a lease, which must succeed.
 func (f *fixture) lease(stream, holder string, ttl float64) int64 {
 	f.Helper()
 	f.endWithout(store.CanKeepStreams)
@@ -65,7 +65,7 @@ func (f *fixture) find(stream string, ids ...string) batch.StreamFound {
 	return found
 }
 
-// requireSpan checks the span, in units.
+// requireSpan checks the covered span, in units.
 func (f *fixture) requireSpan(found batch.StreamFound, since, until float64) {
 	f.Helper()
 	require.True(f, found.Covered)
@@ -168,7 +168,7 @@ func testJournalUncovered(f *fixture) {
 	assert.Equal(f, batch.StreamFound{}, f.find("events", "a"))
 	epoch := f.lease("events", "me", 90.5)
 	assert.Equal(f, batch.StreamFound{}, f.find("events", "a"))
-	f.appendEntry(batch.StreamEntry{Stream: "events", Epoch: epoch, Age: f.units(3)}) // a first entry is a restart
+	f.appendEntry(batch.StreamEntry{Stream: "events", Epoch: epoch, Age: f.units(3)}) // the first entry of a stream counts as a restart
 	f.requireSpan(f.find("events", "a"), 3, 3)
 }
 
@@ -182,7 +182,7 @@ func testJournalSpan(f *fixture) {
 	f.requireSpan(say(1, false), 1, 1)
 	f.passUnits(4)
 	f.requireSpan(say(2, false), 5, 2)
-	f.requireSpan(say(4, false), 5, 2) // an earlier entry covered more
+	f.requireSpan(say(4, false), 5, 2) // an earlier entry has covered more
 	f.requireSpan(say(9, false), 5, 2)
 	f.requireSpan(say(1, false), 5, 1)
 	f.passUnits(2)
@@ -192,7 +192,7 @@ func testJournalSpan(f *fixture) {
 	f.requireSpan(found, 2, 0)
 	assert.Equal(f, []string{"a"}, found.IDs, "from before the restart, and committed all the same")
 	epochAgo := func() float64 { return float64(f.now().Sub(time.UnixMicro(0))) / float64(f.unit) }
-	found = say(epochAgo()+1000, true) // no times before that are kept
+	found = say(epochAgo()+1000, true) // times before 1970 are not kept
 	f.requireSpan(found, epochAgo(), epochAgo())
 }
 
@@ -310,12 +310,12 @@ func testJournalPrune(f *fixture) {
 	f.requireSpan(found, 2, 0)
 	found = f.find("others", "new")
 	assert.Equal(f, []string{"new"}, found.IDs)
-	f.requireSpan(found, 6, 0) // nothing was removed from it
+	f.requireSpan(found, 6, 0) // nothing was removed from this span
 	f.passUnits(3)
 	must(f.store.Prune(f.ctx, store.PruneQuery{OlderThan: f.units(1)}))(f)
 	assert.False(f, f.find("events", "new").Covered, "nothing is left of the span")
 	f.appendEntry(batch.StreamEntry{Stream: "events", Epoch: epoch})
-	f.requireSpan(f.find("events", "new"), 1, 0) // since the pruning's horizon, and without a gap
+	f.requireSpan(f.find("events", "new"), 1, 0) // from the time up to which Prune has removed, and without a gap
 }
 
 func testJournalPruneLimit(f *fixture) {

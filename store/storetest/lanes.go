@@ -48,7 +48,7 @@ func testLanesOpen(f *fixture) {
 }
 
 func testLanesOrder(f *fixture) {
-	in := []batch.ServiceID{"", " ", "0", "Z", "Za", "a", "a ", "a::b", "aa", "b", "z", "é", "日本", "🦆"} // byte order
+	in := []batch.ServiceID{"", " ", "0", "Z", "Za", "a", "a ", "a::b", "aa", "b", "z", "é", "日本", "🦆"} // in byte order
 	for i, j := range []int{7, 3, 12, 0, 10, 1, 13, 5, 2, 9, 11, 4, 8, 6} {
 		f.add(newBatch(in[j], batch.ID(fmt.Sprint(i))), newBatch(in[j], batch.ID(fmt.Sprint("more", i))))
 	}

@@ -22,8 +22,9 @@ func lateTests() []test {
 	}
 }
 
-// The lane is "a", claimed while "late" was not visible. The order key of "late" is smaller
-// than the key of "b", but "late" must not come before "a", which may be at the ledger.
+// testLateBehind: the lane has "a", which was claimed while "late" was not visible. The order key
+// of "late" is before that of "b". Nevertheless "late" must not come before "a", which may be at
+// the ledger.
 func testLateBehind(f *fixture) {
 	show := f.addHidden(newBatch("s", "late"))
 	f.tick()

@@ -27,7 +27,7 @@ func listTests() []test {
 	}
 }
 
-// list reads all pages.
+// list reads all pages of a list.
 func (f *fixture) list(q store.ListQuery) []batch.ID {
 	f.Helper()
 	f.endWithout(store.CanList)
@@ -167,7 +167,7 @@ func testListAge(f *fixture) {
 	}
 	f.take("sb", "sc")
 	f.recordEach(f.submitterOutcome, store.Refused, "sb")
-	f.passUnits(1) // their ages are 9, 7, 5 and 3
+	f.passUnits(1) // now the batches' ages are 9, 7, 5 and 3 units
 	s, none := batch.ServiceID("s"), []batch.ID{}
 	for _, c := range []struct {
 		older, newer float64
@@ -194,8 +194,8 @@ func testListAge(f *fixture) {
 	}
 }
 
-// A tag selects the batches that were added with it, in any state, in the order of a list,
-// page by page, and goes with the batch.
+// testListTag: a tag selects the batches that were added with it, in any state, in the order of a
+// list and page by page. Prune removes the tag with its batch.
 func testListTag(f *fixture) {
 	f.endWithout(store.CanList)
 	tagged := func(service batch.ServiceID, id batch.ID, tags batch.Tags) batch.Batch {
@@ -251,7 +251,8 @@ func testListTag(f *fixture) {
 	require.Equal(f, []batch.ID{"f", "e", "d"}, f.list(store.ListQuery{Tag: batch.Tag{Value: "4711"}}), "only a tombstone is left")
 }
 
-// Against the order: a list from its end, page by page, and the batches before a batch.
+// testListNewest reads lists in reverse order: from the end, page by page, and the batches before
+// a batch.
 func testListNewest(f *fixture) {
 	f.endWithout(store.CanList)
 	f.makeOneOfEach()

@@ -58,7 +58,7 @@ func testLookControls(f *fixture) {
 	f.pause(batch.Everything())
 	f.pause(batch.Only("s"))
 	for _, id := range []batch.ID{"a", "b"} {
-		l := f.look(id, 1) // compared
+		l := f.look(id, 1) // look compares the result with the model
 		assert.Equal(f, batch.ID("a"), l.Service.HaltedBy)
 		assert.Equal(f, "somebody", l.Everything.PausedBy.Actor)
 	}
@@ -94,7 +94,7 @@ func testLookNothing(f *fixture) {
 	f.recordEach(f.monitorOutcome, store.NoTrace, "a")
 	f.passUnits(4)
 	before := f.get("a")
-	f.look("a", 9) // a claim would give it back to the monitor
+	f.look("a", 9) // a claim would give the batch back to the monitor
 	assert.Equal(f, before, f.get("a"))
 	assert.Empty(f, f.pending(9, f.units(0.5)))
 }

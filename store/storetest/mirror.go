@@ -11,9 +11,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// The methods of this file do the same to the store and to the model, and compare.
+// Each method of this file does the same to the store and to the model, and compares the results.
 
-// add stores batches that must be accepted.
+// add adds batches, which the store must accept.
 func (f *fixture) add(bs ...batch.Batch) {
 	f.Helper()
 	now := f.now()
@@ -21,7 +21,7 @@ func (f *fixture) add(bs ...batch.Batch) {
 	f.addToModel(now, bs...)
 }
 
-// addToModel takes batches into the model that the store has accepted at now.
+// addToModel adds batches to the model that the store has accepted at the time now.
 func (f *fixture) addToModel(now time.Time, bs ...batch.Batch) {
 	f.Helper()
 	last := map[batch.ServiceID]time.Time{}
@@ -49,7 +49,7 @@ func (f *fixture) addToModel(now time.Time, bs ...batch.Batch) {
 	}
 }
 
-// withChange returns the model's batch with b's DataChangeID, or nil.
+// withChange returns the model's batch that has b's DataChangeID, or nil.
 func (f *fixture) withChange(b batch.Batch) *modelBatch {
 	for _, s := range f.batches {
 		if b.DataChangeID != "" && s.batch.DataChangeID == b.DataChangeID && s.batch.Service == b.Service {
@@ -59,7 +59,7 @@ func (f *fixture) withChange(b batch.Batch) *modelBatch {
 	return nil
 }
 
-// modelBatches returns the model's batches that keep selects, by order key.
+// modelBatches returns those batches of the model for which keep is true, by order key.
 func (f *fixture) modelBatches(keep func(*modelBatch) bool) []*modelBatch {
 	var found []*modelBatch
 	for _, s := range f.batches {
@@ -87,7 +87,7 @@ func (f *fixture) window(service batch.ServiceID, n int) []store.LaneRow {
 	return append(attempted, queued...)
 }
 
-// claim claims, and compares the lanes shown and everything returned.
+// claim claims, and compares the lanes that it is shown, and the result, with the model.
 func (f *fixture) claim(q store.ClaimQuery, choose store.Choose) store.Claimed {
 	f.Helper()
 	var shown, want []batch.Lane
@@ -139,7 +139,7 @@ func (f *fixture) claim(q store.ClaimQuery, choose store.Choose) store.Claimed {
 	return got
 }
 
-// take claims exactly these batches, under a rule that a resend is always harmless.
+// take claims exactly these batches, where a resend is always harmless.
 func (f *fixture) take(want ...batch.ID) []store.Claim {
 	f.Helper()
 	return f.takeBy(resendRule(f.units(1000.5), 0), want...)
@@ -169,12 +169,12 @@ func (f *fixture) takeBy(rule func(batch.ServiceID) store.Resend, want ...batch.
 	return claims
 }
 
-// submitterOutcome returns an outcome of the batch's present version by the submitter.
+// submitterOutcome returns an outcome of the submitter for the batch's present version.
 func (f *fixture) submitterOutcome(id batch.ID, finding store.Finding) store.Outcome {
 	s := f.batches[id]
 	was := s.handedOut
 	if s.passed++; s.passed%3 == 2 || was == nil || was.Version != s.row.Version {
-		was = nil // often enough for both ways
+		was = nil // often enough to test outcomes with and without Was
 	}
 	o := store.Outcome{
 		Ref: s.ref, Version: s.row.Version, Was: was, By: batch.BySubmitter, Attempt: s.row.Attempt, Finding: finding,
@@ -186,7 +186,7 @@ func (f *fixture) submitterOutcome(id batch.ID, finding store.Finding) store.Out
 	return o
 }
 
-// monitorOutcome returns an outcome by the monitor, about the batch as a whole.
+// monitorOutcome returns an outcome of the monitor about the batch as a whole.
 func (f *fixture) monitorOutcome(id batch.ID, finding store.Finding) store.Outcome {
 	o := f.submitterOutcome(id, finding)
 	if o.By, o.Attempt = batch.ByMonitor, 0; finding == store.IsVoid {
@@ -195,7 +195,7 @@ func (f *fixture) monitorOutcome(id batch.ID, finding store.Finding) store.Outco
 	return o
 }
 
-// record records, and compares the result of each outcome.
+// record records outcomes, and compares each result with the model.
 func (f *fixture) record(outcomes ...store.Outcome) []store.Applied {
 	f.Helper()
 	now := f.now()
@@ -228,7 +228,7 @@ func (f *fixture) apply(s *modelBatch, o store.Outcome, now time.Time) store.App
 	return a
 }
 
-// recordAll records outcomes that must all be applied.
+// recordAll records outcomes that must all be Written.
 func (f *fixture) recordAll(outcomes ...store.Outcome) []store.Applied {
 	f.Helper()
 	got := f.record(outcomes...)
@@ -238,7 +238,7 @@ func (f *fixture) recordAll(outcomes ...store.Outcome) []store.Applied {
 	return got
 }
 
-// recordEach records one finding about several batches.
+// recordEach records the same finding about several batches.
 func (f *fixture) recordEach(by func(batch.ID, store.Finding) store.Outcome, finding store.Finding, about ...batch.ID) {
 	f.Helper()
 	var os []store.Outcome
@@ -248,13 +248,14 @@ func (f *fixture) recordEach(by func(batch.ID, store.Finding) store.Outcome, fin
 	f.recordAll(os...)
 }
 
-// pending asks for due rows, and compares.
+// pending calls Pending, and compares the rows with the model.
 func (f *fixture) pending(limit int, lease time.Duration) []store.InFlight {
 	f.Helper()
 	return f.pendingBy(store.PendingQuery{Limit: limit, Lease: lease})
 }
 
-// pendingOf asks for the rows of these services that the monitor owns, and compares.
+// pendingOf calls Pending for the rows of these services that the monitor owns, and compares them
+// with the model.
 func (f *fixture) pendingOf(limit int, lease time.Duration, services ...batch.ServiceID) []store.InFlight {
 	f.Helper()
 	return f.pendingBy(store.PendingQuery{Limit: limit, Lease: lease, Services: append([]batch.ServiceID{}, services...)})
@@ -290,7 +291,7 @@ func (f *fixture) pendingBy(q store.PendingQuery) []store.InFlight {
 	return got
 }
 
-// setNextCheck sets the time of the next question.
+// setNextCheck calls Checked: the next question comes after in.
 func (f *fixture) setNextCheck(in time.Duration, about ...batch.ID) {
 	f.Helper()
 	now := f.now()

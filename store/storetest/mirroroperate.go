@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// actorWith returns the author of acts in this suite, with a reason.
+// actorWith returns the author of the acts in this suite, with a reason.
 func actorWith(reason string) batch.By { return batch.By{Actor: "somebody", Reason: reason} }
 
 func (f *fixture) cancel(id batch.ID, reason string) error {
@@ -20,7 +20,7 @@ func (f *fixture) cancel(id batch.ID, reason string) error {
 		func(r store.Row, now time.Time) (store.Row, error) { return r.Cancel(now, reason) })
 }
 
-// requeue puts a batch back into its old place.
+// requeue requeues a batch.
 func (f *fixture) requeue(id batch.ID, quiet time.Duration) error {
 	f.Helper()
 	q := store.Requeue{Quiet: quiet}
@@ -29,7 +29,7 @@ func (f *fixture) requeue(id batch.ID, quiet time.Duration) error {
 			return f.store.Requeue(f.ctx, seen, q, actorWith("once more"))
 		},
 		func(r store.Row, now time.Time) (store.Row, error) { return r.Requeue(now, q) })
-	f.batches[id].ref.Row = 0 // the store may have given it another number
+	f.batches[id].ref.Row = 0 // the store may have given the batch another number
 	return err
 }
 
@@ -58,7 +58,8 @@ func (f *fixture) acquit(id batch.ID) error {
 		func(r store.Row, _ time.Time) (store.Row, error) { return r.Acquit() })
 }
 
-// operate carries out a person's act, and compares. The error is the store's.
+// operate does a person's act in the store and the model, and compares the results. It returns the
+// store's error.
 func (f *fixture) operate(
 	id batch.ID, asked batch.Act, do func(batch.Record) (batch.Record, error), rule func(store.Row, time.Time) (store.Row, error),
 ) error {
@@ -67,7 +68,7 @@ func (f *fixture) operate(
 	s := f.batches[id]
 	now := f.now()
 	next, want := rule(s.row, now)
-	// The record of a person who has only the key and a version.
+	// Key and version are all that a person's record must have.
 	rec, err := do(batch.Record{Key: s.batch.Key(), Version: s.row.Version})
 	f.sameError(want, err)
 	if err == nil {
@@ -80,7 +81,7 @@ func (f *fixture) operate(
 	return err
 }
 
-// steer changes a control, and compares.
+// steer changes a control, and compares it with the model.
 func (f *fixture) steer(st store.Steering) batch.Control {
 	f.Helper()
 	f.endWithout(store.CanControl)
@@ -125,20 +126,20 @@ func (f *fixture) setPolicy(service batch.ServiceID, p batch.Policy) {
 	f.steer(store.Steering{Scope: batch.Only(service), Action: batch.ActionSetPolicy, Policy: p})
 }
 
-// control returns the model's.
+// control returns a control of the model.
 func (f *fixture) control(scope batch.Scope) batch.Control {
 	c := f.controls[scope]
 	c.Scope = scope
 	return c
 }
 
-// isClosed reports whether nothing may leave a lane.
+// isClosed reports whether a control keeps the lane's batches from leaving.
 func (f *fixture) isClosed(service batch.ServiceID) bool {
 	return f.control(batch.Everything()).Closed() || f.control(batch.Only(service)).Closed()
 }
 
-// sameControlAs compares a control. Its version differs after each change, and is 0 before the
-// first.
+// sameControlAs compares a control with the model. The versions of the two need not be equal: the
+// store's must differ after each change, and be 0 before the first.
 func (f *fixture) sameControlAs(want, got batch.Control) {
 	f.Helper()
 	seen := seenVersion{model: want.Version, version: got.Version}
@@ -153,10 +154,10 @@ func (f *fixture) sameControlAs(want, got batch.Control) {
 	}
 }
 
-// seenVersion is a version that a control had, and the model's at that time.
+// seenVersion is a version of a control in the store, and the model's version at that time.
 type seenVersion struct{ model, version int64 }
 
-// sameControl compares a control and its history.
+// sameControl compares a control and its history with the model.
 func (f *fixture) sameControl(scope batch.Scope) {
 	f.Helper()
 	want := f.control(scope)
@@ -164,7 +165,8 @@ func (f *fixture) sameControl(scope batch.Scope) {
 	f.sameActs(f.laneActs[scope], must(f.store.LaneHistory(f.ctx, scope))(f))
 }
 
-// history returns the acts on a batch, compared with the model where the store has a history.
+// history returns the acts on a batch. If the store has a history, they are compared with the
+// model.
 func (f *fixture) history(id batch.ID) []batch.Act {
 	f.Helper()
 	s := f.batches[id]
@@ -176,7 +178,7 @@ func (f *fixture) history(id batch.ID) []batch.Act {
 	return got
 }
 
-// attempts returns the reports of a batch, compared with the model.
+// attempts returns the reports of a batch, after comparing them with the model.
 func (f *fixture) attempts(id batch.ID) []batch.Report {
 	f.Helper()
 	f.endWithout(store.CanInspect)
@@ -191,7 +193,7 @@ func (f *fixture) attempts(id batch.ID) []batch.Report {
 	return got
 }
 
-// look returns a batch and its lane, compared with the model.
+// look returns a batch and its lane, after comparing them with the model.
 func (f *fixture) look(id batch.ID, window int) store.Look {
 	f.Helper()
 	f.endWithout(store.CanInspect)
@@ -215,7 +217,8 @@ func (f *fixture) look(id batch.ID, window int) store.Look {
 	return got
 }
 
-// inspect compares all that an Inspector says about a batch, where the store is one.
+// inspect compares everything that the methods of CanInspect return about a batch, if the store
+// has them.
 func (f *fixture) inspect(id batch.ID, window int) {
 	f.Helper()
 	if f.has(store.CanInspect) {
@@ -225,14 +228,14 @@ func (f *fixture) inspect(id batch.ID, window int) {
 	}
 }
 
-// sameLane compares rows of a lane.
+// sameLane compares the rows of a lane.
 func (f *fixture) sameLane(want, got []store.LaneRow) {
 	f.Helper()
 	require.Len(f, got, len(want))
 	for i, w := range want {
 		g := got[i]
 		require.Equal(f, w.Key, g.Key)
-		w.Row.Receipts, g.Row.Receipts = nil, nil // a claim has no use for them
+		w.Row.Receipts, g.Row.Receipts = nil, nil // a claim does not need receipts
 		f.sameRow(w.Row, g.Row)
 		require.Equal(f, w.Budget, g.Budget)
 		require.True(f, sameWaiting(batch.Waiting{Footprint: w.Footprint}, batch.Waiting{Footprint: g.Footprint}))

@@ -33,7 +33,7 @@ func modelTests() []test {
 	return tests
 }
 
-// randomHistory does random things to a store and to its model.
+// randomHistory makes random calls to a store, and does the same in the store's model.
 type randomHistory struct {
 	*fixture
 	r *rand.Rand
@@ -41,7 +41,7 @@ type randomHistory struct {
 
 func (h randomHistory) chance(percent int) bool { return h.r.IntN(100) < percent }
 
-// randomIDs returns a few of the batches that the model knows.
+// randomIDs returns n ids of batches of the model.
 func (h randomHistory) randomIDs(n int) []batch.ID {
 	all := h.modelBatches(func(*modelBatch) bool { return true })
 	var is []batch.ID
@@ -146,7 +146,7 @@ func (h randomHistory) claimSome() {
 		q.MaxInFlight = func(batch.ServiceID) int { return most }
 	}
 	salt := h.r.Uint64()
-	h.claim(q, func(l batch.Lane) []batch.Run { // the same at every call
+	h.claim(q, func(l batch.Lane) []batch.Run { // the same result in every call
 		r := rand.New(rand.NewPCG(salt, uint64(len(l.Service))))
 		var runs []batch.Run
 		for range r.IntN(3) {
@@ -188,7 +188,7 @@ func (h randomHistory) recordSome() {
 	}
 }
 
-// randomOutcome returns an outcome that could come in from somewhere, mostly by an actor that may
+// randomOutcome returns an outcome that some process could report, mostly by an actor that may
 // report it.
 func (h randomHistory) randomOutcome(id batch.ID) store.Outcome {
 	row := h.batches[id].row
@@ -240,7 +240,7 @@ func (h randomHistory) operateOnOne() {
 	for _, id := range h.randomIDs(1) {
 		switch h.r.IntN(5) {
 		case 0:
-			_ = h.cancel(id, "reason") // compared with the rule, even where it is refused
+			_ = h.cancel(id, "reason") // compared with the rule, even if the store refuses it
 		case 1:
 			_ = h.requeue(id, h.units(0.25))
 		case 2:
@@ -253,7 +253,7 @@ func (h randomHistory) operateOnOne() {
 	}
 }
 
-// steerOne closes something, or opens all.
+// steerOne closes a lane or all lanes, or opens all.
 func (h randomHistory) steerOne() {
 	service := []batch.ServiceID{"s", "", "t"}[h.r.IntN(3)]
 	switch h.r.IntN(5) {
@@ -274,7 +274,8 @@ func (h randomHistory) steerOne() {
 
 func (h randomHistory) pruneSome() { h.prune(h.units(0.75), h.chance(50)) }
 
-// prune removes everything that is old enough, from both.
+// prune removes everything that is old enough from the store and the model, and compares the
+// numbers.
 func (f *fixture) prune(older time.Duration, tombstones bool) int {
 	f.Helper()
 	f.endWithout(store.CanPrune)
@@ -299,7 +300,7 @@ func (f *fixture) prune(older time.Duration, tombstones bool) int {
 	return p.Batches
 }
 
-// compareAll compares all answers of the store.
+// compareAll compares all answers of the store with the model.
 func (h randomHistory) compareAll() {
 	for id := range h.batches {
 		h.get(id)

@@ -11,8 +11,9 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leak.CheckBubbles(m)) }
 
-// A store whose clock cannot be moved passes the suite, too. It waits in bubbles: in real time
-// these tests take ten minutes one by one, and a busy machine is late for some.
+// A store whose clock cannot be moved passes the suite, too. The tests wait in bubbles of
+// synctest: in real time they would take ten minutes one after the other, and some would fail on a
+// busy machine.
 func TestWithoutAClock(t *testing.T) {
 	storetest.Run(t, func(*testing.T) storetest.Harness {
 		s := memory.New()

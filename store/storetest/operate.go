@@ -28,8 +28,8 @@ func operateTests() []test {
 	}
 }
 
-// requireAllowedFrom checks that an operation is allowed from some standings only, and is refused
-// from the others with the named errors.
+// requireAllowedFrom checks that an operation is allowed in the standings of allowed only. In
+// those of inDoubt it is refused with ErrInDoubt, and in others with ErrNotAllowed.
 func (f *fixture) requireAllowedFrom(do func(batch.ID) error, allowed []string, inDoubt []string) {
 	f.Helper()
 	want := map[string]error{}
@@ -76,10 +76,10 @@ func testOperateAcquit(f *fixture) {
 
 func testOperateDecide(f *fixture) {
 	f.requireAllowedFrom(func(id batch.ID) error { return f.decide(id, batch.NotExecutedSendAgain, "looked it up") },
-		[]string{ // by the time that all stand there, all claims except the last have expired
+		[]string{ // all claims but the last have expired by the time when every batch is in its standing
 			"submitting and expired", "in doubt", "needing a decision", "refused, an earlier attempt in doubt",
 			"submitting", "submitting again, an earlier attempt in doubt",
-			"unknown", "delayed, an earlier attempt in doubt", // waiting: nobody may cancel these
+			"unknown", "delayed, an earlier attempt in doubt", // they wait, and nobody may cancel them
 		},
 		[]string{"requeued and submitting"})
 }
@@ -93,7 +93,7 @@ func testOperateCancelled(f *fixture) {
 	assert.Equal(f, []batch.ID{"b00003", "b00001"}, laneIDs(f.view("s", 9)))
 	require.NoError(f, f.requeue("b00002", f.units(9)))
 	assert.Equal(f, []batch.ID{"b00003", "b00002", "b00001"}, laneIDs(f.view("s", 9)))
-	f.take("b00002") // it was never posted, so there is no quiet time to wait for
+	f.take("b00002") // it was never posted, so it need not wait for the quiet time
 }
 
 func testOperateOldPlace(f *fixture) {
@@ -171,8 +171,8 @@ func testOperateDecided(f *fixture) {
 	assert.False(f, c.Doubt, "declared not committed, it is sent again under any rule")
 }
 
-// makeUnderWay is a batch of which bytes are kept that may be sent again for ever, and that the
-// ledger has.
+// makeUnderWay makes a batch of which bytes are kept that may be sent again for ever, and which
+// the ledger has.
 func (f *fixture) makeUnderWay(id batch.ID) {
 	f.Helper()
 	f.add(newBatch(batch.ServiceID("lane of "+id), id))
@@ -182,7 +182,7 @@ func (f *fixture) makeUnderWay(id batch.ID) {
 }
 
 func testOperateWithdraw(f *fixture) {
-	f.requireAllowedFrom(f.withdraw, nil, nil) // of these nothing is kept
+	f.requireAllowedFrom(f.withdraw, nil, nil) // no bytes are kept of these batches
 	f.makeUnderWay("pending")
 	before := f.get("pending")
 	require.NoError(f, f.withdraw("pending"))
@@ -209,7 +209,8 @@ func testOperateWithdraw(f *fixture) {
 	require.NoError(f, f.withdraw("claimed"))
 }
 
-// testOperateWithdrawn: the ledger's word ends it, whichever it is, and no policy follows.
+// testOperateWithdrawn: the ledger's answer ends a withdrawn batch, whatever the answer is, and no
+// policy follows.
 func testOperateWithdrawn(f *fixture) {
 	for finding, want := range map[store.Finding]batch.State{
 		store.IsVoid: batch.Rejected, store.NotCommitted: batch.Rejected, store.IsCommitted: batch.Committed, store.IsInvalid: batch.Invalid,
@@ -279,7 +280,7 @@ func testOperateNone(f *fixture) {
 	f.get("a")
 }
 
-// testRequeueUnattempted: the mark of a requeue stays through the first claim, since an answer
+// testRequeueUnattempted: the mark of a requeue stays through the first claim, because an answer
 // from before the requeue may still be about the batch.
 func testRequeueUnattempted(f *fixture) {
 	f.add(newBatch("s", "a"))

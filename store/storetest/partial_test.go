@@ -11,8 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/storetest"
 )
 
-// The suite runs with a store that has some of the abilities, since whoever writes a store adds
-// one after the other. The example toystore has none.
+// The suite also runs with a store that has only some of the abilities, since an author of a store
+// adds one after the other. The example toystore has none.
 func TestPartial(t *testing.T) {
 	for name, part := range map[string]func(*memory.Store) store.Store{
 		"abilities to read": func(s *memory.Store) store.Store {
@@ -46,7 +46,7 @@ func TestPartial(t *testing.T) {
 	}
 }
 
-// begin begins a transaction of a store in memory.
+// begin begins a transaction of a store in memory, for Harness.Begin.
 func begin(s *memory.Store) func(context.Context) (tx store.Tx, commit, rollback func() error, err error) {
 	return func(context.Context) (tx store.Tx, commit, rollback func() error, err error) {
 		t := s.Begin()
@@ -54,7 +54,7 @@ func begin(s *memory.Store) func(context.Context) (tx store.Tx, commit, rollback
 	}
 }
 
-// core is a store without abilities.
+// core is a store without any ability.
 type core struct {
 	store.Unimplemented
 	store.Delivery
@@ -63,7 +63,7 @@ type core struct {
 
 func (c core) Owns(tx store.Tx) bool { return c.whole.Owns(tx) }
 
-// abilities are those that a store declares.
+// abilities are the abilities that a store declares.
 type abilities store.Abilities
 
 func (a abilities) Abilities() store.Abilities { return store.Abilities(a) }
@@ -104,7 +104,8 @@ type holding interface {
 	Look(ctx context.Context, key batch.Key, window int) (store.Look, error)
 }
 
-// uncontrolled carries out no policy, as a store must that lacks [store.CanControl].
+// uncontrolled is a store that carries out no policy, as a store without [store.CanControl] must
+// not.
 type uncontrolled struct{ *memory.Store }
 
 func (s uncontrolled) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {

@@ -39,7 +39,7 @@ func testPendingOwned(f *fixture) {
 	for _, name := range []string{
 		"submitting and expired", "in doubt", "needing a decision", "pending", "valid", "invalid, not settled", "invalid, about to settle",
 		"pending, an earlier attempt in doubt", "refused, an earlier attempt in doubt",
-		"submitting", "submitting again, an earlier attempt in doubt", // by now
+		"submitting", "submitting again, an earlier attempt in doubt", // their claims have expired by now
 	} {
 		want = append(want, named[name])
 	}
@@ -88,8 +88,7 @@ func testPendingLease(f *fixture) {
 	f.recordAll(f.monitorOutcome("a", store.IsValid))
 }
 
-// Without a lease nothing is written, so that looking costs no write, and keeps no other
-// caller from asking.
+// A call of Pending without a lease writes nothing, and keeps no other caller from asking.
 func testPendingLooked(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("t", "b"))
 	f.take("a", "b")
@@ -106,7 +105,7 @@ func testPendingLooked(f *fixture) {
 	}
 	assert.InDelta(f, 2.5, float64(f.pending(9, f.units(2.5))[0].CheckIn)/float64(f.unit), 0.2, "it is leased")
 	assert.Empty(f, f.pending(9, 0))
-	f.recordAll(f.monitorOutcome("a", store.IsCommitted)) // the version is as it was
+	f.recordAll(f.monitorOutcome("a", store.IsCommitted)) // the version has not changed
 }
 
 func testPendingOrder(f *fixture) {
@@ -198,7 +197,7 @@ func testPendingChecked(f *fixture) {
 	assert.Len(f, f.pending(2000, f.units(0.5)), 1200)
 }
 
-// A Checked carries no version, so that it may come late.
+// Checked has no version, so it may come after the row has changed.
 func testPendingMovedOn(f *fixture) {
 	f.makeOneOfEach()
 	f.add(newBatch("s", "live"))
@@ -261,7 +260,7 @@ func testPendingServices(f *fixture) {
 	f.setNextCheck(f.units(99.5), named["pending"], named["valid"])
 	all := f.pendingOf(100, f.units(0.5), "valid", "live", "none", "pending", "pending", "queued", "committed")
 	assert.ElementsMatch(f, []batch.ID{named["pending"], named["valid"]}, inFlightIDs(all))
-	f.recordAll(f.monitorOutcome(named["pending"], store.IsCommitted)) // the version is as it was
+	f.recordAll(f.monitorOutcome(named["pending"], store.IsCommitted)) // the version has not changed
 	f.passUnits(2)
 	assert.Equal(f, []batch.ID{"live"}, inFlightIDs(f.pendingOf(9, f.units(2.5), "live")), "its claim has expired")
 	assert.NotContains(f, inFlightIDs(f.pending(100, f.units(0.5))), batch.ID("live"), "leased")

@@ -11,7 +11,7 @@ func placeTests() []test {
 	return []test{{name: "what comes back stands where it was added", run: testPlaceBack}}
 }
 
-// makeRefused has batches claimed and refused.
+// makeRefused claims batches and records that they were refused.
 func (f *fixture) makeRefused(is ...batch.ID) {
 	f.Helper()
 	f.take(is...)
@@ -19,8 +19,8 @@ func (f *fixture) makeRefused(is ...batch.ID) {
 }
 
 // testPlaceBack: a strategy may let a batch go before others that it does not conflict with.
-// Another strategy that takes over, or works beside it, sees the batch in its place by order
-// key, unless it is under way.
+// Another strategy, which takes over or works at the same time, sees the batch at the place of its
+// order key, unless the batch is under way.
 func testPlaceBack(f *fixture) {
 	front := func(want batch.ID) {
 		f.Helper()

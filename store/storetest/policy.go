@@ -27,8 +27,8 @@ func policyTests() []test {
 	}
 }
 
-// testPolicyRolledBack: a batch that the ledger executes and takes back, again and again, halts
-// its lane with the reason, though the batch is not final, and under any policy.
+// testPolicyRolledBack: a batch that the ledger executes and takes back repeatedly halts its lane
+// with the reason, although the batch is not final, and under any policy.
 func testPolicyRolledBack(f *fixture) {
 	const reason = "its nodes disagree"
 	f.add(newBatch("s", "a"), newBatch("s", "b"), newBatch("t", "c"))
@@ -150,7 +150,7 @@ func testPolicyFirst(f *fixture) {
 	f.take("a", "b", "c")
 	a, b := f.submitterOutcome("a", store.Refused), f.submitterOutcome("b", store.Refused)
 	a.Policy, b.Policy = batch.PolicyHalt, batch.PolicyHalt
-	got := f.recordAll(b, a) // in one group
+	got := f.recordAll(b, a) // both outcomes are in one group
 	assert.True(f, got[0].Halted && got[1].Halted)
 	f.passUnits(1)
 	f.refuseClaimed("c", batch.PolicyHalt)
@@ -189,7 +189,8 @@ func testPolicyLate(f *fixture) {
 	f.sameControl(batch.Only("s"))
 }
 
-// testPolicyTwo: in one call the end of a batch and its commit after all, and an end twice.
+// testPolicyTwo: one call has the end of a batch and its commit after all, and another has an end
+// twice.
 func testPolicyTwo(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("s", "b"))
 	f.take("a", "b")
@@ -209,7 +210,7 @@ func testPolicyTwo(f *fixture) {
 	assert.True(f, b.Quarantined)
 }
 
-// chooseSerially takes the first batch of a lane where it is ready.
+// chooseSerially takes the first batch of a lane if it is ready.
 func chooseSerially(l batch.Lane) []batch.Run {
 	if len(l.Batches) > 0 && l.Batches[0].Ready {
 		return []batch.Run{{0}}
@@ -217,8 +218,8 @@ func chooseSerially(l batch.Lane) []batch.Run {
 	return nil
 }
 
-// testPolicyRace: claims go on while the end of a batch is recorded. No claim finds the lane with
-// neither the batch nor its halt.
+// testPolicyRace: claims go on while the end of a batch is recorded. No claim finds the lane
+// without the batch and also without its halt.
 func testPolicyRace(f *fixture) {
 	for round := range 25 {
 		service := batch.ServiceID(fmt.Sprint("s", round))
@@ -230,7 +231,7 @@ func testPolicyRace(f *fixture) {
 		var recorded atomic.Bool
 		claims := func() error {
 			for last := false; !last; {
-				last = recorded.Load() // one more claim after that
+				last = recorded.Load() // one more claim follows after the end is recorded
 				got, err := f.store.Claim(f.ctx, store.ClaimQuery{Lanes: []batch.ServiceID{service}, Limit: 1, Window: 2, TTL: f.units(1.5)}, chooseSerially)
 				if err != nil {
 					return err

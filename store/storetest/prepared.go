@@ -32,13 +32,13 @@ func preparedTests() []test {
 	}
 }
 
-// prepared returns a text to keep for the batch's present version.
+// prepared returns bytes to keep for the batch's present version.
 func (f *fixture) prepared(id batch.ID, text string) store.Prepared {
 	s := f.batches[id]
 	return store.Prepared{Ref: s.ref, Version: s.row.Version, Bytes: []byte(text)}
 }
 
-// keep keeps, and compares each result.
+// keep calls KeepPrepared, and compares each result with the model.
 func (f *fixture) keep(kept ...store.Prepared) []bool {
 	f.Helper()
 	f.endWithout(store.CanKeepPrepared)
@@ -47,7 +47,7 @@ func (f *fixture) keep(kept ...store.Prepared) []bool {
 	for i, p := range kept {
 		if s := f.batches[p.Key.ID]; s != nil && s.batch.Key() == p.Key {
 			s.row, want[i] = s.row.KeepPrepared(p)
-			s.handedOut = nil // it has changed without a new version
+			s.handedOut = nil // the row has changed without a new version
 		}
 	}
 	require.Equal(f, want, append([]bool{}, got...), "kept")
@@ -85,7 +85,7 @@ func testPreparedKept(f *fixture) {
 		c := f.take("a", "other")
 		assert.Equal(f, "kept", string(c[0].Prepared))
 		assert.Nil(f, c[1].Prepared)
-		c[0].Prepared[0] = 'X' // it belongs to the claim's caller
+		c[0].Prepared[0] = 'X' // the slice belongs to the caller of Claim
 	}
 	f.recordEach(f.submitterOutcome, store.Unposted, "a", "other")
 	again()
@@ -95,7 +95,7 @@ func testPreparedKept(f *fixture) {
 	f.recordEach(f.submitterOutcome, store.Doubtful, "a", "other")
 	f.recordEach(f.monitorOutcome, store.NoTrace, "a", "other")
 	again()
-	f.passUnits(2) // nobody records an outcome
+	f.passUnits(2) // no outcome is recorded
 	due := f.pending(9, f.units(0.5))
 	assert.Equal(f, []batch.ID{"a", "other"}, inFlightIDs(due))
 	assert.Equal(f, "kept", string(due[0].Prepared))
@@ -104,7 +104,7 @@ func testPreparedKept(f *fixture) {
 	f.recordEach(f.monitorOutcome, store.NotCommitted, "a", "other")
 	again()
 	f.recordEach(f.submitterOutcome, store.Accepted, "a", "other")
-	f.recordEach(f.monitorOutcome, store.IsInvalid, "a", "other") // which may still change
+	f.recordEach(f.monitorOutcome, store.IsInvalid, "a", "other") // an Invalid that may still change
 	f.passUnits(1)
 	due = f.pending(9, f.units(0.5))
 	assert.Equal(f, "kept", string(due[0].Prepared))
@@ -113,8 +113,8 @@ func testPreparedKept(f *fixture) {
 	assert.Equal(f, "kept", string(f.pendingOf(9, f.units(0.5), "s")[0].Prepared))
 }
 
-// grownPrepared returns the bytes that a claim of the batch's present version keeps beside those
-// that it saw.
+// grownPrepared returns the kept bytes with more appended, for the claim of the batch's present
+// version.
 func (f *fixture) grownPrepared(id batch.ID, more string) store.Prepared {
 	p := f.prepared(id, "")
 	p.Was = bytes.Clone(f.batches[id].row.Prepared)
@@ -129,7 +129,7 @@ func testPreparedGrows(f *fixture) {
 	p := f.prepared("a", "")
 	p.Bytes = mine
 	require.Equal(f, []bool{true}, f.keep(p))
-	mine[0] = 'X' // the slice was not kept
+	mine[0] = 'X' // the store has not kept the slice
 	assert.Equal(f, []bool{true}, f.keep(f.prepared("a", "first")), "the answer was lost")
 	assert.Equal(f, []bool{false}, f.keep(f.prepared("a", "second")), "something else is kept")
 	longer := f.grownPrepared("a", ", second")
@@ -159,8 +159,8 @@ func testPreparedGrows(f *fixture) {
 	require.Equal(f, last.Bytes, f.take("a")[0].Prepared)
 }
 
-// A void is about the bytes that it names: neither the version nor the state says whether a slow
-// process has kept others since.
+// testPreparedVoid: a void is about the bytes that it names. Neither the version nor the state
+// shows whether a slow process has kept other bytes since.
 func testPreparedVoid(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("s", "b"), newBatch("s", "c"), newBatch("s", "refused"))
 	f.take("a", "b", "c", "refused")
@@ -168,7 +168,7 @@ func testPreparedVoid(f *fixture) {
 	o := f.submitterOutcome("refused", store.Doubtful)
 	o.Last = true
 	f.recordAll(o)
-	f.passUnits(2) // the claims are over, and their holders may live on
+	f.passUnits(2) // the claims have expired, and their processes may go on
 	fenced := func(id batch.ID, named string, was *store.Row) {
 		f.Helper()
 		o := f.monitorOutcome(id, store.IsVoid)
@@ -180,7 +180,7 @@ func testPreparedVoid(f *fixture) {
 	}
 	fenced("b", "kept", nil)
 	for id, was := range map[batch.ID]store.Row{"a": f.batches["a"].row, "b": f.batches["b"].row} {
-		require.Equal(f, []bool{true}, f.keep(f.grownPrepared(id, ", late"))) // after the row was handed out
+		require.Equal(f, []bool{true}, f.keep(f.grownPrepared(id, ", late"))) // after the row was read
 		fenced(id, string(was.Prepared), nil)
 		fenced(id, string(was.Prepared), &was)
 	}
@@ -204,14 +204,15 @@ func testPreparedVoid(f *fixture) {
 	assert.Equal(f, batch.Unknown, f.recordAll(f.voidOutcome("a"))[0].Row.State, "valid before")
 }
 
-// voidOutcome returns an IsVoid about what the batch keeps.
+// voidOutcome returns an IsVoid about the bytes that the batch keeps.
 func (f *fixture) voidOutcome(id batch.ID) store.Outcome {
 	o := f.monitorOutcome(id, store.IsVoid)
 	o.Prepared = bytes.Clone(f.batches[id].row.Prepared)
 	return o
 }
 
-// Where a void and bytes come at once, one of them is first, and the other fails.
+// testPreparedOrVoid: if a void and new bytes come at once, one of them is first, and the other
+// fails.
 func testPreparedOrVoid(f *fixture) {
 	for round := range 20 {
 		lane := newBatch(batch.ServiceID(fmt.Sprint("lane", round)), batch.ID(fmt.Sprint("id", round)))
@@ -273,7 +274,7 @@ func testPreparedFinal(f *fixture) {
 	}
 }
 
-// testPreparedDecided: bytes that may be sent again for ever.
+// testPreparedDecided is about bytes that may be sent again for ever.
 func testPreparedDecided(f *fixture) {
 	forEver := resendRule(math.MaxInt64, 0)
 	f.add(newBatch("s", "a"))
@@ -294,7 +295,7 @@ func testPreparedDecided(f *fixture) {
 func testPreparedBounds(f *fixture) {
 	all := make([]byte, store.MaxPrepared)
 	for i := range all {
-		all[i] = byte(i) // no text, and with zeros
+		all[i] = byte(i) // not a text, and with zero bytes
 	}
 	f.add(newBatches("s", "b", 4)...)
 	ids := []batch.ID{"b00004", "b00003", "b00002", "b00001"}
@@ -362,7 +363,7 @@ func testPreparedNone(f *fixture) {
 	assert.Equal(f, []bool{true}, f.keep(f.prepared("a", "kept")))
 }
 
-// keepUnmodelled is keep without the model.
+// keepUnmodelled calls KeepPrepared without the model.
 func (f *fixture) keepUnmodelled(p store.Prepared) bool {
 	f.Helper()
 	f.endWithout(store.CanKeepPrepared)
@@ -371,7 +372,7 @@ func (f *fixture) keepUnmodelled(p store.Prepared) bool {
 	return got[0]
 }
 
-// claimAlone claims the one batch of a lane, behind the model's back.
+// claimAlone claims the only batch of a lane without the model.
 func (f *fixture) claimAlone(service batch.ServiceID) store.Claim {
 	f.Helper()
 	got := must(f.store.Claim(f.ctx, store.ClaimQuery{Lanes: []batch.ServiceID{service}, Limit: 1, Window: 1, TTL: f.units(1.5)}, chooseEveryReady))(f)
@@ -406,7 +407,8 @@ func testPreparedRace(f *fixture) {
 	}
 }
 
-// Bytes that come too late are not kept, and bytes that were kept do not fence the outcome.
+// testPreparedOrRecorded: bytes that come after the outcome are not kept, and kept bytes do not
+// fence the outcome.
 func testPreparedOrRecorded(f *fixture) {
 	for round := range 20 {
 		lane := newBatch(batch.ServiceID(fmt.Sprint("lane", round)), batch.ID(fmt.Sprint("id", round)))

@@ -49,7 +49,7 @@ func testPruneLimit(f *fixture) {
 	is := batchIDs(bs)
 	f.take(is...)
 	f.recordEach(f.submitterOutcome, store.Accepted, is...)
-	for i := 599; i > 590; i-- { // the last batches become final first
+	for i := 599; i > 590; i-- { // the batches that were added last become final first
 		f.tick()
 		f.recordEach(f.monitorOutcome, store.IsCommitted, is[i])
 	}
@@ -101,7 +101,7 @@ func testPruneTombstone(f *fixture) {
 
 func testPruneTombstones(f *fixture) {
 	var all []batch.Batch
-	for i := range 3 { // in turns, so that one call removes both kinds
+	for i := range 3 { // alternately, so that one call removes both kinds
 		all = append(all, newBatch("keeps", batch.ID(fmt.Sprintf("k%d", i))), newBatch("forgets", batch.ID(fmt.Sprintf("f%d", i))))
 	}
 	f.makeCommitted(all...)
@@ -120,7 +120,8 @@ func testPruneTombstones(f *fixture) {
 	assert.Equal(f, []batch.ID{"f0", "f1", "f2"}, recordIDs(rs), "what has a tombstone stays gone")
 }
 
-// testPruneServed gets the recorded ledger of each service, and none of a service without one.
+// testPruneServed: Tombstone gets the recorded ledger of each service, and "" for a service
+// without one.
 func testPruneServed(f *fixture) {
 	f.makeCommitted(newBatch("one", "a"), newBatch("two", "b"), newBatch("none", "c"))
 	require.True(f, f.swap(store.Text{Kind: store.TextServed, Name: "one", Body: "first"}, store.Text{Kind: store.TextServed, Name: "two", Body: "second"}))
@@ -133,7 +134,8 @@ func testPruneServed(f *fixture) {
 	assert.Equal(f, map[batch.ServiceID]string{"one": "first", "two": "second", "none": ""}, asked)
 }
 
-// testPruneMore is about one kind with more rows than a call removes, and all others with fewer.
+// testPruneMore: More is true if one kind has more rows than a call removes, although all others
+// have fewer.
 func testPruneMore(f *fixture) {
 	q := store.PruneQuery{Limit: 3}
 	all := func(one store.Pruned) {
@@ -161,7 +163,7 @@ func testPruneMore(f *fixture) {
 		f.pause(batch.Only(batch.ServiceID(fmt.Sprint(i))))
 	}
 	all(store.Pruned{LaneActs: 7})
-	if orders, ok := f.harness.Store.(order.Store); ok { // f.st has the methods of a batch store only
+	if orders, ok := f.harness.Store.(order.Store); ok { // f.store has the methods of a store of batches only
 		var os []order.Order
 		for i := range 7 {
 			os = append(os, order.Order{ID: order.ID(fmt.Sprint(i)), Party: "p", Payload: []byte("x"), Deadline: f.now().Add(-f.units(1))})
@@ -198,13 +200,13 @@ func testPruneGone(f *fixture) {
 	require.NoError(f, f.store.Checked(f.ctx, []store.Due{{Ref: c.Ref, In: f.units(9)}}))
 
 	f.add(newBatch("s", "a"))
-	f.take("a") // of the same version
+	f.take("a") // with the same version
 	assert.NotEqual(f, store.Written, must(f.store.Record(f.ctx, []store.Outcome{o}))(f)[0].Result, "it is about the batch that is gone")
 	f.get("a")
 }
 
-// A commit is a fact about the id: a caller that knows the batch by its row from before the
-// removal records the commit on its present row, alone or beside others.
+// testPruneAgain: a commit is a fact about the id. A caller that knows the batch by its row from
+// before the removal records the commit on the batch's present row, alone or together with others.
 func testPruneAgain(f *fixture) {
 	for i, others := range [][]batch.ID{nil, {"x", "y"}} {
 		id := batch.ID(fmt.Sprint("again", i))

@@ -19,7 +19,7 @@ func quarantineTests() []test {
 	}
 }
 
-// quarantine puts new batches into quarantine.
+// quarantine adds batches and brings them into quarantine.
 func (f *fixture) quarantine(bs ...batch.Batch) {
 	f.Helper()
 	f.add(bs...)

@@ -15,7 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Several processes change the same batches at once. The model does not follow: these tests
+// In these tests several processes change the same batches at once. There is no model: the tests
 // check the result, in whichever order the calls ran.
 func raceTests() []test {
 	return []test{
@@ -30,7 +30,7 @@ func raceTests() []test {
 // testTimeLimit is how long a test waits for a result that a broken store never gives.
 const testTimeLimit = time.Minute
 
-// runAtOnce runs all and returns their errors.
+// runAtOnce runs all funcs at the same time and returns their errors.
 func runAtOnce(fs ...func() error) []error {
 	var wg sync.WaitGroup
 	errs := make([]error, len(fs))
@@ -138,8 +138,8 @@ func testRaceOperate(f *fixture) {
 	}
 }
 
-// testRaceSteer: of several callers that pause a lane at once one succeeds, and the control and
-// the history both name it; a caller that sets something else meanwhile loses nothing of it.
+// testRaceSteer: if several callers pause a lane at once, one succeeds, and the control and the
+// history both name that caller. What another caller sets meanwhile is not lost.
 func testRaceSteer(f *fixture) {
 	for round := range 10 {
 		scope := batch.Only(batch.ServiceID(fmt.Sprint("lane", round)))
@@ -147,7 +147,7 @@ func testRaceSteer(f *fixture) {
 			f.setPolicy(scope.Service, batch.PolicyQuarantine)
 		}
 		var mu sync.Mutex
-		var changed []string // the callers that changed it
+		var changed []string // the callers that changed the control
 		pause := func(actor string) func() error {
 			return func() error {
 				_, is, err := f.store.Steer(f.ctx, store.Steering{Scope: scope, Action: batch.ActionPause, By: batch.By{Actor: actor}})
@@ -171,7 +171,7 @@ func testRaceSteer(f *fixture) {
 	}
 }
 
-// testRaceAll lets several instances take batches all the way, and counts.
+// testRaceAll lets several instances deliver all batches, and counts claims and commits.
 func testRaceAll(f *fixture) {
 	services := []batch.ServiceID{"", "s", "t"}
 	const adders, each, instances = 3, 10, 4
@@ -195,7 +195,7 @@ func testRaceAll(f *fixture) {
 	for range instances {
 		fs = append(fs, func() error {
 			for time.Since(began) < testTimeLimit {
-				runtime.Gosched() // let the others add something
+				runtime.Gosched() // lets the other goroutines add batches
 				done, err := f.runInstance(&mu, claims, commits, adders*each*len(services))
 				if done || err != nil {
 					return err
@@ -221,7 +221,7 @@ func testRaceAll(f *fixture) {
 	}
 }
 
-// runInstance is one round of an engine: claim, accept, ask, commit.
+// runInstance is one round of an engine: it claims, accepts, asks and commits.
 func (f *fixture) runInstance(mu *sync.Mutex, claims, commits map[batch.ID]int, all int) (done bool, err error) {
 	lanes, err := f.store.Lanes(f.ctx, store.LanesQuery{Start: true, Limit: 9})
 	if err != nil {

@@ -32,8 +32,8 @@ func recordTests() []test {
 	return tests
 }
 
-// recordEvery records every finding, by actors that may report it and by actors that may not,
-// and compares the result with the pure rule; then all of it once more.
+// recordEvery records every finding, by actors that may report it and by actors that may not. It
+// compares the results with the pure rule, and then records all of it a second time.
 func recordEvery(f *fixture, s standing) {
 	variants := []func(*store.Outcome){
 		func(*store.Outcome) {},
@@ -89,14 +89,14 @@ func recordEvery(f *fixture, s standing) {
 	f.view("s", 2000)
 	f.pending(2000, f.units(0.5))
 	if open := f.modelBatches(func(s *modelBatch) bool { return !s.row.Final() }); len(open) > 0 && f.has(store.CanInspect) {
-		f.look(open[0].batch.ID, 2000) // at the whole lane
+		f.look(open[0].batch.ID, 2000) // reads the whole lane
 	}
 }
 
 func testRecordShown(f *fixture) {
 	for name, text := range hostileTexts() {
 		if text == "" {
-			continue // nobody
+			continue // no actor
 		}
 		id := batch.ID(name)
 		f.add(newBatch(batch.ServiceID(name), id))
@@ -142,7 +142,7 @@ func testRecordLateMonitor(f *fixture) {
 	f.recordEach(f.submitterOutcome, store.Accepted, "a")
 	f.passUnits(1)
 	read := f.pending(1, f.units(0.5))[0]
-	f.recordEach(f.monitorOutcome, store.NotCommitted, "a") // another monitor was quicker
+	f.recordEach(f.monitorOutcome, store.NotCommitted, "a") // another monitor was faster
 	f.take("a")
 	f.recordEach(f.submitterOutcome, store.Accepted, "a")
 	for _, finding := range []store.Finding{store.IsInvalid, store.NotCommitted, store.NoTrace, store.IsValid, store.Refused} {
@@ -239,7 +239,8 @@ func testRecordTwo(f *fixture) {
 	assert.Equal(f, batch.Committed, f.get("b").State)
 }
 
-// An acceptance and the commit may be known together: the submitter records them as one.
+// testRecordAtOnce: the acceptance and the commit may be known together; then the submitter
+// records them as one outcome.
 func testRecordAtOnce(f *fixture) {
 	bs := newBatches("s", "b", 6)
 	f.add(bs...)
@@ -283,7 +284,8 @@ func testRecordCopies(f *fixture) {
 	f.get("a")
 }
 
-// testRecordReceipts: a verdict's receipts go with it, whether the next verdict has fewer or more.
+// testRecordReceipts: a verdict's receipts are replaced with the verdict, whether the next verdict
+// has fewer or more.
 func testRecordReceipts(f *fixture) {
 	receipts := func(n int, valid bool) (rs []batch.Receipt) {
 		for i := range n {

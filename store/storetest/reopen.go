@@ -32,7 +32,7 @@ func testReopenKeeps(f *fixture) {
 	o.Error = &batch.SubmissionError{Kind: batch.KindInvalid, Message: "why"}
 	o.Receipts = []batch.Receipt{{TransactionID: "t", Message: "m", Data: []byte{0, 1}}}
 	f.recordAll(o)
-	f.pending(3, f.units(9.5)) // leases, too
+	f.pending(3, f.units(9.5)) // the leases are kept, too
 	if f.has(store.CanKeepPrepared) {
 		require.Equal(f, []bool{true}, f.keep(f.prepared(named["submitting again, an earlier attempt in doubt"], "kept")))
 	}

@@ -10,31 +10,31 @@ import (
 )
 
 func rowTests() []test {
-	all := store.CanKeepPrepared | store.CanOperate | store.CanControl | store.CanInspect // each writes fields of its own
+	all := store.CanKeepPrepared | store.CanOperate | store.CanControl | store.CanInspect // each of these writes fields of its own
 	return []test{
 		{name: "every field, where the caller hands back the row", needs: all, run: func(f *fixture) { rowFields(f, true) }},
 		{name: "every field, where the store reads the row", needs: all, run: func(f *fixture) { rowFields(f, false) }},
 	}
 }
 
-// rowWalk takes batches through everything that writes a row, and reads the row in every
-// way after each step.
+// rowWalk takes batches through everything that writes a row. After each step it reads the row in
+// every way.
 type rowWalk struct {
 	*fixture
-	id            batch.ID // the batch in hand
+	id            batch.ID // the present batch of the walk
 	rules         *rowRules
-	passesRow     bool  // outcomes come with the row that the store handed out
+	passesRow     bool  // true if outcomes come with the row that the store returned
 	passedVersion int64 // the version of that row
-	resendable    bool  // what is claimed may be sent again for ever
+	resendable    bool  // true if the claimed batches may be sent again for ever
 	shown         cells
 }
 
-// rowFields shows each field of a row other than zero, and shows it change, on each way by
-// which the rules allow it. So a statement that forgets a column fails, and so does a field
-// of store.Row which no step of the walk sets yet.
+// rowFields shows each field of a row with a value other than zero, and shows each field change,
+// in each way that the rules allow. So a statement that forgets a column fails, and so does a new
+// field of store.Row that no step of the walk sets.
 func rowFields(f *fixture, known bool) {
 	w := &rowWalk{fixture: f, rules: testNewRowRules(f), passesRow: known, shown: cells{}}
-	f.add(newBatch("z", "z")) // a write to another row than was meant shows here
+	f.add(newBatch("z", "z")) // a write to a wrong row shows in this batch
 	f.take("z")
 	w.walkAttempts()
 	w.walkCalled()
@@ -45,7 +45,7 @@ func rowFields(f *fixture, known bool) {
 	w.rules.requireComplete(w.shown, known)
 }
 
-// walkAttempts takes batches through everything that can happen to them before their end.
+// walkAttempts takes batches through everything that can happen before their end.
 func (w *rowWalk) walkAttempts() {
 	w.begin("attempts")
 	w.cancelBatch()
@@ -54,7 +54,7 @@ func (w *rowWalk) walkAttempts() {
 	w.recordAsSubmitter(store.Failed, nil)
 	w.passUnits(3)
 	w.claim(byLaterClaim)
-	w.passUnits(3) // nothing is recorded before the claim is over
+	w.passUnits(3) // no outcome is recorded before the claim has expired
 	w.step(byPendingOf, func() { w.pendingOf(9, w.units(0.75), w.lane()) })
 	w.recordAsMonitor(store.Doubtful, nil)
 	w.recordAsMonitor(store.IsPending, setEndpoint("node 1"))
@@ -126,7 +126,7 @@ func (w *rowWalk) walkAttempts() {
 	w.cancelBatch()
 }
 
-// walkCalled takes a batch on after a person was called about it.
+// walkCalled goes on with a batch after a person was called about it.
 func (w *rowWalk) walkCalled() {
 	w.begin("called while it settles")
 	w.claim(byFirstClaim)
@@ -193,7 +193,7 @@ func (w *rowWalk) walkEnds() {
 	w.claim(byFirstClaim)
 	w.settleAgainst()
 	w.requeueBatch()
-	w.recordAsMonitor(store.IsCommitted, nil) // while it waits
+	w.recordAsMonitor(store.IsCommitted, nil) // while the batch waits
 
 	w.begin("late")
 	w.claim(byFirstClaim)
@@ -201,7 +201,7 @@ func (w *rowWalk) walkEnds() {
 	w.recordAsMonitor(store.IsCommitted, nil)
 }
 
-// walkCommits commits batches whose rows have much to clear and much to keep.
+// walkCommits commits batches in whose rows a commit has to clear many fields and keep many.
 func (w *rowWalk) walkCommits() {
 	w.begin("live")
 	w.claim(byFirstClaim)
@@ -302,8 +302,8 @@ func (w *rowWalk) makeDoubtful(id batch.ID) {
 	w.recordAsSubmitter(store.Doubtful, setError)
 }
 
-// makeVeteran adds a batch and claims it often, so that its row has all that the row of a batch
-// with a live claim can have.
+// makeVeteran adds a batch and claims it often, so that its row has every field that the row of a
+// batch with a live claim can have.
 func (w *rowWalk) makeVeteran(id batch.ID, failure func(*store.Outcome)) {
 	w.Helper()
 	w.begin(id)
@@ -340,8 +340,8 @@ func (w *rowWalk) failThenRefuse() {
 	})
 }
 
-// settleAgainst records that the ledger found the batch invalid, and then that this is settled, so
-// that the batch ends in quarantine.
+// settleAgainst records that the ledger found the batch invalid, and that this is settled. The
+// batch then ends in quarantine.
 func (w *rowWalk) settleAgainst() {
 	w.Helper()
 	w.recordAsSubmitter(store.Accepted, nil)
@@ -359,7 +359,7 @@ func (w *rowWalk) keepPrepared() {
 	w.passedVersion = 0 // the row has changed since
 }
 
-// keepMore adds to the bytes that are kept.
+// keepMore appends to the kept bytes.
 func (w *rowWalk) keepMore() {
 	w.Helper()
 	p := w.prepared(w.id, "prepared, and more")
@@ -450,7 +450,7 @@ func (w *rowWalk) claim(way string) {
 	w.claimBy(way, 1000.5)
 }
 
-// claimBy claims with another instance and TTL than the claim before.
+// claimBy claims with another instance and another TTL than the claim before.
 func (w *rowWalk) claimBy(way string, harmless float64) {
 	w.Helper()
 	n, rule := w.batches[w.id].row.Attempt%2, resendRule(w.units(harmless), 0)
@@ -471,7 +471,7 @@ func (w *rowWalk) recordAsSubmitter(finding store.Finding, change func(*store.Ou
 	w.recordOutcome(w.submitterOutcome(w.id, finding), change)
 }
 
-// recordAsMonitor asks about the batch, so that the store hands out the row, and records.
+// recordAsMonitor calls Pending, so that the store returns the row, and then records the finding.
 func (w *rowWalk) recordAsMonitor(finding store.Finding, change func(*store.Outcome)) {
 	w.Helper()
 	if w.batches[w.id].row.Monitored(w.now()) {

@@ -15,10 +15,10 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// The ways by which a store writes a row. A store that is handed the row with an outcome
-// need not read the row first. Such stores have short ways for plain steps and for plain
-// commits, as a batch without trouble has them. The store must see that a step is not
-// plain: here by one field more, which the short way would leave as it was.
+// These are the ways by which a store writes a row. A store that gets the row with an outcome need
+// not read it first. Such stores have short statements for plain steps and plain commits, which
+// batches without trouble have. The store must notice that a step is not plain. In byStepAnd and
+// byCommitAnd one field more changes, which the short statement would not write.
 const (
 	byFirstClaim = "first claim"
 	byLaterClaim = "later claim"
@@ -42,7 +42,7 @@ const (
 	byAcquit     = "Acquit"
 )
 
-// rowNever has the cells that no walk can show, because the row of no batch is so.
+// rowNever has the cells that no walk can show, because no batch has such a row.
 var rowNever = []struct {
 	why, seen    string
 	ways, fields []string
@@ -73,7 +73,7 @@ var rowNever = []struct {
 	{"NotBefore changes, too", clears, []string{byStepAnd}, []string{"Rollbacks"}},
 }
 
-// cell is an observation of one field on one way.
+// cell is an observation of one field after a write in one way.
 type cell struct{ way, field, seen string }
 
 const (
@@ -103,7 +103,8 @@ func (c cells) change(way, field string, after store.Row) {
 	c[cell{way, field, seen}] = true
 }
 
-// changedFields names the fields that differ. Times that the suite takes for equal do not.
+// changedFields returns the names of the fields that differ. Times that the suite takes as equal
+// do not differ.
 func changedFields(f *fixture, before, after store.Row) (names []string) {
 	b, a := reflect.ValueOf(before), reflect.ValueOf(withNearTimesOf(f, before, after))
 	for i := range a.NumField() {
@@ -114,8 +115,8 @@ func changedFields(f *fixture, before, after store.Row) (names []string) {
 	return names
 }
 
-// rowRules finds the cells that the rules allow. It applies the rules to rows with every
-// field set, although few batches have such rows, and to rows with almost none.
+// rowRules finds the cells that the rules allow. It applies the rules to rows with every field
+// set, although few batches have such rows, and to rows with almost no field set.
 type rowRules struct {
 	*fixture
 	at           time.Time
@@ -137,7 +138,7 @@ func testNewRowRules(f *fixture) *rowRules {
 	return r
 }
 
-// row returns an open row. A full one has no field that only a final row has.
+// row returns an open row. A full row has every field that does not belong to final rows only.
 func (r *rowRules) row(full bool, s batch.State) store.Row {
 	r.Helper()
 	if !full {
@@ -148,7 +149,7 @@ func (r *rowRules) row(full bool, s batch.State) store.Row {
 	return row
 }
 
-// finalRow returns a final row. A full one has every field that the end of a batch does not clear.
+// finalRow returns a final row. A full row has every field that the end of a batch does not clear.
 func (r *rowRules) finalRow(full bool) store.Row {
 	r.Helper()
 	row, o := r.row(full, batch.Pending), store.Outcome{}
@@ -190,8 +191,8 @@ func (r *rowRules) allowClaims(full bool) {
 	}
 }
 
-// allowOutcomes applies each finding to many rows: with every field of the outcome set, with
-// each field alone, and with none.
+// allowOutcomes applies each finding to many rows: with every field of the outcome set, with each
+// field alone, and with none.
 func (r *rowRules) allowOutcomes(full bool) {
 	r.Helper()
 	news := reflect.ValueOf(filledValue[store.Outcome](r))
@@ -207,7 +208,7 @@ func (r *rowRules) allowOutcomes(full bool) {
 			if kind&4 != 0 {
 				row.Error, row.Receipts = nil, nil
 			}
-			if kind&8 != 0 { // what is withdrawn ends where others go on
+			if kind&8 != 0 { // a withdrawn batch ends in cases in which others go on
 				row.Withdrawn = false
 			}
 			for finding := store.Accepted; finding <= store.HasReceipts; finding++ {
@@ -242,7 +243,7 @@ func (r *rowRules) allowOutcome(before, after store.Row) {
 	if way != "" && len(more) == 0 && !hasErrorOrReceipts(before, after) {
 		r.allow(way, before, after)
 	}
-	for _, field := range more { // rowNever says which of them never changes alone
+	for _, field := range more { // rowNever lists the fields that never change alone
 		r.allowed.change(and, field, after)
 	}
 }
@@ -258,8 +259,8 @@ func byReading(before, after store.Row) string {
 	return byRecord
 }
 
-// byKnown returns the short way that an outcome looks like, if any, and the way with one field
-// more. The fields in more changed, and a plain outcome changes none of them.
+// byKnown returns the way of the short statement that would fit an outcome, if any, and the way
+// with one field more. more are the changed fields that a plain outcome does not change.
 func (r *rowRules) byKnown(before, after store.Row) (way, and string, more []string) {
 	var plain []string
 	switch {
@@ -278,14 +279,14 @@ func (r *rowRules) byKnown(before, after store.Row) (way, and string, more []str
 	return way, and, more
 }
 
-// hasErrorOrReceipts reports whether there is an error or a receipt, which no plain row has. Where
-// one of the two is the field that changes, the row is plain all the same.
+// hasErrorOrReceipts reports whether there is an error or a receipt, which no plain row has. If
+// one of these two is the only field in more, it does not count.
 func hasErrorOrReceipts(before, after store.Row, more ...string) bool {
 	either := func(field string, there bool) bool { return there && !slices.Equal(more, []string{field}) }
 	return either("Error", before.Error != nil || after.Error != nil) || either("Receipts", len(before.Receipts)+len(after.Receipts) > 0)
 }
 
-// allowAsks adds what the monitor and the submitter write without an outcome.
+// allowAsks adds the changes that the monitor and the submitter write without an outcome.
 func (r *rowRules) allowAsks(full bool) {
 	r.Helper()
 	for _, s := range []batch.State{batch.Submitting, batch.Pending, batch.Valid, batch.Invalid} {
@@ -301,7 +302,7 @@ func (r *rowRules) allowAsks(full bool) {
 	}
 }
 
-// allowActs adds what operators write.
+// allowActs adds the changes that operators write.
 func (r *rowRules) allowActs(full bool) {
 	r.Helper()
 	act := func(way string, before store.Row) func(store.Row, error) store.Row {
@@ -335,7 +336,7 @@ func (r *rowRules) allowActs(full bool) {
 }
 
 // requireComplete fails for each cell that the rules allow and the walk has not shown, unless
-// rowNever has it. It also fails where rowNever has more cells than it needs.
+// rowNever has the cell. It also fails if rowNever has cells that are not needed.
 func (r *rowRules) requireComplete(shown cells, known bool) {
 	r.Helper()
 	never := cells{}
@@ -348,7 +349,7 @@ func (r *rowRules) requireComplete(shown cells, known bool) {
 			}
 		}
 	}
-	elsewhere := []string{byStep, byCommit, byStepAnd, byCommitAnd} // the other walk has these
+	elsewhere := []string{byStep, byCommit, byStepAnd, byCommitAnd} // the other walk shows these
 	if known {
 		elsewhere = []string{byRecord, byEnd}
 	}
@@ -373,8 +374,8 @@ func filledValue[T any](r *rowRules) (v T) {
 	return v
 }
 
-// fill makes v, which is the nth value, other than zero, and other than the values before
-// it where its type allows that.
+// fill sets v, which is the nth value, to a value that is not zero and, if its type allows that,
+// differs from the values before.
 func (r *rowRules) fill(v reflect.Value, name string, n *int) {
 	r.Helper()
 	*n++
@@ -385,7 +386,7 @@ func (r *rowRules) fill(v reflect.Value, name string, n *int) {
 	case *time.Duration:
 		*at = r.units(float64(*n))
 		return
-	case **store.Row: // Outcome.Was is no part of what an outcome says
+	case **store.Row: // Outcome.Was is not part of the finding
 		return
 	}
 	switch {

@@ -8,8 +8,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A caller that does not know whether a claim was made puts it back: that changes a claim
-// which was made, and no other claim of the same batch, since each has a version of its own.
+// testClaimSalt: a caller that does not know whether its claim was made puts the claim back. This
+// undoes a claim that was made, and no other claim of the same batch, since each claim has its own
+// version.
 func testClaimSalt(f *fixture) {
 	b := newBatch("s", "a")
 	b.Budget = batch.Budget{Attempts: 2, EveryTry: true}
@@ -38,12 +39,12 @@ func testClaimSalt(f *fixture) {
 	assert.Equal(f, batch.Queued, r.State)
 	assert.Zero(f, r.Spent)
 	assert.True(f, r.DoubtSince.IsZero())
-	again := claim(7) // of a batch that was claimed before
+	again := claim(7) // a claim of a batch that was claimed before
 	assert.Equal(f, c.Version+1+1+7, again.Version)
 	assert.Equal(f, store.Fenced, f.record(back(c.Version))[0].Result, "which comes once more")
 	known := back(again.Version)
 	known.Was = again.Was
-	f.passUnits(2) // its claim has ended, and nobody has touched it
+	f.passUnits(2) // the batch's claim has ended, and the row has not changed
 	f.recordAll(known)
 	assert.Equal(f, batch.Queued, f.get("a").State)
 }

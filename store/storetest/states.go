@@ -9,16 +9,16 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// standing is a state of a batch, with all that matters to the rules, and the way there from
-// Queued.
+// standing is a state of a batch with everything that matters for the rules, and the steps that
+// lead to it from Queued.
 type standing struct {
 	name  string
 	reach func(f *fixture, is []batch.ID)
-	needs store.Abilities // the abilities without which no batch gets there
+	needs store.Abilities // the abilities without which no batch gets into the standing
 }
 
-// standings lists all states that differ to the rules. The last step is not a passing of time
-// alone, except where the standing depends on time.
+// standings returns all standings that differ for the rules. The last step of each is more than a
+// passing of time, unless the standing depends on time.
 func standings() []standing {
 	var (
 		submitting = func(f *fixture, is []batch.ID) { f.take(is...) }
@@ -122,7 +122,7 @@ func standings() []standing {
 	}
 }
 
-// refuseClaimed has a claimed batch refused, under the policy of the outcome.
+// refuseClaimed records that a claimed batch was refused. policy is the policy of the outcome.
 func (f *fixture) refuseClaimed(id batch.ID, policy batch.Policy) store.Applied {
 	f.Helper()
 	o := f.submitterOutcome(id, store.Refused)
@@ -130,13 +130,13 @@ func (f *fixture) refuseClaimed(id batch.ID, policy batch.Policy) store.Applied 
 	return f.recordAll(o)[0]
 }
 
-// standings lists the states that the store's batches can reach.
+// standings returns the standings that batches of the store can reach.
 func (f *fixture) standings() []standing {
 	return slices.DeleteFunc(standings(), func(s standing) bool { return !f.has(s.needs) })
 }
 
-// makeOneOfEach has one batch in every standing that the store's batches can reach, each in a lane
-// of its own, named after the standing.
+// makeOneOfEach makes one batch in every standing that batches of the store can reach. Each is in
+// a lane of its own, which is named after the standing.
 func (f *fixture) makeOneOfEach() map[string]batch.ID {
 	f.Helper()
 	named := map[string]batch.ID{}

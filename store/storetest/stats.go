@@ -21,7 +21,7 @@ func statsTests() []test {
 	}
 }
 
-// counted counts, and compares with the model.
+// counted calls CountOpen, and compares the result with the model.
 func (f *fixture) counted() store.Totals {
 	f.Helper()
 	f.tick()
@@ -91,7 +91,7 @@ func testStatsStandings(f *fixture) {
 	f.counted()
 	named := f.makeOneOfEach()
 	f.add(newBatches("s", "b", 9)...)
-	f.passUnits(1) // claims of oneOfEach end in the middle of a unit
+	f.passUnits(1) // the claims of makeOneOfEach expire in the middle of a unit
 	got := f.counted()
 	assert.Positive(f, got.InDoubt)
 	assert.Positive(f, got.Undecided)
@@ -130,7 +130,7 @@ func testStatsOldest(f *fixture) {
 	got := f.counted()
 	assert.Len(f, got.OldestLanes, store.OldestLanes)
 	assert.Equal(f, batch.ServiceID("lane 50"), got.OldestLanes[0].Service)
-	// An attempted batch keeps its place, wherever it is stored.
+	// An attempted batch keeps its place, whichever table it is in.
 	f.take("0/00001")
 	f.take("1/00002")
 	f.recordEach(f.submitterOutcome, store.Doubtful, "1/00002")
@@ -146,7 +146,7 @@ func testStatsControls(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("t", "b"))
 	f.pause(batch.Only("s"))
 	f.pause(batch.Only("none"))
-	f.setPolicy("t", batch.PolicyQuarantine) // holds nothing
+	f.setPolicy("t", batch.PolicyQuarantine) // this policy holds nothing
 	got := f.counted()
 	assert.Equal(f, 2, got.Paused)
 	assert.False(f, got.AllPaused)
@@ -160,7 +160,7 @@ func testStatsControls(f *fixture) {
 	f.take("a")
 	f.refuseClaimed("a", batch.PolicyHalt)
 	f.take("b")
-	f.refuseClaimed("b", batch.PolicyHalt) // the lane's own policy is another
+	f.refuseClaimed("b", batch.PolicyHalt) // the lane has another policy of its own
 	got = f.counted()
 	assert.Equal(f, 1, got.Halted)
 	assert.Equal(f, 1, got.Quarantined)

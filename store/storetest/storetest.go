@@ -70,7 +70,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	if !t.Run("harness", func(t *testing.T) { s.openHarness(t) }) {
 		return
 	}
-	if s.declared.Store == nil { // -run has left that out
+	if s.declared.Store == nil { // -run has left out the test that sets it
 		s.noteDeclarations(t)
 	}
 	for _, group := range []struct {
@@ -150,12 +150,11 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	}
 }
 
-// test is one promise, in words.
+// test is a test of one promise, which is in name as a sentence.
 type test struct {
 	name string
 	run  func(f *fixture)
-	// not reports, from the harness's declarations, that the promise does not apply to its
-	// store.
+	// not reports whether, by the harness's declarations, the promise does not apply to the store.
 	not func(Harness) bool
 	// needs are the abilities that the test needs, in addition to those of its group.
 	needs store.Abilities
@@ -167,14 +166,15 @@ type suite struct {
 	abilities store.Abilities
 }
 
-// noteDeclarations notes the declarations.
+// noteDeclarations keeps what the harness declares.
 func (s *suite) noteDeclarations(t *testing.T) {
 	h := s.open(t)
 	require.NotNil(t, h.Store, "Harness.Store")
 	s.declared, s.abilities = h, h.Store.Abilities()
 }
 
-// openHarness notes the declarations, and checks that every difference is declared.
+// openHarness keeps the declarations, and checks that every difference from other stores is
+// declared.
 func (s *suite) openHarness(t *testing.T) {
 	s.noteDeclarations(t)
 	h := s.declared
@@ -197,7 +197,7 @@ func (s *suite) start(t *testing.T, promise string) *fixture {
 		versions: map[batch.Scope][]seenVersion{},
 	}
 	if h.StepClock == nil {
-		f.unit = time.Second // long enough for a busy machine to keep to
+		f.unit = time.Second // long enough for a busy machine to be on time
 	}
 	return f
 }

@@ -25,7 +25,7 @@ func surveyTests() []test {
 	}
 }
 
-// survey asks, and compares with the model.
+// survey calls Survey, and compares the result with the model.
 func (f *fixture) survey(q store.SurveyQuery) store.Survey {
 	f.Helper()
 	f.endWithout(store.CanSurvey)
@@ -162,7 +162,7 @@ func testSurveyBounds(f *fixture) {
 	assert.Equal(f, 100_000, store.SurveyQuery{Cap: 1_000_000}.Bounded().Cap)
 }
 
-// brief asks, and compares with the model.
+// brief calls Survey with Brief, and compares the result with the model.
 func (f *fixture) brief(q store.SurveyQuery) []store.LaneSurvey {
 	f.Helper()
 	q.Brief = true
@@ -193,7 +193,7 @@ func (f *fixture) brief(q store.SurveyQuery) []store.LaneSurvey {
 	return got.Lanes
 }
 
-// briefRow compares what decides whether a batch waits.
+// briefRow compares the fields that decide whether a batch waits.
 func (f *fixture) briefRow(want, got store.Row) {
 	f.Helper()
 	type deciding struct {
@@ -266,7 +266,7 @@ func testSurveyNothing(f *fixture) {
 	f.take("a")
 	before := f.get("a")
 	first := f.survey(store.SurveyQuery{Start: true})
-	first.Lanes[0].Rows[0].Row.State = batch.Committed // the caller's own
+	first.Lanes[0].Rows[0].Row.State = batch.Committed // the result belongs to the caller
 	f.survey(store.SurveyQuery{Start: true})
 	assert.Equal(f, before, f.get("a"))
 	assert.Equal(f, []batch.ID{"b"}, laneIDs(f.view("s", 9))[1:], "it locks nothing and takes nothing")

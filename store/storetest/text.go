@@ -37,19 +37,19 @@ func hostileTexts() map[string]string {
 	}
 }
 
-// requireClean checks the kept form of a text.
+// requireClean checks the form in which a text is kept.
 func (f *fixture) requireClean(name, given, kept string) {
 	f.Helper()
 	assert.True(f, utf8.ValidString(kept), name)
 	assert.LessOrEqual(f, len(kept), batch.MaxErrorText, name)
-	// Not Equal: nobody wants to see the difference of texts of a megabyte.
+	// Equal is not used, because its message would print the difference of texts of a megabyte.
 	assert.True(f, kept == batch.Excerpt(given, batch.MaxErrorText), "%s: kept is %q", name, batch.Excerpt(kept, 100)) //nolint:testifylint // see above
 }
 
 func testTextHostile(f *fixture) {
 	for name, text := range hostileTexts() {
 		id := batch.ID(name)
-		f.add(newBatch(batch.ServiceID(name), id)) // a lane each, since the model does not see these outcomes
+		f.add(newBatch(batch.ServiceID(name), id)) // each batch has its own lane, since the model does not see these outcomes
 		f.take(id)
 		f.recordEach(f.submitterOutcome, store.Accepted, id)
 		o := f.monitorOutcome(id, store.IsInvalid)

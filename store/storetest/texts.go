@@ -29,7 +29,7 @@ func textsTests() []test {
 	}
 }
 
-// texts reads texts of a kind.
+// texts calls ReadTexts for a kind.
 func (f *fixture) texts(kind store.TextKind, names ...string) []store.Text {
 	f.Helper()
 	found, now, err := f.store.ReadTexts(f.ctx, kind, names...)
@@ -147,8 +147,8 @@ func testTextsRace(f *fixture) {
 	assert.Equal(f, int64(2), now[0].Version)
 }
 
-// testTextsFirst is about callers who write some of the same texts at once: each gets all of its
-// own or none.
+// testTextsFirst: if several callers write some of the same texts at once, each writes all of its
+// texts or none.
 func testTextsFirst(f *fixture) {
 	var wg sync.WaitGroup
 	var did [8]bool
@@ -227,7 +227,7 @@ func testTextsBad(f *fixture) {
 		{Kind: "kind", Name: long, Body: "b"},
 		{Kind: "kind", Name: "a", Body: "b\x00"},
 		{Kind: "kind", Name: "a", Body: "\xff"},
-		{Kind: "kind", Name: "a"}, // to remove nothing
+		{Kind: "kind", Name: "a"}, // a removal of no text
 		{Kind: "kind", Name: "a", Version: -1, Body: "b"},
 		{Kind: "kind", Name: "twice", Body: "b"},
 	} {

@@ -14,7 +14,7 @@ type modelTombstone struct {
 	record batch.Record
 }
 
-// tombOf returns the tombstone in the model under the batch's DataChangeID, or nil.
+// tombOf returns the model's tombstone that has the batch's DataChangeID, or nil.
 func (f *fixture) tombOf(b batch.Batch) *modelTombstone {
 	for _, t := range f.tombstones {
 		if b.DataChangeID != "" && t.batch.DataChangeID == b.DataChangeID && t.batch.Service == b.Service {
@@ -24,8 +24,8 @@ func (f *fixture) tombOf(b batch.Batch) *modelTombstone {
 	return nil
 }
 
-// addFindsEnded reports whether an Add of these batches names one that has ended without taking
-// effect, and is removed. Each has its own payload under its id and its DataChangeID.
+// addFindsEnded reports whether one of these batches was removed after it had ended without taking
+// effect. Batches with the same id or DataChangeID have the same payload.
 func (f *fixture) addFindsEnded(bs ...batch.Batch) bool {
 	type changeKey struct {
 		service batch.ServiceID
@@ -59,7 +59,7 @@ func (f *fixture) sameAsTombstone(got batch.Record) {
 	require.Equal(f, want, withNearTimesOf(f, want, got), "what remains of %s", got.Key)
 }
 
-// requireAddRefused adds batches of which one has ended, and returns the tombstone of that one.
+// requireAddRefused adds batches of which one has ended, and returns the record of its tombstone.
 func (f *fixture) requireAddRefused(bs ...batch.Batch) batch.Record {
 	f.Helper()
 	err := f.store.Add(f.ctx, bs...)
@@ -81,7 +81,7 @@ func tombstoneTests() []test {
 	}
 }
 
-// buryEach brings a batch of each kind of end, and removes all with tombstones.
+// buryEach makes a batch with each kind of end, and removes all of them with tombstones.
 func (f *fixture) buryEach() map[batch.ID]batch.State {
 	f.Helper()
 	f.add(newBatch("s", "refused"), newBatch("s", "cancelled"), newBatch("s", "committed"), newBatch("s", "invalid"))
@@ -194,7 +194,7 @@ func testTombStored(f *fixture) {
 	f.recordEach(f.submitterOutcome, store.Refused, "a")
 	f.passUnits(1)
 	require.Equal(f, 1, f.prune(0, true))
-	f.add(newKeyedBatch("s", "b", "key", "p"), newKeyedBatch("s", "a", "key", "p")) // a is known as b, by this call
+	f.add(newKeyedBatch("s", "b", "key", "p"), newKeyedBatch("s", "a", "key", "p")) // this call stores b, and so a counts as stored
 	f.add(newKeyedBatch("s", "a", "key", "p"))
 	f.requireAddRefused(newKeyedBatch("s", "a", "", "p"))
 	require.ErrorIs(f, f.store.Add(f.ctx, newKeyedBatch("s", "a", "key", "q")), batch.ErrConflict)

@@ -27,11 +27,11 @@ func (f *fixture) begin() (tx store.Tx, commit, rollback func() error) {
 	f.Helper()
 	tx, commit, rollback, err := f.harness.Begin(f.ctx)
 	require.NoError(f, err, "Harness.Begin")
-	f.Cleanup(func() { _ = rollback() }) // it may have ended
+	f.Cleanup(func() { _ = rollback() }) // the transaction may have ended
 	return tx, commit, rollback
 }
 
-// addTx adds in a transaction of its own.
+// addTx adds batches in a transaction of its own.
 func (f *fixture) addTx(bs ...batch.Batch) (commit, rollback func() error) {
 	f.Helper()
 	tx, commit, rollback := f.begin()
@@ -51,8 +51,8 @@ func testTxEnds(f *fixture) {
 	f.add(newBatch("s", "c"))
 }
 
-// What one call refuses is as if the call had not been. An Add before it and an Add after it are
-// stored with the commit.
+// testTxError: a call that returns an error has no effect. An Add before it and an Add after it
+// are stored with the commit.
 func testTxError(f *fixture) {
 	f.add(newBatch("s", "known"))
 	other := newBatch("s", "known")
@@ -78,7 +78,7 @@ func testTxOwn(f *fixture) {
 	assert.True(f, f.store.Owns(tx), "Owns of the store says false to what the store's Tx made: Runner.AddTx would refuse it")
 }
 
-// foreign is the Tx of no store.
+// foreign is a Tx that no store has made.
 type foreign struct{ store.Tx }
 
 func testTxForeign(f *fixture) {
@@ -94,8 +94,8 @@ func testTxForeign(f *fixture) {
 	assert.False(f, f.store.Owns(tx), "Owns says true to the Tx of another store of the same kind: the batches would be stored where nobody looks for them")
 }
 
-// testTxHoldsUp checks the declaration: if another write got through while the transaction is
-// open, a batch could become visible late.
+// testTxHoldsUp checks that OneWriter is declared correctly: if another write succeeded while the
+// transaction is open, a batch could become visible late.
 func testTxHoldsUp(f *fixture) {
 	commit, _ := f.addTx(newBatch("s", "a"))
 	ctx, cancel := context.WithTimeout(f.ctx, 100*time.Millisecond)

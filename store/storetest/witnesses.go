@@ -20,7 +20,8 @@ func witnessTests() []test {
 	}
 }
 
-// witnesses asks, with the row's number and without, and compares with the model.
+// witnesses calls Witnesses with the row's number and without it, and compares the result with the
+// model.
 func (f *fixture) witnesses(id batch.ID, limit int) []batch.ID {
 	f.Helper()
 	f.endWithout(store.CanFindWitnesses)
@@ -44,7 +45,7 @@ func (f *fixture) witnesses(id batch.ID, limit int) []batch.ID {
 	return want
 }
 
-// witnessLane makes a lane whose batches ended in a known way.
+// witnessLane makes a lane in which each batch ends in a known way.
 func witnessLane(f *fixture, s batch.ServiceID) {
 	p := batch.ID(s)
 	f.add(newBatch(s, p+"9"), newBatch(s, p+"8"), newBatch(s, p+"7"), newBatch(s, p+"6"), newBatch(s, p+"5"), newBatch(s, p+"4"))
