@@ -1,6 +1,6 @@
 // Package pgsettings is the list of PostgreSQL's settings that change what stored data means, what
-// is locked or what survives a crash. Package postgres refuses connections by it, and the command
-// shows it.
+// is locked, or what survives a crash. Package postgres refuses connections by this list, and the
+// command's doctor shows it.
 package pgsettings
 
 import "strings"
@@ -13,7 +13,7 @@ type Setting struct {
 	value string
 	// fits reports whether a store keeps its promises with this value.
 	fits func(have string) bool
-	// Want is the value that fits, Why the reason, Do the remedy.
+	// Want is the value that fits, Why is the reason, and Do is how to set it.
 	Want, Why, Do string
 	// local is true if a store sets a fitting value for each of its own transactions. Another
 	// value then matters only in a transaction of the application.

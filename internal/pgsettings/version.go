@@ -5,7 +5,8 @@ import (
 	"strconv"
 )
 
-// The versions of PostgreSQL that the tests run on.
+// OldestVersion and NewestVersion are the versions of PostgreSQL between which the tests run on
+// each.
 const (
 	OldestVersion = 14
 	NewestVersion = 18

@@ -71,7 +71,7 @@ func (i identity) mkdir(name string) error {
 }
 
 func (i identity) write(name string, text []byte) error {
-	if err := os.WriteFile(name, text, 0o600); err != nil { //nolint:gosec // a folder that the tests made
+	if err := os.WriteFile(name, text, 0o600); err != nil { //nolint:gosec // a folder that the tests have made
 		return err
 	}
 	return i.giveTo(name)
@@ -100,5 +100,5 @@ func (i identity) run(dir, ready, name string, args ...string) (*process, error)
 // stop ends the server and removes its folder.
 func (p *process) stop() {
 	p.Stop()
-	_ = os.RemoveAll(p.dir) // the folder is in the one for temporary files
+	_ = os.RemoveAll(p.dir) // the folder is below the one for temporary files
 }

@@ -26,15 +26,15 @@ import (
 type Claim struct {
 	m                *Lanes
 	now              time.Time
-	epoch            int64 // the epoch of its read; 0: it has not read
-	closedGeneration int64 // the generation that was closed before this began; 0: none
-	lockGeneration   int64 // the generation for which the locks are read; 0: none
-	laterLockRead    bool  // that read follows another one for this generation
-	wholeReads       int   // lanes that it reads from their beginnings though it need not
+	epoch            int64 // the epoch in which it read the server; 0 before that
+	closedGeneration int64 // the generation that was closed before the claim began; 0 if none
+	lockGeneration   int64 // the generation for which the locks are read; 0 if none
+	laterLockRead    bool  // true if the locks were read before for this generation
+	wholeReads       int   // how many lanes the claim reads from their beginnings without need
 	visited          map[batch.ServiceID]visit
 }
 
-// visit is a lane as it was before its windows were read.
+// visit is the state of a lane before its windows were read.
 type visit struct {
 	requeues, clock, bound int64
 	whole                  bool
@@ -59,20 +59,20 @@ type ServerState struct {
 	// with its tables, used only for comparison. Where commits are asynchronous it must also
 	// change after a recovery from a crash, as pg_stat_get_bgwriter_stat_reset_time() does.
 	Incarnation int64
-	Xid         uint64 // txid_current(): 64 bits, which never begin anew
-	Xmin        uint64 // txid_snapshot_xmin(txid_current_snapshot()), likewise
+	Xid         uint64 // txid_current(): 64 bits, so that it never starts again
+	Xmin        uint64 // txid_snapshot_xmin(txid_current_snapshot()), also 64 bits
 }
 
-// SawServer reports a reading of the server. Where it returns true the claim should read the locks
-// now, and report them to [Claim.SawLocks]; it need not. A process gets true at most once in 20
-// ms, and only where ids do not move.
+// SawServer reports a reading of the server. If it returns true, the claim should now read the
+// locks and report them to [Claim.SawLocks]; it need not. A process gets true at most once in 20
+// ms, and only while transaction ids do not advance.
 func (c *Claim) SawServer(found ServerState, now time.Time) bool {
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()
 	c.now, c.lockGeneration = now, 0
 	m := c.m
 	if m.limit == 0 {
-		return false // it has not read the server, then
+		return false // with a limit of 0 the claim has not read the server
 	}
 	m.readAt = now
 	if m.incarnation != found.Incarnation {
@@ -89,7 +89,7 @@ func (c *Claim) SawServer(found ServerState, now time.Time) bool {
 	case g.xid == 0 && c.closedGeneration == g.id:
 		g.xid, g.xidAt = found.Xid, now
 	}
-	if g.lockReadAsked && !g.locksRead && g.xid != 0 { // nobody may read locks here
+	if g.lockReadAsked && !g.locksRead && g.xid != 0 { // the earlier request was not answered, so nobody may read the locks here
 		m.stall = Stall{Lasted: now.Sub(g.xidAt)}
 	}
 	if now.Before(m.nextLockRead) || (now.Sub(g.closed) < idsPatience && !m.byLock) {
@@ -124,16 +124,16 @@ func (c *Claim) SawLocks(held []string) {
 	}
 }
 
-// Ranges returns the order keys of a lane that both statements are to read, in ascending
-// order; the last range has no end. requeues is how often a batch of
-// the lane was requeued, read with its lock; clock is the database's in microseconds, read in this
-// transaction before the windows. The caller does not change the slice.
+// Ranges returns the order keys of a lane that both statements are to read, as ranges in ascending
+// order; the last range has no end. requeues is how often batches of the lane were requeued, read
+// with the lane's lock. clock is the database's clock in microseconds, read in this transaction
+// before the windows. The caller must not change the slice.
 func (c *Claim) Ranges(service batch.ServiceID, requeues, clock int64) []Range {
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()
 	m := c.m
 	if c.epoch != m.epoch {
-		return whole // it has not read the server, or it read another one
+		return whole // the claim has not read the server, or has read another server
 	}
 	l := m.use(service, requeues, c.now)
 	if clock < wholeFrom(l.ranges) {
@@ -150,14 +150,14 @@ func (c *Claim) Ranges(service batch.ServiceID, requeues, clock int64) []Range {
 	return ranges
 }
 
-// Window holds the rows of a lane that a claim saw, in the ranges that it was to read.
-// [Claim.SawWindow] may sort the slices, and keeps neither.
+// Window is the rows of a lane that a claim saw, in the ranges that it was to read.
+// [Claim.SawWindow] may sort the slices, and does not keep them.
 type Window struct {
-	Attempted []int64 // the order keys of all rows that were attempted and are open
-	Waiting   []int64 // of waiting rows: of the first Limit, ties included, and maybe of more
+	Attempted []int64 // the order keys of all attempted rows that are open
+	Waiting   []int64 // the order keys of waiting rows: of the first Limit, ties included, and perhaps of more
 	Limit     int
-	// Open says that both statements were sent, and that neither left rows out because the lane
-	// is paused or halted.
+	// Open is true if both statements were sent and neither left rows out because the lane is
+	// paused or halted.
 	Open bool
 }
 
@@ -173,9 +173,9 @@ func (w *Window) shownUpTo() int64 {
 	return w.Waiting[w.Limit-1]
 }
 
-// SawWindow reports a window; a lane that Ranges was not asked for is ignored. It returns true
-// where this claim read the lane from its beginning and found an open row that the ranges would
-// have hidden: somebody wrote to the tables without this library, or the library has a fault.
+// SawWindow reports a window. It ignores a lane for which Ranges was not called. It returns true
+// if this claim read the lane from its beginning and found an open row that the ranges would have
+// hidden: somebody has written to the tables without this library, or the library has a fault.
 func (c *Claim) SawWindow(service batch.ServiceID, w Window) (hidden bool) {
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()

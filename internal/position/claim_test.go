@@ -13,8 +13,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// rig is a process whose claims come one after another, each with the next transaction id and
-// nothing else running, unless a test says otherwise.
+// rig is a process whose claims follow one another, each with the next transaction id. No other
+// transaction runs, unless a test says otherwise.
 type rig struct {
 	*Lanes
 	now      time.Time
@@ -24,7 +24,8 @@ type rig struct {
 
 func newRig() *rig { return &rig{Lanes: NewLanes(100), now: time.Unix(1, 0), xid: 10} }
 
-// look returns a claim that has looked; with xmin 0 nothing else runs.
+// look returns a claim that has reported the server's state. With an xmin of 0 no other
+// transaction runs.
 func (r *rig) look(xmin uint64) (c *Claim, ask bool) {
 	c = r.Claim(r.now)
 	r.xid++
@@ -35,7 +36,8 @@ func (r *rig) look(xmin uint64) (c *Claim, ask bool) {
 	return c, ask
 }
 
-// see looks, and reports a window of a lane; it returns the ranges to read.
+// see reports the server's state and a window of a lane. It returns the ranges that the claim is
+// to read.
 func (r *rig) see(service batch.ServiceID, clock int64, w Window) []Range {
 	c, _ := r.look(0)
 	ranges := c.Ranges(service, r.requeues, clock)
@@ -47,7 +49,7 @@ func waiting(keys ...int64) Window { return Window{Waiting: keys, Limit: len(key
 
 func from(key int64) []Range { return []Range{{key, math.MaxInt64}} }
 
-// until calls see until the reported window has become a position.
+// until repeats see until the reported window has become a position.
 func (r *rig) until(service batch.ServiceID, clock int64, w Window) []Range {
 	for range 4 {
 		r.see(service, clock, w)
@@ -79,7 +81,7 @@ func TestSealedByID(t *testing.T) {
 	require.Nil(t, r.sealing)
 }
 
-// A position does not go back with the rows that happen to be visible.
+// A position does not go down with the rows that happen to be visible.
 func TestBound(t *testing.T) {
 	r := newRig()
 	require.Equal(t, from(9), r.until("s", 100, waiting(9)))
@@ -90,7 +92,7 @@ func TestBound(t *testing.T) {
 	require.Equal(t, from(9), r.see("s", 100, waiting()), "what was known of additions is still true")
 }
 
-// A batch that is stuck, and batches that pass it.
+// A batch that stays open and the batches that pass it are read in separate ranges.
 func TestStuck(t *testing.T) {
 	const s = minGapMicros
 	r := newRig()
@@ -108,7 +110,8 @@ func TestStuck(t *testing.T) {
 	require.Equal(t, from(96*s), r.until("s", 100*s, waiting()))
 }
 
-// After retention removed the last batch, no key keeps new keys up.
+// After retention has removed the last batch of a lane, new keys may be below the position if the
+// clock steps back. Then the position is forgotten.
 func TestClockStepsBack(t *testing.T) {
 	r := newRig()
 	require.Equal(t, from(50), r.until("s", 100, waiting(50)))
@@ -120,7 +123,7 @@ func TestClockStepsBack(t *testing.T) {
 
 func TestLocks(t *testing.T) {
 	r := newRig()
-	const held = 5 // by a writer somewhere
+	const held = 5 // held by some writer
 	ask := func(after time.Duration) (*Claim, bool) {
 		r.now = r.now.Add(after)
 		return r.look(held)
@@ -217,7 +220,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// Claims of one process run side by side: a test for -race, and for reads at the same time.
+// The claims of one process may run at the same time. This is a test for the race detector.
 func TestConcurrent(t *testing.T) {
 	m := NewLanes(4)
 	var xid atomic.Uint64

@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// clone returns a copy of all that may change.
+// clone returns a copy of everything that can change.
 func (w *world) clone() *world {
 	n := *w
 	n.adders = slices.Clone(w.adders)
@@ -36,7 +36,7 @@ func (m *Lanes) clone() *Lanes {
 	copied := func(lanes map[batch.ServiceID]*lane) map[batch.ServiceID]*lane {
 		n := make(map[batch.ServiceID]*lane, len(lanes))
 		for s, l := range lanes {
-			own := *l // ranges are replaced, and not changed
+			own := *l // its ranges are replaced, and never changed
 			n[s] = &own
 		}
 		return n
@@ -56,7 +56,7 @@ func (g *generation) clone() *generation {
 	return &n
 }
 
-// state holds all that decides the next moves, and no mere counters.
+// state has everything that decides about the next moves, without mere counters.
 type state []byte
 
 func (s *state) n(values ...int64) {
@@ -156,14 +156,14 @@ func (s *state) memory(w *world, m *Lanes) {
 	}
 }
 
-// explorer goes through all states that can be reached.
+// explorer visits all states that can be reached.
 type explorer struct {
 	seed  maphash.Seed
 	seen  map[uint64]struct{}
 	path  []move
 	wrong string
-	most  int // states; past it the exploration stops
-	moved int // positions, in the end
+	most  int // the number of states after which the exploration stops
+	moved int // the number of positions that had moved at the end
 }
 
 func explore(s setting, most int) *explorer {
@@ -210,7 +210,7 @@ func (e *explorer) String() string {
 	return s
 }
 
-// wander takes one way at random. Some adders take long, and rare moves are rare.
+// wander makes random moves. Some adders take long, and rare moves are rare.
 func wander(s setting, seed uint64, steps int) *explorer {
 	r := rand.New(rand.NewPCG(seed, 0))
 	w, e := newWorld(&s), &explorer{}

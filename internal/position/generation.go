@@ -14,12 +14,12 @@ type generation struct {
 	id            int64
 	candidates    map[batch.ServiceID]int64
 	closed        time.Time
-	xid           uint64              // a transaction id that was given out after it was closed; 0: none yet
-	xidAt         time.Time           // when the id was given out
-	lockReadAsked bool                // a claim was asked to read the holders
-	locksRead     bool                // the holders were read
-	locksReadAt   time.Time           // when they were read first
-	holders       map[string]struct{} // virtual transactions that hold it up
+	xid           uint64              // a transaction id that was assigned after the generation was closed; 0 before that
+	xidAt         time.Time           // when the id was assigned
+	lockReadAsked bool                // true if a claim was asked to read the holders of the lock
+	locksRead     bool                // true if the holders were read
+	locksReadAt   time.Time           // when the holders were first read
+	holders       map[string]struct{} // the virtual transactions for which the generation waits
 }
 
 // add keeps the highest candidate of each lane.
@@ -29,11 +29,11 @@ func (g *generation) add(lane batch.ServiceID, key int64, limit int) {
 	}
 }
 
-// sealedBy reports whether all transactions that may have missed a candidate have ended, given
-// that all ids below xmin have.
+// sealedBy reports whether all transactions that may have missed a candidate have ended. All ids
+// below xmin have ended.
 func (g *generation) sealedBy(xmin uint64) bool { return g.xid != 0 && xmin > g.xid }
 
-// setHolders takes the first list of the holders of the lock.
+// setHolders keeps the first list of holders of the lock.
 func (g *generation) setHolders(held []string, now time.Time) {
 	g.locksRead, g.locksReadAt, g.holders = true, now, make(map[string]struct{}, len(held))
 	for _, v := range held {
@@ -41,7 +41,7 @@ func (g *generation) setHolders(held []string, now time.Time) {
 	}
 }
 
-// dropEnded takes a later reading: a holder that no longer holds the lock has ended.
+// dropEnded compares a later list: a holder that no longer holds the lock has ended.
 func (g *generation) dropEnded(held []string) {
 	left := make(map[string]struct{})
 	for _, v := range held {
@@ -55,10 +55,11 @@ func (g *generation) dropEnded(held []string) {
 // allEnded reports whether all holders of the lock have ended.
 func (g *generation) allEnded() bool { return g.locksRead && len(g.holders) == 0 }
 
-// nameless reports whether virtual names a prepared transaction that has lost its old name.
+// nameless reports whether virtual is the name of a prepared transaction that has lost its earlier
+// name.
 func nameless(virtual string) bool { return strings.HasPrefix(virtual, "-1/") }
 
-// someHolders returns a few of the holders.
+// someHolders returns at most ten of the holders.
 func (g *generation) someHolders() []string {
 	all := slices.Sorted(maps.Keys(g.holders))
 	return all[:min(len(all), 10)]

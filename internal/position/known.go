@@ -9,15 +9,15 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Floor is a key, From, below which no row of a lane is open, while the lane's count of requeues
-// is Requeues and the clock is at Clock or later. Where the lane is unknown, From is the least
+// Floor is an order key, From, below which no row of a lane is open, as long as the lane's count
+// of requeues is Requeues and the clock is not before Clock. For an unknown lane From is the least
 // key.
 type Floor struct{ From, Requeues, Clock int64 }
 
-// Floors returns the floors of lanes, and the incarnation of the database for which they hold. A
-// reader without the lane's lock starts at the floor, once it has seen that requeues, clock and
-// incarnation still match, in the reading statement or in an earlier one. It may miss a row that
-// is put below the floor after that.
+// Floors returns the floors of lanes, and the incarnation of the database for which they are
+// valid. A reader without the lane's lock begins at the floor if requeues, clock and incarnation
+// still match, in the reading statement or an earlier one. It may miss a row that is put below the
+// floor after that.
 func (m *Lanes) Floors(lanes []batch.ServiceID) (floors []Floor, incarnation int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -31,9 +31,9 @@ func (m *Lanes) Floors(lanes []batch.ServiceID) (floors []Floor, incarnation int
 	return floors, m.incarnation
 }
 
-// ScanFloors returns Floors for a scan for lanes with open rows. A lane that no claim has read
-// from its beginning for a while begins there: a claim finds a hidden row in a lane that it
-// reads, and a scan finds it in a lane that nobody claims from.
+// ScanFloors returns Floors for a scan that looks for lanes with open rows. A lane that no claim
+// has read from its beginning for some time begins at its beginning. Reason: claims find hidden
+// rows in the lanes that they read, and scans find them in lanes from which nobody claims.
 func (m *Lanes) ScanFloors(lanes []batch.ServiceID, now time.Time) (floors []Floor, incarnation int64) {
 	floors, incarnation = m.Floors(lanes)
 	m.mu.Lock()
@@ -47,14 +47,14 @@ func (m *Lanes) ScanFloors(lanes []batch.ServiceID, now time.Time) (floors []Flo
 	return floors, incarnation
 }
 
-// Len returns of how many lanes something is remembered, or a few more.
+// Len returns the number of lanes that are remembered, or a few more.
 func (m *Lanes) Len() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.young) + len(m.old)
 }
 
-// Names returns the lanes that are remembered, in order.
+// Names returns the remembered lanes in order.
 func (m *Lanes) Names() []batch.ServiceID {
 	m.mu.Lock()
 	names := slices.AppendSeq(slices.Collect(maps.Keys(m.young)), maps.Keys(m.old))

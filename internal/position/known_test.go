@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// A floor is the beginning of a lane's first range, and comes with all that it depends on.
+// A floor is the beginning of a lane's first range, and has all facts on which it depends.
 func TestFloors(t *testing.T) {
 	m := NewLanes(10)
 	floors, incarnation := m.Floors([]batch.ServiceID{"a"})
@@ -25,7 +25,7 @@ func TestFloors(t *testing.T) {
 	require.EqualValues(t, 7, incarnation)
 }
 
-// A scan reads a lane from its beginning where claims have not done so for a while, and then
+// A scan reads a lane from its beginning if no claim has done so for wholeReadInterval, and then
 // not again for as long.
 func TestScanFloors(t *testing.T) {
 	m, now := NewLanes(10), time.Now()
@@ -44,7 +44,7 @@ func TestScanFloors(t *testing.T) {
 	require.EqualValues(t, math.MinInt64, from(at))
 	require.EqualValues(t, 100, from(at.Add(wholeReadInterval-1)))
 	require.EqualValues(t, math.MinInt64, from(at.Add(wholeReadInterval)))
-	l.wholeReadAt = at.Add(3 * wholeReadInterval) // a claim has read it
+	l.wholeReadAt = at.Add(3 * wholeReadInterval) // as if a claim had read the lane
 	require.EqualValues(t, 100, from(at.Add(2*wholeReadInterval)))
 }
 

@@ -17,43 +17,44 @@ const (
 	lockReadInterval = 20 * time.Millisecond
 	// wholeReadInterval is the time between two reads of a lane from its beginning.
 	wholeReadInterval = 5 * time.Minute
-	// lanesPerWholeRead: of this number of lanes of a claim, one may be read from its beginning.
+	// lanesPerWholeRead is the number of lanes of a claim for each lane that may be read from its
+	// beginning.
 	lanesPerWholeRead = 50
 )
 
 // Lanes is the memory that one process has of the lanes of one database. Its methods, and
 // methods of different [Claim] values, may be called concurrently.
 type Lanes struct {
-	limit int // of lanes
+	limit int // the largest number of lanes
 
 	mu          sync.Mutex
-	epoch       int64 // raised when all is forgotten
-	incarnation int64 // of the database; 0: not known yet
-	// young holds the lanes used last. When it holds half of the limit it becomes old, and the
-	// lanes in old are dropped.
+	epoch       int64 // raised when everything is forgotten
+	incarnation int64 // the incarnation of the database; 0 before the first read
+	// young has the lanes that were used last. When it has half of the limit it becomes old, and
+	// the lanes in old are dropped.
 	young, old map[batch.ServiceID]*lane
 
-	generationsMade int64       // generations made so far
-	open            *generation // collects candidates
-	sealing         *generation // is closed and not sealed yet; nil: none
-	byLock          bool        // the last generation that was sealed was sealed by lock
-	nextLockRead    time.Time   // when locks may be read again
+	generationsMade int64       // the number of generations so far
+	open            *generation // the generation that collects candidates
+	sealing         *generation // the generation that is closed and not sealed yet; nil if none
+	byLock          bool        // true if the last sealed generation was sealed by lock
+	nextLockRead    time.Time   // the time from which locks may be read again
 	stall           Stall
 	readAt          time.Time // the time of the last read
 }
 
-// lane is the memory of one lane.
+// lane is what is remembered of one lane.
 type lane struct {
 	requeues    int64
-	bound       int64     // no row below it becomes visible without another requeue; the least key: not known
-	ranges      []Range   // all rows that are open, or will be, have their keys in these
-	wholeReadAt time.Time // when it is to be read from its beginning
-	// wholeScanAt is when a scan may read it from its beginning again, if no claim has.
+	bound       int64     // no row below it becomes visible without another requeue; the least key while unknown
+	ranges      []Range   // all rows that are open, or will be, have their keys in these ranges
+	wholeReadAt time.Time // the time at which the lane is to be read from its beginning
+	// wholeScanAt is when a scan may next read the lane from its beginning, if no claim has.
 	wholeScanAt time.Time
 }
 
-// NewLanes returns a memory of at most limit lanes, at least two. Where limit is 0 it remembers
-// none, and each lane is read from its beginning.
+// NewLanes returns a memory of at most limit lanes; a limit of 1 counts as 2. With a limit of 0 it
+// remembers nothing, and each lane is read from its beginning.
 func NewLanes(limit int) *Lanes {
 	if limit > 0 {
 		limit = max(2, limit)
@@ -70,7 +71,7 @@ func (m *Lanes) Forget() {
 	m.forget(0)
 }
 
-// forget begins anew, with another incarnation of the database.
+// forget removes everything, and begins with another incarnation of the database.
 func (m *Lanes) forget(incarnation int64) {
 	m.epoch++
 	m.incarnation = incarnation
@@ -95,7 +96,7 @@ func (m *Lanes) close(now time.Time) {
 	m.begin()
 }
 
-// seal makes the candidates of the closed generation bounds.
+// seal turns the candidates of the closed generation into bounds.
 func (m *Lanes) seal(byLock bool) {
 	for service, key := range m.sealing.candidates {
 		if l := m.find(service); l != nil {
@@ -113,7 +114,7 @@ func (m *Lanes) find(service batch.ServiceID) *lane {
 	return m.old[service]
 }
 
-// use returns the memory of a lane that a claim visits, made if there is none.
+// use returns the memory of a lane that a claim reads. It makes the memory if there is none.
 func (m *Lanes) use(service batch.ServiceID, requeues int64, now time.Time) *lane {
 	l := m.find(service)
 	if l == nil {
@@ -131,27 +132,29 @@ func (m *Lanes) use(service batch.ServiceID, requeues int64, now time.Time) *lan
 	return l
 }
 
-// wholeReadOffset returns a part of wholeReadInterval, different for each lane, so that lanes
-// first seen together are not read from their beginnings together.
+// wholeReadOffset returns a part of wholeReadInterval that differs between lanes, so that lanes
+// that were first seen at the same time are not all read from their beginnings at the same time.
 func wholeReadOffset(service batch.ServiceID) time.Duration {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(service))
 	return wholeReadInterval / 1024 * time.Duration(h.Sum32()%1024)
 }
 
-// Stall says why the bounds do not move. As long as it lasts, positions do not advance either, and
-// each claim walks all rows that became final since: correct, but slow.
+// Stall says why the bounds do not move. While it lasts, positions do not advance either, and each
+// claim reads over all rows that became final since then: the results are right, and claims are
+// slow.
 type Stall struct {
-	Lasted time.Duration // how long neither ids nor locks have moved, as a claim last saw it; 0: they move
-	// Holders are some of the virtual transactions, by their names in pg_locks, that added
-	// rows here and are still open; empty where the user may not read locks.
+	Lasted time.Duration // how long neither ids nor locks have moved, as a claim last saw; 0 while they move
+	// Holders are some of the virtual transactions, by their names in pg_locks, that have added
+	// rows here and are still open. It is empty if the role may not read locks.
 	Holders []string
 }
 
-// stallValidFor is how long a claim's read counts as the present state.
+// stallValidFor is how long a claim's reading counts as the present state.
 const stallValidFor = 10 * time.Second
 
-// Stall returns the present stall; the zero Stall where no claim has read the server of late.
+// Stall returns the present stall. It returns the zero Stall if no claim has read the server
+// lately.
 func (m *Lanes) Stall(now time.Time) Stall {
 	m.mu.Lock()
 	defer m.mu.Unlock()

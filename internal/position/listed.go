@@ -7,17 +7,17 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Listed remembers which lanes have a row to lock, so that a claim can make missing rows
-// before it begins: a claim that finds a row missing has worked in vain, and begins again.
-// That still happens for a lane that Listed does not know.
+// Listed remembers which lanes have a row to lock, so that a claim can insert missing rows before
+// it begins. A claim that finds a missing row is repeated from its beginning; this still happens
+// with lanes that Listed does not know.
 type Listed struct {
 	mu    sync.Mutex
 	seed  maphash.Seed
-	lanes map[uint64]struct{} // by their hashes
+	lanes map[uint64]struct{} // hashes of the lanes
 }
 
-// maxListed bounds this memory. The store remembers no further lanes, and makes no rows for them
-// beforehand.
+// maxListed bounds the number of lanes that Listed remembers. For further lanes no rows are
+// inserted beforehand.
 const maxListed = 1 << 16
 
 // Without returns the lanes that are not known to have a row.

@@ -7,15 +7,15 @@ import (
 )
 
 // Memory remembers, for one process, where the open work of a database begins, so that no call
-// reads the finished rows in front of it; it knows only what statements of this process saw, and
-// forgets everything when the database is another one ([Memory.Forget]), and each part when it
-// says so. To forget is always right, and only slow.
+// reads the final rows before it. It knows only what statements of this process have seen. It
+// forgets everything when the database is another one ([Memory.Forget]), and each part when the
+// part's rules say so. To forget is always right, and only costs time.
 type Memory struct {
 	Lanes    *Lanes    // where a claim begins to read each lane
 	Listed   Listed    // the lanes that have a row to lock
-	Scan     Scan      // whether a scan of all lanes finds any, and takes long
+	Scan     Scan      // whether a scan finds any lanes, and takes long
 	UnderWay UnderWay  // where the monitor's rows begin
-	Removed  []Removed // where Prune begins to look for old rows, of each kind
+	Removed  []Removed // for each kind, where Prune begins to look for old rows
 }
 
 // NewMemory returns a memory of at most limit lanes ([NewLanes]), and of rows of all kinds
@@ -27,8 +27,8 @@ func NewMemory(limit, kinds int) *Memory {
 	return m
 }
 
-// Forget forgets everything. The parts that hold facts about one incarnation of the database also
-// notice another one by themselves, since a statement of the one before may still report.
+// Forget forgets everything. The parts that depend on an incarnation of the database also notice
+// another incarnation by themselves, since a statement that ran before may still report.
 func (m *Memory) Forget() {
 	m.Lanes.Forget()
 	m.Listed.forget()
@@ -37,21 +37,21 @@ func (m *Memory) Forget() {
 	m.ForgetRemoved()
 }
 
-// ForgetRemoved makes the next reads of old rows begin at the beginning: a transaction that
-// removes may have been rolled back, and then the rows that it had found are still there.
+// ForgetRemoved makes the next reads of old rows begin at the beginning. It is for a transaction
+// of Prune that may have been rolled back, whose rows are then still there.
 func (m *Memory) ForgetRemoved() {
 	for i := range m.Removed {
 		m.Removed[i].forget()
 	}
 }
 
-// Scan remembers how the last scans for lanes went. Its zero value has seen none.
+// Scan remembers how the last scans for lanes went. The zero value means that there was none.
 type Scan struct {
-	Found        atomic.Bool // the last one found lanes
+	Found        atomic.Bool // true if the last scan found lanes
 	carefulUntil atomic.Pointer[time.Time]
 }
 
-// carefulFor is how long, after a long scan, remembered lanes are looked at one by one.
+// carefulFor is how long, after a long scan, each remembered lane is looked up by itself.
 const carefulFor = 5 * time.Minute
 
 // TookLong records that a scan of all lanes took too long.
@@ -60,8 +60,8 @@ func (s *Scan) TookLong(now time.Time) {
 	s.carefulUntil.Store(&until)
 }
 
-// Careful reports whether remembered lanes are to be looked at one by one, since a scan of all
-// lanes took too long a while ago.
+// Careful reports whether each remembered lane is to be looked up by itself, because a scan of all
+// lanes took too long less than carefulFor ago.
 func (s *Scan) Careful(now time.Time) bool {
 	until := s.carefulUntil.Load()
 	return until != nil && now.Before(*until)

@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// After Forget each part begins anew.
+// After Forget each part begins as if it were new.
 func TestForget(t *testing.T) {
 	m, now := NewMemory(10, 2), time.Now()
 	remembers := func() []bool {
@@ -28,7 +28,7 @@ func TestForget(t *testing.T) {
 	l, _ := m.UnderWay.Due(now, false, false)
 	m.UnderWay.Saw(l, ReadResult{Rows: []Claimed{{3, 5}}, Oldest: 9, Later: 9, Incarnation: 1})
 	m.Removed[1].Found(cheapRemoved, 700)
-	m.Removed[1].From(1000, now) // the read of everything
+	m.Removed[1].From(1000, now) // the read from the beginning
 	require.NotContains(t, remembers(), false)
 	m.Forget()
 	require.NotContains(t, remembers(), true)
@@ -37,7 +37,7 @@ func TestForget(t *testing.T) {
 	require.False(t, func() bool { _, _, enough := m.UnderWay.Front(now, false); return enough }())
 }
 
-// A memory of no lanes reads each lane from its beginning, whatever claims have seen.
+// With a limit of 0 lanes each lane is read from its beginning, whatever claims have seen.
 func TestNoLanes(t *testing.T) {
 	r := newRig()
 	r.Lanes = NewLanes(0)

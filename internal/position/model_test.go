@@ -15,8 +15,8 @@ var (
 	walkOne = flag.Uint64("position.seed", 0, "the one random walk to take")
 )
 
-// The steps of an addition: of Add, and of AddTx in a transaction above READ COMMITTED,
-// whose snapshot is as old as the transaction.
+// readCommitted and repeatableRead are the steps of an addition: of Add, and of AddTx in a
+// transaction above READ COMMITTED, whose snapshot is as old as the transaction.
 const (
 	readCommitted  = "begin snap clock end"
 	repeatableRead = "snap begin clock end"
@@ -25,8 +25,9 @@ const (
 func two(steps string) []string   { return []string{steps, steps} }
 func three(steps string) []string { return []string{steps, steps, steps} }
 
-// after is a beginning: each adder makes so many steps, one adder after another. Before each
-// adder except the first reads the clock, the clock has moved by so much.
+// after returns the moves with which a world begins: each adder makes its number of steps, one
+// adder after another. Before an adder other than the first reads the clock, the clock moves by
+// `by`.
 func after(by int8, steps ...int) (first []move) {
 	for i, n := range steps {
 		for step := range n {
@@ -40,13 +41,14 @@ func after(by int8, steps ...int) (first []move) {
 	return first
 }
 
-// claimed is the first claimer's whole claim of the first lane, which takes nothing.
+// claimed returns the moves of a whole claim of the first lane by the first claimer, which takes
+// nothing.
 func claimed() []move {
 	step := move{claimStep, 0, 0}
 	return []move{{beginClaim, 0, 0}, step, step, step, step}
 }
 
-// locked is the first claimer in the second lane, which it has locked.
+// locked are the moves after which the first claimer has locked the second lane.
 var locked = []move{{beginClaim, 0, 1}, {claimStep, 0, 0}}
 
 // worlds are explored completely. No batch is ever hidden in any of them.
@@ -89,8 +91,8 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// The same worlds from their beginnings, with some more of everything, and worlds too large
-// for every day.
+// The large worlds have the same settings without the first moves, with a little more of
+// everything, and settings that are too large for each run.
 func TestModelLarge(t *testing.T) {
 	if !*large {
 		t.Log("-position.large goes through larger worlds")
@@ -116,7 +118,7 @@ func TestModelLarge(t *testing.T) {
 	}
 }
 
-// A world with much of everything; the test tries a few of its ways.
+// wide is a world with many of everything, of which the test makes some random runs.
 func TestModelAtRandom(t *testing.T) {
 	wide := setting{
 		adders: slices.Repeat([]string{readCommitted, readCommitted, "begin snap clock prepare end"}, 8),
@@ -141,8 +143,8 @@ func TestModelAtRandom(t *testing.T) {
 	}
 }
 
-// A caller that breaks the rules hides a batch, and the model shows how: so the model can
-// fail.
+// If a caller breaks the rules, a batch is hidden and the model finds that. This shows that the
+// model can fail.
 func TestModelFinds(t *testing.T) {
 	old, statement := "snap clock begin end", "snap xid clock end"
 	for _, s := range []setting{

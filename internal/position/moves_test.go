@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// move is one thing that may happen next. The meaning of i and j depends on kind.
+// move is one event that may happen next. The meaning of i and j depends on kind.
 type move struct {
 	kind moveKind
 	i, j int8
@@ -13,18 +13,18 @@ type move struct {
 type moveKind uint8
 
 const (
-	addStep    moveKind = iota // of adder i; where it reads the clock, that has moved by j
-	abort                      // of adder i
-	beginClaim                 // of claimer i, in lane j
-	claimStep                  // of claimer i; j is its choice, or by how much the clock has moved
-	finish                     // the batch of adder i is final, or cancelled
-	prune                      // it is removed, when the clock has moved by j
-	requeue                    // the batch of adder i: a transaction begins
-	requeued                   // and commits
-	toggle                     // lane i is halted, or released
+	addStep    moveKind = iota // adder i makes a step; if the step reads the clock, the clock has moved by j
+	abort                      // the transaction of adder i is rolled back
+	beginClaim                 // claimer i begins a claim of lane j
+	claimStep                  // claimer i makes a step; j is its choice, or by how much the clock has moved
+	finish                     // the batch of adder i becomes final, or is cancelled
+	prune                      // retention removes a batch, after the clock has moved by j
+	requeue                    // a transaction begins to requeue the batch of adder i
+	requeued                   // that transaction commits
+	toggle                     // lane i is halted or released
 	restart
 	crash
-	lose // the connection of claimer i
+	lose // the connection of claimer i is lost
 	failover
 )
 
@@ -35,14 +35,14 @@ var kinds = [...]string{
 
 func (m move) String() string { return fmt.Sprintf("%s %d/%d", kinds[m.kind], m.i, m.j) }
 
-// moves appends all that may happen next.
+// moves appends all moves that are possible next.
 func (w *world) moves(to []move) []move {
 	can := func(ok bool, kind moveKind, i, j int) {
 		if ok {
 			to = append(to, move{kind, int8(i), int8(j)})
 		}
 	}
-	clock := func(ok bool, kind moveKind, i int) { // the clock shows only where somebody reads it
+	clock := func(ok bool, kind moveKind, i int) { // the clock matters only for moves that read it
 		for by := int64(0); ok && w.clock+by <= w.setting.clock; by++ {
 			can(true, kind, i, int(by))
 		}
@@ -104,11 +104,11 @@ func (w *world) moves(to []move) []move {
 	return to
 }
 
-// lone reports whether each process has one claimer. Then nothing that matters can happen
-// between the beginning of a claim and its first statement.
+// lone reports whether each process has one claimer. Then no event between the beginning of a
+// claim and its first statement matters.
 func (w *world) lone() bool { return len(w.memories) == len(w.claimers) }
 
-// any reports whether a lane was ever added to.
+// any reports whether a batch was ever added to a lane.
 func (w *world) any(lane int) bool {
 	for i := range w.adders {
 		if int(w.adders[i].lane) == lane && w.adders[i].at != unseen {
@@ -197,8 +197,8 @@ func (w *world) tick(by int8) {
 	}
 }
 
-// claim makes the next step of a claimer. It reports a statement's findings in the next step:
-// until then anything may happen.
+// claim makes the next step of a claimer. The claimer reports what a statement found in its next
+// step; until then any other move may happen.
 func (w *world) claim(c *claimer, m move) {
 	l := &w.laneOf[c.lane]
 	switch c.pc {
@@ -256,7 +256,7 @@ func (w *world) claim(c *claimer, m move) {
 		if c.c.SawWindow(w.service(c.lane), Window{Attempted: c.tried, Waiting: c.waits, Limit: c.limit, Open: c.openA && c.openW || w.oneWord && (c.openA || c.openW)}) {
 			w.said = "a read from the beginning found what was hidden"
 		}
-		for i := range w.adders { // takes one, or none
+		for i := range w.adders { // the claimer takes one row, or none
 			if a := &w.adders[i]; m.j > 0 && a.lane == c.lane && a.at == waits && a.key == c.waits[m.j-1] {
 				a.at, a.tried = tried, true
 				break

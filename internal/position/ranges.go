@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// Range is the order keys from From to To, both included, in microseconds as they are stored.
+// Range is the order keys from From to To, both included, in microseconds as in the database.
 type Range struct{ From, To int64 }
 
-// whole is the range that a claim reads of an unknown lane.
+// whole are the ranges that a claim reads of an unknown lane.
 var whole = []Range{{math.MinInt64, math.MaxInt64}}
 
 const (
 	// minGapMicros is the distance in microseconds above which the keys between two open rows are
-	// left out: each further range costs a claim one descent in each index.
+	// left out. Each further range costs a claim one search in each index.
 	minGapMicros = 1_000_000
 	// maxRanges is the largest number of ranges of a lane.
 	maxRanges = 8
@@ -23,13 +23,13 @@ const (
 // wholeFrom returns the key from which on a claim reads the whole lane.
 func wholeFrom(ranges []Range) int64 { return ranges[len(ranges)-1].From }
 
-// covered reports whether the ranges hold a key.
+// covered reports whether the ranges contain a key.
 func covered(ranges []Range, key int64) bool {
 	return slices.ContainsFunc(ranges, func(r Range) bool { return r.From <= key && key <= r.To })
 }
 
-// cover returns ranges that hold all keys from start on, and every key in keys, which it
-// sorts. It leaves out the widest gaps.
+// cover returns ranges that contain all keys from start on, and every key in keys, which it sorts.
+// It leaves out the widest gaps.
 func cover(keys []int64, start int64) []Range {
 	slices.Sort(keys)
 	points := make([]int64, 0, len(keys)+1)
@@ -39,7 +39,7 @@ func cover(keys []int64, start int64) []Range {
 		}
 	}
 	points = append(points, start)
-	var gaps []int // behind points[i]
+	var gaps []int // a gap i follows points[i]
 	for i := range points[:len(points)-1] {
 		if points[i+1]-points[i] > minGapMicros {
 			gaps = append(gaps, i)

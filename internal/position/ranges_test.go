@@ -28,7 +28,7 @@ func TestCover(t *testing.T) {
 	} {
 		assert.Equal(t, c.want, cover(c.keys, c.start), c.name)
 	}
-	many := make([]int64, 20) // with ever wider gaps
+	many := make([]int64, 20) // the gaps become ever wider
 	for i := range many {
 		many[i] = int64(i*i+2*i) * s
 	}
@@ -37,7 +37,7 @@ func TestCover(t *testing.T) {
 	assert.Equal(t, Range{0, many[13]}, ranges[0], "the widest gaps are left out")
 }
 
-// For any keys: the ranges hold all of them, and all keys from the start on.
+// For any keys the ranges contain all of them, and all keys from start on.
 func TestCoverHoldsAll(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {

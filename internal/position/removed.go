@@ -6,29 +6,29 @@ import (
 	"time"
 )
 
-// Removed remembers where Prune begins to look for old rows, of one kind. In front of that place,
-// in the index by age, are the rows removed before; while somebody holds a snapshot they stay
-// there, dead, and a read from the beginning passes over all of them.
+// Removed remembers where Prune begins to look for old rows of one kind. Before that place, in the
+// index by age, are the rows that were removed earlier. While a transaction holds an old snapshot
+// their dead entries stay, and a read from the beginning would read over all of them.
 //
-// Live rows in front of that place wait for the next read of everything: rows that
-// were in quarantine, not settled or locked, and rows with an earlier time from a clock that
-// stepped back.
+// Live rows before that place are found by the next read from the beginning: rows that were in
+// quarantine, not settled or locked, and rows with an earlier time from a clock that stepped back.
 type Removed struct {
 	mu           sync.Mutex
-	lastTime     int64     // the time of the row removed last
-	removedCount int       // by this store
-	allReadAt    time.Time // the time of the last read of everything
+	lastTime     int64     // the time of the row that was removed last
+	removedCount int       // the number of rows that this store has removed
+	allReadAt    time.Time // the time of the last read from the beginning
 }
 
 const (
-	// cheapRemoved is how many dead entries in front cost too little to matter.
+	// cheapRemoved is how many dead entries cost too little to matter.
 	cheapRemoved = 2000
-	// allReadInterval is the time between two reads of everything, if more dead entries may be in
-	// front.
+	// allReadInterval is the time between two reads from the beginning, if there may be more dead
+	// entries than that.
 	allReadInterval = 5 * time.Minute
 )
 
-// From returns the time from which the next read of rows as old as until begins.
+// From returns the time from which the next read of rows begins. The read looks for rows that are
+// not later than until.
 func (o *Removed) From(until int64, now time.Time) int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -8,8 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A read for few rows begins at the beginning, so that it misses none; a read for many begins
-// at the last removed row, except now and then, and after a clock stepped back.
+// While few rows were removed, each read begins at the beginning, so that it misses none. After
+// many, a read begins at the last removed row; from time to time, and after the clock has stepped
+// back, it begins at the beginning.
 func TestOldest(t *testing.T) {
 	var o Removed
 	now := time.Now()

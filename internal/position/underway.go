@@ -7,41 +7,42 @@ import (
 	"time"
 )
 
-// UnderWay remembers where the monitor's rows are among all claimed rows. An index holds the
-// number of the transaction that made each row. In front of the monitor's rows are final rows;
-// while somebody holds a snapshot these stay there, dead, and a read from the beginning passes
-// over all of them.
+// UnderWay remembers where the monitor's rows are among all attempted rows. An index has the
+// number of the transaction that made each row. Before the monitor's rows are the dead entries of
+// final rows; while a transaction holds an old snapshot these entries stay, and a read from the
+// beginning would read over all of them.
 //
-// An open row whose transaction has a number below from is in slowRows. That is exact while from
-// comes from the oldest running transaction. But a long transaction that writes elsewhere would
-// stop from. So a number that was the next number more than settledAfter ago also serves as from.
-// A claim that takes longer to commit makes rows that a read from there misses: they are above
-// exactFrom. The next read from exactFrom finds them, at most about allReadInterval later.
+// An open row whose transaction has a number below from is in slowRows. This is exact if from is
+// the number of the oldest running transaction. A long transaction that writes anything would stop
+// from at its own number. So a number that was the next number more than settledAfter ago also
+// serves as from. If a claim takes longer to commit, a read from there misses its rows, which are
+// above exactFrom. The next read from exactFrom finds them, at most about allReadInterval later.
 //
-// A server that recovers from a crash may give numbers out again, or lose a commit that was
-// asynchronous; and a person may restore rows. A read from the beginning finds such rows,
-// every wholeSearchInterval, and with asynchronous commits every allReadInterval.
+// A server that recovers from a crash may assign numbers again, or lose an asynchronous commit,
+// and a person may restore rows. A read from the beginning finds such rows, every
+// wholeSearchInterval, and with asynchronous commits every allReadInterval.
 //
-// Both of these long reads may take seconds. So Upkeep makes them, and Pending only where nobody
+// Both of these long reads may take seconds. So Upkeep makes them, and Pending only if nobody
+// calls Upkeep.
 // calls Upkeep.
 type UnderWay struct {
 	mu            sync.Mutex
 	from          int64
 	exactFrom     int64   // every open row below it is in slowRows, however long a transaction runs
-	slowRows      []int64 // rows, by their numbers
-	incarnation   int64   // the incarnation of the database; another may give out lower numbers
+	slowRows      []int64 // the numbers of rows
+	incarnation   int64   // the incarnation of the database; another may assign lower numbers
 	highestNext   int64   // the highest next number that a read saw
-	reads         int64   // reads that were begun; only the last one counts
-	reading       bool    // the last one is under way, and ends with Saw or Failed
+	reads         int64   // the number of reads that were begun; only the last one counts
+	reading       bool    // true while the last read is under way; Saw or Failed ends it
 	readBegan     time.Time
 	nextReadAt    time.Time
-	exactReadAt   time.Time // the time of the last read from exact
+	exactReadAt   time.Time // the time of the last read from exactFrom
 	wholeReadAt   time.Time // the time of the last read from the beginning
-	longReadTried time.Time // when a read from either last began because of its age
+	longReadTried time.Time // when one of these two last began because of its age
 	longReadPause time.Duration
-	upkeepAt      time.Time // the last call of Upkeep
+	upkeepAt      time.Time // the time of the last call of Upkeep
 
-	mark, settled int64 // transaction numbers: the next number at since, and at an earlier time
+	mark, settled int64 // transaction numbers: the next number at since, and the next number at an earlier time
 	since         time.Time
 }
 
@@ -50,22 +51,22 @@ const (
 	frontReadInterval = 500 * time.Millisecond
 	// wholeSearchInterval is the time between two reads from the beginning.
 	wholeSearchInterval = 30 * time.Minute
-	// firstPause is the wait before a long read is made again, after it has failed. The wait
-	// doubles with each failure, up to wholeSearchInterval.
+	// firstPause is how long a long read waits after it has failed. The pause doubles with each
+	// failure, up to wholeSearchInterval.
 	firstPause = time.Minute
-	// upkeepFor is how long Pending counts on Upkeep after a call of it.
+	// upkeepFor is how long Pending relies on Upkeep after a call of it.
 	upkeepFor = time.Minute
-	// readTimeLimit is how long other callers wait for a read to end. A later result of it does
-	// not count.
+	// readTimeLimit is how long other callers wait for a read to end. A result that comes later
+	// does not count.
 	readTimeLimit = 20 * time.Second
-	// settledAfter is the time after which every claim is taken to have ended.
+	// settledAfter is the time after which every claim is assumed to have ended.
 	settledAfter = 5 * time.Second
-	// MostSlow is the most rows that a read remembers one by one.
+	// MostSlow is the largest number of slow rows that are remembered.
 	MostSlow = 1000
 )
 
-// Search is one search for the monitor's rows: from a transaction number on, and at slow rows by
-// their own numbers.
+// Search is one read for the monitor's rows: from a transaction number on, and of slow rows by
+// their numbers.
 type Search struct {
 	From   int64
 	Slow   []int64
@@ -80,7 +81,7 @@ func (u *UnderWay) Where() (from int64, slow []int64) {
 	return u.from, u.slowRows
 }
 
-// LongReadDue reports whether a long read is due, and that Upkeep is called. lost says that
+// LongReadDue reports whether a long read is due. It notes that Upkeep is called. lost is true if
 // commits may be lost.
 func (u *UnderWay) LongReadDue(now time.Time, lost bool) bool {
 	u.mu.Lock()
@@ -92,7 +93,7 @@ func (u *UnderWay) LongReadDue(now time.Time, lost bool) bool {
 
 func (u *UnderWay) busy(now time.Time) bool { return u.reading && now.Sub(u.readBegan) < readTimeLimit }
 
-// longRead returns where a long read begins, if one is due. lost says that commits may be lost.
+// longRead returns where a long read begins, if one is due. lost is true if commits may be lost.
 func (u *UnderWay) longRead(now time.Time, lost bool) (from int64, due bool) {
 	switch {
 	case u.incarnation == 0 || now.Sub(u.longReadTried) < u.longReadPause:
@@ -105,8 +106,8 @@ func (u *UnderWay) longRead(now time.Time, lost bool) (from int64, due bool) {
 	return 0, false
 }
 
-// Due returns a read that is to be made now, in order to move from. A caller that gets true
-// calls Saw or Failed; until then, or for readTimeLimit, no other caller gets true.
+// Due returns the read that is to be made now to move from, if any. A caller that gets true calls
+// Saw or Failed afterwards. Until then, or for readTimeLimit, no other caller gets true.
 func (u *UnderWay) Due(now time.Time, lost, upkeep bool) (l Search, due bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -137,15 +138,15 @@ func (u *UnderWay) Failed(l Search) {
 	}
 }
 
-// Claimed is an open row and the number of the transaction that made it. A read returns all
-// rows from its beginning on, oldest first up to MostSlow+1, and the rows that it looked for
+// Claimed is an open row and the number of the transaction that made it. A read returns the rows
+// from its beginning on, the oldest first and at most MostSlow+1, and the rows that it looked up
 // by number.
 type Claimed struct{ Seq, Made int64 }
 
 // ReadResult is the result of one read.
 type ReadResult struct {
 	Rows          []Claimed
-	Oldest, Later int64 // the oldest running transaction, and the next number to be given out
+	Oldest, Later int64 // the oldest running transaction, and the next number to be assigned
 	Incarnation   int64 // the incarnation of the database
 }
 
@@ -154,14 +155,14 @@ func (u *UnderWay) Saw(l Search, s ReadResult) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if l.number != u.reads {
-		return // this read took too long, and another one has begun
+		return // the read took too long, and another one has begun since
 	}
 	u.reading = false
-	if s.Incarnation != u.incarnation || s.Later < u.highestNext { // the server restarted, or recovered from a crash
+	if s.Incarnation != u.incarnation || s.Later < u.highestNext { // the server was restarted, or has recovered from a crash
 		u.incarnation = s.Incarnation
 		u.anew()
 		if l.From != 0 {
-			u.nextReadAt = time.Time{} // so that the next read, from the beginning, comes at once
+			u.nextReadAt = time.Time{} // the next read, from the beginning, comes at once
 		}
 	}
 	u.highestNext = s.Later
@@ -192,7 +193,7 @@ func (u *UnderWay) Saw(l Search, s ReadResult) {
 	}
 }
 
-// forget makes the next calls begin at the beginning.
+// forget makes the next reads begin at the beginning.
 func (u *UnderWay) forget() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -205,8 +206,8 @@ func (u *UnderWay) anew() {
 	u.since, u.longReadTried = time.Time{}, time.Time{}
 }
 
-// Front returns where a quick read for rows begins, on which server, and whether it is enough:
-// no row is known to be slow, and no long read is overdue.
+// Front returns where a quick read for rows begins, and for which incarnation. enough is true if
+// that read suffices: no row is known to be slow, and no long read is overdue.
 func (u *UnderWay) Front(now time.Time, lost bool) (from, incarnation int64, enough bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

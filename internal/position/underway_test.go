@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// viewer makes looks at a time that it moves.
+// viewer makes reads at times that the test moves.
 type viewer struct {
 	t   *testing.T
 	u   UnderWay
@@ -21,7 +21,7 @@ func (v *viewer) begin() Search {
 	return l
 }
 
-// look makes the next read, which sees s, on server 1 or on the server of s.
+// look makes the next read, which finds s, on server 1 unless s names another.
 func (v *viewer) look(s ReadResult) (from int64, slow []int64) {
 	v.t.Helper()
 	v.now = v.now.Add(frontReadInterval)
@@ -30,7 +30,7 @@ func (v *viewer) look(s ReadResult) (from int64, slow []int64) {
 	return v.u.Where()
 }
 
-// Rows of slow transactions are known one by one, and later rows are looked for from the
+// Rows of slow transactions are remembered by number, and later rows are looked for from the
 // oldest running transaction on.
 func TestUnderWay(t *testing.T) {
 	v := &viewer{t: t, now: time.Now()}
@@ -40,7 +40,7 @@ func TestUnderWay(t *testing.T) {
 	_, due := v.u.Due(v.now.Add(frontReadInterval-1), false, false)
 	require.False(t, due)
 
-	// A transaction that writes somewhere for long holds it up for no longer than it must.
+	// A long transaction that writes anything stops from only for settledAfter.
 	from, _ = v.look(ReadResult{Rows: []Claimed{{7, 30}, {8, 10}}, Oldest: 20, Later: 50})
 	require.EqualValues(t, 20, from)
 	v.now = v.now.Add(settledAfter)
@@ -51,7 +51,7 @@ func TestUnderWay(t *testing.T) {
 	require.EqualValues(t, 60, from)
 	require.Equal(t, []int64{7, 9}, slow)
 
-	// Many are looked for together.
+	// Too many slow rows are looked for by a common beginning.
 	many := ReadResult{Oldest: 10_000, Later: 10_000}
 	for i := range int64(MostSlow + 5) {
 		many.Rows = append(many.Rows, Claimed{Seq: i + 1, Made: 100 + i})
@@ -60,7 +60,7 @@ func TestUnderWay(t *testing.T) {
 	require.EqualValues(t, 100+MostSlow, from)
 	require.Len(t, slow, MostSlow)
 
-	// A claim that took longer made a row above exact, and is found from there.
+	// A claim that took longer has made a row above exactFrom. The read from exactFrom finds it.
 	v.now = v.u.exactReadAt.Add(allReadInterval)
 	require.True(t, v.u.LongReadDue(v.now, false))
 	l := v.begin()
@@ -87,7 +87,7 @@ func TestUnderWay(t *testing.T) {
 	require.EqualValues(t, 20_000, from)
 	require.Equal(t, []int64{5}, slow)
 
-	// While from comes from the oldest transaction no open row is in front of it.
+	// While from is the number of the oldest transaction, no open row is before it.
 	v.now = v.u.wholeReadAt.Add(wholeSearchInterval - 1)
 	require.False(t, v.u.LongReadDue(v.now, false))
 	require.True(t, v.u.LongReadDue(v.now, true), "a commit may be lost")
@@ -95,7 +95,7 @@ func TestUnderWay(t *testing.T) {
 	require.EqualValues(t, 20_000, l.From)
 	v.u.Saw(l, ReadResult{Oldest: 20_001, Later: 20_001, Incarnation: 1})
 
-	// But a person may restore rows.
+	// A read from the beginning is due nevertheless, since a person may restore rows.
 	v.now = v.u.wholeReadAt.Add(wholeSearchInterval)
 	require.True(t, v.u.LongReadDue(v.now, false))
 	l, due = v.u.Due(v.now, false, true)
@@ -108,7 +108,7 @@ func TestUnderWay(t *testing.T) {
 	require.False(t, v.u.LongReadDue(v.now, false))
 }
 
-// Another server, and one that recovered from a crash, may give out numbers again.
+// Another server, and a server that has recovered from a crash, may assign numbers again.
 func TestUnderWayOfAnotherServer(t *testing.T) {
 	for name, other := range map[string]ReadResult{
 		"another server": {Oldest: 3000, Later: 3000, Incarnation: 2},
@@ -131,14 +131,15 @@ func TestUnderWayOfAnotherServer(t *testing.T) {
 		})
 	}
 
-	// The first read from the beginning that sees it is enough.
+	// The first read from the beginning that sees the new incarnation is enough.
 	v := &viewer{t: t, now: time.Now(), u: UnderWay{incarnation: 2, highestNext: 50}}
 	from, slow := v.look(ReadResult{Rows: []Claimed{{4, 30}}, Oldest: 40, Later: 40, Incarnation: 3})
 	require.EqualValues(t, 40, from)
 	require.Equal(t, []int64{4}, slow)
 }
 
-// A read that does not end holds up others for a while, and does not count when it ends later.
+// A read that does not end delays other reads for readTimeLimit, and does not count when it ends
+// later.
 func TestALookThatHangs(t *testing.T) {
 	v := &viewer{t: t, now: time.Now()}
 	hangs := v.begin()
@@ -151,7 +152,7 @@ func TestALookThatHangs(t *testing.T) {
 	require.Equal(t, []int64{7}, slow)
 }
 
-// A quick look is enough where no row is slow and no long look is overdue.
+// A quick read is enough only while no row is slow and no long read is overdue.
 func TestAQuickLookIsNotEnoughForEver(t *testing.T) {
 	v := &viewer{t: t, now: time.Now()}
 	_, _, enough := v.u.Front(v.now, false)
@@ -169,7 +170,7 @@ func TestAQuickLookIsNotEnoughForEver(t *testing.T) {
 	_, _, enough = v.u.Front(v.now.Add(allReadInterval+upkeepFor), true)
 	require.False(t, enough, "a commit may be lost")
 
-	// Somebody writes elsewhere, for long.
+	// Some transaction writes elsewhere for long.
 	v.now = v.now.Add(settledAfter)
 	v.look(ReadResult{Oldest: 1 << 20, Later: 1<<20 + 50})
 	v.now = v.now.Add(settledAfter)

@@ -10,40 +10,40 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// setting is the moves that are possible in a world, and how often at most.
+// setting says which moves are possible in a world, and how often at most.
 type setting struct {
 	name     string
-	adders   []string // the steps of each, see [world.add]
-	lane     []int    // of each adder; nil: the first
-	lanes    int      // how many there are; 0 is 1
-	claimers []int    // the process of each
-	claims   int      // in all
+	adders   []string // the steps of each adder, see [world.add]
+	lane     []int    // the lane of each adder; nil means the first lane
+	lanes    int      // the number of lanes; 0 is 1
+	claimers []int    // the process of each claimer
+	claims   int      // the number of claims in all
 	from     int64    // the first tick; 0 is 1
 	clock    int64    // the highest tick
-	back     int      // steps of the clock by two ticks back
-	unit     int64    // microseconds of a tick; 0 is 1
+	back     int      // how many times the clock steps back by two ticks
+	unit     int64    // the microseconds of a tick; 0 is 1
 	limit    int      // of a window; 0 is 2
-	narrow   bool     // or 1
-	memory   int      // lanes that a process remembers; 0 is 100
-	seal     byte     // 'x' by id, 'l' by lock, 'b' by either
-	aborts   int      // of adders
-	cancels  int      // and requeues in place
-	halts    int      // and releases, of a lane
-	restarts int      // of the server
-	crashes  int      // that the server recovers from without a new start time
-	lost     int      // connections of claims
-	failover int      // to a server that lacks the last changes
-	prunes   int      // of batches that are final, by retention
-	age      int64    // in ticks since they became final
-	first    []move   // moves made before
-	wholes   bool     // lanes are read from their beginnings now and then
+	narrow   bool     // the limit may also be 1
+	memory   int      // how many lanes a process remembers; 0 is 100
+	seal     byte     // how generations are sealed: 'x' by id, 'l' by lock, 'b' by either
+	aborts   int      // how many adders are rolled back
+	cancels  int      // cancels, and requeues in place
+	halts    int      // halts and releases of a lane
+	restarts int      // restarts of the server
+	crashes  int      // crashes after which the server recovers with the same start time
+	lost     int      // lost connections of claims
+	failover int      // failovers to a server that lacks the last changes
+	prunes   int      // removals of final batches by retention
+	age      int64    // the age at which they are removed, in ticks since they became final
+	first    []move   // the moves made at the beginning
+	wholes   bool     // true if lanes are read from their beginnings from time to time
 
 	xmax      bool  // claims note pg_snapshot_xmax instead of an id
-	used      bool  // lanes were claimed from before
+	used      bool  // the lanes were claimed from before
 	uncounted bool  // requeues are not counted
-	oneWord   bool  // a lane counts as open where one of both statements saw it so
-	ahead     int64 // ticks that the clock of claims is ahead of the one of additions
-	async     bool  // the last changes are lost, and the server does not show it
+	oneWord   bool  // a lane counts as open if one of the two statements saw it open
+	ahead     int64 // by how many ticks the clock of claims is ahead of the clock of additions
+	async     bool  // the last changes may be lost without a sign of it
 }
 
 type place uint8
@@ -59,10 +59,10 @@ const (
 // adder adds one batch.
 type adder struct {
 	pc, lane      int8
-	locks         bool // it holds the lock on the table
+	locks         bool // true while it holds the lock on the table
 	prepared      bool
-	renamed       bool // it is a prepared transaction that lived through a restart
-	tried         bool // its batch was attempted once
+	renamed       bool // true for a prepared transaction that has outlasted a restart
+	tried         bool // true if its batch was attempted
 	at            place
 	xid           uint64
 	last, key     int64
@@ -70,16 +70,16 @@ type adder struct {
 	requeuedTimes int8
 }
 
-// running reports whether its transaction has an id and has not ended.
+// running reports whether the adder's transaction has an id and has not ended.
 func (a *adder) running() bool { return a.xid != 0 && a.at == unseen }
 
-// open reports whether its batch is visible and not final.
+// open reports whether the adder's batch is visible and not final.
 func (a *adder) open() bool { return a.at == waits || a.at == tried }
 
 // claimer is a goroutine that claims, with the rows that its transaction has read.
 type claimer struct {
 	pc, lane, process int8
-	dead              bool // its transaction is gone, and it has not noticed
+	dead              bool // its transaction is gone, and the claimer has not noticed
 	openA, openW      bool
 	requeues          int64
 	clock             int64
@@ -92,7 +92,7 @@ type claimer struct {
 	c                 *Claim
 }
 
-// The steps of a claimer: its next action.
+// These are the states of a claimer, by its next action.
 const (
 	idle int8 = iota
 	locking
@@ -103,7 +103,7 @@ const (
 )
 
 type laneState struct {
-	lock     int8 // 0: free; 1+i: the claimer; -1-i: the operator that requeues the batch of adder i
+	lock     int8 // 0 is free; 1+i is claimer i; -1-i is the operator who requeues the batch of adder i
 	requeues int64
 	closed   bool
 }
@@ -113,10 +113,10 @@ type world struct {
 	*setting
 	steps     [][]string
 	clock     int64
-	xid       uint64 // the next
-	latest    uint64 // the highest that has ended
+	xid       uint64 // the next id
+	latest    uint64 // the highest id that has ended
 	started   int64
-	did       int // steps, for the time that a process sees
+	did       int // the number of steps, from which a process takes its time
 	backs     int8
 	claimed   int8
 	aborted   int8
@@ -159,23 +159,23 @@ func (w *world) service(lane int8) batch.ServiceID { return batch.ServiceID('a' 
 
 func (w *world) now() time.Time { return time.Unix(1_000_000+int64(w.did), 0) }
 
-// still is a time that does not pass: nothing becomes due by waiting.
+// still is a time that does not pass, so that nothing becomes due by waiting.
 var still = time.Unix(1_000_000, 0)
 
-// add does the next step of an adder.
+// add makes the next step of an adder.
 func (w *world) add(i int8) {
 	a := &w.adders[i]
 	step := w.steps[i][a.pc]
 	a.pc++
 	switch step {
-	case "begin": // takes the lock and an id, in the message that begins
+	case "begin": // takes the lock and an id, in the message that begins the transaction
 		a.locks = true
 		a.xid = w.take()
 	case "lock":
 		a.locks = true
 	case "xid":
 		a.xid = w.take()
-	case "snap": // takes the statement's snapshot
+	case "snap": // takes the snapshot of the statement
 		a.last = 0
 		for j := range w.adders {
 			if o := &w.adders[j]; o.lane == a.lane && (o.open() || o.at == final) {
@@ -191,7 +191,7 @@ func (w *world) add(i int8) {
 	case "end":
 		a.at, a.locks = waits, false
 		w.latest = max(w.latest, a.xid)
-	case "quit": // it did not add after all
+	case "quit": // ends without an addition
 		w.undo(int(i))
 	default:
 		panic(step)
@@ -209,7 +209,7 @@ func (w *world) undo(i int) {
 	w.latest = max(w.latest, a.xid)
 }
 
-// name is the adder's name in pg_locks.
+// name returns the adder's name in pg_locks.
 func (w *world) name(i int) string {
 	if w.adders[i].renamed {
 		return fmt.Sprintf("-1/%d", i)
@@ -217,7 +217,7 @@ func (w *world) name(i int) string {
 	return fmt.Sprintf("3/%d", i)
 }
 
-// xmin is the lowest id that is running.
+// xmin returns the lowest running id.
 func (w *world) xmin() uint64 {
 	low := w.xid
 	for i := range w.adders {
@@ -262,7 +262,7 @@ func (w *world) restart() {
 	}
 }
 
-// read is a window of a table, in the ranges that the claimer reads. An open row outside of
+// read returns the window of a table in the ranges that the claimer reads. An open row outside of
 // the ranges is a fault.
 func (w *world) read(c *claimer, table place) (keys []int64, open bool) {
 	if w.laneOf[c.lane].closed {
@@ -288,8 +288,8 @@ func (w *world) read(c *claimer, table place) (keys []int64, open bool) {
 	return keys, true
 }
 
-// check compares the memory of each process with the database: the ranges hold the key of
-// every batch that is open, or may yet become visible.
+// check compares the memory of each process with the database: the ranges must contain the key of
+// every batch that is open or may yet become visible.
 func (w *world) check() string {
 	if w.said != "" {
 		return w.said
