@@ -9,8 +9,8 @@ import (
 )
 
 // TestClockSteps runs the seeds with a database whose clock steps by a minute, a week or a year,
-// forwards or back, and may be put right later. No batch is executed twice or out of order, and
-// nothing stands for the step: all is at rest within a day.
+// forwards or back, and may be put right later. No batch is executed twice or out of order, and no
+// batch waits because of the step: the world is at rest within a day.
 func TestClockSteps(t *testing.T) {
 	tier.Long(t)
 	tier.Plain(t)
@@ -31,7 +31,7 @@ func TestClockSteps(t *testing.T) {
 	}
 }
 
-// stepClock lets the clock step some times in the first two minutes.
+// stepClock lets the clock step a few times in the first two minutes.
 func (w *world) stepClock(rng *rand.Rand) {
 	w.clockHasStepped, w.noRestBefore = true, time.Now().Add(5*time.Minute) // a person may be called too early
 	sizes := [...]time.Duration{time.Minute, 7 * 24 * time.Hour, 365 * 24 * time.Hour}

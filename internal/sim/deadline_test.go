@@ -22,7 +22,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// neverFinalLedger is a ledger with which nothing ever becomes final. Its answers come by name.
+// neverFinalLedger is a ledger on which no batch ever becomes final. Its answers depend on the
+// name of the ledger.
 type neverFinalLedger struct {
 	dlt.Unimplemented
 
@@ -35,9 +36,9 @@ type neverFinalLedger struct {
 	rng             *rand.Rand
 	postCounts      map[batch.ID]int
 	queryCounts     map[batch.ID]int
-	firstAcceptedAt map[batch.ID]time.Time   // the first POST that was accepted, or shown
-	firstPostAt     map[batch.ID]time.Time   // the first POST
-	requestTimes    map[batch.ID][]time.Time // each POST, and each question
+	firstAcceptedAt map[batch.ID]time.Time   // the time of the first POST that was accepted, or that a status showed
+	firstPostAt     map[batch.ID]time.Time   // the time of the first POST
+	requestTimes    map[batch.ID][]time.Time // the time of each POST and of each question
 }
 
 func (l *neverFinalLedger) Traits(batch.ServiceID) dlt.Traits { return l.traits }
@@ -78,7 +79,7 @@ func (l *neverFinalLedger) Resolve(_ context.Context, d dlt.Doubt) (dlt.Evidence
 }
 
 var (
-	errUnknownText       = errors.New("the node says: zirkel defekt") // a word that no client knows
+	errUnknownText       = errors.New("the node says: zirkel defekt") // a text that no client knows
 	errServerUnavailable = &dlt.Error{Op: "submit", Kind: dlt.ErrUnavailable, StatusCode: 503}
 	errServerError       = &dlt.Error{Op: "submit", Kind: dlt.ErrDoubt, StatusCode: 500}
 )
@@ -93,7 +94,7 @@ func alwaysEvidence(e dlt.Evidence) func(int) (dlt.Evidence, error) {
 	return func(int) (dlt.Evidence, error) { return e, nil }
 }
 
-// neverFinalLedgers are ledgers that never come to an end.
+// neverFinalLedgers are ledgers on which batches never become final.
 var neverFinalLedgers = map[string]*neverFinalLedger{
 	"unknown words, and no trace": {answerToPost: func(int) error { return errUnknownText }, answerToQuery: statusesInTurn(batch.ReportedUnknown)},
 	"takes and forgets":           {answerToPost: acceptAll, answerToQuery: statusesInTurn(batch.ReportedUnknown)},
@@ -120,7 +121,7 @@ var neverFinalLedgers = map[string]*neverFinalLedger{
 	"not committed, for ever":  {answerToPost: acceptAll, answerToQuery: statusesInTurn(batch.ReportedUnknown), answerToResolve: alwaysEvidence(dlt.NotCommitted)},
 	"executed, and taken back": {answerToPost: acceptAll, answerToQuery: statusesInTurn(batch.ReportedValid, batch.ReportedUnknown), answerToResolve: alwaysEvidence(dlt.NotCommitted)},
 	"void, again and again": {answerToPost: acceptAll, answerToQuery: func(_, asked int, _ *rand.Rand) (batch.Reported, error) {
-		if asked%5 > 0 { // what is void goes again at once: without a pause this took a third of the test's time
+		if asked%5 > 0 { // a void batch is sent again at once, which without this pause took a third of the test's time
 			return batch.ReportedPending, nil
 		}
 		return batch.ReportedVoid, nil
@@ -139,10 +140,10 @@ var neverFinalLedgers = map[string]*neverFinalLedger{
 	},
 }
 
-// TestEachStuckBatchCallsAPerson is promise 6 with ledgers that never come to an end: each batch
-// whose turn has come calls a person exactly once, StuckAfter after its first claim, or after the
-// ledger took it first. Batches that wait behind another call nobody. It is so with all
-// strategies, while one of two processes stops and starts all the time.
+// TestEachStuckBatchCallsAPerson is promise 6 with ledgers on which batches never become final:
+// each batch whose turn has come calls a person exactly once, StuckAfter after its first claim, or
+// after the ledger first took it. Batches that wait behind another batch call nobody. This holds
+// with all strategies, while one of two processes stops and starts all the time.
 func TestEachStuckBatchCallsAPerson(t *testing.T) {
 	tier.Long(t)
 	tier.Plain(t)
@@ -154,9 +155,9 @@ func TestEachStuckBatchCallsAPerson(t *testing.T) {
 			for i, k := range ledgerKinds {
 				traits := k.traits
 				if traits.KeepsOrder = lanesName == "pipelined"; trouble.answerToResolve != nil {
-					traits.ResendHarmlessFor, traits.Resolves = 0, true // the evidence is asked for
+					traits.ResendHarmlessFor, traits.Resolves = 0, true // the resolver is asked for evidence
 				} else if traits.Resolves = false; traits.ResendHarmlessFor != dlt.Forever {
-					continue // it calls at once, for nothing can be found out
+					continue // such a batch calls a person at once, since nothing can be found out
 				}
 				if trouble.answerToResolve != nil {
 					traits.Stale = time.Minute
@@ -213,7 +214,7 @@ func runNeverFinal(t *testing.T, l *neverFinalLedger, strategy queuer.Strategy) 
 		}
 	})
 	running.Go(func() {
-		for ctx.Err() == nil { // and one that starts anew now and then
+		for ctx.Err() == nil { // the second Runner stops and starts from time to time
 			life, end := context.WithTimeout(ctx, 11*time.Minute)
 			assert.NoError(t, first.Run(life))
 			end()
@@ -241,7 +242,7 @@ func assertPersonCalledOnce(t *testing.T, l *neverFinalLedger, st *memory.Store,
 			continue
 		}
 		if rec.Final() {
-			continue // it was executed and taken back, and its lane is halted
+			continue // the batch was executed and taken back, and its lane is halted
 		}
 		since := tried
 		if taken, was := l.firstAcceptedAt[key.ID]; was && !taken.Before(tried) {
@@ -255,7 +256,8 @@ func assertPersonCalledOnce(t *testing.T, l *neverFinalLedger, st *memory.Store,
 		require.NotEmpty(t, rec.Decision, "and it still shows it")
 		at := calls[key.ID][0]
 		require.GreaterOrEqual(t, at.Sub(tried), stuckAfterLimit-time.Minute, "its claim came a little before")
-		// A batch that waits behind another one when its time is over calls once its turn comes.
+		// A batch that waits behind another when its time is over calls a person once its turn has
+		// come.
 		due := since.Add(stuckAfterLimit)
 		turn, _ := slices.BinarySearchFunc(l.requestTimes[key.ID], due, time.Time.Compare)
 		if i >= 2 && turn < len(l.requestTimes[key.ID]) {

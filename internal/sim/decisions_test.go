@@ -26,7 +26,7 @@ func runSeed(t *testing.T, n uint64, l *laneSetup) (w *world) {
 	return runSeedWith(t, n, l, 100*time.Hour, func(*world) {})
 }
 
-// runSeedWith is simulate with more trouble, in a world that must be at rest in time.
+// runSeedWith is runSeed with more trouble, in a world that must be at rest within limit.
 func runSeedWith(t *testing.T, n uint64, l *laneSetup, limit time.Duration, trouble func(*world)) (w *world) {
 	synctest.Test(t, func(t *testing.T) {
 		k := scabbardKind
@@ -65,8 +65,8 @@ func runSeedWith(t *testing.T, n uint64, l *laneSetup, limit time.Duration, trou
 	return w
 }
 
-// restartLedger makes the ledger forget everything except committed batches and requests on the
-// wire.
+// restartLedger makes the ledger forget everything except committed batches and requests that are
+// on the wire.
 func (w *world) restartLedger() {
 	w.addTrace("ledger restarts")
 	w.ledger.Restart()
@@ -84,31 +84,31 @@ func TestDecisions(t *testing.T) {
 	})
 }
 
-// TestParallelDecisions does the same where every batch leaves at once that conflicts with no
-// batch before it: conflicting batches never overtake each other, and no batch waits for a batch
-// that it does not conflict with.
+// TestParallelDecisions does the same with a strategy by which every batch leaves at once that
+// conflicts with no batch before it. Conflicting batches never overtake each other, and no batch
+// waits for a batch that it does not conflict with.
 func TestParallelDecisions(t *testing.T) {
 	tier.Plain(t)
 	runDecisionSeeds(t, (*seedCount+3)/4, parallelLanes)
 }
 
-// TestPipelinedDecisions does the same where several batches of a lane are under way, on
-// ledgers that keep the order of submission, with duplicates and without: a batch overtakes
-// only batches that the ledger had lost or decided against, and each such case is reported.
+// TestPipelinedDecisions does the same with several batches of a lane under way, on ledgers that
+// keep the order of submission, with duplicates and without. A batch overtakes only batches that
+// the ledger had lost or decided against, and each such case is reported.
 func TestPipelinedDecisions(t *testing.T) {
 	tier.Plain(t)
 	runDecisionSeeds(t, (*seedCount+1)/2, pipelinedLanes)
 }
 
-// TestMixedDecisions does the same where every other claim is by Serial: it takes the first
-// batch of a lane, even if another strategy had let it go before and it has come back.
+// TestMixedDecisions does the same with Serial in every second claim. Serial takes the first batch
+// of a lane, even if the other strategy has let this batch go earlier and it waits again.
 func TestMixedDecisions(t *testing.T) {
 	tier.Plain(t)
 	runDecisionSeeds(t, (*seedCount+3)/4, mixedLanes)
 }
 
-// runDecisionSeeds runs seeds, on all processors. The numbers are those of scabbard, and complete
-// when the test's parts have ended.
+// runDecisionSeeds runs seeds, on all processors. The returned numbers are those of scabbard, and
+// are complete when the subtests have ended.
 func runDecisionSeeds(t *testing.T, seeds int, rule func(seed uint64) *laneSetup) (decided, sent *atomic.Int64) {
 	decided, sent = new(atomic.Int64), new(atomic.Int64)
 	if *onlySeed != 0 {
@@ -143,7 +143,8 @@ func runDecisionSeeds(t *testing.T, seeds int, rule func(seed uint64) *laneSetup
 	return decided, sent
 }
 
-// TestSameSeedSameTrace: one can run a failing seed again.
+// TestSameSeedSameTrace: a seed gives the same trace in each run, so that a failing seed can be
+// run again.
 func TestSameSeedSameTrace(t *testing.T) {
 	tier.Plain(t)
 	for n := uint64(1); n <= 8; n++ {

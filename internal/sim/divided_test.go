@@ -23,9 +23,9 @@ import (
 )
 
 // A node dies between its check of a batch and its commit. From then on the services of that
-// circuit differ, and every batch of the circuit that depends on the difference is rolled
-// back, for good. The library halts the lane after two executions that were rolled back,
-// and reports why; a circuit beside it goes on.
+// circuit have different states, and every batch of the circuit that depends on the difference is
+// rolled back, for good. The library halts the lane after two executions that were rolled back,
+// and reports why. Another circuit goes on.
 func TestADividedCircuitIsReported(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestADividedCircuitIsReported(t *testing.T) {
 			require.NoError(t, runner.Add(t.Context(), b))
 			return b.ID
 		}
-		// until waits for a condition, and then for its effects.
+		// until waits until a condition holds, and then for its effects.
 		until := func(so func() bool) {
 			for range 36 {
 				if so() {
@@ -107,7 +107,7 @@ func TestADividedCircuitIsReported(t *testing.T) {
 		for _, lane := range []batch.ServiceID{divided, whole} {
 			add(lane, false)
 		}
-		time.Sleep(time.Minute) // the streams are open
+		time.Sleep(time.Minute) // until the streams are open
 		first := add(divided, true)
 		until(func() bool { _, differ := network.Divided(divided); return differ })
 		_, differ := network.Divided(divided)

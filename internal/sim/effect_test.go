@@ -13,9 +13,9 @@ import (
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 )
 
-// stateAfter executes batches one after the other, each as wide as it may: a batch reads all
-// addresses that it declares, and writes the result, and its own name, to all of them. A
-// batch that declares nothing reads and writes everything.
+// stateAfter executes batches one after the other, each with the widest effect that it may have: a
+// batch reads all addresses that it declares, and writes the result, with its own name, to all of
+// them. A batch that declares nothing reads and writes everything.
 func stateAfter(log []batch.ID, declared map[batch.ID]batch.Footprint) map[string]string {
 	state := map[string]string{}
 	for _, id := range log {
@@ -49,13 +49,13 @@ func stateAfter(log []batch.ID, declared map[batch.ID]batch.Footprint) map[strin
 	return state
 }
 
-// checkSameState: in any order of execution, the ledger's state is the same as after executing
-// all batches one by one, in the order in which they were added. It returns the number of
-// lanes with another order.
+// checkSameState checks that the ledger's state is the same as after executing all batches one by
+// one in the order in which they were added, whatever the order of execution was. It returns the
+// number of lanes that were executed in another order.
 func (l *laneSetup) checkSameState(t *testing.T, ledger *ledgermem.Ledger, order map[batch.ServiceID][]batch.ID) (differ int) {
 	for service, ids := range order {
 		log := ledger.Log(service)
-		ids = slices.DeleteFunc(slices.Clone(ids), func(id batch.ID) bool { return !slices.Contains(log, id) }) // invalid, and without effect
+		ids = slices.DeleteFunc(slices.Clone(ids), func(id batch.ID) bool { return !slices.Contains(log, id) }) // such a batch was invalid, and had no effect
 		require.ElementsMatch(t, ids, log, "promise 3")
 		require.Equal(t, stateAfter(ids, l.footprints), stateAfter(log, l.footprints), "promise 2: lane %q of %v\nexecuted as %v\n%v", service, ids, log, l.footprints)
 		if !slices.Equal(ids, log) {

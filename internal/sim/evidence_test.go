@@ -33,8 +33,8 @@ var (
 	evidenceSeed      = flag.Uint64("sim.evidence.seed", 0, "of the kills; 0 draws one")
 )
 
-// TestEvidence kills Splinter nodes that behave as real ones do, and counts the doubts
-// that are settled without a person.
+// TestEvidence kills Splinter nodes that behave as real nodes do, and counts the doubts that are
+// settled without a person.
 func TestEvidence(t *testing.T) {
 	tier.Long(t)
 	tier.Plain(t)
@@ -48,10 +48,10 @@ func TestEvidence(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		never  bool    // states never return
-		hidden bool    // receipts do not prove either that something is missing
-		reads  bool    // there is a reader of the state
-		least  float64 // of the doubts, settled
+		never  bool    // true if states never return
+		hidden bool    // true if receipts do not prove either that something is missing
+		reads  bool    // true if there is a reader of the state
+		least  float64 // the least part of the doubts that must be settled
 	}{
 		{name: "by the log and receipts alone"},
 		{name: "where states never return", never: true, least: 0.95},
@@ -80,8 +80,8 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-// evidenceFromState is an application that knows the traces of its batches: each writes a name of
-// its own.
+// evidenceFromState is the evidence of an application that knows the traces of its batches: each
+// batch writes a name of its own.
 func evidenceFromState(names *sync.Map) func(context.Context, splinter.State, dlt.Doubt) (dlt.Evidence, error) {
 	return func(ctx context.Context, s splinter.State, d dlt.Doubt) (dlt.Evidence, error) {
 		address, known := names.Load(d.ID)
@@ -105,16 +105,16 @@ type evidenceSize struct {
 	hidesCircuits                          bool // the services of a circuit cannot be looked up
 }
 
-// evidenceFigures are the results. Doubts are attempts that the client looked for evidence
-// of, on circuits that were not divided.
+// evidenceFigures are the results. A doubt is an attempt for which the client looked for evidence,
+// on a circuit that was not divided.
 type evidenceFigures struct {
 	Kills, Circuits, Divided, Batches, Committed int
 	Doubts, SettledDoubts, SettledCommitted      int
-	DoubtsOnDivided                              int // doubts
-	HaltedCircuits                               int // divided circuits that are reported as halted
+	DoubtsOnDivided                              int // the doubts on divided circuits
+	HaltedCircuits                               int // the divided circuits that are reported as halted
 }
 
-// evidenceRecorder notes the evidence that was found.
+// evidenceRecorder records the evidence that was found.
 type evidenceRecorder struct {
 	*splinter.Client
 	mu                sync.Mutex
@@ -147,7 +147,7 @@ func (z evidenceSize) killNodes(t *testing.T, seed uint64, o splinter.Options, n
 	}
 	var lanes []batch.ServiceID
 	for i := range z.circuitCount {
-		// a000 coordinates; it is on either node.
+		// The service a000 is the coordinator; it is on either node.
 		c := splintertest.Circuit{ID: fmt.Sprintf("aaaaa-%05d", i), Services: []string{"a000", "a001"}}
 		if i%2 == 1 {
 			slices.Reverse(c.Services)
@@ -253,8 +253,8 @@ func (z evidenceSize) killNodes(t *testing.T, seed uint64, o splinter.Options, n
 	return f
 }
 
-// addBatches adds batches of a lane while only few are open, at times of its own: else all
-// circuits would be in the same step of their commits when a node is killed.
+// addBatches adds batches to a lane while only few of its batches are open, at its own random
+// times. Otherwise all circuits would be in the same step of their commits when a node is killed.
 func (z evidenceSize) addBatches(t *testing.T, r *dltbatch.Runner, st *memory.Store, key *sawtooth.PrivateKey,
 	lane batch.ServiceID, end time.Time, names *sync.Map, seed uint64,
 ) (n int) {

@@ -19,7 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// conflictFreeBatches is batches of one lane that share no address.
+// conflictFreeBatches returns n batches of one lane that share no address.
 func conflictFreeBatches(service batch.ServiceID, n int) []batch.Batch {
 	bs := make([]batch.Batch, n)
 	for i := range bs {
@@ -29,8 +29,8 @@ func conflictFreeBatches(service batch.ServiceID, n int) []batch.Batch {
 	return bs
 }
 
-// TestParallelFairness is promise 7 where a lane has thousands of batches that may all leave:
-// another lane waits only for batches that were claimed before it, at any time.
+// TestParallelFairness is promise 7 for a lane with thousands of batches that may all leave: at
+// any time, another lane waits only for batches that were claimed before its own.
 func TestParallelFairness(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestParallelFairness(t *testing.T) {
 		done := make(chan error, 1)
 		begin := time.Now()
 		go func() { done <- r.Run(ctx) }()
-		time.Sleep(200 * time.Millisecond) // the lane is at full speed
+		time.Sleep(200 * time.Millisecond) // the lane is at full speed by then
 		late := time.Now()
 		require.NoError(t, r.Add(t.Context(), conflictFreeBatches("late", 1)...))
 		require.NoError(t, r.Idle(ctx))
@@ -67,8 +67,8 @@ func TestParallelFairness(t *testing.T) {
 	})
 }
 
-// TestHangingParallelLaneDelaysNoOtherLane is the other half: batches that were claimed from a
-// quick lane take no other lane's place when the lane hangs.
+// TestHangingParallelLaneDelaysNoOtherLane is the second part of promise 7: if a quick lane begins
+// to hang, the batches that were claimed from it take no other lane's place.
 func TestHangingParallelLaneDelaysNoOtherLane(t *testing.T) {
 	tier.Plain(t)
 	for name, scope := range pressureScopes {

@@ -18,10 +18,10 @@ import (
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 )
 
-// TestHints lets several processes deliver, and others add and wait, in long pauses, in which
-// hints alone end the rest of an idle Runner. The hints are lost, doubled, late and made up by
-// seed, beside the faults of the store and of the ledger. What a batch waits longer for it is
-// bounded: nothing rests on a hint.
+// TestHints runs several processes that deliver, and others that add and wait, with long pauses in
+// which only hints end the rest of an idle Runner. The hints are lost, doubled, late and made up
+// by seed, together with faults of the store and of the ledger. The time that a batch waits longer
+// because of that is bounded, since nothing depends on a hint.
 func TestHints(t *testing.T) {
 	for n := uint64(1); n <= uint64(*runnerSeeds+3)/4; n++ {
 		if !t.Run(fmt.Sprintf("seed=%d", n), func(t *testing.T) {
@@ -32,11 +32,11 @@ func TestHints(t *testing.T) {
 	}
 }
 
-// calmLane has no faults.
+// calmLane is the lane without faults.
 const calmLane = "calm"
 
-// maxHintDelay is how much longer a batch may wait where its hints are lost: for the scan of a
-// Runner that rests, or that is just being started again, and for the own look of who awaits it.
+// maxHintDelay is how much longer a batch may wait if its hints are lost: for the scan of a Runner
+// that is idle or just being restarted, and for the next read of the caller that awaits the batch.
 const maxHintDelay = 20 * time.Second
 
 func runHintsSeed(t *testing.T, seed uint64) {
@@ -71,7 +71,7 @@ func runHintsSeed(t *testing.T, seed uint64) {
 				ctx, end := context.WithTimeout(all, 2*time.Second+randomDuration(lives, 5*time.Minute))
 				assert.NoError(t, runAgainOnFault(ctx, r))
 				end()
-				time.Sleep(randomDuration(lives, 2*time.Second)) // all three are away seldom, and not for long
+				time.Sleep(randomDuration(lives, 2*time.Second)) // all three are down only seldom, and not for long
 			}
 		})
 	}
@@ -105,8 +105,8 @@ func runHintsSeed(t *testing.T, seed uint64) {
 	}
 }
 
-// requireAwaited waits for the end of a batch, and compares the answer with the ledger. Who waits
-// asks again where the store failed.
+// requireAwaited waits for the end of a batch, and compares the answer with the ledger. After a
+// fault of the store it waits again.
 func requireAwaited(t *testing.T, st *failingStore, r *dltbatch.Runner, ledger *ledgermem.Ledger, key batch.Key) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Hour)
 	defer cancel()

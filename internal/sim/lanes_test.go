@@ -9,22 +9,23 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// laneSetup is a world's strategy, and the footprints of its batches.
+// laneSetup is the strategy of a world, and the footprints of its batches.
 type laneSetup struct {
 	strategy             queuer.Strategy
-	secondStrategy       queuer.Strategy // strategy of every other claim; without a name: there is one strategy
-	maxInFlight          int             // batches of a lane in flight; 0 is no bound
-	seesAllBatches       bool            // the strategy sees every batch that may leave
+	secondStrategy       queuer.Strategy // the strategy of every second claim; without a name there is only one strategy
+	maxInFlight          int             // the largest number of a lane's batches in flight; 0 is no bound
+	seesAllBatches       bool            // true if the strategy sees every batch that may leave
 	footprints           map[batch.ID]batch.Footprint
 	rng                  *rand.Rand
-	maxBatchesPerRequest int  // batches that one request carries at most
-	keepsOrder           bool // the ledger keeps the order of submission, and the strategy relies on it
+	maxBatchesPerRequest int  // the most batches in one request
+	keepsOrder           bool // true if the ledger keeps the order of submission and the strategy relies on it
 }
 
-// serialLanes have batches that declare nothing.
+// serialLanes returns lanes whose batches declare nothing.
 func serialLanes() *laneSetup { return &laneSetup{strategy: queuer.Serial()} }
 
-// parallelLanes have batches with mixed footprints, seen through windows of many sizes.
+// parallelLanes returns lanes whose batches have various footprints, which are seen through
+// windows of many sizes.
 func parallelLanes(seed uint64) *laneSetup {
 	l := &laneSetup{footprints: map[batch.ID]batch.Footprint{}, rng: rand.New(rand.NewPCG(seed, 9))}
 	queued := 0
@@ -35,22 +36,22 @@ func parallelLanes(seed uint64) *laneSetup {
 	return l
 }
 
-// mixedLanes have two strategies at work at once, as in a rolling deploy that changes the
-// strategy.
+// mixedLanes returns lanes in which two strategies work at once, as in a rolling deploy that
+// changes the strategy.
 func mixedLanes(seed uint64) *laneSetup {
 	l := parallelLanes(seed)
 	l.secondStrategy = queuer.Serial()
 	return l
 }
 
-// pipelinedLanes have batches that declare nothing, several of them under way.
+// pipelinedLanes returns lanes whose batches declare nothing, with several batches under way.
 func pipelinedLanes(seed uint64) *laneSetup {
 	r := rand.New(rand.NewPCG(seed, 11))
 	return &laneSetup{strategy: queuer.Pipelined(1 + r.IntN(7)), maxInFlight: r.IntN(2) * r.IntN(5), maxBatchesPerRequest: r.IntN(5), keepsOrder: true}
 }
 
-// setFootprint makes up a batch's footprint: mostly addresses out of a few, some of them prefixes
-// of others, now and then nothing.
+// setFootprint chooses a batch's footprint: mostly a few of a small set of addresses, some of
+// which are prefixes of others, and sometimes nothing.
 func (l *laneSetup) setFootprint(b *batch.Batch) {
 	if l.footprints == nil {
 		return
@@ -80,7 +81,7 @@ func (l *laneSetup) conflicts(a, b batch.ID) bool {
 }
 
 // checkClaim checks a claim against the open batches: every earlier batch of the lane that
-// conflicts with it is final, and no conflicting batch is under way.
+// conflicts with the claimed one is final, and no conflicting batch is under way.
 func (w *world) checkClaim(c store.Claim) {
 	if w.lanes.footprints == nil || w.placeIsMoved[c.Key.ID] {
 		return
@@ -120,8 +121,8 @@ func (w *world) checkSerialClaim(c store.Claim) {
 	}
 }
 
-// firstOvertaker returns a batch of the log that belongs after another batch, and "" if there is
-// none.
+// firstOvertaker returns the first batch of the log that conflicts with other and belongs after
+// other; "" if there is none.
 func (w *world) firstOvertaker(service batch.ServiceID, log []batch.ID, other batch.ID) batch.ID {
 	for _, id := range log {
 		if w.belongsBefore(service, other, id) && !w.placeIsMoved[id] && w.lanes.conflicts(id, other) {
@@ -131,8 +132,8 @@ func (w *world) firstOvertaker(service batch.ServiceID, log []batch.ID, other ba
 	return ""
 }
 
-// waitsForPerson reports whether a batch waits for a person, or for a batch that does: with
-// Serial, any batch of its lane.
+// waitsForPerson reports whether a batch waits for a person, or for another batch that does. With
+// Serial that may be any earlier batch of its lane.
 func (w *world) waitsForPerson(service batch.ServiceID, id batch.ID, seen map[batch.ID]bool) bool {
 	for _, other := range w.addedBatches[service] {
 		if seen[other] || other == id || w.lanes.seesAllBatches && !w.lanes.conflicts(id, other) {
@@ -143,7 +144,7 @@ func (w *world) waitsForPerson(service batch.ServiceID, id batch.ID, seen map[ba
 			continue
 		}
 		seen[other] = true
-		before := !w.belongsBefore(service, id, other) || w.placeIsMoved[id] // a batch that was requeued to the end waits for later ones, too
+		before := !w.belongsBefore(service, id, other) || w.placeIsMoved[id] // a batch that was requeued to the end also waits for later batches
 		if rec.Decision != "" || w.lanes.seesAllBatches && before && w.waitsForPerson(service, other, seen) {
 			return true
 		}

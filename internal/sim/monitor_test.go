@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// runMonitorRound asks about due batches, again and again.
+// runMonitorRound asks about due batches, and schedules its next round.
 func (k *worker) runMonitorRound() {
 	w := k.world
 	if w.faultsHappen || !k.mayRest() {
@@ -24,19 +24,19 @@ func (k *worker) runMonitorRound() {
 	}
 	for _, f := range rows {
 		most := requestTimeout / 4
-		if w.ledgerKind.isScabbard { // the monitor asks a resolver after a status request, which may take its time
+		if w.ledgerKind.isScabbard { // the monitor asks the resolver after a status request, which may take its whole time
 			most = requestTimeout
 		}
 		k.stepLater(w.between(0, most), func() { k.askAbout(f, read) })
 	}
 }
 
-// askAbout asks about a row, whose ages are from the time of the read.
+// askAbout asks about a row. read is when the row was read, from which its ages count.
 func (k *worker) askAbout(f store.InFlight, read time.Time) {
 	w := k.world
 	known := monitor.Known{Seen: k.timeSinceFirstSeen(f)}
 	a := batch.Attempt{Key: f.Key, Number: f.Attempt}
-	if !w.chance(0.1) { // else the query fails, or leaves this batch out
+	if !w.chance(0.1) { // otherwise the query fails, or the answer leaves this batch out
 		statuses, err := k.statusReader().BatchStatuses(context.Background(), f.Key.Service, []batch.Attempt{a})
 		if err != nil && !w.ledgerKind.isScabbard {
 			w.fail("statuses: %w", err)
@@ -64,7 +64,7 @@ func (k *worker) askAbout(f store.InFlight, read time.Time) {
 		known.Evidence = &e
 		v = monitor.Decide(f, known, w.ledgerKind.traits, rules)
 	}
-	// The answer takes a while to come back; the version that was read before fences the
+	// The answer takes some time. The version that was read before the question fences the
 	// outcome.
 	k.stepLater(w.between(0, requestTimeout/2), func() {
 		if v.Outcome != nil {
@@ -77,7 +77,7 @@ func (k *worker) askAbout(f store.InFlight, read time.Time) {
 	})
 }
 
-// statusReader is the client that answers status queries.
+// statusReader returns the client that answers status queries.
 func (k *worker) statusReader() dlt.BatchStatusReader {
 	if k.world.ledgerKind.isScabbard {
 		return k.client
@@ -92,8 +92,9 @@ func (k *worker) resolveDoubt(f store.InFlight, d dlt.Doubt) (dlt.Evidence, erro
 	return k.world.ledger.(dlt.Ledger).Resolve(context.Background(), d)
 }
 
-// noteCommitAnswer remembers the ledger's answer that a batch is committed. A ledger that executes
-// duplicates may have a POST on its way by then, so only new POSTs count.
+// noteCommitAnswer remembers that the ledger has reported a batch as committed. On a ledger that
+// executes duplicates another POST may be on its way at that time, so the check applies only to
+// POSTs that begin later.
 func (w *world) noteCommitAnswer(id batch.ID, committed bool) {
 	w.saidCommitted[id] = w.saidCommitted[id] || committed
 }

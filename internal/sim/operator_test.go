@@ -12,9 +12,9 @@ import (
 
 var person = batch.By{Actor: "person", Reason: "as the seed says"}
 
-// operatorRound is a person who acts now and then, at any moment. The person requeues a final
-// batch that is not committed, cancels a waiting batch, pauses and resumes, sets the policy of
-// lanes, and releases them.
+// operatorRound is a person who acts from time to time, at any moment. The person requeues a final
+// batch that is not committed, cancels a waiting batch, pauses and resumes, sets the policies of
+// lanes, and releases lanes.
 func (w *world) operatorRound() {
 	if !w.faultsHappen {
 		return
@@ -55,8 +55,8 @@ func (w *world) operatorRound() {
 	w.operatorLater(func() { w.actOnBatch(rec, do) })
 }
 
-// operatorLater runs the action of a person who has looked and thinks about it, while there are
-// faults.
+// operatorLater runs the action of a person some time after the person has read the record, while
+// faults happen.
 func (w *world) operatorLater(do func()) {
 	w.scheduleAfter(w.between(time.Second, 10*time.Second), func() {
 		if w.faultsHappen {
@@ -65,8 +65,8 @@ func (w *world) operatorLater(do func()) {
 	})
 }
 
-// actOnBatch runs a person's decision about a batch that the person saw. If the batch has moved
-// on, the action must have no effect.
+// actOnBatch runs a person's decision about a batch that the person saw. If the batch has changed
+// since, the action must have no effect.
 func (w *world) actOnBatch(seen batch.Record, do func() (batch.Record, error)) {
 	before, err := w.store.Get(context.Background(), seen.Key)
 	if err != nil {
@@ -79,7 +79,7 @@ func (w *world) actOnBatch(seen batch.Record, do func() (batch.Record, error)) {
 	switch {
 	case err == nil && before.Version != seen.Version:
 		w.fail("an operator who saw %s at version %d moved it from version %d", seen.Key, seen.Version, before.Version)
-	case err == nil && now.State == batch.Queued: // a requeue
+	case err == nil && now.State == batch.Queued: // the act was a requeue
 		w.placeIsMoved[seen.ID] = true
 		w.postsByBatch[seen.ID].unsurePosts = 0
 		delete(w.turnDeadlines, seen.ID)
@@ -129,8 +129,8 @@ func (w *world) steerCurrent(s store.Steering) {
 	w.steerAsSeen(s)
 }
 
-// steerAsSeen acts on a control that a person saw. If the control has moved on, the action must
-// have no effect.
+// steerAsSeen acts on a control that a person saw. If the control has changed since, the action
+// must have no effect.
 func (w *world) steerAsSeen(s store.Steering) {
 	before := w.control(s.Scope)
 	c, changed, err := w.store.Steer(context.Background(), s)
@@ -163,7 +163,7 @@ func (w *world) control(scope batch.Scope) batch.Control {
 	return c
 }
 
-// laneIsClosedFunc reports for each lane whether it is closed now.
+// laneIsClosedFunc returns a func that reports whether a lane is closed now.
 func (w *world) laneIsClosedFunc() func(batch.ServiceID) bool {
 	all := w.control(batch.Everything()).Closed()
 	lanes := map[batch.ServiceID]bool{}
@@ -173,7 +173,7 @@ func (w *world) laneIsClosedFunc() func(batch.ServiceID) bool {
 	return func(s batch.ServiceID) bool { return all || lanes[s] }
 }
 
-// checkPolicy compares a final outcome with its lane's policy.
+// checkPolicy compares a final outcome with the policy of its lane.
 func (w *world) checkPolicy(o store.Outcome, a store.Applied) {
 	if !a.Ended() || a.From == a.Row.State && o.Finding != store.Settled {
 		return
@@ -187,7 +187,8 @@ func (w *world) checkPolicy(o store.Outcome, a store.Applied) {
 	}
 }
 
-// allowOneMore leaves one POST of a batch out of its budget: a person ordered it.
+// allowOneMore does not count one POST of a batch against its budget, because a person has ordered
+// it.
 func (w *world) allowOneMore(id batch.ID) {
 	s := w.postsByBatch[id]
 	s.postCount = min(s.postCount, max(0, s.budget.Attempts-1))

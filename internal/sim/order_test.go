@@ -15,8 +15,8 @@ import (
 
 // checkRun checks a run against the open batches of its lane, if the strategy relies on the
 // ledger's order: every earlier batch is final or accepted, no other batch of the lane is
-// unacknowledged, no later batch is under way, and no more batches than allowed. Like the
-// Runner, it reports a batch that goes again behind others.
+// unacknowledged, no later batch is under way, and no more batches are in flight than allowed.
+// Like the Runner, it reports a batch that is sent again behind others.
 func (w *world) checkRun(run store.ClaimedRun) {
 	if !w.lanes.keepsOrder {
 		return
@@ -71,8 +71,8 @@ func (w *world) checkRun(run store.ClaimedRun) {
 	}
 }
 
-// noteOutcome gets each recorded outcome: a batch that the ledger executes after all may come
-// behind others.
+// noteOutcome is called for each recorded outcome. A batch that the ledger executes after all may
+// come behind others, and is then reported.
 func (w *world) noteOutcome(o store.Outcome, a store.Applied) {
 	if !w.lanes.keepsOrder || a.Result != store.Written || o.By != batch.ByMonitor {
 		return
@@ -89,7 +89,8 @@ func (w *world) noteOutcome(o store.Outcome, a store.Applied) {
 	}
 }
 
-// reportIfBehind reports a batch that others are ahead of; from then on its place does not count.
+// reportIfBehind reports a batch if others have gone ahead of it. From then on the batch's place
+// in the order does not count.
 func (w *world) reportIfBehind(key batch.Key, is func(batch.Record) bool) {
 	ahead, err := store.Ahead(context.Background(), w.store, key, is)
 	if err != nil {
@@ -101,9 +102,9 @@ func (w *world) reportIfBehind(key batch.Key, is func(batch.Record) bool) {
 	}
 }
 
-// checkOrderKept: a ledger that keeps order executed each lane in the order in which it was added.
-// Exceptions are reported batches, and batches that it decided against at first unnoticed. It
-// also checks everything beside the order.
+// checkOrderKept checks that a ledger that keeps order executed each lane in the order in which
+// its batches were added. Exceptions are batches that were reported, and batches that the ledger
+// decided against at first without anybody noticing. It also checks everything besides the order.
 func checkOrderKept(t *testing.T, ledger *ledgermem.Ledger, order map[batch.ServiceID][]batch.ID, told, heard map[batch.ID]bool) {
 	executed := map[batch.ServiceID][]batch.ID{}
 	silent := unheardInvalid(ledger, heard)
@@ -123,8 +124,8 @@ func checkOrderKept(t *testing.T, ledger *ledgermem.Ledger, order map[batch.Serv
 	require.NoError(t, ledger.Verify(executed))
 }
 
-// unheardInvalid returns the batches that the ledger decided against at first, without those
-// whose decision was heard.
+// unheardInvalid returns the batches that the ledger decided against at first, without those whose
+// decision the Runners have reported.
 func unheardInvalid(ledger *ledgermem.Ledger, heard map[batch.ID]bool) map[batch.ID]bool {
 	silent := map[batch.ID]bool{}
 	for _, e := range ledger.Journal() {

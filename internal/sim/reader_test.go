@@ -25,11 +25,11 @@ type streamMessage struct {
 	probeSentAt time.Time // when the probe was sent
 }
 
-// eventStream is a stream from a service to a reader: frames come in order, after a while, and not
-// at all once it is cut.
+// eventStream is a stream from a service to a reader. Frames arrive in order, after some time.
+// After the stream is cut none arrives.
 type eventStream struct {
 	world       *world
-	lastArrival time.Time // end of the last frame's time on the wire
+	lastArrival time.Time // when the last frame arrives
 	inbox       []streamMessage
 	isCut       bool
 }
@@ -47,8 +47,8 @@ func (x *eventStream) send(f streamMessage) {
 	})
 }
 
-// openStream registers a stream, and may replay first, in pages that follow the order of ids and
-// not of commits (docs/ledgers/splinter.md#events).
+// openStream registers a stream. The stream may first replay committed transactions, in pages in
+// the order of ids and not of commits (docs/ledgers/splinter.md#events).
 func (s *scabbard) openStream(service batch.ServiceID) *eventStream {
 	r, x := s.stateOf(service), &eventStream{world: s.world}
 	const page = 4
@@ -69,22 +69,22 @@ func (s *scabbard) openStream(service batch.ServiceID) *eventStream {
 	return x
 }
 
-// streamReader follows one service for a worker, as splinter.Client.Events does: it reports
+// streamReader follows one service for a worker, as splinter.Client.Events does. It reports
 // commits of the worker's own batches, and writes the journal while it has the lease.
 type streamReader struct {
 	worker      *worker
 	service     batch.ServiceID
 	holder      string
-	eventStream *eventStream // nil while it is cut
+	eventStream *eventStream // nil while the stream is cut
 
 	epoch         int64
 	renewLeaseAt  time.Time
 	unwrittenIDs  []string
-	receivedUntil time.Time // all events from the span's begin to here were received
+	receivedUntil time.Time // all events from the beginning of the span up to this time were received
 	isNewSpan     bool
 	writtenUntil  time.Time
-	probeSentAt   time.Time // the probe under way; zero: none
-	nextProbeAt   time.Time // of the next probe
+	probeSentAt   time.Time // when the present probe was sent; zero if there is none
+	nextProbeAt   time.Time // when the next probe is sent
 	isWriting     bool
 }
 
@@ -103,7 +103,7 @@ func (k *worker) startReaders() {
 	}
 }
 
-// dropStream ends the stream: the reader forgets events that it received and did not write.
+// dropStream ends the stream. The reader forgets the events that it has received and not written.
 func (r *streamReader) dropStream() {
 	if r.eventStream != nil {
 		r.eventStream.isCut = true
@@ -113,12 +113,12 @@ func (r *streamReader) dropStream() {
 	r.eventStream = nil
 }
 
-// stepLater steps after d. There are many steps: a worker that could die in each of them would
-// never receive anything.
+// stepLater makes a step after d. A worker cannot die in each of these steps, because there are so
+// many that it would never receive anything.
 func (r *streamReader) stepLater(d time.Duration) {
 	k, life := r.worker, r.worker.crashCount
 	if k.world.chance(0.002) {
-		d += k.world.between(claimTTL/2, 2*claimTTL) // frozen
+		d += k.world.between(claimTTL/2, 2*claimTTL) // the worker is frozen
 	}
 	k.world.scheduleAfter(d, func() {
 		if k.crashCount == life {
@@ -140,7 +140,7 @@ func (r *streamReader) step() {
 	case r.eventStream == nil || r.eventStream.isCut || w.chance(w.ledger.(*scabbard).cutProbability):
 		r.dropStream()
 		if w.chance(0.5) {
-			return // not reached
+			return // the service was not reached
 		}
 		r.eventStream, r.probeSentAt, r.epoch = w.ledger.(*scabbard).openStream(r.service), time.Time{}, 0
 		r.renewLease()
@@ -201,7 +201,7 @@ func (r *streamReader) renewLease() {
 	}
 }
 
-// appendEntry appends an entry, which takes less than half of the margin.
+// appendEntry appends an entry, which takes less than half of the clock margin.
 func (r *streamReader) appendEntry() {
 	k, life, wire := r.worker, r.worker.crashCount, r.eventStream
 	w := k.world
@@ -212,7 +212,7 @@ func (r *streamReader) appendEntry() {
 	r.isWriting = true
 	w.scheduleAfter(w.between(0, scabbardClockMargin/2), func() {
 		r.isWriting = false
-		if k.crashCount != life || w.chance(0.02) { // the worker died, or the store did not get it
+		if k.crashCount != life || w.chance(0.02) { // the worker died, or the store did not get the entry
 			return
 		}
 		held, err := w.store.AppendStream(context.Background(), e)

@@ -27,13 +27,13 @@ import (
 
 var runnerSeeds = flag.Int("sim.runner.seeds", tier.Seeds(20, 100), "seeds of layer two, divided among the ledgers")
 
-// failingStore is a store that fails one call in ten, by seed: before the call does anything, or
-// after.
+// failingStore is a store on which one call in ten fails, by seed: before the call does anything,
+// or after it has done everything.
 type failingStore struct {
 	*flaky.Store
 	hints       *flaky.Hints
 	mu          sync.Mutex
-	lostReplies map[batch.ID]bool // batches whose outcome was written, and the answer lost
+	lostReplies map[batch.ID]bool // batches whose outcome was written although the answer was lost
 }
 
 func newFailingStore(t *testing.T, seed uint64) *failingStore {
@@ -61,7 +61,7 @@ func (s *failingStore) Record(ctx context.Context, o []store.Outcome) ([]store.A
 	return a, err
 }
 
-// runAgainOnFault starts a Runner again whose first read of the store failed.
+// runAgainOnFault runs a Runner, and runs it again if its first read of the store has failed.
 func runAgainOnFault(ctx context.Context, r *dltbatch.Runner) error {
 	for {
 		if err := r.Run(ctx); !errors.Is(err, flaky.ErrBefore) && !errors.Is(err, flaky.ErrAfter) {
@@ -70,7 +70,7 @@ func runAgainOnFault(ctx context.Context, r *dltbatch.Runner) error {
 	}
 }
 
-// addUntilStored is a caller who repeats a failed Add.
+// addUntilStored repeats an Add until it succeeds, as a caller does.
 func (s *failingStore) addUntilStored(t *testing.T, r *dltbatch.Runner, b batch.Batch) {
 	for {
 		err := r.Add(t.Context(), b)
@@ -84,8 +84,8 @@ func (s *failingStore) addUntilStored(t *testing.T, r *dltbatch.Runner, b batch.
 	}
 }
 
-// TestRunner runs two Runners on one store, stops and restarts them, and compares the
-// ledger's journal and the records with the added batches.
+// TestRunner runs two Runners on one store, stops and restarts them, and compares the ledger's
+// journal and the records with the added batches.
 func TestRunner(t *testing.T) {
 	tier.Long(t)
 	for n := uint64(1); n <= uint64(*runnerSeeds); n++ {
@@ -103,9 +103,9 @@ func TestRunner(t *testing.T) {
 	}
 }
 
-// TestParallelRunner does the same where every batch leaves at once that conflicts with no
-// batch before it, and the ledger executes batches on their way in any order: the final state
-// is the same as after executing all batches one by one.
+// TestParallelRunner does the same with a strategy by which every batch leaves at once that
+// conflicts with no batch before it, and with a ledger that executes concurrent batches in any
+// order. The final state is the same as after executing all batches one by one.
 func TestParallelRunner(t *testing.T) {
 	differ := 0
 	seeds := uint64(*runnerSeeds+3) / 4
@@ -120,9 +120,9 @@ func TestParallelRunner(t *testing.T) {
 	require.Greater(t, differ, int(seeds)/4, "lanes executed in another order than they were added in")
 }
 
-// TestPipelinedRunner does the same where several batches of a lane are under way, on ledgers
-// that keep the order of submission. Some batches that the ledger lost in its restart go
-// again behind others that it kept; no other batch does, and each such case is reported.
+// TestPipelinedRunner does the same with several batches of a lane under way, on ledgers that keep
+// the order of submission. Some batches that the ledger lost in its restart are sent again behind
+// others that it kept. No other batch is, and each such case is reported.
 func TestPipelinedRunner(t *testing.T) {
 	for n := uint64(1); n <= uint64(*runnerSeeds+1)/2; n++ {
 		if !t.Run(fmt.Sprintf("seed=%d", n), func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestPipelinedRunner(t *testing.T) {
 	}
 }
 
-// ledgerFaults are the faults of a ledger that runs with the real Runner.
+// ledgerFaults returns the faults of a ledger for the real Runner.
 func ledgerFaults(seed uint64, k ledgerKind) ledgermem.Faults {
 	faults := ledgermem.Faults{
 		Seed: seed, Busy: 0.05, Unavailable: 0.03, Misconfigured: 0.01, LostRequest: 0.05, LostReply: 0.08,
@@ -145,8 +145,8 @@ func ledgerFaults(seed uint64, k ledgerKind) ledgermem.Faults {
 	return faults
 }
 
-// runRunnerSeed returns the number of lanes that were executed in another order than they were
-// added in.
+// runRunnerSeed runs one seed. It returns the number of lanes that were executed in another order
+// than they were added in.
 func runRunnerSeed(t *testing.T, seed uint64, l *laneSetup) (differ int) {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	k := ledgerKinds[seed%uint64(len(ledgerKinds))]
@@ -158,8 +158,8 @@ func runRunnerSeed(t *testing.T, seed uint64, l *laneSetup) (differ int) {
 	})
 	st := newFailingStore(t, seed)
 	var mu sync.Mutex
-	told := map[batch.ID]bool{}  // batches reported to come behind others
-	heard := map[batch.ID]bool{} // batches reported as decided against
+	told := map[batch.ID]bool{}  // batches that were reported as behind others
+	heard := map[batch.ID]bool{} // batches that were reported as decided against
 	observer := batch.ObserverFunc(func(_ context.Context, e batch.Event) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -201,7 +201,7 @@ func runRunnerSeed(t *testing.T, seed uint64, l *laneSetup) (differ int) {
 	}
 	runFor(runners[1], 15*time.Second)
 	ledger.Restart()
-	if seed%2 == 0 { // and once more, while batches that it forgot are under way again
+	if seed%2 == 0 { // a second time, while batches that it forgot are under way again
 		runFor(runners[1], time.Duration(rng.IntN(8000))*time.Millisecond)
 		ledger.Restart()
 		t.Log("the node restarted twice")
@@ -214,7 +214,7 @@ func runRunnerSeed(t *testing.T, seed uint64, l *laneSetup) (differ int) {
 	require.NoError(t, runners[1].Idle(ctx), "promise 6")
 	if l.keepsOrder {
 		mu.Lock()
-		for id := range st.lostReplies { // the process that writes it again cannot know the state before
+		for id := range st.lostReplies { // the process that writes such an outcome again cannot know the state before it
 			heard[id] = false
 		}
 		checkOrderKept(t, ledger, order, told, heard)
@@ -244,14 +244,14 @@ func runRunnerSeed(t *testing.T, seed uint64, l *laneSetup) (differ int) {
 	return differ
 }
 
-// TestFairness is promise 7, for every strategy: a thousand batches in one lane delay another
-// lane by at most one round. A round is the batches of one claim, and at most as many as
-// there are posting goroutines.
+// TestFairness is promise 7, for every strategy: a thousand batches in one lane delay another lane
+// by at most one round. A round is the batches of one claim, which are at most as many as there
+// are posting goroutines.
 func TestFairness(t *testing.T) {
 	tier.Plain(t)
 	for name, c := range map[string]struct {
 		strategy queuer.Strategy
-		apart    bool // no batches of the long lane conflict
+		apart    bool // true if no batches of the long lane conflict
 	}{
 		"serial":                  {queuer.Serial(), true},
 		"pipelined":               {queuer.Pipelined(10), true},
@@ -269,7 +269,7 @@ func checkFairness(t *testing.T, strategy queuer.Strategy, apart bool) {
 	const hands = 8
 	ledger := ledgermem.New(&ledgermem.Options{CommitAfter: time.Second, Latency: 10 * time.Millisecond})
 	var mu sync.Mutex
-	var rounds []batch.ServiceID // services of the claimed batches, each service once a round
+	var rounds []batch.ServiceID // the services of the claimed batches, each service once a round
 	last := map[batch.ServiceID]time.Time{}
 	observer := batch.ObserverFunc(func(_ context.Context, e batch.Event) {
 		mu.Lock()
@@ -295,7 +295,7 @@ func checkFairness(t *testing.T, strategy queuer.Strategy, apart bool) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
-	time.Sleep(5 * time.Second) // the long lane is well under way
+	time.Sleep(5 * time.Second) // the long lane is being delivered by then
 	for i := range 20 {
 		one := batch.Batch{ID: batch.ID(fmt.Sprint("one", i)), Service: batch.ServiceID(fmt.Sprint("one", i)), Payload: []byte("x")}
 		mu.Lock()
@@ -314,8 +314,8 @@ func checkFairness(t *testing.T, strategy queuer.Strategy, apart bool) {
 	require.NoError(t, <-done)
 }
 
-// TestHangingServices is the other half of promise 7: services whose requests hang
-// do not hold up the others.
+// TestHangingServices is the second part of promise 7: services whose requests hang do not delay
+// the others.
 func TestHangingServices(t *testing.T) {
 	for name, scope := range pressureScopes {
 		t.Run(name, func(t *testing.T) {
@@ -342,7 +342,7 @@ func checkHangingServices(t *testing.T, scope dlt.PressureScope) {
 		s := batch.ServiceID(fmt.Sprintf("h%02d", i))
 		require.NoError(t, r.Add(ctx, batch.Batch{ID: batch.ID("b-" + s), Service: s, Payload: []byte("x")}))
 	}
-	time.Sleep(2 * time.Minute) // they are known to hang by now, and go on hanging
+	time.Sleep(2 * time.Minute) // by now the services are known to hang, and they go on hanging
 	start := time.Now()
 	for i := range 20 {
 		s := batch.ServiceID(fmt.Sprintf("good%02d", i))

@@ -21,22 +21,22 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Scabbard's times in layer one.
+// These are scabbard's times in layer one.
 const (
-	scabbardMaxExecuteDelay = 1500 * time.Millisecond // from the queue's head to the execution, at most
-	scabbardMaxCommitTime   = time.Second             // of two-phase commit, at most
-	scabbardMaxArrivalDelay = 3 * time.Second         // a request arrives at most this long after its connection ended
+	scabbardMaxExecuteDelay = 1500 * time.Millisecond // the longest time from the head of the queue to the execution
+	scabbardMaxCommitTime   = time.Second             // the longest duration of a two-phase commit
+	scabbardMaxArrivalDelay = 3 * time.Second         // the longest time between the end of a request's connection and its arrival
 	scabbardClockMargin     = 500 * time.Millisecond
 	scabbardStuckAfter      = 10 * time.Minute
 )
 
-// scabbardKind is the fourth ledger: its evidence comes from the real client, over a
-// transport that answers from the model, and from the store's journal.
+// scabbardKind is the fourth ledger. Its evidence comes from the real client, over a transport
+// that answers from the model, and from the store's journal.
 var scabbardKind = ledgerKind{name: "scabbard", isScabbard: true, maxArrivalDelay: scabbardMaxArrivalDelay}
 
 func scabbardOptions(w *world) *splinter.Options {
 	o := &splinter.Options{
-		// A copy that waits behind another is executed after twice the time.
+		// A copy that waits behind another copy is executed after twice the time.
 		LateArrival: scabbardMaxArrivalDelay + 2*(scabbardMaxExecuteDelay+scabbardMaxCommitTime), CoordinatorTimeout: 2 * scabbardMaxCommitTime,
 		ClockMargin: scabbardClockMargin,
 	}
@@ -46,29 +46,29 @@ func scabbardOptions(w *world) *splinter.Options {
 	return o
 }
 
-// scabbard is services that keep their knowledge in memory
-// (docs/ledgers/splinter.md#statuses, docs/ledgers/splinter.md#the-same-bytes-again), in
-// steps of the world's scheduler. Log is the truth, which no worker sees.
+// scabbard is a set of services that keep their knowledge in memory
+// (docs/ledgers/splinter.md#statuses, docs/ledgers/splinter.md#the-same-bytes-again). It runs in
+// steps of the world's scheduler. Log is what has really happened, which no worker sees.
 type scabbard struct {
 	world            *world
 	historySize      int
-	answersHaveTimes bool          // answers have times
-	foreignInterval  time.Duration // others take a place about once in half of this time
-	cutProbability   float64       // probability that a stream is cut, for each step
-	replaysCommitted bool          // streams begin with the committed batches, or a part of them
+	answersHaveTimes bool          // true if answers have times
+	foreignInterval  time.Duration // others take a place in the history about once in half of this time
+	cutProbability   float64       // the probability in each step that a stream is cut
+	replaysCommitted bool          // true if streams begin with all or some of the committed batches
 	states           map[batch.ServiceID]*scabbardState
-	executedOnce     map[batch.ID]bool // executed once, and then invalid
+	executedOnce     map[batch.ID]bool // batches that were executed once, and are invalid after that
 	foreignCount     int
 }
 
-// scabbardState is one service.
+// scabbardState is the state of one service.
 type scabbardState struct {
-	history      []*historyEntry // in the order of first sight
+	history      []*historyEntry // in the order in which the service first saw the batches
 	queue        []batch.Attempt
 	isExecuting  bool
-	restartCount int // raised by a restart
+	restartCount int // raised by each restart
 	committed    []batch.ID
-	committedTxs []string // of the log
+	committedTxs []string // the transactions of the committed batches
 	eventStreams []*eventStream
 }
 
@@ -98,7 +98,7 @@ func (s *scabbard) stateOf(service batch.ServiceID) *scabbardState {
 	return s.states[service]
 }
 
-// addForeignBatches are batches of peers, which take places in the history
+// addForeignBatches adds batches of other peers, which take places in the history
 // (docs/ledgers/splinter.md#statuses).
 func (s *scabbard) addForeignBatches() {
 	if !s.world.faultsHappen {
@@ -122,7 +122,7 @@ func (s *scabbard) sortedServices() []batch.ServiceID {
 	return out
 }
 
-// setInHistory puts a batch into the history, or sets its word back if it is there.
+// setInHistory adds a batch to the history. If the batch is there already, it sets the status.
 func (s *scabbard) setInHistory(r *scabbardState, id batch.ID, word string) {
 	if !s.setIfKnown(r, id, word) {
 		r.history = append(r.history, &historyEntry{id, time.Now(), word})
@@ -140,7 +140,7 @@ func (s *scabbard) setIfKnown(r *scabbardState, id batch.ID, word string) bool {
 	return false
 }
 
-// Submit queues every batch, as often as it comes
+// Submit queues every batch, each time that it arrives
 // (docs/ledgers/splinter.md#the-same-bytes-again).
 func (s *scabbard) Submit(_ context.Context, a batch.Attempt) error {
 	r := s.stateOf(a.Service)
@@ -152,7 +152,7 @@ func (s *scabbard) Submit(_ context.Context, a batch.Attempt) error {
 	return nil
 }
 
-// executeNext executes the first batch of the queue; one at a time
+// executeNext executes the first batch of the queue. Only one batch is executed at a time
 // (docs/ledgers/splinter.md#order).
 func (s *scabbard) executeNext(r *scabbardState) {
 	if r.isExecuting = len(r.queue) > 0; !r.isExecuting {
@@ -185,7 +185,7 @@ func (s *scabbard) executeNext(r *scabbardState) {
 	})
 }
 
-// endCommit is the end of two-phase commit: a batch that is rolled back stays Valid
+// endCommit ends a two-phase commit. A batch that is rolled back stays Valid
 // (docs/ledgers/splinter.md#statuses).
 func (s *scabbard) endCommit(r *scabbardState, a batch.Attempt) {
 	if s.world.chance(0.06) {
@@ -202,7 +202,7 @@ func (s *scabbard) endCommit(r *scabbardState, a batch.Attempt) {
 	s.world.checkLog()
 }
 
-// Log implements ledger.
+// Log implements simulatedLedger.
 func (s *scabbard) Log(service batch.ServiceID) []batch.ID { return s.stateOf(service).committed }
 
 // Restart forgets the queue and the history, and cuts the streams.
@@ -223,9 +223,9 @@ func (s *scabbard) isQueued(key batch.Key) bool {
 	return slices.ContainsFunc(s.stateOf(key.Service).queue, func(a batch.Attempt) bool { return a.ID == key.ID })
 }
 
-// RoundTrip answers questions, in the caller's goroutine.
+// RoundTrip answers the requests of the client, in the caller's goroutine.
 func (s *scabbard) RoundTrip(req *http.Request) (*http.Response, error) {
-	if strings.HasSuffix(req.URL.Path, "/ws/subscribe") { // its receipts prove nothing
+	if strings.HasSuffix(req.URL.Path, "/ws/subscribe") { // the receipts of this stream would prove nothing
 		return &http.Response{
 			StatusCode: http.StatusInternalServerError, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{},
 			Body: http.NoBody, Request: req,
@@ -282,22 +282,22 @@ func (s *scabbard) RoundTrip(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// The flavours of batches.
+// These are the behaviours of batches on scabbard.
 const (
 	executesAlways = iota
 	alwaysInvalid
 	invalidOnce
 )
 
-// signedBatches is batches that are made once and serve every seed.
+// signedBatches are batches that are signed once and used by every seed.
 type signedBatches struct {
-	batches    []batch.Batch // their services do not matter
+	batches    []batch.Batch // their services are not used
 	txByBatch  map[batch.ID]string
 	batchByTx  map[string]batch.ID
 	behaviours map[batch.ID]int
 }
 
-// signedOnce makes enough batches for one world; every fourth is not sound.
+// signedOnce signs enough batches for one world. A quarter of them is invalid, always or at first.
 var signedOnce = sync.OnceValue(func() signedBatches {
 	set := signedBatches{txByBatch: map[batch.ID]string{}, batchByTx: map[string]batch.ID{}, behaviours: map[batch.ID]int{}}
 	key, err := sawtooth.ParsePrivateKey("2f1e7b7a130d7ba9da0068b3bb0ba1d79e7e77110302c9f746c3c2a63fe40088")
@@ -333,7 +333,7 @@ func scabbardServiceID(i int) batch.ServiceID {
 	return batch.ServiceID(fmt.Sprintf("aaaaa-bbbbb::a0s%d", i))
 }
 
-// resolveScabbard asks as the monitor does: with the payload, and with witnesses.
+// resolveScabbard asks the resolver as the monitor does: with the payload, and with witnesses.
 func (k *worker) resolveScabbard(d dlt.Doubt, ref store.Ref) (dlt.Evidence, error) {
 	w := k.world
 	payloads, err := w.store.Payloads(context.Background(), []store.Ref{ref})
@@ -361,8 +361,8 @@ func (k *worker) resolveScabbard(d dlt.Doubt, ref store.Ref) (dlt.Evidence, erro
 	return e, err
 }
 
-// decideAsSeen records a person's decision about a batch that the person saw, unless it has moved
-// on.
+// decideAsSeen records a person's decision about a batch that the person saw. It has no effect if
+// the batch has changed since.
 func (w *world) decideAsSeen(seen batch.Record, ruling batch.Ruling) {
 	_, err := w.store.Decide(context.Background(), seen, ruling, batch.By{Actor: "test", Reason: "looked at the ledger"})
 	w.addTrace("person decides about %s: %s, for %q: %v", seen.Key, ruling, seen.Decision, err)
@@ -371,17 +371,18 @@ func (w *world) decideAsSeen(seen batch.Record, ruling batch.Ruling) {
 		w.decisionCount++
 		delete(w.turnDeadlines, seen.ID)
 		w.allowOneMore(seen.ID)
-	case w.clockHasStepped && errors.Is(err, batch.ErrInDoubt): // the claim lives again
+	case w.clockHasStepped && errors.Is(err, batch.ErrInDoubt): // the claim is live again
 	case !errors.Is(err, batch.ErrMovedOn) && !errors.Is(err, batch.ErrNotAllowed):
 		w.fail("decide: %w", err)
 	}
 }
 
-// personRound decides batches that need it, late, and after a read of the ledger itself.
+// personRound lets a person decide the batches that need it, late, after the person has read the
+// ledger itself.
 func (w *world) personRound() {
 	s := w.ledger.(*scabbard)
 	done := w.addsToCome == 0 && !w.faultsHappen
-	for _, service := range w.services() { // two executions in a row were taken back: the person has looked
+	for _, service := range w.services() { // after two executions in a row that were taken back, once the person has looked
 		if c, err := w.store.Control(context.Background(), batch.Only(service)); err != nil {
 			w.fail("control: %w", err)
 		} else if c.HaltReason != "" {
@@ -401,7 +402,7 @@ func (w *world) personRound() {
 			w.decideAsSeen(rec, ruling)
 			continue
 		}
-		// The observation is true of this attempt. Another person may be quicker.
+		// The observation is true of this attempt. Another person may decide earlier.
 		w.scheduleAfter(w.between(time.Second, 3*time.Minute), func() { w.decideAsSeen(rec, ruling) })
 	}
 	if !done {

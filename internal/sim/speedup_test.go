@@ -24,8 +24,8 @@ import (
 
 var measuresAllRates = flag.Bool("sim.curve", false, "measure the speed-up of Parallel at every conflict rate, not at its ends only")
 
-// batchesWithConflicts is n signed batches of one lane. percent of them set one common name,
-// spread evenly; each of the others sets a name of its own.
+// batchesWithConflicts returns n signed batches of one lane. percent of them, evenly spread, set
+// the same name; each of the others sets a name of its own.
 func batchesWithConflicts(t *testing.T, n, percent int) []batch.Batch {
 	key, err := sawtooth.GeneratePrivateKey()
 	require.NoError(t, err)
@@ -45,22 +45,22 @@ func batchesWithConflicts(t *testing.T, n, percent int) []batch.Batch {
 	return bs
 }
 
-// claimCounter counts the rows that claims read, and the claims.
+// claimCounter counts the claims, and the batches that they show to the strategy.
 type claimCounter struct {
 	store.Store
 	claims, batches int
 }
 
 func (r *claimCounter) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
-	r.claims++ // one queuer claims at a time
+	r.claims++ // only one goroutine claims at a time
 	return r.Store.Claim(ctx, q, func(l batch.Lane) []batch.Run {
 		r.batches += len(l.Batches)
 		return choose(l)
 	})
 }
 
-// timeUntilEmpty returns the virtual time until one busy lane is empty: on a simulated node, 0 to
-// 40 ms away, that makes a block a second, with default options except the strategy.
+// timeUntilEmpty returns the virtual time until one busy lane is empty, on a simulated node with a
+// latency of 0 to 40 ms that makes a block each second, with default options except the strategy.
 func timeUntilEmpty(t *testing.T, s queuer.Strategy, bs []batch.Batch) (took time.Duration, read claimCounter) {
 	synctest.Test(t, func(t *testing.T) {
 		n, err := sawtoothtest.Listen(&sawtoothtest.Options{
@@ -88,8 +88,8 @@ func timeUntilEmpty(t *testing.T, s queuer.Strategy, bs []batch.Batch) (took tim
 	return took, read
 }
 
-// TestSpeedUp: if no batches conflict, one busy lane is at least 50 times as fast as one by
-// one; if all do, it is at most a hundredth slower.
+// TestSpeedUp: if no batches conflict, one busy lane is at least 50 times as fast as with Serial.
+// If all conflict, it is at most a hundredth slower.
 func TestSpeedUp(t *testing.T) {
 	tier.Long(t)
 	tier.Plain(t)

@@ -24,14 +24,14 @@ import (
 
 var printsEvents = flag.Bool("sim.trace", false, "print what the Runners of a network of nodes tell")
 
-// Scabbard's own times, a fiftieth of them.
+// These are scabbard's own times, divided by fifty.
 const (
 	unservedHold = 6 * time.Second
 	lateArrival  = 2*unservedHold + 2*time.Second
 )
 
-// runSplinterSeed runs two Runners with clients of their own against a network of
-// scabbard nodes that loses, forgets, restarts and rolls back by seed.
+// runSplinterSeed runs two Runners, each with its own client, against a network of scabbard nodes
+// that loses requests, forgets, restarts and rolls back by seed.
 func runSplinterSeed(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 5))
 	wire := &pipes.Net{}
@@ -50,7 +50,7 @@ func runSplinterSeed(t *testing.T, seed uint64) {
 	})
 	require.NoError(t, err)
 	defer network.Close()
-	// Two lanes; a circuit's state is its own, and so is its order.
+	// There are two lanes, because each circuit has its own state and its own order.
 	lanes := []batch.ServiceID{"aaaaa-bbbbb::a000", "ccccc-ddddd::a000"}
 
 	st := newFailingStore(t, seed)
@@ -109,7 +109,7 @@ func runSplinterSeed(t *testing.T, seed uint64) {
 	if seed%3 == 0 {
 		network.Restart(0)
 	}
-	if seed%6 == 0 { // and once more, while batches that it forgot are under way again
+	if seed%6 == 0 { // a second time, while batches that it forgot are under way again
 		runFor(runners[1], time.Duration(rng.IntN(8000))*time.Millisecond)
 		network.Restart(0)
 		t.Log("the node restarted twice")
@@ -146,8 +146,8 @@ func runSplinterSeed(t *testing.T, seed uint64) {
 	t.Logf("a person decided %d times", decided)
 }
 
-// decideDoubts is a person who looks at the ledger itself, long after the last POST, and releases
-// the lanes that the Runner has halted.
+// decideDoubts is a person who reads the ledger itself, long after the last POST, and decides. The
+// person also releases the lanes that the Runner has halted.
 func decideDoubts(ctx context.Context, t *testing.T, network *splintertest.Network, st store.Store, r *dltbatch.Runner) (n int) {
 	for {
 		select {

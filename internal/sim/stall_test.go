@@ -21,10 +21,10 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// TestStallOfAnotherCircuit: a batch that no family executes holds one circuit of a node with
-// two threads for 300 s, and its client goes on asking about it. The other circuits of the
-// node are delayed by one request at most. Once the stall is known, no batch comes into doubt
-// whose POST begins later.
+// TestStallOfAnotherCircuit: a batch that no family executes blocks one circuit of a node with two
+// threads for 300 s, while its client goes on asking about it. This delays the other circuits of
+// the node by one request at most. Once the stall is known, no batch whose POST begins later comes
+// into doubt.
 func TestStallOfAnotherCircuit(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) { runStallSeed(t, 1) })
@@ -81,7 +81,7 @@ func runStallSeed(t *testing.T, seed uint64) {
 		posted  = map[batch.ServiceID]int{}
 		work    sync.WaitGroup
 	)
-	end := time.Now().Add(2 * time.Minute) // the stall lasts five
+	end := time.Now().Add(2 * time.Minute) // the stall lasts for five minutes
 	work.Go(func() {
 		for time.Now().Before(end) {
 			_, _ = within(func(ctx context.Context) error {
@@ -100,7 +100,7 @@ func runStallSeed(t *testing.T, seed uint64) {
 				a := make1(lane, payload, address)
 				mu.Unlock()
 				start := time.Now()
-				for time.Now().Before(end) { // like the engine: a batch that was certainly not sent goes again
+				for time.Now().Before(end) { // as the engine does, sends a batch again that was certainly not sent
 					_, err := within(func(ctx context.Context) error { return c.Submit(ctx, a) })
 					if dlt.Kind(err) == batch.KindDoubt {
 						mu.Lock()

@@ -7,11 +7,11 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// turnDeadline is what the world knows of a batch that is open and whose turn has come: the
-// deadline of docs/design.md#deadlines, reckoned anew.
+// turnDeadline is what the world knows of an open batch whose turn has come: the deadline of
+// docs/design.md#deadlines, calculated independently.
 type turnDeadline struct {
-	movedAt         time.Time // of its last move
-	mayBeTaken      bool      // an attempt may have been taken
+	movedAt         time.Time // when the batch last moved
+	mayBeTaken      bool      // true if an attempt may have been taken
 	personWasCalled bool
 }
 
@@ -22,14 +22,14 @@ func (w *world) stuckAfter() time.Duration {
 	return monitorRules.StuckAfter
 }
 
-// noteTurn notes a claim.
+// noteTurn notes a claim of a batch.
 func (w *world) noteTurn(c store.Claim) {
 	if w.turnDeadlines[c.Key.ID] == nil {
 		w.turnDeadlines[c.Key.ID] = &turnDeadline{movedAt: time.Now(), mayBeTaken: c.Again || !c.Was.LastPost.IsZero()}
 	}
 }
 
-// checkPersonCall compares the call of a person, or its absence, with the deadline.
+// checkPersonCall compares an outcome that calls a person, or does not, with the deadline.
 func (w *world) checkPersonCall(o store.Outcome, a store.Applied) {
 	x := w.turnDeadlines[o.Key.ID]
 	if a.Result != store.Written || x == nil {
@@ -53,8 +53,9 @@ func (w *world) checkPersonCall(o store.Outcome, a store.Applied) {
 	}
 }
 
-// checkDeadlines fails for a batch that has not moved for too long without a person. Workers that
-// are frozen or dead come back within a minute; a lane that is closed waits for a person anyhow.
+// checkDeadlines fails if a batch has not moved for too long and no person was called. It allows a
+// minute, since workers that are frozen or dead come back within that time. A closed lane waits
+// for a person anyway.
 func (w *world) checkDeadlines() {
 	closed := w.laneIsClosedFunc()
 	for _, rec := range w.openBatches() {

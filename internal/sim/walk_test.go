@@ -20,7 +20,7 @@ var (
 	walkFaults = flag.Int("sim.walk.faults", 6, "faults in one walk, at most")
 )
 
-// setups are the kinds of ledger, each with the strategies that it allows.
+// setups returns the kinds of ledger, each with the strategies that it allows.
 func setups() []walkSetup {
 	duplicates := dlt.Traits{Name: "executes duplicates", LateArrival: 2 * minute, Resolves: true}
 	forever := dlt.Traits{Name: "ignores duplicates", ResendHarmlessFor: dlt.Forever, Grace: minute, ResendQuiet: 3 * minute}
@@ -35,13 +35,13 @@ func setups() []walkSetup {
 	}
 }
 
-// TestWalk walks all interleavings of the real decisions: PlanLane, Row.Apply, Judge, Decide and
+// TestWalk visits all interleavings of the real decisions: PlanLane, Row.Apply, Judge, Decide and
 // the fences, for two processes, one lane of two batches, and a ledger that may lose, delay,
-// repeat, forget, refuse with unknown words and answer nonsense, with crashes between any two
-// steps, frozen processes, and a database's clock that steps. States with few faults come first:
-// all of them with none, then all with one, and so on, for as long as there is time. The checks
-// are promises 2 to 6 and 10. Promise 6 says: no batch stands longer than its deadline unless a
-// person was called, once.
+// repeat, forget, refuse with unknown texts and answer nonsense, with crashes between any two
+// steps, frozen processes, and steps of the database's clock. States with few faults come first:
+// all with none, then all with one, and so on, as long as there is time. The checks are promises 2
+// to 6 and 10. Promise 6 says that no batch stands longer than its deadline unless a person was
+// called, once.
 func TestWalk(t *testing.T) {
 	tier.Long(t)
 	tier.Plain(t)
@@ -57,10 +57,10 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// walkResult says what a walk has seen.
+// walkResult is what a walk has visited.
 type walkResult struct {
 	stateCount, stepCount int
-	visitedByFaults       []string // how far it came with so many faults
+	visitedByFaults       []string // for each number of faults, how far the walk came
 	failure               string
 }
 
@@ -68,8 +68,8 @@ func (k walkResult) String() string {
 	return fmt.Sprintf("%d states, %d steps: %s", k.stateCount, k.stepCount, strings.Join(k.visitedByFaults, ", "))
 }
 
-// canonicalState is the state without what no rule reads any more, and with the processes, which
-// are all alike, in one order.
+// canonicalState returns the state without values that no rule reads any more, and with the
+// processes, which are interchangeable, in a fixed order.
 func canonicalState(s walkState) walkState {
 	for b := range s.rows {
 		s.rows[b] = s.rows[b].withoutUnread()
@@ -100,7 +100,7 @@ func procBytes(p *walkProcess) string {
 	return unsafe.String((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p))
 }
 
-// stateOrigin is how a state was reached: by the n-th step of another.
+// stateOrigin says how a state was reached: by step stepNumber of another state.
 type stateOrigin struct{ fromState, stepNumber int32 }
 
 type queuedState struct {
@@ -108,10 +108,11 @@ type queuedState struct {
 	originIndex int32
 }
 
-// mostStates bounds the memory of one walk: some 200 bytes for each.
+// mostStates bounds the number of states of a walk, each of which takes some 200 bytes.
 const mostStates = 20_000_000
 
-// visitStates visits states by their number of faults, and in breadth among these.
+// visitStates visits states by their number of faults, and breadth-first among those with the same
+// number.
 func (w *walker) visitStates(most int8, limit int) (k walkResult) {
 	w.maxFaults = most
 	one, two := maphash.MakeSeed(), maphash.MakeSeed()
@@ -158,7 +159,7 @@ func (w *walker) visitStates(most int8, limit int) (k walkResult) {
 	return k
 }
 
-// stepsTo is the way to a state and its last step, in words.
+// stepsTo returns the steps that lead to a state, and a last step, in words.
 func (w *walker) stepsTo(ways []stateOrigin, at, last int32) string {
 	steps := []int32{last}
 	for ; ways[at].fromState >= 0; at = ways[at].fromState {

@@ -12,24 +12,24 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// The walk counts time in minutes: every duration of its rules is a whole number of them, so that
-// a time fits into a byte.
+// The walk counts time in minutes. Every duration of its rules is a whole number of minutes, so
+// that a time fits into a byte.
 const minute = time.Minute
 
-// Times in a packed row are minutes from now, on the database's clock. No rule of the walk tells
-// times apart that are beyond these bounds.
+// Times in a packed row are minutes from now, on the database's clock. For the rules of the walk,
+// all times beyond one of these bounds are alike.
 const (
 	minPackedMinutes = -walkStuckAfter - 1
 	maxPackedMinutes = 2 * clockStep
 	packedNoTime     = -128
-	packedNever      = 127 // the end of a window that does not end
+	packedNever      = 127 // the end of a window that has no end
 )
 
-// walkNow is the present of every state: only what is relative to it counts.
+// walkNow is the present time in every state; the walk keeps all other times relative to it.
 func walkNow() time.Time { return time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-// packedRow is a store.Row in a few bytes. Two rows that pack alike behave alike. It has no
-// version: a state keeps beside each copy of a row whether the row has moved on since.
+// packedRow is a store.Row in a few bytes. Two rows with the same packedRow behave in the same
+// way. It has no version: a state says for each copy of a row whether the row has changed since.
 type packedRow struct {
 	state, attempt, spent, failures                         int8
 	claimExpires, notBefore, nextCheck, lastPost, settlesAt int8
@@ -63,7 +63,7 @@ func unpackTime(p int8) time.Time {
 	return walkNow().Add(time.Duration(p) * minute)
 }
 
-// A decision is none, the last error, or the monitor's.
+// A decision is none, the row's last error, or a text of the monitor.
 const (
 	noDecision = iota
 	errorIsDecision
@@ -95,8 +95,8 @@ func packRow(r store.Row) packedRow {
 	return p.capAttempts()
 }
 
-// capAttempts counts attempts from four on anew: a batch that is tried for ever comes to the same
-// states again and again.
+// capAttempts subtracts from attempt numbers above four, so that a batch that is tried for ever
+// returns to the same states.
 func (p packedRow) capAttempts() packedRow {
 	const most = 4
 	if over := p.attempt - most; over > 0 {
@@ -109,7 +109,7 @@ func (p packedRow) capAttempts() packedRow {
 	return p
 }
 
-// withoutUnread leaves out what no rule reads in the row's state.
+// withoutUnread clears what no rule reads in the row's state.
 func (p packedRow) withoutUnread() packedRow {
 	switch s := batch.States()[p.state]; {
 	case p.final:
@@ -157,7 +157,8 @@ func walkKinds() []batch.ErrorKind {
 	}
 }
 
-// shiftTimes moves the row's times as the database's clock goes on by so many minutes, or back.
+// shiftTimes changes the row's times when the database's clock goes on, or back, by so many
+// minutes.
 func (p packedRow) shiftTimes(minutes int8) packedRow {
 	for _, t := range []*int8{&p.claimExpires, &p.notBefore, &p.nextCheck, &p.lastPost, &p.settlesAt, &p.doubtSince, &p.resendUntil, &p.movedAt} {
 		if *t != packedNoTime && *t != packedNever {
@@ -167,8 +168,8 @@ func (p packedRow) shiftTimes(minutes int8) packedRow {
 	return p
 }
 
-// TestPackedRow: each field of a row is in its bytes, or is one that no rule of the walk reads. A
-// new field of store.Row fails here until it is one or the other.
+// TestPackedRow: each field of a row is kept in the packed row, or no rule of the walk reads it.
+// The test fails for a new field of store.Row until one of the two is the case.
 func TestPackedRow(t *testing.T) {
 	without := map[string]string{
 		"Version": "the walk keeps whether a copy is of the present version", "AskedAt": "only the order of questions depends on it",

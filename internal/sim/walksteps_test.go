@@ -14,7 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/submitter"
 )
 
-// The walk's times, in minutes where no unit is given.
+// These are the walk's times, in minutes unless a unit is given.
 const (
 	walkClaimTTL       = 3
 	walkClaimMargin    = 1
@@ -29,22 +29,22 @@ const (
 type walkSetup struct {
 	name              string
 	traits            dlt.Traits
-	ignoresDuplicates bool // a batch that it has is not executed again, ever
-	ignoresForAWhile  bool // nor for walkDedupMinutes after it came
+	ignoresDuplicates bool // true if the ledger never executes a batch again that it has
+	ignoresForAWhile  bool // true if it does not for walkDedupMinutes after the batch came
 	strategy          queuer.Strategy
 }
 
 func (u walkSetup) keepsOrder() bool { return u.traits.KeepsOrder }
 
-// walker makes the steps of one setup.
+// walker makes the steps of one walkSetup.
 type walker struct {
 	walkSetup
 	choose         store.Choose
 	submitterRules submitter.Rules
 	monitorRules   monitor.Rules
-	brokenPromise  error // of the step that is being made
-	maxFaults      int8  // faults in one walk
-	namesSteps     bool  // steps have names: only a walk that is shown pays for them
+	brokenPromise  error // the error of the present step
+	maxFaults      int8  // the largest number of faults in the walk
+	namesSteps     bool  // true if steps have names, which cost time and are needed only to show a walk
 }
 
 func newWalker(u walkSetup) *walker {
@@ -76,7 +76,7 @@ func walkRef(b int8) store.Ref {
 	return store.Ref{Key: batch.Key{Service: "s", ID: walkID(b)}, Row: int64(b) + 1, Created: walkNow().Add(-1000*time.Hour + time.Duration(b))}
 }
 
-// startState is the state in which both batches wait.
+// startState returns the state in which both batches wait.
 func startState() walkState {
 	var s walkState
 	for b := range s.rows {
@@ -93,7 +93,7 @@ func newProc() walkProcess {
 }
 
 // yieldSteps calls yield with each step that is possible in a state. Time passes only if no
-// process has anything to do at once: a process that is late is a frozen one.
+// process can do anything at once; a process that is late is a frozen process.
 func (w *walker) yieldSteps(s walkState, yield func(name string, next walkState)) {
 	busy := false
 	for p := range int8(2) {
@@ -119,7 +119,7 @@ func (w *walker) yieldSteps(s walkState, yield func(name string, next walkState)
 	}
 }
 
-// replaceRow puts a row in place of another, which makes all copies of it old.
+// replaceRow replaces a row, so that all copies of it are outdated.
 func (w *walker) replaceRow(s *walkState, b int8, r store.Row) {
 	was := s.rows[b]
 	s.rows[b] = packRow(r)
@@ -182,7 +182,8 @@ func (w *walker) claimStep(s walkState, p int8, yield func(string, walkState)) b
 	return true
 }
 
-// deliverStep goes on with a claim: posts, records the answer, or puts back what is not posted.
+// deliverStep continues a claim: it posts, records the answer, or puts back batches that are not
+// posted.
 func (w *walker) deliverStep(s walkState, p int8, yield func(string, walkState)) bool {
 	q := &s.procs[p]
 	switch q.phase {
@@ -195,7 +196,7 @@ func (w *walker) deliverStep(s walkState, p int8, yield func(string, walkState))
 		}
 		i := slices.IndexFunc(s.wire[:], func(r walkRequestOnWire) bool { return !r.isOnWire })
 		if i < 0 {
-			return false // so many requests on the wire are not walked
+			return false // the walk has no room for another request on the wire
 		}
 		for _, r := range s.wire {
 			if r.isOnWire && r.waitingProcess >= 0 && r.batch == b {
@@ -234,8 +235,8 @@ func (w *walker) deliverStep(s walkState, p int8, yield func(string, walkState))
 	return false
 }
 
-// claimOf is the claim that a process holds of a batch. The row has not moved on, or the outcome
-// is fenced whatever it says.
+// claimOf returns the claim that a process has of a batch. If the row has changed since, the
+// outcome is fenced, whatever it says.
 func (w *walker) claimOf(s *walkState, p, b int8) store.Claim {
 	r := s.rows[b]
 	return store.Claim{Ref: walkRef(b), From: batch.States()[s.procs[p].claimedFrom[b]], Attempt: int(r.attempt), Failures: int(r.failures)}
@@ -257,8 +258,8 @@ func answerError(a int8) error {
 	return &dlt.Error{Op: "submit", Err: errUnknownWord}
 }
 
-// applyOutcome writes an outcome that was decided on the row as it is now (current), or on an
-// older one.
+// applyOutcome writes an outcome. current is true if it was decided on the present row, and false
+// for an older one.
 func (w *walker) applyOutcome(s *walkState, b int8, o store.Outcome, current bool) store.Result {
 	r := s.rows[b].unpack()
 	if o.Version = r.Version; !current {
@@ -280,10 +281,10 @@ func (w *walker) applyOutcome(s *walkState, b int8, o store.Outcome, current boo
 	return res.Result
 }
 
-// askStep asks the ledger about a due row, with each answer that the ledger may give.
+// askStep asks the ledger about a due row. It yields a step for each possible answer.
 func (w *walker) askStep(s walkState, p int8, yield func(string, walkState)) bool {
 	asks := s.procs[p].askedBatch >= 0
-	if asks && !s.procs[p].waitsForClaimEnd { // a commit that waits for the end of a claim holds up no scan
+	if asks && !s.procs[p].waitsForClaimEnd { // a commit that waits for the end of a claim does not hold up scans
 		return false
 	}
 	due := false
@@ -337,8 +338,8 @@ const (
 	noStatus     = -1
 )
 
-// possibleStatuses are the answers that the ledger may give about a batch, with the faults that
-// each takes.
+// possibleStatuses yields the answers that the ledger may give about a batch, each with the number
+// of faults that it takes.
 func (w *walker) possibleStatuses(s walkState, b int8, yield func(status int8, name string, faults int8)) {
 	l := &s.ledger
 	say := func(r batch.Reported, faults int8) { yield(int8(r), r.String(), faults) }
@@ -361,8 +362,8 @@ func (w *walker) possibleStatuses(s walkState, b int8, yield func(status int8, n
 	yield(noStatus, "no answer", 1)
 }
 
-// possibleEvidence is what the resolver may find out: the truth about what has arrived, or that it
-// cannot tell.
+// possibleEvidence yields what the resolver may find out: the truth about what has arrived, or
+// that it cannot tell.
 func (w *walker) possibleEvidence(s walkState, b int8, yield func(e int8, name string, faults int8)) {
 	l := &s.ledger
 	e := dlt.NotCommitted
@@ -376,8 +377,8 @@ func (w *walker) possibleEvidence(s walkState, b int8, yield func(e int8, name s
 	yield(int8(dlt.CannotTell), dlt.CannotTell.String(), 1)
 }
 
-// decideAsked decides about the row that a process asks about, by its copy: where the row has
-// moved on meanwhile the outcome is fenced, whatever it says.
+// decideAsked decides about the row that a process has asked about, by its copy. If the row has
+// changed since, the outcome is fenced, whatever it says.
 func (w *walker) decideAsked(s *walkState, p int8) monitor.Verdict {
 	q := &s.procs[p]
 	r := s.rows[q.askedBatch].unpack()
@@ -396,7 +397,7 @@ func (w *walker) decideAsked(s *walkState, p int8) monitor.Verdict {
 	return monitor.Decide(f, known, w.traits, w.monitorRules)
 }
 
-// recordStep writes what a question has shown.
+// recordStep writes the outcome of a question.
 func (w *walker) recordStep(s walkState, p int8, yield func(string, walkState)) bool {
 	q := &s.procs[p]
 	if q.askedBatch < 0 || q.waitsForClaimEnd {

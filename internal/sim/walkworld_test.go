@@ -9,7 +9,7 @@ func (w *walker) faultsAllowed(s *walkState, faults int8) bool {
 	return s.faultCount+faults <= w.maxFaults
 }
 
-// arriveStep is the moment when the ledger gets a request, and answers.
+// arriveStep lets a request arrive at the ledger, which answers.
 func (w *walker) arriveStep(s walkState, i int, yield func(string, walkState)) {
 	q := s.wire[i]
 	end := func(s walkState, answer int8) walkState {
@@ -41,7 +41,7 @@ func (w *walker) arriveStep(s walkState, i int, yield func(string, walkState)) {
 	}
 }
 
-// acceptRequest is the effect of a request.
+// acceptRequest is the effect of a request on the ledger.
 func (w *walker) acceptRequest(s *walkState, q walkRequestOnWire) (answer int8) {
 	l, b := &s.ledger, q.batch
 	switch {
@@ -52,7 +52,7 @@ func (w *walker) acceptRequest(s *walkState, q walkRequestOnWire) (answer int8) 
 	case l.mode == modeForgets, w.ignoresDuplicates && (l.pooledAttempt[b]+l.executionCount[b] > 0 || l.decidedAgainst[b]), w.ignoresForAWhile && l.dedupMinutes[b] > 0:
 		return saysAccepted
 	}
-	if l.pooledAttempt[b] > 0 { // it waits there already: both are executed
+	if l.pooledAttempt[b] > 0 { // the batch waits there already, and both copies are executed
 		w.noteExecution(s, b)
 	}
 	l.pooledAttempt[b] = max(1, q.attempt)
@@ -67,7 +67,7 @@ func (w *walker) acceptRequest(s *walkState, q walkRequestOnWire) (answer int8) 
 	return saysAccepted
 }
 
-// executeStep lets the ledger decide about what it has accepted.
+// executeStep lets the ledger decide about a batch that it has accepted.
 func (w *walker) executeStep(s walkState, yield func(string, walkState)) {
 	for b := range int8(2) {
 		if s.ledger.pooledAttempt[b] == 0 || w.keepsOrder() && s.ledger.secondInPool == b && s.ledger.pooledAttempt[1-b] > 0 {
@@ -86,7 +86,7 @@ func (w *walker) executeStep(s walkState, yield func(string, walkState)) {
 	}
 }
 
-// noteExecution checks promises 2, 3 and 10 at the moment when a batch takes effect.
+// noteExecution checks promises 2, 3 and 10 when a batch takes effect.
 func (w *walker) noteExecution(s *walkState, b int8) {
 	l := &s.ledger
 	if l.executionCount[b]++; l.executionCount[b] > 1 {
@@ -166,7 +166,7 @@ func (w *walker) faultSteps(s walkState, yield func(string, walkState)) {
 	}
 	next := s
 	next.ledger.pooledAttempt = [2]int8{}
-	if !w.ignoresDuplicates { // a chain stays
+	if !w.ignoresDuplicates { // the committed batches stay
 		next.ledger.showsExecuted = [2]bool{}
 	}
 	yield("the ledger restarts, and loses what it had accepted", next)
@@ -183,11 +183,11 @@ func (w *walker) moveClock(s *walkState, by int8) {
 	}
 }
 
-// maxSeenMinutes is as far as any rule counts by the own clock: a claim and LateArrival, and a
-// minute more.
+// maxSeenMinutes is the longest time that a rule counts by a process's own clock: a claim and
+// LateArrival, and a minute more.
 const maxSeenMinutes = walkClaimTTL + 2
 
-// passMinute lets a minute pass for everybody.
+// passMinute lets a minute pass for all processes and requests.
 func (w *walker) passMinute(s *walkState) {
 	awake := false
 	for p := range s.procs {
@@ -222,11 +222,12 @@ func (w *walker) passMinute(s *walkState) {
 	}
 }
 
-// maxMinutesWithoutCall is how long a batch may stand before a person has been called: StuckAfter,
-// and what it takes to find out.
+// maxMinutesWithoutCall is how long a batch may stand before a person was called: StuckAfter, and
+// the time to find out.
 const maxMinutesWithoutCall = walkStuckAfter + 2*walkClaimTTL + 4
 
-// ageRequest lets a request wait for a minute. Its connection ends in time, whoever waits for it.
+// ageRequest makes a request a minute older. Its connection ends in time, whether or not a process
+// waits for it.
 func (w *walker) ageRequest(s *walkState, q *walkRequestOnWire) {
 	if !q.isOnWire {
 		return
@@ -256,7 +257,7 @@ func (w *walker) checkWrittenRow(s *walkState, b int8, was packedRow) {
 	}
 }
 
-// stageOf is how far a batch has come on its way.
+// stageOf returns how far a batch has come.
 func stageOf(r packedRow) int8 {
 	switch s := batch.States()[r.state]; {
 	case r.final:
@@ -273,7 +274,7 @@ func stageOf(r packedRow) int8 {
 	return 0
 }
 
-// countPersonCall counts the calls for a person.
+// countPersonCall counts a call for a person.
 func (w *walker) countPersonCall(s *walkState, b int8, res store.Applied) {
 	if !res.Stuck {
 		return

@@ -15,17 +15,17 @@ import (
 	"github.com/dltbatch/dltbatch/submitter"
 )
 
-// worker is one instance: a queuer, a submitter and a monitor in steps. Its life ends with a
-// crash; its later steps are dropped.
+// worker is one instance: a queuer, a submitter and a monitor in steps. A crash ends its present
+// life, and the later steps of that life are dropped.
 type worker struct {
 	world      *world
 	number     int
-	crashCount int // raised by a crash
+	crashCount int // raised by each crash
 	firstSeen  map[rowVersion]time.Time
 
-	client           *splinter.Client // of a scabbard
+	client           *splinter.Client // the client of a scabbard
 	readers          []*streamReader
-	postedInThisLife map[batch.ID]bool // in this life
+	postedInThisLife map[batch.ID]bool // the batches that it has posted in this life
 	lastEvidence     map[batch.ID]dlt.Evidence
 }
 
@@ -46,7 +46,7 @@ var (
 	}
 )
 
-// stepLater runs a step in this life of the worker, unless the worker crashes or stops first.
+// stepLater runs a step in this life of the worker, unless the worker crashes before it.
 func (k *worker) stepLater(d time.Duration, do func()) {
 	life := k.crashCount
 	k.world.scheduleAfter(d, func() {
@@ -56,7 +56,7 @@ func (k *worker) stepLater(d time.Duration, do func()) {
 		switch {
 		case k.world.chance(0.01):
 			k.crash()
-		case k.world.chance(0.01): // frozen for a while, longer than a claim lasts
+		case k.world.chance(0.01): // the worker is frozen for longer than a claim lasts
 			k.world.addTrace("worker %d frozen", k.number)
 			k.stepLater(k.world.between(claimTTL/2, 2*claimTTL), do)
 		default:
@@ -98,8 +98,8 @@ func (k *worker) mayRest() bool {
 	return k.world.addsToCome == 0
 }
 
-// roundDelay is the time to the next round. Without faults little happens, and long steps pass the
-// long waits.
+// roundDelay returns the time to the next round. Without faults little happens, so long steps
+// shorten the run.
 func (w *world) roundDelay(least time.Duration) time.Duration {
 	if w.faultsHappen {
 		return w.between(least, time.Second)
@@ -107,7 +107,7 @@ func (w *world) roundDelay(least time.Duration) time.Duration {
 	return w.between(2*time.Second, 6*time.Second)
 }
 
-// runQueuerRound claims from all lanes and posts, again and again.
+// runQueuerRound claims from all lanes and posts, and schedules its next round.
 func (k *worker) runQueuerRound() {
 	w := k.world
 	if w.faultsHappen || !k.mayRest() {
@@ -122,7 +122,7 @@ func (k *worker) runQueuerRound() {
 		return
 	}
 	if w.chance(0.3) {
-		lanes = w.services() // as with hints, which know nothing of pauses
+		lanes = w.services() // as after hints, which do not consider pauses
 	}
 	strategy, choose, check := w.lanes.strategy, w.choose, w.checkClaim
 	if w.lanes.secondStrategy.Name != "" && w.chance(0.5) {
@@ -161,8 +161,9 @@ func (k *worker) runQueuerRound() {
 	}
 }
 
-// loseClaimReply is a claim that was made without the worker knowing: the worker puts its batches
-// back by version. It leaves some of them to their end, as a worker that dies does.
+// loseClaimReply handles a claim that was made although the worker got no answer. The worker puts
+// its batches back by version, and leaves some of them until they expire, as a worker that dies
+// does.
 func (k *worker) loseClaimReply(claimed store.Claimed) {
 	for _, run := range claimed.Runs {
 		k.world.addTrace("worker %d: reply to the claim of lane %q lost", k.number, run.Service)
@@ -172,8 +173,9 @@ func (k *worker) loseClaimReply(claimed store.Claimed) {
 	}
 }
 
-// loseClaimCommit is a claim whose transaction was silently rolled back: the worker puts its
-// batches back by version, too, and a worker that claims the batch meanwhile must not notice.
+// loseClaimCommit handles a claim whose transaction was rolled back without the worker knowing.
+// The worker puts its batches back by version, too, and a worker that claims a batch meanwhile
+// must not be affected.
 func (k *worker) loseClaimCommit() {
 	q := store.ClaimQuery{TTL: claimTTL, Salt: k.world.rng.Uint32()}
 	for _, rec := range k.world.openBatches() {
@@ -189,19 +191,19 @@ func (k *worker) loseClaimCommit() {
 	}
 }
 
-// putBack puts claims back that are not posted.
+// putBack puts back claims that are not posted.
 func (k *worker) putBack(claims []store.Claim) {
 	for _, c := range claims {
 		k.recordLater(submitter.Unposted(c))
 	}
 }
 
-// postRun checks the clock and starts the first request of a run, in one step: a process that is
-// frozen in between is the one hole that the documentation names. The others follow one by
-// one, and a failure puts back the rest.
+// postRun checks the clock and starts the first request of a run in one step, because a process
+// that is frozen between the two is the one hole that the documentation names. The other requests
+// follow one by one, and after a failure the rest is put back.
 func (k *worker) postRun(run []store.Claim, until time.Time) {
 	w, c := k.world, run[0]
-	if time.Until(until) < requestTimeout || w.chance(0.02) { // or a drain
+	if time.Until(until) < requestTimeout || w.chance(0.02) { // or the worker is stopping
 		k.putBack(run)
 		return
 	}
@@ -214,7 +216,7 @@ func (k *worker) postRun(run []store.Claim, until time.Time) {
 	if w.postsUnderWay[c.Key.ID]++; w.postsUnderWay[c.Key.ID] > 1 && (!w.clockHasStepped || w.ledgerKind.traits.ResendHarmlessFor == 0) {
 		w.fail("promise 4: two POSTs of %s at a time", c.Key)
 	}
-	if w.saidCommitted[c.Key.ID] && w.ledgerKind.dedupFor == 0 { // else the ledger may forget, and a resend is harmless
+	if w.saidCommitted[c.Key.ID] && w.ledgerKind.dedupFor == 0 { // otherwise the ledger may forget, and a resend is harmless
 		w.fail("%s is posted after the ledger said it is committed", c.Key)
 	}
 	if deadline.After(until) {
@@ -226,7 +228,7 @@ func (k *worker) postRun(run []store.Claim, until time.Time) {
 	a := batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payloads[0]}
 	travel := w.between(0, requestTimeout/3)
 	reply := func(err error, at time.Duration) {
-		// The connection ends even if the worker is dead by then; a living worker gets the
+		// The connection ends even if the worker is dead by then. Only a living worker gets the
 		// result.
 		w.scheduleAfter(at, func() {
 			w.postsUnderWay[c.Key.ID]--
@@ -260,24 +262,24 @@ func (k *worker) postRun(run []store.Claim, until time.Time) {
 		reply(&dlt.Error{Op: "submit", Kind: dlt.ErrMisconfigured}, travel)
 	case draw < 0.14:
 		reply(&dlt.Error{Op: "submit", Kind: dlt.ErrRejected}, travel)
-	case draw < 0.20: // never arrives
+	case draw < 0.20: // the request never arrives
 		reply(lost, travel)
-	case draw < 0.28: // arrives, and the reply is lost
+	case draw < 0.28: // the request arrives, and the reply is lost
 		w.scheduleAfter(travel, func() { _ = w.arriveAtLedger(a) })
 		reply(lost, 2*travel)
-	case draw < 0.36: // arrives late
+	case draw < 0.36: // the request arrives late
 		late := w.between(0, cmp.Or(w.ledgerKind.maxArrivalDelay, w.ledgerKind.traits.LateArrival))
 		w.scheduleAfter(travel+late, func() { _ = w.arriveAtLedger(a) })
 		reply(lost, travel)
-	case draw < 0.40: // hangs
+	case draw < 0.40: // the request hangs
 		reply(context.DeadlineExceeded, requestTimeout)
-	default: // taken, and hangs
+	default: // the ledger takes the request, and the reply hangs
 		w.scheduleAfter(travel, func() { _ = w.arriveAtLedger(a) })
 		reply(context.DeadlineExceeded, requestTimeout)
 	}
 }
 
-// checkPost checks a POST against the results of the POSTs before it.
+// checkPost checks a POST against the results of the earlier POSTs of the batch.
 func (w *world) checkPost(c store.Claim) {
 	s, t := w.postsByBatch[c.Key.ID], w.ledgerKind.traits
 	s.postCount++
@@ -285,7 +287,7 @@ func (w *world) checkPost(c store.Claim) {
 		w.fail("%s is posted for the %d. time, with a budget of %d", c.Key, s.postCount, s.budget.Attempts)
 	}
 	if t.Resolves || s.unsurePosts == 0 || w.clockHasStepped {
-		return // evidence may have come at any time, or the clock said that it was late enough
+		return // evidence may have come at any time, or the clock said that enough time had passed
 	}
 	if ago := time.Since(s.lastEnd); ago < t.Grace {
 		w.fail("promise 3: %s is sent again %s after its last POST, within Grace", c.Key, ago)
@@ -294,7 +296,7 @@ func (w *world) checkPost(c store.Claim) {
 	}
 }
 
-// notePostEnd is the end of a POST's connection.
+// notePostEnd notes the end of a POST's connection.
 func (w *world) notePostEnd(id batch.ID, err error) {
 	s := w.postsByBatch[id]
 	switch dlt.Kind(err) {
@@ -307,7 +309,7 @@ func (w *world) notePostEnd(id batch.ID, err error) {
 	}
 }
 
-// arriveAtLedger is the moment when the ledger gets a request.
+// arriveAtLedger lets a request arrive at the ledger.
 func (w *world) arriveAtLedger(a batch.Attempt) error {
 	if w.txIsOpen {
 		w.fail("promise 8: a transaction is open while the network is used")
@@ -319,12 +321,13 @@ func (w *world) arriveAtLedger(a batch.Attempt) error {
 	return err
 }
 
-// recordLater writes after a while, in which the worker may die; sometimes twice.
+// recordLater writes an outcome after some time, in which the worker may die. Sometimes it writes
+// it twice.
 func (k *worker) recordLater(o store.Outcome) {
 	k.stepLater(k.world.between(0, 20*time.Millisecond), func() {
 		w := k.world
 		times := 1
-		if w.chance(0.05) { // the reply to the write was lost, and it is written again
+		if w.chance(0.05) { // the reply to the write was lost, so it is written again
 			times = 2
 		}
 		for range times {

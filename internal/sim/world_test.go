@@ -19,13 +19,13 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// ledgerKind is one of the ledgers that share the seeds.
+// ledgerKind is one of the kinds of ledger that the seeds use in turn.
 type ledgerKind struct {
 	name              string
 	traits            dlt.Traits
-	ignoresDuplicates bool // it never executes a duplicate
+	ignoresDuplicates bool // true if the ledger never executes a duplicate
 	dedupFor          time.Duration
-	maxArrivalDelay   time.Duration // a request arrives at most this late; 0 is LateArrival
+	maxArrivalDelay   time.Duration // the longest time after which a request arrives; 0 is LateArrival
 
 	isScabbard bool // see scabbardKind
 }
@@ -40,33 +40,33 @@ type simulatedLedger interface {
 var ledgerKinds = []ledgerKind{
 	{name: "executes duplicates", traits: dlt.Traits{
 		Name: "memory", LateArrival: 3 * time.Second, MaxIDsPerQuery: 50, GroupsByService: true,
-		PressureScope: dlt.ScopeService, Resolves: true, // and no Grace, so that LateArrival alone protects it
+		PressureScope: dlt.ScopeService, Resolves: true, // no Grace, so that LateArrival alone protects the ledger
 	}},
 	{name: "sawtooth", ignoresDuplicates: true, traits: dlt.Traits{
 		Name: "sawtooth", ResendHarmlessFor: dlt.Forever, Grace: 4 * time.Second,
 		ResendQuiet: 1260 * time.Second, Settle: 5 * time.Second, MaxIDsPerQuery: 50,
 	}},
-	{name: "harmless for a while", traits: dlt.Traits{ // as Canton is: it names attempts, too
+	{name: "harmless for a while", traits: dlt.Traits{ // as Canton's, which also names attempts
 		Name: "window", ResendHarmlessFor: dedupWindow, LateArrival: 3 * time.Second, Grace: 3 * time.Second,
 		MaxIDsPerQuery: 50, Resolves: true,
 	}, dedupFor: dedupWindow},
 }
 
-// dedupWindow is short, so that the time often passes its end.
+// dedupWindow is short, so that time often passes its end.
 const dedupWindow = 30 * time.Second
 
-// The workers' times; short, so that much happens in little virtual time.
+// The workers' times are short, so that much happens in little virtual time.
 const (
 	claimTTL       = 12 * time.Second
 	requestTimeout = 3 * time.Second
 	claimMargin    = time.Second
 )
 
-// world is one simulation.
+// world is the state of one simulation.
 type world struct {
 	t            testing.TB
 	rng          *rand.Rand
-	lateAddRand  *rand.Rand // chooses late Adds: of its own, so that the rest of a seed stays as it was
+	lateAddRand  *rand.Rand // chooses late Adds; separate, so that the rest of a seed does not change
 	ledgerKind   ledgerKind
 	store        *memory.Store
 	ledger       simulatedLedger
@@ -75,34 +75,34 @@ type world struct {
 	trace        []string
 	lanes        *laneSetup
 	choose       store.Choose
-	txIsOpen     bool // a transaction of the store is open
+	txIsOpen     bool // true while a transaction of the store is open
 
 	workers         []*worker
-	addsToCome      int  // Adds that are still to come
-	faultsHappen    bool // faults happen; they stop, so that the world can come to rest
+	addsToCome      int  // the number of Adds that are still to come
+	faultsHappen    bool // true while faults happen; they stop, so that the world can come to rest
 	addedBatches    map[batch.ServiceID][]batch.ID
-	spans           map[batch.ID]addSpan // of the Adds
-	addMoments      int                  // begun and ended
-	postsUnderWay   map[batch.ID]int     // POSTs under way
+	spans           map[batch.ID]addSpan // the span of the Add of each batch
+	addMoments      int                  // the number of Adds that have begun or ended
+	postsUnderWay   map[batch.ID]int     // the number of POSTs under way of each batch
 	saidCommitted   map[batch.ID]bool
 	postsByBatch    map[batch.ID]*batchPosts
-	placeIsMoved    map[batch.ID]bool // by an operator: its place in the order does not count
-	decisionCount   int               // times that a person decided
-	clockHasStepped bool              // the database's clock was not always right
-	noRestBefore    time.Time         // nobody rests before
-	isAtRest        bool              // nothing moves any more
-	saidInvalid     map[batch.ID]bool // reported as decided against
+	placeIsMoved    map[batch.ID]bool // an operator has moved the batch, so its place in the order does not count
+	decisionCount   int               // how often a person has decided
+	clockHasStepped bool              // true if the database's clock was not always right
+	noRestBefore    time.Time         // no worker rests before this time
+	isAtRest        bool              // true once nothing happens any more
+	saidInvalid     map[batch.ID]bool // batches that were reported as decided against
 	turnDeadlines   map[batch.ID]*turnDeadline
 	failure         error
 }
 
-// batchPosts counts the POSTs of a batch, as the wire saw them.
+// batchPosts counts the POSTs of a batch, as they were seen on the wire.
 type batchPosts struct {
 	budget        batch.Budget
-	postCount     int       // without misconfigured ones
+	postCount     int       // without those that failed as misconfigured
 	unsurePosts   int       // POSTs in a row that may have been taken, since evidence or a requeue
-	lastEnd       time.Time // of the last unsure POST
-	reachedLedger bool      // the ledger has got a POST since it started, even if it has forgotten it
+	lastEnd       time.Time // when the last unsure POST ended
+	reachedLedger bool      // true if the ledger has got a POST since it started, even if it has forgotten the POST
 }
 
 type scheduledEvent struct {
@@ -154,7 +154,7 @@ func (w *world) newMemoryLedger() *ledgermem.Ledger {
 	k := w.ledgerKind
 	commit := time.Duration(w.rng.IntN(1500)) * time.Millisecond
 	if k.ignoresDuplicates && w.rng.IntN(3) == 0 {
-		commit = w.between(0, 20*time.Second) // so that much of it is lost in a restart
+		commit = w.between(0, 20*time.Second) // so that a restart loses many of them
 	}
 	return ledgermem.New(&ledgermem.Options{
 		Traits: &k.traits, IgnoreDuplicates: k.ignoresDuplicates, DeduplicateFor: k.dedupFor, NameAttempts: k.dedupFor > 0, EarlierVerdicts: k.dedupFor > 0, Endpoint: "node",
@@ -196,7 +196,7 @@ func (w *world) fail(format string, args ...any) {
 	}
 }
 
-// runUntilRest steps through the events until the world is at rest, or broken.
+// runUntilRest runs the events until the world is at rest, or a check has failed.
 func (w *world) runUntilRest(limit time.Duration) {
 	end := time.Now().Add(limit)
 	for len(w.events) > 0 && w.failure == nil {
@@ -210,8 +210,8 @@ func (w *world) runUntilRest(limit time.Duration) {
 	}
 }
 
-// scheduleAdds adds batches over a while; some calls carry several, some fail halfway,
-// some are repeated.
+// scheduleAdds adds batches over some time. Some calls have several batches, some fail in the
+// middle, and some are repeated.
 func (w *world) scheduleAdds() {
 	services := 1 + w.rng.IntN(4)
 	n := 4 + w.rng.IntN(14)
@@ -251,13 +251,14 @@ func (w *world) scheduleAdds() {
 	}
 }
 
-// addSpan is the time from an Add's begin until it was over and its batches visible.
+// addSpan is the time from the beginning of an Add until its batches were visible and it had
+// ended.
 type addSpan struct{ beganAt, visibleAt int }
 
-// belongsBefore reports whether one batch of a lane belongs before another: Adds that overlap have
-// no order.
+// belongsBefore reports whether a belongs before b in their lane. The batches of Adds that overlap
+// have no order.
 func (w *world) belongsBefore(service batch.ServiceID, a, b batch.ID) bool {
-	if w.spans[a] == w.spans[b] { // one call
+	if w.spans[a] == w.spans[b] { // both are of one call
 		return slices.Index(w.addedBatches[service], a) < slices.Index(w.addedBatches[service], b)
 	}
 	return w.spans[a].visibleAt < w.spans[b].beganAt
@@ -268,7 +269,7 @@ func (w *world) addNow(call []batch.Batch) {
 		w.fail("add: %w", err)
 		return
 	}
-	if w.chance(0.1) { // the caller did not get the answer and adds again
+	if w.chance(0.1) { // the caller did not get the answer, and adds the batches again
 		if err := w.store.Add(context.Background(), call...); err != nil {
 			w.fail("add again: %w", err)
 		}
@@ -277,8 +278,8 @@ func (w *world) addNow(call []batch.Batch) {
 	w.noteAdded(call, addSpan{w.addMoments, w.addMoments})
 }
 
-// addLate adds batches that become visible long after many later batches: the order keys are
-// those of now.
+// addLate adds batches that become visible long after many batches that are added later, with
+// order keys of the present time.
 func (w *world) addLate(call []batch.Batch) {
 	tx := w.store.Begin()
 	if err := w.store.Tx(tx).Add(context.Background(), call...); err != nil {
@@ -334,7 +335,7 @@ func (w *world) checkLog() {
 	}
 }
 
-// checkRest checks what must hold at rest: promises 1, 6 and 10.
+// checkRest checks what must be true at rest: promises 1, 6 and 10.
 func (w *world) checkRest() {
 	for service, order := range w.addedBatches {
 		log := w.ledger.Log(service)
