@@ -27,7 +27,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite"
 )
 
-// window is a stretch of the child's work in which the parent lets it die.
+// window is a part of the child's work in which the parent lets the child die.
 type window string
 
 const (
@@ -36,54 +36,55 @@ const (
 	inPost   window = "mid-POST"
 	replied  window = "after the reply, before the record"
 	inRecord window = "mid-record"
-	nowhere  window = "" // runs until everything is final
+	nowhere  window = "" // the child runs until everything is final
 )
 
 var windows = []window{inAdd, claimed, inPost, replied, inRecord}
 
-// job is a child's configuration, as JSON in its environment.
+// job is the configuration of a child, as JSON in its environment.
 type job struct {
 	DB      string
 	URL     string
-	Kind    string // of the ledger: "sawtooth", "sawtooth lists", "splinter" or "unforgiving"
-	Batches string // a file of the batches to add, in order
+	Kind    string // the kind of ledger: "sawtooth", "sawtooth lists", "splinter" or "unforgiving"
+	Batches string // the path of a file of the batches to add, in order
 
-	Parallel  bool // with queuer.Parallel, not one by one
-	Pipelined int  // with queuer.Pipelined, unless it is 0
-	From      int  // the first batch that is not acknowledged
-	Group     int  // batches added in one call
-	Add       int  // calls that add some
+	Parallel  bool // true for queuer.Parallel instead of queuer.Serial
+	Pipelined int  // n for queuer.Pipelined(n), unless it is 0
+	From      int  // the index of the first batch that is not acknowledged
+	Group     int  // the number of batches added in one call
+	Add       int  // the number of calls that add batches
 	Kill      window
-	Nth       int64  // the child dies the n-th time it reaches the window
-	Flaky     uint64 // one statement in ten fails, by this seed; 0: none
+	Nth       int64  // the child dies the n-th time that it reaches the window
+	Flaky     uint64 // the seed by which one statement in ten fails; 0 means that none does
 }
 
 const jobVariable = "DLTBATCH_CRASH_JOB"
 
-// Times are short, so that a claim of a dead child expires soon.
+// These times are short, so that a claim of a dead child expires soon.
 const (
 	requestTimeout = 250 * time.Millisecond
 	claimTTL       = 500 * time.Millisecond
 	stuckAfter     = 30 * time.Second
 )
 
-// killer ends the process, as kill -9 does, once it has reached a window often enough.
+// killer ends the process, as kill -9 does, once the process has reached a window often enough.
 type killer struct {
 	job   job
 	count atomic.Int64
 	fails *flaky.Faults
-	phase atomic.Value // window that the store is in
+	phase atomic.Value // the window that the store is in
 }
 
 func (k *killer) reach(w window) {
 	if w != nowhere && w == k.job.Kill && k.count.Add(1) == k.job.Nth {
 		fmt.Println("killed", w)
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {} // until the signal arrives
+		select {} // waits until the signal arrives
 	}
 }
 
-// inPhase marks the store's call, so that the database's hook knows the window.
+// inPhase runs a call of the store and marks its window, so that the database's hook knows the
+// window.
 func (k *killer) inPhase(w window, f func() error) error {
 	k.phase.Store(w)
 	defer k.phase.Store(nowhere)
@@ -126,7 +127,8 @@ func (s killerStore) Record(ctx context.Context, outcomes []store.Outcome) (appl
 	return applied, err
 }
 
-// killing makes the process die while a request is on the wire, and right after the reply.
+// killing returns hooks that kill the process while a request is on the wire, or right after the
+// reply.
 func killing(k *killer) hooked.Hooks {
 	traced := func(ctx context.Context) context.Context {
 		return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
@@ -148,13 +150,13 @@ func killing(k *killer) hooked.Hooks {
 	}
 }
 
-// child is the killed process's main.
+// child is the main func of the process that is killed.
 func child(text string) error {
 	var k killer
 	if err := json.Unmarshal([]byte(text), &k.job); err != nil {
 		return err
 	}
-	k.fails = flaky.New(k.job.Flaky+uint64(k.job.From), 10) // calm, so it has no effect yet
+	k.fails = flaky.New(k.job.Flaky+uint64(k.job.From), 10) // calm, so that no statement fails yet
 	db, err := k.openDB()
 	if err != nil {
 		return err

@@ -70,8 +70,8 @@ func TestKillSawtooth(t *testing.T) {
 	suite.checkRecords(t)
 }
 
-// TestKillUnforgiving kills children that submit to a ledger which executes every
-// duplicate, loses replies, and takes requests after their connection has ended.
+// TestKillUnforgiving kills children that submit to a ledger that executes every duplicate, loses
+// replies, and executes requests after their connection has ended.
 func TestKillUnforgiving(t *testing.T) {
 	tier.Long(t)
 	t.Parallel()
@@ -103,14 +103,14 @@ func TestKillUnforgiving(t *testing.T) {
 	suite.checkRecords(t)
 }
 
-// suite is the parent's side of a run.
+// suite is what the parent knows of a run.
 type suite struct {
 	db    string
-	added []batch.Batch // acknowledged, in order
+	added []batch.Batch // acknowledged batches, in order
 }
 
-// run kills children until every window has had its share, and lets the last one finish.
-// beside works on the same file all the time.
+// run kills children until every window has had its share of kills, and lets the last child
+// finish. The funcs in beside work on the same file all the time.
 func run(t *testing.T, j job, batches []batch.Batch, kills int, beside ...func(context.Context, *sqlite.Store)) suite {
 	t.Logf("seed %d", *crashSeed)
 	rng := rand.New(rand.NewPCG(*crashSeed, 4))
@@ -118,7 +118,8 @@ func run(t *testing.T, j job, batches []batch.Batch, kills int, beside ...func(c
 	j.Group = max(1, j.Group)
 	j.DB, j.Batches = filepath.Join(dir, "queue.db"), filepath.Join(dir, "batches.json")
 	require.NoError(t, writeBatches(j.Batches, batches))
-	// The tables are there before the first kill: the test is about the queue, not goose.
+	// The tables are made before the first kill, because the test is about the queue and not about
+	// goose.
 	db, err := sqliteopen.Open(j.DB)
 	require.NoError(t, err)
 	st, err := sqlite.New(db, nil)
@@ -145,7 +146,7 @@ func run(t *testing.T, j job, batches []batch.Batch, kills int, beside ...func(c
 		j.Kill, j.Add = left[rng.IntN(len(left))], 2+rng.IntN(3)
 		j.Nth = 1 + rng.Int64N(4)
 		if j.Kill == inAdd || j.Kill == inRecord {
-			j.Nth = 1 + rng.Int64N(8) // several rows are written in each
+			j.Nth = 1 + rng.Int64N(8) // several rows are written in each of these windows
 		}
 		acked, at := start(t, j)
 		j.From = max(j.From, acked)
@@ -154,7 +155,7 @@ func run(t *testing.T, j job, batches []batch.Batch, kills int, beside ...func(c
 		}
 		require.LessOrEqual(t, j.From+8*j.Group, len(batches), "more batches are needed: %v", killed)
 	}
-	j.Kill, j.Add = nowhere, len(batches) // the rest, without a kill
+	j.Kill, j.Add = nowhere, len(batches) // the rest is delivered without a kill
 	acked, at := start(t, j)
 	require.Equal(t, nowhere, at)
 	require.Equal(t, len(batches), acked)
@@ -167,8 +168,8 @@ func run(t *testing.T, j job, batches []batch.Batch, kills int, beside ...func(c
 	return suite{j.DB, batches}
 }
 
-// start runs one child to its end and returns the number of acknowledged batches so far, and
-// the window in which the child was killed.
+// start runs one child to its end. It returns the number of acknowledged batches so far, and the
+// window in which the child was killed.
 func start(t *testing.T, j job) (acked int, at window) {
 	text, err := json.Marshal(j)
 	require.NoError(t, err)
@@ -200,7 +201,7 @@ func start(t *testing.T, j job) (acked int, at window) {
 	return acked, at
 }
 
-// checkRecords compares the store with the ledger: everything is Committed.
+// checkRecords compares the store with the ledger: every batch is Committed.
 func (s suite) checkRecords(t *testing.T) {
 	db, err := sqliteopen.Open(s.db)
 	require.NoError(t, err)

@@ -17,9 +17,9 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite"
 )
 
-// TestKillTrouble has all faults at once: children are killed, one in ten of their statements
-// fails, and their node is restarted twice while a batch is under way, again and again. Every
-// acknowledged batch is executed, in order, once.
+// TestKillTrouble combines all faults: children are killed, one in ten of their statements fails,
+// and their node is repeatedly restarted twice while a batch is under way. Every acknowledged
+// batch is executed once, in order.
 func TestKillTrouble(t *testing.T) {
 	tier.Long(t)
 	t.Parallel()
@@ -31,7 +31,7 @@ func TestKillTrouble(t *testing.T) {
 	batches, want := counting(t, 5*few*5, lanes, "")
 	twice := 0
 	restarts := func(ctx context.Context, st *sqlite.Store) {
-		for rest := time.Duration(0); twice < 4*few; { // not for ever: a lost batch takes a second
+		for rest := time.Duration(0); twice < 4*few; { // bounded, since each lost batch takes a second
 			select {
 			case <-ctx.Done():
 				return
@@ -45,7 +45,7 @@ func TestKillTrouble(t *testing.T) {
 				continue
 			}
 			node.Restart()
-			select { // until the worker may have begun to ask about it, and to post it again
+			select { // until the worker may have begun to ask about the batch, and to post it again
 			case <-ctx.Done():
 				return
 			case <-time.After(20 * time.Millisecond):
@@ -75,7 +75,7 @@ func underWay(ctx context.Context, st *sqlite.Store) (batch.Key, bool) {
 	return open[i].Key, true
 }
 
-// again repeats a call that the test made fail, as a caller does on an error.
+// again repeats a call that the test has made fail, as a caller does after an error.
 func again(do func() error) error {
 	for {
 		err := do()

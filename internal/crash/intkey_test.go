@@ -11,8 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 )
 
-// counting is n batches that set names and count them up, in turns. Each name is a service,
-// unless service names one for all of them.
+// counting returns n batches that set names and count them up, in turns. Each name is a service,
+// unless service is the service of all names.
 func counting(t *testing.T, n, names int, service batch.ServiceID) ([]batch.Batch, sawtoothtest.Expectation) {
 	key, err := sawtooth.GeneratePrivateKey()
 	require.NoError(t, err)
@@ -36,8 +36,8 @@ func counting(t *testing.T, n, names int, service batch.ServiceID) ([]batch.Batc
 		batches[i], nameOf[b.ID] = b, name
 		order[name] = append(order[name], b.ID)
 	}
-	// The node notices the end of a dead client's connection later than its death, on a busy
-	// machine by much of the time after which another child sends again.
+	// The node notices that a dead client's connection has ended later than the client's death. On
+	// a busy machine that takes a large part of the time after which another child sends again.
 	return batches, sawtoothtest.Expectation{
 		Lane: func(id batch.ID) string { return nameOf[id] }, Order: order, TimeTolerance: claimTTL / 2,
 	}

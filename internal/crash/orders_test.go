@@ -26,13 +26,13 @@ func openOrders(connect func(driver, dsn string) (*sql.DB, error), driver, dsn s
 	return sqlite.New(db, nil)
 }
 
-// TestKillOrders kills workers that make batches of orders for a Canton participant, two at a
-// time on one file. Without evidence a person decides doubts.
+// TestKillOrders kills workers that make batches of orders for a Canton participant, two at a time
+// on one file. Without evidence a person decides the doubts.
 func TestKillOrders(t *testing.T) {
 	tier.Long(t)
 	t.Parallel()
 	decided := map[string]time.Duration{"evidence": 400 * time.Millisecond, "a person": 0}
-	if *orderKills < 2 { // the other way round with PostgreSQL
+	if *orderKills < 2 { // the test with PostgreSQL does it the other way round
 		delete(decided, "evidence")
 	}
 	for name, decided := range decided {

@@ -12,9 +12,10 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// TestKillParallel kills children that let every batch of one lane leave at once that
-// conflicts with no batch before it. The batches of one name are executed in their order,
-// once; names are executed in any order: the node lets a batch overtake others where it may.
+// TestKillParallel kills children whose strategy lets every batch of a lane leave at once that
+// conflicts with no batch before it. The batches of one name are executed once and in their order.
+// Different names are executed in any order, since the node lets a batch overtake others that it
+// does not conflict with.
 func TestKillParallel(t *testing.T) {
 	tier.Long(t)
 	t.Parallel()
@@ -35,7 +36,7 @@ func TestKillParallel(t *testing.T) {
 		added = append(added, b.ID)
 	}
 	if len(added) < 100 {
-		return // a few batches may happen to come in order
+		return // a few batches may be executed in order by chance
 	}
 	assert.NotEqual(t, added, node.Chain(), "the lane was executed in another order than it was added in")
 }

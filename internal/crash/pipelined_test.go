@@ -10,10 +10,10 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// TestKillPipelined kills children that let a lane's batches follow each other without
-// waiting for commits, one a POST and in lists. However much of a run a death leaves, its
-// lane is executed in order, each batch once. The node answers no false Invalid: a batch that
-// is committed after such an answer comes behind others, by that strategy's own promise.
+// TestKillPipelined kills children that post a lane's batches without waiting for commits, with
+// one batch in a POST and with several. Whatever part of a run a killed child leaves, its lane is
+// executed in order, each batch once. The node gives no false Invalid: by the promise of this
+// strategy, a batch that is committed after such an answer comes behind others.
 func TestKillPipelined(t *testing.T) {
 	tier.Long(t)
 	t.Parallel()

@@ -19,13 +19,13 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite"
 )
 
-// scabbardLate is longer than any delay in the network below, on busy machines, too.
+// scabbardLate is longer than any delay in the network of this test, also on busy machines.
 const scabbardLate = 500 * time.Millisecond
 
-// TestKillSplinter kills children that submit to scabbard services, which execute every
-// duplicate and forget: by themselves, and when their node restarts. A killed child leaves a
-// gap in the log of events, so some batches need a decision. A person decides, who looks at
-// the batches that the network executed.
+// TestKillSplinter kills children that submit to scabbard services, which execute every duplicate
+// and forget batches, by themselves and when their node restarts. A killed child leaves a gap in
+// the log of events, so some batches need a decision. A person decides by the batches that the
+// network has executed.
 func TestKillSplinter(t *testing.T) {
 	tier.Long(t)
 	t.Parallel()
@@ -36,7 +36,7 @@ func TestKillSplinter(t *testing.T) {
 			Busy: 0.03, StatusReset: 0.02, Reject: 0.04, Evict: 0.2, MaxPerBatch: 4,
 		},
 	}
-	for i := range 2 * lanes { // one lane each: a doubt holds up its lane
+	for i := range 2 * lanes { // one lane for each batch, since a doubt holds up its lane
 		o.Circuits = append(o.Circuits, splintertest.Circuit{
 			ID: fmt.Sprintf("aaaa%d-bbbbb", i), Version: 1 + i%2, Services: []string{"a000"},
 		})
@@ -84,11 +84,11 @@ func TestKillSplinter(t *testing.T) {
 	suite.checkRecords(t)
 }
 
-// decide decides batches that need it, by the batches that the network executed.
+// decide decides the batches that need it, by the batches that the network has executed.
 func decide(ctx context.Context, t *testing.T, network *splintertest.Network, st *sqlite.Store) (n int) {
 	open, _, err := st.List(ctx, store.ListQuery{Open: true, Limit: 1000})
 	if err != nil {
-		return 0 // the children have the file; decide looks again
+		return 0 // the children have locked the file; decide is called again
 	}
 	for _, rec := range open {
 		if rec.Decision == "" || network.QueueLen(rec.Service) > 0 {

@@ -17,17 +17,17 @@ import (
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 )
 
-// lateArrival of the unforgiving ledger: the time after the end of its connection in which a
-// request may still be executed, and is, now and then.
+// lateArrival is the time after the end of its connection in which the unforgiving ledger may
+// still execute a request, and sometimes does.
 const lateArrival = 150 * time.Millisecond
 
-// wireServer puts the in-process ledger behind a socket.
+// wireServer serves the in-process ledger over HTTP.
 func wireServer(l *ledgermem.Ledger) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /submit", func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			return // the client is gone before it was taken
+			return // the client died before the request was complete
 		}
 		n, err := strconv.Atoi(r.URL.Query().Get("attempt"))
 		if err != nil {
@@ -73,7 +73,7 @@ func reply(w http.ResponseWriter, v any, err error) {
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
-	_ = json.NewEncoder(w).Encode(v) // a client that is gone is killed, not wrong
+	_ = json.NewEncoder(w).Encode(v) // an error means that the client was killed
 }
 
 // wireLedger is the client of wireServer.
@@ -135,7 +135,7 @@ func (l *wireLedger) ask(ctx context.Context, path string, question, answer any)
 	return json.NewDecoder(resp.Body).Decode(answer)
 }
 
-// The batches go to the children through a file: the same bytes for every life.
+// writeBatches writes the batches to a file, so that every child gets the same bytes.
 func writeBatches(path string, batches []batch.Batch) error {
 	text, err := json.Marshal(batches)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Contract checks that a SQL store keeps the promises of Claim and Pending after an error. f
-// makes the store's statements fail.
+// Contract checks that a SQL store keeps the promises of Claim and Pending after an error. f makes
+// statements of the store fail.
 func Contract(t *testing.T, s store.Store, f *Faults) {
 	claim := func(service batch.ServiceID, salt uint32) ([]store.ClaimedRun, error) {
 		got, err := s.Claim(t.Context(), store.ClaimQuery{
@@ -40,7 +40,7 @@ func Contract(t *testing.T, s store.Store, f *Faults) {
 		require.NoError(t, err)
 		return rec
 	}
-	// add adds to a lane that was claimed from, so that its row is there.
+	// add adds a batch to a lane from which a claim was made before, so that the lane has its row.
 	add := func(service batch.ServiceID) {
 		require.NoError(t, s.Add(t.Context(), batch.Batch{ID: batch.ID("before " + service), Service: service, Payload: []byte("x")}))
 		_, err := claim(service, 1)
@@ -57,7 +57,7 @@ func Contract(t *testing.T, s store.Store, f *Faults) {
 		assert.Equal(t, batch.Queued, get("s").State)
 		assert.Zero(t, get("s").Attempt)
 		assert.Equal(t, store.Fenced, back(lost))
-		runs, err = claim("s", 2000) // by any process, perhaps in the same instant
+		runs, err = claim("s", 2000) // a claim of any process, perhaps at the same instant
 		require.NoError(t, err)
 		assert.Equal(t, store.Fenced, back(lost), "the claim that was made is another")
 		assert.Equal(t, batch.Submitting, get("s").State)

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Open opens a database whose statements fail, COMMIT and ROLLBACK included. database/sql goes
-// on using a connection on which a statement failed: the store must end the transaction that
-// is left open.
+// Open opens a database whose statements fail, COMMIT and ROLLBACK included. database/sql goes on
+// using a connection on which a statement failed, so the store must end the transaction that is
+// left open.
 func (f *Faults) Open(name, dsn string) (*sql.DB, error) {
 	db, err := sql.Open(name, dsn)
 	if err != nil {
@@ -34,7 +34,7 @@ type connector struct {
 	f     *Faults
 	d     driver.Driver
 	dsn   string
-	inner driver.Connector // nil where the driver has no connector
+	inner driver.Connector // nil if the driver has no connector
 }
 
 func (c *connector) Driver() driver.Driver { return c.d }
@@ -53,23 +53,23 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return &conn{Conn: inner, f: c.f}, nil
 }
 
-// statementVerb returns the name under which a statement is counted.
+// statementVerb returns the name by which a statement is counted.
 func statementVerb(query string) string {
-	if strings.HasSuffix(query, "COMMIT") { // with a statement before it
+	if strings.HasSuffix(query, "COMMIT") { // COMMIT may follow another statement
 		return "COMMIT"
 	}
 	word, _, _ := strings.Cut(strings.TrimSpace(query), " ")
 	return strings.ToUpper(word)
 }
 
-// conn passes everything on, and makes statements fail.
+// conn passes every call on, and makes statements fail.
 type conn struct {
 	driver.Conn
 	f    *Faults
 	dead bool
 }
 
-// Close closes the connection, unless a fault has.
+// Close closes the connection, unless a fault has closed it.
 func (c *conn) Close() error {
 	if c.dead {
 		return nil
@@ -78,14 +78,14 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// execIgnoringError executes a statement beside the caller's, and drops its error.
+// execIgnoringError runs a statement in addition to the caller's, and ignores its error.
 func (c *conn) execIgnoringError(ctx context.Context, query string) {
 	if e, ok := c.Conn.(driver.ExecerContext); ok {
-		_, _ = e.ExecContext(ctx, query, nil) // its error is the purpose
+		_, _ = e.ExecContext(ctx, query, nil) // the statement may be meant to fail
 	}
 }
 
-// carryOut carries a call out, or not, as the faults decide.
+// carryOut runs a call or not, as the faults decide.
 func carryOut[T any](ctx context.Context, c *conn, name string, do func() (T, error)) (v T, err error) {
 	if c.dead {
 		return v, driver.ErrBadConn
@@ -93,7 +93,7 @@ func carryOut[T any](ctx context.Context, c *conn, name string, do func() (T, er
 	k := c.f.draw(name)
 	switch k {
 	case Cut:
-		_ = c.Close() // the fault
+		_ = c.Close() // this is the fault
 		return v, fmt.Errorf("%s: %w", name, ErrBefore)
 	case Undone:
 		c.execIgnoringError(ctx, "ROLLBACK")
@@ -140,10 +140,10 @@ func execWithFaults(ctx context.Context, c *conn, name string, do func() (driver
 	return r, nil
 }
 
-// closeIfEnded closes the connection that a server has ended.
+// closeIfEnded closes a connection that the simulated server has ended.
 func (c *conn) closeIfEnded(err error) {
 	if errors.Is(err, shutdown{}) {
-		_ = c.Close() // the fault
+		_ = c.Close() // this is the fault
 	}
 }
 
@@ -155,8 +155,8 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 	return queryWithFaults(ctx, c, statementVerb(query), func() (driver.Rows, error) { return q.QueryContext(ctx, query, args) })
 }
 
-// queryWithFaults is execWithFaults for a query. The query has made its changes once its rows are
-// read.
+// queryWithFaults is execWithFaults for a query. The query has made its changes only after its
+// rows were read.
 func queryWithFaults(ctx context.Context, c *conn, name string, do func() (driver.Rows, error)) (driver.Rows, error) {
 	r, err := carryOut(ctx, c, name, do)
 	if err == nil {
@@ -214,7 +214,8 @@ func (c *conn) CheckNamedValue(v *driver.NamedValue) error {
 	return driver.ErrSkip
 }
 
-// AutoCommit answers package sqlite, which asks a connection whose transaction failed.
+// AutoCommit implements the method that package sqlite calls on a connection whose transaction
+// failed.
 func (c *conn) AutoCommit() bool {
 	a, ok := c.Conn.(interface{ AutoCommit() bool })
 	return ok && a.AutoCommit()
@@ -234,14 +235,14 @@ func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driv
 	return queryWithFaults(ctx, s.c, s.verb, func() (driver.Rows, error) { return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args) })
 }
 
-// tx is a transaction that database/sql began.
+// tx is a transaction that database/sql has begun.
 type tx struct {
 	driver.Tx
 	c *conn
 }
 
-// Commit commits, or not, and loses the answer, or not. It rolls an uncommitted transaction
-// back, as the end of its connection would.
+// Commit commits unless a fault prevents it, and may lose the answer. It rolls a transaction that
+// is not committed back, as the end of its connection would.
 func (t *tx) Commit() error {
 	_, err := carryOut(context.Background(), t.c, "COMMIT", func() (struct{}, error) { return struct{}{}, t.Tx.Commit() })
 	if errors.Is(err, ErrBefore) && !t.c.dead {

@@ -17,7 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Subject is a store whose statements fail.
+// Subject is a store whose statements fail, with what the tests need.
 type Subject struct {
 	Store interface {
 		store.Store
@@ -32,12 +32,12 @@ type Subject struct {
 	AddTx       func(ctx context.Context, batches ...batch.Batch) error
 	Faults      *Faults
 	Kinds       []Kind // the ways in which statements of this database can fail
-	ManyBatches int    // batches of one Add, from which on the store adds in another way
+	ManyBatches int    // the number of batches from which an Add uses other statements
 }
 
-// Every makes each statement of each operation fail once, BEGIN and COMMIT included, in each way.
-// An operation's answer must agree with the database afterwards: a success is stored
-// whole, an error left nothing or the whole, and the operation done again comes to the same end.
+// Every makes each statement of each operation fail once in each way, BEGIN and COMMIT included.
+// Afterwards the operation's answer must agree with the database: after a success everything is
+// stored, after an error nothing or everything, and the repeated operation has the same result.
 func Every(t *testing.T, s Subject) {
 	for _, o := range operations() {
 		t.Run(o.name, func(t *testing.T) {
@@ -55,30 +55,30 @@ func Every(t *testing.T, s Subject) {
 	}
 }
 
-// operation is a call of the store, or several that belong together.
+// operation is a call of the store, or several calls that belong together.
 type operation struct {
 	name    string
-	prepare func(e *trial) // makes what the operation works on
+	prepare func(e *trial) // makes the data that the operation changes
 	do      func(e *trial) (answer any, err error)
-	// undo, where the operation cannot simply be done again, takes back its possible effect, by
-	// its answer.
+	// undo reverses the possible effect of the operation, by its answer, before the operation is
+	// repeated. It is nil for an operation that can simply be repeated.
 	undo func(e *trial, answer any)
-	// inParts says that the operation is several transactions, and may be done in part after an
-	// error.
+	// inParts is true if the operation has several transactions, so that after an error a part of
+	// it may be done.
 	inParts bool
-	// answerCounts says that after an error of an operation that took effect the answer counts all
-	// the same.
+	// answerCounts is true if the answer of an operation that took effect counts even together
+	// with an error.
 	answerCounts bool
 }
 
-// trial is one try of an operation, with names of its own.
+// trial is one try of an operation, with its own names.
 type trial struct {
 	*testing.T
 	Subject
 	name     string
 	keys     []batch.Key
 	orders   []batch.ServiceID
-	prepared any // of set for do
+	prepared any // a value that prepare sets for do
 	more     func() any
 }
 
@@ -91,7 +91,7 @@ type result struct {
 	raw                   any
 }
 
-// try sets up anew, and does the operation with one fault.
+// try prepares the data again, and runs the operation with one fault.
 func (s Subject) try(t *testing.T, o operation, n int, k Kind) (r result) {
 	t.Helper()
 	s.Faults.mu.Lock()
@@ -109,7 +109,8 @@ func (s Subject) try(t *testing.T, o operation, n int, k Kind) (r result) {
 	return r
 }
 
-// compare makes the nth statement fail, and reports whether there was one.
+// compare makes the nth statement fail, and checks the result. It returns false if there is no nth
+// statement.
 func (s Subject) compare(t *testing.T, o operation, right result, n int, k Kind) bool {
 	t.Helper()
 	r := s.try(t, o, n, k)
@@ -135,7 +136,7 @@ func (s Subject) compare(t *testing.T, o operation, right result, n int, k Kind)
 	r.e.retryWhileLocked(func() bool {
 		_, err := o.do(r.e)
 		if errors.Is(err, batch.ErrMovedOn) && r.after == right.after {
-			err = nil // an act of a person that was done
+			err = nil // the person's act was done
 		}
 		require.NoError(t, err, "%s, and again", at)
 		end = r.e.dump()
@@ -145,7 +146,7 @@ func (s Subject) compare(t *testing.T, o operation, right result, n int, k Kind)
 	return true
 }
 
-// retryWhileLocked repeats an operation that a lock may hold up: a server notices the end of a
+// retryWhileLocked repeats an operation that a lock may delay, since a server notices the end of a
 // connection a moment later.
 func (e *trial) retryWhileLocked(done func() bool) {
 	for end := time.Now().Add(30 * time.Second); !done() && time.Now().Before(end); {
@@ -153,7 +154,7 @@ func (e *trial) retryWhileLocked(done func() bool) {
 	}
 }
 
-// dump returns the rows of the trial, without times and with the trial's name taken out.
+// dump returns the rows of the trial as a text, without times and without the trial's name.
 func (e *trial) dump() string {
 	e.Helper()
 	all := map[string]any{}
@@ -164,7 +165,7 @@ func (e *trial) dump() string {
 			continue
 		}
 		require.NoError(e, err)
-		if !rec.PrunedAt.IsZero() { // all that is kept of it
+		if !rec.PrunedAt.IsZero() { // the tombstone has no more than this
 			all[k.String()] = rec
 			continue
 		}
@@ -198,7 +199,7 @@ var (
 	clockForm = regexp.MustCompile(`\b\d{13,}\b`) // the version of a control
 )
 
-// textOf returns a value without times.
+// textOf returns a value as a text without times.
 func (e *trial) textOf(v any) string {
 	b, err := json.MarshalIndent(v, "", " ")
 	require.NoError(e, err)

@@ -1,8 +1,8 @@
-// Package flaky makes calls of a store fail at random: one call in a given number, half of the
-// failures before the call is carried out, half after, when only the answer is lost. [Store]
-// and [Orders] fail a store's calls, [Faults.Open] the statements of a SQL driver, COMMIT
-// included. [Every] instead makes each statement of each operation fail in turn, and leaves
-// nothing to chance. It is for tests.
+// Package flaky makes calls of a store fail at random: one call in a given number. Half of the
+// failures come before the call is run, and half after it, so that only the answer is lost.
+// [Store] and [Orders] make a store's calls fail, and [Faults.Open] the statements of a SQL
+// driver, COMMIT included. [Every] instead makes each statement of each operation fail in turn,
+// without chance. The package is for tests.
 package flaky
 
 import (
@@ -12,14 +12,14 @@ import (
 	"sync"
 )
 
-// The errors of failed calls. Both look to a caller like a lost connection: neither says
-// whether the call was carried out.
+// ErrBefore and ErrAfter are the errors of failed calls. To a caller both look like a lost
+// connection, and say nothing about whether the call was run.
 var (
 	ErrBefore = errors.New("flaky: the connection was lost")
 	ErrAfter  = errors.New("flaky: the connection was lost, with the answer")
 )
 
-// Faults draws the calls that fail. Its methods may be called concurrently.
+// Faults decides which calls fail. Its methods may be called concurrently.
 type Faults struct {
 	seed  uint64
 	every int
@@ -27,18 +27,19 @@ type Faults struct {
 	mu               sync.Mutex
 	rng              *rand.Rand
 	calm             bool
-	forced           map[string]bool // calls that fail next in any case: true where they are carried out
-	callsSinceStrike int             // calls since Strike
-	matching         int             // the statements that the kind is about
-	strikeAt         int             // which of them fails, and how
+	forced           map[string]bool // names of calls that fail next in any case; true if the call is run before it fails
+	callsSinceStrike int             // the number of calls since Strike
+	matching         int             // the number of those calls that kind is about
+	strikeAt         int             // which of them fails
 	kind             Kind
-	struck           string // its name
+	struck           string // the name of the call that failed
 	calls            int
-	before           map[string]int // failures by name
+	before           map[string]int // the failures before the call was run, by name
 	after            map[string]int
 }
 
-// New returns faults that strike one call in every, at random by seed. They begin calm.
+// New returns Faults that make one call in every fail, at random by seed. At the beginning they
+// are calm.
 func New(seed uint64, every int) *Faults {
 	return &Faults{
 		seed: seed, every: every, calm: true, rng: rand.New(rand.NewPCG(seed, 14)),
@@ -46,23 +47,23 @@ func New(seed uint64, every int) *Faults {
 	}
 }
 
-// Next makes the next call of a name fail, a statement's first word say, even while it is
-// calm: after the call was carried out, or before.
+// Next makes the next call of a name fail even while the faults are calm. The name is a method, or
+// the first word of a statement. If after is true, the call is run before it fails.
 func (f *Faults) Next(name string, after bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.forced[name] = after
 }
 
-// Calm ends the faults, or lets them begin again.
+// Calm stops the faults if calm is true, and lets them begin again otherwise.
 func (f *Faults) Calm(calm bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calm = calm
 }
 
-// Calls returns how many calls came while it was not calm, and how many of them failed before
-// they were carried out, and after.
+// Calls returns how many calls came while the faults were not calm, and how many of these failed
+// before and after they were run.
 func (f *Faults) Calls() (all, before, after int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -75,14 +76,14 @@ func (f *Faults) Calls() (all, before, after int) {
 	return f.calls, before, after
 }
 
-// Lost returns how many calls of that name were carried out without an answer.
+// Lost returns how many calls of a name were run without an answer.
 func (f *Faults) Lost(name string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.after[name]
 }
 
-// String lists the failures, for a test's log.
+// String lists the failures, for the log of a test.
 func (f *Faults) String() string {
 	all, before, after := f.Calls()
 	f.mu.Lock()
@@ -90,23 +91,24 @@ func (f *Faults) String() string {
 	return fmt.Sprintf("seed %d: of %d calls %d failed before they were carried out %v, %d after %v", f.seed, all, before, f.before, after, f.after)
 }
 
-// Strike makes one call fail: the nth from now that kind is about, in the way of kind. It begins
-// to count anew.
+// Strike makes the nth call from now that kind is about fail, in the way of kind. Struck counts
+// from this call on.
 func (f *Faults) Strike(n int, kind Kind) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.callsSinceStrike, f.matching, f.strikeAt, f.kind, f.struck = 0, 0, n, kind, ""
 }
 
-// Struck returns how many calls came since Strike, and the name of the call that failed; "" for
-// none.
+// Struck returns how many calls came since Strike, and the name of the call that failed; "" if
+// none has failed.
 func (f *Faults) Struck() (seen int, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.callsSinceStrike, f.struck
 }
 
-// doomsCommit reports whether the transaction under way is the one whose COMMIT comes too late.
+// doomsCommit reports whether the COMMIT of the present transaction is the call that fails as
+// Doomed.
 func (f *Faults) doomsCommit() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -117,7 +119,7 @@ func (f *Faults) doomsCommit() bool {
 	return true
 }
 
-// draw decides about one call.
+// draw decides whether a call fails, and how.
 func (f *Faults) draw(name string) Kind {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -147,7 +149,7 @@ func (f *Faults) draw(name string) Kind {
 	return None
 }
 
-// callWithFaults carries out do, or not, and loses its answer, or not.
+// callWithFaults runs do unless a fault prevents it, and may lose the answer.
 func callWithFaults[T any](f *Faults, name string, do func() (T, error)) (T, error) {
 	v, err := half(f, name, do)
 	if errors.Is(err, ErrAfter) {
@@ -157,8 +159,8 @@ func callWithFaults[T any](f *Faults, name string, do func() (T, error)) (T, err
 	return v, err
 }
 
-// half is callWithFaults for a function that returns a result beside the error of a lost answer:
-// the work that it may have done.
+// half is callWithFaults for a func whose result also counts after the error of a lost answer: it
+// is the work that may have been done.
 func half[T any](f *Faults, name string, do func() (T, error)) (T, error) {
 	return strike(f.draw(name), name, do)
 }
@@ -175,7 +177,7 @@ func strike[T any](k Kind, name string, do func() (T, error)) (T, error) {
 	return v, err
 }
 
-// callForError is callWithFaults for a function that returns only an error.
+// callForError is callWithFaults for a func that returns only an error.
 func callForError(f *Faults, name string, do func() error) error {
 	_, err := callWithFaults(f, name, func() (struct{}, error) { return struct{}{}, do() })
 	return err

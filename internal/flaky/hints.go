@@ -12,23 +12,23 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// ErrDeaf is why a listener of [Hints] hears nothing any more.
+// ErrDeaf is the error of a listener of [Hints] that gets no hints any more.
 var ErrDeaf = errors.New("flaky: the session that listens was lost")
 
-// Hints is a store whose hints are lost, doubled, late and made up, at random by seed, for each
-// listener in another way. In one seed of four every hint is lost, and the listeners believe all
-// the same that they hear.
+// Hints is a store whose hints are lost, doubled, delayed and made up, at random by seed and
+// differently for each listener. For one seed in four every hint is lost, and the listeners
+// nevertheless think that hints arrive.
 type Hints struct {
 	store.Store
 	deaf bool
 	seed uint64
 
 	mu                         sync.Mutex
-	listeners                  uint64 // so far
+	listeners                  uint64 // the number of listeners so far
 	heard, lost, doubled, late int
 }
 
-// maxHintDelay is how late a hint may be.
+// maxHintDelay is the longest delay of a hint.
 const maxHintDelay = 30 * time.Second
 
 // NewHints returns a store with such hints.
@@ -36,14 +36,14 @@ func NewHints(s store.Store, seed uint64) *Hints {
 	return &Hints{Store: s, seed: seed, deaf: seed%4 == 3}
 }
 
-// String says how many hints met which fault.
+// String says how many hints had which fault.
 func (s *Hints) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return fmt.Sprintf("hints: %d, lost %d, doubled %d, late %d", s.heard, s.lost, s.doubled, s.late)
 }
 
-// Hear is [store.Store].Hear. Its session ends after a while.
+// Hear is [store.Store].Hear. It returns an error after some time, as a session that ends.
 func (s *Hints) Hear(ctx context.Context, l store.Listener) error {
 	s.mu.Lock()
 	s.listeners++
@@ -72,7 +72,8 @@ func (s *Hints) Hear(ctx context.Context, l store.Listener) error {
 	return err
 }
 
-// drawDelays returns after what times a listener gets a hint: none if it is lost.
+// drawDelays returns the times after which a listener gets a hint. There are none if the hint is
+// lost.
 func (s *Hints) drawDelays(rng *rand.Rand, h store.Hint) []time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,8 +97,8 @@ func randomUpTo(rng *rand.Rand, d time.Duration) time.Duration {
 	return time.Duration(rng.Int64N(int64(d)))
 }
 
-// Forge tells a hint that nothing has happened for: a lane that nobody has, finals that nobody
-// saw.
+// Forge sends a hint about nothing that has happened: lanes that do not exist, and batches that
+// nobody has added.
 func (s *Hints) Forge(ctx context.Context, n int, lanes ...batch.ServiceID) error {
 	h := store.Hint{From: fmt.Sprint("forged ", n), Lanes: append(lanes, batch.ServiceID(fmt.Sprint("forged", n))), WholeTopics: store.TopicFinals | store.TopicOrders}
 	return s.Store.Tell(ctx, h)

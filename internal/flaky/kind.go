@@ -3,22 +3,22 @@ package flaky
 // Kind is a way in which a call fails.
 type Kind int
 
-// The ways.
+// These are the ways.
 const (
 	None Kind = iota
-	// Before is an error, and the call was not carried out.
+	// Before is an error of a call that was not run.
 	Before
-	// After is an error, and the call was carried out.
+	// After is an error of a call that was run.
 	After
-	// Cut is a connection that is gone before the call was carried out.
+	// Cut is a connection that was lost before the call was run.
 	Cut
-	// Shutdown is a server that ends the connection once it has carried the call out, and says so
-	// (SQLSTATE 57P01): as a COMMIT may end that waits for a standby.
+	// Shutdown is a server that runs the call, and then ends the connection with an error
+	// (SQLSTATE 57P01), as may happen to a COMMIT that waits for a standby.
 	Shutdown
-	// Undone is an error of a call that was not carried out, after which the transaction is gone:
-	// as SQLite ends one by itself where the disk is full.
+	// Undone is an error of a call that was not run, after which the transaction has ended, as
+	// when SQLite ends a transaction by itself because the disk is full.
 	Undone
-	// Doomed is a COMMIT in a transaction that had failed, which PostgreSQL answers with ROLLBACK.
+	// Doomed is a COMMIT in a failed transaction, which PostgreSQL answers with ROLLBACK.
 	Doomed
 )
 
@@ -27,10 +27,10 @@ func (k Kind) String() string {
 	return [...]string{"none", "before", "after", "cut", "shutdown", "undone", "doomed"}[k]
 }
 
-// onlyCommits reports whether the kind is about a COMMIT.
+// onlyCommits reports whether calls other than COMMIT cannot fail in this way.
 func (k Kind) onlyCommits() bool { return k == Shutdown || k == Doomed }
 
-// shutdown is the error of a server that ends a connection.
+// shutdown is the error of a server that ends the connection.
 type shutdown struct{}
 
 func (shutdown) Error() string    { return "flaky: terminating connection due to administrator command" }

@@ -18,8 +18,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Load is the work of a Runner on a failing store: batches are added to each lane, one every
-// Pause or so, for a while. The ledger executes every batch that it gets, even twice.
+// Load is the load of a Runner on a failing store: batches are added to each lane, about one in
+// each Pause, for the time For. The ledger executes every batch that it gets, even twice.
 type Load struct {
 	Lanes int
 	Pause time.Duration
@@ -30,15 +30,15 @@ type Load struct {
 // order.
 type Latencies []time.Duration
 
-// At returns a quantile, 0.99 say.
+// At returns a quantile, such as 0.99.
 func (l Latencies) At(q float64) time.Duration { return l[min(len(l)-1, int(q*float64(len(l))))] }
 
-// String is for a test's log.
+// String describes the latencies for the log of a test.
 func (l Latencies) String() string {
 	return fmt.Sprintf("%d batches: p50 %s, p99 %s, worst %s", len(l), l.At(0.5).Round(time.Millisecond), l.At(0.99).Round(time.Millisecond), l.At(1).Round(time.Millisecond))
 }
 
-// retry is a caller that repeats a failed call.
+// retry repeats a failed call, as a caller does.
 func retry(t testing.TB, do func() error) {
 	for {
 		err := do()
@@ -53,8 +53,9 @@ func retry(t testing.TB, do func() error) {
 	}
 }
 
-// Run delivers the load with one Runner, with faults from its start to its end, and compares
-// the ledger's log with the order of the Adds: all final, once, in order.
+// Run delivers the load with one Runner, with faults from beginning to end. It compares the
+// ledger's log with the order of the Adds: every batch is final, and was executed once and in
+// order.
 func (l Load) Run(t testing.TB, s store.Store, f *Faults, o *dltbatch.Options) Latencies {
 	t.Helper()
 	ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 20 * time.Millisecond, Latency: 2 * time.Millisecond})
@@ -63,7 +64,7 @@ func (l Load) Run(t testing.TB, s store.Store, f *Faults, o *dltbatch.Options) L
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
-	for !r.Health().Running { // its first read of the store must not fail: nobody retries it
+	for !r.Health().Running { // the Runner's first read of the store must not fail, since nobody repeats it
 		time.Sleep(time.Millisecond)
 	}
 	f.Calm(false)

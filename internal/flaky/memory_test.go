@@ -12,12 +12,12 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// calls measures the latency on a memory store where one call in every fails; with every 0
+// calls measures the latencies on a memory store on which one call in every fails. If every is 0,
 // none fails.
 func calls(t *testing.T, seed uint64, every int, l flaky.Load) (took flaky.Latencies, f *flaky.Faults) {
 	synctest.Test(t, func(t *testing.T) {
 		f = flaky.New(seed, max(1, every))
-		s := &flaky.Store{Store: memory.New(), Faults: flaky.New(seed, 1)} // which stays calm
+		s := &flaky.Store{Store: memory.New(), Faults: flaky.New(seed, 1)} // these faults stay calm
 		if every > 0 {
 			s.Faults = f
 		}
@@ -26,9 +26,8 @@ func calls(t *testing.T, seed uint64, every int, l flaky.Load) (took flaky.Laten
 	return took, f
 }
 
-// The library retries a failed call by itself, after a short wait: where one call in ten of
-// the store fails, half of them with their answers lost, the p99 of a batch is at most a
-// second more.
+// The library retries a failed call by itself, after a short pause. If one call of the store in
+// ten fails, half of them with a lost answer, the p99 of the latency is at most a second longer.
 func TestOneCallInTenFails(t *testing.T) {
 	load := flaky.Load{Lanes: 10, Pause: time.Second, For: 2 * time.Minute}
 	calm, _ := calls(t, 1, 0, load)

@@ -26,7 +26,7 @@ func (e *trial) key(k batch.Key) {
 	}
 }
 
-// addBatches stores some batches of a lane.
+// addBatches adds n batches of a lane.
 func (e *trial) addBatches(service string, n int) (all []batch.Batch) {
 	e.Helper()
 	for i := range n {
@@ -36,7 +36,8 @@ func (e *trial) addBatches(service string, n int) (all []batch.Batch) {
 	return all
 }
 
-// claimLanes claims all of some lanes, with a salt that makes versions the same each time.
+// claimLanes claims all batches of some lanes, with a salt that makes the versions the same in
+// each try.
 func (e *trial) claimLanes(on store.Store, salt uint32, services ...string) (store.Claimed, error) {
 	q := store.ClaimQuery{Limit: 9, Window: 9, TTL: time.Hour, Salt: salt, Instance: "flaky"}
 	for _, s := range services {
@@ -61,7 +62,7 @@ func claims(c store.Claimed) (all []store.Claim) {
 	return all
 }
 
-// claimedBatches adds batches, claims them and returns the claims.
+// claimedBatches adds and claims batches, and returns the claims.
 func (e *trial) claimedBatches(service string, n int) []store.Claim {
 	e.Helper()
 	e.addBatches(service, n)
@@ -98,7 +99,7 @@ func (e *trial) results(on store.Store, outcomes []store.Outcome) (any, error) {
 
 var person = batch.By{Actor: "ada", Reason: "ticket 9"}
 
-// personOperation returns an operation of a person upon a batch.
+// personOperation returns an operation by which a person acts upon a batch.
 func personOperation(name string, set func(e *trial) batch.Key, do func(e *trial, seen batch.Record) (batch.Record, error)) operation {
 	return operation{
 		name: name,
@@ -125,7 +126,7 @@ func addOperations() []operation {
 			}
 			e.prepared = all
 			if len(e.keys) > 10 {
-				e.keys = append(e.keys[:2:2], e.keys[len(e.keys)-2:]...) // to look at
+				e.keys = append(e.keys[:2:2], e.keys[len(e.keys)-2:]...) // a dump reads only these
 			}
 		}
 	}
@@ -197,7 +198,7 @@ func deliveryOperations() []operation {
 				}
 				return named, err
 			},
-			undo: func(e *trial, _ any) { // the claimed batches are put back, and all wait again
+			undo: func(e *trial, _ any) { // the claimed batches are put back, so that all wait again
 				var back []store.Outcome
 				for _, c := range e.prepared.([]store.Claim) {
 					back = append(back, store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Unposted, Back: c.From})
@@ -217,7 +218,7 @@ func deliveryOperations() []operation {
 		{name: "record what comes with its row", prepare: outcomes(true), do: record},
 		{name: "record", prepare: outcomes(false), do: record},
 		{
-			name: "lease rows", // which does not show
+			name: "lease rows", // a lease does not show in a dump
 			prepare: func(e *trial) {
 				var all []store.Outcome
 				for _, c := range e.claimedBatches("a", 2) {
@@ -252,7 +253,7 @@ func deliveryOperations() []operation {
 						require.NoError(e, err)
 						leased = leased && look.Row.NextCheck.Sub(look.At) > time.Minute
 					}
-					return len(known) == 2 && leased // a transaction that was cut may still hold the rows
+					return len(known) == 2 && leased // the transaction of a connection that was cut may still have the rows locked
 				})
 				require.Len(e, known, 2, "a row is leased, and nobody knows it")
 			},
@@ -323,7 +324,7 @@ func upkeepOperations() []operation {
 		{
 			name: "prune", inParts: true,
 			prepare: func(e *trial) {
-				_, err := e.Faultless.Prune(e.Context(), store.PruneQuery{Limit: 100_000}) // of other trials
+				_, err := e.Faultless.Prune(e.Context(), store.PruneQuery{Limit: 100_000}) // removes the rows of other trials
 				require.NoError(e, err)
 				e.finalBatches("a", 2, store.IsCommitted)
 				e.finalBatches("b", 1, store.Refused)

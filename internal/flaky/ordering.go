@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// newOrders returns some new orders of a party.
+// newOrders returns n new orders of a party.
 func (e *trial) newOrders(n int, deadline time.Time) (all []order.Order) {
 	party := batch.ServiceID(e.name + "p")
 	e.orders = []batch.ServiceID{party}
@@ -21,7 +21,7 @@ func (e *trial) newOrders(n int, deadline time.Time) (all []order.Order) {
 	return all
 }
 
-// addOrders stores some new orders.
+// addOrders adds n new orders.
 func (e *trial) addOrders(n int, deadline time.Time) (refs []order.Ref) {
 	e.Helper()
 	all := e.newOrders(n, deadline)
@@ -32,7 +32,7 @@ func (e *trial) addOrders(n int, deadline time.Time) (refs []order.Ref) {
 	return refs
 }
 
-// verdictsOf returns verdicts that give all orders a state.
+// verdictsOf returns verdicts that put all orders into a state.
 func verdictsOf(refs []order.Ref, state order.State, group string) (all []order.Verdict) {
 	for _, r := range refs {
 		v := order.Verdict{Ref: r, State: state, Group: group}
@@ -61,7 +61,7 @@ func orderOperations() []operation {
 			},
 		},
 		{
-			name: "settle orders", inParts: true, // an answer that is lost is a false the next time
+			name: "settle orders", inParts: true, // after a lost answer, the repeated call returns false
 			prepare: func(e *trial) {
 				queued(e)
 				did, err := e.Faultless.PrepareBatch(e.Context(), e.batch("p", "made"), refs(e))

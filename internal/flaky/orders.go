@@ -7,7 +7,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 )
 
-// Orders is a store of orders whose calls fail. ListOrders never fails.
+// Orders is a store of orders whose calls fail, except ListOrders.
 type Orders struct {
 	order.Store
 	Faults *Faults

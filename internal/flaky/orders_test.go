@@ -22,15 +22,15 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// builder makes a batch whose id names its orders.
+// builder makes a batch whose id consists of the ids of its orders.
 type builder struct{}
 
 func (builder) Build(_ context.Context, party batch.ServiceID, orders []order.Order) (batch.Batch, error) {
 	return batch.Batch{ID: batch.ID("b-" + string(orders[0].ID)), Service: party, Payload: []byte("x")}, nil
 }
 
-// orders measures the latency of orders where one call in every fails; with every 0 none
-// fails.
+// orders measures the latencies of orders on a store on which one call in every fails. If every is
+// 0, none fails.
 func orders(t *testing.T, seed uint64, every int) (took flaky.Latencies, f *flaky.Faults) {
 	synctest.Test(t, func(t *testing.T) {
 		f = flaky.New(seed, max(1, every))
@@ -94,7 +94,7 @@ func orders(t *testing.T, seed uint64, every int) (took flaky.Latencies, f *flak
 	return took, f
 }
 
-// The loops of auto-batching retry by themselves, too.
+// The loops of auto-batching also retry by themselves.
 func TestOneCallInTenFailsOrders(t *testing.T) {
 	calm, _ := orders(t, 1, 0)
 	t.Logf("no faults: %s", calm)

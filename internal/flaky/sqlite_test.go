@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	_ "github.com/mattn/go-sqlite3" // the driver
+	_ "github.com/mattn/go-sqlite3" // registers the driver
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/flaky"
@@ -20,13 +20,13 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite"
 )
 
-// openSQLite is a migrated store whose statements fail.
+// openSQLite returns a migrated store whose statements fail.
 func openSQLite(t *testing.T, f *flaky.Faults) *sqlite.Store {
 	_, s := openBoth(t, f)
 	return s
 }
 
-// openBoth also returns the database.
+// openBoth returns the database, and a migrated store whose statements fail.
 func openBoth(t *testing.T, f *flaky.Faults) (*sql.DB, *sqlite.Store) {
 	dsn := fmt.Sprintf("file:%s?_journal_mode=WAL&_busy_timeout=5000&_synchronous=NORMAL&_foreign_keys=on&_txlock=immediate", filepath.Join(t.TempDir(), "q.db"))
 	db, err := f.Open("sqlite3", dsn)
@@ -45,8 +45,8 @@ func TestContractSQLite(t *testing.T) {
 	flaky.Contract(t, openSQLite(t, f), f)
 }
 
-// One statement in ten fails, in real time: all is final, once and in order; the latency is
-// printed.
+// If one statement in ten fails, all batches become final, once and in order. The test runs in
+// real time, and prints the latencies.
 func TestOneStatementInTenFailsSQLite(t *testing.T) {
 	load := flaky.Load{Lanes: 8, Pause: 200 * time.Millisecond, For: 4 * time.Second}
 	calm := flaky.New(1, 1<<30)
@@ -55,16 +55,16 @@ func TestOneStatementInTenFailsSQLite(t *testing.T) {
 	t.Logf("one in ten: %s\n%s", load.Run(t, openSQLite(t, f), f, nil), f)
 }
 
-// A transaction whose BEGIN lost its answer is ended: otherwise it would keep all others from
-// writing for ever. This holds even where the ROLLBACK fails, too, and the connection is given
-// up with statements that others had prepared on it.
+// A transaction whose BEGIN lost its answer is ended, since otherwise it would keep all others
+// from writing for ever. This is so even if the ROLLBACK fails, too, and the connection is closed
+// with statements that other writers have prepared on it.
 func TestABeginWithoutAnAnswer(t *testing.T) {
 	for _, rollback := range []bool{false, true} {
 		f := flaky.New(1, 10)
 		s := openSQLite(t, f)
 		var others sync.WaitGroup
 		stop := make(chan struct{})
-		for i := range 4 { // so that connections are handed from one writer to the next
+		for i := range 4 { // several, so that connections are passed from one writer to the next
 			others.Go(func() {
 				for n := 0; ; n++ {
 					select {
@@ -97,7 +97,7 @@ func TestABeginWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// Each statement of each operation fails once, in each way in which SQLite's statements fail.
+// Each statement of each operation fails once, in each way in which SQLite's statements can fail.
 func TestEveryStatementFailsSQLite(t *testing.T) {
 	tier.Long(t)
 	f := flaky.New(1, 10)

@@ -8,9 +8,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Store is a store whose calls fail. The acts of operators and people ([store.CanOperate],
-// [store.CanControl], [store.CanInspect]) and reads ([store.Store].Get, List, Counts) never
-// fail: the library does not retry them.
+// Store is a store whose calls fail. The acts and questions of people ([store.CanOperate],
+// [store.CanControl], [store.CanInspect]) and the reads Get, List and Counts never fail, because
+// the library does not retry them.
 type Store struct {
 	store.Store
 	Faults *Faults
@@ -40,8 +40,8 @@ func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceI
 	return callWithFaults(s.Faults, "Lanes", func() ([]batch.ServiceID, error) { return s.Store.Lanes(ctx, q) })
 }
 
-// Claim is [store.Store].Claim. Where its answer is lost it returns, as a store must, the
-// claims that it may have made.
+// Claim is [store.Store].Claim. If its answer is lost it returns, as a store must, the claims that
+// it may have made.
 func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	return half(s.Faults, "Claim", func() (store.Claimed, error) { return s.Store.Claim(ctx, q, choose) })
 }
@@ -61,8 +61,8 @@ func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.A
 	return callWithFaults(s.Faults, "Record", func() ([]store.Applied, error) { return s.Store.Record(ctx, outcomes) })
 }
 
-// Pending is [store.Store].Pending. Where its answer is lost it returns, as a store must, the
-// rows that it may have leased.
+// Pending is [store.Store].Pending. If its answer is lost it returns, as a store must, the rows
+// that it may have leased.
 func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
 	return half(s.Faults, "Pending", func() ([]store.InFlight, error) { return s.Store.Pending(ctx, q) })
 }
@@ -77,8 +77,8 @@ func (s *Store) Checked(ctx context.Context, due []store.Due) error {
 	return callForError(s.Faults, "Checked", func() error { return s.Store.Checked(ctx, due) })
 }
 
-// ReadTexts is [store.Store].ReadTexts. The name of the ledger is read without a failure: a Run
-// that cannot read it ends at once.
+// ReadTexts is [store.Store].ReadTexts. Reads of the ledger's name never fail, because a Run that
+// cannot read it ends at once.
 func (s *Store) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) ([]store.Text, time.Time, error) {
 	if kind == store.TextLedger {
 		return s.Store.ReadTexts(ctx, kind, names...)
@@ -94,8 +94,8 @@ func (s *Store) ReadTexts(ctx context.Context, kind store.TextKind, names ...str
 	return v.all, v.now, err
 }
 
-// SwapTexts is [store.Store].SwapTexts. The name of the ledger is written without a failure, as it
-// is read.
+// SwapTexts is [store.Store].SwapTexts. Writes of the ledger's name never fail, as its reads do
+// not.
 func (s *Store) SwapTexts(ctx context.Context, texts ...store.Text) (bool, error) {
 	if len(texts) > 0 && texts[0].Kind == store.TextLedger {
 		return s.Store.SwapTexts(ctx, texts...)

@@ -9,9 +9,9 @@ import (
 	"sync"
 )
 
-// Dial connects to a PostgreSQL server. A statement that fails breaks its connection, as a
-// network does: before the server gets it, or instead of its answer. A driver that lets its users
-// dial can have such faults without database/sql.
+// Dial connects to a PostgreSQL server. A statement that fails breaks its connection, as a network
+// does: before the server gets the statement, or instead of its answer. A driver that accepts a
+// dial func can have such faults without database/sql.
 func (f *Faults) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, network, address)
@@ -21,26 +21,26 @@ func (f *Faults) Dial(ctx context.Context, network, address string) (net.Conn, e
 	return &faultyConn{Conn: c, f: f, prepared: map[string]string{}}, nil
 }
 
-// faultyConn is a connection in PostgreSQL's protocol.
+// faultyConn is a connection that carries PostgreSQL's protocol.
 type faultyConn struct {
 	net.Conn
 	f *Faults
 
 	mu            sync.Mutex
-	startupSent   bool              // the first message to the server has no kind
-	outgoing      []byte            // of a message to the server
-	prepared      map[string]string // the verbs of statements by their names
+	startupSent   bool              // true after the first message to the server, which has no type byte
+	outgoing      []byte            // the part of a message to the server that was written so far
+	prepared      map[string]string // the verbs of prepared statements, by the statements' names
 	boundVerb     string            // the verb of the statement that is executed next
 	brokenErr     error             // why nothing is read any more
 	loseAnswerErr error             // why the next answer is lost
-	saysItEnds    bool              // the server says in its place that it ends the connection
-	lastWords     []byte            // the part of it that is not read yet
-	commitDoomed  bool              // the COMMIT on its way is answered with ROLLBACK
+	saysItEnds    bool              // true if the server sends an error that it ends the connection, instead of the answer
+	lastWords     []byte            // the part of that error that is not read yet
+	commitDoomed  bool              // true if the COMMIT under way is answered with ROLLBACK
 	incomingHead  []byte            // the head of a message from the server
-	bodyLeft      int               // how much of its body is to come
+	bodyLeft      int               // how many bytes of its body are still to come
 }
 
-// Write sends messages on, or none of them.
+// Write sends all messages on, or none of them.
 func (w *faultyConn) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,7 +64,7 @@ func (w *faultyConn) Write(p []byte) (int, error) {
 	}
 	if w.brokenErr != nil {
 		_ = w.Conn.Close()
-		return len(p), nil // it is lost on its way
+		return len(p), nil // the message is lost on its way
 	}
 	if w.commitDoomed {
 		w.commitDoomed = false
@@ -74,7 +74,7 @@ func (w *faultyConn) Write(p []byte) (int, error) {
 	return w.Conn.Write(p)
 }
 
-// message returns a message of texts.
+// message returns a message that consists of texts.
 func message(kind byte, texts ...string) []byte {
 	m := []byte{kind, 0, 0, 0, 0}
 	for _, t := range texts {
@@ -84,7 +84,7 @@ func message(kind byte, texts ...string) []byte {
 	return m
 }
 
-// drawForMessage draws whether the statement of a message fails.
+// drawForMessage decides whether the statement of a message fails.
 func (w *faultyConn) drawForMessage(kind byte, body []byte) {
 	name, rest, _ := bytes.Cut(body, []byte{0})
 	text, _, _ := bytes.Cut(rest, []byte{0})
@@ -92,7 +92,7 @@ func (w *faultyConn) drawForMessage(kind byte, body []byte) {
 	case 'P':
 		w.prepared[string(name)] = statementVerb(string(text))
 		return
-	case 'B': // its first string is a portal
+	case 'B': // the first string of this message is the name of a portal
 		w.boundVerb = w.prepared[string(text)]
 		return
 	case 'Q':
@@ -112,7 +112,7 @@ func (w *faultyConn) drawForMessage(kind byte, body []byte) {
 	}
 }
 
-// Read loses an answer once the server has sent all of it.
+// Read loses an answer after the server has sent all of it.
 func (w *faultyConn) Read(p []byte) (int, error) {
 	for {
 		if n := w.readLastWords(p); n > 0 {
@@ -140,7 +140,7 @@ func (w *faultyConn) Read(p []byte) (int, error) {
 	}
 }
 
-// readLastWords reads the server's last words.
+// readLastWords reads the error with which the server ends the connection.
 func (w *faultyConn) readLastWords(p []byte) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -160,7 +160,7 @@ func (w *faultyConn) isReady(p []byte) (ready bool) {
 		w.incomingHead, p = append(w.incomingHead, p[0]), p[1:]
 		if len(w.incomingHead) == 5 {
 			if ready = ready || w.incomingHead[0] == 'Z'; w.incomingHead[0] == 'Z' && len(p) > 0 && p[0] == 'T' && w.f.doomsCommit() {
-				p[0] = 'E' // so the server says that the transaction has failed
+				p[0] = 'E' // so that the server says that the transaction has failed
 			}
 			w.bodyLeft, w.incomingHead = int(binary.BigEndian.Uint32(w.incomingHead[1:]))-4, w.incomingHead[:0]
 		}

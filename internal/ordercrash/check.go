@@ -46,7 +46,7 @@ func (w *World) check(producers []*producer) {
 	assert.Empty(t, open)
 }
 
-const initialBalance = 1_000_000 // every party's balance at the beginning
+const initialBalance = 1_000_000 // the balance of every party at the beginning
 
 func (w *World) storedOrders() map[order.ID]order.Record {
 	out := map[order.ID]order.Record{}
@@ -62,7 +62,7 @@ func (w *World) storedOrders() map[order.ID]order.Record {
 	}
 }
 
-// checkOrder compares one order with its payee's balance.
+// checkOrder compares an order with its payee's balance.
 func (w *World) checkOrder(o order.Order, rec order.Record, balance int64) {
 	t := w.t
 	paid := int64(0)
@@ -92,8 +92,8 @@ func (w *World) checkOrder(o order.Order, rec order.Record, balance int64) {
 	}
 }
 
-// checkPlaces finds orders that took effect before an order that was added earlier. It looks
-// only at orders that were part of one batch only.
+// checkPlaces finds orders that took effect before an order that was added earlier. It considers
+// only orders that were part of a single batch.
 func (w *World) checkPlaces(p *producer, stored map[order.ID]order.Record) {
 	place := map[string]int{}
 	for _, e := range w.ledger.Journal() {

@@ -6,7 +6,7 @@ import (
 	"database/sql/driver"
 )
 
-// connect opens a database on which every statement is a step.
+// connect opens a database on which every statement calls step.
 func (k *killer) connect(name, dsn string) (*sql.DB, error) {
 	db, err := sql.Open(name, dsn)
 	if err != nil {
@@ -48,7 +48,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return &conn{inner, c.k}, nil
 }
 
-// conn hands everything on, and stops at every statement.
+// conn passes every call on, and calls step before and after every statement.
 type conn struct {
 	driver.Conn
 	k *killer
@@ -126,8 +126,8 @@ func (c *conn) CheckNamedValue(v *driver.NamedValue) error {
 	return driver.ErrSkip
 }
 
-// AutoCommit implements the method that package sqlite calls on a connection whose
-// transaction failed.
+// AutoCommit implements the method that package sqlite calls on a connection whose transaction
+// failed.
 func (c *conn) AutoCommit() bool {
 	a, ok := c.Conn.(interface{ AutoCommit() bool })
 	return ok && a.AutoCommit()
@@ -140,7 +140,7 @@ type stmt struct {
 
 func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
 	s.k.step(ctx)
-	return s.Stmt.(driver.StmtExecContext).ExecContext(ctx, args) // every driver here has it
+	return s.Stmt.(driver.StmtExecContext).ExecContext(ctx, args) // every driver here has this method
 }
 
 func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {

@@ -16,10 +16,10 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 )
 
-// firstPost is a command at its first POST.
+// firstPost is what a command had at its first POST.
 type firstPost struct {
 	party    batch.ServiceID
-	commands string   // the bytes
+	commands string   // the bytes of the commands
 	to       []string // the payees
 	attempts map[int]bool
 }
@@ -32,9 +32,9 @@ type submission struct {
 	Commands     json.RawMessage   `json:"commands"`
 }
 
-// serve hands requests on to the participant. It checks every submission against the
-// database, and drops a submission that comes later than the client's limit allows: on a busy
-// machine a request of a dead worker may be read seconds after it was written.
+// serve passes requests to the participant. It checks every submission against the database. It
+// drops a submission that comes after the client's deadline, since on a busy machine a request of
+// a dead worker may be read seconds after it was written.
 func (w *World) serve(rw http.ResponseWriter, r *http.Request) {
 	if r.Method+" "+r.URL.Path != "POST /v2/commands/async/submit" {
 		w.ledger.ServeHTTP(rw, r)
@@ -61,9 +61,9 @@ func (w *World) serve(rw http.ResponseWriter, r *http.Request) {
 	w.ledger.ServeHTTP(rw, r)
 }
 
-// inspect checks a submission at the time of its POST: its batch is stored and its attempt
-// counted and spent, no other batch of the party is under way, and its bytes are the same as
-// in the attempts before. It reports a violation.
+// inspect checks a submission at the time of its POST: its batch is stored, its attempt is counted
+// and spent, no other batch of the party is under way, and its bytes are those of the earlier
+// attempts. It reports a violation.
 func (w *World) inspect(r *http.Request, s submission) {
 	key := batch.Key{Service: s.ActAs[0], ID: batch.ID(s.CommandID)}
 	number, err := strconv.Atoi(strings.TrimPrefix(s.SubmissionID, s.CommandID+"#"))
@@ -102,8 +102,8 @@ func (w *World) inspect(r *http.Request, s submission) {
 		if o.Batch == key.ID {
 			continue
 		}
-		// The parent may read a dead worker's request when the batch is final and the next
-		// batch exists.
+		// The parent may read a request of a dead worker after the batch has become final and the
+		// next batch exists, so a final batch is no violation.
 		if rec, err = w.st.Get(r.Context(), key); err == nil && !rec.Final() {
 			w.fail("attempt %d of %s is posted, and order %s is part of %s", number, key, o.ID, o.Batch)
 		}
@@ -125,8 +125,8 @@ func recipients(commands json.RawMessage) (to []string) {
 	return to
 }
 
-// drawFault returns the participant's fault for the first submissions of a command, by seed. A
-// late fault comes within half of the time that the client declares, and a late decision within
+// drawFault returns the participant's faults for the first submissions of a command, by seed. A
+// late arrival comes within half of the time that the client declares, and a late decision within
 // half of Decided.
 func (w *World) drawFault(p cantontest.RequestPoint) cantontest.Fault {
 	h := fnv.New64a()

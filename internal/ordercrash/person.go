@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// person decides batches that need a decision, by the participant's books. The participant
-// prunes meanwhile, so that a late question finds nothing.
+// person is a person who decides batches that need a decision, by the participant's books. The
+// participant prunes meanwhile, so that a late question finds nothing.
 func (w *World) person(ctx context.Context) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -26,7 +26,7 @@ func (w *World) person(ctx context.Context) {
 		}
 		open, _, err := w.st.List(ctx, store.ListQuery{Open: true, Limit: 100})
 		if err != nil {
-			continue // the workers have the database; person looks again
+			continue // the workers have locked the database; the next round tries again
 		}
 		for _, rec := range open {
 			if rec.Decision == "" {
@@ -49,7 +49,8 @@ func (w *World) person(ctx context.Context) {
 	}
 }
 
-// outcomeOf returns the outcome of a command; sure is false while some of it is still under way.
+// outcomeOf returns the ruling about a command. sure is false while a submission of it is still
+// under way.
 func (w *World) outcomeOf(id batch.ID) (ruling batch.Ruling, sure bool) {
 	ruling, flying := batch.NotExecutedSendAgain, 0
 	for _, e := range w.ledger.Journal() {

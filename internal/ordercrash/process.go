@@ -16,23 +16,23 @@ import (
 	"github.com/dltbatch/dltbatch/internal/daemon"
 )
 
-// process is a worker: this test binary with a job.
+// process is a worker: this test binary, started with a job.
 type process struct {
 	url   string
 	cmd   *exec.Cmd
 	stdin io.Closer
 	ended chan struct{}
 	// killed, err and tail are complete before ended is closed.
-	killed Window // the window of the kill
+	killed Window // the window in which the worker was killed
 	err    error
-	tail   tail // of the worker's standard error
+	tail   tail // the end of the worker's standard error
 }
 
-// processTimeout is the time that a worker may take to start, or to stop.
+// processTimeout is how long a worker may take to start or to stop.
 const processTimeout = 60 * time.Second
 
-// spawn starts a worker and waits until it listens, or is dead already. The kernel kills the
-// worker when this process dies.
+// spawn starts a worker and waits until it listens or is dead. The kernel kills the worker when
+// this process ends.
 func spawn(j job) (*process, error) {
 	text, err := json.Marshal(j)
 	if err != nil {
@@ -52,7 +52,7 @@ func spawn(j job) (*process, error) {
 	}
 	started, listens := make(chan error, 1), make(chan string, 1)
 	go func() {
-		runtime.LockOSThread() // the signal comes when the thread that started it ends
+		runtime.LockOSThread() // the kernel sends the signal when the thread that started the worker ends
 		defer close(p.ended)
 		err := p.cmd.Start()
 		started <- err
@@ -84,9 +84,9 @@ func spawn(j job) (*process, error) {
 	return p, nil
 }
 
-// kill is kill -9.
+// kill kills the worker, as kill -9 does.
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // the worker may have ended
+	_ = p.cmd.Process.Kill() // an error means that the worker has ended
 	<-p.ended
 }
 
@@ -98,7 +98,7 @@ func (p *process) stop() error {
 	select {
 	case <-p.ended:
 	case <-timer.C:
-		_ = p.cmd.Process.Signal(syscall.SIGQUIT) // the worker prints where it hangs
+		_ = p.cmd.Process.Signal(syscall.SIGQUIT) // the worker prints where its goroutines hang
 		<-p.ended
 	}
 	if p.err != nil {
@@ -107,7 +107,7 @@ func (p *process) stop() error {
 	return nil
 }
 
-// tail keeps the last bytes written to it.
+// tail keeps the last bytes that are written to it.
 type tail struct {
 	mu   sync.Mutex
 	text []byte

@@ -19,17 +19,17 @@ import (
 const (
 	parties = 6
 	addTime = 3 * time.Second
-	backlog = 40 // open orders; from this number on nothing is added
+	backlog = 40 // the number of open orders from which on none is added
 )
 
-// producer adds the orders of a party, in order, and repeats each until it is acknowledged.
+// producer adds the orders of a party in order, and repeats each until it is acknowledged.
 type producer struct {
 	w             *World
 	party         batch.ServiceID
 	rng           *rand.Rand
 	client        *http.Client
-	orders        []order.Order // acknowledged orders
-	repeatedCalls int           // calls that were not acknowledged
+	orders        []order.Order // the acknowledged orders
+	repeatedCalls int           // the number of calls that were not acknowledged
 }
 
 func (w *World) newProducer(i int) *producer {
@@ -57,7 +57,7 @@ func (p *producer) run(ctx context.Context) {
 		for range 1 + p.rng.IntN(5) {
 			orders = append(orders, p.order(len(p.orders)+len(orders)))
 		}
-		for p.rng.IntN(50) == 0 || !p.add(orders) { // now and then once more, although the first call was acknowledged
+		for p.rng.IntN(50) == 0 || !p.add(orders) { // sometimes the call is repeated although it was acknowledged
 			p.repeatedCalls++
 			if p.w.isOver() {
 				return
@@ -79,11 +79,11 @@ func (w *World) isOver() bool {
 	return len(w.errs) > 0
 }
 
-// payee returns the party that an order pays, and no other order pays it: its balance says how
-// often the order was paid.
+// payee returns the party that an order pays. No other order pays this party, so its balance shows
+// how often the order was paid.
 func payee(id order.ID) string { return "To-" + string(id) }
 
-// order makes the party's n-th order. Ids do not follow the order of adding.
+// order makes the n-th order of the party. The order of the ids is not the order of adding.
 func (p *producer) order(n int) order.Order {
 	o := order.Order{ID: order.ID(fmt.Sprintf("%x-%s-%d", p.rng.Uint32(), p.party[:6], n)), Party: p.party, Urgent: p.rng.IntN(8) == 0}
 	t := cantontest.Transfer{To: payee(o.ID), Amount: 1, Note: string(o.ID)}
@@ -101,18 +101,17 @@ func (p *producer) order(n int) order.Order {
 	case 5, 6, 7:
 		o.Deadline = time.Now().Add(time.Duration(p.rng.IntN(1500)) * time.Millisecond).Truncate(time.Microsecond)
 	}
-	o.Payload, _ = json.Marshal(t) // strings and a number
+	o.Payload, _ = json.Marshal(t) // strings and a number can always be encoded
 	return o
 }
 
-// isAcceptable reports whether the ledger would take an order.
+// isAcceptable reports whether the ledger accepts an order.
 func isAcceptable(o order.Order) bool {
 	var t cantontest.Transfer
 	return json.Unmarshal(o.Payload, &t) == nil && t.Poison == ""
 }
 
-// add adds orders through a worker, or directly, and reports whether the call was
-// acknowledged.
+// add adds orders through a worker, or directly. It reports whether the call was acknowledged.
 func (p *producer) add(orders []order.Order) bool {
 	at := p.rng.IntN(3)
 	if at == 2 {

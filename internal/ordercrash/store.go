@@ -29,8 +29,8 @@ func (s killerStore) PrepareBatch(ctx context.Context, b batch.Batch, orders []o
 	return inPhase(ctx, s.k, prepare, func(ctx context.Context) (bool, error) { return s.Store.PrepareBatch(ctx, b, orders) })
 }
 
-// Claim runs again and again, mostly in vain: the windows after it count only successful
-// claims.
+// Claim is called all the time, and mostly finds nothing. So the windows after it count only
+// claims that took batches.
 func (s killerStore) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	c, err := s.Store.Claim(context.WithValue(ctx, phaseKey{}, claim), q, choose)
 	if err == nil && len(c.Runs) > 0 {

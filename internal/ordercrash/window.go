@@ -9,10 +9,10 @@ import (
 	"syscall"
 )
 
-// Window is a stretch of a worker's work in which the suite kills it.
+// Window is a part of a worker's work in which the suite kills the worker.
 type Window string
 
-// The windows that are no call of the store.
+// These windows are no calls of the store.
 const (
 	posting  Window = "POST under way"
 	accepted Window = "answered, before the record"
@@ -22,7 +22,7 @@ const (
 )
 
 // storeCall is a call of the store. A worker is killed inside the call, before one of its
-// statements or around its commit, or after the call, when no other goroutine knows of it.
+// statements or around its commit, or after the call, before any other goroutine knows of it.
 type storeCall string
 
 const (
@@ -48,8 +48,7 @@ func allWindows() []Window {
 	return out
 }
 
-// killer ends the process, as kill -9 does, once the worker has reached a window often
-// enough.
+// killer ends the process, as kill -9 does, once the worker has reached a window often enough.
 type killer struct {
 	window Window
 	nth    int64
@@ -60,14 +59,15 @@ func (k *killer) reach(w Window) {
 	if w != nowhere && w == k.window && k.count.Add(1) == k.nth {
 		fmt.Println("killed", w)
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {} // until the signal arrives
+		select {} // waits until the signal arrives
 	}
 }
 
-// phaseKey is the context's key of the store's call that statements belong to.
+// phaseKey is the key of a context under which a statement finds the call of the store that it
+// belongs to.
 type phaseKey struct{}
 
-// inPhase runs a call of the store, whose statements then belong to it.
+// inPhase runs a call of the store, and marks the statements that belong to it.
 func inPhase[T any](ctx context.Context, k *killer, o storeCall, f func(context.Context) (T, error)) (T, error) {
 	out, err := f(context.WithValue(ctx, phaseKey{}, o))
 	if err == nil {
@@ -76,7 +76,7 @@ func inPhase[T any](ctx context.Context, k *killer, o storeCall, f func(context.
 	return out, err
 }
 
-// step runs before and after a statement, and around a commit.
+// step is called before and after a statement, and around a commit.
 func (k *killer) step(ctx context.Context) {
 	if o, ok := ctx.Value(phaseKey{}).(storeCall); ok {
 		k.reach(o.inside())

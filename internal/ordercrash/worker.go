@@ -22,24 +22,24 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 )
 
-// Variable is the environment variable that makes a test binary a worker: the binary's
-// TestMain calls [Work] if it is set.
+// Variable is the environment variable that makes a test binary a worker. If it is set, the
+// binary's TestMain calls [Work].
 const Variable = "DLTBATCH_ORDERCRASH_JOB"
 
-// job is a worker's configuration, as JSON in its environment.
+// job is the configuration of a worker, as JSON in its environment.
 type job struct {
-	URL         string // of the participant
+	URL         string // the URL of the participant
 	Driver, DSN string
 	Decided     time.Duration
-	Hints       bool // Runner and Engine give each other hints
+	Hints       bool // true if the Runner and the Engine give each other hints
 	Kill        Window
 	Nth         int64
 }
 
-// Open opens a worker's store. connect is sql.Open.
+// Open opens the store of a worker. connect has the parameters of sql.Open.
 type Open func(connect func(driver, dsn string) (*sql.DB, error), driver, dsn string) (Store, error)
 
-// Times are short, so that another worker soon takes over a dead worker's batches.
+// These times are short, so that another worker soon takes over the batches of a dead one.
 const (
 	requestTimeout = 400 * time.Millisecond
 	claimTTL       = 800 * time.Millisecond
@@ -50,9 +50,10 @@ const (
 	maxAttempts    = 4
 )
 
-const deadlineHeader = "X-Deadline" // of a submission's context, in nanoseconds
+const deadlineHeader = "X-Deadline" // the deadline of a submission's context, in nanoseconds
 
-// deadlineTransport sends the parent the deadline of a request, however late the request arrives.
+// deadlineTransport tells the parent the deadline of each request, however late the request
+// arrives.
 type deadlineTransport struct{ http.RoundTripper }
 
 func (s deadlineTransport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -63,8 +64,8 @@ func (s deadlineTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.RoundTripper.RoundTrip(r)
 }
 
-// killerLedger kills the process while a request is on the wire, and after an answer that no
-// other process has seen.
+// killerLedger kills the process while a request is on the wire, or after an answer that no other
+// process has seen.
 type killerLedger struct {
 	*canton.Client
 	k *killer
@@ -104,8 +105,8 @@ func transfer(_ context.Context, o order.Order) (canton.OrderCommands, error) {
 	return canton.OrderCommands{Commands: doc.Commands}, nil
 }
 
-// Work returns the main of a worker: an application with a Runner and an Engine, which adds the
-// orders that the parent sends. It prints its address, and ends when its standard input does.
+// Work is the main func of a worker: an application with a Runner and an Engine, which adds the
+// orders that the parent sends. It prints its address, and returns when its standard input ends.
 func Work(text string, open Open) error {
 	var j job
 	if err := json.Unmarshal([]byte(text), &j); err != nil {

@@ -20,19 +20,19 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Options describe a run.
+// Options are the options of a run.
 type Options struct {
-	Drivers []string // of the workers, in turn
+	Drivers []string // the drivers of the workers, which use them in turn
 	DSN     string
-	Store   Store // the parent's own, on the same database
-	Kills   int   // in each window
+	Store   Store // the parent's own store, on the same database
+	Kills   int   // the number of kills in each window
 	Seed    uint64
 	// Decided is canton.Options.DecidedWithin. If it is 0, a person decides batches that the
-	// client cannot decide, and the participant prunes now and then.
+	// client cannot decide, and the participant prunes from time to time.
 	Decided time.Duration
 }
 
-// World is all parts of a run.
+// World is the state of a run.
 type World struct {
 	t      testing.TB
 	o      Options
@@ -47,8 +47,8 @@ type World struct {
 	slots          [2]*process
 	workersStarted int
 	killed         map[Window]int
-	livesInVain    int                       // worker lives in a row that did not reach their window
-	finals         map[order.ID]order.Record // as the first read saw them
+	livesInVain    int                       // how many workers in a row did not reach their window
+	finals         map[order.ID]order.Record // each final order as the first read saw it
 	open           map[order.ID]bool
 	decisions      int
 }
@@ -61,11 +61,11 @@ func (w *World) fail(format string, args ...any) {
 	}
 }
 
-// finishTimeout is the time that all orders may take to become final after the last kill.
+// finishTimeout is how long all orders may take to become final after the last kill.
 const finishTimeout = 3 * time.Minute
 
-// Run kills workers until every window has had its share, lets the last workers finish, and
-// compares the books with the orders.
+// Run kills workers until every window has had its share of kills, lets the last workers finish,
+// and compares the books with the orders.
 func Run(t testing.TB, o Options) {
 	t.Helper()
 	t.Logf("seed %d", o.Seed)
@@ -126,7 +126,7 @@ func Run(t testing.TB, o Options) {
 	w.report(producers, killing, time.Since(start))
 }
 
-// start puts a new worker into a slot.
+// start starts a worker in a slot.
 func (w *World) start(i int, kill Window, nth int64) error {
 	w.mu.Lock()
 	n := w.workersStarted
@@ -144,7 +144,7 @@ func (w *World) start(i int, kill Window, nth int64) error {
 	return nil
 }
 
-// runWorkers kills one worker after the other in a slot.
+// runWorkers starts and kills one worker after the other in a slot.
 func (w *World) runWorkers(i int, rng *rand.Rand) {
 	for {
 		kill, nth := w.next(rng)
@@ -183,7 +183,8 @@ func (w *World) runWorkers(i int, rng *rand.Rand) {
 	}
 }
 
-// next picks a window that has not had its share, and the number of times to reach it.
+// next chooses a window that has not had its share of kills, and how often a worker reaches it
+// before it is killed.
 func (w *World) next(rng *rand.Rand) (Window, int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -197,14 +198,14 @@ func (w *World) next(rng *rand.Rand) (Window, int64) {
 	x := left[rng.IntN(len(left))]
 	switch x {
 	case claim.inside():
-		return x, 1 + rng.Int64N(20) // most of these lives are in vain
+		return x, 1 + rng.Int64N(20) // most of these workers end without reaching the window
 	case halve.inside(), halve.after():
 		return x, 1 + rng.Int64N(2)
 	}
 	return x, 1 + rng.Int64N(6)
 }
 
-// broken ends the run if something went wrong.
+// broken ends the run if something has failed.
 func (w *World) broken() {
 	w.t.Helper()
 	w.mu.Lock()
@@ -212,7 +213,7 @@ func (w *World) broken() {
 	require.NoError(w.t, errors.Join(w.errs...))
 }
 
-// watch reads orders as their application would: a final order stays final.
+// watch reads orders as their application would, and checks that a final order does not change.
 func (w *World) watch(ctx context.Context) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -230,7 +231,7 @@ func (w *World) watch(ctx context.Context) {
 		w.mu.Unlock()
 		final, missing, err := w.st.FinalOrders(ctx, ids)
 		if err != nil {
-			continue // the workers have the database; watch looks again
+			continue // the workers have locked the database; the next round tries again
 		}
 		for _, id := range missing {
 			w.fail("order %s was acknowledged, and is lost", id)
@@ -272,7 +273,7 @@ func (w *World) rest() {
 	}
 }
 
-// stuck lists the orders that are not final.
+// stuck returns a list of the orders that are not final.
 func (w *World) stuck() (say string) {
 	open, _, err := w.st.List(context.Background(), store.ListQuery{Open: true, Limit: 20})
 	say = fmt.Sprint(err)

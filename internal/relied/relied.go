@@ -1,7 +1,7 @@
 // Package relied is the record of the settings that processes rely on when they serve a ledger:
 // the traits of a route, and the options that decide about claims. A store keeps the record as a
-// text under the ledger's name ([store.TextTraits]), so that a process without the ledger can
-// read it.
+// text under the ledger's name ([store.TextTraits]), so that a process without the ledger's client
+// can read the record.
 package relied
 
 import (
@@ -32,13 +32,14 @@ type Settings struct {
 	// (store.ClaimQuery.Numbered).
 	PreparesInOrder bool   `json:"prepares_in_order"`
 	ClaimTTL        string `json:"claim_ttl"`
-	// Strategy is one of the names below, or the type of the application's own strategy.
+	// Strategy is one of the constants of this package, or the type of the application's own
+	// strategy.
 	Strategy string `json:"strategy"`
 	Window   int    `json:"window"`
 	// AddAgain is dlt.Traits.AddAgainHarmless, "true" or "false". It decides whether Prune keeps
 	// ids of removed batches.
 	AddAgain string `json:"add_again_harmless"`
-	// Withdraws is the trait of this name.
+	// Withdraws is dlt.Traits.Withdraws.
 	Withdraws bool `json:"withdraws"`
 }
 
@@ -82,7 +83,7 @@ func (r Record) Compare(s batch.ServiceID) Record {
 // seen with other traits.
 func (r Record) Uniform() bool { return r.Full() && !r.Varies }
 
-// Holds reports whether the settings hold for s.
+// Holds reports whether the settings are valid for the service s.
 func (r Record) Holds(s batch.ServiceID) bool {
 	return s == r.Service || slices.Contains(r.Alike, s) || r.Uniform()
 }
@@ -114,7 +115,7 @@ func (r Record) Disagree(same func(a, b Settings) bool) bool {
 	return r.More || slices.ContainsFunc(r.others(), func(o Settings) bool { return !same(r.Settings, o) })
 }
 
-// others returns Other and Further.
+// others returns Other and Further together.
 func (r Record) others() []Settings {
 	if r.Other == nil {
 		return slices.Clone(r.Further)
@@ -122,7 +123,7 @@ func (r Record) others() []Settings {
 	return append([]Settings{*r.Other}, r.Further...)
 }
 
-// SettingsOf returns the settings of a process that serves s.
+// SettingsOf returns the settings of a process that serves the service s.
 func SettingsOf(s batch.ServiceID, t dlt.Traits, claimTTL time.Duration, strategy queuer.Strategy) Settings {
 	harmless := t.ResendHarmlessFor.String()
 	if t.ResendHarmlessFor == dlt.Forever {

@@ -21,7 +21,7 @@ func with(seconds int) relied.Settings {
 
 func sameQuiet(a, b relied.Settings) bool { return a.ResendQuiet == b.ResendQuiet }
 
-// A record keeps eight former settings, the oldest ones, and still disagrees if there were more.
+// A record keeps the eight oldest former settings, and still disagrees if there were more.
 func TestReplace(t *testing.T) {
 	r := relied.Record{Settings: with(0), Varies: true, Agreed: &batch.By{Actor: "ada"}}
 	for i := range 8 {
