@@ -29,7 +29,7 @@ type ClaimQuery struct {
 	// bound.
 	Bytes  int
 	Window int           // the number of waiting batches of a lane that choose sees; 0 counts as 1
-	TTL    time.Duration // of the claims, on the database's clock
+	TTL    time.Duration // how long the claims last, on the database's clock
 	// Budget is the budget of batches that have none of their own; nil is unlimited.
 	Budget func(batch.ServiceID) batch.Budget
 	// Instance names the claimer: printable, at most [batch.MaxInstanceLen] bytes.

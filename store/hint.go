@@ -52,7 +52,7 @@ type Hint struct {
 // Listener hears hints ([Store].Hear). Its functions must be quick, and may be called
 // concurrently.
 type Listener struct {
-	ID    string // who listens: it gets no hint that is [Hint].From it
+	ID    string // the name of the listener, which gets no hint with this [Hint].From
 	Wants Topics // the topics that it listens to; others get to know of them ([Hint].Hears)
 	// Heard gets the hints about one of these topics, and the hints about listeners.
 	Heard func(Hint)

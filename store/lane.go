@@ -10,11 +10,11 @@ import (
 
 // LaneRow is one open batch of a lane as a driver loads it for a claim.
 type LaneRow struct {
-	Ref       // with Created, its order key
+	Ref       // its Created is part of the order key
 	Row       Row
 	Budget    batch.Budget
 	Footprint batch.Footprint
-	Size      int // of the payload, in bytes: see [ClaimQuery].Bytes
+	Size      int // the bytes of the payload: see [ClaimQuery].Bytes
 }
 
 // Plan is the effect of a claim on one lane.
@@ -23,8 +23,8 @@ type Plan struct {
 	// likewise.
 	Changed []LaneRow
 	Runs    []ClaimedRun
-	Claims  int  // batches in Runs
-	Bytes   int  // of their payloads
+	Claims  int  // the number of batches in Runs
+	Bytes   int  // the bytes of their payloads
 	More    bool // true if the limit kept batches of this lane from being claimed
 	// NextReady is the time until the first waiting batch becomes ready; 0 where none waits
 	// so.

@@ -32,7 +32,7 @@ func after(by int8, steps ...int) (first []move) {
 	for i, n := range steps {
 		for step := range n {
 			m := move{addStep, int8(i), 0}
-			if step == 2 && i > 0 { // of readCommitted
+			if step == 2 && i > 0 { // this step of readCommitted reads the clock
 				m.j = by
 			}
 			first = append(first, m)

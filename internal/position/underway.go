@@ -24,7 +24,6 @@ import (
 //
 // Both of these long reads may take seconds. So Upkeep makes them, and Pending only if nobody
 // calls Upkeep.
-// calls Upkeep.
 type UnderWay struct {
 	mu            sync.Mutex
 	from          int64

@@ -22,7 +22,7 @@ type setting struct {
 	clock    int64    // the highest tick
 	back     int      // how many times the clock steps back by two ticks
 	unit     int64    // the microseconds of a tick; 0 is 1
-	limit    int      // of a window; 0 is 2
+	limit    int      // the limit of a window; 0 is 2
 	narrow   bool     // the limit may also be 1
 	memory   int      // how many lanes a process remembers; 0 is 100
 	seal     byte     // how generations are sealed: 'x' by id, 'l' by lock, 'b' by either
@@ -50,9 +50,9 @@ type place uint8
 
 const (
 	unseen place = iota // not committed
-	waits               // in the table of waiting rows
-	tried               // in the table of attempted rows
-	final               // in neither
+	waits               // its row is in the table of waiting rows
+	tried               // its row is in the table of attempted rows
+	final               // its row is in neither table
 	gone                // rolled back, or pruned
 )
 

@@ -11,5 +11,4 @@
 // ($1::bigint[]) or unnest($1::bigint[]) AS u (seq) for a list, and JOIN LATERAL (SELECT * FROM
 // {name} x WHERE ... OFFSET 0) x for rows that the database looks up one by one, whatever its
 // planner estimates. The condition of such a JOIN has no parentheses.
-// condition in it has no parentheses.
 package sqlstore

@@ -40,7 +40,7 @@ type FreshBatch struct {
 	ID        batch.ID
 	Budget    batch.Budget
 	Footprint []byte // for DecodeFootprint
-	Size      int    // of the payload
+	Size      int    // the bytes of the payload
 
 	TraceParent string
 }

@@ -12,7 +12,7 @@ type KnownRow struct {
 	At   int
 	Seq  int64
 	Was  *store.Row
-	Next *store.Row // in the answer
+	Next *store.Row // the row in the answer
 }
 
 // SortKnown applies the outcomes that come with their rows. It returns the outcomes whose row

@@ -58,9 +58,9 @@ type orders struct {
 	byKey     map[orderKey]*orderEntry // orders that have a key
 	parties   map[batch.ServiceID]*party
 	queues    queueNames[*party]
-	all       list[*orderEntry] // by order key; ListOrders reads it
+	all       list[*orderEntry] // all orders by order key; ListOrders reads it
 	deadlines list[*orderEntry] // queued orders that have a deadline, by deadline
-	final     list[*orderEntry] // by the time they became final; Prune reads it
+	final     list[*orderEntry] // final orders by the time they became final; Prune reads it
 	unsettled map[*entry][]*orderEntry
 }
 

@@ -49,7 +49,7 @@ type Store struct {
 	listeners []*store.Listener // in the order in which they began to listen
 
 	orders orders
-	texts  map[store.TextKind]map[string]store.Text // by name
+	texts  map[store.TextKind]map[string]store.Text // texts by kind and name
 
 	openTxs map[*Tx]bool
 }

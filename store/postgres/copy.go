@@ -14,7 +14,7 @@ import (
 const minCopyRows = 100
 
 const (
-	copyBatchesColumns = 13 // of colsInsert
+	copyBatchesColumns = 13 // the number of columns in colsInsert
 	copyQueuedColumns  = 5
 )
 

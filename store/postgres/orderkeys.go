@@ -12,7 +12,7 @@ import (
 // statements.
 type numbering struct {
 	before string // reads the facts for an addition: see [session.readFacts]
-	serial string // likewise, without reading any table
+	serial string // reads the same facts without reading any table
 	taken  string // reports whether rows have one of these numbers
 	raise  string // sets the sequence to the largest number of a row
 }
