@@ -6,8 +6,8 @@ import (
 )
 
 // Abilities is a set of abilities: groups of methods that a [Store] has in addition to those of
-// [Delivery]. It is written as in CanList|CanPrune. docs/stores.md says what is lost without each,
-// and [Abilities.Losses] says so in a few words.
+// [Delivery], such as CanList|CanPrune. docs/stores.md says what a Runner cannot do without each
+// ability, and [Abilities.Losses] says it briefly.
 type Abilities uint32
 
 // The abilities of a store, each with its methods.

@@ -6,22 +6,24 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// AsOf returns the row as it counts at now. It is the one rule about stored times that cannot be
-// true: the database's clock was ahead when they were written, and was put right since. A time
-// that has passed by its meaning, such as the last POST, and is more than [ClockSlack] ahead of
-// now shows that. Then no time of the row counts for longer than the rule that has set it:
+// AsOf returns the row as it counts at now. It is the only rule about stored times that cannot be
+// true, because the database's clock was ahead when they were written and was put right since. A
+// time that must have passed, such as that of the last POST, shows that if it is more than
+// [ClockSlack] ahead of now. Then no time of the row counts for longer than the rule that has set
+// it:
 //
-//   - A claim lasts for its ClaimTTL at most, from now on. Its process may still be posting, so it
-//     is not over at once.
+//   - A claim lasts for its ClaimTTL at most, from now on. It is not over at once, because its
+//     process may still be posting.
 //   - LastPost, AskedAt and MovedAt are now.
-//   - NotBefore is over: a claim does not write the rows that it passes over, so a wait that began
-//     anew would never end.
-//   - Nobody knows how long a doubt has lasted. A resend is not harmless any more, except where it
-//     is for ever. A doubt that began ahead of now began at an unknown time, which is longer ago
-//     than any log reaches; any other doubt began earlier by what the clock was ahead.
+//   - NotBefore is over. Reason: a claim does not write the rows that it skips, so a wait that
+//     began anew would never end.
+//   - How long a doubt has lasted is unknown. A resend is not harmless any more, unless it is
+//     harmless for ever. A doubt that began ahead of now began at an unknown time, which is longer
+//     ago than any log reaches; any other doubt began earlier by the time that the clock was
+//     ahead.
 //
-// NextCheck is bounded by [PendingQuery].Ahead, and SettlesAt by [Outcome].Settle, since the row
-// does not know these rules. All methods of a row read it so. A store writes it back where a
+// [PendingQuery].Ahead bounds NextCheck, and [Outcome].Settle bounds SettlesAt, since the row does
+// not know these rules. All methods of a row use AsOf. A store writes the result back when a
 // monitor asks about the row ([Row.Leased]), so that the times go on from there. A step of the
 // clock that no time of the row shows changes nothing here.
 func (r Row) AsOf(now time.Time) Row {

@@ -6,8 +6,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// BatchStore is the application's half of a [Store]: the methods that an application may call
-// itself, beside a Runner.
+// BatchStore has the methods of a [Store] that an application may call itself, in addition to a
+// Runner's.
 type BatchStore interface {
 	Add(ctx context.Context, batches ...batch.Batch) error
 	Get(ctx context.Context, key batch.Key) (batch.Record, error)

@@ -8,11 +8,12 @@ import (
 )
 
 // Twins reports for each batch of one Add whether an earlier batch of the call has the same
-// service, DataChangeID and payload, or the same id as an earlier twin. With another payload
-// the error is [batch.ErrConflict]. A driver leaves out a twin only where the twin's id or
-// DataChangeID is stored, at the latest by this call. The first batch of a DataChangeID may
-// bring none: its id may be stored without it, or have a tombstone. A driver that looks at one
-// batch after the other needs only the error.
+// service, DataChangeID and payload, or the same id as an earlier twin. If two batches with the
+// same service and DataChangeID have different payloads, the error is [batch.ErrConflict]. A
+// driver leaves out a twin only if the twin's id or DataChangeID is stored, at the latest by this
+// call. The first batch of a DataChangeID may not store it: its id may be stored without a
+// DataChangeID, or have a tombstone. A driver that adds one batch after the other needs only the
+// error.
 func Twins(batches []batch.Batch) ([]bool, error) {
 	twins := make([]bool, len(batches))
 	first := map[changeKey]int{}

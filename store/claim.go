@@ -34,14 +34,13 @@ type ClaimQuery struct {
 	Budget func(batch.ServiceID) batch.Budget
 	// Instance names the claimer: printable, at most [batch.MaxInstanceLen] bytes.
 	Instance string
-	// Salt is added to the version that each claim of this call writes: a number drawn at
-	// random for each call, so that no other claim of a batch, by any process, has the same
-	// version. A caller that does not learn whether a claim was committed puts it back by its
-	// version (see [Store].Claim). 0 is for callers that wait for the claim to expire
-	// instead.
+	// Salt is added to the version that each claim of this call writes. It is a random number for
+	// each call, so that no other claim of a batch, by any process, has the same version. A caller
+	// that does not learn whether a claim was committed puts the claim back by its version (see
+	// [Store].Claim). 0 is for callers that wait instead until the claim expires.
 	Salt uint32
-	// StuckAfter is how long a batch may be open without moving: a claim puts the deadline off of
-	// a batch that nobody could claim for long. 0 is for ever.
+	// StuckAfter is how long a batch may be open without moving. A claim puts off the deadline of
+	// a batch that nobody could claim for long. 0 means that batches have no deadline.
 	StuckAfter time.Duration
 	// Resend returns the lane's declaration, asked once for each lane; nil means that no
 	// resend is ever harmless.
@@ -50,15 +49,15 @@ type ClaimQuery struct {
 	// doubt, Pending, Valid, or Invalid and not settled. 0 or less is no bound. A claim asks
 	// it once for each lane; nil is no bound for any.
 	MaxInFlight func(batch.ServiceID) int
-	// Numbered reports whether the prepared bytes of a lane's batches say in which order these
-	// have to be sent: those that keep bytes go first, in the order of bytes.Compare. nil is no
-	// for all.
+	// Numbered reports whether the prepared bytes of a lane's batches determine the order in which
+	// these must be sent: batches that keep bytes go first, in the order of bytes.Compare. A nil
+	// Numbered means no for all lanes.
 	Numbered func(batch.ServiceID) bool
-	// Wants returns how many waiting batches choose can use, given the attempted batches of
-	// the lane: choose must pick the same from so many as from more, up to Window, so a claim
-	// shows it no more. Waiting batches may come in front of attempted batches that wait
-	// again. Wants is as pure as choose; a batch that it holds back does not count as Left.
-	// Nil is Window for each lane.
+	// Wants returns how many waiting batches choose can use, given the attempted batches of the
+	// lane. choose must pick the same batches from that many as from more, up to Window, so a
+	// claim shows no more. Waiting batches may come before attempted batches that wait again.
+	// Wants is as pure as choose. A batch that is not shown because of Wants does not put its lane
+	// into Left. A nil Wants means Window for each lane.
 	Wants func(attempted batch.Lane) int
 }
 
@@ -72,7 +71,8 @@ func (q ClaimQuery) budget(s batch.ServiceID, own batch.Budget) batch.Budget {
 
 func (q ClaimQuery) numbered(s batch.ServiceID) bool { return q.Numbered != nil && q.Numbered(s) }
 
-// Claimed is the result of a Claim; beside an error, the claims that it may have made.
+// Claimed is the result of a Claim. Together with an error it is the claims that may have been
+// made.
 type Claimed struct {
 	Runs []ClaimedRun
 	// Locked are the lanes that another claim held. The caller tries them again.
@@ -89,9 +89,9 @@ type Claimed struct {
 	Payloads map[int64][]byte
 }
 
-// Add adds the plan of a lane, and returns how many more batches the claim takes, of left before.
-// Where none is left, because of Limit or because the payloads are Bytes already, the lanes behind
-// this one are Left. Add takes the payloads off q.Bytes.
+// Add adds the plan of a lane. left is how many batches the claim may still take; Add returns how
+// many it may take after this lane. If it may take none, because of Limit or because the payloads
+// have reached Bytes, the lanes after this one are Left. Add subtracts the payloads from q.Bytes.
 func (c *Claimed) Add(service batch.ServiceID, p Plan, q *ClaimQuery, left int) int {
 	c.Runs = append(c.Runs, p.Runs...)
 	if p.More {
@@ -108,18 +108,18 @@ func (c *Claimed) Add(service batch.ServiceID, p Plan, q *ClaimQuery, left int) 
 	return left - p.Claims
 }
 
-// ClaimedRun is a run of batches of one lane, posted one after the other.
+// ClaimedRun is a run: batches of one lane that are posted one after the other.
 type ClaimedRun struct {
 	Service batch.ServiceID
 	Batches []Claim
-	// Prepared are the prepared bytes of the lane's open batches that are not in the run, where
-	// [ClaimQuery].Numbered holds for the lane.
+	// Prepared are the prepared bytes of the lane's open batches that are not in the run, if
+	// [ClaimQuery].Numbered is true for the lane.
 	Prepared [][]byte
 }
 
-// InDoubtAfter returns the first batch behind the i-th of the run whose earlier attempt is
-// unresolved, or "". A ledger that forgets its commits may have executed that
-// attempt and say no trace, so the i-th may come behind it.
+// InDoubtAfter returns the first batch after the i-th of the run that has an unresolved earlier
+// attempt, or "". A ledger that forgets its commits may have executed that attempt although it has
+// no trace of it, so the i-th batch may come behind that batch.
 func (r ClaimedRun) InDoubtAfter(i int) batch.ID {
 	for _, c := range r.Batches[i+1:] {
 		if c.Doubt {

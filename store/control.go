@@ -20,10 +20,10 @@ type Steering struct {
 	Action batch.Action
 	Policy batch.Policy // with ActionSetPolicy; the default removes the policy that was set
 	By     batch.By
-	// Seen is the version of the control that the operator saw, 0 where nothing was ever set.
-	// A pause does not check it: a pause undoes nothing that somebody else did, and an
-	// operator needs it in a hurry; an operator who lost a race for it would have to win the
-	// next race while batches go on leaving.
+	// Seen is the version of the control that the operator saw; 0 if nothing was ever set. A pause
+	// does not check it, because a pause undoes nothing that somebody else did, and an operator
+	// needs it in a hurry. With the check, an operator who lost a race would have to try again
+	// while batches go on leaving.
 	Seen int64
 }
 
@@ -51,11 +51,11 @@ func (s Steering) Validate() error {
 	return &batch.InputError{Field: "Steering.Action", Value: batch.Excerpt(string(s.Action), 64), Want: "pause, resume, set_policy or release"}
 }
 
-// Apply returns the control after the steering, and the act for the history. changed is false
-// where there is nothing to do: a paused lane is not paused again, and its first pauser stays
-// recorded. But a pause of MoveActor gives way to another's, which stays when the move is done.
-// The error is a [*batch.MovedOnError] where the control is not at the version that was seen; then
-// there is nothing to do, either. s is valid.
+// Apply returns the control after the steering, and the act for the history. changed is false if
+// the control stays as it is: a paused lane is not paused again, and the person who paused it
+// first stays recorded. A pause of MoveActor is the exception: another person's pause replaces it,
+// and stays when the move is done. If the control does not have the version that was seen, the
+// error is a [*batch.MovedOnError] and the control stays as it is. s is valid.
 func (s Steering) Apply(c batch.Control, now time.Time) (next batch.Control, act batch.Act, changed bool, err error) {
 	if c.Scope = s.Scope; s.Action != batch.ActionPause && s.Seen != c.Version {
 		return c, batch.Act{}, false, &batch.MovedOnError{Seen: s.Seen, Control: c}
@@ -111,9 +111,9 @@ func KeepAct(kept []batch.Act, a batch.Act) []batch.Act {
 	return kept[max(0, len(kept)-batch.MaxActs):]
 }
 
-// Ended reports whether the outcome made the batch final as Invalid or Rejected, by the
-// ledger's word or because the budget is used up: policies are about these batches. Acts of
-// operators do not pass through here, and a batch that a person had withdrawn does not count.
+// Ended reports whether the outcome made the batch final as Invalid or Rejected, by the ledger's
+// answer or because the budget is used up. Policies are about these batches. Acts of operators do
+// not come here, and a batch that a person has withdrawn does not count.
 func (a Applied) Ended() bool {
 	withdrawn := a.Row.Error != nil && a.Row.Error.Kind == batch.KindCancelled
 	return a.Result == Written && a.Row.Final() && !withdrawn && (a.Row.State == batch.Invalid || a.Row.State == batch.Rejected)
@@ -184,9 +184,9 @@ type Look struct {
 	Record    batch.Record
 	Budget    batch.Budget
 	Footprint batch.Footprint
-	// Lane is what a claim would read of the lane then: all open batches that were ever
-	// attempted, and then the first of the waiting batches, both by order key, as
-	// [ClaimQuery.InOrder] takes them; perhaps without their receipts. Nil where the batch is
+	// Lane are the rows that a claim would read of the lane at that moment: all open batches that
+	// were ever attempted, and then the first waiting batches. Both are sorted by order key, as
+	// [ClaimQuery.InOrder] takes them, and may lack their receipts. Lane is nil if the batch is
 	// final.
 	Lane []LaneRow
 	// Everything and Service are the controls of all lanes, and of this lane.

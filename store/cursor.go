@@ -19,8 +19,8 @@ func CursorAfter(created time.Time, id string) Cursor {
 	return Cursor(base64.RawURLEncoding.EncodeToString([]byte(text)))
 }
 
-// ParseCursor returns a cursor's order key, in microseconds since 1970 and an id; of "" a key
-// before all others. The error is a [*batch.InputError].
+// ParseCursor returns the order key of a cursor: microseconds since 1970 and an id. For "" it
+// returns a key before all others. The error is a [*batch.InputError].
 func ParseCursor(c Cursor) (at int64, id string, err error) {
 	if c == "" {
 		return math.MinInt64, "", nil

@@ -8,8 +8,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Deadline says what has to be done about an open batch that has not moved towards a final state
-// for some time: see [DeadlineOf].
+// Deadline is what has to be done about an open batch that has not moved towards a final state for
+// some time: see [DeadlineOf].
 type Deadline uint8
 
 // The answers of [DeadlineOf].
@@ -18,27 +18,29 @@ const (
 	InTime Deadline = iota
 	// Late: a person has to be called.
 	Late
-	// Unwatched: nobody could look for long, or the clock was put back. The deadline is put off.
+	// Unwatched: for a long time nobody could read the batch, or the clock was put back. The
+	// deadline is put off.
 	Unwatched
 )
 
-// LookGap is how long nobody may look at an open batch before that time no longer counts against
-// it: all processes were stopped, the lane was paused, or the database could not be read. A batch
-// whose deadline has passed meanwhile is given LookGap more, or the whole deadline where that is
-// less: so the first failure after a long stop calls nobody.
+// LookGap is how long nobody may read an open batch before that time no longer counts: all
+// processes were stopped, the lane was paused, or the database could not be read. A batch whose
+// deadline has passed meanwhile gets LookGap more, or the whole deadline if that is less. So the
+// first failure after a long stop calls nobody.
 const LookGap = 10 * time.Minute
 
-// DeadlineOf is the rule of docs/design.md#deadlines: an open batch that has not moved for after
-// calls a person. still is how long it has not moved ([InFlight].Age), and unseen is how long
-// nobody had read it before this read. An after of 0 or less is never.
+// DeadlineOf is the rule of docs/design.md#deadlines: an open batch that has not moved for the
+// time after calls a person. still is how long the batch has not moved ([InFlight].Age), and
+// unseen is how long nobody had read it before this read. If after is 0 or less, there is no
+// deadline.
 //
-// Whether a person was called already is not its concern: [Row].Decision says so, until the batch
-// moves.
+// DeadlineOf does not consider whether a person was called already: [Row].Decision says so, until
+// the batch moves.
 func DeadlineOf(still, unseen, after time.Duration) Deadline {
 	switch {
 	case after <= 0:
 		return InTime
-	case still < -LookGap: // it moved in the future: the clock was put back
+	case still < -LookGap: // the batch moved in the future, so the clock was put back
 		return Unwatched
 	case still <= after:
 		return InTime

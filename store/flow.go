@@ -10,7 +10,7 @@ import (
 // [Totals].Earlier. At 15 s for each these cover five minutes.
 const MaxFlows = 20
 
-// Flow has the batches that one instance saw in a stretch of time
+// Flow counts the batches that one instance saw in a stretch of time
 // (docs/design.md#counting-what-is-open). An operator's act in another process is in no Flow.
 type Flow struct {
 	// Ago is the time from the end of the stretch to [Instance].Seen, Took its length.

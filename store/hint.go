@@ -29,11 +29,11 @@ const AllTopics = noTopic - 1
 // Has reports whether t has all of these topics.
 func (t Topics) Has(all Topics) bool { return t&all == all }
 
-// Hint tells other processes on a database where there is something new ([CanHint]). It is no
-// promise: a hint may be lost, late, doubled or untrue, and may come from anybody who can write to
-// the database. So it only causes a read, which without the hint would come with the next scan.
+// Hint tells other processes on a database that something is new ([CanHint]). A hint may be lost,
+// late, doubled or untrue, and may come from anybody who can write to the database. So it only
+// causes a read that the next scan would make anyway.
 type Hint struct {
-	// From is who sends the hint: a word that no other sender has, or "". A listener does not get
+	// From is the name of the sender, which no other sender has, or "". A listener does not get
 	// its own hints.
 	From string
 	// Hears are the topics that the sender listens to itself. Such a hint comes when a listener
@@ -49,15 +49,15 @@ type Hint struct {
 	Finals, OrderFinals []uint64
 }
 
-// Listener hears hints ([Store].Hear). Its functions must be quick, and may be called
+// Listener receives hints ([Store].Hear). Its functions must be quick, and may be called
 // concurrently.
 type Listener struct {
 	ID    string // the name of the listener, which gets no hint with this [Hint].From
-	Wants Topics // the topics that it listens to; others get to know of them ([Hint].Hears)
+	Wants Topics // the topics that the listener wants; others learn of them by [Hint].Hears
 	// Heard gets the hints about one of these topics, and the hints about listeners.
 	Heard func(Hint)
-	// Live is called once a test has shown that hints arrive, and after each further test. What
-	// happened before the first call may not have been heard. way says for people how they arrive.
+	// Live is called when a test has shown that hints arrive, and after each further successful
+	// test. Hints about earlier events may be missing. way says how hints arrive, for people.
 	Live func(way string)
 }
 
@@ -76,7 +76,7 @@ func KeyHash(parts ...string) uint64 {
 	return sum
 }
 
-// Topics returns what the hint is about.
+// Topics returns the topics that the hint is about.
 func (h Hint) Topics() Topics {
 	t := h.WholeTopics
 	if len(h.Lanes) > 0 {
@@ -182,8 +182,8 @@ func writeUnit(b *strings.Builder, r rune) {
 // MaxHint is the number of bytes in the longest text that [ParseHint] reads.
 const MaxHint = 8000
 
-// ParseHint reads what [Hint.Text] has written. Anything else gives false, or a hint of the parts
-// that make sense: anybody may have written it.
+// ParseHint parses a text of [Hint.Text]. For another text it returns false, or a hint of the
+// parts that can be true, since anybody may have written the text.
 func ParseHint(text string) (Hint, bool) {
 	body, ours := strings.CutPrefix(text, hintMark)
 	if !ours || len(text) > MaxHint {

@@ -6,10 +6,10 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Stream is the state that a store keeps of one stream beside its ids. Its methods are the rules
-// of LeaseStream, AppendStream and FindStream as pure functions, so that all drivers behave the
-// same: they return the next stream. now is always the database's clock. The zero value is a
-// stream that nobody has leased.
+// Stream is the state that a store keeps of one stream in addition to the stream's ids. Its
+// methods are the rules of LeaseStream, AppendStream and FindStream as pure functions, so that all
+// drivers behave the same: they return the next Stream. now is always the database's clock. The
+// zero value is a stream that nobody has leased.
 type Stream struct {
 	Holder string
 	Epoch  int64
@@ -22,7 +22,7 @@ type Stream struct {
 
 // Lease is [Store].LeaseStream. A lease that ends later than 2*ttl from now was taken while the
 // clock was ahead, and is not live: it would block the stream for as long as the clock's step. Its
-// holder may still live, so the next lease has a higher epoch.
+// holder may still be running, so the next lease has a higher epoch.
 func (s Stream) Lease(now time.Time, holder string, ttl time.Duration) (Stream, bool) {
 	switch live := s.LeaseExpires.After(now) && !s.LeaseExpires.Add(-ttl).After(now.Add(ttl)); {
 	case !live:
@@ -35,9 +35,8 @@ func (s Stream) Lease(now time.Time, holder string, ttl time.Duration) (Stream, 
 	return s, true
 }
 
-// Append is [Store].AppendStream without the ids. An Until ahead of the clock was written
-// before the clock stepped back; the time between cannot be known any more, so the span begins
-// anew.
+// Append is [Store].AppendStream without the ids. An Until ahead of the clock was written before
+// the clock stepped back. The time between is no longer known, so the span begins anew.
 func (s Stream) Append(now time.Time, e batch.StreamEntry) (Stream, bool) {
 	if s.Epoch != e.Epoch || !s.LeaseExpires.After(now) {
 		return s, false

@@ -19,8 +19,8 @@ type LaneRow struct {
 
 // Plan is the effect of a claim on one lane.
 type Plan struct {
-	// Changed rows are to be written back in this state; PlanLane changes its argument
-	// likewise.
+	// Changed are the rows that are to be written back in this state. PlanLane changes its
+	// argument in the same way.
 	Changed []LaneRow
 	Runs    []ClaimedRun
 	Claims  int  // the number of batches in Runs
@@ -120,10 +120,10 @@ func preparedBeside(rows []LaneRow, run ClaimedRun) (all [][]byte) {
 	return all
 }
 
-// Wanted returns how many waiting batches of a lane a claim has to read beside attempted,
-// which are all its attempted batches ([Row.Attempted]) in order: q.Window, or fewer where
-// q.Wants says so. [PlanLane] decides the same from so many as from q.Window. Where an
-// attempted batch waits again the result is at least 1, so that its place among the waiting is
+// Wanted returns how many waiting batches of a lane a claim has to read in addition to attempted,
+// which are all its attempted batches ([Row.Attempted]) in order. It returns q.Window, or less if
+// q.Wants says so; [PlanLane] decides the same with that many as with q.Window. If an attempted
+// batch waits again, it returns at least 1, so that this batch's place among the waiting ones is
 // known.
 func Wanted(service batch.ServiceID, attempted []LaneRow, now time.Time, q ClaimQuery) int {
 	window := max(1, q.Window)

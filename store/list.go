@@ -17,9 +17,9 @@ type ListQuery struct {
 	// OlderThan and NewerThan bound the age, counted from CreatedAt on the database's clock:
 	// at least OlderThan, and less than NewerThan. 0 is no bound.
 	OlderThan, NewerThan time.Duration
-	// Tag selects the batches that were added with this tag, by an index; without a name, the
-	// batches with this value under any name. The cost grows with the batches that have the tag,
-	// and with no others. The zero value selects all; a bad tag gives a [*batch.InputError].
+	// Tag selects the batches that were added with this tag, by an index. A Tag without a name
+	// selects the batches that have the value under any name. The cost grows only with the batches
+	// that have the tag. The zero value selects all; a bad tag gives a [*batch.InputError].
 	Tag batch.Tag
 	// NewestFirst lists the latest order keys first; a cursor then goes on to earlier ones.
 	NewestFirst bool
@@ -44,8 +44,8 @@ func (q ListQuery) Validate() error {
 	return q.Tag.Validate()
 }
 
-// MaxListReceipts is how many receipts the records of one page of a list have at most, beside
-// those of its first record: with [MaxReceiptData] this bounds a page in bytes.
+// MaxListReceipts is the largest number of receipts in the records of one page, not counting those
+// of its first record. With [MaxReceiptData] it bounds the bytes of a page.
 const MaxListReceipts = 1000
 
 // Cut returns how many records at the front of a list make one page, where they have these numbers

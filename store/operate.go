@@ -123,9 +123,9 @@ func (r Row) Decide(now time.Time, ruling batch.Ruling, reason string) (Row, err
 	return r, nil
 }
 
-// Withdraw is [Store].Withdraw. The row keeps its state, its doubt and its bytes: only the
-// ledger's word ends it. A person who withdraws a batch has decided about it, so its deadline
-// begins anew.
+// Withdraw is [Store].Withdraw. The row keeps its state, its doubt and its bytes, because only the
+// ledger's answer ends a withdrawn batch. A person who withdraws a batch has decided about it, so
+// its deadline begins anew.
 func (r Row) Withdraw(now time.Time) (Row, error) {
 	r = r.AsOf(now)
 	switch {

@@ -19,8 +19,8 @@ const (
 	Doubtful
 	// Unposted: nothing was sent; the batch goes back to the state that it was claimed from.
 	Unposted
-	// Failed: the attempt certainly had no effect and may be repeated after Delay.
-	// A monitor finds it too, when the ledger says so.
+	// Failed: the attempt certainly had no effect, and may be repeated after Delay. A monitor also
+	// finds it, if the ledger says so.
 	Failed
 	// Refused: no effect, and it must not be repeated: refused for good, or the
 	// budget is used up. A monitor finds it too.
@@ -29,7 +29,7 @@ const (
 
 // Findings of a monitor.
 const (
-	// IsPending, IsValid, IsInvalid, IsCommitted: the ledger's word.
+	// IsPending, IsValid, IsInvalid and IsCommitted are the ledger's answer.
 	IsPending Finding = iota + Refused + 1
 	IsValid
 	IsInvalid
@@ -83,7 +83,8 @@ type Outcome struct {
 	Budget  batch.Budget
 	Finding Finding
 	By      batch.Actor
-	// Attempt that the answer names; 0 where the ledger speaks of the batch as a whole.
+	// Attempt is the number of the attempt that the answer names; 0 if the answer is about the
+	// batch as a whole.
 	Attempt int
 	// Back is the state from which an Unposted batch was claimed.
 	Back batch.State
@@ -105,8 +106,8 @@ type Outcome struct {
 	// Delay until the batch may be claimed again, with a Failed, NoTrace, NotCommitted or IsVoid.
 	Delay time.Duration
 	// StuckAfter is how long the batch may be open without moving before a person is called about
-	// it; 0 is never. The outcome is applied all the same, and the batch goes on as the outcome
-	// says.
+	// it; 0 means that nobody is called. The outcome is applied in any case, and the batch goes on
+	// as the outcome says.
 	StuckAfter time.Duration
 	// ForgottenFor, with a Doubtful, is the age of the first attempt that the store has forgotten
 	// ([batch.ErrForgotten]): the doubt is at least as old. 0 says that it has forgotten none.
@@ -166,7 +167,7 @@ const (
 	Written Result = iota + 1
 	// Fenced: the row's version has moved on; nothing was written.
 	Fenced
-	// Held: a commit is known, but a live claim may still be posting: record it again once
+	// Held: a commit is known, but a live claim may still be posting. Record the commit again when
 	// that claim has ended.
 	Held
 	// Gone: there is no such batch.

@@ -10,9 +10,10 @@ import (
 type PendingQuery struct {
 	Limit int           // the largest number of rows; must be positive
 	Lease time.Duration // how long the rows belong to the caller alone; 0 only reads, and writes nothing
-	// Services, where it is not nil, selects the rows of these services that the monitor owns,
-	// due or not, leased or not; a live claim is never the monitor's. It serves events that a
-	// ledger sends by itself. The cost grows with the batches in flight in these services.
+	// Services, if it is not nil, selects all rows of these services that the monitor owns,
+	// whether they are due or leased or not; a row with a live claim is never the monitor's. It is
+	// for events that a ledger sends by itself. The cost grows with the batches in flight in these
+	// services.
 	Services []batch.ServiceID
 	// Ahead makes a row due, too, whose next check is further away than this: nobody sets one so
 	// far ahead, so the database's clock was put back, and the row would wait until it is there

@@ -49,12 +49,12 @@ func ValidatePrepared(kept []Prepared) error {
 	return nil
 }
 
-// KeepPrepared returns the row with p.Bytes kept, for the claim that raised it to p.Version and
-// has no recorded outcome yet; the claim's expiry changes nothing, as in [Row.Apply]. The bytes
-// that are kept grows by appending only: the row must keep p.Was, or p.Bytes already, since the
-// answer to an earlier write may have been lost. p is valid. ok is false where the row has moved
-// on, or keeps other bytes. The version is not raised: the outcomes of the claim and of the
-// monitor carry it.
+// KeepPrepared returns the row with p.Bytes kept, for the claim that raised the row to p.Version
+// and has no recorded outcome yet. That the claim has expired changes nothing, as in [Row.Apply].
+// The kept bytes grow by appending only: the row must keep p.Was, or p.Bytes already, since the
+// answer to an earlier write may have been lost. p is valid. ok is false if the row has changed
+// since the claim, or keeps other bytes. The version is not raised, because the outcomes of the
+// claim and of the monitor name it.
 func (r Row) KeepPrepared(p Prepared) (next Row, ok bool) {
 	switch {
 	case r.State != batch.Submitting || r.Version != p.Version:

@@ -16,11 +16,12 @@ type PruneQuery struct {
 	OlderThan time.Duration
 	// Limit is the largest number of each kind. Defaults to [DefaultPrune].
 	Limit int
-	// Tombstone reports for a service whether its batches leave tombstones, so that a late Add of
-	// the same id does not send the batch again: wherever that may take effect again
-	// (dlt.Traits.AddAgainHarmless). ledger is the name of the ledger that the store has recorded
-	// for the service, and empty where it has none ([CanKeepTexts]). nil keeps none. It is pure
-	// and quick, runs inside the removing transaction, and must not call the store.
+	// Tombstone reports whether the batches of a service leave tombstones, so that a late Add of
+	// the same id does not send the batch again. That is so for every ledger on which the batch
+	// could take effect again (dlt.Traits.AddAgainHarmless). ledger is the name of the ledger that
+	// the store has recorded for the service; "" if it has recorded none ([CanKeepTexts]). With a
+	// nil Tombstone no batch leaves one. Tombstone is pure and quick, is called inside the
+	// removing transaction, and must not call the store.
 	Tombstone func(service batch.ServiceID, ledger string) bool
 }
 

@@ -18,8 +18,8 @@ func (o Outcome) Reported(a Applied, now time.Time) (batch.Report, bool) {
 	return r.Fit(), true
 }
 
-// KeepReport returns the reports of a batch, oldest first, with r appended: the first stays,
-// and of the others the newest, [batch.MaxReports] in all. kept is not changed.
+// KeepReport returns the reports of a batch, oldest first, with r appended. It keeps the first
+// report and the newest others, at most [batch.MaxReports] in all. It does not change kept.
 func KeepReport(kept []batch.Report, r batch.Report) []batch.Report {
 	kept = append(slices.Clone(kept), r)
 	if over := len(kept) - batch.MaxReports; over > 0 {

@@ -34,7 +34,7 @@ type Row struct {
 	// Resends counts the later POSTs that may have been taken, that attempt's own excluded.
 	Resends int
 
-	Refused  bool // Error is a refusal that waits for the doubt to be resolved
+	Refused  bool // Error is a refusal, which waits for the doubt to be resolved
 	Requeued bool
 	// Withdrawn says that a person has withdrawn the batch ([Row.Withdraw]): the ledger is asked
 	// to keep it from taking effect. Once all doubt is resolved without an effect it is Rejected.
@@ -43,22 +43,23 @@ type Row struct {
 	// Quarantined says that a policy set the batch aside. Only rows that are final as Invalid
 	// or Rejected have it.
 	Quarantined bool
-	// ClaimedBy names the instance of the last claim, at most [batch.MaxInstanceLen] bytes; it
-	// is cleared when the row becomes final.
+	// ClaimedBy is the name of the instance that made the last claim, at most
+	// [batch.MaxInstanceLen] bytes. It is cleared when the row becomes final.
 	ClaimedBy string
 	// ClaimTTL is the duration of the last claim, truncated to microseconds; 0 where that is
 	// not known. It is cleared when the row becomes final.
 	ClaimTTL time.Duration
 	// MovedAt is when the batch last moved towards a final state: its first claim since it was
 	// added, requeued or decided about, or later the first time that the ledger took it. Nothing
-	// else moves it, so that no loop of attempts is endless without a person. It is zero where
-	// there was no claim since, or where that is not known, and cleared when the row becomes
-	// final. A deadline that [PutOff] puts off brings it forward.
+	// else moves it, so that every endless loop of attempts calls a person. It is zero if there
+	// was no such claim, or if that is not known, and it is cleared when the row becomes final. A
+	// [PutOff] of the deadline sets a later MovedAt.
 	MovedAt time.Time
 	// Rollbacks counts executions in a row that the ledger took back.
 	Rollbacks int
 	// SeenAttempt is the attempt that an endpoint of the ledger reported as under way, or as
-	// executed and taken back; it counts only while it equals Attempt. 0: no endpoint did.
+	// executed and taken back. It counts only while it equals Attempt; 0 means that no endpoint
+	// did.
 	SeenAttempt int
 	// SeenEndpoint is the endpoint that reported it as under way, at most [MaxEndpointLen] bytes,
 	// or [TakenBack] for an attempt that is counted in Rollbacks.
@@ -89,13 +90,13 @@ func NewRow() Row { return Row{State: batch.Queued, Version: 1} }
 // Final reports whether the batch's state is final.
 func (r Row) Final() bool { return !r.FinalAt.IsZero() }
 
-// Prunable reports whether Prune may remove the batch once it is old enough. A batch in
-// quarantine waits for a person, and one with unsettled orders for the builder of batches, which
-// must still see how it ended.
+// Prunable reports whether Prune may remove the batch once it is old enough. A batch in quarantine
+// must stay until a person has acted, and a batch with unsettled orders until the builder of
+// batches has seen how it ended.
 func (r Row) Prunable(unsettled bool) bool { return r.Final() && !r.Quarantined && !unsettled }
 
-// Live reports whether a submitter may be posting the batch. A recorded doubt is over, even if the
-// database's clock was put back behind it.
+// Live reports whether a submitter may be posting the batch. A claim with a recorded doubt is
+// over, even if the database's clock was put back before the end of the claim.
 func (r Row) Live(now time.Time) bool {
 	return r.State == batch.Submitting && r.ClaimExpires.After(now) && !r.endRecorded()
 }
@@ -159,8 +160,8 @@ func (r Row) Claim(now time.Time, ttl time.Duration, rule Resend) Row {
 
 // Leased returns the row while one monitor asks about it. Nobody renews a lease: when it ends, any
 // monitor may ask. A lease puts the times of the row right ([Row.AsOf]) under a new version, so
-// that no outcome from before brings them back; a claim that is live still keeps its version. A
-// lease of 0 changes nothing.
+// that no earlier outcome brings the wrong times back; a live claim keeps its version. A lease of
+// 0 changes nothing.
 func (r Row) Leased(now time.Time, lease time.Duration) Row {
 	if lease == 0 {
 		return r

@@ -16,9 +16,9 @@ var (
 	// ErrUnreleasedSchema means that a version from before the first release made the database. No
 	// version migrates it: make a new database.
 	ErrUnreleasedSchema = errors.New("dltbatch: a version from before the first release made the database, and nothing migrates it: make a new one")
-	// ErrSchemaMoved means that the schema is on another server, or on its way there (dltbatch
-	// move). The call did nothing, here or there: nothing of it is stored. Use the data source
-	// name of the other server.
+	// ErrSchemaMoved means that the schema is on another server, or is being moved there (dltbatch
+	// move). The call has stored nothing on either server. Use the data source name of the other
+	// server.
 	ErrSchemaMoved = errors.New("dltbatch: the schema moved to another server")
 	// ErrReadOnly means that the database takes no writes at present, as a standby does during a
 	// failover. A Runner waits until it takes writes.

@@ -51,10 +51,11 @@ func (q RefreshQuery) Bounded() (RefreshQuery, error) {
 	return q, batch.CheckText("RefreshQuery.By", q.By, batch.MaxInstanceLen)
 }
 
-// StatsTurn is how processes take turns at making a text that takes long, such as counts. It is
-// kept beside the text. Its methods are the rules as pure functions; now is always the database's
-// clock. A process reads both, swaps them with [StatsTurn.Take], makes the text, and swaps it in
-// with [StatsTurn.End]. So a process that was slow, and was followed by another, changes nothing.
+// StatsTurn is how processes take turns at making a text that takes long to make, such as counts.
+// A store keeps it together with the text. Its methods are the rules as pure functions; now is
+// always the database's clock. A process reads both, swaps them with [StatsTurn.Take], makes the
+// text, and writes it with [StatsTurn.End]. So a slow process that another has overtaken changes
+// nothing.
 type StatsTurn struct {
 	At   time.Time `json:"at,omitzero"`   // the time of the kept text; zero if none is kept
 	Rest time.Time `json:"rest,omitzero"` // no process makes the text again before this time
@@ -100,15 +101,15 @@ type Stats struct {
 	Instances []Instance `json:"instances"`
 }
 
-// RefusedFor is for how long a refused order counts: nobody can acquit one, and whoever comes to
-// work the next day is to see it.
+// RefusedFor is how long a refused order is counted. Nobody can acquit an order, and a person who
+// comes to work the next day should see it.
 const RefusedFor = 24 * time.Hour
 
 // Totals are counts of open batches and orders, all of one moment, and exact. The sizes are the
 // database's own figures, read at the same time.
 type Totals struct {
-	// At is the moment, on the database's clock; zero where nobody has counted yet, and then
-	// nothing else is set.
+	// At is the moment of the counts, on the database's clock. It is zero if nobody has counted
+	// yet; then no other field is set.
 	At   time.Time     `json:"at,omitzero"`
 	Took time.Duration `json:"took"` // how long the count took
 	By   string        `json:"by"`   // the instance that has counted
@@ -173,7 +174,7 @@ type Size struct {
 	Dead int64 `json:"dead"`
 }
 
-// Instance is one Run of a Runner, as it shows itself to others.
+// Instance is one Run of a Runner, as other processes see it.
 type Instance struct {
 	// ID is this Run's own, chosen at random when it began; Name is its Options.Instance. Both
 	// are printable text of at most [batch.MaxInstanceLen] bytes.
@@ -183,8 +184,8 @@ type Instance struct {
 	// are set where instances are read.
 	Since time.Time `json:"since,omitzero"`
 	Seen  time.Time `json:"seen,omitzero"`
-	// Every is the pause after which it is seen again: 15 s, and longer while nothing is open and
-	// it hears hints.
+	// Every is the pause between two writes of its row: 15 s, and longer while nothing is open and
+	// hints arrive.
 	Every time.Duration `json:"every,omitzero"`
 	// Host is the name of its machine; "" where the machine has none.
 	Host string `json:"host,omitempty"`
@@ -212,8 +213,8 @@ type Instance struct {
 	Warnings []string `json:"warnings,omitempty"`
 	// WarnsFor is for how long before the instance was seen the oldest of them has stood.
 	WarnsFor time.Duration `json:"warns_for_ns,omitzero"`
-	// Looked names the server on which its store has looked whether commits are lost, and knows of
-	// none or has paused everything; "" where nobody waits for that. See
+	// Looked is the server on which the store of the instance has checked for lost commits, and on
+	// which it has found none or has paused everything; "" if no instance waits for that. See
 	// postgres.Options.PauseOnLostCommits.
 	Looked string `json:"looked,omitempty"`
 	// Loops says for each of its loops how long before Seen a call last succeeded.
@@ -221,9 +222,10 @@ type Instance struct {
 	// Flows are the batches that it saw of late, the earliest stretch first: at most [MaxFlows].
 	Flows []Flow `json:"flows,omitempty"`
 
-	// Unseen, Live and Shared are set where instances are read. Unseen is the time since Seen, or
-	// until Seen where the clock was put back. Live: it was seen within three times Every, 45 s at
-	// least. Shared: another instance had its name at the same time.
+	// Unseen, Live and Shared are set when instances are read. Unseen is the time since Seen, or
+	// until Seen if the clock was put back. Live is true if the instance was seen within three
+	// times Every, 45 s at least. Shared is true if another instance had the same name at the same
+	// time.
 	Unseen time.Duration `json:"unseen"`
 	Live   bool          `json:"live"`
 	Shared bool          `json:"shared"`

@@ -29,17 +29,17 @@ type Store interface {
 	// Outcomes of many batches at once: [CanReadFinals].
 
 	// Finals returns the records of all keys whose batches are final, or what their tombstones
-	// keep ([Remains]), and separately the keys of which nothing is stored; the other batches are
-	// open. The order is any; each key comes once, even if keys repeats it. All waiting for
-	// outcomes in a process uses this method: its cost grows with len(keys), not with the backlog
-	// and not with history. A driver asks for [MaxKeys] in one statement, so more keys than that
-	// are not read at one moment.
+	// keep ([Remains]), and separately the keys that are not stored. The batches of the other keys
+	// are open. The results are in any order, and each key comes once, even if keys repeats it.
+	// All callers of a process that wait for outcomes share this method, because its cost grows
+	// with len(keys), and not with the backlog or with history. A driver asks for [MaxKeys] keys
+	// in one statement, so more keys than that are not read at one moment.
 	Finals(ctx context.Context, keys []batch.Key) (final []batch.Record, missing []batch.Key, err error)
 
 	// Lists: [CanList].
 
-	// List returns records in the order of (CreatedAt, ID), or against it, and the cursor for the
-	// next call, "" at the end. It is for people and tools, not for hot paths.
+	// List returns records in the order of (CreatedAt, ID), or in reverse, and the cursor for the
+	// next call; "" at the end. It is for people and tools, and not for frequent calls.
 	List(ctx context.Context, q ListQuery) ([]batch.Record, Cursor, error)
 
 	// Counts, for people and for measurements: [CanCount].
@@ -54,12 +54,12 @@ type Store interface {
 	// Removal of old batches: [CanPrune].
 
 	// Prune removes final batches, final orders, old ids of streams and the acts of operators on
-	// lanes: the oldest of each kind, at most q.Limit of each. It returns the number of each,
-	// beside an error too; [Pruned.More] says whether to call again. It never touches an open
-	// batch, a batch in quarantine, nor a batch whose orders are not settled. The history and the
-	// attempts of a batch go with it. A tombstone keeps the service, the id, the DataChangeID, the
-	// hash of the payload, and how the batch ended ([Remains]). Prune keeps no tombstones of
-	// orders.
+	// lanes: the oldest of each kind, at most q.Limit of each. It returns the number of each, even
+	// together with an error; [Pruned.More] reports whether to call again. It removes no open
+	// batch, no batch in quarantine and no batch whose orders are not settled. The history and the
+	// attempts of a batch are removed with it. A tombstone keeps the service, the id, the
+	// DataChangeID, the hash of the payload, and how the batch ended ([Remains]). Orders leave no
+	// tombstones.
 	Prune(ctx context.Context, q PruneQuery) (Pruned, error)
 
 	// Bytes that a client has to know again after a crash: [CanKeepPrepared].
@@ -116,8 +116,8 @@ type Store interface {
 	// version. After any other error it is open whether the act was done; calling again with the
 	// same record is harmless, and gives ErrMovedOn where it was done.
 
-	// Cancel moves a waiting batch (Queued, Delayed or Unknown) to Rejected, but never while a
-	// doubt is open.
+	// Cancel moves a waiting batch (Queued, Delayed or Unknown) to Rejected. It never does so
+	// while a doubt is open.
 	Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error)
 	// Requeue moves an Invalid or Rejected batch back into its lane, in its old place. It ends
 	// a quarantine, and does not release the lane. A batch that was given up
@@ -130,9 +130,10 @@ type Store interface {
 	// [batch.NotExecutedReject] is for good (docs/design.md#prepared-bytes).
 	Decide(ctx context.Context, seen batch.Record, ruling batch.Ruling, by batch.By) (batch.Record, error)
 	// Withdraw notes that an open batch is to be kept from taking effect, on a ledger that can do
-	// that (dlt.Traits.Withdraws). It is for a batch of which prepared bytes are kept that may be
-	// sent again for ever, with an attempt in doubt ([batch.ErrNotAllowed] otherwise) and no live
-	// claim ([batch.ErrInDoubt]). The note stays until the batch is final ([Row.Withdraw]).
+	// that (dlt.Traits.Withdraws). The batch must keep prepared bytes that may be sent again for
+	// ever, and have an attempt in doubt; otherwise the error is [batch.ErrNotAllowed]. It must
+	// have no live claim; otherwise the error is [batch.ErrInDoubt]. The note stays until the
+	// batch is final ([Row.Withdraw]).
 	Withdraw(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error)
 	// Acquit ends the quarantine of a batch, which stays final as it is.
 	Acquit(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error)
@@ -173,10 +174,10 @@ type Store interface {
 	// The acts of operators upon all batches and lanes at once: [CanListActs].
 
 	// Acts returns the acts of operators upon batches, lanes and everything, the newest first by
-	// the database's clock, and the cursor for the next call, "" at the end. It has what History
-	// and LaneHistory have. Its cost grows with q.Limit, not with the number of acts; on a schema
-	// from before its index, and in memory, with all acts. A cursor that Acts of this store did
-	// not return gives a [*batch.InputError].
+	// the database's clock, and the cursor for the next call; "" at the end. It returns the acts
+	// of all History and LaneHistory. Its cost grows with q.Limit, and not with the number of
+	// acts, except in memory and on a schema from before its index. A cursor that Acts of this
+	// store did not return gives a [*batch.InputError].
 	Acts(ctx context.Context, q ActsQuery) ([]batch.Act, Cursor, error)
 
 	// Counts of open batches and orders, for dashboards, metrics and alerts: [CanCountOpen]. The
@@ -185,8 +186,7 @@ type Store interface {
 	// (docs/design.md#counting-what-is-open).
 
 	// CountOpen counts open batches and orders. It reads everything at one moment, takes no lock
-	// that others wait for, and gives up after [StatsLimit]. Of the result it leaves out Took, By
-	// and Earlier.
+	// that others wait for, and gives up after [StatsLimit]. It does not set Took, By and Earlier.
 	CountOpen(ctx context.Context) (Totals, error)
 
 	// All lanes at once, for people who ask which batches stand still and why: [CanSurvey]. These
@@ -202,11 +202,11 @@ type Store interface {
 	// Search, for people who have part of a name in hand: [CanFind]. These methods change nothing.
 
 	// Find returns the records of the batches that q names, open or final, or what their
-	// tombstones keep ([Remains]). They are in byte order of what was asked for. more says that
-	// other batches may match, too: there are more than q.Limit, or more ids begin alike than the
-	// store compares for one question. Nothing found is no error. What [FindQuery.Validate]
-	// refuses gives its [*batch.InputError]. The cost grows with q.Limit, not with the number of
-	// batches; in memory it does.
+	// tombstones keep ([Remains]), in byte order of the id or key that q searches. more is true if
+	// other batches may match: there are more than q.Limit, or more ids begin alike than the store
+	// compares in one call. If nothing is found, there is no error. If [FindQuery.Validate]
+	// returns an error, so does Find. The cost grows with q.Limit, and not with the number of
+	// batches; in memory it grows with all batches.
 	Find(ctx context.Context, q FindQuery) (found []batch.Record, more bool, err error)
 	// FindLanes returns lanes in byte order: those that have batches or orders, open or final, a
 	// control that was set, or a ledger on record ([TextServed]). Its cost grows with the lanes
@@ -256,10 +256,10 @@ type Store interface {
 
 	// Care of the store itself. It is no ability: a store that needs no care returns nothing.
 
-	// Upkeep looks at the store itself, not at its batches, and repairs it where that makes
-	// nobody wait. It returns the conditions that the store's operator must know about at
-	// present; nothing while all is well. Every Runner calls it once a second while it runs,
-	// so it may be called concurrently, by several processes on one database.
+	// Upkeep checks the store itself, not its batches, and repairs it if nobody has to wait for
+	// that. It returns the conditions that the store's operator must know about at present, and
+	// nothing while all is well. Every Runner calls it once a second, so it may be called
+	// concurrently, by several processes on one database.
 	Upkeep(ctx context.Context) ([]Warning, error)
 }
 
@@ -315,10 +315,11 @@ type Delivery interface {
 	// with the same outcomes, which is harmless.
 	Record(ctx context.Context, outcomes []Outcome) ([]Applied, error)
 	// Pending selects due open rows that the monitor owns (Pending, Valid, unsettled Invalid,
-	// Submitting with an expired claim): the row asked about longest ago first, then by order
-	// key. It leases them by moving their next check forward, without raising versions. After
-	// an error the returned rows may be leased all the same, and nobody else gets them before
-	// the lease ends; to ask the ledger about them is harmless, leased or not.
+	// Submitting with an expired claim). The row that was asked about longest ago comes first, and
+	// order keys decide between equals. Pending leases the rows by moving their next checks
+	// forward, without raising versions. After an error the returned rows may nevertheless be
+	// leased, and then nobody else gets them before the lease ends. To ask the ledger about them
+	// is harmless, leased or not.
 	Pending(ctx context.Context, q PendingQuery) ([]InFlight, error)
 	// Checked says when to ask next about rows that stay as they are.
 	Checked(ctx context.Context, due []Due) error
@@ -333,13 +334,14 @@ const WitnessReach = 500
 // Ref names a stored batch.
 type Ref struct {
 	Key batch.Key
-	// Row is the store's own number for the batch, opaque to callers; 0 where it is not known.
+	// Row is the store's own number for the batch, which has no meaning for callers; 0 if it is
+	// not known.
 	Row int64
 	// Created is when the batch was added, on the database's clock; together with the id it is the
 	// batch's order key. It is zero where it is not known. No store needs it to find a batch.
 	Created time.Time
 	// TraceParent is the trace context that was added with the batch ([batch.Batch].TraceParent);
-	// "" without a context, or if it is not known. No store needs it to find a batch. A store puts
-	// it into each Ref that it hands out, as it does with Created.
+	// "" if there is none, or if it is not known. A store sets it in each Ref that it returns, as
+	// it does with Created. No store needs it to find a batch.
 	TraceParent string
 }

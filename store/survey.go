@@ -22,12 +22,12 @@ type SurveyQuery struct {
 	// Cap bounds the count of waiting batches in each lane. Defaults to 1,000, at most
 	// 100,000.
 	Cap int
-	// Brief asks for no more of a row than decides whether it waits, which costs less for very
-	// many lanes. Window is 1 then, and Limit at most 10,000. A store may leave out the IDs,
-	// budgets and footprints of Rows, their versions, the text of an error without a decision, and
-	// what only counts attempts; it may show the first waiting row at the time of the batch before
-	// it; and it may look at some lanes later than at others. Rows without an ID have their own
-	// Ref.Row.
+	// Brief asks only for the fields of a row that decide whether its batch waits, which costs
+	// less for very many lanes. With Brief, Window is 1 and Limit at most 10,000. A store may
+	// leave out the ids, budgets and footprints of Rows, their versions, the text of an error
+	// without a decision, and fields that only count attempts. It may show the first waiting row
+	// with the time of the batch before it, and may read some lanes later than others. Rows
+	// without an id have their own Ref.Row.
 	Brief bool
 }
 

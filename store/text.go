@@ -9,7 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// TextKind says what the texts of a kind are about, and what their names are.
+// TextKind is the kind of a text: it determines what the text is about, and what its name is.
 type TextKind string
 
 // The kinds of texts.
@@ -40,7 +40,7 @@ type Text struct {
 // TextsQuery selects texts of a kind.
 type TextsQuery struct {
 	Kind TextKind
-	// Unchanged selects the texts that nobody has changed for this time; 0 selects all.
+	// Unchanged selects the texts that were not changed for this long; 0 selects all.
 	Unchanged time.Duration
 	Limit     int // the largest number of texts
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Remains returns the part of a final batch's record that a tombstone keeps, if a Prune removes it
-// at this time, beside the hash of its payload.
+// Remains returns the part of a final batch's record that a tombstone keeps if a Prune removes the
+// batch at the time at. The tombstone also keeps the hash of the payload.
 func Remains(r batch.Record, at time.Time) batch.Record {
 	return batch.Record{
 		Key: r.Key, State: r.State, Version: r.Version, Attempt: r.Attempt, DataChangeID: r.DataChangeID,

@@ -18,12 +18,12 @@ var (
 	_ order.Store = (*Store)(nil)
 )
 
-// Store is a [store.Store] in memory. All methods may be called concurrently; they exclude one
-// another, and only an Add waits for something else: a [Tx] that has one of its ids. A method
-// whose context is already done returns the context's error and changes nothing.
+// Store is a [store.Store] in memory. All methods may be called concurrently; only one of them
+// runs at a time. Only an Add waits for something else: for a [Tx] that has one of its ids. A
+// method whose context is already done returns the context's error and changes nothing.
 //
-// Its clock is [time.Now], so that it runs on the bubble's time under testing/synctest. The
-// same calls at the same times give the same results.
+// Its clock is [time.Now], so under testing/synctest it uses the bubble's time. The same calls at
+// the same times give the same results.
 type Store struct {
 	mu     sync.Mutex
 	offset time.Duration // how far the store's clock is ahead of time.Now: see StepClock

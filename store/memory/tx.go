@@ -11,10 +11,11 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Tx is a transaction of a [Store]: nobody sees its batches before Commit. It stands for
-// the application's transaction in a test of a service that uses AddTx. As in a database, an Add
-// of another caller that has one of its ids or keys waits until it ends. So two transactions that
-// add the same ids crosswise wait for each other, until one of their contexts ends.
+// Tx is a transaction of a [Store]: its batches are not visible before Commit. In a test of a
+// service that uses AddTx it stands for the application's transaction. As in a database, an Add of
+// another caller that has one of its ids or keys waits until the transaction ends. So two
+// transactions that add the same ids in opposite order wait for each other, until one of their
+// contexts ends.
 type Tx struct {
 	s     *Store
 	ended chan struct{} // closed by Commit and Rollback
@@ -53,8 +54,8 @@ func (t *Tx) Commit() error {
 	})
 }
 
-// Rollback forgets the additions. The error says that the transaction has ended already, so that
-// it does no harm after a Commit.
+// Rollback drops the additions. It returns an error if the transaction has ended already; so a
+// Rollback after a Commit does no harm.
 func (t *Tx) Rollback() error { return t.end("rollback", func() {}) }
 
 func (t *Tx) end(op string, do func()) error {
@@ -79,9 +80,10 @@ func (t *Tx) checkLive() error {
 	return nil
 }
 
-// Tx takes a transaction that [Store.Begin] of this store began, for dltbatch.Runner.AddTx. Its
-// batches take their place in the lane by the time when they were added, but behind batches that
-// were claimed before the Commit. After an error of an Add the transaction may go on.
+// Tx takes a transaction that [Store.Begin] of this store began, for dltbatch.Runner.AddTx. The
+// places of its batches in the lane follow the times at which they were added, but they come
+// behind batches that were claimed before the Commit. After an error of an Add the transaction may
+// go on.
 func (s *Store) Tx(t *Tx) store.Tx { return ownTx{s, t} }
 
 // Owns is [store.Store].Owns.

@@ -10,8 +10,8 @@ import (
 // each statement alone.
 var ErrTxEnded = errors.New("dltbatch: SQLite has ended the transaction: only roll it back")
 
-// SettingError names a setting of a connection that does not keep the promises of a store, and
-// the parameter for the data source name that does.
+// SettingError is a setting of a connection with which the store cannot keep its promises, and the
+// parameter for the data source name with which it can.
 type SettingError struct {
 	Setting string // the name of the pragma
 	Have    string

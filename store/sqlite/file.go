@@ -11,11 +11,11 @@ import (
 	"sync"
 )
 
-// FileError says that the database's file, or its log, is not the one that this store has open:
-// somebody removed, renamed or replaced it. Every call returns it, and a Runner shows it in
-// Health.Warnings: nothing that is written to the open file would be found by another process, or
-// by the next start. Put the file back, or close the database and open it anew. Before a file is
-// replaced, stop every process that has it open.
+// FileError means that the database's file, or its log, is not the file that this store has open:
+// somebody has removed, renamed or replaced it. Every call returns it, and a Runner shows it in
+// Health.Warnings. Reason: no other process would find what is written to the open file, and
+// neither would the next start. Put the file back, or close the database and open it again. Before
+// a file is replaced, stop every process that has it open.
 type FileError struct {
 	Path string // the path of the file
 	Now  string // what is at the path now

@@ -45,10 +45,11 @@ const (
 	hearWay = "inotify on the write-ahead log" // how hints arrive, for people
 )
 
-// Hear is [store.Store].Hear. It waits until the system says that the log was written (inotify),
-// and then looks what is new: batches that this store has not added itself, lanes that a person
-// has acted on, batches and orders that became final, and orders. While nobody writes it takes no
-// time. It works where processes share the kernel, as SQLite's write-ahead log does, too.
+// Hear is [store.Store].Hear. It waits until the system reports that the log was written
+// (inotify), and then reads what is new: batches that this store has not added itself, lanes on
+// which a person has acted, batches and orders that became final, and orders. While nobody writes
+// it uses no CPU time. It works between processes on the same kernel, as SQLite's write-ahead log
+// does.
 func (s *Store) Hear(ctx context.Context, l store.Listener) error {
 	const op = "hear"
 	if !s.Abilities().Has(store.CanHint) {

@@ -53,10 +53,10 @@ func filePath(db *sql.DB) (string, error) {
 	return path, wrap("read the database's path", err)
 }
 
-// LogError says that the write-ahead log is larger than Options.LogWarning. SQLite begins the
-// log anew only once nobody reads the pages that it replaces: so it grows by every write while
-// any transaction that has read stays open, on any connection and in any process. It shrinks
-// within seconds of the end of that transaction.
+// LogError means that the write-ahead log is larger than Options.LogWarning. SQLite begins the log
+// again only when no transaction reads the pages that the log replaces. So each write makes the
+// log grow while any transaction that has read stays open, on any connection and in any process.
+// The log shrinks within seconds after that transaction has ended.
 type LogError struct {
 	Path  string // the path of the log
 	Size  int64  // in bytes
