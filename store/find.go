@@ -10,7 +10,7 @@ type FindQuery struct {
 	// ID or DataChangeID is the text to find; the other is empty.
 	ID           batch.ID
 	DataChangeID string
-	// Begins says that only the beginning is given.
+	// Begins is true if only the beginning is given.
 	Begins bool
 	// Service, with a whole DataChangeID, selects this lane only.
 	Service *batch.ServiceID

@@ -93,11 +93,11 @@ type Outcome struct {
 	// Refund gives back the budget that the claim spent (Budget.EveryTry): nothing was posted, or
 	// the next attempt only helps this one.
 	Refund bool
-	// Last says that there is no further attempt: once the doubt is resolved the batch is
+	// Last is true if there is no further attempt: once the doubt is resolved the batch is
 	// Rejected, with Error.
 	Last bool
-	// RolledBack, with an IsValid or a NotCommitted, says that the ledger executed the attempt and
-	// took it back: [Row].Rollbacks counts it, once for each attempt.
+	// RolledBack, with an IsValid or a NotCommitted, is true if the ledger executed the attempt
+	// and took it back: [Row].Rollbacks counts it, once for each attempt.
 	RolledBack bool
 	// Halt, with such an outcome, is the reason why nothing may leave the lane any more, at
 	// most [batch.MaxErrorText] bytes; "" leaves the lane as it is. With a Halt the count of
@@ -183,14 +183,14 @@ type Applied struct {
 	At     time.Time   // the time of the write, on the database's clock; zero where it is not known
 	From   batch.State // the state before
 	Row    Row         // the row as it is now; zero when Gone
-	// Breach says that a final batch was committed after all.
+	// Breach is true if a final batch was committed after all.
 	Breach bool
-	// Stuck says that this outcome calls a person: the batch has a decision, and had none before.
+	// Stuck is true if this outcome calls a person: the batch has a decision, and had none before.
 	Stuck bool
 	// Halt is [Outcome].Halt, where it was written, and the lane was not halted with a reason
 	// before.
 	Halt string
-	// Halted says that the policy, or Halt, now keeps everything in the lane.
+	// Halted is true if the policy, or Halt, now keeps everything in the lane.
 	Halted bool
 	Err    error // for Bad
 }

@@ -63,9 +63,9 @@ type InFlight struct {
 	DoubtAttempt int
 	DoubtAgo     time.Duration
 	Failures     int // certain failures in a row; a doubt sets the number to 0
-	// Ended says that the last POST certainly ended: the doubt was recorded. Otherwise the
-	// claim has expired on the database's clock, and its request may still be under way if
-	// that clock jumped.
+	// Ended is true if the last POST certainly ended: the doubt was recorded. Otherwise the claim
+	// has expired on the database's clock, and its request may still be under way if that clock
+	// jumped.
 	Ended bool
 	// ClaimTTL is the duration of the last claim, as its claimer set it; 0 where that is not
 	// known: code from before this field made the claim.

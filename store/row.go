@@ -36,12 +36,12 @@ type Row struct {
 
 	Refused  bool // Error is a refusal, which waits for the doubt to be resolved
 	Requeued bool
-	// Withdrawn says that a person has withdrawn the batch ([Row.Withdraw]): the ledger is asked
+	// Withdrawn is true if a person has withdrawn the batch ([Row.Withdraw]): the ledger is asked
 	// to keep it from taking effect. Once all doubt is resolved without an effect it is Rejected.
 	// It is cleared when the row becomes final.
 	Withdrawn bool
-	// Quarantined says that a policy set the batch aside. Only rows that are final as Invalid
-	// or Rejected have it.
+	// Quarantined is true if a policy set the batch aside. Only rows that are final as Invalid or
+	// Rejected have it.
 	Quarantined bool
 	// ClaimedBy is the name of the instance that made the last claim, at most
 	// [batch.MaxInstanceLen] bytes. It is cleared when the row becomes final.
@@ -64,8 +64,8 @@ type Row struct {
 	// SeenEndpoint is the endpoint that reported it as under way, at most [MaxEndpointLen] bytes,
 	// or [TakenBack] for an attempt that is counted in Rollbacks.
 	SeenEndpoint string
-	// OrdersSettled says that the batch was made of orders (auto-batching), and that these may
-	// join other batches. Only a final row has it.
+	// OrdersSettled is true if the batch was made of orders (auto-batching), and these may join
+	// other batches. Only a final row has it.
 	OrdersSettled bool
 
 	Error    *batch.SubmissionError

@@ -200,9 +200,10 @@ type Instance struct {
 	// Claims is how many batches it has claimed, or found the outcome of, without having written
 	// the outcome.
 	Claims int `json:"claims"`
-	// Paused says that it posts nothing at present: its ledger, and of several each, is busy,
-	// unreachable, or refuses this client. Pauses says which ledgers and services are so, whole
-	// ledgers and those that are so for longest first: at most [MaxPauses].
+	// Paused is true if the instance posts nothing at present, because its ledger, or each of its
+	// ledgers, is busy, unreachable, or refuses this client. Pauses lists the ledgers and services
+	// for which this is so, whole ledgers first, and then those for which it is so for longest: at
+	// most [MaxPauses].
 	Paused bool    `json:"paused"`
 	Pauses []Pause `json:"pauses,omitempty"`
 	// Unserved are services of which it takes no batches, because its options, its ledger and the
