@@ -15,7 +15,7 @@ import (
 )
 
 // Tx takes the application's own transaction for dltbatch.Runner.AddTx. A transaction in another
-// database or on another server than those that the store's own connections lead to gives a
+// database, or on another server, than those of the store's own connections gives a
 // [*batch.InputError]. To find out, the first Add of a process may take a connection of the
 // store's pool for a moment. If the pool has none for a second, as in a burst of transactions at
 // the start, the Add is not refused, nor are those of the next minute, unless a call of the
@@ -26,15 +26,15 @@ import (
 // two transactions that add the same ids or data change ids crosswise, the application rolls back
 // and repeats its whole transaction.
 //
-// However long the transaction stays open, it holds up only callers that add the same ids;
-// Prune passes over the known batches among them. Its batches take their place in the lane by
-// the time when they were added, but behind batches that were claimed before they became
-// visible. A transaction above READ COMMITTED gets an [*IsolationError]: see
+// However long the transaction stays open, only callers that add the same ids wait for it. Prune
+// skips those of its batches that were known before. The places of its batches in the lane follow
+// the times at which they were added, but they come behind batches that were claimed before these
+// became visible. A transaction above READ COMMITTED gets an [*IsolationError]: see
 // Options.AllowSnapshotTx.
 //
-// With synchronous standbys, a commit whose context ends while it waits for them can be
-// reported as a success (lib/pq does), and a failover undoes it: if the context is done after
-// the commit, take it as not known, and add again.
+// With synchronous standbys, a commit whose context ends while it waits for them can be reported
+// as a success (by lib/pq), and a failover undoes it. If the context is done after the commit, the
+// commit is not known: add the batches again.
 func (s *Store) Tx(tx *sql.Tx) store.Tx { return ownTx{s, sqlTxOf(tx)} }
 
 // Owns is [store.Store].Owns.

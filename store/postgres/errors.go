@@ -10,10 +10,10 @@ import (
 )
 
 // ErrReadOnly means that the database takes no writes: the server is a standby, or its owner has
-// made it read-only (default_transaction_read_only), as some providers do where the disk is almost
-// full. The store obeys. It closes connections that say so, so that calls soon succeed where the
-// name of the server leads to another one. Calls that only read work on a standby, in a process
-// that has seen no other server. It is [store.ErrReadOnly].
+// made it read-only (default_transaction_read_only), as some providers do when the disk is almost
+// full. The store does not override that. It closes the connections on which that is so, so that
+// calls soon succeed if the name of the server leads to another server. Calls that only read work
+// on a standby, in a process that has seen no other server. ErrReadOnly is [store.ErrReadOnly].
 var ErrReadOnly = store.ErrReadOnly
 
 // SettingError names a setting of a connection, or of an application's transaction, that does not

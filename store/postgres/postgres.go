@@ -26,44 +26,45 @@ type Options struct {
 	// from the first call on. In every process, also where this is not set, a schema that is a
 	// shard refuses batches of other lanes than its own. Defaults to none.
 	Shard store.Shard
-	// AllowAsynchronousCommit accepts synchronous_commit = off, under which a crash of the
-	// server may take back a promise (see the package comment), and local beside synchronous
-	// standbys, under which a failover may. Such a store does not remember
-	// where the open work of lanes begins, since the crash may take that back, too; set it
-	// alike in all processes on a schema. Defaults to false.
-	AllowAsynchronousCommit bool
-	// AllowSnapshotTx lets AddTx and AddOrdersTx take transactions above READ COMMITTED. Such
-	// a transaction may not see batches that others have added since it began: then its own
-	// batches do not stand behind these in the lane. Where retention has removed one of its
-	// batches since it began, AddTx fails with SQLSTATE 40001. A SERIALIZABLE transaction does not
-	// read the ends of lanes at all, because two transactions of different lanes would fail with
-	// 40001 for it: where the database's clock was stepped back since another process added to the
-	// lane, its batches may stand before those. Defaults to false.
-	AllowSnapshotTx bool
-	// Listen opens the session on which the store hears hints from other processes: see the
-	// package comment. native.Listen makes one of a data source name, native.ListenBeside one of a
-	// pool; stores with the same function of these share a session. Defaults to a session by the
-	// pool's own driver, where it can have one.
-	Listen func(ctx context.Context) (Listener, error)
-	// PauseOnLostCommits pauses everything when commits turn out to be lost ([ErrLostCommits]):
-	// nothing is claimed, in no process, until a person has looked and resumes everything. It
-	// costs a standstill that no lost commit may need: a batch that this process knows to be
-	// posted is not posted anew either way. And whenever another server answers, also after a
-	// plain restart, claims wait until all instances that are alive have looked, 45 s at most. Set
-	// it where the lost work of other processes is worse than that, and alike in all processes.
-	// Defaults to false.
-	PauseOnLostCommits bool
-	// NotifyInTx makes AddTx and AddOrdersTx tell other processes in the application's own
-	// transaction, so that nobody has to call Wake after the commit. The price: PostgreSQL commits
-	// transactions that notify one after the other, in all databases of the server. Defaults to
+	// AllowAsynchronousCommit accepts synchronous_commit = off, with which a crash of the server
+	// may undo commits that were promised (see the package comment). It also accepts
+	// synchronous_commit = local on a server with synchronous standbys, with which a failover may
+	// undo them. Such a store does not remember where the open work of lanes begins, since a crash
+	// may change that, too. Set it to the same value in all processes on a schema. Defaults to
 	// false.
+	AllowAsynchronousCommit bool
+	// AllowSnapshotTx lets AddTx and AddOrdersTx take transactions above READ COMMITTED. Such a
+	// transaction may not see batches that others have added since it began; its own batches may
+	// then come before them in the lane. If retention has removed one of its batches since it
+	// began, AddTx fails with SQLSTATE 40001. A SERIALIZABLE transaction does not read the ends of
+	// lanes at all, because two transactions of different lanes would then fail with 40001. If the
+	// database's clock was stepped back since another process added to the lane, its batches may
+	// come before that process's batches. Defaults to false.
+	AllowSnapshotTx bool
+	// Listen opens the session on which the store gets hints from other processes: see the package
+	// comment. native.Listen makes a Listen of a data source name, and native.ListenBeside makes
+	// one of a pool. Stores with the same Listen share a session. Defaults to a session by the
+	// pool's own driver, if that is possible.
+	Listen func(ctx context.Context) (Listener, error)
+	// PauseOnLostCommits pauses everything when commits turn out to be lost ([ErrLostCommits]): no
+	// process claims anything until a person has checked and resumes everything. Its price is a
+	// stop of deliveries that a lost commit may not need: a batch that this process knows to be
+	// posted is not posted as new in any case. And whenever another server answers, also after a
+	// plain restart, claims wait until all live instances have checked, 45 s at most. Set it if
+	// the lost work of other processes would be worse than that, and to the same value in all
+	// processes. Defaults to false.
+	PauseOnLostCommits bool
+	// NotifyInTx makes AddTx and AddOrdersTx send the hint to other processes in the application's
+	// own transaction, so that nobody has to call Wake after the commit. The price is that
+	// PostgreSQL commits transactions that notify one after the other, in all databases of the
+	// server. Defaults to false.
 	NotifyInTx bool
 }
 
-// Listener is a session that waits for notifications ([Options].Listen), or a share of one: Listen
-// is called once, and sends LISTEN for a channel; Next waits for a notification on it and returns
-// its payload; Close says why nothing is heard, nil where nobody listens any more, and does not
-// wait for long.
+// Listener is a session that waits for notifications ([Options].Listen), or a share of one. Listen
+// is called once, and sends LISTEN for a channel. Next waits for a notification on the channel and
+// returns its payload. Close gets the reason why no notifications arrive, or nil if no listener is
+// left, and does not wait for long.
 type Listener = conns.Listener
 
 // shared has the methods that are the same in all SQL stores.

@@ -36,12 +36,11 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 }
 
 // Tx takes the application's own transaction for dltbatch.Runner.AddTx. A transaction of another
-// file than this store's gives a [*batch.InputError]; of two databases in memory nobody can tell
-// which one it is of. After an error of an Add the transaction may go on, but not after
-// [ErrTxEnded]: this error also comes where SQLite has ended the transaction before. A transaction
-// that began by reading and finds that another transaction has written since gets SQLite's
-// "database is locked": begin with BEGIN IMMEDIATE (_txlock=immediate, as sqliteopen does). Every
-// other writer waits until tx ends.
+// file than this store's gives a [*batch.InputError]; databases in memory cannot be told apart.
+// After an error of an Add the transaction may go on, except after [ErrTxEnded], which is also
+// returned if SQLite has ended the transaction before the call. A transaction that began with a
+// read gets SQLite's "database is locked" if another transaction has written since. So begin with
+// BEGIN IMMEDIATE (_txlock=immediate, as sqliteopen does). Every other writer waits until tx ends.
 func (s *Store) Tx(tx *sql.Tx) store.Tx { return ownTx{s, tx} }
 
 // Owns is [store.Store].Owns.

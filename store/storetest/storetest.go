@@ -28,13 +28,14 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Harness is a new and empty store, with the functions that a test needs beside it. Where a
-// func is nil, the bool after it must declare that.
+// Harness is a new and empty store, with the functions that the tests need. If a func is nil, the
+// bool after it must declare that.
 type Harness struct {
 	Store store.Store
 
-	// Reopen closes the store that it opened last, or Store (as a crash would, if it can), and
-	// opens the data that this left behind. StepClock then moves the clock of the new one.
+	// Reopen closes the store that it opened last, or Store the first time, if possible as a crash
+	// would. Then it opens the data that the closed store has left. After that StepClock moves the
+	// clock of the new store.
 	Reopen func(t *testing.T) store.Store
 	// Volatile declares that nothing survives.
 	Volatile bool
