@@ -59,8 +59,8 @@ type ear struct {
 type listening struct {
 	changed chan struct{}              // has capacity one; a listener was added or removed
 	back    chan struct{}              // has capacity one; the listener's own notification has arrived
-	tested  map[introduction]time.Time // the time of each test; only tests use it
-	proven  bool                       // true if a notification has arrived; only tests use it
+	tested  map[introduction]time.Time // the time of each test; used by testListeners alone
+	proven  bool                       // true if a notification has arrived; used by testListeners alone
 	way     string                     // how notifications arrive, for people; set before the first can arrive
 }
 
