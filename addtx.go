@@ -52,7 +52,7 @@ func badTxError(value string) error {
 // no check. It stores and sends nothing.
 func (r *Runner) Check(b batch.Batch) error { return r.engine.Check(b) }
 
-// checkAll returns the first error of Check, or why nothing may be added at all.
+// checkAll returns the first error of Check, or the reason why no batch may be added at all.
 func (r *Runner) checkAll(batches []batch.Batch) error {
 	if err := r.engine.TakesBatches(); err != nil {
 		return err

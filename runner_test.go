@@ -147,7 +147,7 @@ func TestRunRefusesAnotherLedgersDatabase(t *testing.T) {
 		assert.Contains(t, err.Error(), `"other"`)
 		assert.False(t, r.Health().Running)
 
-		// And nothing is added that the first ledger would get.
+		// Add stores no batch that the first ledger would get.
 		err = r.Add(t.Context(), one("s", "a"))
 		require.ErrorIs(t, err, dltbatch.ErrOtherLedger)
 		assert.Contains(t, err.Error(), `it is "memory", this is "other"`)

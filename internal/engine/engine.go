@@ -80,7 +80,7 @@ type Engine struct {
 	common
 	running     atomic.Bool
 	run         atomic.Pointer[run]    // while Run delivers
-	elsewhere   atomic.Pointer[string] // the ledger to which the database belongs, where a Run found another one
+	elsewhere   atomic.Pointer[string] // the ledger to which the database belongs, if a Run found that it is not this one
 	uncommitted uncommittedLanes
 }
 

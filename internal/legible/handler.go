@@ -6,8 +6,8 @@ import (
 )
 
 // Handler returns a log handler that passes everything on to h, with texts as [Text] and [Error]
-// return them, and with durations in words, because a number without a unit means nothing to a
-// reader.
+// return them, and with durations as text with their unit, because a number without a unit means
+// nothing to a reader.
 func Handler(h slog.Handler) slog.Handler { return handler{h} }
 
 type handler struct{ slog.Handler }

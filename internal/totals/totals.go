@@ -10,10 +10,10 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Sum adds up the counts of shards, of which there is one at least. At and Age are of the count
-// that was made first: where one was not counted yet, At is zero, as for one schema. AllPaused
-// says that every shard is paused. Took, By, Earlier, RisingSince and Schema are left out: they
-// are of one schema.
+// Sum adds the counts of shards, of which there must be one at least. At and Age are those of the
+// earliest count; if one shard was not counted yet, At is zero, as for one schema. AllPaused is true
+// if every shard is paused. Took, By, Earlier, RisingSince and Schema are left out, because each is
+// about one schema.
 func Sum(list []store.Stats) store.Stats {
 	all := store.Stats{}
 	all.At, all.AllPaused = list[0].At, true

@@ -21,7 +21,7 @@ var (
 	requestMore = regexp.MustCompile(`^> Host (\S+)  Authorization: (.*?)  headers map\[(.*)\]  body (\d+) bytes(?: = (.*))?$`)
 	cutMark     = regexp.MustCompile(`\.\.\.\[\d+ bytes\]$|\.\.\.\(cut\)$`)
 	bytesOnly   = regexp.MustCompile(`^\[(\d+) bytes\]$`)
-	// answerLine matches a line such as one of
+	// answerLine matches lines such as
 	//	< 202 (104ms)  Content-Type: text/plain
 	//	< 202 after 3ms  A: b | C: d
 	answerLine = regexp.MustCompile(`^< (\d{3}) (?:\(([^)]*)\)|after (\S+))(?:  (.*))?$`)
