@@ -539,7 +539,7 @@ func TestDecideWhenToSendAgain(t *testing.T) {
 	}
 }
 
-// Failed counts for the attempt that it names.
+// "Failed" counts for the attempt that it names.
 func TestDecideFailed(t *testing.T) {
 	unlimited, two, every := batch.Budget{}, batch.Budget{Attempts: 2}, batch.Budget{Attempts: 2, EveryTry: true}
 	for name, c := range map[string]struct {

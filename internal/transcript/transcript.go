@@ -43,7 +43,7 @@ type Exchange struct {
 type Request struct {
 	Method, Target string
 	Cut            bool        // true if Target is only the beginning
-	Header         http.Header // without Authorization, which is a remark in the field Authorization
+	Header         http.Header // without Authorization, which has a field of its own
 	Authorization  string
 	Size           int    // length of the body in bytes; -1 if the record does not say
 	Body           string // as much as the record has: JSON, or hex digits
