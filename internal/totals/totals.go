@@ -11,9 +11,9 @@ import (
 )
 
 // Sum adds the counts of shards, of which there must be one at least. At and Age are those of the
-// earliest count; if one shard was not counted yet, At is zero, as for one schema. AllPaused is true
-// if every shard is paused. Took, By, Earlier, RisingSince and Schema are left out, because each is
-// about one schema.
+// earliest count; if one shard was not counted yet, At is zero, as for one schema. AllPaused is
+// true if every shard is paused. Took, By, Earlier, RisingSince and Schema are left out, because
+// each is about one schema.
 func Sum(list []store.Stats) store.Stats {
 	all := store.Stats{}
 	all.At, all.AllPaused = list[0].At, true
