@@ -105,7 +105,7 @@ func (r Row) Decide(now time.Time, ruling batch.Ruling, reason string) (Row, err
 		}
 		r.Refused = false
 		r.claimableAgain(now, 0)
-		r.markMoved(time.Time{}) // its deadline begins with the next claim
+		r.markMoved(time.Time{}) // the deadline begins with the next claim
 	case batch.Rejected:
 		kind := batch.KindCancelled
 		if r.sameBytesForEver() {

@@ -473,7 +473,7 @@ func (r *Row) countRollback(o Outcome) {
 	}
 }
 
-// claimableAgain makes the batch claimable, after a pause, where the ledger did not know it.
+// claimableAgain makes the batch claimable, after a pause, when the ledger had no trace of it.
 func (r *Row) claimableAgain(now time.Time, pause time.Duration) {
 	r.LastPost = r.lastPostEnd()
 	r.State = batch.Unknown

@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// The walk counts time in minutes. Every duration of its rules is a whole number of minutes, so
-// that a time fits into a byte.
+// minute is the unit of time of the walk. Every duration of its rules is a whole number of
+// minutes, so that a time fits into a byte.
 const minute = time.Minute
 
 // Times in a packed row are minutes from now, on the database's clock. For the rules of the walk,

@@ -28,13 +28,13 @@ func (p location) String() string {
 
 // home is the database that the store's own connections lead to.
 type home struct {
-	at     atomic.Pointer[location]  // nil: not known
+	at     atomic.Pointer[location]  // nil while it is not known
 	failed atomic.Pointer[time.Time] // when the last look for an unknown home failed
 }
 
-// isLookDue reports whether this addition looks for an unknown home: at first each does, and after
-// a failure one in each checkInterval. Calls of the store's own learn it sooner, but a process may
-// have none.
+// isLookDue reports whether this addition looks for an unknown home. At first each addition does,
+// and after a failure one in each checkInterval. Calls of the store itself find the home sooner,
+// but a process may make none.
 func (h *home) isLookDue() bool {
 	last, now := h.failed.Load(), time.Now()
 	return last == nil || now.Sub(*last) >= checkInterval && h.failed.CompareAndSwap(last, &now)
@@ -45,11 +45,12 @@ func (h *home) isLookDue() bool {
 // pool.
 const lookHomeLimit = time.Second
 
-// checkHome refuses a transaction of another database than the store's own, which may have the
-// same tables: no Runner of this store would find the batches there. A restart or a failover
-// changes the location, too: so where another location is known, or none, the store looks where
-// its own connections lead now. A pool of one connection, which the transaction may hold, cannot
-// tell. Where none is known, and the store gets no connection, the transaction is taken.
+// checkHome refuses a transaction of another database than the store's own. That database may have
+// the same tables, and no Runner of this store would find the batches in it. A restart or a
+// failover changes the location, too. So if the known location is another one, or none is known,
+// the store looks where its own connections lead now. A pool with one connection, which the
+// transaction may hold, cannot do that. If no location is known and the store gets no connection,
+// the transaction is accepted.
 func (s *Store) checkHome(ctx context.Context, op string, met location) error {
 	was := s.home.at.Load()
 	switch {

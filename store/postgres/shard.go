@@ -16,7 +16,8 @@ const (
 	sqlUsed = `SELECT ` + isUsed
 )
 
-// A schema that has or had batches or orders cannot become a shard.
+// sqlRecordShard records the shard, unless the schema has or had batches or orders: such a schema
+// cannot become a shard.
 const sqlRecordShard = `INSERT INTO {texts} (kind, name, version, begun_at, changed_at, body)
 	SELECT 'shard', '', 1, ` + sqlstore.Clock + `, ` + sqlstore.Clock + `, $1::text
 	WHERE NOT ` + isUsed + ` ON CONFLICT DO NOTHING`

@@ -40,7 +40,8 @@ func testClockOrder(f *fixture) {
 	assert.Equal(f, want, claimedIDs(got))
 }
 
-// A requeued batch returns to its old place, before batches that were added after it.
+// testClockFinal: a requeued batch returns to its old place, before batches that were added after
+// it.
 func testClockFinal(f *fixture) {
 	f.add(newBatch("s", "first"))
 	require.NoError(f, f.cancel("first", ""))
@@ -118,8 +119,8 @@ func testClockStands(f *fixture) {
 	}
 }
 
-// A resend that is harmless for a limited time is not harmless any more if nobody knows how long
-// ago that time began. A resend that is harmless for ever stays harmless.
+// testClockWindow: a resend that is harmless for a limited time is not harmless any more if nobody
+// knows how long ago that time began. A resend that is harmless for ever stays harmless.
 func testClockWindow(f *fixture) {
 	for i, from := range []batch.State{batch.Submitting, batch.Unknown} {
 		for _, window := range []time.Duration{f.units(1000.5), math.MaxInt64} {
@@ -152,8 +153,8 @@ func testClockWindow(f *fixture) {
 	}
 }
 
-// If the clock was put back after a check was set, the check is due at once. The monitor does not
-// get a live claim so.
+// testClockAhead: if the clock was put back after a check was set, the check is due at once. The
+// monitor does not get a live claim so.
 func testClockAhead(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("t", "b"), newBatch("u", "claimed"), newBatch("v", "over"), newBatch("w", "doubt"), newBatch("x", "expired"))
 	f.take("expired")

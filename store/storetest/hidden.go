@@ -117,9 +117,9 @@ func testLateInPlace(f *fixture) {
 	f.requireDrains("t", "late 2")
 }
 
-// After a step back the clock gives order keys before keys that were visible already. In a lane
-// with batches the new keys still follow the lane's last key. In a lane without batches they may
-// be anywhere.
+// testLateStep: after a step back the clock gives order keys before keys that were visible
+// already. In a lane with batches the new keys still follow the lane's last key. In a lane without
+// batches they may be anywhere.
 func testLateStep(f *fixture) {
 	f.addAndEnd(newBatch("s", "a"))
 	f.letRemember("s", "t")
@@ -138,7 +138,7 @@ func testLateStep(f *fixture) {
 	f.requireDrains("t", "late 2", "e")
 }
 
-// A closed lane shows no batches, and a store must not remember it as empty.
+// testLateClosed: a closed lane shows no batches, and a store must not remember it as empty.
 func testLateClosed(f *fixture) {
 	f.addAndEnd(newBatch("s", "a"), newBatch("t", "b"))
 	f.letRemember("s", "t")
@@ -160,7 +160,8 @@ func testLateClosed(f *fixture) {
 	f.requireDrains("t", "e", "late 2", "h")
 }
 
-// A store may remember the rows that a claim saw, even if the claim's own writes are rolled back.
+// testLateRolledBack: a store may remember the rows that a claim saw, even if the claim's own
+// writes are rolled back.
 func testLateRolledBack(f *fixture) {
 	rolledBack := func() {
 		f.Helper()

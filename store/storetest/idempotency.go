@@ -98,8 +98,8 @@ func testChangeKnownID(f *fixture) {
 	assert.Len(f, f.storedIDs(), 4)
 }
 
-// A caller that did not get the answer adds the last batch again alone: the batch counts as
-// stored.
+// testChangeOfKnownID: a caller that did not get the answer adds the last batch again alone: the
+// batch counts as stored.
 func testChangeOfKnownID(f *fixture) {
 	f.add(newKeyedBatch("s", "a", "", "p"), newKeyedBatch("s", "b", "", "p"))
 	f.add(newKeyedBatch("s", "z", "", "p"), newKeyedBatch("s", "a", "key", "p"), newKeyedBatch("s", "b", "key", "p"), newKeyedBatch("s", "e", "key", "p"), newKeyedBatch("s", "d", "key", "p"), newKeyedBatch("s", "y", "", "p"))

@@ -88,7 +88,8 @@ func testPendingLease(f *fixture) {
 	f.recordAll(f.monitorOutcome("a", store.IsValid))
 }
 
-// A call of Pending without a lease writes nothing, and keeps no other caller from asking.
+// testPendingLooked: a call of Pending without a lease writes nothing, and keeps no other caller
+// from asking.
 func testPendingLooked(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("t", "b"))
 	f.take("a", "b")
@@ -197,7 +198,7 @@ func testPendingChecked(f *fixture) {
 	assert.Len(f, f.pending(2000, f.units(0.5)), 1200)
 }
 
-// Checked has no version, so it may come after the row has changed.
+// testPendingMovedOn: Checked has no version, so it may come after the row has changed.
 func testPendingMovedOn(f *fixture) {
 	f.makeOneOfEach()
 	f.add(newBatch("s", "live"))

@@ -15,7 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// In these tests several processes change the same batches at once. There is no model: the tests
+// raceTests change the same batches in several processes at once. There is no model: the tests
 // check the result, in whichever order the calls ran.
 func raceTests() []test {
 	return []test{
