@@ -56,7 +56,7 @@ type Fault string
 
 // Faults of submissions.
 const (
-	None Fault = "" // all is well
+	None Fault = "" // no fault
 	// Busy: not accepted, try later.
 	Busy Fault = "busy"
 	// Refused: this batch is refused for good.

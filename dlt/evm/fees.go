@@ -16,12 +16,12 @@ type Fee struct {
 
 // Market is the state of the chain when fees are chosen. Its numbers may be kept and changed.
 type Market struct {
-	Account string   // that pays, 0x and 40 lower-case hex digits
+	Account string   // address of the account that pays, 0x and 40 lower-case hex digits
 	BaseFee *big.Int // of the last block, in wei; where Legacy is set, the gas price that the node suggests
 	// Legacy: the chain's blocks have no base fee (EIP-1559). Then the transaction is of type 0,
 	// its gas price is Fee.FeeCap, all of which is paid, and Fee.Tip does not count.
 	Legacy bool
-	Tip    *big.Int // that the node suggests, in wei; nil where it suggests none
+	Tip    *big.Int // the tip that the node suggests, in wei; nil where it suggests none
 	// Last are the fees that did not suffice; the zero value for the first transaction of a batch,
 	// and where no node has the last one, so that nobody knows whether its fees suffice.
 	Last Fee

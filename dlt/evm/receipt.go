@@ -16,13 +16,13 @@ const maxRecordedBytes = 64 << 10
 // Receipt is a chain's record of a transaction that it has executed. The record of a batch that is
 // Committed or Invalid has it: see [ReadReceipt].
 type Receipt struct {
-	Hash      string // of the transaction
+	Hash      string // hash of the transaction
 	Block     uint64
 	BlockHash string
-	Reverted  bool // the nonce is used and the gas is paid all the same
+	Reverted  bool // true if it failed: it had no effect, but its nonce is used and its gas is paid
 	GasUsed   uint64
-	GasPrice  *big.Int // that was paid, in wei
-	Contract  string   // that the transaction created; "" for none
+	GasPrice  *big.Int // price of a unit of gas that was paid, in wei
+	Contract  string   // address of the contract that the transaction created; "" for none
 }
 
 // ReadReceipt reads a receipt of a record. Its Data is the node's document, without the bloom

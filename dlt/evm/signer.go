@@ -20,7 +20,7 @@ type Unsigned struct {
 	ChainID uint64
 	Nonce   uint64
 	Fee     Fee
-	Legacy  bool // of type 0, whose gas price is Fee.FeeCap
+	Legacy  bool // true if the transaction is of type 0; its gas price is Fee.FeeCap
 	Gas     uint64
 	To      string // 0x and 40 lower-case hex digits; "" creates a contract
 	Value   *big.Int

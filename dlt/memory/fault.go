@@ -15,22 +15,22 @@ type FaultKind uint8
 const (
 	None          FaultKind = iota
 	Busy                    // refused for now
-	Unavailable             // not reached
-	Misconfigured           // refused, as any other batch would be
+	Unavailable             // the ledger is not reached
+	Misconfigured           // refused, as this client's other batches would be too
 	Rejected                // refused for good
 	LostRequest             // the connection ends before the ledger gets it
 	LostReply               // the connection ends after the ledger accepted it
 	Late                    // the connection ends, and the ledger gets it after Delay
 	Hang                    // no answer until the caller gives up; never accepted
 	HangAccepted            // accepted, but no answer until the caller gives up
-	NotYet                  // refused for now, and nothing is said of other batches
+	NotYet                  // refused for now, which says nothing of other batches
 )
 
 // Fault changes the course of one attempt.
 type Fault struct {
 	Kind    FaultKind
-	Latency time.Duration // before anything else
-	Delay   time.Duration // of Late and InvalidFirst
+	Latency time.Duration // waited before anything else
+	Delay   time.Duration // time until a batch is accepted (Late) or Committed (InvalidFirst)
 	// InvalidFirst makes the batch Invalid at first, and Committed after Delay.
 	InvalidFirst bool
 	// FailFirst makes the ledger report that the attempt had no effect (see Options.NameAttempts).
@@ -50,8 +50,8 @@ type Faults struct {
 
 	Busy, Unavailable, Misconfigured, LostRequest, LostReply, Late, Hang, HangAccepted, InvalidFirst float64
 
-	MaxLatency time.Duration // of any attempt, from 0
-	MaxDelay   time.Duration // of Late and InvalidFirst, from 0
+	MaxLatency time.Duration // the largest Latency of an attempt; the smallest is 0
+	MaxDelay   time.Duration // the largest Delay of Late and InvalidFirst; the smallest is 0
 	// LastAttempt is the last attempt of a batch that faults may hit. Defaults to no bound.
 	LastAttempt int
 }

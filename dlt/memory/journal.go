@@ -15,9 +15,9 @@ type EntryKind uint8
 const (
 	PostStart EntryKind = iota + 1
 	PostEnd
-	Executed // and committed
-	Invalid  // executed, and decided against
-	Answered // a status query
+	Executed // the batch was executed and is Committed
+	Invalid  // the batch was executed, and the ledger decided against it
+	Answered // a status query was answered
 	Restarted
 )
 
@@ -27,8 +27,8 @@ type Entry struct {
 	At       time.Time
 	Key      batch.Key
 	Attempt  int
-	Reported batch.Reported // in Answered
-	Err      error          // in PostEnd
+	Reported batch.Reported // the reported status; set in Answered
+	Err      error          // the submission's error; set in PostEnd
 	List     int            // in PostStart and PostEnd: number of batches in the request; 0 means one
 }
 

@@ -20,9 +20,9 @@ const (
 // RequestPoint is a place where a fault can happen.
 type RequestPoint struct {
 	Operation    Operation
-	CommandID    string // of OpSubmit
-	SubmissionID string // of OpSubmit
-	Try          int    // n-th submission of CommandID, or n-th request of the operation, from 1
+	CommandID    string // command id of the submission; "" for other operations than OpSubmit
+	SubmissionID string // submission id; "" for other operations than OpSubmit
+	Try          int    // number of the submission of CommandID, or of the request, from 1
 }
 
 // Answer is what the node answers where a fault happens.
@@ -42,10 +42,10 @@ const (
 
 // Fault changes the course of one request. The zero value means no fault.
 type Fault struct {
-	Delay  time.Duration // before the request is read
+	Delay  time.Duration // waited before the node reads the request
 	Answer Answer
-	Error  string // for AnswerError: one of [Errors]
-	Status int    // for AnswerPage; 0 means 200
+	Error  string // the error for AnswerError: one of [Errors]
+	Status int    // HTTP status for AnswerPage; 0 means 200
 	// SlowRead is how long it takes to read the first completion of a list, while the idle
 	// time runs.
 	SlowRead time.Duration

@@ -14,13 +14,13 @@ type EntryKind string
 // The kinds of entries.
 const (
 	Posted    EntryKind = "posted"    // a submission reached the participant
-	Accepted  EntryKind = "taken"     // it was accepted, and is in flight
-	Refused   EntryKind = "refused"   // it was answered with Error
-	Executed  EntryKind = "executed"  // it took effect, at Offset
-	Rejected  EntryKind = "rejected"  // its completion has Error, at Offset
-	Forgotten EntryKind = "forgotten" // it will never complete
+	Accepted  EntryKind = "taken"     // the submission was accepted, and is being executed
+	Refused   EntryKind = "refused"   // the submission was answered with Error, and not accepted
+	Executed  EntryKind = "executed"  // the submission took effect, at Offset
+	Rejected  EntryKind = "rejected"  // the submission's completion has Error, and is at Offset
+	Forgotten EntryKind = "forgotten" // the submission will never have a completion
 	Restarted EntryKind = "restarted"
-	Pruned    EntryKind = "pruned" // up to Offset
+	Pruned    EntryKind = "pruned" // the participant was pruned up to Offset
 )
 
 // Entry is an event at the participant.

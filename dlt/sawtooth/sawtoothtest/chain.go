@@ -18,7 +18,7 @@ type Change struct {
 	Verb        string // "set", "inc" or "dec"
 	Name        string
 	By          int64
-	Value       int64 // after it
+	Value       int64 // the value after this step
 	Block       int   // number of the block; 0 is the genesis block
 }
 

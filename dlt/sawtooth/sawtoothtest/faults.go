@@ -16,13 +16,13 @@ type Faults struct {
 	Seed uint64
 
 	// Faults of a POST of batches, one at most; their sum is at most 1.
-	Hang        float64 // no answer until the client leaves; accepted or not, half each
-	ResetBefore float64 // connection reset, not accepted
-	ResetAfter  float64 // connection reset, accepted
+	Hang        float64 // no answer until the client leaves; accepted in half of the cases
+	ResetBefore float64 // the connection is reset, and nothing is accepted
+	ResetAfter  float64 // the connection is reset, but the batch is accepted
 	ErrorBefore float64 // 500, 502, 503 or 504, not accepted
 	ErrorAfter  float64 // 500, 502, 503 or 504, accepted
 	Late        float64 // reset or 503/17, and accepted up to MaxLateDelay afterwards
-	Truncated   float64 // accepted; the answer ends in the middle
+	Truncated   float64 // the batch is accepted, but the answer ends in the middle
 	NonJSON     float64 // accepted; 202 with a page that is not JSON
 	Busy        float64 // 429/31, not accepted
 	SendFailed  float64 // 408/19, not accepted
@@ -66,14 +66,14 @@ type Operation string
 const (
 	OpSubmit   Operation = "submit"
 	OpStatuses Operation = "statuses"
-	OpLookup   Operation = "lookup" // batches, transactions, receipts, blocks, state: by Request only
+	OpLookup   Operation = "lookup" // any other request; its faults come from Faults.Request alone
 )
 
 // RequestPoint is a place where a fault can happen.
 type RequestPoint struct {
 	Operation Operation
-	Batches   []batch.ID // or the requested ids
-	Try       int        // n-th such request of Batches[0], from 1
+	Batches   []batch.ID // the batches of the request; for statuses, the requested ids
+	Try       int        // number of this request among the operation's for Batches[0], from 1
 }
 
 // Answer is what the node answers where a fault happens.
@@ -97,14 +97,14 @@ type Acceptance uint8
 const (
 	NotAccepted Acceptance = iota
 	AcceptedFirst
-	AcceptedLate // After the answer, or the end of the connection
+	AcceptedLate // accepted after the answer, or after the end of the connection
 )
 
 // Fault changes the course of one request. The zero value means no fault.
 type Fault struct {
 	Delay       time.Duration // before the node reads the request; a client that leaves meanwhile has sent nothing
 	Answer      Answer
-	Status      int // for AnswerError
+	Status      int // HTTP status for AnswerError
 	Code        int // the node's own code; 0 gives a page that is not JSON, like a proxy's
 	Acceptance  Acceptance
 	AcceptAfter time.Duration

@@ -16,18 +16,18 @@ const (
 	PostStart      Kind = "post start"      // a POST /batches came in
 	PostEnd        Kind = "post end"        // its answer is about to be written, or its connection ended
 	StatusAnswered Kind = "status answered" // a status answer is about to be written whole; not noted if it repeats the last one about this id
-	Accepted       Kind = "accepted"        // accepted; reported UNKNOWN until it is published
+	Accepted       Kind = "accepted"        // the validator has the batch; UNKNOWN until Published
 	Ignored        Kind = "ignored"         // answered like any other, without effect (docs/ledgers/sawtooth.md#the-same-bytes-again)
 	Parked         Kind = "parked"          // waits for a dependency (docs/ledgers/sawtooth.md#dependencies)
-	Published      Kind = "published"       // in the pool, PENDING
-	Executed       Kind = "executed"        // ran; Word is COMMITTED or INVALID
-	BatchInvalid   Kind = "invalid"         // reported INVALID from here on
-	BlockCommitted Kind = "block"           // one block, Batches in the order of execution
+	Published      Kind = "published"       // the batch is in the pool, and reported PENDING
+	Executed       Kind = "executed"        // the batch was executed; Word is COMMITTED or INVALID
+	BatchInvalid   Kind = "invalid"         // the batch is reported INVALID from now on
+	BlockCommitted Kind = "block"           // a block of Batches, which are in order of execution
 	Dropped        Kind = "dropped"         // silently gone (docs/ledgers/sawtooth.md#pending-for-ever); Word is the reason
 	Halted         Kind = "halted"          // no processor serves Batches[0]: no blocks, and no POST is accepted; Word is the reason
-	Killed         Kind = "killed"          // the validator; the REST API lives on
+	Killed         Kind = "killed"          // the validator was killed, but the REST API goes on
 	Restarted      Kind = "restart"         // the validator and the REST API were killed
-	Started        Kind = "started"         // the validator is up again
+	Started        Kind = "started"         // the validator was started again
 	Forked         Kind = "fork"            // Batches are not committed any more; Block is the number of the last block that stays
 )
 

@@ -16,12 +16,12 @@ type Faults struct {
 	Seed uint64
 
 	// Faults of a POST, one at most; their sum is at most 1.
-	Hang        float64 // no answer until the client leaves; accepted or not, half each
-	ResetBefore float64 // connection reset, not accepted
-	ResetAfter  float64 // connection reset, accepted
+	Hang        float64 // no answer until the client leaves; accepted in half of the cases
+	ResetBefore float64 // the connection is reset, and nothing is accepted
+	ResetAfter  float64 // the connection is reset, but the batch is accepted
 	ErrorBefore float64 // 500, 502 or 504, not accepted
 	ErrorAfter  float64 // 500, 502 or 504, accepted
-	Late        float64 // reset, and accepted up to MaxLateDelay afterwards
+	Late        float64 // the connection is reset, and the batch accepted up to MaxLateDelay later
 	Busy        float64 // 429, not accepted
 
 	// Faults of a status query, one at most; their sum is at most 1.
@@ -61,16 +61,16 @@ type Operation string
 const (
 	OpSubmit   Operation = "submit"
 	OpStatuses Operation = "statuses"
-	OpEvents   Operation = "events" // by Request only
-	OpState    Operation = "state"  // only needs authorization
+	OpEvents   Operation = "events" // its faults come from Faults.Request alone
+	OpState    Operation = "state"  // a request for state; it needs authorization, and has no fault
 )
 
 // RequestPoint is a place where a fault can happen.
 type RequestPoint struct {
 	Operation Operation
 	Service   batch.ServiceID
-	Batches   []batch.ID // or the requested ids
-	Try       int        // n-th such request of Batches[0], from 1
+	Batches   []batch.ID // the batches of the request; for statuses, the requested ids
+	Try       int        // number of this request among the operation's for Batches[0], from 1
 }
 
 // Answer is what the node answers where a fault happens.
@@ -93,23 +93,23 @@ type Acceptance uint8
 const (
 	NotAccepted Acceptance = iota
 	AcceptedFirst
-	AcceptedLate // After the answer, or the end of the connection
+	AcceptedLate // accepted after the answer, or after the end of the connection
 )
 
 // Fault changes the course of one request. The zero value means no fault.
 type Fault struct {
 	Delay       time.Duration // before the node reads the request; a client that leaves meanwhile has sent nothing
 	Answer      Answer
-	Status      int    // for AnswerError
-	Body        string // for AnswerError
+	Status      int    // HTTP status for AnswerError
+	Body        string // body for AnswerError
 	Acceptance  Acceptance
 	AcceptAfter time.Duration
 }
 
 // BatchFault is a fault of an accepted batch.
 type BatchFault struct {
-	Lose   bool // Pending for ever: the message to the coordinator was lost
-	Reject bool // the proposal is rolled back: Valid for ever
+	Lose   bool // the batch stays Pending for ever: the message to the coordinator was lost
+	Reject bool // the proposal is rolled back, and the batch stays Valid for ever
 	Evict  bool // the service at once forgets it and all earlier batches; it is still executed
 	Crash  CrashPoint
 }

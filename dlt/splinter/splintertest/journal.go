@@ -19,14 +19,14 @@ const (
 	Accepted       Kind = "accepted"        // marked Pending in the history of the service; Word is late if its client had left
 	Executed       Kind = "executed"        // proposed by the service. Word is Committed, Invalid, Rejected (rolled back), Again (a second effect) or Unrecorded (an effect, and the coordinator died)
 	Applied        Kind = "applied"         // its effect is in the state of the service; Word is set if it has no receipt
-	Dropped        Kind = "dropped"         // silently gone; Word is the reason
-	Evicted        Kind = "evicted"         // pushed out of the history of the service
+	Dropped        Kind = "dropped"         // the batch was lost, and no answer said so; Word: why
+	Evicted        Kind = "evicted"         // removed from the history of the service
 	Stalled        Kind = "stalled"         // an unserved batch holds the service, for Options.UnservedHold
 	Held           Kind = "held"            // a request about the stalled service holds a worker of its node
 	Divided        Kind = "divided"         // the states of the circuit's services differ from now on; the last batch to have an effect
-	United         Kind = "united"          // they agree again
-	Killed         Kind = "killed"          // the node that runs the service
-	Restarted      Kind = "restart"         // likewise
+	United         Kind = "united"          // the states of the circuit's services agree again
+	Killed         Kind = "killed"          // the node that runs the service was killed
+	Restarted      Kind = "restart"         // the node was restarted, or started after Killed
 )
 
 // Entry is one line of the journal.
