@@ -111,21 +111,22 @@ type Options struct {
 	// The batch goes on. Defaults to 1 h. A shorter one calls a person sooner, also where the
 	// ledger would have taken or decided the batch a little later.
 	StuckAfter time.Duration
-	// Rest lets a database sleep that does so while nobody asks it anything. While nothing is open
-	// the Runner asks once in each Rest, all at once, and does not listen to other processes. So
-	// what others add is found up to Rest later; what this process adds leaves at once. Instances
-	// that died, and a database that takes no writes, are seen later, too. Defaults to 0, and an
-	// idle Runner sends less than 0.2 statements a second where it hears hints, and two elsewhere
-	// (docs/design.md#idle). Set it, to 10 min or more, where the process that adds also delivers.
-	// The pool must close idle connections (SetConnMaxIdleTime).
+	// Rest is for a database that sleeps while it gets no statement. While nothing is open, the
+	// Runner makes its calls together, once in each Rest, and does not listen to other processes.
+	// So batches that others add are found up to Rest later, and batches that this process adds
+	// are sent at once. Instances that died, and a database that takes no writes, are noticed
+	// later, too. Defaults to 0: an idle Runner then sends less than 0.2 statements a second if it
+	// gets hints, and two if it gets none (docs/design.md#idle). Set it, to 10 min or more, if the
+	// process that adds also delivers. The pool must close idle connections (SetConnMaxIdleTime).
 	Rest time.Duration
-	// Observer receives every event, before the Runner goes on: none is lost. Defaults to none.
+	// Observer receives every event before the Runner goes on, so none is lost. Defaults to none.
 	// An observer that may be slow belongs into Observers.
 	Observer batch.Observer
-	// Observers receive every event, too, each in the order of the events, but later: on a
-	// goroutine that exists only while events wait, 4,096 at most for each of them. An observer
-	// that is slower than that loses events, and delays nobody. [health.Health].LostEvents counts
-	// them. At the end of Run the events that wait get half a second. No element may be nil.
+	// Observers receive every event, too, each in the order of the events, and later than
+	// Observer: on a goroutine that exists only while events wait, 4,096 at most for each
+	// observer. An observer that is slower than that loses events, and delays nothing.
+	// [health.Health].LostEvents counts the lost events. At the end of Run the events that wait
+	// get half a second. No element may be nil.
 	Observers []batch.Observer
 	// Calls observes each call to the store and to the ledger. Defaults to none, which costs
 	// nothing.
@@ -143,9 +144,9 @@ type Options struct {
 	// them is contained and logged, and the POST goes on. otelbatch.Traces has one. Defaults to
 	// none, which costs nothing.
 	TraceRequest func(ctx context.Context, traceParents []string) (_ context.Context, end func(error))
-	// Logger gets every event, too, and the start and the stop of each Run. Somebody should look
-	// at its lines of Warn and Error, which sum up repeated troubles. A panic of its handler is
-	// contained, and loses the line; [health.Health].Trouble shows it. Defaults to silence.
+	// Logger gets every event, and the start and the stop of each Run. A person should look at its
+	// lines of Warn and Error, which sum up repeated troubles. A panic of its handler is
+	// contained, and loses the line; [health.Health].Trouble shows the panic. Defaults to no log.
 	Logger *slog.Logger
 }
 

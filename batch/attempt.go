@@ -18,13 +18,13 @@ type Attempt struct {
 	// queries, and where the client does not declare dlt.Traits.PreparesInOrder. Like Prepared it
 	// must not be changed.
 	Lane [][]byte
-	// Withdrawn says that a person has withdrawn the batch: it is to be kept from taking effect,
-	// where that is still possible. It is set in submissions and in status queries. A batch can be
-	// withdrawn only where its client declares dlt.Traits.Withdraws; other clients ignore the
-	// field. What takes effect decides, and nothing else does.
+	// Withdrawn is true if a person has withdrawn the batch: the client is to keep it from taking
+	// effect, if that is still possible. It is set in submissions and in status queries. A batch
+	// can be withdrawn only if its client declares dlt.Traits.Withdraws; other clients ignore the
+	// field. What takes effect on the ledger decides.
 	Withdrawn bool
-	// Committed says, in a status query, that the commit of the batch is recorded, and only its
+	// Committed is true in a status query if the commit of the batch is recorded, and only its
 	// receipts are asked for: no verdict waits for the answer. A client without the trait Receipts
-	// is never asked so.
+	// never gets such a query.
 	Committed bool
 }

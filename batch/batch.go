@@ -125,9 +125,9 @@ func (b Batch) validate() error {
 type Budget struct {
 	// Attempts is how many attempts may be spent; 0 means unlimited.
 	Attempts int `json:"attempts,omitzero"`
-	// EveryTry says that every attempt with a POST uses up one of Attempts, also where its outcome
-	// is in doubt or the ledger was busy (docs/design.md#budgets). Otherwise an attempt uses one
-	// up only where it definitely failed because of this batch itself.
+	// EveryTry is true if every attempt with a POST uses up one of Attempts, even if its outcome
+	// is in doubt or the ledger was busy (docs/design.md#budgets). If it is false, an attempt uses
+	// one up only if it definitely failed because of this batch itself.
 	EveryTry bool `json:"every_try,omitzero"`
 }
 

@@ -53,7 +53,7 @@ const (
 	PolicyQuarantine
 )
 
-// Known reports whether p is a policy that this package names.
+// Known reports whether p is one of the policies above.
 func (p Policy) Known() bool { return p <= PolicyQuarantine }
 
 var policyNames = [...]string{

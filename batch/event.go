@@ -74,11 +74,11 @@ type Event struct {
 	From    State `json:"from,omitzero"`
 	By      Actor `json:"by,omitzero"`
 	Attempt int   `json:"attempt,omitzero"`
-	// Again, in EventClaimed, says that the batch is sent again although the ledger has accepted
+	// Again, in EventClaimed, is true if the batch is sent again although the ledger has accepted
 	// it before, or may have.
 	Again bool `json:"again,omitzero"`
-	// TakenOver says that another instance made the attempt and wrote no outcome before its claim
-	// expired: it has died, or it hangs. One event says so of each such attempt.
+	// TakenOver is true if another instance made the attempt and wrote no outcome before its claim
+	// expired, because it has died or hangs. Of each such attempt, one event has TakenOver.
 	TakenOver bool `json:"taken_over,omitzero"`
 	// Part is the part of the Runner that failed, with EventTrouble: "queuer", for example.
 	Part string `json:"part,omitzero"`

@@ -99,7 +99,8 @@ type Explanation struct {
 	// Decision is why a person was called; "" where nobody was. The batch may go on by itself all
 	// the same, as Cause says. With CauseUnserved it is the fault of the ledger or the options.
 	Decision string `json:"decision,omitzero"`
-	// Withdrawn says that a person has withdrawn the batch, and that what takes effect decides.
+	// Withdrawn is true if a person has withdrawn the batch. What takes effect on the ledger then
+	// decides.
 	Withdrawn bool `json:"withdrawn,omitzero"`
 	// Attempts is the number of attempts so far.
 	Attempts int `json:"attempts"`

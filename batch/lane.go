@@ -24,13 +24,13 @@ type Waiting struct {
 	State   State
 	Attempt int  // number of claims so far
 	Ready   bool // whether the state is Queued, Delayed or Unknown, and the not-before time has passed
-	// Failed says that the last attempt failed and that this was not the ledger's own word about
-	// it: busy, not yet, or no effect. The ledger may have been down, and have lost what it had
-	// accepted.
+	// Failed is true if the last attempt failed for another reason than the ledger's own answer
+	// about it (busy, not yet, or no effect). The ledger may have been down, and may have lost
+	// batches that it had accepted.
 	Failed bool
-	// Numbered means that the batch keeps prepared bytes, and that these have its place in the
-	// order in which the ledger executes the lane's batches (dlt.Traits.PreparesInOrder). Whenever
-	// it is sent again, it comes behind none that stands behind it.
+	// Numbered is true if the batch keeps prepared bytes that fix its place in the order in which
+	// the ledger executes the lane's batches (dlt.Traits.PreparesInOrder). Whenever it is sent
+	// again, it is executed before all batches that stand behind it.
 	Numbered bool
 	// Footprint is empty where the store does not know it.
 	Footprint Footprint

@@ -40,12 +40,12 @@ type Record struct {
 
 	// ClaimedBy names the instance of the last claim of the open batch.
 	ClaimedBy string `json:"claimed_by,omitzero"`
-	// Quarantined means that [PolicyQuarantine] set the Invalid or Rejected batch aside, for a
+	// Quarantined is true if [PolicyQuarantine] set the Invalid or Rejected batch aside, for a
 	// person to look at.
 	Quarantined bool `json:"quarantined,omitzero"`
-	// Withdrawn means that a person has withdrawn the open batch: the ledger is asked to keep it
-	// from taking effect. It ends Rejected once that is certain, and as ever where it has taken
-	// effect before.
+	// Withdrawn is true if a person has withdrawn the open batch: the ledger is asked to keep it
+	// from taking effect. The batch ends Rejected once it is certain that it has no effect, and as
+	// usual if it has taken effect before.
 	Withdrawn bool `json:"withdrawn,omitzero"`
 	// PrunedAt is when retention removed the batch. Then the record has the key, the state, the
 	// version, the number of attempts, the error, CreatedAt and FinalAt: nothing else is kept, and

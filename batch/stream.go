@@ -13,8 +13,9 @@ type StreamEntry struct {
 	Cursor string
 	// Age is the time since the stream was last known to be complete.
 	Age time.Duration
-	// Restart begins the covered span anew at Age: events between the entry before and this
-	// one may be missing. A stream's first entry always restarts, even if this is false.
+	// Restart is true if the covered span begins anew at Age, because events between the entry
+	// before and this one may be missing. A stream's first entry always restarts the span, even if
+	// Restart is false.
 	Restart bool
 }
 
@@ -23,7 +24,8 @@ type StreamFound struct {
 	// IDs are the requested ids that are in the log. They were committed, also outside the
 	// covered span.
 	IDs []string
-	// Covered reports that there is a span; without one, a missing id means nothing.
+	// Covered is true if there is a span without a gap. If it is false, a missing id means
+	// nothing.
 	Covered bool
 	// Since and Until are how long ago the span without a gap began and ended.
 	Since, Until time.Duration

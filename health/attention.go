@@ -17,9 +17,9 @@ import (
 type Attention struct {
 	// Part is the part of the Runner that the cause is about: one of the Part constants.
 	Part string `json:"part"`
-	// Since is when it began, on this process's clock; zero where nobody knows.
+	// Since is when the cause began, on this process's clock. It is zero if that is not known.
 	Since time.Time `json:"since,omitzero"`
-	// Text is a sentence for people. It has no secrets, but names services and hosts.
+	// Text is a sentence for people. It has no secrets, and it names services and hosts.
 	Text string `json:"text"`
 }
 
@@ -40,13 +40,13 @@ const (
 
 // Bounds of the verdict. They are longer than what delivery without any trouble takes.
 const (
-	// standstillLimit is how long batches may wait without a sign that any of them moves.
+	// standstillLimit is how long batches may wait before a standstill is a cause.
 	standstillLimit = 10 * time.Minute
-	// staleCountsAge is how old the counts of the database may be: longer than the pause after a
-	// count that took as long as it may.
+	// staleCountsAge is the greatest age of the database's counts that is no cause. It is longer
+	// than the pause after a count that took its whole time.
 	staleCountsAge = 10 * time.Minute
-	// maxLoopSilence is how long the loops that look at the database all the time may show no
-	// success.
+	// maxLoopSilence is how long a loop that reads the database all the time may have no success
+	// before that is a cause.
 	maxLoopSilence = 10 * time.Minute
 )
 
@@ -95,7 +95,7 @@ func (h Health) Attention(now time.Time) (all []Attention) {
 		looks := name == "queuer" || name == "monitor" // these loops read the database all the time, the others wait for work
 		switch {
 		case l.Condition == ConditionFailing && h.loopNeedFails(name):
-			// it is said of what the loop needs
+			// the cause is listed for what the loop needs
 		case l.Condition == ConditionFailing:
 			add(PartLoops, l.FailingSince, "%s has failed for %s: %v", name, ago(now, l.FailingSince), l.Err)
 		case looks && !l.LastSuccess.IsZero() && now.Sub(l.LastSuccess) > maxLoopSilence+h.Rest:
@@ -226,26 +226,29 @@ func someServices(all []batch.ServiceID) string {
 // Counts are about all batches of the database: a Runner reads the counts that the
 // store keeps every 15 s ([store.Stats]).
 type Counts struct {
-	// ReadAt is when they were read, on this process's clock, and Age how old they were then.
-	// ReadAt is zero where nobody has counted yet, or the store lacks [store.CanCountOpen].
+	// ReadAt is when the counts were read, on this process's clock, and Age their age at that
+	// time. ReadAt is zero if no instance has counted yet, or if the store lacks
+	// [store.CanCountOpen].
 	ReadAt time.Time     `json:"read_at,omitzero"`
 	Age    time.Duration `json:"age,omitzero"`
-	// Waiting are batches that have to be posted, or posted again. Undecided need a person's
-	// decision: this includes batches that have not moved for Options.StuckAfter. Halted are
-	// lanes.
+	// Waiting is the number of batches that have to be posted, or posted again. Undecided is the
+	// number of batches that need a person's decision, with those that have not moved for
+	// Options.StuckAfter. Halted is the number of halted lanes.
 	Waiting   int `json:"waiting,omitzero"`
 	Undecided int `json:"undecided,omitzero"`
 	Halted    int `json:"halted,omitzero"`
-	// RefusedOrders are orders that were refused alone within a day.
+	// RefusedOrders is the number of orders that were refused alone within a day.
 	RefusedOrders int `json:"refused_orders,omitzero"`
-	// RefusedSince is when the first of them was refused, and UndecidedSince and HaltedSince are
-	// since when this Runner has read of any; zero without one. They are on this process's clock.
+	// RefusedSince is when the first of RefusedOrders was refused. UndecidedSince and HaltedSince
+	// are since when this Runner has read counts with any of them. All are on this process's
+	// clock, and zero if there are none.
 	RefusedSince   time.Time `json:"refused_since,omitzero"`
 	UndecidedSince time.Time `json:"undecided_since,omitzero"`
 	HaltedSince    time.Time `json:"halted_since,omitzero"`
-	// StandingSince is since when batches wait, in lanes that nobody has paused or halted, and
-	// none of the whole database moves: the ledger has none in hand, and no instance saw one
-	// become final, nor this one have one accepted.
+	// StandingSince is the beginning of a standstill: since then batches wait in lanes that are
+	// not paused or halted, and no batch of the whole database moves. The ledger has no batch in
+	// hand, no instance saw a batch become final, and this one had none accepted. It is zero if
+	// there is no standstill.
 	StandingSince time.Time `json:"standing_since,omitzero"`
 }
 

@@ -1,5 +1,5 @@
-// Package health says how a Runner is doing: data ([Health]) for readiness probes and for people,
-// and one verdict about them ([Health.Attention]). A Runner has it from Runner.Health.
+// Package health describes how a Runner is doing: data ([Health]) for readiness probes and for
+// people, and one verdict about it ([Health.Attention]). Runner.Health returns it.
 package health
 
 import (
@@ -17,8 +17,8 @@ type Condition uint8
 
 // The conditions.
 const (
-	// ConditionIdle: nothing is known. The part was not used yet, or not for so long that an
-	// old failure means nothing any more.
+	// ConditionIdle: nothing is known. The part was not used yet, or its last failure is so long
+	// ago that it means nothing any more.
 	ConditionIdle Condition = iota
 	// ConditionOK: the last call succeeded.
 	ConditionOK
@@ -61,16 +61,16 @@ var ErrNoAnswer = errors.New("no answer")
 // PartHealth is the health of one part. Times are this process's.
 type PartHealth struct {
 	Condition Condition `json:"condition"`
-	// LastSuccess is zero where no call succeeded since Run began.
+	// LastSuccess is when a call succeeded last. It is zero if none has succeeded since Run began.
 	LastSuccess time.Time `json:"last_success,omitzero"`
-	// FailingSince is when the first call began that failed after the last success; zero where
-	// the part does not fail. The next success clears it and the two fields below. So does a
-	// pause of [Memory] without calls.
+	// FailingSince is when the first call began that failed after the last success. It is zero if
+	// the part does not fail. The next success clears it and the two fields below. So does a pause
+	// of [Memory] without calls.
 	FailingSince time.Time `json:"failing_since,omitzero"`
 	Failures     int       `json:"failures,omitzero"` // failed calls since then
-	// NoAnswerSince is since when calls to the database are under way without any answer; zero
-	// for a shorter time than three seconds. A failure is an answer. Calls to a ledger have their
-	// own timeouts, and it stays zero for them.
+	// NoAnswerSince is since when calls to the database are under way without any answer. It is
+	// zero in the first three seconds. A failure is an answer. For calls to a ledger, which have
+	// timeouts of their own, it stays zero.
 	NoAnswerSince time.Time `json:"no_answer_since,omitzero"`
 	// Err is the error of the last failure, or wraps [ErrNoAnswer]. In JSON it is the text, as
 	// error.
@@ -90,24 +90,25 @@ const Memory = 5 * time.Minute
 // age of FailingSince.
 type Health struct {
 	Running bool `json:"running"`
-	// Paused means that nothing at all is posted at present: the ledger is busy, unreachable, or
-	// refuses this client, and of a [dlt.Router] each of its ledgers.
+	// Paused is true if nothing at all is posted at present, because the ledger is busy, cannot be
+	// reached, or refuses this client. With a [dlt.Router] it is true if this holds for each of
+	// its ledgers.
 	Paused bool `json:"paused"`
-	// Pauses are the ledgers and the services of which nothing is posted, in the order of
-	// [Pause.Compare]. A pause that is over does not count, once nothing has waited for
-	// [PauseMemory]: nobody knows then whether the ledger takes batches again.
+	// Pauses are the ledgers and the services to which nothing is posted, in the order of
+	// [Pause.Compare]. A pause that is over is left out once nothing has waited for [PauseMemory],
+	// because it is then unknown whether the ledger takes batches again.
 	Pauses []Pause `json:"pauses,omitempty"`
 	// HaltedServices are the services whose lanes this Runner halted because the ledger
 	// executed a batch and took it back, again and again (see [batch.Control].HaltReason). A
 	// service leaves the list once the ledger accepts or commits something of it again.
 	HaltedServices []batch.ServiceID `json:"halted_services,omitempty"`
-	// HaltedSince is since when the first of HaltedServices is halted; zero without one.
+	// HaltedSince is since when the first of HaltedServices is halted; zero if there are none.
 	HaltedSince time.Time `json:"halted_since,omitzero"`
 	// HeldServices are the services that this Run does not serve: options, ledger and store do not
 	// fit, or another ledger has them. A lane held for another reason is not among them. Explain
 	// of a batch and batch.EventLaneHeld give the reason.
 	HeldServices []batch.ServiceID `json:"held_services,omitempty"`
-	// HeldSince is since when the first of HeldServices is held; zero without one.
+	// HeldSince is since when the first of HeldServices is held; zero if there are none.
 	HeldSince time.Time `json:"held_since,omitzero"`
 	// Store is the database, as all loops see it: any successful call clears a failure, but only a
 	// write clears the failure of a write. While nothing is to be done, no loop writes, but the
@@ -129,20 +130,21 @@ type Health struct {
 	// "retention" fail with the store. "submitter" fails with submissions to the ledger,
 	// "statuses" with queries to it; of a [dlt.Router] once they fail for each of its ledgers.
 	Loops map[string]PartHealth `json:"loops,omitempty"`
-	// Pool are the POSTs under way, of Options.Pool, and StatusConnections the status requests, of
-	// Options.StatusConnections. A request that hangs gives its place to others, so that Busy may
-	// be above Size.
+	// Pool is the number of POSTs under way, of Options.Pool, and StatusConnections that of status
+	// requests, of Options.StatusConnections. A request that hangs gives its place to others, so
+	// Busy may be greater than Size.
 	Pool              Use `json:"pool,omitzero"`
 	StatusConnections Use `json:"status_connections,omitzero"`
 	// Claims is how many batches this Runner has claimed whose outcome it has not written yet.
 	Claims int `json:"claims,omitzero"`
-	// OpenStreams is how many streams of the ledger's events it follows, without LostStreams.
+	// OpenStreams is how many event streams of the ledger this Runner follows, without
+	// LostStreams.
 	OpenStreams int `json:"open_streams,omitzero"`
-	// Hints say whether this Runner hears what other processes do, so that it looks at once.
-	// Otherwise it finds that by scans (Options.ScanInterval).
+	// Hints tells whether this Runner gets hints of what other processes do, so that it acts at
+	// once. Without hints it finds that by scans (Options.ScanInterval).
 	Hints Hints `json:"hints,omitzero"`
-	// Rest is Options.Rest: while nothing is open its loops, and the counting of batches, run once
-	// in each Rest, and their silence is judged by that.
+	// Rest is Options.Rest: while nothing is open, the loops and the counting of batches run once
+	// in each Rest. The verdict takes that into account.
 	Rest time.Duration `json:"rest,omitzero"`
 	// Counts are the latest counts of all batches of the database that this Runner has read.
 	Counts Counts `json:"counts,omitzero"`
@@ -151,13 +153,14 @@ type Health struct {
 	// are refreshed once a second. Each warning is an EventTrouble when it begins, and stands
 	// here until it is over.
 	Warnings []error `json:"-"` // in JSON their texts, as warnings
-	// WarningsSince is since when the oldest of Warnings stands; zero without one.
+	// WarningsSince is since when the oldest of Warnings lasts; zero if there are none.
 	WarningsSince time.Time `json:"warnings_since,omitzero"`
-	// LostEvents says of each of Options.Observers how many events it has lost since New,
-	// because it was too slow. It is nil while none has lost any.
+	// LostEvents has, for each of Options.Observers, the number of events that it has lost since
+	// New, because it was too slow. It is nil while none has lost any.
 	LostEvents []uint64 `json:"lost_events,omitempty"`
 	// DroppedTraces is how many trace contexts this Runner has dropped since New because they were
-	// not valid: of batches, and of Options.TraceParent. Their batches were added without.
+	// not valid: those of batches, and those of Options.TraceParent. The batches were added
+	// without a trace context.
 	DroppedTraces uint64 `json:"dropped_traces,omitzero"`
 	// Trouble is the last unexpected failure of any kind, and TroubleAt its time. It is nil if
 	// there was no failure for [Memory]. It may be over: it is no part of the verdict.
@@ -171,14 +174,15 @@ type Use struct {
 	Size int `json:"size"`
 }
 
-// Hints say whether a Runner hears hints from other processes (store.CanHint).
+// Hints tells whether a Runner receives hints from other processes (store.CanHint).
 type Hints struct {
 	Live  bool      `json:"live"`
-	Since time.Time `json:"since,omitzero"` // since when it is so
-	// Way says how hints arrive: "LISTEN on a connection beside pgx's pool"; "" while not Live.
+	Since time.Time `json:"since,omitzero"` // since when Live has its value
+	// Way is how hints arrive, such as "LISTEN on a connection beside pgx's pool"; "" while not
+	// Live.
 	Way string `json:"way,omitzero"`
-	// Err is why no hints arrive; nil while Live, and while the Runner finds out. In JSON it is
-	// the text, as error.
+	// Err is why no hints arrive. It is nil while Live, and while the Runner tries to listen. In
+	// JSON it is the text, as error.
 	Err error `json:"-"`
 }
 

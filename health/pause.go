@@ -9,11 +9,11 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// Pause is a ledger, or one service, of which nothing is posted at present: it is busy, not
-// reached, or refuses this client.
+// Pause is a ledger, or one service, to which nothing is posted at present, because the ledger is
+// busy, cannot be reached, or refuses this client.
 type Pause struct {
 	Ledger string `json:"ledger"`
-	// Service is the one that is paused. All says that the whole ledger is: Service is "" then.
+	// Service is the paused service. If All is true the whole ledger is paused, and Service is "".
 	Service batch.ServiceID `json:"service,omitzero"`
 	All     bool            `json:"all,omitzero"`
 	Since   time.Time       `json:"since"`
@@ -22,8 +22,8 @@ type Pause struct {
 	Because error `json:"-"`
 }
 
-// Kind says why: [batch.KindMisconfigured] (it refuses this client), [batch.KindUnavailable] (it
-// is not reached) or [batch.KindBusy].
+// Kind returns the kind of the reason: [batch.KindMisconfigured] (the ledger refuses this client),
+// [batch.KindUnavailable] (it cannot be reached) or [batch.KindBusy].
 func (p Pause) Kind() batch.ErrorKind {
 	switch kind := dlt.Kind(p.Because); {
 	case p.Because == nil:
@@ -34,8 +34,7 @@ func (p Pause) Kind() batch.ErrorKind {
 	return batch.KindUnavailable
 }
 
-// Compare is the order of pauses: whole ledgers come first, and the one that is paused for longest
-// before the others.
+// Compare is the order of pauses: whole ledgers come first, and longer pauses before shorter ones.
 func (p Pause) Compare(q Pause) int {
 	whole := map[bool]int{true: -1}
 	return cmp.Or(whole[p.All]-whole[q.All], p.Since.Compare(q.Since), cmp.Compare(p.Ledger, q.Ledger), cmp.Compare(p.Service, q.Service))

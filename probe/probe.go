@@ -16,7 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Source has a Health: a dltbatch.Runner.
+// Source is the source of a Health, such as a dltbatch.Runner.
 type Source interface {
 	Health() health.Health
 }
@@ -24,17 +24,19 @@ type Source interface {
 // Options of the handlers. The zero value of every field means its default. A negative duration
 // means for ever: the part is shown, and never makes the answer 503.
 type Options struct {
-	// Silence is how long a loop that always has something to do may show no sign of life before
-	// [Live] says 503. Defaults to 10 min. It must be longer than the ScanInterval and the
-	// PollInterval of the Runner; its Rest is added.
+	// Silence is how long a loop that always has work may make no progress before [Live] answers
+	// 503. Defaults to 10 min. It must be longer than the ScanInterval and the PollInterval of the
+	// Runner; its Rest is added.
 	Silence time.Duration
-	// Store is how long the database may fail before [Ready] says 503. Defaults to 10 s.
+	// Store is how long the database may fail before [Ready] answers 503. Defaults to 10 s.
 	Store time.Duration
-	// Ledger is the same for the ledger. Defaults to 5 min. A service that takes requests can do
-	// so without its ledger: it adds batches, and they leave later. Choose -1 there.
+	// Ledger is how long the ledger may fail before [Ready] answers 503. Defaults to 5 min. A
+	// service that takes requests can do so without its ledger: it adds batches, and they are sent
+	// later. Choose -1 for such a service.
 	Ledger time.Duration
-	// Streams is the same for the ledger's events. Defaults to 5 min. Without them batches are
-	// polled, so -1 suits a service that takes requests.
+	// Streams is how long an event stream of the ledger may be lost before [Ready] answers 503.
+	// Defaults to 5 min. Without streams batches are polled, so -1 suits a service that takes
+	// requests.
 	Streams time.Duration
 	// Oldest is how old the oldest batch that is not final may be before [Ready] says 503, in the
 	// whole database: so all instances say it together. The age is of the time of the last count

@@ -18,8 +18,7 @@ import (
 // bytes of the SHA-256 of its service, as a big-endian number, modulo s.
 func Number(service batch.ServiceID, s int) int { return store.ShardOf(service, s) }
 
-// Store is a store that knows which shard it is: store/postgres and store/postgres/native have
-// them.
+// Store is a store that knows which shard it is, such as store/postgres and store/postgres/native.
 type Store interface {
 	store.Store
 	// Shard returns the shard as which the store was opened.
@@ -109,7 +108,7 @@ func (s *Set[DB, S]) Idle(ctx context.Context) error {
 }
 
 // Find looks in all shards for batches by an id, a data change id, or the beginning of one. more
-// says that there are more in some shard than q.Limit.
+// reports whether some shard has more matching batches than q.Limit.
 func (s *Set[DB, S]) Find(ctx context.Context, q store.FindQuery) (found []batch.Record, more bool, err error) {
 	lists, mores := make([][]batch.Record, len(s.list)), make([]bool, len(s.list))
 	err = s.forEach(ctx, func(ctx context.Context, one Shard[DB, S]) (err error) {

@@ -17,12 +17,12 @@ const (
 	// EventRefused: the Builder made no batch of Orders, and they have the states of their
 	// verdicts: two groups, or one Quarantined order.
 	EventRefused OrderEventKind = "refused"
-	// EventExpired: the deadlines of Orders, of any party, have passed.
+	// EventExpired: the deadlines of Orders have passed. They may be of several parties.
 	EventExpired OrderEventKind = "expired"
 	// EventHeld: the store calls Batch final, but its orders cannot be settled.
 	EventHeld OrderEventKind = "held"
-	// EventTrouble: something failed and is tried again after a pause, for one party, or for
-	// all if Party is "".
+	// EventTrouble: something failed and is tried again after a pause, for one party, or for all
+	// parties if Party is "".
 	EventTrouble OrderEventKind = "trouble"
 )
 
@@ -32,7 +32,7 @@ type OrderEvent struct {
 	Kind   OrderEventKind
 	Party  batch.ServiceID
 	Batch  batch.ID
-	Count  int             // number of orders
+	Count  int             // the number of orders
 	Orders []order.Verdict // in EventPrepared with State Dequeued; must not be changed
 	// TraceParent is the trace context of Batch ([batch.Batch].TraceParent). Each of Orders has
 	// its own.

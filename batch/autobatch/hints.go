@@ -19,8 +19,9 @@ func (c *core) newHints() *hints.Node {
 	})
 }
 
-// Hints say whether this Engine hears that another process has added orders. Otherwise it finds
-// them by its looks (Options.BatchInterval). Before Run, and after it, it hears nothing.
+// Hints tells whether this Engine gets hints that another process has added orders. Without hints
+// it finds them by its regular looks (Options.BatchInterval). Before Run and after it, no hints
+// arrive.
 func (e *Engine) Hints() health.Hints { return health.Hints(e.hints.State(store.TopicOrders)) }
 
 // orderHash returns the number that stands for an order in hints.

@@ -106,7 +106,7 @@ type FindQuery struct {
 	// ID or Key is the text to find; the other is empty.
 	ID  ID
 	Key string
-	// Begins says that only the beginning is given.
+	// Begins is true if ID or Key is only the beginning of the text to find.
 	Begins bool
 	Limit  int // defaults to 10, at most 100
 }
@@ -142,7 +142,7 @@ type PartyLoad struct {
 	Party  batch.ServiceID
 	Orders int // counted up to Cap
 	Bytes  int // size of the payloads of the counted orders
-	// Oldest is how long the party's oldest order has waited. It is negative where the clock
+	// Oldest is how long the party's oldest order has waited. It is negative if the clock has
 	// stepped back since.
 	Oldest time.Duration
 	Urgent bool // whether a counted order is urgent; a driver may look at further orders
@@ -197,7 +197,7 @@ type Settlement struct {
 	Batch   batch.Key
 	Version int64 // version of the batch's record
 	Orders  []Verdict
-	// TraceParent of the batch's record; no store reads it.
+	// TraceParent is that of the batch's record. No store reads it.
 	TraceParent string
 }
 
@@ -206,7 +206,7 @@ type Verdict struct {
 	Ref
 	// State is Confirmed, Failed, Quarantined, or Queued again.
 	State State
-	// Group counts where State is Queued: "" for none. Printable text, at most
+	// Group counts if State is Queued; "" means no group. It is printable text of at most
 	// [batch.MaxIDLen] bytes.
 	Group string
 	Error *batch.SubmissionError
