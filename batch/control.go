@@ -12,7 +12,7 @@ type Scope struct {
 	Service ServiceID `json:"service"` // the service, if not All; "" is a service like any other
 }
 
-// Everything returns the scope of all services, future ones included.
+// Everything returns the scope of all services, with services that will be added later.
 func Everything() Scope { return Scope{All: true} }
 
 // Only returns the scope of one service.
@@ -72,7 +72,8 @@ func (p Policy) String() string {
 // a policy. Times are the database's.
 type Control struct {
 	Scope
-	// PausedAt is zero where nobody paused the scope; PausedBy names the person who did.
+	// PausedAt is when the scope was paused; zero if it is not paused. PausedBy is the person who
+	// paused it.
 	PausedAt time.Time `json:"paused_at,omitzero"`
 	PausedBy By        `json:"paused_by,omitzero"`
 	// Policy is the lane's own policy; always the default for everything.

@@ -213,7 +213,7 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// UnmarshalJSON reads the output of MarshalJSON. The error comes back as a text only.
+// UnmarshalJSON reads the output of MarshalJSON. The error comes back as text only.
 func (e *Event) UnmarshalJSON(data []byte) error {
 	type plain Event
 	v := struct {

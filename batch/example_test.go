@@ -17,7 +17,7 @@ func ExampleObserver() {
 		switch {
 		case e.Kind == batch.EventAdded, e.Kind == batch.EventFinal:
 			fmt.Println(e.Kind, e.Key, e.State)
-		case e.Err != nil: // for a log or a counter: a trouble, a breach of order
+		case e.Err != nil: // errors for a log or a counter: a trouble, a breach of order
 			fmt.Println(e.Kind, e.Err)
 		}
 	})

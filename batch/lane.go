@@ -12,9 +12,9 @@ import (
 type Lane struct {
 	Service ServiceID
 	Batches []Waiting
-	// KeepsOrder means that the strategy relies on the ledger to keep the order of submission,
-	// and that the ledger does so for this service. Then an accepted batch, Pending or Valid,
-	// does not hold up the batches after it.
+	// KeepsOrder is true if the strategy relies on the ledger to keep the order of submission, and
+	// the ledger does so for this service. Then an accepted batch, Pending or Valid, does not hold
+	// up the batches after it.
 	KeepsOrder bool
 }
 
@@ -32,7 +32,7 @@ type Waiting struct {
 	// the ledger executes the lane's batches (dlt.Traits.PreparesInOrder). Whenever it is sent
 	// again, it is executed before all batches that stand behind it.
 	Numbered bool
-	// Footprint is empty where the store does not know it.
+	// Footprint is empty if the store does not know it.
 	Footprint Footprint
 }
 

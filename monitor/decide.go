@@ -19,16 +19,16 @@ type Rules struct {
 	// Delay returns how long a batch of the service waits after its n-th attempt, where another
 	// one follows.
 	Delay func(s batch.ServiceID, n int) time.Duration
-	// Budget counts for batches without a budget of their own; nil is unlimited.
+	// Budget returns the budget of batches without one of their own. nil means unlimited.
 	Budget func(batch.ServiceID) batch.Budget
 	// AssumeNotCommitted decides a CannotTell beforehand: the batch is sent again, at the risk
 	// that it takes effect twice.
 	AssumeNotCommitted bool
-	// Reliant says that the queuer's strategy relies on the ledger's order (queuer.Strategy):
-	// it sends batches behind accepted ones.
+	// Reliant is true if the queuer's strategy relies on the ledger's order (queuer.Strategy): it
+	// sends batches behind accepted ones.
 	Reliant bool
-	// Streamed says that the ledger streams its decisions: questions about batches under way serve
-	// only to find decisions that the stream missed.
+	// Streamed is true if the ledger streams its decisions. Questions about batches under way then
+	// only find decisions that the stream missed.
 	Streamed bool
 }
 
@@ -36,13 +36,13 @@ type Rules struct {
 type Known struct {
 	// Status is the ledger's answer; nil if there was none.
 	Status *batch.Status
-	// Evidence of the resolver, where it was asked.
+	// Evidence is the resolver's evidence; nil if it was not asked.
 	Evidence *dlt.Evidence
-	// Seen is how long this process has known the row as it is, with its claim over, on its
-	// own clock.
+	// Seen is how long this process has known the row unchanged, with its claim over, on its own
+	// clock.
 	Seen time.Duration
-	// Forgotten says that the endpoint which answered was started anew since the last POST, as it
-	// has shown with this batch or another.
+	// Forgotten is true if the endpoint that answered was restarted since the last POST, as it has
+	// shown with this batch or another.
 	Forgotten bool
 }
 

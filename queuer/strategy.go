@@ -15,8 +15,8 @@ import (
 // name. The functions are quick, and may be called concurrently. They run inside the claiming
 // transaction, and must not call the store.
 type Strategy struct {
-	// Name is for logs, errors and the record of an instance's settings. It is not the name of a
-	// strategy of this package.
+	// Name is for logs, errors and the record of an instance's settings. It must differ from the
+	// names of this package's strategies.
 	Name string
 	// Window is how many queued batches of a lane Select wants to see, at least 1.
 	Window int
@@ -29,8 +29,8 @@ type Strategy struct {
 	// last: an attempted batch that waits again keeps its old place. nil means always the whole
 	// window.
 	Wants func(attempted batch.Lane) int
-	// ReliesOnOrder says that batches may leave before the batches ahead of them are final,
-	// because the ledger keeps the order of submission. The lanes that Select sees say whether
+	// ReliesOnOrder is true if batches may leave before the batches ahead of them are final,
+	// because the ledger keeps the order of submission. The lanes that Select sees tell whether
 	// their ledger does (batch.Lane.KeepsOrder). The queuer leaves a lane alone until every batch
 	// of its last run has an answer.
 	ReliesOnOrder bool
