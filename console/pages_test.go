@@ -510,7 +510,7 @@ func TestAudit(t *testing.T) {
 	})
 }
 
-// An order is found by its key, which support has in hand: a list of orders with keys shows them.
+// A list of orders has a column for keys once one of its orders has a key.
 func TestOrdersShowTheirKeys(t *testing.T) {
 	inStores(t, func(p *person) {
 		orders := p.st.(order.Store)

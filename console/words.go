@@ -156,7 +156,7 @@ func hasErrors(list any) bool {
 	return slices.ContainsFunc(all, func(r batch.Record) bool { return r.Error != nil })
 }
 
-// columns says which columns of a list of orders have something in them; the others are left out.
+// columns says which columns of a list of orders have values; the others are left out.
 type columns struct{ Key, Batch, Error bool }
 
 func orderColumns(list any) (has columns) {

@@ -42,7 +42,7 @@ func (d *Desk) explain(ctx context.Context, key batch.Key) (e batch.Explanation,
 	if e, err = rules.judge(look); err != nil && !errors.Is(err, ErrNotRecorded) {
 		return e, err
 	}
-	unmet := err // no instance has recorded enough about the lane: perhaps because none posts
+	unmet := err // the record lacks something; perhaps no instance posts
 	if unmet != nil {
 		e.Cause, e.Remedy = CauseUnknown, batch.RemedyWait
 	} else {

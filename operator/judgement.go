@@ -432,15 +432,15 @@ func (x *judgement) whyHeld(c batch.Cause, ledger string) string {
 	return ""
 }
 
-// whyHeldBy returns the same of a lane by what the store has of its instances, with since when and
-// by which of them.
+// whyHeldBy returns whyLaneHeld from the stored counts and instances alone: the reason, since when
+// it holds, and the instances.
 func whyHeldBy(c batch.Cause, service batch.ServiceID, ledger string, counted bool, s store.Stats) string {
 	x := judgement{Sight: Sight{Stats: s, Counted: counted}, incidents: map[IncidentKind]*Incident{}}
 	x.judgeInstances()
 	return x.whyLaneHeld(c, service, ledger)
 }
 
-// whyLaneHeld is whyHeld of a lane, with since when and by which instances.
+// whyLaneHeld is whyHeld for a lane. It adds since when the reason holds, and the instances.
 func (x *judgement) whyLaneHeld(c batch.Cause, service batch.ServiceID, ledger string) string {
 	held, lane := x.whyHeld(c, ledger), gateOf(service, ledger, x.Stats.Instances)
 	if !lane.closed || !waitsForLedger(c, lane.kind) {

@@ -218,9 +218,8 @@ func ledgerHas(r batch.Record) bool {
 	return r.State == batch.Pending || r.State == batch.Valid || r.State == batch.Invalid
 }
 
-// unreported adds the last attempt if it has no report. The record has the time of the
-// last POST, which may be that of an earlier attempt: a report is never older than the POST that
-// it is about.
+// unreported adds the last attempt if it has no report. The record holds the time of the last
+// POST, which may belong to an earlier attempt: a report is never older than its POST.
 func (t *timeline) unreported(reports []batch.Report) {
 	r := t.r
 	s := Step{At: r.LastPost, Kind: StepAnswered, Tone: TonePlain, Title: fmt.Sprintf("Attempt %d was sent", r.Attempt), Attempt: r.Attempt}

@@ -256,7 +256,7 @@ func TestAcquit(t *testing.T) {
 	})
 }
 
-// A lane that no instance serves has no record, and settings says so.
+// For a lane that no instance serves, settings says that nothing is on record.
 func TestSettingsOfALaneThatNobodyServes(t *testing.T) {
 	inStores(t, func(s *screen) {
 		s.serves("s")
@@ -267,7 +267,7 @@ func TestSettingsOfALaneThatNobodyServes(t *testing.T) {
 	})
 }
 
-// Where instances disagree a requeue refuses, and a person ends that.
+// While instances disagree about settings a requeue is refused, until a person runs agree.
 func TestAgree(t *testing.T) {
 	inStores(t, func(s *screen) {
 		s.serves("s")

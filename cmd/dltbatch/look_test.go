@@ -265,7 +265,7 @@ func TestTables(t *testing.T) {
 	assert.Empty(t, timeText(batch.Record{}.CreatedAt))
 }
 
-// A batch that the ledger has, or that is being sent for the first time, is in no doubt.
+// show calls no batch in doubt that the ledger has, or whose first attempt is under way.
 func TestShowSaysWhetherABatchIsInDoubt(t *testing.T) {
 	at := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	record := func(s batch.State, attempt int, live bool) string {
@@ -282,7 +282,7 @@ func TestShowSaysWhetherABatchIsInDoubt(t *testing.T) {
 	assert.Regexp(t, `(?m)^in doubt since +2026`, record(batch.Delayed, 1, false))
 }
 
-// Counts that a dead instance left are not called those of now.
+// status does not head old counts with NOW, such as those of an instance that has gone.
 func TestCountsOfADeadInstance(t *testing.T) {
 	at := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	status := func(age time.Duration, live bool) string {

@@ -178,7 +178,7 @@ func (p *page) printTimeline(steps []operator.Step) {
 	t.end()
 }
 
-// printRecord shows a record; live says that an attempt is being made, during which no act is
+// printRecord prints a record; live is true while an attempt is under way, during which no act is
 // allowed.
 func (p *page) printRecord(r batch.Record, live bool) {
 	t := p.table("BATCH", string(r.ID))
@@ -202,7 +202,7 @@ func (p *page) printRecord(r batch.Record, live bool) {
 	doubt := "in doubt since"
 	switch {
 	case r.State == batch.Pending, r.State == batch.Valid, r.State == batch.Invalid:
-		doubt = "attempted at" // the ledger has it
+		doubt = "attempted at" // the ledger has the batch
 	case live && r.Attempt == 1:
 		doubt = "attempted since"
 	}

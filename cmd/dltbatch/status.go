@@ -103,8 +103,8 @@ type statusAnswer struct {
 	store.Stats
 }
 
-// presentCountsAge is the age up to which counts are called those of now: an instance counts every
-// 15 s while something is open.
+// presentCountsAge is the age up to which the counts have the head NOW. An instance counts every
+// 15 s while a batch or an order is open.
 const presentCountsAge = time.Minute
 
 func (p *page) printStatus(s store.Stats) {
@@ -120,7 +120,7 @@ func (p *page) printStatus(s store.Stats) {
 		return
 	}
 	head, by := "NOW", ""
-	if s.Age > presentCountsAge { // nobody counts, or nothing is open
+	if s.Age > presentCountsAge { // no instance counts, or nothing is open
 		head = "AT " + timeText(s.At)
 	}
 	if s.By != "" {
