@@ -182,13 +182,13 @@ func (x *judgement) worstShut() (kind IncidentKind) {
 // gate is what holds back the POSTs of one lane in all live instances.
 type gate struct {
 	closed    bool
-	kind      IncidentKind // of several instances the worst
+	kind      IncidentKind // the worst of the instances
 	instances []string
-	since     time.Time // of several instances the last: before it, one posted
+	since     time.Time // the latest of the instances: until then one of them posted
 	why       string
 }
 
-// gateOf returns the gate of a lane of a ledger. It is open where one live instance posts.
+// gateOf returns the gate of a lane of a ledger. The gate is open if one live instance posts.
 func gateOf(service batch.ServiceID, ledger string, instances []store.Instance) (g gate) {
 	for _, i := range instances {
 		if !i.Live {

@@ -201,7 +201,7 @@ func TestEachIncidentSaysSinceWhen(t *testing.T) {
 	assert.Equal(t, looked.Add(-2*time.Minute), wrong(t, warns, operator.IncidentStore).Since, "that of the oldest")
 }
 
-// Since when the queue grows does not move with each look.
+// The incident of a growing queue keeps its Since from one survey to the next.
 func TestAQueueGrowsSinceOneMoment(t *testing.T) {
 	var counts store.Totals
 	var since []time.Time
@@ -218,8 +218,8 @@ func TestAQueueGrowsSinceOneMoment(t *testing.T) {
 	assert.Equal(t, looked, since[len(since)-1])
 }
 
-// Where each live instance holds a lane back, or its ledger, an explanation says since when and by
-// which instances; where one posts, it does not.
+// If each live instance holds back a lane, or the lane's ledger, an explanation says since when,
+// and by which instances. If one instance posts, the explanation does not say this.
 func TestALaneBehindAGate(t *testing.T) {
 	inStores(t, func(o *office) {
 		o.serves(traits, queuer.Serial(), "s", "other")
