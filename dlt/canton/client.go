@@ -21,11 +21,11 @@ var _ dlt.Ledger = (*Client)(nil)
 // Deduplication, offsets and completions belong to the participant: all attempts of a batch
 // must go through clients of the same participant.
 type Client struct {
-	dlt.Unimplemented // for SubmitList
+	dlt.Unimplemented // the client has no SubmitList
 
 	traits       dlt.Traits
 	http         *http.Client
-	ownTransport bool // as in wire.Trace
+	ownTransport bool // true if the transport is the library's own; see wire.TraceRequest
 	endpoint     endpoint
 	header       http.Header
 

@@ -21,7 +21,7 @@ import (
 type element struct {
 	offset     int64 // 0 if the element has none
 	completion *completion
-	failure    *failure // of a stream, which ends with it
+	failure    *failure // failure of a stream; the stream's last element
 }
 
 // completion is the outcome of one submission.

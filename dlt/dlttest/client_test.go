@@ -18,7 +18,7 @@ import (
 // client is a client of the backend that keeps every promise, unless bug names the one that it
 // breaks.
 type client struct {
-	dlt.Unimplemented // for Prepare
+	dlt.Unimplemented // the client has no Prepare
 
 	b     *backend
 	bug   string

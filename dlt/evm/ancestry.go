@@ -15,7 +15,7 @@ import (
 type linkedBlocks struct {
 	top    uint64       // the height of the first hash
 	hashes []evmtx.Hash // from the top down, without a gap
-	parent evmtx.Hash   // of the lowest block
+	parent evmtx.Hash   // parent of the lowest block
 }
 
 const (

@@ -19,13 +19,13 @@ var _ dlt.Ledger = (*Client)(nil)
 // outcomes. It never retries, follows no redirect, changes no nonce, and starts no goroutine
 // that outlives a call. All methods may be called concurrently.
 type Client struct {
-	dlt.Unimplemented // for SubmitList
+	dlt.Unimplemented // the client has no SubmitList
 
 	options      Options
 	chain        uint64
 	traits       dlt.Traits
 	http         *http.Client
-	ownTransport bool // as in wire.Trace
+	ownTransport bool // true if the transport is the library's own; see wire.TraceRequest
 
 	endpoints    []*endpoint
 	preferred    atomic.Uint32 // index of the endpoint for submissions

@@ -16,8 +16,10 @@ type Fee struct {
 
 // Market is the state of the chain when fees are chosen. Its numbers may be kept and changed.
 type Market struct {
-	Account string   // address of the account that pays, 0x and 40 lower-case hex digits
-	BaseFee *big.Int // of the last block, in wei; where Legacy is set, the gas price that the node suggests
+	Account string // address of the account that pays, 0x and 40 lower-case hex digits
+	// BaseFee is the base fee of the last block, in wei. Where Legacy is set, it is the gas price
+	// that the node suggests.
+	BaseFee *big.Int
 	// Legacy: the chain's blocks have no base fee (EIP-1559). Then the transaction is of type 0,
 	// its gas price is Fee.FeeCap, all of which is paid, and Fee.Tip does not count.
 	Legacy bool

@@ -123,7 +123,7 @@ func TestHeadsPayForMany(t *testing.T) {
 		each  int           // payments of each of ten accounts
 		gap   time.Duration // between two payments of an account
 	}
-	type cost struct{ requests, calls float64 } // for one payment
+	type cost struct{ requests, calls float64 } // what one payment costs
 	measured := func(l load, heads time.Duration) (c cost) {
 		synctest.Test(t, func(t *testing.T) {
 			var requests, calls atomic.Int64

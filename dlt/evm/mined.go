@@ -16,7 +16,7 @@ type receiptMemory struct {
 
 const (
 	maxRememberedReceipts = 4096
-	maxRememberedBytes    = 4 << 10 // of one receipt
+	maxRememberedBytes    = 4 << 10 // largest receipt that is remembered
 )
 
 // receiptsOf returns the remembered receipts of the transactions with these hashes, nil where none

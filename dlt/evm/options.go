@@ -186,7 +186,8 @@ func parseURL(field, s string) (*url.URL, error) {
 // so nothing is stored under it.
 func shownURL(u *url.URL) string { return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String() }
 
-// httpClient returns the client for all requests. direct is as in [wire.Trace].
+// httpClient returns the client for all requests. direct is true if its transport
+// is the library's own, which calls the trace hooks (see [wire.TraceRequest]).
 func (o *Options) httpClient() (c *http.Client, direct bool) {
 	t := wire.NewTransport(o.TLSConfig, idleTimeout)
 	wire.EnableHTTP2(t)

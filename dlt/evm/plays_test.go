@@ -441,7 +441,7 @@ func gapHoldsItsLane(s *stage) {
 	assert.Equal(s, batch.KindNotYet, rec.Error.Kind)
 	assert.Contains(s, rec.Error.Message, "nonce 1, and the account's next is 0")
 	assert.Empty(s, p.seen.of(batch.EventPaused))
-	decided := func() []batch.Event { // of the other batch, too, if a real node is slow
+	decided := func() []batch.Event { // the decisions except that of good
 		return slices.DeleteFunc(p.seen.of(batch.EventDecision), func(e batch.Event) bool { return e.Key == good.Key() })
 	}
 	for range 4000 {

@@ -249,7 +249,7 @@ type rate struct {
 	each     int
 	nonce    uint64
 	calls    *counted
-	client   *http.Client // of the Runner; nil means the default client
+	client   *http.Client // client of the Runner; nil means the default client
 	heads    time.Duration
 	store    func(testing.TB) store.Store
 	far      *far

@@ -21,7 +21,7 @@ type recentBlocks struct {
 	mu        sync.Mutex
 	blocks    map[evmtx.Hash]*listedBlock
 	order     []evmtx.Hash // the blocks' hashes, the first one remembered first
-	txCount   int          // in the lists of all blocks
+	txCount   int          // number of transactions in the lists of all blocks
 	head      *listedBlock // the head of the last view; nil if its list is not known
 	sightings map[evmtx.Hash]sighting
 }
@@ -43,7 +43,7 @@ type sighting struct {
 
 const (
 	maxListedBlocks = 64     // blocks
-	maxListedTxs    = 50_000 // in the lists of all of them
+	maxListedTxs    = 50_000 // number of transactions in the lists of all blocks
 	maxSightings    = 16_384
 	maxGapBlocks    = 16 // how many blocks one question asks for, to close the gap to the remembered blocks
 	sightingShare   = 10 // a sighting counts for Grace/sightingShare: if it counted for all of Options.Grace, "no trace" would mean nothing

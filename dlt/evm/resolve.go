@@ -79,7 +79,7 @@ var evidenceOf = map[nonceUser]dlt.Evidence{
 type nonceUse struct {
 	user  nonceUser
 	block block
-	hash  string // of the transaction; "" if an authorization used the nonce (EIP-7702)
+	hash  string // hash of the transaction; "" if an authorization used the nonce (EIP-7702)
 }
 
 func (u nonceUse) text(nonce uint64) string {

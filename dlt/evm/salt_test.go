@@ -197,7 +197,8 @@ func TestFeesMayChangeTheNumbersOfTheMarket(t *testing.T) {
 	signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())
 	require.NoError(t, err)
 	client, err := evm.NewSigner(url, 1337, signer, &evm.SignerOptions{Fees: func(_ context.Context, m evm.Market) (evm.Fee, error) {
-		fee := evm.Fee{Tip: m.Tip, FeeCap: m.BaseFee.Add(m.BaseFee.Lsh(m.BaseFee, 1), m.Tip)} // as DefaultFees, but changes the numbers in place
+		// The fees are those of DefaultFees, but are computed in the Market's own numbers.
+		fee := evm.Fee{Tip: m.Tip, FeeCap: m.BaseFee.Add(m.BaseFee.Lsh(m.BaseFee, 1), m.Tip)}
 		if m.Last.FeeCap != nil {
 			m.Last.FeeCap.SetInt64(1)
 			m.Last.Tip.SetInt64(1)

@@ -779,7 +779,7 @@ func TestIntentsOfAnAccountWithoutAKey(t *testing.T) {
 	for name, c := range map[string]struct {
 		signer  evm.Signer
 		account int
-		want    string // of the error; "" for none
+		want    string // text of the error; "" means no error
 	}{
 		"its key":                  {one, 0, ""},
 		"another key":              {one, 1, dev(0)},

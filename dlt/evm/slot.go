@@ -30,7 +30,7 @@ type slot struct {
 
 // entry is a signed transaction without the parts that are in the payload or the slot.
 type entry struct {
-	height uint64 // of the node's head when the transaction was signed; 0 for an alternative
+	height uint64 // height of the node's head at the signing; 0 for an alternative
 	// closingGas is the gas of the transfer of nothing that closes the nonce. It is 0 for any
 	// other transaction.
 	closingGas uint64
@@ -42,7 +42,7 @@ type entry struct {
 // turn means that from a height on an alternative, and each lower one, may be sent.
 type turn struct {
 	entryIndex int
-	height     uint64 // of the node's head
+	height     uint64 // height of the node's head
 }
 
 const (

@@ -560,8 +560,8 @@ type pooledTx struct {
 	Block  *string         `json:"blockHash"`
 	Nonce  json.RawMessage `json:"nonce"`
 	FeeCap string          `json:"maxFeePerGas"`
-	Price  string          `json:"gasPrice"`         // of a transaction of type 0 or 1
-	Blob   string          `json:"maxFeePerBlobGas"` // of a transaction of type 3
+	Price  string          `json:"gasPrice"`         // set in transactions of type 0 and 1
+	Blob   string          `json:"maxFeePerBlobGas"` // set in transactions of type 3
 }
 
 func readLookup(a answer, hash evmtx.Hash) (lookupState, *pooledTx, error) {

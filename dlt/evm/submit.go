@@ -60,7 +60,7 @@ func (c *Client) unreadableError(op string, key batch.Key, err error) error {
 type submission struct {
 	*Client
 	endpoint *endpoint
-	attempt  batch.Attempt // of this one transaction
+	attempt  batch.Attempt // attempt of this transaction alone
 	tx       *evmtx.Tx
 	sender   evmtx.Address
 	// batchHashes are the hashes of all transactions of the batch, which have one nonce. This

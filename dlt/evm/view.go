@@ -140,7 +140,7 @@ func hasNoBlock(err *rpcError) bool {
 
 const (
 	codeResourceNotFound = -32001 // EIP-1474
-	codePrunedHistory    = 4444   // of the execution-apis specification
+	codePrunedHistory    = 4444   // code of the execution-apis specification
 )
 
 // identifyLater identifies a node without block 0, which has removed old blocks or began with a

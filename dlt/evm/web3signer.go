@@ -93,7 +93,7 @@ type unsignedDoc struct {
 	From    string `json:"from"`
 	To      string `json:"to,omitzero"` // empty for a contract's creation
 	Gas     string `json:"gas"`
-	Price   string `json:"gasPrice,omitzero"` // only for type 0, instead of the next two fields
+	Price   string `json:"gasPrice,omitzero"` // set only for type 0, instead of the next two fields
 	FeeCap  string `json:"maxFeePerGas,omitzero"`
 	Tip     string `json:"maxPriorityFeePerGas,omitzero"`
 	Nonce   string `json:"nonce"`

@@ -22,11 +22,11 @@ var _ dlt.Ledger = (*Client)(nil)
 // So the client asks all nodes about a batch that another process sent, or that was sent long
 // ago, and takes the strongest answer.
 type Client struct {
-	dlt.Unimplemented // for Prepare
+	dlt.Unimplemented // the client has no Prepare
 
 	traits       dlt.Traits
 	http         *http.Client
-	ownTransport bool // as in wire.Trace
+	ownTransport bool // true if the transport is the library's own; see wire.TraceRequest
 	header       http.Header
 	secrets      *redact.Redactor
 	maxBody      int

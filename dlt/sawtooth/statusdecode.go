@@ -21,7 +21,7 @@ type statusJSON struct {
 type invalidJSON struct {
 	ID           string `json:"id"`
 	Message      string `json:"message"`
-	ExtendedData string `json:"extended_data"` // in standard base64
+	ExtendedData string `json:"extended_data"` // standard base64
 }
 
 // decodeStatuses reads an answer, whose elements may be in any order, matches them by id, and

@@ -15,12 +15,12 @@ var _ dlt.Ledger = (*Client)(nil)
 // retries, follows no redirect and starts no goroutine that outlives a call. All methods may
 // be called concurrently.
 type Client struct {
-	dlt.Unimplemented // for SubmitList and Prepare
+	dlt.Unimplemented // the client has no SubmitList and no Prepare
 
 	o            Options
 	traits       dlt.Traits
 	http         *http.Client
-	ownTransport bool // as in wire.Trace
+	ownTransport bool // true if the transport is the library's own; see wire.TraceRequest
 	tokens       tokenCache
 	holder       string // this client's name in the leases of streams
 

@@ -95,7 +95,7 @@ func TestEventsStream(t *testing.T) {
 	theirs := newClient(t, net.URL(1), options(nil))
 	l := listen(t, ours, net.Service(0))
 	l.live()
-	for range 3 { // for longer than many pings
+	for range 3 { // longer than many pings take
 		b := build(t, net.Service(0), tx(splintertest.Inc("x", 1)), tx(splintertest.Inc("x", 1)))
 		require.NoError(t, ours.Submit(t.Context(), attempt(b)))
 		l.committed(b.ID)

@@ -182,7 +182,8 @@ func (o *Options) withDefaults() (Options, error) {
 	return c, wire.CheckHeader(c.Header, "Upgrade", protocolHeader)
 }
 
-// httpClient returns the client for all requests. direct is as in [wire.Trace].
+// httpClient returns the client for all requests. direct is true if its transport
+// is the library's own, which calls the trace hooks (see [wire.TraceRequest]).
 func (o *Options) httpClient() (c *http.Client, direct bool) {
 	c, direct = wire.NewClient(o.Client, wire.NewTransport(o.TLSConfig, idleTimeout)), wire.IsOwnTransport(o.Client)
 	if c.Transport == nil {

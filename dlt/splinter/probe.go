@@ -17,7 +17,7 @@ type prober struct {
 	name           string
 	count          int
 	dueAt          time.Time // when the next pair is due
-	text           string    // of the probe in flight; "" if none is
+	text           string    // text of the probe in flight; "" if no probe is in flight
 	sentAt         time.Time
 	firstSentAt    time.Time // when the first probe of a pair was sent; zero while it is in flight
 	quiet          bool      // no event came since the first probe came back

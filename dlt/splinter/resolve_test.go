@@ -31,7 +31,7 @@ type world struct {
 	wire    *pipes.Net // nil if the network uses TCP
 	c       *splinter.Client
 	service batch.ServiceID
-	fault   atomic.Pointer[splintertest.Fault] // of POSTs
+	fault   atomic.Pointer[splintertest.Fault] // fault of the POSTs
 	reject  atomic.Bool
 	blind   atomic.Bool // subscriptions are refused, and so are their replays
 	refused atomic.Int64

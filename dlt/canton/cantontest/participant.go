@@ -26,9 +26,9 @@ type Participant struct {
 	mu          sync.Mutex
 	end         int64 // the offset of the ledger's end
 	pruned      int64
-	log         []completionRecord // in the order of offsets
+	log         []completionRecord // sorted by offset
 	acceptances map[changeID][]acceptance
-	inFlight    []*submission // in the order of their completion times
+	inFlight    []*submission // sorted by completion time
 	onTheWire   []*submission // sent and not arrived yet, in the order of arrival
 	balances    map[string]int64
 	archived    map[string]bool

@@ -102,12 +102,12 @@ const (
 type Fault struct {
 	Delay       time.Duration // before the node reads the request; a client that leaves meanwhile has sent nothing
 	Answer      Answer
-	Status      int           // for AnswerPage and AnswerError
-	RetryAfter  time.Duration // in the header of AnswerPage and AnswerError, in whole seconds
-	Code        int           // for AnswerError
-	Text        string        // for AnswerError
+	Status      int           // HTTP status of AnswerPage and AnswerError
+	RetryAfter  time.Duration // header Retry-After of AnswerPage and AnswerError, in whole seconds
+	Code        int           // error code of AnswerError
+	Text        string        // error text of AnswerError
 	Acceptance  Acceptance    // AnswerProperly and AnswerTruncated mean accepted, whatever it says
-	AcceptAfter time.Duration // for AcceptedLate
+	AcceptAfter time.Duration // time from the answer to the acceptance, for AcceptedLate
 	Behind      int           // a question is answered as by a node that is this number of blocks behind
 	Drop        bool          // the node forgets the transaction that it accepted
 }

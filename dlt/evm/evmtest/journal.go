@@ -16,7 +16,7 @@ const (
 	Accepted Kind = "accepted" // the node accepted a transaction; Text says if it forgot it, or keeps it for later
 	Refused  Kind = "refused"  // the node refused a transaction; Text is the [Refusal]
 	Mined    Kind = "mined"    // the transaction is in a block
-	Unmined  Kind = "unmined"  // its block is no part of the chain any more
+	Unmined  Kind = "unmined"  // the transaction's block is no longer a part of the chain
 	Ended    Kind = "ended"    // the node ended, by Stop, Kill or Close
 )
 
@@ -27,7 +27,7 @@ type Entry struct {
 	Hash  string
 	From  string
 	Nonce uint64
-	Block uint64 // its number
+	Block uint64 // number of the block
 	Text  string
 }
 

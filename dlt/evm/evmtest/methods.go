@@ -20,7 +20,7 @@ type method struct {
 // Which personalities have a method.
 const (
 	onAllNodes     = iota
-	onAnvilOnly    // only Anvil
+	onAnvilOnly    // the method exists on Anvil alone
 	onGethKinds    // Geth and all that behave as Geth
 	notOnProviders // all but Provider
 	onAnvilAndReth // Anvil and Reth

@@ -69,7 +69,7 @@ func (n *Node) fillBlock(b *block) {
 		n.fillBlockLax(b)
 		return
 	}
-	var lanes [][]*pooledTx // for each account, its transactions from the next nonce on
+	var lanes [][]*pooledTx // each account's transactions, from its next nonce on
 	for _, a := range n.pool.accounts() {
 		if pending, _ := n.pool.splitPending(a, n.chain.accountNow(a).nonce); len(pending) > 0 {
 			lanes = append(lanes, pending)

@@ -184,9 +184,9 @@ func wordsWithCode(code int, texts map[Refusal]string) map[Refusal]RPCError {
 type rules struct {
 	words          map[Refusal]RPCError
 	clientVersion  string
-	isLax          bool // as anvil: few checks, no limits, and methods that steer the node
-	addsDetails    bool // as geth: details after the texts
-	behindBalancer bool // as a provider: a load balancer in front of two backends
+	isLax          bool // true for anvil: few checks, no limits, and methods that steer the node
+	addsDetails    bool // true for geth: error texts are followed by details
+	behindBalancer bool // true for a provider: a load balancer in front of two backends
 }
 
 func rulesOf(p Personality) rules {

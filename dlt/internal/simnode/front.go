@@ -19,7 +19,7 @@ type Front struct {
 	CutHijacked bool
 
 	mu       sync.Mutex
-	addr     string // with the port, after the first listen
+	addr     string // address with the port; set by the first listen
 	listener net.Listener
 	server   *http.Server
 	served   chan struct{} // closed when Serve has returned

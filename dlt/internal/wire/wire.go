@@ -21,8 +21,8 @@ type SentState uint8
 
 // How far a request got.
 const (
-	MaybeSent      SentState = iota // its bytes may have arrived
-	MaybeSentFresh                  // its bytes may have arrived, over a connection that was opened for it
+	MaybeSent      SentState = iota // the request's bytes may have arrived
+	MaybeSentFresh                  // its bytes may have arrived, over a connection opened for it
 	NotSent                         // certainly nothing was sent
 )
 

@@ -12,7 +12,7 @@ import (
 // execution is a batch that was executed successfully.
 type execution struct {
 	batch   *submitted
-	writes  [][]write // for each transaction
+	writes  [][]write // writes of each transaction
 	changes []Change
 }
 

@@ -30,7 +30,9 @@ type chain struct {
 	state   map[string]string
 	history map[string][]Change
 
-	receipts map[string]*committedTx // of every transaction ever committed (docs/ledgers/sawtooth.md#receipts-and-lookups)
+	// receipts has every transaction that was ever committed
+	// (docs/ledgers/sawtooth.md#receipts-and-lookups).
+	receipts map[string]*committedTx
 	forks    int
 
 	notices    []notice // all notices to subscribers so far

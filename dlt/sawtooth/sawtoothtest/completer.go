@@ -15,7 +15,7 @@ type completer struct {
 	parkTime         time.Duration
 	acceptedBatches  *timedCache[struct{}] // by batch id
 	seenTransactions *timedCache[struct{}] // by transaction id
-	parked           []*parkedBatch        // in the order of arrival
+	parked           []*parkedBatch        // sorted by arrival
 }
 
 type parkedBatch struct {

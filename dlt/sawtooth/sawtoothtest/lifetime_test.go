@@ -177,7 +177,7 @@ func TestB7InvalidAgain(t *testing.T) {
 		time.Sleep(1200 * time.Second)
 		bubbleSubmit(t, n, b)
 		time.Sleep(500 * time.Millisecond)
-		is(t, n, b, Invalid) // it is pending, and INVALID comes before PENDING
+		is(t, n, b, Invalid) // the batch is pending, and INVALID comes before PENDING
 		time.Sleep(3 * time.Second)
 		is(t, n, b, Committed)
 		require.Equal(t, 1+2+1, kinds(n, Executed, b))

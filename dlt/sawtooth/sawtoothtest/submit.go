@@ -21,7 +21,7 @@ type postRequest struct {
 	n          *Node
 	w          http.ResponseWriter
 	r          *http.Request
-	request    int // its number in the journal
+	request    int // number of the request in the journal
 	entryIndex int
 	epoch      int
 	begunAt    time.Time

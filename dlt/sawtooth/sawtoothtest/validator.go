@@ -22,7 +22,7 @@ type validator struct {
 	completer     *completer
 	tracker       *tracker
 	incoming      []incomingBatch // accepted batches that are not in the pool yet, in order
-	notYetPending []notYetPending // in the order of their times
+	notYetPending []notYetPending // sorted by their times
 	pool          []*pooledBatch
 	inPool        map[batch.ID]struct{}
 	failed        []failedBatch // failed since the last block; the next block executes them once more

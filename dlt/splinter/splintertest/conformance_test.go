@@ -55,7 +55,8 @@ func openDoor(t dlttest.TB, o splintertest.Options) *dlttest.Harness {
 	}
 	return &dlttest.Harness{
 		Ledger: client, Batch: d.batch, Set: d.set, LargestQuery: d.LargestQuery,
-		Posts:    func(id batch.ID) int { return d.net.Posts(id) + d.Posts(id) }, // with those that the node does not see
+		// d.Posts counts the POSTs that the node does not get.
+		Posts:    func(id batch.ID) int { return d.net.Posts(id) + d.Posts(id) },
 		Services: services, RetryAfter: 7 * time.Second,
 		Lacks: map[dlttest.Fault]string{dlttest.NotYet: "no answer of it says of one batch that it cannot be now"},
 	}

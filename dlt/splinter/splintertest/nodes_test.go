@@ -175,7 +175,7 @@ func TestCrashesBySeed(t *testing.T) {
 		}
 		o.Faults = &splintertest.Faults{Seed: seed, Crash: 0.2, DownTime: time.Second}
 		var bs []batch.Batch
-		for i := range 48 { // with the same ids each time
+		for i := range 48 { // the ids are the same each time
 			payload, address := splintertest.Inc("x", 1)
 			bs = append(bs, build(t, sawtooth.Transaction{
 				FamilyName: splintertest.Family, FamilyVersion: "1", Payload: payload, Inputs: []string{address},

@@ -192,7 +192,7 @@ func (f *Fault) answer() answer {
 	switch {
 	case f.Body != "":
 		return answer{status: f.Status, contentType: "application/json", body: []byte(f.Body)}
-	case f.Status == http.StatusTooManyRequests: // with an empty body
+	case f.Status == http.StatusTooManyRequests: // the body is empty
 		return answer{status: f.Status}
 	case f.Status == http.StatusInternalServerError:
 		return serverErrorAnswer()

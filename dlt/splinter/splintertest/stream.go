@@ -27,7 +27,7 @@ const (
 // as scabbard does: it answers a ping with a ping.
 type stream struct {
 	conn    net.Conn
-	writeMu sync.Mutex // for writes to conn
+	writeMu sync.Mutex // held while conn is written to
 
 	stopping chan struct{} // closed when the service stops
 	once     sync.Once

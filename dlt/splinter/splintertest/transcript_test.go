@@ -144,7 +144,7 @@ func (p *player) call(x *transcript.Exchange, line int, target string, body []by
 	if len(s) > 3 {
 		node = max(0, p.n.NodeOf(batch.ServiceID(s[2]+"::"+s[3])))
 	}
-	if x.Failure != "" { // in the record the client gave up
+	if x.Failure != "" { // the recorded client gave up
 		ctx, cancel := context.WithTimeout(p.Context(), x.Answer.After)
 		defer cancel()
 		done := make(chan struct{})

@@ -59,7 +59,7 @@ type Tx struct {
 	// Sidecar is nil for other types, and if the bytes of type 3 had none.
 	Sidecar *Sidecar
 
-	YParity byte // of the signature: 0 or 1
+	YParity byte // parity of the signature: 0 or 1
 	R, S    *big.Int
 }
 
