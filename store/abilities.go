@@ -10,7 +10,7 @@ import (
 // ability, and [Abilities.Losses] says it briefly.
 type Abilities uint32
 
-// The abilities of a store, each with its methods.
+// These constants are the abilities of a store. The comment of each names its methods.
 const (
 	CanReadFinals    Abilities = 1 << iota // Finals
 	CanList                                // List
@@ -73,7 +73,7 @@ func (a Abilities) String() string {
 	return strings.Join(names, "|")
 }
 
-// Loss says which part of a Runner's work is missing where a store lacks an ability.
+// Loss is the part of a Runner's work that is missing if a store lacks an ability.
 type Loss struct {
 	Ability Abilities // exactly one ability
 	Text    string

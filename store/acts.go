@@ -9,7 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// ActsQuery is a page of all acts.
+// ActsQuery asks for a page of all acts.
 type ActsQuery struct {
 	After Cursor // the place behind which the page begins; "" is the beginning of the list
 	Limit int    // defaults to 100; 1,000 at most
@@ -38,7 +38,7 @@ type ActPlace struct {
 	Position int64  `json:"position"`
 }
 
-// Compare is negative where p comes before o in the list, whose newest act is its first.
+// Compare is negative if p comes before o in the list. The newest act is the first of the list.
 func (p ActPlace) Compare(o ActPlace) int {
 	order := func(b bool) int {
 		if b {

@@ -6,9 +6,9 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Choose picks the batches to take from a lane. It is pure and quick, runs inside the claiming
-// transaction, and must not call the store. A claim ignores a position that is not claimable
-// and ready.
+// Choose picks the batches to take from a lane. It is pure and quick, is called inside the
+// claiming transaction, and must not call the store. A claim ignores a position whose batch is not
+// claimable and ready.
 type Choose func(lane batch.Lane) []batch.Run
 
 // LanesQuery asks for services that have open batches.
@@ -24,15 +24,16 @@ type LanesQuery struct {
 type ClaimQuery struct {
 	Lanes []batch.ServiceID // the claim looks at the lanes in this order
 	Limit int               // the largest number of batches
-	// Bytes is how many bytes of payloads a claim takes. It takes the batch that goes beyond them
-	// only where that is the first of its lane, and no lane after that ([Claimed.Add]). 0 is no
-	// bound.
+	// Bytes bounds the bytes of payloads that a claim takes. A batch that exceeds the bound is
+	// taken only if it is the first of its lane, and then no lane after it is taken
+	// ([Claimed.Add]). 0 is no bound.
 	Bytes  int
 	Window int           // the number of waiting batches of a lane that choose sees; 0 counts as 1
 	TTL    time.Duration // how long the claims last, on the database's clock
 	// Budget is the budget of batches that have none of their own; nil is unlimited.
 	Budget func(batch.ServiceID) batch.Budget
-	// Instance names the claimer: printable, at most [batch.MaxInstanceLen] bytes.
+	// Instance is the name of the claiming instance: printable, at most [batch.MaxInstanceLen]
+	// bytes.
 	Instance string
 	// Salt is added to the version that each claim of this call writes. It is a random number for
 	// each call, so that no other claim of a batch, by any process, has the same version. A caller
@@ -46,8 +47,8 @@ type ClaimQuery struct {
 	// resend is ever harmless.
 	Resend func(batch.ServiceID) Resend
 	// MaxInFlight returns how many batches of a lane may be under way at once: Submitting, in
-	// doubt, Pending, Valid, or Invalid and not settled. 0 or less is no bound. A claim asks
-	// it once for each lane; nil is no bound for any.
+	// doubt, Pending, Valid, or Invalid and not settled. 0 or less is no bound. A claim calls
+	// MaxInFlight once for each lane. A nil MaxInFlight is no bound for any lane.
 	MaxInFlight func(batch.ServiceID) int
 	// Numbered reports whether the prepared bytes of a lane's batches determine the order in which
 	// these must be sent: batches that keep bytes go first, in the order of bytes.Compare. A nil
@@ -81,8 +82,8 @@ type Claimed struct {
 	// lane that MaxInFlight holds back is not in Left: it goes on when one of its batches is
 	// final.
 	Left []batch.ServiceID
-	// NextReady is the time until the first batch of these lanes that waits for its not-before
-	// time becomes ready; 0 where none waits so.
+	// NextReady is the time until the first batch of these lanes that waits for its NotBefore
+	// becomes ready; 0 if none does.
 	NextReady time.Duration
 	// Payloads are the payloads that came with the claim, by [Ref].Row; nil where the payload
 	// is gone. The caller does not ask [Store].Payloads for these.

@@ -95,8 +95,8 @@ func fitBy(by batch.By) batch.By {
 	return by
 }
 
-// BatchAct returns the history's entry for an operator's act on a batch, whose row changes from
-// was to next. asked holds the action and its author.
+// BatchAct returns the entry of the history for an operator's act on a batch, whose row changes
+// from was to next. asked has the action and its author.
 func BatchAct(asked batch.Act, key batch.Key, was, next Row, now time.Time) batch.Act {
 	return batch.Act{
 		Action: asked.Action, By: fitBy(asked.By), At: now, Scope: batch.Only(key.Service), Batch: key.ID,
@@ -104,8 +104,8 @@ func BatchAct(asked batch.Act, key batch.Key, was, next Row, now time.Time) batc
 	}
 }
 
-// KeepAct returns the history kept, oldest first, with a appended, cut to the newest
-// [batch.MaxActs]. kept is not changed.
+// KeepAct returns the history kept, oldest first, with a appended. It keeps the newest
+// [batch.MaxActs] acts, and does not change kept.
 func KeepAct(kept []batch.Act, a batch.Act) []batch.Act {
 	kept = append(slices.Clone(kept), a)
 	return kept[max(0, len(kept)-batch.MaxActs):]
@@ -122,11 +122,11 @@ func (a Applied) Ended() bool {
 // Governs reports whether the outcome concerns the lane's control: see [Applied.Enforce].
 func (a Applied) Governs() bool { return a.Ended() || (a.Result == Written && a.Halt != "") }
 
-// Enforce halts the lane where [Applied].Halt says so, and carries out the lane's policy about
-// a batch that just ended; where the lane has none, by is the policy. c is the lane's present
-// control, read and locked in the transaction that writes the row. The caller writes back, in
-// that transaction, the row, and the control if it changed. Enforce does nothing where
-// [Applied.Governs] is false.
+// Enforce halts the lane if [Applied].Halt says so, and carries out the lane's policy about a
+// batch that has just ended; if the lane has no policy, by is the policy. c is the lane's present
+// control, read and locked in the transaction that writes the row. In that transaction the caller
+// writes back the row, and the control if it changed. Enforce does nothing if [Applied.Governs] is
+// false.
 func (a Applied) Enforce(c batch.Control, by batch.Policy, now time.Time) (Applied, batch.Control) {
 	if !a.Governs() {
 		return a, c
@@ -162,8 +162,8 @@ func (r Row) Acquit() (Row, error) {
 
 // ControlsQuery selects controls of services; the zero value begins after the service "".
 type ControlsQuery struct {
-	// After is the last service of the call before; Start says that there was none
-	// ("" is a service like any other).
+	// After is the last service of the previous call. Start means that there was no previous call,
+	// because the service "" is a service like any other.
 	After batch.ServiceID
 	Start bool
 	// Limit is the largest number of controls. Defaults to 100, at most 1,000.

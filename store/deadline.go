@@ -92,8 +92,8 @@ func (r Row) AskedAgo(asked, now time.Time) time.Duration {
 // Called reports whether a person was called about the batch since it moved last.
 func (r Row) Called() bool { return r.Decision != "" }
 
-// Undecided reports whether a person was called about the very attempt that is under way. A call
-// about an attempt that has ended has the last error as its decision.
+// Undecided reports whether a person was called about the very attempt that is under way. After a
+// call about an attempt that has ended, the decision is the text of the last error.
 func (r Row) Undecided() bool {
 	return r.Called() && (r.Error == nil || r.Decision != r.Error.Error())
 }

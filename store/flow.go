@@ -13,7 +13,8 @@ const MaxFlows = 20
 // Flow counts the batches that one instance saw in a stretch of time
 // (docs/design.md#counting-what-is-open). An operator's act in another process is in no Flow.
 type Flow struct {
-	// Ago is the time from the end of the stretch to [Instance].Seen, Took its length.
+	// Ago is the time from the end of the stretch to [Instance].Seen. Took is the length of the
+	// stretch.
 	Ago  time.Duration `json:"ago"`
 	Took time.Duration `json:"took"`
 	// Final is how many batches became final.

@@ -10,7 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Since when the counts rise is kept while they do, however many counts that takes.
+// While the counts rise, RisingSince stays the moment from which they rise, over any number of
+// counts.
 func TestCountsRiseSinceOneMoment(t *testing.T) {
 	begin := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	var kept store.Totals

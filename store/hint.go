@@ -36,11 +36,11 @@ type Hint struct {
 	// From is the name of the sender, which no other sender has, or "". A listener does not get
 	// its own hints.
 	From string
-	// Hears are the topics that the sender listens to itself. Such a hint comes when a listener
-	// begins, and about once a minute.
+	// Hears are the topics that the sender itself listens to. A hint with Hears is sent when a
+	// listener begins, and about once a minute.
 	Hears Topics
-	// WholeTopics are the topics about which the hint names nothing, since too much happened to
-	// name it all: listeners read everything of them.
+	// WholeTopics are the topics for which the hint has no names, because there would be too many.
+	// Listeners read everything of these topics.
 	WholeTopics Topics
 	// Lanes are services, of TopicLanes.
 	Lanes []batch.ServiceID
@@ -62,8 +62,9 @@ type Listener struct {
 }
 
 // KeyHash returns a short number for a batch (its service and its id) or an order (its id).
-// Another one may have the same number: that costs a read. It is the 64-bit FNV-1a of the parts,
-// each ended by a byte 0, so that every process and every version computes the same.
+// Another batch or order may have the same number, which only causes a read. The number is the
+// 64-bit FNV-1a of the parts, each ended by a byte 0, so that every process and every version
+// computes the same number.
 func KeyHash(parts ...string) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211 // as in hash/fnv, whose functions allocate
 	sum := uint64(offset)
@@ -111,9 +112,9 @@ type hintText struct {
 	OrderFinals []byte            `json:"order_finals,omitempty"`
 }
 
-// Text returns the hint as a text of at most limit bytes, in ASCII, for a store that sends texts
-// ([ParseHint]). A topic whose names do not fit is among WholeTopics. It returns
-// "" where limit is too small even for that.
+// Text returns the hint as an ASCII text of at most limit bytes, for a store that sends texts
+// ([ParseHint]). A topic whose names do not fit is put into WholeTopics. If limit is too small
+// even for that, Text returns "".
 func (h Hint) Text(limit int) string {
 	for {
 		text := h.text()

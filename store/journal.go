@@ -15,7 +15,7 @@ type Stream struct {
 	Epoch  int64
 	// LeaseExpires is the time until which the holder may write.
 	LeaseExpires time.Time
-	// Since and Until are the span without a gap; zero without such a span.
+	// Since and Until are the span without a gap; both are zero if there is none.
 	Since, Until time.Time
 	Cursor       string
 }

@@ -26,8 +26,8 @@ type Plan struct {
 	Claims  int  // the number of batches in Runs
 	Bytes   int  // the bytes of their payloads
 	More    bool // true if the limit kept batches of this lane from being claimed
-	// NextReady is the time until the first waiting batch becomes ready; 0 where none waits
-	// so.
+	// NextReady is the time until the first waiting batch becomes ready; 0 if none becomes ready
+	// later.
 	NextReady time.Duration
 }
 

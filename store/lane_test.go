@@ -307,9 +307,8 @@ func laneQueryWants(q store.ClaimQuery, rule store.Resend) store.ClaimQuery {
 	return q
 }
 
-// A batch that waits again keeps its place by its order key, batches under way stand in front
-// of waiting batches, and no batch is shown where more waiting batches than were read may
-// stand in front of it.
+// A batch that waits again keeps its place by its order key. Batches under way come before waiting
+// batches. A batch is not shown if waiting batches that were not read may come before it.
 func TestInOrder(t *testing.T) {
 	under, again, waits := store.Row{State: batch.Pending, Attempt: 1}, store.Row{State: batch.Delayed, Attempt: 1}, store.NewRow()
 	back, lost := again, again

@@ -24,7 +24,7 @@ type ListQuery struct {
 	// NewestFirst lists the latest order keys first; a cursor then goes on to earlier ones.
 	NewestFirst bool
 	// Limit is the largest number of records. Defaults to 100, at most 1,000. A page has fewer
-	// where they have more than [MaxListReceipts] receipts; its cursor goes on.
+	// records if they have more than [MaxListReceipts] receipts; its cursor goes on after them.
 	Limit int
 	// After goes on from an earlier call's cursor.
 	After Cursor
@@ -48,8 +48,8 @@ func (q ListQuery) Validate() error {
 // of its first record. With [MaxReceiptData] it bounds the bytes of a page.
 const MaxListReceipts = 1000
 
-// Cut returns how many records at the front of a list make one page, where they have these numbers
-// of receipts: at most q.Limit of a bounded query, and at least one.
+// Cut returns how many of the first records of a list make one page: at most q.Limit of a bounded
+// query, and at least one. receipts are the numbers of receipts of the records.
 func (q ListQuery) Cut(receipts []int64) int {
 	var total int64
 	for n, count := range receipts {
@@ -64,8 +64,8 @@ func (q ListQuery) Cut(receipts []int64) int {
 type CountsQuery struct {
 	// Service selects this lane only.
 	Service *batch.ServiceID
-	// After is the last service of the call before; Start says that there was none
-	// ("" is a service like any other).
+	// After is the last service of the previous call. Start means that there was no previous call,
+	// because the service "" is a service like any other.
 	After batch.ServiceID
 	Start bool
 	// Limit is how many lanes at most. Defaults to 100, at most 1,000.
@@ -93,8 +93,8 @@ func boundedLimit(n, byDefault, highest int) int {
 // LaneCounts are the open batches of one lane.
 type LaneCounts struct {
 	Service batch.ServiceID `json:"service"`
-	// Attempted counts the open batches that were ever claimed, by state; a state without
-	// batches is not in it.
+	// Attempted counts the open batches that were ever claimed, by state. It has no states without
+	// batches.
 	Attempted map[batch.State]int `json:"attempted"`
 	// Waiting counts the open batches that were never claimed.
 	// Where it equals the query's Cap there may be more.

@@ -16,9 +16,9 @@ func CheckSeen(seen batch.Record) error {
 	return nil
 }
 
-// Unmoved returns the fence of operators' acts on a batch: a [*batch.MovedOnError] where now is
-// not at the version that was seen, or is another batch under that id, added after retention had
-// removed the seen batch.
+// Unmoved returns a [*batch.MovedOnError] if now does not have the version that was seen, or is
+// another batch that was added under the same id after retention had removed the seen batch. It is
+// the fence of operators' acts on a batch.
 func Unmoved(seen, now batch.Record) error {
 	another := !seen.CreatedAt.IsZero() && !seen.CreatedAt.Equal(now.CreatedAt)
 	if now.Version != seen.Version || another {

@@ -17,13 +17,13 @@ const (
 	Accepted Finding = iota + 1
 	// Doubtful: the attempt ended and its outcome is not known.
 	Doubtful
-	// Unposted: nothing was sent; the batch goes back to the state that it was claimed from.
+	// Unposted: nothing was sent, and the batch goes back to the state from which it was claimed.
 	Unposted
 	// Failed: the attempt certainly had no effect, and may be repeated after Delay. A monitor also
 	// finds it, if the ledger says so.
 	Failed
-	// Refused: no effect, and it must not be repeated: refused for good, or the
-	// budget is used up. A monitor finds it too.
+	// Refused: the attempt had no effect and must not be repeated, because the ledger refused the
+	// batch for good or the budget is used up. A monitor may find this, too.
 	Refused
 )
 
@@ -36,19 +36,20 @@ const (
 	IsCommitted
 	// Settled: an Invalid can no longer become Committed.
 	Settled
-	// NoTrace: not found, and a resend is declared harmless. The doubt stays open.
+	// NoTrace: the ledger has no trace of the batch, and a resend is declared harmless. The doubt
+	// stays open.
 	NoTrace
-	// NotCommitted: shown not to be committed, by evidence. The doubt is resolved.
+	// NotCommitted: evidence shows that the attempt was not committed. The doubt is resolved.
 	NotCommitted
 	// IsVoid: the prepared bytes, and everything sent with them, had no effect and can have none
 	// any more. The doubt is resolved, and the prepared bytes are forgotten: the next attempt
 	// prepares anew. It counts only while the row keeps the bytes in [Outcome].Prepared.
 	IsVoid
-	// Undecidable: nothing can be found out, or the batch has not moved for too long; a person has
-	// to decide.
+	// Undecidable: nothing more can be found out, or the batch has not moved for too long. A
+	// person has to decide.
 	Undecidable
-	// PutOff: the batch has not moved for too long, and for a part of that time nobody could look
-	// at it: its deadline is put off ([Unwatched]).
+	// PutOff: the batch has not moved for too long, and for a part of that time nobody could ask
+	// about it. Its deadline is put off ([Unwatched]).
 	PutOff
 	// HasReceipts: the receipts of a batch came after its commit was recorded without them. It
 	// applies to a Committed row that has none, at any version, and changes nothing else.
@@ -73,13 +74,13 @@ func (f Finding) String() string {
 // Outcome is a finding about one attempt, to be recorded.
 type Outcome struct {
 	Ref
-	// Version of the row before the ledger was asked.
+	// Version is the version of the row before the ledger was asked.
 	Version int64
-	// Was is the row at Version as the store handed it out, without its receipts and with the
-	// bytes prepared by then, so that a store need not read the row again; nil where it is not
-	// known, or bytes were prepared since. A store may do without it. It must not be changed.
+	// Was is the row at Version as the store returned it, without its receipts and with the bytes
+	// prepared by then, so that a store need not read the row again. It is nil if the row is not
+	// known, or if bytes were prepared since. A store need not use it, and must not change it.
 	Was *Row
-	// Budget of the batch, where it is known; no store reads it.
+	// Budget is the budget of the batch, if it is known; no store reads it.
 	Budget  batch.Budget
 	Finding Finding
 	By      batch.Actor
@@ -90,8 +91,8 @@ type Outcome struct {
 	Back batch.State
 	// Spend counts the attempt against the budget.
 	Spend bool
-	// Refund gives back the budget that the claim spent (Budget.EveryTry): nothing was posted, or
-	// the next attempt only helps this one.
+	// Refund gives back the budget that the claim has spent (Budget.EveryTry), because nothing was
+	// posted, or because the next attempt only helps this one.
 	Refund bool
 	// Last is true if there is no further attempt: once the doubt is resolved the batch is
 	// Rejected, with Error.
@@ -110,37 +111,39 @@ type Outcome struct {
 	// as the outcome says.
 	StuckAfter time.Duration
 	// ForgottenFor, with a Doubtful, is the age of the first attempt that the store has forgotten
-	// ([batch.ErrForgotten]): the doubt is at least as old. 0 says that it has forgotten none.
+	// ([batch.ErrForgotten]). The doubt is at least as old. 0 means that the store has forgotten
+	// no attempt.
 	ForgottenFor time.Duration
 	// Check is the time until the monitor asks (again).
 	Check time.Duration
-	// Settle is how long an IsInvalid may still become Committed. With a Settled it is the most
-	// that the row's SettlesAt may be ahead: a later time was written by a clock that was put
-	// right since.
+	// Settle is how long an IsInvalid may still become Committed. With a Settled it is the longest
+	// time by which the row's SettlesAt may be ahead: a later time was written by a clock that was
+	// put right since.
 	Settle time.Duration
-	// Prepared are the bytes that a monitor asked the ledger about, nil for none. With an IsVoid
-	// they are the ones that the row kept when it was read: the version alone does not fence it,
-	// since a slow submitter keeps bytes, and posts them, without raising the version. With other
-	// findings no store reads them.
+	// Prepared are the bytes that a monitor asked the ledger about; nil if there are none. With an
+	// IsVoid they are the bytes that the row kept when it was read. The version alone does not
+	// fence an IsVoid, because a slow submitter keeps bytes, and posts them, without raising the
+	// version. With other findings no store reads them.
 	Prepared []byte
-	// Error says why, for Doubtful, Failed, Refused, IsInvalid and Undecidable.
+	// Error is the reason of a Doubtful, Failed, Refused, IsInvalid or Undecidable.
 	Error *batch.SubmissionError
 	// Endpoint, with an Accepted or an IsPending, is the endpoint that reported the attempt as
-	// under way, where it is worth keeping; at most [MaxEndpointLen] bytes.
+	// under way, or "" if it is not worth keeping; at most [MaxEndpointLen] bytes.
 	Endpoint string
-	// Receipts of an IsInvalid, IsCommitted or HasReceipts.
+	// Receipts are the receipts of an IsInvalid, IsCommitted or HasReceipts.
 	Receipts []batch.Receipt
-	// Policy applies where the lane has none and this outcome ends the batch: see
+	// Policy is the policy for a lane that has none, if this outcome ends the batch: see
 	// [Applied.Enforce].
 	Policy batch.Policy
-	// Report is kept of the attempt; nil keeps nothing, as for an attempt that was simply
-	// accepted. The store fills in its At.
+	// Report is the report to keep of the attempt. nil keeps nothing, as for an attempt that was
+	// simply accepted. The store sets the report's At.
 	Report *batch.Report
-	// Post is the request whose answer this is; zero for the outcome of a monitor, and where
+	// Post is the request to which the answer belongs; zero for the outcome of a monitor, and if
 	// nothing was sent. No store reads it.
 	Post Post
-	// Query is the question whose answer this is, also where the answer is written together with
-	// an acceptance; zero where an event of the ledger or a POST brought it. No store reads it.
+	// Query is the question to which the answer belongs, also if the answer is written together
+	// with an acceptance; zero if an event of the ledger or a POST brought the answer. No store
+	// reads it.
 	Query Query
 }
 
@@ -187,8 +190,7 @@ type Applied struct {
 	Breach bool
 	// Stuck is true if this outcome calls a person: the batch has a decision, and had none before.
 	Stuck bool
-	// Halt is [Outcome].Halt, where it was written, and the lane was not halted with a reason
-	// before.
+	// Halt is [Outcome].Halt if it was written and the lane was not halted with a reason before.
 	Halt string
 	// Halted is true if the policy, or Halt, now keeps everything in the lane.
 	Halted bool

@@ -15,10 +15,10 @@ type PendingQuery struct {
 	// for events that a ledger sends by itself. The cost grows with the batches in flight in these
 	// services.
 	Services []batch.ServiceID
-	// Ahead makes a row due, too, whose next check is further away than this: nobody sets one so
-	// far ahead, so the database's clock was put back, and the row would wait until it is there
-	// again. 0 makes no row due. A query with a Lease and without Services also puts claims right
-	// that were made by a clock that was ahead ([Row.AsOf]); it does not return their rows.
+	// Ahead makes a row due that has a next check further away than Ahead. Nobody sets a check so
+	// far ahead, so the database's clock was put back, and the row would wait until the clock is
+	// there again. 0 makes no row due. A query with a Lease and without Services also corrects
+	// claims that were made while the clock was ahead ([Row.AsOf]); it does not return their rows.
 	Ahead time.Duration
 }
 
@@ -40,8 +40,8 @@ type InFlight struct {
 	Attempt int
 	Spent   int
 	Budget  batch.Budget
-	// PostedAgo is the time since the last POST that may have had an effect ended; for an
-	// attempt in doubt, the time since its claim expired, which is later.
+	// PostedAgo is the time since the end of the last POST that may have had an effect. For an
+	// attempt in doubt it is the time since its claim expired, which is later.
 	PostedAgo time.Duration
 	// Age is the time since the batch moved last ([Row].MovedAt); PostedAgo where that is not
 	// known.
@@ -67,8 +67,8 @@ type InFlight struct {
 	// has expired on the database's clock, and its request may still be under way if that clock
 	// jumped.
 	Ended bool
-	// ClaimTTL is the duration of the last claim, as its claimer set it; 0 where that is not
-	// known: code from before this field made the claim.
+	// ClaimTTL is the duration of the last claim, as the claiming instance set it; 0 if it is not
+	// known, because code from before this field made the claim.
 	ClaimTTL time.Duration
 	// Seen is the endpoint that reported this very attempt as under way; "" for none.
 	Seen      string
@@ -79,7 +79,7 @@ type InFlight struct {
 	Undecided bool   // a person was called about this attempt: see [Row].Undecided
 	Prepared  []byte // the bytes that KeepPrepared kept; nil if none are kept
 	Was       *Row   // the row for the outcome: [Outcome].Was
-	// CheckIn is the time until the row is due (again): Lease, where there is one.
+	// CheckIn is the time until the row is due again; with a Lease it is the Lease.
 	CheckIn time.Duration
 }
 

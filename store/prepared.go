@@ -7,8 +7,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// MaxPrepared is how many bytes of a client's preparation are kept at most; dlt.MaxPrepared is
-// the same.
+// MaxPrepared is the largest number of prepared bytes that are kept of a batch; dlt.MaxPrepared is
+// the same number.
 const MaxPrepared = 4096
 
 // Prepared holds bytes that a client must know before it posts a batch (dlt.Ledger.Prepare).

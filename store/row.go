@@ -31,7 +31,8 @@ type Row struct {
 	DoubtAttempt int
 	DoubtSince   time.Time
 	ResendUntil  time.Time
-	// Resends counts the later POSTs that may have been taken, that attempt's own excluded.
+	// Resends counts the later POSTs that may have been taken. It does not count the POST of
+	// DoubtAttempt.
 	Resends int
 
 	Refused  bool // Error is a refusal, which waits for the doubt to be resolved
@@ -61,8 +62,8 @@ type Row struct {
 	// executed and taken back. It counts only while it equals Attempt; 0 means that no endpoint
 	// did.
 	SeenAttempt int
-	// SeenEndpoint is the endpoint that reported it as under way, at most [MaxEndpointLen] bytes,
-	// or [TakenBack] for an attempt that is counted in Rollbacks.
+	// SeenEndpoint is the endpoint that reported SeenAttempt as under way, at most
+	// [MaxEndpointLen] bytes, or [TakenBack] for an attempt that is counted in Rollbacks.
 	SeenEndpoint string
 	// OrdersSettled is true if the batch was made of orders (auto-batching), and these may join
 	// other batches. Only a final row has it.
@@ -186,9 +187,9 @@ func (r Row) lastPostEnd() time.Time {
 	return r.LastPost
 }
 
-// AboutLast reports whether a verdict against the batch, naming an attempt or none (0), is about
-// the last attempt that may have been taken. A verdict about an earlier attempt says nothing
-// about the last.
+// AboutLast reports whether a verdict against the batch is about the last attempt that may have
+// been taken. named is the attempt that the verdict names; 0 if it names none. A verdict about an
+// earlier attempt says nothing about the last one.
 func (f InFlight) AboutLast(named int) bool {
 	return named == 0 || named == f.Attempt || (named == f.DoubtAttempt && f.Resends == 0)
 }

@@ -17,11 +17,12 @@ var ErrOtherShard = errors.New("dltbatch: another shard")
 // Shard is one of the schemas over which the lanes of an application are divided (package shards).
 // The zero value is no shard.
 type Shard struct {
-	// Set is the name of all of them together, such as "payments".
+	// Set is the name of the set of shards, such as "payments".
 	Set string `json:"set"`
-	// Number is this one's, from 0 on.
+	// Number is the number of this shard, from 0 on.
 	Number int `json:"number"`
-	// Of is how many there are. It never changes: a lane would belong to another shard.
+	// Of is the number of shards in the set. It never changes, because lanes would then belong to
+	// other shards.
 	Of int `json:"of"`
 }
 

@@ -38,7 +38,8 @@ type RefreshQuery struct {
 	// By names the instance that counts, for [Totals].By: printable text of at most
 	// [batch.MaxInstanceLen] bytes.
 	By string
-	// Forget is after how long an instance that is not seen any more is forgotten; 0 is never.
+	// Forget is the time after which an instance that is not seen any more is forgotten; 0 is
+	// never.
 	Forget time.Duration
 }
 
@@ -61,9 +62,9 @@ type StatsTurn struct {
 	Rest time.Time `json:"rest,omitzero"` // no process makes the text again before this time
 }
 
-// Due reports whether to count now. Counts from before the clock stepped back do not matter:
-// kept counts that are ahead of the clock, with the rest after them, and a rest that is ahead of
-// it by more than any rule sets it.
+// Due reports whether to count now. Times from before the clock stepped back do not count: kept
+// counts that are ahead of the clock, with the rest after them, and a rest that is further ahead
+// than any rule sets it.
 func (t StatsTurn) Due(now time.Time, q RefreshQuery) bool {
 	if t.At.After(now) {
 		return true
@@ -72,8 +73,8 @@ func (t StatsTurn) Due(now time.Time, q RefreshQuery) bool {
 	return now.Sub(t.At) >= q.OlderThan && !rests
 }
 
-// Take returns the turn while a process counts. Its At is zero where the kept counts are ahead of
-// the clock: so its Rest matters.
+// Take returns the turn while a process counts. If the kept counts are ahead of the clock, At
+// becomes zero, so that Rest counts.
 func (t StatsTurn) Take(now time.Time) StatsTurn {
 	if t.At.After(now) {
 		t.At = time.Time{}
@@ -82,8 +83,9 @@ func (t StatsTurn) Take(now time.Time) StatsTurn {
 	return t
 }
 
-// End returns the turn after a process has counted for as long as took; as of at, or, where it
-// failed, with at zero. The rest keeps counting to a small part of all processes' time.
+// End returns the turn after a process has counted for the time took. at is the moment of the
+// counts; zero if counting failed. The rest limits counting to a small part of all processes'
+// time.
 func (t StatsTurn) End(now, at time.Time, took time.Duration) StatsTurn {
 	if !at.IsZero() {
 		t.At = at
@@ -114,7 +116,8 @@ type Totals struct {
 	Took time.Duration `json:"took"` // how long the count took
 	By   string        `json:"by"`   // the instance that has counted
 
-	// Open are the batches that are not final, by state. A state that none has is left out.
+	// Open are the numbers of batches that are not final, by state. It has no states without
+	// batches.
 	Open map[batch.State]int `json:"open"`
 	// Oldest is when the oldest open batch was added; zero where none is open.
 	Oldest time.Time `json:"oldest,omitzero"`
@@ -122,8 +125,8 @@ type Totals struct {
 	Lanes int `json:"lanes"`
 	// InDoubt counts open batches as [Row.InDoubt] says.
 	InDoubt int `json:"in_doubt"`
-	// OldestDoubt is since when the oldest of them is in doubt (Row.DoubtSince: the claim of its
-	// first unresolved attempt); zero where none is.
+	// OldestDoubt is when the oldest of these doubts began (Row.DoubtSince: the claim of the first
+	// unresolved attempt); zero if there is none.
 	OldestDoubt time.Time `json:"oldest_doubt,omitzero"`
 	// Undecided counts open batches that need a decision of a person.
 	Undecided int `json:"undecided"`
@@ -197,8 +200,8 @@ type Instance struct {
 	Ledger string `json:"ledger"`
 	// Settings are its strategy and options, by name, as text: instances should agree on them.
 	Settings map[string]string `json:"settings,omitempty"`
-	// Claims is how many batches it has claimed, or found the outcome of, without having written
-	// the outcome.
+	// Claims is how many batches the instance has claimed, or has found the outcome of, and whose
+	// outcome it has not written yet.
 	Claims int `json:"claims"`
 	// Paused is true if the instance posts nothing at present, because its ledger, or each of its
 	// ledgers, is busy, unreachable, or refuses this client. Pauses lists the ledgers and services
@@ -218,9 +221,10 @@ type Instance struct {
 	// which it has found none or has paused everything; "" if no instance waits for that. See
 	// postgres.Options.PauseOnLostCommits.
 	Looked string `json:"looked,omitempty"`
-	// Loops says for each of its loops how long before Seen a call last succeeded.
+	// Loops is, for each loop of the instance, how long before Seen a call last succeeded.
 	Loops map[string]time.Duration `json:"loops,omitempty"`
-	// Flows are the batches that it saw of late, the earliest stretch first: at most [MaxFlows].
+	// Flows are the batches that the instance saw lately, the earliest stretch first: at most
+	// [MaxFlows].
 	Flows []Flow `json:"flows,omitempty"`
 
 	// Unseen, Live and Shared are set when instances are read. Unseen is the time since Seen, or
@@ -232,25 +236,25 @@ type Instance struct {
 	Shared bool          `json:"shared"`
 }
 
-// Pause is a ledger, or one service, of which an instance posts nothing.
+// Pause is a ledger, or a service, for which an instance posts nothing at present.
 type Pause struct {
 	Ledger string `json:"ledger"`
-	// Service is the one that is paused. All says that the whole ledger is: Service is "" then.
+	// Service is the paused service. All is true if the whole ledger is paused; Service is then "".
 	Service batch.ServiceID `json:"service,omitzero"`
 	All     bool            `json:"all,omitzero"`
-	// Kind says why: [batch.KindBusy], [batch.KindUnavailable] or [batch.KindMisconfigured]. Why
+	// Kind is the reason: [batch.KindBusy], [batch.KindUnavailable] or [batch.KindMisconfigured]. Why
 	// is the error's text; "" for a busy ledger.
 	Kind batch.ErrorKind `json:"kind"`
 	Why  string          `json:"why,omitzero"`
-	// For is for how long before the instance was seen it has been so.
+	// For is how long the pause had lasted when the instance was seen.
 	For time.Duration `json:"for_ns"`
 }
 
-// Unserved is a service of which an instance takes no batches.
+// Unserved is a service from which an instance claims no batches.
 type Unserved struct {
 	Service batch.ServiceID `json:"service"`
 	Why     string          `json:"why"` // the text of the error
-	// For is for how long before the instance was seen it has been so.
+	// For is how long this had lasted when the instance was seen.
 	For time.Duration `json:"for_ns"`
 }
 

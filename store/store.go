@@ -64,13 +64,13 @@ type Store interface {
 
 	// Bytes that a client has to know again after a crash: [CanKeepPrepared].
 
-	// KeepPrepared keeps the bytes that clients prepared, each by compare-and-set on the
-	// version, which it does not raise, and on the bytes that are kept already, which grow by
-	// appending only: [Row.KeepPrepared] is the rule. true says that these bytes are kept, by
-	// this call or an earlier one; false says that the row has moved on or keeps other bytes, so
-	// that nothing may be posted. What [Prepared.Validate] refuses gives its [*batch.InputError],
-	// and the call writes nothing. After any other error nothing may be posted either; calling
-	// again is harmless.
+	// KeepPrepared keeps the bytes that clients prepared. Each is written by compare-and-set on
+	// the version, which it does not raise, and on the bytes that are kept already, which grow by
+	// appending only; [Row.KeepPrepared] is the rule. A true in the result means that the bytes
+	// are kept, by this call or an earlier one. A false means that the row has changed or keeps
+	// other bytes, so that nothing may be posted. If [Prepared.Validate] returns an error, the
+	// call returns it and writes nothing. After any other error nothing may be posted either;
+	// calling again is harmless.
 	KeepPrepared(ctx context.Context, kept []Prepared) ([]bool, error)
 
 	// Batches by which a client (dlt.Ledger.Resolve) recognises that a ledger has not forgotten:
@@ -88,16 +88,16 @@ type Store interface {
 	// name: [CanKeepTexts]. The constants of [TextKind] are the list.
 
 	// ReadTexts returns the texts of a kind under these names, in the order of names, and the
-	// database's clock. A name without a text gives a [Text] of Version 0. What [ValidTextNames]
-	// refuses gives its [*batch.InputError].
+	// database's clock. For a name without a text it returns a [Text] with Version 0. If
+	// [ValidTextNames] returns an error, so does ReadTexts.
 	ReadTexts(ctx context.Context, kind TextKind, names ...string) ([]Text, time.Time, error)
 	// ListTexts returns the texts of a kind, the last changed first, and the database's clock.
 	ListTexts(ctx context.Context, q TextsQuery) ([]Text, time.Time, error)
 	// SwapTexts writes all these texts or none of them. It writes them if each is kept with the
-	// Version that it has here; Version 0 means that none is kept. true says that they are
-	// written. A text without a Body is removed. Begun and Changed do not count. What [ValidTexts]
-	// refuses gives its [*batch.InputError]. After any other error it is open whether the texts
-	// are written: read them again.
+	// Version that it has here; Version 0 means that no text is kept. The result is true if they
+	// are written. A text without a Body is removed. Begun and Changed are ignored. If
+	// [ValidTexts] returns an error, so does SwapTexts. After any other error it is not known
+	// whether the texts are written: read them again.
 	SwapTexts(ctx context.Context, texts ...Text) (bool, error)
 
 	// Acts that a person may do to a stored batch: [CanOperate].
@@ -225,8 +225,8 @@ type Store interface {
 	// now counts as expired: the clock stepped back since. The covered span does not end with a
 	// lease: the next writer sets Restart when it must.
 	LeaseStream(ctx context.Context, stream, holder string, ttl time.Duration) (epoch int64, held bool, err error)
-	// AppendStream writes an entry, all of it or nothing. Where the epoch's lease is over it
-	// writes nothing and held is false. An id that is in the log already stays as it is.
+	// AppendStream writes a whole entry or nothing. If the epoch's lease is over, it writes
+	// nothing and held is false. An id that is in the log already stays as it is.
 	AppendStream(ctx context.Context, e batch.StreamEntry) (held bool, err error)
 	// FindStream returns the ids that are in the log, each once and in any order, and the span
 	// that the log covers. The span was true at each read of ids; FindStream reads
@@ -236,14 +236,15 @@ type Store interface {
 	// Hints between the processes on a database: [CanHint]. Nothing rests on them. Scans, and the
 	// reads of those who wait, find everything without them, later.
 
-	// Tell gives a hint to all that listen at present, in this process and others, after the
-	// transactions that it is about: not in one of them, since it may cost all writers of the
-	// database a little. After an error some may have got it. Nobody tries it again.
+	// Tell sends a hint to all present listeners, in this process and others. It is called after
+	// the transactions that the hint is about, and not in one of them, since it may cost all
+	// writers of the database a little. After an error some listeners may have got the hint.
+	// Nobody sends it again.
 	Tell(ctx context.Context, h Hint) error
-	// Hear gives the hints of others to a listener until ctx is done, and returns ctx's error
-	// then. It returns another error once hints do not arrive any more, or where a test shows that
-	// they never do; the caller calls it again later. It tests the way from Tell to Heard at
-	// first, and about once a minute.
+	// Hear passes the hints of others to a listener until ctx is done, and then returns ctx's
+	// error. It returns another error when hints do not arrive any more, or when a test shows that
+	// they never do; the caller calls Hear again later. The test, at the beginning and about once
+	// a minute, sends a hint by Tell and waits for it.
 	Hear(ctx context.Context, l Listener) error
 
 	// Transactions of the application. They are no ability, since a Tx method is of the store's
@@ -303,8 +304,8 @@ type Delivery interface {
 	// Unposted at its Version: a claim that was made and still stands is undone; a claim that
 	// was not made is fenced, since no other claim has its version ([ClaimQuery].Salt).
 	Claim(ctx context.Context, q ClaimQuery, choose Choose) (Claimed, error)
-	// Payloads returns payloads of claimed batches in the order of refs: of the batches whose
-	// payloads did not come with the claim. A payload is nil where there is no such batch.
+	// Payloads returns the payloads of claimed batches whose payloads did not come with the claim,
+	// in the order of refs. A payload is nil if there is no such batch.
 	Payloads(ctx context.Context, refs []Ref) ([][]byte, error)
 	// Record applies outcomes of attempts, in groups, each by compare-and-set on its version.
 	// An outcome that is fenced or bad fails alone, in its place in the result. In the same
@@ -321,7 +322,7 @@ type Delivery interface {
 	// leased, and then nobody else gets them before the lease ends. To ask the ledger about them
 	// is harmless, leased or not.
 	Pending(ctx context.Context, q PendingQuery) ([]InFlight, error)
-	// Checked says when to ask next about rows that stay as they are.
+	// Checked sets when the monitor asks next about rows that stay as they are.
 	Checked(ctx context.Context, due []Due) error
 }
 
@@ -337,8 +338,8 @@ type Ref struct {
 	// Row is the store's own number for the batch, which has no meaning for callers; 0 if it is
 	// not known.
 	Row int64
-	// Created is when the batch was added, on the database's clock; together with the id it is the
-	// batch's order key. It is zero where it is not known. No store needs it to find a batch.
+	// Created is when the batch was added, on the database's clock. Together with the id it is the
+	// batch's order key. It is zero if it is not known. No store needs it to find a batch.
 	Created time.Time
 	// TraceParent is the trace context that was added with the batch ([batch.Batch].TraceParent);
 	// "" if there is none, or if it is not known. A store sets it in each Ref that it returns, as

@@ -225,7 +225,7 @@ func TestNoStatementScansAfterAnalyze(t *testing.T) {
 	}
 }
 
-// List follows an index wherever its query allows.
+// List uses an index for every query that allows one.
 func TestListPlans(t *testing.T) {
 	s, _, _ := fresh(t)
 	service := batch.ServiceID("a")
@@ -337,7 +337,7 @@ func TestPartiesStopAtTheirLimit(t *testing.T) {
 	}
 }
 
-// List follows an index wherever its query allows.
+// ListOrders uses an index for every query that allows one.
 func TestListOrdersPlans(t *testing.T) {
 	s, _, _ := fresh(t)
 	party := batch.ServiceID("a")

@@ -16,7 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// DefaultLogWarning stands for an Options.LogWarning of 0: 1 GiB.
+// DefaultLogWarning is the default of [Options].LogWarning: 1 GiB.
 const DefaultLogWarning = 1 << 30
 
 // logKept is how large the log's file may stay while no transaction holds the log. SQLite
@@ -100,7 +100,7 @@ func (s *Store) Upkeep(ctx context.Context) ([]store.Warning, error) {
 	return warnings, nil
 }
 
-// logKept is less than the size that causes a warning.
+// logKept returns how large the log may stay, which is less than the size that causes a warning.
 func (s *Store) logKept() int64 {
 	if s.logWarning < 0 {
 		return logKept

@@ -26,7 +26,7 @@ func order(ctx context.Context, st store.BatchStore, id batch.ID) string {
 	return "ordered"
 }
 
-// A disk that is full can be prescribed, and no store does so on demand.
+// A mock can return the error of a full disk, which no store does on demand.
 func Example() {
 	st := storemock.NewMockBatchStore(gomock.NewController(reporter{})) // in a test: NewController(t)
 	st.EXPECT().Add(gomock.Any(), gomock.Any()).Return(errors.New("disk full"))

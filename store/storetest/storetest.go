@@ -37,7 +37,7 @@ type Harness struct {
 	// would. Then it opens the data that the closed store has left. After that StepClock moves the
 	// clock of the new store.
 	Reopen func(t *testing.T) store.Store
-	// Volatile declares that nothing survives.
+	// Volatile declares that no data outlasts the store.
 	Volatile bool
 
 	// StepClock moves the clock by which the store decides, forwards or back. Otherwise that
