@@ -239,11 +239,12 @@ type Instance struct {
 // Pause is a ledger, or a service, for which an instance posts nothing at present.
 type Pause struct {
 	Ledger string `json:"ledger"`
-	// Service is the paused service. All is true if the whole ledger is paused; Service is then "".
+	// Service is the paused service. All is true if the whole ledger is paused; then Service
+	// is "".
 	Service batch.ServiceID `json:"service,omitzero"`
 	All     bool            `json:"all,omitzero"`
-	// Kind is the reason: [batch.KindBusy], [batch.KindUnavailable] or [batch.KindMisconfigured]. Why
-	// is the error's text; "" for a busy ledger.
+	// Kind is the reason: [batch.KindBusy], [batch.KindUnavailable] or [batch.KindMisconfigured].
+	// Why is the error's text; "" for a busy ledger.
 	Kind batch.ErrorKind `json:"kind"`
 	Why  string          `json:"why,omitzero"`
 	// For is how long the pause had lasted when the instance was seen.
