@@ -53,7 +53,7 @@ var house = []struct {
 	{"internal/pool", nil},
 	{"health", []string{"batch", "dlt", "internal/incident"}},
 	{"probe", []string{"health", "store", "internal/isnil"}},
-	{"otelbatch", []string{"batch", "batch/autobatch/order", "batch/autobatch", "store", "dlt", "health"}}, // and the root package
+	{"otelbatch", []string{"batch", "batch/autobatch/order", "batch/autobatch", "store", "dlt", "health"}}, // and also the root package
 	{"internal/loop", nil},
 	{"internal/events", []string{"internal/traces", "batch", "store", "dlt", "health", "internal/loop", "internal/inhand", "internal/legible"}},
 	{"internal/await", []string{"batch", "internal/loop"}},
@@ -71,7 +71,7 @@ var house = []struct {
 	{"console", []string{"batch", "batch/autobatch/order", "store", "operator", "internal/desks", "internal/incident", "internal/loop", "internal/legible"}},
 	{"cmd/dltbatch", []string{"batch", "batch/autobatch/order", "store", "operator", "console", "store/postgres", "store/postgres/native", "store/sqlite", "store/sqlite/sqliteopen", "internal/desks", "internal/incident", "internal/moving", "internal/release", "internal/pgsettings", "internal/redact", "internal/legible"}},
 	{"internal/moving", []string{"batch", "store", "store/postgres", "store/postgres/native", "internal/pgsettings", "internal/sqlstore"}},
-	{"shards", []string{"batch", "store", "internal/totals"}}, // and the root package
+	{"shards", []string{"batch", "store", "internal/totals"}}, // and also the root package
 	{"internal/relied", []string{"batch", "store", "dlt", "queuer"}},
 	{"internal/texts", []string{"batch", "store"}},
 	{"internal/groups", []string{"batch", "store", "internal/loop", "internal/inhand"}},

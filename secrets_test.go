@@ -35,7 +35,7 @@ const (
 	secretKey   = "5a7c1d3e9f0b2846a1c3e5d7f9081b2a3c4d5e6f708192a3b4c5d6e7f8091a2b"
 	secretToken = "tk-Qz8wLr5VxN2mYc7HbT4gKd9PsF3jEa6U" +
 		"-and-longer-than-a-status-word-may-be-RwX2kPq9ZsLm4Tn7"
-	secretName = "zqxjvkwpyhgb" // in every payload
+	secretName = "zqxjvkwpyhgb" // the name occurs in every payload
 	secretPath = "pk-7Gd2Lx9QwErTy4UiOp6AsDf8"
 )
 

@@ -105,7 +105,7 @@ func TestTraceRequest(t *testing.T) {
 // posting is a ledger that keeps the context of its last POST.
 type posting struct {
 	*ledgermem.Ledger
-	ctx context.Context // of the last POST
+	ctx context.Context // context of the last POST
 }
 
 func (p *posting) Submit(ctx context.Context, a batch.Attempt) error {

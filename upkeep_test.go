@@ -63,7 +63,7 @@ func TestWarningsOfTheStore(t *testing.T) {
 		for _, step := range []struct {
 			says string
 			now  []store.Warning
-			told []error // in the order of their reports
+			told []error // the warnings in the order of their reports
 		}{
 			{"all is well", nil, nil},
 			{"one begins", []store.Warning{{Name: "log", Err: errLarge}}, []error{errLarge}},

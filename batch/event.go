@@ -84,7 +84,7 @@ type Event struct {
 	Part string `json:"part,omitzero"`
 	// Ledger is the name of the ledger, with EventPaused and EventResumed.
 	Ledger string    `json:"ledger,omitzero"`
-	At     time.Time `json:"at"` // this process's clock
+	At     time.Time `json:"at"` // time of the event on this process's clock
 	// Instance names the Runner that reports the event (dltbatch.Options.Instance).
 	Instance string `json:"instance,omitzero"`
 	// Err is the batch's error after the event, or the cause of an event without a batch. In

@@ -38,7 +38,7 @@ func (o owner) includesOther(who owner) bool { return o != ownerNobody && o != w
 // leaves are in two slices and refer to each other by index. So a tree of thousands of nodes needs
 // few allocations, and a step down the tree reads one place in memory.
 type node struct {
-	children      [16]link // by the next hex digit
+	children      [16]link // children by the next hex digit
 	firstOddChild link     // the first child by any other byte
 	nextSibling   link     // the next child of the same parent by any other byte
 	end           int32    // key[:end] is the node's prefix

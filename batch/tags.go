@@ -9,7 +9,7 @@ import (
 
 // The bounds of [Tags].
 const (
-	MaxTags     = 16  // of one batch
+	MaxTags     = 16  // most tags of one batch
 	MaxTagName  = 64  // bytes
 	MaxTagValue = 256 // bytes
 )

@@ -130,7 +130,7 @@ func (h Health) postingAttention(now time.Time) (all []Attention) {
 		for i, p := range of {
 			names[i] = p.Ledger
 		}
-		since := of[0].Since // that of the longest pause
+		since := of[0].Since // the beginning of the longest pause
 		all = append(all, Attention{PartPosting, since, withDetails(incident.LedgersGetNothing(names, nil, 0, kind), ago(now, since), pauseReasons(of))})
 	}
 	if h.Ledger.Condition == ConditionFailing {

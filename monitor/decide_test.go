@@ -140,7 +140,7 @@ func TestDecideNoTrace(t *testing.T) {
 	for name, c := range map[string]struct {
 		change []change
 		want   string
-		next   time.Duration // of a wait; 0 is not checked
+		next   time.Duration // time until the next question, in a wait; 0 is not checked
 	}{
 		"nothing is declared":                           {[]change{ripe}, "undecidable", 0},
 		"harmless for ever":                             {[]change{ever}, "no trace", 0},

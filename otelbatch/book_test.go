@@ -20,7 +20,7 @@ type book struct {
 	err    error
 
 	mu       sync.Mutex
-	values   map[string]float64 // by name{key=value,...}
+	values   map[string]float64 // values by series, such as name{key=value}
 	counts   map[string]int
 	watched  map[string]bool // the series that were observed, not measured
 	callback metric.Callback

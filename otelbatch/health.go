@@ -75,12 +75,12 @@ var failingParts = map[string]string{health.PartDatabase: "store", health.PartLe
 // totals sums up the Healths of several Runners.
 type totals struct {
 	running, claims, streams, warnings int
-	pools                              [2]health.Use // in the order of pools
-	closed                             [3]int        // in the order of reasons
+	pools                              [2]health.Use // sums in the order of pools
+	closed                             [3]int        // numbers in the order of reasons
 	ledgerClosed                       float64
-	failing, ages                      map[string]float64 // in seconds
+	failing, ages                      map[string]float64 // times in seconds
 	lost                               map[int]int
-	attention                          map[string]int // by part
+	attention                          map[string]int // number of causes by part
 	dropped                            int            // number of dropped trace contexts
 }
 

@@ -10,7 +10,7 @@ import (
 
 // Rules are the settings of [Judge].
 type Rules struct {
-	FirstCheck time.Duration // from acceptance to the first status query
+	FirstCheck time.Duration // time from acceptance to the first status query
 	// Delay returns how long a batch of the service waits after its n-th certain failure in a row.
 	Delay func(s batch.ServiceID, n int) time.Duration
 	// StuckAfter is how long a batch may be open without moving before it needs a person; 0 is

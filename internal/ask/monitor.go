@@ -48,7 +48,7 @@ type Monitor struct {
 	o                 *Options
 	ledger            *ledger
 	hands             *pool.Pool
-	underWay          sync.WaitGroup // all goroutines
+	underWay          sync.WaitGroup // counts all goroutines of the monitor
 	streams           *streams
 	dueTimes          *agenda
 	incompleteCommits chan *incompleteCommit

@@ -53,7 +53,7 @@ type streams struct {
 	readMayBeDue chan struct{}       // wakes answerEvents, because a read may be due
 
 	mu       sync.Mutex
-	byGroup  map[string]*stream // by the key of the group
+	byGroup  map[string]*stream // open streams by the key of the group
 	unopened []*stream
 	readAt   time.Time // when to read rows because of an event; zero if there is no event
 	lastRead time.Time // when rows were last read because of an event

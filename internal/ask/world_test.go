@@ -70,7 +70,7 @@ type world struct {
 	selects  []time.Duration
 	writes   int // number of leases and checks written
 	queries  []query
-	outcomes []store.Outcome // all except acceptances
+	outcomes []store.Outcome // outcomes other than acceptances
 	accepts  map[batch.Key]store.Outcome
 	putAt    map[batch.ID]time.Duration
 	troubles []error

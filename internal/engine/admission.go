@@ -30,7 +30,7 @@ type admission struct {
 	traitsDiffer   func(error)                  // called when the recorded traits differ from the present ones
 
 	keepMutex sync.Mutex
-	records   map[string]keptRecord // by the name of a ledger
+	records   map[string]keptRecord // record by the name of a ledger
 }
 
 func newAdmission(all common, st access, news func(batch.ServiceID, error)) *admission {

@@ -8,7 +8,7 @@ import (
 // stopCounts counts the claims and outcomes that the stop of a Run leaves behind. The parts of the
 // Run use it concurrently.
 type stopCounts struct {
-	since     time.Time // set by begin
+	since     time.Time // time of begin
 	stopBegan atomic.Bool
 	putBack   atomic.Int64 // number of claims put back
 	lost      atomic.Int64 // outcomes that could not be written

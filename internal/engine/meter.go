@@ -18,7 +18,7 @@ type calls func(context.Context, batch.Call)
 type meter struct {
 	part      string // batch.Call.Part
 	calls     calls
-	vitals    *vitals          // those of the Run; nil outside of loops
+	vitals    *vitals          // vitals of the Run; nil outside of loops
 	wholePart *partCalls       // the part of vitals for all calls
 	ledger    string           // the ledger whose health the calls show; "" for the store
 	isAnswer  func(error) bool // reports whether an error is an answer, so that the call succeeded for Health

@@ -16,7 +16,7 @@ import (
 // other abilities return [store.ErrUnsupported].
 type substituted struct {
 	store.Store
-	abilities store.Abilities // of the store inside
+	abilities store.Abilities // abilities of the store inside
 }
 
 func (s substituted) Abilities() store.Abilities { return s.abilities }

@@ -16,7 +16,7 @@ import (
 // vitals records how the calls of one Run went: those to its store, to its ledger, and of each
 // loop.
 type vitals struct {
-	ledgerNames []string // of all ledgers
+	ledgerNames []string // names of all ledgers
 
 	mu         sync.Mutex
 	store      partCalls

@@ -135,7 +135,7 @@ func eventOf(w inhand.Recorded, breach error) batch.Event {
 	case w.Applied.Stuck:
 		event.Kind, event.Err = batch.EventDecision, errors.New(row.Decision)
 		if w.Error != nil {
-			event.Err = w.Error // with the same text
+			event.Err = w.Error // the error has the same text
 		}
 	case w.Finding == store.Doubtful || (row.State == batch.Submitting && w.Finding != store.Undecidable):
 		event.Kind = batch.EventInDoubt

@@ -14,9 +14,9 @@ import (
 // conditions has the lasting conditions that events have shown, for Health.
 type conditions struct {
 	mu            sync.Mutex
-	pauses        map[health.Pause]pauseReason    // by ledger, service and All
+	pauses        map[health.Pause]pauseReason    // pauses by ledger, service and All
 	haltedLanes   map[batch.ServiceID]time.Time   // since when
-	unservedLanes map[batch.ServiceID]pauseReason // that the present Run refuses to serve
+	unservedLanes map[batch.ServiceID]pauseReason // services that the present Run refuses to serve, and why
 	warnings      []store.Warning
 	warned        map[string]time.Time // since when each warning lasts, by its name
 	trouble       error

@@ -36,7 +36,7 @@ func Judge(l store.Look, q store.ClaimQuery, choose store.Choose) batch.Explanat
 
 type explainer struct {
 	look        store.Look
-	lane        []store.LaneRow // in the order of claims
+	lane        []store.LaneRow // rows of the lane in the order of claims
 	query       store.ClaimQuery
 	choose      store.Choose
 	now         time.Time

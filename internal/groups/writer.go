@@ -98,7 +98,7 @@ func (w *Writer[T]) Run(ctx context.Context) {
 // worker is a goroutine that writes groups.
 type worker[T any] struct {
 	*Writer[T]
-	busyUntil time.Time // all items linger until then, after a write of many
+	busyUntil time.Time // until then all items linger, after a write of many
 	// stuck has, by batch, the error of an item that failed and is to be repeated. It is nil if
 	// there is none.
 	stuck       map[batch.Key]error

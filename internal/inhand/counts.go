@@ -14,9 +14,9 @@ const (
 // counts are the numbers of entries that are bounded, and the number of unfinished ones, for
 // Health. The table's lock guards them.
 type counts struct {
-	followed   int // in the phases Accepted and Open
-	watched    int // in the phase Watched
-	waiting    int // with an unwritten outcome
+	followed   int // entries in the phases Accepted and Open
+	watched    int // entries in the phase Watched
+	waiting    int // entries with an unwritten outcome
 	unfinished int
 }
 

@@ -33,8 +33,8 @@ type slot struct {
 	version       int64 // the newest version that this process has claimed or written
 	claimVersion  int64 // the version of this process's last claim
 	usedAt        time.Time
-	stream        *Stream // set in phase Open, if the ledger streams events
-	streamIndex   int     // in stream.openSlots
+	stream        *Stream // the stream of the group in phase Open, if the ledger streams events
+	streamIndex   int     // index in stream.openSlots
 	scheduledAt   time.Time
 	scheduleIndex int         // the place in the schedule; -1 if it has none
 	askedAt       time.Time   // when the last question was asked

@@ -157,16 +157,16 @@ type Event struct {
 	Kind    EventKind
 	Outcome store.Outcome
 	Applied store.Applied
-	Row     store.InFlight // of RowRead
-	Took    time.Duration  // of AttemptEnded
+	Row     store.InFlight // the row that was read, in RowRead
+	Took    time.Duration  // duration of the request, in AttemptEnded
 	// MayWait, of AttemptEnded, is true if the acceptance may wait for the ledger's next answer: a
 	// crash meanwhile would cost time, and leave no doubt.
 	MayWait bool
-	NextIn  time.Duration // of StateSame, NotAsked and RowRead
+	NextIn  time.Duration // time until the next question, in StateSame, NotAsked and RowRead
 	// Endpoint, of StillAccepted, is the endpoint that has shown the attempt as under way, if that
 	// is worth a write.
 	Endpoint  string
-	StateSaid bool // of StateSame
+	StateSaid bool // whether the ledger named the row's own state, in StateSame
 }
 
 // Effects are the consequences of an event.

@@ -28,7 +28,7 @@ var rules = inhand.Rules{FirstPoll: first, PollInterval: poll, MaxHold: hold}
 type rig struct {
 	*inhand.Table
 	t      *testing.T
-	stream *inhand.Stream // of the group l
+	stream *inhand.Stream // stream of the group l
 	traits dlt.Traits
 	begin  time.Time
 	stop   func()

@@ -90,7 +90,7 @@ func (s *Stream) AskSoon() {
 
 // streams has the streams that have begun and are not closed. The table's lock guards it.
 type streams struct {
-	begun   map[string]*Stream // by group
+	begun   map[string]*Stream // streams that have begun, by group
 	lastAsk time.Time          // when events last caused a question
 }
 

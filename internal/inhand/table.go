@@ -15,7 +15,7 @@ import (
 // may block, but must not wait for the table; Written and Lost do not call Write.
 type Options struct {
 	Rules
-	TTL    time.Duration // of this process's claims
+	TTL    time.Duration // duration of this process's claims
 	Traits func(batch.ServiceID) dlt.Traits
 	// WholeRuns is true if nothing of a lane may be sent before its whole run has been answered,
 	// because the strategy relies on the ledger's order.

@@ -4,7 +4,7 @@ import "container/heap"
 
 // queues has the queues of lanes.
 type queues struct {
-	byRequest [requestNamed + 1]queue // by request; the queue of requestNone is empty
+	byRequest [requestNamed + 1]queue // one queue for each request; that of requestNone is empty
 	turns     uint64
 }
 

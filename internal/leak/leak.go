@@ -79,7 +79,7 @@ func isExpected(stack string) bool {
 		"leak.goroutines(",   // the goroutine that calls leaks
 		"testing.(*M).",      // alarms
 		"os/signal.",         // started once by fuzzing
-		"runtime.ReadTrace(", // of the flag -trace
+		"runtime.ReadTrace(", // started for the flag -trace
 	} {
 		if strings.Contains(stack, f) {
 			return true

@@ -29,7 +29,7 @@ type Batches struct {
 	seed     maphash.Seed
 
 	mu         sync.Mutex
-	young, old map[uint64]entry // by the hash of the key: two batches with one hash cost only a question
+	young, old map[uint64]entry // entries by the hash of the key: two batches with one hash cost only a question
 	size       int              // size of young in bytes
 }
 

@@ -64,7 +64,7 @@ type Submitter struct {
 
 	mu         sync.Mutex
 	queue      []run // taken and not yet given to a hand
-	bytes      int   // of the payloads in the queue and in the hands
+	bytes      int   // size of the payloads in the queue and in the hands
 	full       bool  // whether Room was 0 because of the queue
 	stopped    bool  // whether nothing more is posted
 	beforeGate int   // batches that have a hand and that the gate does not know of yet

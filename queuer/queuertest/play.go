@@ -41,7 +41,7 @@ type service struct {
 	rng        *rand.Rand
 	now        int
 	nextSeq    int     // seq of the next batch
-	open       []*item // by seq
+	open       []*item // open batches in the order of seq
 	trace      []string
 	keepsOrder bool // whether the ledger keeps the order of submission, for a strategy that relies on it
 }

@@ -25,6 +25,6 @@ type Record struct {
 	Group string `json:"group,omitzero"`
 	// Batches counts the batches that the order has been part of.
 	Batches     int                    `json:"batches"`
-	TraceParent string                 `json:"trace_parent,omitzero"` // as the order's
+	TraceParent string                 `json:"trace_parent,omitzero"` // the trace context of the order
 	Error       *batch.SubmissionError `json:"error,omitzero"`        // why it Failed or is Quarantined
 }

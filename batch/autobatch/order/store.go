@@ -132,7 +132,7 @@ func (q FindQuery) Validate() error {
 type PartiesQuery struct {
 	After batch.ServiceID
 	Start bool // whether to begin at the first party, without After
-	Limit int  // at most; must be positive
+	Limit int  // most parties returned; must be positive
 	// Cap bounds the count of a party's orders. At least 1.
 	Cap int
 }
