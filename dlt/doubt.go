@@ -10,15 +10,15 @@ import (
 type Doubt struct {
 	// Attempt is the last attempt, with its payload.
 	batch.Attempt
-	// Since is how long ago the first unresolved attempt was claimed, on the database's clock.
-	// None of the unresolved attempts was posted before.
+	// Since is how long ago the first unresolved attempt was claimed, on the database's clock. No
+	// unresolved attempt was posted before that time.
 	Since time.Duration
 	// Ended is how long ago the last POST ended, or its claim expired, whichever is later.
 	Ended time.Duration
 	// Witnesses are earlier batches of the same service, latest first, on which the ledger had
-	// decided before the first unresolved attempt was claimed. Some ledgers forget batches in
-	// the order in which they learned of them. If such a ledger still knows a witness, but not
-	// a batch whose first attempt came after it, it has never seen that batch.
+	// decided before the first unresolved attempt was claimed. Some ledgers forget batches in the
+	// order in which they received them. If such a ledger still knows a witness, but does not know
+	// a batch whose first attempt came after the witness, then it has never received that batch.
 	Witnesses []batch.ID
 }
 

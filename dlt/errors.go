@@ -15,19 +15,19 @@ import (
 var (
 	// ErrRejected: the ledger refuses this batch for good.
 	ErrRejected = errors.New("batch refused by the ledger")
-	// ErrBusy: certainly not accepted, try later.
+	// ErrBusy: the ledger certainly did not accept the batch; try again later.
 	ErrBusy = errors.New("ledger busy")
-	// ErrUnavailable: certainly not accepted, the ledger was not reached.
+	// ErrUnavailable: the ledger certainly did not accept the batch, because it was not reached.
 	ErrUnavailable = errors.New("ledger unavailable")
-	// ErrMisconfigured: certainly not accepted, nor would any other batch be. A person has to
-	// act.
+	// ErrMisconfigured: the ledger certainly did not accept the batch, and would not accept any
+	// other batch of this client. A person has to act.
 	ErrMisconfigured = errors.New("ledger refuses this client")
-	// ErrNotYet: certainly not accepted, because this batch cannot be now: an account lacks
-	// funds, for example, or the batch's turn has not come, or the ledger's word may mean the
-	// batch as well as the set-up of the node. Other batches may be accepted, so only its lane
-	// waits.
+	// ErrNotYet: the ledger certainly did not accept the batch, because it cannot accept this
+	// batch now: an account lacks funds, for example, or the batch's turn has not come, or the
+	// ledger's answer may concern the batch as well as the set-up of the node. Other batches may
+	// be accepted, so only the lane of this batch waits.
 	ErrNotYet = errors.New("the ledger cannot take this batch yet")
-	// ErrDoubt: the outcome is not known.
+	// ErrDoubt: nobody knows whether the ledger accepted the batch.
 	ErrDoubt = errors.New("outcome not known")
 )
 
@@ -84,7 +84,8 @@ func (e *Error) Unwrap() []error {
 	return []error{e.kind(), e.Err}
 }
 
-// RetryAfter returns how long the ledger asked to be left alone in an error, or 0.
+// RetryAfter returns how long the ledger asks its clients to wait, as err says; 0 if err does not
+// say.
 func RetryAfter(err error) time.Duration {
 	if e, ok := errors.AsType[*Error](err); ok && e != nil {
 		return e.RetryAfter
@@ -105,9 +106,9 @@ var kinds = [...]struct {
 	{ErrDoubt, batch.KindDoubt},
 }
 
-// Kind returns the kind of a Submit's error: of the one kind that the error wraps, such as
-// [batch.KindBusy] of [ErrBusy]. An error that wraps none, or several, is [batch.KindDoubt]: one
-// doubtful try makes the attempt doubtful. It is "" without an error.
+// Kind returns the kind of an error of Submit: the stored form of the one kind that err wraps, for
+// example [batch.KindBusy] for [ErrBusy]. An error that wraps no kind, or several, is
+// [batch.KindDoubt]: one doubtful try makes the attempt doubtful. Kind returns "" for nil.
 func Kind(err error) batch.ErrorKind {
 	if err == nil {
 		return ""
@@ -126,9 +127,9 @@ func Kind(err error) batch.ErrorKind {
 	return kind
 }
 
-// Reason returns the part of a client's error that a record, an event and a log keep: its [Kind],
-// and its text without the words of the kind, which would say the same again. It is nil without an
-// error.
+// Reason returns the part of a client's error that a record, an event and a log keep: the error's
+// [Kind], and its text without the text of the kind, which would repeat the kind. Reason returns
+// nil for nil.
 func Reason(err error) *batch.SubmissionError {
 	if err == nil {
 		return nil

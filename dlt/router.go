@@ -24,16 +24,15 @@ type Route struct {
 	Serves func(batch.ServiceID) bool
 }
 
-// Router is a [Ledger] made of several ledgers with their own services: for example many
-// circuits on many nodes. Each ledger keeps its own name, traits and abilities, so that
-// pressure, pauses and lost streams of one do not affect the others. All methods may be called
-// concurrently.
+// Router is a [Ledger] made of several ledgers with their own services: for example many circuits
+// on many nodes. Each ledger keeps its own name, traits and abilities, so that pressure, pauses
+// and lost streams of one ledger do not affect the others. All methods may be called concurrently.
 //
-// Check, and so a Runner's Add, refuses a service that no route serves; if a batch of such a
-// service is stored all the same, it is held. The database records the name of the route that
-// serves the service "", or of the first route if none does. So a database of one ledger goes
-// on with a Router in which that ledger is the first route and serves all its old services.
-// Routes may be added later, for services that were never sent anything.
+// Check, and so a Runner's Add, refuses a service that no route serves; a batch of such a service
+// that is nevertheless stored is held. The database records the name of the route that serves the
+// service "", or of the first route if none does. So a database of one ledger goes on with a
+// Router in which that ledger is the first route and serves all its old services. Routes may be
+// added later, for services of which no batch was ever sent.
 type Router struct {
 	routes []Route
 	names  string // the names of all ledgers, one on each line
@@ -114,7 +113,7 @@ func (r *Router) Check(b batch.Batch) error {
 	return l.Check(b)
 }
 
-// Submit passes the attempt to its route.
+// Submit passes the attempt to the ledger of its service's route.
 func (r *Router) Submit(ctx context.Context, a batch.Attempt) error {
 	l := r.route(a.Service)
 	if l == nil {
@@ -123,7 +122,7 @@ func (r *Router) Submit(ctx context.Context, a batch.Attempt) error {
 	return l.Submit(ctx, a)
 }
 
-// SubmitList passes a list of one service to its route.
+// SubmitList passes a list of one service to the ledger of the service's route.
 func (r *Router) SubmitList(ctx context.Context, list []batch.Attempt) error {
 	service := list[0].Service
 	for _, a := range list {
@@ -138,7 +137,7 @@ func (r *Router) SubmitList(ctx context.Context, list []batch.Attempt) error {
 	return l.SubmitList(ctx, list)
 }
 
-// Prepare asks the route.
+// Prepare asks the ledger of the service's route.
 func (r *Router) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
 	l := r.route(a.Service)
 	if l == nil {
@@ -147,7 +146,7 @@ func (r *Router) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
 	return l.Prepare(ctx, a)
 }
 
-// Resolve asks the route.
+// Resolve asks the ledger of the service's route.
 func (r *Router) Resolve(ctx context.Context, d Doubt) (Evidence, error) {
 	l := r.route(d.Service)
 	if l == nil {
@@ -203,9 +202,9 @@ func (r *Router) BatchStatuses(ctx context.Context, service batch.ServiceID, att
 	return all, errors.Join(errs...)
 }
 
-// Events opens one stream for each route of the given services, and ends when the first of
-// them ends. It is live once all are; it drops earlier events, since events before Live may be
-// missing anyway.
+// Events opens one stream for each route of the given services, and ends when the first of these
+// streams ends. Events yields an event with Live once all streams are live; it drops earlier
+// events, since events before Live may be missing anyway.
 func (r *Router) Events(ctx context.Context, services []batch.ServiceID, yield func(Event) error) error {
 	var order []int // the indexes of the routes
 	of := map[int][]batch.ServiceID{}

@@ -4,10 +4,10 @@ import "context"
 
 type traceParentKey struct{}
 
-// WithTraceParent returns a context for [Ledger].Submit or [Ledger].SubmitList whose requests
-// send parent as the header traceparent of W3C Trace Context, if the client of the ledger speaks
-// HTTP and has none in its Options.Header; "" sends none. A ledger is a foreign party, so nothing
-// else makes such a context than otelbatch.Traces.SendRequest, and the application.
+// WithTraceParent returns a context for [Ledger].Submit or [Ledger].SubmitList. Their requests
+// send parent as the header traceparent of W3C Trace Context, if the client of the ledger uses
+// HTTP and has no such header in its Options.Header; for "" they send none. The ledger belongs to
+// others, so only otelbatch.Traces.SendRequest and the application make such a context.
 func WithTraceParent(ctx context.Context, parent string) context.Context {
 	if parent == "" {
 		return ctx

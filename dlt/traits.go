@@ -33,27 +33,28 @@ type Traits struct {
 	// ResendHarmlessFor is how long after the first attempt the same batch may be sent again
 	// without taking effect twice: 0 means never, [Forever] means always.
 	ResendHarmlessFor time.Duration
-	// AddAgainHarmless says that a batch may be added again under its old id at any time, also
-	// after the store has forgotten it, without taking effect twice: the ledger itself takes each
-	// id once for ever. Where it is false, retention keeps the id of each batch for ever, so false
-	// is always safe. It is more than ResendHarmlessFor, which is about the bytes that the store
-	// keeps: a client that prepares bytes would prepare others for a batch that the store has
-	// forgotten. So true is refused together with Prepares, and where ResendHarmlessFor is not
-	// [Forever] ([Traits.Validate]).
+	// AddAgainHarmless is true if a batch may be added again under its old id at any time, also
+	// after the store has forgotten it, without taking effect twice: the ledger itself accepts
+	// each id only once, for ever. Where it is false, retention keeps the id of each batch for
+	// ever, so false is always safe. AddAgainHarmless promises more than ResendHarmlessFor, which
+	// is about the bytes that the store keeps: for a batch that the store has forgotten, a client
+	// that prepares bytes would prepare other bytes. So true is refused together with Prepares,
+	// and where ResendHarmlessFor is not [Forever] ([Traits.Validate]).
 	AddAgainHarmless bool
 	// LateArrival is how long a POST may still take effect after its connection ended.
 	LateArrival time.Duration
-	// Grace is how long after a submission the answer "no trace" still means nothing.
+	// Grace is for how long after a submission the answer "no trace" does not prove anything.
 	Grace time.Duration
-	// ResendQuiet must have passed since the last POST before a second resend, or a requeue.
+	// ResendQuiet is the time that must have passed since the last POST before a second resend, or
+	// a requeue.
 	ResendQuiet time.Duration
 	// Settle is how long an Invalid batch may still become Committed.
 	Settle time.Duration
 	// MaxIDsPerQuery bounds one BatchStatuses call; 0 means [DefaultMaxIDs].
 	MaxIDsPerQuery int
-	// MaxInFlightPerService bounds the batches in flight of one service; batches in submission
-	// or in doubt count. It is for strategies with several in flight (the serial one has one).
-	// It holds across all processes on a store. 0 means unlimited.
+	// MaxInFlightPerService bounds the batches in flight of one service; batches in submission or
+	// in doubt count. It is for strategies with several batches in flight (the serial strategy has
+	// one). The bound holds across all processes on a store. 0 means unlimited.
 	MaxInFlightPerService int
 	// KeepsOrder means that the accepted batches of a service take effect, if they do, as if
 	// in the order of acceptance, provided that each Submit waits until the one before it has
@@ -91,29 +92,31 @@ type Traits struct {
 	Checks bool
 	// Prepares means that the client has Prepare.
 	Prepares bool
-	// Renews means that Prepare is called before each attempt, also where bytes are kept. It
-	// counts with Prepares only.
+	// Renews means that Prepare is called before each attempt, also where bytes are stored
+	// already. Renews has no effect without Prepares.
 	Renews bool
 	// PreparesInOrder means that the bytes of a batch depend on those of the batches before it,
-	// such as the next number of an account: Prepare and Submit get batch.Attempt.Lane. What keeps
-	// bytes goes before all else of its lane, in the order of bytes.Compare. The ledger executes
-	// it in that order, whichever is sent again first (batch.Waiting.Numbered). Only strategies
-	// with one run of a lane at a time can be used then, queuer.Serial and queuer.Pipelined,
-	// unless MaxInFlightPerService is 1. It counts with Prepares only.
+	// such as the next number of an account: Prepare and Submit get batch.Attempt.Lane. Batches
+	// with stored bytes go before all other batches of their lane, in the order of bytes.Compare
+	// of these bytes. The ledger executes them in that order, whichever is sent again first
+	// (batch.Waiting.Numbered). Only strategies with one run of a lane at a time can be used then,
+	// queuer.Serial and queuer.Pipelined, unless MaxInFlightPerService is 1. PreparesInOrder has
+	// no effect without Prepares.
 	PreparesInOrder bool
-	// Withdraws means that the client can keep a batch from taking effect that is under way, by
+	// Withdraws means that the client can keep a batch that is under way from taking effect, by
 	// bytes that exclude those that were sent before: for an attempt with batch.Attempt.Withdrawn,
-	// Prepare adds such bytes to the kept ones and Submit sends them. The statuses say
-	// batch.ReportedVoid once they have taken effect, and as ever once the batch has. It needs
-	// Prepares, Renews, and ResendHarmlessFor [Forever].
+	// Prepare appends such bytes to the stored ones and Submit sends them. The statuses say
+	// batch.ReportedVoid once these bytes have taken effect. If the batch itself has taken effect,
+	// the statuses say so as usual. Withdraws needs Prepares, Renews, and ResendHarmlessFor
+	// [Forever].
 	Withdraws bool
 	// Routed means that the client stands for several ledgers, each with its own Name, and
 	// that pressure on one does not affect the others. The client is asked for the traits again
 	// before each claim, POST and question: a service whose Name has changed is held. A [Router]
 	// sets it.
 	Routed bool
-	// Ledgers are the names of all of them, one a line: "sawtooth\nbesu". It is "" for a client of
-	// one ledger.
+	// Ledgers are the names of all ledgers that the client stands for, one on each line:
+	// "sawtooth\nbesu". It is "" for a client of one ledger.
 	Ledgers string
 }
 

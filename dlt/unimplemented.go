@@ -8,9 +8,9 @@ import (
 )
 
 // Unimplemented has the methods of a [Ledger] that a client need not have. A client embeds it and
-// writes those that its ledger can provide; its Traits declare them. Each method here fails with
-// an error that wraps [errors.ErrUnsupported], sends nothing, and is called by no engine, unless
-// the traits declare a method that the client does not have.
+// writes those methods that its ledger can provide; its Traits declare them. Each method here
+// fails with an error that wraps [errors.ErrUnsupported], and sends nothing. The engine calls such
+// a method only if the traits declare a method that the client does not have.
 type Unimplemented struct{}
 
 // SubmitList fails: no batch was sent.
