@@ -19,14 +19,14 @@ const MaxAlternatives = 16
 // a type, and a legacy transaction begins with 0xc0 or above (EIP-2718).
 const alternativesMark = 0xa2
 
-// Alternatives returns the payload of one batch from 2 to [MaxAlternatives] signed transactions,
-// and the chain executes one of them at most: [NewBatch] makes the batch. They have no blobs, and
-// the same account, chain, nonce and type. Everything else is the same, too, except the fees: so
-// the batch has one meaning, whichever of them is executed. The fees rise from each to the next,
-// both of them by a tenth at least, or nodes would not let the next one replace it. A [Client]
-// begins with the first one that pays the base fee, and goes on to the next one when that has
-// waited for too long (docs/evm.md#alternatives). The error is a [*batch.InputError] that names
-// the place in the list.
+// Alternatives returns the payload of one batch of 2 to [MaxAlternatives] signed transactions, of
+// which the chain executes at most one: [NewBatch] makes the batch. The transactions have no
+// blobs, and the same account, chain, nonce and type. Everything else is the same, too, except the
+// fees: so the batch has one meaning, whichever transaction is executed. Both fees rise from each
+// transaction to the next by a tenth at least, because otherwise nodes would not let the next one
+// replace it. A [Client] begins with the first transaction that pays the base fee, and goes on to
+// the next one when the last one has waited for too long (docs/evm.md#alternatives). The error is
+// a [*batch.InputError] that names the place in the list.
 func Alternatives(signed ...[]byte) ([]byte, error) {
 	payload := append([]byte{alternativesMark}, evmtx.EncodeStrings(signed)...)
 	if _, err := parse(payload); err != nil {

@@ -17,10 +17,10 @@ const (
 	maxBlobTxBytes = 1 << 20
 )
 
-// NewBatch returns the batch of a payload, which is a signed transaction or what [Alternatives]
-// has made: its id is the hash of the transaction, or of the first one, and its service the
-// account that signed, both as 0x and lower-case hex. It keeps the slice. The error is a
-// [*batch.InputError]. What depends on the chain, [Client.Check] tests.
+// NewBatch returns the batch of a payload, which is a signed transaction or the result of
+// [Alternatives]. Its id is the hash of the transaction, or of the first alternative, and its
+// service is the account that signed, both as 0x and lower-case hex. NewBatch keeps the slice. The
+// error is a [*batch.InputError]. [Client.Check] tests the conditions that depend on the chain.
 func NewBatch(payload []byte) (batch.Batch, error) {
 	p, err := parse(payload)
 	if err != nil {
@@ -152,13 +152,16 @@ func (s *senderMemory) parse(payload []byte) (*parsedPayload, error) {
 	return p, nil
 }
 
-// Check implements [dlt.Ledger]. It refuses every batch whose payload is neither the canonical
-// encoding of one signed transaction nor the result of [Alternatives], of this chain, of type 0
-// with a chain id, or 1 to 4, by the account that the service names; whose id is not the hash, or
-// the first one's hash; and which the chain could never execute: a priority fee above the fee cap,
-// or less gas than the transaction itself costs. A transaction of type 3 comes with its blobs,
-// whose commitments must be those of its hashes; nodes alone test the proofs. The error is a
-// [*batch.InputError].
+// Check implements [dlt.Ledger]. It refuses a batch
+//   - whose payload is neither the canonical encoding of one signed transaction nor the result
+//     of [Alternatives], of this chain, of type 0 with a chain id, or 1 to 4, by the account
+//     that the service names,
+//   - whose id is not the hash of the transaction or of the first alternative,
+//   - which the chain could never execute: a priority fee above the fee cap, or less gas than
+//     the transaction itself costs.
+//
+// A transaction of type 3 has its blobs with it, whose commitments must be those of its hashes;
+// only nodes test the proofs. The error is a [*batch.InputError].
 func (c *Client) Check(b batch.Batch) error {
 	_, err := c.readPayload(b.Key(), b.Payload)
 	return err

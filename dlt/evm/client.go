@@ -39,8 +39,8 @@ type Client struct {
 	refusals     refusalMemory
 }
 
-// New returns a client of the chain with this id, through the node at the URL, such as
-// http://localhost:8545. It connects to nothing. nil options mean the defaults. The error is a
+// New returns a client of the chain with the id chainID, through the node at url, such as
+// http://localhost:8545. New opens no connection. nil options mean the defaults. The error is a
 // [*batch.InputError].
 func New(url string, chainID uint64, o *Options) (*Client, error) {
 	if chainID == 0 || chainID > evmtx.MaxChainID {

@@ -13,20 +13,19 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// DigestSigner is a [Signer] of one account, whose key is where digests are signed and keys do not
-// come out: a KMS, or an HSM. docs/evm.md#keys-in-a-kms-or-hsm has four of them in a few lines
-// each.
+// DigestSigner is a [Signer] of one account, whose key never leaves a service that signs digests:
+// a KMS, or an HSM. docs/evm.md#keys-in-a-kms-or-hsm shows four such services in a few lines each.
 type DigestSigner struct {
 	account evmtx.Address
 	sign    func(ctx context.Context, digest [32]byte) ([]byte, error)
 }
 
-// NewDigestSigner returns the signer of an account, 0x and 40 hex digits ([AddressOfKey] makes
-// them of the public key). sign returns the ECDSA signature of a digest by the account's key on
-// secp256k1, as it was made: the DER of r and s, or r and s of 32 bytes each, which one more byte
-// may follow. s may be of either half of the order. sign is called as [Signer].Sign is. It has to
-// sign the digest as it is: a service that hashes it once more signs other bytes. The error is a
-// [*batch.InputError].
+// NewDigestSigner returns the signer of account, 0x and 40 hex digits ([AddressOfKey] makes them
+// of the public key). sign returns the ECDSA signature of a digest by the account's key on
+// secp256k1, as the service made it: the DER of r and s, or r and s of 32 bytes each, which one
+// more byte may follow. s may be in either half of the order. sign is called as [Signer].Sign is.
+// It has to sign the digest itself: a service that hashes the digest once more signs other bytes.
+// The error is a [*batch.InputError].
 func NewDigestSigner(account string, sign func(ctx context.Context, digest [32]byte) ([]byte, error)) (*DigestSigner, error) {
 	a, err := evmtx.ParseAddress(account)
 	if err != nil {
@@ -41,8 +40,8 @@ func NewDigestSigner(account string, sign func(ctx context.Context, digest [32]b
 // Account returns the account, 0x and 40 lower-case hex digits.
 func (s *DigestSigner) Account() string { return s.account.String() }
 
-// Sign implements [Signer]. It has an error for every other account, and for a signature that is
-// not of this account and this transaction.
+// Sign implements [Signer]. It returns an error for every other account, and for a signature that
+// is not of this account and this transaction.
 func (s *DigestSigner) Sign(ctx context.Context, account string, tx Unsigned) (sig [65]byte, err error) {
 	if account != s.Account() {
 		return sig, fmt.Errorf("no key of account %s, only of %s", batch.Excerpt(account, 80), s.account)

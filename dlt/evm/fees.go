@@ -9,8 +9,8 @@ import (
 type Fee struct {
 	// Tip is the most that the block's maker gets, on top of the base fee.
 	Tip *big.Int
-	// FeeCap is the most for base fee and tip together: the transaction is not in a block whose
-	// base fee is above it.
+	// FeeCap is the most that base fee and tip together may be: no block whose base fee is above
+	// FeeCap contains the transaction.
 	FeeCap *big.Int
 }
 
@@ -20,12 +20,13 @@ type Market struct {
 	// BaseFee is the base fee of the last block, in wei. Where Legacy is set, it is the gas price
 	// that the node suggests.
 	BaseFee *big.Int
-	// Legacy: the chain's blocks have no base fee (EIP-1559). Then the transaction is of type 0,
-	// its gas price is Fee.FeeCap, all of which is paid, and Fee.Tip does not count.
+	// Legacy is true if the chain's blocks have no base fee (EIP-1559). Then the transaction is of
+	// type 0, its gas price is Fee.FeeCap, all of which is paid, and Fee.Tip has no effect.
 	Legacy bool
 	Tip    *big.Int // the tip that the node suggests, in wei; nil where it suggests none
-	// Last are the fees that did not suffice; the zero value for the first transaction of a batch,
-	// and where no node has the last one, so that nobody knows whether its fees suffice.
+	// Last are the fees of the batch's last transaction, which did not suffice. They are zero for
+	// the first transaction of a batch, and where no node has the last transaction, so that nobody
+	// knows whether its fees suffice.
 	Last Fee
 
 	askHistory func(ctx context.Context, s Speed) (tips []*big.Int, next *big.Int, err error)
@@ -44,16 +45,17 @@ func (m Market) clone() Market {
 // Fees chooses fees, in wei, for a new transaction or for a replacement. A [SigningClient] lowers
 // them to the limit of the batch, takes the batch's salt from the fee cap's reserve, a thousandth
 // of it at most (docs/evm.md#the-salt-of-an-intent), and raises the fees of a replacement to an
-// eighth above Last at least, because nodes take no lower one. An error, or a panic, means that
-// nothing is signed now. It may be called concurrently, and should return soon after ctx is done.
+// eighth above Last at least, because nodes accept no lower fees. An error, or a panic, means that
+// nothing is signed now. A Fees may be called concurrently, and should return soon after ctx is
+// done.
 type Fees func(ctx context.Context, m Market) (Fee, error)
 
 // defaultTip is the tip if the node suggests none, in wei.
 const defaultTip = 1e9
 
 // DefaultFees pays the tip that the node suggests (1 gwei where it suggests none), and at most
-// twice the base fee beside it: enough for six full blocks one after another. On a chain without a
-// base fee it pays the gas price that the node suggests, and an eighth more; where gas costs
+// twice the base fee in addition: enough for six full blocks one after another. On a chain without
+// a base fee it pays the gas price that the node suggests, and an eighth more; where gas costs
 // nothing, so that accounts have no funds, it pays nothing.
 func DefaultFees(_ context.Context, m Market) (Fee, error) {
 	if m.Legacy && m.BaseFee.Sign() == 0 {

@@ -2,15 +2,15 @@ package evm
 
 import "fmt"
 
-// Finality says how deep a block must be before its transactions count as Committed or
-// Invalid. The zero value is the chain's own word, its "finalized" block.
+// Finality says how deep a block must be before its transactions count as Committed or Invalid.
+// The zero value means that the chain itself says so, by its "finalized" block.
 type Finality struct {
 	blocks  uint64
 	instant bool
 }
 
-// Instant is for chains whose blocks are final at once (QBFT, IBFT, Raft). On any other chain
-// it reports commits that a reorganization takes back.
+// Instant is for chains whose blocks are final at once (QBFT, IBFT, Raft). On any other chain it
+// makes the client report commits that a reorganization may take back.
 func Instant() Finality { return Finality{instant: true} }
 
 // After counts a block as deep once this number of blocks stands on top of it; After(0) is

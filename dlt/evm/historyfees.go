@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Speed says how much [HistoryFees] pays on top of the base fee: a percentile of what transactions
-// of the last blocks have paid.
+// Speed says how much [HistoryFees] pays on top of the base fee: it is a percentile, from 1 to
+// 100, of the tips that transactions of the last blocks have paid.
 type Speed float64
 
 // The speeds.

@@ -16,31 +16,33 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// Intent is one wish of an account, without a nonce, fees or a signature: a
-// [SigningClient] chooses and asks for these. Its text is the payload of a batch, a JSON object
-// with the fields "to" (which must be there; null creates a contract), "value" and "maxFeePerGas"
-// (decimal text, in wei), "data" (0x and hex digits) and "gas" (a number). docs/evm.md#intents has
-// an example.
+// Intent is one transaction that an account wants, without a nonce, fees or a signature: a
+// [SigningClient] chooses these, or asks for them. Its text is the payload of a batch, a JSON
+// object with the fields "to" (which is required; null creates a contract), "value" and
+// "maxFeePerGas" (decimal text, in wei), "data" (0x and hex digits) and "gas" (a number).
+// docs/evm.md#intents has an example.
 type Intent struct {
-	// To is the account that is paid or called, 0x and 40 hex digits; of mixed case only with the
+	// To is the account that is paid or called, 0x and 40 hex digits; mixed case must have the
 	// checksum of EIP-55. "" creates a contract of Data.
 	To string
-	// Value is how much it gets, in wei, of at most 256 bits. nil is 0.
+	// Value is the amount that To gets, in wei, of at most 256 bits. nil means 0.
 	Value *big.Int
-	// Data is the call, or the code that creates a contract.
+	// Data is the data of the call, or the code that creates a contract.
 	Data []byte
-	// Gas that the transaction may use; the node estimates it where this is 0. With an estimate, a
-	// call that reverts is rejected and costs nothing, and the batch's salt has room.
+	// Gas is the most gas that the transaction may use; 0 means that the node estimates it. With
+	// an estimate, a call that reverts is rejected and costs nothing, and the batch's salt has
+	// room.
 	Gas uint64
-	// MaxFeePerGas is the most that a unit of gas may ever cost, in wei, also in replacements. At
-	// most [SignerOptions].MaxFeePerGas, which nil stands for.
+	// MaxFeePerGas is the most that a unit of gas may ever cost, in wei, also in replacements. It
+	// is at most [SignerOptions].MaxFeePerGas; nil means that value.
 	MaxFeePerGas *big.Int
 }
 
-// Batch returns the batch of an intent. The id is the caller's own, unique in the store: the chain
-// sees no more of it than a salt (docs/evm.md#the-salt-of-an-intent). The account signs and pays,
-// 0x and 40 hex digits as of To; the batch's service is its lower-case form. The error is a
-// [*batch.InputError]. What depends on the client's options, [SigningClient.Check] tests.
+// Batch returns the batch of an intent. id is the caller's own, unique in the store: the chain
+// sees nothing of it but a salt (docs/evm.md#the-salt-of-an-intent). account signs and pays; it is
+// 0x and 40 hex digits, as To is, and the batch's service is its lower-case form. The error is a
+// [*batch.InputError]. [SigningClient.Check] tests the conditions that depend on the client's
+// options.
 func (i Intent) Batch(id batch.ID, account string) (batch.Batch, error) {
 	from, err := evmtx.ParseAddress(account)
 	if err != nil {

@@ -14,14 +14,14 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// KeySigner is a [Signer] with keys in the memory of this process. A reader of that memory has
-// them: accounts of value belong behind a service that signs.
+// KeySigner is a [Signer] with keys in the memory of this process. Whoever reads that memory has
+// the keys: accounts of value should use a service that signs.
 type KeySigner struct {
 	keys map[string]*secp256k1.PrivateKey
 }
 
-// NewKeySigner returns a signer with these private keys, one or more of 32 bytes each. It keeps no
-// slice. The error is a [*batch.InputError], which shows no key.
+// NewKeySigner returns a signer with these private keys, one or more, of 32 bytes each. It keeps
+// no slice. The error is a [*batch.InputError], which shows no key.
 func NewKeySigner(keys ...[]byte) (*KeySigner, error) {
 	if len(keys) == 0 {
 		return nil, &batch.InputError{Field: "keys", Value: "none", Want: "one private key or more, of 32 bytes each"}
@@ -41,7 +41,7 @@ func NewKeySigner(keys ...[]byte) (*KeySigner, error) {
 // Accounts returns the accounts of the keys, 0x and 40 lower-case hex digits each, in order.
 func (s *KeySigner) Accounts() []string { return slices.Sorted(maps.Keys(s.keys)) }
 
-// Sign implements [Signer]. It has an error for an account without a key here.
+// Sign implements [Signer]. It returns an error for an account of which s has no key.
 func (s *KeySigner) Sign(_ context.Context, account string, tx Unsigned) (sig [65]byte, err error) {
 	key := s.keys[account]
 	if key == nil {

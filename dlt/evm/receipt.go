@@ -13,8 +13,8 @@ import (
 // maxRecordedBytes is the largest receipt that is kept with its logs, in bytes.
 const maxRecordedBytes = 64 << 10
 
-// Receipt is a chain's record of a transaction that it has executed. The record of a batch that is
-// Committed or Invalid has it: see [ReadReceipt].
+// Receipt is a chain's record of a transaction that it has executed. [ReadReceipt] reads it from
+// the record of a batch that is Committed or Invalid.
 type Receipt struct {
 	Hash      string // hash of the transaction
 	Block     uint64
@@ -25,8 +25,9 @@ type Receipt struct {
 	Contract  string   // address of the contract that the transaction created; "" for none
 }
 
-// ReadReceipt reads a receipt of a record. Its Data is the node's document, without the bloom
-// filter, and without logs where these are very long. The error is a [*batch.InputError].
+// ReadReceipt reads b, a receipt of a batch's record. b.Data is the node's document, without the
+// bloom filter, and without the logs where these are very long. The error is a
+// [*batch.InputError].
 func ReadReceipt(b batch.Receipt) (Receipt, error) {
 	r, err := decodeReceipt(b.Data)
 	if err != nil {

@@ -13,10 +13,11 @@ import (
 
 const opResolve = "resolve"
 
-// Resolve implements [dlt.Ledger]. A transaction can never take effect once a deep block has
-// used its nonce, for another transaction or for this one, which reverted; alternatives have one
-// nonce. Nothing else ends its life, neither time nor a pool that forgets it. NotCommitted means
-// that such a block, or receipt, was read. The error is a [*dlt.Error].
+// Resolve implements [dlt.Ledger]. A transaction can never take effect once a deep block has used
+// its nonce, for another transaction or for this transaction, which reverted; alternatives have
+// one nonce. Nothing else keeps a transaction from taking effect, neither time nor a pool that
+// forgets it. NotCommitted means that the client has read such a block, or receipt. The error is a
+// [*dlt.Error].
 func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 	p, err := c.readPayload(d.Key, d.Payload)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // Unsigned is a transaction of type 2, or of type 0 on a chain without a base fee, that is to be
-// signed. It is the signer's: it may be kept and changed.
+// signed. The signer may keep and change it.
 type Unsigned struct {
 	ChainID uint64
 	Nonce   uint64
@@ -27,27 +27,27 @@ type Unsigned struct {
 	Data    []byte
 	// Bytes are the encoding whose Keccak-256 is signed, for services that hash by themselves.
 	Bytes []byte
-	// Hash is their Keccak-256.
+	// Hash is the Keccak-256 of Bytes.
 	Hash [32]byte
 }
 
-// Signer signs transactions: a key ([KeySigner]), or a service that has one. It may refuse any of
-// them; then the batch waits, and the others of its lane with it.
+// Signer signs transactions: a key ([KeySigner]), or a service that has a key. It may refuse any
+// transaction; then the batch waits, and so do the other batches of its lane.
 type Signer interface {
-	// Sign returns the signature of tx.Hash by the key of an account, given as 0x and 40
-	// lower-case hex digits: r and s of 32 bytes each, and the parity of the point, 0 or 1, or 27
-	// or
-	// 28. s may be of either half of the order. A signature is used only if it recovers to the
-	// account; an error, a panic or another account's signature means that nothing is sent now.
+	// Sign returns the signature of tx.Hash by the key of account, which is 0x and 40 lower-case
+	// hex digits. The signature is r and s of 32 bytes each, and the parity of the point: 0 or 1,
+	// or 27 or 28. s may be in either half of the order. A signature is used only if it recovers
+	// to the account; an error, a panic or another account's signature means that nothing is sent
+	// now.
 	//
-	// Beside the intents it gets transfers of nothing from the account to itself, which use up a
+	// Sign is also called for transfers of nothing from the account to itself, which use up a
 	// nonce that no intent has any more: a Signer that checks transactions before it signs them
-	// lets these pass.
+	// has to accept these transfers.
 	//
-	// It may be called again for the same nonce, with higher fees or after a crash, and need not
-	// sign alike. It may be called concurrently, though never twice at once for one account by one
-	// client, and should return soon after ctx is done: until it does, nothing else of the account
-	// is signed.
+	// Sign may be called again for the same nonce, with higher fees or after a crash, and may
+	// return another signature then. Sign may be called concurrently, but one client never calls
+	// it twice at once for one account. Sign should return soon after ctx is done: until it does,
+	// nothing else of the account is signed.
 	Sign(ctx context.Context, account string, tx Unsigned) (sig [65]byte, err error)
 }
 

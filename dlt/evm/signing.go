@@ -34,7 +34,7 @@ type SignerOptions struct {
 	// of at most 128 bits. An intent may set a lower one for itself. Defaults to 500 gwei.
 	MaxFeePerGas *big.Int
 	// SignTimeout bounds Fees and Signer.Sign together, in each attempt. It should be well below
-	// dltbatch.Options.RequestTimeout, which bounds the questions to the node before them, too.
+	// dltbatch.Options.RequestTimeout, which bounds the preceding questions to the node as well.
 	// Defaults to 5 s.
 	SignTimeout time.Duration
 }
@@ -78,8 +78,9 @@ type SigningClient struct {
 	signerCalls signerCalls
 }
 
-// NewSigner returns a client for intents on the chain with this id, through the node at the URL.
-// It connects to nothing. nil options mean the defaults. The error is a [*batch.InputError].
+// NewSigner returns a client for intents on the chain with the id chainID, through the node at
+// url. NewSigner opens no connection. nil options mean the defaults. The error is a
+// [*batch.InputError].
 func NewSigner(url string, chainID uint64, s Signer, o *SignerOptions) (*SigningClient, error) {
 	if isnil.Is(s) {
 		return nil, &batch.InputError{Field: "signer", Value: "nil", Want: "a Signer, such as a KeySigner"}
@@ -116,11 +117,15 @@ func (c *SigningClient) Events(ctx context.Context, services []batch.ServiceID, 
 	return c.client.Events(ctx, services, yield)
 }
 
-// Check implements [dlt.Ledger]. It refuses every batch whose payload is no [Intent], with fields
-// that an intent does not have, or whose limit of fees is above SignerOptions.MaxFeePerGas; whose
-// gas is less than the transaction itself costs; and whose service is no account in lower case, or
-// one of which a [KeySigner] or a [DigestSigner] has no key. Another Signer is not asked: it says
-// so itself, once the intent is to be signed. The error is a [*batch.InputError].
+// Check implements [dlt.Ledger]. It refuses a batch
+//   - whose payload is not an [Intent], or has fields that an intent does not have,
+//   - whose limit of fees is above SignerOptions.MaxFeePerGas,
+//   - whose gas is less than the transaction itself costs,
+//   - whose service is not an account in lower case, or is an account of which a [KeySigner]
+//     or a [DigestSigner] has no key.
+//
+// Any other Signer is not asked here: it reports such an account when the intent is to be signed.
+// The error is a [*batch.InputError].
 func (c *SigningClient) Check(b batch.Batch) error {
 	in, sender, err := c.readIntent(b.Key(), b.Payload)
 	if err == nil {
@@ -195,13 +200,13 @@ func (c *SigningClient) leastGas(tx *evmtx.Tx) uint64 {
 	return max(tx.IntrinsicGas(), tx.FloorGas())
 }
 
-// Submit implements [dlt.Submitter]. It posts the last transaction that is kept for the batch, and
-// only if no nonce of the account is missing before it: otherwise its error is [dlt.ErrNotYet],
-// and so it is for kept bytes that this client cannot read. A missing nonce that no open batch of
-// the lane keeps is closed first, by a transfer of nothing from the account to itself. What closes
-// the nonce of a batch that was withdrawn is never refused for good. nil means
-// that a node has a transaction of the batch in its pool or in a block, no more. The error is a
-// [*dlt.Error].
+// Submit implements [dlt.Submitter]. It posts the last transaction that is stored for the batch,
+// and only if no earlier nonce of the account is missing: otherwise its error is [dlt.ErrNotYet].
+// The error is also ErrNotYet for stored bytes that this client cannot read. A missing nonce that
+// no open batch of the lane has is closed first, by a transfer of nothing from the account to
+// itself. The transaction that closes the nonce of a withdrawn batch is never refused for good.
+// nil means only that a node has a transaction of the batch in its pool or in a block. The error
+// is a [*dlt.Error].
 func (c *SigningClient) Submit(ctx context.Context, a batch.Attempt) error {
 	in, sender, err := c.readIntent(a.Key, a.Payload)
 	if err != nil {

@@ -23,12 +23,13 @@ import (
 const opSubmit = "submit"
 
 // Submit implements [dlt.Submitter]. It posts one transaction, of alternatives the one that
-// Prepare has chosen last, and only if no nonce of the account is missing before it: otherwise its
-// error is [dlt.ErrNotYet], and so it is for alternatives that were not prepared, or whose kept
-// bytes this client cannot read. nil means that a node has a transaction of the batch in its pool
-// or in a block, no more. A refusal by a rule of the chain is ErrNotYet, and [dlt.ErrRejected]
-// once the same is heard at a later head. The error is a [*dlt.Error]. Where it is the endpoint's,
-// as in Options.Fallbacks, this Submit fails and the next one goes to the next fallback.
+// Prepare has chosen last, and only if no earlier nonce of the account is missing: otherwise its
+// error is [dlt.ErrNotYet]. The error is also ErrNotYet for alternatives that were not prepared,
+// or whose stored bytes this client cannot read. nil means only that a node has a transaction of
+// the batch in its pool or in a block. A refusal by a rule of the chain is ErrNotYet, and
+// [dlt.ErrRejected] once a node refuses the transaction in the same way at a later head. The error
+// is a [*dlt.Error]. After an error that concerns the endpoint (see Options.Fallbacks), this
+// Submit fails and the next one goes to the next fallback.
 func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
 	p, err := c.readPayload(a.Key, a.Payload)
 	if err != nil {

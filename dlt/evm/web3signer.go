@@ -24,9 +24,9 @@ import (
 
 // Web3Signer is a [Signer] whose keys are in a service: Web3Signer in its eth1 mode, or another
 // service that answers eth_signTransaction with the signed transaction. It sends one request for a
-// signature, never a second one, and follows no redirect. What the service answers has to be the
-// very transaction that was asked for; a [SigningClient] makes sure that the account signed it.
-// All methods may be called concurrently.
+// signature, never a second one, and follows no redirect. The service has to answer with exactly
+// the transaction that it was asked to sign; a [SigningClient] makes sure that the account signed
+// it. All methods may be called concurrently.
 type Web3Signer struct {
 	url          string
 	shownAddress string // the URL's scheme and host
@@ -50,8 +50,8 @@ type Web3SignerOptions struct {
 	Header http.Header
 }
 
-// NewWeb3Signer returns a signer that asks the service at an address, such as
-// http://localhost:9000. It connects to nothing. nil options mean the defaults. The error is a
+// NewWeb3Signer returns a signer that asks the service at address, such as http://localhost:9000.
+// NewWeb3Signer opens no connection. nil options mean the defaults. The error is a
 // [*batch.InputError].
 func NewWeb3Signer(address string, o *Web3SignerOptions) (*Web3Signer, error) {
 	var opts Options
@@ -107,8 +107,9 @@ type unsignedDoc struct {
 const maxSignedAnswer = 2*maxTxBytes + 64<<10
 
 // Sign implements [Signer]. Its error is a [*dlt.Error] of the kind [dlt.ErrUnavailable], or
-// [dlt.ErrMisconfigured] where the service has no such account or signs for another chain. Nothing
-// was sent to a chain. ctx bounds it: a [SigningClient] gives it SignerOptions.SignTimeout.
+// [dlt.ErrMisconfigured] where the service has no such account or signs for another chain. After
+// an error, nothing was sent to a chain. ctx bounds the request: a [SigningClient] sets
+// SignerOptions.SignTimeout.
 func (w *Web3Signer) Sign(ctx context.Context, account string, tx Unsigned) (sig [65]byte, err error) {
 	doc := unsignedDoc{
 		From: account, To: tx.To, Gas: hexQuantity(tx.Gas), Nonce: hexQuantity(tx.Nonce), ChainID: hexQuantity(tx.ChainID),
