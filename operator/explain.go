@@ -89,7 +89,7 @@ func (r serviceRecord) claimRules() (u rules, err error) {
 	u.query.Window = 1
 	if u.refuse = r.checkUsable("strategy, claim_ttl and traits", claimsAlike); u.refuse != nil {
 		u.choice, u.unknown = u.refuse, unknownReason(u.refuse)
-		return u, nil // u.refuse holds the error
+		return u, nil //nolint:nilerr // u.refuse holds the error
 	}
 	known := false
 	if u.query, u.choose, known, err = r.Rules(); err != nil {

@@ -32,7 +32,7 @@ func (c *Client) Events(ctx context.Context, services []batch.ServiceID, yield f
 	}
 	err := c.stream(ctx, services[0], yield)
 	if ctx.Err() != nil {
-		return nil // the caller has ended it
+		return nil //nolint:nilerr // the caller has ended it
 	}
 	return err
 }

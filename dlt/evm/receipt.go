@@ -56,7 +56,7 @@ func readReceipt(a answer) (*receipt, error) {
 	case a.err != nil:
 		return nil, errors.New(a.err.Message)
 	case !a.hasResult() || a.isNull():
-		return nil, nil // no receipt
+		return nil, nil //nolint:nilnil // no receipt
 	}
 	return decodeReceipt(a.result)
 }

@@ -560,7 +560,7 @@ func TestKeysNeverShow(t *testing.T) {
 				for _, secret := range []string{key, query, password, header} {
 					assert.NotContains(t, fmt.Sprintf("%v %+v", at[0], at[0]), secret, name)
 				}
-				switch x := at[0].(type) { // each error in the chain
+				switch x := at[0].(type) { //nolint:errorlint // each error in the chain
 				case interface{ Unwrap() error }:
 					if inner := x.Unwrap(); inner != nil {
 						at = append(at, inner)

@@ -71,7 +71,7 @@ func (c *Client) resolveUnknown(ctx context.Context, d dlt.Doubt) (dlt.Evidence,
 	}
 	decoded, err := decode(d.Payload)
 	if err != nil {
-		return dlt.InFlight, nil // without its transactions there is nothing to look up; only time can prove more
+		return dlt.InFlight, nil //nolint:nilerr // without its transactions there is nothing to look up; only time can prove more
 	}
 	txs := decoded.batchTransactions()
 	for _, tx := range txs[:min(len(txs), maxLookups)] {

@@ -32,7 +32,7 @@ func TestWords(t *testing.T) {
 				if kind == nil {
 					assert.Equal(t, 202, status)
 				}
-				if kind == dlt.ErrRejected { // the kind itself, not an error that wraps it
+				if kind == dlt.ErrRejected { //nolint:errorlint // the kind itself, not an error that wraps it
 					assert.True(t, status == 400 && code == 30 || status == 413 && f == textForm, "HTTP %d, code %d", status, code)
 				}
 			}

@@ -12,7 +12,7 @@ import (
 func (c *Client) needsAgreement(ctx context.Context, p location) (bool, error) {
 	key := p.node + " " + p.circuit
 	if many, known := c.circuits.Load(key); known {
-		return many.(bool), nil // the map has only bools
+		return many.(bool), nil //nolint:forcetypeassert // the map has only bools
 	}
 	var doc struct {
 		ID     string `json:"id"`

@@ -89,7 +89,7 @@ func (c *Client) Traits(batch.ServiceID) dlt.Traits { return c.traits }
 func (c *Client) CloseIdleConnections() {
 	c.http.CloseIdleConnections()
 	c.suspectClients.Range(func(_, apart any) bool {
-		apart.(*http.Client).CloseIdleConnections() // the map has only clients
+		apart.(*http.Client).CloseIdleConnections() //nolint:forcetypeassert // the map has only clients
 		return true
 	})
 }

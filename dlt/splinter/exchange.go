@@ -87,7 +87,7 @@ func (c *Client) redactError(err error) error {
 func (c *Client) redactText(text string) string {
 	secrets := append(redact.HeaderSecrets(c.o.Header), c.tokens.secrets()...)
 	c.nodes.Range(func(_, u any) bool {
-		secrets = append(secrets, redact.URLSecrets(u.(*url.URL))...) // the map has only URLs
+		secrets = append(secrets, redact.URLSecrets(u.(*url.URL))...) //nolint:forcetypeassert // the map has only URLs
 		return true
 	})
 	return batch.Excerpt(redact.New(secrets).Hide(text), maxText)

@@ -74,7 +74,7 @@ func (c *Client) locate(service batch.ServiceID) (location, error) {
 		}
 		parsed, _ = c.nodes.LoadOrStore(node, u)
 	}
-	u := parsed.(*url.URL) // the map has only URLs
+	u := parsed.(*url.URL) //nolint:forcetypeassert // the map has only URLs
 	return location{
 		id: service, node: node, root: u.JoinPath("scabbard", n.circuit, n.service),
 		circuit: n.circuit, shownURL: redact.ShownURL(u) + "/scabbard/" + n.circuit + "/" + n.service,

@@ -193,7 +193,7 @@ func (c *Client) stalls(node string) *stalls {
 	if !known {
 		g, _ = c.stallsByNode.LoadOrStore(node, &stalls{})
 	}
-	return g.(*stalls) // the map has only *stalls
+	return g.(*stalls) //nolint:forcetypeassert // the map has only *stalls
 }
 
 // enterError returns the error of a request that enter has refused.
@@ -210,10 +210,10 @@ func (c *Client) clientFor(p location) *http.Client {
 		return c.http
 	}
 	if known, ok := c.suspectClients.Load(p.id); ok {
-		return known.(*http.Client) // the map has only clients
+		return known.(*http.Client) //nolint:forcetypeassert // the map has only clients
 	}
 	apart := *c.http
 	apart.Transport = shared.Clone()
 	known, _ := c.suspectClients.LoadOrStore(p.id, &apart)
-	return known.(*http.Client) // the map has only clients
+	return known.(*http.Client) //nolint:forcetypeassert // the map has only clients
 }

@@ -91,12 +91,12 @@ func (c *Client) postOn(ctx context.Context, p location, a batch.Attempt, looked
 // A POST that no thread reads is in doubt, and may be executed minutes later.
 func (c *Client) checkConnection(ctx context.Context, p location, id batch.ID) (looked net.Conn, err error) {
 	if !isID(string(id)) {
-		return nil, nil // nil means any connection
+		return nil, nil //nolint:nilnil // nil means any connection
 	}
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { looked = i.Conn }})
 	for range maxConnectionChecks {
 		if !c.stalls(p.node).isSuspect(time.Now()) {
-			return nil, nil // nil means any connection
+			return nil, nil //nolint:nilnil // nil means any connection
 		}
 		if _, err = c.ask(traced, p, []batch.ID{id}); err == nil {
 			return looked, nil

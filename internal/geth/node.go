@@ -84,7 +84,7 @@ func prepareNode(t testing.TB) (bin, dir string) {
 	if err != nil {
 		t.Fatalf("no geth to test with: %v", err)
 	}
-	dir, err = os.MkdirTemp("", "geth") // the test's own folder has a name that is too long
+	dir, err = os.MkdirTemp("", "geth") //nolint:usetesting // the test's own folder has a name that is too long
 	if err != nil {
 		t.Fatal(err)
 	}

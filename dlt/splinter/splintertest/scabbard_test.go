@@ -189,7 +189,7 @@ func TestStopAndResume(t *testing.T) {
 	s := n.Service(0)
 	url := n.URL(0)
 	n.Stop(0)
-	_, err := http.Get(url) // nobody answers at the address
+	_, err := http.Get(url) //nolint:noctx // nobody answers at the address
 	require.Error(t, err)
 	require.NoError(t, n.Resume(0))
 	assert.Equal(t, url, n.URL(0))

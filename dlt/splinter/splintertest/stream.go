@@ -2,7 +2,7 @@ package splintertest
 
 import (
 	"bufio"
-	"crypto/sha1" // required by RFC 6455
+	"crypto/sha1" //nolint:gosec // required by RFC 6455
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
