@@ -43,8 +43,8 @@ type Client struct {
 	traces    batchTraces
 }
 
-// New returns a client of the participant whose JSON Ledger API is at the base URL, such as
-// http://localhost:7575. It connects to nothing. nil options mean the defaults. The error is a
+// New returns a client of the participant whose JSON Ledger API is at the base URL url, such as
+// http://localhost:7575. New opens no connection. nil options mean the defaults. The error is a
 // [*batch.InputError].
 func New(url string, o *Options) (*Client, error) {
 	c, err := o.withDefaults()

@@ -22,10 +22,10 @@ const subprotocol = "daml.ws.auth"
 // opened: an error comes as the first frame.
 const refusalTime = 50 * time.Millisecond
 
-// Events implements [dlt.Ledger]: it opens the WebSocket stream of completions of one
-// service, a party, from the ledger's present end on. It yields a commit or rejection of this
-// client's batches with its status, and an unclear outcome without. A stream without a frame
-// for Options.StreamSilence is broken. Errors are [*dlt.Error]s or yield's.
+// Events implements [dlt.Ledger]: it opens the WebSocket stream of completions of one service, a
+// party, from the ledger's present end on. For a commit or rejection of this client's batches it
+// yields an event with the status, and for an unclear outcome an event without a status. A stream
+// without a frame for Options.StreamSilence is broken. Errors are [*dlt.Error]s or yield's.
 func (c *Client) Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error {
 	if len(services) != 1 {
 		return &dlt.Error{Op: opEvents, Kind: dlt.ErrMisconfigured, Message: "a stream is of one service"}

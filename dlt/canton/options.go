@@ -47,28 +47,28 @@ type Options struct {
 	// to none.
 	Header http.Header
 
-	// Client sends the requests; use it for proxies and client certificates. The client works
-	// on a copy that never follows redirects and keeps no cookies. Its timeout, if any, counts
-	// beside the context's, and ends streams too. Defaults to a client with a bound of 5 s on
+	// Client sends the requests; use it for proxies and client certificates. The client works on a
+	// copy that never follows redirects and keeps no cookies. Its timeout, if any, counts in
+	// addition to the context's, and ends streams too. Defaults to a client with a bound of 5 s on
 	// dialling and on the TLS handshake, and no proxy.
 	Client *http.Client
 	// TLSConfig is for the default client; not allowed together with Client. Defaults to the
 	// system's roots.
 	TLSConfig *tls.Config
 
-	// DeduplicationPeriod is how long the participant keeps a command from taking effect
-	// twice. It goes out with every submission and is Traits.ResendHarmlessFor. It must be at
-	// least 1 s and longer than LateArrival. A participant refuses more than its
-	// max-deduplication-duration, which the client reports as a misconfiguration. Defaults to
-	// 7 days, the participant's own default (docs/ledgers/canton.md#deduplication).
+	// DeduplicationPeriod is how long the participant keeps a command from taking effect twice.
+	// The client sends it with every submission, and Traits.ResendHarmlessFor has its value. It
+	// must be at least 1 s and longer than LateArrival. A participant refuses more than its
+	// max-deduplication-duration, which the client reports as a misconfiguration. Defaults to 7
+	// days, the participant's own default (docs/ledgers/canton.md#deduplication).
 	DeduplicationPeriod time.Duration
 	// LateArrival is how long a POST may still pass the participant's deduplication after its
 	// connection ended: its request timeout, 20 s, and a margin
 	// (docs/ledgers/canton.md#errors). Defaults to 30 s.
 	LateArrival time.Duration
-	// Grace is how long after a submission a missing completion means nothing. A command that
-	// is sent again while it still runs is answered SUBMISSION_ALREADY_IN_FLIGHT and does no
-	// harm. Defaults to 30 s.
+	// Grace is for how long after a submission a missing completion proves nothing. A command that
+	// is sent again while it still runs is answered SUBMISSION_ALREADY_IN_FLIGHT and does no harm.
+	// Defaults to 30 s.
 	Grace time.Duration
 
 	// DecidedWithin is the time after deduplication within which a submission has its
@@ -86,9 +86,9 @@ type Options struct {
 	// batch without batch.Attempt.Prepared, in offsets of the whole participant. It does not
 	// find earlier completions. Defaults to 10,000.
 	LookBack int64
-	// IdleWait is how long the participant waits for more completions before it answers: if it
-	// takes longer to read the next one, it seems to have none. For evidence it waits 20 times
-	// as long. At least 1 ms. Defaults to 250 ms.
+	// IdleWait is how long the participant waits for further completions before it answers without
+	// them: a completion that it needs longer to read is found by a later question. For evidence
+	// the participant waits 20 times as long. At least 1 ms. Defaults to 250 ms.
 	IdleWait time.Duration
 	// PageLimit is the participant's http-list-max-elements-limit, or less
 	// (docs/ledgers/canton.md#completions). The client halves it if the participant's is
@@ -98,8 +98,8 @@ type Options struct {
 	// PollOnly makes the client open no WebSocket streams: Traits.Streams is false. Defaults
 	// to false.
 	PollOnly bool
-	// StreamSilence is how long a stream may have no frame before it counts as broken; a
-	// participant sends a checkpoint a minute on an idle one. Defaults to 150 s.
+	// StreamSilence is how long a stream may have no frame before it counts as broken; on an idle
+	// stream a participant sends a checkpoint each minute. Defaults to 150 s.
 	StreamSilence time.Duration
 
 	// MaxBody is the largest request in bytes: the command and the client's own fields.

@@ -37,18 +37,19 @@ type Options struct {
 	// Name of the chain; a database knows its ledger by it. Defaults to "evm:" and the chain's
 	// id.
 	Name string
-	// Genesis is the hash of block 0, 0x and 64 hex digits. Nothing is posted to a node of
-	// another chain. Defaults to the block 0 of the first node that answers: then a chain that
-	// was made anew under the same id is noticed while the process lives, and not after a
+	// Genesis is the hash of block 0, 0x and 64 hex digits. Nothing is posted to a node of another
+	// chain. Defaults to the block 0 of the first node that answers: then the client notices a
+	// chain that was created again under the same id only while the process runs, and not after a
 	// restart. A node that has removed block 0 is identified by the chain's id and a later block.
 	Genesis string
-	// Fallbacks are the URLs of further nodes of the same chain. A node that cannot be reached,
-	// does not answer within the time limit, is busy (429) or refuses this client (401, 403), or
-	// whose proxy fails (5xx), is left for the next one, which is preferred until it is left in
-	// turn. So is one that is behind others, or leaves a batch in doubt three times in a row. One
-	// that was left is passed over for its Retry-After, 1 s at least, for 10 s if it was silent,
-	// and for a minute if it refused, unless all are. Set Genesis, too: otherwise the first that
-	// answers says which chain it is. At most 63.
+	// Fallbacks are the URLs of further nodes of the same chain, 63 at most. The client leaves a
+	// node for the next one if the node cannot be reached, does not answer within the time limit,
+	// is busy (429) or refuses this client (401, 403), if its proxy fails (5xx), if it is behind
+	// other nodes, or if it leaves a batch in doubt three times in a row. The client then prefers
+	// the next node until it leaves that one. A node that was left is not asked again for its
+	// Retry-After, 1 s at least, for 10 s if it did not answer, and for a minute if it refused,
+	// unless all nodes were left. Set Genesis, too: otherwise the first node that answers says
+	// which chain it is.
 	Fallbacks []string
 
 	// Finality says when a block is deep. Defaults to the node's "finalized" block.
@@ -70,9 +71,10 @@ type Options struct {
 	// LateArrival is how long a POST may still reach a node's pool after its connection ended:
 	// a proxy may hold it back. Defaults to 30 s.
 	LateArrival time.Duration
-	// Grace is how long after a submission the answer "no trace" means nothing: a node that
-	// was killed has its pool again after 10 s, and a node may try by itself for up to a minute
-	// what its pool had no room for. A resend before that does no harm. Defaults to 30 s.
+	// Grace is for how long after a submission the answer "no trace" proves nothing: a node that
+	// was killed has its pool again after 10 s, and a node may try by itself for up to a minute to
+	// add a transaction for which its pool had no room. A resend before that does no harm.
+	// Defaults to 30 s.
 	Grace time.Duration
 	// Vanish is how long a Committed batch may still disappear, where Finality is [After] some
 	// blocks. Defaults to 15 min. It is 0 for the other finalities.
@@ -83,21 +85,22 @@ type Options struct {
 	MaxInFlightPerService int
 
 	// HeadInterval is how often the node is asked for the number of its last block. Each new block
-	// then causes one question about everything under way, instead of questions about each batch
-	// by its age: commits are seen sooner, and many batches cost a node less. A quarter of the
-	// time between blocks is a good value. Defaults to 0: no such questions.
+	// then causes one question about all open batches, instead of questions about each batch by
+	// its age: commits are seen sooner, and many batches cause fewer requests to a node. A quarter
+	// of the time between blocks is a good value. Defaults to 0: no such questions.
 	HeadInterval time.Duration
 
-	// HeadSocket is the ws: or wss: address at which a node tells of new blocks (eth_subscribe
-	// newHeads). It needs HeadInterval, and the time between blocks is a good value of that: the
-	// node is asked only where it has told of no block for HeadInterval. If there is a new one
-	// then, the socket was quiet, and another connection is opened. Client and Header are used for
-	// it, too. Defaults to "": no socket.
+	// HeadSocket is the ws: or wss: address at which a node reports new blocks (eth_subscribe
+	// newHeads). It needs HeadInterval, for which the time between blocks is a good value: the
+	// node is asked only if it has reported no block for HeadInterval. If the answer is a new
+	// block, the socket has failed to report it, and another connection is opened. Client and
+	// Header are also used for the socket. Defaults to "": no socket.
 	HeadSocket string
 
-	// BumpAfter is how many blocks a transaction may wait in the pool before another one of the
-	// same nonce, with higher fees, goes out: the next one of [Alternatives], or a replacement of
-	// an intent's. At least LateArrival passes before that. Defaults to 3.
+	// BumpAfter is how many blocks a transaction may wait in the pool before another transaction
+	// of the same nonce, with higher fees, is sent: the next one of [Alternatives], or a
+	// replacement of an intent's transaction. At least LateArrival passes before that. Defaults to
+	// 3.
 	BumpAfter uint64
 
 	// NoFloorGas makes Check accept transactions with less gas than EIP-7623 (Prague) asks for:

@@ -40,8 +40,8 @@ type Client struct {
 	circuits       sync.Map // node and circuit -> bool: whether it has several services
 }
 
-// New returns a client of the node at the base URL, such as http://localhost:8080. It connects
-// to nothing. nil options mean the defaults. The error is a [*batch.InputError].
+// New returns a client of the node at the base URL url, such as http://localhost:8080. New opens
+// no connection. nil options mean the defaults. The error is a [*batch.InputError].
 func New(url string, o *Options) (*Client, error) {
 	c, err := o.withDefaults()
 	if err != nil {

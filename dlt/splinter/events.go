@@ -18,13 +18,13 @@ import (
 
 const opEvents = "events"
 
-// Events implements [dlt.Ledger], for exactly one service. It subscribes to events from
-// now on, or with Options.Replay to all. Replayed ids were committed, but a missing id means
-// nothing (docs/ledgers/splinter.md#events). A status Committed comes for batches that this
-// process submitted; for all others an event only means that something has changed.
+// Events implements [dlt.Ledger], for exactly one service. It subscribes to new events, or with
+// Options.Replay to all events. Replayed ids were committed, but a missing id proves nothing
+// (docs/ledgers/splinter.md#events). Events yields a status Committed for batches that this
+// process submitted; any other event only means that something has changed.
 //
-// If Options.Journal is set, and no other process writes the service's log, Events writes it.
-// The error is a [*dlt.Error].
+// If Options.Journal is set, and no other process writes the service's log, Events writes it. The
+// error is a [*dlt.Error].
 func (c *Client) Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error {
 	if len(services) != 1 {
 		return &dlt.Error{Op: opEvents, Kind: dlt.ErrMisconfigured, Err: &batch.InputError{

@@ -38,8 +38,8 @@ type Options struct {
 	Name string
 
 	// Node returns the base URL of the node that runs a service; "" means the url of New. With
-	// scabbard version 2 services should be coordinators. It is pure and quick. A service must
-	// keep its node while attempts of it are in doubt: another node's "unknown" proves
+	// scabbard version 2 services should be coordinators. Node is pure and quick. A service must
+	// keep its node while attempts of its batches are in doubt: another node's "unknown" proves
 	// nothing. Defaults to one node for all services.
 	Node func(service batch.ServiceID) string
 
@@ -59,19 +59,19 @@ type Options struct {
 	// Token is set, Token sets Authorization. Defaults to none.
 	Header http.Header
 
-	// LateArrival is how long a POST may still be executed after its connection ended. It
-	// depends on the node, not on the circuit: a batch that nobody executes holds its service
-	// for 300 s, requests about that hold the node's threads, and POSTs to any of its circuits
-	// wait behind them, and may meet a second such batch. Real nodes executed given-up POSTs 3
-	// min 16 s later, in another order. Each doubt waits this long, and its lane with it.
-	// Raise it if more than a few batches wait in a queue; nothing shorter than the default,
-	// 660 s, was shown to be safe.
+	// LateArrival is how long a POST may still be executed after its connection ended. It depends
+	// on the node, not on the circuit: a batch that nobody executes holds its service for 300 s,
+	// requests about that batch hold the node's threads, and POSTs to any circuit of the node wait
+	// until the threads are free, and then perhaps for a second such batch. Real nodes executed
+	// given-up POSTs 3 min 16 s later, in another order. Each doubt waits for LateArrival, and so
+	// does its lane. Raise it if more than a few batches wait in a queue; nothing shorter than the
+	// default, 660 s, was shown to be safe.
 	LateArrival time.Duration
 	// CoordinatorTimeout is the nodes' timeout of two-phase commit
 	// (docs/ledgers/splinter.md#statuses): a batch that is Valid for twice as long was
 	// probably rolled back. Defaults to 30 s.
 	CoordinatorTimeout time.Duration
-	// StartingTimeout is how long a service may be starting that its node does not know. After
+	// StartingTimeout is how long a service that its node does not know counts as starting. After
 	// that it is a misconfiguration (docs/ledgers/splinter.md#submitting, 404). Defaults to 60 s.
 	StartingTimeout time.Duration
 	// MaxInFlightPerService bounds the accepted batches that are not final, for a strategy
@@ -84,31 +84,32 @@ type Options struct {
 	// processes may share it. Defaults to none: then the outcome of a batch that its node
 	// forgot can rarely be proved.
 	Journal dlt.Journal
-	// Replay asks a node for all its commits whenever a stream is opened. The node replays
-	// some of them: ids that were committed while nobody listened, which are as good as any in
-	// the journal (docs/ledgers/splinter.md#events). For each 64 of them a node reads all its
-	// receipts, so use Replay for services with a short history; and for nodes with an LMDB
-	// store (0.4 and 0.5), which refuse a subscription from now on. Defaults to false.
+	// Replay makes the client ask a node for all its commits whenever a stream is opened. The node
+	// replays some of them: ids that were committed while no stream was open, which prove as much
+	// as ids in the journal (docs/ledgers/splinter.md#events). For each 64 of them a node reads
+	// all its receipts, so use Replay only for services with a short history, and for nodes with
+	// an LMDB store (0.4 and 0.5), which refuse a subscription to new events alone. Defaults to
+	// false.
 	Replay bool
-	// StateNeverReturns declares that every committed batch changes the state of its service,
-	// and that no later batches ever restore an earlier state: each leaves something that
-	// stays, for example a counter, or its own record. Then the log in the Journal goes on
-	// over a crash of the node if the hash of the state is the same after it, which settles
-	// the queued batches. It costs a query for that hash for each event. After a stream broke,
-	// new batches wait until it is open again, for at most a minute once the node answers. If
-	// the declaration is false, a batch can be executed twice. Defaults to false: a lock that
-	// is taken and released leaves the state as it was.
+	// StateNeverReturns declares that every committed batch changes the state of its service, and
+	// that no later batches ever restore an earlier state: each batch leaves something that stays,
+	// for example a counter, or its own record. Then the log in the Journal stays complete over a
+	// crash of the node if the hash of the state is the same after the crash, which settles the
+	// queued batches. The client asks for that hash after each event. After a stream broke, new
+	// batches wait until it is open again, for at most a minute once the node answers. If the
+	// declaration is false, a batch can be executed twice. Defaults to false: a lock that is taken
+	// and released leaves the state as it was.
 	StateNeverReturns bool
-	// Evidence looks for the effect of a batch in the state, if all other proofs fail: it
-	// returns Committed, NotCommitted, or CannotTell. It is called after LateArrival, about a
-	// batch that is not waiting at its node, so that its finding is final: a batch without a
-	// trace will leave none. It must look for something that only this batch leaves behind,
-	// and that nobody removes; a wrong NotCommitted executes the batch twice. After an error
-	// it is called again. It may be called concurrently, and must keep neither d.Payload nor
-	// d.Witnesses. Defaults to none.
+	// Evidence looks for the effect of a batch in the state, if all other proofs fail: it returns
+	// Committed, NotCommitted, or CannotTell. It is called after LateArrival, about a batch that
+	// is not waiting at its node. So its finding is final: a batch that has left no trace by then
+	// will never leave one. Evidence must look for something that only this batch leaves behind,
+	// and that nobody removes; a wrong NotCommitted makes the engine execute the batch twice.
+	// After an error Evidence is called again. It may be called concurrently, and must keep
+	// neither d.Payload nor d.Witnesses. Defaults to none.
 	Evidence func(ctx context.Context, s State, d dlt.Doubt) (dlt.Evidence, error)
-	// ClockMargin is the largest difference between clocks, and the longest write to the journal.
-	// Evidence within the margin does not count. Defaults to 10 s.
+	// ClockMargin is the largest difference between clocks, and the longest time that a write to
+	// the journal takes. Evidence within the margin does not count. Defaults to 10 s.
 	ClockMargin time.Duration
 	// ProbeInterval is the time between the probes of an event stream. Defaults to 5 s.
 	ProbeInterval time.Duration
@@ -122,7 +123,7 @@ type Options struct {
 	// unknown family). Defaults to sabre 0.5, 0.6 and 1, the only ones that scabbard itself
 	// executes.
 	Families []Family
-	// MaxBody bounds a POST, in bytes; nodes have no bound. Defaults to 64 MiB.
+	// MaxBody bounds the body of a POST, in bytes; nodes have no bound. Defaults to 64 MiB.
 	MaxBody int
 	// MaxResponse bounds each piece of an answer, such as an element of a list, and each frame of
 	// a stream, in bytes. An answer may have any number of pieces, and is not kept. It bounds the

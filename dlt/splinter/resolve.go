@@ -17,11 +17,11 @@ const opResolve = "resolve"
 // asked again.
 const promptAnswer = 2 * time.Second
 
-// Resolve implements [dlt.Ledger]. It asks the node once, about the batch and its witnesses,
-// and then the journal of the service's events. A batch in the journal was committed;
-// NotCommitted needs a proof of docs/splinter-evidence.md. Only if these leave it open does
-// Resolve ask for the node's receipts, and last Options.Evidence. The error is a [*dlt.Error],
-// the journal's, or Options.Evidence's.
+// Resolve implements [dlt.Ledger]. It asks the node once, about the batch and its witnesses, and
+// then the journal of the service's events. A batch in the journal was committed; NotCommitted
+// needs a proof of docs/splinter-evidence.md. If there is no answer yet, Resolve asks for the
+// node's receipts, and then Options.Evidence. The error is a [*dlt.Error], the journal's, or
+// Options.Evidence's.
 //
 // docs/splinter-evidence.md gives the reasons behind each proof.
 func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {

@@ -20,9 +20,9 @@ import (
 
 const opSubmit = "submit"
 
-// Submit implements [dlt.Submitter]. It posts one batch; a node does not accept a list as a
-// whole (docs/ledgers/splinter.md#submitting). nil means HTTP 202: the node has the batch in
-// memory, no more. The error is a [*dlt.Error].
+// Submit implements [dlt.Submitter]. It posts one batch; a node does not accept a list as a whole
+// (docs/ledgers/splinter.md#submitting). nil means HTTP 202, which only says that the node has the
+// batch in memory. The error is a [*dlt.Error].
 func (c *Client) Submit(ctx context.Context, a batch.Attempt) (err error) {
 	if len(a.Payload) == 0 { // a node would answer an empty body with 202
 		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrRejected, Message: "the batch has no payload"}

@@ -40,8 +40,8 @@ func OAuth2Token(token string) TokenSource {
 	}
 }
 
-// CylinderToken signs a Cylinder JWT with the key. The token names the key and nothing else,
-// and never expires: a person who sees it may do everything that the key may.
+// CylinderToken signs a Cylinder JWT with the key of s. The token has the key's name and nothing
+// else, and never expires: a person who has the token may do everything that the key may.
 func CylinderToken(s sawtooth.Signer) TokenSource {
 	return func(context.Context, string) (string, error) {
 		jwt, err := cylinderJWT(s)
