@@ -27,10 +27,10 @@ func (t *Traces) TraceBatch(_ context.Context, orders []order.Order) string {
 	return TraceParent(ctx)
 }
 
-// ObserveOrders is [autobatch.Options].Observer: it makes a span of each order that has become
-// final, from Add to now, with a link to its batch's context, which an order that expired before
-// it was part of a batch lacks. The database's clock says when the order was added, this process's
-// when it ended.
+// ObserveOrders is [autobatch.Options].Observer: it makes a span for each order that has become
+// final, from its Add to now. The span has a link to the context of the order's batch, unless the
+// order expired before it was part of one. The start of the span is on the database's clock, its
+// end on this process's.
 func (t *Traces) ObserveOrders(e autobatch.OrderEvent) {
 	if e.Kind != autobatch.EventSettled && e.Kind != autobatch.EventRefused && e.Kind != autobatch.EventExpired {
 		return

@@ -37,10 +37,10 @@ func TraceParent(ctx context.Context) string {
 
 // Traces makes the spans of docs/operations.md#traces, of batches whose trace context was sampled.
 // It is a [batch.Observer] for [dltbatch.Options].Observers: then an exporter that blocks delays
-// nobody, and the spans of events that were lost are missing. Request, TraceBatch and
-// ObserveOrders are called before the Runner or the Engine goes on: there a provider has to batch
-// its spans, as the SDK's does with WithBatcher. One serves all Runners and Engines of a process,
-// and its methods may be called concurrently.
+// nobody, and the spans of events that were lost are missing. The Runner and the Engine wait for
+// Request, TraceBatch and ObserveOrders, so for these the provider has to export its spans in
+// batches, as the SDK's does with WithBatcher. One Traces serves all Runners and Engines of a
+// process. Its methods may be called concurrently.
 type Traces struct{ tracer trace.Tracer }
 
 // NewTraces returns a Traces that makes its spans with a provider, which the application brings.

@@ -39,9 +39,9 @@ type Options struct {
 	// requests.
 	Streams time.Duration
 	// Oldest is how old the oldest batch that is not final may be before [Ready] says 503, in the
-	// whole database: so all instances say it together. The age is of the time of the last count
-	// (dltbatch.Runner.Stats), which running instances repeat. Each answer reads the counts
-	// once, for a second at most; where they cannot be read, Store decides. The source must have
+	// whole database: so all instances say it together. The age is the one at the last count
+	// (dltbatch.Runner.Stats), which running instances repeat. Each answer reads the counts once,
+	// and waits a second at most; where they cannot be read, Store decides. The source must have
 	// Stats, as a Runner has. Defaults to no limit. A service that takes requests mostly wants the
 	// alert DltbatchOldestBatch in its place (docs/operations.md#alerts).
 	Oldest time.Duration
@@ -85,11 +85,11 @@ func Live(s Source, o *Options) http.Handler {
 	return handler{s, c, whyNotLive}
 }
 
-// Ready answers 200 while Run runs, has reached the database (with a schema that its code knows),
-// and neither the database (which also has to take writes) nor the ledger nor any of its streams
-// of events has failed for longer than the options allow, as [health.Health.Attention] says, nor a
-// batch been open for longer; else 503. It answers 200 again as soon as they work. The body is
-// that of [Live]. nil options mean the defaults.
+// Ready answers 200 while Run runs, has reached the database, with a schema that its code knows,
+// and neither the database, which also has to take writes, nor the ledger, nor any of the ledger's
+// streams of events has failed for longer than the options allow ([health.Health.Attention]), and
+// no batch has been open for longer than [Options].Oldest. Otherwise it answers 503, and 200 again
+// as soon as the cause is over. The body is that of [Live]. nil options mean the defaults.
 func Ready(s Source, o *Options) http.Handler {
 	return handler{s, o.withDefaults(), whyNotReady}
 }

@@ -6,10 +6,10 @@
 // number of shards is fixed at the start, and a lane belongs to the same shard for ever
 // ([Number]). All shards may begin on one server; to grow is to move whole schemas to another one.
 //
-// Each schema records which shard it is (postgres.Options.Shard). A schema that is opened as
-// another shard, and a batch, an order or a pause of a lane of another shard, give
-// [store.ErrOtherShard].
+// Each schema records which shard it is (postgres.Options.Shard). A call gives
+// [store.ErrOtherShard] where the schema was opened as another shard, or where its batch, order or
+// pause is of a lane of another shard.
 //
-// Ids, data change ids and order are a matter of one lane, or of one schema: no promise reaches
-// over two shards. The same id in lanes of two shards is two batches.
+// The uniqueness of ids and data change ids, and the order of batches, hold in one lane or in one
+// schema: no promise reaches over two shards. The same id in lanes of two shards is two batches.
 package shards

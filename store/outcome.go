@@ -34,7 +34,7 @@ const (
 	IsValid
 	IsInvalid
 	IsCommitted
-	// Settled: an Invalid can no longer become Committed.
+	// Settled: the time has passed in which the Invalid batch could become Committed.
 	Settled
 	// NoTrace: the ledger has no trace of the batch, and a resend is declared harmless. The doubt
 	// stays open.

@@ -83,7 +83,7 @@ type InFlight struct {
 	CheckIn time.Duration
 }
 
-// Due says when to ask next.
+// Due says in which time from now to ask about a batch next.
 type Due struct {
 	Ref
 	In time.Duration

@@ -6,7 +6,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Resend is a ledger's declaration about sending again.
+// Resend is a ledger's declaration about sending a batch again: the traits ResendHarmlessFor and
+// LateArrival of dlt.Traits.
 type Resend struct {
 	HarmlessFor time.Duration
 	LateArrival time.Duration

@@ -199,7 +199,7 @@ type Store interface {
 	// backlog or with history. It locks nothing.
 	Survey(ctx context.Context, q SurveyQuery) (Survey, error)
 
-	// Search, for people who have part of a name in hand: [CanFind]. These methods change nothing.
+	// Search, for people who know a part of a name: [CanFind]. These methods change nothing.
 
 	// Find returns the records of the batches that q names, open or final, or what their
 	// tombstones keep ([Remains]), in byte order of the id or key that q searches. more is true if

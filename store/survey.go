@@ -14,10 +14,11 @@ type SurveyQuery struct {
 	// ("" is a service like any other).
 	After batch.ServiceID
 	Start bool
-	// Limit is how many lanes at most; Services are not limited. Defaults to 1,000, at most
+	// Limit is the largest number of lanes; it does not limit Services. Defaults to 1,000, at most
 	// 1,000 without Brief.
 	Limit int
-	// Window is how many waiting batches of each lane are shown. Defaults to 1, at most 1,000.
+	// Window is the largest number of waiting batches in the Rows of each lane. Defaults to 1, at
+	// most 1,000.
 	Window int
 	// Cap bounds the count of waiting batches in each lane. Defaults to 1,000, at most
 	// 100,000.

@@ -45,11 +45,11 @@ type Engine struct {
 
 var _ batch.Observer = (*Engine)(nil)
 
-// New joins a store of orders and the application's Builder. Several goroutines call the
-// Builder at once, but in this process never two for the same party. If the Builder is a
-// [order.RoundBuilder], its BuildRound is called. New starts nothing and does no I/O. nil
-// options mean the defaults. Bad options give a [*batch.InputError]; if two values contradict
-// each other it names both.
+// New joins a store of orders and the application's Builder. Several goroutines call the Builder
+// at once, but in this process never two for the same party. If the Builder is an
+// [order.RoundBuilder], its BuildRound is called. New starts nothing and does no I/O. nil options
+// mean the defaults. Bad options give a [*batch.InputError]; if two values contradict each other
+// it names both.
 func New(s order.Store, b order.Builder, o *Options) (*Engine, error) {
 	if isnil.Is(s) {
 		return nil, optionError("store", nil, "a store")

@@ -16,7 +16,7 @@ type TB interface {
 	FailNow()
 }
 
-// Check is one promise of the contract.
+// Check is one promise of the contract: Name is a word or two, Promise a sentence.
 type Check struct {
 	Name    string
 	Promise string

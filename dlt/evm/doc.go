@@ -16,16 +16,17 @@
 //	st, err := c.BatchStatuses(ctx, b.Service, []batch.Attempt{{Key: b.Key()}})
 //
 // A chain executes the same bytes once, however often they are sent, because each nonce of an
-// account is used once. So a batch in doubt is simply sent again, and no nonce is ever changed.
-// Committed and Invalid (reverted) are said only of blocks that are deep enough
-// ([Options].Finality); before that a batch is Valid, and a reorganization may take it back. A
-// batch is Rejected only where no node could ever execute it: it breaks a rule of the chain, or
-// another transaction has used its nonce in a deep block. A node's own policy (its prices, caps
-// and limits), missing funds and a nonce whose turn has not come are [dlt.ErrNotYet].
+// account is used once. So the engine simply sends a batch in doubt again, and nothing ever
+// changes a nonce. The client says Committed and Invalid (reverted) only of transactions in blocks
+// that are deep enough ([Options].Finality); before that a batch is Valid, and a reorganization
+// may take it back. A batch is Rejected only where no node could ever execute it: it breaks a rule
+// of the chain, or another transaction has used its nonce in a deep block. A node's own policy
+// (its prices, caps and limits), missing funds and a nonce whose turn has not come are
+// [dlt.ErrNotYet].
 //
 // [SigningClient] is the other client: its batches are intents ([Intent]), and it chooses the
-// nonce and asks a [Signer] and [Fees] for the rest. All that it has ever signed for a batch is
-// kept with it, of one nonce, before anything is sent.
+// nonce and asks a [Signer] and [Fees] for the rest. All transactions that it has ever signed for
+// a batch have one nonce, and are kept with the batch before any of them is sent.
 //
 // docs/evm.md describes lanes, statuses and depth, and the risk of each depth.
 package evm

@@ -26,12 +26,13 @@ const (
 // historyBlocks is how many of the last blocks count.
 const historyBlocks = 20
 
-// HistoryFees chooses fees by the last 20 blocks (eth_feeHistory). The tip is the one that this
-// part of a block's gas has paid, in percent, in half of the blocks that were not empty; where all
-// were empty it is the node's own suggestion. The fee cap is twice the base fee of the next block,
-// and the tip. On a chain without a base fee, whose transactions have one gas price, it chooses as
-// [DefaultFees] does. It asks the node once more for each transaction that is signed. The error is
-// a [*batch.InputError] where the speed is not from 1 to 100.
+// HistoryFees returns Fees that choose by the last 20 blocks (eth_feeHistory). From each block
+// that is not empty they take the tip at the percentile s: s percent of the block's gas paid no
+// higher one. The tip is the median of these, and 1 wei at least; where all blocks are empty it is
+// the tip that the node suggests. The fee cap is twice the base fee of the next block, and the
+// tip. On a chain without a base fee, whose transactions have one gas price, they choose as
+// [DefaultFees] does. They cost one more request to the node for each transaction that is signed.
+// The error is a [*batch.InputError] where s is not from 1 to 100.
 func HistoryFees(s Speed) (Fees, error) {
 	if !(s >= 1 && s <= 100) {
 		return nil, &batch.InputError{Field: "speed", Value: strconv.FormatFloat(float64(s), 'g', -1, 64), Want: "a percentile from 1 to 100, such as evm.Normal"}

@@ -39,8 +39,8 @@ type Options struct {
 
 	// MaxBody is the shortest body length that gets a plain 413. Defaults to 10 MiB.
 	MaxBody int64
-	// Users by token. Nil accepts everybody; the body must then name a user
-	// (docs/ledgers/canton.md#authorization).
+	// Users are the users of the participant, by their tokens. Nil accepts everybody; the body
+	// must then name a user (docs/ledgers/canton.md#authorization).
 	Users map[string]User
 	// Balance of every party at the beginning. Defaults to 1,000,000.
 	Balance int64

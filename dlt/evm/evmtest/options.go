@@ -12,8 +12,8 @@ import (
 type Options struct {
 	// Personality is the software that the node pretends to be. Defaults to [Geth].
 	Personality Personality
-	// Addr is the host:port to listen on. A fixed port lets tests come back to the same address.
-	// Defaults to "127.0.0.1:0", any free port.
+	// Addr is the host:port to listen on. With a fixed port a test reaches a later node at the
+	// same address. Defaults to "127.0.0.1:0", any free port.
 	Addr string
 	// InMemory listens on no socket: only [Node.Client] reaches the node. It is for tests in a
 	// bubble of testing/synctest. Defaults to false.

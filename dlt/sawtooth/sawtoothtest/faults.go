@@ -54,8 +54,8 @@ type Faults struct {
 	// Request, if set, is called first; any result except the zero Fault is the fault. It is
 	// called under the node's lock and must not call the node.
 	Request func(RequestPoint) Fault
-	// Batch does the same for faults after acceptance. try is how often the batch was
-	// accepted.
+	// Batch does the same for faults after acceptance. try counts how often the batch was
+	// accepted, from 1.
 	Batch func(id batch.ID, try int) BatchFault
 }
 
@@ -93,7 +93,7 @@ const (
 // AnswerReset or AnswerError.
 type Acceptance uint8
 
-// The ways.
+// The values of Acceptance.
 const (
 	NotAccepted Acceptance = iota
 	AcceptedFirst

@@ -8,8 +8,8 @@ import (
 // Options of a node. Nil, or any zero field, means the default. If a test cannot wait for
 // Sawtooth's own times, scale them down together: only their order matters to a client.
 type Options struct {
-	// Addr is the host:port to listen on. A fixed port lets tests come back to the same
-	// address. Defaults to "127.0.0.1:0", any free port.
+	// Addr is the host:port to listen on. With a fixed port a test reaches a later node at the
+	// same address. Defaults to "127.0.0.1:0", any free port.
 	Addr string
 	// InMemory listens on no socket: only [Node.Client] reaches the node. It is for tests in a
 	// bubble of testing/synctest. Defaults to false.
@@ -34,8 +34,9 @@ type Options struct {
 	// bytes are answered 202 and ignored (docs/ledgers/sawtooth.md#the-same-bytes-again).
 	// Defaults to 1200 s.
 	CacheTime time.Duration
-	// LazyPurge makes the cache forget only when an entry is added, as Sawtooth does: then a
-	// lone batch is ignored for ever. Otherwise it forgets on time.
+	// LazyPurge makes the cache forget old entries only when a new one is added, as Sawtooth does:
+	// while no other batch comes, the same bytes are ignored for ever. Otherwise each entry is
+	// forgotten after CacheTime.
 	LazyPurge bool
 	// ParkTime is how long a batch waits for an unknown dependency
 	// (docs/ledgers/sawtooth.md#dependencies). Defaults to CacheTime.

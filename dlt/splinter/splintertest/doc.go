@@ -80,7 +80,7 @@
 // [NoWasm]), in the family "sabre". So the state shows how often and in which order batches
 // were executed, and so does [Network.Journal], which is the truth.
 //
-// [Real] has the times of real nodes. The defaults are shorter, and let peers commit with the
+// [RealTimes] has the times of real nodes. The defaults are shorter, and let peers commit with the
 // coordinator at once, so that no [Network.Restart] comes in between.
 //
 // The package has no single consensus messages, no Sabre, no admin services, no disbanding of

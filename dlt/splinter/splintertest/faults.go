@@ -89,7 +89,7 @@ const (
 // AnswerError.
 type Acceptance uint8
 
-// The ways.
+// The values of Acceptance.
 const (
 	NotAccepted Acceptance = iota
 	AcceptedFirst

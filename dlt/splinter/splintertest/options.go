@@ -21,7 +21,7 @@ type Circuit struct {
 }
 
 // Options of a network. Nil, or any zero field, means the default. If a test cannot wait for
-// Scabbard's own times, scale them down: only their order matters to a client. [Real] has the
+// Scabbard's own times, scale them down: only their order matters to a client. [RealTimes] has the
 // real ones.
 type Options struct {
 	// Addrs are the addresses on which the nodes listen; fixed ports let tests come back to
@@ -67,7 +67,8 @@ type Options struct {
 	// Before0613 makes the nodes older than 0.6.13: no message with Unknown and Pending, 408 at
 	// the end of a wait. Defaults to false.
 	Before0613 bool
-	// Families that have a handler; all others are poison. Defaults to sabre.
+	// Families that have a handler; a batch of any other family stalls its service for
+	// UnservedHold. Defaults to sabre.
 	Families []string
 	// Authorize reports whether the value of an Authorization header permits the operation.
 	// Defaults to always.
