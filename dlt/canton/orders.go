@@ -18,11 +18,11 @@ import (
 
 // OrderCommands is the result of the application's func for one order.
 type OrderCommands struct {
-	// Commands in the order in which they are to take effect, at least one. Each is a JSON
+	// Commands are in the order in which they are to take effect, at least one. Each is a JSON
 	// object as in a payload: {"ExerciseCommand": {...}}.
 	Commands []json.RawMessage
-	// DisclosedContracts that the commands need. A contract that several orders need goes out
-	// once.
+	// DisclosedContracts are those that the commands need. A contract that several orders need is
+	// sent once.
 	DisclosedContracts []json.RawMessage
 }
 
@@ -48,9 +48,9 @@ type OrderBuilderOptions struct {
 	MaxBody int
 }
 
-// NewOrderBuilder makes a builder. commands makes the commands of one order, the same each
-// time. If its error wraps [batch.ErrInvalidInput], nothing can be made of this order; after
-// any other error it is called again later. nil options mean the defaults. The error is a
+// NewOrderBuilder makes a builder. commands makes the commands of one order, the same each time.
+// If its error wraps [batch.ErrInvalidInput], nothing can be made of this order; after any other
+// error commands is called again later. nil options mean the defaults. The error is a
 // [*batch.InputError].
 func NewOrderBuilder(commands func(ctx context.Context, o order.Order) (OrderCommands, error), o *OrderBuilderOptions) (*OrderBuilder, error) {
 	if commands == nil {
@@ -80,8 +80,8 @@ func (b *OrderBuilder) Build(ctx context.Context, party batch.ServiceID, orders 
 	return b.BuildRound(ctx, party, orders, 0)
 }
 
-// BuildRound implements [order.RoundBuilder]. Another round gives the same orders another
-// command id, because a batch that came to nothing is not the next one.
+// BuildRound implements [order.RoundBuilder]. In another round the same orders get another command
+// id, because the next batch must not have the id of one that had no effect.
 func (b *OrderBuilder) BuildRound(ctx context.Context, party batch.ServiceID, orders []order.Order, round int64) (batch.Batch, error) {
 	var commands, disclosed []json.RawMessage
 	seen := map[string]bool{}

@@ -33,15 +33,15 @@ type question struct {
 }
 
 // BatchStatuses implements [dlt.BatchStatusReader]. It reads the completions of the service, a
-// party, from the lowest offset that the attempts were prepared with, or from the end of its
-// last read. Without batch.Attempt.Prepared it reads from Options.LookBack before the ledger's
-// end, and the Message of an unknown mentions that.
+// party, from the lowest offset with which the attempts were prepared, or from the end of its last
+// read. Without batch.Attempt.Prepared it reads from Options.LookBack before the ledger's end, and
+// the Message of an Unknown status mentions that.
 //
-// A success of any attempt is Committed. A rejection counts for the attempt that it names, and
-// for later queries about the same one: Failed if the same command may be tried again, else
-// Invalid. No completion, or one that leaves the outcome open, is Unknown. If the completions
-// were pruned, or only an operator can find out, there is no answer but an error. Errors are
-// [*dlt.Error]s, joined; the answers that come with an error are good.
+// A success of any attempt is Committed. A rejection counts for the attempt that it names, and for
+// later queries about the same attempt: Failed if the same command may be tried again, otherwise
+// Invalid. No completion, or a completion that leaves the outcome open, is Unknown. If the
+// completions were pruned, or only an operator can find out, there is an error instead of an
+// answer. Errors are [*dlt.Error]s, joined; the answers that come with an error are valid.
 func (c *Client) BatchStatuses(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
 	questions, errs := c.questions(service, attempts)
 	if len(questions) == 0 {

@@ -52,11 +52,11 @@ type Faults struct {
 
 	MaxLatency time.Duration // the largest Latency of an attempt; the smallest is 0
 	MaxDelay   time.Duration // the largest Delay of Late and InvalidFirst; the smallest is 0
-	// LastAttempt is the last attempt of a batch that faults may hit. Defaults to no bound.
+	// LastAttempt is the number of the last attempt that has a fault. Defaults to no bound.
 	LastAttempt int
 }
 
-// Fault returns an [Options].Fault.
+// Fault returns the fault of an attempt; it can be an [Options].Fault.
 func (f Faults) Fault(a batch.Attempt) Fault {
 	draw := newRandomNumbers(f.Seed, a)
 	out := Fault{Latency: time.Duration(draw.next() * float64(f.MaxLatency))}

@@ -18,37 +18,39 @@ type Options struct {
 	// Traits of the ledger. Defaults to [Unforgiving]: it executes duplicates and can give
 	// evidence.
 	Traits *dlt.Traits
-	// Latency of every request. Defaults to none.
+	// Latency is how long every request takes. Defaults to 0.
 	Latency time.Duration
-	// CommitAfter is the time from arrival to execution. Defaults to none.
+	// CommitAfter is the time from arrival to execution. Defaults to 0.
 	CommitAfter time.Duration
 	// IgnoreDuplicates makes the ledger work like Sawtooth: it never executes a committed
 	// batch again, and ignores the same batch for CacheTime after its last try.
 	IgnoreDuplicates bool
-	// CacheTime is for IgnoreDuplicates. Defaults to 1200 s.
+	// CacheTime is how long IgnoreDuplicates ignores a batch after its last try. Defaults to 1200
+	// s.
 	CacheTime time.Duration
-	// DeduplicateFor makes the ledger work like Canton: it executes no duplicate for this long
-	// after the first. Defaults to 0, not at all.
+	// DeduplicateFor makes the ledger work like Canton: it is how long after the commit of a batch
+	// the ledger executes no duplicate. Defaults to 0: duplicates are executed.
 	DeduplicateFor time.Duration
 	// NameAttempts makes each answer name the last attempt that the ledger knows of the batch.
 	// Only then can [Fault].FailFirst report that an attempt had no effect.
 	NameAttempts bool
-	// Endpoint is the node that answers name. Defaults to none.
+	// Endpoint is the name of the node in the ledger's answers. Defaults to none.
 	Endpoint string
-	// EarlierVerdicts, with NameAttempts, makes the ledger answer with its decision against
-	// the attempt before, rather than with Pending, while the next attempt is on its way.
-	// Canton does so.
+	// EarlierVerdicts, with NameAttempts, makes the ledger answer with its decision against the
+	// previous attempt, rather than with Pending, while the next attempt is on its way. Canton
+	// does so.
 	EarlierVerdicts bool
-	// History makes the ledger forget as Scabbard does: for each service it answers only about
-	// the History batches that it saw first last, in any state, and after a restart about none
-	// from before. Defaults to 0: it remembers all committed batches.
+	// History makes the ledger forget as Scabbard does: for each service it answers only about the
+	// last History batches, in the order in which it first received them, in any state. After a
+	// restart it answers about no batch from before. Defaults to 0: it remembers all committed
+	// batches.
 	History int
 	// Fault decides the fault of an attempt. Defaults to none.
 	Fault func(a batch.Attempt) Fault
 }
 
 // Unforgiving returns the traits of a ledger that executes duplicates, accepts requests up to
-// lateArrival after their connection ended, and resolves from its log.
+// lateArrival after their connection ended, and can prove the outcomes of attempts from its log.
 func Unforgiving(lateArrival time.Duration) dlt.Traits {
 	return dlt.Traits{
 		Name: "memory", LateArrival: lateArrival, Grace: lateArrival, Settle: 0, KeepsOrder: true,
@@ -349,9 +351,9 @@ func (l *Ledger) Resolve(ctx context.Context, a dlt.Doubt) (dlt.Evidence, error)
 	return dlt.NotCommitted, nil
 }
 
-// Restart loses the accepted requests that are not executed, and all statuses except committed
-// ones under IgnoreDuplicates. Requests still on the wire arrive, and Resolve still knows
-// commits.
+// Restart makes the ledger lose the accepted requests that are not executed, and all statuses
+// except committed ones under IgnoreDuplicates. Requests that are still on their way arrive, and
+// Resolve still knows commits.
 func (l *Ledger) Restart() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

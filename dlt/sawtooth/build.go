@@ -8,10 +8,10 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
 )
 
-// Build signs the transactions and a batch of them with one key, in the order given. The
-// service names the lane that keeps order; any name, also "". The batch passes [Check], except
-// perhaps for its size: each ledger has its own limit, which that ledger's client checks. The
-// error is a [*batch.InputError], or the signer's error.
+// Build signs the transactions and a batch of them with one key, in the given order. service names
+// the lane that keeps order; it may be any name, also "". The batch passes [Check], except perhaps
+// for its size: each ledger has its own limit, which that ledger's client checks. The error is a
+// [*batch.InputError], or the signer's error.
 func Build(s Signer, service batch.ServiceID, txs ...Transaction) (batch.Batch, error) {
 	signed := make([]SignedTransaction, len(txs))
 	for i, t := range txs {

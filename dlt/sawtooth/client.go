@@ -13,14 +13,13 @@ import (
 
 var _ dlt.Ledger = (*Client)(nil)
 
-// Client submits batches to a node and asks it about their outcomes. It never retries, follows
-// no redirect and starts no goroutine that outlives a call. All methods may be called
-// concurrently.
+// Client submits batches to a node and asks it about their outcomes. It never retries, follows no
+// redirect and starts no goroutine that outlives a call. All methods may be called concurrently.
 //
-// With fallbacks it keeps submitting to one node until that node cannot be reached, and asks
-// about a batch at the node that got it. Nodes gossip batches, but each has its own statuses.
-// So the client asks all nodes about a batch that another process sent, or that was sent long
-// ago, and takes the strongest answer.
+// With fallbacks the Client submits to one node until that node cannot be reached, and asks about
+// a batch at the node to which it sent the batch. Nodes gossip batches, but each node has its own
+// statuses. So the client asks all nodes about a batch that another process sent, or that was sent
+// long ago, and uses the strongest answer.
 type Client struct {
 	dlt.Unimplemented // the client has no Prepare
 
@@ -40,8 +39,8 @@ type Client struct {
 	sentTo        endpointMemory
 }
 
-// New returns a client of the node at the base URL, such as http://localhost:8008. It connects
-// to nothing. nil options mean the defaults. The error is a [*batch.InputError].
+// New returns a client of the node at the base URL url, such as http://localhost:8008. New opens
+// no connection. nil options mean the defaults. The error is a [*batch.InputError].
 func New(url string, o *Options) (*Client, error) {
 	c, err := o.withDefaults()
 	if err != nil {

@@ -26,13 +26,13 @@ const handshakeTimeout = 15 * time.Second
 // state changes, which are not needed and may be large (docs/ledgers/sawtooth.md#events).
 var unusedAddress = strings.Repeat("f", addressLen)
 
-// Events implements [dlt.Ledger]. It subscribes to the blocks of the node for
-// submissions, or of the first node after it that can be reached. Blocks do not name their
-// batches, so every event means "ask now" and carries no status; blocks that come while yield
-// is busy give one event. If the chain of blocks has a gap, or a fork took its place, the
-// event has Live set, since something was missed. Events does not notice a node that stops
-// sending events while its websocket lives: polling goes on. It ignores services. Errors are
-// [*dlt.Error]s, except yield's (docs/ledgers/sawtooth.md#events).
+// Events implements [dlt.Ledger]. It subscribes to the blocks of the node for submissions, or of
+// the first node after it that can be reached. Blocks do not name their batches, so every event
+// means "ask now" and carries no status; blocks that come while yield is busy give one event. If
+// the chain of blocks has a gap, or a fork replaced a part of it, the event has Live set, since
+// blocks were missed. Events does not notice a node that stops sending events while its websocket
+// stays open, but the engine still polls. Events ignores services. Errors are [*dlt.Error]s,
+// except yield's (docs/ledgers/sawtooth.md#events).
 func (c *Client) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt.Event) error) error {
 	conn, err := c.subscribe(ctx)
 	if ctx.Err() != nil {

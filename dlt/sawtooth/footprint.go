@@ -6,28 +6,28 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Declared is the declaration in one transaction's header.
+// Declared is what one transaction's header declares that the transaction reads and writes.
 type Declared struct {
-	ID           string // the transaction's; "" if nothing will depend on it
+	ID           string // id of the transaction; "" if none will depend on it
 	Inputs       []string
 	Outputs      []string
 	Dependencies []string // ids of transactions of other batches
 }
 
-// Footprint returns the footprint of a batch of these transactions, in as few entries as
-// possible, for strategies that let batches overtake each other
+// Footprint returns the footprint of a batch of these transactions, in as few entries as possible,
+// for strategies that let batches overtake each other
 // (docs/ledgers/sawtooth.md#addresses-and-conflicts, docs/ledgers/sawtooth.md#dependencies). A
-// dependency is a read of the other transaction's mark. So a batch waits for an earlier batch
-// of its lane that it depends on; a dependency on a later batch holds the later one up, as any
-// other conflict does.
+// dependency is a read of the other transaction's mark. So a batch waits for an earlier batch of
+// its lane that it depends on. If it depends on a later batch, the later batch waits for it, as
+// with any other conflict.
 //
-// The footprint is empty, and so conflicts with everything, where addresses prove nothing:
-// none is declared, one is malformed, one lies in or covers the namespace of settings or
-// identities, which control the execution of everything else, or there are more than
-// [batch.MaxFootprint].
+// The footprint is empty, and so conflicts with everything, where addresses prove nothing: none is
+// declared, one is malformed, one lies in or covers the namespace of settings or identities, which
+// control the execution of everything else, or there are more than [batch.MaxFootprint].
 //
-// A Sawtooth validator keeps a transaction to its declaration. Scabbard does not check it
-// (docs/ledgers/splinter.md#order), so there a footprint is only the signer's word.
+// A Sawtooth validator lets a transaction use only the addresses that it declares. Scabbard does
+// not check them (docs/ledgers/splinter.md#order), so there the footprint is right only if the
+// signer declared the addresses correctly.
 func Footprint(txs ...Declared) batch.Footprint {
 	var f batch.Footprint
 	reads, writes := 0, 0

@@ -31,9 +31,9 @@ type Options struct {
 	// Name of the network; a database knows its ledger by it. Defaults to "sawtooth".
 	Name string
 
-	// Fallbacks are the base URLs of further nodes of the same network. The client submits to one
-	// when the nodes before it cannot be reached, or leave a batch in doubt again and again. At
-	// most 63.
+	// Fallbacks are the base URLs of further nodes of the same network. The client submits to a
+	// fallback when the nodes before it cannot be reached, or leave a batch in doubt again and
+	// again. At most 63.
 	Fallbacks []string
 
 	// Client sends the requests; use it for proxies, client certificates and tokens that
@@ -48,8 +48,8 @@ type Options struct {
 	// appear in errors. Defaults to none.
 	Header http.Header
 
-	// Grace is how long after a submission UNKNOWN still means nothing: at least
-	// 30 s and a block interval (docs/ledgers/sawtooth.md#statuses). Defaults to 60 s.
+	// Grace is for how long after a submission UNKNOWN proves nothing: at least 30 s and a block
+	// interval (docs/ledgers/sawtooth.md#statuses). Defaults to 60 s.
 	Grace time.Duration
 	// ResendQuiet is how long a node ignores the same batch after its last submission, plus a
 	// margin (docs/ledgers/sawtooth.md#the-same-bytes-again). Defaults to 1260 s.
@@ -77,13 +77,13 @@ type Options struct {
 	SingleValidator bool
 
 	// MaxList is the largest number of batches of a service in one POST, where a strategy lets
-	// several leave in one run; 1 means one at a time. Nodes have no bound
-	// (docs/ledgers/sawtooth.md#submitting), but they check a whole list while others wait.
+	// several batches leave in one run; 1 means one batch in each POST. Nodes have no bound
+	// (docs/ledgers/sawtooth.md#submitting), but other requests wait while they check a list.
 	// Defaults to [DefaultMaxList].
 	MaxList int
 
-	// NoEvents keeps the client from subscribing to the node's events, so that it only polls:
-	// for proxies that let no websocket through. Traits.Streams is then false.
+	// NoEvents keeps the client from subscribing to the node's events, so that it only polls: for
+	// proxies that do not support websockets. Traits.Streams is then false.
 	NoEvents bool
 	// KeepAlive is the time between two pings on the websocket. The answer must come within
 	// the same time; nodes never ping (docs/ledgers/sawtooth.md#events). Defaults to 15 s.

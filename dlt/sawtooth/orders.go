@@ -37,11 +37,11 @@ type OrderBuilderOptions struct {
 	MaxBody int
 }
 
-// NewOrderBuilder makes a builder that signs with s, as long as the process lives.
-// transactions makes the transactions of one order, at least one, in the order of execution,
-// and the same each time. It leaves out the Nonce, or sets one that becomes part of the real
-// one. If its error wraps [batch.ErrInvalidInput], nothing can be made of this order; after
-// any other error it is called again later. nil options mean the defaults. The error is a
+// NewOrderBuilder makes a builder that signs with s for as long as the process runs. transactions
+// makes the transactions of one order, at least one, in the order of execution, and the same each
+// time. It leaves out the Nonce, or sets a value that becomes part of the real Nonce. If its error
+// wraps [batch.ErrInvalidInput], nothing can be made of this order; after any other error
+// transactions is called again later. nil options mean the defaults. The error is a
 // [*batch.InputError].
 func NewOrderBuilder(s Signer, transactions func(ctx context.Context, o order.Order) ([]Transaction, error), o *OrderBuilderOptions) (*OrderBuilder, error) {
 	if err := checkSigner(s); err != nil {
@@ -68,9 +68,9 @@ func (b *OrderBuilder) Build(ctx context.Context, party batch.ServiceID, orders 
 	return b.BuildRound(ctx, party, orders, 0)
 }
 
-// BuildRound implements [order.RoundBuilder]. Another round gives the same orders other ids,
-// because a batch that came to nothing is not the next one. A signer's failure is never an
-// order's fault: the error wraps [dlt.ErrMisconfigured] or the signer's error.
+// BuildRound implements [order.RoundBuilder]. In another round the same orders get other ids,
+// because the next batch must not have the id of one that had no effect. A signer's failure is
+// never an order's fault: the error wraps [dlt.ErrMisconfigured] or the signer's error.
 func (b *OrderBuilder) BuildRound(ctx context.Context, party batch.ServiceID, orders []order.Order, round int64) (batch.Batch, error) {
 	var signed []SignedTransaction
 	seed := orderSeed(party, orders, round)

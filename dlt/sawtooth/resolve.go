@@ -15,24 +15,23 @@ const opResolve = "resolve"
 // node's threads for a proof that time brings anyway.
 const maxLookups = 16
 
-// Resolve implements [dlt.Ledger]. The engine calls it only for a batch in doubt that must
-// not be sent again, because it was refused or its budget is used up. Any other is sent again,
-// which is harmless.
+// Resolve implements [dlt.Ledger]. The engine calls it only for a batch in doubt that must not be
+// sent again, because it was refused or its budget is used up. Any other batch in doubt is sent
+// again, which is harmless.
 //
-// Committed means that the batch is in a node's chain. NotCommitted means that no node knows
-// the batch, and it can no longer arrive or be remembered: Options.ResendQuiet after the last
-// POST ended (only then nodes forget parked batches and requests in their queues), plus
-// Options.Vanish where commits may vanish. Each node must then have an earlier commit of the lane
-// in its chain, where the lane has one: a node that reads the chain anew knows no batch.
-// NotCommitted comes at once if a transaction of the batch is in the chain through another batch,
-// since transactions are unique in a chain (docs/ledgers/sawtooth.md#the-same-bytes-again).
-// INVALID is NotCommitted after Options.Settle and the same time. Before that all of these are
-// InFlight, and PENDING always is. With an error the result is CannotTell; a node that cannot be
-// asked may know better.
+// Committed means that the batch is in a node's chain. NotCommitted means that no node knows the
+// batch, and it can no longer arrive or be remembered: Options.ResendQuiet after the last POST
+// ended (only then nodes forget parked batches and requests in their queues), plus Options.Vanish
+// where commits may vanish. Each node must then have an earlier commit of the lane in its chain,
+// where the lane has one: a node that reads the chain anew knows no batch. NotCommitted comes at
+// once if a transaction of the batch is in the chain through another batch, since transactions are
+// unique in a chain (docs/ledgers/sawtooth.md#the-same-bytes-again). INVALID is NotCommitted after
+// Options.Settle and the same time. Before these times have passed the result is InFlight, and for
+// PENDING it always is. With an error the result is CannotTell; a node that cannot be asked may
+// know more.
 //
 // The facts are in docs/ledgers/sawtooth.md#statuses,
-// docs/ledgers/sawtooth.md#the-same-bytes-again and
-// docs/ledgers/sawtooth.md#receipts-and-lookups.
+// docs/ledgers/sawtooth.md#the-same-bytes-again and docs/ledgers/sawtooth.md#receipts-and-lookups.
 func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 	if !isID(string(d.ID)) {
 		return dlt.CannotTell, &dlt.Error{Op: opResolve, Kind: dlt.ErrMisconfigured, Message: "the id is none of Sawtooth's"}

@@ -13,9 +13,9 @@ import (
 	"github.com/dltbatch/dltbatch/internal/isnil"
 )
 
-// Signer signs the headers of transactions and batches. [PrivateKey] is a Signer; another may
-// ask an HSM or a remote service. Build and the like call it from the caller's goroutine only,
-// and check its results.
+// Signer signs the headers of transactions and batches. [PrivateKey] is a Signer; another Signer
+// may ask an HSM or a remote service. Build and the other functions call it only from the caller's
+// goroutine, and check its results.
 type Signer interface {
 	// PublicKey returns the compressed secp256k1 public key, 66 lower-case hex
 	// digits. It is always the same.

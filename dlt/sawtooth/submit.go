@@ -13,9 +13,10 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// Submit implements [dlt.Submitter]. nil means HTTP 202: the node has the batch in memory, no
-// more. The error is a [*dlt.Error]. If the node could not be reached, or has left the batch in
-// doubt three times in a row, this Submit fails and the next one goes to the next fallback.
+// Submit implements [dlt.Submitter]. nil means HTTP 202, which only says that the node has the
+// batch in memory. The error is a [*dlt.Error]. If the node could not be reached, or has left the
+// batch in doubt three times in a row, this Submit fails and the next one goes to the next
+// fallback.
 func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
 	return c.submitTo(ctx, []batch.Attempt{a})
 }

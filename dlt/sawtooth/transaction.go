@@ -23,14 +23,13 @@ type Transaction struct {
 	Inputs  []string
 	Outputs []string
 
-	// Dependencies are ids of transactions of other batches that must be committed before. The
+	// Dependencies are the ids of transactions of other batches that must be committed first. The
 	// order inside one batch is implicit and must not be listed: such a batch is accepted and
 	// never executed (docs/ledgers/sawtooth.md#dependencies).
 	Dependencies []string
 
-	// Nonce distinguishes transactions that are otherwise the same. With the same nonce they
-	// have the same id, and only one of them is ever executed. crypto/rand.Text makes a good
-	// one.
+	// Nonce distinguishes transactions that are otherwise the same. With the same Nonce they have
+	// the same id, and only one of them is ever executed. crypto/rand.Text returns a good Nonce.
 	Nonce string
 
 	// Payload is for the transaction processor. It may be empty.
