@@ -56,8 +56,8 @@ type Moving struct {
 	Group
 	// Behind is how many of the group's batches wait behind others of the group.
 	Behind int `json:"behind,omitzero"`
-	// Held says why no instance posts the lane of the example at present, since when, and which
-	// instances; "" where one does.
+	// Held says why no instance posts batches of the example's lane at present, since when, and
+	// which instances hold them back; "" if an instance posts.
 	Held string `json:"held,omitzero"`
 }
 

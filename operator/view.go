@@ -18,7 +18,7 @@ type view struct {
 	texts map[string]string        // the record of each ledger, as text
 	rules map[string]rules         // the rules of each ledger whose record holds for all its services
 	later []batch.ServiceID        // lanes that judgeSamples reads again with more batches
-	full  bool                     // later takes no more lanes
+	full  bool                     // true if later takes no more lanes
 	final map[batch.Key]finalState // the batches that halted lanes
 	// shapes holds the items of judged lanes of the present page, by [shape].
 	shapes map[shape][]item

@@ -25,7 +25,7 @@ func openFile(path string, create bool) (*database, error) {
 	}
 	st, err := sqlite.New(db, nil)
 	if err != nil {
-		_ = db.Close() // the error before is returned
+		_ = db.Close() // the earlier error is returned
 		return nil, err
 	}
 	opened, err := newDatabase(st, func() { _ = db.Close() })

@@ -41,8 +41,8 @@ type page struct {
 	width  int // columns of the terminal; 0 if there is none, and everything is written whole
 }
 
-// The columns of a terminal, at least, for which tables are made, and how many digits of a long id
-// are shown: enough to name one batch.
+// terminalWidth is the smallest width of a terminal for which tables are made, in columns. shortID
+// is how many digits of a long id are shown, which are enough to name one batch.
 const (
 	terminalWidth = 100
 	shortID       = 12

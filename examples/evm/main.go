@@ -72,7 +72,7 @@ func main() {
 	}
 	if c.invoices == 0 {
 		c.invoices = 1000
-		if c.intents { // sixteen payments in the time until a block is deep
+		if c.intents { // fewer, because only sixteen are under way at a time
 			c.invoices = 200
 		}
 	}

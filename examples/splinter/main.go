@@ -28,13 +28,13 @@ import (
 // Use the defaults for real nodes; they are in the comments.
 const (
 	commitInterval     = 10 * time.Millisecond  // the nodes' interval; real nodes make a few commits a second
-	lateArrival        = 600 * time.Millisecond // 660 s
-	coordinatorTimeout = 250 * time.Millisecond // 30 s
-	margin             = 100 * time.Millisecond // 10 s
-	probeInterval      = 50 * time.Millisecond  // 5 s
-	streamLease        = time.Second            // 30 s
-	pollInterval       = 250 * time.Millisecond // 1 s
-	stuckAfter         = 3 * time.Second        // 1 h
+	lateArrival        = 600 * time.Millisecond // default: 660 s
+	coordinatorTimeout = 250 * time.Millisecond // default: 30 s
+	margin             = 100 * time.Millisecond // default: 10 s
+	probeInterval      = 50 * time.Millisecond  // default: 5 s
+	streamLease        = time.Second            // default: 30 s
+	pollInterval       = 250 * time.Millisecond // default: 1 s
+	stuckAfter         = 3 * time.Second        // default: 1 h
 )
 
 type config struct {

@@ -169,8 +169,8 @@ type observed func(op string)
 
 func (o observed) ObserveCall(_ context.Context, c batch.Call) { o(c.Op) }
 
-// A flood of notifications that are not the store's causes no scan, and a flood that look like the
-// store's causes few.
+// Notifications that are not the store's cause no scan, however many arrive. Many notifications
+// that look like the store's cause few scans.
 func TestAFloodOfNotifications(t *testing.T) {
 	t.Parallel()
 	tier.Hints(t)

@@ -82,7 +82,7 @@ func (k *keptOnly) see(c *driverpgx.Conn, text string) {
 	assert.True(k.t, len(tables) == 0 || k.kept[named], "sent with a plan that is kept: %s", named)
 }
 
-// These do nothing.
+// The other methods of the tracers do nothing.
 func (*keptOnly) TraceQueryEnd(context.Context, *driverpgx.Conn, driverpgx.TraceQueryEndData) {}
 
 func (*keptOnly) TraceBatchQuery(context.Context, *driverpgx.Conn, driverpgx.TraceBatchQueryData) {}

@@ -157,7 +157,7 @@ func plan(t *testing.T, db *sql.DB, statement string) string {
 
 // mayRead lists the statements that are allowed to read a whole table, with the table.
 var mayRead = map[string]string{
-	"sqlDue":          "attempted_batches", // where all recently claimed batches are due
+	"sqlDue":          "attempted_batches", // all recently claimed batches may be due
 	"sqlLookDue":      "attempted_batches",
 	"sqlAnyOpen":      "waiting_batches attempted_batches", // EXISTS reads one row
 	"sqlAnyAttempted": "attempted_batches",

@@ -216,8 +216,8 @@ func (b *anvilBackend) mine(pays bool) error {
 		return err
 	}
 	if head >= b.height+mayLose {
-		// A file that was torn by a reorganization may stay so: then only a restart from the last
-		// whole one lets the chain grow again.
+		// A reorganization may leave the state file inconsistent for good. Then the chain grows
+		// again only after a restart from the last consistent file.
 		if time.Since(b.savedAt) > maxTorn {
 			return b.restartFromFile(0)
 		}
