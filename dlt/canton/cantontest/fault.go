@@ -46,8 +46,8 @@ type Fault struct {
 	Answer Answer
 	Error  string // the error for AnswerError: one of [Errors]
 	Status int    // HTTP status for AnswerPage; 0 means 200
-	// SlowRead is how long it takes to read the first completion of a list, while the idle
-	// time runs.
+	// SlowRead is how long the participant takes to read the first completion of a list; the idle
+	// time counts meanwhile.
 	SlowRead time.Duration
 	// Accept makes the participant accept the submission although the answer is a faulty one.
 	Accept bool

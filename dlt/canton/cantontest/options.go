@@ -13,8 +13,8 @@ type Options struct {
 
 	// CompleteAfter is the time from acceptance to the completion. Defaults to 10 ms.
 	CompleteAfter time.Duration
-	// OffsetStep is how far each completion moves the ledger's end: real participants have
-	// other users. Defaults to 1.
+	// OffsetStep is how far each completion moves the ledger's end: real participants have other
+	// users, whose completions have offsets, too. Defaults to 1.
 	OffsetStep int64
 
 	// MaxDeduplication is max-deduplication-duration. A longer period is refused; a missing
@@ -34,7 +34,7 @@ type Options struct {
 	CheckpointEvery int
 	// IdleCheckpoint is how long a stream must be idle to get a checkpoint. Defaults to 1 min.
 	IdleCheckpoint time.Duration
-	// OldDetails leaves valueDecoded out of the details of a rejection, as 3.3 does.
+	// OldDetails leaves valueDecoded out of the details of a rejection, as Canton 3.3 does.
 	OldDetails bool
 
 	// MaxBody is the shortest body length that gets a plain 413. Defaults to 10 MiB.

@@ -270,7 +270,7 @@ func (p *Participant) Balance(party string) int64 {
 	return p.balanceOf(party)
 }
 
-// Balances returns the balances that ever changed.
+// Balances returns the balances of all parties whose balance ever changed.
 func (p *Participant) Balances() map[string]int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -295,8 +295,8 @@ func (p *Participant) Advance(n int64) {
 	p.wake()
 }
 
-// Prune forgets the completions up to an offset, at most the ledger's end. Deduplication goes
-// on.
+// Prune removes the completions up to the offset upTo, at most the ledger's end. Deduplication
+// still knows their commands.
 func (p *Participant) Prune(upTo int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

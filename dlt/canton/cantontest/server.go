@@ -79,8 +79,8 @@ func (p *Participant) listen(addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// Stop refuses connections from now on and cuts the open ones. Accepted submissions complete
-// all the same.
+// Stop refuses connections from now on and cuts the open connections. Submissions that were
+// accepted still complete.
 func (p *Participant) Stop() {
 	p.front.Stop(func() {
 		p.sockets.mu.Lock()
@@ -97,7 +97,7 @@ func (p *Participant) Close() {
 	p.Stop()
 }
 
-// DropStreams ends all open streams without a goodbye. New ones can be opened.
+// DropStreams ends all open streams without a close frame. New streams can be opened.
 func (p *Participant) DropStreams() {
 	p.sockets.mu.Lock()
 	open := slices.Collect(maps.Keys(p.sockets.open))

@@ -15,7 +15,7 @@ type Faults struct {
 	Seed uint64
 
 	// Faults of eth_sendRawTransaction, one at most; their sum is at most 1.
-	Hang        float64 // no answer until the client leaves; accepted or not, half each
+	Hang        float64 // no answer until the client leaves; accepted in half of the cases
 	ResetBefore float64 // connection reset, not accepted
 	ResetAfter  float64 // connection reset, accepted
 	ErrorBefore float64 // 502, 503 or 504 with a page of HTML, not accepted
@@ -27,17 +27,18 @@ type Faults struct {
 	// Faults of every other request, one at most; their sum is at most 1.
 	QueryHang, QueryReset, QueryError, QueryBusy, QueryTruncated float64
 
-	// Behind answers a question as a node would that is up to MaxBehind blocks behind.
+	// Behind is the probability that the node answers a question as a node that is up to MaxBehind
+	// blocks behind.
 	Behind float64
-	// MaxBehind is for Behind. Defaults to 3.
+	// MaxBehind is the largest number of blocks for Behind. Defaults to 3.
 	MaxBehind int
 
 	// Latency delays any request by up to MaxLatency before the node reads it, so that requests
-	// overtake one another. It comes in addition to the others.
+	// overtake one another. Latency comes in addition to the other faults.
 	Latency float64
-	// MaxLatency is for Latency. Defaults to 50 ms.
+	// MaxLatency is the longest delay for Latency. Defaults to 50 ms.
 	MaxLatency time.Duration
-	// MaxLateDelay is for Late. Defaults to 200 ms.
+	// MaxLateDelay is the longest delay for Late. Defaults to 200 ms.
 	MaxLateDelay time.Duration
 
 	// Drop is the probability that the node accepts a transaction, answers with its hash, and
@@ -49,7 +50,7 @@ type Faults struct {
 	// Reorg is the probability, for each new block, that other blocks then replace the last ones,
 	// at most ReorgDepth of them.
 	Reorg float64
-	// ReorgDepth is for Reorg. Defaults to 3.
+	// ReorgDepth is the largest number of blocks that a Reorg replaces. Defaults to 3.
 	ReorgDepth int
 
 	// MaxTries ends the faults of a request after this many requests of the same method and first
@@ -65,8 +66,8 @@ type Faults struct {
 type RequestPoint struct {
 	// Method is the method of the request, or of the first in an array.
 	Method string
-	// Param is its first parameter: for a sent transaction the hash of the bytes, otherwise the
-	// text as it came; "" without a parameter.
+	// Param is the first parameter of Method: for a sent transaction the hash of the bytes,
+	// otherwise the text as it came; "" without a parameter.
 	Param string
 	// Requests is the number of requests in the array, 1 without an array.
 	Requests int

@@ -92,8 +92,8 @@ func (n *Node) Nonce(address string) (latest, pending uint64) {
 	return latest, pending
 }
 
-// Pool returns how many transactions can be mined as they are, and how many wait for a nonce
-// before them.
+// Pool returns how many transactions of the pool can be mined now, and how many wait for an
+// earlier nonce.
 func (n *Node) Pool() (pending, queued int) {
 	n.withLock(func(time.Time) { pending, queued = n.pool.counts(n.chain) })
 	return pending, queued

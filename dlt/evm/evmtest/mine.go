@@ -202,10 +202,11 @@ func (n *Node) recordUnmined(now time.Time, gone []*block) {
 	}
 }
 
-// Reorg replaces the last depth blocks, at most the height, by as many others. with are signed
-// transactions: the first new block gets with[0] at its end, the second one with[1], and so on,
-// where the chain allows it there. A transaction of a lost block is in no block then. With all but
-// Anvil it is in the pool again, unless the new blocks use its nonce.
+// Reorg replaces the last depth blocks, at most the height, by the same number of other blocks.
+// with are signed transactions: the first new block gets with[0] at its end, the second one
+// with[1], and so on, where the chain allows them. A transaction of a lost block is in no block
+// then. With every personality but Anvil it is in the pool again, unless the new blocks use its
+// nonce.
 func (n *Node) Reorg(depth int, with ...[]byte) error {
 	var err error
 	n.withLock(func(now time.Time) {

@@ -161,8 +161,8 @@ func (n *Node) HoldBack(hash string) (held bool) {
 	return held
 }
 
-// Forget makes the node forget its whole pool. A node that tracks sent transactions remembers them
-// at the tracker's next look.
+// Forget makes the node forget its whole pool. A node that tracks sent transactions puts them back
+// into its pool when the tracker checks the pool the next time.
 func (n *Node) Forget() {
 	n.withLock(func(time.Time) { n.pool = newPool(n.rules.isLax) })
 }
@@ -204,7 +204,7 @@ func (n *Node) Kill() {
 	n.shutDown(true)
 }
 
-// Stop ends the node as SIGTERM does, until [Node.Resume]. The node forgets its pool, but no
+// Stop stops the node as SIGTERM does, until [Node.Resume]. The node forgets its pool, but no
 // block, unless it is an Anvil without Options.DumpInterval, which begins another chain.
 func (n *Node) Stop() {
 	n.shutDown(false)

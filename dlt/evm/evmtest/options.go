@@ -24,16 +24,16 @@ type Options struct {
 	// Accounts are the balances at the beginning, in wei, by address. Defaults to 10,000 ether for
 	// each of the accounts [Dev].
 	Accounts map[string]*big.Int
-	// GasLimit is the genesis block's. All but Anvil raise it block by block, to 60 million.
-	// Defaults to 30 million for Anvil and 11.5 million for all others.
+	// GasLimit is the gas limit of the genesis block. All personalities but Anvil raise it block
+	// by block, to 60 million. Defaults to 30 million for Anvil and 11.5 million for all others.
 	GasLimit uint64
 
 	// BlockTime is the time between blocks, empty ones, too. Negative means that only [Node.Mine]
 	// and evm_mine make blocks. Defaults to 0: a block soon after each transaction that can be
 	// mined.
 	BlockTime time.Duration
-	// MineDelay is the time from such a transaction to its block, where BlockTime is 0. Defaults
-	// to 2 ms.
+	// MineDelay is the time from a transaction that can be mined to its block, where BlockTime is
+	// 0. Defaults to 2 ms.
 	MineDelay time.Duration
 	// SlotsInAnEpoch is the length of an epoch in blocks, which decides about the blocks "safe"
 	// and "finalized". For Anvil and Provider they are one and two epochs behind the head. For all
@@ -48,18 +48,19 @@ type Options struct {
 	// transactions of the types 0 and 1 only. Not for Anvil. Defaults to false.
 	NoBaseFee bool
 
-	// DumpInterval is for Anvil: it writes its blocks down once in this time, and after
-	// [Node.Kill] has those of the last time, as with --state and --state-interval. Defaults to 0:
+	// DumpInterval is how often an Anvil writes its blocks to disk, as with --state and
+	// --state-interval; after [Node.Kill] it has the blocks that it wrote last. Defaults to 0:
 	// then the node begins another chain with the same id after a kill, as without --state.
 	DumpInterval time.Duration
-	// KillUnmines is how many of the last blocks a [Node.Kill] takes back. Not for Anvil. Negative
+	// KillUnmines is how many of the last blocks a [Node.Kill] removes. Not for Anvil. Negative
 	// means none. Defaults to 2, as many as geth was seen to lose.
 	KillUnmines int
 
-	// QueuedSlots is how many transactions behind a gap the pool keeps for an account; the others
-	// are forgotten in silence. Not for Anvil. Defaults to 64.
+	// QueuedSlots is how many transactions behind a gap the pool keeps for an account; the node
+	// forgets further ones without an error. Not for Anvil. Defaults to 64.
 	QueuedSlots int
-	// PoolLimit is how many transactions the pool has room for. Not for Anvil. Defaults to 6144.
+	// PoolLimit is the largest number of transactions in the pool. Not for Anvil. Defaults to
+	// 6144.
 	PoolLimit int
 	// NoTracker switches geth's tracker of sent transactions off: the node forgets the
 	// transactions that its pool has no room for, and all of them in a kill. Defaults to false:

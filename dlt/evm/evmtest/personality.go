@@ -8,10 +8,10 @@ type Personality string
 // The personalities. The answers of Geth and Anvil were compared with geth 1.17.8's and anvil
 // 1.7.1's (testdata/nodes).
 const (
-	// Geth has the rules and the words of geth in --dev mode. Its pool remembers sent
-	// transactions, through a kill, and brings them back ten seconds after a start.
+	// Geth has the rules and the texts of geth in --dev mode. Its pool remembers sent
+	// transactions, through a kill, and has them again ten seconds after a start.
 	Geth Personality = "geth"
-	// Anvil has the rules and the words of anvil, which is laxer.
+	// Anvil has the rules and the texts of anvil, which checks less than geth.
 	Anvil Personality = "anvil"
 	// Provider is a geth on a public chain behind a provider's load balancer: two backends, the
 	// second Options.Lag blocks behind, answer in turns, words are put before the text of each

@@ -30,21 +30,21 @@ type Faults struct {
 	// Faults of a status query, one at most; their sum is at most 1.
 	StatusHang, StatusReset, StatusError, StatusTruncated, StatusNonJSON float64
 
-	// Latency delays any request by up to MaxLatency before the node reads it, so that
-	// requests overtake one another. It comes in addition to the others.
+	// Latency delays any request by up to MaxLatency before the node reads it, so that requests
+	// overtake one another. Latency comes in addition to the other faults.
 	Latency float64
-	// MaxLatency is for Latency. Defaults to 50 ms.
+	// MaxLatency is the longest delay for Latency. Defaults to 50 ms.
 	MaxLatency time.Duration
-	// MaxLateDelay is for Late. Defaults to 200 ms.
+	// MaxLateDelay is the longest delay for Late. Defaults to 200 ms.
 	MaxLateDelay time.Duration
 
-	// Overtake is the probability, place by place, that a batch is executed ahead of the one
-	// before it in the pool, if they do not conflict (docs/ledgers/sawtooth.md#order).
+	// Overtake is the probability that a batch of the pool is executed ahead of the batch before
+	// it, if they do not conflict (docs/ledgers/sawtooth.md#order).
 	Overtake float64
 
 	// Faults of an accepted batch. See [BatchFault].
 	Lose, LatePending, FalseInvalid, Reexecute float64
-	// LatePendingDelay is for LatePending. Defaults to 500 ms.
+	// LatePendingDelay is the delay for LatePending. Defaults to 500 ms.
 	LatePendingDelay time.Duration
 
 	// MaxPerBatch ends the faults of requests for an id after this many requests of one kind.
@@ -54,8 +54,8 @@ type Faults struct {
 	// Request, if set, is called first; any result except the zero Fault is the fault. It is
 	// called under the node's lock and must not call the node.
 	Request func(RequestPoint) Fault
-	// Batch does the same for faults after acceptance. try counts how often the batch was
-	// accepted, from 1.
+	// Batch, if set, is called first for the faults of an accepted batch, as Request is for those
+	// of a request. try is how often the batch was accepted, from 1.
 	Batch func(id batch.ID, try int) BatchFault
 }
 
@@ -112,12 +112,12 @@ type Fault struct {
 
 // BatchFault is a fault of an accepted batch.
 type BatchFault struct {
-	// Lose forgets the batch: it is accepted and disappears. Before CacheTime only a restart
-	// makes the node accept it anew.
+	// Lose makes the node forget the batch after it has accepted it. Before CacheTime only a
+	// restart makes the node accept it again.
 	Lose bool
 	// PublishDelay is added to Options.PublishDelay for this batch, and so for all behind it.
 	PublishDelay time.Duration
-	// FalseInvalid reports the batch INVALID once and executes it again
+	// FalseInvalid makes the node report the batch INVALID once and execute it again
 	// Options.ReexecuteAfter later, as if the head had changed
 	// (docs/ledgers/sawtooth.md#statuses).
 	FalseInvalid bool

@@ -22,8 +22,8 @@ func (n *Node) History(name string) []Change {
 	return slices.Clone(n.v.chain.history[name])
 }
 
-// Status returns the word that a status query would get, without renewing anything and without
-// an entry in the journal.
+// Status returns the status that a status query would get. It does not renew anything, and adds no
+// entry to the journal.
 func (n *Node) Status(id batch.ID) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -26,18 +26,19 @@ const (
 	maxValue = math.MaxUint32
 )
 
-// Set returns the payload that sets a name, and the address to declare as output.
+// Set returns the payload that sets the number of a name to value, and the address to declare as
+// output.
 func Set(name string, value int64) (payload []byte, address string) {
 	return encodeOperation("set", name, value)
 }
 
-// Inc returns the payload that adds to a name, and the address to declare as
+// Inc returns the payload that adds by to the number of a name, and the address to declare as
 // input and output.
 func Inc(name string, by int64) (payload []byte, address string) {
 	return encodeOperation("inc", name, by)
 }
 
-// Dec returns the payload that subtracts from a name, and the address to declare
+// Dec returns the payload that subtracts by from the number of a name, and the address to declare
 // as input and output.
 func Dec(name string, by int64) (payload []byte, address string) {
 	return encodeOperation("dec", name, by)

@@ -63,11 +63,11 @@ func (v *validator) finishStart(now time.Time) {
 	}
 }
 
-// KillValidator is a kill -9 of the validator; the REST API lives on. The validator keeps only
-// the chain: it loses its pool, its memory of known batches, the statuses and the pool's
-// limit. Its requests are answered 503/18 at once. Later requests are answered 503/17 after
-// Options.RESTTimeout, and are executed all the same when the validator is up again
-// ([Node.StartValidator]), POSTs of batches included. Subscribers are warned.
+// KillValidator kills the validator as kill -9 does, but not the REST API. The validator keeps
+// only the chain: it loses its pool, its memory of known batches, the statuses and the pool's
+// limit. Requests that it had are answered 503/18 at once. Later requests are answered 503/17
+// after Options.RESTTimeout, and the validator nevertheless executes them, POSTs of batches
+// included, when it is up again ([Node.StartValidator]). Subscribers are warned.
 func (n *Node) KillValidator() {
 	n.whileLocked(func(now time.Time) {
 		if n.v.down && n.v.startAt.IsZero() {
@@ -94,9 +94,9 @@ func (n *Node) StartValidator() {
 	})
 }
 
-// Restart is a crash and a start of the whole node, the validator and the REST API. Only the
-// chain is left, and requests that have not arrived yet. Open connections are cut. The node
-// listens all the time; the validator answers after Options.StartTime.
+// Restart is a crash and a start of the whole node, the validator and the REST API. Only the chain
+// is left, and requests that have not arrived yet. Open connections are cut. The node accepts
+// connections all the time; the validator answers after Options.StartTime.
 func (n *Node) Restart() {
 	n.whileLocked(func(now time.Time) {
 		n.v.journal.add(Entry{Time: now, Kind: Restarted})

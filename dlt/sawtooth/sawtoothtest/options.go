@@ -20,10 +20,10 @@ type Options struct {
 	BlockInterval time.Duration
 	// MaxBatchesPerBlock bounds one block. Defaults to 0, unlimited.
 	MaxBatchesPerBlock int
-	// PublishDelay is how long after its 202 an accepted batch stays UNKNOWN before it is
-	// PENDING. While ten are in the pool some take longer, up to BlockInterval (by
-	// Faults.Seed). Negative means none. Defaults to 0: an idle Sawtooth 1.2.6 answers PENDING
-	// at once.
+	// PublishDelay is how long after its 202 an accepted batch stays UNKNOWN before it is PENDING.
+	// While ten batches are in the pool, some batches take longer, up to BlockInterval (by
+	// Faults.Seed). Negative means none. Defaults to 0: an idle Sawtooth 1.2.6 answers PENDING at
+	// once.
 	PublishDelay time.Duration
 	// PoolLimit is the pool length at which submissions start to get 429/31
 	// (docs/ledgers/sawtooth.md#back-pressure). Defaults to Sawtooth's own rule: ten times the
