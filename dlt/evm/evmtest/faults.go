@@ -16,13 +16,13 @@ type Faults struct {
 
 	// Faults of eth_sendRawTransaction, one at most; their sum is at most 1.
 	Hang        float64 // no answer until the client leaves; accepted in half of the cases
-	ResetBefore float64 // connection reset, not accepted
-	ResetAfter  float64 // connection reset, accepted
+	ResetBefore float64 // the connection is reset, and nothing is accepted
+	ResetAfter  float64 // the connection is reset, but the transaction is accepted
 	ErrorBefore float64 // 502, 503 or 504 with a page of HTML, not accepted
 	ErrorAfter  float64 // 502, 503 or 504 with a page of HTML, accepted
 	TimeoutText float64 // -32002 request timed out, accepted
-	Late        float64 // reset, and accepted up to MaxLateDelay afterwards
-	Busy        float64 // 429, or -32005 with a text, half each; not accepted
+	Late        float64 // the connection is reset; accepted up to MaxLateDelay later
+	Busy        float64 // 429, or -32005 with a text, each in half of the cases; not accepted
 
 	// Faults of every other request, one at most; their sum is at most 1.
 	QueryHang, QueryReset, QueryError, QueryBusy, QueryTruncated float64

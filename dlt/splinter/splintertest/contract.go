@@ -21,33 +21,34 @@ func Address(name string) string {
 	return "1cf126" + hex.EncodeToString(sum[:])[:64]
 }
 
-// Set returns a payload that gives a name a value, and the name's address. A second execution
-// leaves no trace in the state; the journal shows it.
+// Set returns a payload that sets the number of a name to value, and the name's address. A second
+// execution leaves no trace in the state; the journal shows it.
 func Set(name string, value int64) (payload []byte, address string) {
 	return encodeCommand("set", name, value)
 }
 
-// Inc returns a payload that adds to a name: executed twice it adds twice.
+// Inc returns a payload that adds by to the number of a name, and the name's address. If it is
+// executed twice it adds twice.
 func Inc(name string, by int64) (payload []byte, address string) {
 	return encodeCommand("inc", name, by)
 }
 
-// Create returns a payload that gives a new name a value: a second execution is invalid. It
-// stands for Sabre's own creation of a registry.
+// Create returns a payload that sets the number of a new name to value, and the name's address. A
+// second execution is invalid. Create stands for Sabre's own creation of a registry.
 func Create(name string, value int64) (payload []byte, address string) {
 	return encodeCommand("create", name, value)
 }
 
-// Invalid returns a payload that is invalid at each execution.
+// Invalid returns a payload that is invalid at each execution, and the name's address.
 func Invalid(name string) (payload []byte, address string) { return encodeCommand("fail", name, 0) }
 
-// Trap returns a payload whose contract ends with an undefined code: no answer comes, and the
-// service stalls as for an unserved family.
+// Trap returns a payload whose contract ends with an undefined code, and the name's address. The
+// node never gets the contract's answer, and the service stalls as for an unserved family.
 func Trap(name string) (payload []byte, address string) { return encodeCommand(wordTrap, name, 0) }
 
-// NoWasm returns a payload for a contract that is no program. It ends the executor's thread,
-// so that this batch and all later ones stall the service, and stay Pending, until the node
-// restarts.
+// NoWasm returns a payload for a contract that is not a program, and the name's address. It ends
+// the executor's thread, so that this batch and all later batches stall the service, and stay
+// Pending, until the node restarts.
 func NoWasm(name string) (payload []byte, address string) { return encodeCommand(wordNoWasm, name, 0) }
 
 const (

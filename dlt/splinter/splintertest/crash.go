@@ -63,8 +63,8 @@ func (n *Network) endProcess(v *node, down bool) {
 	n.wake()
 }
 
-// Restart is a kill -9 and an immediate start of a node: histories and queues are lost,
-// commits stay. Open connections are cut; the node listens all the time.
+// Restart kills a node as kill -9 does, and starts it again at once: histories and queues are
+// lost, commits stay. Open connections are cut; the node accepts connections all the time.
 func (n *Network) Restart(node int) {
 	n.mu.Lock()
 	n.endProcess(n.nodes[node], false)
@@ -72,8 +72,8 @@ func (n *Network) Restart(node int) {
 	n.nodes[node].front.Cut()
 }
 
-// Kill is a kill -9 of a node, which refuses connections until [Network.Start]. Unfinished
-// work of its services stays as it is; [CrashPoint] lists the effects.
+// Kill kills a node as kill -9 does; it refuses connections until [Network.Start]. Unfinished work
+// of its services stays as it is; [CrashPoint] lists the effects.
 func (n *Network) Kill(node int) {
 	n.mu.Lock()
 	if n.nodes[node].up {
@@ -99,8 +99,8 @@ func (n *Network) Start(node int) error {
 	return n.Resume(node)
 }
 
-// Shutdown ends a node like an operator, with a goodbye to its subscribers (1001). It is down
-// until [Network.Start]. It waits for none of its batches.
+// Shutdown stops a node as an operator does: its subscribers get a close frame (1001). The node is
+// down until [Network.Start]. It waits for none of its batches.
 func (n *Network) Shutdown(node int) {
 	n.mu.Lock()
 	for _, s := range n.services {

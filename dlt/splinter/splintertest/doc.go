@@ -76,7 +76,7 @@
 //
 // # Contracts
 //
-// Contracts are a few words on named integers ([Set], [Inc], [Create], [Fail], [Trap],
+// Contracts are a few words on named integers ([Set], [Inc], [Create], [Invalid], [Trap],
 // [NoWasm]), in the family "sabre". So the state shows how often and in which order batches
 // were executed, and so does [Network.Journal], which is the truth.
 //

@@ -29,19 +29,20 @@ type Faults struct {
 
 	// Latency delays any request by up to MaxLatency before the node reads it.
 	Latency float64
-	// MaxLatency is for Latency. Defaults to 50 ms.
+	// MaxLatency is the longest delay for Latency. Defaults to 50 ms.
 	MaxLatency time.Duration
-	// MaxLateDelay is for Late. Defaults to 200 ms.
+	// MaxLateDelay is the longest delay for Late. Defaults to 200 ms.
 	MaxLateDelay time.Duration
 
 	// Faults of an accepted batch. See [BatchFault]. Crash kills a node at one of the moments
 	// that [CrashPoint] names, all equally likely.
 	Lose, Reject, Evict, Crash float64
 
-	// DownTime is how long a killed node is down. Defaults to none: it starts at once.
+	// DownTime is how long a killed node is down. Defaults to 0: it starts again at once.
 	DownTime time.Duration
 
-	// LoseResume loses the message that ends the 429s of the coordinator's peers.
+	// LoseResume makes the network lose the message after which the coordinator's peers answer no
+	// more 429s.
 	LoseResume bool
 	// MaxPerBatch ends the faults of an id after this many requests of one kind. Defaults to
 	// 0, no bound.
@@ -50,7 +51,8 @@ type Faults struct {
 	// Request, if set, is called first; any result except the zero Fault is the fault. It is
 	// called under the network's lock and must not call the network.
 	Request func(RequestPoint) Fault
-	// Batch does the same for faults after acceptance. try counts the POSTs of the batch.
+	// Batch, if set, is called first for the faults of an accepted batch, as Request is for those
+	// of a request. try is the number of POSTs of the batch so far.
 	Batch func(id batch.ID, try int) BatchFault
 }
 
