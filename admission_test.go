@@ -166,7 +166,7 @@ func TestAServiceThatCannotBeServedIsHeld(t *testing.T) {
 				require.Len(t, now.Incidents, 1)
 				assert.Equal(t, operator.IncidentUnserved, now.Incidents[0].Kind)
 				assert.Contains(t, now.Incidents[0].Example.Text, c.reason)
-				assert.Empty(t, now.Itself)
+				assert.Empty(t, now.Moving)
 				require.NoError(t, stop())
 				assert.Empty(t, r.Health().HeldServices)
 			})

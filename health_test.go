@@ -164,7 +164,7 @@ func TestHealthSeesTheDatabase(t *testing.T) {
 					assert.Zero(t, h.Store.FailingSince)
 					assert.Zero(t, h.Store.Failures)
 					require.NoError(t, h.Store.Err)
-					time.Sleep(health.Memory)
+					time.Sleep(health.FailureMemory)
 					require.NoError(t, r.Health().Trouble, "an old trouble does not stay for ever")
 					require.NoError(t, stop())
 					assert.Empty(t, r.Health().Loops)
@@ -268,7 +268,7 @@ func TestHealthForgets(t *testing.T) {
 		}
 		_, err := r.Cancel(t.Context(), see(t, r, b), somebody)
 		require.NoError(t, err)
-		time.Sleep(health.Memory + time.Minute)
+		time.Sleep(health.FailureMemory + time.Minute)
 		h := r.Health()
 		assert.Equal(t, health.ConditionIdle, h.Ledger.Condition, "%+v", h)
 		assert.Zero(t, h.Ledger.FailingSince)

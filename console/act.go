@@ -61,7 +61,7 @@ func act(ctx context.Context, v *visit) (*answer, error) {
 	case batch.ActionPause, batch.ActionResume, batch.ActionSetPolicy, batch.ActionRelease:
 		to, err = v.steer(ctx, do, by)
 	case actAgree:
-		seen := operator.Relied{Service: batch.ServiceID(v.form.Get("service")), Ledger: v.form.Get("ledger"), Kept: v.form.Get("kept")}
+		seen := operator.Settings{Service: batch.ServiceID(v.form.Get("service")), Ledger: v.form.Get("ledger"), Kept: v.form.Get("kept")}
 		to, err = link("lane", "service", string(seen.Service))+"#settings", v.desk.Agree(ctx, seen, by)
 	default:
 		err = &batch.InputError{Field: "do", Value: batch.Excerpt(string(do), 64), Want: "an act that the console offers"}

@@ -55,7 +55,7 @@ func topLineOf(o overview) topLine {
 		return topLine{m, strings.TrimSpace(why + " " + more)}
 	}
 	s, n := topLine{mark{toneOK, "ok", "All well"}, "no batch is open"}, 0
-	for _, m := range o.Itself {
+	for _, m := range o.Moving {
 		n += m.Batches
 	}
 	if n > 0 {

@@ -102,7 +102,7 @@ func oneBatch(ctx context.Context, v *visit) (*answer, error) {
 	}
 	withdraws := false
 	if l.Row.Prepared != nil { // without prepared bytes there is nothing to withdraw
-		if withdraws, err = v.desk.Withdraws(ctx, key.Service); err != nil && !errors.Is(err, operator.ErrNotRecorded) && !errors.Is(err, operator.ErrDisagree) {
+		if withdraws, err = v.desk.CanWithdraw(ctx, key.Service); err != nil && !errors.Is(err, operator.ErrNotRecorded) && !errors.Is(err, operator.ErrDisagree) {
 			return nil, err
 		}
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // flowCell is the time of one point of a plot.
-const flowCell = operator.FlowCell
+const flowCell = operator.CellLength
 
 // flowBody holds the plots of the last minutes, each with the number of the last half minute.
 type flowBody struct{ Plots []plot }

@@ -11,7 +11,7 @@ import (
 type laneBody struct {
 	Control  batch.Control
 	Front    front
-	Settings operator.Relied
+	Settings operator.Settings
 	Offers   []offer
 	History  []batch.Act
 	Done     *batch.Act
@@ -37,7 +37,7 @@ func lane(ctx context.Context, v *visit) (*answer, error) {
 			return nil, err
 		}
 		b.Front = drawFront(f)
-		if b.Settings, err = v.desk.Relied(ctx, scope.Service); err != nil {
+		if b.Settings, err = v.desk.Settings(ctx, scope.Service); err != nil {
 			return nil, err
 		}
 	}

@@ -101,7 +101,7 @@ func (v *visit) batchOffers(l store.Look, remedy batch.Remedy, withdraws bool) [
 }
 
 // laneOffers returns the acts upon a lane, or upon everything.
-func (v *visit) laneOffers(c batch.Control, r operator.Relied) []offer {
+func (v *visit) laneOffers(c batch.Control, r operator.Settings) []offer {
 	fields := []field{{"service", string(c.Service)}, {"version", strconv.FormatInt(c.Version, 10)}}
 	what, first := "this lane", batch.Action("")
 	if c.All {

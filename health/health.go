@@ -65,7 +65,7 @@ type PartHealth struct {
 	LastSuccess time.Time `json:"last_success,omitzero"`
 	// FailingSince is when the first call began that failed after the last success. It is zero if
 	// the part does not fail. The next success clears it and the two fields below. So does a pause
-	// of [Memory] without calls.
+	// of [FailureMemory] without calls.
 	FailingSince time.Time `json:"failing_since,omitzero"`
 	Failures     int       `json:"failures,omitzero"` // failed calls since then
 	// NoAnswerSince is since when calls to the database are under way without any answer. It is
@@ -77,9 +77,9 @@ type PartHealth struct {
 	Err error `json:"-"`
 }
 
-// Memory is how long a failure counts if no call follows it. It is longer than any pause
-// of a loop.
-const Memory = 5 * time.Minute
+// FailureMemory is how long a failure counts if no call follows it. It is longer than any pause of
+// a loop.
+const FailureMemory = 5 * time.Minute
 
 // Health is how a Runner is doing: data for readiness probes and for people. Its verdict, in
 // sentences, is [Health.Attention].
@@ -163,7 +163,8 @@ type Health struct {
 	// without a trace context.
 	DroppedTraces uint64 `json:"dropped_traces,omitzero"`
 	// Trouble is the last unexpected failure of any kind, and TroubleAt its time. It is nil if
-	// there was no failure for [Memory]. It may be over: it is no part of the verdict.
+	// there was no failure for [FailureMemory]. The failure may be over, so the verdict takes no
+	// notice of it.
 	Trouble   error     `json:"-"` // in JSON its text, as trouble
 	TroubleAt time.Time `json:"trouble_at,omitzero"`
 }

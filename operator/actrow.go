@@ -40,7 +40,7 @@ var bulkPartPattern = regexp.MustCompile(`^bulk ([0-9a-f]{32}): (.*)$`)
 // BulkPart reads the reason of an act. If the act belongs to a bulk action, it returns the
 // action's token, the reason that the person gave, and true. For an act that was done alone it
 // returns "", the reason and false.
-func BulkPart(reason string) (token, given string, is bool) {
+func BulkPart(reason string) (token, given string, ok bool) {
 	found := bulkPartPattern.FindStringSubmatch(reason)
 	if found == nil {
 		return "", reason, false

@@ -92,8 +92,8 @@ type Seen struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// Count is a number of batches that wait for the same reason.
-type Count struct {
+// CauseCount is a number of batches that wait for the same reason.
+type CauseCount struct {
 	Reason
 	Batches int `json:"batches"`
 }
@@ -109,7 +109,7 @@ type Selection struct {
 	Batches []Seen `json:"batches"`
 	// More is true if more batches match: Batches then holds the first [MaxBulk].
 	More   bool           `json:"more,omitzero"`
-	Causes []Count        `json:"causes"` // the largest first
+	Causes []CauseCount   `json:"causes"` // the largest first
 	First  []batch.Record `json:"first"`  // the first hundred
 	// Token is a digest of the bulk action, the time and the batches. Run refuses a selection
 	// whose token does not match, because the selection was changed after its preview.
@@ -302,12 +302,12 @@ func (v *view) addReasons(ctx context.Context, page []batch.Record, known map[ba
 	return nil
 }
 
-func countList(causes map[Reason]int) []Count {
-	all := make([]Count, 0, len(causes))
+func countList(causes map[Reason]int) []CauseCount {
+	all := make([]CauseCount, 0, len(causes))
 	for r, n := range causes {
-		all = append(all, Count{r, n})
+		all = append(all, CauseCount{r, n})
 	}
-	slices.SortFunc(all, func(a, b Count) int { return compareCounts(a.Batches, b.Batches, a.Reason, b.Reason) })
+	slices.SortFunc(all, func(a, b CauseCount) int { return compareCounts(a.Batches, b.Batches, a.Reason, b.Reason) })
 	return all
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// FlowCell is the length of time of one [Cell].
-const FlowCell = 15 * time.Second
+// CellLength is the length of time of one [Cell].
+const CellLength = 15 * time.Second
 
 // The queue grows if each of the last minGrowingCounts counts is above the one before, and the
 // kept counts grow by more than 1/growPercent of the rate at which batches become final.
@@ -32,7 +32,7 @@ func Cells(instances []store.Instance) []Cell {
 	for _, i := range instances {
 		rates, n := make([]float64, len(cells)), make([]float64, len(cells))
 		for _, f := range i.Flows {
-			at := len(cells) - 1 - int((i.Unseen+f.Ago+f.Took/2)/FlowCell)
+			at := len(cells) - 1 - int((i.Unseen+f.Ago+f.Took/2)/CellLength)
 			if at < 0 || at >= len(cells) || f.Took <= 0 {
 				continue
 			}

@@ -49,15 +49,15 @@ const (
 	frontWindow = 50
 )
 
-// Front returns the front of a lane: at most n batches that were attempted and n that wait, where
-// n is at most 100. Rows is empty for a lane without open batches. It needs a store with
-// [store.CanSurvey].
-func (d *Desk) Front(ctx context.Context, service batch.ServiceID, n int) (Front, error) {
-	n = min(max(n, 1), maxFront)
-	q := store.SurveyQuery{Services: []batch.ServiceID{service}, Window: max(n, frontWindow)}.Bounded()
+// Front returns the front of a lane: at most limit batches that were attempted and limit that
+// wait, where limit is at most 100. Rows is empty for a lane without open batches. It needs a
+// store with [store.CanSurvey].
+func (d *Desk) Front(ctx context.Context, service batch.ServiceID, limit int) (Front, error) {
+	limit = min(max(limit, 1), maxFront)
+	q := store.SurveyQuery{Services: []batch.ServiceID{service}, Window: max(limit, frontWindow)}.Bounded()
 	f := Front{Service: service, Rows: []FrontRow{}, Text: "No batch of the lane is open."}
 	v := d.newView()
-	_, _, err := v.judgePage(ctx, q, func(at time.Time, l store.LaneSurvey, items []item) { f = frontOf(at, l, items, q, n) })
+	_, _, err := v.judgePage(ctx, q, func(at time.Time, l store.LaneSurvey, items []item) { f = frontOf(at, l, items, q, limit) })
 	if err != nil {
 		return Front{}, fmt.Errorf("front of %s: %w", batch.Only(service), err)
 	}

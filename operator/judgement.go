@@ -32,11 +32,11 @@ const (
 
 // judgement derives incidents from the facts that were read.
 type judgement struct {
-	Sight
+	Facts
 	now       time.Time
 	incidents map[IncidentKind]*Incident
 	gone      []Incident
-	moving    map[batch.Cause]*Moving
+	moving    map[batch.Cause]*MovingGroup
 	// closed is the kind of incident because of which no instance posts anything; "" if an
 	// instance posts. pausedLedgers holds the ledgers to which no instance posts, with the kind of
 	// incident.
@@ -366,7 +366,7 @@ func (x *judgement) addMoving(g Group) {
 	root := cmp.Or(g.Root, g.Cause)
 	m := x.moving[root]
 	if m == nil {
-		m = &Moving{Group: Group{Reason: Reason{Cause: root}}}
+		m = &MovingGroup{Group: Group{Reason: Reason{Cause: root}}}
 		x.moving[root] = m
 	}
 	m.Batches += g.Batches
@@ -435,7 +435,7 @@ func (x *judgement) whyHeld(c batch.Cause, ledger string) string {
 // whyHeldBy returns whyLaneHeld from the stored counts and instances alone: the reason, since when
 // it holds, and the instances.
 func whyHeldBy(c batch.Cause, service batch.ServiceID, ledger string, counted bool, s store.Stats) string {
-	x := judgement{Sight: Sight{Stats: s, Counted: counted}, incidents: map[IncidentKind]*Incident{}}
+	x := judgement{Facts: Facts{Stats: s, Counted: counted}, incidents: map[IncidentKind]*Incident{}}
 	x.judgeInstances()
 	return x.whyLaneHeld(c, service, ledger)
 }

@@ -6,7 +6,7 @@
 // ResendQuiet, and an explanation has to know the strategy and the length of claims. Each Runner
 // records these settings in the store under the name of the ledger that serves a service, and a
 // [Desk] reads them there. If they are not on record, or if Runners recorded different ones, the
-// Desk refuses with a [*SettingsError] and never guesses. [Desk.Relied] shows the record.
+// Desk refuses with a [*SettingsError] and never guesses. [Desk.Settings] shows the record.
 package operator
 
 import (
@@ -107,9 +107,10 @@ func (d *Desk) Withdraw(ctx context.Context, seen batch.Record, by batch.By) (ba
 	return d.acts.Withdraw(ctx, seen, by)
 }
 
-// Withdraws reports whether [Desk.Withdraw] works for a service: whether its ledger can prevent a
-// batch under way from taking effect. The error is a [*SettingsError] where that is not on record.
-func (d *Desk) Withdraws(ctx context.Context, service batch.ServiceID) (bool, error) {
+// CanWithdraw reports whether [Desk.Withdraw] works for a service: whether its ledger can prevent
+// a batch under way from taking effect. The error is a [*SettingsError] where that is not on
+// record.
+func (d *Desk) CanWithdraw(ctx context.Context, service batch.ServiceID) (bool, error) {
 	can, _, err := d.canWithdraw(ctx, service)
 	return can, err
 }
@@ -119,13 +120,13 @@ func (d *Desk) Acquit(ctx context.Context, seen batch.Record, by batch.By) (batc
 	return d.acts.Acquit(ctx, seen, by)
 }
 
-// Refuses returns the error that an act upon the batch would return now, and does not act. A
+// CheckAct returns the error that an act upon the batch would return now, and does not act. A
 // caller can use it to ask for no confirmation of an act that cannot be done. The error is nil
 // where the act would be done, where the batch has changed since the person saw it (the act itself
 // reports that), and where the store lacks [store.CanInspect]. The ruling is read only for
 // [batch.ActionDecide].
-func (d *Desk) Refuses(ctx context.Context, seen batch.Record, do batch.Action, ruling batch.Ruling) error {
-	return d.acts.Refuses(ctx, seen, do, ruling)
+func (d *Desk) CheckAct(ctx context.Context, seen batch.Record, do batch.Action, ruling batch.Ruling) error {
+	return d.acts.CheckAct(ctx, seen, do, ruling)
 }
 
 // Pause stops the posting of a lane, or of all lanes, from the next claim of any instance on. It

@@ -327,9 +327,9 @@ func TestARequeueNeedsTheRecord(t *testing.T) {
 	})
 }
 
-func (o *office) relied(s batch.ServiceID) operator.Relied {
+func (o *office) relied(s batch.ServiceID) operator.Settings {
 	o.Helper()
-	r, err := o.Relied(o.ctx(), s)
+	r, err := o.Settings(o.ctx(), s)
 	require.NoError(o, err)
 	return r
 }

@@ -21,12 +21,12 @@ var (
 	// service, the record holds only for the services that it names. A Runner's own Explain and
 	// Requeue need no record.
 	ErrNotRecorded = errors.New("operator: not on record")
-	// ErrDisagree: Runners recorded different settings. [Desk.Relied] shows them. Once no process
-	// has the other settings any more, a person says so with [Desk.Agree].
+	// ErrDisagree: Runners recorded different settings. [Desk.Settings] shows them. Once no
+	// process has the other settings any more, a person says so with [Desk.Agree].
 	ErrDisagree = errors.New("operator: the instances disagree")
 )
 
-// SettingsError names the setting that a Desk needs and does not know. [Desk.Relied] shows the
+// SettingsError names the setting that a Desk needs and does not know. [Desk.Settings] shows the
 // record.
 type SettingsError struct {
 	Service batch.ServiceID
@@ -48,8 +48,8 @@ func (e *SettingsError) Error() string {
 // Unwrap returns ErrNotRecorded or ErrDisagree.
 func (e *SettingsError) Unwrap() error { return e.Err }
 
-// Relied is the record of the settings that Runners use for a service.
-type Relied struct {
+// Settings is the record of the settings that Runners use for a service.
+type Settings struct {
 	Service batch.ServiceID `json:"service"`
 	// Ledger is the name of the ledger that serves the service; "" if no Runner has taken batches
 	// of the service yet.
@@ -64,13 +64,13 @@ type Relied struct {
 	Disagree bool `json:"disagree"`
 }
 
-// Relied returns the record of the settings that Runners use for a service.
-func (d *Desk) Relied(ctx context.Context, service batch.ServiceID) (Relied, error) {
+// Settings returns the record of the settings that Runners use for a service.
+func (d *Desk) Settings(ctx context.Context, service batch.ServiceID) (Settings, error) {
 	r, err := d.readServiceRecord(ctx, service)
 	if err != nil {
-		return Relied{}, fmt.Errorf("settings of %s: %w", batch.Only(service), err)
+		return Settings{}, fmt.Errorf("settings of %s: %w", batch.Only(service), err)
 	}
-	return Relied{Service: service, Ledger: r.ledger, Kept: r.text, Disagree: r.Disagree(neverSame)}, nil
+	return Settings{Service: service, Ledger: r.ledger, Kept: r.text, Disagree: r.Disagree(neverSame)}, nil
 }
 
 // Agree says that no process uses the other settings any more: an instance with a wrong setting
@@ -78,7 +78,7 @@ func (d *Desk) Relied(ctx context.Context, service batch.ServiceID) (Relied, err
 // that the person saw, and adds the person's name to it. If the record has changed since, Agree
 // does nothing, and the error is [batch.ErrMovedOn]. If the person is wrong, a requeued batch may
 // be sent too early, and explanations may be wrong.
-func (d *Desk) Agree(ctx context.Context, seen Relied, by batch.By) error {
+func (d *Desk) Agree(ctx context.Context, seen Settings, by batch.By) error {
 	if err := by.Validate(); err != nil {
 		return fmt.Errorf("agree: %w", err)
 	}

@@ -29,12 +29,12 @@ type SearchQuery struct {
 	Within time.Duration
 }
 
-// Searched is an answer of [Desk.Search].
-type Searched struct {
+// SearchResult is an answer of [Desk.Search].
+type SearchResult struct {
 	// Batches are the oldest batches that match.
 	Batches []batch.Record `json:"batches"`
 	// Looked is the number of open batches that were read.
-	Looked int `json:"looked"`
+	Examined int `json:"examined"`
 	// Incomplete is true if the search ended before all open batches were read: the time ran out,
 	// or more than Limit batches match.
 	Incomplete bool `json:"incomplete,omitzero"`
@@ -44,14 +44,14 @@ type Searched struct {
 // the number of open batches, for at most q.Within. It changes nothing. It needs a store with
 // [store.CanList], and with [store.CanSurvey] if q has causes. The error is a [*batch.InputError]
 // for an invalid Trace, and for a [Filter] with an age below 0 or an empty list.
-func (d *Desk) Search(ctx context.Context, q SearchQuery) (Searched, error) {
+func (d *Desk) Search(ctx context.Context, q SearchQuery) (SearchResult, error) {
 	if id, err := hex.DecodeString(q.Trace); err != nil || len(id) != 16 && q.Trace != "" {
-		return Searched{}, fmt.Errorf("search: %w", &batch.InputError{
+		return SearchResult{}, fmt.Errorf("search: %w", &batch.InputError{
 			Field: "SearchQuery.Trace", Value: batch.Excerpt(q.Trace, 64), Want: "32 hexadecimal digits",
 		})
 	}
 	if err := q.Filter.check(); err != nil {
-		return Searched{}, fmt.Errorf("search: %w", err)
+		return SearchResult{}, fmt.Errorf("search: %w", err)
 	}
 	if q.Within <= 0 {
 		q.Within = 2 * time.Second
@@ -62,18 +62,18 @@ func (d *Desk) Search(ctx context.Context, q SearchQuery) (Searched, error) {
 	q.Limit = min(q.Limit, 1000)
 	bounded, cancel := context.WithTimeout(ctx, q.Within)
 	defer cancel()
-	found := Searched{Batches: []batch.Record{}}
+	found := SearchResult{Batches: []batch.Record{}}
 	err := d.search(bounded, q, &found)
 	switch {
 	case err != nil && ctx.Err() == nil && bounded.Err() != nil:
 		found.Incomplete = true
 	case err != nil:
-		return Searched{}, fmt.Errorf("search: %w", err)
+		return SearchResult{}, fmt.Errorf("search: %w", err)
 	}
 	return found, nil
 }
 
-func (d *Desk) search(ctx context.Context, q SearchQuery, found *Searched) error {
+func (d *Desk) search(ctx context.Context, q SearchQuery, found *SearchResult) error {
 	if q.Quarantined {
 		return nil
 	}
@@ -84,7 +84,7 @@ func (d *Desk) search(ctx context.Context, q SearchQuery, found *Searched) error
 		if err != nil {
 			return err
 		}
-		found.Looked += len(page)
+		found.Examined += len(page)
 		page = slices.DeleteFunc(page, func(rec batch.Record) bool { return !q.matches(rec) })
 		if len(q.Causes) > 0 {
 			if err := v.addReasons(ctx, page, reasons); err != nil {

@@ -26,7 +26,7 @@ func TestSearch(t *testing.T) {
 		_, err := o.Cancel(o.ctx(), gone, ada)
 		require.NoError(o, err)
 
-		search := func(q operator.SearchQuery) operator.Searched {
+		search := func(q operator.SearchQuery) operator.SearchResult {
 			o.Helper()
 			got, err := o.Search(o.ctx(), q)
 			require.NoError(o, err)
@@ -36,7 +36,7 @@ func TestSearch(t *testing.T) {
 			o.Helper()
 			got := search(q)
 			assert.False(o, got.Incomplete)
-			assert.Equal(o, 1202, got.Looked)
+			assert.Equal(o, 1202, got.Examined)
 			for _, rec := range got.Batches {
 				ids = append(ids, rec.ID)
 			}
@@ -61,7 +61,7 @@ func TestSearch(t *testing.T) {
 		service := batch.ServiceID("s")
 		behind := search(operator.SearchQuery{Filter: operator.Filter{Service: &service, Causes: []batch.Cause{batch.CauseBehind}}})
 		assert.Len(o, behind.Batches, 2)
-		assert.Equal(o, 3, behind.Looked)
+		assert.Equal(o, 3, behind.Examined)
 
 		some := search(operator.SearchQuery{Limit: 7})
 		assert.Len(o, some.Batches, 7)
@@ -99,7 +99,7 @@ func TestSearchEndsInTime(t *testing.T) {
 		got, err := desk.Search(t.Context(), operator.SearchQuery{Attempts: 1, Within: 2500 * time.Millisecond})
 		require.NoError(t, err)
 		assert.True(t, got.Incomplete)
-		assert.Equal(t, 2000, got.Looked)
+		assert.Equal(t, 2000, got.Examined)
 		assert.Equal(t, 2500*time.Millisecond, time.Since(begin))
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)

@@ -18,8 +18,8 @@ const (
 	maxLeftRows  = 1000   // most batches that are read to find those left by gone instances
 )
 
-// Sight is all that a Desk reads in order to say what is wrong.
-type Sight struct {
+// Facts are all that a Desk reads in order to say what is wrong.
+type Facts struct {
 	Causes Causes      `json:"causes"`
 	Stats  store.Stats `json:"stats"`
 	// Counted is true if the store keeps counts and instances; otherwise Stats is the zero value.
@@ -42,17 +42,17 @@ type Sight struct {
 
 // Situation holds the incidents; the command, the console and the pages show the same.
 type Situation struct {
-	Sight
+	Facts
 	State State `json:"state"`
 	// Incidents are sorted, the worst first.
 	Incidents []Incident `json:"incidents"`
-	// Itself are the batches that move by themselves and belong to no incident, by their cause,
+	// Moving are the batches that move by themselves and belong to no incident, by their cause,
 	// with the batches behind them.
-	Itself []Moving `json:"itself"`
+	Moving []MovingGroup `json:"moving"`
 }
 
-// Moving holds batches that move by themselves: a group, and the batches behind it.
-type Moving struct {
+// MovingGroup holds batches that move by themselves: a group, and the batches behind it.
+type MovingGroup struct {
 	Group
 	// Behind is how many of the group's batches wait behind others of the group.
 	Behind int `json:"behind,omitzero"`
@@ -64,14 +64,14 @@ type Moving struct {
 // Situation says what is wrong. It reads what [Desk.Causes] and [Desk.Stats] read, and the
 // controls of lanes. With a store that keeps no counts it finds no incidents about instances.
 func (d *Desk) Situation(ctx context.Context, q CausesQuery) (Situation, error) {
-	s, err := d.readSight(ctx, q)
+	s, err := d.readFacts(ctx, q)
 	if err != nil {
 		return Situation{}, fmt.Errorf("situation: %w", err)
 	}
 	return s.Situation(), nil
 }
 
-func (d *Desk) readSight(ctx context.Context, q CausesQuery) (s Sight, err error) {
+func (d *Desk) readFacts(ctx context.Context, q CausesQuery) (s Facts, err error) {
 	if s.Stats, s.Counted, err = d.readCounts(ctx); err != nil {
 		return s, err
 	}
@@ -172,8 +172,8 @@ func (d *Desk) countLeft(ctx context.Context, instances []store.Instance) (map[s
 }
 
 // Situation derives the incidents from the facts that were read. It is a pure function.
-func (s Sight) Situation() Situation {
-	x := judgement{Sight: s, now: s.Causes.At.Add(s.Causes.Age), incidents: map[IncidentKind]*Incident{}, moving: map[batch.Cause]*Moving{}}
+func (s Facts) Situation() Situation {
+	x := judgement{Facts: s, now: s.Causes.At.Add(s.Causes.Age), incidents: map[IncidentKind]*Incident{}, moving: map[batch.Cause]*MovingGroup{}}
 	if x.now.IsZero() {
 		x.now = s.Stats.At.Add(s.Stats.Age)
 	}
@@ -182,7 +182,7 @@ func (s Sight) Situation() Situation {
 	x.judgeGroups()
 	x.judgeCounts()
 	x.judgeFlow()
-	out := Situation{Sight: s, Incidents: []Incident{}, Itself: []Moving{}}
+	out := Situation{Facts: s, Incidents: []Incident{}, Moving: []MovingGroup{}}
 	for _, kind := range incidentKinds {
 		if i := x.incidents[kind]; i != nil {
 			out.Incidents = append(out.Incidents, *i)
@@ -200,9 +200,9 @@ func (s Sight) Situation() Situation {
 				m.Example.Text = waitText(m.Example, m.Held)
 			}
 		}
-		out.Itself = append(out.Itself, *m)
+		out.Moving = append(out.Moving, *m)
 	}
-	slices.SortFunc(out.Itself, func(a, b Moving) int { return compareCounts(a.Batches, b.Batches, a.Reason, b.Reason) })
+	slices.SortFunc(out.Moving, func(a, b MovingGroup) int { return compareCounts(a.Batches, b.Batches, a.Reason, b.Reason) })
 	out.State = x.state(out.Incidents)
 	return out
 }

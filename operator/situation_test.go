@@ -21,7 +21,7 @@ import (
 var looked = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
 // wrong returns the only incident of a kind.
-func wrong(t *testing.T, s operator.Sight, kind operator.IncidentKind) operator.Incident {
+func wrong(t *testing.T, s operator.Facts, kind operator.IncidentKind) operator.Incident {
 	var found []operator.Incident
 	for _, i := range s.Situation().Incidents {
 		if i.Kind == kind {
@@ -46,7 +46,7 @@ func TestAnIncidentIsAboutOneLane(t *testing.T) {
 		e := batch.Explanation{Key: batch.Key{Service: held.Service, ID: "x"}, Cause: cause, Control: held}
 		return operator.Group{Reason: operator.Reason{Cause: cause}, Batches: 1, Lanes: 1, Example: e}
 	}
-	sight := operator.Sight{Causes: operator.Causes{At: looked}, Held: []batch.Control{a, b, c}}
+	sight := operator.Facts{Causes: operator.Causes{At: looked}, Held: []batch.Control{a, b, c}}
 	for kind, cause := range map[operator.IncidentKind]batch.Cause{operator.IncidentHalted: batch.CauseHalted, operator.IncidentPaused: batch.CausePaused} {
 		sight.Causes.Groups = nil
 		i := wrong(t, sight, kind)
@@ -69,7 +69,7 @@ func TestAnIncidentIsAboutOneLane(t *testing.T) {
 // The state is not "all well" if the survey did not reach all lanes, and batches that were only
 // counted make incidents, too.
 func TestALookThatDidNotFinish(t *testing.T) {
-	sight := operator.Sight{Causes: operator.Causes{At: looked}}
+	sight := operator.Facts{Causes: operator.Causes{At: looked}}
 	assert.Equal(t, operator.StateWell, sight.Situation().State)
 	sight.Causes.Incomplete = true
 	assert.Equal(t, operator.StatePart, sight.Situation().State)
@@ -99,13 +99,13 @@ func TestACallIsAnIncident(t *testing.T) {
 		return operator.Group{Reason: operator.Reason{Cause: cause, Remedy: remedy, Called: cause != batch.CauseDecision}, Batches: 1, Lanes: 1, Example: e}
 	}
 	stuck, decide := group("stuck", batch.CauseDelayed, batch.RemedyWait), group("doubt", batch.CauseDecision, batch.RemedyDecide)
-	sight := operator.Sight{Causes: operator.Causes{At: looked, Groups: []operator.Group{stuck}}}
+	sight := operator.Facts{Causes: operator.Causes{At: looked, Groups: []operator.Group{stuck}}}
 	i := wrong(t, sight, operator.IncidentDecision)
 	assert.Equal(t, "A person has to decide about 1 batch.", i.Text)
 	assert.Equal(t, "dltbatch explain stuck", i.Command, "no ruling ends it")
 	assert.Equal(t, "why of stuck.", i.Why)
 	assert.Equal(t, operator.StatePerson, sight.Situation().State)
-	assert.Empty(t, sight.Situation().Itself)
+	assert.Empty(t, sight.Situation().Moving)
 
 	sight.Causes.Groups = []operator.Group{stuck, decide}
 	i = wrong(t, sight, operator.IncidentDecision)
@@ -121,7 +121,7 @@ func TestWhatEndsByItselfIsNotWell(t *testing.T) {
 		Reason: operator.Reason{Cause: batch.CauseDelayed, Kind: batch.KindBusy}, Batches: 1, Lanes: 1, Attempts: 9,
 		Example: batch.Explanation{Key: batch.Key{Service: "s", ID: "x"}, Cause: batch.CauseDelayed, Text: "text"},
 	}
-	sight := operator.Sight{Causes: operator.Causes{At: looked, Groups: []operator.Group{busy}}}
+	sight := operator.Facts{Causes: operator.Causes{At: looked, Groups: []operator.Group{busy}}}
 	assert.True(t, wrong(t, sight, operator.IncidentLedgerBusy).ByItself)
 	assert.Equal(t, operator.StateWaits, sight.Situation().State)
 
@@ -135,7 +135,7 @@ func TestWhatEndsByItselfIsNotWell(t *testing.T) {
 
 // Counts are old ten minutes after the longest rest of a live instance.
 func TestCountsOfInstancesThatRest(t *testing.T) {
-	sight := operator.Sight{Causes: operator.Causes{At: looked}, Counted: true}
+	sight := operator.Facts{Causes: operator.Causes{At: looked}, Counted: true}
 	sight.Stats.Instances = []store.Instance{{Name: "a", Live: true, Every: 15 * time.Second}, {Name: "b", Live: true, Every: time.Hour}, {Name: "c", Every: 24 * time.Hour}}
 	sight.Stats.At, sight.Stats.Age = looked.Add(-time.Hour), time.Hour
 	assert.Empty(t, sight.Situation().Incidents)
@@ -150,7 +150,7 @@ func TestTheMostAttemptsCount(t *testing.T) {
 		Reason: operator.Reason{Cause: batch.CauseDelayed, Kind: batch.KindUnavailable}, Batches: 2, Lanes: 2, Attempts: 9,
 		Example: batch.Explanation{Key: batch.Key{Service: "a", ID: "x"}, Attempts: 1},
 	}
-	wrong(t, operator.Sight{Causes: operator.Causes{At: looked, Groups: []operator.Group{g}}}, operator.IncidentLedgerDown)
+	wrong(t, operator.Facts{Causes: operator.Causes{At: looked, Groups: []operator.Group{g}}}, operator.IncidentLedgerDown)
 }
 
 // A lane or a batch whose name begins with "-" is not read as a flag of a suggested command.
@@ -190,14 +190,14 @@ func TestEachIncidentSaysSinceWhen(t *testing.T) {
 		operator.IncidentDisagree: group(operator.CauseUnknown, operator.MissingAgreement), operator.IncidentUnserved: group(batch.CauseUnserved, ""),
 		operator.IncidentNotRecorded: group(operator.CauseUnknown, operator.MissingRecord), operator.IncidentHeld: group(batch.CauseHeld, ""),
 	} {
-		is := wrong(t, operator.Sight{Causes: operator.Causes{At: looked, Groups: []operator.Group{g}}}, kind)
+		is := wrong(t, operator.Facts{Causes: operator.Causes{At: looked, Groups: []operator.Group{g}}}, kind)
 		assert.Equal(t, looked.Add(-time.Hour), is.Since, kind)
 		assert.Equal(t, time.Hour, is.For, kind)
 	}
 	of := func(name string, warns time.Duration) store.Instance {
 		return store.Instance{Name: name, Live: true, Seen: looked, Warnings: []string{"The log grows."}, WarnsFor: warns}
 	}
-	warns := operator.Sight{Causes: operator.Causes{At: looked}, Counted: true, Stats: store.Stats{Instances: []store.Instance{of("a", time.Minute), of("b", 2*time.Minute)}}}
+	warns := operator.Facts{Causes: operator.Causes{At: looked}, Counted: true, Stats: store.Stats{Instances: []store.Instance{of("a", time.Minute), of("b", 2*time.Minute)}}}
 	assert.Equal(t, looked.Add(-2*time.Minute), wrong(t, warns, operator.IncidentStore).Since, "that of the oldest")
 }
 
@@ -206,10 +206,10 @@ func TestAQueueGrowsSinceOneMoment(t *testing.T) {
 	var counts store.Totals
 	var since []time.Time
 	for n := range 40 {
-		at := looked.Add(time.Duration(n) * operator.FlowCell)
+		at := looked.Add(time.Duration(n) * operator.CellLength)
 		counts = store.Totals{At: at, Open: map[batch.State]int{batch.Queued: 100 * n}}.After(counts)
-		sight := operator.Sight{Counted: true, Stats: store.Stats{Totals: counts}, Causes: operator.Causes{At: at}}
-		sight.Stats.Instances = []store.Instance{{Name: "one", Live: true, Flows: []store.Flow{{Took: operator.FlowCell, Final: 1}}}}
+		sight := operator.Facts{Counted: true, Stats: store.Stats{Totals: counts}, Causes: operator.Causes{At: at}}
+		sight.Stats.Instances = []store.Instance{{Name: "one", Live: true, Flows: []store.Flow{{Took: operator.CellLength, Final: 1}}}}
 		if n >= 4 {
 			since = append(since, wrong(t, sight, operator.IncidentGrowing).Since)
 		}
@@ -241,8 +241,8 @@ func TestALaneBehindAGate(t *testing.T) {
 		assert.Contains(o, says("other", "o"), "the next round of a running instance takes it")
 		now, err := o.Situation(o.ctx(), operator.CausesQuery{})
 		require.NoError(o, err)
-		require.Len(o, now.Itself, 1)
-		for _, m := range now.Itself {
+		require.Len(o, now.Moving, 1)
+		for _, m := range now.Moving {
 			assert.Equal(o, m.Example.Service == "s", m.Held != "")
 		}
 

@@ -22,7 +22,7 @@ const (
 	StepCalled   StepKind = "called"   // nothing more can be found out: a person has to decide
 	StepAct      StepKind = "act"      // a person acted
 	StepOutcome  StepKind = "outcome"  // the batch became final
-	StepAhead    StepKind = "ahead"    // something is due, unless another step comes first
+	StepDue      StepKind = "due"      // something is due, unless another step comes first
 	StepRemoved  StepKind = "removed"  // retention removed the batch
 )
 
@@ -206,7 +206,7 @@ func (t *timeline) end(reports []batch.Report, history []batch.Act) {
 			continue
 		}
 		if !r.Final() && due.at.After(t.now) {
-			t.add(Step{At: due.at, Kind: StepAhead, Tone: TonePlain, Title: due.title})
+			t.add(Step{At: due.at, Kind: StepDue, Tone: TonePlain, Title: due.title})
 		}
 	}
 	t.add(Step{At: r.PrunedAt, Kind: StepRemoved, Tone: TonePlain, Title: "Removed by retention"})

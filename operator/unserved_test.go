@@ -59,7 +59,7 @@ func TestALaneThatNoInstanceServes(t *testing.T) {
 		assert.Equal(o, batch.CausePaused, e.Cause, "a person moves that first")
 		now, err := o.Situation(o.ctx(), operator.CausesQuery{})
 		require.NoError(o, err)
-		i := wrong(o.T, now.Sight, operator.IncidentUnserved)
+		i := wrong(o.T, now.Facts, operator.IncidentUnserved)
 		assert.Equal(o, "No instance takes batches of 2 lanes.", i.Text)
 		assert.True(o, strings.HasPrefix(i.Command, "dltbatch explain "), i.Command)
 

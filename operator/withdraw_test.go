@@ -53,7 +53,7 @@ func TestWithdraw(t *testing.T) {
 		_, err = o.Withdraw(o.ctx(), o.see(a), ada)
 		require.ErrorIs(o, err, batch.ErrNotAllowed)
 		require.ErrorContains(o, err, `the ledger "ledger" cannot keep a batch from taking effect`)
-		can, err := o.Withdraws(o.ctx(), "s")
+		can, err := o.CanWithdraw(o.ctx(), "s")
 		require.NoError(o, err)
 		assert.False(o, can)
 		for _, x := range []batch.Batch{a, b} {

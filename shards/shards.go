@@ -14,9 +14,10 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Number returns the number of the shard, of s, to which a lane belongs, for ever: the first 8
-// bytes of the SHA-256 of its service, as a big-endian number, modulo s.
-func Number(service batch.ServiceID, s int) int { return store.ShardOf(service, s) }
+// Number returns the number, from 0 on, of the shard to which a lane belongs for ever, where there
+// are of shards: the first 8 bytes of the SHA-256 of its service, as a big-endian number, modulo
+// of.
+func Number(service batch.ServiceID, of int) int { return store.ShardOf(service, of) }
 
 // Store is a store that knows which shard it is, such as store/postgres and store/postgres/native.
 type Store interface {

@@ -118,7 +118,7 @@ func (a *app) batchCommand(c *cobra.Command, args int, does func(args []string, 
 		if err != nil {
 			return err
 		}
-		if err := db.desk.Refuses(ctx, rec, batch.Action(c.Name()), act.ruling); err != nil { // a person is not asked to confirm an act that cannot be done
+		if err := db.desk.CheckAct(ctx, rec, batch.Action(c.Name()), act.ruling); err != nil { // a person is not asked to confirm an act that cannot be done
 			return err
 		}
 		question := act.asks
@@ -510,14 +510,14 @@ func (a *app) settings() *cobra.Command {
 			return nil
 		},
 		Long: `Shows what Runners have recorded about the ledger that serves a service: explanations and requeues
-need it. The JSON is operator.Relied; "kept" is the record, as JSON in a text.`,
+need it. The JSON is operator.Settings; "kept" is the record, as JSON in a text.`,
 	}
 	return a.databasesCommand(c, func(ctx context.Context, all *databases, args []string) error {
 		db, service, known, err := all.findLane(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		r, err := db.desk.Relied(ctx, service)
+		r, err := db.desk.Settings(ctx, service)
 		if err != nil {
 			return err
 		}
@@ -530,7 +530,7 @@ need it. The JSON is operator.Relied; "kept" is the record, as JSON in a text.`,
 	})
 }
 
-func (p *page) printRelied(r operator.Relied) {
+func (p *page) printRelied(r operator.Settings) {
 	if r.Ledger == "" {
 		p.line("no instance serves lane %s, and none has served it: nothing is on record", laneText(r.Service))
 		return
@@ -553,7 +553,7 @@ func (a *app) agree() *cobra.Command {
 		Use: "agree [flags] SERVICE", Short: "End a disagreement of instances about settings", Args: cobra.ExactArgs(1),
 		Long: `Says that no process relies on the other settings any more, which "dltbatch settings" shows. A
 wrong word may send a requeued batch too early, or make explanations wrong. The act is upon the
-record that was read and shown just before. The JSON is operator.Relied after it.`,
+record that was read and shown just before. The JSON is operator.Settings after it.`,
 	}
 	t := a.addActFlags(c, true)
 	return a.databasesCommand(c, func(ctx context.Context, all *databases, args []string) error {
@@ -565,7 +565,7 @@ record that was read and shown just before. The JSON is operator.Relied after it
 		if err != nil {
 			return err
 		}
-		r, err := db.desk.Relied(ctx, service)
+		r, err := db.desk.Settings(ctx, service)
 		if err != nil {
 			return err
 		}
@@ -578,7 +578,7 @@ record that was read and shown just before. The JSON is operator.Relied after it
 		if err := db.desk.Agree(ctx, r, by); err != nil {
 			return err
 		}
-		if r, err = db.desk.Relied(ctx, r.Service); err != nil {
+		if r, err = db.desk.Settings(ctx, r.Service); err != nil {
 			return err
 		}
 		return a.print(r, func(p *page) { p.printRelied(r) })

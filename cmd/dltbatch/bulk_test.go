@@ -164,7 +164,7 @@ func TestSelectsByTagAndBeginning(t *testing.T) {
 			require.NoError(s, s.st.Add(s.Context(), b))
 		}
 		found := func(args ...string) (all []string) {
-			for _, r := range reads[operator.Searched](s, append([]string{"search"}, args...)...).Batches {
+			for _, r := range reads[operator.SearchResult](s, append([]string{"search"}, args...)...).Batches {
 				all = append(all, string(r.ID))
 			}
 			return all

@@ -30,7 +30,7 @@ JSON is operator.Causes with the incidents.`,
 		if err != nil {
 			return err
 		}
-		found, answer := joinSituations(all, answers, func(s operator.Situation) causesAnswer { return causesAnswer{incidentsOf(s), s.Itself, s.Causes} })
+		found, answer := joinSituations(all, answers, func(s operator.Situation) causesAnswer { return causesAnswer{incidentsOf(s), s.Moving, s.Causes} })
 		return a.print(answer, func(p *page) { p.printCauses(found) })
 	})
 }
@@ -38,7 +38,7 @@ JSON is operator.Causes with the incidents.`,
 // causesAnswer is what "causes" prints.
 type causesAnswer struct {
 	incidentsPart
-	Itself []operator.Moving `json:"itself"`
+	Moving []operator.MovingGroup `json:"moving"`
 	operator.Causes
 }
 
@@ -48,10 +48,10 @@ func (p *page) printCauses(s operator.Situation) {
 	}
 	p.printIncidents(s.Incidents, "causes")
 	switch {
-	case len(s.Itself) > 0:
+	case len(s.Moving) > 0:
 		p.line("moves by itself:")
 		t := p.table("BATCHES", "LANES", "CAUSE", "BEHIND", "ERROR", "OLDEST", "FOR EXAMPLE")
-		for _, m := range s.Itself {
+		for _, m := range s.Moving {
 			cause := string(m.Cause)
 			if m.Sampled {
 				cause += ", sampled"
@@ -59,7 +59,7 @@ func (p *page) printCauses(s operator.Situation) {
 			t.row(plain, countText(m.Batches, m.AtLeast), m.Lanes, cause, m.Behind, m.Kind, ageText(m.Oldest), m.Example.ID)
 		}
 		t.end()
-		for _, m := range s.Itself {
+		for _, m := range s.Moving {
 			if m.Held != "" {
 				p.line("%s of %s: %s", p.id(string(m.Example.ID)), laneText(m.Example.Service), p.ids(m.Held))
 			}

@@ -94,8 +94,8 @@ var answers = []struct {
 	command string
 	answer  any
 }{
-	{"status", statusAnswer{}}, {"causes", causesAnswer{}}, {"list", batchesAnswer{}}, {"search", operator.Searched{}}, {"search TEXT", operator.Lookup{}}, {"show", showAnswer{}}, {"explain", explainAnswer{}},
-	{"lanes", laneList{}}, {"instances", instanceList{}}, {"history", historyList{}}, {"settings, agree", operator.Relied{}},
+	{"status", statusAnswer{}}, {"causes", causesAnswer{}}, {"list", batchesAnswer{}}, {"search", operator.SearchResult{}}, {"search TEXT", operator.Lookup{}}, {"show", showAnswer{}}, {"explain", explainAnswer{}},
+	{"lanes", laneList{}}, {"instances", instanceList{}}, {"history", historyList{}}, {"settings, agree", operator.Settings{}},
 	{"cancel, requeue, decide, withdraw, acquit, a line of export", batch.Record{}}, {"pause, resume, policy, release", batch.Control{}},
 	{"bulk preview", operator.Selection{}}, {"bulk run, resume, cancel, show", bulkAnswer{}}, {"bulk list", bulkList{}}, {"orders", ordersAnswer{}}, {"a line of export --orders", order.Record{}},
 	{"migrate", schemaAnswer{}}, {"move", moveAnswer{}}, {"prune", pruneAnswer{}}, {"doctor", diagnosis{}}, {"console", consoleAnswer{}}, {"an error", failure{}},

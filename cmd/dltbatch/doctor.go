@@ -412,7 +412,7 @@ func (x *exam) settings(ctx context.Context) error {
 			continue
 		}
 		known[l.Ledger] = true
-		r, err := x.db.desk.Relied(ctx, l.Service)
+		r, err := x.db.desk.Settings(ctx, l.Service)
 		if err != nil {
 			return err
 		}

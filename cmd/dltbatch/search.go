@@ -133,7 +133,7 @@ func (a *app) search() *cobra.Command {
 their names: whole, or by the beginning, open or final, up to --limit of each (default 20, at most
 100). Upper and lower case differ. The JSON is operator.Lookup. Without a TEXT it reads the open
 batches, the oldest first, and lists those with all the properties of the flags. It ends after
---within, and says when it did not see all. The JSON is operator.Searched. Payloads are never
+--within, and says when it did not see all. The JSON is operator.SearchResult. Payloads are never
 shown.`,
 	}
 	read := a.addFilterFlags(c, &q.Filter)
@@ -151,7 +151,7 @@ shown.`,
 			return err
 		}
 		where.timeLimit = q.Within
-		answers, err := askAll(ctx, where, func(ctx context.Context, db *database) (operator.Searched, error) { return db.desk.Search(ctx, q) })
+		answers, err := askAll(ctx, where, func(ctx context.Context, db *database) (operator.SearchResult, error) { return db.desk.Search(ctx, q) })
 		if err != nil {
 			return err
 		}
@@ -159,7 +159,7 @@ shown.`,
 		return a.print(found, func(p *page) {
 			p.printBatches(found.Batches)
 			if found.Incomplete {
-				p.line("there may be more: the search ended after %d open batches", found.Looked)
+				p.line("there may be more: the search ended after %d open batches", found.Examined)
 			}
 		})
 	})

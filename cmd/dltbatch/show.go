@@ -168,7 +168,7 @@ func (p *page) printTimeline(steps []operator.Step) {
 	for _, s := range steps {
 		at := timeText(s.At)
 		switch s.Kind {
-		case operator.StepAhead:
+		case operator.StepDue:
 			at = "due " + at
 		case operator.StepCalled:
 			at = "now"

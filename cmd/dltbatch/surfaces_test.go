@@ -402,7 +402,7 @@ func TestSurfacesSayTheSame(t *testing.T) {
 			if strings.HasPrefix(in.says, "Nothing is posted") { // the incident is then also about a lane that no instance has met
 				assert.Regexp(t, regexp.QuoteMeta(in.says)+"|"+regexp.QuoteMeta(in.explains), s.does("explain", "b3"), "met by nobody, or by a probe")
 				assert.Equal(t, 3, found.Batches, "all that wait")
-				assert.Empty(t, now.Itself)
+				assert.Empty(t, now.Moving)
 				whole := strings.HasPrefix(in.says, "Nothing is posted:")
 				assert.Equal(t, whole, now.State == operator.StateLedger)
 				assert.Equal(t, whole, now.Stats.Instances[0].Paused)

@@ -14,8 +14,8 @@
 //
 // The backend distinguishes a good client from a lucky one: it goes wrong on demand
 // ([Harness.Set]) and counts the submissions that reach it ([Harness.Posts]). Faults that it
-// cannot make are declared in [Harness.Lacks], with the reason, and appear in the log.
-// A client that speaks HTTP can have its backend behind a [Door], which does the common part.
+// cannot make are declared in [Harness.Lacks], with the reason, and appear in the log. A client
+// that speaks HTTP can have its backend behind a [Server], which does the common part.
 //
 // The suite uses timers only where the contract mentions time. So a client and a backend
 // without sockets can be checked in the virtual time of testing/synctest: run the [Checks] one

@@ -33,7 +33,7 @@ import (
 // never does. A batch that the suite makes and never sends would leave a nonce gap, which door
 // fills.
 type door struct {
-	*dlttest.Door
+	*dlttest.Server
 	t    dlttest.TB
 	node *evmtest.Node
 
@@ -86,10 +86,10 @@ func (d *door) open(o *evmtest.Options, client func(evm.Options) (dlt.Ledger, fu
 	d.node = evmtest.NewNode(o)
 	d.node.SetCode(contract, []byte{0x60, 0, 0x60, 0, 0xfd})
 	t.Cleanup(d.node.Close)
-	d.Door = dlttest.NewDoor(t, 1, d)
+	d.Server = dlttest.NewServer(t, 1, d)
 	var ledger dlt.Ledger
-	ledger, d.Forget = client(evm.Options{Finality: evm.Instant(), LateArrival: 50 * time.Millisecond, Grace: 50 * time.Millisecond, HeadInterval: heads})
-	t.Cleanup(d.Forget)
+	ledger, d.CloseIdle = client(evm.Options{Finality: evm.Instant(), LateArrival: 50 * time.Millisecond, Grace: 50 * time.Millisecond, HeadInterval: heads})
+	t.Cleanup(d.CloseIdle)
 	off := map[string]string{}
 	if heads == 0 {
 		off["Streams"] = "Options.HeadInterval is 0"
@@ -162,7 +162,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			receipts++
 		}
 	}
-	d.Asked(receipts)
+	d.Queried(receipts)
 	switch {
 	case d.Fault() == dlttest.StreamCut && calls[0].Method == "eth_blockNumber":
 		panic(http.ErrAbortHandler)

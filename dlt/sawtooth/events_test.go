@@ -279,7 +279,7 @@ func TestEventsOfANode(t *testing.T) {
 	}
 	n.LoseEvents()
 	commitOne(t, n, c, "unheard")
-	n.FindEvents()
+	n.RestoreEvents()
 	commitOne(t, n, c, "heard")
 	assert.True(t, soon(t, events).Live, "one is missing")
 	n.Fork(1)

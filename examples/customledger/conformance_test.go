@@ -20,10 +20,10 @@ import (
 func TestConformance(t *testing.T) {
 	dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness {
 		d := &door{notary: NewNotary(5 * time.Millisecond)}
-		d.Door = dlttest.NewDoor(t, 1, d)
+		d.Server = dlttest.NewServer(t, 1, d)
 		client := NewClient(d.URLs()[0])
-		d.Forget = client.http.CloseIdleConnections
-		t.Cleanup(d.Forget)
+		d.CloseIdle = client.http.CloseIdleConnections
+		t.Cleanup(d.CloseIdle)
 		return &dlttest.Harness{
 			Ledger: client, Batch: d.batch, Set: d.Set, Posts: d.Posts, LargestQuery: d.LargestQuery, RetryAfter: 7 * time.Second,
 			Lacks: map[dlttest.Fault]string{dlttest.NotYet: "no answer of it says of one batch that it cannot be now"},
@@ -33,7 +33,7 @@ func TestConformance(t *testing.T) {
 
 // door stands in front of the notary and makes requests fail.
 type door struct {
-	*dlttest.Door
+	*dlttest.Server
 	notary *Notary
 	made   atomic.Int64
 }
@@ -58,7 +58,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodPost {
 		d.Posted(batch.ID(ids[0]))
 	} else {
-		d.Asked(len(ids))
+		d.Queried(len(ids))
 	}
 	switch {
 	case r.Method != http.MethodPost:

@@ -73,7 +73,7 @@ func TestSituation(t *testing.T) {
 		for _, k := range kinds {
 			s.Incidents = append(s.Incidents, operator.Incident{Kind: k, Text: "It is so.", Batches: 2, Page: "instances", For: time.Minute})
 		}
-		s.Itself = []operator.Moving{{Group: operator.Group{Reason: operator.Reason{Cause: batch.CauseReady}, Batches: 3, Lanes: 1}}}
+		s.Moving = []operator.MovingGroup{{Group: operator.Group{Reason: operator.Reason{Cause: batch.CauseReady}, Batches: 3, Lanes: 1}}}
 		return s
 	}
 	list := desks.Ask(t.Context(), []operator.Situation{
@@ -94,8 +94,8 @@ func TestSituation(t *testing.T) {
 		"no_instance Shard 1: It is so. 2 1/instances", "paused Shards 1 and 3: It is so. 4 1/instances", "growing Shard 0: It is so. 2 0/instances",
 	}, texts)
 	assert.Equal(t, operator.StatePerson, all.State)
-	require.Len(t, all.Itself, 1)
-	assert.Equal(t, 9, all.Itself[0].Batches)
+	require.Len(t, all.Moving, 1)
+	assert.Equal(t, 9, all.Moving[0].Batches)
 
 	stopped := desks.Answer[operator.Situation]{Value: of(operator.StateStopped)}
 	well := desks.Answer[operator.Situation]{Shard: 1, Value: of(operator.StateWell)}

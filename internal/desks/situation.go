@@ -20,7 +20,7 @@ const IncidentShard operator.IncidentKind = "shard"
 // in that shard's console.
 func JoinSituations(list []Answer[operator.Situation], page func(shard int, address string) string) (all operator.Situation) {
 	good := WithoutErrors(list)
-	all.Incidents, all.Itself, all.Counted = shardsDownIncident(list), []operator.Moving{}, len(good) > 0
+	all.Incidents, all.Moving, all.Counted = shardsDownIncident(list), []operator.MovingGroup{}, len(good) > 0
 	all.State = worstState(good, len(list))
 	found := map[[4]string]int{} // from the texts of an incident to its index
 	var where [][]int            // the shards of each incident
@@ -48,7 +48,7 @@ func JoinSituations(list []Answer[operator.Situation], page func(shard int, addr
 				one.Since = i.Since
 			}
 		}
-		all.Itself = joinMoving(all.Itself, s.Itself)
+		all.Moving = joinMoving(all.Moving, s.Moving)
 		all.Held, all.HeldMore = append(all.Held, s.Held...), all.HeldMore || s.HeldMore
 		all.Counted = all.Counted && s.Counted
 		all.Causes.Groups = append(all.Causes.Groups, s.Causes.Groups...)
@@ -62,7 +62,7 @@ func JoinSituations(list []Answer[operator.Situation], page func(shard int, addr
 		one.Text = strings.ToUpper(name[:1]) + name[1:] + ": " + one.Text
 	}
 	slices.SortStableFunc(all.Incidents[skip:], func(a, b operator.Incident) int { return cmp.Compare(a.Kind.Rank(), b.Kind.Rank()) })
-	slices.SortStableFunc(all.Itself, func(a, b operator.Moving) int { return b.Batches - a.Batches })
+	slices.SortStableFunc(all.Moving, func(a, b operator.MovingGroup) int { return b.Batches - a.Batches })
 	if len(stats) > 0 {
 		all.Stats = totals.Sum(stats)
 	}
@@ -108,9 +108,9 @@ func worstState(good []Answer[operator.Situation], of int) operator.State {
 }
 
 // joinMoving adds the batches of a shard that move by themselves to those of the other shards.
-func joinMoving(all, more []operator.Moving) []operator.Moving {
+func joinMoving(all, more []operator.MovingGroup) []operator.MovingGroup {
 	for _, m := range more {
-		at := slices.IndexFunc(all, func(o operator.Moving) bool { return o.Reason == m.Reason })
+		at := slices.IndexFunc(all, func(o operator.MovingGroup) bool { return o.Reason == m.Reason })
 		if at < 0 {
 			all = append(all, m)
 			continue
@@ -151,10 +151,10 @@ func CompareAge(a, b batch.Record) int {
 
 // JoinSearched joins the open batches that several shards found, oldest first. limit is the
 // largest number of batches (0 means 100; at most 1,000, as in [operator.SearchQuery]).
-func JoinSearched(list []operator.Searched, limit int) operator.Searched {
-	all := operator.Searched{Batches: []batch.Record{}}
+func JoinSearched(list []operator.SearchResult, limit int) operator.SearchResult {
+	all := operator.SearchResult{Batches: []batch.Record{}}
 	for _, s := range list {
-		all.Batches, all.Looked, all.Incomplete = append(all.Batches, s.Batches...), all.Looked+s.Looked, all.Incomplete || s.Incomplete
+		all.Batches, all.Examined, all.Incomplete = append(all.Batches, s.Batches...), all.Examined+s.Examined, all.Incomplete || s.Incomplete
 	}
 	slices.SortStableFunc(all.Batches, CompareAge)
 	if limit = min(cmp.Or(max(limit, 0), 100), 1000); len(all.Batches) > limit {

@@ -169,7 +169,7 @@ func (p *partCalls) end(began, now time.Time, err error, brokenOff bool) {
 		p.failingSince, p.failures, p.err = time.Time{}, 0, nil
 	default:
 		p.since = now
-		if p.failingSince.IsZero() || now.Sub(p.failedAt) >= health.Memory {
+		if p.failingSince.IsZero() || now.Sub(p.failedAt) >= health.FailureMemory {
 			p.failingSince, p.failures = began, 0
 		}
 		p.failedAt, p.err = now, err
@@ -183,7 +183,7 @@ func (p *partCalls) health(now time.Time) health.PartHealth {
 		h.NoAnswerSince = p.since
 	}
 	switch {
-	case !p.failingSince.IsZero() && (p.inFlight > 0 || now.Sub(p.failedAt) < health.Memory):
+	case !p.failingSince.IsZero() && (p.inFlight > 0 || now.Sub(p.failedAt) < health.FailureMemory):
 		h.Condition, h.FailingSince, h.Failures, h.Err = health.ConditionFailing, p.failingSince, p.failures, p.err
 	case !h.NoAnswerSince.IsZero():
 		h.Condition, h.FailingSince, h.Failures = health.ConditionFailing, p.since, p.inFlight

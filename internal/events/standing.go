@@ -148,7 +148,7 @@ func (s *conditions) health(now time.Time) health.Health {
 	for _, w := range s.warnings {
 		h.Warnings = append(h.Warnings, w.Err)
 	}
-	if s.trouble != nil && now.Sub(s.troubleAt) < health.Memory {
+	if s.trouble != nil && now.Sub(s.troubleAt) < health.FailureMemory {
 		h.Trouble, h.TroubleAt = s.trouble, s.troubleAt
 	}
 	return h

@@ -27,7 +27,7 @@ import (
 // door stands in front of a participant. It counts the requests, and does what a proxy may do and
 // a participant never does: it redirects, or changes an answer.
 type door struct {
-	*dlttest.Door
+	*dlttest.Server
 	p    *cantontest.Participant
 	made atomic.Int64
 }
@@ -38,13 +38,13 @@ func openDoor(t dlttest.TB, prepares bool) *dlttest.Harness {
 	d.p, err = cantontest.NewParticipant(&cantontest.Options{CompleteAfter: 3 * time.Millisecond, Fault: d.request})
 	require.NoError(t, err)
 	t.Cleanup(d.p.Close)
-	d.Door = dlttest.NewDoor(t, 1, d)
+	d.Server = dlttest.NewServer(t, 1, d)
 	client, err := canton.New(d.URLs()[0], &canton.Options{
 		UserID: "app", IdleWait: 15 * time.Millisecond,
 		LateArrival: 50 * time.Millisecond, DecidedWithin: 250 * time.Millisecond,
 	})
 	require.NoError(t, err)
-	d.Forget = client.CloseIdleConnections
+	d.CloseIdle = client.CloseIdleConnections
 	t.Cleanup(client.CloseIdleConnections)
 	h := &dlttest.Harness{
 		Ledger: client, Batch: d.batch, Set: d.set, Posts: d.Posts, RetryAfter: time.Second,

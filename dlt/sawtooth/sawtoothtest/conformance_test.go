@@ -25,7 +25,7 @@ import (
 // door stands in front of a node. It counts the requests, and does what a proxy may do and a node
 // never does: it redirects, or changes an answer.
 type door struct {
-	*dlttest.Door
+	*dlttest.Server
 	t    dlttest.TB
 	node *sawtoothtest.Node
 	key  *sawtooth.PrivateKey
@@ -38,7 +38,7 @@ func openDoors(t dlttest.TB, n int) *dlttest.Harness {
 		BlockInterval: 10 * time.Millisecond, Faults: &sawtoothtest.Faults{Request: d.request},
 	})
 	t.Cleanup(d.node.Close)
-	d.Door = dlttest.NewDoor(t, n, d)
+	d.Server = dlttest.NewServer(t, n, d)
 	var err error
 	d.key, err = sawtooth.GeneratePrivateKey()
 	require.NoError(t, err)
@@ -47,7 +47,7 @@ func openDoors(t dlttest.TB, n int) *dlttest.Harness {
 		Fallbacks: urls[1:], ResendQuiet: 400 * time.Millisecond, Settle: 200 * time.Millisecond, // NotCommitted is certain after the longer of the two
 	})
 	require.NoError(t, err)
-	d.Forget = client.CloseIdleConnections
+	d.CloseIdle = client.CloseIdleConnections
 	t.Cleanup(client.CloseIdleConnections)
 	return &dlttest.Harness{
 		Ledger: client, Batch: d.batch, Set: d.set, Posts: d.Posts, LargestQuery: d.LargestQuery,
@@ -132,7 +132,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (d *door) query(w http.ResponseWriter, r *http.Request, body []byte, fault dlttest.Fault) {
 	var ids []string
 	_ = json.Unmarshal(body, &ids) // the node answers to a body that is malformed
-	d.Asked(len(ids))
+	d.Queried(len(ids))
 	bend, bent := map[dlttest.Fault]func([]any) []any{
 		dlttest.StatusUnknownWord: func(l []any) []any { l[0].(map[string]any)["status"] = "SUBLIME"; return l },
 		dlttest.StatusMissing:     func(l []any) []any { return l[1:] },

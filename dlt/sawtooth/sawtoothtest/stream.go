@@ -37,7 +37,7 @@ func (c *chain) announce(b block) {
 }
 
 // LoseEvents makes the REST API lose the validator's events: subscribers are warned, and the
-// blocks until [Node.FindEvents] are never reported.
+// blocks until [Node.RestoreEvents] are never reported.
 func (n *Node) LoseEvents() {
 	n.whileLocked(func(time.Time) {
 		n.v.chain.loseEvents()
@@ -68,8 +68,8 @@ func (c *chain) breakEvents() {
 	}
 }
 
-// FindEvents ends a [Node.LoseEvents]. Blocks from in between are never reported.
-func (n *Node) FindEvents() {
+// RestoreEvents ends a [Node.LoseEvents]. Blocks from in between are never reported.
+func (n *Node) RestoreEvents() {
 	n.whileLocked(func(time.Time) { n.v.chain.eventsLost = false })
 }
 

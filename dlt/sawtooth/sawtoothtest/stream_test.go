@@ -249,7 +249,7 @@ func TestLostEvents(t *testing.T) {
 	n.LoseEvents()
 	assert.Equal(t, map[string]any{"warning": "Validator unavailable"}, s.hear())
 	commit(t, n, "x", 1)
-	n.FindEvents()
+	n.RestoreEvents()
 	commit(t, n, "x", 2)
 	m := s.hear()
 	assert.Equal(t, "2", m["block_num"])

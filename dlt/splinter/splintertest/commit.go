@@ -85,10 +85,10 @@ func (n *Network) compareStates(c *circuit) {
 
 // Divided reports whether the states of a circuit's services differ, and since when. From then
 // on every batch with different effects is rolled back, too. The service names its circuit.
-func (n *Network) Divided(name batch.ServiceID) (since time.Time, divided bool) {
+func (n *Network) Divided(service batch.ServiceID) (since time.Time, divided bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if s := n.find(name); s != nil {
+	if s := n.find(service); s != nil {
 		return s.dividedSince, !s.dividedSince.IsZero()
 	}
 	return time.Time{}, false

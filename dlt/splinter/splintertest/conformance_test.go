@@ -24,7 +24,7 @@ import (
 // door stands in front of a node. It counts the requests, and does what a proxy may do and a node
 // never does: it redirects, or changes an answer.
 type door struct {
-	*dlttest.Door
+	*dlttest.Server
 	t    dlttest.TB
 	net  *splintertest.Network
 	key  *sawtooth.PrivateKey
@@ -36,7 +36,7 @@ func openDoor(t dlttest.TB, o splintertest.Options) *dlttest.Harness {
 	o.Faults = &splintertest.Faults{Request: d.request}
 	d.net = splintertest.Start(t, &o)
 	d.node = d.net.Handler(0)
-	d.Door = dlttest.NewDoor(t, 1, d)
+	d.Server = dlttest.NewServer(t, 1, d)
 	var err error
 	d.key, err = sawtooth.GeneratePrivateKey()
 	require.NoError(t, err)
@@ -45,7 +45,7 @@ func openDoor(t dlttest.TB, o splintertest.Options) *dlttest.Harness {
 		Token: splinter.CylinderToken(d.key),
 	})
 	require.NoError(t, err)
-	d.Forget = client.CloseIdleConnections
+	d.CloseIdle = client.CloseIdleConnections
 	t.Cleanup(client.CloseIdleConnections)
 	var services []batch.ServiceID
 	for _, s := range d.net.Services() {
@@ -146,7 +146,7 @@ func (d *door) redirect(w http.ResponseWriter, r *http.Request) {
 }
 
 func (d *door) query(w http.ResponseWriter, r *http.Request, fault dlttest.Fault) {
-	d.Asked(len(strings.Split(r.URL.Query().Get("ids"), ",")))
+	d.Queried(len(strings.Split(r.URL.Query().Get("ids"), ",")))
 	bend, bent := map[dlttest.Fault]func([]any) []any{
 		dlttest.StatusUnknownWord: func(l []any) []any {
 			l[0].(map[string]any)["status"].(map[string]any)["statusType"] = "Sublime"

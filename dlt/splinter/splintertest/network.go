@@ -117,8 +117,8 @@ func (n *Network) Services() []batch.ServiceID {
 }
 
 // NodeOf returns the index of the node that runs a service, or -1.
-func (n *Network) NodeOf(name batch.ServiceID) int {
-	if s := n.find(name); s != nil {
+func (n *Network) NodeOf(service batch.ServiceID) int {
+	if s := n.find(service); s != nil {
 		return slices.Index(n.nodes, s.node)
 	}
 	return -1
@@ -199,29 +199,29 @@ func (n *Network) pause(d time.Duration, ends ...<-chan struct{}) bool {
 
 // Evict makes a service forget a batch, and all earlier ones, as a hundred other batches
 // would.
-func (n *Network) Evict(name batch.ServiceID, id batch.ID) {
+func (n *Network) Evict(service batch.ServiceID, id batch.ID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if s := n.find(name); s != nil {
+	if s := n.find(service); s != nil {
 		n.noteEvicted(s, s.history.evict(id))
 	}
 }
 
 // Status returns the word that a status query at the service would get.
-func (n *Network) Status(name batch.ServiceID, id batch.ID) string {
+func (n *Network) Status(service batch.ServiceID, id batch.ID) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if s := n.find(name); s != nil {
+	if s := n.find(service); s != nil {
 		return s.history.word(id)
 	}
 	return ""
 }
 
 // QueueLen returns the number of batches that wait at a service.
-func (n *Network) QueueLen(name batch.ServiceID) int {
+func (n *Network) QueueLen(service batch.ServiceID) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if s := n.find(name); s != nil {
+	if s := n.find(service); s != nil {
 		return len(s.queue)
 	}
 	return 0
@@ -229,20 +229,20 @@ func (n *Network) QueueLen(name batch.ServiceID) int {
 
 // State returns the committed numbers of a service, by name. Services of one circuit differ
 // during a commit, and for good if the circuit is divided.
-func (n *Network) State(name batch.ServiceID) map[string]int64 {
+func (n *Network) State(service batch.ServiceID) map[string]int64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if s := n.find(name); s != nil {
+	if s := n.find(service); s != nil {
 		return maps.Clone(s.state)
 	}
 	return nil
 }
 
 // Transactions returns the ids of the transactions whose receipts a service has.
-func (n *Network) Transactions(name batch.ServiceID) (out []string) {
+func (n *Network) Transactions(service batch.ServiceID) (out []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if s := n.find(name); s != nil {
+	if s := n.find(service); s != nil {
 		for _, r := range s.receipts {
 			out = append(out, r.id)
 		}

@@ -91,11 +91,11 @@ func (v *node) replay(s *service, x *stream, c *replayCursor) error {
 }
 
 // CutStreams ends the websockets of a node.
-func (n *Network) CutStreams(i int) {
+func (n *Network) CutStreams(node int) {
 	n.mu.Lock()
 	var conns []net.Conn
 	for _, s := range n.services {
-		if s.node != n.nodes[i] {
+		if s.node != n.nodes[node] {
 			continue
 		}
 		for x := range s.streams {

@@ -68,15 +68,15 @@ type node struct {
 func (n *Network) URL(node int) string { return n.nodes[node].front.URL() }
 
 // Resume makes a node listen again at the same address after a [Network.Stop].
-func (n *Network) Resume(i int) error {
-	v := n.nodes[i]
+func (n *Network) Resume(node int) error {
+	v := n.nodes[node]
 	return v.front.Resume(func(addr string) (net.Listener, error) {
 		select {
 		case <-n.closed:
 			return nil, errors.New("splintertest: the network is closed")
 		default:
 		}
-		l, err := n.o.Listen(cmp.Or(addr, n.o.Addrs[i]))
+		l, err := n.o.Listen(cmp.Or(addr, n.o.Addrs[node]))
 		if err != nil {
 			return nil, fmt.Errorf("splintertest: listening: %w", err)
 		}
@@ -89,7 +89,7 @@ func (n *Network) Resume(i int) error {
 
 // Stop makes a node refuse connections from now on and cuts the open ones. The services behind
 // it go on. Stop returns when the port is free.
-func (n *Network) Stop(i int) { n.nodes[i].front.Stop(func() {}) }
+func (n *Network) Stop(node int) { n.nodes[node].front.Stop(func() {}) }
 
 // Close stops all nodes for good and ends hanging requests. It may be called twice.
 func (n *Network) Close() {
