@@ -188,7 +188,7 @@ func (w *watched) Claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 		runs := choose(l)
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if slices.ContainsFunc(l.Batches, func(b batch.Waiting) bool { return b.State == batch.Submitting }) {
+		if slices.ContainsFunc(l.Batches, func(b batch.LaneBatch) bool { return b.State == batch.Submitting }) {
 			w.vain++
 			assert.Empty(w.t, runs, "of a lane with an unacknowledged run")
 		} else if len(runs) > 0 {

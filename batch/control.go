@@ -94,8 +94,8 @@ type Control struct {
 // Closed reports whether the control lets nothing leave: paused or halted.
 func (c Control) Closed() bool { return !c.PausedAt.IsZero() || !c.HaltedAt.IsZero() }
 
-// Set reports whether the control has an effect: a pause, a halt or a policy.
-func (c Control) Set() bool { return c.Closed() || c.Policy != PolicyDefault }
+// InEffect reports whether the control has an effect: a pause, a halt or a policy.
+func (c Control) InEffect() bool { return c.Closed() || c.Policy != PolicyDefault }
 
 // String returns the scope and what holds it, such as "everything: paused".
 func (c Control) String() string {

@@ -55,7 +55,7 @@ func TestControl(t *testing.T) {
 		{batch.Control{HaltedAt: at}, true, true},
 	} {
 		assert.Equal(t, c.closed, c.control.Closed())
-		assert.Equal(t, c.set, c.control.Set())
+		assert.Equal(t, c.set, c.control.InEffect())
 	}
 }
 

@@ -136,10 +136,10 @@ func TestLaneCheckAgreesWithAllPairs(t *testing.T) {
 	good, bad := 0, 0
 	for seed := range uint64(20_000) {
 		r := rand.New(rand.NewPCG(seed, 3))
-		l := batch.Lane{Service: "s", Batches: make([]batch.Waiting, r.IntN(7))}
+		l := batch.Lane{Service: "s", Batches: make([]batch.LaneBatch, r.IntN(7))}
 		runs := make([]batch.Run, 1+r.IntN(3))
 		for i := range l.Batches {
-			w := batch.Waiting{State: batch.Queued, Ready: true, Footprint: batch.Footprint{Writes: []string{randomPrefix(r)}}}
+			w := batch.LaneBatch{State: batch.Queued, Ready: true, Footprint: batch.Footprint{Writes: []string{randomPrefix(r)}}}
 			if r.IntN(2) == 0 {
 				w.Footprint = randomFootprint(r)
 			}

@@ -11,15 +11,15 @@ import (
 // that place is farther back than the strategy sees.
 type Lane struct {
 	Service ServiceID
-	Batches []Waiting
+	Batches []LaneBatch
 	// KeepsOrder is true if the strategy relies on the ledger to keep the order of submission, and
 	// the ledger does so for this service. Then an accepted batch, Pending or Valid, does not hold
 	// up the batches after it.
 	KeepsOrder bool
 }
 
-// Waiting is one open batch of a lane, without its payload.
-type Waiting struct {
+// LaneBatch is one open batch of a lane, without its payload.
+type LaneBatch struct {
 	ID      ID
 	State   State
 	Attempt int  // number of claims so far
@@ -40,13 +40,13 @@ type Waiting struct {
 // at its first failure.
 type Run []int
 
-// Check reports the first position in a strategy's answer that would break the order of the
-// lane. A position must be ready, named once and in order. It must not pass an earlier open
-// batch that it conflicts with, unless that batch is earlier in the same run
+// Check reports the first position in a strategy's answer that would break the order of the lane.
+// A position must be ready, named once and in order. It must not pass an earlier open batch that
+// it conflicts with, unless that batch is earlier in the same run
 // (docs/design.md#how-a-claim-works). If the lane's ledger keeps the order of submission, a
 // position may pass an accepted batch, unless it was lost or its last attempt failed: then the
 // ledger may have lost the accepted batch, too. And a batch may not be sent again behind a later
-// one in flight. Neither holds for a batch that is numbered ([Waiting.Numbered]).
+// one in flight. Neither holds for a batch that is numbered ([LaneBatch.Numbered]).
 func (l Lane) Check(runs []Run) error { return l.CheckIn(new(Footprints), runs) }
 
 // CheckIn is Check with a scratch set, for frequent callers. Nothing else may use the set
@@ -112,10 +112,10 @@ func (l Lane) checkOrder(before *Footprints, runs []Run, taken []int) error {
 
 // inTheWay reports whether a batch blocks conflicting batches wherever it stands. A batch in
 // flight does, because another strategy may have sent it ahead of its place.
-func (l Lane) inTheWay(b Waiting) bool { return !b.State.Claimable() && !l.passable(b) }
+func (l Lane) inTheWay(b LaneBatch) bool { return !b.State.Claimable() && !l.passable(b) }
 
 // passable reports whether later batches need not wait for an open batch.
-func (l Lane) passable(b Waiting) bool {
+func (l Lane) passable(b LaneBatch) bool {
 	return l.KeepsOrder && (b.State == Pending || b.State == Valid)
 }
 
@@ -124,7 +124,7 @@ func (l Lane) passable(b Waiting) bool {
 // come of a restart of the ledger, which lost the accepted batches as well. It waits until each of
 // them is decided or known to be lost; then all that were lost go again in their order. One that
 // is numbered need not wait.
-func (b Waiting) MayFollow() bool { return b.Numbered || b.State != Unknown && !b.Failed }
+func (b LaneBatch) MayFollow() bool { return b.Numbered || b.State != Unknown && !b.Failed }
 
 // checkLost looks for a batch that would follow an accepted one and must not.
 func (l Lane) checkLost(accepted *Footprints, taken []int) error {

@@ -17,7 +17,7 @@ func reads(prefixes ...string) batch.Footprint { return batch.Footprint{Reads: p
 func waiting(states string, footprints ...batch.Footprint) batch.Lane {
 	l := batch.Lane{Service: "s"}
 	for i, c := range states {
-		w := batch.Waiting{ID: batch.ID(rune('a' + i)), State: batch.Queued, Ready: c == 'q'}
+		w := batch.LaneBatch{ID: batch.ID(rune('a' + i)), State: batch.Queued, Ready: c == 'q'}
 		switch c {
 		case 's':
 			w.State = batch.Submitting

@@ -99,9 +99,9 @@ type Traits struct {
 	// such as the next number of an account: Prepare and Submit get batch.Attempt.Lane. Batches
 	// with stored bytes go before all other batches of their lane, in the order of bytes.Compare
 	// of these bytes. The ledger executes them in that order, whichever is sent again first
-	// (batch.Waiting.Numbered). Only strategies with one run of a lane at a time can be used then,
-	// queuer.Serial and queuer.Pipelined, unless MaxInFlightPerService is 1. PreparesInOrder has
-	// no effect without Prepares.
+	// (batch.LaneBatch.Numbered). Only strategies with one run of a lane at a time can be used
+	// then, queuer.Serial and queuer.Pipelined, unless MaxInFlightPerService is 1. PreparesInOrder
+	// has no effect without Prepares.
 	PreparesInOrder bool
 	// Withdraws means that the client can keep a batch that is under way from taking effect, by
 	// bytes that exclude those that were sent before: for an attempt with batch.Attempt.Withdrawn,

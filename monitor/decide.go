@@ -89,9 +89,9 @@ func (d *decider) deadline(v Verdict) Verdict {
 		return v
 	}
 	switch store.DeadlineOf(f.Age, f.AskedAgo, d.r.StuckAfter) {
-	case store.InTime:
+	case store.DeadlineNotReached:
 		return v
-	case store.Unwatched:
+	case store.DeadlinePutOff:
 		if waits || v.Resolve || !decisive(v.Outcome.Finding) {
 			return d.putOff()
 		}

@@ -88,7 +88,7 @@ func TestTheOrderOfNumbers(t *testing.T) {
 		q := store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 3, TTL: time.Minute, Instance: "one"}
 		for number, b := range []batch.Batch{bs[1], bs[0]} { // the first batch became visible late, and has the later number
 			claimed, err := o.st.Claim(o.ctx(), q, func(l batch.Lane) []batch.Run {
-				return []batch.Run{{slices.IndexFunc(l.Batches, func(w batch.Waiting) bool { return w.ID == b.ID })}}
+				return []batch.Run{{slices.IndexFunc(l.Batches, func(w batch.LaneBatch) bool { return w.ID == b.ID })}}
 			})
 			require.NoError(o, err)
 			c := claimed.Runs[0].Batches[0]

@@ -81,12 +81,12 @@ func oneByOne(ps []program) (state, fate) {
 func anyOrder(t *testing.T, r *rand.Rand, choose func(batch.Lane) []batch.Run, ps []program) (state, fate) {
 	t.Helper()
 	s, f := state{}, fate{}
-	var open []batch.Waiting
+	var open []batch.LaneBatch
 	byID := map[batch.ID]program{}
 	for _, p := range ps {
 		id := batch.ID(p.id)
 		byID[id] = p
-		open = append(open, batch.Waiting{ID: id, State: batch.Queued, Ready: true, Footprint: p.footprint})
+		open = append(open, batch.LaneBatch{ID: id, State: batch.Queued, Ready: true, Footprint: p.footprint})
 	}
 	for steps := 0; len(open) > 0; steps++ {
 		require.Less(t, steps, 10_000, "it goes on for ever: %v", open)
@@ -108,9 +108,9 @@ func anyOrder(t *testing.T, r *rand.Rand, choose func(batch.Lane) []batch.Run, p
 			open[i].Ready = true
 		}
 		// The lane is as a store shows it: attempted batches, then waiting ones.
-		slices.SortStableFunc(open, func(a, b batch.Waiting) int { return min(b.Attempt, 1) - min(a.Attempt, 1) })
-		if split := slices.IndexFunc(open, func(b batch.Waiting) bool { return b.Attempt == 0 }); split > 0 {
-			slices.SortFunc(open[:split], func(a, b batch.Waiting) int { return strings.Compare(string(a.ID), string(b.ID)) })
+		slices.SortStableFunc(open, func(a, b batch.LaneBatch) int { return min(b.Attempt, 1) - min(a.Attempt, 1) })
+		if split := slices.IndexFunc(open, func(b batch.LaneBatch) bool { return b.Attempt == 0 }); split > 0 {
+			slices.SortFunc(open[:split], func(a, b batch.LaneBatch) int { return strings.Compare(string(a.ID), string(b.ID)) })
 		}
 	}
 	return s, f

@@ -29,7 +29,7 @@ func ExampleParallel() {
 		transferred("4", "eve", "fay"),                                        // after 3
 		{ID: "5", Footprint: batch.Footprint{Writes: []string{"rates/usd/"}}}, // after all that read rates
 	} {
-		lane.Batches = append(lane.Batches, batch.Waiting{ID: b.ID, State: batch.Queued, Ready: true, Footprint: b.Footprint})
+		lane.Batches = append(lane.Batches, batch.LaneBatch{ID: b.ID, State: batch.Queued, Ready: true, Footprint: b.Footprint})
 	}
 	for _, run := range queuer.Parallel(0).Select(lane) {
 		fmt.Println(lane.Batches[run[0]].ID)

@@ -28,13 +28,13 @@ func hexAddress(r *rand.Rand) string {
 // as a store would return them.
 func wide(address func(r *rand.Rand, i int) string) batch.Lane {
 	r := rand.New(rand.NewPCG(1, 2))
-	lane := batch.Lane{Service: "s", Batches: make([]batch.Waiting, 1000)}
+	lane := batch.Lane{Service: "s", Batches: make([]batch.LaneBatch, 1000)}
 	for i := range lane.Batches {
 		f := batch.Footprint{
 			Reads:  []string{address(r, i), address(r, i)},
 			Writes: []string{address(r, i), address(r, i)},
 		}
-		lane.Batches[i] = batch.Waiting{ID: batch.ID(fmt.Sprint(i)), State: batch.Queued, Ready: true, Footprint: f}
+		lane.Batches[i] = batch.LaneBatch{ID: batch.ID(fmt.Sprint(i)), State: batch.Queued, Ready: true, Footprint: f}
 	}
 	return lane
 }

@@ -29,7 +29,7 @@ func readsWrites(reads, writes string) batch.Footprint {
 func laneOf(fs ...batch.Footprint) batch.Lane {
 	l := batch.Lane{Service: "s"}
 	for i, f := range fs {
-		l.Batches = append(l.Batches, batch.Waiting{ID: batch.ID(fmt.Sprint(i + 1)), State: batch.Queued, Ready: true, Footprint: f})
+		l.Batches = append(l.Batches, batch.LaneBatch{ID: batch.ID(fmt.Sprint(i + 1)), State: batch.Queued, Ready: true, Footprint: f})
 	}
 	return l
 }
@@ -49,7 +49,7 @@ func rounds(t *testing.T, s queuer.Strategy, l batch.Lane) (out [][]batch.ID) {
 			}
 		}
 		out = append(out, round)
-		l.Batches = slices.DeleteFunc(slices.Clone(l.Batches), func(b batch.Waiting) bool { return slices.Contains(round, b.ID) })
+		l.Batches = slices.DeleteFunc(slices.Clone(l.Batches), func(b batch.LaneBatch) bool { return slices.Contains(round, b.ID) })
 	}
 	return out
 }
@@ -138,7 +138,7 @@ func TestParallelAgreesWithAllPairs(t *testing.T) {
 		var l batch.Lane
 		for range r.IntN(9) {
 			state := batch.States()[r.IntN(len(batch.States()))]
-			w := batch.Waiting{
+			w := batch.LaneBatch{
 				State: state, Ready: state.Claimable() && r.IntN(4) > 0,
 				Footprint: batch.Footprint{Reads: nested(r, 2), Writes: nested(r, 2)},
 			}

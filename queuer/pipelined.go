@@ -10,16 +10,16 @@ import "github.com/dltbatch/dltbatch/batch"
 // overtakes an earlier batch that failed, was lost, or was decided against and may yet be
 // committed.
 //
-// An accepted batch cannot be called back. If it turns out invalid, the batches after it go
-// on, as they would with [Serial]. While the ledger has no trace of it, nothing of its lane
-// leaves. If the ledger loses it after all, it is sent again only once all batches that left with
-// it are decided or lost, too, so that batches lost together go again in order. A batch whose last
+// An accepted batch cannot be called back. If it turns out invalid, the batches after it go on, as
+// they would with [Serial]. While the ledger has no trace of it, nothing of its lane leaves. If
+// the ledger loses it after all, it is sent again only once all batches that left with it are
+// decided or lost, too, so that batches lost together go again in order. A batch whose last
 // attempt failed waits likewise, because the ledger may have been down
-// ([batch.Waiting.MayFollow]). Neither waits where its prepared bytes keep its place
-// ([batch.Waiting.Numbered]). If a batch then comes behind committed batches, that is reported as
-// [batch.EventOrderBreach]. So is a batch that the ledger called invalid and executes after
-// all; on Splinter a batch that is rolled back, by a timeout or a crash of one of the
-// circuit's nodes, is such a batch. Where such breaches are unacceptable, use [Serial].
+// ([batch.LaneBatch.MayFollow]). Neither waits where its prepared bytes keep its place
+// ([batch.LaneBatch.Numbered]). If a batch then comes behind committed batches, that is reported
+// as [batch.EventOrderBreach]. So is a batch that the ledger called invalid and executes after
+// all; on Splinter a batch that is rolled back, by a timeout or a crash of one of the circuit's
+// nodes, is such a batch. Where such breaches are unacceptable, use [Serial].
 //
 // Run refuses Pipelined on a ledger that does not keep order. If several ledgers share a
 // Runner, a lane of a ledger that does not keep order is served as by [Serial].

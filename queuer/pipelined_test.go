@@ -24,7 +24,7 @@ func standing(states string) batch.Lane {
 	for i, c := range states {
 		numbered := c == 'D' || c == 'U' || c == 'F'
 		c = unicode.ToLower(c)
-		w := batch.Waiting{ID: batch.ID(rune('a' + i)), Attempt: 1, Numbered: numbered, Ready: c == 'q' || c == 'd' || c == 'u' || c == 'f', Failed: c == 'f' || c == 'n'}
+		w := batch.LaneBatch{ID: batch.ID(rune('a' + i)), Attempt: 1, Numbered: numbered, Ready: c == 'q' || c == 'd' || c == 'u' || c == 'f', Failed: c == 'f' || c == 'n'}
 		w.State = map[rune]batch.State{
 			'q': batch.Queued, 'd': batch.Delayed, 'u': batch.Unknown, 'n': batch.Delayed, 'f': batch.Delayed,
 			's': batch.Submitting, 'p': batch.Pending, 'v': batch.Valid, 'i': batch.Invalid,

@@ -35,7 +35,7 @@ func TestSerialOverOneBatch(t *testing.T) {
 	require.Len(t, verdicts, len(batch.States()))
 	for _, s := range batch.States() {
 		for _, ready := range []bool{false, true} {
-			lane := batch.Lane{Batches: []batch.Waiting{{ID: "a", State: s, Ready: ready}}}
+			lane := batch.Lane{Batches: []batch.LaneBatch{{ID: "a", State: s, Ready: ready}}}
 			var want []batch.Run
 			if verdicts[s].leaves && ready {
 				want = []batch.Run{{0}}
@@ -65,7 +65,7 @@ func TestSerialOverThreeBatches(t *testing.T) {
 				lane := batch.Lane{Service: "s"}
 				held := false
 				for i, w := range three {
-					lane.Batches = append(lane.Batches, batch.Waiting{ID: batch.ID(fmt.Sprint(i)), State: w.state, Ready: w.ready})
+					lane.Batches = append(lane.Batches, batch.LaneBatch{ID: batch.ID(fmt.Sprint(i)), State: w.state, Ready: w.ready})
 					held = held || !verdicts[w.state].leaves
 				}
 				var want []batch.Run
@@ -111,7 +111,7 @@ func TestChooseContainsLyingStrategies(t *testing.T) {
 	boom := errors.New("boom")
 	apart := func(s string) batch.Footprint { return batch.Footprint{Writes: []string{s}} }
 	lane := func() batch.Lane {
-		return batch.Lane{Service: "s", Batches: []batch.Waiting{
+		return batch.Lane{Service: "s", Batches: []batch.LaneBatch{
 			{ID: "submitting", State: batch.Submitting, Attempt: 1, Footprint: apart("a")},
 			{ID: "delayed", State: batch.Delayed, Attempt: 1, Footprint: apart("b")},
 			{ID: "unknown", State: batch.Unknown, Attempt: 1, Ready: true, Footprint: apart("c")},
@@ -170,7 +170,7 @@ func TestChooseContainsLyingStrategies(t *testing.T) {
 // A copy of a strategy of this package with another Select is a strategy of the application: it
 // needs its own name, and it gets a lane that it may change.
 func TestACopyWithAnotherSelectIsOnesOwn(t *testing.T) {
-	lane := batch.Lane{Service: "s", Batches: []batch.Waiting{{ID: "a", State: batch.Submitting, Attempt: 1}}}
+	lane := batch.Lane{Service: "s", Batches: []batch.LaneBatch{{ID: "a", State: batch.Submitting, Attempt: 1}}}
 	for _, s := range []queuer.Strategy{queuer.Serial(), queuer.Pipelined(4), queuer.Parallel(4)} {
 		s.Select = func(l batch.Lane) []batch.Run {
 			l.Batches[0].State, l.Batches[0].Ready = batch.Queued, true

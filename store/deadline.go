@@ -14,13 +14,13 @@ type Deadline uint8
 
 // The answers of [DeadlineOf].
 const (
-	// InTime: nothing has to be done.
-	InTime Deadline = iota
-	// Late: a person has to be called.
-	Late
-	// Unwatched: for a long time nobody could read the batch, or the clock was put back. The
+	// DeadlineNotReached: nothing has to be done.
+	DeadlineNotReached Deadline = iota
+	// DeadlineReached: a person has to be called.
+	DeadlineReached
+	// DeadlinePutOff: for a long time nobody could read the batch, or the clock was put back. The
 	// deadline is put off.
-	Unwatched
+	DeadlinePutOff
 )
 
 // LookGap is how long nobody may read an open batch before that time no longer counts: all
@@ -39,15 +39,15 @@ const LookGap = 10 * time.Minute
 func DeadlineOf(still, unseen, after time.Duration) Deadline {
 	switch {
 	case after <= 0:
-		return InTime
+		return DeadlineNotReached
 	case still < -LookGap: // the batch moved in the future, so the clock was put back
-		return Unwatched
+		return DeadlinePutOff
 	case still <= after:
-		return InTime
+		return DeadlineNotReached
 	case unseen > LookGap:
-		return Unwatched
+		return DeadlinePutOff
 	}
-	return Late
+	return DeadlineReached
 }
 
 // putOff puts the deadline off by the rule of [LookGap].
@@ -72,7 +72,7 @@ func (r Row) withWaitPutOff(now time.Time, after time.Duration) Row {
 			looked = at
 		}
 	}
-	if DeadlineOf(now.Sub(r.MovedAt), now.Sub(looked), after) == Unwatched {
+	if DeadlineOf(now.Sub(r.MovedAt), now.Sub(looked), after) == DeadlinePutOff {
 		return r.putOff(now, after)
 	}
 	return r
@@ -118,7 +118,7 @@ func (r *Row) setDecision(was Row, o Outcome, now time.Time) {
 		}
 	case o.Finding == Failed && o.By == batch.BySubmitter && was.Error == nil:
 		return // the first failure calls nobody, since it may come right after an outage
-	case DeadlineOf(was.age(now), 0, o.StuckAfter) != Late || !r.MovedAt.Equal(was.MovedAt):
+	case DeadlineOf(was.age(now), 0, o.StuckAfter) != DeadlineReached || !r.MovedAt.Equal(was.MovedAt):
 		return
 	case r.Error == nil || o.Error == nil && !r.Refused:
 		text := fmt.Sprintf("%s in attempt %d: it has not moved for %s", o.Finding, r.Attempt, was.age(now).Round(time.Second))

@@ -18,16 +18,16 @@ func TestDeadlineOf(t *testing.T) {
 		still, unseen, after time.Duration
 		want                 store.Deadline
 	}{
-		"young":                     {time.Hour, 0, time.Hour, store.InTime},
-		"late":                      {time.Hour + 1, 0, time.Hour, store.Late},
-		"never":                     {1000 * time.Hour, 0, 0, store.InTime},
-		"nobody looked, and young":  {time.Hour, time.Hour, time.Hour, store.InTime},
-		"nobody looked for a while": {time.Hour + 1, gap, time.Hour, store.Late},
-		"nobody looked for long":    {time.Hour + 1, gap + 1, time.Hour, store.Unwatched},
-		"a short deadline, and nobody looked for it": {5 * time.Second, 5 * time.Second, 4 * time.Second, store.Late},
-		"the clock stepped back a little":            {-gap, 0, time.Hour, store.InTime},
-		"the clock stepped back":                     {-gap - 1, 0, time.Hour, store.Unwatched},
-		"the clock stepped back, and nobody is ever": {-gap - 1, 0, 0, store.InTime},
+		"young":                     {time.Hour, 0, time.Hour, store.DeadlineNotReached},
+		"late":                      {time.Hour + 1, 0, time.Hour, store.DeadlineReached},
+		"never":                     {1000 * time.Hour, 0, 0, store.DeadlineNotReached},
+		"nobody looked, and young":  {time.Hour, time.Hour, time.Hour, store.DeadlineNotReached},
+		"nobody looked for a while": {time.Hour + 1, gap, time.Hour, store.DeadlineReached},
+		"nobody looked for long":    {time.Hour + 1, gap + 1, time.Hour, store.DeadlinePutOff},
+		"a short deadline, and nobody looked for it": {5 * time.Second, 5 * time.Second, 4 * time.Second, store.DeadlineReached},
+		"the clock stepped back a little":            {-gap, 0, time.Hour, store.DeadlineNotReached},
+		"the clock stepped back":                     {-gap - 1, 0, time.Hour, store.DeadlinePutOff},
+		"the clock stepped back, and nobody is ever": {-gap - 1, 0, 0, store.DeadlineNotReached},
 	} {
 		assert.Equal(t, c.want, store.DeadlineOf(c.still, c.unseen, c.after), name)
 	}

@@ -53,7 +53,7 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 		}
 	}
 	order := inOrder(rows, q.numbered(service), func(attempted []LaneRow) int { return Wanted(service, attempted, now, q) })
-	lane := batch.Lane{Service: service, Batches: make([]batch.Waiting, len(order))}
+	lane := batch.Lane{Service: service, Batches: make([]batch.LaneBatch, len(order))}
 	for i, at := range order {
 		lane.Batches[i] = rows[at].asWaiting(now, q.numbered(service))
 	}
@@ -134,7 +134,7 @@ func Wanted(service batch.ServiceID, attempted []LaneRow, now time.Time, q Claim
 	if q.Resend != nil {
 		rule = q.Resend(service)
 	}
-	lane := batch.Lane{Service: service, Batches: make([]batch.Waiting, len(attempted))}
+	lane := batch.Lane{Service: service, Batches: make([]batch.LaneBatch, len(attempted))}
 	numbered := q.numbered(service)
 	if numbered {
 		attempted = slices.SortedStableFunc(slices.Values(attempted), func(a, b LaneRow) int { return a.compareNumbers(&b) })
@@ -153,8 +153,8 @@ func Wanted(service batch.ServiceID, attempted []LaneRow, now time.Time, q Claim
 	return max(least, min(q.Wants(lane), window))
 }
 
-func (r *LaneRow) asWaiting(now time.Time, numbered bool) batch.Waiting {
-	return batch.Waiting{
+func (r *LaneRow) asWaiting(now time.Time, numbered bool) batch.LaneBatch {
+	return batch.LaneBatch{
 		ID: r.Key.ID, State: r.Row.State, Attempt: r.Row.Attempt, Ready: r.Row.ready(now), Failed: r.Row.lastAttemptFailed(),
 		Numbered: numbered && len(r.Row.Prepared) > 0, Footprint: r.Footprint,
 	}

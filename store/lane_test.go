@@ -43,7 +43,7 @@ func TestPlanLaneShowsTheLane(t *testing.T) {
 	asked := 0
 	p := store.PlanLane("s", in, start.Add(time.Second), laneQuery(hour), 9, func(l batch.Lane) []batch.Run {
 		asked++
-		assert.Equal(t, batch.Lane{Service: "s", Batches: []batch.Waiting{
+		assert.Equal(t, batch.Lane{Service: "s", Batches: []batch.LaneBatch{
 			{ID: "a", State: batch.Pending, Attempt: 1, Footprint: batch.Footprint{Writes: []string{"a"}}},
 			{ID: "b", State: batch.Delayed, Attempt: 1, Failed: true, Footprint: batch.Footprint{Writes: []string{"b"}}},
 			{ID: "c", State: batch.Queued, Ready: true, Footprint: batch.Footprint{Writes: []string{"c"}}},

@@ -49,7 +49,7 @@ const (
 	// person has to decide.
 	Undecidable
 	// PutOff: the batch has not moved for too long, and for a part of that time nobody could ask
-	// about it. Its deadline is put off ([Unwatched]).
+	// about it. Its deadline is put off ([DeadlinePutOff]).
 	PutOff
 	// HasReceipts: the receipts of a batch came after its commit was recorded without them. It
 	// applies to a Committed row that has none, at any version, and changes nothing else.

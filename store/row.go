@@ -127,8 +127,8 @@ func (r Row) ready(now time.Time) bool {
 	return r.State.Claimable() && !r.NotBefore.After(now)
 }
 
-// lastAttemptFailed is [batch.Waiting].Failed. A ledger that says that it is busy, that it cannot
-// take the batch yet, or that an attempt had no effect, is up and has the batches that it
+// lastAttemptFailed is [batch.LaneBatch].Failed. A ledger that says that it is busy, that it
+// cannot take the batch yet, or that an attempt had no effect, is up and has the batches that it
 // accepted.
 func (r Row) lastAttemptFailed() bool {
 	if r.State != batch.Delayed || r.Error == nil {

@@ -151,8 +151,8 @@ type Store interface {
 	Steer(ctx context.Context, s Steering) (now batch.Control, changed bool, err error)
 	// Control returns one control; a control that was never set has only its scope.
 	Control(ctx context.Context, scope batch.Scope) (batch.Control, error)
-	// ControlsOf lists the controls of services that are [batch.Control.Set], in byte
-	// order of services after q.After.
+	// ControlsOf lists the controls of services that are [batch.Control.InEffect], in byte order
+	// of services after q.After.
 	ControlsOf(ctx context.Context, q ControlsQuery) ([]batch.Control, error)
 
 	// Histories and reports, for people who ask why: [CanInspect]. These methods change nothing.

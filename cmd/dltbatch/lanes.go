@@ -119,8 +119,8 @@ func (p *page) printLanes(all laneList, limit int) {
 	if all.Next != nil {
 		p.line("more: --after %s", quote(string(*all.Next)))
 	}
-	held := slices.DeleteFunc(append([]batch.Control{all.Everything}, all.Controls...), func(c batch.Control) bool { return !c.Set() })
-	whole := slices.DeleteFunc(slices.Clone(all.Shards), func(x desks.Answer[batch.Control]) bool { return !x.Value.Set() })
+	held := slices.DeleteFunc(append([]batch.Control{all.Everything}, all.Controls...), func(c batch.Control) bool { return !c.InEffect() })
+	whole := slices.DeleteFunc(slices.Clone(all.Shards), func(x desks.Answer[batch.Control]) bool { return !x.Value.InEffect() })
 	if len(held) > 0 || len(whole) > 0 {
 		p.line("")
 		p.printShardControls(whole, held...)

@@ -128,7 +128,7 @@ func (c *claimer) claim(ctx context.Context, lanes []batch.ServiceID, room int) 
 	query := c.o.Query
 	query.Lanes, query.Limit, query.Bytes, query.Wants, query.Salt = lanes, room, c.bytesShare(), c.wanted, rand.Uint32()
 	claimed, err := c.store.Claim(ctx, query, func(lane batch.Lane) []batch.Run {
-		waits := slices.ContainsFunc(lane.Batches, func(b batch.Waiting) bool { return b.State.Claimable() && !b.Ready })
+		waits := slices.ContainsFunc(lane.Batches, func(b batch.LaneBatch) bool { return b.State.Claimable() && !b.Ready })
 		reads = append(reads, laneRead{lane.Service, len(lane.Batches), waits})
 		return c.choose(lane)
 	})

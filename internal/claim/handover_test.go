@@ -281,7 +281,7 @@ func TestABadStrategyIsReported(t *testing.T) {
 		w.claim = func(q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 			assert.Equal(t, 10, q.Window)
 			for _, s := range q.Lanes {
-				assert.Empty(t, choose(batch.Lane{Service: s, Batches: []batch.Waiting{{ID: "x", State: batch.Pending}}}))
+				assert.Empty(t, choose(batch.Lane{Service: s, Batches: []batch.LaneBatch{{ID: "x", State: batch.Pending}}}))
 			}
 			return store.Claimed{}, nil
 		}

@@ -299,7 +299,7 @@ func TestNextReadyIsLookedAtInTime(t *testing.T) {
 		w.claim = func(q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 			var c store.Claimed
 			for _, s := range q.Lanes {
-				choose(batch.Lane{Service: s, Batches: []batch.Waiting{{ID: "x", State: batch.Delayed, Ready: s == "idle"}}})
+				choose(batch.Lane{Service: s, Batches: []batch.LaneBatch{{ID: "x", State: batch.Delayed, Ready: s == "idle"}}})
 			}
 			if left := 4200*time.Millisecond - w.now(); left > 0 && slices.Contains(q.Lanes, "waits") {
 				c.NextReady = left
@@ -328,7 +328,7 @@ func TestManyWaitingLanesCostNoMoreThanAScan(t *testing.T) {
 		w.claim = func(q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 			looks.Add(int64(len(q.Lanes)))
 			for _, s := range q.Lanes {
-				choose(batch.Lane{Service: s, Batches: []batch.Waiting{{ID: "x", State: batch.Delayed}}})
+				choose(batch.Lane{Service: s, Batches: []batch.LaneBatch{{ID: "x", State: batch.Delayed}}})
 			}
 			return store.Claimed{NextReady: time.Millisecond}, nil
 		}

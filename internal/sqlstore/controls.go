@@ -54,7 +54,7 @@ func lockControl(ctx context.Context, t Tx, scope batch.Scope) (batch.Control, e
 // setControl writes a control that has a row. A control with nothing set keeps its row, for the
 // version, unless it was never set.
 func setControl(ctx context.Context, t Tx, c batch.Control) (err error) {
-	if !c.Set() && c.Version == 0 {
+	if !c.InEffect() && c.Version == 0 {
 		_, err = t.Exec(ctx, sqlDeleteControl, c.All, string(c.Service))
 		return err
 	}

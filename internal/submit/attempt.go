@@ -24,9 +24,9 @@ type sender struct {
 // if the ledger certainly did not take the batch, soon and a few times; the first doubt ends the
 // attempt. If batches are sent behind accepted ones, a ledger that cannot be reached ends the
 // attempt, too: it may have lost the accepted ones, so the next try needs a new claim
-// ([batch.Waiting.MayFollow]). post is the last request. If none was made, an error tells why, and
-// is never doubt. lane has the prepared bytes of the lane's other batches, kept those that the row
-// of the first claim keeps.
+// ([batch.LaneBatch.MayFollow]). post is the last request. If none was made, an error tells why,
+// and is never doubt. lane has the prepared bytes of the lane's other batches, kept those that the
+// row of the first claim keeps.
 func (s *sender) makeAttempt(ctx context.Context, claims []store.Claim, payloads [][]byte, lane [][]byte, until time.Time, at *approach) (post store.Post, kept []byte, err error) {
 	first := &claims[0]
 	retries, every := s.o.Retry(first.Key.Service)

@@ -25,7 +25,7 @@ type Options struct {
 	// which then doubles.
 	Retry func(batch.ServiceID) (retries int, pause time.Duration)
 	// Reliant is true if batches are sent behind others that the ledger has accepted and not
-	// decided: see [batch.Waiting.MayFollow]. Then only a busy ledger is tried again within a
+	// decided: see [batch.LaneBatch.MayFollow]. Then only a busy ledger is tried again within a
 	// claim.
 	Reliant    bool
 	MaxBatches int // most batches that are taken and not yet posted

@@ -26,7 +26,7 @@ func broken(window int, sel func(batch.Lane) []batch.Run) queuer.Strategy {
 func right(l batch.Lane) []batch.Run { return queuer.Parallel(0).Select(l) }
 
 // hands makes a run of each position for which pass is true.
-func hands(l batch.Lane, pass func(p int, b batch.Waiting) bool) (out []batch.Run) {
+func hands(l batch.Lane, pass func(p int, b batch.LaneBatch) bool) (out []batch.Run) {
 	for p, b := range l.Batches {
 		if pass(p, b) {
 			out = append(out, batch.Run{p})
@@ -35,7 +35,7 @@ func hands(l batch.Lane, pass func(p int, b batch.Waiting) bool) (out []batch.Ru
 	return out
 }
 
-func ready(_ int, b batch.Waiting) bool { return b.Ready && b.State.Claimable() }
+func ready(_ int, b batch.LaneBatch) bool { return b.Ready && b.State.Claimable() }
 
 // brokenStrategies maps each broken strategy to the test of the suite that must catch it. Each
 // test gets new strategies.
@@ -53,7 +53,7 @@ func brokenStrategies() map[string]struct {
 		"sees nothing":         {"window", func() queuer.Strategy { return broken(0, right) }},
 		"passes conflicts":     {"answers_are_valid", plain(func(l batch.Lane) []batch.Run { return hands(l, ready) })},
 		"forgets the blocked":  {"answers_are_valid", plain(forgetful)},
-		"takes what waits":     {"answers_are_valid", plain(func(l batch.Lane) []batch.Run { return hands(l, func(p int, _ batch.Waiting) bool { return p == 0 }) })},
+		"takes what waits":     {"answers_are_valid", plain(func(l batch.Lane) []batch.Run { return hands(l, func(p int, _ batch.LaneBatch) bool { return p == 0 }) })},
 		"twice":                {"answers_are_valid", plain(func(l batch.Lane) []batch.Run { return slices.Concat(right(l), right(l)) })},
 		"out of range":         {"answers_are_valid", plain(func(l batch.Lane) []batch.Run { return []batch.Run{{len(l.Batches)}} })},
 		"backwards":            {"answers_are_valid", plain(backwards)},
@@ -70,13 +70,13 @@ func brokenStrategies() map[string]struct {
 			return right(l)
 		})},
 		"remembers lanes": {"lanes_are_fair", remembers},
-		"passes the unacknowledged": {"answers_are_valid", reliant(func(b batch.Waiting) bool {
+		"passes the unacknowledged": {"answers_are_valid", reliant(func(b batch.LaneBatch) bool {
 			return b.State == batch.Submitting
 		})},
-		"passes what failed": {"answers_are_valid", reliant(func(b batch.Waiting) bool {
+		"passes what failed": {"answers_are_valid", reliant(func(b batch.LaneBatch) bool {
 			return b.State.Claimable() && !b.Ready
 		})},
-		"passes the invalid":  {"answers_are_valid", reliant(func(b batch.Waiting) bool { return b.State == batch.Invalid })},
+		"passes the invalid":  {"answers_are_valid", reliant(func(b batch.LaneBatch) bool { return b.State == batch.Invalid })},
 		"sends it too late":   {"answers_are_valid", func() queuer.Strategy { return relying(9, tooLate) }},
 		"never asks the lane": {"answers_are_valid", func() queuer.Strategy { return relying(9, blindly) }},
 	}
@@ -91,7 +91,7 @@ func relying(window int, sel func(batch.Lane) []batch.Run) queuer.Strategy {
 
 // reliant makes a strategy with a fault: it hides the batches for which pass is true, and which no
 // batch may pass, from a correct strategy, and returns the answer of that.
-func reliant(pass func(batch.Waiting) bool) func() queuer.Strategy {
+func reliant(pass func(batch.LaneBatch) bool) func() queuer.Strategy {
 	return func() queuer.Strategy {
 		return relying(9, func(l batch.Lane) []batch.Run {
 			var at []int

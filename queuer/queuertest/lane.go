@@ -40,10 +40,10 @@ func randomFootprint(r *rand.Rand) (f batch.Footprint) {
 // randomLane returns a lane as a store shows it: attempted batches, then waiting ones.
 func (s suite) randomLane(r *rand.Rand, window int) batch.Lane {
 	attempted, waiting := r.IntN(6), r.IntN(min(window, 12)+1)
-	l := batch.Lane{Service: "s", Batches: make([]batch.Waiting, attempted+waiting), KeepsOrder: s.reliesOnOrder && r.IntN(2) == 0}
+	l := batch.Lane{Service: "s", Batches: make([]batch.LaneBatch, attempted+waiting), KeepsOrder: s.reliesOnOrder && r.IntN(2) == 0}
 	under := []batch.State{batch.Submitting, batch.Pending, batch.Valid, batch.Invalid, batch.Delayed, batch.Unknown, batch.Queued}
 	for i := range l.Batches {
-		w := batch.Waiting{ID: batch.ID(fmt.Sprint(i)), State: batch.Queued, Ready: true, Footprint: randomFootprint(r)}
+		w := batch.LaneBatch{ID: batch.ID(fmt.Sprint(i)), State: batch.Queued, Ready: true, Footprint: randomFootprint(r)}
 		if i < attempted {
 			w.State, w.Attempt = under[r.IntN(len(under))], 1+r.IntN(3)
 			w.Ready = w.State.Claimable() && r.IntN(3) > 0

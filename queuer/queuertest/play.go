@@ -22,7 +22,7 @@ const (
 
 // item is one batch of a service.
 type item struct {
-	batch.Waiting
+	batch.LaneBatch
 	seq          int // its place in the lane
 	from         batch.State
 	readyTick    int // the tick from which it may be claimed
@@ -74,9 +74,9 @@ func (s *service) show() (l batch.Lane, items []*item) {
 			items = append(items, b)
 		}
 	}
-	l = batch.Lane{Service: s.name, Batches: make([]batch.Waiting, len(items)), KeepsOrder: s.keepsOrder}
+	l = batch.Lane{Service: s.name, Batches: make([]batch.LaneBatch, len(items)), KeepsOrder: s.keepsOrder}
 	for i, b := range items {
-		l.Batches[i] = b.Waiting
+		l.Batches[i] = b.LaneBatch
 	}
 	return l, items
 }

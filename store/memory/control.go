@@ -41,7 +41,7 @@ func (s *Store) control(scope batch.Scope) batch.Control {
 // setControl keeps a control. A control with nothing set is kept, too, for its version, unless it
 // was never set. s.mu is held.
 func (s *Store) setControl(scope batch.Scope, c batch.Control) {
-	if c.Set() || c.Version > 0 {
+	if c.InEffect() || c.Version > 0 {
 		s.controls[scope] = c
 	}
 }
@@ -74,7 +74,7 @@ func (s *Store) ControlsOf(ctx context.Context, q store.ControlsQuery) ([]batch.
 	defer s.mu.Unlock()
 	var found []batch.Control
 	for _, c := range s.controls {
-		if c.Set() && !c.All && (q.Start || c.Service > q.After) {
+		if c.InEffect() && !c.All && (q.Start || c.Service > q.After) {
 			found = append(found, c)
 		}
 	}

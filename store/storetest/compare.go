@@ -124,7 +124,7 @@ func (f *fixture) sameLanes(want, got []batch.Lane) {
 }
 
 // sameWaiting compares prefixes as sets: their number and their order do not matter.
-func sameWaiting(a, b batch.Waiting) bool {
+func sameWaiting(a, b batch.LaneBatch) bool {
 	return a.ID == b.ID && a.State == b.State && a.Attempt == b.Attempt && a.Ready == b.Ready &&
 		samePrefixes(a.Footprint.Reads, b.Footprint.Reads) && samePrefixes(a.Footprint.Writes, b.Footprint.Writes)
 }

@@ -163,7 +163,7 @@ func testFencePause(f *fixture) {
 		f.steerMoved(never, batch.ActionResume)
 		f.resume(scope)
 		nothing := f.seeControl(scope)
-		require.False(f, nothing.Set())
+		require.False(f, nothing.InEffect())
 		f.steerMoved(first, batch.ActionResume)
 		f.pause(scope) // with another reason
 		f.steerMoved(first, batch.ActionResume)

@@ -238,6 +238,6 @@ func (f *fixture) sameLane(want, got []store.LaneRow) {
 		w.Row.Receipts, g.Row.Receipts = nil, nil // a claim does not need receipts
 		f.sameRow(w.Row, g.Row)
 		require.Equal(f, w.Budget, g.Budget)
-		require.True(f, sameWaiting(batch.Waiting{Footprint: w.Footprint}, batch.Waiting{Footprint: g.Footprint}))
+		require.True(f, sameWaiting(batch.LaneBatch{Footprint: w.Footprint}, batch.LaneBatch{Footprint: g.Footprint}))
 	}
 }
