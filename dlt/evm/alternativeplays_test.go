@@ -22,194 +22,199 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// alternativePlays are the plays with batches of alternatives.
-var alternativePlays = map[string]play{
-	"AlternativesRise":            {do: alternativesRise, simulated: risesByBlock},
-	"AlternativesRiseInALane":     {do: alternativesInALane},
-	"LowAlternativeMined":         {do: lowMined, inside: true},
-	"UnsentAlternativeMined":      {do: unsentMined},
-	"AlternativesOfTwoForks":      {do: twoForks},
-	"AlternativesCrash":           {do: alternativesCrash},
-	"ForeignTakesTheAlternatives": {do: foreignTakesAlternatives, simulated: "to drop one transaction is to drop all"},
-	"AlternativesTooLow":          {do: alternativesTooLow, simulated: risesByBlock},
-	"PoolForgetsAlternatives":     {do: poolForgetsAlternatives, simulated: risesByBlock},
+// alternativeScenarios are the scenarios with batches of alternatives.
+var alternativeScenarios = map[string]scenario{
+	"AlternativesRise":            {run: higherAlternativePaysTheBaseFee, simulatedOnlyReason: risesByBlock},
+	"AlternativesRiseInALane":     {run: alternativesRiseInALane},
+	"LowAlternativeMined":         {run: lowerAlternativeIsMined, needsNode: true},
+	"UnsentAlternativeMined":      {run: unsentAlternativeIsMined},
+	"AlternativesOfTwoForks":      {run: anotherAlternativeOnAFork},
+	"AlternativesCrash":           {run: crashesWithAlternatives},
+	"ForeignTakesTheAlternatives": {run: foreignTakesNonceOfAlternatives, simulatedOnlyReason: "to drop one transaction is to drop all"},
+	"AlternativesTooLow":          {run: noAlternativePaysTheBaseFee, simulatedOnlyReason: risesByBlock},
+	"PoolForgetsAlternatives":     {run: poolForgetsAlternatives, simulatedOnlyReason: risesByBlock},
 }
 
 const risesByBlock = "its price rises block by block, so that each alternative has its time"
 
-// TestAlternativePlays runs all plays of alternatives on three kinds of nodes, in virtual time.
-func TestAlternativePlays(t *testing.T) {
+// TestAlternativeScenarios runs all scenarios of alternatives on three kinds of nodes, in virtual
+// time.
+func TestAlternativeScenarios(t *testing.T) {
 	tier.Long(t)
 	tier.Plain(t)
-	playAll(t, alternativePlays, false)
+	runScenarios(t, alternativeScenarios, false)
 }
 
-// TestPlaysOfAlternatives runs the plays of single transactions with alternatives: every promise
-// about a single transaction holds for alternatives, too.
-func TestPlaysOfAlternatives(t *testing.T) {
+// TestScenariosWithAlternatives runs the scenarios of single transactions with alternatives: every
+// promise about a single transaction holds for alternatives, too.
+func TestScenariosWithAlternatives(t *testing.T) {
 	tier.Plain(t)
-	playAll(t, plays, true)
+	runScenarios(t, scenarios, true)
 }
 
-// waiting starts a Runner and adds a batch of alternatives with these fees, which waits in the
-// pool.
-func (s *stage) waiting(strategy queuer.Strategy, o evm.Options, fees ...evm.Fee) (*playing, *slots, batch.Batch) {
-	from := s.account()
+// runPendingAlternatives starts a Runner and adds a batch of alternatives with these fees, which
+// waits in the pool.
+func (s *testChain) runPendingAlternatives(strategy queuer.Strategy, o evm.Options, fees ...evm.Fee) (*chainRunner, *slotRecorder, batch.Batch) {
+	from := s.newAccount()
 	s.mine(4)
-	k := &slots{}
-	p := s.runLedger(memory.New(), seeing(s.client(o), k), strategy)
-	b := s.alternatives(from, evmtest.Unsigned{To: evmtest.Dev(9).Address(), Value: big.NewInt(10)}, fees...)
+	k := &slotRecorder{}
+	p := s.startRunnerOf(memory.New(), withSlotRecorder(s.newClient(o), k), strategy)
+	b := s.signAlternatives(from, evmtest.Unsigned{To: evmtest.Dev(9).Address(), Value: big.NewInt(10)}, fees...)
 	p.add(b)
-	p.becomes(b, batch.Pending)
+	p.waitForState(b, batch.Pending)
 	return p, k, b
 }
 
-// paidBy returns the values that the batch's account has paid on the chain, in order.
-func (s *stage) paidBy(b batch.Batch) []int64 { return s.paidFrom(string(b.Service)) }
+// valuesPaidByAccountOf returns the values that the batch's account has paid on the chain, in
+// order.
+func (s *testChain) valuesPaidByAccountOf(b batch.Batch) []int64 {
+	return s.valuesPaidByAddress(string(b.Service))
+}
 
-// turns returns the indexes of the alternatives that went out, as the last attempt knew them, and
-// the hashes of all alternatives.
-func (k *slots) turns(t testing.TB, b batch.Batch) (turns []int, hashes []string) {
+// alternativesSent returns the indexes of the alternatives that went out, as the last attempt knew
+// them, and the hashes of all alternatives.
+func (k *slotRecorder) alternativesSent(t testing.TB, b batch.Batch) (alternativesSent []int, hashes []string) {
 	t.Helper()
-	all := k.all(b)
+	all := k.preparedOf(b)
 	require.NotEmpty(t, all)
-	turns, hashes, err := evm.List(all[len(all)-1])
+	alternativesSent, hashes, err := evm.List(all[len(all)-1])
 	require.NoError(t, err)
 	for i, one := range all[1:] {
 		require.Equal(t, all[i], one[:len(all[i])], "it grows by appending")
 	}
-	return turns, hashes
+	return alternativesSent, hashes
 }
 
-// risen makes blocks with a base fee until the alternative with index at goes out. The blocks
-// contain no transaction of the pool that pays less.
-func (p *playing) risen(k *slots, b batch.Batch, at int, baseFee int64) {
+// mineUntilAlternativeIsSent makes blocks with a base fee until the alternative with index at goes
+// out. The blocks contain no transaction of the pool that pays less.
+func (p *chainRunner) mineUntilAlternativeIsSent(k *slotRecorder, b batch.Batch, at int, baseFee int64) {
 	p.Helper()
 	for range 300 {
-		if turns, _ := k.turns(p, b); turns[len(turns)-1] >= at {
+		if turns, _ := k.alternativesSent(p, b); turns[len(turns)-1] >= at {
 			return
 		}
 		p.setBaseFee(baseFee)
 		p.mine(1)
-		time.Sleep(4 * p.unit)
+		time.Sleep(4 * p.timeUnit)
 	}
-	turns, _ := k.turns(p, b)
+	turns, _ := k.alternativesSent(p, b)
 	require.Equal(p, at, turns[len(turns)-1], "%v %s", p.record(b).Error, p.record(b).Decision)
 }
 
-// executedAs makes sure that a batch is committed, and by the alternative with index at.
-func (p *playing) executedAs(b batch.Batch, at int) {
+// requireExecutedAlternative makes sure that a batch is committed, and by the alternative with
+// index at.
+func (p *chainRunner) requireExecutedAlternative(b batch.Batch, at int) {
 	p.Helper()
 	rec := p.mineUntil(b, batch.Committed)
 	r, err := evm.ReadReceipt(rec.Receipts[0])
 	require.NoError(p, err)
-	assert.Equal(p, string(p.alone(b, at).ID), r.Hash)
-	assert.Equal(p, []int64{10}, p.paidBy(b))
+	assert.Equal(p, string(p.alternativeAsBatch(b, at).ID), r.Hash)
+	assert.Equal(p, []int64{10}, p.valuesPaidByAccountOf(b))
 	for _, never := range []batch.State{batch.Rejected, batch.Invalid} {
-		assert.NotContains(p, p.seen.states(b), never)
+		assert.NotContains(p, p.events.states(b), never)
 	}
 }
 
 // When the base fee leaps, the next alternative that pays it goes out and is executed: fees rise
 // without a key. The batch stays committed until it can no longer vanish.
-func alternativesRise(s *stage) {
-	p, k, b := s.waiting(queuer.Serial(), afterTwo().Options, feeOf(.1, 3), feeOf(.2, 6), feeOf(.4, 20), feeOf(.8, 200))
-	turns, _ := k.turns(s, b)
+func higherAlternativePaysTheBaseFee(s *testChain) {
+	p, k, b := s.runPendingAlternatives(queuer.Serial(), finalAfterTwoBlocks().Options, feeInGwei(.1, 3), feeInGwei(.2, 6), feeInGwei(.4, 20), feeInGwei(.8, 200))
+	turns, _ := k.alternativesSent(s, b)
 	require.Equal(s, []int{0}, turns)
-	p.risen(k, b, 1, 10)
-	turns, _ = k.turns(s, b)
+	p.mineUntilAlternativeIsSent(k, b, 1, 10)
+	turns, _ = k.alternativesSent(s, b)
 	assert.Equal(s, []int{0, 2}, turns, "the second pays too little, and the fourth too much")
-	p.executedAs(b, 2)
+	p.requireExecutedAlternative(b, 2)
 	for range 20 {
-		time.Sleep(60 * s.unit)
+		time.Sleep(60 * s.timeUnit)
 		s.mine(1)
 	}
-	assert.Empty(s, p.seen.of(batch.EventVanished))
-	assert.Empty(s, p.seen.of(batch.EventDecision))
+	assert.Empty(s, p.events.ofKind(batch.EventVanished))
+	assert.Empty(s, p.events.ofKind(batch.EventDecision))
 }
 
 // When the base fee leaps while several batches of an account are under way, all of them rise and
 // are executed in their order.
-func alternativesInALane(s *stage) {
-	from := s.account()
+func alternativesRiseInALane(s *testChain) {
+	from := s.newAccount()
 	s.mine(4)
-	k := &slots{}
-	p := s.runLedger(memory.New(), seeing(s.client(afterTwo().Options), k), queuer.Pipelined(16))
+	k := &slotRecorder{}
+	p := s.startRunnerOf(memory.New(), withSlotRecorder(s.newClient(finalAfterTwoBlocks().Options), k), queuer.Pipelined(16))
 	var all []batch.Batch
 	for i := range int64(5) {
-		fees := []evm.Fee{feeOf(.1, 3), feeOf(.2, 6), feeOf(.4, 100)}
+		fees := []evm.Fee{feeInGwei(.1, 3), feeInGwei(.2, 6), feeInGwei(.4, 100)}
 		if i == 2 {
 			fees = fees[:2] // this batch cannot pay the high price by itself
 		}
-		all = append(all, s.alternatives(from, evmtest.Unsigned{Nonce: uint64(i), To: evmtest.Dev(9).Address(), Value: big.NewInt(10 + i)}, fees...))
+		all = append(all, s.signAlternatives(from, evmtest.Unsigned{Nonce: uint64(i), To: evmtest.Dev(9).Address(), Value: big.NewInt(10 + i)}, fees...))
 	}
 	p.add(all...)
 	for _, b := range all {
-		p.becomes(b, batch.Pending)
+		p.waitForState(b, batch.Pending)
 	}
-	p.risen(k, all[0], 2, 50)
+	p.mineUntilAlternativeIsSent(k, all[0], 2, 50)
 	for _, b := range all {
 		p.mineUntil(b, batch.Committed)
 	}
-	assert.Equal(s, []int64{10, 11, 12, 13, 14}, s.paidFrom(from.Address()))
+	assert.Equal(s, []int64{10, 11, 12, 13, 14}, s.valuesPaidByAddress(from.Address()))
 }
 
 // While a higher alternative is in the pool, a lower one is mined on another fork: the batch is
 // committed by the lower one.
-func lowMined(s *stage) {
-	p, k, b := s.waiting(queuer.Serial(), afterTwo().Options, feeOf(.1, 3), feeOf(.2, 100))
+func lowerAlternativeIsMined(s *testChain) {
+	p, k, b := s.runPendingAlternatives(queuer.Serial(), finalAfterTwoBlocks().Options, feeInGwei(.1, 3), feeInGwei(.2, 100))
 	cheap := len(s.node.Blocks())
-	p.risen(k, b, 1, 50)
+	p.mineUntilAlternativeIsSent(k, b, 1, 50)
 	s.setBaseFee(1)
-	require.NoError(s, s.node.Reorg(len(s.node.Blocks())-cheap, s.raw(b, 0)))
-	p.executedAs(b, 0)
+	require.NoError(s, s.node.Reorg(len(s.node.Blocks())-cheap, s.encodedTx(b, 0)))
+	p.requireExecutedAlternative(b, 0)
 }
 
 // An alternative that the client has not sent is mined, because somebody else had it: the batch is
 // committed by that alternative.
-func unsentMined(s *stage) {
-	p, k, b := s.waiting(queuer.Serial(), afterTwo().Options, feeOf(.1, 3), feeOf(.2, 6), feeOf(.4, 100))
-	s.foreign(s.alone(b, 2))
-	p.executedAs(b, 2)
-	turns, _ := k.turns(s, b)
+func unsentAlternativeIsMined(s *testChain) {
+	p, k, b := s.runPendingAlternatives(queuer.Serial(), finalAfterTwoBlocks().Options, feeInGwei(.1, 3), feeInGwei(.2, 6), feeInGwei(.4, 100))
+	s.sendForeign(s.alternativeAsBatch(b, 2))
+	p.requireExecutedAlternative(b, 2)
+	turns, _ := k.alternativesSent(s, b)
 	assert.Equal(s, []int{0}, turns)
 }
 
 // One alternative is mined, and another one on the fork that replaces its block.
-func twoForks(s *stage) {
-	p, _, b := s.waiting(queuer.Serial(), evm.Options{Finality: evm.After(6)}, feeOf(.1, 3), feeOf(.2, 6))
+func anotherAlternativeOnAFork(s *testChain) {
+	p, _, b := s.runPendingAlternatives(queuer.Serial(), evm.Options{Finality: evm.After(6)}, feeInGwei(.1, 3), feeInGwei(.2, 6))
 	s.mine(2)
-	p.becomes(b, batch.Valid)
-	s.reorg(2, s.alone(b, 1))
-	p.executedAs(b, 1)
+	p.waitForState(b, batch.Valid)
+	s.reorg(2, s.alternativeAsBatch(b, 1))
+	p.requireExecutedAlternative(b, 1)
 }
 
 // A process ends at each step on the way to the first alternative, and on the way to the next one.
-func alternativesCrash(s *stage) {
+func crashesWithAlternatives(s *testChain) {
 	client := func(evmtest.Account) func(int64) dlt.Ledger {
-		return func(int64) dlt.Ledger { return s.client(afterTwo().Options) }
+		return func(int64) dlt.Ledger { return s.newClient(finalAfterTwoBlocks().Options) }
 	}
-	crashes(s, client, func(from evmtest.Account, value int64) batch.Batch {
-		return s.alternatives(from, evmtest.Unsigned{To: evmtest.Dev(9).Address(), Value: big.NewInt(value)}, feeOf(.1, 3), feeOf(.2, 100), feeOf(.4, 200))
+	runCrashesAtEveryStep(s, client, func(from evmtest.Account, value int64) batch.Batch {
+		return s.signAlternatives(from, evmtest.Unsigned{To: evmtest.Dev(9).Address(), Value: big.NewInt(value)}, feeInGwei(.1, 3), feeInGwei(.2, 100), feeInGwei(.4, 200))
 	})
 }
 
 // Somebody else's transaction uses the nonce. Once that is deep, the batch ends Rejected with that
 // transaction's hash, whichever alternatives were sent, and its lane goes on.
-func foreignTakesAlternatives(s *stage) {
-	p, k, b := s.waiting(queuer.Serial(), afterTwo().Options, feeOf(.1, 3), feeOf(.2, 6), feeOf(.4, 100))
-	from := s.made[len(s.made)-1]
-	theirs := s.sign(from, evmtest.Unsigned{To: evmtest.Dev(9).Address(), Value: big.NewInt(99), Tip: big.NewInt(5e9), FeeCap: big.NewInt(150e9)})
-	next := s.alternatives(from, evmtest.Unsigned{Nonce: 1, To: evmtest.Dev(9).Address(), Value: big.NewInt(20)}, feeOf(.1, 3), feeOf(.2, 100))
+func foreignTakesNonceOfAlternatives(s *testChain) {
+	p, k, b := s.runPendingAlternatives(queuer.Serial(), finalAfterTwoBlocks().Options, feeInGwei(.1, 3), feeInGwei(.2, 6), feeInGwei(.4, 100))
+	from := s.accounts[len(s.accounts)-1]
+	theirs := s.signPayment(from, evmtest.Unsigned{To: evmtest.Dev(9).Address(), Value: big.NewInt(99), Tip: big.NewInt(5e9), FeeCap: big.NewInt(150e9)})
+	next := s.signAlternatives(from, evmtest.Unsigned{Nonce: 1, To: evmtest.Dev(9).Address(), Value: big.NewInt(20)}, feeInGwei(.1, 3), feeInGwei(.2, 100))
 	p.add(next)
-	_, hashes := k.turns(s, b)
-	s.foreign(theirs)
+	_, hashes := k.alternativesSent(s, b)
+	s.sendForeign(theirs)
 	s.drop(batch.Batch{ID: batch.ID(hashes[0])})
 	rec := p.mineUntil(b, batch.Rejected)
 	assert.Contains(s, rec.Error.Error(), "nonce 0 was used by transaction "+string(theirs.ID))
 	p.mineUntil(next, batch.Committed)
-	assert.Equal(s, []int64{99, 20}, s.paidBy(b))
-	for _, kept := range k.all(b) {
+	assert.Equal(s, []int64{99, 20}, s.valuesPaidByAccountOf(b))
+	for _, kept := range k.preparedOf(b) {
 		_, again, err := evm.List(kept)
 		require.NoError(s, err)
 		assert.Equal(s, hashes, again, "nothing but these was sent")
@@ -218,12 +223,12 @@ func foreignTakesAlternatives(s *stage) {
 
 // While no alternative pays the base fee, the batch waits, and after StuckAfter the reason is
 // reported. Once the base fee falls, the payment is made.
-func alternativesTooLow(s *stage) {
-	p, k, b := s.waiting(queuer.Serial(), afterTwo().Options, feeOf(.1, 3), feeOf(.2, 6))
+func noAlternativePaysTheBaseFee(s *testChain) {
+	p, k, b := s.runPendingAlternatives(queuer.Serial(), finalAfterTwoBlocks().Options, feeInGwei(.1, 3), feeInGwei(.2, 6))
 	for range 5000 {
 		s.setBaseFee(50)
 		s.mine(1)
-		time.Sleep(8 * s.unit)
+		time.Sleep(8 * s.timeUnit)
 		if p.record(b).Decision != "" {
 			break
 		}
@@ -231,64 +236,64 @@ func alternativesTooLow(s *stage) {
 	rec := p.record(b)
 	require.NotEmpty(s, rec.Decision)
 	assert.Regexp(s, "the highest of 2 alternatives pays at most 6 gwei|base fee", rec.Decision)
-	assert.Len(s, p.seen.of(batch.EventDecision), 1)
-	turns, _ := k.turns(s, b)
+	assert.Len(s, p.events.ofKind(batch.EventDecision), 1)
+	turns, _ := k.alternativesSent(s, b)
 	assert.Equal(s, []int{0}, turns, "one that cannot be mined now helps nothing")
 	s.setBaseFee(1)
 	rec = p.mineUntil(b, batch.Committed)
 	assert.Len(s, rec.Receipts, 1)
-	assert.Equal(s, []int64{10}, s.paidBy(b))
+	assert.Equal(s, []int64{10}, s.valuesPaidByAccountOf(b))
 }
 
 // When the pool has forgotten all alternatives, the highest one that was sent goes out again, as
 // often as that happens.
-func poolForgetsAlternatives(s *stage) {
-	p, k, b := s.waiting(queuer.Serial(), afterTwo().Options, feeOf(.1, 3), feeOf(.2, 20), feeOf(.4, 100))
-	p.risen(k, b, 1, 10)
+func poolForgetsAlternatives(s *testChain) {
+	p, k, b := s.runPendingAlternatives(queuer.Serial(), finalAfterTwoBlocks().Options, feeInGwei(.1, 3), feeInGwei(.2, 20), feeInGwei(.4, 100))
+	p.mineUntilAlternativeIsSent(k, b, 1, 10)
 	times := 1
 	if s.node == nil {
 		times = 3 // geth's pool has the transaction again in the end
 	}
 	for n := range times {
 		attempt := p.record(b).Attempt
-		_, hashes := k.turns(s, b)
+		_, hashes := k.alternativesSent(s, b)
 		s.drop(batch.Batch{ID: batch.ID(hashes[1])})
 		s.setBaseFee(10)
 		s.mine(4) // longer than the batch waits before a higher alternative goes out
 		for range 1000 {
-			if _, pending := s.nonceOf(string(b.Service)); p.record(b).Attempt > attempt && pending == 1 {
+			if _, pending := s.nextNoncesOfAddress(string(b.Service)); p.record(b).Attempt > attempt && pending == 1 {
 				break
 			}
-			time.Sleep(s.unit)
+			time.Sleep(s.timeUnit)
 		}
-		turns, _ := k.turns(s, b)
+		turns, _ := k.alternativesSent(s, b)
 		assert.Equal(s, 1, slices.Max(turns), "after %d times", n+1)
 	}
-	p.executedAs(b, 1)
+	p.requireExecutedAlternative(b, 1)
 }
 
 // An alternative that a node holds back from its blocks is replaced by the next one after the
 // usual wait. If there is no next one, the status says so.
-func TestHeldBackAlternative(t *testing.T) {
+func TestAStatusNamesTheAlternativeThatIsHeldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := simulated(t, evmtest.Options{Personality: evmtest.Anvil, SlotsInAnEpoch: 1})
-		p, k, b := s.waiting(queuer.Serial(), afterTwo().Options, feeOf(.1, 30), feeOf(.2, 60), feeOf(.4, 120))
-		_, hashes := k.turns(t, b)
+		s := newSimulatedChain(t, evmtest.Options{Personality: evmtest.Anvil, SlotsInAnEpoch: 1})
+		p, k, b := s.runPendingAlternatives(queuer.Serial(), finalAfterTwoBlocks().Options, feeInGwei(.1, 30), feeInGwei(.2, 60), feeInGwei(.4, 120))
+		_, hashes := k.alternativesSent(t, b)
 		require.True(t, s.node.HoldBack(hashes[0]))
 		s.mine(2)
-		p.stays(b, 100, batch.Unknown, batch.Valid)
-		turns, _ := k.turns(t, b)
+		p.requireNeverInState(b, 100, batch.Unknown, batch.Valid)
+		turns, _ := k.alternativesSent(t, b)
 		require.Equal(t, []int{0}, turns, "it has not waited for three blocks")
-		p.executedAs(b, 1)
+		p.requireExecutedAlternative(b, 1)
 
-		_, k, b = s.waiting(queuer.Serial(), afterTwo().Options, feeOf(.1, 30), feeOf(.2, 60))
+		_, k, b = s.runPendingAlternatives(queuer.Serial(), finalAfterTwoBlocks().Options, feeInGwei(.1, 30), feeInGwei(.2, 60))
 		for i := range 2 {
-			p.risen(k, b, i, 1)
-			_, hashes = k.turns(t, b)
+			p.mineUntilAlternativeIsSent(k, b, i, 1)
+			_, hashes = k.alternativesSent(t, b)
 			require.True(t, s.node.HoldBack(hashes[i]))
 		}
 		s.mine(5)
-		st, err := s.client(afterTwo().Options).BatchStatuses(t.Context(), b.Service, []batch.Attempt{{Key: b.Key(), Prepared: k.all(b)[len(k.all(b))-1]}})
+		st, err := s.newClient(finalAfterTwoBlocks().Options).BatchStatuses(t.Context(), b.Service, []batch.Attempt{{Key: b.Key(), Prepared: k.preparedOf(b)[len(k.preparedOf(b))-1]}})
 		require.NoError(t, err)
 		require.Len(t, st, 1)
 		assert.Equal(t, batch.ReportedPending, st[0].Reported)
@@ -299,13 +304,13 @@ func TestHeldBackAlternative(t *testing.T) {
 // Submit posts nothing for alternatives that were not prepared, or with the prepared bytes of
 // others.
 func TestAlternativesAreKeptFirst(t *testing.T) {
-	s, url := newScript(t)
-	c := newClient(t, url, nil)
-	b, err := evm.NewBatch(payloadOf(t, three(nil)))
+	s, url := newScriptedNode(t)
+	c := newTestClient(t, url, nil)
+	b, err := evm.NewBatch(payloadOf(t, threeAlternatives(nil)))
 	require.NoError(t, err)
-	other, err := evm.NewBatch(payloadOf(t, three(func(tx *evmtx.Tx) { tx.Value = big.NewInt(7) })))
+	other, err := evm.NewBatch(payloadOf(t, threeAlternatives(func(tx *evmtx.Tx) { tx.Value = big.NewInt(7) })))
 	require.NoError(t, err)
-	s.on("eth_getTransactionCount", func([]any) (any, string) { return "0x4", "" })
+	s.setAnswer("eth_getTransactionCount", func([]any) (any, string) { return "0x4", "" })
 	kept, err := c.Prepare(t.Context(), attempt(other, 1))
 	require.NoError(t, err)
 	for name, prepared := range map[string][]byte{"nothing": nil, "another payload's": kept, "an intent's": make([]byte, 300), "half of it": kept[:len(kept)-3]} {
@@ -323,7 +328,7 @@ func TestAlternativesAreKeptFirst(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, st)
 	assert.Zero(t, s.sends())
-	single := signed(nil)
+	single := signedBatch(nil)
 	kept, err = c.Prepare(context.Background(), attempt(single, 1))
 	require.NoError(t, err)
 	assert.Empty(t, kept, "one transaction keeps nothing")
@@ -332,17 +337,17 @@ func TestAlternativesAreKeptFirst(t *testing.T) {
 // The statuses ask for each hash of the payload, whichever alternative was sent. Only the executed
 // one decides.
 func TestAllAlternativesAreLookedFor(t *testing.T) {
-	all := three(nil)
+	all := threeAlternatives(nil)
 	b, err := evm.NewBatch(payloadOf(t, all))
 	require.NoError(t, err)
 	for at := range all {
 		one, err := evm.NewBatch(all[at])
 		require.NoError(t, err)
 		for name, c := range map[string]struct {
-			receipt func() any
-			pooled  bool
-			want    batch.Reported
-			proof   dlt.Evidence
+			receipt  func() any
+			isPooled bool
+			want     batch.Reported
+			proof    dlt.Evidence
 		}{
 			"executed": {func() any { return receiptIn(one.ID, 80, nil) }, false, batch.ReportedCommitted, dlt.Committed},
 			"reverted": {func() any { return receiptIn(one.ID, 80, map[string]any{"status": "0x0"}) }, false, batch.ReportedInvalid, dlt.NotCommitted},
@@ -350,20 +355,20 @@ func TestAllAlternativesAreLookedFor(t *testing.T) {
 			"pooled":   {func() any { return nil }, true, batch.ReportedPending, dlt.InFlight},
 			"nowhere":  {func() any { return nil }, false, batch.ReportedUnknown, dlt.InFlight},
 		} {
-			s, url := newScript(t)
-			s.on("eth_getTransactionCount", func([]any) (any, string) { return "0x4", "" })
-			cl := newClient(t, url, &evm.Options{BumpAfter: 1000})
+			s, url := newScriptedNode(t)
+			s.setAnswer("eth_getTransactionCount", func([]any) (any, string) { return "0x4", "" })
+			cl := newTestClient(t, url, &evm.Options{BumpAfter: 1000})
 			a := attempt(b, 1)
 			a.Prepared, err = cl.Prepare(t.Context(), a)
 			require.NoError(t, err)
-			s.on("eth_getTransactionReceipt", func(params []any) (any, string) {
+			s.setAnswer("eth_getTransactionReceipt", func(params []any) (any, string) {
 				if params[0] == string(one.ID) {
 					return c.receipt(), ""
 				}
 				return nil, ""
 			})
-			s.on("eth_getTransactionByHash", func(params []any) (any, string) {
-				if c.pooled && params[0] == string(one.ID) {
+			s.setAnswer("eth_getTransactionByHash", func(params []any) (any, string) {
+				if c.isPooled && params[0] == string(one.ID) {
 					return map[string]any{"hash": string(one.ID), "blockHash": nil, "nonce": "0x4", "maxFeePerGas": "0x1"}, ""
 				}
 				return nil, ""
@@ -380,7 +385,7 @@ func TestAllAlternativesAreLookedFor(t *testing.T) {
 			// While the node has one of the alternatives, "nonce too low" and "underpriced" are no
 			// reason for an error.
 			for _, text := range []string{"nonce too low", "replacement transaction underpriced", "insufficient funds"} {
-				s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, text })
+				s.setAnswer("eth_sendRawTransaction", func([]any) (any, string) { return nil, text })
 				a.Number = 2
 				err = cl.Submit(t.Context(), a)
 				if name == "nowhere" {
@@ -397,7 +402,7 @@ func TestAllAlternativesAreLookedFor(t *testing.T) {
 // behind: it is the payment. A deep block with another transaction is a proof, and only then the
 // batch is refused. "Nonce too low" alone is doubt.
 func TestWhoUsedTheNonceOfAlternatives(t *testing.T) {
-	all := three(nil)
+	all := threeAlternatives(nil)
 	b, err := evm.NewBatch(payloadOf(t, all))
 	require.NoError(t, err)
 	own, err := evm.NewBatch(all[2])
@@ -408,12 +413,12 @@ func TestWhoUsedTheNonceOfAlternatives(t *testing.T) {
 		kind     batch.ErrorKind
 	}{
 		"an alternative": {string(own.ID), dlt.InFlight, batch.KindDoubt},
-		"another's":      {someone, dlt.NotCommitted, batch.KindRejected},
+		"another's":      {foreignHash, dlt.NotCommitted, batch.KindRejected},
 		"nobody's":       {"", dlt.InFlight, batch.KindDoubt},
 	} {
-		s, url := newScript(t)
+		s, url := newScriptedNode(t)
 		used := uint64(77)
-		s.on("eth_getTransactionCount", func(params []any) (any, string) {
+		s.setAnswer("eth_getTransactionCount", func(params []any) (any, string) {
 			var n uint64
 			if tag, ok := params[1].(string); ok && tag != "latest" && tag != "pending" {
 				_, _ = fmt.Sscanf(tag, "0x%x", &n)
@@ -423,16 +428,16 @@ func TestWhoUsedTheNonceOfAlternatives(t *testing.T) {
 			}
 			return "0x4", ""
 		})
-		blocks := s.byName["eth_getBlockByNumber"]
-		s.on("eth_getBlockByNumber", func(params []any) (any, string) {
+		blocks := s.answersByMethod["eth_getBlockByNumber"]
+		s.setAnswer("eth_getBlockByNumber", func(params []any) (any, string) {
 			block, refusal := blocks(params)
 			if params[0] == "0x4d" {
 				block.(map[string]any)["transactions"] = []any{map[string]any{"hash": c.hash, "from": string(b.Service), "nonce": "0x4", "type": "0x2"}}
 			}
 			return block, refusal
 		})
-		s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, "nonce too low" })
-		client := newClient(t, url, nil)
+		s.setAnswer("eth_sendRawTransaction", func([]any) (any, string) { return nil, "nonce too low" })
+		client := newTestClient(t, url, nil)
 		a := attempt(b, 1)
 		a.Prepared, err = client.Prepare(t.Context(), a)
 		require.NoError(t, err)
@@ -446,12 +451,12 @@ func TestWhoUsedTheNonceOfAlternatives(t *testing.T) {
 // The prepared bytes and the node's blocks, base fee and nonce decide which alternative may be
 // sent.
 func TestPrepareChoosesTheAlternative(t *testing.T) {
-	b, err := evm.NewBatch(payloadOf(t, three(nil))) // nonce 4, and fee caps of 1000, 1100 and 1210 wei
+	b, err := evm.NewBatch(payloadOf(t, threeAlternatives(nil))) // nonce 4, and fee caps of 1000, 1100 and 1210 wei
 	require.NoError(t, err)
-	s, url := newScript(t)
+	s, url := newScriptedNode(t)
 	head, price, next, pooled := uint64(100), int64(500), "0x4", false
-	blocks := s.byName["eth_getBlockByNumber"]
-	s.on("eth_getBlockByNumber", func(params []any) (any, string) {
+	blocks := s.answersByMethod["eth_getBlockByNumber"]
+	s.setAnswer("eth_getBlockByNumber", func(params []any) (any, string) {
 		if params[0] != "latest" {
 			return blocks(params)
 		}
@@ -459,14 +464,14 @@ func TestPrepareChoosesTheAlternative(t *testing.T) {
 		block["baseFeePerGas"] = fmt.Sprintf("0x%x", price)
 		return block, ""
 	})
-	s.on("eth_getTransactionCount", func([]any) (any, string) { return next, "" })
-	s.on("eth_getTransactionByHash", func([]any) (any, string) {
+	s.setAnswer("eth_getTransactionCount", func([]any) (any, string) { return next, "" })
+	s.setAnswer("eth_getTransactionByHash", func([]any) (any, string) {
 		if pooled {
 			return map[string]any{"hash": "0x", "blockHash": nil}, ""
 		}
 		return nil, ""
 	})
-	client := newClient(t, url, nil)
+	client := newTestClient(t, url, nil)
 	var kept []byte
 	step := func(name string, change func(), want ...int) {
 		t.Helper()

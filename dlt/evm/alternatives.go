@@ -29,7 +29,7 @@ const alternativesMark = 0xa2
 // a [*batch.InputError] that names the place in the list.
 func Alternatives(signed ...[]byte) ([]byte, error) {
 	payload := append([]byte{alternativesMark}, evmtx.EncodeStrings(signed)...)
-	if _, err := parse(payload); err != nil {
+	if _, err := parsePayload(payload); err != nil {
 		return nil, err
 	}
 	return payload, nil
@@ -107,7 +107,7 @@ func (p *parsedPayload) checkAlternatives() error {
 			name    string
 			now, by *big.Int
 		}{{"max_fee_per_gas", tx.FeeCap, before.FeeCap}, {"max_priority_fee_per_gas", tx.Tip, before.Tip}} {
-			if least := lowestReplacement(f.by); f.now.Cmp(least) < 0 {
+			if least := leastReplacementPrice(f.by); f.now.Cmp(least) < 0 {
 				return refuse(f.name, f.now.String(), numberExcerpt(least)+" at least: a tenth more than "+alternativeField(i-1)+", or no node replaces that")
 			}
 		}
@@ -136,9 +136,9 @@ func hashWithoutFees(tx *evmtx.Tx, auths bool) evmtx.Hash {
 	return same.SigningHash()
 }
 
-// lowestReplacement returns the lowest fee that may replace the fee v: nodes ask for a tenth more
-// of both fees (docs/ledgers/evm.md#21-replacement).
-func lowestReplacement(v *big.Int) *big.Int {
+// leastReplacementPrice returns the lowest fee that may replace the fee v: nodes ask for a tenth
+// more of both fees (docs/ledgers/evm.md#21-replacement).
+func leastReplacementPrice(v *big.Int) *big.Int {
 	out := new(big.Int).Mul(v, big.NewInt(11))
 	out.Quo(out.Add(out, big.NewInt(9)), big.NewInt(10))
 	return largest(out, new(big.Int).Add(v, big.NewInt(1)))

@@ -16,9 +16,9 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// rawOf returns a signed transaction of an account. f changes the valid transaction before it is
-// signed.
-func rawOf(from evmtest.Account, f func(tx *evmtx.Tx)) []byte {
+// signedBytesOf returns a signed transaction of an account. f changes the valid transaction before
+// it is signed.
+func signedBytes(from evmtest.Account, f func(tx *evmtx.Tx)) []byte {
 	to := evmtx.Address{19: 9}
 	tx := &evmtx.Tx{Type: evmtx.DynamicFee, ChainID: 1337, Nonce: 4, Tip: big.NewInt(100), FeeCap: big.NewInt(1000), Gas: 21000, To: &to, Value: big.NewInt(3)}
 	f(tx)
@@ -26,16 +26,17 @@ func rawOf(from evmtest.Account, f func(tx *evmtx.Tx)) []byte {
 	return tx.Encode()
 }
 
-// paying returns a change of the fees, in wei.
-func paying(tip, feeCap int64) func(tx *evmtx.Tx) {
+// withFees returns a change of the fees, in wei.
+func withFees(tip, feeCap int64) func(tx *evmtx.Tx) {
 	return func(tx *evmtx.Tx) { tx.Tip, tx.FeeCap = big.NewInt(tip), big.NewInt(feeCap) }
 }
 
-// three returns three alternatives of one payment. f changes each of them before it is signed.
-func three(f func(tx *evmtx.Tx)) [][]byte {
+// threeAlternatives returns three alternatives of one payment. f changes each of them before it is
+// signed.
+func threeAlternatives(f func(tx *evmtx.Tx)) [][]byte {
 	var all [][]byte
 	for _, fee := range []evm.Fee{{Tip: big.NewInt(100), FeeCap: big.NewInt(1000)}, {Tip: big.NewInt(110), FeeCap: big.NewInt(1100)}, {Tip: big.NewInt(121), FeeCap: big.NewInt(1210)}} {
-		all = append(all, rawOf(evmtest.Dev(0), func(tx *evmtx.Tx) {
+		all = append(all, signedBytes(evmtest.Dev(0), func(tx *evmtx.Tx) {
 			tx.Tip, tx.FeeCap = fee.Tip, fee.FeeCap
 			if f != nil {
 				f(tx)
@@ -48,7 +49,7 @@ func three(f func(tx *evmtx.Tx)) [][]byte {
 // Alternatives are one batch of the account that signed them, whose id is the hash of the first
 // one.
 func TestAlternativesAreOneBatch(t *testing.T) {
-	c := newClient(t, "http://localhost:8545", nil)
+	c := newTestClient(t, "http://localhost:8545", nil)
 	auth := []evmtx.Authorization{{ChainID: big.NewInt(0), R: big.NewInt(1), S: big.NewInt(1)}}
 	access := []evmtx.AccessTuple{{Keys: []evmtx.Hash{{1}}}}
 	for name, f := range map[string]func(tx *evmtx.Tx){
@@ -59,7 +60,7 @@ func TestAlternativesAreOneBatch(t *testing.T) {
 		"creation":     func(tx *evmtx.Tx) { tx.To, tx.Data, tx.Gas = nil, []byte{1}, 60000 },
 		"no tip below": func(tx *evmtx.Tx) { tx.Tip.Sub(tx.Tip, big.NewInt(100)) }, // the tips are 0, 10 and 21
 	} {
-		all := three(f)
+		all := threeAlternatives(f)
 		payload, err := evm.Alternatives(all...)
 		require.NoError(t, err, name)
 		b, err := evm.NewBatch(payload)
@@ -79,15 +80,15 @@ func TestAlternativesAreOneBatch(t *testing.T) {
 
 // An error names each mistake with its place, its field, the value and what was expected, before
 // anything is stored.
-func TestAlternativesRefuse(t *testing.T) {
+func TestAlternativesRefusesBadTransactions(t *testing.T) {
 	from, other := evmtest.Dev(0), evmtest.Dev(1)
-	low := rawOf(from, paying(100, 1000))
+	low := signedBytes(from, withFees(100, 1000))
 	with := func(f func(tx *evmtx.Tx)) [][]byte {
-		return [][]byte{low, rawOf(from, func(tx *evmtx.Tx) { paying(110, 1100)(tx); f(tx) })}
+		return [][]byte{low, signedBytes(from, func(tx *evmtx.Tx) { withFees(110, 1100)(tx); f(tx) })}
 	}
 	many := make([][]byte, evm.MaxAlternatives+1)
 	for i, tip := 0, int64(100); i < len(many); i, tip = i+1, 2*tip {
-		many[i] = rawOf(from, paying(tip, 10*tip))
+		many[i] = signedBytes(from, withFees(tip, 10*tip))
 	}
 	_, err := evm.Alternatives(many[:evm.MaxAlternatives]...)
 	require.NoError(t, err)
@@ -105,7 +106,7 @@ func TestAlternativesRefuse(t *testing.T) {
 		"none":                {nil, "alternatives", "0", "2 to 16"},
 		"one":                 {many[:1], "alternatives", "1", "one is a payload by itself"},
 		"too many":            {many, "alternatives", "more", "2 to 16"},
-		"twice":               {[][]byte{low, rawOf(from, paying(110, 1100)), low}, "alternatives[2]", "", "each transaction once: it is alternatives[0]"},
+		"twice":               {[][]byte{low, signedBytes(from, withFees(110, 1100)), low}, "alternatives[2]", "", "each transaction once: it is alternatives[0]"},
 		"another nonce":       {with(func(tx *evmtx.Tx) { tx.Nonce = 5 }), "alternatives[1].nonce", "5", "4, as alternatives[0] has"},
 		"another chain":       {with(func(tx *evmtx.Tx) { tx.ChainID = 1 }), "alternatives[1].chain_id", "1", "1337"},
 		"another type":        {with(func(tx *evmtx.Tx) { tx.Type = evmtx.AccessList }), "alternatives[1].type", "1", "2"},
@@ -115,22 +116,22 @@ func TestAlternativesRefuse(t *testing.T) {
 		"another value":       {with(func(tx *evmtx.Tx) { tx.Value = big.NewInt(4) }), "alternatives[1].value", "4", "3"},
 		"other data":          {with(func(tx *evmtx.Tx) { tx.Data = []byte{1} }), "alternatives[1].data", "1 bytes", "only fees may differ"},
 		"other access":        {with(func(tx *evmtx.Tx) { tx.Access = access }), "alternatives[1].access_list", "1 accounts", "only fees may differ"},
-		"other authorization": {[][]byte{rawOf(from, auths(1)), rawOf(from, func(tx *evmtx.Tx) { paying(110, 1100)(tx); auths(2)(tx) })}, "alternatives[1].authorization_list", "1 authorizations", "only fees may differ"},
-		"another sender":      {[][]byte{low, rawOf(other, paying(110, 1100))}, "alternatives[1].sender", other.Address(), from.Address()},
-		"the same fees":       {[][]byte{low, rawOf(from, func(tx *evmtx.Tx) { paying(100, 1000)(tx); tx.R = nil })}, "alternatives[1]", "", "each transaction once"},
-		"a low cap":           {[][]byte{low, rawOf(from, paying(110, 1099))}, "alternatives[1].max_fee_per_gas", "1099", "1100 at least: a tenth more than alternatives[0]"},
-		"a low tip":           {[][]byte{low, rawOf(from, paying(109, 1100))}, "alternatives[1].max_priority_fee_per_gas", "109", "110 at least"},
-		"a low tip, rounded":  {[][]byte{rawOf(from, paying(101, 1000)), rawOf(from, paying(111, 1100))}, "alternatives[1].max_priority_fee_per_gas", "111", "112 at least"},
-		"no tip, twice":       {[][]byte{rawOf(from, paying(0, 1000)), rawOf(from, paying(0, 1100))}, "alternatives[1].max_priority_fee_per_gas", "0", "1 at least"},
-		"falling":             {[][]byte{rawOf(from, paying(110, 1100)), low}, "alternatives[1].max_fee_per_gas", "1000", "1210 at least"},
-		"fees of no chain":    {[][]byte{low, rawOf(from, func(tx *evmtx.Tx) { tx.Tip, tx.FeeCap = big.NewInt(110), huge })}, "alternatives[1].max_fee_per_gas", huge.String(), "128 bits"},
+		"other authorization": {[][]byte{signedBytes(from, auths(1)), signedBytes(from, func(tx *evmtx.Tx) { withFees(110, 1100)(tx); auths(2)(tx) })}, "alternatives[1].authorization_list", "1 authorizations", "only fees may differ"},
+		"another sender":      {[][]byte{low, signedBytes(other, withFees(110, 1100))}, "alternatives[1].sender", other.Address(), from.Address()},
+		"the same fees":       {[][]byte{low, signedBytes(from, func(tx *evmtx.Tx) { withFees(100, 1000)(tx); tx.R = nil })}, "alternatives[1]", "", "each transaction once"},
+		"a low cap":           {[][]byte{low, signedBytes(from, withFees(110, 1099))}, "alternatives[1].max_fee_per_gas", "1099", "1100 at least: a tenth more than alternatives[0]"},
+		"a low tip":           {[][]byte{low, signedBytes(from, withFees(109, 1100))}, "alternatives[1].max_priority_fee_per_gas", "109", "110 at least"},
+		"a low tip, rounded":  {[][]byte{signedBytes(from, withFees(101, 1000)), signedBytes(from, withFees(111, 1100))}, "alternatives[1].max_priority_fee_per_gas", "111", "112 at least"},
+		"no tip, twice":       {[][]byte{signedBytes(from, withFees(0, 1000)), signedBytes(from, withFees(0, 1100))}, "alternatives[1].max_priority_fee_per_gas", "0", "1 at least"},
+		"falling":             {[][]byte{signedBytes(from, withFees(110, 1100)), low}, "alternatives[1].max_fee_per_gas", "1000", "1210 at least"},
+		"fees of no chain":    {[][]byte{low, signedBytes(from, func(tx *evmtx.Tx) { tx.Tip, tx.FeeCap = big.NewInt(110), huge })}, "alternatives[1].max_fee_per_gas", huge.String(), "128 bits"},
 		"text":                {[][]byte{low, []byte(toHex(low))}, "alternatives[1].payload", "0x...", "not their hex digits"},
-		"a trailing byte":     {[][]byte{low, append(bytes.Clone(rawOf(from, paying(110, 1100))), 0)}, "alternatives[1].transaction", "", "nothing behind it"},
+		"a trailing byte":     {[][]byte{low, append(bytes.Clone(signedBytes(from, withFees(110, 1100))), 0)}, "alternatives[1].transaction", "", "nothing behind it"},
 		"an unknown type":     {[][]byte{low, append([]byte{5}, low[1:]...)}, "alternatives[1].type", "5", "0 to 4"},
-		"blobs":               {[][]byte{signed(blobs(1)).Payload, signed(func(tx *evmtx.Tx) { blobs(1)(tx); tx.Gas++ }).Payload}, "alternatives[0].type", "3", "no alternatives"},
-		"blobs behind":        {[][]byte{low, signed(blobs(1)).Payload}, "alternatives[1].type", "3", "2, as alternatives[0] has"},
+		"blobs":               {[][]byte{signedBatch(withBlobs(1)).Payload, signedBatch(func(tx *evmtx.Tx) { withBlobs(1)(tx); tx.Gas++ }).Payload}, "alternatives[0].type", "3", "no alternatives"},
+		"blobs behind":        {[][]byte{low, signedBatch(withBlobs(1)).Payload}, "alternatives[1].type", "3", "2, as alternatives[0] has"},
 		"an empty one":        {[][]byte{low, nil}, "alternatives[1].transaction", "", "canonical RLP"},
-		"a list in a list":    {[][]byte{low, payloadOf(t, three(nil))}, "alternatives[1].transaction", "", "canonical RLP"},
+		"a list in a list":    {[][]byte{low, payloadOf(t, threeAlternatives(nil))}, "alternatives[1].transaction", "", "canonical RLP"},
 		"too long":            {[][]byte{low, make([]byte, 128<<10+1)}, "alternatives[1].payload", "131073 bytes", "131072 at most"},
 	} {
 		_, err := evm.Alternatives(r.all...)
@@ -153,9 +154,9 @@ func payloadOf(t testing.TB, all [][]byte) []byte {
 
 // Check tests a payload with alternatives as any other, whoever has made it.
 func TestCheckOfAlternatives(t *testing.T) {
-	c := newClient(t, "http://localhost:8545", nil)
+	c := newTestClient(t, "http://localhost:8545", nil)
 	good := func(f func(tx *evmtx.Tx)) batch.Batch {
-		b, err := evm.NewBatch(payloadOf(t, three(f)))
+		b, err := evm.NewBatch(payloadOf(t, threeAlternatives(f)))
 		require.NoError(t, err)
 		return b
 	}
@@ -201,8 +202,8 @@ func TestCheckOfAlternatives(t *testing.T) {
 // FuzzAlternatives shows that any payload is either refused as bad input or is the only encoding
 // of its alternatives, and that it is never a transaction as well.
 func FuzzAlternatives(f *testing.F) {
-	c := newClient(f, "http://localhost:8545", nil)
-	f.Add(payloadOf(f, three(nil)))
+	c := newTestClient(f, "http://localhost:8545", nil)
+	f.Add(payloadOf(f, threeAlternatives(nil)))
 	f.Add([]byte{0xa2, 0xc0})
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		b, err := evm.NewBatch(payload)

@@ -18,11 +18,11 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-const sibling = "0x3333333333333333333333333333333333333333333333333333333333333333"
+const siblingHash = "0x3333333333333333333333333333333333333333333333333333333333333333"
 
-// nodeWith returns a node with this head, whose block 99 has the hash hash99 and contains the
-// transaction tx of the first account with nonce 0.
-func nodeWith(head uint64, hash99, tx string) *script {
+// newScriptWithBlock99 returns a node with this head, whose block 99 has the hash hash99 and
+// contains the transaction tx of the first account with nonce 0.
+func newScriptWithBlock99(head uint64, hash99, tx string) *scriptedNode {
 	from := evmtest.Dev(0).Address()
 	at := func(tag any) uint64 {
 		if name, ok := tag.(map[string]any); ok && (name["blockHash"] == hash99 || name["blockHash"] == blockAt(99)["hash"]) {
@@ -38,7 +38,7 @@ func nodeWith(head uint64, hash99, tx string) *script {
 		return n
 	}
 	inBlock := map[string]any{"hash": tx, "from": from, "nonce": "0x0", "type": "0x2", "blockHash": hash99}
-	return &script{byName: map[string]func([]any) (any, string){
+	return &scriptedNode{answersByMethod: map[string]func([]any) (any, string){
 		"eth_chainId": func([]any) (any, string) { return "0x539", "" },
 		"eth_getBlockByNumber": func(params []any) (any, string) {
 			n := at(params[0])
@@ -77,8 +77,8 @@ func nodeWith(head uint64, hash99, tx string) *script {
 	}}
 }
 
-// balanced returns an address behind which each request goes to one of two nodes at random.
-func balanced(t *testing.T, a, b *script) (url string) {
+// startBalancer returns an address behind which each request goes to one of two nodes at random.
+func startBalancer(t *testing.T, a, b *scriptedNode) (url string) {
 	random := rand.New(rand.NewPCG(1, 2))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if random.IntN(2) == 0 {
@@ -97,8 +97,8 @@ func balanced(t *testing.T, a, b *script) (url string) {
 // as made that is not, or would be made twice.
 func TestASiblingOfANodeThatIsBehindProvesNothing(t *testing.T) {
 	tier.Plain(t)
-	priceless, url := newScript(t)
-	priced(priceless, big.NewInt(1e9), 0)
+	priceless, url := newScriptedNode(t)
+	setBaseFee(priceless, big.NewInt(1e9), 0)
 	signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())
 	require.NoError(t, err)
 	first, err := evm.NewSigner(url, 1337, signer, &evm.SignerOptions{})
@@ -115,15 +115,15 @@ func TestASiblingOfANodeThatIsBehindProvesNothing(t *testing.T) {
 		// already tell the sibling apart.
 		const above = 3
 		for name, c := range map[string]struct {
-			good, behind *script
+			good, behind *scriptedNode
 			right, wrong batch.Reported
 		}{
-			"ours is on the chain":   {nodeWith(99+above, hash99, ours), nodeWith(99, sibling, someone), batch.ReportedCommitted, batch.ReportedVoid},
-			"ours is on the sibling": {nodeWith(99+above, hash99, someone), nodeWith(99, sibling, ours), batch.ReportedVoid, batch.ReportedCommitted},
+			"ours is on the chain":   {newScriptWithBlock99(99+above, hash99, ours), newScriptWithBlock99(99, siblingHash, foreignHash), batch.ReportedCommitted, batch.ReportedVoid},
+			"ours is on the sibling": {newScriptWithBlock99(99+above, hash99, foreignHash), newScriptWithBlock99(99, siblingHash, ours), batch.ReportedVoid, batch.ReportedCommitted},
 		} {
 			t.Run(fmt.Sprint(name, most), func(t *testing.T) {
-				c.good.most, c.behind.most = most, most
-				client, err := evm.NewSigner(balanced(t, c.good, c.behind), 1337, signer, &evm.SignerOptions{Options: evm.Options{Finality: evm.After(above)}})
+				c.good.maxArray, c.behind.maxArray = most, most
+				client, err := evm.NewSigner(startBalancer(t, c.good, c.behind), 1337, signer, &evm.SignerOptions{Options: evm.Options{Finality: evm.After(above)}})
 				require.NoError(t, err)
 				found := map[batch.Reported]int{}
 				for range 600 {
@@ -141,8 +141,8 @@ func TestASiblingOfANodeThatIsBehindProvesNothing(t *testing.T) {
 
 func TestASiblingOfANodeThatIsBehindRejectsNothing(t *testing.T) {
 	tier.Plain(t)
-	b := signed(nil) // with nonce 0
-	c := newClient(t, balanced(t, nodeWith(100, blockAt(99)["hash"].(string), string(b.ID)), nodeWith(99, sibling, someone)), &evm.Options{Finality: evm.After(1)})
+	b := signedBatch(nil) // with nonce 0
+	c := newTestClient(t, startBalancer(t, newScriptWithBlock99(100, blockAt(99)["hash"].(string), string(b.ID)), newScriptWithBlock99(99, siblingHash, foreignHash)), &evm.Options{Finality: evm.After(1)})
 	evidence, kinds := map[dlt.Evidence]int{}, map[batch.ErrorKind]int{}
 	for range 600 {
 		if e, err := c.Resolve(t.Context(), dlt.Doubt{Attempt: attempt(b, 2)}); err == nil {

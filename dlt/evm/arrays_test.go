@@ -20,10 +20,10 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// fiftyIDs returns the attempts of 50 transactions of an account.
-func fiftyIDs() (ask []batch.Attempt) {
+// fiftyAttempts returns the attempts of 50 transactions of an account.
+func fiftyAttempts() (ask []batch.Attempt) {
 	for i := range uint64(50) {
-		ask = append(ask, batch.Attempt{Key: signed(func(tx *evmtx.Tx) { tx.Nonce = i }).Key()})
+		ask = append(ask, batch.Attempt{Key: signedBatch(func(tx *evmtx.Tx) { tx.Nonce = i }).Key()})
 	}
 	return ask
 }
@@ -31,18 +31,18 @@ func fiftyIDs() (ask []batch.Attempt) {
 // A provider that is asked too often refuses an array of any length. The client does not shorten
 // its arrays then, because shorter ones would be more requests.
 func TestAThrottledArrayIsNotHalved(t *testing.T) {
-	_, url := newScript(t)
+	_, url := newScriptedNode(t)
 	throttled, posts := false, 0
-	c := newClient(t, url, &evm.Options{Client: &http.Client{Transport: between{http.DefaultTransport, func(context.Context, string) *http.Response {
+	c := newTestClient(t, url, &evm.Options{Client: &http.Client{Transport: interceptor{http.DefaultTransport, func(context.Context, string) *http.Response {
 		posts++
 		if throttled {
-			return response(200, `{"jsonrpc":"2.0","id":null,"error":{"code":-32005,"message":"daily request count exceeded, request rate limited"}}`)
+			return newResponse(200, `{"jsonrpc":"2.0","id":null,"error":{"code":-32005,"message":"daily request count exceeded, request rate limited"}}`)
 		}
 		return nil
 	}}}})
 	ask := func() (int, error) {
 		posts = 0
-		_, err := c.BatchStatuses(t.Context(), "", fiftyIDs())
+		_, err := c.BatchStatuses(t.Context(), "", fiftyAttempts())
 		return posts, err
 	}
 	before, err := ask()
@@ -60,10 +60,10 @@ func TestAThrottledArrayIsNotHalved(t *testing.T) {
 // The client asks again, in parts, when the answer to an array is larger than MaxResponse: so one
 // large answer does not hide the others.
 func TestAnAnswerThatIsTooLargeIsHalved(t *testing.T) {
-	_, url := newScript(t)
+	_, url := newScriptedNode(t)
 	for _, most := range []int64{0, 700} {
-		c := newClient(t, url, &evm.Options{MaxResponse: most})
-		found, err := c.BatchStatuses(t.Context(), "", fiftyIDs())
+		c := newTestClient(t, url, &evm.Options{MaxResponse: most})
+		found, err := c.BatchStatuses(t.Context(), "", fiftyAttempts())
 		require.NoError(t, err, "at most %d bytes", most)
 		assert.Len(t, found, 50)
 	}
@@ -78,20 +78,20 @@ func TestALimitOfArraysComesAndGoes(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := evmtest.Start(t, &evmtest.Options{InMemory: true})
 				limited, longest := true, 0
-				c := newClient(t, n.URL(), &evm.Options{Client: &http.Client{Transport: between{n.Client().Transport, func(_ context.Context, body string) *http.Response {
+				c := newTestClient(t, n.URL(), &evm.Options{Client: &http.Client{Transport: interceptor{n.Client().Transport, func(_ context.Context, body string) *http.Response {
 					var all []json.RawMessage
 					if json.Unmarshal([]byte(body), &all) != nil {
 						return nil
 					}
 					if limited && len(all) > 3 {
-						return response(status, `{"jsonrpc":"2.0","id":null,"error":{"code":31,"message":"Batch of more than 3 requests are not allowed on free tier"}}`)
+						return newResponse(status, `{"jsonrpc":"2.0","id":null,"error":{"code":31,"message":"Batch of more than 3 requests are not allowed on free tier"}}`)
 					}
 					longest = max(longest, len(all))
 					return nil
 				}}}})
 				ask := func() int {
 					longest = 0
-					got, err := c.BatchStatuses(t.Context(), "", fiftyIDs())
+					got, err := c.BatchStatuses(t.Context(), "", fiftyAttempts())
 					require.NoError(t, err)
 					assert.Len(t, got, 50)
 					return longest
@@ -114,13 +114,13 @@ func TestALimitOfArraysComesAndGoes(t *testing.T) {
 func TestARefusedClientIsNotAskedInShorterArrays(t *testing.T) {
 	for _, refused := range []string{`{"error":{"code":-32000,"message":"invalid api key"}}`, `no`} {
 		for _, status := range []int{401, 403} {
-			_, url := newScript(t)
+			_, url := newScriptedNode(t)
 			posts := 0
-			c := newClient(t, url, &evm.Options{Client: &http.Client{Transport: between{http.DefaultTransport, func(context.Context, string) *http.Response {
+			c := newTestClient(t, url, &evm.Options{Client: &http.Client{Transport: interceptor{http.DefaultTransport, func(context.Context, string) *http.Response {
 				posts++
-				return response(status, refused)
+				return newResponse(status, refused)
 			}}}})
-			_, err := c.BatchStatuses(t.Context(), "", fiftyIDs())
+			_, err := c.BatchStatuses(t.Context(), "", fiftyAttempts())
 			require.ErrorIs(t, err, dlt.ErrMisconfigured)
 			assert.Equal(t, 1, posts)
 		}
@@ -132,10 +132,10 @@ func TestARefusedClientIsNotAskedInShorterArrays(t *testing.T) {
 func TestAGatewayRefusesTheClientAndNotTheBatch(t *testing.T) {
 	for _, status := range []int{401, 403} {
 		for _, text := range []string{"invalid signature", "JWT: invalid signature", "nonce too low"} {
-			s, url := newScript(t)
-			s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, text })
+			s, url := newScriptedNode(t)
+			s.setAnswer("eth_sendRawTransaction", func([]any) (any, string) { return nil, text })
 			s.status = status
-			err := newClient(t, url, nil).Submit(t.Context(), attempt(signed(nil), 1))
+			err := newTestClient(t, url, nil).Submit(t.Context(), attempt(signedBatch(nil), 1))
 			assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "%d %s: %v", status, text, err)
 		}
 	}

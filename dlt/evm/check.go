@@ -22,7 +22,7 @@ const (
 // service is the account that signed, both as 0x and lower-case hex. NewBatch keeps the slice. The
 // error is a [*batch.InputError]. [Client.Check] tests the conditions that depend on the chain.
 func NewBatch(payload []byte) (batch.Batch, error) {
-	p, err := parse(payload)
+	p, err := parsePayload(payload)
 	if err != nil {
 		return batch.Batch{}, err
 	}
@@ -45,8 +45,8 @@ type parsedPayload struct {
 // cannot begin another batch of the store.
 func (p *parsedPayload) id() batch.ID { return batch.ID(p.hashes[0].String()) }
 
-// parse reads a payload and recovers its sender.
-func parse(payload []byte) (*parsedPayload, error) {
+// parsePayload reads a payload and recovers its sender.
+func parsePayload(payload []byte) (*parsedPayload, error) {
 	p, err := decodePayload(payload)
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func decodePayload(payload []byte) (*parsedPayload, error) {
 	}
 	p := &parsedPayload{encodedTxs: raws}
 	for i, raw := range raws {
-		tx, err := decode(raw)
+		tx, err := decodeTx(raw)
 		if err != nil {
 			return nil, p.nameAlternative(i, err)
 		}
@@ -94,7 +94,7 @@ func (p *parsedPayload) nameAlternative(i int, err error) error {
 	return err
 }
 
-func decode(raw []byte) (*evmtx.Tx, error) {
+func decodeTx(raw []byte) (*evmtx.Tx, error) {
 	most := maxTxBytes
 	if len(raw) > 0 && raw[0] == evmtx.Blob {
 		most = maxBlobTxBytes

@@ -19,7 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-func newClient(t testing.TB, url string, o *evm.Options) *evm.Client {
+func newTestClient(t testing.TB, url string, o *evm.Options) *evm.Client {
 	t.Helper()
 	c, err := evm.New(url, 1337, o)
 	require.NoError(t, err)
@@ -27,8 +27,9 @@ func newClient(t testing.TB, url string, o *evm.Options) *evm.Client {
 	return c
 }
 
-// signed returns the batch of a transaction. f changes the valid transaction before it is signed.
-func signed(f func(tx *evmtx.Tx)) batch.Batch {
+// signedBatch returns the batch of a transaction. f changes the valid transaction before it is
+// signed.
+func signedBatch(f func(tx *evmtx.Tx)) batch.Batch {
 	to := evmtx.Address{19: 9}
 	tx := &evmtx.Tx{Type: evmtx.DynamicFee, ChainID: 1337, Tip: big.NewInt(1), FeeCap: big.NewInt(2), Gas: 21000, To: &to, Value: big.NewInt(3)}
 	if f != nil {
@@ -39,17 +40,17 @@ func signed(f func(tx *evmtx.Tx)) batch.Batch {
 }
 
 func TestCheckAccepts(t *testing.T) {
-	c := newClient(t, "http://localhost:8545", nil)
+	c := newTestClient(t, "http://localhost:8545", nil)
 	auth := []evmtx.Authorization{{ChainID: big.NewInt(0), R: big.NewInt(1), S: big.NewInt(1)}}
 	for name, b := range map[string]batch.Batch{
-		"type 2":   signed(nil),
-		"type 0":   signed(func(tx *evmtx.Tx) { tx.Type, tx.Tip = evmtx.Legacy, tx.FeeCap }),
-		"type 1":   signed(func(tx *evmtx.Tx) { tx.Type, tx.Tip = evmtx.AccessList, tx.FeeCap }),
-		"type 4":   signed(func(tx *evmtx.Tx) { tx.Type, tx.Auths, tx.Gas = evmtx.SetCode, auth, 46000 }),
-		"creation": signed(func(tx *evmtx.Tx) { tx.To, tx.Data, tx.Gas = nil, []byte{1}, 60000 }),
-		"blobs":    signed(blobs(evmtx.MaxBlobs)),
-		"blobs of version 0": signed(func(tx *evmtx.Tx) {
-			blobs(1)(tx)
+		"type 2":   signedBatch(nil),
+		"type 0":   signedBatch(func(tx *evmtx.Tx) { tx.Type, tx.Tip = evmtx.Legacy, tx.FeeCap }),
+		"type 1":   signedBatch(func(tx *evmtx.Tx) { tx.Type, tx.Tip = evmtx.AccessList, tx.FeeCap }),
+		"type 4":   signedBatch(func(tx *evmtx.Tx) { tx.Type, tx.Auths, tx.Gas = evmtx.SetCode, auth, 46000 }),
+		"creation": signedBatch(func(tx *evmtx.Tx) { tx.To, tx.Data, tx.Gas = nil, []byte{1}, 60000 }),
+		"blobs":    signedBatch(withBlobs(evmtx.MaxBlobs)),
+		"blobs of version 0": signedBatch(func(tx *evmtx.Tx) {
+			withBlobs(1)(tx)
 			tx.Sidecar.Version, tx.Sidecar.Proofs = 0, tx.Sidecar.Proofs[:1]
 		}),
 	} {
@@ -60,8 +61,8 @@ func TestCheckAccepts(t *testing.T) {
 	}
 }
 
-// blobs returns a change that gives a transaction type 3 and n blobs.
-func blobs(n int) func(tx *evmtx.Tx) {
+// withBlobs returns a change that gives a transaction type 3 and n blobs.
+func withBlobs(n int) func(tx *evmtx.Tx) {
 	return func(tx *evmtx.Tx) {
 		tx.Type, tx.BlobFeeCap = evmtx.Blob, big.NewInt(1)
 		tx.Sidecar, tx.BlobHashes = evmtx.ZeroBlobs(n)
@@ -71,10 +72,10 @@ func blobs(n int) func(tx *evmtx.Tx) {
 // An error names each mistake with its field, the value and what was expected, before anything is
 // stored.
 func TestCheckRefuses(t *testing.T) {
-	c := newClient(t, "http://localhost:8545", nil)
+	c := newTestClient(t, "http://localhost:8545", nil)
 	order, _ := new(big.Int).SetString("fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141", 16)
 	payload := func(f func(b []byte) []byte) batch.Batch {
-		b := signed(nil)
+		b := signedBatch(nil)
 		b.Payload = f(bytes.Clone(b.Payload))
 		return b
 	}
@@ -84,9 +85,9 @@ func TestCheckRefuses(t *testing.T) {
 		tx.S, tx.YParity = new(big.Int).Sub(order, tx.S), 1-tx.YParity
 		return tx.Encode()
 	}
-	other := signed(nil)
+	other := signedBatch(nil)
 	other.Service = batch.ServiceID(evmtest.Dev(1).Address())
-	upper := signed(nil)
+	upper := signedBatch(nil)
 	upper.ID = batch.ID(strings.ToUpper(string(upper.ID)))
 	for name, r := range map[string]struct {
 		b                  batch.Batch
@@ -97,22 +98,22 @@ func TestCheckRefuses(t *testing.T) {
 		"too long":         {payload(func(b []byte) []byte { return append(b, make([]byte, 128<<10)...) }), "payload", "131175 bytes", "131072 at most"},
 		"a trailing byte":  {payload(func(b []byte) []byte { return append(b, 0) }), "transaction", "104 bytes", "103: nothing behind it"},
 		"unknown type":     {payload(func(b []byte) []byte { b[0] = 5; return b }), "type", "5", "0 to 4"},
-		"no sidecar":       {signed(func(tx *evmtx.Tx) { blobs(1)(tx); tx.Sidecar = nil }), "blobs", "none", "1 to 6 blobs"},
-		"no blobs":         {signed(blobs(0)), "blobs", "none", "1 to 6 blobs"},
-		"other blobs":      {signed(func(tx *evmtx.Tx) { blobs(1)(tx); tx.BlobHashes[0][1]++ }), "blob_versioned_hashes[0]", "", "the hash of commitments[0]"},
-		"blobs for free":   {signed(func(tx *evmtx.Tx) { blobs(1)(tx); tx.BlobFeeCap = nil }), "max_fee_per_blob_gas", "0", "1 wei at least"},
-		"type 3 creates":   {signed(func(tx *evmtx.Tx) { blobs(1)(tx); tx.To, tx.Gas = nil, 60000 }), "to", "", "of type 3 creates no contract"},
-		"blobs and a MiB":  {signed(func(tx *evmtx.Tx) { blobs(6)(tx); tx.Data = make([]byte, 250_000) }), "payload", "", "1048576 at most"},
+		"no sidecar":       {signedBatch(func(tx *evmtx.Tx) { withBlobs(1)(tx); tx.Sidecar = nil }), "blobs", "none", "1 to 6 blobs"},
+		"no blobs":         {signedBatch(withBlobs(0)), "blobs", "none", "1 to 6 blobs"},
+		"other blobs":      {signedBatch(func(tx *evmtx.Tx) { withBlobs(1)(tx); tx.BlobHashes[0][1]++ }), "blob_versioned_hashes[0]", "", "the hash of commitments[0]"},
+		"blobs for free":   {signedBatch(func(tx *evmtx.Tx) { withBlobs(1)(tx); tx.BlobFeeCap = nil }), "max_fee_per_blob_gas", "0", "1 wei at least"},
+		"type 3 creates":   {signedBatch(func(tx *evmtx.Tx) { withBlobs(1)(tx); tx.To, tx.Gas = nil, 60000 }), "to", "", "of type 3 creates no contract"},
+		"blobs and a MiB":  {signedBatch(func(tx *evmtx.Tx) { withBlobs(6)(tx); tx.Data = make([]byte, 250_000) }), "payload", "", "1048576 at most"},
 		"not canonical":    {payload(func(b []byte) []byte { b[3] = 0x81; return b }), "chain_id", "", "canonical RLP"},
 		"high s":           {payload(high), "s", "", "lower half"},
-		"no chain":         {signed(func(tx *evmtx.Tx) { tx.Type, tx.ChainID, tx.Tip = evmtx.Legacy, 0, tx.FeeCap }), "chain_id", "none", "1337"},
-		"wrong chain":      {signed(func(tx *evmtx.Tx) { tx.ChainID = 1 }), "chain_id", "1", "1337"},
-		"fee above cap":    {signed(func(tx *evmtx.Tx) { tx.Tip = big.NewInt(5) }), "max_priority_fee_per_gas", "5", "at most max_fee_per_gas, 2"},
-		"last nonce":       {signed(func(tx *evmtx.Tx) { tx.Nonce = 1<<64 - 1 }), "nonce", "18446744073709551615", "EIP-2681"},
-		"little gas":       {signed(func(tx *evmtx.Tx) { tx.Gas = 20999 }), "gas", "20999", "21000 at least"},
-		"below the floor":  {signed(func(tx *evmtx.Tx) { tx.Gas, tx.Data = 24999, bytes.Repeat([]byte{1}, 100) }), "gas", "24999", "25000 at least"},
-		"no authorization": {signed(func(tx *evmtx.Tx) { tx.Type = evmtx.SetCode }), "authorization_list", "empty", "one"},
-		"type 4 creates":   {signed(func(tx *evmtx.Tx) { tx.Type, tx.To = evmtx.SetCode, nil }), "to", "", "an account"},
+		"no chain":         {signedBatch(func(tx *evmtx.Tx) { tx.Type, tx.ChainID, tx.Tip = evmtx.Legacy, 0, tx.FeeCap }), "chain_id", "none", "1337"},
+		"wrong chain":      {signedBatch(func(tx *evmtx.Tx) { tx.ChainID = 1 }), "chain_id", "1", "1337"},
+		"fee above cap":    {signedBatch(func(tx *evmtx.Tx) { tx.Tip = big.NewInt(5) }), "max_priority_fee_per_gas", "5", "at most max_fee_per_gas, 2"},
+		"last nonce":       {signedBatch(func(tx *evmtx.Tx) { tx.Nonce = 1<<64 - 1 }), "nonce", "18446744073709551615", "EIP-2681"},
+		"little gas":       {signedBatch(func(tx *evmtx.Tx) { tx.Gas = 20999 }), "gas", "20999", "21000 at least"},
+		"below the floor":  {signedBatch(func(tx *evmtx.Tx) { tx.Gas, tx.Data = 24999, bytes.Repeat([]byte{1}, 100) }), "gas", "24999", "25000 at least"},
+		"no authorization": {signedBatch(func(tx *evmtx.Tx) { tx.Type = evmtx.SetCode }), "authorization_list", "empty", "one"},
+		"type 4 creates":   {signedBatch(func(tx *evmtx.Tx) { tx.Type, tx.To = evmtx.SetCode, nil }), "to", "", "an account"},
 		"wrong sender":     {other, "service", evmtest.Dev(1).Address(), evmtest.Dev(0).Address() + ", the account that signed"},
 		"wrong id":         {upper, "id", string(upper.ID), "the hash of the payload"},
 	} {
@@ -127,8 +128,8 @@ func TestCheckRefuses(t *testing.T) {
 		assert.Contains(t, in.Want, r.want, name)
 		assert.Equal(t, r.b.Key(), in.Key, name)
 	}
-	old := newClient(t, "http://localhost:8545", &evm.Options{NoFloorGas: true})
-	b := signed(func(tx *evmtx.Tx) { tx.Gas, tx.Data = 22600, bytes.Repeat([]byte{1}, 100) })
+	old := newTestClient(t, "http://localhost:8545", &evm.Options{NoFloorGas: true})
+	b := signedBatch(func(tx *evmtx.Tx) { tx.Gas, tx.Data = 22600, bytes.Repeat([]byte{1}, 100) })
 	assert.NoError(t, old.Check(b), "a chain from before Prague")
 	assert.Error(t, c.Check(b))
 }
@@ -167,7 +168,7 @@ func TestNewRefuses(t *testing.T) {
 func TestTraits(t *testing.T) {
 	for want, f := range map[string]evm.Finality{"finalized": {}, "instant": evm.Instant(), "after 12 blocks": evm.After(12)} {
 		assert.Equal(t, want, f.String())
-		traits := newClient(t, "http://host", &evm.Options{Finality: f}).Traits("")
+		traits := newTestClient(t, "http://host", &evm.Options{Finality: f}).Traits("")
 		assert.Equal(t, "evm:1337", traits.Name)
 		if want == "after 12 blocks" {
 			assert.Equal(t, 15*time.Minute, traits.Vanish)
@@ -179,14 +180,14 @@ func TestTraits(t *testing.T) {
 }
 
 func FuzzCheck(f *testing.F) {
-	c := newClient(f, "http://localhost:8545", nil)
-	f.Add(signed(nil).Payload)
+	c := newTestClient(f, "http://localhost:8545", nil)
+	f.Add(signedBatch(nil).Payload)
 	f.Add([]byte("0x02"))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		b, err := evm.NewBatch(payload)
 		if err != nil {
 			require.ErrorIs(t, err, batch.ErrInvalidInput)
-			b = signed(nil)
+			b = signedBatch(nil)
 			b.Payload = payload
 		}
 		if err := c.Check(b); err != nil {

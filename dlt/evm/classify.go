@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// class is the meaning of a node's answer to a transaction that was sent.
-type class uint8
+// answerClass is the meaning of a node's answer to a transaction that was sent.
+type answerClass uint8
 
 const (
 	// classDoubt: anything may have happened; an earlier send of this transaction may be the
 	// reason.
-	classDoubt class = iota
+	classDoubt answerClass = iota
 	// classAccepted: the node has these very bytes.
 	classAccepted
 	// classUsed: the nonce is used, by these bytes or by others. The answer is doubt until that is
@@ -31,7 +31,7 @@ const (
 // first text that occurs decides. Only the texts decide, since one code means different things on
 // different nodes. A proxy may add its own text around a node's.
 var textClasses = []struct {
-	class class
+	class answerClass
 	texts []string
 }{
 	{classNotYet, []string{"unknown transaction"}}, // a type that this node does not know; the text contains "known transaction"
@@ -88,7 +88,7 @@ const (
 	codeTooManyRequests = 429
 )
 
-func classify(err *rpcError) class {
+func classify(err *rpcError) answerClass {
 	text := strings.ToLower(err.Message)
 	for _, w := range textClasses {
 		for _, t := range w.texts {

@@ -152,8 +152,8 @@ func (n *nextNonces) isNext(a evmtx.Address, nonce uint64, now time.Time) bool {
 // maxText is the length to which foreign text in an error is cut, in bytes.
 const maxText = 256
 
-// show makes foreign text safe to be shown in an error.
-func (c *Client) show(text string) string {
+// shownText makes foreign text safe to be shown in an error.
+func (c *Client) shownText(text string) string {
 	if len(text) > 64<<10 {
 		text = text[:64<<10]
 	}

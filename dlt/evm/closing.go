@@ -86,9 +86,9 @@ func (c *SigningClient) gapError(ctx context.Context, e *endpoint, a batch.Attem
 	}
 	out.Err = nil
 	if err != nil {
-		out.Message += c.client.show("; it is not closed: " + errorText(err))
+		out.Message += c.client.shownText("; it is not closed: " + errorText(err))
 		return out
 	}
-	out.Message += c.client.show(fmt.Sprintf("; no open batch of the lane keeps nonce %d, and it is closed by a transfer of nothing, %s", nonce, hash))
+	out.Message += c.client.shownText(fmt.Sprintf("; no open batch of the lane keeps nonce %d, and it is closed by a transfer of nothing, %s", nonce, hash))
 	return out
 }

@@ -29,62 +29,62 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// door stands in front of a node. It counts the requests, and does what a proxy may do and a node
-// never does. A batch that the suite makes and never sends would leave a nonce gap, which door
-// fills.
-type door struct {
+// nodeProxy stands in front of a node. It counts the requests, and does what a proxy may do and a
+// node never does. A batch that the suite makes and never sends would leave a nonce gap, which
+// nodeProxy fills.
+type nodeProxy struct {
 	*dlttest.Server
 	t    dlttest.TB
 	node *evmtest.Node
 
-	mu    sync.Mutex
-	made  map[batch.ServiceID]uint64 // how many batches were made, and so the next nonce
-	nonce map[batch.ID]uint64
-	by    map[batch.ID]evmtest.Account
-	lost  batch.ID            // somebody else uses this batch's nonce once the client asks who used it
-	named map[string]batch.ID // by their data
+	mu             sync.Mutex
+	nextNonces     map[batch.ServiceID]uint64 // how many batches were made, and so the next nonce
+	nonces         map[batch.ID]uint64
+	signers        map[batch.ID]evmtest.Account
+	abandonedBatch batch.ID            // somebody else uses this batch's nonce once the client asks who used it
+	idsByData      map[string]batch.ID // by their data
 
-	// intents is true if the batches are intents. Then door fills no gaps, since the client leaves
-	// none.
-	intents bool
-	lists   bool // the batches are alternatives
+	// sendsIntents is true if the batches are intents. Then nodeProxy fills no gaps, since the
+	// client leaves none.
+	sendsIntents      bool
+	sendsAlternatives bool // the batches are alternatives
 }
 
-// contract is the address of code that reverts every call.
-const contract = "0x00000000000000000000000000000000000c0de0"
+// revertingContract is the address of code that reverts every call.
+const revertingContract = "0x00000000000000000000000000000000000c0de0"
 
-func openDoor(t dlttest.TB, o *evmtest.Options, heads time.Duration, lists bool) *dlttest.Harness {
-	d := &door{
-		t: t, lists: lists, made: map[batch.ServiceID]uint64{}, nonce: map[batch.ID]uint64{},
-		by: map[batch.ID]evmtest.Account{}, named: map[string]batch.ID{},
+func startConformance(t dlttest.TB, o *evmtest.Options, heads time.Duration, lists bool) *dlttest.Harness {
+	d := &nodeProxy{
+		t: t, sendsAlternatives: lists, nextNonces: map[batch.ServiceID]uint64{}, nonces: map[batch.ID]uint64{},
+		signers: map[batch.ID]evmtest.Account{}, idsByData: map[string]batch.ID{},
 	}
-	return d.open(o, func(o evm.Options) (dlt.Ledger, func()) {
+	return d.start(o, func(o evm.Options) (dlt.Ledger, func()) {
 		client, err := evm.New(d.URLs()[0], 1337, &o)
 		require.NoError(t, err)
 		if lists {
-			return keepingOf(client, false), client.CloseIdleConnections
+			return withPreparing(client, false), client.CloseIdleConnections
 		}
 		return client, client.CloseIdleConnections
 	}, heads)
 }
 
-// openIntents is openDoor for a SigningClient.
-func openIntents(t dlttest.TB, o *evmtest.Options, heads time.Duration) *dlttest.Harness {
-	d := &door{t: t, made: map[batch.ServiceID]uint64{}, intents: true, named: map[string]batch.ID{}}
-	return d.open(o, func(o evm.Options) (dlt.Ledger, func()) {
+// startIntentConformance is startConformance for a SigningClient.
+func startIntentConformance(t dlttest.TB, o *evmtest.Options, heads time.Duration) *dlttest.Harness {
+	d := &nodeProxy{t: t, nextNonces: map[batch.ServiceID]uint64{}, sendsIntents: true, idsByData: map[string]batch.ID{}}
+	return d.start(o, func(o evm.Options) (dlt.Ledger, func()) {
 		signer, err := evm.NewKeySigner(evmtest.Dev(0).Key(), evmtest.Dev(1).Key())
 		require.NoError(t, err)
 		client, err := evm.NewSigner(d.URLs()[0], 1337, signer, &evm.SignerOptions{Options: o})
 		require.NoError(t, err)
-		return keepingOf(client, true), client.CloseIdleConnections
+		return withPreparing(client, true), client.CloseIdleConnections
 	}, heads)
 }
 
-func (d *door) open(o *evmtest.Options, client func(evm.Options) (dlt.Ledger, func()), heads time.Duration) *dlttest.Harness {
+func (d *nodeProxy) start(o *evmtest.Options, client func(evm.Options) (dlt.Ledger, func()), heads time.Duration) *dlttest.Harness {
 	t := d.t
 	o.ChainID = 1337
 	d.node = evmtest.NewNode(o)
-	d.node.SetCode(contract, []byte{0x60, 0, 0x60, 0, 0xfd})
+	d.node.SetCode(revertingContract, []byte{0x60, 0, 0x60, 0, 0xfd})
 	t.Cleanup(d.node.Close)
 	d.Server = dlttest.NewServer(t, 1, d)
 	var ledger dlt.Ledger
@@ -95,60 +95,60 @@ func (d *door) open(o *evmtest.Options, client func(evm.Options) (dlt.Ledger, fu
 		off["Streams"] = "Options.HeadInterval is 0"
 	}
 	return &dlttest.Harness{
-		SwitchedOff: off, Lacks: map[dlttest.Fault]string{dlttest.Refused: "one refusal ends no batch: TestOneWordEndsNothing has the second"}, Ledger: ledger, Batch: d.batch, Set: d.Set, Posts: d.Posts, LargestQuery: d.LargestQuery, RetryAfter: 7 * time.Second,
+		SwitchedOff: off, Lacks: map[dlttest.Fault]string{dlttest.Refused: "one refusal ends no batch: TestOneRefusalEndsNothing has the second"}, Ledger: ledger, Batch: d.batch, Set: d.Set, Posts: d.Posts, LargestQuery: d.LargestQuery, RetryAfter: 7 * time.Second,
 		Services: []batch.ServiceID{batch.ServiceID(evmtest.Dev(0).Address()), batch.ServiceID(evmtest.Dev(1).Address())},
 	}
 }
 
-func (d *door) batch(s batch.ServiceID, content string) batch.Batch {
+func (d *nodeProxy) batch(s batch.ServiceID, content string) batch.Batch {
 	from := evmtest.Dev(0)
 	if s != batch.ServiceID(from.Address()) {
 		from = evmtest.Dev(1)
 	}
 	to := evmtest.Dev(5).Address()
 	if d.Fault() == dlttest.Decided {
-		to = contract
+		to = revertingContract
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.intents {
-		d.made[s]++
-		id := batch.ID(fmt.Sprintf("%s %d", s, d.made[s]))
+	if d.sendsIntents {
+		d.nextNonces[s]++
+		id := batch.ID(fmt.Sprintf("%s %d", s, d.nextNonces[s]))
 		b, err := evm.Intent{To: to, Gas: 60_000, Data: []byte(content)}.Batch(id, string(s))
 		require.NoError(d.t, err)
-		d.named[content] = id
+		d.idsByData[content] = id
 		return b
 	}
-	u := evmtest.Unsigned{ChainID: 1337, Nonce: d.made[s], To: to, Gas: 60_000, Data: []byte(content)}
+	u := evmtest.Unsigned{ChainID: 1337, Nonce: d.nextNonces[s], To: to, Gas: 60_000, Data: []byte(content)}
 	raw, hash := from.Sign(u)
-	d.nonce[batch.ID(hash)], d.by[batch.ID(hash)] = d.made[s], from
-	d.made[s]++
-	if d.lists {
+	d.nonces[batch.ID(hash)], d.signers[batch.ID(hash)] = d.nextNonces[s], from
+	d.nextNonces[s]++
+	if d.sendsAlternatives {
 		u.Tip, u.FeeCap = big.NewInt(2e9), big.NewInt(60e9)
 		higher, other := from.Sign(u)
 		payload, err := evm.Alternatives(raw, higher)
 		require.NoError(d.t, err)
-		d.named[hash], d.named[other] = batch.ID(hash), batch.ID(hash)
+		d.idsByData[hash], d.idsByData[other] = batch.ID(hash), batch.ID(hash)
 		raw = payload
 	}
 	return batch.Batch{ID: batch.ID(hash), Service: s, Payload: raw}
 }
 
-type call struct {
+type rpcCall struct {
 	ID     int    `json:"id"`
 	Method string `json:"method"`
 	Params []any  `json:"params"`
 }
 
 // ServeHTTP implements [http.Handler].
-func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *nodeProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // the client has cancelled the request
 	}
-	var calls []call
+	var calls []rpcCall
 	if json.Unmarshal(body, &calls) != nil {
-		var one call
+		var one rpcCall
 		if json.Unmarshal(body, &one) == nil {
 			calls = append(calls, one)
 		}
@@ -167,23 +167,23 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case d.Fault() == dlttest.StreamCut && calls[0].Method == "eth_blockNumber":
 		panic(http.ErrAbortHandler)
 	case send >= 0:
-		d.send(w, r, d.id(fromHex(calls[send].Params[0].(string))), body)
+		d.send(w, r, d.idOfTransaction(fromHex(calls[send].Params[0].(string))), body)
 	case receipts > 0:
 		d.statuses(w, r, body)
 	default:
 		d.mu.Lock()
-		lost := d.lost
+		lost := d.abandonedBatch
 		d.mu.Unlock()
-		if d.intents {
-			_, _ = w.Write(d.pass(r, body, nil))
+		if d.sendsIntents {
+			_, _ = w.Write(d.forward(r, body, nil))
 			return
 		}
 		if lost != "" && calls[0].Method == "eth_getTransactionCount" {
-			d.fill(lost, 1)
+			d.fillNonceGap(lost, 1)
 		}
-		_, _ = w.Write(d.pass(r, body, func(answers []map[string]any) []map[string]any {
+		_, _ = w.Write(d.forward(r, body, func(answers []map[string]any) []map[string]any {
 			for _, a := range answers {
-				c := calls[slices.IndexFunc(calls, func(c call) bool { return float64(c.ID) == a["id"] })]
+				c := calls[slices.IndexFunc(calls, func(c rpcCall) bool { return float64(c.ID) == a["id"] })]
 				if c.Method == "eth_getTransactionCount" && c.Params[1] == "pending" { // gaps are filled when a later nonce is asked for
 					a["result"] = "0xffff"
 				}
@@ -193,58 +193,58 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// id returns the batch id of a transaction.
-func (d *door) id(raw []byte) batch.ID {
-	if !d.intents {
+// idOfTransaction returns the batch id of a transaction.
+func (d *nodeProxy) idOfTransaction(raw []byte) batch.ID {
+	if !d.sendsIntents {
 		b, err := evm.NewBatch(raw)
 		require.NoError(d.t, err)
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		return cmp.Or(d.named[string(b.ID)], b.ID)
+		return cmp.Or(d.idsByData[string(b.ID)], b.ID)
 	}
 	tx, err := evmtx.Decode(raw)
 	require.NoError(d.t, err)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.named[string(tx.Data)]
+	return d.idsByData[string(tx.Data)]
 }
 
-// keeping does the work of the store and the lanes around a client. It calls Prepare before each
-// post and keeps the result. While nonces are not chosen yet, it sends one batch of an account at
-// a time.
-type keeping struct {
-	client dlt.Ledger
-	serial bool
-	lanes  sync.Map
+// preparingLedger does the work of the store and the lanes around a client. It calls Prepare
+// before each post and keeps the result. While nonces are not chosen yet, it sends one batch of an
+// account at a time.
+type preparingLedger struct {
+	client   dlt.Ledger
+	isSerial bool
+	lanes    sync.Map
 
-	mu   sync.Mutex
-	kept map[batch.Key][]byte
+	mu            sync.Mutex
+	preparedByKey map[batch.Key][]byte
 }
 
-func keepingOf(l dlt.Ledger, serial bool) dlt.Ledger {
-	k := &keeping{client: l, serial: serial, kept: map[batch.Key][]byte{}}
+func withPreparing(l dlt.Ledger, serial bool) dlt.Ledger {
+	k := &preparingLedger{client: l, isSerial: serial, preparedByKey: map[batch.Key][]byte{}}
 	return hooked.Wrap(l, hooked.Hooks{Submit: k.submit, BatchStatuses: k.statuses})
 }
 
-func (k *keeping) of(key batch.Key) []byte {
+func (k *preparingLedger) preparedOf(key batch.Key) []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.kept[key]
+	return k.preparedByKey[key]
 }
 
-func (k *keeping) keep(key batch.Key, bytes []byte) {
+func (k *preparingLedger) keepPrepared(key batch.Key, bytes []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.kept[key] = bytes
+	k.preparedByKey[key] = bytes
 }
 
-func (k *keeping) submit(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
-	if k.serial {
+func (k *preparingLedger) submit(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
+	if k.isSerial {
 		lane, _ := k.lanes.LoadOrStore(a.Service, &sync.Mutex{})
 		lane.(*sync.Mutex).Lock()
 		defer lane.(*sync.Mutex).Unlock()
 	}
-	a.Prepared = k.of(a.Key)
+	a.Prepared = k.preparedOf(a.Key)
 	prepared, err := k.client.Prepare(ctx, a)
 	for range 100 { // until the batch before it is mined
 		if dlt.Kind(err) != batch.KindNotYet || ctx.Err() != nil {
@@ -257,20 +257,20 @@ func (k *keeping) submit(ctx context.Context, a batch.Attempt, next func(context
 		return err
 	}
 	a.Prepared = prepared
-	k.keep(a.Key, prepared)
+	k.keepPrepared(a.Key, prepared)
 	return next(ctx, a)
 }
 
-func (k *keeping) statuses(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt, next func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error)) ([]batch.Status, error) {
+func (k *preparingLedger) statuses(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt, next func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error)) ([]batch.Status, error) {
 	attempts = slices.Clone(attempts)
 	for i := range attempts {
-		attempts[i].Prepared = k.of(attempts[i].Key)
+		attempts[i].Prepared = k.preparedOf(attempts[i].Key)
 	}
 	return next(ctx, service, attempts)
 }
 
-// pass forwards the request to the node, and changes the answers by bend.
-func (d *door) pass(r *http.Request, body []byte, bend func([]map[string]any) []map[string]any) []byte {
+// forward forwards the request to the node, and changes the answers by bend.
+func (d *nodeProxy) forward(r *http.Request, body []byte, bend func([]map[string]any) []map[string]any) []byte {
 	rec := httptest.NewRecorder()
 	again := httptest.NewRequest(http.MethodPost, r.URL.String(), bytes.NewReader(body))
 	again.Header = r.Header
@@ -284,16 +284,16 @@ func (d *door) pass(r *http.Request, body []byte, bend func([]map[string]any) []
 	return out
 }
 
-func (d *door) send(w http.ResponseWriter, r *http.Request, id batch.ID, body []byte) {
+func (d *nodeProxy) send(w http.ResponseWriter, r *http.Request, id batch.ID, body []byte) {
 	fault := d.Fault()
 	taken := slices.Contains([]dlttest.Fault{dlttest.None, dlttest.Decided, dlttest.LostReply, dlttest.Hang}, fault) || strings.HasPrefix(string(fault), "status")
-	if taken && !d.intents {
-		d.fill(id, 0)
+	if taken && !d.sendsIntents {
+		d.fillNonceGap(id, 0)
 	}
 	d.Posted(id)
 	var answer []byte
 	if taken || (fault == dlttest.Redirect && r.URL.Path == "/elsewhere") {
-		answer = d.pass(r, body, nil)
+		answer = d.forward(r, body, nil)
 	}
 	refuse := func(text string) {
 		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"`+text+`"}}`)
@@ -312,7 +312,7 @@ func (d *door) send(w http.ResponseWriter, r *http.Request, id batch.ID, body []
 		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 	case dlttest.LostRequest:
 		d.mu.Lock()
-		d.lost = id
+		d.abandonedBatch = id
 		d.mu.Unlock()
 		panic(http.ErrAbortHandler) // closes the connection
 	case dlttest.LostReply:
@@ -327,11 +327,11 @@ func (d *door) send(w http.ResponseWriter, r *http.Request, id batch.ID, body []
 	}
 }
 
-// fill uses the nonces before the batch's own that nobody sends, and as many from its own on as
-// own says.
-func (d *door) fill(id batch.ID, own uint64) {
+// fillNonceGap uses the nonces before the batch's own that nobody sends, and as many from its own
+// on as own says.
+func (d *nodeProxy) fillNonceGap(id batch.ID, own uint64) {
 	d.mu.Lock()
-	nonce, from := d.nonce[id]+own, d.by[id]
+	nonce, from := d.nonces[id]+own, d.signers[id]
 	d.mu.Unlock()
 	for range 100 { // other batches may be on their way
 		if _, pending := d.node.Nonce(from.Address()); pending >= nonce {
@@ -353,7 +353,7 @@ func (d *door) fill(id batch.ID, own uint64) {
 
 // statuses answers a question for receipts, with the fault that is asked for. In the answers, the
 // receipts come after the node's identity and one or two blocks.
-func (d *door) statuses(w http.ResponseWriter, r *http.Request, body []byte) {
+func (d *nodeProxy) statuses(w http.ResponseWriter, r *http.Request, body []byte) {
 	first := func(answers []map[string]any) int {
 		return slices.IndexFunc(answers, func(a map[string]any) bool {
 			result, ok := a["result"].(map[string]any)
@@ -368,7 +368,7 @@ func (d *door) statuses(w http.ResponseWriter, r *http.Request, body []byte) {
 	case dlttest.StatusGarbage:
 		_, _ = io.WriteString(w, "<html>")
 	default:
-		_, _ = w.Write(d.pass(r, body, func(answers []map[string]any) []map[string]any {
+		_, _ = w.Write(d.forward(r, body, func(answers []map[string]any) []map[string]any {
 			i := first(answers)
 			switch {
 			case i < 0:
@@ -399,7 +399,7 @@ func TestConformance(t *testing.T) {
 				tier.Plain(t)
 			}
 			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness {
-				return openDoor(t, &evmtest.Options{Personality: c.node}, c.heads, false)
+				return startConformance(t, &evmtest.Options{Personality: c.node}, c.heads, false)
 			})
 		})
 	}
@@ -410,7 +410,9 @@ func TestAlternativeConformance(t *testing.T) {
 	tier.Plain(t)
 	for _, p := range []evmtest.Personality{evmtest.Geth, evmtest.Anvil} {
 		t.Run(string(p), func(t *testing.T) {
-			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return openDoor(t, &evmtest.Options{Personality: p}, 0, true) })
+			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness {
+				return startConformance(t, &evmtest.Options{Personality: p}, 0, true)
+			})
 		})
 	}
 }
@@ -426,7 +428,7 @@ func TestIntentConformance(t *testing.T) {
 				tier.Plain(t)
 			}
 			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness {
-				return openIntents(t, &evmtest.Options{Personality: c.node}, c.heads)
+				return startIntentConformance(t, &evmtest.Options{Personality: c.node}, c.heads)
 			})
 		})
 	}

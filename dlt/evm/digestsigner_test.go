@@ -23,24 +23,26 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// vault signs digests as a service does that knows nothing of a chain. Each signature has the next
-// of these forms: the DER of r and s; r and s; r and s with one more byte; and each of these with
-// s in the other half of the order.
-type vault struct {
-	key  *secp256k1.PrivateKey
-	next atomic.Uint32
+// digestService signs digests as a service does that knows nothing of a chain. Each signature has
+// the next of these forms: the DER of r and s; r and s; r and s with one more byte; and each of
+// these with s in the other half of the order.
+type digestService struct {
+	key      *secp256k1.PrivateKey
+	nextForm atomic.Uint32
 }
 
-func newVault(a evmtest.Account) *vault { return &vault{key: secp256k1.PrivKeyFromBytes(a.Key())} }
-
-func (v *vault) sign(_ context.Context, digest [32]byte) ([]byte, error) {
-	form := v.next.Add(1) - 1
-	return signatureIn(form, v.key, digest), nil
+func newDigestService(a evmtest.Account) *digestService {
+	return &digestService{key: secp256k1.PrivKeyFromBytes(a.Key())}
 }
 
-const forms = 6
+func (v *digestService) sign(_ context.Context, digest [32]byte) ([]byte, error) {
+	form := v.nextForm.Add(1) - 1
+	return encodeSignature(form, v.key, digest), nil
+}
 
-func signatureIn(form uint32, key *secp256k1.PrivateKey, digest [32]byte) []byte {
+const formCount = 6
+
+func encodeSignature(form uint32, key *secp256k1.PrivateKey, digest [32]byte) []byte {
 	sig := ecdsa.Sign(key, digest[:])
 	r, s := sig.R(), sig.S()
 	if form/3%2 == 1 {
@@ -50,16 +52,16 @@ func signatureIn(form uint32, key *secp256k1.PrivateKey, digest [32]byte) []byte
 	raw := append(rb[:], sb[:]...)
 	switch form % 3 {
 	case 0:
-		return der(rb[:], sb[:])
+		return encodeDER(rb[:], sb[:])
 	case 1:
 		return raw
 	}
 	return append(raw, 0xff)
 }
 
-// der returns the DER of two numbers, even with s in the upper half, which ecdsa.Signature never
-// writes.
-func der(numbers ...[]byte) []byte {
+// encodeDER returns the DER of two numbers, even with s in the upper half, which ecdsa.Signature
+// never writes.
+func encodeDER(numbers ...[]byte) []byte {
 	var body []byte
 	for _, n := range numbers {
 		n = bytes.TrimLeft(n, "\x00")
@@ -72,27 +74,27 @@ func der(numbers ...[]byte) []byte {
 }
 
 // Whatever the form of the service's signatures, each payment is made once.
-func TestDigestSignerPays(t *testing.T) {
+func TestPaymentsWithADigestSigner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
-		from := s.account()
-		v := newVault(from)
+		s := newSimulatedChain(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
+		from := s.newAccount()
+		v := newDigestService(from)
 		signer, err := evm.NewDigestSigner(from.Address(), v.sign)
 		require.NoError(t, err)
-		p := s.runLedger(memory.New(), s.signing(afterTwo(), signer), queuer.Serial())
+		p := s.startRunnerOf(memory.New(), s.newSigningClient(finalAfterTwoBlocks(), signer), queuer.Serial())
 		var want []int64
-		for i := range int64(forms) {
-			b := s.intent(from, 10+i)
+		for i := range int64(formCount) {
+			b := s.newIntent(from, 10+i)
 			p.add(b)
 			p.mineUntil(b, batch.Committed)
 			want = append(want, 10+i)
 		}
-		assert.Equal(t, want, s.paid(from))
+		assert.Equal(t, want, s.valuesPaid(from))
 	})
 }
 
 // Each form is read as one signature of the account, with s in the lower half.
-func TestDigestSignerForms(t *testing.T) {
+func TestDigestSignerReadsAllForms(t *testing.T) {
 	tier.Plain(t)
 	from := evmtest.Dev(0)
 	key := secp256k1.PrivKeyFromBytes(from.Key())
@@ -102,9 +104,9 @@ func TestDigestSignerForms(t *testing.T) {
 		tx := evm.Unsigned{Hash: [32]byte{i, 1}}
 		want, err := good.Sign(t.Context(), from.Address(), tx)
 		require.NoError(t, err)
-		for form := range uint32(forms) {
+		for form := range uint32(formCount) {
 			signer, err := evm.NewDigestSigner(from.Address(), func(_ context.Context, digest [32]byte) ([]byte, error) {
-				return signatureIn(form, key, digest), nil
+				return encodeSignature(form, key, digest), nil
 			})
 			require.NoError(t, err)
 			got, err := signer.Sign(t.Context(), from.Address(), tx)
@@ -119,7 +121,7 @@ func TestDigestSignerForms(t *testing.T) {
 func TestDigestSignerRefuses(t *testing.T) {
 	from, other := evmtest.Dev(0), evmtest.Dev(1)
 	digest := [32]byte{7}
-	own := signatureIn(0, secp256k1.PrivKeyFromBytes(from.Key()), digest)
+	own := encodeSignature(0, secp256k1.PrivKeyFromBytes(from.Key()), digest)
 	order, err := hex.DecodeString("fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141")
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
@@ -129,8 +131,8 @@ func TestDigestSignerRefuses(t *testing.T) {
 	}{
 		"an error":        {err: errors.New("ThrottlingException"), says: "ThrottlingException"},
 		"nothing":         {says: "0 bytes"},
-		"other key":       {made: signatureIn(1, secp256k1.PrivKeyFromBytes(other.Key()), digest), says: "not of account " + from.Address()},
-		"hashed again":    {made: signatureIn(0, secp256k1.PrivKeyFromBytes(from.Key()), [32]byte{8}), says: "must not hash the digest once more"},
+		"other key":       {made: encodeSignature(1, secp256k1.PrivKeyFromBytes(other.Key()), digest), says: "not of account " + from.Address()},
+		"hashed again":    {made: encodeSignature(0, secp256k1.PrivKeyFromBytes(from.Key()), [32]byte{8}), says: "must not hash the digest once more"},
 		"cut":             {made: own[:len(own)-1], says: "neither the DER"},
 		"more behind it":  {made: append(slices.Clone(own), 0), says: "neither the DER"},
 		"zeros":           {made: make([]byte, 64), says: "neither the DER"},
@@ -145,12 +147,12 @@ func TestDigestSignerRefuses(t *testing.T) {
 			require.ErrorContains(t, err, c.says)
 		})
 	}
-	signer, err := evm.NewDigestSigner(from.Address(), newVault(from).sign)
+	signer, err := evm.NewDigestSigner(from.Address(), newDigestService(from).sign)
 	require.NoError(t, err)
 	_, err = signer.Sign(t.Context(), other.Address(), evm.Unsigned{Hash: digest})
 	require.ErrorContains(t, err, "no key of account "+other.Address())
 	for _, account := range []string{"", "0x12", other.Address()[2:]} {
-		_, err = evm.NewDigestSigner(account, newVault(from).sign)
+		_, err = evm.NewDigestSigner(account, newDigestService(from).sign)
 		in, is := errors.AsType[*batch.InputError](err)
 		require.True(t, is, "%v", err)
 		assert.Equal(t, "account", in.Field)
@@ -188,8 +190,8 @@ func FuzzDigestSigner(f *testing.F) {
 	from := evmtest.Dev(0)
 	key := secp256k1.PrivKeyFromBytes(from.Key())
 	digest := [32]byte{9}
-	for form := range uint32(forms) {
-		f.Add(signatureIn(form, key, digest))
+	for form := range uint32(formCount) {
+		f.Add(encodeSignature(form, key, digest))
 	}
 	f.Add([]byte{0x30, 0x06, 0x02, 0x01, 0x01, 0x02, 0x01, 0x01})
 	f.Fuzz(func(t *testing.T, made []byte) {

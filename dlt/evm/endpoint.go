@@ -51,7 +51,7 @@ var errAskAnother = errors.New("another node may say otherwise")
 // behindError returns the error for a node that is behind others, or whose answers do not fit
 // together.
 func (c *Client) behindError(op, format string, args ...any) error {
-	return &dlt.Error{Op: op, Kind: dlt.ErrNotYet, Message: c.show(fmt.Sprintf(format, args...)), Err: errAskAnother}
+	return &dlt.Error{Op: op, Kind: dlt.ErrNotYet, Message: c.shownText(fmt.Sprintf(format, args...)), Err: errAskAnother}
 }
 
 // onPreferred asks the endpoint for submissions about a batch, and names the endpoint in the

@@ -22,35 +22,35 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-var seeds = flag.Int("evm.seeds", 6, "seeds of TestFaults")
+var faultSeeds = flag.Int("evm.seeds", 6, "seeds of TestFaults")
 
 // TestFaults delivers payments while everything goes wrong: answers are lost, late, stale or
 // nonsense, pools forget, blocks are replaced, the node is killed, and processes end and begin. At
 // the end the chain says, block by block, that each payment was made once.
-func TestFaults(t *testing.T) { allFaults(t, false) }
+func TestFaults(t *testing.T) { runFaultSeeds(t, false) }
 
 // TestAlternativeFaults is TestFaults for payments with several fees, while the price leaps.
 func TestAlternativeFaults(t *testing.T) {
 	tier.Long(t)
 	tier.Plain(t)
-	allFaults(t, true)
+	runFaultSeeds(t, true)
 }
 
-func allFaults(t *testing.T, lists bool) {
-	for seed := range *seeds {
+func runFaultSeeds(t *testing.T, lists bool) {
+	for seed := range *faultSeeds {
 		p := []evmtest.Personality{evmtest.Geth, evmtest.Anvil, evmtest.Provider}[seed%3]
 		t.Run(fmt.Sprintf("%s/%d", p, seed), func(t *testing.T) {
 			if seed > 0 {
 				tier.Plain(t)
 			}
-			synctest.Test(t, func(t *testing.T) { faults(t, p, uint64(seed), lists) })
+			synctest.Test(t, func(t *testing.T) { runFaults(t, p, uint64(seed), lists) })
 		})
 	}
 }
 
-func faults(t *testing.T, p evmtest.Personality, seed uint64, lists bool) {
+func runFaults(t *testing.T, p evmtest.Personality, seed uint64, lists bool) {
 	const accounts, each = 5, 8
-	s := simulated(t, evmtest.Options{
+	s := newSimulatedChain(t, evmtest.Options{
 		Personality: p, BlockTime: 3 * time.Second, DumpInterval: 2 * time.Second,
 		Faults: &evmtest.Faults{
 			Seed: seed, Hang: 0.03, ResetBefore: 0.05, ResetAfter: 0.08, ErrorBefore: 0.04, ErrorAfter: 0.04, TimeoutText: 0.03,
@@ -60,9 +60,9 @@ func faults(t *testing.T, p evmtest.Personality, seed uint64, lists bool) {
 		},
 	})
 	store := memory.New()
-	seen := &observer{}
+	seen := &eventRecorder{}
 	start := func() (stop func()) {
-		r, err := dltbatch.New(store, s.client(evm.Options{Finality: evm.After(8)}), &dltbatch.Options{
+		r, err := dltbatch.New(store, s.newClient(evm.Options{Finality: evm.After(8)}), &dltbatch.Options{
 			Strategy: queuer.Pipelined(16), Observer: seen, StuckAfter: 24 * time.Hour, RequestTimeout: 5 * time.Second,
 		})
 		require.NoError(t, err)
@@ -71,18 +71,18 @@ func faults(t *testing.T, p evmtest.Personality, seed uint64, lists bool) {
 		go func() { done <- r.Run(ctx) }()
 		return func() { cancel(); require.NoError(t, <-done) }
 	}
-	adds, err := dltbatch.New(store, s.client(evm.Options{Finality: evm.After(8)}), nil)
+	adds, err := dltbatch.New(store, s.newClient(evm.Options{Finality: evm.After(8)}), nil)
 	require.NoError(t, err)
 	want := map[string][]batch.ID{}
 	ids := map[batch.ID]batch.ID{} // the batches' ids by the hashes of their transactions
 	var all []batch.Batch
 	for n := range uint64(each) {
 		for i := range accounts {
-			b := s.pay(evmtest.Dev(i), n, 1)
+			b := s.newPayment(evmtest.Dev(i), n, 1)
 			if lists {
-				b = s.alternatives(evmtest.Dev(i), evmtest.Unsigned{Nonce: n, To: evmtest.Dev(9).Address(), Value: big.NewInt(1)}, feeOf(.1, 3), feeOf(.2, 20), feeOf(.4, 120))
+				b = s.signAlternatives(evmtest.Dev(i), evmtest.Unsigned{Nonce: n, To: evmtest.Dev(9).Address(), Value: big.NewInt(1)}, feeInGwei(.1, 3), feeInGwei(.2, 20), feeInGwei(.4, 120))
 				for at := range 3 {
-					ids[s.alone(b, at).ID] = b.ID
+					ids[s.alternativeAsBatch(b, at).ID] = b.ID
 				}
 			} else {
 				ids[b.ID] = b.ID
@@ -142,6 +142,6 @@ func faults(t *testing.T, p evmtest.Personality, seed uint64, lists bool) {
 		require.NoError(t, err)
 		assert.Equal(t, batch.Committed, rec.State, "%s after attempt %d: %v", b.Key(), rec.Attempt, rec.Error)
 	}
-	assert.Empty(t, seen.of(batch.EventVanished))
+	assert.Empty(t, seen.ofKind(batch.EventVanished))
 	t.Logf("seed %d: %d of %d were executed with higher fees", seed, risen, len(all))
 }

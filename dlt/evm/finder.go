@@ -15,11 +15,11 @@ import (
 // nonceUseFinder looks for the block in which an account's nonce was used.
 type nonceUseFinder struct {
 	*Client
-	op       string
-	endpoint *endpoint
-	sender   evmtx.Address
-	nonce    uint64
-	ours     []evmtx.Hash
+	op        string
+	endpoint  *endpoint
+	sender    evmtx.Address
+	nonce     uint64
+	ownHashes []evmtx.Hash
 }
 
 func (f *nonceUseFinder) askOne(ctx context.Context, method string, params ...any) (answer, error) {
@@ -31,7 +31,7 @@ func (f *nonceUseFinder) askOne(ctx context.Context, method string, params ...an
 }
 
 func (f *nonceUseFinder) doubt(format string, args ...any) error {
-	return &dlt.Error{Op: f.op, Kind: dlt.ErrDoubt, Endpoint: f.endpoint.shownAddress, Message: f.show(fmt.Sprintf(format, args...))}
+	return &dlt.Error{Op: f.op, Kind: dlt.ErrDoubt, Endpoint: f.endpoint.shownAddress, Message: f.shownText(fmt.Sprintf(format, args...))}
 }
 
 // nextNonceAt returns the account's next nonce after the block that the node has at a height. The
@@ -66,7 +66,7 @@ func (f *nonceUseFinder) readNextNonce(a answer, height uint64) (uint64, error) 
 	if a.err != nil && classify(a.err) != classBusy {
 		return 0, fmt.Errorf("%w: %w", errNoState, f.doubt("next nonce after block %d: %s", height, a.err.Message))
 	}
-	n, err := number(a)
+	n, err := decodeNumber(a)
 	if err != nil {
 		return 0, f.doubt("next nonce after block %d: %v", height, err)
 	}
@@ -164,7 +164,7 @@ func (f *nonceUseFinder) askHeight(ctx context.Context) (height uint64, found bo
 		Block json.RawMessage `json:"blockNumber"`
 	}
 	if json.Unmarshal(a.result, &doc) == nil {
-		height, err = quantity(doc.Block)
+		height, err = decodeQuantity(doc.Block)
 		found = err == nil
 	}
 	return height, found, nil
@@ -233,10 +233,10 @@ func (f *nonceUseFinder) findUseIn(a answer, height uint64) (u nonceUse, found b
 	u = nonceUse{user: nonceUsedByAnother, block: b}
 	for _, tx := range doc.Transactions {
 		hash, ok := evmtx.ParseHash(tx.Hash)
-		if ok && slices.Contains(f.ours, hash) {
+		if ok && slices.Contains(f.ownHashes, hash) {
 			return nonceUse{user: nonceUsedByOurs, block: b}, true, nil
 		}
-		nonce, err := quantity(tx.Nonce)
+		nonce, err := decodeQuantity(tx.Nonce)
 		from, bad := evmtx.ParseAddress(tx.From)
 		if err != nil || bad != nil || !ok {
 			return nonceUse{}, false, f.doubt("block %d: a transaction without hash, sender or nonce", height)
@@ -254,7 +254,7 @@ func (f *nonceUseFinder) findUseIn(a answer, height uint64) (u nonceUse, found b
 // usesNonce reports whether a transaction of this type uses up the nonce that a block shows for
 // it. Other types, such as Arbitrum's deposits, show an account and a nonce that they do not use.
 func usesNonce(kind json.RawMessage) bool {
-	n, err := quantity(kind)
+	n, err := decodeQuantity(kind)
 	return err == nil && (n <= lastNonceType || n == optimismDepositType)
 }
 
@@ -304,12 +304,12 @@ func (f *nonceUseFinder) hasAuthorization(a answer) bool {
 		return false
 	}
 	for _, tx := range doc.Transactions {
-		if kind, err := quantity(tx.Type); err != nil || kind != uint64(evmtx.SetCode) {
+		if kind, err := decodeQuantity(tx.Type); err != nil || kind != uint64(evmtx.SetCode) {
 			continue
 		}
 		for _, one := range tx.Auths {
-			nonce, err := quantity(one.Nonce)
-			parity, bad := quantity(one.YParity)
+			nonce, err := decodeQuantity(one.Nonce)
+			parity, bad := decodeQuantity(one.YParity)
 			code, wrong := evmtx.ParseAddress(one.Address)
 			chain := hexBig(one.ChainID)
 			if errors.Join(err, bad, wrong) != nil || nonce != f.nonce || parity > 1 || chain == nil {

@@ -35,14 +35,14 @@ func TestGethDev(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := overHTTP(t, geth.StartDev(t, c.args...))
+			s := newChainAtURL(t, geth.StartDev(t, c.args...))
 			signer, err := evm.NewKeySigner(fromHex(developerKey))
 			require.NoError(t, err)
 			c.o.HeadInterval = 250 * time.Millisecond
 			ledger, err := evm.NewSigner(s.url, s.chain, signer, &evm.SignerOptions{Options: c.o})
 			require.NoError(t, err)
 			t.Cleanup(ledger.CloseIdleConnections)
-			p := s.runLedger(memory.New(), ledger, queuer.Pipelined(4))
+			p := s.startRunnerOf(memory.New(), ledger, queuer.Pipelined(4))
 			var all []batch.Batch
 			for v := range int64(6) {
 				b, err := evm.Intent{To: evmtest.Dev(9).Address(), Value: big.NewInt(v + 1)}.Batch(batch.ID(strconv.FormatInt(v, 10)), developerAddress)
@@ -55,7 +55,7 @@ func TestGethDev(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, batch.Committed, rec.State, "%v", rec.Error)
 			}
-			require.Equal(t, []int64{1, 2, 3, 4, 5, 6}, s.paidFrom(developerAddress))
+			require.Equal(t, []int64{1, 2, 3, 4, 5, 6}, s.valuesPaidByAddress(developerAddress))
 		})
 	}
 }

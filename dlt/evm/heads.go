@@ -88,9 +88,9 @@ func (c *Client) askHeadOf(ctx context.Context, e *endpoint) (uint64, error) {
 	if err != nil {
 		return 0, dlt.At(e.shownAddress, c.asLedgerError(opEvents, err))
 	}
-	head, err := number(answers[0])
+	head, err := decodeNumber(answers[0])
 	if err != nil {
-		return 0, &dlt.Error{Op: opEvents, Kind: kindOfAny(answers), Endpoint: e.shownAddress, Message: c.show("last block: " + err.Error())}
+		return 0, &dlt.Error{Op: opEvents, Kind: kindOfAny(answers), Endpoint: e.shownAddress, Message: c.shownText("last block: " + err.Error())}
 	}
 	return head, nil
 }

@@ -18,10 +18,10 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// heads makes the script answer questions for the last block with these numbers, one after the
-// other.
-func heads(s *script, numbers ...string) {
-	s.on("eth_blockNumber", func([]any) (any, string) {
+// scriptHeads makes the script answer questions for the last block with these numbers, one after
+// the other.
+func scriptHeads(s *scriptedNode, numbers ...string) {
+	s.setAnswer("eth_blockNumber", func([]any) (any, string) {
 		head := numbers[0]
 		if len(numbers) > 1 {
 			numbers = numbers[1:]
@@ -35,16 +35,16 @@ var errEnough = errors.New("enough")
 // Each higher number of the last block is one event. The lower number of a backend that is behind
 // is none, even if it comes again and again.
 func TestEachNewBlockIsAnEvent(t *testing.T) {
-	s, url := newScript(t)
+	s, url := newScriptedNode(t)
 	asked := 0
 	numbers := []string{"0x9", "0x9", "0xb", "0x8", "0xa", "0xb", "0xc"}
-	s.on("eth_blockNumber", func([]any) (any, string) {
+	s.setAnswer("eth_blockNumber", func([]any) (any, string) {
 		asked++
 		return numbers[asked-1], ""
 	})
 	var events []dlt.Event
 	var at []int
-	err := newClient(t, url, &evm.Options{HeadInterval: time.Millisecond}).Events(t.Context(), nil, func(e dlt.Event) error {
+	err := newTestClient(t, url, &evm.Options{HeadInterval: time.Millisecond}).Events(t.Context(), nil, func(e dlt.Event) error {
 		events, at = append(events, e), append(at, asked)
 		if len(events) == 3 {
 			return errEnough
@@ -59,10 +59,10 @@ func TestEachNewBlockIsAnEvent(t *testing.T) {
 // When a node fails, the next node is asked for the head. When no node is left, the stream ends
 // with an error that shows no key.
 func TestTheStreamOfHeadsEnds(t *testing.T) {
-	s, url := newScript(t)
-	heads(s, "0x1")
+	s, url := newScriptedNode(t)
+	scriptHeads(s, "0x1")
 	const secret = "abcdef0123456789"
-	c := newClient(t, "http://127.0.0.1:1/"+secret, &evm.Options{HeadInterval: time.Millisecond, Fallbacks: []string{url}})
+	c := newTestClient(t, "http://127.0.0.1:1/"+secret, &evm.Options{HeadInterval: time.Millisecond, Fallbacks: []string{url}})
 	ctx, stop := context.WithCancel(t.Context())
 	require.NoError(t, c.Events(ctx, nil, func(e dlt.Event) error {
 		assert.True(t, e.Live)
@@ -70,8 +70,10 @@ func TestTheStreamOfHeadsEnds(t *testing.T) {
 		return nil
 	}))
 	for name, refuse := range map[string]func(){
-		"a refusal": func() { s.on("eth_blockNumber", func([]any) (any, string) { return nil, "rate limit of " + secret }) },
-		"no number": func() { heads(s, "twelve") },
+		"a refusal": func() {
+			s.setAnswer("eth_blockNumber", func([]any) (any, string) { return nil, "rate limit of " + secret })
+		},
+		"no number": func() { scriptHeads(s, "twelve") },
 	} {
 		refuse()
 		err := c.Events(t.Context(), nil, func(dlt.Event) error { return errors.New("an event") })
@@ -80,7 +82,7 @@ func TestTheStreamOfHeadsEnds(t *testing.T) {
 		require.ErrorAs(t, err, &typed, name)
 		assert.NotContains(t, err.Error(), secret, name)
 	}
-	assert.False(t, newClient(t, url, nil).Traits("").Streams, "only where it is wanted")
+	assert.False(t, newTestClient(t, url, nil).Traits("").Streams, "only where it is wanted")
 	assert.True(t, c.Traits("").Streams)
 }
 
@@ -89,34 +91,34 @@ func TestTheStreamOfHeadsEnds(t *testing.T) {
 func TestHeadsCauseQuestions(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
-		s := simulated(t, evmtest.Options{Personality: evmtest.Anvil, SlotsInAnEpoch: 1, BlockTime: 12 * time.Second})
-		p := s.run(evm.Options{Finality: evm.After(2), HeadInterval: 250 * time.Millisecond})
-		from := s.account()
-		b, next := s.pay(from, 0, 1), s.pay(from, 1, 1)
+		s := newSimulatedChain(t, evmtest.Options{Personality: evmtest.Anvil, SlotsInAnEpoch: 1, BlockTime: 12 * time.Second})
+		p := s.startRunner(evm.Options{Finality: evm.After(2), HeadInterval: 250 * time.Millisecond})
+		from := s.newAccount()
+		b, next := s.newPayment(from, 0, 1), s.newPayment(from, 1, 1)
 		p.add(b)
-		s.unit = time.Millisecond
-		p.becomes(b, batch.Pending)
+		s.timeUnit = time.Millisecond
+		p.waitForState(b, batch.Pending)
 		for s.node.Blocks()[len(s.node.Blocks())-1].Number < 3 {
-			time.Sleep(s.unit)
+			time.Sleep(s.timeUnit)
 		}
 		time.Sleep(300 * time.Millisecond)
 		synctest.Wait()
 		assert.Equal(t, batch.Committed, p.record(b).State, "two blocks after its own")
-		s.fault(func(p evmtest.RequestPoint) evmtest.Fault {
+		s.setFault(func(p evmtest.RequestPoint) evmtest.Fault {
 			if p.Method == "eth_blockNumber" {
 				return evmtest.Fault{Answer: evmtest.AnswerReset}
 			}
 			return evmtest.Fault{}
 		})
 		p.add(next)
-		s.unit = time.Second
-		p.becomes(next, batch.Committed)
+		s.timeUnit = time.Second
+		p.waitForState(next, batch.Committed)
 	})
 }
 
 // Questions for the last block save requests with many payments under way, and cost requests with
 // few. So they are off by default. docs/evm.md#a-lane-is-an-account has the figures.
-func TestHeadsPayForMany(t *testing.T) {
+func TestHeadsCostLessThanPolling(t *testing.T) {
 	tier.Plain(t)
 	type load struct {
 		block time.Duration
@@ -127,7 +129,7 @@ func TestHeadsPayForMany(t *testing.T) {
 	measured := func(l load, heads time.Duration) (c cost) {
 		synctest.Test(t, func(t *testing.T) {
 			var requests, calls atomic.Int64
-			s := simulated(t, evmtest.Options{Personality: evmtest.Geth, BlockTime: l.block, SlotsInAnEpoch: 1, Faults: &evmtest.Faults{
+			s := newSimulatedChain(t, evmtest.Options{Personality: evmtest.Geth, BlockTime: l.block, SlotsInAnEpoch: 1, Faults: &evmtest.Faults{
 				Request: func(p evmtest.RequestPoint) evmtest.Fault {
 					requests.Add(1)
 					calls.Add(int64(p.Requests))
@@ -137,13 +139,13 @@ func TestHeadsPayForMany(t *testing.T) {
 			time.Sleep(5*l.block + 370*time.Millisecond)
 			var from []evmtest.Account
 			for range 10 {
-				from = append(from, s.account())
+				from = append(from, s.newAccount())
 			}
-			p := s.run(evm.Options{Finality: evm.After(2), HeadInterval: heads})
+			p := s.startRunner(evm.Options{Finality: evm.After(2), HeadInterval: heads})
 			var all []batch.Batch
 			for n := range l.each {
 				for _, a := range from {
-					all = append(all, s.pay(a, uint64(n), 1))
+					all = append(all, s.newPayment(a, uint64(n), 1))
 				}
 				p.add(all[len(all)-len(from):]...)
 				time.Sleep(l.gap)

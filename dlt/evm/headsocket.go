@@ -119,6 +119,6 @@ func readHead(raw []byte) (head uint64, is bool) {
 	if json.Unmarshal(raw, &doc) != nil || doc.Method != "eth_subscription" || len(doc.Params.Result.Number) == 0 {
 		return 0, false
 	}
-	head, err := number(answer{result: doc.Params.Result.Number})
+	head, err := decodeNumber(answer{result: doc.Params.Result.Number})
 	return head, err == nil
 }

@@ -18,17 +18,17 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm"
 )
 
-// tower is a node that reports new heads over a WebSocket, and answers which block is its last.
-type tower struct {
-	head           atomic.Uint64
-	polls, sockets atomic.Int64
-	deaf           atomic.Bool // connections stay open and report nothing
-	fresh          chan struct{}
+// headNode is a node that reports new heads over a WebSocket, and answers which block is its last.
+type headNode struct {
+	head                   atomic.Uint64
+	pollCount, socketCount atomic.Int64
+	isSilent               atomic.Bool // connections stay open and report nothing
+	newHeads               chan struct{}
 }
 
-func (w *tower) serve(rw http.ResponseWriter, r *http.Request) {
+func (w *headNode) serveHTTP(rw http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Upgrade") == "" {
-		w.polls.Add(1)
+		w.pollCount.Add(1)
 		_, _ = fmt.Fprintf(rw, `{"jsonrpc":"2.0","id":1,"result":"0x%x"}`, w.head.Load())
 		return
 	}
@@ -42,24 +42,24 @@ func (w *tower) serve(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_ = conn.Write(r.Context(), websocket.MessageText, []byte(`{"jsonrpc":"2.0","id":1,"result":"0xcd0c3e8af590364c09d0fa6a1210faf5"}`))
-	w.sockets.Add(1)
+	w.socketCount.Add(1)
 	ctx := conn.CloseRead(r.Context())
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-w.fresh:
-			if !w.deaf.Load() {
+		case <-w.newHeads:
+			if !w.isSilent.Load() {
 				_ = conn.Write(ctx, websocket.MessageText, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"eth_subscription","params":{"subscription":"0xcd","result":{"number":"0x%x"}}}`, w.head.Load()))
 			}
 		}
 	}
 }
 
-// follow returns the events of a client of the node.
-func (w *tower) follow(t *testing.T, interval time.Duration) <-chan dlt.Event {
+// startEvents returns the events of a client of the node.
+func (w *headNode) startEvents(t *testing.T, interval time.Duration) <-chan dlt.Event {
 	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(w.serve))
+	server := httptest.NewServer(http.HandlerFunc(w.serveHTTP))
 	t.Cleanup(server.Close)
 	c, err := evm.New(server.URL, 1337, &evm.Options{HeadInterval: interval, HeadSocket: "ws" + strings.TrimPrefix(server.URL, "http")})
 	require.NoError(t, err)
@@ -78,34 +78,34 @@ func (w *tower) follow(t *testing.T, interval time.Duration) <-chan dlt.Event {
 
 // While the node reports each block over the socket, the client does not poll it.
 func TestHeadsBySocket(t *testing.T) {
-	w := &tower{fresh: make(chan struct{})}
+	w := &headNode{newHeads: make(chan struct{})}
 	w.head.Store(100)
-	events := w.follow(t, time.Hour)
+	events := w.startEvents(t, time.Hour)
 	assert.True(t, (<-events).Live)
 	for range 5 {
 		w.head.Add(1)
-		w.fresh <- struct{}{}
+		w.newHeads <- struct{}{}
 		assert.False(t, (<-events).Live)
 	}
-	assert.EqualValues(t, 1, w.polls.Load(), "it was asked once, at the start")
+	assert.EqualValues(t, 1, w.pollCount.Load(), "it was asked once, at the start")
 }
 
 // No block is missed when a socket goes quiet: polling finds the next block, and the client opens
 // another connection, which reports blocks again.
-func TestQuietSocket(t *testing.T) {
-	w := &tower{fresh: make(chan struct{})}
+func TestASilentSocketIsReplaced(t *testing.T) {
+	w := &headNode{newHeads: make(chan struct{})}
 	w.head.Store(100)
-	events := w.follow(t, 50*time.Millisecond)
+	events := w.startEvents(t, 50*time.Millisecond)
 	<-events
 	w.head.Add(1)
-	w.fresh <- struct{}{}
+	w.newHeads <- struct{}{}
 	<-events
-	opened := w.sockets.Load()
-	w.deaf.Store(true)
+	opened := w.socketCount.Load()
+	w.isSilent.Store(true)
 	w.head.Add(1) // without a report over the socket
 	<-events
-	w.deaf.Store(false)
-	require.Eventually(t, func() bool { return w.sockets.Load() > opened }, 10*time.Second, time.Millisecond)
+	w.isSilent.Store(false)
+	require.Eventually(t, func() bool { return w.socketCount.Load() > opened }, 10*time.Second, time.Millisecond)
 }
 
 func TestHeadSocketIsChecked(t *testing.T) {

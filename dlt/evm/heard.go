@@ -10,14 +10,14 @@ type refusalMemory struct {
 	firstHeads map[string]uint64
 }
 
-const maxHeard = 10_000
+const maxRefusals = 10_000
 
 // isRepeated notes a refusal at a head, and reports whether the same refusal was noted at a lower
 // one.
 func (h *refusalMemory) isRepeated(what string, head uint64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.firstHeads == nil || len(h.firstHeads) >= maxHeard {
+	if h.firstHeads == nil || len(h.firstHeads) >= maxRefusals {
 		h.firstHeads = map[string]uint64{}
 	}
 	first, there := h.firstHeads[what]

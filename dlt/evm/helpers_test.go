@@ -16,7 +16,7 @@ func fromHex(s string) []byte {
 	return b
 }
 
-// sendOf returns the body of an eth_sendRawTransaction request with these bytes.
-func sendOf(raw []byte) io.Reader {
+// sendRequest returns the body of an eth_sendRawTransaction request with these bytes.
+func sendRequest(raw []byte) io.Reader {
 	return strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"eth_sendRawTransaction","params":["` + toHex(raw) + `"]}`)
 }

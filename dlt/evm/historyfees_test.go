@@ -20,7 +20,7 @@ import (
 )
 
 // feesOf returns a transaction's fees as the node shows them. For type 0 both are the gas price.
-func (s *stage) feesOf(hash batch.ID) (tip, feeCap *big.Int, typ string) {
+func (s *testChain) feesOf(hash batch.ID) (tip, feeCap *big.Int, typ string) {
 	s.Helper()
 	var doc struct {
 		Type  string
@@ -45,34 +45,34 @@ func TestHistoryFees(t *testing.T) {
 	tier.Plain(t)
 	for speed, gwei := range map[evm.Speed]int64{evm.Slow: 1, evm.Normal: 5, evm.Fast: 9} {
 		synctest.Test(t, func(t *testing.T) {
-			s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
+			s := newSimulatedChain(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
 			for range 6 { // ten payments in each block, with tips of 1 to 10 gwei
 				for i := range int64(10) {
 					wei := big.NewInt((i + 1) * 1e9)
-					s.foreign(s.sign(s.account(), evmtest.Unsigned{Tip: wei, FeeCap: new(big.Int).Add(wei, big.NewInt(50e9)), To: evmtest.Dev(1).Address()}))
+					s.sendForeign(s.signPayment(s.newAccount(), evmtest.Unsigned{Tip: wei, FeeCap: new(big.Int).Add(wei, big.NewInt(50e9)), To: evmtest.Dev(1).Address()}))
 				}
 				s.mine(1)
 			}
 			s.mine(3) // empty blocks do not count for the tips
 			fees, err := evm.HistoryFees(speed)
 			require.NoError(t, err)
-			from := s.account()
-			o := afterTwo()
+			from := s.newAccount()
+			o := finalAfterTwoBlocks()
 			o.Fees = fees
-			p := s.runLedger(memory.New(), s.signing(o, s.keys(from)), queuer.Serial())
-			b := s.intent(from, 10)
+			p := s.startRunnerOf(memory.New(), s.newSigningClient(o, s.newKeySigner(from)), queuer.Serial())
+			b := s.newIntent(from, 10)
 			p.add(b)
 			p.mineUntil(b, batch.Committed)
-			tip, feeCap, _ := s.feesOf(s.executed(from)[0])
+			tip, feeCap, _ := s.feesOf(s.executedHashes(from)[0])
 			assert.Equal(t, big.NewInt(gwei*1e9), tip)
 			assert.Equal(t, 1, feeCap.Cmp(tip))
 			o.MaxFeePerGas = big.NewInt(gwei*1e9 - 5) // less than the tip that HistoryFees chooses
-			other := s.account()
-			p = s.runLedger(memory.New(), s.signing(o, s.keys(other)), queuer.Serial())
-			b = s.intent(other, 10)
+			other := s.newAccount()
+			p = s.startRunnerOf(memory.New(), s.newSigningClient(o, s.newKeySigner(other)), queuer.Serial())
+			b = s.newIntent(other, 10)
 			p.add(b)
 			p.mineUntil(b, batch.Committed)
-			tip, feeCap, _ = s.feesOf(s.executed(other)[0])
+			tip, feeCap, _ = s.feesOf(s.executedHashes(other)[0])
 			assert.LessOrEqual(t, feeCap.Cmp(o.MaxFeePerGas), 0)
 			assert.LessOrEqual(t, tip.Cmp(feeCap), 0)
 		})
@@ -124,18 +124,18 @@ func TestIntentsWithoutABaseFee(t *testing.T) {
 	}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1, NoBaseFee: true})
-				from := s.account()
-				o := afterTwo()
+				s := newSimulatedChain(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1, NoBaseFee: true})
+				from := s.newAccount()
+				o := finalAfterTwoBlocks()
 				o.Fees = fees
-				p := s.runLedger(memory.New(), s.signing(o, s.keys(from)), queuer.Serial())
+				p := s.startRunnerOf(memory.New(), s.newSigningClient(o, s.newKeySigner(from)), queuer.Serial())
 				for i := range int64(3) {
-					b := s.intent(from, 10+i)
+					b := s.newIntent(from, 10+i)
 					p.add(b)
 					p.mineUntil(b, batch.Committed)
 				}
-				assert.Equal(t, []int64{10, 11, 12}, s.paid(from))
-				_, price, typ := s.feesOf(s.executed(from)[0])
+				assert.Equal(t, []int64{10, 11, 12}, s.valuesPaid(from))
+				_, price, typ := s.feesOf(s.executedHashes(from)[0])
 				assert.Equal(t, "0x0", typ)
 				assert.InDelta(t, 2.25e9, float64(price.Int64()), 2.25e9/1000)
 			})
@@ -146,14 +146,14 @@ func TestIntentsWithoutABaseFee(t *testing.T) {
 // A waiting transaction of type 0 is replaced at its nonce. The prepared bytes record its type.
 func TestReplacementWithoutABaseFee(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1, NoBaseFee: true})
-		from := s.account()
-		o, price := afterTwo(), int64(2e9)
+		s := newSimulatedChain(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1, NoBaseFee: true})
+		from := s.newAccount()
+		o, price := finalAfterTwoBlocks(), int64(2e9)
 		o.Fees = func(context.Context, evm.Market) (evm.Fee, error) {
 			return evm.Fee{Tip: new(big.Int), FeeCap: big.NewInt(price)}, nil
 		}
-		c := s.signing(o, s.keys(from))
-		b := s.intent(from, 10)
+		c := s.newSigningClient(o, s.newKeySigner(from))
+		b := s.newIntent(from, 10)
 		a := batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}
 		var err error
 		a.Prepared, err = c.Prepare(t.Context(), a)

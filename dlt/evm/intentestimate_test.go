@@ -18,18 +18,18 @@ func TestIntentsBehindOthersAreEstimated(t *testing.T) {
 	for _, personality := range []evmtest.Personality{evmtest.Geth, evmtest.Anvil} {
 		t.Run(string(personality), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := simulated(t, evmtest.Options{Personality: personality})
+				s := newSimulatedChain(t, evmtest.Options{Personality: personality})
 				from := evmtest.Dev(0)
-				p, _ := s.pipelined(4, evm.SignerOptions{Options: evm.Options{Finality: evm.After(2)}}, from)
+				p, _ := s.runPipelinedIntents(4, evm.SignerOptions{Options: evm.Options{Finality: evm.After(2)}}, from)
 				var all []batch.Batch
 				for v := range int64(4) {
-					all = append(all, s.intentTo(from, evm.Intent{To: evmtest.Dev(9).Address(), Value: big.NewInt(v + 1)}))
+					all = append(all, s.newIntentOf(from, evm.Intent{To: evmtest.Dev(9).Address(), Value: big.NewInt(v + 1)}))
 				}
 				p.add(all...)
 				for _, b := range all {
-					p.becomes(b, batch.Pending)
+					p.waitForState(b, batch.Pending)
 				}
-				reverts := s.intentTo(from, evm.Intent{To: s.reverting(evmtest.Dev(1)), Value: big.NewInt(9)})
+				reverts := s.newIntentOf(from, evm.Intent{To: s.deployRevertingContract(evmtest.Dev(1)), Value: big.NewInt(9)})
 				p.add(reverts)
 				s.mine(1)
 				time.Sleep(12 * time.Second)
@@ -37,7 +37,7 @@ func TestIntentsBehindOthersAreEstimated(t *testing.T) {
 					s.mine(1)
 					time.Sleep(12 * time.Second)
 				}
-				assert.Equal(t, []int64{1, 2, 3, 4}, s.paid(from))
+				assert.Equal(t, []int64{1, 2, 3, 4}, s.valuesPaid(from))
 				p.mineUntil(reverts, batch.Rejected)
 			})
 		})

@@ -32,22 +32,22 @@ import (
 // under way. At the end the chain shows, block by block, that each intent was executed once, or
 // was withdrawn and never executed.
 func TestIntentFaults(t *testing.T) {
-	for seed := range *seeds {
+	for seed := range *faultSeeds {
 		p := []evmtest.Personality{evmtest.Geth, evmtest.Anvil, evmtest.Provider}[seed%3]
 		for name, strategy := range map[string]queuer.Strategy{"serial": queuer.Serial(), "pipelined": queuer.Pipelined(4)} {
 			t.Run(fmt.Sprintf("%s/%s/%d", name, p, seed), func(t *testing.T) {
 				if seed > 0 {
 					tier.Plain(t)
 				}
-				synctest.Test(t, func(t *testing.T) { intentFaults(t, p, strategy, uint64(seed)) })
+				synctest.Test(t, func(t *testing.T) { runIntentFaults(t, p, strategy, uint64(seed)) })
 			})
 		}
 	}
 }
 
-func intentFaults(t *testing.T, p evmtest.Personality, strategy queuer.Strategy, seed uint64) {
+func runIntentFaults(t *testing.T, p evmtest.Personality, strategy queuer.Strategy, seed uint64) {
 	const accounts, each = 4, 6
-	s := simulated(t, evmtest.Options{
+	s := newSimulatedChain(t, evmtest.Options{
 		Personality: p, BlockTime: 3 * time.Second, DumpInterval: 2 * time.Second,
 		Faults: &evmtest.Faults{
 			Seed: seed, Hang: 0.03, ResetBefore: 0.05, ResetAfter: 0.08, ErrorBefore: 0.04, ErrorAfter: 0.04, TimeoutText: 0.03,
@@ -61,7 +61,7 @@ func intentFaults(t *testing.T, p evmtest.Personality, strategy queuer.Strategy,
 		all = append(all, evmtest.Dev(i))
 	}
 	random := rand.New(rand.NewPCG(seed, 1))
-	good := s.keys(all...)
+	good := s.newKeySigner(all...)
 	signer := signerFunc(func(ctx context.Context, account string, tx evm.Unsigned) ([65]byte, error) {
 		if time.Now().UnixNano()%11 == 0 {
 			return [65]byte{}, dlt.ErrUnavailable
@@ -70,10 +70,10 @@ func intentFaults(t *testing.T, p evmtest.Personality, strategy queuer.Strategy,
 	})
 	o := evm.SignerOptions{Options: evm.Options{Finality: evm.After(8)}}
 	store := memory.New()
-	seen, k := &observer{}, &slots{}
+	seen, k := &eventRecorder{}, &slotRecorder{}
 	var held atomic.Int64
 	start := func() (stop func()) {
-		ledger := hooked.Wrap(seeing(s.signing(o, signer), k), hooked.Hooks{Submit: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
+		ledger := hooked.Wrap(withSlotRecorder(s.newSigningClient(o, signer), k), hooked.Hooks{Submit: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
 			err := next(ctx, a)
 			if _, _, hashes, bad := evm.Slot(a.Prepared); bad == nil && time.Now().UnixMilli()%11 == 0 && s.node.HoldBack(hashes[len(hashes)-1]) {
 				held.Add(1) // anvil keeps such a transaction out of its blocks for ever
@@ -87,14 +87,14 @@ func intentFaults(t *testing.T, p evmtest.Personality, strategy queuer.Strategy,
 		go func() { done <- r.Run(ctx) }()
 		return func() { cancel(); require.NoError(t, <-done) }
 	}
-	adds, err := dltbatch.New(store, s.signing(o, signer), nil)
+	adds, err := dltbatch.New(store, s.newSigningClient(o, signer), nil)
 	require.NoError(t, err)
 	want := map[string][]int64{}
 	var intents []batch.Batch
 	for n := range int64(each) {
 		for i, a := range all {
 			value := 1000*int64(i+1) + n
-			intents = append(intents, s.intent(a, value))
+			intents = append(intents, s.newIntent(a, value))
 			want[a.Address()] = append(want[a.Address()], value)
 		}
 	}
@@ -126,7 +126,7 @@ func intentFaults(t *testing.T, p evmtest.Personality, strategy queuer.Strategy,
 			a := all[random.IntN(accounts)]
 			latest, _ := s.node.Nonce(a.Address())
 			raw, _ := a.Sign(evmtest.Unsigned{ChainID: s.chain, Nonce: latest, To: evmtest.Dev(9).Address(), Value: big.NewInt(1), Tip: big.NewInt(5e9), FeeCap: big.NewInt(90e9)})
-			s.past(raw)
+			s.sendWithoutFaults(raw)
 		case 8:
 			s.setBaseFee(int64(random.IntN(120)))
 		case 14, 15, 16:
@@ -181,7 +181,7 @@ func intentFaults(t *testing.T, p evmtest.Personality, strategy queuer.Strategy,
 	fees, slots := 0, 0
 	for _, b := range intents {
 		nonces := map[uint64]bool{}
-		for _, kept := range k.all(b) {
+		for _, kept := range k.preparedOf(b) {
 			nonce, f, _, err := evm.Slot(kept)
 			require.NoError(t, err)
 			nonces[nonce] = true
@@ -202,11 +202,12 @@ func valueOf(t *testing.T, b batch.Batch) int64 {
 	return doc.Value
 }
 
-// past sends bytes to the node without the library. The node may refuse them, or not answer.
-func (s *stage) past(raw []byte) {
+// sendWithoutFaults sends bytes to the node without the library. The node may refuse them, or not
+// answer.
+func (s *testChain) sendWithoutFaults(raw []byte) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, sendOf(raw))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, sendRequest(raw))
 	require.NoError(s, err)
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := s.http.Do(req)

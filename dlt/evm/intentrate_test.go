@@ -21,27 +21,27 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-var rates = flag.Bool("evm.rates", false, "all cases of TestIntentsAndALoop, which take minutes")
+var runsAllRates = flag.Bool("evm.rates", false, "all cases of TestIntentsAndALoop, which take minutes")
 
 // rateCase says how intents are executed: for how many accounts, and on which chain.
 type rateCase struct {
-	accounts int
-	block    time.Duration
-	final    bool // the finality is the "finalized" block, 64 blocks deep; else After(3)
-	n        int
+	accounts         int
+	blockTime        time.Duration
+	waitsForFinality bool // the finality is the "finalized" block, 64 blocks deep; else After(3)
+	payments         int
 }
 
 func (c rateCase) String() string {
 	finality := "after 3"
-	if c.final {
+	if c.waitsForFinality {
 		finality = "finalized"
 	}
-	return fmt.Sprintf("%d accounts, blocks of %s, %s, n %d", c.accounts, c.block, finality, c.n)
+	return fmt.Sprintf("%d accounts, blocks of %s, %s, n %d", c.accounts, c.blockTime, finality, c.payments)
 }
 
-// depth returns how many blocks the deep block is below the head.
-func (c rateCase) depth() uint64 {
-	if c.final {
+// finalityDepth returns how many blocks the deep block is below the head.
+func (c rateCase) finalityDepth() uint64 {
+	if c.waitsForFinality {
 		return 64
 	}
 	return 3
@@ -52,7 +52,7 @@ func (c rateCase) depth() uint64 {
 func TestIntentsAndALoop(t *testing.T) {
 	tier.Plain(t)
 	cases := []rateCase{{1, 12 * time.Second, false, 4}, {1, 2 * time.Second, false, 16}}
-	if *rates {
+	if *runsAllRates {
 		cases = nil
 		for _, accounts := range []int{1, 100} {
 			for _, block := range []time.Duration{2 * time.Second, 12 * time.Second} {
@@ -66,12 +66,12 @@ func TestIntentsAndALoop(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.String(), func(t *testing.T) {
-			each := 4 * c.n
+			each := 4 * c.payments
 			var loop, ours time.Duration
-			synctest.Test(t, func(t *testing.T) { loop = c.loop(t, each) })
-			synctest.Test(t, func(t *testing.T) { ours = c.runner(t, each) })
+			synctest.Test(t, func(t *testing.T) { loop = c.runLoop(t, each) })
+			synctest.Test(t, func(t *testing.T) { ours = c.runRunner(t, each) })
 			rate := func(d time.Duration) float64 { return float64(c.accounts*each) / d.Seconds() }
-			if c.n == 16 {
+			if c.payments == 16 {
 				assert.Less(t, ours.Seconds(), loop.Seconds()/0.9)
 			}
 			t.Logf("RATE %s: loop %.4f/s, Runner %.4f/s, %.2f", c, rate(loop), rate(ours), loop.Seconds()/ours.Seconds())
@@ -79,19 +79,19 @@ func TestIntentsAndALoop(t *testing.T) {
 	}
 }
 
-func (c rateCase) stage(t *testing.T) (*stage, []evmtest.Account) {
-	s := simulated(t, evmtest.Options{Personality: evmtest.Anvil, BlockTime: c.block, SlotsInAnEpoch: 32})
+func (c rateCase) newTestChain(t *testing.T) (*testChain, []evmtest.Account) {
+	s := newSimulatedChain(t, evmtest.Options{Personality: evmtest.Anvil, BlockTime: c.blockTime, SlotsInAnEpoch: 32})
 	var all []evmtest.Account
 	for range c.accounts {
-		all = append(all, s.account())
+		all = append(all, s.newAccount())
 	}
-	time.Sleep(70 * c.block)
+	time.Sleep(70 * c.blockTime)
 	return s, all
 }
 
-// loop makes the payments with a loop as a user may write it, and returns how long it took.
-func (c rateCase) loop(t *testing.T, each int) time.Duration {
-	s, all := c.stage(t)
+// runLoop makes the payments with a loop as a user may write it, and returns how long it took.
+func (c rateCase) runLoop(t *testing.T, each int) time.Duration {
+	s, all := c.newTestChain(t)
 	began := time.Now()
 	next, done := make([]int, len(all)), make([]int, len(all))
 	for left := len(all); left > 0; time.Sleep(time.Second) {
@@ -101,15 +101,15 @@ func (c rateCase) loop(t *testing.T, each int) time.Duration {
 		at := new(big.Int)
 		at.SetString(head[2:], 16)
 		for i, a := range all {
-			if at.Uint64() > c.depth() {
+			if at.Uint64() > c.finalityDepth() {
 				var n string
-				s.call(&n, "eth_getTransactionCount", a.Address(), fmt.Sprintf("0x%x", at.Uint64()-c.depth()))
+				s.call(&n, "eth_getTransactionCount", a.Address(), fmt.Sprintf("0x%x", at.Uint64()-c.finalityDepth()))
 				count := new(big.Int)
 				count.SetString(n[2:], 16)
 				done[i] = int(count.Int64())
 			}
-			for ; next[i] < each && next[i]-done[i] < c.n; next[i]++ {
-				s.foreign(s.pay(a, uint64(next[i]), int64(next[i]+1)))
+			for ; next[i] < each && next[i]-done[i] < c.payments; next[i]++ {
+				s.sendForeign(s.newPayment(a, uint64(next[i]), int64(next[i]+1)))
 			}
 			if done[i] < each {
 				left++
@@ -119,17 +119,17 @@ func (c rateCase) loop(t *testing.T, each int) time.Duration {
 	return time.Since(began)
 }
 
-func (c rateCase) runner(t *testing.T, each int) time.Duration {
-	s, all := c.stage(t)
+func (c rateCase) runRunner(t *testing.T, each int) time.Duration {
+	s, all := c.newTestChain(t)
 	o := evm.SignerOptions{Options: evm.Options{HeadInterval: time.Second}}
-	if !c.final {
-		o.Finality = evm.After(c.depth())
+	if !c.waitsForFinality {
+		o.Finality = evm.After(c.finalityDepth())
 	}
-	strategy := queuer.Pipelined(c.n)
-	if c.n == 1 {
+	strategy := queuer.Pipelined(c.payments)
+	if c.payments == 1 {
 		strategy = queuer.Serial()
 	}
-	r, err := dltbatch.New(memory.New(), s.signing(o, s.keys(all...)), &dltbatch.Options{Strategy: strategy, StuckAfter: 24 * time.Hour, PollInterval: c.block / 2})
+	r, err := dltbatch.New(memory.New(), s.newSigningClient(o, s.newKeySigner(all...)), &dltbatch.Options{Strategy: strategy, StuckAfter: 24 * time.Hour, PollInterval: c.blockTime / 2})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -140,7 +140,7 @@ func (c rateCase) runner(t *testing.T, each int) time.Duration {
 	var intents []batch.Batch
 	for v := range int64(each) {
 		for _, a := range all {
-			intents = append(intents, s.intent(a, v+1))
+			intents = append(intents, s.newIntent(a, v+1))
 		}
 	}
 	require.NoError(t, r.Add(ctx, intents...))
@@ -170,9 +170,9 @@ func TestWhatALoopDoesUnderFaults(t *testing.T) {
 		"an answer is lost":               {evmtest.Fault{Answer: evmtest.AnswerReset, Acceptance: evmtest.AcceptedFirst}, []int64{1, 2, 3, 3, 4, 5, 6, 7, 8}},
 		"a node takes one and forgets it": {evmtest.Fault{Drop: true}, []int64{1, 2}},
 	} {
-		faulty := func(s *stage) {
+		faulty := func(s *testChain) {
 			sends := 0
-			s.fault(func(p evmtest.RequestPoint) evmtest.Fault {
+			s.setFault(func(p evmtest.RequestPoint) evmtest.Fault {
 				if p.Method != "eth_sendRawTransaction" {
 					return evmtest.Fault{}
 				}
@@ -182,9 +182,9 @@ func TestWhatALoopDoesUnderFaults(t *testing.T) {
 				return evmtest.Fault{}
 			})
 		}
-		begin := func(t *testing.T) (*stage, evmtest.Account) {
-			s := simulated(t, evmtest.Options{Personality: evmtest.Anvil, BlockTime: 12 * time.Second})
-			from := s.account()
+		begin := func(t *testing.T) (*testChain, evmtest.Account) {
+			s := newSimulatedChain(t, evmtest.Options{Personality: evmtest.Anvil, BlockTime: 12 * time.Second})
+			from := s.newAccount()
 			time.Sleep(time.Minute)
 			faulty(s)
 			return s, from
@@ -194,27 +194,27 @@ func TestWhatALoopDoesUnderFaults(t *testing.T) {
 				s, from := begin(t)
 				nonce := uint64(0)
 				for v := int64(1); v <= each; nonce++ { // after an error it sends the same payment with the next nonce
-					resp, err := s.http.Post(s.url, "application/json", sendOf(s.raw(s.pay(from, nonce, v), 0)))
+					resp, err := s.http.Post(s.url, "application/json", sendRequest(s.encodedTx(s.newPayment(from, nonce, v), 0)))
 					if err == nil {
 						require.NoError(t, resp.Body.Close())
 						v++
 					}
 				}
 				time.Sleep(time.Hour)
-				assert.Equal(t, c.loop, s.paid(from))
+				assert.Equal(t, c.loop, s.valuesPaid(from))
 			})
 		})
 		t.Run(name+"/Runner", func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, from := begin(t)
-				p, _ := s.pipelined(4, evm.SignerOptions{Options: evm.Options{Finality: evm.After(3)}}, from)
-				all, values := s.intents(from, each)
+				p, _ := s.runPipelinedIntents(4, evm.SignerOptions{Options: evm.Options{Finality: evm.After(3)}}, from)
+				all, values := s.newIntents(from, each)
 				p.add(all...)
 				time.Sleep(time.Hour)
 				for _, b := range all {
 					assert.Equal(t, batch.Committed, p.record(b).State)
 				}
-				assert.Equal(t, values, s.paid(from))
+				assert.Equal(t, values, s.valuesPaid(from))
 			})
 		})
 	}

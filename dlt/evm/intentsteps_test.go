@@ -24,156 +24,156 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// step is a place between two calls that a Runner makes for a batch.
-type step string
+// stepName is a place between two calls that a Runner makes for a batch.
+type stepName string
 
 const (
-	signing  step = "before it is signed"
-	ready    step = "signed, and not kept"
-	kept     step = "kept, and not posted"
-	posting  step = "before the POST"
-	posted   step = "posted, and not recorded"
-	recorded step = "recorded"
+	beforeSigning  stepName = "before it is signed"
+	afterSigning   stepName = "signed, and not kept"
+	afterKeeping   stepName = "kept, and not posted"
+	beforePosting  stepName = "before the POST"
+	afterPosting   stepName = "posted, and not recorded"
+	afterRecording stepName = "recorded"
 )
 
-// trap stops the n-th process that comes to a step.
-type trap struct {
-	at     step
-	n      int
-	mu     sync.Mutex
-	seen   int
-	sprung atomic.Bool
+// stepTrap stops the n-th process that comes to a step.
+type stepTrap struct {
+	step         stepName
+	triggerCount int
+	mu           sync.Mutex
+	arrivals     int
+	wasTriggered atomic.Bool
 }
 
-func (t *trap) springs(at step) bool {
+func (t *stepTrap) stopsHere(at stepName) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if at != t.at {
+	if at != t.step {
 		return false
 	}
-	t.seen++
-	if t.seen == t.n {
-		t.sprung.Store(true)
+	t.arrivals++
+	if t.arrivals == t.triggerCount {
+		t.wasTriggered.Store(true)
 		return true
 	}
 	return false
 }
 
-// process is one Runner. Once stopped, it does nothing more to the store or the chain until it is
-// thawed. Until then it is like a process that was killed; afterwards it is like one that was
-// frozen, whose next write or POST comes late.
-type process struct {
-	stops   func(step) bool
-	stopped atomic.Bool
-	thaw    chan struct{}
-	ended   chan error
-	cancel  context.CancelFunc
+// freezableRunner is one Runner. Once stopped, it does nothing more to the store or the chain
+// until it is thawed. Until then it is like a process that was killed; afterwards it is like one
+// that was frozen, whose next write or POST comes late.
+type freezableRunner struct {
+	stopsAt   func(stepName) bool
+	isStopped atomic.Bool
+	thawed    chan struct{}
+	ended     chan error
+	cancel    context.CancelFunc
 }
 
-func (p *process) pass(at step) {
-	if !p.stopped.Load() && p.stops(at) {
-		p.stopped.Store(true)
+func (p *freezableRunner) waitIfStopped(at stepName) {
+	if !p.isStopped.Load() && p.stopsAt(at) {
+		p.isStopped.Store(true)
 	}
-	if p.stopped.Load() {
-		<-p.thaw
+	if p.isStopped.Load() {
+		<-p.thawed
 	}
 }
 
-// stoppable is a store whose calls stop together with the process: all those that write.
-type stoppable struct {
+// stoppableStore is a store whose calls stop together with the process: all those that write.
+type stoppableStore struct {
 	*memory.Store
-	p     *process
-	keeps func(did []bool, err error)
+	runner         *freezableRunner
+	onKeepPrepared func(did []bool, err error)
 }
 
-func (s stoppable) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
-	s.p.pass("")
+func (s stoppableStore) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
+	s.runner.waitIfStopped("")
 	return s.Store.Claim(ctx, q, choose)
 }
 
-func (s stoppable) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
-	s.p.pass("")
+func (s stoppableStore) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
+	s.runner.waitIfStopped("")
 	return s.Store.Pending(ctx, q) // the call also leases the rows
 }
 
-func (s stoppable) KeepPrepared(ctx context.Context, bytes []store.Prepared) ([]bool, error) {
-	s.p.pass(ready)
+func (s stoppableStore) KeepPrepared(ctx context.Context, bytes []store.Prepared) ([]bool, error) {
+	s.runner.waitIfStopped(afterSigning)
 	did, err := s.Store.KeepPrepared(context.WithoutCancel(ctx), bytes) // the write may have been on its way to the database
-	s.keeps(did, err)
-	s.p.pass(kept)
+	s.onKeepPrepared(did, err)
+	s.runner.waitIfStopped(afterKeeping)
 	return did, err
 }
 
-func (s stoppable) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
-	s.p.pass("")
+func (s stoppableStore) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
+	s.runner.waitIfStopped("")
 	applied, err := s.Store.Record(context.WithoutCancel(ctx), outcomes)
-	s.p.pass(recorded)
+	s.runner.waitIfStopped(afterRecording)
 	return applied, err
 }
 
-// crew is several processes on one store, for the same account.
-type crew struct {
-	*stage
-	store     *memory.Store
-	processes []*process
-	k         slots
-	keeps     atomic.Int32 // writes of prepared bytes that succeeded
-	fenced    atomic.Int32 // writes of prepared bytes that were refused
-	adds      *dltbatch.Runner
+// processGroup is several processes on one store, for the same account.
+type processGroup struct {
+	*testChain
+	store       *memory.Store
+	processes   []*freezableRunner
+	slots       slotRecorder
+	keptCount   atomic.Int32 // writes of prepared bytes that succeeded
+	fencedCount atomic.Int32 // writes of prepared bytes that were refused
+	adder       *dltbatch.Runner
 }
 
-// signers returns a client for each process, with the keys of the account. Each client chooses
-// other fees, so that no two sign the same bytes.
-func (s *stage) signers(from evmtest.Account) func(i int64) dlt.Ledger {
+// signingClients returns a client for each process, with the keys of the account. Each client
+// chooses other fees, so that no two sign the same bytes.
+func (s *testChain) signingClients(from evmtest.Account) func(i int64) dlt.Ledger {
 	return func(i int64) dlt.Ledger {
-		o := afterTwo()
+		o := finalAfterTwoBlocks()
 		o.Fees = func(ctx context.Context, m evm.Market) (evm.Fee, error) {
 			f, err := evm.DefaultFees(ctx, m)
 			f.FeeCap = new(big.Int).Add(f.FeeCap, big.NewInt(i))
 			return f, err
 		}
-		return s.signing(o, s.keys(from))
+		return s.newSigningClient(o, s.newKeySigner(from))
 	}
 }
 
-// crew starts three processes, each with a client of its own.
-func (s *stage) crew(client func(i int64) dlt.Ledger, stops func(step) bool) *crew {
-	c := &crew{stage: s, store: memory.New()}
+// startProcesses starts three processes, each with a client of its own.
+func (s *testChain) startProcesses(client func(i int64) dlt.Ledger, stops func(stepName) bool) *processGroup {
+	c := &processGroup{testChain: s, store: memory.New()}
 	var err error
-	c.adds, err = dltbatch.New(c.store, client(0), nil)
+	c.adder, err = dltbatch.New(c.store, client(0), nil)
 	require.NoError(s, err)
 	for i := range int64(3) {
-		p := &process{stops: stops, thaw: make(chan struct{}), ended: make(chan error, 1)}
+		p := &freezableRunner{stopsAt: stops, thawed: make(chan struct{}), ended: make(chan error, 1)}
 		ledger := hooked.Wrap(client(i), hooked.Hooks{
 			Prepare: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) ([]byte, error)) ([]byte, error) {
-				p.pass(signing)
+				p.waitIfStopped(beforeSigning)
 				return next(ctx, a)
 			},
 			Submit: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
-				p.pass(posting)
-				c.k.see(a)
+				p.waitIfStopped(beforePosting)
+				c.slots.record(a)
 				err := next(context.WithoutCancel(ctx), a) // the bytes may have been on their way to the node
-				p.pass(posted)
+				p.waitIfStopped(afterPosting)
 				return err
 			},
 			BatchStatuses: func(ctx context.Context, service batch.ServiceID, all []batch.Attempt, next func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error)) ([]batch.Status, error) {
-				p.pass("")
+				p.waitIfStopped("")
 				return next(ctx, service, all)
 			},
 		})
 		opts := &dltbatch.Options{StuckAfter: 24 * time.Hour}
-		if s.width > 0 {
-			opts.Strategy = queuer.Pipelined(s.width)
+		if s.maxUnderWay > 0 {
+			opts.Strategy = queuer.Pipelined(s.maxUnderWay)
 		}
 		if s.node == nil {
-			opts.RequestTimeout, opts.ClaimTTL = 30*s.unit, 80*s.unit
-			opts.PollInterval, opts.ScanInterval, opts.Retry.Delay = s.unit, s.unit, s.unit
+			opts.RequestTimeout, opts.ClaimTTL = 30*s.timeUnit, 80*s.timeUnit
+			opts.PollInterval, opts.ScanInterval, opts.Retry.Delay = s.timeUnit, s.timeUnit, s.timeUnit
 		}
-		r, err := dltbatch.New(stoppable{c.store, p, func(did []bool, err error) {
+		r, err := dltbatch.New(stoppableStore{c.store, p, func(did []bool, err error) {
 			if err == nil && did[0] {
-				c.keeps.Add(1)
+				c.keptCount.Add(1)
 			} else {
-				c.fenced.Add(1)
+				c.fencedCount.Add(1)
 			}
 		}}, ledger, opts)
 		require.NoError(s, err)
@@ -182,22 +182,22 @@ func (s *stage) crew(client func(i int64) dlt.Ledger, stops func(step) bool) *cr
 		go func() { p.ended <- r.Run(ctx) }()
 		c.processes = append(c.processes, p)
 	}
-	s.Cleanup(c.end)
+	s.Cleanup(c.stopAll)
 	return c
 }
 
 // thawAll lets each stopped process go on.
-func (c *crew) thawAll() {
+func (c *processGroup) thawAll() {
 	for _, p := range c.processes {
 		select {
-		case <-p.thaw:
+		case <-p.thawed:
 		default:
-			close(p.thaw)
+			close(p.thawed)
 		}
 	}
 }
 
-func (c *crew) end() {
+func (c *processGroup) stopAll() {
 	c.thawAll()
 	for _, p := range c.processes {
 		p.cancel()
@@ -207,25 +207,25 @@ func (c *crew) end() {
 	}
 }
 
-func (c *crew) stopped() (n int) {
+func (c *processGroup) stoppedCount() (n int) {
 	for _, p := range c.processes {
-		if p.stopped.Load() {
+		if p.isStopped.Load() {
 			n++
 		}
 	}
 	return n
 }
 
-func (c *crew) state(b batch.Batch) batch.State {
-	rec, err := c.adds.Get(context.Background(), b.Key())
+func (c *processGroup) stateOf(b batch.Batch) batch.State {
+	rec, err := c.adder.Get(context.Background(), b.Key())
 	require.NoError(c, err)
 	return rec.State
 }
 
-// oneSlot makes sure that all posted transactions of a batch have one nonce, and that each slot is
-// the beginning of the longest one.
-func (c *crew) oneSlot(b batch.Batch) {
-	all := c.k.all(b)
+// requireOneSlot makes sure that all posted transactions of a batch have one nonce, and that each
+// slot is the beginning of the longest one.
+func (c *processGroup) requireOneSlot(b batch.Batch) {
+	all := c.slots.preparedOf(b)
 	slices.SortFunc(all, func(x, y []byte) int { return len(x) - len(y) })
 	for _, one := range all {
 		assert.Equal(c, one, all[len(all)-1][:len(one)], "what was posted is one slot, which grew")
@@ -235,157 +235,157 @@ func (c *crew) oneSlot(b batch.Batch) {
 // Three processes sign different bytes for one row before any of them has stored its own: one slot
 // is stored, and only its transactions are posted. (In OpenZeppelin 836 two workers gave one
 // record two nonces.)
-func twoPreparesOneSlot(s *stage) {
-	from := s.account()
+func twoPreparesOneSlot(s *testChain) {
+	from := s.newAccount()
 	s.mine(4)
-	c := s.crew(s.signers(from), func(at step) bool { return at == ready })
-	b := s.intent(from, 10)
-	require.NoError(s, c.adds.Add(context.Background(), b))
+	c := s.startProcesses(s.signingClients(from), func(at stepName) bool { return at == afterSigning })
+	b := s.newIntent(from, 10)
+	require.NoError(s, c.adder.Add(context.Background(), b))
 	for range 2000 {
-		if c.stopped() == 3 {
+		if c.stoppedCount() == 3 {
 			break
 		}
-		time.Sleep(s.unit)
+		time.Sleep(s.timeUnit)
 	}
-	require.Equal(s, 3, c.stopped(), "each has signed, and kept nothing")
+	require.Equal(s, 3, c.stoppedCount(), "each has signed, and kept nothing")
 	c.thawAll()
 	for range 500 {
-		if c.state(b) == batch.Committed {
+		if c.stateOf(b) == batch.Committed {
 			break
 		}
-		time.Sleep(4 * s.unit)
+		time.Sleep(4 * s.timeUnit)
 		s.mine(1)
 	}
-	require.Equal(s, batch.Committed, c.state(b))
-	assert.EqualValues(s, 2, c.fenced.Load(), "two of the three come too late")
-	c.oneSlot(b)
-	assert.Equal(s, []int64{10}, s.paid(from))
+	require.Equal(s, batch.Committed, c.stateOf(b))
+	assert.EqualValues(s, 2, c.fencedCount.Load(), "two of the three come too late")
+	c.requireOneSlot(b)
+	assert.Equal(s, []int64{10}, s.valuesPaid(from))
 }
 
 // A process stops at each step on the way to the first transaction and on the way to a
 // replacement, and the others go on. When it is thawed, its late write and its late POST change
 // nothing.
-func crashAtEveryStep(s *stage) { crashes(s, s.signers, s.intent) }
+func crashAtEveryStep(s *testChain) { runCrashesAtEveryStep(s, s.signingClients, s.newIntent) }
 
-// crashes runs crashAtEveryStep with a kind of client and of payment.
-func crashes(s *stage, client func(evmtest.Account) func(int64) dlt.Ledger, pay func(evmtest.Account, int64) batch.Batch) {
+// runCrashesAtEveryStep runs crashAtEveryStep with a kind of client and of payment.
+func runCrashesAtEveryStep(s *testChain, client func(evmtest.Account) func(int64) dlt.Ledger, pay func(evmtest.Account, int64) batch.Batch) {
 	s.mine(4)
 	type one struct {
-		*crew
-		*trap
+		*processGroup
+		*stepTrap
 		from  evmtest.Account
 		value int64
 		b     batch.Batch
 	}
 	var all []one
-	for _, at := range []step{signing, ready, kept, posting, posted, recorded} {
+	for _, at := range []stepName{beforeSigning, afterSigning, afterKeeping, beforePosting, afterPosting, afterRecording} {
 		for n := 1; n <= 2; n++ {
-			from, tr := s.account(), &trap{at: at, n: n}
+			from, tr := s.newAccount(), &stepTrap{step: at, triggerCount: n}
 			value := int64(10 + len(all))
-			x := one{s.crew(client(from), tr.springs), tr, from, value, pay(from, value)}
-			require.NoError(s, x.adds.Add(context.Background(), x.b))
+			x := one{s.startProcesses(client(from), tr.stopsHere), tr, from, value, pay(from, value)}
+			require.NoError(s, x.adder.Add(context.Background(), x.b))
 			all = append(all, x)
 		}
 	}
 	for range 3000 { // until each is posted, or its process has ended
-		if !slices.ContainsFunc(all, func(x one) bool { return len(x.k.all(x.b)) == 0 && x.stopped() == 0 }) {
+		if !slices.ContainsFunc(all, func(x one) bool { return len(x.slots.preparedOf(x.b)) == 0 && x.stoppedCount() == 0 }) {
 			break
 		}
-		time.Sleep(s.unit)
+		time.Sleep(s.timeUnit)
 	}
 	for range 1000 {
-		if slices.ContainsFunc(all, func(x one) bool { return !x.sprung.Load() }) {
+		if slices.ContainsFunc(all, func(x one) bool { return !x.wasTriggered.Load() }) {
 			s.setBaseFee(50) // the posted transactions have to be replaced
 		}
-		if !slices.ContainsFunc(all, func(x one) bool { return x.state(x.b) != batch.Committed }) {
+		if !slices.ContainsFunc(all, func(x one) bool { return x.stateOf(x.b) != batch.Committed }) {
 			break
 		}
-		time.Sleep(6 * s.unit)
+		time.Sleep(6 * s.timeUnit)
 		s.mine(1)
 	}
 	for _, x := range all {
-		name := fmt.Sprintf("%s, %d", x.at, x.n)
-		rec, err := x.adds.Get(context.Background(), x.b.Key())
+		name := fmt.Sprintf("%s, %d", x.step, x.triggerCount)
+		rec, err := x.adder.Get(context.Background(), x.b.Key())
 		require.NoError(s, err)
 		require.Equal(s, batch.Committed, rec.State, "%s: after attempt %d: %v", name, rec.Attempt, rec.Error)
-		assert.True(s, x.sprung.Load(), "%s: nothing ended there", name)
+		assert.True(s, x.wasTriggered.Load(), "%s: nothing ended there", name)
 		x.thawAll()
 	}
-	time.Sleep(40 * s.unit)
+	time.Sleep(40 * s.timeUnit)
 	s.mine(5)
 	for _, x := range all {
-		name := fmt.Sprintf("%s, %d", x.at, x.n)
-		assert.Equal(s, batch.Committed, x.state(x.b), name)
-		x.oneSlot(x.b)
-		assert.Equal(s, []int64{x.value}, s.paid(x.from), name)
+		name := fmt.Sprintf("%s, %d", x.step, x.triggerCount)
+		assert.Equal(s, batch.Committed, x.stateOf(x.b), name)
+		x.requireOneSlot(x.b)
+		assert.Equal(s, []int64{x.value}, s.valuesPaid(x.from), name)
 	}
 }
 
 // After its node was killed a pool is empty, and ten seconds later it has everything again: the
 // batch keeps its transaction and its nonce.
-func intentPoolForgets(s *stage) {
-	from := s.account()
+func intentPoolForgets(s *testChain) {
+	from := s.newAccount()
 	s.mine(4)
-	p, k := s.execute(evm.SignerOptions{Options: evm.Options{Finality: evm.After(6)}}, from)
-	b := s.intent(from, 10)
+	p, k := s.runIntents(evm.SignerOptions{Options: evm.Options{Finality: evm.After(6)}}, from)
+	b := s.newIntent(from, 10)
 	p.add(b)
-	p.becomes(b, batch.Pending)
+	p.waitForState(b, batch.Pending)
 	s.node.Kill()
 	require.NoError(s, s.node.Resume())
 	time.Sleep(5 * time.Second)
-	_, pending := s.nonce(from)
+	_, pending := s.nextNonces(from)
 	require.Zero(s, pending, "the pool is empty")
-	p.stays(b, 20, batch.Rejected, batch.Committed)
+	p.requireNeverInState(b, 20, batch.Rejected, batch.Committed)
 	time.Sleep(time.Minute)
-	_, pending = s.nonce(from)
+	_, pending = s.nextNonces(from)
 	require.EqualValues(s, 1, pending, "and has it again")
 	p.mineUntil(b, batch.Committed)
-	nonce, _, _ := k.last(s, b)
+	nonce, _, _ := k.lastSlot(s, b)
 	assert.Zero(s, nonce)
-	assert.Equal(s, []int64{10}, s.paid(from))
+	assert.Equal(s, []int64{10}, s.valuesPaid(from))
 }
 
 // A node answers a send with the hash and then forgets the transaction, again and again: the same
 // slot is sent again, and the payment is made once.
-func intentAcceptedAndDropped(s *stage) {
-	from := s.account()
+func intentAcceptedAndDropped(s *testChain) {
+	from := s.newAccount()
 	s.mine(4)
-	p, k := s.execute(afterTwo(), from)
-	b := s.intent(from, 10)
+	p, k := s.runIntents(finalAfterTwoBlocks(), from)
+	b := s.newIntent(from, 10)
 	p.add(b)
 	for n := range 3 {
 		for range 1000 {
-			if _, pending := s.nonce(from); p.record(b).Attempt > n && pending == 1 {
+			if _, pending := s.nextNonces(from); p.record(b).Attempt > n && pending == 1 {
 				break
 			}
-			time.Sleep(s.unit)
+			time.Sleep(s.timeUnit)
 		}
-		_, _, hashes := k.last(s, b)
+		_, _, hashes := k.lastSlot(s, b)
 		s.drop(batch.Batch{ID: batch.ID(hashes[len(hashes)-1])})
 	}
 	p.mineUntil(b, batch.Committed)
 	assert.Greater(s, p.record(b).Attempt, 3)
-	nonce, _, _ := k.last(s, b)
+	nonce, _, _ := k.lastSlot(s, b)
 	assert.Zero(s, nonce)
-	assert.Equal(s, []int64{10}, s.paid(from))
+	assert.Equal(s, []int64{10}, s.valuesPaid(from))
 }
 
 // A person ends an intent for good: the lane is paused, and a transfer to the account itself uses
 // the nonce. Once that transfer is deep, the intent is cancelled, or decided if it is still in
 // doubt. The intent is never executed.
-func intentEndedByAPerson(s *stage) {
-	from := s.account()
+func rulingEndsIntent(s *testChain) {
+	from := s.newAccount()
 	s.mine(4)
-	p, _ := s.execute(afterTwo(), from)
-	b := s.intent(from, 10)
+	p, _ := s.runIntents(finalAfterTwoBlocks(), from)
+	b := s.newIntent(from, 10)
 	p.add(b)
-	p.becomes(b, batch.Pending)
+	p.waitForState(b, batch.Pending)
 	by := batch.By{Actor: "ann", Reason: "wrong address"}
 	paused, err := p.Pause(context.Background(), batch.Scope{Service: b.Service}, by)
 	require.NoError(s, err)
 	_, err = p.Cancel(context.Background(), p.record(b), by)
 	require.Error(s, err, "it is under way")
-	s.foreign(s.sign(from, evmtest.Unsigned{To: from.Address(), Tip: big.NewInt(20e9), FeeCap: big.NewInt(90e9)}))
+	s.sendForeign(s.signPayment(from, evmtest.Unsigned{To: from.Address(), Tip: big.NewInt(20e9), FeeCap: big.NewInt(90e9)}))
 	s.mine(6)
 	p.mineUntil(b, batch.Unknown)
 	rec, err := p.Cancel(context.Background(), p.record(b), by)
@@ -396,8 +396,8 @@ func intentEndedByAPerson(s *stage) {
 	assert.Equal(s, batch.Rejected, rec.State)
 	_, err = p.Resume(context.Background(), paused, by)
 	require.NoError(s, err)
-	next := s.intent(from, 20)
+	next := s.newIntent(from, 20)
 	p.add(next)
 	p.mineUntil(next, batch.Committed)
-	assert.Equal(s, []int64{0, 20}, s.paid(from))
+	assert.Equal(s, []int64{0, 20}, s.valuesPaid(from))
 }

@@ -20,18 +20,18 @@ import (
 // It does not hold those up, even if a pool has forgotten all of them.
 func TestALostNonceDoesNotHoldUpLaterOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, NoTracker: true})
+		s := newSimulatedChain(t, evmtest.Options{Personality: evmtest.Geth, NoTracker: true})
 		from := evmtest.Dev(0)
 		s.mine(3)
-		p, _ := s.pipelined(3, evm.SignerOptions{Options: evm.Options{Finality: evm.After(2)}}, from)
-		all, _ := s.intents(from, 3)
+		p, _ := s.runPipelinedIntents(3, evm.SignerOptions{Options: evm.Options{Finality: evm.After(2)}}, from)
+		all, _ := s.newIntents(from, 3)
 		p.add(all...)
 		for _, b := range all {
-			p.becomes(b, batch.Pending)
+			p.waitForState(b, batch.Pending)
 		}
 		s.node.Forget()
 		raw, _ := from.Sign(evmtest.Unsigned{ChainID: s.chain, Nonce: 0, To: evmtest.Dev(9).Address(), Value: big.NewInt(77), Tip: big.NewInt(5e9), FeeCap: big.NewInt(90e9)})
-		s.past(raw)
+		s.sendWithoutFaults(raw)
 		for i := range 30 {
 			s.mine(1)
 			if i < 5 {
@@ -43,7 +43,7 @@ func TestALostNonceDoesNotHoldUpLaterOnes(t *testing.T) {
 			rec := p.record(b)
 			assert.Equal(t, batch.Committed, rec.State, "attempt %d: %v", rec.Attempt, rec.Error)
 		}
-		assert.Equal(t, []int64{77, 2, 3, 1}, s.paid(from))
+		assert.Equal(t, []int64{77, 2, 3, 1}, s.valuesPaid(from))
 	})
 }
 
@@ -51,12 +51,12 @@ func TestALostNonceDoesNotHoldUpLaterOnes(t *testing.T) {
 // no more than an intent.
 func TestClosingPaysThePriceOfGas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, NoBaseFee: true})
+		s := newSimulatedChain(t, evmtest.Options{Personality: evmtest.Geth, NoBaseFee: true})
 		from := evmtest.Dev(0)
 		s.mine(3)
-		c := s.signing(evm.SignerOptions{Options: evm.Options{Finality: evm.After(2)}}, s.keys(from))
-		all, _ := s.intents(from, 2)
-		second := s.attempt(c, all[1], s.attempt(c, all[0]))
+		c := s.newSigningClient(evm.SignerOptions{Options: evm.Options{Finality: evm.After(2)}}, s.newKeySigner(from))
+		all, _ := s.newIntents(from, 2)
+		second := s.prepareAndSubmit(c, all[1], s.prepareAndSubmit(c, all[0]))
 		second.Lane = nil
 		err := c.Submit(context.Background(), second)
 		require.ErrorContains(t, err, "closed by a transfer of nothing")
@@ -67,7 +67,7 @@ func TestClosingPaysThePriceOfGas(t *testing.T) {
 }
 
 // Where gas costs nothing, an account needs no funds for gas.
-func TestGasThatCostsNothing(t *testing.T) {
+func TestClosingWithAGasPriceOfZero(t *testing.T) {
 	fee, err := evm.DefaultFees(context.Background(), evm.Market{Legacy: true, BaseFee: new(big.Int)})
 	require.NoError(t, err)
 	assert.Zero(t, fee.FeeCap.Sign(), "%s wei", fee.FeeCap)

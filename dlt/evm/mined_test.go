@@ -13,13 +13,13 @@ import (
 // While its block is not deep, a receipt is asked for once. After that only the block is asked
 // for, and another block at its height makes the receipt void.
 func TestAReceiptIsAskedForOnce(t *testing.T) {
-	s, url := newScript(t)
-	b := signed(nil)
+	s, url := newScriptedNode(t)
+	b := signedBatch(nil)
 	head, receipts, fork := uint64(100), 0, map[uint64]string{}
 	var mined any = receiptIn(b.ID, 95, nil)
-	s.on("eth_getTransactionReceipt", func([]any) (any, string) { receipts++; return mined, "" })
-	s.on("eth_getBlockByNumber", blocksUpTo(&head, fork))
-	c := newClient(t, url, &evm.Options{Finality: evm.After(10)})
+	s.setAnswer("eth_getTransactionReceipt", func([]any) (any, string) { receipts++; return mined, "" })
+	s.setAnswer("eth_getBlockByNumber", scriptedBlocks(&head, fork))
+	c := newTestClient(t, url, &evm.Options{Finality: evm.After(10)})
 	ask := func(want batch.Reported, asked int) {
 		t.Helper()
 		got, err := c.BatchStatuses(t.Context(), b.Service, []batch.Attempt{{Key: b.Key()}})
@@ -43,12 +43,12 @@ func TestAReceiptIsAskedForOnce(t *testing.T) {
 	ask(batch.ReportedValid, 1)
 	set(func() { head = 94 }) // the node was killed, or is behind
 	ask(0, 1)
-	set(func() { head, fork[95] = 104, someone }) // another block at the height, whose receipts come late
+	set(func() { head, fork[95] = 104, foreignHash }) // another block at the height, whose receipts come late
 	ask(batch.ReportedValid, 2)
 	ask(0, 2)
 	set(func() { mined = nil })
 	ask(batch.ReportedUnknown, 3)
-	set(func() { mined = receiptIn(b.ID, 95, map[string]any{"blockHash": someone}) })
+	set(func() { mined = receiptIn(b.ID, 95, map[string]any{"blockHash": foreignHash}) })
 	ask(batch.ReportedValid, 4)
 	ask(batch.ReportedValid, 4)
 	set(func() { head = 105 })

@@ -20,8 +20,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
 )
 
-// signingAt returns a SigningClient of a script.
-func signingAt(t *testing.T, url string, o *evm.SignerOptions) *evm.SigningClient {
+// newSigningClientAt returns a SigningClient of a script.
+func newSigningClientAt(t *testing.T, url string, o *evm.SignerOptions) *evm.SigningClient {
 	signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())
 	require.NoError(t, err)
 	c, err := evm.NewSigner(url, 1337, signer, o)
@@ -31,12 +31,12 @@ func signingAt(t *testing.T, url string, o *evm.SignerOptions) *evm.SigningClien
 
 // A refusal that would make a batch final does so only when the chain repeats it at a later head.
 // The node that refused first may be behind, or contradict itself later.
-func TestOneWordEndsNothing(t *testing.T) {
-	at := func(s *script, head uint64) func() { return newer(s, head) }
+func TestOneRefusalEndsNothing(t *testing.T) {
+	at := func(s *scriptedNode, head uint64) func() { return setLastBlock(s, head) }
 	t.Run("a call that would be taken back", func(t *testing.T) {
-		s, url := newScript(t)
-		priced(s, big.NewInt(1e9), 0)
-		c := signingAt(t, url, nil)
+		s, url := newScriptedNode(t)
+		setBaseFee(s, big.NewInt(1e9), 0)
+		c := newSigningClientAt(t, url, nil)
 		a := attempt(intentOf(t, 1, evm.Intent{To: evmtest.Dev(9).Address(), Data: []byte{1}}), 1)
 		reverts := func(params []any) (any, string) { return nil, "execution reverted: ERC20: insufficient allowance" }
 		prepare := func(want batch.ErrorKind) {
@@ -46,7 +46,7 @@ func TestOneWordEndsNothing(t *testing.T) {
 		}
 		// "latest" may be another node's block: after the view's own head the call does not
 		// revert.
-		s.on("eth_estimateGas", func(params []any) (any, string) {
+		s.setAnswer("eth_estimateGas", func(params []any) (any, string) {
 			if len(params) == 1 {
 				return reverts(nil)
 			}
@@ -54,25 +54,25 @@ func TestOneWordEndsNothing(t *testing.T) {
 			return "0x5208", ""
 		})
 		prepare("")
-		s.on("eth_estimateGas", reverts)
+		s.setAnswer("eth_estimateGas", reverts)
 		for range 5 {
 			prepare(batch.KindNotYet)
 		}
 		back := at(s, 95)
 		prepare(batch.KindNotYet)
 		back()
-		s.on("eth_estimateGas", func([]any) (any, string) { return "0x5208", "" })
+		s.setAnswer("eth_estimateGas", func([]any) (any, string) { return "0x5208", "" })
 		prepare("") // the earlier refusal is forgotten
-		s.on("eth_estimateGas", reverts)
+		s.setAnswer("eth_estimateGas", reverts)
 		prepare(batch.KindNotYet)
 		at(s, 101)
 		prepare(batch.KindRejected)
 	})
 	t.Run("a send", func(t *testing.T) {
-		s, url := newScript(t)
-		c := newClient(t, url, nil)
-		b := signed(nil)
-		s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, "transaction gas limit too high" })
+		s, url := newScriptedNode(t)
+		c := newTestClient(t, url, nil)
+		b := signedBatch(nil)
+		s.setAnswer("eth_sendRawTransaction", func([]any) (any, string) { return nil, "transaction gas limit too high" })
 		for range 5 {
 			require.Equal(t, batch.KindNotYet, dlt.Kind(c.Submit(t.Context(), attempt(b, 1))))
 		}
@@ -82,12 +82,12 @@ func TestOneWordEndsNothing(t *testing.T) {
 		require.Equal(t, batch.KindRejected, dlt.Kind(c.Submit(t.Context(), attempt(b, 1))))
 	})
 	t.Run("another node takes it", func(t *testing.T) {
-		s, url := newScript(t)
-		b := signed(nil)
-		s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, "transaction gas limit too high" })
-		other, fallback := newScript(t)
-		other.on("eth_sendRawTransaction", func([]any) (any, string) { return string(b.ID), "" })
-		c := newClient(t, url, &evm.Options{Genesis: genesis, Fallbacks: []string{fallback}})
+		s, url := newScriptedNode(t)
+		b := signedBatch(nil)
+		s.setAnswer("eth_sendRawTransaction", func([]any) (any, string) { return nil, "transaction gas limit too high" })
+		other, fallback := newScriptedNode(t)
+		other.setAnswer("eth_sendRawTransaction", func([]any) (any, string) { return string(b.ID), "" })
+		c := newTestClient(t, url, &evm.Options{Genesis: genesisHash, Fallbacks: []string{fallback}})
 		require.Equal(t, batch.KindNotYet, dlt.Kind(c.Submit(t.Context(), attempt(b, 1))))
 		at(s, 101)
 		require.NoError(t, c.Submit(t.Context(), attempt(b, 1)))
@@ -97,33 +97,33 @@ func TestOneWordEndsNothing(t *testing.T) {
 // One absurd head of a node stops neither intents nor events, and is stored with no transaction.
 func TestOneAbsurdHeadStopsNothing(t *testing.T) {
 	const absurd = 1 << 60
-	alone := func(s *script) func() { // an absurd head that fits no other block
-		before := s.byName["eth_getBlockByNumber"]
-		s.on("eth_getBlockByNumber", func(params []any) (any, string) {
+	alone := func(s *scriptedNode) func() { // an absurd head that fits no other block
+		before := s.answersByMethod["eth_getBlockByNumber"]
+		s.setAnswer("eth_getBlockByNumber", func(params []any) (any, string) {
 			doc, refusal := before(params)
 			if params[0] == "latest" || params[0] == "finalized" {
 				doc.(map[string]any)["number"] = hexNumber(absurd)
 			}
 			return doc, refusal
 		})
-		return func() { s.on("eth_getBlockByNumber", before) }
+		return func() { s.setAnswer("eth_getBlockByNumber", before) }
 	}
-	whole := func(s *script) func() { // an absurd head with blocks below it
-		before := s.byName["eth_getBlockByNumber"]
-		s.on("eth_getBlockByNumber", func(params []any) (any, string) {
+	whole := func(s *scriptedNode) func() { // an absurd head with blocks below it
+		before := s.answersByMethod["eth_getBlockByNumber"]
+		s.setAnswer("eth_getBlockByNumber", func(params []any) (any, string) {
 			if params[0] == "latest" || params[0] == "finalized" {
 				return before([]any{hexNumber(absurd)})
 			}
 			return before(params)
 		})
-		return func() { s.on("eth_getBlockByNumber", before) }
+		return func() { s.setAnswer("eth_getBlockByNumber", before) }
 	}
-	for name, wrong := range map[string]func(*script) func(){"alone": alone, "with blocks below it": whole} {
+	for name, wrong := range map[string]func(*scriptedNode) func(){"alone": alone, "with blocks below it": whole} {
 		for _, finality := range []evm.Finality{{}, evm.After(2), evm.Instant()} {
 			t.Run(fmt.Sprint(name, " ", finality), func(t *testing.T) {
-				s, url := newScript(t)
-				priced(s, big.NewInt(1e9), 0)
-				c := signingAt(t, url, &evm.SignerOptions{Options: evm.Options{Finality: finality}})
+				s, url := newScriptedNode(t)
+				setBaseFee(s, big.NewInt(1e9), 0)
+				c := newSigningClientAt(t, url, &evm.SignerOptions{Options: evm.Options{Finality: finality}})
 				a := attempt(intentOf(t, 1, evm.Intent{To: evmtest.Dev(9).Address(), Gas: 21000}), 1)
 				for range 3 {
 					kept, err := c.Prepare(t.Context(), a)
@@ -134,7 +134,7 @@ func TestOneAbsurdHeadStopsNothing(t *testing.T) {
 					back()
 				}
 				// The absurd head may be the first one that a process receives.
-				again := signingAt(t, url, &evm.SignerOptions{Options: evm.Options{Finality: finality}})
+				again := newSigningClientAt(t, url, &evm.SignerOptions{Options: evm.Options{Finality: finality}})
 				back := wrong(s)
 				_, _ = again.Prepare(t.Context(), a)
 				back()
@@ -148,22 +148,22 @@ func TestOneAbsurdHeadStopsNothing(t *testing.T) {
 		}
 	}
 	t.Run("a replacement", func(t *testing.T) {
-		s, url := newScript(t)
-		c, a, hash := slotOf(t, s, url, nil)
-		s.on("eth_getTransactionByHash", func([]any) (any, string) { return map[string]any{"hash": hash, "blockHash": nil, "nonce": "0x0"}, "" })
+		s, url := newScriptedNode(t)
+		c, a, hash := preparedIntent(t, s, url, nil)
+		s.setAnswer("eth_getTransactionByHash", func([]any) (any, string) { return map[string]any{"hash": hash, "blockHash": nil, "nonce": "0x0"}, "" })
 		back := alone(s)
 		_, err := c.Prepare(t.Context(), a)
 		assert.Equal(t, batch.KindNotYet, dlt.Kind(err), "%v", err)
 		back()
-		newer(s, 103)
+		setLastBlock(s, 103)
 		kept, err := c.Prepare(t.Context(), a)
 		require.NoError(t, err)
 		assert.Greater(t, len(kept), len(a.Prepared))
 	})
 	t.Run("events", func(t *testing.T) {
-		s, url := newScript(t)
+		s, url := newScriptedNode(t)
 		asked := 0
-		s.on("eth_blockNumber", func([]any) (any, string) {
+		s.setAnswer("eth_blockNumber", func([]any) (any, string) {
 			if asked++; asked > 100 {
 				return nil, "enough"
 			}
@@ -173,7 +173,7 @@ func TestOneAbsurdHeadStopsNothing(t *testing.T) {
 			return hexNumber(uint64(asked)), ""
 		})
 		events := 0
-		err := newClient(t, url, &evm.Options{HeadInterval: time.Millisecond}).Events(t.Context(), nil, func(dlt.Event) error {
+		err := newTestClient(t, url, &evm.Options{HeadInterval: time.Millisecond}).Events(t.Context(), nil, func(dlt.Event) error {
 			if events++; events == 6 {
 				return errEnough
 			}
@@ -187,7 +187,7 @@ func TestOneAbsurdHeadStopsNothing(t *testing.T) {
 // A node that has removed block 0, or began with a snapshot, is identified by the chain's id and a
 // later block.
 func TestANodeWithoutBlockZero(t *testing.T) {
-	b := signed(nil)
+	b := signedBatch(nil)
 	for name, c := range map[string]struct {
 		zero    any
 		refusal string
@@ -195,33 +195,33 @@ func TestANodeWithoutBlockZero(t *testing.T) {
 		id      string
 		kind    batch.ErrorKind
 	}{
-		"null":                       {pinned: genesis},
-		"pruned":                     {pinned: genesis, refusal: "pruned history unavailable"},
-		"not found":                  {pinned: genesis, refusal: "header not found"},
+		"null":                       {pinned: genesisHash},
+		"pruned":                     {pinned: genesisHash, refusal: "pruned history unavailable"},
+		"not found":                  {pinned: genesisHash, refusal: "header not found"},
 		"no genesis is known":        {},
-		"of another chain":           {pinned: genesis, id: "0x1", kind: batch.KindMisconfigured},
-		"an answer that says little": {pinned: genesis, refusal: "gremlins", kind: batch.KindUnavailable},
-		"busy":                       {pinned: genesis, refusal: "too many requests", kind: batch.KindBusy},
+		"of another chain":           {pinned: genesisHash, id: "0x1", kind: batch.KindMisconfigured},
+		"an answer that says little": {pinned: genesisHash, refusal: "gremlins", kind: batch.KindUnavailable},
+		"busy":                       {pinned: genesisHash, refusal: "too many requests", kind: batch.KindBusy},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, url := newScript(t)
-			before := s.byName["eth_getBlockByNumber"]
-			s.on("eth_getBlockByNumber", func(params []any) (any, string) {
+			s, url := newScriptedNode(t)
+			before := s.answersByMethod["eth_getBlockByNumber"]
+			s.setAnswer("eth_getBlockByNumber", func(params []any) (any, string) {
 				if params[0] == "0x0" {
 					return c.zero, c.refusal
 				}
 				return before(params)
 			})
 			if c.id != "" {
-				s.on("eth_chainId", func([]any) (any, string) { return c.id, "" })
+				s.setAnswer("eth_chainId", func([]any) (any, string) { return c.id, "" })
 			}
-			s.on("eth_sendRawTransaction", func([]any) (any, string) { return string(b.ID), "" })
-			client := newClient(t, url, &evm.Options{Genesis: c.pinned, Finality: evm.After(2)})
+			s.setAnswer("eth_sendRawTransaction", func([]any) (any, string) { return string(b.ID), "" })
+			client := newTestClient(t, url, &evm.Options{Genesis: c.pinned, Finality: evm.After(2)})
 			err := client.Submit(t.Context(), attempt(b, 1))
 			assert.Equal(t, c.kind, dlt.Kind(err), "%v", err)
 			assert.Equal(t, c.kind == "", s.sends() == 1)
 			if c.kind == "" {
-				assert.Equal(t, batch.ReportedUnknown, reported(t, client, b))
+				assert.Equal(t, batch.ReportedUnknown, reportedBy(t, client, b))
 			}
 		})
 	}
@@ -230,23 +230,23 @@ func TestANodeWithoutBlockZero(t *testing.T) {
 // Once a deep block of the chain is known, a node without block 0 must not have a different block
 // at that height.
 func TestANodeWithoutBlockZeroHasTheKnownBlocks(t *testing.T) {
-	s, url := newScript(t)
-	b, next := signed(nil), nine(t)
-	s.on("eth_getTransactionReceipt", func(params []any) (any, string) {
+	s, url := newScriptedNode(t)
+	b, next := signedBatch(nil), ninthBatch(t)
+	s.setAnswer("eth_getTransactionReceipt", func(params []any) (any, string) {
 		if params[0] == string(b.ID) {
 			return receiptIn(b.ID, 80, nil), ""
 		}
 		return nil, ""
 	})
-	c := newClient(t, url, nil)
-	require.Equal(t, batch.ReportedCommitted, reported(t, c, b))
-	s.on("eth_getTransactionCount", func([]any) (any, string) { return "0x9", "" })
-	s.on("eth_sendRawTransaction", func([]any) (any, string) { return string(next.ID), "" })
-	s.on("eth_getBlockByNumber", func(params []any) (any, string) {
+	c := newTestClient(t, url, nil)
+	require.Equal(t, batch.ReportedCommitted, reportedBy(t, c, b))
+	s.setAnswer("eth_getTransactionCount", func([]any) (any, string) { return "0x9", "" })
+	s.setAnswer("eth_sendRawTransaction", func([]any) (any, string) { return string(next.ID), "" })
+	s.setAnswer("eth_getBlockByNumber", func(params []any) (any, string) {
 		if params[0] == "0x0" {
 			return nil, ""
 		}
-		return map[string]any{"number": "0x5a", "hash": someone, "parentHash": sibling, "transactions": []any{}}, ""
+		return map[string]any{"number": "0x5a", "hash": foreignHash, "parentHash": siblingHash, "transactions": []any{}}, ""
 	})
 	c.CloseIdleConnections() // another process may listen there now
 	err := c.Submit(t.Context(), attempt(next, 1))
@@ -275,7 +275,7 @@ func TestAThrottledSendGoesToTheFallback(t *testing.T) {
 		{400, `ThrottlingException: Rate exceeded`},
 	} {
 		t.Run(fmt.Sprint(c.status, c.body), func(t *testing.T) {
-			s, _ := newScript(t)
+			s, _ := newScriptedNode(t)
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				rec := httptest.NewRecorder()
 				if s.ServeHTTP(rec, r); s.sends() > 0 {
@@ -286,10 +286,10 @@ func TestAThrottledSendGoesToTheFallback(t *testing.T) {
 				_, _ = w.Write(rec.Body.Bytes())
 			}))
 			t.Cleanup(server.Close)
-			b := signed(nil)
-			other, fallback := newScript(t)
-			other.on("eth_sendRawTransaction", func([]any) (any, string) { return string(b.ID), "" })
-			client := newClient(t, server.URL, &evm.Options{Genesis: genesis, Fallbacks: []string{fallback}})
+			b := signedBatch(nil)
+			other, fallback := newScriptedNode(t)
+			other.setAnswer("eth_sendRawTransaction", func([]any) (any, string) { return string(b.ID), "" })
+			client := newTestClient(t, server.URL, &evm.Options{Genesis: genesisHash, Fallbacks: []string{fallback}})
 			err := client.Submit(t.Context(), attempt(b, 1))
 			require.Equal(t, batch.KindBusy, dlt.Kind(err), "%v", err)
 			require.NoError(t, client.Submit(t.Context(), attempt(b, 1)))
@@ -298,17 +298,17 @@ func TestAThrottledSendGoesToTheFallback(t *testing.T) {
 	for text, kind := range map[string]batch.ErrorKind{
 		"account limit exceeded": batch.KindNotYet, "tx gas limit exceeded": batch.KindNotYet, "exceeds block gas limit": batch.KindNotYet,
 	} {
-		s, url := newScript(t)
-		s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, text })
-		assert.Equal(t, kind, dlt.Kind(newClient(t, url, nil).Submit(t.Context(), attempt(signed(nil), 1))), text)
+		s, url := newScriptedNode(t)
+		s.setAnswer("eth_sendRawTransaction", func([]any) (any, string) { return nil, text })
+		assert.Equal(t, kind, dlt.Kind(newTestClient(t, url, nil).Submit(t.Context(), attempt(signedBatch(nil), 1))), text)
 	}
 }
 
 // When a node answers "already known", the transaction counts as accepted only if the node shows
 // it.
 func TestAlreadyKnownIsAskedFor(t *testing.T) {
-	b := signed(nil)
-	ours, theirs := map[string]any{"hash": string(b.ID), "blockHash": nil}, map[string]any{"hash": someone, "blockHash": nil}
+	b := signedBatch(nil)
+	ours, theirs := map[string]any{"hash": string(b.ID), "blockHash": nil}, map[string]any{"hash": foreignHash, "blockHash": nil}
 	refuse := func([]any) (any, string) { return nil, "transaction indexing is in progress" }
 	is := func(doc any) func([]any) (any, string) { return func([]any) (any, string) { return doc, "" } }
 	for name, c := range map[string]struct {
@@ -324,12 +324,12 @@ func TestAlreadyKnownIsAskedFor(t *testing.T) {
 		"it answers neither":                   {refuse, refuse, batch.KindDoubt},
 		"it has no answer, and shows no other": {refuse, is(nil), batch.KindDoubt},
 	} {
-		for _, words := range []string{"already known", "known transaction: " + someone, "nonce 0: a transaction of this account already exists"} {
-			s, url := newScript(t)
-			s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, words })
-			s.on("eth_getTransactionReceipt", c.receipt)
-			s.on("eth_getTransactionByHash", c.byHash)
-			assert.Equal(t, c.kind, dlt.Kind(newClient(t, url, nil).Submit(t.Context(), attempt(b, 1))), "%s: %s", name, words)
+		for _, words := range []string{"already known", "known transaction: " + foreignHash, "nonce 0: a transaction of this account already exists"} {
+			s, url := newScriptedNode(t)
+			s.setAnswer("eth_sendRawTransaction", func([]any) (any, string) { return nil, words })
+			s.setAnswer("eth_getTransactionReceipt", c.receipt)
+			s.setAnswer("eth_getTransactionByHash", c.byHash)
+			assert.Equal(t, c.kind, dlt.Kind(newTestClient(t, url, nil).Submit(t.Context(), attempt(b, 1))), "%s: %s", name, words)
 		}
 	}
 }
@@ -338,25 +338,25 @@ func TestAlreadyKnownIsAskedFor(t *testing.T) {
 // hide the pool's answer, and an error about one batch does not hide the answers about others.
 // Another node is asked about the batch with the error.
 func TestAnErrorHidesNoGoodAnswer(t *testing.T) {
-	b, other := signed(nil), nine(t)
-	s, url := newScript(t)
-	s.on("eth_getTransactionReceipt", func([]any) (any, string) { return nil, "transaction indexing is in progress" })
-	s.on("eth_getTransactionByHash", func(params []any) (any, string) {
+	b, other := signedBatch(nil), ninthBatch(t)
+	s, url := newScriptedNode(t)
+	s.setAnswer("eth_getTransactionReceipt", func([]any) (any, string) { return nil, "transaction indexing is in progress" })
+	s.setAnswer("eth_getTransactionByHash", func(params []any) (any, string) {
 		if params[0] == string(b.ID) {
 			return map[string]any{"hash": string(b.ID), "blockHash": nil, "nonce": "0x0", "gasPrice": "0x1"}, ""
 		}
 		return nil, ""
 	})
-	s.on("eth_getTransactionCount", func([]any) (any, string) { return "0x1", "" })
+	s.setAnswer("eth_getTransactionCount", func([]any) (any, string) { return "0x1", "" })
 	ask := []batch.Attempt{{Key: b.Key()}, {Key: other.Key()}}
-	got, err := newClient(t, url, nil).BatchStatuses(t.Context(), b.Service, ask)
+	got, err := newTestClient(t, url, nil).BatchStatuses(t.Context(), b.Service, ask)
 	require.ErrorContains(t, err, "indexing")
 	require.Len(t, got, 1, "without a receipt's answer no trace means nothing")
 	assert.Equal(t, batch.Status{ID: b.ID, Reported: batch.ReportedPending, Message: got[0].Message}, got[0])
 
-	good, fallback := newScript(t)
-	good.on("eth_getTransactionReceipt", func(params []any) (any, string) { return receiptIn(batch.ID(params[0].(string)), 80, nil), "" })
-	got, err = newClient(t, url, &evm.Options{Genesis: genesis, Fallbacks: []string{fallback}}).BatchStatuses(t.Context(), b.Service, ask)
+	good, fallback := newScriptedNode(t)
+	good.setAnswer("eth_getTransactionReceipt", func(params []any) (any, string) { return receiptIn(batch.ID(params[0].(string)), 80, nil), "" })
+	got, err = newTestClient(t, url, &evm.Options{Genesis: genesisHash, Fallbacks: []string{fallback}}).BatchStatuses(t.Context(), b.Service, ask)
 	require.NoError(t, err)
 	by := map[batch.ID]batch.Reported{}
 	for _, st := range got {
@@ -367,21 +367,23 @@ func TestAnErrorHidesNoGoodAnswer(t *testing.T) {
 
 // A refusal with an unknown text may be one node's own. When it comes again and again, another
 // node gets the batch.
-func TestUnknownWordsMoveOn(t *testing.T) {
-	b := signed(nil)
-	for name, refuse := range map[string]func(s *script){
-		"words": func(s *script) {
-			s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, "Invalid Account" })
+func TestAnUnknownRefusalGoesToTheFallback(t *testing.T) {
+	b := signedBatch(nil)
+	for name, refuse := range map[string]func(s *scriptedNode){
+		"words": func(s *scriptedNode) {
+			s.setAnswer("eth_sendRawTransaction", func([]any) (any, string) { return nil, "Invalid Account" })
 		},
-		"another hash": func(s *script) { s.on("eth_sendRawTransaction", func([]any) (any, string) { return someone, "" }) },
-		"a status":     func(s *script) { s.status = http.StatusTeapot },
+		"another hash": func(s *scriptedNode) {
+			s.setAnswer("eth_sendRawTransaction", func([]any) (any, string) { return foreignHash, "" })
+		},
+		"a status": func(s *scriptedNode) { s.status = http.StatusTeapot },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, url := newScript(t)
+			s, url := newScriptedNode(t)
 			refuse(s)
-			other, fallback := newScript(t)
-			other.on("eth_sendRawTransaction", func([]any) (any, string) { return string(b.ID), "" })
-			c := newClient(t, url, &evm.Options{Genesis: genesis, Fallbacks: []string{fallback}})
+			other, fallback := newScriptedNode(t)
+			other.setAnswer("eth_sendRawTransaction", func([]any) (any, string) { return string(b.ID), "" })
+			c := newTestClient(t, url, &evm.Options{Genesis: genesisHash, Fallbacks: []string{fallback}})
 			for range 3 {
 				require.Equal(t, batch.KindDoubt, dlt.Kind(c.Submit(t.Context(), attempt(b, 1))))
 			}
@@ -393,15 +395,15 @@ func TestUnknownWordsMoveOn(t *testing.T) {
 
 // When a node is behind, the client changes to another node.
 func TestANodeThatIsBehindIsLeft(t *testing.T) {
-	s, url := newScript(t)
-	priced(s, big.NewInt(1e9), 0)
-	good, fallback := newScript(t)
-	priced(good, big.NewInt(1e9), 0)
-	c := signingAt(t, url, &evm.SignerOptions{Options: evm.Options{Finality: evm.After(2), Genesis: genesis, Fallbacks: []string{fallback}}})
+	s, url := newScriptedNode(t)
+	setBaseFee(s, big.NewInt(1e9), 0)
+	good, fallback := newScriptedNode(t)
+	setBaseFee(good, big.NewInt(1e9), 0)
+	c := newSigningClientAt(t, url, &evm.SignerOptions{Options: evm.Options{Finality: evm.After(2), Genesis: genesisHash, Fallbacks: []string{fallback}}})
 	a := attempt(intentOf(t, 1, evm.Intent{To: evmtest.Dev(9).Address(), Gas: 21000}), 1)
 	_, err := c.Prepare(t.Context(), a)
 	require.NoError(t, err)
-	newer(s, 50)
+	setLastBlock(s, 50)
 	_, err = c.Prepare(t.Context(), a)
 	require.ErrorContains(t, err, "the node is behind")
 	_, err = c.Prepare(t.Context(), a)
@@ -412,15 +414,15 @@ func TestANodeThatIsBehindIsLeft(t *testing.T) {
 // ask for the chain's id has opened the connection. A send uses this connection only after the
 // client has asked over it which chain it leads to.
 func TestAConnectionOfAnotherQuestionIsNotKnown(t *testing.T) {
-	right, _ := newScript(t)
-	wrong, _ := newScript(t)
-	b := signed(nil)
+	right, _ := newScriptedNode(t)
+	wrong, _ := newScriptedNode(t)
+	b := signedBatch(nil)
 	raw, _ := evmtest.Dev(0).Sign(evmtest.Unsigned{ChainID: 1337, Nonce: 1, To: evmtest.Dev(1).Address()}) // so that the send needs no question for a count
 	next, err := evm.NewBatch(raw)
 	require.NoError(t, err)
-	for _, s := range []*script{right, wrong} {
-		s.on("eth_blockNumber", func([]any) (any, string) { return "0x64", "" })
-		s.on("eth_sendRawTransaction", func(params []any) (any, string) {
+	for _, s := range []*scriptedNode{right, wrong} {
+		s.setAnswer("eth_blockNumber", func([]any) (any, string) { return "0x64", "" })
+		s.setAnswer("eth_sendRawTransaction", func(params []any) (any, string) {
 			for _, one := range []batch.Batch{b, next} {
 				if strings.HasSuffix(params[0].(string), toHex(one.Payload)[2:]) {
 					return string(one.ID), ""
@@ -428,16 +430,16 @@ func TestAConnectionOfAnotherQuestionIsNotKnown(t *testing.T) {
 			}
 			return nil, "gremlins"
 		})
-		s.on("eth_getTransactionCount", func([]any) (any, string) { return "0x9", "" })
+		s.setAnswer("eth_getTransactionCount", func([]any) (any, string) { return "0x9", "" })
 	}
-	wrong.on("eth_chainId", func([]any) (any, string) { return "0x1", "" })
-	var listens atomic.Pointer[script]
-	listens.Store(right)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { listens.Load().ServeHTTP(w, r) }))
+	wrong.setAnswer("eth_chainId", func([]any) (any, string) { return "0x1", "" })
+	var listeningNode atomic.Pointer[scriptedNode]
+	listeningNode.Store(right)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { listeningNode.Load().ServeHTTP(w, r) }))
 	t.Cleanup(server.Close)
-	c := newClient(t, server.URL, &evm.Options{HeadInterval: time.Hour})
+	c := newTestClient(t, server.URL, &evm.Options{HeadInterval: time.Hour})
 	require.NoError(t, c.Submit(t.Context(), attempt(b, 1)))
-	listens.Store(wrong)
+	listeningNode.Store(wrong)
 	c.CloseIdleConnections()
 	ctx, stop := context.WithCancel(t.Context())
 	require.NoError(t, c.Events(ctx, nil, func(dlt.Event) error { stop(); return nil }))
@@ -452,20 +454,20 @@ func TestAConnectionOfAnotherQuestionIsNotKnown(t *testing.T) {
 func TestTheSearchBeginsAtTheBlockThatWasDeep(t *testing.T) {
 	for _, finality := range []evm.Finality{{}, evm.After(10)} {
 		for _, used := range []uint64{91, 95, 100} {
-			s, url := newScript(t)
-			c, a, _ := slotOf(t, s, url, &evm.SignerOptions{Options: evm.Options{Finality: finality}}) // signed at head 100, when block 90 was deep
-			newer(finalizedBy(s, 115), 125)
-			s.on("eth_getTransactionCount", func(params []any) (any, string) {
+			s, url := newScriptedNode(t)
+			c, a, _ := preparedIntent(t, s, url, &evm.SignerOptions{Options: evm.Options{Finality: finality}}) // signed at head 100, when block 90 was deep
+			setLastBlock(setFinalizedHeight(s, 115), 125)
+			s.setAnswer("eth_getTransactionCount", func(params []any) (any, string) {
 				if params[1] == "latest" || params[1] == "pending" || params[1] == hexNumber(115) {
 					return "0x1", ""
 				}
 				return nil, "missing trie node"
 			})
-			before := s.byName["eth_getBlockByNumber"]
-			s.on("eth_getBlockByNumber", func(params []any) (any, string) {
+			before := s.answersByMethod["eth_getBlockByNumber"]
+			s.setAnswer("eth_getBlockByNumber", func(params []any) (any, string) {
 				doc, refusal := before(params)
 				if params[0] == hexNumber(used) {
-					doc.(map[string]any)["transactions"] = []any{map[string]any{"from": evmtest.Dev(0).Address(), "nonce": "0x0", "hash": someone, "type": "0x2"}}
+					doc.(map[string]any)["transactions"] = []any{map[string]any{"from": evmtest.Dev(0).Address(), "nonce": "0x0", "hash": foreignHash, "type": "0x2"}}
 				}
 				return doc, refusal
 			})

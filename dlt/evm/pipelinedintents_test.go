@@ -18,16 +18,16 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// pipelined starts a Runner that has up to n intents of an account under way.
-func (s *stage) pipelined(n int, o evm.SignerOptions, accounts ...evmtest.Account) (*playing, *slots) {
-	k := &slots{}
-	return s.runLedger(memory.New(), seeing(s.signing(o, s.keys(accounts...)), k), queuer.Pipelined(n)), k
+// runPipelinedIntents starts a Runner that has up to n intents of an account under way.
+func (s *testChain) runPipelinedIntents(n int, o evm.SignerOptions, accounts ...evmtest.Account) (*chainRunner, *slotRecorder) {
+	k := &slotRecorder{}
+	return s.startRunnerOf(memory.New(), withSlotRecorder(s.newSigningClient(o, s.newKeySigner(accounts...)), k), queuer.Pipelined(n)), k
 }
 
-// intents returns n intents, which pay 1, 2 and so on, and these values.
-func (s *stage) intents(from evmtest.Account, n int) (all []batch.Batch, values []int64) {
+// newIntents returns n intents, which pay 1, 2 and so on, and these values.
+func (s *testChain) newIntents(from evmtest.Account, n int) (all []batch.Batch, values []int64) {
 	for v := range int64(n) {
-		all, values = append(all, s.intent(from, v+1)), append(values, v+1)
+		all, values = append(all, s.newIntent(from, v+1)), append(values, v+1)
 	}
 	return all, values
 }
@@ -35,17 +35,17 @@ func (s *stage) intents(from evmtest.Account, n int) (all []batch.Batch, values 
 // Up to four intents of an account, and no more, are under way at once, each with the next nonce.
 func TestSeveralIntentsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := simulated(t, evmtest.Options{Personality: evmtest.Geth})
+		s := newSimulatedChain(t, evmtest.Options{Personality: evmtest.Geth})
 		from := evmtest.Dev(0)
-		p, _ := s.pipelined(4, evm.SignerOptions{Options: evm.Options{Finality: evm.After(2)}}, from)
-		all, values := s.intents(from, 10)
+		p, _ := s.runPipelinedIntents(4, evm.SignerOptions{Options: evm.Options{Finality: evm.After(2)}}, from)
+		all, values := s.newIntents(from, 10)
 		p.add(all...)
 		for _, b := range all[:4] {
-			p.becomes(b, batch.Pending)
+			p.waitForState(b, batch.Pending)
 		}
-		_, pending := s.nonce(from)
+		_, pending := s.nextNonces(from)
 		require.EqualValues(t, 4, pending)
-		p.stays(all[4], 20, batch.Submitting, batch.Pending)
+		p.requireNeverInState(all[4], 20, batch.Submitting, batch.Pending)
 		for i := range 50 {
 			s.mine(1)
 			time.Sleep(12 * time.Second)
@@ -58,12 +58,13 @@ func TestSeveralIntentsUnderWay(t *testing.T) {
 			rec := p.record(b)
 			assert.Equal(t, batch.Committed, rec.State, "%d: %v", i, rec.Error)
 		}
-		assert.Equal(t, values, s.paid(from), "each once, in their order")
+		assert.Equal(t, values, s.valuesPaid(from), "each once, in their order")
 	})
 }
 
-// attempt returns the attempt of an intent that is prepared next to other attempts of its lane.
-func (s *stage) attempt(c *evm.SigningClient, b batch.Batch, lane ...batch.Attempt) batch.Attempt {
+// prepareAndSubmit returns the attempt of an intent that is prepared next to other attempts of its
+// lane.
+func (s *testChain) prepareAndSubmit(c *evm.SigningClient, b batch.Batch, lane ...batch.Attempt) batch.Attempt {
 	a := batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}
 	for _, other := range lane {
 		a.Lane = append(a.Lane, other.Prepared)
@@ -81,13 +82,13 @@ func TestANonceThatNobodyKeepsIsClosed(t *testing.T) {
 	for name, open := range map[string]bool{"of a batch that was given up": false, "of an open batch": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := simulated(t, evmtest.Options{Personality: evmtest.Geth})
+				s := newSimulatedChain(t, evmtest.Options{Personality: evmtest.Geth})
 				from, ctx := evmtest.Dev(0), context.Background()
 				s.mine(3)
-				c := s.signing(evm.SignerOptions{Options: evm.Options{Finality: evm.After(2)}}, s.keys(from))
-				all, _ := s.intents(from, 2)
-				first := s.attempt(c, all[0])
-				second := s.attempt(c, all[1], first)
+				c := s.newSigningClient(evm.SignerOptions{Options: evm.Options{Finality: evm.After(2)}}, s.newKeySigner(from))
+				all, _ := s.newIntents(from, 2)
+				first := s.prepareAndSubmit(c, all[0])
+				second := s.prepareAndSubmit(c, all[1], first)
 				nonce, _, _, err := evm.Slot(second.Prepared)
 				require.NoError(t, err)
 				require.EqualValues(t, 1, nonce)
@@ -97,7 +98,7 @@ func TestANonceThatNobodyKeepsIsClosed(t *testing.T) {
 				err = c.Submit(ctx, second)
 				require.ErrorIs(t, err, dlt.ErrNotYet)
 				require.Contains(t, err.Error(), "nonce 1, and the account's next is 0")
-				_, pending := s.nonce(from)
+				_, pending := s.nextNonces(from)
 				if open {
 					assert.Zero(t, pending)
 					assert.Contains(t, err.Error(), "the lane's open batches have 0 to 1")
@@ -112,7 +113,7 @@ func TestANonceThatNobodyKeepsIsClosed(t *testing.T) {
 				if open {
 					want[0] = 1
 				}
-				assert.Equal(t, want, s.paid(from))
+				assert.Equal(t, want, s.valuesPaid(from))
 			})
 		})
 	}

@@ -32,7 +32,7 @@ const opPrepare = "prepare"
 func (c *SigningClient) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
 	in, sender, err := c.readIntent(a.Key, a.Payload)
 	if err != nil {
-		return nil, &dlt.Error{Op: opPrepare, Kind: dlt.ErrRejected, Message: c.client.show(err.Error())}
+		return nil, &dlt.Error{Op: opPrepare, Kind: dlt.ErrRejected, Message: c.client.shownText(err.Error())}
 	}
 	var out []byte
 	err = c.client.onPreferred(ctx, a.Key, func(e *endpoint) (err error) {
@@ -64,7 +64,7 @@ type preparation struct {
 }
 
 func (p *preparation) notYetError(format string, args ...any) error {
-	return &dlt.Error{Op: opPrepare, Kind: dlt.ErrNotYet, Message: p.client.show(fmt.Sprintf(format, args...))}
+	return &dlt.Error{Op: opPrepare, Kind: dlt.ErrNotYet, Message: p.client.shownText(fmt.Sprintf(format, args...))}
 }
 
 // askState asks for the node's view, the account's next nonces and the market.
@@ -78,11 +78,11 @@ func (p *preparation) askState(ctx context.Context) (v view, latest, pending uin
 	if err != nil {
 		return v, 0, 0, err
 	}
-	if latest, err = number(answers[0]); err == nil {
-		pending, err = number(answers[1])
+	if latest, err = decodeNumber(answers[0]); err == nil {
+		pending, err = decodeNumber(answers[1])
 	}
 	if err != nil {
-		return v, 0, 0, &dlt.Error{Op: opPrepare, Kind: kindOfAny(answers[:2]), Message: p.client.show("next nonce: " + err.Error())}
+		return v, 0, 0, &dlt.Error{Op: opPrepare, Kind: kindOfAny(answers[:2]), Message: p.client.shownText("next nonce: " + err.Error())}
 	}
 	legacy := v.head.baseFee == nil
 	if legacy {
@@ -109,7 +109,7 @@ func (p *preparation) gasPrice(ctx context.Context) (*big.Int, error) {
 		return price, nil
 	}
 	if a.err != nil {
-		return nil, &dlt.Error{Op: opPrepare, Kind: kindOf(a.err), Code: a.err.Code, Message: p.client.show("gas price of a chain without a base fee: " + a.err.Message)}
+		return nil, &dlt.Error{Op: opPrepare, Kind: kindOf(a.err), Code: a.err.Code, Message: p.client.shownText("gas price of a chain without a base fee: " + a.err.Message)}
 	}
 	return nil, p.notYetError("gas price of a chain without a base fee: %.80s is no number of wei", a.result)
 }
@@ -292,10 +292,10 @@ func (p *preparation) estimateGas(ctx context.Context, call any, after ...any) (
 		case kind == dlt.ErrDoubt: //nolint:errorlint // a sentinel itself
 			return 0, nil, p.notYetError("no estimate of the gas: %s", e.Message)
 		default:
-			return 0, nil, &dlt.Error{Op: opPrepare, Kind: kind, Code: e.Code, Message: p.client.show("estimate of the gas: " + e.Message)}
+			return 0, nil, &dlt.Error{Op: opPrepare, Kind: kind, Code: e.Code, Message: p.client.shownText("estimate of the gas: " + e.Message)}
 		}
 	}
-	if gas, err = number(answers[0]); err != nil {
+	if gas, err = decodeNumber(answers[0]); err != nil {
 		return 0, nil, p.notYetError("no estimate of the gas: %v", err)
 	}
 	return gas, nil, nil
@@ -308,7 +308,7 @@ func (p *preparation) callName() string {
 // revertError returns the error for a call that would revert after the view's head. The batch is
 // refused once the call also reverts at a later head.
 func (p *preparation) revertError(e *rpcError) error {
-	out := &dlt.Error{Op: opPrepare, Kind: dlt.ErrRejected, Code: e.Code, Message: p.client.show("the call would be taken back: " + e.Message)}
+	out := &dlt.Error{Op: opPrepare, Kind: dlt.ErrRejected, Code: e.Code, Message: p.client.shownText("the call would be taken back: " + e.Message)}
 	if !p.client.refusals.isRepeated(p.callName(), p.head.number) {
 		out.Kind, out.Err = dlt.ErrNotYet, errAskAnother
 	}
@@ -396,7 +396,7 @@ func (c *Client) isForgotten(ctx context.Context, e *endpoint, hashes []evmtx.Ha
 	}
 	for _, a := range answers {
 		if a.err != nil && classify(a.err) == classBusy { // this answer does not say that the node knows a transaction
-			return false, &dlt.Error{Op: opPrepare, Kind: dlt.ErrBusy, Code: a.err.Code, Message: c.show(a.err.Message)}
+			return false, &dlt.Error{Op: opPrepare, Kind: dlt.ErrBusy, Code: a.err.Code, Message: c.shownText(a.err.Message)}
 		}
 	}
 	return !slices.ContainsFunc(answers, func(a answer) bool { return !a.isNull() }), nil

@@ -22,7 +22,7 @@ func (c *Client) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
 	}
 	p, err := c.readPayload(a.Key, a.Payload)
 	if err != nil {
-		return nil, &dlt.Error{Op: opPrepare, Kind: dlt.ErrRejected, Message: c.show(err.Error())}
+		return nil, &dlt.Error{Op: opPrepare, Kind: dlt.ErrRejected, Message: c.shownText(err.Error())}
 	}
 	var out []byte
 	err = c.onPreferred(ctx, a.Key, func(e *endpoint) (err error) {
@@ -54,9 +54,9 @@ func (c *Client) addTurn(ctx context.Context, e *endpoint, key batch.Key, p *par
 	if err != nil {
 		return nil, err
 	}
-	latest, err := number(answers[0])
+	latest, err := decodeNumber(answers[0])
 	if err != nil {
-		return nil, &dlt.Error{Op: opPrepare, Kind: kindOfAny(answers), Message: c.show("next nonce: " + err.Error())}
+		return nil, &dlt.Error{Op: opPrepare, Kind: kindOfAny(answers), Message: c.shownText("next nonce: " + err.Error())}
 	}
 	next, changes, err := s.nextTurn(v.head, latest, c.options.BumpAfter, func() (bool, error) { return c.isForgotten(ctx, e, s.hashes()) })
 	switch {

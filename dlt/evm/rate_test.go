@@ -49,37 +49,37 @@ const (
 // one node, which makes a block each 100 ms. Both have the same accounts and as many payments, and
 // are measured until the block of the last payment is deep.
 func BenchmarkRate(b *testing.B) {
-	for kind, start := range map[string]func(b *testing.B) *stage{
-		"simulated": func(b *testing.B) *stage {
-			return overHTTP(b, evmtest.Start(b, &evmtest.Options{Personality: evmtest.Anvil, BlockTime: -1, SlotsInAnEpoch: 1}).URL())
+	for kind, start := range map[string]func(b *testing.B) *testChain{
+		"simulated": func(b *testing.B) *testChain {
+			return newChainAtURL(b, evmtest.Start(b, &evmtest.Options{Personality: evmtest.Anvil, BlockTime: -1, SlotsInAnEpoch: 1}).URL())
 		},
-		"anvil": func(b *testing.B) *stage { return overHTTP(b, anvil.Start(b, "--no-mining").URL()) },
-		"geth":  func(b *testing.B) *stage { return overGeth(b) },
+		"anvil": func(b *testing.B) *testChain { return newChainAtURL(b, anvil.Start(b, "--no-mining").URL()) },
+		"geth":  func(b *testing.B) *testChain { return newGethChain(b) },
 	} {
 		for _, c := range []struct {
 			name  string
 			heads time.Duration
 			store func(testing.TB) store.Store
 		}{
-			{"heads=0s", 0, inMemory}, {"heads=" + rateHeads.String(), rateHeads, inMemory}, {"postgres", rateHeads, inPostgres},
+			{"heads=0s", 0, newMemoryStore}, {"heads=" + rateHeads.String(), rateHeads, newMemoryStore}, {"postgres", rateHeads, newPostgresStore},
 		} {
 			b.Run(kind+"/"+c.name, func(b *testing.B) {
 				s := start(b)
 				s.http.Transport.(*http.Transport).MaxIdleConnsPerHost = 64
-				r := newRate(b, s, *rateAccounts, *rateEach)
-				r.heads, r.store = c.heads, c.store
+				r := newRateTest(b, s, *rateAccounts, *rateEach)
+				r.headInterval, r.newStore = c.heads, c.store
 				var bare, ours, bareCPU, oursCPU time.Duration
 				for b.Loop() {
-					all := r.sign()
+					all := r.signPayments()
 					before := childrenCPU(b)
-					bare += r.bare(all)
+					bare += r.runBareLoop(all)
 					bareCPU += childrenCPU(b) - before
-					all = r.sign()
+					all = r.signPayments()
 					before = childrenCPU(b)
-					ours += r.runner(all)
+					ours += r.runRunner(all)
 					oursCPU += childrenCPU(b) - before
 				}
-				sent := float64(b.N * len(r.accounts) * r.each)
+				sent := float64(b.N * len(r.accounts) * r.paymentsPerAccount)
 				b.ReportMetric(0, "ns/op")
 				b.ReportMetric(sent/bare.Seconds(), "bare/s")
 				b.ReportMetric(sent/ours.Seconds(), "runner/s")
@@ -88,11 +88,11 @@ func BenchmarkRate(b *testing.B) {
 					b.ReportMetric(float64(bareCPU.Microseconds())/sent, "node-us/bare")
 					b.ReportMetric(float64(oursCPU.Microseconds())/sent, "node-us/send")
 				}
-				b.ReportMetric(float64(r.calls.n["statuses"])/sent, "questions/send")
-				b.ReportMetric(float64(r.calls.ids)/sent, "ids/send")
-				b.ReportMetric(r.calls.mean("statuses"), "ms/question")
-				b.ReportMetric(float64(r.calls.n["submit"])/sent, "posts/send")
-				b.ReportMetric(r.calls.mean("submit"), "ms/post")
+				b.ReportMetric(float64(r.calls.countByOp["statuses"])/sent, "questions/send")
+				b.ReportMetric(float64(r.calls.idCount)/sent, "ids/send")
+				b.ReportMetric(r.calls.meanMillis("statuses"), "ms/question")
+				b.ReportMetric(float64(r.calls.countByOp["submit"])/sent, "posts/send")
+				b.ReportMetric(r.calls.meanMillis("submit"), "ms/post")
 			})
 		}
 	}
@@ -123,20 +123,20 @@ func childrenCPU(t testing.TB) (sum time.Duration) {
 	return sum
 }
 
-// far is a node with a slow connection. The node does one thing at a time: one send, or ten
+// slowNode is a node with a slow connection. The node does one thing at a time: one send, or ten
 // questions. Now and then something takes much longer.
-type far struct {
-	next   http.RoundTripper
-	way    time.Duration
-	send   time.Duration
-	node   chan struct{}
-	mu     sync.Mutex
-	random *rand.Rand // nil means that nothing takes longer
-	calls  map[string]int
+type slowNode struct {
+	next     http.RoundTripper
+	latency  time.Duration
+	sendTime time.Duration
+	nodeLock chan struct{}
+	mu       sync.Mutex
+	random   *rand.Rand // nil means that nothing takes longer
+	calls    map[string]int
 }
 
 // RoundTrip implements [http.RoundTripper].
-func (f *far) RoundTrip(req *http.Request) (*http.Response, error) {
+func (f *slowNode) RoundTrip(req *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
 		return nil, err
@@ -147,22 +147,22 @@ func (f *far) RoundTrip(req *http.Request) (*http.Response, error) {
 		f.calls[string(m[1])]++
 	}
 	f.mu.Unlock()
-	cost := f.send / 10 * time.Duration(bytes.Count(body, []byte(`"method"`)))
+	cost := f.sendTime / 10 * time.Duration(bytes.Count(body, []byte(`"method"`)))
 	if bytes.Contains(body, []byte("eth_sendRawTransaction")) {
-		cost = f.send
+		cost = f.sendTime
 	}
-	time.Sleep(f.longer(f.way, 3*time.Second))
-	f.node <- struct{}{}
-	time.Sleep(f.longer(cost, time.Second))
+	time.Sleep(f.randomDelay(f.latency, 3*time.Second))
+	f.nodeLock <- struct{}{}
+	time.Sleep(f.randomDelay(cost, time.Second))
 	resp, err := f.next.RoundTrip(req)
-	<-f.node
-	time.Sleep(f.longer(f.way, 3*time.Second))
+	<-f.nodeLock
+	time.Sleep(f.randomDelay(f.latency, 3*time.Second))
 	return resp, err
 }
 
 var methodName = regexp.MustCompile(`"method":"(\w+)"`)
 
-func (f *far) longer(d, most time.Duration) time.Duration {
+func (f *slowNode) randomDelay(d, most time.Duration) time.Duration {
 	if f.random == nil {
 		return d
 	}
@@ -174,16 +174,17 @@ func (f *far) longer(d, most time.Duration) time.Duration {
 	return time.Duration(f.random.Int64N(2 * int64(d)))
 }
 
-// near returns a rate for virtual time, in which only the node and the connection to it take time.
-func near(t *testing.T, random *rand.Rand, accounts, each int) *rate {
-	s := simulated(t, evmtest.Options{Personality: evmtest.Anvil, SlotsInAnEpoch: 1})
+// newSlowRate returns a rateTest for virtual time, in which only the node and the connection to it
+// take time.
+func newSlowRate(t *testing.T, random *rand.Rand, accounts, each int) *rateTest {
+	s := newSimulatedChain(t, evmtest.Options{Personality: evmtest.Anvil, SlotsInAnEpoch: 1})
 	s.http.Transport.(*http.Transport).MaxIdleConnsPerHost = 64
-	f := &far{
-		next: s.http.Transport, way: time.Millisecond, send: 400 * time.Microsecond, node: make(chan struct{}, 1), random: random, calls: map[string]int{},
+	f := &slowNode{
+		next: s.http.Transport, latency: time.Millisecond, sendTime: 400 * time.Microsecond, nodeLock: make(chan struct{}, 1), random: random, calls: map[string]int{},
 	}
 	s.http.Transport = f
-	r := newRate(t, s, accounts, each)
-	r.client, r.far = s.http, f
+	r := newRateTest(t, s, accounts, each)
+	r.client, r.slowNode = s.http, f
 	return r
 }
 
@@ -195,18 +196,18 @@ func TestRate(t *testing.T) {
 	for _, heads := range []time.Duration{0, rateHeads} {
 		t.Run("heads="+heads.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := near(t, nil, 30, 20)
-				r.heads = heads
-				bare := r.bare(r.sign())
-				all := r.sign()
-				clear(r.far.calls)
-				ours := r.runner(all)
-				calls := r.far.calls
-				t.Logf("calls of %d payments: %v", len(r.accounts)*r.each, calls)
+				r := newSlowRate(t, nil, 30, 20)
+				r.headInterval = heads
+				bare := r.runBareLoop(r.signPayments())
+				all := r.signPayments()
+				clear(r.slowNode.calls)
+				ours := r.runRunner(all)
+				calls := r.slowNode.calls
+				t.Logf("calls of %d payments: %v", len(r.accounts)*r.paymentsPerAccount, calls)
 				t.Logf("bare %v, ours %v, ratio %.2f; %d questions of %.1f ms about %d, %d posts of %.1f ms", bare, ours, bare.Seconds()/ours.Seconds(),
-					r.calls.n["statuses"], r.calls.mean("statuses"), r.calls.ids, r.calls.n["submit"], r.calls.mean("submit"))
-				sent := len(r.accounts) * r.each
-				assert.Equal(t, sent, r.calls.n["submit"])
+					r.calls.countByOp["statuses"], r.calls.meanMillis("statuses"), r.calls.idCount, r.calls.countByOp["submit"], r.calls.meanMillis("submit"))
+				sent := len(r.accounts) * r.paymentsPerAccount
+				assert.Equal(t, sent, r.calls.countByOp["submit"])
 				if heads == 0 {
 					assert.Less(t, ours, bare+3*time.Second) // in so short a run, a batch or two wait for a poll at the end
 					return
@@ -214,7 +215,7 @@ func TestRate(t *testing.T) {
 				assert.Less(t, calls["eth_getTransactionReceipt"], 4*sent/3, "a receipt is asked for once a block has it")
 				assert.Less(t, calls["eth_getTransactionByHash"]+calls["eth_getTransactionCount"], sent/5, "the pool is not asked about what it has just taken")
 				assert.Less(t, ours, 2*bare, "no batch waits for a poll")
-				assert.Less(t, r.calls.ids, 5*sent, "each is asked about with each block until it is deep")
+				assert.Less(t, r.calls.idCount, 5*sent, "each is asked about with each block until it is deep")
 			})
 		})
 	}
@@ -227,8 +228,8 @@ func TestRateUnevenly(t *testing.T) {
 	for seed := range uint64(*rateSeeds) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := near(t, rand.New(rand.NewPCG(seed, 2)), 10, 20)
-				t.Log(r.runner(r.sign()))
+				r := newSlowRate(t, rand.New(rand.NewPCG(seed, 2)), 10, 20)
+				t.Log(r.runRunner(r.signPayments()))
 			})
 		})
 	}
@@ -242,23 +243,23 @@ var (
 
 var rateSeeds = flag.Int("evm.rate.seeds", 1, "seeds of TestRateUnevenly")
 
-type rate struct {
+type rateTest struct {
 	testing.TB
-	s        *stage
-	accounts []evmtest.Account
-	each     int
-	nonce    uint64
-	calls    *counted
-	client   *http.Client // client of the Runner; nil means the default client
-	heads    time.Duration
-	store    func(testing.TB) store.Store
-	far      *far
+	chain              *testChain
+	accounts           []evmtest.Account
+	paymentsPerAccount int
+	nonce              uint64
+	calls              *callCounter
+	client             *http.Client // client of the Runner; nil means the default client
+	headInterval       time.Duration
+	newStore           func(testing.TB) store.Store
+	slowNode           *slowNode
 }
 
-func inMemory(testing.TB) store.Store { return memory.New() }
+func newMemoryStore(testing.TB) store.Store { return memory.New() }
 
-// inPostgres returns a store in a schema of its own, over pgx's pool.
-func inPostgres(t testing.TB) store.Store {
+// newPostgresStore returns a store in a schema of its own, over pgx's pool.
+func newPostgresStore(t testing.TB) store.Store {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, pgtest.Start(t))
 	require.NoError(t, err)
@@ -274,12 +275,12 @@ func inPostgres(t testing.TB) store.Store {
 	return st
 }
 
-// newRate returns a rate whose node makes blocks.
-func newRate(t testing.TB, s *stage, accounts, each int) *rate {
-	r := &rate{TB: t, s: s, store: inMemory, each: each, calls: &counted{n: map[string]int{}, took: map[string]time.Duration{}}}
+// newRateTest returns a rateTest whose node makes blocks.
+func newRateTest(t testing.TB, s *testChain, accounts, each int) *rateTest {
+	r := &rateTest{TB: t, chain: s, newStore: newMemoryStore, paymentsPerAccount: each, calls: &callCounter{countByOp: map[string]int{}, timeByOp: map[string]time.Duration{}}}
 	for i := range accounts {
 		a := evmtest.Named("rate" + strconv.Itoa(i))
-		r.s.steering.fund(a.Address(), evmtest.Ether(1000))
+		r.chain.control.fund(a.Address(), evmtest.Ether(1000))
 		r.accounts = append(r.accounts, a)
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -301,18 +302,18 @@ func newRate(t testing.TB, s *stage, accounts, each int) *rate {
 }
 
 // mine makes a block of the transactions that the pool has now.
-func (r *rate) mine() {
-	if on, is := r.s.steering.(onGeth); is {
+func (r *rateTest) mine() {
+	if on, is := r.chain.control.(gethControl); is {
 		if err := on.node.Seal(); err != nil {
 			r.Error(err)
 		}
 		return
 	}
-	r.ask(nil, "evm_mine")
+	r.callNode(nil, "evm_mine")
 }
 
-// ask is stage.call for several goroutines.
-func (r *rate) ask(out any, method string, params ...any) {
+// callNode is testChain.call for several goroutines.
+func (r *rateTest) callNode(out any, method string, params ...any) {
 	if params == nil {
 		params = []any{}
 	}
@@ -321,7 +322,7 @@ func (r *rate) ask(out any, method string, params ...any) {
 		r.Error(err)
 		return
 	}
-	resp, err := r.s.http.Post(r.s.url, "application/json", bytes.NewReader(body))
+	resp, err := r.chain.http.Post(r.chain.url, "application/json", bytes.NewReader(body))
 	if err != nil {
 		r.Error(err)
 		return
@@ -343,37 +344,37 @@ func (r *rate) ask(out any, method string, params ...any) {
 	}
 }
 
-// sign returns the next signed payments, by account.
-func (r *rate) sign() (all [][]batch.Batch) {
+// signPayments returns the next signed payments, by account.
+func (r *rateTest) signPayments() (all [][]batch.Batch) {
 	for _, a := range r.accounts {
 		var lane []batch.Batch
-		for i := range uint64(r.each) {
-			lane = append(lane, r.s.pay(a, r.nonce+i, 1))
+		for i := range uint64(r.paymentsPerAccount) {
+			lane = append(lane, r.chain.newPayment(a, r.nonce+i, 1))
 		}
 		all = append(all, lane)
 	}
-	r.nonce += uint64(r.each)
+	r.nonce += uint64(r.paymentsPerAccount)
 	return all
 }
 
-// bare sends the payments in one loop for each account, and returns how long it took.
-func (r *rate) bare(all [][]batch.Batch) time.Duration {
+// runBareLoop sends the payments in one loop for each account, and returns how long it took.
+func (r *rateTest) runBareLoop(all [][]batch.Batch) time.Duration {
 	began := time.Now()
 	var lanes sync.WaitGroup
 	for i, lane := range all {
 		lanes.Go(func() {
 			for _, b := range lane {
-				r.ask(nil, "eth_sendRawTransaction", toHex(b.Payload))
+				r.callNode(nil, "eth_sendRawTransaction", toHex(b.Payload))
 			}
 			for { // until the last payment is deep
 				var head, count string
-				r.ask(&head, "eth_blockNumber")
+				r.callNode(&head, "eth_blockNumber")
 				n, err := strconv.ParseUint(head[2:], 16, 64)
 				if err != nil {
 					r.Error(err)
 					return
 				}
-				r.ask(&count, "eth_getTransactionCount", r.accounts[i].Address(), fmt.Sprintf("0x%x", max(n, rateDepth)-rateDepth))
+				r.callNode(&count, "eth_getTransactionCount", r.accounts[i].Address(), fmt.Sprintf("0x%x", max(n, rateDepth)-rateDepth))
 				if got, err := strconv.ParseUint(count[2:], 16, 64); err != nil || got >= r.nonce || r.Failed() {
 					return
 				}
@@ -385,54 +386,54 @@ func (r *rate) bare(all [][]batch.Batch) time.Duration {
 	return time.Since(began)
 }
 
-// committed counts committed batches.
-type committed struct {
-	left atomic.Int64
-	all  chan struct{}
+// commitCounter counts committed batches.
+type commitCounter struct {
+	remaining atomic.Int64
+	done      chan struct{}
 }
 
-func (c *committed) Observe(_ context.Context, e batch.Event) {
-	if e.State == batch.Committed && c.left.Add(-1) == 0 {
-		close(c.all)
+func (c *commitCounter) Observe(_ context.Context, e batch.Event) {
+	if e.State == batch.Committed && c.remaining.Add(-1) == 0 {
+		close(c.done)
 	}
 }
 
-// counted adds up calls to the ledger.
-type counted struct {
-	mu   sync.Mutex
-	n    map[string]int
-	took map[string]time.Duration
-	ids  int // the number of ids that were asked about
+// callCounter adds up calls to the ledger.
+type callCounter struct {
+	mu        sync.Mutex
+	countByOp map[string]int
+	timeByOp  map[string]time.Duration
+	idCount   int // the number of ids that were asked about
 }
 
 // ObserveCall implements batch.CallObserver.
-func (c *counted) ObserveCall(_ context.Context, call batch.Call) {
+func (c *callCounter) ObserveCall(_ context.Context, call batch.Call) {
 	if call.Part != "ledger" {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.n[call.Op]++
-	c.took[call.Op] += call.Took
+	c.countByOp[call.Op]++
+	c.timeByOp[call.Op] += call.Took
 	if call.Op == "statuses" {
-		c.ids += call.Items
+		c.idCount += call.Items
 	}
 }
 
-func (c *counted) mean(op string) float64 {
-	return float64(c.took[op].Microseconds()) / 1000 / float64(max(c.n[op], 1))
+func (c *callCounter) meanMillis(op string) float64 {
+	return float64(c.timeByOp[op].Microseconds()) / 1000 / float64(max(c.countByOp[op], 1))
 }
 
-// forgotten returns the accounts whose next transaction anvil keeps among those that wait for an
-// earlier one. It never mines such a transaction
+// describeForgotten returns the accounts whose next transaction anvil keeps among those that wait
+// for an earlier one. It never mines such a transaction
 // (docs/ledgers/evm.md#22-what-an-acceptance-is-worth).
-func (r *rate) forgotten() string {
+func (r *rateTest) describeForgotten() string {
 	var pool struct{ Queued map[string]map[string]any }
-	r.ask(&pool, "txpool_content")
+	r.callNode(&pool, "txpool_content")
 	var out strings.Builder
 	for _, a := range r.accounts {
 		var count string
-		r.ask(&count, "eth_getTransactionCount", a.Address(), "latest")
+		r.callNode(&count, "eth_getTransactionCount", a.Address(), "latest")
 		next, err := strconv.ParseUint(count[2:], 16, 64)
 		require.NoError(r, err)
 		if _, ok := pool.Queued[strings.ToLower(a.Address())][strconv.FormatUint(next, 10)]; ok {
@@ -442,20 +443,20 @@ func (r *rate) forgotten() string {
 	return out.String()
 }
 
-// runner sends the payments through a Runner, and returns how long it took.
-func (r *rate) runner(all [][]batch.Batch) time.Duration {
+// runRunner sends the payments through a Runner, and returns how long it took.
+func (r *rateTest) runRunner(all [][]batch.Batch) time.Duration {
 	var bs []batch.Batch
 	for i := range all[0] {
 		for _, lane := range all {
 			bs = append(bs, lane[i])
 		}
 	}
-	seen := &committed{all: make(chan struct{})}
-	seen.left.Store(int64(len(bs)))
-	client, err := evm.New(r.s.url, r.s.chain, &evm.Options{Finality: evm.After(rateDepth), Client: r.client, HeadInterval: r.heads})
+	seen := &commitCounter{done: make(chan struct{})}
+	seen.remaining.Store(int64(len(bs)))
+	client, err := evm.New(r.chain.url, r.chain.chain, &evm.Options{Finality: evm.After(rateDepth), Client: r.client, HeadInterval: r.headInterval})
 	require.NoError(r, err)
 	defer client.CloseIdleConnections()
-	runner, err := dltbatch.New(r.store(r), client, &dltbatch.Options{Strategy: queuer.Pipelined(16), Observer: seen, Calls: r.calls})
+	runner, err := dltbatch.New(r.newStore(r), client, &dltbatch.Options{Strategy: queuer.Pipelined(16), Observer: seen, Calls: r.calls})
 	require.NoError(r, err)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -465,9 +466,9 @@ func (r *rate) runner(all [][]batch.Batch) time.Duration {
 	limit := time.NewTimer(2 * time.Minute)
 	defer limit.Stop()
 	select {
-	case <-seen.all:
+	case <-seen.done:
 	case <-limit.C:
-		r.Errorf("%d of %d are not committed: %+v\n%s", seen.left.Load(), len(bs), runner.Health(), r.forgotten())
+		r.Errorf("%d of %d are not committed: %+v\n%s", seen.remaining.Load(), len(bs), runner.Health(), r.describeForgotten())
 	}
 	took := time.Since(began)
 	stop()

@@ -34,20 +34,20 @@ func ReadReceipt(b batch.Receipt) (Receipt, error) {
 		return Receipt{}, &batch.InputError{Field: "receipt", Value: batch.Excerpt(b.TransactionID, 80), Want: "a receipt that this package has recorded", Err: err}
 	}
 	return Receipt{
-		Hash: r.hash.String(), Block: r.block.number, BlockHash: r.block.hash.String(), Reverted: r.reverted,
-		GasUsed: r.gasUsed, GasPrice: r.gasPrice, Contract: r.contract,
+		Hash: r.hash.String(), Block: r.block.number, BlockHash: r.block.hash.String(), Reverted: r.isReverted,
+		GasUsed: r.gasUsed, GasPrice: r.gasPrice, Contract: r.contractAddress,
 	}, nil
 }
 
 // receipt is a node's receipt of a transaction, after decoding.
 type receipt struct {
-	hash     evmtx.Hash
-	block    block
-	reverted bool
-	gasUsed  uint64
-	gasPrice *big.Int
-	contract string
-	raw      json.RawMessage
+	hash            evmtx.Hash
+	block           block
+	isReverted      bool
+	gasUsed         uint64
+	gasPrice        *big.Int
+	contractAddress string
+	raw             json.RawMessage
 }
 
 // readReceipt returns the receipt in an answer; nil if the node has none.
@@ -74,7 +74,7 @@ func decodeReceipt(raw []byte) (*receipt, error) {
 	if err := json.Unmarshal(raw, &doc); err != nil {
 		return nil, err
 	}
-	r := &receipt{raw: raw, contract: doc.Contract}
+	r := &receipt{raw: raw, contractAddress: doc.Contract}
 	var ok [2]bool
 	r.hash, ok[0] = evmtx.ParseHash(doc.Hash)
 	r.block.hash, ok[1] = evmtx.ParseHash(doc.BlockHash)
@@ -82,15 +82,15 @@ func decodeReceipt(raw []byte) (*receipt, error) {
 		return nil, errors.New("no hash of the transaction, or of its block")
 	}
 	var err error
-	if r.block.number, err = quantity(doc.Block); err != nil {
+	if r.block.number, err = decodeQuantity(doc.Block); err != nil {
 		return nil, fmt.Errorf("block: %w", err)
 	}
-	status, err := quantity(doc.Status)
+	status, err := decodeQuantity(doc.Status)
 	if err != nil || status > 1 {
 		return nil, fmt.Errorf("the status %.40q is neither executed (0x1) nor reverted (0x0)", doc.Status)
 	}
-	r.reverted = status == 0
-	if r.gasUsed, err = quantity(doc.GasUsed); err != nil {
+	r.isReverted = status == 0
+	if r.gasUsed, err = decodeQuantity(doc.GasUsed); err != nil {
 		return nil, fmt.Errorf("gas: %w", err)
 	}
 	if r.gasPrice = hexBig(doc.GasPrice); r.gasPrice == nil {
@@ -105,8 +105,8 @@ func (r *receipt) reason() string {
 
 // asBatch returns the receipt in the form in which the store records it.
 func (r *receipt) asBatch() batch.Receipt {
-	out := batch.Receipt{TransactionID: r.hash.String(), Valid: !r.reverted}
-	if r.reverted {
+	out := batch.Receipt{TransactionID: r.hash.String(), Valid: !r.isReverted}
+	if r.isReverted {
 		out.Message = r.reason()
 	}
 	out.Data = r.document("logsBloom")

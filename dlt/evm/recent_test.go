@@ -13,165 +13,165 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm"
 )
 
-// following is a node whose blocks follow one another and have lists of transactions.
-type following struct {
-	*script
-	t    *testing.T
-	c    *evm.Client
-	b    batch.Batch
-	head uint64
-	// lists has the blocks' lists of transactions by height, nil for a block without a list. fork
-	// reports whether the block at a height was replaced, or is built on one that was.
-	lists map[uint64]any
-	fork  func(uint64) bool
+// followedChain is a node whose blocks follow one another and have lists of transactions.
+type followedChain struct {
+	*scriptedNode
+	t      *testing.T
+	client *evm.Client
+	batch  batch.Batch
+	head   uint64
+	// txLists has the blocks' lists of transactions by height, nil for a block without a list.
+	// fork reports whether the block at a height was replaced, or is built on one that was.
+	txLists  map[uint64]any
+	isForked func(uint64) bool
 	// receipt and next are answers of the node. pooled is true if the transaction is in the pool.
-	receipt any
-	next    string
-	pooled  bool
+	receipt   any
+	nextNonce string
+	isPooled  bool
 	// The numbers of questions since the last ask.
-	receipts, known, blocks int
+	receiptQuestions, lookupQuestions, blockQuestions int
 }
 
-func (f *following) hash(n uint64) string {
-	if n > 0 && f.fork != nil && f.fork(n) {
+func (f *followedChain) hashAt(n uint64) string {
+	if n > 0 && f.isForked != nil && f.isForked(n) {
 		return fmt.Sprintf("0x%064x", 0xf0f0000+n)
 	}
 	return blockAt(n)["hash"].(string)
 }
 
-func newFollowing(t *testing.T, grace time.Duration) *following {
-	s, url := newScript(t)
-	f := &following{script: s, t: t, b: signed(nil), head: 100, lists: map[uint64]any{}, next: "0x1", pooled: true}
-	s.on("eth_getTransactionReceipt", func([]any) (any, string) { f.receipts++; return f.receipt, "" })
-	s.on("eth_getTransactionByHash", func([]any) (any, string) {
-		if f.known++; !f.pooled {
+func newFollowedChain(t *testing.T, grace time.Duration) *followedChain {
+	s, url := newScriptedNode(t)
+	f := &followedChain{scriptedNode: s, t: t, batch: signedBatch(nil), head: 100, txLists: map[uint64]any{}, nextNonce: "0x1", isPooled: true}
+	s.setAnswer("eth_getTransactionReceipt", func([]any) (any, string) { f.receiptQuestions++; return f.receipt, "" })
+	s.setAnswer("eth_getTransactionByHash", func([]any) (any, string) {
+		if f.lookupQuestions++; !f.isPooled {
 			return nil, ""
 		}
-		return map[string]any{"hash": string(f.b.ID), "blockHash": nil, "nonce": "0x0", "maxFeePerGas": "0x4a817c800"}, ""
+		return map[string]any{"hash": string(f.batch.ID), "blockHash": nil, "nonce": "0x0", "maxFeePerGas": "0x4a817c800"}, ""
 	})
-	s.on("eth_getTransactionCount", func([]any) (any, string) { return f.next, "" })
-	s.on("eth_getBlockByNumber", func(params []any) (any, string) {
+	s.setAnswer("eth_getTransactionCount", func([]any) (any, string) { return f.nextNonce, "" })
+	s.setAnswer("eth_getBlockByNumber", func(params []any) (any, string) {
 		n := f.head
 		if tag := params[0].(string); tag != "latest" {
 			_, err := fmt.Sscanf(tag, "0x%x", &n)
 			require.NoError(t, err)
-			f.blocks += map[bool]int{true: 1}[n > 0]
+			f.blockQuestions += map[bool]int{true: 1}[n > 0]
 		}
 		if n > f.head {
 			return nil, ""
 		}
 		block := blockAt(n)
-		block["hash"] = f.hash(n)
+		block["hash"] = f.hashAt(n)
 		if n > 0 {
-			block["parentHash"] = f.hash(n - 1)
+			block["parentHash"] = f.hashAt(n - 1)
 		}
-		if list, there := f.lists[n]; there {
+		if list, there := f.txLists[n]; there {
 			block["transactions"] = list
 		}
 		return block, ""
 	})
-	f.c = newClient(t, url, &evm.Options{Finality: evm.After(10), Grace: grace})
+	f.client = newTestClient(t, url, &evm.Options{Finality: evm.After(10), Grace: grace})
 	return f
 }
 
-func (f *following) set(change func()) {
+func (f *followedChain) change(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	change()
 }
 
-// ask asks for the status once, and compares the status and the numbers of questions: for
-// receipts, for the transaction, and for blocks.
-func (f *following) ask(want batch.Reported, receipts, known, blocks int) {
+// requireStatus asks for the status once, and compares the status and the numbers of questions:
+// for receipts, for the transaction, and for blocks.
+func (f *followedChain) requireStatus(want batch.Reported, receipts, known, blocks int) {
 	f.t.Helper()
-	f.set(func() { f.receipts, f.known, f.blocks = 0, 0, 0 })
-	assert.Equal(f.t, want, reported(f.t, f.c, f.b))
-	f.set(func() {
-		assert.Equal(f.t, [3]int{receipts, known, blocks}, [3]int{f.receipts, f.known, f.blocks}, "receipts, transactions and blocks that were asked for")
+	f.change(func() { f.receiptQuestions, f.lookupQuestions, f.blockQuestions = 0, 0, 0 })
+	assert.Equal(f.t, want, reportedBy(f.t, f.client, f.batch))
+	f.change(func() {
+		assert.Equal(f.t, [3]int{receipts, known, blocks}, [3]int{f.receiptQuestions, f.lookupQuestions, f.blockQuestions}, "receipts, transactions and blocks that were asked for")
 	})
 }
 
 // A transaction in the pool is not asked for again until a block lists it. Blocks that were not
 // read are asked for, and a listed transaction is asked for by its receipt.
 func TestABlockIsReadForAll(t *testing.T) {
-	f := newFollowing(t, time.Minute)
-	f.ask(batch.ReportedPending, 1, 1, 0)
-	f.ask(batch.ReportedPending, 0, 0, 0)
-	f.set(func() { f.head = 101 })
-	f.ask(batch.ReportedPending, 0, 0, 0)
-	f.set(func() { f.head = 104 })
-	f.ask(batch.ReportedPending, 0, 0, 2)
-	f.set(func() {
-		f.head, f.lists[105], f.receipt = 106, []any{someone, string(f.b.ID)}, receiptIn(f.b.ID, 105, nil)
+	f := newFollowedChain(t, time.Minute)
+	f.requireStatus(batch.ReportedPending, 1, 1, 0)
+	f.requireStatus(batch.ReportedPending, 0, 0, 0)
+	f.change(func() { f.head = 101 })
+	f.requireStatus(batch.ReportedPending, 0, 0, 0)
+	f.change(func() { f.head = 104 })
+	f.requireStatus(batch.ReportedPending, 0, 0, 2)
+	f.change(func() {
+		f.head, f.txLists[105], f.receipt = 106, []any{foreignHash, string(f.batch.ID)}, receiptIn(f.batch.ID, 105, nil)
 	})
-	f.ask(batch.ReportedValid, 1, 0, 1)
-	f.ask(batch.ReportedValid, 0, 0, 0)
-	f.set(func() { f.head = 107 })
-	f.ask(batch.ReportedValid, 0, 0, 0)
-	f.set(func() { f.head = 115 })
-	f.ask(batch.ReportedCommitted, 0, 0, 9) // the blocks between the receipt's block and the head, which link them
-	f.ask(batch.ReportedCommitted, 1, 0, 0)
-	f.set(func() { f.head = 116 })
-	f.ask(batch.ReportedCommitted, 1, 0, 0) // all of these blocks are remembered
+	f.requireStatus(batch.ReportedValid, 1, 0, 1)
+	f.requireStatus(batch.ReportedValid, 0, 0, 0)
+	f.change(func() { f.head = 107 })
+	f.requireStatus(batch.ReportedValid, 0, 0, 0)
+	f.change(func() { f.head = 115 })
+	f.requireStatus(batch.ReportedCommitted, 0, 0, 9) // the blocks between the receipt's block and the head, which link them
+	f.requireStatus(batch.ReportedCommitted, 1, 0, 0)
+	f.change(func() { f.head = 116 })
+	f.requireStatus(batch.ReportedCommitted, 1, 0, 0) // all of these blocks are remembered
 }
 
 // The client's memory of a pool and of lists makes no batch final, and is not used where it does
 // not fit the answers.
-func TestAWordOfThePool(t *testing.T) {
+func TestMemoryOfThePoolEndsNothing(t *testing.T) {
 	const grace = 10 * time.Second // a sighting counts for a second
-	for name, play := range map[string]func(f *following){
-		"a block was replaced": func(f *following) {
-			f.fork = func(n uint64) bool { return n >= 100 }
-			f.pooled = false
-			f.ask(batch.ReportedUnknown, 1, 1, 0)
+	for name, play := range map[string]func(f *followedChain){
+		"a block was replaced": func(f *followedChain) {
+			f.isForked = func(n uint64) bool { return n >= 100 }
+			f.isPooled = false
+			f.requireStatus(batch.ReportedUnknown, 1, 1, 0)
 		},
-		"blocks were replaced": func(f *following) {
-			f.fork = func(n uint64) bool { return n >= 99 }
-			f.head, f.pooled = 101, false
-			f.ask(batch.ReportedUnknown, 1, 1, 0)
+		"blocks were replaced": func(f *followedChain) {
+			f.isForked = func(n uint64) bool { return n >= 99 }
+			f.head, f.isPooled = 101, false
+			f.requireStatus(batch.ReportedUnknown, 1, 1, 0)
 		},
-		"the node lost its last block": func(f *following) {
-			f.head, f.pooled = 99, false
-			f.ask(batch.ReportedUnknown, 1, 1, 0)
+		"the node lost its last block": func(f *followedChain) {
+			f.head, f.isPooled = 99, false
+			f.requireStatus(batch.ReportedUnknown, 1, 1, 0)
 		},
-		"a block has no list": func(f *following) {
-			f.lists[101], f.head, f.pooled = nil, 101, false
-			f.ask(batch.ReportedUnknown, 1, 1, 0)
+		"a block has no list": func(f *followedChain) {
+			f.txLists[101], f.head, f.isPooled = nil, 101, false
+			f.requireStatus(batch.ReportedUnknown, 1, 1, 0)
 		},
-		"a block has a list of no hashes": func(f *following) {
-			f.lists[101], f.head, f.pooled = []any{"0x1"}, 101, false
-			f.ask(batch.ReportedUnknown, 1, 1, 0)
+		"a block has a list of no hashes": func(f *followedChain) {
+			f.txLists[101], f.head, f.isPooled = []any{"0x1"}, 101, false
+			f.requireStatus(batch.ReportedUnknown, 1, 1, 0)
 		},
-		"too many blocks were not read": func(f *following) {
-			f.head, f.pooled = 200, false
-			f.ask(batch.ReportedUnknown, 1, 1, 0)
+		"too many blocks were not read": func(f *followedChain) {
+			f.head, f.isPooled = 200, false
+			f.requireStatus(batch.ReportedUnknown, 1, 1, 0)
 		},
-		"a list leaves it out": func(f *following) {
-			f.head, f.receipt = 101, receiptIn(f.b.ID, 101, nil)
-			f.ask(batch.ReportedPending, 0, 0, 0)
+		"a list leaves it out": func(f *followedChain) {
+			f.head, f.receipt = 101, receiptIn(f.batch.ID, 101, nil)
+			f.requireStatus(batch.ReportedPending, 0, 0, 0)
 			time.Sleep(grace / 10)
-			f.ask(batch.ReportedValid, 1, 0, 0)
+			f.requireStatus(batch.ReportedValid, 1, 0, 0)
 		},
-		"a pool forgets it": func(f *following) {
-			f.pooled = false
-			f.ask(batch.ReportedPending, 0, 0, 0)
+		"a pool forgets it": func(f *followedChain) {
+			f.isPooled = false
+			f.requireStatus(batch.ReportedPending, 0, 0, 0)
 			time.Sleep(grace / 10)
-			f.ask(batch.ReportedUnknown, 1, 1, 0)
+			f.requireStatus(batch.ReportedUnknown, 1, 1, 0)
 		},
-		"listed, and no receipt": func(f *following) {
-			f.head, f.lists[101] = 101, []any{string(f.b.ID)}
-			f.ask(0, 1, 0, 0)
-			f.ask(batch.ReportedPending, 1, 1, 0)
+		"listed, and no receipt": func(f *followedChain) {
+			f.head, f.txLists[101] = 101, []any{string(f.batch.ID)}
+			f.requireStatus(0, 1, 0, 0)
+			f.requireStatus(batch.ReportedPending, 1, 1, 0)
 		},
-		"listed, and the receipt is of another block": func(f *following) {
-			f.head, f.lists[101], f.receipt = 111, []any{string(f.b.ID)}, receiptIn(f.b.ID, 101, map[string]any{"blockHash": someone})
-			f.ask(0, 1, 0, 10)
+		"listed, and the receipt is of another block": func(f *followedChain) {
+			f.head, f.txLists[101], f.receipt = 111, []any{string(f.batch.ID)}, receiptIn(f.batch.ID, 101, map[string]any{"blockHash": foreignHash})
+			f.requireStatus(0, 1, 0, 10)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFollowing(t, grace)
-			f.ask(batch.ReportedPending, 1, 1, 0)
+			f := newFollowedChain(t, grace)
+			f.requireStatus(batch.ReportedPending, 1, 1, 0)
 			play(f)
 		})
 	}
@@ -179,32 +179,32 @@ func TestAWordOfThePool(t *testing.T) {
 
 // A node may show a transaction in its pool although its last block has it already.
 func TestThePoolShowsWhatTheLastBlockHas(t *testing.T) {
-	f := newFollowing(t, time.Minute)
-	f.set(func() { f.lists[100] = []any{string(f.b.ID)} })
-	f.ask(batch.ReportedPending, 1, 1, 0)
-	f.set(func() { f.receipt = receiptIn(f.b.ID, 100, nil) })
-	f.ask(batch.ReportedValid, 1, 0, 0)
+	f := newFollowedChain(t, time.Minute)
+	f.change(func() { f.txLists[100] = []any{string(f.batch.ID)} })
+	f.requireStatus(batch.ReportedPending, 1, 1, 0)
+	f.change(func() { f.receipt = receiptIn(f.batch.ID, 100, nil) })
+	f.requireStatus(batch.ReportedValid, 1, 0, 0)
 }
 
 // A transaction that waits behind a gap, or that the node holds back, is asked about each time,
 // since the reason may be gone.
 func TestWhatThePoolCannotMineIsAskedAboutEachTime(t *testing.T) {
-	f := newFollowing(t, time.Minute)
-	f.set(func() { f.next = "0x0" })
-	f.ask(batch.ReportedPending, 1, 1, 0)
-	f.ask(batch.ReportedPending, 1, 1, 0)
+	f := newFollowedChain(t, time.Minute)
+	f.change(func() { f.nextNonce = "0x0" })
+	f.requireStatus(batch.ReportedPending, 1, 1, 0)
+	f.requireStatus(batch.ReportedPending, 1, 1, 0)
 }
 
 // A node that has just accepted a transaction has it in its pool. "Already known" says less: the
 // node may have executed the transaction long ago.
-func TestAnAcceptanceIsAWordOfThePool(t *testing.T) {
-	f := newFollowing(t, time.Minute)
-	f.set(func() { f.pooled = false })
-	f.ask(batch.ReportedUnknown, 1, 1, 0)
-	f.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, "already known" })
-	require.ErrorIs(t, f.c.Submit(t.Context(), attempt(f.b, 1)), dlt.ErrDoubt, "the node shows no such transaction")
-	f.ask(batch.ReportedUnknown, 1, 1, 0)
-	f.on("eth_sendRawTransaction", func([]any) (any, string) { return string(f.b.ID), "" })
-	require.NoError(t, f.c.Submit(t.Context(), attempt(f.b, 1)))
-	f.ask(batch.ReportedPending, 0, 0, 0)
+func TestAnAcceptedTransactionCountsAsPooled(t *testing.T) {
+	f := newFollowedChain(t, time.Minute)
+	f.change(func() { f.isPooled = false })
+	f.requireStatus(batch.ReportedUnknown, 1, 1, 0)
+	f.setAnswer("eth_sendRawTransaction", func([]any) (any, string) { return nil, "already known" })
+	require.ErrorIs(t, f.client.Submit(t.Context(), attempt(f.batch, 1)), dlt.ErrDoubt, "the node shows no such transaction")
+	f.requireStatus(batch.ReportedUnknown, 1, 1, 0)
+	f.setAnswer("eth_sendRawTransaction", func([]any) (any, string) { return string(f.batch.ID), "" })
+	require.NoError(t, f.client.Submit(t.Context(), attempt(f.batch, 1)))
+	f.requireStatus(batch.ReportedPending, 0, 0, 0)
 }

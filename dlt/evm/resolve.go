@@ -21,7 +21,7 @@ const opResolve = "resolve"
 func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 	p, err := c.readPayload(d.Key, d.Payload)
 	if err != nil {
-		return dlt.CannotTell, &dlt.Error{Op: opResolve, Kind: dlt.ErrRejected, Message: c.show(err.Error())}
+		return dlt.CannotTell, &dlt.Error{Op: opResolve, Kind: dlt.ErrRejected, Message: c.shownText(err.Error())}
 	}
 	late := ctx.Err() != nil
 	for _, e := range c.endpointsInTurn() {
@@ -102,7 +102,7 @@ func (c *Client) findUse(ctx context.Context, op string, e *endpoint, sender evm
 		return nonceUse{}, err
 	}
 	c.highestDeep.update(v, false)
-	f := nonceUseFinder{Client: c, op: op, endpoint: e, sender: sender, nonce: nonce, ours: ours}
+	f := nonceUseFinder{Client: c, op: op, endpoint: e, sender: sender, nonce: nonce, ownHashes: ours}
 	count, err := f.nextNonceAt(ctx, v.deep.number)
 	switch {
 	case err != nil:

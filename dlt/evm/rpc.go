@@ -181,7 +181,7 @@ func arrayError(err *rpcError) error {
 func (c *Client) questionError(op string, resp *http.Response, cancel context.CancelFunc, n int) error {
 	b, _ := wire.ReadShortBody(resp.Body, cancel)
 	message, is := readError(b)
-	err := &dlt.Error{Op: op, StatusCode: resp.StatusCode, Message: c.show(message), Kind: dlt.ErrDoubt}
+	err := &dlt.Error{Op: op, StatusCode: resp.StatusCode, Message: c.shownText(message), Kind: dlt.ErrDoubt}
 	switch s := resp.StatusCode; {
 	case s == http.StatusRequestEntityTooLarge && n > 1:
 		return errArrayRefused
@@ -255,4 +255,4 @@ func (c *Client) post(ctx context.Context, op string, e *endpoint, body io.Reade
 }
 
 // shownError returns the text of an error, shortened and without possible secrets.
-func (c *Client) shownError(err error) error { return redact.ShownError(err, c.show) }
+func (c *Client) shownError(err error) error { return redact.ShownError(err, c.shownText) }

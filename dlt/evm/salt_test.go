@@ -15,8 +15,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// prepared returns an attempt with the bytes that a client has prepared for it.
-func (s *stage) prepared(c *evm.SigningClient, b batch.Batch) batch.Attempt {
+// prepare returns an attempt with the bytes that a client has prepared for it.
+func (s *testChain) prepare(c *evm.SigningClient, b batch.Batch) batch.Attempt {
 	a := batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}
 	var err error
 	for range 10 { // the backend that answers may be behind
@@ -28,10 +28,10 @@ func (s *stage) prepared(c *evm.SigningClient, b batch.Batch) batch.Attempt {
 	return a
 }
 
-// reported returns a batch's status as a new process sees it.
-func (s *stage) reported(a batch.Attempt, signer evm.Signer) (st batch.Status) {
+// statusOf returns a batch's status as a new process sees it.
+func (s *testChain) statusOf(a batch.Attempt, signer evm.Signer) (st batch.Status) {
 	for range 10 {
-		all, err := s.signing(afterTwo(), signer).BatchStatuses(context.Background(), a.Service, []batch.Attempt{a})
+		all, err := s.newSigningClient(finalAfterTwoBlocks(), signer).BatchStatuses(context.Background(), a.Service, []batch.Attempt{a})
 		require.NoError(s, err)
 		if len(all) == 1 {
 			st = all[0]
@@ -46,31 +46,31 @@ func (s *stage) reported(a batch.Attempt, signer evm.Signer) (st batch.Status) {
 // Two batches have the same intent. A process whose node stands still gives the second one the
 // nonce of the first, at the same price: they are still two different transactions. The second
 // batch is void, gets its own nonce, and is paid, too.
-func equalIntents(s *stage) {
+func equalIntents(s *testChain) {
 	s.mine(4)
 	to := evmtest.Dev(9).Address()
 	for name, i := range map[string]evm.Intent{
 		"gas of its own": {To: to, Value: big.NewInt(10), Gas: 21000},
 		"estimated":      {To: to, Value: big.NewInt(10)},
 	} {
-		from := s.account()
-		keys := s.keys(from)
-		first, second := s.intentTo(from, i), s.intentTo(from, i)
+		from := s.newAccount()
+		keys := s.newKeySigner(from)
+		first, second := s.newIntentOf(from, i), s.newIntentOf(from, i)
 		require.Equal(s, first.Payload, second.Payload)
-		here, there := s.signing(afterTwo(), keys), s.signing(afterTwo(), keys)
+		here, there := s.newSigningClient(finalAfterTwoBlocks(), keys), s.newSigningClient(finalAfterTwoBlocks(), keys)
 		// The second process prepares now: a node that stands still would give it the same answers
 		// later.
-		x, y := s.prepared(here, first), s.prepared(there, second)
+		x, y := s.prepare(here, first), s.prepare(there, second)
 		require.NoError(s, here.Submit(context.Background(), x))
 		s.mine(6)
-		assert.Equal(s, batch.ReportedCommitted, s.reported(x, keys).Reported, name)
-		require.Equal(s, batch.ReportedVoid, s.reported(y, keys).Reported, "%s: the receipt is the other's", name)
-		y = s.prepared(here, second)
+		assert.Equal(s, batch.ReportedCommitted, s.statusOf(x, keys).Reported, name)
+		require.Equal(s, batch.ReportedVoid, s.statusOf(y, keys).Reported, "%s: the receipt is the other's", name)
+		y = s.prepare(here, second)
 		require.NoError(s, here.Submit(context.Background(), y))
 		s.mine(6)
-		st := s.reported(y, keys)
+		st := s.statusOf(y, keys)
 		assert.Equal(s, batch.ReportedCommitted, st.Reported, name)
-		assert.Equal(s, []int64{10, 10}, s.paid(from), name)
+		assert.Equal(s, []int64{10, 10}, s.valuesPaid(from), name)
 	}
 }
 
@@ -80,28 +80,28 @@ func TestSaltStaysWithinLimits(t *testing.T) {
 	tier.Plain(t)
 	gwei := func(n int64) *big.Int { return new(big.Int).Mul(big.NewInt(n), big.NewInt(1e9)) }
 	for name, c := range map[string]struct {
-		base   *big.Int
-		limit  *big.Int
-		fee    evm.Fee
-		gas    uint64
-		differ bool
+		base         *big.Int
+		limit        *big.Int
+		fee          evm.Fee
+		gas          uint64
+		areDifferent bool
 	}{
-		"usual fees":                  {base: gwei(1), fee: evm.Fee{Tip: gwei(1), FeeCap: gwei(3)}, gas: 21000, differ: true},
-		"the limit lowers them":       {base: gwei(3), limit: gwei(5), fee: evm.Fee{Tip: gwei(3), FeeCap: gwei(9)}, gas: 21000, differ: true},
+		"usual fees":                  {base: gwei(1), fee: evm.Fee{Tip: gwei(1), FeeCap: gwei(3)}, gas: 21000, areDifferent: true},
+		"the limit lowers them":       {base: gwei(3), limit: gwei(5), fee: evm.Fee{Tip: gwei(3), FeeCap: gwei(9)}, gas: 21000, areDifferent: true},
 		"no reserve":                  {base: gwei(1), fee: evm.Fee{Tip: gwei(1), FeeCap: gwei(2)}, gas: 21000},
 		"less than the base fee":      {base: gwei(4), fee: evm.Fee{Tip: gwei(1), FeeCap: gwei(3)}, gas: 21000},
 		"no fees, gas of its own":     {base: new(big.Int), fee: evm.Fee{Tip: new(big.Int), FeeCap: new(big.Int)}, gas: 21000},
-		"no fees, estimated":          {base: new(big.Int), fee: evm.Fee{Tip: new(big.Int), FeeCap: new(big.Int)}, differ: true},
-		"usual fees, estimated":       {base: gwei(1), fee: evm.Fee{Tip: gwei(1), FeeCap: gwei(3)}, differ: true},
-		"next to no fees, estimated":  {base: big.NewInt(7), fee: evm.Fee{Tip: new(big.Int), FeeCap: big.NewInt(14)}, differ: true},
+		"no fees, estimated":          {base: new(big.Int), fee: evm.Fee{Tip: new(big.Int), FeeCap: new(big.Int)}, areDifferent: true},
+		"usual fees, estimated":       {base: gwei(1), fee: evm.Fee{Tip: gwei(1), FeeCap: gwei(3)}, areDifferent: true},
+		"next to no fees, estimated":  {base: big.NewInt(7), fee: evm.Fee{Tip: new(big.Int), FeeCap: big.NewInt(14)}, areDifferent: true},
 		"only a tip, gas of its own":  {base: new(big.Int), fee: evm.Fee{Tip: gwei(1), FeeCap: gwei(1)}, gas: 21000},
-		"a high cap, gas of its own":  {base: new(big.Int), fee: evm.Fee{Tip: gwei(1), FeeCap: gwei(2)}, gas: 21000, differ: true},
+		"a high cap, gas of its own":  {base: new(big.Int), fee: evm.Fee{Tip: gwei(1), FeeCap: gwei(2)}, gas: 21000, areDifferent: true},
 		"the least that fees can buy": {base: big.NewInt(1), fee: evm.Fee{Tip: new(big.Int), FeeCap: big.NewInt(1)}, gas: 21000},
 	} {
 		t.Run(name, func(t *testing.T) {
-			node, url := newScript(t)
-			priced(node, c.base, 30_000_000)
-			node.on("eth_estimateGas", func([]any) (any, string) { return "0x5208", "" })
+			node, url := newScriptedNode(t)
+			setBaseFee(node, c.base, 30_000_000)
+			node.setAnswer("eth_estimateGas", func([]any) (any, string) { return "0x5208", "" })
 			signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())
 			require.NoError(t, err)
 			client, err := evm.NewSigner(url, 1337, signer, &evm.SignerOptions{
@@ -147,7 +147,7 @@ func TestSaltStaysWithinLimits(t *testing.T) {
 					assert.True(t, gas >= 21000 && gas < 21000+1<<16, "%d", gas)
 				}
 			}
-			if c.differ {
+			if c.areDifferent {
 				assert.Greater(t, len(hashes), batches-2)
 			} else {
 				assert.Len(t, hashes, 1, "there is no room")
@@ -158,8 +158,8 @@ func TestSaltStaysWithinLimits(t *testing.T) {
 
 // The salt never lowers the fees of a replacement below what a node asks for.
 func TestSaltLeavesReplacementsAlone(t *testing.T) {
-	node, url := newScript(t)
-	priced(node, big.NewInt(1), 0)
+	node, url := newScriptedNode(t)
+	setBaseFee(node, big.NewInt(1), 0)
 	signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())
 	require.NoError(t, err)
 	eighth := func(v *big.Int) *big.Int {
@@ -176,8 +176,8 @@ func TestSaltLeavesReplacementsAlone(t *testing.T) {
 		a := attempt(intentOf(t, n, evm.Intent{To: evmtest.Dev(9).Address(), Gas: 21000}), 1)
 		a.Prepared, err = client.Prepare(t.Context(), a)
 		require.NoError(t, err)
-		node.on("eth_getTransactionByHash", func([]any) (any, string) { return map[string]any{"blockHash": nil}, "" })
-		later := newer(node, 200)
+		node.setAnswer("eth_getTransactionByHash", func([]any) (any, string) { return map[string]any{"blockHash": nil}, "" })
+		later := setLastBlock(node, 200)
 		kept, err := client.Prepare(t.Context(), a)
 		later()
 		require.NoError(t, err)
@@ -191,9 +191,9 @@ func TestSaltLeavesReplacementsAlone(t *testing.T) {
 // Fees may change the numbers of its Market, as its documentation says: neither the salt nor the
 // least fees of a replacement change.
 func TestFeesMayChangeTheNumbersOfTheMarket(t *testing.T) {
-	node, url := newScript(t)
-	priced(node, big.NewInt(30e9), 0)
-	node.on("eth_maxPriorityFeePerGas", func([]any) (any, string) { return "0x3b9aca00", "" })
+	node, url := newScriptedNode(t)
+	setBaseFee(node, big.NewInt(30e9), 0)
+	node.setAnswer("eth_maxPriorityFeePerGas", func([]any) (any, string) { return "0x3b9aca00", "" })
 	signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())
 	require.NoError(t, err)
 	client, err := evm.NewSigner(url, 1337, signer, &evm.SignerOptions{Fees: func(_ context.Context, m evm.Market) (evm.Fee, error) {
@@ -214,10 +214,10 @@ func TestFeesMayChangeTheNumbersOfTheMarket(t *testing.T) {
 		_, before, hashes, err := evm.Slot(a.Prepared)
 		require.NoError(t, err)
 		seen[hashes[0]] = true
-		node.on("eth_getTransactionByHash", func([]any) (any, string) {
+		node.setAnswer("eth_getTransactionByHash", func([]any) (any, string) {
 			return map[string]any{"hash": hashes[0], "blockHash": nil, "nonce": "0x0"}, ""
 		})
-		later := newer(node, 200)
+		later := setLastBlock(node, 200)
 		a.Prepared, err = client.Prepare(t.Context(), a)
 		later()
 		require.NoError(t, err)
@@ -230,24 +230,24 @@ func TestFeesMayChangeTheNumbersOfTheMarket(t *testing.T) {
 	assert.Len(t, seen, 5, "five batches, and so many transactions")
 }
 
-// newer makes the block with this number the last one, until back is called.
-func newer(s *script, number uint64) (back func()) {
+// setLastBlock makes the block with this number the last one, until back is called.
+func setLastBlock(s *scriptedNode, number uint64) (back func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.byName["eth_getBlockByNumber"]
-	s.byName["eth_getBlockByNumber"] = func(params []any) (any, string) {
+	before := s.answersByMethod["eth_getBlockByNumber"]
+	s.answersByMethod["eth_getBlockByNumber"] = func(params []any) (any, string) {
 		if params[0] == "latest" {
 			return before([]any{hexNumber(number)})
 		}
 		return before(params)
 	}
-	return func() { s.on("eth_getBlockByNumber", before) }
+	return func() { s.setAnswer("eth_getBlockByNumber", before) }
 }
 
 // The gas that is added to an estimate stays below the block's limit and the chain's limit for a
 // transaction, if the estimate itself does.
 func TestGasStaysBelowTheBlocksLimit(t *testing.T) {
-	node, url := newScript(t)
+	node, url := newScriptedNode(t)
 	signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())
 	require.NoError(t, err)
 	c, err := evm.NewSigner(url, 1337, signer, nil)
@@ -263,8 +263,8 @@ func TestGasStaysBelowTheBlocksLimit(t *testing.T) {
 		{130_000, 120_000, 162_500, 162_500 + 1<<12 - 1}, // an estimate above the limit is kept
 		{100_000, 0, 125_000, 125_000 + 1<<12 - 1},       // the block names no limit
 	} {
-		node.on("eth_estimateGas", func([]any) (any, string) { return hexNumber(x.estimate), "" })
-		priced(node, big.NewInt(1e9), x.limit)
+		node.setAnswer("eth_estimateGas", func([]any) (any, string) { return hexNumber(x.estimate), "" })
+		setBaseFee(node, big.NewInt(1e9), x.limit)
 		for n := range 5 {
 			b := intentOf(t, n, evm.Intent{To: evmtest.Dev(9).Address()})
 			kept, err := c.Prepare(t.Context(), attempt(b, 1))
@@ -278,12 +278,12 @@ func TestGasStaysBelowTheBlocksLimit(t *testing.T) {
 
 func hexNumber(n uint64) string { return "0x" + strconv.FormatUint(n, 16) }
 
-// priced gives all blocks of a script a base fee and, unless limit is 0, a gas limit.
-func priced(s *script, base *big.Int, limit uint64) {
+// setBaseFee gives all blocks of a script a base fee and, unless limit is 0, a gas limit.
+func setBaseFee(s *scriptedNode, base *big.Int, limit uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	blocks := s.byName["eth_getBlockByNumber"]
-	s.byName["eth_getBlockByNumber"] = func(params []any) (any, string) {
+	blocks := s.answersByMethod["eth_getBlockByNumber"]
+	s.answersByMethod["eth_getBlockByNumber"] = func(params []any) (any, string) {
 		b, _ := blocks(params)
 		block := b.(map[string]any)
 		block["baseFeePerGas"] = "0x" + base.Text(16)

@@ -174,7 +174,7 @@ func (c *SigningClient) sign(ctx context.Context, p *preparation, nonce, gas uin
 		return entry{height: p.head.number, fee: fee, sig: sig, hash: tx.Hash()}, nil
 	})
 	if err != nil {
-		return entry{}, &dlt.Error{Op: opPrepare, Kind: dlt.ErrNotYet, Message: c.client.show("nothing is signed: " + err.Error())}
+		return entry{}, &dlt.Error{Op: opPrepare, Kind: dlt.ErrNotYet, Message: c.client.shownText("nothing is signed: " + err.Error())}
 	}
 	return e, nil
 }

@@ -79,11 +79,11 @@ func TestSignerThatFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
-				from, other := s.account(), s.account()
-				good := s.keys(from, other, evmtest.Dev(2))
+				s := newSimulatedChain(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
+				from, other := s.newAccount(), s.newAccount()
+				good := s.newKeySigner(from, other, evmtest.Dev(2))
 				var works atomic.Bool
-				o := afterTwo()
+				o := finalAfterTwoBlocks()
 				if c.fees != nil {
 					o.Fees = func(ctx context.Context, m evm.Market) (evm.Fee, error) {
 						if m.Account == other.Address() || works.Load() {
@@ -92,27 +92,27 @@ func TestSignerThatFails(t *testing.T) {
 						return c.fees(ctx, m)
 					}
 				}
-				k := &slots{}
+				k := &slotRecorder{}
 				never = make(chan struct{})
-				p := s.runLedger(memory.New(), seeing(s.signing(o, signerFunc(func(ctx context.Context, account string, tx evm.Unsigned) ([65]byte, error) {
+				p := s.startRunnerOf(memory.New(), withSlotRecorder(s.newSigningClient(o, signerFunc(func(ctx context.Context, account string, tx evm.Unsigned) ([65]byte, error) {
 					if c.sign == nil || account == other.Address() || works.Load() {
 						return good.Sign(ctx, account, tx)
 					}
 					return c.sign(good, ctx, account, tx)
 				})), k), queuer.Serial())
-				b, goes := s.intent(from, 10), s.intent(other, 20)
+				b, goes := s.newIntent(from, 10), s.newIntent(other, 20)
 				p.add(b, goes)
 				p.mineUntil(goes, batch.Committed)
-				p.stays(b, 120, batch.Pending, batch.Rejected)
+				p.requireNeverInState(b, 120, batch.Pending, batch.Rejected)
 				rec := p.record(b)
 				require.NotNil(t, rec.Error)
 				assert.Equal(t, batch.KindNotYet, rec.Error.Kind)
 				assert.ErrorContains(t, rec.Error, c.says)
-				assert.Empty(t, k.all(b))
+				assert.Empty(t, k.preparedOf(b))
 				works.Store(true)
 				close(never)
 				p.mineUntil(b, batch.Committed)
-				assert.Equal(t, []int64{10}, s.paid(from))
+				assert.Equal(t, []int64{10}, s.valuesPaid(from))
 			})
 		})
 	}
@@ -121,17 +121,17 @@ func TestSignerThatFails(t *testing.T) {
 // A signer that ignores its context holds up neither the call nor other accounts.
 func TestASignerThatHangsHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
-		from, other := s.account(), s.account()
-		good, never := s.keys(from, other), make(chan struct{})
-		c := s.signing(afterTwo(), signerFunc(func(ctx context.Context, account string, tx evm.Unsigned) ([65]byte, error) {
+		s := newSimulatedChain(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
+		from, other := s.newAccount(), s.newAccount()
+		good, never := s.newKeySigner(from, other), make(chan struct{})
+		c := s.newSigningClient(finalAfterTwoBlocks(), signerFunc(func(ctx context.Context, account string, tx evm.Unsigned) ([65]byte, error) {
 			if account == from.Address() {
 				<-never
 			}
 			return good.Sign(ctx, account, tx)
 		}))
 		prepare := func(a evmtest.Account) (time.Duration, error) {
-			b, since := s.intent(a, 10), time.Now()
+			b, since := s.newIntent(a, 10), time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			_, err := c.Prepare(ctx, batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload})
@@ -156,11 +156,11 @@ func TestASignerThatHangsHoldsUpNobody(t *testing.T) {
 // the order, as with many services.
 func TestSignerOfAService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
-		from := s.account()
-		good := s.keys(from)
+		s := newSimulatedChain(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
+		from := s.newAccount()
+		good := s.newKeySigner(from)
 		signs := 0
-		p := s.runLedger(memory.New(), s.signing(afterTwo(), signerFunc(func(ctx context.Context, account string, tx evm.Unsigned) ([65]byte, error) {
+		p := s.startRunnerOf(memory.New(), s.newSigningClient(finalAfterTwoBlocks(), signerFunc(func(ctx context.Context, account string, tx evm.Unsigned) ([65]byte, error) {
 			sig, err := good.Sign(ctx, account, tx)
 			if signs++; signs%2 == 1 { // s is in the upper half
 				var v secp256k1.ModNScalar
@@ -177,31 +177,31 @@ func TestSignerOfAService(t *testing.T) {
 			return sig, err
 		})), queuer.Serial())
 		for i := range int64(4) {
-			b := s.intent(from, 10+i)
+			b := s.newIntent(from, 10+i)
 			p.add(b)
 			p.mineUntil(b, batch.Committed)
 		}
-		assert.Equal(t, []int64{10, 11, 12, 13}, s.paid(from))
+		assert.Equal(t, []int64{10, 11, 12, 13}, s.valuesPaid(from))
 		assert.Equal(t, 4, signs)
 	})
 }
 
 // After a thousand failed preparations the next nonce is still the chain's. (OpenZeppelin 818 kept
 // its own counter, which never went down.)
-func TestNoCounterToDrift(t *testing.T) {
+func TestNoncesNeedNoCounter(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
-		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
-		from := s.account()
-		good, fails := s.keys(from), 0
-		c := s.signing(afterTwo(), signerFunc(func(ctx context.Context, account string, tx evm.Unsigned) ([65]byte, error) {
+		s := newSimulatedChain(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
+		from := s.newAccount()
+		good, fails := s.newKeySigner(from), 0
+		c := s.newSigningClient(finalAfterTwoBlocks(), signerFunc(func(ctx context.Context, account string, tx evm.Unsigned) ([65]byte, error) {
 			assert.Zero(t, tx.Nonce)
 			if fails++; fails <= 1000 {
 				return [65]byte{}, errors.New("not now")
 			}
 			return good.Sign(ctx, account, tx)
 		}))
-		b := s.intent(from, 10)
+		b := s.newIntent(from, 10)
 		a := batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}
 		for range 1000 {
 			_, err := c.Prepare(t.Context(), a)
@@ -214,7 +214,7 @@ func TestNoCounterToDrift(t *testing.T) {
 			require.NoError(t, err)
 			assert.Zero(t, nonce)
 		}
-		_, pending := s.nonce(from)
+		_, pending := s.nextNonces(from)
 		assert.Zero(t, pending, "nothing was posted")
 	})
 }
@@ -223,10 +223,10 @@ func TestNoCounterToDrift(t *testing.T) {
 // no batch void.
 func TestOnlyWhatIsKeptIsPosted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
-		from := s.account()
-		c := s.signing(afterTwo(), s.keys(from))
-		b, other := s.intent(from, 10), s.intent(from, 11)
+		s := newSimulatedChain(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
+		from := s.newAccount()
+		c := s.newSigningClient(finalAfterTwoBlocks(), s.newKeySigner(from))
+		b, other := s.newIntent(from, 10), s.newIntent(from, 11)
 		kept, err := c.Prepare(t.Context(), batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload})
 		require.NoError(t, err)
 		for name, bad := range map[string]batch.Attempt{
@@ -244,7 +244,7 @@ func TestOnlyWhatIsKeptIsPosted(t *testing.T) {
 				require.ErrorContains(t, err, bad.Key.String(), name)
 			}
 		}
-		_, pending := s.nonce(from)
+		_, pending := s.nextNonces(from)
 		assert.Zero(t, pending)
 		for name, prepared := range map[string][]byte{"cut": kept[:len(kept)-1], "of a later kind": append([]byte{2}, kept[1:]...)} {
 			st, err := c.BatchStatuses(t.Context(), b.Service, []batch.Attempt{{Key: b.Key(), Prepared: prepared}})
@@ -259,13 +259,13 @@ func TestOnlyWhatIsKeptIsPosted(t *testing.T) {
 
 // The prepared bytes of one batch cannot be read, for example because a later version wrote them:
 // its lane waits, and the reason is reported. No other lane waits.
-func TestKeptBytesThatNobodyReadsHoldUpOneLane(t *testing.T) {
+func TestUnreadableKeptBytesHoldUpOneLane(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
-		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
-		from, other := s.account(), s.account()
+		s := newSimulatedChain(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
+		from, other := s.newAccount(), s.newAccount()
 		s.mine(4)
-		st, bad := memory.New(), s.intent(from, 10)
+		st, bad := memory.New(), s.newIntent(from, 10)
 		require.NoError(t, st.Add(t.Context(), bad))
 		claimed, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{bad.Service}, Limit: 1, Window: 1, TTL: time.Second, Instance: "later"},
 			func(batch.Lane) []batch.Run { return []batch.Run{{0}} })
@@ -275,9 +275,9 @@ func TestKeptBytesThatNobodyReadsHoldUpOneLane(t *testing.T) {
 		require.NoError(t, err)
 		_, err = st.Record(t.Context(), []store.Outcome{{Ref: claim.Ref, Version: claim.Version, By: batch.BySubmitter, Finding: store.Failed, Attempt: 1}})
 		require.NoError(t, err)
-		p := s.runLedger(st, s.signing(afterTwo(), s.keys(from, other)), queuer.Serial())
+		p := s.startRunnerOf(st, s.newSigningClient(finalAfterTwoBlocks(), s.newKeySigner(from, other)), queuer.Serial())
 		for i := range 5 {
-			good := s.intent(other, int64(20+i))
+			good := s.newIntent(other, int64(20+i))
 			p.add(good)
 			p.mineUntil(good, batch.Committed)
 		}
@@ -288,8 +288,8 @@ func TestKeptBytesThatNobodyReadsHoldUpOneLane(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		assert.Contains(t, p.record(bad).Decision, "batch "+bad.Key().String()+": the kept bytes are no slot")
-		assert.Empty(t, p.seen.of(batch.EventPaused))
-		assert.Empty(t, s.paid(from))
+		assert.Empty(t, p.events.ofKind(batch.EventPaused))
+		assert.Empty(t, s.valuesPaid(from))
 	})
 }
 
@@ -297,11 +297,11 @@ func TestKeptBytesThatNobodyReadsHoldUpOneLane(t *testing.T) {
 // not deep is not enough.
 func TestVoidOnlyOnProof(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
-		from := s.account()
+		s := newSimulatedChain(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
+		from := s.newAccount()
 		s.mine(4)
-		c := s.signing(evm.SignerOptions{Options: evm.Options{Finality: evm.After(3)}}, s.keys(from))
-		b := s.intent(from, 10)
+		c := s.newSigningClient(evm.SignerOptions{Options: evm.Options{Finality: evm.After(3)}}, s.newKeySigner(from))
+		b := s.newIntent(from, 10)
 		kept, err := c.Prepare(t.Context(), batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload})
 		require.NoError(t, err)
 		is := func(want batch.Reported) string {
@@ -313,8 +313,8 @@ func TestVoidOnlyOnProof(t *testing.T) {
 			return st[0].Message
 		}
 		is(batch.ReportedUnknown)
-		theirs := s.pay(from, 0, 99)
-		s.foreign(theirs)
+		theirs := s.newPayment(from, 0, 99)
+		s.sendForeign(theirs)
 		is(batch.ReportedUnknown)
 		s.mine(1)
 		is(batch.ReportedUnknown)
@@ -325,10 +325,10 @@ func TestVoidOnlyOnProof(t *testing.T) {
 	})
 }
 
-// slotOf returns a prepared attempt of an intent of the first account, on a script whose last
-// block is 100.
-func slotOf(t *testing.T, node *script, url string, o *evm.SignerOptions) (c *evm.SigningClient, a batch.Attempt, hash string) {
-	priced(node, big.NewInt(1e9), 0)
+// preparedIntent returns a prepared attempt of an intent of the first account, on a script whose
+// last block is 100.
+func preparedIntent(t *testing.T, node *scriptedNode, url string, o *evm.SignerOptions) (c *evm.SigningClient, a batch.Attempt, hash string) {
+	setBaseFee(node, big.NewInt(1e9), 0)
 	signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())
 	require.NoError(t, err)
 	c, err = evm.NewSigner(url, 1337, signer, o)
@@ -351,12 +351,12 @@ func TestStalledAfterSoManyBlocks(t *testing.T) {
 		{3, 100, batch.ReportedPending}, {3, 102, batch.ReportedPending}, {3, 103, batch.ReportedStalled}, {3, 95, batch.ReportedPending},
 		{math.MaxUint64, 100, batch.ReportedPending}, {math.MaxUint64 - 99, 5000, batch.ReportedPending}, {math.MaxUint64, math.MaxUint64 - 1, batch.ReportedPending},
 	} {
-		node, url := newScript(t)
-		c, a, hash := slotOf(t, node, url, &evm.SignerOptions{Options: evm.Options{BumpAfter: x.after}})
-		node.on("eth_getTransactionByHash", func([]any) (any, string) {
+		node, url := newScriptedNode(t)
+		c, a, hash := preparedIntent(t, node, url, &evm.SignerOptions{Options: evm.Options{BumpAfter: x.after}})
+		node.setAnswer("eth_getTransactionByHash", func([]any) (any, string) {
 			return map[string]any{"hash": hash, "blockHash": nil, "nonce": "0x0"}, ""
 		})
-		back := newer(node, x.head)
+		back := setLastBlock(node, x.head)
 		st, err := c.BatchStatuses(t.Context(), a.Service, []batch.Attempt{a})
 		require.NoError(t, err)
 		require.Len(t, st, 1)
@@ -375,12 +375,12 @@ func TestVoidWithoutState(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
 		var blocks, most atomic.Int64
-		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
-		from, other := s.account(), s.account()
+		s := newSimulatedChain(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
+		from, other := s.newAccount(), s.newAccount()
 		s.mine(20)
 		o := evm.SignerOptions{Options: evm.Options{Finality: evm.After(3)}}
-		o.Client = &http.Client{Transport: countsBlocks{s.http.Transport, &blocks}}
-		c := s.signing(o, s.keys(from, other))
+		o.Client = &http.Client{Transport: blockCounter{s.http.Transport, &blocks}}
+		c := s.newSigningClient(o, s.newKeySigner(from, other))
 		ask := func(b batch.Batch, kept []byte) batch.Status {
 			t.Helper()
 			blocks.Store(0)
@@ -395,12 +395,12 @@ func TestVoidWithoutState(t *testing.T) {
 			require.NoError(t, err)
 			return kept
 		}
-		b, mine := s.intent(from, 10), s.intent(other, 11)
+		b, mine := s.newIntent(from, 10), s.newIntent(other, 11)
 		kept, keptMine := prepare(b), prepare(mine)
 		require.NoError(t, c.Submit(t.Context(), batch.Attempt{Key: mine.Key(), Number: 1, Payload: mine.Payload, Prepared: keptMine}))
 		s.mine(70)
-		theirs := s.pay(from, 0, 99)
-		s.foreign(theirs)
+		theirs := s.newPayment(from, 0, 99)
+		s.sendForeign(theirs)
 		s.mine(200)
 		for range 2 {
 			st := ask(b, kept)
@@ -412,8 +412,8 @@ func TestVoidWithoutState(t *testing.T) {
 		assert.Contains(t, st.Message, "nonce 0 was used by transaction "+string(theirs.ID))
 		assert.LessOrEqual(t, most.Load(), int64(32))
 		blind := o // finds nothing by its hash
-		blind.Client = &http.Client{Transport: withoutReceipts{s.http.Transport}}
-		c = s.signing(blind, s.keys(from, other))
+		blind.Client = &http.Client{Transport: receiptRemover{s.http.Transport}}
+		c = s.newSigningClient(blind, s.newKeySigner(from, other))
 		for range 5 { // the batch's own transaction in the block is no proof against it
 			st, err := c.BatchStatuses(t.Context(), mine.Service, []batch.Attempt{{Key: mine.Key(), Prepared: keptMine}})
 			require.NoError(t, err)
@@ -425,9 +425,9 @@ func TestVoidWithoutState(t *testing.T) {
 // Arbitrum's deposit shows the account that it pays, and nonce 0, which it does not use. The
 // search goes on to the payment itself.
 func TestADepositUsesNoNonce(t *testing.T) {
-	node, url := newScript(t)
-	c, a, ours := slotOf(t, node, url, nil)
-	node.on("eth_getTransactionCount", func(params []any) (any, string) {
+	node, url := newScriptedNode(t)
+	c, a, ours := preparedIntent(t, node, url, nil)
+	node.setAnswer("eth_getTransactionCount", func(params []any) (any, string) {
 		switch params[1] {
 		case "latest", "pending", hexNumber(90), hexNumber(100):
 			return "0x1", ""
@@ -435,13 +435,13 @@ func TestADepositUsesNoNonce(t *testing.T) {
 		return nil, "missing trie node"
 	})
 	reached := false
-	before := node.byName["eth_getBlockByNumber"]
-	node.on("eth_getBlockByNumber", func(params []any) (any, string) {
+	before := node.answersByMethod["eth_getBlockByNumber"]
+	node.setAnswer("eth_getBlockByNumber", func(params []any) (any, string) {
 		doc, refusal := before(params)
 		tx := map[string]any{"from": evmtest.Dev(0).Address(), "nonce": "0x0"}
 		switch params[0] {
 		case hexNumber(40):
-			tx["hash"], tx["type"] = someone, "0x64"
+			tx["hash"], tx["type"] = foreignHash, "0x64"
 		case hexNumber(85):
 			tx["hash"], tx["type"], reached = ours, "0x2", true
 		default:
@@ -465,9 +465,9 @@ func TestADepositUsesNoNonce(t *testing.T) {
 func TestASearchPassesOverMissingBlocks(t *testing.T) {
 	for name, theirs := range map[string]string{"behind the gap": hexNumber(85), "in the gap": hexNumber(40)} {
 		t.Run(name, func(t *testing.T) {
-			node, url := newScript(t)
-			c, a, _ := slotOf(t, node, url, nil)
-			node.on("eth_getTransactionCount", func(params []any) (any, string) {
+			node, url := newScriptedNode(t)
+			c, a, _ := preparedIntent(t, node, url, nil)
+			node.setAnswer("eth_getTransactionCount", func(params []any) (any, string) {
 				switch params[1] {
 				case "latest", "pending", hexNumber(90), hexNumber(100):
 					return "0x1", ""
@@ -475,8 +475,8 @@ func TestASearchPassesOverMissingBlocks(t *testing.T) {
 				return nil, "missing trie node"
 			})
 			gap := true
-			before := node.byName["eth_getBlockByNumber"]
-			node.on("eth_getBlockByNumber", func(params []any) (any, string) {
+			before := node.answersByMethod["eth_getBlockByNumber"]
+			node.setAnswer("eth_getBlockByNumber", func(params []any) (any, string) {
 				doc, refusal := before(params)
 				switch params[0] {
 				case hexNumber(88):
@@ -487,7 +487,7 @@ func TestASearchPassesOverMissingBlocks(t *testing.T) {
 					}
 				}
 				if params[0] == theirs {
-					doc.(map[string]any)["transactions"] = []any{map[string]any{"from": evmtest.Dev(0).Address(), "nonce": "0x0", "hash": someone, "type": "0x2"}}
+					doc.(map[string]any)["transactions"] = []any{map[string]any{"from": evmtest.Dev(0).Address(), "nonce": "0x0", "hash": foreignHash, "type": "0x2"}}
 				}
 				return doc, refusal
 			})
@@ -496,7 +496,7 @@ func TestASearchPassesOverMissingBlocks(t *testing.T) {
 				require.NoError(t, err)
 				require.Len(t, st, 1)
 				if st[0].Reported == batch.ReportedVoid {
-					assert.Contains(t, st[0].Message, someone)
+					assert.Contains(t, st[0].Message, foreignHash)
 					return
 				}
 			}
@@ -521,27 +521,27 @@ func TestAProxyThatListsNoSuchMethod(t *testing.T) {
 		"429":            {http.StatusTooManyRequests, "slow down", batch.KindBusy},
 	} {
 		t.Run(name, func(t *testing.T) {
-			node, url := newScript(t)
+			node, url := newScriptedNode(t)
 			o := &evm.SignerOptions{}
-			o.Client = &http.Client{Transport: between{http.DefaultTransport, func(_ context.Context, body string) *http.Response {
+			o.Client = &http.Client{Transport: interceptor{http.DefaultTransport, func(_ context.Context, body string) *http.Response {
 				if strings.Contains(body, "eth_getTransactionBySenderAndNonce") {
-					return response(x.status, x.body)
+					return newResponse(x.status, x.body)
 				}
 				return nil
 			}}}
-			c, a, _ := slotOf(t, node, url, o)
-			node.on("eth_getTransactionCount", func(params []any) (any, string) {
+			c, a, _ := preparedIntent(t, node, url, o)
+			node.setAnswer("eth_getTransactionCount", func(params []any) (any, string) {
 				switch params[1] {
 				case "latest", "pending", hexNumber(90), hexNumber(100):
 					return "0x1", ""
 				}
 				return nil, "missing trie node"
 			})
-			before := node.byName["eth_getBlockByNumber"]
-			node.on("eth_getBlockByNumber", func(params []any) (any, string) {
+			before := node.answersByMethod["eth_getBlockByNumber"]
+			node.setAnswer("eth_getBlockByNumber", func(params []any) (any, string) {
 				doc, refusal := before(params)
 				if params[0] == hexNumber(85) {
-					doc.(map[string]any)["transactions"] = []any{map[string]any{"hash": someone, "from": evmtest.Dev(0).Address(), "nonce": "0x0", "type": "0x2"}}
+					doc.(map[string]any)["transactions"] = []any{map[string]any{"hash": foreignHash, "from": evmtest.Dev(0).Address(), "nonce": "0x0", "type": "0x2"}}
 				}
 				return doc, refusal
 			})
@@ -566,9 +566,9 @@ func TestAProxyThatListsNoSuchMethod(t *testing.T) {
 // others, because one request asks for all their nonces.
 func TestStuckIntentsDelayNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
+		s := newSimulatedChain(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
 		s.mine(4)
-		c, requests, ask, _ := fifty(s)
+		c, requests, ask, _ := fiftyPreparedIntents(s)
 		s.mine(4)
 		requests.Store(0)
 		st, err := c.BatchStatuses(t.Context(), "", ask)
@@ -584,11 +584,11 @@ func TestStuckIntentsDelayNobody(t *testing.T) {
 func TestASearchDelaysNobody(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
-		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
+		s := newSimulatedChain(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
 		s.mine(4)
-		c, _, ask, accounts := fifty(s)
+		c, _, ask, accounts := fiftyPreparedIntents(s)
 		for _, a := range accounts[:49] {
-			s.foreign(s.pay(a, 0, 99))
+			s.sendForeign(s.newPayment(a, 0, 99))
 		}
 		s.mine(40)
 		void := map[batch.ID]bool{}
@@ -618,18 +618,18 @@ func TestASearchDelaysNobody(t *testing.T) {
 	})
 }
 
-// fifty returns prepared intents of fifty accounts, at a node where each request takes a while.
-// Only the last one is posted.
-func fifty(s *stage) (c *evm.SigningClient, requests *atomic.Int64, ask []batch.Attempt, accounts []evmtest.Account) {
+// fiftyPreparedIntents returns prepared intents of fifty accounts, at a node where each request
+// takes a while. Only the last one is posted.
+func fiftyPreparedIntents(s *testChain) (c *evm.SigningClient, requests *atomic.Int64, ask []batch.Attempt, accounts []evmtest.Account) {
 	for range 50 {
-		accounts = append(accounts, s.account())
+		accounts = append(accounts, s.newAccount())
 	}
 	requests = &atomic.Int64{}
-	o := afterTwo()
-	o.Client = &http.Client{Transport: distant{s.http.Transport, requests}}
-	c = s.signing(o, s.keys(accounts...))
+	o := finalAfterTwoBlocks()
+	o.Client = &http.Client{Transport: slowTransport{s.http.Transport, requests}}
+	c = s.newSigningClient(o, s.newKeySigner(accounts...))
 	for i, a := range accounts {
-		b := s.intent(a, int64(10+i))
+		b := s.newIntent(a, int64(10+i))
 		one := batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}
 		var err error
 		one.Prepared, err = c.Prepare(s.Context(), one)
@@ -643,14 +643,14 @@ func fifty(s *stage) (c *evm.SigningClient, requests *atomic.Int64, ask []batch.
 	return c, requests, ask, accounts
 }
 
-// distant is a connection to a node on which each request takes a while.
-type distant struct {
+// slowTransport is a connection to a node on which each request takes a while.
+type slowTransport struct {
 	http.RoundTripper
-	n *atomic.Int64
+	requests *atomic.Int64
 }
 
-func (f distant) RoundTrip(r *http.Request) (*http.Response, error) {
-	f.n.Add(1)
+func (f slowTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	f.requests.Add(1)
 	select {
 	case <-time.After(200 * time.Millisecond):
 		return f.RoundTripper.RoundTrip(r)
@@ -659,18 +659,18 @@ func (f distant) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// countsBlocks counts the requested blocks with transactions.
-type countsBlocks struct {
+// blockCounter counts the requested blocks with transactions.
+type blockCounter struct {
 	http.RoundTripper
-	n *atomic.Int64
+	blocks *atomic.Int64
 }
 
-func (c countsBlocks) RoundTrip(r *http.Request) (*http.Response, error) {
+func (c blockCounter) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
 	}
-	c.n.Add(int64(bytes.Count(body, []byte(`,true]`))))
+	c.blocks.Add(int64(bytes.Count(body, []byte(`,true]`))))
 	again := r.Clone(r.Context())
 	again.Body, again.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return c.RoundTripper.RoundTrip(again)
@@ -679,16 +679,16 @@ func (c countsBlocks) RoundTrip(r *http.Request) (*http.Response, error) {
 // However long a transaction waits, its slot is not too large, and its fees stay within the limit.
 func TestSlotIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
-		from := s.account()
+		s := newSimulatedChain(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
+		from := s.newAccount()
 		s.setBaseFee(1)
-		o := afterTwo()
+		o := finalAfterTwoBlocks()
 		o.MaxFeePerGas = new(big.Int).Lsh(big.NewInt(1), 100)
 		o.Fees = func(context.Context, evm.Market) (evm.Fee, error) {
 			return evm.Fee{Tip: big.NewInt(1), FeeCap: big.NewInt(1e9)}, nil
 		}
-		c := s.signing(o, s.keys(from))
-		b := s.intent(from, 10)
+		c := s.newSigningClient(o, s.newKeySigner(from))
+		b := s.newIntent(from, 10)
 		a := batch.Attempt{Key: b.Key(), Payload: b.Payload}
 		for range evm.MaxEntries + 5 {
 			a.Number++
@@ -759,8 +759,8 @@ func TestKeySigner(t *testing.T) {
 	}
 }
 
-// ownSigner is a type of the application, which may sign for more accounts than its part.
-type ownSigner struct{ *evm.KeySigner }
+// foreignSigner is a type of the application, which may sign for more accounts than its part.
+type foreignSigner struct{ *evm.KeySigner }
 
 // An intent of an account of which the signer has no key is refused before it is stored, and the
 // error names the accounts that it has.
@@ -788,7 +788,7 @@ func TestIntentsOfAnAccountWithoutAKey(t *testing.T) {
 		"no keys":                  {&evm.KeySigner{}, 0, "none"},
 		"the account of a KMS":     {kms, 0, ""},
 		"not the account of a KMS": {kms, 1, dev(0)},
-		"it may sign for more":     {ownSigner{one}, 1, ""},
+		"it may sign for more":     {foreignSigner{one}, 1, ""},
 	} {
 		client, err := evm.NewSigner("http://localhost:1", 1337, c.signer, nil)
 		require.NoError(t, err)

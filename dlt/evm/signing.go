@@ -210,7 +210,7 @@ func (c *SigningClient) leastGas(tx *evmtx.Tx) uint64 {
 func (c *SigningClient) Submit(ctx context.Context, a batch.Attempt) error {
 	in, sender, err := c.readIntent(a.Key, a.Payload)
 	if err != nil {
-		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrRejected, Message: c.client.show(err.Error())}
+		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrRejected, Message: c.client.shownText(err.Error())}
 	}
 	s, err := decodeSlot(a.Prepared)
 	if err != nil {

@@ -41,7 +41,7 @@ func (c *SigningClient) BatchStatuses(ctx context.Context, _ batch.ServiceID, at
 		if err = errors.Join(err, bad); err != nil {
 			continue // without an error, which would concern the others; a batch without an answer is reported to a person
 		}
-		all = append(all, batchQuestion{id: a.ID, account: sender.String(), hashes: s.hashes(), slot: s, withdrawn: a.Withdrawn})
+		all = append(all, batchQuestion{id: a.ID, account: sender.String(), hashes: s.hashes(), slot: s, isWithdrawn: a.Withdrawn})
 	}
 	used := map[batch.ID]usedSlot{}
 	statuses, err := c.client.askStatuses(ctx, all, func(ctx context.Context, e *endpoint, p *nodeAnswers, all []*openBatch) error {
@@ -146,7 +146,7 @@ func (c *SigningClient) findSlotUse(ctx context.Context, u usedSlot) (proof nonc
 	}
 	s := u.batch.slot
 	free := s.freeHeight(c.client.options.Finality)
-	f := nonceUseFinder{Client: c.client, op: opStatuses, endpoint: u.endpoint, sender: sender, nonce: s.nonce, ours: u.batch.hashes}
+	f := nonceUseFinder{Client: c.client, op: opStatuses, endpoint: u.endpoint, sender: sender, nonce: s.nonce, ownHashes: u.batch.hashes}
 	proof, err = f.findUse(ctx, u.view, free)
 	for _, e := range c.client.endpointsInTurn() {
 		if e == u.endpoint || err == nil && proof.user != nonceUsedBySomeone || ctx.Err() != nil {

@@ -26,39 +26,41 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// stage is a chain on which plays run, with one simulated or real node.
-type stage struct {
+// testChain is a chain on which scenarios run, with one simulated or real node.
+type testChain struct {
 	testing.TB
-	steering steering
-	url      string
-	http     *http.Client
-	chain    uint64
-	// unit is the time by which the play waits: a second of virtual time, or 20 ms of real time.
-	unit time.Duration
-	// node is nil if only the URL is known. Plays that need it say so by play.inside.
+	control chainControl
+	url     string
+	http    *http.Client
+	chain   uint64
+	// timeUnit is the time by which the scenario waits: a second of virtual time, or 20 ms of real
+	// time.
+	timeUnit time.Duration
+	// node is nil if only the URL is known. Scenarios that need it say so by scenario.needsNode.
 	node *evmtest.Node
-	// lagging is true if one of several nodes behind the URL is behind.
-	lagging bool
-	faults  atomic.Pointer[func(evmtest.RequestPoint) evmtest.Fault]
-	hidden  atomic.Bool // questions for statuses find nothing
+	// hasNodeBehind is true if one of several nodes behind the URL is behind.
+	hasNodeBehind bool
+	faults        atomic.Pointer[func(evmtest.RequestPoint) evmtest.Fault]
+	hidesStatuses atomic.Bool // questions for statuses find nothing
 	// stuckAfter is how long a batch waits before the reason is reported. 0 means an hour, or 100
 	// units on a real chain.
 	stuckAfter time.Duration
-	// lists is true if each payment is a batch of several alternatives.
-	lists bool
-	// width is how many intents of an account a crew may have under way. 0 means one.
-	width int
-	made  []evmtest.Account
-	id    int
+	// usesAlternatives is true if each payment is a batch of several alternatives.
+	usesAlternatives bool
+	// maxUnderWay is how many intents of an account a processGroup may have under way. 0 means
+	// one.
+	maxUnderWay int
+	accounts    []evmtest.Account
+	lastID      int
 }
 
-// simulated returns a stage with a node in memory, for a synctest bubble.
-func simulated(t *testing.T, o evmtest.Options) *stage {
+// newSimulatedChain returns a testChain with a node in memory, for a synctest bubble.
+func newSimulatedChain(t *testing.T, o evmtest.Options) *testChain {
 	o.InMemory, o.ChainID = true, 1337
 	if o.BlockTime == 0 {
 		o.BlockTime = -1
 	}
-	s := &stage{TB: t, chain: 1337, unit: time.Second, lagging: o.Personality == evmtest.Provider}
+	s := &testChain{TB: t, chain: 1337, timeUnit: time.Second, hasNodeBehind: o.Personality == evmtest.Provider}
 	if o.Faults == nil {
 		o.Faults = &evmtest.Faults{Request: func(p evmtest.RequestPoint) evmtest.Fault {
 			if f := s.faults.Load(); f != nil {
@@ -73,18 +75,18 @@ func simulated(t *testing.T, o evmtest.Options) *stage {
 	client.Transport.(*http.Transport).DisableKeepAlives = false
 	t.Cleanup(node.Close)
 	t.Cleanup(client.CloseIdleConnections)
-	s.url, s.http, s.node, s.steering = node.URL(), client, node, onSimulated{t, node}
+	s.url, s.http, s.node, s.control = node.URL(), client, node, simulatedControl{t, node}
 	return s
 }
 
 // call calls a method of the node, which must succeed.
-func (s *stage) call(out any, method string, params ...any) {
+func (s *testChain) call(out any, method string, params ...any) {
 	s.Helper()
 	if params == nil {
 		params = []any{}
 	}
-	s.id++
-	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": s.id, "method": method, "params": params})
+	s.lastID++
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": s.lastID, "method": method, "params": params})
 	require.NoError(s, err)
 	resp, err := s.http.Post(s.url, "application/json", bytes.NewReader(body))
 	require.NoError(s, err)
@@ -103,42 +105,42 @@ func (s *stage) call(out any, method string, params ...any) {
 }
 
 // mine makes n blocks, with a short pause after each.
-func (s *stage) mine(n int) {
+func (s *testChain) mine(n int) {
 	for range n {
-		s.steering.mine()
+		s.control.mine()
 	}
 }
 
 // reorg replaces the last blocks. The first new block has the transactions of the batches in with.
-func (s *stage) reorg(depth int, with ...batch.Batch) {
+func (s *testChain) reorg(depth int, with ...batch.Batch) {
 	raw := make([][]byte, len(with))
 	for i, b := range with {
-		raw[i] = s.raw(b, 0)
+		raw[i] = s.encodedTx(b, 0)
 	}
-	s.steering.reorg(depth, raw)
+	s.control.reorg(depth, raw)
 }
 
-func (s *stage) drop(b batch.Batch) { s.steering.drop(string(b.ID)) }
+func (s *testChain) drop(b batch.Batch) { s.control.drop(string(b.ID)) }
 
-// account returns an account that nobody has used, with some funds.
-func (s *stage) account() evmtest.Account { return s.accountWith(evmtest.Ether(10)) }
+// newAccount returns an account that nobody has used, with some funds.
+func (s *testChain) newAccount() evmtest.Account { return s.newAccountWith(evmtest.Ether(10)) }
 
-func (s *stage) accountWith(wei *big.Int) evmtest.Account {
-	s.id++
-	a := evmtest.Named(s.Name() + strconv.Itoa(s.id) + time.Now().String())
-	s.steering.fund(a.Address(), wei)
-	s.made = append(s.made, a)
+func (s *testChain) newAccountWith(wei *big.Int) evmtest.Account {
+	s.lastID++
+	a := evmtest.Named(s.Name() + strconv.Itoa(s.lastID) + time.Now().String())
+	s.control.fund(a.Address(), wei)
+	s.accounts = append(s.accounts, a)
 	return a
 }
 
-// pay returns a payment of an account. Payments of different values have different hashes.
-func (s *stage) pay(from evmtest.Account, nonce uint64, value int64) batch.Batch {
-	return s.sign(from, evmtest.Unsigned{Nonce: nonce, To: evmtest.Dev(9).Address(), Value: big.NewInt(value)})
+// newPayment returns a payment of an account. Payments of different values have different hashes.
+func (s *testChain) newPayment(from evmtest.Account, nonce uint64, value int64) batch.Batch {
+	return s.signPayment(from, evmtest.Unsigned{Nonce: nonce, To: evmtest.Dev(9).Address(), Value: big.NewInt(value)})
 }
 
-func (s *stage) sign(from evmtest.Account, u evmtest.Unsigned) batch.Batch {
-	if s.lists {
-		return s.alternatives(from, u, feeOf(1, 30), feeOf(2, 60), feeOf(4, 120))
+func (s *testChain) signPayment(from evmtest.Account, u evmtest.Unsigned) batch.Batch {
+	if s.usesAlternatives {
+		return s.signAlternatives(from, u, feeInGwei(1, 30), feeInGwei(2, 60), feeInGwei(4, 120))
 	}
 	u.ChainID = s.chain
 	raw, hash := from.Sign(u)
@@ -148,13 +150,13 @@ func (s *stage) sign(from evmtest.Account, u evmtest.Unsigned) batch.Batch {
 	return b
 }
 
-// feeOf returns fees of amounts in gwei.
-func feeOf(tip, feeCap float64) evm.Fee {
+// feeInGwei returns fees of amounts in gwei.
+func feeInGwei(tip, feeCap float64) evm.Fee {
 	return evm.Fee{Tip: big.NewInt(int64(tip * 1e9)), FeeCap: big.NewInt(int64(feeCap * 1e9))}
 }
 
-// alternatives returns one batch with a transaction for each fee.
-func (s *stage) alternatives(from evmtest.Account, u evmtest.Unsigned, fees ...evm.Fee) batch.Batch {
+// signAlternatives returns one batch with a transaction for each fee.
+func (s *testChain) signAlternatives(from evmtest.Account, u evmtest.Unsigned, fees ...evm.Fee) batch.Batch {
 	u.ChainID = s.chain
 	var all [][]byte
 	var first string
@@ -173,26 +175,28 @@ func (s *stage) alternatives(from evmtest.Account, u evmtest.Unsigned, fees ...e
 	return b
 }
 
-// raw returns the encoded transaction with index i of a batch.
-func (s *stage) raw(b batch.Batch, i int) []byte {
+// encodedTx returns the encoded transaction with index i of a batch.
+func (s *testChain) encodedTx(b batch.Batch, i int) []byte {
 	all, err := evm.Split(b.Payload)
 	require.NoError(s, err)
 	return all[i]
 }
 
-// alone returns the alternative with index i as a batch by itself.
-func (s *stage) alone(b batch.Batch, i int) batch.Batch {
-	one, err := evm.NewBatch(s.raw(b, i))
+// alternativeAsBatch returns the alternative with index i as a batch by itself.
+func (s *testChain) alternativeAsBatch(b batch.Batch, i int) batch.Batch {
+	one, err := evm.NewBatch(s.encodedTx(b, i))
 	require.NoError(s, err)
 	return one
 }
 
-// foreign sends a transaction without the library, as another wallet does.
-func (s *stage) foreign(b batch.Batch) { s.call(nil, "eth_sendRawTransaction", toHex(s.raw(b, 0))) }
+// sendForeign sends a transaction without the library, as another wallet does.
+func (s *testChain) sendForeign(b batch.Batch) {
+	s.call(nil, "eth_sendRawTransaction", toHex(s.encodedTx(b, 0)))
+}
 
-// executed returns the hashes of an account's executed transactions, read from the chain block by
-// block, in order. A hash that was executed twice would be there twice.
-func (s *stage) executed(from evmtest.Account) (hashes []batch.ID) {
+// executedHashes returns the hashes of an account's executed transactions, read from the chain
+// block by block, in order. A hash that was executed twice would be there twice.
+func (s *testChain) executedHashes(from evmtest.Account) (hashes []batch.ID) {
 	var head string
 	s.call(&head, "eth_blockNumber")
 	last, err := strconv.ParseUint(head[2:], 16, 64)
@@ -211,14 +215,14 @@ func (s *stage) executed(from evmtest.Account) (hashes []batch.ID) {
 	return hashes
 }
 
-func (s *stage) client(o evm.Options) *evm.Client {
+func (s *testChain) newClient(o evm.Options) *evm.Client {
 	if o.Client == nil {
 		o.Client = s.http
 	}
 	if s.node == nil { // in real time
-		o.Grace, o.LateArrival, o.Vanish = 10*s.unit, 10*s.unit, 100*s.unit
+		o.Grace, o.LateArrival, o.Vanish = 10*s.timeUnit, 10*s.timeUnit, 100*s.timeUnit
 	}
-	if s.lists { // the first alternative is executed
+	if s.usesAlternatives { // the first alternative is executed
 		o.BumpAfter = 1000
 	}
 	c, err := evm.New(s.url, s.chain, &o)
@@ -226,22 +230,22 @@ func (s *stage) client(o evm.Options) *evm.Client {
 	return c
 }
 
-// observer keeps all events.
-type observer struct {
-	mu  sync.Mutex
-	all []batch.Event
+// eventRecorder keeps all events.
+type eventRecorder struct {
+	mu     sync.Mutex
+	events []batch.Event
 }
 
-func (o *observer) Observe(_ context.Context, e batch.Event) {
+func (o *eventRecorder) Observe(_ context.Context, e batch.Event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.all = append(o.all, e)
+	o.events = append(o.events, e)
 }
 
-func (o *observer) of(kind batch.EventKind) (out []batch.Event) {
+func (o *eventRecorder) ofKind(kind batch.EventKind) (out []batch.Event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, e := range o.all {
+	for _, e := range o.events {
 		if e.Kind == kind {
 			out = append(out, e)
 		}
@@ -250,10 +254,10 @@ func (o *observer) of(kind batch.EventKind) (out []batch.Event) {
 }
 
 // states returns the states that a batch went through.
-func (o *observer) states(b batch.Batch) (out []batch.State) {
+func (o *eventRecorder) states(b batch.Batch) (out []batch.State) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, e := range o.all {
+	for _, e := range o.events {
 		if e.Key == b.Key() && e.State.Known() && (len(out) == 0 || out[len(out)-1] != e.State) {
 			out = append(out, e.State)
 		}
@@ -261,26 +265,26 @@ func (o *observer) states(b batch.Batch) (out []batch.State) {
 	return out
 }
 
-// playing is a Runner that works on a stage.
-type playing struct {
-	*stage
+// chainRunner is a Runner that works on a testChain.
+type chainRunner struct {
+	*testChain
 	*dltbatch.Runner
-	seen *observer
+	events *eventRecorder
 }
 
-// run starts a Runner of its own, with several batches of a lane in flight.
-func (s *stage) run(o evm.Options) *playing { return s.runOn(memory.New(), o) }
+// startRunner starts a Runner of its own, with several batches of a lane in flight.
+func (s *testChain) startRunner(o evm.Options) *chainRunner { return s.startRunnerOn(memory.New(), o) }
 
-func (s *stage) runOn(store *memory.Store, o evm.Options) *playing {
-	return s.runLedger(store, s.client(o), queuer.Pipelined(16))
+func (s *testChain) startRunnerOn(store *memory.Store, o evm.Options) *chainRunner {
+	return s.startRunnerOf(store, s.newClient(o), queuer.Pipelined(16))
 }
 
-// runLedger starts a Runner of its own for a client.
-func (s *stage) runLedger(store *memory.Store, l dlt.Ledger, strategy queuer.Strategy) *playing {
-	seen := &observer{}
+// startRunnerOf starts a Runner of its own for a client.
+func (s *testChain) startRunnerOf(store *memory.Store, l dlt.Ledger, strategy queuer.Strategy) *chainRunner {
+	seen := &eventRecorder{}
 	opts := &dltbatch.Options{Strategy: strategy, Observer: seen, StuckAfter: time.Hour}
 	if s.node == nil {
-		opts.PollInterval, opts.ScanInterval, opts.Retry.Delay, opts.StuckAfter = s.unit, s.unit, s.unit, 100*s.unit
+		opts.PollInterval, opts.ScanInterval, opts.Retry.Delay, opts.StuckAfter = s.timeUnit, s.timeUnit, s.timeUnit, 100*s.timeUnit
 	}
 	if s.stuckAfter > 0 {
 		opts.StuckAfter = s.stuckAfter
@@ -288,7 +292,7 @@ func (s *stage) runLedger(store *memory.Store, l dlt.Ledger, strategy queuer.Str
 	ledger := hooked.Wrap(l, hooked.Hooks{BatchStatuses: func(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt, next func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error)) ([]batch.Status, error) {
 		statuses, err := next(ctx, service, attempts)
 		for i := range statuses {
-			if s.hidden.Load() {
+			if s.hidesStatuses.Load() {
 				statuses[i] = batch.Status{ID: statuses[i].ID, Reported: batch.ReportedUnknown}
 			}
 		}
@@ -300,41 +304,42 @@ func (s *stage) runLedger(store *memory.Store, l dlt.Ledger, strategy queuer.Str
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
 	s.Cleanup(func() { stop(); require.NoError(s, <-done) })
-	return &playing{stage: s, Runner: r, seen: seen}
+	return &chainRunner{testChain: s, Runner: r, events: seen}
 }
 
-func (p *playing) add(bs ...batch.Batch) {
+func (p *chainRunner) add(bs ...batch.Batch) {
 	p.Helper()
 	require.NoError(p, p.Add(context.Background(), bs...))
 }
 
-func (p *playing) record(b batch.Batch) batch.Record {
+func (p *chainRunner) record(b batch.Batch) batch.Record {
 	p.Helper()
 	rec, err := p.Get(context.Background(), b.Key())
 	require.NoError(p, err)
 	return rec
 }
 
-// becomes waits until the batch is in one of the states in want.
-func (p *playing) becomes(b batch.Batch, want ...batch.State) batch.Record {
+// waitForState waits until the batch is in one of the states in want.
+func (p *chainRunner) waitForState(b batch.Batch, want ...batch.State) batch.Record {
 	p.Helper()
 	var rec batch.Record
 	for range 1000 {
 		if rec = p.record(b); slices.Contains(want, rec.State) {
 			return rec
 		}
-		time.Sleep(p.unit)
+		time.Sleep(p.timeUnit)
 	}
 	require.Contains(p, want, rec.State, "%s after attempt %d: %v %s", b.Key(), rec.Attempt, rec.Error, rec.Decision)
 	return rec
 }
 
-// stays makes sure that for some units of time a batch is in none of the states in never.
-func (p *playing) stays(b batch.Batch, units int, never ...batch.State) batch.Record {
+// requireNeverInState makes sure that for some units of time a batch is in none of the states in
+// never.
+func (p *chainRunner) requireNeverInState(b batch.Batch, units int, never ...batch.State) batch.Record {
 	p.Helper()
 	var rec batch.Record
 	for range units {
-		time.Sleep(p.unit)
+		time.Sleep(p.timeUnit)
 		rec = p.record(b)
 		require.NotContains(p, never, rec.State, "%v", rec.Error)
 	}

@@ -85,8 +85,8 @@ type batchQuestion struct {
 	account string
 	hashes  []evmtx.Hash
 	slot    *slot // nil if nothing was prepared
-	// withdrawn is true if the slot's nonce is to be closed.
-	withdrawn bool
+	// isWithdrawn is true if the slot's nonce is to be closed.
+	isWithdrawn bool
 }
 
 // openBatch is a batch with its status so far.
@@ -509,7 +509,7 @@ func (p *nodeAnswers) takeBlocks(answers []answer, heights []uint64) error {
 func (p *nodeAnswers) takeNext(answers []answer, counts []nonceQuestion) error {
 	var errs []error
 	for i, c := range counts {
-		n, err := number(answers[i])
+		n, err := decodeNumber(answers[i])
 		if err != nil {
 			errs = append(errs, fmt.Errorf("next nonce of %s: %w", c.account, err))
 			continue
@@ -522,7 +522,7 @@ func (p *nodeAnswers) takeNext(answers []answer, counts []nonceQuestion) error {
 // isGapped reports whether a transaction of the pool waits for an earlier nonce that nobody has
 // sent, or whose transaction was lost: no block can have it before that.
 func (p *nodeAnswers) isGapped(i int) bool {
-	nonce, err := quantity(p.pooledTxs[i].Nonce)
+	nonce, err := decodeQuantity(p.pooledTxs[i].Nonce)
 	next, asked := p.nextNonces[nonceQuestion{p.accounts[i], "pending"}]
 	return err == nil && asked && nonce > next
 }
@@ -532,7 +532,7 @@ func (p *nodeAnswers) isGapped(i int) bool {
 // block. A node that received the transaction while it made a block may hold it back so for ever,
 // and ignores the same bytes when they are sent again.
 func (p *nodeAnswers) isHeldBack(i int) bool {
-	nonce, err := quantity(p.pooledTxs[i].Nonce)
+	nonce, err := decodeQuantity(p.pooledTxs[i].Nonce)
 	next, asked := p.nextNonces[nonceQuestion{p.accounts[i], "pending"}]
 	return err == nil && asked && nonce == next
 }
@@ -593,13 +593,13 @@ func isZero(hash string) bool {
 	return ok && h == evmtx.Hash{}
 }
 
-// oldHeadAge is the age of the last block from which on a chain counts as standing still, for
+// maxHeadAge is the age of the last block from which on a chain counts as standing still, for
 // example because its sequencer is down.
-const oldHeadAge = 10 * time.Minute
+const maxHeadAge = 10 * time.Minute
 
 // describeWait describes why a transaction in the pool waits, as far as the node shows it.
 func (t *pooledTx) describeWait(head block, now time.Time, heldBack bool) string {
-	nonce, err := quantity(t.Nonce)
+	nonce, err := decodeQuantity(t.Nonce)
 	limit := hexBig(cmp.Or(t.FeeCap, t.Price))
 	if err != nil || limit == nil {
 		return ""
@@ -611,7 +611,7 @@ func (t *pooledTx) describeWait(head block, now time.Time, heldBack bool) string
 	if price := hexBig(t.Blob); price != nil {
 		text += fmt.Sprintf("; at most %s gwei for a unit of blob gas", gwei(price))
 	}
-	if age := now.Sub(head.timestamp); !head.timestamp.IsZero() && age > oldHeadAge {
+	if age := now.Sub(head.timestamp); !head.timestamp.IsZero() && age > maxHeadAge {
 		text += fmt.Sprintf("; the last block is %s old", age.Round(time.Second))
 	}
 	if heldBack {
@@ -660,7 +660,7 @@ func (p *nodeAnswers) statusOf(i int) (batch.Status, bool) {
 		return batch.Status{Reported: batch.ReportedValid}, true
 	case r != nil && !p.linkedBlocks.has(r.block):
 		return batch.Status{}, false // of another chain than the view, or not linked to it: the question is asked again
-	case r != nil && r.reverted:
+	case r != nil && r.isReverted:
 		return batch.Status{Reported: batch.ReportedInvalid, Receipts: []batch.Receipt{r.asBatch()}, Message: r.reason()}, true
 	case r != nil:
 		return batch.Status{Reported: batch.ReportedCommitted, Receipts: []batch.Receipt{r.asBatch()}}, true

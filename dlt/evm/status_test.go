@@ -38,8 +38,8 @@ func receiptIn(id batch.ID, number uint64, change map[string]any) map[string]any
 
 // A node's answers lead to these statuses, compared with one head (100) and one deep block (90).
 func TestStatusesOfOneView(t *testing.T) {
-	b := signed(nil)
-	pooled, mined := map[string]any{"hash": string(b.ID), "blockHash": nil}, map[string]any{"hash": string(b.ID), "blockHash": genesis}
+	b := signedBatch(nil)
+	pooled, mined := map[string]any{"hash": string(b.ID), "blockHash": nil}, map[string]any{"hash": string(b.ID), "blockHash": genesisHash}
 	for name, c := range map[string]struct {
 		receipt, known any
 		want           batch.Reported // 0 means no answer
@@ -51,14 +51,14 @@ func TestStatusesOfOneView(t *testing.T) {
 		"not deep":                  {receiptIn(b.ID, 91, nil), nil, batch.ReportedValid, ""},
 		"not deep and reverted":     {receiptIn(b.ID, 91, map[string]any{"status": "0x0"}), nil, batch.ReportedValid, ""},
 		"beyond the head":           {receiptIn(b.ID, 120, nil), nil, batch.ReportedValid, ""},
-		"of another chain's block":  {receiptIn(b.ID, 80, map[string]any{"blockHash": someone}), nil, 0, ""},
+		"of another chain's block":  {receiptIn(b.ID, 80, map[string]any{"blockHash": foreignHash}), nil, 0, ""},
 		"in the pool":               {nil, pooled, batch.ReportedPending, ""},
 		"in the pool, block zero":   {nil, map[string]any{"hash": string(b.ID), "blockHash": "0x" + strings.Repeat("0", 64), "blockNumber": nil}, batch.ReportedPending, ""},
 		"in a block without hash":   {nil, map[string]any{"hash": string(b.ID), "blockHash": ""}, 0, ""},
 		"nowhere":                   {nil, nil, batch.ReportedUnknown, ""},
 		"mined, and no receipt":     {nil, mined, 0, ""},
-		"another's receipt":         {receiptIn(batch.ID(someone), 80, nil), nil, 0, ""},
-		"another's transaction":     {nil, map[string]any{"hash": someone, "blockHash": nil}, 0, ""},
+		"another's receipt":         {receiptIn(batch.ID(foreignHash), 80, nil), nil, 0, ""},
+		"another's transaction":     {nil, map[string]any{"hash": foreignHash, "blockHash": nil}, 0, ""},
 		"a word that nobody knows":  {receiptIn(b.ID, 80, map[string]any{"status": "0x2"}), nil, 0, "neither executed"},
 		"no status (pre-Byzantium)": {receiptIn(b.ID, 80, map[string]any{"status": nil}), nil, 0, "neither executed"},
 		"no block":                  {receiptIn(b.ID, 80, map[string]any{"blockHash": nil}), nil, 0, "no hash"},
@@ -66,10 +66,10 @@ func TestStatusesOfOneView(t *testing.T) {
 		"a transaction of letters":  {nil, "abc", 0, "transaction"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, url := newScript(t)
-			s.on("eth_getTransactionReceipt", func([]any) (any, string) { return c.receipt, "" })
-			s.on("eth_getTransactionByHash", func([]any) (any, string) { return c.known, "" })
-			got, err := newClient(t, url, nil).BatchStatuses(t.Context(), b.Service, []batch.Attempt{{Key: b.Key()}, {Key: b.Key()}, {Key: batch.Key{ID: "0x12"}}})
+			s, url := newScriptedNode(t)
+			s.setAnswer("eth_getTransactionReceipt", func([]any) (any, string) { return c.receipt, "" })
+			s.setAnswer("eth_getTransactionByHash", func([]any) (any, string) { return c.known, "" })
+			got, err := newTestClient(t, url, nil).BatchStatuses(t.Context(), b.Service, []batch.Attempt{{Key: b.Key()}, {Key: b.Key()}, {Key: batch.Key{ID: "0x12"}}})
 			if c.err != "" {
 				require.ErrorContains(t, err, c.err)
 			} else {
@@ -105,14 +105,14 @@ func TestAChainThatStandsStill(t *testing.T) {
 		says  string
 	}{{9 * time.Minute, ""}, {14 * time.Minute, `; the last block is 1[34]m\d+s old`}} {
 		synctest.Test(t, func(t *testing.T) {
-			s := simulated(t, evmtest.Options{Personality: evmtest.Geth})
+			s := newSimulatedChain(t, evmtest.Options{Personality: evmtest.Geth})
 			s.stuckAfter = c.after
-			from := s.account()
-			p := s.run(evm.Options{Finality: evm.After(2)})
+			from := s.newAccount()
+			p := s.startRunner(evm.Options{Finality: evm.After(2)})
 			s.mine(4)
-			b := s.pay(from, 0, 10)
+			b := s.newPayment(from, 0, 10)
 			p.add(b)
-			p.becomes(b, batch.Pending)
+			p.waitForState(b, batch.Pending)
 			time.Sleep(c.after + 30*time.Second)
 			rec := p.record(b)
 			require.NotEmpty(t, rec.Decision)
@@ -122,14 +122,14 @@ func TestAChainThatStandsStill(t *testing.T) {
 				assert.Regexp(t, c.says, rec.Decision)
 			}
 			p.mineUntil(b, batch.Committed)
-			assert.Equal(t, []int64{10}, s.paid(from))
+			assert.Equal(t, []int64{10}, s.valuesPaid(from))
 		})
 	}
 }
 
 // The status of a transaction in the pool names its fees and the base fee.
 func TestAPooledTransactionSaysWhatItPays(t *testing.T) {
-	b := signed(nil)
+	b := signedBatch(nil)
 	const price = "nonce 17, at most 20 gwei for a unit of gas; the base fee of block 100 is 35.5 gwei"
 	for want, fees := range map[string]map[string]any{
 		price + "; the node holds it back from its blocks, though no nonce is missing before it":       {"maxFeePerGas": "0x4a817c800", "next": "0x11"},
@@ -137,14 +137,14 @@ func TestAPooledTransactionSaysWhatItPays(t *testing.T) {
 		"nonce 17, at most 0.000000001 gwei for a unit of gas; the base fee of block 100 is 35.5 gwei": {"gasPrice": "0x1"},
 		"": {},
 	} {
-		s, url := newScript(t)
-		s.on("eth_getBlockByNumber", func(params []any) (any, string) {
+		s, url := newScriptedNode(t)
+		s.setAnswer("eth_getBlockByNumber", func(params []any) (any, string) {
 			n := map[string]uint64{"0x0": 0, "latest": 100, "finalized": 90}[params[0].(string)]
 			block := blockAt(n)
 			block["baseFeePerGas"] = "0x843f70300"
 			return block, ""
 		})
-		s.on("eth_getTransactionCount", func([]any) (any, string) {
+		s.setAnswer("eth_getTransactionCount", func([]any) (any, string) {
 			if next, there := fees["next"]; there { // the pool names this nonce as the account's next
 				return next, ""
 			}
@@ -152,8 +152,8 @@ func TestAPooledTransactionSaysWhatItPays(t *testing.T) {
 		})
 		doc := map[string]any{"hash": string(b.ID), "blockHash": nil, "nonce": "0x11"}
 		maps.Copy(doc, fees)
-		s.on("eth_getTransactionByHash", func([]any) (any, string) { return doc, "" })
-		got, err := newClient(t, url, nil).BatchStatuses(t.Context(), b.Service, []batch.Attempt{{Key: b.Key()}})
+		s.setAnswer("eth_getTransactionByHash", func([]any) (any, string) { return doc, "" })
+		got, err := newTestClient(t, url, nil).BatchStatuses(t.Context(), b.Service, []batch.Attempt{{Key: b.Key()}})
 		require.NoError(t, err)
 		require.Len(t, got, 1)
 		assert.Equal(t, batch.Status{ID: b.ID, Reported: batch.ReportedPending, Message: want}, got[0])
@@ -163,12 +163,12 @@ func TestAPooledTransactionSaysWhatItPays(t *testing.T) {
 // A backend that is behind takes back no block that was deep once, and makes no statement about
 // it.
 func TestANodeThatIsBehindTakesNothingBack(t *testing.T) {
-	s, url := newScript(t)
-	b := signed(nil)
-	s.on("eth_getTransactionReceipt", func([]any) (any, string) { return receiptIn(b.ID, 90, nil), "" })
+	s, url := newScriptedNode(t)
+	b := signedBatch(nil)
+	s.setAnswer("eth_getTransactionReceipt", func([]any) (any, string) { return receiptIn(b.ID, 90, nil), "" })
 	head := uint64(100)
-	s.on("eth_getBlockByNumber", blocksUpTo(&head, nil))
-	c := newClient(t, url, &evm.Options{Finality: evm.After(10)})
+	s.setAnswer("eth_getBlockByNumber", scriptedBlocks(&head, nil))
+	c := newTestClient(t, url, &evm.Options{Finality: evm.After(10)})
 	for _, one := range []struct {
 		head uint64
 		want batch.Reported
@@ -176,41 +176,41 @@ func TestANodeThatIsBehindTakesNothingBack(t *testing.T) {
 		s.mu.Lock()
 		head = one.head
 		s.mu.Unlock()
-		assert.Equal(t, one.want, reported(t, c, b), "head %d", one.head)
+		assert.Equal(t, one.want, reportedBy(t, c, b), "head %d", one.head)
 	}
 	s.mu.Lock()
 	head = 99
 	s.mu.Unlock()
-	assert.Equal(t, batch.ReportedValid, reported(t, newClient(t, url, &evm.Options{Finality: evm.After(10)}), b), "a client that has seen no more")
+	assert.Equal(t, batch.ReportedValid, reportedBy(t, newTestClient(t, url, &evm.Options{Finality: evm.After(10)}), b), "a client that has seen no more")
 }
 
 // A node stands still on a fork at its last block, and others have shown a higher block to be
 // deep. The node's own blocks are then not deep: they may be orphans.
 func TestAnOrphanOfANodeThatIsBehindIsNotDeep(t *testing.T) {
-	s, url := newScript(t)
-	b := signed(nil)
+	s, url := newScriptedNode(t)
+	b := signedBatch(nil)
 	head, fork := uint64(100), map[uint64]string{}
 	var receipt any
-	s.on("eth_getTransactionReceipt", func([]any) (any, string) { return receipt, "" })
-	s.on("eth_getTransactionByHash", func([]any) (any, string) { return nil, "" })
-	s.on("eth_getBlockByNumber", blocksUpTo(&head, fork))
-	c := newClient(t, url, &evm.Options{Finality: evm.After(10)})
-	assert.Equal(t, batch.ReportedUnknown, reported(t, c, b))
+	s.setAnswer("eth_getTransactionReceipt", func([]any) (any, string) { return receipt, "" })
+	s.setAnswer("eth_getTransactionByHash", func([]any) (any, string) { return nil, "" })
+	s.setAnswer("eth_getBlockByNumber", scriptedBlocks(&head, fork))
+	c := newTestClient(t, url, &evm.Options{Finality: evm.After(10)})
+	assert.Equal(t, batch.ReportedUnknown, reportedBy(t, c, b))
 	s.mu.Lock()
-	head, fork[80], receipt = 80, someone, receiptIn(b.ID, 80, map[string]any{"blockHash": someone})
+	head, fork[80], receipt = 80, foreignHash, receiptIn(b.ID, 80, map[string]any{"blockHash": foreignHash})
 	s.mu.Unlock()
 	for range 3 { // after the first question the receipt is remembered
-		assert.Zero(t, reported(t, c, b))
+		assert.Zero(t, reportedBy(t, c, b))
 	}
 	s.mu.Lock()
 	head = 90
 	s.mu.Unlock()
-	assert.Equal(t, batch.ReportedCommitted, reported(t, c, b), "with enough blocks upon it")
+	assert.Equal(t, batch.ReportedCommitted, reportedBy(t, c, b), "with enough blocks upon it")
 }
 
-// blocksUpTo answers as a chain with this head, on which the blocks at some heights have other
+// scriptedBlocks answers as a chain with this head, on which the blocks at some heights have other
 // hashes.
-func blocksUpTo(head *uint64, fork map[uint64]string) func([]any) (any, string) {
+func scriptedBlocks(head *uint64, fork map[uint64]string) func([]any) (any, string) {
 	return func(params []any) (any, string) {
 		n := *head
 		if tag := params[0].(string); tag != "latest" {
@@ -232,8 +232,8 @@ func blocksUpTo(head *uint64, fork map[uint64]string) func([]any) (any, string) 
 	}
 }
 
-// reported returns the reported status of a batch, 0 if there is none.
-func reported(t *testing.T, c *evm.Client, b batch.Batch) batch.Reported {
+// reportedBy returns the reported status of a batch, 0 if there is none.
+func reportedBy(t *testing.T, c *evm.Client, b batch.Batch) batch.Reported {
 	t.Helper()
 	got, err := c.BatchStatuses(t.Context(), b.Service, []batch.Attempt{{Key: b.Key()}})
 	require.NoError(t, err)
@@ -246,12 +246,12 @@ func reported(t *testing.T, c *evm.Client, b batch.Batch) batch.Reported {
 // Without the block that measures depth there is no answer, and the error says what to do.
 func TestAChainWithoutFinality(t *testing.T) {
 	node := evmtest.Start(t, &evmtest.Options{NoFinality: true})
-	b := signed(nil)
+	b := signedBatch(nil)
 	ask := []batch.Attempt{{Key: b.Key()}}
-	got, err := newClient(t, node.URL(), nil).BatchStatuses(t.Context(), b.Service, ask)
+	got, err := newTestClient(t, node.URL(), nil).BatchStatuses(t.Context(), b.Service, ask)
 	require.ErrorContains(t, err, "needs another Options.Finality")
 	assert.Empty(t, got)
-	got, err = newClient(t, node.URL(), &evm.Options{Finality: evm.After(3)}).BatchStatuses(t.Context(), b.Service, ask)
+	got, err = newTestClient(t, node.URL(), &evm.Options{Finality: evm.After(3)}).BatchStatuses(t.Context(), b.Service, ask)
 	require.NoError(t, err)
 	assert.Len(t, got, 1)
 }
@@ -261,9 +261,9 @@ func TestAChainWithoutFinality(t *testing.T) {
 func TestArraysAreHalved(t *testing.T) {
 	tier.Plain(t)
 	for _, most := range []int{0, 60, 7, 1} {
-		s, url := newScript(t)
-		s.most = most
-		c := newClient(t, url, nil)
+		s, url := newScriptedNode(t)
+		s.maxArray = most
+		c := newTestClient(t, url, nil)
 		var ask []batch.Attempt
 		for n := range uint64(120) {
 			raw, _ := evmtest.Dev(0).Sign(evmtest.Unsigned{ChainID: 1337, Nonce: n, To: evmtest.Dev(1).Address()})
@@ -274,11 +274,11 @@ func TestArraysAreHalved(t *testing.T) {
 		got, err := c.BatchStatuses(t.Context(), "", ask)
 		require.NoError(t, err, most)
 		assert.Len(t, got, 120)
-		before := len(s.sizes)
+		before := len(s.arraySizes)
 		_, err = c.BatchStatuses(t.Context(), "", ask)
 		require.NoError(t, err)
 		if most > 0 {
-			assert.LessOrEqual(t, slices.Max(s.sizes[before:]), most)
+			assert.LessOrEqual(t, slices.Max(s.arraySizes[before:]), most)
 		}
 	}
 }
@@ -314,7 +314,7 @@ func TestANewConnectionIsAskedFirst(t *testing.T) {
 	}
 	front.Start()
 	t.Cleanup(front.Close)
-	c := newClient(t, front.URL, nil)
+	c := newTestClient(t, front.URL, nil)
 	for n := range uint64(5) {
 		raw, _ := evmtest.Dev(0).Sign(evmtest.Unsigned{ChainID: 1337, Nonce: n, To: evmtest.Dev(1).Address()})
 		b, err := evm.NewBatch(raw)
@@ -337,12 +337,12 @@ func TestReadReceiptRefuses(t *testing.T) {
 
 // A receipt with very many logs is recorded without them.
 func TestLongReceipts(t *testing.T) {
-	s, url := newScript(t)
-	b := signed(nil)
-	s.on("eth_getTransactionReceipt", func([]any) (any, string) {
+	s, url := newScriptedNode(t)
+	b := signedBatch(nil)
+	s.setAnswer("eth_getTransactionReceipt", func([]any) (any, string) {
 		return receiptIn(b.ID, 80, map[string]any{"logs": []string{strings.Repeat("a", 70<<10)}}), ""
 	})
-	got, err := newClient(t, url, nil).BatchStatuses(t.Context(), b.Service, []batch.Attempt{{Key: b.Key()}})
+	got, err := newTestClient(t, url, nil).BatchStatuses(t.Context(), b.Service, []batch.Attempt{{Key: b.Key()}})
 	require.NoError(t, err)
 	assert.Less(t, len(got[0].Receipts[0].Data), 1000)
 	r, err := evm.ReadReceipt(got[0].Receipts[0])
@@ -352,7 +352,7 @@ func TestLongReceipts(t *testing.T) {
 
 // A deep block that shows the use of a nonce is proof. An answer that a node cannot give is none.
 func TestResolve(t *testing.T) {
-	b := signed(nil) // with nonce 0
+	b := signedBatch(nil) // with nonce 0
 	from := string(b.Service)
 	pruned := func(tag string) bool { var n uint64; _, _ = fmt.Sscanf(tag, "0x%x", &n); return n < 60 }
 	count := func(used uint64, state func(string) bool) func([]any) (any, string) {
@@ -394,9 +394,9 @@ func TestResolve(t *testing.T) {
 			return block, ""
 		}
 	}
-	theirs := map[string]any{"hash": someone, "from": from, "nonce": "0x0", "type": "0x2"}
-	stranger := map[string]any{"hash": genesis, "from": evmtest.Dev(3).Address(), "nonce": "0x0", "type": "0x0"}
-	permit := map[string]any{"hash": genesis, "from": evmtest.Dev(3).Address(), "nonce": "0x1", "type": "0x4", "authorizationList": []any{authorization(3, 0, 0), authorization(0, 0, 0)}}
+	theirs := map[string]any{"hash": foreignHash, "from": from, "nonce": "0x0", "type": "0x2"}
+	stranger := map[string]any{"hash": genesisHash, "from": evmtest.Dev(3).Address(), "nonce": "0x0", "type": "0x0"}
+	permit := map[string]any{"hash": genesisHash, "from": evmtest.Dev(3).Address(), "nonce": "0x1", "type": "0x4", "authorizationList": []any{authorization(3, 0, 0), authorization(0, 0, 0)}}
 	ours := map[string]any{"hash": string(b.ID), "from": from, "nonce": "0x0", "type": "0x2"}
 	for name, c := range map[string]struct {
 		count, blocks, byName func([]any) (any, string)
@@ -438,18 +438,18 @@ func TestResolve(t *testing.T) {
 		}, want: dlt.CannotTell, err: "the node has none"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, url := newScript(t)
-			s.on("eth_getTransactionCount", func(params []any) (any, string) {
+			s, url := newScriptedNode(t)
+			s.setAnswer("eth_getTransactionCount", func(params []any) (any, string) {
 				if params[1] == "pending" {
 					return "0x1", ""
 				}
 				return c.count(params)
 			})
 			if c.blocks != nil {
-				s.on("eth_getBlockByNumber", c.blocks)
+				s.setAnswer("eth_getBlockByNumber", c.blocks)
 			}
-			s.on("eth_getTransactionBySenderAndNonce", c.byName)
-			client := newClient(t, url, nil)
+			s.setAnswer("eth_getTransactionBySenderAndNonce", c.byName)
+			client := newTestClient(t, url, nil)
 			got, err := client.Resolve(t.Context(), dlt.Doubt{Attempt: attempt(b, 1)})
 			if c.err != "" {
 				require.ErrorContains(t, err, c.err)
@@ -458,7 +458,7 @@ func TestResolve(t *testing.T) {
 			}
 			assert.Equal(t, c.want, got)
 			// A send that is refused because of its nonce needs the same proof.
-			s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, "nonce too low: next nonce 1, tx nonce 0" })
+			s.setAnswer("eth_sendRawTransaction", func([]any) (any, string) { return nil, "nonce too low: next nonce 1, tx nonce 0" })
 			err = client.Submit(t.Context(), attempt(b, 2))
 			if c.want == dlt.NotCommitted {
 				require.ErrorIs(t, err, dlt.ErrRejected)
@@ -472,17 +472,17 @@ func TestResolve(t *testing.T) {
 
 // A receipt, or the pool, gives the evidence before any other proof is looked for.
 func TestResolveByReceipt(t *testing.T) {
-	b := signed(nil)
+	b := signedBatch(nil)
 	for name, c := range map[string]struct {
 		receipt any
 		want    dlt.Evidence
 	}{
 		"executed": {receiptIn(b.ID, 80, nil), dlt.Committed}, "reverted": {receiptIn(b.ID, 80, map[string]any{"status": "0x0"}), dlt.NotCommitted},
-		"not deep": {receiptIn(b.ID, 95, nil), dlt.InFlight}, "of another chain": {receiptIn(b.ID, 80, map[string]any{"blockHash": someone}), dlt.InFlight},
+		"not deep": {receiptIn(b.ID, 95, nil), dlt.InFlight}, "of another chain": {receiptIn(b.ID, 80, map[string]any{"blockHash": foreignHash}), dlt.InFlight},
 	} {
-		s, url := newScript(t)
-		s.on("eth_getTransactionReceipt", func([]any) (any, string) { return c.receipt, "" })
-		got, err := newClient(t, url, nil).Resolve(t.Context(), dlt.Doubt{Attempt: attempt(b, 1)})
+		s, url := newScriptedNode(t)
+		s.setAnswer("eth_getTransactionReceipt", func([]any) (any, string) { return c.receipt, "" })
+		got, err := newTestClient(t, url, nil).Resolve(t.Context(), dlt.Doubt{Attempt: attempt(b, 1)})
 		require.NoError(t, err, name)
 		assert.Equal(t, c.want, got, name)
 	}
@@ -491,14 +491,14 @@ func TestResolveByReceipt(t *testing.T) {
 // FuzzAnswers gives any answer to a client, which never panics and returns no status that nobody
 // asked for.
 func FuzzAnswers(f *testing.F) {
-	b := signed(nil)
+	b := signedBatch(nil)
 	good, err := json.Marshal([]any{map[string]any{"id": 1, "result": "0x539"}, map[string]any{"id": 2, "result": blockAt(0)}, map[string]any{"id": 5, "result": receiptIn(b.ID, 80, nil)}})
 	require.NoError(f, err)
 	f.Add(good)
 	f.Add([]byte(`{"id":1,"error":{"code":-32600,"message":"batch too large"}}`))
 	f.Add([]byte(`[{"id":null}]`))
 	f.Fuzz(func(t *testing.T, answer []byte) {
-		c, err := evm.New("http://node", 1337, &evm.Options{Client: &http.Client{Transport: answers(answer)}})
+		c, err := evm.New("http://node", 1337, &evm.Options{Client: &http.Client{Transport: answerBytes(answer)}})
 		require.NoError(t, err)
 		statuses, err := c.BatchStatuses(t.Context(), b.Service, []batch.Attempt{{Key: b.Key()}})
 		for _, s := range statuses {
@@ -511,11 +511,11 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// answers answers every request with the same bytes.
-type answers []byte
+// answerBytes answers every request with the same bytes.
+type answerBytes []byte
 
 // RoundTrip implements [http.RoundTripper].
-func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
+func (a answerBytes) RoundTrip(r *http.Request) (*http.Response, error) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	rec := httptest.NewRecorder()
 	_, _ = rec.Write(a)

@@ -13,8 +13,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/geth"
 )
 
-// steering is what a test can do to a chain besides sending transactions.
-type steering interface {
+// chainControl is what a test can do to a chain besides sending transactions.
+type chainControl interface {
 	// mine makes a block of the transactions in the pool.
 	mine()
 	// reorg replaces the last blocks. The first new one has the given transactions.
@@ -30,106 +30,108 @@ type steering interface {
 	setBaseFee(wei *big.Int)
 }
 
-// onSimulated steers a simulated node from inside.
-type onSimulated struct {
+// simulatedControl steers a simulated node from inside.
+type simulatedControl struct {
 	t    testing.TB
 	node *evmtest.Node
 }
 
-func (o onSimulated) mine() { o.node.Mine() }
-func (o onSimulated) reorg(depth int, raw [][]byte) {
+func (o simulatedControl) mine() { o.node.Mine() }
+func (o simulatedControl) reorg(depth int, raw [][]byte) {
 	require.NoError(o.t, o.node.Reorg(depth, raw...))
 }
-func (o onSimulated) fund(address string, wei *big.Int) { o.node.SetBalance(address, wei) }
-func (o onSimulated) drop(hash string)                  { o.node.Drop(hash) }
-func (o onSimulated) forget()                           { o.node.Forget() }
-func (o onSimulated) setBaseFee(wei *big.Int)           { o.node.SetBaseFee(wei) }
+func (o simulatedControl) fund(address string, wei *big.Int) { o.node.SetBalance(address, wei) }
+func (o simulatedControl) drop(hash string)                  { o.node.Drop(hash) }
+func (o simulatedControl) forget()                           { o.node.Forget() }
+func (o simulatedControl) setBaseFee(wei *big.Int)           { o.node.SetBaseFee(wei) }
 
-// onAnvil steers an anvil, or a node with the same methods.
-type onAnvil struct{ s *stage }
+// anvilControl steers an anvil, or a node with the same methods.
+type anvilControl struct{ chain *testChain }
 
-func (o onAnvil) mine() { o.s.call(nil, "evm_mine") }
+func (o anvilControl) mine() { o.chain.call(nil, "evm_mine") }
 
-func (o onAnvil) reorg(depth int, raw [][]byte) {
+func (o anvilControl) reorg(depth int, raw [][]byte) {
 	list := [][]any{}
 	for i, tx := range raw {
 		list = append(list, []any{toHex(tx), i})
 	}
-	o.s.call(nil, "anvil_reorg", depth, list)
+	o.chain.call(nil, "anvil_reorg", depth, list)
 }
 
-func (o onAnvil) fund(address string, wei *big.Int) {
-	o.s.call(nil, "anvil_setBalance", address, "0x"+wei.Text(16))
+func (o anvilControl) fund(address string, wei *big.Int) {
+	o.chain.call(nil, "anvil_setBalance", address, "0x"+wei.Text(16))
 }
 
-func (o onAnvil) drop(hash string) { o.s.call(nil, "anvil_dropTransaction", hash) }
-func (o onAnvil) forget()          {} // anvil puts nothing back
+func (o anvilControl) drop(hash string) { o.chain.call(nil, "anvil_dropTransaction", hash) }
+func (o anvilControl) forget()          {} // anvil puts nothing back
 
-func (o onAnvil) setBaseFee(wei *big.Int) {
-	o.s.call(nil, "anvil_setNextBlockBaseFeePerGas", "0x"+wei.Text(16))
+func (o anvilControl) setBaseFee(wei *big.Int) {
+	o.chain.call(nil, "anvil_setNextBlockBaseFeePerGas", "0x"+wei.Text(16))
 }
 
-// onGeth is the consensus client of a geth. Since geth has no methods for funds and base fees, a
-// rich account sends transactions, alone in their blocks, that change them. A restart with an
-// empty file empties the pool.
-type onGeth struct {
-	s    *stage
-	node *geth.Node
+// gethControl is the consensus client of a geth. Since geth has no methods for funds and base
+// fees, a rich account sends transactions, alone in their blocks, that change them. A restart with
+// an empty file empties the pool.
+type gethControl struct {
+	chain *testChain
+	node  *geth.Node
 }
 
 var faucet = evmtest.Named("faucet")
 
-func (o onGeth) mine()                         { require.NoError(o.s, o.node.Mine()) }
-func (o onGeth) reorg(depth int, raw [][]byte) { require.NoError(o.s, o.node.Reorg(depth, raw...)) }
-func (o onGeth) drop(string)                   { require.NoError(o.s, o.node.Forget()) }
+func (o gethControl) mine() { require.NoError(o.chain, o.node.Mine()) }
+func (o gethControl) reorg(depth int, raw [][]byte) {
+	require.NoError(o.chain, o.node.Reorg(depth, raw...))
+}
+func (o gethControl) drop(string) { require.NoError(o.chain, o.node.Forget()) }
 
-func (o onGeth) forget() {
+func (o gethControl) forget() {
 	var status struct{ Pending string }
-	if o.s.call(&status, "txpool_status"); status.Pending != "0x0" {
-		require.NoError(o.s, o.node.Forget())
+	if o.chain.call(&status, "txpool_status"); status.Pending != "0x0" {
+		require.NoError(o.chain, o.node.Forget())
 	}
 }
 
-func (o onGeth) fund(address string, wei *big.Int) {
+func (o gethControl) fund(address string, wei *big.Int) {
 	var has string
-	o.s.call(&has, "eth_getBalance", address, "latest")
+	o.chain.call(&has, "eth_getBalance", address, "latest")
 	more := new(big.Int)
 	_, ok := more.SetString(has, 0)
-	require.True(o.s, ok, has)
+	require.True(o.chain, ok, has)
 	more.Sub(wei, more)
-	require.Positive(o.s, more.Sign(), "geth takes no funds from an account")
+	require.Positive(o.chain, more.Sign(), "geth takes no funds from an account")
 	o.spend(evmtest.Unsigned{To: address, Value: more})
 }
 
-func (o onGeth) setBaseFee(wei *big.Int) {
+func (o gethControl) setBaseFee(wei *big.Int) {
 	price := func() *big.Int {
 		var fees struct{ BaseFeePerGas []string }
-		o.s.call(&fees, "eth_feeHistory", "0x1", "latest", []int{})
+		o.chain.call(&fees, "eth_feeHistory", "0x1", "latest", []int{})
 		next, ok := new(big.Int).SetString(fees.BaseFeePerGas[len(fees.BaseFeePerGas)-1], 0)
-		require.True(o.s, ok)
+		require.True(o.chain, ok)
 		return next
 	}
 	for price().Cmp(wei) < 0 {
 		o.spend(evmtest.Unsigned{Data: []byte{0xfe}, Gas: 11_400_000}) // this transaction uses all its gas
 	}
 	for most := new(big.Int).Div(new(big.Int).Mul(wei, big.NewInt(9)), big.NewInt(8)); price().Cmp(most) > 0; {
-		require.NoError(o.s, o.node.MakeBlock())
+		require.NoError(o.chain, o.node.MakeBlock())
 	}
 }
 
 // spend makes a block with one transaction of the rich account.
-func (o onGeth) spend(u evmtest.Unsigned) {
-	u.ChainID, u.FeeCap = o.s.chain, big.NewInt(1e15)
-	u.Nonce, _ = o.s.nonceOf(faucet.Address())
+func (o gethControl) spend(u evmtest.Unsigned) {
+	u.ChainID, u.FeeCap = o.chain.chain, big.NewInt(1e15)
+	u.Nonce, _ = o.chain.nextNoncesOfAddress(faucet.Address())
 	raw, _ := faucet.Sign(u)
-	require.NoError(o.s, o.node.MakeBlock(raw))
+	require.NoError(o.chain, o.node.MakeBlock(raw))
 }
 
-// overHTTP returns a stage with an anvil, or a node with the same methods, of which only the URL
-// is known.
-func overHTTP(t testing.TB, url string) *stage {
-	s := &stage{TB: t, url: url, http: &http.Client{Transport: &http.Transport{}}, unit: 20 * time.Millisecond}
-	s.steering = onAnvil{s}
+// newChainAtURL returns a testChain with an anvil, or a node with the same methods, of which only
+// the URL is known.
+func newChainAtURL(t testing.TB, url string) *testChain {
+	s := &testChain{TB: t, url: url, http: &http.Client{Transport: &http.Transport{}}, timeUnit: 20 * time.Millisecond}
+	s.control = anvilControl{s}
 	t.Cleanup(s.http.CloseIdleConnections)
 	var id string
 	s.call(&id, "eth_chainId")
@@ -139,10 +141,10 @@ func overHTTP(t testing.TB, url string) *stage {
 	return s
 }
 
-// overGeth returns a stage with a real geth.
-func overGeth(t testing.TB) *stage {
+// newGethChain returns a testChain with a real geth.
+func newGethChain(t testing.TB) *testChain {
 	n := geth.Start(t, geth.Options{Funds: map[string]*big.Int{faucet.Address(): evmtest.Ether(1_000_000_000)}})
-	s := overHTTP(t, n.URL())
-	s.steering = onGeth{s, n}
+	s := newChainAtURL(t, n.URL())
+	s.control = gethControl{s, n}
 	return s
 }

@@ -33,7 +33,7 @@ const opSubmit = "submit"
 func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
 	p, err := c.readPayload(a.Key, a.Payload)
 	if err != nil {
-		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrRejected, Message: c.show(err.Error())}
+		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrRejected, Message: c.shownText(err.Error())}
 	}
 	at := 0
 	if len(p.txs) > 1 {
@@ -54,7 +54,7 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
 // unreadableError returns the error for prepared bytes that this client cannot read. Nothing is
 // posted for them, and they do not make the batch void. Other batches are not affected.
 func (c *Client) unreadableError(op string, key batch.Key, err error) error {
-	return &dlt.Error{Op: op, Kind: dlt.ErrNotYet, Message: c.show(fmt.Sprintf("batch %s: %v", key, err))}
+	return &dlt.Error{Op: op, Kind: dlt.ErrNotYet, Message: c.shownText(fmt.Sprintf("batch %s: %v", key, err))}
 }
 
 // submission is one call of Submit.
@@ -133,9 +133,9 @@ func (s *submission) checkNode(ctx context.Context, again bool) error {
 	if next {
 		return nil
 	}
-	count, err := number(answers[2])
+	count, err := decodeNumber(answers[2])
 	if err != nil {
-		return doubtAsUnavailable(&dlt.Error{Op: opSubmit, Kind: kindOfAny(answers), Message: s.show("next nonce: " + err.Error())})
+		return doubtAsUnavailable(&dlt.Error{Op: opSubmit, Kind: kindOfAny(answers), Message: s.shownText("next nonce: " + err.Error())})
 	}
 	if s.tx.Nonce > count {
 		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrNotYet, Err: errNonceGap, Message: fmt.Sprintf("nonce %d, and the account's next is %d", s.tx.Nonce, count)}
@@ -154,7 +154,7 @@ func doubtAsUnavailable(err error) error {
 
 // verdict is the meaning of a node's answer to a send.
 type verdict struct {
-	class      class
+	class      answerClass
 	status     int
 	code       int
 	message    string
@@ -218,21 +218,21 @@ func (s *submission) readVerdict(resp *http.Response, raw []byte) verdict {
 	proxy := classOfStatus(resp.StatusCode)
 	switch {
 	case one.Err != nil:
-		v.class, v.code, v.message = classify(one.Err), one.Err.Code, s.show(one.Err.Message)
+		v.class, v.code, v.message = classify(one.Err), one.Err.Code, s.shownText(one.Err.Message)
 		if resp.StatusCode != http.StatusOK && (v.class == classDoubt || v.class == classMisconfigured || proxy != classDoubt) {
 			v.class = proxy
 		}
 	case resp.StatusCode != http.StatusOK || one.Result == nil:
-		v.class, v.message = proxy, s.show(string(raw))
+		v.class, v.message = proxy, s.shownText(string(raw))
 		if proxy == classDoubt && saysBusy(string(raw)) {
 			v.class = classBusy
 		}
 	case json.Unmarshal(one.Result, &hash) == nil && hash == string(s.attempt.ID):
 		v.class, v.isNew = classAccepted, true
 	case hash != "":
-		v.message = s.show("the node answers with the hash " + hash)
+		v.message = s.shownText("the node answers with the hash " + hash)
 	default:
-		v.message = s.show("no hash: " + string(raw))
+		v.message = s.shownText("no hash: " + string(raw))
 	}
 	if v.class == classBusy {
 		v.retryAfter = wire.RetryAfter(resp.Header, time.Now())
@@ -242,7 +242,7 @@ func (s *submission) readVerdict(resp *http.Response, raw []byte) verdict {
 
 // classOfStatus returns the class of an answer that is not a node's. A proxy's 5xx says nothing
 // about the node behind it.
-func classOfStatus(status int) class {
+func classOfStatus(status int) answerClass {
 	switch {
 	case status == http.StatusTooManyRequests:
 		return classBusy

@@ -30,26 +30,26 @@ func attempt(b batch.Batch, number int) batch.Attempt {
 	return batch.Attempt{Key: b.Key(), Number: number, Payload: b.Payload}
 }
 
-// script is a node that answers each method by a func. It answers null to any other method.
-type script struct {
-	mu     sync.Mutex
-	byName map[string]func(params []any) (result any, refusal string)
-	status int // status of the answer to a send; 0 means 200
-	header http.Header
-	most   int // how many requests an array may have; 0 means any number
-	sent   int
-	sizes  []int
+// scriptedNode is a node that answers each method by a func. It answers null to any other method.
+type scriptedNode struct {
+	mu              sync.Mutex
+	answersByMethod map[string]func(params []any) (result any, refusal string)
+	status          int // status of the answer to a send; 0 means 200
+	header          http.Header
+	maxArray        int // how many requests an array may have; 0 means any number
+	sendCount       int
+	arraySizes      []int
 }
 
 const (
-	genesis = "0x1111111111111111111111111111111111111111111111111111111111111111"
-	someone = "0x2222222222222222222222222222222222222222222222222222222222222222"
+	genesisHash = "0x1111111111111111111111111111111111111111111111111111111111111111"
+	foreignHash = "0x2222222222222222222222222222222222222222222222222222222222222222"
 )
 
 func blockAt(number uint64) map[string]any {
 	hash := func(n uint64) string {
 		if n == 0 {
-			return genesis
+			return genesisHash
 		}
 		return fmt.Sprintf("0x%064x", 0xb10c0000+n)
 	}
@@ -61,7 +61,7 @@ func blockAt(number uint64) map[string]any {
 func heightOf(tag any, head uint64) (height uint64, known bool) {
 	switch tag := tag.(type) {
 	case map[string]any:
-		if tag["blockHash"] == genesis {
+		if tag["blockHash"] == genesisHash {
 			return 0, true
 		}
 		_, err := fmt.Sscanf(tag["blockHash"].(string), "0x%x", &height)
@@ -75,9 +75,9 @@ func heightOf(tag any, head uint64) (height uint64, known bool) {
 	return head, true
 }
 
-// newScript returns a node of chain 1337 with a hundred empty blocks, and its address.
-func newScript(t testing.TB) (*script, string) {
-	s := &script{byName: map[string]func([]any) (any, string){
+// newScriptedNode returns a node of chain 1337 with a hundred empty blocks, and its address.
+func newScriptedNode(t testing.TB) (*scriptedNode, string) {
+	s := &scriptedNode{answersByMethod: map[string]func([]any) (any, string){
 		"eth_chainId":             func([]any) (any, string) { return "0x539", "" },
 		"eth_getTransactionCount": func([]any) (any, string) { return "0x0", "" },
 		"eth_getBlockByNumber": func(params []any) (any, string) {
@@ -99,40 +99,40 @@ func newScript(t testing.TB) (*script, string) {
 	return s, server.URL
 }
 
-func (s *script) on(method string, f func(params []any) (any, string)) {
+func (s *scriptedNode) setAnswer(method string, f func(params []any) (any, string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.byName[method] = f
+	s.answersByMethod[method] = f
 }
 
-func (s *script) sends() int {
+func (s *scriptedNode) sends() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.sent
+	return s.sendCount
 }
 
 // ServeHTTP implements [http.Handler].
-func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *scriptedNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var raw json.RawMessage
 	if json.NewDecoder(r.Body).Decode(&raw) != nil {
 		return // the client has cancelled the request
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var calls []call
+	var calls []rpcCall
 	array := json.Unmarshal(raw, &calls) == nil
 	if !array {
-		calls = make([]call, 1)
+		calls = make([]rpcCall, 1)
 		_ = json.Unmarshal(raw, &calls[0])
 	}
-	s.sizes = append(s.sizes, len(calls))
+	s.arraySizes = append(s.arraySizes, len(calls))
 	var answers []map[string]any
 	for _, c := range calls {
 		a := map[string]any{"jsonrpc": "2.0", "id": c.ID}
 		if c.Method == "eth_sendRawTransaction" {
-			s.sent++
+			s.sendCount++
 		}
-		if f := s.byName[c.Method]; f != nil {
+		if f := s.answersByMethod[c.Method]; f != nil {
 			result, refusal := f(c.Params)
 			if refusal != "" {
 				a["error"] = map[string]any{"code": -32000, "message": refusal}
@@ -148,7 +148,7 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !array {
 		out = answers[0]
 	}
-	if s.most > 0 && len(calls) > s.most {
+	if s.maxArray > 0 && len(calls) > s.maxArray {
 		out = map[string]any{"jsonrpc": "2.0", "id": nil, "error": map[string]any{"code": -32600, "message": "too long"}}
 	}
 	if calls[0].Method == "eth_sendRawTransaction" && s.status != 0 {
@@ -173,19 +173,19 @@ func TestTextNotCode(t *testing.T) {
 		evmtest.WrongChain: batch.KindMisconfigured, evmtest.Unprotected: batch.KindMisconfigured, evmtest.PoolFull: batch.KindBusy,
 		evmtest.BlobGap: batch.KindNotYet, evmtest.NoBlobs: batch.KindNotYet, evmtest.WrongBlobs: batch.KindNotYet, evmtest.Reserved: batch.KindNotYet,
 	}
-	s, url := newScript(t)
-	c := newClient(t, url, nil)
-	b := signed(nil)
+	s, url := newScriptedNode(t)
+	c := newTestClient(t, url, nil)
+	b := signedBatch(nil)
 	rows := 0
 	for _, p := range []evmtest.Personality{
 		evmtest.Geth, evmtest.Anvil, evmtest.Provider, evmtest.Besu, evmtest.Nethermind, evmtest.Reth, evmtest.Erigon, evmtest.Sequencer,
 	} {
 		for refusal, word := range evmtest.Refusals(p) {
 			for _, around := range []string{"%s", "proxy-nodefleet.error: %s", "%s: details behind a colon 1, 2"} {
-				s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, fmt.Sprintf(around, word.Text) })
+				s.setAnswer("eth_sendRawTransaction", func([]any) (any, string) { return nil, fmt.Sprintf(around, word.Text) })
 				kind, known := want[refusal]
 				require.True(t, known, refusal)
-				s.on("eth_getTransactionByHash", func([]any) (any, string) {
+				s.setAnswer("eth_getTransactionByHash", func([]any) (any, string) {
 					if refusal != evmtest.AlreadyKnown {
 						return nil, ""
 					}
@@ -194,7 +194,7 @@ func TestTextNotCode(t *testing.T) {
 				got := dlt.Kind(c.Submit(t.Context(), attempt(b, 1)))
 				if kind == batch.KindRejected { // one refusal of one node makes no batch final
 					assert.Equal(t, batch.KindNotYet, got, "%s: "+around, p, word.Text)
-					back := newer(s, 101)
+					back := setLastBlock(s, 101)
 					got = dlt.Kind(c.Submit(t.Context(), attempt(b, 1)))
 					back()
 				}
@@ -204,14 +204,14 @@ func TestTextNotCode(t *testing.T) {
 		}
 	}
 	assert.Greater(t, rows, 400)
-	s.on("eth_getTransactionByHash", func([]any) (any, string) { return nil, "" })
+	s.setAnswer("eth_getTransactionByHash", func([]any) (any, string) { return nil, "" })
 	for text, kind := range map[string]batch.ErrorKind{
 		"unknown transaction type": batch.KindNotYet, "gremlins": batch.KindDoubt, "request timed out": batch.KindDoubt,
 		"the method eth_sendRawTransaction does not exist/is not available": batch.KindMisconfigured,
 		"Your app has exceeded its compute units per second capacity":       batch.KindBusy,
 		"invalid api key": batch.KindMisconfigured,
 	} {
-		s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, text })
+		s.setAnswer("eth_sendRawTransaction", func([]any) (any, string) { return nil, text })
 		assert.Equal(t, kind, dlt.Kind(c.Submit(t.Context(), attempt(b, 1))), text)
 	}
 }
@@ -219,10 +219,10 @@ func TestTextNotCode(t *testing.T) {
 // Without a known text of a node, the HTTP status decides. A proxy's 5xx says nothing about the
 // node behind it.
 func TestStatusesOfProxies(t *testing.T) {
-	s, url := newScript(t)
-	c := newClient(t, url, nil)
-	b := signed(nil)
-	s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, "gremlins" })
+	s, url := newScriptedNode(t)
+	c := newTestClient(t, url, nil)
+	b := signedBatch(nil)
+	s.setAnswer("eth_sendRawTransaction", func([]any) (any, string) { return nil, "gremlins" })
 	s.header = http.Header{"Retry-After": {"7"}}
 	for status, kind := range map[int]batch.ErrorKind{
 		400: batch.KindDoubt, 401: batch.KindMisconfigured, 402: batch.KindMisconfigured, 403: batch.KindMisconfigured, 404: batch.KindMisconfigured,
@@ -244,11 +244,11 @@ func TestStatusesOfProxies(t *testing.T) {
 
 // A result counts as an acceptance only if it is this transaction's hash.
 func TestTheHashIsCompared(t *testing.T) {
-	s, url := newScript(t)
-	c := newClient(t, url, nil)
-	b := signed(nil)
-	for result, kind := range map[any]batch.ErrorKind{string(b.ID): "", someone: batch.KindDoubt, "": batch.KindDoubt, 7.0: batch.KindDoubt, nil: batch.KindDoubt} {
-		s.on("eth_sendRawTransaction", func([]any) (any, string) { return result, "" })
+	s, url := newScriptedNode(t)
+	c := newTestClient(t, url, nil)
+	b := signedBatch(nil)
+	for result, kind := range map[any]batch.ErrorKind{string(b.ID): "", foreignHash: batch.KindDoubt, "": batch.KindDoubt, 7.0: batch.KindDoubt, nil: batch.KindDoubt} {
+		s.setAnswer("eth_sendRawTransaction", func([]any) (any, string) { return result, "" })
 		err := c.Submit(t.Context(), attempt(b, 1))
 		assert.Equal(t, kind, dlt.Kind(err), "%v: %v", result, err)
 	}
@@ -257,19 +257,19 @@ func TestTheHashIsCompared(t *testing.T) {
 // The reason for a refusal may be an earlier send of the same bytes: if the node knows them, they
 // count as accepted. A first attempt has no earlier send.
 func TestAResendThatIsRefused(t *testing.T) {
-	s, url := newScript(t)
-	c := newClient(t, url, nil)
-	b := signed(nil)
+	s, url := newScriptedNode(t)
+	c := newTestClient(t, url, nil)
+	b := signedBatch(nil)
 	for text, kind := range map[string]batch.ErrorKind{
 		"insufficient funds for gas * price + value": batch.KindNotYet, "intrinsic gas too low": batch.KindNotYet,
 		"replacement transaction underpriced": batch.KindDoubt, "internal error": batch.KindDoubt,
 	} {
-		s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, text })
-		s.on("eth_getTransactionByHash", func([]any) (any, string) { return nil, "" })
+		s.setAnswer("eth_sendRawTransaction", func([]any) (any, string) { return nil, text })
+		s.setAnswer("eth_getTransactionByHash", func([]any) (any, string) { return nil, "" })
 		assert.Equal(t, kind, dlt.Kind(c.Submit(t.Context(), attempt(b, 2))), text)
-		s.on("eth_getTransactionByHash", func([]any) (any, string) { return map[string]any{"hash": string(b.ID), "blockHash": nil}, "" })
+		s.setAnswer("eth_getTransactionByHash", func([]any) (any, string) { return map[string]any{"hash": string(b.ID), "blockHash": nil}, "" })
 		require.NoError(t, c.Submit(t.Context(), attempt(b, 2)), text)
-		s.on("eth_getTransactionByHash", func([]any) (any, string) { return nil, "indexing is in progress" })
+		s.setAnswer("eth_getTransactionByHash", func([]any) (any, string) { return nil, "indexing is in progress" })
 		assert.Equal(t, batch.KindDoubt, dlt.Kind(c.Submit(t.Context(), attempt(b, 2))), text)
 	}
 }
@@ -294,14 +294,14 @@ func TestNothingIsPosted(t *testing.T) {
 		"no count":        {"eth_getTransactionCount", func([]any) (any, string) { return nil, "gremlins" }, batch.KindUnavailable, "next nonce"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, url := newScript(t)
-			s.on(c.method, c.f)
-			pinned := genesis
+			s, url := newScriptedNode(t)
+			s.setAnswer(c.method, c.f)
+			pinned := genesisHash
 			if name == "another genesis" {
-				pinned = someone
+				pinned = foreignHash
 			}
-			client := newClient(t, url, &evm.Options{Genesis: pinned})
-			b := nine(t)
+			client := newTestClient(t, url, &evm.Options{Genesis: pinned})
+			b := ninthBatch(t)
 			err := client.Submit(t.Context(), attempt(b, 1))
 			assert.Equal(t, c.kind, dlt.Kind(err), "%v", err)
 			assert.ErrorContains(t, err, c.says)
@@ -315,7 +315,7 @@ func TestNothingIsPosted(t *testing.T) {
 	}
 }
 
-func nine(t testing.TB) batch.Batch {
+func ninthBatch(t testing.TB) batch.Batch {
 	raw, _ := evmtest.Dev(0).Sign(evmtest.Unsigned{ChainID: 1337, Nonce: 9, To: evmtest.Dev(1).Address()})
 	b, err := evm.NewBatch(raw)
 	require.NoError(t, err)
@@ -323,15 +323,15 @@ func nine(t testing.TB) batch.Batch {
 }
 
 // A payload that is not valid is refused without a question to a node, whoever has stored it.
-func TestAPayloadThatIsNone(t *testing.T) {
-	s, url := newScript(t)
-	c := newClient(t, url, nil)
-	a := attempt(signed(nil), 1)
+func TestABrokenPayloadIsNotPosted(t *testing.T) {
+	s, url := newScriptedNode(t)
+	c := newTestClient(t, url, nil)
+	a := attempt(signedBatch(nil), 1)
 	a.Payload = []byte("secret content")
 	err := c.Submit(t.Context(), a)
 	assert.Equal(t, batch.KindRejected, dlt.Kind(err))
 	assert.NotContains(t, err.Error(), "secret content")
-	assert.Empty(t, s.sizes)
+	assert.Empty(t, s.arraySizes)
 }
 
 // The account's next nonce is asked for once. After that the client knows it from accepted
@@ -347,7 +347,7 @@ func TestOneQuestionForManySends(t *testing.T) {
 		node.ServeHTTP(w, r)
 	}))
 	t.Cleanup(front.Close)
-	c := newClient(t, front.URL, nil)
+	c := newTestClient(t, front.URL, nil)
 	for n := range uint64(20) {
 		raw, _ := evmtest.Dev(0).Sign(evmtest.Unsigned{ChainID: 1337, Nonce: n, To: evmtest.Dev(1).Address()})
 		b, err := evm.NewBatch(raw)
@@ -363,7 +363,7 @@ func TestOneQuestionForManySends(t *testing.T) {
 func TestSeveralEndpoints(t *testing.T) {
 	down := evmtest.Start(t, nil)
 	node := evmtest.Start(t, nil)
-	c := newClient(t, down.URL(), &evm.Options{Fallbacks: []string{node.URL()}, Finality: evm.Instant()})
+	c := newTestClient(t, down.URL(), &evm.Options{Fallbacks: []string{node.URL()}, Finality: evm.Instant()})
 	down.Close()
 	raw, _ := evmtest.Dev(0).Sign(evmtest.Unsigned{ChainID: 1337, To: evmtest.Dev(1).Address()})
 	b, err := evm.NewBatch(raw)
@@ -380,23 +380,23 @@ func TestSeveralEndpoints(t *testing.T) {
 	}, 10*time.Second, 10*time.Millisecond)
 }
 
-// flawed is a node behind a handler that answers in its place: only the sends, or all requests. It
-// counts the handler's answers.
-type flawed struct {
-	url string
-	n   atomic.Int32
+// flawedNode is a node behind a handler that answers in its place: only the sends, or all
+// requests. It counts the handler's answers.
+type flawedNode struct {
+	url         string
+	answerCount atomic.Int32
 }
 
-func newFlawed(t *testing.T, all bool, answer http.HandlerFunc) *flawed {
-	s, _ := newScript(t)
-	f := &flawed{}
+func newFlawedNode(t *testing.T, all bool, answer http.HandlerFunc) *flawedNode {
+	s, _ := newScriptedNode(t)
+	f := &flawedNode{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body) // so that the server notices when the client cancels the request
 		if err != nil {
 			return
 		}
 		if all || bytes.Contains(body, []byte("eth_sendRawTransaction")) {
-			f.n.Add(1)
+			f.answerCount.Add(1)
 			answer(w, r)
 			return
 		}
@@ -408,9 +408,9 @@ func newFlawed(t *testing.T, all bool, answer http.HandlerFunc) *flawed {
 	return f
 }
 
-func (f *flawed) asked() bool { return f.n.Swap(0) > 0 }
+func (f *flawedNode) wasAsked() bool { return f.answerCount.Swap(0) > 0 }
 
-func says(status int, text string) http.HandlerFunc {
+func answerWith(status int, text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "3600")
 		w.WriteHeader(status)
@@ -418,12 +418,12 @@ func says(status int, text string) http.HandlerFunc {
 	}
 }
 
-func hangs(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+func hangUntilCancelled(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
 // The client changes to the next endpoint when an endpoint refuses this client, is busy, or does
 // not answer. It stays when the node's answer is about the transaction, or when the call was
 // cancelled.
-func TestWhatIsTheEndpoints(t *testing.T) {
+func TestWhichFailuresLeaveAnEndpoint(t *testing.T) {
 	tier.Plain(t)
 	raw, _ := evmtest.Dev(0).Sign(evmtest.Unsigned{ChainID: 1337, To: evmtest.Dev(1).Address()})
 	b, err := evm.NewBatch(raw)
@@ -435,49 +435,49 @@ func TestWhatIsTheEndpoints(t *testing.T) {
 	}
 	const refusal = `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"no upstream"}}`
 	for name, c := range map[string]struct {
-		all    bool // true for all requests, false for sends only
-		answer http.HandlerFunc
-		call   func(context.Context, *evm.Client) error
-		stop   bool
-		left   bool
+		failsAll    bool // true for all requests, false for sends only
+		answer      http.HandlerFunc
+		call        func(context.Context, *evm.Client) error
+		isCancelled bool
+		isLeft      bool
 	}{
-		"question 401":           {true, says(401, ""), submit, false, true},
-		"question 429":           {true, says(429, ""), submit, false, true},
-		"question 503":           {true, says(503, ""), submit, false, true},
-		"question hangs":         {true, hangs, submit, false, true},
-		"question stopped":       {true, hangs, submit, true, false},
-		"send 401":               {false, says(401, ""), submit, false, true},
-		"send 403":               {false, says(403, ""), submit, false, true},
-		"send 413":               {false, says(413, ""), submit, false, false},
-		"send 429":               {false, says(429, ""), submit, false, true},
-		"send 503":               {false, says(503, ""), submit, false, true},
-		"send 503 with an error": {false, says(503, refusal), submit, false, true},
-		"send hangs":             {false, hangs, submit, false, true},
-		"send stopped":           {false, hangs, submit, true, false},
-		"node's word":            {false, says(200, strings.Replace(refusal, "no upstream", "replacement transaction underpriced", 1)), submit, false, false},
-		"statuses hang":          {true, hangs, statuses, false, true},
-		"statuses stopped":       {true, hangs, statuses, true, false},
+		"question 401":           {true, answerWith(401, ""), submit, false, true},
+		"question 429":           {true, answerWith(429, ""), submit, false, true},
+		"question 503":           {true, answerWith(503, ""), submit, false, true},
+		"question hangs":         {true, hangUntilCancelled, submit, false, true},
+		"question stopped":       {true, hangUntilCancelled, submit, true, false},
+		"send 401":               {false, answerWith(401, ""), submit, false, true},
+		"send 403":               {false, answerWith(403, ""), submit, false, true},
+		"send 413":               {false, answerWith(413, ""), submit, false, false},
+		"send 429":               {false, answerWith(429, ""), submit, false, true},
+		"send 503":               {false, answerWith(503, ""), submit, false, true},
+		"send 503 with an error": {false, answerWith(503, refusal), submit, false, true},
+		"send hangs":             {false, hangUntilCancelled, submit, false, true},
+		"send stopped":           {false, hangUntilCancelled, submit, true, false},
+		"node's word":            {false, answerWith(200, strings.Replace(refusal, "no upstream", "replacement transaction underpriced", 1)), submit, false, false},
+		"statuses hang":          {true, hangUntilCancelled, statuses, false, true},
+		"statuses stopped":       {true, hangUntilCancelled, statuses, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			first, second := newFlawed(t, c.all, c.answer), newFlawed(t, true, says(503, ""))
-			client := newClient(t, first.url, &evm.Options{Fallbacks: []string{second.url}})
+			first, second := newFlawedNode(t, c.failsAll, c.answer), newFlawedNode(t, true, answerWith(503, ""))
+			client := newTestClient(t, first.url, &evm.Options{Fallbacks: []string{second.url}})
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-			if c.stop {
+			if c.isCancelled {
 				ctx, cancel = context.WithCancel(t.Context())
 				time.AfterFunc(300*time.Millisecond, cancel)
 			}
 			defer cancel()
 			err := c.call(ctx, client)
 			require.Error(t, err)
-			assert.True(t, first.asked())
-			assert.False(t, second.asked())
+			assert.True(t, first.wasAsked())
+			assert.False(t, second.wasAsked())
 			if typed, ok := errors.AsType[*dlt.Error](err); ok {
 				assert.Zero(t, typed.RetryAfter, "the other one may be asked at once")
 			}
 			ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
 			require.Error(t, c.call(ctx, client))
-			assert.Equal(t, c.left, second.asked())
+			assert.Equal(t, c.isLeft, second.wasAsked())
 		})
 	}
 }
@@ -493,23 +493,23 @@ func TestEndpointsThatWereLeft(t *testing.T) {
 		require.True(t, ok)
 		return err
 	}
-	busy, other := newFlawed(t, true, says(429, "")), newFlawed(t, true, says(429, ""))
-	c := newClient(t, busy.url, &evm.Options{Fallbacks: []string{other.url}})
+	busy, other := newFlawedNode(t, true, answerWith(429, "")), newFlawedNode(t, true, answerWith(429, ""))
+	c := newTestClient(t, busy.url, &evm.Options{Fallbacks: []string{other.url}})
 	assert.Zero(t, submit(c).RetryAfter)
 	assert.InDelta(t, time.Hour, submit(c).RetryAfter, float64(time.Minute))
 
-	busy = newFlawed(t, true, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) })
-	refusing := newFlawed(t, true, says(401, ""))
-	c = newClient(t, busy.url, &evm.Options{Fallbacks: []string{refusing.url}})
+	busy = newFlawedNode(t, true, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) })
+	refusing := newFlawedNode(t, true, answerWith(401, ""))
+	c = newTestClient(t, busy.url, &evm.Options{Fallbacks: []string{refusing.url}})
 	submit(c)
 	submit(c)
-	require.True(t, refusing.asked())
-	require.True(t, busy.asked())
+	require.True(t, refusing.wasAsked())
+	require.True(t, busy.wasAsked())
 	for range 3 {
 		assert.ErrorIs(t, submit(c), dlt.ErrBusy)
 	}
-	assert.True(t, busy.asked())
-	assert.False(t, refusing.asked(), "it is aside for longer")
+	assert.True(t, busy.wasAsked())
+	assert.False(t, refusing.wasAsked(), "it is aside for longer")
 }
 
 // Each endpoint that fails a question is put aside, so that a good endpoint is reached, whichever
@@ -517,9 +517,9 @@ func TestEndpointsThatWereLeft(t *testing.T) {
 func TestQuestionsReachTheGoodEndpoint(t *testing.T) {
 	down := evmtest.Start(t, nil)
 	down.Close()
-	silent := newFlawed(t, true, hangs)
+	silent := newFlawedNode(t, true, hangUntilCancelled)
 	good := evmtest.Start(t, nil)
-	c := newClient(t, down.URL(), &evm.Options{Fallbacks: []string{silent.url, good.URL()}})
+	c := newTestClient(t, down.URL(), &evm.Options{Fallbacks: []string{silent.url, good.URL()}})
 	raw, _ := evmtest.Dev(0).Sign(evmtest.Unsigned{ChainID: 1337, To: evmtest.Dev(1).Address()})
 	b, err := evm.NewBatch(raw)
 	require.NoError(t, err)
@@ -530,9 +530,9 @@ func TestQuestionsReachTheGoodEndpoint(t *testing.T) {
 		return err
 	}
 	require.Error(t, ask())
-	require.True(t, silent.asked())
+	require.True(t, silent.wasAsked())
 	require.NoError(t, ask())
-	assert.False(t, silent.asked())
+	assert.False(t, silent.wasAsked())
 }
 
 // Providers put keys into addresses and headers. No error shows such a key, whatever a proxy
@@ -548,8 +548,8 @@ func TestKeysNeverShow(t *testing.T) {
 	nobody.Close()
 	for _, base := range []string{echo.URL, nobody.URL} {
 		address := strings.Replace(base, "http://", "http://user:"+password+"@", 1) + "/v3/" + key + "?token=" + query
-		c := newClient(t, address, &evm.Options{Header: http.Header{"X-Key": {"Bearer " + header}}})
-		b := signed(nil)
+		c := newTestClient(t, address, &evm.Options{Header: http.Header{"X-Key": {"Bearer " + header}}})
+		b := signedBatch(nil)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		_, statuses := c.BatchStatuses(ctx, b.Service, []batch.Attempt{{Key: b.Key()}})
@@ -585,8 +585,8 @@ func TestTraceParentIsSent(t *testing.T) {
 		w.WriteHeader(http.StatusTooManyRequests)
 	}))
 	t.Cleanup(node.Close)
-	c := newClient(t, node.URL, nil)
-	b := signed(nil)
+	c := newTestClient(t, node.URL, nil)
+	b := signedBatch(nil)
 	require.Error(t, c.Submit(t.Context(), attempt(b, 1)))
 	assert.Empty(t, <-sent)
 	require.Error(t, c.Submit(dlt.WithTraceParent(t.Context(), parent), attempt(b, 1)))

@@ -63,8 +63,8 @@ func (v view) describeGap(height uint64) string {
 
 // identity is when a node was last seen to be of the right chain.
 type identity struct {
-	mu sync.Mutex
-	at time.Time
+	mu      sync.Mutex
+	askedAt time.Time
 }
 
 // identityFreshFor is how long a node counts as being of the right chain, behind the same
@@ -74,13 +74,13 @@ const identityFreshFor = 10 * time.Second
 func (i *identity) isFresh(now time.Time) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return !i.at.IsZero() && now.Sub(i.at) < identityFreshFor
+	return !i.askedAt.IsZero() && now.Sub(i.askedAt) < identityFreshFor
 }
 
 func (i *identity) noteAt(now time.Time) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.at = now
+	i.askedAt = now
 }
 
 func (i *identity) forget() { i.noteAt(time.Time{}) }
@@ -96,12 +96,12 @@ func identityRequests() []request {
 func (c *Client) identify(ctx context.Context, op string, e *endpoint, answers []answer) error {
 	fail := func(kind error, format string, args ...any) error {
 		e.identity.forget()
-		return &dlt.Error{Op: op, Kind: kind, Endpoint: e.shownAddress, Message: c.show(fmt.Sprintf(format, args...))}
+		return &dlt.Error{Op: op, Kind: kind, Endpoint: e.shownAddress, Message: c.shownText(fmt.Sprintf(format, args...))}
 	}
 	if answers[0].err != nil {
 		return fail(kindOf(answers[0].err), "eth_chainId: %s", answers[0].err.Message)
 	}
-	id, err := quantity(answers[0].result)
+	id, err := decodeQuantity(answers[0].result)
 	if err != nil {
 		return fail(dlt.ErrDoubt, "eth_chainId: %v", err)
 	}
@@ -160,14 +160,14 @@ func (c *Client) identifyLater(ctx context.Context, op string, e *endpoint, zero
 		return dlt.At(e.shownAddress, c.asLedgerError(op, err))
 	}
 	_, none := decodeBlock(zero)
-	out := &dlt.Error{Op: op, Kind: dlt.ErrDoubt, Endpoint: e.shownAddress, Message: c.show("block 0: " + none.Error())}
+	out := &dlt.Error{Op: op, Kind: dlt.ErrDoubt, Endpoint: e.shownAddress, Message: c.shownText("block 0: " + none.Error())}
 	if head, err := decodeBlock(answers[0]); err != nil || head.number == 0 {
 		return out
 	}
 	if known {
 		if b, err := decodeBlock(answers[1]); err == nil && (b.number != height || b.hash != hash) {
 			out.Kind = dlt.ErrMisconfigured
-			out.Message = c.show(fmt.Sprintf("the node has no block 0, and its block %d is %s, not %s: it is another chain with the same id", height, b.hash, hash))
+			out.Message = c.shownText(fmt.Sprintf("the node has no block 0, and its block %d is %s, not %s: it is another chain with the same id", height, b.hash, hash))
 			return out
 		}
 	}
@@ -281,7 +281,7 @@ func decodeBlock(a answer) (block, error) {
 	if err := json.Unmarshal(a.result, &doc); err != nil {
 		return block{}, err
 	}
-	number, err := quantity(doc.Number)
+	number, err := decodeQuantity(doc.Number)
 	if err != nil {
 		return block{}, err
 	}
@@ -308,8 +308,8 @@ func hexBig(s string) *big.Int {
 	return nil
 }
 
-// quantity reads a JSON-RPC quantity of at most 64 bits.
-func quantity(raw json.RawMessage) (uint64, error) {
+// decodeQuantity reads a JSON-RPC quantity of at most 64 bits.
+func decodeQuantity(raw json.RawMessage) (uint64, error) {
 	var s string
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return 0, fmt.Errorf("not a quantity: %w", err)
@@ -327,13 +327,13 @@ func quantity(raw json.RawMessage) (uint64, error) {
 
 func hexQuantity(n uint64) string { return "0x" + strconv.FormatUint(n, 16) }
 
-// number reads the answer to a question for a quantity.
-func number(a answer) (uint64, error) {
+// decodeNumber reads the answer to a question for a quantity.
+func decodeNumber(a answer) (uint64, error) {
 	switch {
 	case a.err != nil:
 		return 0, errors.New(a.err.Message)
 	case !a.hasResult():
 		return 0, errors.New("no answer")
 	}
-	return quantity(a.result)
+	return decodeQuantity(a.result)
 }

@@ -35,11 +35,11 @@ type remoteSigner struct {
 	chain uint64 // the chain of its own option, for which it signs whatever the request says
 	keys  map[string]evmtest.Account
 
-	mu    sync.Mutex
-	asked []map[string]any // the parameters of each request
-	// bends, if not nil, changes the signed transaction or the answer.
-	bends func(w http.ResponseWriter, r *http.Request, tx *evmtx.Tx)
-	heads http.Header // the headers of the last request
+	mu            sync.Mutex
+	requestParams []map[string]any // the parameters of each request
+	// changeAnswer, if not nil, changes the signed transaction or the answer.
+	changeAnswer func(w http.ResponseWriter, r *http.Request, tx *evmtx.Tx)
+	lastHeader   http.Header // the headers of the last request
 }
 
 func newRemoteSigner(t testing.TB, chain uint64, keys ...evmtest.Account) *remoteSigner {
@@ -52,16 +52,16 @@ func newRemoteSigner(t testing.TB, chain uint64, keys ...evmtest.Account) *remot
 	return s
 }
 
-func (s *remoteSigner) bend(f func(w http.ResponseWriter, r *http.Request, tx *evmtx.Tx)) {
+func (s *remoteSigner) setChange(f func(w http.ResponseWriter, r *http.Request, tx *evmtx.Tx)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.bends = f
+	s.changeAnswer = f
 }
 
-func (s *remoteSigner) requests() int {
+func (s *remoteSigner) requestCount() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.asked)
+	return len(s.requestParams)
 }
 
 func (s *remoteSigner) serve(w http.ResponseWriter, r *http.Request) {
@@ -80,8 +80,8 @@ func (s *remoteSigner) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.mu.Lock()
-	s.asked, s.heads = append(s.asked, req.Params[0]), r.Header
-	bends := s.bends
+	s.requestParams, s.lastHeader = append(s.requestParams, req.Params[0]), r.Header
+	bends := s.changeAnswer
 	s.mu.Unlock()
 	if req.Method != "eth_signTransaction" || len(req.Params) != 1 {
 		refuse(http.StatusBadRequest, -32602, "Invalid params")
@@ -153,14 +153,14 @@ func TestWeb3Signer(t *testing.T) {
 	w := s.signer(t, &evm.Web3SignerOptions{Header: http.Header{"Authorization": {"Bearer secret-token"}}})
 	want, err := evm.NewKeySigner(evmtest.Dev(0).Key())
 	require.NoError(t, err)
-	for name, tx := range map[string]evm.Unsigned{"a call": unsignedOf(1337), "a contract": contractOf(1337)} {
+	for name, tx := range map[string]evm.Unsigned{"a call": unsignedOf(1337), "a contract": unsignedContract(1337)} {
 		sig, err := w.Sign(t.Context(), evmtest.Dev(0).Address(), tx)
 		require.NoError(t, err, name)
 		good, err := want.Sign(t.Context(), evmtest.Dev(0).Address(), tx)
 		require.NoError(t, err)
 		assert.Equal(t, good, sig, name)
-		assert.Equal(t, "Bearer secret-token", s.heads.Get("Authorization"))
-		p := s.asked[len(s.asked)-1]
+		assert.Equal(t, "Bearer secret-token", s.lastHeader.Get("Authorization"))
+		p := s.requestParams[len(s.requestParams)-1]
 		for field, v := range map[string]any{
 			"from": evmtest.Dev(0).Address(), "gas": "0xc350", "maxFeePerGas": "0xb2d05e00", "maxPriorityFeePerGas": "0x3b9aca00",
 			"nonce": "0x7", "value": "0x5", "data": "0xab00", "chainId": "0x539",
@@ -176,7 +176,7 @@ func TestWeb3Signer(t *testing.T) {
 	assert.Equal(t, "evm.Web3Signer at "+s.URL, fmt.Sprintf("%v", w))
 }
 
-func contractOf(chain uint64) evm.Unsigned {
+func unsignedContract(chain uint64) evm.Unsigned {
 	tx := unsignedOf(chain)
 	inner := &evmtx.Tx{Type: evmtx.DynamicFee, ChainID: chain, Nonce: 7, Tip: tx.Fee.Tip, FeeCap: tx.Fee.FeeCap, Gas: tx.Gas, Value: tx.Value, Data: tx.Data}
 	tx.To, tx.Bytes, tx.Hash = "", inner.SigningBytes(), inner.SigningHash()
@@ -197,19 +197,19 @@ var badSigners = map[string]struct {
 		w.WriteHeader(http.StatusInternalServerError)
 		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"Internal error of secret-token"}}`)
 	}, "HTTP 500", dlt.ErrUnavailable},
-	"500 without words":   {status(http.StatusInternalServerError), "HTTP 500", dlt.ErrUnavailable},
-	"401":                 {status(http.StatusUnauthorized), "HTTP 401", dlt.ErrMisconfigured},
-	"404":                 {status(http.StatusNotFound), "HTTP 404", dlt.ErrMisconfigured},
-	"a redirect":          {redirect, "HTTP 307", dlt.ErrMisconfigured},
-	"signed, and a 500":   {signedUnder500, "under another status", dlt.ErrUnavailable},
+	"500 without words":   {answerStatus(http.StatusInternalServerError), "HTTP 500", dlt.ErrUnavailable},
+	"401":                 {answerStatus(http.StatusUnauthorized), "HTTP 401", dlt.ErrMisconfigured},
+	"404":                 {answerStatus(http.StatusNotFound), "HTTP 404", dlt.ErrMisconfigured},
+	"a redirect":          {answerRedirect, "HTTP 307", dlt.ErrMisconfigured},
+	"signed, and a 500":   {answerSignedWith500, "under another status", dlt.ErrUnavailable},
 	"a broken connection": {func(http.ResponseWriter, *http.Request, *evmtx.Tx) { panic(http.ErrAbortHandler) }, "EOF", dlt.ErrUnavailable},
-	"an endless answer":   {endless, "larger than", dlt.ErrUnavailable},
-	"null":                {result("null"), "the result is not the signed transaction", dlt.ErrUnavailable},
+	"an endless answer":   {answerEndlessly, "larger than", dlt.ErrUnavailable},
+	"null":                {answerResult("null"), "the result is not the signed transaction", dlt.ErrUnavailable},
 	"no result": {func(w http.ResponseWriter, _ *http.Request, _ *evmtx.Tx) {
 		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1}`)
 	}, "the result is not", dlt.ErrUnavailable},
-	"an object":        {result(`{"raw":"0x02"}`), "the result is not the signed transaction", dlt.ErrUnavailable},
-	"a signature only": {result(`"0x` + strings.Repeat("11", 65) + `"`), "the result: ", dlt.ErrUnavailable},
+	"an object":        {answerResult(`{"raw":"0x02"}`), "the result is not the signed transaction", dlt.ErrUnavailable},
+	"a signature only": {answerResult(`"0x` + strings.Repeat("11", 65) + `"`), "the result: ", dlt.ErrUnavailable},
 	"truncated hex": {func(w http.ResponseWriter, _ *http.Request, tx *evmtx.Tx) {
 		answerSigned(w, toHex(tx.Encode())[:101])
 	}, "an even number of hex digits, but 101 characters", dlt.ErrUnavailable},
@@ -218,32 +218,32 @@ var badSigners = map[string]struct {
 	}, "canonical RLP", dlt.ErrUnavailable},
 	"a byte too many": {func(w http.ResponseWriter, _ *http.Request, tx *evmtx.Tx) { answerSigned(w, toHex(tx.Encode())+"00") }, "nothing behind it", dlt.ErrUnavailable},
 	"no prefix":       {func(w http.ResponseWriter, _ *http.Request, tx *evmtx.Tx) { answerSigned(w, toHex(tx.Encode())[2:]) }, "not 0x", dlt.ErrUnavailable},
-	"another nonce":   {other(func(tx *evmtx.Tx) { tx.Nonce++ }), "it signed another transaction: nonce 8, not 7", dlt.ErrMisconfigured},
-	"another chain":   {other(func(tx *evmtx.Tx) { tx.ChainID = 1 }), "chain id 1, not 1337", dlt.ErrMisconfigured},
-	"another fee":     {other(func(tx *evmtx.Tx) { tx.FeeCap = big.NewInt(4e9) }), "maxFeePerGas 4000000000, not 3000000000", dlt.ErrMisconfigured},
-	"another tip":     {other(func(tx *evmtx.Tx) { tx.Tip = big.NewInt(2) }), "maxPriorityFeePerGas 2, not 1000000000", dlt.ErrMisconfigured},
-	"other gas":       {other(func(tx *evmtx.Tx) { tx.Gas = 90000 }), "gas 90000, not 50000", dlt.ErrMisconfigured},
-	"another account": {other(func(tx *evmtx.Tx) { tx.To = nil }), "to , not 0xa0ee", dlt.ErrMisconfigured},
-	"another value":   {other(func(tx *evmtx.Tx) { tx.Value = big.NewInt(6) }), "value 6, not 5", dlt.ErrMisconfigured},
-	"other data":      {other(func(tx *evmtx.Tx) { tx.Data = nil }), "data , not 0xab00", dlt.ErrMisconfigured},
-	"an access list":  {other(func(tx *evmtx.Tx) { tx.Access = []evmtx.AccessTuple{{}} }), "with an access list", dlt.ErrMisconfigured},
-	"another type":    {other(func(tx *evmtx.Tx) { tx.Type, tx.Tip = evmtx.Legacy, tx.FeeCap }), "type 0, not 2", dlt.ErrMisconfigured},
+	"another nonce":   {signChanged(func(tx *evmtx.Tx) { tx.Nonce++ }), "it signed another transaction: nonce 8, not 7", dlt.ErrMisconfigured},
+	"another chain":   {signChanged(func(tx *evmtx.Tx) { tx.ChainID = 1 }), "chain id 1, not 1337", dlt.ErrMisconfigured},
+	"another fee":     {signChanged(func(tx *evmtx.Tx) { tx.FeeCap = big.NewInt(4e9) }), "maxFeePerGas 4000000000, not 3000000000", dlt.ErrMisconfigured},
+	"another tip":     {signChanged(func(tx *evmtx.Tx) { tx.Tip = big.NewInt(2) }), "maxPriorityFeePerGas 2, not 1000000000", dlt.ErrMisconfigured},
+	"other gas":       {signChanged(func(tx *evmtx.Tx) { tx.Gas = 90000 }), "gas 90000, not 50000", dlt.ErrMisconfigured},
+	"another account": {signChanged(func(tx *evmtx.Tx) { tx.To = nil }), "to , not 0xa0ee", dlt.ErrMisconfigured},
+	"another value":   {signChanged(func(tx *evmtx.Tx) { tx.Value = big.NewInt(6) }), "value 6, not 5", dlt.ErrMisconfigured},
+	"other data":      {signChanged(func(tx *evmtx.Tx) { tx.Data = nil }), "data , not 0xab00", dlt.ErrMisconfigured},
+	"an access list":  {signChanged(func(tx *evmtx.Tx) { tx.Access = []evmtx.AccessTuple{{}} }), "with an access list", dlt.ErrMisconfigured},
+	"another type":    {signChanged(func(tx *evmtx.Tx) { tx.Type, tx.Tip = evmtx.Legacy, tx.FeeCap }), "type 0, not 2", dlt.ErrMisconfigured},
 }
 
-func status(code int) func(http.ResponseWriter, *http.Request, *evmtx.Tx) {
+func answerStatus(code int) func(http.ResponseWriter, *http.Request, *evmtx.Tx) {
 	return func(w http.ResponseWriter, _ *http.Request, _ *evmtx.Tx) { w.WriteHeader(code) }
 }
 
-func redirect(w http.ResponseWriter, r *http.Request, _ *evmtx.Tx) {
+func answerRedirect(w http.ResponseWriter, r *http.Request, _ *evmtx.Tx) {
 	http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 }
 
-func signedUnder500(w http.ResponseWriter, _ *http.Request, tx *evmtx.Tx) {
+func answerSignedWith500(w http.ResponseWriter, _ *http.Request, tx *evmtx.Tx) {
 	w.WriteHeader(http.StatusInternalServerError)
 	answerSigned(w, toHex(tx.Encode()))
 }
 
-func endless(w http.ResponseWriter, r *http.Request, _ *evmtx.Tx) {
+func answerEndlessly(w http.ResponseWriter, r *http.Request, _ *evmtx.Tx) {
 	for r.Context().Err() == nil {
 		if _, err := w.Write(make([]byte, 64<<10)); err != nil {
 			return
@@ -251,14 +251,14 @@ func endless(w http.ResponseWriter, r *http.Request, _ *evmtx.Tx) {
 	}
 }
 
-func result(text string) func(http.ResponseWriter, *http.Request, *evmtx.Tx) {
+func answerResult(text string) func(http.ResponseWriter, *http.Request, *evmtx.Tx) {
 	return func(w http.ResponseWriter, _ *http.Request, _ *evmtx.Tx) {
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"result":%s}`, text)
 	}
 }
 
-// other signs another transaction, with the right key.
-func other(change func(*evmtx.Tx)) func(http.ResponseWriter, *http.Request, *evmtx.Tx) {
+// signChanged signs another transaction, with the right key.
+func signChanged(change func(*evmtx.Tx)) func(http.ResponseWriter, *http.Request, *evmtx.Tx) {
 	return func(w http.ResponseWriter, _ *http.Request, tx *evmtx.Tx) {
 		change(tx)
 		tx.Sign(secp256k1.PrivKeyFromBytes(evmtest.Dev(0).Key()))
@@ -272,7 +272,7 @@ func TestWeb3SignerThatFails(t *testing.T) {
 	for name, c := range badSigners {
 		t.Run(name, func(t *testing.T) {
 			s := newRemoteSigner(t, 1337, evmtest.Dev(0))
-			s.bend(c.bend)
+			s.setChange(c.bend)
 			address := strings.Replace(s.URL, "http://", "http://user:secret-token@", 1) + "/v1/secret-key-of-path?key=secret-in-query"
 			w, err := evm.NewWeb3Signer(address, &evm.Web3SignerOptions{Header: http.Header{"X-Key": {"secret-token"}}})
 			require.NoError(t, err)
@@ -286,7 +286,7 @@ func TestWeb3SignerThatFails(t *testing.T) {
 				assert.NotContains(t, fmt.Sprintf("%v %+v %#v", w, w, w), secret)
 			}
 			assert.Less(t, len(err.Error()), 700)
-			assert.Equal(t, 1, s.requests())
+			assert.Equal(t, 1, s.requestCount())
 		})
 	}
 	t.Run("no such account", func(t *testing.T) {
@@ -303,7 +303,7 @@ func TestWeb3SignerThatFails(t *testing.T) {
 	})
 	t.Run("a hang", func(t *testing.T) {
 		s := newRemoteSigner(t, 1337, evmtest.Dev(0))
-		s.bend(func(_ http.ResponseWriter, r *http.Request, _ *evmtx.Tx) { <-r.Context().Done() })
+		s.setChange(func(_ http.ResponseWriter, r *http.Request, _ *evmtx.Tx) { <-r.Context().Done() })
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		_, err := s.signer(t, nil).Sign(ctx, evmtest.Dev(0).Address(), unsignedOf(1337))
@@ -317,15 +317,15 @@ func TestWeb3SignerThatFails(t *testing.T) {
 // high s is turned into the low one.
 func TestWeb3SignerInALane(t *testing.T) {
 	node := evmtest.Start(t, &evmtest.Options{Personality: evmtest.Anvil, BlockTime: -1, SlotsInAnEpoch: 1})
-	s := overHTTP(t, node.URL())
-	from := s.account()
+	s := newChainAtURL(t, node.URL())
+	from := s.newAccount()
 	remote := newRemoteSigner(t, s.chain, from)
 	hang := make(chan struct{})
 	defer close(hang)
-	o := afterTwo()
+	o := finalAfterTwoBlocks()
 	o.SignTimeout = 250 * time.Millisecond
-	k := &slots{}
-	p := s.runLedger(memory.New(), seeing(s.signing(o, remote.signer(t, nil)), k), queuer.Serial())
+	k := &slotRecorder{}
+	p := s.startRunnerOf(memory.New(), withSlotRecorder(s.newSigningClient(o, remote.signer(t, nil)), k), queuer.Serial())
 	for _, c := range []struct {
 		name, says string
 		bend       func(w http.ResponseWriter, r *http.Request, tx *evmtx.Tx)
@@ -347,43 +347,43 @@ func TestWeb3SignerInALane(t *testing.T) {
 		}},
 		{"HTML", "no JSON", func(w http.ResponseWriter, _ *http.Request, _ *evmtx.Tx) { _, _ = io.WriteString(w, "<html>") }},
 	} {
-		remote.bend(c.bend)
-		b := s.intent(from, int64(10+len(k.of)))
+		remote.setChange(c.bend)
+		b := s.newIntent(from, int64(10+len(k.preparedByBatch)))
 		p.add(b)
 		var rec batch.Record
 		for range 2000 {
 			if rec = p.record(b); rec.Error != nil && strings.Contains(rec.Error.Error(), c.says) {
 				break
 			}
-			time.Sleep(s.unit)
+			time.Sleep(s.timeUnit)
 		}
 		require.NotNil(t, rec.Error, c.name)
 		require.ErrorContains(t, rec.Error, c.says, c.name)
 		assert.Equal(t, batch.KindNotYet, rec.Error.Kind, c.name)
-		assert.Empty(t, k.all(b), "%s: nothing was posted", c.name)
-		remote.bend(func(w http.ResponseWriter, _ *http.Request, tx *evmtx.Tx) { // a right answer with s in the upper half
+		assert.Empty(t, k.preparedOf(b), "%s: nothing was posted", c.name)
+		remote.setChange(func(w http.ResponseWriter, _ *http.Request, tx *evmtx.Tx) { // a right answer with s in the upper half
 			tx.S = new(big.Int).Sub(secp256k1.Params().N, tx.S)
 			tx.YParity ^= 1
 			answerSigned(w, toHex(tx.Encode()))
 		})
 		p.mineUntil(b, batch.Committed)
 	}
-	assert.Len(t, s.paid(from), 4)
+	assert.Len(t, s.valuesPaid(from), 4)
 }
 
 // anvil signs for the accounts that it funds, with the same request.
 func TestWeb3SignerOfAnvil(t *testing.T) {
-	s := overHTTP(t, anvil.Start(t, "--no-mining").URL())
+	s := newChainAtURL(t, anvil.Start(t, "--no-mining").URL())
 	w, err := evm.NewWeb3Signer(s.url, nil)
 	require.NoError(t, err)
 	t.Cleanup(w.CloseIdleConnections)
 	from := evmtest.Dev(0)
-	p := s.runLedger(memory.New(), s.signing(afterTwo(), w), queuer.Serial())
-	pay, create := s.intent(from, 10), s.intentTo(from, evm.Intent{Data: evmtest.Reverting(), Value: big.NewInt(0)})
+	p := s.startRunnerOf(memory.New(), s.newSigningClient(finalAfterTwoBlocks(), w), queuer.Serial())
+	pay, create := s.newIntent(from, 10), s.newIntentOf(from, evm.Intent{Data: evmtest.Reverting(), Value: big.NewInt(0)})
 	p.add(pay, create)
 	p.mineUntil(pay, batch.Committed)
 	p.mineUntil(create, batch.Committed)
-	assert.Equal(t, []int64{10, 0}, s.paid(from))
+	assert.Equal(t, []int64{10, 0}, s.valuesPaid(from))
 }
 
 func TestNewWeb3SignerOptions(t *testing.T) {

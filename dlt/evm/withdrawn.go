@@ -107,7 +107,7 @@ func notClosedError(err error, nonce uint64) error {
 
 // needsClosing reports whether a batch was withdrawn, and nothing that closes its nonce is signed
 // yet.
-func (o *openBatch) needsClosing() bool { return o.withdrawn && !o.slot.isClosing() }
+func (o *openBatch) needsClosing() bool { return o.isWithdrawn && !o.slot.isClosing() }
 
 // statusOfSlot returns the status of a batch from its transactions, whose places begin at first.
 // closed is true if a block has the transaction that closes the nonce. ok is false if there is no

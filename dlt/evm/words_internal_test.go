@@ -18,7 +18,7 @@ func TestWords(t *testing.T) {
 		for _, text := range w.texts {
 			got := classify(&rpcError{Code: -32000, Message: "Node says: " + text + "!"})
 			before := slices.ContainsFunc(textClasses[:i], func(x struct {
-				class class
+				class answerClass
 				texts []string
 			}) bool {
 				return x.class == got
@@ -26,7 +26,7 @@ func TestWords(t *testing.T) {
 			assert.True(t, got == w.class || before, "%q is %d", text, got)
 		}
 	}
-	certain := map[int]class{codeMethodNotFound: classMisconfigured, codeLimitExceeded: classBusy, codeTooManyRequests: classBusy}
+	certain := map[int]answerClass{codeMethodNotFound: classMisconfigured, codeLimitExceeded: classBusy, codeTooManyRequests: classBusy}
 	for code := -33000; code <= 600; code++ {
 		for _, text := range []string{"", "no", "internal error", "execution reverted", "something went wrong", "invalid request", "denied"} {
 			want := certain[code] // doubt if it is in neither table

@@ -84,17 +84,17 @@ var promises = []breakage{
 		new: "\t\tr.Resends++\n\t\tr.DoubtSince = now\n",
 	},
 	{
-		name: "once: a used nonce is taken for another's", file: "dlt/evm/submit.go", test: test{"dlt/evm", "^(TestPlays)$/^(geth)$/^(SameBytesTwiceIsAccepted)$", true},
+		name: "once: a used nonce is taken for another's", file: "dlt/evm/submit.go", test: test{"dlt/evm", "^(TestScenarios)$/^(geth)$/^(SameBytesTwiceIsAccepted)$", true},
 		old: "if known, err := s.isKnown(ctx); err != nil || known {",
 		new: "if known, err := false, error(nil); err != nil || known {",
 	},
 	{
-		name: "once: alternatives pay different amounts", file: "dlt/evm/alternatives.go", test: test{"dlt/evm", "^(TestAlternativesRefuse)$", true},
+		name: "once: alternatives pay different amounts", file: "dlt/evm/alternatives.go", test: test{"dlt/evm", "^(TestAlternativesRefusesBadTransactions)$", true},
 		old: `{"value", tx.Value.String(), first.Value.String()}`,
 		new: `{"value", "", ""}`,
 	},
 	{
-		name: "once: what closes a nonce decides in a block that is not deep", file: "dlt/evm/withdrawn.go", test: test{"dlt/evm", "^(TestWhatIsMinedDecides)$", true},
+		name: "once: what closes a nonce decides in a block that is not deep", file: "dlt/evm/withdrawn.go", test: test{"dlt/evm", "^(TestAMinedTransactionDecidesAWithdrawal)$", true},
 		old: "return batch.Status{Reported: batch.ReportedPending, Message: text}, true, ok && answered",
 		new: "return batch.Status{Reported: batch.ReportedVoid, Message: text}, true, ok && answered",
 	},
@@ -226,7 +226,7 @@ var promises = []breakage{
 		new: "",
 	},
 	{
-		name: "honest: a block that was not read shows that nothing happened", file: "dlt/evm/recent.go", test: test{"dlt/evm", "^(TestAWordOfThePool)$/^(too_many_blocks_were_not_read)$", true},
+		name: "honest: a block that was not read shows that nothing happened", file: "dlt/evm/recent.go", test: test{"dlt/evm", "^(TestMemoryOfThePoolEndsNothing)$/^(too_many_blocks_were_not_read)$", true},
 		old: "if n >= uint64(len(chain)) || chain[n].hash != w.head.hash {\n\t\treturn sightingUnread",
 		new: "if n >= uint64(len(chain)) {\n\t\treturn sightingAbsent",
 	},
